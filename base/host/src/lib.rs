@@ -1,0 +1,1 @@
+//! (opens with the crate's invariant)

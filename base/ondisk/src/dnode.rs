@@ -1,0 +1,166 @@
+//! Dnode: what an object is made of. 512 bytes or a multiple of it, in blocks of 16 KiB.
+//!
+//! | offset | bytes | field           | since       | meaning                                              |
+//! |--------|-------|-----------------|-------------|------------------------------------------------------|
+//! | 0x00   | 1     | dn_type         | v1          | object type; 0: free                                 |
+//! | 0x01   | 1     | dn_indblkshift  | v1          | log2 of the indirect block's bytes                   |
+//! | 0x02   | 1     | dn_nlevels      | v1          | 1: pointers point at data                            |
+//! | 0x03   | 1     | dn_nblkptr      | v1          | pointers in the dnode, 1 to 3                        |
+//! | 0x04   | 1     | dn_bonustype    | v1          | type of the bonus                                    |
+//! | 0x05   | 1     | dn_checksum     | v1          | algorithm, 0: the dataset's                          |
+//! | 0x06   | 1     | dn_compress     | v1          | algorithm, 0: the dataset's                          |
+//! | 0x07   | 1     | dn_flags        | v1          | 1 used is bytes, 2 user accounted, 4 spill pointer, 8 object accounted |
+//! | 0x08   | 2     | dn_datablkszsec | v1          | data block, in 512-byte sectors                      |
+//! | 0x0a   | 2     | dn_bonuslen     | v1          | bytes of bonus in use                                |
+//! | 0x0c   | 1     | dn_extra_slots  | large_dnode | 512-byte slots beyond the first                      |
+//! | 0x10   | 8     | dn_maxblkid     | v1          | number of the last block                             |
+//! | 0x18   | 8     | dn_used         | v1          | space, in bytes (flag 1) or sectors                  |
+//! | 0x40   | 128×n | dn_blkptr       | v1          | block pointers                                       |
+//! |        |       | dn_bonus        | v1          | behind the last pointer                              |
+//! | end-128| 128   | dn_spill        | v24         | spill pointer, with flag 4                           |
+//!
+//! Source: include/sys/dnode.h.
+
+use crate::blkptr::{self, BlkPtr};
+use crate::endian::{Endian, need};
+use crate::error::{Error, Result};
+use crate::types::ObjectType;
+
+/// Bytes of the smallest dnode, and of a slot.
+pub const SLOT_BYTES: usize = 512;
+/// Bytes of a block of dnodes.
+pub const BLOCK_BYTES: usize = 16384;
+/// Bytes before the first pointer.
+pub const CORE_BYTES: usize = 64;
+
+/// The dnode of an object, checked; the raw bytes stay beside it for bonus and spill.
+#[derive(Debug, Clone)]
+pub struct Dnode {
+    /// What the object is. [`ObjectType::NONE`] is a free slot.
+    pub object_type: ObjectType,
+    /// log2 of an indirect block's size in bytes, 12 to 17 (holes of never-written dnodes: any).
+    pub indirect_shift: u8,
+    /// Levels of the tree; 1: the dnode's pointers point at data.
+    pub levels: u8,
+    /// Block pointers in the dnode.
+    pub blkptrs: Vec<BlkPtr>,
+    /// What the bonus is.
+    pub bonus_type: ObjectType,
+    /// `dn_checksum`, raw: 0 is inherit.
+    pub checksum: u8,
+    /// `dn_compress`, raw: 0 is inherit.
+    pub compression: u8,
+    /// `dn_flags`.
+    pub flags: u8,
+    /// Size of a data block.
+    pub data_block_bytes: u32,
+    /// 512-byte slots of this dnode, 1 to 32.
+    pub slots: u8,
+    /// Number of the last block of the object.
+    pub max_block_id: u64,
+    /// Space that the object uses on disk.
+    pub used_bytes: u64,
+    /// The bonus, `dn_bonuslen` bytes.
+    pub bonus: Vec<u8>,
+    /// Pointer to the spill block, if there is one.
+    pub spill: Option<BlkPtr>,
+    /// Order of the writer, also that of the bonus.
+    pub endian: Endian,
+}
+
+impl Dnode {
+    /// `dn_used` counts bytes.
+    pub const FLAG_USED_BYTES: u8 = 1;
+    /// Space counted for user, group and project.
+    pub const FLAG_USERUSED_ACCOUNTED: u8 = 2;
+    /// There is a spill pointer.
+    pub const FLAG_SPILL_BLKPTR: u8 = 4;
+    /// Object counted for user, group and project.
+    pub const FLAG_USEROBJUSED_ACCOUNTED: u8 = 8;
+
+    /// Slots that the dnode starting at `bytes` takes (1 for a free one), without checking anything else.
+    pub fn slots_at(bytes: &[u8]) -> usize {
+        match bytes {
+            [0, ..] => 1,
+            [_, rest @ ..] => rest.get(11).map_or(1, |extra| usize::from(*extra) + 1),
+            [] => 1,
+        }
+    }
+
+    /// Takes the dnode at the start of `bytes`, which must reach to its end.
+    pub fn parse(bytes: &[u8], endian: Endian) -> Result<Self> {
+        need("dnode", bytes, SLOT_BYTES)?;
+        let object_type = ObjectType(bytes[0]);
+        let free = object_type == ObjectType::NONE;
+        let slots = Self::slots_at(bytes);
+        let size = slots * SLOT_BYTES;
+        if size > BLOCK_BYTES {
+            return Err(Error::corrupt("dnode", "dn_extra_slots", slots - 1, "0 to 31"));
+        }
+        need("dnode", bytes, size)?;
+        if !object_type.is_valid() {
+            return Err(Error::corrupt("dnode", "dn_type", object_type.0, "a known object type"));
+        }
+        let nblkptr = usize::from(bytes[3]);
+        let flags = bytes[7];
+        let bonus_len = usize::from(endian.u16(&bytes[10..]));
+        let spill_at = size - blkptr::SIZE_BYTES;
+        let (mut blkptrs, mut bonus, mut spill) = (Vec::new(), Vec::new(), None);
+        if !free {
+            if !(1..=3).contains(&nblkptr) {
+                return Err(Error::corrupt("dnode", "dn_nblkptr", nblkptr, "1 to 3"));
+            }
+            let bonus_at = CORE_BYTES + nblkptr * blkptr::SIZE_BYTES;
+            let bonus_end = bonus_at + bonus_len;
+            let has_spill = flags & Self::FLAG_SPILL_BLKPTR != 0;
+            if bonus_end > if has_spill { spill_at } else { size } {
+                return Err(Error::corrupt(
+                    "dnode",
+                    "dn_bonuslen",
+                    bonus_len,
+                    format_args!("to fit {size} bytes with {nblkptr} pointers"),
+                ));
+            }
+            if bytes[2] == 0 || bytes[2] > 20 {
+                return Err(Error::corrupt("dnode", "dn_nlevels", bytes[2], "1 to 20"));
+            }
+            if bytes[2] > 1 && !(10..=24).contains(&bytes[1]) {
+                return Err(Error::corrupt("dnode", "dn_indblkshift", bytes[1], "10 to 24"));
+            }
+            for i in 0..nblkptr {
+                blkptrs.push(BlkPtr::parse(&bytes[CORE_BYTES + i * blkptr::SIZE_BYTES..], endian)?);
+            }
+            bonus.extend_from_slice(&bytes[bonus_at..bonus_end]);
+            if has_spill {
+                spill = Some(BlkPtr::parse(&bytes[spill_at..], endian)?);
+            }
+        }
+        let used = endian.u64(&bytes[24..]);
+        let dnode = Self {
+            object_type,
+            indirect_shift: bytes[1],
+            levels: bytes[2],
+            blkptrs,
+            bonus_type: ObjectType(bytes[4]),
+            checksum: bytes[5],
+            compression: bytes[6],
+            flags,
+            data_block_bytes: u32::from(endian.u16(&bytes[8..])) << 9,
+            slots: slots as u8,
+            max_block_id: endian.u64(&bytes[16..]),
+            used_bytes: if flags & Self::FLAG_USED_BYTES != 0 { used } else { used.saturating_mul(512) },
+            bonus,
+            spill,
+            endian,
+        };
+        if !free && u64::from(dnode.data_block_bytes) > blkptr::MAX_BLOCK_BYTES {
+            return Err(Error::corrupt("dnode", "dn_datablkszsec", dnode.data_block_bytes, "at most 16 MiB"));
+        }
+        Ok(dnode)
+    }
+
+    /// Block pointers in one indirect block.
+    pub fn pointers_per_indirect(&self) -> u64 {
+        1 << (self.indirect_shift.max(7) - 7)
+    }
+}

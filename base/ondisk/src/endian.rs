@@ -1,0 +1,89 @@
+//! Byte order: every multi-byte value of the format is in the order of the host that wrote it.
+
+use crate::error::{Error, Result};
+
+/// Byte order of the writer of a block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Endian {
+    /// x86, ARM and nearly everything written since 2010.
+    Little,
+    /// SPARC, PowerPC in its old mode, s390x.
+    Big,
+}
+
+impl Endian {
+    /// The order of this machine.
+    pub const NATIVE: Self = if cfg!(target_endian = "little") { Self::Little } else { Self::Big };
+
+    /// The other order.
+    pub fn swapped(self) -> Self {
+        match self {
+            Self::Little => Self::Big,
+            Self::Big => Self::Little,
+        }
+    }
+
+    /// First 2 bytes of `bytes`. Panics when there are fewer: callers check lengths first.
+    pub fn u16(self, bytes: &[u8]) -> u16 {
+        let b = bytes[..2].try_into().expect("two bytes");
+        match self {
+            Self::Little => u16::from_le_bytes(b),
+            Self::Big => u16::from_be_bytes(b),
+        }
+    }
+
+    /// First 4 bytes of `bytes`. Panics when there are fewer.
+    pub fn u32(self, bytes: &[u8]) -> u32 {
+        let b = bytes[..4].try_into().expect("four bytes");
+        match self {
+            Self::Little => u32::from_le_bytes(b),
+            Self::Big => u32::from_be_bytes(b),
+        }
+    }
+
+    /// First 8 bytes of `bytes`. Panics when there are fewer.
+    pub fn u64(self, bytes: &[u8]) -> u64 {
+        let b = bytes[..8].try_into().expect("eight bytes");
+        match self {
+            Self::Little => u64::from_le_bytes(b),
+            Self::Big => u64::from_be_bytes(b),
+        }
+    }
+
+    /// The `index`-th 64-bit word of `bytes`.
+    pub fn word(self, bytes: &[u8], index: usize) -> u64 {
+        self.u64(&bytes[index * 8..])
+    }
+
+    /// Writes `value` into the first 8 bytes of `out`.
+    pub fn put_u64(self, out: &mut [u8], value: u64) {
+        out[..8].copy_from_slice(&match self {
+            Self::Little => value.to_le_bytes(),
+            Self::Big => value.to_be_bytes(),
+        });
+    }
+
+    /// Writes `value` into the first 4 bytes of `out`.
+    pub fn put_u32(self, out: &mut [u8], value: u32) {
+        out[..4].copy_from_slice(&match self {
+            Self::Little => value.to_le_bytes(),
+            Self::Big => value.to_be_bytes(),
+        });
+    }
+
+    /// Writes `value` into the first 2 bytes of `out`.
+    pub fn put_u16(self, out: &mut [u8], value: u16) {
+        out[..2].copy_from_slice(&match self {
+            Self::Little => value.to_le_bytes(),
+            Self::Big => value.to_be_bytes(),
+        });
+    }
+}
+
+/// Refuses `bytes` that are shorter than `needed`.
+pub fn need(structure: &'static str, bytes: &[u8], needed: usize) -> Result<()> {
+    if bytes.len() < needed {
+        return Err(Error::short(structure, bytes.len(), needed));
+    }
+    Ok(())
+}

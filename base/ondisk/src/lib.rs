@@ -1,0 +1,20 @@
+//! Every structure that ZFS puts on disk: bytes in, checked value out, and back.
+//!
+//! **Invariant: no I/O, no unsafe, no panic on any bytes, and no allocation larger than the input calls for.**
+//! Whoever calls knows where the bytes came from and has verified their checksum; this crate only says what they mean.
+
+#![forbid(unsafe_code)]
+
+pub mod blkptr;
+pub mod dnode;
+pub mod endian;
+pub mod error;
+pub mod objset;
+pub mod types;
+
+pub use blkptr::{BlkPtr, Dva};
+pub use dnode::Dnode;
+pub use endian::Endian;
+pub use error::{Error, Result};
+pub use objset::{Objset, ObjsetKind, ZilHeader};
+pub use types::{Checksum, Compression, ObjectType, Txg};

@@ -1,0 +1,139 @@
+//! Object set: the root block of a dataset, or of the pool's own objects (the MOS).
+//!
+//! | offset | bytes | field               | since           | meaning                                           |
+//! |--------|-------|---------------------|-----------------|---------------------------------------------------|
+//! | 0x000  | 512   | os_meta_dnode       | v1              | dnode of the object that holds all other dnodes   |
+//! | 0x200  | 192   | os_zil_header       | v1              | head of the intent log                            |
+//! | 0x2c0  | 8     | os_type             | v1              | 1 MOS, 2 file system, 3 volume, 4 other           |
+//! | 0x2c8  | 8     | os_flags            | v15             | 1 user accounting, 2 object accounting, 4 project quota complete |
+//! | 0x2d0  | 32    | os_portable_mac     | encryption      | MAC over what a raw send carries                  |
+//! | 0x2f0  | 32    | os_local_mac        | encryption      | MAC over the rest                                 |
+//! | 0x400  | 512   | os_userused_dnode   | v15             | space by user (blocks of 2 KiB and more)          |
+//! | 0x600  | 512   | os_groupused_dnode  | v15             | space by group                                    |
+//! | 0x800  | 512   | os_projectused_dnode| project_quota   | space by project (blocks of 4 KiB)                |
+//!
+//! Intent log header: 0x00 zh_claim_txg, 0x08 zh_replay_seq, 0x10 zh_log (block pointer), 0x90 zh_claim_blk_seq,
+//! 0x98 zh_flags, 0xa0 zh_claim_lr_seq.
+//!
+//! Sources: include/sys/dmu_objset.h, include/sys/zil.h.
+
+use crate::blkptr::BlkPtr;
+use crate::dnode::Dnode;
+use crate::endian::{Endian, need};
+use crate::error::{Error, Result};
+use crate::types::{ObjectType, Txg};
+
+/// What an object set holds (`dmu_objset_type_t`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum ObjsetKind {
+    /// The type was never set: a dataset without contents, such as `$MOS` or `$ORIGIN`.
+    None,
+    /// The pool's own objects.
+    Meta,
+    /// A file system.
+    FileSystem,
+    /// A volume.
+    Volume,
+    /// Made by ztest or others.
+    Other,
+}
+
+/// Head of the intent log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ZilHeader {
+    /// Txg in which an import claimed the blocks; 0: not claimed.
+    pub claim_txg: Txg,
+    /// Highest sequence number replayed.
+    pub replay_seq: u64,
+    /// First block of the chain.
+    pub log: BlkPtr,
+    /// Highest claimed block sequence number.
+    pub claim_block_seq: u64,
+    /// 1: replay needed, 2: claim_lr_seq valid.
+    pub flags: u64,
+    /// Highest claimed record sequence number.
+    pub claim_record_seq: u64,
+}
+
+impl ZilHeader {
+    /// Bytes on disk.
+    pub const SIZE_BYTES: usize = 192;
+
+    /// Takes the first 192 bytes.
+    pub fn parse(bytes: &[u8], endian: Endian) -> Result<Self> {
+        need("zil_header", bytes, Self::SIZE_BYTES)?;
+        Ok(Self {
+            claim_txg: Txg(endian.u64(bytes)),
+            replay_seq: endian.u64(&bytes[0x08..]),
+            log: BlkPtr::parse(&bytes[0x10..], endian)?,
+            claim_block_seq: endian.u64(&bytes[0x90..]),
+            flags: endian.u64(&bytes[0x98..]),
+            claim_record_seq: endian.u64(&bytes[0xa0..]),
+        })
+    }
+}
+
+/// The root block of a dataset.
+#[derive(Debug, Clone)]
+pub struct Objset {
+    /// Dnode of the object whose contents are all dnodes.
+    pub meta_dnode: Dnode,
+    /// Head of the intent log.
+    pub zil: ZilHeader,
+    /// What the set holds.
+    pub kind: ObjsetKind,
+    /// `os_flags`.
+    pub flags: u64,
+    /// MAC over the parts that a raw send carries.
+    pub portable_mac: [u8; 32],
+    /// MAC over the rest.
+    pub local_mac: [u8; 32],
+    /// Space by user, from version 15 on.
+    pub user_used: Option<Dnode>,
+    /// Space by group.
+    pub group_used: Option<Dnode>,
+    /// Space by project.
+    pub project_used: Option<Dnode>,
+    /// Order of the writer.
+    pub endian: Endian,
+}
+
+impl Objset {
+    /// `os_flags`: user and group space is complete.
+    pub const FLAG_USERACCOUNTING_COMPLETE: u64 = 1;
+    /// `os_flags`: object counts are complete.
+    pub const FLAG_USEROBJACCOUNTING_COMPLETE: u64 = 2;
+    /// `os_flags`: project space is complete.
+    pub const FLAG_PROJECTQUOTA_COMPLETE: u64 = 4;
+
+    /// Takes an object set block of 1, 2 or 4 KiB.
+    pub fn parse(bytes: &[u8], endian: Endian) -> Result<Self> {
+        need("objset", bytes, 1024)?;
+        let kind = match endian.u64(&bytes[0x2c0..]) {
+            0 => ObjsetKind::None,
+            1 => ObjsetKind::Meta,
+            2 => ObjsetKind::FileSystem,
+            3 => ObjsetKind::Volume,
+            4 => ObjsetKind::Other,
+            n => return Err(Error::corrupt("objset", "os_type", n, "0 to 4")),
+        };
+        let accounting = |at: usize| -> Result<Option<Dnode>> {
+            match bytes.get(at..at + 512) {
+                Some(b) => Ok(Some(Dnode::parse(b, endian)?).filter(|d| d.object_type != ObjectType::NONE)),
+                None => Ok(None),
+            }
+        };
+        Ok(Self {
+            meta_dnode: Dnode::parse(&bytes[..512], endian)?,
+            zil: ZilHeader::parse(&bytes[0x200..], endian)?,
+            kind,
+            flags: endian.u64(&bytes[0x2c8..]),
+            portable_mac: bytes[0x2d0..0x2f0].try_into().expect("32 bytes"),
+            local_mac: bytes[0x2f0..0x310].try_into().expect("32 bytes"),
+            user_used: if bytes.len() >= 2048 { accounting(0x400)? } else { None },
+            group_used: if bytes.len() >= 2048 { accounting(0x600)? } else { None },
+            project_used: if bytes.len() >= 4096 { accounting(0x800)? } else { None },
+            endian,
+        })
+    }
+}

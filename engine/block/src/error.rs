@@ -1,0 +1,150 @@
+//! The engine's one error: the disk is wrong, we are behind, or the machine failed, and where.
+
+use std::sync::Arc;
+
+/// What went wrong in the engine. `place` names pool, dataset, device, object or file, as far as is known.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum Error {
+    /// The disk is wrong.
+    #[error("{place}: {what}")]
+    Corrupt {
+        /// Where.
+        place: String,
+        /// What was found and what was expected.
+        what: String,
+    },
+    /// We are behind: the feature is named.
+    #[error("{place}: unsupported {what}")]
+    Unsupported {
+        /// Where.
+        place: String,
+        /// Name of the feature.
+        what: String,
+    },
+    /// The machine failed.
+    #[error("{place}: {source}")]
+    Io {
+        /// Where.
+        place: String,
+        /// What the operating system said.
+        source: Arc<std::io::Error>,
+    },
+    /// Devices that are needed are not there.
+    #[error("{place}: missing {what}")]
+    Missing {
+        /// Where.
+        place: String,
+        /// Which devices.
+        what: String,
+    },
+    /// The dataset is encrypted and its key is not loaded.
+    #[error("{place}: the encryption key is not loaded")]
+    KeyUnavailable {
+        /// Which dataset.
+        place: String,
+    },
+    /// The block was left out of a redacted send stream.
+    #[error("{place}: the data was left out when the dataset was received from a redacted stream")]
+    Redacted {
+        /// Where.
+        place: String,
+    },
+    /// There is no such dataset, object, file or property.
+    #[error("{place}: {what} does not exist")]
+    NotFound {
+        /// Where.
+        place: String,
+        /// What was looked for.
+        what: String,
+    },
+    /// The caller's argument cannot be served.
+    #[error("{place}: {what}")]
+    Invalid {
+        /// Where.
+        place: String,
+        /// What is wrong with it.
+        what: String,
+    },
+}
+
+/// Result of the engine.
+pub type Result<T> = std::result::Result<T, Error>;
+
+impl Error {
+    /// The disk is wrong.
+    pub fn corrupt(place: impl Into<String>, what: impl Into<String>) -> Self {
+        Self::Corrupt { place: place.into(), what: what.into() }
+    }
+
+    /// We are behind.
+    pub fn unsupported(place: impl Into<String>, what: impl Into<String>) -> Self {
+        Self::Unsupported { place: place.into(), what: what.into() }
+    }
+
+    /// The machine failed.
+    pub fn io(place: impl Into<String>, source: std::io::Error) -> Self {
+        Self::Io { place: place.into(), source: Arc::new(source) }
+    }
+
+    /// Devices are missing.
+    pub fn missing(place: impl Into<String>, what: impl Into<String>) -> Self {
+        Self::Missing { place: place.into(), what: what.into() }
+    }
+
+    /// No such thing.
+    pub fn not_found(place: impl Into<String>, what: impl Into<String>) -> Self {
+        Self::NotFound { place: place.into(), what: what.into() }
+    }
+
+    /// A bad argument.
+    pub fn invalid(place: impl Into<String>, what: impl Into<String>) -> Self {
+        Self::Invalid { place: place.into(), what: what.into() }
+    }
+
+    /// The same error with `outer` put before its place.
+    #[must_use]
+    pub fn at(mut self, outer: &str) -> Self {
+        let place = match &mut self {
+            Self::Corrupt { place, .. }
+            | Self::Unsupported { place, .. }
+            | Self::Io { place, .. }
+            | Self::Missing { place, .. }
+            | Self::KeyUnavailable { place }
+            | Self::Redacted { place }
+            | Self::NotFound { place, .. }
+            | Self::Invalid { place, .. } => place,
+        };
+        *place = if place.is_empty() { outer.to_owned() } else { format!("{outer}: {place}") };
+        self
+    }
+}
+
+impl From<ondisk::Error> for Error {
+    /// Without a place: the caller adds it with [`Error::at`] or [`Place::at`].
+    fn from(e: ondisk::Error) -> Self {
+        match e {
+            ondisk::Error::Corrupt { structure, field, found, expected } => {
+                Self::corrupt("", format!("{structure} {field} is {found}, expected {expected}"))
+            }
+            ondisk::Error::Unsupported { structure, what } => Self::unsupported("", format!("{structure} {what}")),
+        }
+    }
+}
+
+/// Adds a place to the error of a result.
+pub trait Place<T> {
+    /// Puts `outer` before the error's place.
+    fn at(self, outer: &str) -> Result<T>;
+    /// The same, made only when there is an error.
+    fn at_with(self, outer: impl FnOnce() -> String) -> Result<T>;
+}
+
+impl<T, E: Into<Error>> Place<T> for std::result::Result<T, E> {
+    fn at(self, outer: &str) -> Result<T> {
+        self.map_err(|e| e.into().at(outer))
+    }
+
+    fn at_with(self, outer: impl FnOnce() -> String) -> Result<T> {
+        self.map_err(|e| e.into().at(&outer()))
+    }
+}

@@ -1,0 +1,7 @@
+//! What is in a dataset: directories and files, or a volume.
+//!
+//! **Invariant: nothing here knows FUSE, NFS or NBD; [`vfs::Vfs`] is the one interface that servers see.**
+
+pub mod vfs;
+
+pub use object::{Error, Result};

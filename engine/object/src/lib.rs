@@ -1,0 +1,2 @@
+//! Objects made of blocks.
+pub use block::{Block, Bookmark, Error, Place, Result};

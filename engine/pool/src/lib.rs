@@ -1,0 +1,2 @@
+//! (opens with the crate invariant)
+pub use object::{Error, Place, Result};

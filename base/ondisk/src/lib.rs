@@ -9,12 +9,19 @@ pub mod blkptr;
 pub mod dnode;
 pub mod endian;
 pub mod error;
+pub mod label;
+pub mod nvlist;
 pub mod objset;
+#[cfg(test)]
+mod testing;
 pub mod types;
+pub mod uberblock;
 
 pub use blkptr::{BlkPtr, Dva};
 pub use dnode::Dnode;
 pub use endian::Endian;
 pub use error::{Error, Result};
+pub use nvlist::Nvlist;
 pub use objset::{Objset, ObjsetKind, ZilHeader};
 pub use types::{Checksum, Compression, ObjectType, Txg};
+pub use uberblock::Uberblock;

@@ -1,0 +1,550 @@
+//! Name-value lists: the format's own JSON, used for labels, the pool configuration, history, boot environments,
+//! extended attributes and stream headers.
+//!
+//! Above: everything that reads a configuration. Below: [`xdr`] and [`native`], the two encodings.
+//!
+//! A packed list begins with four bytes that say how the rest is written:
+//!
+//! | offset | bytes | field        | meaning                                                      |
+//! |--------|-------|--------------|--------------------------------------------------------------|
+//! | 0x00   | 1     | nvh_encoding | 0: native (C structures of a 64-bit host), 1: XDR            |
+//! | 0x01   | 1     | nvh_endian   | order of the writer: 1 little, 0 big; XDR is big all the same |
+//! | 0x02   | 2     | nvh_reserved | zero                                                         |
+//! | 0x04   | 4     | nvl_version  | 0                                                            |
+//! | 0x08   | 4     | nvl_nvflag   | 1: names are unique, 2: pairs of name and type are           |
+//! | 0x0c   |       |              | pairs, then an end mark                                      |
+//!
+//! Start of a label's list (XDR, little-endian writer): version 0, unique names, then the pair `version`, 36 bytes
+//! packed, 32 unpacked, type 8 (uint64), one value, 5000.
+//!
+//! ```text
+//! 00000000  01 01 00 00 00 00 00 00  00 00 00 01 00 00 00 24  |...............$|
+//! 00000010  00 00 00 20 00 00 00 07  76 65 72 73 69 6f 6e 00  |... ....version.|
+//! 00000020  00 00 00 08 00 00 00 01  00 00 00 00 00 00 13 88  |................|
+//! ```
+//!
+//! Invariants:
+//!   * order and duplicates are kept: a list written by OpenZFS packs to the same bytes again
+//!   * nesting is at most [`MAX_DEPTH`]; memory is at most a small multiple of the input
+//!   * names and strings are bytes without NUL; they need not be UTF-8 (extended attributes)
+//!
+//! Source: include/sys/nvpair.h, module/nvpair/nvpair.c.
+
+pub mod native;
+pub mod xdr;
+
+use crate::endian::{Endian, need};
+use crate::error::{Error, Result};
+
+/// Nesting that is accepted: what OpenZFS accepts outside the kernel (inside it is 20).
+pub const MAX_DEPTH: usize = 100;
+/// Bytes that a packed list may have, from the format (sizes are positive 32-bit numbers).
+pub const MAX_BYTES: usize = i32::MAX as usize;
+/// Bytes before the version: encoding and order.
+pub const HEADER_BYTES: usize = 4;
+
+/// How a list is packed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Encoding {
+    /// C structures of the writer, in its order.
+    Native,
+    /// Big-endian, aligned to 4 bytes.
+    Xdr,
+}
+
+/// A value; each variant is one `data_type_t`.
+#[derive(Debug, Clone, PartialEq)]
+#[allow(missing_docs)] // Named as the format's types are.
+pub enum Value {
+    /// The name alone: it is there or it is not.
+    Boolean,
+    Byte(u8),
+    Int16(i16),
+    Uint16(u16),
+    Int32(i32),
+    Uint32(u32),
+    Int64(i64),
+    Uint64(u64),
+    String(Vec<u8>),
+    ByteArray(Vec<u8>),
+    Int16Array(Vec<i16>),
+    Uint16Array(Vec<u16>),
+    Int32Array(Vec<i32>),
+    Uint32Array(Vec<u32>),
+    Int64Array(Vec<i64>),
+    Uint64Array(Vec<u64>),
+    StringArray(Vec<Vec<u8>>),
+    /// Nanoseconds of a clock.
+    HrTime(i64),
+    Nvlist(Nvlist),
+    NvlistArray(Vec<Nvlist>),
+    BooleanValue(bool),
+    Int8(i8),
+    Uint8(u8),
+    BooleanArray(Vec<bool>),
+    Int8Array(Vec<i8>),
+    Uint8Array(Vec<u8>),
+    Double(f64),
+}
+
+impl Value {
+    /// `data_type_t` on disk.
+    pub fn type_number(&self) -> u32 {
+        match self {
+            Self::Boolean => 1,
+            Self::Byte(_) => 2,
+            Self::Int16(_) => 3,
+            Self::Uint16(_) => 4,
+            Self::Int32(_) => 5,
+            Self::Uint32(_) => 6,
+            Self::Int64(_) => 7,
+            Self::Uint64(_) => 8,
+            Self::String(_) => 9,
+            Self::ByteArray(_) => 10,
+            Self::Int16Array(_) => 11,
+            Self::Uint16Array(_) => 12,
+            Self::Int32Array(_) => 13,
+            Self::Uint32Array(_) => 14,
+            Self::Int64Array(_) => 15,
+            Self::Uint64Array(_) => 16,
+            Self::StringArray(_) => 17,
+            Self::HrTime(_) => 18,
+            Self::Nvlist(_) => 19,
+            Self::NvlistArray(_) => 20,
+            Self::BooleanValue(_) => 21,
+            Self::Int8(_) => 22,
+            Self::Uint8(_) => 23,
+            Self::BooleanArray(_) => 24,
+            Self::Int8Array(_) => 25,
+            Self::Uint8Array(_) => 26,
+            Self::Double(_) => 27,
+        }
+    }
+
+    /// Number of elements as the pair says it: 0 for [`Value::Boolean`], 1 for what is not an array.
+    pub fn element_count(&self) -> usize {
+        match self {
+            Self::Boolean => 0,
+            Self::ByteArray(v) | Self::Uint8Array(v) => v.len(),
+            Self::Int8Array(v) => v.len(),
+            Self::Int16Array(v) => v.len(),
+            Self::Uint16Array(v) => v.len(),
+            Self::Int32Array(v) => v.len(),
+            Self::Uint32Array(v) => v.len(),
+            Self::Int64Array(v) => v.len(),
+            Self::Uint64Array(v) => v.len(),
+            Self::StringArray(v) => v.len(),
+            Self::NvlistArray(v) => v.len(),
+            Self::BooleanArray(v) => v.len(),
+            _ => 1,
+        }
+    }
+
+    /// Bytes that the value takes in a native pair, before alignment.
+    fn native_bytes(&self) -> usize {
+        let n = self.element_count();
+        match self {
+            Self::Boolean => 0,
+            Self::Byte(_) | Self::Int8(_) | Self::Uint8(_) => 1,
+            Self::Int16(_) | Self::Uint16(_) => 2,
+            Self::Int32(_) | Self::Uint32(_) | Self::BooleanValue(_) => 4,
+            Self::Int64(_) | Self::Uint64(_) | Self::HrTime(_) | Self::Double(_) => 8,
+            Self::String(s) => s.len() + 1,
+            Self::ByteArray(_) | Self::Int8Array(_) | Self::Uint8Array(_) => n,
+            Self::Int16Array(_) | Self::Uint16Array(_) => n * 2,
+            Self::Int32Array(_) | Self::Uint32Array(_) | Self::BooleanArray(_) => n * 4,
+            Self::Int64Array(_) | Self::Uint64Array(_) => n * 8,
+            Self::StringArray(v) => n * 8 + v.iter().map(|s| s.len() + 1).sum::<usize>(),
+            Self::Nvlist(_) => native::LIST_BYTES,
+            Self::NvlistArray(_) => n * (8 + native::LIST_BYTES),
+        }
+    }
+
+    /// Any whole number that is not negative.
+    pub fn as_u64(&self) -> Option<u64> {
+        match *self {
+            Self::Uint64(v) => Some(v),
+            Self::Byte(v) | Self::Uint8(v) => Some(v.into()),
+            Self::Uint16(v) => Some(v.into()),
+            Self::Uint32(v) => Some(v.into()),
+            Self::Int8(v) => v.try_into().ok(),
+            Self::Int16(v) => v.try_into().ok(),
+            Self::Int32(v) => v.try_into().ok(),
+            Self::Int64(v) | Self::HrTime(v) => v.try_into().ok(),
+            _ => None,
+        }
+    }
+}
+
+impl From<u64> for Value {
+    fn from(v: u64) -> Self {
+        Self::Uint64(v)
+    }
+}
+
+impl From<bool> for Value {
+    fn from(v: bool) -> Self {
+        Self::BooleanValue(v)
+    }
+}
+
+impl From<&str> for Value {
+    fn from(v: &str) -> Self {
+        Self::String(v.as_bytes().to_vec())
+    }
+}
+
+impl From<String> for Value {
+    fn from(v: String) -> Self {
+        Self::String(v.into_bytes())
+    }
+}
+
+impl From<Nvlist> for Value {
+    fn from(v: Nvlist) -> Self {
+        Self::Nvlist(v)
+    }
+}
+
+impl From<Vec<Nvlist>> for Value {
+    fn from(v: Vec<Nvlist>) -> Self {
+        Self::NvlistArray(v)
+    }
+}
+
+impl From<Vec<u64>> for Value {
+    fn from(v: Vec<u64>) -> Self {
+        Self::Uint64Array(v)
+    }
+}
+
+/// A name and its value.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Pair {
+    /// The name, without its NUL.
+    pub name: Vec<u8>,
+    /// The value.
+    pub value: Value,
+}
+
+impl Pair {
+    /// The name for printing.
+    pub fn name_lossy(&self) -> std::borrow::Cow<'_, str> {
+        String::from_utf8_lossy(&self.name)
+    }
+
+    /// Bytes of the pair in memory of a 64-bit host, which both encodings record.
+    fn native_bytes(&self) -> usize {
+        align8(native::PAIR_BYTES + self.name.len() + 1) + align8(self.value.native_bytes())
+    }
+}
+
+/// A list of pairs in the order in which they were written.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Nvlist {
+    /// `nvl_nvflag`: [`Nvlist::UNIQUE_NAME`] nearly everywhere.
+    pub flags: u32,
+    /// The pairs.
+    pub pairs: Vec<Pair>,
+}
+
+/// A list with what its header says of how it was packed.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Packed {
+    /// The list.
+    pub list: Nvlist,
+    /// How it was packed.
+    pub encoding: Encoding,
+    /// Order of the host that packed it.
+    pub endian: Endian,
+    /// Bytes that the packed list takes; what follows it in the buffer is not looked at.
+    pub size_bytes: usize,
+}
+
+impl Packed {
+    /// Unpacks the list at the start of `bytes`, in either encoding and order.
+    pub fn parse(bytes: &[u8]) -> Result<Self> {
+        need("nvlist", bytes, HEADER_BYTES)?;
+        let bytes = &bytes[..bytes.len().min(MAX_BYTES)];
+        let endian = match bytes[1] {
+            0 => Endian::Big,
+            1 => Endian::Little,
+            other => return Err(Error::corrupt("nvlist", "nvh_endian", other, "0 (big) or 1 (little)")),
+        };
+        let body = &bytes[HEADER_BYTES..];
+        let (encoding, (list, used)) = match bytes[0] {
+            0 => (Encoding::Native, native::parse(body, endian)?),
+            1 => (Encoding::Xdr, xdr::parse(body)?),
+            other => return Err(Error::corrupt("nvlist", "nvh_encoding", other, "0 (native) or 1 (XDR)")),
+        };
+        Ok(Self { list, encoding, endian, size_bytes: HEADER_BYTES + used })
+    }
+}
+
+impl Default for Nvlist {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Nvlist {
+    /// `nvl_nvflag`: no two pairs have the same name.
+    pub const UNIQUE_NAME: u32 = 1;
+    /// `nvl_nvflag`: no two pairs have the same name and type.
+    pub const UNIQUE_NAME_TYPE: u32 = 2;
+
+    /// An empty list of unique names.
+    pub fn new() -> Self {
+        Self { flags: Self::UNIQUE_NAME, pairs: Vec::new() }
+    }
+
+    /// Unpacks the list at the start of `bytes`; see [`Packed::parse`].
+    pub fn parse(bytes: &[u8]) -> Result<Self> {
+        Packed::parse(bytes).map(|p| p.list)
+    }
+
+    /// Packs as XDR; `writer` only fills the header byte, as the host that packs would.
+    pub fn to_xdr(&self, writer: Endian) -> Vec<u8> {
+        let mut out = header(Encoding::Xdr, writer);
+        xdr::write(&mut out, self);
+        out
+    }
+
+    /// Packs as native structures of a 64-bit host of the order `endian`.
+    pub fn to_native(&self, endian: Endian) -> Vec<u8> {
+        let mut out = header(Encoding::Native, endian);
+        native::write(&mut out, self, endian);
+        out
+    }
+
+    /// Packs as told.
+    pub fn pack(&self, encoding: Encoding, endian: Endian) -> Vec<u8> {
+        match encoding {
+            Encoding::Native => self.to_native(endian),
+            Encoding::Xdr => self.to_xdr(endian),
+        }
+    }
+
+    /// The value of `name`; of several, the last, as OpenZFS's lookups have it.
+    pub fn get(&self, name: impl AsRef<[u8]>) -> Option<&Value> {
+        let name = name.as_ref();
+        self.pairs.iter().rev().find(|p| p.name == name).map(|p| &p.value)
+    }
+
+    /// Whether there is a pair `name` of any type.
+    pub fn contains(&self, name: &str) -> bool {
+        self.get(name).is_some()
+    }
+
+    /// A number of any unsigned type (or signed and not negative).
+    pub fn get_u64(&self, name: &str) -> Option<u64> {
+        self.get(name)?.as_u64()
+    }
+
+    /// A number that must be there; the error names it.
+    pub fn need_u64(&self, name: &'static str) -> Result<u64> {
+        self.get_u64(name).ok_or_else(|| self.missing(name, "a number"))
+    }
+
+    /// A string that is UTF-8.
+    pub fn get_str(&self, name: &str) -> Option<&str> {
+        std::str::from_utf8(self.get_string(name)?).ok()
+    }
+
+    /// A string that must be there and be UTF-8; the error names it.
+    pub fn need_str(&self, name: &'static str) -> Result<&str> {
+        self.get_str(name).ok_or_else(|| self.missing(name, "a string"))
+    }
+
+    /// A string as bytes.
+    pub fn get_string(&self, name: &str) -> Option<&[u8]> {
+        match self.get(name)? {
+            Value::String(s) => Some(s),
+            _ => None,
+        }
+    }
+
+    /// A truth: a boolean value, or a plain boolean, which is true by being there.
+    pub fn get_bool(&self, name: &str) -> Option<bool> {
+        match self.get(name)? {
+            Value::BooleanValue(v) => Some(*v),
+            Value::Boolean => Some(true),
+            _ => None,
+        }
+    }
+
+    /// A nested list.
+    pub fn get_nvlist(&self, name: &str) -> Option<&Nvlist> {
+        match self.get(name)? {
+            Value::Nvlist(v) => Some(v),
+            _ => None,
+        }
+    }
+
+    /// A nested list that must be there; the error names it.
+    pub fn need_nvlist(&self, name: &'static str) -> Result<&Nvlist> {
+        self.get_nvlist(name).ok_or_else(|| self.missing(name, "an nvlist"))
+    }
+
+    /// An array of lists; empty when it is not there.
+    pub fn get_nvlist_array(&self, name: &str) -> &[Nvlist] {
+        match self.get(name) {
+            Some(Value::NvlistArray(v)) => v,
+            _ => &[],
+        }
+    }
+
+    /// An array of 64-bit numbers.
+    pub fn get_u64_array(&self, name: &str) -> Option<&[u64]> {
+        match self.get(name)? {
+            Value::Uint64Array(v) => Some(v),
+            _ => None,
+        }
+    }
+
+    /// An array of bytes, of type byte or uint8.
+    pub fn get_bytes(&self, name: impl AsRef<[u8]>) -> Option<&[u8]> {
+        match self.get(name)? {
+            Value::ByteArray(v) | Value::Uint8Array(v) => Some(v),
+            _ => None,
+        }
+    }
+
+    /// An array of strings.
+    pub fn get_string_array(&self, name: &str) -> Option<&[Vec<u8>]> {
+        match self.get(name)? {
+            Value::StringArray(v) => Some(v),
+            _ => None,
+        }
+    }
+
+    fn missing(&self, name: &'static str, expected: &str) -> Error {
+        match self.get(name) {
+            None => Error::corrupt("nvlist", name, "missing", expected),
+            Some(v) => Error::corrupt("nvlist", name, format_args!("of type {}", v.type_number()), expected),
+        }
+    }
+
+    /// Sets `name`, taking away earlier pairs of that name when names are unique.
+    pub fn put(&mut self, name: &str, value: impl Into<Value>) {
+        if self.flags & Self::UNIQUE_NAME != 0 {
+            self.remove(name);
+        }
+        self.pairs.push(Pair { name: name.as_bytes().to_vec(), value: value.into() });
+    }
+
+    /// Takes away every pair `name`; says whether there was one.
+    pub fn remove(&mut self, name: impl AsRef<[u8]>) -> bool {
+        let before = self.pairs.len();
+        self.pairs.retain(|p| p.name != name.as_ref());
+        self.pairs.len() != before
+    }
+}
+
+fn header(encoding: Encoding, endian: Endian) -> Vec<u8> {
+    vec![(encoding == Encoding::Xdr).into(), (endian == Endian::Little).into(), 0, 0]
+}
+
+fn align8(n: usize) -> usize {
+    n.next_multiple_of(8)
+}
+
+/// Refuses an element count that the type cannot have, as OpenZFS does.
+fn check_count(type_number: u32, count: usize) -> Result<()> {
+    let expected = match type_number {
+        1 => 0,
+        2..=9 | 18 | 19 | 21..=23 | 27 => 1,
+        10..=17 | 20 | 24..=26 => return Ok(()),
+        other => return Err(Error::corrupt("nvpair", "nvp_type", other, "1 to 27")),
+    };
+    if count != expected {
+        return Err(Error::corrupt("nvpair", "nvp_value_elem", count, expected));
+    }
+    Ok(())
+}
+
+fn check_depth(depth: usize) -> Result<()> {
+    if depth > MAX_DEPTH {
+        return Err(Error::corrupt("nvlist", "depth", depth, format_args!("at most {MAX_DEPTH}")));
+    }
+    Ok(())
+}
+
+fn check_version(version: u32) -> Result<()> {
+    if version != 0 {
+        return Err(Error::Unsupported { structure: "nvlist", what: format!("nvl_version {version}") });
+    }
+    Ok(())
+}
+
+fn boolean(raw: u32) -> Result<bool> {
+    match raw {
+        0 => Ok(false),
+        1 => Ok(true),
+        other => Err(Error::corrupt("nvpair", "boolean", other, "0 or 1")),
+    }
+}
+
+/// Prints as `zdb` does, four spaces deeper for each nested list.
+impl std::fmt::Display for Nvlist {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        show(self, f, 0)
+    }
+}
+
+fn show(list: &Nvlist, f: &mut std::fmt::Formatter<'_>, indent: usize) -> std::fmt::Result {
+    for pair in &list.pairs {
+        let name = pair.name_lossy();
+        let text = |s: &[u8]| format!("'{}'", String::from_utf8_lossy(s));
+        macro_rules! one {
+            ($v:expr) => {
+                writeln!(f, "{:indent$}{name}: {}", "", $v)?
+            };
+        }
+        macro_rules! many {
+            ($v:expr) => {
+                for (i, v) in $v.iter().enumerate() {
+                    writeln!(f, "{:indent$}{name}[{i}]: {v}", "")?;
+                }
+            };
+        }
+        match &pair.value {
+            Value::Boolean => writeln!(f, "{:indent$}{name}", "")?,
+            Value::BooleanValue(v) => one!(v),
+            Value::Byte(v) | Value::Uint8(v) => one!(v),
+            Value::Int8(v) => one!(v),
+            Value::Int16(v) => one!(v),
+            Value::Uint16(v) => one!(v),
+            Value::Int32(v) => one!(v),
+            Value::Uint32(v) => one!(v),
+            Value::Int64(v) | Value::HrTime(v) => one!(v),
+            Value::Uint64(v) => one!(v),
+            Value::Double(v) => one!(v),
+            Value::String(v) => one!(text(v)),
+            Value::ByteArray(v) | Value::Uint8Array(v) => many!(v),
+            Value::Int8Array(v) => many!(v),
+            Value::Int16Array(v) => many!(v),
+            Value::Uint16Array(v) => many!(v),
+            Value::Int32Array(v) => many!(v),
+            Value::Uint32Array(v) => many!(v),
+            Value::Int64Array(v) => many!(v),
+            Value::Uint64Array(v) => many!(v),
+            Value::BooleanArray(v) => many!(v),
+            Value::StringArray(v) => many!(v.iter().map(|s| text(s)).collect::<Vec<_>>()),
+            Value::Nvlist(v) => {
+                writeln!(f, "{:indent$}{name}:", "")?;
+                show(v, f, indent + 4)?;
+            }
+            Value::NvlistArray(v) => {
+                for (i, v) in v.iter().enumerate() {
+                    writeln!(f, "{:indent$}{name}[{i}]:", "")?;
+                    show(v, f, indent + 4)?;
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

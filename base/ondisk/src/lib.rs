@@ -6,7 +6,11 @@
 #![forbid(unsafe_code)]
 
 pub mod blkptr;
+pub mod deadlist;
 pub mod dnode;
+pub mod dsl_bookmark;
+pub mod dsl_dataset;
+pub mod dsl_dir;
 pub mod endian;
 pub mod error;
 pub mod label;
@@ -18,7 +22,11 @@ pub mod types;
 pub mod uberblock;
 
 pub use blkptr::{BlkPtr, Dva};
+pub use deadlist::DeadlistHeader;
 pub use dnode::Dnode;
+pub use dsl_bookmark::{DslBookmark, RedactionList, SpaceTriple};
+pub use dsl_dataset::DslDataset;
+pub use dsl_dir::{DslDir, UsedBreakdown};
 pub use endian::Endian;
 pub use error::{Error, Result};
 pub use nvlist::Nvlist;

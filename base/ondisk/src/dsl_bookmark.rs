@@ -1,0 +1,180 @@
+//! Bookmark: what remains of a snapshot so that an incremental stream can start from it.
+//!
+//! A value of the ZAP that a head names in `com.delphix:bookmarks`, 8-byte integers in the order of the ZAP.
+//!
+//! | offset | bytes | field                                   | since             | meaning                               |
+//! |--------|-------|-----------------------------------------|-------------------|---------------------------------------|
+//! | 0x00   | 8     | zbm_guid                                | bookmarks         | GUID of the snapshot                  |
+//! | 0x08   | 8     | zbm_creation_txg                        | bookmarks         | when the snapshot was taken           |
+//! | 0x10   | 8     | zbm_creation_time                       | bookmarks         | seconds since 1970                    |
+//! | 0x18   | 8     | zbm_redaction_obj                       | bookmark_v2       | list of redacted blocks; 0: none      |
+//! | 0x20   | 8     | zbm_flags                               | bookmark_v2       | 1 the freed numbers are kept, 2 the snapshot is still there |
+//! | 0x28   | 8     | zbm_referenced_bytes_refd               | bookmark_written  | referenced by the snapshot            |
+//! | 0x30   | 8     | zbm_compressed_bytes_refd               | bookmark_written  | the same without parity and copies    |
+//! | 0x38   | 8     | zbm_uncompressed_bytes_refd             | bookmark_written  | the same before compression           |
+//! | 0x40   | 8     | zbm_referenced_freed_before_next_snap   | bookmark_written  | of these, freed before the next snapshot |
+//! | 0x48   | 8     | zbm_compressed_freed_before_next_snap   | bookmark_written  |                                       |
+//! | 0x50   | 8     | zbm_uncompressed_freed_before_next_snap | bookmark_written  |                                       |
+//! | 0x58   | 8     | zbm_ivset_guid                          | bookmark_v2       | identity of the IVs, for raw streams  |
+//!
+//! A value of 3 integers is the first version, one of 12 the second; those between stop after the last field that the
+//! writer knew. Missing fields are zero.
+//!
+//! Redaction list (bonus of `zbm_redaction_obj`): 0x00 rlp_last_object, 0x08 rlp_last_blkid, 0x10 rlp_num_entries,
+//! 0x18 rlp_num_snaps, 0x20 rlp_snaps (GUIDs; with `redaction_list_spill` they continue in the spill block).
+//!
+//! Source: include/sys/dsl_bookmark.h.
+
+use crate::endian::{Endian, need};
+use crate::error::{Error, Result};
+use crate::types::Txg;
+
+/// Three sizes of one set of blocks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct SpaceTriple {
+    /// On the devices, with parity and copies.
+    pub used: u64,
+    /// As stored once.
+    pub compressed: u64,
+    /// Before compression.
+    pub uncompressed: u64,
+}
+
+/// A bookmark.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DslBookmark {
+    /// GUID of the snapshot.
+    pub guid: u64,
+    /// When the snapshot was taken.
+    pub creation_txg: Txg,
+    /// Seconds since 1970.
+    pub creation_time: u64,
+    /// Object of the redaction list; 0: none.
+    pub redaction_obj: u64,
+    /// `FLAG_*`.
+    pub flags: u64,
+    /// What the snapshot referenced.
+    pub referenced: SpaceTriple,
+    /// What of it was freed before the next snapshot.
+    pub freed_before_next_snap: SpaceTriple,
+    /// Identity of the set of IVs; 0: not encrypted.
+    pub ivset_guid: u64,
+}
+
+impl DslBookmark {
+    /// Integers of the first version.
+    pub const WORDS_V1: usize = 3;
+    /// Integers of the second version.
+    pub const WORDS_V2: usize = 12;
+    /// The freed numbers are kept.
+    pub const FLAG_HAS_FBN: u64 = 1;
+    /// The snapshot is still there.
+    pub const FLAG_SNAPSHOT_EXISTS: u64 = 2;
+
+    /// Takes the integers of the ZAP's value.
+    pub fn from_words(words: &[u64]) -> Result<Self> {
+        if words.len() < Self::WORDS_V1 {
+            return Err(Error::short("dsl_bookmark", words.len() * 8, Self::WORDS_V1 * 8));
+        }
+        let w = |index: usize| words.get(index).copied().unwrap_or(0);
+        Ok(Self {
+            guid: w(0),
+            creation_txg: Txg(w(1)),
+            creation_time: w(2),
+            redaction_obj: w(3),
+            flags: w(4),
+            referenced: SpaceTriple { used: w(5), compressed: w(6), uncompressed: w(7) },
+            freed_before_next_snap: SpaceTriple { used: w(8), compressed: w(9), uncompressed: w(10) },
+            ivset_guid: w(11),
+        })
+    }
+
+    /// The integers of the second version.
+    pub fn to_words(&self) -> [u64; Self::WORDS_V2] {
+        let (r, f) = (self.referenced, self.freed_before_next_snap);
+        [
+            self.guid,
+            self.creation_txg.0,
+            self.creation_time,
+            self.redaction_obj,
+            self.flags,
+            r.used,
+            r.compressed,
+            r.uncompressed,
+            f.used,
+            f.compressed,
+            f.uncompressed,
+            self.ivset_guid,
+        ]
+    }
+}
+
+/// Head of a redaction list.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RedactionList {
+    /// Object that the list has reached.
+    pub last_object: u64,
+    /// Block in it that the list has reached.
+    pub last_blkid: u64,
+    /// Entries in the object's data.
+    pub entries: u64,
+    /// Snapshots that it is redacted with respect to, by the head.
+    pub num_snaps: u64,
+    /// Their GUIDs, as many as the bonus holds.
+    pub snaps: Vec<u64>,
+}
+
+impl RedactionList {
+    /// Bytes before the GUIDs.
+    pub const HEAD_BYTES: usize = 32;
+
+    /// Takes the bonus of a redaction list.
+    pub fn parse(bonus: &[u8], endian: Endian) -> Result<Self> {
+        need("redaction_list", bonus, Self::HEAD_BYTES)?;
+        let num_snaps = endian.word(bonus, 3);
+        let snaps = bonus[Self::HEAD_BYTES..].chunks_exact(8).map(|b| endian.u64(b));
+        Ok(Self {
+            last_object: endian.word(bonus, 0),
+            last_blkid: endian.word(bonus, 1),
+            entries: endian.word(bonus, 2),
+            num_snaps,
+            snaps: snaps.take(usize::try_from(num_snaps).unwrap_or(usize::MAX)).collect(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `th/fs#mark` in the image `history`, as `zdb -dddd` prints it.
+    const MARK: [u64; 12] =
+        [6824014492695457137, 17, 1795256322, 0, 3, 1029632, 996864, 2246656, 49152, 24576, 30208, 0];
+
+    #[test]
+    fn a_bookmark_written_by_openzfs_is_read_and_written_back() {
+        let mark = DslBookmark::from_words(&MARK).unwrap();
+        assert_eq!((mark.creation_txg, mark.creation_time), (Txg(17), 1_795_256_322));
+        assert_eq!(mark.flags, DslBookmark::FLAG_HAS_FBN | DslBookmark::FLAG_SNAPSHOT_EXISTS);
+        assert_eq!(mark.referenced, SpaceTriple { used: 1_029_632, compressed: 996_864, uncompressed: 2_246_656 });
+        assert_eq!(mark.freed_before_next_snap.used, 49_152);
+        assert_eq!(mark.to_words(), MARK);
+    }
+
+    #[test]
+    fn a_bookmark_of_the_first_version_has_zeros_for_the_rest() {
+        let mark = DslBookmark::from_words(&MARK[..3]).unwrap();
+        assert_eq!((mark.guid, mark.flags, mark.referenced), (MARK[0], 0, SpaceTriple::default()));
+        assert!(DslBookmark::from_words(&MARK[..2]).is_err());
+    }
+
+    #[test]
+    fn a_redaction_list_never_claims_more_snapshots_than_it_holds() {
+        let mut bonus = vec![0; 48];
+        Endian::Big.put_u64(&mut bonus[24..], u64::MAX);
+        Endian::Big.put_u64(&mut bonus[40..], 9);
+        let list = RedactionList::parse(&bonus, Endian::Big).unwrap();
+        assert_eq!(list.snaps, [0, 9]);
+        assert!(RedactionList::parse(&bonus[..31], Endian::Big).is_err());
+    }
+}

@@ -1,0 +1,232 @@
+//! DSL dataset: a state of a file system or volume, either the head that is written or a snapshot.
+//!
+//! It is the bonus of an object of the MOS (type 16, or a ZAP once features have added fields to it by name).
+//!
+//! | offset | bytes | field                 | since | meaning                                                      |
+//! |--------|-------|-----------------------|-------|--------------------------------------------------------------|
+//! | 0x00   | 8     | ds_dir_obj            | v1    | directory that it belongs to                                 |
+//! | 0x08   | 8     | ds_prev_snap_obj      | v1    | snapshot before this state                                   |
+//! | 0x10   | 8     | ds_prev_snap_txg      | v1    | when that was taken                                          |
+//! | 0x18   | 8     | ds_next_snap_obj      | v1    | of a snapshot: the next snapshot or the head; 0 for a head   |
+//! | 0x20   | 8     | ds_snapnames_zapobj   | v1    | of a head: ZAP: name -> snapshot; 0 for a snapshot           |
+//! | 0x28   | 8     | ds_num_children       | v1    | next state and clones that stand on it; 0 for a head         |
+//! | 0x30   | 8     | ds_creation_time      | v1    | seconds since 1970                                           |
+//! | 0x38   | 8     | ds_creation_txg       | v1    | when it was made                                             |
+//! | 0x40   | 8     | ds_deadlist_obj       | v1    | blocks that the previous snapshot has and this one does not  |
+//! | 0x48   | 8     | ds_referenced_bytes   | v1    | space of all blocks reached                                  |
+//! | 0x50   | 8     | ds_compressed_bytes   | v1    | the same without parity and copies                           |
+//! | 0x58   | 8     | ds_uncompressed_bytes | v1    | the same before compression                                  |
+//! | 0x60   | 8     | ds_unique_bytes       | v1    | reached from here alone                                      |
+//! | 0x68   | 8     | ds_fsid_guid          | v1    | 56-bit identity for fsid; may change to avoid a collision    |
+//! | 0x70   | 8     | ds_guid               | v1    | identity for ever                                            |
+//! | 0x78   | 8     | ds_flags              | v1    | 1 inconsistent, 2 no promote, 4 unique accurate, 8 deferred destroy, 0x10000 case-insensitive |
+//! | 0x80   | 128   | ds_bp                 | v1    | the object set                                               |
+//! | 0x100  | 8     | ds_next_clones_obj    | v11   | ZAP of the clones of a snapshot                              |
+//! | 0x108  | 8     | ds_props_obj          | v12   | ZAP of properties of a snapshot                              |
+//! | 0x110  | 8     | ds_userrefs_obj       | v18   | ZAP: tag of a hold -> when it was made                       |
+//! | 0x118  | 40    | ds_pad                |       |                                                              |
+//!
+//! Fields by name, when the object is a ZAP: `com.delphix:bookmarks`, `com.datto:ivset_guid`, `com.delphix:resume_*`,
+//! `com.delphix:remap_deadlist`, and the GUID of each feature that the dataset uses.
+//!
+//! Source: include/sys/dsl_dataset.h.
+
+use crate::blkptr::BlkPtr;
+use crate::endian::{Endian, need};
+use crate::error::Result;
+use crate::types::Txg;
+
+/// ZAP of the bookmarks of a head.
+pub const FIELD_BOOKMARKS: &str = "com.delphix:bookmarks";
+/// Identity of the set of IVs of an encrypted snapshot.
+pub const FIELD_IVSET_GUID: &str = "com.datto:ivset_guid";
+/// GUIDs of the snapshots that a received dataset was redacted with respect to.
+pub const FIELD_REDACTED_DATASETS: &str = "com.delphix:redacted_datasets";
+/// Deadlist of blocks on removed devices that were moved.
+pub const FIELD_REMAP_DEADLIST: &str = "com.delphix:remap_deadlist";
+/// Interrupted receive: GUID of the snapshot that the stream starts from.
+pub const FIELD_RESUME_FROMGUID: &str = "com.delphix:resume_fromguid";
+/// Interrupted receive: name of the snapshot that was sent.
+pub const FIELD_RESUME_TONAME: &str = "com.delphix:resume_toname";
+/// Interrupted receive: GUID of the snapshot that was sent.
+pub const FIELD_RESUME_TOGUID: &str = "com.delphix:resume_toguid";
+/// Interrupted receive: object to go on with.
+pub const FIELD_RESUME_OBJECT: &str = "com.delphix:resume_object";
+/// Interrupted receive: offset in it.
+pub const FIELD_RESUME_OFFSET: &str = "com.delphix:resume_offset";
+/// Interrupted receive: bytes that came.
+pub const FIELD_RESUME_BYTES: &str = "com.delphix:resume_bytes";
+/// Interrupted receive: the stream has large blocks.
+pub const FIELD_RESUME_LARGEBLOCK: &str = "com.delphix:resume_largeblockok";
+/// Interrupted receive: the stream has embedded blocks.
+pub const FIELD_RESUME_EMBEDOK: &str = "com.delphix:resume_embedok";
+/// Interrupted receive: the stream has compressed blocks.
+pub const FIELD_RESUME_COMPRESSOK: &str = "com.delphix:resume_compressok";
+/// Interrupted receive: the stream is raw.
+pub const FIELD_RESUME_RAWOK: &str = "com.datto:resume_rawok";
+/// Interrupted receive from a redaction bookmark: GUIDs of its snapshots.
+pub const FIELD_RESUME_REDACT_BOOKMARK_SNAPS: &str = "com.delphix:resume_redact_book_snaps";
+
+/// A head or snapshot.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DslDataset {
+    /// Object of the directory that it belongs to.
+    pub dir: u64,
+    /// Object of the snapshot before it.
+    pub prev_snap: u64,
+    /// When that was taken.
+    pub prev_snap_txg: Txg,
+    /// Of a snapshot: object of the next snapshot or the head.
+    pub next_snap: u64,
+    /// Of a head: ZAP of its snapshots.
+    pub snapnames_zap: u64,
+    /// States that stand on it; 0 for a head.
+    pub num_children: u64,
+    /// Seconds since 1970.
+    pub creation_time: u64,
+    /// When it was made.
+    pub creation_txg: Txg,
+    /// Object of the deadlist.
+    pub deadlist: u64,
+    /// Space of all blocks reached.
+    pub referenced_bytes: u64,
+    /// The same without parity and copies.
+    pub compressed_bytes: u64,
+    /// The same before compression.
+    pub uncompressed_bytes: u64,
+    /// Space reached from here alone.
+    pub unique_bytes: u64,
+    /// Identity for fsid, 56 bits.
+    pub fsid_guid: u64,
+    /// Identity for ever.
+    pub guid: u64,
+    /// `FLAG_*`.
+    pub flags: u64,
+    /// The object set; a hole where nothing was ever written.
+    pub bp: BlkPtr,
+    /// ZAP of the clones of a snapshot; 0: none.
+    pub next_clones_zap: u64,
+    /// ZAP of the properties of a snapshot; 0: none.
+    pub props_zap: u64,
+    /// ZAP of the holds; 0: none.
+    pub userrefs_zap: u64,
+}
+
+impl DslDataset {
+    /// Bytes on disk.
+    pub const SIZE_BYTES: usize = 320;
+    /// A receive is under way or broke off.
+    pub const FLAG_INCONSISTENT: u64 = 1;
+    /// May not be promoted.
+    pub const FLAG_NOPROMOTE: u64 = 2;
+    /// [`DslDataset::unique_bytes`] of a head is right.
+    pub const FLAG_UNIQUE_ACCURATE: u64 = 4;
+    /// Is destroyed when the last hold or clone goes.
+    pub const FLAG_DEFER_DESTROY: u64 = 8;
+    /// Names of files and snapshots are looked up without regard to case.
+    pub const FLAG_CI_DATASET: u64 = 1 << 16;
+
+    /// Takes the bonus of a dataset object.
+    pub fn parse(bonus: &[u8], endian: Endian) -> Result<Self> {
+        need("dsl_dataset", bonus, Self::SIZE_BYTES)?;
+        let w = |index| endian.word(bonus, index);
+        Ok(Self {
+            dir: w(0),
+            prev_snap: w(1),
+            prev_snap_txg: Txg(w(2)),
+            next_snap: w(3),
+            snapnames_zap: w(4),
+            num_children: w(5),
+            creation_time: w(6),
+            creation_txg: Txg(w(7)),
+            deadlist: w(8),
+            referenced_bytes: w(9),
+            compressed_bytes: w(10),
+            uncompressed_bytes: w(11),
+            unique_bytes: w(12),
+            fsid_guid: w(13),
+            guid: w(14),
+            flags: w(15),
+            bp: BlkPtr::parse(&bonus[0x80..], endian)?,
+            next_clones_zap: w(32),
+            props_zap: w(33),
+            userrefs_zap: w(34),
+        })
+    }
+
+    /// Writes the fields over `bonus` and leaves the padding as it is.
+    pub fn write(&self, bonus: &mut [u8], endian: Endian) -> Result<()> {
+        need("dsl_dataset", bonus, Self::SIZE_BYTES)?;
+        let head = [
+            self.dir,
+            self.prev_snap,
+            self.prev_snap_txg.0,
+            self.next_snap,
+            self.snapnames_zap,
+            self.num_children,
+            self.creation_time,
+            self.creation_txg.0,
+            self.deadlist,
+            self.referenced_bytes,
+            self.compressed_bytes,
+            self.uncompressed_bytes,
+            self.unique_bytes,
+            self.fsid_guid,
+            self.guid,
+            self.flags,
+        ];
+        for (index, word) in head.into_iter().enumerate() {
+            endian.put_u64(&mut bonus[index * 8..], word);
+        }
+        bonus[0x80..0x100].copy_from_slice(&self.bp.to_bytes(endian));
+        for (index, word) in [self.next_clones_zap, self.props_zap, self.userrefs_zap].into_iter().enumerate() {
+            endian.put_u64(&mut bonus[0x100 + index * 8..], word);
+        }
+        Ok(())
+    }
+
+    /// Whether this is a snapshot, not a head.
+    pub fn is_snapshot(&self) -> bool {
+        self.num_children != 0
+    }
+
+    /// Whether all bits of `flag` are set.
+    pub fn has(&self, flag: u64) -> bool {
+        self.flags & flag == flag
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Bonus of `th/prom@s2` in the image `history`, written by OpenZFS 2.3.2.
+    const S2: &[u8] = include_bytes!("../testdata/dsl_dataset.th-prom-s2.bin");
+
+    #[test]
+    fn a_snapshot_written_by_openzfs_is_read() {
+        let s2 = DslDataset::parse(S2, Endian::Little).unwrap();
+        assert_eq!((s2.dir, s2.prev_snap, s2.prev_snap_txg, s2.next_snap), (108, 131, Txg(12), 90));
+        assert!(s2.is_snapshot());
+        assert_eq!((s2.num_children, s2.creation_time, s2.creation_txg), (2, 1_795_256_316, Txg(13)));
+        assert_eq!((s2.referenced_bytes, s2.uncompressed_bytes, s2.unique_bytes), (751_104, 1_914_880, 52_224));
+        assert_eq!(s2.guid, 9_560_983_944_495_073_039);
+        assert!(s2.has(DslDataset::FLAG_UNIQUE_ACCURATE) && !s2.has(DslDataset::FLAG_INCONSISTENT));
+        assert_eq!(s2.bp.logical_birth(), Txg(13));
+        // A send held it for a while; the empty ZAP stayed.
+        assert_eq!((s2.props_zap, s2.userrefs_zap), (0, 277));
+    }
+
+    #[test]
+    fn a_snapshot_goes_back_to_the_bytes_it_came_from() {
+        let mut out = S2.to_vec();
+        out[..0x118].fill(0xee);
+        DslDataset::parse(S2, Endian::Little).unwrap().write(&mut out, Endian::Little).unwrap();
+        assert_eq!(out, S2);
+    }
+
+    #[test]
+    fn a_short_bonus_is_refused() {
+        assert!(DslDataset::parse(&S2[..319], Endian::Little).is_err());
+    }
+}

@@ -20,6 +20,7 @@ pub mod objset;
 mod testing;
 pub mod types;
 pub mod uberblock;
+pub mod zap;
 
 pub use blkptr::{BlkPtr, Dva};
 pub use deadlist::DeadlistHeader;

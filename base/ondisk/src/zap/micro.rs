@@ -1,0 +1,87 @@
+//! Micro ZAP: one block of 64-byte entries, each a short name and a 64-bit number, in no order.
+//!
+//! | offset | bytes | field         | since | meaning                                     |
+//! |--------|-------|---------------|-------|---------------------------------------------|
+//! | 0x00   | 8     | mz_block_type | v1    | 0x8000000000000003                          |
+//! | 0x08   | 8     | mz_salt       | v1    | start of the hash                           |
+//! | 0x10   | 8     | mz_normflags  | v9    | how names are made equal                    |
+//! | 0x18   | 40    | mz_pad        | v1    | 0                                           |
+//! | 0x40   | 64 n  | mz_chunk      | v1    | entries; a free one has an empty name       |
+//!
+//! Entry: 0x00 mze_value (8), 0x08 mze_cd (4), 0x0c pad (2), 0x0e mze_name (50, ended by NUL).
+
+use super::{BlockKind, NormFlags};
+use crate::endian::{Endian, need};
+use crate::error::{Error, Result};
+
+/// Bytes of an entry, and of the header before them.
+pub const ENTRY_BYTES: usize = 64;
+/// Bytes of a name with its NUL.
+pub const NAME_BYTES: usize = 50;
+const _: () = assert!(8 + 4 + 2 + NAME_BYTES == ENTRY_BYTES);
+
+/// The block of a micro ZAP.
+#[derive(Debug, Clone, Copy)]
+pub struct Micro<'a> {
+    /// Start of the hash.
+    pub salt: u64,
+    /// How names are made equal.
+    pub norm_flags: NormFlags,
+    chunks: &'a [u8],
+    endian: Endian,
+}
+
+/// An entry in use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MicroEntry<'a> {
+    /// Name without its NUL.
+    pub name: &'a [u8],
+    /// The value.
+    pub value: u64,
+    /// Tells entries of one hash apart.
+    pub cd: u32,
+    /// Which of the block's entries it is.
+    pub index: usize,
+}
+
+impl<'a> Micro<'a> {
+    /// Takes a block; a rest behind the last whole entry is ignored.
+    pub fn parse(bytes: &'a [u8], endian: Endian) -> Result<Self> {
+        need("micro zap", bytes, ENTRY_BYTES)?;
+        if endian.u64(bytes) != BlockKind::MICRO {
+            return Err(Error::corrupt(
+                "micro zap",
+                "mz_block_type",
+                format_args!("{:#x}", endian.u64(bytes)),
+                format_args!("{:#x}", BlockKind::MICRO),
+            ));
+        }
+        Ok(Self {
+            salt: endian.word(bytes, 1),
+            norm_flags: NormFlags::from_bits_retain(endian.word(bytes, 2)),
+            chunks: &bytes[ENTRY_BYTES..],
+            endian,
+        })
+    }
+
+    /// The entry at `index`, if in use.
+    pub fn entry(&self, index: usize) -> Option<MicroEntry<'a>> {
+        let start = index.checked_mul(ENTRY_BYTES)?;
+        let bytes = self.chunks.get(start..start.checked_add(ENTRY_BYTES)?)?;
+        let name = &bytes[14..];
+        // A name that fills its field without a NUL is taken whole rather than read beyond.
+        let name = &name[..name.iter().position(|&b| b == 0).unwrap_or(NAME_BYTES)];
+        (!name.is_empty()).then(|| MicroEntry {
+            name,
+            value: self.endian.u64(bytes),
+            cd: self.endian.u32(&bytes[8..]),
+            index,
+        })
+    }
+
+    /// All entries in use, in the order of the block.
+    pub fn entries(&self) -> impl Iterator<Item = MicroEntry<'a>> + use<'a> {
+        let micro = *self;
+        (0..self.chunks.len() / ENTRY_BYTES).filter_map(move |i| micro.entry(i))
+    }
+}

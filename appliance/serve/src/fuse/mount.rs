@@ -1,0 +1,226 @@
+//! Mounting and unmounting.
+//!
+//! [`mount`] returns when the kernel shows the tree. Threads of this process then serve it until somebody unmounts: a
+//! person with `umount`, or this process through an [`Unmounter`].
+
+use super::server::Server;
+use super::sys;
+use files::vfs::Vfs;
+use fuser::{Config, MountOption, Session, SessionACL};
+use parking_lot::{Condvar, Mutex};
+use std::io;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Threads that serve one mount, at least: some wait for a disk while others answer from memory. Guessed.
+const THREADS_MIN: usize = 4;
+/// Read-ahead of the kernel where we may set it (root). Linux would take 128 KiB; larger requests cost fewer round trips.
+const READ_AHEAD_KIB: u32 = 1024;
+/// How long [`MountHandle::wait`] waits for users of a tree that was unmounted under them.
+const DETACHED_GRACE: Duration = Duration::from_secs(3);
+
+/// How to mount.
+#[derive(Debug, Clone, Default)]
+pub struct MountOptions {
+    /// What `mount` and `df` show as the source: POOL/DATASET.
+    pub name: String,
+    /// Let other users in; `None`: if we are root.
+    pub allow_other: Option<bool>,
+    /// Device nodes work as devices. Off by default, since the disks may come from elsewhere; they show all the same.
+    pub devices: bool,
+    /// Honour setuid and setgid bits; off by default for the same reason.
+    pub setuid: bool,
+    /// Refuse to execute programs.
+    pub no_exec: bool,
+    /// Serving threads; `None`: one for each core, at least a few.
+    pub threads: Option<usize>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// Serving is over, with this error text if it ended badly.
+    ended: Option<Result<(), String>>,
+    /// The tree was taken out of the name space while in use.
+    detached: Option<Instant>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    dir: PathBuf,
+    device: Option<String>,
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+/// A mounted file system that this process serves. Dropping it leaves it mounted and served.
+#[derive(Debug)]
+pub struct MountHandle {
+    shared: Arc<Shared>,
+    thread: std::thread::JoinHandle<()>,
+}
+
+/// Unmounts from any thread.
+#[derive(Debug, Clone)]
+pub struct Unmounter(Arc<Shared>);
+
+/// Mounts `vfs` at the directory `dir`, read-only.
+pub fn mount(vfs: Arc<dyn Vfs>, dir: &Path, options: &MountOptions) -> io::Result<MountHandle> {
+    let dir = dir.canonicalize()?;
+    let root = rustix::process::geteuid().is_root();
+    let mut config = Config::default();
+    config.mount_options = vec![
+        MountOption::FSName(options.name.clone()),
+        MountOption::RO,
+        MountOption::DefaultPermissions,
+        MountOption::NoAtime,
+        if options.devices { MountOption::Dev } else { MountOption::NoDev },
+        if options.setuid { MountOption::Suid } else { MountOption::NoSuid },
+    ];
+    // As an enum value, fuser gives this to fusermount only, and a mount by root would show as "fuse".
+    config.mount_options.push(MountOption::CUSTOM("subtype=weir".to_owned()));
+    if options.no_exec {
+        config.mount_options.push(MountOption::NoExec);
+    }
+    config.acl = if options.allow_other.unwrap_or(root) { SessionACL::All } else { SessionACL::Owner };
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    config.n_threads = Some(options.threads.unwrap_or(cores.max(THREADS_MIN)).max(1));
+    config.clone_fd = true;
+
+    let session = Session::new(Server::new(vfs, options.name.clone()), &dir, &config)
+        .map_err(|e| io::Error::new(e.kind(), format!("cannot mount at {}: {e}", dir.display())))?;
+    let device = mounted_device(&dir);
+    if let Some(device) = &device {
+        raise_read_ahead(device);
+    }
+    let shared = Arc::new(Shared { dir, device, state: Mutex::new(State::default()), changed: Condvar::new() });
+    let ours = shared.clone();
+    let thread = std::thread::Builder::new().name("weir-mount".to_owned()).spawn(move || {
+        let result = session.run().map_err(|e| e.to_string());
+        ours.state.lock().ended = Some(result);
+        ours.changed.notify_all();
+    })?;
+    Ok(MountHandle { shared, thread })
+}
+
+impl MountHandle {
+    /// Where it is mounted.
+    pub fn dir(&self) -> &Path {
+        &self.shared.dir
+    }
+
+    /// For unmounting from another thread.
+    pub fn unmounter(&self) -> Unmounter {
+        Unmounter(self.shared.clone())
+    }
+
+    /// Waits until it is unmounted, by whomever, and all requests are answered.
+    ///
+    /// Where [`Unmounter::unmount_now`] took it from under its users, returns after a short grace even if some still hold
+    /// on to it: they get ENOTCONN when this process ends.
+    pub fn wait(self) -> io::Result<()> {
+        let mut state = self.shared.state.lock();
+        loop {
+            if let Some(ended) = state.ended.take() {
+                drop(state);
+                let _ = self.thread.join(); // A panic has been reported by its thread; there is nothing left to clean up.
+                return ended.map_err(io::Error::other);
+            }
+            match state.detached {
+                Some(at) if at.elapsed() >= DETACHED_GRACE => return Ok(()),
+                Some(at) => {
+                    let _ = self.shared.changed.wait_until(&mut state, at + DETACHED_GRACE);
+                }
+                None => self.shared.changed.wait(&mut state),
+            }
+        }
+    }
+
+    /// Unmounts and waits.
+    pub fn unmount(self) -> io::Result<()> {
+        self.unmounter().unmount()?;
+        self.wait()
+    }
+}
+
+impl Unmounter {
+    fn still_ours(&self) -> bool {
+        self.0.state.lock().ended.is_none() && mounted_device(&self.0.dir) == self.0.device
+    }
+
+    /// Unmounts; fails with `ResourceBusy` when it is in use. Fine if it is unmounted already.
+    pub fn unmount(&self) -> io::Result<()> {
+        if self.still_ours() { sys::unmount(&self.0.dir, false) } else { Ok(()) }
+    }
+
+    /// Unmounts even when in use.
+    pub fn unmount_now(&self) -> io::Result<()> {
+        if !self.still_ours() {
+            return Ok(());
+        }
+        if sys::unmount(&self.0.dir, false).is_err() {
+            sys::unmount(&self.0.dir, true)?;
+            self.0.state.lock().detached = Some(Instant::now());
+            self.0.changed.notify_all();
+        }
+        Ok(())
+    }
+}
+
+/// Whether something is mounted exactly at `dir`.
+pub fn is_mount_point(dir: &Path) -> bool {
+    dir.canonicalize().is_ok_and(|dir| mounted_device(&dir).is_some())
+}
+
+/// `major:minor` of the topmost file system mounted exactly at `dir`, from the kernel's list of mounts: asking the file
+/// system itself would hang if its server did.
+fn mounted_device(dir: &Path) -> Option<String> {
+    let mounts = std::fs::read("/proc/self/mountinfo").ok()?;
+    mounts.split(|&b| b == b'\n').filter_map(|line| parse_mount(line, dir)).next_back()
+}
+
+/// Field 3 (the device) of a line of mountinfo(5) whose field 5 (the place, octal escapes) is `dir`.
+fn parse_mount(line: &[u8], dir: &Path) -> Option<String> {
+    let mut fields = line.split(|&b| b == b' ');
+    let device = fields.nth(2)?;
+    let place = fields.nth(1)?;
+    (unescape(place).as_os_str().as_bytes() == dir.as_os_str().as_bytes())
+        .then(|| String::from_utf8_lossy(device).into_owned())
+}
+
+fn unescape(field: &[u8]) -> PathBuf {
+    let mut out = Vec::with_capacity(field.len());
+    let mut rest = field;
+    while let Some((&first, tail)) = rest.split_first() {
+        let octal = tail.get(..3).filter(|_| first == b'\\').and_then(|d| std::str::from_utf8(d).ok());
+        if let Some(byte) = octal.and_then(|d| u8::from_str_radix(d, 8).ok()) {
+            out.push(byte);
+            rest = tail.get(3..).unwrap_or_default();
+        } else {
+            out.push(first);
+            rest = tail;
+        }
+    }
+    PathBuf::from(std::ffi::OsString::from_vec(out))
+}
+
+/// Best effort: needs root, and works without.
+fn raise_read_ahead(device: &str) {
+    let file = format!("/sys/class/bdi/{device}/read_ahead_kb");
+    if let Err(error) = std::fs::write(&file, READ_AHEAD_KIB.to_string()) {
+        tracing::debug!(%file, %error, "read-ahead stays at the kernel's own");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mountinfo_places_are_unescaped() {
+        let line = br"39 22 0:47 / /mnt/a\040b\134c rw,relatime - fuse.weir tank rw";
+        assert_eq!(parse_mount(line, Path::new(r"/mnt/a b\c")).as_deref(), Some("0:47"));
+        assert_eq!(parse_mount(line, Path::new("/mnt/a")), None);
+    }
+}

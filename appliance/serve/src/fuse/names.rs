@@ -1,0 +1,88 @@
+//! Names of the nodes that were looked up lately, so that an error can say which file it hit.
+//!
+//! A node number says nothing to a person, and a `Vfs` knows no way from a file to its name. Remembering every name would
+//! cost memory that grows with the tree; so the last ones are kept, in a table of fixed size, and a newer name takes the
+//! older one's slot. A name that is gone shows as its object number.
+
+use files::vfs::{NodeId, Vfs};
+use parking_lot::Mutex;
+
+/// Guessed: covers the files that a busy machine has open, in about 1 MiB.
+const SLOTS: usize = 8192;
+/// A path that is longer in components is cut at the front.
+const DEPTH_MAX: usize = 256;
+
+struct Slot {
+    node: NodeId,
+    parent: NodeId,
+    name: Box<[u8]>,
+}
+
+/// Node to (directory, name), the last few.
+pub(super) struct Names {
+    slots: Mutex<Vec<Option<Slot>>>,
+}
+
+impl Names {
+    pub fn new() -> Self {
+        Self { slots: Mutex::new((0..SLOTS).map(|_| None).collect()) }
+    }
+
+    fn index(node: NodeId) -> usize {
+        // Fibonacci hashing: neighbouring object numbers land apart, and so do equal ones of different file systems.
+        (node.0.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 51) as usize % SLOTS
+    }
+
+    /// `node` was found in `parent` under `name`.
+    pub fn remember(&self, node: NodeId, parent: NodeId, name: &[u8]) {
+        if let Some(slot) = self.slots.lock().get_mut(Self::index(node)) {
+            if slot.as_ref().is_some_and(|s| s.node == node && s.parent == parent && *s.name == *name) {
+                return;
+            }
+            *slot = Some(Slot { node, parent, name: name.into() });
+        }
+    }
+
+    fn get(&self, node: NodeId) -> Option<(NodeId, Vec<u8>)> {
+        let slots = self.slots.lock();
+        let slot = slots.get(Self::index(node))?.as_ref()?;
+        (slot.node == node).then(|| (slot.parent, slot.name.to_vec()))
+    }
+
+    /// Path of `node` from the root of `vfs`, as far as it is known: `/a/b`, or `object 12/b`.
+    pub fn path(&self, vfs: &dyn Vfs, node: NodeId) -> String {
+        let root = vfs.root();
+        let mut components: Vec<String> = Vec::new();
+        let mut at = node;
+        while at != root && components.len() < DEPTH_MAX {
+            match self.get(at).or_else(|| name_of_directory(vfs, at)) {
+                Some((parent, name)) => {
+                    components.push(String::from_utf8_lossy(&name).into_owned());
+                    at = parent;
+                }
+                None => {
+                    components.push(format!("object {}", at.0 & 0xffff_ffff_ffff));
+                    components.reverse();
+                    return components.join("/");
+                }
+            }
+        }
+        components.push(String::new());
+        components.reverse();
+        if components.len() == 1 { "/".to_owned() } else { components.join("/") }
+    }
+}
+
+/// A directory knows its parent, and the parent has its name.
+fn name_of_directory(vfs: &dyn Vfs, dir: NodeId) -> Option<(NodeId, Vec<u8>)> {
+    let parent = vfs.lookup(dir, b"..").ok()?.node;
+    let mut name = None;
+    vfs.read_dir(parent, 0, &mut |entry| {
+        if entry.node == dir && entry.name != b"." && entry.name != b".." {
+            name = Some(entry.name);
+        }
+        name.is_none()
+    })
+    .ok()?;
+    Some((parent, name?))
+}

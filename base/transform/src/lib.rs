@@ -1,1 +1,2 @@
 //! (opens with the crate's invariant)
+pub mod parity;

@@ -1,0 +1,402 @@
+//! The one pass over a row, written once for vectors of any width.
+//!
+//! A [`Lane`] is a vector with the few operations that the field needs. `strip` takes `U` vectors from every data column
+//! and keeps P, Q and R in registers; what happens to them then is the difference between generating, verifying and
+//! reconstructing. Bytes that do not fill a strip go through the scalar lane of one byte.
+//!
+//! All here is `#[inline(always)]`, so that it becomes part of the caller, which has the target features that the lane's
+//! instructions need.
+
+#![allow(unsafe_code)]
+// The loops over `u` walk several arrays at once.
+#![allow(clippy::needless_range_loop)]
+
+use super::MAX_PARITY;
+
+/// A vector of field elements.
+///
+/// # Safety
+///
+/// The machine must have the instructions of the implementation, wherever any method is called.
+pub(super) trait Lane: Copy {
+    /// Its size.
+    const BYTES: usize;
+    /// A factor made ready for `mul`.
+    type Factor: Copy;
+    unsafe fn zero() -> Self;
+    /// `from` has `BYTES` readable bytes.
+    unsafe fn load(from: *const u8) -> Self;
+    /// `to` has `BYTES` writable bytes.
+    unsafe fn store(self, to: *mut u8);
+    unsafe fn add(self, other: Self) -> Self;
+    unsafe fn or(self, other: Self) -> Self;
+    unsafe fn mul2(self) -> Self;
+    unsafe fn mul4(self) -> Self;
+    unsafe fn factor(factor: u8) -> Self::Factor;
+    unsafe fn mul(self, factor: Self::Factor) -> Self;
+    unsafe fn is_zero(self) -> bool;
+}
+
+/// How missing columns follow from the differences of stored and computed parity.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Solution {
+    /// Row: missing column; column: place in `chosen`.
+    pub matrix: [[u8; MAX_PARITY]; MAX_PARITY],
+    /// Which parity columns are used.
+    pub chosen: [usize; MAX_PARITY],
+    /// How many columns are missing.
+    pub unknown: usize,
+}
+
+/// Whole pass over `[from, to)`, in which every data column has all bytes or none.
+type Generate = unsafe fn(&[*mut u8], &[&[u8]], usize, usize) -> usize;
+type Verify = unsafe fn([*const u8; MAX_PARITY], &[&[u8]], usize, usize, &mut [bool; MAX_PARITY]) -> usize;
+type Reconstruct = unsafe fn([*const u8; MAX_PARITY], &[&[u8]], &Solution, &[*mut u8], usize, usize) -> usize;
+
+/// The three passes of one backend. Each returns how far it came; the rest is less than a strip.
+///
+/// Whoever hands one out has made sure that the machine has its instructions.
+#[derive(Clone, Copy)]
+pub(super) struct Kernel {
+    pub generate: Generate,
+    pub verify: Verify,
+    pub reconstruct: Reconstruct,
+}
+
+impl Kernel {
+    pub fn generate(&self, parity: &mut [&mut [u8]], data: &[&[u8]], from: usize, to: usize) {
+        let mut pointers = [std::ptr::null_mut(); MAX_PARITY];
+        for (pointer, column) in pointers.iter_mut().zip(parity.iter_mut()) {
+            assert!(from <= to && to <= column.len());
+            *pointer = column.as_mut_ptr();
+        }
+        let pointers = &pointers[..parity.len()];
+        // SAFETY: the pointers are to `to` writable bytes each, which nothing else refers to; the machine has the
+        // instructions (type invariant).
+        unsafe {
+            let done = (self.generate)(pointers, data, from, to);
+            (super::scalar::BYTES.generate)(pointers, data, done, to);
+        }
+    }
+
+    pub fn verify(
+        &self,
+        parity: [Option<&[u8]>; MAX_PARITY],
+        data: &[&[u8]],
+        from: usize,
+        to: usize,
+    ) -> [bool; MAX_PARITY] {
+        let pointers = readable(parity, from, to);
+        let mut wrong = [false; MAX_PARITY];
+        // SAFETY: the pointers are null or to `to` readable bytes; the machine has the instructions (type invariant).
+        unsafe {
+            let done = (self.verify)(pointers, data, from, to, &mut wrong);
+            (super::scalar::BYTES.verify)(pointers, data, done, to, &mut wrong);
+        }
+        wrong
+    }
+
+    pub fn reconstruct(
+        &self,
+        parity: [Option<&[u8]>; MAX_PARITY],
+        data: &[&[u8]],
+        solution: &Solution,
+        outputs: &mut [&mut [u8]],
+        from: usize,
+        to: usize,
+    ) {
+        assert!(solution.unknown == outputs.len() && outputs.len() <= MAX_PARITY);
+        assert!(solution.chosen[..solution.unknown].iter().all(|which| parity[*which].is_some()));
+        let pointers = readable(parity, from, to);
+        let mut targets = [std::ptr::null_mut(); MAX_PARITY];
+        for (target, column) in targets.iter_mut().zip(outputs.iter_mut()) {
+            assert!(to <= column.len());
+            *target = column.as_mut_ptr();
+        }
+        let targets = &targets[..outputs.len()];
+        // SAFETY: as in `verify`; `targets` are to `to` writable bytes each, which nothing else refers to, as many as the
+        // solution has unknowns; the parity columns that it names are given.
+        unsafe {
+            let done = (self.reconstruct)(pointers, data, solution, targets, from, to);
+            (super::scalar::BYTES.reconstruct)(pointers, data, solution, targets, done, to);
+        }
+    }
+}
+
+fn readable(parity: [Option<&[u8]>; MAX_PARITY], from: usize, to: usize) -> [*const u8; MAX_PARITY] {
+    parity.map(|column| match column {
+        None => std::ptr::null(),
+        Some(column) => {
+            assert!(from <= to && to <= column.len());
+            column.as_ptr()
+        }
+    })
+}
+
+/// P, Q and R of a strip; those that are not asked for stay zero.
+///
+/// # Safety
+///
+/// The lane's instructions exist; `at + U * L::BYTES <= to`.
+#[inline(always)]
+unsafe fn strip<L: Lane, const U: usize, const P: bool, const Q: bool, const R: bool>(
+    data: &[&[u8]],
+    at: usize,
+    to: usize,
+) -> [[L; U]; 3] {
+    // SAFETY: a column is read only if it has `to` bytes, and the strip ends at or before `to`.
+    unsafe {
+        let mut sums = [[L::zero(); U]; 3];
+        for column in data {
+            if Q {
+                for sum in &mut sums[1] {
+                    *sum = sum.mul2();
+                }
+            }
+            if R {
+                for sum in &mut sums[2] {
+                    *sum = sum.mul4();
+                }
+            }
+            if column.len() >= to {
+                let base = column.as_ptr().add(at);
+                for u in 0..U {
+                    let bytes = L::load(base.add(u * L::BYTES));
+                    if P {
+                        sums[0][u] = sums[0][u].add(bytes);
+                    }
+                    if Q {
+                        sums[1][u] = sums[1][u].add(bytes);
+                    }
+                    if R {
+                        sums[2][u] = sums[2][u].add(bytes);
+                    }
+                }
+            }
+        }
+        sums
+    }
+}
+
+/// # Safety
+///
+/// The lane's instructions exist; `parity` has a pointer to `to` writable bytes for each of P, Q, R that is asked for.
+#[inline(always)]
+pub(super) unsafe fn generate<L: Lane, const U: usize, const P: bool, const Q: bool, const R: bool>(
+    parity: &[*mut u8],
+    data: &[&[u8]],
+    from: usize,
+    to: usize,
+) -> usize {
+    let step = U * L::BYTES;
+    let mut at = from;
+    while to - at >= step {
+        // SAFETY: the strip lies within `to`; see above.
+        unsafe {
+            let sums = strip::<L, U, P, Q, R>(data, at, to);
+            for (sum, column) in sums.iter().zip(parity) {
+                for (u, lane) in sum.iter().enumerate() {
+                    lane.store(column.add(at + u * L::BYTES));
+                }
+            }
+        }
+        at += step;
+    }
+    at
+}
+
+/// # Safety
+///
+/// The lane's instructions exist; the parity pointers that are asked for are to `to` readable bytes.
+#[inline(always)]
+pub(super) unsafe fn verify<L: Lane, const U: usize, const P: bool, const Q: bool, const R: bool>(
+    parity: [*const u8; MAX_PARITY],
+    data: &[&[u8]],
+    from: usize,
+    to: usize,
+    wrong: &mut [bool; MAX_PARITY],
+) -> usize {
+    let step = U * L::BYTES;
+    let asked = [P, Q, R];
+    let mut at = from;
+    // SAFETY: the strips lie within `to`; see above.
+    unsafe {
+        let mut differences = [L::zero(); 3];
+        while to - at >= step {
+            let sums = strip::<L, U, P, Q, R>(data, at, to);
+            for which in 0..3 {
+                if asked[which] {
+                    for u in 0..U {
+                        let stored = L::load(parity[which].add(at + u * L::BYTES));
+                        differences[which] = differences[which].or(sums[which][u].add(stored));
+                    }
+                }
+            }
+            at += step;
+        }
+        for which in 0..3 {
+            wrong[which] |= asked[which] && !differences[which].is_zero();
+        }
+    }
+    at
+}
+
+/// # Safety
+///
+/// The lane's instructions exist; the parity pointers that are asked for are to `to` readable bytes, and are those that
+/// `solution` chose, `N` of them; `outputs` are `N` pointers to `to` writable bytes.
+#[inline(always)]
+pub(super) unsafe fn reconstruct<
+    L: Lane,
+    const U: usize,
+    const N: usize,
+    const P: bool,
+    const Q: bool,
+    const R: bool,
+>(
+    parity: [*const u8; MAX_PARITY],
+    data: &[&[u8]],
+    solution: &Solution,
+    outputs: &[*mut u8],
+    from: usize,
+    to: usize,
+) -> usize {
+    let step = U * L::BYTES;
+    let asked = [P, Q, R];
+    let mut at = from;
+    // SAFETY: the strips lie within `to`; see above.
+    unsafe {
+        let mut factors = [[L::factor(0); N]; N];
+        for (row, coefficients) in factors.iter_mut().zip(&solution.matrix) {
+            for (factor, coefficient) in row.iter_mut().zip(coefficients) {
+                *factor = L::factor(*coefficient);
+            }
+        }
+        // One missing column and P at hand: the difference is the column.
+        let plain = N == 1 && P;
+        while to - at >= step {
+            let sums = strip::<L, U, P, Q, R>(data, at, to);
+            let mut differences = [[L::zero(); U]; N];
+            let mut place = 0;
+            for which in 0..3 {
+                if asked[which] {
+                    for u in 0..U {
+                        let stored = L::load(parity[which].add(at + u * L::BYTES));
+                        differences[place][u] = sums[which][u].add(stored);
+                    }
+                    place += 1;
+                }
+            }
+            for (row, output) in factors.iter().zip(outputs) {
+                for u in 0..U {
+                    let mut bytes = if plain { differences[0][u] } else { differences[0][u].mul(row[0]) };
+                    for place in 1..N {
+                        bytes = bytes.add(differences[place][u].mul(row[place]));
+                    }
+                    bytes.store(output.add(at + u * L::BYTES));
+                }
+            }
+            at += step;
+        }
+    }
+    at
+}
+
+/// Makes a [`Kernel`] of a lane: functions that have the target features, and choose by the columns that are asked for.
+/// `$one`, `$two`, `$three` are the vectors a strip takes when it keeps one, two or three sums.
+macro_rules! kernel {
+    ($name:ident, $lane:ty, $one:literal, $two:literal, $three:literal $(, #[$feature:meta])?) => {
+        pub(in crate::parity) const $name: $crate::parity::kernel::Kernel = {
+            use $crate::parity::kernel::{self, Solution};
+
+            /// # Safety
+            ///
+            /// As [`kernel::generate`].
+            $(#[$feature])?
+            unsafe fn generate(parity: &[*mut u8], data: &[&[u8]], from: usize, to: usize) -> usize {
+                // SAFETY: passed on.
+                unsafe {
+                    match parity.len() {
+                        1 => kernel::generate::<$lane, $one, true, false, false>(parity, data, from, to),
+                        2 => kernel::generate::<$lane, $two, true, true, false>(parity, data, from, to),
+                        _ => kernel::generate::<$lane, $three, true, true, true>(parity, data, from, to),
+                    }
+                }
+            }
+
+            /// # Safety
+            ///
+            /// As [`kernel::verify`].
+            $(#[$feature])?
+            unsafe fn verify(
+                parity: [*const u8; 3],
+                data: &[&[u8]],
+                from: usize,
+                to: usize,
+                wrong: &mut [bool; 3],
+            ) -> usize {
+                let [p, q, r] = parity.map(|column| !column.is_null());
+                // SAFETY: passed on; only columns that are given are asked for.
+                unsafe {
+                    match (p, q, r) {
+                        (false, false, false) => to,
+                        (true, false, false) => {
+                            kernel::verify::<$lane, $one, true, false, false>(parity, data, from, to, wrong)
+                        }
+                        (false, true, false) => {
+                            kernel::verify::<$lane, $one, false, true, false>(parity, data, from, to, wrong)
+                        }
+                        (false, false, true) => {
+                            kernel::verify::<$lane, $one, false, false, true>(parity, data, from, to, wrong)
+                        }
+                        (true, true, false) => {
+                            kernel::verify::<$lane, $two, true, true, false>(parity, data, from, to, wrong)
+                        }
+                        (true, false, true) => {
+                            kernel::verify::<$lane, $two, true, false, true>(parity, data, from, to, wrong)
+                        }
+                        (false, true, true) => {
+                            kernel::verify::<$lane, $two, false, true, true>(parity, data, from, to, wrong)
+                        }
+                        (true, true, true) => {
+                            kernel::verify::<$lane, $three, true, true, true>(parity, data, from, to, wrong)
+                        }
+                    }
+                }
+            }
+
+            /// # Safety
+            ///
+            /// As [`kernel::reconstruct`].
+            $(#[$feature])?
+            unsafe fn reconstruct(
+                parity: [*const u8; 3],
+                data: &[&[u8]],
+                solution: &Solution,
+                to_columns: &[*mut u8],
+                from: usize,
+                to: usize,
+            ) -> usize {
+                use kernel::reconstruct as run;
+                let [p, q, r] = parity.map(|column| !column.is_null());
+                let (y, s, o) = (parity, solution, to_columns);
+                // SAFETY: passed on; the columns that are given are those that the solution chose.
+                unsafe {
+                    match (p, q, r) {
+                        (false, false, false) => to,
+                        (true, false, false) => run::<$lane, $one, 1, true, false, false>(y, data, s, o, from, to),
+                        (false, true, false) => run::<$lane, $one, 1, false, true, false>(y, data, s, o, from, to),
+                        (false, false, true) => run::<$lane, $one, 1, false, false, true>(y, data, s, o, from, to),
+                        (true, true, false) => run::<$lane, $two, 2, true, true, false>(y, data, s, o, from, to),
+                        (true, false, true) => run::<$lane, $two, 2, true, false, true>(y, data, s, o, from, to),
+                        (false, true, true) => run::<$lane, $two, 2, false, true, true>(y, data, s, o, from, to),
+                        (true, true, true) => run::<$lane, $three, 3, true, true, true>(y, data, s, o, from, to),
+                    }
+                }
+            }
+
+            $crate::parity::kernel::Kernel { generate, verify, reconstruct }
+        };
+    };
+}
+pub(super) use kernel;

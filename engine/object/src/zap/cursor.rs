@@ -1,0 +1,97 @@
+//! Walks over a ZAP in the order of (hash, collision number).
+//!
+//! The cookie of a place is what OpenZFS's `zap_cursor_serialize` makes: the hash's 28 (48) significant bits at the
+//! bottom, the collision number above them. The place behind an entry is its own with the collision number plus one.
+
+use super::{Form, Zap, ZapEntry, ZapValue};
+use crate::{Block, Place, Result};
+use ondisk::zap::{Leaf, LeafEntry};
+
+/// A walk; see [`Zap::cursor`]. It ends after the first error.
+pub struct Cursor<'z> {
+    zap: &'z Zap,
+    /// Next entry has at least this hash and collision number; `None`: at the end.
+    place: Option<(u64, u32)>,
+    /// Entries of the current leaf not yet handed out, last first.
+    leaf: Option<(Block, Vec<LeafEntry>)>,
+}
+
+impl<'z> Cursor<'z> {
+    pub(super) fn new(zap: &'z Zap, cookie: u64) -> Self {
+        let flags = zap.flags();
+        let hash = cookie << (64 - flags.hash_bits());
+        let mut cd = (cookie >> flags.hash_bits()) as u32;
+        if cd >= flags.max_cd() {
+            cd = 0;
+        }
+        Self { zap, place: (cookie != u64::MAX).then_some((hash, cd)), leaf: None }
+    }
+
+    fn cookie_behind(&self, hash: u64, cd: u32) -> u64 {
+        let bits = self.zap.flags().hash_bits();
+        (hash >> (64 - bits)) | (u64::from(cd) + 1) << bits
+    }
+
+    fn step(&mut self) -> Result<Option<(ZapEntry, u64)>> {
+        match &self.zap.form {
+            Form::Micro { .. } => self.step_micro(),
+            Form::Fat(_) => self.step_fat(),
+        }
+    }
+
+    fn step_micro(&mut self) -> Result<Option<(ZapEntry, u64)>> {
+        let Some(from) = self.place else { return Ok(None) };
+        let index = self.zap.micro_index()?;
+        let at = index.partition_point(|p| (p.hash, p.cd) < from);
+        let Some(place) = index.get(at) else { return Ok(None) };
+        let Some(entry) = self.zap.micro()?.entry(place.index as usize) else { return Ok(None) };
+        self.place = behind(place.hash, place.cd);
+        let found = ZapEntry { name: entry.name.to_vec(), key: Vec::new(), value: ZapValue::one(entry.value) };
+        Ok(Some((found, self.cookie_behind(place.hash, place.cd))))
+    }
+
+    fn step_fat(&mut self) -> Result<Option<(ZapEntry, u64)>> {
+        let zap = self.zap;
+        let at = || zap.source.place();
+        while let Some(from) = self.place {
+            if self.leaf.is_none() {
+                let Some(block) = zap.leaf_block(from.0)? else { return Ok(None) };
+                let leaf = Leaf::parse(&block.data, block.endian).at_with(at)?;
+                let mut entries = leaf.entries().at_with(at)?;
+                entries.retain(|e| (e.hash, e.cd) >= from && leaf.covers(e.hash));
+                entries.sort_unstable_by_key(|e| std::cmp::Reverse((e.hash, e.cd)));
+                self.leaf = Some((block, entries));
+            }
+            let Some((block, entries)) = &mut self.leaf else { return Ok(None) };
+            let leaf = Leaf::parse(&block.data, block.endian).at_with(at)?;
+            if let Some(entry) = entries.pop() {
+                let (name, key) = leaf.name_or_key(&entry, zap.flags()).at_with(at)?;
+                let value = leaf.value(&entry).at_with(at)?;
+                self.place = behind(entry.hash, entry.cd);
+                return Ok(Some((ZapEntry { name, key, value }, self.cookie_behind(entry.hash, entry.cd))));
+            }
+            self.place = leaf.next_hash().map(|hash| (hash, 0));
+            self.leaf = None;
+        }
+        Ok(None)
+    }
+}
+
+fn behind(hash: u64, cd: u32) -> Option<(u64, u32)> {
+    match cd.checked_add(1) {
+        Some(cd) => Some((hash, cd)),
+        None => hash.checked_add(1).map(|hash| (hash, 0)),
+    }
+}
+
+impl Iterator for Cursor<'_> {
+    type Item = Result<(ZapEntry, u64)>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let step = self.step().transpose();
+        if !matches!(step, Some(Ok(_))) {
+            (self.place, self.leaf) = (None, None);
+        }
+        step
+    }
+}

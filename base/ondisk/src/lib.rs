@@ -6,7 +6,6 @@
 #![forbid(unsafe_code)]
 
 pub mod blkptr;
-pub mod bpobj;
 pub mod deadlist;
 pub mod dnode;
 pub mod dsl_bookmark;
@@ -24,7 +23,6 @@ pub mod uberblock;
 pub mod zap;
 
 pub use blkptr::{BlkPtr, Dva};
-pub use bpobj::BpobjHeader;
 pub use deadlist::DeadlistHeader;
 pub use dnode::Dnode;
 pub use dsl_bookmark::{DslBookmark, RedactionList, SpaceTriple};

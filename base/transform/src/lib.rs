@@ -1,2 +1,3 @@
 //! (opens with the crate's invariant)
+pub mod checksum;
 pub mod parity;

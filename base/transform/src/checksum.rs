@@ -1,0 +1,252 @@
+//! Checksums of blocks: what stands in a block pointer's last four words.
+//!
+//! Above: `block::zio` (every block), import (labels), `dataset::intent_log` (log chain), send streams.
+//! ZFS name: zio_checksum. Format: docs/format/checksum.md.
+//!
+//! A checksum is always four 64-bit words. How the words come out of an algorithm's digest differs:
+//!
+//! | algorithm | words | byte order of the writer matters |
+//! |---|---|---|
+//! | fletcher2, fletcher4 | running sums over 64- and 32-bit words of the data | how the data's words are read |
+//! | sha256 | digest read big-endian | never |
+//! | sha512 (SHA-512/256), skein, edonr, blake3 | digest's first 32 bytes | how the digest is read |
+//!
+//! skein, edonr and blake3 are keyed with the pool's 32-byte salt ([`Salted`]).
+//!
+//! Invariants:
+//!   * a result depends on the bytes, the writer's order and the salt, never on the machine or its instruction set
+//!   * a result compares equal to the pointer's words after those were read in the byte order of their container
+
+mod edonr;
+pub mod embedded;
+pub mod fletcher2;
+pub mod fletcher4;
+mod skein;
+
+use sha2::Digest;
+
+/// Byte order of the host that wrote a block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Order {
+    /// Least significant byte first.
+    Little,
+    /// Most significant byte first.
+    Big,
+}
+
+impl Order {
+    /// The order of this machine.
+    pub const NATIVE: Self = if cfg!(target_endian = "little") { Self::Little } else { Self::Big };
+
+    pub(crate) fn u32(self, bytes: [u8; 4]) -> u32 {
+        match self {
+            Self::Little => u32::from_le_bytes(bytes),
+            Self::Big => u32::from_be_bytes(bytes),
+        }
+    }
+
+    pub(crate) fn u64(self, bytes: [u8; 8]) -> u64 {
+        match self {
+            Self::Little => u64::from_le_bytes(bytes),
+            Self::Big => u64::from_be_bytes(bytes),
+        }
+    }
+
+    pub(crate) fn bytes(self, value: u64) -> [u8; 8] {
+        match self {
+            Self::Little => value.to_le_bytes(),
+            Self::Big => value.to_be_bytes(),
+        }
+    }
+
+    /// Four words out of 32 bytes.
+    pub fn words(self, bytes: &[u8; 32]) -> [u64; 4] {
+        let mut words = [0; 4];
+        for (word, chunk) in words.iter_mut().zip(bytes.as_chunks::<8>().0) {
+            *word = self.u64(*chunk);
+        }
+        words
+    }
+
+    /// The 32 bytes that hold four words.
+    pub fn word_bytes(self, words: [u64; 4]) -> [u8; 32] {
+        let mut bytes = [0; 32];
+        for (chunk, word) in bytes.as_chunks_mut::<8>().0.iter_mut().zip(words) {
+            *chunk = self.bytes(word);
+        }
+        bytes
+    }
+}
+
+/// How the bytes of a block become four words.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Algorithm {
+    /// Two interleaved sums of 64-bit words; weak, of old pools and old intent logs.
+    Fletcher2,
+    /// Sums of 32-bit words up to the fourth order: the default.
+    Fletcher4,
+    /// SHA-256.
+    Sha256,
+    /// SHA-512/256.
+    Sha512,
+    /// Skein-512-256 with the pool's salt as its key.
+    Skein,
+    /// Edon-R-512, salted, first half of the digest.
+    EdonR,
+    /// BLAKE3 with the pool's salt as its key.
+    Blake3,
+}
+
+impl Algorithm {
+    /// The algorithm behind a number of the format (`enum zio_checksum`). `label` and `gang_header` are SHA-256, `zilog`
+    /// fletcher2 and `zilog2` fletcher4, stored in the block itself: see [`embedded`]. `None` for `inherit`, `on`, `off`,
+    /// `noparity` and unknown numbers.
+    pub fn from_number(number: u8) -> Option<Self> {
+        Some(match number {
+            3 | 4 | 8 => Self::Sha256,
+            5 | 6 => Self::Fletcher2,
+            7 | 9 => Self::Fletcher4,
+            11 => Self::Sha512,
+            12 => Self::Skein,
+            13 => Self::EdonR,
+            14 => Self::Blake3,
+            _ => return None,
+        })
+    }
+
+    /// Whether the pool's salt goes into it.
+    pub fn is_salted(self) -> bool {
+        matches!(self, Self::Skein | Self::EdonR | Self::Blake3)
+    }
+
+    /// Whether every word of the result is as good as any other (`ZCHECKSUM_FLAG_DEDUP`).
+    ///
+    /// Encrypted blocks keep only the first two words, the others hold the MAC. OpenZFS folds the sums that are not (and
+    /// Edon-R, which it does not trust for dedup) before it cuts them: [`truncate_for_mac`].
+    pub fn is_strong(self) -> bool {
+        matches!(self, Self::Sha256 | Self::Sha512 | Self::Skein | Self::Blake3)
+    }
+}
+
+/// What is left of a checksum beside a MAC: the pointer of an encrypted block holds the checksum in its first two words
+/// and the MAC in the last two. Compare the first two words of the result with the pointer's.
+pub fn truncate_for_mac(algorithm: Algorithm, words: [u64; 4]) -> [u64; 2] {
+    if algorithm.is_strong() { [words[0], words[1]] } else { [words[0] ^ words[2], words[1] ^ words[3]] }
+}
+
+/// Hash states of the salted algorithms after the pool's salt went in: made once a pool.
+#[derive(Clone)]
+pub struct Salted {
+    skein: skein::Skein,
+    edonr: edonr::EdonR,
+    blake3: Box<blake3::Hasher>,
+}
+
+impl Salted {
+    /// From the pool's salt, the value `org.illumos:checksum_salt` of the object directory.
+    pub fn new(salt: &[u8; 32]) -> Self {
+        Self {
+            skein: skein::Skein::keyed(salt),
+            edonr: edonr::EdonR::salted(salt),
+            blake3: Box::new(blake3::Hasher::new_keyed(salt)),
+        }
+    }
+}
+
+impl std::fmt::Debug for Salted {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Salted(..)") // The salt is a secret of the pool.
+    }
+}
+
+/// Checksum of `data`, whose writer had byte order `order`.
+///
+/// A salted algorithm without `salt` gets a salt of zeros, which matches no pool: a pool without a salt has no such blocks.
+pub fn checksum(algorithm: Algorithm, data: &[u8], order: Order, salt: Option<&Salted>) -> [u64; 4] {
+    match algorithm {
+        // The sums are done most often: not through the incremental form.
+        Algorithm::Fletcher2 => fletcher2::checksum(data, order),
+        Algorithm::Fletcher4 => fletcher4::checksum(data, order),
+        _ => {
+            let mut hasher = Hasher::new(algorithm, order, salt);
+            hasher.update(data);
+            hasher.finish()
+        }
+    }
+}
+
+/// A checksum in the making, fed piece by piece.
+pub struct Hasher {
+    order: Order,
+    state: State,
+}
+
+// The hashes' sizes differ by kilobytes, but a hasher is a short-lived local: boxing would cost an allocation a block.
+#[allow(clippy::large_enum_variant)]
+enum State {
+    Fletcher2(fletcher2::Fletcher2),
+    Fletcher4(fletcher4::Fletcher4),
+    Sha256(sha2::Sha256),
+    Sha512(sha2::Sha512_256),
+    Skein(skein::Skein),
+    EdonR(edonr::EdonR),
+    Blake3(blake3::Hasher),
+}
+
+impl Hasher {
+    /// An empty one; see [`checksum`] for the arguments.
+    pub fn new(algorithm: Algorithm, order: Order, salt: Option<&Salted>) -> Self {
+        let zeros;
+        let salt = match salt {
+            None if algorithm.is_salted() => {
+                zeros = Salted::new(&[0; 32]);
+                Some(&zeros)
+            }
+            salt => salt,
+        };
+        let state = match (algorithm, salt) {
+            (Algorithm::Fletcher2, _) => State::Fletcher2(fletcher2::Fletcher2::new(order)),
+            (Algorithm::Fletcher4, _) => State::Fletcher4(fletcher4::Fletcher4::new(order)),
+            (Algorithm::Sha512, _) => State::Sha512(sha2::Sha512_256::new()),
+            (Algorithm::Skein, Some(salt)) => State::Skein(salt.skein.clone()),
+            (Algorithm::EdonR, Some(salt)) => State::EdonR(salt.edonr.clone()),
+            (Algorithm::Blake3, Some(salt)) => State::Blake3((*salt.blake3).clone()),
+            (Algorithm::Sha256 | Algorithm::Skein | Algorithm::EdonR | Algorithm::Blake3, _) => {
+                State::Sha256(sha2::Sha256::new())
+            }
+        };
+        Self { order, state }
+    }
+
+    /// Appends `data`. The sums take whole words: pieces of fletcher4 are multiples of 4 bytes, of fletcher2 of 16 bytes;
+    /// bytes beyond are left out, as they are by OpenZFS.
+    pub fn update(&mut self, data: &[u8]) {
+        match &mut self.state {
+            State::Fletcher2(state) => state.update(data),
+            State::Fletcher4(state) => state.update(data),
+            State::Sha256(state) => state.update(data),
+            State::Sha512(state) => state.update(data),
+            State::Skein(state) => state.update(data),
+            State::EdonR(state) => state.update(data),
+            State::Blake3(state) => {
+                state.update(data);
+            }
+        }
+    }
+
+    /// The four words.
+    pub fn finish(self) -> [u64; 4] {
+        match self.state {
+            State::Fletcher2(state) => state.words(),
+            State::Fletcher4(state) => state.words(),
+            State::Sha256(state) => Order::Big.words(&state.finalize().into()),
+            State::Sha512(state) => self.order.words(&state.finalize().into()),
+            State::Skein(state) => self.order.words(&state.finish()),
+            State::EdonR(state) => self.order.words(&state.finish()),
+            State::Blake3(state) => self.order.words(state.finalize().as_bytes()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,186 @@
+//! fletcher4: sums of 32-bit words up to the fourth order; the checksum of nearly every block, so its speed is `verify`'s.
+//!
+//! ```text
+//!   for each word w:   a += w   b += a   c += b   d += c        (all wrap at 64 bits)
+//! ```
+//!
+//! So with m counting the words from the block's end, from 1:
+//! a = Σ w, b = Σ m w, c = Σ m(m+1)/2 w, d = Σ m(m+1)(m+2)/6 w.
+//!
+//! One stream of additions is bound by its chain of dependent sums. The vector twins run L streams side by side, lane j taking
+//! the words j, j+L, j+2L …: in lane j the word with count t from that lane's end has m = tL - j, a polynomial of t, so that
+//! the lanes' own sums A, B, C, D give the block's ([`combine_lanes`]). In the same way the sums of two neighbouring pieces
+//! give those of the whole ([`join`]).
+//!
+//! Invariant: every twin gives what [`scalar`] gives; a property test holds them together.
+
+use std::sync::OnceLock;
+
+use super::Order;
+
+#[cfg(target_arch = "aarch64")]
+mod neon;
+#[cfg(target_arch = "x86_64")]
+mod x86;
+
+/// Checksum of `data` in one go; a tail shorter than 4 bytes is left out.
+pub fn checksum(data: &[u8], order: Order) -> [u64; 4] {
+    let mut state = Fletcher4::new(order);
+    state.update(data);
+    state.words()
+}
+
+/// The running sums.
+#[derive(Debug, Clone)]
+pub struct Fletcher4 {
+    order: Order,
+    words: [u64; 4],
+}
+
+impl Fletcher4 {
+    /// Of no data.
+    pub fn new(order: Order) -> Self {
+        Self::resume(order, [0; 4])
+    }
+
+    /// Goes on from sums taken earlier: send streams carry theirs along.
+    pub fn resume(order: Order, words: [u64; 4]) -> Self {
+        Self { order, words }
+    }
+
+    /// Appends `data`, a multiple of 4 bytes; a shorter tail is left out.
+    pub fn update(&mut self, data: &[u8]) {
+        if data.len() < SMALL_BYTES {
+            self.words = scalar(data, self.order, self.words);
+            return;
+        }
+        let twin = fastest();
+        for piece in data.chunks(PIECE_BYTES) {
+            let bulk = piece.len() / twin.step_bytes * twin.step_bytes;
+            let sums = (twin.sum)(&piece[..bulk], self.order);
+            self.words = join(self.words, (bulk / 4) as u64, sums);
+            self.words = scalar(&piece[bulk..], self.order, self.words);
+        }
+    }
+
+    /// The four sums.
+    pub fn words(&self) -> [u64; 4] {
+        self.words
+    }
+}
+
+/// Below this the twins' set-up and combining cost more than they save. Guessed: a few steps of the widest one.
+const SMALL_BYTES: usize = 256;
+
+/// Longest piece given to a twin: keeps `join`'s products within 128 bits, and is far beyond the largest block.
+const PIECE_BYTES: usize = 1 << 30;
+
+/// One way to sum a run of bytes from zero.
+#[derive(Clone, Copy)]
+pub struct Twin {
+    /// Its name, for benches.
+    pub name: &'static str,
+    /// Lengths must be a multiple of this.
+    pub step_bytes: usize,
+    /// Sums of bytes written in the given order.
+    pub sum: fn(&[u8], Order) -> [u64; 4],
+}
+
+/// All that this machine can run, slowest first.
+pub fn twins() -> &'static [Twin] {
+    static TWINS: OnceLock<Vec<Twin>> = OnceLock::new();
+    TWINS.get_or_init(|| {
+        #[allow(unused_mut)]
+        let mut twins = vec![
+            Twin { name: "scalar", step_bytes: 4, sum: |data, order| scalar(data, order, [0; 4]) },
+            Twin { name: "lanes", step_bytes: 16, sum: lanes },
+        ];
+        #[cfg(target_arch = "x86_64")]
+        twins.extend(x86::twins());
+        #[cfg(target_arch = "aarch64")]
+        twins.extend(neon::twins());
+        twins
+    })
+}
+
+fn fastest() -> Twin {
+    *twins().last().expect("scalar is always there")
+}
+
+/// The definition, from sums taken so far.
+pub fn scalar(data: &[u8], order: Order, from: [u64; 4]) -> [u64; 4] {
+    #[inline(always)]
+    fn sum(data: &[u8], [mut a, mut b, mut c, mut d]: [u64; 4], word: impl Fn([u8; 4]) -> u32) -> [u64; 4] {
+        for bytes in data.as_chunks::<4>().0 {
+            a = a.wrapping_add(u64::from(word(*bytes)));
+            b = b.wrapping_add(a);
+            c = c.wrapping_add(b);
+            d = d.wrapping_add(c);
+        }
+        [a, b, c, d]
+    }
+    match order {
+        Order::Little => sum(data, from, u32::from_le_bytes),
+        Order::Big => sum(data, from, u32::from_be_bytes),
+    }
+}
+
+/// Four streams without vector instructions, for machines that none of the twins is made for.
+fn lanes(data: &[u8], order: Order) -> [u64; 4] {
+    let mut sums = [[0_u64; 4]; 4];
+    for step in data.as_chunks::<16>().0 {
+        for (lane, bytes) in step.as_chunks::<4>().0.iter().enumerate() {
+            sums[0][lane] = sums[0][lane].wrapping_add(u64::from(order.u32(*bytes)));
+            sums[1][lane] = sums[1][lane].wrapping_add(sums[0][lane]);
+            sums[2][lane] = sums[2][lane].wrapping_add(sums[1][lane]);
+            sums[3][lane] = sums[3][lane].wrapping_add(sums[2][lane]);
+        }
+    }
+    combine_lanes(sums)
+}
+
+/// The sums of a whole from the A, B, C, D of its L lanes.
+///
+/// From m = tL - j and the lanes' T1 = t, T2 = t(t+1)/2, T3 = t(t+1)(t+2)/6:
+/// ```text
+///   m            = L T1 - j
+///   m(m+1)/2     = L² T2 - L(L-1+2j)/2 T1 + j(j-1)/2
+///   m(m+1)(m+2)/6= L³ T3 - L²(L-1+j) T2 + L((L-1)(L-2) + 3j(L+j-2))/6 T1 - j(j-1)(j-2)/6
+/// ```
+fn combine_lanes<const L: usize>([a, b, c, d]: [[u64; L]; 4]) -> [u64; 4] {
+    let l = L as i64;
+    let mut sums = [0_u64; 4];
+    for lane in 0..L {
+        let j = lane as i64;
+        // Products wrap as the sums do; the coefficients themselves are small and exact.
+        let term = |coefficient: i64, sum: u64| (coefficient as u64).wrapping_mul(sum);
+        let (a, b, c, d) = (a[lane], b[lane], c[lane], d[lane]);
+        let parts = [
+            a,
+            term(l, b).wrapping_add(term(-j, a)),
+            term(l * l, c).wrapping_add(term(-(l * (l - 1 + 2 * j) / 2), b)).wrapping_add(term(j * (j - 1) / 2, a)),
+            term(l * l * l, d)
+                .wrapping_add(term(-(l * l * (l - 1 + j)), c))
+                .wrapping_add(term(l * ((l - 1) * (l - 2) + 3 * j * (l + j - 2)) / 6, b))
+                .wrapping_add(term(-(j * (j - 1) * (j - 2) / 6), a)),
+        ];
+        for (sum, part) in sums.iter_mut().zip(parts) {
+            *sum = sum.wrapping_add(part);
+        }
+    }
+    sums
+}
+
+/// The sums of a piece with `head`'s sums followed by `count` words with sums `tail`.
+fn join(head: [u64; 4], count: u64, tail: [u64; 4]) -> [u64; 4] {
+    let n = u128::from(count);
+    let (n1, n2, n3) = (count, (n * (n + 1) / 2) as u64, (n * (n + 1) * (n + 2) / 6) as u64);
+    let [a, b, c, d] = head;
+    let mul = u64::wrapping_mul;
+    [
+        a.wrapping_add(tail[0]),
+        b.wrapping_add(mul(n1, a)).wrapping_add(tail[1]),
+        c.wrapping_add(mul(n1, b)).wrapping_add(mul(n2, a)).wrapping_add(tail[2]),
+        d.wrapping_add(mul(n1, c)).wrapping_add(mul(n2, b)).wrapping_add(mul(n3, a)).wrapping_add(tail[3]),
+    ]
+}

@@ -1,0 +1,136 @@
+//! Skein-512-256 with a key (MAC), on the block cipher Threefish-512.
+//!
+//! Specification: "The Skein Hash Function Family", version 1.3. A stage ("UBI") chains 64-byte blocks: the state is the key
+//! that encrypts the block, the result XOR the block is the next state; the tweak holds the bytes so far, the stage's type
+//! and whether the block is its first or last. Stages: key, configuration, message, output.
+
+use threefish::Threefish512;
+
+const BLOCK_BYTES: usize = 64;
+/// Stage types, at their place in the tweak's second word.
+const KEY: u64 = 0 << 56;
+const CONFIGURATION: u64 = 4 << 56;
+const MESSAGE: u64 = 48 << 56;
+const OUTPUT: u64 = 63 << 56;
+const FIRST: u64 = 1 << 62;
+const FINAL: u64 = 1 << 63;
+/// "SHA3", version 1.
+const SCHEMA: u64 = 0x1_3341_4853;
+const DIGEST_BITS: u64 = 256;
+
+/// A digest in the making.
+#[derive(Clone)]
+pub(super) struct Skein {
+    chain: [u64; 8],
+    /// Bytes of the message in blocks already chained.
+    chained: u64,
+    pending: [u8; BLOCK_BYTES],
+    /// How much of `pending` is filled. The last block is special, so that a full one waits for what follows.
+    filled: usize,
+}
+
+impl Skein {
+    /// Keyed with `key`.
+    pub(super) fn keyed(key: &[u8; 32]) -> Self {
+        let mut chain = [0; 8];
+        stage(&mut chain, key, KEY);
+        Self::configured(chain)
+    }
+
+    fn configured(mut chain: [u64; 8]) -> Self {
+        let mut configuration = [0; 32];
+        configuration[..8].copy_from_slice(&SCHEMA.to_le_bytes());
+        configuration[8..16].copy_from_slice(&DIGEST_BITS.to_le_bytes());
+        stage(&mut chain, &configuration, CONFIGURATION);
+        Self { chain, chained: 0, pending: [0; BLOCK_BYTES], filled: 0 }
+    }
+
+    /// Appends `data`.
+    pub(super) fn update(&mut self, mut data: &[u8]) {
+        if data.is_empty() {
+            return;
+        }
+        if self.filled > 0 {
+            let taken = data.len().min(BLOCK_BYTES - self.filled);
+            self.pending[self.filled..self.filled + taken].copy_from_slice(&data[..taken]);
+            self.filled += taken;
+            data = &data[taken..];
+            if data.is_empty() {
+                return;
+            }
+            let block = self.pending;
+            self.block(&block, BLOCK_BYTES as u64, 0);
+        }
+        // All but the last 1 to 64 bytes.
+        let bulk = (data.len() - 1) / BLOCK_BYTES * BLOCK_BYTES;
+        for block in data[..bulk].as_chunks::<BLOCK_BYTES>().0 {
+            self.block(block, BLOCK_BYTES as u64, 0);
+        }
+        let rest = &data[bulk..];
+        self.pending[..rest.len()].copy_from_slice(rest);
+        self.filled = rest.len();
+    }
+
+    #[inline]
+    fn block(&mut self, block: &[u8; BLOCK_BYTES], length: u64, last: u64) {
+        let first = if self.chained == 0 { FIRST } else { 0 };
+        self.chained += length;
+        chain_block(&mut self.chain, block, [self.chained, MESSAGE | first | last]);
+    }
+
+    /// The digest.
+    pub(super) fn finish(mut self) -> [u8; 32] {
+        let mut block = self.pending;
+        block[self.filled..].fill(0);
+        self.block(&block, self.filled as u64, FINAL);
+        stage(&mut self.chain, &0_u64.to_le_bytes(), OUTPUT);
+        let mut digest = [0; 32];
+        for (bytes, word) in digest.as_chunks_mut::<8>().0.iter_mut().zip(self.chain) {
+            *bytes = word.to_le_bytes();
+        }
+        digest
+    }
+}
+
+/// A stage of one block, for inputs of up to 64 bytes.
+fn stage(chain: &mut [u64; 8], input: &[u8], kind: u64) {
+    let mut block = [0; BLOCK_BYTES];
+    block[..input.len()].copy_from_slice(input);
+    chain_block(chain, &block, [input.len() as u64, kind | FIRST | FINAL]);
+}
+
+#[inline]
+fn chain_block(chain: &mut [u64; 8], block: &[u8; BLOCK_BYTES], tweak: [u64; 2]) {
+    let mut plain = [0; 8];
+    for (word, bytes) in plain.iter_mut().zip(block.as_chunks::<8>().0) {
+        *word = u64::from_le_bytes(*bytes);
+    }
+    let mut cipher = plain;
+    Threefish512::new_with_tweak_u64(chain, &tweak).encrypt_block_u64(&mut cipher);
+    for ((chain, cipher), plain) in chain.iter_mut().zip(cipher).zip(plain) {
+        *chain = cipher ^ plain;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Without a key the key stage is left out.
+    fn plain(data: &[u8]) -> [u8; 32] {
+        let mut skein = Skein::configured([0; 8]);
+        skein.update(data);
+        skein.finish()
+    }
+
+    #[test]
+    fn digest_is_the_same_however_the_message_is_cut() {
+        let data: Vec<u8> = (0..1000_u32).map(|i| (i * 7) as u8).collect();
+        for cut in [0, 1, 63, 64, 65, 127, 128, 129, 999, 1000] {
+            let mut skein = Skein::configured([0; 8]);
+            skein.update(&data[..cut]);
+            skein.update(&data[cut..]);
+            assert_eq!(skein.finish(), plain(&data), "cut at {cut}");
+        }
+    }
+}

@@ -1,3 +1,8 @@
-//! (opens with the crate's invariant)
+//! Bytes to bytes: checksums, compression, encryption and parity, as pure functions.
+//!
+//! **Invariant: no I/O, no knowledge of on-disk structures; a result depends on nothing but the arguments.** Where vector
+//! instructions are used, a scalar twin stays, the choice is made at run time, and a property test compares them.
+
 pub mod checksum;
+pub mod compress;
 pub mod parity;

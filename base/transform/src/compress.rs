@@ -1,0 +1,115 @@
+//! Compression of blocks.
+//!
+//! Above: `block::zio`, send streams. ZFS name: zio_compress. Format: docs/format/compression.md.
+//!
+//! A block's logical size is known from its pointer, so that [`decompress`] is given exactly that much room and must fill it.
+//! The compressed bytes may be followed by padding up to whole sectors.
+//!
+//! | algorithm | stream |
+//! |---|---|
+//! | lzjb | Sun's LZ variant, no header: ends when the block is full |
+//! | gzip-1 … gzip-9 | zlib stream (not gzip's own format), ends itself |
+//! | zle | runs of zeros, parameter 64 |
+//! | lz4 | length as 4 bytes big-endian, then a raw LZ4 block |
+//! | zstd | 8-byte header ([`zstd::Header`]), then a Zstandard frame without its magic number |
+//!
+//! Invariants, on any input:
+//!   * no panic, and nothing outside the two slices is touched
+//!   * after success every byte of the destination comes from the stream; after an error all are zero
+//!   * no allocation depends on lengths in the stream
+
+mod gzip;
+mod lz4;
+mod lzjb;
+mod zle;
+pub mod zstd;
+
+/// How a block was made smaller.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Algorithm {
+    /// Sun's fast LZ variant, the default of old pools.
+    Lzjb,
+    /// Deflate at level 1 to 9; the level does not matter to the reader.
+    Gzip(u8),
+    /// Zero-length encoding: runs of zeros only.
+    Zle,
+    /// LZ4, the default.
+    Lz4,
+    /// Zstandard.
+    Zstd,
+}
+
+impl Algorithm {
+    /// The algorithm behind a number of the format (`enum zio_compress`). `None` for `inherit`, `on`, `off`, `empty` and
+    /// unknown numbers.
+    pub fn from_number(number: u8) -> Option<Self> {
+        Some(match number {
+            3 => Self::Lzjb,
+            5..=13 => Self::Gzip(number - 4),
+            14 => Self::Zle,
+            15 => Self::Lz4,
+            16 => Self::Zstd,
+            _ => return None,
+        })
+    }
+}
+
+/// Why bytes do not decompress. Their checksum was right before, so either the writer was wrong or the pointer is.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// The stream ends before the block is full, or has no room for its own header.
+    #[error("{algorithm} stream ends after {have} of {want} bytes")]
+    Short {
+        /// The algorithm's name.
+        algorithm: &'static str,
+        /// Found.
+        have: usize,
+        /// Expected.
+        want: usize,
+    },
+    /// A length in the header is larger than the stream.
+    #[error("{algorithm} header says {length} bytes follow, expected at most {limit}")]
+    Length {
+        /// The algorithm's name.
+        algorithm: &'static str,
+        /// Found.
+        length: u32,
+        /// Expected at most.
+        limit: usize,
+    },
+    /// The stream does not follow the algorithm's rules.
+    #[error("{algorithm} stream is malformed: {what}")]
+    Malformed {
+        /// The algorithm's name.
+        algorithm: &'static str,
+        /// The rule.
+        what: String,
+    },
+}
+
+/// Fills `dst`, of the block's logical size, from the compressed `src`, of its physical size.
+pub fn decompress(algorithm: Algorithm, src: &[u8], dst: &mut [u8]) -> Result<(), Error> {
+    let result = match algorithm {
+        Algorithm::Lzjb => lzjb::decompress(src, dst),
+        Algorithm::Gzip(_) => gzip::decompress(src, dst),
+        Algorithm::Zle => zle::decompress(src, dst),
+        Algorithm::Lz4 => lz4::decompress(src, dst),
+        Algorithm::Zstd => zstd::decompress(src, dst),
+    };
+    if result.is_err() {
+        // Half-written data, or what the buffer held before, must not be taken for the block.
+        dst.fill(0);
+    }
+    result
+}
+
+/// The big-endian length at the start of lz4 and zstd streams, and the `length` bytes that begin at `header_bytes`.
+fn framed<'a>(algorithm: &'static str, src: &'a [u8], header_bytes: usize) -> Result<&'a [u8], Error> {
+    let short = Error::Short { algorithm, have: src.len(), want: header_bytes };
+    let length = u32::from_be_bytes(*src.first_chunk().ok_or(short.clone())?);
+    let body = src.get(header_bytes..).ok_or(short)?;
+    body.get(..length as usize).ok_or(Error::Length { algorithm, length, limit: body.len() })
+}
+
+#[cfg(test)]
+mod tests;

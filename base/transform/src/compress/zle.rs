@@ -1,0 +1,32 @@
+//! ZLE: runs of zeros. A byte b below 64 is followed by b + 1 literal bytes; from 64 on it stands for b - 63 zeros.
+
+use super::Error;
+
+const NAME: &str = "zle";
+/// The algorithm's parameter as ZFS uses it: longest run of literals.
+const LITERAL_MAX: usize = 64;
+
+pub(super) fn decompress(src: &[u8], dst: &mut [u8]) -> Result<(), Error> {
+    let want = dst.len();
+    let (mut input, mut at) = (src, 0);
+    while at < want {
+        let short = || Error::Short { algorithm: NAME, have: at, want };
+        let (&token, rest) = input.split_first().ok_or_else(short)?;
+        let token = usize::from(token);
+        let length = if token < LITERAL_MAX { token + 1 } else { token + 1 - LITERAL_MAX };
+        let target = dst.get_mut(at..at + length).ok_or_else(|| Error::Malformed {
+            algorithm: NAME,
+            what: format!("run of {length} bytes at byte {at} of {want}"),
+        })?;
+        if token < LITERAL_MAX {
+            let (literals, rest) = rest.split_at_checked(length).ok_or_else(short)?;
+            target.copy_from_slice(literals);
+            input = rest;
+        } else {
+            target.fill(0);
+            input = rest;
+        }
+        at += length;
+    }
+    Ok(())
+}

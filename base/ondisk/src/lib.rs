@@ -5,6 +5,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod acl;
 pub mod blkptr;
 pub mod deadlist;
 pub mod dnode;
@@ -16,11 +17,13 @@ pub mod error;
 pub mod label;
 pub mod nvlist;
 pub mod objset;
+pub mod sa;
 #[cfg(test)]
 mod testing;
 pub mod types;
 pub mod uberblock;
 pub mod zap;
+pub mod znode;
 
 pub use blkptr::{BlkPtr, Dva};
 pub use deadlist::DeadlistHeader;

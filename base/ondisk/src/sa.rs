@@ -1,0 +1,234 @@
+//! System attributes: the fields of a file, packed behind a small header in its bonus and, when they do not fit, its spill block.
+//!
+//! | offset | bytes | field          | since | meaning                                                          |
+//! |--------|-------|----------------|-------|------------------------------------------------------------------|
+//! | 0x00   | 4     | sa_magic       | v24   | 0x002f505a, in the order of the host that packed the attributes  |
+//! | 0x04   | 2     | sa_layout_info | v24   | bits 0-9 layout number, bits 10-15 header bytes / 8              |
+//! | 0x06   | 2 n   | sa_lengths     | v24   | lengths of the layout's variable attributes, in its order        |
+//! |        |       | attributes     | v24   | from the next multiple of 8 on; each starts at a multiple of 8   |
+//!
+//! Which attributes a layout has is told by the dataset: the object `SA_ATTRS` of its master node names two ZAPs.
+//! `REGISTRY` gives each attribute's name a number, a length (0: variable) and how to swap its bytes; `LAYOUTS` gives each
+//! layout's number an array of attribute numbers. Numbers differ from dataset to dataset.
+//!
+//! Sources: include/sys/sa_impl.h, module/zfs/sa.c, zfs_sa.c.
+
+use crate::endian::{Endian, need};
+use crate::error::{Error, Result};
+
+/// The attributes that OpenZFS keeps of files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[allow(missing_docs)] // As the format names them, without ZPL_.
+pub enum Attr {
+    Atime,
+    Mtime,
+    Ctime,
+    Crtime,
+    Gen,
+    Mode,
+    Size,
+    Parent,
+    Links,
+    Xattr,
+    Rdev,
+    Flags,
+    Uid,
+    Gid,
+    Pad,
+    ZnodeAcl,
+    DaclCount,
+    Symlink,
+    Scanstamp,
+    DaclAces,
+    Dxattr,
+    Projid,
+    Seq,
+}
+
+impl Attr {
+    /// Attribute, name, length in bytes (0: variable). The first sixteen are the fields of an old znode, in its order.
+    pub const TABLE: [(Self, &'static str, u16); 23] = [
+        (Self::Atime, "ZPL_ATIME", 16),
+        (Self::Mtime, "ZPL_MTIME", 16),
+        (Self::Ctime, "ZPL_CTIME", 16),
+        (Self::Crtime, "ZPL_CRTIME", 16),
+        (Self::Gen, "ZPL_GEN", 8),
+        (Self::Mode, "ZPL_MODE", 8),
+        (Self::Size, "ZPL_SIZE", 8),
+        (Self::Parent, "ZPL_PARENT", 8),
+        (Self::Links, "ZPL_LINKS", 8),
+        (Self::Xattr, "ZPL_XATTR", 8),
+        (Self::Rdev, "ZPL_RDEV", 8),
+        (Self::Flags, "ZPL_FLAGS", 8),
+        (Self::Uid, "ZPL_UID", 8),
+        (Self::Gid, "ZPL_GID", 8),
+        (Self::Pad, "ZPL_PAD", 32),
+        (Self::ZnodeAcl, "ZPL_ZNODE_ACL", 88),
+        (Self::DaclCount, "ZPL_DACL_COUNT", 8),
+        (Self::Symlink, "ZPL_SYMLINK", 0),
+        (Self::Scanstamp, "ZPL_SCANSTAMP", 32),
+        (Self::DaclAces, "ZPL_DACL_ACES", 0),
+        (Self::Dxattr, "ZPL_DXATTR", 0),
+        (Self::Projid, "ZPL_PROJID", 8),
+        (Self::Seq, "ZPL_SEQ", 8),
+    ];
+
+    /// How many of the table are the fields of an old znode.
+    pub const LEGACY_COUNT: usize = 16;
+
+    /// The attribute called `name`.
+    pub fn from_name(name: &[u8]) -> Option<Self> {
+        Self::TABLE.iter().find(|(_, n, _)| n.as_bytes() == name).map(|(attr, _, _)| *attr)
+    }
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        Self::TABLE[self as usize].1
+    }
+}
+
+/// How the bytes of an attribute are swapped (`sa_bswap_type_t`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs)] // As the format names them.
+pub enum ByteSwap {
+    Uint64,
+    Uint32,
+    Uint16,
+    Uint8,
+    Acl,
+}
+
+/// What `REGISTRY` says of an attribute.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Registered {
+    /// Number in layouts.
+    pub number: u16,
+    /// Length in bytes; 0: it stands in the header.
+    pub length: u16,
+    /// How its bytes are swapped.
+    pub byte_swap: ByteSwap,
+}
+
+impl Registered {
+    /// Takes the value apart: bits 0-15 number, 16-23 byte swap, 24-39 length.
+    pub fn unpack(value: u64) -> Result<Self> {
+        let byte_swap = match value >> 16 & 0xff {
+            0 => ByteSwap::Uint64,
+            1 => ByteSwap::Uint32,
+            2 => ByteSwap::Uint16,
+            3 => ByteSwap::Uint8,
+            4 => ByteSwap::Acl,
+            n => return Err(Error::corrupt("sa registry", "byte swap", n, "0 to 4")),
+        };
+        Ok(Self { number: value as u16, length: (value >> 24) as u16, byte_swap })
+    }
+
+    /// The value again.
+    pub fn pack(self) -> u64 {
+        u64::from(self.number) | (self.byte_swap as u64) << 16 | u64::from(self.length) << 24
+    }
+}
+
+/// `sa_hdr_phys_t`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SaHeader {
+    /// Number of the layout.
+    pub layout: u16,
+    /// Bytes of the header, as it says itself.
+    pub size_bytes: usize,
+    /// Order of the host that packed the attributes, which need not be that of the dnode.
+    pub endian: Endian,
+}
+
+impl SaHeader {
+    /// `sa_magic`.
+    pub const MAGIC: u32 = 0x2f_505a;
+
+    /// Takes the header of a bonus or spill block. `None`: all zero, no attributes were ever packed.
+    pub fn parse(bytes: &[u8]) -> Result<Option<Self>> {
+        need("sa header", bytes, 8)?;
+        let endian = match (Endian::Little.u32(bytes), Endian::Big.u32(bytes)) {
+            (Self::MAGIC, _) => Endian::Little,
+            (_, Self::MAGIC) => Endian::Big,
+            (0, _) => return Ok(None),
+            (n, _) => return Err(Error::corrupt("sa header", "sa_magic", format_args!("{n:#x}"), "0x2f505a")),
+        };
+        let info = endian.u16(&bytes[4..]);
+        Ok(Some(Self { layout: info & 0x3ff, size_bytes: usize::from(info >> 10) * 8, endian }))
+    }
+
+    /// Splits `bytes`, header and all, by a layout: attribute numbers with their registered lengths.
+    pub fn split<'a>(&self, bytes: &'a [u8], layout: &[(u16, u16)]) -> Result<Vec<(u16, &'a [u8])>> {
+        let variable = layout.iter().filter(|(_, length)| *length == 0).count();
+        need("sa lengths", bytes, 6 + 2 * variable)?;
+        let mut lengths = bytes[6..].chunks_exact(2).map(|b| self.endian.u16(b));
+        let mut at = (6 + 2 * variable).next_multiple_of(8);
+        let mut out = Vec::with_capacity(layout.len());
+        for &(number, registered) in layout {
+            let length = if registered != 0 { registered } else { lengths.next().unwrap_or(0) };
+            let end = at + usize::from(length);
+            let Some(value) = bytes.get(at..end) else {
+                return Err(Error::corrupt(
+                    "sa",
+                    "attributes",
+                    format_args!("attribute {number} at {at}, {length} bytes"),
+                    format_args!("to end within {} bytes", bytes.len()),
+                ));
+            };
+            out.push((number, value));
+            at = end.next_multiple_of(8);
+        }
+        Ok(out)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn the_table_is_in_the_order_of_the_enum() {
+        for (i, (attr, name, _)) in Attr::TABLE.iter().enumerate() {
+            assert_eq!((*attr as usize, Attr::from_name(name.as_bytes())), (i, Some(*attr)));
+        }
+        let legacy: u16 = Attr::TABLE[..Attr::LEGACY_COUNT].iter().map(|a| a.2).sum();
+        assert_eq!(usize::from(legacy), crate::znode::LEGACY_BYTES);
+    }
+
+    #[test]
+    fn registry_values_unpack_and_pack() {
+        // ZPL_DACL_ACES as attribute 19: variable, swapped as an ACL; ZPL_ATIME as 0, 16 bytes.
+        for value in [19 | 4 << 16, 16 << 24] {
+            assert_eq!(Registered::unpack(value).unwrap().pack(), value);
+        }
+        assert!(Registered::unpack(5 << 16).is_err());
+    }
+
+    #[test]
+    fn variable_attributes_take_their_length_from_the_header() {
+        for endian in [Endian::Little, Endian::Big] {
+            let mut bytes = vec![0u8; 48];
+            endian.put_u32(&mut bytes, SaHeader::MAGIC);
+            endian.put_u16(&mut bytes[4..], 2 << 10 | 5);
+            endian.put_u16(&mut bytes[6..], 3);
+            endian.put_u16(&mut bytes[8..], 9);
+            bytes[24..27].copy_from_slice(b"abc");
+            let header = SaHeader::parse(&bytes).unwrap().unwrap();
+            assert_eq!((header.layout, header.size_bytes, header.endian), (5, 16, endian));
+            let split = header.split(&bytes, &[(0, 8), (1, 0), (2, 0)]).unwrap();
+            assert_eq!(split[1], (1, &b"abc"[..]));
+            assert_eq!(split[2].1.len(), 9);
+            assert!(header.split(&bytes[..40], &[(0, 8), (1, 0), (2, 0)]).is_err());
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_make_it_panic(bytes in proptest::collection::vec(any::<u8>(), 0..300), layout in proptest::collection::vec((any::<u16>(), 0u16..90), 0..40), value: u64) {
+            let _ = Registered::unpack(value);
+            let header = SaHeader { layout: 2, size_bytes: 8, endian: Endian::Big };
+            let _ = (SaHeader::parse(&bytes), header.split(&bytes, &layout));
+        }
+    }
+}

@@ -87,3 +87,9 @@ pub fn need(structure: &'static str, bytes: &[u8], needed: usize) -> Result<()> 
     }
     Ok(())
 }
+
+/// The first `N` 64-bit words of `bytes`, which many structures of the format are nothing but.
+pub fn words<const N: usize>(structure: &'static str, bytes: &[u8], endian: Endian) -> Result<[u64; N]> {
+    need(structure, bytes, N * 8)?;
+    Ok(std::array::from_fn(|i| endian.word(bytes, i)))
+}

@@ -23,9 +23,9 @@
 //! Trailer of a label's configuration part (little-endian writer): magic, then the checksum.
 //!
 //! ```text
-//! 0001ffd0                           11 7a 0c b1 7a da 10 02  |        .z..z...|
-//! 0001ffe0  e9 db 64 76 3a 35 54 63  02 4f e3 fa 56 67 05 16  |..dv:5Tc.O..Vg..|
-//! 0001fff0  01 9b 24 3a bb 82 c4 64  4c ad 2d 15 d0 52 41 58  |..$:...dL.-..RAX|
+//! 00000000  11 7a 0c b1 7a da 10 02  e9 db 64 76 3a 35 54 63  |.z..z.....dv:5Tc|
+//! 00000010  02 4f e3 fa 56 67 05 16  01 9b 24 3a bb 82 c4 64  |.O..Vg....$:...d|
+//! 00000020  4c ad 2d 15 d0 52 41 58                           |L.-..RAX|
 //! ```
 //!
 //! Source: include/sys/vdev_impl.h, include/sys/zio.h, module/zfs/vdev_label.c.

@@ -7,6 +7,7 @@
 
 pub mod acl;
 pub mod blkptr;
+pub mod bpobj;
 pub mod deadlist;
 pub mod dnode;
 pub mod dsl_bookmark;
@@ -14,16 +15,22 @@ pub mod dsl_dataset;
 pub mod dsl_dir;
 pub mod endian;
 pub mod error;
+pub mod feature;
+pub mod gang;
+pub mod indirect;
 pub mod label;
 pub mod nvlist;
 pub mod objset;
+pub mod pool_dir;
 pub mod sa;
-#[cfg(test)]
-mod testing;
+pub mod spacemap;
 pub mod types;
 pub mod uberblock;
 pub mod zap;
 pub mod znode;
+
+#[cfg(test)]
+mod testing;
 
 pub use blkptr::{BlkPtr, Dva};
 pub use deadlist::DeadlistHeader;

@@ -1,11 +1,19 @@
 //! From block pointer to verified bytes.
 //!
-//! **Invariant: what [`Store::read`](store) returns has passed its checksum (and its MAC, when encrypted); a block that
+//! **Invariant: what [`Store::read`] returns has passed its checksum (and its MAC, when encrypted); a block that
 //! no copy and no parity combination can produce is an error, never zeros.**
 
+pub mod arc;
+pub mod crypt;
 pub mod error;
+pub mod label;
+mod store;
+pub mod vdev;
+mod zio;
 
 pub use error::{Error, Place, Result};
+pub use store::Store;
+pub use zio::gang_members;
 
 use bytes::Bytes;
 use ondisk::Endian;

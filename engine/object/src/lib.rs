@@ -1,5 +1,15 @@
-//! Objects made of blocks.
+//! Objects made of blocks: byte ranges, name tables (ZAP), attributes (SA), lists of block pointers (bpobj).
+//!
+//! **Invariant: an object is read through pointers whose level and size fit their place; a damaged tree gives an error
+//! with the object's number, never a loop or a panic.**
+
+pub mod object;
+pub mod objset;
+pub mod readahead;
 pub mod zap;
 
-pub use block::{Block, Bookmark, Error, Place, Result};
+pub use block::crypt::DatasetKeys;
+pub use block::{Block, Bookmark, Error, Place, Result, Store};
+pub use object::{Object, Piece};
+pub use objset::ObjectSet;
 pub use zap::{Zap, ZapEntry, ZapValue};

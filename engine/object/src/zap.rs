@@ -31,6 +31,16 @@ pub trait BlockSource: Send + Sync {
     fn place(&self) -> String;
 }
 
+impl BlockSource for crate::Object {
+    fn block(&self, blkid: u64) -> Result<Option<Block>> {
+        crate::Object::block(self, blkid)
+    }
+
+    fn place(&self) -> String {
+        crate::Object::place(self)
+    }
+}
+
 /// An entry of a ZAP.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ZapEntry {
@@ -65,6 +75,11 @@ struct MicroPlace {
 }
 
 impl Zap {
+    /// Opens the ZAP in `object`.
+    pub fn open(object: crate::Object) -> Result<Self> {
+        Self::from_source(Arc::new(object))
+    }
+
     /// Opens the ZAP whose blocks `source` gives.
     pub fn from_source(source: Arc<dyn BlockSource>) -> Result<Self> {
         let first = source

@@ -1,0 +1,442 @@
+//! The block cache: ARC, the adaptive replacement cache of Megiddo and Modha (FAST 2003), by bytes.
+//!
+//! ```text
+//!   ghosts of recent | recent <- p -> frequent | ghosts of frequent
+//!                    '------ at most c bytes --'
+//! ```
+//! A block seen once is *recent*; seen again, *frequent*. What is evicted leaves a ghost (its key). A hit on a ghost says
+//! which of the two lists was too short, and moves the target `p` of the recent list.
+//!
+//! Above: `store`. ZFS name: ARC (module/zfs/arc.c); as there, a prefetched block's first use does not make it frequent.
+//!
+//! Invariants:
+//!   * recent + frequent never exceed the cap `c`; ghosts hold no data
+//!   * recent + its ghosts stay within c, all four within 2c
+//!   * at most one thread loads a block; others wait for it
+
+use crate::{Block, Result};
+use parking_lot::{Condvar, Mutex};
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::sync::Arc as Shared;
+
+/// What tells cached blocks apart: first address and birth, as in OpenZFS.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Key {
+    /// Top-level device of the first address.
+    pub vdev: u32,
+    /// Offset there.
+    pub offset_bytes: u64,
+    /// Physical birth: an address is used again after a free.
+    pub birth: u64,
+}
+
+/// Who wants a block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Want {
+    /// Someone waits for it.
+    Demand,
+    /// It may be wanted soon.
+    Prefetch,
+}
+
+/// What the cache did so far.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Demands served from memory.
+    pub hits: u64,
+    /// Of those, the first use of a prefetched block.
+    pub prefetched_hits: u64,
+    /// Demands that had to read.
+    pub misses: u64,
+    /// Prefetches that read.
+    pub prefetches: u64,
+    /// Misses that a ghost of the recent list remembered.
+    pub ghost_recent_hits: u64,
+    /// Misses that a ghost of the frequent list remembered.
+    pub ghost_frequent_hits: u64,
+    /// Blocks evicted.
+    pub evictions: u64,
+    /// Bytes of data held.
+    pub size_bytes: u64,
+    /// Target of the recent list.
+    pub recent_target_bytes: u64,
+    /// The cap.
+    pub cap_bytes: u64,
+}
+
+/// The cache.
+pub struct Arc {
+    inner: Mutex<Inner>,
+}
+
+const RECENT: usize = 0;
+const FREQUENT: usize = 1;
+const GHOST_RECENT: usize = 2;
+const GHOST_FREQUENT: usize = 3;
+const NIL: u32 = u32::MAX;
+
+struct Slot {
+    key: Key,
+    bytes: u64,
+    /// `None` for a ghost.
+    block: Option<Block>,
+    list: usize,
+    prefetched: bool,
+    prev: u32,
+    next: u32,
+}
+
+#[derive(Clone, Copy)]
+struct List {
+    /// Most recently used end.
+    head: u32,
+    tail: u32,
+    bytes: u64,
+}
+
+enum Where {
+    Slot(u32),
+    Loading(Shared<Flight>),
+}
+
+#[derive(Default)]
+struct Flight {
+    done: Mutex<Option<Result<Block>>>,
+    landed: Condvar,
+}
+
+struct Inner {
+    map: HashMap<Key, Where>,
+    slots: Vec<Slot>,
+    free: Vec<u32>,
+    lists: [List; 4],
+    /// Target of the recent list, `p` in the paper.
+    target: u64,
+    cap: u64,
+    count: Counters,
+}
+
+impl Arc {
+    /// A cache that holds at most `cap_bytes` of block data.
+    pub fn new(cap_bytes: u64) -> Self {
+        let empty = List { head: NIL, tail: NIL, bytes: 0 };
+        Self {
+            inner: Mutex::new(Inner {
+                map: HashMap::new(),
+                slots: Vec::new(),
+                free: Vec::new(),
+                lists: [empty; 4],
+                target: cap_bytes / 2,
+                cap: cap_bytes,
+                count: Counters::default(),
+            }),
+        }
+    }
+
+    /// What the cache did so far.
+    pub fn counters(&self) -> Counters {
+        let i = self.inner.lock();
+        Counters {
+            size_bytes: i.lists[RECENT].bytes + i.lists[FREQUENT].bytes,
+            recent_target_bytes: i.target,
+            cap_bytes: i.cap,
+            ..i.count
+        }
+    }
+
+    /// The cached block, without reading and without waiting.
+    pub fn peek(&self, key: &Key) -> Option<Block> {
+        self.inner.lock().hit(key, Want::Demand)
+    }
+
+    /// Whether the block is in memory or on its way.
+    pub fn knows(&self, key: &Key) -> bool {
+        let i = self.inner.lock();
+        match i.map.get(key) {
+            Some(Where::Slot(s)) => i.slots[*s as usize].block.is_some(),
+            Some(Where::Loading(_)) => true,
+            None => false,
+        }
+    }
+
+    /// The block from memory, or from `load`, which then runs once however many ask. Errors are not kept.
+    pub fn get_or_load(&self, key: Key, want: Want, load: impl FnOnce() -> Result<Block>) -> Result<Block> {
+        let (flight, was_ghost) = {
+            let mut i = self.inner.lock();
+            if let Some(block) = i.hit(&key, want) {
+                return Ok(block);
+            }
+            let waiting = match i.map.get(&key) {
+                Some(Where::Loading(f)) => Some(f.clone()),
+                _ => None,
+            };
+            if let Some(f) = waiting {
+                drop(i);
+                let mut done = f.done.lock();
+                while done.is_none() {
+                    f.landed.wait(&mut done);
+                }
+                return done.clone().expect("checked just above");
+            }
+            match want {
+                Want::Demand => i.count.misses += 1,
+                Want::Prefetch => i.count.prefetches += 1,
+            }
+            let f = Shared::new(Flight::default());
+            let was_ghost = i.start(key, f.clone());
+            (f, was_ghost)
+        };
+        let mut guard = Landing { cache: self, key, flight: &flight, armed: true };
+        let result = load();
+        guard.armed = false;
+        self.inner.lock().land(key, want, was_ghost, &result);
+        *flight.done.lock() = Some(result.clone());
+        flight.landed.notify_all();
+        result
+    }
+}
+
+/// Frees those who wait when the loader panics.
+struct Landing<'a> {
+    cache: &'a Arc,
+    key: Key,
+    flight: &'a Flight,
+    armed: bool,
+}
+
+impl Drop for Landing<'_> {
+    fn drop(&mut self) {
+        if self.armed {
+            let lost = Err(crate::Error::corrupt("cache", "the thread that was reading this block failed"));
+            self.cache.inner.lock().land(self.key, Want::Demand, false, &lost);
+            *self.flight.done.lock() = Some(lost);
+            self.flight.landed.notify_all();
+        }
+    }
+}
+
+impl Inner {
+    fn hit(&mut self, key: &Key, want: Want) -> Option<Block> {
+        let Some(Where::Slot(s)) = self.map.get(key) else { return None };
+        let s = *s;
+        let block = self.slots[s as usize].block.clone()?;
+        if want == Want::Demand {
+            self.count.hits += 1;
+            let slot = &mut self.slots[s as usize];
+            let list = if std::mem::take(&mut slot.prefetched) {
+                self.count.prefetched_hits += 1;
+                RECENT
+            } else {
+                FREQUENT
+            };
+            self.unlink(s);
+            self.push(s, list);
+        }
+        Some(block)
+    }
+
+    /// Marks `key` as being read, and lets a ghost of it adapt the target. Says whether there was one.
+    fn start(&mut self, key: Key, flight: Shared<Flight>) -> bool {
+        if let Entry::Occupied(e) = self.map.entry(key)
+            && let Where::Slot(s) = *e.get()
+        {
+            let (list, bytes) = (self.slots[s as usize].list, self.slots[s as usize].bytes);
+            let (recent, frequent) = (self.lists[GHOST_RECENT].bytes, self.lists[GHOST_FREQUENT].bytes);
+            if list == GHOST_RECENT {
+                self.count.ghost_recent_hits += 1;
+                let step = bytes * (frequent / recent.max(1)).max(1);
+                self.target = (self.target + step).min(self.cap);
+            } else {
+                self.count.ghost_frequent_hits += 1;
+                let step = bytes * (recent / frequent.max(1)).max(1);
+                self.target = self.target.saturating_sub(step);
+            }
+            self.unlink(s);
+            self.release(s);
+            self.map.insert(key, Where::Loading(flight));
+            return true;
+        }
+        self.map.insert(key, Where::Loading(flight));
+        false
+    }
+
+    fn land(&mut self, key: Key, want: Want, was_ghost: bool, result: &Result<Block>) {
+        self.map.remove(&key);
+        let Ok(block) = result else { return };
+        let bytes = block.data.len() as u64;
+        if bytes > self.cap {
+            return;
+        }
+        self.make_room(bytes);
+        let s = self.alloc(Slot {
+            key,
+            bytes,
+            block: Some(block.clone()),
+            list: RECENT,
+            prefetched: want == Want::Prefetch,
+            prev: NIL,
+            next: NIL,
+        });
+        self.push(s, if was_ghost { FREQUENT } else { RECENT });
+        self.map.insert(key, Where::Slot(s));
+    }
+
+    fn make_room(&mut self, bytes: u64) {
+        while self.lists[RECENT].bytes + self.lists[FREQUENT].bytes + bytes > self.cap {
+            let from_recent = self.lists[RECENT].tail != NIL
+                && (self.lists[RECENT].bytes + bytes > self.target || self.lists[FREQUENT].tail == NIL);
+            let from = if from_recent { RECENT } else { FREQUENT };
+            let s = self.lists[from].tail;
+            if s == NIL {
+                break;
+            }
+            self.unlink(s);
+            self.slots[s as usize].block = None;
+            self.count.evictions += 1;
+            self.push(s, if from == RECENT { GHOST_RECENT } else { GHOST_FREQUENT });
+        }
+        while self.lists[RECENT].bytes + self.lists[GHOST_RECENT].bytes > self.cap && self.drop_ghost(GHOST_RECENT) {}
+        while self.lists.iter().map(|l| l.bytes).sum::<u64>() > 2 * self.cap
+            && (self.drop_ghost(GHOST_FREQUENT) || self.drop_ghost(GHOST_RECENT))
+        {}
+    }
+
+    fn drop_ghost(&mut self, list: usize) -> bool {
+        let s = self.lists[list].tail;
+        if s == NIL {
+            return false;
+        }
+        let key = self.slots[s as usize].key;
+        self.unlink(s);
+        self.release(s);
+        if matches!(self.map.get(&key), Some(Where::Slot(at)) if *at == s) {
+            self.map.remove(&key);
+        }
+        true
+    }
+
+    fn alloc(&mut self, slot: Slot) -> u32 {
+        match self.free.pop() {
+            Some(s) => {
+                self.slots[s as usize] = slot;
+                s
+            }
+            None => {
+                self.slots.push(slot);
+                (self.slots.len() - 1) as u32
+            }
+        }
+    }
+
+    fn release(&mut self, s: u32) {
+        self.slots[s as usize].block = None;
+        self.free.push(s);
+    }
+
+    fn unlink(&mut self, s: u32) {
+        let Slot { prev, next, list, bytes, .. } = self.slots[s as usize];
+        match prev {
+            NIL => self.lists[list].head = next,
+            p => self.slots[p as usize].next = next,
+        }
+        match next {
+            NIL => self.lists[list].tail = prev,
+            n => self.slots[n as usize].prev = prev,
+        }
+        self.lists[list].bytes -= bytes;
+    }
+
+    fn push(&mut self, s: u32, list: usize) {
+        let head = self.lists[list].head;
+        let slot = &mut self.slots[s as usize];
+        (slot.list, slot.prev, slot.next) = (list, NIL, head);
+        self.lists[list].bytes += slot.bytes;
+        match head {
+            NIL => self.lists[list].tail = s,
+            h => self.slots[h as usize].prev = s,
+        }
+        self.lists[list].head = s;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ondisk::Endian;
+
+    fn key(n: u64) -> Key {
+        Key { vdev: 0, offset_bytes: n * 512, birth: 1 }
+    }
+
+    fn read(cache: &Arc, n: u64) -> bool {
+        let mut read = false;
+        let load = || {
+            read = true;
+            Ok(Block { data: vec![n as u8; 100].into(), endian: Endian::Little })
+        };
+        assert_eq!(cache.get_or_load(key(n), Want::Demand, load).unwrap().data[0], n as u8);
+        read
+    }
+
+    #[test]
+    fn what_is_used_twice_survives_a_long_scan() {
+        let cache = Arc::new(1000);
+        for n in 0..4 {
+            read(&cache, n);
+            assert!(!read(&cache, n), "the second read of {n} must come from memory");
+        }
+        for n in 100..1000 {
+            assert!(read(&cache, n));
+            assert!(cache.counters().size_bytes <= 1000);
+        }
+        for n in 0..4 {
+            assert!(!read(&cache, n), "block {n} was used twice and must have survived");
+        }
+    }
+
+    #[test]
+    fn a_ghost_of_the_recent_list_makes_that_list_longer() {
+        let cache = Arc::new(1000);
+        for n in 0..5 {
+            read(&cache, n);
+            read(&cache, n);
+        }
+        for n in 10..20 {
+            read(&cache, n);
+        }
+        let before = cache.counters();
+        let ghost = (10..20).find(|n| !cache.knows(&key(*n))).expect("some were evicted");
+        assert!(read(&cache, ghost));
+        let after = cache.counters();
+        assert_eq!(after.ghost_recent_hits, before.ghost_recent_hits + 1);
+        assert!(after.recent_target_bytes > before.recent_target_bytes);
+    }
+
+    #[test]
+    fn a_failed_load_is_told_to_the_caller_and_not_kept() {
+        let cache = Arc::new(1000);
+        let failed = cache.get_or_load(key(1), Want::Demand, || Err(crate::Error::corrupt("here", "bad")));
+        assert_eq!(failed.unwrap_err().to_string(), "here: bad");
+        assert!(!cache.knows(&key(1)));
+        assert!(read(&cache, 1));
+    }
+
+    #[test]
+    fn many_who_ask_at_once_cause_one_read() {
+        let cache = Arc::new(1 << 20);
+        let reads = std::sync::atomic::AtomicU32::new(0);
+        std::thread::scope(|s| {
+            for _ in 0..8 {
+                s.spawn(|| {
+                    cache.get_or_load(key(1), Want::Demand, || {
+                        reads.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+                        std::thread::sleep(std::time::Duration::from_millis(50));
+                        Ok(Block { data: vec![0; 10].into(), endian: Endian::Little })
+                    })
+                });
+            }
+        });
+        assert_eq!(reads.into_inner(), 1);
+    }
+}

@@ -1,0 +1,116 @@
+//! Reading the labels of a device: its four copies of the configuration and its uberblock rings.
+//!
+//! Below: `host::device`, `ondisk::{label, uberblock}`. Above: pool search and import.
+//!
+//! Invariants:
+//!   * only parts whose embedded checksum is right are handed out
+//!   * what is wrong with a label is told, not hidden: a rescuer needs to know
+
+use crate::zio::check::embedded_trailer;
+use host::device::Device;
+use ondisk::label::{self, CONFIG_BYTES, CONFIG_OFFSET, LABELS, RING_BYTES, RING_OFFSET};
+use ondisk::nvlist::Nvlist;
+use ondisk::uberblock::Uberblock;
+use transform::checksum::embedded::Kind;
+
+/// An uberblock and where it stands.
+#[derive(Debug, Clone)]
+pub struct FoundUberblock {
+    /// Label, 0 to 3.
+    pub label: usize,
+    /// Slot in the ring.
+    pub slot: u64,
+    /// The uberblock; its checksum is right.
+    pub uberblock: Uberblock,
+}
+
+/// What one label says.
+#[derive(Debug, Clone)]
+pub struct FoundLabel {
+    /// 0 to 3.
+    pub index: usize,
+    /// Offset on the device.
+    pub offset: u64,
+    /// The configuration, or why there is none.
+    pub config: Result<Nvlist, String>,
+}
+
+/// Everything that the labels of a device say.
+#[derive(Debug, Clone)]
+pub struct Labels {
+    /// The four labels, as far as the device is large enough for them.
+    pub labels: Vec<FoundLabel>,
+    /// All good uberblocks.
+    pub uberblocks: Vec<FoundUberblock>,
+}
+
+impl Labels {
+    /// The configurations that were readable.
+    pub fn configs(&self) -> impl Iterator<Item = &Nvlist> {
+        self.labels.iter().filter_map(|l| l.config.as_ref().ok())
+    }
+}
+
+/// Reads the labels of `device`. Uberblocks are only looked for when some configuration is readable or `all` is set,
+/// so that a search through many foreign disks stays quick.
+pub fn read(device: &dyn Device, all: bool) -> Labels {
+    let mut found = Labels { labels: Vec::new(), uberblocks: Vec::new() };
+    for index in 0..LABELS {
+        let Some(offset) = label::label_offset(device.size_bytes(), index) else { continue };
+        found.labels.push(FoundLabel { index, offset, config: read_config(device, offset) });
+    }
+    let ashift = found.configs().find_map(|c| c.get_nvlist("vdev_tree")?.get_u64("ashift"));
+    if all || found.configs().next().is_some() {
+        for l in &found.labels {
+            read_ring(device, l.index, l.offset, ashift, &mut found.uberblocks);
+        }
+    }
+    found
+}
+
+fn read_config(device: &dyn Device, label_offset: u64) -> Result<Nvlist, String> {
+    let at = label_offset + CONFIG_OFFSET;
+    let mut part = vec![0; CONFIG_BYTES];
+    device.read_at(at, &mut part).map_err(|e| e.to_string())?;
+    if part.iter().all(|b| *b == 0) {
+        return Err("empty".into());
+    }
+    if embedded_trailer(Kind::Label, &part, [at, 0, 0, 0]).is_none() {
+        return Err("checksum mismatch".into());
+    }
+    label::parse_config(&part).map(|p| p.list).map_err(|e| e.to_string())
+}
+
+/// Slots are as large as a sector; a label that says nothing of it, or lies, makes us try all sizes.
+fn read_ring(
+    device: &dyn Device,
+    index: usize,
+    label_offset: u64,
+    ashift: Option<u64>,
+    found: &mut Vec<FoundUberblock>,
+) {
+    let start = label_offset + RING_OFFSET;
+    let mut ring = vec![0; RING_BYTES as usize];
+    if device.read_at(start, &mut ring).is_err() {
+        return;
+    }
+    let known = ashift.map(|a| label::slot_shift(a.min(64) as u32));
+    let before = found.len();
+    known.into_iter().for_each(|shift| slots(index, start, &ring, shift, found));
+    if found.len() == before {
+        (label::SLOT_SHIFT_MIN..=label::SLOT_SHIFT_MAX).for_each(|shift| slots(index, start, &ring, shift, found));
+    }
+}
+
+fn slots(index: usize, start: u64, ring: &[u8], shift: u32, found: &mut Vec<FoundUberblock>) {
+    for (slot, bytes) in ring.chunks_exact(1 << shift).enumerate() {
+        let at = start + ((slot as u64) << shift);
+        // Empty slots are common and a SHA-256 is not cheap.
+        if bytes.iter().all(|b| *b == 0) || embedded_trailer(Kind::Label, bytes, [at, 0, 0, 0]).is_none() {
+            continue;
+        }
+        if let Ok(uberblock) = Uberblock::parse(bytes) {
+            found.push(FoundUberblock { label: index, slot: slot as u64, uberblock });
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! Removed devices: their addresses live on as a table that says where the bytes went.
+//!
+//! ZFS name: vdev_indirect, vdev_indirect_mapping.
+//!
+//! Invariants:
+//!   * entries are sorted by source offset and do not overlap
+
+/// One range that was moved.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Entry {
+    /// Offset on the removed device.
+    pub source_bytes: u64,
+    /// Length.
+    pub size_bytes: u64,
+    /// Top-level device that has the bytes now (it may be removed, too).
+    pub vdev: u32,
+    /// Offset there.
+    pub offset_bytes: u64,
+}
+
+/// Where the bytes of a removed device are now.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Mapping {
+    entries: Vec<Entry>,
+}
+
+impl Mapping {
+    /// A mapping of `entries`, or the place where two of them are out of order.
+    pub fn new(entries: Vec<Entry>) -> Result<Self, String> {
+        for pair in entries.windows(2) {
+            if pair[0].source_bytes.checked_add(pair[0].size_bytes).is_none_or(|end| end > pair[1].source_bytes) {
+                return Err(format!("entries at {:#x} and {:#x} overlap", pair[0].source_bytes, pair[1].source_bytes));
+            }
+        }
+        Ok(Self { entries })
+    }
+
+    /// All entries.
+    pub fn entries(&self) -> &[Entry] {
+        &self.entries
+    }
+
+    /// The pieces that make up `size` bytes at `offset`, in order, or the first offset that no entry covers.
+    pub fn resolve(&self, offset: u64, size: u64) -> Result<Vec<Entry>, u64> {
+        let end = offset.checked_add(size).ok_or(offset)?;
+        let mut at = offset;
+        let mut pieces = Vec::new();
+        let first = self.entries.partition_point(|e| e.source_bytes + e.size_bytes <= offset);
+        for e in &self.entries[first..] {
+            if at >= end {
+                break;
+            }
+            if e.source_bytes > at {
+                return Err(at);
+            }
+            let skip = at - e.source_bytes;
+            let len = (e.size_bytes - skip).min(end - at);
+            let offset_bytes = e.offset_bytes.checked_add(skip).ok_or(at)?;
+            pieces.push(Entry { source_bytes: at, size_bytes: len, vdev: e.vdev, offset_bytes });
+            at += len;
+        }
+        if at < end { Err(at) } else { Ok(pieces) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry(source_bytes: u64, size_bytes: u64, vdev: u32, offset_bytes: u64) -> Entry {
+        Entry { source_bytes, size_bytes, vdev, offset_bytes }
+    }
+
+    #[test]
+    fn a_range_over_two_entries_becomes_two_pieces() {
+        let m = Mapping::new(vec![entry(0, 100, 1, 1000), entry(100, 100, 2, 5000), entry(300, 10, 1, 0)]).unwrap();
+        assert_eq!(m.resolve(50, 100).unwrap(), [entry(50, 50, 1, 1050), entry(100, 50, 2, 5000)]);
+        assert_eq!(m.resolve(150, 100), Err(200));
+        assert_eq!(m.resolve(1000, 1), Err(1000));
+    }
+
+    #[test]
+    fn overlapping_entries_are_refused() {
+        assert!(Mapping::new(vec![entry(0, 101, 1, 0), entry(100, 1, 1, 0)]).is_err());
+        assert!(Mapping::new(vec![entry(0, u64::MAX, 1, 0), entry(1, u64::MAX, 1, 0)]).is_err());
+    }
+}

@@ -1,0 +1,118 @@
+//! The device tree: what turns an address into bytes, whatever copies and parity stand behind it.
+//!
+//! Below: `host::device`. Above: `store`, which knows block pointers. Maths: `transform::parity`. ZFS name: vdev.
+//!
+//! ```text
+//!   Tree -> top-level device (leaf, mirror, raidz, draid, indirect) -> [replacing, spare] -> leaf -> host::Device
+//! ```
+//!
+//! Invariants:
+//!   * bytes leave this module only after the caller's check has accepted them
+//!   * a device that gave wrong bytes is counted once for each read that showed it
+//!   * nothing is ever written
+
+//TMP pub mod draid;
+pub mod indirect;
+mod leaf;
+//TMP mod parity_read;
+//TMP pub mod raidz;
+//TMP pub mod raidz_expanded;
+//TMP pub mod reconstruct;
+mod report;
+mod tree;
+mod verify;
+
+pub use leaf::{Aux, ErrorCounts, Leaf};
+pub use report::{BlockReport, CopyFault, Fault};
+pub use tree::{Failure, Tree};
+
+use crate::vdev::indirect::Mapping;
+use parking_lot::RwLock;
+use std::sync::Arc;
+
+/// Bytes in front of the allocatable space of a leaf: two labels and the boot area.
+pub const DATA_START_BYTES: u64 = 4 << 20;
+
+/// What a device of the tree is.
+pub enum Kind {
+    /// A disk or file.
+    Leaf(Leaf),
+    /// All children hold the same bytes. Also `replacing` and `spare`, while one child takes the place of another.
+    Mirror(MirrorKind),
+    //TMP Raidz(raidz::Geometry),
+    //TMP Draid(draid::Geometry),
+    /// The spare space of a dRAID, standing in for one of its children.
+    DraidSpare {
+        /// Number of the top-level dRAID device.
+        top: u64,
+        /// Number of the spare in it.
+        spare: u64,
+    },
+    /// Removed: its blocks were moved to other devices.
+    Indirect(RwLock<Option<Arc<Mapping>>>),
+    /// A slot in the list of top-level devices that is not used any more.
+    Hole,
+    /// A device that the pool should have and that no configuration found tells about.
+    Missing,
+}
+
+/// Which of the kinds that hold the same bytes on all children.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MirrorKind {
+    /// As configured.
+    Mirror,
+    /// One child is being replaced by the other.
+    Replacing,
+    /// A hot spare stands in.
+    Spare,
+}
+
+/// A device of the tree.
+pub struct Vdev {
+    /// Identity, as in the labels.
+    pub guid: u64,
+    /// Position among its siblings; for a top-level device the number in addresses.
+    pub id: u64,
+    /// What it is.
+    pub kind: Kind,
+    /// log2 of the smallest unit of allocation, of the top-level device.
+    pub ashift: u8,
+    /// Its children.
+    pub children: Vec<Vdev>,
+    /// Name for messages: `mirror-0`, or a path.
+    pub name: String,
+}
+
+impl Vdev {
+    /// The leaf, if it is one.
+    pub fn leaf(&self) -> Option<&Leaf> {
+        match &self.kind {
+            Kind::Leaf(leaf) => Some(leaf),
+            _ => None,
+        }
+    }
+
+    /// All leaves at and below, in order.
+    pub fn leaves(&self) -> Vec<&Leaf> {
+        let mut found = Vec::new();
+        self.collect_leaves(&mut found);
+        found
+    }
+
+    fn collect_leaves<'a>(&'a self, found: &mut Vec<&'a Leaf>) {
+        if let Kind::Leaf(leaf) = &self.kind {
+            found.push(leaf);
+        }
+        for child in &self.children {
+            child.collect_leaves(found);
+        }
+    }
+
+    /// The device with this guid, at or below.
+    pub fn find(&self, guid: u64) -> Option<&Vdev> {
+        if self.guid == guid {
+            return Some(self);
+        }
+        self.children.iter().find_map(|c| c.find(guid))
+    }
+}

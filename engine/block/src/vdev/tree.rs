@@ -1,0 +1,274 @@
+//! Reading through the tree: try copies until one passes the caller's check.
+//!
+//! A read goes to the cheapest source first (one copy, or the data columns) and widens only when the check fails:
+//! other copies, then parity, then the search for the combination of silently wrong columns.
+
+use super::{Kind, Leaf, Vdev};
+use crate::vdev::DATA_START_BYTES;
+use std::sync::Arc;
+
+/// How often an indirect device may point to another one.
+const INDIRECT_DEPTH_MAX: u32 = 16;
+/// Combinations of copies tried for a block that device removal split over several mirrors.
+const SPLIT_COMBINATIONS_MAX: usize = 4096;
+
+/// All top-level devices of a pool, by number.
+#[derive(Default)]
+pub struct Tree {
+    /// Index: number in addresses.
+    pub tops: Vec<Vdev>,
+    /// Level-2 cache devices.
+    pub caches: Vec<Vdev>,
+    /// Hot spares not in use.
+    pub spares: Vec<Vdev>,
+}
+
+/// Why no source gave bytes that pass.
+#[derive(Debug, Default, Clone)]
+pub struct Failure {
+    /// Devices that are not there.
+    pub missing: Vec<String>,
+    /// Devices whose read failed.
+    pub io: Vec<(String, Arc<std::io::Error>)>,
+    /// Devices that gave wrong bytes (for RAID-Z: the device as a whole).
+    pub wrong: Vec<String>,
+    /// What else is wrong, such as an address beyond the device.
+    pub other: Vec<String>,
+}
+
+impl Failure {
+    pub(super) fn other(what: impl Into<String>) -> Self {
+        Self { other: vec![what.into()], ..Self::default() }
+    }
+
+    /// Adds what another try found.
+    pub fn merge(&mut self, more: Self) {
+        self.missing.extend(more.missing);
+        self.io.extend(more.io);
+        self.wrong.extend(more.wrong);
+        self.other.extend(more.other);
+        self.missing.sort();
+        self.missing.dedup();
+    }
+
+    /// The error for the block at `place`.
+    pub fn into_error(self, place: String) -> crate::Error {
+        if self.wrong.is_empty() && self.io.is_empty() && self.other.is_empty() && !self.missing.is_empty() {
+            return crate::Error::missing(place, self.missing.join(", "));
+        }
+        if self.wrong.is_empty()
+            && self.other.is_empty()
+            && self.missing.is_empty()
+            && let Some((name, source)) = self.io.first()
+        {
+            return crate::Error::Io { place: format!("{place}: {name}"), source: source.clone() };
+        }
+        let mut parts = Vec::new();
+        if !self.wrong.is_empty() {
+            parts.push(format!("checksum mismatch on {}", self.wrong.join(", ")));
+        }
+        for (name, e) in &self.io {
+            parts.push(format!("read error on {name} ({e})"));
+        }
+        if !self.missing.is_empty() {
+            parts.push(format!("missing {}", self.missing.join(", ")));
+        }
+        parts.extend(self.other);
+        crate::Error::corrupt(place, format!("no good copy: {}", parts.join("; ")))
+    }
+}
+
+/// Bytes that passed, or why none did.
+pub type Outcome = Result<Vec<u8>, Failure>;
+
+impl Tree {
+    /// The device with this guid, anywhere.
+    pub fn find(&self, guid: u64) -> Option<&Vdev> {
+        self.tops.iter().chain(&self.caches).chain(&self.spares).find_map(|v| v.find(guid))
+    }
+
+    /// All leaves of top-level devices, in order.
+    pub fn leaves(&self) -> Vec<&Leaf> {
+        self.tops.iter().flat_map(Vdev::leaves).collect()
+    }
+
+    /// `size` bytes at `offset` of top-level device `vdev`, born in `birth`, that pass `check`.
+    pub fn read(&self, vdev: u32, offset: u64, size: u64, birth: u64, check: &mut dyn FnMut(&[u8]) -> bool) -> Outcome {
+        let Some(top) = self.tops.get(vdev as usize) else {
+            return Err(Failure::other(format!("address on device {vdev} of {}", self.tops.len())));
+        };
+        match &top.kind {
+            Kind::Leaf(_) | Kind::Mirror(_) => self.read_copies(top, offset, size, birth, check),
+            //TMP Kind::Raidz(_) | Kind::Draid(_) => self.read_parity(top, offset, size, birth, check),
+            Kind::Indirect(_) => self.read_indirect(top, offset, size, birth, check),
+            Kind::DraidSpare { .. } => {
+                Err(Failure::other(format!("{} is a distributed spare and holds no blocks of its own", top.name)))
+            }
+            Kind::Hole => Err(Failure::other(format!("address on device {vdev}, which is a hole"))),
+            Kind::Missing => Err(Failure { missing: vec![top.name.clone()], ..Failure::default() }),
+        }
+    }
+
+    /// The sources that should all hold the same bytes at and below `vdev`: fresh ones first, then stale ones.
+    /// A distributed spare resolves to the leaf that holds `offset` for it.
+    pub(super) fn sources<'a>(&'a self, vdev: &'a Vdev, offset: u64, birth: u64) -> Vec<&'a Leaf> {
+        let mut found = Vec::new();
+        self.collect(vdev, offset, &mut found, 0);
+        if found.len() > 1 {
+            // Spread reads of different regions over the copies, and keep each region on one, which helps read-ahead.
+            let len = found.len();
+            found.rotate_left((offset >> 20) as usize % len);
+            found.sort_by_key(|leaf| (leaf.device().is_none(), leaf.is_stale(birth)));
+        }
+        found
+    }
+
+    #[allow(clippy::only_used_in_recursion)] //TMP until draid
+    fn collect<'a>(&'a self, vdev: &'a Vdev, offset: u64, found: &mut Vec<&'a Leaf>, depth: u32) {
+        match &vdev.kind {
+            Kind::Leaf(leaf) => found.push(leaf),
+            /*TMP Kind::DraidSpare { top, spare } if depth < 4 => {
+                if let Some(d) = self.tops.get(*top as usize)
+                    && let Kind::Draid(geometry) = &d.kind
+                    && let Some(child) = geometry.spare_child(*spare as usize, offset)
+                    && let Some(child) = d.children.get(child)
+                {
+                    self.collect(child, offset, found, depth + 1);
+                }
+            } */
+            _ if depth < 8 => {
+                for child in &vdev.children {
+                    self.collect(child, offset, found, depth + 1);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn read_copies(
+        &self,
+        vdev: &Vdev,
+        offset: u64,
+        size: u64,
+        birth: u64,
+        check: &mut dyn FnMut(&[u8]) -> bool,
+    ) -> Outcome {
+        let mut failure = Failure::default();
+        let Some(at) = offset.checked_add(DATA_START_BYTES) else {
+            return Err(Failure::other(format!("offset {offset:#x} on {}", vdev.name)));
+        };
+        let mut buf = vec![0; size as usize];
+        for leaf in self.sources(vdev, offset, birth) {
+            match leaf.read(at, &mut buf) {
+                None => failure.missing.push(leaf.path.clone()),
+                Some(Err(e)) => failure.io.push((leaf.path.clone(), Arc::new(e))),
+                Some(Ok(())) if check(&buf) => return Ok(buf),
+                Some(Ok(())) => {
+                    if !leaf.is_stale(birth) {
+                        leaf.count_checksum_error();
+                    }
+                    failure.wrong.push(leaf.path.clone());
+                }
+            }
+        }
+        Err(failure)
+    }
+
+    /// Every different content that the copies below `vdev` give for a range, without a check.
+    fn variants(&self, vdev: u32, offset: u64, size: u64, birth: u64, depth: u32) -> Result<Vec<Vec<u8>>, Failure> {
+        let Some(top) = self.tops.get(vdev as usize) else {
+            return Err(Failure::other(format!("moved to device {vdev} of {}", self.tops.len())));
+        };
+        if let Kind::Indirect(_) = &top.kind {
+            let mut whole = vec![Vec::new()];
+            for piece in self.pieces(top, offset, size, depth)? {
+                let next = self.variants(piece.vdev, piece.offset_bytes, piece.size_bytes, birth, depth + 1)?;
+                let mut longer = Vec::new();
+                for w in &whole {
+                    for n in next.iter().take(SPLIT_COMBINATIONS_MAX / whole.len().max(1)) {
+                        longer.push([w.as_slice(), n].concat());
+                    }
+                }
+                whole = longer;
+            }
+            return Ok(whole);
+        }
+        /*TMP if matches!(top.kind, Kind::Raidz(_) | Kind::Draid(_)) {
+            return Ok(vec![self.read_parity(top, offset, size, birth, &mut |_| true)?]);
+        } */
+        let mut failure = Failure::default();
+        let mut found: Vec<Vec<u8>> = Vec::new();
+        for leaf in self.sources(top, offset, birth) {
+            let mut buf = vec![0; size as usize];
+            match leaf.read(offset.saturating_add(DATA_START_BYTES), &mut buf) {
+                None => failure.missing.push(leaf.path.clone()),
+                Some(Err(e)) => failure.io.push((leaf.path.clone(), Arc::new(e))),
+                Some(Ok(())) if !found.contains(&buf) => found.push(buf),
+                Some(Ok(())) => {}
+            }
+        }
+        if found.is_empty() { Err(failure) } else { Ok(found) }
+    }
+
+    pub(super) fn pieces(
+        &self,
+        top: &Vdev,
+        offset: u64,
+        size: u64,
+        depth: u32,
+    ) -> Result<Vec<super::indirect::Entry>, Failure> {
+        let Kind::Indirect(mapping) = &top.kind else { unreachable!("only called for indirect devices") };
+        if depth >= INDIRECT_DEPTH_MAX {
+            return Err(Failure::other(format!("{} and others point at each other in a circle", top.name)));
+        }
+        let mapping = mapping.read().clone();
+        let Some(mapping) = mapping else {
+            return Err(Failure::other(format!("the mapping of {} is not loaded", top.name)));
+        };
+        mapping
+            .resolve(offset, size)
+            .map_err(|at| Failure::other(format!("{} has no mapping for offset {at:#x}", top.name)))
+    }
+
+    fn read_indirect(
+        &self,
+        top: &Vdev,
+        offset: u64,
+        size: u64,
+        birth: u64,
+        check: &mut dyn FnMut(&[u8]) -> bool,
+    ) -> Outcome {
+        let pieces = self.pieces(top, offset, size, 0)?;
+        if let [one] = pieces.as_slice()
+            && self.tops.get(one.vdev as usize).is_some_and(|v| !matches!(v.kind, Kind::Indirect(_)))
+        {
+            return self.read(one.vdev, one.offset_bytes, one.size_bytes, birth, check);
+        }
+        let mut all = Vec::new();
+        for piece in &pieces {
+            all.push(self.variants(piece.vdev, piece.offset_bytes, piece.size_bytes, birth, 1)?);
+        }
+        // Odometer over the variants of each piece; the first try takes the first of each.
+        let mut choice = vec![0; all.len()];
+        for _ in 0..SPLIT_COMBINATIONS_MAX {
+            let whole: Vec<u8> = choice.iter().zip(&all).flat_map(|(c, v)| v[*c].iter().copied()).collect();
+            if check(&whole) {
+                return Ok(whole);
+            }
+            let mut digit = 0;
+            loop {
+                if digit == choice.len() {
+                    let names = pieces.iter().filter_map(|p| self.tops.get(p.vdev as usize)).map(|v| v.name.clone());
+                    return Err(Failure { wrong: names.collect(), ..Failure::default() });
+                }
+                choice[digit] += 1;
+                if choice[digit] < all[digit].len() {
+                    break;
+                }
+                choice[digit] = 0;
+                digit += 1;
+            }
+        }
+        Err(Failure::other(format!("{}: more than {SPLIT_COMBINATIONS_MAX} combinations of copies", top.name)))
+    }
+}

@@ -1,0 +1,120 @@
+//! Looking at every copy below one address.
+
+use super::{BlockReport, CopyFault, DATA_START_BYTES, Failure, Fault, Kind, Leaf, Tree, Vdev};
+use ondisk::Dva;
+use std::sync::Arc;
+
+impl Tree {
+    /// Reads all copies and columns that stand behind `dva` (copy number `copy` of its block), notes in `report` which are
+    /// wrong, and fails when no combination passes `check`.
+    pub(crate) fn verify(
+        &self,
+        copy: usize,
+        dva: &Dva,
+        size: u64,
+        birth: u64,
+        check: &mut dyn FnMut(&[u8]) -> bool,
+        report: &mut BlockReport,
+    ) -> Result<(), Failure> {
+        let Some(top) = self.tops.get(dva.vdev as usize) else {
+            return Err(Failure::other(format!("address on device {} of {}", dva.vdev, self.tops.len())));
+        };
+        match &top.kind {
+            Kind::Leaf(_) | Kind::Mirror(_) => {
+                let mut good: Option<Vec<u8>> = None;
+                self.verify_copies(copy, top, dva.offset_bytes, size, birth, report, &mut |bytes| match &good {
+                    Some(g) => g == bytes,
+                    None => {
+                        let passes = check(bytes);
+                        if passes {
+                            good = Some(bytes.to_vec());
+                        }
+                        passes
+                    }
+                })
+            }
+            //TMP Kind::Raidz(_) | Kind::Draid(_) => self.verify_parity(copy, top, dva.offset_bytes, size, birth, check, report),
+            Kind::Indirect(_) => {
+                let whole = self.read(dva.vdev, dva.offset_bytes, size, birth, check)?;
+                report.bytes_read += size;
+                self.verify_pieces(copy, top, dva.offset_bytes, birth, &whole, 0, report)
+            }
+            _ => self.read(dva.vdev, dva.offset_bytes, size, birth, check).map(|_| ()),
+        }
+    }
+
+    /// Holds every copy of every piece of a moved block against the right bytes.
+    #[allow(clippy::too_many_arguments)] // As in `verify_copies`.
+    fn verify_pieces(
+        &self,
+        copy: usize,
+        top: &Vdev,
+        offset: u64,
+        birth: u64,
+        whole: &[u8],
+        depth: u32,
+        report: &mut BlockReport,
+    ) -> Result<(), Failure> {
+        for piece in self.pieces(top, offset, whole.len() as u64, depth)? {
+            let Some(target) = self.tops.get(piece.vdev as usize) else { continue };
+            let from = (piece.source_bytes - offset) as usize;
+            let part = &whole[from..from + piece.size_bytes as usize];
+            if matches!(target.kind, Kind::Indirect(_)) {
+                self.verify_pieces(copy, target, piece.offset_bytes, birth, part, depth + 1, report)?;
+            } else if matches!(target.kind, Kind::Leaf(_) | Kind::Mirror(_)) {
+                self.verify_copies(copy, target, piece.offset_bytes, piece.size_bytes, birth, report, &mut |bytes| {
+                    bytes == part
+                })?;
+            }
+        }
+        Ok(())
+    }
+
+    #[allow(clippy::too_many_arguments)] // All of them are the question; a struct would only rename them.
+    fn verify_copies(
+        &self,
+        copy: usize,
+        vdev: &Vdev,
+        offset: u64,
+        size: u64,
+        birth: u64,
+        report: &mut BlockReport,
+        right: &mut dyn FnMut(&[u8]) -> bool,
+    ) -> Result<(), Failure> {
+        let mut failure = Failure::default();
+        let mut good = false;
+        let mut buf = vec![0; size as usize];
+        for leaf in self.sources(vdev, offset, birth) {
+            match leaf.read(offset.saturating_add(DATA_START_BYTES), &mut buf) {
+                None => {
+                    failure.missing.push(leaf.path.clone());
+                    report.faults.push(CopyFault { copy, leaf: leaf.guid, fault: Fault::Missing });
+                }
+                Some(Err(e)) => {
+                    failure.io.push((leaf.path.clone(), Arc::new(e)));
+                    report.faults.push(CopyFault { copy, leaf: leaf.guid, fault: Fault::Unreadable });
+                }
+                Some(Ok(())) => {
+                    report.bytes_read += size;
+                    if right(&buf) {
+                        good = true;
+                    } else {
+                        failure.wrong.push(leaf.path.clone());
+                        note_wrong(copy, leaf, birth, report);
+                    }
+                }
+            }
+        }
+        if good { Ok(()) } else { Err(failure) }
+    }
+}
+
+/// Notes that a leaf gave wrong bytes; it counts as an error unless the device is known to have been away.
+pub(super) fn note_wrong(copy: usize, leaf: &Leaf, birth: u64, report: &mut BlockReport) {
+    let stale = leaf.is_stale(birth);
+    if !stale {
+        leaf.count_checksum_error();
+    }
+    let fault = if stale { Fault::Stale } else { Fault::Wrong };
+    report.faults.push(CopyFault { copy, leaf: leaf.guid, fault });
+}

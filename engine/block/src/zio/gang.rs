@@ -1,0 +1,83 @@
+//! Gang blocks: a block for which no contiguous space was left is a header with pointers to up to three smaller ones
+//! (more, with larger headers), which may be gang blocks again.
+//!
+//! ZFS name: zio_gang. Source: include/sys/zio.h (zio_gbh_phys_t).
+//!
+//! Invariants:
+//!   * a header is trusted only after its embedded checksum, which includes the pointer's address and birth
+//!   * members never add up to more than the block's size
+
+use super::check;
+use crate::store::Store;
+use crate::vdev::Failure;
+use ondisk::{BlkPtr, Dva, Endian};
+use transform::checksum::embedded::Kind;
+
+/// Header size of every pool before dynamic_gang_header.
+const HEADER_BYTES: u64 = 512;
+/// The checksum trailer at the header's end.
+const TRAILER_BYTES: usize = 40;
+/// Headers within headers: a 16 MiB block of 512-byte members needs 10.
+const DEPTH_MAX: u32 = 16;
+
+/// The stored bytes of the gang block at copy `dva` of `bp`, put together; the caller checks the whole.
+pub(super) fn read(store: &Store, bp: &BlkPtr, dva: &Dva, depth: u32) -> Result<Vec<u8>, Failure> {
+    if depth >= DEPTH_MAX {
+        return Err(Failure { other: vec!["gang headers nested too deep".into()], ..Failure::default() });
+    }
+    let (header, endian) = read_header(store, bp, dva)?;
+    let size = bp.psize_bytes() as usize;
+    let mut whole = Vec::with_capacity(size);
+    for raw in header[..header.len() - TRAILER_BYTES].chunks_exact(ondisk::blkptr::SIZE_BYTES) {
+        let member = BlkPtr::parse(raw, endian).expect("the chunk is as long as a block pointer");
+        if member.is_hole() {
+            continue;
+        }
+        if let Err(e) = member.check() {
+            return Err(Failure { other: vec![format!("gang member: {e}")], ..Failure::default() });
+        }
+        if whole.len() as u64 + member.psize_bytes() > size as u64 {
+            return Err(Failure { other: vec!["gang members are larger than the block".into()], ..Failure::default() });
+        }
+        whole.extend(super::read::stored_bytes(store, &member, depth + 1)?);
+    }
+    if whole.len() != size {
+        let what = format!("gang members hold {} bytes, expected {size}", whole.len());
+        return Err(Failure { other: vec![what], ..Failure::default() });
+    }
+    Ok(whole)
+}
+
+/// The header's bytes and order. A larger header is tried when the small one does not pass.
+pub(super) fn read_header(store: &Store, bp: &BlkPtr, dva: &Dva) -> Result<(Vec<u8>, Endian), Failure> {
+    let identity = bp.dva(0);
+    let verifier = [u64::from(identity.vdev), identity.offset_bytes, bp.physical_birth().0, 0];
+    let mut endian = bp.endian();
+    let sector = store.tree().tops.get(dva.vdev as usize).map_or(HEADER_BYTES, |v| 1 << v.ashift.min(16));
+    let mut read = |size| {
+        store.tree().read(dva.vdev, dva.offset_bytes, size, bp.physical_birth().0, &mut |bytes| {
+            match check::embedded_trailer(Kind::GangHeader, bytes, verifier) {
+                Some(e) => {
+                    endian = e;
+                    true
+                }
+                None => false,
+            }
+        })
+    };
+    let header = match read(HEADER_BYTES) {
+        Err(_) if sector > HEADER_BYTES => read(sector)?,
+        other => other?,
+    };
+    Ok((header, endian))
+}
+
+/// All members of the gang block, for walks over allocated space. The header itself occupies one sector at `dva`.
+pub fn members(store: &Store, bp: &BlkPtr, dva: &Dva) -> Result<Vec<BlkPtr>, Failure> {
+    let (header, endian) = read_header(store, bp, dva)?;
+    let all = header[..header.len() - TRAILER_BYTES].chunks_exact(ondisk::blkptr::SIZE_BYTES);
+    Ok(all
+        .map(|raw| BlkPtr::parse(raw, endian).expect("the chunk is as long as a block pointer"))
+        .filter(|m| !m.is_hole())
+        .collect())
+}

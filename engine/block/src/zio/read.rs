@@ -1,0 +1,73 @@
+//! Reading one block.
+
+use super::{check, gang};
+use crate::crypt::DatasetKeys;
+use crate::store::Store;
+use crate::vdev::Failure;
+use crate::{Block, Error, Result};
+use bytes::Bytes;
+use ondisk::{BlkPtr, Compression};
+
+/// The contents of the block at `bp`. Errors carry no place yet.
+pub(crate) fn read(store: &Store, bp: &BlkPtr, keys: Option<&DatasetKeys>) -> Result<Block> {
+    bp.check()?;
+    if bp.is_redacted() {
+        return Err(Error::Redacted { place: String::new() });
+    }
+    let stored = if bp.is_embedded() {
+        bp.embedded_payload()?
+    } else {
+        check::supported(store, bp)?;
+        stored_bytes(store, bp, 0).map_err(|f| f.into_error(String::new()))?
+    };
+    let clear = decrypt(bp, stored, keys)?;
+    let compression = bp.compression()?;
+    let data = match compression {
+        Compression::Off | Compression::Inherit | Compression::On => clear,
+        _ => check::decompress(compression, &clear, bp.lsize_bytes() as usize)?,
+    };
+    if data.len() as u64 != bp.lsize_bytes() {
+        let what = format!("block holds {} bytes, expected {}", data.len(), bp.lsize_bytes());
+        return Err(Error::corrupt("", what));
+    }
+    Ok(Block { data: Bytes::from(data), endian: bp.endian() })
+}
+
+fn decrypt(bp: &BlkPtr, mut stored: Vec<u8>, keys: Option<&DatasetKeys>) -> Result<Vec<u8>> {
+    if bp.is_embedded() || !bp.uses_crypt() {
+        return Ok(stored);
+    }
+    match keys {
+        Some(keys) => keys.open_block(bp, &mut stored)?,
+        // Authenticated blocks are readable without a key, as in OpenZFS; their checksum has been verified.
+        None if bp.is_encrypted() => return Err(Error::KeyUnavailable { place: String::new() }),
+        None => {}
+    }
+    Ok(stored)
+}
+
+/// The bytes as stored, from the first copy whose checksum is right.
+pub(super) fn stored_bytes(store: &Store, bp: &BlkPtr, depth: u32) -> std::result::Result<Vec<u8>, Failure> {
+    let salt = store.salt();
+    let mut failure = Failure::default();
+    for dva in bp.dvas() {
+        let copy = if dva.is_gang {
+            gang::read(store, bp, &dva, depth).and_then(|bytes| match check::matches(bp, &bytes, salt.as_deref()) {
+                true => Ok(bytes),
+                false => Err(Failure {
+                    other: vec!["gang block: checksum mismatch of the whole".into()],
+                    ..Failure::default()
+                }),
+            })
+        } else {
+            store.tree().read(dva.vdev, dva.offset_bytes, bp.psize_bytes(), bp.physical_birth().0, &mut |bytes| {
+                check::matches(bp, bytes, salt.as_deref())
+            })
+        };
+        match copy {
+            Ok(bytes) => return Ok(bytes),
+            Err(more) => failure.merge(more),
+        }
+    }
+    Err(failure)
+}

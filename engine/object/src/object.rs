@@ -1,0 +1,342 @@
+//! One object: a tree of blocks under a dnode, read as bytes.
+//!
+//! ```text
+//!   dnode -> up to 3 pointers -> indirect blocks (levels - 1 times) -> data blocks of equal size
+//! ```
+//! ZFS name: dnode, dbuf.
+//!
+//! Invariants:
+//!   * what lies beyond the last block, or under a hole, reads as zeros
+//!   * a pointer whose level does not fit its place is an error, so that no loop on disk can trap a walk
+
+use crate::readahead::ReadAhead;
+use crate::{Block, Bookmark, Error, Place, Result};
+use block::Store;
+use block::crypt::DatasetKeys;
+use ondisk::{BlkPtr, Dnode, Endian, blkptr};
+use parking_lot::Mutex;
+use std::sync::Arc;
+
+/// A handle on an object; clones share it.
+#[derive(Clone)]
+pub struct Object {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    store: Arc<Store>,
+    objset: u64,
+    id: u64,
+    dnode: Dnode,
+    keys: Option<Arc<DatasetKeys>>,
+    ahead: Mutex<ReadAhead>,
+}
+
+/// The last indirect block used by a walk over neighbouring blocks.
+type Recent = Option<(u64, Block)>;
+
+impl Object {
+    pub(crate) fn from_parts(
+        store: Arc<Store>,
+        objset: u64,
+        id: u64,
+        dnode: Dnode,
+        keys: Option<Arc<DatasetKeys>>,
+    ) -> Self {
+        Self { inner: Arc::new(Inner { store, objset, id, dnode, keys, ahead: Mutex::default() }) }
+    }
+
+    pub(crate) fn is_shared(&self) -> bool {
+        Arc::strong_count(&self.inner) > 1
+    }
+
+    /// Object number.
+    pub fn id(&self) -> u64 {
+        self.inner.id
+    }
+
+    /// Number of its object set in bookmarks.
+    pub fn objset_id(&self) -> u64 {
+        self.inner.objset
+    }
+
+    /// The pool's blocks.
+    pub fn store(&self) -> &Arc<Store> {
+        &self.inner.store
+    }
+
+    /// The dnode.
+    pub fn dnode(&self) -> &Dnode {
+        &self.inner.dnode
+    }
+
+    /// The bonus: small data beside the dnode.
+    pub fn bonus(&self) -> &[u8] {
+        &self.inner.dnode.bonus
+    }
+
+    /// Byte order of dnode and bonus.
+    pub fn endian(&self) -> Endian {
+        self.inner.dnode.endian
+    }
+
+    /// Where it is, for messages.
+    pub fn place(&self) -> String {
+        format!("{}: object {}:{}", self.inner.store.name(), self.inner.objset, self.inner.id)
+    }
+
+    /// Size of a data block.
+    pub fn block_bytes(&self) -> u64 {
+        u64::from(self.inner.dnode.data_block_bytes)
+    }
+
+    /// Number of the last data block.
+    pub fn max_block_id(&self) -> u64 {
+        self.inner.dnode.max_block_id
+    }
+
+    fn bookmark(&self, level: i64, blkid: u64) -> Bookmark {
+        Bookmark { objset: self.inner.objset, object: self.inner.id, level, blkid }
+    }
+
+    fn keys(&self) -> Option<&DatasetKeys> {
+        self.inner.keys.as_deref()
+    }
+
+    /// The spill block, where attributes that do not fit the bonus are.
+    pub fn spill(&self) -> Result<Option<Block>> {
+        match &self.inner.dnode.spill {
+            None => Ok(None),
+            Some(bp) if bp.is_hole() => Ok(None),
+            // DMU_SPILL_BLKID: all ones.
+            Some(bp) => self.inner.store.read(bp, &self.bookmark(0, u64::MAX), self.keys()).map(Some),
+        }
+    }
+
+    /// The pointer to block `blkid` of `level`; a hole where there is none.
+    pub fn block_pointer(&self, level: u8, blkid: u64) -> Result<BlkPtr> {
+        self.pointer(level, blkid, &mut None)
+    }
+
+    fn pointer(&self, level: u8, blkid: u64, recent: &mut Recent) -> Result<BlkPtr> {
+        let dnode = &self.inner.dnode;
+        let Some(top) = dnode.levels.checked_sub(1).filter(|top| *top >= level) else { return Ok(BlkPtr::HOLE) };
+        let shift = u32::from(dnode.indirect_shift.max(blkptr::SIZE_BYTES.ilog2() as u8)) - blkptr::SIZE_BYTES.ilog2();
+        let parent = blkid >> shift.min(63);
+        if level < top
+            && let Some((at, block)) = recent
+            && *at == parent
+        {
+            return self.entry(block, level, blkid, shift);
+        }
+        let index_at = |l: u8| blkid.checked_shr(shift * u32::from(l - level)).unwrap_or(0);
+        let mut bp = match dnode.blkptrs.get(usize::try_from(index_at(top)).unwrap_or(usize::MAX)) {
+            Some(bp) => *bp,
+            None => return Ok(BlkPtr::HOLE),
+        };
+        self.expect_level(&bp, top)?;
+        for l in (level..top).rev() {
+            if bp.is_hole() {
+                return Ok(BlkPtr::HOLE);
+            }
+            let block = self.inner.store.read(&bp, &self.bookmark(i64::from(l) + 1, index_at(l + 1)), self.keys())?;
+            bp = self.entry(&block, l, index_at(l), shift)?;
+            if l == level {
+                *recent = Some((parent, block));
+            }
+        }
+        Ok(bp)
+    }
+
+    fn entry(&self, block: &Block, level: u8, blkid: u64, shift: u32) -> Result<BlkPtr> {
+        let index = (blkid & ((1 << shift) - 1)) as usize;
+        let bytes = block.data.get(index * blkptr::SIZE_BYTES..).unwrap_or_default();
+        let bp = BlkPtr::parse(bytes, block.endian).at_with(|| self.place())?;
+        self.expect_level(&bp, level)?;
+        Ok(bp)
+    }
+
+    fn expect_level(&self, bp: &BlkPtr, level: u8) -> Result<()> {
+        if !bp.is_hole() && !bp.is_redacted() && bp.level() != level {
+            let what = format!("block pointer of level {} where level {level} was expected", bp.level());
+            return Err(Error::corrupt(self.place(), what));
+        }
+        Ok(())
+    }
+
+    /// Data block `blkid`; `None` for a hole.
+    pub fn block(&self, blkid: u64) -> Result<Option<Block>> {
+        let bp = self.block_pointer(0, blkid)?;
+        if bp.is_hole() {
+            return Ok(None);
+        }
+        self.load(&bp, blkid).map(Some)
+    }
+
+    fn load(&self, bp: &BlkPtr, blkid: u64) -> Result<Block> {
+        let block = self.inner.store.read(bp, &self.bookmark(0, blkid), self.keys())?;
+        if block.data.len() as u64 != self.block_bytes() {
+            let what = format!("block {blkid} holds {} bytes, expected {}", block.data.len(), self.block_bytes());
+            return Err(Error::corrupt(self.place(), what));
+        }
+        Ok(block)
+    }
+
+    /// Fills `buf` with the bytes from `offset` on.
+    pub fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<()> {
+        let mut done = 0;
+        self.read_pieces(offset, buf.len(), &mut |piece| {
+            let out = &mut buf[done..done + piece.len()];
+            match piece {
+                Piece::Hole(_) => out.fill(0),
+                Piece::Data(data) => out.copy_from_slice(data),
+            }
+            done += piece.len();
+        })
+    }
+
+    /// Calls `sink` with the pieces that make up `len` bytes from `offset` on, in order, and reads ahead.
+    pub fn read_pieces(&self, offset: u64, len: usize, sink: &mut dyn FnMut(Piece<'_>)) -> Result<()> {
+        let size = self.block_bytes();
+        let end = offset.checked_add(len as u64).ok_or_else(|| Error::invalid(self.place(), "offset beyond 2^64"))?;
+        if size == 0 {
+            sink(Piece::Hole(len));
+            return Ok(());
+        }
+        let ahead = self.inner.ahead.lock().note(offset, len as u64);
+        for range in ahead {
+            self.prefetch(range.offset, range.len);
+        }
+        let mut recent = None;
+        let mut at = offset;
+        while at < end {
+            let (blkid, within) = (at / size, at % size);
+            let n = (size - within).min(end - at) as usize;
+            let bp = if blkid > self.max_block_id() { BlkPtr::HOLE } else { self.pointer(0, blkid, &mut recent)? };
+            if bp.is_hole() {
+                sink(Piece::Hole(n));
+            } else {
+                let block = self.load(&bp, blkid)?;
+                sink(Piece::Data(&block.data[within as usize..within as usize + n]));
+            }
+            at += n as u64;
+        }
+        Ok(())
+    }
+
+    /// `len` bytes from `offset` on; without a copy when they lie in one block.
+    pub fn read_bytes(&self, offset: u64, len: usize) -> Result<bytes::Bytes> {
+        let size = self.block_bytes();
+        if size != 0
+            && len != 0
+            && offset / size == offset.saturating_add(len as u64 - 1) / size
+            && offset / size <= self.max_block_id()
+        {
+            let ahead = self.inner.ahead.lock().note(offset, len as u64);
+            for range in ahead {
+                self.prefetch(range.offset, range.len);
+            }
+            if let Some(block) = self.block(offset / size)? {
+                let within = (offset % size) as usize;
+                return Ok(block.data.slice(within..within + len));
+            }
+            return Ok(vec![0; len].into());
+        }
+        let mut buf = Vec::with_capacity(len);
+        self.read_pieces(offset, len, &mut |piece| match piece {
+            Piece::Hole(n) => buf.resize(buf.len() + n, 0),
+            Piece::Data(data) => buf.extend_from_slice(data),
+        })?;
+        Ok(buf.into())
+    }
+
+    /// `len` bytes from `offset` on.
+    pub fn read_vec(&self, offset: u64, len: usize) -> Result<Vec<u8>> {
+        let mut buf = vec![0; len];
+        self.read_at(offset, &mut buf)?;
+        Ok(buf)
+    }
+
+    /// Starts to read the data blocks of a range in the background.
+    pub fn prefetch(&self, offset: u64, len: u64) {
+        let size = self.block_bytes();
+        if size == 0 || len == 0 {
+            return;
+        }
+        let last = (offset.saturating_add(len - 1) / size).min(self.max_block_id());
+        let mut recent = None;
+        for blkid in offset / size..=last {
+            // An error here is met again, and told, by whoever reads the block.
+            let Ok(bp) = self.pointer(0, blkid, &mut recent) else { return };
+            if !bp.is_hole() {
+                self.inner.store.prefetch(&bp, &self.bookmark(0, blkid), self.inner.keys.as_ref());
+            }
+        }
+    }
+
+    /// First offset at or behind `offset` that is not in a hole; `None` when only holes follow.
+    pub fn next_data(&self, offset: u64) -> Result<Option<u64>> {
+        self.next(offset, true)
+    }
+
+    /// First offset at or behind `offset` that is in a hole; the end of the last block when none is.
+    pub fn next_hole(&self, offset: u64) -> Result<u64> {
+        let end = self.max_block_id().saturating_add(1).saturating_mul(self.block_bytes());
+        Ok(self.next(offset, false)?.unwrap_or_else(|| end.max(offset)))
+    }
+
+    fn next(&self, offset: u64, want_data: bool) -> Result<Option<u64>> {
+        let (size, dnode) = (self.block_bytes(), &self.inner.dnode);
+        if size == 0 {
+            return Ok(if want_data { None } else { Some(offset) });
+        }
+        let shift = dnode.pointers_per_indirect().ilog2();
+        let mut recent = None;
+        let mut blkid = offset / size;
+        while blkid <= self.max_block_id() {
+            let bp = self.pointer(0, blkid, &mut recent)?;
+            if bp.is_hole() != want_data {
+                return Ok(Some((blkid * size).max(offset)));
+            }
+            if !bp.is_hole() {
+                blkid += 1;
+                continue;
+            }
+            // The largest hole around: whole indirect blocks that are not there are passed in one step.
+            let mut level = 0u8;
+            while level + 1 < dnode.levels
+                && self
+                    .block_pointer(level + 1, blkid.checked_shr(shift * u32::from(level + 1)).unwrap_or(0))?
+                    .is_hole()
+            {
+                level += 1;
+            }
+            let span = 1u64.checked_shl(shift * u32::from(level)).unwrap_or(u64::MAX);
+            blkid = (blkid / span).saturating_add(1).saturating_mul(span);
+        }
+        Ok(None)
+    }
+}
+
+/// A run of bytes of an object.
+pub enum Piece<'a> {
+    /// Zeros.
+    Hole(usize),
+    /// Bytes of one block.
+    Data(&'a [u8]),
+}
+
+impl Piece<'_> {
+    /// How many bytes.
+    pub fn len(&self) -> usize {
+        match self {
+            Self::Hole(n) => *n,
+            Self::Data(d) => d.len(),
+        }
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}

@@ -1,0 +1,169 @@
+//! Object sets: numbered objects under one root block.
+//!
+//! Below: `block::Store`. Above: everything. ZFS name: DMU object set.
+
+use crate::{Bookmark, Error, Object, Place, Result};
+use block::Store;
+use block::crypt::DatasetKeys;
+use ondisk::dnode::{BLOCK_BYTES, SLOT_BYTES};
+use ondisk::{BlkPtr, Dnode, ObjectType, Objset};
+use parking_lot::Mutex;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// Dnodes in one block of them.
+const SLOTS_PER_BLOCK: u64 = (BLOCK_BYTES / SLOT_BYTES) as u64;
+/// Objects kept open. Each costs about 1 KiB.
+const OBJECTS_MAX: usize = 4096;
+/// Object number shown in messages for the accounting objects (`DMU_USERUSED_OBJECT` and its neighbours).
+const USER_USED: u64 = u64::MAX;
+
+/// A dataset's objects, or the pool's own (the MOS).
+pub struct ObjectSet {
+    store: Arc<Store>,
+    id: u64,
+    phys: Objset,
+    keys: Option<Arc<DatasetKeys>>,
+    meta: Object,
+    open: Mutex<HashMap<u64, Object>>,
+}
+
+impl ObjectSet {
+    /// Opens the object set whose root block is at `root`. `id` is its number in bookmarks: 0 for the MOS, else the
+    /// dataset's object number. `keys` are needed to read what is encrypted.
+    pub fn open(store: Arc<Store>, root: &BlkPtr, id: u64, keys: Option<Arc<DatasetKeys>>) -> Result<Arc<Self>> {
+        let at = Bookmark { objset: id, object: 0, level: -1, blkid: 0 };
+        let place = || format!("{}: object set {id}", store.name());
+        if root.is_hole() {
+            return Err(Error::not_found(place(), "root block"));
+        }
+        let block = store.read(root, &at, keys.as_deref())?;
+        let phys = Objset::parse(&block.data, block.endian).at_with(place)?;
+        if let Some(keys) = &keys
+            && root.uses_crypt()
+        {
+            keys.verify_objset(&block.data, block.endian).at_with(place)?;
+        }
+        if phys.meta_dnode.object_type != ObjectType::DNODE || phys.meta_dnode.data_block_bytes as usize != BLOCK_BYTES
+        {
+            return Err(Error::corrupt(place(), "the first dnode is not that of the dnodes"));
+        }
+        let meta = Object::from_parts(store.clone(), id, 0, phys.meta_dnode.clone(), keys.clone());
+        Ok(Arc::new(Self { store, id, phys, keys, meta, open: Mutex::new(HashMap::new()) }))
+    }
+
+    /// Its number in bookmarks.
+    pub fn id(&self) -> u64 {
+        self.id
+    }
+
+    /// The root block.
+    pub fn phys(&self) -> &Objset {
+        &self.phys
+    }
+
+    /// The pool's blocks.
+    pub fn store(&self) -> &Arc<Store> {
+        &self.store
+    }
+
+    /// The keys given when it was opened.
+    pub fn keys(&self) -> Option<&Arc<DatasetKeys>> {
+        self.keys.as_ref()
+    }
+
+    /// The object whose contents are all dnodes.
+    pub fn meta(&self) -> &Object {
+        &self.meta
+    }
+
+    /// Object `id`. Free and interior slots are [`Error::NotFound`].
+    pub fn object(&self, id: u64) -> Result<Object> {
+        if let Some(found) = self.open.lock().get(&id) {
+            return Ok(found.clone());
+        }
+        let dnode = self.dnode(id)?;
+        let object = Object::from_parts(self.store.clone(), self.id, id, dnode, self.keys.clone());
+        let mut open = self.open.lock();
+        if open.len() >= OBJECTS_MAX {
+            open.retain(|_, o| o.is_shared());
+            if open.len() >= OBJECTS_MAX {
+                open.clear();
+            }
+        }
+        open.insert(id, object.clone());
+        Ok(object)
+    }
+
+    fn place(&self, id: u64) -> String {
+        format!("{}: object {}:{id}", self.store.name(), self.id)
+    }
+
+    /// The dnode of object `id`, read anew.
+    pub fn dnode(&self, id: u64) -> Result<Dnode> {
+        let missing =
+            || Error::not_found(format!("{}: object set {}", self.store.name(), self.id), format!("object {id}"));
+        if id == 0 {
+            return Err(missing());
+        }
+        let block = self.meta.block(id / SLOTS_PER_BLOCK)?.ok_or_else(missing)?;
+        let slot = (id % SLOTS_PER_BLOCK) as usize;
+        // Walk from the start: the middle of a large dnode must not be taken for a dnode.
+        let mut at = 0;
+        while at < slot {
+            at += slots_at(&block.data, at);
+        }
+        if at != slot {
+            return Err(missing());
+        }
+        let dnode = Dnode::parse(&block.data[slot * SLOT_BYTES..], block.endian).at_with(|| self.place(id))?;
+        if dnode.object_type == ObjectType::NONE { Err(missing()) } else { Ok(dnode) }
+    }
+
+    /// The number of the first object behind `after`; `None` behind the last.
+    pub fn next_object(&self, after: u64) -> Result<Option<u64>> {
+        let Some(mut id) = after.checked_add(1) else { return Ok(None) };
+        while id / SLOTS_PER_BLOCK <= self.meta.max_block_id() {
+            let offset = (id / SLOTS_PER_BLOCK).saturating_mul(BLOCK_BYTES as u64);
+            let Some(data) = self.meta.next_data(offset)? else { return Ok(None) };
+            let blkid = data / BLOCK_BYTES as u64;
+            let first = blkid * SLOTS_PER_BLOCK;
+            if let Some(block) = self.meta.block(blkid)? {
+                let mut at = 0;
+                while at < SLOTS_PER_BLOCK as usize {
+                    let found = block.data.get(at * SLOT_BYTES).is_some_and(|t| *t != 0);
+                    if found && first + at as u64 >= id {
+                        return Ok(Some(first + at as u64));
+                    }
+                    at += slots_at(&block.data, at);
+                }
+            }
+            let Some(next) = blkid.checked_add(1).and_then(|b| b.checked_mul(SLOTS_PER_BLOCK)) else { return Ok(None) };
+            id = next;
+        }
+        Ok(None)
+    }
+
+    fn accounting(&self, dnode: Option<&Dnode>, number: u64) -> Option<Object> {
+        Some(Object::from_parts(self.store.clone(), self.id, number, dnode?.clone(), self.keys.clone()))
+    }
+
+    /// The object that counts space by user.
+    pub fn user_used(&self) -> Option<Object> {
+        self.accounting(self.phys.user_used.as_ref(), USER_USED)
+    }
+
+    /// The object that counts space by group.
+    pub fn group_used(&self) -> Option<Object> {
+        self.accounting(self.phys.group_used.as_ref(), USER_USED - 1)
+    }
+
+    /// The object that counts space by project.
+    pub fn project_used(&self) -> Option<Object> {
+        self.accounting(self.phys.project_used.as_ref(), USER_USED - 2)
+    }
+}
+
+fn slots_at(block: &[u8], slot: usize) -> usize {
+    block.get(slot * SLOT_BYTES..).map_or(1, Dnode::slots_at)
+}

@@ -1,0 +1,177 @@
+//! Read-ahead: guesses from the reads of an object which bytes come next.
+//!
+//! A *stream* is a run of reads at a constant distance: the distance equal to the length is sequential, a greater one
+//! strided. Several streams run side by side (many readers of one file). A stream proves itself with its third read (the second,
+//! for sequential ones), then the distance looked ahead doubles with every read. ZFS name: dmu_zfetch.
+//!
+//! Invariants:
+//!   * no range is handed out twice by one stream
+//!   * state is bounded: [`STREAMS_MAX`] streams
+
+/// Streams followed at once; the least recently used one is given up. OpenZFS follows 8.
+const STREAMS_MAX: usize = 8;
+/// Bytes looked ahead at first.
+const AHEAD_MIN_BYTES: u64 = 512 << 10;
+/// Bytes looked ahead at most: enough for two cores to decompress while one reader copies. Guessed.
+const AHEAD_MAX_BYTES: u64 = 8 << 20;
+
+#[derive(Debug, Clone, Copy)]
+struct Stream {
+    last_offset: u64,
+    last_len: u64,
+    /// Distance between the last two reads.
+    stride: u64,
+    /// Reads in a row at that distance.
+    confirmed: u32,
+    /// End of what was handed out.
+    ahead_to: u64,
+    window_bytes: u64,
+    used: u64,
+}
+
+/// The streams of one object.
+#[derive(Debug, Default)]
+pub struct ReadAhead {
+    streams: Vec<Stream>,
+    clock: u64,
+}
+
+/// Bytes to read ahead.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Range {
+    /// First byte.
+    pub offset: u64,
+    /// How many.
+    pub len: u64,
+}
+
+impl ReadAhead {
+    /// Notes a read and says what to fetch now.
+    pub fn note(&mut self, offset: u64, len: u64) -> Vec<Range> {
+        self.clock += 1;
+        let clock = self.clock;
+        if let Some(s) = self.streams.iter_mut().find(|s| s.continues_at(offset)) {
+            s.used = clock;
+            return s.advance(offset, len);
+        }
+        // The second read behind a lone first one makes a candidate for a strided stream.
+        let near = |s: &&mut Stream| {
+            s.confirmed == 0 && offset > s.last_offset && offset - s.last_offset <= 64 * s.last_len.max(4096)
+        };
+        if let Some(s) = self.streams.iter_mut().find(near) {
+            let stride = offset - s.last_offset;
+            *s = Stream { last_offset: offset, last_len: len, stride, confirmed: 1, used: clock, ahead_to: 0, ..*s };
+            return Vec::new();
+        }
+        if self.streams.len() == STREAMS_MAX {
+            let oldest = (0..STREAMS_MAX).min_by_key(|i| self.streams[*i].used).expect("there are some");
+            self.streams.swap_remove(oldest);
+        }
+        self.streams.push(Stream {
+            last_offset: offset,
+            last_len: len,
+            stride: 0,
+            confirmed: 0,
+            ahead_to: 0,
+            window_bytes: AHEAD_MIN_BYTES,
+            used: clock,
+        });
+        Vec::new()
+    }
+}
+
+impl Stream {
+    fn continues_at(&self, offset: u64) -> bool {
+        offset == self.last_offset.saturating_add(self.last_len)
+            || (self.stride != 0 && offset == self.last_offset.saturating_add(self.stride))
+    }
+
+    fn advance(&mut self, offset: u64, len: u64) -> Vec<Range> {
+        let stride = offset - self.last_offset;
+        self.confirmed = if stride == self.stride { self.confirmed + 1 } else { 1 };
+        let sequential = offset == self.last_offset.saturating_add(self.last_len);
+        (self.last_offset, self.last_len, self.stride) = (offset, len, stride);
+        let window = self.window_bytes;
+        self.window_bytes = (window * 2).min(AHEAD_MAX_BYTES);
+        let end = offset.saturating_add(len);
+        if sequential {
+            let from = self.ahead_to.max(end);
+            let to = end.saturating_add(window);
+            // Refill only when half is used up, so that small reads do not cause a request each.
+            if to <= from || to - from < window / 2 {
+                return Vec::new();
+            }
+            self.ahead_to = to;
+            return vec![Range { offset: from, len: to - from }];
+        }
+        if self.confirmed < 2 {
+            return Vec::new();
+        }
+        let count = (window / len.max(1)).clamp(1, 32);
+        let mut ranges = Vec::new();
+        for i in 1..=count {
+            let at = offset.saturating_add(stride.saturating_mul(i));
+            if at >= self.ahead_to {
+                ranges.push(Range { offset: at, len });
+                self.ahead_to = at.saturating_add(1);
+            }
+        }
+        ranges
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sequential_reader_is_kept_ahead_of_without_gaps_or_repeats() {
+        let mut r = ReadAhead::default();
+        let mut fetched = 0;
+        for i in 0..1000u64 {
+            for range in r.note(i * 8192, 8192) {
+                assert!(range.offset >= fetched && range.offset >= i * 8192);
+                if fetched > 0 {
+                    assert_eq!(range.offset, fetched, "no gap");
+                }
+                fetched = range.offset + range.len;
+            }
+        }
+        assert!(fetched > 1000 * 8192);
+    }
+
+    #[test]
+    fn random_reads_fetch_nothing() {
+        let mut r = ReadAhead::default();
+        let mut x = 1u64;
+        for _ in 0..1000 {
+            x = x.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            assert!(r.note((x >> 20) & !8191, 8192).len() < 2);
+        }
+    }
+
+    #[test]
+    fn a_strided_reader_gets_its_next_pieces_only() {
+        let mut r = ReadAhead::default();
+        let mut seen = std::collections::BTreeSet::new();
+        for i in 0..20u64 {
+            for range in r.note(i * 100_000, 4096) {
+                assert_eq!(range.offset % 100_000, 0);
+                assert!(seen.insert(range.offset), "{} fetched twice", range.offset);
+            }
+        }
+        assert!(seen.len() >= 20);
+    }
+
+    #[test]
+    fn eight_readers_of_one_file_do_not_disturb_each_other() {
+        let mut r = ReadAhead::default();
+        let mut fetched = [0; 8];
+        for i in 0..50u64 {
+            for (reader, bytes) in fetched.iter_mut().enumerate() {
+                *bytes += r.note((reader as u64) * (1 << 32) + i * 65536, 65536).iter().map(|x| x.len).sum::<u64>();
+            }
+        }
+        assert!(fetched.iter().all(|b| *b >= 50 * 65536), "{fetched:?}");
+    }
+}

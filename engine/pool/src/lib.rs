@@ -1,2 +1,16 @@
-//! (opens with the crate invariant)
+//! A pool: its devices, its own objects, its features and its space.
+//!
+//! **Invariant: a pool is shown as one synced txg left it. What the labels, the uberblock and the MOS say must fit
+//! together, or opening fails with the place where they do not.**
+
+pub mod config;
+pub mod feature;
+mod import;
+mod pool;
+pub mod space;
+
+pub use block::{Block, Bookmark, Store};
+pub use import::open::{OpenOptions, packed_list, uberblocks};
+pub use import::search::{FoundDevice, FoundPool, PoolState, Search, Skipped, search};
 pub use object::{Error, Place, Result};
+pub use pool::Pool;

@@ -1,0 +1,30 @@
+//! Opens every pool found in the given places and prints what it is.
+use std::path::PathBuf;
+fn main() {
+    let places: Vec<PathBuf> = std::env::args_os().skip(1).map(PathBuf::from).collect();
+    for found in pool::search(&places).pools {
+        match pool::Pool::open(&found, &pool::OpenOptions::default()) {
+            Ok(p) => {
+                println!(
+                    "{} {} v{} txg {} root dir {:?}",
+                    p.name(),
+                    p.guid(),
+                    p.version(),
+                    p.uberblock().txg,
+                    p.root_dir()
+                );
+                let (mut id, mut n) = (0, 0);
+                while let Some(next) = p.mos().next_object(id).unwrap() {
+                    id = next;
+                    n += 1;
+                }
+                println!(
+                    "  {n} MOS objects, {} entries in the directory, {:?}",
+                    p.directory().entries().unwrap().len(),
+                    p.warnings()
+                );
+            }
+            Err(e) => println!("{}: {e}", found.name()),
+        }
+    }
+}

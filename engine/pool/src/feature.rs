@@ -1,0 +1,100 @@
+//! Feature flags of a pool: which are on, and whether we can read what they changed.
+//!
+//! Two ZAPs map guid -> reference count: features that a reader must know (`features_for_read`) and those that only a
+//! writer must (`features_for_write`). Count 0 is enabled, above it active. Format: module/zfs/zfeature.c.
+
+use crate::{Error, Result};
+use object::ObjectSet;
+use object::zap::Zap;
+use ondisk::feature::{self, Support};
+use ondisk::nvlist::Nvlist;
+use ondisk::pool_dir::{config, directory};
+use std::collections::BTreeMap;
+
+/// The features of a pool.
+#[derive(Debug, Clone, Default)]
+pub struct Features {
+    /// guid -> reference count, of features that matter for reading.
+    pub for_read: BTreeMap<String, u64>,
+    /// guid -> reference count, of features that matter for writing only.
+    pub for_write: BTreeMap<String, u64>,
+    /// guid -> what the writer says it is, for features that we may not know.
+    pub descriptions: BTreeMap<String, String>,
+}
+
+impl Features {
+    /// Loads the three ZAPs; pools of versions before 5000 have none.
+    pub fn load(mos: &ObjectSet, dir: &Zap) -> Result<Self> {
+        let zap = |name: &str| -> Result<Option<Zap>> {
+            match dir.lookup_u64(name)? {
+                Some(id) if id != 0 => Zap::open(mos.object(id)?).map(Some),
+                _ => Ok(None),
+            }
+        };
+        let counts = |name: &str| -> Result<BTreeMap<String, u64>> {
+            let mut found = BTreeMap::new();
+            if let Some(z) = zap(name)? {
+                for e in z.entries()? {
+                    found.insert(String::from_utf8_lossy(&e.name).into_owned(), e.value.as_u64().unwrap_or(0));
+                }
+            }
+            Ok(found)
+        };
+        let mut descriptions = BTreeMap::new();
+        if let Some(z) = zap(directory::FEATURE_DESCRIPTIONS)? {
+            for e in z.entries()? {
+                descriptions
+                    .insert(String::from_utf8_lossy(&e.name).into_owned(), e.value.as_string().unwrap_or_default());
+            }
+        }
+        Ok(Self {
+            for_read: counts(directory::FEATURES_FOR_READ)?,
+            for_write: counts(directory::FEATURES_FOR_WRITE)?,
+            descriptions,
+        })
+    }
+
+    /// Reference count of a feature; `None` if it is not enabled.
+    pub fn count(&self, guid: &str) -> Option<u64> {
+        self.for_read.get(guid).or_else(|| self.for_write.get(guid)).copied()
+    }
+
+    /// Whether a feature is in use.
+    pub fn is_active(&self, guid: &str) -> bool {
+        self.count(guid).is_some_and(|n| n > 0)
+    }
+
+    /// Refuses a pool with active features that we cannot read, naming each.
+    pub fn check_readable(&self, pool: &str) -> Result<()> {
+        let unknown: Vec<String> = self
+            .for_read
+            .iter()
+            .filter(|(guid, count)| **count > 0 && !readable(guid))
+            .map(|(guid, _)| match self.descriptions.get(guid) {
+                Some(text) => format!("{guid} ({text})"),
+                None => guid.clone(),
+            })
+            .collect();
+        refuse(pool, &unknown)
+    }
+}
+
+/// Refuses a label that names features needed to read the MOS which we do not know.
+pub fn check_label(label: &Nvlist) -> Result<()> {
+    let Some(list) = label.get_nvlist(config::FEATURES_FOR_READ) else { return Ok(()) };
+    let unknown: Vec<String> =
+        list.pairs.iter().map(|p| p.name_lossy().into_owned()).filter(|guid| !readable(guid)).collect();
+    refuse("", &unknown)
+}
+
+fn readable(guid: &str) -> bool {
+    feature::by_guid(guid).is_some_and(|f| f.support != Support::None)
+}
+
+fn refuse(place: &str, unknown: &[String]) -> Result<()> {
+    if unknown.is_empty() {
+        Ok(())
+    } else {
+        Err(Error::unsupported(place, format!("feature(s): {}", unknown.join(", "))))
+    }
+}

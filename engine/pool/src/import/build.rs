@@ -1,0 +1,103 @@
+//! From a configuration and the devices that were found to a device tree.
+//!
+//! Below: `block::vdev`. Above: `open`.
+//!
+//! Invariants:
+//!   * a leaf gets the device whose label has its guid, whatever its path is now
+//!   * what is offline, faulted or removed by the configuration is not read
+
+use crate::config::VdevConfig;
+use crate::{Error, Result};
+use block::vdev::{Aux, Kind, Leaf, MirrorKind, Vdev};
+use host::device::Device;
+use ondisk::label::{START_BYTES, usable_bytes};
+use ondisk::pool_dir::config;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// Devices by the guid in their labels.
+pub type Devices = HashMap<u64, Arc<dyn Device>>;
+
+/// What the tree needs to know beside the configuration.
+pub struct Context<'a> {
+    /// The devices found.
+    pub devices: &'a Devices,
+    /// Guids of the top-level devices, by number: dRAID spares name their device so.
+    pub top_ids: HashMap<u64, u64>,
+    /// `ub_raidz_reflow_info` of the uberblock in use.
+    pub reflow: u64,
+}
+
+/// The device that `c` describes.
+pub fn vdev(c: &VdevConfig, cx: &Context<'_>) -> Result<Vdev> {
+    vdev_under(c, cx, None, 0)
+}
+
+fn vdev_under(c: &VdevConfig, cx: &Context<'_>, top: Option<&VdevConfig>, ashift_above: u8) -> Result<Vdev> {
+    let ashift = match top {
+        None => u8::try_from(c.number(config::ASHIFT)).unwrap_or(u8::MAX),
+        Some(_) => ashift_above,
+    };
+    let has_blocks = !matches!(c.kind.as_str(), "hole" | "missing" | "indirect" | "dspare");
+    if top.is_none() && has_blocks && c.all.contains(config::ASHIFT) && !(9..=16).contains(&ashift) {
+        return Err(Error::corrupt(c.display_name(), format!("ashift is {ashift}, expected 9 to 16")));
+    }
+    let children = c
+        .children
+        .iter()
+        .map(|child| vdev_under(child, cx, Some(top.unwrap_or(c)), ashift))
+        .collect::<Result<Vec<_>>>()?;
+    let kind = match c.kind.as_str() {
+        "disk" | "file" => Kind::Leaf(leaf(c, top.unwrap_or(c), cx)),
+        "mirror" => Kind::Mirror(MirrorKind::Mirror),
+        "replacing" => Kind::Mirror(MirrorKind::Replacing),
+        "spare" => Kind::Mirror(MirrorKind::Spare),
+        "raidz" => super::parity::raidz(c, ashift, cx.reflow)?,
+        "draid" => super::parity::draid(c, ashift)?,
+        "dspare" => Kind::DraidSpare {
+            top: cx.top_ids.get(&c.number(config::TOP_GUID)).copied().unwrap_or(u64::MAX),
+            spare: c.number(config::SPARE_ID),
+        },
+        "indirect" => Kind::Indirect(Default::default()),
+        "hole" => Kind::Hole,
+        "missing" => Kind::Missing,
+        // Cache and log devices of old pools are `disk` and `file` with a mark; anything else is newer than we are.
+        other => return Err(Error::unsupported(c.display_name(), format!("device type {other}"))),
+    };
+    let name = match &kind {
+        Kind::Leaf(leaf) => leaf.path.clone(),
+        _ => c.display_name(),
+    };
+    Ok(Vdev { guid: c.guid, id: c.id, kind, ashift, children, name })
+}
+
+fn leaf(c: &VdevConfig, top: &VdevConfig, cx: &Context<'_>) -> Leaf {
+    let path = c.path.clone().unwrap_or_else(|| format!("device {}", c.guid));
+    let marked = [(config::OFFLINE, Aux::Offline), (config::REMOVED, Aux::Removed), (config::FAULTED, Aux::Faulted)];
+    for (key, aux) in marked {
+        if c.number(key) != 0 {
+            return Leaf::absent(c.guid, path, aux);
+        }
+    }
+    match cx.devices.get(&c.guid) {
+        None => Leaf::absent(c.guid, path, Aux::NotFound),
+        // A device must hold what its top-level device says; a truncated image would fail at the first read otherwise.
+        Some(d) if usable_bytes(d.size_bytes()) < needed_bytes(c, top) => {
+            Leaf::absent(c.guid, d.name().to_owned(), Aux::TooSmall)
+        }
+        Some(d) => Leaf::present(c.guid, d.clone()),
+    }
+}
+
+/// Bytes that a leaf must have at least: for mirrors and single devices what is allocatable and the labels.
+fn needed_bytes(c: &VdevConfig, top: &VdevConfig) -> u64 {
+    let whole = matches!(top.kind.as_str(), "mirror" | "disk" | "file");
+    let share = match top.kind.as_str() {
+        "raidz" => top.number(config::ASIZE) / (top.children.len().max(1) as u64),
+        _ if whole => top.number(config::ASIZE),
+        _ => 0,
+    };
+    // Half of it: labels 2 and 3 and small shrinking are no reason to refuse what may be readable.
+    let _ = c;
+    (share / 2).saturating_add(START_BYTES)
+}

@@ -1,0 +1,10 @@
+//! From files and disks to an open pool.
+//!
+//! ZFS name: zutil_import, spa_load.
+
+mod build;
+pub mod open;
+mod parity;
+mod removed;
+pub mod search;
+mod stale;

@@ -1,0 +1,305 @@
+//! Opening a pool from what a search found, as its last synced txg (or an earlier one) shows it.
+//!
+//! ```text
+//!   labels -> best uberblock -> devices as the labels tell -> MOS -> configuration in the MOS
+//!          -> devices as the configuration tells -> MOS again -> removed devices -> features, salt, stale ranges
+//! ```
+//! Nothing is replayed and nothing written: what the intent log still holds stays there.
+//!
+//! Below: `search`, `build`. Above: [`crate::Pool`].
+
+use super::build::{self, Context, Devices};
+use super::search::FoundPool;
+use crate::config::VdevConfig;
+use crate::{Error, Place, Result, feature};
+use block::Store;
+use block::vdev::{Tree, Vdev};
+use object::zap::Zap;
+use object::{Object, ObjectSet};
+use ondisk::ObjsetKind;
+use ondisk::nvlist::{Nvlist, Packed};
+use ondisk::pool_dir::{config, directory};
+use ondisk::uberblock::Uberblock;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+/// How to open a pool.
+#[derive(Debug, Clone)]
+pub struct OpenOptions {
+    /// Most bytes of block contents that the cache may hold.
+    pub cache_bytes: u64,
+    /// The newest txg that may be shown; `None`: the last one synced.
+    pub txg: Option<u64>,
+    /// Try older uberblocks when the newest one's pool cannot be read.
+    pub rewind: bool,
+}
+
+impl Default for OpenOptions {
+    fn default() -> Self {
+        Self { cache_bytes: 256 << 20, txg: None, rewind: false }
+    }
+}
+
+/// Uberblocks tried when rewinding: more than a ring holds on 512-byte sectors is not there.
+const REWIND_MAX: usize = 128;
+/// Bytes of a packed configuration at most.
+const CONFIG_MAX: u64 = 16 << 20;
+/// The last version before feature flags, and the one with them.
+const VERSIONS: (u64, u64) = (28, 5000);
+
+/// What opening finds out, before it becomes a [`crate::Pool`].
+pub struct Opened {
+    /// The devices and their blocks.
+    pub store: Arc<Store>,
+    /// The pool's own objects.
+    pub mos: Arc<ObjectSet>,
+    /// The uberblock in use.
+    pub uberblock: Uberblock,
+    /// The configuration in the MOS.
+    pub config: Nvlist,
+    /// The devices, as configured: the root.
+    pub root: VdevConfig,
+    /// Spares, as configured.
+    pub spares: Vec<VdevConfig>,
+    /// Cache devices, as configured.
+    pub caches: Vec<VdevConfig>,
+    /// Features with their reference counts.
+    pub features: feature::Features,
+    /// The object directory.
+    pub directory: Zap,
+    /// What a person should know: devices missing, uberblocks passed over.
+    pub warnings: Vec<String>,
+}
+
+/// All good uberblocks of the pool's devices, best first, each txg once.
+pub fn uberblocks(found: &FoundPool) -> Vec<Uberblock> {
+    let mut all: Vec<Uberblock> =
+        found.devices.iter().flat_map(|d| d.labels.uberblocks.iter().map(|u| u.uberblock.clone())).collect();
+    all.sort_by(|a, b| b.compare(a));
+    all.dedup_by(|a, b| a.txg == b.txg && a.timestamp == b.timestamp);
+    all
+}
+
+/// Opens the pool.
+pub fn open(found: &FoundPool, options: &OpenOptions) -> Result<Opened> {
+    let name = found.name().to_owned();
+    let version = found.config().get_u64(config::VERSION).unwrap_or(0);
+    if !(1..=VERSIONS.0).contains(&version) && version != VERSIONS.1 {
+        return Err(Error::unsupported(
+            name,
+            format!("pool version {version} (known: 1 to {}, {})", VERSIONS.0, VERSIONS.1),
+        ));
+    }
+    feature::check_label(found.config()).at(&name)?;
+    let all = uberblocks(found);
+    let candidates: Vec<&Uberblock> = match options.txg {
+        Some(txg) => all.iter().filter(|u| u.txg.0 <= txg).collect(),
+        None => all.iter().collect(),
+    };
+    if candidates.is_empty() {
+        let what = match options.txg {
+            Some(txg) => format!("no uberblock of txg {txg} or before is left"),
+            None => "no uberblock with a right checksum on any device".into(),
+        };
+        return Err(Error::corrupt(name, what));
+    }
+    let tries = if options.rewind { REWIND_MAX } else { 1 };
+    let mut warnings = Vec::new();
+    let mut first_error = None;
+    for u in candidates.into_iter().take(tries) {
+        match open_at(found, u, options) {
+            Ok(mut opened) => {
+                opened.warnings.splice(0..0, warnings);
+                return Ok(opened);
+            }
+            Err(e) => {
+                warnings.push(format!("txg {} cannot be opened: {e}", u.txg));
+                first_error.get_or_insert(e);
+            }
+        }
+    }
+    Err(first_error.expect("there was at least one candidate"))
+}
+
+fn open_at(found: &FoundPool, uberblock: &Uberblock, options: &OpenOptions) -> Result<Opened> {
+    let name = found.name().to_owned();
+    let devices = devices_by_guid(found);
+    let mut warnings = Vec::new();
+
+    // First through the labels: each tells only of its own top-level device.
+    let tops = tops_from_labels(found, uberblock.txg.0)?;
+    let (store, mos) =
+        assemble(&name, &tops, &[], &[], &devices, uberblock, options).map_err(|e| add_missing(e, &tops, &devices))?;
+    let directory = Zap::open(mos.object(ondisk::pool_dir::DIRECTORY_OBJECT)?)?;
+    let mos_config = read_config(&mos, &directory).at_with(|| format!("{name}: configuration"))?;
+    let root = VdevConfig::parse(
+        mos_config
+            .get_nvlist(config::VDEV_TREE)
+            .ok_or_else(|| Error::corrupt(name.clone(), "the configuration has no vdev_tree"))?,
+    )
+    .at(&name)?;
+
+    // Then with everything that the pool's own configuration knows: holes, removed devices, spares, cache.
+    let spares = auxiliary(&mos, &directory, directory::SPARES, config::SPARES)?;
+    let caches = auxiliary(&mos, &directory, directory::L2CACHE, config::L2CACHE)?;
+    drop((directory, mos, store));
+    let (store, mos) = assemble(&name, &root.children, &spares, &caches, &devices, uberblock, options)?;
+    let directory = Zap::open(mos.object(ondisk::pool_dir::DIRECTORY_OBJECT)?)?;
+    super::removed::load_mappings(&store, &mos, &root).at(&name)?;
+    if let Some(value) = directory.lookup(directory::CHECKSUM_SALT)? {
+        let bytes = value.as_bytes().unwrap_or_default();
+        let salt = bytes
+            .first_chunk::<32>()
+            .ok_or_else(|| Error::corrupt(name.clone(), "the checksum salt is not 32 bytes"))?;
+        store.set_salt(salt);
+    }
+    let features = feature::Features::load(&mos, &directory).at(&name)?;
+    features.check_readable(&name)?;
+    super::stale::load(&store, &mos, &root, &mut warnings);
+    Ok(Opened {
+        store,
+        mos,
+        uberblock: uberblock.clone(),
+        config: mos_config,
+        root,
+        spares,
+        caches,
+        features,
+        directory,
+        warnings,
+    })
+}
+
+fn devices_by_guid(found: &FoundPool) -> Devices {
+    let mut newest: HashMap<u64, (u64, Arc<dyn host::device::Device>)> = HashMap::new();
+    for d in found.devices.iter().chain(&found.auxiliary) {
+        match newest.get(&d.guid) {
+            Some((txg, _)) if *txg >= d.txg() => {}
+            _ => {
+                newest.insert(d.guid, (d.txg(), d.device.clone()));
+            }
+        }
+    }
+    newest.into_iter().map(|(guid, (_, device))| (guid, device)).collect()
+}
+
+/// The top-level devices as the labels describe them; what no label describes is `missing` or a hole.
+fn tops_from_labels(found: &FoundPool, txg: u64) -> Result<Vec<VdevConfig>> {
+    let mut best: BTreeMap<u64, (u64, &Nvlist)> = BTreeMap::new();
+    let (mut count, mut holes) = (0, Vec::new());
+    let mut newest = 0;
+    for c in found.devices.iter().flat_map(|d| d.labels.configs()) {
+        let label_txg = c.get_u64(config::POOL_TXG).unwrap_or(0);
+        let Some(tree) = c.get_nvlist(config::VDEV_TREE) else { continue };
+        let id = tree.get_u64(config::ID).unwrap_or(0);
+        // A label newer than the uberblock describes devices as they were not yet; the nearest one before is right.
+        let rank =
+            if label_txg <= txg { label_txg.saturating_add(1 << 62) } else { (1 << 61) - label_txg.min(1 << 61) };
+        if best.get(&id).is_none_or(|(r, _)| rank > *r) {
+            best.insert(id, (rank, tree));
+        }
+        if rank >= newest {
+            newest = rank;
+            count = c.get_u64(config::VDEV_CHILDREN).unwrap_or(1);
+            holes = c.get_u64_array(config::HOLE_ARRAY).unwrap_or_default().to_vec();
+        }
+    }
+    let count = count.max(best.keys().max().map_or(0, |id| id.saturating_add(1)));
+    if count > 1 << 16 {
+        return Err(Error::corrupt(found.name(), format!("{count} top-level devices, expected at most 65536")));
+    }
+    (0..count)
+        .map(|id| match best.get(&id) {
+            Some((_, tree)) => VdevConfig::parse(tree).at(found.name()),
+            None => {
+                let kind = if holes.contains(&id) { "hole" } else { "missing" };
+                Ok(VdevConfig { kind: kind.into(), id, ..VdevConfig::default() })
+            }
+        })
+        .collect()
+}
+
+#[allow(clippy::too_many_arguments)] // The parts of a pool; there is no better name for them together.
+fn assemble(
+    name: &str,
+    tops: &[VdevConfig],
+    spares: &[VdevConfig],
+    caches: &[VdevConfig],
+    devices: &Devices,
+    uberblock: &Uberblock,
+    options: &OpenOptions,
+) -> Result<(Arc<Store>, Arc<ObjectSet>)> {
+    let top_ids = tops.iter().map(|t| (t.guid, t.id)).collect();
+    let cx = Context { devices, top_ids, reflow: uberblock.raidz_reflow };
+    let build = |list: &[VdevConfig]| list.iter().map(|c| build::vdev(c, &cx)).collect::<Result<Vec<Vdev>>>();
+    let mut tree =
+        Tree { tops: build(tops).at(name)?, caches: build(caches).at(name)?, spares: build(spares).at(name)? };
+    tree.tops.sort_by_key(|v| v.id);
+    if let Some((i, v)) = tree.tops.iter().enumerate().find(|(i, v)| v.id != *i as u64) {
+        return Err(Error::corrupt(name, format!("top-level device {} stands at place {i}", v.id)));
+    }
+    let store = Store::new(name.to_owned(), tree, options.cache_bytes);
+    let mos = ObjectSet::open(store.clone(), &uberblock.root, 0, None)?;
+    if mos.phys().kind != ObjsetKind::Meta {
+        return Err(Error::corrupt(
+            name,
+            format!("the root object set is of kind {:?}, expected Meta", mos.phys().kind),
+        ));
+    }
+    Ok((store, mos))
+}
+
+/// When the MOS cannot be read because devices are away, the error names them all, not only the first that was met.
+fn add_missing(e: Error, tops: &[VdevConfig], devices: &Devices) -> Error {
+    let missing: Vec<String> = tops
+        .iter()
+        .flat_map(VdevConfig::leaves)
+        .filter(|l| l.kind == "missing" || (l.is_leaf() && !devices.contains_key(&l.guid)))
+        .map(|l| {
+            if l.kind == "missing" {
+                format!("top-level device {} (on which no label tells more)", l.id)
+            } else {
+                l.display_name()
+            }
+        })
+        .collect();
+    match (&e, missing.is_empty()) {
+        (Error::Corrupt { place, .. } | Error::Missing { place, .. }, false) => {
+            Error::missing(place.clone(), missing.join(", "))
+        }
+        _ => e,
+    }
+}
+
+/// A packed list in the MOS: its length is in the bonus.
+pub fn packed_list(mos: &ObjectSet, id: u64) -> Result<Nvlist> {
+    let object: Object = mos.object(id)?;
+    let size = match object.bonus() {
+        b if b.len() >= 8 => object.endian().u64(b),
+        b => {
+            return Err(Error::corrupt(
+                object.place(),
+                format!("the bonus has {} bytes, expected the length of a packed list", b.len()),
+            ));
+        }
+    };
+    let holds = object.max_block_id().saturating_add(1).saturating_mul(object.block_bytes());
+    if size > CONFIG_MAX.min(holds) {
+        return Err(Error::corrupt(object.place(), format!("a packed list of {size} bytes in {holds}")));
+    }
+    let bytes = object.read_vec(0, size as usize)?;
+    Packed::parse(&bytes).map(|p| p.list).at_with(|| object.place())
+}
+
+fn read_config(mos: &ObjectSet, dir: &Zap) -> Result<Nvlist> {
+    let id =
+        dir.lookup_u64(directory::CONFIG)?.ok_or_else(|| Error::corrupt("", "the object directory has no config"))?;
+    packed_list(mos, id)
+}
+
+fn auxiliary(mos: &ObjectSet, dir: &Zap, entry: &str, key: &str) -> Result<Vec<VdevConfig>> {
+    match dir.lookup_u64(entry)? {
+        None | Some(0) => Ok(Vec::new()),
+        Some(id) => packed_list(mos, id)?.get_nvlist_array(key).iter().map(VdevConfig::parse).collect(),
+    }
+}

@@ -1,0 +1,47 @@
+//! Which txgs a device missed while it was away: its dirty time log.
+//!
+//! ZFS name: DTL. The log is a space map whose offsets are txgs; a device that came back holds old bytes for blocks born
+//! in them, which is no damage.
+
+use crate::config::VdevConfig;
+use block::Store;
+use object::{ObjectSet, Result};
+use ondisk::pool_dir::config;
+use std::sync::Arc;
+
+/// Ranges kept for a device: more is one range from the first to the last.
+const RANGES_MAX: usize = 4096;
+
+/// Loads the logs of all leaves. One that cannot be read costs only false alarms, so it is a warning.
+pub fn load(store: &Arc<Store>, mos: &ObjectSet, root: &VdevConfig, warnings: &mut Vec<String>) {
+    for c in root.leaves() {
+        let id = c.number(config::DTL);
+        let Some(leaf) = store.tree().find(c.guid).and_then(|v| v.leaf()) else { continue };
+        if id == 0 {
+            continue;
+        }
+        match ranges(mos, id) {
+            Ok(ranges) => leaf.set_stale(ranges),
+            Err(e) => warnings.push(format!("{}: the log of missed txgs cannot be read: {e}", c.display_name())),
+        }
+    }
+}
+
+fn ranges(mos: &ObjectSet, id: u64) -> Result<Vec<(u64, u64)>> {
+    let mut ranges: Vec<(u64, u64)> = Vec::new();
+    crate::space::for_each_entry(&mos.object(id)?, |e| {
+        let (first, end) = (e.offset, e.offset.saturating_add(e.run));
+        if e.is_alloc {
+            if first < end {
+                ranges.push((first, end - 1));
+            }
+        } else {
+            ranges.retain(|(a, b)| *b < first || *a >= end);
+        }
+    })?;
+    ranges.sort_unstable();
+    if ranges.len() > RANGES_MAX {
+        ranges = vec![(ranges[0].0, ranges.iter().map(|r| r.1).max().unwrap_or(0))];
+    }
+    Ok(ranges)
+}

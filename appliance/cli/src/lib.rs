@@ -1,1 +1,9 @@
-//! (opens with the crate's invariant)
+//! The `weir` program: commands, tables, progress.
+//!
+//! **Invariant: a command parses, calls the layers below, and prints; it knows no on-disk format (but for `inspect`).**
+
+pub mod commands;
+pub mod copy;
+pub mod source;
+pub mod text;
+pub mod tree;

@@ -1,1 +1,7 @@
-fn main() {}
+//! `weir`: one program for everything that can be done with a pool.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    cli::commands::main()
+}

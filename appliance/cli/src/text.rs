@@ -1,0 +1,98 @@
+//! Modes and times as `ls` and `stat` print them.
+
+use chrono::{DateTime, Datelike, Local, Utc};
+use files::vfs::{Attr, FileKind, Time};
+
+/// Half a year: beyond it `ls -l` shows the year instead of the time of day.
+const RECENT_SECONDS: i64 = 31_556_952 / 2;
+
+/// The letter that `ls -l` begins with.
+pub fn kind_letter(kind: FileKind) -> char {
+    match kind {
+        FileKind::Regular => '-',
+        FileKind::Directory => 'd',
+        FileKind::Symlink => 'l',
+        FileKind::Fifo => 'p',
+        FileKind::Socket => 's',
+        FileKind::CharDevice => 'c',
+        FileKind::BlockDevice => 'b',
+    }
+}
+
+/// Kind of file in words, as stat(1) says it.
+pub fn kind_words(attr: &Attr) -> &'static str {
+    match attr.kind {
+        FileKind::Regular if attr.size == 0 => "regular empty file",
+        FileKind::Regular => "regular file",
+        FileKind::Directory => "directory",
+        FileKind::Symlink => "symbolic link",
+        FileKind::Fifo => "fifo",
+        FileKind::Socket => "socket",
+        FileKind::CharDevice => "character special file",
+        FileKind::BlockDevice => "block special file",
+    }
+}
+
+/// `-rwxr-sr-t`.
+pub fn mode_string(kind: FileKind, mode: u32) -> String {
+    let mut s = String::with_capacity(10);
+    s.push(kind_letter(kind));
+    for (shift, special, set, unset) in [(6, 0o4000, 's', 'S'), (3, 0o2000, 's', 'S'), (0, 0o1000, 't', 'T')] {
+        let bits = mode >> shift;
+        s.push(if bits & 4 != 0 { 'r' } else { '-' });
+        s.push(if bits & 2 != 0 { 'w' } else { '-' });
+        s.push(match (mode & special != 0, bits & 1 != 0) {
+            (true, true) => set,
+            (true, false) => unset,
+            (false, true) => 'x',
+            (false, false) => '-',
+        });
+    }
+    s
+}
+
+/// As `ls -l` shows a time: `Nov 21 12:34`, or `Nov 21  2019` when it is long ago or to come.
+pub fn time_short(time: Time, now: DateTime<Utc>) -> String {
+    match local(time) {
+        Some(t) => {
+            let age = now.timestamp().saturating_sub(time.seconds);
+            if (0..RECENT_SECONDS).contains(&age) {
+                t.format("%b %e %H:%M").to_string()
+            } else {
+                format!("{} {:>5}", t.format("%b %e"), t.year())
+            }
+        }
+        None => time.seconds.to_string(),
+    }
+}
+
+/// As `stat` shows a time: `2026-11-21 12:34:56.123456789 +0100`.
+pub fn time_full(time: Time) -> String {
+    match local(time) {
+        Some(t) => t.format("%Y-%m-%d %H:%M:%S.%f %z").to_string(),
+        None => format!("{}.{:09}", time.seconds, time.nanoseconds),
+    }
+}
+
+fn local(time: Time) -> Option<DateTime<Local>> {
+    DateTime::from_timestamp(time.seconds, time.nanoseconds).map(|t| t.with_timezone(&Local))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn modes_read_like_ls() {
+        assert_eq!(mode_string(FileKind::Regular, 0o644), "-rw-r--r--");
+        assert_eq!(mode_string(FileKind::Directory, 0o1777), "drwxrwxrwt");
+        assert_eq!(mode_string(FileKind::Regular, 0o6610), "-rwS--s---");
+        assert_eq!(mode_string(FileKind::Socket, 0o1000), "s--------T");
+    }
+
+    #[test]
+    fn a_time_that_no_calendar_has_is_a_number() {
+        let time = Time { seconds: i64::MAX, nanoseconds: 5 };
+        assert_eq!(time_full(time), "9223372036854775807.000000005");
+    }
+}

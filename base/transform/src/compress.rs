@@ -52,6 +52,17 @@ impl Algorithm {
             _ => return None,
         })
     }
+
+    /// Its number in the format.
+    pub fn number(self) -> u8 {
+        match self {
+            Self::Lzjb => 3,
+            Self::Gzip(level) => 4 + level.clamp(1, 9),
+            Self::Zle => 14,
+            Self::Lz4 => 15,
+            Self::Zstd => 16,
+        }
+    }
 }
 
 /// Why bytes do not decompress. Their checksum was right before, so either the writer was wrong or the pointer is.
@@ -101,6 +112,19 @@ pub fn decompress(algorithm: Algorithm, src: &[u8], dst: &mut [u8]) -> Result<()
         dst.fill(0);
     }
     result
+}
+
+/// Compresses a block, if it gets down to `limit` bytes; the caller rounds up to sectors and pads with zeros.
+///
+/// OpenZFS's limit is 7/8 of the block, rounded down to whole sectors. `level` is for zstd; gzip has its own in `algorithm`.
+pub fn compress(algorithm: Algorithm, level: zstd::Level, src: &[u8], limit: usize) -> Option<Vec<u8>> {
+    match algorithm {
+        Algorithm::Lzjb => lzjb::compress(src, limit),
+        Algorithm::Gzip(level) => gzip::compress(src, limit, level),
+        Algorithm::Zle => zle::compress(src, limit),
+        Algorithm::Lz4 => lz4::compress(src, limit),
+        Algorithm::Zstd => zstd::compress(src, limit, level),
+    }
 }
 
 /// The big-endian length at the start of lz4 and zstd streams, and the `length` bytes that begin at `header_bytes`.

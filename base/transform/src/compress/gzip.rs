@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 
-use flate2::{Decompress, FlushDecompress, Status};
+use flate2::{Compress, Compression, Decompress, FlushCompress, FlushDecompress, Status};
 
 use super::Error;
 
@@ -27,5 +27,23 @@ pub(super) fn decompress(src: &[u8], dst: &mut [u8]) -> Result<(), Error> {
             }
             _ => Err(Error::Short { algorithm: NAME, have, want }),
         }
+    })
+}
+
+pub(super) fn compress(src: &[u8], limit: usize, level: u8) -> Option<Vec<u8>> {
+    // Window and hash chains are 260 KiB of heap; a thread keeps those of the level that it used last.
+    thread_local!(static STATE: RefCell<Option<(u8, Compress)>> = const { RefCell::new(None) });
+    STATE.with_borrow_mut(|state| {
+        let state = match state {
+            Some((kept, state)) if *kept == level => {
+                state.reset();
+                state
+            }
+            state => &mut state.insert((level, Compress::new(Compression::new(level.clamp(1, 9).into()), true))).1,
+        };
+        let mut out = vec![0; limit];
+        let status = state.compress(src, &mut out, FlushCompress::Finish).ok()?;
+        out.truncate(state.total_out() as usize);
+        (status == Status::StreamEnd).then_some(out)
     })
 }

@@ -12,3 +12,12 @@ pub(super) fn decompress(src: &[u8], dst: &mut [u8]) -> Result<(), Error> {
         .map_err(|error| Error::Malformed { algorithm: NAME, what: error.to_string() })?;
     if have == want { Ok(()) } else { Err(Error::Short { algorithm: NAME, have, want }) }
 }
+
+pub(super) fn compress(src: &[u8], limit: usize) -> Option<Vec<u8>> {
+    // The encoder wants room for the worst case, and checks nothing while it writes.
+    let mut out = vec![0; HEADER_BYTES + lz4_flex::block::get_maximum_output_size(src.len())];
+    let length = lz4_flex::block::compress_into(src, &mut out[HEADER_BYTES..]).ok()?;
+    out[..HEADER_BYTES].copy_from_slice(&u32::try_from(length).ok()?.to_be_bytes());
+    out.truncate(HEADER_BYTES + length);
+    (out.len() <= limit).then_some(out)
+}

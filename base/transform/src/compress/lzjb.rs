@@ -9,8 +9,11 @@ use super::Error;
 
 const NAME: &str = "lzjb";
 const MATCH_MIN: usize = 3;
+const MATCH_MAX: usize = 66;
 const DISTANCE_MASK: u16 = 0x3ff;
 const DISTANCE_BITS: u32 = 10;
+/// Places remembered, by a hash of the 3 bytes there.
+const TABLE_LEN: usize = 1024;
 
 pub(super) fn decompress(src: &[u8], dst: &mut [u8]) -> Result<(), Error> {
     let mut input = src.iter();
@@ -50,4 +53,57 @@ pub(super) fn decompress(src: &[u8], dst: &mut [u8]) -> Result<(), Error> {
         }
     }
     Ok(())
+}
+
+/// Finds the matches that OpenZFS's compressor finds, so that the same block gets the same bytes and deduplicates.
+pub(super) fn compress(src: &[u8], limit: usize) -> Option<Vec<u8>> {
+    let mut out = Vec::with_capacity(limit);
+    // Only the low bits of a place are kept, as a distance has no more; 0 where nothing was seen yet.
+    let mut table = [0_u16; TABLE_LEN];
+    let mut at = 0;
+    while at < src.len() {
+        // A map and eight items take at most 17 bytes.
+        if out.len() + 17 > limit {
+            return None;
+        }
+        let map_at = out.len();
+        out.push(0);
+        for bit in 0..8 {
+            if at == src.len() {
+                break;
+            }
+            match find(src, at, &mut table) {
+                Some((distance, length)) => {
+                    out[map_at] |= 1 << bit;
+                    let item = ((length - MATCH_MIN) << DISTANCE_BITS | distance) as u16;
+                    out.extend_from_slice(&item.to_be_bytes());
+                    at += length;
+                }
+                None => {
+                    out.push(src[at]);
+                    at += 1;
+                }
+            }
+        }
+    }
+    Some(out)
+}
+
+/// Distance back and length of a match at `at`, and `at` remembered.
+#[inline]
+fn find(src: &[u8], at: usize, table: &mut [u16; TABLE_LEN]) -> Option<(usize, usize)> {
+    if at + MATCH_MAX > src.len() {
+        return None;
+    }
+    let mut hash = u32::from_be_bytes([0, src[at], src[at + 1], src[at + 2]]);
+    hash += hash >> 9;
+    hash += hash >> 5;
+    let slot = &mut table[hash as usize % TABLE_LEN];
+    let distance = usize::from((at as u16).wrapping_sub(*slot) & DISTANCE_MASK);
+    *slot = at as u16;
+    if distance == 0 || distance > at || src[at..at + MATCH_MIN] != src[at - distance..at - distance + MATCH_MIN] {
+        return None;
+    }
+    let further = src[at + MATCH_MIN..at + MATCH_MAX].iter().zip(&src[at - distance + MATCH_MIN..]);
+    Some((distance, MATCH_MIN + further.take_while(|(here, there)| here == there).count()))
 }

@@ -109,7 +109,76 @@ fn lzjb_match_before_the_block_or_onto_itself_is_refused() {
     }
 }
 
+/// The text of the golden blocks.
+fn block(which: usize) -> Vec<u8> {
+    let mut block = vec![0; BLOCK_BYTES];
+    decompress(BLOCKS[which].0, BLOCKS[which].1, &mut block).unwrap();
+    block
+}
+
+#[test]
+fn lzjb_and_zle_write_the_very_bytes_of_openzfs() {
+    for which in [0, 2] {
+        let (algorithm, theirs, _) = BLOCKS[which];
+        let ours = compress(algorithm, zstd::Level::DEFAULT, &block(which), BLOCK_BYTES / 8 * 7).unwrap();
+        assert_eq!(ours, theirs[..ours.len()], "{algorithm:?}");
+        assert!(theirs[ours.len()..].iter().all(|byte| *byte == 0), "{algorithm:?}: only padding is left");
+    }
+}
+
+#[test]
+fn text_comes_back_from_every_algorithm_and_level() {
+    let text = block(0);
+    let gzip = (1..=9).map(|level| (Algorithm::Gzip(level), zstd::Level::DEFAULT));
+    let zstd = (0..=255).filter_map(zstd::Level::from_number).map(|level| (Algorithm::Zstd, level));
+    let others = [Algorithm::Lzjb, Algorithm::Zle, Algorithm::Lz4].map(|algorithm| (algorithm, zstd::Level::DEFAULT));
+    for (algorithm, level) in gzip.chain(zstd).chain(others) {
+        assert_eq!(Algorithm::from_number(algorithm.number()), Some(algorithm));
+        let mut small = compress(algorithm, level, &text, BLOCK_BYTES / 8 * 7).unwrap();
+        if algorithm == Algorithm::Zstd {
+            assert_eq!(zstd::Header::parse(small.first_chunk().unwrap()).level, Some(level));
+        }
+        // LZJB wants a little more room than it fills in the end; zstd gives up where level 1 does not fit.
+        let enough = small.len() + 17;
+        assert!(algorithm == Algorithm::Zstd || compress(algorithm, level, &text, enough).is_some(), "{algorithm:?}");
+        assert_eq!(compress(algorithm, level, &text, small.len() - 1), None, "{algorithm:?} {level:?}");
+        small.resize(small.len().next_multiple_of(512), 0);
+        let mut back = vec![0xa5; BLOCK_BYTES];
+        decompress(algorithm, &small, &mut back).unwrap();
+        assert!(back == text, "{algorithm:?} {level:?}");
+    }
+}
+
+#[test]
+fn random_bytes_are_left_as_they_are() {
+    let mut state = 1_u64;
+    let noise: Vec<u8> = std::iter::repeat_with(|| {
+        state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        (state >> 56) as u8
+    })
+    .take(BLOCK_BYTES)
+    .collect();
+    for algorithm in ALL {
+        for limit in [0, 1, 7, 8, 20, BLOCK_BYTES / 8 * 7] {
+            assert_eq!(compress(algorithm, zstd::Level::DEFAULT, &noise, limit), None, "{algorithm:?}");
+        }
+    }
+}
+
 proptest! {
+    /// Runs of bytes out of a small alphabet: zeros, near and overlapping matches.
+    #[test]
+    fn whatever_was_compressed_comes_back(runs in prop::collection::vec((0..3_u8, 1..300_usize), 0..60), fast in 1..11_i32) {
+        let src: Vec<u8> = runs.iter().flat_map(|(byte, length)| std::iter::repeat_n(*byte, *length)).collect();
+        for algorithm in ALL {
+            let level = zstd::Level::from_level(-fast).unwrap();
+            let Some(small) = compress(algorithm, level, &src, src.len() + 100) else { continue };
+            let mut back = vec![0xa5; src.len()];
+            decompress(algorithm, &small, &mut back).unwrap();
+            prop_assert_eq!(&back, &src);
+        }
+    }
+
     #[test]
     fn no_bytes_make_a_decoder_panic(src in prop::collection::vec(any::<u8>(), 0..600), length in 0..5000_usize) {
         for algorithm in ALL {

@@ -5,6 +5,7 @@ use super::Error;
 const NAME: &str = "zle";
 /// The algorithm's parameter as ZFS uses it: longest run of literals.
 const LITERAL_MAX: usize = 64;
+const ZEROS_MAX: usize = 256 - LITERAL_MAX;
 
 pub(super) fn decompress(src: &[u8], dst: &mut [u8]) -> Result<(), Error> {
     let want = dst.len();
@@ -29,4 +30,31 @@ pub(super) fn decompress(src: &[u8], dst: &mut [u8]) -> Result<(), Error> {
         at += length;
     }
     Ok(())
+}
+
+/// A single zero between literals stays one: a run of its own would cost the next literals another length byte.
+pub(super) fn compress(src: &[u8], limit: usize) -> Option<Vec<u8>> {
+    let mut out = Vec::with_capacity(limit);
+    let mut rest = src;
+    while !rest.is_empty() {
+        let zeros = rest.iter().take(ZEROS_MAX).take_while(|byte| **byte == 0).count();
+        let taken = if zeros > 0 {
+            out.push((zeros - 1 + LITERAL_MAX) as u8);
+            zeros
+        } else {
+            let window = &rest[..rest.len().min(LITERAL_MAX)];
+            let mut literals = window.windows(2).position(|pair| pair == [0, 0]).unwrap_or(window.len());
+            if literals == window.len() && window.ends_with(&[0]) {
+                literals -= 1;
+            }
+            out.push((literals - 1) as u8);
+            out.extend_from_slice(&window[..literals]);
+            literals
+        };
+        if out.len() > limit {
+            return None;
+        }
+        rest = &rest[taken..];
+    }
+    Some(out)
 }

@@ -9,7 +9,7 @@
 
 use std::cell::RefCell;
 
-use zstd_safe::{DCtx, DParameter, FrameFormat, get_error_name};
+use zstd_safe::{CCtx, CParameter, DCtx, DParameter, FrameFormat, get_error_name};
 
 use super::{Error, framed};
 
@@ -43,6 +43,13 @@ impl Header {
             _ => (0, 0),
         };
         Self { length_bytes: u32::from_be_bytes([l0, l1, l2, l3]), version, level: Level::from_number(level) }
+    }
+
+    /// The bytes that everyone writes now. A level that is not one is written as 0.
+    pub fn to_bytes(self) -> [u8; Self::SIZE_BYTES] {
+        let [l0, l1, l2, l3] = self.length_bytes.to_be_bytes();
+        let [_, high, middle, low] = self.version.to_be_bytes();
+        [l0, l1, l2, l3, self.level.map_or(0, Level::number), high, middle, low]
     }
 }
 
@@ -109,5 +116,51 @@ pub(super) fn decompress(src: &[u8], dst: &mut [u8]) -> Result<(), Error> {
         };
         let have = context.decompress(dst, frame).map_err(malformed)?;
         if have == want { Ok(()) } else { Err(Error::Short { algorithm: NAME, have, want }) }
+    })
+}
+
+/// Blocks at least this large are tried with faster means first, when the level is at least [`ABORT_LEVEL_MIN`].
+const ABORT_BLOCK_BYTES_MIN: usize = 128 << 10;
+const ABORT_LEVEL_MIN: Level = Level::DEFAULT;
+
+/// As OpenZFS does, gives up early on large blocks that neither LZ4 nor level 1 get down to `limit`: data that do not compress
+/// then cost little at high levels, too.
+pub(super) fn compress(src: &[u8], limit: usize, level: Level) -> Option<Vec<u8>> {
+    let hopeless = level.0 >= ABORT_LEVEL_MIN.0
+        && src.len() >= ABORT_BLOCK_BYTES_MIN
+        && super::lz4::compress(src, limit).is_none()
+        && compress_at(src, limit, Level(1)).is_none();
+    if hopeless { None } else { compress_at(src, limit, level) }
+}
+
+fn compress_at(src: &[u8], limit: usize, level: Level) -> Option<Vec<u8>> {
+    // A context is megabytes of heap at the higher levels; a thread keeps its own from block to block.
+    thread_local!(static CONTEXT: RefCell<Option<CCtx<'static>>> = const { RefCell::new(None) });
+    CONTEXT.with_borrow_mut(|context| {
+        let context = match context {
+            Some(context) => context,
+            None => {
+                let mut fresh = CCtx::create();
+                for parameter in [
+                    CParameter::Format(FrameFormat::Magicless),
+                    CParameter::ChecksumFlag(false),
+                    CParameter::ContentSizeFlag(false),
+                ] {
+                    fresh.set_parameter(parameter).ok()?;
+                }
+                context.insert(fresh)
+            }
+        };
+        context.set_parameter(CParameter::CompressionLevel(level.level())).ok()?;
+        let mut out = vec![0; limit];
+        let length = context.compress2(out.get_mut(Header::SIZE_BYTES..)?, src).ok()?;
+        let header = Header {
+            length_bytes: u32::try_from(length).ok()?,
+            version: zstd_safe::version_number(),
+            level: Some(level),
+        };
+        out[..Header::SIZE_BYTES].copy_from_slice(&header.to_bytes());
+        out.truncate(Header::SIZE_BYTES + length);
+        Some(out)
     })
 }

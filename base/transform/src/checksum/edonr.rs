@@ -157,6 +157,28 @@ fn quasigroup(x: &Half, y: &Half) -> Half {
 mod tests {
     use super::*;
 
+    /// Vectors of the reference implementation.
+    #[test]
+    fn unsalted_digests_are_those_of_the_reference() {
+        let digest = |data: &[u8]| {
+            let mut hash = EdonR::new();
+            hash.update(data);
+            hash.digest().iter().map(|byte| format!("{byte:02x}")).collect::<String>()
+        };
+        assert_eq!(
+            digest(b"abc"),
+            "1b14db155f1d406594b8cef70a4362ec6b5de6a5daf50ec999e987c19d3049e2\
+             de5977bb05b1bb220050a1ea5b46a9f1740acafbf6b45032adc90c628372c22b"
+        );
+        let two_blocks = b"abcdefghbcdefghicdefghijdefghijkefghijklfghijklmghijklmn\
+                           hijklmnoijklmnopjklmnopqklmnopqrlmnopqrsmnopqrstnopqrstu";
+        assert_eq!(
+            digest(two_blocks),
+            "5351070dc51c3b2baca5a60d0252ccb4e4921a96fe5a69e76dad48fd21a0845a\
+             d57f880b3e4a907bc503151842bb949e1cba7439a6409a34b8436cb46921583c"
+        );
+    }
+
     #[test]
     fn digest_is_the_same_however_the_message_is_cut() {
         let data: Vec<u8> = (0..1000_u32).map(|i| (i * 7) as u8).collect();

@@ -91,10 +91,7 @@ pub fn twins() -> &'static [Twin] {
     static TWINS: OnceLock<Vec<Twin>> = OnceLock::new();
     TWINS.get_or_init(|| {
         #[allow(unused_mut)]
-        let mut twins = vec![
-            Twin { name: "scalar", step_bytes: 4, sum: |data, order| scalar(data, order, [0; 4]) },
-            Twin { name: "lanes", step_bytes: 16, sum: lanes },
-        ];
+        let mut twins = vec![Twin { name: "scalar", step_bytes: 4, sum: |data, order| scalar(data, order, [0; 4]) }];
         #[cfg(target_arch = "x86_64")]
         twins.extend(x86::twins());
         #[cfg(target_arch = "aarch64")]
@@ -123,20 +120,6 @@ pub fn scalar(data: &[u8], order: Order, from: [u64; 4]) -> [u64; 4] {
         Order::Little => sum(data, from, u32::from_le_bytes),
         Order::Big => sum(data, from, u32::from_be_bytes),
     }
-}
-
-/// Four streams without vector instructions, for machines that none of the twins is made for.
-fn lanes(data: &[u8], order: Order) -> [u64; 4] {
-    let mut sums = [[0_u64; 4]; 4];
-    for step in data.as_chunks::<16>().0 {
-        for (lane, bytes) in step.as_chunks::<4>().0.iter().enumerate() {
-            sums[0][lane] = sums[0][lane].wrapping_add(u64::from(order.u32(*bytes)));
-            sums[1][lane] = sums[1][lane].wrapping_add(sums[0][lane]);
-            sums[2][lane] = sums[2][lane].wrapping_add(sums[1][lane]);
-            sums[3][lane] = sums[3][lane].wrapping_add(sums[2][lane]);
-        }
-    }
-    combine_lanes(sums)
 }
 
 /// The sums of a whole from the A, B, C, D of its L lanes.

@@ -11,12 +11,13 @@
 //!   * a device that gave wrong bytes is counted once for each read that showed it
 //!   * nothing is ever written
 
+pub mod columns;
 //TMP pub mod draid;
 pub mod indirect;
 mod leaf;
 //TMP mod parity_read;
-//TMP pub mod raidz;
-//TMP pub mod raidz_expanded;
+pub mod raidz;
+mod raidz_expanded;
 //TMP pub mod reconstruct;
 mod report;
 mod tree;

@@ -1,0 +1,232 @@
+//! Where the bytes of one block lie on the children of a raidz or draid: rows of parity and data columns.
+//!
+//! Below: `transform::parity`. Above: `raidz`, `raidz_expanded` and `draid` make a [`Map`]; the I/O of a device tree and
+//! `reconstruct` use it. ZFS name: raidz_map_t.
+//!
+//! ```text
+//!            parity columns   data columns
+//!           ┌───────┬───────┬───────┬───────┬───────┐
+//!    row 0  │   P   │   Q   │  D0   │  D1   │  D2   │   a column: so many bytes of one child at one offset;
+//!           └───────┴───────┴───────┴───────┴───────┘   data columns also have their place in the block
+//!    row 1  …                                           only expanded raidz, and draid at the end of a group
+//! ```
+//!
+//! Invariants:
+//!   * a row never holds two columns of one child
+//!   * all rows have the same number of columns, the parity columns first
+//!   * the data columns of all rows together are the block, each byte once
+//!   * in a row no column is longer than the parity columns, which have one length
+
+use smallvec::SmallVec;
+use transform::parity;
+
+/// What a column holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Role {
+    /// Parity column: 0 is P, 1 is Q, 2 is R.
+    Parity(usize),
+    /// Data column, by its number in the row.
+    Data(usize),
+}
+
+/// Bytes of one child that belong to a block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Column {
+    /// Which child of the raidz or draid.
+    pub child: usize,
+    /// Where on the child, counted from the end of its front labels (device offset 4 MiB).
+    ///
+    /// A column in the scratch area of an expansion lies before that: then this wraps around below zero, and comes out
+    /// right when 4 MiB are added with `wrapping_add`, as [`Column::device_offset_bytes`] does.
+    pub offset_bytes: u64,
+    /// How many bytes. 0: a place that counts in the parity formula, with nothing on disk.
+    pub size_bytes: usize,
+    /// Bytes after these that hold zeros and belong to the allocation (draid only; raidz leaves such sectors unwritten).
+    pub padding_bytes: usize,
+    /// Parity or data.
+    pub role: Role,
+    /// Place in the block (0 for parity).
+    pub block_offset_bytes: usize,
+}
+
+/// Bytes at the front of each leaf that hold two labels and the boot area.
+pub const FRONT_BYTES: u64 = 4 << 20;
+
+impl Column {
+    /// Offset from the start of the leaf device.
+    pub fn device_offset_bytes(&self) -> u64 {
+        self.offset_bytes.wrapping_add(FRONT_BYTES)
+    }
+
+    /// Whether it is a data column.
+    pub fn is_data(&self) -> bool {
+        matches!(self.role, Role::Data(_))
+    }
+}
+
+/// A stretch of one child that holds one column or several, one after the other.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Read {
+    /// Which child.
+    pub child: usize,
+    /// Where, as in [`Column::offset_bytes`].
+    pub offset_bytes: u64,
+    /// How many bytes: the sum of the columns.
+    pub size_bytes: usize,
+    /// Places in [`Map::columns`], in the order of their bytes.
+    pub columns: SmallVec<[usize; 1]>,
+}
+
+/// A block's buffer cut into its data columns: (place in [`Map::columns`], bytes).
+pub type Parts<'a> = SmallVec<[(usize, &'a mut [u8]); 12]>;
+
+/// Where a block lies.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Map {
+    /// Parity columns of each row.
+    pub parity: usize,
+    /// Columns of each row.
+    pub width: usize,
+    /// Size of the block, in whole sectors: what the data columns add up to.
+    pub size_bytes: usize,
+    /// All columns, row after row.
+    pub columns: SmallVec<[Column; 12]>,
+    /// Sectors of the allocation that hold nothing: (child, offset as in [`Column::offset_bytes`]). raidz only.
+    pub skipped: SmallVec<[(usize, u64); 3]>,
+}
+
+impl Map {
+    /// The rows.
+    pub fn rows(&self) -> impl Iterator<Item = &[Column]> {
+        self.columns.chunks_exact(self.width)
+    }
+
+    /// How many rows there are.
+    pub fn row_count(&self) -> usize {
+        self.columns.len() / self.width
+    }
+
+    /// The reads that bring in the columns that are `wanted`, with neighbouring columns of a child joined.
+    pub fn reads(&self, wanted: impl Fn(&Column) -> bool) -> Vec<Read> {
+        let mut order: SmallVec<[usize; 16]> = (0..self.columns.len())
+            .filter(|place| self.columns[*place].size_bytes > 0 && wanted(&self.columns[*place]))
+            .collect();
+        if self.columns.len() > self.width {
+            order
+                .sort_unstable_by_key(|place| (self.columns[*place].child, self.columns[*place].device_offset_bytes()));
+        }
+        let mut reads: Vec<Read> = Vec::with_capacity(order.len().min(2 * self.width));
+        for place in order {
+            let column = &self.columns[place];
+            match reads.last_mut() {
+                Some(read)
+                    if read.child == column.child
+                        && read.offset_bytes.wrapping_add(read.size_bytes as u64) == column.offset_bytes =>
+                {
+                    read.size_bytes += column.size_bytes;
+                    read.columns.push(place);
+                }
+                _ => reads.push(Read {
+                    child: column.child,
+                    offset_bytes: column.offset_bytes,
+                    size_bytes: column.size_bytes,
+                    columns: SmallVec::from_elem(place, 1),
+                }),
+            }
+        }
+        reads
+    }
+
+    /// The block's buffer cut into its data columns, so that each can be read into its place. `None` if the block's order
+    /// is not that of the columns: after a raidz expansion.
+    pub fn split<'a>(&self, block: &'a mut [u8]) -> Option<Parts<'a>> {
+        let mut rest = block.get_mut(..self.size_bytes)?;
+        let mut parts = SmallVec::new();
+        let mut at = 0;
+        for (place, column) in self.columns.iter().enumerate() {
+            if column.is_data() && column.size_bytes > 0 {
+                if column.block_offset_bytes != at {
+                    return None;
+                }
+                let (part, after) = rest.split_at_mut_checked(column.size_bytes)?;
+                parts.push((place, part));
+                rest = after;
+                at += column.size_bytes;
+            }
+        }
+        Some(parts)
+    }
+
+    /// Puts the data columns into the order of the block. `buffers` has an entry for each column; those of parity columns
+    /// are not looked at.
+    ///
+    /// # Panics
+    ///
+    /// If a data column's buffer is missing or shorter than the column.
+    pub fn assemble<B: AsRef<[u8]>>(&self, buffers: &[B]) -> Vec<u8> {
+        let mut block = vec![0; self.size_bytes];
+        for (column, buffer) in self.columns.iter().zip(buffers) {
+            if column.is_data() {
+                self.part_mut(&mut block, column).copy_from_slice(&buffer.as_ref()[..column.size_bytes]);
+            }
+        }
+        block
+    }
+
+    /// The bytes of a data column in the block.
+    pub fn part<'a>(&self, block: &'a [u8], column: &Column) -> &'a [u8] {
+        &block[column.block_offset_bytes..][..column.size_bytes]
+    }
+
+    /// The bytes of a data column in the block.
+    pub fn part_mut<'a>(&self, block: &'a mut [u8], column: &Column) -> &'a mut [u8] {
+        &mut block[column.block_offset_bytes..][..column.size_bytes]
+    }
+
+    /// Computes the parity columns of a block: (place in [`Map::columns`], bytes).
+    ///
+    /// # Panics
+    ///
+    /// If the block has fewer than [`Map::size_bytes`] bytes.
+    pub fn generate_parity(&self, block: &[u8]) -> Vec<(usize, Vec<u8>)> {
+        let mut result = Vec::with_capacity(self.row_count() * self.parity);
+        for (number, row) in self.rows().enumerate() {
+            let data = self.row_data(block, row);
+            let mut columns: SmallVec<[Vec<u8>; 3]> =
+                row[..self.parity].iter().map(|column| vec![0; column.size_bytes]).collect();
+            {
+                let mut targets: SmallVec<[&mut [u8]; 3]> =
+                    columns.iter_mut().map(|column| column.as_mut_slice()).collect();
+                parity::generate(&mut targets, &data);
+            }
+            result.extend(columns.into_iter().enumerate().map(|(which, bytes)| (number * self.width + which, bytes)));
+        }
+        result
+    }
+
+    /// Compares stored parity columns with the block, which is known to be right: the places in [`Map::columns`] of
+    /// those that are wrong. `stored` has an entry for each column; `None` (unknown) is never wrong, and entries of data
+    /// columns are not looked at. Allocates only for what is wrong.
+    ///
+    /// # Panics
+    ///
+    /// If the block or a column is too short.
+    pub fn wrong_parity(&self, block: &[u8], stored: &[Option<&[u8]>]) -> SmallVec<[usize; 3]> {
+        let mut wrong = SmallVec::new();
+        for (number, row) in self.rows().enumerate() {
+            let first = number * self.width;
+            let data = self.row_data(block, row);
+            let mut given = [None; parity::MAX_PARITY];
+            for (which, column) in row[..self.parity].iter().enumerate() {
+                given[which] = stored[first + which].map(|bytes| &bytes[..column.size_bytes]);
+            }
+            let verdict = parity::verify(&given[..self.parity], &data);
+            wrong.extend((0..self.parity).filter(|which| verdict[*which]).map(|which| first + which));
+        }
+        wrong
+    }
+
+    fn row_data<'a>(&self, block: &'a [u8], row: &[Column]) -> SmallVec<[&'a [u8]; 16]> {
+        row[self.parity..].iter().map(|column| self.part(block, column)).collect()
+    }
+}

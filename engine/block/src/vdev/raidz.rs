@@ -1,0 +1,267 @@
+//! RAID-Z: spreads a block over a device's children with 1-3 parity columns. Pure geometry, no I/O.
+//!
+//! Below: [`columns`](super::columns). Above: the device tree. ZFS name: vdev_raidz.
+//!
+//! The device's sectors are numbered across the children: sector `b` is on child `b % width`, at sector `b / width`. A
+//! block takes sectors from `b` on, with as many rows as its data needs; in each row parity comes first:
+//!
+//! ```text
+//!   five children, two parity, a block of seven data sectors at b = 11          q = 2 full rows
+//!
+//!    child 0   child 1   child 2   child 3   child 4                            r = 1 sector more
+//!   ┌─────────┬─────────┬─────────┬─────────┬─────────┐
+//!   │         │    P    │    Q    │   D 0   │   D 3   │                        big columns: r + parity = 3 of
+//!   ├─────────┼─────────┼─────────┼─────────┼─────────┤                        three sectors: P, Q, D0;
+//!   │   D 5   │    P    │    Q    │   D 1   │   D 4   │                        the others have two
+//!   ├─────────┼─────────┼─────────┼─────────┼─────────┤
+//!   │   D 6   │    P    │    Q    │   D 2   │   skip  │                        10 + 3 sectors, so 2 are skipped
+//!   ├─────────┼─────────┼─────────┼─────────┼─────────┤                        to make a multiple of parity + 1
+//!   │   skip  │         │         │         │         │
+//!   └─────────┴─────────┴─────────┴─────────┴─────────┘
+//! ```
+//!
+//! Seen by columns that is one row of contiguous stretches, which is how it is read. The numbers of the data sectors tell
+//! the order in the block: down the columns.
+//!
+//! Invariants:
+//!   * a row never holds two columns of one child
+//!   * an allocation is a multiple of parity + 1 sectors
+//!   * with one parity column and bit 20 of the block's offset set, columns 0 and 1 change places
+
+use smallvec::SmallVec;
+
+use super::columns::{Column, Map, Role};
+use super::raidz_expanded;
+use crate::{Error, Result};
+
+/// Largest block that a pointer can name, with room to spare: 65536 sectors of 512 bytes.
+const MAX_BLOCK_BYTES: u64 = 32 << 20;
+
+/// Shape of a raidz device, checked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Geometry {
+    ashift: u8,
+    children: usize,
+    parity: usize,
+    /// Logical widths by the txg from which they hold, ascending.
+    widths: Vec<(u64, usize)>,
+    /// Width before any expansion.
+    original_width: usize,
+    reflow: Option<Reflow>,
+}
+
+/// How far an expansion has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Reflow {
+    /// Sectors before this offset have been moved to where the new width puts them.
+    pub offset_bytes: u64,
+    /// The moved sectors are still in the scratch area only.
+    pub in_scratch: bool,
+}
+
+impl Reflow {
+    /// From the uberblock's word (`ub_raidz_reflow_info`): offset in 512-byte units below bit 55, state from there.
+    pub fn from_uberblock(word: u64) -> Self {
+        const SCRATCH_VALID: u64 = 1;
+        Self { offset_bytes: (word & ((1 << 55) - 1)) << 9, in_scratch: word >> 55 == SCRATCH_VALID }
+    }
+}
+
+impl Geometry {
+    /// A raidz that was never expanded.
+    pub fn new(ashift: u8, children: usize, parity: usize) -> Result<Self> {
+        Self::expanded(ashift, children, parity, &[], None)
+    }
+
+    /// A raidz that was expanded, or is being expanded.
+    ///
+    /// `expand_txgs` is the configuration's `raidz_expand_txgs`: for each finished expansion the first txg with the new
+    /// width. `reflow` is given while the configuration has `raidz_expanding`; then `children` counts the new child, too.
+    pub fn expanded(
+        ashift: u8,
+        children: usize,
+        parity: usize,
+        expand_txgs: &[u64],
+        reflow: Option<Reflow>,
+    ) -> Result<Self> {
+        let wrong = |what: String| Err(Error::corrupt("raidz", what));
+        if !(9..=16).contains(&ashift) {
+            return wrong(format!("ashift is {ashift}, expected 9 to 16"));
+        }
+        if !(1..=3).contains(&parity) {
+            return wrong(format!("parity is {parity}, expected 1 to 3"));
+        }
+        if children > 255 {
+            return wrong(format!("{children} children, expected at most 255"));
+        }
+        let before = children.checked_sub(expand_txgs.len() + usize::from(reflow.is_some()));
+        let Some(original_width) = before.filter(|width| *width > parity) else {
+            let times = expand_txgs.len() + usize::from(reflow.is_some());
+            return wrong(format!("{children} children after {times} expansions, expected more than {parity} before"));
+        };
+        let mut widths: Vec<(u64, usize)> =
+            expand_txgs.iter().enumerate().map(|(i, txg)| (*txg, original_width + i + 1)).collect();
+        widths.sort_unstable();
+        Ok(Self { ashift, children, parity, widths, original_width, reflow })
+    }
+
+    /// log2 of the sector size.
+    pub fn ashift(&self) -> u8 {
+        self.ashift
+    }
+
+    /// Number of children.
+    pub fn children(&self) -> usize {
+        self.children
+    }
+
+    /// Number of parity columns.
+    pub fn parity(&self) -> usize {
+        self.parity
+    }
+
+    /// Number of children before the first expansion.
+    pub fn original_width(&self) -> usize {
+        self.original_width
+    }
+
+    /// How far a running expansion has come.
+    pub fn reflow(&self) -> Option<Reflow> {
+        self.reflow
+    }
+
+    /// The width for which a block was laid out, by the txg in which its space was allocated (physical birth).
+    pub fn logical_width(&self, birth_txg: u64) -> usize {
+        self.widths.iter().rev().find(|(from, _)| *from <= birth_txg).map_or(self.original_width, |(_, width)| *width)
+    }
+
+    /// Bytes that a block of `psize_bytes` takes.
+    pub fn asize_bytes(&self, psize_bytes: u64, birth_txg: u64) -> u64 {
+        let data = self.sectors(psize_bytes);
+        let data_columns = (self.logical_width(birth_txg) - self.parity) as u64;
+        let parity = self.parity as u64;
+        let all = data.saturating_add(data.div_ceil(data_columns).saturating_mul(parity));
+        all.div_ceil(parity + 1).saturating_mul(parity + 1).saturating_mul(1 << self.ashift)
+    }
+
+    /// The largest block that fits into `asize_bytes`.
+    pub fn psize_bytes(&self, asize_bytes: u64, birth_txg: u64) -> u64 {
+        let width = self.logical_width(birth_txg) as u64;
+        let parity = self.parity as u64;
+        let sectors = asize_bytes >> self.ashift;
+        let last_row = sectors % width;
+        // A last row with room for parity alone holds nothing.
+        let used = if last_row <= parity { sectors - last_row } else { sectors };
+        (used - parity * used.div_ceil(width)) << self.ashift
+    }
+
+    /// Where the block of `size_bytes` at `offset_bytes` (of a DVA) lies, whose space was allocated in `birth_txg`.
+    ///
+    /// A size that is not a whole number of sectors is rounded up, as a gang header's is.
+    pub fn map(&self, offset_bytes: u64, size_bytes: u64, birth_txg: u64) -> Result<Map> {
+        if size_bytes == 0 || size_bytes > MAX_BLOCK_BYTES {
+            return Err(Error::corrupt(
+                "raidz",
+                format!("block size is {size_bytes}, expected 1 to {MAX_BLOCK_BYTES}"),
+            ));
+        }
+        // Twice, so that no sum below overflows.
+        if offset_bytes.checked_add(2 * self.asize_bytes(size_bytes, birth_txg)).is_none() {
+            return Err(Error::corrupt("raidz", format!("block offset is {offset_bytes}, beyond any device")));
+        }
+        let width = self.logical_width(birth_txg);
+        Ok(if width == self.children {
+            self.plain(offset_bytes, size_bytes)
+        } else {
+            raidz_expanded::map(self, width, offset_bytes, size_bytes)
+        })
+    }
+
+    /// Sectors that `bytes` take.
+    pub(super) fn sectors(&self, bytes: u64) -> u64 {
+        bytes.div_ceil(1 << self.ashift)
+    }
+
+    fn plain(&self, offset_bytes: u64, size_bytes: u64) -> Map {
+        let (ashift, parity) = (self.ashift, self.parity);
+        let width = self.children as u64;
+        let first = offset_bytes >> ashift;
+        let shares = Shares::new(self.sectors(size_bytes), self.children, parity);
+        let count = if shares.quotient == 0 { shares.big } else { self.children };
+
+        let mut columns: SmallVec<[Column; 12]> = SmallVec::with_capacity(count);
+        let mut block_offset_bytes = 0;
+        for number in 0..count {
+            let sector = first + number as u64;
+            let size_bytes = shares.column_sectors(number) << ashift;
+            let is_parity = number < parity;
+            columns.push(Column {
+                child: (sector % width) as usize,
+                offset_bytes: (sector / width) << ashift,
+                size_bytes,
+                padding_bytes: 0,
+                role: if is_parity { Role::Parity(number) } else { Role::Data(number - parity) },
+                block_offset_bytes: if is_parity { 0 } else { block_offset_bytes },
+            });
+            if !is_parity {
+                block_offset_bytes += size_bytes;
+            }
+        }
+        if swapped(parity, offset_bytes) {
+            swap_places(&mut columns);
+        }
+        let skipped = (shares.total..shares.allocated)
+            .map(|sector| first + sector)
+            .map(|sector| ((sector % width) as usize, (sector / width) << ashift))
+            .collect();
+        Map { parity, width: count, size_bytes: block_offset_bytes, columns, skipped }
+    }
+}
+
+/// How many sectors each column of a block gets.
+pub(super) struct Shares {
+    /// Full rows: data sectors of each column that is not big.
+    pub quotient: usize,
+    /// Data sectors in the row that is not full.
+    pub remainder: usize,
+    /// Columns, parity first, that have one sector more.
+    pub big: usize,
+    /// Data and parity sectors.
+    pub total: u64,
+    /// The same with skipped ones.
+    pub allocated: u64,
+}
+
+impl Shares {
+    pub fn new(data_sectors: u64, width: usize, parity: usize) -> Self {
+        let data_columns = (width - parity) as u64;
+        let quotient = data_sectors / data_columns;
+        let remainder = data_sectors % data_columns;
+        let total = data_sectors + parity as u64 * (quotient + u64::from(remainder != 0));
+        Self {
+            quotient: quotient as usize,
+            remainder: remainder as usize,
+            big: if remainder == 0 { 0 } else { remainder as usize + parity },
+            total,
+            allocated: total.next_multiple_of(parity as u64 + 1),
+        }
+    }
+
+    pub fn column_sectors(&self, column: usize) -> usize {
+        self.quotient + usize::from(column < self.big)
+    }
+}
+
+/// Whether parity and first data column change places: meant to spread parity over two children, and now part of the
+/// format for single parity.
+pub(super) fn swapped(parity: usize, offset_bytes: u64) -> bool {
+    parity == 1 && offset_bytes & 1 << 20 != 0
+}
+
+/// Lets columns 0 and 1 of a row change places on disk.
+pub(super) fn swap_places(row: &mut [Column]) {
+    if let [first, second, ..] = row {
+        std::mem::swap(&mut first.child, &mut second.child);
+        std::mem::swap(&mut first.offset_bytes, &mut second.offset_bytes);
+    }
+}

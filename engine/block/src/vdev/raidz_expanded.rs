@@ -1,0 +1,97 @@
+//! RAID-Z after, or during, an expansion: blocks laid out for fewer children than there are now.
+//!
+//! Below: [`columns`](super::columns). Above: [`raidz`](super::raidz), which chooses this map when a block is older than
+//! the last expansion.
+//!
+//! An expansion keeps the numbers of all sectors and changes only the width by which numbers become places, like text that
+//! flows into wider lines. So a row of an old block starts anywhere and may continue on the next line; it still has its own
+//! parity, and the order in the block is still down the old columns:
+//!
+//! ```text
+//!   written for three children           now four
+//!
+//!    0    1    2                          0    1    2    3
+//!   ┌────┬────┬────┐                     ┌────┬────┬────┬────┐
+//!   │ P0 │ D0 │ D2 │   row 0             │ P0 │ D0 │ D2 │ P1 │
+//!   ├────┼────┼────┤                     ├────┼────┼────┼────┤
+//!   │ P1 │ D1 │ D3 │   row 1             │ D1 │ D3 │    │    │
+//!   └────┴────┴────┘                     └────┴────┴────┴────┘
+//! ```
+//!
+//! While sectors are still being moved, a row is at its new place if all of it lies before the reflow offset, and else at
+//! its old place. The first part is moved by way of a scratch area, the boot area of each child: as long as the uberblock
+//! says that the scratch area is valid, moved rows are read from there.
+
+use smallvec::SmallVec;
+
+use super::columns::{Column, Map, Role};
+use super::raidz::{Geometry, Shares, swap_places, swapped};
+
+/// Size of the boot area, which lies right before the place where offsets count from.
+const SCRATCH_BYTES: u64 = 7 << 19;
+
+/// Where a block lies that was laid out for `width` children. The geometry has checked offset and size.
+pub(super) fn map(geometry: &Geometry, width: usize, offset_bytes: u64, size_bytes: u64) -> Map {
+    let (ashift, parity) = (geometry.ashift(), geometry.parity());
+    let sector_bytes = 1usize << ashift;
+    let shares = Shares::new(geometry.sectors(size_bytes), width, parity);
+    let rows = shares.total.div_ceil(width as u64) as usize;
+    // All rows count as full, also the last: Q and R depend on the number of columns.
+    let row_columns = shares.total.min(width as u64) as usize;
+    let first = offset_bytes >> ashift;
+
+    let mut columns: SmallVec<[Column; 12]> = SmallVec::with_capacity(rows * row_columns);
+    for row in 0..rows {
+        let start = first + (row * width) as u64;
+        let place = Place::of_row(geometry, start, start + row_columns as u64);
+        for number in 0..row_columns {
+            let (child, offset_bytes) = place.sector(start + number as u64, ashift);
+            let absent = row == rows - 1 && shares.big != 0 && number >= shares.big;
+            let block_sector = match number.checked_sub(parity) {
+                None => 0,
+                Some(_) if absent => 0,
+                Some(data) if number < shares.big || shares.remainder == 0 => data * rows + row,
+                Some(data) => shares.remainder * rows + (data - shares.remainder) * (rows - 1) + row,
+            };
+            columns.push(Column {
+                child,
+                offset_bytes,
+                size_bytes: if absent { 0 } else { sector_bytes },
+                padding_bytes: 0,
+                role: if number < parity { Role::Parity(number) } else { Role::Data(number - parity) },
+                block_offset_bytes: block_sector << ashift,
+            });
+        }
+        if swapped(parity, offset_bytes) && row_columns > 1 {
+            swap_places(&mut columns[row * row_columns..]);
+        }
+    }
+    let place = Place::of_row(geometry, first + shares.total, first + shares.allocated);
+    let skipped = (shares.total..shares.allocated).map(|sector| place.sector(first + sector, ashift)).collect();
+    Map { parity, width: row_columns, size_bytes: (geometry.sectors(size_bytes) << ashift) as usize, columns, skipped }
+}
+
+/// How sector numbers of one row become places.
+struct Place {
+    width: u64,
+    in_scratch: bool,
+}
+
+impl Place {
+    /// Of the row of sectors `[from, to)`.
+    fn of_row(geometry: &Geometry, from: u64, to: u64) -> Self {
+        debug_assert!(from <= to);
+        let now = geometry.children() as u64;
+        match geometry.reflow() {
+            None => Self { width: now, in_scratch: false },
+            Some(reflow) if to > reflow.offset_bytes >> geometry.ashift() => Self { width: now - 1, in_scratch: false },
+            Some(reflow) => Self { width: now, in_scratch: reflow.in_scratch },
+        }
+    }
+
+    fn sector(&self, sector: u64, ashift: u8) -> (usize, u64) {
+        let offset = (sector / self.width) << ashift;
+        let offset = if self.in_scratch { offset.wrapping_sub(SCRATCH_BYTES) } else { offset };
+        ((sector % self.width) as usize, offset)
+    }
+}

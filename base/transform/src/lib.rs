@@ -5,4 +5,5 @@
 
 pub mod checksum;
 pub mod compress;
+pub mod crypt;
 pub mod parity;

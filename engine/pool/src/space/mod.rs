@@ -5,6 +5,11 @@
 //! ```
 //! Below: `object`. ZFS name: metaslab, space_map, spa_log_spacemap.
 
+pub mod bits;
+pub mod metaslab;
+
+pub use metaslab::{DeviceSpace, Space};
+
 use crate::Result;
 use object::{Object, Place};
 use ondisk::spacemap::{self, Action, Header};

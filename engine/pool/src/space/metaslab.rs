@@ -1,0 +1,182 @@
+//! What the space maps of all devices say is allocated, as of the txg in use.
+//!
+//! Format: include/sys/metaslab_impl.h, include/sys/spa_log_spacemap.h.
+//!
+//! Invariants:
+//!   * a log space map's entry counts only for metaslabs that were not flushed since that txg
+
+use super::bits::{Bits, Run};
+use super::{Entry, for_each_entry};
+use crate::config::VdevConfig;
+use crate::{Error, Pool, Result};
+use object::zap::Zap;
+use object::{Object, Place};
+use ondisk::pool_dir::{config, directory, vdev_top};
+
+/// Metaslabs of a device at most: OpenZFS keeps below 2^17.
+const METASLABS_MAX: u64 = 1 << 20;
+/// Anomalies listed at most.
+const ANOMALIES_MAX: usize = 1000;
+
+/// Allocated units of one top-level device.
+pub struct DeviceSpace {
+    /// Number of the device.
+    pub vdev: u64,
+    /// log2 of a unit's bytes.
+    pub shift: u8,
+    /// Its size: metaslabs times their size.
+    pub size_bytes: u64,
+    /// The units allocated.
+    pub allocated: Bits,
+    /// Bytes that the space maps' headers add up to, log space maps included.
+    pub header_bytes: i64,
+}
+
+/// What all space maps say.
+#[derive(Default)]
+pub struct Space {
+    /// Devices that have metaslabs.
+    pub devices: Vec<DeviceSpace>,
+    /// Entries that cannot be: allocated twice, freed when free, beyond the device.
+    pub anomalies: Vec<String>,
+}
+
+impl Space {
+    /// Loads all space maps.
+    pub fn load(pool: &Pool) -> Result<Self> {
+        let mut space = Self::default();
+        let mut unflushed = Vec::new();
+        for top in &pool.root_vdev().children {
+            if top.number(config::METASLAB_ARRAY) != 0 {
+                let place = || format!("{}: {}: metaslabs", pool.name(), top.display_name());
+                unflushed.push((top.id, space.load_device(pool, top).at_with(place)?));
+            }
+        }
+        space.replay_logs(pool, &unflushed).at_with(|| format!("{}: log space maps", pool.name()))?;
+        Ok(space)
+    }
+
+    /// The device with this number.
+    pub fn device(&self, vdev: u64) -> Option<&DeviceSpace> {
+        self.devices.iter().find(|d| d.vdev == vdev)
+    }
+
+    fn anomaly(&mut self, what: String) {
+        if self.anomalies.len() < ANOMALIES_MAX {
+            self.anomalies.push(what);
+        }
+    }
+
+    /// Loads the maps of one device; returns the txg from which on log entries count, for each metaslab.
+    fn load_device(&mut self, pool: &Pool, top: &VdevConfig) -> Result<Vec<u64>> {
+        let shift = top.number(config::ASHIFT);
+        let ms_shift = top.number(config::METASLAB_SHIFT);
+        let asize = top.number(config::ASIZE);
+        if !(9..=16).contains(&shift) || !(shift..=40).contains(&ms_shift) {
+            return Err(Error::corrupt("", format!("ashift {shift} and metaslab shift {ms_shift}")));
+        }
+        let count = asize >> ms_shift;
+        if count > METASLABS_MAX {
+            return Err(Error::corrupt("", format!("{count} metaslabs, expected at most {METASLABS_MAX}")));
+        }
+        let array = numbers(&pool.mos().object(top.number(config::METASLAB_ARRAY))?, count)?;
+        let size_bytes = count << ms_shift;
+        let mut device = DeviceSpace {
+            vdev: top.id,
+            shift: shift as u8,
+            size_bytes,
+            allocated: Bits::new(size_bytes >> shift),
+            header_bytes: 0,
+        };
+        let ms_units = 1u64 << (ms_shift - shift);
+        for (ms, id) in array.into_iter().enumerate() {
+            if id == 0 {
+                continue;
+            }
+            let base = ms as u64 * ms_units;
+            let header = for_each_entry(&pool.mos().object(id)?, |e| {
+                if e.offset.saturating_add(e.run) > ms_units {
+                    let what = format!(
+                        "metaslab {ms} of {}: entry {:#x}+{:#x} is beyond its end",
+                        top.display_name(),
+                        e.offset,
+                        e.run
+                    );
+                    self.anomaly(what);
+                    return;
+                }
+                self.apply(&mut device, Run { start: base + e.offset, len: e.run }, e.is_alloc);
+            })?;
+            device.header_bytes += header.allocated_bytes;
+        }
+        self.devices.push(device);
+        let zap_id = top.number(config::VDEV_TOP_ZAP);
+        if zap_id == 0 {
+            return Ok(vec![0; count as usize]);
+        }
+        match Zap::open(pool.mos().object(zap_id)?)?.lookup_u64(vdev_top::MS_UNFLUSHED_PHYS_TXGS)? {
+            Some(id) if id != 0 => numbers(&pool.mos().object(id)?, count),
+            _ => Ok(vec![0; count as usize]),
+        }
+    }
+
+    fn apply(&mut self, device: &mut DeviceSpace, run: Run, is_alloc: bool) {
+        let already = device.allocated.set(run, is_alloc);
+        if already > 0 {
+            let what = if is_alloc { "allocated twice" } else { "freed when free" };
+            let (at, len) = (run.start << device.shift, run.len << device.shift);
+            self.anomaly(format!("device {}: {at:#x}+{len:#x} is {what}", device.vdev));
+        }
+    }
+
+    fn replay_logs(&mut self, pool: &Pool, unflushed: &[(u64, Vec<u64>)]) -> Result<()> {
+        let Some(id) = pool.directory().lookup_u64(directory::LOG_SPACEMAP_ZAP)?.filter(|id| *id != 0) else {
+            return Ok(());
+        };
+        let mut logs: Vec<(u64, u64)> = Vec::new();
+        for e in Zap::open(pool.mos().object(id)?)?.entries()? {
+            if let (Some(txg), Some(id)) = (e.key.first(), e.value.as_u64()) {
+                logs.push((*txg, id));
+            }
+        }
+        logs.sort_unstable();
+        for (txg, id) in logs {
+            for_each_entry(&pool.mos().object(id)?, |e| self.replay(pool, unflushed, txg, e))?;
+        }
+        Ok(())
+    }
+
+    /// Entries of log space maps are in 512-byte units of the whole device.
+    fn replay(&mut self, pool: &Pool, unflushed: &[(u64, Vec<u64>)], txg: u64, e: Entry) {
+        let vdev = u64::from(e.vdev.unwrap_or(u32::MAX));
+        let Some(at) = self.devices.iter().position(|d| d.vdev == vdev) else {
+            // A device removed since: its metaslabs are gone and so is their meaning.
+            return;
+        };
+        let Some(top) = pool.root_vdev().children.iter().find(|t| t.id == vdev) else { return };
+        let (offset, size) = (e.offset.saturating_mul(512), e.run.saturating_mul(512));
+        let ms = offset >> top.number(config::METASLAB_SHIFT).min(63);
+        let since = unflushed.iter().find(|(v, _)| *v == vdev).and_then(|(_, txgs)| txgs.get(ms as usize).copied());
+        match since {
+            None => self.anomaly(format!("log of txg {txg}: device {vdev} has no metaslab {ms}")),
+            Some(since) if txg >= since => {
+                let mut device = self.devices.swap_remove(at);
+                let run = Run { start: offset >> device.shift, len: size >> device.shift };
+                device.header_bytes += if e.is_alloc { size as i64 } else { -(size as i64) };
+                self.apply(&mut device, run, e.is_alloc);
+                self.devices.push(device);
+            }
+            Some(_) => {}
+        }
+    }
+}
+
+/// The first `count` numbers of an object that is an array of them; missing ones are 0.
+fn numbers(object: &Object, count: u64) -> Result<Vec<u64>> {
+    let holds = object.max_block_id().saturating_add(1).saturating_mul(object.block_bytes()) / 8;
+    let bytes = object.read_vec(0, (count.min(holds) * 8) as usize)?;
+    // Every block of the array has one order; the object's is as good as any.
+    let mut all: Vec<u64> = bytes.chunks_exact(8).map(|b| object.endian().u64(b)).collect();
+    all.resize(count as usize, 0);
+    Ok(all)
+}

@@ -18,6 +18,12 @@ fn main() {
                     id = next;
                     n += 1;
                 }
+                let space = pool::space::Space::load(&p).unwrap();
+                for d in &space.devices {
+                    let (all, headers) = (d.allocated.count() << d.shift, d.header_bytes);
+                    println!("  device {}: {all} of {} allocated ({headers} by headers)", d.vdev, d.size_bytes);
+                }
+                println!("  {:?}", space.anomalies);
                 println!(
                     "  {n} MOS objects, {} entries in the directory, {:?}",
                     p.directory().entries().unwrap().len(),

@@ -15,7 +15,7 @@ pub mod columns;
 //TMP pub mod draid;
 pub mod indirect;
 mod leaf;
-//TMP mod parity_read;
+mod parity_read;
 pub mod raidz;
 mod raidz_expanded;
 //TMP pub mod reconstruct;
@@ -40,7 +40,8 @@ pub enum Kind {
     Leaf(Leaf),
     /// All children hold the same bytes. Also `replacing` and `spare`, while one child takes the place of another.
     Mirror(MirrorKind),
-    //TMP Raidz(raidz::Geometry),
+    /// Blocks are spread over the children with parity.
+    Raidz(raidz::Geometry),
     //TMP Draid(draid::Geometry),
     /// The spare space of a dRAID, standing in for one of its children.
     DraidSpare {

@@ -99,7 +99,7 @@ impl Tree {
         };
         match &top.kind {
             Kind::Leaf(_) | Kind::Mirror(_) => self.read_copies(top, offset, size, birth, check),
-            //TMP Kind::Raidz(_) | Kind::Draid(_) => self.read_parity(top, offset, size, birth, check),
+            Kind::Raidz(_) => self.read_parity(top, offset, size, birth, check),
             Kind::Indirect(_) => self.read_indirect(top, offset, size, birth, check),
             Kind::DraidSpare { .. } => {
                 Err(Failure::other(format!("{} is a distributed spare and holds no blocks of its own", top.name)))
@@ -193,9 +193,9 @@ impl Tree {
             }
             return Ok(whole);
         }
-        /*TMP if matches!(top.kind, Kind::Raidz(_) | Kind::Draid(_)) {
+        if matches!(top.kind, Kind::Raidz(_)) {
             return Ok(vec![self.read_parity(top, offset, size, birth, &mut |_| true)?]);
-        } */
+        }
         let mut failure = Failure::default();
         let mut found: Vec<Vec<u8>> = Vec::new();
         for leaf in self.sources(top, offset, birth) {

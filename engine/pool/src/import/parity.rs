@@ -1,12 +1,18 @@
 //! RAID-Z and dRAID devices from their configuration.
 
 use crate::config::VdevConfig;
-use crate::{Error, Result};
+use crate::{Error, Place, Result};
 use block::vdev::Kind;
+use block::vdev::raidz::{Geometry, Reflow};
+use ondisk::pool_dir::config;
 
-/// A RAID-Z device.
-pub fn raidz(c: &VdevConfig, _ashift: u8, _reflow: u64) -> Result<Kind> {
-    Err(Error::unsupported(c.display_name(), "raidz"))
+/// A RAID-Z device, also one that was or is being expanded. `reflow` is the uberblock's word.
+pub fn raidz(c: &VdevConfig, ashift: u8, reflow: u64) -> Result<Kind> {
+    // Pools before version 17 have only single parity and do not say it.
+    let parity = c.all.get_u64(config::NPARITY).unwrap_or(1) as usize;
+    let txgs = c.all.get_u64_array(config::RAIDZ_EXPAND_TXGS).unwrap_or_default();
+    let reflow = c.all.contains(config::RAIDZ_EXPANDING).then(|| Reflow::from_uberblock(reflow));
+    Geometry::expanded(ashift, c.children.len(), parity, txgs, reflow).map(Kind::Raidz).at_with(|| c.display_name())
 }
 
 /// A dRAID device.

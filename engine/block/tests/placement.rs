@@ -5,6 +5,7 @@
 //! columns are read, put together, and held against the pointer's fletcher4; then the parity columns are verified.
 
 use block::vdev::columns::Map;
+use block::vdev::draid;
 use block::vdev::raidz::Geometry;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
@@ -114,4 +115,24 @@ fn raidz3_of_seven_is_where_openzfs_puts_it() {
 fn raidz_widened_from_three_to_four_is_where_openzfs_puts_it() {
     let geometry = Geometry::expanded(9, 4, 1, &[40], None).expect("a sound shape");
     check_raidz("raidz-expanded", include_str!("placement/raidz-expanded.txt"), &geometry);
+}
+
+#[test]
+fn draid2_of_eight_is_where_openzfs_puts_it() {
+    let geometry = draid::Geometry::new(draid::Shape {
+        ashift: 9,
+        width: 8,
+        children: 8,
+        parity: 2,
+        data: 4,
+        spares: 1,
+        groups: 7,
+    })
+    .expect("a sound shape");
+    check(
+        "draid2-4d-1s-8c",
+        include_str!("placement/draid2-4d-1s-8c.txt"),
+        |psize, _| geometry.asize_bytes(psize),
+        |offset, size, _| geometry.map(offset, size),
+    );
 }

@@ -12,7 +12,8 @@
 //!   * nothing is ever written
 
 pub mod columns;
-//TMP pub mod draid;
+pub mod draid;
+mod draid_seeds;
 pub mod indirect;
 mod leaf;
 mod parity_read;

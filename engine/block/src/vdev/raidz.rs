@@ -265,3 +265,6 @@ pub(super) fn swap_places(row: &mut [Column]) {
         std::mem::swap(&mut first.offset_bytes, &mut second.offset_bytes);
     }
 }
+
+#[cfg(test)]
+mod tests;

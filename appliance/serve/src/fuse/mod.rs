@@ -23,9 +23,11 @@ mod mount;
 mod names;
 mod server;
 mod sys;
+mod tree;
 
 pub use mount::{MountHandle, MountOptions, Unmounter, is_mount_point, mount};
 pub use sys::Signals;
+pub use tree::{MountedTree, TreeUnmounter, mount_tree};
 
 #[cfg(test)]
 mod tests;

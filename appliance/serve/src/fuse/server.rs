@@ -6,6 +6,7 @@ use super::attr::{entry_attr, errno, file_attr, file_type};
 use super::inode::InodeMap;
 use super::names::Names;
 use files::Error;
+use files::namespace::is_door;
 use files::vfs::{Attr, DirEntry, FileKind, NodeId, Vfs};
 use fuser::{
     AccessFlags, BsdFileFlags, CopyFileRangeFlags, Errno, FileHandle, Filesystem, Generation, INodeNo, InitFlags,
@@ -200,6 +201,10 @@ impl Filesystem for Server {
                 let full = if entry.name == b"." || entry.name == b".." {
                     // The kernel takes the name and the number of these, no more.
                     let attr = entry_attr(entry.kind, InodeMap::shown(entry.node));
+                    reply.add(attr.ino, entry.next_cookie, name, &NOT_AT_ALL, &attr, Generation(0))
+                } else if is_door(entry.node) {
+                    // Its attributes would open a snapshot, of which there may be thousands: only for those who ask.
+                    let attr = entry_attr(entry.kind, self.inodes.to_fuse(entry.node));
                     reply.add(attr.ino, entry.next_cookie, name, &NOT_AT_ALL, &attr, Generation(0))
                 } else {
                     match self.vfs.attr(entry.node) {

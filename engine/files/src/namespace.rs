@@ -1,0 +1,588 @@
+//! Many datasets as one tree: children beneath their parent, and `.zfs` with snapshots and volumes.
+//!
+//! Below: a [`Provider`] for each dataset, which knows how to open things. Above: servers, which see one [`Vfs`].
+//!
+//! ```text
+//!   /                    file system 0: the dataset that was asked for
+//!   ├── home/            a child dataset, over the empty directory that its parent has there
+//!   └── .zfs/            control directory of each dataset; not listed unless snapdir=visible
+//!       ├── snapshot/    one directory a snapshot, opened when somebody looks in
+//!       └── volume/      one file a volume (and a volume's snapshot, as NAME@SNAPSHOT); Weir's own
+//! ```
+//!
+//! A node number is the number of the file system, times 2^48, plus the object number. File system 0xffff holds what no
+//! dataset has: control directories, and *doors*. A door stands for the root of something that is not open yet; all calls
+//! accept it, and the attributes it is asked for are those of the root behind it, with the root's own number.
+//!
+//! Invariants:
+//!   * a file system's number never changes and is never given to another
+//!   * nothing is opened by listing the directory that it is in
+
+use crate::vfs::{Attr, DirEntry, FileKind, NodeId, StatFs, Vfs};
+use crate::{Error, Result};
+use bytes::Bytes;
+use parking_lot::{Mutex, RwLock};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// The bits of an object number.
+const OBJECT_BITS: u32 = 48;
+const OBJECT_MASK: u64 = (1 << OBJECT_BITS) - 1;
+/// Number of the file system of doors and control directories.
+const NOWHERE: u64 = 0xffff;
+/// Cookies from here on are entries that the dataset's own directory does not have; a directory's own lie far below
+/// (a serialised ZAP cursor has at most 48 + 14 bits, and in practice 32).
+const EXTRA_COOKIE: u64 = 1 << 62;
+/// Name of the control directory.
+const CONTROL: &[u8] = b".zfs";
+
+/// Whether a dataset shows its `.zfs`, after the property `snapdir`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Control {
+    /// There is none: a snapshot has no snapshots.
+    Absent,
+    /// Found by name, not listed.
+    Hidden,
+    /// Listed.
+    Visible,
+}
+
+/// A dataset that is to be shown beneath another one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Child {
+    /// Where, relative to the root of the dataset above: `home`, or `a/b`.
+    pub place: Vec<u8>,
+    /// What [`Provider::open_child`] takes.
+    pub key: String,
+}
+
+/// One dataset, and what can be opened from it.
+pub trait Provider: Send + Sync {
+    /// Full name, for messages and the table of mounts.
+    fn name(&self) -> String;
+    /// Its files.
+    fn root(&self) -> Result<Arc<dyn Vfs>>;
+    /// Whether and how `.zfs` shows.
+    fn control(&self) -> Control;
+    /// Datasets to be shown beneath.
+    fn children(&self) -> Result<Vec<Child>>;
+    /// Names of its snapshots, behind the `@`.
+    fn snapshots(&self) -> Result<Vec<String>>;
+    /// Names of the volumes beneath, and of their snapshots as `NAME@SNAPSHOT`.
+    fn volumes(&self) -> Result<Vec<String>>;
+    /// Opens one of [`Self::children`].
+    fn open_child(&self, key: &str) -> Result<Arc<dyn Provider>>;
+    /// Opens one of [`Self::snapshots`].
+    fn open_snapshot(&self, name: &str) -> Result<Arc<dyn Vfs>>;
+    /// Opens one of [`Self::volumes`]; its root is a regular file.
+    fn open_volume(&self, name: &str) -> Result<Arc<dyn Vfs>>;
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+enum Source {
+    Root,
+    Child(String),
+    Snapshot(String),
+    Volume(String),
+}
+
+/// A file system of the tree, open or not yet.
+struct Layer {
+    /// The layer whose provider opens it.
+    above: usize,
+    source: Source,
+    /// The directory that it is in.
+    parent: NodeId,
+    opened: Mutex<Option<Arc<Opened>>>,
+}
+
+struct Opened {
+    index: usize,
+    vfs: Arc<dyn Vfs>,
+    provider: Option<Arc<dyn Provider>>,
+    /// What covers an entry of a directory, or is put into it, and is a door or a made-up directory.
+    covers: HashMap<(NodeId, Vec<u8>), NodeId>,
+    /// Those of them that the directory itself does not have, in order.
+    extras: HashMap<NodeId, Vec<(Vec<u8>, NodeId)>>,
+}
+
+/// Directories that no dataset has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Made {
+    /// `.zfs` of a layer.
+    Control(usize),
+    /// `.zfs/snapshot`.
+    Snapshots(usize),
+    /// `.zfs/volume`.
+    Volumes(usize),
+    /// On the way to a child's place where the parent has no such directory.
+    Path { layer: usize, parent: NodeId },
+}
+
+/// A number in [`NOWHERE`].
+#[derive(Debug, Clone, Copy)]
+enum Nowhere {
+    Door(usize),
+    Made(Made),
+}
+
+/// Several datasets as one [`Vfs`].
+pub struct Namespace {
+    layers: RwLock<Vec<Arc<Layer>>>,
+    /// Layer by what it is, so that it keeps its number.
+    known: Mutex<HashMap<(usize, Source), NodeId>>,
+    nowhere: RwLock<Vec<Nowhere>>,
+    made: Mutex<HashMap<Made, NodeId>>,
+    root: Arc<Opened>,
+    /// Which children are shown within.
+    within: Box<dyn Fn(&Child) -> bool + Send + Sync>,
+}
+
+impl Namespace {
+    /// The dataset of `provider`, with all children beneath.
+    pub fn new(provider: Arc<dyn Provider>) -> Result<Self> {
+        Self::with_children(provider, |_| true)
+    }
+
+    /// The dataset of `provider`, with those children beneath (and all of theirs) that `within` says yes to.
+    pub fn with_children(
+        provider: Arc<dyn Provider>,
+        within: impl Fn(&Child) -> bool + Send + Sync + 'static,
+    ) -> Result<Self> {
+        let vfs = provider.root()?;
+        let root_node = vfs.root();
+        let (covers, extras) = (HashMap::new(), HashMap::new());
+        let mut this = Self {
+            layers: RwLock::default(),
+            known: Mutex::default(),
+            nowhere: RwLock::default(),
+            made: Mutex::default(),
+            root: Arc::new(Opened { index: 0, vfs: vfs.clone(), provider: None, covers, extras }),
+            within: Box::new(within),
+        };
+        let layer = Layer { above: 0, source: Source::Root, parent: root_node, opened: Mutex::new(None) };
+        this.layers.write().push(Arc::new(layer));
+        this.root = Arc::new(this.compose(0, vfs, Some(provider))?);
+        Ok(this)
+    }
+
+    /// Puts the children of an opened dataset in their places.
+    fn compose(&self, index: usize, vfs: Arc<dyn Vfs>, provider: Option<Arc<dyn Provider>>) -> Result<Opened> {
+        let mut opened = Opened { index, vfs, provider, covers: HashMap::new(), extras: HashMap::new() };
+        let Some(provider) = opened.provider.clone() else { return Ok(opened) };
+        let root = opened.global(opened.vfs.root())?;
+        for child in provider.children()? {
+            if index != 0 || (self.within)(&child) {
+                self.place(&mut opened, root, child)?;
+            }
+        }
+        if provider.control() == Control::Visible {
+            let control = self.made(Made::Control(index))?;
+            opened.extras.entry(root).or_default().push((CONTROL.to_vec(), control));
+        }
+        Ok(opened)
+    }
+
+    fn place(&self, opened: &mut Opened, root: NodeId, child: Child) -> Result<()> {
+        let mut dir = root;
+        let components: Vec<&[u8]> = child.place.split(|&b| b == b'/').filter(|c| !c.is_empty()).collect();
+        let Some((last, way)) = components.split_last() else { return Ok(()) };
+        for name in way {
+            dir = match opened.covers.get(&(dir, name.to_vec())) {
+                Some(&covered) => covered,
+                None => match opened.own_directory(dir, name) {
+                    Some(own) => own,
+                    None => {
+                        let made = self.made_path(opened.index, dir)?;
+                        opened.cover(dir, name, made);
+                        made
+                    }
+                },
+            };
+        }
+        let door = self.layer(opened.index, Source::Child(child.key), dir)?;
+        opened.cover(dir, last, door);
+        Ok(())
+    }
+
+    fn new_nowhere(&self, what: Nowhere) -> NodeId {
+        let mut list = self.nowhere.write();
+        list.push(what);
+        // Numbers from 1: 0 is no node number to FUSE.
+        NodeId(NOWHERE << OBJECT_BITS | list.len() as u64)
+    }
+
+    /// The number of a made-up directory.
+    fn made(&self, made: Made) -> Result<NodeId> {
+        Ok(*self.made.lock().entry(made).or_insert_with(|| self.new_nowhere(Nowhere::Made(made))))
+    }
+
+    fn made_path(&self, layer: usize, parent: NodeId) -> Result<NodeId> {
+        Ok(self.new_nowhere(Nowhere::Made(Made::Path { layer, parent })))
+    }
+
+    /// The door to a file system; the same one each time.
+    fn layer(&self, above: usize, source: Source, parent: NodeId) -> Result<NodeId> {
+        let mut known = self.known.lock();
+        if let Some(&door) = known.get(&(above, source.clone())) {
+            return Ok(door);
+        }
+        let mut layers = self.layers.write();
+        let index = layers.len();
+        if index as u64 >= NOWHERE {
+            return Err(Error::unsupported("namespace", "more than 65,535 file systems in one tree"));
+        }
+        layers.push(Arc::new(Layer { above, source: source.clone(), parent, opened: Mutex::new(None) }));
+        let door = self.new_nowhere(Nowhere::Door(index));
+        known.insert((above, source), door);
+        Ok(door)
+    }
+
+    fn layer_at(&self, index: usize) -> Result<Arc<Layer>> {
+        self.layers
+            .read()
+            .get(index)
+            .cloned()
+            .ok_or_else(|| Error::invalid("namespace", format!("no file system {index}")))
+    }
+
+    /// The file system, opened now if it was not.
+    fn open(&self, index: usize) -> Result<Arc<Opened>> {
+        if index == 0 {
+            return Ok(self.root.clone());
+        }
+        let layer = self.layer_at(index)?;
+        let mut slot = layer.opened.lock();
+        if let Some(opened) = &*slot {
+            return Ok(opened.clone());
+        }
+        let above = self.open(layer.above)?;
+        let none = || Error::invalid("namespace", "a file system without a provider above");
+        let provider = above.provider.as_ref().ok_or_else(none)?;
+        let (vfs, own) = match &layer.source {
+            Source::Root => return Ok(self.root.clone()),
+            Source::Child(key) => {
+                let child = provider.open_child(key)?;
+                (child.root()?, Some(child))
+            }
+            Source::Snapshot(name) => (provider.open_snapshot(name)?, None),
+            Source::Volume(name) => (provider.open_volume(name)?, None),
+        };
+        let opened = Arc::new(self.compose(index, vfs, own)?);
+        *slot = Some(opened.clone());
+        Ok(opened)
+    }
+
+    fn find(&self, node: NodeId) -> Result<Place> {
+        let (index, object) = (node.0 >> OBJECT_BITS, node.0 & OBJECT_MASK);
+        if index != NOWHERE {
+            return Ok(Place::In(self.open(index as usize)?, NodeId(object)));
+        }
+        let slot = object.checked_sub(1).and_then(|i| usize::try_from(i).ok());
+        let found = slot.and_then(|i| self.nowhere.read().get(i).copied());
+        match found {
+            Some(Nowhere::Door(index)) => {
+                let opened = self.open(index)?;
+                let root = opened.vfs.root();
+                Ok(Place::In(opened, root))
+            }
+            Some(Nowhere::Made(made)) => Ok(Place::Made(node, made)),
+            None => Err(Error::not_found("namespace", format!("node {:#x}", node.0))),
+        }
+    }
+
+    /// The parent of the root of a file system.
+    fn parent_of(&self, index: usize) -> Result<NodeId> {
+        let parent = self.layer_at(index)?.parent;
+        // Recorded as the number that its own file system uses, or as a door.
+        match self.find(parent)? {
+            Place::In(opened, node) => opened.global(node),
+            Place::Made(node, _) => Ok(node),
+        }
+    }
+
+    fn is_root(opened: &Opened, node: NodeId) -> bool {
+        node == opened.vfs.root()
+    }
+
+    fn has_control(opened: &Opened) -> bool {
+        opened.provider.as_ref().is_some_and(|p| p.control() != Control::Absent)
+    }
+
+    fn made_attr(&self, node: NodeId, made: Made) -> Result<Attr> {
+        let (Made::Control(layer) | Made::Snapshots(layer) | Made::Volumes(layer) | Made::Path { layer, .. }) = made;
+        let opened = self.open(layer)?;
+        let root = opened.vfs.attr(opened.vfs.root())?;
+        let subdirectories = if matches!(made, Made::Control(_)) { 2 } else { 0 };
+        Ok(Attr {
+            node,
+            ino: node.0,
+            generation: 0,
+            kind: FileKind::Directory,
+            mode: 0o555,
+            links: 2 + subdirectories,
+            uid: 0,
+            gid: 0,
+            project: 0,
+            rdev_major: 0,
+            rdev_minor: 0,
+            size: 2 + u64::from(subdirectories),
+            blocks_512: 0,
+            block_bytes: 512,
+            ..root
+        })
+    }
+
+    /// What is in a made-up directory: name, number, kind.
+    fn made_entries(&self, node: NodeId, made: Made) -> Result<Vec<(Vec<u8>, NodeId, FileKind)>> {
+        let directory = FileKind::Directory;
+        let list = |layer: usize, names: Vec<String>, source: fn(String) -> Source, kind| {
+            let entry = |name: String| Ok((name.clone().into_bytes(), self.layer(layer, source(name), node)?, kind));
+            names.into_iter().filter(|n| !n.is_empty() && !n.contains('/')).map(entry).collect()
+        };
+        match made {
+            Made::Control(layer) => Ok(vec![
+                (b"snapshot".to_vec(), self.made(Made::Snapshots(layer))?, directory),
+                (b"volume".to_vec(), self.made(Made::Volumes(layer))?, directory),
+            ]),
+            Made::Snapshots(layer) => {
+                let names = self.open(layer)?.provider.as_ref().map_or(Ok(Vec::new()), |p| p.snapshots())?;
+                list(layer, names, Source::Snapshot, directory)
+            }
+            Made::Volumes(layer) => {
+                let names = self.open(layer)?.provider.as_ref().map_or(Ok(Vec::new()), |p| p.volumes())?;
+                list(layer, names, Source::Volume, FileKind::Regular)
+            }
+            Made::Path { layer, .. } => {
+                let opened = self.open(layer)?;
+                let extras = opened.extras.get(&node).into_iter().flatten();
+                Ok(extras.map(|(name, node)| (name.clone(), *node, directory)).collect())
+            }
+        }
+    }
+
+    fn made_parent(&self, made: Made) -> Result<NodeId> {
+        match made {
+            Made::Control(layer) => {
+                let opened = self.open(layer)?;
+                opened.global(opened.vfs.root())
+            }
+            Made::Snapshots(layer) | Made::Volumes(layer) => self.made(Made::Control(layer)),
+            Made::Path { parent, .. } => Ok(parent),
+        }
+    }
+
+    fn made_lookup(&self, node: NodeId, made: Made, name: &[u8]) -> Result<Attr> {
+        match name {
+            b"." => self.made_attr(node, made),
+            b".." => self.attr(self.made_parent(made)?),
+            name => {
+                let found = self.made_entries(node, made)?.into_iter().find(|e| e.0 == name);
+                match found {
+                    Some((_, node, _)) => self.attr(node),
+                    None => Err(Error::not_found(".zfs", String::from_utf8_lossy(name).into_owned())),
+                }
+            }
+        }
+    }
+
+    fn made_read_dir(
+        &self,
+        node: NodeId,
+        made: Made,
+        cookie: u64,
+        sink: &mut dyn FnMut(DirEntry) -> bool,
+    ) -> Result<()> {
+        let directory = FileKind::Directory;
+        let mut all = vec![(b".".to_vec(), node, directory), (b"..".to_vec(), self.made_parent(made)?, directory)];
+        all.extend(self.made_entries(node, made)?);
+        let from = usize::try_from(cookie).unwrap_or(usize::MAX);
+        for (i, (name, node, kind)) in all.into_iter().enumerate().skip(from) {
+            if !sink(DirEntry { name, node, kind, next_cookie: i as u64 + 1 }) {
+                break;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Where a node is.
+enum Place {
+    In(Arc<Opened>, NodeId),
+    Made(NodeId, Made),
+}
+
+impl Opened {
+    /// The number in the whole tree of one of this file system's nodes.
+    fn global(&self, node: NodeId) -> Result<NodeId> {
+        if node.0 & !OBJECT_MASK != 0 {
+            return Err(Error::corrupt("namespace", format!("object number is {:#x}, expected 48 bits", node.0)));
+        }
+        Ok(NodeId((self.index as u64) << OBJECT_BITS | node.0))
+    }
+
+    fn own_directory(&self, dir: NodeId, name: &[u8]) -> Option<NodeId> {
+        if dir.0 >> OBJECT_BITS != self.index as u64 {
+            return None;
+        }
+        let found = self.vfs.lookup(NodeId(dir.0 & OBJECT_MASK), name).ok()?;
+        (found.kind == FileKind::Directory).then(|| self.global(found.node).ok()).flatten()
+    }
+
+    /// Shows `node` in `dir` as `name`, over what may be there.
+    fn cover(&mut self, dir: NodeId, name: &[u8], node: NodeId) {
+        let in_own = dir.0 >> OBJECT_BITS == self.index as u64;
+        let there = in_own && self.vfs.lookup(NodeId(dir.0 & OBJECT_MASK), name).is_ok();
+        if !there {
+            self.extras.entry(dir).or_default().push((name.to_vec(), node));
+        }
+        self.covers.insert((dir, name.to_vec()), node);
+    }
+
+    fn attr(&self, node: NodeId) -> Result<Attr> {
+        let attr = self.vfs.attr(node)?;
+        Ok(Attr { node: self.global(attr.node)?, ..attr })
+    }
+}
+
+impl Vfs for Namespace {
+    fn root(&self) -> NodeId {
+        self.root.vfs.root()
+    }
+
+    fn lookup(&self, dir: NodeId, name: &[u8]) -> Result<Attr> {
+        let (opened, local) = match self.find(dir)? {
+            Place::Made(node, made) => return self.made_lookup(node, made, name),
+            Place::In(opened, local) => (opened, local),
+        };
+        if Self::is_root(&opened, local) {
+            if name == b".." {
+                return self.attr(self.parent_of(opened.index)?);
+            }
+            if name == CONTROL && Self::has_control(&opened) {
+                let made = Made::Control(opened.index);
+                return self.made_attr(self.made(made)?, made);
+            }
+        }
+        if !opened.covers.is_empty()
+            && let Some(&node) = opened.covers.get(&(opened.global(local)?, name.to_vec()))
+        {
+            return self.attr(node);
+        }
+        let attr = opened.vfs.lookup(local, name)?;
+        Ok(Attr { node: opened.global(attr.node)?, ..attr })
+    }
+
+    fn attr(&self, node: NodeId) -> Result<Attr> {
+        match self.find(node)? {
+            Place::In(opened, local) => opened.attr(local),
+            Place::Made(node, made) => self.made_attr(node, made),
+        }
+    }
+
+    fn read_link(&self, node: NodeId) -> Result<Vec<u8>> {
+        match self.find(node)? {
+            Place::In(opened, local) => opened.vfs.read_link(local),
+            Place::Made(..) => Err(Error::invalid(".zfs", "not a symbolic link")),
+        }
+    }
+
+    fn read(&self, node: NodeId, offset: u64, len: usize) -> Result<Bytes> {
+        match self.find(node)? {
+            Place::In(opened, local) => opened.vfs.read(local, offset, len),
+            Place::Made(..) => Err(Error::invalid(".zfs", "not a file")),
+        }
+    }
+
+    fn read_dir(&self, dir: NodeId, cookie: u64, sink: &mut dyn FnMut(DirEntry) -> bool) -> Result<()> {
+        let (opened, local) = match self.find(dir)? {
+            Place::Made(node, made) => return self.made_read_dir(node, made, cookie, sink),
+            Place::In(opened, local) => (opened, local),
+        };
+        let global = opened.global(local)?;
+        let is_root = Self::is_root(&opened, local);
+        let mut wanted = true;
+        if cookie < EXTRA_COOKIE {
+            let mut trouble = None;
+            opened.vfs.read_dir(local, cookie, &mut |mut entry| {
+                let node = if is_root && entry.name == b".." {
+                    self.parent_of(opened.index)
+                } else {
+                    opened.global(entry.node)
+                };
+                match node {
+                    Ok(node) => entry.node = node,
+                    Err(e) => {
+                        trouble = Some(e);
+                        return false;
+                    }
+                }
+                if !opened.covers.is_empty()
+                    && let Some(&node) = opened.covers.get(&(global, entry.name.clone()))
+                {
+                    entry.node = node;
+                    entry.kind = FileKind::Directory;
+                }
+                wanted = sink(entry);
+                wanted
+            })?;
+            if let Some(e) = trouble {
+                return Err(e);
+            }
+        }
+        let extras = opened.extras.get(&global).map_or(&[][..], Vec::as_slice);
+        let from = usize::try_from(cookie.saturating_sub(EXTRA_COOKIE)).unwrap_or(usize::MAX);
+        for (i, (name, node)) in extras.iter().enumerate().skip(from) {
+            if !wanted {
+                break;
+            }
+            let next_cookie = EXTRA_COOKIE + i as u64 + 1;
+            wanted = sink(DirEntry { name: name.clone(), node: *node, kind: FileKind::Directory, next_cookie });
+        }
+        Ok(())
+    }
+
+    fn list_xattr(&self, node: NodeId) -> Result<Vec<Vec<u8>>> {
+        match self.find(node)? {
+            Place::In(opened, local) => opened.vfs.list_xattr(local),
+            Place::Made(..) => Ok(Vec::new()),
+        }
+    }
+
+    fn get_xattr(&self, node: NodeId, name: &[u8]) -> Result<Option<Vec<u8>>> {
+        match self.find(node)? {
+            Place::In(opened, local) => opened.vfs.get_xattr(local, name),
+            Place::Made(..) => Ok(None),
+        }
+    }
+
+    fn seek_data(&self, node: NodeId, offset: u64) -> Result<Option<u64>> {
+        match self.find(node)? {
+            Place::In(opened, local) => opened.vfs.seek_data(local, offset),
+            Place::Made(..) => Err(Error::invalid(".zfs", "not a file")),
+        }
+    }
+
+    fn seek_hole(&self, node: NodeId, offset: u64) -> Result<u64> {
+        match self.find(node)? {
+            Place::In(opened, local) => opened.vfs.seek_hole(local, offset),
+            Place::Made(..) => Err(Error::invalid(".zfs", "not a file")),
+        }
+    }
+
+    fn stat_fs(&self, node: NodeId) -> Result<StatFs> {
+        match self.find(node)? {
+            Place::In(opened, local) => opened.vfs.stat_fs(local),
+            Place::Made(..) => self.root.vfs.stat_fs(self.root.vfs.root()),
+        }
+    }
+}
+
+/// Whether asking for the attributes of `node`, which a listing gave, may open a dataset: a listing of many snapshots
+/// should not.
+pub fn is_door(node: NodeId) -> bool {
+    node.0 >> OBJECT_BITS == NOWHERE
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,222 @@
+//! Trees in memory, one beneath another.
+
+use super::*;
+use crate::memory::MemoryVfs;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+struct Dataset {
+    name: &'static str,
+    control: Control,
+    children: Vec<(&'static str, Arc<Dataset>)>,
+    snapshots: Vec<&'static str>,
+    volumes: Vec<&'static str>,
+    opened: AtomicUsize,
+    locked: bool,
+}
+
+fn dataset(name: &'static str) -> Dataset {
+    Dataset {
+        name,
+        control: Control::Hidden,
+        children: Vec::new(),
+        snapshots: vec!["s1", "s2"],
+        volumes: vec!["vol", "vol@s1"],
+        opened: AtomicUsize::new(0),
+        locked: false,
+    }
+}
+
+fn files(name: &str) -> Arc<dyn Vfs> {
+    let mut t = MemoryVfs::new();
+    let root = t.root();
+    t.add_file(root, "which", name.to_owned());
+    t.add_dir(root, "home");
+    t.add_dir(root, "last");
+    Arc::new(t)
+}
+
+impl Provider for Dataset {
+    fn name(&self) -> String {
+        self.name.to_owned()
+    }
+    fn root(&self) -> Result<Arc<dyn Vfs>> {
+        self.opened.fetch_add(1, Ordering::Relaxed);
+        if self.locked { Err(Error::KeyUnavailable { place: self.name.to_owned() }) } else { Ok(files(self.name)) }
+    }
+    fn control(&self) -> Control {
+        self.control
+    }
+    fn children(&self) -> Result<Vec<Child>> {
+        let child = |(place, d): &(&'static str, Arc<Dataset>)| Child {
+            place: place.as_bytes().to_vec(),
+            key: d.name.to_owned(),
+        };
+        Ok(self.children.iter().map(child).collect())
+    }
+    fn snapshots(&self) -> Result<Vec<String>> {
+        Ok(self.snapshots.iter().map(|&s| s.to_owned()).collect())
+    }
+    fn volumes(&self) -> Result<Vec<String>> {
+        Ok(self.volumes.iter().map(|&s| s.to_owned()).collect())
+    }
+    fn open_child(&self, key: &str) -> Result<Arc<dyn Provider>> {
+        let found = self.children.iter().find(|c| c.1.name == key);
+        Ok(found.ok_or_else(|| Error::not_found(self.name, key))?.1.clone())
+    }
+    fn open_snapshot(&self, name: &str) -> Result<Arc<dyn Vfs>> {
+        Ok(files(&format!("{}@{name}", self.name)))
+    }
+    fn open_volume(&self, name: &str) -> Result<Arc<dyn Vfs>> {
+        Ok(Arc::new(Volume(name.to_owned().into())))
+    }
+}
+
+struct Volume(Bytes);
+
+impl Vfs for Volume {
+    fn root(&self) -> NodeId {
+        NodeId(1)
+    }
+    fn lookup(&self, _dir: NodeId, _name: &[u8]) -> Result<Attr> {
+        Err(Error::invalid("volume", "not a directory"))
+    }
+    fn attr(&self, _node: NodeId) -> Result<Attr> {
+        let mut t = MemoryVfs::new();
+        let file = t.add_file(t.root(), "f", self.0.clone());
+        Ok(Attr { node: NodeId(1), ..*t.attr_mut(file) })
+    }
+    fn read_link(&self, _node: NodeId) -> Result<Vec<u8>> {
+        Err(Error::invalid("volume", "not a link"))
+    }
+    fn read(&self, _node: NodeId, _offset: u64, _len: usize) -> Result<Bytes> {
+        Ok(self.0.clone())
+    }
+    fn read_dir(&self, _dir: NodeId, _cookie: u64, _sink: &mut dyn FnMut(DirEntry) -> bool) -> Result<()> {
+        Err(Error::invalid("volume", "not a directory"))
+    }
+    fn list_xattr(&self, _node: NodeId) -> Result<Vec<Vec<u8>>> {
+        Ok(Vec::new())
+    }
+    fn get_xattr(&self, _node: NodeId, _name: &[u8]) -> Result<Option<Vec<u8>>> {
+        Ok(None)
+    }
+    fn seek_data(&self, _node: NodeId, offset: u64) -> Result<Option<u64>> {
+        Ok(Some(offset))
+    }
+    fn seek_hole(&self, _node: NodeId, _offset: u64) -> Result<u64> {
+        Ok(self.0.len() as u64)
+    }
+    fn stat_fs(&self, _node: NodeId) -> Result<StatFs> {
+        Err(Error::invalid("volume", "not a file system"))
+    }
+}
+
+fn tree() -> (Namespace, Arc<Dataset>) {
+    let mut locked = dataset("tank/secret");
+    locked.locked = true;
+    let mut home = dataset("tank/home");
+    home.control = Control::Visible;
+    home.children.push(("ann", Arc::new(dataset("tank/home/ann"))));
+    let mut tank = dataset("tank");
+    tank.children.push(("home", Arc::new(home)));
+    tank.children.push(("new/deep", Arc::new(dataset("tank/deep"))));
+    tank.children.push(("new/secret", Arc::new(locked)));
+    let tank = Arc::new(tank);
+    (Namespace::new(tank.clone()).expect("opens"), tank)
+}
+
+fn walk(ns: &Namespace, path: &str) -> Result<Attr> {
+    let mut at = ns.attr(ns.root())?;
+    for name in path.split('/').filter(|c| !c.is_empty()) {
+        at = ns.lookup(at.node, name.as_bytes())?;
+        assert_eq!(ns.attr(at.node)?, at, "{path}: attributes are the same both ways");
+    }
+    Ok(at)
+}
+
+fn text(ns: &Namespace, path: &str) -> String {
+    let file = walk(ns, path).expect(path);
+    String::from_utf8(ns.read(file.node, 0, 100).expect(path).to_vec()).expect("text")
+}
+
+fn list(ns: &Namespace, path: &str) -> Vec<String> {
+    let dir = walk(ns, path).expect(path).node;
+    let (mut names, mut cookie) = (Vec::new(), 0);
+    // One at a time, so that every cookie is used.
+    loop {
+        let before = names.len();
+        ns.read_dir(dir, cookie, &mut |e| {
+            names.push(String::from_utf8(e.name).expect("text"));
+            cookie = e.next_cookie;
+            false
+        })
+        .expect(path);
+        if names.len() == before {
+            return names;
+        }
+    }
+}
+
+#[test]
+fn children_cover_their_place() {
+    let (ns, _) = tree();
+    assert_eq!(text(&ns, "which"), "tank");
+    assert_eq!(text(&ns, "home/which"), "tank/home");
+    assert_eq!(text(&ns, "home/ann/which"), "tank/home/ann");
+    assert_eq!(text(&ns, "new/deep/which"), "tank/deep");
+    assert_eq!(list(&ns, ""), [".", "..", "which", "home", "last", "new"]);
+    assert_eq!(list(&ns, "home"), [".", "..", "which", "home", "last", "ann", ".zfs"]);
+    assert_eq!(list(&ns, "new"), [".", "..", "deep", "secret"]);
+    assert!(matches!(walk(&ns, "new/secret"), Err(Error::KeyUnavailable { .. })));
+    assert!(matches!(walk(&ns, "new/none"), Err(Error::NotFound { .. })));
+}
+
+#[test]
+fn the_way_up_leads_back() {
+    let (ns, _) = tree();
+    let at = |p: &str| walk(&ns, p).expect(p).node;
+    assert_eq!(at(".."), ns.root());
+    assert_eq!(at("home/.."), ns.root());
+    assert_eq!(at("home/ann/.."), at("home"));
+    assert_eq!(at("new/deep/../.."), ns.root());
+    assert_eq!(at(".zfs/.."), ns.root());
+    assert_eq!(at(".zfs/snapshot/s1/../../.."), ns.root());
+    assert_ne!(at("home/which"), at("home/ann/which"));
+}
+
+#[test]
+fn the_control_directory_is_found_and_hidden() {
+    let (ns, _) = tree();
+    assert_eq!(list(&ns, ".zfs"), [".", "..", "snapshot", "volume"]);
+    assert_eq!(list(&ns, ".zfs/snapshot"), [".", "..", "s1", "s2"]);
+    assert_eq!(text(&ns, ".zfs/snapshot/s2/which"), "tank@s2");
+    assert_eq!(text(&ns, "home/.zfs/snapshot/s1/which"), "tank/home@s1");
+    assert!(walk(&ns, ".zfs/snapshot/none").is_err());
+    assert!(walk(&ns, ".zfs/snapshot/s1/.zfs").is_err(), "a snapshot has none");
+    assert_eq!(list(&ns, ".zfs/volume"), [".", "..", "vol", "vol@s1"]);
+    let volume = walk(&ns, ".zfs/volume/vol@s1").expect("volume");
+    assert_eq!((volume.kind, volume.size), (FileKind::Regular, 6));
+    assert_eq!(text(&ns, ".zfs/volume/vol@s1"), "vol@s1");
+}
+
+#[test]
+fn listing_opens_nothing_and_doors_lead_in() {
+    let (ns, tank) = tree();
+    let home = &tank.children[0].1;
+    list(&ns, "");
+    assert_eq!(home.opened.load(Ordering::Relaxed), 0);
+    let mut door = None;
+    ns.read_dir(ns.root(), 0, &mut |e| {
+        if e.name == b"home" {
+            door = Some(e.node);
+        }
+        true
+    })
+    .expect("lists");
+    let door = door.expect("there");
+    assert!(is_door(door));
+    let attr = ns.attr(door).expect("opens");
+    assert_eq!(attr, walk(&ns, "home").expect("home"));
+    assert_eq!(ns.lookup(door, b"which").expect("in").node, walk(&ns, "home/which").expect("in").node);
+    assert_eq!(home.opened.load(Ordering::Relaxed), 1);
+}

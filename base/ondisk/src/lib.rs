@@ -27,6 +27,7 @@ pub mod spacemap;
 pub mod types;
 pub mod uberblock;
 pub mod zap;
+pub mod zil;
 pub mod znode;
 
 #[cfg(test)]

@@ -7,7 +7,10 @@ pub mod config;
 pub mod feature;
 mod import;
 mod pool;
+pub mod property;
 pub mod space;
+pub mod stats;
+pub mod status;
 
 pub use block::{Block, Bookmark, Store};
 pub use import::open::{OpenOptions, packed_list, uberblocks};

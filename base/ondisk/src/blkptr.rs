@@ -273,25 +273,32 @@ impl BlkPtr {
         }
     }
 
-    /// Salt of an encrypted block, as stored: 8 bytes in little-endian order.
+    /// Salt of an encrypted block. Like IV and MAC it is a string of bytes that was put into words as they stand on
+    /// disk, so it comes out in the order of the block's writer, whoever wrote the pointer.
     pub fn crypt_salt(&self) -> [u8; 8] {
-        self.words[4].to_le_bytes()
+        self.bytes_of_word(4)
     }
 
     /// 96-bit IV of an encrypted block.
     pub fn crypt_iv(&self) -> [u8; 12] {
         let mut iv = [0; 12];
-        iv[..8].copy_from_slice(&self.words[5].to_le_bytes());
-        iv[8..].copy_from_slice(&((self.words[11] >> 32) as u32).to_le_bytes());
+        iv[..8].copy_from_slice(&self.bytes_of_word(5));
+        self.endian().put_u32(&mut iv[8..], (self.words[11] >> 32) as u32);
         iv
     }
 
     /// 128-bit MAC of an encrypted or authenticated block, or of the MACs below it.
     pub fn crypt_mac(&self) -> [u8; 16] {
         let mut mac = [0; 16];
-        mac[..8].copy_from_slice(&self.words[14].to_le_bytes());
-        mac[8..].copy_from_slice(&self.words[15].to_le_bytes());
+        mac[..8].copy_from_slice(&self.bytes_of_word(14));
+        mac[8..].copy_from_slice(&self.bytes_of_word(15));
         mac
+    }
+
+    fn bytes_of_word(&self, index: usize) -> [u8; 8] {
+        let mut bytes = [0; 8];
+        self.endian().put_u64(&mut bytes, self.words[index]);
+        bytes
     }
 
     /// The payload of an embedded pointer, still compressed: `psize_bytes()` bytes. Words are little-endian on disk

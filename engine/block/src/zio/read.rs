@@ -1,7 +1,7 @@
 //! Reading one block.
 
 use super::{check, gang};
-use crate::crypt::DatasetKeys;
+use crate::crypt::{DatasetKeys, verify_indirect};
 use crate::store::Store;
 use crate::vdev::Failure;
 use crate::{Block, Error, Result};
@@ -29,6 +29,9 @@ pub(crate) fn read(store: &Store, bp: &BlkPtr, keys: Option<&DatasetKeys>) -> Re
     if data.len() as u64 != bp.lsize_bytes() {
         let what = format!("block holds {} bytes, expected {}", data.len(), bp.lsize_bytes());
         return Err(Error::corrupt("", what));
+    }
+    if bp.has_indirect_mac() {
+        verify_indirect(bp, &data)?;
     }
     Ok(Block { data: Bytes::from(data), endian: bp.endian() })
 }

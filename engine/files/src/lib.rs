@@ -5,5 +5,9 @@
 pub mod memory;
 pub mod namespace;
 pub mod vfs;
+pub mod volume;
+pub mod zpl;
 
 pub use object::{Error, Result};
+pub use volume::Volume;
+pub use zpl::FileSystem;

@@ -6,10 +6,12 @@
 pub mod object;
 pub mod objset;
 pub mod readahead;
+pub mod sa;
 pub mod zap;
 
 pub use block::crypt::DatasetKeys;
 pub use block::{Block, Bookmark, Error, Place, Result, Store};
 pub use object::{Object, Piece};
 pub use objset::ObjectSet;
+pub use sa::{Attributes, SaTable};
 pub use zap::{Zap, ZapEntry, ZapValue};

@@ -1,0 +1,298 @@
+//! ZPL: the files of a dataset, as the Linux kernel module shows them.
+//!
+//! Below: `object` gives objects, ZAPs and attributes. Above: servers see it as [`Vfs`]; whoever composes datasets, snapshots
+//! and `.zfs` into one tree gives it a number there. ZFS name: zfsvfs, znode.
+//!
+//! ```text
+//!   object 1, master node: ROOT, VERSION, SA_ATTRS, DELETE_QUEUE, FUID, casesensitivity, normalization ...
+//!     ROOT, a directory: ZAP of name -> object and type
+//!       file: attributes in its bonus (or an old znode), contents in its blocks
+//!       extended attributes: a packed list among the attributes, or files in a hidden directory, or both
+//! ```
+//! A node's number is its object number.
+//!
+//! Invariants:
+//!   * nothing is shown that the kernel would hide, and nothing hidden that it shows, but for permissions: servers check those
+//!   * sizes from disk bound no allocation by themselves
+
+mod acl;
+mod dir;
+mod node;
+mod xattr;
+
+use crate::vfs::{Attr, DirEntry, FileKind, NodeId, StatFs, Vfs};
+use crate::{Error, Result};
+use bytes::Bytes;
+use node::Znode;
+use object::zap::NormFlags;
+use object::{Object, ObjectSet, Place, SaTable, Zap};
+use ondisk::znode;
+use parking_lot::Mutex;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// Object number of the master node.
+const MASTER_NODE: u64 = 1;
+/// The newest ZPL version that we know: attributes.
+const VERSION_MAX: u64 = 5;
+/// Directories kept open. Each holds its first block.
+const DIRS_MAX: usize = 256;
+/// Longest table of identity domains that is read.
+const DOMAINS_BYTES_MAX: u64 = 16 << 20;
+
+/// How names with other case compare (`casesensitivity`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CaseSensitivity {
+    /// They differ.
+    Sensitive,
+    /// They are equal.
+    Insensitive,
+    /// They differ, but for SMB clients.
+    Mixed,
+}
+
+/// Space of a dataset, as statfs(2) tells it; the dataset's properties give it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Space {
+    /// Bytes that the dataset refers to.
+    pub referenced_bytes: u64,
+    /// Bytes that it could still take.
+    pub available_bytes: u64,
+    /// Objects in it.
+    pub objects: u64,
+    /// Identity of the object set (`ds_fsid_guid`).
+    pub fsid_guid: u64,
+}
+
+/// What properties say of how a dataset is shown.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Options {
+    /// `pool/dataset@snapshot`, for messages.
+    pub name: String,
+    /// `acltype=posix`: POSIX ACLs are shown.
+    pub posix_acl: bool,
+    /// Not `xattr=off`: attributes of the user namespace are shown.
+    pub user_xattr: bool,
+    /// `recordsize`: unit of statfs.
+    pub record_bytes: u32,
+    /// `longname=on`: names of up to 1023 bytes.
+    pub long_names: bool,
+    /// Space for statfs.
+    pub space: Space,
+}
+
+impl Default for Options {
+    /// As a dataset with no property set, except that ACLs are shown.
+    fn default() -> Self {
+        Self {
+            name: String::new(),
+            posix_acl: true,
+            user_xattr: true,
+            record_bytes: 128 << 10,
+            long_names: false,
+            space: Space::default(),
+        }
+    }
+}
+
+/// The files of one dataset or snapshot.
+pub struct FileSystem {
+    objset: Arc<ObjectSet>,
+    options: Options,
+    sa: SaTable,
+    version: u64,
+    root: u64,
+    case: CaseSensitivity,
+    norm: NormFlags,
+    utf8_only: bool,
+    delete_queue: Option<u64>,
+    fuid_table: Option<u64>,
+    shares: Option<u64>,
+    dirs: Mutex<HashMap<u64, Zap>>,
+}
+
+impl FileSystem {
+    /// Opens the files of an object set.
+    pub fn open(objset: Arc<ObjectSet>, options: Options) -> Result<Arc<Self>> {
+        let place = options.name.clone();
+        Self::open_inner(objset, options).at(&place)
+    }
+
+    fn open_inner(objset: Arc<ObjectSet>, options: Options) -> Result<Arc<Self>> {
+        if objset.phys().kind != ondisk::ObjsetKind::FileSystem {
+            return Err(Error::invalid("", format!("is no file system: its object set is {:?}", objset.phys().kind)));
+        }
+        let master = Zap::open(objset.object(MASTER_NODE)?)?;
+        let number = |name: &str| master.lookup_u64(name);
+        let version = number("VERSION")?.ok_or_else(|| Error::corrupt("", "the master node has no VERSION"))?;
+        if version > VERSION_MAX {
+            return Err(Error::unsupported("", format!("ZPL version {version} (known: 1 to {VERSION_MAX})")));
+        }
+        let root = number("ROOT")?.ok_or_else(|| Error::corrupt("", "the master node has no ROOT"))?;
+        let case = match number("casesensitivity")?.unwrap_or(0) {
+            0 => CaseSensitivity::Sensitive,
+            1 => CaseSensitivity::Insensitive,
+            2 => CaseSensitivity::Mixed,
+            n => return Err(Error::unsupported("", format!("casesensitivity {n}"))),
+        };
+        let mut norm = NormFlags::from_bits_retain(number("normalization")?.unwrap_or(0));
+        if case != CaseSensitivity::Sensitive {
+            norm |= NormFlags::TO_UPPER;
+        }
+        let sa = SaTable::load(&objset, number("SA_ATTRS")?)?;
+        Ok(Arc::new(Self {
+            sa,
+            version,
+            root,
+            case,
+            norm,
+            utf8_only: number("utf8only")?.unwrap_or(0) != 0,
+            delete_queue: number("DELETE_QUEUE")?,
+            fuid_table: number("FUID")?.filter(|id| *id != 0),
+            shares: number("SHARES")?.filter(|id| *id != 0),
+            dirs: Mutex::default(),
+            objset,
+            options,
+        }))
+    }
+
+    /// The object set.
+    pub fn objset(&self) -> &Arc<ObjectSet> {
+        &self.objset
+    }
+
+    /// What it was opened with.
+    pub fn options(&self) -> &Options {
+        &self.options
+    }
+
+    /// ZPL version, 1 to 5.
+    pub fn version(&self) -> u64 {
+        self.version
+    }
+
+    /// How names with other case compare.
+    pub fn case_sensitivity(&self) -> CaseSensitivity {
+        self.case
+    }
+
+    /// How names are made equal.
+    pub fn normalization(&self) -> NormFlags {
+        self.norm
+    }
+
+    /// Whether names must be UTF-8.
+    pub fn utf8_only(&self) -> bool {
+        self.utf8_only
+    }
+
+    /// The directory of SMB shares (`.zfs/shares`).
+    pub fn shares(&self) -> Option<NodeId> {
+        self.shares.map(NodeId)
+    }
+
+    /// Objects of files that were removed while open, and wait to be freed.
+    pub fn unlinked(&self) -> Result<Vec<u64>> {
+        let Some(id) = self.delete_queue else { return Ok(Vec::new()) };
+        let zap = self.objset.object(id).and_then(Zap::open).at(&self.options.name)?;
+        let numbers = zap.cursor(0).map(|step| step.map(|(entry, _)| entry.value.as_u64().unwrap_or(0)));
+        numbers.filter(|n| !matches!(n, Ok(0))).collect()
+    }
+
+    /// `(index, domain)` of the identity domains that FUIDs refer to.
+    pub fn domains(&self) -> Result<Vec<(u32, String)>> {
+        let Some(id) = self.fuid_table else { return Ok(Vec::new()) };
+        let object = self.objset.object(id).at(&self.options.name)?;
+        let size = if object.bonus().len() >= 8 { object.endian().u64(object.bonus()) } else { 0 };
+        if size == 0 {
+            return Ok(Vec::new());
+        }
+        if size > DOMAINS_BYTES_MAX {
+            let what = format!("the table of domains has {size} bytes, expected at most {DOMAINS_BYTES_MAX}");
+            return Err(Error::corrupt(object.place(), what).at(&self.options.name));
+        }
+        let packed = object.read_vec(0, size as usize).at(&self.options.name)?;
+        znode::domains(&packed).at_with(|| object.place()).at(&self.options.name)
+    }
+
+    fn object(&self, id: u64) -> Result<Object> {
+        self.objset.object(id)
+    }
+
+    fn znode(&self, id: u64) -> Result<Znode<'_>> {
+        Znode::new(self.sa.attributes(&self.object(id)?)?)
+    }
+
+    fn regular(&self, node: NodeId) -> Result<Znode<'_>> {
+        let file = self.znode(node.0)?;
+        match file.kind() {
+            FileKind::Regular => Ok(file),
+            kind => Err(Error::invalid(file.place(), format!("is {kind:?}, expected a regular file"))),
+        }
+    }
+
+    /// Adds the dataset's name to an error's place.
+    fn named<T>(&self, result: Result<T>) -> Result<T> {
+        result.map_err(|e| e.at(&self.options.name))
+    }
+}
+
+impl Vfs for FileSystem {
+    fn root(&self) -> NodeId {
+        NodeId(self.root)
+    }
+
+    fn lookup(&self, dir: NodeId, name: &[u8]) -> Result<Attr> {
+        self.named(self.find(dir.0, name).and_then(|id| {
+            self.znode(id).and_then(|z| z.attr(self.options.record_bytes)).map_err(|e| dir::dangling(e, dir.0, name))
+        }))
+    }
+
+    fn attr(&self, node: NodeId) -> Result<Attr> {
+        self.named(self.znode(node.0).and_then(|z| z.attr(self.options.record_bytes)))
+    }
+
+    fn read_link(&self, node: NodeId) -> Result<Vec<u8>> {
+        self.named(self.znode(node.0).and_then(|z| z.link_target()))
+    }
+
+    fn read(&self, node: NodeId, offset: u64, len: usize) -> Result<Bytes> {
+        self.named(self.regular(node).and_then(|z| z.read(offset, len)))
+    }
+
+    fn read_dir(&self, dir: NodeId, cookie: u64, sink: &mut dyn FnMut(DirEntry) -> bool) -> Result<()> {
+        self.named(self.list(dir.0, cookie, sink))
+    }
+
+    fn list_xattr(&self, node: NodeId) -> Result<Vec<Vec<u8>>> {
+        self.named(self.znode(node.0).and_then(|z| self.xattr_names(&z)))
+    }
+
+    fn get_xattr(&self, node: NodeId, name: &[u8]) -> Result<Option<Vec<u8>>> {
+        self.named(self.znode(node.0).and_then(|z| self.xattr(&z, name)))
+    }
+
+    fn seek_data(&self, node: NodeId, offset: u64) -> Result<Option<u64>> {
+        self.named(self.regular(node).and_then(|z| z.seek_data(offset)))
+    }
+
+    fn seek_hole(&self, node: NodeId, offset: u64) -> Result<u64> {
+        self.named(self.regular(node).and_then(|z| z.seek_hole(offset)))
+    }
+
+    fn stat_fs(&self, _node: NodeId) -> Result<StatFs> {
+        let (space, unit) = (&self.options.space, u64::from(self.options.record_bytes.max(512)));
+        // Referenced bytes are rounded up, so that no file system has 0 blocks; an object needs at least a dnode's slot.
+        let referenced = space.referenced_bytes.div_ceil(unit).saturating_mul(unit);
+        let free_files = (space.available_bytes >> 9).min((1 << 48) - space.objects.min(1 << 48));
+        Ok(StatFs {
+            block_bytes: unit,
+            blocks: referenced.saturating_add(space.available_bytes) / unit,
+            blocks_free: space.available_bytes / unit,
+            files: free_files.saturating_add(space.objects),
+            files_free: free_files,
+            name_max: if self.options.long_names { 1023 } else { 255 },
+            fsid: space.fsid_guid,
+        })
+    }
+}

@@ -1,0 +1,121 @@
+//! Directories: names to objects.
+//!
+//! Cookies are the kernel's: 0 and 1 for `.` and `..`, then the place in the ZAP's order of hashes, so that an NFS client's
+//! cookie means the same here and there.
+
+use super::node::kind_of;
+use super::{CaseSensitivity, DIRS_MAX, FileSystem};
+use crate::vfs::{DirEntry, FileKind, NodeId};
+use crate::{Error, Result};
+use object::{Zap, ZapValue};
+use ondisk::ObjectType;
+use ondisk::znode::DirEntryValue;
+
+/// Cookies up to this are before the first entry of the ZAP.
+const COOKIES_BEFORE_ENTRIES: u64 = 3;
+
+impl FileSystem {
+    pub(super) fn dir_zap(&self, id: u64) -> Result<Zap> {
+        if let Some(zap) = self.dirs.lock().get(&id) {
+            return Ok(zap.clone());
+        }
+        let object = self.object(id)?;
+        if object.dnode().object_type != ObjectType::DIRECTORY_CONTENTS {
+            return Err(Error::invalid(object.place(), "is not a directory"));
+        }
+        let zap = Zap::open(object)?;
+        let mut dirs = self.dirs.lock();
+        if dirs.len() >= DIRS_MAX {
+            dirs.clear();
+        }
+        dirs.insert(id, zap.clone());
+        Ok(zap)
+    }
+
+    fn entry_value(&self, dir: u64, name: &[u8], value: &ZapValue) -> Result<DirEntryValue> {
+        match value.ints.first() {
+            // More than one number is allowed: Lustre keeps its own behind the first.
+            Some(number) if value.int_bytes == 8 => Ok(DirEntryValue::unpack(*number)),
+            _ => {
+                let what = format!(
+                    "entry {:?} is {} integers of {} bytes, expected 8-byte ones",
+                    String::from_utf8_lossy(name),
+                    value.ints.len(),
+                    value.int_bytes
+                );
+                Err(Error::corrupt(format!("object {dir}"), what))
+            }
+        }
+    }
+
+    /// The object called `name` in `dir`.
+    pub(super) fn find(&self, dir: u64, name: &[u8]) -> Result<u64> {
+        match name {
+            b"." => return Ok(dir),
+            b".." => return self.parent_of(dir),
+            _ => {}
+        }
+        self.find_entry(dir, name)?
+            .ok_or_else(|| Error::not_found(format!("object {dir}"), format!("{:?}", String::from_utf8_lossy(name))))
+    }
+
+    fn parent_of(&self, dir: u64) -> Result<u64> {
+        if dir == self.root { Ok(dir) } else { self.znode(dir)?.parent() }
+    }
+
+    /// The entry `name` of `dir`, which must not be `.` or `..`.
+    pub(super) fn find_entry(&self, dir: u64, name: &[u8]) -> Result<Option<u64>> {
+        let zap = self.dir_zap(dir)?;
+        if name.is_empty() || name.contains(&0) || self.utf8_only && std::str::from_utf8(name).is_err() {
+            return Ok(None);
+        }
+        let found = if self.norm.is_empty() {
+            zap.lookup(name)?
+        } else {
+            let match_case = self.case == CaseSensitivity::Mixed;
+            zap.lookup_normalised(name, match_case)?.map(|(value, _)| value)
+        };
+        found.map(|value| self.entry_value(dir, name, &value).map(|v| v.object)).transpose()
+    }
+
+    pub(super) fn list(&self, dir: u64, cookie: u64, sink: &mut dyn FnMut(DirEntry) -> bool) -> Result<()> {
+        let zap = self.dir_zap(dir)?;
+        let dot = |name: &[u8], id, next_cookie| DirEntry {
+            name: name.to_vec(),
+            node: NodeId(id),
+            kind: FileKind::Directory,
+            next_cookie,
+        };
+        if cookie == 0 && !sink(dot(b".", dir, 1)) {
+            return Ok(());
+        }
+        if cookie <= 1 && !sink(dot(b"..", self.parent_of(dir)?, 2)) {
+            return Ok(());
+        }
+        let from = if cookie <= COOKIES_BEFORE_ENTRIES { 0 } else { cookie };
+        for step in zap.cursor(from) {
+            let (entry, next_cookie) = step?;
+            let value = self.entry_value(dir, &entry.name, &entry.value)?;
+            // Before ZPL version 2 entries had no type. A file that cannot be read is listed all the same.
+            let kind = match kind_of(value.kind) {
+                Some(kind) => kind,
+                None => self.znode(value.object).map_or(FileKind::Regular, |z| z.kind()),
+            };
+            if !sink(DirEntry { name: entry.name, node: NodeId(value.object), kind, next_cookie }) {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What is said of an entry whose object is not there: the directory is wrong, it is not that nothing has this name.
+pub(super) fn dangling(error: Error, dir: u64, name: &[u8]) -> Error {
+    match error {
+        Error::NotFound { what, .. } => {
+            let name = String::from_utf8_lossy(name).into_owned();
+            Error::corrupt(format!("object {dir}"), format!("entry {name:?} names {what}, which does not exist"))
+        }
+        other => other,
+    }
+}

@@ -5,5 +5,6 @@
 pub mod commands;
 pub mod copy;
 pub mod source;
+pub mod state;
 pub mod text;
 pub mod tree;

@@ -2,6 +2,7 @@
 
 use anyhow::{Result, bail};
 use clap::{Arg, ArgAction, ArgMatches, value_parser};
+use files::namespace::Provider;
 use files::vfs::Vfs;
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
@@ -108,6 +109,11 @@ impl Opener {
     pub fn new(matches: &ArgMatches) -> Self {
         let search = matches.get_many::<PathBuf>("search").into_iter().flatten().cloned().collect();
         Self { search, opened: HashMap::new() }
+    }
+
+    /// A dataset with all that can be opened from it.
+    pub fn provider(&mut self, dataset: &str) -> Result<Arc<dyn Provider>> {
+        Err(files::Error::unsupported(dataset, "opening of pools").into())
     }
 
     /// The files of a dataset, or of a volume: then the root is a regular file.

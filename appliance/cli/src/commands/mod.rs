@@ -3,7 +3,9 @@
 pub mod cat;
 pub mod cp;
 pub mod ls;
+pub mod mount;
 pub mod stat;
+pub mod umount;
 
 use anyhow::Result;
 use clap::ArgMatches;
@@ -28,6 +30,8 @@ pub const COMMANDS: &[Command] = &[
     Command { command: stat::command, run: stat::run },
     Command { command: cat::command, run: cat::run },
     Command { command: cp::command, run: cp::run },
+    Command { command: mount::command, run: mount::run },
+    Command { command: umount::command, run: umount::run },
 ];
 
 /// The whole program's command line.

@@ -25,8 +25,8 @@ mod server;
 mod sys;
 mod tree;
 
-pub use mount::{MountHandle, MountOptions, Unmounter, is_mount_point, mount};
-pub use sys::Signals;
+pub use mount::{MountHandle, MountOptions, Unmounter, is_mount_point, mount, unmount_below};
+pub use sys::{Signals, leave_terminal};
 pub use tree::{MountedTree, TreeUnmounter, mount_tree};
 
 #[cfg(test)]

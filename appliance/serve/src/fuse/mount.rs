@@ -9,7 +9,7 @@ use files::vfs::Vfs;
 use fuser::{Config, MountOption, Session, SessionACL};
 use parking_lot::{Condvar, Mutex};
 use std::io;
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -177,16 +177,38 @@ pub fn is_mount_point(dir: &Path) -> bool {
 /// system itself would hang if its server did.
 fn mounted_device(dir: &Path) -> Option<String> {
     let mounts = std::fs::read("/proc/self/mountinfo").ok()?;
-    mounts.split(|&b| b == b'\n').filter_map(|line| parse_mount(line, dir)).next_back()
+    let lines = mounts.split(|&b| b == b'\n').filter_map(parse_line);
+    lines.filter(|m| m.place == dir).next_back().map(|m| m.device)
 }
 
-/// Field 3 (the device) of a line of mountinfo(5) whose field 5 (the place, octal escapes) is `dir`.
-fn parse_mount(line: &[u8], dir: &Path) -> Option<String> {
+/// Unmounts what Weir has mounted at `dir` and beneath it, whichever process serves it; innermost first. How many it was.
+pub fn unmount_below(dir: &Path, lazy: bool) -> io::Result<usize> {
+    let dir = dir.canonicalize()?;
+    let mounts = std::fs::read("/proc/self/mountinfo")?;
+    let lines = mounts.split(|&b| b == b'\n').filter_map(parse_line);
+    let ours: Vec<PathBuf> =
+        lines.filter(|m| m.kind == "fuse.weir" && m.place.starts_with(&dir)).map(|m| m.place).collect();
+    for place in ours.iter().rev() {
+        sys::unmount(place, lazy).map_err(|e| io::Error::new(e.kind(), format!("{}: {e}", place.display())))?;
+    }
+    Ok(ours.len())
+}
+
+/// A line of mountinfo(5).
+struct MountLine {
+    device: String,
+    place: PathBuf,
+    kind: String,
+}
+
+/// Field 3 is the device, field 5 the place (with octal escapes), the one behind "-" the type of file system.
+fn parse_line(line: &[u8]) -> Option<MountLine> {
     let mut fields = line.split(|&b| b == b' ');
-    let device = fields.nth(2)?;
-    let place = fields.nth(1)?;
-    (unescape(place).as_os_str().as_bytes() == dir.as_os_str().as_bytes())
-        .then(|| String::from_utf8_lossy(device).into_owned())
+    let text = |field: &[u8]| String::from_utf8_lossy(field).into_owned();
+    let device = text(fields.nth(2)?);
+    let place = unescape(fields.nth(1)?);
+    let kind = text(fields.skip_while(|f| *f != b"-").nth(1)?);
+    Some(MountLine { device, place, kind })
 }
 
 fn unescape(field: &[u8]) -> PathBuf {
@@ -220,7 +242,9 @@ mod tests {
     #[test]
     fn mountinfo_places_are_unescaped() {
         let line = br"39 22 0:47 / /mnt/a\040b\134c rw,relatime - fuse.weir tank rw";
-        assert_eq!(parse_mount(line, Path::new(r"/mnt/a b\c")).as_deref(), Some("0:47"));
-        assert_eq!(parse_mount(line, Path::new("/mnt/a")), None);
+        let mount = parse_line(line).expect("a line of the kernel's");
+        assert_eq!(mount.place, Path::new(r"/mnt/a b\c"));
+        assert_eq!((mount.device.as_str(), mount.kind.as_str()), ("0:47", "fuse.weir"));
+        assert!(parse_line(b"39 22 0:47 /").is_none());
     }
 }

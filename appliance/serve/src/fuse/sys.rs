@@ -2,7 +2,9 @@
 #![allow(unsafe_code)]
 
 use std::ffi::CString;
+use std::fs::File;
 use std::io;
+use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -29,6 +31,22 @@ pub(super) fn unmount(dir: &Path, lazy: bool) -> io::Result<()> {
     let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
     let kind = if said.contains("busy") { io::ErrorKind::ResourceBusy } else { io::ErrorKind::Other };
     Err(io::Error::new(kind, said))
+}
+
+/// Leaves the terminal: a session of its own, input from nowhere, output and errors to `log`.
+///
+/// For a process that was started by the one that the user waits for, and is not the leader of a group.
+pub fn leave_terminal(log: &File) -> io::Result<()> {
+    rustix::process::setsid()?;
+    let nothing = File::open("/dev/null")?;
+    for (from, to) in [(&nothing, libc::STDIN_FILENO), (log, libc::STDOUT_FILENO), (log, libc::STDERR_FILENO)] {
+        // SAFETY: both are open file descriptors: `from` is borrowed from a `File`, and the standard ones are never owned
+        // by anything that would close them, so replacing what they refer to takes nothing from anybody.
+        if unsafe { libc::dup2(from.as_raw_fd(), to) } < 0 {
+            return Err(io::Error::last_os_error());
+        }
+    }
+    Ok(())
 }
 
 /// SIGTERM, SIGINT and SIGHUP, taken from their default action: they end a server by unmounting, not by vanishing.

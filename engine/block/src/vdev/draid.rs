@@ -131,7 +131,7 @@ impl Geometry {
     }
 
     /// Number of children.
-    pub fn children(&self) -> usize {
+    pub fn width(&self) -> usize {
         self.shape.width
     }
 
@@ -277,9 +277,7 @@ impl Geometry {
         // one group more.
         let small = self.shape.spares as u64 % failure_groups;
         let groups_small = groups / failure_groups;
-        let (failure_group, group, disks) = if small == 0 {
-            (in_slice / groups_small, in_slice % groups_small, self.disks() / failure_groups)
-        } else if in_slice < small * groups_small {
+        let (failure_group, group, disks) = if small == 0 || in_slice < small * groups_small {
             (in_slice / groups_small, in_slice % groups_small, self.disks() / failure_groups)
         } else {
             let after = in_slice - small * groups_small;
@@ -289,7 +287,7 @@ impl Geometry {
             return None;
         }
         let row = slice * self.slice_rows() + group * columns / disks;
-        let sector = (offset_bytes % self.group_bytes() >> self.shape.ashift) / columns;
+        let sector = ((offset_bytes % self.group_bytes()) >> self.shape.ashift) / columns;
         Some(Group {
             permutation: slice * failure_groups + failure_group,
             start: group * columns % disks,

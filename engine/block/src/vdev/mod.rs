@@ -19,7 +19,7 @@ mod leaf;
 mod parity_read;
 pub mod raidz;
 mod raidz_expanded;
-//TMP pub mod reconstruct;
+pub mod reconstruct;
 mod report;
 mod tree;
 mod verify;

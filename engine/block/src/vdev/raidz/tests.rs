@@ -77,7 +77,7 @@ fn any_block_takes_exactly_its_allocation() {
         let txgs: Vec<u64> = (1..=expansions as u64).map(|i| i * 10).collect();
         let geometry = Geometry::expanded(ashift, original + expansions, parity, &txgs, None).unwrap();
         let birth = noise(&mut seed) % 50;
-        let offset = noise(&mut seed) % (1 << 30) >> ashift << ashift;
+        let offset = (noise(&mut seed) % (1 << (30 - ashift))) << ashift;
         let size = 1 + noise(&mut seed) % if round % 10 == 0 { 1 << 20 } else { 40 << ashift };
         let map = geometry.map(offset, size, birth).unwrap();
 

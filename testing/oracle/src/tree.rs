@@ -1,0 +1,216 @@
+//! A tree of files in the words of the recipe that recorded the pools: `find -printf`, `stat`, `sha256sum`, `getfattr`, `getfacl`.
+
+use anyhow::{Context, Result};
+use files::vfs::{Attr, FileKind, NodeId, Time, Vfs};
+use ondisk::acl::PosixEntry;
+use sha2::{Digest, Sha256};
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::sync::Arc;
+
+/// Bytes read at once when a file is summed.
+const READ_BYTES: usize = 1 << 20;
+
+/// File systems mounted below, by path (`./child`).
+pub type Mounts = BTreeMap<Vec<u8>, Arc<dyn Vfs>>;
+
+/// One line an entry, then devices, then sums, each part sorted.
+///
+/// What is mounted below is its root only (`-xdev`). Lines: `type|mode|uid|gid|size|mtime|nlink|link target|path`, `device major,minor path`, `sha256  path`.
+pub fn tree(vfs: &dyn Vfs, mounts: &Mounts) -> Result<Vec<Vec<u8>>> {
+    let (mut entries, mut devices, mut sums) = (Vec::new(), Vec::new(), Vec::new());
+    walk(vfs, mounts, false, &mut |vfs, path, attr| {
+        let target = if attr.kind == FileKind::Symlink { vfs.read_link(attr.node)? } else { Vec::new() };
+        let mut line = format!(
+            "{}|{:o}|{}|{}|{}|{}|{}|",
+            letter(attr.kind),
+            attr.mode,
+            attr.uid,
+            attr.gid,
+            attr.size,
+            find_time(attr.mtime),
+            attr.links
+        )
+        .into_bytes();
+        line.extend_from_slice(&target);
+        line.push(b'|');
+        line.extend_from_slice(path);
+        entries.push((path.to_vec(), line));
+        match attr.kind {
+            FileKind::CharDevice | FileKind::BlockDevice => {
+                let line = format!("device {:x},{:x} ", attr.rdev_major, attr.rdev_minor);
+                devices.push([line.as_bytes(), path].concat());
+            }
+            FileKind::Regular => sums.push([sha256(vfs, attr)?.as_bytes(), b"  ", path].concat()),
+            _ => {}
+        }
+        Ok(())
+    })?;
+    entries.sort();
+    devices.sort();
+    sums.sort();
+    Ok(entries.into_iter().map(|(_, line)| line).chain(devices).chain(sums).collect())
+}
+
+/// Blocks of `getfattr -d -m - -e hex` and `getfacl -n -s`, one an entry that has any, sorted.
+pub fn xattrs(vfs: &dyn Vfs, mounts: &Mounts) -> Result<Vec<Vec<u8>>> {
+    let mut blocks = Vec::new();
+    walk(vfs, mounts, true, &mut |vfs, path, attr| {
+        let relative = if path == b"." { path } else { path.strip_prefix(b"./").unwrap_or(path) };
+        let mut names = vfs.list_xattr(attr.node)?;
+        names.sort();
+        let mut block = Vec::new();
+        for name in names {
+            let value = vfs.get_xattr(attr.node, &name)?.context("a listed attribute has no value")?;
+            if block.is_empty() {
+                block = [b"# file: ", relative, b"\n"].concat();
+            }
+            block.extend_from_slice(&name);
+            block.extend_from_slice(b"=0x");
+            for byte in value {
+                block.extend_from_slice(format!("{byte:02x}").as_bytes());
+            }
+            block.push(b'\n');
+        }
+        if !block.is_empty() {
+            blocks.push(block);
+        }
+        if attr.kind != FileKind::Symlink {
+            let list = |name: &[u8]| -> Result<Vec<PosixEntry>> {
+                Ok(match vfs.get_xattr(attr.node, name)? {
+                    Some(value) => ondisk::acl::parse_posix(&value)?,
+                    None => Vec::new(),
+                })
+            };
+            let (access, default) = (list(b"system.posix_acl_access")?, list(b"system.posix_acl_default")?);
+            if !access.is_empty() || !default.is_empty() {
+                blocks.push(getfacl(path, attr, &access, &default));
+            }
+        }
+        Ok(())
+    })?;
+    blocks.sort();
+    Ok(blocks)
+}
+
+fn getfacl(path: &[u8], attr: &Attr, access: &[PosixEntry], default: &[PosixEntry]) -> Vec<u8> {
+    let mut text = format!("# owner: {}\n# group: {}\n", attr.uid, attr.gid);
+    // The order of the flags line is set-user-ID, set-group-ID, sticky; it is left out without any.
+    if attr.mode & 0o7000 != 0 {
+        let flag = |bit, c| if attr.mode & bit != 0 { c } else { '-' };
+        let _ = writeln!(text, "# flags: {}{}{}", flag(0o4000, 's'), flag(0o2000, 's'), flag(0o1000, 't'));
+    }
+    let rwx = |p: u16| {
+        [(4, 'r'), (2, 'w'), (1, 'x')].iter().map(|(b, c)| if p & b != 0 { *c } else { '-' }).collect::<String>()
+    };
+    let from_mode: Vec<_> = [(1, 6), (4, 3), (0x20, 0)]
+        .map(|(tag, at)| PosixEntry { tag, permissions: (attr.mode >> at & 7) as u16, id: 0 })
+        .into();
+    let access = if access.is_empty() { &from_mode } else { access };
+    for (prefix, list) in [("", access), ("default:", default)] {
+        for e in list {
+            let who = match e.tag {
+                1 => "user:".to_owned(),
+                2 => format!("user:{}", e.id),
+                4 => "group:".to_owned(),
+                8 => format!("group:{}", e.id),
+                0x10 => "mask:".to_owned(),
+                _ => "other:".to_owned(),
+            };
+            let _ = writeln!(text, "{prefix}{who}:{}", rwx(e.permissions));
+        }
+    }
+    [b"# file: ", path, b"\n", text.as_bytes()].concat()
+}
+
+/// Calls `sink` with every entry and the file system that it is in. With `across`, goes on into what is mounted.
+fn walk(
+    vfs: &dyn Vfs,
+    mounts: &Mounts,
+    across: bool,
+    sink: &mut dyn FnMut(&dyn Vfs, &[u8], &Attr) -> Result<()>,
+) -> Result<()> {
+    let mut waiting = vec![(b".".to_vec(), vfs, vfs.attr(vfs.root())?)];
+    while let Some((path, mut vfs, mut attr)) = waiting.pop() {
+        let at = || String::from_utf8_lossy(&path).into_owned();
+        let mounted = mounts.get(&path);
+        if let Some(mounted) = mounted {
+            vfs = &**mounted;
+            attr = vfs.attr(vfs.root()).with_context(at)?;
+        }
+        sink(vfs, &path, &attr).with_context(at)?;
+        if attr.kind == FileKind::Directory && (across || mounted.is_none()) {
+            for (name, node) in children(vfs, attr.node).with_context(at)? {
+                let child = [&path[..], b"/", &name].concat();
+                let attr = vfs.attr(node).with_context(|| String::from_utf8_lossy(&child).into_owned())?;
+                waiting.push((child, vfs, attr));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The entries, read in small steps so that cookies are used too. Looking each name up must lead to the same node.
+fn children(vfs: &dyn Vfs, dir: NodeId) -> Result<Vec<(Vec<u8>, NodeId)>> {
+    let (mut found, mut cookie) = (Vec::new(), 0);
+    loop {
+        let (before, mut room) = (found.len(), 1000);
+        vfs.read_dir(dir, cookie, &mut |entry| {
+            cookie = entry.next_cookie;
+            room -= 1;
+            found.push((entry.name, entry.node, entry.kind));
+            room > 0
+        })?;
+        if found.len() == before {
+            break;
+        }
+    }
+    found.retain(|(name, ..)| name != b"." && name != b"..");
+    for (name, node, kind) in &found {
+        let attr = vfs.lookup(dir, name)?;
+        anyhow::ensure!(
+            attr.node == *node && attr.kind == *kind,
+            "{:?} is listed as {node:?} {kind:?}, looked up as {:?} {:?}",
+            String::from_utf8_lossy(name),
+            attr.node,
+            attr.kind
+        );
+    }
+    Ok(found.into_iter().map(|(name, node, _)| (name, node)).collect())
+}
+
+fn sha256(vfs: &dyn Vfs, attr: &Attr) -> Result<String> {
+    let (mut sum, mut at) = (Sha256::new(), 0);
+    while at < attr.size {
+        let bytes = vfs.read(attr.node, at, READ_BYTES)?;
+        anyhow::ensure!(!bytes.is_empty(), "read nothing at {at} of {}", attr.size);
+        sum.update(&bytes);
+        at += bytes.len() as u64;
+    }
+    Ok(hex(&sum.finalize()))
+}
+
+/// Bytes as hexadecimal digits.
+pub fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut s, b| {
+        let _ = write!(s, "{b:02x}");
+        s
+    })
+}
+
+fn letter(kind: FileKind) -> char {
+    match kind {
+        FileKind::Regular => 'f',
+        FileKind::Directory => 'd',
+        FileKind::Symlink => 'l',
+        FileKind::Fifo => 'p',
+        FileKind::Socket => 's',
+        FileKind::CharDevice => 'c',
+        FileKind::BlockDevice => 'b',
+    }
+}
+
+/// `%T@` of find(1): ten digits behind the point.
+fn find_time(time: Time) -> String {
+    format!("{}.{:09}0", time.seconds, time.nanoseconds)
+}

@@ -123,13 +123,10 @@ fn getfacl(path: &[u8], attr: &Attr, access: &[PosixEntry], default: &[PosixEntr
     [b"# file: ", path, b"\n", text.as_bytes()].concat()
 }
 
+type Sink<'a> = &'a mut dyn FnMut(&dyn Vfs, &[u8], &Attr) -> Result<()>;
+
 /// Calls `sink` with every entry and the file system that it is in. With `across`, goes on into what is mounted.
-fn walk(
-    vfs: &dyn Vfs,
-    mounts: &Mounts,
-    across: bool,
-    sink: &mut dyn FnMut(&dyn Vfs, &[u8], &Attr) -> Result<()>,
-) -> Result<()> {
+fn walk(vfs: &dyn Vfs, mounts: &Mounts, across: bool, sink: Sink<'_>) -> Result<()> {
     let mut waiting = vec![(b".".to_vec(), vfs, vfs.attr(vfs.root())?)];
     while let Some((path, mut vfs, mut attr)) = waiting.pop() {
         let at = || String::from_utf8_lossy(&path).into_owned();

@@ -83,6 +83,18 @@ impl Store {
         self.load(bp, at, keys)
     }
 
+    /// The block decompressed but not decrypted and without looking at MACs, past the cache: for walks that follow pointers
+    /// and need no key. Blocks of dnodes and indirect blocks keep their pointers in the clear.
+    pub fn read_unopened(&self, bp: &BlkPtr, at: &Bookmark) -> Result<Block> {
+        if !bp.uses_crypt() && !bp.is_embedded() {
+            // Small pools are walked while their metadata is hot, and large ones must not flush the cache.
+            if let Some(block) = cache_key(bp).and_then(|key| self.cache.peek(&key)) {
+                return Ok(block);
+            }
+        }
+        zio::read_unopened(self, bp).at_with(|| self.place(at))
+    }
+
     /// Starts to read the block in the background, unless it is in the cache or the workers are busy.
     pub fn prefetch(self: &Arc<Self>, bp: &BlkPtr, at: &Bookmark, keys: Option<&Arc<DatasetKeys>>) {
         let Some(key) = cache_key(bp) else { return };

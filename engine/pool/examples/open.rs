@@ -18,6 +18,9 @@ fn main() {
                     id = next;
                     n += 1;
                 }
+                let t = std::time::Instant::now();
+                let r = pool::scan::verify(&p, &pool::scan::Options { threads: 0 }, &|_| true).unwrap();
+                println!("  {} in {:?}: {r:?}", if r.is_clean() { "CLEAN" } else { "NOT CLEAN" }, t.elapsed());
                 let space = pool::space::Space::load(&p).unwrap();
                 for d in &space.devices {
                     let (all, headers) = (d.allocated.count() << d.shift, d.header_bytes);

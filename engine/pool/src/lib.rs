@@ -3,11 +3,13 @@
 //! **Invariant: a pool is shown as one synced txg left it. What the labels, the uberblock and the MOS say must fit
 //! together, or opening fails with the place where they do not.**
 
+pub mod clones;
 pub mod config;
 pub mod feature;
 mod import;
 mod pool;
 pub mod property;
+pub mod scan;
 pub mod space;
 pub mod stats;
 pub mod status;

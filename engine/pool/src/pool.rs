@@ -6,6 +6,7 @@ use crate::import::open::{self, OpenOptions, Opened};
 use crate::import::search::{FoundPool, PoolState};
 use crate::{Error, Result};
 use block::Store;
+use block::vdev::Kind;
 use object::ObjectSet;
 use object::zap::Zap;
 use ondisk::nvlist::Nvlist;
@@ -115,5 +116,18 @@ impl Pool {
         self.directory()
             .lookup_u64(directory::ROOT_DATASET)?
             .ok_or_else(|| Error::corrupt(self.name.clone(), "the object directory has no root_dataset"))
+    }
+
+    /// By number of the top-level device: bytes shown to users for 512 allocated ones. `used` and its like count so, in order
+    /// that parity does not show.
+    pub fn deflate_ratios(&self) -> Vec<u64> {
+        let deflates = matches!(self.directory().lookup_u64(directory::DEFLATE), Ok(Some(d)) if d != 0);
+        let ratio = |v: &block::vdev::Vdev| match (&v.kind, deflates) {
+            (_, false) => 512,
+            // What 128 KiB take; txg 0: as laid out before any expansion (vdev_set_deflate_ratio).
+            (Kind::Raidz(g), _) => (128 << 10) / (g.asize_bytes(128 << 10, 0) >> 9).max(1),
+            _ => 512,
+        };
+        self.store().tree().tops.iter().map(ratio).collect()
     }
 }

@@ -11,5 +11,5 @@ mod verify;
 pub use check::Salt;
 pub use gang::members as gang_members;
 pub use prefetch::Prefetcher;
-pub(crate) use read::read;
+pub(crate) use read::{read, read_unopened};
 pub(crate) use verify::verify;

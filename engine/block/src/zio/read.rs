@@ -10,17 +10,28 @@ use ondisk::{BlkPtr, Compression};
 
 /// The contents of the block at `bp`. Errors carry no place yet.
 pub(crate) fn read(store: &Store, bp: &BlkPtr, keys: Option<&DatasetKeys>) -> Result<Block> {
+    let stored = stored(store, bp)?;
+    unpack(bp, decrypt(bp, stored, keys)?)
+}
+
+/// As [`read`], but what is encrypted stays so. A block of an encrypted type that is compressed cannot be had this way.
+pub(crate) fn read_unopened(store: &Store, bp: &BlkPtr) -> Result<Block> {
+    unpack(bp, stored(store, bp)?)
+}
+
+fn stored(store: &Store, bp: &BlkPtr) -> Result<Vec<u8>> {
     bp.check()?;
     if bp.is_redacted() {
         return Err(Error::Redacted { place: String::new() });
     }
-    let stored = if bp.is_embedded() {
-        bp.embedded_payload()?
-    } else {
-        check::supported(store, bp)?;
-        stored_bytes(store, bp, 0).map_err(|f| f.into_error(String::new()))?
-    };
-    let clear = decrypt(bp, stored, keys)?;
+    if bp.is_embedded() {
+        return Ok(bp.embedded_payload()?);
+    }
+    check::supported(store, bp)?;
+    stored_bytes(store, bp, 0).map_err(|f| f.into_error(String::new()))
+}
+
+fn unpack(bp: &BlkPtr, clear: Vec<u8>) -> Result<Block> {
     let compression = bp.compression()?;
     let data = match compression {
         Compression::Off | Compression::Inherit | Compression::On => clear,

@@ -50,6 +50,12 @@ impl Bits {
         already
     }
 
+    /// Whether a unit is set.
+    pub fn contains(&self, unit: u64) -> bool {
+        let within = unit % CHUNK_UNITS;
+        self.chunk((unit / CHUNK_UNITS) as usize).is_some_and(|c| c[(within / 64) as usize] >> (within % 64) & 1 != 0)
+    }
+
     fn for_words(&mut self, run: Run, mut f: impl FnMut(&mut u64, u64)) {
         let end = run.start.saturating_add(run.len).min(self.units);
         let mut at = run.start;

@@ -135,9 +135,13 @@ impl Space {
         };
         let mut logs: Vec<(u64, u64)> = Vec::new();
         for e in Zap::open(pool.mos().object(id)?)?.entries()? {
-            if let (Some(txg), Some(id)) = (e.key.first(), e.value.as_u64()) {
-                logs.push((*txg, id));
-            }
+            // zap_add_int: the number as text, in hexadecimal.
+            let txg = std::str::from_utf8(&e.name).ok().and_then(|n| u64::from_str_radix(n, 16).ok());
+            let (Some(txg), Some(id)) = (txg, e.value.as_u64()) else {
+                let name = String::from_utf8_lossy(&e.name).into_owned();
+                return Err(Error::corrupt("", format!("entry {name:?}, expected a txg in hexadecimal and an object")));
+            };
+            logs.push((txg, id));
         }
         logs.sort_unstable();
         for (txg, id) in logs {

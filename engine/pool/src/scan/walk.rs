@@ -1,0 +1,252 @@
+//! The walk: from a root down to every block, on several threads.
+//!
+//! ```text
+//!   root block -> dnodes (metadnode, accounting) -> indirect blocks -> blocks of dnodes -> each object's blocks
+//!              -> intent log
+//! ```
+//! Work is a stack of block pointers; the deepest is taken first, so that the stack stays as high as the tree is deep
+//! times what one block holds, and not as long as the pool is large.
+//!
+//! Invariants:
+//!   * every block pointer is handed to the visitor once, before what is below it
+//!   * a block that cannot be read ends the walk below it, not the walk
+
+use crate::{Bookmark, Result, Store};
+use ondisk::{BlkPtr, Dnode, ObjectType, Objset, blkptr, dnode};
+use parking_lot::{Condvar, Mutex};
+use std::sync::Arc;
+
+/// What is told of a block.
+pub struct Visit<'a> {
+    /// The pointer.
+    pub bp: &'a BlkPtr,
+    /// Where the pointer was found.
+    pub at: Bookmark,
+    /// Index of the root that the walk came from.
+    pub root: usize,
+    /// The object's dnode; `None` for the root block and the intent log.
+    pub dnode: Option<&'a Dnode>,
+}
+
+/// Who looks at the blocks.
+pub trait Visitor: Sync {
+    /// A block that is not a hole. False: do not go below it.
+    fn block(&self, visit: &Visit<'_>) -> bool;
+    /// Something below a block cannot be walked, because it cannot be read or makes no sense.
+    fn broken(&self, at: Bookmark, root: usize, error: &crate::Error);
+    /// Whether to end early.
+    fn cancelled(&self) -> bool {
+        false
+    }
+}
+
+struct Task {
+    bp: BlkPtr,
+    at: Bookmark,
+    root: usize,
+    since: u64,
+    dnode: Option<Arc<Dnode>>,
+}
+
+struct Queue {
+    tasks: Vec<Task>,
+    busy: usize,
+}
+
+struct Walk<'a> {
+    store: &'a Store,
+    visitor: &'a dyn Visitor,
+    queue: Mutex<Queue>,
+    changed: Condvar,
+}
+
+/// Walks all blocks below `roots`, born after each root's `since_txg`, on `threads` threads.
+pub fn walk(store: &Store, roots: &[super::Root], threads: usize, visitor: &dyn Visitor) {
+    let tasks = roots
+        .iter()
+        .enumerate()
+        .rev()
+        .map(|(root, r)| Task {
+            bp: r.bp,
+            at: Bookmark { objset: r.objset, object: 0, level: -1, blkid: 0 },
+            root,
+            since: r.since_txg,
+            dnode: None,
+        })
+        .collect();
+    let walk = Walk { store, visitor, queue: Mutex::new(Queue { tasks, busy: 0 }), changed: Condvar::new() };
+    std::thread::scope(|s| {
+        for _ in 0..threads.max(1) {
+            s.spawn(|| walk.run());
+        }
+    });
+}
+
+impl Walk<'_> {
+    fn run(&self) {
+        let mut found = Vec::new();
+        loop {
+            let task = {
+                let mut q = self.queue.lock();
+                loop {
+                    if self.visitor.cancelled() {
+                        q.tasks.clear();
+                    }
+                    if let Some(task) = q.tasks.pop() {
+                        q.busy += 1;
+                        break task;
+                    }
+                    if q.busy == 0 {
+                        self.changed.notify_all();
+                        return;
+                    }
+                    self.changed.wait(&mut q);
+                }
+            };
+            if let Err(e) = self.visit(&task, &mut found) {
+                self.visitor.broken(task.at, task.root, &e);
+            }
+            let mut q = self.queue.lock();
+            q.busy -= 1;
+            // Taken from the end: the first child must be the last in the stack.
+            q.tasks.extend(found.drain(..).rev());
+            self.changed.notify_all();
+        }
+    }
+
+    /// Visits a block and finds what is below it. Data blocks right below are visited at once: a task each would cost more
+    /// than they do.
+    fn visit(&self, task: &Task, found: &mut Vec<Task>) -> Result<()> {
+        let Task { bp, at, root, .. } = task;
+        if bp.is_hole() || bp.logical_birth().0 <= task.since {
+            return Ok(());
+        }
+        if !self.visitor.block(&Visit { bp, at: *at, root: *root, dnode: task.dnode.as_deref() }) || bp.is_redacted() {
+            return Ok(());
+        }
+        if bp.level() > 0 {
+            return self.indirect(task, found);
+        }
+        match bp.object_type() {
+            ObjectType::OBJSET => self.objset(task, found),
+            ObjectType::DNODE => self.dnodes(task, found),
+            _ => Ok(()),
+        }
+    }
+
+    fn indirect(&self, task: &Task, found: &mut Vec<Task>) -> Result<()> {
+        let block = self.store.read_unopened(&task.bp, &task.at)?;
+        let below = i64::from(task.bp.level()) - 1;
+        let per_block = (block.data.len() / blkptr::SIZE_BYTES) as u64;
+        for (i, raw) in block.data.chunks_exact(blkptr::SIZE_BYTES).enumerate() {
+            let bp = BlkPtr::parse(raw, block.endian)?;
+            if bp.is_hole() || bp.logical_birth().0 <= task.since {
+                continue;
+            }
+            let blkid = task.at.blkid.saturating_mul(per_block).saturating_add(i as u64);
+            let at = Bookmark { level: below, blkid, ..task.at };
+            if !bp.is_redacted() && i64::from(bp.level()) != below {
+                let e = crate::Error::corrupt(
+                    "",
+                    format!("block pointer of level {} below one of level {}", bp.level(), below + 1),
+                );
+                self.visitor.broken(at, task.root, &e);
+            } else if below == 0 && !matches!(bp.object_type(), ObjectType::DNODE | ObjectType::OBJSET) {
+                self.visitor.block(&Visit { bp: &bp, at, root: task.root, dnode: task.dnode.as_deref() });
+            } else {
+                found.push(Task { bp, at, dnode: task.dnode.clone(), ..*task });
+            }
+            if self.visitor.cancelled() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn objset(&self, task: &Task, found: &mut Vec<Task>) -> Result<()> {
+        let block = self.store.read_unopened(&task.bp, &task.at)?;
+        let phys = Objset::parse(&block.data, block.endian)?;
+        self.zil(task, &phys);
+        self.dnode(task, 0, phys.meta_dnode, found);
+        let accounting =
+            [(phys.user_used, u64::MAX), (phys.group_used, u64::MAX - 1), (phys.project_used, u64::MAX - 2)];
+        for (d, number) in accounting {
+            if let Some(d) = d {
+                self.dnode(task, number, d, found);
+            }
+        }
+        Ok(())
+    }
+
+    fn dnodes(&self, task: &Task, found: &mut Vec<Task>) -> Result<()> {
+        let block = self.store.read_unopened(&task.bp, &task.at)?;
+        let per_block = (block.data.len() / dnode::SLOT_BYTES) as u64;
+        let mut slot = 0;
+        while (slot as u64) < per_block {
+            let bytes = &block.data[slot * dnode::SLOT_BYTES..];
+            let number = task.at.blkid.saturating_mul(per_block).saturating_add(slot as u64);
+            match Dnode::parse(bytes, block.endian) {
+                Ok(d) if d.object_type == ObjectType::NONE => {}
+                Ok(d) => self.dnode(task, number, d, found),
+                Err(e) => {
+                    let at = Bookmark { object: number, level: 0, blkid: 0, ..task.at };
+                    self.visitor.broken(at, task.root, &crate::Error::from(e));
+                }
+            }
+            slot += Dnode::slots_at(bytes);
+        }
+        Ok(())
+    }
+
+    fn dnode(&self, task: &Task, number: u64, mut dnode: Dnode, found: &mut Vec<Task>) {
+        let level = i64::from(dnode.levels) - 1;
+        let at = Bookmark { objset: task.at.objset, object: number, level, blkid: 0 };
+        let pointers = std::mem::take(&mut dnode.blkptrs);
+        let spill = dnode.spill.take();
+        if pointers.iter().chain(&spill).all(|bp| bp.is_hole() || bp.logical_birth().0 <= task.since) {
+            return;
+        }
+        let dnode = Arc::new(dnode);
+        let mut push = |bp: BlkPtr, at| {
+            if !bp.is_hole() {
+                found.push(Task { bp, at, root: task.root, since: task.since, dnode: Some(dnode.clone()) });
+            }
+        };
+        for (i, bp) in pointers.into_iter().enumerate() {
+            push(bp, Bookmark { blkid: i as u64, ..at });
+        }
+        if let Some(bp) = spill {
+            push(bp, Bookmark { level: 0, blkid: u64::MAX, ..at });
+        }
+    }
+
+    /// Blocks of the intent log that the pool's last txg knows to be allocated: the claimed part of the chain.
+    fn zil(&self, task: &Task, phys: &Objset) {
+        let mut bp = phys.zil.log;
+        let mut seen = 0u32;
+        while !bp.is_hole() && bp.logical_birth().0 > task.since {
+            let at = Bookmark { objset: task.at.objset, object: 0, level: -2, blkid: bp.checksum()[3] };
+            if !self.visitor.block(&Visit { bp: &bp, at, root: task.root, dnode: None }) {
+                break;
+            }
+            // The last pointer of a chain leads to a block that was reserved and not written: that is the chain's end.
+            let Ok(block) = self.store.read_unopened(&bp, &at) else { break };
+            seen += 1;
+            let Some(next) = next_log_block(&bp, &block) else { break };
+            if seen > 1 << 20 {
+                break;
+            }
+            bp = next;
+        }
+    }
+}
+
+/// The pointer to the next block, from the header (zilog2) or trailer (zilog).
+fn next_log_block(bp: &BlkPtr, block: &crate::Block) -> Option<BlkPtr> {
+    let at = match bp.checksum_kind().ok()? {
+        // zil_chain_t: padding, next block, used bytes, embedded checksum.
+        ondisk::Checksum::Zilog2 => 8,
+        _ => block.data.len().checked_sub(8 + blkptr::SIZE_BYTES + 8 + 40)? + 8,
+    };
+    BlkPtr::parse(block.data.get(at..)?, block.endian).ok()
+}

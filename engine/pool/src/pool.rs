@@ -126,6 +126,7 @@ impl Pool {
             (_, false) => 512,
             // What 128 KiB take; txg 0: as laid out before any expansion (vdev_set_deflate_ratio).
             (Kind::Raidz(g), _) => (128 << 10) / (g.asize_bytes(128 << 10, 0) >> 9).max(1),
+            (Kind::Draid(g), _) => (128 << 10) / (g.asize_bytes(128 << 10) >> 9).max(1),
             _ => 512,
         };
         self.store().tree().tops.iter().map(ratio).collect()

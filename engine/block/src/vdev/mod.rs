@@ -43,7 +43,8 @@ pub enum Kind {
     Mirror(MirrorKind),
     /// Blocks are spread over the children with parity.
     Raidz(raidz::Geometry),
-    //TMP Draid(draid::Geometry),
+    /// Blocks are spread over fixed groups of children, with spare space on all of them.
+    Draid(draid::Geometry),
     /// The spare space of a dRAID, standing in for one of its children.
     DraidSpare {
         /// Number of the top-level dRAID device.

@@ -28,6 +28,7 @@ impl Tree {
     fn parity_map(&self, top: &Vdev, offset: u64, size: u64, birth: u64) -> Result<Map, Failure> {
         let map = match &top.kind {
             Kind::Raidz(g) => g.map(offset, size, birth),
+            Kind::Draid(g) => g.map(offset, size),
             _ => return Err(Failure::other(format!("{} has no parity", top.name))),
         };
         let map = map.map_err(|e| Failure::other(e.at(&top.name).to_string()))?;

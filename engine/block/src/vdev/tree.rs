@@ -99,7 +99,7 @@ impl Tree {
         };
         match &top.kind {
             Kind::Leaf(_) | Kind::Mirror(_) => self.read_copies(top, offset, size, birth, check),
-            Kind::Raidz(_) => self.read_parity(top, offset, size, birth, check),
+            Kind::Raidz(_) | Kind::Draid(_) => self.read_parity(top, offset, size, birth, check),
             Kind::Indirect(_) => self.read_indirect(top, offset, size, birth, check),
             Kind::DraidSpare { .. } => {
                 Err(Failure::other(format!("{} is a distributed spare and holds no blocks of its own", top.name)))
@@ -123,11 +123,10 @@ impl Tree {
         found
     }
 
-    #[allow(clippy::only_used_in_recursion)] //TMP until draid
     fn collect<'a>(&'a self, vdev: &'a Vdev, offset: u64, found: &mut Vec<&'a Leaf>, depth: u32) {
         match &vdev.kind {
             Kind::Leaf(leaf) => found.push(leaf),
-            /*TMP Kind::DraidSpare { top, spare } if depth < 4 => {
+            Kind::DraidSpare { top, spare } if depth < 4 => {
                 if let Some(d) = self.tops.get(*top as usize)
                     && let Kind::Draid(geometry) = &d.kind
                     && let Some(child) = geometry.spare_child(*spare as usize, offset)
@@ -135,7 +134,7 @@ impl Tree {
                 {
                     self.collect(child, offset, found, depth + 1);
                 }
-            } */
+            }
             _ if depth < 8 => {
                 for child in &vdev.children {
                     self.collect(child, offset, found, depth + 1);
@@ -193,7 +192,7 @@ impl Tree {
             }
             return Ok(whole);
         }
-        if matches!(top.kind, Kind::Raidz(_)) {
+        if matches!(top.kind, Kind::Raidz(_) | Kind::Draid(_)) {
             return Ok(vec![self.read_parity(top, offset, size, birth, &mut |_| true)?]);
         }
         let mut failure = Failure::default();

@@ -33,7 +33,9 @@ impl Tree {
                     }
                 })
             }
-            Kind::Raidz(_) => self.verify_parity(copy, top, dva.offset_bytes, size, birth, check, report),
+            Kind::Raidz(_) | Kind::Draid(_) => {
+                self.verify_parity(copy, top, dva.offset_bytes, size, birth, check, report)
+            }
             Kind::Indirect(_) => {
                 let whole = self.read(dva.vdev, dva.offset_bytes, size, birth, check)?;
                 report.bytes_read += size;

@@ -1,8 +1,9 @@
 //! RAID-Z and dRAID devices from their configuration.
 
 use crate::config::VdevConfig;
-use crate::{Error, Place, Result};
+use crate::{Place, Result};
 use block::vdev::Kind;
+use block::vdev::draid;
 use block::vdev::raidz::{Geometry, Reflow};
 use ondisk::pool_dir::config;
 
@@ -16,6 +17,17 @@ pub fn raidz(c: &VdevConfig, ashift: u8, reflow: u64) -> Result<Kind> {
 }
 
 /// A dRAID device.
-pub fn draid(c: &VdevConfig, _ashift: u8) -> Result<Kind> {
-    Err(Error::unsupported(c.display_name(), "draid"))
+pub fn draid(c: &VdevConfig, ashift: u8) -> Result<Kind> {
+    let width = c.children.len();
+    let number = |key, default: usize| c.all.get_u64(key).map_or(default, |n| usize::try_from(n).unwrap_or(usize::MAX));
+    let shape = draid::Shape {
+        ashift,
+        width,
+        children: number(config::DRAID_NCHILDREN, width),
+        parity: number(config::NPARITY, 0),
+        data: number(config::DRAID_NDATA, 0),
+        spares: number(config::DRAID_NSPARES, 0),
+        groups: number(config::DRAID_NGROUPS, 0),
+    };
+    draid::Geometry::new(shape).map(Kind::Draid).at_with(|| c.display_name())
 }

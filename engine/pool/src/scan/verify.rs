@@ -259,6 +259,7 @@ impl<'a> Checker<'a> {
     fn gang_header_bytes(&self, dva: &Dva) -> u64 {
         self.pool.store().tree().tops.get(dva.vdev as usize).map_or(512, |top| match &top.kind {
             Kind::Raidz(g) => g.asize_bytes(512, u64::MAX),
+            Kind::Draid(g) => g.asize_bytes(512),
             _ => 1 << top.ashift.min(16),
         })
     }

@@ -9,6 +9,7 @@ use super::bits::{Bits, Run};
 use super::{Entry, for_each_entry};
 use crate::config::VdevConfig;
 use crate::{Error, Pool, Result};
+use block::vdev::Kind;
 use object::zap::Zap;
 use object::{Object, Place};
 use ondisk::pool_dir::{config, directory, vdev_top};
@@ -89,11 +90,16 @@ impl Space {
             header_bytes: 0,
         };
         let ms_units = 1u64 << (ms_shift - shift);
+        let align_units = match pool.store().tree().tops.get(top.id as usize).map(|v| &v.kind) {
+            Some(Kind::Draid(g)) => (g.alignment_bytes() >> shift).max(1),
+            _ => 1,
+        };
         for (ms, id) in array.into_iter().enumerate() {
             if id == 0 {
                 continue;
             }
-            let base = ms as u64 * ms_units;
+            // dRAID moves the start of a metaslab up to where a row of a group begins.
+            let base = (ms as u64 * ms_units).next_multiple_of(align_units);
             let header = for_each_entry(&pool.mos().object(id)?, |e| {
                 if e.offset.saturating_add(e.run) > ms_units {
                     let what = format!(

@@ -3,6 +3,8 @@
 //! Replayed from the start, the entries give the allocated ranges. Each metaslab has one; so have removed devices,
 //! checkpoints, dirty times of devices (DTL) and, since log_spacemap, each write round for all metaslabs together.
 //!
+//! In a device's DTL the unit is one round: the "allocated" range is that of the rounds it missed.
+//!
 //! The object's bonus, `space_map_phys_t`, is 24 bytes or, with spacemap_histogram, 320:
 //!
 //! | offset | bytes | field         | since               | meaning                                          |

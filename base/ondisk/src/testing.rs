@@ -35,3 +35,8 @@ pub(crate) fn never_panics(real: &[u8], parse: impl Fn(&[u8])) {
         })
         .unwrap();
 }
+
+/// Little-endian words, as a ZAP gives the value of an entry.
+pub(crate) fn golden_words(bytes: &[u8]) -> Vec<u64> {
+    bytes.chunks_exact(8).map(|b| crate::Endian::Little.u64(b)).collect()
+}

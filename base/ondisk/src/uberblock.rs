@@ -145,6 +145,13 @@ impl Uberblock {
         })
     }
 
+    /// Takes the words of the checkpoint's uberblock, which the object directory of the MOS keeps as an array of numbers
+    /// ([`crate::pool_dir::directory::ZPOOL_CHECKPOINT`]).
+    pub fn from_words(words: &[u64]) -> Result<Self> {
+        let bytes: Vec<u8> = words.iter().take(Self::SIZE_BYTES / 8).flat_map(|w| w.to_ne_bytes()).collect();
+        Self::parse(&bytes)
+    }
+
     /// The structure on disk, without the rest of the slot.
     pub fn to_bytes(&self) -> [u8; Self::SIZE_BYTES] {
         let mut out = [0; Self::SIZE_BYTES];
@@ -221,6 +228,15 @@ mod tests {
         assert_eq!(ub.multihost, None);
         assert_eq!(ub.root.endian(), Endian::Big);
         assert_eq!(ub.to_bytes(), bytes[..Uberblock::SIZE_BYTES]);
+    }
+
+    #[test]
+    fn checkpoint_is_an_uberblock_in_words() {
+        let words = crate::testing::golden_words(golden!("checkpoint_uberblock.bin"));
+        let ub = Uberblock::from_words(&words).unwrap();
+        assert_eq!((ub.txg, ub.checkpoint_txg, ub.is_checkpoint()), (Txg(12), Txg(12), true));
+        assert_eq!(ub.root.logical_birth(), Txg(10));
+        assert!(Uberblock::from_words(&words[..26]).is_err());
     }
 
     #[test]

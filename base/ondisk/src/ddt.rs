@@ -1,0 +1,388 @@
+//! Dedup table: which blocks are stored once and used several times.
+//!
+//! One table for each checksum that was used with `dedup`, in up to three objects: `DDT-sha256-zap-unique` (one
+//! reference), `-duplicate` (more), `-ditto` (old). They stand in the object directory or, with fast_dedup, in a ZAP
+//! `DDT-sha256` that also holds `version`, `flags` and two logs of changes not yet in the tables.
+//! Each is a ZAP; its key is five words:
+//!
+//! | word | field     | meaning                                                                         |
+//! |------|-----------|---------------------------------------------------------------------------------|
+//! | 0-3  | ddk_cksum | checksum of the block                                                           |
+//! | 4    | ddk_prop  | bits 0-15 logical sectors - 1, 16-31 physical sectors - 1, 32-38 compression, 39 encrypted |
+//!
+//! The value is bytes: one that says how the rest is packed (bit 7: little-endian writer, bits 0-6: compression, `zle`
+//! or off), then `ddt_phys_t`. A block is in one of four places by its number of copies, or, in a flat table
+//! (fast_dedup), in the only one:
+//!
+//! | offset | bytes | field           | since      | meaning                                            |
+//! |--------|-------|-----------------|------------|----------------------------------------------------|
+//! | 0x00   | 48    | ddp_dva\[3\]    | v21        | addresses                                          |
+//! | 0x30   | 8     | ddp_refcnt      | v21        | references                                         |
+//! | 0x38   | 8     | ddp_phys_birth  | v21        | round in which it was written                      |
+//! |        |       |                 |            | traditional: three more such (256 bytes)           |
+//! | 0x40   | 8     | ddp_class_start | fast_dedup | flat only: since when it is unique or not, seconds |
+//!
+//! A value: little-endian, not compressed (0x82); address 1:4c000, 3 references, round 10:
+//!
+//! ```text
+//! 00000000  82 00 01 00 00 01 00 00  00 60 02 00 00 00 00 00  |.........`......|
+//! 00000010  00 00 00 00 00 00 00 00  00 00 00 00 00 00 00 00  |................|
+//! 00000020  00 00 00 00 00 00 00 00  00 00 00 00 00 00 00 00  |................|
+//! 00000030  00 03 00 00 00 00 00 00  00 0a 00 00 00 00 00 00  |................|
+//! 00000040  00 30 6e 01 6b 00 00 00  00                       |.0n.k....|
+//! ```
+//!
+//! Source: include/sys/ddt.h, include/sys/ddt_impl.h, module/zfs/ddt_zap.c.
+
+use crate::blkptr::Dva;
+use crate::endian::{Endian, need, words};
+use crate::error::{Error, Result};
+use crate::types::{Compression, Txg};
+
+/// Names of the classes, in the order in which they are searched.
+pub const CLASSES: [&str; 3] = ["ditto", "duplicate", "unique"];
+/// Name of the only way in which tables are stored.
+pub const STORE: &str = "zap";
+/// In the table's directory: version of the table, 1.
+pub const DIRECTORY_VERSION: &str = "version";
+/// In the table's directory: [`FLAG_FLAT`], [`FLAG_LOG`].
+pub const DIRECTORY_FLAGS: &str = "flags";
+/// Entries have one place.
+pub const FLAG_FLAT: u64 = 1;
+/// Changes go to a log first.
+pub const FLAG_LOG: u64 = 2;
+
+/// The key of an entry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Key {
+    /// Checksum of the block.
+    pub checksum: [u64; 4],
+    /// `ddk_prop`, packed.
+    pub prop: u64,
+}
+
+impl Key {
+    /// Bytes on disk, outside of a ZAP.
+    pub const SIZE_BYTES: usize = 40;
+
+    /// From the five words of a ZAP key.
+    pub fn from_words(words: &[u64]) -> Result<Self> {
+        match *words {
+            [a, b, c, d, prop] => Ok(Self { checksum: [a, b, c, d], prop }),
+            _ => Err(Error::corrupt("ddt_key", "words", words.len(), 5)),
+        }
+    }
+
+    /// Takes the first 40 bytes.
+    pub fn parse(bytes: &[u8], endian: Endian) -> Result<Self> {
+        Self::from_words(&words::<5>("ddt_key", bytes, endian)?)
+    }
+
+    /// The five words.
+    pub fn to_words(&self) -> [u64; 5] {
+        let [a, b, c, d] = self.checksum;
+        [a, b, c, d, self.prop]
+    }
+
+    /// Bytes of the block's contents.
+    pub fn lsize_bytes(&self) -> u64 {
+        ((self.prop & 0xffff) + 1) << 9
+    }
+
+    /// Bytes of the block as stored.
+    pub fn psize_bytes(&self) -> u64 {
+        (((self.prop >> 16) & 0xffff) + 1) << 9
+    }
+
+    /// How the block is compressed.
+    pub fn compression(&self) -> Result<Compression> {
+        Compression::from_raw(((self.prop >> 32) & 0x7f) as u8)
+    }
+
+    /// Whether the block is encrypted.
+    pub fn is_encrypted(&self) -> bool {
+        (self.prop >> 39) & 1 != 0
+    }
+}
+
+/// The value of an entry as it stands in the ZAP: packed. The caller unpacks `payload` to one of the sizes of
+/// [`Phys`], and hands it to [`Phys::parse_traditional`] or [`Phys::parse_flat`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PackedValue<'a> {
+    /// How the payload is compressed: zle or off.
+    pub compression: Compression,
+    /// Order of what comes out.
+    pub endian: Endian,
+    /// The payload.
+    pub payload: &'a [u8],
+}
+
+impl<'a> PackedValue<'a> {
+    /// Takes the bytes of a ZAP value.
+    pub fn parse(bytes: &'a [u8]) -> Result<Self> {
+        let [version, payload @ ..] = bytes else { return Err(Error::short("ddt value", 0, 1)) };
+        let compression = match Compression::from_raw(version & 0x7f) {
+            Ok(c @ (Compression::Zle | Compression::Off)) => c,
+            _ => return Err(Error::corrupt("ddt value", "version", format!("{version:#x}"), "off (2) or zle (14)")),
+        };
+        let endian = if version & 0x80 != 0 { Endian::Little } else { Endian::Big };
+        Ok(Self { compression, endian, payload })
+    }
+}
+
+/// Where a block is, and how often it is used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Phys {
+    /// Addresses.
+    pub dvas: [Dva; 3],
+    /// References.
+    pub references: u64,
+    /// Round in which it was written.
+    pub birth: Txg,
+    /// Flat tables: since when it is in its class, seconds since 1970.
+    pub class_start: Option<u64>,
+}
+
+impl Phys {
+    /// Bytes of the four places of a traditional entry: ditto, one copy, two, three.
+    pub const TRADITIONAL_BYTES: usize = 256;
+    /// Bytes of a flat entry.
+    pub const FLAT_BYTES: usize = 72;
+
+    fn parse(bytes: &[u8], endian: Endian) -> Result<Self> {
+        let w: [u64; 8] = words("ddt_phys", bytes, endian)?;
+        let dvas = [Dva::from_words(w[0], w[1]), Dva::from_words(w[2], w[3]), Dva::from_words(w[4], w[5])];
+        Ok(Self { dvas, references: w[6], birth: Txg(w[7]), class_start: None })
+    }
+
+    /// Takes a traditional entry; places that are not used have birth 0.
+    pub fn parse_traditional(bytes: &[u8], endian: Endian) -> Result<[Self; 4]> {
+        need("ddt_phys", bytes, Self::TRADITIONAL_BYTES)?;
+        let mut out = [Self::default(); 4];
+        for (place, chunk) in out.iter_mut().zip(bytes.chunks_exact(64)) {
+            *place = Self::parse(chunk, endian)?;
+        }
+        Ok(out)
+    }
+
+    /// Takes a flat entry.
+    pub fn parse_flat(bytes: &[u8], endian: Endian) -> Result<Self> {
+        need("ddt_phys", bytes, Self::FLAT_BYTES)?;
+        Ok(Self { class_start: Some(endian.word(bytes, 8)), ..Self::parse(bytes, endian)? })
+    }
+
+    /// The flat entry on disk.
+    pub fn to_flat_bytes(&self, endian: Endian) -> [u8; Self::FLAT_BYTES] {
+        let mut out = [0; Self::FLAT_BYTES];
+        let dvas = self.dvas.map(Dva::to_words);
+        let dvas = dvas.into_iter().flat_map(|(a, b)| [a, b]);
+        let words = dvas.chain([self.references, self.birth.0, self.class_start.unwrap_or(0)]);
+        for (chunk, word) in out.chunks_exact_mut(8).zip(words) {
+            endian.put_u64(chunk, word);
+        }
+        out
+    }
+}
+
+/// A row of a histogram: blocks with 2^n to 2^(n+1)-1 references (`ddt_stat_t`, in the order of its eight words).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Stat {
+    /// Blocks.
+    pub blocks: u64,
+    /// Their bytes.
+    pub lsize_bytes: u64,
+    /// Their bytes, compressed.
+    pub psize_bytes: u64,
+    /// Their space.
+    pub dsize_bytes: u64,
+    /// References to them.
+    pub referenced_blocks: u64,
+    /// Bytes times references.
+    pub referenced_lsize_bytes: u64,
+    /// Compressed bytes times references.
+    pub referenced_psize_bytes: u64,
+    /// Space that they would take without dedup.
+    pub referenced_dsize_bytes: u64,
+}
+
+/// A table's histogram: the value, 512 words, of an entry of `DDT-statistics` named as the table is.
+pub fn histogram_from_words(words: &[u64]) -> Result<Vec<Stat>> {
+    if words.len() != 64 * 8 {
+        return Err(Error::corrupt("ddt_histogram", "words", words.len(), 512));
+    }
+    let rows = words.chunks_exact(8).map(|w| Stat {
+        blocks: w[0],
+        lsize_bytes: w[1],
+        psize_bytes: w[2],
+        dsize_bytes: w[3],
+        referenced_blocks: w[4],
+        referenced_lsize_bytes: w[5],
+        referenced_psize_bytes: w[6],
+        referenced_dsize_bytes: w[7],
+    });
+    Ok(rows.collect())
+}
+
+/// The bonus of a log object (`ddt_log_header_t`): info, length, first round, checkpoint key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LogHeader {
+    /// Being written to the tables.
+    pub is_flushing: bool,
+    /// Entries up to here are in the tables.
+    pub checkpoint: Option<Key>,
+    /// Bytes of entries.
+    pub length_bytes: u64,
+    /// Round in which the log was begun.
+    pub first_txg: Txg,
+}
+
+impl LogHeader {
+    /// Bytes on disk.
+    pub const SIZE_BYTES: usize = 64;
+
+    /// Takes the bonus.
+    pub fn parse(bonus: &[u8], endian: Endian) -> Result<Self> {
+        let [info, length_bytes, first_txg] = words("ddt_log_header", bonus, endian)?;
+        need("ddt_log_header", bonus, Self::SIZE_BYTES)?;
+        if info & 0xff != 1 {
+            return Err(Error::Unsupported { structure: "ddt_log_header", what: format!("version {}", info & 0xff) });
+        }
+        let checkpoint = if info & 0x200 != 0 { Some(Key::parse(&bonus[24..], endian)?) } else { None };
+        Ok(Self { is_flushing: info & 0x100 != 0, checkpoint, length_bytes, first_txg: Txg(first_txg) })
+    }
+}
+
+/// An entry of a log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LogEntry<'a> {
+    /// Index of [`CLASSES`] of the table that it belongs to; 3: none yet.
+    pub class: u8,
+    /// Its key.
+    pub key: Key,
+    /// Its value, not packed; for [`Phys::parse_flat`] or [`Phys::parse_traditional`].
+    pub phys: &'a [u8],
+}
+
+/// The entries of a block of a log object. Each is a word (bits 0-7 kind: 0 ends the block, 1 entry; 8-23 bytes of
+/// the whole; 48-55 store; 56-63 class), key and value.
+pub fn log_entries(block: &[u8], endian: Endian) -> LogEntries<'_> {
+    LogEntries { rest: block, endian }
+}
+
+/// See [`log_entries`].
+#[derive(Debug, Clone)]
+pub struct LogEntries<'a> {
+    rest: &'a [u8],
+    endian: Endian,
+}
+
+impl<'a> LogEntries<'a> {
+    fn entry(&mut self, info: u64) -> Result<LogEntry<'a>> {
+        if info & 0xff != 1 {
+            return Err(Error::Unsupported { structure: "ddt_log_record", what: format!("type {}", info & 0xff) });
+        }
+        let length = ((info >> 8) & 0xffff) as usize;
+        let record = self.rest.get(..length).filter(|r| r.len() >= 8 + Key::SIZE_BYTES).ok_or_else(|| {
+            Error::corrupt("ddt_log_record", "length", length, format_args!("48 to {}", self.rest.len()))
+        })?;
+        self.rest = &self.rest[length..];
+        Ok(LogEntry {
+            class: (info >> 56) as u8,
+            key: Key::parse(&record[8..], self.endian)?,
+            phys: &record[8 + Key::SIZE_BYTES..],
+        })
+    }
+}
+
+impl<'a> Iterator for LogEntries<'a> {
+    type Item = Result<LogEntry<'a>>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let info = self.endian.u64(self.rest.get(..8)?);
+        if info & 0xff == 0 {
+            return None;
+        }
+        let entry = self.entry(info);
+        if entry.is_err() {
+            self.rest = &[];
+        }
+        Some(entry)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{golden, golden_words, never_panics};
+
+    #[test]
+    fn entry_of_a_flat_table_is_what_zdb_says_and_writes_back() {
+        let key = Key::parse(golden!("ddt_key.bin"), Endian::Little).unwrap();
+        assert_eq!(key.checksum[0], 0x7625_bfaa_384b_69b8);
+        assert_eq!((key.lsize_bytes(), key.psize_bytes()), (0x2_0000, 0x2_0000));
+        assert_eq!((key.compression().unwrap(), key.is_encrypted()), (Compression::Off, false));
+        assert_eq!(Key::from_words(&key.to_words()).unwrap(), key);
+        let packed = PackedValue::parse(golden!("ddt_value_zap.bin")).unwrap();
+        assert_eq!((packed.compression, packed.endian), (Compression::Off, Endian::Little));
+        let phys = Phys::parse_flat(packed.payload, packed.endian).unwrap();
+        assert_eq!((phys.dvas[0].vdev, phys.dvas[0].offset_bytes), (1, 0x4c000));
+        assert_eq!((phys.references, phys.birth), (3, Txg(10)));
+        assert_eq!(phys.to_flat_bytes(packed.endian), packed.payload);
+    }
+
+    #[test]
+    fn histogram_is_what_zdb_says() {
+        let rows = histogram_from_words(&golden_words(golden!("ddt_histogram.bin"))).unwrap();
+        // zdb -DD: three blocks of 128 KiB with 2 to 3 references, 9 references in all.
+        assert_eq!((rows[1].blocks, rows[1].lsize_bytes, rows[1].referenced_blocks), (3, 384 << 10, 9));
+        assert_eq!(rows.iter().map(|r| r.blocks).sum::<u64>(), 3);
+        assert!(histogram_from_words(&[0; 511]).is_err());
+    }
+
+    #[test]
+    fn log_of_an_exported_pool_is_empty() {
+        let header = LogHeader::parse(golden!("ddt_log_bonus.bin"), Endian::Little).unwrap();
+        assert_eq!((header.is_flushing, header.checkpoint, header.length_bytes), (false, None, 0));
+        assert_eq!(header.first_txg, Txg(98));
+        assert_eq!(log_entries(&[0; 512], Endian::Little).count(), 0);
+    }
+
+    #[test]
+    fn log_entries_end_at_a_zero() {
+        let mut block = Vec::new();
+        block.extend_from_slice(&((2u64 << 56) | (120 << 8) | 1).to_le_bytes());
+        block.extend_from_slice(golden!("ddt_key.bin"));
+        block.extend_from_slice(&golden!("ddt_value_zap.bin")[1..]);
+        block.resize(512, 0);
+        let all: Vec<_> = log_entries(&block, Endian::Little).collect::<Result<_>>().unwrap();
+        assert_eq!(all.len(), 1);
+        assert_eq!(CLASSES[usize::from(all[0].class)], "unique");
+        assert_eq!(Phys::parse_flat(all[0].phys, Endian::Little).unwrap().references, 3);
+        block[1] = 47;
+        assert!(log_entries(&block, Endian::Little).next().unwrap().is_err());
+    }
+
+    #[test]
+    fn traditional_entries_have_four_places() {
+        let mut bytes = [0; 256];
+        bytes[64..136].copy_from_slice(&golden!("ddt_value_zap.bin")[1..]);
+        bytes[128..136].fill(0);
+        let places = Phys::parse_traditional(&bytes, Endian::Little).unwrap();
+        assert_eq!(places.map(|p| p.references), [0, 3, 0, 0]);
+    }
+
+    #[test]
+    fn no_bytes_panic() {
+        for real in [golden!("ddt_value_zap.bin"), golden!("ddt_log_bonus.bin"), golden!("ddt_key.bin")] {
+            never_panics(real, |bytes| {
+                let _ = PackedValue::parse(bytes);
+                let _ = (Phys::parse_flat(bytes, Endian::Big), Phys::parse_traditional(bytes, Endian::Big));
+                if let Ok(key) = Key::parse(bytes, Endian::Little) {
+                    let _ = (key.lsize_bytes(), key.psize_bytes(), key.compression());
+                }
+                let _ = LogHeader::parse(bytes, Endian::Little);
+                let _ = log_entries(bytes, Endian::Little).count();
+            });
+        }
+    }
+}

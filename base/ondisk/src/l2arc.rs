@@ -1,0 +1,264 @@
+//! Cache device (L2ARC): what lies on it, so that it is warm again after an import.
+//!
+//! It has labels like any device (state 4, no pool configuration), then at 4 MiB this header of 512 bytes:
+//!
+//! | offset | bytes | field               | since | meaning                                             |
+//! |--------|-------|---------------------|-------|-----------------------------------------------------|
+//! | 0x000  | 8     | dh_magic            | 2.0   | 0x5a46534341434845, "ZFSCACHE"                      |
+//! | 0x008  | 8     | dh_version          | 2.0   | 1                                                   |
+//! | 0x010  | 8     | dh_spa_guid         | 2.0   | the pool                                            |
+//! | 0x018  | 8     | dh_vdev_guid        | 2.0   | the device                                          |
+//! | 0x020  | 8     | dh_log_entries      | 2.0   | entries in a log block                              |
+//! | 0x028  | 8     | dh_evict            | 2.0   | up to where old contents have been given up         |
+//! | 0x030  | 8     | dh_flags            | 2.0   | 1: the device is being filled for the first time    |
+//! | 0x038  | 8     | dh_start            | 2.0   | start of the contents                               |
+//! | 0x040  | 8     | dh_end              | 2.0   | end of the contents                                 |
+//! | 0x048  | 128   | dh_start_lbps\[2\]  | 2.0   | newest log block and the one before                 |
+//! | 0x0c8  | 8     | dh_lb_asize         | 2.0   | space of the log blocks                             |
+//! | 0x0d0  | 8     | dh_lb_count         | 2.0   | number of log blocks                                |
+//! | 0x0d8  | 8     | dh_trim_action_time | 2.0   | when it was trimmed                                 |
+//! | 0x0e0  | 8     | dh_trim_state       | 2.0   | state of trimming                                   |
+//! | 0x1d8  | 40    | dh_tail             | 2.0   | [`Trailer`]                                         |
+//!
+//! A pointer to a log block is eight words: offset, payload size, payload start, properties, checksum (4). A log block
+//! (LZ4, 64 KiB) has the magic "LOGBLKHD", the pointer to the one before it, and from 0x80 up to 1022 entries of 64
+//! bytes, [`LogEntry`].
+//!
+//! The header of a cache device that holds nothing yet:
+//!
+//! ```text
+//! 00000000  45 48 43 41 43 53 46 5a  01 00 00 00 00 00 00 00  |EHCACSFZ........|
+//! 00000010  6f 49 05 22 cb bf ce 32  26 54 52 af 34 50 f7 3a  |oI."...2&TR.4P.:|
+//! 00000020  00 00 00 00 00 00 00 00  00 02 40 00 00 00 00 00  |..........@.....|
+//! 00000030  01 00 00 00 00 00 00 00  00 02 40 00 00 00 00 00  |..........@.....|
+//! 00000040  00 00 f8 03 00 00 00 00  00 00 00 00 00 00 00 00  |................|
+//! ```
+//!
+//! Source: include/sys/arc_impl.h.
+
+use crate::blkptr::Dva;
+use crate::endian::{Endian, need, words};
+use crate::error::{Error, Result};
+use crate::label::{START_BYTES, Trailer};
+use crate::types::{Checksum, Compression, Txg};
+
+/// Offset of the header on the device.
+pub const HEADER_OFFSET: u64 = START_BYTES;
+/// Magic of the header, "ZFSCACHE".
+pub const HEADER_MAGIC: u64 = 0x5a46_5343_4143_4845;
+/// Magic of a log block, "LOGBLKHD".
+pub const LOG_BLOCK_MAGIC: u64 = 0x4c4f_4742_4c4b_4844;
+/// Most entries of a log block.
+pub const LOG_BLOCK_ENTRIES_MAX: usize = 1022;
+
+/// Pointer to a log block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LogPointer {
+    /// Offset on the device.
+    pub offset_bytes: u64,
+    /// Space of the contents that it lists.
+    pub payload_bytes: u64,
+    /// Where those begin.
+    pub payload_start: u64,
+    /// Sizes, compression, checksum algorithm, packed as in a block pointer.
+    pub prop: u64,
+    /// Checksum of the log block.
+    pub checksum: [u64; 4],
+}
+
+impl LogPointer {
+    /// Bytes on disk.
+    pub const SIZE_BYTES: usize = 64;
+
+    /// Takes the first 64 bytes.
+    pub fn parse(bytes: &[u8], endian: Endian) -> Result<Self> {
+        let [offset_bytes, payload_bytes, payload_start, prop, a, b, c, d] = words("l2arc_log_blkptr", bytes, endian)?;
+        Ok(Self { offset_bytes, payload_bytes, payload_start, prop, checksum: [a, b, c, d] })
+    }
+
+    /// Whether it leads nowhere.
+    pub fn is_empty(&self) -> bool {
+        self.offset_bytes == 0
+    }
+
+    /// Bytes of the log block.
+    pub fn lsize_bytes(&self) -> u64 {
+        ((self.prop & 0xffff) + 1) << 9
+    }
+
+    /// Bytes of the log block as stored.
+    pub fn psize_bytes(&self) -> u64 {
+        (((self.prop >> 16) & 0xffff) + 1) << 9
+    }
+
+    /// How it is compressed.
+    pub fn compression(&self) -> Result<Compression> {
+        Compression::from_raw(((self.prop >> 32) & 0x7f) as u8)
+    }
+
+    /// Algorithm of its checksum.
+    pub fn checksum_kind(&self) -> Result<Checksum> {
+        Checksum::from_raw((self.prop >> 40) as u8)
+    }
+}
+
+/// The header of a cache device.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Header {
+    /// Guid of the pool.
+    pub pool_guid: u64,
+    /// Guid of the device.
+    pub vdev_guid: u64,
+    /// Entries in a log block.
+    pub log_entries: u64,
+    /// Up to where old contents have been given up.
+    pub evict_offset: u64,
+    /// 1: being filled for the first time.
+    pub flags: u64,
+    /// Start of the contents.
+    pub start_offset: u64,
+    /// End of the contents.
+    pub end_offset: u64,
+    /// Newest log block, and the one before.
+    pub newest: [LogPointer; 2],
+    /// Space of the log blocks.
+    pub log_blocks_bytes: u64,
+    /// Number of log blocks.
+    pub log_blocks: u64,
+    /// When it was trimmed, seconds since 1970.
+    pub trim_time: u64,
+    /// State of trimming.
+    pub trim_state: u64,
+    /// Its own checksum.
+    pub trailer: Trailer,
+}
+
+impl Header {
+    /// Bytes on disk.
+    pub const SIZE_BYTES: usize = 512;
+
+    /// Takes the first 512 bytes; their checksum is verified by the caller.
+    pub fn parse(bytes: &[u8]) -> Result<Self> {
+        need("l2arc_dev_hdr_phys", bytes, Self::SIZE_BYTES)?;
+        let bytes = &bytes[..Self::SIZE_BYTES];
+        let endian = magic_endian("l2arc_dev_hdr_phys", "dh_magic", bytes, HEADER_MAGIC)?;
+        let word = |at: usize| endian.u64(&bytes[at..]);
+        if word(0x08) != 1 {
+            let what = format!("dh_version {}", word(0x08));
+            return Err(Error::Unsupported { structure: "l2arc_dev_hdr_phys", what });
+        }
+        Ok(Self {
+            pool_guid: word(0x10),
+            vdev_guid: word(0x18),
+            log_entries: word(0x20),
+            evict_offset: word(0x28),
+            flags: word(0x30),
+            start_offset: word(0x38),
+            end_offset: word(0x40),
+            newest: [LogPointer::parse(&bytes[0x48..], endian)?, LogPointer::parse(&bytes[0x88..], endian)?],
+            log_blocks_bytes: word(0xc8),
+            log_blocks: word(0xd0),
+            trim_time: word(0xd8),
+            trim_state: word(0xe0),
+            trailer: Trailer::parse(bytes)?,
+        })
+    }
+}
+
+fn magic_endian(structure: &'static str, field: &'static str, bytes: &[u8], magic: u64) -> Result<Endian> {
+    need(structure, bytes, 8)?;
+    [Endian::Little, Endian::Big].into_iter().find(|e| e.u64(bytes) == magic).ok_or_else(|| {
+        let found = format!("{:#x}", Endian::Little.u64(bytes));
+        Error::corrupt(structure, field, found, format_args!("{magic:#x}"))
+    })
+}
+
+/// A log block, decompressed.
+#[derive(Debug, Clone, Copy)]
+pub struct LogBlock<'a> {
+    /// The log block before it in its chain.
+    pub previous: LogPointer,
+    entries: &'a [u8],
+    endian: Endian,
+}
+
+impl<'a> LogBlock<'a> {
+    /// Takes a whole log block.
+    pub fn parse(bytes: &'a [u8]) -> Result<Self> {
+        need("l2arc_log_blk_phys", bytes, 0x80)?;
+        let endian = magic_endian("l2arc_log_blk_phys", "lb_magic", bytes, LOG_BLOCK_MAGIC)?;
+        Ok(Self { previous: LogPointer::parse(&bytes[8..], endian)?, entries: &bytes[0x80..], endian })
+    }
+
+    /// Its entries, as many as the header's [`Header::log_entries`] count; unused ones are zeros.
+    pub fn entries(&self, count: u64) -> impl Iterator<Item = LogEntry> + 'a {
+        let endian = self.endian;
+        let count = usize::try_from(count).unwrap_or(usize::MAX).min(LOG_BLOCK_ENTRIES_MAX);
+        self.entries.chunks_exact(LogEntry::SIZE_BYTES).take(count).filter_map(move |b| LogEntry::parse(b, endian).ok())
+    }
+}
+
+/// A cached block: word 0-1 address in the pool, 2 birth, 3 properties, 4 offset on the cache device, 5 level.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LogEntry {
+    /// Its first address in the pool.
+    pub dva: Dva,
+    /// Its birth.
+    pub birth: Txg,
+    /// Sizes, compression, kind (data or metadata), whether encrypted, and list of the cache, packed.
+    pub prop: u64,
+    /// Where it is on the cache device.
+    pub offset_bytes: u64,
+    /// Level of its compression.
+    pub compression_level: u64,
+}
+
+impl LogEntry {
+    /// Bytes on disk.
+    pub const SIZE_BYTES: usize = 64;
+
+    fn parse(bytes: &[u8], endian: Endian) -> Result<Self> {
+        let [w0, w1, birth, prop, offset_bytes, compression_level] = words("l2arc_log_ent_phys", bytes, endian)?;
+        Ok(Self { dva: Dva::from_words(w0, w1), birth: Txg(birth), prop, offset_bytes, compression_level })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{golden, never_panics};
+
+    #[test]
+    fn header_of_a_cache_device_is_what_zdb_says() {
+        let header = Header::parse(golden!("l2arc_header.bin")).unwrap();
+        assert_eq!((header.pool_guid, header.vdev_guid), (3661074426268830063, 4248952960657282086));
+        assert_eq!((header.start_offset, header.end_offset, header.evict_offset), (4194816, 66584576, 4194816));
+        assert_eq!((header.flags, header.log_blocks), (1, 0));
+        assert!(header.newest.iter().all(LogPointer::is_empty));
+    }
+
+    #[test]
+    fn log_block_lists_its_entries() {
+        let mut block = vec![0; 65536];
+        Endian::Big.put_u64(&mut block, LOG_BLOCK_MAGIC);
+        Endian::Big.put_u64(&mut block[8..], 0x500000);
+        Endian::Big.put_u64(&mut block[0x20..], (15 << 32) | (7 << 16) | 127);
+        Endian::Big.put_u64(&mut block[0x80 + 64 + 16..], 99);
+        let parsed = LogBlock::parse(&block).unwrap();
+        assert_eq!((parsed.previous.offset_bytes, parsed.previous.lsize_bytes()), (0x500000, 65536));
+        assert_eq!((parsed.previous.psize_bytes(), parsed.previous.compression().unwrap()), (4096, Compression::Lz4));
+        let births: Vec<_> = parsed.entries(2).map(|e| e.birth.0).collect();
+        assert_eq!(births, [0, 99]);
+        assert_eq!(parsed.entries(u64::MAX).count(), LOG_BLOCK_ENTRIES_MAX);
+    }
+
+    #[test]
+    fn no_bytes_panic() {
+        never_panics(golden!("l2arc_header.bin"), |bytes| {
+            let _ = Header::parse(bytes);
+            if let Ok(block) = LogBlock::parse(bytes) {
+                let _ = block.entries(9).count();
+            }
+        });
+    }
+}

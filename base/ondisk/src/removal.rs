@@ -1,0 +1,189 @@
+//! State of work on a top-level device: its removal, the condensing of its mapping, its rebuild.
+//!
+//! All are words in a ZAP, an array of 64-bit numbers that grew over time. `com.delphix:removing` in the object
+//! directory, `spa_removing_phys_t`; mappings themselves: [`crate::indirect`].
+//!
+//! | word | field                 | since          | meaning                                             |
+//! |------|-----------------------|----------------|-----------------------------------------------------|
+//! | 0    | sr_state              | device_removal | [`ScanState`]                                       |
+//! | 1    | sr_removing_vdev      | device_removal | device being removed; all ones: none                |
+//! | 2    | sr_prev_indirect_vdev | device_removal | device removed last; all ones: none                 |
+//! | 3    | sr_start_time         | device_removal | seconds since 1970                                  |
+//! | 4    | sr_end_time           | device_removal | seconds since 1970                                  |
+//! | 5    | sr_to_copy            | device_removal | bytes to copy                                       |
+//! | 6    | sr_copied             | device_removal | bytes copied, or freed meanwhile                    |
+//!
+//! A device 1 that was removed (state 2); 7 words of 8 bytes:
+//!
+//! ```text
+//! 00000000  02 00 00 00 00 00 00 00  01 00 00 00 00 00 00 00  |................|
+//! 00000010  01 00 00 00 00 00 00 00  6f 72 01 6b 00 00 00 00  |........or.k....|
+//! 00000020  6f 72 01 6b 00 00 00 00  00 f0 09 00 00 00 00 00  |or.k............|
+//! 00000030  00 f0 09 00 00 00 00 00                           |........|
+//! ```
+//!
+//! `com.delphix:condensing_indirect` is three words: device, old obsolete space map, new mapping. `org.openzfs:vdev_rebuild`
+//! in the ZAP of a top-level device is twelve, see [`Rebuild`].
+//!
+//! Source: include/sys/spa_impl.h, include/sys/vdev_removal.h, include/sys/vdev_rebuild.h.
+
+use crate::error::{Error, Result};
+use crate::scan::ScanState;
+use crate::types::Txg;
+
+/// Takes the first `N` words of a ZAP value.
+pub(crate) fn value<const N: usize>(structure: &'static str, words: &[u64]) -> Result<[u64; N]> {
+    words
+        .get(..N)
+        .and_then(|w| w.try_into().ok())
+        .ok_or_else(|| Error::corrupt(structure, "words", words.len(), format_args!("at least {N}")))
+}
+
+/// The removal under way, or the last one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Removing {
+    /// Whether it runs.
+    pub state: ScanState,
+    /// Device being removed.
+    pub vdev: Option<u64>,
+    /// Device removed last: the start of the chain of `prev_indirect_vdev`.
+    pub previous_indirect_vdev: Option<u64>,
+    /// Seconds since 1970.
+    pub start_time: u64,
+    /// Seconds since 1970.
+    pub end_time: u64,
+    /// Bytes to copy.
+    pub to_copy_bytes: u64,
+    /// Bytes copied, or freed meanwhile.
+    pub copied_bytes: u64,
+}
+
+impl Removing {
+    /// Takes the words of the ZAP value.
+    pub fn from_words(words: &[u64]) -> Result<Self> {
+        let [state, vdev, previous, start_time, end_time, to_copy_bytes, copied_bytes] =
+            value("spa_removing_phys", words)?;
+        let some = |v: u64| (v != u64::MAX).then_some(v);
+        Ok(Self {
+            state: ScanState::from_raw(state)?,
+            vdev: some(vdev),
+            previous_indirect_vdev: some(previous),
+            start_time,
+            end_time,
+            to_copy_bytes,
+            copied_bytes,
+        })
+    }
+
+    /// The words of the ZAP value.
+    pub fn to_words(&self) -> [u64; 7] {
+        [
+            self.state as u64,
+            self.vdev.unwrap_or(u64::MAX),
+            self.previous_indirect_vdev.unwrap_or(u64::MAX),
+            self.start_time,
+            self.end_time,
+            self.to_copy_bytes,
+            self.copied_bytes,
+        ]
+    }
+}
+
+/// A mapping being condensed: rewritten without its obsolete ranges.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Condensing {
+    /// The removed device.
+    pub vdev: u64,
+    /// Space map of obsolete ranges that is being worked in.
+    pub previous_obsolete_space_map: u64,
+    /// The new mapping's object.
+    pub next_mapping: u64,
+}
+
+impl Condensing {
+    /// Takes the words of the ZAP value.
+    pub fn from_words(words: &[u64]) -> Result<Self> {
+        let [vdev, previous_obsolete_space_map, next_mapping] = value("spa_condensing_indirect_phys", words)?;
+        Ok(Self { vdev, previous_obsolete_space_map, next_mapping })
+    }
+}
+
+/// A sequential rebuild (`vdev_rebuild_phys_t`), in the order of its twelve words.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Rebuild {
+    /// 0 none, 1 active, 2 cancelled, 3 complete.
+    pub state: u64,
+    /// How far it got.
+    pub last_offset_bytes: u64,
+    /// First round that was missed.
+    pub min_txg: Txg,
+    /// Last round that was missed.
+    pub max_txg: Txg,
+    /// Seconds since 1970.
+    pub start_time: u64,
+    /// Seconds since 1970.
+    pub end_time: u64,
+    /// Milliseconds that it ran.
+    pub run_time_ms: u64,
+    /// Bytes looked at.
+    pub scanned_bytes: u64,
+    /// Bytes read.
+    pub issued_bytes: u64,
+    /// Bytes rebuilt.
+    pub rebuilt_bytes: u64,
+    /// Bytes to look at.
+    pub total_bytes: u64,
+    /// Errors.
+    pub errors: u64,
+}
+
+impl Rebuild {
+    /// Takes the words of the ZAP value.
+    pub fn from_words(words: &[u64]) -> Result<Self> {
+        let w: [u64; 12] = value("vdev_rebuild_phys", words)?;
+        Ok(Self {
+            state: w[0],
+            last_offset_bytes: w[1],
+            min_txg: Txg(w[2]),
+            max_txg: Txg(w[3]),
+            start_time: w[4],
+            end_time: w[5],
+            run_time_ms: w[6],
+            scanned_bytes: w[7],
+            issued_bytes: w[8],
+            rebuilt_bytes: w[9],
+            total_bytes: w[10],
+            errors: w[11],
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{golden, golden_words};
+
+    #[test]
+    fn finished_removal_writes_back() {
+        let words = golden_words(golden!("removing.bin"));
+        let removing = Removing::from_words(&words).unwrap();
+        assert_eq!((removing.state, removing.previous_indirect_vdev), (ScanState::Finished, Some(1)));
+        assert_eq!(removing.copied_bytes, removing.to_copy_bytes);
+        assert_eq!(removing.to_words()[..], words);
+    }
+
+    #[test]
+    fn short_values_and_strange_states_are_refused() {
+        let words = golden_words(golden!("removing.bin"));
+        assert_eq!(
+            Removing::from_words(&words[..6]).unwrap_err().to_string(),
+            "spa_removing_phys: words is 6, expected at least 7"
+        );
+        let mut strange = words;
+        strange[0] = 9;
+        assert!(Removing::from_words(&strange).is_err());
+        assert!(Condensing::from_words(&[1, 2]).is_err());
+        assert_eq!(Condensing::from_words(&[1, 2, 3]).unwrap().next_mapping, 3);
+        assert_eq!(Rebuild::from_words(&[7; 12]).unwrap().errors, 7);
+    }
+}

@@ -28,6 +28,8 @@ mod auth;
 mod key_object;
 mod layout;
 mod objset;
+#[cfg(test)]
+mod tests;
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;

@@ -8,6 +8,7 @@
 //!   * a child below which several devices stand (replacing, spare) is tried with each of them
 
 use super::columns::Map;
+use super::reconstruct::{Suspects, reconstruct};
 use super::verify::note_wrong;
 use super::{BlockReport, CopyFault, Failure, Fault, Kind, Leaf, Tree, Vdev};
 use std::sync::Arc;
@@ -126,6 +127,10 @@ impl Tree {
     ) -> Result<Vec<u8>, Failure> {
         let ways: Vec<usize> = top.children.iter().map(|c| self.sources(c, 0, birth).len().max(1)).collect();
         let mut choice = vec![0; ways.len()];
+        let suspects = match &top.kind {
+            Kind::Raidz(g) => Suspects::new(g.ashift(), g.children(), g.original_width()),
+            _ => Suspects::new(top.ashift, top.children.len(), top.children.len()),
+        };
         let mut failure = None;
         for _ in 0..CHOICES_MAX {
             let found = self.fetch(top, map, birth, &choice, report);
@@ -136,9 +141,9 @@ impl Tree {
                 // What is known to be stale is no evidence; it is held against the result below.
                 .map(|(b, c)| b.as_deref().filter(|_| found.leaves[c.child].is_none_or(|l| !l.is_stale(birth))))
                 .collect();
-            if let Some(solved) = solve(map, &known, size as usize, check) {
-                self.note_faults(copy, top, map, birth, &found, &solved, &choice, report);
-                return Ok(solved);
+            if let Some(solved) = reconstruct(map, &suspects, &known, size as usize, check) {
+                self.note_faults(copy, top, map, birth, &found, &solved.block, &choice, report);
+                return Ok(solved.block);
             }
             failure.get_or_insert(found.failure);
             if !next_choice(&mut choice, &ways) {
@@ -146,7 +151,10 @@ impl Tree {
             }
         }
         let mut failure = failure.unwrap_or_default();
-        failure.wrong.push(top.name.clone());
+        // With more columns away than there is parity, that is the whole reason; otherwise some that are there must be wrong.
+        if failure.missing.len() + failure.io.len() <= map.parity {
+            failure.wrong.push(top.name.clone());
+        }
         Err(failure)
     }
 
@@ -288,15 +296,4 @@ fn next_choice(choice: &mut [usize], ways: &[usize]) -> bool {
         *c = 0;
     }
     false
-}
-
-//TMP until `reconstruct` is there: only what needs no search.
-fn solve(map: &Map, known: &[Option<&[u8]>], size: usize, check: &mut dyn FnMut(&[u8]) -> bool) -> Option<Vec<u8>> {
-    let mut block = vec![0; map.size_bytes];
-    for (column, bytes) in map.columns.iter().zip(known) {
-        if column.is_data() {
-            map.part_mut(&mut block, column).copy_from_slice((*bytes)?);
-        }
-    }
-    check(&block[..size]).then_some(block)
 }

@@ -47,8 +47,10 @@ impl Failure {
         self.io.extend(more.io);
         self.wrong.extend(more.wrong);
         self.other.extend(more.other);
-        self.missing.sort();
-        self.missing.dedup();
+        for list in [&mut self.missing, &mut self.wrong, &mut self.other] {
+            list.sort();
+            list.dedup();
+        }
     }
 
     /// The error for the block at `place`.

@@ -3,8 +3,16 @@
 //! **Invariant: a command parses, calls the layers below, and prints; it knows no on-disk format (but for `inspect`).**
 
 pub mod commands;
+pub mod context;
 pub mod copy;
+pub mod getopt;
+pub mod json;
+pub mod number;
+pub mod program;
 pub mod source;
 pub mod state;
+pub mod table;
 pub mod text;
 pub mod tree;
+pub mod zfs;
+pub mod zpool;

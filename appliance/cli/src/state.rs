@@ -1,12 +1,67 @@
-//! Where the program keeps what it has to remember: imported pools, logs of mounts.
+//! What is imported: remembered in a folder, so that each command finds the pools that an earlier one imported.
+//!
+//! The folder is `--state DIR`, `$WEIR_STATE`, `/var/lib/weir` for root, or the XDG state folder. In it, `pools.json` lists
+//! the imported pools. Nothing of the pools themselves is kept: a command opens them anew, read-only, every time.
+//!
+//! Invariants:
+//!   * `pools.json` is replaced as a whole, under a lock: readers see one state or the other
+//!   * a folder that does not exist yet means that nothing is imported; it is made by the first import
 
-use anyhow::{Context, Result};
-use std::path::PathBuf;
+use anyhow::{Context as _, Result};
+use serde::{Deserialize, Serialize};
+use std::fs::{self, File};
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
-/// `$WEIR_STATE`; else /var/lib/weir for root, `$XDG_STATE_HOME/weir` or ~/.local/state/weir for others.
+/// An imported pool.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Imported {
+    /// Name under which it is imported.
+    pub name: String,
+    /// Identity.
+    pub guid: u64,
+    /// Identity of this import.
+    pub load_guid: u64,
+    /// Places that were searched for its devices.
+    pub places: Vec<PathBuf>,
+    /// `-o readonly=on` was given. Weir reads only, whether or not.
+    pub readonly: bool,
+    /// `-R` or `-o altroot=`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub altroot: Option<String>,
+    /// `-o cachefile=`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cachefile: Option<String>,
+    /// `-T`: the txg that is shown.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub txg: Option<u64>,
+    /// `-F`: older uberblocks are tried.
+    pub rewind: bool,
+    /// `-N` was given.
+    pub no_mount: bool,
+}
+
+/// The folder that remembers.
+#[derive(Debug, Clone)]
+pub struct State {
+    folder: PathBuf,
+}
+
+/// The folder of `--state`, when it was given.
+static CHOSEN: OnceLock<PathBuf> = OnceLock::new();
+
+/// Makes `folder` the one for the rest of this process.
+pub fn choose(folder: PathBuf) {
+    let _ = CHOSEN.set(folder);
+}
+
+/// The folder of `--state`, `$WEIR_STATE`; else /var/lib/weir for root, `$XDG_STATE_HOME/weir` or ~/.local/state/weir for
+/// others.
 pub fn folder() -> Result<PathBuf> {
     let set = |name: &str| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
-    if let Some(dir) = set("WEIR_STATE") {
+    if let Some(dir) = CHOSEN.get().cloned().or_else(|| set("WEIR_STATE")) {
         return Ok(dir);
     }
     if rustix::process::geteuid().is_root() {
@@ -14,4 +69,79 @@ pub fn folder() -> Result<PathBuf> {
     }
     let state = set("XDG_STATE_HOME").or_else(|| set("HOME").map(|home| home.join(".local/state")));
     Ok(state.context("set WEIR_STATE: neither HOME nor XDG_STATE_HOME is set")?.join("weir"))
+}
+
+impl State {
+    /// In this folder.
+    pub fn new(folder: PathBuf) -> Self {
+        Self { folder }
+    }
+
+    /// The folder.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// The imported pools, by name.
+    pub fn pools(&self) -> Result<Vec<Imported>> {
+        let path = self.folder.join("pools.json");
+        let mut pools: Vec<Imported> = match fs::read(&path) {
+            Ok(bytes) => serde_json::from_slice(&bytes).with_context(|| format!("{} is damaged", path.display()))?,
+            Err(e) if e.kind() == ErrorKind::NotFound => Vec::new(),
+            Err(e) => return Err(e).with_context(|| path.display().to_string()),
+        };
+        pools.sort_by(|a, b| a.name.cmp(&b.name));
+        Ok(pools)
+    }
+
+    /// The imported pool of that name.
+    pub fn pool(&self, name: &str) -> Result<Option<Imported>> {
+        Ok(self.pools()?.into_iter().find(|p| p.name == name))
+    }
+
+    /// Changes the list under the lock.
+    pub fn change<T>(&self, change: impl FnOnce(&mut Vec<Imported>) -> T) -> Result<T> {
+        fs::create_dir_all(&self.folder).with_context(|| self.folder.display().to_string())?;
+        let lock_path = self.folder.join("lock");
+        let lock = File::create(&lock_path).with_context(|| lock_path.display().to_string())?;
+        rustix::fs::flock(&lock, rustix::fs::FlockOperation::LockExclusive)
+            .with_context(|| lock_path.display().to_string())?;
+        let mut pools = self.pools()?;
+        let result = change(&mut pools);
+        let (path, fresh) = (self.folder.join("pools.json"), self.folder.join("pools.json.new"));
+        fs::write(&fresh, serde_json::to_vec_pretty(&pools)?).with_context(|| fresh.display().to_string())?;
+        fs::rename(&fresh, &path).with_context(|| path.display().to_string())?;
+        Ok(result)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_one_command_imports_the_next_one_finds() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let state = State::new(folder.path().join("deep/state"));
+        assert_eq!(state.pools().expect("none yet"), []);
+        for name in ["tank", "rz"] {
+            let pool = Imported { name: name.into(), guid: 7, txg: Some(3), ..Imported::default() };
+            state.change(|pools| pools.push(pool)).expect("written");
+        }
+        let names: Vec<String> = state.pools().expect("read").into_iter().map(|p| p.name).collect();
+        assert_eq!(names, ["rz", "tank"]);
+        assert_eq!(state.pool("tank").expect("read").expect("there").txg, Some(3));
+        state.change(|pools| pools.retain(|p| p.name != "tank")).expect("written");
+        assert!(state.pool("tank").expect("read").is_none());
+    }
+
+    #[test]
+    fn a_damaged_list_is_an_error_and_is_not_overwritten() {
+        let folder = tempfile::tempdir().expect("a folder");
+        fs::write(folder.path().join("pools.json"), "[{").expect("written");
+        let state = State::new(folder.path().to_owned());
+        assert!(state.pools().expect_err("damaged").to_string().contains("damaged"));
+        assert!(state.change(Vec::clear).is_err());
+        assert_eq!(fs::read_to_string(folder.path().join("pools.json")).expect("still there"), "[{");
+    }
 }

@@ -9,6 +9,7 @@ pub mod umount;
 
 use anyhow::Result;
 use clap::ArgMatches;
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 /// How a command ends when some of what it was asked failed.
@@ -41,16 +42,26 @@ pub fn command() -> clap::Command {
         .version(env!("CARGO_PKG_VERSION"))
         .subcommand_required(true)
         .arg_required_else_help(true)
+        .arg(
+            clap::Arg::new("state")
+                .long("state")
+                .value_name("DIR")
+                .help("Where it is remembered which pools are imported; must come first [default: $WEIR_STATE]"),
+        )
+        .subcommand(clap::Command::new("zpool").about("The commands of zpool(8); see `weir zpool help`"))
+        .subcommand(clap::Command::new("zfs").about("The commands of zfs(8); see `weir zfs help`"))
         .subcommands(COMMANDS.iter().map(|c| (c.command)()))
 }
 
-/// Parses the command line and runs the command.
-pub fn main() -> ExitCode {
-    let matches = command().get_matches();
+/// Parses the command line, without the program's name, and runs the command.
+pub fn main(args: &[OsString]) -> ExitCode {
+    let matches = command().get_matches_from(std::iter::once(OsString::from("weir")).chain(args.iter().cloned()));
     let (name, matches) = matches.subcommand().expect("clap insists on a subcommand");
-    let found = COMMANDS.iter().find(|c| (c.command)().get_name() == name);
-    let run = found.expect("clap knows no others").run;
-    match run(matches) {
+    let Some(found) = COMMANDS.iter().find(|c| (c.command)().get_name() == name) else {
+        eprintln!("weir: options other than --state go behind '{name}'");
+        return ExitCode::from(USAGE);
+    };
+    match (found.run)(matches) {
         Ok(code) => code,
         Err(error) => {
             eprintln!("weir {name}: {error:#}");

@@ -1,0 +1,157 @@
+//! What a verb of `weir zpool` and `weir zfs` works with: where it writes, what is imported, how it ends.
+
+use crate::state::State;
+use std::io::Write;
+
+/// Where a verb prints and what it knows.
+pub struct Context<'a> {
+    /// Standard output.
+    pub out: &'a mut dyn Write,
+    /// Standard error.
+    pub err: &'a mut dyn Write,
+    /// What is imported.
+    pub state: State,
+}
+
+/// Why a verb ends early.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Failure {
+    /// It was called wrongly: the message, then how to call it; exit code 2. No message shows the usage alone.
+    Usage(String),
+    /// It could not do it: the message; exit code 1.
+    Failed(String),
+    /// All is said already.
+    Code(u8),
+}
+
+impl Failure {
+    /// Called wrongly.
+    pub fn usage(message: impl std::fmt::Display) -> Self {
+        Self::Usage(message.to_string())
+    }
+
+    /// Could not.
+    pub fn failed(message: impl std::fmt::Display) -> Self {
+        Self::Failed(message.to_string())
+    }
+}
+
+/// How a verb ends: its exit code, or why it gave up.
+pub type Outcome = Result<u8, Failure>;
+
+/// A verb of zpool(8) or zfs(8).
+pub struct Verb {
+    /// Its name.
+    pub name: &'static str,
+    /// How it is called, a line each, without program and verb.
+    pub usage: &'static [&'static str],
+    /// What it does, in a line.
+    pub about: &'static str,
+    /// Does it; `None`: OpenZFS has it, Weir not yet.
+    pub run: Option<fn(&mut Context<'_>, &[String]) -> Outcome>,
+}
+
+impl Context<'_> {
+    /// Prints. A reader that went away is no error: the output was for it.
+    pub fn print(&mut self, text: &str) {
+        let _ = self.out.write_all(text.as_bytes());
+    }
+
+    /// Says what is wrong.
+    pub fn complain(&mut self, line: &str) {
+        let _ = writeln!(self.err, "{line}");
+    }
+}
+
+/// Runs the verb that `args` begins with.
+pub fn dispatch(cx: &mut Context<'_>, program: &str, verbs: &'static [Verb], args: &[String]) -> u8 {
+    let code = run(cx, program, verbs, args);
+    let _ = cx.out.flush();
+    code
+}
+
+fn run(cx: &mut Context<'_>, program: &str, verbs: &'static [Verb], args: &[String]) -> u8 {
+    let Some(name) = args.first() else {
+        cx.complain("missing command");
+        let text = overview(program, verbs);
+        cx.complain(text.trim_end());
+        return 2;
+    };
+    let name = match name.as_str() {
+        "-?" | "-h" | "--help" | "help" => {
+            let text = match args.get(1).and_then(|n| verbs.iter().find(|v| v.name == n)) {
+                Some(verb) => format!("{}\n{}\n", verb.about, usage(program, verb)),
+                None => overview(program, verbs),
+            };
+            cx.print(&text);
+            return 0;
+        }
+        "-V" | "--version" => "version",
+        name => name,
+    };
+    let Some(verb) = verbs.iter().find(|v| v.name == name) else {
+        cx.complain(&format!("unrecognized command '{name}'"));
+        let text = overview(program, verbs);
+        cx.complain(text.trim_end());
+        return 2;
+    };
+    let Some(run) = verb.run else {
+        cx.complain(&format!("unsupported: '{program} {name}' is not in this version of weir, which only reads pools"));
+        return 1;
+    };
+    match run(cx, &args[1..]) {
+        Ok(code) | Err(Failure::Code(code)) => code,
+        Err(Failure::Failed(message)) => {
+            cx.complain(&message);
+            1
+        }
+        Err(Failure::Usage(message)) => {
+            if !message.is_empty() {
+                cx.complain(&message);
+            }
+            let text = usage(program, verb);
+            cx.complain(text.trim_end());
+            2
+        }
+    }
+}
+
+fn usage(program: &str, verb: &Verb) -> String {
+    let mut text = "usage:\n".to_owned();
+    for line in verb.usage {
+        text.push_str(format!("\t{} {line}", verb.name).trim_end());
+        text.push('\n');
+    }
+    text.push_str(&format!("\nFor more, run: weir {program} help\n"));
+    text
+}
+
+fn overview(program: &str, verbs: &[Verb]) -> String {
+    let width = verbs.iter().filter(|v| v.run.is_some()).map(|v| v.name.len()).max().unwrap_or(0);
+    let mut text = format!("usage: {program} command args ...\nwhere 'command' is one of the following:\n\n");
+    for verb in verbs.iter().filter(|v| v.run.is_some()) {
+        text.push_str(&format!("\t{:width$}  {}\n", verb.name, verb.about));
+    }
+    let missing: Vec<&str> = verbs.iter().filter(|v| v.run.is_none()).map(|v| v.name).collect();
+    text.push_str(&format!("\nNot in this version of weir: {}\n", missing.join(", ")));
+    text
+}
+
+/// Versions that `zpool version` and `zfs version` name: OpenZFS's release that Weir models, and Weir's own.
+pub const VERSIONS: [&str; 2] =
+    [concat!("zfs-2.3.2-weir", env!("CARGO_PKG_VERSION")), concat!("zfs-kmod-2.3.2-weir", env!("CARGO_PKG_VERSION"))];
+
+/// `version [-j]`.
+pub fn version(cx: &mut Context<'_>, program: &str, args: &[String]) -> Outcome {
+    let options = crate::getopt::Options { short: "j", long: &[("json", false, 'j')] };
+    let parsed = options.parse(args).map_err(Failure::usage)?;
+    if parsed.has('j') {
+        let mut document = crate::json::document(&format!("{program} version"));
+        let versions = serde_json::json!({"userland": VERSIONS[0], "kernel": VERSIONS[1]});
+        document.insert("zfs_version".into(), versions);
+        cx.print(&crate::json::line(document));
+    } else {
+        cx.print(&format!("{}\n{}\n", VERSIONS[0], VERSIONS[1]));
+    }
+    Ok(0)
+}

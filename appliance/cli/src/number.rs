@@ -1,0 +1,127 @@
+//! Numbers and times as OpenZFS prints them.
+//!
+//! Facts from lib/libzutil/zutil_nicenum.c: the unit is the largest power of 1024 not above the number; even multiples
+//! have no decimals; others have as many, up to two, as fit in five characters.
+
+use chrono::{DateTime, Local, Offset};
+
+/// `1.50K`, `512`, `3M`.
+pub fn nice_number(number: u64) -> String {
+    nice(number, "")
+}
+
+/// `1.50K`, `512B`, `3M`.
+pub fn nice_bytes(number: u64) -> String {
+    nice(number, "B")
+}
+
+/// A number shortened, or in full with `-p`.
+pub fn number(number: u64, literal: bool) -> String {
+    if literal { number.to_string() } else { nice_number(number) }
+}
+
+fn nice(number: u64, ones: &str) -> String {
+    let index = number.checked_ilog2().unwrap_or(0) / 10;
+    let unit = [ones, "K", "M", "G", "T", "P", "E"][index as usize];
+    let scale = 1u64 << (10 * index);
+    if number.is_multiple_of(scale) {
+        return format!("{}{unit}", number / scale);
+    }
+    let value = number as f64 / scale as f64;
+    let texts = [2, 1, 0].map(|decimals| format!("{value:.decimals$}{unit}"));
+    texts.iter().find(|t| t.len() <= 5).unwrap_or(&texts[2]).clone()
+}
+
+/// A ratio in hundredths: `1.50x`, or `1.50` with `-p`.
+pub fn ratio(hundredths: u64, literal: bool) -> String {
+    let x = if literal { "" } else { "x" };
+    format!("{}.{:02}{x}", hundredths / 100, hundredths % 100)
+}
+
+/// `7%`, or `7` with `-p`.
+pub fn percent(percent: u64, literal: bool) -> String {
+    if literal { percent.to_string() } else { format!("{percent}%") }
+}
+
+/// A duration: `00:00:01`, `3 days 04:05:06`.
+pub fn duration(seconds: u64) -> String {
+    let (days, hours, minutes) = (seconds / 86_400, seconds / 3600 % 24, seconds / 60 % 60);
+    let clock = format!("{hours:02}:{minutes:02}:{:02}", seconds % 60);
+    if days > 0 { format!("{days} days {clock}") } else { clock }
+}
+
+fn local(seconds: u64) -> Option<DateTime<Local>> {
+    DateTime::from_timestamp(i64::try_from(seconds).ok()?, 0).map(|t| t.with_timezone(&Local))
+}
+
+fn format(seconds: u64, format: &str) -> String {
+    local(seconds).map_or_else(|| seconds.to_string(), |t| t.format(format).to_string())
+}
+
+/// As ctime(3) does, without the line end: `Sat Nov 21 10:21:39 2026`.
+pub fn ctime(seconds: u64) -> String {
+    format(seconds, "%a %b %e %H:%M:%S %Y")
+}
+
+/// As `zfs get creation` and `zfs holds` do: `Sat Nov 21 10:18 2026`.
+pub fn date_minutes(seconds: u64) -> String {
+    format(seconds, "%a %b %e %k:%M %Y")
+}
+
+/// As `zpool history` does: `2026-11-21.10:38:15`.
+pub fn date_history(seconds: u64) -> String {
+    format(seconds, "%Y-%m-%d.%H:%M:%S")
+}
+
+/// As date(1) and JSON documents do: `Sat Nov 21 10:41:11 UTC 2026`. Zones other than UTC show as their offset.
+pub fn date_zone(seconds: u64) -> String {
+    let Some(t) = local(seconds) else { return seconds.to_string() };
+    let zone = if t.offset().fix().local_minus_utc() == 0 { "UTC".to_owned() } else { t.format("%:z").to_string() };
+    format!("{} {zone} {}", t.format("%a %b %e %H:%M:%S"), t.format("%Y"))
+}
+
+/// Seconds since 1970, now.
+pub fn now() -> u64 {
+    u64::try_from(chrono::Utc::now().timestamp()).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Pairs taken from what OpenZFS printed with and without `-p`.
+    #[test]
+    fn numbers_fit_in_five_characters() {
+        let cases = [
+            (0, "0"),
+            (286720, "280K"),
+            (369098752, "352M"),
+            (12883456, "12.3M"),
+            (1536, "1.50K"),
+            (117436416, "112M"),
+            (10_239, "10.0K"),
+            (1_048_575, "1024K"),
+            (86_630, "84.6K"),
+            (1023, "1023"),
+            (u64::MAX, "16.0E"),
+            (1 << 63, "8E"),
+        ];
+        for (number, text) in cases {
+            assert_eq!(nice_number(number), text, "{number}");
+        }
+        assert_eq!([nice_bytes(0), nice_bytes(512), nice_bytes(24576)], ["0B", "512B", "24K"]);
+    }
+
+    #[test]
+    fn durations_and_ratios_read_as_openzfs_writes_them() {
+        assert_eq!([duration(1), duration(90_061)], ["00:00:01", "1 days 01:01:01"]);
+        assert_eq!([ratio(196, false), ratio(100, true)], ["1.96x", "1.00"]);
+        assert_eq!([percent(9, false), percent(9, true)], ["9%", "9"]);
+    }
+
+    #[test]
+    fn times_beyond_the_calendar_are_numbers() {
+        assert_eq!(ctime(u64::MAX), u64::MAX.to_string());
+        assert_eq!(date_zone(u64::MAX / 2), (u64::MAX / 2).to_string());
+    }
+}

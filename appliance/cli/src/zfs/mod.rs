@@ -1,0 +1,11 @@
+//! `weir zfs`: the verbs of zfs(8), a file each. What they print is OpenZFS's, to the letter.
+
+use crate::context::{Verb, version};
+
+/// All verbs.
+pub static VERBS: &[Verb] = &[Verb {
+    name: "version",
+    usage: &["[-j]"],
+    about: "Show versions",
+    run: Some(|cx, args| version(cx, "zfs", args)),
+}];

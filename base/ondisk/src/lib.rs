@@ -30,6 +30,7 @@ pub mod pool_dir;
 pub mod removal;
 pub mod sa;
 pub mod scan;
+pub mod send_record;
 pub mod spacemap;
 pub mod types;
 pub mod uberblock;

@@ -2,5 +2,6 @@
 //!
 //! **Invariant: a comparison never adjusts what was recorded; where Weir is meant to differ, the caller says so by name.**
 
+pub mod datasets;
 pub mod recorded;
 pub mod tree;

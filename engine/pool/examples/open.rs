@@ -18,6 +18,12 @@ fn main() {
                     id = next;
                     n += 1;
                 }
+                println!("  {:?}", p.stats().unwrap());
+                println!(
+                    "  {} {:?}",
+                    p.history().unwrap().len(),
+                    p.status().map(|s| (s.root.state, s.scan, s.removal, s.checkpoint, s.expand))
+                );
                 let t = std::time::Instant::now();
                 let r = pool::scan::verify(&p, &pool::scan::Options { threads: 0 }, &|_| true).unwrap();
                 println!("  {} in {:?}: {r:?}", if r.is_clean() { "CLEAN" } else { "NOT CLEAN" }, t.elapsed());

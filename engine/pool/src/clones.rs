@@ -8,11 +8,16 @@ use object::Place;
 use object::zap::Zap;
 use std::collections::HashMap;
 
+/// Name of a device's table in the object directory.
+pub(crate) fn object_name(vdev: u64) -> String {
+    format!("com.fudosecurity:brt:vdev:{vdev}")
+}
+
 /// (device, offset) -> references beyond the first.
 pub fn references(pool: &Pool) -> Result<HashMap<(u64, u64), u64>> {
     let mut found = HashMap::new();
     for top in &pool.root_vdev().children {
-        let name = format!("com.fudosecurity:brt:vdev:{}", top.id);
+        let name = object_name(top.id);
         let Some(id) = pool.directory().lookup_u64(&name)? else { continue };
         let object = pool.mos().object(id)?;
         // brt_vdev_phys_t: the ZAP's object number is its first word.

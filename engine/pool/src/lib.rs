@@ -5,6 +5,7 @@
 
 pub mod clones;
 pub mod config;
+mod facts;
 pub mod feature;
 mod import;
 mod pool;
@@ -15,6 +16,7 @@ pub mod stats;
 pub mod status;
 
 pub use block::{Block, Bookmark, Store};
+pub use facts::LoggedError;
 pub use import::open::{OpenOptions, packed_list, uberblocks};
 pub use import::search::{FoundDevice, FoundPool, PoolState, Search, Skipped, search};
 pub use object::{Error, Place, Result};

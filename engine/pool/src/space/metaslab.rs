@@ -31,6 +31,8 @@ pub struct DeviceSpace {
     pub allocated: Bits,
     /// Bytes that the space maps' headers add up to, log space maps included.
     pub header_bytes: i64,
+    /// How torn the free space is, 0 to 100; `None` when the pool keeps no histograms.
+    pub fragmentation_percent: Option<u64>,
 }
 
 /// What all space maps say.
@@ -88,7 +90,9 @@ impl Space {
             size_bytes,
             allocated: Bits::new(size_bytes >> shift),
             header_bytes: 0,
+            fragmentation_percent: None,
         };
+        let mut fragmentation = Fragmentation::default();
         let ms_units = 1u64 << (ms_shift - shift);
         let align_units = match pool.store().tree().tops.get(top.id as usize).map(|v| &v.kind) {
             Some(Kind::Draid(g)) => (g.alignment_bytes() >> shift).max(1),
@@ -114,7 +118,11 @@ impl Space {
                 self.apply(&mut device, Run { start: base + e.offset, len: e.run }, e.is_alloc);
             })?;
             device.header_bytes += header.allocated_bytes;
+            let free = ms_units.saturating_sub(header.allocated_bytes.max(0) as u64 >> shift);
+            let percent = header.histogram.as_ref().map(|h| crate::facts::metaslab_fragmentation(h, shift as u8));
+            fragmentation.note(percent, free);
         }
+        device.fragmentation_percent = fragmentation.percent();
         self.devices.push(device);
         let zap_id = top.number(config::VDEV_TOP_ZAP);
         if zap_id == 0 {
@@ -178,6 +186,28 @@ impl Space {
             }
             Some(_) => {}
         }
+    }
+}
+
+/// Mean over the metaslabs of a device (metaslab_group_fragmentation of OpenZFS 2.3).
+#[derive(Default)]
+struct Fragmentation {
+    sum: u64,
+    known: u64,
+    all: u64,
+}
+
+impl Fragmentation {
+    fn note(&mut self, percent: Option<u64>, _free_units: u64) {
+        self.all += 1;
+        if let Some(p) = percent {
+            self.sum += p;
+            self.known += 1;
+        }
+    }
+
+    fn percent(&self) -> Option<u64> {
+        (self.known > self.all / 2).then(|| self.sum / self.known)
     }
 }
 

@@ -1,0 +1,18 @@
+//! Properties that someone set on the pool.
+
+use crate::{Pool, Result};
+use object::zap::{Zap, ZapValue};
+use ondisk::pool_dir::directory;
+
+impl Pool {
+    /// Name -> value of every property that was set (`pool_props`); user properties included.
+    pub fn set_properties(&self) -> Result<Vec<(String, ZapValue)>> {
+        match self.directory().lookup_u64(directory::PROPS)? {
+            None | Some(0) => Ok(Vec::new()),
+            Some(id) => {
+                let entries = Zap::open(self.mos().object(id)?)?.entries()?;
+                Ok(entries.into_iter().map(|e| (String::from_utf8_lossy(&e.name).into_owned(), e.value)).collect())
+            }
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! The pool's numbers.
+
+use crate::space::{DeviceSpace, Space};
+use crate::stats::PoolStats;
+use crate::{Pool, Result};
+use object::zap::Zap;
+use ondisk::pool_dir::{config, directory, vdev_top};
+use ondisk::{bpobj, brt, ddt, spacemap};
+
+/// How much a free run of 512 << index bytes counts as fragmented, in percent (zfs_frag_table of OpenZFS 2.3).
+const FRAGMENTATION: [u64; 17] = [100, 100, 98, 95, 90, 80, 70, 60, 50, 40, 30, 20, 15, 10, 5, 0, 0];
+
+impl Pool {
+    /// Space and ratios. Loads all space maps.
+    pub fn stats(&self) -> Result<PoolStats> {
+        let space = Space::load(self)?;
+        self.stats_of(&space)
+    }
+
+    /// Space and ratios, from space maps that are loaded already.
+    pub fn stats_of(&self, space: &Space) -> Result<PoolStats> {
+        let mut stats = PoolStats::default();
+        for device in &space.devices {
+            let Some(top) = self.root_vdev().children.iter().find(|t| t.id == device.vdev) else { continue };
+            if top.number(config::IS_LOG) == 0 {
+                stats.size_bytes += device.size_bytes;
+                stats.allocated_bytes += device.allocated_bytes();
+            }
+            stats.checkpoint_bytes += self.checkpoint_bytes(top)?;
+        }
+        stats.free_bytes = stats.size_bytes.saturating_sub(stats.allocated_bytes);
+        stats.fragmentation_percent = self.fragmentation(space)?;
+        if let Some(id) = self.directory().lookup_u64(directory::FREE_BPOBJ)?.filter(|id| *id != 0) {
+            let object = self.mos().object(id)?;
+            stats.freeing_bytes = bpobj::Header::parse(object.bonus(), object.endian())?.used_bytes;
+        }
+        let total = self.dedup_histogram()?.iter().fold(ddt::Stat::default(), |mut sum, row| {
+            sum.dsize_bytes += row.dsize_bytes;
+            sum.referenced_dsize_bytes += row.referenced_dsize_bytes;
+            sum
+        });
+        if total.dsize_bytes > 0 {
+            stats.dedup_ratio = ratio(total.referenced_dsize_bytes, total.dsize_bytes);
+        }
+        self.clone_stats(&mut stats)?;
+        stats.last_scrubbed_txg = self.directory().lookup_u64(directory::LAST_SCRUBBED_TXG)?.unwrap_or(0);
+        Ok(stats)
+    }
+
+    /// Bytes that only the checkpoint still holds on a device.
+    pub(super) fn checkpoint_bytes(&self, top: &crate::config::VdevConfig) -> Result<u64> {
+        let zap = top.number(config::VDEV_TOP_ZAP);
+        if zap == 0 {
+            return Ok(0);
+        }
+        match Zap::open(self.mos().object(zap)?)?.lookup_u64(vdev_top::POOL_CHECKPOINT_SM)? {
+            None | Some(0) => Ok(0),
+            Some(id) => {
+                let object = self.mos().object(id)?;
+                Ok(spacemap::Header::parse(object.bonus(), object.endian())?.allocated_bytes.unsigned_abs())
+            }
+        }
+    }
+
+    /// Mean over the normal devices, by their size (metaslab_class_fragmentation).
+    fn fragmentation(&self, space: &Space) -> Result<Option<u64>> {
+        let (mut weighted, mut total) = (0u128, 0u128);
+        for device in &space.devices {
+            if self.class(device.vdev) != crate::status::VdevClass::Normal {
+                continue;
+            }
+            let Some(percent) = device.fragmentation_percent else { return Ok(None) };
+            weighted += u128::from(percent) * u128::from(device.size_bytes);
+            total += u128::from(device.size_bytes);
+        }
+        Ok(weighted.checked_div(total).map(|p| p as u64))
+    }
+
+    /// The histogram of all dedup tables together: blocks by how often they are referenced.
+    pub(super) fn dedup_histogram(&self) -> Result<Vec<ddt::Stat>> {
+        let mut rows = vec![ddt::Stat::default(); 64];
+        let Some(id) = self.directory().lookup_u64(directory::DDT_STATS)?.filter(|id| *id != 0) else {
+            return Ok(rows);
+        };
+        for entry in Zap::open(self.mos().object(id)?)?.entries()? {
+            let Ok(table) = ddt::histogram_from_words(&entry.value.ints) else { continue };
+            for (sum, row) in rows.iter_mut().zip(table) {
+                sum.blocks += row.blocks;
+                sum.lsize_bytes += row.lsize_bytes;
+                sum.psize_bytes += row.psize_bytes;
+                sum.dsize_bytes += row.dsize_bytes;
+                sum.referenced_blocks += row.referenced_blocks;
+                sum.referenced_lsize_bytes += row.referenced_lsize_bytes;
+                sum.referenced_psize_bytes += row.referenced_psize_bytes;
+                sum.referenced_dsize_bytes += row.referenced_dsize_bytes;
+            }
+        }
+        Ok(rows)
+    }
+
+    fn clone_stats(&self, stats: &mut PoolStats) -> Result<()> {
+        for top in &self.root_vdev().children {
+            let Some(id) = self.directory().lookup_u64(crate::clones::object_name(top.id))? else { continue };
+            let object = self.mos().object(id)?;
+            let header = brt::Header::parse(object.bonus(), object.endian())?;
+            stats.clone_used_bytes += header.used_bytes;
+            stats.clone_saved_bytes += header.saved_bytes;
+        }
+        if stats.clone_used_bytes > 0 {
+            stats.clone_ratio = ratio(stats.clone_used_bytes + stats.clone_saved_bytes, stats.clone_used_bytes);
+        }
+        Ok(())
+    }
+}
+
+fn ratio(a: u64, b: u64) -> u64 {
+    (u128::from(a) * 100 / u128::from(b.max(1))) as u64
+}
+
+impl DeviceSpace {
+    /// Bytes allocated.
+    pub fn allocated_bytes(&self) -> u64 {
+        self.allocated.count() << self.shift
+    }
+}
+
+/// Fragmentation of a metaslab, from its free runs by size; 0 for one that was never used.
+pub(crate) fn metaslab_fragmentation(histogram: &[u64; spacemap::HISTOGRAM_BUCKETS], shift: u8) -> u64 {
+    let (mut weighted, mut total) = (0u128, 0u128);
+    for (i, runs) in histogram.iter().enumerate() {
+        let at = (usize::from(shift) - 9 + i).min(FRAGMENTATION.len() - 1);
+        let space = u128::from(*runs) << (i + usize::from(shift));
+        total += space;
+        weighted += space * u128::from(FRAGMENTATION[at]);
+    }
+    weighted.checked_div(total).unwrap_or(0) as u64
+}

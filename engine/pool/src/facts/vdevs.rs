@@ -1,0 +1,201 @@
+//! The state of every device.
+
+use crate::config::VdevConfig;
+use crate::space::Space;
+use crate::status::{PoolStatus, VdevAux, VdevClass, VdevState, VdevStatus};
+use crate::{Pool, Result};
+use block::vdev::{Aux, Kind, Vdev};
+use object::zap::Zap;
+use ondisk::pool_dir::{allocation_bias, config, vdev_top};
+
+impl Pool {
+    /// What the top-level device `id` is for.
+    pub fn class(&self, id: u64) -> VdevClass {
+        let Some(top) = self.root_vdev().children.iter().find(|t| t.id == id) else { return VdevClass::Normal };
+        if top.number(config::IS_LOG) != 0 {
+            return VdevClass::Log;
+        }
+        let bias = || -> Result<Option<String>> {
+            let zap = top.number(config::VDEV_TOP_ZAP);
+            if zap == 0 {
+                return Ok(None);
+            }
+            Ok(Zap::open(self.mos().object(zap)?)?.lookup(vdev_top::ALLOCATION_BIAS)?.and_then(|v| v.as_string()))
+        };
+        // Unreadable: then it is shown as a normal device; that something is damaged is told elsewhere.
+        match bias().ok().flatten().as_deref() {
+            Some(allocation_bias::SPECIAL) => VdevClass::Special,
+            Some(allocation_bias::DEDUP) => VdevClass::Dedup,
+            Some(allocation_bias::LOG) => VdevClass::Log,
+            _ => VdevClass::Normal,
+        }
+    }
+
+    /// The whole status.
+    pub fn status(&self) -> Result<PoolStatus> {
+        // A pool whose space maps cannot be read has a status all the same.
+        let space = Space::load(self).unwrap_or_default();
+        let tree = self.store().tree();
+        let mut tops = Vec::new();
+        for c in &self.root_vdev().children {
+            let mut status = device(c, tree.tops.get(c.id as usize));
+            let class = self.class(c.id);
+            set_class(&mut status, class);
+            if let Some(d) = space.device(c.id) {
+                status.alloc_bytes = d.allocated_bytes();
+                status.space_bytes = d.size_bytes;
+                let ratio = self.deflate_ratios().get(c.id as usize).copied().unwrap_or(512);
+                status.dspace_bytes = (d.size_bytes >> 9).saturating_mul(ratio);
+                status.fragmentation_percent = d.fragmentation_percent;
+            }
+            status.checkpoint_bytes = self.checkpoint_bytes(c).unwrap_or(0);
+            tops.push(status);
+        }
+        let mut root = VdevStatus {
+            name: self.name().to_owned(),
+            kind: "root".into(),
+            guid: self.guid(),
+            children: tops,
+            ..VdevStatus::default()
+        };
+        (root.state, root.aux) = root_state(&root.children);
+        for t in root.children.iter().filter(|t| t.class != VdevClass::Log) {
+            root.alloc_bytes += t.alloc_bytes;
+            root.space_bytes += t.space_bytes;
+            root.dspace_bytes += t.dspace_bytes;
+        }
+        let auxiliary = |configs: &[VdevConfig], devices: &[Vdev], class| -> Vec<VdevStatus> {
+            configs
+                .iter()
+                .map(|c| {
+                    let mut s = device(c, devices.iter().find(|v| v.guid == c.guid));
+                    set_class(&mut s, class);
+                    s
+                })
+                .collect()
+        };
+        let errors = self.error_log().unwrap_or_default();
+        Ok(PoolStatus {
+            name: self.name().to_owned(),
+            guid: self.guid(),
+            version: self.version(),
+            config_txg: self.config().get_u64(config::POOL_TXG).unwrap_or(0),
+            root,
+            caches: auxiliary(self.caches(), &tree.caches, VdevClass::Cache),
+            spares: auxiliary(self.spares(), &tree.spares, VdevClass::Spare),
+            scan: self.scan_status()?,
+            removal: self.removal_status()?,
+            checkpoint: self.checkpoint_status()?,
+            expand: self.expand_status()?,
+            dedup: self.dedup_status()?,
+            error_count: errors.len() as u64,
+            // Paths need the datasets; whoever has them fills this in.
+            errors: Vec::new(),
+            features_disabled: self.version() >= 5000 && self.lacks_features(),
+            compatibility: self.text_property("compatibility"),
+            errata: self.config().get_u64(config::ERRATA).unwrap_or(0),
+            comment: self.config().get_str(config::COMMENT).map(str::to_owned),
+        })
+    }
+
+    fn text_property(&self, name: &str) -> Option<String> {
+        self.set_properties().ok()?.into_iter().find(|(n, _)| n == name)?.1.as_string()
+    }
+
+    /// Whether a feature that OpenZFS 2.3 knows is not enabled.
+    fn lacks_features(&self) -> bool {
+        const NEWER: [&str; 4] =
+            ["block_cloning_endian", "dynamic_gang_header", "physical_rewrite", "draid_failure_domains"];
+        ondisk::feature::FEATURES.iter().any(|f| !NEWER.contains(&f.name) && self.features().count(f.guid).is_none())
+    }
+}
+
+fn set_class(status: &mut VdevStatus, class: VdevClass) {
+    status.class = class;
+    status.children.iter_mut().for_each(|c| set_class(c, class));
+}
+
+fn device(c: &VdevConfig, v: Option<&Vdev>) -> VdevStatus {
+    let text = |key: &str| c.all.get_str(key).map(str::to_owned);
+    let mut s = VdevStatus {
+        name: c.display_name(),
+        kind: c.kind.clone(),
+        guid: c.guid,
+        id: c.id,
+        path: c.path.clone(),
+        devid: text(config::DEVID),
+        phys_path: text(config::PHYS_PATH),
+        whole_disk: c.number(config::WHOLE_DISK) != 0,
+        asize_bytes: c.number(config::ASIZE),
+        ashift: c.number(config::ASHIFT),
+        parity: c.number(config::NPARITY),
+        removing: c.number(config::REMOVING) != 0,
+        no_alloc: c.number(config::NONALLOCATING) != 0,
+        expanding: c.all.contains(config::RAIDZ_EXPANDING),
+        ..VdevStatus::default()
+    };
+    s.children =
+        c.children.iter().enumerate().map(|(i, child)| device(child, v.and_then(|v| v.children.get(i)))).collect();
+    match v.map(|v| &v.kind) {
+        Some(Kind::Leaf(leaf)) => {
+            (s.state, s.aux) = leaf_state(leaf.aux);
+            s.not_present = leaf.aux == Some(Aux::NotFound);
+            if leaf.device().is_some() {
+                s.path = Some(leaf.path.clone());
+                s.name = leaf.path.clone();
+            } else if s.not_present {
+                s.name = c.guid.to_string();
+            }
+            s.phys_bytes = leaf.device().map_or(0, |d| d.size_bytes());
+            let errors = leaf.errors();
+            (s.read_errors, s.checksum_errors) = (errors.read, errors.checksum);
+            (s.read_ops, s.read_bytes) = leaf.traffic();
+        }
+        Some(Kind::Missing) => (s.state, s.aux) = (VdevState::CantOpen, VdevAux::NoReplicas),
+        Some(Kind::Hole | Kind::Indirect(_) | Kind::DraidSpare { .. }) => s.state = VdevState::Healthy,
+        Some(_) => {
+            let tolerates = match c.kind.as_str() {
+                "raidz" | "draid" => c.number(config::NPARITY).max(1) as usize,
+                _ => s.children.len().saturating_sub(1),
+            };
+            (s.state, s.aux) = group_state(&s.children, tolerates);
+        }
+        None => (s.state, s.aux) = (VdevState::CantOpen, VdevAux::OpenFailed),
+    }
+    s
+}
+
+fn leaf_state(aux: Option<Aux>) -> (VdevState, VdevAux) {
+    match aux {
+        None => (VdevState::Healthy, VdevAux::None),
+        Some(Aux::NotFound) => (VdevState::CantOpen, VdevAux::OpenFailed),
+        Some(Aux::CorruptLabel) => (VdevState::CantOpen, VdevAux::BadLabel),
+        Some(Aux::TooSmall) => (VdevState::CantOpen, VdevAux::TooSmall),
+        Some(Aux::Offline) => (VdevState::Offline, VdevAux::None),
+        Some(Aux::Removed) => (VdevState::Removed, VdevAux::None),
+        Some(Aux::Faulted) => (VdevState::Faulted, VdevAux::External),
+    }
+}
+
+fn group_state(children: &[VdevStatus], tolerates: usize) -> (VdevState, VdevAux) {
+    let away = children.iter().filter(|c| c.state < VdevState::Degraded).count();
+    if away > tolerates {
+        (VdevState::CantOpen, VdevAux::NoReplicas)
+    } else if children.iter().any(|c| c.state < VdevState::Healthy) {
+        (VdevState::Degraded, VdevAux::None)
+    } else {
+        (VdevState::Healthy, VdevAux::None)
+    }
+}
+
+/// A pool without one of its top-level devices cannot be used, unless it is a log.
+fn root_state(tops: &[VdevStatus]) -> (VdevState, VdevAux) {
+    let needed = |t: &&VdevStatus| t.class != VdevClass::Log;
+    if tops.iter().filter(needed).any(|t| t.state < VdevState::Degraded) {
+        (VdevState::CantOpen, VdevAux::NoReplicas)
+    } else if tops.iter().any(|t| t.state < VdevState::Healthy) {
+        (VdevState::Degraded, VdevAux::None)
+    } else {
+        (VdevState::Healthy, VdevAux::None)
+    }
+}

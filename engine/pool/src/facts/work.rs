@@ -1,0 +1,155 @@
+//! Scans, removals, expansions and the checkpoint, as the MOS tells of them.
+
+use crate::status::{
+    CheckpointStatus, DedupRow, DedupStatus, ExpandStatus, Progress, RemovalStatus, ScanKind, ScanStatus,
+};
+use crate::{Pool, Result};
+use object::zap::Zap;
+use ondisk::pool_dir::{config, directory, vdev_top};
+use ondisk::removal::Removing;
+use ondisk::scan::{Scan, ScanFunction, ScanState};
+use ondisk::uberblock::Uberblock;
+
+fn progress(state: ScanState) -> Progress {
+    match state {
+        ScanState::None => Progress::None,
+        ScanState::Scanning | ScanState::ErrorScrubbing => Progress::Active,
+        ScanState::Finished => Progress::Finished,
+        ScanState::Canceled => Progress::Cancelled,
+    }
+}
+
+impl Pool {
+    pub(super) fn scan_status(&self) -> Result<Option<ScanStatus>> {
+        let Some(value) = self.directory().lookup(directory::SCAN)? else { return Ok(None) };
+        let scan = Scan::from_words(&value.ints)?;
+        let kind = match scan.function {
+            ScanFunction::None => return Ok(None),
+            ScanFunction::Scrub => ScanKind::Scrub,
+            ScanFunction::Resilver => ScanKind::Resilver,
+            _ => ScanKind::ErrorScrub,
+        };
+        Ok(Some(ScanStatus {
+            kind,
+            state: progress(scan.state),
+            start_time: scan.start_time,
+            end_time: scan.end_time,
+            to_examine_bytes: scan.to_examine_bytes,
+            examined_bytes: scan.examined_bytes,
+            skipped_bytes: scan.skipped_bytes,
+            processed_bytes: scan.processed_bytes,
+            errors: scan.errors,
+            pass_start: scan.start_time,
+            pause_time: if scan.flags & Scan::FLAG_PAUSED != 0 { scan.end_time.max(scan.start_time) } else { 0 },
+        }))
+    }
+
+    pub(super) fn removal_status(&self) -> Result<Option<RemovalStatus>> {
+        let Some(value) = self.directory().lookup(directory::REMOVING)? else { return Ok(None) };
+        let r = Removing::from_words(&value.ints)?;
+        if r.state == ScanState::None {
+            return Ok(None);
+        }
+        let mut mapping_bytes = 0;
+        for top in &self.root_vdev().children {
+            if let Some(block::vdev::Kind::Indirect(m)) = self.store().tree().tops.get(top.id as usize).map(|v| &v.kind)
+            {
+                // An entry takes 24 bytes on disk and in memory.
+                mapping_bytes += m.read().as_ref().map_or(0, |m| m.entries().len() as u64 * 24);
+            }
+        }
+        Ok(Some(RemovalStatus {
+            state: progress(r.state),
+            // The device is told by the chain once it is done.
+            vdev: r.vdev.or(r.previous_indirect_vdev).unwrap_or(0),
+            start_time: r.start_time,
+            end_time: r.end_time,
+            to_copy_bytes: r.to_copy_bytes,
+            copied_bytes: r.copied_bytes,
+            mapping_bytes,
+        }))
+    }
+
+    pub(super) fn checkpoint_status(&self) -> Result<Option<CheckpointStatus>> {
+        let mut space_bytes = 0;
+        for top in &self.root_vdev().children {
+            space_bytes += self.checkpoint_bytes(top)?;
+        }
+        match self.directory().lookup(directory::ZPOOL_CHECKPOINT)? {
+            // An uberblock as words: the time it was made is that of the checkpoint.
+            Some(value) => {
+                let mut bytes = Vec::with_capacity(Uberblock::SIZE_BYTES);
+                value.ints.iter().for_each(|w| bytes.extend_from_slice(&w.to_ne_bytes()));
+                bytes.resize(Uberblock::SIZE_BYTES.max(bytes.len()), 0);
+                let start_time = Uberblock::parse(&bytes).map_or(0, |u| u.timestamp);
+                Ok(Some(CheckpointStatus { discarding: false, start_time, space_bytes }))
+            }
+            None if space_bytes > 0 => Ok(Some(CheckpointStatus { discarding: true, start_time: 0, space_bytes })),
+            None => Ok(None),
+        }
+    }
+
+    pub(super) fn expand_status(&self) -> Result<Option<ExpandStatus>> {
+        let mut last: Option<ExpandStatus> = None;
+        for top in &self.root_vdev().children {
+            let zap = top.number(config::VDEV_TOP_ZAP);
+            if top.kind != "raidz" || zap == 0 {
+                continue;
+            }
+            let zap = Zap::open(self.mos().object(zap)?)?;
+            let number = |name: &str| -> Result<u64> { Ok(zap.lookup_u64(name)?.unwrap_or(0)) };
+            let state = match number(vdev_top::RAIDZ_EXPAND_STATE)? {
+                1 => Progress::Active,
+                2 => Progress::Finished,
+                3 => Progress::Cancelled,
+                _ => continue,
+            };
+            let copied = number(vdev_top::RAIDZ_EXPAND_BYTES_COPIED)?;
+            let found = ExpandStatus {
+                state,
+                vdev: top.id,
+                start_time: number(vdev_top::RAIDZ_EXPAND_START_TIME)?,
+                end_time: number(vdev_top::RAIDZ_EXPAND_END_TIME)?,
+                to_reflow_bytes: copied,
+                reflowed_bytes: copied,
+                waiting_for_resilver: false,
+            };
+            if last.as_ref().is_none_or(|l| found.start_time >= l.start_time) {
+                last = Some(found);
+            }
+        }
+        Ok(last)
+    }
+
+    pub(super) fn dedup_status(&self) -> Result<DedupStatus> {
+        let mut status = DedupStatus::default();
+        for (bucket, row) in self.dedup_histogram()?.into_iter().enumerate() {
+            status.entries += row.blocks;
+            if row.blocks > 0 {
+                status.histogram.push(DedupRow {
+                    bucket: bucket as u32,
+                    blocks: row.blocks,
+                    lsize: row.lsize_bytes,
+                    psize: row.psize_bytes,
+                    dsize: row.dsize_bytes,
+                    ref_blocks: row.referenced_blocks,
+                    ref_lsize: row.referenced_lsize_bytes,
+                    ref_psize: row.referenced_psize_bytes,
+                    ref_dsize: row.referenced_dsize_bytes,
+                });
+            }
+        }
+        for entry in self.directory().entries()? {
+            let name = String::from_utf8_lossy(&entry.name).into_owned();
+            if !name.starts_with("DDT-") || name == directory::DDT_STATS {
+                continue;
+            }
+            if let Some(id) = entry.value.as_u64()
+                && let Ok(object) = self.mos().object(id)
+            {
+                status.disk_bytes += object.dnode().used_bytes;
+            }
+        }
+        Ok(status)
+    }
+}

@@ -3,14 +3,17 @@
 //! **Invariant: an object is read through pointers whose level and size fit their place; a damaged tree gives an error
 //! with the object's number, never a loop or a panic.**
 
+pub mod bpobj;
 pub mod object;
 pub mod objset;
 pub mod readahead;
 pub mod sa;
 pub mod zap;
 
-pub use block::crypt::DatasetKeys;
+pub use block::crypt::Attribute as KeyAttribute;
+pub use block::crypt::{DatasetKeys, KeyObject, is_incorrect_key};
 pub use block::{Block, Bookmark, Error, Place, Result, Store};
+pub use bpobj::{Bpobj, BpobjEntry};
 pub use object::{Object, Piece};
 pub use objset::ObjectSet;
 pub use sa::{Attributes, SaTable};

@@ -13,7 +13,7 @@ use crate::readahead::ReadAhead;
 use crate::{Block, Bookmark, Error, Place, Result};
 use block::Store;
 use block::crypt::DatasetKeys;
-use ondisk::{BlkPtr, Dnode, Endian, blkptr};
+use ondisk::{BlkPtr, Dnode, Endian, ObjectType, blkptr};
 use parking_lot::Mutex;
 use std::sync::Arc;
 
@@ -174,7 +174,12 @@ impl Object {
     }
 
     fn load(&self, bp: &BlkPtr, blkid: u64) -> Result<Block> {
-        let block = self.inner.store.read(bp, &self.bookmark(0, blkid), self.keys())?;
+        let at = self.bookmark(0, blkid);
+        let block = if self.keys().is_none() && bp.is_encrypted() && bp.object_type() == ObjectType::DNODE {
+            self.inner.store.read_unopened(bp, &at)?
+        } else {
+            self.inner.store.read(bp, &at, self.keys())?
+        };
         if block.data.len() as u64 != self.block_bytes() {
             let what = format!("block {blkid} holds {} bytes, expected {}", block.data.len(), self.block_bytes());
             return Err(Error::corrupt(self.place(), what));

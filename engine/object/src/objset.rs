@@ -24,6 +24,8 @@ pub struct ObjectSet {
     id: u64,
     phys: Objset,
     keys: Option<Arc<DatasetKeys>>,
+    /// Encrypted, and opened without a key: structure can be read, secrets cannot.
+    sealed: bool,
     meta: Object,
     open: Mutex<HashMap<u64, Object>>,
 }
@@ -49,7 +51,8 @@ impl ObjectSet {
             return Err(Error::corrupt(place(), "the first dnode is not that of the dnodes"));
         }
         let meta = Object::from_parts(store.clone(), id, 0, phys.meta_dnode.clone(), keys.clone());
-        Ok(Arc::new(Self { store, id, phys, keys, meta, open: Mutex::new(HashMap::new()) }))
+        let sealed = keys.is_none() && root.uses_crypt();
+        Ok(Arc::new(Self { store, id, phys, keys, sealed, meta, open: Mutex::new(HashMap::new()) }))
     }
 
     /// Its number in bookmarks.
@@ -116,7 +119,11 @@ impl ObjectSet {
         if at != slot {
             return Err(missing());
         }
-        let dnode = Dnode::parse(&block.data[slot * SLOT_BYTES..], block.endian).at_with(|| self.place(id))?;
+        let mut dnode = Dnode::parse(&block.data[slot * SLOT_BYTES..], block.endian).at_with(|| self.place(id))?;
+        if self.sealed && dnode.bonus_type.is_encrypted() {
+            // Without the key these bytes are noise: better none than wrong ones.
+            dnode.bonus.clear();
+        }
         if dnode.object_type == ObjectType::NONE { Err(missing()) } else { Ok(dnode) }
     }
 

@@ -14,6 +14,7 @@ pub mod scan;
 pub mod space;
 pub mod stats;
 pub mod status;
+pub mod usable;
 
 pub use block::{Block, Bookmark, Store};
 pub use facts::LoggedError;

@@ -1,0 +1,255 @@
+//! How much space a pool gives its datasets.
+//!
+//! ```text
+//!   normal devices, whole metaslabs, parity taken out      raw_bytes
+//! + what deduplication and cloning save                    saved_bytes
+//! - what only the checkpoint still holds, deferred frees   held_bytes
+//! - slop: 1/32 kept back so that a full pool can be freed  slop_bytes
+//! = for_datasets()
+//! ```
+//! "Parity taken out" is the format's deflation: bytes on a device count in the ratio in which a block of 128 KiB is
+//! larger on it, whatever the size of the block at hand. Facts: `spa_update_dspace`, `spa_get_slop_space`
+//! (module/zfs/spa_misc.c), `dsl_pool_adjustedsize` (dsl_pool.c), `vdev_set_deflate_ratio` (vdev.c).
+
+use crate::config::VdevConfig;
+use crate::{Error, Place, Pool, Result};
+use object::bpobj::Bpobj;
+use object::zap::Zap;
+use ondisk::BlkPtr;
+use ondisk::pool_dir::{config, directory};
+
+/// Least slop, unless that is half the pool.
+const SLOP_MIN_BYTES: u64 = 128 << 20;
+/// Most slop.
+const SLOP_MAX_BYTES: u64 = 128 << 30;
+/// A device with more metaslabs than this keeps one of them for the intent log.
+const EMBEDDED_LOG_METASLABS_MIN: u64 = 64;
+
+/// Metaslabs of a device at most (OpenZFS makes 2^17 at most); more would be damage, and are not walked.
+const METASLABS_MAX: u64 = 1 << 20;
+
+/// The parts of the sum above, in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct UsableSpace {
+    /// What the normal devices hold.
+    pub raw_bytes: u64,
+    /// What deduplication and cloning save.
+    pub saved_bytes: u64,
+    /// What the checkpoint and deferred frees hold.
+    pub held_bytes: u64,
+    /// What is kept back.
+    pub slop_bytes: u64,
+}
+
+impl UsableSpace {
+    /// What the datasets may use together.
+    pub fn for_datasets(&self) -> u64 {
+        let all = self.raw_bytes.saturating_add(self.saved_bytes);
+        all.saturating_sub(self.held_bytes).saturating_sub(self.slop_bytes)
+    }
+}
+
+/// Bytes that 128 KiB take on a top-level device.
+fn bytes_for_128k(top: &VdevConfig) -> u64 {
+    let ashift = top.number(config::ASHIFT).clamp(9, 24);
+    let sectors = ((1u64 << 17) >> ashift).max(1);
+    let parity = top.number(config::NPARITY).min(3);
+    let on_device = match top.kind.as_str() {
+        "raidz" => {
+            // An expanded device keeps the ratio of the width it was made with.
+            let added = top.all.get_u64_array(config::RAIDZ_EXPAND_TXGS).map_or(0, <[u64]>::len)
+                + usize::from(top.all.contains(config::RAIDZ_EXPANDING));
+            let width = top.children.len().saturating_sub(added) as u64;
+            let data = width.saturating_sub(parity).max(1);
+            let whole = sectors.saturating_add(parity.saturating_mul(sectors.div_ceil(data)));
+            whole.next_multiple_of(parity + 1)
+        }
+        "draid" => {
+            let data = top.number(config::DRAID_NDATA).clamp(1, 1 << 16);
+            sectors.div_ceil(data).saturating_mul(data + parity)
+        }
+        _ => sectors,
+    };
+    on_device << ashift
+}
+
+/// Ratio in 512ths by which bytes on a top-level device count.
+fn deflate_ratio(top: &VdevConfig) -> u64 {
+    (1 << 17) / (bytes_for_128k(top) >> 9).max(1)
+}
+
+/// Bytes of the first `count` metaslabs of `1 << shift` bytes each. On dRAID they are cut to whole stripes.
+fn metaslab_bytes(top: &VdevConfig, shift: u64, count: u64) -> u64 {
+    let whole = count << shift;
+    let data = top.number(config::DRAID_NDATA).clamp(1, 1 << 16);
+    let stripe = (data + top.number(config::NPARITY).min(3)) << top.number(config::ASHIFT).clamp(9, 24);
+    if top.kind != "draid" || stripe > 1 << shift || count > METASLABS_MAX {
+        return whole;
+    }
+    let cut = |start: u64| ((1 << shift) - (start.next_multiple_of(stripe) - start)) / stripe * stripe;
+    (0..count).map(|i| cut(i << shift)).sum()
+}
+
+impl Pool {
+    /// Whether bytes are counted deflated: pools from version 3 on.
+    fn deflates(&self) -> bool {
+        matches!(self.directory().lookup_u64(directory::DEFLATE), Ok(Some(n)) if n != 0)
+    }
+
+    /// Space that a block takes on the devices, as datasets count it.
+    pub fn deflated_bytes(&self, bp: &BlkPtr) -> u64 {
+        if bp.is_hole() || bp.is_embedded() {
+            return 0;
+        }
+        if !self.deflates() {
+            return bp.asize_bytes();
+        }
+        let one = |dva: ondisk::Dva| {
+            let bytes = dva.asize_bytes;
+            let top = self.root_vdev().children.iter().find(|top| top.id == u64::from(dva.vdev));
+            top.map_or(bytes, |top| (bytes >> 9).saturating_mul(deflate_ratio(top)))
+        };
+        bp.dvas().map(one).fold(0, u64::saturating_add)
+    }
+
+    /// Space for datasets, in its parts.
+    pub fn usable_space(&self) -> Result<UsableSpace> {
+        let deflate = self.deflates();
+        let (mut raw, mut embedded_log) = (0u64, 0u64);
+        for top in &self.root_vdev().children {
+            let kind = top.kind.as_str();
+            let unused = top.number(config::IS_LOG) != 0
+                || top.number(config::NONALLOCATING) != 0
+                || top.number(config::REMOVING) != 0
+                || matches!(kind, "hole" | "missing" | "indirect");
+            if unused || self.has_class(top)? {
+                continue;
+            }
+            let shift = top.number(config::METASLAB_SHIFT);
+            if !(9..63).contains(&shift) {
+                let what = format!("metaslab_shift of {} is {shift}, expected 9 to 62", top.display_name());
+                return Err(Error::corrupt(self.name(), what));
+            }
+            let deflated = |bytes: u64| if deflate { (bytes >> 9).saturating_mul(deflate_ratio(top)) } else { bytes };
+            let count = top.number(config::ASIZE) >> shift;
+            raw = raw.saturating_add(deflated(metaslab_bytes(top, shift, count)));
+            if count > EMBEDDED_LOG_METASLABS_MIN {
+                let one = deflated(metaslab_bytes(top, shift, count) / count);
+                raw = raw.saturating_sub(one);
+                embedded_log = embedded_log.saturating_add(one);
+            }
+        }
+        let mut slop = (raw >> 5).min(SLOP_MAX_BYTES);
+        slop -= embedded_log.min(slop >> 1);
+        let slop_bytes = slop.max(SLOP_MIN_BYTES.min(raw >> 1));
+        let saved_bytes = self.saved_by_dedup()?.saturating_add(self.saved_by_cloning()?);
+        let held_bytes = self.held_by_checkpoint()?.saturating_add(self.deferred_frees()?);
+        Ok(UsableSpace { raw_bytes: raw, saved_bytes, held_bytes, slop_bytes })
+    }
+
+    /// Whether a top-level device is set apart for special or deduplicated blocks.
+    fn has_class(&self, top: &VdevConfig) -> Result<bool> {
+        if let Some(bias) = top.all.get_str(config::ALLOCATION_BIAS) {
+            return Ok(matches!(bias, "special" | "dedup" | "log"));
+        }
+        let id = top.number(config::VDEV_TOP_ZAP);
+        if id == 0 {
+            return Ok(false);
+        }
+        let zap = self.mos().object(id).and_then(Zap::open).at(self.name())?;
+        Ok(zap.lookup(ondisk::pool_dir::vdev_top::ALLOCATION_BIAS).at(self.name())?.is_some())
+    }
+
+    /// Bytes that would be needed more if each reference of a deduplicated block were a block.
+    fn saved_by_dedup(&self) -> Result<u64> {
+        const WORDS: usize = 8;
+        let Some(id) = self.directory().lookup_u64(directory::DDT_STATS)?.filter(|id| *id != 0) else { return Ok(0) };
+        let zap = self.mos().object(id).and_then(Zap::open).at(self.name())?;
+        let mut saved = 0u64;
+        for entry in zap.entries().at(self.name())? {
+            // A histogram: for each power of two of references, blocks, lsize, psize, dsize and the same by reference.
+            for bucket in entry.value.ints.chunks_exact(WORDS) {
+                saved = saved.wrapping_add(bucket[7].wrapping_sub(bucket[3]));
+            }
+        }
+        Ok(saved)
+    }
+
+    /// Bytes that would be needed more if each clone of a block were a block.
+    fn saved_by_cloning(&self) -> Result<u64> {
+        /// Offset of bvp_savedspace in the bonus of a device's block reference table.
+        const SAVED_AT: usize = 48;
+        let mut saved = 0u64;
+        for top in &self.root_vdev().children {
+            let Some(id) = self.directory().lookup_u64(ondisk::pool_dir::brt(top.id))? else { continue };
+            let object = self.mos().object(id).at(self.name())?;
+            let bytes = object.bonus().get(SAVED_AT..SAVED_AT + 8).ok_or_else(|| {
+                Error::corrupt(object.place(), format!("bonus of {} bytes, expected 56", object.bonus().len()))
+            })?;
+            saved = saved.saturating_add(object.endian().u64(bytes));
+        }
+        Ok(saved)
+    }
+
+    /// Bytes freed since the checkpoint, which it still holds.
+    fn held_by_checkpoint(&self) -> Result<u64> {
+        if self.directory().lookup(directory::ZPOOL_CHECKPOINT)?.is_none() {
+            return Ok(0);
+        }
+        let mut held = 0u64;
+        for top in &self.root_vdev().children {
+            let id = top.number(config::VDEV_TOP_ZAP);
+            if id == 0 {
+                continue;
+            }
+            let zap = self.mos().object(id).and_then(Zap::open).at(self.name())?;
+            let map = zap.lookup_u64(ondisk::pool_dir::vdev_top::POOL_CHECKPOINT_SM).at(self.name())?;
+            let Some(map) = map.filter(|id| *id != 0) else { continue };
+            let object = self.mos().object(map).at(self.name())?;
+            // The map has frees only: its balance is minus what they free.
+            let header = ondisk::spacemap::Header::parse(object.bonus(), object.endian()).at_with(|| object.place())?;
+            held = held.saturating_add(header.allocated_bytes.unsigned_abs());
+        }
+        Ok(held)
+    }
+
+    /// Bytes that the next txg will free.
+    fn deferred_frees(&self) -> Result<u64> {
+        match self.directory().lookup_u64(directory::SYNC_BPOBJ)?.filter(|id| *id != 0) {
+            Some(id) => Ok(Bpobj::open(self.mos(), id).at(self.name())?.header().used_bytes),
+            None => Ok(0),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ondisk::nvlist::Nvlist;
+
+    fn top(kind: &str, children: usize, numbers: &[(&str, u64)]) -> VdevConfig {
+        let mut all = Nvlist::new();
+        for (name, n) in numbers {
+            all.put(name, *n);
+        }
+        let children = vec![VdevConfig::default(); children];
+        VdevConfig { kind: kind.into(), all, children, ..VdevConfig::default() }
+    }
+
+    #[test]
+    fn parity_is_taken_out_as_for_blocks_of_128_kib() {
+        assert_eq!(deflate_ratio(&top("mirror", 3, &[("ashift", 9)])), 512);
+        // 3 wide, 1 parity: 256 sectors become 384.
+        assert_eq!(deflate_ratio(&top("raidz", 3, &[("ashift", 9), ("nparity", 1)])), 341);
+        // 5 wide, 2 parity, 4 KiB sectors: 32 + 2 * 11 = 54, a multiple of 3.
+        assert_eq!(deflate_ratio(&top("raidz", 5, &[("ashift", 12), ("nparity", 2)])), 303);
+        // 4 data, 2 parity: half as much again.
+        assert_eq!(deflate_ratio(&top("draid", 8, &[("ashift", 12), ("nparity", 2), ("draid_ndata", 4)])), 341);
+    }
+
+    #[test]
+    fn half_of_a_tiny_pool_is_kept_back_at_most() {
+        let space = UsableSpace { raw_bytes: 100, slop_bytes: 50, ..UsableSpace::default() };
+        assert_eq!(space.for_datasets(), 50);
+    }
+}

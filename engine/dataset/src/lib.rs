@@ -1,2 +1,30 @@
-//! (opens with the crate invariant)
+//! Named trees of datasets: file systems, volumes, their snapshots and bookmarks, and what is said of them.
+//!
+//! **Invariant: this crate knows what a dataset is called, how much it holds, and which keys it needs; it never looks at
+//! what its contents mean.** Files are `files`' business.
+//!
+//! ```text
+//!   Datasets ── Dir ── Dataset (head) ── Dataset (snapshots) ── Bookmark
+//!                │        └ objset(keys) -> object::ObjectSet
+//!                └ children, properties, quota, reservation
+//! ```
+
+pub mod bookmark;
+pub mod dataset;
+pub mod deadlist;
+pub mod dir;
+pub mod keys;
+pub mod name;
+pub mod property;
+pub mod quota;
+mod resume;
+mod space;
+pub mod tree;
+
+pub use bookmark::Bookmark;
+pub use dataset::{Dataset, DatasetKind, Hold};
+pub use dir::{Dir, SnapshotNames};
+pub use keys::{KeyLocation, KeyStore};
 pub use object::{Error, Place, Result};
+pub use property::{Mounts, Property, PropertyDef, PropertyValue, Source, View};
+pub use tree::{Datasets, Entry, ListOptions, Listing};

@@ -1,0 +1,79 @@
+//! Bookmarks of a dataset.
+//!
+//! Below: the ZAP that a head names in `com.delphix:bookmarks`. ZFS name: dsl_bookmark.
+
+use crate::dataset::Dataset;
+use crate::dir::open_zap;
+use crate::{Error, Place, Result};
+use ondisk::dsl_dataset::FIELD_BOOKMARKS;
+use ondisk::{DslBookmark, RedactionList};
+
+/// A bookmark.
+#[derive(Clone)]
+pub struct Bookmark {
+    name: String,
+    dataset: Dataset,
+    phys: DslBookmark,
+}
+
+impl Bookmark {
+    /// All bookmarks of a head, by when their snapshots were taken.
+    pub(crate) fn all(dataset: &Dataset) -> Result<Vec<Self>> {
+        let Some(zap) = dataset.field_u64(FIELD_BOOKMARKS)?.filter(|id| *id != 0) else { return Ok(Vec::new()) };
+        let entries = open_zap(dataset.mos(), zap).and_then(|zap| zap.entries()).at(dataset.name())?;
+        let mut all = Vec::new();
+        for entry in entries {
+            let name = format!("{}#{}", dataset.name(), String::from_utf8_lossy(&entry.name));
+            let phys = DslBookmark::from_words(&entry.value.ints).at(&name)?;
+            all.push(Self { name, dataset: dataset.clone(), phys });
+        }
+        all.sort_by(|a, b| (a.phys.creation_txg.0, &a.name).cmp(&(b.phys.creation_txg.0, &b.name)));
+        Ok(all)
+    }
+
+    /// Bookmark `short` of a head.
+    pub(crate) fn open(dataset: &Dataset, short: &str) -> Result<Self> {
+        let name = format!("{}#{short}", dataset.name());
+        let missing = || Error::not_found(name.clone(), "the bookmark");
+        let zap = dataset.field_u64(FIELD_BOOKMARKS)?.filter(|id| *id != 0).ok_or_else(missing)?;
+        let zap = open_zap(dataset.mos(), zap).at(&name)?;
+        let value = if dataset.ignores_case() {
+            zap.lookup_normalised(short.as_bytes(), false).at(&name)?.map(|(value, _)| value)
+        } else {
+            zap.lookup(short).at(&name)?
+        };
+        let phys = DslBookmark::from_words(&value.ok_or_else(missing)?.ints).at(&name)?;
+        Ok(Self { name, dataset: dataset.clone(), phys })
+    }
+
+    /// Full name, such as `tank/home#monday`.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The dataset that it belongs to.
+    pub fn dataset(&self) -> &Dataset {
+        &self.dataset
+    }
+
+    /// What the disk says.
+    pub fn phys(&self) -> &DslBookmark {
+        &self.phys
+    }
+
+    /// The list of redacted blocks, of a redaction bookmark.
+    pub fn redaction_list(&self) -> Result<Option<RedactionList>> {
+        if self.phys.redaction_obj == 0 {
+            return Ok(None);
+        }
+        let object = self.dataset.mos().object(self.phys.redaction_obj).at(&self.name)?;
+        let mut list = RedactionList::parse(object.bonus(), object.endian()).at(&self.name)?;
+        if (list.snaps.len() as u64) < list.num_snaps
+            && let Some(spill) = object.spill().at(&self.name)?
+        {
+            // With many snapshots the whole head lies in the spill block instead of the bonus.
+            list = RedactionList::parse(&spill.data, spill.endian).at(&self.name)?;
+        }
+        Ok(Some(list))
+    }
+}

@@ -1,0 +1,171 @@
+//! A directory of the dataset tree: what a file system or volume is called, and what holds for it as a whole.
+//!
+//! Below: the MOS. Above: `Dataset`. ZFS name: dsl_dir. A directory has one head dataset, snapshots of it, properties,
+//! a quota and reservation, and directories below it.
+
+use crate::property::set::PropertySet;
+use crate::{Error, Place, Result};
+use object::{Object, ObjectSet, Zap};
+use ondisk::DslDir;
+use std::collections::HashMap;
+use std::sync::{Arc, OnceLock};
+
+/// Directories above one another at most: a name has 255 bytes, a component at least two with its slash.
+const DEPTH_MAX: usize = 160;
+
+/// A directory of the dataset tree.
+pub struct Dir {
+    id: u64,
+    name: String,
+    parent: Option<Arc<Dir>>,
+    depth: usize,
+    phys: DslDir,
+    /// Fields by name, if the object is a ZAP.
+    fields: Option<Zap>,
+    props: OnceLock<Arc<PropertySet>>,
+    snapshots: OnceLock<Arc<SnapshotNames>>,
+}
+
+/// The snapshots of a head by name and by object.
+#[derive(Default)]
+pub struct SnapshotNames {
+    by_name: HashMap<String, u64>,
+    by_object: HashMap<u64, String>,
+}
+
+impl SnapshotNames {
+    /// Object of the snapshot `name`.
+    pub fn object(&self, name: &str) -> Option<u64> {
+        self.by_name.get(name).copied()
+    }
+
+    /// Name of the snapshot whose object is `id`.
+    pub fn name(&self, id: u64) -> Option<&str> {
+        self.by_object.get(&id).map(String::as_str)
+    }
+
+    /// All, in no order.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, u64)> {
+        self.by_name.iter().map(|(name, id)| (name.as_str(), *id))
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.by_name.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.by_name.is_empty()
+    }
+}
+
+/// The ZAP in object `id` of the MOS.
+pub(crate) fn open_zap(mos: &Arc<ObjectSet>, id: u64) -> Result<Zap> {
+    Zap::open(mos.object(id)?)
+}
+
+/// The ZAP that `object` itself is, once fields by name were added to it.
+pub(crate) fn fields_of(object: &Object) -> Result<Option<Zap>> {
+    const ZAP_METADATA: u8 = 0xc4;
+    (object.dnode().object_type.0 == ZAP_METADATA).then(|| Zap::open(object.clone())).transpose()
+}
+
+impl Dir {
+    /// Opens directory `id`, called `component` below `parent`.
+    pub(crate) fn open(mos: &Arc<ObjectSet>, id: u64, component: &str, parent: Option<&Arc<Dir>>) -> Result<Arc<Self>> {
+        let name = match parent {
+            Some(parent) => format!("{}/{component}", parent.name),
+            None => component.to_owned(),
+        };
+        let depth = parent.map_or(0, |p| p.depth + 1);
+        if depth > DEPTH_MAX {
+            return Err(Error::corrupt(
+                name,
+                format!("{depth} directories above one another, expected at most {DEPTH_MAX}"),
+            ));
+        }
+        let object = mos.object(id).at(&name)?;
+        let phys = DslDir::parse(object.bonus(), object.endian()).at(&name)?;
+        let fields = fields_of(&object).at(&name)?;
+        let parent = parent.cloned();
+        Ok(Arc::new(Self { id, name, parent, depth, phys, fields, props: OnceLock::new(), snapshots: OnceLock::new() }))
+    }
+
+    /// Object number in the MOS.
+    pub fn id(&self) -> u64 {
+        self.id
+    }
+
+    /// Full name, such as `tank/home`.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Name within the directory above.
+    pub fn component(&self) -> &str {
+        self.name.rsplit('/').next().unwrap_or(&self.name)
+    }
+
+    /// The directory above; `None` for the pool's own.
+    pub fn parent(&self) -> Option<&Arc<Dir>> {
+        self.parent.as_ref()
+    }
+
+    /// What the disk says.
+    pub fn phys(&self) -> &DslDir {
+        &self.phys
+    }
+
+    /// The value of a field by name, if there are such fields and this is one.
+    pub fn field(&self, name: &str) -> Result<Option<object::ZapValue>> {
+        match &self.fields {
+            Some(zap) => zap.lookup(name).at(&self.name),
+            None => Ok(None),
+        }
+    }
+
+    /// A field that is one number.
+    pub fn field_u64(&self, name: &str) -> Result<Option<u64>> {
+        Ok(self.field(name)?.and_then(|v| v.ints.first().copied()))
+    }
+
+    /// The directories below, by name within this one, unsorted.
+    pub(crate) fn child_ids(&self, mos: &Arc<ObjectSet>) -> Result<Vec<(String, u64)>> {
+        if self.phys.children_zap == 0 {
+            return Ok(Vec::new());
+        }
+        let entries = open_zap(mos, self.phys.children_zap).and_then(|zap| zap.entries()).at(&self.name)?;
+        let named = entries
+            .into_iter()
+            .filter_map(|e| Some((String::from_utf8_lossy(&e.name).into_owned(), e.value.as_u64()?)));
+        Ok(named.collect())
+    }
+
+    /// The properties that are set here.
+    pub(crate) fn props(&self, mos: &Arc<ObjectSet>) -> Result<Arc<PropertySet>> {
+        if let Some(props) = self.props.get() {
+            return Ok(props.clone());
+        }
+        let props = Arc::new(PropertySet::load(mos, self.phys.props_zap).at(&self.name)?);
+        Ok(self.props.get_or_init(|| props).clone())
+    }
+
+    /// The snapshots of the head, whose ZAP of names is `zap`.
+    pub(crate) fn snapshot_names(&self, mos: &Arc<ObjectSet>, zap: u64) -> Result<Arc<SnapshotNames>> {
+        if let Some(names) = self.snapshots.get() {
+            return Ok(names.clone());
+        }
+        let mut names = SnapshotNames::default();
+        if zap != 0 {
+            for step in open_zap(mos, zap).at(&self.name)?.cursor(0) {
+                let (entry, _) = step.at(&self.name)?;
+                let Some(id) = entry.value.as_u64() else { continue };
+                let name = String::from_utf8_lossy(&entry.name).into_owned();
+                names.by_object.insert(id, name.clone());
+                names.by_name.insert(name, id);
+            }
+        }
+        Ok(self.snapshots.get_or_init(|| Arc::new(names)).clone())
+    }
+}

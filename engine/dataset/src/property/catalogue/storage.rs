@@ -1,0 +1,259 @@
+//! How blocks are laid out, checked, packed and kept in memory.
+//!
+//! One constant a property; their order is that of [`super::CATALOGUE`].
+
+use super::values;
+use crate::property::def::{Attr, DefaultValue, Kinds, PropertyDef, Unit, ValueType, Visibility};
+
+/// `volsize`.
+pub const VOLSIZE: PropertyDef = PropertyDef {
+    name: "volsize",
+    column: "VOLSIZE",
+    value_type: ValueType::Number(Unit::Count),
+    default: DefaultValue::Number(0),
+    attr: Attr::Default,
+    kinds: Kinds::VOL_SNAP,
+    values: "<size>",
+    help: "Size of the volume.",
+    visibility: Visibility::Listed,
+    right_align: true,
+};
+
+/// `volblocksize`.
+pub const VOLBLOCKSIZE: PropertyDef = PropertyDef {
+    name: "volblocksize",
+    column: "VOLBLOCK",
+    value_type: ValueType::Number(Unit::Count),
+    default: DefaultValue::Number(16384),
+    attr: Attr::OneTime,
+    kinds: Kinds::VOLUME,
+    values: "512 to 16M, power of 2",
+    help: "Block size of the volume.",
+    visibility: Visibility::Listed,
+    right_align: true,
+};
+
+/// `recordsize`.
+pub const RECORDSIZE: PropertyDef = PropertyDef {
+    name: "recordsize",
+    column: "RECSIZE",
+    value_type: ValueType::Number(Unit::Count),
+    default: DefaultValue::Number(131072),
+    attr: Attr::Inherit,
+    kinds: Kinds::FILESYSTEM,
+    values: "512 to 16M, power of 2",
+    help: "Block size of new files that are larger than it.",
+    visibility: Visibility::Listed,
+    right_align: true,
+};
+
+/// `checksum`.
+pub const CHECKSUM: PropertyDef = PropertyDef {
+    name: "checksum",
+    column: "CHECKSUM",
+    value_type: ValueType::Index(values::CHECKSUM_TABLE),
+    default: DefaultValue::Number(1),
+    attr: Attr::Inherit,
+    kinds: Kinds::HEAD,
+    values: "on | off | fletcher2 | fletcher4 | sha256 | sha512 | skein | edonr | blake3",
+    help: "Checksum of new blocks.",
+    visibility: Visibility::Listed,
+    right_align: false,
+};
+
+/// `compression`.
+pub const COMPRESSION: PropertyDef = PropertyDef {
+    name: "compression",
+    column: "COMPRESS",
+    value_type: ValueType::Index(values::COMPRESS_TABLE),
+    default: DefaultValue::Number(1),
+    attr: Attr::Inherit,
+    kinds: Kinds::HEAD,
+    values: "on | off | lzjb | gzip | gzip-[1-9] | zle | lz4 | zstd | zstd-[1-19] | zstd-fast | zstd-fast-[1-10,20,30,40,50,60,70,80,90,100,500,1000]",
+    help: "Compression of new blocks.",
+    visibility: Visibility::Listed,
+    right_align: false,
+};
+
+/// `copies`.
+pub const COPIES: PropertyDef = PropertyDef {
+    name: "copies",
+    column: "COPIES",
+    value_type: ValueType::Index(values::COPIES_TABLE),
+    default: DefaultValue::Number(1),
+    attr: Attr::Inherit,
+    kinds: Kinds::HEAD,
+    values: "1 | 2 | 3",
+    help: "How often each new block is stored, beside the pool's own redundancy.",
+    visibility: Visibility::Listed,
+    right_align: false,
+};
+
+/// `primarycache`.
+pub const PRIMARYCACHE: PropertyDef = PropertyDef {
+    name: "primarycache",
+    column: "PRIMARYCACHE",
+    value_type: ValueType::Index(values::CACHE_TABLE),
+    default: DefaultValue::Number(2),
+    attr: Attr::Inherit,
+    kinds: Kinds::DATASET,
+    values: "all | none | metadata",
+    help: "What is kept in the cache in memory.",
+    visibility: Visibility::Listed,
+    right_align: false,
+};
+
+/// `secondarycache`.
+pub const SECONDARYCACHE: PropertyDef = PropertyDef {
+    name: "secondarycache",
+    column: "SECONDARYCACHE",
+    value_type: ValueType::Index(values::CACHE_TABLE),
+    default: DefaultValue::Number(2),
+    attr: Attr::Inherit,
+    kinds: Kinds::DATASET,
+    values: "all | none | metadata",
+    help: "What is kept on cache devices.",
+    visibility: Visibility::Listed,
+    right_align: false,
+};
+
+/// `logbias`.
+pub const LOGBIAS: PropertyDef = PropertyDef {
+    name: "logbias",
+    column: "LOGBIAS",
+    value_type: ValueType::Index(values::LOGBIAS_TABLE),
+    default: DefaultValue::Number(0),
+    attr: Attr::Inherit,
+    kinds: Kinds::HEAD,
+    values: "latency | throughput",
+    help: "Whether synchronous writes favour short waits or throughput.",
+    visibility: Visibility::Listed,
+    right_align: false,
+};
+
+/// `dedup`.
+pub const DEDUP: PropertyDef = PropertyDef {
+    name: "dedup",
+    column: "DEDUP",
+    value_type: ValueType::Index(values::DEDUP_TABLE),
+    default: DefaultValue::Number(2),
+    attr: Attr::Inherit,
+    kinds: Kinds::HEAD,
+    values: "on | off | verify | sha256[,verify] | sha512[,verify] | skein[,verify] | edonr,verify | blake3[,verify]",
+    help: "Whether equal new blocks are stored once.",
+    visibility: Visibility::Listed,
+    right_align: false,
+};
+
+/// `sync`.
+pub const SYNC: PropertyDef = PropertyDef {
+    name: "sync",
+    column: "SYNC",
+    value_type: ValueType::Index(values::SYNC_TABLE),
+    default: DefaultValue::Number(0),
+    attr: Attr::Inherit,
+    kinds: Kinds::HEAD,
+    values: "standard | always | disabled",
+    help: "Whether synchronous writes wait for stable storage: as asked, always or never.",
+    visibility: Visibility::Listed,
+    right_align: false,
+};
+
+/// `dnodesize`.
+pub const DNODESIZE: PropertyDef = PropertyDef {
+    name: "dnodesize",
+    column: "DNSIZE",
+    value_type: ValueType::Index(values::DNSIZE_TABLE),
+    default: DefaultValue::Number(0),
+    attr: Attr::Inherit,
+    kinds: Kinds::FILESYSTEM,
+    values: "legacy | auto | 1k | 2k | 4k | 8k | 16k",
+    help: "Size of the dnode of new files: larger ones hold more attributes.",
+    visibility: Visibility::Listed,
+    right_align: false,
+};
+
+/// `volmode`.
+pub const VOLMODE: PropertyDef = PropertyDef {
+    name: "volmode",
+    column: "VOLMODE",
+    value_type: ValueType::Index(values::VOLMODE_TABLE),
+    default: DefaultValue::Number(0),
+    attr: Attr::Inherit,
+    kinds: Kinds::HEAD,
+    values: "default | full | geom | dev | none",
+    help: "How the volume shows: with partitions, as a bare device, or not.",
+    visibility: Visibility::Listed,
+    right_align: false,
+};
+
+/// `redundant_metadata`.
+pub const REDUNDANT_METADATA: PropertyDef = PropertyDef {
+    name: "redundant_metadata",
+    column: "REDUND_MD",
+    value_type: ValueType::Index(values::REDUNDANT_METADATA_TABLE),
+    default: DefaultValue::Number(0),
+    attr: Attr::Inherit,
+    kinds: Kinds::HEAD,
+    values: "all | most | some | none",
+    help: "How much of the metadata is stored once more.",
+    visibility: Visibility::Listed,
+    right_align: false,
+};
+
+/// `special_small_blocks`.
+pub const SPECIAL_SMALL_BLOCKS: PropertyDef = PropertyDef {
+    name: "special_small_blocks",
+    column: "SPECIAL_SMALL_BLOCKS",
+    value_type: ValueType::Number(Unit::Count),
+    default: DefaultValue::Number(0),
+    attr: Attr::Inherit,
+    // OpenZFS 2.4 lists it for volumes too; 2.3, whose lists are the model, does not.
+    kinds: Kinds::FILESYSTEM,
+    values: "0 to 16M",
+    help: "Blocks up to this size go to the special devices.",
+    visibility: Visibility::Listed,
+    right_align: true,
+};
+
+/// `prefetch`.
+pub const PREFETCH: PropertyDef = PropertyDef {
+    name: "prefetch",
+    column: "PREFETCH",
+    value_type: ValueType::Index(values::PREFETCH_TABLE),
+    default: DefaultValue::Number(2),
+    attr: Attr::Inherit,
+    kinds: Kinds::DATASET,
+    values: "none | metadata | all",
+    help: "What is read ahead.",
+    visibility: Visibility::Listed,
+    right_align: false,
+};
+
+/// `volthreading`.
+pub const VOLTHREADING: PropertyDef = PropertyDef {
+    name: "volthreading",
+    column: "VOLTHREAD",
+    value_type: ValueType::Index(values::BOOLEAN_TABLE),
+    default: DefaultValue::Number(1),
+    attr: Attr::Default,
+    kinds: Kinds::VOLUME,
+    values: "on | off",
+    help: "Whether requests to the volume are served by several threads.",
+    visibility: Visibility::Listed,
+    right_align: false,
+};
+
+/// `direct`.
+pub const DIRECT: PropertyDef = PropertyDef {
+    name: "direct",
+    column: "DIRECT",
+    value_type: ValueType::Index(values::DIRECT_TABLE),
+    default: DefaultValue::Number(1),
+    attr: Attr::Inherit,
+    kinds: Kinds::FILESYSTEM,
+    values: "disabled | standard | always",
+    help: "Whether O_DIRECT bypasses the cache: never, when asked, or always.",
+    visibility: Visibility::Listed,
+    right_align: false,
+};

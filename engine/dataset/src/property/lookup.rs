@@ -1,0 +1,330 @@
+//! What holds for a dataset, and where it comes from.
+//!
+//! A value comes, in this order, from the dataset itself (set here, or received), the nearest dataset above that has one
+//! (if the property is inherited), or the default. Computed values stand above all of these. Facts: module/zfs/dsl_prop.c,
+//! `zfs_prop_get` in lib/libzfs/libzfs_dataset.c.
+
+use super::def::{DefaultValue, Kinds, PropertyDef, Unit, ValueType};
+use super::set::SetBy;
+use super::stats;
+use super::value::{Property, PropertyValue, Source, Value};
+use super::{CATALOGUE, find, is_user_property};
+use crate::dataset::{Dataset, DatasetKind};
+use crate::keys::KeyStore;
+use crate::tree::Entry;
+use crate::{Error, Place, Result, quota};
+use object::ObjectSet;
+use ondisk::{DslDataset, ObjsetKind};
+use std::sync::Arc;
+
+/// What of the outside decides on values: mounts, keys, how the pool was imported.
+#[derive(Default, Clone, Copy)]
+pub struct View<'a> {
+    /// Keys that are loaded.
+    pub keys: Option<&'a KeyStore>,
+    /// What is mounted.
+    pub mounts: Mounts<'a>,
+    /// Folder under which everything is mounted (`altroot`).
+    pub altroot: Option<&'a str>,
+    /// Mounts are read-only although the datasets are not.
+    pub read_only: bool,
+}
+
+/// What is mounted.
+#[derive(Default, Clone, Copy)]
+pub enum Mounts<'a> {
+    /// Nothing.
+    #[default]
+    None,
+    /// All that an import mounts.
+    AsImported,
+    /// What the function says of a dataset's name.
+    Of(&'a dyn Fn(&str) -> bool),
+}
+
+impl View<'_> {
+    /// The contents of `dataset`, with its keys if they are loaded, else as far as they can be read without.
+    pub(super) fn objset(&self, dataset: &Dataset) -> Result<Arc<ObjectSet>> {
+        match self.keys {
+            Some(keys) if keys.is_available(dataset)? => dataset.objset(keys),
+            _ => dataset.objset_without_keys(),
+        }
+    }
+}
+
+/// A value that is set somewhere, and where.
+struct Set {
+    value: Value,
+    source: Source,
+}
+
+/// What is set for `name`, at the dataset or above it.
+fn set_value(d: &Dataset, name: &str, inheritable: bool) -> Result<Option<Set>> {
+    let take = |by: SetBy<'_>, local: Source| match by {
+        SetBy::Local(value) => Set { value: value.clone(), source: local },
+        SetBy::Received(value) => {
+            Set { value: value.clone(), source: if local == Source::Local { Source::Received } else { local } }
+        }
+    };
+    let mos = d.mos();
+    if d.is_snapshot() && d.phys().props_zap != 0 {
+        let own = super::set::PropertySet::load(mos, d.phys().props_zap).at(d.name())?;
+        if let Some(by) = own.get(name) {
+            return Ok(Some(take(by, Source::Local)));
+        }
+    }
+    let mut at = Some(d.dir());
+    let mut own = !d.is_snapshot();
+    while let Some(dir) = at {
+        if !own && !inheritable {
+            break;
+        }
+        if let Some(by) = dir.props(mos)?.get(name) {
+            let source = if own { Source::Local } else { Source::Inherited(dir.name().to_owned()) };
+            return Ok(Some(take(by, source)));
+        }
+        own = false;
+        at = dir.parent();
+    }
+    Ok(None)
+}
+
+/// The number that is set for a property without looking at computed values.
+pub(crate) fn number(d: &Dataset, name: &str) -> Result<Option<u64>> {
+    let inheritable = find(name).is_none_or(PropertyDef::inheritable);
+    Ok(set_value(d, name, inheritable)?.and_then(|set| match set.value {
+        Value::Number(n) => Some(n),
+        Value::Text(_) => None,
+    }))
+}
+
+/// Property `name` of a dataset or bookmark: native, user, quota of a user, or `written@…`.
+///
+/// `None` when it does not apply, is not set, or there is no such property ([`find`] tells).
+pub fn get(entry: &Entry, name: &str, view: &View<'_>) -> Result<Option<Property>> {
+    if let Some(def) = find(name) {
+        return native(entry, def, view);
+    }
+    let Entry::Dataset(d) = entry else { return Ok(None) };
+    if let Some(rest) = name.strip_prefix("written@").or_else(|| name.strip_prefix("written#")) {
+        return written(d, name, rest);
+    }
+    if let Some(value) = quota::property(d, name, view)? {
+        return Ok(Some(Property { name: name.to_owned(), value, source: Source::Local, time: None }));
+    }
+    if !is_user_property(name) {
+        return Ok(None);
+    }
+    Ok(set_value(d, name, true)?.map(|set| user(name, set)))
+}
+
+fn user(name: &str, set: Set) -> Property {
+    let value = match set.value {
+        Value::Text(text) => PropertyValue::text(text),
+        Value::Number(n) => PropertyValue::text(n.to_string()),
+    };
+    Property { name: name.to_owned(), value, source: set.source, time: None }
+}
+
+/// All properties that `zfs get all` shows: native ones in its order, then user properties.
+pub fn all(entry: &Entry, view: &View<'_>) -> Result<Vec<Property>> {
+    let mut found = Vec::new();
+    for def in CATALOGUE.iter().filter(|def| def.listed()) {
+        found.extend(native(entry, def, view)?);
+    }
+    found.extend(user_properties(entry)?);
+    Ok(found)
+}
+
+/// The user properties that hold, in the order of the ZAPs that set them, nearest first.
+pub fn user_properties(entry: &Entry) -> Result<Vec<Property>> {
+    let Entry::Dataset(d) = entry else { return Ok(Vec::new()) };
+    let mut names: Vec<String> = Vec::new();
+    if d.is_snapshot() && d.phys().props_zap != 0 {
+        let own = super::set::PropertySet::load(d.mos(), d.phys().props_zap).at(d.name())?;
+        names.extend(own.names().filter(|n| is_user_property(n)).map(str::to_owned));
+    }
+    let mut at = Some(d.dir());
+    while let Some(dir) = at {
+        let props = dir.props(d.mos())?;
+        let new: Vec<String> =
+            props.names().filter(|n| is_user_property(n) && !names.iter().any(|k| k == n)).map(str::to_owned).collect();
+        names.extend(new);
+        at = dir.parent();
+    }
+    let mut found = Vec::new();
+    for name in names {
+        found.extend(set_value(d, &name, true)?.map(|set| user(&name, set)));
+    }
+    Ok(found)
+}
+
+fn written(d: &Dataset, name: &str, rest: &str) -> Result<Option<Property>> {
+    let full = if rest.contains(['@', '#']) {
+        rest.to_owned()
+    } else {
+        format!("{}{}", d.dir().name(), &name["written".len()..])
+    };
+    let space = match d.tree().entry(&full) {
+        Ok(Entry::Dataset(old)) => d.written_since(&old),
+        Ok(Entry::Bookmark(mark)) => d.written_since_bookmark(&mark),
+        Err(e) => Err(e),
+    };
+    match space {
+        Ok(space) => {
+            let value = PropertyValue::bytes(space.used);
+            Ok(Some(Property { name: name.to_owned(), value, source: Source::Local, time: None }))
+        }
+        Err(Error::NotFound { .. } | Error::Invalid { .. }) => Ok(None),
+        Err(e) => Err(e),
+    }
+}
+
+fn native(entry: &Entry, def: &'static PropertyDef, view: &View<'_>) -> Result<Option<Property>> {
+    let d = match entry {
+        Entry::Dataset(d) => d,
+        Entry::Bookmark(b) => {
+            if !def.kinds.intersects(Kinds::BOOKMARK) {
+                return Ok(None);
+            }
+            let value = stats::of_bookmark(b, def.name)?;
+            return Ok(value.and_then(|value| property(def, value, Source::None)));
+        }
+    };
+    let kind = d.kind()?;
+    if !def.kinds.intersects(kind.kinds()) {
+        return Ok(None);
+    }
+    match def.value_type {
+        ValueType::Text if def.name == "mountpoint" => mountpoint(d, def, view).map(Some),
+        ValueType::Text => string(d, def, view),
+        _ => {
+            // A snapshot has what the dataset that it is of could have.
+            if kind == DatasetKind::Snapshot && def.kinds != Kinds::SNAPSHOT {
+                let head = if d.contents()? == ObjsetKind::Volume { Kinds::VOLUME } else { Kinds::FILESYSTEM };
+                if !def.kinds.intersects(head) {
+                    return Ok(None);
+                }
+            }
+            numeric(d, def, view)
+        }
+    }
+}
+
+fn property(def: &PropertyDef, value: Value, source: Source) -> Option<Property> {
+    let time = match (&value, def.value_type) {
+        (Value::Number(seconds), ValueType::Number(Unit::Time)) => Some(*seconds),
+        _ => None,
+    };
+    let value = match value {
+        Value::Number(n) => PropertyValue::of(def, n)?,
+        Value::Text(text) => PropertyValue::text(text),
+    };
+    Some(Property { name: def.name.to_owned(), value, source, time })
+}
+
+fn string(d: &Dataset, def: &PropertyDef, view: &View<'_>) -> Result<Option<Property>> {
+    if let Some(value) = stats::of_dataset(d, def.name, view)? {
+        return Ok(property(def, value, Source::None));
+    }
+    if let Some(Set { value: Value::Text(text), source }) = set_value(d, def.name, def.inheritable())? {
+        return Ok(property(def, Value::Text(text), source));
+    }
+    Ok(def.default_text().and_then(|text| property(def, Value::Text(text.to_owned()), Source::Default)))
+}
+
+fn numeric(d: &Dataset, def: &PropertyDef, view: &View<'_>) -> Result<Option<Property>> {
+    match def.name {
+        "mounted" => return Ok(property(def, Value::Number(u64::from(is_mounted(d, view)?)), Source::None)),
+        "version" | "normalization" | "utf8only" | "casesensitivity" => return master_node(d, def, view),
+        name if name.starts_with("default") => return master_node(d, def, view),
+        _ => {}
+    }
+    let set = set_value(d, def.name, def.inheritable())?;
+    let computed = stats::of_dataset(d, def.name, view)?;
+    let readable = !matches!(def.attr, super::def::Attr::ReadOnly);
+    let (mut value, mut source) = match (computed, set) {
+        (Some(Value::Number(n)), Some(set)) => (n, set.source),
+        (Some(Value::Number(n)), None) if readable && def.default == DefaultValue::Number(n) => (n, Source::Default),
+        (Some(Value::Number(n)), None) => (n, Source::None),
+        (_, Some(Set { value: Value::Number(n), source })) => (n, source),
+        // Counts are shown as "none" when nobody counts; other values that only the pool can know are left out.
+        _ if !readable && !matches!(def.name, "filesystem_count" | "snapshot_count") => return Ok(None),
+        _ => (def.default_number(), Source::Default),
+    };
+    let set_where_it_holds = matches!(
+        def.name,
+        "canmount"
+            | "volsize"
+            | "quota"
+            | "refquota"
+            | "reservation"
+            | "refreservation"
+            | "filesystem_limit"
+            | "snapshot_limit"
+            | "filesystem_count"
+            | "snapshot_count"
+    );
+    if set_where_it_holds && source == Source::None {
+        source = Source::Local;
+    }
+    if def.name == "readonly" && value == 0 && view.read_only && is_mounted(d, view)? {
+        (value, source) = (1, Source::Temporary);
+    }
+    Ok(property(def, Value::Number(value), source))
+}
+
+/// What a file system says of itself in its object 1. What such values mean is not for this crate to know.
+fn master_node(d: &Dataset, def: &PropertyDef, view: &View<'_>) -> Result<Option<Property>> {
+    if d.contents()? != ObjsetKind::FileSystem || d.phys().has(DslDataset::FLAG_INCONSISTENT) {
+        return Ok(None);
+    }
+    let name = if def.name == "version" { "VERSION" } else { def.name };
+    let value = match crate::dir::open_zap(&view.objset(d)?, 1).at(d.name())?.lookup_u64(name).at(d.name())? {
+        Some(n) => n,
+        None if def.name == "version" => 5,
+        None => 0,
+    };
+    Ok(property(def, Value::Number(value), Source::None))
+}
+
+fn mountpoint(d: &Dataset, def: &PropertyDef, view: &View<'_>) -> Result<Property> {
+    let (value, source) = match set_value(d, def.name, true)? {
+        Some(Set { value: Value::Text(text), source }) => (text, source),
+        _ => (def.default_text().unwrap_or("/").to_owned(), Source::Default),
+    };
+    let path = if value.starts_with('/') {
+        let below = match &source {
+            Source::Default => d.name(),
+            Source::Inherited(from) => d.name()[from.len().min(d.name().len())..].trim_start_matches('/'),
+            _ => "",
+        };
+        let root = view.altroot.filter(|root| *root != "/").unwrap_or("");
+        let value = if value == "/" && (!root.is_empty() || !below.is_empty()) { "" } else { &value };
+        if below.is_empty() { format!("{root}{value}") } else { format!("{root}{value}/{below}") }
+    } else {
+        value
+    };
+    Ok(Property { name: def.name.to_owned(), value: PropertyValue::text(path), source, time: None })
+}
+
+/// Whether the file system is mounted.
+fn is_mounted(d: &Dataset, view: &View<'_>) -> Result<bool> {
+    match view.mounts {
+        Mounts::None => Ok(false),
+        Mounts::Of(mounted) => Ok(mounted(d.name())),
+        Mounts::AsImported => {
+            if d.kind()? != DatasetKind::FileSystem || d.phys().has(DslDataset::FLAG_INCONSISTENT) {
+                return Ok(false);
+            }
+            let (Some(canmount), Some(mountpoint)) = (find("canmount"), find("mountpoint")) else { return Ok(false) };
+            let can = number(d, canmount.name)?.unwrap_or(canmount.default_number()) == 1;
+            let place = self::mountpoint(d, mountpoint, view)?.value.raw;
+            let open = match view.keys {
+                Some(keys) => keys.is_available(d)?,
+                None => d.crypto_object()?.is_none(),
+            };
+            Ok(can && place.starts_with('/') && number(d, "zoned")?.unwrap_or(0) == 0 && open)
+        }
+    }
+}

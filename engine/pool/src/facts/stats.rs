@@ -7,8 +7,8 @@ use object::zap::Zap;
 use ondisk::pool_dir::{config, directory, vdev_top};
 use ondisk::{bpobj, brt, ddt, spacemap};
 
-/// How much a free run of 512 << index bytes counts as fragmented, in percent (zfs_frag_table of OpenZFS 2.3).
-const FRAGMENTATION: [u64; 17] = [100, 100, 98, 95, 90, 80, 70, 60, 50, 40, 30, 20, 15, 10, 5, 0, 0];
+/// How much a free run of 512 << index bytes counts as fragmented, in percent (zfs_frag_table).
+const FRAGMENTATION: [u64; 21] = [100, 99, 97, 93, 88, 83, 77, 71, 64, 57, 50, 43, 36, 29, 23, 17, 12, 7, 3, 1, 0];
 
 impl Pool {
     /// Space and ratios. Loads all space maps.

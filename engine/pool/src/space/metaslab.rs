@@ -123,6 +123,9 @@ impl Space {
             fragmentation.note(percent, free);
         }
         device.fragmentation_percent = fragmentation.percent();
+        if align_units > 1 {
+            device.size_bytes = (0..count).map(|ms| usable_units(ms * ms_units, ms_units, align_units) << shift).sum();
+        }
         self.devices.push(device);
         let zap_id = top.number(config::VDEV_TOP_ZAP);
         if zap_id == 0 {
@@ -189,25 +192,34 @@ impl Space {
     }
 }
 
-/// Mean over the metaslabs of a device (metaslab_group_fragmentation of OpenZFS 2.3).
+/// Units of a dRAID metaslab between the first and the last row that it holds in full.
+fn usable_units(start: u64, len: u64, align: u64) -> u64 {
+    let skipped = start.next_multiple_of(align) - start;
+    len.saturating_sub(skipped) / align * align
+}
+
+/// Mean over the metaslabs of a device, by their free space (metaslab_group_fragmentation).
 #[derive(Default)]
 struct Fragmentation {
-    sum: u64,
+    weighted: u128,
+    free: u128,
     known: u64,
     all: u64,
 }
 
 impl Fragmentation {
-    fn note(&mut self, percent: Option<u64>, _free_units: u64) {
+    fn note(&mut self, percent: Option<u64>, free_units: u64) {
         self.all += 1;
         if let Some(p) = percent {
-            self.sum += p;
+            self.weighted += u128::from(p) * u128::from(free_units);
+            self.free += u128::from(free_units);
             self.known += 1;
         }
     }
 
     fn percent(&self) -> Option<u64> {
-        (self.known > self.all / 2).then(|| self.sum / self.known)
+        let enough = self.known >= self.all.div_ceil(2);
+        enough.then(|| self.weighted.checked_div(self.free))?.map(|p| p as u64)
     }
 }
 

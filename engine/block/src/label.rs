@@ -75,7 +75,7 @@ fn read_config(device: &dyn Device, label_offset: u64) -> Result<Nvlist, String>
     if part.iter().all(|b| *b == 0) {
         return Err("empty".into());
     }
-    if embedded_trailer(Kind::Label, &part, [at, 0, 0, 0]).is_none() {
+    if embedded_trailer(Kind::Label, &part, [at, 0, 0, 0], false).is_none() {
         return Err("checksum mismatch".into());
     }
     label::parse_config(&part).map(|p| p.list).map_err(|e| e.to_string())
@@ -106,7 +106,7 @@ fn slots(index: usize, start: u64, ring: &[u8], shift: u32, found: &mut Vec<Foun
     for (slot, bytes) in ring.chunks_exact(1 << shift).enumerate() {
         let at = start + ((slot as u64) << shift);
         // Empty slots are common and a SHA-256 is not cheap.
-        if bytes.iter().all(|b| *b == 0) || embedded_trailer(Kind::Label, bytes, [at, 0, 0, 0]).is_none() {
+        if bytes.iter().all(|b| *b == 0) || embedded_trailer(Kind::Label, bytes, [at, 0, 0, 0], false).is_none() {
             continue;
         }
         if let Ok(uberblock) = Uberblock::parse(bytes) {

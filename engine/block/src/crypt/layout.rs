@@ -18,6 +18,7 @@
 use std::ops::Range;
 
 use ondisk::dnode::{CORE_BYTES, SLOT_BYTES};
+use ondisk::zil::{CHAIN_BYTES, RECORD_HEADER_BYTES, RecordType};
 use ondisk::{BlkPtr, Dnode, Endian, ObjectType, blkptr};
 use smallvec::SmallVec;
 use transform::crypt::{Cipher, IV_BYTES, MAC_BYTES};
@@ -110,18 +111,13 @@ pub(super) fn masked_core(dnode: &[u8]) -> [u8; CORE_BYTES] {
     core
 }
 
-/// Bytes of a log block's chain header: padding, next pointer, bytes used; then magic and checksum.
-const CHAIN_BYTES: usize = 184;
+/// Where a chain header says how much of the block is in use; magic and checksum follow and are not covered.
 const CHAIN_USED_AT: usize = 136;
 const CHAIN_COVERED_BYTES: usize = 144;
 /// The upper half of the embedded checksum.
 const CHAIN_MAC_AT: usize = 168;
-/// Bytes of what all log records begin with: type, length, txg, sequence number.
-const RECORD_BYTES: usize = 32;
-/// Bytes of a write record's, and of a clone record's, fields before the plain pointers.
+/// Bytes before the plain pointers of a write record, and before their count in a clone record.
 const POINTERS_AT: usize = 64;
-const TX_WRITE: u64 = 9;
-const TX_CLONE_RANGE: u64 = 24;
 
 /// Takes a block of the intent log apart, and finds its MAC.
 pub(super) fn log_block(block: &[u8], endian: Endian) -> Result<(Layout, [u8; MAC_BYTES])> {
@@ -144,14 +140,15 @@ pub(super) fn log_block(block: &[u8], endian: Endian) -> Result<(Layout, [u8; MA
     let mut at = CHAIN_BYTES;
     while at < end {
         let rest = &block[at..end];
-        if rest.len() < RECORD_BYTES {
+        if rest.len() < RECORD_HEADER_BYTES {
             return Err(Error::corrupt("", format!("log record at {at} has {} bytes left", rest.len())));
         }
-        let (kind, length) = (endian.word(rest, 0), endian.word(rest, 1));
+        // Records that ignore case have bit 63 set in their type and are none of the two kinds below.
+        let (kind, length) = (RecordType(endian.word(rest, 0)), endian.word(rest, 1));
         let least = match kind {
-            TX_WRITE => POINTERS_AT + blkptr::SIZE_BYTES,
-            TX_CLONE_RANGE => POINTERS_AT,
-            _ => RECORD_BYTES,
+            RecordType::WRITE => POINTERS_AT + blkptr::SIZE_BYTES,
+            RecordType::CLONE_RANGE => POINTERS_AT,
+            _ => RECORD_HEADER_BYTES,
         };
         let len = usize::try_from(length).ok().filter(|len| (least..=rest.len()).contains(len)).ok_or_else(|| {
             Error::corrupt(
@@ -159,14 +156,14 @@ pub(super) fn log_block(block: &[u8], endian: Endian) -> Result<(Layout, [u8; MA
                 format!("log record at {at}: lrc_reclen is {length}, expected {least} to {}", rest.len()),
             )
         })?;
-        aad.extend_from_slice(&rest[..RECORD_BYTES]);
+        aad.extend_from_slice(&rest[..RECORD_HEADER_BYTES]);
         let plain = match kind {
-            TX_WRITE => POINTERS_AT..POINTERS_AT + blkptr::SIZE_BYTES,
-            TX_CLONE_RANGE => POINTERS_AT..len,
+            RecordType::WRITE => POINTERS_AT..POINTERS_AT + blkptr::SIZE_BYTES,
+            RecordType::CLONE_RANGE => POINTERS_AT..len,
             _ => len..len,
         };
         aad.extend_from_slice(&rest[plain.clone()]);
-        for piece in [at + RECORD_BYTES..at + plain.start, at + plain.end..at + len] {
+        for piece in [at + RECORD_HEADER_BYTES..at + plain.start, at + plain.end..at + len] {
             if !piece.is_empty() {
                 secret.push(piece);
             }

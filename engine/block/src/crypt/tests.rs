@@ -9,6 +9,8 @@ use transform::crypt::{Cipher, IV_BYTES, SALT_BYTES};
 
 use super::*;
 
+mod log;
+
 /// A block pointer and the bytes on the device; `testdata/README.md` says of what.
 macro_rules! golden {
     ($name:literal) => {{
@@ -17,6 +19,7 @@ macro_rules! golden {
         (BlkPtr::parse(pointer, Endian::Little).unwrap(), stored.to_vec())
     }};
 }
+use golden;
 
 fn hex<const N: usize>(digits: &str) -> [u8; N] {
     let value = |i| u8::from_str_radix(&digits[i * 2..i * 2 + 2], 16).unwrap();
@@ -257,52 +260,6 @@ fn log_block(endian: Endian) -> Vec<u8> {
     endian.put_u64(&mut block[136..], at as u64);
     block[at..].fill(0);
     block
-}
-
-#[test]
-fn log_blocks_open_as_they_were_sealed() {
-    for (keys, endian) in [(gcm_keys(), Endian::Little), (ccm_keys(), Endian::Big)] {
-        let plain = log_block(endian);
-        let mut block = plain.clone();
-        let bp = keys.seal(ObjectType::INTENT_LOG, endian, &mut block).unwrap();
-        let sealed = block.clone();
-        // Record headers, pointers and the empty rest are in the clear; the bodies are not.
-        assert_eq!(sealed[..168], plain[..168]);
-        assert_eq!(sealed[184..216], plain[184..216]);
-        assert_ne!(sealed[216..248], plain[216..248]);
-        assert_eq!(sealed[248..376], plain[248..376]);
-        keys.open_block(&bp, &mut block).unwrap();
-        assert_eq!(block[..168], plain[..168]);
-        assert_eq!(block[184..], plain[184..]);
-        // The next block's pointer, a record's txg, a plain pointer, a secret body, the MAC.
-        for at in [8, 200, 250, 220, 170] {
-            let mut block = sealed.clone();
-            block[at] ^= 1;
-            assert!(keys.open_block(&bp, &mut block).is_err(), "byte {at}");
-        }
-        // Magic and sequence checksum are outside; what follows the last record is wiped.
-        let mut block = sealed.clone();
-        (block[150], block[4000]) = (1, 1);
-        keys.open_block(&bp, &mut block).unwrap();
-        assert_eq!(block[4000], 0);
-    }
-}
-
-#[test]
-fn lying_lengths_in_log_blocks_are_named() {
-    let says = |at: usize, value: u64| {
-        let mut block = log_block(Endian::Little);
-        Endian::Little.put_u64(&mut block[at..], value);
-        layout::log_block(&block, Endian::Little).err().map(|e| e.to_string()).unwrap_or_default()
-    };
-    for value in [0, 183, 4097, u64::MAX] {
-        assert!(says(136, value).contains("zc_nused"));
-    }
-    assert!(says(136, 190).contains("6 bytes left"));
-    for value in [0, 31, 191, 5000, u64::MAX, 1 << 63] {
-        assert!(says(192, value).contains("lrc_reclen"), "{value}");
-    }
-    assert!(layout::log_block(&[0; 183], Endian::Little).is_err());
 }
 
 #[test]

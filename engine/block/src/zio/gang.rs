@@ -56,7 +56,7 @@ pub(super) fn read_header(store: &Store, bp: &BlkPtr, dva: &Dva) -> Result<(Vec<
     let sector = store.tree().tops.get(dva.vdev as usize).map_or(HEADER_BYTES, |v| 1 << v.ashift.min(16));
     let mut read = |size| {
         store.tree().read(dva.vdev, dva.offset_bytes, size, bp.physical_birth().0, &mut |bytes| {
-            match check::embedded_trailer(Kind::GangHeader, bytes, verifier) {
+            match check::embedded_trailer(Kind::GangHeader, bytes, verifier, check::is_cut(bp)) {
                 Some(e) => {
                     endian = e;
                     true

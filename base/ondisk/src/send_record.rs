@@ -415,6 +415,10 @@ fn begin(f: &Fields<'_>) -> Result<Begin> {
         return Err(Error::corrupt("dmu_replay_record", "drr_magic", found, format_args!("{MAGIC:#x}")));
     }
     let info = f.u64(16);
+    let name = &f.bytes[56..];
+    let end = name.iter().position(|b| *b == 0);
+    let end = end.ok_or_else(|| Error::corrupt("dmu_replay_record", "drr_toname", "without end", "a NUL"))?;
+    let to_name = name[..end].to_vec();
     Ok(Begin {
         header_type: (info & 3) as u8,
         features: Features::from_bits_retain(info >> 2),
@@ -423,7 +427,7 @@ fn begin(f: &Fields<'_>) -> Result<Begin> {
         flags: f.u32(36),
         to_guid: f.u64(40),
         from_guid: f.u64(48),
-        to_name: f.bytes[56..].split(|b| *b == 0).next().unwrap_or(&[]).to_vec(),
+        to_name,
     })
 }
 

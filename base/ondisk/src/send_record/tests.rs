@@ -78,6 +78,15 @@ fn other_kinds_and_magics_are_refused() {
 }
 
 #[test]
+fn a_name_that_fills_its_field_is_refused() {
+    // Found by fuzzing: cut to 255 bytes, it did not write back.
+    let mut bytes = golden!("send_records.bin")[..RECORD_BYTES].to_vec();
+    bytes[56..].fill(b'x');
+    let error = Record::parse(&bytes, Endian::Little).unwrap_err();
+    assert_eq!(error.to_string(), "dmu_replay_record: drr_toname is without end, expected a NUL");
+}
+
+#[test]
 fn no_bytes_panic() {
     for real in golden!("send_records.bin").chunks_exact(RECORD_BYTES) {
         never_panics(real, |bytes| {

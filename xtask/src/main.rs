@@ -1,1 +1,30 @@
-fn main() {}
+//! Chores of the repository: `cargo xtask edges` checks who uses whom, `cargo xtask images` unpacks the test pools.
+
+mod edges;
+mod images;
+
+use anyhow::{Result, bail};
+use std::path::Path;
+
+fn main() -> Result<()> {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    match words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        ["edges"] => {
+            let found = edges::violations()?;
+            if !found.is_empty() {
+                bail!("{}", found.join("\n"));
+            }
+            println!("every crate uses only what ARCHITECTURE.md allows");
+        }
+        ["images"] => unpack("testing/images", "target/images")?,
+        ["images", from, to] => unpack(from, to)?,
+        _ => bail!("usage: cargo xtask edges | images [FROM TO]"),
+    }
+    Ok(())
+}
+
+fn unpack(from: &str, to: &str) -> Result<()> {
+    let count = images::unpack(Path::new(from), Path::new(to))?;
+    println!("{count} images in {to}");
+    Ok(())
+}

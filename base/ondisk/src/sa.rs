@@ -185,6 +185,9 @@ impl SaHeader {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::acl::{Ace, Who, parse_posix};
+    use crate::nvlist::Nvlist;
+    use crate::testing::{golden, never_panics};
     use proptest::prelude::*;
 
     #[test]
@@ -220,6 +223,58 @@ mod tests {
             assert_eq!(split, [(0, 16..24), (1, 24..27), (2, 32..41)]);
             assert!(header.split(&bytes[..40], &[(0, 8), (1, 0), (2, 0)]).is_err());
         }
+    }
+
+    /// Layouts 6 and 7 of the dataset that the golden bytes come from: attribute numbers with registered lengths.
+    const LAYOUT_6: [(u16, u16); 16] = [
+        (5, 8),
+        (6, 8),
+        (4, 8),
+        (12, 8),
+        (13, 8),
+        (7, 8),
+        (11, 8),
+        (0, 16),
+        (1, 16),
+        (2, 16),
+        (3, 16),
+        (8, 8),
+        (21, 8),
+        (16, 8),
+        (19, 0),
+        (20, 0),
+    ];
+    const LAYOUT_7: [(u16, u16); 1] = [(20, 0)];
+
+    #[test]
+    fn attributes_that_openzfs_packed_read_right() {
+        let bytes = golden!("sa_bonus.bin");
+        let header = SaHeader::parse(bytes).unwrap().unwrap();
+        assert_eq!(header, SaHeader { layout: 6, size_bytes: 16, endian: Endian::Little });
+        let at = |wanted| header.split(bytes, &LAYOUT_6).unwrap().into_iter().find(|a| a.0 == wanted).unwrap().1;
+        let number = |n| Endian::Little.u64(&bytes[at(n)]);
+        assert_eq!((number(5), number(6), number(8)), (0o100_664, 708_908, 2), "mode, size, links");
+        assert_eq!(crate::znode::time(&bytes[at(1)], Endian::Little), Some((1_795_255_450, 732_000_000)));
+        let aces = Ace::parse_v1(&bytes[at(19)], Endian::Little).unwrap();
+        assert_eq!(aces.iter().map(|a| a.who).collect::<Vec<_>>(), [Who::Owner, Who::OwningGroup, Who::Everyone]);
+        let xattrs = Nvlist::parse(&bytes[at(20)]).unwrap();
+        assert_eq!(xattrs.get_bytes("user.short"), Some(&b"hello"[..]));
+        assert_eq!(parse_posix(xattrs.get_bytes("system.posix_acl_access").unwrap()).unwrap().len(), 6);
+        never_panics(bytes, |bytes| {
+            if let Ok(Some(header)) = SaHeader::parse(bytes) {
+                let _ = (header.split(bytes, &LAYOUT_6), header.split(bytes, &LAYOUT_7));
+            }
+        });
+    }
+
+    #[test]
+    fn a_spill_block_holds_what_the_bonus_could_not() {
+        let bytes = golden!("sa_spill.bin");
+        let header = SaHeader::parse(bytes).unwrap().unwrap();
+        assert_eq!(header.layout, 7);
+        let (number, range) = header.split(bytes, &LAYOUT_7).unwrap().remove(0);
+        assert_eq!(number, 20);
+        assert_eq!(Nvlist::parse(&bytes[range]).unwrap().get_bytes("user.big").map(<[u8]>::len), Some(3000));
     }
 
     proptest! {

@@ -145,6 +145,8 @@ pub fn time(bytes: &[u8], endian: Endian) -> Option<(i64, u32)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::acl::{AclPhys, Who};
+    use crate::testing::golden;
     use proptest::prelude::*;
 
     #[test]
@@ -170,6 +172,20 @@ mod tests {
         let mut table = Nvlist::new();
         table.put("fuid_nvlist", vec![entry]);
         assert_eq!(domains(&table.to_xdr(Endian::Little)).unwrap(), [(1, "S-1-5-21-1-2-3".to_owned())]);
+    }
+
+    #[test]
+    fn a_znode_that_sparc_wrote_reads_right() {
+        let bytes = golden!("znode_sparc.bin");
+        assert_eq!(bytes.len(), LEGACY_BYTES);
+        assert_eq!(time(&bytes[0x10..], Endian::Big), Some((1_161_940_429, 736_142_192)));
+        assert_eq!(Endian::Big.u64(&bytes[0x48..]), 0o40755);
+        let acl = AclPhys::parse(&bytes[0xb0..], Endian::Big).unwrap();
+        let aces = acl.entries(None).unwrap();
+        assert_eq!((acl.version, aces.len()), (0, 6));
+        let who = [Who::Owner, Who::Owner, Who::OwningGroup, Who::OwningGroup, Who::Everyone, Who::Everyone];
+        assert_eq!(aces.iter().map(|a| a.who).collect::<Vec<_>>(), who);
+        assert_eq!(aces.iter().map(|a| a.kind).collect::<Vec<_>>(), [1, 0, 1, 0, 1, 0], "deny, then allow");
     }
 
     proptest! {

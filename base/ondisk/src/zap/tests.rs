@@ -1,4 +1,5 @@
 use super::*;
+use crate::testing::{golden, never_panics};
 use proptest::prelude::*;
 
 /// A leaf of 512 bytes: one entry `name` = `value`, as a writer of the given order lays it out.
@@ -94,6 +95,37 @@ fn a_hash_keeps_its_top_bits_only() {
     );
     let prehashed = Flags::UINT64_KEY | Flags::PRE_HASHED_KEY;
     assert_eq!(hash::of_key(1, prehashed, &[u64::MAX, 5]), 0xffff_fff0_0000_0000);
+}
+
+#[test]
+fn a_master_node_that_sparc_wrote_reads_right() {
+    let micro = Micro::parse(golden!("zap_master_sparc.bin"), Endian::Big).unwrap();
+    let entries: Vec<_> = micro.entries().map(|e| (std::str::from_utf8(e.name).unwrap(), e.value)).collect();
+    assert_eq!(entries, [("VERSION", 1), ("DELETE_QUEUE", 2), ("ROOT", 3)]);
+    assert_eq!((micro.salt, micro.norm_flags), (0x0d2f_d0b3, NormFlags::empty()));
+    assert!(Micro::parse(golden!("zap_master_sparc.bin"), Endian::Little).is_err());
+}
+
+#[test]
+fn a_fat_zap_that_openzfs_wrote_reads_right() {
+    let header = Header::parse(golden!("zap_layouts_header.bin"), Endian::Little).unwrap();
+    assert_eq!((header.table_blocks, header.table_shift, header.leaves, header.entries), (0, 10, 1, 6));
+    let leaf = Leaf::parse(golden!("zap_layouts_leaf.bin"), Endian::Little).unwrap();
+    assert_eq!((leaf.prefix_bits, usize::from(leaf.entries)), (0, leaf.entries().unwrap().len()));
+    let hash = hash::of_name(header.salt, header.flags, b"6");
+    let entry = leaf.chain(hash).map(Result::unwrap).find(|e| e.hash == hash).unwrap();
+    assert!(leaf.name_is(&entry, b"6").unwrap());
+    let layout = [5, 6, 4, 12, 13, 7, 11, 0, 1, 2, 3, 8, 21, 16, 19, 20];
+    assert_eq!(leaf.value(&entry).unwrap(), Value { int_bytes: 2, ints: layout.to_vec() });
+    for entry in leaf.entries().unwrap() {
+        assert_eq!(entry.hash, hash::of_name(header.salt, header.flags, &leaf.name(&entry).unwrap()));
+    }
+}
+
+#[test]
+fn damaged_real_blocks_never_panic() {
+    never_panics(golden!("zap_master_sparc.bin"), |bytes| exercise(bytes, Endian::Big));
+    never_panics(golden!("zap_layouts_leaf.bin"), |bytes| exercise(bytes, Endian::Little));
 }
 
 fn exercise(bytes: &[u8], endian: Endian) {

@@ -1,1 +1,10 @@
-//! (opens with the crate's invariant)
+//! What people do with pools, one function each, for the command line and whatever else asks.
+//!
+//! **Invariant: nothing here prints or asks; what has to be asked comes as a function.**
+
+pub mod keys;
+pub mod open;
+mod provider;
+
+pub use keys::{KeyFile, KeySource};
+pub use open::{OpenPool, open_pool};

@@ -1,9 +1,13 @@
 //! `POOL/DATASET[@SNAPSHOT]:/path`: which file in which pool, where its disks are, and its key.
 
+use crate::state::{self, State};
+use admin::{KeyFile, KeySource, OpenPool};
 use anyhow::{Result, bail};
 use clap::{Arg, ArgAction, ArgMatches, value_parser};
+use dataset::Dataset;
 use files::namespace::Provider;
 use files::vfs::Vfs;
+use pool::OpenOptions;
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
@@ -81,16 +85,8 @@ pub fn args() -> [Arg; 4] {
             .help(
                 "Look for the pool's disks here: a folder of devices or image files, or one of them. May be repeated",
             ),
-        Arg::new("key-file")
-            .long("key-file")
-            .value_name("FILE")
-            .value_parser(value_parser!(PathBuf))
-            .help("The dataset's raw or hexadecimal key"),
-        Arg::new("passphrase-file")
-            .long("passphrase-file")
-            .value_name("FILE")
-            .value_parser(value_parser!(PathBuf))
-            .help("A file whose first line is the dataset's passphrase"),
+        key_file_arg("key-file", "A file with the dataset's raw or hexadecimal key"),
+        key_file_arg("passphrase-file", "A file whose first line is the dataset's passphrase"),
         Arg::new("keylocation")
             .short('L')
             .value_name("KEYLOCATION")
@@ -98,9 +94,30 @@ pub fn args() -> [Arg; 4] {
     ]
 }
 
-/// Opens datasets, each once.
+fn key_file_arg(name: &'static str, help: &str) -> Arg {
+    Arg::new(name)
+        .long(name)
+        .value_name("[DATASET=]FILE")
+        .action(ArgAction::Append)
+        .help(format!("{help}. May be repeated, for datasets with different keys"))
+}
+
+/// `DATASET=FILE` or `FILE`; a path that has a `=` in it is one if it begins with a slash or a dot.
+fn key_file(argument: &str) -> KeyFile {
+    match argument.split_once('=') {
+        Some((dataset, path)) if !dataset.is_empty() && !argument.starts_with(['/', '.']) => {
+            KeyFile { dataset: Some(dataset.to_owned()), path: path.into() }
+        }
+        _ => KeyFile { dataset: None, path: argument.into() },
+    }
+}
+
+/// Opens pools and datasets, each once.
 pub struct Opener {
     search: Vec<PathBuf>,
+    key_files: Vec<KeyFile>,
+    location: Option<String>,
+    pools: HashMap<String, OpenPool>,
     opened: HashMap<String, Arc<dyn Vfs>>,
 }
 
@@ -108,12 +125,55 @@ impl Opener {
     /// From the options of [`args`].
     pub fn new(matches: &ArgMatches) -> Self {
         let search = matches.get_many::<PathBuf>("search").into_iter().flatten().cloned().collect();
-        Self { search, opened: HashMap::new() }
+        Self {
+            search,
+            key_files: ["key-file", "passphrase-file"]
+                .into_iter()
+                .flat_map(|id| matches.get_many::<String>(id).into_iter().flatten())
+                .map(|argument| key_file(argument))
+                .collect(),
+            location: matches.get_one("keylocation").cloned(),
+            pools: HashMap::new(),
+            opened: HashMap::new(),
+        }
+    }
+
+    fn dataset(&mut self, name: &str) -> Result<(&OpenPool, Dataset)> {
+        let pool_name = name.split(['/', '@']).next().unwrap_or(name).to_owned();
+        if !self.pools.contains_key(&pool_name) {
+            let (places, options) = self.imported(&pool_name)?;
+            let pool = admin::open_pool(name, &places, &options)?;
+            for warning in pool.pool().warnings() {
+                eprintln!("weir: {pool_name}: {warning}");
+            }
+            self.pools.insert(pool_name.clone(), pool);
+        }
+        let pool = self.pools.get(&pool_name).expect("it was opened above");
+        let ask: &admin::keys::Ask = &|prompt| rpassword::prompt_password(prompt);
+        let keys = KeySource { files: self.key_files.clone(), location: self.location.clone(), ask: Some(ask) };
+        let dataset = pool.dataset(name, &keys)?;
+        Ok((pool, dataset))
+    }
+
+    /// Where the pool's disks are, and which of its states to show: as said on the command line, else as it is imported.
+    fn imported(&self, pool: &str) -> Result<(Vec<PathBuf>, OpenOptions)> {
+        if !self.search.is_empty() {
+            return Ok((self.search.clone(), OpenOptions::default()));
+        }
+        Ok(match State::new(state::folder()?).pool(pool)? {
+            Some(imported) => {
+                let options = OpenOptions { txg: imported.txg, rewind: imported.rewind, ..OpenOptions::default() };
+                (imported.places, options)
+            }
+            None => (Vec::new(), OpenOptions::default()),
+        })
     }
 
     /// A dataset with all that can be opened from it.
     pub fn provider(&mut self, dataset: &str) -> Result<Arc<dyn Provider>> {
-        Err(files::Error::unsupported(dataset, "opening of pools").into())
+        let key_files = self.key_files.clone();
+        let (pool, dataset) = self.dataset(dataset)?;
+        Ok(pool.provider(dataset, &key_files))
     }
 
     /// The files of a dataset, or of a volume: then the root is a regular file.
@@ -121,14 +181,11 @@ impl Opener {
         if let Some(vfs) = self.opened.get(dataset) {
             return Ok(vfs.clone());
         }
-        let vfs = open(dataset, &self.search)?;
+        let (pool, found) = self.dataset(dataset)?;
+        let vfs = pool.files(&found)?;
         self.opened.insert(dataset.to_owned(), vfs.clone());
         Ok(vfs)
     }
-}
-
-fn open(dataset: &str, _search: &[PathBuf]) -> Result<Arc<dyn Vfs>> {
-    Err(files::Error::unsupported(dataset, "opening of pools").into())
 }
 
 /// The arguments of a command that takes files.
@@ -155,6 +212,15 @@ mod tests {
         assert_eq!(parse("tank/fs"), None);
         assert_eq!(parse(":/x"), None);
         assert_eq!(parse("a:b"), None);
+    }
+
+    #[test]
+    fn key_files_may_name_their_dataset() {
+        let named = key_file("tank/a=b/key");
+        assert_eq!((named.dataset.as_deref(), named.path.to_str()), (Some("tank/a"), Some("b/key")));
+        for path in ["/a=b", "./a=b", "key"] {
+            assert_eq!(key_file(path), KeyFile { dataset: None, path: path.into() });
+        }
     }
 
     #[test]

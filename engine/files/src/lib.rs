@@ -6,8 +6,10 @@ pub mod memory;
 pub mod namespace;
 pub mod vfs;
 pub mod volume;
+mod volume_file;
 pub mod zpl;
 
 pub use object::{Error, Result};
 pub use volume::Volume;
+pub use volume_file::VolumeFile;
 pub use zpl::FileSystem;

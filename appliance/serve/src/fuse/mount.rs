@@ -177,8 +177,8 @@ pub fn is_mount_point(dir: &Path) -> bool {
 /// system itself would hang if its server did.
 fn mounted_device(dir: &Path) -> Option<String> {
     let mounts = std::fs::read("/proc/self/mountinfo").ok()?;
-    let lines = mounts.split(|&b| b == b'\n').filter_map(parse_line);
-    lines.filter(|m| m.place == dir).next_back().map(|m| m.device)
+    let mut lines = mounts.split(|&b| b == b'\n').filter_map(parse_line);
+    lines.rfind(|m| m.place == dir).map(|m| m.device)
 }
 
 /// Unmounts what Weir has mounted at `dir` and beneath it, whichever process serves it; innermost first. How many it was.

@@ -1,0 +1,109 @@
+//! Loading the key of an encrypted dataset: from where the user says, or where the dataset says.
+
+use anyhow::{Context, Result, bail};
+use dataset::tree::Entry;
+use dataset::{Dataset, KeyLocation, KeyStore, View, property};
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Longest file that is taken for a key: a passphrase has at most 512 bytes.
+const KEY_FILE_MAX: u64 = 4096;
+/// How often a person may try.
+const ATTEMPTS: usize = 3;
+
+/// Numbers of the property `keyformat`.
+const FORMAT_RAW: u64 = 1;
+const FORMAT_HEX: u64 = 2;
+
+/// Asks a person, who sees the text.
+pub type Ask = dyn Fn(&str) -> io::Result<String>;
+
+/// A file with a raw or hexadecimal key, or with a passphrase in its first line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeyFile {
+    /// The encryption root that it is for; `None`: for whichever it opens.
+    pub dataset: Option<String>,
+    /// The file.
+    pub path: PathBuf,
+}
+
+/// Where keys come from, when not from where the datasets say.
+#[derive(Default, Clone)]
+pub struct KeySource<'a> {
+    /// Files, tried before anything else.
+    pub files: Vec<KeyFile>,
+    /// Instead of the property `keylocation`.
+    pub location: Option<String>,
+    /// Asks a person; nobody is there when `None`.
+    pub ask: Option<&'a Ask>,
+}
+
+/// Loads the key of the encryption root of `dataset`.
+pub fn load(keys: &KeyStore, dataset: &Dataset, source: &KeySource<'_>) -> Result<()> {
+    let Some(key) = dataset.key_object()? else { return Ok(()) };
+    let root = dataset.encryption_root()?.context("it has no encryption root")?;
+    let named = source.files.iter().filter(|f| f.dataset.as_deref() == Some(root.name()));
+    let mut failed = None;
+    for file in named.chain(source.files.iter().filter(|f| f.dataset.is_none())) {
+        let result = read_key(&file.path, key.key_format).and_then(|key| Ok(keys.load(dataset, &key)?));
+        match result {
+            Ok(()) => return Ok(()),
+            Err(e) => failed = Some(e.context(file.path.display().to_string())),
+        }
+    }
+    if let Some(error) = failed {
+        return Err(error);
+    }
+    let location = match &source.location {
+        Some(location) => location.clone(),
+        None => location_of(dataset.tree().head(&root)?)?,
+    };
+    match KeyLocation::parse(&location) {
+        Some(KeyLocation::File(path)) => Ok(keys.load(dataset, &read_key(Path::new(&path), key.key_format)?)?),
+        Some(KeyLocation::Url(url)) => {
+            bail!("{url}: keys from the web are not supported; fetch it and use -L file:///...")
+        }
+        Some(KeyLocation::Prompt) => prompt(keys, root.name(), dataset, key.key_format, source),
+        Some(KeyLocation::None) | None => bail!("keylocation is '{location}'; say with -L where the key is"),
+    }
+}
+
+fn location_of(root: Dataset) -> Result<String> {
+    let property = property::get(&Entry::Dataset(root), "keylocation", &View::default())?;
+    Ok(property.map_or_else(|| "prompt".to_owned(), |p| p.value.raw))
+}
+
+fn read_key(path: &Path, format: u64) -> Result<Vec<u8>> {
+    let shown = || path.display().to_string();
+    let len = std::fs::metadata(path).with_context(shown)?.len();
+    if len > KEY_FILE_MAX {
+        bail!("{}: {len} bytes are no key", path.display());
+    }
+    let mut bytes = std::fs::read(path).with_context(shown)?;
+    if format != FORMAT_RAW
+        && let Some(end) = bytes.iter().position(|&b| b == b'\n')
+    {
+        bytes.truncate(end);
+    }
+    Ok(bytes)
+}
+
+fn prompt(keys: &KeyStore, root: &str, dataset: &Dataset, format: u64, source: &KeySource<'_>) -> Result<()> {
+    let Some(ask) = source.ask else {
+        return Err(files::Error::KeyUnavailable { place: dataset.name().to_owned() }.into());
+    };
+    let kind = match format {
+        FORMAT_RAW => bail!("a raw key cannot be typed: give it with --key-file"),
+        FORMAT_HEX => "Hexadecimal key",
+        _ => "Passphrase",
+    };
+    let mut attempt = 1;
+    loop {
+        let typed = ask(&format!("{kind} for '{root}': ")).context("cannot ask for the key")?;
+        match keys.load(dataset, typed.as_bytes()) {
+            Ok(()) => return Ok(()),
+            Err(files::Error::Invalid { .. }) if attempt < ATTEMPTS => attempt += 1,
+            Err(e) => return Err(e.into()),
+        }
+    }
+}

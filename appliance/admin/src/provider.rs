@@ -1,0 +1,196 @@
+//! A dataset as `files::namespace` wants it: its files, what is beneath it and where, its snapshots and volumes.
+//!
+//! Where a child shows: at its mount point if that is inside its parent's, as the kernel's mounts would lie; else (it was
+//! somewhere else on the machine that the pool came from) by its name. A child that has no mount point (`none`, `legacy`)
+//! or is never mounted (`canmount=off`) is not shown, those beneath it are; it can be mounted by itself.
+
+use crate::keys::{self, KeyFile, KeySource};
+use dataset::name::is_hidden;
+use dataset::tree::Entry;
+use dataset::{Dataset, DatasetKind, Dir, KeyStore, View, property};
+use files::namespace::{Child, Control, Provider};
+use files::vfs::{Time, Vfs};
+use files::{Error, FileSystem, Result, Volume, VolumeFile, zpl};
+use std::sync::Arc;
+
+/// Stands for `/` in the name of a volume that lies deeper, in `.zfs/volume`.
+const SLASH: &str = "+";
+
+/// See the module.
+pub(crate) struct DatasetProvider {
+    dataset: Dataset,
+    keys: Arc<KeyStore>,
+    /// For datasets beneath that have keys of their own.
+    key_files: Arc<[KeyFile]>,
+}
+
+impl DatasetProvider {
+    pub fn new(dataset: Dataset, keys: Arc<KeyStore>, key_files: Arc<[KeyFile]>) -> Self {
+        Self { dataset, keys, key_files }
+    }
+
+    /// File systems and volumes beneath, in order; those of a file system that is not shown itself stand for it.
+    fn beneath(&self, dir: &Arc<Dir>, found: &mut Vec<(Dataset, DatasetKind)>) -> Result<()> {
+        let tree = self.dataset.tree();
+        for child in tree.children(dir)? {
+            if is_hidden(child.component()) {
+                continue;
+            }
+            // A child that is damaged does not keep the others away.
+            let head = match tree.head(&child).and_then(|head| Ok((head.kind()?, head))) {
+                Ok((kind, head)) => (head, kind),
+                Err(error) => {
+                    tracing::warn!(dataset = child.name(), %error, "left out");
+                    continue;
+                }
+            };
+            if head.1 == DatasetKind::FileSystem && !is_shown(&head.0) {
+                self.beneath(&child, found)?;
+            } else {
+                found.push(head);
+            }
+        }
+        Ok(())
+    }
+
+    /// The name relative to this dataset.
+    fn relative<'a>(&self, name: &'a str) -> &'a str {
+        name.strip_prefix(self.dataset.name()).map_or(name, |rest| rest.trim_start_matches('/'))
+    }
+
+    fn place(&self, child: &Dataset) -> Vec<u8> {
+        let ours = text(&self.dataset, "mountpoint").filter(|m| m.starts_with('/'));
+        let theirs = text(child, "mountpoint").filter(|m| m.starts_with('/'));
+        let inside = match (&ours, &theirs) {
+            (Some(ours), Some(theirs)) => {
+                theirs.strip_prefix(ours.trim_end_matches('/')).and_then(|r| r.strip_prefix('/'))
+            }
+            _ => None,
+        };
+        inside.filter(|place| !place.is_empty()).unwrap_or_else(|| self.relative(child.name())).as_bytes().to_vec()
+    }
+}
+
+/// Whether the kernel's module would mount it somewhere, if told to.
+fn is_shown(dataset: &Dataset) -> bool {
+    text(dataset, "canmount").as_deref() != Some("off")
+        && !matches!(text(dataset, "mountpoint").as_deref(), Some("none" | "legacy"))
+}
+
+fn text(dataset: &Dataset, name: &str) -> Option<String> {
+    let entry = Entry::Dataset(dataset.clone());
+    property::get(&entry, name, &View::default()).ok().flatten().map(|p| p.value.raw)
+}
+
+fn number(dataset: &Dataset, name: &str) -> Option<u64> {
+    text(dataset, name).and_then(|n| n.parse().ok())
+}
+
+/// The files of a dataset.
+pub(crate) fn files(dataset: &Dataset, keys: &KeyStore) -> Result<Arc<dyn Vfs>> {
+    let objset = dataset.objset(keys)?;
+    let phys = dataset.phys();
+    // A snapshot's kind is "snapshot"; what it is of, its head says.
+    if dataset.tree().head(dataset.dir())?.kind()? == DatasetKind::Volume {
+        let volume = Volume::open(&objset, dataset.name())?;
+        let created = Time { seconds: i64::try_from(phys.creation_time).unwrap_or(0), nanoseconds: 0 };
+        return Ok(Arc::new(VolumeFile::new(volume, phys.referenced_bytes, created, phys.fsid_guid)));
+    }
+    let options = zpl::Options {
+        name: dataset.name().to_owned(),
+        posix_acl: text(dataset, "acltype").as_deref() == Some("posix"),
+        user_xattr: text(dataset, "xattr").as_deref() != Some("off"),
+        record_bytes: number(dataset, "recordsize").and_then(|n| u32::try_from(n).ok()).unwrap_or(128 << 10),
+        long_names: text(dataset, "longname").as_deref() == Some("on"),
+        space: zpl::Space {
+            referenced_bytes: phys.referenced_bytes,
+            available_bytes: number(dataset, "available").unwrap_or(0),
+            objects: phys.bp.fill(),
+            fsid_guid: phys.fsid_guid,
+        },
+    };
+    let files: Arc<dyn Vfs> = FileSystem::open(objset, options)?;
+    Ok(files)
+}
+
+impl Provider for DatasetProvider {
+    fn name(&self) -> String {
+        self.dataset.name().to_owned()
+    }
+
+    fn root(&self) -> Result<Arc<dyn Vfs>> {
+        files(&self.dataset, &self.keys)
+    }
+
+    fn control(&self) -> Control {
+        if self.dataset.is_snapshot() {
+            return Control::Absent;
+        }
+        match text(&self.dataset, "snapdir").as_deref() {
+            Some("visible") => Control::Visible,
+            _ => Control::Hidden,
+        }
+    }
+
+    fn children(&self) -> Result<Vec<Child>> {
+        if self.dataset.is_snapshot() {
+            return Ok(Vec::new());
+        }
+        let mut found = Vec::new();
+        self.beneath(self.dataset.dir(), &mut found)?;
+        let systems = found.into_iter().filter(|(_, kind)| *kind == DatasetKind::FileSystem);
+        Ok(systems.map(|(d, _)| Child { place: self.place(&d), key: d.name().to_owned() }).collect())
+    }
+
+    fn snapshots(&self) -> Result<Vec<String>> {
+        let names = self.dataset.snapshot_names()?;
+        let mut names: Vec<String> = names.iter().map(|(name, _)| name.to_owned()).filter(|n| !is_hidden(n)).collect();
+        names.sort();
+        Ok(names)
+    }
+
+    fn volumes(&self) -> Result<Vec<String>> {
+        let mut found = Vec::new();
+        self.beneath(self.dataset.dir(), &mut found)?;
+        let mut names = Vec::new();
+        for (volume, _) in found.iter().filter(|(_, kind)| *kind == DatasetKind::Volume) {
+            let name = self.relative(volume.name()).replace('/', SLASH);
+            let snapshots = volume.snapshot_names()?;
+            names.extend(snapshots.iter().filter(|(s, _)| !is_hidden(s)).map(|(s, _)| format!("{name}@{s}")));
+            names.push(name);
+        }
+        names.sort();
+        Ok(names)
+    }
+
+    fn open_child(&self, key: &str) -> Result<Arc<dyn Provider>> {
+        let child = self.dataset.tree().dataset(key)?;
+        if !self.keys.is_available(&child)? {
+            // Without a person to ask: if it fails, opening the files says that the key is not loaded.
+            let source = KeySource { files: self.key_files.to_vec(), ..KeySource::default() };
+            if let Err(error) = keys::load(&self.keys, &child, &source) {
+                tracing::debug!(dataset = key, error = %format!("{error:#}"), "its key is not loaded");
+            }
+        }
+        Ok(Arc::new(Self::new(child, self.keys.clone(), self.key_files.clone())))
+    }
+
+    fn open_snapshot(&self, name: &str) -> Result<Arc<dyn Vfs>> {
+        files(&self.dataset.snapshot(name)?, &self.keys)
+    }
+
+    fn open_volume(&self, name: &str) -> Result<Arc<dyn Vfs>> {
+        let tree = self.dataset.tree();
+        let (volume, snapshot) = name.split_once('@').map_or((name, None), |(v, s)| (v, Some(s)));
+        let mut found = Vec::new();
+        self.beneath(self.dataset.dir(), &mut found)?;
+        let is_it = |d: &Dataset| self.relative(d.name()).replace('/', SLASH) == volume;
+        let volume = found.into_iter().find(|(d, kind)| *kind == DatasetKind::Volume && is_it(d));
+        let (volume, _) = volume.ok_or_else(|| Error::not_found(self.dataset.name(), format!("volume '{name}'")))?;
+        let volume = match snapshot {
+            Some(snapshot) => volume.snapshot(snapshot)?,
+            None => tree.dataset(volume.name())?,
+        };
+        files(&volume, &self.keys)
+    }
+}

@@ -25,6 +25,7 @@ pub use bookmark::Bookmark;
 pub use dataset::{Dataset, DatasetKind, Hold};
 pub use dir::{Dir, SnapshotNames};
 pub use keys::{KeyLocation, KeyStore};
-pub use object::{Error, Place, Result};
+pub use object::{Error, Place, Result, is_incorrect_key};
 pub use property::{Mounts, Property, PropertyDef, PropertyValue, Source, View};
+pub use quota::{Accounts, Principal, Usage};
 pub use tree::{Datasets, Entry, ListOptions, Listing};

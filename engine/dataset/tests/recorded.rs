@@ -4,7 +4,7 @@
 //! `WEIR_RECORDED`, as SCENARIO/zfs-get.txt (`zfs get -Hp -r -t all all`) and zfs-get-human.txt (without `-p`), recorded from a read-only import of that very
 //! image: a recording made before the export differs by what the kernel wrote in between.
 
-use dataset::{Datasets, Entry, KeyStore, ListOptions, Mounts, View, property};
+use dataset::{Accounts, Datasets, Entry, KeyStore, ListOptions, Mounts, Principal, View, property};
 use pool::{OpenOptions, Pool, search};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -95,4 +95,88 @@ fn holds_are_those_of_the_kernel() {
     }
     let held: Vec<_> = held.iter().map(|(d, t, _)| (d.as_str(), t.as_str())).collect();
     assert_eq!(held, [("th@s5", "keep"), ("th/fs@s5", "keep")]);
+}
+
+/// `zfs get -Hp written@…,userused@…` of the image `history`, as the kernel module answered.
+#[test]
+fn space_since_snapshots_and_by_user_is_that_of_the_kernel() {
+    let Some(images) = folder("WEIR_FIXTURES") else { return };
+    let datasets = open(&images.join("history"));
+    let view = View::default();
+    let cases = [
+        ("th", "written@s1", Some("15360")),
+        ("th", "written@s5", Some("15360")),
+        ("th", "written#mark", None),
+        ("th", "userused@0", Some("2560")),
+        ("th", "userused@1000", Some("0")),
+        ("th/fs", "written@s1", None),
+        ("th/fs", "written@s5", Some("199680")),
+        ("th/fs", "written#mark", Some("123904")),
+        // What a clone wrote since its origin is what its head uses.
+        ("th/fs", "written@th/prom@s4", Some("304640")),
+        ("th/fs", "userused@0", Some("1103360")),
+        ("th/fs", "userused@1000", Some("1024")),
+        ("th/prom", "written@s1", Some("552960")),
+        ("th/prom", "written@s2", Some("351744")),
+        ("th/prom", "written@s4", Some("28672")),
+        ("th/prom", "written@s5", None),
+        ("th/prom", "userused@0", Some("892928")),
+    ];
+    for (name, property, kernel) in cases {
+        let entry = datasets.entry(name).unwrap();
+        let ours = property::get(&entry, property, &view).unwrap().map(|p| p.value.raw);
+        assert_eq!(ours.as_deref(), kernel, "{name} {property}");
+    }
+}
+
+/// `zfs userspace -Hnp` of the image `gang`, and the quotas that the recipe of `everything` sets.
+#[test]
+fn users_and_groups_use_what_the_kernel_says() {
+    let Some(images) = folder("WEIR_FIXTURES") else { return };
+    let keys = KeyStore::new();
+    let accounts = |scenario: &str, name: &str| {
+        let dataset = open(&images.join(scenario)).dataset(name).unwrap();
+        Accounts::open(&dataset, &keys).unwrap()
+    };
+    let line = |u: &dataset::Usage| {
+        (u.id, u.used_bytes.unwrap(), u.quota_bytes.unwrap(), u.used_objects.unwrap(), u.quota_objects.unwrap())
+    };
+    let lines = |a: &Accounts, who| a.all(who).unwrap().iter().map(line).collect::<Vec<_>>();
+    let gang = accounts("gang", "tj");
+    assert_eq!(
+        lines(&gang, Principal::User),
+        [(0, 2_528_256, 0, 330, 0), (1000, 1024, 0, 1, 0), (4_000_000_000, 1024, 0, 1, 0)]
+    );
+    assert_eq!(lines(&gang, Principal::Group), [(0, 2_528_256, 0, 330, 0), (77, 1024, 0, 1, 0), (1001, 1024, 0, 1, 0)]);
+    let quotas = accounts("everything", "tank/q");
+    let quota = |who, id| quotas.all(who).unwrap().iter().find(|u| u.id == id).and_then(|u| u.quota_bytes);
+    assert_eq!(quota(Principal::User, 1000), Some(20 << 20));
+    assert_eq!(quota(Principal::Group, 77), Some(10 << 20));
+}
+
+#[test]
+fn a_key_opens_its_root_and_what_inherits_from_it() {
+    let Some(images) = folder("WEIR_FIXTURES") else { return };
+    let datasets = open(&images.join("encrypted"));
+    let keys = KeyStore::new();
+    let child = datasets.dataset("te/gcm/child@s").unwrap();
+    assert!(matches!(child.objset(&keys), Err(dataset::Error::KeyUnavailable { .. })));
+    let wrong = keys.load(&child, b"not this horse").unwrap_err();
+    assert!(dataset::is_incorrect_key(&wrong), "{wrong}");
+    keys.load(&child, b"correct horse 1\n").unwrap();
+    for name in ["te/gcm", "te/gcm@s", "te/gcm/child", "te/gcm/child@s"] {
+        let dataset = datasets.dataset(name).unwrap();
+        assert!(keys.is_available(&dataset).unwrap());
+        // Object 2 and on need the key; the root directory is one of them.
+        let objset = dataset.objset(&keys).unwrap();
+        let mut object = 0;
+        while let Some(next) = objset.next_object(object).unwrap() {
+            object = next;
+            assert!(objset.object(object).unwrap().block(0).is_ok(), "{name} object {object}");
+        }
+    }
+    let other = datasets.dataset("te/ccm").unwrap();
+    assert!(!keys.is_available(&other).unwrap() && other.objset(&keys).is_err());
+    assert!(keys.unload(&child).unwrap());
+    assert!(matches!(child.objset(&keys), Err(dataset::Error::KeyUnavailable { .. })));
 }

@@ -44,7 +44,7 @@ pub enum Mounts<'a> {
 
 impl View<'_> {
     /// The contents of `dataset`, with its keys if they are loaded, else as far as they can be read without.
-    pub(super) fn objset(&self, dataset: &Dataset) -> Result<Arc<ObjectSet>> {
+    pub(crate) fn objset(&self, dataset: &Dataset) -> Result<Arc<ObjectSet>> {
         match self.keys {
             Some(keys) if keys.is_available(dataset)? => dataset.objset(keys),
             _ => dataset.objset_without_keys(),

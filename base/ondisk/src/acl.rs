@@ -17,6 +17,15 @@
 //! A POSIX ACL in `system.posix_acl_access` or `_default`: version 2 (4), then entries of tag (2), permissions (2), id (4),
 //! always little-endian.
 //!
+//! In the znode of a directory made on SPARC, from 0xb0 on: no other object, 6 entries of version 0, the first for the
+//! owner (who: all ones, flags 0x1000), denying (type 1) nothing:
+//!
+//! ```text
+//! 000000b0  00 00 00 00 00 00 00 00  00 00 00 06 00 00 00 00  |................|
+//! 000000c0  ff ff ff ff 00 00 00 00  10 00 00 01 ff ff ff ff  |................|
+//! 000000d0  00 0c 01 37 10 00 00 00  ff ff ff ff 00 00 00 06  |...7............|
+//! ```
+//!
 //! Sources: include/sys/zfs_acl.h, Linux include/uapi/linux/posix_acl_xattr.h.
 
 use crate::endian::{Endian, need};

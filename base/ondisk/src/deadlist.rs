@@ -11,6 +11,13 @@
 //! | 0x10   | 8     | dl_uncomp | v26   | the same before compression                    |
 //! | 0x18   | 296   | dl_pad    |       |                                                |
 //!
+//! Of a snapshot with 0x35a00 bytes on its deadlist, 0x2e800 without copies, 0x56600 uncompressed:
+//!
+//! ```text
+//! 00000000  00 5a 03 00 00 00 00 00  00 e8 02 00 00 00 00 00  |.Z..............|
+//! 00000010  00 66 05 00 00 00 00 00  00 00 00 00 00 00 00 00  |.f..............|
+//! ```
+//!
 //! Source: include/sys/dsl_deadlist.h.
 
 use crate::dsl_bookmark::SpaceTriple;

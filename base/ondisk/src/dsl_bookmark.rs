@@ -23,6 +23,17 @@
 //! Redaction list (bonus of `zbm_redaction_obj`): 0x00 rlp_last_object, 0x08 rlp_last_blkid, 0x10 rlp_num_entries,
 //! 0x18 rlp_num_snaps, 0x20 rlp_snaps (GUIDs; with `redaction_list_spill` they continue in the spill block).
 //!
+//! A bookmark of round 17, its words as a little-endian host has them: freed numbers kept, snapshot still there:
+//!
+//! ```text
+//! 00000000  71 ed 3a a3 06 c5 b3 5e  11 00 00 00 00 00 00 00  |q.:....^........|
+//! 00000010  02 70 01 6b 00 00 00 00  00 00 00 00 00 00 00 00  |.p.k............|
+//! 00000020  03 00 00 00 00 00 00 00  00 b6 0f 00 00 00 00 00  |................|
+//! 00000030  00 36 0f 00 00 00 00 00  00 48 22 00 00 00 00 00  |.6.......H".....|
+//! 00000040  00 c0 00 00 00 00 00 00  00 60 00 00 00 00 00 00  |.........`......|
+//! 00000050  00 76 00 00 00 00 00 00  00 00 00 00 00 00 00 00  |.v..............|
+//! ```
+//!
 //! Source: include/sys/dsl_bookmark.h.
 
 use crate::endian::{Endian, need};

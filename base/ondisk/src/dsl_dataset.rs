@@ -29,6 +29,19 @@
 //! Fields by name, when the object is a ZAP: `com.delphix:bookmarks`, `com.datto:ivset_guid`, `com.delphix:resume_*`,
 //! `com.delphix:remap_deadlist`, and the GUID of each feature that the dataset uses.
 //!
+//! Of a snapshot: directory 0x6c, snapshot before it 0x83, next 0x5a, made in round 13, 0xb7600 bytes:
+//!
+//! ```text
+//! 00000000  6c 00 00 00 00 00 00 00  83 00 00 00 00 00 00 00  |l...............|
+//! 00000010  0c 00 00 00 00 00 00 00  5a 00 00 00 00 00 00 00  |........Z.......|
+//! 00000020  00 00 00 00 00 00 00 00  02 00 00 00 00 00 00 00  |................|
+//! 00000030  fc 6f 01 6b 00 00 00 00  0d 00 00 00 00 00 00 00  |.o.k............|
+//! 00000040  84 00 00 00 00 00 00 00  00 76 0b 00 00 00 00 00  |.........v......|
+//! 00000050  00 de 0a 00 00 00 00 00  00 38 1d 00 00 00 00 00  |.........8......|
+//! 00000060  00 cc 00 00 00 00 00 00  ed 7b 0b 61 79 01 c0 00  |.........{.ay...|
+//! 00000070  0f 87 d7 c2 3d 70 af 84  04 00 00 00 00 00 00 00  |....=p..........|
+//! ```
+//!
 //! Source: include/sys/dsl_dataset.h.
 
 use crate::blkptr::BlkPtr;

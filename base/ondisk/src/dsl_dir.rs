@@ -24,6 +24,17 @@
 //! Fields by name, when the object is a ZAP: `com.joyent:filesystem_count`, `com.joyent:snapshot_count`,
 //! `com.datto:crypto_key_obj`, `com.delphix:livelist`, `com.ixsystems:snapshots_changed`.
 //!
+//! Of a volume: head dataset 0x7f, parent 0x20, origin 0x30, 0x1284e00 bytes used:
+//!
+//! ```text
+//! 00000000  05 70 01 6b 00 00 00 00  7f 00 00 00 00 00 00 00  |.p.k............|
+//! 00000010  20 00 00 00 00 00 00 00  30 00 00 00 00 00 00 00  | .......0.......|
+//! 00000020  7e 00 00 00 00 00 00 00  00 4e 28 01 00 00 00 00  |~........N(.....|
+//! 00000030  00 2c 00 00 00 00 00 00  00 e2 01 00 00 00 00 00  |.,..............|
+//! 00000040  00 00 00 00 00 00 00 00  00 00 00 00 00 00 00 00  |................|
+//! 00000050  7d 00 00 00 00 00 00 00  00 00 00 00 00 00 00 00  |}...............|
+//! ```
+//!
 //! Source: include/sys/dsl_dir.h.
 
 use crate::endian::{Endian, need};

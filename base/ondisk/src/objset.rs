@@ -15,6 +15,15 @@
 //! Intent log header: 0x00 zh_claim_txg, 0x08 zh_replay_seq, 0x10 zh_log (block pointer), 0x90 zh_claim_blk_seq,
 //! 0x98 zh_flags, 0xa0 zh_claim_lr_seq.
 //!
+//! Of a file system: the dnode of dnodes (type 10, levels 7), and its middle: kind 2, flags 7 (all accounting complete):
+//!
+//! ```text
+//! 00000000  0a 11 06 03 00 00 00 01  20 00 00 00 00 00 00 00  |........ .......|
+//! 00000010  04 00 00 00 00 00 00 00  00 44 00 00 00 00 00 00  |.........D......|
+//! ...
+//! 000002c0  02 00 00 00 00 00 00 00  07 00 00 00 00 00 00 00  |................|
+//! ```
+//!
 //! Sources: include/sys/dmu_objset.h, include/sys/zil.h.
 
 use crate::blkptr::BlkPtr;

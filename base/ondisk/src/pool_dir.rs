@@ -147,7 +147,7 @@ pub mod config {
     pub const VERSION: &str = "version";
     /// Name of the pool.
     pub const POOL_NAME: &str = "name";
-    /// [`PoolState`].
+    /// [`PoolState`](super::PoolState).
     pub const POOL_STATE: &str = "state";
     /// Round in which the configuration was written.
     pub const POOL_TXG: &str = "txg";
@@ -159,7 +159,7 @@ pub mod config {
     pub const TOP_GUID: &str = "top_guid";
     /// The top-level device (in labels) or the root (in the MOS).
     pub const VDEV_TREE: &str = "vdev_tree";
-    /// Kind of the device ([`vdev_type`]).
+    /// Kind of the device ([`vdev_type`](super::vdev_type)).
     pub const TYPE: &str = "type";
     /// Devices that it is made of.
     pub const CHILDREN: &str = "children";
@@ -257,7 +257,7 @@ pub mod config {
     pub const HAS_PER_VDEV_ZAPS: &str = "com.delphix:has_per_vdev_zaps";
     /// Boolean: waits for the next resilver.
     pub const RESILVER_DEFER: &str = "com.datto:resilver_defer";
-    /// What it is for ([`allocation_bias`]).
+    /// What it is for ([`allocation_bias`](super::allocation_bias)).
     pub const ALLOCATION_BIAS: &str = "alloc_bias";
     /// When it was last widened.
     pub const EXPANSION_TIME: &str = "expansion_time";

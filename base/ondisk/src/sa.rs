@@ -11,6 +11,16 @@
 //! `REGISTRY` gives each attribute's name a number, a length (0: variable) and how to swap its bytes; `LAYOUTS` gives each
 //! layout's number an array of attribute numbers. Numbers differ from dataset to dataset.
 //!
+//! Of a file: the magic, layout 6 with a header of 16 bytes, one variable length of 0xc4; then mode 0100664, size 708908,
+//! generation 0x77 ..:
+//!
+//! ```text
+//! 00000000  5a 50 2f 00 06 08 18 00  c4 00 00 00 00 00 00 00  |ZP/.............|
+//! 00000010  b4 81 00 00 00 00 00 00  2c d1 0a 00 00 00 00 00  |........,.......|
+//! 00000020  77 00 00 00 00 00 00 00  00 00 00 00 00 00 00 00  |w...............|
+//! 00000030  00 00 00 00 00 00 00 00  22 00 00 00 00 00 00 00  |........".......|
+//! ```
+//!
 //! Sources: include/sys/sa_impl.h, module/zfs/sa.c, zfs_sa.c.
 
 use crate::endian::{Endian, need};

@@ -24,6 +24,17 @@
 //!
 //! From version 5 on the same fields are system attributes ([`crate::sa`]).
 //!
+//! A directory of version 1 made on SPARC in 2006: access time .., generation 5, mode 040755, size 2:
+//!
+//! ```text
+//! 00000000  00 00 00 00 45 41 cd cb  00 00 00 00 39 2b 10 28  |....EA......9+.(|
+//! 00000010  00 00 00 00 45 41 cd cd  00 00 00 00 2b e0 a3 70  |....EA......+..p|
+//! 00000020  00 00 00 00 45 41 cd cd  00 00 00 00 2b e0 a3 70  |....EA......+..p|
+//! 00000030  00 00 00 00 45 41 cd cb  00 00 00 00 39 2b 10 28  |....EA......9+.(|
+//! 00000040  00 00 00 00 00 00 00 05  00 00 00 00 00 00 41 ed  |..............A.|
+//! 00000050  00 00 00 00 00 00 00 02  00 00 00 00 00 00 00 03  |................|
+//! ```
+//!
 //! Sources: include/sys/zfs_znode.h, zfs_sa.h, zfs_fuid.h.
 
 use crate::endian::Endian;

@@ -16,6 +16,17 @@
 //! | 0x58     | 8     | zap_normflags   | v9    | how names are made equal                                       |
 //! | 0x60     | 8     | zap_flags       | v21   | 1 hash of 48 bits, 2 number keys, 4 key is its own hash        |
 //! | half     | half  |                 | v1    | table, one word an entry                                       |
+//!
+//! A table of 2^10 entries in this block, block 2 next, one leaf, 6 entries, the salt:
+//!
+//! ```text
+//! 00000000  01 00 00 00 00 00 00 80  ab b2 2a f5 02 00 00 00  |..........*.....|
+//! 00000010  00 00 00 00 00 00 00 00  00 00 00 00 00 00 00 00  |................|
+//! 00000020  0a 00 00 00 00 00 00 00  00 00 00 00 00 00 00 00  |................|
+//! 00000030  00 00 00 00 00 00 00 00  02 00 00 00 00 00 00 00  |................|
+//! 00000040  01 00 00 00 00 00 00 00  06 00 00 00 00 00 00 00  |................|
+//! 00000050  89 95 a8 00 00 00 00 00  00 00 00 00 00 00 00 00  |................|
+//! ```
 
 use super::{BlockKind, Flags, NormFlags, block_shift};
 use crate::endian::Endian;

@@ -20,6 +20,19 @@
 //! 22 la_next (2). 0xffff ends a chain. Integers in arrays are big-endian, whoever wrote them.
 //!
 //! Invariant: every chain is left after as many steps as the block has chunks, so that a loop is an error.
+//!
+//! A leaf: no prefix, 0x267 chunks free, 6 entries; then its first chunks, the entry `2` (name in chunk 1, value of 15
+//! integers of 2 bytes in chunk 2) and its name:
+//!
+//! ```text
+//! 00000000  00 00 00 00 00 00 00 80  00 00 00 00 00 00 00 00  |................|
+//! 00000010  00 00 00 00 00 00 00 00  af 1e ab 02 67 02 06 00  |............g...|
+//! 00000020  00 00 17 00 00 00 00 00  00 00 00 00 00 00 00 00  |................|
+//! ...
+//! 00000430  fc 02 ff ff 01 00 02 00  02 00 0f 00 00 00 00 00  |................|
+//! 00000440  00 00 00 00 30 49 cb ff  fb 32 00 00 00 00 00 00  |....0I...2......|
+//! 00000450  00 00 00 00 00 00 00 00  00 00 00 00 00 00 ff ff  |................|
+//! ```
 
 use super::{BlockKind, Flags, Value, block_shift, fat::top_bits};
 use crate::endian::Endian;

@@ -9,6 +9,16 @@
 //! | 0x40   | 64 n  | mz_chunk      | v1    | entries; a free one has an empty name       |
 //!
 //! Entry: 0x00 mze_value (8), 0x08 mze_cd (4), 0x0c pad (2), 0x0e mze_name (50, ended by NUL).
+//!
+//! A master node written on SPARC: the header, then the entry `VERSION` = 1:
+//!
+//! ```text
+//! 00000000  80 00 00 00 00 00 00 03  00 00 00 00 0d 2f d0 b3  |............./..|
+//! 00000010  00 00 00 00 00 00 00 00  00 00 00 00 00 00 00 00  |................|
+//! ...
+//! 00000040  00 00 00 00 00 00 00 01  00 00 00 00 00 00 56 45  |..............VE|
+//! 00000050  52 53 49 4f 4e 00 00 00  00 00 00 00 00 00 00 00  |RSION...........|
+//! ```
 
 use super::{BlockKind, NormFlags};
 use crate::endian::{Endian, need};

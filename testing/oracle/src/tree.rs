@@ -176,7 +176,8 @@ fn children(vfs: &dyn Vfs, dir: NodeId) -> Result<Vec<(Vec<u8>, NodeId)>> {
     Ok(found.into_iter().map(|(name, node, _)| (name, node)).collect())
 }
 
-fn sha256(vfs: &dyn Vfs, attr: &Attr) -> Result<String> {
+/// Sum of a regular file, read in pieces.
+pub fn sha256(vfs: &dyn Vfs, attr: &Attr) -> Result<String> {
     let (mut sum, mut at) = (Sha256::new(), 0);
     while at < attr.size {
         let bytes = vfs.read(attr.node, at, READ_BYTES)?;

@@ -2,86 +2,99 @@
 //!
 //! Goal: type, mode, owner, size, time, links, target, contents, extended attributes and ACLs of every dataset and snapshot.
 //! Method: `WEIR_FIXTURES` is a folder with the unpacked devices as SCENARIO/DEVICE, `WEIR_EXPECTED` (or the same folder) one
-//! with what was recorded, as SCENARIO/tree/DATASET.
+//! with what was recorded, as SCENARIO/tree/DATASET. `WEIR_SCENARIO` picks one.
 
 use anyhow::{Result, ensure};
-use files::vfs::Vfs;
-use files::{FileSystem, Volume};
-use ondisk::ObjsetKind;
-use oracle::datasets::{Found, datasets};
+use dataset::{Dataset, DatasetKind};
+use files::vfs::FileKind;
+use oracle::datasets::Opened;
 use oracle::{recorded, tree};
-use pool::{OpenOptions, Pool, search};
-use sha2::{Digest, Sha256};
+use pool::search;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
-fn compare_file_system(found: &Found, all: &[Found], expected: &Path) -> Result<()> {
-    let fs = FileSystem::open(found.objset.clone(), found.options.clone())?;
-    let mut mounts = tree::Mounts::new();
-    for child in
-        all.iter().filter(|c| !c.is_snapshot && !found.is_snapshot && c.objset.phys().kind == ObjsetKind::FileSystem)
-    {
-        if let Some(rest) = child.name.strip_prefix(&format!("{}/", found.name)) {
-            let child: Arc<dyn Vfs> = FileSystem::open(child.objset.clone(), child.options.clone())?;
-            mounts.insert(format!("./{rest}").into_bytes(), child);
+struct Scenario {
+    opened: Opened,
+    all: Vec<Dataset>,
+    trees: PathBuf,
+}
+
+impl Scenario {
+    fn mounts(&self, dataset: &Dataset) -> Result<tree::Mounts> {
+        let mut mounts = tree::Mounts::new();
+        if dataset.is_snapshot() {
+            return Ok(mounts);
         }
+        for child in &self.all {
+            if let Some(rest) = child.name().strip_prefix(&format!("{}/", dataset.name()))
+                && !child.is_snapshot()
+                && child.kind()? == DatasetKind::FileSystem
+            {
+                mounts.insert(format!("./{rest}").into_bytes(), self.opened.files(child)?);
+            }
+        }
+        Ok(mounts)
     }
-    let file = found.name.replace('/', "+");
-    let openzfs = recorded::tree(&expected.join(&file))?;
-    let weir = tree::tree(&*fs, &mounts)?;
-    if let Some(text) = recorded::differences(&openzfs, &weir) {
-        anyhow::bail!("tree: {text}");
-    }
-    let xattrs = expected.join(format!("{file}.xattr"));
-    if xattrs.exists() {
-        let (openzfs, weir) = (recorded::xattrs(&xattrs)?, tree::xattrs(&*fs, &mounts)?);
-        if let Some(text) = recorded::differences(&openzfs, &weir) {
+
+    fn compare_file_system(&self, dataset: &Dataset, file: &Path) -> Result<()> {
+        let (files, mounts) = (self.opened.files(dataset)?, self.mounts(dataset)?);
+        if let Some(text) = recorded::differences(&recorded::tree(file)?, &tree::tree(&*files, &mounts)?) {
+            anyhow::bail!("tree: {text}");
+        }
+        let xattrs = PathBuf::from(format!("{}.xattr", file.display()));
+        if xattrs.exists()
+            && let Some(text) = recorded::differences(&recorded::xattrs(&xattrs)?, &tree::xattrs(&*files, &mounts)?)
+        {
             anyhow::bail!("xattrs: {text}");
         }
+        Ok(())
     }
-    Ok(())
+
+    fn compare_volume(&self, dataset: &Dataset, file: &Path) -> Result<()> {
+        let volume = self.opened.files(dataset)?;
+        let attr = volume.attr(volume.root())?;
+        ensure!(attr.kind == FileKind::Regular, "a volume is no file");
+        let (openzfs, weir) = (std::fs::read_to_string(file)?, tree::sha256(&*volume, &attr)?);
+        ensure!(openzfs.starts_with(&weir), "volume: OpenZFS has {openzfs}, Weir {weir}");
+        Ok(())
+    }
+
+    /// `None`: nothing was recorded of it.
+    fn compare(&self, dataset: &Dataset) -> Option<Result<()>> {
+        let name = dataset.name().replace('/', "+");
+        let (file, volume) = (self.trees.join(&name), self.trees.join(format!("{name}.volume")));
+        if file.exists() {
+            Some(self.compare_file_system(dataset, &file))
+        } else if volume.exists() {
+            Some(self.compare_volume(dataset, &volume))
+        } else {
+            None
+        }
+    }
 }
 
-fn compare_volume(found: &Found, expected: &Path) -> Result<()> {
-    let volume = Volume::open(&found.objset, found.name.clone())?;
-    let (mut sum, mut at) = (Sha256::new(), 0);
-    while at < volume.size() {
-        let bytes = volume.read(at, 1 << 20)?;
-        sum.update(&bytes);
-        at += bytes.len() as u64;
-    }
-    let openzfs = std::fs::read_to_string(expected)?;
-    let weir = tree::hex(&sum.finalize());
-    ensure!(openzfs.starts_with(&weir), "volume: OpenZFS has {openzfs}, Weir {weir}");
-    Ok(())
-}
-
-fn compare(scenario: &str, devices: &Path, expected: &Path) -> Result<(usize, Vec<String>)> {
-    let found = search(&[devices.to_owned()]);
+fn compare(devices: &Path, expected: &Path) -> Result<(usize, Vec<String>)> {
     let (mut good, mut failures) = (0, Vec::new());
-    for found in &found.pools {
-        let pool = Pool::open(found, &OpenOptions::default())?;
-        let all = datasets(&pool)?;
-        for dataset in &all {
-            let file = expected.join(dataset.name.replace('/', "+"));
-            let volume = expected.join(format!("{}.volume", dataset.name.replace('/', "+")));
-            let outcome = match dataset.objset.phys().kind {
-                ObjsetKind::FileSystem if file.exists() => compare_file_system(dataset, &all, expected),
-                ObjsetKind::Volume if volume.exists() => compare_volume(dataset, &volume),
-                _ => continue,
-            };
-            match outcome {
-                Ok(()) => good += 1,
-                Err(e) => failures.push(format!("{scenario}: {}: {e:#}", dataset.name)),
+    for found in &search(&[devices.to_owned()]).pools {
+        let opened = Opened::new(found, Some(expected))?;
+        let all = opened.datasets()?;
+        let scenario = Scenario { opened, all, trees: expected.join("tree") };
+        for dataset in &scenario.all {
+            match scenario.compare(dataset) {
+                Some(Ok(())) => good += 1,
+                Some(Err(e)) => failures.push(format!("{}: {e:#}", dataset.name())),
+                None => {}
             }
         }
     }
+    let files = std::fs::read_dir(expected.join("tree"))?.filter_map(|e| e.ok()?.file_name().into_string().ok());
+    let recorded = files.filter(|f| !f.contains('.') || f.ends_with(".volume")).count();
+    ensure!(good + failures.len() >= recorded, "{recorded} trees were recorded, {good} found good, {failures:?} bad");
     Ok((good, failures))
 }
 
 #[test]
 fn every_tree_is_as_the_kernel_recorded_it() {
-    let Some(images) = std::env::var_os("WEIR_FIXTURES").map(PathBuf::from) else {
+    let Some(images) = std::env::var_os("WEIR_FIXTURES").map(PathBuf::from).filter(|p| p.is_dir()) else {
         println!("skipped: set WEIR_FIXTURES to the folder of unpacked scenarios, WEIR_EXPECTED to what was recorded");
         return;
     };
@@ -92,15 +105,14 @@ fn every_tree_is_as_the_kernel_recorded_it() {
     scenarios.sort();
     for scenario in scenarios {
         let name = scenario.to_string_lossy().into_owned();
-        let trees = expected.join(&scenario).join("tree");
-        if !trees.is_dir() || only.as_ref().is_some_and(|o| *o != name) {
+        if !expected.join(&scenario).join("tree").is_dir() || only.as_ref().is_some_and(|o| *o != name) {
             continue;
         }
         let start = std::time::Instant::now();
-        match compare(&name, &images.join(&scenario), &trees) {
+        match compare(&images.join(&scenario), &expected.join(&scenario)) {
             Ok((good, bad)) => {
                 println!("{name}: {good} good, {} bad, {:.1} s", bad.len(), start.elapsed().as_secs_f64());
-                failures.extend(bad);
+                failures.extend(bad.into_iter().map(|f| format!("{name}: {f}")));
             }
             Err(e) => failures.push(format!("{name}: {e:#}")),
         }

@@ -31,3 +31,6 @@ ondisk history history history_bonus
 ondisk l2arc l2arc_header
 ondisk scan_state scan removing checkpoint_uberblock
 ondisk send_record send_records
+ondisk blkptr blkptr blkptr_embedded blkptr_encrypted
+ondisk dnode dnode objset
+ondisk dsl dsl_dir.th-vol dsl_dataset.th-prom-s2 deadlist.th-prom-s4

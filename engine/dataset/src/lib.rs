@@ -12,6 +12,7 @@
 pub mod bookmark;
 pub mod dataset;
 pub mod deadlist;
+pub mod diff;
 pub mod dir;
 pub mod keys;
 pub mod name;
@@ -23,6 +24,7 @@ pub mod tree;
 
 pub use bookmark::Bookmark;
 pub use dataset::{Dataset, DatasetKind, Hold};
+pub use diff::ObjectChange;
 pub use dir::{Dir, SnapshotNames};
 pub use keys::{KeyLocation, KeyStore};
 pub use object::{Error, Place, Result, is_incorrect_key};

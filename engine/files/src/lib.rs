@@ -2,6 +2,7 @@
 //!
 //! **Invariant: nothing here knows FUSE, NFS or NBD; [`vfs::Vfs`] is the one interface that servers see.**
 
+pub mod diff;
 pub mod memory;
 pub mod namespace;
 pub mod vfs;

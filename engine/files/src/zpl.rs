@@ -26,7 +26,8 @@ use bytes::Bytes;
 use node::Znode;
 use object::zap::NormFlags;
 use object::{Object, ObjectSet, Place, SaTable, Zap};
-use ondisk::znode;
+use ondisk::sa::Attr as Sa;
+use ondisk::{ObjectType, znode};
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -213,6 +214,36 @@ impl FileSystem {
         }
         let packed = object.read_vec(0, size as usize).at(&self.options.name)?;
         znode::domains(&packed).at_with(|| object.place()).at(&self.options.name)
+    }
+
+    /// Whether object `id` is there and is a file: not part of the file system's own machinery.
+    pub(crate) fn is_file(&self, id: u64) -> Result<bool> {
+        match self.object(id) {
+            Ok(object) => Ok(matches!(object.dnode().bonus_type, ObjectType::SA | ObjectType::ZNODE)),
+            Err(Error::NotFound { .. }) => Ok(false),
+            Err(e) => Err(e.at(&self.options.name)),
+        }
+    }
+
+    /// The object that file `id` names as its parent, and whether `id` is a directory of extended attributes.
+    pub(crate) fn parent_for_path(&self, id: u64) -> Result<(u64, bool)> {
+        self.named(self.znode(id).and_then(|file| {
+            let flags = znode::Flags::from_bits_retain(file.attributes().need_u64(Sa::Flags)?);
+            let is_xattr_dir = flags.contains(znode::Flags::XATTR) && file.kind() == FileKind::Directory;
+            Ok((file.parent()?, is_xattr_dir))
+        }))
+    }
+
+    /// Names in directory `id` by the object that they lead to, of several the first.
+    pub(crate) fn names_by_object(&self, id: u64) -> Result<HashMap<u64, Vec<u8>>> {
+        let mut names = HashMap::new();
+        for step in self.named(self.dir_zap(id))?.cursor(0) {
+            let (entry, _) = self.named(step)?;
+            if let Some(value) = entry.value.ints.first() {
+                names.entry(znode::DirEntryValue::unpack(*value).object).or_insert(entry.name);
+            }
+        }
+        Ok(names)
     }
 
     fn object(&self, id: u64) -> Result<Object> {

@@ -2,9 +2,16 @@
 //!
 //! **Invariant: nothing here prints or asks; what has to be asked comes as a function.**
 
+pub mod health;
+pub mod import;
 pub mod keys;
 pub mod open;
 mod provider;
+pub mod view;
 
 pub use keys::{KeyFile, KeySource};
 pub use open::{OpenPool, open_pool};
+
+pub use pool::property;
+pub use pool::stats;
+pub use pool::status;

@@ -28,7 +28,7 @@ impl Pool {
     pub fn open(found: &FoundPool, options: &OpenOptions) -> Result<Arc<Self>> {
         let opened = open::open(found, options)?;
         Ok(Arc::new(Self {
-            name: found.name().to_owned(),
+            name: options.name.clone().unwrap_or_else(|| found.name().to_owned()),
             guid: found.guid,
             state: found.state(),
             label: found.config().clone(),

@@ -30,7 +30,7 @@ fn open() -> Option<Arc<Pool>> {
         return None;
     };
     let found = search(&[folder.join("encrypted/e1")]);
-    Some(Pool::open(&found.pools[0], &OpenOptions { cache_bytes: 64 << 20, txg: None, rewind: false }).unwrap())
+    Some(Pool::open(&found.pools[0], &OpenOptions { cache_bytes: 64 << 20, ..OpenOptions::default() }).unwrap())
 }
 
 /// The heads and snapshots of all encrypted directories.

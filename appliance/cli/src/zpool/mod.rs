@@ -1,11 +1,96 @@
 //! `weir zpool`: the verbs of zpool(8), a file each. What they print is OpenZFS's, to the letter.
 
-use crate::context::{Verb, version};
+mod dedup;
+pub mod events;
+pub mod export;
+pub mod get;
+pub mod history;
+pub mod import;
+mod info_json;
+pub mod list;
+pub mod names;
+pub mod pools;
+pub mod reason;
+#[cfg(test)]
+mod samples;
+pub mod status;
+mod status_json;
+pub mod values;
+mod vdev_properties;
+
+use crate::context::{Context, Outcome, Verb, version};
+
+type Run = fn(&mut Context<'_>, &[String]) -> Outcome;
+
+const fn verb(name: &'static str, usage: &'static [&'static str], about: &'static str, run: Run) -> Verb {
+    Verb { name, usage, about, run: Some(run) }
+}
+
+const fn not_yet(name: &'static str) -> Verb {
+    Verb { name, usage: &[], about: "", run: None }
+}
 
 /// All verbs.
-pub static VERBS: &[Verb] = &[Verb {
-    name: "version",
-    usage: &["[-j]"],
-    about: "Show versions",
-    run: Some(|cx, args| version(cx, "zpool", args)),
-}];
+pub static VERBS: &[Verb] = &[
+    verb("version", &["[-j]"], "Show versions", |cx, args| version(cx, "zpool", args)),
+    verb(
+        "import",
+        &[
+            "[-d dir|device]... [-D]",
+            "[-d dir|device]... [-afmN] [-D] [-F [-nX]] [-T txg] [-o property=value]... [-R root] -a",
+            "[-d dir|device]... [-fmN] [-D] [-F [-nX]] [-T txg] [-o property=value]... [-R root] pool|id [newpool]",
+        ],
+        "Find pools, or import them; Weir only reads them",
+        import::run,
+    ),
+    verb("export", &["-a", "pool ..."], "Forget imported pools", export::run),
+    verb(
+        "list",
+        &["[-gHLpPv] [-o property,...] [-j [--json-int] [--json-pool-key-guid]] [pool] ..."],
+        "Show space and health of pools",
+        list::run,
+    ),
+    verb(
+        "status",
+        &["[-dDegiLpPstvx] [-j [--json-flat-vdevs] [--json-int] [--json-pool-key-guid]] [pool] ..."],
+        "Show how pools and their devices are",
+        status::run,
+    ),
+    verb(
+        "get",
+        &[
+            "[-Hp] [-o all|field,...] [-j [--json-int] [--json-pool-key-guid]] all|property,... [pool] ...",
+            "[-Hp] [-o all|field,...] [-j [--json-int]] all|property,... pool root|all-vdevs|vdev ...",
+        ],
+        "Show properties of pools and devices",
+        get::run,
+    ),
+    verb("history", &["[-il] [pool] ..."], "Show what was done to pools", history::run),
+    verb("events", &["[-vHf] [pool]", "-c"], "Show events; there are none", events::run),
+    not_yet("create"),
+    not_yet("destroy"),
+    not_yet("add"),
+    not_yet("remove"),
+    not_yet("labelclear"),
+    not_yet("checkpoint"),
+    not_yet("prefetch"),
+    not_yet("iostat"),
+    not_yet("online"),
+    not_yet("offline"),
+    not_yet("clear"),
+    not_yet("reopen"),
+    not_yet("attach"),
+    not_yet("detach"),
+    not_yet("replace"),
+    not_yet("split"),
+    not_yet("initialize"),
+    not_yet("resilver"),
+    not_yet("scrub"),
+    not_yet("trim"),
+    not_yet("upgrade"),
+    not_yet("reguid"),
+    not_yet("set"),
+    not_yet("sync"),
+    not_yet("wait"),
+    not_yet("ddtprune"),
+];

@@ -32,11 +32,13 @@ pub struct OpenOptions {
     pub txg: Option<u64>,
     /// Try older uberblocks when the newest one's pool cannot be read.
     pub rewind: bool,
+    /// The name to show the pool under; `None`: its own.
+    pub name: Option<String>,
 }
 
 impl Default for OpenOptions {
     fn default() -> Self {
-        Self { cache_bytes: 256 << 20, txg: None, rewind: false }
+        Self { cache_bytes: 256 << 20, txg: None, rewind: false, name: None }
     }
 }
 

@@ -1,0 +1,188 @@
+//! What is wrong with a pool, in one word: the most pressing of all that its status tells.
+//!
+//! The order of the questions is OpenZFS's (lib/libzfs/libzfs_status.c), and scripts rely on it.
+
+use pool::status::{PoolStatus, Progress, ScanKind, VdevAux, VdevState, VdevStatus};
+
+/// The most pressing thing that is wrong.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Reason {
+    /// Nothing.
+    Ok,
+    /// It is being resilvered.
+    Resilvering,
+    /// Another system had it last, and did not export it.
+    HostidMismatch,
+    /// It was written by a newer version.
+    VersionNewer,
+    /// It has features that we do not know.
+    UnsupFeatRead,
+    /// Not all its devices are known.
+    BadGuidSum,
+    /// The intent log cannot be read.
+    BadLog,
+    /// Devices are faulted, and no copies are left.
+    FaultedDevNr,
+    /// Devices are away, and no copies are left.
+    MissingDevNr,
+    /// Labels are damaged, and no copies are left.
+    CorruptLabelNr,
+    /// Its own objects are damaged.
+    CorruptPool,
+    /// Files are damaged.
+    CorruptData,
+    /// Devices are faulted; copies are left.
+    FaultedDevR,
+    /// Devices are away; copies are left.
+    MissingDevR,
+    /// Labels are damaged; copies are left.
+    CorruptLabelR,
+    /// Devices had errors.
+    FailingDev,
+    /// Devices are offline.
+    OfflineDev,
+    /// Devices were removed.
+    RemovedDev,
+    /// It carries a known flaw.
+    Errata(u64),
+    /// It is of a version before feature flags.
+    VersionOlder,
+    /// Features are off that could be on.
+    FeatDisabled,
+}
+
+impl Reason {
+    /// The page that explains it.
+    pub fn message_id(self) -> Option<&'static str> {
+        Some(match self {
+            Self::MissingDevR => "ZFS-8000-2Q",
+            Self::MissingDevNr => "ZFS-8000-3C",
+            Self::CorruptLabelR => "ZFS-8000-4J",
+            Self::CorruptLabelNr => "ZFS-8000-5E",
+            Self::BadGuidSum => "ZFS-8000-6X",
+            Self::CorruptPool => "ZFS-8000-72",
+            Self::CorruptData => "ZFS-8000-8A",
+            Self::FailingDev => "ZFS-8000-9P",
+            Self::VersionNewer => "ZFS-8000-A5",
+            Self::HostidMismatch => "ZFS-8000-EY",
+            Self::BadLog => "ZFS-8000-K4",
+            Self::Errata(_) => "ZFS-8000-ER",
+            _ => return None,
+        })
+    }
+
+    /// Whether `zpool status -x` passes over it.
+    pub fn is_healthy(self) -> bool {
+        matches!(self, Self::Ok | Self::VersionOlder | Self::FeatDisabled)
+    }
+}
+
+/// The word for a device's state.
+pub fn state_name(state: VdevState, aux: VdevAux) -> &'static str {
+    match (state, aux) {
+        (VdevState::Closed | VdevState::Offline, _) => "OFFLINE",
+        (VdevState::Removed, _) => "REMOVED",
+        (VdevState::CantOpen, VdevAux::CorruptData | VdevAux::BadLog) => "FAULTED",
+        (VdevState::CantOpen, VdevAux::SplitPool) => "SPLIT",
+        (VdevState::CantOpen, _) => "UNAVAIL",
+        (VdevState::Faulted, _) => "FAULTED",
+        (VdevState::Degraded, _) => "DEGRADED",
+        (VdevState::Healthy, _) => "ONLINE",
+        (VdevState::Unknown, _) => "UNKNOWN",
+    }
+}
+
+/// The word for a pool's state.
+pub fn pool_state(status: &PoolStatus) -> &'static str {
+    state_name(status.root.state, status.root.aux)
+}
+
+/// The most pressing thing that is wrong with a pool that is imported, or that could be.
+pub fn reason(status: &PoolStatus, importing: bool) -> Reason {
+    let (state, aux) = (status.root.state, status.root.aux);
+    let cannot_open = state == VdevState::CantOpen;
+    let missing = |v: &VdevStatus| v.state == VdevState::CantOpen && v.aux == VdevAux::OpenFailed;
+    let broken = |v: &VdevStatus| v.state == VdevState::CantOpen;
+    let faulted = |v: &VdevStatus| v.state == VdevState::Faulted;
+    let errors = |v: &VdevStatus| {
+        v.state == VdevState::Degraded || v.read_errors != 0 || v.write_errors != 0 || v.checksum_errors != 0
+    };
+    let any = |problem: &dyn Fn(&VdevStatus) -> bool| has_problem(status, problem);
+    let scan = status.scan.as_ref();
+    match () {
+        () if scan.is_some_and(|s| s.kind == ScanKind::Resilver && s.state == Progress::Active) => Reason::Resilvering,
+        () if cannot_open && aux == VdevAux::Active => Reason::HostidMismatch,
+        () if cannot_open && aux == VdevAux::VersionNewer => Reason::VersionNewer,
+        () if cannot_open && aux == VdevAux::UnsupFeat => Reason::UnsupFeatRead,
+        () if cannot_open && aux == VdevAux::BadGuidSum => Reason::BadGuidSum,
+        () if cannot_open && aux == VdevAux::BadLog => Reason::BadLog,
+        () if cannot_open && any(&faulted) => Reason::FaultedDevNr,
+        () if cannot_open && any(&missing) => Reason::MissingDevNr,
+        () if cannot_open && any(&broken) => Reason::CorruptLabelNr,
+        () if cannot_open && aux == VdevAux::CorruptData => Reason::CorruptPool,
+        () if !importing && status.error_count != 0 => Reason::CorruptData,
+        () if any(&faulted) => Reason::FaultedDevR,
+        () if any(&missing) => Reason::MissingDevR,
+        () if any(&broken) => Reason::CorruptLabelR,
+        () if !importing && any(&errors) => Reason::FailingDev,
+        () if any(&|v| v.state == VdevState::Offline) => Reason::OfflineDev,
+        () if any(&|v| v.state == VdevState::Removed) => Reason::RemovedDev,
+        () if status.errata != 0 => Reason::Errata(status.errata),
+        () if status.version < 5000 && status.compatibility.as_deref() != Some("legacy") => Reason::VersionOlder,
+        () if status.version < 5000 => Reason::Ok,
+        () if status.features_disabled => Reason::FeatDisabled,
+        () => Reason::Ok,
+    }
+}
+
+/// Whether a leaf or a cache device has the problem. What is below a `replacing` device is about to be mended.
+fn has_problem(status: &PoolStatus, problem: &dyn Fn(&VdevStatus) -> bool) -> bool {
+    fn below(vdev: &VdevStatus, problem: &dyn Fn(&VdevStatus) -> bool) -> bool {
+        match vdev.kind.as_str() {
+            "replacing" | "hole" | "indirect" => false,
+            _ if vdev.is_leaf() => problem(vdev),
+            _ => vdev.children.iter().any(|c| below(c, problem)),
+        }
+    }
+    below(&status.root, problem) || status.caches.iter().any(|c| below(c, problem))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pool(leaf: VdevStatus, state: VdevState) -> PoolStatus {
+        let mirror = VdevStatus { kind: "mirror".into(), state, children: vec![leaf], ..VdevStatus::default() };
+        let root = VdevStatus { kind: "root".into(), state, children: vec![mirror], ..VdevStatus::default() };
+        PoolStatus { version: 5000, root, ..PoolStatus::default() }
+    }
+
+    #[test]
+    fn a_missing_device_is_worse_without_copies() {
+        let gone = VdevStatus { state: VdevState::CantOpen, aux: VdevAux::OpenFailed, ..VdevStatus::default() };
+        assert_eq!(reason(&pool(gone.clone(), VdevState::Degraded), false), Reason::MissingDevR);
+        assert_eq!(reason(&pool(gone, VdevState::CantOpen), false), Reason::MissingDevNr);
+    }
+
+    #[test]
+    fn damaged_files_are_more_pressing_than_damaged_devices() {
+        let bad = VdevStatus { checksum_errors: 4, ..VdevStatus::default() };
+        let mut status = pool(bad, VdevState::Healthy);
+        assert_eq!(reason(&status, false), Reason::FailingDev);
+        assert_eq!(reason(&status, true), Reason::Ok);
+        status.error_count = 1;
+        assert_eq!(reason(&status, false), Reason::CorruptData);
+        assert_eq!(reason(&status, false).message_id(), Some("ZFS-8000-8A"));
+    }
+
+    #[test]
+    fn old_pools_and_pools_without_features_are_healthy_for_x() {
+        let mut status = pool(VdevStatus::default(), VdevState::Healthy);
+        assert_eq!(reason(&status, false), Reason::Ok);
+        status.features_disabled = true;
+        assert_eq!(reason(&status, false), Reason::FeatDisabled);
+        status.version = 28;
+        assert_eq!(reason(&status, false), Reason::VersionOlder);
+        assert!(reason(&status, false).is_healthy());
+    }
+}

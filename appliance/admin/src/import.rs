@@ -1,0 +1,195 @@
+//! `zpool import`: which pools could be imported, and opening one.
+//!
+//! A candidate is opened for reading to see how it is. When that fails, its status is what its labels tell of its devices.
+//!
+//! Invariants:
+//!   * nothing is written
+
+use anyhow::Result;
+use pool::config::VdevConfig;
+use pool::status::{PoolStatus, VdevAux, VdevState, VdevStatus};
+use pool::{Error, FoundPool, OpenOptions, Pool, PoolState};
+use std::collections::{BTreeMap, HashMap};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+pub use pool::PoolState as LabelState;
+
+/// A pool that was found.
+pub struct Candidate {
+    /// Its devices and labels.
+    pub found: FoundPool,
+    /// How it is.
+    pub status: PoolStatus,
+    /// State in the labels.
+    pub label_state: PoolState,
+    /// Why it cannot be opened.
+    pub problem: Option<Error>,
+}
+
+/// How to open a pool.
+#[derive(Debug, Clone, Default)]
+pub struct OpenRequest {
+    /// Identity.
+    pub guid: u64,
+    /// Where its devices are looked for.
+    pub places: Vec<PathBuf>,
+    /// The newest txg that is shown.
+    pub txg: Option<u64>,
+    /// Whether older uberblocks may be tried.
+    pub rewind: bool,
+    /// Name under which it is imported, if not its own.
+    pub name: Option<String>,
+}
+
+/// Every pool in these places.
+pub fn search(places: &[PathBuf]) -> Vec<FoundPool> {
+    pool::search(places).pools
+}
+
+/// Opens the pool with this identity.
+pub fn open(request: &OpenRequest) -> Result<Arc<Pool>> {
+    let found = search(&request.places).into_iter().find(|p| p.guid == request.guid);
+    let place = || request.name.clone().unwrap_or_else(|| request.guid.to_string());
+    let found = found.ok_or_else(|| {
+        let places: Vec<String> = request.places.iter().map(|p| p.display().to_string()).collect();
+        Error::missing(place(), format!("every device; looked in {}", places.join(", ")))
+    })?;
+    open_found(&found, request)
+}
+
+/// Opens a pool that was found.
+pub fn open_found(found: &FoundPool, request: &OpenRequest) -> Result<Arc<Pool>> {
+    Ok(Pool::open(found, &options(request))?)
+}
+
+fn options(request: &OpenRequest) -> OpenOptions {
+    let (txg, rewind, name) = (request.txg, request.rewind, request.name.clone());
+    OpenOptions { txg, rewind, name, ..OpenOptions::default() }
+}
+
+/// Looks how a found pool is.
+pub fn examine(found: FoundPool, request: &OpenRequest) -> Candidate {
+    let label_state = found.state();
+    let opened = Pool::open(&found, &options(request)).and_then(|pool| {
+        let mut status = pool.status()?;
+        as_labelled(&mut status.root, pool.root_vdev());
+        Ok(status)
+    });
+    let (status, problem) = match opened {
+        Ok(status) => (status, None),
+        Err(error) => (status_from_labels(&found, &error), Some(error)),
+    };
+    Candidate { found, status, label_state, problem }
+}
+
+/// Before an import a leaf that is away is shown by its path, unless it was away already when the labels were written.
+fn as_labelled(vdev: &mut VdevStatus, config: &VdevConfig) {
+    vdev.not_present &= config.number("not_present") != 0;
+    for child in &mut vdev.children {
+        if let Some(c) = config.children.iter().find(|c| c.guid == child.guid) {
+            as_labelled(child, c);
+        }
+    }
+}
+
+/// The host that the labels name: its id and name.
+pub fn last_host(found: &FoundPool) -> (u64, String) {
+    let config = found.config();
+    (config.get_u64("hostid").unwrap_or(0), config.get_str("hostname").unwrap_or("<unknown>").to_owned())
+}
+
+/// This system's host id, as OpenZFS finds it: from /etc/hostid, else 0.
+pub fn own_hostid() -> u64 {
+    let bytes = std::fs::read("/etc/hostid").unwrap_or_default();
+    bytes.first_chunk::<4>().map_or(0, |b| u64::from(u32::from_le_bytes(*b)))
+}
+
+/// Whether a pool was in use elsewhere and never exported.
+pub fn needs_force(found: &FoundPool) -> bool {
+    found.state() != PoolState::Exported && found.state() != PoolState::Destroyed && last_host(found).0 != own_hostid()
+}
+
+/// The status that labels alone tell.
+fn status_from_labels(found: &FoundPool, error: &Error) -> PoolStatus {
+    let config = found.config();
+    let present: HashMap<u64, String> =
+        found.devices.iter().chain(&found.auxiliary).map(|d| (d.guid, d.device.name().to_owned())).collect();
+    let mut tops: BTreeMap<u64, (u64, VdevConfig)> = BTreeMap::new();
+    for device in &found.devices {
+        let Some(tree) = device.config.get_nvlist("vdev_tree") else { continue };
+        let Ok(top) = VdevConfig::parse(tree) else { continue };
+        if tops.get(&top.id).is_none_or(|(txg, _)| device.txg() >= *txg) {
+            tops.insert(top.id, (device.txg(), top));
+        }
+    }
+    let children: Vec<VdevStatus> = tops.values().map(|(_, top)| labelled(top, &present)).collect();
+    let count = config.get_u64("vdev_children").unwrap_or(0);
+    let holes = config.get_u64_array("hole_array").map_or(0, |h| h.len() as u64);
+    let lost = children.iter().any(|c| c.state == VdevState::CantOpen);
+    let aux = match error {
+        Error::Unsupported { .. } if !lost => VdevAux::UnsupFeat,
+        _ if lost => VdevAux::NoReplicas,
+        _ if (children.len() as u64).saturating_add(holes) < count => VdevAux::BadGuidSum,
+        _ => VdevAux::CorruptData,
+    };
+    let root = VdevStatus {
+        name: found.name().to_owned(),
+        kind: "root".into(),
+        guid: found.guid,
+        state: VdevState::CantOpen,
+        aux,
+        children,
+        ..VdevStatus::default()
+    };
+    PoolStatus {
+        name: found.name().to_owned(),
+        guid: found.guid,
+        version: config.get_u64("version").unwrap_or(0),
+        comment: config.get_str("comment").map(str::to_owned),
+        root,
+        ..PoolStatus::default()
+    }
+}
+
+fn labelled(config: &VdevConfig, present: &HashMap<u64, String>) -> VdevStatus {
+    let children: Vec<VdevStatus> = config.children.iter().map(|c| labelled(c, present)).collect();
+    let good = |c: &&VdevStatus| matches!(c.state, VdevState::Healthy | VdevState::Degraded);
+    let working = children.iter().filter(good).count();
+    let spare_columns = match config.kind.as_str() {
+        "mirror" | "replacing" | "spare" => children.len().saturating_sub(1),
+        "raidz" | "draid" => usize::try_from(config.number("nparity").max(1)).unwrap_or(0),
+        _ => 0,
+    };
+    let found = present.get(&config.guid);
+    let (state, aux) = match children.len() {
+        0 if config.is_leaf() && config.kind != "dspare" && found.is_none() => {
+            (VdevState::CantOpen, VdevAux::OpenFailed)
+        }
+        n if n > 0 && working + spare_columns < n => (VdevState::CantOpen, VdevAux::NoReplicas),
+        n if working < n => (VdevState::Degraded, VdevAux::None),
+        _ => (VdevState::Healthy, VdevAux::None),
+    };
+    VdevStatus {
+        name: config.display_name(),
+        kind: config.kind.clone(),
+        guid: config.guid,
+        id: config.id,
+        class: if config.number("is_log") != 0 { pool::status::VdevClass::Log } else { class(config) },
+        state,
+        aux,
+        path: found.cloned().or_else(|| config.path.clone()),
+        not_present: found.is_none() && config.number("not_present") != 0,
+        children,
+        ..VdevStatus::default()
+    }
+}
+
+fn class(config: &VdevConfig) -> pool::status::VdevClass {
+    match config.all.get_str("alloc_bias") {
+        Some("log") => pool::status::VdevClass::Log,
+        Some("special") => pool::status::VdevClass::Special,
+        Some("dedup") => pool::status::VdevClass::Dedup,
+        _ => pool::status::VdevClass::Normal,
+    }
+}

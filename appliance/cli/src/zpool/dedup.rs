@@ -1,0 +1,48 @@
+//! The table of how often deduplicated blocks are referenced (`zpool status -D`).
+
+use crate::number::{nice_bytes, number};
+use admin::status::DedupRow;
+
+/// The table with its totals.
+pub fn histogram(rows: &[DedupRow], literal: bool) -> String {
+    let mut out = "\nbucket              allocated                       referenced          \n\
+                   ______   ______________________________   ______________________________\n"
+        .to_owned();
+    let mut line = |cells: [&str; 9]| {
+        let [r, b, l, p, d, rb, rl, rp, rd] = cells;
+        out.push_str(&format!("{r:>6}   {b:>6}   {l:>5}   {p:>5}   {d:>5}   {rb:>6}   {rl:>5}   {rp:>5}   {rd:>5}\n"));
+    };
+    line(["refcnt", "blocks", "LSIZE", "PSIZE", "DSIZE", "blocks", "LSIZE", "PSIZE", "DSIZE"]);
+    line(["------", "------", "-----", "-----", "-----", "------", "-----", "-----", "-----"]);
+    let mut total = DedupRow::default();
+    let bytes = |n: u64| if literal { n.to_string() } else { nice_bytes(n) };
+    let mut row = |name: &str, r: &DedupRow| {
+        let cells = [
+            number(r.blocks, literal),
+            bytes(r.lsize),
+            bytes(r.psize),
+            bytes(r.dsize),
+            number(r.ref_blocks, literal),
+            bytes(r.ref_lsize),
+            bytes(r.ref_psize),
+            bytes(r.ref_dsize),
+        ];
+        let [b, l, p, d, rb, rl, rp, rd] = cells.each_ref().map(String::as_str);
+        line([name, b, l, p, d, rb, rl, rp, rd]);
+    };
+    for r in rows.iter().filter(|r| r.blocks > 0) {
+        row(&number(1u64.checked_shl(r.bucket).unwrap_or(0), literal), r);
+        let sum = |a: &mut u64, b: u64| *a = a.saturating_add(b);
+        sum(&mut total.blocks, r.blocks);
+        sum(&mut total.lsize, r.lsize);
+        sum(&mut total.psize, r.psize);
+        sum(&mut total.dsize, r.dsize);
+        sum(&mut total.ref_blocks, r.ref_blocks);
+        sum(&mut total.ref_lsize, r.ref_lsize);
+        sum(&mut total.ref_psize, r.ref_psize);
+        sum(&mut total.ref_dsize, r.ref_dsize);
+    }
+    row("Total", &total);
+    out.push('\n');
+    out
+}

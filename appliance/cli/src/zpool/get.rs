@@ -1,0 +1,219 @@
+//! `zpool get`: properties of pools, or of one pool's devices.
+
+use super::names::{NameOptions, vdev_name};
+use super::pools::{Selection, views};
+use super::values::{self, Wanted};
+use super::{info_json, vdev_properties};
+use crate::context::{Context, Failure, Outcome};
+use crate::getopt::Options;
+use crate::json::{self, Object};
+use crate::table::{Field, GetLine, GetTable};
+use admin::property::Source;
+use admin::status::VdevStatus;
+use admin::view::PoolView;
+use serde_json::Value;
+
+const OPTIONS: Options = Options {
+    short: "jHpo:",
+    long: &[("json", false, 'j'), ("json-int", false, 'I'), ("json-pool-key-guid", false, 'G')],
+};
+
+/// What is shown.
+#[derive(Debug, Clone)]
+pub struct GetOptions {
+    /// `-o`.
+    pub fields: Vec<Field>,
+    /// `-H`.
+    pub scripted: bool,
+    /// `-p`.
+    pub literal: bool,
+    /// `-j`.
+    pub json: bool,
+    /// `--json-int`.
+    pub json_int: bool,
+    /// `--json-pool-key-guid`.
+    pub key_guid: bool,
+}
+
+/// Reads `-o name,value`.
+pub fn fields(list: &str) -> Result<Vec<Field>, Failure> {
+    let all = [Field::Name, Field::Property, Field::Value, Field::Source];
+    let mut found = Vec::new();
+    for name in list.split(',') {
+        match ["name", "property", "value", "source", "all"].iter().position(|n| *n == name) {
+            Some(4) if found.is_empty() => found.extend(all),
+            Some(4) => return Err(Failure::usage("\"all\" conflicts with specific fields given to -o option")),
+            Some(i) if found.len() < 4 => found.push(all[i]),
+            Some(_) => return Err(Failure::usage("too many fields given to -o option")),
+            None => return Err(Failure::usage(format!("invalid column name '{name}'"))),
+        }
+    }
+    Ok(found)
+}
+
+/// `zpool get`.
+pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
+    let parsed = OPTIONS.parse(args).map_err(Failure::usage)?;
+    let options = GetOptions {
+        fields: fields(parsed.last('o').unwrap_or("all"))?,
+        scripted: parsed.has('H'),
+        literal: parsed.has('p') || parsed.has('I'),
+        json: parsed.has('j'),
+        json_int: parsed.has('I'),
+        key_guid: parsed.has('G'),
+    };
+    if !options.json && parsed.has('I') {
+        return Err(Failure::usage("'--json-int' only works with '-j' option"));
+    }
+    let Some((list, names)) = parsed.operands.split_first() else {
+        return Err(Failure::usage("missing property argument"));
+    };
+    let imported = cx.state.pools().map_err(|e| Failure::failed(format!("{e:#}")))?;
+    let is_pool = |name: &String| imported.iter().any(|p| p.name == *name);
+    if let [first, devices @ ..] = names
+        && !devices.is_empty()
+        && is_pool(first)
+        && !devices.iter().all(is_pool)
+    {
+        let Selection { views, code } = views(cx, std::slice::from_ref(first))?;
+        let Some(view) = views.first() else { return Ok(code) };
+        return devices_of(cx, view, list, devices, &options);
+    }
+    let wanted = if list == "all" { None } else { Some(values::wanted(list)?) };
+    let Selection { views, code } = views(cx, names)?;
+    cx.print(&render(&views, wanted, &options));
+    Ok(code)
+}
+
+/// The properties of these pools; all of them, when none are named.
+pub fn render(views: &[PoolView], wanted: Option<Vec<Wanted>>, options: &GetOptions) -> String {
+    let mut table = GetTable::new(&options.fields, options.scripted);
+    let mut lines = Vec::new();
+    let mut pools = Object::new();
+    for view in views {
+        let context = &view.properties;
+        let found = match &wanted {
+            None => context.all(),
+            Some(wanted) => wanted.iter().filter_map(|w| context.get(&w.name)).collect(),
+        };
+        table.fit_name(&context.name);
+        let mut object = Object::new();
+        for property in &found {
+            let literal = options.literal;
+            let mut fitted = match &wanted {
+                Some(list) => list.iter().find(|w| w.name == property.name).cloned(),
+                None => values::wanted(&property.name).ok().and_then(|w| w.into_iter().next()),
+            };
+            if let Some(w) = &mut fitted {
+                w.fit(context, false);
+                table.fit_property(&property.name, w.width);
+            }
+            let value = values::text(property, literal);
+            object.insert(
+                property.name.clone(),
+                json::property(&value, values::json_source(property.source), "-", options.json_int),
+            );
+            lines.push(GetLine {
+                name: context.name.clone(),
+                property: property.name.clone(),
+                value,
+                received: None,
+                source: values::source(property.source).into(),
+            });
+        }
+        if !object.is_empty() {
+            let mut info = info_json::pool(&view.status, true, options.json_int);
+            info.insert("properties".into(), Value::Object(object));
+            let key = if options.key_guid { view.status.guid.to_string() } else { view.status.name.clone() };
+            pools.insert(key, Value::Object(info));
+        }
+    }
+    if options.json {
+        let mut document = json::document("zpool get");
+        document.insert("pools".into(), Value::Object(pools));
+        return json::line(document);
+    }
+    print_lines(&table, &lines)
+}
+
+fn print_lines(table: &GetTable, lines: &[GetLine]) -> String {
+    if lines.is_empty() {
+        return String::new();
+    }
+    lines.iter().fold(table.header(), |out, line| out + &table.line(line))
+}
+
+fn devices_of(cx: &mut Context<'_>, view: &PoolView, list: &str, devices: &[String], options: &GetOptions) -> Outcome {
+    let all = view.status.all_vdevs();
+    let name = |v: &VdevStatus| vdev_name(v, NameOptions::default());
+    let mut chosen: Vec<&VdevStatus> = Vec::new();
+    for device in devices {
+        if device == "all-vdevs" {
+            chosen.extend(all.iter().filter(|v| !matches!(v.kind.as_str(), "hole" | "indirect")));
+            continue;
+        }
+        let by_name = |v: &&&VdevStatus| {
+            name(v) == *device
+                || v.guid.to_string() == *device
+                || (device == "root" && v.kind == "root")
+                || v.path.as_ref().is_some_and(|p| p == device || p.rsplit('/').next() == Some(device))
+        };
+        match all.iter().find(by_name) {
+            Some(vdev) => chosen.push(vdev),
+            None => {
+                let pool = &view.status.name;
+                cx.complain(&format!("Invalid vdev '{device}' in pool '{pool}'"));
+                return Err(Failure::usage(""));
+            }
+        }
+    }
+    let names: Vec<&str> = match list {
+        "all" => vdev_properties::NAMES.iter().map(|d| d.0).collect(),
+        list => list.split(',').collect(),
+    };
+    if let Some(bad) = names.iter().find(|n| vdev_properties::find(n).is_none() && !values::is_user_property(n)) {
+        return Err(Failure::usage(format!("bad property list: invalid property '{bad}'")));
+    }
+    let mut table = GetTable::new(&options.fields, options.scripted);
+    let (mut lines, mut objects) = (Vec::new(), Object::new());
+    for vdev in chosen {
+        let vdev_name = name(vdev);
+        table.fit_name(&vdev_name);
+        let mut properties = Object::new();
+        for property in &names {
+            let Some((name, value, source)) = vdev_properties::get(vdev, &view.status, property, options.literal)
+            else {
+                continue;
+            };
+            // Numbers have fixed columns; only names and identities widen them.
+            let flexible = matches!(name, "guid" | "state" | "children" | "parent" | "path" | "comment");
+            let width = if flexible { value.len() } else { 0 };
+            table.fit_property(name, width.max(vdev_properties::width(name)));
+            let kind = if source == Source::None { "NONE" } else { "DEFAULT" };
+            properties.insert(name.into(), json::property(&value, kind, "-", options.json_int));
+            lines.push(GetLine {
+                name: vdev_name.clone(),
+                property: name.into(),
+                value,
+                received: None,
+                source: values::source(source).into(),
+            });
+        }
+        let mut info = info_json::vdev(vdev, &vdev_name, true, options.json_int);
+        info.insert("properties".into(), Value::Object(properties));
+        objects.insert(vdev_name, Value::Object(info));
+    }
+    if options.json {
+        let mut document = json::document("zpool get");
+        document.insert("pool".into(), Value::Object(info_json::pool(&view.status, false, options.json_int)));
+        document.insert("vdevs".into(), Value::Object(objects));
+        cx.print(&json::line(document));
+    } else {
+        cx.print(&print_lines(&table, &lines));
+    }
+    Ok(0)
+}
+
+#[cfg(test)]
+#[path = "get_tests.rs"]
+mod tests;

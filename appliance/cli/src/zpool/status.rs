@@ -1,0 +1,474 @@
+//! `zpool status`: how each pool and each of its devices is.
+
+use super::names::{NameOptions, vdev_name, width};
+use super::pools::{Selection, views};
+use super::{reason, status_json};
+use crate::context::{Context, Failure, Outcome};
+use crate::getopt::Options;
+use crate::number::{ctime, duration, nice_bytes, nice_number, number};
+use admin::health::{self, state_name};
+use admin::status::{
+    CheckpointStatus, ExpandStatus, PoolStatus, Progress, RemovalStatus, ScanKind, ScanStatus, VdevAux, VdevClass,
+    VdevState, VdevStatus, VdevWork,
+};
+use std::fmt::Write;
+
+/// What is shown.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct StatusOptions {
+    /// `-v`: damaged files by name.
+    pub verbose: bool,
+    /// `-x`: only pools with something wrong.
+    pub explain: bool,
+    /// `-p`: numbers in full.
+    pub literal: bool,
+    /// `-e`: only devices with something wrong.
+    pub unhealthy: bool,
+    /// `-s`: slow operations.
+    pub slow: bool,
+    /// `-d`: direct writes that changed under way.
+    pub direct: bool,
+    /// `-i`: initialising.
+    pub initialize: bool,
+    /// `-t`: trimming.
+    pub trim: bool,
+    /// `-D`: dedup tables.
+    pub dedup: bool,
+    /// `-g -L -P`.
+    pub names: NameOptions,
+    /// `--json-int`.
+    pub json_int: bool,
+    /// `--json-flat-vdevs`.
+    pub flat: bool,
+    /// `--json-pool-key-guid`.
+    pub key_guid: bool,
+}
+
+const OPTIONS: Options = Options {
+    short: "c:jdDegiLpPstT:vx",
+    long: &[
+        ("json", false, 'j'),
+        ("json-int", false, 'I'),
+        ("json-flat-vdevs", false, 'F'),
+        ("json-pool-key-guid", false, 'G'),
+        ("power", false, 'W'),
+    ],
+};
+
+/// `zpool status`.
+pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
+    let parsed = OPTIONS.parse(args).map_err(Failure::usage)?;
+    let options = StatusOptions {
+        verbose: parsed.has('v'),
+        explain: parsed.has('x'),
+        literal: parsed.has('p') || parsed.has('I'),
+        unhealthy: parsed.has('e'),
+        slow: parsed.has('s'),
+        direct: parsed.has('d'),
+        initialize: parsed.has('i'),
+        trim: parsed.has('t'),
+        dedup: parsed.has('D'),
+        names: NameOptions { guid: parsed.has('g'), follow: parsed.has('L'), path: parsed.has('P') },
+        json_int: parsed.has('I'),
+        flat: parsed.has('F'),
+        key_guid: parsed.has('G'),
+    };
+    let json = parsed.has('j');
+    let only_json = [('I', "'--json-int'"), ('F', "'--json-flat-vdevs'"), ('G', "'json-pool-key-guid'")];
+    for (letter, name) in only_json {
+        if parsed.has(letter) && !json {
+            return Err(Failure::usage(format!("{name} only works with '-j' option")));
+        }
+    }
+    for letter in ['c', 'W'] {
+        if parsed.has(letter) {
+            return Err(Failure::failed("unsupported: 'zpool status' with '-c' or '--power'"));
+        }
+    }
+    let Selection { views, code } = views(cx, &parsed.operands)?;
+    if json {
+        let statuses: Vec<&PoolStatus> = views.iter().map(|v| &v.status).collect();
+        if !statuses.is_empty() || code == 0 {
+            cx.print(&status_json::document(&statuses, &options));
+        }
+        return Ok(code);
+    }
+    let all = parsed.operands.is_empty();
+    let mut first = true;
+    for view in &views {
+        let text = pool(&view.status, &options, all);
+        if text.is_empty() {
+            continue;
+        }
+        if !first {
+            cx.print("\n");
+        }
+        cx.print(&text);
+        first = false;
+    }
+    if all && views.is_empty() && code == 0 {
+        cx.complain("no pools available");
+    } else if all && options.explain && first && code == 0 {
+        cx.print("all pools are healthy\n");
+    }
+    Ok(code)
+}
+
+/// All that is told of a pool. Nothing, of a healthy pool with `-x`, unless it was asked for by name.
+pub fn pool(status: &PoolStatus, options: &StatusOptions, all_pools: bool) -> String {
+    let reason = health::reason(status, false);
+    if options.explain && reason.is_healthy() {
+        return if all_pools { String::new() } else { format!("pool '{}' is healthy\n", status.name) };
+    }
+    let mut out = format!("  pool: {}\n state: {}\n", status.name, health::pool_state(status));
+    if let Some((text, action)) = reason::imported(reason) {
+        let _ = write!(out, "status: {text}");
+        if !action.is_empty() {
+            let _ = write!(out, "action: {action}");
+        }
+    }
+    if let Some(id) = reason.message_id() {
+        let _ = writeln!(out, "   see: https://openzfs.github.io/openzfs-docs/msg/{id}");
+    }
+    if let Some(s) = &status.scan {
+        scan(&mut out, s, status.checkpoint.as_ref());
+    }
+    if let Some(r) = &status.removal {
+        removal(&mut out, r, &status.root);
+    }
+    if let Some(c) = &status.checkpoint {
+        checkpoint(&mut out, c);
+    }
+    if let Some(e) = &status.expand {
+        expand(&mut out, e, &status.root);
+    }
+    config(&mut out, status, options);
+    out.push('\n');
+    match status.error_count {
+        0 => out.push_str("errors: No known data errors\n"),
+        n if !options.verbose => {
+            let _ = writeln!(out, "errors: {n} data errors, use '-v' for a list");
+        }
+        _ => {
+            out.push_str("errors: Permanent errors have been detected in the following files:\n\n");
+            for path in &status.errors {
+                let _ = writeln!(out, "        {path}");
+            }
+        }
+    }
+    if options.dedup {
+        dedup(&mut out, status, options.literal);
+    }
+    out
+}
+
+fn scan(out: &mut String, scan: &ScanStatus, checkpoint: Option<&CheckpointStatus>) {
+    let (end, start) = (ctime(scan.end_time), ctime(scan.start_time));
+    let taken = duration(scan.end_time.saturating_sub(scan.start_time));
+    let processed = nice_bytes(scan.processed_bytes);
+    let text = match (scan.kind, scan.state) {
+        (ScanKind::None | ScanKind::ErrorScrub, _) | (_, Progress::None) => return,
+        (ScanKind::Scrub, Progress::Finished) => {
+            format!("scrub repaired {processed} in {taken} with {} errors on {end}", scan.errors)
+        }
+        (ScanKind::Resilver, Progress::Finished) => {
+            format!("resilvered {processed} in {taken} with {} errors on {end}", scan.errors)
+        }
+        (ScanKind::Scrub, Progress::Cancelled) => format!("scrub canceled on {end}"),
+        (ScanKind::Resilver, Progress::Cancelled) => format!("resilver canceled on {end}"),
+        (kind, Progress::Active) => {
+            let (total, issued) = (scan.to_examine_bytes, scan.issued_bytes());
+            let to_issue = total.saturating_sub(scan.skipped_bytes);
+            let (head, verb) = match kind {
+                ScanKind::Resilver => (format!("resilver in progress since {start}"), "resilvered"),
+                _ if scan.pause_time != 0 => {
+                    (format!("scrub paused since {}\n\tscrub started on {start}", ctime(scan.pause_time)), "repaired")
+                }
+                _ => (format!("scrub in progress since {start}"), "repaired"),
+            };
+            let tail = if scan.pause_time == 0 { ", no estimated completion time" } else { "" };
+            format!(
+                "{head}\n\t{} / {} scanned, {} / {} issued\n\t{processed} {verb}, {:.2}% done{tail}",
+                nice_bytes(scan.examined_bytes),
+                nice_bytes(total),
+                nice_bytes(issued),
+                nice_bytes(to_issue),
+                100.0 * issued as f64 / to_issue.max(1) as f64,
+            )
+        }
+    };
+    let _ = writeln!(out, "  scan: {text}");
+    let ended = matches!(scan.state, Progress::Finished | Progress::Cancelled);
+    match checkpoint {
+        Some(c) if c.discarding || (ended && scan.end_time < c.start_time) => {}
+        Some(_) if ended => {
+            out.push_str("    scan warning: skipped blocks that are only referenced by the checkpoint.\n");
+        }
+        Some(_) => out.push_str("    scan warning: skipping blocks that are only referenced by the checkpoint.\n"),
+        None => {}
+    }
+}
+
+fn removal(out: &mut String, removal: &RemovalStatus, root: &VdevStatus) {
+    let name = || root.children.iter().find(|c| c.id == removal.vdev).map_or(String::new(), |v| v.name.clone());
+    match removal.state {
+        Progress::None => return,
+        Progress::Finished => {
+            let minutes = removal.end_time.saturating_sub(removal.start_time) / 60;
+            let _ = writeln!(
+                out,
+                "remove: Removal of vdev {} copied {} in {}h{}m, completed on {}",
+                removal.vdev,
+                nice_number(removal.copied_bytes),
+                minutes / 60,
+                minutes % 60,
+                ctime(removal.end_time)
+            );
+        }
+        Progress::Cancelled => {
+            let _ = writeln!(out, "remove: Removal of {} canceled on {}", name(), ctime(removal.end_time));
+        }
+        Progress::Active => {
+            let copied = removal.copied_bytes.max(1);
+            let _ = writeln!(
+                out,
+                "remove: Evacuation of {} in progress since {}\n\t{} copied out of {}, {:.2}% done",
+                name(),
+                ctime(removal.start_time),
+                nice_number(copied),
+                nice_number(removal.to_copy_bytes),
+                100.0 * copied as f64 / removal.to_copy_bytes.max(1) as f64,
+            );
+        }
+    }
+    if removal.mapping_bytes > 0 {
+        let memory = nice_number(removal.mapping_bytes);
+        let _ = writeln!(out, "\t{memory} memory used for removed device mappings");
+    }
+}
+
+fn checkpoint(out: &mut String, checkpoint: &CheckpointStatus) {
+    let space = nice_number(checkpoint.space_bytes);
+    let _ = match checkpoint.discarding {
+        true => writeln!(out, "checkpoint: discarding, {space} remaining."),
+        false => writeln!(out, "checkpoint: created {}, consumes {space}", ctime(checkpoint.start_time)),
+    };
+}
+
+fn expand(out: &mut String, expand: &ExpandStatus, root: &VdevStatus) {
+    let moved = nice_number(expand.reflowed_bytes);
+    let name = root.children.iter().find(|c| c.id == expand.vdev).map_or("raidz", |v| &v.name);
+    let _ = match expand.state {
+        Progress::None | Progress::Cancelled => return,
+        Progress::Finished => writeln!(
+            out,
+            "expand: expanded {name} copied {moved} in {}, on {}",
+            duration(expand.end_time.saturating_sub(expand.start_time)),
+            ctime(expand.end_time)
+        ),
+        Progress::Active => writeln!(
+            out,
+            "expand: expansion of {name} in progress since {}\n\t{moved} / {} copied, {:.2}% done{}",
+            ctime(expand.start_time),
+            nice_number(expand.to_reflow_bytes),
+            100.0 * expand.reflowed_bytes as f64 / expand.to_reflow_bytes.max(1) as f64,
+            if expand.waiting_for_resilver { ", paused for resilver or clear" } else { "" },
+        ),
+    };
+}
+
+fn config(out: &mut String, status: &PoolStatus, options: &StatusOptions) {
+    let below = |list: &[VdevStatus]| list.iter().map(|v| width(v, 2, options.names)).max().unwrap_or(0);
+    let name_width =
+        width(&status.root, 0, options.names).max(below(&status.caches)).max(below(&status.spares)).max(10);
+    let _ =
+        write!(out, "config:\n\n\t{:name_width$}  {:8} {:>5} {:>5} {:>5}", "NAME", "STATE", "READ", "WRITE", "CKSUM");
+    for (shown, heading) in [(options.slow, "SLOW"), (options.direct, "DIO")] {
+        if shown {
+            let _ = write!(out, " {heading:>5}");
+        }
+    }
+    out.push('\n');
+    let table = Devices { options, name_width, scan: status.scan.as_ref() };
+    table.device(out, &status.root, &status.name, 0, false);
+    let classes = [(VdevClass::Dedup, "dedup\t"), (VdevClass::Special, "special\t"), (VdevClass::Log, "logs\t")];
+    for (class, heading) in classes {
+        let tops = status.root.children.iter().filter(|c| c.class == class && c.kind != "hole" && c.kind != "indirect");
+        table.group(out, heading, tops, false);
+    }
+    table.group(out, "cache", status.caches.iter(), false);
+    table.group(out, "spares", status.spares.iter(), true);
+}
+
+struct Devices<'a> {
+    options: &'a StatusOptions,
+    name_width: usize,
+    scan: Option<&'a ScanStatus>,
+}
+
+impl Devices<'_> {
+    fn group<'v>(
+        &self,
+        out: &mut String,
+        heading: &str,
+        vdevs: impl Iterator<Item = &'v VdevStatus>,
+        are_spares: bool,
+    ) {
+        for (i, vdev) in vdevs.enumerate() {
+            if i == 0 {
+                let _ = writeln!(out, "\t{heading}");
+            }
+            self.device(out, vdev, &vdev_name(vdev, self.options.names), 2, are_spares);
+        }
+    }
+
+    fn device(&self, out: &mut String, vdev: &VdevStatus, name: &str, depth: usize, is_spare: bool) {
+        if vdev.kind == "indirect" || (self.options.unhealthy && depth > 0 && is_healthy(vdev)) {
+            return;
+        }
+        let name_width = self.name_width.saturating_sub(depth);
+        let _ = write!(out, "\t{:depth$}{name:name_width$}  {:8}", "", shown_state(vdev, is_spare));
+        if !is_spare {
+            self.counts(out, vdev);
+        }
+        if vdev.not_present {
+            let _ = write!(out, "  was {}", vdev.path.as_deref().unwrap_or("?"));
+        } else if let Some(words) = aux_words(vdev) {
+            let _ = write!(out, "  {words}");
+        }
+        if vdev.removing {
+            out.push_str("  (removing)");
+        } else if vdev.no_alloc {
+            out.push_str("  (non-allocating)");
+        }
+        if let Some(scan) = self.scan.filter(|s| s.state == Progress::Active)
+            && vdev.is_leaf()
+            && vdev.state == VdevState::Healthy
+        {
+            if vdev.scan_processed_bytes != 0 {
+                out.push_str(if scan.kind == ScanKind::Resilver { "  (resilvering)" } else { "  (repairing)" });
+            } else if vdev.resilver_deferred {
+                out.push_str("  (awaiting resilver)");
+            }
+        }
+        if vdev.is_leaf() {
+            let (initialize, trim) = (&vdev.initialize, &vdev.trim);
+            let work =
+                |on, w, words| if vdev.removing { work(on, &VdevWork::default(), words) } else { work(on, w, words) };
+            out.push_str(&work(self.options.initialize, initialize, ["initialized", "uninitialized", "initializing"]));
+            let untrimmed = if vdev.trim_unsupported { "trim unsupported" } else { "untrimmed" };
+            out.push_str(&work(self.options.trim, trim, ["trimmed", untrimmed, "trimming"]));
+        }
+        out.push('\n');
+        for child in &vdev.children {
+            if child.class == vdev.class && child.kind != "hole" {
+                self.device(out, child, &vdev_name(child, self.options.names), depth + 2, is_spare);
+            }
+        }
+    }
+
+    fn counts(&self, out: &mut String, vdev: &VdevStatus) {
+        for count in [vdev.read_errors, vdev.write_errors, vdev.checksum_errors] {
+            let _ = write!(out, " {:>5}", number(count, self.options.literal));
+        }
+        if self.options.slow {
+            let slow = if vdev.is_leaf() || self.options.literal {
+                number(vdev.slow_ios, self.options.literal)
+            } else {
+                "-".to_owned()
+            };
+            let _ = write!(out, " {slow:>5}");
+        }
+        if self.options.direct {
+            let _ = write!(out, " {:>5}", 0);
+        }
+    }
+}
+
+/// The word for a device's state; spares have their own.
+pub fn shown_state(vdev: &VdevStatus, is_spare: bool) -> &'static str {
+    match (is_spare, vdev.aux, vdev.state) {
+        (true, VdevAux::Spared, _) => "INUSE",
+        (true, _, VdevState::Healthy) => "AVAIL",
+        _ => state_name(vdev.state, vdev.aux),
+    }
+}
+
+/// Whether all leaves are good and had no errors.
+pub fn is_healthy(vdev: &VdevStatus) -> bool {
+    if !vdev.is_leaf() {
+        return vdev.children.iter().all(is_healthy);
+    }
+    vdev.state == VdevState::Healthy
+        && vdev.read_errors + vdev.write_errors + vdev.checksum_errors + vdev.slow_ios == 0
+        && vdev.aux == VdevAux::None
+}
+
+fn aux_words(vdev: &VdevStatus) -> Option<&'static str> {
+    Some(match vdev.aux {
+        VdevAux::None => return None,
+        VdevAux::OpenFailed => "cannot open",
+        VdevAux::BadGuidSum => "missing device",
+        VdevAux::NoReplicas => "insufficient replicas",
+        VdevAux::VersionNewer => "newer version",
+        VdevAux::UnsupFeat => "unsupported feature(s)",
+        VdevAux::AshiftTooBig => "unsupported minimum blocksize",
+        VdevAux::Spared | VdevAux::Active => "currently in use",
+        VdevAux::ErrExceeded => "too many errors",
+        VdevAux::IoFailure => "experienced I/O failures",
+        VdevAux::BadLog => "bad intent log",
+        VdevAux::External => "external device fault",
+        VdevAux::SplitPool => "split into new pool",
+        VdevAux::ChildrenOffline => "all children offline",
+        VdevAux::BadLabel => "invalid label",
+        _ => "corrupted data",
+    })
+}
+
+/// `zpool import` has fewer words for the same.
+pub fn import_aux_words(vdev: &VdevStatus) -> Option<&'static str> {
+    match vdev.aux {
+        VdevAux::AshiftTooBig
+        | VdevAux::Spared
+        | VdevAux::IoFailure
+        | VdevAux::BadLog
+        | VdevAux::External
+        | VdevAux::SplitPool => Some("corrupted data"),
+        _ => aux_words(vdev),
+    }
+}
+
+/// Initialising and trimming: `  (100% initialized, completed at …)`.
+fn work(shown: bool, work: &VdevWork, [done, not, doing]: [&str; 3]) -> String {
+    let when = match work.state {
+        1 if !shown => return format!("  ({doing})"),
+        _ if !shown => return String::new(),
+        1 => "started at",
+        3 => "suspended, started at",
+        4 => "completed at",
+        _ => return format!("  ({not})"),
+    };
+    let part = u128::from(work.done_bytes) * 100 / (u128::from(work.total_bytes) + 1);
+    let percent = if work.state == 4 { 100 } else { part };
+    format!("  ({percent}% {done}, {when} {})", ctime(work.action_time))
+}
+
+fn dedup(out: &mut String, status: &PoolStatus, literal: bool) {
+    let tables = &status.dedup;
+    if tables.entries == 0 {
+        out.push_str("\n dedup: no DDT entries\n");
+        return;
+    }
+    let _ = writeln!(
+        out,
+        "\n dedup: DDT entries {}, size {} on disk, {} in core",
+        tables.entries,
+        number(tables.disk_bytes, literal),
+        number(tables.core_bytes, literal)
+    );
+    out.push_str(&super::dedup::histogram(&tables.histogram, literal));
+}
+
+#[cfg(test)]
+#[path = "status_tests.rs"]
+mod tests;

@@ -1,0 +1,144 @@
+//! Properties of devices (`zpool get all POOL DEVICE`), in OpenZFS's order.
+//!
+//! What the pool keeps of them (limits for faults, comments) is not read yet: those show their defaults.
+
+use super::names::{NameOptions, vdev_name};
+use crate::number::{number, percent};
+use admin::property::Source;
+use admin::status::{PoolStatus, VdevStatus};
+
+/// Names and column headings.
+pub static NAMES: &[(&str, &str)] = &[
+    ("capacity", "CAP"),
+    ("state", "STATE"),
+    ("guid", "GUID"),
+    ("asize", "ASIZE"),
+    ("psize", "PSIZE"),
+    ("ashift", "ASHIFT"),
+    ("size", "SIZE"),
+    ("free", "FREE"),
+    ("allocated", "ALLOC"),
+    ("comment", "COMMENT"),
+    ("expandsize", "EXPANDSZ"),
+    ("fragmentation", "FRAG"),
+    ("bootsize", "BOOTSIZE"),
+    ("parity", "PARITY"),
+    ("path", "PATH"),
+    ("devid", "DEVID"),
+    ("physpath", "PHYSPATH"),
+    ("encpath", "ENCPATH"),
+    ("fru", "FRU"),
+    ("parent", "PARENT"),
+    ("children", "CHILDREN"),
+    ("numchildren", "NUMCHILD"),
+    ("read_errors", "RDERR"),
+    ("write_errors", "WRERR"),
+    ("checksum_errors", "CKERR"),
+    ("initialize_errors", "INITERR"),
+    ("null_ops", "NULLOP"),
+    ("read_ops", "READOP"),
+    ("write_ops", "WRITEOP"),
+    ("free_ops", "FREEOP"),
+    ("claim_ops", "CLAIMOP"),
+    ("trim_ops", "TRIMOP"),
+    ("null_bytes", "NULLBYTE"),
+    ("read_bytes", "READBYTE"),
+    ("write_bytes", "WRITEBYTE"),
+    ("free_bytes", "FREEBYTE"),
+    ("claim_bytes", "CLAIMBYTE"),
+    ("trim_bytes", "TRIMBYTE"),
+    ("removing", "REMOVING"),
+    ("allocating", "ALLOCATING"),
+    ("failfast", "FAILFAST"),
+    ("checksum_n", "CKSUM_N"),
+    ("checksum_t", "CKSUM_T"),
+    ("io_n", "IO_N"),
+    ("io_t", "IO_T"),
+    ("raidz_expanding", "RAIDZ_EXPANDING"),
+    ("slow_io_n", "SLOW_IO_N"),
+    ("slow_io_t", "SLOW_IO_T"),
+    ("trim_support", "TRIMSUP"),
+    ("trim_errors", "TRIMERR"),
+    ("slow_ios", "SLOW"),
+];
+
+/// The name in full of a property given by name or column heading.
+pub fn find(name: &str) -> Option<&'static str> {
+    NAMES.iter().find(|(n, column)| *n == name || column.to_ascii_lowercase() == name).map(|(n, _)| *n)
+}
+
+/// Least width of the property's values.
+pub fn width(name: &str) -> usize {
+    NAMES.iter().find(|(n, _)| *n == name).map_or(5, |(_, column)| column.len().max(5))
+}
+
+/// Name, value and source of a property.
+pub fn get(
+    vdev: &VdevStatus,
+    status: &PoolStatus,
+    name: &str,
+    literal: bool,
+) -> Option<(&'static str, String, Source)> {
+    let name = find(name)?;
+    let names = NameOptions::default();
+    let size = |n: u64| number(n, literal);
+    let or_dash = |n: u64| if n == 0 { "-".to_owned() } else { size(n) };
+    let word = |on: bool| if on { "on" } else { "off" }.to_owned();
+    let text = |t: &Option<String>| match t {
+        Some(t) => (t.clone(), Source::None),
+        None => ("-".to_owned(), Source::Default),
+    };
+    let value = match name {
+        "capacity" => {
+            let part = u128::from(vdev.alloc_bytes) * 100 / u128::from(vdev.dspace_bytes.max(1));
+            percent(u64::try_from(part).unwrap_or(u64::MAX), literal)
+        }
+        "state" => admin::health::state_name(vdev.state, vdev.aux).to_owned(),
+        "guid" => vdev.guid.to_string(),
+        "asize" => size(vdev.asize_bytes),
+        "psize" => size(vdev.phys_bytes),
+        "ashift" => vdev.ashift.to_string(),
+        "size" => size(vdev.dspace_bytes),
+        "free" => size(vdev.dspace_bytes.saturating_sub(vdev.alloc_bytes)),
+        "allocated" => size(vdev.alloc_bytes),
+        "expandsize" => or_dash(vdev.expand_bytes),
+        "fragmentation" => percent(vdev.fragmentation_percent.unwrap_or(0), literal),
+        "parity" => vdev.parity.to_string(),
+        "path" if vdev.is_leaf() => return Some((name, text(&vdev.path).0, text(&vdev.path).1)),
+        "devid" => return Some((name, text(&vdev.devid).0, text(&vdev.devid).1)),
+        "physpath" => return Some((name, text(&vdev.phys_path).0, text(&vdev.phys_path).1)),
+        "parent" => match parent(&status.root, vdev.guid) {
+            Some(p) if p.kind == "root" => status.name.clone(),
+            Some(p) => vdev_name(p, names),
+            None => return Some((name, "-".into(), Source::Default)),
+        },
+        "children" if vdev.is_leaf() => return Some((name, "-".into(), Source::Default)),
+        "children" => vdev.children.iter().map(|c| vdev_name(c, names)).collect::<Vec<_>>().join(","),
+        "numchildren" => vdev.children.len().to_string(),
+        "read_errors" => size(vdev.read_errors),
+        "write_errors" => size(vdev.write_errors),
+        "checksum_errors" => size(vdev.checksum_errors),
+        "initialize_errors" => size(vdev.initialize.errors),
+        "trim_errors" => size(vdev.trim.errors),
+        "slow_ios" => size(vdev.slow_ios),
+        "read_ops" => size(vdev.read_ops),
+        "read_bytes" => size(vdev.read_bytes),
+        "removing" => word(vdev.removing),
+        "raidz_expanding" => word(vdev.expanding),
+        "trim_support" if vdev.is_leaf() => word(!vdev.trim_unsupported),
+        "trim_support" => "-".to_owned(),
+        "allocating" => return Some((name, word(!vdev.no_alloc), Source::Default)),
+        "failfast" => return Some((name, "on".into(), Source::Default)),
+        "bootsize" => return Some((name, "0".into(), Source::Default)),
+        n if n.ends_with("_ops") || n.ends_with("_bytes") => "0".to_owned(),
+        _ => return Some((name, "-".into(), Source::Default)),
+    };
+    Some((name, value, Source::None))
+}
+
+fn parent(vdev: &VdevStatus, guid: u64) -> Option<&VdevStatus> {
+    if vdev.children.iter().any(|c| c.guid == guid) {
+        return Some(vdev);
+    }
+    vdev.children.iter().find_map(|c| parent(c, guid))
+}

@@ -114,7 +114,8 @@ impl Uberblock {
     /// Bytes of the structure; the slot is larger.
     pub const SIZE_BYTES: usize = 0xd8;
 
-    /// Takes the uberblock at the start of a slot, in either order. The caller verifies the slot's checksum.
+    /// Takes the uberblock at the start of a slot, in either order. The caller verifies the slot's checksum, and says
+    /// which versions it can open.
     pub fn parse(bytes: &[u8]) -> Result<Self> {
         need("uberblock", bytes, Self::SIZE_BYTES)?;
         let endian = if Endian::Little.u64(bytes) == MAGIC {
@@ -127,8 +128,8 @@ impl Uberblock {
         };
         let word = |at: usize| endian.u64(&bytes[at..]);
         let version = word(0x08);
-        if version == 0 || version > VERSION_FEATURES {
-            return Err(Error::corrupt("uberblock", "ub_version", version, "1 to 5000"));
+        if version == 0 {
+            return Err(Error::corrupt("uberblock", "ub_version", version, "1 to 28 or 5000"));
         }
         let multihost = Multihost { delay_ns: word(0xb8), config: word(0xc0) };
         Ok(Self {
@@ -148,7 +149,11 @@ impl Uberblock {
     /// Takes the words of the checkpoint's uberblock, which the object directory of the MOS keeps as an array of numbers
     /// ([`crate::pool_dir::directory::ZPOOL_CHECKPOINT`]).
     pub fn from_words(words: &[u64]) -> Result<Self> {
-        let bytes: Vec<u8> = words.iter().take(Self::SIZE_BYTES / 8).flat_map(|w| w.to_ne_bytes()).collect();
+        let mut bytes: Vec<u8> = words.iter().take(Self::SIZE_BYTES / 8).flat_map(|w| w.to_ne_bytes()).collect();
+        // Writers that did not know the last fields left them out.
+        if bytes.len() >= 0xb0 {
+            bytes.resize(Self::SIZE_BYTES, 0);
+        }
         Self::parse(&bytes)
     }
 
@@ -236,7 +241,8 @@ mod tests {
         let ub = Uberblock::from_words(&words).unwrap();
         assert_eq!((ub.txg, ub.checkpoint_txg, ub.is_checkpoint()), (Txg(12), Txg(12), true));
         assert_eq!(ub.root.logical_birth(), Txg(10));
-        assert!(Uberblock::from_words(&words[..26]).is_err());
+        assert_eq!(Uberblock::from_words(&words[..26]).unwrap().raidz_reflow, 0);
+        assert!(Uberblock::from_words(&words[..21]).is_err());
     }
 
     #[test]
@@ -269,8 +275,9 @@ mod tests {
         let error = Uberblock::parse(&bytes).unwrap_err();
         assert_eq!(error.to_string(), "uberblock: ub_magic is 0xbab10d, expected 0xbab10c");
         bytes[0] ^= 1;
-        bytes[9] = 0xff;
-        assert!(Uberblock::parse(&bytes).unwrap_err().to_string().starts_with("uberblock: ub_version is 65416"));
+        bytes[8..10].fill(0);
+        let error = Uberblock::parse(&bytes).unwrap_err();
+        assert_eq!(error.to_string(), "uberblock: ub_version is 0, expected 1 to 28 or 5000");
     }
 
     #[test]

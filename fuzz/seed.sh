@@ -34,3 +34,6 @@ ondisk send_record send_records
 ondisk blkptr blkptr blkptr_embedded blkptr_encrypted
 ondisk dnode dnode objset
 ondisk dsl dsl_dir.th-vol dsl_dataset.th-prom-s2 deadlist.th-prom-s4
+# Blocks of encrypted datasets with their pointers.
+mkdir -p corpus/encrypted_block
+cp ../engine/block/testdata/crypt_*.bin corpus/encrypted_block

@@ -1,7 +1,8 @@
 //! dRAID: raidz groups spread over more children than a group has columns, with spare space spread over all of them.
 //! Pure geometry, no I/O.
 //!
-//! Below: [`columns`](super::columns). Above: the device tree. ZFS name: vdev_draid.
+//! Below: [`columns`](super::columns). Above: the device tree. Format: docs/format/draid.md.
+//! ZFS name: vdev_draid.
 //!
 //! Children are cut into rows of 16 MiB. In a row the children stand in a permuted order; the last ones of that order are
 //! the spare space, the others (disks) are filled with groups of data + parity columns, one after the other. A group that
@@ -11,7 +12,7 @@
 //! ```text
 //!   eight children, one spare, groups of two parity and four data columns: seven groups and six rows make a slice
 //!
-//!   order    3    0    6    1    7    2    5    4       slice 0
+//!   order    5    6    1    0    2    4    3    7       slice 0
 //!          ┌────┬────┬────┬────┬────┬────┬────┬────┐
 //!   row 0  │ P    Q    D0   D1   D2   D3 │ P  │ S0 │    groups 0 and 1
 //!          ├────┴────┴────┴────┴────┼────┴────┼────┤

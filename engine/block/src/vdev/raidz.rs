@@ -1,6 +1,7 @@
 //! RAID-Z: spreads a block over a device's children with 1-3 parity columns. Pure geometry, no I/O.
 //!
-//! Below: [`columns`](super::columns). Above: the device tree. ZFS name: vdev_raidz.
+//! Below: [`columns`](super::columns). Above: the device tree. Format: docs/format/raidz.md.
+//! ZFS name: vdev_raidz.
 //!
 //! The device's sectors are numbered across the children: sector `b` is on child `b % width`, at sector `b / width`. A
 //! block takes sectors from `b` on, with as many rows as its data needs; in each row parity comes first:

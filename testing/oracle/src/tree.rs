@@ -52,6 +52,37 @@ pub fn tree(vfs: &dyn Vfs, mounts: &Mounts) -> Result<Vec<Vec<u8>>> {
     Ok(entries.into_iter().map(|(_, line)| line).chain(devices).chain(sums).collect())
 }
 
+/// `stat -c '%i|%b|%o|%W|%X|%Z|%n'` of every entry: inode, blocks, unit, seconds of birth, access and change, path; sorted.
+pub fn stats(vfs: &dyn Vfs) -> Result<Vec<Vec<u8>>> {
+    let mut lines = Vec::new();
+    walk(vfs, &Mounts::new(), false, &mut |_, path, a| {
+        let times = [a.btime, a.atime, a.ctime].map(|t| t.seconds.to_string()).join("|");
+        lines.push([format!("{}|{}|{}|{times}|", a.ino, a.blocks_512, a.block_bytes).as_bytes(), path].concat());
+        Ok(())
+    })?;
+    lines.sort();
+    Ok(lines)
+}
+
+/// What `stat -c %i` finds in the root under each of `names`: `name|inode`, nothing behind the bar when there is none.
+pub fn lookups(vfs: &dyn Vfs, names: &[&[u8]]) -> Result<Vec<Vec<u8>>> {
+    let line = |name: &&[u8]| -> Result<Vec<u8>> {
+        let found = match vfs.lookup(vfs.root(), name) {
+            Ok(attr) => attr.ino.to_string(),
+            Err(files::Error::NotFound { .. }) => String::new(),
+            Err(e) => return Err(e.into()),
+        };
+        Ok([name, &b"|"[..], found.as_bytes()].concat())
+    };
+    names.iter().map(line).collect()
+}
+
+/// Names in the directory `path` of the root, in the order of `ls -U`.
+pub fn order(vfs: &dyn Vfs, path: &[u8]) -> Result<Vec<Vec<u8>>> {
+    let dir = vfs.lookup(vfs.root(), path)?;
+    Ok(children(vfs, dir.node)?.into_iter().map(|(name, _)| name).collect())
+}
+
 /// Blocks of `getfattr -d -m - -e hex` and `getfacl -n -s`, one an entry that has any, sorted.
 pub fn xattrs(vfs: &dyn Vfs, mounts: &Mounts) -> Result<Vec<Vec<u8>>> {
     let mut blocks = Vec::new();

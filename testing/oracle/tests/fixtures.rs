@@ -6,7 +6,7 @@
 
 use anyhow::{Result, ensure};
 use dataset::{Dataset, DatasetKind};
-use files::vfs::FileKind;
+use files::vfs::{FileKind, Vfs};
 use oracle::datasets::Opened;
 use oracle::{recorded, tree};
 use pool::search;
@@ -45,6 +45,31 @@ impl Scenario {
             && let Some(text) = recorded::differences(&recorded::xattrs(&xattrs)?, &tree::xattrs(&*files, &mounts)?)
         {
             anyhow::bail!("xattrs: {text}");
+        }
+        self.compare_more(&*files, file)
+    }
+
+    /// What only some scenarios record: numbers of stat(1), names that a lookup finds, the order of a directory.
+    fn compare_more(&self, files: &dyn Vfs, file: &Path) -> Result<()> {
+        let recorded = |kind: &str| -> Result<Option<Vec<Vec<u8>>>> {
+            let path = PathBuf::from(format!("{}.{kind}", file.display()));
+            path.exists().then(|| recorded::tree(&path)).transpose()
+        };
+        if let Some(openzfs) = recorded("stat")?
+            && let Some(text) = recorded::differences(&openzfs, &tree::stats(files)?)
+        {
+            anyhow::bail!("stat: {text}");
+        }
+        if let Some(openzfs) = recorded("lookup")? {
+            let name = |line: &'_ Vec<u8>| line.iter().rposition(|b| *b == b'|').unwrap_or(line.len());
+            let names: Vec<&[u8]> = openzfs.iter().map(|line| &line[..name(line)]).collect();
+            if let Some(text) = recorded::differences(&openzfs, &tree::lookups(files, &names)?) {
+                anyhow::bail!("lookup: {text}");
+            }
+        }
+        if let Some(openzfs) = recorded("order")? {
+            let (dir, openzfs) = openzfs.split_first().expect("the first line names the directory");
+            ensure!(tree::order(files, dir)? == openzfs, "{}: another order", String::from_utf8_lossy(dir));
         }
         Ok(())
     }

@@ -1,7 +1,7 @@
 //! Encrypted datasets: the keys of one, and what of its blocks is secret, authenticated, or neither.
 //!
 //! Below: `transform::crypt` (the algorithms). Above: `zio`, which calls this between checksum and decompression, and
-//! `dataset`, which finds key objects and loads keys. ZFS names: zio_crypt, dsl_crypt.
+//! `dataset`, which finds key objects and loads keys. Format: docs/format/encryption.md. ZFS names: zio_crypt, dsl_crypt.
 //!
 //! A dataset's key object in the MOS ([`KeyObject`]) holds its master and HMAC key, sealed with a wrapping key that is
 //! kept nowhere. Clones share it. What then happens to a block depends on what it is:

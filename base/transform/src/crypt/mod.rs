@@ -1,7 +1,7 @@
 //! Encryption: the algorithms of an encrypted dataset, over bytes that the caller has already picked apart.
 //!
 //! Below: nothing. Above: `block::crypt`, which knows which bytes of a block are secret and which only authenticated.
-//! ZFS names: zio_crypt, hkdf, libzfs_crypto.
+//! Format: docs/format/encryption.md. ZFS names: zio_crypt, hkdf, libzfs_crypto.
 //!
 //! From what a person types to a block's plaintext it takes three keys:
 //!

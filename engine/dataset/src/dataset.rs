@@ -6,6 +6,7 @@ use crate::bookmark::Bookmark;
 use crate::dir::{Dir, SnapshotNames, fields_of, open_zap};
 use crate::keys::KeyStore;
 use crate::property::def::Kinds;
+use crate::property::set::PropertySet;
 use crate::tree::Datasets;
 use crate::{Error, Place, Result};
 use object::{ObjectSet, Zap, ZapValue};
@@ -68,7 +69,9 @@ struct Inner {
     name: String,
     phys: DslDataset,
     fields: Option<Zap>,
-    kind: OnceLock<ObjsetKind>,
+    /// The contents as far as they open without keys: properties ask for them again and again.
+    contents: OnceLock<Arc<ObjectSet>>,
+    own_props: OnceLock<Arc<PropertySet>>,
 }
 
 impl std::fmt::Debug for Dataset {
@@ -91,7 +94,8 @@ impl Dataset {
         }
         let fields = fields_of(&object).at(&name)?;
         let (tree, dir) = (tree.clone(), dir.clone());
-        Ok(Self(Arc::new(Inner { tree, dir, id, name, phys, fields, kind: OnceLock::new() })))
+        let (contents, own_props) = (OnceLock::new(), OnceLock::new());
+        Ok(Self(Arc::new(Inner { tree, dir, id, name, phys, fields, contents, own_props })))
     }
 
     /// Full name, such as `tank/home@monday`.
@@ -140,14 +144,20 @@ impl Dataset {
 
     /// What is in it. The root block is read the first time; it needs no key.
     pub fn contents(&self) -> Result<ObjsetKind> {
-        if let Some(kind) = self.0.kind.get() {
-            return Ok(*kind);
+        match self.0.phys.bp.is_hole() {
+            true => Ok(ObjsetKind::None),
+            false => Ok(self.objset_without_keys()?.phys().kind),
         }
-        let kind = match self.0.phys.bp.is_hole() {
-            true => ObjsetKind::None,
-            false => self.objset_without_keys()?.phys().kind,
-        };
-        Ok(*self.0.kind.get_or_init(|| kind))
+    }
+
+    /// The properties that are set on a snapshot itself.
+    pub(crate) fn own_props(&self) -> Result<Arc<PropertySet>> {
+        if let Some(props) = self.0.own_props.get() {
+            return Ok(props.clone());
+        }
+        let id = if self.is_snapshot() { self.0.phys.props_zap } else { 0 };
+        let props = Arc::new(PropertySet::load(self.mos(), id).at(self.name())?);
+        Ok(self.0.own_props.get_or_init(|| props).clone())
     }
 
     /// What kind of dataset it is.
@@ -163,8 +173,12 @@ impl Dataset {
 
     /// The contents, as far as they can be read without keys: all, unless the dataset is encrypted.
     pub fn objset_without_keys(&self) -> Result<Arc<ObjectSet>> {
+        if let Some(contents) = self.0.contents.get() {
+            return Ok(contents.clone());
+        }
         let store = self.0.tree.mos().store().clone();
-        ObjectSet::open(store, &self.0.phys.bp, self.0.id, None).at(self.name())
+        let contents = ObjectSet::open(store, &self.0.phys.bp, self.0.id, None).at(self.name())?;
+        Ok(self.0.contents.get_or_init(|| contents).clone())
     }
 
     /// The contents. [`Error::KeyUnavailable`] when they are encrypted and `keys` has no key for them.

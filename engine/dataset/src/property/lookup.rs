@@ -67,11 +67,8 @@ fn set_value(d: &Dataset, name: &str, inheritable: bool) -> Result<Option<Set>> 
         }
     };
     let mos = d.mos();
-    if d.is_snapshot() && d.phys().props_zap != 0 {
-        let own = super::set::PropertySet::load(mos, d.phys().props_zap).at(d.name())?;
-        if let Some(by) = own.get(name) {
-            return Ok(Some(take(by, Source::Local)));
-        }
+    if let Some(by) = d.own_props()?.get(name) {
+        return Ok(Some(take(by, Source::Local)));
     }
     let mut at = Some(d.dir());
     let mut own = !d.is_snapshot();
@@ -139,11 +136,8 @@ pub fn all(entry: &Entry, view: &View<'_>) -> Result<Vec<Property>> {
 /// The user properties that hold, in the order of the ZAPs that set them, nearest first.
 pub fn user_properties(entry: &Entry) -> Result<Vec<Property>> {
     let Entry::Dataset(d) = entry else { return Ok(Vec::new()) };
-    let mut names: Vec<String> = Vec::new();
-    if d.is_snapshot() && d.phys().props_zap != 0 {
-        let own = super::set::PropertySet::load(d.mos(), d.phys().props_zap).at(d.name())?;
-        names.extend(own.names().filter(|n| is_user_property(n)).map(str::to_owned));
-    }
+    let own = d.own_props()?;
+    let mut names: Vec<String> = own.names().filter(|n| is_user_property(n)).map(str::to_owned).collect();
     let mut at = Some(d.dir());
     while let Some(dir) = at {
         let props = dir.props(d.mos())?;

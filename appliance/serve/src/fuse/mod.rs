@@ -17,6 +17,7 @@
 //! Inode numbers: FUSE gives its root the node number 1, ZFS gives another one (34, mostly); [`inode::InodeMap`] swaps the
 //! two. The kernel shows what we say the inode number is, so `stat` sees the object number all the same.
 
+mod ahead;
 mod attr;
 mod inode;
 mod mount;

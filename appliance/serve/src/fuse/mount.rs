@@ -3,6 +3,8 @@
 //! [`mount`] returns when the kernel shows the tree. Threads of this process then serve it until somebody unmounts: a
 //! person with `umount`, or this process through an [`Unmounter`].
 
+use super::ahead;
+use super::inode::InodeMap;
 use super::server::Server;
 use super::sys;
 use files::vfs::Vfs;
@@ -88,7 +90,8 @@ pub fn mount(vfs: Arc<dyn Vfs>, dir: &Path, options: &MountOptions) -> io::Resul
     config.n_threads = Some(options.threads.unwrap_or(cores.max(THREADS_MIN)).max(1));
     config.clone_fd = true;
 
-    let session = Session::new(Server::new(vfs, options.name.clone()), &dir, &config)
+    let (told, work) = ahead::channel();
+    let session = Session::new(Server::new(vfs.clone(), options.name.clone(), told), &dir, &config)
         .map_err(|e| io::Error::new(e.kind(), format!("cannot mount at {}: {e}", dir.display())))?;
     let device = mounted_device(&dir);
     if let Some(device) = &device {
@@ -96,6 +99,12 @@ pub fn mount(vfs: Arc<dyn Vfs>, dir: &Path, options: &MountOptions) -> io::Resul
     }
     let shared = Arc::new(Shared { dir, device, state: Mutex::new(State::default()), changed: Condvar::new() });
     let ours = shared.clone();
+    let kernel = session.notifier();
+    // Ends with the server, which has the other end.
+    std::thread::Builder::new().name("weir-ahead".to_owned()).spawn(move || {
+        let inodes = InodeMap::new(vfs.root());
+        work.run(&vfs, inodes, &kernel);
+    })?;
     let thread = std::thread::Builder::new().name("weir-mount".to_owned()).spawn(move || {
         let result = session.run().map_err(|e| e.to_string());
         ours.state.lock().ended = Some(result);

@@ -2,6 +2,7 @@
 //!
 //! Stateless: no table of open files, no reference counts. A node number says all, and stays valid as long as the mount.
 
+use super::ahead::Ahead;
 use super::attr::{entry_attr, errno, file_attr, file_type};
 use super::inode::InodeMap;
 use super::names::Names;
@@ -39,14 +40,15 @@ pub(super) struct Server {
     /// Shown in the log: POOL/DATASET.
     label: String,
     names: Names,
+    ahead: Ahead,
     /// The node and message logged last: the kernel asks for a broken page many times.
     last_logged: Mutex<(NodeId, String)>,
 }
 
 impl Server {
-    pub fn new(vfs: Arc<dyn Vfs>, label: String) -> Self {
+    pub fn new(vfs: Arc<dyn Vfs>, label: String, ahead: Ahead) -> Self {
         let inodes = InodeMap::new(vfs.root());
-        Self { vfs, inodes, label, names: Names::new(), last_logged: Mutex::new((NodeId(0), String::new())) }
+        Self { vfs, inodes, label, names: Names::new(), ahead, last_logged: Mutex::new((NodeId(0), String::new())) }
     }
 
     /// The error number for the process, and a line for the person when the disk or the machine is to blame.
@@ -161,13 +163,16 @@ impl Filesystem for Server {
         _fh: FileHandle,
         offset: u64,
         size: u32,
-        _flags: OpenFlags,
+        flags: OpenFlags,
         _lock_owner: Option<LockOwner>,
         reply: ReplyData,
     ) {
         let node = self.inodes.to_node(ino);
         match self.vfs.read(node, offset, size as usize) {
-            Ok(data) => reply.data(&data),
+            Ok(data) => {
+                reply.data(&data);
+                self.ahead.answered(node, offset, size, flags.0);
+            }
             Err(e) => reply.error(self.failed(node, &e)),
         }
     }

@@ -211,3 +211,24 @@ fn a_tree_in_use_can_be_taken_away() {
     drop(file);
     handle.wait().expect("ends with its last user");
 }
+
+/// What the kernel is given unasked is what it would have read, and does not change the file's size.
+#[test]
+fn random_reads_see_the_same_bytes_as_sequential_ones() {
+    let mut t = MemoryVfs::new();
+    let root = t.root();
+    let data = pattern((5 << 20) + 4321);
+    t.add_file(root, "file", data.clone());
+    let Some(m) = mounted("random", t) else { return };
+    let path = m.dir.join("file");
+    let file = File::open(&path).expect("open");
+    let mut buf = vec![0; 8192];
+    let mut at = 1_usize;
+    for _ in 0..4000 {
+        at = (at * 1_103_515_245 + 12_345) % (data.len() - buf.len());
+        file.read_exact_at(&mut buf, at as u64).expect("read");
+        assert_eq!(buf, data[at..at + buf.len()], "at {at}");
+    }
+    assert_eq!(file.metadata().expect("stat").len(), data.len() as u64);
+    assert_eq!(fs::read(&path).expect("read"), data);
+}

@@ -68,6 +68,11 @@ pub fn date_minutes(seconds: u64) -> String {
     format(seconds, "%a %b %e %k:%M %Y")
 }
 
+/// As `zfs get snapshots_changed` does: `Sat Nov 21 10:18:42 2026`.
+pub fn date_seconds(seconds: u64) -> String {
+    format(seconds, "%a %b %e %k:%M:%S %Y")
+}
+
 /// As `zpool history` does: `2026-11-21.10:38:15`.
 pub fn date_history(seconds: u64) -> String {
     format(seconds, "%Y-%m-%d.%H:%M:%S")

@@ -48,14 +48,14 @@ fn split_state(args: &[OsString]) -> Option<(Option<PathBuf>, &[OsString])> {
 fn openzfs(face: &str, args: &[OsString]) -> ExitCode {
     let args: Vec<String> = args.iter().map(|a| a.to_string_lossy().into_owned()).collect();
     let (mut out, mut err) = (BufWriter::new(std::io::stdout().lock()), std::io::stderr().lock());
-    let folder = match state::folder() {
-        Ok(folder) => folder,
+    let state = match State::of_process() {
+        Ok(state) => state,
         Err(error) => {
             eprintln!("weir: {error:#}");
             return ExitCode::FAILURE;
         }
     };
-    let mut cx = Context { out: &mut out, err: &mut err, state: State::new(folder) };
+    let mut cx = Context { out: &mut out, err: &mut err, state };
     let verbs = if face == "zpool" { zpool::VERBS } else { zfs::VERBS };
     ExitCode::from(dispatch(&mut cx, face, verbs, &args))
 }

@@ -47,6 +47,7 @@ pub struct Imported {
 #[derive(Debug, Clone)]
 pub struct State {
     folder: PathBuf,
+    chosen: bool,
 }
 
 /// The folder of `--state`, when it was given.
@@ -72,9 +73,20 @@ pub fn folder() -> Result<PathBuf> {
 }
 
 impl State {
-    /// In this folder.
+    /// In this folder, which someone chose.
     pub fn new(folder: PathBuf) -> Self {
-        Self { folder }
+        Self { folder, chosen: true }
+    }
+
+    /// In the folder that [`folder`] tells.
+    pub fn of_process() -> Result<Self> {
+        let chosen = CHOSEN.get().is_some() || std::env::var_os("WEIR_STATE").is_some_and(|v| !v.is_empty());
+        Ok(Self { folder: folder()?, chosen })
+    }
+
+    /// Whether someone chose the folder, instead of taking the usual one.
+    pub fn is_chosen(&self) -> bool {
+        self.chosen
     }
 
     /// The folder.

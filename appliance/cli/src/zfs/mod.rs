@@ -1,11 +1,87 @@
 //! `weir zfs`: the verbs of zfs(8), a file each. What they print is OpenZFS's, to the letter.
 
-use crate::context::{Verb, version};
+pub mod datasets;
+pub mod diff;
+pub mod get;
+pub mod holds;
+mod info_json;
+pub mod keys;
+pub mod list;
+pub mod mount;
+pub mod space;
+pub mod values;
+
+use crate::context::{Context, Outcome, Verb, version};
+use dataset::quota::Principal;
+
+type Run = fn(&mut Context<'_>, &[String]) -> Outcome;
+
+const fn verb(name: &'static str, usage: &'static [&'static str], about: &'static str, run: Run) -> Verb {
+    Verb { name, usage, about, run: Some(run) }
+}
+
+const fn not_yet(name: &'static str) -> Verb {
+    Verb { name, usage: &[], about: "", run: None }
+}
+
+const SPACE_USAGE: &[&str] = &["[-Hinp] [-o field,...] [-s field]... [-S field]... [-t type,...] filesystem|snapshot"];
 
 /// All verbs.
-pub static VERBS: &[Verb] = &[Verb {
-    name: "version",
-    usage: &["[-j]"],
-    about: "Show versions",
-    run: Some(|cx, args| version(cx, "zfs", args)),
-}];
+pub static VERBS: &[Verb] = &[
+    verb("version", &["[-j]"], "Show versions", |cx, args| version(cx, "zfs", args)),
+    verb(
+        "list",
+        &["[-Hp] [-j [--json-int]] [-r|-d max] [-o property,...] [-s property]... [-S property]... [-t type,...] \
+             [dataset] ..."],
+        "Show datasets",
+        list::run,
+    ),
+    verb(
+        "get",
+        &["[-rHp] [-j [--json-int]] [-d max] [-o all|field,...] [-t type,...] [-s source,...] all|property,... \
+             [dataset] ..."],
+        "Show properties of datasets",
+        get::run,
+    ),
+    verb("holds", &["[-rHp] snapshot ..."], "Show what keeps snapshots from being destroyed", holds::run),
+    verb("diff", &["[-FHth] snapshot [snapshot|filesystem]"], "Show what changed since a snapshot", diff::run),
+    verb("userspace", SPACE_USAGE, "Show space by user", |cx, args| space::run(cx, args, Principal::User)),
+    verb("groupspace", SPACE_USAGE, "Show space by group", |cx, args| space::run(cx, args, Principal::Group)),
+    verb("projectspace", SPACE_USAGE, "Show space by project", |cx, args| space::run(cx, args, Principal::Project)),
+    verb("load-key", &["[-rn] [-L keylocation] -a|filesystem|volume"], "Load keys", keys::load),
+    verb("unload-key", &["[-r] -a|filesystem|volume"], "Forget keys", keys::unload),
+    verb("mount", &["[-j]"], "Show what is mounted; `weir mount` mounts", mount::run),
+    not_yet("create"),
+    not_yet("destroy"),
+    not_yet("snapshot"),
+    not_yet("snap"),
+    not_yet("rollback"),
+    not_yet("clone"),
+    not_yet("promote"),
+    not_yet("rename"),
+    not_yet("bookmark"),
+    not_yet("set"),
+    not_yet("inherit"),
+    not_yet("upgrade"),
+    not_yet("project"),
+    not_yet("unmount"),
+    not_yet("umount"),
+    not_yet("share"),
+    not_yet("unshare"),
+    not_yet("send"),
+    not_yet("receive"),
+    not_yet("recv"),
+    not_yet("allow"),
+    not_yet("unallow"),
+    not_yet("hold"),
+    not_yet("release"),
+    not_yet("change-key"),
+    not_yet("program"),
+    not_yet("redact"),
+    not_yet("rewrite"),
+    not_yet("wait"),
+    not_yet("zone"),
+    not_yet("unzone"),
+    not_yet("jail"),
+    not_yet("unjail"),
+];

@@ -16,6 +16,7 @@ pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     }
     let (records, code) = super::pools::records(cx, &parsed.operands)?;
     if !records.is_empty() {
+        records.iter().for_each(|r| crate::zfs::keys::forget(&cx.state, r));
         cx.state
             .change(|pools| pools.retain(|p| records.iter().all(|r| r.guid != p.guid || r.name != p.name)))
             .map_err(|e| Failure::failed(format!("{e:#}")))?;

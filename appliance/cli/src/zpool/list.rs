@@ -135,10 +135,10 @@ impl Table<'_> {
         for (i, vdev) in vdevs.enumerate() {
             if i == 0 {
                 // The heading has a dash in each column, to the right, whatever the column is and even with -H.
-                let cells: Vec<&str> =
-                    std::iter::once(heading).chain(self.columns.iter().skip(1).map(|_| "-")).collect();
-                let right = |(i, c): (usize, &Column)| Column { right: i > 0, ..c.clone() };
-                let columns: Vec<Column> = self.columns.iter().enumerate().map(right).collect();
+                let shown = self.wanted.iter().zip(&self.columns).filter(|(w, _)| w.name != "altroot");
+                let right = |(i, (_, c)): (usize, (&Wanted, &Column))| Column { right: i > 0, ..c.clone() };
+                let columns: Vec<Column> = shown.enumerate().map(right).collect();
+                let cells: Vec<&str> = std::iter::once(heading).chain(columns.iter().skip(1).map(|_| "-")).collect();
                 out.push_str(&list_line(&columns, &cells, false));
             }
             self.device(out, vdev, 2, spares);

@@ -1,0 +1,225 @@
+//! The datasets of imported pools that a verb is asked about.
+
+use crate::context::{Context, Failure};
+use crate::state::Imported;
+use crate::zpool::pools;
+use dataset::name::listing_order;
+use dataset::{DatasetKind, Datasets, Entry, KeyStore, ListOptions, Mounts, View};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// An imported pool with its datasets and the keys that are loaded.
+pub struct OpenPool {
+    /// As it is imported.
+    pub record: Imported,
+    /// Its datasets.
+    pub datasets: Arc<Datasets>,
+    /// Keys that are loaded.
+    pub keys: Arc<KeyStore>,
+}
+
+/// A dataset and the pool that it is in.
+pub struct Found {
+    /// The pool.
+    pub pool: Arc<OpenPool>,
+    /// The dataset.
+    pub entry: Entry,
+}
+
+/// Pools, each opened once.
+#[derive(Default)]
+pub struct Pools {
+    open: HashMap<String, Arc<OpenPool>>,
+    mounted: Vec<(String, String)>,
+}
+
+/// Which datasets are wanted.
+#[derive(Debug, Clone, Copy)]
+pub struct Wanted {
+    /// Kinds.
+    pub types: Types,
+    /// How deep; `None`: without end.
+    pub depth: Option<usize>,
+}
+
+/// Kinds of dataset.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Types {
+    /// File systems.
+    pub filesystems: bool,
+    /// Volumes.
+    pub volumes: bool,
+    /// Snapshots.
+    pub snapshots: bool,
+    /// Bookmarks.
+    pub bookmarks: bool,
+}
+
+impl Types {
+    /// File systems and volumes.
+    pub const HEADS: Self = Self { filesystems: true, volumes: true, snapshots: false, bookmarks: false };
+    /// Everything.
+    pub const ALL: Self = Self { filesystems: true, volumes: true, snapshots: true, bookmarks: true };
+
+    /// Reads `-t filesystem,snapshot`.
+    pub fn parse(list: &str) -> Result<Self, Failure> {
+        let mut types = Self::default();
+        for name in list.split(',') {
+            match name {
+                "filesystem" | "fs" => types.filesystems = true,
+                "volume" | "vol" => types.volumes = true,
+                "snapshot" | "snap" => types.snapshots = true,
+                "bookmark" => types.bookmarks = true,
+                "all" => types = Self::ALL,
+                other => return Err(Failure::usage(format!("invalid type '{other}'"))),
+            }
+        }
+        Ok(types)
+    }
+
+    fn wants(self, kind: DatasetKind) -> bool {
+        match kind {
+            DatasetKind::FileSystem => self.filesystems,
+            DatasetKind::Volume => self.volumes,
+            DatasetKind::Snapshot => self.snapshots,
+            DatasetKind::Bookmark => self.bookmarks,
+        }
+    }
+
+    /// Whether only snapshots, or only bookmarks, are wanted.
+    pub fn only_below(self) -> bool {
+        !self.filesystems && !self.volumes && (self.snapshots != self.bookmarks)
+    }
+}
+
+impl OpenPool {
+    /// What decides on values from outside.
+    pub fn view<'a>(&'a self, mounted: &'a dyn Fn(&str) -> bool) -> View<'a> {
+        View {
+            keys: Some(&self.keys),
+            mounts: Mounts::Of(mounted),
+            altroot: self.record.altroot.as_deref(),
+            read_only: false,
+        }
+    }
+}
+
+/// Why a dataset cannot be opened.
+pub fn cannot_open(name: &str, error: &dataset::Error) -> String {
+    let why = match error {
+        dataset::Error::NotFound { .. } => "dataset does not exist".to_owned(),
+        dataset::Error::Invalid { .. } => "invalid dataset name".to_owned(),
+        error => error.to_string(),
+    };
+    format!("cannot open '{name}': {why}")
+}
+
+impl Pools {
+    /// None opened yet; what `weir mount` has mounted is read once.
+    pub fn new() -> Self {
+        Self { open: HashMap::new(), mounted: super::mount::mounted() }
+    }
+
+    /// Whether a dataset is mounted.
+    pub fn is_mounted(&self, name: &str) -> bool {
+        self.mounted.iter().any(|(dataset, _)| dataset == name)
+    }
+
+    /// Opens the imported pool of that name; `None`: there is none.
+    pub fn pool(&mut self, cx: &mut Context<'_>, name: &str) -> Result<Option<Arc<OpenPool>>, Failure> {
+        if let Some(pool) = self.open.get(name) {
+            return Ok(Some(pool.clone()));
+        }
+        let record = cx.state.pool(name).map_err(|e| Failure::failed(format!("{e:#}")))?;
+        let Some(record) = record else { return Ok(None) };
+        let pool = pools::open(&record)?;
+        let failed = |e: dataset::Error| Failure::failed(format!("cannot open '{name}': {e}"));
+        let datasets = Datasets::open(pool).map_err(failed)?;
+        let keys = Arc::new(KeyStore::new());
+        super::keys::restore(&cx.state, &record, &datasets, &keys);
+        let pool = Arc::new(OpenPool { record, datasets, keys });
+        self.open.insert(name.to_owned(), pool.clone());
+        Ok(Some(pool))
+    }
+
+    /// The dataset or bookmark of that name; says why not.
+    pub fn entry(&mut self, cx: &mut Context<'_>, name: &str) -> Result<Option<Found>, Failure> {
+        let pool_name = name.split(['/', '@', '#']).next().unwrap_or(name);
+        let Some(pool) = self.pool(cx, pool_name)? else {
+            cx.complain(&format!("cannot open '{name}': dataset does not exist"));
+            return Ok(None);
+        };
+        match pool.datasets.entry(name) {
+            Ok(entry) => Ok(Some(Found { pool, entry })),
+            Err(error) => {
+                cx.complain(&cannot_open(name, &error));
+                Ok(None)
+            }
+        }
+    }
+
+    /// The datasets of these names and what is wanted below them, or those of all pools; in order, each once. The second
+    /// part is 1 when one of those named is not there or cannot be read.
+    pub fn list(
+        &mut self,
+        cx: &mut Context<'_>,
+        names: &[String],
+        wanted: Wanted,
+    ) -> Result<(Vec<Found>, u8), Failure> {
+        let (mut all, mut code) = (Vec::new(), 0);
+        let mut roots: Vec<(Arc<OpenPool>, String)> = Vec::new();
+        let depth = if names.is_empty() { None } else { wanted.depth };
+        if names.is_empty() {
+            let (records, _) = pools::records(cx, &[])?;
+            for record in records {
+                match self.pool(cx, &record.name) {
+                    Ok(pool) => roots.extend(pool.map(|p| (p, record.name))),
+                    Err(Failure::Failed(message)) => {
+                        cx.complain(&message);
+                        code = 1;
+                    }
+                    Err(other) => return Err(other),
+                }
+            }
+        }
+        for name in names {
+            let Some(found) = self.entry(cx, name)? else {
+                code = 1;
+                continue;
+            };
+            let kind = found.entry.kind().unwrap_or(DatasetKind::FileSystem);
+            let has_below = matches!(kind, DatasetKind::FileSystem | DatasetKind::Volume) && depth != Some(0);
+            if !wanted.types.wants(kind) && !has_below {
+                cx.complain(&format!("cannot open '{name}': operation not applicable to datasets of this type"));
+                code = 1;
+                continue;
+            }
+            roots.push((found.pool, name.clone()));
+        }
+        for (pool, root) in roots {
+            let t = wanted.types;
+            let options = ListOptions {
+                filesystems: t.filesystems,
+                volumes: t.volumes,
+                snapshots: t.snapshots,
+                bookmarks: t.bookmarks,
+                depth,
+                hidden: false,
+            };
+            let listing =
+                pool.datasets.list(&[&root], &options).map_err(|e| Failure::failed(cannot_open(&root, &e)))?;
+            for error in &listing.errors {
+                cx.complain(&format!("weir: {error}"));
+                code = 1;
+            }
+            all.extend(listing.entries.into_iter().map(|entry| Found { pool: pool.clone(), entry }));
+        }
+        let key = |f: &Found| (f.entry.name().to_owned(), f.entry.creation_txg());
+        all.sort_by(|a, b| {
+            let (a, b) = (key(a), key(b));
+            listing_order((&a.0, a.1), (&b.0, b.1))
+        });
+        all.dedup_by(|a, b| a.entry.name() == b.entry.name());
+        Ok((all, code))
+    }
+}

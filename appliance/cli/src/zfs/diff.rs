@@ -1,0 +1,74 @@
+//! `zfs diff`: what changed between two snapshots, or since one.
+
+use super::datasets::Pools;
+use crate::context::{Context, Failure, Outcome};
+use crate::getopt::Options;
+use dataset::{Dataset, Entry, KeyStore, property};
+use files::diff::DiffFormat;
+use files::{FileSystem, zpl};
+use std::sync::Arc;
+
+const OPTIONS: Options = Options { short: "FHth", long: &[] };
+
+/// `zfs diff`.
+pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
+    let parsed = OPTIONS.parse(args).map_err(Failure::usage)?;
+    let format = DiffFormat {
+        classify: parsed.has('F'),
+        scripted: parsed.has('H'),
+        timestamps: parsed.has('t'),
+        raw_paths: parsed.has('h'),
+    };
+    let (from, to) = match parsed.operands.as_slice() {
+        [] => return Err(Failure::usage("must provide at least one snapshot name")),
+        [from] => (from.clone(), None),
+        [from, to] => (from.clone(), Some(to.clone())),
+        _ => return Err(Failure::usage("too many arguments")),
+    };
+    let Some((file_system, _)) = from.split_once('@') else {
+        return Err(Failure::failed(format!("Unable to obtain diffs: \n   Badly formed snapshot name {from}")));
+    };
+    let to = match to {
+        None => file_system.to_owned(),
+        Some(short) if short.starts_with('@') => format!("{file_system}{short}"),
+        Some(to) => to,
+    };
+    let mut pools = Pools::new();
+    let (Some(a), Some(b)) = (pools.entry(cx, &from)?, pools.entry(cx, &to)?) else { return Ok(1) };
+    let (Entry::Dataset(from), Entry::Dataset(to)) = (&a.entry, &b.entry) else {
+        return Err(Failure::failed("Unable to obtain diffs: bookmarks have no contents"));
+    };
+    let failed = |e: dataset::Error| Failure::failed(format!("Unable to obtain diffs: {e}"));
+    let from_files = open(from, &a.pool.keys).map_err(failed)?;
+    let to_files = open(to, &b.pool.keys).map_err(failed)?;
+    let head = to.tree().head(to.dir()).map_err(failed)?;
+    let view = dataset::View { altroot: b.pool.record.altroot.as_deref(), ..dataset::View::default() };
+    let mountpoint = property::get(&Entry::Dataset(head), "mountpoint", &view).ok().flatten();
+    let mountpoint = mountpoint.map_or_else(String::new, |p| p.value.raw);
+    // A file system that is not mounted anywhere is shown by its name.
+    let mountpoint = match mountpoint.as_str() {
+        "none" | "legacy" | "" => format!("/{}", to.dir().name()),
+        "/" => String::new(),
+        path => path.to_owned(),
+    };
+    let mut code = 0;
+    let Context { out, err, .. } = cx;
+    let result = files::diff::diff((from, &from_files), (to, &to_files), &mut |change| match change {
+        Ok(change) => {
+            let mut line = change.line(&mountpoint, &format);
+            line.push(b'\n');
+            let _ = out.write_all(&line);
+        }
+        Err(error) => {
+            let _ = writeln!(err, "weir: {error}");
+            code = 1;
+        }
+    });
+    result.map_err(failed)?;
+    Ok(code)
+}
+
+fn open(dataset: &Dataset, keys: &KeyStore) -> dataset::Result<Arc<FileSystem>> {
+    let options = zpl::Options { name: dataset.name().to_owned(), ..zpl::Options::default() };
+    FileSystem::open(dataset.objset(keys)?, options)
+}

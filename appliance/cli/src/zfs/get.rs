@@ -1,0 +1,163 @@
+//! `zfs get`: a line a property of a dataset.
+
+use super::datasets::{Pools, Types, Wanted as Which};
+use super::info_json;
+use super::values::{self, Wanted};
+use crate::context::{Context, Failure, Outcome};
+use crate::getopt::Options;
+use crate::json::{self, Object};
+use crate::table::{Field, GetLine, GetTable};
+use dataset::property::{self, Property, PropertyValue, Source};
+use serde_json::Value;
+
+const OPTIONS: Options = Options { short: "jd:o:s:rt:Hp", long: &[("json", false, 'j'), ("json-int", false, 'I')] };
+
+fn fields(list: &str) -> Result<Vec<Field>, Failure> {
+    let all = [Field::Name, Field::Property, Field::Value, Field::Received, Field::Source];
+    let names = ["name", "property", "value", "received", "source", "all"];
+    let mut found = Vec::new();
+    for name in list.split(',') {
+        match names.iter().position(|n| *n == name) {
+            Some(5) if found.is_empty() => found.extend(all),
+            Some(5) => return Err(Failure::usage("\"all\" conflicts with specific fields given to -o option")),
+            Some(i) if found.len() < 5 => found.push(all[i]),
+            Some(_) => return Err(Failure::usage("too many fields given to -o option")),
+            None => return Err(Failure::usage(format!("invalid column name '{name}'"))),
+        }
+    }
+    Ok(found)
+}
+
+/// Reads `-s local,inherited`.
+fn sources(list: &str) -> Result<Vec<&'static str>, Failure> {
+    const NAMES: [&str; 6] = ["local", "default", "inherited", "received", "temporary", "none"];
+    let one = |name: &str| {
+        NAMES.iter().find(|n| **n == name).copied().ok_or_else(|| Failure::usage(format!("invalid source '{name}'")))
+    };
+    list.split(',').map(one).collect()
+}
+
+fn source_word(source: &Source) -> &'static str {
+    match source {
+        Source::None => "none",
+        Source::Default => "default",
+        Source::Temporary => "temporary",
+        Source::Local => "local",
+        Source::Inherited(_) => "inherited",
+        Source::Received => "received",
+    }
+}
+
+/// `zfs get`.
+pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
+    let parsed = OPTIONS.parse(args).map_err(Failure::usage)?;
+    let (json, as_int) = (parsed.has('j'), parsed.has('I'));
+    let literal = parsed.has('p') || as_int;
+    if as_int && !json {
+        return Err(Failure::usage("'--json-int' only works with '-j' option"));
+    }
+    let fields = fields(parsed.last('o').unwrap_or("name,property,value,source"))?;
+    let sources = parsed.last('s').map(sources).transpose()?;
+    let types = parsed.last('t').map_or(Ok(Types::ALL), Types::parse)?;
+    let mut depth = match (parsed.last('d'), parsed.has('r')) {
+        (Some(text), _) => Some(super::list::depth(text)?),
+        (None, true) => None,
+        (None, false) => Some(0),
+    };
+    if types.only_below() && depth == Some(0) && parsed.last('d').is_none() {
+        depth = Some(1);
+    }
+    let Some((list, names)) = parsed.operands.split_first() else {
+        return Err(Failure::usage("missing property argument"));
+    };
+    let mut wanted = if list == "all" { None } else { Some(values::wanted(list)?) };
+    let mut pools = Pools::new();
+    let (found, mut code) = pools.list(cx, names, Which { types, depth })?;
+    let mut table = GetTable::new(&fields, parsed.has('H'));
+    let (mut lines, mut datasets) = (Vec::new(), Object::new());
+    for f in &found {
+        let mounted = |name: &str| pools.is_mounted(name);
+        let view = f.pool.view(&mounted);
+        table.fit_name(f.entry.name());
+        let properties = match &wanted {
+            None => property::all(&f.entry, &view),
+            Some(wanted) => {
+                wanted.iter().map(|w| Ok(property::get(&f.entry, &w.name, &view)?.unwrap_or_else(|| none(w)))).collect()
+            }
+        };
+        let properties = match properties {
+            Ok(properties) => properties,
+            Err(error) => {
+                cx.complain(&format!("cannot get properties of '{}': {error}", f.entry.name()));
+                code = 1;
+                continue;
+            }
+        };
+        let mut object = Object::new();
+        for (i, p) in properties.iter().enumerate() {
+            match &mut wanted {
+                Some(list) => {
+                    if let Some(w) = list.get_mut(i) {
+                        w.fit(Some(p), false);
+                        table.fit_property(&p.name, w.width);
+                    }
+                }
+                None => {
+                    if let Some(mut w) = Wanted::new(&p.name) {
+                        w.fit(Some(p), false);
+                        table.fit_property(&p.name, w.width);
+                    }
+                }
+            }
+            if sources.as_ref().is_some_and(|s| !s.contains(&source_word(&p.source))) {
+                continue;
+            }
+            let value = values::text(p, literal);
+            let received = (p.source == Source::Received).then(|| value.clone());
+            if let Some(received) = &received {
+                table.fit_received(received);
+            }
+            let (kind, data) = values::json_source(p);
+            object.insert(p.name.clone(), json::property(&value, kind, &data, as_int));
+            let (name, source) = (f.entry.name().to_owned(), p.source.to_string());
+            lines.push(GetLine { name, property: p.name.clone(), value, received, source });
+        }
+        if !object.is_empty() {
+            let mut info = info_json::dataset(&f.entry, as_int);
+            info.insert("properties".into(), Value::Object(object));
+            datasets.insert(f.entry.name().into(), Value::Object(info));
+        }
+    }
+    if json {
+        let mut document = json::document("zfs get");
+        document.insert("datasets".into(), Value::Object(datasets));
+        cx.print(&json::line(document));
+        return Ok(code);
+    }
+    if !lines.is_empty() {
+        cx.print(&table.header());
+    }
+    for line in &lines {
+        cx.print(&table.line(line));
+    }
+    Ok(code)
+}
+
+/// What is shown of a property that was asked for and does not apply.
+fn none(wanted: &Wanted) -> Property {
+    Property { name: wanted.name.clone(), value: PropertyValue::text("-"), source: Source::None, time: None }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_and_sources_are_checked() {
+        assert_eq!(fields("all").expect("known").len(), 5);
+        assert_eq!(fields("value,received").expect("known"), [Field::Value, Field::Received]);
+        assert_eq!(fields("x"), Err(Failure::usage("invalid column name 'x'")));
+        assert_eq!(sources("local,inherited").expect("known"), ["local", "inherited"]);
+        assert_eq!(sources("x"), Err(Failure::usage("invalid source 'x'")));
+    }
+}

@@ -1,0 +1,26 @@
+//! The members with which JSON documents begin what they say of a dataset.
+
+use crate::json::{Object, number};
+use dataset::{DatasetKind, Entry};
+
+/// Name, type, pool, when it was made; of a snapshot also the dataset and its own name.
+pub fn dataset(entry: &Entry, as_int: bool) -> Object {
+    let name = entry.name();
+    let pool = name.split(['/', '@', '#']).next().unwrap_or(name);
+    let kind = match entry.kind().unwrap_or(DatasetKind::FileSystem) {
+        DatasetKind::FileSystem => "FILESYSTEM",
+        DatasetKind::Volume => "VOLUME",
+        DatasetKind::Snapshot => "SNAPSHOT",
+        DatasetKind::Bookmark => "BOOKMARK",
+    };
+    let mut object = Object::new();
+    object.insert("name".into(), name.into());
+    object.insert("type".into(), kind.into());
+    object.insert("pool".into(), pool.into());
+    object.insert("createtxg".into(), number(entry.creation_txg(), as_int));
+    if let Some((dataset, snapshot)) = name.split_once('@') {
+        object.insert("dataset".into(), dataset.into());
+        object.insert("snapshot_name".into(), snapshot.into());
+    }
+    object
+}

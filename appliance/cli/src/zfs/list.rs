@@ -1,0 +1,120 @@
+//! `zfs list`: a line a dataset, a column a property.
+
+use super::datasets::{Found, Pools, Types, Wanted as Which};
+use super::info_json;
+use super::values::{self, Wanted};
+use crate::context::{Context, Failure, Outcome};
+use crate::getopt::Options;
+use crate::json::{self, Object};
+use crate::table::{Column, list_header, list_line};
+use dataset::name::listing_order;
+use dataset::property::{self, Property};
+use serde_json::Value;
+
+const OPTIONS: Options = Options { short: "jHS:d:o:prs:t:", long: &[("json", false, 'j'), ("json-int", false, 'I')] };
+
+/// Reads `-d N`.
+pub fn depth(text: &str) -> Result<usize, Failure> {
+    text.parse().map_err(|_| Failure::usage(format!("{text} is not an integer")))
+}
+
+/// `zfs list`.
+pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
+    let parsed = OPTIONS.parse(args).map_err(Failure::usage)?;
+    let json = parsed.has('j');
+    let (as_int, scripted) = (parsed.has('I'), parsed.has('H'));
+    let literal = parsed.has('p') || as_int;
+    if as_int && !json {
+        return Err(Failure::usage("'--json-int' only works with '-j' option"));
+    }
+    let fields = parsed.last('o').unwrap_or("name,used,available,referenced,mountpoint");
+    let sort = values::sort_columns(&parsed.given)?;
+    let given_types = parsed.last('t').map(Types::parse).transpose()?;
+    let mut types = given_types.unwrap_or(Types::HEADS);
+    let mut depth = match (parsed.last('d'), parsed.has('r')) {
+        (Some(text), _) => Some(self::depth(text)?),
+        (None, true) => None,
+        (None, false) => Some(0),
+    };
+    if types.only_below() && depth == Some(0) && parsed.last('d').is_none() {
+        depth = Some(1);
+    }
+    // A snapshot that is named is shown, although snapshots are not by default.
+    types.snapshots |= given_types.is_none() && parsed.operands.iter().any(|n| n.contains('@'));
+    types.bookmarks |= given_types.is_none() && parsed.operands.iter().any(|n| n.contains('#'));
+    let mut wanted = values::wanted(fields)?;
+    let mut pools = Pools::new();
+    let (mut found, code) = pools.list(cx, &parsed.operands, Which { types, depth })?;
+    let value = |f: &Found, name: &str| -> Option<Property> {
+        let mounted = |name: &str| pools.is_mounted(name);
+        property::get(&f.entry, name, &f.pool.view(&mounted)).ok().flatten()
+    };
+    if !sort.is_empty() {
+        let mut keyed: Vec<(Vec<Option<Property>>, Found)> =
+            found.into_iter().map(|f| (sort.iter().map(|s| value(&f, &s.name)).collect(), f)).collect();
+        keyed.sort_by(|(ka, a), (kb, b)| {
+            let by = |(i, column): (usize, &values::SortColumn)| {
+                let (x, y) = (ka.get(i).and_then(Option::as_ref), kb.get(i).and_then(Option::as_ref));
+                values::compare(x, y, column.reverse)
+            };
+            let first = sort.iter().enumerate().map(by).find(|o| o.is_ne());
+            first.unwrap_or_else(|| {
+                listing_order((a.entry.name(), a.entry.creation_txg()), (b.entry.name(), b.entry.creation_txg()))
+            })
+        });
+        found = keyed.into_iter().map(|(_, f)| f).collect();
+    }
+    if found.is_empty() && !json {
+        if code == 0 && !scripted {
+            cx.complain("no datasets available");
+        }
+        return Ok(code);
+    }
+    let rows: Vec<(Found, Vec<Option<Property>>)> = found
+        .into_iter()
+        .map(|f| {
+            let values: Vec<Option<Property>> = wanted.iter().map(|w| value(&f, &w.name)).collect();
+            (f, values)
+        })
+        .collect();
+    for (_, values) in &rows {
+        for (w, value) in wanted.iter_mut().zip(values) {
+            w.fit(value.as_ref(), literal);
+        }
+    }
+    if json {
+        cx.print(&document(&rows, &wanted, literal, as_int));
+        return Ok(code);
+    }
+    let columns: Vec<Column> =
+        wanted.iter().map(|w| Column { heading: w.heading(), width: w.width, right: w.right() }).collect();
+    if !scripted {
+        cx.print(&list_header(&columns));
+    }
+    for (_, values) in &rows {
+        let cell = |v: &Option<Property>| v.as_ref().map_or_else(|| "-".into(), |p| values::text(p, literal));
+        let cells: Vec<String> = values.iter().map(cell).collect();
+        cx.print(&list_line(&columns, &cells, scripted));
+    }
+    Ok(code)
+}
+
+fn document(rows: &[(Found, Vec<Option<Property>>)], wanted: &[Wanted], literal: bool, as_int: bool) -> String {
+    let mut datasets = Object::new();
+    for (found, values) in rows {
+        let mut properties = Object::new();
+        for (w, value) in wanted.iter().zip(values).filter(|(w, _)| w.name != "name") {
+            let (text, (kind, data)) = match value {
+                Some(p) => (values::text(p, literal), values::json_source(p)),
+                None => ("-".into(), ("NONE", "-".into())),
+            };
+            properties.insert(w.name.clone(), json::property(&text, kind, &data, as_int));
+        }
+        let mut object = info_json::dataset(&found.entry, as_int);
+        object.insert("properties".into(), Value::Object(properties));
+        datasets.insert(found.entry.name().into(), Value::Object(object));
+    }
+    let mut document = json::document("zfs list");
+    document.insert("datasets".into(), Value::Object(datasets));
+    json::line(document)
+}

@@ -262,6 +262,26 @@ impl Object {
         Ok(buf)
     }
 
+    /// The first `count` 64-bit words of an object that is an array of them; zeros beyond its end. Each block has the order of
+    /// its own writer: a pool that moved between hosts has both.
+    pub fn read_words(&self, count: u64) -> Result<Vec<u64>> {
+        let size = self.block_bytes();
+        let holds = self.max_block_id().saturating_add(1).saturating_mul(size) / 8;
+        let mut words = Vec::new();
+        let mut blkid = 0;
+        while (words.len() as u64) < count.min(holds) {
+            match self.block(blkid)? {
+                Some(block) => words.extend(block.data.chunks_exact(8).map(|b| block.endian.u64(b))),
+                None => words.resize(words.len() + (size / 8) as usize, 0),
+            }
+            blkid += 1;
+        }
+        let count =
+            usize::try_from(count).map_err(|_| Error::corrupt(self.place(), format!("an array of {count} words")))?;
+        words.resize(count, 0);
+        Ok(words)
+    }
+
     /// Starts to read the data blocks of a range in the background.
     pub fn prefetch(&self, offset: u64, len: u64) {
         let size = self.block_bytes();

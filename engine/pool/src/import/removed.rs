@@ -65,10 +65,10 @@ fn load(mos: &ObjectSet, c: &VdevConfig) -> Result<Mapping> {
     if count > ENTRIES_MAX.min(holds) {
         return Err(Error::corrupt(place(), format!("a mapping of {count} entries in an object that holds {holds}")));
     }
-    let bytes = object.read_vec(0, (count * ENTRY_BYTES) as usize).at_with(place)?;
-    let entries = bytes.chunks_exact(ENTRY_BYTES as usize).map(|e| {
-        let dva = Dva::from_words(endian.word(e, 1), endian.word(e, 2));
-        let source_bytes = (endian.word(e, 0) & !(1 << 63)) << 9;
+    let words = object.read_words(count * (ENTRY_BYTES / 8)).at_with(place)?;
+    let entries = words.chunks_exact(3).map(|e| {
+        let dva = Dva::from_words(e[1], e[2]);
+        let source_bytes = (e[0] & !(1 << 63)) << 9;
         Entry { source_bytes, size_bytes: dva.asize_bytes, vdev: dva.vdev, offset_bytes: dva.offset_bytes }
     });
     Mapping::new(entries.collect()).map_err(|what| Error::corrupt(place(), what))

@@ -316,8 +316,7 @@ impl<'a> Checker<'a> {
         {
             let list = self.pool.mos().object(sub.object)?;
             let holds = list.max_block_id().saturating_add(1).saturating_mul(list.block_bytes()) / 8;
-            let raw = list.read_vec(0, (sub.count.min(holds) * 8) as usize)?;
-            for id in bpobj::subobjects(&raw, list.endian()) {
+            for id in list.read_words(sub.count.min(holds))? {
                 self.mark_list(id, depth + 1)?;
             }
         }

@@ -10,8 +10,8 @@ use super::{Entry, for_each_entry};
 use crate::config::VdevConfig;
 use crate::{Error, Pool, Result};
 use block::vdev::Kind;
+use object::Place;
 use object::zap::Zap;
-use object::{Object, Place};
 use ondisk::pool_dir::{config, directory, vdev_top};
 
 /// Metaslabs of a device at most: OpenZFS keeps below 2^17.
@@ -82,7 +82,7 @@ impl Space {
         if count > METASLABS_MAX {
             return Err(Error::corrupt("", format!("{count} metaslabs, expected at most {METASLABS_MAX}")));
         }
-        let array = numbers(&pool.mos().object(top.number(config::METASLAB_ARRAY))?, count)?;
+        let array = pool.mos().object(top.number(config::METASLAB_ARRAY))?.read_words(count)?;
         let size_bytes = count << ms_shift;
         let mut device = DeviceSpace {
             vdev: top.id,
@@ -132,7 +132,7 @@ impl Space {
             return Ok(vec![0; count as usize]);
         }
         match Zap::open(pool.mos().object(zap_id)?)?.lookup_u64(vdev_top::MS_UNFLUSHED_PHYS_TXGS)? {
-            Some(id) if id != 0 => numbers(&pool.mos().object(id)?, count),
+            Some(id) if id != 0 => pool.mos().object(id)?.read_words(count),
             _ => Ok(vec![0; count as usize]),
         }
     }
@@ -221,14 +221,4 @@ impl Fragmentation {
         let enough = self.known >= self.all.div_ceil(2);
         enough.then(|| self.weighted.checked_div(self.free))?.map(|p| p as u64)
     }
-}
-
-/// The first `count` numbers of an object that is an array of them; missing ones are 0.
-fn numbers(object: &Object, count: u64) -> Result<Vec<u64>> {
-    let holds = object.max_block_id().saturating_add(1).saturating_mul(object.block_bytes()) / 8;
-    let bytes = object.read_vec(0, (count.min(holds) * 8) as usize)?;
-    // Every block of the array has one order; the object's is as good as any.
-    let mut all: Vec<u64> = bytes.chunks_exact(8).map(|b| object.endian().u64(b)).collect();
-    all.resize(count as usize, 0);
-    Ok(all)
 }

@@ -153,6 +153,33 @@ pub fn user_properties(entry: &Entry) -> Result<Vec<Property>> {
     Ok(found)
 }
 
+/// Names of the user properties that hold for any of `entries`, in the order of the columns or lines of one `zfs get`:
+/// as they are first met.
+pub fn user_property_names(entries: &[Entry]) -> Result<Vec<String>> {
+    let mut names: Vec<String> = Vec::new();
+    let mut seen = std::collections::HashSet::new();
+    for entry in entries {
+        for property in user_properties(entry)? {
+            if seen.insert(property.name.clone()) {
+                names.push(property.name);
+            }
+        }
+    }
+    Ok(names)
+}
+
+/// What a stream brought for property `name`, in force or not: the column RECEIVED.
+pub fn received(entry: &Entry, name: &str) -> Result<Option<PropertyValue>> {
+    let Entry::Dataset(d) = entry else { return Ok(None) };
+    let set = if d.is_snapshot() { d.own_props()? } else { d.dir().props(d.mos())? };
+    Ok(match (set.received(name), find(name)) {
+        (Some(Value::Number(n)), Some(def)) => PropertyValue::of(def, *n),
+        (Some(Value::Number(n)), None) => Some(PropertyValue::text(n.to_string())),
+        (Some(Value::Text(text)), _) => Some(PropertyValue::text(text.clone())),
+        (None, _) => None,
+    })
+}
+
 fn written(d: &Dataset, name: &str, rest: &str) -> Result<Option<Property>> {
     let full = if rest.contains(['@', '#']) {
         rest.to_owned()

@@ -17,7 +17,7 @@ pub mod value;
 pub use catalogue::CATALOGUE;
 pub use def::{Attr, DefaultValue, Kinds, PropertyDef, Unit, ValueType, Visibility};
 pub(crate) use lookup::number;
-pub use lookup::{Mounts, View, all, get, user_properties};
+pub use lookup::{Mounts, View, all, get, received, user_properties, user_property_names};
 pub use value::{Property, PropertyValue, Source, Value};
 
 use std::collections::HashMap;

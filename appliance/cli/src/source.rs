@@ -1,6 +1,6 @@
 //! `POOL/DATASET[@SNAPSHOT]:/path`: which file in which pool, where its disks are, and its key.
 
-use crate::state::{self, State};
+use crate::state::{Imported, State};
 use admin::{KeyFile, KeySource, OpenPool};
 use anyhow::{Result, bail};
 use clap::{Arg, ArgAction, ArgMatches, value_parser};
@@ -141,8 +141,16 @@ impl Opener {
     fn dataset(&mut self, name: &str) -> Result<(&OpenPool, Dataset)> {
         let pool_name = name.split(['/', '@']).next().unwrap_or(name).to_owned();
         if !self.pools.contains_key(&pool_name) {
-            let (places, options) = self.imported(&pool_name)?;
-            let pool = admin::open_pool(name, &places, &options)?;
+            let record = self.imported(&pool_name)?;
+            let pool = match &record {
+                // An imported pool may have another name than its disks say: its number leads to it.
+                Some(r) => admin::open_pool(&r.guid.to_string(), &r.places, &open_options(r))?,
+                None => admin::open_pool(name, &self.search, &OpenOptions::default())?,
+            };
+            if let Some(record) = &record {
+                let state = State::of_process()?;
+                crate::zfs::keys::restore(&state, record, &pool.datasets, &pool.keys);
+            }
             for warning in pool.pool().warnings() {
                 eprintln!("weir: {pool_name}: {warning}");
             }
@@ -155,18 +163,12 @@ impl Opener {
         Ok((pool, dataset))
     }
 
-    /// Where the pool's disks are, and which of its states to show: as said on the command line, else as it is imported.
-    fn imported(&self, pool: &str) -> Result<(Vec<PathBuf>, OpenOptions)> {
+    /// How the pool is imported, unless the command line says where its disks are.
+    fn imported(&self, pool: &str) -> Result<Option<Imported>> {
         if !self.search.is_empty() {
-            return Ok((self.search.clone(), OpenOptions::default()));
+            return Ok(None);
         }
-        Ok(match State::new(state::folder()?).pool(pool)? {
-            Some(imported) => {
-                let options = OpenOptions { txg: imported.txg, rewind: imported.rewind, ..OpenOptions::default() };
-                (imported.places, options)
-            }
-            None => (Vec::new(), OpenOptions::default()),
-        })
+        State::of_process()?.pool(pool)
     }
 
     /// A dataset with all that can be opened from it.
@@ -186,6 +188,11 @@ impl Opener {
         self.opened.insert(dataset.to_owned(), vfs.clone());
         Ok(vfs)
     }
+}
+
+fn open_options(record: &Imported) -> OpenOptions {
+    let (txg, rewind) = (record.txg, record.rewind);
+    OpenOptions { txg, rewind, name: Some(record.name.clone()), ..OpenOptions::default() }
 }
 
 /// The arguments of a command that takes files.

@@ -125,14 +125,15 @@ struct Side {
 }
 
 /// Paths of the objects of one state.
-struct Paths<'f> {
+pub struct Paths<'f> {
     files: &'f FileSystem,
     deleted: HashSet<u64>,
     names: HashMap<u64, HashMap<u64, Vec<u8>>>,
 }
 
 impl<'f> Paths<'f> {
-    fn new(files: &'f FileSystem) -> Result<Self> {
+    /// Of a file system or snapshot.
+    pub fn new(files: &'f FileSystem) -> Result<Self> {
         let deleted = files.unlinked()?.into_iter().collect();
         Ok(Self { files, deleted, names: HashMap::new() })
     }
@@ -149,7 +150,8 @@ impl<'f> Paths<'f> {
         Ok(self.path(id)?.map(|path| Side { attr, path }))
     }
 
-    fn path(&mut self, id: u64) -> Result<Option<Vec<u8>>> {
+    /// The path of object `id` from the root; `None` when no name leads to it.
+    pub fn path(&mut self, id: u64) -> Result<Option<Vec<u8>>> {
         let (mut at, mut components) = (id, Vec::<Vec<u8>>::new());
         for _ in 0..DEPTH_MAX {
             let (parent, is_xattr_dir) = self.files.parent_for_path(at)?;

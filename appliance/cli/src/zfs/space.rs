@@ -142,7 +142,11 @@ fn compare(a: &Row, b: &Row, column: usize) -> std::cmp::Ordering {
         0 => a.kind.cmp(b.kind),
         1 => match (&a.name, &b.name) {
             (Some(x), Some(y)) => x.cmp(y),
-            _ => a.usage.id.cmp(&b.usage.id),
+            // As OpenZFS has it: a name counts as 0 beside a number.
+            (x, y) => {
+                let number = |name: &Option<String>, id| if name.is_some() { 0 } else { id };
+                number(x, a.usage.id).cmp(&number(y, b.usage.id))
+            }
         },
         2 => a.usage.used_bytes.cmp(&b.usage.used_bytes),
         3 => a.usage.quota_bytes.cmp(&b.usage.quota_bytes),

@@ -6,6 +6,7 @@ use super::{reason, status_json};
 use crate::context::{Context, Failure, Outcome};
 use crate::getopt::Options;
 use crate::number::{ctime, duration, nice_bytes, nice_number, number};
+use crate::zfs::datasets::Pools;
 use admin::health::{self, state_name};
 use admin::status::{
     CheckpointStatus, ExpandStatus, PoolStatus, Progress, RemovalStatus, ScanKind, ScanStatus, VdevAux, VdevClass,
@@ -85,7 +86,12 @@ pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
             return Err(Failure::failed("unsupported: 'zpool status' with '-c' or '--power'"));
         }
     }
-    let Selection { views, code } = views(cx, &parsed.operands)?;
+    let Selection { mut views, code } = views(cx, &parsed.operands)?;
+    if options.verbose {
+        for view in views.iter_mut().filter(|v| v.status.error_count != 0) {
+            view.status.errors = damaged_files(cx, &view.status.name).unwrap_or_default();
+        }
+    }
     if json {
         let statuses: Vec<&PoolStatus> = views.iter().map(|v| &v.status).collect();
         if !statuses.is_empty() || code == 0 {
@@ -112,6 +118,12 @@ pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
         cx.print("all pools are healthy\n");
     }
     Ok(code)
+}
+
+/// The damaged files of an imported pool, by name.
+fn damaged_files(cx: &mut Context<'_>, name: &str) -> Option<Vec<String>> {
+    let pool = Pools::new().pool(cx, name).ok()??;
+    admin::view::damaged_files(&pool.datasets, &pool.keys, pool.record.altroot.as_deref()).ok()
 }
 
 /// All that is told of a pool. Nothing, of a healthy pool with `-x`, unless it was asked for by name.

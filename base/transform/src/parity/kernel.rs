@@ -2,7 +2,7 @@
 //!
 //! A [`Lane`] is a vector with the few operations that the field needs. `strip` takes `U` vectors from every data column
 //! and keeps P, Q and R in registers; what happens to them then is the difference between generating, verifying and
-//! reconstructing. Bytes that do not fill a strip go through the scalar lane of one byte.
+//! reconstructing. What is shorter than a strip goes through scalar lanes of eight bytes and of one.
 //!
 //! All here is `#[inline(always)]`, so that it becomes part of the caller, which has the target features that the lane's
 //! instructions need.
@@ -53,7 +53,7 @@ type Generate = unsafe fn(&[*mut u8], &[&[u8]], usize, usize) -> usize;
 type Verify = unsafe fn([*const u8; MAX_PARITY], &[&[u8]], usize, usize, &mut [bool; MAX_PARITY]) -> usize;
 type Reconstruct = unsafe fn([*const u8; MAX_PARITY], &[&[u8]], &Solution, &[*mut u8], usize, usize) -> usize;
 
-/// The three passes of one backend. Each returns how far it came; the rest is less than a strip.
+/// The three passes of one backend. Each returns how far it came: all the way, or nowhere if there is less than a strip.
 ///
 /// Whoever hands one out has made sure that the machine has its instructions.
 #[derive(Clone, Copy)]
@@ -75,6 +75,7 @@ impl Kernel {
         // instructions (type invariant).
         unsafe {
             let done = (self.generate)(pointers, data, from, to);
+            let done = (super::scalar::WORDS.generate)(pointers, data, done, to);
             (super::scalar::BYTES.generate)(pointers, data, done, to);
         }
     }
@@ -91,6 +92,7 @@ impl Kernel {
         // SAFETY: the pointers are null or to `to` readable bytes; the machine has the instructions (type invariant).
         unsafe {
             let done = (self.verify)(pointers, data, from, to, &mut wrong);
+            let done = (super::scalar::WORDS.verify)(pointers, data, done, to, &mut wrong);
             (super::scalar::BYTES.verify)(pointers, data, done, to, &mut wrong);
         }
         wrong
@@ -118,6 +120,7 @@ impl Kernel {
         // solution has unknowns; the parity columns that it names are given.
         unsafe {
             let done = (self.reconstruct)(pointers, data, solution, targets, from, to);
+            let done = (super::scalar::WORDS.reconstruct)(pointers, data, solution, targets, done, to);
             (super::scalar::BYTES.reconstruct)(pointers, data, solution, targets, done, to);
         }
     }
@@ -131,6 +134,41 @@ fn readable(parity: [Option<&[u8]>; MAX_PARITY], from: usize, to: usize) -> [*co
             column.as_ptr()
         }
     })
+}
+
+/// Where the strips of `[from, to)` begin: after the first, at the vector boundaries of the data columns, which in one block
+/// all lie alike (loads across cache lines take twice as long); the last one ends at `to`. So the first two and the last two
+/// may overlap, which does no harm: results are not read back.
+struct Strips {
+    next: Option<usize>,
+    /// Bytes from the first strip to the second.
+    first_step: usize,
+    step: usize,
+    to: usize,
+    /// Up to where the strips reach: `to`, or `from` if not one fits.
+    done: usize,
+}
+
+impl Strips {
+    #[inline(always)]
+    fn new<L: Lane>(vectors: usize, data: &[&[u8]], from: usize, to: usize) -> Self {
+        let step = vectors * L::BYTES;
+        let fits = to - from >= step;
+        let skew = data
+            .iter()
+            .find(|column| column.len() >= to)
+            .map_or(0, |column| column.as_ptr().addr().wrapping_add(from) % L::BYTES);
+        Self { next: fits.then_some(from), first_step: step - skew, step, to, done: if fits { to } else { from } }
+    }
+
+    #[inline(always)]
+    fn next(&mut self) -> Option<usize> {
+        let at = self.next?;
+        let last = self.to - self.step;
+        self.next = (at < last).then(|| last.min(at + self.first_step));
+        self.first_step = self.step;
+        Some(at)
+    }
 }
 
 /// P, Q and R of a strip; those that are not asked for stay zero.
@@ -188,9 +226,8 @@ pub(super) unsafe fn generate<L: Lane, const U: usize, const P: bool, const Q: b
     from: usize,
     to: usize,
 ) -> usize {
-    let step = U * L::BYTES;
-    let mut at = from;
-    while to - at >= step {
+    let mut strips = Strips::new::<L>(U, data, from, to);
+    while let Some(at) = strips.next() {
         // SAFETY: the strip lies within `to`; see above.
         unsafe {
             let sums = strip::<L, U, P, Q, R>(data, at, to);
@@ -200,9 +237,8 @@ pub(super) unsafe fn generate<L: Lane, const U: usize, const P: bool, const Q: b
                 }
             }
         }
-        at += step;
     }
-    at
+    strips.done
 }
 
 /// # Safety
@@ -216,13 +252,12 @@ pub(super) unsafe fn verify<L: Lane, const U: usize, const P: bool, const Q: boo
     to: usize,
     wrong: &mut [bool; MAX_PARITY],
 ) -> usize {
-    let step = U * L::BYTES;
     let asked = [P, Q, R];
-    let mut at = from;
+    let mut strips = Strips::new::<L>(U, data, from, to);
     // SAFETY: the strips lie within `to`; see above.
     unsafe {
         let mut differences = [L::zero(); 3];
-        while to - at >= step {
+        while let Some(at) = strips.next() {
             let sums = strip::<L, U, P, Q, R>(data, at, to);
             for which in 0..3 {
                 if asked[which] {
@@ -232,13 +267,12 @@ pub(super) unsafe fn verify<L: Lane, const U: usize, const P: bool, const Q: boo
                     }
                 }
             }
-            at += step;
         }
         for which in 0..3 {
             wrong[which] |= asked[which] && !differences[which].is_zero();
         }
     }
-    at
+    strips.done
 }
 
 /// # Safety
@@ -261,9 +295,8 @@ pub(super) unsafe fn reconstruct<
     from: usize,
     to: usize,
 ) -> usize {
-    let step = U * L::BYTES;
     let asked = [P, Q, R];
-    let mut at = from;
+    let mut strips = Strips::new::<L>(U, data, from, to);
     // SAFETY: the strips lie within `to`; see above.
     unsafe {
         let mut factors = [[L::factor(0); N]; N];
@@ -274,7 +307,7 @@ pub(super) unsafe fn reconstruct<
         }
         // One missing column and P at hand: the difference is the column.
         let plain = N == 1 && P;
-        while to - at >= step {
+        while let Some(at) = strips.next() {
             let sums = strip::<L, U, P, Q, R>(data, at, to);
             let mut differences = [[L::zero(); U]; N];
             let mut place = 0;
@@ -296,16 +329,16 @@ pub(super) unsafe fn reconstruct<
                     bytes.store(output.add(at + u * L::BYTES));
                 }
             }
-            at += step;
         }
     }
-    at
+    strips.done
 }
 
 /// Makes a [`Kernel`] of a lane: functions that have the target features, and choose by the columns that are asked for.
-/// `$one`, `$two`, `$three` are the vectors a strip takes when it keeps one, two or three sums.
+/// `$one`, `$two`, `$three` are the vectors a strip takes when it keeps one, two or three sums, `$compared` when it keeps three
+/// and compares them: more than there are registers for is slow.
 macro_rules! kernel {
-    ($name:ident, $lane:ty, $one:literal, $two:literal, $three:literal $(, #[$feature:meta])?) => {
+    ($name:ident, $lane:ty, $one:literal, $two:literal, $three:literal, $compared:literal $(, #[$feature:meta])?) => {
         pub(in crate::parity) const $name: $crate::parity::kernel::Kernel = {
             use $crate::parity::kernel::{self, Solution};
 
@@ -359,7 +392,7 @@ macro_rules! kernel {
                             kernel::verify::<$lane, $two, false, true, true>(parity, data, from, to, wrong)
                         }
                         (true, true, true) => {
-                            kernel::verify::<$lane, $three, true, true, true>(parity, data, from, to, wrong)
+                            kernel::verify::<$lane, $compared, true, true, true>(parity, data, from, to, wrong)
                         }
                     }
                 }

@@ -7,7 +7,7 @@ use std::arch::aarch64::*;
 use super::field::NIBBLES;
 use super::kernel::{Lane, kernel};
 
-kernel!(NEON, Quad, 4, 4, 4, #[target_feature(enable = "neon")]);
+kernel!(NEON, Quad, 4, 4, 4, 4, #[target_feature(enable = "neon")]);
 
 #[derive(Clone, Copy)]
 struct Quad(uint8x16_t);

@@ -5,8 +5,9 @@
 use super::field::MUL;
 use super::kernel::{Lane, kernel};
 
-kernel!(SCALAR, Word, 8, 4, 4);
-kernel!(BYTES, Byte, 1, 1, 1);
+kernel!(SCALAR, Word, 8, 4, 4, 4);
+kernel!(WORDS, Word, 1, 1, 1, 1);
+kernel!(BYTES, Byte, 1, 1, 1, 1);
 
 /// Eight bytes. The order of bytes in the word does not matter: no operation carries from one to the next.
 #[derive(Clone, Copy)]

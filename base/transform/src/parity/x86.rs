@@ -10,9 +10,11 @@ use std::arch::x86_64::*;
 use super::field::{NIBBLES, bit_matrix};
 use super::kernel::{Lane, kernel};
 
-kernel!(AVX2, Ymm, 4, 4, 2, #[target_feature(enable = "avx2")]);
-kernel!(AVX512, Zmm, 4, 4, 4, #[target_feature(enable = "avx512f,avx512bw")]);
-kernel!(GFNI, ZmmGfni, 4, 4, 4, #[target_feature(enable = "avx512f,avx512bw,gfni")]);
+// Vectors of a strip, measured on Zen 5 with 8 data columns of 4 to 128 KiB: 8 of them beat 4 by a tenth to a quarter as long
+// as the sums fit the registers. Where they do not (three sums of 8 with AVX2, or compared), speed falls to a half or a sixth.
+kernel!(AVX2, Ymm, 8, 8, 4, 4, #[target_feature(enable = "avx2")]);
+kernel!(AVX512, Zmm, 8, 8, 8, 4, #[target_feature(enable = "avx512f,avx512bw")]);
+kernel!(GFNI, ZmmGfni, 8, 8, 8, 4, #[target_feature(enable = "avx512f,avx512bw,gfni")]);
 
 #[derive(Clone, Copy)]
 struct Ymm(__m256i);

@@ -37,3 +37,12 @@ ondisk dsl dsl_dir.th-vol dsl_dataset.th-prom-s2 deadlist.th-prom-s4
 # Blocks of encrypted datasets with their pointers.
 mkdir -p corpus/encrypted_block
 cp ../engine/block/testdata/crypt_*.bin corpus/encrypted_block
+golden=../base/ondisk/testdata
+mkdir -p corpus/zap corpus/zap_object corpus/sa corpus/acl
+# The first byte tells the byte order.
+for target in zap zap_object; do { printf '\001'; cat $golden/zap_master_sparc.bin; } > corpus/$target/micro; done
+for part in header leaf; do { printf '\000'; cat $golden/zap_layouts_$part.bin; } > corpus/zap/$part; done
+# Layout 6 of testdata/README.md: how many attributes, then number and length of each.
+{ printf '\020\005\010\006\010\004\010\014\010\015\010\007\010\013\010\000\020\001\020\002\020\003\020\010\010\025\010\020\010\023\000\024\000'; cat $golden/sa_bonus.bin; } > corpus/sa/bonus
+printf '\002\000\000\000\001\000\006\000\377\377\377\377\002\000\004\000\322\004\000\000' > corpus/acl/posix
+tail -c 88 $golden/znode_sparc.bin > corpus/acl/znode

@@ -7,6 +7,7 @@ pub mod import;
 pub mod keys;
 pub mod open;
 mod provider;
+pub mod verify;
 pub mod view;
 
 pub use keys::{KeyFile, KeySource};

@@ -138,7 +138,8 @@ impl Opener {
         }
     }
 
-    fn dataset(&mut self, name: &str) -> Result<(&OpenPool, Dataset)> {
+    /// The pool of that name, or of the dataset of that name.
+    pub fn pool(&mut self, name: &str) -> Result<&OpenPool> {
         let pool_name = name.split(['/', '@']).next().unwrap_or(name).to_owned();
         if !self.pools.contains_key(&pool_name) {
             let record = self.imported(&pool_name)?;
@@ -156,9 +157,15 @@ impl Opener {
             }
             self.pools.insert(pool_name.clone(), pool);
         }
-        let pool = self.pools.get(&pool_name).expect("it was opened above");
+        Ok(self.pools.get(&pool_name).expect("it was opened above"))
+    }
+
+    /// A dataset, its key loaded if it needs one.
+    pub fn dataset(&mut self, name: &str) -> Result<(&OpenPool, Dataset)> {
+        let (files, location) = (self.key_files.clone(), self.location.clone());
+        let pool = self.pool(name)?;
         let ask: &admin::keys::Ask = &|prompt| rpassword::prompt_password(prompt);
-        let keys = KeySource { files: self.key_files.clone(), location: self.location.clone(), ask: Some(ask) };
+        let keys = KeySource { files, location, ask: Some(ask) };
         let dataset = pool.dataset(name, &keys)?;
         Ok((pool, dataset))
     }

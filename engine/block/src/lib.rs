@@ -13,7 +13,7 @@ mod zio;
 
 pub use error::{Error, Place, Result};
 pub use store::Store;
-pub use zio::gang_members;
+pub use zio::{decompress, gang_members};
 
 use bytes::Bytes;
 use ondisk::Endian;

@@ -14,6 +14,7 @@ pub mod dataset;
 pub mod deadlist;
 pub mod diff;
 pub mod dir;
+pub mod intent_log;
 pub mod keys;
 pub mod name;
 pub mod property;

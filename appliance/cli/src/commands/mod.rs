@@ -6,6 +6,7 @@ pub mod ls;
 pub mod mount;
 pub mod stat;
 pub mod umount;
+pub mod verify;
 
 use anyhow::Result;
 use clap::ArgMatches;
@@ -31,6 +32,7 @@ pub const COMMANDS: &[Command] = &[
     Command { command: stat::command, run: stat::run },
     Command { command: cat::command, run: cat::run },
     Command { command: cp::command, run: cp::run },
+    Command { command: verify::command, run: verify::run },
     Command { command: mount::command, run: mount::run },
     Command { command: umount::command, run: umount::run },
 ];
@@ -55,7 +57,20 @@ pub fn command() -> clap::Command {
 
 /// Parses the command line, without the program's name, and runs the command.
 pub fn main(args: &[OsString]) -> ExitCode {
-    let matches = command().get_matches_from(std::iter::once(OsString::from("weir")).chain(args.iter().cloned()));
+    let line = std::iter::once(OsString::from("weir")).chain(args.iter().cloned());
+    let matches = match command().try_get_matches_from(line) {
+        Ok(matches) => matches,
+        Err(e) => {
+            // If it cannot be printed there is nobody to tell.
+            let _ = e.print();
+            return ExitCode::from(match args.first() {
+                _ if !e.use_stderr() => 0,
+                // 2 has a meaning there.
+                Some(verb) if verb == "verify" => verify::COULD_NOT_RUN,
+                _ => USAGE,
+            });
+        }
+    };
     let (name, matches) = matches.subcommand().expect("clap insists on a subcommand");
     let Some(found) = COMMANDS.iter().find(|c| (c.command)().get_name() == name) else {
         eprintln!("weir: options other than --state go behind '{name}'");

@@ -57,8 +57,8 @@ pub(crate) fn embedded_trailer(kind: Kind, bytes: &[u8], verifier: [u64; 4], cut
     }
 }
 
-/// The contents of a compressed block.
-pub(super) fn decompress(compression: Compression, stored: &[u8], lsize_bytes: usize) -> Result<Vec<u8>> {
+/// The contents of a compressed block, or of a table's entry that is packed like one.
+pub fn decompress(compression: Compression, stored: &[u8], lsize_bytes: usize) -> Result<Vec<u8>> {
     let mut out = vec![0; lsize_bytes];
     let algorithm = transform::compress::Algorithm::from_number(compression.to_raw())
         .ok_or_else(|| Error::unsupported("", format!("compression {}", compression.name())))?;

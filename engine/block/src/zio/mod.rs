@@ -8,7 +8,7 @@ mod prefetch;
 mod read;
 mod verify;
 
-pub use check::Salt;
+pub use check::{Salt, decompress};
 pub use gang::members as gang_members;
 pub use prefetch::Prefetcher;
 pub(crate) use read::{read, read_unopened};

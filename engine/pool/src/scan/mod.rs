@@ -10,4 +10,6 @@ pub mod verify;
 pub mod walk;
 
 pub use roots::{Root, RootKind, roots};
-pub use verify::{Accounting, Damage, DeviceFaults, Leak, Options, Phase, Progress, Report, verify};
+pub use verify::{
+    Accounting, Damage, DeviceFaults, Leak, OnProgress, Options, Phase, Progress, Report, WrongReferences, verify,
+};

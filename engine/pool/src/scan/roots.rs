@@ -3,6 +3,7 @@
 use crate::{Pool, Result};
 use object::Place;
 use ondisk::dsl_dataset::DslDataset;
+use ondisk::pool_dir::directory;
 use ondisk::{BlkPtr, ObjectType, bpobj, deadlist};
 
 /// What a root is.
@@ -23,6 +24,8 @@ pub enum RootKind {
         /// A receive or destroy was interrupted: accounting may be behind.
         is_inconsistent: bool,
     },
+    /// What is left of a dataset that is being destroyed in the background.
+    Destroyed,
 }
 
 /// A root of the pool's block tree.
@@ -38,20 +41,55 @@ pub struct Root {
     pub kind: RootKind,
 }
 
-/// All roots: the MOS first, then datasets by object number.
-pub fn roots(pool: &Pool) -> Result<Vec<Root>> {
+impl Root {
+    /// Whether it may have an intent log of its own: heads do, and a snapshot only repeats the head's.
+    pub fn has_log(&self) -> bool {
+        matches!(self.kind, RootKind::Dataset { is_snapshot: false, .. })
+    }
+}
+
+/// Dnodes that are lost with one block.
+const DNODES_PER_BLOCK: u64 = (ondisk::dnode::BLOCK_BYTES / ondisk::dnode::SLOT_BYTES) as u64;
+/// Entries of the list of destroyed datasets at most; more is damage.
+const DESTROYED_MAX: u64 = 1 << 20;
+
+/// All roots: the MOS first, then datasets by object number, then destroyed ones. Second: what kept some from being found.
+pub fn roots(pool: &Pool) -> Result<(Vec<Root>, Vec<String>)> {
+    let mut broken = Vec::new();
     let mut found = vec![Root { objset: 0, bp: pool.uberblock().root, since_txg: 0, kind: RootKind::Mos }];
     let mos = pool.mos();
     let mut id = 0;
-    while let Some(next) = mos.next_object(id)? {
-        id = next;
-        let dnode = mos.dnode(id)?;
+    loop {
+        id = match mos.next_object(id) {
+            Ok(Some(next)) => next,
+            Ok(None) => break,
+            Err(e) => {
+                broken.push(format!("datasets behind object {id} cannot be found: {e}"));
+                // On with the next block of dnodes.
+                id = (id / DNODES_PER_BLOCK + 1).saturating_mul(DNODES_PER_BLOCK);
+                if id > mos.meta().max_block_id().saturating_add(1).saturating_mul(DNODES_PER_BLOCK) {
+                    break;
+                }
+                id - 1
+            }
+        };
+        let place = || format!("{}: dataset object {id}", pool.name());
+        let Ok(dnode) = mos.dnode(id) else { continue };
         if dnode.bonus_type != ObjectType::DSL_DATASET {
             continue;
         }
-        let place = || format!("{}: dataset object {id}", pool.name());
-        let ds = DslDataset::parse(&dnode.bonus, dnode.endian).at_with(place)?;
-        let dead_bytes = if ds.deadlist == 0 { 0 } else { dead_bytes(pool, ds.deadlist).at_with(place)? };
+        let ds = match DslDataset::parse(&dnode.bonus, dnode.endian).at_with(place) {
+            Ok(ds) => ds,
+            Err(e) => {
+                broken.push(e.to_string());
+                continue;
+            }
+        };
+        let dead = if ds.deadlist == 0 { Ok(0) } else { dead_bytes(pool, ds.deadlist).at_with(place) };
+        let dead_bytes = dead.unwrap_or_else(|e| {
+            broken.push(e.to_string());
+            0
+        });
         found.push(Root {
             objset: id,
             bp: ds.bp,
@@ -65,7 +103,33 @@ pub fn roots(pool: &Pool) -> Result<Vec<Root>> {
             },
         });
     }
-    Ok(found)
+    if let Err(e) = destroyed(pool, &mut found) {
+        broken.push(e.to_string());
+    }
+    Ok((found, broken))
+}
+
+/// Datasets destroyed by versions before async_destroy's block lists, or large ones: roots to be freed from
+/// (`bptree_phys_t`, `bptree_entry_phys_t` of include/sys/bptree.h).
+fn destroyed(pool: &Pool, found: &mut Vec<Root>) -> Result<()> {
+    /// Block pointer, txg, bookmark.
+    const ENTRY_BYTES: u64 = 128 + 8 + 32;
+    let Some(id) = pool.directory().lookup_u64(directory::BPTREE_OBJ)?.filter(|id| *id != 0) else { return Ok(()) };
+    let object = pool.mos().object(id)?;
+    let (bonus, endian) = (object.bonus(), object.endian());
+    if bonus.len() < 16 {
+        return Err(crate::Error::corrupt(object.place(), format!("a bonus of {} bytes, expected 40", bonus.len())));
+    }
+    let (begin, end) = (endian.word(bonus, 0), endian.word(bonus, 1));
+    if end.saturating_sub(begin) > DESTROYED_MAX {
+        return Err(crate::Error::corrupt(object.place(), format!("destroyed datasets {begin} to {end}")));
+    }
+    for n in begin..end {
+        let raw = object.read_vec(n.saturating_mul(ENTRY_BYTES), ENTRY_BYTES as usize)?;
+        let bp = BlkPtr::parse(&raw, endian).at_with(|| object.place())?;
+        found.push(Root { objset: 0, bp, since_txg: endian.word(&raw, 16), kind: RootKind::Destroyed });
+    }
+    Ok(())
 }
 
 /// A deadlist is a ZAP of lists with a sum in its bonus; before version 26 a single list.

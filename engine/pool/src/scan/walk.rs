@@ -12,9 +12,13 @@
 //!   * a block that cannot be read ends the walk below it, not the walk
 
 use crate::{Bookmark, Result, Store};
+use ondisk::zil::{Body, LogBlock, RecordType};
 use ondisk::{BlkPtr, Dnode, ObjectType, Objset, blkptr, dnode};
 use parking_lot::{Condvar, Mutex};
 use std::sync::Arc;
+
+/// Blocks of an intent log followed at most: 1 million of 128 KiB.
+const LOG_BLOCKS_MAX: u32 = 1 << 20;
 
 /// What is told of a block.
 pub struct Visit<'a> {
@@ -26,14 +30,16 @@ pub struct Visit<'a> {
     pub root: usize,
     /// The object's dnode; `None` for the root block and the intent log.
     pub dnode: Option<&'a Dnode>,
+    /// Number of the thread: what is kept by it needs no other lock.
+    pub worker: usize,
 }
 
 /// Who looks at the blocks.
 pub trait Visitor: Sync {
-    /// A block that is not a hole. False: do not go below it.
+    /// A block that is not a hole. False: do not go below it, or, in an intent log, behind it.
     fn block(&self, visit: &Visit<'_>) -> bool;
     /// Something below a block cannot be walked, because it cannot be read or makes no sense.
-    fn broken(&self, at: Bookmark, root: usize, error: &crate::Error);
+    fn broken(&self, worker: usize, at: Bookmark, error: &crate::Error);
     /// Whether to end early.
     fn cancelled(&self) -> bool {
         false
@@ -56,6 +62,7 @@ struct Queue {
 struct Walk<'a> {
     store: &'a Store,
     visitor: &'a dyn Visitor,
+    roots: &'a [super::Root],
     queue: Mutex<Queue>,
     changed: Condvar,
 }
@@ -74,16 +81,17 @@ pub fn walk(store: &Store, roots: &[super::Root], threads: usize, visitor: &dyn 
             dnode: None,
         })
         .collect();
-    let walk = Walk { store, visitor, queue: Mutex::new(Queue { tasks, busy: 0 }), changed: Condvar::new() };
+    let walk = Walk { store, visitor, roots, queue: Mutex::new(Queue { tasks, busy: 0 }), changed: Condvar::new() };
     std::thread::scope(|s| {
-        for _ in 0..threads.max(1) {
-            s.spawn(|| walk.run());
+        for worker in 0..threads.max(1) {
+            let walk = &walk;
+            s.spawn(move || walk.run(worker));
         }
     });
 }
 
 impl Walk<'_> {
-    fn run(&self) {
+    fn run(&self, worker: usize) {
         let mut found = Vec::new();
         loop {
             let task = {
@@ -103,8 +111,8 @@ impl Walk<'_> {
                     self.changed.wait(&mut q);
                 }
             };
-            if let Err(e) = self.visit(&task, &mut found) {
-                self.visitor.broken(task.at, task.root, &e);
+            if let Err(e) = self.visit(worker, &task, &mut found) {
+                self.visitor.broken(worker, task.at, &e);
             }
             let mut q = self.queue.lock();
             q.busy -= 1;
@@ -116,25 +124,34 @@ impl Walk<'_> {
 
     /// Visits a block and finds what is below it. Data blocks right below are visited at once: a task each would cost more
     /// than they do.
-    fn visit(&self, task: &Task, found: &mut Vec<Task>) -> Result<()> {
+    fn visit(&self, worker: usize, task: &Task, found: &mut Vec<Task>) -> Result<()> {
         let Task { bp, at, root, .. } = task;
-        if bp.is_hole() || bp.logical_birth().0 <= task.since {
+        if bp.is_hole() {
             return Ok(());
         }
-        if !self.visitor.block(&Visit { bp, at: *at, root: *root, dnode: task.dnode.as_deref() }) || bp.is_redacted() {
+        if bp.logical_birth().0 <= task.since {
+            // Nothing was changed since the snapshot, but the log is the head's own.
+            if at.level == -1 && self.roots[*root].has_log() {
+                let block = self.store.read_unopened(bp, at)?;
+                self.zil(worker, task, &Objset::parse(&block.data, block.endian)?);
+            }
+            return Ok(());
+        }
+        let visit = Visit { bp, at: *at, root: *root, dnode: task.dnode.as_deref(), worker };
+        if !self.visitor.block(&visit) || bp.is_redacted() {
             return Ok(());
         }
         if bp.level() > 0 {
-            return self.indirect(task, found);
+            return self.indirect(worker, task, found);
         }
         match bp.object_type() {
-            ObjectType::OBJSET => self.objset(task, found),
-            ObjectType::DNODE => self.dnodes(task, found),
+            ObjectType::OBJSET => self.objset(worker, task, found),
+            ObjectType::DNODE => self.dnodes(worker, task, found),
             _ => Ok(()),
         }
     }
 
-    fn indirect(&self, task: &Task, found: &mut Vec<Task>) -> Result<()> {
+    fn indirect(&self, worker: usize, task: &Task, found: &mut Vec<Task>) -> Result<()> {
         let block = self.store.read_unopened(&task.bp, &task.at)?;
         let below = i64::from(task.bp.level()) - 1;
         let per_block = (block.data.len() / blkptr::SIZE_BYTES) as u64;
@@ -150,9 +167,9 @@ impl Walk<'_> {
                     "",
                     format!("block pointer of level {} below one of level {}", bp.level(), below + 1),
                 );
-                self.visitor.broken(at, task.root, &e);
+                self.visitor.broken(worker, at, &e);
             } else if below == 0 && !matches!(bp.object_type(), ObjectType::DNODE | ObjectType::OBJSET) {
-                self.visitor.block(&Visit { bp: &bp, at, root: task.root, dnode: task.dnode.as_deref() });
+                self.visitor.block(&Visit { bp: &bp, at, root: task.root, dnode: task.dnode.as_deref(), worker });
             } else {
                 found.push(Task { bp, at, dnode: task.dnode.clone(), ..*task });
             }
@@ -163,10 +180,12 @@ impl Walk<'_> {
         Ok(())
     }
 
-    fn objset(&self, task: &Task, found: &mut Vec<Task>) -> Result<()> {
+    fn objset(&self, worker: usize, task: &Task, found: &mut Vec<Task>) -> Result<()> {
         let block = self.store.read_unopened(&task.bp, &task.at)?;
         let phys = Objset::parse(&block.data, block.endian)?;
-        self.zil(task, &phys);
+        if self.roots[task.root].has_log() {
+            self.zil(worker, task, &phys);
+        }
         self.dnode(task, 0, phys.meta_dnode, found);
         let accounting =
             [(phys.user_used, u64::MAX), (phys.group_used, u64::MAX - 1), (phys.project_used, u64::MAX - 2)];
@@ -178,7 +197,7 @@ impl Walk<'_> {
         Ok(())
     }
 
-    fn dnodes(&self, task: &Task, found: &mut Vec<Task>) -> Result<()> {
+    fn dnodes(&self, worker: usize, task: &Task, found: &mut Vec<Task>) -> Result<()> {
         let block = self.store.read_unopened(&task.bp, &task.at)?;
         let per_block = (block.data.len() / dnode::SLOT_BYTES) as u64;
         let mut slot = 0;
@@ -190,7 +209,7 @@ impl Walk<'_> {
                 Ok(d) => self.dnode(task, number, d, found),
                 Err(e) => {
                     let at = Bookmark { object: number, level: 0, blkid: 0, ..task.at };
-                    self.visitor.broken(at, task.root, &crate::Error::from(e));
+                    self.visitor.broken(worker, at, &crate::Error::from(e));
                 }
             }
             slot += Dnode::slots_at(bytes);
@@ -220,33 +239,32 @@ impl Walk<'_> {
         }
     }
 
-    /// Blocks of the intent log that the pool's last txg knows to be allocated: the claimed part of the chain.
-    fn zil(&self, task: &Task, phys: &Objset) {
+    /// Blocks of the intent log, as far as the visitor wants and the chain leads.
+    fn zil(&self, worker: usize, task: &Task, phys: &Objset) {
         let mut bp = phys.zil.log;
-        let mut seen = 0u32;
-        while !bp.is_hole() && bp.logical_birth().0 > task.since {
+        // Each block of a chain carries the next number, so that a chain cannot be a ring; this bounds the time.
+        for _ in 0..LOG_BLOCKS_MAX {
+            // Not bounded by the last snapshot: a log belongs to the head, whenever its blocks were born.
+            if bp.is_hole() {
+                return;
+            }
             let at = Bookmark { objset: task.at.objset, object: 0, level: -2, blkid: bp.checksum()[3] };
-            if !self.visitor.block(&Visit { bp: &bp, at, root: task.root, dnode: None }) {
-                break;
+            if !self.visitor.block(&Visit { bp: &bp, at, root: task.root, dnode: None, worker }) {
+                return;
             }
             // The last pointer of a chain leads to a block that was reserved and not written: that is the chain's end.
-            let Ok(block) = self.store.read_unopened(&bp, &at) else { break };
-            seen += 1;
-            let Some(next) = next_log_block(&bp, &block) else { break };
-            if seen > 1 << 20 {
-                break;
+            let Ok(block) = self.store.read_unopened(&bp, &at) else { return };
+            let Ok(parsed) = LogBlock::parse(&block.data, &bp) else { return };
+            // Data that claimed records point to is kept for the replay.
+            for record in parsed.records().map_while(|r| r.ok()).filter(|r| r.kind == RecordType::WRITE) {
+                let Ok(Body::Write { object, pointer, .. }) = record.parse_body() else { continue };
+                let is_claimed = phys.zil.claim_txg.0 != 0 && pointer.logical_birth() >= phys.zil.claim_txg;
+                if is_claimed && !pointer.is_hole() {
+                    let at = Bookmark { object, ..at };
+                    self.visitor.block(&Visit { bp: &pointer, at, root: task.root, dnode: None, worker });
+                }
             }
-            bp = next;
+            bp = parsed.next;
         }
     }
-}
-
-/// The pointer to the next block, from the header (zilog2) or trailer (zilog).
-fn next_log_block(bp: &BlkPtr, block: &crate::Block) -> Option<BlkPtr> {
-    let at = match bp.checksum_kind().ok()? {
-        // zil_chain_t: padding, next block, used bytes, embedded checksum.
-        ondisk::Checksum::Zilog2 => 8,
-        _ => block.data.len().checked_sub(8 + blkptr::SIZE_BYTES + 8 + 40)? + 8,
-    };
-    BlkPtr::parse(block.data.get(at..)?, block.endian).ok()
 }

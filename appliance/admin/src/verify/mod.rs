@@ -1,0 +1,188 @@
+//! Verifying a pool, and saying what was found in words that a person can act on.
+//!
+//! Below: `pool::scan` finds what is wrong, by numbers. Here numbers become names: of devices, datasets and files.
+//!
+//! Invariants:
+//!   * the verdict is `Lost` only when some block cannot be read in any way
+//!   * nothing is written, and what cannot be named is told by its number
+
+mod names;
+
+pub use names::{DamagedFile, Place};
+
+use crate::OpenPool;
+use anyhow::Result;
+use dataset::intent_log::{self, LogSummary};
+use dataset::tree::{Entry, ListOptions};
+use pool::scan::{self, DeviceFaults, OnProgress, Options, Report};
+use std::time::{Duration, Instant};
+
+/// How bad it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Verdict {
+    /// Everything is readable and as it should be.
+    Clean,
+    /// All data is readable, but something is wrong: copies, parity, devices, space or accounting.
+    Damaged,
+    /// Some data cannot be read in any way.
+    Lost,
+}
+
+impl Verdict {
+    /// For programs.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Clean => "clean",
+            Self::Damaged => "damaged",
+            Self::Lost => "lost",
+        }
+    }
+}
+
+/// A device and what is wrong on it.
+#[derive(Debug, Clone)]
+pub struct Device {
+    /// Path, or what the pool calls it when it is not there.
+    pub name: String,
+    /// Identity.
+    pub guid: u64,
+    /// The top-level device that it belongs to.
+    pub top: String,
+    /// Why it cannot be used, if so.
+    pub absent: Option<String>,
+    /// What is wrong.
+    pub faults: DeviceFaults,
+}
+
+/// A dataset whose accounting does not fit its blocks.
+#[derive(Debug, Clone)]
+pub struct WrongAccounting {
+    /// Its name.
+    pub dataset: String,
+    /// What it says it references.
+    pub says_bytes: u64,
+    /// What its blocks add up to.
+    pub found_bytes: u64,
+}
+
+/// An intent log with records that are not in the dataset yet.
+#[derive(Debug, Clone)]
+pub struct UnreplayedLog {
+    /// The dataset.
+    pub dataset: String,
+    /// What is in it.
+    pub log: LogSummary,
+}
+
+/// What verifying found.
+pub struct Verification {
+    /// The pool's name.
+    pub pool: String,
+    /// Txg that was looked at.
+    pub txg: u64,
+    /// When that was, seconds since 1970.
+    pub txg_time: u64,
+    /// How bad it is.
+    pub verdict: Verdict,
+    /// Numbers and lists, by number.
+    pub report: Report,
+    /// All devices that hold blocks.
+    pub devices: Vec<Device>,
+    /// Top-level devices, by number.
+    pub tops: Vec<String>,
+    /// Files and other objects that are damaged.
+    pub files: Vec<DamagedFile>,
+    /// Datasets whose accounting does not fit.
+    pub accounting: Vec<WrongAccounting>,
+    /// Intent logs that wait to be replayed.
+    pub logs: Vec<UnreplayedLog>,
+    /// What kept logs from being looked at.
+    pub log_errors: Vec<String>,
+    /// How long it took.
+    pub elapsed: Duration,
+}
+
+/// Verifies all of `pool`.
+pub fn verify(pool: &OpenPool, threads: usize, progress: &OnProgress<'_>) -> Result<Verification> {
+    let started = Instant::now();
+    let report = scan::verify(pool.pool(), &Options { threads }, progress)?;
+    let elapsed = started.elapsed();
+    let devices = devices(pool, &report);
+    let absent = devices.iter().any(|d| d.absent.is_some());
+    let verdict = match &report {
+        r if r.lost_blocks > 0 => Verdict::Lost,
+        r if r.is_clean() && !absent => Verdict::Clean,
+        _ => Verdict::Damaged,
+    };
+    let accounting = report.accounting.iter().map(|a| WrongAccounting {
+        dataset: names::dataset(pool, a.objset),
+        says_bytes: a.says_bytes,
+        found_bytes: a.found_bytes,
+    });
+    let (accounting, files) = (accounting.collect(), names::damaged(pool, &report.damage));
+    let (logs, log_errors) = unreplayed(pool);
+    let uberblock = pool.pool().uberblock();
+    Ok(Verification {
+        pool: pool.pool().name().to_owned(),
+        txg: uberblock.txg.0,
+        txg_time: uberblock.timestamp,
+        verdict,
+        devices,
+        tops: pool.pool().store().tree().tops.iter().map(|top| top.name.clone()).collect(),
+        files,
+        accounting,
+        logs,
+        log_errors,
+        elapsed,
+        report,
+    })
+}
+
+fn devices(pool: &OpenPool, report: &Report) -> Vec<Device> {
+    let tops = &pool.pool().store().tree().tops;
+    let mut found = Vec::new();
+    for top in tops {
+        for leaf in top.leaves() {
+            let absent = leaf.device().is_none().then(|| leaf.aux.map_or_else(String::new, |aux| format!("{aux:?}")));
+            found.push(Device {
+                name: leaf.path.clone(),
+                guid: leaf.guid,
+                top: top.name.clone(),
+                absent: absent.map(|why| why_absent(&why).to_owned()),
+                faults: report.devices.get(&leaf.guid).cloned().unwrap_or_default(),
+            });
+        }
+    }
+    found
+}
+
+fn why_absent(aux: &str) -> &'static str {
+    match aux {
+        "CorruptLabel" => "its labels are damaged",
+        "Offline" => "it was taken offline",
+        "Removed" => "it was removed",
+        "Faulted" => "the pool has declared it faulty",
+        "TooSmall" => "it is smaller than it was",
+        _ => "it was not found",
+    }
+}
+
+/// The intent logs of all heads that hold something that the pool, as shown, lacks.
+pub fn unreplayed(pool: &OpenPool) -> (Vec<UnreplayedLog>, Vec<String>) {
+    let (mut found, mut errors) = (Vec::new(), Vec::new());
+    let listing = match pool.datasets.list(&[], &ListOptions::heads()) {
+        Ok(listing) => listing,
+        Err(e) => return (found, vec![e.to_string()]),
+    };
+    for entry in &listing.entries {
+        let Entry::Dataset(dataset) = entry else { continue };
+        match intent_log::read(dataset, None, &mut |_| {}) {
+            Ok(log) if log.unreplayed_records > 0 => {
+                found.push(UnreplayedLog { dataset: dataset.name().to_owned(), log });
+            }
+            Ok(_) => {}
+            Err(e) => errors.push(e.to_string()),
+        }
+    }
+    (found, errors)
+}

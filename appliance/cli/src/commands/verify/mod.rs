@@ -1,0 +1,114 @@
+//! `weir verify`: reads every copy and every parity column of every block of a pool, holds the space maps against what is
+//! used and the accounting against the blocks, and says what is wrong in words that a person can act on.
+//!
+//! Exit code: 0 clean, 1 damaged but readable, 2 data lost (or a pool that cannot be opened for damage), 3 could not run.
+
+mod json;
+mod text;
+
+use crate::source::{self, Opener};
+use admin::verify::Verdict;
+use anyhow::Result;
+use clap::{Arg, ArgAction, ArgMatches, value_parser};
+use indicatif::{ProgressBar, ProgressStyle};
+use pool::scan::{Phase, Progress};
+use std::io::{self, IsTerminal, Write};
+use std::process::ExitCode;
+
+/// Exit code when verifying could not be done.
+pub const COULD_NOT_RUN: u8 = 3;
+
+/// Options of `weir verify`.
+pub fn command() -> clap::Command {
+    clap::Command::new("verify")
+        .about("Check every block of a pool: all copies, parity, space and accounting")
+        .after_help(
+            "Exit code: 0 clean; 1 something is wrong, but all data is readable; 2 data is lost; 3 it could not be done.\n\
+             Nothing is written.",
+        )
+        .arg(Arg::new("pool").value_name("POOL").required(true).help("The pool's name or number"))
+        .arg(
+            Arg::new("threads")
+                .long("threads")
+                .value_name("N")
+                .value_parser(value_parser!(u16).range(1..=1024))
+                .help("Threads [default: one for each processor]"),
+        )
+        .arg(
+            Arg::new("quiet")
+                .short('q')
+                .long("quiet")
+                .action(ArgAction::SetTrue)
+                .help("Print nothing of a pool that is clean, and no progress"),
+        )
+        .arg(Arg::new("json").long("json").action(ArgAction::SetTrue).help("Write one JSON object, for programs"))
+        .args(source::args())
+}
+
+/// Runs `weir verify`.
+pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
+    let name = matches.get_one::<String>("pool").expect("clap requires it");
+    let (as_json, quiet) = (matches.get_flag("json"), matches.get_flag("quiet"));
+    let mut opener = Opener::new(matches);
+    let pool = match opener.pool(name) {
+        Ok(pool) => pool,
+        Err(e) => return Ok(cannot_open(name, &e, as_json)),
+    };
+    let threads = matches.get_one::<u16>("threads").map_or(0, |n| usize::from(*n));
+    let bar = if quiet || as_json || !io::stderr().is_terminal() { ProgressBar::hidden() } else { progress_bar() };
+    let tell = |p: Progress| {
+        show(&bar, p);
+        true
+    };
+    let done = admin::verify::verify(pool, threads, &tell);
+    bar.finish_and_clear();
+    let done = match done {
+        Ok(done) => done,
+        Err(e) => return Ok(cannot_open(name, &e, as_json)),
+    };
+    let text = match (as_json, quiet && done.verdict == Verdict::Clean) {
+        (true, _) => format!("{:#}\n", json::document(&done)),
+        (false, true) => String::new(),
+        (false, false) => text::report(&done),
+    };
+    match io::stdout().write_all(text.as_bytes()) {
+        Err(e) if e.kind() != io::ErrorKind::BrokenPipe => return Err(e.into()),
+        _ => {}
+    }
+    Ok(ExitCode::from(match done.verdict {
+        Verdict::Clean => 0,
+        Verdict::Damaged => 1,
+        Verdict::Lost => 2,
+    }))
+}
+
+/// A pool that is damaged so that it cannot be opened is lost data; that there is no such pool is not.
+fn cannot_open(name: &str, error: &anyhow::Error, as_json: bool) -> ExitCode {
+    let is_damage =
+        matches!(error.downcast_ref::<pool::Error>(), Some(pool::Error::Corrupt { .. } | pool::Error::Missing { .. }));
+    if as_json {
+        let verdict = if is_damage { "lost" } else { "unknown" };
+        println!("{:#}", serde_json::json!({ "pool": name, "verdict": verdict, "error": format!("{error:#}") }));
+    }
+    eprintln!("weir verify: {error:#}");
+    if is_damage && !as_json {
+        eprint!("{}", text::cannot_open_advice(name));
+    }
+    ExitCode::from(if is_damage { 2 } else { COULD_NOT_RUN })
+}
+
+fn progress_bar() -> ProgressBar {
+    let template = "{msg} {bar:30} {bytes} of {total_bytes} ({binary_bytes_per_sec}, {eta} left)";
+    let style = ProgressStyle::with_template(template).expect("the template is fixed").progress_chars("=> ");
+    ProgressBar::new(0).with_style(style).with_message("space maps")
+}
+
+fn show(bar: &ProgressBar, p: Progress) {
+    bar.set_length(p.total_bytes);
+    bar.set_position(p.done_bytes);
+    bar.set_message(match p.phase {
+        Phase::SpaceMaps => "space maps",
+        Phase::Blocks => "blocks    ",
+        Phase::Compare => "comparing ",
+    });
+}

@@ -1,0 +1,309 @@
+//! Verifying a pool: every block's copies and parity, space maps against what is reachable, accounting against blocks.
+//!
+//! Above: `weir verify`. What `zdb -bcc` checks, and parity and each mirror side besides.
+//!
+//! Invariants:
+//!   * a clean verdict means: every copy and parity column of every block was read and is right, allocated space is
+//!     exactly what is reachable, and shared blocks are used as often as their tables say
+//!   * memory is bounded: a bit for each allocation unit, a counter for each block that a table says is shared, and lists
+//!     cut at [`LISTED_MAX`] with the count kept
+//!   * workers share no lock for long: each adds up for itself, and the sums are added at the end
+
+mod references;
+mod report;
+mod space;
+mod spread;
+
+pub use report::{Accounting, Damage, DeviceFaults, LISTED_MAX, Leak, Report, WrongReferences};
+
+use super::walk::{Visit, Visitor, walk};
+use super::{Root, RootKind, roots};
+use crate::space::Space;
+use crate::{Bookmark, Pool, Result};
+use block::vdev::{BlockReport, Fault};
+use ondisk::BlkPtr;
+use ondisk::pool_dir::directory;
+use ondisk::removal::Removing;
+use ondisk::scan::ScanState;
+use parking_lot::Mutex;
+use references::References;
+use space::Used;
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// How to verify.
+#[derive(Debug, Clone, Copy)]
+pub struct Options {
+    /// Threads; 0: one for each processor.
+    pub threads: usize,
+}
+
+/// What is being done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Phase {
+    /// Loading space maps.
+    SpaceMaps,
+    /// Reading blocks.
+    Blocks,
+    /// Comparing.
+    Compare,
+}
+
+/// How far it is.
+#[derive(Debug, Clone, Copy)]
+pub struct Progress {
+    /// What is being done.
+    pub phase: Phase,
+    /// Allocated bytes looked at.
+    pub done_bytes: u64,
+    /// Allocated bytes in all.
+    pub total_bytes: u64,
+}
+
+/// Called now and then from some thread; when it returns false, verifying ends early.
+pub type OnProgress<'a> = dyn Fn(Progress) -> bool + Sync + 'a;
+
+/// A worker tells of its progress after this many bytes. Guessed: a few times a second on one slow disk.
+const PROGRESS_BYTES: u64 = 8 << 20;
+
+/// Verifies the pool.
+pub fn verify(pool: &Pool, options: &Options, progress: &OnProgress<'_>) -> Result<Report> {
+    progress(Progress { phase: Phase::SpaceMaps, done_bytes: 0, total_bytes: 0 });
+    let mut unknown = Vec::new();
+    let mut space = Space::load(pool).unwrap_or_else(|e| {
+        unknown.push(e.to_string());
+        Space::default()
+    });
+    let (all, broken) = roots(pool)?;
+    unknown.extend(broken);
+    // What a removal has copied so far is allocated and nobody's yet.
+    match pool.directory().lookup(directory::REMOVING).map(|v| v.map(|v| Removing::from_words(&v.ints))) {
+        Ok(Some(Ok(removing))) if removing.state == ScanState::Scanning => {
+            unknown.push("a device is being removed".into());
+        }
+        Ok(_) => {}
+        Err(e) => unknown.push(e.to_string()),
+    }
+    let total_bytes = space.devices.iter().map(|d| d.allocated.count() << d.shift).sum();
+    let (references, problem) = References::load(pool);
+    unknown.extend(problem);
+    let threads = match options.threads {
+        0 => host::processors(),
+        n => n,
+    };
+    let anomalies = std::mem::take(&mut space.anomalies);
+    let checker = Checker {
+        pool,
+        used: Used::new(pool, &space),
+        references,
+        roots: &all,
+        deflate: pool.deflate_ratios(),
+        born: all.iter().map(|_| AtomicU64::new(0)).collect(),
+        tallies: (0..threads.max(1)).map(|_| Mutex::default()).collect(),
+        done: AtomicU64::new(0),
+        total: total_bytes,
+        progress,
+        stop: AtomicBool::new(false),
+    };
+    if let Err(e) = checker.used.pending_frees(|bp| {
+        checker.references.count(bp.dvas().next());
+    }) {
+        unknown.push(e.to_string());
+    }
+    walk(pool.store(), &all, threads, &checker);
+    progress(Progress { phase: Phase::Compare, done_bytes: total_bytes, total_bytes });
+    let mut report = checker.finish(unknown);
+    report.space_anomalies = anomalies;
+    spread::find_shared(pool, &all, &mut report.damage);
+    Ok(report)
+}
+
+/// What one worker has found.
+#[derive(Default)]
+struct Tally {
+    report: Report,
+    untold_bytes: u64,
+}
+
+struct Checker<'a> {
+    pool: &'a Pool,
+    used: Used<'a>,
+    references: References,
+    roots: &'a [Root],
+    deflate: Vec<u64>,
+    /// Deflated bytes of the blocks of each root.
+    born: Vec<AtomicU64>,
+    tallies: Vec<Mutex<Tally>>,
+    done: AtomicU64,
+    total: u64,
+    progress: &'a OnProgress<'a>,
+    stop: AtomicBool,
+}
+
+impl Checker<'_> {
+    fn deflated(&self, bp: &BlkPtr) -> u64 {
+        let ratio = |vdev: u32| self.deflate.get(vdev as usize).copied().unwrap_or(512);
+        bp.dvas().map(|d| (d.asize_bytes >> 9).saturating_mul(ratio(d.vdev))).fold(0, u64::saturating_add)
+    }
+
+    fn note_progress(&self, tally: &mut Tally, bytes: u64) {
+        tally.untold_bytes += bytes;
+        if tally.untold_bytes < PROGRESS_BYTES {
+            return;
+        }
+        let told = std::mem::take(&mut tally.untold_bytes);
+        let done = self.done.fetch_add(told, Ordering::Relaxed) + told;
+        let p = Progress { phase: Phase::Blocks, done_bytes: done.min(self.total), total_bytes: self.total };
+        if !(self.progress)(p) {
+            self.stop.store(true, Ordering::Relaxed);
+        }
+    }
+
+    fn finish(self, mut unknown: Vec<String>) -> Report {
+        let mut report = Report::default();
+        for tally in self.tallies {
+            report.merge(tally.into_inner().report);
+        }
+        report.damage.sort_by_key(|d| d.at);
+        report.stopped = self.stop.load(Ordering::Relaxed);
+        if report.stopped {
+            unknown.push("stopped early".into());
+        }
+        // Lost data blocks were marked all the same; what is below lost metadata was not.
+        if report.damage.iter().any(|d| d.at.level != 0 || d.at.object == 0 || d.span_bytes == 0) {
+            unknown.push("some metadata cannot be read, and what lies below it is not known".into());
+        }
+        self.used.note_beyond(&mut report);
+        if unknown.is_empty() {
+            self.used.compare(&mut report);
+            self.references.compare(&mut report);
+            check_accounting(self.roots, &self.born, &mut report);
+        } else {
+            report.space_unknown = Some(unknown.join("; "));
+        }
+        report
+    }
+
+    /// A block of an intent log. False: the log as of the last synced txg ends before it.
+    fn log_block(&self, visit: &Visit<'_>) -> bool {
+        let bp = visit.bp;
+        // Allocated since the last txg was synced: the space maps do not know it yet.
+        if bp.logical_birth() > self.pool.uberblock().txg || !self.used.is_allocated(bp) {
+            return false;
+        }
+        self.used.block(bp);
+        let seen = self.pool.store().verify(bp);
+        let mut tally = self.tallies[visit.worker].lock();
+        tally.report.log_blocks += 1;
+        // The last block of a chain is reserved and not written: that it cannot be read is how the chain ends.
+        if seen.readable {
+            note_faults(&mut tally.report, &seen);
+        }
+        seen.readable
+    }
+}
+
+fn note_faults(report: &mut Report, seen: &BlockReport) {
+    report.read_bytes += seen.bytes_read;
+    for fault in &seen.faults {
+        let device = report.devices.entry(fault.leaf).or_default();
+        match fault.fault {
+            Fault::Missing => device.missing += 1,
+            Fault::Unreadable => device.unreadable += 1,
+            Fault::Wrong => device.wrong += 1,
+            Fault::Stale => device.stale += 1,
+        }
+    }
+    if seen.readable && !seen.faults.is_empty() {
+        report.repairable_blocks += 1;
+    }
+}
+
+impl Visitor for Checker<'_> {
+    fn block(&self, visit: &Visit<'_>) -> bool {
+        let bp = visit.bp;
+        if bp.is_embedded() || bp.is_redacted() {
+            return true;
+        }
+        if visit.at.level == -2 {
+            return self.log_block(visit);
+        }
+        let is_destroyed = self.roots[visit.root].kind == RootKind::Destroyed;
+        // Of a tree that is being freed, some is gone already.
+        if is_destroyed && !self.used.is_allocated(bp) {
+            return false;
+        }
+        let bytes = bp.asize_bytes();
+        self.born[visit.root].fetch_add(self.deflated(bp), Ordering::Relaxed);
+        let first = bp.dvas().next();
+        let met = self.references.count(first);
+        let fresh = self.used.block(bp);
+        let mut tally = self.tallies[visit.worker].lock();
+        tally.report.blocks += 1;
+        tally.report.logical_bytes += bp.lsize_bytes();
+        if met == Some(true) {
+            tally.report.shared_blocks += 1;
+            return true;
+        }
+        // With its table's count at one, a shared block was met for the first time, and its space must be fresh.
+        if !fresh
+            && !is_destroyed
+            && let Some(d) = first
+        {
+            let leak = Leak { vdev: u64::from(d.vdev), offset_bytes: d.offset_bytes, size_bytes: d.asize_bytes };
+            tally.report.doubly_used(leak);
+        }
+        let seen = self.pool.store().verify(bp);
+        tally.report.allocated_bytes += bytes;
+        note_faults(&mut tally.report, &seen);
+        if !seen.readable {
+            let span_bytes = visit.dnode.map_or(0, |d| span(d, visit.at.level));
+            let error = seen.error.unwrap_or_default();
+            tally.report.lost(Damage { at: visit.at, span_bytes, error, also_in: Vec::new() });
+        }
+        self.note_progress(&mut tally, bytes);
+        seen.readable
+    }
+
+    fn broken(&self, worker: usize, at: Bookmark, error: &crate::Error) {
+        let damage = Damage { at, span_bytes: 0, error: error.to_string(), also_in: Vec::new() };
+        self.tallies[worker].lock().report.lost(damage);
+    }
+
+    fn cancelled(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+}
+
+/// A dataset references what the snapshot before it did, less what died since, and what was born since.
+fn check_accounting(all: &[Root], born: &[AtomicU64], report: &mut Report) {
+    let says: HashMap<u64, u64> = all
+        .iter()
+        .filter_map(|r| match r.kind {
+            RootKind::Dataset { referenced_bytes, .. } => Some((r.objset, referenced_bytes)),
+            _ => None,
+        })
+        .collect();
+    for (root, born) in all.iter().zip(born) {
+        let RootKind::Dataset { previous, referenced_bytes, dead_bytes, is_inconsistent, .. } = root.kind else {
+            continue;
+        };
+        if is_inconsistent || root.bp.is_hole() {
+            continue;
+        }
+        let before = if previous == 0 { 0 } else { says.get(&previous).copied().unwrap_or(0) };
+        let found = before.saturating_add(born.load(Ordering::Relaxed)).saturating_sub(dead_bytes);
+        if found != referenced_bytes {
+            let wrong = Accounting { objset: root.objset, says_bytes: referenced_bytes, found_bytes: found };
+            report::push(&mut report.accounting, wrong);
+        }
+    }
+}
+
+fn span(dnode: &ondisk::Dnode, level: i64) -> u64 {
+    let shift = dnode.pointers_per_indirect().checked_ilog2().unwrap_or(0).saturating_mul(level.clamp(0, 30) as u32);
+    match u64::from(dnode.data_block_bytes) {
+        bytes if shift >= bytes.leading_zeros() => u64::MAX,
+        bytes => bytes << shift,
+    }
+}

@@ -1,0 +1,184 @@
+//! Blocks that the tables of dedup (DDT) and clones (BRT) say are used several times, counted while they are met.
+//!
+//! Only blocks with more than one reference are kept in memory: a block that a table knows once needs no counting, since
+//! being met twice shows in the map of used space. A deduplicated block may be in no table at all: `zpool ddtprune` takes
+//! unique ones out.
+//!
+//! Format: `ondisk::{ddt, brt}`. With fast_dedup, entries of the logs count instead of those of the tables.
+
+use super::report::{Report, WrongReferences, push};
+use crate::{Error, Place, Pool, Result, clones};
+use object::zap::Zap;
+use object::{Object, ObjectSet};
+use ondisk::ddt::{self, Key, PackedValue, Phys};
+use ondisk::pool_dir::directory;
+use ondisk::{Dva, Endian};
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// A log of dedup changes that is read at most; OpenZFS flushes them long before.
+const LOG_BYTES_MAX: u64 = 1 << 30;
+
+#[derive(Default)]
+struct Counted {
+    says: u64,
+    found: AtomicU64,
+}
+
+/// The shared blocks, by (device, offset).
+#[derive(Default)]
+pub(super) struct References(HashMap<(u64, u64), Counted>);
+
+impl References {
+    /// Reads the tables. What cannot be read is told in the second value: then counts are not to be trusted.
+    pub fn load(pool: &Pool) -> (Self, Option<String>) {
+        let mut all = Self::default();
+        let loaded = all.load_dedup(pool).and_then(|()| all.load_clones(pool));
+        (all, loaded.err().map(|e| format!("the tables of shared blocks cannot be read: {e}")))
+    }
+
+    fn load_clones(&mut self, pool: &Pool) -> Result<()> {
+        for ((vdev, offset), extra) in clones::references(pool)? {
+            let entry = self.0.entry((vdev, offset)).or_default();
+            // A block in both tables: the dedup table has counted the first reference.
+            entry.says = entry.says.max(1).saturating_add(extra);
+        }
+        Ok(())
+    }
+
+    fn load_dedup(&mut self, pool: &Pool) -> Result<()> {
+        let mos = pool.mos();
+        for entry in pool.directory().entries()? {
+            let Some(name) = std::str::from_utf8(&entry.name).ok().filter(|n| n.starts_with("DDT-")) else { continue };
+            let Some(id) = entry.value.as_u64().filter(|_| name != directory::DDT_STATS) else { continue };
+            if name.contains(&format!("-{}-", ddt::STORE)) {
+                self.table(mos, id, false, &HashMap::new()).at(name)?;
+            } else {
+                self.fast(mos, id).at(name)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The tables and logs of one checksum, with fast_dedup.
+    fn fast(&mut self, mos: &Arc<ObjectSet>, id: u64) -> Result<()> {
+        let (mut tables, mut logs) = (Vec::new(), Vec::new());
+        let zap = Zap::open(mos.object(id)?)?;
+        let is_flat = zap.lookup_u64(ddt::DIRECTORY_FLAGS)?.unwrap_or(0) & ddt::FLAG_FLAT != 0;
+        for entry in zap.entries()? {
+            let (Ok(name), Some(id)) = (std::str::from_utf8(&entry.name), entry.value.as_u64()) else { continue };
+            if name.starts_with("DDT-log-") {
+                let object = mos.object(id)?;
+                let header = ddt::LogHeader::parse(object.bonus(), object.endian()).at_with(|| object.place())?;
+                logs.push((header, object));
+            } else if name.starts_with("DDT-") {
+                tables.push(id);
+            }
+        }
+        // What is being flushed is older than what is being gathered.
+        logs.sort_by_key(|(header, _)| !header.is_flushing);
+        let mut logged = HashMap::new();
+        for (header, object) in logs {
+            read_log(&header, &object, &mut logged)?;
+        }
+        for id in tables {
+            self.table(mos, id, is_flat, &logged)?;
+        }
+        for phys in logged.into_values() {
+            self.note(&phys);
+        }
+        Ok(())
+    }
+
+    fn table(&mut self, mos: &Arc<ObjectSet>, id: u64, is_flat: bool, logged: &HashMap<Key, Phys>) -> Result<()> {
+        for step in Zap::open(mos.object(id)?)?.cursor(0) {
+            let (entry, _) = step?;
+            if logged.contains_key(&Key::from_words(&entry.key)?) {
+                continue;
+            }
+            let value = entry.value.as_bytes().ok_or_else(|| Error::corrupt("", "an entry that is not bytes"))?;
+            let packed = PackedValue::parse(&value)?;
+            if is_flat {
+                self.note(&Phys::parse_flat(&unpack(&packed, Phys::FLAT_BYTES)?, packed.endian)?);
+                continue;
+            }
+            for phys in Phys::parse_traditional(&unpack(&packed, Phys::TRADITIONAL_BYTES)?, packed.endian)? {
+                self.note(&phys);
+            }
+        }
+        Ok(())
+    }
+
+    fn note(&mut self, phys: &Phys) {
+        let first = phys.dvas[0];
+        if phys.references > 1 && !first.is_empty() {
+            let entry = self.0.entry((u64::from(first.vdev), first.offset_bytes)).or_default();
+            entry.says = entry.says.saturating_add(phys.references);
+        }
+    }
+
+    /// Counts a use of the block whose first address is `dva`. `None`: no table knows it as shared.
+    /// True: it was met before.
+    pub fn count(&self, dva: Option<Dva>) -> Option<bool> {
+        if self.0.is_empty() {
+            return None;
+        }
+        let dva = dva?;
+        let counted = self.0.get(&(u64::from(dva.vdev), dva.offset_bytes))?;
+        Some(counted.found.fetch_add(1, Ordering::Relaxed) > 0)
+    }
+
+    /// Compares what was counted.
+    pub fn compare(self, report: &mut Report) {
+        let mut wrong: Vec<WrongReferences> = self
+            .0
+            .into_iter()
+            .map(|((vdev, offset_bytes), c)| WrongReferences {
+                vdev,
+                offset_bytes,
+                says: c.says,
+                found: c.found.into_inner(),
+            })
+            .filter(|r| r.says != r.found)
+            .collect();
+        wrong.sort_by_key(|r| (r.vdev, r.offset_bytes));
+        report.wrong_references_count = wrong.len() as u64;
+        for r in wrong {
+            push(&mut report.wrong_references, r);
+        }
+    }
+}
+
+fn unpack(packed: &PackedValue<'_>, size: usize) -> Result<Vec<u8>> {
+    match packed.compression {
+        ondisk::Compression::Off => Ok(packed.payload.to_vec()),
+        compression => block::decompress(compression, packed.payload, size),
+    }
+}
+
+fn read_log(header: &ddt::LogHeader, object: &Object, logged: &mut HashMap<Key, Phys>) -> Result<()> {
+    if header.length_bytes > LOG_BYTES_MAX {
+        let what = format!("a log of {} bytes, expected at most {LOG_BYTES_MAX}", header.length_bytes);
+        return Err(Error::corrupt(object.place(), what));
+    }
+    let mut at = 0;
+    while at < header.length_bytes && object.block_bytes() > 0 {
+        if let Some(block) = object.block(at / object.block_bytes())? {
+            for entry in ddt::log_entries(&block.data, block.endian) {
+                let entry = entry.at_with(|| object.place())?;
+                if header.is_flushing && header.checkpoint.is_some_and(|done| entry.key <= done) {
+                    continue;
+                }
+                logged.insert(entry.key, log_phys(entry.phys, block.endian).at_with(|| object.place())?);
+            }
+        }
+        at = at.saturating_add(object.block_bytes());
+    }
+    Ok(())
+}
+
+/// Logs exist only beside flat tables.
+fn log_phys(bytes: &[u8], endian: Endian) -> Result<Phys> {
+    Ok(Phys::parse_flat(bytes, endian)?)
+}

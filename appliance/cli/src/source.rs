@@ -70,6 +70,9 @@ impl Spec {
 
 impl std::fmt::Display for Spec {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        if self.path.is_empty() {
+            return f.write_str(&self.dataset);
+        }
         write!(f, "{}:{}", self.dataset, String::from_utf8_lossy(&crate::tree::shown(&self.path, true)))
     }
 }

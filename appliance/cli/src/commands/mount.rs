@@ -31,7 +31,8 @@ pub fn command() -> clap::Command {
             "Mounts a dataset or a snapshot over FUSE, read-only. It is there when the command returns, and is served in \
              the background until it is unmounted (weir umount DIR, or umount -R DIR).\n\n\
              Datasets beneath are mounted in it: as root each for itself, so that find -xdev and df see them apart; else \
-             all in one. Snapshots are under DIR/.zfs/snapshot, volumes as files under DIR/.zfs/volume.",
+             all in one. As root, others may look in, within the files' permissions; who mounts for himself may read all. \
+             Snapshots are under DIR/.zfs/snapshot, volumes as files under DIR/.zfs/volume.",
         )
         .arg(Arg::new("dataset").value_name("POOL/DATASET[@SNAPSHOT]").required(true))
         .arg(Arg::new("directory").value_name("DIR").required(true).value_parser(value_parser!(PathBuf)))
@@ -41,7 +42,7 @@ pub fn command() -> clap::Command {
                 .value_name("OPTION[,OPTION]...")
                 .action(ArgAction::Append)
                 .value_delimiter(',')
-                .help("ro (always so), allow_other, noallow_other, dev, suid, noexec"),
+                .help("ro (always so), allow_other, noallow_other, default_permissions, dev, suid, noexec"),
         )
         .arg(Arg::new("foreground").short('f').long("foreground").action(ArgAction::SetTrue).help("Stay, and log to standard error"))
         .arg(Arg::new("no-children").long("no-children").action(ArgAction::SetTrue).help("Only the dataset itself"))
@@ -70,6 +71,7 @@ fn mount_options(matches: &ArgMatches) -> Result<MountOptions> {
             "rw" => bail!("-o rw: a mount is read-only; writing is not possible yet"),
             "allow_other" => options.allow_other = Some(true),
             "noallow_other" => options.allow_other = Some(false),
+            "default_permissions" => options.enforce_permissions = Some(true),
             "dev" => options.devices = true,
             "suid" => options.setuid = true,
             "noexec" => options.no_exec = true,

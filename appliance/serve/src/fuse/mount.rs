@@ -30,6 +30,9 @@ pub struct MountOptions {
     pub name: String,
     /// Let other users in; `None`: if we are root.
     pub allow_other: Option<bool>,
+    /// Hold users to the files' owners, modes and ACLs; `None`: if others are let in. Who mounts for himself can read his
+    /// disks anyway, and could not read files of the users of the machine that they come from.
+    pub enforce_permissions: Option<bool>,
     /// Device nodes work as devices. Off by default, since the disks may come from elsewhere; they show all the same.
     pub devices: bool,
     /// Honour setuid and setgid bits; off by default for the same reason.
@@ -75,7 +78,6 @@ pub fn mount(vfs: Arc<dyn Vfs>, dir: &Path, options: &MountOptions) -> io::Resul
     config.mount_options = vec![
         MountOption::FSName(options.name.clone()),
         MountOption::RO,
-        MountOption::DefaultPermissions,
         MountOption::NoAtime,
         if options.devices { MountOption::Dev } else { MountOption::NoDev },
         if options.setuid { MountOption::Suid } else { MountOption::NoSuid },
@@ -85,13 +87,18 @@ pub fn mount(vfs: Arc<dyn Vfs>, dir: &Path, options: &MountOptions) -> io::Resul
     if options.no_exec {
         config.mount_options.push(MountOption::NoExec);
     }
-    config.acl = if options.allow_other.unwrap_or(root) { SessionACL::All } else { SessionACL::Owner };
+    let others = options.allow_other.unwrap_or(root);
+    config.acl = if others { SessionACL::All } else { SessionACL::Owner };
+    let enforce = options.enforce_permissions.unwrap_or(others);
+    if enforce {
+        config.mount_options.push(MountOption::DefaultPermissions);
+    }
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     config.n_threads = Some(options.threads.unwrap_or(cores.max(THREADS_MIN)).max(1));
     config.clone_fd = true;
 
     let (told, work) = ahead::channel();
-    let session = Session::new(Server::new(vfs.clone(), options.name.clone(), told), &dir, &config)
+    let session = Session::new(Server::new(vfs.clone(), options.name.clone(), enforce, told), &dir, &config)
         .map_err(|e| io::Error::new(e.kind(), format!("cannot mount at {}: {e}", dir.display())))?;
     let device = mounted_device(&dir);
     if let Some(device) = &device {

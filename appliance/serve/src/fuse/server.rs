@@ -39,6 +39,8 @@ pub(super) struct Server {
     inodes: InodeMap,
     /// Shown in the log: POOL/DATASET.
     label: String,
+    /// The kernel checks permissions, by ACLs too.
+    enforce: bool,
     names: Names,
     ahead: Ahead,
     /// The node and message logged last: the kernel asks for a broken page many times.
@@ -46,9 +48,17 @@ pub(super) struct Server {
 }
 
 impl Server {
-    pub fn new(vfs: Arc<dyn Vfs>, label: String, ahead: Ahead) -> Self {
+    pub fn new(vfs: Arc<dyn Vfs>, label: String, enforce: bool, ahead: Ahead) -> Self {
         let inodes = InodeMap::new(vfs.root());
-        Self { vfs, inodes, label, names: Names::new(), ahead, last_logged: Mutex::new((NodeId(0), String::new())) }
+        Self {
+            vfs,
+            inodes,
+            label,
+            enforce,
+            names: Names::new(),
+            ahead,
+            last_logged: Mutex::new((NodeId(0), String::new())),
+        }
     }
 
     /// The error number for the process, and a line for the person when the disk or the machine is to blame.
@@ -92,10 +102,11 @@ impl Filesystem for Server {
             InitFlags::FUSE_PARALLEL_DIROPS,
             InitFlags::FUSE_ASYNC_DIO,
             InitFlags::FUSE_CACHE_SYMLINKS,
-            InitFlags::FUSE_POSIX_ACL,
             InitFlags::FUSE_EXPORT_SUPPORT,
         ];
-        for flag in wanted {
+        // The kernel takes this for an order to check permissions. Without it ACLs are plain attributes, which show as well.
+        let acl = self.enforce.then_some(InitFlags::FUSE_POSIX_ACL);
+        for flag in wanted.into_iter().chain(acl) {
             if config.add_capabilities(flag).is_err() {
                 tracing::debug!(?flag, "the kernel's FUSE does not have it");
             }
@@ -273,7 +284,7 @@ impl Filesystem for Server {
         }
     }
 
-    /// The kernel checks permissions itself (`default_permissions`) and asks this only when told not to.
+    /// Asked only where the kernel does not check permissions itself: then all is allowed but writing.
     fn access(&self, _req: &Request, _ino: INodeNo, mask: AccessFlags, reply: ReplyEmpty) {
         if mask.contains(AccessFlags::W_OK) { reply.error(Errno::EROFS) } else { reply.ok() }
     }

@@ -124,10 +124,15 @@ fn user(name: &str, set: Set) -> Property {
 }
 
 /// All properties that `zfs get all` shows: native ones in its order, then user properties.
+///
+/// What damage keeps from being read is left out and logged: the rest of a broken dataset is still worth showing.
 pub fn all(entry: &Entry, view: &View<'_>) -> Result<Vec<Property>> {
     let mut found = Vec::new();
     for def in CATALOGUE.iter().filter(|def| def.listed()) {
-        found.extend(native(entry, def, view)?);
+        match native(entry, def, view) {
+            Ok(property) => found.extend(property),
+            Err(e) => tracing::warn!("property {} of {}: {e}", def.name, entry.name()),
+        }
     }
     found.extend(user_properties(entry)?);
     Ok(found)
@@ -212,7 +217,8 @@ fn native(entry: &Entry, def: &'static PropertyDef, view: &View<'_>) -> Result<O
             return Ok(value.and_then(|value| property(def, value, Source::None)));
         }
     };
-    let kind = d.kind()?;
+    // A head whose root block is lost still has its numbers; only `type` says that it cannot be told.
+    let kind = d.kind().unwrap_or(DatasetKind::FileSystem);
     if !def.kinds.intersects(kind.kinds()) {
         return Ok(None);
     }
@@ -335,7 +341,9 @@ fn is_mounted(d: &Dataset, view: &View<'_>) -> Result<bool> {
         Mounts::None => Ok(false),
         Mounts::Of(mounted) => Ok(mounted(d.name())),
         Mounts::AsImported => {
-            if d.kind()? != DatasetKind::FileSystem || d.phys().has(DslDataset::FLAG_INCONSISTENT) {
+            // Nobody is to mistake a redacted file system for a whole one: those are mounted by hand.
+            let redacted = d.field(ondisk::dsl_dataset::FIELD_REDACTED_DATASETS)?.is_some();
+            if d.kind()? != DatasetKind::FileSystem || d.phys().has(DslDataset::FLAG_INCONSISTENT) || redacted {
                 return Ok(false);
             }
             let (Some(canmount), Some(mountpoint)) = (find("canmount"), find("mountpoint")) else { return Ok(false) };

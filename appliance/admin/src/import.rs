@@ -127,7 +127,9 @@ fn status_from_labels(found: &FoundPool, error: &Error) -> PoolStatus {
     let count = config.get_u64("vdev_children").unwrap_or(0);
     let holes = config.get_u64_array("hole_array").map_or(0, |h| h.len() as u64);
     let lost = children.iter().any(|c| c.state == VdevState::CantOpen);
+    let version = config.get_u64("version").unwrap_or(0);
     let aux = match error {
+        _ if !lost && !matches!(version, 1..=28 | 5000) => VdevAux::VersionNewer,
         Error::Unsupported { .. } if !lost => VdevAux::UnsupFeat,
         _ if lost => VdevAux::NoReplicas,
         _ if (children.len() as u64).saturating_add(holes) < count => VdevAux::BadGuidSum,
@@ -145,7 +147,7 @@ fn status_from_labels(found: &FoundPool, error: &Error) -> PoolStatus {
     PoolStatus {
         name: found.name().to_owned(),
         guid: found.guid,
-        version: config.get_u64("version").unwrap_or(0),
+        version,
         comment: config.get_str("comment").map(str::to_owned),
         root,
         ..PoolStatus::default()

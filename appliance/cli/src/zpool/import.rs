@@ -12,7 +12,7 @@ use crate::number::ctime;
 use crate::state::Imported;
 use admin::health::{self, Reason, state_name};
 use admin::import::{self, Candidate, LabelState, OpenRequest};
-use admin::status::{VdevAux, VdevClass, VdevState, VdevStatus};
+use admin::status::{PoolStatus, VdevAux, VdevClass, VdevState, VdevStatus};
 use pool::FoundPool;
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -192,6 +192,10 @@ fn import_one(
         rewind: parsed.has('F') || parsed.has('T'),
         no_mount: parsed.has('N'),
     };
+    let status = opened_status(&found, &record);
+    if let Some(code) = not_whole(cx, &own_name, status.as_ref(), parsed.has('m')) {
+        return Ok(code);
+    }
     let newest = pool::uberblocks(&found).first().map(|u| (u.txg, u.timestamp));
     let opened = match import::open_found(&found, &request(&record)) {
         Ok(opened) => opened,
@@ -209,6 +213,39 @@ fn import_one(
     }
     cx.state.change(|pools| pools.push(record)).map_err(|e| Failure::failed(format!("{e:#}")))?;
     Ok(0)
+}
+
+/// Status of a pool that can be opened; refusing one that cannot is [`refuse`]'s.
+fn opened_status(found: &FoundPool, record: &Imported) -> Option<PoolStatus> {
+    let candidate = import::examine(found.clone(), &request(record));
+    candidate.problem.is_none().then_some(candidate.status)
+}
+
+/// Refuses a pool of which a whole top-level device is away, as OpenZFS does, although we could read the rest of it.
+fn not_whole(cx: &mut Context<'_>, name: &str, status: Option<&PoolStatus>, without_log: bool) -> Option<u8> {
+    let status = status?;
+    if status.root.state == VdevState::CantOpen {
+        cx.print("\tDestroy and re-create the pool from\n\ta backup source.\n");
+        cx.complain(&format!("cannot import '{name}': no such pool or dataset"));
+        cx.complain("weir: what is whole can still be read without an import: weir ls -d DIR POOL/DATASET");
+        return Some(1);
+    }
+    let logs = status.root.children.iter().filter(|v| v.class == VdevClass::Log && v.kind != "hole");
+    let away: Vec<&VdevStatus> = logs.filter(|v| v.state < VdevState::Degraded).collect();
+    if away.is_empty() || without_log {
+        return None;
+    }
+    let mut out = "The devices below are missing or corrupted, use '-m' to import the pool anyway:\n".to_owned();
+    for log in away {
+        let names = NameOptions::default();
+        let _ = writeln!(out, "\t    {} [log]", vdev_name(log, names));
+        for leaf in &log.children {
+            let _ = writeln!(out, "\t      {}", leaf.path.clone().unwrap_or_else(|| vdev_name(leaf, names)));
+        }
+    }
+    cx.print(&(out + "\n"));
+    cx.complain(&format!("cannot import '{name}': one or more devices is currently unavailable"));
+    Some(1)
 }
 
 /// Tells of the transactions that an older uberblock leaves out.
@@ -234,6 +271,9 @@ fn rewound(cx: &mut Context<'_>, name: &str, newest: u64, shown: u64, dry_run: b
 fn refuse(cx: &mut Context<'_>, name: &str, found: FoundPool, error: &anyhow::Error, record: &Imported) {
     let candidate = import::examine(found, &request(record));
     let message = match (candidate.status.root.aux, candidate.status.root.state) {
+        (VdevAux::VersionNewer, _) => {
+            format!("cannot import '{name}': pool is formatted using an unsupported ZFS version")
+        }
         (VdevAux::UnsupFeat, _) => {
             cx.print("This pool uses the following feature(s) not supported by this system:\n");
             cx.print(&format!("\t{error:#}\n"));

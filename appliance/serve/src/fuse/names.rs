@@ -7,7 +7,7 @@
 use files::vfs::{NodeId, Vfs};
 use parking_lot::Mutex;
 
-/// Guessed: covers the files that a busy machine has open, in about 1 MiB.
+/// Guessed: covers the files that a busy machine has open, in about 1 MiB; taken when the first name comes.
 const SLOTS: usize = 8192;
 /// A path that is longer in components is cut at the front.
 const DEPTH_MAX: usize = 256;
@@ -25,7 +25,7 @@ pub(super) struct Names {
 
 impl Names {
     pub fn new() -> Self {
-        Self { slots: Mutex::new((0..SLOTS).map(|_| None).collect()) }
+        Self { slots: Mutex::new(Vec::new()) }
     }
 
     fn index(node: NodeId) -> usize {
@@ -35,7 +35,11 @@ impl Names {
 
     /// `node` was found in `parent` under `name`.
     pub fn remember(&self, node: NodeId, parent: NodeId, name: &[u8]) {
-        if let Some(slot) = self.slots.lock().get_mut(Self::index(node)) {
+        let mut slots = self.slots.lock();
+        if slots.is_empty() {
+            slots.resize_with(SLOTS, || None);
+        }
+        if let Some(slot) = slots.get_mut(Self::index(node)) {
             if slot.as_ref().is_some_and(|s| s.node == node && s.parent == parent && *s.name == *name) {
                 return;
             }

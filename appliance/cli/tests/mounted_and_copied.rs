@@ -1,0 +1,52 @@
+//! Pools that the kernel module made, mounted and copied by the program, are what the kernel said they are.
+//!
+//! `WEIR_FIXTURES` is a folder with the unpacked devices as SCENARIO/DEVICE, `WEIR_EXPECTED` (or the same folder) one with
+//! what was recorded. The work is done by `trees.sh`, with the commands that made the records.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+fn compare(scenario: &str, keys: impl Fn(&Path) -> Vec<String>) {
+    let folder = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|p| p.is_dir());
+    let Some(images) = folder("WEIR_FIXTURES") else {
+        println!("skipped: set WEIR_FIXTURES to the folder of unpacked scenarios, WEIR_EXPECTED to what was recorded");
+        return;
+    };
+    let recorded = folder("WEIR_EXPECTED").unwrap_or_else(|| images.clone()).join(scenario);
+    if !images.join(scenario).is_dir() || !recorded.join("zfs-list.txt").is_file() {
+        println!("skipped: {scenario} is not among the fixtures");
+        return;
+    }
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/trees.sh");
+    let output = Command::new(script)
+        .arg(env!("CARGO_BIN_EXE_weir"))
+        .args([images.join(scenario), recorded.clone()])
+        .args(keys(&recorded))
+        .output()
+        .expect("bash is there");
+    let text = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    if output.status.code() == Some(77) {
+        println!("skipped: this machine cannot mount FUSE: {text}");
+        return;
+    }
+    assert!(output.status.success(), "{scenario}: {text}");
+    println!("{scenario}: {text}");
+}
+
+#[test]
+fn snapshots_clones_and_volumes_are_as_recorded() {
+    compare("history", |_| Vec::new());
+}
+
+#[test]
+fn an_old_pool_is_as_recorded() {
+    compare("version28", |_| Vec::new());
+}
+
+#[test]
+fn encrypted_datasets_are_as_recorded() {
+    compare("encrypted", |recorded| {
+        let file = |name: &str| recorded.join(name).display().to_string();
+        vec![format!("--key-file=te/ccm={}", file("key32")), format!("--passphrase-file=te/gcm={}", file("pass"))]
+    });
+}

@@ -96,6 +96,12 @@ impl OpenPool {
         Ok(crate::provider::files(dataset, &self.keys)?)
     }
 
+    /// What a person should know who looks at a dataset of a pool that was not closed: changes that only its intent log
+    /// has. They were promised to be kept, and are not shown.
+    pub fn unreplayed(&self, dataset: &Dataset) -> Option<String> {
+        crate::provider::unreplayed(dataset, &self.keys)
+    }
+
     /// A dataset with all that can be shown beneath it. Datasets beneath with keys of their own are opened with `key_files`,
     /// or the files that their property `keylocation` names.
     pub fn provider(&self, dataset: Dataset, key_files: &[KeyFile]) -> Arc<dyn Provider> {

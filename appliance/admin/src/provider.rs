@@ -86,6 +86,18 @@ fn number(dataset: &Dataset, name: &str) -> Option<u64> {
     text(dataset, name).and_then(|n| n.parse().ok())
 }
 
+/// See [`crate::OpenPool::unreplayed`].
+pub(crate) fn unreplayed(dataset: &Dataset, keys: &KeyStore) -> Option<String> {
+    // A log that cannot be read keeps nobody from the files; `verify` says what is wrong with it.
+    let log = dataset::intent_log::read(dataset, Some(keys), &mut |_| {}).ok()?;
+    (log.unreplayed_records > 0).then(|| {
+        let (count, bytes) = (log.unreplayed_records, log.unreplayed_bytes);
+        format!(
+            "{count} changes ({bytes} bytes) are in the intent log only and do not show; `weir inspect log` lists them"
+        )
+    })
+}
+
 /// The files of a dataset.
 pub(crate) fn files(dataset: &Dataset, keys: &KeyStore) -> Result<Arc<dyn Vfs>> {
     let objset = dataset.objset(keys)?;
@@ -171,6 +183,9 @@ impl Provider for DatasetProvider {
             if let Err(error) = keys::load(&self.keys, &child, &source) {
                 tracing::debug!(dataset = key, error = %format!("{error:#}"), "its key is not loaded");
             }
+        }
+        if let Some(notice) = unreplayed(&child, &self.keys) {
+            tracing::warn!(dataset = key, "{notice}");
         }
         Ok(Arc::new(Self::new(child, self.keys.clone(), self.key_files.clone())))
     }

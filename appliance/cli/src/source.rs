@@ -170,6 +170,9 @@ impl Opener {
         let ask: &admin::keys::Ask = &|prompt| rpassword::prompt_password(prompt);
         let keys = KeySource { files, location, ask: Some(ask) };
         let dataset = pool.dataset(name, &keys)?;
+        if let Some(notice) = pool.unreplayed(&dataset) {
+            eprintln!("weir: {name}: {notice}");
+        }
         Ok((pool, dataset))
     }
 

@@ -240,7 +240,7 @@ impl Lister<'_> {
                     if self.long {
                         write!(
                             self.out,
-                            "{mode:<w_mode$} {links:>w_links$} {uid:<w_uid$} {gid:<w_gid$} {size:>w_size$} {time:>w_time$} "
+                            "{mode:<w_mode$} {links:>w_links$} {uid:>w_uid$} {gid:>w_gid$} {size:>w_size$} {time:>w_time$} "
                         )?;
                     }
                 }

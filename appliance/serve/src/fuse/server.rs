@@ -30,6 +30,8 @@ const NOT_AT_ALL: Duration = Duration::ZERO;
 const REQUEST_BYTES_MAX: u32 = 1 << 20;
 /// Requests that the kernel may have under way for read-ahead. Guessed: two 1 MiB pieces for each of 32 streams.
 const BACKGROUND_MAX: u16 = 64;
+/// `FUSE_NAME_MAX`.
+const NAME_BYTES_MAX: usize = 1024;
 /// Entries whose attributes are fetched in one go for readdirplus; about what a 32 KiB answer takes.
 const PLUS_BATCH: usize = 128;
 
@@ -191,7 +193,8 @@ impl Filesystem for Server {
     fn readdir(&self, _req: &Request, ino: INodeNo, _fh: FileHandle, offset: u64, mut reply: ReplyDirectory) {
         let dir = self.inodes.to_node(ino);
         let result = self.vfs.read_dir(dir, offset, &mut |e| {
-            !reply.add(InodeMap::shown(e.node), e.next_cookie, file_type(e.kind), OsStr::from_bytes(&e.name))
+            !is_possible(&e.name)
+                || !reply.add(InodeMap::shown(e.node), e.next_cookie, file_type(e.kind), OsStr::from_bytes(&e.name))
         });
         match result {
             Ok(()) => reply.ok(),
@@ -213,6 +216,10 @@ impl Filesystem for Server {
                 return reply.error(self.failed(dir, &e));
             }
             for entry in &batch {
+                cookie = entry.next_cookie;
+                if !is_possible(&entry.name) {
+                    continue;
+                }
                 let name = OsStr::from_bytes(&entry.name);
                 let full = if entry.name == b"." || entry.name == b".." {
                     // The kernel takes the name and the number of these, no more.
@@ -240,7 +247,6 @@ impl Filesystem for Server {
                 if full {
                     return reply.ok();
                 }
-                cookie = entry.next_cookie;
             }
             if batch.len() < PLUS_BATCH {
                 return reply.ok();
@@ -481,4 +487,10 @@ impl Filesystem for Server {
     fn fsyncdir(&self, _req: &Request, _ino: INodeNo, _fh: FileHandle, _datasync: bool, reply: ReplyEmpty) {
         reply.ok();
     }
+}
+
+/// Linux refuses a whole directory if one of its names is empty, longer than FUSE allows, or has a slash: damage to one entry
+/// must not hide the others. Such a name cannot be asked for, either.
+fn is_possible(name: &[u8]) -> bool {
+    !name.is_empty() && name.len() <= NAME_BYTES_MAX && !name.contains(&b'/') && !name.contains(&0)
 }

@@ -232,3 +232,19 @@ fn random_reads_see_the_same_bytes_as_sequential_ones() {
     assert_eq!(file.metadata().expect("stat").len(), data.len() as u64);
     assert_eq!(fs::read(&path).expect("read"), data);
 }
+
+#[test]
+fn an_impossible_name_does_not_hide_the_others() {
+    let mut t = MemoryVfs::new();
+    let root = t.root();
+    for name in ["a", "b/c", "", "d"] {
+        t.add_file(root, name, "x");
+    }
+    let Some(m) = mounted("names", t) else { return };
+    let names = || {
+        let mut names: Vec<_> = fs::read_dir(&m.dir).expect("opendir").map(|e| e.expect("entry").file_name()).collect();
+        names.sort();
+        names
+    };
+    assert_eq!((names(), names()), (vec!["a".into(), "d".into()], vec!["a".into(), "d".into()]));
+}

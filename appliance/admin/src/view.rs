@@ -6,7 +6,7 @@ use files::diff::Paths;
 use files::{FileSystem, zpl};
 use pool::Pool;
 use pool::property::{PropertyContext, SetValue};
-use pool::status::PoolStatus;
+use pool::status::{PoolStatus, VdevStatus};
 use std::sync::Arc;
 
 /// Status and properties of an imported pool.
@@ -64,9 +64,45 @@ pub fn view(pool: &Pool, import: &ImportFacts) -> Result<PoolView> {
     properties.stats = pool.stats()?;
     let mut status = pool.status()?;
     status.name = import.name.clone();
+    // A read-only import writes no configuration, so OpenZFS tells no txg of it.
+    if import.readonly {
+        status.config_txg = 0;
+    }
+    for top in &mut status.root.children {
+        let whole = top.space_bytes;
+        set_replace_bytes(top, whole);
+    }
+    status.caches.iter_mut().for_each(set_cache_space);
     status.features_disabled = properties.features_disabled() && properties.compatibility.is_none();
     properties.health = crate::health::pool_state(&status).to_owned();
     Ok(PoolView { status, properties })
+}
+
+/// Bytes of a leaf that are labels and boot area.
+const LABELS_BYTES: u64 = (4 << 20) + (512 << 10);
+
+/// The least size of a replacement (`vs_rsize`): of what the top-level device can allocate, a leaf needs its share and
+/// labels around it.
+fn set_replace_bytes(vdev: &mut VdevStatus, share: u64) {
+    if vdev.is_leaf() {
+        vdev.replace_bytes = if share == 0 { 0 } else { share.saturating_add(LABELS_BYTES) };
+        return;
+    }
+    vdev.replace_bytes = share;
+    let below = match vdev.kind.as_str() {
+        "raidz" | "draid" => share.div_ceil(vdev.children.len().max(1) as u64),
+        _ => share,
+    };
+    vdev.children.iter_mut().for_each(|child| set_replace_bytes(child, below));
+}
+
+/// A cache device can use what is left of it beside labels and one header.
+fn set_cache_space(cache: &mut VdevStatus) {
+    const LABEL: u64 = 256 << 10;
+    cache.replace_bytes = cache.phys_bytes / LABEL * LABEL;
+    let header = 1u64.checked_shl(u32::try_from(cache.ashift).unwrap_or(9)).unwrap_or(0).max(512);
+    cache.space_bytes = cache.replace_bytes.saturating_sub(LABELS_BYTES).saturating_sub(header);
+    cache.fragmentation_percent = Some(0);
 }
 
 /// Names the damaged files of the error log: `/mountpoint/path`, `dataset:<0x…>` when there is no path, `<0x…>:<0x…>` when

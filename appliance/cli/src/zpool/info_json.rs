@@ -14,7 +14,9 @@ pub fn pool(status: &PoolStatus, with_type: bool, as_int: bool) -> Object {
     }
     object.insert("state".into(), health::pool_state(status).into());
     object.insert("pool_guid".into(), number(status.guid, as_int));
-    object.insert("txg".into(), number(status.config_txg, as_int));
+    if status.config_txg != 0 {
+        object.insert("txg".into(), number(status.config_txg, as_int));
+    }
     object.insert("spa_version".into(), number(5000, as_int));
     object.insert("zpl_version".into(), number(5, as_int));
     object

@@ -124,6 +124,7 @@ pub fn get(
         "read_ops" => size(vdev.read_ops),
         "read_bytes" => size(vdev.read_bytes),
         "removing" => word(vdev.removing),
+        "raidz_expanding" if vdev.kind != "raidz" => return None,
         "raidz_expanding" => word(vdev.expanding),
         "trim_support" if vdev.is_leaf() => word(!vdev.trim_unsupported),
         "trim_support" => "-".to_owned(),

@@ -93,6 +93,7 @@ impl Space {
             fragmentation_percent: None,
         };
         let mut fragmentation = Fragmentation::default();
+        let has_histograms = pool.features().count("com.delphix:spacemap_histogram").is_some();
         let ms_units = 1u64 << (ms_shift - shift);
         let align_units = match pool.store().tree().tops.get(top.id as usize).map(|v| &v.kind) {
             Some(Kind::Draid(g)) => (g.alignment_bytes() >> shift).max(1),
@@ -100,6 +101,8 @@ impl Space {
         };
         for (ms, id) in array.into_iter().enumerate() {
             if id == 0 {
+                // Never used: all of it is free, in one piece.
+                fragmentation.note(has_histograms.then_some(0), ms_units);
                 continue;
             }
             // dRAID moves the start of a metaslab up to where a row of a group begins.

@@ -42,6 +42,7 @@ impl Pool {
         if total.dsize_bytes > 0 {
             stats.dedup_ratio = ratio(total.referenced_dsize_bytes, total.dsize_bytes);
         }
+        stats.dedup_table_bytes = self.dedup_status()?.disk_bytes;
         self.clone_stats(&mut stats)?;
         stats.last_scrubbed_txg = self.directory().lookup_u64(directory::LAST_SCRUBBED_TXG)?.unwrap_or(0);
         Ok(stats)

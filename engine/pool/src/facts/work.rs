@@ -139,17 +139,34 @@ impl Pool {
                 });
             }
         }
-        for entry in self.directory().entries()? {
-            let name = String::from_utf8_lossy(&entry.name).into_owned();
-            if !name.starts_with("DDT-") || name == directory::DDT_STATS {
-                continue;
-            }
-            if let Some(id) = entry.value.as_u64()
-                && let Ok(object) = self.mos().object(id)
-            {
-                status.disk_bytes += object.dnode().used_bytes;
+        for id in self.dedup_objects()? {
+            if let Ok(object) = self.mos().object(id) {
+                let dnode = object.dnode();
+                let filled: u64 = dnode.blkptrs.iter().map(ondisk::BlkPtr::fill).fold(0, u64::saturating_add);
+                status.disk_bytes = status.disk_bytes.saturating_add(dnode.used_bytes);
+                status.core_bytes = status.core_bytes.saturating_add(filled.saturating_mul(object.block_bytes()));
             }
         }
         Ok(status)
+    }
+
+    /// Objects that hold dedup tables: the MOS directory names them, or since fast dedup a folder for each checksum does.
+    fn dedup_objects(&self) -> Result<Vec<u64>> {
+        let mut found = Vec::new();
+        for entry in self.directory().entries()? {
+            let name = String::from_utf8_lossy(&entry.name).into_owned();
+            let Some(id) = entry.value.as_u64().filter(|_| name.starts_with("DDT-") && name != directory::DDT_STATS)
+            else {
+                continue;
+            };
+            if name.contains("-zap-") {
+                found.push(id);
+            } else if !name.contains("-log-") {
+                let tables = Zap::open(self.mos().object(id)?)?.entries()?;
+                let is_table = |e: &&object::zap::ZapEntry| String::from_utf8_lossy(&e.name).contains("-zap-");
+                found.extend(tables.iter().filter(is_table).filter_map(|e| e.value.as_u64()));
+            }
+        }
+        Ok(found)
     }
 }

@@ -302,24 +302,33 @@ fn load_guid() -> u64 {
 
 /// All that is told of a pool that could be imported.
 pub fn show(candidate: &Candidate) -> String {
-    let status = &candidate.status;
+    let problem = candidate.problem.as_ref().map(ToString::to_string);
+    let (name, needs_force) = (candidate.found.name(), import::needs_force(&candidate.found));
+    describe(name, &candidate.status, candidate.label_state, needs_force, problem.as_deref())
+}
+
+fn describe(
+    name: &str,
+    status: &PoolStatus,
+    label_state: LabelState,
+    needs_force: bool,
+    problem: Option<&str>,
+) -> String {
     let mut reason = health::reason(status, true);
-    if import::needs_force(&candidate.found)
-        && matches!(reason, Reason::Ok | Reason::VersionOlder | Reason::FeatDisabled)
-    {
+    if needs_force && matches!(reason, Reason::Ok | Reason::VersionOlder | Reason::FeatDisabled) {
         reason = Reason::HostidMismatch;
     }
     let indent = if status.comment.is_some() { " " } else { "" };
-    let destroyed = if candidate.label_state == LabelState::Destroyed { " (DESTROYED)" } else { "" };
+    let destroyed = if label_state == LabelState::Destroyed { " (DESTROYED)" } else { "" };
     let mut out = format!(
         "{indent}  pool: {}\n{indent}    id: {}\n{indent} state: {}{destroyed}\n",
-        candidate.found.name(),
+        name,
         status.guid,
         health::pool_state(status)
     );
     if let Some(text) = reason::found(reason, indent) {
         let _ = write!(out, "{indent}status: {text}");
-        if let (Reason::UnsupFeatRead, Some(problem)) = (reason, &candidate.problem) {
+        if let (Reason::UnsupFeatRead, Some(problem)) = (reason, problem) {
             let _ = writeln!(out, "\t{indent}{problem}");
         }
     }
@@ -328,7 +337,7 @@ pub fn show(candidate: &Candidate) -> String {
         let _ = writeln!(out, "comment: {comment}");
     }
     if status.root.state == VdevState::CantOpen && status.root.aux == VdevAux::CorruptData {
-        match candidate.label_state {
+        match label_state {
             LabelState::Destroyed => {
                 let _ = writeln!(out, "\t{indent}The pool was destroyed, but can be imported using the '-Df' flags.");
             }
@@ -345,7 +354,7 @@ pub fn show(candidate: &Candidate) -> String {
     if let Some(id) = reason.message_id() {
         let _ = writeln!(out, "{indent}   see: https://openzfs.github.io/openzfs-docs/msg/{id}");
     }
-    config(&mut out, candidate, indent);
+    config(&mut out, name, status, indent);
     if reason == Reason::BadGuidSum {
         let _ = writeln!(
             out,
@@ -389,9 +398,8 @@ fn action(state: VdevState, reason: Reason, indent: &str) -> String {
     }
 }
 
-fn config(out: &mut String, candidate: &Candidate, indent: &str) {
-    let (status, names) = (&candidate.status, NameOptions::default());
-    let name = candidate.found.name();
+fn config(out: &mut String, name: &str, status: &PoolStatus, indent: &str) {
+    let names = NameOptions::default();
     let others = status.caches.iter().chain(&status.spares).map(|v| width(v, 2, names)).max().unwrap_or(0);
     let name_width = width(&status.root, 0, names).max(others).max(name.len()).max(10);
     let _ = write!(out, "{indent}config:\n\n");
@@ -428,3 +436,7 @@ fn device(out: &mut String, vdev: &VdevStatus, name: &str, depth: usize, name_wi
         device(out, child, &vdev_name(child, NameOptions::default()), depth + 2, name_width);
     }
 }
+
+#[cfg(test)]
+#[path = "import_tests.rs"]
+mod tests;

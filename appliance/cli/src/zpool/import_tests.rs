@@ -1,0 +1,104 @@
+//! What is told of pools that could be imported, against what OpenZFS printed of them.
+
+use super::super::samples::{degraded, file, group, tank};
+use super::*;
+use admin::status::VdevAux;
+
+#[test]
+fn a_degraded_pool_can_be_imported() {
+    let mut status = degraded();
+    // Its labels were written before the device went away.
+    status.root.children[0].children[1].not_present = false;
+    let expected = "  pool: rz
+    id: 14999580463317378616
+ state: DEGRADED
+status: One or more devices are missing from the system.
+action: The pool can be imported despite missing or damaged devices.  The
+\tfault tolerance of the pool may be compromised if imported.
+   see: https://openzfs.github.io/openzfs-docs/msg/ZFS-8000-2Q
+config:
+
+\trz            DEGRADED
+\t  raidz1-0    DEGRADED
+\t    /tmp/v/j  ONLINE
+\t    /tmp/v/d  UNAVAIL  cannot open
+\t    /tmp/v/e  ONLINE
+\t  mirror-2    ONLINE
+\t    /tmp/v/k  ONLINE
+\t    /tmp/v/l  ONLINE
+\tcache
+\t  /tmp/v/g
+";
+    assert_eq!(describe("rz", &status, LabelState::Exported, false, None), expected);
+}
+
+#[test]
+fn without_enough_devices_it_cannot() {
+    let mut status = degraded();
+    status.caches.clear();
+    let raidz = &mut status.root.children[0];
+    (raidz.state, raidz.aux) = (VdevState::CantOpen, VdevAux::NoReplicas);
+    let e = &mut raidz.children[2];
+    (e.state, e.aux) = (VdevState::CantOpen, VdevAux::OpenFailed);
+    (status.root.state, status.root.aux) = (VdevState::CantOpen, VdevAux::NoReplicas);
+    let expected = "  pool: rz
+    id: 14999580463317378616
+ state: UNAVAIL
+status: One or more devices are missing from the system.
+action: The pool cannot be imported. Attach the missing
+\tdevices and try again.
+   see: https://openzfs.github.io/openzfs-docs/msg/ZFS-8000-3C
+config:
+
+\trz                       UNAVAIL  insufficient replicas
+\t  raidz1-0               UNAVAIL  insufficient replicas
+\t    /tmp/v/j             ONLINE
+\t    6868831469964973938  UNAVAIL  cannot open
+\t    /tmp/v/e             UNAVAIL  cannot open
+\t  mirror-2               ONLINE
+\t    /tmp/v/k             ONLINE
+\t    /tmp/v/l             ONLINE
+";
+    assert_eq!(describe("rz", &status, LabelState::Exported, false, None), expected);
+}
+
+#[test]
+fn a_comment_moves_everything_by_one_column() {
+    let status = PoolStatus { comment: Some("hello".into()), guid: 6865512361842633653, ..tank().status };
+    let expected = "   pool: tank
+     id: 6865512361842633653
+  state: ONLINE
+ action: The pool can be imported using its name or numeric identifier.
+comment: hello
+ config:
+
+\ttank          ONLINE
+\t  mirror-0    ONLINE
+\t    /tmp/v/a  ONLINE
+\t    /tmp/v/b  ONLINE
+";
+    assert_eq!(describe("tank", &status, LabelState::Exported, false, None), expected);
+}
+
+#[test]
+fn a_destroyed_pool_says_so() {
+    let root = group("one", "root", 2786289853324574129, vec![file("single", 7145828490017975622)]);
+    let status = PoolStatus { guid: 2786289853324574129, version: 5000, root, ..PoolStatus::default() };
+    let expected = "  pool: one
+    id: 2786289853324574129
+ state: ONLINE (DESTROYED)
+action: The pool can be imported using its name or numeric identifier.
+config:
+
+\tone              ONLINE
+\t  /tmp/v/single  ONLINE
+";
+    assert_eq!(describe("one", &status, LabelState::Destroyed, false, None), expected);
+}
+
+#[test]
+fn a_pool_of_another_host_asks_for_force() {
+    let text = describe("tank", &tank().status, LabelState::Active, true, None);
+    assert!(text.contains("status: The pool was last accessed by another system.\n"), "{text}");
+    assert!(text.contains("name or numeric identifier and\n\tthe '-f' flag.\n   see: https://"), "{text}");
+}

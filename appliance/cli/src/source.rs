@@ -177,7 +177,7 @@ impl Opener {
     }
 
     /// How the pool is imported, unless the command line says where its disks are.
-    fn imported(&self, pool: &str) -> Result<Option<Imported>> {
+    pub fn imported(&self, pool: &str) -> Result<Option<Imported>> {
         if !self.search.is_empty() {
             return Ok(None);
         }

@@ -2,6 +2,7 @@
 
 pub mod cat;
 pub mod cp;
+pub mod inspect;
 pub mod ls;
 pub mod mount;
 pub mod stat;
@@ -33,6 +34,7 @@ pub const COMMANDS: &[Command] = &[
     Command { command: cat::command, run: cat::run },
     Command { command: cp::command, run: cp::run },
     Command { command: verify::command, run: verify::run },
+    Command { command: inspect::command, run: inspect::run },
     Command { command: mount::command, run: mount::run },
     Command { command: umount::command, run: umount::run },
 ];

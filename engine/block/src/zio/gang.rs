@@ -9,7 +9,7 @@
 
 use super::check;
 use crate::store::Store;
-use crate::vdev::Failure;
+use crate::vdev::{BlockReport, Failure};
 use ondisk::{BlkPtr, Dva, Endian};
 use transform::checksum::embedded::Kind;
 
@@ -70,6 +70,27 @@ pub(super) fn read_header(store: &Store, bp: &BlkPtr, dva: &Dva) -> Result<(Vec<
         other => other?,
     };
     Ok((header, endian))
+}
+
+/// The header's bytes, after looking at every copy of it behind `dva`.
+pub(super) fn verify_header(
+    store: &Store,
+    bp: &BlkPtr,
+    dva: &Dva,
+    copy: usize,
+    report: &mut BlockReport,
+) -> Result<Vec<u8>, Failure> {
+    let identity = bp.dva(0);
+    let verifier = [u64::from(identity.vdev), identity.offset_bytes, bp.physical_birth().0, 0];
+    let known = read_header(store, bp, dva);
+    let size = known.as_ref().map_or(HEADER_BYTES, |(header, _)| header.len() as u64);
+    let mut passes =
+        |bytes: &[u8]| check::embedded_trailer(Kind::GangHeader, bytes, verifier, check::is_cut(bp)).is_some();
+    let verified = store.tree().verify(copy, dva, size, bp.physical_birth().0, &mut passes, report);
+    match (known, verified) {
+        (Ok((header, _)), Ok(())) => Ok(header),
+        (Err(e), _) | (_, Err(e)) => Err(e),
+    }
 }
 
 /// All members of the gang block, for walks over allocated space. The header itself occupies one sector at `dva`.

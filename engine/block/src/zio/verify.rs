@@ -2,7 +2,7 @@
 
 use super::{check, gang};
 use crate::store::Store;
-use crate::vdev::BlockReport;
+use crate::vdev::{BlockReport, Failure};
 use ondisk::BlkPtr;
 
 const GANG_DEPTH_MAX: u32 = 16;
@@ -24,9 +24,10 @@ pub(crate) fn verify(store: &Store, bp: &BlkPtr) -> BlockReport {
 
 fn verify_at_depth(store: &Store, bp: &BlkPtr, depth: u32, report: &mut BlockReport) {
     let salt = store.salt();
+    let mut seen = None;
     for (copy, dva) in bp.dvas().enumerate() {
         let good = if dva.is_gang {
-            verify_gang(store, bp, copy, depth, report)
+            verify_gang(store, bp, copy, depth, &mut seen, report)
         } else {
             let mut matches = |bytes: &[u8]| check::matches(bp, bytes, salt.as_deref());
             store.tree().verify(copy, &dva, bp.psize_bytes(), bp.physical_birth().0, &mut matches, report)
@@ -45,26 +46,55 @@ fn verify_at_depth(store: &Store, bp: &BlkPtr, depth: u32, report: &mut BlockRep
     }
 }
 
+/// Every copy of a gang block is a header, and all headers lead to the same members: those are looked at once.
 fn verify_gang(
     store: &Store,
     bp: &BlkPtr,
     copy: usize,
     depth: u32,
+    seen: &mut Option<(Vec<u8>, Result<(), Failure>)>,
     report: &mut BlockReport,
-) -> Result<(), crate::vdev::Failure> {
+) -> Result<(), Failure> {
     let dva = bp.dva(copy);
-    let other = |what: &str| crate::vdev::Failure { other: vec![what.into()], ..Default::default() };
+    let other = |what: &str| Failure { other: vec![what.into()], ..Default::default() };
     if depth >= GANG_DEPTH_MAX {
         return Err(other("gang headers nested too deep"));
     }
+    let header = gang::verify_header(store, bp, &dva, copy, report)?;
+    if let Some((same, result)) = seen
+        && *same == header
+    {
+        return result.clone();
+    }
+    let result = verify_members(store, bp, copy, depth, report);
+    *seen = Some((header, result.clone()));
+    result
+}
+
+fn verify_members(
+    store: &Store,
+    bp: &BlkPtr,
+    copy: usize,
+    depth: u32,
+    report: &mut BlockReport,
+) -> Result<(), Failure> {
+    let dva = bp.dva(copy);
+    let other = |what: &str| Failure { other: vec![what.into()], ..Default::default() };
+    let mut broken = None;
     for member in gang::members(store, bp, &dva)? {
         let mut below = BlockReport::default();
+        if let Err(e) = member.check() {
+            return Err(other(&format!("gang member: {e}")));
+        }
         verify_at_depth(store, &member, depth + 1, &mut below);
         report.bytes_read += below.bytes_read;
         report.faults.extend(below.faults.into_iter().map(|f| crate::vdev::CopyFault { copy, ..f }));
         if !below.readable {
-            return Err(other(&below.error.unwrap_or_else(|| "a gang member cannot be read".into())));
+            broken.get_or_insert(below.error.unwrap_or_else(|| "a gang member cannot be read".into()));
         }
+    }
+    if let Some(e) = broken {
+        return Err(other(&e));
     }
     let whole = gang::read(store, bp, &dva, depth)?;
     if check::matches(bp, &whole, store.salt().as_deref()) {

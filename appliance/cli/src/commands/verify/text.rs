@@ -69,7 +69,7 @@ fn devices(out: &mut String, v: &Verification) {
         return;
     }
     let width = bad.iter().map(|d| d.name.chars().count()).max().unwrap_or(0).max(6);
-    let _ = writeln!(out, "\nDevices with faults (blocks and parity columns):\n");
+    let _ = writeln!(out, "\nDevices with faults (copies and columns of blocks):\n");
     let _ =
         writeln!(out, "  {:width$} {:>10} {:>10} {:>10} {:>10}", "DEVICE", "WRONG", "UNREADABLE", "MISSING", "STALE");
     for d in bad {

@@ -197,13 +197,13 @@ impl Checker<'_> {
         tally.report.log_blocks += 1;
         // The last block of a chain is reserved and not written: that it cannot be read is how the chain ends.
         if seen.readable {
-            note_faults(&mut tally.report, &seen);
+            note_faults(&mut tally.report, bp, &seen);
         }
         seen.readable
     }
 }
 
-fn note_faults(report: &mut Report, seen: &BlockReport) {
+fn note_faults(report: &mut Report, bp: &BlkPtr, seen: &BlockReport) {
     report.read_bytes += seen.bytes_read;
     for fault in &seen.faults {
         let device = report.devices.entry(fault.leaf).or_default();
@@ -214,7 +214,8 @@ fn note_faults(report: &mut Report, seen: &BlockReport) {
             Fault::Stale => device.stale += 1,
         }
     }
-    if seen.readable && !seen.faults.is_empty() {
+    // A copy may be bad without a device to blame: which columns of a raidz lie is not known when too many do.
+    if seen.readable && (!seen.faults.is_empty() || seen.good_copies < bp.dvas().count()) {
         report.repairable_blocks += 1;
     }
 }
@@ -255,7 +256,7 @@ impl Visitor for Checker<'_> {
         }
         let seen = self.pool.store().verify(bp);
         tally.report.allocated_bytes += bytes;
-        note_faults(&mut tally.report, &seen);
+        note_faults(&mut tally.report, bp, &seen);
         if !seen.readable {
             let span_bytes = visit.dnode.map_or(0, |d| span(d, visit.at.level));
             let error = seen.error.unwrap_or_default();

@@ -1,0 +1,189 @@
+//! `weir inspect`: looks at what stands on the disks, structure by structure. ZFS name: zdb.
+//!
+//! Each part makes one document; it is printed as JSON, or as tables for people ([`show`]). Sizes, offsets and txgs are
+//! full numbers, since they are looked up elsewhere; addresses are `device:offset:size` with the last two in hexadecimal, as
+//! zdb writes them.
+
+mod block;
+mod convert;
+mod dataset;
+mod device;
+mod log;
+mod object;
+mod pool;
+mod show;
+mod spacemap;
+
+use crate::source::{self, Opener};
+use ::object::ObjectSet;
+use admin::OpenPool;
+use anyhow::Result;
+use clap::{Arg, ArgAction, ArgMatches, value_parser};
+use serde_json::Value;
+use std::io::{self, Write};
+use std::process::ExitCode;
+use std::sync::Arc;
+
+/// A part of `weir inspect`.
+struct Part {
+    name: &'static str,
+    about: &'static str,
+    /// Name and help of each argument; those whose name begins with `[` may be left out.
+    args: &'static [(&'static str, &'static str)],
+    run: fn(&ArgMatches) -> Result<Value>,
+}
+
+const PARTS: &[Part] = &[
+    Part {
+        name: "label",
+        about: "The four labels of a device: what is wrong with which, and the configuration in them",
+        args: &[("DEVICE", "A device or image file")],
+        run: device::label,
+    },
+    Part {
+        name: "uberblocks",
+        about: "Earlier states of a pool: when each was, and which datasets it would show (for `zpool import -T`)",
+        args: &[("DEVICE-OR-POOL", "A device (its rings of uberblocks), or a pool (its states)")],
+        run: device::uberblocks,
+    },
+    Part {
+        name: "nvlist",
+        about: "A file that holds a packed list, such as zpool.cache",
+        args: &[("FILE", "The file")],
+        run: device::nvlist,
+    },
+    Part {
+        name: "config",
+        about: "The configuration that the pool keeps of itself",
+        args: &[("POOL", "The pool")],
+        run: pool::config,
+    },
+    Part {
+        name: "features",
+        about: "The pool's features and how often each is used",
+        args: &[("POOL", "The pool")],
+        run: pool::features,
+    },
+    Part {
+        name: "history",
+        about: "Everything that was done to the pool, internal events too",
+        args: &[("POOL", "The pool")],
+        run: pool::history,
+    },
+    Part {
+        name: "dataset",
+        about: "What the pool keeps of a dataset or snapshot",
+        args: &[("DATASET", "POOL/DATASET[@SNAPSHOT]")],
+        run: dataset::dataset,
+    },
+    Part {
+        name: "object",
+        about: "An object: its dnode, what it holds, and where its blocks are",
+        args: &[
+            ("DATASET", "POOL/DATASET[@SNAPSHOT]; with --mos the pool, for its own objects"),
+            ("[NUMBER]", "The object's number [default: a list of all objects]"),
+        ],
+        run: object::object,
+    },
+    Part {
+        name: "block",
+        about: "A block: is each copy right, and what is in it",
+        args: &[
+            ("POOL", "The pool"),
+            ("ADDRESS", "DEVICE:OFFSET:SIZE (hexadecimal, as zdb), or OBJSET:OBJECT:LEVEL:BLOCK (decimal)"),
+        ],
+        run: block::block,
+    },
+    Part {
+        name: "spacemap",
+        about: "Which space is allocated: devices, a device's metaslabs, or the entries of one",
+        args: &[
+            ("POOL", "The pool"),
+            ("[DEVICE]", "Number of the top-level device"),
+            ("[METASLAB]", "Number of the metaslab"),
+        ],
+        run: spacemap::spacemap,
+    },
+    Part {
+        name: "log",
+        about: "The intent log: what was promised since the last synced txg, and is not replayed",
+        args: &[("DATASET", "POOL for all logs, or POOL/DATASET for one")],
+        run: log::log,
+    },
+];
+
+/// Options of `weir inspect`.
+pub fn command() -> clap::Command {
+    let part = |p: &Part| {
+        let mut command = clap::Command::new(p.name).about(p.about).args(source::args()).arg(
+            Arg::new("json").long("json").action(ArgAction::SetTrue).help("Write one JSON document, for programs"),
+        );
+        for (name, help) in p.args {
+            let required = !name.starts_with('[');
+            let name: &'static str = name.trim_matches(['[', ']']);
+            command = command.arg(Arg::new(name).value_name(name).required(required).help(*help));
+        }
+        match p.name {
+            "object" => {
+                command.arg(Arg::new("mos").long("mos").action(ArgAction::SetTrue).help("The pool's own objects")).arg(
+                    Arg::new("blocks-max")
+                        .long("blocks-max")
+                        .value_name("N")
+                        .default_value("10000")
+                        .value_parser(value_parser!(u64))
+                        .help("Block pointers and entries listed at most"),
+                )
+            }
+            "block" => command.arg(
+                Arg::new("bytes")
+                    .long("bytes")
+                    .value_name("N")
+                    .default_value("512")
+                    .value_parser(value_parser!(usize))
+                    .help("Bytes shown at most"),
+            ),
+            _ => command,
+        }
+    };
+    clap::Command::new("inspect")
+        .about("Look at what stands on the disks, structure by structure")
+        .subcommand_required(true)
+        .arg_required_else_help(true)
+        .subcommands(PARTS.iter().map(part))
+}
+
+/// Runs `weir inspect`.
+pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
+    let (name, matches) = matches.subcommand().expect("clap insists on a subcommand");
+    let part = PARTS.iter().find(|p| p.name == name).expect("clap knows only these");
+    let document = (part.run)(matches)?;
+    let text = if matches.get_flag("json") { format!("{document:#}\n") } else { show::text(&document) };
+    match io::stdout().write_all(text.as_bytes()) {
+        Err(e) if e.kind() != io::ErrorKind::BrokenPipe => Err(e.into()),
+        _ => Ok(ExitCode::SUCCESS),
+    }
+}
+
+/// An argument that clap insists on.
+fn argument<'m>(matches: &'m ArgMatches, name: &str) -> &'m str {
+    matches.get_one::<String>(name).map_or("", String::as_str)
+}
+
+fn has_keys(matches: &ArgMatches) -> bool {
+    ["key-file", "passphrase-file", "keylocation"].iter().any(|id| matches.contains_id(id))
+}
+
+/// The objects of a dataset: unlocked if a key is given, else as far as they can be read without.
+fn objset(matches: &ArgMatches, opener: &mut Opener, name: &str) -> Result<Arc<ObjectSet>> {
+    if has_keys(matches) {
+        let (pool, dataset) = opener.dataset(name)?;
+        return Ok(dataset.objset(&pool.keys)?);
+    }
+    let pool = opener.pool(name)?;
+    Ok(find(pool, name)?.objset_without_keys()?)
+}
+
+fn find(pool: &OpenPool, name: &str) -> Result<::dataset::Dataset> {
+    let rest = name.find(['/', '@', '#']).map_or("", |at| &name[at..]);
+    Ok(pool.datasets.dataset(&format!("{}{rest}", pool.pool().name()))?)
+}

@@ -1,0 +1,256 @@
+//! What `weir verify` says of whole and of damaged pools: exit codes, counts by device, names of files.
+//!
+//! Method: copies of pools that the kernel module made are damaged where a block is known to be (from the pool itself), so
+//! that the right answer is known exactly. `WEIR_FIXTURES` is a folder with the devices as SCENARIO/DEVICE.
+
+use block::vdev::{DATA_START_BYTES, Kind};
+use dataset::{Datasets, KeyStore};
+use object::Zap;
+use ondisk::BlkPtr;
+use pool::{OpenOptions, Pool};
+use serde_json::Value;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+
+/// Copies of a pool's devices, to be damaged.
+struct Copy {
+    folder: tempfile::TempDir,
+    name: &'static str,
+}
+
+/// The answer of `weir verify --json`.
+struct Answer {
+    code: i32,
+    json: Value,
+}
+
+fn copy(scenario: &str, name: &'static str) -> Option<Copy> {
+    let Some(fixtures) = std::env::var_os("WEIR_FIXTURES").map(PathBuf::from) else {
+        println!("skipped: set WEIR_FIXTURES to the folder of unpacked scenarios");
+        return None;
+    };
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    for entry in std::fs::read_dir(fixtures.join(scenario)).expect("the scenario is unpacked") {
+        let path = entry.expect("readable").path();
+        let to = folder.path().join(path.file_name().expect("it has a name"));
+        // cp keeps holes.
+        assert!(
+            Command::new("cp")
+                .args(["--sparse=always", "--no-preserve=mode"])
+                .arg(&path)
+                .arg(&to)
+                .status()
+                .expect("cp")
+                .success()
+        );
+    }
+    Some(Copy { folder, name })
+}
+
+impl Copy {
+    fn open(&self) -> Arc<Pool> {
+        let found = pool::search(&[self.folder.path().to_owned()]).pools;
+        let found = found.iter().find(|p| p.name() == self.name).expect("the pool is there");
+        Pool::open(found, &OpenOptions::default()).expect("the pool opens")
+    }
+
+    /// The pointer to block `blkid` of the file called `file` in the root of `dataset`.
+    fn block_of(&self, dataset: &str, file: &str, blkid: u64) -> BlkPtr {
+        let datasets = Datasets::open(self.open()).expect("datasets");
+        let set = datasets.dataset(dataset).and_then(|d| d.objset(&KeyStore::new())).expect("contents");
+        let zap = |id| set.object(id).and_then(Zap::open).expect("a zap");
+        let root = zap(1).lookup_u64("ROOT").expect("readable").expect("a root");
+        let entry = zap(root).lookup_u64(file).expect("readable").expect("the file");
+        let object = set.object(entry & ((1 << 48) - 1)).expect("the file's object");
+        object.block_pointer(0, blkid).expect("a pointer")
+    }
+
+    fn flip(&self, device: &str, offset: u64) {
+        let file = std::fs::File::options().read(true).write(true).open(device).expect("opens");
+        let mut byte = [0];
+        file.read_exact_at(&mut byte, offset).expect("reads");
+        file.write_all_at(&[byte[0] ^ 0x55], offset).expect("writes");
+    }
+
+    /// Damages copy `copy` of a block on the `leaf`-th device below its top-level device: a byte of a mirror side, or of a
+    /// raidz column. Returns the device.
+    fn damage(&self, bp: &BlkPtr, copy: usize, leaf: usize) -> String {
+        let (pool, dva) = (self.open(), bp.dva(copy));
+        let top = &pool.store().tree().tops[dva.vdev as usize];
+        let (path, offset) = match &top.kind {
+            Kind::Raidz(g) => {
+                let map = g.map(dva.offset_bytes, bp.psize_bytes(), bp.physical_birth().0).expect("a place");
+                let column = map.columns[leaf];
+                (top.children[column.child].leaf().expect("a leaf").path.clone(), column.device_offset_bytes())
+            }
+            _ => (top.leaves()[leaf].path.clone(), dva.offset_bytes + DATA_START_BYTES),
+        };
+        self.flip(&path, offset + 3);
+        path
+    }
+
+    fn verify(&self) -> Answer {
+        verify(self.folder.path(), self.name)
+    }
+}
+
+fn verify(folder: &Path, name: &str) -> Answer {
+    let state = tempfile::tempdir().expect("a temporary folder");
+    let output = Command::new(env!("CARGO_BIN_EXE_weir"))
+        .env("WEIR_STATE", state.path())
+        .args(["verify", "--json", "-d"])
+        .arg(folder)
+        .arg(name)
+        .output()
+        .expect("weir runs");
+    let json = serde_json::from_slice(&output.stdout).unwrap_or(Value::Null);
+    Answer { code: output.status.code().expect("an exit code"), json }
+}
+
+impl Answer {
+    /// (device, wrong blocks) of those with wrong blocks.
+    fn wrong(&self) -> Vec<(String, u64)> {
+        let devices = self.json["devices"].as_array().expect("devices");
+        let row = |d: &Value| (d["path"].as_str().unwrap_or_default().to_owned(), d["wrong"].as_u64().unwrap_or(0));
+        devices.iter().map(row).filter(|(_, n)| *n > 0).collect()
+    }
+
+    fn lost(&self) -> u64 {
+        self.json["lost_blocks"].as_u64().expect("a number")
+    }
+}
+
+#[test]
+fn whole_pools_are_clean() {
+    let all = [
+        ("mirror3", "tm"),
+        ("raidz1-3-a9", "tz1"),
+        ("draid2-4d-1s-8c", "td"),
+        ("hybrid", "th"),
+        ("history", "th"),
+        ("encrypted", "te"),
+        ("removed", "tr"),
+        ("checkpoint", "tk"),
+        ("raidz-expanded", "tg"),
+        ("gang", "tj"),
+        ("version28", "ti"),
+        ("no-features", "tb"),
+        ("unclean-log", "tu"),
+        ("everything", "tank"),
+    ];
+    let Some(fixtures) = std::env::var_os("WEIR_FIXTURES").map(PathBuf::from) else { return };
+    for (scenario, name) in all {
+        let answer = verify(&fixtures.join(scenario), name);
+        assert_eq!(answer.code, 0, "{scenario}: {}", answer.json);
+        assert_eq!(answer.json["verdict"], "clean", "{scenario}");
+    }
+}
+
+#[test]
+fn wrong_sides_of_a_mirror_are_counted_and_nothing_is_lost() {
+    let Some(pool) = copy("mirror3", "tm") else { return };
+    let side = pool.damage(&pool.block_of("tm", "text.txt", 0), 0, 1);
+    pool.damage(&pool.block_of("tm", "text.txt", 1), 0, 1);
+    let other = pool.damage(&pool.block_of("tm", "text.txt", 1), 0, 2);
+    let answer = pool.verify();
+    assert_eq!((answer.code, answer.lost()), (1, 0), "{}", answer.json);
+    let mut expected = vec![(side, 2), (other, 1)];
+    expected.sort();
+    let mut wrong = answer.wrong();
+    wrong.sort();
+    assert_eq!(wrong, expected);
+    assert_eq!(answer.json["repairable_blocks"], 2);
+    assert_eq!(answer.json["space"]["unknown"], Value::Null);
+}
+
+#[test]
+fn a_block_without_a_good_copy_is_named_by_file_range_and_snapshot() {
+    let Some(pool) = copy("mirror3", "tm") else { return };
+    let bp = pool.block_of("tm", "text.txt", 1);
+    for side in 0..3 {
+        pool.damage(&bp, 0, side);
+    }
+    let answer = pool.verify();
+    assert_eq!((answer.code, answer.lost()), (2, 1), "{}", answer.json);
+    let file = &answer.json["files"][0];
+    assert_eq!(file["kind"], "file");
+    assert!(matches!(file["path"].as_str(), Some("/text.txt" | "/hard-link")));
+    assert_eq!(file["ranges"][0][0], 131_072);
+    // The file was there when the snapshot was taken, and both have it.
+    let mut holders = vec![file["dataset"].as_str().expect("a name"), file["also_in"][0].as_str().expect("a name")];
+    holders.sort_unstable();
+    assert_eq!(holders, ["tm", "tm@a"]);
+    // Lost data says nothing about space: it is compared all the same.
+    assert_eq!((&answer.json["space"]["unknown"], &answer.json["space"]["leaked_bytes"]), (&Value::Null, &0.into()));
+}
+
+#[test]
+fn a_lying_raidz_column_is_found_and_two_lose_the_block() {
+    let Some(pool) = copy("raidz1-3-a9", "tz1") else { return };
+    let device = pool.damage(&pool.block_of("tz1", "text.txt", 0), 0, 1);
+    let parity = pool.damage(&pool.block_of("tz1", "random.bin", 1), 0, 0);
+    let answer = pool.verify();
+    assert_eq!((answer.code, answer.lost()), (1, 0), "{}", answer.json);
+    assert_eq!(answer.wrong().iter().map(|w| w.1).sum::<u64>(), 2);
+    assert!(answer.wrong().iter().any(|w| w.0 == device) && answer.wrong().iter().any(|w| w.0 == parity));
+    pool.damage(&pool.block_of("tz1", "text.txt", 0), 0, 2);
+    let answer = pool.verify();
+    assert_eq!((answer.code, answer.lost()), (2, 1), "{}", answer.json);
+    // It has two names; either will do.
+    assert!(matches!(answer.json["files"][0]["path"].as_str(), Some("/text.txt" | "/hard-link")));
+    assert_eq!(answer.json["files"][0]["ranges"][0], serde_json::json!([0, 131_072]));
+}
+
+#[test]
+fn a_pool_with_a_device_away_is_degraded_and_readable() {
+    for (scenario, name, device) in
+        [("mirror3", "tm", "m1"), ("raidz1-3-a9", "tz1", "z2"), ("draid2-4d-1s-8c", "td", "w1")]
+    {
+        let Some(pool) = copy(scenario, name) else { return };
+        std::fs::remove_file(pool.folder.path().join(device)).expect("it was there");
+        let answer = pool.verify();
+        assert_eq!((answer.code, answer.lost()), (1, 0), "{scenario}: {}", answer.json);
+        let away: Vec<&Value> =
+            answer.json["devices"].as_array().expect("devices").iter().filter(|d| !d["absent"].is_null()).collect();
+        assert_eq!(away.len(), 1, "{scenario}");
+        assert!(away[0]["missing"].as_u64() > Some(0), "{scenario}");
+        assert!(answer.wrong().is_empty(), "{scenario}");
+    }
+}
+
+#[test]
+fn a_bad_copy_of_metadata_is_repairable_from_its_ditto() {
+    let Some(pool) = copy("no-features", "tb") else { return };
+    let root = pool.open().uberblock().root;
+    assert!(root.dvas().count() > 1, "the pool's own objects have copies");
+    let device = pool.damage(&root, 1, 0);
+    let answer = pool.verify();
+    assert_eq!((answer.code, answer.lost()), (1, 0), "{}", answer.json);
+    assert_eq!(answer.wrong(), [(device, 1)]);
+}
+
+#[test]
+fn a_bad_member_of_a_gang_block_loses_its_file() {
+    let Some(pool) = copy("gang", "tj") else { return };
+    let bp = pool.block_of("tj", "random.bin", 0);
+    assert!(bp.is_gang());
+    let members = block::gang_members(pool.open().store(), &bp, &bp.dva(0)).expect("members");
+    // Each member may be kept twice, and may be a gang block itself; then these are headers.
+    let copies = members[1].dvas().count();
+    for copy in 0..copies {
+        pool.damage(&members[1], copy, 0);
+    }
+    let answer = pool.verify();
+    assert_eq!((answer.code, answer.lost()), (2, 1), "{}", answer.json);
+    assert_eq!(answer.wrong().iter().map(|w| w.1).sum::<u64>(), copies as u64);
+    assert_eq!(answer.json["files"][0]["path"], "/random.bin");
+}
+
+#[test]
+fn what_is_no_pool_could_not_be_verified() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    std::fs::write(folder.path().join("x"), vec![7; 1 << 20]).expect("writes");
+    assert_eq!(verify(folder.path(), "tank").code, 3);
+}

@@ -11,9 +11,9 @@ use ondisk::{bpobj, brt, ddt, spacemap};
 const FRAGMENTATION: [u64; 21] = [100, 99, 97, 93, 88, 83, 77, 71, 64, 57, 50, 43, 36, 29, 23, 17, 12, 7, 3, 1, 0];
 
 impl Pool {
-    /// Space and ratios. Loads all space maps.
+    /// Space and ratios, from the heads of all space maps.
     pub fn stats(&self) -> Result<PoolStats> {
-        let space = Space::load(self)?;
+        let space = Space::totals(self)?;
         self.stats_of(&space)
     }
 
@@ -119,9 +119,12 @@ fn ratio(a: u64, b: u64) -> u64 {
 }
 
 impl DeviceSpace {
-    /// Bytes allocated.
+    /// Bytes allocated: counted, or as the space maps' heads say where only those were read.
     pub fn allocated_bytes(&self) -> u64 {
-        self.allocated.count() << self.shift
+        match self.allocated.units() {
+            0 => self.header_bytes.max(0).cast_unsigned(),
+            _ => self.allocated.count() << self.shift,
+        }
     }
 }
 

@@ -34,7 +34,7 @@ impl Pool {
     /// The whole status.
     pub fn status(&self) -> Result<PoolStatus> {
         // A pool whose space maps cannot be read has a status all the same.
-        let space = Space::load(self).unwrap_or_default();
+        let space = Space::totals(self).unwrap_or_default();
         let tree = self.store().tree();
         let mut tops = Vec::new();
         for c in &self.root_vdev().children {

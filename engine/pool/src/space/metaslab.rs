@@ -13,6 +13,7 @@ use block::vdev::Kind;
 use object::Place;
 use object::zap::Zap;
 use ondisk::pool_dir::{config, directory, vdev_top};
+use ondisk::spacemap::Header;
 
 /// Metaslabs of a device at most: OpenZFS keeps below 2^17.
 const METASLABS_MAX: u64 = 1 << 20;
@@ -42,12 +43,23 @@ pub struct Space {
     pub devices: Vec<DeviceSpace>,
     /// Entries that cannot be: allocated twice, freed when free, beyond the device.
     pub anomalies: Vec<String>,
+    totals_only: bool,
 }
 
 impl Space {
     /// Loads all space maps.
     pub fn load(pool: &Pool) -> Result<Self> {
-        let mut space = Self::default();
+        Self::load_as(pool, false)
+    }
+
+    /// How much is allocated on each device, from the heads of the space maps and the logs: what is where is not read, so
+    /// that a listing costs the same however torn a pool is.
+    pub fn totals(pool: &Pool) -> Result<Self> {
+        Self::load_as(pool, true)
+    }
+
+    fn load_as(pool: &Pool, totals_only: bool) -> Result<Self> {
+        let mut space = Self { totals_only, ..Self::default() };
         let mut unflushed = Vec::new();
         for top in &pool.root_vdev().children {
             if top.number(config::METASLAB_ARRAY) != 0 {
@@ -88,7 +100,7 @@ impl Space {
             vdev: top.id,
             shift: shift as u8,
             size_bytes,
-            allocated: Bits::new(size_bytes >> shift),
+            allocated: Bits::new(if self.totals_only { 0 } else { size_bytes >> shift }),
             header_bytes: 0,
             fragmentation_percent: None,
         };
@@ -107,19 +119,24 @@ impl Space {
             }
             // dRAID moves the start of a metaslab up to where a row of a group begins.
             let base = (ms as u64 * ms_units).next_multiple_of(align_units);
-            let header = for_each_entry(&pool.mos().object(id)?, |e| {
-                if e.offset.saturating_add(e.run) > ms_units {
-                    let what = format!(
-                        "metaslab {ms} of {}: entry {:#x}+{:#x} is beyond its end",
-                        top.display_name(),
-                        e.offset,
-                        e.run
-                    );
-                    self.anomaly(what);
-                    return;
-                }
-                self.apply(&mut device, Run { start: base + e.offset, len: e.run }, e.is_alloc);
-            })?;
+            let object = pool.mos().object(id)?;
+            let header = if self.totals_only {
+                Header::parse(object.bonus(), object.endian()).at_with(|| object.place())?
+            } else {
+                for_each_entry(&object, |e| {
+                    if e.offset.saturating_add(e.run) > ms_units {
+                        let what = format!(
+                            "metaslab {ms} of {}: entry {:#x}+{:#x} is beyond its end",
+                            top.display_name(),
+                            e.offset,
+                            e.run
+                        );
+                        self.anomaly(what);
+                        return;
+                    }
+                    self.apply(&mut device, Run { start: base + e.offset, len: e.run }, e.is_alloc);
+                })?
+            };
             device.header_bytes += header.allocated_bytes;
             let free = ms_units.saturating_sub(header.allocated_bytes.max(0) as u64 >> shift);
             let percent = header.histogram.as_ref().map(|h| crate::facts::metaslab_fragmentation(h, shift as u8));
@@ -141,6 +158,9 @@ impl Space {
     }
 
     fn apply(&mut self, device: &mut DeviceSpace, run: Run, is_alloc: bool) {
+        if self.totals_only {
+            return;
+        }
         let already = device.allocated.set(run, is_alloc);
         if already > 0 {
             let what = if is_alloc { "allocated twice" } else { "freed when free" };

@@ -78,7 +78,7 @@ impl std::fmt::Display for Spec {
 }
 
 /// The options that say where the disks are and what opens them, for every command that opens a dataset.
-pub fn args() -> [Arg; 4] {
+pub fn args() -> [Arg; 5] {
     [
         Arg::new("search")
             .short('d')
@@ -90,11 +90,31 @@ pub fn args() -> [Arg; 4] {
             ),
         key_file_arg("key-file", "A file with the dataset's raw or hexadecimal key"),
         key_file_arg("passphrase-file", "A file whose first line is the dataset's passphrase"),
+        Arg::new("arc-max")
+            .long("arc-max")
+            .value_name("SIZE")
+            .value_parser(size)
+            .help("Most memory for cached blocks, such as 64M or 2G [default: 256M]"),
         Arg::new("keylocation")
             .short('L')
             .value_name("KEYLOCATION")
             .help("Where the key is, instead of the property: 'prompt' or file:///absolute/path"),
     ]
+}
+
+/// `64M`, `2G`, or a number of bytes.
+fn size(text: &str) -> Result<u64, String> {
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let shift = match text[digits.len()..].to_ascii_uppercase().trim_end_matches('B').trim_end_matches('I') {
+        "" => 0,
+        "K" => 10,
+        "M" => 20,
+        "G" => 30,
+        "T" => 40,
+        unit => return Err(format!("'{unit}' is no unit, use K, M, G or T")),
+    };
+    let number: u64 = digits.parse().map_err(|_| format!("'{digits}' is no number"))?;
+    number.checked_mul(1 << shift).filter(|&n| n > 0).ok_or_else(|| format!("'{text}' is out of range"))
 }
 
 fn key_file_arg(name: &'static str, help: &str) -> Arg {
@@ -120,6 +140,7 @@ pub struct Opener {
     search: Vec<PathBuf>,
     key_files: Vec<KeyFile>,
     location: Option<String>,
+    cache_bytes: Option<u64>,
     pools: HashMap<String, OpenPool>,
     opened: HashMap<String, Arc<dyn Vfs>>,
 }
@@ -136,6 +157,7 @@ impl Opener {
                 .map(|argument| key_file(argument))
                 .collect(),
             location: matches.get_one("keylocation").cloned(),
+            cache_bytes: matches.get_one("arc-max").copied(),
             pools: HashMap::new(),
             opened: HashMap::new(),
         }
@@ -148,8 +170,8 @@ impl Opener {
             let record = self.imported(&pool_name)?;
             let pool = match &record {
                 // An imported pool may have another name than its disks say: its number leads to it.
-                Some(r) => admin::open_pool(&r.guid.to_string(), &r.places, &open_options(r))?,
-                None => admin::open_pool(name, &self.search, &OpenOptions::default())?,
+                Some(r) => admin::open_pool(&r.guid.to_string(), &r.places, &self.capped(open_options(r)))?,
+                None => admin::open_pool(name, &self.search, &self.capped(OpenOptions::default()))?,
             };
             if let Some(record) = &record {
                 let state = State::of_process()?;
@@ -174,6 +196,10 @@ impl Opener {
             eprintln!("weir: {name}: {notice}");
         }
         Ok((pool, dataset))
+    }
+
+    fn capped(&self, options: OpenOptions) -> OpenOptions {
+        OpenOptions { cache_bytes: self.cache_bytes.unwrap_or(options.cache_bytes), ..options }
     }
 
     /// How the pool is imported, unless the command line says where its disks are.
@@ -240,6 +266,16 @@ mod tests {
         assert_eq!((named.dataset.as_deref(), named.path.to_str()), (Some("tank/a"), Some("b/key")));
         for path in ["/a=b", "./a=b", "key"] {
             assert_eq!(key_file(path), KeyFile { dataset: None, path: path.into() });
+        }
+    }
+
+    #[test]
+    fn sizes_have_units() {
+        for (text, bytes) in [("4096", 4096), ("64M", 64 << 20), ("2g", 2 << 30), ("1KiB", 1024)] {
+            assert_eq!(size(text), Ok(bytes), "{text}");
+        }
+        for text in ["", "M", "0", "1X", "99999999999T", "-1"] {
+            assert!(size(text).is_err(), "{text}");
         }
     }
 

@@ -6,7 +6,7 @@
 
 use block::vdev::columns::Map;
 use block::vdev::draid;
-use block::vdev::raidz::Geometry;
+use block::vdev::raidz::{Geometry, Reflow};
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 
@@ -115,6 +115,14 @@ fn raidz3_of_seven_is_where_openzfs_puts_it() {
 fn raidz_widened_from_three_to_four_is_where_openzfs_puts_it() {
     let geometry = Geometry::expanded(9, 4, 1, &[40], None).expect("a sound shape");
     check_raidz("raidz-expanded", include_str!("placement/raidz-expanded.txt"), &geometry);
+}
+
+#[test]
+fn raidz_while_it_is_widened_is_where_openzfs_puts_it() {
+    // The uberblock's word: the scratch area is not in use any more, and 61,846,016 bytes have been moved.
+    let reflow = Reflow::from_uberblock(4 << 55 | 61_846_016 >> 9);
+    let geometry = Geometry::expanded(9, 4, 1, &[], Some(reflow)).expect("a sound shape");
+    check_raidz("raidz-expanding", include_str!("placement/raidz-expanding.txt"), &geometry);
 }
 
 #[test]

@@ -1,4 +1,4 @@
-# Runs as root in a guest with the OpenZFS kernel module, with lib.sh and a file `part` (1 to 5: which scenarios) in /job;
+# Runs as root in a guest with the OpenZFS kernel module, with lib.sh and a file `part` (1 to 6: which scenarios) in /job;
 # leaves one folder a scenario in /out.
 cd /job; . ./lib.sh
 mount -o remount,size=90% /tmp
@@ -53,5 +53,8 @@ devices() {
     mkdir -p /out/unclean-log; tree /tu/fs > /out/unclean-log/tree-after-replay; cp $V/u0 /tmp/u0.copy; zstd -q -3 /tmp/u0.copy -o /out/unclean-log/u0.zst; echo "made unclean-log"; zpool export -f tu & sleep 1
 }
 removed() { SIZE=600M dev r0 r1; zp tr $(paths r0 r1); fill /tr; zpool remove tr $V/r1; zpool wait -t remove tr; prand 70 100000 > /tr/after; pack removed tr r0; }
-case "$(cat /job/part)" in 1) everything;; 2) layouts;; 3) history_of; encrypted;; 4) devices;; 5) removed;; esac
+expanding() { export LIGHT=1 DIRENTS=60; SIZE=64M dev v0 v1 v2 v3; zp -o ashift=9 tv raidz1 $(paths v0 v1 v2); fill /tv; zfs create -o compression=off tv/plain
+  for i in 1 2 3 4 5 6; do text $((80+i)) 24000 > /tv/plain/text$i; done; fill /tv/plain; zpool sync tv
+  echo 4000000 > /sys/module/zfs/parameters/raidz_expand_max_reflow_bytes; zpool attach tv raidz1-0 $V/v3 & sleep 10; prand 73 300000 > /tv/during; NOEXPORT=1 pack raidz-expanding tv v0 v1 v2 v3; }
+case "$(cat /job/part)" in 1) everything;; 2) layouts;; 3) history_of; encrypted;; 4) devices;; 5) removed;; 6) expanding;; esac
 dmesg | grep -iE 'panic|BUG|oops' | head

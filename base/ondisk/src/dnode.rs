@@ -176,6 +176,7 @@ impl Dnode {
 
     /// Block pointers in one indirect block.
     pub fn pointers_per_indirect(&self) -> u64 {
-        1 << (self.indirect_shift.max(7) - 7)
+        // Objects without indirect blocks may say anything here.
+        1 << (self.indirect_shift.clamp(7, 24) - 7)
     }
 }

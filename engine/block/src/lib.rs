@@ -8,6 +8,8 @@ pub mod crypt;
 pub mod error;
 pub mod label;
 mod store;
+#[cfg(feature = "tamper")]
+pub mod tamper;
 pub mod vdev;
 mod zio;
 

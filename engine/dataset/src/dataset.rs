@@ -60,10 +60,10 @@ pub struct Hold {
 
 /// A head or snapshot.
 #[derive(Clone)]
-pub struct Dataset(Arc<Inner>);
+pub struct Dataset(Arc<Inner>, Arc<Datasets>);
 
-struct Inner {
-    tree: Arc<Datasets>,
+/// What the tree keeps of a head: without the tree itself, which would then never be freed.
+pub(crate) struct Inner {
     dir: Arc<Dir>,
     id: u64,
     name: String,
@@ -81,6 +81,16 @@ impl std::fmt::Debug for Dataset {
 }
 
 impl Dataset {
+    /// The dataset of which `tree` kept `inner`.
+    pub(crate) fn from_kept(inner: Arc<Inner>, tree: &Arc<Datasets>) -> Self {
+        Self(inner, tree.clone())
+    }
+
+    /// What the tree may keep.
+    pub(crate) fn to_keep(&self) -> Arc<Inner> {
+        self.0.clone()
+    }
+
     /// Opens dataset `id`, which must belong to `dir`; `snapshot` is the name behind the `@`.
     pub(crate) fn open(tree: &Arc<Datasets>, dir: &Arc<Dir>, id: u64, snapshot: Option<&str>) -> Result<Self> {
         let name = match snapshot {
@@ -95,7 +105,7 @@ impl Dataset {
         let fields = fields_of(&object).at(&name)?;
         let (tree, dir) = (tree.clone(), dir.clone());
         let (contents, own_props) = (OnceLock::new(), OnceLock::new());
-        Ok(Self(Arc::new(Inner { tree, dir, id, name, phys, fields, contents, own_props })))
+        Ok(Self(Arc::new(Inner { dir, id, name, phys, fields, contents, own_props }), tree))
     }
 
     /// Full name, such as `tank/home@monday`.
@@ -125,11 +135,11 @@ impl Dataset {
 
     /// The tree that it belongs to.
     pub fn tree(&self) -> &Arc<Datasets> {
-        &self.0.tree
+        &self.1
     }
 
     pub(crate) fn mos(&self) -> &Arc<ObjectSet> {
-        self.0.tree.mos()
+        self.1.mos()
     }
 
     /// Whether it is a snapshot.
@@ -176,7 +186,7 @@ impl Dataset {
         if let Some(contents) = self.0.contents.get() {
             return Ok(contents.clone());
         }
-        let store = self.0.tree.mos().store().clone();
+        let store = self.1.mos().store().clone();
         let contents = ObjectSet::open(store, &self.0.phys.bp, self.0.id, None).at(self.name())?;
         Ok(self.0.contents.get_or_init(|| contents).clone())
     }
@@ -190,7 +200,7 @@ impl Dataset {
             None => self.objset_without_keys(),
             Some(_) => {
                 let keys = keys.dataset_keys(self)?;
-                let store = self.0.tree.mos().store().clone();
+                let store = self.1.mos().store().clone();
                 ObjectSet::open(store, &self.0.phys.bp, self.0.id, Some(keys)).at(self.name())
             }
         }
@@ -219,14 +229,14 @@ impl Dataset {
         if !self.is_snapshot() {
             return self.0.dir.snapshot_names(self.mos(), self.0.phys.snapnames_zap);
         }
-        let head = self.0.tree.head(&self.0.dir)?;
+        let head = self.1.head(&self.0.dir)?;
         self.0.dir.snapshot_names(self.mos(), head.0.phys.snapnames_zap)
     }
 
     /// The snapshots of a head, oldest first.
     pub fn snapshots(&self) -> Result<Vec<Dataset>> {
         let names = self.snapshot_names()?;
-        let open = |(name, id)| Dataset::open(&self.0.tree, &self.0.dir, id, Some(name));
+        let open = |(name, id)| Dataset::open(&self.1, &self.0.dir, id, Some(name));
         let mut all = names.iter().map(open).collect::<Result<Vec<_>>>()?;
         all.sort_by(|a, b| (a.0.phys.creation_txg.0, a.name()).cmp(&(b.0.phys.creation_txg.0, b.name())));
         Ok(all)
@@ -247,7 +257,7 @@ impl Dataset {
         };
         let (value, stored) = found.ok_or_else(missing)?;
         let id = value.as_u64().ok_or_else(missing)?;
-        Dataset::open(&self.0.tree, &self.0.dir, id, Some(&String::from_utf8_lossy(&stored)))
+        Dataset::open(&self.1, &self.0.dir, id, Some(&String::from_utf8_lossy(&stored)))
     }
 
     /// The bookmarks of a head.
@@ -265,8 +275,8 @@ impl Dataset {
     pub fn previous(&self) -> Result<Option<Dataset>> {
         match self.0.phys.prev_snap {
             0 => Ok(None),
-            id if Some(id) == self.0.tree.origin_snapshot()? => Ok(None),
-            id => self.0.tree.dataset_by_id(id).map(Some),
+            id if Some(id) == self.1.origin_snapshot()? => Ok(None),
+            id => self.1.dataset_by_id(id).map(Some),
         }
     }
 
@@ -279,8 +289,8 @@ impl Dataset {
     pub fn origin(&self) -> Result<Option<Dataset>> {
         match self.0.dir.phys().origin {
             0 => Ok(None),
-            id if Some(id) == self.0.tree.origin_snapshot()? => Ok(None),
-            id => self.0.tree.dataset_by_id(id).map(Some),
+            id if Some(id) == self.1.origin_snapshot()? => Ok(None),
+            id => self.1.dataset_by_id(id).map(Some),
         }
     }
 
@@ -296,8 +306,8 @@ impl Dataset {
             return Ok(Vec::new());
         }
         let ids = entries.iter().filter_map(|e| e.value.as_u64());
-        let states = ids.map(|id| self.0.tree.dataset_by_id(id)).collect::<Result<Vec<_>>>()?;
-        states.iter().map(|state| self.0.tree.head(state.dir())).collect()
+        let states = ids.map(|id| self.1.dataset_by_id(id)).collect::<Result<Vec<_>>>()?;
+        states.iter().map(|state| self.1.head(state.dir())).collect()
     }
 
     /// The holds on a snapshot, by tag.

@@ -4,14 +4,14 @@
 //! others. A list of everything reads each dataset's own object once.
 
 use crate::bookmark::Bookmark;
-use crate::dataset::{Dataset, DatasetKind};
+use crate::dataset::{Dataset, DatasetKind, Inner};
 use crate::dir::{Dir, open_zap};
 use crate::name::{DatasetName, Tail, is_hidden, listing_order};
 use crate::{Error, Place, Result};
 use object::ObjectSet;
 use parking_lot::Mutex;
 use pool::Pool;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, OnceLock};
 
 /// Snapshots followed back at most before a chain counts as endless.
@@ -22,7 +22,7 @@ pub struct Datasets {
     pool: Arc<Pool>,
     root: Arc<Dir>,
     dirs: Mutex<HashMap<u64, Arc<Dir>>>,
-    heads: Mutex<HashMap<u64, Dataset>>,
+    heads: Mutex<HashMap<u64, Arc<Inner>>>,
     origin: OnceLock<Option<u64>>,
     pub(crate) available_to_root: OnceLock<u64>,
 }
@@ -186,6 +186,9 @@ impl Datasets {
         let mut children = dir.child_ids(self.mos())?;
         children.retain(|(name, _)| hidden || !is_hidden(name));
         children.sort();
+        // A directory has one name. One with two, below another with two, would be listed 2^depth times.
+        let mut seen = HashSet::new();
+        children.retain(|(_, id)| seen.insert(*id));
         Ok(children)
     }
 
@@ -217,13 +220,13 @@ impl Datasets {
     /// The head of `dir`.
     pub fn head(self: &Arc<Self>, dir: &Arc<Dir>) -> Result<Dataset> {
         if let Some(head) = self.heads.lock().get(&dir.id()) {
-            return Ok(head.clone());
+            return Ok(Dataset::from_kept(head.clone(), self));
         }
         if dir.phys().head_dataset == 0 {
             return Err(Error::not_found(dir.name(), "the head: this directory only keeps accounts, and a dataset"));
         }
         let head = Dataset::open(self, dir, dir.phys().head_dataset, None)?;
-        self.heads.lock().insert(dir.id(), head.clone());
+        self.heads.lock().insert(dir.id(), head.to_keep());
         Ok(head)
     }
 

@@ -32,6 +32,10 @@ struct Inner {
     ahead: Mutex<ReadAhead>,
 }
 
+/// Pointers looked at in search of data or a hole: a file of 2 TiB in blocks of 128 KiB has as many. More that are alike
+/// without a change are pointers in a circle.
+const SEARCH_STEPS_MAX: u32 = 1 << 24;
+
 /// The last indirect block used by a walk over neighbouring blocks.
 type Recent = Option<(u64, Block)>;
 
@@ -316,12 +320,23 @@ impl Object {
             return Ok(if want_data { None } else { Some(offset) });
         }
         let shift = dnode.pointers_per_indirect().ilog2();
+        // What the tree cannot reach is a hole, whatever the dnode says of its last block.
+        let reach = (dnode.blkptrs.len() as u64)
+            .checked_shl(shift * u32::from(dnode.levels.saturating_sub(1)))
+            .filter(|r| *r > 0)
+            .unwrap_or(u64::MAX);
         let mut recent = None;
         let mut blkid = offset / size;
-        while blkid <= self.max_block_id() {
+        for step in 0u32.. {
+            if blkid > self.max_block_id() || blkid >= reach {
+                break;
+            }
+            if step > SEARCH_STEPS_MAX {
+                return Err(Error::corrupt(self.place(), "indirect blocks that lead nowhere, without end"));
+            }
             let bp = self.pointer(0, blkid, &mut recent)?;
             if bp.is_hole() != want_data {
-                return Ok(Some((blkid * size).max(offset)));
+                return Ok(Some(blkid.saturating_mul(size).max(offset)));
             }
             if !bp.is_hole() {
                 blkid += 1;

@@ -27,6 +27,9 @@ pub struct Mapping {
 impl Mapping {
     /// A mapping of `entries`, or the place where two of them are out of order.
     pub fn new(entries: Vec<Entry>) -> Result<Self, String> {
+        if let Some(e) = entries.iter().find(|e| e.source_bytes.checked_add(e.size_bytes).is_none()) {
+            return Err(format!("the entry at {:#x} is {:#x} bytes long", e.source_bytes, e.size_bytes));
+        }
         for pair in entries.windows(2) {
             if pair[0].source_bytes.checked_add(pair[0].size_bytes).is_none_or(|end| end > pair[1].source_bytes) {
                 return Err(format!("entries at {:#x} and {:#x} overlap", pair[0].source_bytes, pair[1].source_bytes));
@@ -82,6 +85,7 @@ mod tests {
     #[test]
     fn overlapping_entries_are_refused() {
         assert!(Mapping::new(vec![entry(0, 101, 1, 0), entry(100, 1, 1, 0)]).is_err());
+        assert!(Mapping::new(vec![entry(1, u64::MAX, 1, 0)]).is_err());
         assert!(Mapping::new(vec![entry(0, u64::MAX, 1, 0), entry(1, u64::MAX, 1, 0)]).is_err());
     }
 }

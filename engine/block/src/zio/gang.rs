@@ -96,9 +96,19 @@ pub(super) fn verify_header(
 /// All members of the gang block, for walks over allocated space. The header itself occupies one sector at `dva`.
 pub fn members(store: &Store, bp: &BlkPtr, dva: &Dva) -> Result<Vec<BlkPtr>, Failure> {
     let (header, endian) = read_header(store, bp, dva)?;
-    let all = header[..header.len() - TRAILER_BYTES].chunks_exact(ondisk::blkptr::SIZE_BYTES);
-    Ok(all
-        .map(|raw| BlkPtr::parse(raw, endian).expect("the chunk is as long as a block pointer"))
-        .filter(|m| !m.is_hole())
-        .collect())
+    let mut found: Vec<BlkPtr> = Vec::new();
+    let mut total = 0;
+    for raw in header[..header.len() - TRAILER_BYTES].chunks_exact(ondisk::blkptr::SIZE_BYTES) {
+        let member = BlkPtr::parse(raw, endian).expect("the chunk is as long as a block pointer");
+        if member.is_hole() {
+            continue;
+        }
+        // Without this, a header with pointers to itself is a tree of which every walk takes forever.
+        total += member.psize_bytes();
+        if member.check().is_err() || total > bp.psize_bytes() {
+            return Err(Failure { other: vec!["gang members do not fit the block".into()], ..Failure::default() });
+        }
+        found.push(member);
+    }
+    Ok(found)
 }

@@ -44,6 +44,8 @@ fn unpack(bp: &BlkPtr, clear: Vec<u8>) -> Result<Block> {
     if bp.has_indirect_mac() {
         verify_indirect(bp, &data)?;
     }
+    #[cfg(feature = "tamper")]
+    let data = crate::tamper::apply(bp, data);
     Ok(Block { data: Bytes::from(data), endian: bp.endian() })
 }
 

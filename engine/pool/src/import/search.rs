@@ -140,6 +140,18 @@ pub fn search(places: &[PathBuf]) -> Search {
     found
 }
 
+/// What a search that met exactly these devices would find: for devices that are no files, such as simulated ones.
+pub fn search_devices(devices: impl IntoIterator<Item = Arc<dyn Device>>) -> Search {
+    let mut found = Search::default();
+    let (mut pools, mut auxiliary) = (BTreeMap::new(), Vec::new());
+    for device in devices {
+        classify(device, &mut pools, &mut auxiliary, &mut found);
+    }
+    found.pools =
+        pools.into_iter().map(|(guid, devices)| FoundPool { guid, devices, auxiliary: auxiliary.clone() }).collect();
+    found
+}
+
 fn look_at(
     path: &Path,
     pools: &mut BTreeMap<u64, Vec<FoundDevice>>,
@@ -158,28 +170,38 @@ fn look_at(
         }
     };
     for device in devices {
-        let labels = label::read(device.as_ref(), false);
-        let newest = labels.configs().max_by_key(|c| c.get_u64(config::POOL_TXG).unwrap_or(0)).cloned();
-        let Some(newest) = newest else {
-            let bad: Vec<String> = labels
-                .labels
-                .iter()
-                .filter_map(|l| {
-                    l.config.as_ref().err().filter(|e| *e != "empty").map(|e| format!("label {}: {e}", l.index))
-                })
-                .collect();
-            if !bad.is_empty() {
-                found.damaged.push(Skipped { path: PathBuf::from(device.name()), why: bad.join(", ") });
-            }
-            continue;
-        };
-        let Some(guid) = newest.get_u64(config::GUID) else { continue };
-        let state = PoolState::from_number(newest.get_u64(config::POOL_STATE).unwrap_or(u64::MAX));
-        let device = FoundDevice { device, labels, guid, config: newest };
-        match (state, device.config.get_u64(config::POOL_GUID)) {
-            (PoolState::Spare | PoolState::Level2Cache, _) => auxiliary.push(device),
-            (_, Some(pool)) => pools.entry(pool).or_default().push(device),
-            (_, None) => {}
+        classify(device, pools, auxiliary, found);
+    }
+}
+
+/// Puts a device where its labels say that it belongs.
+fn classify(
+    device: Arc<dyn Device>,
+    pools: &mut BTreeMap<u64, Vec<FoundDevice>>,
+    auxiliary: &mut Vec<FoundDevice>,
+    found: &mut Search,
+) {
+    let labels = label::read(device.as_ref(), false);
+    let newest = labels.configs().max_by_key(|c| c.get_u64(config::POOL_TXG).unwrap_or(0)).cloned();
+    let Some(newest) = newest else {
+        let bad: Vec<String> = labels
+            .labels
+            .iter()
+            .filter_map(|l| {
+                l.config.as_ref().err().filter(|e| *e != "empty").map(|e| format!("label {}: {e}", l.index))
+            })
+            .collect();
+        if !bad.is_empty() {
+            found.damaged.push(Skipped { path: PathBuf::from(device.name()), why: bad.join(", ") });
         }
+        return;
+    };
+    let Some(guid) = newest.get_u64(config::GUID) else { return };
+    let state = PoolState::from_number(newest.get_u64(config::POOL_STATE).unwrap_or(u64::MAX));
+    let device = FoundDevice { device, labels, guid, config: newest };
+    match (state, device.config.get_u64(config::POOL_GUID)) {
+        (PoolState::Spare | PoolState::Level2Cache, _) => auxiliary.push(device),
+        (_, Some(pool)) => pools.entry(pool).or_default().push(device),
+        (_, None) => {}
     }
 }

@@ -50,6 +50,8 @@ impl Root {
 
 /// Dnodes that are lost with one block.
 const DNODES_PER_BLOCK: u64 = (ondisk::dnode::BLOCK_BYTES / ondisk::dnode::SLOT_BYTES) as u64;
+/// Blocks of dnodes that cannot be read, before the search is given up.
+const FAILURES_MAX: usize = 10_000;
 /// Entries of the list of destroyed datasets at most; more is damage.
 const DESTROYED_MAX: u64 = 1 << 20;
 
@@ -58,26 +60,9 @@ pub fn roots(pool: &Pool) -> Result<(Vec<Root>, Vec<String>)> {
     let mut broken = Vec::new();
     let mut found = vec![Root { objset: 0, bp: pool.uberblock().root, since_txg: 0, kind: RootKind::Mos }];
     let mos = pool.mos();
-    let mut id = 0;
-    loop {
-        id = match mos.next_object(id) {
-            Ok(Some(next)) => next,
-            Ok(None) => break,
-            Err(e) => {
-                broken.push(format!("datasets behind object {id} cannot be found: {e}"));
-                // On with the next block of dnodes.
-                id = (id / DNODES_PER_BLOCK + 1).saturating_mul(DNODES_PER_BLOCK);
-                if id > mos.meta().max_block_id().saturating_add(1).saturating_mul(DNODES_PER_BLOCK) {
-                    break;
-                }
-                id - 1
-            }
-        };
-        let place = || format!("{}: dataset object {id}", pool.name());
+    for id in dataset_ids(pool, &mut broken) {
         let Ok(dnode) = mos.dnode(id) else { continue };
-        if dnode.bonus_type != ObjectType::DSL_DATASET {
-            continue;
-        }
+        let place = || format!("{}: dataset object {id}", pool.name());
         let ds = match DslDataset::parse(&dnode.bonus, dnode.endian).at_with(place) {
             Ok(ds) => ds,
             Err(e) => {
@@ -107,6 +92,45 @@ pub fn roots(pool: &Pool) -> Result<(Vec<Root>, Vec<String>)> {
         broken.push(e.to_string());
     }
     Ok((found, broken))
+}
+
+/// Objects of the MOS that are datasets. Blocks of dnodes that cannot be read are told in `broken` and passed over.
+fn dataset_ids(pool: &Pool, broken: &mut Vec<String>) -> Vec<u64> {
+    let (mos, meta) = (pool.mos(), pool.mos().meta());
+    let size = meta.block_bytes().max(1);
+    let mut found = Vec::new();
+    let (mut blkid, mut failures) = (0u64, 0);
+    while blkid <= meta.max_block_id() && failures < FAILURES_MAX {
+        let first = blkid.saturating_mul(DNODES_PER_BLOCK);
+        let mut failed = |e: crate::Error| {
+            broken.push(format!("datasets behind object {first} cannot be found: {e}"));
+            failures += 1;
+        };
+        match meta.next_data(blkid.saturating_mul(size)) {
+            Ok(None) => break,
+            Ok(Some(at)) if at / size != blkid => {
+                blkid = at / size;
+                continue;
+            }
+            Ok(Some(_)) => {}
+            Err(e) => {
+                failed(e);
+                // The indirect block above is what cannot be read.
+                let span = meta.dnode().pointers_per_indirect();
+                blkid = (blkid / span).saturating_add(1).saturating_mul(span);
+                continue;
+            }
+        }
+        match meta.block(blkid) {
+            Ok(_) => found.extend(
+                (first..first.saturating_add(DNODES_PER_BLOCK))
+                    .filter(|id| mos.dnode(*id).is_ok_and(|dnode| dnode.bonus_type == ObjectType::DSL_DATASET)),
+            ),
+            Err(e) => failed(e),
+        }
+        blkid += 1;
+    }
+    found
 }
 
 /// Datasets destroyed by versions before async_destroy's block lists, or large ones: roots to be freed from

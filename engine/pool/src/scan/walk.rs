@@ -144,9 +144,10 @@ impl Walk<'_> {
         if bp.level() > 0 {
             return self.indirect(worker, task, found);
         }
-        match bp.object_type() {
-            ObjectType::OBJSET => self.objset(worker, task, found),
-            ObjectType::DNODE => self.dnodes(worker, task, found),
+        // Only roots are object sets, and only object 0 holds dnodes: a pointer elsewhere that says so leads in a circle.
+        match (bp.object_type(), &task.dnode) {
+            (ObjectType::OBJSET, None) => self.objset(worker, task, found),
+            (ObjectType::DNODE, Some(_)) if task.at.object == 0 => self.dnodes(worker, task, found),
             _ => Ok(()),
         }
     }
@@ -205,7 +206,8 @@ impl Walk<'_> {
             let bytes = &block.data[slot * dnode::SLOT_BYTES..];
             let number = task.at.blkid.saturating_mul(per_block).saturating_add(slot as u64);
             match Dnode::parse(bytes, block.endian) {
-                Ok(d) if d.object_type == ObjectType::NONE => {}
+                // Number 0 is the object that holds them all; what is in its slot is not part of any tree.
+                Ok(d) if d.object_type == ObjectType::NONE || number == 0 => {}
                 Ok(d) => self.dnode(task, number, d, found),
                 Err(e) => {
                     let at = Bookmark { object: number, level: 0, blkid: 0, ..task.at };

@@ -244,7 +244,7 @@ impl Visitor for Checker<'_> {
         tally.report.logical_bytes += bp.lsize_bytes();
         if met == Some(true) {
             tally.report.shared_blocks += 1;
-            return true;
+            return false;
         }
         // With its table's count at one, a shared block was met for the first time, and its space must be fresh.
         if !fresh
@@ -263,7 +263,8 @@ impl Visitor for Checker<'_> {
             tally.report.lost(Damage { at: visit.at, span_bytes, error, also_in: Vec::new() });
         }
         self.note_progress(&mut tally, bytes);
-        seen.readable
+        // What is below a block met twice was walked the first time; pointers that all lead to it would never end.
+        seen.readable && fresh
     }
 
     fn broken(&self, worker: usize, at: Bookmark, error: &crate::Error) {

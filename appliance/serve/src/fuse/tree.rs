@@ -64,6 +64,13 @@ impl MountedTree {
     ) -> io::Result<()> {
         let other = |e: files::Error| io::Error::other(e.to_string());
         let root = provider.root().map_err(other)?;
+        if root.attr(root.root()).map_err(other)?.kind != FileKind::Directory {
+            let what = format!(
+                "{} is a volume, not a file system: mount what is above it, and look into .zfs/volume",
+                provider.name()
+            );
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
+        }
         let all = if children { provider.children().map_err(other)? } else { Vec::new() };
         let (apart, within): (Vec<Child>, Vec<Child>) =
             all.into_iter().partition(|c| separate && has_directory(&*root, &c.place));

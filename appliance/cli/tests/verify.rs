@@ -249,6 +249,18 @@ fn a_bad_member_of_a_gang_block_loses_its_file() {
 }
 
 #[test]
+fn a_pool_whose_root_is_gone_is_lost_and_says_so() {
+    let Some(pool) = copy("no-features", "tb") else { return };
+    let root = pool.open().uberblock().root;
+    for n in 0..root.dvas().count() {
+        pool.damage(&root, n, 0);
+    }
+    let answer = pool.verify();
+    assert_eq!((answer.code, answer.json["verdict"].as_str()), (2, Some("lost")), "{}", answer.json);
+    assert!(answer.json["error"].as_str().is_some_and(|e| e.contains("checksum")), "{}", answer.json);
+}
+
+#[test]
 fn what_is_no_pool_could_not_be_verified() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     std::fs::write(folder.path().join("x"), vec![7; 1 << 20]).expect("writes");

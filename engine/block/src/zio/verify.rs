@@ -81,7 +81,12 @@ fn verify_members(
     let dva = bp.dva(copy);
     let other = |what: &str| Failure { other: vec![what.into()], ..Default::default() };
     let mut broken = None;
-    for member in gang::members(store, bp, &dva)? {
+    let members = gang::members(store, bp, &dva)?;
+    // As when reading: without it, headers that lead to each other would be a tree without end.
+    if members.iter().map(|m| m.psize_bytes()).fold(0, u64::saturating_add) > bp.psize_bytes() {
+        return Err(other("gang members are larger than the block"));
+    }
+    for member in members {
         let mut below = BlockReport::default();
         if let Err(e) = member.check() {
             return Err(other(&format!("gang member: {e}")));

@@ -5,6 +5,8 @@
 //! Invariants:
 //!   * a chunk that does not exist is all zeros
 
+use std::collections::BTreeMap;
+
 /// Units in a chunk.
 const CHUNK_UNITS: u64 = 1 << 16;
 const WORDS: usize = (CHUNK_UNITS / 64) as usize;
@@ -12,7 +14,8 @@ const WORDS: usize = (CHUNK_UNITS / 64) as usize;
 /// A set of units.
 #[derive(Default, Clone)]
 pub struct Bits {
-    chunks: Vec<Option<Box<[u64; WORDS]>>>,
+    /// By number. A map: a hostile configuration may claim a device of any size.
+    chunks: BTreeMap<u64, Box<[u64; WORDS]>>,
     units: u64,
 }
 
@@ -28,7 +31,7 @@ pub struct Run {
 impl Bits {
     /// An empty set over `units` units.
     pub fn new(units: u64) -> Self {
-        Self { chunks: Vec::new(), units }
+        Self { chunks: BTreeMap::new(), units }
     }
 
     /// Units that the set ranges over.
@@ -53,18 +56,14 @@ impl Bits {
     /// Whether a unit is set.
     pub fn contains(&self, unit: u64) -> bool {
         let within = unit % CHUNK_UNITS;
-        self.chunk((unit / CHUNK_UNITS) as usize).is_some_and(|c| c[(within / 64) as usize] >> (within % 64) & 1 != 0)
+        self.chunk(unit / CHUNK_UNITS).is_some_and(|c| c[(within / 64) as usize] >> (within % 64) & 1 != 0)
     }
 
     fn for_words(&mut self, run: Run, mut f: impl FnMut(&mut u64, u64)) {
         let end = run.start.saturating_add(run.len).min(self.units);
         let mut at = run.start;
         while at < end {
-            let chunk = (at / CHUNK_UNITS) as usize;
-            if chunk >= self.chunks.len() {
-                self.chunks.resize(chunk + 1, None);
-            }
-            let words = self.chunks[chunk].get_or_insert_with(|| Box::new([0; WORDS]));
+            let words = self.chunks.entry(at / CHUNK_UNITS).or_insert_with(|| Box::new([0; WORDS]));
             let within = at % CHUNK_UNITS;
             let (word, bit) = ((within / 64) as usize, within % 64);
             let n = (64 - bit).min(end - at);
@@ -74,22 +73,22 @@ impl Bits {
         }
     }
 
-    fn chunk(&self, i: usize) -> Option<&[u64; WORDS]> {
-        self.chunks.get(i)?.as_deref()
+    fn chunk(&self, i: u64) -> Option<&[u64; WORDS]> {
+        self.chunks.get(&i).map(|c| &**c)
     }
 
     /// Units set.
     pub fn count(&self) -> u64 {
-        self.chunks.iter().flatten().flat_map(|c| c.iter()).map(|w| u64::from(w.count_ones())).sum()
+        self.chunks.values().flat_map(|c| c.iter()).map(|w| u64::from(w.count_ones())).sum()
     }
 
     /// The runs that are in `self` and not in `other`.
     pub fn minus<'a>(&'a self, other: &'a Self) -> impl Iterator<Item = Run> + 'a {
-        let words = (0..self.chunks.len()).flat_map(move |c| {
-            let (mine, theirs) = (self.chunk(c), other.chunk(c));
-            (0..if mine.is_some() { WORDS } else { 0 }).filter_map(move |w| {
-                let word = mine.map_or(0, |m| m[w]) & !theirs.map_or(0, |t| t[w]);
-                (word != 0).then_some((c as u64 * CHUNK_UNITS + w as u64 * 64, word))
+        let words = self.chunks.iter().flat_map(move |(c, mine)| {
+            let theirs = other.chunk(*c);
+            (0..WORDS).filter_map(move |w| {
+                let word = mine[w] & !theirs.map_or(0, |t| t[w]);
+                (word != 0).then_some((c * CHUNK_UNITS + w as u64 * 64, word))
             })
         });
         join(words.flat_map(|(base, word)| runs_of(base, word)))
@@ -97,7 +96,7 @@ impl Bits {
 
     /// The runs that are set.
     pub fn runs(&self) -> impl Iterator<Item = Run> + '_ {
-        static EMPTY: Bits = Bits { chunks: Vec::new(), units: 0 };
+        static EMPTY: Bits = Bits { chunks: BTreeMap::new(), units: 0 };
         self.minus(&EMPTY)
     }
 }
@@ -155,6 +154,13 @@ mod tests {
             [Run { start: 0, len: 100 }, Run { start: 101, len: 65_429 }, Run { start: 65_540, len: 134_460 }]
         );
         assert_eq!(b.minus(&a).count(), 0);
+    }
+
+    #[test]
+    fn a_device_that_claims_any_size_costs_what_is_used_of_it() {
+        let mut b = Bits::new(u64::MAX);
+        b.set(Run { start: 1 << 60, len: 5 }, true);
+        assert_eq!(b.runs().collect::<Vec<_>>(), [Run { start: 1 << 60, len: 5 }]);
     }
 
     #[test]

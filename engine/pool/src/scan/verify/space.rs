@@ -17,6 +17,10 @@ use std::collections::HashMap;
 /// How often a gang header may point to another, or a removed device to another.
 const DEPTH_MAX: u32 = 16;
 
+/// Gang members followed for one block: headers that lead to each other would be a tree without end. 16 MiB in pieces of
+/// 512 bytes, three copies.
+const MEMBERS_MAX: u32 = 100_000;
+
 /// The units that something leads to, by device.
 pub(super) struct Used<'a> {
     pool: &'a Pool,
@@ -35,10 +39,10 @@ impl<'a> Used<'a> {
 
     /// Marks the space of a block, gang members included. False: some of it was used before.
     pub fn block(&self, bp: &BlkPtr) -> bool {
-        self.block_at(bp, 0)
+        self.block_at(bp, 0, &mut { MEMBERS_MAX })
     }
 
-    fn block_at(&self, bp: &BlkPtr, depth: u32) -> bool {
+    fn block_at(&self, bp: &BlkPtr, depth: u32, budget: &mut u32) -> bool {
         let mut fresh = true;
         for dva in bp.dvas() {
             // A gang block's address is that of its header; the members have their own.
@@ -46,7 +50,9 @@ impl<'a> Used<'a> {
             fresh &= self.range(u64::from(dva.vdev), dva.offset_bytes, size, 0);
             if dva.is_gang && depth < DEPTH_MAX {
                 for member in block::gang_members(self.pool.store(), bp, &dva).unwrap_or_default() {
-                    self.block_at(&member, depth + 1);
+                    let Some(left) = budget.checked_sub(1) else { break };
+                    *budget = left;
+                    self.block_at(&member, depth + 1, budget);
                 }
             }
         }

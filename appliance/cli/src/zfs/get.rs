@@ -75,12 +75,23 @@ pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     let (found, mut code) = pools.list(cx, names, Which { types, depth })?;
     let mut table = GetTable::new(&fields, parsed.has('H'));
     let (mut lines, mut datasets) = (Vec::new(), Object::new());
+    // One list of many datasets has one order of user properties: that in which they are first met, in the order of the
+    // command line.
+    let mut entries: Vec<_> = found.iter().map(|f| &f.entry).collect();
+    entries.sort_by_key(|e| names.iter().position(|name| name == e.name()).unwrap_or(names.len()));
+    let user = match &wanted {
+        None => property::user_property_names(entries).unwrap_or_default(),
+        Some(_) => Vec::new(),
+    };
     for f in &found {
         let mounted = |name: &str| pools.is_mounted(name);
         let view = f.pool.view(&mounted);
         table.fit_name(f.entry.name());
         let properties = match &wanted {
-            None => property::all(&f.entry, &view),
+            None => property::all(&f.entry, &view).map(|mut all| {
+                all.sort_by_key(|p| user.iter().position(|name| *name == p.name).map_or(0, |at| at + 1));
+                all
+            }),
             Some(wanted) => {
                 wanted.iter().map(|w| Ok(property::get(&f.entry, &w.name, &view)?.unwrap_or_else(|| none(w)))).collect()
             }
@@ -113,7 +124,8 @@ pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
                 continue;
             }
             let value = values::text(p, literal);
-            let received = (p.source == Source::Received).then(|| value.clone());
+            let received = property::received(&f.entry, &p.name).ok().flatten();
+            let received = received.map(|v| if literal { v.raw } else { v.human });
             if let Some(received) = &received {
                 table.fit_received(received);
             }

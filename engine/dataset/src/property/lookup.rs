@@ -160,7 +160,7 @@ pub fn user_properties(entry: &Entry) -> Result<Vec<Property>> {
 
 /// Names of the user properties that hold for any of `entries`, in the order of the columns or lines of one `zfs get`:
 /// as they are first met.
-pub fn user_property_names(entries: &[Entry]) -> Result<Vec<String>> {
+pub fn user_property_names<'e>(entries: impl IntoIterator<Item = &'e Entry>) -> Result<Vec<String>> {
     let mut names: Vec<String> = Vec::new();
     let mut seen = std::collections::HashSet::new();
     for entry in entries {

@@ -82,6 +82,45 @@ fn a_draid2_spares_any_two() {
     }
 }
 
+/// Mirrors of data, special and log devices; of a dedup, cache and spare device the pool may have only one.
+#[test]
+fn a_hybrid_pool_spares_one_side_of_each_mirror() {
+    let scenario = scenario_or_return!("hybrid");
+    let whole = undamaged(&scenario);
+    let number = |name: &str| scenario.devices.iter().position(|d| d.name().ends_with(name)).unwrap();
+    for away in [["h0", "h3", "p0", "l0"], ["h1", "h2", "p1", "l1"]] {
+        let opened = open_without(&scenario, &away.map(number)).unwrap();
+        same_files(&scenario, &whole, &opened, &format!("without {away:?}"));
+    }
+}
+
+/// Metadata have copies on other devices; contents have not.
+#[test]
+fn what_is_whole_comes_out_of_a_pool_that_lacks_a_whole_mirror() {
+    let scenario = scenario_or_return!("hybrid");
+    let whole = undamaged(&scenario);
+    let number = |name: &str| scenario.devices.iter().position(|d| d.name().ends_with(name)).unwrap();
+    let mut lacking = 0;
+    for away in [["h0", "h1"], ["h2", "h3"]] {
+        let opened = match open_without(&scenario, &away.map(number)) {
+            Ok(opened) => opened,
+            Err(e) => {
+                assert!(away.iter().all(|name| format!("{e:#}").contains(name)), "without {away:?}: {e:#}");
+                continue;
+            }
+        };
+        let survey = Survey::of(&opened, Limits::ALL);
+        assert_eq!(survey.differences(&whole, false), Vec::<String>::new(), "without {away:?}");
+        lacking += survey.errors.len();
+        for (key, e) in &survey.errors {
+            assert!(e.contains("missing") && away.iter().any(|name| e.contains(name)), "without {away:?}: {key}: {e}");
+        }
+        println!("without {away:?}: {} of {} lines", survey.lines.len(), whole.lines.len());
+        assert!(!survey.lines.is_empty());
+    }
+    assert!(lacking > 0, "neither mirror matters");
+}
+
 #[test]
 fn one_device_too_many_is_named() {
     // A small pool on dRAID happens to keep clear of some threes: it takes a search to find one that matters.

@@ -74,6 +74,8 @@ impl Pool {
                 })
                 .collect()
         };
+        let mut spares = auxiliary(self.spares(), &tree.spares, VdevClass::Spare);
+        mark_spares_in_use(&mut spares, &root);
         let errors = self.error_log().unwrap_or_default();
         Ok(PoolStatus {
             name: self.name().to_owned(),
@@ -82,7 +84,7 @@ impl Pool {
             config_txg: self.config().get_u64(config::POOL_TXG).unwrap_or(0),
             root,
             caches: auxiliary(self.caches(), &tree.caches, VdevClass::Cache),
-            spares: auxiliary(self.spares(), &tree.spares, VdevClass::Spare),
+            spares,
             scan: self.scan_status()?,
             removal: self.removal_status()?,
             checkpoint: self.checkpoint_status()?,
@@ -113,6 +115,16 @@ impl Pool {
 fn set_class(status: &mut VdevStatus, class: VdevClass) {
     status.class = class;
     status.children.iter_mut().for_each(|c| set_class(c, class));
+}
+
+/// A spare that stands in for a device is in the tree too: there it has its state, in the list it only counts as taken.
+fn mark_spares_in_use(spares: &mut [VdevStatus], root: &VdevStatus) {
+    let active = root.walk();
+    for spare in spares {
+        if active.iter().any(|v| v.is_leaf() && v.guid == spare.guid) {
+            (spare.state, spare.aux) = (VdevState::CantOpen, VdevAux::Spared);
+        }
+    }
 }
 
 fn device(c: &VdevConfig, v: Option<&Vdev>) -> VdevStatus {
@@ -197,5 +209,22 @@ fn root_state(tops: &[VdevStatus]) -> (VdevState, VdevAux) {
         (VdevState::Degraded, VdevAux::None)
     } else {
         (VdevState::Healthy, VdevAux::None)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_spare_that_stands_in_for_a_device_is_taken() {
+        let leaf = |guid| VdevStatus { guid, kind: "file".into(), state: VdevState::Healthy, ..VdevStatus::default() };
+        let stands_in = VdevStatus { kind: "spare".into(), children: vec![leaf(1), leaf(7)], ..VdevStatus::default() };
+        let root = VdevStatus { kind: "root".into(), children: vec![stands_in], ..VdevStatus::default() };
+        let mut spares = [leaf(7), leaf(8)];
+        mark_spares_in_use(&mut spares, &root);
+        let told: Vec<_> = spares.iter().map(|s| (s.state, s.aux)).collect();
+        let taken = (VdevState::CantOpen, VdevAux::Spared);
+        assert_eq!(told, [taken, (VdevState::Healthy, VdevAux::None)]);
     }
 }

@@ -12,6 +12,14 @@ const INDIRECT_DEPTH_MAX: u32 = 16;
 /// Combinations of copies tried for a block that device removal split over several mirrors.
 const SPLIT_COMBINATIONS_MAX: usize = 4096;
 
+/// Bytes that those combinations may have together: a large block must not take minutes, or all memory.
+const SPLIT_BYTES_MAX: u64 = 128 << 20;
+
+/// Combinations tried for a block of that size.
+fn combinations_max(size_bytes: u64) -> usize {
+    SPLIT_COMBINATIONS_MAX.min((SPLIT_BYTES_MAX / size_bytes.max(1)).max(1) as usize)
+}
+
 /// All top-level devices of a pool, by number.
 #[derive(Default)]
 pub struct Tree {
@@ -186,7 +194,7 @@ impl Tree {
                 let next = self.variants(piece.vdev, piece.offset_bytes, piece.size_bytes, birth, depth + 1)?;
                 let mut longer = Vec::new();
                 for w in &whole {
-                    for n in next.iter().take(SPLIT_COMBINATIONS_MAX / whole.len().max(1)) {
+                    for n in next.iter().take(combinations_max(size) / whole.len().max(1)) {
                         longer.push([w.as_slice(), n].concat());
                     }
                 }
@@ -251,7 +259,8 @@ impl Tree {
         }
         // Odometer over the variants of each piece; the first try takes the first of each.
         let mut choice = vec![0; all.len()];
-        for _ in 0..SPLIT_COMBINATIONS_MAX {
+        let tries = combinations_max(size);
+        for _ in 0..tries {
             let whole: Vec<u8> = choice.iter().zip(&all).flat_map(|(c, v)| v[*c].iter().copied()).collect();
             if check(&whole) {
                 return Ok(whole);
@@ -270,6 +279,6 @@ impl Tree {
                 digit += 1;
             }
         }
-        Err(Failure::other(format!("{}: more than {SPLIT_COMBINATIONS_MAX} combinations of copies", top.name)))
+        Err(Failure::other(format!("{}: more than {tries} combinations of copies", top.name)))
     }
 }

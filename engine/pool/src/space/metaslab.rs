@@ -137,7 +137,7 @@ impl Space {
                     self.apply(&mut device, Run { start: base + e.offset, len: e.run }, e.is_alloc);
                 })?
             };
-            device.header_bytes += header.allocated_bytes;
+            device.header_bytes = device.header_bytes.saturating_add(header.allocated_bytes);
             let free = ms_units.saturating_sub(header.allocated_bytes.max(0) as u64 >> shift);
             let percent = header.histogram.as_ref().map(|h| crate::facts::metaslab_fragmentation(h, shift as u8));
             fragmentation.note(percent, free);
@@ -206,7 +206,8 @@ impl Space {
             Some(since) if txg >= since => {
                 let mut device = self.devices.swap_remove(at);
                 let run = Run { start: offset >> device.shift, len: size >> device.shift };
-                device.header_bytes += if e.is_alloc { size as i64 } else { -(size as i64) };
+                let size = i64::try_from(size).unwrap_or(i64::MAX);
+                device.header_bytes = device.header_bytes.saturating_add(if e.is_alloc { size } else { -size });
                 self.apply(&mut device, run, e.is_alloc);
                 self.devices.push(device);
             }

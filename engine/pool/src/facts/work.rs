@@ -78,10 +78,7 @@ impl Pool {
         match self.directory().lookup(directory::ZPOOL_CHECKPOINT)? {
             // An uberblock as words: the time it was made is that of the checkpoint.
             Some(value) => {
-                let mut bytes = Vec::with_capacity(Uberblock::SIZE_BYTES);
-                value.ints.iter().for_each(|w| bytes.extend_from_slice(&w.to_ne_bytes()));
-                bytes.resize(Uberblock::SIZE_BYTES.max(bytes.len()), 0);
-                let start_time = Uberblock::parse(&bytes).map_or(0, |u| u.timestamp);
+                let start_time = Uberblock::from_words(&value.ints).map_or(0, |u| u.timestamp);
                 Ok(Some(CheckpointStatus { discarding: false, start_time, space_bytes }))
             }
             None if space_bytes > 0 => Ok(Some(CheckpointStatus { discarding: true, start_time: 0, space_bytes })),

@@ -6,7 +6,6 @@ use crate::import::open::{self, OpenOptions, Opened};
 use crate::import::search::{FoundPool, PoolState};
 use crate::{Error, Result};
 use block::Store;
-use block::vdev::Kind;
 use object::ObjectSet;
 use object::zap::Zap;
 use ondisk::nvlist::Nvlist;
@@ -121,12 +120,9 @@ impl Pool {
     /// By number of the top-level device: bytes shown to users for 512 allocated ones. `used` and its like count so, in order
     /// that parity does not show.
     pub fn deflate_ratios(&self) -> Vec<u64> {
-        let deflates = matches!(self.directory().lookup_u64(directory::DEFLATE), Ok(Some(d)) if d != 0);
-        let ratio = |v: &block::vdev::Vdev| match (&v.kind, deflates) {
-            (_, false) => 512,
-            // What 128 KiB take; txg 0: as laid out before any expansion (vdev_set_deflate_ratio).
-            (Kind::Raidz(g), _) => (128 << 10) / (g.asize_bytes(128 << 10, 0) >> 9).max(1),
-            (Kind::Draid(g), _) => (128 << 10) / (g.asize_bytes(128 << 10) >> 9).max(1),
+        let deflates = self.deflates();
+        let ratio = |v: &block::vdev::Vdev| match self.root_vdev().children.iter().find(|top| top.id == v.id) {
+            Some(top) if deflates => crate::usable::deflate_ratio(top),
             _ => 512,
         };
         self.store().tree().tops.iter().map(ratio).collect()

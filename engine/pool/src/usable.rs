@@ -74,7 +74,7 @@ fn bytes_for_128k(top: &VdevConfig) -> u64 {
 }
 
 /// Ratio in 512ths by which bytes on a top-level device count.
-fn deflate_ratio(top: &VdevConfig) -> u64 {
+pub(crate) fn deflate_ratio(top: &VdevConfig) -> u64 {
     (1 << 17) / (bytes_for_128k(top) >> 9).max(1)
 }
 
@@ -92,7 +92,7 @@ fn metaslab_bytes(top: &VdevConfig, shift: u64, count: u64) -> u64 {
 
 impl Pool {
     /// Whether bytes are counted deflated: pools from version 3 on.
-    fn deflates(&self) -> bool {
+    pub(crate) fn deflates(&self) -> bool {
         matches!(self.directory().lookup_u64(directory::DEFLATE), Ok(Some(n)) if n != 0)
     }
 
@@ -162,15 +162,9 @@ impl Pool {
 
     /// Bytes that would be needed more if each reference of a deduplicated block were a block.
     fn saved_by_dedup(&self) -> Result<u64> {
-        const WORDS: usize = 8;
-        let Some(id) = self.directory().lookup_u64(directory::DDT_STATS)?.filter(|id| *id != 0) else { return Ok(0) };
-        let zap = self.mos().object(id).and_then(Zap::open).at(self.name())?;
         let mut saved = 0u64;
-        for entry in zap.entries().at(self.name())? {
-            // A histogram: for each power of two of references, blocks, lsize, psize, dsize and the same by reference.
-            for bucket in entry.value.ints.chunks_exact(WORDS) {
-                saved = saved.wrapping_add(bucket[7].wrapping_sub(bucket[3]));
-            }
+        for row in self.dedup_histogram().at(self.name())? {
+            saved = saved.wrapping_add(row.referenced_dsize_bytes.wrapping_sub(row.dsize_bytes));
         }
         Ok(saved)
     }
@@ -198,17 +192,7 @@ impl Pool {
         }
         let mut held = 0u64;
         for top in &self.root_vdev().children {
-            let id = top.number(config::VDEV_TOP_ZAP);
-            if id == 0 {
-                continue;
-            }
-            let zap = self.mos().object(id).and_then(Zap::open).at(self.name())?;
-            let map = zap.lookup_u64(ondisk::pool_dir::vdev_top::POOL_CHECKPOINT_SM).at(self.name())?;
-            let Some(map) = map.filter(|id| *id != 0) else { continue };
-            let object = self.mos().object(map).at(self.name())?;
-            // The map has frees only: its balance is minus what they free.
-            let header = ondisk::spacemap::Header::parse(object.bonus(), object.endian()).at_with(|| object.place())?;
-            held = held.saturating_add(header.allocated_bytes.unsigned_abs());
+            held = held.saturating_add(self.checkpoint_bytes(top).at(self.name())?);
         }
         Ok(held)
     }

@@ -35,8 +35,8 @@ impl Pool {
             stats.freeing_bytes = bpobj::Header::parse(object.bonus(), object.endian())?.used_bytes;
         }
         let total = self.dedup_histogram()?.iter().fold(ddt::Stat::default(), |mut sum, row| {
-            sum.dsize_bytes += row.dsize_bytes;
-            sum.referenced_dsize_bytes += row.referenced_dsize_bytes;
+            sum.dsize_bytes = sum.dsize_bytes.wrapping_add(row.dsize_bytes);
+            sum.referenced_dsize_bytes = sum.referenced_dsize_bytes.wrapping_add(row.referenced_dsize_bytes);
             sum
         });
         if total.dsize_bytes > 0 {
@@ -49,7 +49,7 @@ impl Pool {
     }
 
     /// Bytes that only the checkpoint still holds on a device.
-    pub(super) fn checkpoint_bytes(&self, top: &crate::config::VdevConfig) -> Result<u64> {
+    pub(crate) fn checkpoint_bytes(&self, top: &crate::config::VdevConfig) -> Result<u64> {
         let zap = top.number(config::VDEV_TOP_ZAP);
         if zap == 0 {
             return Ok(0);
@@ -78,7 +78,7 @@ impl Pool {
     }
 
     /// The histogram of all dedup tables together: blocks by how often they are referenced.
-    pub(super) fn dedup_histogram(&self) -> Result<Vec<ddt::Stat>> {
+    pub(crate) fn dedup_histogram(&self) -> Result<Vec<ddt::Stat>> {
         let mut rows = vec![ddt::Stat::default(); 64];
         let Some(id) = self.directory().lookup_u64(directory::DDT_STATS)?.filter(|id| *id != 0) else {
             return Ok(rows);
@@ -86,14 +86,14 @@ impl Pool {
         for entry in Zap::open(self.mos().object(id)?)?.entries()? {
             let Ok(table) = ddt::histogram_from_words(&entry.value.ints) else { continue };
             for (sum, row) in rows.iter_mut().zip(table) {
-                sum.blocks += row.blocks;
-                sum.lsize_bytes += row.lsize_bytes;
-                sum.psize_bytes += row.psize_bytes;
-                sum.dsize_bytes += row.dsize_bytes;
-                sum.referenced_blocks += row.referenced_blocks;
-                sum.referenced_lsize_bytes += row.referenced_lsize_bytes;
-                sum.referenced_psize_bytes += row.referenced_psize_bytes;
-                sum.referenced_dsize_bytes += row.referenced_dsize_bytes;
+                sum.blocks = sum.blocks.wrapping_add(row.blocks);
+                sum.lsize_bytes = sum.lsize_bytes.wrapping_add(row.lsize_bytes);
+                sum.psize_bytes = sum.psize_bytes.wrapping_add(row.psize_bytes);
+                sum.dsize_bytes = sum.dsize_bytes.wrapping_add(row.dsize_bytes);
+                sum.referenced_blocks = sum.referenced_blocks.wrapping_add(row.referenced_blocks);
+                sum.referenced_lsize_bytes = sum.referenced_lsize_bytes.wrapping_add(row.referenced_lsize_bytes);
+                sum.referenced_psize_bytes = sum.referenced_psize_bytes.wrapping_add(row.referenced_psize_bytes);
+                sum.referenced_dsize_bytes = sum.referenced_dsize_bytes.wrapping_add(row.referenced_dsize_bytes);
             }
         }
         Ok(rows)

@@ -121,7 +121,7 @@ impl Pool {
     pub(super) fn dedup_status(&self) -> Result<DedupStatus> {
         let mut status = DedupStatus::default();
         for (bucket, row) in self.dedup_histogram()?.into_iter().enumerate() {
-            status.entries += row.blocks;
+            status.entries = status.entries.saturating_add(row.blocks);
             if row.blocks > 0 {
                 status.histogram.push(DedupRow {
                     bucket: bucket as u32,

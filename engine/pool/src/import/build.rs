@@ -82,7 +82,7 @@ fn leaf(c: &VdevConfig, top: &VdevConfig, cx: &Context<'_>) -> Leaf {
     match cx.devices.get(&c.guid) {
         None => Leaf::absent(c.guid, path, Aux::NotFound),
         // A device must hold what its top-level device says; a truncated image would fail at the first read otherwise.
-        Some(d) if usable_bytes(d.size_bytes()) < needed_bytes(c, top) => {
+        Some(d) if usable_bytes(d.size_bytes()) < needed_bytes(top) => {
             Leaf::absent(c.guid, d.name().to_owned(), Aux::TooSmall)
         }
         Some(d) => Leaf::present(c.guid, d.clone()),
@@ -90,14 +90,12 @@ fn leaf(c: &VdevConfig, top: &VdevConfig, cx: &Context<'_>) -> Leaf {
 }
 
 /// Bytes that a leaf must have at least: for mirrors and single devices what is allocatable and the labels.
-fn needed_bytes(c: &VdevConfig, top: &VdevConfig) -> u64 {
-    let whole = matches!(top.kind.as_str(), "mirror" | "disk" | "file");
+fn needed_bytes(top: &VdevConfig) -> u64 {
     let share = match top.kind.as_str() {
         "raidz" => top.number(config::ASIZE) / (top.children.len().max(1) as u64),
-        _ if whole => top.number(config::ASIZE),
+        "mirror" | "disk" | "file" => top.number(config::ASIZE),
         _ => 0,
     };
     // Half of it: labels 2 and 3 and small shrinking are no reason to refuse what may be readable.
-    let _ = c;
     (share / 2).saturating_add(START_BYTES)
 }

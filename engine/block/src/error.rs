@@ -65,6 +65,83 @@ pub enum Error {
         /// What is wrong with it.
         what: String,
     },
+    /// The change is not possible now, or not allowed; nothing is wrong with pool or machine.
+    #[error("{place}: {why}")]
+    Refused {
+        /// Where.
+        place: String,
+        /// Why.
+        why: Refusal,
+    },
+}
+
+/// Why a change was refused: what system calls tell by number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
+pub enum Refusal {
+    /// ENOSPC.
+    #[error("out of space")]
+    NoSpace,
+    /// EDQUOT.
+    #[error("quota exceeded")]
+    QuotaExceeded,
+    /// EROFS.
+    #[error("read-only")]
+    ReadOnly,
+    /// EEXIST.
+    #[error("already exists")]
+    Exists,
+    /// ENOTEMPTY.
+    #[error("directory is not empty")]
+    NotEmpty,
+    /// ENOTDIR.
+    #[error("is not a directory")]
+    NotDirectory,
+    /// EISDIR.
+    #[error("is a directory")]
+    IsDirectory,
+    /// ENAMETOOLONG.
+    #[error("name is too long")]
+    NameTooLong,
+    /// EILSEQ: not UTF-8 where it must be.
+    #[error("name is not valid UTF-8")]
+    NameNotUtf8,
+    /// EMLINK.
+    #[error("too many links")]
+    TooManyLinks,
+    /// EXDEV.
+    #[error("crosses file systems or projects")]
+    CrossDevice,
+    /// EPERM.
+    #[error("operation is not permitted")]
+    NotPermitted,
+    /// EACCES.
+    #[error("permission denied")]
+    PermissionDenied,
+    /// ENODATA.
+    #[error("attribute does not exist")]
+    NoAttribute,
+    /// EFBIG.
+    #[error("file too large")]
+    TooLarge,
+    /// E2BIG, for attributes: ENOSPC on Linux.
+    #[error("attribute too large")]
+    AttributeTooLarge,
+    /// EBUSY.
+    #[error("is busy")]
+    Busy,
+    /// ESTALE: the node is gone.
+    #[error("is gone")]
+    Stale,
+    /// The pool cannot write any more: EIO once it has waited as long as `failmode` says.
+    #[error("pool is suspended")]
+    Suspended,
+}
+
+impl Refusal {
+    /// The error, at `place`.
+    pub fn at(self, place: impl Into<String>) -> Error {
+        Error::Refused { place: place.into(), why: self }
+    }
 }
 
 /// Result of the engine.
@@ -101,6 +178,14 @@ impl Error {
         Self::Invalid { place: place.into(), what: what.into() }
     }
 
+    /// Why it was refused, if that is what it is.
+    pub fn refusal(&self) -> Option<Refusal> {
+        match self {
+            Self::Refused { why, .. } => Some(*why),
+            _ => None,
+        }
+    }
+
     /// The same error with `outer` put before its place.
     #[must_use]
     pub fn at(mut self, outer: &str) -> Self {
@@ -112,7 +197,8 @@ impl Error {
             | Self::KeyUnavailable { place }
             | Self::Redacted { place }
             | Self::NotFound { place, .. }
-            | Self::Invalid { place, .. } => place,
+            | Self::Invalid { place, .. }
+            | Self::Refused { place, .. } => place,
         };
         *place = if place.is_empty() { outer.to_owned() } else { format!("{outer}: {place}") };
         self

@@ -13,7 +13,7 @@ pub mod tamper;
 pub mod vdev;
 mod zio;
 
-pub use error::{Error, Place, Result};
+pub use error::{Error, Place, Refusal, Result};
 pub use store::Store;
 pub use zio::{decompress, gang_members};
 

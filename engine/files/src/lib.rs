@@ -10,7 +10,7 @@ pub mod volume;
 mod volume_file;
 pub mod zpl;
 
-pub use object::{Error, Result};
+pub use object::{Error, Refusal, Result};
 pub use volume::Volume;
 pub use volume_file::VolumeFile;
 pub use zpl::FileSystem;

@@ -42,11 +42,11 @@ impl MemoryVfs {
     /// With an empty root directory.
     pub fn new() -> Self {
         let mut this = Self { nodes: BTreeMap::new(), next: ROOT };
-        this.create(NodeId(ROOT), FileKind::Directory, 0o755);
+        this.insert_node(NodeId(ROOT), FileKind::Directory, 0o755);
         this
     }
 
-    fn create(&mut self, parent: NodeId, kind: FileKind, mode: u32) -> NodeId {
+    fn insert_node(&mut self, parent: NodeId, kind: FileKind, mode: u32) -> NodeId {
         let node = NodeId(self.next);
         self.next += 1;
         let time = Time { seconds: 1_700_000_000, nanoseconds: 123_456_789 };
@@ -95,7 +95,7 @@ impl MemoryVfs {
 
     /// A new node of `kind` in `dir`, with permission bits.
     pub fn add(&mut self, dir: NodeId, name: impl AsRef<[u8]>, kind: FileKind, mode: u32) -> NodeId {
-        let node = self.create(dir, kind, mode);
+        let node = self.insert_node(dir, kind, mode);
         self.enter(dir, name.as_ref(), node);
         node
     }

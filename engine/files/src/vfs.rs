@@ -1,9 +1,9 @@
-//! The one interface that servers see: a tree of nodes, read by node number.
+//! The one interface that servers see: a tree of nodes, read and changed by node number.
 //!
 //! FUSE, NFS and the commands work on `dyn Vfs` and know nothing of datasets or blocks. Everything here is blocking and
 //! thread-safe; node numbers stay valid as long as the `Vfs` lives.
 
-use crate::Result;
+use crate::{Refusal, Result};
 use bytes::Bytes;
 
 /// A node of a [`Vfs`]: object number in the low 48 bits, number of the file system within the tree above them.
@@ -105,7 +105,135 @@ pub struct StatFs {
     pub fsid: u64,
 }
 
-/// A readable tree of files.
+/// Who asks for a change.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Caller {
+    /// Effective user.
+    pub uid: u32,
+    /// Effective group.
+    pub gid: u32,
+    /// Further groups, where the server knows them.
+    pub groups: Vec<u32>,
+    /// May do what only root may: keep setuid and setgid bits, use reserved names of attributes.
+    pub privileged: bool,
+}
+
+/// What to make in a directory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum NewNode {
+    /// An empty file.
+    Regular,
+    /// An empty directory.
+    Directory,
+    /// A symbolic link to this target.
+    Symlink(Vec<u8>),
+    /// A named pipe.
+    Fifo,
+    /// A socket.
+    Socket,
+    /// A character device.
+    CharDevice {
+        /// Major number.
+        major: u32,
+        /// Minor number.
+        minor: u32,
+    },
+    /// A block device.
+    BlockDevice {
+        /// Major number.
+        major: u32,
+        /// Minor number.
+        minor: u32,
+    },
+}
+
+/// A time to set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SetTime {
+    /// The time of the change.
+    Now,
+    /// This.
+    To(Time),
+}
+
+/// Attributes to set; `None` is left alone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct SetAttr {
+    /// Permission bits with setuid, setgid and sticky (07777).
+    pub mode: Option<u32>,
+    /// Owner.
+    pub uid: Option<u32>,
+    /// Group.
+    pub gid: Option<u32>,
+    /// Size: cuts, or grows with a hole.
+    pub size: Option<u64>,
+    /// Last access.
+    pub atime: Option<SetTime>,
+    /// Last change of contents.
+    pub mtime: Option<SetTime>,
+    /// Last change of attributes; otherwise the time of the change.
+    pub ctime: Option<SetTime>,
+    /// Birth.
+    pub btime: Option<Time>,
+    /// Project.
+    pub project: Option<u64>,
+    /// New files in this directory take its project (`FS_XFLAG_PROJINHERIT`).
+    pub project_inherit: Option<bool>,
+}
+
+/// How to rename: as renameat2(2).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct RenameFlags {
+    /// Refuse when the new name is there (`RENAME_NOREPLACE`).
+    pub no_replace: bool,
+    /// Both names change places (`RENAME_EXCHANGE`).
+    pub exchange: bool,
+    /// Leave a whiteout behind (`RENAME_WHITEOUT`).
+    pub whiteout: bool,
+}
+
+/// How to set an attribute: as setxattr(2).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SetXattr {
+    /// Whether or not it is there.
+    Either,
+    /// It must not be there (`XATTR_CREATE`).
+    Create,
+    /// It must be there (`XATTR_REPLACE`).
+    Replace,
+}
+
+/// What fallocate(2) may ask for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Allocate {
+    /// Space for the range; grows the file unless `keep_size`.
+    Reserve {
+        /// Size stays.
+        keep_size: bool,
+    },
+    /// A hole; size stays.
+    Punch,
+    /// Zeros; grows the file unless `keep_size`.
+    Zero {
+        /// Size stays.
+        keep_size: bool,
+    },
+}
+
+/// What must be on stable storage.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SyncKind {
+    /// Contents, and attributes needed to read them (fdatasync).
+    Data,
+    /// All of the node (fsync).
+    All,
+}
+
+/// A tree of files. Methods that change it refuse with [`Refusal::ReadOnly`] unless the tree can be written.
+///
+/// A change is visible to all callers once the method has returned, and survives a crash once [`Vfs::sync_node`] or
+/// [`Vfs::sync_all`] has returned after it. Permission is the server's to check; what belongs to the file system is not: quotas,
+/// setuid bits that a change clears, groups inherited from directories.
 pub trait Vfs: Send + Sync {
     /// The root directory.
     fn root(&self) -> NodeId;
@@ -129,4 +257,111 @@ pub trait Vfs: Send + Sync {
     fn seek_hole(&self, node: NodeId, offset: u64) -> Result<u64>;
     /// Space and objects.
     fn stat_fs(&self, node: NodeId) -> Result<StatFs>;
+
+    /// Whether changes are refused.
+    fn is_read_only(&self) -> bool {
+        true
+    }
+    /// Makes a node. `mode`: permission bits with setuid, setgid, sticky, before default ACLs and `umask`.
+    fn create(&self, who: &Caller, dir: NodeId, name: &[u8], new: &NewNode, mode: u32, umask: u32) -> Result<Attr> {
+        let _ = (who, name, new, mode, umask);
+        read_only(dir)
+    }
+    /// Another name for `node`, which is no directory.
+    fn link(&self, who: &Caller, node: NodeId, dir: NodeId, name: &[u8]) -> Result<Attr> {
+        let _ = (who, node, name);
+        read_only(dir)
+    }
+    /// Removes a name of something that is no directory. The node lives on while it is open.
+    fn unlink(&self, who: &Caller, dir: NodeId, name: &[u8]) -> Result<()> {
+        let _ = (who, name);
+        read_only(dir)
+    }
+    /// Removes an empty directory.
+    fn rmdir(&self, who: &Caller, dir: NodeId, name: &[u8]) -> Result<()> {
+        let _ = (who, name);
+        read_only(dir)
+    }
+    /// Gives `name` in `dir` the name `to_name` in `to_dir`, in one step that a crash does not divide.
+    fn rename(
+        &self,
+        who: &Caller,
+        dir: NodeId,
+        name: &[u8],
+        to_dir: NodeId,
+        to_name: &[u8],
+        flags: RenameFlags,
+    ) -> Result<()> {
+        let _ = (who, name, to_dir, to_name, flags);
+        read_only(dir)
+    }
+    /// Sets attributes, and returns them as they are then.
+    fn set_attr(&self, who: &Caller, node: NodeId, set: &SetAttr) -> Result<Attr> {
+        let _ = (who, set);
+        read_only(node)
+    }
+    /// Writes all of `data` at `offset`.
+    fn write(&self, who: &Caller, node: NodeId, offset: u64, data: &[u8]) -> Result<()> {
+        let _ = (who, offset, data);
+        read_only(node)
+    }
+    /// Writes all of `data` behind the end; returns where that was.
+    fn append(&self, who: &Caller, node: NodeId, data: &[u8]) -> Result<u64> {
+        let _ = (who, data);
+        read_only(node)
+    }
+    /// fallocate(2).
+    fn allocate(&self, who: &Caller, node: NodeId, what: Allocate, offset: u64, len: u64) -> Result<()> {
+        let _ = (who, what, offset, len);
+        read_only(node)
+    }
+    /// Copies a range of a file within the tree; returns how much, less only at the end of `from`.
+    fn copy_range(
+        &self,
+        who: &Caller,
+        from: NodeId,
+        from_offset: u64,
+        to: NodeId,
+        to_offset: u64,
+        len: u64,
+    ) -> Result<u64> {
+        let _ = (who, from, from_offset, to_offset, len);
+        read_only(to)
+    }
+    /// Sets an extended attribute. POSIX ACLs come as `system.posix_acl_access` and `system.posix_acl_default`.
+    fn set_xattr(&self, who: &Caller, node: NodeId, name: &[u8], value: &[u8], how: SetXattr) -> Result<()> {
+        let _ = (who, name, value, how);
+        read_only(node)
+    }
+    /// Removes an extended attribute.
+    fn remove_xattr(&self, who: &Caller, node: NodeId, name: &[u8]) -> Result<()> {
+        let _ = (who, name);
+        read_only(node)
+    }
+    /// The node is in use: what was unlinked is kept until as many [`Vfs::close_node`] follow.
+    fn open_node(&self, node: NodeId) -> Result<()> {
+        let _ = node;
+        Ok(())
+    }
+    /// The node is in use once less.
+    fn close_node(&self, node: NodeId) {
+        let _ = node;
+    }
+    /// What was read from `node`, which decides whether its access time moves (`atime`, `relatime`).
+    fn accessed(&self, node: NodeId) {
+        let _ = node;
+    }
+    /// Returns once every change to `node` so far is on stable storage.
+    fn sync_node(&self, node: NodeId, kind: SyncKind) -> Result<()> {
+        let _ = (node, kind);
+        Ok(())
+    }
+    /// Returns once every change so far is on stable storage.
+    fn sync_all(&self) -> Result<()> {
+        Ok(())
+    }
+}
+
+fn read_only<T>(node: NodeId) -> Result<T> {
+    Err(Refusal::ReadOnly.at(format!("node {}", node.0)))
 }

@@ -20,5 +20,5 @@ pub use block::{Block, Bookmark, Store};
 pub use facts::LoggedError;
 pub use import::open::{OpenOptions, packed_list, uberblocks};
 pub use import::search::{FoundDevice, FoundPool, PoolState, Search, Skipped, search, search_devices};
-pub use object::{Error, Place, Result};
+pub use object::{Error, Place, Refusal, Result};
 pub use pool::Pool;

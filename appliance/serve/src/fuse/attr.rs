@@ -1,7 +1,7 @@
 //! Attributes and errors, from ours to the kernel's.
 
-use files::Error;
 use files::vfs::{Attr, FileKind, Time};
+use files::{Error, Refusal};
 use fuser::{Errno, FileAttr, FileType, INodeNo};
 use std::time::{Duration, SystemTime};
 
@@ -86,6 +86,30 @@ pub(super) fn errno(error: &Error) -> Errno {
         Error::Unsupported { .. } => Errno::ENOTSUP,
         Error::Invalid { .. } => Errno::EINVAL,
         Error::Corrupt { .. } | Error::Io { .. } | Error::Missing { .. } | Error::Redacted { .. } => Errno::EIO,
+        Error::Refused { why, .. } => refused(*why),
+    }
+}
+
+fn refused(why: Refusal) -> Errno {
+    match why {
+        Refusal::NoSpace | Refusal::AttributeTooLarge => Errno::ENOSPC,
+        Refusal::QuotaExceeded => Errno::EDQUOT,
+        Refusal::ReadOnly => Errno::EROFS,
+        Refusal::Exists => Errno::EEXIST,
+        Refusal::NotEmpty => Errno::ENOTEMPTY,
+        Refusal::NotDirectory => Errno::ENOTDIR,
+        Refusal::IsDirectory => Errno::EISDIR,
+        Refusal::NameTooLong => Errno::ENAMETOOLONG,
+        Refusal::NameNotUtf8 => Errno::EILSEQ,
+        Refusal::TooManyLinks => Errno::EMLINK,
+        Refusal::CrossDevice => Errno::EXDEV,
+        Refusal::NotPermitted => Errno::EPERM,
+        Refusal::PermissionDenied => Errno::EACCES,
+        Refusal::NoAttribute => Errno::ENODATA,
+        Refusal::TooLarge => Errno::EFBIG,
+        Refusal::Busy => Errno::EBUSY,
+        Refusal::Stale => Errno::ESTALE,
+        Refusal::Suspended => Errno::EIO,
     }
 }
 

@@ -3,11 +3,13 @@
 //! Above: `block::vdev` reads leaves through [`Device`]; `pool::search` finds them.
 //!
 //! Invariants:
-//!   * a device opened here is opened read-only
-//!   * a read returns all the bytes asked for, or an error
+//!   * only [`FileDevice::open_for_writing`] gives a file that can be written, and only one of them is open at a time
+//!   * a read or write moves all the bytes asked for, or gives an error
+//!   * what was written is safe from a power cut only after a [`Device::flush`] that gave no error
 
 pub mod gpt;
 
+use parking_lot::RwLock;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::{FileExt, FileTypeExt};
@@ -22,6 +24,25 @@ pub trait Device: Send + Sync {
     fn size_bytes(&self) -> u64;
     /// What to call it in messages: its path.
     fn name(&self) -> &str;
+    /// Writes all of `data` from `offset` on. A device never grows: what does not fit is an error of kind `UnexpectedEof`.
+    fn write_at(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+        let _ = (offset, data);
+        Err(io::ErrorKind::ReadOnlyFilesystem.into())
+    }
+    /// Returns when all that was written before is on the medium. After an error nothing is known of any of it.
+    fn flush(&self) -> io::Result<()> {
+        Ok(())
+    }
+    /// Whether [`Device::write_at`] is allowed.
+    fn is_writable(&self) -> bool {
+        false
+    }
+    /// Tells that nobody needs these bytes any more; what they read as afterwards is not said. A hint: a device that cannot
+    /// do it says `Ok`.
+    fn discard(&self, offset: u64, len: u64) -> io::Result<()> {
+        let _ = (offset, len);
+        Ok(())
+    }
     /// Hint that these bytes will be read soon.
     fn will_need(&self, offset: u64, len: u64) {
         let _ = (offset, len);
@@ -33,16 +54,36 @@ pub trait Device: Send + Sync {
 pub struct FileDevice {
     file: File,
     size_bytes: u64,
+    is_writable: bool,
     name: String,
 }
 
 impl FileDevice {
     /// Opens `path` read-only. Folders, pipes and character devices are refused.
     pub fn open(path: &Path) -> io::Result<Self> {
+        Self::open_with(path, rustix::fs::OFlags::RDONLY)
+    }
+
+    /// Opens `path` for reading and writing, and for nobody else: a second opener, of this process too, gets an error of
+    /// kind `ResourceBusy`. Readers are not kept out.
+    pub fn open_for_writing(path: &Path) -> io::Result<Self> {
+        let busy = || io::Error::new(io::ErrorKind::ResourceBusy, "in use by another process");
+        // O_EXCL without O_CREAT is for block devices only: it also keeps away from what is mounted or part of an array.
+        let is_block = std::fs::metadata(path)?.file_type().is_block_device();
+        let exclusive = if is_block { rustix::fs::OFlags::EXCL } else { rustix::fs::OFlags::empty() };
+        let device = Self::open_with(path, rustix::fs::OFlags::RDWR | exclusive)?;
+        rustix::fs::flock(&device.file, rustix::fs::FlockOperation::NonBlockingLockExclusive).map_err(|e| match e {
+            rustix::io::Errno::WOULDBLOCK => busy(),
+            e => e.into(),
+        })?;
+        Ok(device)
+    }
+
+    fn open_with(path: &Path, flags: rustix::fs::OFlags) -> io::Result<Self> {
         // O_NONBLOCK: opening a pipe or an empty tape drive must not hang a search.
         let file: File = rustix::fs::open(
             path,
-            rustix::fs::OFlags::RDONLY | rustix::fs::OFlags::CLOEXEC | rustix::fs::OFlags::NONBLOCK,
+            flags | rustix::fs::OFlags::CLOEXEC | rustix::fs::OFlags::NONBLOCK,
             rustix::fs::Mode::empty(),
         )?
         .into();
@@ -54,8 +95,18 @@ impl FileDevice {
         } else {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "neither a file nor a block device"));
         };
-        Ok(Self { file, size_bytes, name: path.display().to_string() })
+        let is_writable = flags.contains(rustix::fs::OFlags::RDWR);
+        Ok(Self { file, size_bytes, is_writable, name: path.display().to_string() })
     }
+
+    fn check_end(&self, offset: u64, len: u64) -> io::Result<()> {
+        end_within(offset, len, self.size_bytes).map(|_| ())
+    }
+}
+
+/// The end of a range, if it lies within `size_bytes`.
+fn end_within(offset: u64, len: u64, size_bytes: u64) -> io::Result<u64> {
+    offset.checked_add(len).filter(|end| *end <= size_bytes).ok_or(io::ErrorKind::UnexpectedEof.into())
 }
 
 impl Device for FileDevice {
@@ -74,6 +125,34 @@ impl Device for FileDevice {
     fn will_need(&self, offset: u64, len: u64) {
         // A hint: that it could not be given changes nothing.
         let _ = rustix::fs::fadvise(&self.file, offset, std::num::NonZero::new(len), rustix::fs::Advice::WillNeed);
+    }
+
+    fn write_at(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+        if !self.is_writable {
+            return Err(io::ErrorKind::ReadOnlyFilesystem.into());
+        }
+        self.check_end(offset, data.len() as u64)?;
+        self.file.write_all_at(data, offset)
+    }
+
+    fn flush(&self) -> io::Result<()> {
+        if self.is_writable { self.file.sync_data() } else { Ok(()) }
+    }
+
+    fn is_writable(&self) -> bool {
+        self.is_writable
+    }
+
+    fn discard(&self, offset: u64, len: u64) -> io::Result<()> {
+        if !self.is_writable {
+            return Err(io::ErrorKind::ReadOnlyFilesystem.into());
+        }
+        self.check_end(offset, len)?;
+        let how = rustix::fs::FallocateFlags::PUNCH_HOLE | rustix::fs::FallocateFlags::KEEP_SIZE;
+        match rustix::fs::fallocate(&self.file, how, offset, len) {
+            Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::NODEV | rustix::io::Errno::INVAL) => Ok(()),
+            other => Ok(other?),
+        }
     }
 }
 
@@ -94,10 +173,8 @@ impl Slice {
 
 impl Device for Slice {
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<()> {
-        match offset.checked_add(buf.len() as u64) {
-            Some(end) if end <= self.size_bytes => self.inner.read_at(self.start_bytes + offset, buf),
-            _ => Err(io::ErrorKind::UnexpectedEof.into()),
-        }
+        end_within(offset, buf.len() as u64, self.size_bytes)?;
+        self.inner.read_at(self.start_bytes + offset, buf)
     }
 
     fn size_bytes(&self) -> u64 {
@@ -111,35 +188,81 @@ impl Device for Slice {
     fn will_need(&self, offset: u64, len: u64) {
         self.inner.will_need(self.start_bytes + offset, len);
     }
+
+    fn write_at(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+        end_within(offset, data.len() as u64, self.size_bytes)?;
+        self.inner.write_at(self.start_bytes + offset, data)
+    }
+
+    fn flush(&self) -> io::Result<()> {
+        self.inner.flush()
+    }
+
+    fn is_writable(&self) -> bool {
+        self.inner.is_writable()
+    }
+
+    fn discard(&self, offset: u64, len: u64) -> io::Result<()> {
+        end_within(offset, len, self.size_bytes)?;
+        self.inner.discard(self.start_bytes + offset, len)
+    }
 }
 
-/// Bytes in memory, for tests and simulations.
+/// Bytes in memory, for tests and simulations. Always writable.
 pub struct MemoryDevice {
-    bytes: Vec<u8>,
+    bytes: RwLock<Vec<u8>>,
     name: String,
 }
 
 impl MemoryDevice {
     /// A device that holds `bytes`.
     pub fn new(name: impl Into<String>, bytes: Vec<u8>) -> Self {
-        Self { bytes, name: name.into() }
+        Self { bytes: RwLock::new(bytes), name: name.into() }
     }
+
+    /// What it holds now.
+    pub fn contents(&self) -> Vec<u8> {
+        self.bytes.read().clone()
+    }
+}
+
+/// The range in a vector, if it is within.
+fn range_in(bytes: &[u8], offset: u64, len: u64) -> io::Result<std::ops::Range<usize>> {
+    let end = end_within(offset, len, bytes.len() as u64)?;
+    Ok(offset as usize..end as usize)
 }
 
 impl Device for MemoryDevice {
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<()> {
-        let start = usize::try_from(offset).map_err(|_| io::ErrorKind::UnexpectedEof)?;
-        let from = start.checked_add(buf.len()).and_then(|end| self.bytes.get(start..end));
-        buf.copy_from_slice(from.ok_or(io::ErrorKind::UnexpectedEof)?);
+        let bytes = self.bytes.read();
+        buf.copy_from_slice(&bytes[range_in(&bytes, offset, buf.len() as u64)?]);
         Ok(())
     }
 
     fn size_bytes(&self) -> u64 {
-        self.bytes.len() as u64
+        self.bytes.read().len() as u64
     }
 
     fn name(&self) -> &str {
         &self.name
+    }
+
+    fn write_at(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+        let mut bytes = self.bytes.write();
+        let range = range_in(&bytes, offset, data.len() as u64)?;
+        bytes[range].copy_from_slice(data);
+        Ok(())
+    }
+
+    fn is_writable(&self) -> bool {
+        true
+    }
+
+    fn discard(&self, offset: u64, len: u64) -> io::Result<()> {
+        let mut bytes = self.bytes.write();
+        let range = range_in(&bytes, offset, len)?;
+        bytes[range].fill(0);
+        Ok(())
     }
 }
 
@@ -192,5 +315,37 @@ mod tests {
         rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, rustix::fs::Mode::RUSR, 0).unwrap();
         assert!(FileDevice::open(&pipe).is_err());
         assert!(devices_in(dir.path()).unwrap().is_empty());
+    }
+
+    #[test]
+    fn a_file_has_one_writer_and_never_grows() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("disk");
+        std::fs::write(&path, [1; 8192]).unwrap();
+        let writer = FileDevice::open_for_writing(&path).unwrap();
+        let second = FileDevice::open_for_writing(&path).unwrap_err();
+        assert_eq!(second.kind(), io::ErrorKind::ResourceBusy);
+        let reader = FileDevice::open(&path).unwrap();
+        assert!(writer.is_writable() && !reader.is_writable());
+        writer.write_at(8190, &[2; 2]).unwrap();
+        writer.discard(0, 4096).unwrap();
+        writer.flush().unwrap();
+        let mut buf = [9; 2];
+        reader.read_at(8190, &mut buf).unwrap();
+        assert_eq!(buf, [2; 2]);
+        assert_eq!(writer.write_at(8190, &[2; 3]).unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
+        assert_eq!(reader.write_at(0, &[2]).unwrap_err().kind(), io::ErrorKind::ReadOnlyFilesystem);
+        drop(writer);
+        assert!(FileDevice::open_for_writing(&path).is_ok());
+    }
+
+    #[test]
+    fn a_slice_writes_within_its_bounds_only() {
+        let whole = Arc::new(MemoryDevice::new("m", vec![0; 100]));
+        let slice = Slice::new(whole.clone(), 10, 20, "m#1".into());
+        slice.write_at(18, &[7; 2]).unwrap();
+        assert!(slice.write_at(19, &[7; 2]).is_err() && slice.write_at(u64::MAX, &[7]).is_err());
+        let bytes = whole.contents();
+        assert_eq!((&bytes[27..31], slice.is_writable()), (&[0, 7, 7, 0][..], true));
     }
 }

@@ -4,6 +4,7 @@
 //! so that a simulation can put its own in place. A device opened for reading is never written.
 
 pub mod device;
+pub mod random;
 
 /// Processors that this process may use.
 pub fn processors() -> usize {

@@ -1,0 +1,62 @@
+//! Random bytes for keys, salts, IVs and guids.
+//!
+//! A simulation that wants the same run from the same seed sets a [`Source`] of its own before anything else runs.
+
+use std::sync::OnceLock;
+
+/// Fills a slice with random bytes.
+pub type Source = fn(&mut [u8]);
+
+static SOURCE: OnceLock<Source> = OnceLock::new();
+
+/// Replaces the operating system as the source for this process; a second source is ignored.
+pub fn set_source(source: Source) {
+    let _ = SOURCE.set(source);
+}
+
+/// Random bytes, good enough for keys.
+pub fn bytes<const N: usize>() -> [u8; N] {
+    let mut out = [0; N];
+    fill(&mut out);
+    out
+}
+
+/// A random number.
+pub fn u64() -> u64 {
+    u64::from_ne_bytes(bytes())
+}
+
+/// Fills `out` with random bytes, good enough for keys.
+pub fn fill(out: &mut [u8]) {
+    match SOURCE.get() {
+        Some(source) => source(out),
+        None => from_system(out),
+    }
+}
+
+#[allow(unsafe_code)]
+fn from_system(out: &mut [u8]) {
+    let mut done = 0;
+    while done < out.len() {
+        let rest = &mut out[done..];
+        // SAFETY: the pointer and length are those of a live, writable slice.
+        let got = unsafe { libc::getrandom(rest.as_mut_ptr().cast(), rest.len(), 0) };
+        match usize::try_from(got) {
+            Ok(got) => done += got,
+            Err(_) => {
+                let error = std::io::Error::last_os_error();
+                // Only a signal may interrupt it. Anything else means no randomness, and to go on would give away keys.
+                assert_eq!(error.kind(), std::io::ErrorKind::Interrupted, "getrandom: {error}");
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn two_keys_differ() {
+        assert_ne!(super::bytes::<32>(), super::bytes::<32>());
+        assert_ne!(super::u64(), super::u64());
+    }
+}

@@ -147,7 +147,7 @@ impl MemoryVfs {
     }
 
     /// Sets an extended attribute.
-    pub fn set_xattr(&mut self, node: NodeId, name: impl AsRef<[u8]>, value: impl AsRef<[u8]>) {
+    pub fn put_xattr(&mut self, node: NodeId, name: impl AsRef<[u8]>, value: impl AsRef<[u8]>) {
         let node = self.nodes.get_mut(&node).expect("the builder's caller names a node that it made");
         node.xattrs.insert(name.as_ref().to_vec(), value.as_ref().to_vec());
     }

@@ -142,8 +142,8 @@ mod tests {
     fn json_keeps_what_is_not_text() {
         let mut t = MemoryVfs::new();
         let file = t.add_file(t.root(), "f", "abc");
-        t.set_xattr(file, "user.a", b"\xff\x00");
-        t.set_xattr(file, "user.b", "text");
+        t.put_xattr(file, "user.a", b"\xff\x00");
+        t.put_xattr(file, "user.b", "text");
         let spec = Spec { dataset: "tank".into(), path: b"/f".to_vec() };
         let attr = tree::resolve(&t, &spec.path, false).expect("there");
         let value: Value = serde_json::from_str(&as_json(&t, &spec, &attr).expect("json")).expect("parses");

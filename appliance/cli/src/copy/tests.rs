@@ -29,7 +29,7 @@ fn a_tree_comes_out_with_all_that_it_has() {
     t.attr_mut(dir).mtime = Time { seconds: -1000, nanoseconds: 7 };
     let big = t.add_file(dir, "big", pattern((9 << 20) + 123));
     t.attr_mut(big).mode = 0o640;
-    t.set_xattr(big, "user.colour", "blue");
+    t.put_xattr(big, "user.colour", "blue");
     t.add_link(root, "big again", big);
     for i in 0..300 {
         t.add_file(dir, format!("small{i}"), pattern(i * 1000));

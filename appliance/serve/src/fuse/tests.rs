@@ -61,8 +61,8 @@ fn tree() -> MemoryVfs {
     t.attr_mut(file).mode = 0o4755;
     t.attr_mut(file).uid = 1234;
     t.attr_mut(file).mtime = Time { seconds: -86_400 * 365, nanoseconds: 999_999_999 };
-    t.set_xattr(file, "user.colour", "blue");
-    t.set_xattr(file, "user.empty", "");
+    t.put_xattr(file, "user.colour", "blue");
+    t.put_xattr(file, "user.empty", "");
     t.add_link(root, "second name", file);
     t.add_symlink(root, "link", "dir/e00007");
     t.add_symlink(root, "dangling", vec![b'x'; 300]);

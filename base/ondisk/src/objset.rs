@@ -65,6 +65,13 @@ pub struct ZilHeader {
 }
 
 impl ZilHeader {
+    /// `zh_flags`: there are records to replay.
+    pub const FLAG_REPLAY_NEEDED: u64 = 1;
+    /// `zh_flags`: `zh_claim_lr_seq` was set.
+    pub const FLAG_CLAIM_RECORD_SEQ_VALID: u64 = 2;
+    /// Of a dataset without a log.
+    pub const EMPTY: Self =
+        Self { claim_txg: Txg(0), replay_seq: 0, log: BlkPtr::HOLE, claim_block_seq: 0, flags: 0, claim_record_seq: 0 };
     /// Bytes on disk.
     pub const SIZE_BYTES: usize = 192;
 
@@ -79,6 +86,18 @@ impl ZilHeader {
             flags: endian.u64(&bytes[0x98..]),
             claim_record_seq: endian.u64(&bytes[0xa0..]),
         })
+    }
+
+    /// The 192 bytes on disk.
+    pub fn to_bytes(&self, endian: Endian) -> [u8; Self::SIZE_BYTES] {
+        let mut out = [0; Self::SIZE_BYTES];
+        endian.put_u64(&mut out, self.claim_txg.0);
+        endian.put_u64(&mut out[0x08..], self.replay_seq);
+        out[0x10..0x90].copy_from_slice(&self.log.to_bytes(endian));
+        endian.put_u64(&mut out[0x90..], self.claim_block_seq);
+        endian.put_u64(&mut out[0x98..], self.flags);
+        endian.put_u64(&mut out[0xa0..], self.claim_record_seq);
+        out
     }
 }
 

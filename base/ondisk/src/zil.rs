@@ -45,6 +45,7 @@
 //! Source: include/sys/zil.h, module/zfs/zil.c.
 
 pub mod record;
+pub mod write;
 
 use crate::blkptr::BlkPtr;
 use crate::endian::{Endian, need};

@@ -141,6 +141,8 @@ pub enum Body<'a> {
 pub struct Whiteout {
     /// Its object.
     pub object: u64,
+    /// Slots of its dnode.
+    pub slots: u8,
     /// Type and permissions.
     pub mode: u64,
     /// Owner.
@@ -156,7 +158,7 @@ pub struct Whiteout {
 }
 
 /// Bits of an object number in `lr_foid`; above are dnode slots.
-const OBJECT_MASK: u64 = (1 << 48) - 1;
+pub(super) const OBJECT_MASK: u64 = (1 << 48) - 1;
 
 struct Reader<'a> {
     rest: &'a [u8],
@@ -241,15 +243,7 @@ impl<'a> Body<'a> {
             RecordType::RENAME | RecordType::RENAME_EXCHANGE | RecordType::RENAME_WHITEOUT => {
                 let (from_directory, to_directory) = (r.word()?, r.word()?);
                 let whiteout = match record.kind {
-                    RecordType::RENAME_WHITEOUT => Some(Whiteout {
-                        object: r.word()? & OBJECT_MASK,
-                        mode: r.word()?,
-                        uid: r.word()?,
-                        gid: r.word()?,
-                        generation: r.word()?,
-                        created: r.time()?,
-                        rdev: r.word()?,
-                    }),
+                    RecordType::RENAME_WHITEOUT => Some(whiteout(&mut r)?),
                     _ => None,
                 };
                 Self::Rename { from_directory, to_directory, whiteout, from: r.name()?, to: r.name()? }
@@ -312,6 +306,24 @@ fn has_attributes(mask: u64, r: &Reader<'_>) -> bool {
     mask & (1 << 31) != 0 || (mask & (1 << 16) != 0 && (1..=8).contains(&count) && r.rest.len() >= 4 + 4 * count + 56)
 }
 
+fn slots(foid: u64) -> u8 {
+    ((foid >> 56) as u8).saturating_add(1)
+}
+
+fn whiteout(r: &mut Reader<'_>) -> Result<Whiteout> {
+    let foid = r.word()?;
+    Ok(Whiteout {
+        object: foid & OBJECT_MASK,
+        slots: slots(foid),
+        mode: r.word()?,
+        uid: r.word()?,
+        gid: r.word()?,
+        generation: r.word()?,
+        created: r.time()?,
+        rdev: r.word()?,
+    })
+}
+
 fn create<'a>(r: &mut Reader<'a>, kind: RecordType) -> Result<Create<'a>> {
     let (directory, foid, mode, uid, gid, generation) =
         (r.word()?, r.word()?, r.word()?, r.word()?, r.word()?, r.word()?);
@@ -333,7 +345,7 @@ fn create<'a>(r: &mut Reader<'a>, kind: RecordType) -> Result<Create<'a>> {
     Ok(Create {
         directory,
         object: foid & OBJECT_MASK,
-        slots: ((foid >> 56) as u8).saturating_add(1),
+        slots: slots(foid),
         mode,
         uid,
         gid,

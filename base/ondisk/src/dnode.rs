@@ -174,6 +174,59 @@ impl Dnode {
         Ok(dnode)
     }
 
+    /// Bytes of bonus that fit beside the pointers, and beside a spill pointer when there is one.
+    pub fn bonus_bytes_max(&self) -> usize {
+        let spill = if self.spill.is_some() { blkptr::SIZE_BYTES } else { 0 };
+        (usize::from(self.slots) * SLOT_BYTES)
+            .saturating_sub(CORE_BYTES + self.blkptrs.len() * blkptr::SIZE_BYTES + spill)
+    }
+
+    /// The dnode as on disk: `slots` times 512 bytes. What does not fit is an error, never cut.
+    pub fn to_bytes(&self) -> Result<Vec<u8>> {
+        let (endian, size) = (self.endian, usize::from(self.slots) * SLOT_BYTES);
+        if self.slots == 0 || self.slots as usize > BLOCK_BYTES / SLOT_BYTES {
+            return Err(Error::corrupt("dnode", "dn_extra_slots", self.slots, "1 to 32 slots"));
+        }
+        if self.bonus.len() > self.bonus_bytes_max() {
+            let expected = format_args!("at most {} beside {} pointers", self.bonus_bytes_max(), self.blkptrs.len());
+            return Err(Error::corrupt("dnode", "dn_bonuslen", self.bonus.len(), expected));
+        }
+        if self.data_block_bytes % 512 != 0 || self.data_block_bytes >> 9 > u32::from(u16::MAX) {
+            return Err(Error::corrupt(
+                "dnode",
+                "dn_datablkszsec",
+                self.data_block_bytes,
+                "whole sectors, below 32 MiB",
+            ));
+        }
+        let mut out = vec![0; size];
+        out[0] = self.object_type.0;
+        out[1] = self.indirect_shift;
+        out[2] = self.levels;
+        out[3] = self.blkptrs.len() as u8;
+        out[4] = self.bonus_type.0;
+        out[5] = self.checksum;
+        out[6] = self.compression;
+        out[7] = (self.flags & !Self::FLAG_SPILL_BLKPTR)
+            | Self::FLAG_USED_BYTES
+            | if self.spill.is_some() { Self::FLAG_SPILL_BLKPTR } else { 0 };
+        endian.put_u16(&mut out[8..], (self.data_block_bytes >> 9) as u16);
+        endian.put_u16(&mut out[10..], self.bonus.len() as u16);
+        out[12] = self.slots - 1;
+        endian.put_u64(&mut out[16..], self.max_block_id);
+        endian.put_u64(&mut out[24..], self.used_bytes);
+        let mut at = CORE_BYTES;
+        for bp in &self.blkptrs {
+            out[at..at + blkptr::SIZE_BYTES].copy_from_slice(&bp.to_bytes(endian));
+            at += blkptr::SIZE_BYTES;
+        }
+        out[at..at + self.bonus.len()].copy_from_slice(&self.bonus);
+        if let Some(spill) = &self.spill {
+            out[size - blkptr::SIZE_BYTES..].copy_from_slice(&spill.to_bytes(endian));
+        }
+        Ok(out)
+    }
+
     /// Block pointers in one indirect block.
     pub fn pointers_per_indirect(&self) -> u64 {
         // Objects without indirect blocks may say anything here.

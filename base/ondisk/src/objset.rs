@@ -164,4 +164,34 @@ impl Objset {
             endian,
         })
     }
+
+    /// The block as on disk, `size_bytes` long: 1024, 2048 or 4096. MACs stand as they are in `self`.
+    pub fn to_bytes(&self, size_bytes: usize) -> Result<Vec<u8>> {
+        if ![1024, 2048, 4096].contains(&size_bytes) {
+            return Err(Error::corrupt("objset", "size", size_bytes, "1024, 2048 or 4096"));
+        }
+        let endian = self.endian;
+        let mut out = vec![0; size_bytes];
+        out[..512].copy_from_slice(&self.meta_dnode.to_bytes()?);
+        out[0x200..0x2c0].copy_from_slice(&self.zil.to_bytes(endian));
+        let kind = match self.kind {
+            ObjsetKind::None => 0,
+            ObjsetKind::Meta => 1,
+            ObjsetKind::FileSystem => 2,
+            ObjsetKind::Volume => 3,
+            ObjsetKind::Other => 4,
+        };
+        endian.put_u64(&mut out[0x2c0..], kind);
+        endian.put_u64(&mut out[0x2c8..], self.flags);
+        out[0x2d0..0x2f0].copy_from_slice(&self.portable_mac);
+        out[0x2f0..0x310].copy_from_slice(&self.local_mac);
+        for (at, dnode) in [(0x400, &self.user_used), (0x600, &self.group_used), (0x800, &self.project_used)] {
+            let Some(dnode) = dnode else { continue };
+            let place = out
+                .get_mut(at..at + 512)
+                .ok_or_else(|| Error::corrupt("objset", "size", size_bytes, "room for the accounting dnodes"))?;
+            place.copy_from_slice(&dnode.to_bytes()?);
+        }
+        Ok(out)
+    }
 }

@@ -56,6 +56,7 @@ fn dnode_of_a_root_directory() {
     assert_eq!((dnode.data_block_bytes, dnode.max_block_id, dnode.used_bytes), (2048, 0, 1024));
     assert_eq!((dnode.bonus.len(), dnode.spill), (168, None));
     assert_eq!(dnode.flags & (Dnode::FLAG_USED_BYTES | Dnode::FLAG_SPILL_BLKPTR), Dnode::FLAG_USED_BYTES);
+    assert_eq!(dnode.to_bytes().unwrap(), golden!("dnode.bin"));
 }
 
 #[test]
@@ -65,4 +66,6 @@ fn object_set_of_a_file_system() {
     assert_eq!(objset.meta_dnode.object_type, ObjectType::DNODE);
     assert!(objset.zil.log.is_hole());
     assert!(objset.user_used.is_some() && objset.group_used.is_some() && objset.project_used.is_some());
+    assert_eq!(objset.to_bytes(4096).unwrap(), golden!("objset.bin"));
+    assert!(objset.to_bytes(1024).is_err(), "the accounting dnodes do not fit");
 }

@@ -1,0 +1,327 @@
+//! Devices with a volatile cache, that lose power, fail, slow down and vanish.
+//!
+//! All devices of a pool belong to one [`Machine`], because a power cut meets them at the same instant. Writes and
+//! flushes are counted across the devices; a cut is asked for by that number.
+
+use crate::Chance;
+use crate::pages::{Pages, SECTOR_BYTES};
+use host::device::Device;
+use parking_lot::Mutex;
+use std::collections::BTreeSet;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// What goes wrong on a device, beside power cuts. A number N: one operation in N; 0: never.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Faults {
+    /// Reads that fail.
+    pub reads_fail_one_in: u64,
+    /// Writes that fail, and change nothing.
+    pub writes_fail_one_in: u64,
+    /// Every operation takes this much longer.
+    pub delay: Duration,
+    /// Every operation fails, as when the cable was pulled. What is on the device stays as it was.
+    pub is_gone: bool,
+}
+
+/// What the media hold after the power failed.
+pub struct Cut {
+    /// Writes and flushes before it.
+    pub operation: u64,
+    /// One for each device.
+    pub media: Vec<Pages>,
+}
+
+struct Disk {
+    /// What a power cut leaves for sure.
+    durable: Pages,
+    /// What a read sees.
+    current: Pages,
+    /// Written since the last flush, in order.
+    cached: Vec<(u64, Vec<u8>)>,
+    faults: Faults,
+}
+
+struct State {
+    disks: Vec<Disk>,
+    operations: u64,
+    cut_at: BTreeSet<u64>,
+    cuts: Vec<Cut>,
+    seed: u64,
+    chance: Chance,
+}
+
+/// The machine whose power fails.
+pub struct Machine {
+    state: Mutex<State>,
+    size_bytes: u64,
+}
+
+impl Machine {
+    /// A machine with `count` empty devices of `size_bytes`.
+    pub fn new(seed: u64, count: usize, size_bytes: u64) -> Arc<Self> {
+        Self::with_media(seed, vec![Pages::default(); count], size_bytes)
+    }
+
+    /// A machine whose devices hold what an earlier [`Cut`] left, or what was prepared.
+    pub fn with_media(seed: u64, media: Vec<Pages>, size_bytes: u64) -> Arc<Self> {
+        let disk = |medium: Pages| Disk {
+            durable: medium.clone(),
+            current: medium,
+            cached: Vec::new(),
+            faults: Faults::default(),
+        };
+        let state = State {
+            disks: media.into_iter().map(disk).collect(),
+            operations: 0,
+            cut_at: BTreeSet::new(),
+            cuts: Vec::new(),
+            seed,
+            chance: Chance::of_case(seed, u64::MAX),
+        };
+        Arc::new(Self { state: Mutex::new(state), size_bytes })
+    }
+
+    /// The devices, named `sim0`, `sim1` and so on.
+    pub fn devices(self: &Arc<Self>) -> Vec<Arc<dyn Device>> {
+        let count = self.state.lock().disks.len();
+        (0..count)
+            .map(|index| -> Arc<dyn Device> {
+                Arc::new(SimDevice { machine: self.clone(), index, name: format!("sim{index}") })
+            })
+            .collect()
+    }
+
+    /// Writes and flushes so far.
+    pub fn operations(&self) -> u64 {
+        self.state.lock().operations
+    }
+
+    /// Asks for a cut right before the operation with this number.
+    pub fn cut_at(&self, operation: u64) {
+        self.state.lock().cut_at.insert(operation);
+    }
+
+    /// The cuts that were asked for and reached since the last call.
+    pub fn take_cuts(&self) -> Vec<Cut> {
+        std::mem::take(&mut self.state.lock().cuts)
+    }
+
+    /// What a cut at this very moment leaves.
+    pub fn cut_now(&self) -> Cut {
+        self.state.lock().cut()
+    }
+
+    /// Sets what goes wrong on device `index` from now on.
+    pub fn set_faults(&self, index: usize, faults: Faults) {
+        self.state.lock().disks[index].faults = faults;
+    }
+
+    /// What the devices hold, as if everything had been flushed.
+    pub fn media(&self) -> Vec<Pages> {
+        self.state.lock().disks.iter().map(|d| d.current.clone()).collect()
+    }
+
+    fn operate<R>(
+        &self,
+        index: usize,
+        is_change: bool,
+        operate: impl FnOnce(&mut Disk, &mut Chance) -> io::Result<R>,
+    ) -> io::Result<R> {
+        let mut state = self.state.lock();
+        let state = &mut *state;
+        if is_change {
+            if state.cut_at.remove(&state.operations) {
+                let cut = state.cut();
+                state.cuts.push(cut);
+            }
+            state.operations += 1;
+        }
+        let disk = &mut state.disks[index];
+        if disk.faults.is_gone {
+            return Err(io::Error::other("simulated: the device is gone"));
+        }
+        operate(disk, &mut state.chance)
+    }
+
+    fn delay(&self, index: usize) {
+        // Not under the lock: a slow device does not slow the others.
+        let delay = self.state.lock().disks[index].faults.delay;
+        if !delay.is_zero() {
+            std::thread::sleep(delay);
+        }
+    }
+
+    fn check(&self, offset: u64, len: usize) -> io::Result<()> {
+        match offset.checked_add(len as u64) {
+            Some(end) if end <= self.size_bytes => Ok(()),
+            _ => Err(io::ErrorKind::UnexpectedEof.into()),
+        }
+    }
+}
+
+impl State {
+    fn cut(&self) -> Cut {
+        // Its own numbers, so that one cut more or less changes no other.
+        let mut chance = Chance::of_case(self.seed, self.operations);
+        Cut { operation: self.operations, media: self.disks.iter().map(|d| after_cut(d, &mut chance)).collect() }
+    }
+}
+
+/// What a device holds after its cache lost power: some of the cached writes, in any order, some torn.
+fn after_cut(disk: &Disk, chance: &mut Chance) -> Pages {
+    let mut media = disk.durable.clone();
+    // From "lost all" to "kept all", with everything between.
+    let keep_percent = [0, 20, 50, 80, 95, 100][chance.below(6) as usize];
+    let in_order = chance.once_in(3);
+    let mut order: Vec<usize> = (0..disk.cached.len()).collect();
+    if !in_order {
+        for i in (1..order.len()).rev() {
+            order.swap(i, chance.below(i as u64 + 1) as usize);
+        }
+    }
+    for i in order {
+        let (offset, data) = &disk.cached[i];
+        if chance.below(100) >= keep_percent {
+            continue;
+        }
+        if chance.once_in(4) {
+            for (n, sector) in data.chunks(SECTOR_BYTES).enumerate() {
+                if chance.once_in(2) {
+                    media.write(offset + (n * SECTOR_BYTES) as u64, sector);
+                }
+            }
+        } else {
+            media.write(*offset, data);
+        }
+    }
+    media
+}
+
+fn fails(one_in: u64, chance: &mut Chance) -> bool {
+    one_in != 0 && chance.once_in(one_in)
+}
+
+/// A device of a [`Machine`].
+pub struct SimDevice {
+    machine: Arc<Machine>,
+    index: usize,
+    name: String,
+}
+
+impl Device for SimDevice {
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<()> {
+        self.machine.check(offset, buf.len())?;
+        self.machine.delay(self.index);
+        self.machine.operate(self.index, false, |disk, chance| {
+            if fails(disk.faults.reads_fail_one_in, chance) {
+                return Err(io::Error::other("simulated read error"));
+            }
+            disk.current.read(offset, buf);
+            Ok(())
+        })
+    }
+
+    fn size_bytes(&self) -> u64 {
+        self.machine.size_bytes
+    }
+
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn write_at(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+        self.machine.check(offset, data.len())?;
+        self.machine.delay(self.index);
+        self.machine.operate(self.index, true, |disk, chance| {
+            if fails(disk.faults.writes_fail_one_in, chance) {
+                return Err(io::Error::other("simulated write error"));
+            }
+            disk.current.write(offset, data);
+            disk.cached.push((offset, data.to_vec()));
+            Ok(())
+        })
+    }
+
+    fn flush(&self) -> io::Result<()> {
+        self.machine.delay(self.index);
+        self.machine.operate(self.index, true, |disk, _| {
+            for (offset, data) in disk.cached.drain(..) {
+                disk.durable.write(offset, &data);
+            }
+            Ok(())
+        })
+    }
+
+    fn is_writable(&self) -> bool {
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(pages: &Pages, offset: u64, len: usize) -> Vec<u8> {
+        let mut buf = vec![0; len];
+        pages.read(offset, &mut buf);
+        buf
+    }
+
+    #[test]
+    fn what_was_flushed_survives_every_cut_and_a_sector_is_never_mixed() {
+        let (mut lost, mut kept, mut torn) = (0, 0, 0);
+        for seed in 0..200 {
+            let machine = Machine::new(seed, 1, 1 << 20);
+            let device = &machine.devices()[0];
+            device.write_at(0, &[1; 8192]).unwrap();
+            device.flush().unwrap();
+            device.write_at(0, &[2; 8192]).unwrap();
+            let cut = machine.cut_now();
+            let bytes = read(&cut.media[0], 0, 8192);
+            for sector in bytes.chunks(SECTOR_BYTES) {
+                assert!(sector.iter().all(|b| *b == sector[0]) && [1, 2].contains(&sector[0]));
+            }
+            match bytes.iter().filter(|b| **b == 2).count() {
+                0 => lost += 1,
+                8192 => kept += 1,
+                _ => torn += 1,
+            }
+            assert_eq!(read(&machine.media()[0], 0, 8192), [2; 8192]);
+        }
+        assert!(lost > 20 && kept > 20 && torn > 10, "{lost} lost, {kept} kept, {torn} torn");
+    }
+
+    #[test]
+    fn a_seed_gives_the_same_cuts_again() {
+        let run = |seed| {
+            let machine = Machine::new(seed, 2, 1 << 20);
+            machine.cut_at(3);
+            machine.cut_at(5);
+            let devices = machine.devices();
+            for i in 0..8u8 {
+                devices[usize::from(i % 2)].write_at(u64::from(i) * 700, &[i; 3000]).unwrap();
+            }
+            let cuts = machine.take_cuts();
+            assert_eq!(cuts.iter().map(|c| c.operation).collect::<Vec<_>>(), [3, 5]);
+            cuts.iter().flat_map(|c| c.media.iter().map(|m| read(m, 0, 10_000))).collect::<Vec<_>>()
+        };
+        assert_eq!(run(7), run(7));
+        assert!((8..20).any(|seed| run(seed) != run(7)));
+    }
+
+    #[test]
+    fn faults_hit_the_device_they_are_set_on() {
+        let machine = Machine::new(1, 2, 1 << 20);
+        let devices = machine.devices();
+        machine.set_faults(0, Faults { is_gone: true, ..Faults::default() });
+        machine.set_faults(1, Faults { writes_fail_one_in: 2, ..Faults::default() });
+        assert!(devices[0].read_at(0, &mut [0; 8]).is_err() && devices[0].flush().is_err());
+        let failed = (0..100).filter(|_| devices[1].write_at(0, &[1]).is_err()).count();
+        assert!((20..80).contains(&failed), "{failed}");
+        machine.set_faults(0, Faults::default());
+        assert!(devices[0].read_at(0, &mut [0; 8]).is_ok());
+        assert!(devices[1].write_at(1 << 20, &[1]).is_err(), "a device never grows");
+    }
+}

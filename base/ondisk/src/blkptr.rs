@@ -137,6 +137,10 @@ impl BlkPtr {
         &self.words
     }
 
+    pub(crate) fn words_mut(&mut self) -> &mut [u64; 16] {
+        &mut self.words
+    }
+
     /// The 128 bytes on disk.
     pub fn to_bytes(&self, endian: Endian) -> [u8; SIZE_BYTES] {
         let mut out = [0; SIZE_BYTES];

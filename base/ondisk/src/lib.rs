@@ -69,6 +69,7 @@
 
 pub mod acl;
 pub mod blkptr;
+mod blkptr_build;
 pub mod bpobj;
 pub mod brt;
 pub mod ddt;
@@ -104,6 +105,7 @@ pub mod znode;
 mod testing;
 
 pub use blkptr::{BlkPtr, Dva};
+pub use blkptr_build::NewBlock;
 pub use deadlist::DeadlistHeader;
 pub use dnode::Dnode;
 pub use dsl_bookmark::{DslBookmark, RedactionList, SpaceTriple};

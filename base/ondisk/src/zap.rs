@@ -16,8 +16,10 @@ pub mod fat;
 pub mod hash;
 pub mod leaf;
 pub mod micro;
+pub mod swap;
 
 pub use fat::Header;
+pub use leaf::edit::{Key, LeafMut};
 pub use leaf::{Leaf, LeafEntry};
 pub use micro::{Micro, MicroEntry};
 
@@ -118,6 +120,36 @@ impl Value {
     /// A value of one 64-bit number, as all those of a micro ZAP are.
     pub fn one(value: u64) -> Self {
         Self { int_bytes: 8, ints: vec![value] }
+    }
+
+    /// A value of bytes.
+    pub fn bytes(bytes: &[u8]) -> Self {
+        Self { int_bytes: 1, ints: bytes.iter().map(|b| u64::from(*b)).collect() }
+    }
+
+    /// A value of 64-bit numbers.
+    pub fn words(words: &[u64]) -> Self {
+        Self { int_bytes: 8, ints: words.to_vec() }
+    }
+
+    /// A text with the NUL that ends it on disk.
+    pub fn string(text: &str) -> Self {
+        Self { int_bytes: 1, ints: text.bytes().chain([0]).map(u64::from).collect() }
+    }
+
+    /// Bytes that the integers take.
+    pub fn len_bytes(&self) -> usize {
+        self.ints.len() * usize::from(self.int_bytes)
+    }
+
+    /// The integers as arrays of a leaf hold them: big-endian, whoever writes.
+    pub fn to_array(&self) -> Vec<u8> {
+        let skip = 8 - usize::from(self.int_bytes.min(8));
+        let mut out = Vec::with_capacity(self.len_bytes());
+        for n in &self.ints {
+            out.extend_from_slice(&n.to_be_bytes()[skip..]);
+        }
+        out
     }
 
     /// The number, when there is exactly one.

@@ -73,6 +73,10 @@ pub struct TableSlot {
 impl Header {
     /// `zap_magic`.
     pub const MAGIC: u64 = 0x2_f52a_b2ab;
+    /// Bytes of the fields.
+    pub const SIZE_BYTES: usize = 0x68;
+    /// Where `zap_num_entries` is.
+    pub const ENTRIES_OFFSET: usize = 0x48;
 
     /// Takes block 0. The table must be as large as its shift says, and the hash must have as many bits.
     pub fn parse(bytes: &[u8], endian: Endian) -> Result<Self> {
@@ -122,6 +126,48 @@ impl Header {
             flags,
             block_shift: shift,
         })
+    }
+
+    /// The header of a ZAP that has one empty leaf, in block 1, to which all of the table in this block points.
+    pub fn new(block_shift: u32, salt: u64, norm_flags: NormFlags, flags: Flags) -> Self {
+        Self {
+            table_start: 0,
+            table_blocks: 0,
+            table_shift: block_shift - 4,
+            next_table_start: 0,
+            next_table_copied: 0,
+            free_block: 2,
+            leaves: 1,
+            entries: 0,
+            salt,
+            norm_flags,
+            flags,
+            block_shift,
+        }
+    }
+
+    /// The fields on disk, little-endian; behind them come zeros and the table.
+    pub fn to_bytes(&self) -> [u8; Self::SIZE_BYTES] {
+        let words = [
+            BlockKind::HEADER,
+            Self::MAGIC,
+            self.table_start,
+            self.table_blocks,
+            u64::from(self.table_shift),
+            self.next_table_start,
+            self.next_table_copied,
+            self.free_block,
+            self.leaves,
+            self.entries,
+            self.salt,
+            self.norm_flags.bits(),
+            self.flags.bits(),
+        ];
+        let mut out = [0; Self::SIZE_BYTES];
+        for (chunk, word) in out.chunks_exact_mut(8).zip(words) {
+            Endian::Little.put_u64(chunk, word);
+        }
+        out
     }
 
     /// Index into the table of `hash`.

@@ -34,15 +34,17 @@
 //! 00000450  00 00 00 00 00 00 00 00  00 00 00 00 00 00 ff ff  |................|
 //! ```
 
+pub mod edit;
+
 use super::{BlockKind, Flags, Value, block_shift, fat::top_bits};
 use crate::endian::Endian;
 use crate::error::{Error, Result};
 
-const HEADER_BYTES: usize = 48;
-const CHUNK_BYTES: usize = 24;
+pub(super) const HEADER_BYTES: usize = 48;
+pub(super) const CHUNK_BYTES: usize = 24;
 const ARRAY_BYTES: usize = 21;
 const CHAIN_END: u16 = 0xffff;
-const ENTRY: u8 = 252;
+pub(super) const ENTRY: u8 = 252;
 const ARRAY: u8 = 251;
 
 /// A leaf block.
@@ -134,10 +136,13 @@ impl<'a> Leaf<'a> {
 
     /// The entries of one chain: all those of `hash`, and others that share its bucket.
     pub fn chain(&self, hash: u64) -> Chain<'_, 'a> {
+        self.bucket(self.bucket_of(hash))
+    }
+
+    fn bucket_of(&self, hash: u64) -> usize {
         let bits = (self.hashes.len() / 2).trailing_zeros();
         // Bits of the hash behind the prefix choose the bucket.
-        let bucket = top_bits(hash << self.prefix_bits, bits) as usize;
-        self.bucket(bucket)
+        top_bits(hash << self.prefix_bits, bits) as usize
     }
 
     /// All entries, in order of the chains. Fails when there are more than the block has chunks.

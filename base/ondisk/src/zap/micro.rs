@@ -28,6 +28,8 @@ use crate::error::{Error, Result};
 pub const ENTRY_BYTES: usize = 64;
 /// Bytes of a name with its NUL.
 pub const NAME_BYTES: usize = 50;
+/// Largest block of a micro ZAP (`zap_micro_max_size`, without the feature `large_microzap`).
+pub const MAX_BYTES: usize = 128 << 10;
 const _: () = assert!(8 + 4 + 2 + NAME_BYTES == ENTRY_BYTES);
 
 /// The block of a micro ZAP.
@@ -94,4 +96,33 @@ impl<'a> Micro<'a> {
         let micro = *self;
         (0..self.chunks.len() / ENTRY_BYTES).filter_map(move |i| micro.entry(i))
     }
+
+    /// How many entries the block has room for.
+    pub fn slots(&self) -> usize {
+        self.chunks.len() / ENTRY_BYTES
+    }
+}
+
+/// The header of a block, little-endian.
+pub fn header(salt: u64, norm_flags: NormFlags) -> [u8; ENTRY_BYTES] {
+    let mut out = [0; ENTRY_BYTES];
+    for (chunk, word) in out.chunks_exact_mut(8).zip([BlockKind::MICRO, salt, norm_flags.bits()]) {
+        Endian::Little.put_u64(chunk, word);
+    }
+    out
+}
+
+/// An entry, little-endian. `name` is shorter than [`NAME_BYTES`] and has no NUL.
+pub fn entry(name: &[u8], value: u64, cd: u32) -> [u8; ENTRY_BYTES] {
+    assert!(name.len() < NAME_BYTES, "longer names are for fat ZAPs");
+    let mut out = [0; ENTRY_BYTES];
+    Endian::Little.put_u64(&mut out, value);
+    Endian::Little.put_u32(&mut out[8..], cd);
+    out[14..14 + name.len()].copy_from_slice(name);
+    out
+}
+
+/// Where entry `index` stands in the block.
+pub fn entry_offset(index: usize) -> usize {
+    (index + 1) * ENTRY_BYTES
 }

@@ -174,3 +174,28 @@ proptest! {
         exercise(&bytes, Endian::Little);
     }
 }
+
+#[test]
+fn a_header_writes_back() {
+    let bytes = golden!("zap_layouts_header.bin");
+    let header = Header::parse(bytes, Endian::Little).unwrap();
+    assert_eq!(header.to_bytes(), bytes[..Header::SIZE_BYTES]);
+    assert_eq!(header.to_bytes()[Header::ENTRIES_OFFSET..][..8], header.entries.to_le_bytes());
+    let new = Header::new(header.block_shift, header.salt, header.norm_flags, header.flags);
+    assert_eq!(Header { entries: header.entries, ..new }, header);
+}
+
+#[test]
+fn a_micro_zap_writes_back_whichever_order_it_had() {
+    let big = golden!("zap_master_sparc.bin");
+    let mut little = big.to_vec();
+    swap::to_little(&mut little).unwrap();
+    let (before, after) = (Micro::parse(big, Endian::Big).unwrap(), Micro::parse(&little, Endian::Little).unwrap());
+    assert_eq!((before.salt, before.norm_flags, before.slots()), (after.salt, after.norm_flags, after.slots()));
+    assert!(before.entries().eq(after.entries()) && before.entries().count() > 0);
+    assert_eq!(micro::header(after.salt, after.norm_flags), little[..micro::ENTRY_BYTES]);
+    for entry in after.entries() {
+        let bytes = micro::entry(entry.name, entry.value, entry.cd);
+        assert_eq!(bytes, little[micro::entry_offset(entry.index)..][..micro::ENTRY_BYTES]);
+    }
+}

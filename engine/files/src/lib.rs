@@ -5,6 +5,7 @@
 pub mod diff;
 pub mod memory;
 pub mod namespace;
+pub mod posix_acl;
 pub mod vfs;
 pub mod volume;
 mod volume_file;

@@ -1,35 +1,70 @@
 //! A tree in memory: what servers, commands and [`crate::namespace`] are tested with, and how they read to a person who
-//! wonders what a [`Vfs`] has to do.
+//! wonders what a [`Vfs`] has to do. What system calls expect of a change is told here without disks in the way.
 //!
-//! Built first, through `&mut self`, then served. Files are pieces of data with holes between; a range can be made to fail,
-//! as a damaged block does.
+//! Built first, through `&mut self`, then served; it can be changed by those it is served to only after
+//! [`MemoryVfs::writable`]. Files are records with holes between; a range can be made to fail, as a damaged block does.
+//!
+//! Invariants:
+//!   * a directory has as many links as it has subdirectories, and two
+//!   * a node is dropped when it has no name left and nobody has it open
+//!   * a cookie of a directory is never used for another entry: listings go on where they were while names come and go
 
-use crate::vfs::{Attr, DirEntry, FileKind, NodeId, StatFs, Time, Vfs};
-use crate::{Error, Result};
+use crate::vfs::{
+    Allocate, Attr, Caller, DirEntry, FileKind, NewNode, NodeId, RenameFlags, SetAttr, SetXattr, StatFs, Time, Vfs,
+};
+use crate::{Error, Refusal, Result};
 use bytes::Bytes;
+use parking_lot::{RwLock, RwLockWriteGuard};
 use std::collections::BTreeMap;
 use std::ops::Range;
+use std::time::SystemTime;
+
+mod change;
+mod data;
+#[cfg(test)]
+mod tests;
 
 /// Object number of the root, as ZFS mostly has it.
 const ROOT: u64 = 34;
 /// Unit of data, holes and failures, as a record is in ZFS.
 const RECORD_BYTES: u64 = 128 << 10;
+/// Cookies of `.` and `..` come before those of entries.
+const FIRST_COOKIE: u64 = 3;
+/// Space of the file system, unless [`MemoryVfs::limit`] sets another.
+const SPACE_BYTES: u64 = 512 << 20;
+
+#[derive(Default)]
+struct Data {
+    /// By number; shorter than a record where the rest is zeros.
+    records: BTreeMap<u64, Vec<u8>>,
+}
 
 struct Node {
     attr: Attr,
     parent: NodeId,
     target: Vec<u8>,
     xattrs: BTreeMap<Vec<u8>, Vec<u8>>,
-    entries: Vec<(Vec<u8>, NodeId)>,
-    index: BTreeMap<Vec<u8>, NodeId>,
-    data: BTreeMap<u64, Bytes>,
+    /// By cookie.
+    entries: BTreeMap<u64, (Vec<u8>, NodeId)>,
+    index: BTreeMap<Vec<u8>, u64>,
+    next_cookie: u64,
+    data: Data,
     broken: Vec<(Range<u64>, Error)>,
+    opens: u64,
+    project_inherit: bool,
+}
+
+#[derive(Default)]
+struct State {
+    nodes: BTreeMap<NodeId, Node>,
+    next: u64,
 }
 
 /// A file system in memory.
 pub struct MemoryVfs {
-    nodes: BTreeMap<NodeId, Node>,
-    next: u64,
+    state: RwLock<State>,
+    writable: bool,
+    space_bytes: Option<u64>,
 }
 
 impl Default for MemoryVfs {
@@ -38,18 +73,27 @@ impl Default for MemoryVfs {
     }
 }
 
-impl MemoryVfs {
-    /// With an empty root directory.
-    pub fn new() -> Self {
-        let mut this = Self { nodes: BTreeMap::new(), next: ROOT };
-        this.insert_node(NodeId(ROOT), FileKind::Directory, 0o755);
-        this
+fn missing(what: impl Into<String>) -> Error {
+    Error::not_found("memory", what)
+}
+
+fn now() -> Time {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    Time { seconds: since.as_secs() as i64, nanoseconds: since.subsec_nanos() }
+}
+
+impl State {
+    fn node(&self, node: NodeId) -> Result<&Node> {
+        self.nodes.get(&node).ok_or_else(|| missing(format!("object {}", node.0)))
     }
 
-    fn insert_node(&mut self, parent: NodeId, kind: FileKind, mode: u32) -> NodeId {
+    fn node_mut(&mut self, node: NodeId) -> Result<&mut Node> {
+        self.nodes.get_mut(&node).ok_or_else(|| missing(format!("object {}", node.0)))
+    }
+
+    fn insert(&mut self, parent: NodeId, kind: FileKind, mode: u32, time: Time) -> NodeId {
         let node = NodeId(self.next);
         self.next += 1;
-        let time = Time { seconds: 1_700_000_000, nanoseconds: 123_456_789 };
         let attr = Attr {
             node,
             ino: node.0,
@@ -70,33 +114,68 @@ impl MemoryVfs {
             ctime: time,
             btime: time,
         };
-        let node_data = Node {
+        let new = Node {
             attr,
             parent,
             target: Vec::new(),
             xattrs: BTreeMap::new(),
-            entries: Vec::new(),
+            entries: BTreeMap::new(),
             index: BTreeMap::new(),
-            data: BTreeMap::new(),
+            next_cookie: FIRST_COOKIE,
+            data: Data::default(),
             broken: Vec::new(),
+            opens: 0,
+            project_inherit: false,
         };
-        self.nodes.insert(node, node_data);
+        self.nodes.insert(node, new);
         node
     }
 
-    fn enter(&mut self, dir: NodeId, name: &[u8], node: NodeId) {
-        let is_dir = self.attr_mut(node).kind == FileKind::Directory;
-        let parent = self.nodes.get_mut(&dir).expect("the builder's caller names a directory that it made");
-        parent.entries.push((name.to_vec(), node));
-        parent.index.insert(name.to_vec(), node);
+    /// Adds a name to `dir`; the node's own count of links is the caller's.
+    fn enter(&mut self, dir: NodeId, name: &[u8], node: NodeId) -> Result<()> {
+        let is_dir = self.node(node)?.attr.kind == FileKind::Directory;
+        let parent = self.node_mut(dir)?;
+        let cookie = parent.next_cookie;
+        parent.next_cookie += 1;
+        parent.entries.insert(cookie, (name.to_vec(), node));
+        parent.index.insert(name.to_vec(), cookie);
         parent.attr.size += 1;
         parent.attr.links += u32::from(is_dir);
+        Ok(())
+    }
+}
+
+impl MemoryVfs {
+    /// With an empty root directory.
+    pub fn new() -> Self {
+        let mut state = State { nodes: BTreeMap::new(), next: ROOT };
+        state.insert(NodeId(ROOT), FileKind::Directory, 0o755, built());
+        Self { state: RwLock::new(state), writable: false, space_bytes: None }
+    }
+
+    /// Lets those to whom it is served change it.
+    #[must_use]
+    pub fn writable(mut self) -> Self {
+        self.writable = true;
+        self
+    }
+
+    /// Refuses data beyond `bytes` (whole records count) with [`Refusal::NoSpace`].
+    #[must_use]
+    pub fn limit(mut self, bytes: u64) -> Self {
+        self.space_bytes = Some(bytes);
+        self
+    }
+
+    fn built_mut(&mut self, node: NodeId) -> &mut Node {
+        self.state.get_mut().nodes.get_mut(&node).expect("the builder's caller names a node that it made")
     }
 
     /// A new node of `kind` in `dir`, with permission bits.
     pub fn add(&mut self, dir: NodeId, name: impl AsRef<[u8]>, kind: FileKind, mode: u32) -> NodeId {
-        let node = self.insert_node(dir, kind, mode);
-        self.enter(dir, name.as_ref(), node);
+        let state = self.state.get_mut();
+        let node = state.insert(dir, kind, mode, built());
+        state.enter(dir, name.as_ref(), node).expect("the builder's caller names a directory that it made");
         node
     }
 
@@ -118,48 +197,54 @@ impl MemoryVfs {
     /// A new symbolic link.
     pub fn add_symlink(&mut self, dir: NodeId, name: impl AsRef<[u8]>, target: impl AsRef<[u8]>) -> NodeId {
         let node = self.add(dir, name, FileKind::Symlink, 0o777);
-        let data = self.nodes.get_mut(&node).expect("just made");
-        data.target = target.as_ref().to_vec();
-        data.attr.size = data.target.len() as u64;
+        let new = self.built_mut(node);
+        new.target = target.as_ref().to_vec();
+        new.attr.size = new.target.len() as u64;
         node
     }
 
     /// Another name for `node`.
     pub fn add_link(&mut self, dir: NodeId, name: impl AsRef<[u8]>, node: NodeId) {
-        self.enter(dir, name.as_ref(), node);
+        self.state.get_mut().enter(dir, name.as_ref(), node).expect("the builder's caller names nodes that it made");
         self.attr_mut(node).links += 1;
     }
 
-    /// Puts data at `offset`, which should be a multiple of 128 KiB; what lies between pieces is a hole.
+    /// Puts data at `offset`; records of 128 KiB that it does not touch are holes.
     pub fn put(&mut self, node: NodeId, offset: u64, data: impl Into<Bytes>) {
         let data = data.into();
-        let node = self.nodes.get_mut(&node).expect("the builder's caller names a node that it made");
+        let node = self.built_mut(node);
         node.attr.size = node.attr.size.max(offset + data.len() as u64);
-        if !data.is_empty() {
-            node.data.insert(offset, data);
-        }
+        node.data.write(offset, &data);
     }
 
     /// Reading any of `range` fails with `error`.
     pub fn break_range(&mut self, node: NodeId, range: Range<u64>, error: Error) {
-        let node = self.nodes.get_mut(&node).expect("the builder's caller names a node that it made");
-        node.broken.push((range, error));
+        self.built_mut(node).broken.push((range, error));
     }
 
     /// Sets an extended attribute.
     pub fn put_xattr(&mut self, node: NodeId, name: impl AsRef<[u8]>, value: impl AsRef<[u8]>) {
-        let node = self.nodes.get_mut(&node).expect("the builder's caller names a node that it made");
-        node.xattrs.insert(name.as_ref().to_vec(), value.as_ref().to_vec());
+        self.built_mut(node).xattrs.insert(name.as_ref().to_vec(), value.as_ref().to_vec());
     }
 
     /// Attributes, to change them while building.
     pub fn attr_mut(&mut self, node: NodeId) -> &mut Attr {
-        &mut self.nodes.get_mut(&node).expect("the builder's caller names a node that it made").attr
+        &mut self.built_mut(node).attr
     }
 
-    fn node(&self, node: NodeId) -> Result<&Node> {
-        self.nodes.get(&node).ok_or_else(|| Error::not_found("memory", format!("object {}", node.0)))
+    /// Nodes that there are, those without a name included.
+    pub fn node_count(&self) -> usize {
+        self.state.read().nodes.len()
     }
+
+    fn change(&self) -> Result<RwLockWriteGuard<'_, State>> {
+        if self.writable { Ok(self.state.write()) } else { Err(Refusal::ReadOnly.at("memory")) }
+    }
+}
+
+/// Times of what a test has built, so that output is the same each time.
+fn built() -> Time {
+    Time { seconds: 1_700_000_000, nanoseconds: 123_456_789 }
 }
 
 impl Vfs for MemoryVfs {
@@ -168,53 +253,37 @@ impl Vfs for MemoryVfs {
     }
 
     fn lookup(&self, dir: NodeId, name: &[u8]) -> Result<Attr> {
-        let node = self.node(dir)?;
-        let found = match name {
-            b"." => dir,
-            b".." => node.parent,
-            name => *node
-                .index
-                .get(name)
-                .ok_or_else(|| Error::not_found("memory", String::from_utf8_lossy(name).into_owned()))?,
-        };
-        self.attr(found)
+        let state = self.state.read();
+        Ok(state.node(state.find(dir, name)?)?.attr)
     }
 
     fn attr(&self, node: NodeId) -> Result<Attr> {
-        Ok(self.node(node)?.attr)
+        Ok(self.state.read().node(node)?.attr)
     }
 
     fn read_link(&self, node: NodeId) -> Result<Vec<u8>> {
-        Ok(self.node(node)?.target.clone())
+        Ok(self.state.read().node(node)?.target.clone())
     }
 
     fn read(&self, node: NodeId, offset: u64, len: usize) -> Result<Bytes> {
-        let node = self.node(node)?;
+        let state = self.state.read();
+        let node = state.node(node)?;
         let end = offset.saturating_add(len as u64).min(node.attr.size);
         if let Some((_, error)) = node.broken.iter().find(|(r, _)| r.start < end && offset < r.end) {
             return Err(error.clone());
         }
-        if end <= offset {
-            return Ok(Bytes::new());
-        }
-        let mut out = vec![0; (end - offset) as usize];
-        for (&at, piece) in node.data.range(..end) {
-            let piece_end = at + piece.len() as u64;
-            let (from, to) = (at.max(offset), piece_end.min(end));
-            if from < to {
-                let source = piece.slice((from - at) as usize..(to - at) as usize);
-                out[(from - offset) as usize..(to - offset) as usize].copy_from_slice(&source);
-            }
-        }
-        Ok(out.into())
+        Ok(node.data.read(offset..end.max(offset)).into())
     }
 
     fn read_dir(&self, dir: NodeId, cookie: u64, sink: &mut dyn FnMut(DirEntry) -> bool) -> Result<()> {
-        let node = self.node(dir)?;
-        let dots = [(b".".to_vec(), dir), (b"..".to_vec(), node.parent)];
-        for (i, (name, entry)) in dots.iter().chain(&node.entries).enumerate().skip(cookie as usize) {
-            let kind = self.node(*entry)?.attr.kind;
-            if !sink(DirEntry { name: name.clone(), node: *entry, kind, next_cookie: i as u64 + 1 }) {
+        let state = self.state.read();
+        let node = state.node(dir)?;
+        let dots = [(1, &b"."[..], dir), (2, &b".."[..], node.parent)].into_iter().filter(|d| d.0 > cookie);
+        let entries = node.entries.range(cookie.saturating_add(1)..).map(|(&at, (name, node))| (at, &name[..], *node));
+        for (next_cookie, name, entry) in dots.chain(entries) {
+            // A directory that was removed has a parent that may be gone.
+            let kind = state.node(entry).map_or(FileKind::Directory, |n| n.attr.kind);
+            if !sink(DirEntry { name: name.to_vec(), node: entry, kind, next_cookie }) {
                 break;
             }
         }
@@ -222,41 +291,146 @@ impl Vfs for MemoryVfs {
     }
 
     fn list_xattr(&self, node: NodeId) -> Result<Vec<Vec<u8>>> {
-        Ok(self.node(node)?.xattrs.keys().cloned().collect())
+        Ok(self.state.read().node(node)?.xattrs.keys().cloned().collect())
     }
 
     fn get_xattr(&self, node: NodeId, name: &[u8]) -> Result<Option<Vec<u8>>> {
-        Ok(self.node(node)?.xattrs.get(name).cloned())
+        Ok(self.state.read().node(node)?.xattrs.get(name).cloned())
     }
 
     fn seek_data(&self, node: NodeId, offset: u64) -> Result<Option<u64>> {
-        let node = self.node(node)?;
-        let in_data = |&(&at, piece): &(&u64, &Bytes)| offset < at + piece.len() as u64;
-        Ok(node.data.iter().find(in_data).map(|(&at, _)| at.max(offset)).filter(|&at| at < node.attr.size))
+        let state = self.state.read();
+        let node = state.node(node)?;
+        Ok(node.data.next_data(offset).filter(|&at| at < node.attr.size))
     }
 
     fn seek_hole(&self, node: NodeId, offset: u64) -> Result<u64> {
-        let node = self.node(node)?;
-        let mut hole = offset;
-        for (&at, piece) in &node.data {
-            let end = (at + piece.len() as u64).next_multiple_of(RECORD_BYTES);
-            if at <= hole && hole < end {
-                hole = end;
-            }
-        }
-        Ok(hole.min(node.attr.size))
+        let state = self.state.read();
+        let node = state.node(node)?;
+        Ok(node.data.next_hole(offset).min(node.attr.size))
     }
 
     fn stat_fs(&self, _node: NodeId) -> Result<StatFs> {
-        let files = self.nodes.len() as u64;
+        let state = self.state.read();
+        let total = self.space_bytes.unwrap_or(SPACE_BYTES);
+        let free = match self.space_bytes {
+            Some(limit) => limit.saturating_sub(state.used_bytes()),
+            None => total / 2,
+        };
         Ok(StatFs {
             block_bytes: 512,
-            blocks: 1 << 20,
-            blocks_free: 1 << 19,
-            files,
+            blocks: total / 512,
+            blocks_free: free / 512,
+            files: state.nodes.len() as u64,
             files_free: 1000,
             name_max: 255,
             fsid: 42,
         })
+    }
+
+    fn is_read_only(&self) -> bool {
+        !self.writable
+    }
+
+    fn project_inherit(&self, dir: NodeId) -> Result<bool> {
+        Ok(self.state.read().node(dir)?.project_inherit)
+    }
+
+    fn create(&self, who: &Caller, dir: NodeId, name: &[u8], new: &NewNode, mode: u32, umask: u32) -> Result<Attr> {
+        self.change()?.create(who, dir, name, new, mode, umask)
+    }
+
+    fn link(&self, _who: &Caller, node: NodeId, dir: NodeId, name: &[u8]) -> Result<Attr> {
+        self.change()?.link(node, dir, name)
+    }
+
+    fn unlink(&self, _who: &Caller, dir: NodeId, name: &[u8]) -> Result<()> {
+        self.change()?.unlink(dir, name)
+    }
+
+    fn rmdir(&self, _who: &Caller, dir: NodeId, name: &[u8]) -> Result<()> {
+        self.change()?.rmdir(dir, name)
+    }
+
+    fn rename(
+        &self,
+        who: &Caller,
+        dir: NodeId,
+        name: &[u8],
+        to_dir: NodeId,
+        to_name: &[u8],
+        flags: RenameFlags,
+    ) -> Result<()> {
+        self.change()?.rename(who, (dir, name), (to_dir, to_name), flags)
+    }
+
+    fn set_attr(&self, _who: &Caller, node: NodeId, set: &SetAttr) -> Result<Attr> {
+        self.change()?.set_attr(node, set)
+    }
+
+    fn write(&self, who: &Caller, node: NodeId, offset: u64, data: &[u8]) -> Result<()> {
+        self.change()?.write(who, node, offset, data, self.space_bytes)
+    }
+
+    fn append(&self, who: &Caller, node: NodeId, data: &[u8]) -> Result<u64> {
+        let mut state = self.change()?;
+        let end = state.node(node)?.attr.size;
+        state.write(who, node, end, data, self.space_bytes)?;
+        Ok(end)
+    }
+
+    fn allocate(&self, who: &Caller, node: NodeId, what: Allocate, offset: u64, len: u64) -> Result<()> {
+        self.change()?.allocate(who, node, what, offset, len)
+    }
+
+    fn copy_range(
+        &self,
+        who: &Caller,
+        from: NodeId,
+        from_offset: u64,
+        to: NodeId,
+        to_offset: u64,
+        len: u64,
+    ) -> Result<u64> {
+        let mut state = self.change()?;
+        let source = state.regular(from)?;
+        let end = from_offset.saturating_add(len).min(source.attr.size).max(from_offset);
+        let copied = end - from_offset;
+        if from == to && from_offset < to_offset.saturating_add(copied) && to_offset < end {
+            return Err(Error::invalid("memory", "ranges of one file overlap"));
+        }
+        let bytes = source.data.read(from_offset..end);
+        state.write(who, to, to_offset, &bytes, self.space_bytes)?;
+        Ok(copied)
+    }
+
+    fn set_xattr(&self, _who: &Caller, node: NodeId, name: &[u8], value: &[u8], how: SetXattr) -> Result<()> {
+        self.change()?.set_xattr(node, name, value, how)
+    }
+
+    fn remove_xattr(&self, _who: &Caller, node: NodeId, name: &[u8]) -> Result<()> {
+        self.change()?.remove_xattr(node, name)
+    }
+
+    fn open_node(&self, node: NodeId) -> Result<()> {
+        self.state.write().node_mut(node)?.opens += 1;
+        Ok(())
+    }
+
+    fn close_node(&self, node: NodeId) {
+        self.state.write().close(node);
+    }
+
+    fn accessed(&self, node: NodeId) {
+        // As relatime: once after each change, and once a day.
+        const DAY: i64 = 86_400;
+        let old = |a: &Attr, now: Time| a.atime <= a.mtime.max(a.ctime) || a.atime.seconds + DAY <= now.seconds;
+        if self.writable
+            && let Ok(node) = self.state.write().node_mut(node)
+            && let now = now()
+            && old(&node.attr, now)
+        {
+            node.attr.atime = now;
+        }
     }
 }

@@ -262,6 +262,16 @@ pub trait Vfs: Send + Sync {
     fn is_read_only(&self) -> bool {
         true
     }
+    /// Whether each name is spelled in one way only. No where case or Unicode forms do not count: who caches names must
+    /// ask again then, since what is done under one spelling shows under all.
+    fn names_are_exact(&self) -> bool {
+        true
+    }
+    /// Whether new files in this directory take its project (`FS_XFLAG_PROJINHERIT`).
+    fn project_inherit(&self, dir: NodeId) -> Result<bool> {
+        let _ = dir;
+        Ok(false)
+    }
     /// Makes a node. `mode`: permission bits with setuid, setgid, sticky, before default ACLs and `umask`.
     fn create(&self, who: &Caller, dir: NodeId, name: &[u8], new: &NewNode, mode: u32, umask: u32) -> Result<Attr> {
         let _ = (who, name, new, mode, umask);

@@ -18,9 +18,8 @@
 //!   * a file system's number never changes and is never given to another
 //!   * nothing is opened by listing the directory that it is in
 
-use crate::vfs::{Attr, DirEntry, FileKind, NodeId, StatFs, Vfs};
+use crate::vfs::{Attr, DirEntry, FileKind, NodeId, Vfs};
 use crate::{Error, Result};
-use bytes::Bytes;
 use parking_lot::{Mutex, RwLock};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -445,144 +444,12 @@ impl Opened {
     }
 }
 
-impl Vfs for Namespace {
-    fn root(&self) -> NodeId {
-        self.root.vfs.root()
-    }
-
-    fn lookup(&self, dir: NodeId, name: &[u8]) -> Result<Attr> {
-        let (opened, local) = match self.find(dir)? {
-            Place::Made(node, made) => return self.made_lookup(node, made, name),
-            Place::In(opened, local) => (opened, local),
-        };
-        if Self::is_root(&opened, local) {
-            if name == b".." {
-                return self.attr(self.parent_of(opened.index)?);
-            }
-            if name == CONTROL && Self::has_control(&opened) {
-                let made = Made::Control(opened.index);
-                return self.made_attr(self.made(made)?, made);
-            }
-        }
-        if !opened.covers.is_empty()
-            && let Some(&node) = opened.covers.get(&(opened.global(local)?, name.to_vec()))
-        {
-            return self.attr(node);
-        }
-        let attr = opened.vfs.lookup(local, name)?;
-        Ok(Attr { node: opened.global(attr.node)?, ..attr })
-    }
-
-    fn attr(&self, node: NodeId) -> Result<Attr> {
-        match self.find(node)? {
-            Place::In(opened, local) => opened.attr(local),
-            Place::Made(node, made) => self.made_attr(node, made),
-        }
-    }
-
-    fn read_link(&self, node: NodeId) -> Result<Vec<u8>> {
-        match self.find(node)? {
-            Place::In(opened, local) => opened.vfs.read_link(local),
-            Place::Made(..) => Err(Error::invalid(".zfs", "not a symbolic link")),
-        }
-    }
-
-    fn read(&self, node: NodeId, offset: u64, len: usize) -> Result<Bytes> {
-        match self.find(node)? {
-            Place::In(opened, local) => opened.vfs.read(local, offset, len),
-            Place::Made(..) => Err(Error::invalid(".zfs", "not a file")),
-        }
-    }
-
-    fn read_dir(&self, dir: NodeId, cookie: u64, sink: &mut dyn FnMut(DirEntry) -> bool) -> Result<()> {
-        let (opened, local) = match self.find(dir)? {
-            Place::Made(node, made) => return self.made_read_dir(node, made, cookie, sink),
-            Place::In(opened, local) => (opened, local),
-        };
-        let global = opened.global(local)?;
-        let is_root = Self::is_root(&opened, local);
-        let mut wanted = true;
-        if cookie < EXTRA_COOKIE {
-            let mut trouble = None;
-            opened.vfs.read_dir(local, cookie, &mut |mut entry| {
-                let node = if is_root && entry.name == b".." {
-                    self.parent_of(opened.index)
-                } else {
-                    opened.global(entry.node)
-                };
-                match node {
-                    Ok(node) => entry.node = node,
-                    Err(e) => {
-                        trouble = Some(e);
-                        return false;
-                    }
-                }
-                if !opened.covers.is_empty()
-                    && let Some(&node) = opened.covers.get(&(global, entry.name.clone()))
-                {
-                    entry.node = node;
-                    entry.kind = FileKind::Directory;
-                }
-                wanted = sink(entry);
-                wanted
-            })?;
-            if let Some(e) = trouble {
-                return Err(e);
-            }
-        }
-        let extras = opened.extras.get(&global).map_or(&[][..], Vec::as_slice);
-        let from = usize::try_from(cookie.saturating_sub(EXTRA_COOKIE)).unwrap_or(usize::MAX);
-        for (i, (name, node)) in extras.iter().enumerate().skip(from) {
-            if !wanted {
-                break;
-            }
-            let next_cookie = EXTRA_COOKIE + i as u64 + 1;
-            wanted = sink(DirEntry { name: name.clone(), node: *node, kind: FileKind::Directory, next_cookie });
-        }
-        Ok(())
-    }
-
-    fn list_xattr(&self, node: NodeId) -> Result<Vec<Vec<u8>>> {
-        match self.find(node)? {
-            Place::In(opened, local) => opened.vfs.list_xattr(local),
-            Place::Made(..) => Ok(Vec::new()),
-        }
-    }
-
-    fn get_xattr(&self, node: NodeId, name: &[u8]) -> Result<Option<Vec<u8>>> {
-        match self.find(node)? {
-            Place::In(opened, local) => opened.vfs.get_xattr(local, name),
-            Place::Made(..) => Ok(None),
-        }
-    }
-
-    fn seek_data(&self, node: NodeId, offset: u64) -> Result<Option<u64>> {
-        match self.find(node)? {
-            Place::In(opened, local) => opened.vfs.seek_data(local, offset),
-            Place::Made(..) => Err(Error::invalid(".zfs", "not a file")),
-        }
-    }
-
-    fn seek_hole(&self, node: NodeId, offset: u64) -> Result<u64> {
-        match self.find(node)? {
-            Place::In(opened, local) => opened.vfs.seek_hole(local, offset),
-            Place::Made(..) => Err(Error::invalid(".zfs", "not a file")),
-        }
-    }
-
-    fn stat_fs(&self, node: NodeId) -> Result<StatFs> {
-        match self.find(node)? {
-            Place::In(opened, local) => opened.vfs.stat_fs(local),
-            Place::Made(..) => self.root.vfs.stat_fs(self.root.vfs.root()),
-        }
-    }
-}
-
 /// Whether asking for the attributes of `node`, which a listing gave, may open a dataset: a listing of many snapshots
 /// should not.
 pub fn is_door(node: NodeId) -> bool {
     node.0 >> OBJECT_BITS == NOWHERE
 }
 
+mod forward;
 #[cfg(test)]
 mod tests;

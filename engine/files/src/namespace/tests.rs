@@ -1,7 +1,10 @@
 //! Trees in memory, one beneath another.
 
 use super::*;
+use crate::Refusal;
 use crate::memory::MemoryVfs;
+use crate::vfs::StatFs;
+use bytes::Bytes;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 struct Dataset {
@@ -32,7 +35,8 @@ fn files(name: &str) -> Arc<dyn Vfs> {
     t.add_file(root, "which", name.to_owned());
     t.add_dir(root, "home");
     t.add_dir(root, "last");
-    Arc::new(t)
+    // Snapshots and volumes are not.
+    Arc::new(if name.contains('@') { t } else { t.writable() })
 }
 
 impl Provider for Dataset {
@@ -219,4 +223,32 @@ fn listing_opens_nothing_and_doors_lead_in() {
     assert_eq!(attr, walk(&ns, "home").expect("home"));
     assert_eq!(ns.lookup(door, b"which").expect("in").node, walk(&ns, "home/which").expect("in").node);
     assert_eq!(home.opened.load(Ordering::Relaxed), 1);
+}
+
+#[test]
+fn changes_go_to_the_dataset_that_a_name_is_in_and_not_across() {
+    use crate::vfs::{Caller, NewNode, RenameFlags};
+    let (ns, _) = tree();
+    let who = Caller::default();
+    let why = |r: Result<()>| r.expect_err("refused").refusal().expect("not a failure");
+    let root = ns.root();
+    let home = walk(&ns, "home").expect("home").node;
+    let made = ns.create(&who, home, b"new", &NewNode::Regular, 0o644, 0).expect("makes");
+    assert_eq!(walk(&ns, "home/new").expect("there"), made);
+    assert!(walk(&ns, "new/new").is_err());
+    ns.write(&who, made.node, 0, b"text").expect("writes");
+    assert_eq!(text(&ns, "home/new"), "text");
+    let rename =
+        |from, name: &[u8], to, to_name: &[u8]| why(ns.rename(&who, from, name, to, to_name, RenameFlags::default()));
+    assert_eq!(rename(home, b"new", root, b"n"), Refusal::CrossDevice);
+    assert_eq!(rename(root, b"home", root, b"h"), Refusal::Busy, "a child is mounted there");
+    assert_eq!(why(ns.rmdir(&who, root, b"home")), Refusal::Busy);
+    assert_eq!(why(ns.rmdir(&who, root, b".zfs")), Refusal::Busy);
+    assert_eq!(why(ns.link(&who, made.node, root, b"n").map(drop)), Refusal::CrossDevice);
+    let mkdir = |dir, name: &[u8]| why(ns.create(&who, dir, name, &NewNode::Directory, 0o755, 0).map(drop));
+    assert_eq!(mkdir(root, b".zfs"), Refusal::Exists);
+    assert_eq!(mkdir(walk(&ns, ".zfs/snapshot").expect("there").node, b"s3"), Refusal::ReadOnly);
+    assert_eq!(mkdir(walk(&ns, ".zfs/snapshot/s1").expect("there").node, b"d"), Refusal::ReadOnly);
+    ns.unlink(&who, home, b"new").expect("unlinks");
+    ns.sync_all().expect("nothing to do in memory");
 }

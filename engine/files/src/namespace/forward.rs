@@ -1,0 +1,307 @@
+//! The tree as a [`Vfs`]: each call goes to the file system that the node is in, with its own number of the node.
+//!
+//! What no dataset has (`.zfs`, the way to a child) cannot be changed. A name that something covers is busy, as a mount
+//! point is; names do not move from one dataset to another.
+
+use super::{CONTROL, EXTRA_COOKIE, Made, Namespace, Opened, Place};
+use crate::vfs::{
+    Allocate, Attr, Caller, DirEntry, FileKind, NewNode, NodeId, RenameFlags, SetAttr, SetXattr, StatFs, SyncKind, Vfs,
+};
+use crate::{Error, Refusal, Result};
+use bytes::Bytes;
+use std::sync::Arc;
+
+impl Namespace {
+    /// A node that can be changed.
+    fn find_own(&self, node: NodeId) -> Result<(Arc<Opened>, NodeId)> {
+        match self.find(node)? {
+            Place::In(opened, local) => Ok((opened, local)),
+            Place::Made(..) => Err(Refusal::ReadOnly.at(".zfs")),
+        }
+    }
+
+    /// A directory that can be changed, `name` in which is its own.
+    fn find_name(&self, dir: NodeId, name: &[u8], covered: Refusal) -> Result<(Arc<Opened>, NodeId)> {
+        let (opened, local) = self.find_own(dir)?;
+        if Self::is_root(&opened, local) && name == CONTROL && Self::has_control(&opened) {
+            return Err(covered.at(".zfs"));
+        }
+        if !opened.covers.is_empty() && opened.covers.contains_key(&(opened.global(local)?, name.to_vec())) {
+            return Err(covered.at(String::from_utf8_lossy(name)));
+        }
+        Ok((opened, local))
+    }
+}
+
+fn same(a: &Opened, b: &Opened) -> Result<()> {
+    if a.index == b.index { Ok(()) } else { Err(Refusal::CrossDevice.at("namespace")) }
+}
+
+impl Vfs for Namespace {
+    fn root(&self) -> NodeId {
+        self.root.vfs.root()
+    }
+
+    fn lookup(&self, dir: NodeId, name: &[u8]) -> Result<Attr> {
+        let (opened, local) = match self.find(dir)? {
+            Place::Made(node, made) => return self.made_lookup(node, made, name),
+            Place::In(opened, local) => (opened, local),
+        };
+        if Self::is_root(&opened, local) {
+            if name == b".." {
+                return self.attr(self.parent_of(opened.index)?);
+            }
+            if name == CONTROL && Self::has_control(&opened) {
+                let made = Made::Control(opened.index);
+                return self.made_attr(self.made(made)?, made);
+            }
+        }
+        if !opened.covers.is_empty()
+            && let Some(&node) = opened.covers.get(&(opened.global(local)?, name.to_vec()))
+        {
+            return self.attr(node);
+        }
+        let attr = opened.vfs.lookup(local, name)?;
+        Ok(Attr { node: opened.global(attr.node)?, ..attr })
+    }
+
+    fn attr(&self, node: NodeId) -> Result<Attr> {
+        match self.find(node)? {
+            Place::In(opened, local) => opened.attr(local),
+            Place::Made(node, made) => self.made_attr(node, made),
+        }
+    }
+
+    fn read_link(&self, node: NodeId) -> Result<Vec<u8>> {
+        match self.find(node)? {
+            Place::In(opened, local) => opened.vfs.read_link(local),
+            Place::Made(..) => Err(Error::invalid(".zfs", "not a symbolic link")),
+        }
+    }
+
+    fn read(&self, node: NodeId, offset: u64, len: usize) -> Result<Bytes> {
+        match self.find(node)? {
+            Place::In(opened, local) => opened.vfs.read(local, offset, len),
+            Place::Made(..) => Err(Error::invalid(".zfs", "not a file")),
+        }
+    }
+
+    fn read_dir(&self, dir: NodeId, cookie: u64, sink: &mut dyn FnMut(DirEntry) -> bool) -> Result<()> {
+        let (opened, local) = match self.find(dir)? {
+            Place::Made(node, made) => return self.made_read_dir(node, made, cookie, sink),
+            Place::In(opened, local) => (opened, local),
+        };
+        let global = opened.global(local)?;
+        let is_root = Self::is_root(&opened, local);
+        let mut wanted = true;
+        if cookie < EXTRA_COOKIE {
+            let mut trouble = None;
+            opened.vfs.read_dir(local, cookie, &mut |mut entry| {
+                let node = if is_root && entry.name == b".." {
+                    self.parent_of(opened.index)
+                } else {
+                    opened.global(entry.node)
+                };
+                match node {
+                    Ok(node) => entry.node = node,
+                    Err(e) => {
+                        trouble = Some(e);
+                        return false;
+                    }
+                }
+                if !opened.covers.is_empty()
+                    && let Some(&node) = opened.covers.get(&(global, entry.name.clone()))
+                {
+                    entry.node = node;
+                    entry.kind = FileKind::Directory;
+                }
+                wanted = sink(entry);
+                wanted
+            })?;
+            if let Some(e) = trouble {
+                return Err(e);
+            }
+        }
+        let extras = opened.extras.get(&global).map_or(&[][..], Vec::as_slice);
+        let from = usize::try_from(cookie.saturating_sub(EXTRA_COOKIE)).unwrap_or(usize::MAX);
+        for (i, (name, node)) in extras.iter().enumerate().skip(from) {
+            if !wanted {
+                break;
+            }
+            let next_cookie = EXTRA_COOKIE + i as u64 + 1;
+            wanted = sink(DirEntry { name: name.clone(), node: *node, kind: FileKind::Directory, next_cookie });
+        }
+        Ok(())
+    }
+
+    fn list_xattr(&self, node: NodeId) -> Result<Vec<Vec<u8>>> {
+        match self.find(node)? {
+            Place::In(opened, local) => opened.vfs.list_xattr(local),
+            Place::Made(..) => Ok(Vec::new()),
+        }
+    }
+
+    fn get_xattr(&self, node: NodeId, name: &[u8]) -> Result<Option<Vec<u8>>> {
+        match self.find(node)? {
+            Place::In(opened, local) => opened.vfs.get_xattr(local, name),
+            Place::Made(..) => Ok(None),
+        }
+    }
+
+    fn seek_data(&self, node: NodeId, offset: u64) -> Result<Option<u64>> {
+        match self.find(node)? {
+            Place::In(opened, local) => opened.vfs.seek_data(local, offset),
+            Place::Made(..) => Err(Error::invalid(".zfs", "not a file")),
+        }
+    }
+
+    fn seek_hole(&self, node: NodeId, offset: u64) -> Result<u64> {
+        match self.find(node)? {
+            Place::In(opened, local) => opened.vfs.seek_hole(local, offset),
+            Place::Made(..) => Err(Error::invalid(".zfs", "not a file")),
+        }
+    }
+
+    fn stat_fs(&self, node: NodeId) -> Result<StatFs> {
+        match self.find(node)? {
+            Place::In(opened, local) => opened.vfs.stat_fs(local),
+            Place::Made(..) => self.root.vfs.stat_fs(self.root.vfs.root()),
+        }
+    }
+
+    fn is_read_only(&self) -> bool {
+        self.root.vfs.is_read_only()
+    }
+
+    fn names_are_exact(&self) -> bool {
+        self.root.vfs.names_are_exact()
+    }
+
+    fn project_inherit(&self, dir: NodeId) -> Result<bool> {
+        match self.find(dir)? {
+            Place::In(opened, local) => opened.vfs.project_inherit(local),
+            Place::Made(..) => Ok(false),
+        }
+    }
+
+    fn create(&self, who: &Caller, dir: NodeId, name: &[u8], new: &NewNode, mode: u32, umask: u32) -> Result<Attr> {
+        let (opened, local) = self.find_name(dir, name, Refusal::Exists)?;
+        let attr = opened.vfs.create(who, local, name, new, mode, umask)?;
+        Ok(Attr { node: opened.global(attr.node)?, ..attr })
+    }
+
+    fn link(&self, who: &Caller, node: NodeId, dir: NodeId, name: &[u8]) -> Result<Attr> {
+        let (opened, local) = self.find_name(dir, name, Refusal::Exists)?;
+        let (from, node) = self.find_own(node)?;
+        same(&opened, &from)?;
+        let attr = opened.vfs.link(who, node, local, name)?;
+        Ok(Attr { node: opened.global(attr.node)?, ..attr })
+    }
+
+    fn unlink(&self, who: &Caller, dir: NodeId, name: &[u8]) -> Result<()> {
+        let (opened, local) = self.find_name(dir, name, Refusal::Busy)?;
+        opened.vfs.unlink(who, local, name)
+    }
+
+    fn rmdir(&self, who: &Caller, dir: NodeId, name: &[u8]) -> Result<()> {
+        let (opened, local) = self.find_name(dir, name, Refusal::Busy)?;
+        opened.vfs.rmdir(who, local, name)
+    }
+
+    fn rename(
+        &self,
+        who: &Caller,
+        dir: NodeId,
+        name: &[u8],
+        to_dir: NodeId,
+        to_name: &[u8],
+        flags: RenameFlags,
+    ) -> Result<()> {
+        let (opened, local) = self.find_name(dir, name, Refusal::Busy)?;
+        let (to, to_local) = self.find_name(to_dir, to_name, Refusal::Busy)?;
+        same(&opened, &to)?;
+        opened.vfs.rename(who, local, name, to_local, to_name, flags)
+    }
+
+    fn set_attr(&self, who: &Caller, node: NodeId, set: &SetAttr) -> Result<Attr> {
+        let (opened, local) = self.find_own(node)?;
+        let attr = opened.vfs.set_attr(who, local, set)?;
+        Ok(Attr { node: opened.global(attr.node)?, ..attr })
+    }
+
+    fn write(&self, who: &Caller, node: NodeId, offset: u64, data: &[u8]) -> Result<()> {
+        let (opened, local) = self.find_own(node)?;
+        opened.vfs.write(who, local, offset, data)
+    }
+
+    fn append(&self, who: &Caller, node: NodeId, data: &[u8]) -> Result<u64> {
+        let (opened, local) = self.find_own(node)?;
+        opened.vfs.append(who, local, data)
+    }
+
+    fn allocate(&self, who: &Caller, node: NodeId, what: Allocate, offset: u64, len: u64) -> Result<()> {
+        let (opened, local) = self.find_own(node)?;
+        opened.vfs.allocate(who, local, what, offset, len)
+    }
+
+    fn copy_range(
+        &self,
+        who: &Caller,
+        from: NodeId,
+        from_offset: u64,
+        to: NodeId,
+        to_offset: u64,
+        len: u64,
+    ) -> Result<u64> {
+        let (source, from) = self.find_own(from)?;
+        let (opened, to) = self.find_own(to)?;
+        // The caller then copies by reading and writing.
+        same(&source, &opened)?;
+        opened.vfs.copy_range(who, from, from_offset, to, to_offset, len)
+    }
+
+    fn set_xattr(&self, who: &Caller, node: NodeId, name: &[u8], value: &[u8], how: SetXattr) -> Result<()> {
+        let (opened, local) = self.find_own(node)?;
+        opened.vfs.set_xattr(who, local, name, value, how)
+    }
+
+    fn remove_xattr(&self, who: &Caller, node: NodeId, name: &[u8]) -> Result<()> {
+        let (opened, local) = self.find_own(node)?;
+        opened.vfs.remove_xattr(who, local, name)
+    }
+
+    fn open_node(&self, node: NodeId) -> Result<()> {
+        match self.find(node)? {
+            Place::In(opened, local) => opened.vfs.open_node(local),
+            Place::Made(..) => Ok(()),
+        }
+    }
+
+    fn close_node(&self, node: NodeId) {
+        // What is open can be found.
+        if let Ok(Place::In(opened, local)) = self.find(node) {
+            opened.vfs.close_node(local);
+        }
+    }
+
+    fn accessed(&self, node: NodeId) {
+        if let Ok(Place::In(opened, local)) = self.find(node) {
+            opened.vfs.accessed(local);
+        }
+    }
+
+    fn sync_node(&self, node: NodeId, kind: SyncKind) -> Result<()> {
+        match self.find(node)? {
+            Place::In(opened, local) => opened.vfs.sync_node(local, kind),
+            Place::Made(..) => Ok(()),
+        }
+    }
+
+    fn sync_all(&self) -> Result<()> {
+        let layers: Vec<_> = self.layers.read().clone();
+        let below = layers.iter().filter_map(|layer| layer.opened.lock().clone());
+        let all: Vec<_> = below.chain([self.root.clone()]).collect();
+        // All of them, also when one cannot.
+        all.iter().map(|opened| opened.vfs.sync_all()).fold(Ok(()), Result::and)
+    }
+}

@@ -191,7 +191,7 @@ impl Dnode {
             let expected = format_args!("at most {} beside {} pointers", self.bonus_bytes_max(), self.blkptrs.len());
             return Err(Error::corrupt("dnode", "dn_bonuslen", self.bonus.len(), expected));
         }
-        if self.data_block_bytes % 512 != 0 || self.data_block_bytes >> 9 > u32::from(u16::MAX) {
+        if !self.data_block_bytes.is_multiple_of(512) || self.data_block_bytes >> 9 > u32::from(u16::MAX) {
             return Err(Error::corrupt(
                 "dnode",
                 "dn_datablkszsec",

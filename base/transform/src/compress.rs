@@ -118,13 +118,35 @@ pub fn decompress(algorithm: Algorithm, src: &[u8], dst: &mut [u8]) -> Result<()
 ///
 /// OpenZFS's limit is 7/8 of the block, rounded down to whole sectors. `level` is for zstd; gzip has its own in `algorithm`.
 pub fn compress(algorithm: Algorithm, level: zstd::Level, src: &[u8], limit: usize) -> Option<Vec<u8>> {
+    let mut out = Vec::new();
+    let length = compress_into(algorithm, level, src, limit, &mut out)?;
+    out.truncate(length);
+    Some(out)
+}
+
+/// As [`compress`], to the front of `out`: the length. `out` only grows, to what the algorithm needs at most, and what stands
+/// behind the length is anything; so that a thread that keeps its buffer neither allocates nor clears one for each block.
+pub fn compress_into(
+    algorithm: Algorithm,
+    level: zstd::Level,
+    src: &[u8],
+    limit: usize,
+    out: &mut Vec<u8>,
+) -> Option<usize> {
     match algorithm {
-        Algorithm::Lzjb => lzjb::compress(src, limit),
-        Algorithm::Gzip(level) => gzip::compress(src, limit, level),
-        Algorithm::Zle => zle::compress(src, limit),
-        Algorithm::Lz4 => lz4::compress(src, limit),
-        Algorithm::Zstd => zstd::compress(src, limit, level),
+        Algorithm::Lzjb => lzjb::compress(src, limit, room(out, limit)),
+        Algorithm::Gzip(level) => gzip::compress(src, limit, level, room(out, limit)),
+        Algorithm::Zle => zle::compress(src, limit, room(out, limit)),
+        Algorithm::Lz4 => lz4::compress(src, limit, room(out, lz4::room_bytes(src.len()))),
+        Algorithm::Zstd => zstd::compress(src, limit, level, room(out, limit.max(lz4::room_bytes(src.len())))),
     }
+}
+
+fn room(out: &mut Vec<u8>, bytes: usize) -> &mut [u8] {
+    if out.len() < bytes {
+        out.resize(bytes, 0);
+    }
+    &mut out[..bytes]
 }
 
 /// The big-endian length at the start of lz4 and zstd streams, and the `length` bytes that begin at `header_bytes`.

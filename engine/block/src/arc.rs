@@ -190,10 +190,25 @@ impl Arc {
         let mut guard = Landing { cache: self, key, flight: &flight, armed: true };
         let result = load();
         guard.armed = false;
-        self.inner.lock().land(key, want, was_ghost, &result);
+        self.inner.lock().land(key, want, was_ghost, &result, &flight);
         *flight.done.lock() = Some(result.clone());
         flight.landed.notify_all();
         result
+    }
+}
+
+impl Arc {
+    /// Puts in a block that was just written, in place of whatever the address held before. A read of that which is still
+    /// under way gives its result to those who wait for it and to nobody later.
+    pub fn insert(&self, key: Key, block: Block) {
+        let mut i = self.inner.lock();
+        i.forget(&key);
+        i.keep(key, Want::Demand, false, &block);
+    }
+
+    /// Drops a block whose space was freed.
+    pub fn remove(&self, key: &Key) {
+        self.inner.lock().forget(key);
     }
 }
 
@@ -201,7 +216,7 @@ impl Arc {
 struct Landing<'a> {
     cache: &'a Arc,
     key: Key,
-    flight: &'a Flight,
+    flight: &'a Shared<Flight>,
     armed: bool,
 }
 
@@ -209,7 +224,7 @@ impl Drop for Landing<'_> {
     fn drop(&mut self) {
         if self.armed {
             let lost = Err(crate::Error::corrupt("cache", "the thread that was reading this block failed"));
-            self.cache.inner.lock().land(self.key, Want::Demand, false, &lost);
+            self.cache.inner.lock().land(self.key, Want::Demand, false, &lost, self.flight);
             *self.flight.done.lock() = Some(lost);
             self.flight.landed.notify_all();
         }
@@ -261,9 +276,26 @@ impl Inner {
         false
     }
 
-    fn land(&mut self, key: Key, want: Want, was_ghost: bool, result: &Result<Block>) {
+    fn land(&mut self, key: Key, want: Want, was_ghost: bool, result: &Result<Block>, flight: &Shared<Flight>) {
+        // If something was written there meanwhile, this is what it was before.
+        if !matches!(self.map.get(&key), Some(Where::Loading(f)) if Shared::ptr_eq(f, flight)) {
+            return;
+        }
         self.map.remove(&key);
-        let Ok(block) = result else { return };
+        if let Ok(block) = result {
+            self.keep(key, want, was_ghost, block);
+        }
+    }
+
+    /// Removes all that is known of `key`, ghosts and reads under way included.
+    fn forget(&mut self, key: &Key) {
+        if let Some(Where::Slot(s)) = self.map.remove(key) {
+            self.unlink(s);
+            self.release(s);
+        }
+    }
+
+    fn keep(&mut self, key: Key, want: Want, was_ghost: bool, block: &Block) {
         let bytes = block.data.len() as u64;
         if bytes > self.cap {
             return;

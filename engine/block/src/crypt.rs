@@ -28,6 +28,7 @@ mod auth;
 mod key_object;
 mod layout;
 mod objset;
+mod seal;
 #[cfg(test)]
 mod tests;
 
@@ -35,7 +36,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use ondisk::{BlkPtr, Endian, ObjectType};
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 use transform::crypt::{self, Cipher, HmacKey, KeyDerivation, SALT_BYTES, Suite, WrapContext};
 
 use crate::{Error, Result};
@@ -57,6 +58,8 @@ pub struct DatasetKeys {
     derivation: KeyDerivation,
     hmac: HmacKey,
     ciphers: RwLock<Ciphers>,
+    /// The salt of new blocks, and how many more may have it.
+    writing_salt: Mutex<([u8; SALT_BYTES], u64)>,
 }
 
 #[derive(Default)]
@@ -93,6 +96,7 @@ impl DatasetKeys {
             derivation: KeyDerivation::new(suite, &master_key[..]),
             hmac: HmacKey::new(&hmac_key),
             ciphers: RwLock::default(),
+            writing_salt: Mutex::new(([0; SALT_BYTES], 0)),
         }))
     }
 

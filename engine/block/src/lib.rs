@@ -1,19 +1,24 @@
-//! From block pointer to verified bytes.
+//! From block pointer to verified bytes, and from bytes and a policy to a block pointer.
 //!
 //! **Invariant: what [`Store::read`] returns has passed its checksum (and its MAC, when encrypted); a block that
-//! no copy and no parity combination can produce is an error, never zeros.**
+//! no copy and no parity combination can produce is an error, never zeros. What [`Store::write`] returns can be read, and
+//! survives a power cut once [`Store::flush`] has succeeded.**
 
+mod allocate;
 pub mod arc;
 pub mod crypt;
 pub mod error;
 pub mod label;
+mod policy;
 mod store;
 #[cfg(feature = "tamper")]
 pub mod tamper;
 pub mod vdev;
 mod zio;
 
+pub use allocate::{Allocate, Class, Gang, Want};
 pub use error::{Error, Place, Refusal, Result};
+pub use policy::{Compress, WritePolicy};
 pub use store::Store;
 pub use zio::{decompress, gang_members};
 

@@ -1,15 +1,16 @@
-//! The store: a pool's device tree with a cache before it. Block pointer in, verified contents out.
+//! The store: a pool's device tree with a cache before it. Block pointer in, verified contents out; contents in, pointer out.
 //!
 //! Below: `vdev`, `arc`, `zio`. Above: `object`.
 
 use crate::arc::{Arc as Cache, Key, Want};
 use crate::crypt::DatasetKeys;
 use crate::vdev::Tree;
-use crate::{Block, Bookmark, Error, Place, Result, zio};
+use crate::{Allocate, Block, Bookmark, Class, Error, Place, Refusal, Result, WritePolicy, zio};
 use bytes::Bytes;
-use ondisk::BlkPtr;
+use ondisk::{BlkPtr, Endian};
 use parking_lot::RwLock;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 /// A pool's blocks.
 pub struct Store {
@@ -20,6 +21,10 @@ pub struct Store {
     prefetcher: zio::Prefetcher,
     /// Errors that reads met, for `zpool status`: blocks that no copy could give.
     data_errors: RwLock<std::collections::BTreeSet<Bookmark>>,
+    allocator: RwLock<Option<Arc<dyn Allocate>>>,
+    /// Smallest allocation, and unit of larger ones (`spa_min_alloc`, `spa_gcd_alloc`).
+    units: (AtomicUsize, AtomicUsize),
+    hole_births: AtomicBool,
 }
 
 /// Entries kept in the list of unreadable blocks.
@@ -28,13 +33,19 @@ const DATA_ERRORS_MAX: usize = 100_000;
 impl Store {
     /// A store over `tree`, with a cache of at most `cache_bytes`. `name` is the pool's, for messages.
     pub fn new(name: String, tree: Tree, cache_bytes: u64) -> Arc<Self> {
+        let sizes = || tree.tops.iter().filter_map(|top| top.minimum_psize_bytes()).map(|bytes| bytes as usize);
+        let units =
+            (AtomicUsize::new(sizes().min().unwrap_or(512)), AtomicUsize::new(sizes().reduce(gcd).unwrap_or(512)));
         Arc::new(Self {
             name,
+            units,
             tree,
             cache: Cache::new(cache_bytes),
             salt: RwLock::new(None),
             prefetcher: zio::Prefetcher::new(host::processors().clamp(2, 8)),
             data_errors: RwLock::default(),
+            allocator: RwLock::default(),
+            hole_births: AtomicBool::new(true),
         })
     }
 
@@ -136,6 +147,121 @@ impl Store {
         format!("{}: block {at}", self.name)
     }
 
+    /// Sets who gives out space. Until then every write is refused as read-only.
+    pub fn set_allocator(&self, allocator: Arc<dyn Allocate>) {
+        *self.allocator.write() = Some(allocator);
+    }
+
+    pub(crate) fn allocator(&self) -> Result<Arc<dyn Allocate>> {
+        self.allocator.read().clone().ok_or_else(|| Refusal::ReadOnly.at(""))
+    }
+
+    /// Sets the smallest allocation and the unit of larger ones, in bytes: minimum and greatest common divisor of
+    /// [`Vdev::minimum_psize_bytes`](crate::vdev::Vdev::minimum_psize_bytes) over the devices of the normal class. Without
+    /// this, all top-level devices count.
+    pub fn set_units(&self, minimum_bytes: usize, unit_bytes: usize) {
+        self.units.0.store(minimum_bytes.max(512), Ordering::Relaxed);
+        self.units.1.store(unit_bytes.max(512), Ordering::Relaxed);
+    }
+
+    pub(crate) fn units(&self) -> (usize, usize) {
+        (self.units.0.load(Ordering::Relaxed), self.units.1.load(Ordering::Relaxed))
+    }
+
+    /// Whether holes keep size, type, level and birth: the feature hole_birth is active, as it is in all pools of this age.
+    pub fn set_hole_births(&self, on: bool) {
+        self.hole_births.store(on, Ordering::Relaxed);
+    }
+
+    pub(crate) fn hole_births(&self) -> bool {
+        self.hole_births.load(Ordering::Relaxed)
+    }
+
+    /// Writes a block that is born in `txg`: compressed if that saves an eighth, into the pointer if that is allowed and
+    /// possible, encrypted with `keys` as its type demands, with a checksum, as a gang if there is no room for it in one
+    /// piece, to all its addresses. Zeros become a hole with a birth, unless compression is off.
+    ///
+    /// The fill of the result is 1 at level 0 and else 0; whoever knows better sets it. The contents are in the cache
+    /// afterwards. They are safe from a power cut after the next [`Store::flush`].
+    pub fn write(
+        &self,
+        txg: u64,
+        data: Bytes,
+        policy: &WritePolicy,
+        at: &Bookmark,
+        keys: Option<&DatasetKeys>,
+    ) -> Result<BlkPtr> {
+        let written = zio::write(self, txg, data, policy, keys, None).at_with(|| self.place(at))?;
+        Ok(self.keep(written))
+    }
+
+    /// As [`Store::write`], over `old`, born in the same txg, if the contents fit into what it takes: then nothing is
+    /// allocated or freed. Else `old` is freed.
+    pub fn rewrite(
+        &self,
+        txg: u64,
+        old: &BlkPtr,
+        data: Bytes,
+        policy: &WritePolicy,
+        at: &Bookmark,
+        keys: Option<&DatasetKeys>,
+    ) -> Result<BlkPtr> {
+        let written = zio::write(self, txg, data, policy, keys, Some(old)).at_with(|| self.place(at))?;
+        let moved = written.bp.is_embedded() || written.bp.is_hole() || written.bp.dva(0) != old.dva(0);
+        let bp = self.keep(written);
+        if moved {
+            self.free(txg, old).at_with(|| self.place(at))?;
+        }
+        Ok(bp)
+    }
+
+    fn keep(&self, written: zio::Written) -> BlkPtr {
+        if let Some(key) = cache_key(&written.bp) {
+            self.cache.insert(key, Block { data: written.contents, endian: Endian::Little });
+        }
+        written.bp
+    }
+
+    /// Gives back all addresses of a block, those of gang members included. Holes and embedded blocks have none. Dedup and
+    /// clone tables are the caller's business: this is for the last reference.
+    pub fn free(&self, txg: u64, bp: &BlkPtr) -> Result<()> {
+        zio::free::free(self, txg, bp).at_with(|| format!("{}: freeing {bp}", self.name))?;
+        if let Some(key) = cache_key(bp) {
+            self.cache.remove(&key);
+        }
+        Ok(())
+    }
+
+    /// Takes all addresses of a log block that is found at import.
+    pub fn claim(&self, txg: u64, bp: &BlkPtr) -> Result<()> {
+        zio::free::claim(self, txg, bp).at_with(|| format!("{}: claiming {bp}", self.name))
+    }
+
+    /// Space for a block of the intent log, of 4 KiB or a multiple. The caller sets the seed of the chain as its checksum.
+    pub fn allocate_log(&self, txg: u64, size_bytes: u64, class: Class, keys: Option<&DatasetKeys>) -> Result<BlkPtr> {
+        zio::log::allocate(self, txg, size_bytes, class, keys).at_with(|| format!("{}: intent log", self.name))
+    }
+
+    /// Seals a block of the intent log, with its used length in the chain header, and writes it to where `bp` says.
+    pub fn write_log(&self, bp: &BlkPtr, block: &mut [u8], keys: Option<&DatasetKeys>) -> Result<()> {
+        zio::log::write(self, bp, block, keys).at_with(|| format!("{}: intent log", self.name))
+    }
+
+    /// Returns when everything written before is on the media of enough devices. After an error it never succeeds again
+    /// for those devices: what they have lost is not known.
+    pub fn flush(&self) -> Result<()> {
+        self.tree.flush().map_err(|failure| failure.into_write_error(self.name.clone()))
+    }
+
+    /// As [`Store::flush`], of the top-level devices that hold these blocks.
+    pub fn flush_blocks(&self, blocks: &[BlkPtr]) -> Result<()> {
+        let mut tops: Vec<u32> =
+            blocks.iter().flat_map(|bp| bp.dvas().map(|dva| dva.vdev).collect::<Vec<_>>()).collect();
+        tops.sort_unstable();
+        tops.dedup();
+        self.tree.flush_tops(&tops).map_err(|failure| failure.into_write_error(self.name.clone()))
+    }
+
     /// Reads every copy and every parity column of the block, and says which are wrong. Nothing is decompressed,
     /// decrypted or cached: the checksum stands over the stored bytes.
     pub fn verify(&self, bp: &BlkPtr) -> crate::vdev::BlockReport {
@@ -149,4 +275,8 @@ fn cache_key(bp: &BlkPtr) -> Option<Key> {
     }
     let dva = bp.dva(0);
     Some(Key { vdev: dva.vdev, offset_bytes: dva.offset_bytes, birth: bp.physical_birth().0 })
+}
+
+fn gcd(a: usize, b: usize) -> usize {
+    if b == 0 { a } else { gcd(b, a % b) }
 }

@@ -30,7 +30,7 @@ pub(super) fn decompress(src: &[u8], dst: &mut [u8]) -> Result<(), Error> {
     })
 }
 
-pub(super) fn compress(src: &[u8], limit: usize, level: u8) -> Option<Vec<u8>> {
+pub(super) fn compress(src: &[u8], limit: usize, level: u8, out: &mut [u8]) -> Option<usize> {
     // Window and hash chains are 260 KiB of heap; a thread keeps those of the level that it used last.
     thread_local!(static STATE: RefCell<Option<(u8, Compress)>> = const { RefCell::new(None) });
     STATE.with_borrow_mut(|state| {
@@ -41,9 +41,7 @@ pub(super) fn compress(src: &[u8], limit: usize, level: u8) -> Option<Vec<u8>> {
             }
             state => &mut state.insert((level, Compress::new(Compression::new(level.clamp(1, 9).into()), true))).1,
         };
-        let mut out = vec![0; limit];
-        let status = state.compress(src, &mut out, FlushCompress::Finish).ok()?;
-        out.truncate(state.total_out() as usize);
-        (status == Status::StreamEnd).then_some(out)
+        let status = state.compress(src, &mut out[..limit], FlushCompress::Finish).ok()?;
+        (status == Status::StreamEnd).then_some(state.total_out() as usize)
     })
 }

@@ -56,18 +56,19 @@ pub(super) fn decompress(src: &[u8], dst: &mut [u8]) -> Result<(), Error> {
 }
 
 /// Finds the matches that OpenZFS's compressor finds, so that the same block gets the same bytes and deduplicates.
-pub(super) fn compress(src: &[u8], limit: usize) -> Option<Vec<u8>> {
-    let mut out = Vec::with_capacity(limit);
+pub(super) fn compress(src: &[u8], limit: usize, out: &mut [u8]) -> Option<usize> {
+    let mut end = 0;
     // Only the low bits of a place are kept, as a distance has no more; 0 where nothing was seen yet.
     let mut table = [0_u16; TABLE_LEN];
     let mut at = 0;
     while at < src.len() {
         // A map and eight items take at most 17 bytes.
-        if out.len() + 17 > limit {
+        if end + 17 > limit {
             return None;
         }
-        let map_at = out.len();
-        out.push(0);
+        let map_at = end;
+        out[map_at] = 0;
+        end += 1;
         for bit in 0..8 {
             if at == src.len() {
                 break;
@@ -76,17 +77,19 @@ pub(super) fn compress(src: &[u8], limit: usize) -> Option<Vec<u8>> {
                 Some((distance, length)) => {
                     out[map_at] |= 1 << bit;
                     let item = ((length - MATCH_MIN) << DISTANCE_BITS | distance) as u16;
-                    out.extend_from_slice(&item.to_be_bytes());
+                    out[end..end + 2].copy_from_slice(&item.to_be_bytes());
+                    end += 2;
                     at += length;
                 }
                 None => {
-                    out.push(src[at]);
+                    out[end] = src[at];
+                    end += 1;
                     at += 1;
                 }
             }
         }
     }
-    Some(out)
+    Some(end)
 }
 
 /// Distance back and length of a match at `at`, and `at` remembered.

@@ -33,13 +33,15 @@ pub(super) fn decompress(src: &[u8], dst: &mut [u8]) -> Result<(), Error> {
 }
 
 /// A single zero between literals stays one: a run of its own would cost the next literals another length byte.
-pub(super) fn compress(src: &[u8], limit: usize) -> Option<Vec<u8>> {
-    let mut out = Vec::with_capacity(limit);
+pub(super) fn compress(src: &[u8], limit: usize, out: &mut [u8]) -> Option<usize> {
+    let mut at = 0;
     let mut rest = src;
     while !rest.is_empty() {
         let zeros = rest.iter().take(ZEROS_MAX).take_while(|byte| **byte == 0).count();
+        let room = &mut out[at..limit];
         let taken = if zeros > 0 {
-            out.push((zeros - 1 + LITERAL_MAX) as u8);
+            *room.first_mut()? = (zeros - 1 + LITERAL_MAX) as u8;
+            at += 1;
             zeros
         } else {
             let window = &rest[..rest.len().min(LITERAL_MAX)];
@@ -47,14 +49,13 @@ pub(super) fn compress(src: &[u8], limit: usize) -> Option<Vec<u8>> {
             if literals == window.len() && window.ends_with(&[0]) {
                 literals -= 1;
             }
-            out.push((literals - 1) as u8);
-            out.extend_from_slice(&window[..literals]);
+            let (token, copy) = room.get_mut(..literals + 1)?.split_first_mut()?;
+            *token = (literals - 1) as u8;
+            copy.copy_from_slice(&window[..literals]);
+            at += literals + 1;
             literals
         };
-        if out.len() > limit {
-            return None;
-        }
         rest = &rest[taken..];
     }
-    Some(out)
+    Some(at)
 }

@@ -125,15 +125,17 @@ const ABORT_LEVEL_MIN: Level = Level::DEFAULT;
 
 /// As OpenZFS does, gives up early on large blocks that neither LZ4 nor level 1 get down to `limit`: data that do not compress
 /// then cost little at high levels, too.
-pub(super) fn compress(src: &[u8], limit: usize, level: Level) -> Option<Vec<u8>> {
+///
+/// `out` has room for `limit` bytes and for what LZ4 may write.
+pub(super) fn compress(src: &[u8], limit: usize, level: Level, out: &mut [u8]) -> Option<usize> {
     let hopeless = level.0 >= ABORT_LEVEL_MIN.0
         && src.len() >= ABORT_BLOCK_BYTES_MIN
-        && super::lz4::compress(src, limit).is_none()
-        && compress_at(src, limit, Level(1)).is_none();
-    if hopeless { None } else { compress_at(src, limit, level) }
+        && super::lz4::compress(src, limit, out).is_none()
+        && compress_at(src, limit, Level(1), out).is_none();
+    if hopeless { None } else { compress_at(src, limit, level, out) }
 }
 
-fn compress_at(src: &[u8], limit: usize, level: Level) -> Option<Vec<u8>> {
+fn compress_at(src: &[u8], limit: usize, level: Level, out: &mut [u8]) -> Option<usize> {
     // A context is megabytes of heap at the higher levels; a thread keeps its own from block to block.
     thread_local!(static CONTEXT: RefCell<Option<CCtx<'static>>> = const { RefCell::new(None) });
     CONTEXT.with_borrow_mut(|context| {
@@ -152,15 +154,14 @@ fn compress_at(src: &[u8], limit: usize, level: Level) -> Option<Vec<u8>> {
             }
         };
         context.set_parameter(CParameter::CompressionLevel(level.level())).ok()?;
-        let mut out = vec![0; limit];
-        let length = context.compress2(out.get_mut(Header::SIZE_BYTES..)?, src).ok()?;
+        let (head, body) = out.get_mut(..limit)?.split_at_mut_checked(Header::SIZE_BYTES)?;
+        let length = context.compress2(body, src).ok()?;
         let header = Header {
             length_bytes: u32::try_from(length).ok()?,
             version: zstd_safe::version_number(),
             level: Some(level),
         };
-        out[..Header::SIZE_BYTES].copy_from_slice(&header.to_bytes());
-        out.truncate(Header::SIZE_BYTES + length);
-        Some(out)
+        head.copy_from_slice(&header.to_bytes());
+        Some(Header::SIZE_BYTES + length)
     })
 }

@@ -68,7 +68,7 @@ pub fn verify_indirect(bp: &BlkPtr, contents: &[u8]) -> Result<()> {
     }
 }
 
-fn digest(contents: &[u8], endian: Endian, version: u64) -> [u8; 16] {
+pub(super) fn digest(contents: &[u8], endian: Endian, version: u64) -> [u8; 16] {
     let pointers = contents.chunks_exact(blkptr::SIZE_BYTES);
     sha512_of(pointers.filter_map(|p| BlkPtr::parse(p, endian).ok()).map(|bp| auth_buf(&bp, version)))
 }

@@ -47,6 +47,16 @@ impl Layout {
         Ok(())
     }
 
+    /// Encrypts the secret pieces in place and returns the MAC. What it does not cover becomes zeros. `None` as in
+    /// [`Cipher::seal`].
+    pub fn seal(&self, cipher: &Cipher, iv: &[u8; IV_BYTES], block: &mut [u8]) -> Option<[u8; MAC_BYTES]> {
+        let mut message = self.gather(block);
+        let mac = cipher.seal(iv, &self.aad, &mut message)?;
+        self.scatter(&message, block);
+        block[self.end..].fill(0);
+        Some(mac)
+    }
+
     /// The secret pieces, one behind the other. Such blocks are small and rare beside data, so they may be copied.
     pub fn gather(&self, block: &[u8]) -> Vec<u8> {
         let mut message = Vec::with_capacity(self.secret.iter().map(ExactSizeIterator::len).sum());
@@ -118,6 +128,11 @@ const CHAIN_COVERED_BYTES: usize = 144;
 const CHAIN_MAC_AT: usize = 168;
 /// Bytes before the plain pointers of a write record, and before their count in a clone record.
 const POINTERS_AT: usize = 64;
+
+/// Puts the MAC of a log block to where [`log_block`] finds it.
+pub(super) fn put_log_mac(block: &mut [u8], mac: &[u8; MAC_BYTES]) {
+    block[CHAIN_MAC_AT..][..MAC_BYTES].copy_from_slice(mac);
+}
 
 /// Takes a block of the intent log apart, and finds its MAC.
 pub(super) fn log_block(block: &[u8], endian: Endian) -> Result<(Layout, [u8; MAC_BYTES])> {

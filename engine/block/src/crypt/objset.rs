@@ -47,6 +47,18 @@ pub(super) fn verify(key: &HmacKey, version: u64, block: &[u8], endian: Endian) 
     }
 }
 
+/// Puts both MACs into `block`; zeros for a local one that has nothing to cover.
+pub(super) fn seal(key: &HmacKey, version: u64, block: &mut [u8], endian: Endian) -> Result<()> {
+    if block.len() < V1_BYTES {
+        return Err(Error::invalid("", format!("an object set of {} bytes", block.len())));
+    }
+    let portable = portable_mac(key, version, block, endian)?;
+    let local = local_mac(key, version, block, endian)?.unwrap_or_default();
+    block[PORTABLE_MAC_AT..][..MAC_BYTES].copy_from_slice(&portable);
+    block[LOCAL_MAC_AT..][..MAC_BYTES].copy_from_slice(&local);
+    Ok(())
+}
+
 /// The portable MAC of a block of at least 1 KiB.
 pub(super) fn portable_mac(key: &HmacKey, version: u64, block: &[u8], endian: Endian) -> Result<[u8; MAC_BYTES]> {
     let mut state = key.start();

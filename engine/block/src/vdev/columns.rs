@@ -204,6 +204,31 @@ impl Map {
         result
     }
 
+    /// Computes all parity columns into `out`, one behind the other in the order of [`Map::columns`], and returns how many
+    /// bytes that are.
+    ///
+    /// # Panics
+    ///
+    /// If the block has fewer than [`Map::size_bytes`] bytes.
+    pub fn generate_parity_into(&self, block: &[u8], out: &mut Vec<u8>) -> usize {
+        let total = self.columns.iter().filter(|c| !c.is_data()).map(|c| c.size_bytes).sum();
+        if out.len() < total {
+            out.resize(total, 0);
+        }
+        let mut rest = &mut out[..total];
+        for row in self.rows() {
+            let data = self.row_data(block, row);
+            let mut targets: SmallVec<[&mut [u8]; 3]> = SmallVec::new();
+            for column in &row[..self.parity] {
+                let (target, after) = rest.split_at_mut(column.size_bytes);
+                targets.push(target);
+                rest = after;
+            }
+            parity::generate(&mut targets, &data);
+        }
+        total
+    }
+
     /// Compares stored parity columns with the block, which is known to be right: the places in [`Map::columns`] of
     /// those that are wrong. `stored` has an entry for each column; `None` (unknown) is never wrong, and entries of data
     /// columns are not looked at. Allocates only for what is wrong.

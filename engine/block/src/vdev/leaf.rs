@@ -1,9 +1,15 @@
 //! A leaf of the device tree: one disk or file, or the place of one that is not there.
+//!
+//! Invariants:
+//!   * a leaf whose flush failed once is not written again: the system forgets which of the bytes it had taken it lost
+//!   * blocks never reach into the labels
 
 use host::device::Device;
+use ondisk::label;
 use parking_lot::RwLock;
+use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// Why a leaf cannot be used, as `zpool status` words it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,6 +35,8 @@ pub struct ErrorCounts {
     pub read: u64,
     /// Reads that succeeded with wrong bytes.
     pub checksum: u64,
+    /// Writes and flushes that failed.
+    pub write: u64,
 }
 
 /// One disk or file.
@@ -46,6 +54,15 @@ pub struct Leaf {
     checksum_errors: AtomicU64,
     reads: AtomicU64,
     read_bytes: AtomicU64,
+    write_errors: AtomicU64,
+    writes: AtomicU64,
+    write_bytes: AtomicU64,
+    /// First and last txg written since the last flush; `u64::MAX` and 0 when there is none.
+    unflushed: (AtomicU64, AtomicU64),
+    /// A flush failed.
+    flush_failed: AtomicBool,
+    /// The stale ranges grew since someone asked.
+    missed_more: AtomicBool,
 }
 
 impl Leaf {
@@ -71,6 +88,12 @@ impl Leaf {
             checksum_errors: zero(),
             reads: zero(),
             read_bytes: zero(),
+            write_errors: zero(),
+            writes: zero(),
+            write_bytes: zero(),
+            unflushed: (AtomicU64::new(u64::MAX), zero()),
+            flush_failed: AtomicBool::new(false),
+            missed_more: AtomicBool::new(false),
         }
     }
 
@@ -101,12 +124,104 @@ impl Leaf {
         ErrorCounts {
             read: self.read_errors.load(Ordering::Relaxed),
             checksum: self.checksum_errors.load(Ordering::Relaxed),
+            write: self.write_errors.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Sets all error counts to zero, as `zpool clear` does. A failed flush stays: only a new device object heals it.
+    pub fn clear_errors(&self) {
+        for count in [&self.read_errors, &self.checksum_errors, &self.write_errors] {
+            count.store(0, Ordering::Relaxed);
         }
     }
 
     /// Reads and bytes so far.
     pub fn traffic(&self) -> (u64, u64) {
         (self.reads.load(Ordering::Relaxed), self.read_bytes.load(Ordering::Relaxed))
+    }
+
+    /// Writes and bytes so far.
+    pub fn write_traffic(&self) -> (u64, u64) {
+        (self.writes.load(Ordering::Relaxed), self.write_bytes.load(Ordering::Relaxed))
+    }
+
+    /// Writes part of a block of `txg` at `offset` on the device. `None`: there is no device.
+    pub fn write(&self, txg: u64, offset: u64, data: &[u8]) -> Option<io::Result<()>> {
+        let device = self.device.as_ref()?;
+        self.writes.fetch_add(1, Ordering::Relaxed);
+        self.write_bytes.fetch_add(data.len() as u64, Ordering::Relaxed);
+        let end_bytes = label::usable_bytes(device.size_bytes()).saturating_sub(label::END_BYTES);
+        let within =
+            offset >= label::BOOT_OFFSET && offset.checked_add(data.len() as u64).is_some_and(|e| e <= end_bytes);
+        let result = if self.has_failed() {
+            Err(io::Error::other("an earlier flush failed"))
+        } else if !within {
+            Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the device is smaller than the pool believes"))
+        } else {
+            device.write_at(offset, data)
+        };
+        match &result {
+            // Noted after the write, so that a flush that runs meanwhile cannot take the note without the bytes.
+            Ok(()) => self.note_unflushed(txg),
+            Err(_) => {
+                self.write_errors.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+        Some(result)
+    }
+
+    /// Notes that something of `txg` was written, so that the next flush asks the device.
+    pub fn note_unflushed(&self, txg: u64) {
+        self.unflushed.0.fetch_min(txg, Ordering::AcqRel);
+        self.unflushed.1.fetch_max(txg, Ordering::AcqRel);
+    }
+
+    /// Whether a flush has something to do.
+    pub fn needs_flush(&self) -> bool {
+        self.unflushed.0.load(Ordering::Acquire) != u64::MAX
+    }
+
+    /// Whether a flush failed since the device was opened.
+    pub fn has_failed(&self) -> bool {
+        self.flush_failed.load(Ordering::Acquire)
+    }
+
+    /// Puts everything written onto the medium. An error comes with the first and last txg of which something may be lost;
+    /// from then on the leaf takes no writes.
+    pub fn flush(&self) -> Result<(), ((u64, u64), io::Error)> {
+        let first = self.unflushed.0.swap(u64::MAX, Ordering::AcqRel);
+        let last = self.unflushed.1.swap(0, Ordering::AcqRel).max(first);
+        let Some(device) = self.device.as_ref().filter(|_| first != u64::MAX) else { return Ok(()) };
+        device.flush().map_err(|e| {
+            self.flush_failed.store(true, Ordering::Release);
+            self.write_errors.fetch_add(1, Ordering::Relaxed);
+            ((first, last), e)
+        })
+    }
+
+    /// Notes that blocks of the txgs `first` to `last` did not reach this device, though the pool has them.
+    pub fn note_missed(&self, first: u64, last: u64) {
+        let covered = |ranges: &[(u64, u64)]| ranges.iter().any(|(f, l)| *f <= first && last <= *l);
+        if covered(&self.stale.read()) {
+            return;
+        }
+        let mut stale = self.stale.write();
+        stale.push((first, last));
+        stale.sort_unstable();
+        let mut merged: Vec<(u64, u64)> = Vec::with_capacity(stale.len());
+        for (f, l) in stale.drain(..) {
+            match merged.last_mut() {
+                Some((_, end)) if f <= end.saturating_add(1) => *end = l.max(*end),
+                _ => merged.push((f, l)),
+            }
+        }
+        *stale = merged;
+        self.missed_more.store(true, Ordering::Release);
+    }
+
+    /// Whether [`Leaf::stale_ranges`] grew since this was last asked, and must be written to the leaf's DTL.
+    pub fn take_missed(&self) -> bool {
+        self.missed_more.swap(false, Ordering::AcqRel)
     }
 
     /// Sets the txg ranges in which the device was away.

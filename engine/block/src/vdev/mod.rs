@@ -9,7 +9,7 @@
 //! Invariants:
 //!   * bytes leave this module only after the caller's check has accepted them
 //!   * a device that gave wrong bytes is counted once for each read that showed it
-//!   * nothing is ever written
+//!   * a write succeeds when the block can be read again, whatever device failed, and those that failed are noted
 
 pub mod columns;
 pub mod draid;
@@ -23,6 +23,7 @@ pub mod reconstruct;
 mod report;
 mod tree;
 mod verify;
+mod write;
 
 pub use leaf::{Aux, ErrorCounts, Leaf};
 pub use report::{BlockReport, CopyFault, Fault};

@@ -26,7 +26,7 @@ struct Fetched<'t> {
 }
 
 impl Tree {
-    fn parity_map(&self, top: &Vdev, offset: u64, size: u64, birth: u64) -> Result<Map, Failure> {
+    pub(super) fn parity_map(&self, top: &Vdev, offset: u64, size: u64, birth: u64) -> Result<Map, Failure> {
         let map = match &top.kind {
             Kind::Raidz(g) => g.map(offset, size, birth),
             Kind::Draid(g) => g.map(offset, size),

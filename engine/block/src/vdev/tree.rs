@@ -73,6 +73,24 @@ impl Failure {
         {
             return crate::Error::Io { place: format!("{place}: {name}"), source: source.clone() };
         }
+        crate::Error::corrupt(place, format!("no good copy: {}", self.reasons()))
+    }
+
+    /// The error for a block that could not be written to `place`.
+    pub fn into_write_error(self, place: String) -> crate::Error {
+        if let ([(name, source)], true, true) = (self.io.as_slice(), self.missing.is_empty(), self.other.is_empty()) {
+            let place = if place.is_empty() { name.clone() } else { format!("{place}: {name}") };
+            return crate::Error::Io { place, source: source.clone() };
+        }
+        if self.io.is_empty() && self.other.is_empty() {
+            return crate::Error::missing(place, self.missing.join(", "));
+        }
+        let kind = self.io.first().map_or(std::io::ErrorKind::Other, |(_, e)| e.kind());
+        let reasons = self.reasons().replace("read error", "write error");
+        crate::Error::io(place, std::io::Error::new(kind, reasons))
+    }
+
+    fn reasons(self) -> String {
         let mut parts = Vec::new();
         if !self.wrong.is_empty() {
             parts.push(format!("checksum mismatch on {}", self.wrong.join(", ")));
@@ -84,7 +102,7 @@ impl Failure {
             parts.push(format!("missing {}", self.missing.join(", ")));
         }
         parts.extend(self.other);
-        crate::Error::corrupt(place, format!("no good copy: {}", parts.join("; ")))
+        parts.join("; ")
     }
 }
 
@@ -133,7 +151,7 @@ impl Tree {
         found
     }
 
-    fn collect<'a>(&'a self, vdev: &'a Vdev, offset: u64, found: &mut Vec<&'a Leaf>, depth: u32) {
+    pub(super) fn collect<'a>(&'a self, vdev: &'a Vdev, offset: u64, found: &mut Vec<&'a Leaf>, depth: u32) {
         match &vdev.kind {
             Kind::Leaf(leaf) => found.push(leaf),
             Kind::DraidSpare { top, spare } if depth < 4 => {

@@ -1,15 +1,21 @@
-//! The block pipeline, read side: addresses -> copies -> gang members -> checksum -> MAC and decryption -> decompression.
+//! The block pipeline. Reading: addresses -> copies -> gang members -> checksum -> MAC and decryption -> decompression.
+//! Writing ([`write`](mod@write)) goes the other way.
 //!
 //! Below: `vdev`, `transform`. Above: `store`. ZFS name: zio.
 
 pub(crate) mod check;
+pub(crate) mod free;
 mod gang;
+mod gang_write;
+pub(crate) mod log;
 mod prefetch;
 mod read;
 mod verify;
+mod write;
 
 pub use check::{Salt, decompress};
 pub use gang::members as gang_members;
 pub use prefetch::Prefetcher;
 pub(crate) use read::{read, read_unopened};
 pub(crate) use verify::verify;
+pub(crate) use write::{Written, write};

@@ -1,0 +1,71 @@
+//! The way in: what of a new block is made secret, and the MACs over it.
+//!
+//! Invariants:
+//!   * every encryption gets a new random IV; a salt, and with it a block key, seals a bounded number of blocks
+//!   * what is sealed here opens with `DatasetKeys::open_block`, `verify_objset` and `verify_indirect`
+
+use super::{DatasetKeys, auth, layout, objset};
+use crate::{Error, Result};
+use ondisk::{BlkPtr, Endian, ObjectType};
+use transform::crypt::{IV_BYTES, SALT_BYTES};
+
+/// Blocks sealed under one salt: with random 96-bit IVs, the odds of using one twice stay below 1 in a trillion. The value
+/// is OpenZFS's (`ZFS_CURRENT_MAX_SALT_USES`).
+const SALT_USES_MAX: u64 = 400_000_000;
+
+impl DatasetKeys {
+    /// The salt for a block that is about to be sealed.
+    pub fn salt_for_writing(&self) -> [u8; SALT_BYTES] {
+        let mut current = self.writing_salt.lock();
+        if current.1 == 0 {
+            *current = (host::random::bytes(), SALT_USES_MAX);
+        }
+        current.1 -= 1;
+        current.0
+    }
+
+    /// Encrypts a level 0 block of an encrypted type in place, all but one of the intent log, and puts salt, IV and MAC into
+    /// its pointer. `stored` are the bytes that go to the device: compressed, and padded.
+    pub fn seal_block(&self, bp: &mut BlkPtr, stored: &mut [u8]) -> Result<()> {
+        debug_assert!(bp.is_encrypted() && bp.object_type() != ObjectType::INTENT_LOG);
+        let salt = self.salt_for_writing();
+        let iv: [u8; IV_BYTES] = host::random::bytes();
+        let cipher = self.cipher(&salt);
+        let mac = match bp.object_type() {
+            ObjectType::DNODE => layout::dnode_block(stored, bp.endian(), self.version)?.seal(&cipher, &iv, stored),
+            _ => cipher.seal(&iv, &[], stored),
+        };
+        bp.set_crypt_params(&salt, &iv);
+        bp.set_crypt_mac(&mac.ok_or_else(too_large)?);
+        Ok(())
+    }
+
+    /// Puts the MAC of a block that stays readable into its pointer.
+    pub fn authenticate(&self, bp: &mut BlkPtr, stored: &[u8]) {
+        bp.set_crypt_mac(&self.hmac.mac(stored));
+    }
+
+    /// Puts the checksum of the MACs below an indirect block, given as it is before compression, into its pointer.
+    pub fn seal_indirect(&self, bp: &mut BlkPtr, contents: &[u8]) {
+        bp.set_crypt_mac(&auth::digest(contents, bp.endian(), self.version));
+    }
+
+    /// Puts both MACs into an object set's root block, which must be little-endian and otherwise complete.
+    pub fn seal_objset(&self, block: &mut [u8]) -> Result<()> {
+        objset::seal(&self.hmac, self.version, block, Endian::Little)
+    }
+
+    /// Encrypts a block of the intent log in place with the salt and IV of its pointer, and puts the MAC into the block.
+    ///
+    /// The chain header must be complete but for its checksum. A block may be sealed once only: it has one IV.
+    pub fn seal_log_block(&self, bp: &BlkPtr, block: &mut [u8]) -> Result<()> {
+        let (layout, _) = layout::log_block(block, bp.endian())?;
+        let mac = layout.seal(&self.cipher(&bp.crypt_salt()), &bp.crypt_iv(), block).ok_or_else(too_large)?;
+        layout::put_log_mac(block, &mac);
+        Ok(())
+    }
+}
+
+fn too_large() -> Error {
+    Error::unsupported("", "a block of 16 MiB under CCM")
+}

@@ -1,0 +1,249 @@
+//! Writing through the tree: every copy and every column, and what to make of those that fail.
+//!
+//! A write is as good as the block that can be read afterwards: a mirror needs one side, raidz and draid as many children
+//! as there are data columns. Leaves that failed, or are away, have missed the txg: that is noted in their stale ranges, from
+//! which their DTL is written.
+//!
+//! Invariants:
+//!   * a success means that the block can be read, once a flush has succeeded too
+//!   * whole sectors are written: the end of a block that is no multiple of one is filled with zeros
+
+use super::columns::Map;
+use super::{DATA_START_BYTES, Failure, Kind, Leaf, Tree, Vdev};
+use smallvec::SmallVec;
+use std::borrow::Cow;
+use std::cell::Cell;
+use std::sync::Arc;
+
+thread_local! {
+    /// Room for the parity of a block.
+    static PARITY: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+}
+
+impl Vdev {
+    /// Bytes that a block of `psize_bytes`, born in `txg`, takes on this top-level device, parity and padding included.
+    /// `None` where no blocks are allocated: holes, removed and missing devices.
+    pub fn asize_bytes(&self, psize_bytes: u64, txg: u64) -> Option<u64> {
+        match &self.kind {
+            Kind::Leaf(_) | Kind::Mirror(_) => psize_bytes.checked_next_multiple_of(1 << self.ashift),
+            Kind::Raidz(g) => Some(g.asize_bytes(psize_bytes, txg)),
+            Kind::Draid(g) => Some(g.asize_bytes(psize_bytes)),
+            _ => None,
+        }
+    }
+
+    /// The smallest block that wastes nothing here but parity (`vdev_get_min_alloc`).
+    pub fn minimum_psize_bytes(&self) -> Option<u64> {
+        match &self.kind {
+            Kind::Leaf(_) | Kind::Mirror(_) | Kind::Raidz(_) => Some(1 << self.ashift),
+            Kind::Draid(g) => Some(g.minimum_psize_bytes()),
+            _ => None,
+        }
+    }
+}
+
+impl Tree {
+    /// As [`Vdev::asize_bytes`], of the top-level device `vdev`.
+    pub fn asize_bytes(&self, vdev: u32, psize_bytes: u64, txg: u64) -> Option<u64> {
+        self.tops.get(vdev as usize)?.asize_bytes(psize_bytes, txg)
+    }
+
+    /// Writes `data`, part of `txg`, at `offset` of top-level device `vdev`.
+    pub fn write(&self, vdev: u32, offset: u64, data: &[u8], txg: u64) -> Result<(), Failure> {
+        let Some(top) = self.tops.get(vdev as usize) else {
+            return Err(Failure::other(format!("address on device {vdev} of {}", self.tops.len())));
+        };
+        match &top.kind {
+            Kind::Leaf(_) | Kind::Mirror(_) => self.write_copies(top, offset, data, txg),
+            Kind::Raidz(g) if g.reflow().is_some() => {
+                Err(Failure::other(format!("{} is being expanded, and writing to it is unsupported", top.name)))
+            }
+            Kind::Raidz(_) | Kind::Draid(_) => self.write_parity(top, offset, data, txg),
+            Kind::Missing => Err(Failure { missing: vec![top.name.clone()], ..Failure::default() }),
+            _ => Err(Failure::other(format!("{} takes no blocks", top.name))),
+        }
+    }
+
+    fn write_copies(&self, top: &Vdev, offset: u64, data: &[u8], txg: u64) -> Result<(), Failure> {
+        let Some(at) = offset.checked_add(DATA_START_BYTES) else {
+            return Err(Failure::other(format!("offset {offset:#x} on {}", top.name)));
+        };
+        let data = whole_sectors(data, 1 << top.ashift);
+        let mut leaves = Vec::new();
+        self.collect(top, offset, &mut leaves, 0);
+        let mut attempt = Attempt::default();
+        let mut good = 0;
+        for leaf in leaves {
+            good += usize::from(attempt.write(leaf, txg, at, &data));
+        }
+        attempt.conclude(good > 0, txg)
+    }
+
+    fn write_parity(&self, top: &Vdev, offset: u64, data: &[u8], txg: u64) -> Result<(), Failure> {
+        let map = self.parity_map(top, offset, data.len() as u64, txg)?;
+        let block = whole_sectors(data, map.size_bytes);
+        let mut room = PARITY.take();
+        let total = map.generate_parity_into(&block, &mut room);
+        let result = self.write_columns(top, &map, &block, &room[..total], txg);
+        PARITY.set(room);
+        result
+    }
+
+    fn write_columns(&self, top: &Vdev, map: &Map, block: &[u8], parity: &[u8], txg: u64) -> Result<(), Failure> {
+        // What each column holds, by place in the map.
+        let mut rest = parity;
+        let parts: SmallVec<[&[u8]; 16]> = map
+            .columns
+            .iter()
+            .map(|column| {
+                if column.is_data() {
+                    return map.part(block, column);
+                }
+                let (part, after) = rest.split_at(column.size_bytes);
+                rest = after;
+                part
+            })
+            .collect();
+        let mut attempt = Attempt::default();
+        let mut failed_children: SmallVec<[usize; 4]> = SmallVec::new();
+        let mut put = |child: usize, offset: u64, bytes: &[u8]| {
+            let mut leaves = Vec::new();
+            self.collect(&top.children[child], offset, &mut leaves, 0);
+            let mut good = false;
+            for leaf in leaves {
+                good |= attempt.write(leaf, txg, offset.wrapping_add(DATA_START_BYTES), bytes);
+            }
+            if !good && !failed_children.contains(&child) {
+                failed_children.push(child);
+            }
+        };
+        for stretch in map.reads(|_| true) {
+            match stretch.columns.as_slice() {
+                [one] => put(stretch.child, stretch.offset_bytes, parts[*one]),
+                several => {
+                    let bytes: Vec<u8> = several.iter().flat_map(|place| parts[*place]).copied().collect();
+                    put(stretch.child, stretch.offset_bytes, &bytes);
+                }
+            }
+        }
+        for column in map.columns.iter().filter(|c| c.padding_bytes > 0) {
+            let at = column.offset_bytes.wrapping_add(column.size_bytes as u64);
+            put(column.child, at, &vec![0; column.padding_bytes]);
+        }
+        let readable = failed_children.len() <= map.parity;
+        attempt.conclude(readable, txg)
+    }
+
+    /// Puts everything that was written onto the media. An error means that some block written since the last success may be
+    /// lost; it then comes at every flush, whatever the devices say later.
+    pub fn flush(&self) -> Result<(), Failure> {
+        let tops: Vec<u32> = (0..self.tops.len() as u32).collect();
+        self.flush_tops(&tops)
+    }
+
+    /// As [`Tree::flush`], of some top-level devices only.
+    pub fn flush_tops(&self, tops: &[u32]) -> Result<(), Failure> {
+        let mut failure = Failure::default();
+        let mut failed = false;
+        let dirty: Vec<(&Vdev, &Leaf)> = tops
+            .iter()
+            .filter_map(|number| self.tops.get(*number as usize))
+            .flat_map(|top| top.leaves().into_iter().map(move |leaf| (top, leaf)))
+            .filter(|(_, leaf)| leaf.needs_flush())
+            .collect();
+        let mut results = Vec::with_capacity(dirty.len());
+        match dirty.as_slice() {
+            [] => {}
+            [(_, one)] => results.push(one.flush()),
+            // Each flush waits for a device, so all wait at once.
+            several => std::thread::scope(|scope| {
+                let running: Vec<_> = several.iter().map(|(_, leaf)| scope.spawn(|| leaf.flush())).collect();
+                for ((_, leaf), thread) in several.iter().zip(running) {
+                    results.push(thread.join().unwrap_or_else(|_| {
+                        Err(((0, u64::MAX), std::io::Error::other(format!("flushing {} panicked", leaf.path))))
+                    }));
+                }
+            }),
+        }
+        for ((_, leaf), result) in dirty.iter().zip(results) {
+            if let Err(((first, last), e)) = result {
+                leaf.note_missed(first, last);
+                failure.io.push((leaf.path.clone(), Arc::new(e)));
+            }
+        }
+        // Also when nothing failed just now: what a device lost once is still lost.
+        for top in tops.iter().filter_map(|number| self.tops.get(*number as usize)) {
+            if top.leaves().iter().any(|leaf| leaf.has_failed()) && !self.survives(top) {
+                failed = true;
+                if failure.io.is_empty() {
+                    failure.other.push(format!("{}: an earlier flush failed", top.name));
+                }
+            }
+        }
+        if failed { Err(failure) } else { Ok(()) }
+    }
+
+    /// Whether blocks can be read without the leaves whose flush failed, those that are away, and those that missed the same
+    /// txgs.
+    fn survives(&self, top: &Vdev) -> bool {
+        let lost: Vec<(u64, u64)> =
+            top.leaves().iter().filter(|l| l.has_failed()).flat_map(|l| l.stale_ranges()).collect();
+        let overlaps = |leaf: &Leaf| {
+            let stale = leaf.stale_ranges();
+            stale.iter().any(|(f, l)| lost.iter().any(|(first, last)| f <= last && first <= l))
+        };
+        let good = |vdev: &Vdev| {
+            let mut leaves = vdev.leaves();
+            if leaves.is_empty() {
+                self.collect(vdev, 0, &mut leaves, 0);
+            }
+            leaves.iter().any(|l| l.device().is_some() && !l.has_failed() && !overlaps(l))
+        };
+        let parity = match &top.kind {
+            Kind::Raidz(g) => g.parity(),
+            Kind::Draid(g) => g.parity(),
+            _ => return good(top),
+        };
+        top.children.iter().filter(|child| !good(child)).count() <= parity
+    }
+}
+
+/// `data` filled up with zeros to a multiple of `unit` bytes.
+fn whole_sectors(data: &[u8], unit: usize) -> Cow<'_, [u8]> {
+    if data.len().is_multiple_of(unit) {
+        return Cow::Borrowed(data);
+    }
+    let mut whole = Vec::with_capacity(data.len().next_multiple_of(unit));
+    whole.extend_from_slice(data);
+    whole.resize(data.len().next_multiple_of(unit), 0);
+    Cow::Owned(whole)
+}
+
+/// The leaves that one write did not reach.
+#[derive(Default)]
+struct Attempt<'t> {
+    failure: Failure,
+    missed: SmallVec<[&'t Leaf; 4]>,
+}
+
+impl<'t> Attempt<'t> {
+    fn write(&mut self, leaf: &'t Leaf, txg: u64, at: u64, data: &[u8]) -> bool {
+        match leaf.write(txg, at, data) {
+            Some(Ok(())) => return true,
+            None => self.failure.missing.push(leaf.path.clone()),
+            Some(Err(e)) => self.failure.io.push((leaf.path.clone(), Arc::new(e))),
+        }
+        self.missed.push(leaf);
+        false
+    }
+
+    fn conclude(self, readable: bool, txg: u64) -> Result<(), Failure> {
+        if !readable {
+            return Err(self.failure);
+        }
+        for leaf in self.missed {
+            leaf.note_missed(txg, txg);
+        }
+        Ok(())
+    }
+}

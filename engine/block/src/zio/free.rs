@@ -1,0 +1,62 @@
+//! Giving back the space of a block.
+
+use super::gang;
+use crate::store::Store;
+use crate::{Error, Result};
+use ondisk::{BlkPtr, Dva};
+
+const GANG_DEPTH_MAX: u32 = 16;
+
+/// Frees all addresses, those of gang members included. All headers are read before the first address is given back.
+pub(crate) fn free(store: &Store, txg: u64, bp: &BlkPtr) -> Result<()> {
+    if bp.is_hole() || bp.is_embedded() {
+        return Ok(());
+    }
+    if bp.is_dedup() {
+        return Err(Error::unsupported("", "freeing a deduplicated block without its table"));
+    }
+    let mut found = Vec::new();
+    collect(store, bp, 0, &mut found)?;
+    let allocator = store.allocator()?;
+    for (birth, dva) in found {
+        allocator.free(txg, birth, &dva);
+    }
+    Ok(())
+}
+
+/// Every address below the pointer, with its birth and its own size.
+fn collect(store: &Store, bp: &BlkPtr, depth: u32, found: &mut Vec<(u64, Dva)>) -> Result<()> {
+    let birth = bp.physical_birth().0;
+    let mut members = None;
+    for dva in bp.dvas() {
+        if !dva.is_gang {
+            found.push((birth, dva));
+            continue;
+        }
+        if depth >= GANG_DEPTH_MAX {
+            return Err(Error::corrupt("", "gang headers nested too deep"));
+        }
+        // The pointer counts its members' space as well; the header itself takes what 512 bytes take.
+        let header = store.tree().asize_bytes(dva.vdev, ondisk::gang::SIZE_BYTES as u64, birth);
+        let Some(asize_bytes) = header else {
+            return Err(Error::unsupported("", "freeing a gang header on a removed device"));
+        };
+        found.push((birth, Dva { asize_bytes, ..dva }));
+        // All headers are the same: any that can be read tells the members.
+        if !matches!(members, Some(Ok(_))) {
+            members = Some(gang::members(store, bp, &dva));
+        }
+    }
+    if let Some(members) = members {
+        for member in members.map_err(|f| f.into_error(String::new()))? {
+            collect(store, &member, depth + 1, found)?;
+        }
+    }
+    Ok(())
+}
+
+/// Takes all addresses of a log block at import, before anything is allocated.
+pub(crate) fn claim(store: &Store, txg: u64, bp: &BlkPtr) -> Result<()> {
+    let allocator = store.allocator()?;
+    bp.dvas().try_for_each(|dva| allocator.claim(txg, &dva))
+}

@@ -1,0 +1,143 @@
+//! Writing a block for which there is no room in one piece: up to three smaller ones and a header that names them.
+//!
+//! The header has one copy more than the block, because losing it loses all; with two addresses at most when a third is
+//! salt and IV. A member that finds no room in one piece either becomes a gang itself.
+//!
+//! Invariants:
+//!   * all space is found before anything is written, and given back when it cannot be found
+//!   * the first addresses of a gang pointer count the space of header and members, the additional one that of the header
+
+use super::write::{give_back, put, sum};
+use crate::store::Store;
+use crate::{Allocate, Error, Gang, Refusal, Result, Want};
+use ondisk::{BlkPtr, Compression, Dva, NewBlock, ObjectType, Txg, gang};
+use smallvec::SmallVec;
+use transform::checksum::Order;
+use transform::checksum::embedded::{self, Kind};
+
+/// Members that a header of 512 bytes names.
+const MEMBERS: usize = 3;
+/// A 16 MiB block in pieces of 512 bytes needs ten levels.
+const DEPTH_MAX: u32 = 12;
+
+/// Space for a piece of the block.
+enum Space {
+    Whole(SmallVec<[Dva; 3]>),
+    Gang { header: SmallVec<[Dva; 3]>, members: Vec<(usize, Space)> },
+}
+
+/// Writes `stored`, whose checksum the pointer already has.
+pub(super) fn write(
+    store: &Store,
+    allocator: &dyn Allocate,
+    bp: &mut BlkPtr,
+    stored: &[u8],
+    want: &Want,
+) -> Result<()> {
+    let header_copies = (want.copies + 1).min(if bp.is_encrypted() { 2 } else { 3 });
+    let space = find(store, allocator, want, header_copies, 1)?;
+    let result = fill(store, bp, stored, &space, want.txg);
+    if result.is_err() {
+        release(allocator, want.txg, &space);
+    }
+    result
+}
+
+/// Finds room for a header and its members.
+fn find(store: &Store, allocator: &dyn Allocate, want: &Want, header_copies: u8, depth: u32) -> Result<Space> {
+    if depth > DEPTH_MAX {
+        return Err(Refusal::NoSpace.at(""));
+    }
+    let header = allocator.allocate(&Want {
+        psize_bytes: gang::SIZE_BYTES as u64,
+        copies: header_copies,
+        gang: Gang::Header,
+        ..*want
+    })?;
+    let mut members: Vec<(usize, Space)> = Vec::with_capacity(MEMBERS);
+    match find_members(store, allocator, want, header_copies, depth, &mut members) {
+        Ok(()) => Ok(Space::Gang { header, members }),
+        Err(e) => {
+            release(allocator, want.txg, &Space::Gang { header, members });
+            Err(e)
+        }
+    }
+}
+
+fn find_members(
+    store: &Store,
+    allocator: &dyn Allocate,
+    want: &Want,
+    header_copies: u8,
+    depth: u32,
+    members: &mut Vec<(usize, Space)>,
+) -> Result<()> {
+    let (minimum, unit) = store.units();
+    let mut rest = want.psize_bytes as usize;
+    while rest > 0 {
+        let share = rest / (MEMBERS - members.len());
+        let size = if share > minimum { share.next_multiple_of(unit) } else { minimum }.min(rest);
+        let wanted = Want { psize_bytes: size as u64, gang: Gang::Member, ..*want };
+        let space = match allocator.allocate(&wanted) {
+            Ok(addresses) => Space::Whole(addresses),
+            Err(e) if e.refusal() == Some(Refusal::NoSpace) && size > minimum => {
+                find(store, allocator, &wanted, header_copies, depth + 1)?
+            }
+            Err(e) => return Err(e),
+        };
+        members.push((size, space));
+        rest -= size;
+    }
+    Ok(())
+}
+
+fn release(allocator: &dyn Allocate, txg: u64, space: &Space) {
+    match space {
+        Space::Whole(addresses) => give_back(allocator, txg, addresses),
+        Space::Gang { header, members } => {
+            give_back(allocator, txg, header);
+            members.iter().for_each(|(_, member)| release(allocator, txg, member));
+        }
+    }
+}
+
+/// Writes members, then the header, and names the header in `bp`.
+fn fill(store: &Store, bp: &mut BlkPtr, stored: &[u8], space: &Space, txg: u64) -> Result<()> {
+    let (header, members) = match space {
+        Space::Whole(addresses) => return put(store, bp, addresses, stored, txg),
+        Space::Gang { header, members } => (header, members),
+    };
+    let mut block = vec![0; gang::SIZE_BYTES];
+    let mut addresses: SmallVec<[Dva; 3]> = header.iter().map(|dva| Dva { is_gang: true, ..*dva }).collect();
+    let mut at = 0;
+    for (number, (size, space)) in members.iter().enumerate() {
+        let part = &stored[at..at + size];
+        at += size;
+        // Members of encrypted blocks are not marked as such: they are pieces of what is encrypted as a whole.
+        let mut member = BlkPtr::new_block(&NewBlock {
+            object_type: ObjectType::NONE,
+            level: 0,
+            lsize_bytes: *size as u64,
+            psize_bytes: *size as u64,
+            compression: Compression::Off,
+            checksum: bp.checksum_kind()?,
+        });
+        member.set_birth(Txg(txg), Txg(txg));
+        sum(store, &mut member, part)?;
+        fill(store, &mut member, part, space, txg)?;
+        for (whole, piece) in addresses.iter_mut().zip(member.dvas()) {
+            whole.asize_bytes += piece.asize_bytes;
+        }
+        let place = number * ondisk::blkptr::SIZE_BYTES;
+        block[place..place + ondisk::blkptr::SIZE_BYTES].copy_from_slice(&member.to_bytes(ondisk::Endian::Little));
+    }
+    for (index, dva) in addresses.iter().enumerate() {
+        bp.set_dva(index, *dva);
+    }
+    let verifier = gang::verifier(bp);
+    embedded::seal(Kind::GangHeader, &mut block, verifier, Order::Little, super::check::is_cut(bp))
+        .map_err(|e| Error::invalid("", e.to_string()))?;
+    // `put` would name the headers with their own size only.
+    let mut scratch = *bp;
+    put(store, &mut scratch, header, &block, txg)
+}

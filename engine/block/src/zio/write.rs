@@ -1,0 +1,309 @@
+//! Writing one block: compression -> embedding or hole -> encryption -> checksum -> addresses -> devices.
+//!
+//! Below: `vdev`, `transform`, `allocate`. Above: `store`. All runs on the thread that asks; several may. ZFS name: zio_write.
+//!
+//! ```text
+//!   contents --+-- zeros ------------------------------------> hole
+//!              +-- compressed, at most 112 bytes ------------> embedded
+//!              +-- compressed, padded to a whole allocation -+
+//!              +-- as they are ------------------------------+-> MAC, encryption -> checksum -> addresses, or a gang
+//! ```
+//!
+//! Invariants:
+//!   * compressed contents are kept only when they save an eighth, in units that devices allocate
+//!   * the bytes that the checksum covers are those that are written, padding included
+//!   * when an error comes back, nothing stays allocated
+
+use super::gang_write;
+use crate::crypt::DatasetKeys;
+use crate::policy::{Compress, WritePolicy};
+use crate::store::Store;
+use crate::{Allocate, Error, Gang, Refusal, Result, Want};
+use bytes::Bytes;
+use ondisk::{BlkPtr, Checksum, Compression, Dva, NewBlock, ObjectType, Txg, blkptr};
+use smallvec::SmallVec;
+use std::cell::Cell;
+use transform::checksum::{Algorithm, Order, checksum, truncate_for_mac};
+
+thread_local! {
+    /// Room for a block on its way to the devices: compressed, encrypted.
+    static ROOM: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+}
+
+/// A block that was written, and what reading it will give.
+pub(crate) struct Written {
+    pub bp: BlkPtr,
+    pub contents: Bytes,
+}
+
+/// Writes `contents`; over `old`, which was born in the same txg, when they fit there.
+pub(crate) fn write(
+    store: &Store,
+    txg: u64,
+    contents: Bytes,
+    policy: &WritePolicy,
+    keys: Option<&DatasetKeys>,
+    old: Option<&BlkPtr>,
+) -> Result<Written> {
+    check(policy, &contents)?;
+    let mut room = ROOM.take();
+    let result = Writing { store, txg, policy, keys, old, room: &mut room }.run(contents);
+    ROOM.set(room);
+    result
+}
+
+fn check(policy: &WritePolicy, contents: &[u8]) -> Result<()> {
+    let size = contents.len() as u64;
+    if size == 0 || !size.is_multiple_of(512) || size > blkptr::MAX_BLOCK_BYTES {
+        return Err(Error::invalid("", format!("a block of {size} bytes cannot be stored")));
+    }
+    let unfit = matches!(policy.checksum, Checksum::Inherit | Checksum::On) || policy.checksum.is_embedded();
+    if unfit || !(1..=3).contains(&policy.copies) || policy.level > 31 {
+        let what = format!("checksum {}, {} copies, level {}", policy.checksum.name(), policy.copies, policy.level);
+        return Err(Error::invalid("", format!("no block is written with {what}")));
+    }
+    Ok(())
+}
+
+struct Writing<'a> {
+    store: &'a Store,
+    txg: u64,
+    policy: &'a WritePolicy,
+    keys: Option<&'a DatasetKeys>,
+    old: Option<&'a BlkPtr>,
+    room: &'a mut Vec<u8>,
+}
+
+/// What goes to the devices.
+#[derive(Clone, Copy)]
+struct Shape {
+    compression: Compression,
+    psize: usize,
+    /// The bytes stand in the room; else they are the contents.
+    in_room: bool,
+}
+
+impl Writing<'_> {
+    fn run(mut self, mut contents: Bytes) -> Result<Written> {
+        let WritePolicy { object_type, level, .. } = *self.policy;
+        let lsize = contents.len();
+        let compression = self.compression();
+        let old = self.old.filter(|old| self.may_go_over(old));
+        // A block that is written again keeps its place even when it became zeros: freeing it would change the space maps,
+        // and writing those is what blocks are written again for.
+        if compression != Compress::Off && old.is_none() && is_zero(&contents) {
+            let birth = if self.store.hole_births() { Txg(self.txg) } else { Txg(0) };
+            let bp = match birth {
+                Txg(0) => BlkPtr::HOLE,
+                birth => BlkPtr::new_hole(object_type, level, lsize as u64, birth),
+            };
+            return Ok(Written { bp, contents });
+        }
+        let packed = self.pack(compression, &contents);
+        if let (Some(length), None) = (packed, old)
+            && length <= blkptr::EMBEDDED_PAYLOAD_BYTES
+            && self.may_embed()
+        {
+            let payload = &self.room[..length];
+            let algorithm = compression.algorithm();
+            let bp = BlkPtr::new_embedded(object_type, level, algorithm, lsize as u64, payload, Txg(self.txg));
+            return Ok(Written { bp, contents });
+        }
+        let (shape, over) = match old.and_then(|old| fit_over(old, packed, lsize)) {
+            Some((true, psize)) => (Shape { compression: compression.algorithm(), psize, in_room: true }, old),
+            Some((false, psize)) => (Shape { compression: Compression::Off, psize, in_room: false }, old),
+            None => (self.shape(compression, packed, lsize), None),
+        };
+        if let (true, Some(length)) = (shape.in_room, packed) {
+            self.make_room(shape.psize);
+            self.room[length..shape.psize].fill(0);
+        }
+        let mut bp = BlkPtr::new_block(&NewBlock {
+            object_type,
+            level,
+            lsize_bytes: lsize as u64,
+            psize_bytes: shape.psize as u64,
+            compression: shape.compression,
+            checksum: self.policy.checksum,
+        });
+        let in_room = self.seal(&mut bp, &mut contents, shape)?;
+        let stored = if in_room { &self.room[..shape.psize] } else { &contents[..] };
+        sum(self.store, &mut bp, stored)?;
+        bp.set_birth(Txg(self.txg), Txg(self.txg));
+        if level == 0 {
+            bp.set_fill(1);
+        }
+        match over {
+            Some(old) => {
+                let addresses: SmallVec<[Dva; 3]> = old.dvas().collect();
+                put(self.store, &mut bp, &addresses, stored, self.txg)?;
+            }
+            None => place(self.store, &mut bp, stored, self.txg, self.policy, self.copies())?,
+        }
+        Ok(Written { bp, contents })
+    }
+
+    /// Blocks of dnodes and object sets of encrypted datasets stay as they are: others must be able to read around in them.
+    fn compression(&self) -> Compress {
+        let plain = matches!(self.policy.object_type, ObjectType::DNODE | ObjectType::OBJSET) && self.policy.level == 0;
+        match self.policy.compression {
+            Compress::Off => Compress::Off,
+            _ if self.keys.is_some() && plain => Compress::Empty,
+            other => other,
+        }
+    }
+
+    fn copies(&self) -> u8 {
+        // Salt and IV take the place of the third address; also above level 0, as in OpenZFS.
+        let most = if self.keys.is_some() && self.policy.object_type.is_encrypted() { 2 } else { 3 };
+        self.policy.copies.min(most)
+    }
+
+    fn may_embed(&self) -> bool {
+        self.policy.embed && self.keys.is_none() && self.policy.level == 0 && !self.policy.object_type.has_fill()
+    }
+
+    fn may_go_over(&self, old: &BlkPtr) -> bool {
+        let is_plain = !old.is_hole() && !old.is_embedded() && !old.is_gang() && !old.is_dedup();
+        is_plain && old.physical_birth() == Txg(self.txg) && old.dvas().count() == usize::from(self.copies())
+    }
+
+    fn make_room(&mut self, bytes: usize) {
+        if self.room.len() < bytes {
+            self.room.resize(bytes, 0);
+        }
+    }
+
+    /// Compresses into the room, if that saves enough. The length.
+    fn pack(&mut self, compression: Compress, contents: &[u8]) -> Option<usize> {
+        let (algorithm, level) = compression.compressor()?;
+        let limit = limit(compression, self.store.units(), contents.len());
+        transform::compress::compress_into(algorithm, level, contents, limit, self.room)
+    }
+
+    /// How a block with a new place is stored.
+    fn shape(&self, compression: Compress, packed: Option<usize>, lsize: usize) -> Shape {
+        let (minimum, unit) = self.store.units();
+        let rounded = packed.map(|length| if length > minimum { length.next_multiple_of(unit) } else { minimum });
+        match rounded {
+            Some(psize) if psize < lsize => Shape { compression: compression.algorithm(), psize, in_room: true },
+            _ => Shape { compression: Compression::Off, psize: lsize, in_room: false },
+        }
+    }
+
+    /// Makes what a key protects unreadable, or at least unchangeable. Says whether the result stands in the room.
+    fn seal(&mut self, bp: &mut BlkPtr, contents: &mut Bytes, shape: Shape) -> Result<bool> {
+        let Some(keys) = self.keys else { return Ok(shape.in_room) };
+        bp.set_uses_crypt(true);
+        if bp.level() > 0 {
+            keys.seal_indirect(bp, contents);
+            return Ok(shape.in_room);
+        }
+        if bp.object_type() == ObjectType::OBJSET {
+            // The MACs stand in the block, so that what is read later is not what was given.
+            let mut sealed = contents.to_vec();
+            keys.seal_objset(&mut sealed)?;
+            *contents = Bytes::from(sealed);
+            return Ok(shape.in_room);
+        }
+        if bp.is_encrypted() {
+            if !shape.in_room {
+                self.make_room(shape.psize);
+                self.room[..shape.psize].copy_from_slice(contents);
+            }
+            keys.seal_block(bp, &mut self.room[..shape.psize])?;
+            return Ok(true);
+        }
+        let stored = if shape.in_room { &self.room[..shape.psize] } else { &contents[..] };
+        keys.authenticate(bp, stored);
+        Ok(shape.in_room)
+    }
+}
+
+fn is_zero(bytes: &[u8]) -> bool {
+    // Data differ early, as a rule; and eight words at a time become vectors.
+    let (words, rest) = bytes.as_chunks::<64>();
+    words.iter().all(|chunk| chunk.iter().fold(0, |all, byte| all | byte) == 0) && rest.iter().all(|byte| *byte == 0)
+}
+
+/// How long compressed contents may be. `units` are the pool's smallest allocation and the unit of larger ones.
+fn limit(compression: Compress, units: (usize, usize), lsize: usize) -> usize {
+    let (minimum, unit) = units;
+    let limit = lsize - lsize / 8;
+    if compression == Compress::Zle {
+        return limit;
+    }
+    match limit - limit % unit {
+        limit if limit < minimum => blkptr::EMBEDDED_PAYLOAD_BYTES,
+        limit => limit,
+    }
+}
+
+/// Whether contents go where `old` is, compressed (true) or not, and with what size: that of `old`, padded.
+fn fit_over(old: &BlkPtr, packed: Option<usize>, lsize: usize) -> Option<(bool, usize)> {
+    let psize = old.psize_bytes() as usize;
+    match packed {
+        _ if psize == lsize => Some((false, psize)),
+        Some(length) if length <= psize && psize < lsize => Some((true, psize)),
+        _ => None,
+    }
+}
+
+/// Sets the checksum of `stored`.
+pub(super) fn sum(store: &Store, bp: &mut BlkPtr, stored: &[u8]) -> Result<()> {
+    let kind = bp.checksum_kind()?;
+    // `off` and `noparity` leave zeros.
+    let Some(algorithm) = Algorithm::from_number(kind as u8) else { return Ok(()) };
+    let salt = store.salt();
+    if algorithm.is_salted() && salt.is_none() {
+        return Err(Error::invalid("", format!("the pool has no salt for the {} checksum", kind.name())));
+    }
+    let words = checksum(algorithm, stored, Order::Little, salt.as_deref());
+    if super::check::is_cut(bp) {
+        bp.set_half_checksum(truncate_for_mac(algorithm, words));
+    } else {
+        bp.set_checksum(words);
+    }
+    Ok(())
+}
+
+/// Finds addresses for `stored` and writes it; as a gang when there is no room for it in one piece.
+fn place(store: &Store, bp: &mut BlkPtr, stored: &[u8], txg: u64, policy: &WritePolicy, copies: u8) -> Result<()> {
+    let allocator = store.allocator()?;
+    let want = Want {
+        txg,
+        class: policy.class,
+        psize_bytes: stored.len() as u64,
+        copies,
+        is_metadata: policy.level > 0 || policy.object_type.is_metadata(),
+        gang: Gang::None,
+        may_use_slop: true,
+    };
+    let addresses = match allocator.allocate(&want) {
+        Ok(addresses) => addresses,
+        Err(e) if e.refusal() == Some(Refusal::NoSpace) && stored.len() > store.units().0 => {
+            return gang_write::write(store, allocator.as_ref(), bp, stored, &want);
+        }
+        Err(e) => return Err(e),
+    };
+    put(store, bp, &addresses, stored, txg).inspect_err(|_| give_back(allocator.as_ref(), txg, &addresses))
+}
+
+/// Gives back addresses that were got in this txg.
+pub(super) fn give_back(allocator: &dyn Allocate, txg: u64, addresses: &[Dva]) {
+    for dva in addresses {
+        allocator.free(txg, txg, dva);
+    }
+}
+
+/// Writes `stored` to `addresses` and names them in the pointer.
+pub(super) fn put(store: &Store, bp: &mut BlkPtr, addresses: &[Dva], stored: &[u8], txg: u64) -> Result<()> {
+    for (index, dva) in addresses.iter().enumerate() {
+        store
+            .tree()
+            .write(dva.vdev, dva.offset_bytes, stored, txg)
+            .map_err(|failure| failure.into_write_error(String::new()))?;
+        bp.set_dva(index, *dva);
+    }
+    Ok(())
+}

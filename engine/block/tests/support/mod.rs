@@ -1,0 +1,241 @@
+//! A pool of memory devices, and an allocator that hands out space from the front, for tests of writing.
+
+#![allow(dead_code)] // Each test binary uses its part.
+
+use block::vdev::{Kind, Leaf, MirrorKind, Tree, Vdev, draid, raidz};
+use block::{Allocate, Bookmark, Compress, Gang, Refusal, Result, Store, Want, WritePolicy};
+use host::device::{Device, MemoryDevice};
+use ondisk::{Checksum, Dva, ObjectType};
+use smallvec::SmallVec;
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+pub const DISK_BYTES: usize = 24 << 20;
+pub const TXG: u64 = 7;
+
+/// A disk that can be told to fail.
+pub struct Disk {
+    pub memory: MemoryDevice,
+    pub fails_writes: AtomicBool,
+    pub fails_flushes: AtomicBool,
+    pub flushes: AtomicU64,
+}
+
+impl Device for Disk {
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<()> {
+        self.memory.read_at(offset, buf)
+    }
+    fn size_bytes(&self) -> u64 {
+        self.memory.size_bytes()
+    }
+    fn name(&self) -> &str {
+        self.memory.name()
+    }
+    fn write_at(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+        if self.fails_writes.load(Ordering::Relaxed) {
+            return Err(io::Error::other("broken"));
+        }
+        self.memory.write_at(offset, data)
+    }
+    fn flush(&self) -> io::Result<()> {
+        self.flushes.fetch_add(1, Ordering::Relaxed);
+        if self.fails_flushes.load(Ordering::Relaxed) { Err(io::Error::other("broken")) } else { Ok(()) }
+    }
+    fn is_writable(&self) -> bool {
+        true
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Layout {
+    Disk,
+    Mirror(usize),
+    Raidz(usize, usize),
+    Draid,
+    Stripe(usize),
+}
+
+pub const ALL: [Layout; 9] = [
+    Layout::Disk,
+    Layout::Mirror(2),
+    Layout::Mirror(3),
+    Layout::Raidz(1, 3),
+    Layout::Raidz(1, 5),
+    Layout::Raidz(2, 6),
+    Layout::Raidz(3, 7),
+    Layout::Draid,
+    Layout::Stripe(3),
+];
+
+pub struct Bench {
+    pub store: Arc<Store>,
+    pub disks: Vec<Arc<Disk>>,
+    pub space: Arc<Space>,
+}
+
+fn leaf(disk: &Arc<Disk>, guid: u64, ashift: u8) -> Vdev {
+    let name = disk.name().to_owned();
+    Vdev { guid, id: 0, kind: Kind::Leaf(Leaf::present(guid, disk.clone())), ashift, children: vec![], name }
+}
+
+pub fn bench(layout: Layout, ashift: u8) -> Bench {
+    let count = match layout {
+        Layout::Disk => 1,
+        Layout::Mirror(n) | Layout::Raidz(_, n) | Layout::Stripe(n) => n,
+        Layout::Draid => 9,
+    };
+    let disks: Vec<Arc<Disk>> = (0..count)
+        .map(|i| {
+            Arc::new(Disk {
+                // Not zeros: what is not written must show.
+                memory: MemoryDevice::new(format!("disk-{i}"), vec![0xa5; DISK_BYTES]),
+                fails_writes: false.into(),
+                fails_flushes: false.into(),
+                flushes: 0.into(),
+            })
+        })
+        .collect();
+    let leaves: Vec<Vdev> = disks.iter().zip(1..).map(|(d, guid)| leaf(d, guid, ashift)).collect();
+    let top = |kind, children| Vdev { guid: 100, id: 0, kind, ashift, children, name: "top".into() };
+    let tops = match layout {
+        Layout::Disk | Layout::Stripe(_) => leaves,
+        Layout::Mirror(_) => vec![top(Kind::Mirror(MirrorKind::Mirror), leaves)],
+        Layout::Raidz(parity, n) => {
+            vec![top(Kind::Raidz(raidz::Geometry::new(ashift, n, parity).unwrap()), leaves)]
+        }
+        Layout::Draid => {
+            let shape = draid::Shape { ashift, children: 9, width: 9, parity: 2, data: 5, groups: 8, spares: 2 };
+            vec![top(Kind::Draid(draid::Geometry::new(shape).unwrap()), leaves)]
+        }
+    };
+    let store = Store::new("tank".into(), Tree { tops, ..Tree::default() }, 1 << 20);
+    let space = Arc::new(Space::new(store.clone()));
+    store.set_allocator(space.clone());
+    store.set_salt(&[3; 32]);
+    Bench { store, disks, space }
+}
+
+/// Space from the front of each top-level device, never given out twice; and a record of who has what.
+pub struct Space {
+    store: std::sync::Weak<Store>,
+    inner: Mutex<Inner>,
+    /// Larger pieces than this are refused.
+    pub largest: AtomicU64,
+    /// Bytes that may still be given out.
+    pub left: AtomicU64,
+}
+
+#[derive(Default)]
+struct Inner {
+    next: Vec<u64>,
+    taken: BTreeMap<(u32, u64), u64>,
+    turn: usize,
+}
+
+impl Space {
+    fn new(store: Arc<Store>) -> Self {
+        let tops = store.tree().tops.len();
+        Self {
+            store: Arc::downgrade(&store),
+            inner: Mutex::new(Inner { next: vec![0; tops], ..Inner::default() }),
+            largest: u64::MAX.into(),
+            left: (64 << 20).into(),
+        }
+    }
+
+    /// Bytes in use.
+    pub fn used(&self) -> u64 {
+        self.inner.lock().unwrap().taken.values().sum()
+    }
+}
+
+impl Allocate for Space {
+    fn allocate(&self, want: &Want) -> Result<SmallVec<[Dva; 3]>> {
+        let store = self.store.upgrade().unwrap();
+        let mut inner = self.inner.lock().unwrap();
+        if want.gang != Gang::Header && want.psize_bytes > self.largest.load(Ordering::Relaxed) {
+            return Err(Refusal::NoSpace.at(""));
+        }
+        let mut found = SmallVec::new();
+        for _ in 0..want.copies {
+            let vdev = inner.turn % inner.next.len();
+            inner.turn += 1;
+            let asize_bytes = store.tree().asize_bytes(vdev as u32, want.psize_bytes, want.txg).unwrap();
+            if self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |l| l.checked_sub(asize_bytes)).is_err() {
+                return Err(Refusal::NoSpace.at(""));
+            }
+            let offset_bytes = inner.next[vdev];
+            inner.next[vdev] += asize_bytes;
+            assert!(inner.taken.insert((vdev as u32, offset_bytes), asize_bytes).is_none());
+            found.push(Dva { vdev: vdev as u32, offset_bytes, asize_bytes, is_gang: false });
+        }
+        Ok(found)
+    }
+
+    fn free(&self, _txg: u64, birth: u64, dva: &Dva) {
+        assert_eq!(birth, TXG);
+        let taken = self.inner.lock().unwrap().taken.remove(&(dva.vdev, dva.offset_bytes));
+        assert_eq!(taken, Some(dva.asize_bytes), "{dva:?} is freed as it was given out");
+    }
+
+    fn claim(&self, _txg: u64, dva: &Dva) -> Result<()> {
+        let mut inner = self.inner.lock().unwrap();
+        assert!(inner.taken.insert((dva.vdev, dva.offset_bytes), dva.asize_bytes).is_none());
+        Ok(())
+    }
+}
+
+pub const AT: Bookmark = Bookmark { objset: 21, object: 5, level: 0, blkid: 3 };
+
+pub fn policy() -> WritePolicy {
+    WritePolicy {
+        object_type: ObjectType::PLAIN_FILE_CONTENTS,
+        level: 0,
+        checksum: Checksum::Fletcher4,
+        compression: Compress::Lz4,
+        copies: 1,
+        class: Default::default(),
+        embed: true,
+    }
+}
+
+/// Bytes that hardly compress.
+pub fn noise(len: usize, seed: u64) -> Vec<u8> {
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    (0..len)
+        .map(|_| {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            (state >> 32) as u8
+        })
+        .collect()
+}
+
+/// Half noise, half zeros.
+pub fn half(len: usize, seed: u64) -> Vec<u8> {
+    let mut bytes = noise(len, seed);
+    bytes[len / 2..].fill(0);
+    bytes
+}
+
+/// That the block can be read back, that every copy and column is right, and what a fresh store makes of it.
+pub fn check(bench: &Bench, bp: &ondisk::BlkPtr, data: &[u8], keys: Option<&block::crypt::DatasetKeys>) {
+    bp.check().unwrap();
+    let cached = bench.store.read(bp, &AT, keys).unwrap();
+    assert_eq!(&cached.data[..], data, "from the cache: {bp}");
+    if let Some(key) = (!bp.is_embedded() && !bp.is_hole()).then(|| bp.dva(0)) {
+        bench.store.cache().remove(&block::arc::Key {
+            vdev: key.vdev,
+            offset_bytes: key.offset_bytes,
+            birth: bp.physical_birth().0,
+        });
+    }
+    let read = bench.store.read_uncached(bp, &AT, keys).unwrap();
+    assert_eq!(&read.data[..], data, "from the devices: {bp}");
+    let report = bench.store.verify(bp);
+    assert!(report.readable && report.faults.is_empty(), "{bp}: {report:?}");
+    assert_eq!(report.good_copies, bp.dvas().count(), "{bp}: {report:?}");
+}

@@ -1,0 +1,285 @@
+//! What is written can be read: every layout, size, checksum and compression, as gangs, again in place, and with devices
+//! that fail.
+//!
+//! The read side was tested against pools of OpenZFS, so it is the judge here: each block is read back past the cache, and
+//! `verify` looks at every copy and every parity column.
+
+mod support;
+
+use block::crypt::DatasetKeys;
+use block::{Compress, Error, Refusal, Store, WritePolicy};
+use bytes::Bytes;
+use ondisk::{BlkPtr, Checksum, Compression, ObjectType, Txg};
+use std::sync::atomic::Ordering;
+use support::*;
+use transform::compress::zstd;
+
+fn write(store: &Store, data: &[u8], policy: &WritePolicy, keys: Option<&DatasetKeys>) -> BlkPtr {
+    store.write(TXG, Bytes::copy_from_slice(data), policy, &AT, keys).unwrap()
+}
+
+#[test]
+fn every_layout_and_size_reads_back_with_all_columns_right() {
+    for layout in ALL {
+        for ashift in [9, 12] {
+            let bench = bench(layout, ashift);
+            for (seed, size) in
+                [512, 1024, 1536, 4096, 5120, 8192, 16384, 65536, 131_072, 1 << 20].into_iter().enumerate()
+            {
+                let data = noise(size, seed as u64 + 1);
+                let bp = write(&bench.store, &data, &policy(), None);
+                assert_eq!((bp.psize_bytes(), bp.compression().unwrap()), (size as u64, Compression::Off));
+                assert_eq!((bp.logical_birth(), bp.fill()), (Txg(TXG), 1));
+                check(&bench, &bp, &data, None);
+                let data = half(size.max(131_072), seed as u64);
+                let bp = write(&bench.store, &data, &policy(), None);
+                assert!(bp.psize_bytes() < bp.lsize_bytes(), "{layout:?} {ashift}: {bp}");
+                check(&bench, &bp, &data, None);
+                bench.store.free(TXG, &bp).unwrap();
+            }
+        }
+    }
+}
+
+#[test]
+fn every_checksum_and_compression_reads_back() {
+    let bench = bench(Layout::Mirror(2), 9);
+    let data = half(131_072, 4);
+    let checksums = [
+        Checksum::Off,
+        Checksum::Fletcher2,
+        Checksum::Fletcher4,
+        Checksum::Sha256,
+        Checksum::NoParity,
+        Checksum::Sha512,
+        Checksum::Skein,
+        Checksum::EdonR,
+        Checksum::Blake3,
+    ];
+    for checksum in checksums {
+        let bp = write(&bench.store, &data, &WritePolicy { checksum, copies: 2, ..policy() }, None);
+        assert_eq!(bp.checksum_kind().unwrap(), checksum);
+        check(&bench, &bp, &data, None);
+    }
+    let zstd = |level| Compress::Zstd(zstd::Level::from_level(level).unwrap());
+    let gzip = (1..=9).map(Compress::Gzip);
+    let all = [Compress::Lzjb, Compress::Zle, Compress::Lz4, zstd(1), zstd(3), zstd(19), zstd(-5), zstd(-1000)];
+    for compression in all.into_iter().chain(gzip) {
+        let bp = write(&bench.store, &data, &WritePolicy { compression, ..policy() }, None);
+        assert_eq!(bp.compression().unwrap(), compression.algorithm());
+        assert!(bp.psize_bytes() < 80_000, "{bp}");
+        check(&bench, &bp, &data, None);
+        bench.store.free(TXG, &bp).unwrap();
+    }
+    for compression in [Compress::Off, Compress::Empty] {
+        let bp = write(&bench.store, &data, &WritePolicy { compression, ..policy() }, None);
+        assert_eq!((bp.compression().unwrap(), bp.psize_bytes()), (Compression::Off, 131_072));
+        check(&bench, &bp, &data, None);
+    }
+    let wrong = WritePolicy { checksum: Checksum::On, ..policy() };
+    assert!(matches!(bench.store.write(TXG, Bytes::from(data), &wrong, &AT, None), Err(Error::Invalid { .. })));
+}
+
+#[test]
+fn zeros_become_a_hole_with_a_birth_unless_compression_is_off() {
+    let bench = bench(Layout::Disk, 12);
+    let zeros = vec![0; 131_072];
+    for compression in [Compress::Lz4, Compress::Empty] {
+        let bp = write(&bench.store, &zeros, &WritePolicy { compression, ..policy() }, None);
+        assert!(bp.is_hole());
+        assert_eq!((bp.logical_birth(), bp.lsize_bytes()), (Txg(TXG), 131_072));
+        check(&bench, &bp, &zeros, None);
+    }
+    assert_eq!(bench.space.used(), 0);
+    let bp = write(&bench.store, &zeros, &WritePolicy { compression: Compress::Off, ..policy() }, None);
+    assert!(!bp.is_hole());
+    check(&bench, &bp, &zeros, None);
+    bench.store.set_hole_births(false);
+    assert_eq!(write(&bench.store, &zeros, &policy(), None), BlkPtr::HOLE);
+}
+
+#[test]
+fn small_contents_go_into_the_pointer_where_that_is_allowed() {
+    let bench = bench(Layout::Disk, 12);
+    let mut data = vec![0; 8192];
+    data[..40].copy_from_slice(&noise(40, 1));
+    let bp = write(&bench.store, &data, &policy(), None);
+    assert!(bp.is_embedded());
+    check(&bench, &bp, &data, None);
+    bench.store.free(TXG, &bp).unwrap();
+    let not_for = [
+        WritePolicy { embed: false, ..policy() },
+        WritePolicy { level: 1, ..policy() },
+        WritePolicy { object_type: ObjectType::DNODE, ..policy() },
+    ];
+    for policy in not_for {
+        let bp = write(&bench.store, &data, &policy, None);
+        assert_eq!((bp.is_embedded(), bp.psize_bytes()), (false, 4096));
+        check(&bench, &bp, &data, None);
+    }
+}
+
+#[test]
+fn what_saves_less_than_an_eighth_is_stored_as_it_is() {
+    let bench = bench(Layout::Disk, 9);
+    for (zeros, compressed) in [(8192, false), (24_576, true)] {
+        let mut data = noise(131_072, 9);
+        data[..zeros].fill(0);
+        let bp = write(&bench.store, &data, &policy(), None);
+        assert_eq!(bp.compression().unwrap() == Compression::Lz4, compressed, "{bp}");
+        check(&bench, &bp, &data, None);
+    }
+}
+
+#[test]
+fn a_block_without_room_in_one_piece_becomes_a_gang_and_all_of_it_is_freed() {
+    for layout in [Layout::Disk, Layout::Mirror(2), Layout::Raidz(1, 4), Layout::Stripe(3)] {
+        for (largest, copies) in [(48 << 10, 1), (48 << 10, 2), (8 << 10, 1), (512, 1), (4096, 3)] {
+            let bench = bench(layout, 9);
+            bench.space.largest.store(largest, Ordering::Relaxed);
+            let data = noise(131_072, largest);
+            let bp = write(&bench.store, &data, &WritePolicy { copies, ..policy() }, None);
+            assert!(bp.is_gang());
+            assert_eq!(bp.dvas().count(), usize::from(copies + 1).min(3));
+            assert_eq!(bp.asize_bytes(), bp.dvas().map(|d| d.asize_bytes).sum::<u64>());
+            assert!(bench.space.used() >= bp.asize_bytes());
+            check(&bench, &bp, &data, None);
+            bench.store.free(TXG, &bp).unwrap();
+            assert_eq!(bench.space.used(), 0, "{layout:?} {largest} {copies}");
+        }
+    }
+}
+
+#[test]
+fn a_full_pool_refuses_and_keeps_nothing() {
+    let bench = bench(Layout::Disk, 9);
+    bench.space.largest.store(8192, Ordering::Relaxed);
+    bench.space.left.store(100_000, Ordering::Relaxed);
+    let data = Bytes::from(noise(131_072, 1));
+    let e = bench.store.write(TXG, data, &policy(), &AT, None).unwrap_err();
+    assert_eq!(e.refusal(), Some(Refusal::NoSpace));
+    assert_eq!(e.to_string(), "tank: block <21:5:0:3>: out of space");
+    assert_eq!(bench.space.used(), 0);
+}
+
+#[test]
+fn a_block_written_again_keeps_its_place_while_it_fits() {
+    let bench = bench(Layout::Raidz(1, 3), 12);
+    let first = write(&bench.store, &half(131_072, 1), &policy(), None);
+    let again = |old: &BlkPtr, data: Vec<u8>| {
+        let bp = bench.store.rewrite(TXG, old, Bytes::from(data.clone()), &policy(), &AT, None).unwrap();
+        check(&bench, &bp, &data, None);
+        bp
+    };
+    let used = bench.space.used();
+    let mut smaller = half(131_072, 2);
+    smaller[20_000..].fill(0);
+    for data in [smaller, half(131_072, 3), vec![0; 131_072]] {
+        let bp = again(&first, data);
+        assert_eq!((bp.dva(0), bp.psize_bytes()), (first.dva(0), first.psize_bytes()));
+    }
+    assert_eq!(bench.space.used(), used);
+    let larger = again(&first, noise(131_072, 4));
+    assert_ne!(larger.dva(0), first.dva(0));
+    assert_eq!(bench.space.used(), larger.asize_bytes());
+    // Incompressible before, compressible now: as it is, so that the place is still full.
+    let kept = again(&larger, half(131_072, 5));
+    assert_eq!((kept.dva(0), kept.compression().unwrap()), (larger.dva(0), Compression::Off));
+    // Another size of contents is another block.
+    let other = again(&kept, noise(65_536, 6));
+    assert_ne!(other.dva(0), kept.dva(0));
+    assert_eq!(bench.space.used(), other.asize_bytes());
+}
+
+#[test]
+fn a_gang_and_a_block_of_an_older_txg_are_not_written_over() {
+    let bench = bench(Layout::Disk, 9);
+    bench.space.largest.store(65_536, Ordering::Relaxed);
+    let gang = write(&bench.store, &noise(131_072, 1), &policy(), None);
+    bench.space.largest.store(u64::MAX, Ordering::Relaxed);
+    let data = noise(131_072, 2);
+    let bp = bench.store.rewrite(TXG, &gang, Bytes::from(data.clone()), &policy(), &AT, None).unwrap();
+    check(&bench, &bp, &data, None);
+    assert_eq!(bench.space.used(), bp.asize_bytes());
+    let later = bench.store.write(TXG, Bytes::from(data.clone()), &policy(), &AT, None).unwrap();
+    let moved = bench.store.write(TXG + 1, Bytes::from(data), &policy(), &AT, None).unwrap();
+    assert_ne!(later.dva(0), moved.dva(0));
+}
+
+#[test]
+fn a_device_that_fails_is_counted_and_has_missed_the_txg_while_the_rest_carries_on() {
+    for (layout, may_fail) in
+        [(Layout::Mirror(3), 2), (Layout::Raidz(1, 4), 1), (Layout::Raidz(2, 5), 2), (Layout::Draid, 2)]
+    {
+        let bench = bench(layout, 12);
+        for disk in &bench.disks[..may_fail] {
+            disk.fails_writes.store(true, Ordering::Relaxed);
+        }
+        let data = noise(1 << 20, 1);
+        let bp = write(&bench.store, &data, &policy(), None);
+        bench.store.flush().unwrap();
+        bench.store.cache().remove(&block::arc::Key { vdev: 0, offset_bytes: bp.dva(0).offset_bytes, birth: TXG });
+        assert_eq!(bench.store.read_uncached(&bp, &AT, None).unwrap().data[..], data[..]);
+        for (number, leaf) in bench.store.tree().leaves().into_iter().enumerate() {
+            // A draid's block is not on all children.
+            let failed = number < may_fail && (layout != Layout::Draid || leaf.errors().write > 0);
+            assert_eq!((leaf.errors().write > 0, leaf.is_stale(TXG)), (failed, failed), "{layout:?} {number}");
+            assert_eq!((leaf.take_missed(), leaf.take_missed()), (failed, false));
+            assert_eq!(leaf.errors().checksum, 0);
+        }
+        let more = if layout == Layout::Draid { 9 } else { may_fail + 1 };
+        bench.disks[..more].iter().for_each(|disk| disk.fails_writes.store(true, Ordering::Relaxed));
+        let used = bench.space.used();
+        let e = bench.store.write(TXG, Bytes::from(noise(1 << 20, 2)), &policy(), &AT, None).unwrap_err();
+        assert!(matches!(e, Error::Io { .. }), "{e}");
+        assert!(e.to_string().contains("disk-0"), "{e}");
+        assert_eq!(bench.space.used(), used);
+    }
+}
+
+#[test]
+fn after_a_failed_flush_success_is_never_claimed_again() {
+    let single = bench(Layout::Disk, 12);
+    write(&single.store, &noise(4096, 1), &policy(), None);
+    single.disks[0].fails_flushes.store(true, Ordering::Relaxed);
+    assert!(single.store.flush().is_err());
+    single.disks[0].fails_flushes.store(false, Ordering::Relaxed);
+    assert!(single.store.flush().is_err(), "the system forgot what it lost, we must not");
+    assert!(single.store.write(TXG, Bytes::from(noise(4096, 1)), &policy(), &AT, None).is_err());
+
+    let pair = bench(Layout::Mirror(2), 12);
+    let data = noise(4096, 1);
+    let bp = write(&pair.store, &data, &policy(), None);
+    pair.disks[1].fails_flushes.store(true, Ordering::Relaxed);
+    pair.store.flush().unwrap();
+    let stale: Vec<bool> = pair.store.tree().leaves().iter().map(|l| l.is_stale(TXG)).collect();
+    assert_eq!(stale, [false, true]);
+    let later = pair.store.write(TXG + 1, Bytes::from(data.clone()), &policy(), &AT, None).unwrap();
+    pair.store.flush().unwrap();
+    assert!(pair.store.tree().leaves()[1].is_stale(TXG + 1));
+    pair.disks[0].fails_flushes.store(true, Ordering::Relaxed);
+    write(&pair.store, &data, &policy(), None);
+    assert!(pair.store.flush().is_err());
+    for bp in [bp, later] {
+        assert_eq!(pair.store.read(&bp, &AT, None).unwrap().data[..], data[..]);
+    }
+}
+
+#[test]
+fn only_devices_that_were_written_are_flushed() {
+    let bench = bench(Layout::Stripe(3), 12);
+    write(&bench.store, &noise(4096, 1), &policy(), None);
+    bench.store.flush().unwrap();
+    bench.store.flush().unwrap();
+    let flushes: Vec<u64> = bench.disks.iter().map(|d| d.flushes.load(Ordering::Relaxed)).collect();
+    assert_eq!(flushes, [1, 0, 0]);
+}
+
+#[test]
+fn without_an_allocator_a_write_is_refused_as_read_only() {
+    let bench = bench(Layout::Disk, 12);
+    let fresh = Store::new("tank".into(), Default::default(), 1 << 20);
+    let e = fresh.write(TXG, Bytes::from(noise(4096, 1)), &policy(), &AT, None).unwrap_err();
+    assert_eq!(e.refusal(), Some(Refusal::ReadOnly));
+    drop(bench);
+}

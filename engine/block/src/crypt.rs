@@ -25,6 +25,7 @@
 //!   * lengths in dnodes and log records are not trusted, since nothing but a checksum vouches for them yet
 
 mod auth;
+mod create;
 mod key_object;
 mod layout;
 mod objset;
@@ -37,10 +38,14 @@ use std::sync::Arc;
 
 use ondisk::{BlkPtr, Endian, ObjectType};
 use parking_lot::{Mutex, RwLock};
-use transform::crypt::{self, Cipher, HmacKey, KeyDerivation, SALT_BYTES, Suite, WrapContext};
+use transform::crypt::{
+    self, Cipher, HMAC_KEY_BYTES, HmacKey, KeyDerivation, MASTER_KEY_BYTES_MAX, SALT_BYTES, Suite, WrapContext,
+};
+use zeroize::Zeroizing;
 
 use crate::{Error, Result};
 pub use auth::verify_indirect;
+pub use create::{PBKDF2_ITERATIONS_DEFAULT, PBKDF2_ITERATIONS_MIN, WrappingKey};
 pub use key_object::{Attribute, KeyObject, WrappedKeyParams, attribute};
 
 /// What [`DatasetKeys::unwrap`] says of a wrapping key that is not the right one; see [`is_incorrect_key`].
@@ -57,6 +62,9 @@ pub struct DatasetKeys {
     version: u64,
     derivation: KeyDerivation,
     hmac: HmacKey,
+    /// Both keys as they were made, to be sealed again when the wrapping key changes.
+    master_key: Zeroizing<[u8; MASTER_KEY_BYTES_MAX]>,
+    hmac_key: Zeroizing<[u8; HMAC_KEY_BYTES]>,
     ciphers: RwLock<Ciphers>,
     /// The salt of new blocks, and how many more may have it.
     writing_salt: Mutex<([u8; SALT_BYTES], u64)>,
@@ -89,15 +97,27 @@ impl DatasetKeys {
             &params.wrapped_hmac_key,
         )
         .map_err(|_| Error::invalid("", INCORRECT_KEY))?;
-        Ok(Arc::new(Self {
+        Ok(Self::new(suite, params.guid, params.version, master_key, hmac_key))
+    }
+
+    fn new(
+        suite: Suite,
+        guid: u64,
+        version: u64,
+        master_key: Zeroizing<[u8; MASTER_KEY_BYTES_MAX]>,
+        hmac_key: Zeroizing<[u8; HMAC_KEY_BYTES]>,
+    ) -> Arc<Self> {
+        Arc::new(Self {
             suite,
-            guid: params.guid,
-            version: params.version,
+            guid,
+            version,
             derivation: KeyDerivation::new(suite, &master_key[..]),
             hmac: HmacKey::new(&hmac_key),
+            master_key,
+            hmac_key,
             ciphers: RwLock::default(),
             writing_salt: Mutex::new(([0; SALT_BYTES], 0)),
-        }))
+        })
     }
 
     /// Algorithm and key length.

@@ -44,6 +44,18 @@ pub struct Attribute {
     pub ints: Vec<u64>,
 }
 
+impl Attribute {
+    /// One number.
+    pub fn number(value: u64) -> Self {
+        Self { int_bytes: 8, ints: vec![value] }
+    }
+
+    /// A string of bytes.
+    pub fn bytes(bytes: &[u8]) -> Self {
+        Self { int_bytes: 1, ints: bytes.iter().map(|byte| u64::from(*byte)).collect() }
+    }
+}
+
 /// The sealed keys, and all that opening them takes but the wrapping key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WrappedKeyParams {
@@ -118,6 +130,28 @@ impl KeyObject {
             pbkdf2_salt,
             pbkdf2_iterations,
         })
+    }
+
+    /// What the ZAP holds, without [`attribute::REFCOUNT`], which is 1 for a new key object and lives its own life.
+    ///
+    /// A key object of version 0 has no [`attribute::VERSION`].
+    pub fn attributes(&self) -> Vec<(&'static str, Attribute)> {
+        let mut all = vec![
+            (attribute::SUITE, Attribute::number(self.wrapped.suite)),
+            (attribute::ROOT_DIR, Attribute::number(self.root_dir)),
+            (attribute::GUID, Attribute::number(self.wrapped.guid)),
+            (attribute::IV, Attribute::bytes(&self.wrapped.iv)),
+            (attribute::MAC, Attribute::bytes(&self.wrapped.mac)),
+            (attribute::MASTER_KEY, Attribute::bytes(&self.wrapped.wrapped_master_key)),
+            (attribute::HMAC_KEY, Attribute::bytes(&self.wrapped.wrapped_hmac_key)),
+            (attribute::KEY_FORMAT, Attribute::number(self.key_format)),
+            (attribute::PBKDF2_SALT, Attribute::number(self.pbkdf2_salt)),
+            (attribute::PBKDF2_ITERATIONS, Attribute::number(self.pbkdf2_iterations)),
+        ];
+        if self.wrapped.version > 0 {
+            all.push((attribute::VERSION, Attribute::number(self.wrapped.version)));
+        }
+        all
     }
 
     /// The wrapping key from what a person or a file gives: a passphrase, hex digits or raw bytes, as `keyformat` says.

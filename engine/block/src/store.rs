@@ -232,6 +232,16 @@ impl Store {
         Ok(())
     }
 
+    /// As [`Store::free`], of a block that a committed tree or log still names, whatever its birth says: blocks of the intent
+    /// log are born in txgs to come. Its space is not given out again before the txg is on disk.
+    pub fn free_later(&self, txg: u64, bp: &BlkPtr) -> Result<()> {
+        zio::free::free_born_before(self, txg, bp).at_with(|| format!("{}: freeing {bp}", self.name))?;
+        if let Some(key) = cache_key(bp) {
+            self.cache.remove(&key);
+        }
+        Ok(())
+    }
+
     /// Takes all addresses of a log block that is found at import.
     pub fn claim(&self, txg: u64, bp: &BlkPtr) -> Result<()> {
         zio::free::claim(self, txg, bp).at_with(|| format!("{}: claiming {bp}", self.name))

@@ -9,6 +9,15 @@ const GANG_DEPTH_MAX: u32 = 16;
 
 /// Frees all addresses, those of gang members included. All headers are read before the first address is given back.
 pub(crate) fn free(store: &Store, txg: u64, bp: &BlkPtr) -> Result<()> {
+    free_as(store, txg, bp, u64::MAX)
+}
+
+/// The same, of a block of which it is pretended that an earlier txg committed it.
+pub(crate) fn free_born_before(store: &Store, txg: u64, bp: &BlkPtr) -> Result<()> {
+    free_as(store, txg, bp, txg.saturating_sub(1))
+}
+
+fn free_as(store: &Store, txg: u64, bp: &BlkPtr, birth_max: u64) -> Result<()> {
     if bp.is_hole() || bp.is_embedded() {
         return Ok(());
     }
@@ -19,7 +28,7 @@ pub(crate) fn free(store: &Store, txg: u64, bp: &BlkPtr) -> Result<()> {
     collect(store, bp, 0, &mut found)?;
     let allocator = store.allocator()?;
     for (birth, dva) in found {
-        allocator.free(txg, birth, &dva);
+        allocator.free(txg, birth.min(birth_max), &dva);
     }
     Ok(())
 }

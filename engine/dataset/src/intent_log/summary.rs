@@ -1,22 +1,10 @@
-//! The intent log of a dataset: what was promised to be kept since the last synced txg.
-//!
-//! ```text
-//!   head of the log (in the root block) -> log block -> log block -> ... -> a block reserved and not yet written: the end
-//!                                          └ records
-//! ```
-//! Nothing is replayed here. Below: `object`. Format: `ondisk::zil`. ZFS name: zil.
-//!
-//! Invariants:
-//!   * a block belongs to the chain only if its own checksum holds and its number is the next one
+//! What the log holds, for those who only look.
 
+use super::chain::{self, Step};
 use crate::{Dataset, KeyStore, Result};
-use ondisk::zil::{LogBlock, Record, RecordType};
+use ondisk::zil::{Record, RecordType};
 use ondisk::{BlkPtr, Txg};
-
-/// Blocks followed at most: 1 million of 128 KiB.
-const BLOCKS_MAX: u64 = 1 << 20;
-/// Level of log blocks in bookmarks.
-const LOG_LEVEL: i64 = -2;
+use std::ops::ControlFlow;
 
 /// What the log holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -62,32 +50,28 @@ pub fn read(dataset: &Dataset, keys: Option<&KeyStore>, sink: &mut dyn FnMut(Log
     };
     let synced = dataset.tree().pool().uberblock().txg;
     let head = objset.phys().zil;
-    let mut bp = head.log;
-    while !bp.is_hole() && summary.blocks < BLOCKS_MAX {
-        let number = bp.checksum()[3];
-        let at = pool::Bookmark { objset: objset.id(), object: 0, level: LOG_LEVEL, blkid: number };
-        // The chain's end is a block that does not pass; nothing else tells it.
-        let read = match objset.keys() {
-            Some(keys) => objset.store().read_uncached(&bp, &at, Some(keys.as_ref())),
-            None => objset.store().read_unopened(&bp, &at),
-        };
-        let Ok(block) = read else { break };
-        let Ok(parsed) = LogBlock::parse(&block.data, &bp) else { break };
-        summary.blocks += 1;
-        summary.bytes += block.data.len() as u64;
-        let is_open = objset.keys().is_some() || !bp.is_encrypted();
-        for record in parsed.records() {
-            let is_unreplayed = record.as_ref().is_ok_and(|r| is_unreplayed(r, synced, head.replay_seq));
-            if let Ok(record) = &record {
-                summary.records += 1;
-                if is_unreplayed {
-                    note(&mut summary, record, is_open);
+    let walked = chain::walk(&objset, &head, objset.keys().is_some(), &mut |step| {
+        match step {
+            Step::Pointer(_) => {}
+            Step::Record(bp, record) => {
+                let is_open = objset.keys().is_some() || !bp.is_encrypted();
+                let is_unreplayed = record.as_ref().is_ok_and(|r| is_unreplayed(r, synced, head.replay_seq));
+                if let Ok(record) = &record {
+                    summary.records += 1;
+                    if is_unreplayed {
+                        note(&mut summary, record, is_open);
+                    }
                 }
+                sink(LogEntry { block: bp.checksum()[3], pointer: bp, record, is_unreplayed, is_open });
             }
-            sink(LogEntry { block: number, pointer: &bp, record, is_unreplayed, is_open });
+            Step::End(bytes) => {
+                summary.blocks += 1;
+                summary.bytes += bytes;
+            }
         }
-        bp = parsed.next;
-    }
+        Ok(ControlFlow::Continue(()))
+    });
+    walked?;
     Ok(summary)
 }
 

@@ -22,6 +22,8 @@ pub use policy::{Compress, WritePolicy};
 pub use store::Store;
 pub use zio::{decompress, gang_members};
 
+pub use host::processors;
+
 use bytes::Bytes;
 use ondisk::Endian;
 

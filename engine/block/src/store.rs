@@ -25,6 +25,8 @@ pub struct Store {
     /// Smallest allocation, and unit of larger ones (`spa_min_alloc`, `spa_gcd_alloc`).
     units: (AtomicUsize, AtomicUsize),
     hole_births: AtomicBool,
+    /// Bytes of changed contents that are in memory only.
+    waiting: Arc<std::sync::atomic::AtomicU64>,
 }
 
 /// Entries kept in the list of unreadable blocks.
@@ -46,12 +48,18 @@ impl Store {
             data_errors: RwLock::default(),
             allocator: RwLock::default(),
             hole_births: AtomicBool::new(true),
+            waiting: Arc::default(),
         })
     }
 
     /// The pool's name.
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// Counts the bytes of changed contents that are in memory and not yet written. Whoever holds such counts them.
+    pub fn waiting_bytes(&self) -> &Arc<std::sync::atomic::AtomicU64> {
+        &self.waiting
     }
 
     /// The devices.

@@ -4,6 +4,7 @@
 //! with the object's number, never a loop or a panic.**
 
 pub mod bpobj;
+pub mod live;
 pub mod object;
 pub mod objset;
 pub mod readahead;
@@ -14,6 +15,7 @@ pub use block::crypt::Attribute as KeyAttribute;
 pub use block::crypt::{DatasetKeys, KeyObject, is_incorrect_key};
 pub use block::{Block, Bookmark, Error, Place, Refusal, Result, Store};
 pub use bpobj::{Bpobj, BpobjEntry};
+pub use live::{NewObject, SyncContext, Tx, Written};
 pub use object::{Object, Piece};
 pub use objset::ObjectSet;
 pub use sa::{Attributes, SaTable};

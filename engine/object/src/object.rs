@@ -9,6 +9,7 @@
 //!   * what lies beyond the last block, or under a hole, reads as zeros
 //!   * a pointer whose level does not fit its place is an error, so that no loop on disk can trap a walk
 
+use crate::live::state::{Found, LiveObject};
 use crate::readahead::ReadAhead;
 use crate::{Block, Bookmark, Error, Place, Result};
 use block::Store;
@@ -27,9 +28,11 @@ struct Inner {
     store: Arc<Store>,
     objset: u64,
     id: u64,
-    dnode: Dnode,
+    dnode: Arc<Dnode>,
     keys: Option<Arc<DatasetKeys>>,
-    ahead: Mutex<ReadAhead>,
+    ahead: Arc<Mutex<ReadAhead>>,
+    /// What is changed and not on disk yet; `dnode` is the newest at the time that this view was made.
+    live: Option<Arc<LiveObject>>,
 }
 
 /// Pointers looked at in search of data or a hole: a file of 2 TiB in blocks of 128 KiB has as many. More that are alike
@@ -47,7 +50,33 @@ impl Object {
         dnode: Dnode,
         keys: Option<Arc<DatasetKeys>>,
     ) -> Self {
-        Self { inner: Arc::new(Inner { store, objset, id, dnode, keys, ahead: Mutex::default() }) }
+        let dnode = Arc::new(dnode);
+        Self { inner: Arc::new(Inner { store, objset, id, dnode, keys, ahead: Arc::default(), live: None }) }
+    }
+
+    /// A view of a live object as it is now; `None` if it is freed.
+    pub(crate) fn of_live(
+        store: Arc<Store>,
+        objset: u64,
+        live: &Arc<LiveObject>,
+        keys: Option<Arc<DatasetKeys>>,
+    ) -> Option<Self> {
+        let dnode = live.state.read().head.clone()?;
+        let (ahead, id, live) = (live.ahead.clone(), live.id, Some(live.clone()));
+        Some(Self { inner: Arc::new(Inner { store, objset, id, dnode, keys, ahead, live }) })
+    }
+
+    pub(crate) fn live(&self) -> Option<&Arc<LiveObject>> {
+        self.inner.live.as_ref()
+    }
+
+    /// Calls `read` with the dnode under which block `blkid` is on disk.
+    fn tree(&self) -> Arc<Dnode> {
+        match &self.inner.live {
+            // A new object has nothing on disk; its dnode points nowhere.
+            Some(live) => live.state.read().synced.clone().unwrap_or_else(|| self.inner.dnode.clone()),
+            None => self.inner.dnode.clone(),
+        }
     }
 
     pub(crate) fn is_shared(&self) -> bool {
@@ -91,12 +120,29 @@ impl Object {
 
     /// Size of a data block.
     pub fn block_bytes(&self) -> u64 {
-        u64::from(self.inner.dnode.data_block_bytes)
+        u64::from(self.newest(|dnode| dnode.data_block_bytes))
     }
 
     /// Number of the last data block.
     pub fn max_block_id(&self) -> u64 {
-        self.inner.dnode.max_block_id
+        self.newest(|dnode| dnode.max_block_id)
+    }
+
+    fn newest<R>(&self, get: impl FnOnce(&Dnode) -> R) -> R {
+        match &self.inner.live {
+            Some(live) => get(live.state.read().head.as_ref().unwrap_or(&self.inner.dnode)),
+            None => get(&self.inner.dnode),
+        }
+    }
+
+    /// Block `blkid` as changed and not on disk yet; `Err` has the dnode under which to look for it on disk.
+    fn changed(&self, blkid: u64) -> std::result::Result<Option<Block>, Arc<Dnode>> {
+        let Some(live) = &self.inner.live else { return Err(self.inner.dnode.clone()) };
+        match live.find(blkid) {
+            Found::Data(data) => Ok(Some(Block { data, endian: Endian::Little })),
+            Found::Hole => Ok(None),
+            Found::Disk(tree) => Err(tree),
+        }
     }
 
     fn bookmark(&self, level: i64, blkid: u64) -> Bookmark {
@@ -109,7 +155,13 @@ impl Object {
 
     /// The spill block, where attributes that do not fit the bonus are.
     pub fn spill(&self) -> Result<Option<Block>> {
-        match &self.inner.dnode.spill {
+        if let Some(live) = &self.inner.live {
+            let changed = live.state.read().changed_spill();
+            if let Some(spill) = changed {
+                return Ok(spill.map(|data| Block { data, endian: Endian::Little }));
+            }
+        }
+        match &self.tree().spill {
             None => Ok(None),
             Some(bp) if bp.is_hole() => Ok(None),
             // DMU_SPILL_BLKID: all ones.
@@ -119,11 +171,10 @@ impl Object {
 
     /// The pointer to block `blkid` of `level`; a hole where there is none.
     pub fn block_pointer(&self, level: u8, blkid: u64) -> Result<BlkPtr> {
-        self.pointer(level, blkid, &mut None)
+        self.pointer(&self.tree(), level, blkid, &mut None)
     }
 
-    fn pointer(&self, level: u8, blkid: u64, recent: &mut Recent) -> Result<BlkPtr> {
-        let dnode = &self.inner.dnode;
+    fn pointer(&self, dnode: &Dnode, level: u8, blkid: u64, recent: &mut Recent) -> Result<BlkPtr> {
         let Some(top) = dnode.levels.checked_sub(1).filter(|top| *top >= level) else { return Ok(BlkPtr::HOLE) };
         let shift = u32::from(dnode.indirect_shift.max(blkptr::SIZE_BYTES.ilog2() as u8)) - blkptr::SIZE_BYTES.ilog2();
         let parent = blkid >> shift.min(63);
@@ -170,22 +221,26 @@ impl Object {
 
     /// Data block `blkid`; `None` for a hole.
     pub fn block(&self, blkid: u64) -> Result<Option<Block>> {
-        let bp = self.block_pointer(0, blkid)?;
-        if bp.is_hole() {
-            return Ok(None);
+        match self.changed(blkid) {
+            Ok(block) => Ok(block),
+            Err(tree) => self.block_on_disk(&tree, blkid, &mut None),
         }
-        self.load(&bp, blkid).map(Some)
     }
 
-    fn load(&self, bp: &BlkPtr, blkid: u64) -> Result<Block> {
+    fn block_on_disk(&self, tree: &Dnode, blkid: u64, recent: &mut Recent) -> Result<Option<Block>> {
+        let bp = if blkid > tree.max_block_id { BlkPtr::HOLE } else { self.pointer(tree, 0, blkid, recent)? };
+        if bp.is_hole() { Ok(None) } else { self.load(&bp, blkid, u64::from(tree.data_block_bytes)).map(Some) }
+    }
+
+    fn load(&self, bp: &BlkPtr, blkid: u64, size: u64) -> Result<Block> {
         let at = self.bookmark(0, blkid);
         let block = if self.keys().is_none() && bp.is_encrypted() && bp.object_type() == ObjectType::DNODE {
             self.inner.store.read_unopened(bp, &at)?
         } else {
             self.inner.store.read(bp, &at, self.keys())?
         };
-        if block.data.len() as u64 != self.block_bytes() {
-            let what = format!("block {blkid} holds {} bytes, expected {}", block.data.len(), self.block_bytes());
+        if block.data.len() as u64 != size {
+            let what = format!("block {blkid} holds {} bytes, expected {size}", block.data.len());
             return Err(Error::corrupt(self.place(), what));
         }
         Ok(block)
@@ -221,12 +276,13 @@ impl Object {
         while at < end {
             let (blkid, within) = (at / size, at % size);
             let n = (size - within).min(end - at) as usize;
-            let bp = if blkid > self.max_block_id() { BlkPtr::HOLE } else { self.pointer(0, blkid, &mut recent)? };
-            if bp.is_hole() {
-                sink(Piece::Hole(n));
-            } else {
-                let block = self.load(&bp, blkid)?;
-                sink(Piece::Data(&block.data[within as usize..within as usize + n]));
+            let block = match self.changed(blkid) {
+                Ok(block) => block,
+                Err(tree) => self.block_on_disk(&tree, blkid, &mut recent)?,
+            };
+            match block {
+                None => sink(Piece::Hole(n)),
+                Some(block) => sink(Piece::Data(&block.data[within as usize..within as usize + n])),
             }
             at += n as u64;
         }
@@ -292,11 +348,12 @@ impl Object {
         if size == 0 || len == 0 {
             return;
         }
-        let last = (offset.saturating_add(len - 1) / size).min(self.max_block_id());
+        let tree = self.tree();
+        let last = (offset.saturating_add(len - 1) / size).min(tree.max_block_id);
         let mut recent = None;
         for blkid in offset / size..=last {
             // An error here is met again, and told, by whoever reads the block.
-            let Ok(bp) = self.pointer(0, blkid, &mut recent) else { return };
+            let Ok(bp) = self.pointer(&tree, 0, blkid, &mut recent) else { return };
             if !bp.is_hole() {
                 self.inner.store.prefetch(&bp, &self.bookmark(0, blkid), self.inner.keys.as_ref());
             }
@@ -315,46 +372,57 @@ impl Object {
     }
 
     fn next(&self, offset: u64, want_data: bool) -> Result<Option<u64>> {
-        let (size, dnode) = (self.block_bytes(), &self.inner.dnode);
+        let (size, tree) = (self.block_bytes(), self.tree());
         if size == 0 {
             return Ok(if want_data { None } else { Some(offset) });
         }
-        let shift = dnode.pointers_per_indirect().ilog2();
+        let shift = tree.pointers_per_indirect().ilog2();
         // What the tree cannot reach is a hole, whatever the dnode says of its last block.
-        let reach = (dnode.blkptrs.len() as u64)
-            .checked_shl(shift * u32::from(dnode.levels.saturating_sub(1)))
+        let reach = (tree.blkptrs.len() as u64)
+            .checked_shl(shift * u32::from(tree.levels.saturating_sub(1)))
             .filter(|r| *r > 0)
             .unwrap_or(u64::MAX);
         let mut recent = None;
         let mut blkid = offset / size;
         for step in 0u32.. {
-            if blkid > self.max_block_id() || blkid >= reach {
+            if blkid > self.max_block_id() {
                 break;
             }
             if step > SEARCH_STEPS_MAX {
                 return Err(Error::corrupt(self.place(), "indirect blocks that lead nowhere, without end"));
             }
-            let bp = self.pointer(0, blkid, &mut recent)?;
-            if bp.is_hole() != want_data {
+            let is_hole = match self.changed(blkid) {
+                Ok(block) => block.is_none(),
+                Err(_) => blkid >= reach || self.pointer(&tree, 0, blkid, &mut recent)?.is_hole(),
+            };
+            if is_hole != want_data {
                 return Ok(Some(blkid.saturating_mul(size).max(offset)));
             }
-            if !bp.is_hole() {
+            if !is_hole {
                 blkid += 1;
                 continue;
             }
-            // The largest hole around: whole indirect blocks that are not there are passed in one step.
-            let mut level = 0u8;
-            while level + 1 < dnode.levels
-                && self
-                    .block_pointer(level + 1, blkid.checked_shr(shift * u32::from(level + 1)).unwrap_or(0))?
-                    .is_hole()
-            {
-                level += 1;
-            }
-            let span = 1u64.checked_shl(shift * u32::from(level)).unwrap_or(u64::MAX);
-            blkid = (blkid / span).saturating_add(1).saturating_mul(span);
+            let after = if blkid >= reach { u64::MAX } else { self.behind_hole(&tree, blkid, shift)? };
+            // What changed meanwhile may lie in the middle of what is a hole on disk.
+            let changed = self.inner.live.as_ref().and_then(|live| live.next_changed(blkid + 1)).unwrap_or(u64::MAX);
+            blkid = after.min(changed);
         }
         Ok(None)
+    }
+
+    /// The first block behind the largest hole on disk around `blkid`: whole indirect blocks that are not there are passed in
+    /// one step.
+    fn behind_hole(&self, tree: &Dnode, blkid: u64, shift: u32) -> Result<u64> {
+        let mut level = 0u8;
+        while level + 1 < tree.levels {
+            let above = blkid.checked_shr(shift * u32::from(level + 1)).unwrap_or(0);
+            if !self.pointer(tree, level + 1, above, &mut None)?.is_hole() {
+                break;
+            }
+            level += 1;
+        }
+        let span = 1u64.checked_shl(shift * u32::from(level)).unwrap_or(u64::MAX);
+        Ok((blkid / span).saturating_add(1).saturating_mul(span))
     }
 }
 

@@ -2,11 +2,13 @@
 //!
 //! Below: `block::Store`. Above: everything. ZFS name: DMU object set.
 
+use crate::live::set::{LiveSet, new_phys};
+use crate::live::state::LiveObject;
 use crate::{Bookmark, Error, Object, Place, Result};
 use block::Store;
 use block::crypt::DatasetKeys;
 use ondisk::dnode::{BLOCK_BYTES, SLOT_BYTES};
-use ondisk::{BlkPtr, Dnode, ObjectType, Objset};
+use ondisk::{BlkPtr, Dnode, ObjectType, Objset, ObjsetKind};
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -17,8 +19,10 @@ const SLOTS_PER_BLOCK: u64 = (BLOCK_BYTES / SLOT_BYTES) as u64;
 const OBJECTS_MAX: usize = 4096;
 /// Blocks of dnodes in a row that hold none: 32 million objects deleted. Guessed; more are pointers in a circle.
 const EMPTY_BLOCKS_MAX: u32 = 1 << 20;
+/// Bytes of the root block of a new object set: room for accounting by user, group and project (`OBJSET_PHYS_SIZE_V3`).
+const ROOT_BYTES: usize = 4096;
 /// Object number shown in messages for the accounting objects (`DMU_USERUSED_OBJECT` and its neighbours).
-const USER_USED: u64 = u64::MAX;
+pub(crate) const USER_USED: u64 = u64::MAX;
 
 /// A dataset's objects, or the pool's own (the MOS).
 pub struct ObjectSet {
@@ -30,20 +34,37 @@ pub struct ObjectSet {
     sealed: bool,
     meta: Object,
     open: Mutex<HashMap<u64, Object>>,
+    /// Of a set that can be written.
+    live: Option<LiveSet>,
 }
 
 impl ObjectSet {
-    /// Opens the object set whose root block is at `root`. `id` is its number in bookmarks: 0 for the MOS, else the
-    /// dataset's object number. `keys` are needed to read what is encrypted.
-    pub fn open(store: Arc<Store>, root: &BlkPtr, id: u64, keys: Option<Arc<DatasetKeys>>) -> Result<Arc<Self>> {
+    /// Opens an object set for writing: with `root`, the one that is there, else a new one of `kind`.
+    pub fn open_live(
+        store: Arc<Store>,
+        root: Option<&BlkPtr>,
+        id: u64,
+        keys: Option<Arc<DatasetKeys>>,
+        kind: ObjsetKind,
+    ) -> Result<Arc<Self>> {
+        let (phys, bp, size_bytes) = match root.filter(|bp| !bp.is_hole()) {
+            Some(bp) => (Self::load_phys(&store, bp, id, keys.as_deref())?, *bp, bp.lsize_bytes() as usize),
+            None => (new_phys(kind, 0), BlkPtr::HOLE, ROOT_BYTES),
+        };
+        let live = LiveSet::new(&phys, bp, size_bytes, store.waiting_bytes().clone());
+        let meta = Object::of_live(store.clone(), id, &live.meta, keys.clone()).expect("the dnode of dnodes is there");
+        Ok(Arc::new(Self { store, id, phys, keys, sealed: false, meta, open: Mutex::default(), live: Some(live) }))
+    }
+
+    fn load_phys(store: &Arc<Store>, root: &BlkPtr, id: u64, keys: Option<&DatasetKeys>) -> Result<Objset> {
         let at = Bookmark { objset: id, object: 0, level: -1, blkid: 0 };
         let place = || format!("{}: object set {id}", store.name());
         if root.is_hole() {
             return Err(Error::not_found(place(), "root block"));
         }
-        let block = store.read(root, &at, keys.as_deref())?;
+        let block = store.read(root, &at, keys)?;
         let phys = Objset::parse(&block.data, block.endian).at_with(place)?;
-        if let Some(keys) = &keys
+        if let Some(keys) = keys
             && root.uses_crypt()
         {
             keys.verify_objset(&block.data, block.endian).at_with(place)?;
@@ -52,9 +73,53 @@ impl ObjectSet {
         {
             return Err(Error::corrupt(place(), "the first dnode is not that of the dnodes"));
         }
+        Ok(phys)
+    }
+
+    pub(crate) fn live(&self) -> Option<&LiveSet> {
+        self.live.as_ref()
+    }
+
+    /// Whether it was opened for writing.
+    pub fn is_live(&self) -> bool {
+        self.live.is_some()
+    }
+
+    pub(crate) fn place_of_set(&self) -> String {
+        format!("{}: object set {}", self.store.name(), self.id)
+    }
+
+    /// Bits of the slots in use in a block of dnodes.
+    pub(crate) fn slots_on_disk(&self, block: u64) -> Result<u32> {
+        let Some(block) = self.meta.block(block)? else { return Ok(0) };
+        let (mut mask, mut at) = (0u32, 0);
+        while at < SLOTS_PER_BLOCK as usize {
+            let slots = slots_at(&block.data, at);
+            if block.data.get(at * SLOT_BYTES).is_some_and(|t| *t != 0) {
+                (at..(at + slots).min(SLOTS_PER_BLOCK as usize)).for_each(|i| mask |= 1 << i);
+            }
+            at += slots;
+        }
+        Ok(mask)
+    }
+
+    fn live_object(&self, live: &LiveSet, id: u64) -> Result<Object> {
+        let object = live.get(id, || self.dnode(id))?;
+        Object::of_live(self.store.clone(), self.id, &object, self.keys.clone())
+            .ok_or_else(|| Error::not_found(self.place_of_set(), format!("object {id}")))
+    }
+
+    fn live_accounting(&self, object: &Arc<LiveObject>) -> Option<Object> {
+        Object::of_live(self.store.clone(), self.id, object, self.keys.clone())
+    }
+
+    /// Opens the object set whose root block is at `root`. `id` is its number in bookmarks: 0 for the MOS, else the
+    /// dataset's object number. `keys` are needed to read what is encrypted.
+    pub fn open(store: Arc<Store>, root: &BlkPtr, id: u64, keys: Option<Arc<DatasetKeys>>) -> Result<Arc<Self>> {
+        let phys = Self::load_phys(&store, root, id, keys.as_deref())?;
         let meta = Object::from_parts(store.clone(), id, 0, phys.meta_dnode.clone(), keys.clone());
         let sealed = keys.is_none() && root.uses_crypt();
-        Ok(Arc::new(Self { store, id, phys, keys, sealed, meta, open: Mutex::new(HashMap::new()) }))
+        Ok(Arc::new(Self { store, id, phys, keys, sealed, meta, open: Mutex::default(), live: None }))
     }
 
     /// Its number in bookmarks.
@@ -83,7 +148,13 @@ impl ObjectSet {
     }
 
     /// Object `id`. Free and interior slots are [`Error::NotFound`].
+    ///
+    /// Of a set that can be written, it is a view of the object as it is now: contents are always the newest, dnode and bonus
+    /// those of the moment.
     pub fn object(&self, id: u64) -> Result<Object> {
+        if let Some(live) = &self.live {
+            return self.live_object(live, id);
+        }
         if let Some(found) = self.open.lock().get(&id) {
             return Ok(found.clone());
         }
@@ -131,6 +202,19 @@ impl ObjectSet {
 
     /// The number of the first object behind `after`; `None` behind the last.
     pub fn next_object(&self, after: u64) -> Result<Option<u64>> {
+        let Some(live) = &self.live else { return self.next_on_disk(after) };
+        let mut at = after;
+        let on_disk = loop {
+            match self.next_on_disk(at)? {
+                // Freed, and not yet on disk so.
+                Some(id) if live.known(id).is_some_and(|o| o.state.read().head.is_none()) => at = id,
+                found => break found,
+            }
+        };
+        Ok(on_disk.into_iter().chain(live.next_known(after)).min())
+    }
+
+    fn next_on_disk(&self, after: u64) -> Result<Option<u64>> {
         let Some(mut id) = after.checked_add(1) else { return Ok(None) };
         for empty_blocks in 0u32.. {
             if id / SLOTS_PER_BLOCK > self.meta.max_block_id() {
@@ -165,16 +249,25 @@ impl ObjectSet {
 
     /// The object that counts space by user.
     pub fn user_used(&self) -> Option<Object> {
+        if let Some(live) = &self.live {
+            return self.live_accounting(&live.accounting[0]);
+        }
         self.accounting(self.phys.user_used.as_ref(), USER_USED)
     }
 
     /// The object that counts space by group.
     pub fn group_used(&self) -> Option<Object> {
+        if let Some(live) = &self.live {
+            return self.live_accounting(&live.accounting[1]);
+        }
         self.accounting(self.phys.group_used.as_ref(), USER_USED - 1)
     }
 
     /// The object that counts space by project.
     pub fn project_used(&self) -> Option<Object> {
+        if let Some(live) = &self.live {
+            return self.live_accounting(&live.accounting[2]);
+        }
         self.accounting(self.phys.project_used.as_ref(), USER_USED - 2)
     }
 }

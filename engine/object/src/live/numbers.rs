@@ -1,0 +1,134 @@
+//! Which object numbers are free.
+//!
+//! Invariants:
+//!   * a number handed out is not handed out again before it is given back
+//!   * the slots of one dnode lie in one block of dnodes
+
+use super::set::SLOTS_PER_BLOCK;
+use std::collections::{BTreeSet, HashMap};
+
+/// Slots of one block of dnodes: a bit is set when the slot is in use.
+pub(crate) type Mask = u32;
+
+/// Free slots, as far as blocks of dnodes were looked at.
+#[derive(Debug, Default)]
+pub(crate) struct Numbers {
+    blocks: HashMap<u64, Mask>,
+    /// Blocks below the cursor in which slots were given back.
+    partial: BTreeSet<u64>,
+    /// The block in which numbers are looked for next.
+    cursor: u64,
+}
+
+/// Blocks of dnodes whose free slots are remembered: 8 bytes each, and more of a table.
+const BLOCKS_MAX: usize = 1 << 16;
+
+impl Numbers {
+    /// Starts to look in block `cursor`.
+    pub fn new(cursor: u64) -> Self {
+        Self { cursor, ..Self::default() }
+    }
+
+    /// Takes `slots` free slots in a row. `look` tells the slots in use of a block not looked at before.
+    pub fn take<E>(&mut self, slots: u8, mut look: impl FnMut(u64) -> Result<Mask, E>) -> Result<u64, E> {
+        let partial: Vec<u64> = self.partial.iter().copied().take(4).collect();
+        for block in partial {
+            if let Some(id) = self.take_in(block, slots, &mut look)? {
+                return Ok(id);
+            }
+            self.partial.remove(&block);
+        }
+        loop {
+            if let Some(id) = self.take_in(self.cursor, slots, &mut look)? {
+                return Ok(id);
+            }
+            self.cursor += 1;
+            if self.blocks.len() > BLOCKS_MAX {
+                let cursor = self.cursor;
+                self.blocks.retain(|b, _| *b + 16 > cursor);
+            }
+        }
+    }
+
+    fn take_in<E>(
+        &mut self,
+        block: u64,
+        slots: u8,
+        look: &mut impl FnMut(u64) -> Result<Mask, E>,
+    ) -> Result<Option<u64>, E> {
+        let used = *match self.blocks.entry(block) {
+            std::collections::hash_map::Entry::Occupied(e) => e.into_mut(),
+            std::collections::hash_map::Entry::Vacant(e) => e.insert(look(block)?),
+        };
+        let want = run(slots);
+        for at in 0..=SLOTS_PER_BLOCK as u32 - u32::from(slots) {
+            // Object 0 is the dnode of dnodes, and has no slot.
+            if used & (want << at) == 0 && !(block == 0 && at == 0) {
+                self.blocks.insert(block, used | (want << at));
+                return Ok(Some(block * SLOTS_PER_BLOCK + u64::from(at)));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Takes this very number.
+    pub fn claim<E>(&mut self, id: u64, slots: u8, mut look: impl FnMut(u64) -> Result<Mask, E>) -> Result<bool, E> {
+        let (block, at) = (id / SLOTS_PER_BLOCK, (id % SLOTS_PER_BLOCK) as u32);
+        if id == 0 || at + u32::from(slots) > SLOTS_PER_BLOCK as u32 {
+            return Ok(false);
+        }
+        let used = match self.blocks.get(&block) {
+            Some(used) => *used,
+            None => look(block)?,
+        };
+        let free = used & (run(slots) << at) == 0;
+        self.blocks.insert(block, if free { used | (run(slots) << at) } else { used });
+        Ok(free)
+    }
+
+    /// Gives a number back.
+    pub fn give(&mut self, id: u64, slots: u8) {
+        let (block, at) = (id / SLOTS_PER_BLOCK, (id % SLOTS_PER_BLOCK) as u32);
+        if let Some(used) = self.blocks.get_mut(&block) {
+            *used &= !(run(slots) << at);
+        }
+        if block < self.cursor {
+            self.partial.insert(block);
+        }
+    }
+}
+
+fn run(slots: u8) -> Mask {
+    if slots >= 32 { Mask::MAX } else { (1 << slots) - 1 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn empty(_: u64) -> Result<Mask, ()> {
+        Ok(0)
+    }
+
+    #[test]
+    fn numbers_start_at_one_and_do_not_repeat() {
+        let mut n = Numbers::new(0);
+        let got: Vec<u64> = (0..100).map(|_| n.take(1, empty).unwrap()).collect();
+        assert_eq!(got, (1..101).collect::<Vec<_>>());
+        n.give(7, 1);
+        assert_eq!(n.take(1, empty).unwrap(), 7);
+        assert_eq!(n.take(1, empty).unwrap(), 101);
+    }
+
+    #[test]
+    fn the_slots_of_a_large_dnode_stay_in_one_block() {
+        let mut n = Numbers::new(0);
+        assert_eq!(n.take(16, empty).unwrap(), 1);
+        assert_eq!(n.take(16, empty).unwrap(), 32);
+        assert_eq!(n.take(8, empty).unwrap(), 48);
+        assert!(n.claim(60, 4, empty).unwrap());
+        assert!(!n.claim(63, 1, empty).unwrap());
+        assert!(!n.claim(62, 4, empty).unwrap(), "crosses into the next block");
+        assert_eq!(n.take(32, empty).unwrap(), 64);
+    }
+}

@@ -1,0 +1,389 @@
+//! The live part of an object set: its objects in memory, free numbers, and what its root block will say.
+
+use super::numbers::{Mask, Numbers};
+use super::state::{Buffer, Dirty, LiveObject, WRITTEN};
+use super::{SyncContext, Tx};
+use crate::objset::USER_USED;
+use crate::{Error, Object, ObjectSet, Refusal, Result};
+use ondisk::dnode::{BLOCK_BYTES, CORE_BYTES, SLOT_BYTES};
+use ondisk::objset::ZilHeader;
+use ondisk::{BlkPtr, Dnode, ObjectType, Objset, ObjsetKind, blkptr};
+use parking_lot::Mutex;
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+/// Dnodes in one block of them.
+pub(crate) const SLOTS_PER_BLOCK: u64 = (BLOCK_BYTES / SLOT_BYTES) as u64;
+/// log2 of an indirect block's bytes, as OpenZFS makes it.
+pub const INDIRECT_SHIFT: u8 = 17;
+/// Levels of a new object's dnode of dnodes: enough for 2^48 objects, so that it never has to grow (`DN_META_DNODE_LEVELS`).
+const META_LEVELS: u8 = 6;
+/// Live objects kept in memory before those that nobody uses are dropped; about 1 KiB each.
+const OBJECTS_MAX: usize = 64 << 10;
+const SHARDS: usize = 16;
+/// Pointers in a dnode at most.
+const POINTERS_MAX: usize = 3;
+
+/// What to create.
+#[derive(Debug, Clone)]
+pub struct NewObject {
+    /// Its type.
+    pub object_type: ObjectType,
+    /// Size of its data blocks: whole sectors of 512 bytes.
+    pub block_bytes: u32,
+    /// log2 of the size of its indirect blocks.
+    pub indirect_shift: u8,
+    /// Type of its bonus.
+    pub bonus_type: ObjectType,
+    /// Its bonus.
+    pub bonus: Vec<u8>,
+    /// 512-byte slots of its dnode.
+    pub slots: u8,
+    /// Its number; `None`: the next free one.
+    pub id: Option<u64>,
+    /// `dn_checksum`: 0 is the dataset's.
+    pub checksum: u8,
+    /// `dn_compress`: 0 is the dataset's.
+    pub compression: u8,
+}
+
+impl NewObject {
+    /// An object of `object_type` without bonus.
+    pub fn new(object_type: ObjectType, block_bytes: u32) -> Self {
+        Self {
+            object_type,
+            block_bytes,
+            indirect_shift: INDIRECT_SHIFT,
+            bonus_type: ObjectType::NONE,
+            bonus: Vec::new(),
+            slots: 1,
+            id: None,
+            checksum: 0,
+            compression: 0,
+        }
+    }
+
+    /// The same with a bonus.
+    #[must_use]
+    pub fn with_bonus(mut self, bonus_type: ObjectType, bonus: Vec<u8>) -> Self {
+        (self.bonus_type, self.bonus) = (bonus_type, bonus);
+        self
+    }
+
+    fn dnode(&self) -> Dnode {
+        let room = usize::from(self.slots) * SLOT_BYTES - CORE_BYTES - blkptr::SIZE_BYTES;
+        let pointers = match self.bonus_type {
+            // Attributes grow into all that is left.
+            ObjectType::SA => 1,
+            _ => (1 + room.saturating_sub(self.bonus.len()) / blkptr::SIZE_BYTES).min(POINTERS_MAX),
+        };
+        Dnode {
+            object_type: self.object_type,
+            indirect_shift: self.indirect_shift,
+            levels: 1,
+            blkptrs: vec![BlkPtr::HOLE; pointers],
+            bonus_type: self.bonus_type,
+            checksum: self.checksum,
+            compression: self.compression,
+            flags: Dnode::FLAG_USED_BYTES,
+            data_block_bytes: self.block_bytes,
+            slots: self.slots,
+            max_block_id: 0,
+            used_bytes: 0,
+            bonus: self.bonus.clone(),
+            spill: None,
+            endian: WRITTEN,
+        }
+    }
+}
+
+pub(crate) struct Root {
+    pub bp: BlkPtr,
+    pub zil: ZilHeader,
+    pub flags: u64,
+    pub size_bytes: usize,
+}
+
+pub(crate) struct LiveSet {
+    shards: [Mutex<HashMap<u64, Arc<LiveObject>>>; SHARDS],
+    pub meta: Arc<LiveObject>,
+    /// By user, group, project; not in the dnode of dnodes but in the root block.
+    pub accounting: [Arc<LiveObject>; 3],
+    pub numbers: Mutex<Numbers>,
+    pub dirty: Arc<Dirty>,
+    pub root: Mutex<Root>,
+    /// The root block has to be written even if no object changed.
+    pub root_changed: std::sync::atomic::AtomicBool,
+}
+
+impl LiveSet {
+    pub fn new(phys: &Objset, bp: BlkPtr, size_bytes: usize, waiting: Arc<AtomicU64>) -> Self {
+        let dirty = Dirty::new(waiting);
+        let accounting = [&phys.user_used, &phys.group_used, &phys.project_used];
+        let mut number = 0;
+        let accounting = accounting.map(|dnode| {
+            number += 1;
+            // Not among those listed as dirty with the others: whoever syncs looks at them by themselves.
+            LiveObject::new(USER_USED - (number - 1), dnode.clone().map(Arc::new), Arc::default())
+        });
+        let cursor = phys.meta_dnode.max_block_id;
+        Self {
+            shards: std::array::from_fn(|_| Mutex::default()),
+            meta: LiveObject::new(0, Some(Arc::new(phys.meta_dnode.clone())), Arc::default()),
+            accounting,
+            numbers: Mutex::new(Numbers::new(cursor)),
+            dirty,
+            root: Mutex::new(Root { bp, zil: phys.zil, flags: phys.flags, size_bytes }),
+            root_changed: false.into(),
+        }
+    }
+
+    fn shard(&self, id: u64) -> &Mutex<HashMap<u64, Arc<LiveObject>>> {
+        &self.shards[(id % SHARDS as u64) as usize]
+    }
+
+    pub fn known(&self, id: u64) -> Option<Arc<LiveObject>> {
+        self.shard(id).lock().get(&id).cloned()
+    }
+
+    /// The object, loaded with `load` if it is not in memory.
+    pub fn get(&self, id: u64, load: impl FnOnce() -> Result<Dnode>) -> Result<Arc<LiveObject>> {
+        if let Some(found) = self.known(id) {
+            return Ok(found);
+        }
+        let loaded = LiveObject::new(id, Some(Arc::new(load()?)), self.dirty.clone());
+        let mut shard = self.shard(id).lock();
+        if shard.len() >= OBJECTS_MAX / SHARDS {
+            shard.retain(|_, o| Arc::strong_count(o) > 1);
+        }
+        Ok(shard.entry(id).or_insert(loaded).clone())
+    }
+
+    fn get_or_absent(&self, id: u64) -> Arc<LiveObject> {
+        let mut shard = self.shard(id).lock();
+        shard.entry(id).or_insert_with(|| LiveObject::new(id, None, self.dirty.clone())).clone()
+    }
+
+    /// Numbers of live objects behind `after` that exist, the smallest first.
+    pub fn next_known(&self, after: u64) -> Option<u64> {
+        let exists = |o: &LiveObject| o.state.read().head.is_some();
+        let of_shard = |s: &Mutex<HashMap<u64, Arc<LiveObject>>>| {
+            s.lock().iter().filter(|(id, o)| **id > after && exists(o)).map(|(id, _)| *id).min()
+        };
+        self.shards.iter().filter_map(of_shard).min()
+    }
+}
+
+/// The dnode of dnodes of a new object set.
+pub(crate) fn new_meta_dnode() -> Dnode {
+    Dnode { levels: META_LEVELS, ..NewObject::new(ObjectType::DNODE, BLOCK_BYTES as u32).dnode() }
+}
+
+impl ObjectSet {
+    pub(crate) fn need_live(&self) -> Result<&LiveSet> {
+        self.live().ok_or_else(|| Refusal::ReadOnly.at(self.place_of_set()))
+    }
+
+    fn used_slots(self: &Arc<Self>, live: &LiveSet, block: u64) -> Result<Mask> {
+        let mut mask = self.slots_on_disk(block)?;
+        for at in 0..SLOTS_PER_BLOCK as u32 {
+            let Some(object) = live.known(block * SLOTS_PER_BLOCK + u64::from(at)) else { continue };
+            let state = object.state.read();
+            let run = |slots: u8| if slots >= 32 { Mask::MAX } else { ((1 << slots) - 1) << at };
+            match (&state.head, &state.synced) {
+                (Some(head), _) => mask |= run(head.slots),
+                (None, Some(gone)) => mask &= !run(gone.slots),
+                (None, None) => {}
+            }
+        }
+        Ok(mask)
+    }
+
+    /// Makes an object.
+    pub fn create_object(self: &Arc<Self>, tx: &Tx, new: &NewObject) -> Result<Object> {
+        let live = self.need_live()?;
+        let id = {
+            let mut numbers = live.numbers.lock();
+            match new.id {
+                None => numbers.take(new.slots, |block| self.used_slots(live, block))?,
+                Some(id) => {
+                    if !numbers.claim(id, new.slots, |block| self.used_slots(live, block))? {
+                        return Err(Refusal::Exists.at(format!("{}: object {id}", self.place_of_set())));
+                    }
+                    id
+                }
+            }
+        };
+        let object = live.get_or_absent(id);
+        object.change(tx.txg(), |state, head_changed| {
+            state.head = Some(Arc::new(new.dnode()));
+            *head_changed = true;
+            // Freed a moment ago and not synced yet: what was there must not show through.
+            if state.synced.is_some() || state.syncing.is_some() {
+                state.open_mut().wiped = true;
+            }
+        });
+        self.object(id)
+    }
+
+    /// Frees an object and all its blocks.
+    pub fn free_object(self: &Arc<Self>, tx: &Tx, id: u64) -> Result<()> {
+        let live = self.need_live()?;
+        // Makes sure that it is there.
+        self.object(id)?;
+        let Some(object) = live.known(id) else {
+            return Err(Error::not_found(self.place_of_set(), format!("object {id}")));
+        };
+        let slots = object.change(tx.txg(), |state, head_changed| {
+            let slots = state.head.take().map_or(1, |head| head.slots);
+            *head_changed = true;
+            let delta = state.open_mut();
+            delta.wiped = true;
+            delta.blocks.clear();
+            delta.holes = Default::default();
+            delta.spill = None;
+            slots
+        });
+        live.numbers.lock().give(id, slots);
+        Ok(())
+    }
+
+    /// Creates the accounting objects that are not there yet: ZAPs by user, group, and with `projects` project.
+    pub fn create_accounting(self: &Arc<Self>, tx: &Tx, projects: bool) -> Result<()> {
+        let live = self.need_live()?;
+        for object in &live.accounting[..if projects { 3 } else { 2 }] {
+            if object.state.read().head.is_some() {
+                continue;
+            }
+            let new = NewObject::new(ObjectType::USERGROUP_USED, 512);
+            object.change(tx.txg(), |state, head_changed| {
+                state.head = Some(Arc::new(new.dnode()));
+                *head_changed = true;
+            });
+        }
+        Ok(())
+    }
+
+    /// Head of the intent log, as the next root block will hold it.
+    pub fn zil_header(&self) -> ZilHeader {
+        self.live().map_or(self.phys().zil, |live| live.root.lock().zil)
+    }
+
+    /// Sets the head of the intent log. In syncing context only, so that it reaches the disk with the txg that it belongs to.
+    pub fn set_zil_header(&self, header: ZilHeader) -> Result<()> {
+        let live = self.need_live()?;
+        live.root.lock().zil = header;
+        live.root_changed.store(true, std::sync::atomic::Ordering::SeqCst);
+        Ok(())
+    }
+
+    /// `os_flags`, as the next root block will hold them.
+    pub fn flags(&self) -> u64 {
+        self.live().map_or(self.phys().flags, |live| live.root.lock().flags)
+    }
+
+    /// Sets `os_flags`; in syncing context only.
+    pub fn set_flags(&self, flags: u64) -> Result<()> {
+        let live = self.need_live()?;
+        live.root.lock().flags = flags;
+        live.root_changed.store(true, std::sync::atomic::Ordering::SeqCst);
+        Ok(())
+    }
+
+    /// Where its root block is; a hole before the first sync.
+    pub fn root(&self) -> BlkPtr {
+        self.live().map_or(BlkPtr::HOLE, |live| live.root.lock().bp)
+    }
+
+    /// Frees the whole tree: all objects, all blocks, and the root block. The object set is of no use afterwards.
+    pub fn destroy(self: &Arc<Self>, cx: &dyn SyncContext) -> Result<()> {
+        self.free_everything(cx)
+    }
+}
+
+/// A new object set's root block in memory.
+pub(crate) fn new_phys(kind: ObjsetKind, flags: u64) -> Objset {
+    Objset {
+        meta_dnode: new_meta_dnode(),
+        zil: ZilHeader::EMPTY,
+        kind,
+        flags,
+        portable_mac: [0; 32],
+        local_mac: [0; 32],
+        user_used: None,
+        group_used: None,
+        project_used: None,
+        endian: WRITTEN,
+    }
+}
+
+impl Object {
+    pub(crate) fn need_live(&self) -> Result<&Arc<LiveObject>> {
+        self.live().ok_or_else(|| Refusal::ReadOnly.at(self.place()))
+    }
+
+    /// Changes the newest dnode.
+    fn change_head(&self, tx: &Tx, change: impl FnOnce(&mut Dnode) -> Result<()>) -> Result<()> {
+        let live = self.need_live()?;
+        live.change(tx.txg(), |state, head_changed| {
+            let Some(head) = &mut state.head else { return Err(Refusal::Stale.at(self.place())) };
+            *head_changed = true;
+            change(Arc::make_mut(head))
+        })
+    }
+
+    /// Replaces the bonus. What does not fit beside the pointers is refused.
+    pub fn set_bonus(&self, tx: &Tx, bonus: Vec<u8>) -> Result<()> {
+        self.change_head(tx, |head| {
+            if bonus.len() > head.bonus_bytes_max() {
+                let what = format!("a bonus of {} bytes where {} fit", bonus.len(), head.bonus_bytes_max());
+                return Err(Error::invalid(self.place(), what));
+            }
+            head.bonus = bonus;
+            Ok(())
+        })
+    }
+
+    /// Replaces the bonus and its type.
+    pub fn set_bonus_typed(&self, tx: &Tx, bonus_type: ObjectType, bonus: Vec<u8>) -> Result<()> {
+        self.set_bonus(tx, bonus)?;
+        self.change_head(tx, |head| {
+            head.bonus_type = bonus_type;
+            Ok(())
+        })
+    }
+
+    /// Changes the object's type, as when a directory of a dataset becomes a ZAP (`dmu_object_zapify`).
+    pub fn set_type(&self, tx: &Tx, object_type: ObjectType) -> Result<()> {
+        self.change_head(tx, |head| {
+            head.object_type = object_type;
+            Ok(())
+        })
+    }
+
+    /// Replaces the spill block's contents, or removes it. Contents are padded to whole sectors.
+    pub fn set_spill(&self, tx: &Tx, contents: Option<Vec<u8>>) -> Result<()> {
+        let live = self.need_live()?;
+        let contents = contents.map(|mut bytes| {
+            bytes.resize(bytes.len().next_multiple_of(512).max(512), 0);
+            bytes
+        });
+        if contents.as_ref().is_some_and(|c| c.len() > 128 << 10) {
+            return Err(Refusal::AttributeTooLarge.at(self.place()));
+        }
+        live.change(tx.txg(), |state, head_changed| {
+            let Some(head) = &mut state.head else { return Err(Refusal::Stale.at(self.place())) };
+            *head_changed = true;
+            let head = Arc::make_mut(head);
+            // The place of the pointer is taken from now on, whatever it will be.
+            head.spill = contents.as_ref().map(|_| head.spill.unwrap_or(BlkPtr::HOLE));
+            if head.bonus.len() > head.bonus_bytes_max() {
+                head.spill = None;
+                return Err(Error::invalid(self.place(), "the bonus leaves no place for a spill pointer"));
+            }
+            state.open_mut().spill = Some(contents.map(Buffer::new));
+            Ok(())
+        })
+    }
+}

@@ -1,0 +1,240 @@
+//! One live object: its newest dnode, its changes by txg, and its tree on disk.
+
+use super::ranges::Ranges;
+use crate::readahead::ReadAhead;
+use bytes::Bytes;
+use ondisk::{Dnode, Endian};
+use parking_lot::{Mutex, RwLock};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Contents of a block, shared between changes, readers and the cache; changed only while nobody shares it.
+#[derive(Debug, Clone)]
+pub(crate) struct Buffer(Arc<Vec<u8>>);
+
+impl Buffer {
+    pub fn new(bytes: Vec<u8>) -> Self {
+        Self(Arc::new(bytes))
+    }
+
+    /// To change the bytes: copies them first if somebody else still looks at them.
+    pub fn make_mut(&mut self) -> &mut Vec<u8> {
+        Arc::make_mut(&mut self.0)
+    }
+
+    /// The same bytes for readers, without a copy.
+    pub fn bytes(&self) -> Bytes {
+        Bytes::from_owner(self.clone())
+    }
+}
+
+impl AsRef<[u8]> for Buffer {
+    fn as_ref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+/// What one txg changes in an object.
+#[derive(Debug, Default)]
+pub(crate) struct Delta {
+    pub txg: u64,
+    /// Everything from before is gone: the object was freed, and perhaps made anew.
+    pub wiped: bool,
+    /// New contents of blocks; they win over `holes`.
+    pub blocks: BTreeMap<u64, Buffer>,
+    /// Blocks that become holes.
+    pub holes: Ranges,
+    /// A new spill block, or none any more.
+    pub spill: Option<Option<Buffer>>,
+    /// Bytes of `blocks` when last counted.
+    counted: u64,
+    /// The dnode at the end of the txg; `None`: the object does not exist then. Set when the txg is closed.
+    pub head: Option<Arc<Dnode>>,
+}
+
+impl Delta {
+    /// Bytes that its blocks hold: all but one that was made smaller or larger are of one size.
+    fn bytes(&self) -> u64 {
+        self.blocks.first_key_value().map_or(0, |(_, b)| b.as_ref().len() as u64) * self.blocks.len() as u64
+    }
+}
+
+/// Where the contents of a block are.
+pub(crate) enum Found {
+    Data(Bytes),
+    Hole,
+    /// Under this dnode on disk.
+    Disk(Arc<Dnode>),
+}
+
+pub(crate) struct State {
+    /// The newest dnode. Pointers, levels and used space are those of the tree on disk. `None`: no such object now.
+    pub head: Option<Arc<Dnode>>,
+    /// The tree on disk.
+    pub synced: Option<Arc<Dnode>>,
+    pub open: Option<Delta>,
+    pub syncing: Option<Arc<Delta>>,
+    /// Counts changes of `head`, so that views know when they are old.
+    pub version: u64,
+}
+
+pub(crate) struct LiveObject {
+    pub id: u64,
+    pub state: RwLock<State>,
+    pub ahead: Arc<Mutex<ReadAhead>>,
+    /// One writer of structured contents (a ZAP) at a time.
+    pub writer: Mutex<()>,
+    pub dirty: Arc<Dirty>,
+}
+
+/// Objects with changes, by txg.
+#[derive(Default)]
+pub(crate) struct Dirty {
+    /// Counts the bytes of changed blocks.
+    pub waiting: Arc<AtomicU64>,
+    by_txg: Mutex<BTreeMap<u64, BTreeMap<u64, Arc<LiveObject>>>>,
+}
+
+impl Dirty {
+    pub fn new(waiting: Arc<AtomicU64>) -> Arc<Self> {
+        Arc::new(Self { waiting, by_txg: Mutex::default() })
+    }
+
+    pub fn note(&self, txg: u64, object: &Arc<LiveObject>) {
+        self.by_txg.lock().entry(txg).or_default().insert(object.id, object.clone());
+    }
+
+    pub fn list(&self, txg: u64) -> Vec<Arc<LiveObject>> {
+        self.by_txg.lock().get(&txg).map(|m| m.values().cloned().collect()).unwrap_or_default()
+    }
+
+    pub fn take(&self, txg: u64) -> Vec<Arc<LiveObject>> {
+        self.by_txg.lock().remove(&txg).map(|m| m.into_values().collect()).unwrap_or_default()
+    }
+
+    pub fn is_empty(&self, txg: u64) -> bool {
+        self.by_txg.lock().get(&txg).is_none_or(BTreeMap::is_empty)
+    }
+
+    pub fn is_clean(&self) -> bool {
+        self.by_txg.lock().values().all(BTreeMap::is_empty)
+    }
+}
+
+impl LiveObject {
+    pub fn new(id: u64, dnode: Option<Arc<Dnode>>, dirty: Arc<Dirty>) -> Arc<Self> {
+        let state = State { head: dnode.clone(), synced: dnode, open: None, syncing: None, version: 0 };
+        Arc::new(Self { id, state: RwLock::new(state), ahead: Arc::default(), writer: Mutex::new(()), dirty })
+    }
+
+    pub fn find(&self, blkid: u64) -> Found {
+        self.state.read().find(blkid)
+    }
+
+    /// The first block at or behind `blkid` that changes not on disk yet concern, and whether it then holds data.
+    pub fn next_changed(&self, blkid: u64) -> Option<u64> {
+        let state = self.state.read();
+        state.deltas().filter_map(|d| d.blocks.range(blkid..).next().map(|(b, _)| *b)).min()
+    }
+
+    /// Changes the object in `txg`, and remembers that it has changes.
+    pub fn change<R>(self: &Arc<Self>, txg: u64, change: impl FnOnce(&mut State, &mut bool) -> R) -> R {
+        let mut state = self.state.write();
+        let fresh = state.open.as_ref().is_none_or(|d| d.txg != txg);
+        if fresh {
+            debug_assert!(state.open.is_none(), "object {} has changes of a txg that was not closed", self.id);
+            state.open = Some(Delta { txg, ..Delta::default() });
+        }
+        let before = state.open_mut().counted;
+        let mut head_changed = false;
+        let result = change(&mut state, &mut head_changed);
+        let delta = state.open_mut();
+        delta.counted = delta.bytes();
+        // Wraps around below zero and back: sums of such differences come out right.
+        self.dirty.waiting.fetch_add(delta.counted.wrapping_sub(before), Ordering::Relaxed);
+        if head_changed {
+            state.version += 1;
+        }
+        drop(state);
+        if fresh {
+            self.dirty.note(txg, self);
+        }
+        result
+    }
+
+    /// Closes `txg` for this object: its changes go to the one who syncs.
+    pub fn quiesce(&self, txg: u64) {
+        let mut state = self.state.write();
+        if state.open.as_ref().is_some_and(|d| d.txg == txg) {
+            debug_assert!(state.syncing.is_none(), "object {} is still being synced", self.id);
+            let mut delta = state.open.take().expect("looked at above");
+            delta.head = state.head.clone();
+            state.syncing = Some(Arc::new(delta));
+        }
+    }
+
+    /// The tree of the txg that was synced: `None` when the object is gone.
+    pub fn publish(&self, tree: Option<Dnode>) {
+        let mut state = self.state.write();
+        if let Some(done) = state.syncing.take() {
+            self.dirty.waiting.fetch_sub(done.counted, Ordering::Relaxed);
+        }
+        state.synced = tree.map(Arc::new);
+        // What a later txg made of the object stands; only where its tree is changes.
+        let gone_since = state.open.as_ref().is_some_and(|d| d.wiped);
+        if let (Some(head), Some(synced), false) = (&state.head, &state.synced, gone_since) {
+            let mut head = Dnode::clone(head);
+            head.blkptrs.clone_from(&synced.blkptrs);
+            head.levels = synced.levels;
+            head.used_bytes = synced.used_bytes;
+            head.flags = synced.flags;
+            if head.spill.is_some() {
+                head.spill = synced.spill.or(head.spill);
+            }
+            state.head = Some(Arc::new(head));
+        }
+        state.version += 1;
+    }
+}
+
+impl State {
+    pub fn deltas(&self) -> impl Iterator<Item = &Delta> {
+        self.open.as_ref().into_iter().chain(self.syncing.as_deref())
+    }
+
+    pub fn find(&self, blkid: u64) -> Found {
+        for delta in self.deltas() {
+            if let Some(buffer) = delta.blocks.get(&blkid) {
+                return Found::Data(buffer.bytes());
+            }
+            if delta.wiped || delta.holes.contains(blkid) {
+                return Found::Hole;
+            }
+        }
+        match &self.synced {
+            Some(tree) => Found::Disk(tree.clone()),
+            None => Found::Hole,
+        }
+    }
+
+    /// The spill block among the changes: `None` when they do not concern it.
+    pub fn changed_spill(&self) -> Option<Option<Bytes>> {
+        for delta in self.deltas() {
+            if let Some(spill) = &delta.spill {
+                return Some(spill.as_ref().map(Buffer::bytes));
+            }
+            if delta.wiped {
+                return Some(None);
+            }
+        }
+        None
+    }
+
+    pub fn open_mut(&mut self) -> &mut Delta {
+        self.open.as_mut().expect("changes are made inside `LiveObject::change`")
+    }
+}
+
+/// Byte order of all that is written.
+pub(crate) const WRITTEN: Endian = Endian::Little;

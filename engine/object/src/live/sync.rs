@@ -1,0 +1,436 @@
+//! Bringing a closed txg of an object set to disk.
+//!
+//! ```text
+//!   data blocks of all objects (on all cores) -> indirect blocks -> dnodes into the blocks of dnodes
+//!     -> accounting by user, group, project -> the dnode of dnodes' own tree -> root block
+//! ```
+
+use super::Tx;
+use super::ranges::Ranges;
+use super::set::{LiveSet, SLOTS_PER_BLOCK};
+use super::state::{Delta, LiveObject};
+use super::tree::{Change, Tree, dnodes_in};
+use crate::{Bookmark, Error, ObjectSet, Result};
+use block::{Store, WritePolicy};
+use bytes::Bytes;
+use ondisk::dnode::{BLOCK_BYTES, SLOT_BYTES};
+use ondisk::{BlkPtr, Dnode, Endian, ObjectType};
+use parking_lot::Mutex;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// A block that is about to be written.
+#[derive(Debug, Clone, Copy)]
+pub struct Written {
+    /// Number of the object.
+    pub object: u64,
+    /// Type of the object; for a spill block, of the bonus.
+    pub object_type: ObjectType,
+    /// 0: data; above it indirect blocks.
+    pub level: u8,
+    /// `dn_checksum`: 0 is the dataset's.
+    pub checksum: u8,
+    /// `dn_compress`: 0 is the dataset's.
+    pub compression: u8,
+    /// The block is a spill block.
+    pub is_spill: bool,
+}
+
+/// Who syncs an object set: what it decides, and what it is told.
+pub trait SyncContext: Sync {
+    /// The txg being synced.
+    fn txg(&self) -> u64;
+    /// Whether this set was synced before for the same txg: blocks of that are written over then.
+    fn repeats(&self) -> bool;
+    /// The pool's blocks.
+    fn store(&self) -> &Arc<Store>;
+    /// How to write a block.
+    fn policy(&self, what: &Written) -> WritePolicy;
+    /// How to write the root block.
+    fn root_policy(&self) -> WritePolicy;
+    /// A block was written.
+    fn born(&self, bp: &BlkPtr);
+    /// A block is not used any more: counts it out, and frees it or keeps it for a snapshot.
+    fn killed(&self, bp: &BlkPtr) -> Result<()>;
+    /// A block of this txg was written over: counts it out, its space is taken care of.
+    fn forgotten(&self, bp: &BlkPtr);
+    /// Space that a block counts for, in bytes: with parity taken off.
+    fn space_bytes(&self, bp: &BlkPtr) -> u64;
+    /// Holes are to tell when they were made (feature hole_birth).
+    fn hole_birth(&self) -> bool;
+    /// An object is about to be written with `new` as its dnode, or freed. May set the accounting flags of `new`.
+    fn object_changed(
+        &self,
+        id: u64,
+        old: Option<&Dnode>,
+        new: Option<&mut Dnode>,
+        spill: &dyn Fn() -> Result<Option<Bytes>>,
+    ) -> Result<()>;
+    /// All objects are written: the last chance to change the accounting objects of `set` with `tx`.
+    fn objects_done(&self, set: &Arc<ObjectSet>, tx: &Tx) -> Result<()>;
+}
+
+/// One object on its way.
+struct Going {
+    live: Arc<LiveObject>,
+    delta: Arc<Delta>,
+    old: Option<Arc<Dnode>>,
+}
+
+/// One data block on its way.
+struct Job {
+    object: usize,
+    blkid: u64,
+    data: Bytes,
+}
+
+impl ObjectSet {
+    /// Whether there is something to sync for `txg`.
+    pub fn is_dirty(&self, txg: u64) -> bool {
+        self.live().is_some_and(|live| {
+            !live.dirty.is_empty(txg)
+                || live.accounting.iter().any(|o| o.state.read().open.is_some())
+                || live.root_changed.load(Ordering::SeqCst)
+        })
+    }
+
+    /// Whether nothing at all waits to be synced.
+    pub fn is_clean(&self) -> bool {
+        self.live().is_none_or(|live| live.dirty.is_clean() && !live.root_changed.load(Ordering::SeqCst))
+    }
+
+    /// Closes `txg` for all objects. Nobody may be changing the set with a [`Tx`] of that txg any more.
+    pub fn quiesce(&self, txg: u64) {
+        let Some(live) = self.live() else { return };
+        for object in live.dirty.list(txg) {
+            object.quiesce(txg);
+        }
+    }
+
+    /// Writes all changes of the txg, and the root block. Returns where that is now.
+    ///
+    /// May be called again for the same txg when more was changed by [`Tx::syncing`]: blocks are then written over.
+    pub fn sync(self: &Arc<Self>, cx: &dyn SyncContext) -> Result<BlkPtr> {
+        let live = self.need_live()?;
+        let txg = cx.txg();
+        self.quiesce(txg);
+        let going = go(live.dirty.take(txg));
+        let done = self.sync_objects(cx, &going)?;
+        self.put_dnodes(cx, live, &going, done)?;
+
+        cx.objects_done(self, &Tx::syncing(txg))?;
+        let changed = live.accounting.iter().filter(|o| o.state.read().open.is_some()).cloned().collect::<Vec<_>>();
+        changed.iter().for_each(|o| o.quiesce(txg));
+        let going = go(changed);
+        let done = self.sync_objects(cx, &going)?;
+        for (going, new) in going.iter().zip(done) {
+            going.live.publish(new);
+        }
+
+        live.meta.quiesce(txg);
+        let going = go(vec![live.meta.clone()]);
+        let done = self.sync_objects(cx, &going)?;
+        for (going, new) in going.iter().zip(done) {
+            going.live.publish(new);
+        }
+        live.root_changed.store(false, Ordering::SeqCst);
+        self.write_root(cx, live)
+    }
+
+    /// Brings the trees of `going` to disk; their new dnodes, in the same order. Nothing is published yet.
+    fn sync_objects(&self, cx: &dyn SyncContext, going: &[Going]) -> Result<Vec<Option<Dnode>>> {
+        let mut jobs = Vec::new();
+        for (object, g) in going.iter().enumerate() {
+            if g.delta.head.is_some() {
+                jobs.extend(g.delta.blocks.iter().map(|(blkid, b)| Job { object, blkid: *blkid, data: b.bytes() }));
+            }
+        }
+        let trees: Vec<Mutex<Option<Tree<'_>>>> = going.iter().map(|g| Mutex::new(self.tree(cx, g))).collect();
+        // Where everything before is given up, it goes first: later on its pointers could not be told from new ones.
+        parallel(going.len(), |i| {
+            let g = &going[i];
+            if let (true, Some(old)) = (g.delta.wiped, &g.old) {
+                let mut tree = self.bare_tree(cx, g.live.id, Dnode::clone(old));
+                tree.free_all()?;
+            }
+            Ok(())
+        })?;
+        let pointers: Vec<Mutex<BlkPtr>> = jobs.iter().map(|_| Mutex::new(BlkPtr::HOLE)).collect();
+        parallel(jobs.len(), |i| {
+            let job = &jobs[i];
+            let (old, policy, id) = {
+                let tree = trees[job.object].lock();
+                let Some(tree) = tree.as_ref() else { return Ok(()) };
+                let may_be_rewrite = cx.repeats() && going[job.object].old.is_some() && !going[job.object].delta.wiped;
+                let old = if may_be_rewrite { tree.pointer(job.blkid)? } else { BlkPtr::HOLE };
+                (
+                    if tree.is_rewrite(&old) { old } else { BlkPtr::HOLE },
+                    cx.policy(&tree.written(0, false)),
+                    going[job.object].live.id,
+                )
+            };
+            let at = Bookmark { objset: self.id(), object: id, level: 0, blkid: job.blkid };
+            let mut bp = if old.is_hole() {
+                cx.store().write(cx.txg(), job.data.clone(), &policy, &at, self.keys().map(Arc::as_ref))?
+            } else {
+                cx.store().rewrite(cx.txg(), &old, job.data.clone(), &policy, &at, self.keys().map(Arc::as_ref))?
+            };
+            if policy.object_type == ObjectType::DNODE && !bp.is_hole() {
+                bp.set_fill(dnodes_in(&job.data));
+            }
+            *pointers[i].lock() = bp;
+            Ok(())
+        })?;
+        let mut first = vec![0; going.len() + 1];
+        for job in &jobs {
+            first[job.object + 1] += 1;
+        }
+        for i in 0..going.len() {
+            first[i + 1] += first[i];
+        }
+        parallel(going.len(), |i| {
+            let mut slot = trees[i].lock();
+            let Some(tree) = slot.as_mut() else { return Ok(()) };
+            let blocks = (first[i]..first[i + 1]).map(|j| (jobs[j].blkid, *pointers[j].lock()));
+            let changes = changes(blocks.collect(), &going[i].delta.holes);
+            tree.dnode.max_block_id = going[i].delta.head.as_ref().map_or(0, |h| h.max_block_id);
+            tree.apply(&changes)?;
+            self.sync_spill(cx, tree, &going[i].delta)
+        })?;
+        Ok(trees.into_iter().map(|t| t.into_inner().map(|t| t.dnode)).collect())
+    }
+
+    fn bare_tree<'a>(&'a self, cx: &'a dyn SyncContext, id: u64, dnode: Dnode) -> Tree<'a> {
+        Tree { cx, objset: self.id(), id, keys: self.keys().map(Arc::as_ref), dnode }
+    }
+
+    /// The new dnode, with the tree that is on disk.
+    fn tree<'a>(&'a self, cx: &'a dyn SyncContext, g: &Going) -> Option<Tree<'a>> {
+        let mut dnode = Dnode::clone(g.delta.head.as_ref()?);
+        match g.old.as_ref().filter(|_| !g.delta.wiped) {
+            Some(old) => {
+                dnode.blkptrs.clone_from(&old.blkptrs);
+                (dnode.levels, dnode.used_bytes, dnode.flags) = (old.levels, old.used_bytes, old.flags);
+                dnode.spill = old.spill;
+            }
+            None => {
+                dnode.blkptrs.fill(BlkPtr::HOLE);
+                (dnode.used_bytes, dnode.spill) = (0, None);
+                dnode.flags = Dnode::FLAG_USED_BYTES;
+                if g.live.id != 0 {
+                    dnode.levels = 1;
+                }
+            }
+        }
+        Some(self.bare_tree(cx, g.live.id, dnode))
+    }
+
+    fn sync_spill(&self, cx: &dyn SyncContext, tree: &mut Tree<'_>, delta: &Delta) -> Result<()> {
+        let Some(spill) = &delta.spill else { return Ok(()) };
+        let old = tree.dnode.spill.take().unwrap_or(BlkPtr::HOLE);
+        if let Some(buffer) = spill {
+            // DMU_SPILL_BLKID: all ones.
+            let at = Bookmark { objset: self.id(), object: tree.id, level: 0, blkid: u64::MAX };
+            let policy = cx.policy(&tree.written(0, true));
+            let keys = self.keys().map(Arc::as_ref);
+            let new = if tree.is_rewrite(&old) {
+                let new = cx.store().rewrite(cx.txg(), &old, buffer.bytes(), &policy, &at, keys)?;
+                tree.forget(&old);
+                new
+            } else {
+                let new = cx.store().write(cx.txg(), buffer.bytes(), &policy, &at, keys)?;
+                tree.kill(&old)?;
+                new
+            };
+            tree.born(&new);
+            tree.dnode.spill = Some(new);
+        } else {
+            tree.kill(&old)?;
+        }
+        Ok(())
+    }
+
+    /// Puts the new dnodes into their blocks, and publishes them.
+    fn put_dnodes(
+        &self,
+        cx: &dyn SyncContext,
+        live: &LiveSet,
+        going: &[Going],
+        done: Vec<Option<Dnode>>,
+    ) -> Result<()> {
+        let tx = Tx::syncing(cx.txg());
+        let mut by_block: BTreeMap<u64, Vec<(usize, Option<Dnode>)>> = BTreeMap::new();
+        for (i, (g, mut new)) in going.iter().zip(done).enumerate() {
+            let spill = || match &g.delta.spill {
+                Some(changed) => Ok(changed.as_ref().map(super::state::Buffer::bytes)),
+                None => match g.old.as_ref().filter(|_| !g.delta.wiped).and_then(|old| old.spill) {
+                    Some(bp) if !bp.is_hole() => {
+                        let at = Bookmark { objset: self.id(), object: g.live.id, level: 0, blkid: u64::MAX };
+                        cx.store().read(&bp, &at, self.keys().map(Arc::as_ref)).map(|b| Some(b.data))
+                    }
+                    _ => Ok(None),
+                },
+            };
+            cx.object_changed(g.live.id, g.old.as_deref(), new.as_mut(), &spill)?;
+            by_block.entry(g.live.id / SLOTS_PER_BLOCK).or_default().push((i, new));
+        }
+        let meta = self.meta();
+        for (block, dnodes) in by_block {
+            let mut bytes = match meta.block(block)? {
+                Some(b) if b.endian != Endian::Little => {
+                    return Err(Error::unsupported(
+                        self.place_of_set(),
+                        "changing dnodes written by a big-endian host",
+                    ));
+                }
+                Some(b) => b.data.to_vec(),
+                None => vec![0; BLOCK_BYTES],
+            };
+            let slot_of = |i: usize| (going[i].live.id % SLOTS_PER_BLOCK) as usize * SLOT_BYTES;
+            for (i, _) in &dnodes {
+                if let Some(old) = &going[*i].old {
+                    bytes[slot_of(*i)..][..usize::from(old.slots) * SLOT_BYTES].fill(0);
+                }
+            }
+            for (i, new) in &dnodes {
+                if let Some(new) = new {
+                    let packed = new.to_bytes()?;
+                    bytes[slot_of(*i)..][..packed.len()].copy_from_slice(&packed);
+                }
+            }
+            meta.write_at(&tx, block * BLOCK_BYTES as u64, &bytes)?;
+            for (i, new) in dnodes {
+                going[i].live.publish(new);
+            }
+        }
+        let _ = live;
+        Ok(())
+    }
+
+    fn write_root(&self, cx: &dyn SyncContext, live: &LiveSet) -> Result<BlkPtr> {
+        let dnode_of = |o: &Arc<LiveObject>| o.state.read().synced.as_ref().map(|d| Dnode::clone(d));
+        let mut root = live.root.lock();
+        let mut phys = self.phys().clone();
+        phys.endian = super::state::WRITTEN;
+        phys.meta_dnode =
+            dnode_of(&live.meta).ok_or_else(|| Error::corrupt(self.place_of_set(), "no dnode of dnodes"))?;
+        [phys.user_used, phys.group_used, phys.project_used] = [0, 1, 2].map(|i| dnode_of(&live.accounting[i]));
+        (phys.zil, phys.flags) = (root.zil, root.flags);
+        if phys.user_used.is_some() {
+            root.size_bytes = root.size_bytes.max(2048);
+        }
+        if phys.project_used.is_some() {
+            root.size_bytes = 4096;
+        }
+        let fill = phys.meta_dnode.blkptrs.iter().map(|bp| if bp.is_hole() { 0 } else { bp.fill() }).sum();
+        let mut bytes = phys.to_bytes(root.size_bytes)?;
+        let keys = self.keys().map(Arc::as_ref);
+        if let Some(keys) = keys {
+            keys.seal_objset(&mut bytes)?;
+        }
+        let (policy, txg) = (cx.root_policy(), cx.txg());
+        let at = Bookmark { objset: self.id(), object: 0, level: -1, blkid: 0 };
+        let old = root.bp;
+        let rewrite = cx.repeats() && !old.is_hole() && old.logical_birth().0 == txg;
+        let mut new = if rewrite {
+            let new = cx.store().rewrite(txg, &old, Bytes::from(bytes), &policy, &at, keys)?;
+            cx.forgotten(&old);
+            new
+        } else {
+            let new = cx.store().write(txg, Bytes::from(bytes), &policy, &at, keys)?;
+            if !old.is_hole() {
+                cx.killed(&old)?;
+            }
+            new
+        };
+        new.set_fill(fill);
+        cx.born(&new);
+        root.bp = new;
+        Ok(new)
+    }
+
+    pub(super) fn free_everything(self: &Arc<Self>, cx: &dyn SyncContext) -> Result<()> {
+        let live = self.need_live()?;
+        let mut id = 0;
+        while let Some(next) = self.next_object(id)? {
+            let dnode = self.dnode(next)?;
+            self.bare_tree(cx, next, dnode).free_all()?;
+            id = next;
+        }
+        for object in live.accounting.iter().chain([&live.meta]) {
+            let dnode = object.state.read().synced.clone();
+            if let Some(dnode) = dnode {
+                self.bare_tree(cx, object.id, Dnode::clone(&dnode)).free_all()?;
+            }
+        }
+        let root = std::mem::replace(&mut live.root.lock().bp, BlkPtr::HOLE);
+        if root.is_hole() { Ok(()) } else { cx.killed(&root) }
+    }
+}
+
+fn go(objects: Vec<Arc<LiveObject>>) -> Vec<Going> {
+    let going = objects.into_iter().filter_map(|live| {
+        let state = live.state.read();
+        let (delta, old) = (state.syncing.clone()?, state.synced.clone());
+        drop(state);
+        Some(Going { live, delta, old })
+    });
+    going.collect()
+}
+
+/// New blocks and holes as one list in order; where both concern a block, the block wins.
+fn changes(blocks: Vec<(u64, BlkPtr)>, holes: &Ranges) -> Vec<Change> {
+    let mut changes = Vec::with_capacity(blocks.len());
+    let mut blocks = blocks.into_iter().peekable();
+    let block = |(blkid, bp): (u64, BlkPtr)| Change { start: blkid, end: blkid + 1, block: Some(bp) };
+    for hole in holes.iter() {
+        while let Some(b) = blocks.next_if(|(blkid, _)| *blkid < hole.start) {
+            changes.push(block(b));
+        }
+        let mut start = hole.start;
+        while let Some(b) = blocks.next_if(|(blkid, _)| *blkid < hole.end) {
+            if start < b.0 {
+                changes.push(Change { start, end: b.0, block: None });
+            }
+            start = b.0 + 1;
+            changes.push(block(b));
+        }
+        if start < hole.end {
+            changes.push(Change { start, end: hole.end, block: None });
+        }
+    }
+    changes.extend(blocks.map(block));
+    changes
+}
+
+/// Calls `work` with 0 to `count - 1`, on all cores when there is enough of it. The first error ends it.
+fn parallel(count: usize, work: impl Fn(usize) -> Result<()> + Sync) -> Result<()> {
+    let threads = block::processors().min(count.div_ceil(4));
+    if threads <= 1 {
+        return (0..count).try_for_each(work);
+    }
+    let (next, failed) = (AtomicUsize::new(0), Mutex::new(None));
+    let run = || {
+        loop {
+            let i = next.fetch_add(1, Ordering::Relaxed);
+            if i >= count {
+                return;
+            }
+            if let Err(e) = work(i) {
+                next.store(count, Ordering::Relaxed);
+                failed.lock().get_or_insert(e);
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 1..threads {
+            scope.spawn(run);
+        }
+        run();
+    });
+    match failed.into_inner() {
+        Some(e) => Err(e),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,177 @@
+//! Changing the contents of an object within a transaction.
+
+use super::Tx;
+use super::state::{Buffer, Found, LiveObject};
+use crate::{Error, Object, Refusal, Result};
+use ondisk::blkptr;
+use std::sync::Arc;
+
+impl Object {
+    /// Keeps other writers of structured contents (ZAPs, lists) away as long as it is held; readers are not.
+    pub fn lock_contents(&self) -> Result<parking_lot::MutexGuard<'_, ()>> {
+        Ok(self.need_live()?.writer.lock())
+    }
+
+    /// Writes `data` at `offset`; the object grows as needed.
+    pub fn write_at(&self, tx: &Tx, offset: u64, data: &[u8]) -> Result<()> {
+        let live = self.need_live()?;
+        let size = self.block_bytes();
+        let end = offset.checked_add(data.len() as u64).ok_or_else(|| Refusal::TooLarge.at(self.place()))?;
+        if size == 0 {
+            return Err(Error::corrupt(self.place(), "blocks of 0 bytes"));
+        }
+        let mut at = offset;
+        while at < end {
+            let (blkid, within) = (at / size, (at % size) as usize);
+            let n = ((size - within as u64).min(end - at)) as usize;
+            let from = (at - offset) as usize;
+            let piece = &data[from..from + n];
+            if n as u64 == size {
+                self.put_block(live, tx, blkid, Buffer::new(piece.to_vec()))?;
+            } else {
+                self.patch_block(live, tx, blkid, within, piece)?;
+            }
+            at += n as u64;
+        }
+        Ok(())
+    }
+
+    /// Replaces block `blkid`: `contents` is exactly one block.
+    pub fn write_block(&self, tx: &Tx, blkid: u64, contents: Vec<u8>) -> Result<()> {
+        let live = self.need_live()?;
+        if contents.len() as u64 != self.block_bytes() {
+            let what = format!("{} bytes for a block of {}", contents.len(), self.block_bytes());
+            return Err(Error::invalid(self.place(), what));
+        }
+        self.put_block(live, tx, blkid, Buffer::new(contents))
+    }
+
+    fn put_block(&self, live: &Arc<LiveObject>, tx: &Tx, blkid: u64, buffer: Buffer) -> Result<()> {
+        live.change(tx.txg(), |state, head_changed| {
+            let Some(head) = &mut state.head else { return Err(Refusal::Stale.at(self.place())) };
+            if buffer.as_ref().len() != head.data_block_bytes as usize {
+                return Err(Error::invalid(self.place(), "the size of its blocks changed meanwhile"));
+            }
+            if blkid > head.max_block_id {
+                Arc::make_mut(head).max_block_id = blkid;
+                *head_changed = true;
+            }
+            state.open_mut().blocks.insert(blkid, buffer);
+            Ok(())
+        })
+    }
+
+    /// Changes some bytes of block `blkid` and keeps the others.
+    fn patch_block(&self, live: &Arc<LiveObject>, tx: &Tx, blkid: u64, within: usize, data: &[u8]) -> Result<()> {
+        let patch = |buffer: &mut Buffer| buffer.make_mut()[within..within + data.len()].copy_from_slice(data);
+        let patched = live.change(tx.txg(), |state, _| {
+            let Some(buffer) = state.open_mut().blocks.get_mut(&blkid) else { return false };
+            patch(buffer);
+            true
+        });
+        if patched {
+            return Ok(());
+        }
+        // Read outside of the lock: it may have to come from a device.
+        let old = match self.block(blkid)? {
+            Some(block) => block.data.to_vec(),
+            None => vec![0; self.block_bytes() as usize],
+        };
+        live.change(tx.txg(), |state, head_changed| {
+            let Some(head) = &mut state.head else { return Err(Refusal::Stale.at(self.place())) };
+            if old.len() != head.data_block_bytes as usize {
+                return Err(Error::invalid(self.place(), "the size of its blocks changed meanwhile"));
+            }
+            if blkid > head.max_block_id {
+                Arc::make_mut(head).max_block_id = blkid;
+                *head_changed = true;
+            }
+            let delta = state.open_mut();
+            // Cut away since the lock was let go: what was read is not there any more.
+            let cut = delta.holes.contains(blkid) && !delta.blocks.contains_key(&blkid);
+            let buffer = delta.blocks.entry(blkid).or_insert_with(|| Buffer::new(old));
+            if cut {
+                buffer.make_mut().fill(0);
+            }
+            patch(buffer);
+            Ok(())
+        })
+    }
+
+    /// Makes `len` bytes from `offset` on zeros; whole blocks become holes. With a `len` of `u64::MAX`, everything from
+    /// `offset` on is cut off.
+    pub fn punch(&self, tx: &Tx, offset: u64, len: u64) -> Result<()> {
+        let live = self.need_live()?;
+        let size = self.block_bytes();
+        if size == 0 || len == 0 {
+            return Ok(());
+        }
+        let end = offset.saturating_add(len);
+        let to_end = len == u64::MAX || end > self.max_block_id().saturating_add(1).saturating_mul(size);
+        let (first, last) = (offset.div_ceil(size), if to_end { u64::MAX } else { end / size });
+        if !offset.is_multiple_of(size) {
+            let stop = (offset / size + 1).saturating_mul(size).min(end);
+            self.zero(tx, offset, stop - offset)?;
+        }
+        if !to_end && !end.is_multiple_of(size) && end / size >= first {
+            self.zero(tx, end / size * size, end % size)?;
+        }
+        if first >= last {
+            return Ok(());
+        }
+        live.change(tx.txg(), |state, head_changed| {
+            let Some(head) = &mut state.head else { return Err(Refusal::Stale.at(self.place())) };
+            if to_end && head.max_block_id >= first {
+                Arc::make_mut(head).max_block_id = first.saturating_sub(1);
+                *head_changed = true;
+            }
+            let delta = state.open_mut();
+            let gone: Vec<u64> = delta.blocks.range(first..last).map(|(b, _)| *b).collect();
+            for blkid in gone {
+                delta.blocks.remove(&blkid);
+            }
+            delta.holes.add(first..last);
+            Ok(())
+        })
+    }
+
+    /// Zeros within one block, unless it is a hole already.
+    fn zero(&self, tx: &Tx, offset: u64, len: u64) -> Result<()> {
+        let blkid = offset / self.block_bytes();
+        if blkid > self.max_block_id() || self.block(blkid)?.is_none() {
+            return Ok(());
+        }
+        self.write_at(tx, offset, &vec![0; len as usize])
+    }
+
+    /// Changes the size of the object's blocks; possible only while it has at most one. Contents stay; the block is cut or
+    /// filled up with zeros.
+    pub fn set_block_bytes(&self, tx: &Tx, bytes: u32) -> Result<()> {
+        let live = self.need_live()?;
+        if bytes == 0 || !bytes.is_multiple_of(512) || u64::from(bytes) > blkptr::MAX_BLOCK_BYTES {
+            return Err(Error::invalid(self.place(), format!("blocks of {bytes} bytes")));
+        }
+        if u64::from(bytes) == self.block_bytes() {
+            return Ok(());
+        }
+        if self.max_block_id() > 0 {
+            return Err(Error::invalid(self.place(), "has more than one block, whose size cannot change any more"));
+        }
+        let old = self.block(0)?.map(|block| block.data.to_vec());
+        live.change(tx.txg(), |state, head_changed| {
+            let Some(head) = &mut state.head else { return Err(Refusal::Stale.at(self.place())) };
+            Arc::make_mut(head).data_block_bytes = bytes;
+            *head_changed = true;
+            let now = match state.find(0) {
+                Found::Data(data) => Some(data.to_vec()),
+                Found::Hole => None,
+                Found::Disk(_) => old,
+            };
+            if let Some(mut contents) = now {
+                contents.resize(bytes as usize, 0);
+                state.open_mut().blocks.insert(0, Buffer::new(contents));
+            }
+            Ok(())
+        })
+    }
+}

@@ -1,0 +1,334 @@
+//! Live object sets against a plain model: random changes over many txgs, read back while dirty, after each sync, and through
+//! a second, read-only opening of the same root.
+
+use block::vdev::{Kind, Leaf, Tree, Vdev};
+use block::{Allocate, Bookmark, Compress, Refusal, Result, Store, Want, WritePolicy};
+use bytes::Bytes;
+use host::device::MemoryDevice;
+use object::{NewObject, ObjectSet, SyncContext, Tx, Written};
+use ondisk::{BlkPtr, Checksum, Dnode, Dva, ObjectType, ObjsetKind};
+use parking_lot::Mutex;
+use smallvec::SmallVec;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+const DISK_BYTES: usize = 96 << 20;
+
+/// Space in units of 512 bytes: what is in use, and what must not be given out yet.
+#[derive(Default)]
+struct Space {
+    used: BTreeMap<u64, u64>,
+    next: u64,
+}
+
+struct Allocator(Mutex<Space>);
+
+impl Allocate for Allocator {
+    fn allocate(&self, want: &Want) -> Result<SmallVec<[Dva; 3]>> {
+        let mut space = self.0.lock();
+        let size = want.psize_bytes.next_multiple_of(512);
+        let mut found = SmallVec::new();
+        for _ in 0..want.copies {
+            let offset = space.next;
+            space.next += size;
+            if space.next > DISK_BYTES as u64 - (5 << 20) {
+                return Err(Refusal::NoSpace.at("test"));
+            }
+            space.used.insert(offset, size);
+            found.push(Dva { vdev: 0, offset_bytes: offset, asize_bytes: size, is_gang: false });
+        }
+        Ok(found)
+    }
+
+    fn free(&self, _txg: u64, _birth: u64, dva: &Dva) {
+        let size = self.0.lock().used.remove(&dva.offset_bytes);
+        assert_eq!(size, Some(dva.asize_bytes), "freed what is not in use at {:#x}", dva.offset_bytes);
+    }
+
+    fn claim(&self, _txg: u64, _dva: &Dva) -> Result<()> {
+        unreachable!("nothing is claimed here")
+    }
+}
+
+struct Context {
+    txg: u64,
+    repeats: bool,
+    store: Arc<Store>,
+    used: AtomicI64,
+}
+
+impl Context {
+    fn count(&self, bp: &BlkPtr, sign: i64) {
+        self.used.fetch_add(sign * bp.asize_bytes() as i64, Ordering::Relaxed);
+    }
+}
+
+impl SyncContext for Context {
+    fn txg(&self) -> u64 {
+        self.txg
+    }
+    fn repeats(&self) -> bool {
+        self.repeats
+    }
+    fn store(&self) -> &Arc<Store> {
+        &self.store
+    }
+    fn policy(&self, what: &Written) -> WritePolicy {
+        WritePolicy {
+            object_type: what.object_type,
+            level: what.level,
+            checksum: Checksum::Fletcher4,
+            compression: Compress::Lz4,
+            copies: 1,
+            class: Default::default(),
+            embed: true,
+        }
+    }
+    fn root_policy(&self) -> WritePolicy {
+        WritePolicy { copies: 1, ..WritePolicy::metadata(ObjectType::OBJSET, 0) }
+    }
+    fn born(&self, bp: &BlkPtr) {
+        self.count(bp, 1);
+    }
+    fn killed(&self, bp: &BlkPtr) -> Result<()> {
+        self.count(bp, -1);
+        self.store.free(self.txg, bp)
+    }
+    fn forgotten(&self, bp: &BlkPtr) {
+        self.count(bp, -1);
+    }
+    fn space_bytes(&self, bp: &BlkPtr) -> u64 {
+        bp.asize_bytes()
+    }
+    fn hole_birth(&self) -> bool {
+        true
+    }
+    fn object_changed(
+        &self,
+        _id: u64,
+        _old: Option<&Dnode>,
+        _new: Option<&mut Dnode>,
+        _spill: &dyn Fn() -> Result<Option<Bytes>>,
+    ) -> Result<()> {
+        Ok(())
+    }
+    fn objects_done(&self, _set: &Arc<ObjectSet>, _tx: &Tx) -> Result<()> {
+        Ok(())
+    }
+}
+
+#[derive(Clone, Default)]
+struct Model {
+    block_bytes: u32,
+    contents: Vec<u8>,
+    bonus: Vec<u8>,
+    spill: Option<Vec<u8>>,
+}
+
+fn store() -> (Arc<Store>, Arc<Allocator>) {
+    let device = Arc::new(MemoryDevice::new("disk", vec![0; DISK_BYTES]));
+    let leaf = Vdev {
+        guid: 1,
+        id: 0,
+        kind: Kind::Leaf(Leaf::present(1, device)),
+        ashift: 9,
+        children: Vec::new(),
+        name: "disk".into(),
+    };
+    let store = Store::new("test".into(), Tree { tops: vec![leaf], caches: vec![], spares: vec![] }, 16 << 20);
+    let allocator = Arc::new(Allocator(Mutex::default()));
+    store.set_allocator(allocator.clone());
+    (store, allocator)
+}
+
+fn compare(set: &Arc<ObjectSet>, model: &BTreeMap<u64, Model>, when: &str) {
+    let mut ids = Vec::new();
+    let mut id = 0;
+    while let Some(next) = set.next_object(id).unwrap() {
+        ids.push(next);
+        id = next;
+    }
+    assert_eq!(ids, model.keys().copied().collect::<Vec<_>>(), "objects {when}");
+    for (id, m) in model {
+        let object = set.object(*id).unwrap();
+        assert_eq!(object.bonus(), m.bonus, "bonus of {id} {when}");
+        assert_eq!(object.block_bytes(), u64::from(m.block_bytes), "{when}");
+        let mut got = vec![1; m.contents.len() + 3000];
+        object.read_at(0, &mut got).unwrap();
+        assert!(got[..m.contents.len()] == m.contents[..], "contents of {id} {when}");
+        assert!(got[m.contents.len()..].iter().all(|b| *b == 0), "behind the end of {id} {when}");
+        let spill = object.spill().unwrap().map(|b| b.data.to_vec());
+        assert_eq!(spill, m.spill, "spill of {id} {when}");
+        // Data and holes: no byte that is not zero lies in a hole.
+        let (mut at, size) = (0, m.contents.len() as u64);
+        while at < size {
+            let data = object.next_data(at).unwrap().unwrap_or(size).min(size);
+            assert!(m.contents[at as usize..data as usize].iter().all(|b| *b == 0), "a hole of {id} {when}");
+            at = object.next_hole(data).unwrap();
+        }
+    }
+}
+
+fn run(seed: u8) {
+    let mut state = u64::from(seed) << 32 | 0x9e37;
+    // splitmix64
+    let mut below = |n: u64| {
+        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let z = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (z ^ (z >> 31)) % n
+    };
+    let (store, allocator) = store();
+    let set = ObjectSet::open_live(store.clone(), None, 5, None, ObjsetKind::Other).unwrap();
+    let mut model: BTreeMap<u64, Model> = BTreeMap::new();
+    let mut used = 0;
+    for txg in 10..60 {
+        let tx = Tx::open(txg, Box::new(()));
+        for _ in 0..below(12) {
+            let pick = model.keys().copied().nth(below(model.len().max(1) as u64) as usize);
+            match (below(12), pick) {
+                (0..=1, _) | (_, None) => {
+                    let block_bytes = [512, 1024, 4096, 131_072][below(4) as usize];
+                    let mut new = NewObject::new(ObjectType::PLAIN_FILE_CONTENTS, block_bytes);
+                    new.indirect_shift = [10, 12, 17][below(3) as usize];
+                    new.slots = [1, 1, 2, 8][below(4) as usize];
+                    new = new.with_bonus(ObjectType::SA, vec![below(256) as u8; below(150) as usize]);
+                    let object = set.create_object(&tx, &new).unwrap();
+                    let m = Model { block_bytes, bonus: new.bonus.clone(), ..Model::default() };
+                    assert!(model.insert(object.id(), m).is_none());
+                }
+                (2, Some(id)) => {
+                    set.free_object(&tx, id).unwrap();
+                    model.remove(&id);
+                }
+                (3, Some(id)) => {
+                    let m = model.get_mut(&id).unwrap();
+                    m.bonus = vec![below(256) as u8; below(120) as usize];
+                    set.object(id).unwrap().set_bonus(&tx, m.bonus.clone()).unwrap();
+                }
+                (4, Some(id)) => {
+                    let m = model.get_mut(&id).unwrap();
+                    m.spill = (below(3) > 0).then(|| vec![below(256) as u8; 512 * (1 + below(9) as usize)]);
+                    if m.bonus.len() <= 100 {
+                        set.object(id).unwrap().set_spill(&tx, m.spill.clone()).unwrap();
+                    } else {
+                        m.bonus.truncate(100);
+                        set.object(id).unwrap().set_bonus(&tx, m.bonus.clone()).unwrap();
+                        set.object(id).unwrap().set_spill(&tx, m.spill.clone()).unwrap();
+                    }
+                }
+                (5..=6, Some(id)) => {
+                    let m = model.get_mut(&id).unwrap();
+                    let at = below(m.contents.len() as u64 + 5000);
+                    let len = if below(3) == 0 { u64::MAX } else { below(400_000) };
+                    set.object(id).unwrap().punch(&tx, at, len).unwrap();
+                    let end = at.saturating_add(len).min(m.contents.len() as u64) as usize;
+                    if (at as usize) < end {
+                        m.contents[at as usize..end].fill(0);
+                    }
+                }
+                (7, Some(id)) => {
+                    let m = model.get_mut(&id).unwrap();
+                    let object = set.object(id).unwrap();
+                    let bytes = [512u32, 1536, 8192][below(3) as usize];
+                    if object.max_block_id() == 0 && m.contents.len() <= bytes as usize {
+                        object.set_block_bytes(&tx, bytes).unwrap();
+                        m.block_bytes = bytes;
+                    }
+                }
+                (_, Some(id)) => {
+                    let m = model.get_mut(&id).unwrap();
+                    let at = match below(3) {
+                        0 => m.contents.len() as u64,
+                        1 => below(m.contents.len() as u64 + 1),
+                        _ => below(300_000 * u64::from(m.block_bytes) / 512).min(2_000_000),
+                    };
+                    let byte = below(256) as u8;
+                    let data: Vec<u8> = (0..below(20_000)).map(|i| byte.wrapping_add((i / 64) as u8)).collect();
+                    set.object(id).unwrap().write_at(&tx, at, &data).unwrap();
+                    let end = at as usize + data.len();
+                    if !data.is_empty() && m.contents.len() < end {
+                        m.contents.resize(end, 0);
+                    }
+                    m.contents[at as usize..][..data.len()].copy_from_slice(&data);
+                }
+            }
+        }
+        compare(&set, &model, "while dirty");
+        drop(tx);
+        set.quiesce(txg);
+        // The next txg changes things while this one is written.
+        let next = Tx::open(txg + 1, Box::new(()));
+        let early = model.keys().copied().next();
+        let before = early.map(|id| model[&id].clone());
+        if let Some(id) = early {
+            set.object(id).unwrap().write_at(&next, 0, b"early").unwrap();
+            let m = model.get_mut(&id).unwrap();
+            m.contents.resize(m.contents.len().max(5), 0);
+            m.contents[..5].copy_from_slice(b"early");
+        }
+        drop(next);
+        let cx = Context { txg, repeats: false, store: store.clone(), used: AtomicI64::new(0) };
+        let root = set.sync(&cx).unwrap();
+        used += cx.used.into_inner();
+        compare(&set, &model, "after the sync");
+        let mut as_synced = model.clone();
+        if let (Some(id), Some(before)) = (early, before) {
+            as_synced.insert(id, before);
+        }
+        let reader = ObjectSet::open(store.clone(), &root, 5, None).unwrap();
+        compare(&reader, &as_synced, "as a reader sees it");
+        let sum: u64 = allocator.0.lock().used.values().sum();
+        assert_eq!(used as u64, sum, "what is counted is what is allocated, txg {txg}");
+        check_fill(&store, &reader, &root, model.len() as u64);
+    }
+    let cx = Context { txg: 99, repeats: false, store: store.clone(), used: AtomicI64::new(0) };
+    set.quiesce(60);
+    let tx = Tx::syncing(99);
+    drop(tx);
+    let set = {
+        let root = set.root();
+        ObjectSet::open_live(store.clone(), Some(&root), 5, None, ObjsetKind::Other).unwrap()
+    };
+    set.destroy(&cx).unwrap();
+    assert_eq!(allocator.0.lock().used.len(), 0, "nothing is left behind");
+    assert_eq!(used + cx.used.into_inner(), 0);
+}
+
+fn check_fill(store: &Arc<Store>, set: &Arc<ObjectSet>, root: &BlkPtr, objects: u64) {
+    assert_eq!(root.fill(), objects, "fill of the root");
+    let mut id = 0;
+    while let Some(next) = set.next_object(id).unwrap() {
+        let dnode = set.dnode(next).unwrap();
+        for (i, bp) in dnode.blkptrs.iter().enumerate() {
+            fill(store, bp, &Bookmark { objset: 5, object: next, level: i64::from(bp.level()), blkid: i as u64 });
+        }
+        id = next;
+    }
+}
+
+fn fill(store: &Arc<Store>, bp: &BlkPtr, at: &Bookmark) -> u64 {
+    if bp.is_hole() {
+        return 0;
+    }
+    if bp.level() == 0 {
+        return 1;
+    }
+    let block = store.read(bp, at, None).unwrap();
+    let below: u64 = (block.data.chunks_exact(128).enumerate())
+        .map(|(i, b)| {
+            let child = BlkPtr::parse(b, block.endian).unwrap();
+            fill(store, &child, &Bookmark { level: at.level - 1, blkid: i as u64, ..*at })
+        })
+        .sum();
+    assert_eq!(bp.fill(), below, "fill at {at}");
+    below
+}
+
+#[test]
+fn random_changes_over_many_txgs_are_what_a_plain_model_says() {
+    for seed in 0..6 {
+        run(seed);
+    }
+}

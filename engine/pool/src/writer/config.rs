@@ -1,0 +1,135 @@
+//! The pool's configuration as it is written: whole into the MOS, per top-level device into labels.
+//!
+//! Source: module/zfs/spa_config.c (spa_config_generate), module/zfs/vdev_label.c (vdev_config_generate).
+
+use crate::config::VdevConfig;
+use ondisk::Endian;
+use ondisk::nvlist::{Nvlist, Value};
+use ondisk::pool_dir::config as key;
+
+/// Entries of a device that only the MOS has (`VDEV_CONFIG_MOS`).
+const MOS_ONLY: [&str; 3] = [key::VDEV_ROOT_ZAP, key::VDEV_TOP_ZAP, key::VDEV_LEAF_ZAP];
+/// Order of the writer's XDR data does not depend on the machine, but the header names one.
+const WRITER: Endian = Endian::Little;
+
+/// What a pool says of itself beside its devices.
+#[derive(Debug, Clone)]
+pub(super) struct Identity {
+    pub name: String,
+    pub version: u64,
+    pub guid: u64,
+    /// 0 active, 1 exported, 2 destroyed.
+    pub state: u64,
+    pub hostid: u64,
+    pub hostname: String,
+    pub comment: Option<String>,
+    pub compatibility: Option<String>,
+    pub errata: u64,
+}
+
+impl Identity {
+    /// From a configuration in the MOS.
+    pub fn of(config: &Nvlist, name: &str) -> Self {
+        let number = |name| config.get_u64(name).unwrap_or(0);
+        Self {
+            name: name.to_owned(),
+            version: number(key::VERSION),
+            guid: number(key::POOL_GUID),
+            state: number(key::POOL_STATE),
+            hostid: number(key::HOSTID),
+            hostname: config.get_str(key::HOSTNAME).unwrap_or_default().to_owned(),
+            comment: config.get_str(key::COMMENT).map(str::to_owned),
+            compatibility: config.get_str(key::COMPATIBILITY).map(str::to_owned),
+            errata: number(key::ERRATA),
+        }
+    }
+
+    fn head(&self, txg: u64) -> Nvlist {
+        let mut list = Nvlist::new();
+        list.put(key::VERSION, self.version);
+        list.put(key::POOL_NAME, self.name.as_str());
+        list.put(key::POOL_STATE, self.state);
+        list.put(key::POOL_TXG, txg);
+        list.put(key::POOL_GUID, self.guid);
+        list.put(key::ERRATA, self.errata);
+        if let Some(comment) = &self.comment {
+            list.put(key::COMMENT, comment.as_str());
+        }
+        if let Some(compatibility) = &self.compatibility {
+            list.put(key::COMPATIBILITY, compatibility.as_str());
+        }
+        if self.hostid != 0 {
+            list.put(key::HOSTID, self.hostid);
+        }
+        list.put(key::HOSTNAME, self.hostname.as_str());
+        list
+    }
+}
+
+/// The devices as a list, with what a MOS or a label says of them.
+fn tree(v: &VdevConfig, for_mos: bool) -> Nvlist {
+    let mut list = v.all.clone();
+    if !for_mos {
+        for name in MOS_ONLY {
+            list.remove(name);
+        }
+    }
+    if !v.children.is_empty() {
+        list.put(key::CHILDREN, v.children.iter().map(|c| tree(c, for_mos)).collect::<Vec<_>>());
+    }
+    list
+}
+
+fn tops(list: &mut Nvlist, root: &VdevConfig) {
+    list.put(key::VDEV_CHILDREN, root.children.len() as u64);
+    let holes: Vec<u64> = root.children.iter().filter(|c| c.kind == "hole").map(|c| c.id).collect();
+    if !holes.is_empty() {
+        list.put(key::HOLE_ARRAY, holes);
+    }
+}
+
+/// The configuration in the MOS, packed.
+pub(super) fn for_mos(identity: &Identity, root: &VdevConfig, features: Nvlist, txg: u64) -> Vec<u8> {
+    let mut list = identity.head(txg);
+    if has_zaps(root) {
+        list.put(key::HAS_PER_VDEV_ZAPS, Value::Boolean);
+    }
+    tops(&mut list, root);
+    list.put(key::VDEV_TREE, tree(root, true));
+    list.put(key::FEATURES_FOR_READ, features);
+    list.to_xdr(WRITER)
+}
+
+fn has_zaps(root: &VdevConfig) -> bool {
+    root.children.iter().any(|c| c.all.contains(key::VDEV_TOP_ZAP))
+}
+
+/// The configuration in the label of leaf `guid` below `top`.
+pub(super) fn for_label(
+    identity: &Identity,
+    root: &VdevConfig,
+    top: &VdevConfig,
+    guid: u64,
+    features: Nvlist,
+    txg: u64,
+) -> Nvlist {
+    let mut list = identity.head(txg);
+    list.put(key::TOP_GUID, top.guid);
+    list.put(key::GUID, guid);
+    if top.number(key::IS_LOG) != 0 {
+        list.put(key::IS_LOG, 1u64);
+    }
+    tops(&mut list, root);
+    list.put(key::VDEV_TREE, tree(top, false));
+    list.put(key::FEATURES_FOR_READ, features);
+    list
+}
+
+/// This machine, as configurations name it: a number if one was given to it (/etc/hostid), and its name.
+pub(super) fn this_host() -> (u64, String) {
+    let hostid = std::fs::read("/etc/hostid")
+        .ok()
+        .and_then(|bytes| bytes.first_chunk::<4>().map(|b| u64::from(u32::from_le_bytes(*b))))
+        .unwrap_or(0);
+    (hostid, host::name())
+}

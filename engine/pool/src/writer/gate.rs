@@ -1,0 +1,146 @@
+//! The gate of the open txg: transactions enter, and closing waits until all have left.
+//!
+//! ```text
+//!   open n ──close()──> nobody enters, those inside leave ──> everything of n is handed over ──> open n + 1
+//! ```
+//!
+//! Writers are slowed before they are stopped: above [`SLOW_FROM`] of the limit of waiting bytes each transaction sleeps a
+//! little, more the closer the limit is; at the limit it waits for the txg under way.
+//!
+//! Invariants:
+//!   * between two closings everybody inside holds the same txg
+//!   * whoever is inside never waits for a closing: [`object::Tx`] says so
+
+use parking_lot::{Condvar, Mutex};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+/// Part of the limit, in percent, above which writers are slowed. As OpenZFS's default (zfs_delay_min_dirty_percent).
+const SLOW_FROM: u64 = 60;
+/// Longest sleep of one transaction.
+const SLEEP_MAX: Duration = Duration::from_millis(100);
+/// Sleep at half of the way from [`SLOW_FROM`] to the limit: guessed, so that 8 KiB writes then come at some 10 MB/s each.
+const SLEEP_HALFWAY: Duration = Duration::from_micros(500);
+
+pub(super) struct Gate {
+    inner: Mutex<Inner>,
+    changed: Condvar,
+    /// Bytes that wait to be synced.
+    waiting: Arc<AtomicU64>,
+    limit_bytes: u64,
+}
+
+struct Inner {
+    open: u64,
+    inside: u64,
+    closing: bool,
+    /// Nobody enters any more: the pool is going, or cannot write.
+    shut: bool,
+}
+
+/// A transaction's hold on the open txg.
+struct Hold(Arc<Gate>);
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        let mut inner = self.0.inner.lock();
+        inner.inside -= 1;
+        if inner.inside == 0 && inner.closing {
+            self.0.changed.notify_all();
+        }
+    }
+}
+
+impl Gate {
+    pub fn new(open: u64, waiting: Arc<AtomicU64>, limit_bytes: u64) -> Arc<Self> {
+        let inner = Inner { open, inside: 0, closing: false, shut: false };
+        Arc::new(Self { inner: Mutex::new(inner), changed: Condvar::new(), waiting, limit_bytes })
+    }
+
+    /// Number of the open txg.
+    pub fn open(&self) -> u64 {
+        self.inner.lock().open
+    }
+
+    /// A hold on the open txg; `None` when the gate is shut.
+    pub fn enter(self: &Arc<Self>) -> Option<object::Tx> {
+        let mut inner = self.inner.lock();
+        while inner.closing && !inner.shut {
+            self.changed.wait(&mut inner);
+        }
+        if inner.shut {
+            return None;
+        }
+        inner.inside += 1;
+        Some(object::Tx::open(inner.open, Box::new(Hold(self.clone()))))
+    }
+
+    /// Slows or stops whoever is about to enter while too much waits. `push` is called when it has to be waited for.
+    pub fn slow(&self, push: impl Fn()) {
+        let waiting = self.waiting.load(Ordering::Relaxed);
+        let slow_from = self.limit_bytes / 100 * SLOW_FROM;
+        if waiting <= slow_from {
+            return;
+        }
+        push();
+        if waiting < self.limit_bytes {
+            let (above, below) = ((waiting - slow_from) as f64, (self.limit_bytes - waiting) as f64);
+            std::thread::sleep(SLEEP_HALFWAY.mul_f64((above / below).min(1e6)).min(SLEEP_MAX));
+            return;
+        }
+        let mut inner = self.inner.lock();
+        while self.waiting.load(Ordering::Relaxed) >= self.limit_bytes && !inner.shut {
+            self.changed.wait_for(&mut inner, SLEEP_MAX);
+        }
+    }
+
+    /// Waits until nobody is inside, calls `hand_over` with the number of the txg while nobody can be, and opens the next.
+    pub fn close<R>(&self, hand_over: impl FnOnce(u64) -> R) -> R {
+        let mut inner = self.inner.lock();
+        inner.closing = true;
+        while inner.inside > 0 {
+            self.changed.wait(&mut inner);
+        }
+        let result = hand_over(inner.open);
+        inner.open += 1;
+        inner.closing = false;
+        self.changed.notify_all();
+        result
+    }
+
+    /// Lets nobody in any more.
+    pub fn shut(&self) {
+        self.inner.lock().shut = true;
+        self.changed.notify_all();
+    }
+
+    /// Something was synced: whoever waits may look again.
+    pub fn drained(&self) {
+        let _inner = self.inner.lock();
+        self.changed.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn closing_waits_for_those_inside_and_they_keep_their_txg() {
+        let gate = Gate::new(7, Arc::default(), 1 << 20);
+        let tx = gate.enter().unwrap();
+        let closer = std::thread::spawn({
+            let gate = gate.clone();
+            move || gate.close(|txg| txg)
+        });
+        std::thread::sleep(Duration::from_millis(20));
+        assert!(!closer.is_finished());
+        assert_eq!(tx.txg(), 7);
+        drop(tx);
+        assert_eq!(closer.join().unwrap(), 7);
+        assert_eq!(gate.enter().unwrap().txg(), 8);
+        gate.shut();
+        assert!(gate.enter().is_none());
+    }
+}

@@ -1,0 +1,79 @@
+//! Writing the pool's history: a ring of records in an object, whose first records, of the pool's creation, are kept forever.
+//!
+//! Source: module/zfs/spa_history.c.
+//!
+//! Invariants:
+//!   * offsets in the header only grow; the place in the object is found modulo the ring
+//!   * records that are overwritten are skipped whole
+
+use super::tx::SyncTx;
+use crate::Result;
+use object::{NewObject, Object};
+use ondisk::history::{Header, keys, write_record};
+use ondisk::nvlist::Nvlist;
+use ondisk::pool_dir::directory;
+use ondisk::{Endian, ObjectType};
+
+/// Bytes of a block of history (`SPA_OLD_MAXBLOCKSIZE`).
+const BLOCK_BYTES: u32 = 128 << 10;
+/// The ring holds 0.1 % of the pool, but at least and at most so much.
+const RING_BYTES: std::ops::RangeInclusive<u64> = 128 << 10..=1 << 30;
+
+/// Makes the history of a new pool of `pool_bytes`.
+pub(super) fn create(cx: &SyncTx<'_>, pool_bytes: u64) -> Result<()> {
+    let physical_end = (pool_bytes / 1000).clamp(*RING_BYTES.start(), *RING_BYTES.end());
+    let header = Header { create_end: 0, physical_end, begin: 0, end: 0, records_lost: 0 };
+    let new = NewObject::new(ObjectType::SPA_HISTORY, BLOCK_BYTES)
+        .with_bonus(ObjectType::SPA_HISTORY_OFFSETS, header.to_bytes(Endian::Little).to_vec());
+    let id = cx.mos().create_object(cx.tx(), &new)?.id();
+    cx.directory()?.update_u64(cx.tx(), directory::HISTORY.as_bytes(), id)
+}
+
+/// Appends a record. A pool without a history takes none.
+pub(super) fn append(cx: &SyncTx<'_>, record: &Nvlist) -> Result<()> {
+    let Some(id) = cx.directory_entry(directory::HISTORY)? else { return Ok(()) };
+    let object = cx.mos().object(id)?;
+    let mut header = Header::parse(object.bonus(), object.endian())?;
+    let bytes = write_record(record, Endian::Little);
+    let ring = header.physical_end - header.create_end;
+    if bytes.len() as u64 > ring {
+        return Ok(());
+    }
+    while header.end + bytes.len() as u64 - header.begin > ring {
+        let mut length = [0; 8];
+        read(&object, &header, header.begin, &mut length)?;
+        header.begin = header.begin.saturating_add(8).saturating_add(u64::from_le_bytes(length)).min(header.end);
+        header.records_lost += 1;
+    }
+    for (at, part) in places(&header, header.end, bytes.len() as u64) {
+        let from = (at.0 - header.end) as usize;
+        object.write_at(cx.tx(), at.1, &bytes[from..from + part as usize])?;
+    }
+    header.end += bytes.len() as u64;
+    // What comes up to the first command tells how the pool was made, and is never overwritten.
+    if header.create_end == 0 && record.contains(keys::COMMAND) {
+        (header.create_end, header.begin) = (header.end, header.end);
+    }
+    object.set_bonus(cx.tx(), header.to_bytes(Endian::Little).to_vec())
+}
+
+/// The pieces of the object that hold `len` bytes from logical offset `from` on: ((logical, physical), length).
+fn places(header: &Header, from: u64, len: u64) -> Vec<((u64, u64), u64)> {
+    let ring = header.physical_end - header.create_end;
+    let start = if from < header.create_end { from } else { (from - header.create_end) % ring + header.create_end };
+    let first = len.min(header.physical_end - start);
+    let mut pieces = vec![((from, start), first)];
+    if first < len {
+        pieces.push(((from + first, header.create_end), len - first));
+    }
+    pieces
+}
+
+fn read(object: &Object, header: &Header, from: u64, buf: &mut [u8]) -> Result<()> {
+    let mut done = 0;
+    for ((_, physical), len) in places(header, from, buf.len() as u64) {
+        object.read_at(physical, &mut buf[done..done + len as usize])?;
+        done += len as usize;
+    }
+    Ok(())
+}

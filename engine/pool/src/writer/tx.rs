@@ -1,0 +1,151 @@
+//! What changes of the pool's own objects work with, while their txg is being synced.
+
+use super::Shared;
+use crate::{Error, Result};
+use block::Store;
+use object::zap::Zap;
+use object::{ObjectSet, Tx};
+use ondisk::feature;
+use ondisk::history::keys;
+use ondisk::nvlist::Nvlist;
+use ondisk::pool_dir::DIRECTORY_OBJECT;
+use ondisk::{BlkPtr, Txg};
+use std::sync::Arc;
+
+/// The txg being synced, for those who change the pool's own objects. Only one thread has it.
+pub struct SyncTx<'a> {
+    pub(super) shared: &'a Shared,
+    pub(super) tx: &'a Tx,
+}
+
+impl SyncTx<'_> {
+    /// To change objects with.
+    pub fn tx(&self) -> &Tx {
+        self.tx
+    }
+
+    /// Number of the txg.
+    pub fn txg(&self) -> u64 {
+        self.tx.txg()
+    }
+
+    /// The pool's own objects, as this txg leaves them so far.
+    pub fn mos(&self) -> &Arc<ObjectSet> {
+        &self.shared.mos
+    }
+
+    /// The pool's blocks.
+    pub fn store(&self) -> &Arc<Store> {
+        &self.shared.store
+    }
+
+    /// The pool's name.
+    pub fn pool_name(&self) -> String {
+        self.shared.identity.lock().name.clone()
+    }
+
+    /// On-disk version of the pool.
+    pub fn version(&self) -> u64 {
+        self.shared.identity.lock().version
+    }
+
+    /// The object directory.
+    pub fn directory(&self) -> Result<Zap> {
+        Zap::open(self.mos().object(DIRECTORY_OBJECT)?)
+    }
+
+    /// A number in the object directory.
+    pub fn directory_entry(&self, name: &str) -> Result<Option<u64>> {
+        self.directory()?.lookup_u64(name)
+    }
+
+    /// Gives back the space of a block that nothing points at any more.
+    pub fn free(&self, bp: &BlkPtr) -> Result<()> {
+        self.store().free(self.txg(), bp)
+    }
+
+    /// Space that a block counts for: what it takes, with parity taken off.
+    pub fn space_bytes(&self, bp: &BlkPtr) -> u64 {
+        self.shared.space_bytes(bp)
+    }
+
+    /// Whether a feature may be used.
+    pub fn feature_enabled(&self, name: &str) -> bool {
+        feature::by_name(name).is_some_and(|f| self.shared.features.count(f.guid).is_some())
+    }
+
+    /// Whether a feature is in use.
+    pub fn feature_active(&self, name: &str) -> bool {
+        feature::by_name(name).is_some_and(|f| self.shared.features.count(f.guid).is_some_and(|n| n > 0))
+    }
+
+    /// One more thing uses the feature of that name; refused if it is not enabled.
+    pub fn feature_increment(&self, name: &str) -> Result<()> {
+        self.feature_add(name, 1)
+    }
+
+    /// One thing less uses it.
+    pub fn feature_decrement(&self, name: &str) -> Result<()> {
+        self.feature_add(name, -1)
+    }
+
+    fn feature_add(&self, name: &str, delta: i64) -> Result<()> {
+        let feature = feature::by_name(name).ok_or_else(|| Error::invalid(name, "is no feature"))?;
+        self.shared.features.add(self.mos(), self.tx, feature, delta)
+    }
+
+    /// Enables a feature and those that it needs.
+    pub fn feature_enable(&self, name: &str) -> Result<()> {
+        let feature = feature::by_name(name).ok_or_else(|| Error::invalid(name, "is no feature"))?;
+        self.shared.features.enable(self.mos(), self.tx, feature)
+    }
+
+    /// The configuration of devices or pool changed: it is written with this txg, into the MOS and all labels.
+    pub fn config_changed(&self) {
+        self.shared.config_dirty.store(true, std::sync::atomic::Ordering::SeqCst);
+    }
+
+    /// Adds an internal event to the pool's history: `name` (`create`, `set` …), the dataset it concerns, and what happened.
+    pub fn history(&self, name: &str, dataset: Option<(&str, u64)>, text: &str) -> Result<()> {
+        let mut list = Nvlist::new();
+        list.put(keys::TIME, self.shared.now());
+        if let Some((name, id)) = dataset {
+            list.put(keys::DATASET_NAME, name);
+            list.put(keys::DATASET_ID, id);
+        }
+        list.put(keys::INTERNAL_NAME, name);
+        list.put(keys::INTERNAL_TEXT, text);
+        list.put(keys::TXG, self.txg());
+        self.history_record(list)
+    }
+
+    /// Adds a command to the pool's history.
+    pub fn history_command(&self, command: &str) -> Result<()> {
+        let mut list = Nvlist::new();
+        list.put(keys::TIME, self.shared.now());
+        list.put(keys::COMMAND, command);
+        list.put(keys::WHO, u64::from(host::user()));
+        list.put(keys::HOST, host::name().as_str());
+        self.history_record(list)
+    }
+
+    fn history_record(&self, mut list: Nvlist) -> Result<()> {
+        list.put(keys::HOST, host::name().as_str());
+        super::history::append(self, &list)
+    }
+
+    /// Space of the pool's own objects since the last call, for the directory `$MOS`: used, compressed, uncompressed.
+    pub fn take_mos_space(&self) -> (i64, i64, i64) {
+        std::mem::take(&mut *self.shared.mos_space.lock())
+    }
+
+    /// Whether pointers to holes tell when the hole was made.
+    pub fn hole_birth(&self) -> bool {
+        self.feature_active("hole_birth")
+    }
+
+    /// The txg as on disk.
+    pub fn birth(&self) -> Txg {
+        Txg(self.txg())
+    }
+}

@@ -1,10 +1,14 @@
-//! Reading the labels of a device: its four copies of the configuration and its uberblock rings.
+//! The labels of a device: its four copies of the configuration and its uberblock rings. Reading is here.
 //!
-//! Below: `host::device`, `ondisk::{label, uberblock}`. Above: pool search and import.
+//! Below: `host::device`, `ondisk::{label, uberblock}`. Above: pool search and import; the pool's writer.
 //!
 //! Invariants:
 //!   * only parts whose embedded checksum is right are handed out
 //!   * what is wrong with a label is told, not hidden: a rescuer needs to know
+
+mod write;
+
+pub use write::{Which, initialize, sync_configs, sync_uberblock, wipe, write_config, write_uberblock};
 
 use crate::zio::check::embedded_trailer;
 use host::device::Device;

@@ -6,7 +6,7 @@
 
 use host::device::Device;
 use ondisk::label;
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -59,6 +59,8 @@ pub struct Leaf {
     write_bytes: AtomicU64,
     /// First and last txg written since the last flush; `u64::MAX` and 0 when there is none.
     unflushed: (AtomicU64, AtomicU64),
+    /// Held while the device is flushed.
+    flushing: Mutex<()>,
     /// A flush failed.
     flush_failed: AtomicBool,
     /// The stale ranges grew since someone asked.
@@ -92,6 +94,7 @@ impl Leaf {
             writes: zero(),
             write_bytes: zero(),
             unflushed: (AtomicU64::new(u64::MAX), zero()),
+            flushing: Mutex::new(()),
             flush_failed: AtomicBool::new(false),
             missed_more: AtomicBool::new(false),
         }
@@ -176,9 +179,9 @@ impl Leaf {
         self.unflushed.1.fetch_max(txg, Ordering::AcqRel);
     }
 
-    /// Whether a flush has something to do.
+    /// Whether a flush has something to do, or to wait for.
     pub fn needs_flush(&self) -> bool {
-        self.unflushed.0.load(Ordering::Acquire) != u64::MAX
+        self.unflushed.0.load(Ordering::Acquire) != u64::MAX || self.flushing.is_locked()
     }
 
     /// Whether a flush failed since the device was opened.
@@ -186,17 +189,40 @@ impl Leaf {
         self.flush_failed.load(Ordering::Acquire)
     }
 
-    /// Puts everything written onto the medium. An error comes with the first and last txg of which something may be lost;
-    /// from then on the leaf takes no writes.
-    pub fn flush(&self) -> Result<(), ((u64, u64), io::Error)> {
+    /// Puts everything written onto the medium. After an error the leaf has missed the txgs of which something may be lost,
+    /// and takes no writes any more.
+    pub fn flush(&self) -> io::Result<()> {
+        self.flush_if(false)
+    }
+
+    /// As [`Leaf::flush`], also when only labels were written.
+    pub fn flush_labels(&self) -> io::Result<()> {
+        self.flush_if(true)
+    }
+
+    fn flush_if(&self, always: bool) -> io::Result<()> {
+        // One at a time: a system tells an error once, to whoever comes first, and who finds nothing left to flush must
+        // wait for the one that took it.
+        let _turn = self.flushing.lock();
         let first = self.unflushed.0.swap(u64::MAX, Ordering::AcqRel);
-        let last = self.unflushed.1.swap(0, Ordering::AcqRel).max(first);
-        let Some(device) = self.device.as_ref().filter(|_| first != u64::MAX) else { return Ok(()) };
-        device.flush().map_err(|e| {
+        let last = self.unflushed.1.swap(0, Ordering::AcqRel);
+        let dirty = first != u64::MAX;
+        let Some(device) = self.device.as_ref().filter(|_| dirty || always) else { return Ok(()) };
+        if self.has_failed() {
+            return Err(io::Error::other("an earlier flush failed"));
+        }
+        device.flush().inspect_err(|_| {
             self.flush_failed.store(true, Ordering::Release);
-            self.write_errors.fetch_add(1, Ordering::Relaxed);
-            ((first, last), e)
+            self.count_write_error();
+            if dirty {
+                self.note_missed(first, last.max(first));
+            }
         })
+    }
+
+    /// Counts a write that failed past [`Leaf::write`]: of a label.
+    pub fn count_write_error(&self) {
+        self.write_errors.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Notes that blocks of the txgs `first` to `last` did not reach this device, though the pool has them.

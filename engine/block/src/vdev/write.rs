@@ -159,15 +159,13 @@ impl Tree {
             several => std::thread::scope(|scope| {
                 let running: Vec<_> = several.iter().map(|(_, leaf)| scope.spawn(|| leaf.flush())).collect();
                 for ((_, leaf), thread) in several.iter().zip(running) {
-                    results.push(thread.join().unwrap_or_else(|_| {
-                        Err(((0, u64::MAX), std::io::Error::other(format!("flushing {} panicked", leaf.path))))
-                    }));
+                    let panicked = || Err(std::io::Error::other(format!("flushing {} panicked", leaf.path)));
+                    results.push(thread.join().unwrap_or_else(|_| panicked()));
                 }
             }),
         }
         for ((_, leaf), result) in dirty.iter().zip(results) {
-            if let Err(((first, last), e)) = result {
-                leaf.note_missed(first, last);
+            if let Err(e) = result {
                 failure.io.push((leaf.path.clone(), Arc::new(e)));
             }
         }

@@ -1,0 +1,231 @@
+//! Writing the labels of devices: the order that survives a power cut at any moment.
+//!
+//! ```text
+//!   blocks, flush | even labels, flush | uberblock into all four rings, flush | odd labels, flush
+//! ```
+//! Until the uberblock is there, the odd labels and the old uberblocks go together; once it is, it and the even labels do.
+//! When no configuration changed, the uberblock alone is written. Above: `pool::writer`, which calls the steps in turn.
+//!
+//! Invariants:
+//!   * each step returns after its flush: the next may begin
+//!   * labels are sealed at the offset where they stand, so that a copy elsewhere is no label
+//!
+//! ZFS names: vdev_config_sync, vdev_label_init, zpool_clear_label.
+
+use crate::vdev::{Failure, Leaf, Tree, Vdev};
+use crate::{Error, Result};
+use host::device::Device;
+use ondisk::label::{
+    self, BOOTENV_BYTES, BOOTENV_OFFSET, CONFIG_BYTES, CONFIG_OFFSET, LABEL_BYTES, LABELS, RING_BYTES,
+};
+use ondisk::label::{RING_OFFSET, START_BYTES, Trailer};
+use ondisk::nvlist::Nvlist;
+use ondisk::uberblock::Uberblock;
+use ondisk::{Endian, l2arc};
+use std::io;
+use std::sync::Arc;
+use transform::checksum::Order;
+use transform::checksum::embedded::{self, Kind};
+
+/// Which of a device's four labels.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Which {
+    /// 0 and 2: before the uberblock.
+    Even,
+    /// 1 and 3: after it.
+    Odd,
+    /// All, when there is nothing to lose.
+    All,
+}
+
+impl Which {
+    fn includes(self, index: usize) -> bool {
+        match self {
+            Self::Even => index.is_multiple_of(2),
+            Self::Odd => !index.is_multiple_of(2),
+            Self::All => true,
+        }
+    }
+}
+
+/// Puts `config` into labels of a device. It is an error when not one of them took it, or when it is too long for a label.
+pub fn write_config(device: &dyn Device, which: Which, config: &Nvlist) -> io::Result<()> {
+    let mut part = config.to_xdr(Endian::Little);
+    let room = CONFIG_BYTES - Trailer::SIZE_BYTES;
+    if part.len() > room {
+        let what = format!("the configuration has {} bytes, and a label has room for {room}", part.len());
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
+    }
+    part.resize(CONFIG_BYTES, 0);
+    each(device, which, |offset| put_sealed(device, offset + CONFIG_OFFSET, &mut part))
+}
+
+/// Puts an uberblock into its slot of all four rings, whose slots are as large as `ashift` says. It is an error when not one
+/// ring took it.
+pub fn write_uberblock(device: &dyn Device, ashift: u8, uberblock: &Uberblock, multihost: bool) -> io::Result<()> {
+    let ashift = ashift.into();
+    let at = label::slot_offset(ashift, label::slot_of_txg(ashift, uberblock.txg.0, multihost));
+    let mut slot = uberblock.to_bytes().to_vec();
+    slot.resize(1 << label::slot_shift(ashift), 0);
+    each(device, Which::All, |offset| put_sealed(device, offset + at, &mut slot))
+}
+
+/// Makes the labels of a device that joins a pool: the configuration, an empty ring, an empty boot environment. What stands
+/// in the first 8 KiB of each label, such as a partition table, stays. Everything must succeed, the flush too.
+pub fn initialize(device: &dyn Device, config: &Nvlist) -> io::Result<()> {
+    let size = device.size_bytes();
+    for index in 0..LABELS {
+        let offset = label::label_offset(size, index).ok_or_else(too_small)?;
+        // An empty ring first: an old uberblock beside a new configuration would be taken for the pool's.
+        device.write_at(offset + RING_OFFSET, &vec![0; RING_BYTES as usize])?;
+        put_sealed(device, offset + BOOTENV_OFFSET, &mut vec![0; BOOTENV_BYTES])?;
+    }
+    write_config(device, Which::All, config)?;
+    for found in super::read(device, false).labels {
+        if let Err(what) = found.config {
+            return Err(io::Error::other(format!("label {} reads back as {what}", found.index)));
+        }
+    }
+    device.flush()
+}
+
+/// Removes labels: configurations and rings become zeros, and the header of a cache device too. Without `force` only labels
+/// that are ones are touched. Says how many were removed.
+pub fn wipe(device: &dyn Device, force: bool) -> io::Result<usize> {
+    const POOL_STATE_L2CACHE: u64 = 4;
+    let found = super::read(device, false);
+    let is_cache = found.configs().any(|config| config.get_u64("state") == Some(POOL_STATE_L2CACHE));
+    let mut wiped = 0;
+    for l in found.labels.iter().filter(|l| force || l.config.as_ref().is_ok_and(|c| c.get_u64("guid").is_some())) {
+        device.write_at(l.offset + CONFIG_OFFSET, &vec![0; (LABEL_BYTES - CONFIG_OFFSET) as usize])?;
+        wiped += 1;
+    }
+    if is_cache {
+        device.write_at(START_BYTES, &[0; l2arc::Header::SIZE_BYTES])?;
+    }
+    device.flush()?;
+    Ok(wiped)
+}
+
+/// Writes configurations to all leaves for which `config` has one, and flushes. Each top-level device that was asked for one
+/// must have taken it on at least one leaf, unless `may_fail` says otherwise, as for log devices.
+pub fn sync_configs(
+    tree: &Tree,
+    which: Which,
+    mut config: impl FnMut(&Vdev, &Leaf) -> Option<Nvlist>,
+    may_fail: impl Fn(&Vdev) -> bool,
+) -> Result<()> {
+    for top in &tree.tops {
+        let mut jobs = Vec::new();
+        for leaf in top.leaves() {
+            if let Some(list) = config(top, leaf) {
+                jobs.push((leaf, list));
+            }
+        }
+        if jobs.is_empty() {
+            continue;
+        }
+        let results = on_leaves(&jobs, |leaf, list| {
+            let device = writable(leaf)?;
+            write_config(device.as_ref(), which, list)?;
+            leaf.flush_labels()
+        });
+        one_good(&top.name, jobs.iter().map(|(leaf, _)| *leaf), results, || may_fail(top))?;
+    }
+    Ok(())
+}
+
+/// Writes the uberblock to all leaves of the top-level devices `tops`, and flushes. One leaf of all must have taken it.
+pub fn sync_uberblock(tree: &Tree, tops: &[u32], uberblock: &Uberblock, multihost: bool) -> Result<()> {
+    let jobs: Vec<(&Leaf, u8)> = tops
+        .iter()
+        .filter_map(|number| tree.tops.get(*number as usize))
+        .flat_map(|top| top.leaves().into_iter().map(move |leaf| (leaf, top.ashift)))
+        .collect();
+    let results = on_leaves(&jobs, |leaf, ashift| {
+        let device = writable(leaf)?;
+        write_uberblock(device.as_ref(), *ashift, uberblock, multihost)?;
+        leaf.flush_labels()
+    });
+    one_good("uberblock", jobs.iter().map(|(leaf, _)| *leaf), results, || false)
+}
+
+/// Runs `job` for each leaf: at once, since each waits for its device.
+fn on_leaves<T: Sync>(
+    jobs: &[(&Leaf, T)],
+    job: impl Fn(&Leaf, &T) -> io::Result<()> + Sync,
+) -> Vec<Option<io::Result<()>>> {
+    let run = |(leaf, what): &(&Leaf, T)| {
+        // Nothing to say of a device that is known not to be there.
+        leaf.device()?;
+        let result = job(leaf, what);
+        if result.is_err() {
+            leaf.count_write_error();
+        }
+        Some(result)
+    };
+    if let [one] = jobs {
+        return vec![run(one)];
+    }
+    std::thread::scope(|scope| {
+        let running: Vec<_> = jobs.iter().map(|job| scope.spawn(|| run(job))).collect();
+        let panicked = || Some(Err(io::Error::other("writing a label panicked")));
+        running.into_iter().map(|thread| thread.join().unwrap_or_else(|_| panicked())).collect()
+    })
+}
+
+fn one_good<'a>(
+    place: &str,
+    leaves: impl Iterator<Item = &'a Leaf>,
+    results: Vec<Option<io::Result<()>>>,
+    may_fail: impl Fn() -> bool,
+) -> Result<()> {
+    if results.iter().any(|result| matches!(result, Some(Ok(())))) || may_fail() {
+        return Ok(());
+    }
+    let mut failure = Failure::default();
+    for (leaf, result) in leaves.zip(results) {
+        match result {
+            Some(Err(e)) => failure.io.push((leaf.path.clone(), Arc::new(e))),
+            _ => failure.missing.push(leaf.path.clone()),
+        }
+    }
+    match failure.into_write_error(place.to_owned()) {
+        Error::Missing { place, what } if what.is_empty() => Err(Error::missing(place, "all devices")),
+        e => Err(e),
+    }
+}
+
+/// The device of a leaf that takes writes.
+fn writable(leaf: &Leaf) -> io::Result<&Arc<dyn Device>> {
+    if leaf.has_failed() {
+        return Err(io::Error::other("an earlier flush failed"));
+    }
+    leaf.device().ok_or_else(|| io::ErrorKind::NotFound.into())
+}
+
+/// Writes to each label in question; fine if one of them works.
+fn each(device: &dyn Device, which: Which, mut write: impl FnMut(u64) -> io::Result<()>) -> io::Result<()> {
+    let mut good = false;
+    let mut error = None;
+    for index in (0..LABELS).filter(|index| which.includes(*index)) {
+        match label::label_offset(device.size_bytes(), index).ok_or_else(too_small).and_then(&mut write) {
+            Ok(()) => good = true,
+            Err(e) => error = Some(e),
+        }
+    }
+    match error {
+        Some(e) if !good => Err(e),
+        _ => Ok(()),
+    }
+}
+
+/// Seals a part of a label for where it goes, and writes it.
+fn put_sealed(device: &dyn Device, at: u64, part: &mut [u8]) -> io::Result<()> {
+    embedded::seal(Kind::Label, part, [at, 0, 0, 0], Order::Little, false).map_err(io::Error::other)?;
+    device.write_at(at, part)
+}
+
+fn too_small() -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, "the device is too small for labels")
+}

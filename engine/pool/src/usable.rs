@@ -23,10 +23,10 @@ const SLOP_MIN_BYTES: u64 = 128 << 20;
 /// Most slop.
 const SLOP_MAX_BYTES: u64 = 128 << 30;
 /// A device with more metaslabs than this keeps one of them for the intent log.
-const EMBEDDED_LOG_METASLABS_MIN: u64 = 64;
+pub(crate) const EMBEDDED_LOG_METASLABS_MIN: u64 = 64;
 
 /// Metaslabs of a device at most (OpenZFS makes 2^17 at most); more would be damage, and are not walked.
-const METASLABS_MAX: u64 = 1 << 20;
+pub(crate) const METASLABS_MAX: u64 = 1 << 20;
 
 /// The parts of the sum above, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -76,6 +76,13 @@ fn bytes_for_128k(top: &VdevConfig) -> u64 {
 /// Ratio in 512ths by which bytes on a top-level device count.
 pub(crate) fn deflate_ratio(top: &VdevConfig) -> u64 {
     (1 << 17) / (bytes_for_128k(top) >> 9).max(1)
+}
+
+/// What is kept back of normal devices of `raw` bytes, which set `embedded_log` apart besides.
+pub(crate) fn slop_bytes(raw: u64, embedded_log: u64) -> u64 {
+    let mut slop = (raw >> 5).min(SLOP_MAX_BYTES);
+    slop -= embedded_log.min(slop >> 1);
+    slop.max(SLOP_MIN_BYTES.min(raw >> 1))
 }
 
 /// Bytes of the first `count` metaslabs of `1 << shift` bytes each. On dRAID they are cut to whole stripes.
@@ -139,9 +146,7 @@ impl Pool {
                 embedded_log = embedded_log.saturating_add(one);
             }
         }
-        let mut slop = (raw >> 5).min(SLOP_MAX_BYTES);
-        slop -= embedded_log.min(slop >> 1);
-        let slop_bytes = slop.max(SLOP_MIN_BYTES.min(raw >> 1));
+        let slop_bytes = slop_bytes(raw, embedded_log);
         let saved_bytes = self.saved_by_dedup()?.saturating_add(self.saved_by_cloning()?);
         let held_bytes = self.held_by_checkpoint()?.saturating_add(self.deferred_frees()?);
         Ok(UsableSpace { raw_bytes: raw, saved_bytes, held_bytes, slop_bytes })

@@ -147,14 +147,7 @@ impl Space {
             device.size_bytes = (0..count).map(|ms| usable_units(ms * ms_units, ms_units, align_units) << shift).sum();
         }
         self.devices.push(device);
-        let zap_id = top.number(config::VDEV_TOP_ZAP);
-        if zap_id == 0 {
-            return Ok(vec![0; count as usize]);
-        }
-        match Zap::open(pool.mos().object(zap_id)?)?.lookup_u64(vdev_top::MS_UNFLUSHED_PHYS_TXGS)? {
-            Some(id) if id != 0 => pool.mos().object(id)?.read_words(count),
-            _ => Ok(vec![0; count as usize]),
-        }
+        unflushed_txgs(pool, top.number(config::VDEV_TOP_ZAP), count)
     }
 
     fn apply(&mut self, device: &mut DeviceSpace, run: Run, is_alloc: bool) {
@@ -170,21 +163,7 @@ impl Space {
     }
 
     fn replay_logs(&mut self, pool: &Pool, unflushed: &[(u64, Vec<u64>)]) -> Result<()> {
-        let Some(id) = pool.directory().lookup_u64(directory::LOG_SPACEMAP_ZAP)?.filter(|id| *id != 0) else {
-            return Ok(());
-        };
-        let mut logs: Vec<(u64, u64)> = Vec::new();
-        for e in Zap::open(pool.mos().object(id)?)?.entries()? {
-            // zap_add_int: the number as text, in hexadecimal.
-            let txg = std::str::from_utf8(&e.name).ok().and_then(|n| u64::from_str_radix(n, 16).ok());
-            let (Some(txg), Some(id)) = (txg, e.value.as_u64()) else {
-                let name = String::from_utf8_lossy(&e.name).into_owned();
-                return Err(Error::corrupt("", format!("entry {name:?}, expected a txg in hexadecimal and an object")));
-            };
-            logs.push((txg, id));
-        }
-        logs.sort_unstable();
-        for (txg, id) in logs {
+        for (txg, id) in logs(pool)? {
             for_each_entry(&pool.mos().object(id)?, |e| self.replay(pool, unflushed, txg, e))?;
         }
         Ok(())
@@ -214,6 +193,36 @@ impl Space {
             Some(_) => {}
         }
     }
+}
+
+/// The txg from which on log entries count, for each metaslab of the device with that ZAP.
+pub(super) fn unflushed_txgs(pool: &Pool, top_zap: u64, count: u64) -> Result<Vec<u64>> {
+    if top_zap == 0 {
+        return Ok(vec![0; count as usize]);
+    }
+    match Zap::open(pool.mos().object(top_zap)?)?.lookup_u64(vdev_top::MS_UNFLUSHED_PHYS_TXGS)? {
+        Some(id) if id != 0 => pool.mos().object(id)?.read_words(count),
+        _ => Ok(vec![0; count as usize]),
+    }
+}
+
+/// The log space maps, txg and object, oldest first.
+pub(super) fn logs(pool: &Pool) -> Result<Vec<(u64, u64)>> {
+    let Some(id) = pool.directory().lookup_u64(directory::LOG_SPACEMAP_ZAP)?.filter(|id| *id != 0) else {
+        return Ok(Vec::new());
+    };
+    let mut logs: Vec<(u64, u64)> = Vec::new();
+    for e in Zap::open(pool.mos().object(id)?)?.entries()? {
+        // zap_add_int: the number as text, in hexadecimal.
+        let txg = std::str::from_utf8(&e.name).ok().and_then(|n| u64::from_str_radix(n, 16).ok());
+        let (Some(txg), Some(id)) = (txg, e.value.as_u64()) else {
+            let name = String::from_utf8_lossy(&e.name).into_owned();
+            return Err(Error::corrupt("", format!("entry {name:?}, expected a txg in hexadecimal and an object")));
+        };
+        logs.push((txg, id));
+    }
+    logs.sort_unstable();
+    Ok(logs)
 }
 
 /// Units of a dRAID metaslab between the first and the last row that it holds in full.

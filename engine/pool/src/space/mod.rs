@@ -5,9 +5,13 @@
 //! ```
 //! Below: `object`. ZFS name: metaslab, space_map, spa_log_spacemap.
 
+pub mod alloc;
 pub mod bits;
+mod entries;
 pub mod metaslab;
+mod ranges;
 
+pub use alloc::Allocator;
 pub use metaslab::{DeviceSpace, Space};
 
 use crate::Result;

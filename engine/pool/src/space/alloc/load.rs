@@ -1,0 +1,244 @@
+//! From a pool, or from the plan of one, to its allocator.
+
+use super::group::{Group, Shape};
+use super::slab::{MapState, Slab};
+use super::{Allocator, MapReader, Options, Table};
+use crate::config::VdevConfig;
+use crate::space::ranges::UNITS_MAX;
+use crate::status::VdevClass;
+use crate::{Error, Place, Pool, Result};
+use block::Class;
+use ondisk::pool_dir::config;
+use ondisk::spacemap::Header;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// A top-level device that is to become part of the pool.
+#[derive(Debug, Clone)]
+pub struct NewDevice {
+    /// Its number.
+    pub vdev: u32,
+    /// Its name, for messages.
+    pub name: String,
+    /// What it is for.
+    pub class: Class,
+    /// How large blocks become on it.
+    pub shape: Shape,
+    /// log2 of its unit of allocation.
+    pub ashift: u8,
+    /// Bytes that can be allocated on it.
+    pub asize_bytes: u64,
+    /// log2 of a metaslab's bytes: [`super::metaslab_shift`].
+    pub metaslab_shift: u8,
+    /// Its ZAP in the pool's own objects, or 0.
+    pub top_zap: u64,
+}
+
+/// The metaslabs of a device, `maps` by number.
+fn slabs(shape: &Shape, ashift: u8, shift: u8, maps: impl Iterator<Item = Option<MapState>>) -> Vec<Slab> {
+    let align = (shape.alignment_bytes() >> ashift).max(1);
+    let units = 1u64 << (shift - ashift);
+    let one = |(i, map): (usize, Option<MapState>)| {
+        // dRAID moves the start of a metaslab up to where a row of a group begins, and cuts it to whole rows.
+        let nominal = i as u64 * units;
+        let start = nominal.next_multiple_of(align);
+        let usable = units.saturating_sub(start - nominal) / align * align;
+        Slab::new(i as u32, start, usable as u32, ashift, map)
+    };
+    maps.enumerate().map(one).collect()
+}
+
+impl Allocator {
+    /// The allocator of an open pool, as its last synced txg left it.
+    pub fn load(pool: &Pool) -> Result<Arc<Self>> {
+        let features = pool.features();
+        let options = Options {
+            two_words: features.is_active("com.delphix:spacemap_v2"),
+            histograms: features.count("com.delphix:spacemap_histogram").is_some(),
+        };
+        let mos: Arc<dyn MapReader> = pool.mos().clone();
+        let allocator = Self::empty(pool.name(), options, mos);
+        let ratios = pool.deflate_ratios();
+        let mut table = Table::default();
+        for top in &pool.root_vdev().children {
+            let Some(device) = pool.store().tree().tops.get(top.id as usize) else { continue };
+            let Some(shape) = Shape::of(&device.kind) else { continue };
+            if top.number(config::METASLAB_ARRAY) == 0 {
+                continue;
+            }
+            let ratio = ratios.get(top.id as usize).copied().unwrap_or(512);
+            let place = || format!("{}: {}: metaslabs", pool.name(), top.display_name());
+            table.add(load_group(pool, top, shape, ratio).at_with(place)?);
+        }
+        let has_logs = load_logs(pool, &table).at_with(|| format!("{}: log space maps", pool.name()))?;
+        allocator.has_logs.store(has_logs, Ordering::Relaxed);
+        table.groups().for_each(|g| g.set_log_slab_apart());
+        *allocator.table.write() = Arc::new(table);
+        Ok(Arc::new(allocator))
+    }
+
+    /// Adds a device, all free. Blocks go there from the next txg on; at once when the pool has no other.
+    pub fn add_device(&self, new: &NewDevice) -> Result<()> {
+        let place = || format!("{}: {}", self.name, new.name);
+        check_shifts(new.ashift, new.metaslab_shift).at_with(place)?;
+        let count = super::metaslab_count(new.asize_bytes, new.metaslab_shift);
+        if count == 0 {
+            return Err(Error::invalid(place(), format!("{} bytes are less than a metaslab", new.asize_bytes)));
+        }
+        let group = group_of(new, 0, (0..count).map(|_| None));
+        let mut shared = self.table.write();
+        let mut table = Table { by_vdev: shared.by_vdev.clone(), by_class: shared.by_class.clone() };
+        if table.group(new.vdev).is_some() {
+            return Err(Error::invalid(place(), format!("device {} is part of the pool", new.vdev)));
+        }
+        group.is_new.store(self.last_txg.load(Ordering::Relaxed) != 0, Ordering::Relaxed);
+        table.add(group);
+        *shared = Arc::new(table);
+        Ok(())
+    }
+}
+
+impl Table {
+    pub(super) fn add(&mut self, group: Group) {
+        let group = Arc::new(group);
+        let at = group.vdev as usize;
+        if self.by_vdev.len() <= at {
+            self.by_vdev.resize_with(at + 1, || None);
+        }
+        self.by_class[group.class as usize].push(group.clone());
+        self.by_vdev[at] = Some(group);
+    }
+}
+
+/// A device with the space maps that it has.
+pub(super) fn group_of(new: &NewDevice, array: u64, maps: impl Iterator<Item = Option<MapState>>) -> Group {
+    let (ashift, shift, shape) = (new.ashift, new.metaslab_shift, new.shape.clone());
+    let slabs = slabs(&shape, ashift, shift, maps);
+    let ratio = (1 << 17) / (shape.asize_bytes(1 << 17, ashift, 0) >> 9).max(1);
+    let group =
+        Group::new(new.vdev, new.name.clone(), new.class, shape, ashift, shift, ratio, new.top_zap, array, slabs);
+    group.set_log_slab_apart();
+    group
+}
+
+fn check_shifts(ashift: u8, metaslab_shift: u8) -> Result<()> {
+    let good = (9..=16).contains(&ashift)
+        && (ashift..=40).contains(&metaslab_shift)
+        && 1u64 << (metaslab_shift - ashift) <= UNITS_MAX;
+    good.then_some(()).ok_or_else(|| Error::corrupt("", format!("ashift {ashift} and metaslab shift {metaslab_shift}")))
+}
+
+fn load_group(pool: &Pool, top: &VdevConfig, shape: Shape, ratio: u64) -> Result<Group> {
+    let small = |key| u8::try_from(top.number(key)).unwrap_or(u8::MAX);
+    let (ashift, shift) = (small(config::ASHIFT), small(config::METASLAB_SHIFT));
+    check_shifts(ashift, shift)?;
+    let count = super::metaslab_count(top.number(config::ASIZE), shift);
+    if count > crate::usable::METASLABS_MAX {
+        return Err(Error::corrupt(
+            "",
+            format!("{count} metaslabs, expected at most {}", crate::usable::METASLABS_MAX),
+        ));
+    }
+    let array = top.number(config::METASLAB_ARRAY);
+    let objects = pool.mos().object(array)?.read_words(count)?;
+    let maps = objects.into_iter().map(|id| load_map(pool, id, 1 << shift)).collect::<Result<Vec<_>>>()?;
+    let class = match pool.class(top.id) {
+        VdevClass::Log => Class::Log,
+        VdevClass::Special => Class::Special,
+        VdevClass::Dedup => Class::Dedup,
+        _ => Class::Normal,
+    };
+    let slabs = slabs(&shape, ashift, shift, maps.into_iter());
+    let top_zap = top.number(config::VDEV_TOP_ZAP);
+    let name = top.display_name();
+    let group = Group::new(top.id as u32, name, class, shape, ashift, shift, ratio, top_zap, array, slabs);
+    group.is_allocating.store(top.number(config::NONALLOCATING) == 0, Ordering::Relaxed);
+    group.is_writable.store(top.kind != "missing", Ordering::Relaxed);
+    Ok(group)
+}
+
+fn load_map(pool: &Pool, id: u64, size_bytes: i64) -> Result<Option<MapState>> {
+    if id == 0 {
+        return Ok(None);
+    }
+    let object = pool.mos().object(id)?;
+    let header = Header::parse(object.bonus(), object.endian()).at_with(|| object.place())?;
+    let block_bytes = object.block_bytes();
+    if !(0..=size_bytes).contains(&header.allocated_bytes) || block_bytes < 512 {
+        let what = format!("{} bytes allocated of {size_bytes}, in blocks of {block_bytes}", header.allocated_bytes);
+        return Err(Error::corrupt(object.place(), what));
+    }
+    Ok(Some(MapState {
+        object: id,
+        block_bytes,
+        length_bytes: header.length_bytes,
+        allocated_bytes: header.allocated_bytes,
+        histogram: header.histogram,
+    }))
+}
+
+/// Reads what is in log space maps only; says whether there are any to destroy.
+fn load_logs(pool: &Pool, table: &Table) -> Result<bool> {
+    let logs = crate::space::metaslab::logs(pool)?;
+    if logs.is_empty() {
+        return Ok(false);
+    }
+    let mut since = Vec::new();
+    for group in table.groups() {
+        since.resize(group.vdev as usize + 1, Vec::new());
+        since[group.vdev as usize] =
+            crate::space::metaslab::unflushed_txgs(pool, group.top_zap, group.slabs.len() as u64)?;
+    }
+    for (txg, id) in logs {
+        let mut wrong = None;
+        super::super::for_each_entry(&pool.mos().object(id)?, |e| {
+            // A device removed since: its metaslabs are gone and so is their meaning.
+            let Some(group) = e.vdev.and_then(|vdev| table.group(vdev)) else { return };
+            let (offset, size) = (e.offset.saturating_mul(512), e.run.saturating_mul(512));
+            let number = offset >> group.slab_shift;
+            let from = since[group.vdev as usize].get(number as usize).copied().unwrap_or(0);
+            if txg < from {
+                return;
+            }
+            if !group.replay(offset, size, e.is_alloc) {
+                wrong.get_or_insert(format!("log of txg {txg}: {offset:#x}+{size:#x} on {}", group.name));
+            }
+        })?;
+        if let Some(what) = wrong {
+            return Err(Error::corrupt("", what));
+        }
+    }
+    table.groups().for_each(|g| g.count_unflushed());
+    Ok(true)
+}
+
+impl Group {
+    /// An entry of a log: what it undoes of earlier ones, and what it adds to the map.
+    fn replay(&self, offset_bytes: u64, size_bytes: u64, is_alloc: bool) -> bool {
+        let Some((slab, start, len)) = self.locate(offset_bytes, size_bytes) else { return false };
+        let mut inner = slab.lock();
+        let (allocated, freed) = &mut **inner.unflushed.get_or_insert_default();
+        let (adds, undoes) = if is_alloc { (allocated, freed) } else { (freed, allocated) };
+        // The parts that earlier entries did the other way round cancel out, the rest is new.
+        let mut new = crate::space::ranges::Ranges::of(start, len);
+        let undone: Vec<_> = undoes.within(start, len).collect();
+        for (s, l) in undone {
+            undoes.remove(s, l);
+            new.remove(s, l);
+        }
+        new.iter().all(|(s, l)| adds.add(s, l) == 0)
+    }
+
+    /// Brings the numbers up to what the logs say.
+    fn count_unflushed(&self) {
+        for slab in &self.slabs {
+            let inner = slab.lock();
+            let Some(unflushed) = inner.unflushed.as_deref() else { continue };
+            let (allocated, freed) = (unflushed.0.units(), unflushed.1.units());
+            drop(inner);
+            slab.count_unflushed(allocated, freed);
+            self.totals.used.fetch_add(allocated << self.ashift, Ordering::Relaxed);
+            self.totals.used.fetch_sub(freed << self.ashift, Ordering::Relaxed);
+        }
+    }
+}

@@ -1,0 +1,436 @@
+//! One metaslab as its writer sees it: what may be handed out, and what happened in each txg that is not synced yet.
+//!
+//! ```text
+//!            allocate                        sync                synced
+//!   free ───────────────> allocating[txg] ─────────> (space map) ──────>
+//!                                                                             synced of the txg after next
+//!   freeing[txg] ───────> (space map) + freed ─────────> deferred[txg % 2] ──────────────────────────────> free
+//!      ^ free
+//! ```
+//! Allocated and freed again within a txg, before its sync, a range goes straight back to `free`; not so blocks of the intent
+//! log, which a crash leads to even if their txg never was.
+//!
+//! Invariants:
+//!   * a metaslab with ranges in `allocating` is loaded
+//!   * `free`, `allocating`, `freed`, `deferred` and what the map says is allocated (`freeing` with it) share no unit
+//!   * no lock of a metaslab is held while its space map is read or written: the sync of the pool's own objects allocates
+
+use super::{MapReader, Totals};
+use crate::space::ranges::{FreeSpace, Ranges};
+use crate::{Error, Result};
+use ondisk::spacemap::HISTOGRAM_BUCKETS;
+use parking_lot::{Condvar, Mutex, MutexGuard};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
+
+/// Txgs in flight at once: open, quiescing, syncing, and one that is just done.
+pub(super) const TXGS: usize = 4;
+/// Rounds that freed space waits for.
+pub(super) const DEFERS: usize = 2;
+/// Allocations of fewer bytes than this go forward from a place of their own, so that metadata does not tear up the room
+/// for data. The size of the default indirect block's compressed half; guessed.
+const SMALL_BYTES: u64 = 16 << 10;
+/// Below one in this many units free, the smallest range that fits is taken. As OpenZFS (4 %).
+const TIGHT_PART: u64 = 25;
+
+/// In [`Slab::flags`]: something happened in the txg of that number modulo [`TXGS`].
+const PENDING: u8 = 1 << 4;
+
+/// The object of a metaslab's space map, as written last.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MapState {
+    /// Number of the object.
+    pub object: u64,
+    /// Bytes of its blocks.
+    pub block_bytes: u64,
+    /// Bytes of entries.
+    pub length_bytes: u64,
+    /// Bytes allocated, by its entries.
+    pub allocated_bytes: i64,
+    /// Free ranges by size, if the object has room for them.
+    pub histogram: Option<[u64; HISTOGRAM_BUCKETS]>,
+}
+
+/// What may be handed out.
+enum Free {
+    /// The map was not read yet, or was forgotten.
+    Unloaded,
+    /// A thread reads it.
+    Loading,
+    /// As is.
+    Loaded(Box<FreeSpace>),
+    /// The map cannot be read or cannot be true: nothing is handed out.
+    Broken,
+}
+
+pub(super) struct Inner {
+    pub map: Option<MapState>,
+    free: Free,
+    /// Rises when synced state moves on; who read the map meanwhile reads again.
+    epoch: u64,
+    pub allocating: [Ranges; TXGS],
+    /// Those of `allocating` that the intent log names: a crash leads to them even before their txg is synced.
+    allocating_log: [Ranges; TXGS],
+    pub freeing: [Ranges; TXGS],
+    pub freed: Ranges,
+    pub deferred: [Ranges; DEFERS],
+    /// What log space maps add to the map: allocated and freed.
+    pub unflushed: Option<Box<(Ranges, Ranges)>>,
+    /// The unflushed ranges are in the map as of the syncing txg.
+    pub is_flushed: bool,
+    /// The map has entries that the last synced txg does not know: it cannot be read again until that txg is synced.
+    is_ahead: bool,
+    cursors: [u32; 2],
+}
+
+/// A metaslab.
+pub(super) struct Slab {
+    pub id: u32,
+    /// First unit on the device.
+    pub start_units: u64,
+    pub units: u32,
+    pub ashift: u8,
+    /// Units of its largest free range at most, as far as is known.
+    pub largest: AtomicU32,
+    /// Units that may be handed out.
+    pub free_units: AtomicU32,
+    /// Set apart for the intent log.
+    pub is_log: AtomicBool,
+    /// `largest` comes from counting, not from the map's histogram.
+    exact: AtomicBool,
+    flags: AtomicU8,
+    pub last_used_txg: AtomicU64,
+    inner: Mutex<Inner>,
+    loaded: Condvar,
+}
+
+/// Where space maps are read from at the moment.
+pub(super) type Reader<'a> = &'a dyn Fn() -> Arc<dyn MapReader>;
+
+/// What became of a free.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Freed {
+    /// Units that may be handed out again, and units that wait.
+    Some(u64, u64),
+    /// They were free already; nothing was changed.
+    Twice,
+}
+
+impl Slab {
+    pub fn new(id: u32, start_units: u64, units: u32, ashift: u8, map: Option<MapState>) -> Self {
+        let allocated = map.as_ref().map_or(0, |m| m.allocated_bytes.max(0) as u64 >> ashift);
+        let free_units = u64::from(units).saturating_sub(allocated) as u32;
+        let largest = match map.as_ref().and_then(|m| m.histogram.as_ref()) {
+            Some(h) => h.iter().rposition(|n| *n > 0).map_or(0, |i| u32::MAX >> (31 - i.min(31))).min(free_units),
+            None => free_units,
+        };
+        let free = match map {
+            None => Free::Loaded(Box::new(FreeSpace::from(Ranges::of(0, units)))),
+            Some(_) => Free::Unloaded,
+        };
+        Self {
+            id,
+            start_units,
+            units,
+            ashift,
+            largest: largest.into(),
+            free_units: free_units.into(),
+            is_log: false.into(),
+            exact: AtomicBool::new(matches!(free, Free::Loaded(_))),
+            flags: AtomicU8::new(0),
+            last_used_txg: AtomicU64::new(0),
+            inner: Mutex::new(Inner {
+                map,
+                free,
+                epoch: 0,
+                allocating: Default::default(),
+                allocating_log: Default::default(),
+                freeing: Default::default(),
+                freed: Ranges::default(),
+                deferred: Default::default(),
+                unflushed: None,
+                is_flushed: false,
+                is_ahead: false,
+                cursors: [0; 2],
+            }),
+            loaded: Condvar::new(),
+        }
+    }
+
+    pub fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock()
+    }
+
+    /// Whether it may hold `need` units in one piece, for sure or (`hopefully`) as far as its numbers tell.
+    pub fn may_hold(&self, need: u32, hopefully: bool) -> bool {
+        let fits = self.largest.load(Ordering::Relaxed) >= need;
+        fits || (hopefully && !self.exact.load(Ordering::Relaxed) && self.free_units.load(Ordering::Relaxed) >= need)
+    }
+
+    /// Takes `need` units.
+    pub fn allocate(&self, reader: Reader<'_>, need: u32, txg: u64, is_log: bool) -> Result<Option<u32>> {
+        let mut inner = self.load(reader)?;
+        let inner = &mut *inner;
+        let Free::Loaded(free) = &mut inner.free else { return Ok(None) };
+        let cursor = usize::from(u64::from(need) << self.ashift >= SMALL_BYTES);
+        let tight = free.ranges().units() * TIGHT_PART < u64::from(self.units);
+        let found = free.find(need, inner.cursors[cursor], tight);
+        if let Some(at) = found {
+            free.remove(at, need);
+            inner.cursors[cursor] = at + need;
+            inner.allocating[txg as usize % TXGS].add(at, need);
+            if is_log {
+                inner.allocating_log[txg as usize % TXGS].add(at, need);
+            }
+            self.flags.fetch_or(1 << (txg as usize % TXGS), Ordering::Relaxed);
+            self.last_used_txg.store(txg, Ordering::Relaxed);
+            self.note(free);
+        } else {
+            self.largest.store(free.largest(), Ordering::Relaxed);
+        }
+        Ok(found)
+    }
+
+    /// Takes a range that must be free.
+    pub fn claim(&self, reader: Reader<'_>, start: u32, len: u32, txg: u64) -> Result<bool> {
+        let mut inner = self.load(reader)?;
+        let inner = &mut *inner;
+        let Free::Loaded(free) = &mut inner.free else { return Ok(false) };
+        if free.ranges().overlap(start, len) < u64::from(len) {
+            return Ok(false);
+        }
+        free.remove(start, len);
+        inner.allocating[txg as usize % TXGS].add(start, len);
+        self.flags.fetch_or(1 << (txg as usize % TXGS), Ordering::Relaxed);
+        self.note(free);
+        Ok(true)
+    }
+
+    fn note(&self, free: &FreeSpace) {
+        self.largest.store(free.largest(), Ordering::Relaxed);
+        self.free_units.store(free.ranges().units() as u32, Ordering::Relaxed);
+        self.exact.store(true, Ordering::Relaxed);
+    }
+
+    /// Gives a range back. `was_named`: a pointer to it may be on disk, if it is of the intent log.
+    pub fn free(&self, start: u32, len: u32, txg: u64, birth: u64, was_named: bool) -> Freed {
+        let mut inner = self.inner.lock();
+        let inner = &mut *inner;
+        let slot = txg as usize % TXGS;
+        let twice = inner.freed.overlap(start, len)
+            + inner.deferred.iter().chain(&inner.freeing).map(|r| r.overlap(start, len)).sum::<u64>()
+            + if let Free::Loaded(free) = &inner.free { free.ranges().overlap(start, len) } else { 0 };
+        if twice > 0 {
+            return Freed::Twice;
+        }
+        let mut at_once = 0;
+        let is_ours = birth == txg && inner.allocating[slot].overlap(start, len) == u64::from(len);
+        if is_ours && !(was_named && inner.allocating_log[slot].overlap(start, len) > 0) {
+            inner.allocating_log[slot].remove(start, len);
+            at_once = inner.allocating[slot].remove(start, len);
+            if let Free::Loaded(free) = &mut inner.free {
+                free.add(start, len);
+                self.note(free);
+            }
+        } else {
+            inner.freeing[slot].add(start, len);
+        }
+        self.flags.fetch_or(1 << slot, Ordering::Relaxed);
+        Freed::Some(at_once, u64::from(len) - at_once)
+    }
+
+    /// Loads the map if it is not; waits while another thread does.
+    fn load(&self, reader: Reader<'_>) -> Result<MutexGuard<'_, Inner>> {
+        let mut inner = self.inner.lock();
+        loop {
+            match inner.free {
+                Free::Loaded(_) | Free::Broken => return Ok(inner),
+                Free::Loading => self.loaded.wait(&mut inner),
+                Free::Unloaded => {
+                    inner.free = Free::Loading;
+                    let epoch = inner.epoch;
+                    let object = inner.map.as_ref().map(|m| m.object);
+                    drop(inner);
+                    let found = self.read(&*reader(), object);
+                    inner = self.inner.lock();
+                    self.loaded.notify_all();
+                    if inner.epoch != epoch {
+                        inner.free = Free::Unloaded;
+                        continue;
+                    }
+                    inner.free = match found {
+                        Ok(found) => self.usable(found, &inner),
+                        Err(e) => {
+                            let is_broken = matches!(e, Error::Corrupt { .. });
+                            inner.free = if is_broken { Free::Broken } else { Free::Unloaded };
+                            if is_broken {
+                                self.largest.store(0, Ordering::Relaxed);
+                                self.free_units.store(0, Ordering::Relaxed);
+                                self.exact.store(true, Ordering::Relaxed);
+                            }
+                            return Err(e);
+                        }
+                    };
+                    if let Free::Loaded(free) = &inner.free {
+                        self.note(free);
+                    }
+                }
+            }
+        }
+    }
+
+    /// What the map of the last synced txg says is free.
+    fn read(&self, reader: &dyn MapReader, object: Option<u64>) -> Result<Ranges> {
+        let mut free = Ranges::of(0, self.units);
+        let mut wrong = None;
+        let Some(object) = object else { return Ok(free) };
+        reader.read_map(object, &mut |e| {
+            let fits = e.offset.checked_add(e.run).is_some_and(|end| end <= u64::from(self.units));
+            if !fits {
+                wrong.get_or_insert(format!("entry {:#x}+{:#x} of {:#x} units", e.offset, e.run, self.units));
+                return;
+            }
+            let (start, len) = (e.offset as u32, e.run as u32);
+            let right = if e.is_alloc { free.remove(start, len) == e.run } else { free.add(start, len) == 0 };
+            if !right {
+                let what = if e.is_alloc { "allocated twice" } else { "freed when free" };
+                wrong.get_or_insert(format!("units {start:#x}+{len:#x} are {what}"));
+            }
+        })?;
+        match wrong {
+            Some(what) => Err(Error::corrupt(format!("space map {object}"), what)),
+            None => Ok(free),
+        }
+    }
+
+    /// Brings the numbers up to what logs add to the map.
+    pub fn count_unflushed(&self, allocated: u64, freed: u64) {
+        let now = u64::from(self.free_units.load(Ordering::Relaxed)) + freed;
+        self.free_units.store(now.saturating_sub(allocated) as u32, Ordering::Relaxed);
+    }
+
+    /// Takes out what is free by the map and not to be handed out yet; adds what logs freed.
+    fn usable(&self, mut found: Ranges, inner: &Inner) -> Free {
+        if let Some(unflushed) = &inner.unflushed {
+            let (allocated, freed) = &**unflushed;
+            found.remove_all(allocated);
+            found.add_all(freed);
+        }
+        for waits in inner.deferred.iter().chain([&inner.freed]).chain(&inner.allocating) {
+            found.remove_all(waits);
+        }
+        Free::Loaded(Box::new(FreeSpace::from(found)))
+    }
+
+    /// Whether there is something to sync in `txg`.
+    pub fn is_dirty(&self, txg: u64) -> bool {
+        self.flags.load(Ordering::Relaxed) & (1 << (txg as usize % TXGS)) != 0
+    }
+
+    /// Takes what happened in `txg` so far.
+    pub fn take(&self, inner: &mut Inner, txg: u64) -> (Ranges, Ranges) {
+        let slot = txg as usize % TXGS;
+        self.flags.fetch_and(!(1 << slot), Ordering::Relaxed);
+        inner.allocating_log[slot] = Ranges::default();
+        let taken = (std::mem::take(&mut inner.allocating[slot]), std::mem::take(&mut inner.freeing[slot]));
+        if !taken.0.is_empty() || !taken.1.is_empty() || inner.unflushed.is_some() {
+            self.flags.fetch_or(PENDING, Ordering::Relaxed);
+            inner.is_ahead = true;
+        }
+        taken
+    }
+
+    /// Undoes [`Slab::take`]: it could not be written.
+    pub fn put_back(&self, inner: &mut Inner, txg: u64, (allocated, freed): (Ranges, Ranges)) {
+        let slot = txg as usize % TXGS;
+        inner.allocating[slot].add_all(&allocated);
+        inner.freeing[slot].add_all(&freed);
+        self.flags.fetch_or(1 << slot, Ordering::Relaxed);
+    }
+
+    /// What is written as free when the whole map is written anew: all that is not allocated as of the syncing txg, `freeing`
+    /// of which was just taken. `None` when it is not loaded.
+    pub fn free_on_disk(&self, inner: &Inner, freeing: &Ranges) -> Option<Ranges> {
+        let Free::Loaded(free) = &inner.free else { return None };
+        let mut all = free.ranges().clone();
+        for more in inner.deferred.iter().chain([&inner.freed, freeing]).chain(&inner.allocating) {
+            all.add_all(more);
+        }
+        Some(all)
+    }
+
+    /// Free ranges by size: exact when loaded, else the map's with what is being freed.
+    pub fn histogram(&self, inner: &Inner, freeing: &Ranges) -> [u64; HISTOGRAM_BUCKETS] {
+        let mut histogram = match &inner.free {
+            Free::Loaded(free) => {
+                let mut h = *free.histogram();
+                inner.deferred.iter().chain([&inner.freed]).for_each(|r| r.add_to_histogram(&mut h));
+                h
+            }
+            _ => inner.map.as_ref().and_then(|m| m.histogram).unwrap_or_default(),
+        };
+        freeing.add_to_histogram(&mut histogram);
+        histogram
+    }
+
+    /// Ranges held when it is loaded.
+    pub fn ranges(&self) -> usize {
+        match &self.inner.lock().free {
+            Free::Loaded(free) => free.ranges().count(),
+            _ => 0,
+        }
+    }
+
+    /// The txg is on disk: what was freed two txgs ago may be handed out, what was freed in this one waits, unless `at_once`.
+    pub fn synced(&self, txg: u64, at_once: bool, totals: &Totals) {
+        if self.flags.load(Ordering::Relaxed) & PENDING == 0 {
+            return;
+        }
+        let mut inner = self.inner.lock();
+        let inner = &mut *inner;
+        inner.epoch += 1;
+        inner.is_ahead = false;
+        let freed = std::mem::take(&mut inner.freed);
+        let (waits, ready_too) = if at_once { (Ranges::default(), freed) } else { (freed, Ranges::default()) };
+        let ready = std::mem::replace(&mut inner.deferred[txg as usize % DEFERS], waits);
+        let units = ready.units() + ready_too.units();
+        totals.released(units << self.ashift);
+        match &mut inner.free {
+            Free::Loaded(free) => {
+                for (start, len) in ready.iter().chain(ready_too.iter()) {
+                    free.add(start, len);
+                }
+                self.note(free);
+            }
+            Free::Broken => {}
+            Free::Unloaded | Free::Loading if units > 0 => {
+                // Neighbours may have joined: how large the largest is shows when it is loaded.
+                self.free_units.fetch_add(units as u32, Ordering::Relaxed);
+                let longest = ready.iter().chain(ready_too.iter()).map(|(_, l)| l).max().unwrap_or(0);
+                self.largest.fetch_max(longest, Ordering::Relaxed);
+                self.exact.store(false, Ordering::Relaxed);
+            }
+            _ => {}
+        }
+        if inner.is_flushed {
+            inner.unflushed = None;
+            inner.is_flushed = false;
+        }
+        if inner.deferred.iter().all(Ranges::is_empty) && inner.unflushed.is_none() {
+            self.flags.fetch_and(!PENDING, Ordering::Relaxed);
+        }
+    }
+
+    /// Forgets what is free, if the map tells it.
+    pub fn unload(&self) -> bool {
+        let mut inner = self.inner.lock();
+        let idle = inner.map.is_some()
+            && !inner.is_ahead
+            && matches!(inner.free, Free::Loaded(_))
+            && inner.allocating.iter().chain(&inner.freeing).chain([&inner.freed]).all(Ranges::is_empty);
+        if idle {
+            inner.free = Free::Unloaded;
+        }
+        idle
+    }
+}

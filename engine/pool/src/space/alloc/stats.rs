@@ -1,0 +1,131 @@
+//! The allocator's numbers.
+
+use super::{Allocator, Group, Table};
+use crate::usable;
+use block::Class;
+use ondisk::spacemap::HISTOGRAM_BUCKETS;
+use std::sync::atomic::Ordering;
+
+/// Space of the devices of one class, in bytes as on the devices, parity included.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ClassSpace {
+    /// Capacity: whole metaslabs.
+    pub size_bytes: u64,
+    /// Allocated, the txgs in flight included.
+    pub allocated_bytes: u64,
+    /// Freed, and not to be handed out yet.
+    pub deferred_bytes: u64,
+    /// Capacity as datasets count it.
+    pub deflated_size_bytes: u64,
+    /// How torn the free space is, 0 to 100; `None` when the pool keeps no histograms.
+    pub fragmentation_percent: Option<u64>,
+}
+
+impl ClassSpace {
+    /// What may be handed out.
+    pub fn free_bytes(&self) -> u64 {
+        self.size_bytes - (self.allocated_bytes + self.deferred_bytes).min(self.size_bytes)
+    }
+}
+
+/// Space of all devices.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct SpaceStats {
+    /// By class, in the order of [`Class`].
+    pub classes: [ClassSpace; 4],
+    /// Of the normal devices, what is set apart for the intent log, as datasets count it. Not in their deflated size.
+    pub embedded_log_bytes: u64,
+    /// What is kept back so that a full pool can be freed.
+    pub slop_bytes: u64,
+}
+
+impl SpaceStats {
+    /// The devices of a class.
+    pub fn class(&self, class: Class) -> &ClassSpace {
+        &self.classes[class as usize]
+    }
+}
+
+impl Group {
+    /// Bytes that may be handed out, and all.
+    pub(super) fn free_and_size(&self) -> (u64, u64) {
+        let size = self.totals.size;
+        (size - self.totals.used.load(Ordering::Relaxed).min(size), size)
+    }
+
+    fn deflated(&self, bytes: u64) -> u64 {
+        (bytes >> 9).saturating_mul(self.deflate_ratio)
+    }
+
+    fn log_bytes(&self) -> u64 {
+        let logs = self.slabs.iter().filter(|s| s.is_log.load(Ordering::Relaxed));
+        logs.map(|s| u64::from(s.units) << self.ashift).sum()
+    }
+
+    /// Mean over the metaslabs by their free space, if more than half of them keep a histogram.
+    fn fragmentation_percent(&self, histograms: bool) -> Option<u64> {
+        let (mut weighted, mut free, mut known) = (0u128, 0u128, 0);
+        for slab in &self.slabs {
+            let inner = slab.lock();
+            let histogram: Option<[u64; HISTOGRAM_BUCKETS]> =
+                inner.map.as_ref().map_or_else(|| histograms.then_some([0; HISTOGRAM_BUCKETS]), |map| map.histogram);
+            let allocated = inner.map.as_ref().map_or(0, |m| m.allocated_bytes.max(0) as u64 >> self.ashift);
+            let free_units = u128::from(u64::from(slab.units).saturating_sub(allocated));
+            if let Some(h) = histogram {
+                weighted += u128::from(crate::facts::metaslab_fragmentation(&h, self.ashift)) * free_units;
+                free += free_units;
+                known += 1;
+            }
+        }
+        let enough = known >= self.slabs.len().div_ceil(2);
+        enough.then(|| weighted.checked_div(free))?.map(|p| p as u64)
+    }
+}
+
+impl Allocator {
+    /// Where the space is, the txgs in flight included.
+    pub fn stats(&self) -> SpaceStats {
+        let table = self.table();
+        let mut stats = sums(&table);
+        for (class, groups) in stats.classes.iter_mut().zip(&table.by_class) {
+            let (mut weighted, mut all, mut known) = (0u128, 0u128, !groups.is_empty());
+            for group in groups {
+                match group.fragmentation_percent(self.options.histograms) {
+                    Some(p) => weighted += u128::from(p) * u128::from(group.totals.size),
+                    None => known = false,
+                }
+                all += u128::from(group.totals.size);
+            }
+            class.fragmentation_percent = known.then(|| weighted.checked_div(all)).flatten().map(|p| p as u64);
+        }
+        stats
+    }
+
+    /// The same without fragmentation, cheap enough to be asked at each change.
+    pub fn totals(&self) -> SpaceStats {
+        sums(&self.table())
+    }
+
+    /// What is kept back so that a full pool can be freed.
+    pub fn slop_bytes(&self) -> u64 {
+        self.totals().slop_bytes
+    }
+}
+
+fn sums(table: &Table) -> SpaceStats {
+    let mut stats = SpaceStats::default();
+    for group in table.groups().filter(|g| !g.is_new.load(Ordering::Relaxed)) {
+        let class = &mut stats.classes[group.class as usize];
+        let waiting = group.totals.waiting.load(Ordering::Relaxed);
+        let log_bytes = group.log_bytes();
+        class.size_bytes += group.totals.size;
+        class.allocated_bytes += group.totals.used.load(Ordering::Relaxed).saturating_sub(waiting);
+        class.deferred_bytes += waiting;
+        if group.is_allocating.load(Ordering::Relaxed) {
+            class.deflated_size_bytes += group.deflated(group.totals.size - log_bytes);
+            stats.embedded_log_bytes += group.deflated(log_bytes);
+        }
+    }
+    stats.slop_bytes = usable::slop_bytes(stats.class(Class::Normal).deflated_size_bytes, stats.embedded_log_bytes);
+    stats
+}

@@ -1,0 +1,564 @@
+//! The allocator against a model that remembers every address, on space maps in memory.
+
+use super::*;
+use crate::space::ranges::Ranges;
+use ondisk::endian::Endian;
+use ondisk::spacemap::{self, Action, Header};
+use proptest::prelude::*;
+use std::collections::{BTreeMap, HashMap};
+
+/// Entries, bytes of a block, bonus.
+type FakeMap = (Vec<u8>, u64, Option<Header>);
+
+/// Space maps in memory, as the pool's own objects keep them.
+#[derive(Default)]
+struct FakeMaps {
+    maps: Mutex<HashMap<u64, FakeMap>>,
+    arrays: Mutex<HashMap<u64, Vec<u64>>>,
+    next: AtomicU64,
+    logs_destroyed: AtomicBool,
+}
+
+impl FakeMaps {
+    fn id(&self) -> u64 {
+        self.next.fetch_add(1, Ordering::Relaxed) + 10
+    }
+
+    /// All as they are now: what a reader sees once the txg is synced.
+    fn snapshot(&self) -> Arc<Self> {
+        let maps = Mutex::new(self.maps.lock().clone());
+        Arc::new(Self { maps, arrays: Mutex::new(self.arrays.lock().clone()), ..Self::default() })
+    }
+
+    fn header(&self, object: u64) -> Header {
+        self.maps.lock()[&object].2.clone().expect("its header was written")
+    }
+
+    /// What a map says is allocated, each entry held against those before.
+    fn replay(&self, object: u64) -> Ranges {
+        let mut allocated = Ranges::default();
+        self.read_map(object, &mut |e| {
+            let (start, len) = (e.offset as u32, e.run as u32);
+            let already = if e.is_alloc { allocated.add(start, len) } else { e.run - allocated.remove(start, len) };
+            assert_eq!(already, 0, "{e:?} of map {object} changes what is so already");
+        })
+        .unwrap();
+        allocated
+    }
+}
+
+impl MapReader for FakeMaps {
+    fn read_map(&self, object: u64, sink: &mut dyn FnMut(Entry)) -> Result<()> {
+        let maps = self.maps.lock();
+        let (bytes, block, header) = &maps[&object];
+        let len = header.as_ref().map_or(0, |h| h.length_bytes) as usize;
+        for chunk in bytes[..len].chunks(*block as usize) {
+            for e in spacemap::entries(chunk, Endian::Little) {
+                let e = e?;
+                let is_alloc = e.action == Action::Alloc;
+                sink(Entry { is_alloc, offset: e.offset_units, run: e.run_units, vdev: e.vdev });
+            }
+        }
+        Ok(())
+    }
+}
+
+impl MapWriter for FakeMaps {
+    fn create_map(&self, block_bytes: u32, _: bool) -> Result<u64> {
+        let id = self.id();
+        self.maps.lock().insert(id, (Vec::new(), u64::from(block_bytes), None));
+        Ok(id)
+    }
+
+    fn write_map(&self, object: u64, offset: u64, bytes: &[u8]) -> Result<()> {
+        let mut maps = self.maps.lock();
+        let map = &mut maps.get_mut(&object).unwrap().0;
+        map.truncate(offset as usize);
+        assert_eq!(map.len() as u64, offset, "entries are appended");
+        map.extend(bytes);
+        Ok(())
+    }
+
+    fn truncate_map(&self, object: u64) -> Result<()> {
+        self.maps.lock().get_mut(&object).unwrap().0.clear();
+        Ok(())
+    }
+
+    fn set_header(&self, object: u64, header: &Header) -> Result<()> {
+        self.maps.lock().get_mut(&object).unwrap().2 = Some(header.clone());
+        Ok(())
+    }
+
+    fn create_array(&self, count: u64) -> Result<u64> {
+        let id = self.id();
+        self.arrays.lock().insert(id, vec![0; count as usize]);
+        Ok(id)
+    }
+
+    fn write_array(&self, array: u64, index: u64, object: u64) -> Result<()> {
+        self.arrays.lock().get_mut(&array).unwrap()[index as usize] = object;
+        Ok(())
+    }
+
+    fn destroy_logs(&self, _: &[(u64, u64)]) -> Result<()> {
+        self.logs_destroyed.store(true, Ordering::Relaxed);
+        Ok(())
+    }
+}
+
+const OPTIONS: Options = Options { two_words: true, histograms: true };
+
+fn device(vdev: u32, class: Class, asize_bytes: u64) -> NewDevice {
+    NewDevice {
+        vdev,
+        name: format!("disk-{vdev}"),
+        class,
+        shape: Shape::Plain,
+        ashift: 12,
+        asize_bytes,
+        metaslab_shift: 24,
+        top_zap: 0,
+    }
+}
+
+fn raidz(vdev: u32, asize_bytes: u64) -> NewDevice {
+    let geometry = block::vdev::raidz::Geometry::new(12, 5, 2).unwrap();
+    NewDevice { shape: Shape::Raidz(geometry), ..device(vdev, Class::Normal, asize_bytes) }
+}
+
+/// A pool of these devices, its lists of metaslabs made.
+fn pool(devices: &[NewDevice]) -> (Arc<Allocator>, FakeMaps) {
+    let (allocator, maps) = (Allocator::new("tank", OPTIONS), FakeMaps::default());
+    for d in devices {
+        allocator.add_device(d).unwrap();
+        allocator.metaslab_array(d.vdev, &maps).unwrap();
+    }
+    (allocator, maps)
+}
+
+/// The same, as who imports it finds it.
+fn reopened(devices: &[NewDevice], of: &Allocator, maps: &FakeMaps) -> Arc<Allocator> {
+    let allocator = Allocator::empty("tank", OPTIONS, maps.snapshot());
+    let mut table = Table::default();
+    for d in devices {
+        let array = of.table().group(d.vdev).unwrap().array.load(Ordering::Relaxed);
+        let state = |object: &u64| {
+            (*object != 0).then(|| {
+                let h = maps.header(*object);
+                let block_bytes = maps.maps.lock()[object].1;
+                let (length_bytes, allocated_bytes, histogram) = (h.length_bytes, h.allocated_bytes, h.histogram);
+                MapState { object: *object, block_bytes, length_bytes, allocated_bytes, histogram }
+            })
+        };
+        let states: Vec<_> = maps.arrays.lock()[&array].iter().map(state).collect();
+        table.add(load::group_of(d, array, states.into_iter()));
+    }
+    *allocator.table.write() = Arc::new(table);
+    Arc::new(allocator)
+}
+
+fn want(txg: u64, psize_bytes: u64) -> Want {
+    Want {
+        txg,
+        class: Class::Normal,
+        psize_bytes,
+        copies: 1,
+        is_metadata: false,
+        gang: block::Gang::None,
+        may_use_slop: true,
+    }
+}
+
+/// Syncs a txg with nothing else to write.
+fn sync(allocator: &Allocator, maps: &FakeMaps, txg: u64) {
+    while allocator.sync_maps(txg, maps).unwrap() {}
+    allocator.synced(txg, maps.snapshot());
+}
+
+/// Every address that was given out, and when it may be again.
+#[derive(Default)]
+struct Model {
+    live: Vec<(Dva, u64)>,
+    /// Freed in a txg.
+    waiting: Vec<(Dva, u64)>,
+    taken: BTreeMap<(u32, u64), u64>,
+}
+
+impl Model {
+    fn take(&mut self, dva: &Dva, txg: u64) {
+        let key = (dva.vdev, dva.offset_bytes);
+        let before = self.taken.range(..=key).next_back().filter(|((v, _), _)| *v == dva.vdev);
+        let after = self.taken.range(key..).next().filter(|((v, _), _)| *v == dva.vdev);
+        assert!(before.is_none_or(|((_, at), len)| at + len <= dva.offset_bytes), "{dva:?} was taken");
+        assert!(after.is_none_or(|((_, at), _)| *at >= dva.offset_bytes + dva.asize_bytes), "{dva:?} was taken");
+        self.taken.insert(key, dva.asize_bytes);
+        self.live.push((*dva, txg));
+    }
+
+    fn release(&mut self, dva: &Dva) {
+        self.taken.remove(&(dva.vdev, dva.offset_bytes));
+    }
+
+    fn bytes(list: &[(Dva, u64)]) -> u64 {
+        list.iter().map(|(d, _)| d.asize_bytes).sum()
+    }
+
+    /// Holds the maps and the allocator's numbers against what is live.
+    fn check(&self, allocator: &Allocator, maps: &FakeMaps) {
+        let mut on_disk: HashMap<u32, u64> = HashMap::new();
+        for group in allocator.table().groups() {
+            for (slab, object) in group.slabs.iter().zip(&maps.arrays.lock()[&group.array.load(Ordering::Relaxed)]) {
+                let mut expected = Ranges::default();
+                let (from, to) = (slab.start_units, slab.start_units + u64::from(slab.units));
+                for (d, _) in self.live.iter().filter(|(d, _)| d.vdev == group.vdev) {
+                    let at = d.offset_bytes >> slab.ashift;
+                    if (from..to).contains(&at) {
+                        expected.add((at - from) as u32, (d.asize_bytes >> slab.ashift) as u32);
+                    }
+                }
+                let found = if *object == 0 { Ranges::default() } else { maps.replay(*object) };
+                assert_eq!(found, expected, "device {} metaslab {}", group.vdev, slab.id);
+                if *object != 0 {
+                    let header = maps.header(*object);
+                    assert_eq!(header.allocated_bytes as u64, found.units() << slab.ashift);
+                    let sum: u64 = header.histogram.unwrap().iter().sum();
+                    let free = found.complement(slab.units).count() as u64;
+                    assert!(sum >= free, "the histogram has {sum} ranges, there are {free}");
+                }
+                *on_disk.entry(group.vdev).or_default() += found.units() << slab.ashift;
+            }
+        }
+        let stats = allocator.stats();
+        let sum = |f: fn(&ClassSpace) -> u64| stats.classes.iter().map(f).sum::<u64>();
+        assert_eq!(sum(|c| c.allocated_bytes), Self::bytes(&self.live));
+        assert_eq!(on_disk.values().sum::<u64>(), Self::bytes(&self.live));
+        assert_eq!(sum(|c| c.deferred_bytes), Self::bytes(&self.waiting));
+    }
+}
+
+#[derive(Debug, Clone)]
+enum Step {
+    Allocate { sectors: u64, copies: u8, class: Class, is_ahead: bool },
+    Free { which: usize },
+    Pass,
+    Sync { reopen: bool, unload: bool },
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let class = prop_oneof![
+        6 => Just(Class::Normal), 1 => Just(Class::Log), 1 => Just(Class::Special), 1 => Just(Class::Dedup)
+    ];
+    let sectors = prop_oneof![3 => 1u64..4, 2 => 4u64..40, 1 => 40u64..400];
+    prop_oneof![
+        12 => (sectors, 1u8..4, class, prop::bool::weighted(0.1))
+            .prop_map(|(sectors, copies, class, is_ahead)| Step::Allocate { sectors, copies, class, is_ahead }),
+        10 => any::<usize>().prop_map(|which| Step::Free { which }),
+        1 => Just(Step::Pass),
+        2 => (prop::bool::weighted(0.2), any::<bool>()).prop_map(|(reopen, unload)| Step::Sync { reopen, unload }),
+    ]
+}
+
+fn run(steps: &[Step], devices: &[NewDevice]) {
+    let (mut allocator, maps) = pool(devices);
+    let mut model = Model::default();
+    let (mut txg, mut passes) = (5, 0);
+    let mut full = 0;
+    for step in steps {
+        match *step {
+            Step::Allocate { sectors, copies, class, is_ahead } => {
+                // The intent log allocates for txgs that are not syncing yet.
+                let (txg, class) = if is_ahead { (txg + 1, Class::Log) } else { (txg, class) };
+                let w = Want { copies, class, ..want(txg, sectors << 12) };
+                match allocator.allocate(&w) {
+                    Ok(found) => {
+                        assert_eq!(found.len(), usize::from(copies));
+                        for dva in &found {
+                            let asize = allocator.asize_bytes(dva.vdev, sectors << 12, txg).unwrap();
+                            assert_eq!(dva.asize_bytes, asize);
+                            model.take(dva, txg);
+                        }
+                    }
+                    Err(e) => {
+                        assert_eq!(e.refusal(), Some(Refusal::NoSpace));
+                        full += 1;
+                    }
+                }
+            }
+            Step::Free { which } => {
+                let committed: Vec<_> = (0..model.live.len()).filter(|i| model.live[*i].1 <= txg).collect();
+                let Some(i) = committed.get(which % committed.len().max(1)) else { continue };
+                let (dva, birth) = model.live.swap_remove(*i);
+                let before = allocator.totals();
+                allocator.free(txg, birth, &dva);
+                let deferred = |s: &SpaceStats| s.classes.iter().map(|c| c.deferred_bytes).sum::<u64>();
+                if deferred(&allocator.totals()) == deferred(&before) {
+                    assert_eq!(birth, txg, "only what was never committed may be reused at once");
+                    model.release(&dva);
+                } else {
+                    model.waiting.push((dva, txg));
+                }
+            }
+            Step::Pass => {
+                passes += 1;
+                allocator.sync_maps(txg, &maps).unwrap();
+            }
+            Step::Sync { reopen, unload } => {
+                let t = allocator.totals();
+                let normal = t.class(Class::Normal);
+                let is_full = normal.free_bytes() + normal.deferred_bytes <= t.slop_bytes;
+                sync(&allocator, &maps, txg);
+                model.waiting.retain(|(dva, freed)| {
+                    let waits = freed + 2 > txg && !(is_full && *freed == txg);
+                    if !waits {
+                        model.taken.remove(&(dva.vdev, dva.offset_bytes));
+                    }
+                    waits
+                });
+                if model.live.iter().all(|(_, birth)| *birth <= txg) {
+                    model.check(&allocator, &maps);
+                    if reopen {
+                        // A crash or an export: what waited may be handed out, for nobody goes back behind this txg.
+                        for (dva, _) in std::mem::take(&mut model.waiting) {
+                            model.release(&dva);
+                        }
+                        allocator = reopened(devices, &allocator, &maps);
+                        model.check(&allocator, &maps);
+                    }
+                }
+                if unload {
+                    allocator.trim(0);
+                }
+                txg += 1;
+            }
+        }
+    }
+    assert_eq!(allocator.take_anomalies(), [""; 0]);
+    let _ = (passes, full);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
+
+    #[test]
+    fn nothing_is_handed_out_twice_and_nothing_lost_on_one_disk(steps in prop::collection::vec(step(), 1..500)) {
+        run(&steps, &[device(0, Class::Normal, 48 << 20)]);
+    }
+
+    #[test]
+    fn nothing_is_handed_out_twice_and_nothing_lost_on_all_classes(steps in prop::collection::vec(step(), 1..500)) {
+        run(&steps, &[
+            device(0, Class::Normal, 32 << 20), device(1, Class::Special, 16 << 20), raidz(2, 64 << 20),
+            device(3, Class::Log, 16 << 20), device(4, Class::Dedup, 16 << 20),
+        ]);
+    }
+}
+
+#[test]
+fn copies_go_to_different_devices_then_far_apart_on_one() {
+    let (allocator, _) = pool(&[device(0, Class::Normal, 1 << 30), device(1, Class::Normal, 1 << 30)]);
+    for _ in 0..100 {
+        let found = allocator.allocate(&Want { copies: 3, ..want(5, 4096) }).unwrap();
+        let (a, b, c) = (&found[0], &found[1], &found[2]);
+        assert_ne!(a.vdev, b.vdev);
+        let same = if a.vdev == c.vdev { a } else { b };
+        assert!(same.offset_bytes.abs_diff(c.offset_bytes) > 64 << 20, "{found:?}");
+    }
+}
+
+#[test]
+fn devices_fill_up_in_proportion_to_their_free_space() {
+    let (allocator, _) = pool(&[device(0, Class::Normal, 256 << 20), device(1, Class::Normal, 1 << 30)]);
+    let mut bytes = [0; 2];
+    for _ in 0..4000 {
+        let found = allocator.allocate(&want(5, 128 << 10)).unwrap();
+        bytes[found[0].vdev as usize] += found[0].asize_bytes;
+    }
+    let (small, large) = (bytes[0] as f64 / (256 << 20) as f64, bytes[1] as f64 / (1 << 30) as f64);
+    assert!((small - large).abs() < 0.25, "{small} and {large} of them are full");
+}
+
+#[test]
+fn blocks_in_a_row_lie_in_a_row() {
+    let (allocator, _) = pool(&[device(0, Class::Normal, 1 << 30)]);
+    let at: Vec<_> = (0..50).map(|_| allocator.allocate(&want(5, 128 << 10)).unwrap()[0].offset_bytes).collect();
+    assert!(at.windows(2).all(|w| w[1] == w[0] + (128 << 10)));
+}
+
+#[test]
+fn what_was_freed_comes_back_in_the_third_txg_and_not_before() {
+    let (allocator, maps) = pool(&[device(0, Class::Normal, 512 << 20)]);
+    let mut all = Vec::new();
+    while let Ok(found) = allocator.allocate(&want(5, 8 << 20)) {
+        all.extend(found);
+    }
+    assert_eq!(all.len(), 64);
+    sync(&allocator, &maps, 5);
+    // Enough is free for the reserve, so that what is freed waits.
+    all[..40].iter().for_each(|dva| allocator.free(6, 5, dva));
+    sync(&allocator, &maps, 6);
+    assert!(allocator.allocate(&want(7, 4096)).is_err());
+    sync(&allocator, &maps, 7);
+    assert!(allocator.allocate(&want(8, 4096)).is_err());
+    sync(&allocator, &maps, 8);
+    assert!(allocator.allocate(&want(9, 8 << 20)).is_ok());
+}
+
+#[test]
+fn log_blocks_freed_in_their_own_txg_are_not_reused_in_it() {
+    // A crash before the txg is synced leads to them.
+    let (allocator, maps) = pool(&[device(0, Class::Normal, 512 << 20)]);
+    let log = allocator.allocate(&Want { class: Class::Log, ..want(5, 4096) }).unwrap()[0];
+    let data = allocator.allocate(&want(5, 4096)).unwrap()[0];
+    allocator.free(5, 5, &log);
+    allocator.free(5, 5, &data);
+    let stats = allocator.totals();
+    assert_eq!((stats.class(Class::Normal).allocated_bytes, stats.class(Class::Normal).deferred_bytes), (0, 4096));
+    sync(&allocator, &maps, 5);
+    assert!(allocator.take_anomalies().is_empty());
+    let ids: Vec<u64> = maps.maps.lock().keys().copied().collect();
+    assert!(ids.into_iter().all(|id| maps.replay(id).is_empty()));
+}
+
+#[test]
+fn freeing_twice_is_told_and_changes_nothing() {
+    let (allocator, maps) = pool(&[device(0, Class::Normal, 512 << 20)]);
+    let dva = allocator.allocate(&want(5, 4096)).unwrap()[0];
+    sync(&allocator, &maps, 5);
+    allocator.free(6, 5, &dva);
+    let before = allocator.totals();
+    allocator.free(6, 5, &dva);
+    sync(&allocator, &maps, 6);
+    allocator.free(7, 5, &dva);
+    assert_eq!(allocator.take_anomalies().len(), 2);
+    assert_eq!(allocator.totals(), before);
+}
+
+#[test]
+fn a_map_much_longer_than_needed_is_written_anew() {
+    let (allocator, maps) = pool(&[device(0, Class::Normal, 16 << 20)]);
+    let (mut longest, mut odd) = (0, Vec::new());
+    for txg in 5..400 {
+        let found: Vec<_> = (0..80).map(|_| allocator.allocate(&want(txg, 4096)).unwrap()[0]).collect();
+        allocator.sync_maps(txg, &maps).unwrap();
+        odd.drain(..).for_each(|dva| allocator.free(txg, txg - 1, &dva));
+        found.iter().step_by(2).for_each(|dva| allocator.free(txg, txg, dva));
+        odd.extend(found.iter().skip(1).step_by(2).copied());
+        sync(&allocator, &maps, txg);
+        longest = longest.max(maps.maps.lock().values().map(|m| m.0.len()).max().unwrap_or(0));
+    }
+    assert!(longest < 80 << 10, "{longest} bytes for a handful of ranges");
+    assert!(longest > 64 << 10, "short maps are left alone");
+}
+
+#[test]
+fn a_claimed_address_is_not_handed_out() {
+    let devices = [device(0, Class::Normal, 16 << 20)];
+    let (allocator, maps) = pool(&devices);
+    let kept = allocator.allocate(&want(5, 4096)).unwrap()[0];
+    sync(&allocator, &maps, 5);
+    let allocator = reopened(&devices, &allocator, &maps);
+    let log = Dva { vdev: 0, offset_bytes: 1 << 20, asize_bytes: 128 << 10, is_gang: false };
+    allocator.claim(6, &log).unwrap();
+    assert!(allocator.claim(6, &log).is_err(), "it is claimed");
+    assert!(allocator.claim(6, &kept).is_err(), "it is allocated");
+    assert!(allocator.claim(6, &Dva { offset_bytes: 1 << 40, ..log }).is_err(), "it does not exist");
+    let mut model = Model::default();
+    model.take(&log, 6);
+    model.take(&kept, 5);
+    while let Ok(found) = allocator.allocate(&want(6, 4096)) {
+        model.take(&found[0], 6);
+    }
+    sync(&allocator, &maps, 6);
+    model.check(&allocator, &maps);
+}
+
+#[test]
+fn metadata_may_fill_special_devices_data_may_not() {
+    let (allocator, _) = pool(&[device(0, Class::Normal, 1 << 30), device(1, Class::Special, 16 << 20)]);
+    let on = |is_metadata| {
+        let w = Want { class: Class::Special, is_metadata, ..want(5, 64 << 10) };
+        allocator.allocate(&w).unwrap()[0].vdev
+    };
+    let data = (0..256).take_while(|_| on(false) == 1).count();
+    assert_eq!(data, 192, "three quarters");
+    let more = (0..256).take_while(|_| on(true) == 1).count();
+    assert_eq!(data + more, 256);
+}
+
+#[test]
+fn a_metaslab_of_a_large_device_is_kept_for_the_intent_log() {
+    let (allocator, _) = pool(&[device(0, Class::Normal, 65 << 24)]);
+    let log = allocator.allocate(&Want { class: Class::Log, ..want(5, 4096) }).unwrap()[0].offset_bytes >> 24;
+    while let Ok(found) = allocator.allocate(&want(5, 16 << 20)) {
+        assert_ne!(found[0].offset_bytes >> 24, log);
+    }
+    let stats = allocator.stats();
+    assert_eq!(stats.embedded_log_bytes, 16 << 20);
+    assert_eq!(stats.class(Class::Normal).free_bytes(), (16 << 20) - 4096);
+    // Still there is room for the log.
+    allocator.allocate(&Want { class: Class::Log, ..want(5, 4096) }).unwrap();
+}
+
+#[test]
+fn a_new_device_is_used_from_the_next_txg_on() {
+    let (allocator, maps) = pool(&[device(0, Class::Normal, 16 << 20)]);
+    sync(&allocator, &maps, 5);
+    allocator.add_device(&device(1, Class::Normal, 1 << 30)).unwrap();
+    allocator.metaslab_array(1, &maps).unwrap();
+    let on_new = |txg| (0..300).any(|_| allocator.allocate(&want(txg, 4096)).unwrap()[0].vdev == 1);
+    assert!(!on_new(6));
+    sync(&allocator, &maps, 6);
+    assert!(on_new(7));
+    assert!(allocator.add_device(&device(1, Class::Normal, 1 << 30)).is_err());
+}
+
+#[test]
+fn a_map_that_cannot_be_true_is_not_allocated_from() {
+    let devices = [device(0, Class::Normal, 32 << 20)];
+    let (allocator, maps) = pool(&devices);
+    allocator.allocate(&want(5, 4096)).unwrap();
+    sync(&allocator, &maps, 5);
+    for (bytes, _, header) in maps.maps.lock().values_mut() {
+        // The same allocation again.
+        let again = bytes.clone();
+        bytes.extend(again);
+        header.as_mut().unwrap().length_bytes *= 2;
+    }
+    let allocator = reopened(&devices, &allocator, &maps);
+    let mut found = Vec::new();
+    while let Ok(dva) = allocator.allocate(&want(6, 4096)) {
+        found.push(dva[0].offset_bytes >> 24);
+    }
+    assert_eq!(found.len(), 4096);
+    assert!(found.iter().all(|slab| *slab == found[0]), "all in the metaslab whose map is whole");
+}
+
+#[test]
+fn threads_share_the_devices_without_treading_on_each_other() {
+    let (allocator, maps) = pool(&[device(0, Class::Normal, 256 << 20), device(1, Class::Normal, 256 << 20)]);
+    let mut model = Model::default();
+    for txg in 5..9 {
+        let found: Vec<_> = std::thread::scope(|scope| {
+            let work = |seed: u64| {
+                let allocator = &allocator;
+                move || {
+                    let mut mine = Vec::new();
+                    for i in 0..500u64 {
+                        let w = Want { copies: 1 + (i % 2) as u8, ..want(txg, ((i * seed) % 7 + 1) << 12) };
+                        mine.extend(allocator.allocate(&w).unwrap());
+                        if i % 3 == 0 {
+                            let gone = mine.swap_remove((i * seed) as usize % mine.len());
+                            allocator.free(txg, txg, &gone);
+                        }
+                    }
+                    mine
+                }
+            };
+            let threads: Vec<_> = [3, 5, 11, 13].map(|seed| scope.spawn(work(seed))).into();
+            threads.into_iter().flat_map(|t| t.join().unwrap()).collect()
+        });
+        found.iter().for_each(|dva| model.take(dva, txg));
+        sync(&allocator, &maps, txg);
+        model.check(&allocator, &maps);
+    }
+}

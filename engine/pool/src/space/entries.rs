@@ -1,0 +1,106 @@
+//! Ranges as entries of a space map: one word where they fit, two where the pool has `spacemap_v2`.
+//!
+//! Facts: `space_map_write_impl` (module/zfs/space_map.c). Each group of entries of one kind opens with a mark that names
+//! txg and pass.
+
+use super::ranges::Ranges;
+use ondisk::Txg;
+use ondisk::endian::Endian;
+use ondisk::spacemap::{Action, Entry, Item};
+
+/// Largest run of a one-word entry.
+const RUN_MAX: u64 = 1 << 15;
+
+/// Where in a map entries go, and when.
+#[derive(Debug, Clone, Copy)]
+pub struct Spot {
+    /// Round.
+    pub txg: u64,
+    /// Its pass.
+    pub pass: u16,
+    /// Bytes of entries that the map holds.
+    pub length_bytes: u64,
+    /// Bytes of its blocks.
+    pub block_bytes: u64,
+    /// Whether two-word entries are allowed.
+    pub two_words: bool,
+}
+
+/// The bytes to append for `ranges`; none for none.
+pub fn encode(ranges: &Ranges, action: Action, spot: &Spot) -> Vec<u8> {
+    if ranges.is_empty() {
+        return Vec::new();
+    }
+    // What the block holds already stands before, so that entries of two words see where it ends.
+    let block = spot.block_bytes as usize;
+    let before = (spot.length_bytes % spot.block_bytes) as usize;
+    let mut out = vec![0; before];
+    Item::Debug { action, pass: spot.pass, txg: Txg(spot.txg) }.write(&mut out, Endian::Little, block);
+    for (start, len) in ranges.iter() {
+        let (mut at, mut left) = (u64::from(start), u64::from(len));
+        let two_words = spot.two_words && left > RUN_MAX;
+        while left > 0 {
+            let run = if two_words { left } else { left.min(RUN_MAX) };
+            // A map of one device does not say which: OpenZFS leaves 0 there.
+            let vdev = two_words.then_some(0);
+            let entry = Entry { action, offset_units: at, run_units: run, vdev };
+            Item::Range(entry).write(&mut out, Endian::Little, block);
+            at += run;
+            left -= run;
+        }
+    }
+    out.drain(..before);
+    out
+}
+
+/// Bytes that the entries for `ranges` take at most, marks and padding left out.
+pub fn estimate(histogram: &[u64], two_words: bool) -> u64 {
+    let one = |(i, runs): (usize, &u64)| match i {
+        0..15 => 8 * runs,
+        _ if two_words => 16 * runs,
+        _ => (8 * runs) << (i - 14),
+    };
+    histogram.iter().enumerate().map(one).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ondisk::spacemap::entries;
+
+    fn spot(length_bytes: u64, two_words: bool) -> Spot {
+        Spot { txg: 7, pass: 2, length_bytes, block_bytes: 512, two_words }
+    }
+
+    #[test]
+    fn long_runs_are_one_entry_of_two_words_or_many_of_one() {
+        let mut ranges = Ranges::of(5, 3);
+        ranges.add(1000, 100_000);
+        let words = |two| {
+            let bytes = encode(&ranges, Action::Free, &spot(0, two));
+            let all: Vec<_> = entries(&bytes, Endian::Little).map(|e| e.unwrap()).collect();
+            let mut back = Ranges::default();
+            for e in &all {
+                assert_eq!(e.action, Action::Free);
+                back.add(e.offset_units as u32, e.run_units as u32);
+            }
+            assert_eq!(back, ranges);
+            bytes.len() / 8
+        };
+        assert_eq!((words(true), words(false)), (1 + 1 + 2, 1 + 1 + 4));
+    }
+
+    #[test]
+    fn an_entry_of_two_words_goes_to_the_next_block_as_a_whole() {
+        // The mark takes the last word but one of the block, so one word is left.
+        let bytes = encode(&Ranges::of(0, 40_000), Action::Alloc, &spot(512 * 3 + 512 - 16, true));
+        assert_eq!(bytes.len(), 8 + 8 + 16);
+        assert_eq!(Endian::Little.word(&bytes, 1), 2 << 62);
+        assert_eq!(Endian::Little.word(&bytes, 2) >> 62, 3);
+    }
+
+    #[test]
+    fn nothing_needs_no_mark() {
+        assert!(encode(&Ranges::default(), Action::Alloc, &spot(0, true)).is_empty());
+    }
+}

@@ -12,7 +12,9 @@
 //!   * a sector of 512 bytes is old or new, never a mixture
 
 pub mod device;
+pub mod model;
 pub mod pages;
+pub mod workload;
 
 pub use damage::chance::Chance;
 pub use device::{Cut, Faults, Machine, SimDevice};

@@ -1,0 +1,274 @@
+//! What a run did and what it was told is safe, so that any tree found after a cut can be judged.
+//!
+//! Names change in an order that a crash must respect: the tree found is the tree after some step. Contents and
+//! attributes of one file do too, but a file that nobody made safe may be older than the names around it. Nothing may be
+//! older than what was acknowledged before the cut, and nothing may be younger than the names.
+//!
+//! Invariants:
+//!   * step numbers rise; every change belongs to one step, and a step is present whole or not at all
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Path from the root, without a slash in front; the root is the empty path.
+pub type Path = String;
+
+/// What kind of thing a node of the model is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Kind {
+    /// A file.
+    File,
+    /// A directory.
+    Directory,
+    /// A symbolic link and its target.
+    Symlink(Vec<u8>),
+}
+
+/// Contents and attributes at one time.
+#[derive(Clone, PartialEq, Eq)]
+pub struct State {
+    /// Bytes of a file.
+    pub data: Arc<Vec<u8>>,
+    /// Permission bits.
+    pub mode: u32,
+    /// `user.` attributes.
+    pub xattrs: Arc<BTreeMap<Vec<u8>, Vec<u8>>>,
+}
+
+struct Node {
+    kind: Kind,
+    /// With the step that made each; the first made the node.
+    versions: Vec<(u64, State)>,
+}
+
+struct Ack {
+    operation: u64,
+    step: u64,
+    /// The node that was asked for; `None`: all.
+    node: Option<usize>,
+}
+
+/// Names and the nodes they name, `""` being the root.
+pub type Names = BTreeMap<Path, usize>;
+
+/// A run.
+pub struct Model {
+    nodes: Vec<Node>,
+    /// After which step the names were these.
+    names: Vec<(u64, Arc<Names>)>,
+    /// At which operation of the machine each step began.
+    began: Vec<u64>,
+    acks: Vec<Ack>,
+}
+
+/// A node found after a cut.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Found {
+    /// Which names are the same node.
+    pub identity: u64,
+    /// Its kind.
+    pub kind: Kind,
+    /// Links that it claims to have; 0 when that is not judged.
+    pub links: u64,
+    /// Its contents and attributes.
+    pub state: State,
+}
+
+impl std::fmt::Debug for State {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let sum = self.data.iter().fold(0u64, |sum, b| sum.wrapping_mul(31).wrapping_add(u64::from(*b)));
+        write!(f, "{} bytes #{sum:x}, mode {:o}, {} xattrs", self.data.len(), self.mode, self.xattrs.len())
+    }
+}
+
+impl Model {
+    /// Over an empty root directory.
+    pub fn new(root_mode: u32) -> Self {
+        let root = Node { kind: Kind::Directory, versions: vec![(0, State::empty(root_mode))] };
+        let names = Arc::new(Names::from([(String::new(), 0)]));
+        Self { nodes: vec![root], names: vec![(0, names)], began: vec![0], acks: Vec::new() }
+    }
+
+    /// Begins a step when the machine has done `operation` operations.
+    pub fn begin(&mut self, operation: u64) {
+        self.began.push(operation);
+    }
+
+    fn step(&self) -> u64 {
+        self.began.len() as u64 - 1
+    }
+
+    /// The names now.
+    pub fn names(&self) -> &Names {
+        &self.names.last().expect("there is always the empty tree").1
+    }
+
+    /// Changes the names in this step.
+    pub fn rename<R>(&mut self, change: impl FnOnce(&mut Names) -> R) {
+        let mut names = self.names().clone();
+        change(&mut names);
+        self.names.push((self.step(), Arc::new(names)));
+    }
+
+    /// Makes a node, without a name yet.
+    pub fn add(&mut self, kind: Kind, mode: u32) -> usize {
+        self.nodes.push(Node { kind, versions: vec![(self.step(), State::empty(mode))] });
+        self.nodes.len() - 1
+    }
+
+    /// Kind of a node.
+    pub fn kind(&self, node: usize) -> &Kind {
+        &self.nodes[node].kind
+    }
+
+    /// Contents and attributes of a node now.
+    pub fn state(&self, node: usize) -> &State {
+        &self.nodes[node].versions.last().expect("a node begins with a version").1
+    }
+
+    /// Changes contents or attributes of a node in this step.
+    pub fn change(&mut self, node: usize, change: impl FnOnce(&mut State)) {
+        let mut state = self.state(node).clone();
+        change(&mut state);
+        let step = self.step();
+        self.nodes[node].versions.push((step, state));
+    }
+
+    /// What was done so far is safe, of `node` or of all: the machine had done `operation` operations when that was said.
+    pub fn acknowledge(&mut self, operation: u64, node: Option<usize>) {
+        self.acks.push(Ack { operation, step: self.step(), node });
+    }
+
+    /// Steps so far.
+    pub fn steps(&self) -> u64 {
+        self.step()
+    }
+
+    /// Judges the tree found after a cut at `operation`. Returns the step whose names it has.
+    pub fn judge(&self, operation: u64, found: &BTreeMap<Path, Found>) -> Result<u64, String> {
+        let acks = || self.acks.iter().filter(|a| a.operation <= operation);
+        let least = acks().map(|a| a.step).max().unwrap_or(0);
+        let most = self.began.iter().rposition(|began| *began <= operation).unwrap_or(0) as u64;
+        let first = self.names.iter().rposition(|(step, _)| *step <= least).unwrap_or(0);
+        let mut reasons = Vec::new();
+        for (i, (step, names)) in self.names.iter().enumerate().skip(first) {
+            if *step > most {
+                break;
+            }
+            let before = self.names.get(i + 1).map_or(u64::MAX, |(next, _)| *next).min(most + 1);
+            let needed =
+                |node: usize| acks().filter(|a| a.node.is_none_or(|n| n == node)).map(|a| a.step).max().unwrap_or(0);
+            match self.matches(names, found, before, &needed) {
+                Ok(()) => return Ok(*step),
+                Err(why) => reasons.push(format!("  not as after step {step}: {why}")),
+            }
+        }
+        Err(format!(
+            "cut at operation {operation}: expected the names of a step from {least} to {most}\n{}",
+            reasons.join("\n")
+        ))
+    }
+
+    fn matches(
+        &self,
+        names: &Names,
+        found: &BTreeMap<Path, Found>,
+        before: u64,
+        needed: &dyn Fn(usize) -> u64,
+    ) -> Result<(), String> {
+        if let Some(path) = names.keys().find(|p| !found.contains_key(*p)) {
+            return Err(format!("{path:?} is missing"));
+        }
+        if let Some(path) = found.keys().find(|p| !names.contains_key(*p)) {
+            return Err(format!("{path:?} should not be there"));
+        }
+        let mut identities: BTreeMap<u64, usize> = BTreeMap::new();
+        let mut links: BTreeMap<usize, u64> = BTreeMap::new();
+        for node in names.values() {
+            *links.entry(*node).or_default() += 1;
+        }
+        for (path, node) in names {
+            let there = &found[path];
+            let known = &self.nodes[*node];
+            if there.kind != known.kind {
+                return Err(format!("{path:?} is {:?} instead of {:?}", there.kind, known.kind));
+            }
+            if *identities.entry(there.identity).or_insert(*node) != *node {
+                return Err(format!("{path:?} is linked to something else"));
+            }
+            if there.links != 0 && there.kind != Kind::Directory && there.links != links[node] {
+                return Err(format!("{path:?} has {} links instead of {}", there.links, links[node]));
+            }
+            let from = known.versions.iter().rposition(|(step, _)| *step <= needed(*node)).unwrap_or(0);
+            let mut allowed = known.versions[from..].iter().filter(|(step, _)| *step < before);
+            if !allowed.any(|(_, state)| *state == there.state) {
+                let stale = known.versions.iter().rfind(|(_, state)| *state == there.state);
+                let when = stale.map_or("never so".to_owned(), |(step, _)| format!("so at step {step}"));
+                return Err(format!(
+                    "{path:?} (node {node}) has {:?}, {when}; expected from step {} (needed {}): {:?}",
+                    there.state,
+                    known.versions[from].0,
+                    needed(*node),
+                    known.versions[from].1
+                ));
+            }
+        }
+        if identities.len() != links.len() {
+            return Err("names that should be one node are several".into());
+        }
+        Ok(())
+    }
+}
+
+impl State {
+    fn empty(mode: u32) -> Self {
+        Self { data: Arc::default(), mode, xattrs: Arc::default() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(data: &[u8]) -> Found {
+        let state = State { data: Arc::new(data.to_vec()), ..State::empty(0o644) };
+        Found { identity: 5, kind: Kind::File, links: 1, state }
+    }
+
+    fn tree(files: &[(&str, Found)]) -> BTreeMap<Path, Found> {
+        let root = Found { identity: 1, kind: Kind::Directory, links: 2, state: State::empty(0o755) };
+        let mut tree = BTreeMap::from([(String::new(), root)]);
+        tree.extend(files.iter().map(|(path, f)| ((*path).to_owned(), f.clone())));
+        tree
+    }
+
+    #[test]
+    fn what_was_acknowledged_must_be_there_and_names_come_in_order() {
+        let mut m = Model::new(0o755);
+        m.begin(10);
+        let f = m.add(Kind::File, 0o644);
+        m.rename(|n| n.insert("a".into(), f));
+        m.begin(11);
+        m.change(f, |s| s.data = Arc::new(b"one".to_vec()));
+        m.acknowledge(20, Some(f));
+        m.begin(21);
+        m.change(f, |s| s.data = Arc::new(b"two".to_vec()));
+        m.begin(22);
+        m.rename(|n| (n.remove("a"), n.insert("b".into(), f)));
+        // Before the acknowledgement, everything from nothing to all is right.
+        assert_eq!(m.judge(19, &tree(&[])), Ok(0));
+        assert_eq!(m.judge(19, &tree(&[("a", found(b""))])), Ok(1));
+        assert_eq!(m.judge(19, &tree(&[("a", found(b"one"))])), Ok(1));
+        assert!(m.judge(9, &tree(&[("a", found(b""))])).is_err(), "from the future");
+        // After it, nothing less than that.
+        assert!(m.judge(20, &tree(&[])).is_err());
+        assert!(m.judge(20, &tree(&[("a", found(b""))])).unwrap_err().contains("so at step 1"));
+        assert_eq!(m.judge(20, &tree(&[("a", found(b"one"))])), Ok(1));
+        assert_eq!(m.judge(30, &tree(&[("a", found(b"two"))])), Ok(1));
+        assert_eq!(m.judge(30, &tree(&[("b", found(b"one"))])), Ok(4));
+        // Never both names of a rename, and never a mixture.
+        assert!(m.judge(30, &tree(&[("a", found(b"two")), ("b", found(b"two"))])).is_err());
+        assert!(m.judge(30, &tree(&[])).is_err());
+        assert!(m.judge(30, &tree(&[("a", found(b"twe"))])).unwrap_err().contains("never so"));
+    }
+}

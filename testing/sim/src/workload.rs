@@ -1,0 +1,393 @@
+//! Random changes through a [`Vfs`], each noted in the [`Model`], some made safe.
+//!
+//! Few names in few directories, so that changes meet: renames replace, removed names come back, links share.
+
+use crate::Chance;
+use crate::model::{Found, Kind, Model, Path, State};
+use anyhow::{Context, Result, bail};
+use files::vfs::{Allocate, Caller, FileKind, NewNode, NodeId, RenameFlags, SetAttr, SetXattr, SyncKind, Vfs};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Files per directory at most.
+const NAMES: u64 = 8;
+/// Depth of directories.
+const DEPTH_MAX: usize = 3;
+/// Largest file.
+const FILE_BYTES_MAX: u64 = 600 << 10;
+/// What one step writes lies within one record of this size, so that it is one change.
+const RECORD_BYTES: u64 = 128 << 10;
+
+/// Drives a tree and knows what it should be.
+pub struct Workload<'a> {
+    vfs: &'a dyn Vfs,
+    /// Operations of the machine so far.
+    clock: &'a dyn Fn() -> u64,
+    chance: Chance,
+    who: Caller,
+    /// What was done.
+    pub model: Model,
+}
+
+impl<'a> Workload<'a> {
+    /// Over an empty tree.
+    pub fn new(seed: u64, vfs: &'a dyn Vfs, clock: &'a dyn Fn() -> u64) -> Result<Self> {
+        let root = vfs.attr(vfs.root())?;
+        let mut model = Model::new(root.mode);
+        model.acknowledge(0, None);
+        let who = Caller { privileged: true, ..Caller::default() };
+        Ok(Self { vfs, clock, chance: Chance::of_case(seed, 1), who, model })
+    }
+
+    fn node(&self, path: &str) -> Result<NodeId> {
+        node_at(self.vfs, path)
+    }
+
+    fn pick(&mut self, wanted: impl Fn(&Kind) -> bool) -> Option<(Path, usize)> {
+        let all: Vec<(&Path, &usize)> =
+            self.model.names().iter().filter(|(_, n)| wanted(self.model.kind(**n))).collect();
+        let (path, node) = self.chance.pick(&all)?;
+        Some(((*path).clone(), **node))
+    }
+
+    /// A path in some directory, which may be taken.
+    fn place(&mut self) -> (Path, Path) {
+        let name = match self.chance.below(20) {
+            0 => format!("long-{}", "n".repeat(60 + self.chance.below(180) as usize)),
+            _ => format!("n{}", self.chance.below(NAMES)),
+        };
+        let (dir, _) = self.pick(|k| *k == Kind::Directory).unwrap_or_default();
+        (dir, name)
+    }
+
+    /// Does one thing.
+    pub fn step(&mut self) -> Result<()> {
+        let what = self.chance.below(100);
+        self.model.begin((self.clock)());
+        match what {
+            0..12 => self.create(),
+            12..16 => self.make_directory(),
+            16..18 => self.make_symlink(),
+            18..22 => self.link(),
+            22..30 => self.remove(),
+            30..40 => self.rename(),
+            40..66 => self.write(),
+            66..70 => self.truncate(),
+            70..73 => self.punch(),
+            73..77 => self.set_mode(),
+            77..81 => self.set_xattr(),
+            81..97 => self.sync_one(),
+            _ => self.sync_all(),
+        }
+    }
+
+    fn create(&mut self) -> Result<()> {
+        let (dir, name) = self.place();
+        let path = join(&dir, &name);
+        if self.model.names().contains_key(&path) {
+            return Ok(());
+        }
+        let mode = 0o600 | (self.chance.below(64) as u32);
+        self.vfs.create(&self.who, self.node(&dir)?, name.as_bytes(), &NewNode::Regular, mode, 0).context("create")?;
+        let node = self.model.add(Kind::File, mode);
+        self.model.rename(|n| n.insert(path, node));
+        Ok(())
+    }
+
+    fn make_directory(&mut self) -> Result<()> {
+        let (dir, name) = self.place();
+        let path = join(&dir, &name);
+        if self.model.names().contains_key(&path) || path.matches('/').count() >= DEPTH_MAX {
+            return Ok(());
+        }
+        self.vfs
+            .create(&self.who, self.node(&dir)?, name.as_bytes(), &NewNode::Directory, 0o755, 0)
+            .context("mkdir")?;
+        let node = self.model.add(Kind::Directory, 0o755);
+        self.model.rename(|n| n.insert(path, node));
+        Ok(())
+    }
+
+    fn make_symlink(&mut self) -> Result<()> {
+        let (dir, name) = self.place();
+        let path = join(&dir, &name);
+        if self.model.names().contains_key(&path) {
+            return Ok(());
+        }
+        let target = format!("to/{}", self.chance.below(1000)).into_bytes();
+        let new = NewNode::Symlink(target.clone());
+        let attr = self.vfs.create(&self.who, self.node(&dir)?, name.as_bytes(), &new, 0o777, 0).context("symlink")?;
+        let node = self.model.add(Kind::Symlink(target), attr.mode);
+        self.model.rename(|n| n.insert(path, node));
+        Ok(())
+    }
+
+    fn link(&mut self) -> Result<()> {
+        let Some((from, node)) = self.pick(|k| *k == Kind::File) else { return Ok(()) };
+        let (dir, name) = self.place();
+        let path = join(&dir, &name);
+        if self.model.names().contains_key(&path) {
+            return Ok(());
+        }
+        self.vfs.link(&self.who, self.node(&from)?, self.node(&dir)?, name.as_bytes()).context("link")?;
+        self.model.rename(|n| n.insert(path, node));
+        Ok(())
+    }
+
+    fn remove(&mut self) -> Result<()> {
+        let Some((path, node)) = self.pick(|_| true) else { return Ok(()) };
+        if path.is_empty() || self.has_children(&path) {
+            return Ok(());
+        }
+        let (dir, name) = split(&path);
+        let parent = self.node(dir)?;
+        match self.model.kind(node) {
+            Kind::Directory => self.vfs.rmdir(&self.who, parent, name.as_bytes()).context("rmdir")?,
+            _ => self.vfs.unlink(&self.who, parent, name.as_bytes()).context("unlink")?,
+        }
+        self.model.rename(|n| n.remove(&path));
+        Ok(())
+    }
+
+    fn rename(&mut self) -> Result<()> {
+        let Some((from, node)) = self.pick(|_| true) else { return Ok(()) };
+        let (to_dir, to_name) = self.place();
+        let to = join(&to_dir, &to_name);
+        let is_dir = *self.model.kind(node) == Kind::Directory;
+        let below = format!("{from}/");
+        if from.is_empty() || from == to || to.starts_with(&below) || from.starts_with(&format!("{to}/")) {
+            return Ok(());
+        }
+        let target = self.model.names().get(&to).copied();
+        let exchange = target.is_some() && self.chance.once_in(3);
+        if let Some(target) = target {
+            let target_is_dir = *self.model.kind(target) == Kind::Directory;
+            if !exchange && (is_dir != target_is_dir || self.has_children(&to) || target == node) {
+                return Ok(());
+            }
+            if exchange && (is_dir || target_is_dir) {
+                return Ok(());
+            }
+        }
+        if is_dir && to.matches('/').count() >= DEPTH_MAX {
+            return Ok(());
+        }
+        let (dir, name) = split(&from);
+        let flags = RenameFlags { exchange, ..RenameFlags::default() };
+        self.vfs
+            .rename(&self.who, self.node(dir)?, name.as_bytes(), self.node(&to_dir)?, to_name.as_bytes(), flags)
+            .with_context(|| format!("rename {from} to {to}"))?;
+        self.model.rename(|names| {
+            if exchange {
+                let target = names.insert(to.clone(), node).expect("looked up above");
+                names.insert(from.clone(), target);
+                return;
+            }
+            let moved: Vec<(Path, usize)> = names
+                .iter()
+                .filter(|(p, _)| **p == from || p.starts_with(&below))
+                .map(|(p, n)| (p.clone(), *n))
+                .collect();
+            for (path, node) in moved {
+                names.remove(&path);
+                names.insert(format!("{to}{}", &path[from.len()..]), node);
+            }
+        });
+        Ok(())
+    }
+
+    fn write(&mut self) -> Result<()> {
+        let Some((path, node)) = self.pick(|k| *k == Kind::File) else { return Ok(()) };
+        let size = self.model.state(node).data.len() as u64;
+        let offset = match self.chance.below(4) {
+            0 => size,
+            1 => self.chance.below(FILE_BYTES_MAX),
+            _ => self.chance.below(size + 1),
+        };
+        let room = (RECORD_BYTES - offset % RECORD_BYTES).min(FILE_BYTES_MAX.saturating_sub(offset));
+        let most = [100, 5000, 30_000, RECORD_BYTES][self.chance.below(4) as usize].min(room);
+        if most == 0 {
+            return Ok(());
+        }
+        let len = 1 + self.chance.below(most) as usize;
+        // Half of it compresses.
+        let mut data = self.chance.bytes(len);
+        data[len / 2..].fill((offset % 251) as u8);
+        self.vfs.write(&self.who, self.node(&path)?, offset, &data).context("write")?;
+        self.model.change(node, |state| {
+            let all = Arc::make_mut(&mut state.data);
+            let end = offset as usize + len;
+            if all.len() < end {
+                all.resize(end, 0);
+            }
+            all[offset as usize..end].copy_from_slice(&data);
+        });
+        Ok(())
+    }
+
+    fn truncate(&mut self) -> Result<()> {
+        let Some((path, node)) = self.pick(|k| *k == Kind::File) else { return Ok(()) };
+        let old = self.model.state(node).data.len() as u64;
+        let size = match self.chance.below(3) {
+            0 => 0,
+            1 => self.chance.below(FILE_BYTES_MAX),
+            _ => self.chance.below(old + 1),
+        };
+        let set = SetAttr { size: Some(size), ..SetAttr::default() };
+        self.vfs.set_attr(&self.who, self.node(&path)?, &set).context("truncate")?;
+        self.model.change(node, |state| Arc::make_mut(&mut state.data).resize(size as usize, 0));
+        Ok(())
+    }
+
+    fn punch(&mut self) -> Result<()> {
+        let Some((path, node)) = self.pick(|k| *k == Kind::File) else { return Ok(()) };
+        let size = self.model.state(node).data.len() as u64;
+        if size < 2 {
+            return Ok(());
+        }
+        let offset = self.chance.below(size - 1);
+        let len = 1 + self.chance.below(size - offset);
+        self.vfs.allocate(&self.who, self.node(&path)?, Allocate::Punch, offset, len).context("punch")?;
+        self.model.change(node, |state| {
+            let end = ((offset + len) as usize).min(state.data.len());
+            Arc::make_mut(&mut state.data)[offset as usize..end].fill(0);
+        });
+        Ok(())
+    }
+
+    fn set_mode(&mut self) -> Result<()> {
+        let Some((path, node)) = self.pick(|k| matches!(k, Kind::File | Kind::Directory)) else { return Ok(()) };
+        let mode = 0o700 | self.chance.below(64) as u32;
+        let set = SetAttr { mode: Some(mode), ..SetAttr::default() };
+        self.vfs.set_attr(&self.who, self.node(&path)?, &set).context("chmod")?;
+        self.model.change(node, |state| state.mode = mode);
+        Ok(())
+    }
+
+    fn set_xattr(&mut self) -> Result<()> {
+        let Some((path, node)) = self.pick(|k| matches!(k, Kind::File | Kind::Directory)) else { return Ok(()) };
+        let name = format!("user.x{}", self.chance.below(4)).into_bytes();
+        let id = self.node(&path)?;
+        if self.model.state(node).xattrs.contains_key(&name) && self.chance.once_in(3) {
+            self.vfs.remove_xattr(&self.who, id, &name).context("removexattr")?;
+            self.model.change(node, |state| drop(Arc::make_mut(&mut state.xattrs).remove(&name)));
+            return Ok(());
+        }
+        let len = 1 + self.chance.below(600) as usize;
+        let value = self.chance.bytes(len);
+        self.vfs.set_xattr(&self.who, id, &name, &value, SetXattr::Either).context("setxattr")?;
+        self.model.change(node, |state| drop(Arc::make_mut(&mut state.xattrs).insert(name, value)));
+        Ok(())
+    }
+
+    fn sync_one(&mut self) -> Result<()> {
+        let Some((path, node)) = self.pick(|_| true) else { return Ok(()) };
+        let id = self.node(&path)?;
+        let kind = if self.chance.once_in(3) { SyncKind::Data } else { SyncKind::All };
+        self.vfs.sync_node(id, kind).context("fsync")?;
+        self.model.acknowledge((self.clock)(), Some(node));
+        Ok(())
+    }
+
+    fn sync_all(&mut self) -> Result<()> {
+        self.vfs.sync_all().context("sync")?;
+        self.model.acknowledge((self.clock)(), None);
+        Ok(())
+    }
+
+    fn has_children(&self, path: &str) -> bool {
+        let below = format!("{path}/");
+        self.model.names().range(below.clone()..).next().is_some_and(|(p, _)| p.starts_with(&below))
+    }
+}
+
+fn join(dir: &str, name: &str) -> Path {
+    if dir.is_empty() { name.to_owned() } else { format!("{dir}/{name}") }
+}
+
+fn split(path: &str) -> (&str, &str) {
+    path.rsplit_once('/').unwrap_or(("", path))
+}
+
+fn node_at(vfs: &dyn Vfs, path: &str) -> Result<NodeId> {
+    let mut node = vfs.root();
+    for name in path.split('/').filter(|n| !n.is_empty()) {
+        node = vfs.lookup(node, name.as_bytes()).with_context(|| path.to_owned())?.node;
+    }
+    Ok(node)
+}
+
+/// Everything in a tree, as the model judges it.
+pub fn read_tree(vfs: &dyn Vfs) -> Result<BTreeMap<Path, Found>> {
+    let mut found = BTreeMap::new();
+    let mut todo = vec![(String::new(), vfs.root())];
+    while let Some((path, node)) = todo.pop() {
+        let attr = vfs.attr(node).with_context(|| path.clone())?;
+        let mut data = Vec::new();
+        let kind = match attr.kind {
+            FileKind::Regular => {
+                data = read_file(vfs, node, attr.size).with_context(|| path.clone())?;
+                Kind::File
+            }
+            FileKind::Directory => {
+                vfs.read_dir(node, 0, &mut |entry| {
+                    if entry.name != b"." && entry.name != b".." {
+                        todo.push((join(&path, &String::from_utf8_lossy(&entry.name)), entry.node));
+                    }
+                    true
+                })?;
+                Kind::Directory
+            }
+            FileKind::Symlink => Kind::Symlink(vfs.read_link(node)?),
+            other => bail!("{path} is a {other:?}"),
+        };
+        let mut xattrs = BTreeMap::new();
+        for name in vfs.list_xattr(node)?.into_iter().filter(|n| n.starts_with(b"user.")) {
+            let value =
+                vfs.get_xattr(node, &name)?.with_context(|| format!("{path}: a listed attribute is missing"))?;
+            xattrs.insert(name, value);
+        }
+        let state = State { data: Arc::new(data), mode: attr.mode, xattrs: Arc::new(xattrs) };
+        found.insert(path, Found { identity: node.0, kind, links: u64::from(attr.links), state });
+    }
+    Ok(found)
+}
+
+fn read_file(vfs: &dyn Vfs, node: NodeId, size: u64) -> Result<Vec<u8>> {
+    let mut data = Vec::new();
+    while (data.len() as u64) < size {
+        let piece = vfs.read(node, data.len() as u64, 1 << 20)?;
+        if piece.is_empty() {
+            bail!("ends at {} of {size} bytes", data.len());
+        }
+        data.extend_from_slice(&piece);
+    }
+    Ok(data)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use files::memory::MemoryVfs;
+
+    /// The tree in memory obeys the model at every step, so what the judge says of disks is about the disks.
+    #[test]
+    fn a_tree_in_memory_passes_the_judge_after_every_step() {
+        for seed in 0..20 {
+            let vfs = MemoryVfs::new().writable();
+            let clock = std::cell::Cell::new(0);
+            let now = || clock.get();
+            let mut workload = Workload::new(seed, &vfs, &now).unwrap();
+            for i in 0..300 {
+                clock.set(i);
+                workload.step().unwrap_or_else(|e| panic!("seed {seed} step {i}: {e:#}"));
+                if i % 20 == 0 {
+                    workload.model.acknowledge(i, None);
+                    let step = workload.model.judge(i, &read_tree(&vfs).unwrap());
+                    assert!(step.is_ok(), "seed {seed}: {}", step.unwrap_err());
+                }
+            }
+            assert!(workload.model.names().len() > 5);
+        }
+    }
+}

@@ -6,22 +6,29 @@
 //! reads each leaf once. Walks go in the order of (hash, collision number), and a place in that order packs into the
 //! 64-bit cookie that OpenZFS hands out, so that an NFS client's cookie still means the same when the server changes.
 //!
+//! Who changes ZAPs: `write`. All handles on a live object share what they know of it (`form`).
+//!
 //! Invariants:
 //!   * an entry is found under its hash or not at all: a leaf whose prefix does not fit its place in the table is an error
 //!   * a walk goes strictly forward through the hashes, so that no table on disk can trap it
 
 mod cursor;
+mod form;
 mod norm;
 #[cfg(test)]
 mod tests;
+mod write;
 
 pub use cursor::Cursor;
+pub use form::Shared;
 pub use norm::normalise;
 pub use ondisk::zap::{Flags as ZapFlags, NormFlags, Value as ZapValue};
+pub use write::ZapSpec;
 
 use crate::{Block, Error, Place, Result};
-use ondisk::zap::{BlockKind, Header, Leaf, Micro, hash};
-use std::sync::{Arc, OnceLock};
+use form::{Form, FormRead, Kind};
+use ondisk::zap::{Header, Leaf, Micro, hash};
+use std::sync::Arc;
 
 /// Where a ZAP's blocks come from: an object, or memory in tests.
 pub trait BlockSource: Send + Sync {
@@ -52,114 +59,114 @@ pub struct ZapEntry {
     pub value: ZapValue,
 }
 
-/// A ZAP that is open for reading. Cheap to share; block 0 is kept.
+/// An open ZAP. Cheap to share.
 #[derive(Clone)]
 pub struct Zap {
     source: Arc<dyn BlockSource>,
-    first: Block,
-    form: Form,
-}
-
-#[derive(Clone)]
-enum Form {
-    Micro { salt: u64, norm_flags: NormFlags, index: Arc<OnceLock<Vec<MicroPlace>>> },
-    Fat(Header),
-}
-
-/// Where an entry of a micro ZAP stands in the order of walks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct MicroPlace {
-    hash: u64,
-    cd: u32,
-    index: u32,
+    /// For those who change it.
+    object: Option<crate::Object>,
+    shared: Arc<Shared>,
+    /// Block 0 may be kept: nobody changes it.
+    keep_first: bool,
+    salt: u64,
+    norm_flags: NormFlags,
+    flags: ZapFlags,
 }
 
 impl Zap {
     /// Opens the ZAP in `object`.
     pub fn open(object: crate::Object) -> Result<Self> {
-        Self::from_source(Arc::new(object))
+        let shared = object.live().map(|live| live.zap.clone());
+        let keep_first = shared.is_none();
+        Self::from_parts(Arc::new(object.clone()), Some(object), shared.unwrap_or_default(), keep_first)
     }
 
     /// Opens the ZAP whose blocks `source` gives.
     pub fn from_source(source: Arc<dyn BlockSource>) -> Result<Self> {
-        let first = source
-            .block(0)?
-            .ok_or_else(|| Error::corrupt(source.place(), "zap: block 0 is a hole, expected a header"))?;
-        let form = match BlockKind::of(&first.data, first.endian).at_with(|| source.place())? {
-            BlockKind::Micro => {
-                let micro = Micro::parse(&first.data, first.endian).at_with(|| source.place())?;
-                Form::Micro { salt: micro.salt, norm_flags: micro.norm_flags, index: Arc::default() }
-            }
-            _ => Form::Fat(Header::parse(&first.data, first.endian).at_with(|| source.place())?),
-        };
-        Ok(Self { source, first, form })
+        Self::from_parts(source, None, Arc::default(), true)
+    }
+
+    fn from_parts(
+        source: Arc<dyn BlockSource>,
+        object: Option<crate::Object>,
+        shared: Arc<Shared>,
+        keep_first: bool,
+    ) -> Result<Self> {
+        let form = shared.read(&*source, keep_first)?;
+        let (salt, norm_flags, flags) = (form.salt(), form.norm_flags(), form.flags());
+        drop(form);
+        Ok(Self { source, object, shared, keep_first, salt, norm_flags, flags })
+    }
+
+    /// The object it is in; `None` of a ZAP in memory.
+    pub fn object(&self) -> Option<&crate::Object> {
+        self.object.as_ref()
     }
 
     /// How names are made equal.
     pub fn norm_flags(&self) -> NormFlags {
-        match &self.form {
-            Form::Micro { norm_flags, .. } => *norm_flags,
-            Form::Fat(header) => header.norm_flags,
-        }
+        self.norm_flags
     }
 
     /// How keys are made.
     pub fn flags(&self) -> ZapFlags {
-        match &self.form {
-            Form::Micro { .. } => ZapFlags::empty(),
-            Form::Fat(header) => header.flags,
-        }
+        self.flags
     }
 
     /// The header, unless this is a micro ZAP.
-    pub fn header(&self) -> Option<&Header> {
-        match &self.form {
-            Form::Micro { .. } => None,
-            Form::Fat(header) => Some(header),
+    pub fn header(&self) -> Result<Option<Header>> {
+        match &self.form()?.kind {
+            Kind::Micro(_) => Ok(None),
+            Kind::Fat(header) => Ok(Some(header.clone())),
         }
     }
 
-    fn salt(&self) -> u64 {
-        match &self.form {
-            Form::Micro { salt, .. } => *salt,
-            Form::Fat(header) => header.salt,
-        }
+    fn form(&self) -> Result<FormRead<'_>> {
+        self.shared.read(&*self.source, self.keep_first)
     }
 
     fn hash_name(&self, name: &[u8]) -> u64 {
-        hash::of_name(self.salt(), self.flags(), &normalise(name, self.norm_flags()))
+        hash::of_name(self.salt, self.flags, &normalise(name, self.norm_flags))
     }
 
     /// Number of entries.
     pub fn count(&self) -> Result<u64> {
-        match &self.form {
-            Form::Micro { .. } => Ok(self.micro()?.entries().count() as u64),
-            Form::Fat(header) => Ok(header.entries),
+        let form = self.form()?;
+        match &form.kind {
+            Kind::Micro(micro) => match micro.index.get() {
+                Some(index) => Ok(index.places.len() as u64),
+                None => {
+                    let first = form.first(&*self.source)?;
+                    Ok(self.micro(&first)?.entries().count() as u64)
+                }
+            },
+            Kind::Fat(header) => Ok(header.entries),
         }
     }
 
     /// Value of the entry whose name is exactly `name`.
     pub fn lookup(&self, name: impl AsRef<[u8]>) -> Result<Option<ZapValue>> {
         let name = name.as_ref();
-        match &self.form {
-            Form::Micro { index, .. } => {
-                let micro = self.micro()?;
-                let found = match index.get() {
-                    // Worth it only when a walk or a normalised lookup has built the index: a scan is a few microseconds.
-                    Some(index) => {
-                        let hash = self.hash_name(name);
-                        let start = index.partition_point(|p| p.hash < hash);
-                        let same_hash = index[start..].iter().take_while(|p| p.hash == hash);
-                        same_hash.filter_map(|p| micro.entry(p.index as usize)).find(|e| e.name == name)
+        let form = self.form()?;
+        match &form.kind {
+            Kind::Micro(kind) => {
+                let first = form.first(&*self.source)?;
+                let micro = self.micro(&first)?;
+                // On a read-only ZAP it is worth it only when a walk or a normalised lookup has built the index: a scan is
+                // a few microseconds.
+                let found = match kind.index.get() {
+                    None if self.keep_first => micro.entries().find(|e| e.name == name),
+                    _ => {
+                        let places = kind.index(&micro).of_hash(self.hash_name(name));
+                        places.iter().filter_map(|p| micro.entry(p.index as usize)).find(|e| e.name == name)
                     }
-                    None => micro.entries().find(|e| e.name == name),
                 };
                 Ok(found.map(|e| ZapValue::one(e.value)))
             }
-            Form::Fat(header) if header.flags.contains(ZapFlags::UINT64_KEY) => {
+            Kind::Fat(header) if header.flags.contains(ZapFlags::UINT64_KEY) => {
                 Err(Error::invalid(self.source.place(), "zap: looked up by name, but its keys are numbers"))
             }
-            Form::Fat(_) => self.find_in_leaf(self.hash_name(name), |leaf, entry| leaf.name_is(entry, name)),
+            Kind::Fat(_) => self.find_in_leaf(&form, self.hash_name(name), |leaf, entry| leaf.name_is(entry, name)),
         }
     }
 
@@ -177,8 +184,10 @@ impl Zap {
         if !self.flags().contains(ZapFlags::UINT64_KEY) {
             return Err(Error::invalid(self.source.place(), "zap: looked up by number, but its keys are names"));
         }
-        let hash = hash::of_key(self.salt(), self.flags(), key);
-        self.find_in_leaf(hash, |leaf, entry| Ok(usize::from(entry.name_ints) == key.len() && leaf.key(entry)? == key))
+        let hash = hash::of_key(self.salt, self.flags, key);
+        self.find_in_leaf(&*self.form()?, hash, |leaf, entry| {
+            Ok(usize::from(entry.name_ints) == key.len() && leaf.key(entry)? == key)
+        })
     }
 
     /// The first entry whose name is equal to `name` once both are normalised, with its name as stored.
@@ -192,18 +201,20 @@ impl Zap {
         }
         let match_flags = if match_case { hash_flags.difference(NormFlags::TO_UPPER) } else { hash_flags };
         let (hash, wanted) = (self.hash_name(name), normalise(name, match_flags));
-        match &self.form {
-            Form::Micro { .. } => {
-                let (micro, index) = (self.micro()?, self.micro_index()?);
-                let start = index.partition_point(|p| p.hash < hash);
-                let same_hash = index[start..].iter().take_while(|p| p.hash == hash);
-                let found = same_hash
+        let form = self.form()?;
+        match &form.kind {
+            Kind::Micro(kind) => {
+                let first = form.first(&*self.source)?;
+                let micro = self.micro(&first)?;
+                let places = kind.index(&micro).of_hash(hash);
+                let found = places
+                    .iter()
                     .filter_map(|p| micro.entry(p.index as usize))
                     .find(|e| normalise(e.name, match_flags) == wanted);
                 Ok(found.map(|e| (ZapValue::one(e.value), e.name.to_vec())))
             }
-            Form::Fat(_) => {
-                let Some(block) = self.leaf_block(hash)? else { return Ok(None) };
+            Kind::Fat(_) => {
+                let Some(block) = self.leaf_block(&form, hash)? else { return Ok(None) };
                 let at = || self.source.place();
                 let leaf = Leaf::parse(&block.data, block.endian).at_with(at)?;
                 let mut best = None::<(u32, ZapValue, Vec<u8>)>;
@@ -232,34 +243,18 @@ impl Zap {
         Cursor::new(self, cookie)
     }
 
-    fn micro(&self) -> Result<Micro<'_>> {
-        Micro::parse(&self.first.data, self.first.endian).at_with(|| self.source.place())
-    }
-
-    /// The entries of a micro ZAP in the order of walks, made once.
-    fn micro_index(&self) -> Result<&[MicroPlace]> {
-        let Form::Micro { index, .. } = &self.form else { return Ok(&[]) };
-        if let Some(index) = index.get() {
-            return Ok(index);
-        }
-        let place = |e: ondisk::zap::MicroEntry<'_>| MicroPlace {
-            hash: self.hash_name(e.name),
-            cd: e.cd,
-            index: e.index as u32,
-        };
-        let mut places: Vec<_> = self.micro()?.entries().map(place).collect();
-        places.sort_unstable();
-        Ok(index.get_or_init(|| places))
+    fn micro<'b>(&self, first: &'b Block) -> Result<Micro<'b>> {
+        Micro::parse(&first.data, first.endian).at_with(|| self.source.place())
     }
 
     /// The leaf that holds entries of `hash`; `None` where the table points nowhere, as in a ZAP that was being freed.
-    fn leaf_block(&self, hash: u64) -> Result<Option<Block>> {
-        let Form::Fat(header) = &self.form else { return Ok(None) };
+    fn leaf_block(&self, form: &Form, hash: u64) -> Result<Option<Block>> {
+        let Kind::Fat(header) = &form.kind else { return Ok(None) };
         let index = header.table_index(hash);
         let slot = header.table_slot(index);
         let number_in = |b: &Block| b.data.get(slot.word * 8..slot.word * 8 + 8).map_or(0, |w| b.endian.u64(w));
         let number = match slot.block {
-            0 => number_in(&self.first),
+            0 => number_in(&form.first(&*self.source)?),
             n => self.source.block(n)?.as_ref().map_or(0, number_in),
         };
         if number == 0 {
@@ -279,10 +274,11 @@ impl Zap {
 
     fn find_in_leaf(
         &self,
+        form: &Form,
         hash: u64,
         is_it: impl Fn(&Leaf<'_>, &ondisk::zap::LeafEntry) -> ondisk::Result<bool>,
     ) -> Result<Option<ZapValue>> {
-        let Some(block) = self.leaf_block(hash)? else { return Ok(None) };
+        let Some(block) = self.leaf_block(form, hash)? else { return Ok(None) };
         let at = || self.source.place();
         let leaf = Leaf::parse(&block.data, block.endian).at_with(at)?;
         for entry in leaf.chain(hash) {

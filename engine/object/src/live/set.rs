@@ -224,6 +224,7 @@ impl ObjectSet {
                 state.open_mut().wiped = true;
             }
         });
+        object.zap.forget();
         self.object(id)
     }
 
@@ -245,6 +246,7 @@ impl ObjectSet {
             delta.spill = None;
             slots
         });
+        object.zap.forget();
         live.numbers.lock().give(id, slots);
         Ok(())
     }

@@ -85,6 +85,8 @@ pub(crate) struct LiveObject {
     pub ahead: Arc<Mutex<ReadAhead>>,
     /// One writer of structured contents (a ZAP) at a time.
     pub writer: Mutex<()>,
+    /// What is known of its contents when they are a ZAP.
+    pub zap: Arc<crate::zap::Shared>,
     pub dirty: Arc<Dirty>,
 }
 
@@ -125,7 +127,14 @@ impl Dirty {
 impl LiveObject {
     pub fn new(id: u64, dnode: Option<Arc<Dnode>>, dirty: Arc<Dirty>) -> Arc<Self> {
         let state = State { head: dnode.clone(), synced: dnode, open: None, syncing: None, version: 0 };
-        Arc::new(Self { id, state: RwLock::new(state), ahead: Arc::default(), writer: Mutex::new(()), dirty })
+        Arc::new(Self {
+            id,
+            state: RwLock::new(state),
+            ahead: Arc::default(),
+            writer: Mutex::new(()),
+            zap: Arc::default(),
+            dirty,
+        })
     }
 
     pub fn find(&self, blkid: u64) -> Found {

@@ -98,6 +98,32 @@ impl Object {
         })
     }
 
+    /// Changes a block in place; a hole is zeros first. An error of `change` must leave the bytes as they were.
+    ///
+    /// For those who keep other writers of this block away: what it held is read without a lock.
+    pub(crate) fn change_block<R>(
+        &self,
+        tx: &Tx,
+        blkid: u64,
+        change: impl FnOnce(&mut [u8]) -> Result<R>,
+    ) -> Result<R> {
+        let live = self.need_live()?;
+        let mut change = Some(change);
+        let mut run = |buffer: &mut Buffer| change.take().map(|change| change(buffer.make_mut()));
+        let done = live.change(tx.txg(), |state, _| run(state.open_mut().blocks.get_mut(&blkid)?));
+        if let Some(result) = done {
+            return result;
+        }
+        let old = match self.block(blkid)? {
+            Some(block) => block.data.to_vec(),
+            None => vec![0; self.block_bytes() as usize],
+        };
+        let mut buffer = Buffer::new(old);
+        let result = run(&mut buffer).expect("not run before: the block was not there")?;
+        self.put_block(live, tx, blkid, buffer)?;
+        Ok(result)
+    }
+
     /// Makes `len` bytes from `offset` on zeros; whole blocks become holes. With a `len` of `u64::MAX`, everything from
     /// `offset` on is cut off.
     pub fn punch(&self, tx: &Tx, offset: u64, len: u64) -> Result<()> {

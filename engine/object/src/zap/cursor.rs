@@ -3,7 +3,8 @@
 //! The cookie of a place is what OpenZFS's `zap_cursor_serialize` makes: the hash's 28 (48) significant bits at the
 //! bottom, the collision number above them. The place behind an entry is its own with the collision number plus one.
 
-use super::{Form, Zap, ZapEntry, ZapValue};
+use super::form::{Form, Kind, MicroForm};
+use super::{Zap, ZapEntry, ZapValue};
 use crate::{Block, Place, Result};
 use ondisk::zap::{Leaf, LeafEntry};
 
@@ -33,29 +34,32 @@ impl<'z> Cursor<'z> {
     }
 
     fn step(&mut self) -> Result<Option<(ZapEntry, u64)>> {
-        match &self.zap.form {
-            Form::Micro { .. } => self.step_micro(),
-            Form::Fat(_) => self.step_fat(),
+        let form = self.zap.form()?;
+        match &form.kind {
+            Kind::Micro(kind) => self.step_micro(&form, kind),
+            Kind::Fat(_) => self.step_fat(&form),
         }
     }
 
-    fn step_micro(&mut self) -> Result<Option<(ZapEntry, u64)>> {
+    fn step_micro(&mut self, form: &Form, kind: &MicroForm) -> Result<Option<(ZapEntry, u64)>> {
         let Some(from) = self.place else { return Ok(None) };
-        let index = self.zap.micro_index()?;
+        let first = form.first(&*self.zap.source)?;
+        let micro = self.zap.micro(&first)?;
+        let index = &kind.index(&micro).places;
         let at = index.partition_point(|p| (p.hash, p.cd) < from);
         let Some(place) = index.get(at) else { return Ok(None) };
-        let Some(entry) = self.zap.micro()?.entry(place.index as usize) else { return Ok(None) };
+        let Some(entry) = micro.entry(place.index as usize) else { return Ok(None) };
         self.place = behind(place.hash, place.cd);
         let found = ZapEntry { name: entry.name.to_vec(), key: Vec::new(), value: ZapValue::one(entry.value) };
         Ok(Some((found, self.cookie_behind(place.hash, place.cd))))
     }
 
-    fn step_fat(&mut self) -> Result<Option<(ZapEntry, u64)>> {
+    fn step_fat(&mut self, form: &Form) -> Result<Option<(ZapEntry, u64)>> {
         let zap = self.zap;
         let at = || zap.source.place();
         while let Some(from) = self.place {
             if self.leaf.is_none() {
-                let Some(block) = zap.leaf_block(from.0)? else { return Ok(None) };
+                let Some(block) = zap.leaf_block(form, from.0)? else { return Ok(None) };
                 let leaf = Leaf::parse(&block.data, block.endian).at_with(at)?;
                 let mut entries = leaf.entries().at_with(at)?;
                 entries.retain(|e| (e.hash, e.cd) >= from && leaf.covers(e.hash));

@@ -1,7 +1,7 @@
 use super::*;
 use bytes::Bytes;
 use ondisk::Endian;
-use ondisk::zap::hash;
+use ondisk::zap::{BlockKind, hash};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
 

@@ -1,0 +1,351 @@
+//! Changing a fat ZAP: header, pointer table, leaves.
+//!
+//! ```text
+//!   insert -> leaf has room?  yes: put it there, count it in the header
+//!                             no:  leaf shares its table entry with no other?  grow the table first (twice as many entries)
+//!                                  split the leaf in two, point the upper half of its entries at the new one, look again
+//! ```
+//! A table that OpenZFS has begun to copy to a larger one is copied to the end before the first of its entries changes.
+//!
+//! Invariants:
+//!   * what is needed is read and checked before the first block changes
+//!   * the header on disk says what the one in memory says, after each function here
+
+use super::store::{BlockStore, little};
+use super::{Change, Mode};
+use crate::{Block, Error, Place, Refusal, Result};
+use ondisk::Endian;
+use ondisk::zap::leaf::edit;
+use ondisk::zap::{Header, Key, Leaf, LeafEntry, LeafMut, Value};
+
+const LE: Endian = Endian::Little;
+
+/// The header and where its ZAP is.
+pub(super) struct Fat<'a> {
+    pub header: &'a mut Header,
+    pub store: &'a dyn BlockStore,
+    /// Keys are numbers.
+    pub words: bool,
+    /// Chains are kept in the order of cd.
+    pub sorted: bool,
+}
+
+/// Writes a ZAP without entries: header and one leaf.
+pub(super) fn create(store: &dyn BlockStore, header: &Header) -> Result<()> {
+    let size = 1usize << header.block_shift;
+    let mut first = vec![0; size];
+    first[..Header::SIZE_BYTES].copy_from_slice(&header.to_bytes());
+    for word in first[size / 2..].chunks_exact_mut(8) {
+        LE.put_u64(word, 1);
+    }
+    let mut leaf = vec![0; size];
+    LeafMut::init(&mut leaf, 0, 0, !header.norm_flags.is_empty()).at_with(|| store.place())?;
+    store.put(0, &first)?;
+    store.put(1, &leaf)
+}
+
+impl Fat<'_> {
+    /// Adds an entry, or gives it another value.
+    pub fn put(&mut self, change: &Change<'_>, mode: Mode) -> Result<()> {
+        let (hash, key, value) = (change.hash, change.key, change.value);
+        let room = edit::chunks_in(self.store.block_bytes());
+        if edit::chunks_needed(key.len_bytes(), value.len_bytes()) > room {
+            return Err(Refusal::TooLarge.at(self.store.place()));
+        }
+        loop {
+            let number = self.leaf_number(hash)?;
+            let block = self.leaf_block(number, hash)?;
+            let found = {
+                let leaf = Leaf::parse(&block.data, LE).at_with(|| self.store.place())?;
+                self.find(&leaf, hash, key)?.is_some()
+            };
+            if found && mode == Mode::Insert {
+                return Err(Refusal::Exists.at(self.store.place()));
+            }
+            let mut fits = false;
+            drop(block);
+            self.store.change(number, &mut |bytes| {
+                let mut leaf = LeafMut::open(bytes)?;
+                fits = match leaf.find(hash, key)? {
+                    Some(found) => leaf.set_value(&found, value)?,
+                    None => leaf.add(hash, change.cd, key, value)?,
+                };
+                Ok(())
+            })?;
+            if fits {
+                return if found { Ok(()) } else { self.count(1) };
+            }
+            if self.is_crowded(number, change)? {
+                return Err(Refusal::NoSpace.at(self.store.place()));
+            }
+            self.split(number, hash)?;
+        }
+    }
+
+    /// Whether entries of this one hash fill the leaf: no split, and no table however large, would part them.
+    fn is_crowded(&self, number: u64, change: &Change<'_>) -> Result<bool> {
+        let block = self.leaf_block(number, change.hash)?;
+        let leaf = Leaf::parse(&block.data, LE).at_with(|| self.store.place())?;
+        let mut chunks = edit::chunks_needed(change.key.len_bytes(), change.value.len_bytes());
+        let replaced = self.find(&leaf, change.hash, change.key)?;
+        for entry in leaf.chain(change.hash) {
+            let entry = entry.at_with(|| self.store.place())?;
+            if entry.hash == change.hash && Some(entry) != replaced {
+                let key = usize::from(entry.name_ints) * if self.words { 8 } else { 1 };
+                let value = usize::from(entry.value_ints) * usize::from(entry.value_int_bytes);
+                chunks += edit::chunks_needed(key, value);
+            }
+        }
+        Ok(chunks > edit::chunks_in(self.store.block_bytes()))
+    }
+
+    /// Removes an entry; false: there is none.
+    pub fn remove(&mut self, hash: u64, key: Key<'_>) -> Result<bool> {
+        let number = self.leaf_number(hash)?;
+        let block = self.leaf_block(number, hash)?;
+        let leaf = Leaf::parse(&block.data, LE).at_with(|| self.store.place())?;
+        if self.find(&leaf, hash, key)?.is_none() {
+            return Ok(false);
+        }
+        let (prefix_bits, words) = (leaf.prefix_bits, self.words);
+        drop(block);
+        let mut left = 0;
+        self.store.change(number, &mut |bytes| {
+            let mut leaf = LeafMut::open(bytes)?;
+            if let Some(found) = leaf.find(hash, key)? {
+                leaf.remove(&found, words)?;
+            }
+            left = leaf.entries();
+            Ok(())
+        })?;
+        self.count(-1)?;
+        if left == 0 && prefix_bits > 0 {
+            self.shrink(hash)?;
+        }
+        Ok(true)
+    }
+
+    /// The value of an entry.
+    pub fn value(&self, hash: u64, key: Key<'_>) -> Result<Option<Value>> {
+        let block = self.leaf_block(self.leaf_number(hash)?, hash)?;
+        let leaf = Leaf::parse(&block.data, LE).at_with(|| self.store.place())?;
+        let found = self.find(&leaf, hash, key)?;
+        found.map(|entry| leaf.value(&entry).at_with(|| self.store.place())).transpose()
+    }
+
+    fn find(&self, leaf: &Leaf<'_>, hash: u64, key: Key<'_>) -> Result<Option<LeafEntry>> {
+        for entry in leaf.chain(hash) {
+            let entry = entry.at_with(|| self.store.place())?;
+            let is_it = entry.hash == hash
+                && match key {
+                    Key::Name(name) => leaf.name_is(&entry, name),
+                    Key::Words(words) if usize::from(entry.name_ints) != words.len() => Ok(false),
+                    Key::Words(words) => leaf.key(&entry).map(|k| k == words),
+                }
+                .at_with(|| self.store.place())?;
+            if is_it {
+                return Ok(Some(entry));
+            }
+        }
+        Ok(None)
+    }
+
+    fn bad(&self, what: String) -> Error {
+        Error::corrupt(self.store.place(), format!("zap: {what}"))
+    }
+
+    fn count(&mut self, delta: i64) -> Result<()> {
+        let entries = self.header.entries.checked_add_signed(delta);
+        let entries = entries.ok_or_else(|| self.bad("zap_num_entries is 0, and there are entries".to_owned()))?;
+        little(self.store, 0)?;
+        self.store.put_at(0, Header::ENTRIES_OFFSET, &entries.to_le_bytes())?;
+        self.header.entries = entries;
+        Ok(())
+    }
+
+    fn write_header(&self) -> Result<()> {
+        little(self.store, 0)?;
+        self.store.put_at(0, 0, &self.header.to_bytes())
+    }
+
+    /// The table's entry `index`.
+    fn table_entry(&self, index: u64) -> Result<u64> {
+        let slot = self.header.table_slot(index);
+        let block = self.store.block(slot.block)?;
+        let number = block.and_then(|b| Some(b.endian.u64(b.data.get(slot.word * 8..slot.word * 8 + 8)?)));
+        Ok(number.unwrap_or(0))
+    }
+
+    fn leaf_number(&self, hash: u64) -> Result<u64> {
+        let index = self.header.table_index(hash);
+        match self.table_entry(index)? {
+            0 => Err(self.bad(format!("table entry {index} is empty"))),
+            number => Ok(number),
+        }
+    }
+
+    /// The leaf in block `number`, which must be one that covers `hash`.
+    fn leaf_block(&self, number: u64, hash: u64) -> Result<Block> {
+        let block = little(self.store, number)?;
+        let leaf = Leaf::parse(&block.data, LE).at_with(|| self.store.place())?;
+        if leaf.prefix_bits > self.header.table_shift || !leaf.covers(hash) {
+            let what =
+                format!("leaf {number} has prefix {:#x} of {} bits, which does not fit", leaf.prefix, leaf.prefix_bits);
+            return Err(self.bad(what));
+        }
+        Ok(block)
+    }
+
+    /// Points `count` entries of the table from `first` on at leaf `number`.
+    fn point(&self, first: u64, count: u64, number: u64) -> Result<()> {
+        let mut index = first;
+        while index < first + count {
+            let slot = self.header.table_slot(index);
+            // The header's second half ends where its block ends, too.
+            let in_block = (self.store.block_bytes() / 8 - slot.word) as u64;
+            let n = in_block.min(first + count - index);
+            little(self.store, slot.block)?;
+            self.store.change(slot.block, &mut |bytes| {
+                for word in bytes[slot.word * 8..].chunks_exact_mut(8).take(n as usize) {
+                    LE.put_u64(word, number);
+                }
+                Ok(())
+            })?;
+            index += n;
+        }
+        Ok(())
+    }
+
+    /// Takes blocks behind all others.
+    fn allocate(&mut self, count: u64) -> Result<u64> {
+        let start = self.header.free_block;
+        let used = self.header.table_start.saturating_add(self.header.table_blocks);
+        let reach = (u64::MAX >> self.header.block_shift).min(i64::MAX as u64);
+        // A header that lies would have us write over leaves.
+        let fits = start >= used.max(2) && start.checked_add(count).is_some_and(|end| end < reach);
+        if !fits || self.store.block(start)?.is_some() {
+            return Err(self.bad(format!("zap_freeblk is {start}, which is not behind what is in use")));
+        }
+        self.header.free_block += count;
+        Ok(start)
+    }
+
+    /// Splits the leaf in block `number`; the table grows first if no second entry of it points there.
+    fn split(&mut self, number: u64, hash: u64) -> Result<()> {
+        if self.header.next_table_start != 0 {
+            return self.grow();
+        }
+        let block = self.leaf_block(number, hash)?;
+        let leaf = Leaf::parse(&block.data, LE).at_with(|| self.store.place())?;
+        let (prefix, bits, shift) = (leaf.prefix, leaf.prefix_bits, self.header.table_shift);
+        if bits == shift {
+            return self.grow();
+        }
+        let [low, high] = edit::split(&block.data, self.words, self.sorted).at_with(|| self.store.place())?;
+        drop(block);
+        let count = 1u64 << (shift - (bits + 1));
+        let first = ((prefix << 1) | 1) << (shift - (bits + 1));
+        for index in [first, first + count - 1] {
+            if self.table_entry(index)? != number {
+                return Err(self.bad(format!("table entry {index} does not point at leaf {number} that it shares")));
+            }
+        }
+        let new = self.allocate(1)?;
+        self.store.put(new, &high)?;
+        self.store.put(number, &low)?;
+        self.point(first, count, new)?;
+        self.header.leaves += 1;
+        self.write_header()
+    }
+
+    /// Makes the table twice as large, in blocks of its own.
+    fn grow(&mut self) -> Result<()> {
+        let header = &*self.header;
+        if header.table_shift >= header.flags.hash_bits() - 2 {
+            // So many keys of one hash that no leaf holds them.
+            return Err(Refusal::NoSpace.at(self.store.place()));
+        }
+        let (block_bytes, words_shift) = (self.store.block_bytes(), header.block_shift - 3);
+        let full = match header.table_blocks {
+            0 => header.table_shift == words_shift - 1,
+            n => n.checked_shl(words_shift) == Some(1 << header.table_shift),
+        };
+        if !full {
+            return Err(self.bad(format!("zt_shift {} does not fill the table", header.table_shift)));
+        }
+        let double = |words: &[u8]| -> Vec<u8> { words.chunks_exact(8).flat_map(|w| [w, w].concat()).collect() };
+        if header.table_blocks == 0 {
+            let first = little(self.store, 0)?;
+            let table = double(&first.data[block_bytes / 2..]);
+            drop(first);
+            let start = self.allocate(1)?;
+            self.store.put(start, &table)?;
+            (self.header.table_start, self.header.table_blocks) = (start, 1);
+        } else {
+            let (old, count) = (header.table_start, header.table_blocks);
+            let (new, copied) = match header.next_table_start {
+                0 => (self.allocate(count * 2)?, 0),
+                start => (start, header.next_table_copied),
+            };
+            for block in copied..count {
+                let words = little(self.store, old + block)?.data;
+                let (lower, upper) = words.split_at(block_bytes / 2);
+                self.store.put(new + block * 2, &double(lower))?;
+                self.store.put(new + block * 2 + 1, &double(upper))?;
+            }
+            self.store.free(old, count)?;
+            (self.header.table_start, self.header.table_blocks) = (new, count * 2);
+            (self.header.next_table_start, self.header.next_table_copied) = (0, 0);
+        }
+        self.header.table_shift += 1;
+        self.write_header()
+    }
+
+    /// Joins the empty leaf of `hash` with its neighbour, if that is empty too, and so on upwards.
+    fn shrink(&mut self, hash: u64) -> Result<()> {
+        if self.header.next_table_start != 0 {
+            return Ok(());
+        }
+        loop {
+            let number = self.leaf_number(hash)?;
+            let block = self.leaf_block(number, hash)?;
+            let leaf = Leaf::parse(&block.data, LE).at_with(|| self.store.place())?;
+            let (prefix, bits, shift) = (leaf.prefix, leaf.prefix_bits, self.header.table_shift);
+            if bits == 0 || leaf.entries != 0 {
+                return Ok(());
+            }
+            let count = 1u64 << (shift - bits);
+            let other_first = (prefix ^ 1) << (shift - bits);
+            let other = self.table_entry(other_first)?;
+            if other == 0 || other == number || self.table_entry(other_first + count - 1)? != other {
+                return Ok(());
+            }
+            let other_block = little(self.store, other)?;
+            let other_leaf = Leaf::parse(&other_block.data, LE).at_with(|| self.store.place())?;
+            if (other_leaf.prefix, other_leaf.prefix_bits, other_leaf.entries) != (prefix ^ 1, bits, 0) {
+                return Ok(());
+            }
+            drop((block, other_block));
+            let (low, high) = if prefix & 1 == 0 { (number, other) } else { (other, number) };
+            self.point((prefix | 1) << (shift - bits), count, low)?;
+            self.store.change(low, &mut |bytes| {
+                LeafMut::open(bytes)?.widen();
+                Ok(())
+            })?;
+            self.store.free(high, 1)?;
+            self.header.leaves = self.header.leaves.saturating_sub(1);
+            if high + 1 == self.header.free_block {
+                self.header.free_block = high;
+            }
+            self.write_header()?;
+        }
+    }
+}
+
+/// A value that every entry of a micro ZAP can have.
+pub(super) fn is_micro_value(value: &Value) -> Option<u64> {
+    match (value.int_bytes, &value.ints[..]) {
+        (8, [n]) => Some(*n),
+        _ => None,
+    }
+}

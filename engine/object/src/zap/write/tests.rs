@@ -1,0 +1,391 @@
+use super::store::Memory;
+use super::*;
+use crate::zap::{BlockSource, Shared, ZapEntry};
+use ondisk::zap::leaf::edit;
+use ondisk::zap::{Leaf, LeafMut};
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+const SALT: u64 = 0x1234_5678_9abc_def1;
+
+/// A ZAP in memory, as live as one in an object.
+struct Live {
+    store: Arc<Memory>,
+    zap: Zap,
+}
+
+fn open(store: Arc<Memory>) -> Result<Live> {
+    let zap = Zap::from_parts(store.clone(), None, Arc::<Shared>::default(), false)?;
+    Ok(Live { store, zap })
+}
+
+fn micro_zap(norm: NormFlags) -> Live {
+    let store = Arc::new(Memory::new(STEP_BYTES, "memory".to_owned()));
+    store.put(0, &new_micro(SALT, norm, 512)).unwrap();
+    open(store).unwrap()
+}
+
+fn fat_zap(shift: u32, flags: ZapFlags) -> Live {
+    let store = Arc::new(Memory::new(1 << shift, "memory".to_owned()));
+    fat::create(&*store, &Header::new(shift, SALT, NormFlags::empty(), flags)).unwrap();
+    open(store).unwrap()
+}
+
+impl Live {
+    fn insert(&self, name: &str, value: &ZapValue) -> Result<()> {
+        self.zap.put(&*self.store, Key::Name(name.as_bytes()), value, Mode::Insert)
+    }
+
+    fn update(&self, name: &str, value: &ZapValue) -> Result<()> {
+        self.zap.put(&*self.store, Key::Name(name.as_bytes()), value, Mode::Update)
+    }
+
+    fn remove(&self, name: &str) -> Result<()> {
+        self.zap.take_out(&*self.store, Key::Name(name.as_bytes()))
+    }
+
+    /// Everything that OpenZFS takes for granted, from the bytes alone; then the entries as a reader that comes anew sees them.
+    fn check(&self) -> Vec<ZapEntry> {
+        let again = open(self.store.clone()).unwrap().zap;
+        let entries = again.entries().unwrap();
+        assert_eq!(entries.len() as u64, again.count().unwrap());
+        assert_eq!(self.zap.entries().unwrap(), entries, "the index in memory and the blocks differ");
+        if let Some(header) = again.header().unwrap() {
+            self.check_fat(&header, entries.len());
+        }
+        entries
+    }
+
+    fn check_fat(&self, header: &Header, count: usize) {
+        assert_eq!((header.next_table_start, header.next_table_copied), (0, 0));
+        let word = |slot: ondisk::zap::fat::TableSlot| {
+            let block = self.zap.source.block(slot.block).unwrap().unwrap();
+            block.endian.u64(&block.data[slot.word * 8..])
+        };
+        let table: Vec<u64> = (0..1 << header.table_shift).map(|i| word(header.table_slot(i))).collect();
+        if header.table_blocks > 0 {
+            assert_eq!(1 << header.table_shift, header.table_blocks << (header.block_shift - 3));
+        }
+        let mut leaves = HashMap::new();
+        for (index, number) in table.iter().enumerate() {
+            assert!(*number > 0 && *number < header.free_block);
+            leaves.entry(*number).or_insert_with(Vec::new).push(index as u64);
+        }
+        assert_eq!(leaves.len() as u64, header.leaves);
+        let mut found = 0;
+        for (number, indexes) in leaves {
+            assert!(number < header.table_start || number >= header.table_start + header.table_blocks);
+            let block = self.zap.source.block(number).unwrap().unwrap();
+            let leaf = Leaf::parse(&block.data, block.endian).unwrap();
+            let span = 1 << (header.table_shift - leaf.prefix_bits);
+            assert_eq!(indexes, (leaf.prefix * span..(leaf.prefix + 1) * span).collect::<Vec<_>>());
+            let entries = leaf.entries().unwrap();
+            assert_eq!(entries.len(), usize::from(leaf.entries));
+            assert!(entries.iter().all(|e| leaf.covers(e.hash)));
+            found += entries.len();
+            // All chunks can be given back: none is lost or in two chains.
+            let mut bytes = block.data.to_vec();
+            let mut leaf = LeafMut::open(&mut bytes).unwrap();
+            for entry in entries {
+                let view = leaf.view().unwrap();
+                let (name, key) = view.name_or_key(&entry, header.flags).unwrap();
+                let key = if key.is_empty() { Key::Name(&name) } else { Key::Words(&key) };
+                let place = leaf.find(entry.hash, key).unwrap().unwrap();
+                leaf.remove(&place, matches!(key, Key::Words(_))).unwrap();
+            }
+            assert_eq!(usize::from(u16::from_le_bytes([bytes[0x1c], bytes[0x1d]])), edit::chunks_in(bytes.len()));
+        }
+        assert_eq!(found, count);
+    }
+}
+
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self, below: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % below
+    }
+}
+
+fn same(entries: Vec<ZapEntry>, model: &BTreeMap<String, ZapValue>) {
+    let found: BTreeMap<_, _> = entries.into_iter().map(|e| (String::from_utf8(e.name).unwrap(), e.value)).collect();
+    assert_eq!(found.len(), model.len());
+    assert!(found == *model);
+}
+
+/// Random steps on `zap` and on a map. `names`: how many there are; `wide`: values that a micro ZAP cannot hold, too.
+fn play(zap: &Live, seed: u64, steps: u32, names: u64, wide: bool) {
+    let (mut random, mut model) = (Random(seed), BTreeMap::new());
+    for step in 0..steps {
+        let n = random.next(names);
+        let name = if wide && n % 7 == 0 { format!("{n:060}") } else { format!("n{n}") };
+        let value = match random.next(8) {
+            0 if wide => ZapValue::bytes(&vec![n as u8; random.next(90) as usize]),
+            1 if wide => ZapValue { int_bytes: 2, ints: (0..random.next(30)).collect() },
+            _ => ZapValue::one(u64::from(step)),
+        };
+        match random.next(10) {
+            0..=4 => {
+                let result = zap.insert(&name, &value);
+                match model.get(&name) {
+                    Some(_) => assert_eq!(result.unwrap_err().refusal(), Some(Refusal::Exists)),
+                    None => {
+                        result.unwrap();
+                        model.insert(name.clone(), value);
+                    }
+                }
+            }
+            5 => {
+                zap.update(&name, &value).unwrap();
+                model.insert(name.clone(), value);
+            }
+            6 if !wide => {
+                let delta = if random.next(3) == 0 { -1 } else { 5 };
+                let old = model.get(&name).and_then(ZapValue::as_u64).unwrap_or(0);
+                let new = zap.zap.add_up(&*zap.store, name.as_bytes(), delta).unwrap();
+                assert_eq!(new, old.wrapping_add_signed(delta));
+                if new == 0 {
+                    model.remove(&name);
+                } else {
+                    model.insert(name.clone(), ZapValue::one(new));
+                }
+            }
+            _ => {
+                let result = zap.remove(&name);
+                assert_eq!(result.is_ok(), model.remove(&name).is_some());
+            }
+        }
+        assert_eq!(zap.zap.lookup(&name).unwrap().as_ref(), model.get(&name));
+        if step % 997 == 0 {
+            same(zap.check(), &model);
+        }
+    }
+    same(zap.check(), &model);
+    for name in model.keys() {
+        zap.remove(name).unwrap();
+    }
+    assert!(zap.check().is_empty());
+    if let Some(header) = zap.zap.header().unwrap() {
+        assert_eq!((header.entries, header.leaves), (0, 1), "empty leaves are joined");
+    }
+}
+
+#[test]
+fn a_micro_zap_behaves_as_a_map() {
+    for seed in 0..4 {
+        let zap = micro_zap(NormFlags::empty());
+        play(&zap, seed, 4000, 300, false);
+        assert!(zap.zap.header().unwrap().is_none());
+    }
+}
+
+#[test]
+fn a_zap_that_becomes_fat_behaves_as_a_map() {
+    for seed in 0..4 {
+        let zap = micro_zap(NormFlags::empty());
+        play(&zap, seed, 6000, 2000, true);
+        assert!(zap.zap.header().unwrap().is_some());
+    }
+}
+
+#[test]
+fn small_blocks_grow_their_table_many_times() {
+    for shift in [9, 10, 12] {
+        let zap = fat_zap(shift, ZapFlags::empty());
+        play(&zap, 7, 12000, 3000, false);
+    }
+}
+
+#[test]
+fn a_micro_zap_grows_by_512_bytes_and_is_fat_beyond_128_kib() {
+    let zap = micro_zap(NormFlags::empty());
+    for i in 0..2047u64 {
+        zap.insert(&format!("file {i}"), &ZapValue::one(i)).unwrap();
+        let expected = (i as usize + 2).div_ceil(8) * 512;
+        assert_eq!(zap.store.block_bytes(), expected);
+    }
+    assert_eq!(zap.store.block_bytes(), 128 << 10);
+    zap.check();
+    zap.insert("one more", &ZapValue::one(1)).unwrap();
+    assert_eq!((zap.store.block_bytes(), zap.check().len()), (1 << 14, 2048));
+}
+
+#[test]
+fn long_names_and_other_values_make_a_zap_fat() {
+    let long = "x".repeat(50);
+    let values = [(&long[..49], ZapValue::one(1), false), (&long, ZapValue::one(1), true)];
+    let others = [("a", ZapValue::words(&[1, 2]), true), ("a", ZapValue { int_bytes: 4, ints: vec![1] }, true)];
+    for (name, value, fat) in values.into_iter().chain(others) {
+        let zap = micro_zap(NormFlags::empty());
+        zap.insert("first", &ZapValue::one(7)).unwrap();
+        zap.insert(name, &value).unwrap();
+        assert_eq!(zap.zap.header().unwrap().is_some(), fat);
+        assert_eq!(zap.zap.lookup(name).unwrap(), Some(value));
+        assert_eq!(zap.zap.lookup_u64("first").unwrap(), Some(7));
+        zap.check();
+    }
+}
+
+#[test]
+fn what_cannot_be_stored_is_refused_and_changes_nothing() {
+    let zap = micro_zap(NormFlags::empty());
+    zap.insert("a", &ZapValue::one(1)).unwrap();
+    let refused = |name: &str, value: &ZapValue| zap.insert(name, value).unwrap_err().refusal();
+    let one = ZapValue::one(1);
+    assert!(zap.insert("", &one).is_err() && zap.insert("a\0b", &one).is_err());
+    assert_eq!(refused(&"n".repeat(256), &one), Some(Refusal::NameTooLong));
+    assert_eq!(refused("b", &ZapValue::bytes(&[0; 8193])), Some(Refusal::TooLarge));
+    assert_eq!(refused("a", &ZapValue::words(&[1, 2])), Some(Refusal::Exists));
+    assert!(zap.insert("b", &ZapValue { int_bytes: 3, ints: vec![1] }).is_err());
+    assert!(zap.zap.put(&*zap.store, Key::Words(&[1]), &one, Mode::Insert).is_err());
+    assert!(zap.zap.header().unwrap().is_none(), "still micro");
+    zap.insert(&"n".repeat(255), &ZapValue::bytes(&[7; 8192])).unwrap();
+    assert_eq!(zap.check().len(), 2);
+}
+
+#[test]
+fn names_equal_when_normalised_get_numbers_and_keep_them_when_fat() {
+    let norm = NormFlags::TO_UPPER | NormFlags::NFD;
+    let zap = micro_zap(norm);
+    for (i, name) in ["Straße", "readme", "README", "ReadMe", "ÄGE"].into_iter().enumerate() {
+        zap.insert(name, &ZapValue::one(i as u64)).unwrap();
+    }
+    zap.remove("README").unwrap();
+    zap.insert("READme", &ZapValue::one(9)).unwrap();
+    for round in 0..2 {
+        let found = |name: &str, case| {
+            let (value, stored) = zap.zap.lookup_normalised(name.as_bytes(), case).unwrap()?;
+            Some((value.as_u64().unwrap(), String::from_utf8(stored).unwrap()))
+        };
+        assert_eq!(found("rEADME", false), Some((1, "readme".to_owned())), "round {round}: the first that was made");
+        assert_eq!(found("READme", true), Some((9, "READme".to_owned())));
+        assert_eq!(found("a\u{308}ge", false), Some((4, "ÄGE".to_owned())));
+        assert_eq!(zap.check().len(), 5);
+        zap.update(&"long".repeat(20), &ZapValue::one(1)).unwrap();
+        zap.remove(&"long".repeat(20)).unwrap();
+    }
+    assert!(zap.zap.header().unwrap().is_some());
+    let leaf = zap.store.block(1).unwrap().unwrap();
+    assert_eq!(leaf.data[0x24], 1, "chains in the order of cd");
+}
+
+#[test]
+fn number_keys_come_and_go() {
+    for flags in [ZapFlags::HASH64 | ZapFlags::UINT64_KEY, ZapFlags::all()] {
+        let zap = fat_zap(12, flags);
+        let key = |i: u64| [i.wrapping_mul(0x9e37_79b9_7f4a_7c15), i];
+        for i in 0..3000 {
+            zap.zap.put(&*zap.store, Key::Words(&key(i)), &ZapValue::bytes(&[i as u8; 40]), Mode::Insert).unwrap();
+        }
+        for i in (0..3000).step_by(3) {
+            zap.zap.take_out(&*zap.store, Key::Words(&key(i))).unwrap();
+        }
+        let left: HashSet<u64> = zap.check().iter().map(|e| e.key[1]).collect();
+        assert_eq!(left, (0..3000).filter(|i| i % 3 != 0).collect());
+        assert_eq!(zap.zap.lookup_key(&key(1)).unwrap().unwrap(), ZapValue::bytes(&[1; 40]));
+        assert!(zap.zap.lookup_key(&key(0)).unwrap().is_none());
+        assert!(zap.insert("name", &ZapValue::one(1)).is_err());
+    }
+}
+
+#[test]
+fn keys_of_one_hash_beyond_a_leaf_are_refused() {
+    let zap = fat_zap(9, ZapFlags::all());
+    let put = |n| zap.zap.put(&*zap.store, Key::Words(&[5, n]), &ZapValue::one(1), Mode::Insert);
+    // 18 chunks hold six entries of three.
+    (0..6).for_each(|n| put(n).unwrap());
+    assert_eq!(put(6).unwrap_err().refusal(), Some(Refusal::NoSpace));
+    assert_eq!(zap.check().len(), 6);
+}
+
+#[test]
+fn a_table_that_openzfs_began_to_copy_is_copied_to_the_end() {
+    let zap = fat_zap(9, ZapFlags::empty());
+    let mut names = 0u64;
+    while zap.zap.header().unwrap().unwrap().table_blocks < 4 {
+        zap.insert(&format!("n{names}"), &ZapValue::one(names)).unwrap();
+        names += 1;
+    }
+    // As `zap_table_grow` leaves it after the first of four blocks: two of eight new ones are written.
+    let mut header = zap.zap.header().unwrap().unwrap();
+    header.next_table_start = header.free_block;
+    header.next_table_copied = 1;
+    header.free_block += 8;
+    let first = zap.store.block(header.table_start).unwrap().unwrap().data;
+    for half in 0..2u64 {
+        let words = &first[half as usize * 256..][..256];
+        let doubled: Vec<u8> = words.chunks(8).flat_map(|w| [w, w].concat()).collect();
+        zap.store.put(header.next_table_start + half, &doubled).unwrap();
+    }
+    zap.store.put_at(0, 0, &header.to_bytes()).unwrap();
+    let zap = open(zap.store).unwrap();
+    while zap.zap.header().unwrap().unwrap().next_table_start != 0 {
+        zap.insert(&format!("n{names}"), &ZapValue::one(names)).unwrap();
+        names += 1;
+    }
+    assert_eq!(zap.zap.header().unwrap().unwrap().table_blocks, 8);
+    assert_eq!(zap.check().len() as u64, names);
+}
+
+#[test]
+fn what_was_written_elsewhere_is_seen_after_forgetting() {
+    let zap = micro_zap(NormFlags::empty());
+    zap.insert("a", &ZapValue::one(1)).unwrap();
+    zap.store.put(0, &new_micro(SALT, NormFlags::empty(), 512)).unwrap();
+    zap.zap.shared.forget();
+    assert_eq!(zap.zap.count().unwrap(), 0);
+    zap.insert("a", &ZapValue::one(2)).unwrap();
+    assert_eq!(zap.check().len(), 1);
+}
+
+#[test]
+fn flipped_bits_are_refused_without_a_panic_or_a_hang() {
+    let built = micro_zap(NormFlags::empty());
+    for i in 0..1500u64 {
+        built.insert(&format!("entry {i}"), &ZapValue::one(i)).unwrap();
+    }
+    let small = built.store.block(0).unwrap().unwrap().data;
+    built.insert(&"long".repeat(20), &ZapValue::one(1)).unwrap();
+    let blocks: Vec<_> = (0..built.zap.header().unwrap().unwrap().free_block)
+        .map(|b| built.store.block(b).unwrap().unwrap().data)
+        .collect();
+    let mut random = Random(3);
+    for round in 0..600 {
+        let (blocks, size) =
+            if round % 3 == 0 { (std::slice::from_ref(&small), small.len()) } else { (&blocks[..], 1 << 14) };
+        let store = Arc::new(Memory::new(size, "memory".to_owned()));
+        for (number, bytes) in blocks.iter().enumerate() {
+            store.put(number as u64, bytes).unwrap();
+        }
+        for _ in 0..6 {
+            let block = random.next(blocks.len() as u64);
+            let reach = if random.next(2) == 0 { 200 } else { size as u64 };
+            store.put_at(block, random.next(reach) as usize, &[random.next(256) as u8]).unwrap();
+        }
+        let Ok(zap) = open(store) else { continue };
+        for i in 0..40 {
+            let name = format!("entry {}", random.next(1700));
+            let _ = zap.insert(&name, &ZapValue::words(&[i; 9]));
+            let _ = zap.remove(&name);
+            let _ = zap
+                .update(&format!("entry {}", random.next(1700)), &ZapValue::words(&vec![i; random.next(30) as usize]));
+        }
+        let _ = zap.zap.entries();
+    }
+}
+
+#[test]
+fn a_hundred_thousand_names_in_a_directory() {
+    let zap = micro_zap(NormFlags::empty());
+    let begun = std::time::Instant::now();
+    for i in 0..100_000u64 {
+        zap.insert(&format!("file-{i:06}.dat"), &ZapValue::one(i)).unwrap();
+    }
+    println!("inserted in {:?}", begun.elapsed());
+    assert_eq!(zap.check().len(), 100_000);
+    for i in (0..100_000u64).step_by(7) {
+        assert_eq!(zap.zap.lookup_u64(format!("file-{i:06}.dat")).unwrap(), Some(i));
+        zap.remove(&format!("file-{i:06}.dat")).unwrap();
+    }
+    assert_eq!(zap.check().len(), 100_000 - 100_000usize.div_ceil(7));
+}

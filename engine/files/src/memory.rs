@@ -364,8 +364,8 @@ impl Vfs for MemoryVfs {
         self.change()?.rename(who, (dir, name), (to_dir, to_name), flags)
     }
 
-    fn set_attr(&self, _who: &Caller, node: NodeId, set: &SetAttr) -> Result<Attr> {
-        self.change()?.set_attr(node, set)
+    fn set_attr(&self, who: &Caller, node: NodeId, set: &SetAttr) -> Result<Attr> {
+        self.change()?.set_attr(who, node, set)
     }
 
     fn write(&self, who: &Caller, node: NodeId, offset: u64, data: &[u8]) -> Result<()> {

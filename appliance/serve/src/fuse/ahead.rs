@@ -8,13 +8,15 @@
 //! second. It costs about 150 us of a core for 128 KiB, so files that do not fit into memory well are left alone: there, what
 //! is given is thrown out before it is read.
 //!
+//! Never to a file that somebody may write to, whose newer pages only the kernel has ([`super::held`] sees to it).
+//!
 //! On one thread, beside those that answer: storing waits for pages that the kernel has locked until a read is answered,
 //! so whoever answers reads must not wait for it. When it cannot keep up, requests are dropped: nobody waits for them.
 
-use super::inode::InodeMap;
-use files::vfs::{NodeId, Vfs};
+use super::ops::Ops;
+use files::vfs::NodeId;
 use fuser::Notifier;
-use std::sync::Arc;
+use std::sync::Weak;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
@@ -62,38 +64,43 @@ impl Ahead {
 
 impl Work {
     /// Works until the server is gone.
-    pub fn run(self, vfs: &Arc<dyn Vfs>, inodes: InodeMap, kernel: &Notifier) {
+    pub fn run(self, ops: &Weak<Ops>, kernel: &Notifier) {
         let largest = memory_bytes() / 4;
         let mut given: Vec<Option<(NodeId, u64, Instant)>> = vec![None; GIVEN];
-        // Of the last file: node, size, record.
-        let mut file = (NodeId(u64::MAX), 0, 0);
         for read in self.0 {
-            if file.0 != read.node {
-                let Ok(attr) = vfs.attr(read.node) else { continue };
-                file = (read.node, attr.size, u64::from(attr.block_bytes));
-            }
-            let window = file.2.min(WINDOW_BYTES_MAX);
-            if file.1 > largest || window < u64::from(read.bytes).saturating_mul(WINDOW_READS_MIN) {
-                continue;
-            }
-            let start = read.offset / window * window;
-            // Never beyond the end: the kernel would take it for a longer file.
-            let end = start.saturating_add(window).min(file.1);
-            let Some(bytes) = end.checked_sub(start).filter(|&n| n > 0) else { continue };
-            let hash = ((start / window) ^ read.node.0).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56;
-            let Some(slot) = given.get_mut(hash as usize % GIVEN) else { continue };
-            if slot.is_some_and(|(node, at, when)| node == read.node && at == start && when.elapsed() < GIVEN_FOR) {
-                continue;
-            }
-            *slot = Some((read.node, start, Instant::now()));
-            // What is wrong with the record, the reader is told when it gets there.
-            if let Ok(data) = vfs.read(read.node, start, bytes as usize)
-                && let Err(error) = kernel.store(inodes.to_fuse(read.node), start, &data)
-            {
-                tracing::debug!(%error, "the kernel does not take pages");
-                if error.raw_os_error() == Some(libc::ENODEV) {
+            let Some(ops) = ops.upgrade() else { return };
+            let mut gone = false;
+            let mut give = || {
+                let Ok(attr) = ops.vfs.attr(read.node) else { return };
+                let window = u64::from(attr.block_bytes).min(WINDOW_BYTES_MAX);
+                if attr.size > largest || window < u64::from(read.bytes).saturating_mul(WINDOW_READS_MIN) {
                     return;
                 }
+                let start = read.offset / window * window;
+                // Never beyond the end: the kernel would take it for a longer file.
+                let end = start.saturating_add(window).min(attr.size);
+                let Some(bytes) = end.checked_sub(start).filter(|&n| n > 0) else { return };
+                let hash = ((start / window) ^ read.node.0).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56;
+                let Some(slot) = given.get_mut(hash as usize % GIVEN) else { return };
+                if slot.is_some_and(|(node, at, when)| node == read.node && at == start && when.elapsed() < GIVEN_FOR) {
+                    return;
+                }
+                *slot = Some((read.node, start, Instant::now()));
+                // What is wrong with the record, the reader is told when it gets there.
+                if let Ok(data) = ops.vfs.read(read.node, start, bytes as usize)
+                    && let Err(error) = kernel.store(ops.inodes.to_fuse(read.node), start, &data)
+                {
+                    tracing::debug!(%error, "the kernel does not take pages");
+                    gone = error.raw_os_error() == Some(libc::ENODEV);
+                }
+            };
+            if ops.read_only {
+                give();
+            } else {
+                ops.held.store(read.node, give);
+            }
+            if gone {
+                return;
             }
         }
     }

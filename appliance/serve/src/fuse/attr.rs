@@ -23,6 +23,22 @@ pub(super) fn device_number(major: u32, minor: u32) -> u32 {
     (minor & 0xff) | (major & 0xfff) << 8 | (minor & 0xf_ff00) << 12
 }
 
+/// Major and minor number, the other way.
+pub(super) fn device_number_parts(device: u32) -> (u32, u32) {
+    (device >> 8 & 0xfff, device & 0xff | device >> 12 & 0xf_ff00)
+}
+
+/// A time that fuser took apart: before 1970 it counts the seconds back and the nanoseconds of `struct timespec` with them.
+pub(super) fn time(t: SystemTime) -> Time {
+    match t.duration_since(SystemTime::UNIX_EPOCH) {
+        Ok(since) => Time { seconds: since.as_secs() as i64, nanoseconds: since.subsec_nanos() },
+        Err(before) => {
+            let before = before.duration();
+            Time { seconds: (before.as_secs() as i64).wrapping_neg(), nanoseconds: before.subsec_nanos() }
+        }
+    }
+}
+
 /// Time before 1970 counts back from it; nanoseconds always count forward, as in `struct timespec`.
 fn system_time(time: Time) -> SystemTime {
     let nanoseconds = Duration::from_nanos(u64::from(time.nanoseconds.min(999_999_999)));
@@ -134,6 +150,7 @@ mod tests {
     fn device_numbers_agree_with_makedev() {
         for (major, minor) in [(1, 3), (8, 0), (259, 65_537), (4095, 1_048_575)] {
             assert_eq!(u64::from(device_number(major, minor)), rustix::fs::makedev(major, minor) & 0xffff_ffff);
+            assert_eq!(device_number_parts(device_number(major, minor)), (major, minor));
         }
     }
 }

@@ -7,22 +7,36 @@
 //! ```
 //!
 //! Everything that a read-only tree shows stays true for as long as it is mounted. So the kernel is told to keep what it
-//! has seen for a year, not to ask at open and close, and to come back only for what it has not read yet.
+//! has seen for a year, not to ask at open and close, and to come back only for what it has not read yet. Of a tree that can
+//! be written this holds too, since what changes it comes by way of the kernel, which sees to what it keeps; it asks at open and
+//! close, so that we know what is in use ([`held`]). Sizes on disk change by themselves, after a while ([`settle`]).
+//!
+//! Every write is given to the `Vfs` when the process makes it (unless [`MountOptions::write_back`] says otherwise): the
+//! process hears of a full pool, other servers see the data, and there is one clock for times.
 //!
 //! Invariants:
-//!   * nothing that writes reaches the `Vfs`: the mount is read-only, and each writing call is answered with EROFS
+//!   * nothing that writes reaches a `Vfs` that says it is read-only: the mount is, and the `Vfs` refuses on its own
 //!   * the inode number of a node is its node number: unique within the mount, also where it shows several datasets
-//!   * an answer is sent from the thread that took the request, without a queue
+//!   * an answer is sent from the thread that took the request, without a queue, unless it waits for a disk or the kernel
+//!
+//! Not offered, as fuser 0.18 has no way to it: birth times (`FUSE_STATX`), files without a name (`O_TMPFILE`), interrupting a
+//! request, and FUSE over io_uring. `sync` and `syncfs` do not reach a FUSE server (Linux keeps `FUSE_SYNCFS` to others):
+//! what they hand over is on disk with the next write round; `fsync` waits for it.
 //!
 //! Inode numbers: FUSE gives its root the node number 1, ZFS gives another one (34, mostly); [`inode::InodeMap`] swaps the
 //! two. The kernel shows what we say the inode number is, so `stat` sees the object number all the same.
 
 mod ahead;
 mod attr;
+mod held;
 mod inode;
+mod ioctl;
 mod mount;
 mod names;
+mod ops;
 mod server;
+mod settle;
+mod slow;
 mod sys;
 mod tree;
 

@@ -4,7 +4,7 @@
 //! person with `umount`, or this process through an [`Unmounter`].
 
 use super::ahead;
-use super::inode::InodeMap;
+use super::ops::Ops;
 use super::server::Server;
 use super::sys;
 use files::vfs::Vfs;
@@ -20,6 +20,9 @@ use std::time::{Duration, Instant};
 const THREADS_MIN: usize = 4;
 /// Read-ahead of the kernel where we may set it (root). Linux would take 128 KiB; larger requests cost fewer round trips.
 const READ_AHEAD_KIB: u32 = 1024;
+/// Share of the memory for dirty pages that write-back may take. Linux lets a FUSE mount have 1 %, with which it waits for the
+/// server more than it writes. Guessed: leaves the larger part to others.
+const DIRTY_PERCENT: &str = "40";
 /// How long [`MountHandle::wait`] waits for users of a tree that was unmounted under them.
 const DETACHED_GRACE: Duration = Duration::from_secs(3);
 
@@ -41,6 +44,11 @@ pub struct MountOptions {
     pub no_exec: bool,
     /// Serving threads; `None`: one for each core, at least a few.
     pub threads: Option<usize>,
+    /// Read-only even if the tree can be written.
+    pub read_only: bool,
+    /// Lets the kernel keep what is written for a while and put small writes together. Errors, a full pool's too, then show
+    /// when a file is synced or closed.
+    pub write_back: bool,
 }
 
 #[derive(Debug, Default)]
@@ -70,15 +78,15 @@ pub struct MountHandle {
 #[derive(Debug, Clone)]
 pub struct Unmounter(Arc<Shared>);
 
-/// Mounts `vfs` at the directory `dir`, read-only.
+/// Mounts `vfs` at the directory `dir`; read-only, if that is all that it can be.
 pub fn mount(vfs: Arc<dyn Vfs>, dir: &Path, options: &MountOptions) -> io::Result<MountHandle> {
     let dir = dir.canonicalize()?;
     let root = rustix::process::geteuid().is_root();
     let mut config = Config::default();
     config.mount_options = vec![
         MountOption::FSName(options.name.clone()),
-        MountOption::RO,
-        MountOption::NoAtime,
+        if vfs.is_read_only() || options.read_only { MountOption::RO } else { MountOption::RW },
+        if vfs.is_read_only() { MountOption::NoAtime } else { MountOption::Atime },
         if options.devices { MountOption::Dev } else { MountOption::NoDev },
         if options.setuid { MountOption::Suid } else { MountOption::NoSuid },
     ];
@@ -98,23 +106,30 @@ pub fn mount(vfs: Arc<dyn Vfs>, dir: &Path, options: &MountOptions) -> io::Resul
     config.clone_fd = true;
 
     let (told, work) = ahead::channel();
-    let session = Session::new(Server::new(vfs.clone(), options.name.clone(), enforce, told), &dir, &config)
+    let ops = Arc::new(Ops::new(vfs, options.name.clone(), enforce, options.write_back, told));
+    let session = Session::new(Server(ops.clone()), &dir, &config)
         .map_err(|e| io::Error::new(e.kind(), format!("cannot mount at {}: {e}", dir.display())))?;
     let device = mounted_device(&dir);
     if let Some(device) = &device {
-        raise_read_ahead(device);
+        raise_limits(device, ops.write_back);
+    }
+    let kernel = session.notifier();
+    // Not set before: this is the only place that does.
+    let _ = ops.kernel.set(kernel.clone());
+    let weak = Arc::downgrade(&ops);
+    // Ends with the server, which has the other end.
+    let to_kernel = kernel.clone();
+    std::thread::Builder::new().name("weir-ahead".to_owned()).spawn(move || work.run(&weak, &to_kernel))?;
+    if !ops.read_only {
+        let (settle, inodes) = (ops.settle.clone(), ops.inodes);
+        std::thread::Builder::new().name("weir-settle".to_owned()).spawn(move || settle.run(inodes, &kernel))?;
     }
     let shared = Arc::new(Shared { dir, device, state: Mutex::new(State::default()), changed: Condvar::new() });
     let ours = shared.clone();
-    let kernel = session.notifier();
-    // Ends with the server, which has the other end.
-    std::thread::Builder::new().name("weir-ahead".to_owned()).spawn(move || {
-        let inodes = InodeMap::new(vfs.root());
-        work.run(&vfs, inodes, &kernel);
-    })?;
     let thread = std::thread::Builder::new().name("weir-mount".to_owned()).spawn(move || {
-        let result = session.run().map_err(|e| e.to_string());
-        ours.state.lock().ended = Some(result);
+        let served = session.run().map_err(|e| e.to_string());
+        let synced = ops.last_sync.lock().take().map_or(Ok(()), |e| Err(format!("not all is on disk: {e}")));
+        ours.state.lock().ended = Some(served.and(synced));
         ours.changed.notify_all();
     })?;
     Ok(MountHandle { shared, thread })
@@ -244,10 +259,16 @@ fn unescape(field: &[u8]) -> PathBuf {
 }
 
 /// Best effort: needs root, and works without.
-fn raise_read_ahead(device: &str) {
-    let file = format!("/sys/class/bdi/{device}/read_ahead_kb");
-    if let Err(error) = std::fs::write(&file, READ_AHEAD_KIB.to_string()) {
-        tracing::debug!(%file, %error, "read-ahead stays at the kernel's own");
+fn raise_limits(device: &str, write_back: bool) {
+    let set = |name: &str, value: &str| {
+        let file = format!("/sys/class/bdi/{device}/{name}");
+        if let Err(error) = std::fs::write(&file, value) {
+            tracing::debug!(%file, %error, "stays at the kernel's own");
+        }
+    };
+    set("read_ahead_kb", &READ_AHEAD_KIB.to_string());
+    if write_back {
+        set("max_ratio", DIRTY_PERCENT);
     }
 }
 

@@ -1,104 +1,85 @@
-//! Answers the kernel's requests from a [`Vfs`].
+//! Takes the kernel's requests apart, and answers them: the form, of which [`super::ops`] is the meaning.
 //!
-//! Stateless: no table of open files, no reference counts. A node number says all, and stays valid as long as the mount.
+//! A read-only tree needs no state: the kernel is told not to ask at open and close. A tree that changes is told of each, so
+//! that it knows what is in use and what is being written (see [`super::held`]).
 
-use super::ahead::Ahead;
-use super::attr::{entry_attr, errno, file_attr, file_type};
+use super::attr::{device_number_parts, entry_attr, file_type, time};
 use super::inode::InodeMap;
-use super::names::Names;
+use super::ops::{FOREVER, NOT_AT_ALL, Ops, Shown, caller};
 use files::Error;
 use files::namespace::is_door;
-use files::vfs::{Attr, DirEntry, FileKind, NodeId, Vfs};
+use files::vfs::{Allocate, Caller, DirEntry, FileKind, NewNode, NodeId, SetAttr, SetTime};
 use fuser::{
-    AccessFlags, BsdFileFlags, CopyFileRangeFlags, Errno, FileHandle, Filesystem, Generation, INodeNo, InitFlags,
-    IoctlFlags, KernelConfig, LockOwner, OpenFlags, RenameFlags, ReplyAttr, ReplyBmap, ReplyCreate, ReplyData,
-    ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyIoctl, ReplyLseek, ReplyOpen, ReplyStatfs,
-    ReplyWrite, ReplyXattr, Request, TimeOrNow, WriteFlags,
+    AccessFlags, BsdFileFlags, CopyFileRangeFlags, Errno, FileHandle, Filesystem, FopenFlags, Generation, INodeNo,
+    InitFlags, IoctlFlags, KernelConfig, LockOwner, OpenAccMode, OpenFlags, RenameFlags, ReplyAttr, ReplyBmap,
+    ReplyCreate, ReplyData, ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyIoctl, ReplyLseek,
+    ReplyOpen, ReplyStatfs, ReplyWrite, ReplyXattr, Request, TimeOrNow, WriteFlags,
 };
-use parking_lot::Mutex;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
-/// Nothing changes below a read-only mount: the kernel may believe what it was told for a year.
-const FOREVER: Duration = Duration::from_secs(365 * 86_400);
-/// For what could not be read: ask again.
-const NOT_AT_ALL: Duration = Duration::ZERO;
 /// Largest request: what Linux allows without raising `fs.fuse.max_pages_limit`.
 const REQUEST_BYTES_MAX: u32 = 1 << 20;
-/// Requests that the kernel may have under way for read-ahead. Guessed: two 1 MiB pieces for each of 32 streams.
+/// Requests that the kernel may have under way for read-ahead and write-back. Guessed: two 1 MiB pieces for each of 32 streams.
 const BACKGROUND_MAX: u16 = 64;
 /// `FUSE_NAME_MAX`.
 const NAME_BYTES_MAX: usize = 1024;
 /// Entries whose attributes are fetched in one go for readdirplus; about what a 32 KiB answer takes.
 const PLUS_BATCH: usize = 128;
+/// As much is copied in one call at most: it is told in 32 bits, and nobody should wait for hours.
+const COPY_BYTES_MAX: u64 = 1 << 30;
 
 /// The file system that the kernel talks to.
-pub(super) struct Server {
-    vfs: Arc<dyn Vfs>,
-    inodes: InodeMap,
-    /// Shown in the log: POOL/DATASET.
-    label: String,
-    /// The kernel checks permissions, by ACLs too.
-    enforce: bool,
-    names: Names,
-    ahead: Ahead,
-    /// The node and message logged last: the kernel asks for a broken page many times.
-    last_logged: Mutex<(NodeId, String)>,
+pub(super) struct Server(pub Arc<Ops>);
+
+fn xattr_reply(size: u32, value: &[u8], reply: ReplyXattr) {
+    match u32::try_from(value.len()) {
+        Ok(len) if size == 0 => reply.size(len),
+        Ok(len) if len <= size => reply.data(value),
+        Ok(_) => reply.error(Errno::ERANGE),
+        Err(_) => reply.error(Errno::E2BIG),
+    }
+}
+
+fn entry_reply(result: Result<Shown, Errno>, reply: ReplyEntry) {
+    match result {
+        Ok(s) => reply.entry_with_ttls(&FOREVER, &s.ttl, &s.attr, s.generation),
+        Err(errno) => reply.error(errno),
+    }
+}
+
+fn empty_reply(result: Result<(), Errno>, reply: ReplyEmpty) {
+    match result {
+        Ok(()) => reply.ok(),
+        Err(errno) => reply.error(errno),
+    }
+}
+
+fn writes(flags: OpenFlags) -> bool {
+    flags.acc_mode() != OpenAccMode::O_RDONLY
 }
 
 impl Server {
-    pub fn new(vfs: Arc<dyn Vfs>, label: String, enforce: bool, ahead: Ahead) -> Self {
-        let inodes = InodeMap::new(vfs.root());
-        Self {
-            vfs,
-            inodes,
-            label,
-            enforce,
-            names: Names::new(),
-            ahead,
-            last_logged: Mutex::new((NodeId(0), String::new())),
-        }
+    fn node(&self, ino: INodeNo) -> NodeId {
+        self.0.inodes.to_node(ino)
     }
 
-    /// The error number for the process, and a line for the person when the disk or the machine is to blame.
-    fn failed(&self, node: NodeId, error: &Error) -> Errno {
-        let errno = errno(error);
-        if errno == Errno::EIO {
-            let message = error.to_string();
-            let mut last = self.last_logged.lock();
-            if last.0 != node || last.1 != message {
-                let path = self.names.path(&*self.vfs, node);
-                tracing::error!(file_system = %self.label, %path, %message, "read failed");
-                *last = (node, message);
-            }
-        }
-        errno
-    }
-
-    /// The inode number in an entry is FUSE's node number and what `stat` shows, in one; they differ for the root alone,
-    /// which is never an entry.
-    fn entry_attr_of(&self, attr: &Attr) -> fuser::FileAttr {
-        file_attr(attr, self.inodes.to_fuse(attr.node))
-    }
-
-    fn xattr_reply(size: u32, value: &[u8], reply: ReplyXattr) {
-        match u32::try_from(value.len()) {
-            Ok(len) if size == 0 => reply.size(len),
-            Ok(len) if len <= size => reply.data(value),
-            Ok(_) => reply.error(Errno::ERANGE),
-            Err(_) => reply.error(Errno::E2BIG),
+    /// O_DIRECT past the kernel's cache, many at a time; otherwise the kernel keeps what it has.
+    fn open_flags(flags: i32) -> FopenFlags {
+        if flags & libc::O_DIRECT != 0 {
+            FopenFlags::FOPEN_DIRECT_IO | FopenFlags::FOPEN_PARALLEL_DIRECT_WRITES
+        } else {
+            FopenFlags::FOPEN_KEEP_CACHE
         }
     }
 }
 
 impl Filesystem for Server {
     fn init(&mut self, _req: &Request, config: &mut KernelConfig) -> std::io::Result<()> {
-        let wanted = [
-            InitFlags::FUSE_NO_OPEN_SUPPORT,
-            InitFlags::FUSE_NO_OPENDIR_SUPPORT,
+        let always = [
             InitFlags::FUSE_DO_READDIRPLUS,
             InitFlags::FUSE_READDIRPLUS_AUTO,
             InitFlags::FUSE_PARALLEL_DIROPS,
@@ -106,9 +87,22 @@ impl Filesystem for Server {
             InitFlags::FUSE_CACHE_SYMLINKS,
             InitFlags::FUSE_EXPORT_SUPPORT,
         ];
+        let unchanging = [InitFlags::FUSE_NO_OPEN_SUPPORT, InitFlags::FUSE_NO_OPENDIR_SUPPORT];
+        let changing = [
+            // The umask has no say where a directory has a default ACL, of which the kernel does not know.
+            InitFlags::FUSE_DONT_MASK,
+            // Else the kernel would ask for the attribute security.capability at each write.
+            InitFlags::FUSE_HANDLE_KILLPRIV_V2,
+            // Pages stay until we say otherwise: all changes come by way of this kernel.
+            InitFlags::FUSE_EXPLICIT_INVAL_DATA,
+            InitFlags::FUSE_DIRECT_IO_ALLOW_MMAP,
+        ];
+        let ops = &self.0;
+        let by_kind = if ops.read_only { &unchanging[..] } else { &changing[..] };
         // The kernel takes this for an order to check permissions. Without it ACLs are plain attributes, which show as well.
-        let acl = self.enforce.then_some(InitFlags::FUSE_POSIX_ACL);
-        for flag in wanted.into_iter().chain(acl) {
+        let acl = ops.enforce.then_some(InitFlags::FUSE_POSIX_ACL);
+        let write_back = ops.write_back.then_some(InitFlags::FUSE_WRITEBACK_CACHE);
+        for flag in always.iter().chain(by_kind).copied().chain(acl).chain(write_back) {
             if config.add_capabilities(flag).is_err() {
                 tracing::debug!(?flag, "the kernel's FUSE does not have it");
             }
@@ -120,51 +114,215 @@ impl Filesystem for Server {
         Ok(())
     }
 
+    fn destroy(&mut self) {
+        self.0.settle.end();
+        self.0.held.forget_all();
+        if let Err(error) = self.0.vfs.sync_all() {
+            *self.0.last_sync.lock() = Some(error);
+        }
+    }
+
     fn lookup(&self, _req: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
-        let dir = self.inodes.to_node(parent);
-        match self.vfs.lookup(dir, name.as_bytes()) {
-            Ok(attr) => {
-                if name != "." && name != ".." {
-                    self.names.remember(attr.node, dir, name.as_bytes());
-                }
-                reply.entry(&FOREVER, &self.entry_attr_of(&attr), Generation(attr.generation));
-            }
+        let dir = self.node(parent);
+        match self.0.vfs.lookup(dir, name.as_bytes()) {
+            Ok(attr) => entry_reply(self.0.show(dir, name.as_bytes(), &attr), reply),
             // Node number 0 says "there is no such name", to be remembered too.
             Err(Error::NotFound { .. }) => {
-                reply.entry(&FOREVER, &entry_attr(FileKind::Regular, INodeNo(0)), Generation(0));
+                let ttl = self.0.entry_ttl(dir, None);
+                reply.entry(&ttl, &entry_attr(FileKind::Regular, INodeNo(0)), Generation(0));
             }
-            Err(e) => reply.error(self.failed(dir, &e)),
+            Err(e) => reply.error(self.0.failed(dir, &e)),
+        }
+    }
+
+    fn forget(&self, _req: &Request, ino: INodeNo, nlookup: u64) {
+        if !self.0.read_only {
+            self.0.held.forget(self.node(ino), nlookup);
         }
     }
 
     fn getattr(&self, _req: &Request, ino: INodeNo, _fh: Option<FileHandle>, reply: ReplyAttr) {
-        let node = self.inodes.to_node(ino);
-        match self.vfs.attr(node) {
-            Ok(attr) => reply.attr(&FOREVER, &file_attr(&attr, InodeMap::shown(node))),
-            Err(e) => reply.error(self.failed(node, &e)),
+        let node = self.node(ino);
+        match self.0.vfs.attr(node) {
+            Ok(attr) => reply.attr(&self.0.attr_ttl(node), &Ops::stat_attr(&attr)),
+            Err(e) => reply.error(self.0.failed(node, &e)),
         }
+    }
+
+    fn setattr(
+        &self,
+        req: &Request,
+        ino: INodeNo,
+        mode: Option<u32>,
+        uid: Option<u32>,
+        gid: Option<u32>,
+        size: Option<u64>,
+        atime: Option<TimeOrNow>,
+        mtime: Option<TimeOrNow>,
+        ctime: Option<SystemTime>,
+        _fh: Option<FileHandle>,
+        _crtime: Option<SystemTime>,
+        _chgtime: Option<SystemTime>,
+        _bkuptime: Option<SystemTime>,
+        _flags: Option<BsdFileFlags>,
+        reply: ReplyAttr,
+    ) {
+        let node = self.node(ino);
+        let time_set = |t| match t {
+            TimeOrNow::Now => SetTime::Now,
+            TimeOrNow::SpecificTime(t) => SetTime::To(time(t)),
+        };
+        let set = SetAttr {
+            mode: mode.map(|m| m & 0o7777),
+            uid,
+            gid,
+            size,
+            atime: atime.map(time_set),
+            mtime: mtime.map(time_set),
+            ctime: ctime.map(|t| SetTime::To(time(t))),
+            ..SetAttr::default()
+        };
+        let who = caller(req);
+        let ttl = self.0.attr_ttl(node);
+        let answer = move |ops: &Ops| match ops.set_attr(&who, node, &set) {
+            Ok(attr) => reply.attr(&ttl, &attr),
+            Err(errno) => reply.error(errno),
+        };
+        if size.is_none() {
+            return answer(&self.0);
+        }
+        let ops = self.0.clone();
+        self.0.held.writing(node, move || {
+            answer(&ops);
+            ops.held.done_writing(node);
+        });
     }
 
     fn readlink(&self, _req: &Request, ino: INodeNo, reply: ReplyData) {
-        let node = self.inodes.to_node(ino);
-        match self.vfs.read_link(node) {
-            Ok(target) => reply.data(&target),
-            Err(e) => reply.error(self.failed(node, &e)),
+        let node = self.node(ino);
+        match self.0.vfs.read_link(node) {
+            Ok(target) => {
+                reply.data(&target);
+                self.accessed(node);
+            }
+            Err(e) => reply.error(self.0.failed(node, &e)),
         }
     }
 
-    /// ENOSYS tells the kernel never to ask again, and to keep a file's pages from one open to the next.
-    /// (Opening for writing does not come here: the mount is read-only.)
-    fn open(&self, _req: &Request, _ino: INodeNo, _flags: OpenFlags, reply: ReplyOpen) {
-        reply.error(Errno::ENOSYS);
+    fn mknod(&self, req: &Request, parent: INodeNo, name: &OsStr, mode: u32, umask: u32, rdev: u32, reply: ReplyEntry) {
+        let (major, minor) = device_number_parts(rdev);
+        let new = match mode & libc::S_IFMT {
+            libc::S_IFREG | 0 => NewNode::Regular,
+            libc::S_IFIFO => NewNode::Fifo,
+            libc::S_IFSOCK => NewNode::Socket,
+            libc::S_IFCHR => NewNode::CharDevice { major, minor },
+            libc::S_IFBLK => NewNode::BlockDevice { major, minor },
+            _ => return reply.error(Errno::EINVAL),
+        };
+        let dir = self.node(parent);
+        entry_reply(self.0.create(req, dir, name.as_bytes(), &new, mode, umask), reply);
     }
 
-    /// As [`Self::open`]: the kernel keeps the entries.
-    fn opendir(&self, _req: &Request, _ino: INodeNo, _flags: OpenFlags, reply: ReplyOpen) {
-        reply.error(Errno::ENOSYS);
+    fn mkdir(&self, req: &Request, parent: INodeNo, name: &OsStr, mode: u32, umask: u32, reply: ReplyEntry) {
+        let dir = self.node(parent);
+        entry_reply(self.0.create(req, dir, name.as_bytes(), &NewNode::Directory, mode, umask), reply);
     }
 
-    /// Nothing to flush: ENOSYS spares a round trip at each close.
+    fn symlink(&self, req: &Request, parent: INodeNo, name: &OsStr, target: &Path, reply: ReplyEntry) {
+        let new = NewNode::Symlink(target.as_os_str().as_bytes().to_vec());
+        entry_reply(self.0.create(req, self.node(parent), name.as_bytes(), &new, 0o777, 0), reply);
+    }
+
+    fn link(&self, req: &Request, ino: INodeNo, newparent: INodeNo, newname: &OsStr, reply: ReplyEntry) {
+        entry_reply(self.0.link(req, self.node(ino), self.node(newparent), newname.as_bytes()), reply);
+    }
+
+    fn unlink(&self, req: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        let dir = self.node(parent);
+        let result = self.0.vfs.unlink(&caller(req), dir, name.as_bytes());
+        empty_reply(result.map_err(|e| self.0.failed(dir, &e)), reply);
+    }
+
+    fn rmdir(&self, req: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        let dir = self.node(parent);
+        let result = self.0.vfs.rmdir(&caller(req), dir, name.as_bytes());
+        empty_reply(result.map_err(|e| self.0.failed(dir, &e)), reply);
+    }
+
+    fn rename(
+        &self,
+        req: &Request,
+        parent: INodeNo,
+        name: &OsStr,
+        newparent: INodeNo,
+        newname: &OsStr,
+        flags: RenameFlags,
+        reply: ReplyEmpty,
+    ) {
+        let (from, to) = ((self.node(parent), name.as_bytes()), (self.node(newparent), newname.as_bytes()));
+        empty_reply(self.0.rename(req, from, to, flags), reply);
+    }
+
+    /// Of a read-only tree, ENOSYS tells the kernel never to ask again, and to keep a file's pages from one open to the
+    /// next. (Opening for writing does not come here then.)
+    fn open(&self, _req: &Request, ino: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
+        if self.0.read_only {
+            return reply.error(Errno::ENOSYS);
+        }
+        let answer = move || reply.opened(FileHandle(0), Self::open_flags(flags.0));
+        if writes(flags) { self.0.held.writing(self.node(ino), answer) } else { answer() }
+    }
+
+    fn create(
+        &self,
+        req: &Request,
+        parent: INodeNo,
+        name: &OsStr,
+        mode: u32,
+        umask: u32,
+        flags: i32,
+        reply: ReplyCreate,
+    ) {
+        let dir = self.node(parent);
+        match self.0.create(req, dir, name.as_bytes(), &NewNode::Regular, mode, umask) {
+            Ok(made) => {
+                let answer = move || {
+                    reply.created(&made.ttl, &made.attr, made.generation, FileHandle(0), Self::open_flags(flags))
+                };
+                let node = self.node(made.attr.ino);
+                if writes(OpenFlags(flags)) { self.0.held.writing(node, answer) } else { answer() }
+            }
+            Err(errno) => reply.error(errno),
+        }
+    }
+
+    fn release(
+        &self,
+        _req: &Request,
+        ino: INodeNo,
+        _fh: FileHandle,
+        flags: OpenFlags,
+        _lock_owner: Option<LockOwner>,
+        _flush: bool,
+        reply: ReplyEmpty,
+    ) {
+        if writes(flags) {
+            self.0.held.done_writing(self.node(ino));
+        }
+        reply.ok();
+    }
+
+    /// As [`Self::open`]: the kernel keeps the entries. But for what others change.
+    fn opendir(&self, _req: &Request, ino: INodeNo, _flags: OpenFlags, reply: ReplyOpen) {
+        if self.0.read_only {
+            return reply.error(Errno::ENOSYS);
+        }
+        let made_up = is_door(self.node(ino));
+        let keep = FopenFlags::FOPEN_KEEP_CACHE | FopenFlags::FOPEN_CACHE_DIR;
+        reply.opened(FileHandle(0), if made_up { FopenFlags::empty() } else { keep });
+    }
+
+    /// Each write was given to the `Vfs` when it came: nothing to flush. ENOSYS spares a round trip at each close.
     fn flush(&self, _req: &Request, _ino: INodeNo, _fh: FileHandle, _owner: LockOwner, reply: ReplyEmpty) {
         reply.error(Errno::ENOSYS);
     }
@@ -180,312 +338,266 @@ impl Filesystem for Server {
         _lock_owner: Option<LockOwner>,
         reply: ReplyData,
     ) {
-        let node = self.inodes.to_node(ino);
-        match self.vfs.read(node, offset, size as usize) {
+        let node = self.node(ino);
+        match self.0.vfs.read(node, offset, size as usize) {
             Ok(data) => {
                 reply.data(&data);
-                self.ahead.answered(node, offset, size, flags.0);
+                self.0.ahead.answered(node, offset, size, flags.0);
+                self.accessed(node);
             }
-            Err(e) => reply.error(self.failed(node, &e)),
+            Err(e) => reply.error(self.0.failed(node, &e)),
         }
     }
 
+    fn write(
+        &self,
+        req: &Request,
+        ino: INodeNo,
+        _fh: FileHandle,
+        offset: u64,
+        data: &[u8],
+        write_flags: WriteFlags,
+        _flags: OpenFlags,
+        _lock_owner: Option<LockOwner>,
+        reply: ReplyWrite,
+    ) {
+        // Whether setuid goes is the kernel's to say here.
+        let privileged = !write_flags.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID);
+        let who = Caller { privileged, ..caller(req) };
+        match self.0.write(&who, self.node(ino), offset, data) {
+            Ok(()) => reply.written(data.len() as u32),
+            Err(errno) => reply.error(errno),
+        }
+    }
+
+    fn fallocate(
+        &self,
+        req: &Request,
+        ino: INodeNo,
+        _fh: FileHandle,
+        offset: u64,
+        length: u64,
+        mode: i32,
+        reply: ReplyEmpty,
+    ) {
+        let keep_size = mode & libc::FALLOC_FL_KEEP_SIZE != 0;
+        let what = match mode & !libc::FALLOC_FL_KEEP_SIZE {
+            0 => Allocate::Reserve { keep_size },
+            libc::FALLOC_FL_PUNCH_HOLE if keep_size => Allocate::Punch,
+            libc::FALLOC_FL_ZERO_RANGE => Allocate::Zero { keep_size },
+            _ => return reply.error(Errno::EOPNOTSUPP),
+        };
+        let node = self.node(ino);
+        let result = self.0.vfs.allocate(&caller(req), node, what, offset, length);
+        self.0.settle.written(node);
+        empty_reply(result.map_err(|e| self.0.failed(node, &e)), reply);
+    }
+
+    fn copy_file_range(
+        &self,
+        req: &Request,
+        ino_in: INodeNo,
+        _fh_in: FileHandle,
+        offset_in: u64,
+        ino_out: INodeNo,
+        _fh_out: FileHandle,
+        offset_out: u64,
+        len: u64,
+        _flags: CopyFileRangeFlags,
+        reply: ReplyWrite,
+    ) {
+        let (from, to) = (self.node(ino_in), self.node(ino_out));
+        let len = len.min(COPY_BYTES_MAX);
+        match self.0.vfs.copy_range(&caller(req), from, offset_in, to, offset_out, len) {
+            Ok(copied) => {
+                self.0.settle.written(to);
+                reply.written(u32::try_from(copied).unwrap_or(u32::MAX));
+            }
+            Err(e) => reply.error(self.0.failed(to, &e)),
+        }
+    }
+
+    fn fsync(&self, _req: &Request, ino: INodeNo, _fh: FileHandle, datasync: bool, reply: ReplyEmpty) {
+        if self.0.read_only {
+            return reply.ok();
+        }
+        let (ops, node) = (self.0.clone(), self.node(ino));
+        self.0.slow.run(move || empty_reply(ops.sync(node, datasync), reply));
+    }
+
+    fn fsyncdir(&self, req: &Request, ino: INodeNo, fh: FileHandle, datasync: bool, reply: ReplyEmpty) {
+        self.fsync(req, ino, fh, datasync, reply);
+    }
+
     fn readdir(&self, _req: &Request, ino: INodeNo, _fh: FileHandle, offset: u64, mut reply: ReplyDirectory) {
-        let dir = self.inodes.to_node(ino);
-        let result = self.vfs.read_dir(dir, offset, &mut |e| {
+        let dir = self.node(ino);
+        let result = self.0.vfs.read_dir(dir, offset, &mut |e| {
             !is_possible(&e.name)
                 || !reply.add(InodeMap::shown(e.node), e.next_cookie, file_type(e.kind), OsStr::from_bytes(&e.name))
         });
         match result {
-            Ok(()) => reply.ok(),
-            Err(e) => reply.error(self.failed(dir, &e)),
+            Ok(()) => {
+                reply.ok();
+                self.accessed(dir);
+            }
+            Err(e) => reply.error(self.0.failed(dir, &e)),
         }
     }
 
     fn readdirplus(&self, _req: &Request, ino: INodeNo, _fh: FileHandle, offset: u64, mut reply: ReplyDirectoryPlus) {
-        let dir = self.inodes.to_node(ino);
+        let dir = self.node(ino);
         let mut cookie = offset;
         let mut batch: Vec<DirEntry> = Vec::with_capacity(PLUS_BATCH);
         loop {
             batch.clear();
-            let result = self.vfs.read_dir(dir, cookie, &mut |entry| {
+            let result = self.0.vfs.read_dir(dir, cookie, &mut |entry| {
                 batch.push(entry);
                 batch.len() < PLUS_BATCH
             });
             if let Err(e) = result {
-                return reply.error(self.failed(dir, &e));
+                return reply.error(self.0.failed(dir, &e));
             }
             for entry in &batch {
                 cookie = entry.next_cookie;
-                if !is_possible(&entry.name) {
-                    continue;
-                }
-                let name = OsStr::from_bytes(&entry.name);
-                let full = if entry.name == b"." || entry.name == b".." {
-                    // The kernel takes the name and the number of these, no more.
-                    let attr = entry_attr(entry.kind, InodeMap::shown(entry.node));
-                    reply.add(attr.ino, entry.next_cookie, name, &NOT_AT_ALL, &attr, Generation(0))
-                } else if is_door(entry.node) {
-                    // Its attributes would open a snapshot, of which there may be thousands: only for those who ask.
-                    let attr = entry_attr(entry.kind, self.inodes.to_fuse(entry.node));
-                    reply.add(attr.ino, entry.next_cookie, name, &NOT_AT_ALL, &attr, Generation(0))
-                } else {
-                    match self.vfs.attr(entry.node) {
-                        Ok(attr) => {
-                            self.names.remember(entry.node, dir, &entry.name);
-                            let generation = Generation(attr.generation);
-                            let attr = self.entry_attr_of(&attr);
-                            reply.add(attr.ino, entry.next_cookie, name, &FOREVER, &attr, generation)
-                        }
-                        // The name is there even if its object cannot be read; whoever wants more asks and gets the error.
-                        Err(_) => {
-                            let attr = entry_attr(entry.kind, self.inodes.to_fuse(entry.node));
-                            reply.add(attr.ino, entry.next_cookie, name, &NOT_AT_ALL, &attr, Generation(0))
-                        }
-                    }
-                };
-                if full {
-                    return reply.ok();
+                if is_possible(&entry.name) && self.add_plus(dir, entry, &mut reply) {
+                    reply.ok();
+                    return self.accessed(dir);
                 }
             }
             if batch.len() < PLUS_BATCH {
-                return reply.ok();
+                reply.ok();
+                return self.accessed(dir);
             }
         }
     }
 
     fn statfs(&self, _req: &Request, ino: INodeNo, reply: ReplyStatfs) {
-        let node = self.inodes.to_node(ino);
-        match self.vfs.stat_fs(node) {
+        let node = self.node(ino);
+        match self.0.vfs.stat_fs(node) {
             Ok(s) => {
                 let unit = u32::try_from(s.block_bytes).unwrap_or(4096);
                 reply.statfs(s.blocks, s.blocks_free, s.blocks_free, s.files, s.files_free, unit, s.name_max, unit);
             }
-            Err(e) => reply.error(self.failed(node, &e)),
+            Err(e) => reply.error(self.0.failed(node, &e)),
         }
     }
 
+    fn setxattr(
+        &self,
+        req: &Request,
+        ino: INodeNo,
+        name: &OsStr,
+        value: &[u8],
+        flags: i32,
+        _position: u32,
+        reply: ReplyEmpty,
+    ) {
+        empty_reply(self.0.set_xattr(req, self.node(ino), name.as_bytes(), value, flags), reply);
+    }
+
+    fn removexattr(&self, req: &Request, ino: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        let node = self.node(ino);
+        let result = self.0.vfs.remove_xattr(&caller(req), node, name.as_bytes());
+        empty_reply(result.map_err(|e| self.0.failed(node, &e)), reply);
+    }
+
     fn getxattr(&self, _req: &Request, ino: INodeNo, name: &OsStr, size: u32, reply: ReplyXattr) {
-        let node = self.inodes.to_node(ino);
-        match self.vfs.get_xattr(node, name.as_bytes()) {
-            Ok(Some(value)) => Self::xattr_reply(size, &value, reply),
-            Ok(None) => reply.error(Errno::ENODATA),
-            Err(Error::NotFound { .. }) => reply.error(Errno::ENODATA),
-            Err(e) => reply.error(self.failed(node, &e)),
+        let node = self.node(ino);
+        match self.0.vfs.get_xattr(node, name.as_bytes()) {
+            Ok(Some(value)) => xattr_reply(size, &value, reply),
+            Ok(None) | Err(Error::NotFound { .. }) => reply.error(Errno::ENODATA),
+            Err(e) => reply.error(self.0.failed(node, &e)),
         }
     }
 
     fn listxattr(&self, _req: &Request, ino: INodeNo, size: u32, reply: ReplyXattr) {
-        let node = self.inodes.to_node(ino);
-        match self.vfs.list_xattr(node) {
+        let node = self.node(ino);
+        match self.0.vfs.list_xattr(node) {
             Ok(names) => {
                 let mut list = Vec::with_capacity(names.iter().map(|n| n.len() + 1).sum());
                 for name in &names {
                     list.extend_from_slice(name);
                     list.push(0);
                 }
-                Self::xattr_reply(size, &list, reply);
+                xattr_reply(size, &list, reply);
             }
-            Err(e) => reply.error(self.failed(node, &e)),
+            Err(e) => reply.error(self.0.failed(node, &e)),
         }
     }
 
-    /// Asked only where the kernel does not check permissions itself: then all is allowed but writing.
+    /// Asked only where the kernel does not check permissions itself: then all is allowed, as far as it can be done.
     fn access(&self, _req: &Request, _ino: INodeNo, mask: AccessFlags, reply: ReplyEmpty) {
-        if mask.contains(AccessFlags::W_OK) { reply.error(Errno::EROFS) } else { reply.ok() }
+        if self.0.read_only && mask.contains(AccessFlags::W_OK) { reply.error(Errno::EROFS) } else { reply.ok() }
     }
 
     fn lseek(&self, _req: &Request, ino: INodeNo, _fh: FileHandle, offset: i64, whence: i32, reply: ReplyLseek) {
-        let node = self.inodes.to_node(ino);
+        let node = self.node(ino);
         let Ok(from) = u64::try_from(offset) else { return reply.error(Errno::ENXIO) };
-        let found = match whence {
-            libc::SEEK_DATA => self.vfs.seek_data(node, from),
-            libc::SEEK_HOLE => match self.vfs.attr(node) {
-                Ok(attr) if from >= attr.size => Ok(None),
-                Ok(_) => self.vfs.seek_hole(node, from).map(Some),
-                Err(e) => Err(e),
-            },
-            _ => return reply.error(Errno::EINVAL),
+        let answer = move |ops: &Ops| match ops.seek(node, from, whence) {
+            Ok(at) => reply.offset(at),
+            Err(errno) => reply.error(errno),
         };
-        match found {
-            Ok(Some(at)) => match i64::try_from(at) {
-                Ok(at) => reply.offset(at),
-                Err(_) => reply.error(Errno::EOVERFLOW),
-            },
-            Ok(None) => reply.error(Errno::ENXIO),
-            Err(e) => reply.error(self.failed(node, &e)),
+        if !self.0.held.has_writers(node) {
+            return answer(&self.0);
         }
+        // Where somebody has written to a mapping, we would take for a hole what the kernel has not written yet.
+        let ops = self.0.clone();
+        self.0.slow.run(move || {
+            ops.fetch_unwritten(node, from);
+            answer(&ops);
+        });
     }
 
     fn ioctl(
         &self,
-        _req: &Request,
-        _ino: INodeNo,
+        req: &Request,
+        ino: INodeNo,
         _fh: FileHandle,
         _flags: IoctlFlags,
-        _cmd: u32,
-        _in_data: &[u8],
-        _out_size: u32,
+        cmd: u32,
+        in_data: &[u8],
+        out_size: u32,
         reply: ReplyIoctl,
     ) {
-        reply.error(Errno::ENOTTY);
+        match self.0.ioctl(&caller(req), self.node(ino), cmd, in_data) {
+            Ok(data) if data.len() <= out_size as usize => reply.ioctl(0, &data),
+            Ok(_) => reply.error(Errno::EINVAL),
+            Err(errno) => reply.error(errno),
+        }
     }
 
     fn bmap(&self, _req: &Request, _ino: INodeNo, _block_bytes: u32, _index: u64, reply: ReplyBmap) {
         reply.error(Errno::ENOSYS);
     }
+}
 
-    // ---- What writes. The mount is read-only, so the kernel hardly ever sends these. ----
-
-    fn setattr(
-        &self,
-        _req: &Request,
-        _ino: INodeNo,
-        _mode: Option<u32>,
-        _uid: Option<u32>,
-        _gid: Option<u32>,
-        _size: Option<u64>,
-        _atime: Option<TimeOrNow>,
-        _mtime: Option<TimeOrNow>,
-        _ctime: Option<SystemTime>,
-        _fh: Option<FileHandle>,
-        _crtime: Option<SystemTime>,
-        _chgtime: Option<SystemTime>,
-        _bkuptime: Option<SystemTime>,
-        _flags: Option<BsdFileFlags>,
-        reply: ReplyAttr,
-    ) {
-        reply.error(Errno::EROFS);
+impl Server {
+    fn accessed(&self, node: NodeId) {
+        if !self.0.read_only {
+            self.0.vfs.accessed(node);
+        }
     }
 
-    fn mknod(
-        &self,
-        _req: &Request,
-        _dir: INodeNo,
-        _name: &OsStr,
-        _mode: u32,
-        _umask: u32,
-        _rdev: u32,
-        reply: ReplyEntry,
-    ) {
-        reply.error(Errno::EROFS);
-    }
-
-    fn mkdir(&self, _req: &Request, _dir: INodeNo, _name: &OsStr, _mode: u32, _umask: u32, reply: ReplyEntry) {
-        reply.error(Errno::EROFS);
-    }
-
-    fn unlink(&self, _req: &Request, _dir: INodeNo, _name: &OsStr, reply: ReplyEmpty) {
-        reply.error(Errno::EROFS);
-    }
-
-    fn rmdir(&self, _req: &Request, _dir: INodeNo, _name: &OsStr, reply: ReplyEmpty) {
-        reply.error(Errno::EROFS);
-    }
-
-    fn symlink(&self, _req: &Request, _dir: INodeNo, _name: &OsStr, _target: &Path, reply: ReplyEntry) {
-        reply.error(Errno::EROFS);
-    }
-
-    fn rename(
-        &self,
-        _req: &Request,
-        _dir: INodeNo,
-        _name: &OsStr,
-        _new_dir: INodeNo,
-        _new_name: &OsStr,
-        _flags: RenameFlags,
-        reply: ReplyEmpty,
-    ) {
-        reply.error(Errno::EROFS);
-    }
-
-    fn link(&self, _req: &Request, _ino: INodeNo, _dir: INodeNo, _name: &OsStr, reply: ReplyEntry) {
-        reply.error(Errno::EROFS);
-    }
-
-    fn write(
-        &self,
-        _req: &Request,
-        _ino: INodeNo,
-        _fh: FileHandle,
-        _offset: u64,
-        _data: &[u8],
-        _write_flags: WriteFlags,
-        _flags: OpenFlags,
-        _lock_owner: Option<LockOwner>,
-        reply: ReplyWrite,
-    ) {
-        reply.error(Errno::EROFS);
-    }
-
-    fn create(
-        &self,
-        _req: &Request,
-        _dir: INodeNo,
-        _name: &OsStr,
-        _mode: u32,
-        _umask: u32,
-        _flags: i32,
-        reply: ReplyCreate,
-    ) {
-        reply.error(Errno::EROFS);
-    }
-
-    fn setxattr(
-        &self,
-        _req: &Request,
-        _ino: INodeNo,
-        _name: &OsStr,
-        _value: &[u8],
-        _flags: i32,
-        _position: u32,
-        reply: ReplyEmpty,
-    ) {
-        reply.error(Errno::EROFS);
-    }
-
-    fn removexattr(&self, _req: &Request, _ino: INodeNo, _name: &OsStr, reply: ReplyEmpty) {
-        reply.error(Errno::EROFS);
-    }
-
-    fn fallocate(
-        &self,
-        _req: &Request,
-        _ino: INodeNo,
-        _fh: FileHandle,
-        _offset: u64,
-        _length: u64,
-        _mode: i32,
-        reply: ReplyEmpty,
-    ) {
-        reply.error(Errno::EROFS);
-    }
-
-    fn copy_file_range(
-        &self,
-        _req: &Request,
-        _ino_in: INodeNo,
-        _fh_in: FileHandle,
-        _offset_in: u64,
-        _ino_out: INodeNo,
-        _fh_out: FileHandle,
-        _offset_out: u64,
-        _len: u64,
-        _flags: CopyFileRangeFlags,
-        reply: ReplyWrite,
-    ) {
-        reply.error(Errno::EROFS);
-    }
-
-    /// A snapshot has nothing that is not on disk.
-    fn fsync(&self, _req: &Request, _ino: INodeNo, _fh: FileHandle, _datasync: bool, reply: ReplyEmpty) {
-        reply.ok();
-    }
-
-    /// As [`Self::fsync`].
-    fn fsyncdir(&self, _req: &Request, _ino: INodeNo, _fh: FileHandle, _datasync: bool, reply: ReplyEmpty) {
-        reply.ok();
+    /// Adds an entry with its attributes; whether there was no room for it.
+    fn add_plus(&self, dir: NodeId, entry: &DirEntry, reply: &mut ReplyDirectoryPlus) -> bool {
+        let name = OsStr::from_bytes(&entry.name);
+        // Without a node number the kernel takes the name alone. That is all it wants of these two; a door's attributes would
+        // open a snapshot, of which there may be thousands; and a name is there even if its object cannot be read, or is
+        // removed by now. Whoever wants more asks, and gets the error.
+        let mut plain = || {
+            let attr = entry_attr(entry.kind, InodeMap::shown(entry.node));
+            reply.add(INodeNo(0), entry.next_cookie, name, &NOT_AT_ALL, &attr, Generation(0))
+        };
+        if entry.name == b"." || entry.name == b".." || is_door(entry.node) {
+            return plain();
+        }
+        let Ok(attr) = self.0.vfs.attr(entry.node) else { return plain() };
+        let Ok(shown) = self.0.show(dir, &entry.name, &attr) else { return plain() };
+        let full = reply.add(shown.attr.ino, entry.next_cookie, name, &shown.ttl, &shown.attr, shown.generation);
+        if full && !self.0.read_only {
+            self.0.held.forget(attr.node, 1);
+        }
+        full
     }
 }
 

@@ -94,3 +94,78 @@ impl Signals {
         Ok(())
     }
 }
+
+#[cfg(test)]
+pub(super) mod tests {
+    //! What tests need of the operating system: mappings, and ioctl(2).
+
+    use std::fs::File;
+    use std::io;
+    use std::os::fd::AsRawFd;
+
+    /// Memory as O_DIRECT wants it.
+    #[repr(align(4096))]
+    pub struct Aligned(pub [u8; 8192]);
+
+    /// A page of a file, mapped shared.
+    pub struct Mapped(*mut u8);
+
+    const PAGE: usize = 4096;
+
+    impl Mapped {
+        pub fn read(&self, at: usize, len: usize) -> Vec<u8> {
+            assert!(at + len <= PAGE);
+            // SAFETY: within the page, which is mapped readable until drop, and which nobody else in this process has.
+            (at..at + len).map(|i| unsafe { self.0.add(i).read_volatile() }).collect()
+        }
+
+        pub fn write(&mut self, at: usize, data: &[u8]) {
+            assert!(at + data.len() <= PAGE);
+            for (i, &byte) in data.iter().enumerate() {
+                // SAFETY: as for reading; it is mapped writable.
+                unsafe { self.0.add(at + i).write_volatile(byte) }
+            }
+        }
+    }
+
+    impl Drop for Mapped {
+        fn drop(&mut self) {
+            // SAFETY: mapped in `map_and_write` with this size, and nothing points into it any more.
+            unsafe { libc::munmap(self.0.cast(), PAGE) };
+        }
+    }
+
+    /// Maps the page at `offset`, and writes to its start.
+    pub fn map_and_write(file: &File, offset: i64, data: &[u8]) -> io::Result<Mapped> {
+        let protection = libc::PROT_READ | libc::PROT_WRITE;
+        // SAFETY: no address is asked for, so nothing that is mapped is replaced; the file is open.
+        let at =
+            unsafe { libc::mmap(std::ptr::null_mut(), PAGE, protection, libc::MAP_SHARED, file.as_raw_fd(), offset) };
+        if at == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let mut mapped = Mapped(at.cast());
+        mapped.write(0, data);
+        Ok(mapped)
+    }
+
+    /// `FS_IOC_FSGETXATTR`: project, and whether it is inherited.
+    pub fn get_project(file: &File) -> io::Result<(u32, bool)> {
+        let mut words = [0_u32; 7];
+        // SAFETY: the file is open, and the structure has the 28 bytes that the number says are written.
+        match unsafe { libc::ioctl(file.as_raw_fd(), 0x801c_581f, words.as_mut_ptr()) } {
+            0 => Ok((words[3], words[0] & 0x200 != 0)),
+            _ => Err(io::Error::last_os_error()),
+        }
+    }
+
+    /// `FS_IOC_FSSETXATTR`.
+    pub fn set_project(file: &File, project: u32, inherit: bool) -> io::Result<()> {
+        let words = [if inherit { 0x200 } else { 0 }, 0, 0, project, 0, 0, 0_u32];
+        // SAFETY: the file is open, and the structure has the 28 bytes that the number says are read.
+        match unsafe { libc::ioctl(file.as_raw_fd(), 0x401c_5820, words.as_ptr()) } {
+            0 => Ok(()),
+            _ => Err(io::Error::last_os_error()),
+        }
+    }
+}

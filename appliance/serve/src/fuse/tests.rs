@@ -11,6 +11,8 @@ use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+mod write;
+
 const BIG: usize = 3 << 20;
 
 struct Mounted {

@@ -75,6 +75,7 @@ impl State {
         match name {
             b"." => Ok(dir),
             b".." => Ok(node.parent),
+            name if name.len() > NAME_BYTES_MAX => refuse(Refusal::NameTooLong),
             name => node
                 .index
                 .get(name)
@@ -349,7 +350,7 @@ impl State {
         }
     }
 
-    pub fn set_attr(&mut self, node: NodeId, set: &SetAttr) -> Result<Attr> {
+    pub fn set_attr(&mut self, who: &Caller, node: NodeId, set: &SetAttr) -> Result<Attr> {
         if let Some(size) = set.size {
             self.regular(node)?;
             Self::check_end(size, 0)?;
@@ -363,6 +364,7 @@ impl State {
         if let Some(size) = set.size {
             if size != node.attr.size {
                 node.attr.mtime = time;
+                node.drop_setid(who);
             }
             node.data.cut(size.min(node.attr.size));
             node.attr.size = size;

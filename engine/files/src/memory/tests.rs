@@ -63,6 +63,9 @@ fn writing_and_changing_the_owner_take_setuid_away() {
     t.write(&user(), f, 0, b"x").expect("writes");
     assert_eq!(t.attr(f).expect("there").mode, 0o755);
     let set = |mode| t.set_attr(&root_user(), f, &SetAttr { mode: Some(mode), ..SetAttr::default() }).expect("chmod");
+    set(0o4755);
+    t.set_attr(&user(), f, &SetAttr { size: Some(0), ..SetAttr::default() }).expect("truncates");
+    assert_eq!(t.attr(f).expect("there").mode, 0o755);
     set(0o6745);
     let owned = t.set_attr(&root_user(), f, &SetAttr { uid: Some(5), ..SetAttr::default() }).expect("chown");
     assert_eq!((owned.uid, owned.mode), (5, 0o2745), "setgid without group execute is a lock mode, and stays");

@@ -1,0 +1,213 @@
+//! What the kernel holds on to: nodes that it knows by number, and files that are open for writing.
+//!
+//! A node whose last name was removed lives on as long as somebody uses it, and only the kernel knows: it counts the times
+//! that we gave it a number, and says when it forgets. In between, the node is open in the `Vfs`.
+//!
+//! Writers matter to those who give the kernel pages that it did not ask for ([`super::ahead`]), which must never be put
+//! over newer ones, and to those who answer where data is from what we have, without what only the kernel has
+//! (`lseek`). While pages are under way to a file, whoever wants to write to it is put on hold and let go afterwards.
+//!
+//! Invariants:
+//!   * `open_node` was called once more than `close_node` for each node with lookups
+//!   * no pages are under way to a file that has writers
+
+use files::Result;
+use files::vfs::{NodeId, Vfs};
+use parking_lot::Mutex;
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::sync::Arc;
+
+/// Locks, so that threads seldom wait for each other. Guessed.
+const SHARDS: usize = 32;
+
+/// What to do once no pages are under way.
+pub(super) type Then = Box<dyn FnOnce() + Send>;
+
+#[derive(Default)]
+struct State {
+    lookups: u64,
+    writers: u64,
+    storing: bool,
+    waiting: Vec<Then>,
+}
+
+impl State {
+    fn is_idle(&self) -> bool {
+        self.lookups == 0 && self.writers == 0 && !self.storing
+    }
+}
+
+/// All of them.
+pub(super) struct Held {
+    vfs: Arc<dyn Vfs>,
+    shards: Vec<Mutex<HashMap<NodeId, State>>>,
+}
+
+impl Held {
+    pub fn new(vfs: Arc<dyn Vfs>) -> Self {
+        Self { vfs, shards: (0..SHARDS).map(|_| Mutex::default()).collect() }
+    }
+
+    fn shard(&self, node: NodeId) -> &Mutex<HashMap<NodeId, State>> {
+        let hash = node.0.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 59;
+        // 5 bits, as many as there are shards.
+        self.shards.get(hash as usize).unwrap_or(&self.shards[0])
+    }
+
+    /// The kernel is about to be given the number of `node`.
+    pub fn hold(&self, node: NodeId) -> Result<()> {
+        let mut shard = self.shard(node).lock();
+        match shard.entry(node) {
+            Entry::Occupied(mut held) if held.get().lookups > 0 => held.get_mut().lookups += 1,
+            entry => {
+                // Under the lock, so that a `close_node` of those before does not come after it.
+                self.vfs.open_node(node)?;
+                entry.or_default().lookups = 1;
+            }
+        }
+        Ok(())
+    }
+
+    /// The kernel forgot the number as often as this.
+    pub fn forget(&self, node: NodeId, times: u64) {
+        let mut shard = self.shard(node).lock();
+        if let Entry::Occupied(mut held) = shard.entry(node) {
+            let state = held.get_mut();
+            let before = state.lookups;
+            state.lookups = before.saturating_sub(times);
+            if before > 0 && state.lookups == 0 {
+                self.vfs.close_node(node);
+            }
+            if state.is_idle() {
+                held.remove();
+            }
+        }
+    }
+
+    /// Somebody is going to write to `node`, until [`Self::done_writing`]; `then` is called once that is possible: now, and
+    /// on this thread, unless pages are under way.
+    pub fn writing(&self, node: NodeId, then: impl FnOnce() + Send + 'static) {
+        {
+            let mut shard = self.shard(node).lock();
+            let state = shard.entry(node).or_default();
+            state.writers += 1;
+            if state.storing {
+                return state.waiting.push(Box::new(then));
+            }
+        }
+        then();
+    }
+
+    /// The other end of [`Self::writing`].
+    pub fn done_writing(&self, node: NodeId) {
+        let mut shard = self.shard(node).lock();
+        if let Entry::Occupied(mut held) = shard.entry(node) {
+            held.get_mut().writers = held.get().writers.saturating_sub(1);
+            if held.get().is_idle() {
+                held.remove();
+            }
+        }
+    }
+
+    /// Whether the kernel may have what we do not have yet.
+    pub fn has_writers(&self, node: NodeId) -> bool {
+        self.shard(node).lock().get(&node).is_some_and(|s| s.writers > 0)
+    }
+
+    /// Runs `store`, which gives the kernel pages of `node`, unless somebody may write to it or the kernel has forgotten it.
+    pub fn store(&self, node: NodeId, store: impl FnOnce()) {
+        match self.shard(node).lock().get_mut(&node) {
+            Some(state) if state.writers == 0 && state.lookups > 0 => state.storing = true,
+            _ => return,
+        }
+        store();
+        let waiting = {
+            let mut shard = self.shard(node).lock();
+            let Entry::Occupied(mut held) = shard.entry(node) else { return };
+            held.get_mut().storing = false;
+            let waiting = std::mem::take(&mut held.get_mut().waiting);
+            if held.get().is_idle() {
+                held.remove();
+            }
+            waiting
+        };
+        for then in waiting {
+            then();
+        }
+    }
+
+    /// The kernel is gone, and with it all that it held.
+    pub fn forget_all(&self) {
+        for shard in &self.shards {
+            for (node, state) in std::mem::take(&mut *shard.lock()) {
+                if state.lookups > 0 {
+                    self.vfs.close_node(node);
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use files::memory::MemoryVfs;
+    use files::vfs::{Caller, NewNode};
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    fn file() -> (Arc<MemoryVfs>, NodeId) {
+        let vfs = Arc::new(MemoryVfs::new().writable());
+        let made = vfs.create(&Caller::default(), vfs.root(), b"f", &NewNode::Regular, 0o644, 0).expect("makes");
+        (vfs, made.node)
+    }
+
+    #[test]
+    fn a_node_without_a_name_lives_until_the_kernel_forgets_it() {
+        let (vfs, node) = file();
+        let held = Held::new(vfs.clone());
+        held.hold(node).expect("there");
+        held.hold(node).expect("there");
+        vfs.unlink(&Caller::default(), vfs.root(), b"f").expect("unlinks");
+        held.forget(node, 1);
+        assert!(vfs.attr(node).is_ok());
+        held.forget(node, 1);
+        assert!(vfs.attr(node).is_err());
+        assert!(held.hold(node).is_err(), "what is gone cannot be given again");
+    }
+
+    #[test]
+    fn all_is_let_go_when_the_kernel_is_gone() {
+        let (vfs, node) = file();
+        let held = Held::new(vfs.clone());
+        held.hold(node).expect("there");
+        vfs.unlink(&Caller::default(), vfs.root(), b"f").expect("unlinks");
+        held.forget_all();
+        assert_eq!(vfs.node_count(), 1);
+    }
+
+    #[test]
+    fn a_writer_waits_for_pages_under_way_and_keeps_others_out() {
+        let (vfs, node) = file();
+        let held = Held::new(vfs);
+        held.hold(node).expect("there");
+        let (stores, writers) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0)));
+        let store = || {
+            stores.fetch_add(1, Ordering::Relaxed);
+        };
+        held.store(node, || {
+            store();
+            let writers = writers.clone();
+            held.writing(node, move || {
+                writers.fetch_add(1, Ordering::Relaxed);
+            });
+            assert!(held.has_writers(node));
+        });
+        assert_eq!(writers.load(Ordering::Relaxed), 1, "let go once the pages are there");
+        held.store(node, store);
+        assert_eq!(stores.load(Ordering::Relaxed), 1, "not while it is open for writing");
+        held.done_writing(node);
+        held.store(node, store);
+        assert_eq!(stores.load(Ordering::Relaxed), 2);
+    }
+}

@@ -1,0 +1,80 @@
+//! ioctl(2) as far as files have it: projects and flags, as `chattr -p`, `lsattr` and `zfs project` use them.
+//!
+//! Linux takes both forms apart itself (`fileattr`) and passes them as it would to any file system.
+
+use super::ops::Ops;
+use files::vfs::{Caller, FileKind, NodeId, SetAttr};
+use fuser::Errno;
+
+/// `FS_IOC_FSGETXATTR`: `struct fsxattr` comes back.
+const GET_EXTENDED: u32 = 0x801c_581f;
+/// `FS_IOC_FSSETXATTR`.
+const SET_EXTENDED: u32 = 0x401c_5820;
+/// `FS_IOC_GETFLAGS`: 4 bytes come back, whatever the number says.
+const GET_FLAGS: u32 = 0x8008_6601;
+/// `FS_IOC_SETFLAGS`.
+const SET_FLAGS: u32 = 0x4008_6602;
+/// `FS_XFLAG_PROJINHERIT`.
+const EXTENDED_INHERIT: u32 = 0x200;
+/// `FS_PROJINHERIT_FL`.
+const FLAG_INHERIT: u32 = 0x2000_0000;
+/// Size of `struct fsxattr`: xflags, extsize, nextents, projid, cowextsize, 8 bytes of padding.
+const EXTENDED_BYTES: usize = 28;
+
+fn word(data: &[u8], index: usize) -> Option<u32> {
+    data.get(index * 4..)?.first_chunk().copied().map(u32::from_ne_bytes)
+}
+
+impl Ops {
+    /// What comes back.
+    pub fn ioctl(&self, who: &Caller, node: NodeId, command: u32, data: &[u8]) -> Result<Vec<u8>, Errno> {
+        let failed = |e| self.failed(node, &e);
+        let inherits = || self.vfs.project_inherit(node).map_err(failed);
+        match command {
+            GET_EXTENDED => {
+                let attr = self.vfs.attr(node).map_err(failed)?;
+                let inherits = attr.kind == FileKind::Directory && inherits()?;
+                let mut out = vec![0; EXTENDED_BYTES];
+                out[..4].copy_from_slice(&(if inherits { EXTENDED_INHERIT } else { 0 }).to_ne_bytes());
+                out[12..16].copy_from_slice(&(attr.project as u32).to_ne_bytes());
+                Ok(out)
+            }
+            SET_EXTENDED => {
+                let (Some(flags), Some(project)) = (word(data, 0), word(data, 3)) else { return Err(Errno::EINVAL) };
+                if flags & !EXTENDED_INHERIT != 0 {
+                    return Err(Errno::EOPNOTSUPP);
+                }
+                self.set_project(who, node, Some(project), flags & EXTENDED_INHERIT != 0)
+            }
+            GET_FLAGS => {
+                let attr = self.vfs.attr(node).map_err(failed)?;
+                let inherits = attr.kind == FileKind::Directory && inherits()?;
+                Ok((if inherits { FLAG_INHERIT } else { 0 }).to_ne_bytes().to_vec())
+            }
+            SET_FLAGS => {
+                let flags = word(data, 0).ok_or(Errno::EINVAL)?;
+                // Immutable, append-only and nodump files are not offered.
+                if flags & !FLAG_INHERIT != 0 {
+                    return Err(Errno::EOPNOTSUPP);
+                }
+                self.set_project(who, node, None, flags & FLAG_INHERIT != 0)
+            }
+            _ => Err(Errno::ENOTTY),
+        }
+    }
+
+    fn set_project(&self, who: &Caller, node: NodeId, project: Option<u32>, inherit: bool) -> Result<Vec<u8>, Errno> {
+        let attr = self.vfs.attr(node).map_err(|e| self.failed(node, &e))?;
+        let is_dir = attr.kind == FileKind::Directory;
+        if inherit && !is_dir {
+            return Err(Errno::EINVAL);
+        }
+        let set = SetAttr {
+            project: project.map(u64::from).filter(|&p| p != attr.project),
+            project_inherit: is_dir.then_some(inherit),
+            ..SetAttr::default()
+        };
+        self.set_attr(who, node, &set)?;
+        Ok(Vec::new())
+    }
+}

@@ -1,0 +1,237 @@
+//! What a request asks of the [`Vfs`], without the form that it comes in: [`super::server`] takes requests apart and answers.
+
+use super::ahead::Ahead;
+use super::attr::{errno, file_attr};
+use super::held::Held;
+use super::inode::InodeMap;
+use super::names::Names;
+use super::settle::Settle;
+use super::slow::Slow;
+use files::Error;
+use files::namespace::is_door;
+use files::vfs::{Attr, Caller, NewNode, NodeId, RenameFlags, SetAttr, SetXattr, SyncKind, Vfs};
+use fuser::{Errno, FileAttr, Generation, Notifier, Request};
+use parking_lot::Mutex;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+/// Nothing changes but by way of the kernel, which sees to what it remembers: it may believe what it was told for a year.
+pub(super) const FOREVER: Duration = Duration::from_secs(365 * 86_400);
+/// What others change as well: `.zfs/snapshot`.
+const SHORTLY: Duration = Duration::from_secs(1);
+/// For what could not be read, or has more names than the kernel knows: ask again.
+pub(super) const NOT_AT_ALL: Duration = Duration::ZERO;
+
+/// A node as the kernel is told of it.
+pub(super) struct Shown {
+    pub ttl: Duration,
+    pub attr: FileAttr,
+    pub generation: Generation,
+}
+
+/// What the threads share.
+pub(super) struct Ops {
+    pub vfs: Arc<dyn Vfs>,
+    pub inodes: InodeMap,
+    /// Shown in the log: POOL/DATASET.
+    label: String,
+    /// The kernel checks permissions, by ACLs too.
+    pub enforce: bool,
+    pub read_only: bool,
+    /// The kernel keeps what is written for a while.
+    pub write_back: bool,
+    exact: bool,
+    pub names: Names,
+    pub ahead: Ahead,
+    pub held: Held,
+    pub slow: Slow,
+    pub settle: Settle,
+    /// Set once it is mounted.
+    pub kernel: OnceLock<Notifier>,
+    /// The node and message logged last: the kernel asks for a broken page many times.
+    last_logged: Mutex<(NodeId, String)>,
+    /// What came of writing all that is left, at the end.
+    pub last_sync: Mutex<Option<Error>>,
+}
+
+impl Ops {
+    pub fn new(vfs: Arc<dyn Vfs>, label: String, enforce: bool, write_back: bool, ahead: Ahead) -> Self {
+        let read_only = vfs.is_read_only();
+        Self {
+            inodes: InodeMap::new(vfs.root()),
+            label,
+            enforce,
+            read_only,
+            write_back: write_back && !read_only,
+            exact: vfs.names_are_exact(),
+            names: Names::new(),
+            ahead,
+            held: Held::new(vfs.clone()),
+            slow: Slow::new(),
+            settle: Settle::default(),
+            kernel: OnceLock::new(),
+            last_logged: Mutex::new((NodeId(0), String::new())),
+            last_sync: Mutex::new(None),
+            vfs,
+        }
+    }
+
+    /// The error number for the process, and a line for the person when the disk or the machine is to blame.
+    pub fn failed(&self, node: NodeId, error: &Error) -> Errno {
+        let errno = errno(error);
+        if errno == Errno::EIO {
+            let message = error.to_string();
+            let mut last = self.last_logged.lock();
+            if last.0 != node || last.1 != message {
+                let path = self.names.path(&*self.vfs, node);
+                tracing::error!(file_system = %self.label, %path, %message, "failed");
+                *last = (node, message);
+            }
+        }
+        errno
+    }
+
+    /// How long the kernel may believe that `name` in `dir` is `node`, or is not there.
+    pub fn entry_ttl(&self, dir: NodeId, node: Option<NodeId>) -> Duration {
+        if !self.exact {
+            NOT_AT_ALL
+        } else if !self.read_only && (is_door(dir) || node.is_some_and(is_door)) {
+            SHORTLY
+        } else {
+            FOREVER
+        }
+    }
+
+    pub fn attr_ttl(&self, node: NodeId) -> Duration {
+        if !self.read_only && is_door(node) { SHORTLY } else { FOREVER }
+    }
+
+    /// From here on the kernel holds the node, until it says that it forgets it.
+    pub fn hold(&self, node: NodeId) -> Result<(), Errno> {
+        if self.read_only || node == self.vfs.root() || is_door(node) {
+            return Ok(());
+        }
+        self.held.hold(node).map_err(|e| self.failed(node, &e))
+    }
+
+    /// A node that the kernel is going to hold, found in `dir` as `name`.
+    pub fn show(&self, dir: NodeId, name: &[u8], attr: &Attr) -> Result<Shown, Errno> {
+        self.hold(attr.node)?;
+        if name != b"." && name != b".." {
+            self.names.remember(attr.node, dir, name);
+        }
+        Ok(Shown {
+            ttl: self.entry_ttl(dir, Some(attr.node)),
+            attr: self.entry_attr(attr),
+            generation: Generation(attr.generation),
+        })
+    }
+
+    /// The inode number in an entry is FUSE's node number and what `stat` shows, in one; they differ for the root alone,
+    /// which is never an entry.
+    pub fn entry_attr(&self, attr: &Attr) -> FileAttr {
+        file_attr(attr, self.inodes.to_fuse(attr.node))
+    }
+
+    /// Attributes as `stat` shows them.
+    pub fn stat_attr(attr: &Attr) -> FileAttr {
+        file_attr(attr, InodeMap::shown(attr.node))
+    }
+
+    pub fn create(
+        &self,
+        req: &Request,
+        dir: NodeId,
+        name: &[u8],
+        new: &NewNode,
+        mode: u32,
+        umask: u32,
+    ) -> Result<Shown, Errno> {
+        let made = self.vfs.create(&caller(req), dir, name, new, mode & 0o7777, umask & 0o777);
+        let attr = made.map_err(|e| self.failed(dir, &e))?;
+        self.show(dir, name, &attr)
+    }
+
+    pub fn link(&self, req: &Request, node: NodeId, dir: NodeId, name: &[u8]) -> Result<Shown, Errno> {
+        let attr = self.vfs.link(&caller(req), node, dir, name).map_err(|e| self.failed(dir, &e))?;
+        self.show(dir, name, &attr)
+    }
+
+    pub fn rename(
+        &self,
+        req: &Request,
+        (dir, name): (NodeId, &[u8]),
+        (to_dir, to_name): (NodeId, &[u8]),
+        flags: fuser::RenameFlags,
+    ) -> Result<(), Errno> {
+        let flags = RenameFlags {
+            no_replace: flags.contains(fuser::RenameFlags::RENAME_NOREPLACE),
+            exchange: flags.contains(fuser::RenameFlags::RENAME_EXCHANGE),
+            whiteout: flags.contains(fuser::RenameFlags::RENAME_WHITEOUT),
+        };
+        self.vfs.rename(&caller(req), dir, name, to_dir, to_name, flags).map_err(|e| self.failed(dir, &e))
+    }
+
+    pub fn set_attr(&self, who: &Caller, node: NodeId, set: &SetAttr) -> Result<FileAttr, Errno> {
+        let attr = self.vfs.set_attr(who, node, set).map_err(|e| self.failed(node, &e))?;
+        if set.size.is_some() {
+            self.settle.written(node);
+        }
+        Ok(Self::stat_attr(&attr))
+    }
+
+    pub fn write(&self, who: &Caller, node: NodeId, offset: u64, data: &[u8]) -> Result<(), Errno> {
+        self.vfs.write(who, node, offset, data).map_err(|e| self.failed(node, &e))?;
+        self.settle.written(node);
+        Ok(())
+    }
+
+    pub fn set_xattr(&self, req: &Request, node: NodeId, name: &[u8], value: &[u8], flags: i32) -> Result<(), Errno> {
+        let how = match flags {
+            0 => SetXattr::Either,
+            libc::XATTR_CREATE => SetXattr::Create,
+            libc::XATTR_REPLACE => SetXattr::Replace,
+            _ => return Err(Errno::EINVAL),
+        };
+        self.vfs.set_xattr(&caller(req), node, name, value, how).map_err(|e| self.failed(node, &e))
+    }
+
+    pub fn sync(&self, node: NodeId, data_only: bool) -> Result<(), Errno> {
+        let kind = if data_only { SyncKind::Data } else { SyncKind::All };
+        self.vfs.sync_node(node, kind).map_err(|e| self.failed(node, &e))
+    }
+
+    /// Data from `offset` on that the kernel has not written yet comes to us, in the course of which it drops what it has:
+    /// there is no other message that makes it write. Not on a thread that it needs for just that.
+    pub fn fetch_unwritten(&self, node: NodeId, offset: u64) {
+        let Some(kernel) = self.kernel.get() else { return };
+        let offset = i64::try_from(offset).unwrap_or(i64::MAX);
+        if let Err(error) = kernel.inval_inode(self.inodes.to_fuse(node), offset, 0) {
+            tracing::debug!(%error, "the kernel does not write");
+        }
+    }
+
+    /// First data, or first hole, at or behind `from`.
+    pub fn seek(&self, node: NodeId, from: u64, whence: i32) -> Result<i64, Errno> {
+        let found = match whence {
+            libc::SEEK_DATA => self.vfs.seek_data(node, from),
+            libc::SEEK_HOLE => match self.vfs.attr(node) {
+                Ok(attr) if from >= attr.size => Ok(None),
+                Ok(_) => self.vfs.seek_hole(node, from).map(Some),
+                Err(e) => Err(e),
+            },
+            _ => return Err(Errno::EINVAL),
+        };
+        match found {
+            Ok(Some(at)) => i64::try_from(at).map_err(|_| Errno::EOVERFLOW),
+            Ok(None) => Err(Errno::ENXIO),
+            Err(e) => Err(self.failed(node, &e)),
+        }
+    }
+}
+
+/// Who asks. Root stands for the right to keep setuid and setgid (`CAP_FSETID`), of which the kernel tells in a way that
+/// fuser does not pass on.
+pub(super) fn caller(req: &Request) -> Caller {
+    Caller { uid: req.uid(), gid: req.gid(), groups: Vec::new(), privileged: req.uid() == 0 }
+}

@@ -238,6 +238,46 @@ fn a_device_that_fails_is_counted_and_has_missed_the_txg_while_the_rest_carries_
 }
 
 #[test]
+fn devices_that_are_away_have_missed_what_the_others_hold() {
+    for (layout, away) in [(Layout::MirrorWithout, 1), (Layout::RaidzWithout(1), 1), (Layout::RaidzWithout(3), 3)] {
+        let bench = bench(layout, 12);
+        for txg in [TXG, TXG + 1, TXG + 5] {
+            let data = noise(1 << 18, txg);
+            let bp = bench.store.write(txg, Bytes::from(data.clone()), &policy(), &AT, None).unwrap();
+            bench.store.flush().unwrap();
+            bench.store.cache().remove(&block::arc::Key { vdev: 0, offset_bytes: bp.dva(0).offset_bytes, birth: txg });
+            assert_eq!(bench.store.read_uncached(&bp, &AT, None).unwrap().data[..], data[..]);
+        }
+        let leaves = bench.store.tree().leaves();
+        for leaf in &leaves[..away] {
+            assert_eq!(leaf.stale_ranges(), [(TXG, TXG + 1), (TXG + 5, TXG + 5)]);
+            assert_eq!(leaf.errors(), Default::default());
+        }
+        assert!(leaves[away..].iter().all(|leaf| leaf.stale_ranges().is_empty()));
+    }
+}
+
+#[test]
+fn many_threads_write_at_once_and_each_reads_its_own() {
+    let bench = bench(Layout::Raidz(2, 5), 12);
+    std::thread::scope(|scope| {
+        for thread in 0..4 {
+            let bench = &bench;
+            scope.spawn(move || {
+                for n in 0..20u64 {
+                    let data = if n % 2 == 0 { half(65_536, thread * 100 + n) } else { noise(8192, thread * 100 + n) };
+                    let bp = write(&bench.store, &data, &policy(), None);
+                    check(bench, &bp, &data, None);
+                    if n % 5 == 0 {
+                        bench.store.flush().unwrap();
+                    }
+                }
+            });
+        }
+    });
+}
+
+#[test]
 fn after_a_failed_flush_success_is_never_claimed_again() {
     let single = bench(Layout::Disk, 12);
     write(&single.store, &noise(4096, 1), &policy(), None);

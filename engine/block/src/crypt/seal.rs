@@ -27,15 +27,23 @@ impl DatasetKeys {
     /// Encrypts a level 0 block of an encrypted type in place, all but one of the intent log, and puts salt, IV and MAC into
     /// its pointer. `stored` are the bytes that go to the device: compressed, and padded.
     pub fn seal_block(&self, bp: &mut BlkPtr, stored: &mut [u8]) -> Result<()> {
+        self.seal_with(bp, &self.salt_for_writing(), &host::random::bytes(), stored)
+    }
+
+    pub(super) fn seal_with(
+        &self,
+        bp: &mut BlkPtr,
+        salt: &[u8; SALT_BYTES],
+        iv: &[u8; IV_BYTES],
+        stored: &mut [u8],
+    ) -> Result<()> {
         debug_assert!(bp.is_encrypted() && bp.object_type() != ObjectType::INTENT_LOG);
-        let salt = self.salt_for_writing();
-        let iv: [u8; IV_BYTES] = host::random::bytes();
-        let cipher = self.cipher(&salt);
+        let cipher = self.cipher(salt);
         let mac = match bp.object_type() {
-            ObjectType::DNODE => layout::dnode_block(stored, bp.endian(), self.version)?.seal(&cipher, &iv, stored),
-            _ => cipher.seal(&iv, &[], stored),
+            ObjectType::DNODE => layout::dnode_block(stored, bp.endian(), self.version)?.seal(&cipher, iv, stored),
+            _ => cipher.seal(iv, &[], stored),
         };
-        bp.set_crypt_params(&salt, &iv);
+        bp.set_crypt_params(salt, iv);
         bp.set_crypt_mac(&mac.ok_or_else(too_large)?);
         Ok(())
     }

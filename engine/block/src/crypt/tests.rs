@@ -10,6 +10,7 @@ use transform::crypt::{Cipher, IV_BYTES, SALT_BYTES};
 use super::*;
 
 mod log;
+mod seal;
 
 /// A block pointer and the bytes on the device; `testdata/README.md` says of what.
 macro_rules! golden {

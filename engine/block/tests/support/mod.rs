@@ -2,7 +2,7 @@
 
 #![allow(dead_code)] // Each test binary uses its part.
 
-use block::vdev::{Kind, Leaf, MirrorKind, Tree, Vdev, draid, raidz};
+use block::vdev::{Aux, Kind, Leaf, MirrorKind, Tree, Vdev, draid, raidz};
 use block::{Allocate, Bookmark, Compress, Gang, Refusal, Result, Store, Want, WritePolicy};
 use host::device::{Device, MemoryDevice};
 use ondisk::{Checksum, Dva, ObjectType};
@@ -55,9 +55,15 @@ pub enum Layout {
     Raidz(usize, usize),
     Draid,
     Stripe(usize),
+    /// Parity, children now, txg of the expansion that added the last one.
+    Expanded(usize, usize, u64),
+    /// A mirror, the first of whose sides is away.
+    MirrorWithout,
+    /// A raidz of that parity over 5, as many of whose children are away.
+    RaidzWithout(usize),
 }
 
-pub const ALL: [Layout; 9] = [
+pub const ALL: [Layout; 12] = [
     Layout::Disk,
     Layout::Mirror(2),
     Layout::Mirror(3),
@@ -67,6 +73,10 @@ pub const ALL: [Layout; 9] = [
     Layout::Raidz(3, 7),
     Layout::Draid,
     Layout::Stripe(3),
+    // The width of a block is that of its txg.
+    Layout::Expanded(1, 5, TXG + 1),
+    Layout::Expanded(2, 6, TXG + 1),
+    Layout::Expanded(1, 5, TXG),
 ];
 
 pub struct Bench {
@@ -83,8 +93,10 @@ fn leaf(disk: &Arc<Disk>, guid: u64, ashift: u8) -> Vdev {
 pub fn bench(layout: Layout, ashift: u8) -> Bench {
     let count = match layout {
         Layout::Disk => 1,
-        Layout::Mirror(n) | Layout::Raidz(_, n) | Layout::Stripe(n) => n,
+        Layout::Mirror(n) | Layout::Raidz(_, n) | Layout::Stripe(n) | Layout::Expanded(_, n, _) => n,
         Layout::Draid => 9,
+        Layout::MirrorWithout => 2,
+        Layout::RaidzWithout(_) => 5,
     };
     let disks: Vec<Arc<Disk>> = (0..count)
         .map(|i| {
@@ -97,13 +109,24 @@ pub fn bench(layout: Layout, ashift: u8) -> Bench {
             })
         })
         .collect();
-    let leaves: Vec<Vdev> = disks.iter().zip(1..).map(|(d, guid)| leaf(d, guid, ashift)).collect();
+    let mut leaves: Vec<Vdev> = disks.iter().zip(1..).map(|(d, guid)| leaf(d, guid, ashift)).collect();
+    let away = match layout {
+        Layout::MirrorWithout => 1,
+        Layout::RaidzWithout(parity) => parity,
+        _ => 0,
+    };
+    for leaf in &mut leaves[..away] {
+        leaf.kind = Kind::Leaf(Leaf::absent(leaf.guid, leaf.name.clone(), Aux::NotFound));
+    }
     let top = |kind, children| Vdev { guid: 100, id: 0, kind, ashift, children, name: "top".into() };
     let tops = match layout {
         Layout::Disk | Layout::Stripe(_) => leaves,
-        Layout::Mirror(_) => vec![top(Kind::Mirror(MirrorKind::Mirror), leaves)],
-        Layout::Raidz(parity, n) => {
-            vec![top(Kind::Raidz(raidz::Geometry::new(ashift, n, parity).unwrap()), leaves)]
+        Layout::Mirror(_) | Layout::MirrorWithout => vec![top(Kind::Mirror(MirrorKind::Mirror), leaves)],
+        Layout::Raidz(parity, _) | Layout::RaidzWithout(parity) => {
+            vec![top(Kind::Raidz(raidz::Geometry::new(ashift, count, parity).unwrap()), leaves)]
+        }
+        Layout::Expanded(parity, n, txg) => {
+            vec![top(Kind::Raidz(raidz::Geometry::expanded(ashift, n, parity, &[txg], None).unwrap()), leaves)]
         }
         Layout::Draid => {
             let shape = draid::Shape { ashift, children: 9, width: 9, parity: 2, data: 5, groups: 8, spares: 2 };

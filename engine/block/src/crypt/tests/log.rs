@@ -5,7 +5,7 @@ use ondisk::zil::LogBlock;
 use super::*;
 
 /// The keys of the pool that was frozen with its log pending.
-fn log_keys(suite: Suite) -> Arc<DatasetKeys> {
+pub(super) fn log_keys(suite: Suite) -> Arc<DatasetKeys> {
     let object = match suite {
         Suite::Aes256Gcm => KeyObject {
             wrapped: WrappedKeyParams {

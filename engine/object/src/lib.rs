@@ -13,7 +13,7 @@ pub mod zap;
 
 pub use block::crypt::Attribute as KeyAttribute;
 pub use block::crypt::{DatasetKeys, KeyObject, is_incorrect_key};
-pub use block::{Block, Bookmark, Error, Place, Refusal, Result, Store};
+pub use block::{Block, Bookmark, Class, Error, Place, Refusal, Result, Store};
 pub use bpobj::{Bpobj, BpobjEntry};
 pub use live::{NewObject, SyncContext, Tx, Written};
 pub use object::{Object, Piece};

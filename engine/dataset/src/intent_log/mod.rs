@@ -4,14 +4,23 @@
 //!   head of the log (in the root block) -> log block -> log block -> ... -> a block reserved and not yet written: the end
 //!                                          └ records
 //! ```
-//! `chain` finds the blocks.
+//! `pending` holds in memory what open txgs did; a commit `pack`s what it needs into log blocks; `chain` finds them again.
 //!
-//! Nothing is replayed here. Below: `object`. Format: `ondisk::zil`. ZFS name: zil.
+//! Below: `object`. Above: `files`, which writes records and replays them. Format: `ondisk::zil`. ZFS name: zil.
 //!
 //! Invariants:
 //!   * a block belongs to the chain only if its own checksum holds and its number is the next one
+//!   * a record is forgotten only when its txg is synced, and a log block is freed only when that holds for all in it
 
 mod chain;
+mod claim;
+mod commit;
+mod pack;
+mod pending;
+mod replay;
 mod summary;
 
+pub use claim::{Claim, find_claim};
+pub use commit::{Ground, Log, SyncMode};
+pub use replay::{Replayed, free_chain};
 pub use summary::{LogEntry, LogSummary, read};

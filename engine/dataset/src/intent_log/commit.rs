@@ -1,0 +1,425 @@
+//! Writing the log: who asks for safety, who writes for all that asked meanwhile, and what becomes of the blocks.
+//!
+//! ```text
+//!   record ─► pending ──commit: leader takes all that was asked for──► records ─► blocks ─► flush
+//!                                                                                    │
+//!   sync of txg T: blocks whose records are all of T or older are freed, the head moves on to the first that is not
+//! ```
+//! A block's pointer stands in the block before it, so the next block is always reserved before one is written; the last
+//! one is reserved and not written: that is where the chain ends when it is read back.
+//!
+//! What cannot be logged, fails to be logged, or is so much that it would be written twice for nothing, waits for its txg
+//! instead; so does whoever asks first, because the head of a new chain is on disk only with its txg.
+//!
+//! Invariants:
+//!   * `commit` returns `Ok` only when all that was asked for is in flushed log blocks, or its txg is on disk
+//!   * nobody waits for a txg while holding one, or while holding a lock that `sync` takes
+//!   * a block is freed in the sync of a txg not older than any record in it and younger than itself
+//!
+//! ZFS names: zil_commit, zil_sync, lwb.
+
+use super::pack::{DATA_MAX, Forecast, Packed, Packer, block_for, split};
+use super::pending::{Batch, Entry, Item, Pending};
+use super::replay::Old;
+use crate::{Error, Result};
+use object::{Class, ObjectSet, Tx};
+use ondisk::zil::write::{encode_block, encode_write, set_sequence, write_record_bytes};
+use ondisk::zil::{Body, MIN_BLOCK_BYTES, RecordType};
+use ondisk::{BlkPtr, ZilHeader};
+use parking_lot::Mutex;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+
+/// More than this is not logged: syncing the txg writes it once instead of twice. Guessed.
+const BATCH_BYTES_MAX: u64 = 32 << 20;
+/// Txgs after which a log that nobody writes is empty: two, and one that may have been under way.
+const CLOSE_TXGS_MAX: u32 = 4;
+
+/// What a log stands on: the txgs of its pool.
+pub trait Ground: Send + Sync {
+    /// A hold on the open txg, without waiting for anything to be written first.
+    fn hold(&self) -> Result<Tx>;
+    /// Returns when everything done so far is on disk.
+    fn sync(&self) -> Result<()>;
+    /// The newest txg that is on disk.
+    fn synced_txg(&self) -> u64;
+    /// A random number.
+    fn random(&self) -> u64;
+}
+
+/// The property `sync`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum SyncMode {
+    /// What is asked to be safe is made so.
+    #[default]
+    Standard,
+    /// Every change is safe before it is answered: who makes it must call [`Log::commit`].
+    Always,
+    /// Nothing is made safe before its txg.
+    Disabled,
+}
+
+/// A block of the chain that is not freed.
+struct Block {
+    bp: BlkPtr,
+    /// Newest txg of its records.
+    max_txg: u64,
+    /// It and its records are on disk. The last block never is.
+    is_written: bool,
+}
+
+impl Block {
+    /// Its number in the chain.
+    fn number(&self) -> u64 {
+        self.bp.checksum()[3]
+    }
+}
+
+/// The chain on disk, and what the next txg does to it.
+#[derive(Default)]
+pub(super) struct Chain {
+    blocks: VecDeque<Block>,
+    /// Txg whose root block names the first block of this chain.
+    anchor_txg: u64,
+    /// A write failed: nothing is added, and the chain is given up when its records are not needed any more.
+    is_broken: bool,
+    /// The same, because the dataset is closed.
+    is_closing: bool,
+    /// The log found when the dataset was opened.
+    pub old: Option<Old>,
+    /// Numbers of records that were replayed, by the txg they went into.
+    pub replayed: BTreeMap<u64, u64>,
+}
+
+/// Who writes.
+#[derive(Default)]
+struct Turn {
+    /// Requests up to this one were answered.
+    done: u64,
+    /// Records up to this txg were to be logged and are not: only a synced txg makes them safe.
+    wait_txg: u64,
+    sequence: u64,
+    forecast: Forecast,
+}
+
+/// The intent log of a dataset that is being written.
+pub struct Log {
+    pub(super) objset: Arc<ObjectSet>,
+    pub(super) ground: Arc<dyn Ground>,
+    pending: Mutex<Pending>,
+    turn: Mutex<Turn>,
+    pub(super) chain: Mutex<Chain>,
+    mode: AtomicU8,
+    /// Number of the old record that is being replayed; 0: none.
+    pub(super) replaying: AtomicU64,
+}
+
+impl Log {
+    /// The log of `objset`, which is live. A log that is found there must be replayed ([`Log::replay`]) before the dataset is
+    /// used; until then commits wait for txgs.
+    pub fn open(objset: Arc<ObjectSet>, ground: Arc<dyn Ground>) -> Self {
+        let header = objset.zil_header();
+        let is_empty = header.log.is_hole() && header.flags == 0 && header.claim_txg.0 == 0;
+        let chain = Chain { old: (!is_empty).then(|| Old::new(header)), ..Chain::default() };
+        Self {
+            objset,
+            ground,
+            pending: Mutex::default(),
+            turn: Mutex::default(),
+            chain: Mutex::new(chain),
+            mode: AtomicU8::new(0),
+            replaying: AtomicU64::new(0),
+        }
+    }
+
+    /// Sets how the property `sync` stands now.
+    pub fn set_mode(&self, mode: SyncMode) {
+        self.mode.store(mode as u8, Ordering::Relaxed);
+    }
+
+    /// How the property `sync` stands.
+    pub fn mode(&self) -> SyncMode {
+        [SyncMode::Standard, SyncMode::Always, SyncMode::Disabled][usize::from(self.mode.load(Ordering::Relaxed) % 3)]
+    }
+
+    /// Notes what was done in `tx`, in the order in which it was done. Of contents and attributes of one object only that
+    /// object's commits take notice; of everything else, all do.
+    ///
+    /// While old records are being replayed, the number of the one under way goes into the txg instead.
+    pub fn record(&self, tx: &Tx, kind: RecordType, body: &Body<'_>) {
+        let (own, leads_to) = match body {
+            Body::Truncate { object, .. }
+            | Body::SetAttr { object, .. }
+            | Body::Acl { object, .. }
+            | Body::SetSaXattr { object, .. }
+            | Body::CloneRange { object, .. }
+            | Body::Write { object, .. } => (Some(*object), None),
+            Body::Link { object, .. } => (None, Some(*object)),
+            _ => (None, None),
+        };
+        self.add(tx, own, leads_to, || Item::Record(body.encode(kind, tx.txg())));
+    }
+
+    /// As [`Log::record`], for a rename of `object`: its contents become safe with the new name, which often takes the
+    /// place of an older version of the file.
+    pub fn record_rename(&self, tx: &Tx, kind: RecordType, body: &Body<'_>, object: u64) {
+        self.add(tx, None, Some(object), || Item::Record(body.encode(kind, tx.txg())));
+    }
+
+    /// Notes that `length` bytes at `offset` of `object` were written in `tx`. They are taken from there when someone asks
+    /// for them.
+    pub fn record_write(&self, tx: &Tx, object: u64, offset: u64, length: u64) {
+        self.add(tx, Some(object), None, || Item::Write { object, offset, length });
+    }
+
+    /// Notes that something was done in `tx` that has no record: commits wait for the txg. `object` as in [`Log::record`].
+    pub fn record_unloggable(&self, tx: &Tx, object: Option<u64>) {
+        self.add(tx, object, None, || Item::Unloggable);
+    }
+
+    /// Drops what is noted of the contents of `object`, which was removed in `tx`: its number may come to mean another.
+    pub fn forget(&self, object: u64) {
+        self.pending.lock().forget(object);
+    }
+
+    fn add(&self, tx: &Tx, own: Option<u64>, leads_to: Option<u64>, item: impl FnOnce() -> Item) {
+        match self.replaying.load(Ordering::Acquire) {
+            0 if self.mode() == SyncMode::Disabled => return,
+            0 => {}
+            sequence => {
+                self.chain.lock().replayed.insert(tx.txg(), sequence);
+                return;
+            }
+        }
+        let item = item();
+        let mut pending = self.pending.lock();
+        if leads_to.is_some() {
+            pending.urge(leads_to);
+        }
+        pending.add(tx.txg(), own, item);
+    }
+
+    /// Returns when all that was done to `object` (or to everything) and all names are safe from a power cut. The caller
+    /// holds no [`Tx`].
+    pub fn commit(&self, object: Option<u64>) -> Result<()> {
+        if self.mode() == SyncMode::Disabled {
+            return Ok(());
+        }
+        let ticket = self.pending.lock().request(object);
+        let wait_txg = {
+            // Who comes while another one writes waits here; the first of them then writes for all.
+            let mut turn = self.turn.lock();
+            if turn.done < ticket {
+                self.write_batch(&mut turn);
+            }
+            turn.wait_txg
+        };
+        if wait_txg > self.ground.synced_txg() { self.ground.sync() } else { Ok(()) }
+    }
+
+    fn write_batch(&self, turn: &mut Turn) {
+        let synced = self.ground.synced_txg();
+        let batch = {
+            let mut pending = self.pending.lock();
+            pending.synced(synced);
+            pending.take()
+        };
+        turn.done = batch.serves;
+        let max_txg = batch.max_txg();
+        if max_txg == 0 {
+            return;
+        }
+        match self.log_batch(turn, &batch, synced) {
+            Ok(true) => {}
+            Ok(false) => turn.wait_txg = turn.wait_txg.max(max_txg),
+            Err(error) => {
+                // The txg will say whether the pool can be written at all.
+                tracing::warn!(%error, "the intent log cannot be written; waiting for the txg instead");
+                turn.wait_txg = turn.wait_txg.max(max_txg);
+            }
+        }
+    }
+
+    /// Puts a batch into the log. `false`: it has to wait for its txg.
+    fn log_batch(&self, turn: &mut Turn, batch: &Batch, synced: u64) -> Result<bool> {
+        let bytes: u64 = batch.entries.iter().map(|e| e.item.bytes()).sum();
+        if batch.entries.iter().any(|e| e.item == Item::Unloggable) || bytes > BATCH_BYTES_MAX {
+            return Ok(false);
+        }
+        let Some(first_bytes) = self.reserved_bytes(turn, synced)? else { return Ok(false) };
+        let mut packer = Packer::new(first_bytes);
+        for entry in &batch.entries {
+            if !self.pack(&mut packer, turn, entry)? {
+                return Ok(false);
+            }
+        }
+        self.write_blocks(turn, packer.finish())?;
+        Ok(true)
+    }
+
+    /// Size of the block that comes next, if there is a chain to go on with. Begins one if there is none.
+    fn reserved_bytes(&self, turn: &mut Turn, synced: u64) -> Result<Option<u64>> {
+        {
+            let chain = self.chain.lock();
+            if chain.old.is_some() || chain.is_broken || chain.is_closing {
+                return Ok(None);
+            }
+            if let Some(last) = chain.blocks.back() {
+                return Ok((chain.anchor_txg <= synced).then(|| last.bp.lsize_bytes()));
+            }
+        }
+        let tx = self.ground.hold()?;
+        let keys = self.objset.keys().map(AsRef::as_ref);
+        let mut bp = self.objset.store().allocate_log(tx.txg(), MIN_BLOCK_BYTES, Class::Log, keys)?;
+        // Blocks that lie where an older chain had its own must not look like its continuation.
+        bp.set_checksum([self.ground.random(), self.ground.random(), self.objset.id(), 1]);
+        turn.sequence = 0;
+        let mut chain = self.chain.lock();
+        chain.anchor_txg = tx.txg();
+        chain.blocks.push_back(Block { bp, max_txg: 0, is_written: false });
+        Ok(None)
+    }
+
+    /// Adds the records of an entry. `false`: one of them fits into no block.
+    fn pack(&self, packer: &mut Packer, turn: &mut Turn, entry: &Entry) -> Result<bool> {
+        let mut add = |packer: &mut Packer, mut record: Vec<u8>| {
+            turn.sequence += 1;
+            set_sequence(&mut record, turn.sequence);
+            packer.add(&record, entry.txg)
+        };
+        let (object, mut offset, mut length) = match &entry.item {
+            Item::Record(record) => return Ok(add(packer, record.clone())),
+            Item::Write { object, offset, length } => (*object, *offset, *length),
+            Item::Unloggable => return Ok(false),
+        };
+        let from = match self.objset.object(object) {
+            Ok(from) => from,
+            // Removed meanwhile, which is logged too or needs no log.
+            Err(Error::NotFound { .. }) => return Ok(true),
+            Err(error) => return Err(error),
+        };
+        while length > 0 {
+            let count = match split(length, packer.left()) {
+                0 => {
+                    packer.close();
+                    length.min(DATA_MAX as u64) as usize
+                }
+                count => count,
+            };
+            let mut data = vec![0; count];
+            from.read_at(offset, &mut data)?;
+            if !add(packer, encode_write(object, offset, &data, entry.txg)) {
+                return Ok(false);
+            }
+            offset += count as u64;
+            length -= count as u64;
+        }
+        Ok(true)
+    }
+
+    fn write_blocks(&self, turn: &mut Turn, blocks: Vec<Packed>) -> Result<()> {
+        turn.forecast.note(blocks.iter().map(|b| b.records.len()).sum());
+        let from = self.chain.lock().blocks.back().map_or(0, Block::number);
+        let mut result = Ok(());
+        for (i, packed) in blocks.iter().enumerate() {
+            let next_bytes = match blocks.get(i + 1) {
+                Some(next) => block_for(next.records.len()),
+                None => turn.forecast.block_bytes(),
+            };
+            result = self.write_block(packed, next_bytes);
+            if result.is_err() {
+                break;
+            }
+        }
+        // What was written before an error must not stay in a cache either: the chain is read as far as it goes.
+        let result = result.and_then(|()| self.objset.store().flush());
+        let mut chain = self.chain.lock();
+        match &result {
+            Ok(()) => {
+                let to = from + blocks.len() as u64;
+                chain.blocks.iter_mut().filter(|b| (from..to).contains(&b.number())).for_each(|b| b.is_written = true);
+            }
+            Err(_) => chain.is_broken = true,
+        }
+        result
+    }
+
+    /// Writes the reserved block, after the one behind it was reserved.
+    fn write_block(&self, packed: &Packed, next_bytes: u64) -> Result<()> {
+        let store = self.objset.store();
+        let keys = self.objset.keys().map(AsRef::as_ref);
+        let (own, next) = {
+            let tx = self.ground.hold()?;
+            let own = self.chain.lock().blocks.back().map(|b| b.bp).unwrap_or_default();
+            let mut next = store.allocate_log(tx.txg(), next_bytes, Class::Log, keys)?;
+            let [seed, seed2, objset, number] = own.checksum();
+            next.set_checksum([seed, seed2, objset, number + 1]);
+            let mut chain = self.chain.lock();
+            if let Some(last) = chain.blocks.back_mut() {
+                last.max_txg = packed.max_txg;
+            }
+            chain.blocks.push_back(Block { bp: next, max_txg: 0, is_written: false });
+            (own, next)
+        };
+        let mut block = encode_block(own.lsize_bytes() as usize, &own, &next, &packed.records);
+        store.write_log(&own, &mut block, keys)
+    }
+
+    /// In the sync of `txg`, before the root block is written: moves the head on, and frees what lies before it.
+    pub fn sync(&self, txg: u64) -> Result<()> {
+        let mut chain = self.chain.lock();
+        let mut header = self.objset.zil_header();
+        let before = header;
+        if chain.old.is_some() {
+            self.sync_old(&mut chain, txg, &mut header)?;
+        } else {
+            let store = self.objset.store();
+            // What is born in this very txg would be given out again at once, and a crash before the txg is on disk needs it.
+            let is_done = |b: &Block| b.max_txg <= txg && b.bp.logical_birth().0 < txg;
+            let gives_up = (chain.is_broken || chain.is_closing) && chain.blocks.iter().all(is_done);
+            while chain.blocks.front().is_some_and(|b| gives_up || (b.is_written && is_done(b))) {
+                let Some(block) = chain.blocks.pop_front() else { break };
+                store.free(txg, &block.bp)?;
+            }
+            header = ZilHeader { log: chain.blocks.front().map_or(BlkPtr::HOLE, |b| b.bp), ..ZilHeader::EMPTY };
+            if gives_up {
+                (chain.is_broken, chain.is_closing) = (false, false);
+            }
+        }
+        if header != before { self.objset.set_zil_header(header) } else { Ok(()) }
+    }
+
+    /// Empties the log for good: after that, the dataset needs no replay. No one may be changing the dataset.
+    pub fn close(&self) -> Result<()> {
+        let _turn = self.turn.lock();
+        // Once for the records, and once more for a block that was reserved in the same txg.
+        for _ in 0..CLOSE_TXGS_MAX {
+            {
+                let _tx = self.ground.hold()?;
+                let mut chain = self.chain.lock();
+                if chain.old.is_some() || chain.blocks.is_empty() {
+                    return Ok(());
+                }
+                chain.is_closing = true;
+            }
+            self.ground.sync()?;
+        }
+        Err(Error::invalid(format!("intent log of object set {}", self.objset.id()), "it is still in use"))
+    }
+}
+
+impl Item {
+    /// Bytes that it takes in the log.
+    fn bytes(&self) -> u64 {
+        match self {
+            Self::Record(record) => record.len() as u64,
+            Self::Write { length, .. } => {
+                // Each record of a long write repeats the head.
+                let count = length.div_ceil(DATA_MAX as u64);
+                length.saturating_add(count.saturating_mul(write_record_bytes(0) as u64))
+            }
+            Self::Unloggable => 0,
+        }
+    }
+}

@@ -1,0 +1,194 @@
+//! Records in memory: what open and syncing txgs did and no one has asked to be safe yet.
+//!
+//! A record about names concerns everybody: whoever makes one file safe makes all of them safe, in their order. A
+//! record about the contents or attributes of one object waits until that object (or everything) is asked for. ZFS
+//! names: itx, itxg, sync and async lists.
+//!
+//! Invariants:
+//!   * records come out in the order in which they came in, of those that were asked for
+//!   * what a rename or link leads to is asked for with it, so that a name never survives a crash without its contents
+
+use super::pack::DATA_MAX;
+use std::collections::{BTreeMap, HashMap};
+
+/// What is to be logged.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Item {
+    /// A record, complete but for its number.
+    Record(Vec<u8>),
+    /// A write: the data is taken from the object when it is logged.
+    Write { object: u64, offset: u64, length: u64 },
+    /// Something that has no record here: only a synced txg makes it safe.
+    Unloggable,
+}
+
+/// An item and where it belongs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Entry {
+    order: u64,
+    pub txg: u64,
+    pub item: Item,
+}
+
+/// What was taken to be logged.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Batch {
+    /// In order.
+    pub entries: Vec<Entry>,
+    /// Requests that this batch answers: all up to this one.
+    pub serves: u64,
+}
+
+impl Batch {
+    /// Newest txg of them; 0 when there is none.
+    pub fn max_txg(&self) -> u64 {
+        self.entries.iter().map(|e| e.txg).max().unwrap_or(0)
+    }
+}
+
+#[derive(Default)]
+struct Lists {
+    /// Asked for, or about names.
+    urgent: Vec<Entry>,
+    /// By object.
+    waiting: HashMap<u64, Vec<Entry>>,
+}
+
+/// All records of a dataset whose txg is not synced and that are not in the log yet.
+#[derive(Default)]
+pub(super) struct Pending {
+    txgs: BTreeMap<u64, Lists>,
+    order: u64,
+    requests: u64,
+}
+
+impl Pending {
+    /// Adds `item` of `txg`. `object`: it concerns only the contents or attributes of that one.
+    pub fn add(&mut self, txg: u64, object: Option<u64>, item: Item) {
+        self.order += 1;
+        let entry = Entry { order: self.order, txg, item };
+        let lists = self.txgs.entry(txg).or_default();
+        match object {
+            None => lists.urgent.push(entry),
+            Some(object) => {
+                let waiting = lists.waiting.entry(object).or_default();
+                if !extend(waiting.last_mut(), &entry) {
+                    waiting.push(entry);
+                }
+            }
+        }
+    }
+
+    /// Moves what waits for `object`, or everything, to what the next batch takes.
+    pub fn urge(&mut self, object: Option<u64>) {
+        for lists in self.txgs.values_mut() {
+            match object {
+                Some(object) => lists.urgent.extend(lists.waiting.remove(&object).unwrap_or_default()),
+                None => lists.urgent.extend(lists.waiting.drain().flat_map(|(_, entries)| entries)),
+            }
+        }
+    }
+
+    /// Drops what waits for `object`: it was removed, and its number may come to mean another one.
+    pub fn forget(&mut self, object: u64) {
+        for lists in self.txgs.values_mut() {
+            lists.waiting.remove(&object);
+        }
+    }
+
+    /// Asks for `object`, or everything. The batch that answers has at least this number in [`Batch::serves`].
+    pub fn request(&mut self, object: Option<u64>) -> u64 {
+        self.urge(object);
+        self.requests += 1;
+        self.requests
+    }
+
+    /// Everything asked for so far.
+    pub fn take(&mut self) -> Batch {
+        let mut entries: Vec<Entry> = Vec::new();
+        for lists in self.txgs.values_mut() {
+            let from = entries.len();
+            entries.append(&mut lists.urgent);
+            entries[from..].sort_unstable_by_key(|e| e.order);
+        }
+        Batch { entries, serves: self.requests }
+    }
+
+    /// `txg` is on disk: its records, and older ones, are not needed any more.
+    pub fn synced(&mut self, txg: u64) {
+        self.txgs = self.txgs.split_off(&(txg + 1));
+    }
+}
+
+/// Lengthens a write by the one that goes on where it ends, if both fit into one record.
+fn extend(last: Option<&mut Entry>, next: &Entry) -> bool {
+    match (last.map(|e| &mut e.item), &next.item) {
+        (Some(Item::Write { offset, length, .. }), Item::Write { offset: next_offset, length: next_length, .. })
+            if offset.checked_add(*length) == Some(*next_offset)
+                && length.saturating_add(*next_length) <= DATA_MAX as u64 =>
+        {
+            *length += *next_length;
+            true
+        }
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn named(n: u8) -> Item {
+        Item::Record(vec![n])
+    }
+
+    fn taken(pending: &mut Pending) -> Vec<u8> {
+        let items = pending.take().entries.into_iter().map(|e| e.item);
+        items
+            .map(|i| match i {
+                Item::Record(bytes) => bytes[0],
+                other => panic!("{other:?}"),
+            })
+            .collect()
+    }
+
+    #[test]
+    fn one_file_is_made_safe_with_all_names_and_without_other_files() {
+        let mut p = Pending::default();
+        p.add(5, None, named(1));
+        p.add(5, Some(8), named(2));
+        p.add(5, Some(9), named(3));
+        p.add(6, None, named(4));
+        p.add(6, Some(9), named(5));
+        p.add(6, None, named(6));
+        assert_eq!(p.request(Some(9)), 1);
+        assert_eq!(taken(&mut p), [1, 3, 4, 5, 6]);
+        assert_eq!(taken(&mut p), []);
+        assert_eq!(p.request(None), 2);
+        assert_eq!(taken(&mut p), [2]);
+    }
+
+    #[test]
+    fn synced_records_and_those_of_removed_objects_are_forgotten() {
+        let mut p = Pending::default();
+        p.add(5, Some(8), named(1));
+        p.add(6, Some(8), named(2));
+        p.add(6, Some(9), named(3));
+        p.synced(5);
+        p.forget(9);
+        p.request(None);
+        assert_eq!(taken(&mut p), [2]);
+    }
+
+    #[test]
+    fn writes_that_follow_each_other_are_one() {
+        let mut p = Pending::default();
+        for offset in [0, 100, 200, 250] {
+            p.add(5, Some(8), Item::Write { object: 8, offset, length: 100 });
+        }
+        p.request(None);
+        let items: Vec<Item> = p.take().entries.into_iter().map(|e| e.item).collect();
+        let write = |offset, length| Item::Write { object: 8, offset, length };
+        assert_eq!(items, [write(0, 300), write(250, 100)]);
+    }
+}

@@ -277,6 +277,29 @@ pub fn open_with_partitions(path: &Path) -> io::Result<Vec<Arc<dyn Device>>> {
     Ok(all)
 }
 
+/// Opens for writing what [`open_with_partitions`] gave these names: paths, or `PATH#NUMBER` for a partition. Partitions of
+/// one disk share its lock. An error says which device it is about.
+pub fn open_all_for_writing(names: &[&str]) -> io::Result<Vec<Arc<dyn Device>>> {
+    let mut whole: Vec<(String, Arc<dyn Device>)> = Vec::new();
+    let mut open = |path: &str| match whole.iter().find(|(opened, _)| *opened == path) {
+        Some((_, device)) => Ok(device.clone()),
+        None => {
+            let device: Arc<dyn Device> = Arc::new(FileDevice::open_for_writing(Path::new(path))?);
+            whole.push((path.to_owned(), device.clone()));
+            Ok(device)
+        }
+    };
+    let mut one = |name: &str| -> io::Result<Arc<dyn Device>> {
+        let number = name.rsplit_once('#').and_then(|(path, number)| Some((path, number.parse::<u32>().ok()?)));
+        let Some((path, number)) = number.filter(|_| !Path::new(name).exists()) else { return open(name) };
+        let disk = open(path)?;
+        let partition = gpt::partitions(disk.as_ref()).into_iter().find(|p| p.number == number);
+        let p = partition.ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "there is no such partition"))?;
+        Ok(Arc::new(Slice::new(disk, p.start_bytes, p.size_bytes, name.to_owned())))
+    };
+    names.iter().map(|name| one(name).map_err(|e| io::Error::new(e.kind(), format!("{name}: {e}")))).collect()
+}
+
 /// Files and block devices that `place` names: itself, or, if it is a folder, what stands directly in it.
 pub fn devices_in(place: &Path) -> io::Result<Vec<PathBuf>> {
     if !std::fs::metadata(place)?.is_dir() {
@@ -337,6 +360,32 @@ mod tests {
         assert_eq!(reader.write_at(0, &[2]).unwrap_err().kind(), io::ErrorKind::ReadOnlyFilesystem);
         drop(writer);
         assert!(FileDevice::open_for_writing(&path).is_ok());
+    }
+
+    #[test]
+    fn partitions_of_one_disk_are_opened_for_writing_together() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("disk");
+        let mut bytes = vec![0u8; 1 << 20];
+        bytes[512..520].copy_from_slice(b"EFI PART");
+        bytes[512 + 72] = 2;
+        bytes[512 + 80] = 2;
+        bytes[512 + 84] = 128;
+        for (entry, start) in [(1024, 64u64), (1152, 128)] {
+            bytes[entry] = 1;
+            bytes[entry + 32..entry + 40].copy_from_slice(&start.to_le_bytes());
+            bytes[entry + 40..entry + 48].copy_from_slice(&(start + 9).to_le_bytes());
+        }
+        std::fs::write(&path, &bytes).unwrap();
+        let seen = open_with_partitions(&path).unwrap();
+        let names: Vec<&str> = seen.iter().map(|d| d.name()).collect();
+        let opened = open_all_for_writing(&names).unwrap();
+        opened[2].write_at(0, b"second").unwrap();
+        assert_eq!(std::fs::read(&path).unwrap()[128 * 512..][..6], *b"second");
+        assert_eq!(open_all_for_writing(&names[..1]).err().unwrap().kind(), io::ErrorKind::ResourceBusy);
+        drop(opened);
+        let missing = format!("{}#7", path.display());
+        assert!(open_all_for_writing(&[&missing]).err().unwrap().to_string().starts_with(&missing));
     }
 
     #[test]

@@ -127,3 +127,18 @@ fn one_leaf_of_each_top_level_device_must_take_the_label_and_one_of_all_the_uber
     label::sync_configs(stripe.store.tree(), Which::Even, only_first, |_| false).unwrap();
     label::sync_uberblock(stripe.store.tree(), &[0, 1, 2], &uberblock(9), false).unwrap();
 }
+
+/// The configuration of a raidz1 pool as OpenZFS packed it, and the trailer behind it; see `ondisk`'s testdata/README.md.
+#[test]
+fn a_label_of_openzfs_is_written_again_byte_for_byte() {
+    let packed = include_bytes!("../../../base/ondisk/testdata/label_raidz1_xdr.bin");
+    let trailer = include_bytes!("../../../base/ondisk/testdata/label_trailer.bin");
+    let device = MemoryDevice::new("disk", vec![0xee; 24 << 20]);
+    label::write_config(&device, Which::All, &Nvlist::parse(packed).unwrap()).unwrap();
+    let written = device.contents();
+    let same = label::read(&device, false).labels.iter().any(|l| {
+        let part = &written[l.offset as usize + 16384..][..114_688];
+        part[..packed.len()] == packed[..] && part[114_648..] == trailer[..]
+    });
+    assert!(same, "the trailer depends on the place, and one of the four is where it came from");
+}

@@ -17,6 +17,7 @@
 //!   * who allocates waits for nothing but a search in memory and the reading of a space map
 
 mod group;
+mod live;
 mod load;
 mod size;
 mod slab;
@@ -26,6 +27,7 @@ mod sync;
 mod tests;
 
 pub use group::Shape;
+pub use live::LiveMaps;
 pub use load::NewDevice;
 pub use size::{METASLAB_SHIFT_MIN, metaslab_count, metaslab_shift};
 pub use slab::MapState;

@@ -233,9 +233,12 @@ impl Slab {
                 self.note(free);
             }
         } else {
+            // The intent log allocates for txgs to come: a map must not say freed before it says allocated.
+            let ahead = (0..TXGS).find(|s| inner.allocating[*s].overlap(start, len) == u64::from(len));
+            let slot = ahead.unwrap_or(slot);
             inner.freeing[slot].add(start, len);
+            self.flags.fetch_or(1 << slot, Ordering::Relaxed);
         }
-        self.flags.fetch_or(1 << slot, Ordering::Relaxed);
         Freed::Some(at_once, u64::from(len) - at_once)
     }
 

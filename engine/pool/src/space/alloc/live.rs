@@ -1,0 +1,96 @@
+//! Space maps in the pool's own objects, as the syncing txg changes them.
+//!
+//! Facts: `space_map_alloc`, `space_map_truncate` (module/zfs/space_map.c), `metaslab_update_ondisk_flush_data`
+//! (metaslab.c), `spa_cleanup_old_sm_logs` (spa_log_spacemap.c).
+
+use super::MapWriter;
+use crate::{Error, Place, Result};
+use object::zap::Zap;
+use object::{NewObject, ObjectSet, Tx};
+use ondisk::ObjectType;
+use ondisk::pool_dir::{DIRECTORY_OBJECT, directory, vdev_top};
+use ondisk::spacemap::Header;
+use std::sync::Arc;
+
+/// log2 of the indirect blocks of space maps: small, for few of a long map's change in a txg.
+const INDIRECT_SHIFT: u8 = 14;
+/// Blocks of a list of space maps: one for most devices, and not a large one for small ones.
+const ARRAY_BLOCK_BYTES_MAX: u64 = 16 << 10;
+
+/// The pool's own objects, in a txg.
+pub struct LiveMaps<'a> {
+    /// All of them.
+    pub mos: &'a Arc<ObjectSet>,
+    /// The txg that syncs.
+    pub tx: &'a Tx,
+    /// Counts one more, or one less, use of the feature of that name.
+    pub count_feature: &'a dyn Fn(&str, i64) -> Result<()>,
+}
+
+impl LiveMaps<'_> {
+    fn free_map(&self, id: u64) -> Result<()> {
+        let has_histogram = self.mos.object(id)?.bonus().len() >= Header::SIZE_BYTES;
+        self.mos.free_object(self.tx, id)?;
+        if has_histogram { (self.count_feature)("spacemap_histogram", -1) } else { Ok(()) }
+    }
+}
+
+impl MapWriter for LiveMaps<'_> {
+    fn create_map(&self, block_bytes: u32, with_histogram: bool) -> Result<u64> {
+        let size = if with_histogram { Header::SIZE_BYTES } else { Header::SIZE_V0_BYTES };
+        let new =
+            NewObject::new(ObjectType::SPACE_MAP, block_bytes).with_bonus(ObjectType::SPACE_MAP_HEADER, vec![0; size]);
+        let object = self.mos.create_object(self.tx, &NewObject { indirect_shift: INDIRECT_SHIFT, ..new })?;
+        if with_histogram {
+            (self.count_feature)("spacemap_histogram", 1)?;
+        }
+        Ok(object.id())
+    }
+
+    fn write_map(&self, object: u64, offset: u64, bytes: &[u8]) -> Result<()> {
+        self.mos.object(object)?.write_at(self.tx, offset, bytes)
+    }
+
+    fn truncate_map(&self, object: u64) -> Result<()> {
+        self.mos.object(object)?.punch(self.tx, 0, u64::MAX)
+    }
+
+    fn set_header(&self, object: u64, header: &Header) -> Result<()> {
+        let object = self.mos.object(object)?;
+        object.set_bonus(self.tx, header.to_bytes(object.endian()))
+    }
+
+    fn create_array(&self, count: u64) -> Result<u64> {
+        let bytes = (count * 8).next_multiple_of(512).clamp(512, ARRAY_BLOCK_BYTES_MAX);
+        let object = self.mos.create_object(self.tx, &NewObject::new(ObjectType::OBJECT_ARRAY, bytes as u32))?;
+        // So that it is as long as it says even before the first metaslab is used.
+        object.write_at(self.tx, count * 8 - 8, &[0; 8])?;
+        Ok(object.id())
+    }
+
+    fn write_array(&self, array: u64, index: u64, object: u64) -> Result<()> {
+        let array = self.mos.object(array)?;
+        let mut word = [0; 8];
+        array.endian().put_u64(&mut word, object);
+        array.write_at(self.tx, index * 8, &word)
+    }
+
+    fn destroy_logs(&self, devices: &[(u64, u64)]) -> Result<()> {
+        for (top_zap, count) in devices.iter().filter(|(zap, _)| *zap != 0) {
+            let zap = Zap::open(self.mos.object(*top_zap)?)?;
+            // 0: no log counts. Without any log another number would name one that is not there.
+            if let Some(id) = zap.lookup_u64(vdev_top::MS_UNFLUSHED_PHYS_TXGS)?.filter(|id| *id != 0) {
+                self.mos.object(id)?.write_at(self.tx, 0, &vec![0; *count as usize * 8])?;
+            }
+        }
+        let root = Zap::open(self.mos.object(DIRECTORY_OBJECT)?)?;
+        let Some(id) = root.lookup_u64(directory::LOG_SPACEMAP_ZAP)?.filter(|id| *id != 0) else { return Ok(()) };
+        let logs = Zap::open(self.mos.object(id)?)?;
+        for e in logs.entries()? {
+            let log = e.value.as_u64().ok_or_else(|| Error::corrupt("", "an entry is no number"));
+            self.free_map(log.at("log space maps")?)?;
+            logs.remove(self.tx, &e.name)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,167 @@
+//! Space maps in memory, and a model that remembers every address that was given out.
+
+use super::*;
+
+/// Entries, bytes of a block, bonus.
+pub type FakeMap = (Vec<u8>, u64, Option<Header>);
+
+/// Space maps in memory, as the pool's own objects keep them.
+#[derive(Default)]
+pub struct FakeMaps {
+    pub maps: Mutex<HashMap<u64, FakeMap>>,
+    pub arrays: Mutex<HashMap<u64, Vec<u64>>>,
+    pub next: AtomicU64,
+    pub logs_destroyed: AtomicBool,
+}
+
+impl FakeMaps {
+    pub fn id(&self) -> u64 {
+        self.next.fetch_add(1, Ordering::Relaxed) + 10
+    }
+
+    /// All as they are now: what a reader sees once the txg is synced.
+    pub fn snapshot(&self) -> Arc<Self> {
+        let maps = Mutex::new(self.maps.lock().clone());
+        Arc::new(Self { maps, arrays: Mutex::new(self.arrays.lock().clone()), ..Self::default() })
+    }
+
+    pub fn header(&self, object: u64) -> Header {
+        self.maps.lock()[&object].2.clone().expect("its header was written")
+    }
+
+    /// What a map says is allocated, each entry held against those before.
+    pub fn replay(&self, object: u64) -> Ranges {
+        let mut allocated = Ranges::default();
+        self.read_map(object, &mut |e| {
+            let (start, len) = (e.offset as u32, e.run as u32);
+            let already = if e.is_alloc { allocated.add(start, len) } else { e.run - allocated.remove(start, len) };
+            assert_eq!(already, 0, "{e:?} of map {object} changes what is so already");
+        })
+        .unwrap();
+        allocated
+    }
+}
+
+impl MapReader for FakeMaps {
+    fn read_map(&self, object: u64, sink: &mut dyn FnMut(Entry)) -> Result<()> {
+        let maps = self.maps.lock();
+        let (bytes, block, header) = &maps[&object];
+        let len = header.as_ref().map_or(0, |h| h.length_bytes) as usize;
+        for chunk in bytes[..len].chunks(*block as usize) {
+            for e in spacemap::entries(chunk, Endian::Little) {
+                let e = e?;
+                let is_alloc = e.action == Action::Alloc;
+                sink(Entry { is_alloc, offset: e.offset_units, run: e.run_units, vdev: e.vdev });
+            }
+        }
+        Ok(())
+    }
+}
+
+impl MapWriter for FakeMaps {
+    fn create_map(&self, block_bytes: u32, _: bool) -> Result<u64> {
+        let id = self.id();
+        self.maps.lock().insert(id, (Vec::new(), u64::from(block_bytes), None));
+        Ok(id)
+    }
+
+    fn write_map(&self, object: u64, offset: u64, bytes: &[u8]) -> Result<()> {
+        let mut maps = self.maps.lock();
+        let map = &mut maps.get_mut(&object).unwrap().0;
+        map.truncate(offset as usize);
+        assert_eq!(map.len() as u64, offset, "entries are appended");
+        map.extend(bytes);
+        Ok(())
+    }
+
+    fn truncate_map(&self, object: u64) -> Result<()> {
+        self.maps.lock().get_mut(&object).unwrap().0.clear();
+        Ok(())
+    }
+
+    fn set_header(&self, object: u64, header: &Header) -> Result<()> {
+        self.maps.lock().get_mut(&object).unwrap().2 = Some(header.clone());
+        Ok(())
+    }
+
+    fn create_array(&self, count: u64) -> Result<u64> {
+        let id = self.id();
+        self.arrays.lock().insert(id, vec![0; count as usize]);
+        Ok(id)
+    }
+
+    fn write_array(&self, array: u64, index: u64, object: u64) -> Result<()> {
+        self.arrays.lock().get_mut(&array).unwrap()[index as usize] = object;
+        Ok(())
+    }
+
+    fn destroy_logs(&self, _: &[(u64, u64)]) -> Result<()> {
+        self.logs_destroyed.store(true, Ordering::Relaxed);
+        Ok(())
+    }
+}
+
+/// Every address that was given out, and when it may be again.
+#[derive(Default)]
+pub struct Model {
+    pub live: Vec<(Dva, u64)>,
+    /// Freed in a txg.
+    pub waiting: Vec<(Dva, u64)>,
+    pub taken: BTreeMap<(u32, u64), u64>,
+}
+
+impl Model {
+    pub fn take(&mut self, dva: &Dva, txg: u64) {
+        let key = (dva.vdev, dva.offset_bytes);
+        let before = self.taken.range(..=key).next_back().filter(|((v, _), _)| *v == dva.vdev);
+        let after = self.taken.range(key..).next().filter(|((v, _), _)| *v == dva.vdev);
+        assert!(before.is_none_or(|((_, at), len)| at + len <= dva.offset_bytes), "{dva:?} was taken");
+        assert!(after.is_none_or(|((_, at), _)| *at >= dva.offset_bytes + dva.asize_bytes), "{dva:?} was taken");
+        self.taken.insert(key, dva.asize_bytes);
+        self.live.push((*dva, txg));
+    }
+
+    pub fn release(&mut self, dva: &Dva) {
+        self.taken.remove(&(dva.vdev, dva.offset_bytes));
+    }
+
+    pub fn bytes(list: &[(Dva, u64)]) -> u64 {
+        list.iter().map(|(d, _)| d.asize_bytes).sum()
+    }
+
+    /// Holds the maps and the allocator's numbers against what is live.
+    pub fn check(&self, allocator: &Allocator, maps: &FakeMaps) {
+        self.check_maps(allocator, maps);
+        let stats = allocator.stats();
+        let sum = |f: fn(&ClassSpace) -> u64| stats.classes.iter().map(f).sum::<u64>();
+        assert_eq!(sum(|c| c.allocated_bytes), Self::bytes(&self.live));
+        assert_eq!(sum(|c| c.deferred_bytes), Self::bytes(&self.waiting));
+    }
+
+    pub fn check_maps(&self, allocator: &Allocator, maps: &FakeMaps) {
+        let mut on_disk: HashMap<u32, u64> = HashMap::new();
+        for group in allocator.table().groups() {
+            for (slab, object) in group.slabs.iter().zip(&maps.arrays.lock()[&group.array.load(Ordering::Relaxed)]) {
+                let mut expected = Ranges::default();
+                let (from, to) = (slab.start_units, slab.start_units + u64::from(slab.units));
+                for (d, _) in self.live.iter().filter(|(d, _)| d.vdev == group.vdev) {
+                    let at = d.offset_bytes >> slab.ashift;
+                    if (from..to).contains(&at) {
+                        expected.add((at - from) as u32, (d.asize_bytes >> slab.ashift) as u32);
+                    }
+                }
+                let found = if *object == 0 { Ranges::default() } else { maps.replay(*object) };
+                assert_eq!(found, expected, "device {} metaslab {}", group.vdev, slab.id);
+                if *object != 0 {
+                    let header = maps.header(*object);
+                    assert_eq!(header.allocated_bytes as u64, found.units() << slab.ashift);
+                    let sum: u64 = header.histogram.unwrap().iter().sum();
+                    let free = found.complement(slab.units).count() as u64;
+                    assert!(sum >= free, "the histogram has {sum} ranges, there are {free}");
+                }
+                *on_disk.entry(group.vdev).or_default() += found.units() << slab.ashift;
+            }
+        }
+        assert_eq!(on_disk.values().sum::<u64>(), Self::bytes(&self.live));
+    }
+}

@@ -1,0 +1,226 @@
+//! Space maps that live among the blocks they account for: txgs of a bare object set, on real devices in memory, with the
+//! allocator writing its maps into that very set. After each txg the maps are read back through a second, read-only opening
+//! and held against every block that was born and not killed.
+
+use block::vdev::{Kind, Leaf, Tree, Vdev, raidz};
+use block::{Compress, Result, Store, WritePolicy};
+use bytes::Bytes;
+use host::device::MemoryDevice;
+use object::{NewObject, ObjectSet, SyncContext, Tx, Written};
+use ondisk::{BlkPtr, Checksum, Dnode, ObjectType, ObjsetKind};
+use parking_lot::Mutex;
+use pool::space::alloc::{LiveMaps, NewDevice, Options, Shape, metaslab_shift};
+use pool::space::{Allocator, for_each_entry};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+const DISK_BYTES: usize = 132 << 20;
+
+/// Every address in use: device and offset, bytes.
+type Live = Mutex<BTreeMap<(u32, u64), u64>>;
+
+struct Context<'a> {
+    txg: u64,
+    repeats: bool,
+    store: &'a Arc<Store>,
+    live: &'a Live,
+}
+
+impl Context<'_> {
+    fn forget(&self, bp: &BlkPtr) {
+        for dva in bp.dvas() {
+            assert_eq!(self.live.lock().remove(&(dva.vdev, dva.offset_bytes)), Some(dva.asize_bytes), "{dva:?}");
+        }
+    }
+}
+
+impl SyncContext for Context<'_> {
+    fn txg(&self) -> u64 {
+        self.txg
+    }
+    fn repeats(&self) -> bool {
+        self.repeats
+    }
+    fn store(&self) -> &Arc<Store> {
+        self.store
+    }
+    fn policy(&self, what: &Written) -> WritePolicy {
+        WritePolicy {
+            object_type: what.object_type,
+            level: what.level,
+            checksum: Checksum::Fletcher4,
+            compression: Compress::Lz4,
+            copies: 2,
+            class: Default::default(),
+            embed: true,
+        }
+    }
+    fn root_policy(&self) -> WritePolicy {
+        WritePolicy { copies: 3, ..WritePolicy::metadata(ObjectType::OBJSET, 0) }
+    }
+    fn born(&self, bp: &BlkPtr) {
+        for dva in bp.dvas() {
+            self.live.lock().insert((dva.vdev, dva.offset_bytes), dva.asize_bytes);
+        }
+    }
+    fn killed(&self, bp: &BlkPtr) -> Result<()> {
+        self.forget(bp);
+        self.store.free(self.txg, bp)
+    }
+    fn forgotten(&self, bp: &BlkPtr) {
+        self.forget(bp);
+    }
+    fn space_bytes(&self, bp: &BlkPtr) -> u64 {
+        bp.asize_bytes()
+    }
+    fn hole_birth(&self) -> bool {
+        true
+    }
+    fn object_changed(
+        &self,
+        _: u64,
+        _: Option<&Dnode>,
+        _: Option<&mut Dnode>,
+        _: &dyn Fn() -> Result<Option<Bytes>>,
+    ) -> Result<()> {
+        Ok(())
+    }
+    fn objects_done(&self, _: &Arc<ObjectSet>, _: &Tx) -> Result<()> {
+        Ok(())
+    }
+}
+
+fn leaf(guid: u64, id: u64) -> Vdev {
+    let device = Arc::new(MemoryDevice::new(format!("disk{guid}"), vec![0; DISK_BYTES]));
+    let kind = Kind::Leaf(Leaf::present(guid, device));
+    Vdev { guid, id, kind, ashift: 12, children: Vec::new(), name: format!("disk{guid}") }
+}
+
+fn devices() -> (Arc<Store>, Arc<Allocator>, Vec<NewDevice>) {
+    let geometry = raidz::Geometry::new(12, 3, 1).unwrap();
+    let kind = Kind::Raidz(geometry.clone());
+    let children = vec![leaf(3, 0), leaf(4, 1), leaf(5, 2)];
+    let raidz = Vdev { guid: 2, id: 1, kind, ashift: 12, children, name: "raidz1-1".into() };
+    let tree = Tree { tops: vec![leaf(1, 0), raidz], caches: vec![], spares: vec![] };
+    let store = Store::new("test".into(), tree, 16 << 20);
+    let allocator = Allocator::new("test", Options { two_words: true, histograms: true });
+    let usable = DISK_BYTES as u64 - (5 << 20);
+    let new: Vec<_> = [(0, Shape::Plain, usable), (1, Shape::Raidz(geometry), 3 * usable)]
+        .map(|(vdev, shape, asize_bytes)| NewDevice {
+            vdev,
+            name: format!("top-{vdev}"),
+            class: Default::default(),
+            shape,
+            ashift: 12,
+            asize_bytes,
+            metaslab_shift: metaslab_shift(asize_bytes),
+            top_zap: 0,
+        })
+        .into();
+    new.iter().for_each(|d| allocator.add_device(d).unwrap());
+    store.set_allocator(allocator.clone());
+    (store, allocator, new)
+}
+
+/// What the maps listed in `arrays` say is allocated, as ranges of whole sectors.
+fn on_disk(set: &ObjectSet, devices: &[NewDevice], arrays: &[u64]) -> Vec<(u32, u64, u64)> {
+    let mut found = Vec::new();
+    for (device, array) in devices.iter().zip(arrays) {
+        let count = device.asize_bytes >> device.metaslab_shift;
+        let mut sectors = std::collections::BTreeSet::new();
+        for (ms, id) in set.object(*array).unwrap().read_words(count).unwrap().into_iter().enumerate() {
+            if id == 0 {
+                continue;
+            }
+            let base = (ms as u64) << device.metaslab_shift >> device.ashift;
+            let mut bytes = 0;
+            let header = for_each_entry(&set.object(id).unwrap(), |e| {
+                for s in e.offset..e.offset + e.run {
+                    let right = if e.is_alloc { sectors.insert(base + s) } else { sectors.remove(&(base + s)) };
+                    assert!(right, "{e:?} of map {id} changes what is so already");
+                    bytes += if e.is_alloc { 4096 } else { -4096 };
+                }
+            });
+            assert_eq!(header.unwrap().allocated_bytes, bytes);
+        }
+        for s in sectors {
+            match found.last_mut() {
+                Some((v, at, len)) if *v == device.vdev && *at + *len == s << 12 => *len += 4096,
+                _ => found.push((device.vdev, s << 12, 4096)),
+            }
+        }
+    }
+    found
+}
+
+#[test]
+fn maps_agree_with_the_blocks_they_are_made_of_after_every_txg() {
+    let (store, allocator, devices) = devices();
+    let set = ObjectSet::open_live(store.clone(), None, 0, None, ObjsetKind::Meta).unwrap();
+    let live = Live::default();
+    let features = Mutex::new(0i64);
+    let count_feature = |name: &str, delta: i64| -> Result<()> {
+        assert_eq!(name, "spacemap_histogram");
+        *features.lock() += delta;
+        Ok(())
+    };
+    let mut arrays = Vec::new();
+    let mut files = Vec::new();
+    let (mut seed, mut most_passes) = (1u64, 0);
+    let mut random = |n: u64| {
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (seed >> 33) % n
+    };
+    for txg in 4..60 {
+        let tx = Tx::syncing(txg);
+        let maps = LiveMaps { mos: &set, tx: &tx, count_feature: &count_feature };
+        if arrays.is_empty() {
+            arrays = devices.iter().map(|d| allocator.metaslab_array(d.vdev, &maps).unwrap()).collect();
+        }
+        for _ in 0..random(12) {
+            if files.len() < 20 {
+                let new = NewObject::new(ObjectType::OTN_UINT64_METADATA, 16 << 10);
+                files.push(set.create_object(&tx, &new).unwrap().id());
+            }
+            let file = set.object(files[random(files.len() as u64) as usize]).unwrap();
+            let data: Vec<u8> =
+                (0..random(300_000) + 1).map(|_| random(if txg % 2 == 0 { 256 } else { 3 }) as u8).collect();
+            file.write_at(&tx, random(1 << 20), &data).unwrap();
+        }
+        if random(4) == 0 && !files.is_empty() {
+            let gone = files.swap_remove(random(files.len() as u64) as usize);
+            set.free_object(&tx, gone).unwrap();
+        }
+        let (mut root, mut passes) = (BlkPtr::HOLE, 0);
+        loop {
+            if set.is_dirty(txg) {
+                root = set.sync(&Context { txg, repeats: passes > 0, store: &store, live: &live }).unwrap();
+            }
+            passes += 1;
+            if !allocator.sync_maps(txg, &maps).unwrap() && !set.is_dirty(txg) {
+                break;
+            }
+            assert!(passes < 20, "txg {txg} does not come to an end");
+        }
+        most_passes = most_passes.max(passes);
+        if root.is_hole() {
+            continue;
+        }
+        let read_only = ObjectSet::open(store.clone(), &root, 0, None).unwrap();
+        let mut expected: Vec<(u32, u64, u64)> = Vec::new();
+        for ((vdev, at), len) in live.lock().iter() {
+            match expected.last_mut() {
+                Some((v, a, l)) if v == vdev && *a + *l == *at => *l += len,
+                _ => expected.push((*vdev, *at, *len)),
+            }
+        }
+        assert_eq!(on_disk(&read_only, &devices, &arrays), expected, "txg {txg}");
+        let total: u64 = expected.iter().map(|(_, _, len)| len).sum();
+        assert_eq!(allocator.totals().classes[0].allocated_bytes, total);
+        assert_eq!(allocator.take_anomalies(), [""; 0]);
+        allocator.synced(txg, read_only);
+    }
+    assert!(*features.lock() > 1, "one for each map");
+    assert!(most_passes < 10, "{most_passes} passes");
+    println!("{most_passes} passes at most");
+}

@@ -36,12 +36,16 @@ pub fn find_claim(dataset: &Dataset, first_txg: Txg) -> Result<Option<Claim>> {
     if dataset.is_snapshot() || dataset.phys().bp.is_hole() {
         return Ok(None);
     }
-    let objset = dataset.objset_without_keys()?;
+    claim_chain(&*dataset.objset_without_keys()?, first_txg)
+}
+
+/// The same for an object set.
+pub fn claim_chain(objset: &ObjectSet, first_txg: Txg) -> Result<Option<Claim>> {
     let header = objset.phys().zil;
     if header.log.is_hole() || header.claim_txg.0 != 0 {
         return Ok(None);
     }
-    claim(&objset, header, first_txg).map(Some).at_with(|| format!("intent log of object set {}", objset.id()))
+    claim(objset, header, first_txg).map(Some).at_with(|| format!("intent log of object set {}", objset.id()))
 }
 
 fn claim(objset: &ObjectSet, header: ZilHeader, first_txg: Txg) -> Result<Claim> {

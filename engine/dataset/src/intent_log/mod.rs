@@ -20,7 +20,7 @@ mod pending;
 mod replay;
 mod summary;
 
-pub use claim::{Claim, find_claim};
+pub use claim::{Claim, claim_chain, find_claim};
 pub use commit::{Ground, Log, SyncMode};
 pub use replay::{Replayed, free_chain};
 pub use summary::{LogEntry, LogSummary, read};

@@ -1,0 +1,402 @@
+//! The intent log over a device in memory: what was committed is found again by who opens the last synced root block, nothing
+//! else is, and the chain does not grow for ever.
+
+use block::vdev::{Kind, Leaf, Tree, Vdev};
+use block::{Allocate, Compress, Refusal, Store, Want, WritePolicy};
+use bytes::Bytes;
+use dataset::Result;
+use dataset::intent_log::{Ground, Log, SyncMode};
+use host::device::MemoryDevice;
+use object::{NewObject, ObjectSet, SyncContext, Tx, Written};
+use ondisk::zil::{Body, RecordType};
+use ondisk::{BlkPtr, Checksum, Dnode, Dva, ObjectType, ObjsetKind, Txg};
+use parking_lot::{Condvar, Mutex};
+use smallvec::SmallVec;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+const DISK_BYTES: usize = 64 << 20;
+
+/// Space that is given out once.
+#[derive(Default)]
+struct Space {
+    used: BTreeMap<u64, u64>,
+    next: u64,
+}
+
+struct Allocator(Mutex<Space>);
+
+impl Allocate for Allocator {
+    fn allocate(&self, want: &Want) -> Result<SmallVec<[Dva; 3]>> {
+        let mut space = self.0.lock();
+        let size = want.psize_bytes.next_multiple_of(512);
+        let offset_bytes = space.next;
+        space.next += size;
+        if space.next > DISK_BYTES as u64 - (5 << 20) {
+            return Err(Refusal::NoSpace.at("test"));
+        }
+        space.used.insert(offset_bytes, size);
+        Ok(SmallVec::from_iter([Dva { vdev: 0, offset_bytes, asize_bytes: size, is_gang: false }]))
+    }
+    fn free(&self, _txg: u64, _birth: u64, dva: &Dva) {
+        let size = self.0.lock().used.remove(&dva.offset_bytes);
+        assert_eq!(size, Some(dva.asize_bytes), "freed what is not in use at {:#x}", dva.offset_bytes);
+    }
+    fn claim(&self, _txg: u64, _dva: &Dva) -> Result<()> {
+        Ok(())
+    }
+}
+
+struct Context {
+    txg: u64,
+    store: Arc<Store>,
+}
+
+impl SyncContext for Context {
+    fn txg(&self) -> u64 {
+        self.txg
+    }
+    fn repeats(&self) -> bool {
+        false
+    }
+    fn store(&self) -> &Arc<Store> {
+        &self.store
+    }
+    fn policy(&self, what: &Written) -> WritePolicy {
+        WritePolicy {
+            object_type: what.object_type,
+            level: what.level,
+            checksum: Checksum::Fletcher4,
+            compression: Compress::Lz4,
+            copies: 1,
+            class: Default::default(),
+            embed: true,
+        }
+    }
+    fn root_policy(&self) -> WritePolicy {
+        WritePolicy { copies: 1, ..WritePolicy::metadata(ObjectType::OBJSET, 0) }
+    }
+    fn born(&self, _bp: &BlkPtr) {}
+    fn killed(&self, bp: &BlkPtr) -> Result<()> {
+        self.store.free(self.txg, bp)
+    }
+    fn forgotten(&self, _bp: &BlkPtr) {}
+    fn space_bytes(&self, bp: &BlkPtr) -> u64 {
+        bp.asize_bytes()
+    }
+    fn hole_birth(&self) -> bool {
+        true
+    }
+    fn object_changed(
+        &self,
+        _id: u64,
+        _old: Option<&Dnode>,
+        _new: Option<&mut Dnode>,
+        _spill: &dyn Fn() -> Result<Option<Bytes>>,
+    ) -> Result<()> {
+        Ok(())
+    }
+    fn objects_done(&self, _set: &Arc<ObjectSet>, _tx: &Tx) -> Result<()> {
+        Ok(())
+    }
+}
+
+/// Who is in the open txg.
+#[derive(Default)]
+struct Gate {
+    inside: Mutex<u64>,
+    left: Condvar,
+}
+
+struct Held(Arc<Gate>);
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        *self.0.inside.lock() -= 1;
+        self.0.left.notify_all();
+    }
+}
+
+/// One dataset whose txgs are synced by whoever wants it.
+struct Pool {
+    store: Arc<Store>,
+    space: Arc<Allocator>,
+    open_txg: AtomicU64,
+    synced: AtomicU64,
+    syncs: AtomicU64,
+    gate: Arc<Gate>,
+    syncing: Mutex<()>,
+    live: Mutex<Option<(Arc<ObjectSet>, Arc<Log>)>>,
+    root: Mutex<BlkPtr>,
+}
+
+impl Ground for Pool {
+    fn hold(&self) -> Result<Tx> {
+        *self.gate.inside.lock() += 1;
+        Ok(Tx::open(self.open_txg.load(Ordering::SeqCst), Box::new(Held(self.gate.clone()))))
+    }
+    fn sync(&self) -> Result<()> {
+        let _one = self.syncing.lock();
+        let (set, log) = self.live.lock().clone().unwrap();
+        let txg = {
+            let mut inside = self.gate.inside.lock();
+            self.gate.left.wait_while(&mut inside, |n| *n > 0);
+            let txg = self.open_txg.fetch_add(1, Ordering::SeqCst);
+            set.quiesce(txg);
+            txg
+        };
+        log.sync(txg)?;
+        let root = set.sync(&Context { txg, store: self.store.clone() })?;
+        *self.root.lock() = root;
+        self.synced.store(txg, Ordering::SeqCst);
+        self.syncs.fetch_add(1, Ordering::SeqCst);
+        Ok(())
+    }
+    fn synced_txg(&self) -> u64 {
+        self.synced.load(Ordering::SeqCst)
+    }
+    fn random(&self) -> u64 {
+        0x1234_5678
+    }
+}
+
+fn pool() -> Arc<Pool> {
+    let device = Arc::new(MemoryDevice::new("disk", vec![0xa5; DISK_BYTES]));
+    let leaf = Vdev {
+        guid: 1,
+        id: 0,
+        kind: Kind::Leaf(Leaf::present(1, device)),
+        ashift: 9,
+        children: vec![],
+        name: "disk".into(),
+    };
+    let store = Store::new("tank".into(), Tree { tops: vec![leaf], ..Tree::default() }, 16 << 20);
+    let space = Arc::new(Allocator(Mutex::default()));
+    store.set_allocator(space.clone());
+    Arc::new(Pool {
+        store,
+        space,
+        open_txg: 10.into(),
+        synced: 9.into(),
+        syncs: 0.into(),
+        gate: Arc::default(),
+        syncing: Mutex::default(),
+        live: Mutex::default(),
+        root: Mutex::new(BlkPtr::HOLE),
+    })
+}
+
+impl Pool {
+    /// Opens the dataset as its last synced root block says.
+    fn open(self: &Arc<Self>) -> (Arc<ObjectSet>, Arc<Log>) {
+        let root = *self.root.lock();
+        let set = ObjectSet::open_live(self.store.clone(), Some(&root), 21, None, ObjsetKind::FileSystem).unwrap();
+        let log = Arc::new(Log::open(set.clone(), self.clone()));
+        *self.live.lock() = Some((set.clone(), log.clone()));
+        (set, log)
+    }
+
+    /// Another life: what was not synced is gone, but for what an import claims.
+    fn crash(self: &Arc<Self>) -> (Arc<ObjectSet>, Arc<Log>) {
+        let (set, log) = self.open();
+        let header = dataset::intent_log::claim_chain(&set, Txg(self.synced_txg() + 1)).unwrap();
+        if let Some(claim) = header {
+            set.set_zil_header(claim.header).unwrap();
+            drop(log);
+            let log = Arc::new(Log::open(set.clone(), self.clone()));
+            *self.live.lock() = Some((set.clone(), log.clone()));
+            return (set, log);
+        }
+        (set, log)
+    }
+
+    fn used(&self) -> u64 {
+        self.space.0.lock().used.values().sum()
+    }
+}
+
+fn name(log: &Log, tx: &Tx, n: u64) {
+    let name = n.to_string();
+    log.record(tx, RecordType::REMOVE, &Body::Remove { directory: 34, name: name.as_bytes() });
+}
+
+fn replayed(log: &Log, ground: &Pool) -> Vec<String> {
+    let mut found = Vec::new();
+    let replay = log.replay(&mut |record, body| {
+        let tx = ground.hold()?;
+        log.record(&tx, record.kind, body);
+        found.push(match body {
+            Body::Remove { name, .. } => String::from_utf8_lossy(name).into_owned(),
+            Body::Write { object, offset, length, data, .. } => {
+                assert_eq!(data.len() as u64, *length);
+                let first = data.first().copied().unwrap_or(0);
+                assert!(data.iter().all(|b| *b == first));
+                format!("{object}:{offset}+{length}={first}")
+            }
+            other => format!("{other:?}"),
+        });
+        Ok(())
+    });
+    let replay = replay.unwrap();
+    assert!(replay.failed.is_none());
+    found
+}
+
+#[test]
+fn what_was_committed_is_replayed_in_order_and_nothing_else() {
+    let pool = pool();
+    let (set, log) = pool.open();
+    let file = {
+        let tx = pool.hold().unwrap();
+        let file = set.create_object(&tx, &NewObject::new(ObjectType::PLAIN_FILE_CONTENTS, 128 << 10)).unwrap();
+        name(&log, &tx, 0);
+        file.id()
+    };
+    // The first to ask waits for a txg, which makes the chain known.
+    log.commit(None).unwrap();
+    assert_eq!(pool.syncs.load(Ordering::SeqCst), 1);
+    let write = |offset: u64, data: &[u8]| {
+        let tx = pool.hold().unwrap();
+        set.object(file).unwrap().write_at(&tx, offset, data).unwrap();
+        log.record_write(&tx, file, offset, data.len() as u64);
+    };
+    {
+        let tx = pool.hold().unwrap();
+        name(&log, &tx, 1);
+    }
+    write(0, &[7; 1000]);
+    log.commit(Some(99)).unwrap();
+    {
+        let tx = pool.hold().unwrap();
+        name(&log, &tx, 2);
+    }
+    write(5000, &[8; 300_000]);
+    log.commit(Some(file)).unwrap();
+    {
+        let tx = pool.hold().unwrap();
+        name(&log, &tx, 3);
+    }
+    assert_eq!(pool.syncs.load(Ordering::SeqCst), 1, "commits need no txg");
+
+    let (_, log) = pool.crash();
+    assert!(log.needs_replay());
+    let found = replayed(&log, &pool);
+    assert_eq!(found[..3], ["1", &format!("{file}:0+1000=7"), "2"].map(String::from)[..], "{found:?}");
+    let long: u64 = found[3..].iter().map(|f| f.split(['+', '=']).nth(1).unwrap().parse::<u64>().unwrap()).sum();
+    assert_eq!(long, 300_000);
+    assert!(!log.needs_replay());
+    // It is empty now, also for the next life.
+    let (set, log) = pool.crash();
+    assert!(set.zil_header().log.is_hole() && !log.needs_replay());
+}
+
+#[test]
+fn records_of_synced_txgs_are_dropped_and_their_blocks_freed() {
+    let pool = pool();
+    let (_, log) = pool.open();
+    for n in 0..200 {
+        {
+            let tx = pool.hold().unwrap();
+            name(&log, &tx, n);
+        }
+        log.commit(None).unwrap();
+        if n % 10 == 9 {
+            pool.sync().unwrap();
+        }
+    }
+    // The root block, the one reserved, and what was logged since the last but one.
+    assert!(pool.used() < 30 * 4096, "{} bytes in use", pool.used());
+    let (_, log) = pool.crash();
+    assert_eq!(replayed(&log, &pool), Vec::<String>::new());
+
+    let (_, log) = pool.open();
+    for n in 0..3 {
+        let tx = pool.hold().unwrap();
+        name(&log, &tx, n);
+        drop(tx);
+        log.commit(None).unwrap();
+    }
+    log.close().unwrap();
+    assert!(pool.open().0.zil_header().log.is_hole());
+    assert!(pool.used() <= 4096 + 512, "{} bytes in use", pool.used());
+}
+
+#[test]
+fn many_who_ask_at_once_share_blocks_and_all_are_safe() {
+    const THREADS: u64 = 8;
+    let pool = pool();
+    let (_, log) = pool.open();
+    std::thread::scope(|scope| {
+        for thread in 0..THREADS {
+            let (pool, log) = (&pool, &log);
+            scope.spawn(move || {
+                for n in 0..40 {
+                    let tx = pool.hold().unwrap();
+                    name(log, &tx, thread * 1000 + n);
+                    drop(tx);
+                    log.commit(None).unwrap();
+                    if thread == 0 && n % 15 == 14 {
+                        pool.sync().unwrap();
+                    }
+                }
+            });
+        }
+    });
+    let last = pool.synced_txg();
+    {
+        let tx = pool.hold().unwrap();
+        assert_eq!(tx.txg(), last + 1);
+        name(&log, &tx, 9999);
+    }
+    log.commit(None).unwrap();
+    let (_, log) = pool.crash();
+    let found = replayed(&log, &pool);
+    assert_eq!(found.last().map(String::as_str), Some("9999"));
+    // What a thread asked for later comes later.
+    for thread in 0..THREADS {
+        let own: Vec<u64> =
+            found.iter().map(|f| f.parse().unwrap()).filter(|n| n / 1000 == thread && *n != 9999).collect();
+        assert!(own.is_sorted(), "{own:?}");
+    }
+}
+
+#[test]
+fn a_replay_that_a_crash_interrupts_goes_on_behind_what_is_on_disk() {
+    let pool = pool();
+    let (_, log) = pool.open();
+    log.commit(None).unwrap();
+    for n in 0..6 {
+        let tx = pool.hold().unwrap();
+        name(&log, &tx, n);
+        drop(tx);
+        log.commit(None).unwrap();
+    }
+    let (_, log) = pool.crash();
+    let mut count = 0;
+    let stopped = log.replay(&mut |record, body| {
+        if count == 3 {
+            return Err(Refusal::NoSpace.at("test"));
+        }
+        count += 1;
+        let tx = pool.hold()?;
+        log.record(&tx, record.kind, body);
+        Ok(())
+    });
+    assert!(stopped.is_err() && log.needs_replay());
+    let (_, log) = pool.open();
+    let rest = replayed(&log, &pool);
+    assert_eq!(rest.len(), 6 - 1 - 3, "{rest:?}");
+}
+
+#[test]
+fn without_sync_nothing_is_logged_and_nobody_waits() {
+    let pool = pool();
+    let (_, log) = pool.open();
+    log.set_mode(SyncMode::Disabled);
+    let tx = pool.hold().unwrap();
+    name(&log, &tx, 1);
+    drop(tx);
+    log.commit(None).unwrap();
+    assert_eq!((pool.syncs.load(Ordering::SeqCst), pool.used()), (0, 0));
+}

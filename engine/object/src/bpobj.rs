@@ -93,7 +93,7 @@ impl Bpobj {
         Ok(true)
     }
 
-    fn sub_lists(&self, mos: &Arc<ObjectSet>) -> Result<Vec<u64>> {
+    pub(crate) fn sub_lists(&self, mos: &Arc<ObjectSet>) -> Result<Vec<u64>> {
         let Some(sub) = self.header.subobjects.filter(|s| s.object != 0 && s.count != 0) else { return Ok(Vec::new()) };
         let object = mos.object(sub.object)?;
         let room = (object.max_block_id().saturating_add(1)).saturating_mul(object.block_bytes() / 8);

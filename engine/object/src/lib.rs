@@ -4,6 +4,7 @@
 //! with the object's number, never a loop or a panic.**
 
 pub mod bpobj;
+pub mod bpobj_write;
 pub mod live;
 pub mod object;
 pub mod objset;

@@ -66,6 +66,13 @@ impl Object {
         Some(Self { inner: Arc::new(Inner { store, objset, id, dnode, keys, ahead, live }) })
     }
 
+    /// The same object with bonus and dnode as they are now; [`Refusal::Stale`](crate::Refusal::Stale) when it was freed.
+    pub fn renewed(&self) -> Result<Self> {
+        let Some(live) = &self.inner.live else { return Ok(self.clone()) };
+        Self::of_live(self.inner.store.clone(), self.inner.objset, live, self.inner.keys.clone())
+            .ok_or_else(|| crate::Refusal::Stale.at(self.place()))
+    }
+
     pub(crate) fn live(&self) -> Option<&Arc<LiveObject>> {
         self.inner.live.as_ref()
     }

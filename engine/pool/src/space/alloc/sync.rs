@@ -39,7 +39,8 @@ pub trait MapWriter {
     fn create_array(&self, count: u64) -> Result<u64>;
     /// Puts a space map in the list.
     fn write_array(&self, array: u64, index: u64, object: u64) -> Result<()>;
-    /// Destroys all log space maps; nothing is unflushed any more. Top-level devices by their ZAP and number of metaslabs.
+    /// Destroys all log space maps; nothing is unflushed any more. Top-level devices by their ZAP and number of metaslabs,
+    /// whose unflushed txgs become 0: OpenZFS refuses a pool in which another number names a log that is not there.
     fn destroy_logs(&self, devices: &[(u64, u64)]) -> Result<()>;
 }
 
@@ -106,6 +107,12 @@ impl Allocator {
         Ok(wrote)
     }
 
+    /// Whether `txg` has anything that is not in the space maps yet.
+    pub fn is_dirty(&self, txg: u64) -> bool {
+        let is_any = || self.table().groups().any(|g| g.slabs.iter().any(|s| s.is_dirty(txg)));
+        self.has_logs.load(Ordering::Relaxed) || is_any()
+    }
+
     fn sync_slab(&self, group: &Group, slab: &Slab, round: &Round, maps: &dyn MapWriter) -> Result<bool> {
         let txg = round.txg;
         let mut inner = slab.lock();
@@ -118,6 +125,8 @@ impl Allocator {
         let free = if round.pass == 1 { slab.free_on_disk(&inner, &taken.1) } else { None };
         let anew = free.filter(|free| before.as_ref().is_some_and(|map| self.is_too_long(map, free, slab.ashift)));
         let histogram = slab.histogram(&inner, &taken.1);
+        // Before the map says so: who reads it meanwhile must know that these wait.
+        inner.freed.add_all(&taken.1);
         drop(inner);
 
         let batch = Batch { unflushed: unflushed.as_ref(), changes: &taken, free: anew, histogram };
@@ -126,11 +135,11 @@ impl Allocator {
         match written {
             Ok(map) => {
                 inner.map = Some(map);
-                inner.freed.add_all(&taken.1);
                 inner.is_flushed |= unflushed.is_some();
                 Ok(true)
             }
             Err(e) => {
+                inner.freed.remove_all(&taken.1);
                 slab.put_back(&mut inner, txg, taken);
                 Err(e.at(&format!("{}: {}: metaslab {}", self.name, group.name, slab.id)))
             }

@@ -22,7 +22,7 @@ pub use policy::{Compress, WritePolicy};
 pub use store::Store;
 pub use zio::{decompress, gang_members};
 
-pub use host::processors;
+pub use host::{processors, random};
 
 use bytes::Bytes;
 use ondisk::Endian;

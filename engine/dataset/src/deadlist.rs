@@ -29,7 +29,7 @@ pub(crate) fn add(sum: &mut SpaceTriple, other: SpaceTriple) {
 }
 
 /// Space of a block as datasets count it; `devices` turns a pointer into its space on the devices.
-fn space_of(bp: &BlkPtr, devices: &dyn Fn(&BlkPtr) -> u64) -> SpaceTriple {
+pub(crate) fn space_of(bp: &BlkPtr, devices: &dyn Fn(&BlkPtr) -> u64) -> SpaceTriple {
     if bp.is_hole() {
         return SpaceTriple::default();
     }

@@ -120,6 +120,28 @@ impl KeyStore {
         })
     }
 
+    /// The wrapping key of the encryption root whose directory is object `root`, if it is loaded.
+    pub(crate) fn wrapping_key_of(&self, root: u64) -> Option<Zeroizing<[u8; 32]>> {
+        self.wrapping.read().get(&root).cloned()
+    }
+
+    /// Keeps the keys of a new dataset: of encryption root `root`, and of its own key object.
+    pub(crate) fn put(&self, root: u64, wrapping: Zeroizing<[u8; 32]>, key_object: u64, keys: Arc<DatasetKeys>) {
+        self.unwrapped.write().insert(key_object, keys);
+        self.put_wrapping(root, wrapping);
+    }
+
+    /// Keeps a new wrapping key.
+    pub(crate) fn put_wrapping(&self, root: u64, wrapping: Zeroizing<[u8; 32]>) {
+        self.wrapping.write().insert(root, wrapping);
+    }
+
+    /// Forgets the wrapping key of `root`, and keys of datasets: those of others are unwrapped again when needed.
+    pub(crate) fn forget(&self, root: u64) {
+        self.wrapping.write().remove(&root);
+        self.unwrapped.write().clear();
+    }
+
     /// Whether the key of the encryption root whose directory is object `root` is loaded.
     pub(crate) fn has_root(&self, root: u64) -> bool {
         self.wrapping.read().contains_key(&root)

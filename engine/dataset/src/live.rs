@@ -1,0 +1,384 @@
+//! Datasets that are written: their object sets, and their part in each txg.
+//!
+//! ```text
+//!   files, intent log ── LiveDataset::begin ── Tx of the open txg ── changes to the objset
+//!   pool::Writer ── LiveDatasets (participant) ── quiesce, sync: blocks, counts, MOS
+//! ```
+//! Below: `object` (dirty blocks), `pool` (txgs, space), `write` (the MOS). Above: `files`.
+//!
+//! Invariants:
+//!   * a dataset is open once: who opens it again gets the same
+//!   * figures of space and quotas are those of the last synced txg, with what open txgs have promised
+
+mod book;
+mod owners;
+mod policy;
+mod settings;
+pub(crate) mod sync;
+
+pub use owners::{Owners, OwnersOf, Spill};
+pub use settings::{AclType, LogBias, RedundantMetadata, Settings, SyncMode, XattrStore};
+
+pub(crate) use owners::Counting;
+pub(crate) use policy::Policies;
+
+use crate::seam::{Participant, SyncTx, Writer};
+use crate::write::cx::Cx;
+use crate::write::feature;
+use crate::write::space::{self, Delta, Part};
+use crate::{Dataset, Datasets, Error, KeyStore, Place, Refusal, Result};
+use book::{Answer, Book};
+use object::{ObjectSet, Tx};
+use ondisk::{DslDataset, ObjsetKind};
+use parking_lot::{Mutex, RwLock};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Times that a change waits for a txg because space may come free, before it is refused.
+const WAITS_MAX: usize = 4;
+/// Bytes that a change takes at least: a few blocks of metadata.
+const LEAST_BYTES: u64 = 16 << 10;
+
+/// All datasets of a pool that are open for writing.
+pub struct LiveDatasets {
+    writer: Arc<Writer>,
+    keys: Arc<KeyStore>,
+    open: Arc<Open>,
+}
+
+/// What takes part in txgs.
+#[derive(Default)]
+pub(crate) struct Open {
+    heads: Mutex<BTreeMap<u64, Arc<LiveDataset>>>,
+    book: Book,
+}
+
+/// A file system or volume that is open for writing.
+pub struct LiveDataset {
+    id: u64,
+    name: RwLock<String>,
+    objset: Arc<ObjectSet>,
+    writer: Arc<Writer>,
+    open: Arc<Open>,
+    settings: RwLock<Arc<Settings>>,
+    counting: Option<Counting>,
+    /// Features that came into use and are not noted on disk yet.
+    features: Mutex<BTreeSet<&'static str>>,
+    closed: AtomicBool,
+}
+
+/// Space of a dataset, for statfs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Space {
+    /// What it may still write.
+    pub available_bytes: u64,
+    /// What it references.
+    pub referenced_bytes: u64,
+}
+
+impl LiveDatasets {
+    /// For the pool of `writer`; datasets are opened with the keys in `keys`.
+    pub fn new(writer: Arc<Writer>, keys: Arc<KeyStore>) -> Arc<Self> {
+        let open = Arc::new(Open::default());
+        writer.register(open.clone());
+        Arc::new(Self { writer, keys, open })
+    }
+
+    /// The txg engine.
+    pub fn writer(&self) -> &Arc<Writer> {
+        &self.writer
+    }
+
+    /// The keys that are loaded.
+    pub fn keys(&self) -> &Arc<KeyStore> {
+        &self.keys
+    }
+
+    /// The datasets as the last synced txg left them.
+    pub fn synced(&self) -> Result<Arc<Datasets>> {
+        Datasets::open(self.writer.pool())
+    }
+
+    /// Opens file system or volume `name` for writing. `owners_of` tells who owns an object of a file system, for the
+    /// accounts by user, group and project.
+    pub fn open(&self, name: &str, owners_of: Option<OwnersOf>) -> Result<Arc<LiveDataset>> {
+        let dataset = self.synced()?.dataset(name)?;
+        let mut heads = self.open.heads.lock();
+        if let Some(found) = heads.get(&dataset.id()) {
+            return Ok(found.clone());
+        }
+        check_writable(&dataset)?;
+        let live = self.open_unchecked(&dataset, owners_of)?;
+        heads.insert(dataset.id(), live.clone());
+        Ok(live)
+    }
+
+    fn open_unchecked(&self, dataset: &Dataset, owners_of: Option<OwnersOf>) -> Result<Arc<LiveDataset>> {
+        let name = dataset.name();
+        let keys = match dataset.crypto_object()? {
+            Some(_) => Some(self.keys.dataset_keys(dataset)?),
+            None => None,
+        };
+        let phys = dataset.phys();
+        let store = self.writer.pool().store().clone();
+        let kind = dataset.contents()?;
+        let objset = ObjectSet::open_live(store, Some(&phys.bp), dataset.id(), keys, kind).at(name)?;
+        let settings = Settings::of(dataset)?;
+        self.open.book.note(dataset, settings.refquota_bytes, settings.refreservation_bytes)?;
+        let features = dataset.tree().pool().features();
+        let counting = owners_of.filter(|_| kind == ObjsetKind::FileSystem).map(|owners_of| Counting {
+            owners_of,
+            objects: features.count(feature::USEROBJ_ACCOUNTING).is_some(),
+            projects: features.count(feature::PROJECT_QUOTA).is_some(),
+        });
+        Ok(Arc::new(LiveDataset {
+            id: dataset.id(),
+            name: RwLock::new(name.to_owned()),
+            objset,
+            writer: self.writer.clone(),
+            open: self.open.clone(),
+            settings: RwLock::new(Arc::new(settings)),
+            counting,
+            features: Mutex::default(),
+            closed: AtomicBool::new(false),
+        }))
+    }
+
+    /// Frees all objects of dataset `id`, which is about to be destroyed, about `batch_bytes` in each txg. One whose key is not
+    /// loaded is left as it is.
+    pub(crate) fn empty_out(&self, id: u64, batch_bytes: u64) -> Result<()> {
+        let dataset = self.synced()?.dataset_by_id(id)?;
+        if !self.keys.is_available(&dataset)? {
+            return Ok(());
+        }
+        let live = self.open_unchecked(&dataset, None)?;
+        self.open.heads.lock().insert(id, live.clone());
+        let result = live.free_all_objects(batch_bytes);
+        let closed = self.close(&live);
+        result.and(closed)
+    }
+
+    /// The dataset, if it is open for writing.
+    pub fn get(&self, id: u64) -> Option<Arc<LiveDataset>> {
+        self.open.heads.lock().get(&id).cloned()
+    }
+
+    /// Brings everything to disk and closes the dataset. Views of it must not be changed any more.
+    pub fn close(&self, dataset: &Arc<LiveDataset>) -> Result<()> {
+        dataset.closed.store(true, Ordering::SeqCst);
+        if !dataset.objset.is_clean() {
+            self.writer.sync()?;
+        }
+        self.open.heads.lock().remove(&dataset.id);
+        self.open.book.forget(dataset.id);
+        Ok(())
+    }
+
+    /// Closes all.
+    pub fn close_all(&self) -> Result<()> {
+        let all: Vec<_> = self.open.heads.lock().values().cloned().collect();
+        all.iter().try_for_each(|dataset| self.close(dataset))
+    }
+
+    /// Takes over what changed of names, properties and quotas, once a txg with such changes is synced.
+    pub fn refresh(&self) -> Result<()> {
+        let tree = self.synced()?;
+        let all: Vec<_> = self.open.heads.lock().values().cloned().collect();
+        for live in all {
+            let dataset = match tree.dataset_by_id(live.id) {
+                Ok(dataset) => dataset,
+                Err(Error::NotFound { .. }) => continue,
+                Err(e) => return Err(e),
+            };
+            let settings = Settings::of(&dataset)?;
+            self.open.book.note(&dataset, settings.refquota_bytes, settings.refreservation_bytes)?;
+            *live.name.write() = dataset.name().to_owned();
+            *live.settings.write() = Arc::new(settings);
+        }
+        Ok(())
+    }
+}
+
+impl Drop for LiveDatasets {
+    fn drop(&mut self) {
+        let participant: Arc<dyn Participant> = self.open.clone();
+        self.writer.unregister(&participant);
+        // Each holds what holds it.
+        self.open.heads.lock().clear();
+    }
+}
+
+/// Refuses what we cannot write, by name.
+fn check_writable(dataset: &Dataset) -> Result<()> {
+    let unsupported = |what: &str| Err(Error::unsupported(dataset.name(), what));
+    if dataset.is_snapshot() {
+        return Err(Refusal::ReadOnly.at(dataset.name()));
+    }
+    if dataset.phys().has(DslDataset::FLAG_INCONSISTENT) {
+        return Err(Error::invalid(dataset.name(), "it is inconsistent: a receive or destroy broke off"));
+    }
+    if dataset.dir().field_u64(ondisk::dsl_dir::FIELD_LIVELIST)?.is_some() {
+        return unsupported("writing a clone that keeps a livelist");
+    }
+    if dataset.field(ondisk::dsl_dataset::FIELD_REDACTED_DATASETS)?.is_some() {
+        return unsupported("writing a redacted dataset");
+    }
+    if !dataset.phys().has(DslDataset::FLAG_UNIQUE_ACCURATE) {
+        return unsupported("writing a dataset that does not count what it alone references");
+    }
+    Ok(())
+}
+
+impl LiveDataset {
+    /// Object number in the MOS.
+    pub fn id(&self) -> u64 {
+        self.id
+    }
+
+    /// Its name; a rename changes it.
+    pub fn name(&self) -> String {
+        self.name.read().clone()
+    }
+
+    /// Its objects, which [`LiveDataset::begin`] lets change.
+    pub fn objset(&self) -> &Arc<ObjectSet> {
+        &self.objset
+    }
+
+    /// The txg engine.
+    pub fn writer(&self) -> &Arc<Writer> {
+        &self.writer
+    }
+
+    /// The properties that hold now.
+    pub fn settings(&self) -> Arc<Settings> {
+        self.settings.read().clone()
+    }
+
+    /// A hold on the open txg, for changes that write about `bytes` of contents. Refused when they would not fit.
+    /// Waits while the pool has too much to write.
+    pub fn begin(&self, bytes: u64) -> Result<Tx> {
+        self.begin_as(bytes, false)
+    }
+
+    /// The same for changes that free more than they take: these are let through where a quota or the pool is full.
+    pub fn begin_freeing(&self, bytes: u64) -> Result<Tx> {
+        self.begin_as(bytes, true)
+    }
+
+    fn begin_as(&self, bytes: u64, net_free: bool) -> Result<Tx> {
+        if self.closed.load(Ordering::SeqCst) {
+            return Err(Refusal::Stale.at(self.name()));
+        }
+        let promised = bytes.saturating_add(LEAST_BYTES).saturating_mul(u64::from(self.settings.read().copies));
+        for _ in 0..WAITS_MAX {
+            let tx = self.writer.begin(promised)?;
+            match self.open.book.ask(self.id, tx.txg(), promised, net_free) {
+                Answer::Granted => return Ok(tx),
+                Answer::Refused(why) => return Err(why.at(self.name())),
+                Answer::Later => {
+                    drop(tx);
+                    self.writer.sync()?;
+                }
+            }
+        }
+        Err(Refusal::NoSpace.at(self.name()))
+    }
+
+    /// Space, with what is on its way to disk.
+    pub fn space(&self) -> Space {
+        let (available_bytes, referenced_bytes) = self.open.book.space(self.id);
+        Space { available_bytes, referenced_bytes }
+    }
+
+    /// The dataset as the last synced txg left it.
+    pub fn synced(&self) -> Result<Dataset> {
+        Datasets::open(self.writer.pool())?.dataset_by_id(self.id)
+    }
+
+    /// Notes that a feature is in use from now on: it is counted with the next txg.
+    pub fn use_feature(&self, guid: &'static str) {
+        self.features.lock().insert(guid);
+    }
+
+    /// Waits until everything so far is on disk.
+    pub fn sync(&self) -> Result<()> {
+        self.writer.sync()
+    }
+
+    fn free_all_objects(&self, batch_bytes: u64) -> Result<()> {
+        let (mut id, mut freed) = (0, 0);
+        while let Some(next) = self.objset.next_object(id)? {
+            let object = self.objset.object(next)?;
+            let size = object.block_bytes().max(1);
+            // A file larger than a batch is cut from its end, as much as a batch in each txg.
+            let (mut end, used) = (object.max_block_id().saturating_add(1), object.dnode().used_bytes);
+            while used > batch_bytes && end > 0 {
+                end = end.saturating_sub(batch_bytes / size + 1);
+                object.punch(&self.writer.begin(0)?, end.saturating_mul(size), u64::MAX)?;
+                self.writer.sync()?;
+            }
+            self.objset.free_object(&self.writer.begin(0)?, next)?;
+            freed += used.min(batch_bytes);
+            if freed >= batch_bytes {
+                self.writer.sync()?;
+                freed = 0;
+            }
+            id = next;
+        }
+        Ok(())
+    }
+
+    fn sync_in(&self, cx: Cx<'_>) -> Result<()> {
+        let features = std::mem::take(&mut *self.features.lock());
+        for guid in features {
+            feature::activate(&cx, self.id, guid)?;
+        }
+        if !self.objset.is_dirty(cx.txg()) {
+            return Ok(());
+        }
+        let settings = self.settings();
+        let is_encrypted = self.objset.keys().is_some();
+        let policies = Policies::new(Settings::clone(&settings), is_encrypted, &|guid| cx.is_enabled(guid));
+        sync::DatasetSync::new(cx, self.id, policies, self.counting)?.run(&self.objset).at(&self.name())?;
+        // Who begins now is told the truth about what is left.
+        let phys = cx.dataset(self.id)?.phys;
+        let (mut dirs, mut at) = (Vec::new(), phys.dir);
+        while at != 0 {
+            let dir = cx.dir(at)?.phys;
+            let parent = dir.parent;
+            dirs.push((at, dir));
+            at = parent;
+        }
+        let head = (phys.referenced_bytes, phys.unique_bytes);
+        self.open.book.synced(self.id, head, dirs.into_iter(), cx.sync.pool_bytes());
+        Ok(())
+    }
+}
+
+/// Counts what the pool's own objects took or gave since the last time.
+fn charge_mos(cx: &Cx<'_>) -> Result<()> {
+    let (used, compressed, uncompressed) = cx.sync.take_mos_space();
+    match cx.special_dir("$MOS")? {
+        Some(dir) => space::did_use(cx, dir, Part::Head, Delta { used, compressed, uncompressed }),
+        None => Ok(()),
+    }
+}
+
+impl Participant for Open {
+    fn quiesce(&self, txg: u64) {
+        for dataset in self.heads.lock().values() {
+            dataset.objset.quiesce(txg);
+        }
+    }
+
+    fn sync(&self, cx: &SyncTx<'_>) -> Result<()> {
+        let all: Vec<_> = self.heads.lock().values().cloned().collect();
+        for dataset in all {
+            dataset.sync_in(Cx::new(cx))?;
+        }
+        self.book.settle(cx.txg());
+        charge_mos(&Cx::new(cx))
+    }
+}

@@ -1,0 +1,155 @@
+//! The object set of a new dataset, made and written within the task that makes the dataset.
+//!
+//! What a file system's objects mean is for `files` to know: it gives a function that makes them. A volume's two objects
+//! are made here: object 1 is the contents, object 2 a ZAP with their size. Facts: `dmu_objset_create_impl` in
+//! module/zfs/dmu_objset.c, `zvol_create_cb` in zvol.c.
+
+use super::cx::Cx;
+use super::feature;
+use super::tree::Node;
+use crate::live::sync::DatasetSync;
+use crate::live::{Counting, OwnersOf, Policies, Settings};
+use crate::property::Value;
+use crate::property::set::{PropertySet, SetBy};
+use crate::{Error, Result};
+use object::zap::ZapSpec;
+use object::{DatasetKeys, NewObject, ObjectSet, Tx, Zap, ZapValue};
+use ondisk::{BlkPtr, ObjectType, Objset, ObjsetKind};
+use std::sync::Arc;
+
+/// Object of a volume's contents.
+const VOLUME_DATA: u64 = 1;
+/// Object of a volume's properties.
+const VOLUME_PROPERTIES: u64 = 2;
+/// Object of a file system that names everything else.
+const MASTER_NODE: u64 = 1;
+
+/// What a file system is for its whole life.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FileSystemTraits {
+    /// Version of what its objects mean.
+    pub version: u64,
+    /// Unicode form in which names are compared, by its number on disk.
+    pub normalization: u64,
+    /// Names must be UTF-8.
+    pub utf8_only: bool,
+    /// 0 case matters, 1 it does not, 2 it does when both names are there.
+    pub case_sensitivity: u64,
+}
+
+/// Version of new file systems.
+const VERSION: u64 = 5;
+
+impl Default for FileSystemTraits {
+    fn default() -> Self {
+        Self { version: VERSION, normalization: 0, utf8_only: false, case_sensitivity: 0 }
+    }
+}
+
+/// Makes the first objects of a file system.
+pub type Fill<'a> = &'a (dyn Fn(&Arc<ObjectSet>, &Tx, &FileSystemTraits) -> Result<()> + Sync);
+
+/// What `files` gives to make file systems.
+#[derive(Clone, Copy)]
+pub struct FileSystemMaker<'a> {
+    /// Makes the first objects.
+    pub fill: Fill<'a>,
+    /// Tells who owns an object.
+    pub owners_of: OwnersOf,
+}
+
+/// What is to be in a new dataset.
+#[derive(Clone, Copy)]
+pub(crate) enum NewContents<'a> {
+    FileSystem(FileSystemTraits, FileSystemMaker<'a>),
+    Volume { size_bytes: u64, block_bytes: u32 },
+}
+
+/// What a dataset holds, by its root block.
+pub(crate) fn kind(cx: &Cx<'_>, id: u64, root: &BlkPtr) -> Result<ObjsetKind> {
+    Ok(ObjectSet::open(cx.mos().store().clone(), root, id, None)?.phys().kind)
+}
+
+/// The traits that a new file system takes over from the one above, `head`.
+pub(crate) fn traits_of(cx: &Cx<'_>, head: u64) -> Result<FileSystemTraits> {
+    let root = cx.dataset(head)?.phys.bp;
+    let objset = ObjectSet::open(cx.mos().store().clone(), &root, head, None)?;
+    let master = Zap::open(objset.object(MASTER_NODE)?)?;
+    let number = |name: &str| Ok::<_, Error>(master.lookup_u64(name)?.unwrap_or(0));
+    Ok(FileSystemTraits {
+        version: VERSION,
+        normalization: number("normalization")?,
+        utf8_only: number("utf8only")? != 0,
+        case_sensitivity: number("casesensitivity")?,
+    })
+}
+
+/// What is set for a property at directory `dir` or, if it is inherited, above it.
+pub(crate) fn number_set(cx: &Cx<'_>, dir: u64, name: &str) -> Result<Option<u64>> {
+    let inherits = crate::property::find(name).is_none_or(|def| def.inheritable());
+    let mut at = dir;
+    while at != 0 {
+        let phys = cx.dir(at)?.phys;
+        let set = PropertySet::load(cx.mos(), phys.props_zap)?;
+        if let Some(SetBy::Local(Value::Number(n)) | SetBy::Received(Value::Number(n))) = set.get(name) {
+            return Ok(Some(*n));
+        }
+        if !inherits {
+            break;
+        }
+        at = phys.parent;
+    }
+    Ok(None)
+}
+
+/// The settings that hold at directory `dir`.
+pub(crate) fn settings(cx: &Cx<'_>, dir: u64, place: &str) -> Result<Settings> {
+    let has_lz4 = cx.is_active("org.illumos:lz4_compress");
+    Settings::from_numbers(place, has_lz4, &|name| number_set(cx, dir, name))
+}
+
+/// Makes and writes the object set of the new dataset `node`.
+pub(crate) fn create(
+    cx: &Cx<'_>,
+    node: &Node,
+    keys: Option<Arc<DatasetKeys>>,
+    contents: &NewContents<'_>,
+) -> Result<()> {
+    let is_encrypted = keys.is_some();
+    let kind = match contents {
+        NewContents::FileSystem(..) => ObjsetKind::FileSystem,
+        NewContents::Volume { .. } => ObjsetKind::Volume,
+    };
+    let objset = ObjectSet::open_live(cx.mos().store().clone(), None, node.head, keys, kind)?;
+    let (objects, projects) = (cx.is_enabled(feature::USEROBJ_ACCOUNTING), cx.is_enabled(feature::PROJECT_QUOTA));
+    let counting = match contents {
+        NewContents::FileSystem(_, maker) => Some(Counting { owners_of: maker.owners_of, objects, projects }),
+        NewContents::Volume { .. } => None,
+    };
+    let settings = settings(cx, node.dir, &node.name)?;
+    let policies = Policies::new(settings, is_encrypted, &|guid| cx.is_enabled(guid));
+    let sync = DatasetSync::new(*cx, node.head, policies, counting)?;
+    match contents {
+        NewContents::FileSystem(traits, maker) => {
+            let mut flags = Objset::FLAG_USERACCOUNTING_COMPLETE;
+            if objects {
+                flags |= Objset::FLAG_USEROBJACCOUNTING_COMPLETE;
+                sync.use_feature(feature::USEROBJ_ACCOUNTING);
+            }
+            if projects {
+                flags |= Objset::FLAG_PROJECTQUOTA_COMPLETE;
+                sync.use_feature(feature::PROJECT_QUOTA);
+            }
+            objset.set_flags(flags)?;
+            (maker.fill)(&objset, cx.tx(), traits)?;
+        }
+        NewContents::Volume { size_bytes, block_bytes } => {
+            let data = NewObject { id: Some(VOLUME_DATA), ..NewObject::new(ObjectType::ZVOL, *block_bytes) };
+            objset.create_object(cx.tx(), &data)?;
+            let spec = ZapSpec { id: Some(VOLUME_PROPERTIES), ..ZapSpec::new(ObjectType::ZVOL_PROP) };
+            let properties = Zap::create(&objset, cx.tx(), &spec)?;
+            properties.insert(cx.tx(), b"size", &ZapValue::one(*size_bytes))?;
+        }
+    }
+    sync.run(&objset)
+}

@@ -1,0 +1,294 @@
+//! Making file systems and volumes, and the datasets that every pool has.
+//!
+//! ```text
+//!   check everything -> directory, head, key object -> properties -> contents, written at once -> history
+//! ```
+//! Facts: `dmu_objset_create_check`, `dmu_objset_create_sync` in module/zfs/dmu_objset.c, `zfs_ioc_create` in zfs_ioctl.c,
+//! `dsl_pool_create` in dsl_pool.c.
+
+use super::contents::{self, FileSystemMaker, FileSystemTraits, NewContents};
+use super::cx::Cx;
+use super::props::{self, Change};
+use super::tree::{self, Node};
+use super::values::{self, Setting, Target};
+use super::{deadlist, keys, limits, space};
+use crate::live::LiveDatasets;
+use crate::property::{Kinds, Value};
+use crate::seam::{BpobjWrite, SyncTx};
+use crate::{Error, KeyStore, Refusal, Result};
+use object::Bpobj;
+use ondisk::pool_dir::directory;
+use ondisk::{Checksum, DslDataset};
+use zeroize::Zeroizing;
+
+/// What to make.
+#[derive(Default)]
+pub struct NewDataset {
+    /// Full name.
+    pub name: String,
+    /// A volume, not a file system. Needs the property `volsize`.
+    pub is_volume: bool,
+    /// Properties as a person writes them; also those that are chosen once.
+    pub properties: Vec<(String, String)>,
+    /// Make missing file systems above, too.
+    pub parents: bool,
+    /// The key, when it is to be an encryption root (property `keyformat`).
+    pub key: Option<Zeroizing<Vec<u8>>>,
+}
+
+/// Properties sorted by what is done with them.
+struct Sorted {
+    traits: FileSystemTraits,
+    wanted: keys::Wanted,
+    volume: (u64, u32),
+    changes: Vec<Change>,
+}
+
+/// Makes a file system or volume.
+pub fn create(live: &LiveDatasets, new: &NewDataset, maker: &FileSystemMaker<'_>) -> Result<()> {
+    tree::check_new_name(&new.name)?;
+    live.writer().task(|sync| {
+        let cx = Cx::new(sync);
+        create_in(&cx, live.keys(), new, maker)
+    })?;
+    live.refresh()
+}
+
+fn create_in(cx: &Cx<'_>, store: &KeyStore, new: &NewDataset, maker: &FileSystemMaker<'_>) -> Result<()> {
+    // The missing ones above are made first, each a file system without properties of its own. All of them are below one
+    // that is there, so that what is checked for the last holds for them as well.
+    let mut missing = Vec::new();
+    let mut at = new.name.as_str();
+    while let Some((above, _)) = at.rsplit_once('/') {
+        if tree::find_dir(cx, above)?.is_some() {
+            break;
+        }
+        missing.push(above.to_owned());
+        at = above;
+    }
+    if !missing.is_empty() && !new.parents {
+        return Err(Error::not_found(&missing[0], "the parent dataset"));
+    }
+    if tree::find_dir(cx, &new.name)?.is_some() {
+        // With -p, that it is there is no error.
+        return if new.parents { Ok(()) } else { Err(Refusal::Exists.at(&new.name)) };
+    }
+    let (parent, _) = tree::find_parent(cx, at)?;
+    let head = cx.dir(parent)?.phys.head_dataset;
+    let sorted = sort(cx, new, contents::traits_of(cx, head)?)?;
+    check_settings(cx, parent, new, &sorted)?;
+    let plan = keys::plan(cx, store, Some(parent), &new.name, wanted(&sorted))?;
+    let plans = missing.iter().map(|name| keys::plan(cx, store, Some(parent), name, keys::Wanted::default()));
+    let plans = plans.collect::<Result<Vec<_>>>()?;
+    for (name, plan) in missing.iter().zip(plans).rev() {
+        let traits = contents::traits_of(cx, head)?;
+        make(cx, store, name, plan, &[], &NewContents::FileSystem(traits, *maker))?;
+    }
+    let contents = match new.is_volume {
+        false => NewContents::FileSystem(sorted.traits, *maker),
+        true => NewContents::Volume { size_bytes: sorted.volume.0, block_bytes: sorted.volume.1 },
+    };
+    make(cx, store, &new.name, plan, &sorted.changes, &contents)
+}
+
+fn wanted(sorted: &Sorted) -> keys::Wanted {
+    let w = &sorted.wanted;
+    keys::Wanted {
+        encryption: w.encryption,
+        format: w.format,
+        location: w.location.clone(),
+        iterations: w.iterations,
+        material: w.material.clone(),
+    }
+}
+
+/// Checks properties, and sorts them by what is done with them. `traits` are those of the file system above.
+fn sort(cx: &Cx<'_>, new: &NewDataset, mut traits: FileSystemTraits) -> Result<Sorted> {
+    let kinds = if new.is_volume { Kinds::VOLUME } else { Kinds::FILESYSTEM };
+    let is_enabled = |guid: &str| cx.is_enabled(guid);
+    let target = Target { dataset: &new.name, kinds, is_new: true, is_enabled: &is_enabled };
+    let invalid = |what: String| Error::invalid(&*new.name, what);
+    let mut wanted = keys::Wanted { material: new.key.clone(), ..keys::Wanted::default() };
+    let (mut size, mut block) = (0, 16 << 10);
+    let mut changes: Vec<Change> = Vec::new();
+    for (name, text) in &new.properties {
+        let setting = values::check(&target, name, text)?;
+        let number = setting.number();
+        match name.as_str() {
+            "version" if number != FileSystemTraits::default().version => {
+                return Err(Error::unsupported(&*new.name, "making a file system of an older version"));
+            }
+            "version" => {}
+            "normalization" => traits.normalization = number,
+            "utf8only" => traits.utf8_only = number != 0,
+            "casesensitivity" => traits.case_sensitivity = number,
+            "volsize" => size = number,
+            "volblocksize" => block = number as u32,
+            "encryption" => wanted.encryption = Some(number),
+            "keyformat" => wanted.format = Some(number),
+            "pbkdf2iters" => wanted.iterations = Some(number),
+            "pbkdf2salt" => return Err(invalid("'pbkdf2salt' is readonly".to_owned())),
+            "keylocation" => {
+                if let Value::Text(text) = &setting.value {
+                    wanted.location = Some(text.clone());
+                }
+            }
+            _ => {
+                changes.retain(|c| c.name() != setting.name);
+                changes.push(Change::Set(setting));
+            }
+        }
+    }
+    if traits.normalization != 0 {
+        // Names that are compared in a normal form are Unicode.
+        let asked_off = new.properties.iter().any(|(name, text)| name == "utf8only" && text == "off");
+        if asked_off {
+            return Err(invalid("'utf8only' must be on with 'normalization'".to_owned()));
+        }
+        traits.utf8_only = true;
+    }
+    if new.is_volume && (size == 0 || size % u64::from(block) != 0) {
+        return Err(invalid(format!("'volsize' is needed, and must be a multiple of volblocksize ({block})")));
+    }
+    Ok(Sorted { traits, wanted, volume: (size, block), changes })
+}
+
+/// Refuses quotas and reservations of a new dataset that do not fit, and settings above it that we cannot write by.
+fn check_settings(cx: &Cx<'_>, parent: u64, new: &NewDataset, sorted: &Sorted) -> Result<()> {
+    let number = |name: &str| {
+        sorted.changes.iter().find_map(|change| match change {
+            Change::Set(setting) if setting.name == name => Some(setting.number()),
+            _ => None,
+        })
+    };
+    contents::settings(cx, parent, &new.name)?;
+    if let Some(n) = number("checksum")
+        && n != 1
+        && u8::try_from(n).ok().and_then(|n| Checksum::from_raw(n).ok()).is_none()
+    {
+        return Err(Error::invalid(&*new.name, format!("checksum {n}")));
+    }
+    let (quota, refquota) = (number("quota").unwrap_or(0), number("refquota").unwrap_or(0));
+    let (reserved, refreserved) = (number("reservation").unwrap_or(0), number("refreservation").unwrap_or(0));
+    let asked = reserved.max(refreserved);
+    let over = |limit: u64, asked: u64| limit != 0 && asked > limit;
+    if over(quota, reserved) || over(quota, refreserved) || over(refquota, refreserved) {
+        return Err(Refusal::NoSpace.at(format!("{}: reservation above quota", new.name)));
+    }
+    if asked > space::available(cx, parent, cx.sync.pool_bytes())? {
+        return Err(Refusal::NoSpace.at(&*new.name));
+    }
+    Ok(())
+}
+
+/// Makes a dataset whose parent is there; everything was checked.
+fn make(
+    cx: &Cx<'_>,
+    store: &KeyStore,
+    name: &str,
+    plan: keys::Plan,
+    changes: &[Change],
+    contents: &NewContents<'_>,
+) -> Result<()> {
+    let (parent, last) = tree::find_parent(cx, name)?;
+    let dir = tree::create_dir(cx, parent, last)?;
+    fill(cx, store, (name, dir), plan, changes, contents)?;
+    Ok(())
+}
+
+fn fill(
+    cx: &Cx<'_>,
+    store: &KeyStore,
+    (name, dir): (&str, u64),
+    plan: keys::Plan,
+    changes: &[Change],
+    contents: &NewContents<'_>,
+) -> Result<u64> {
+    let flags = match contents {
+        NewContents::FileSystem(traits, _) if traits.case_sensitivity == 1 => DslDataset::FLAG_CI_DATASET,
+        _ => 0,
+    };
+    let head = tree::create_head(cx, dir, cx.origin_snapshot()?, flags)?;
+    let node = Node { name: name.to_owned(), dir, head, snapshot: None };
+    let keys = keys::create(cx, store, &node, plan)?;
+    limits::start(cx, dir)?;
+    cx.history("create", name, head, " ")?;
+    for change in changes {
+        props::apply(cx, &node, change)?;
+    }
+    contents::create(cx, &node, keys, contents)?;
+    Ok(head)
+}
+
+/// The root file system of a new pool.
+pub struct Bootstrap<'a> {
+    /// Its properties (`zpool create -O`).
+    pub properties: Vec<(String, String)>,
+    /// Its key, when it is encrypted.
+    pub key: Option<Zeroizing<Vec<u8>>>,
+    /// Keys that are loaded; the new one will be.
+    pub keys: &'a KeyStore,
+    /// Makes its contents.
+    pub maker: FileSystemMaker<'a>,
+}
+
+/// Makes the datasets that every pool has, in the first txg of a new one: the root, `$MOS`, `$FREE`, `$ORIGIN` with its
+/// snapshot, and the root file system. The object directory and the ZAPs of features must be there.
+pub fn bootstrap(sync: &SyncTx<'_>, options: &Bootstrap<'_>) -> Result<()> {
+    let cx = Cx::new(sync);
+    let name = cx.mos().store().name().to_owned();
+    let new = NewDataset {
+        name: name.clone(),
+        properties: options.properties.clone(),
+        key: options.key.clone(),
+        ..NewDataset::default()
+    };
+    let sorted = sort(&cx, &new, FileSystemTraits::default())?;
+    let plan = keys::plan(&cx, options.keys, None, &name, wanted(&sorted))?;
+
+    let root = tree::create_dir(&cx, 0, "")?;
+    tree::create_dir(&cx, root, "$MOS")?;
+    tree::create_dir(&cx, root, "$FREE")?;
+    if cx.directory(directory::FREE_BPOBJ)?.is_none() {
+        let list = Bpobj::create(cx.mos(), cx.tx(), deadlist::LIST_BLOCK_BYTES)?;
+        cx.set_directory(directory::FREE_BPOBJ, list)?;
+    }
+    let origin = tree::create_dir(&cx, root, "$ORIGIN")?;
+    let head = tree::create_head(&cx, origin, None, 0)?;
+    tree::snapshot_origin(&cx, head)?;
+    let contents = NewContents::FileSystem(sorted.traits, options.maker);
+    fill(&cx, options.keys, (&name, root), plan, &sorted.changes, &contents).map(drop)
+}
+
+/// Space that a volume of `size_bytes` with blocks of `block_bytes` may take, with its metadata: what `refreservation` is set
+/// to unless the volume is sparse. `data_bytes` is what the data alone takes, parity counted as datasets count it.
+pub fn volume_reservation(size_bytes: u64, block_bytes: u64, copies: u64, data_bytes: u64) -> u64 {
+    /// Pointers in an indirect block of 128 KiB.
+    const POINTERS: u64 = 1024;
+    // The dnode of dnodes has seven levels.
+    let mut metadata_blocks = 7u64;
+    let mut blocks = size_bytes / block_bytes.max(1);
+    while blocks > 1 {
+        blocks = blocks.div_ceil(POINTERS);
+        metadata_blocks += blocks;
+    }
+    let metadata = metadata_blocks.saturating_mul((copies + 1).min(3)).saturating_mul(128 << 10);
+    data_bytes.saturating_mul(copies).saturating_add(metadata)
+}
+
+/// Checks property changes of a dataset that is there; see [`super::set`].
+pub(crate) fn settings_for(cx: &Cx<'_>, node: &Node, properties: &[(String, String)]) -> Result<Vec<Setting>> {
+    let kinds = match node.snapshot {
+        Some(_) => Kinds::SNAPSHOT,
+        None => {
+            let root = cx.dataset(node.head)?.phys.bp;
+            match contents::kind(cx, node.head, &root)? {
+                ondisk::ObjsetKind::Volume => Kinds::VOLUME,
+                _ => Kinds::FILESYSTEM,
+            }
+        }
+    };
+    let is_enabled = |guid: &str| cx.is_enabled(guid);
+    let target = Target { dataset: &node.name, kinds, is_new: false, is_enabled: &is_enabled };
+    properties.iter().map(|(name, text)| values::check(&target, name, text)).collect()
+}

@@ -1,0 +1,134 @@
+//! Deadlists, written: made empty, made for a clone, added to, freed.
+//!
+//! Empty lists are one shared object, counted by the feature `empty_bpobj`, until a block comes in. Facts:
+//! module/zfs/dsl_deadlist.c, `bpobj_alloc_empty` in module/zfs/bpobj.c.
+//!
+//! Invariants:
+//!   * the sums in the bonus are those of all blocks in the lists
+//!   * a block goes to the list with the largest key below its birth
+
+use super::cx::Cx;
+use crate::deadlist::add;
+use crate::seam::BpobjWrite;
+use crate::{Error, Place, Result};
+use object::Bpobj;
+use object::zap::NormFlags;
+use ondisk::pool_dir::directory;
+use ondisk::{BlkPtr, DeadlistHeader, ObjectType, SpaceTriple};
+use std::collections::BTreeMap;
+
+/// The feature that counts uses of the shared empty list.
+const EMPTY_BPOBJ: &str = "com.delphix:empty_bpobj";
+/// Bytes of a block of a list (`SPA_OLD_MAXBLOCKSIZE`).
+pub(crate) const LIST_BLOCK_BYTES: u32 = 128 << 10;
+
+/// A new deadlist without any list.
+pub(crate) fn create(cx: &Cx<'_>) -> Result<u64> {
+    let bonus = vec![0; DeadlistHeader::SIZE_BYTES];
+    cx.create_zap_with(ObjectType::DEADLIST, NormFlags::empty(), ObjectType::DEADLIST_HDR, bonus)
+}
+
+/// An empty list: the shared one where the pool has it.
+fn empty_list(cx: &Cx<'_>) -> Result<u64> {
+    if !cx.is_enabled(EMPTY_BPOBJ) {
+        return Bpobj::create(cx.mos(), cx.tx(), LIST_BLOCK_BYTES);
+    }
+    let shared = match cx.directory(directory::EMPTY_BPOBJ)? {
+        Some(id) => id,
+        None => {
+            let id = Bpobj::create(cx.mos(), cx.tx(), LIST_BLOCK_BYTES)?;
+            cx.set_directory(directory::EMPTY_BPOBJ, id)?;
+            id
+        }
+    };
+    cx.feature_increment(EMPTY_BPOBJ)?;
+    Ok(shared)
+}
+
+/// One use less of the shared empty list.
+fn drop_empty_list(cx: &Cx<'_>, id: u64) -> Result<()> {
+    cx.feature_decrement(EMPTY_BPOBJ)?;
+    if !cx.is_active(EMPTY_BPOBJ) {
+        cx.unset_directory(directory::EMPTY_BPOBJ)?;
+        cx.free_object(id)?;
+    }
+    Ok(())
+}
+
+fn keys(cx: &Cx<'_>, id: u64) -> Result<BTreeMap<u64, u64>> {
+    let entries = cx.zap(id)?.entries()?;
+    let bad = || Error::corrupt("", format!("deadlist {id}: a key names no list by a txg in hexadecimal"));
+    entries
+        .iter()
+        .map(|e| Ok((DeadlistHeader::key(&e.name).ok_or_else(bad)?, e.value.as_u64().ok_or_else(bad)?)))
+        .collect()
+}
+
+/// Adds an empty list for blocks born after `txg`.
+pub(crate) fn add_key(cx: &Cx<'_>, id: u64, txg: u64) -> Result<()> {
+    let list = empty_list(cx)?;
+    cx.zap(id)?.insert(cx.tx(), format!("{txg:x}").as_bytes(), &object::ZapValue::one(list))
+}
+
+/// A new deadlist with the keys of `id` below `max_txg`, all empty: for a clone, or the head after a snapshot.
+pub(crate) fn create_like(cx: &Cx<'_>, id: u64, max_txg: u64) -> Result<u64> {
+    let new = create(cx)?;
+    for txg in keys(cx, id)?.range(..max_txg).map(|(txg, _)| *txg) {
+        add_key(cx, new, txg)?;
+    }
+    Ok(new)
+}
+
+/// Frees deadlist `id` with its lists, not the blocks in them.
+pub(crate) fn free(cx: &Cx<'_>, id: u64) -> Result<()> {
+    if cx.object(id)?.dnode().object_type == ObjectType::BPOBJ {
+        return Bpobj::free(cx.mos(), cx.tx(), id);
+    }
+    let shared = cx.directory(directory::EMPTY_BPOBJ)?;
+    for list in keys(cx, id)?.into_values() {
+        if Some(list) == shared { drop_empty_list(cx, list)? } else { Bpobj::free(cx.mos(), cx.tx(), list)? }
+    }
+    cx.free_object(id)
+}
+
+/// Puts `blocks` on deadlist `id`.
+pub(crate) fn insert(cx: &Cx<'_>, id: u64, blocks: &[BlkPtr]) -> Result<()> {
+    if blocks.is_empty() {
+        return Ok(());
+    }
+    if cx.object(id)?.dnode().object_type == ObjectType::BPOBJ {
+        let list = cx.bpobj(id)?;
+        return blocks.iter().try_for_each(|bp| list.append(cx.tx(), bp, false));
+    }
+    let mut keys = keys(cx, id)?;
+    let shared = cx.directory(directory::EMPTY_BPOBJ)?;
+    let mut by_key = BTreeMap::<u64, Vec<&BlkPtr>>::new();
+    let mut sum = SpaceTriple::default();
+    for bp in blocks {
+        add(&mut sum, cx.space_of(bp));
+        let birth = bp.logical_birth().0;
+        let key = keys.range(..birth).next_back().or_else(|| keys.iter().next()).map(|(key, _)| *key);
+        let none = || Error::corrupt("", format!("deadlist {id} has no list for a block born in txg {birth}"));
+        by_key.entry(key.ok_or_else(none)?).or_default().push(bp);
+    }
+    for (key, blocks) in by_key {
+        let mut list = keys[&key];
+        if Some(list) == shared {
+            let own = Bpobj::create(cx.mos(), cx.tx(), LIST_BLOCK_BYTES)?;
+            drop_empty_list(cx, list)?;
+            cx.zap(id)?.update_u64(cx.tx(), format!("{key:x}").as_bytes(), own)?;
+            keys.insert(key, own);
+            list = own;
+        }
+        let list = cx.bpobj(list)?;
+        for bp in blocks {
+            list.append(cx.tx(), bp, false)?;
+        }
+    }
+    let object = cx.object(id)?;
+    let mut bonus = object.bonus().to_vec();
+    let mut header = DeadlistHeader::parse(&bonus, object.endian()).at_with(|| object.place())?;
+    add(&mut header.space, sum);
+    header.write(&mut bonus, object.endian()).at_with(|| object.place())?;
+    object.set_bonus(cx.tx(), bonus)
+}

@@ -1,0 +1,198 @@
+//! Destroying file systems and volumes that have neither snapshots nor datasets below.
+//!
+//! ```text
+//!   mark inconsistent -> free objects in the open txg, some in each txg -> free the rest and unlink, in one task
+//! ```
+//! This is the way of pools without the feature async_destroy, and as good for those with it: after a crash in the middle the
+//! dataset is inconsistent, and is destroyed again. A dataset whose key is not loaded is freed whole in the task. Facts:
+//! `dsl_destroy_head_check_impl`, `dsl_destroy_head_sync_impl`, `old_synchronous_dataset_destroy` in
+//! module/zfs/dsl_destroy.c, `dsl_dir_destroy_sync` in dsl_dir.c.
+
+use super::cx::Cx;
+use super::free::free_tree;
+use super::limits::{self, Counted};
+use super::space::{self, Delta, Part};
+use super::tree::{self, Node};
+use super::{deadlist, feature, keys, props};
+use crate::live::LiveDatasets;
+use crate::{Error, Refusal, Result};
+use ondisk::dsl_dataset::{FIELD_BOOKMARKS, FIELD_REMAP_DEADLIST};
+use ondisk::{BlkPtr, DslBookmark, DslDataset, SpaceTriple};
+
+/// Bytes whose blocks are freed in one task at most; what is more is freed before, some in each txg. Guessed: freeing 8 GiB
+/// reads a few thousand indirect blocks.
+const AT_ONCE_BYTES: u64 = 8 << 30;
+
+/// Destroys dataset `name`. It must not be open.
+pub fn destroy(live: &LiveDatasets, name: &str) -> Result<()> {
+    let (id, is_large) = live.writer().task(|sync| {
+        let cx = Cx::new(sync);
+        let node = check(&cx, live, name)?;
+        let phys = cx.dataset(node.head)?.phys;
+        let is_large = phys.unique_bytes > AT_ONCE_BYTES;
+        if is_large {
+            cx.change_dataset(node.head, |phys| phys.flags |= DslDataset::FLAG_INCONSISTENT)?;
+            cx.history("destroy begin", name, node.head, " ")?;
+        }
+        Ok((node.head, is_large))
+    })?;
+    if is_large {
+        live.empty_out(id, AT_ONCE_BYTES)?;
+    }
+    live.writer().task(|sync| {
+        let cx = Cx::new(sync);
+        let node = check(&cx, live, name)?;
+        destroy_in(&cx, live, &node)
+    })?;
+    live.refresh()
+}
+
+fn check(cx: &Cx<'_>, live: &LiveDatasets, name: &str) -> Result<Node> {
+    let node = tree::find(cx, name)?;
+    if node.snapshot.is_some() {
+        return Err(Error::unsupported(name, "destroying snapshots"));
+    }
+    let dir = cx.dir(node.dir)?.phys;
+    if dir.parent == 0 {
+        return Err(Error::invalid(name, "the pool's own dataset goes with the pool"));
+    }
+    if live.get(node.head).is_some() {
+        return Err(Refusal::Busy.at(name));
+    }
+    let phys = cx.dataset(node.head)?.phys;
+    if phys.prev_snap != 0 {
+        let before = cx.dataset(phys.prev_snap)?.phys;
+        if before.next_snap == node.head {
+            return Err(Error::invalid(name, "it has snapshots, which must be destroyed first"));
+        }
+        let goes_too = before.flags & DslDataset::FLAG_DEFER_DESTROY != 0 && before.num_children == 2;
+        if goes_too && before.userrefs_zap == 0 {
+            return Err(Error::unsupported(name, "destroying a clone whose origin is to be destroyed with it"));
+        }
+    }
+    if cx.zap(dir.children_zap)?.count()? != 0 {
+        return Err(Error::invalid(name, "it has datasets below it, which must be destroyed first"));
+    }
+    if cx.field_u64(node.dir, ondisk::dsl_dir::FIELD_LIVELIST)?.is_some() {
+        return Err(Error::unsupported(name, "destroying a clone that keeps a livelist"));
+    }
+    Ok(node)
+}
+
+fn destroy_in(cx: &Cx<'_>, live: &LiveDatasets, node: &Node) -> Result<()> {
+    let phys = cx.dataset(node.head)?.phys;
+    cx.history("destroy", &node.name, node.head, &format!("(synchronous, mintxg={})", phys.prev_snap_txg.0))?;
+    let reserved = props::own_number(cx, node.dir, "refreservation")?;
+    if reserved != 0 {
+        let name = "refreservation";
+        let zap = cx.zap(cx.dir(node.dir)?.phys.props_zap)?;
+        for key in [name.to_owned(), format!("{name}$recvd")] {
+            if zap.lookup(&key)?.is_some() {
+                cx.zap(cx.dir(node.dir)?.phys.props_zap)?.remove(cx.tx(), key.as_bytes())?;
+            }
+        }
+        props::did_set_refreservation(cx, node.dir, reserved, 0)?;
+    }
+    free_blocks(cx, node, &phys)?;
+    feature::deactivate_all(cx, node.head)?;
+    if phys.prev_snap != 0 {
+        let before = cx.dataset(phys.prev_snap)?.phys;
+        if before.next_clones_zap != 0 {
+            tree::remove_int(cx, before.next_clones_zap, node.head)?;
+        }
+        cx.change_dataset(phys.prev_snap, |before| before.num_children = before.num_children.saturating_sub(1))?;
+        let clones = cx.dir(before.dir)?.phys.clones_zap;
+        if clones != 0 {
+            tree::remove_int(cx, clones, node.head)?;
+        }
+    }
+    deadlist::free(cx, phys.deadlist)?;
+    if let Some(list) = cx.field_u64(node.head, FIELD_REMAP_DEADLIST)? {
+        deadlist::free(cx, list)?;
+        cx.unset_field(node.head, FIELD_REMAP_DEADLIST)?;
+        cx.feature_decrement("com.delphix:obsolete_counts")?;
+    }
+    free_bookmarks(cx, node.head)?;
+    cx.change_dir(node.dir, |dir| dir.head_dataset = 0)?;
+    cx.free_object(phys.snapnames_zap)?;
+    clear_bootfs(cx, node.head)?;
+    cx.free_with_fields(node.head)?;
+    destroy_dir(cx, live, node)
+}
+
+/// Frees what only this dataset references, and counts it out.
+fn free_blocks(cx: &Cx<'_>, node: &Node, phys: &DslDataset) -> Result<()> {
+    let mut gone = SpaceTriple::default();
+    let store = cx.mos().store().clone();
+    free_tree(&store, &phys.bp, phys.prev_snap_txg.0, &mut |bp: &BlkPtr, is_log: bool| {
+        // Blocks of the log were never counted.
+        if !is_log {
+            crate::deadlist::add(&mut gone, cx.space_of(bp));
+        }
+        cx.sync.free(bp)
+    })?;
+    space::did_use(cx, node.dir, Part::Head, Delta::between(SpaceTriple::default(), gone))
+}
+
+fn free_bookmarks(cx: &Cx<'_>, head: u64) -> Result<()> {
+    let Some(zap) = cx.field_u64(head, FIELD_BOOKMARKS)?.filter(|zap| *zap != 0) else { return Ok(()) };
+    for entry in cx.zap(zap)?.entries()? {
+        let mark = DslBookmark::from_words(&entry.value.ints)?;
+        if mark.redaction_obj != 0 {
+            if cx.object(mark.redaction_obj)?.dnode().spill.is_some() {
+                cx.feature_decrement("com.delphix:redaction_list_spill")?;
+            }
+            cx.free_object(mark.redaction_obj)?;
+            cx.feature_decrement("com.delphix:redaction_bookmarks")?;
+        }
+        if mark.flags & DslBookmark::FLAG_HAS_FBN != 0 {
+            cx.feature_decrement("com.delphix:bookmark_written")?;
+        }
+    }
+    cx.free_object(zap)?;
+    cx.feature_decrement("com.delphix:bookmarks")
+}
+
+/// The pool does not boot from a dataset that is gone.
+fn clear_bootfs(cx: &Cx<'_>, head: u64) -> Result<()> {
+    let Some(props) = cx.directory(ondisk::pool_dir::directory::PROPS)? else { return Ok(()) };
+    if cx.zap(props)?.lookup_u64("bootfs")? == Some(head) {
+        cx.zap(props)?.remove(cx.tx(), b"bootfs")?;
+    }
+    Ok(())
+}
+
+fn destroy_dir(cx: &Cx<'_>, live: &LiveDatasets, node: &Node) -> Result<()> {
+    let parent = cx.dir(node.dir)?.phys.parent;
+    limits::adjust(cx, parent, Counted::FileSystems, -1)?;
+    space::set_reserved(cx, node.dir, 0)?;
+    let dir = cx.dir(node.dir)?.phys;
+    if dir.used_bytes != 0 {
+        // Accounts that were wrong before stay above, where they were counted; the directory itself goes.
+        tracing::warn!("{}: {} bytes were counted that were not found", node.name, dir.used_bytes);
+    }
+    keys::destroy(cx, node.dir)?;
+    live.keys().forget(node.dir);
+    cx.free_object(dir.children_zap)?;
+    cx.free_object(dir.props_zap)?;
+    if dir.clones_zap != 0 {
+        cx.free_object(dir.clones_zap)?;
+    }
+    free_permissions(cx, dir.delegation_zap)?;
+    let last = node.name.rsplit('/').next().unwrap_or(&node.name);
+    cx.zap(cx.dir(parent)?.phys.children_zap)?.remove(cx.tx(), last.as_bytes())?;
+    cx.free_with_fields(node.dir)
+}
+
+/// Frees delegated permissions: a ZAP of ZAPs.
+fn free_permissions(cx: &Cx<'_>, zap: u64) -> Result<()> {
+    if zap == 0 {
+        return Ok(());
+    }
+    for entry in cx.zap(zap)?.entries()? {
+        if let Some(inner) = entry.value.as_u64() {
+            cx.free_object(inner)?;
+        }
+    }
+    cx.free_object(zap)
+}

@@ -1,0 +1,360 @@
+//! Keys of datasets, written: made for a new encrypted dataset, sealed anew when the wrapping key changes.
+//!
+//! ```text
+//!   wrapping key (from a person or file; kept nowhere) seals  master key + HMAC key (random, for life) in a key object
+//! ```
+//! Facts: `dsl_crypto_key_create_sync`, `spa_keystore_change_key_sync` and its check, `dmu_objset_create_crypt_check` in
+//! module/zfs/dsl_crypt.c.
+
+use super::cx::Cx;
+use super::feature;
+use super::tree::{self, Node};
+use crate::dir::open_zap;
+use crate::keys::KeyLocation;
+use crate::{Error, KeyStore, Place, Result};
+use object::random;
+use object::{DatasetKeys, KeyAttribute, KeyObject, ZapValue};
+use ondisk::ObjectType;
+use ondisk::dsl_dir::FIELD_CRYPTO_KEY_OBJ;
+use std::sync::Arc;
+use transform::crypt::{KeyFormat, Suite, WrapContext, unwrap_keys, wrap_keys, wrapping_key};
+use zeroize::Zeroizing;
+
+/// Version of new key objects.
+const VERSION: u64 = 1;
+/// Rounds for a passphrase unless told otherwise, and at least.
+pub const PBKDF2_ITERATIONS: u64 = 350_000;
+/// Least rounds.
+const PBKDF2_ITERATIONS_MIN: u64 = 100_000;
+/// What `encryption=on` means.
+const ON: Suite = Suite::Aes256Gcm;
+/// Characters of a passphrase.
+const PASSPHRASE: std::ops::RangeInclusive<usize> = 8..=512;
+
+/// A wrapping key as a person gives it.
+#[derive(Clone)]
+pub struct NewKey {
+    /// Its form.
+    pub format: KeyFormat,
+    /// Where it will come from: the property `keylocation`.
+    pub location: String,
+    /// Rounds, for a passphrase; `None`: the usual number.
+    pub iterations: Option<u64>,
+    /// The key: a passphrase, hex digits or raw bytes.
+    pub material: Zeroizing<Vec<u8>>,
+}
+
+/// What encryption a new dataset has.
+pub(crate) enum Plan {
+    None,
+    /// The wrapping key is that of the encryption root above.
+    Inherit {
+        suite: u64,
+        wrapping: Zeroizing<[u8; 32]>,
+        template: KeyObject,
+    },
+    /// It is an encryption root itself.
+    Root {
+        suite: u64,
+        key: NewKey,
+    },
+}
+
+/// The properties `encryption`, `keyformat`, `keylocation` and `pbkdf2iters` of a new dataset, by number and text.
+#[derive(Default)]
+pub(crate) struct Wanted {
+    pub(crate) encryption: Option<u64>,
+    pub(crate) format: Option<u64>,
+    pub(crate) location: Option<String>,
+    pub(crate) iterations: Option<u64>,
+    pub(crate) material: Option<Zeroizing<Vec<u8>>>,
+}
+
+/// The key object of directory `dir`, if it is encrypted.
+pub(crate) fn key_of(cx: &Cx<'_>, dir: u64) -> Result<Option<(u64, KeyObject)>> {
+    let Some(id) = cx.field_u64(dir, FIELD_CRYPTO_KEY_OBJ)?.filter(|id| *id != 0) else { return Ok(None) };
+    let zap = open_zap(cx.mos(), id)?;
+    let attribute = |name: &str| Ok(zap.lookup(name)?.map(|v| KeyAttribute { int_bytes: v.int_bytes, ints: v.ints }));
+    KeyObject::read(attribute).map(|key| Some((id, key)))
+}
+
+/// What of encryption a dataset below `parent` (`None`: the pool's own) will have; refuses what cannot be.
+pub(crate) fn plan(cx: &Cx<'_>, store: &KeyStore, parent: Option<u64>, place: &str, wanted: Wanted) -> Result<Plan> {
+    let invalid = |what: &str| Err(Error::invalid(place, what));
+    let above = match parent {
+        Some(dir) => key_of(cx, dir)?.map(|(_, key)| key),
+        None => None,
+    };
+    let given = wanted.format.is_some() || wanted.material.is_some() || wanted.iterations.is_some();
+    let suite = match wanted.encryption {
+        None => above.as_ref().map_or(2, |key| key.wrapped.suite),
+        Some(1) => ON.to_raw(),
+        Some(n) => n,
+    };
+    if suite < 3 {
+        if given || wanted.location.is_some_and(|l| l != "none") {
+            return invalid("a key is given, but the dataset is not to be encrypted");
+        }
+        return Ok(Plan::None);
+    }
+    if !cx.is_enabled(feature::ENCRYPTION) || (parent.is_some() && !cx.is_enabled(feature::BOOKMARK_V2)) {
+        return invalid("the pool must have the features encryption and bookmark_v2 enabled");
+    }
+    if !given {
+        let Some(key) = above else {
+            return invalid("keyformat is needed: there is no encrypted dataset above whose key could be taken");
+        };
+        if wanted.location.is_some() {
+            return invalid("keylocation is given without keyformat");
+        }
+        let unavailable = || Error::KeyUnavailable { place: place.to_owned() };
+        let wrapping = store.wrapping_key_of(key.root_dir).ok_or_else(unavailable)?;
+        return Ok(Plan::Inherit { suite, wrapping, template: key });
+    }
+    let format = wanted.format.and_then(KeyFormat::from_raw);
+    let Some(format) = format else { return invalid("keyformat must be raw, hex or passphrase") };
+    let Some(material) = wanted.material else { return invalid("a key is needed") };
+    let location = wanted.location.unwrap_or_else(|| "prompt".to_owned());
+    let key = NewKey { format, location, iterations: wanted.iterations, material };
+    check_new(place, &key)?;
+    Ok(Plan::Root { suite, key })
+}
+
+/// Refuses a key that cannot be one.
+pub(crate) fn check_new(place: &str, key: &NewKey) -> Result<()> {
+    let invalid = |what: &str| Err(Error::invalid(place, what));
+    if matches!(KeyLocation::parse(&key.location), None | Some(KeyLocation::None)) {
+        return invalid("keylocation must be 'prompt', or begin with file:///, https:// or http://");
+    }
+    if key.format == KeyFormat::Passphrase {
+        if key.iterations.is_some_and(|n| n < PBKDF2_ITERATIONS_MIN) {
+            return invalid("pbkdf2iters must be at least 100000");
+        }
+        let line = key.material.split(|b| *b == b'\n').next().unwrap_or_default();
+        if !PASSPHRASE.contains(&line.len()) {
+            return invalid("a passphrase has 8 to 512 characters");
+        }
+    } else if key.iterations.is_some() {
+        return invalid("pbkdf2iters is for passphrases only");
+    }
+    Ok(())
+}
+
+/// A wrapping key with all that is noted of how it comes about.
+struct Wrapping {
+    key: Zeroizing<[u8; 32]>,
+    root_dir: u64,
+    format: u64,
+    salt: u64,
+    iterations: u64,
+}
+
+impl Wrapping {
+    fn new(key: &NewKey, root_dir: u64) -> Result<Self> {
+        let (salt, iterations) = match key.format {
+            KeyFormat::Passphrase => (tree::unique(), key.iterations.unwrap_or(PBKDF2_ITERATIONS)),
+            _ => (0, 0),
+        };
+        let wrapping =
+            wrapping_key(key.format, &key.material, salt, iterations).map_err(|e| Error::invalid("", e.to_string()))?;
+        Ok(Self { key: wrapping, root_dir, format: key.format.to_raw(), salt, iterations })
+    }
+
+    fn like(key: Zeroizing<[u8; 32]>, template: &KeyObject) -> Self {
+        Self {
+            key,
+            root_dir: template.root_dir,
+            format: template.key_format,
+            salt: template.pbkdf2_salt,
+            iterations: template.pbkdf2_iterations,
+        }
+    }
+}
+
+/// Seals the keys and puts everything into key object `id`.
+fn seal(
+    cx: &Cx<'_>,
+    id: u64,
+    (suite, guid, version): (u64, u64, u64),
+    (master, hmac): (&[u8; 32], &[u8; 64]),
+    wrapping: &Wrapping,
+) -> Result<()> {
+    use object::key_attribute as name;
+    let known = Suite::from_raw(suite).ok_or_else(|| Error::unsupported("", format!("encryption suite {suite}")))?;
+    let iv: [u8; 12] = random::bytes();
+    let context = WrapContext { suite: known, guid, version, iv };
+    let (mac, sealed_master, sealed_hmac) = wrap_keys(&wrapping.key, &context, master, hmac);
+    let zap = |name: &str, value: ZapValue| cx.zap(id)?.update(cx.tx(), name.as_bytes(), &value);
+    let number = |name: &str, n: u64| zap(name, ZapValue::one(n));
+    let bytes =
+        |name: &str, b: &[u8]| zap(name, ZapValue { int_bytes: 1, ints: b.iter().map(|b| u64::from(*b)).collect() });
+    number(name::SUITE, suite)?;
+    number(name::ROOT_DIR, wrapping.root_dir)?;
+    number(name::GUID, guid)?;
+    bytes(name::IV, &iv)?;
+    bytes(name::MAC, &mac)?;
+    bytes(name::MASTER_KEY, &sealed_master)?;
+    bytes(name::HMAC_KEY, &sealed_hmac)?;
+    number(name::KEY_FORMAT, wrapping.format)?;
+    number(name::PBKDF2_SALT, wrapping.salt)?;
+    number(name::PBKDF2_ITERATIONS, wrapping.iterations)
+}
+
+/// Makes the key object of the new dataset as planned; its keys, when it is encrypted. A new wrapping key is loaded.
+pub(crate) fn create(cx: &Cx<'_>, store: &KeyStore, node: &Node, plan: Plan) -> Result<Option<Arc<DatasetKeys>>> {
+    use object::key_attribute as name;
+    let (suite, wrapping, location) = match plan {
+        Plan::None => return Ok(None),
+        Plan::Inherit { suite, wrapping, template } => (suite, Wrapping::like(wrapping, &template), None),
+        Plan::Root { suite, key } => (suite, Wrapping::new(&key, node.dir)?, Some(key.location)),
+    };
+    let id = cx.create_zap(ObjectType::OTN_ZAP_METADATA)?;
+    let (master, hmac) = (Zeroizing::new(master_key(suite)), Zeroizing::new(random::bytes::<64>()));
+    seal(cx, id, (suite, tree::unique(), VERSION), (&master, &hmac), &wrapping)?;
+    cx.zap(id)?.update_u64(cx.tx(), name::REFCOUNT.as_bytes(), 1)?;
+    cx.zap(id)?.update_u64(cx.tx(), name::VERSION.as_bytes(), VERSION)?;
+    cx.set_field(node.dir, FIELD_CRYPTO_KEY_OBJ, &ZapValue::one(id))?;
+    feature::activate(cx, node.head, feature::ENCRYPTION)?;
+    if let Some(location) = location {
+        let value = super::values::on_disk(&crate::property::Value::Text(location));
+        cx.zap(cx.dir(node.dir)?.phys.props_zap)?.update(cx.tx(), b"keylocation", &value)?;
+    }
+    let (_, object) = key_of(cx, node.dir)?.ok_or_else(|| Error::corrupt(&*node.name, "its key object is gone"))?;
+    let keys = DatasetKeys::unwrap(&object.wrapped, &wrapping.key)?;
+    store.put(wrapping.root_dir, wrapping.key, id, keys.clone());
+    Ok(Some(keys))
+}
+
+/// Random, of as many bytes as the suite uses.
+fn master_key(suite: u64) -> [u8; 32] {
+    let mut key: [u8; 32] = random::bytes();
+    let used = Suite::from_raw(suite).map_or(32, Suite::key_bytes);
+    key[used..].fill(0);
+    key
+}
+
+/// Frees the key object of directory `dir`, or counts one user less of it.
+pub(crate) fn destroy(cx: &Cx<'_>, dir: u64) -> Result<()> {
+    use object::key_attribute as name;
+    let Some(id) = cx.field_u64(dir, FIELD_CRYPTO_KEY_OBJ)?.filter(|id| *id != 0) else { return Ok(()) };
+    match cx.zap(id)?.lookup_u64(name::REFCOUNT)?.unwrap_or(1) {
+        0 | 1 => cx.free_object(id),
+        users => cx.zap(id)?.update_u64(cx.tx(), name::REFCOUNT.as_bytes(), users - 1),
+    }
+}
+
+/// What becomes of a dataset's wrapping key.
+#[derive(Clone)]
+pub enum KeyChange {
+    /// A new one; the dataset becomes an encryption root if it is none.
+    New(NewKey),
+    /// That of the dataset above (`zfs change-key -i`).
+    Inherit,
+}
+
+/// Changes the wrapping key of dataset `node`, and of those below that share it.
+pub(crate) fn change(cx: &Cx<'_>, store: &KeyStore, node: &Node, change: KeyChange) -> Result<()> {
+    let invalid = |what: &str| Error::invalid(&*node.name, what);
+    let dir = cx.dir(node.dir)?.phys;
+    let (_, old) = key_of(cx, node.dir)?.ok_or_else(|| invalid("it is not encrypted"))?;
+    if dir.origin != 0 && Some(dir.origin) != cx.origin_snapshot()? {
+        return Err(invalid("a clone always has the key of its origin"));
+    }
+    let unavailable = |place: &str| Error::KeyUnavailable { place: place.to_owned() };
+    let old_wrapping = store.wrapping_key_of(old.root_dir).ok_or_else(|| unavailable(&node.name))?;
+    let wrapping = match &change {
+        KeyChange::New(key) => {
+            check_new(&node.name, key)?;
+            Wrapping::new(key, node.dir).at(&node.name)?
+        }
+        KeyChange::Inherit => {
+            if old.root_dir != node.dir {
+                return Err(invalid("it is no encryption root"));
+            }
+            let above = if dir.parent == 0 { None } else { key_of(cx, dir.parent)? };
+            let (_, above) = above.ok_or_else(|| invalid("the dataset above is not encrypted"))?;
+            let key = store.wrapping_key_of(above.root_dir).ok_or_else(|| unavailable("the dataset above"))?;
+            Wrapping::like(key, &above)
+        }
+    };
+    // Everything that will be sealed anew is opened first: nothing is changed unless all of it can be.
+    let mut opened = Vec::new();
+    collect(cx, node.dir, old.root_dir, &old_wrapping, false, &mut opened)?;
+    let props = cx.dir(node.dir)?.phys.props_zap;
+    match &change {
+        KeyChange::New(key) => {
+            let value = super::values::on_disk(&crate::property::Value::Text(key.location.clone()));
+            cx.zap(props)?.update(cx.tx(), b"keylocation", &value)?;
+        }
+        KeyChange::Inherit => {
+            if cx.zap(props)?.lookup("keylocation")?.is_some() {
+                cx.zap(props)?.remove(cx.tx(), b"keylocation")?;
+            }
+        }
+    }
+    for (id, wrapped, master, hmac) in &opened {
+        seal(cx, *id, *wrapped, (master, hmac), &wrapping)?;
+    }
+    if old.root_dir == node.dir {
+        store.forget(node.dir);
+    }
+    store.put_wrapping(wrapping.root_dir, wrapping.key);
+    cx.history("change key", &node.name, node.head, " ")
+}
+
+type Opened = (u64, (u64, u64, u64), Zeroizing<[u8; 32]>, Zeroizing<[u8; 64]>);
+
+/// Opens the key objects of `dir` and of all below that share the wrapping key of `root`. Clones have their origin's object.
+fn collect(
+    cx: &Cx<'_>,
+    dir: u64,
+    root: u64,
+    wrapping: &Zeroizing<[u8; 32]>,
+    is_clone_of_seen: bool,
+    opened: &mut Vec<Opened>,
+) -> Result<()> {
+    let Some((id, key)) = key_of(cx, dir)? else { return Ok(()) };
+    let phys = cx.dir(dir)?.phys;
+    let is_clone = phys.origin != 0 && Some(phys.origin) != cx.origin_snapshot()?;
+    if !is_clone_of_seen {
+        if key.root_dir != root || is_clone {
+            return Ok(());
+        }
+        let w = &key.wrapped;
+        let context = WrapContext { suite: w.known_suite()?, guid: w.guid, version: w.version, iv: w.iv };
+        let (master, hmac) = unwrap_keys(wrapping, &context, &w.mac, &w.wrapped_master_key, &w.wrapped_hmac_key)
+            .map_err(|_| {
+                Error::corrupt("", format!("the keys of directory {dir} do not open with their root's key"))
+            })?;
+        opened.push((id, (w.suite, w.guid, w.version), master, hmac));
+    }
+    for entry in cx.zap(phys.children_zap)?.entries()? {
+        if let (Some(child), false) = (entry.value.as_u64(), entry.name.starts_with(b"$")) {
+            collect(cx, child, root, wrapping, false, opened)?;
+        }
+    }
+    if phys.clones_zap != 0 {
+        for entry in cx.zap(phys.clones_zap)?.entries()? {
+            if let Some(clone) = entry.value.as_u64() {
+                collect(cx, cx.dataset(clone)?.phys.dir, root, wrapping, true, opened)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The encryption root of directory `dir`, if it is encrypted.
+pub(crate) fn root_of(cx: &Cx<'_>, dir: u64) -> Result<Option<u64>> {
+    Ok(key_of(cx, dir)?.map(|(_, key)| key.root_dir))
+}
+
+/// Refuses to move directory `dir` below `parent` where its key would not be found.
+pub(crate) fn check_move(cx: &Cx<'_>, dir: u64, parent: u64, place: &str) -> Result<()> {
+    let Some(root) = root_of(cx, dir)? else {
+        return Ok(());
+    };
+    if root != dir && root_of(cx, parent)? != Some(root) {
+        return Err(Error::invalid(place, "it has its key from a dataset that would not be above it any more"));
+    }
+    Ok(())
+}

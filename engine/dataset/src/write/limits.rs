@@ -1,0 +1,86 @@
+//! Counts of file systems and snapshots, kept where `filesystem_limit` or `snapshot_limit` was ever set.
+//!
+//! Facts: `dsl_fs_ss_count_adjust`, `dsl_fs_ss_limit_check`, `dsl_dir_init_fs_ss_count` in module/zfs/dsl_dir.c. OpenZFS
+//! lets whoever may change a limit pass it; here all are root, and the limit binds only those who are not: it is kept
+//! right, and not enforced.
+
+use super::cx::Cx;
+use crate::Result;
+use object::ZapValue;
+use ondisk::dsl_dir::{FIELD_FILESYSTEM_COUNT, FIELD_SNAPSHOT_COUNT};
+
+/// The feature that says that counts are kept somewhere.
+pub(crate) const FEATURE: &str = "com.joyent:filesystem_limits";
+
+/// What is counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Counted {
+    FileSystems,
+    Snapshots,
+}
+
+impl Counted {
+    fn field(self) -> &'static str {
+        match self {
+            Self::FileSystems => FIELD_FILESYSTEM_COUNT,
+            Self::Snapshots => FIELD_SNAPSHOT_COUNT,
+        }
+    }
+}
+
+/// Changes the count of directory `id` and of those above, as far up as counts are kept.
+pub(crate) fn adjust(cx: &Cx<'_>, id: u64, what: Counted, delta: i64) -> Result<()> {
+    let mut at = id;
+    while at != 0 && delta != 0 {
+        let Some(count) = cx.field_u64(at, what.field())? else { break };
+        cx.set_field(at, what.field(), &ZapValue::one(count.saturating_add_signed(delta)))?;
+        at = cx.dir(at)?.phys.parent;
+    }
+    Ok(())
+}
+
+/// The counts of directory `id`, where they are kept.
+pub(crate) fn counts(cx: &Cx<'_>, id: u64) -> Result<(u64, u64)> {
+    let of = |what: Counted| cx.field_u64(id, what.field()).map(Option::unwrap_or_default);
+    Ok((of(Counted::FileSystems)?, of(Counted::Snapshots)?))
+}
+
+/// Starts the counts of a new directory, when the pool keeps any.
+pub(crate) fn start(cx: &Cx<'_>, id: u64) -> Result<()> {
+    if cx.is_active(FEATURE) {
+        cx.set_field(id, FIELD_FILESYSTEM_COUNT, &ZapValue::one(0))?;
+        cx.set_field(id, FIELD_SNAPSHOT_COUNT, &ZapValue::one(0))?;
+    }
+    Ok(())
+}
+
+/// Counts directory `id` and all below, where that was not done yet; returns its counts.
+pub(crate) fn initialise(cx: &Cx<'_>, id: u64) -> Result<(u64, u64)> {
+    if cx.field_u64(id, FIELD_FILESYSTEM_COUNT)?.is_some() {
+        return counts(cx, id);
+    }
+    let dir = cx.dir(id)?.phys;
+    let (mut file_systems, mut snapshots) = (0, 0);
+    for entry in cx.zap(dir.children_zap)?.entries()? {
+        // `$MOS`, `$FREE` and `$ORIGIN` are nobody's file systems.
+        let (Some(child), false) = (entry.value.as_u64(), entry.name.starts_with(b"$")) else { continue };
+        let (below_fs, below_snapshots) = initialise(cx, child)?;
+        file_systems += 1 + below_fs;
+        snapshots += below_snapshots;
+    }
+    if dir.head_dataset != 0 {
+        let names = cx.zap(cx.dataset(dir.head_dataset)?.phys.snapnames_zap)?.entries()?;
+        snapshots += names.iter().filter(|e| !e.name.starts_with(b"%")).count() as u64;
+    }
+    cx.set_field(id, FIELD_FILESYSTEM_COUNT, &ZapValue::one(file_systems))?;
+    cx.set_field(id, FIELD_SNAPSHOT_COUNT, &ZapValue::one(snapshots))?;
+    Ok((file_systems, snapshots))
+}
+
+/// A limit is set on directory `id`: from now on it, all below and all above up to the next that counts are counted.
+pub(crate) fn activate(cx: &Cx<'_>, id: u64) -> Result<()> {
+    if !cx.is_active(FEATURE) {
+        cx.feature_increment(FEATURE)?;
+    }
+    initialise(cx, id).map(drop)
+}

@@ -1,0 +1,111 @@
+//! Changing the tree of datasets: made, destroyed, renamed, given properties and keys.
+//!
+//! ```text
+//!   verbs (this file, create, destroy, rename, keys) -- one task each, in syncing context
+//!     cx        directories and datasets taken from the MOS and put back
+//!     space     what directories count, up to the root        deadlist   what snapshots still hold
+//!     props     properties with their effects                 values     what people write, checked
+//!     limits    counts of datasets                            feature    features that datasets use
+//!     contents  object sets of new datasets                   free       blocks of destroyed ones
+//! ```
+//! Below: `pool::Writer::task`. ZFS name: DSL sync tasks.
+//!
+//! Invariants:
+//!   * a task checks everything before it changes anything: an error from it means that nothing was changed
+//!   * what holds for open datasets is taken over from the synced txg after each verb
+
+pub(crate) mod contents;
+mod create;
+pub(crate) mod cx;
+pub(crate) mod deadlist;
+mod destroy;
+pub(crate) mod feature;
+mod free;
+mod keys;
+mod limits;
+pub(crate) mod props;
+mod rename;
+pub(crate) mod space;
+mod tree;
+mod values;
+
+pub use contents::{FileSystemMaker, FileSystemTraits, Fill};
+pub use create::{Bootstrap, NewDataset, bootstrap, create, volume_reservation};
+pub use destroy::destroy;
+pub use keys::{KeyChange, NewKey, PBKDF2_ITERATIONS};
+pub use props::Change;
+pub use rename::rename;
+pub use tree::TXG_INITIAL;
+pub use values::Setting;
+
+use crate::live::LiveDatasets;
+use crate::property::{Attr, find, is_user_property};
+use crate::{Error, Result};
+use cx::Cx;
+
+/// Sets properties of dataset `name`, all of them or none.
+pub fn set(live: &LiveDatasets, name: &str, properties: &[(String, String)]) -> Result<()> {
+    live.writer().task(|sync| {
+        let cx = Cx::new(sync);
+        let node = tree::find(&cx, name)?;
+        let settings = create::settings_for(&cx, &node, properties)?;
+        for special in ["volsize", "keylocation"] {
+            if settings.iter().any(|s| s.name == special) {
+                check_special(&cx, &node, special)?;
+            }
+        }
+        apply_all(&cx, &node, settings.into_iter().map(Change::Set).collect())
+    })?;
+    live.refresh()
+}
+
+/// Has property `property` of dataset `name` inherited; with `received`, goes back to what a stream brought.
+pub fn inherit(live: &LiveDatasets, name: &str, property: &str, received: bool) -> Result<()> {
+    match find(property) {
+        _ if is_user_property(property) => {}
+        None => return Err(Error::invalid(name, format!("'{property}': there is no such property"))),
+        Some(def) if def.readonly() => return Err(Error::invalid(name, format!("'{property}' is readonly"))),
+        // Quotas and their like hold where they are set: they can only go back to what a stream brought.
+        Some(def) if def.attr != Attr::Inherit && !received => {
+            return Err(Error::invalid(name, format!("'{property}' cannot be inherited; set it instead")));
+        }
+        Some(_) => {}
+    }
+    let change = if received { Change::Revert(property.to_owned()) } else { Change::Inherit(property.to_owned()) };
+    live.writer().task(|sync| {
+        let cx = Cx::new(sync);
+        let node = tree::find(&cx, name)?;
+        apply_all(&cx, &node, vec![change.clone()])
+    })?;
+    live.refresh()
+}
+
+/// Changes the wrapping key of dataset `name`, whose key must be loaded.
+pub fn change_key(live: &LiveDatasets, name: &str, change: KeyChange) -> Result<()> {
+    live.writer().task(|sync| {
+        let cx = Cx::new(sync);
+        let node = tree::find(&cx, name)?;
+        keys::change(&cx, live.keys(), &node, change.clone())
+    })?;
+    live.refresh()
+}
+
+fn apply_all(cx: &Cx<'_>, node: &tree::Node, changes: Vec<Change>) -> Result<()> {
+    changes.iter().try_for_each(|change| props::check(cx, node, change))?;
+    changes.iter().try_for_each(|change| props::apply(cx, node, change))
+}
+
+fn check_special(cx: &Cx<'_>, node: &tree::Node, name: &str) -> Result<()> {
+    let invalid = |what: &str| Err(Error::invalid(&*node.name, what));
+    match name {
+        "keylocation" => match keys::root_of(cx, node.dir)? {
+            Some(root) if root == node.dir => Ok(()),
+            Some(_) => invalid("keylocation can be set on an encryption root only"),
+            None => invalid("keylocation: it is not encrypted"),
+        },
+        _ => Err(Error::unsupported(
+            &*node.name,
+            "setting volsize here: the size of a volume is changed through the volume",
+        )),
+    }
+}

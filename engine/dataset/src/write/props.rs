@@ -1,0 +1,226 @@
+//! Properties, set and inherited, with what some of them do to the dataset beside being noted.
+//!
+//! | property              | also                                                    |
+//! |-----------------------|---------------------------------------------------------|
+//! | quota                 | `dd_quota`                                              |
+//! | reservation           | `dd_reserved`, and what the directories above count     |
+//! | refreservation        | the breakdown's part for it                             |
+//! | filesystem_limit, snapshot_limit | counts from here down                        |
+//! | redundant_metadata, snapdir | words that older readers do not know go to `NAME$iuv` |
+//!
+//! Facts: `dsl_prop_set_sync_impl`, `dsl_prop_set_iuv` in module/zfs/dsl_prop.c; the checks and effects of quotas in
+//! dsl_dir.c and dsl_dataset.c.
+
+use super::cx::Cx;
+use super::space::{self, Delta, Part};
+use super::values::{Setting, on_disk};
+use super::{limits, tree::Node};
+use crate::property::set::{PropertySet, SetBy};
+use crate::property::{Value, find};
+use crate::{Refusal, Result};
+use ondisk::{DslDataset, ObjectType};
+
+/// What to do to a property.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Change {
+    /// Set it here.
+    Set(Setting),
+    /// Take the value from above, or the default.
+    Inherit(String),
+    /// Go back to what a stream brought, if it did (`zfs inherit -S`).
+    Revert(String),
+}
+
+impl Change {
+    /// Name of the property.
+    pub fn name(&self) -> &str {
+        match self {
+            Self::Set(setting) => &setting.name,
+            Self::Inherit(name) | Self::Revert(name) => name,
+        }
+    }
+}
+
+/// The number in force for a property that is not inherited.
+pub(crate) fn own_number(cx: &Cx<'_>, dir: u64, name: &str) -> Result<u64> {
+    let set = PropertySet::load(cx.mos(), cx.dir(dir)?.phys.props_zap)?;
+    let default = find(name).map_or(0, |def| def.default_number());
+    Ok(match set.get(name) {
+        Some(SetBy::Local(Value::Number(n)) | SetBy::Received(Value::Number(n))) => *n,
+        _ => default,
+    })
+}
+
+/// What will be in force for a property that is not inherited, after `change`.
+fn predict(cx: &Cx<'_>, dir: u64, change: &Change) -> Result<u64> {
+    let default = find(change.name()).map_or(0, |def| def.default_number());
+    Ok(match change {
+        Change::Set(setting) => setting.number(),
+        Change::Inherit(_) => default,
+        Change::Revert(name) => {
+            let set = PropertySet::load(cx.mos(), cx.dir(dir)?.phys.props_zap)?;
+            match set.received(name) {
+                Some(Value::Number(n)) => *n,
+                _ => default,
+            }
+        }
+    })
+}
+
+/// Refuses a change that cannot be; changes nothing.
+pub(crate) fn check(cx: &Cx<'_>, node: &Node, change: &Change) -> Result<()> {
+    let value = match change.name() {
+        "quota" | "reservation" | "refquota" | "refreservation" => predict(cx, node.dir, change)?,
+        _ => return Ok(()),
+    };
+    let no_space = || Err(Refusal::NoSpace.at(format!("{}: {}", node.name, change.name())));
+    let dir = cx.dir(node.dir)?.phys;
+    let head = cx.dataset(dir.head_dataset)?.phys;
+    match change.name() {
+        "quota" if value != 0 && (value < dir.reserved_bytes || value < dir.used_bytes) => no_space(),
+        "reservation" => {
+            let available = match dir.parent {
+                0 => cx.sync.pool_bytes().saturating_sub(dir.used_bytes),
+                parent => space::available(cx, parent, cx.sync.pool_bytes())?,
+            };
+            let (old, new) = (dir.used_bytes.max(dir.reserved_bytes), dir.used_bytes.max(value));
+            let over_quota = dir.quota_bytes > 0 && value > dir.quota_bytes;
+            if new > old && (new - old > available || over_quota) { no_space() } else { Ok(()) }
+        }
+        "refquota" if value != 0 => {
+            let reserved = own_number(cx, node.dir, "refreservation")?;
+            if value < head.referenced_bytes || value < reserved { no_space() } else { Ok(()) }
+        }
+        "refreservation" => {
+            let (reserved, quota) =
+                (own_number(cx, node.dir, "refreservation")?, own_number(cx, node.dir, "refquota")?);
+            let (old, new) = (head.unique_bytes.max(reserved), head.unique_bytes.max(value));
+            let available = space::available(cx, node.dir, cx.sync.pool_bytes())?;
+            if new > old && (new - old > available || (quota > 0 && value > quota)) { no_space() } else { Ok(()) }
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Makes a change that [`check`] let pass.
+pub(crate) fn apply(cx: &Cx<'_>, node: &Node, change: &Change) -> Result<()> {
+    let before = match change.name() {
+        "refreservation" if node.snapshot.is_none() => own_number(cx, node.dir, "refreservation")?,
+        _ => 0,
+    };
+    note(cx, node, change)?;
+    if node.snapshot.is_some() {
+        return Ok(());
+    }
+    match change.name() {
+        "quota" => {
+            let value = own_number(cx, node.dir, "quota")?;
+            cx.change_dir(node.dir, |dir| dir.quota_bytes = value)
+        }
+        "reservation" => space::set_reserved(cx, node.dir, own_number(cx, node.dir, "reservation")?),
+        "refreservation" => did_set_refreservation(cx, node.dir, before, own_number(cx, node.dir, "refreservation")?),
+        "filesystem_limit" | "snapshot_limit" => match change {
+            Change::Set(setting) if setting.number() != u64::MAX => limits::activate(cx, node.dir),
+            _ => Ok(()),
+        },
+        _ => Ok(()),
+    }
+}
+
+/// What a refreservation that was `before` and is `now` holds back for the head.
+pub(crate) fn did_set_refreservation(cx: &Cx<'_>, dir: u64, before: u64, now: u64) -> Result<()> {
+    let unique = cx.dataset(cx.dir(dir)?.phys.head_dataset)?.phys.unique_bytes;
+    let delta = now.saturating_sub(unique).wrapping_sub(before.saturating_sub(unique)) as i64;
+    space::did_use(cx, dir, Part::Refreservation, Delta::used(delta))
+}
+
+/// Notes the change in the ZAP, and in the pool's history.
+fn note(cx: &Cx<'_>, node: &Node, change: &Change) -> Result<()> {
+    let zap = match node.snapshot {
+        None => cx.dir(node.dir)?.phys.props_zap,
+        Some(id) => snapshot_zap(cx, id, change)?,
+    };
+    if zap == 0 {
+        return Ok(());
+    }
+    let name = change.name();
+    let (inherit, iuv) = (format!("{name}$inherit"), format!("{name}$iuv"));
+    // Opened anew each time: an open ZAP does not see what was changed past it.
+    let remove = |name: &str| match cx.zap(zap)?.lookup(name)? {
+        Some(_) => cx.zap(zap)?.remove(cx.tx(), name.as_bytes()),
+        None => Ok(()),
+    };
+    let put = |name: &str, value: &Value| cx.zap(zap)?.update(cx.tx(), name.as_bytes(), &on_disk(value));
+    match change {
+        Change::Set(setting) => {
+            remove(&inherit)?;
+            if is_new_word(setting) {
+                let default = find(name).map_or(0, |def| def.default_number());
+                put(&iuv, &setting.value)?;
+                put(name, &Value::Number(default))?;
+            } else {
+                put(name, &setting.value)?;
+                remove(&iuv)?;
+            }
+        }
+        Change::Inherit(_) => {
+            remove(name)?;
+            remove(&iuv)?;
+            if cx.zap(zap)?.lookup("$hasrecvd")?.is_some() {
+                put(&inherit, &Value::Number(0))?;
+            }
+        }
+        Change::Revert(_) => {
+            remove(name)?;
+            remove(&inherit)?;
+        }
+    }
+    if let Some(id) = node.snapshot
+        && cx.zap(zap)?.count()? == 0
+    {
+        cx.change_dataset(id, |phys| phys.props_zap = 0)?;
+        cx.free_object(zap)?;
+    }
+    let (event, text) = match change {
+        Change::Set(setting) => ("set", format!("{name}={}", setting.text())),
+        Change::Inherit(_) | Change::Revert(_) => ("inherit", format!("{name}={}", in_force(cx, node, name)?)),
+    };
+    cx.history(event, &node.name, node.snapshot.unwrap_or(node.head), &text)
+}
+
+fn snapshot_zap(cx: &Cx<'_>, id: u64, change: &Change) -> Result<u64> {
+    let phys: DslDataset = cx.dataset(id)?.phys;
+    if phys.props_zap != 0 || !matches!(change, Change::Set(_)) {
+        return Ok(phys.props_zap);
+    }
+    let zap = cx.create_zap(ObjectType::DSL_PROPS)?;
+    cx.change_dataset(id, |phys| phys.props_zap = zap)?;
+    Ok(zap)
+}
+
+/// Whether older readers would not know the word.
+fn is_new_word(setting: &Setting) -> bool {
+    matches!((setting.name.as_str(), setting.number()), ("redundant_metadata", 2 | 3) | ("snapdir", 2))
+}
+
+/// What holds for a property now, as histories write it.
+fn in_force(cx: &Cx<'_>, node: &Node, name: &str) -> Result<String> {
+    let def = find(name);
+    let inherits = def.is_none_or(|def| def.inheritable());
+    let mut at = node.dir;
+    while at != 0 {
+        let dir = cx.dir(at)?.phys;
+        let set = PropertySet::load(cx.mos(), dir.props_zap)?;
+        if let Some(SetBy::Local(value) | SetBy::Received(value)) = set.get(name) {
+            return Ok(Setting { name: String::new(), value: value.clone() }.text());
+        }
+        if !inherits {
+            break;
+        }
+        at = dir.parent;
+    }
+    Ok(match def {
+        Some(def) => def.default_text().map_or_else(|| (def.default_number() as i64).to_string(), str::to_owned),
+        None => String::new(),
+    })
+}

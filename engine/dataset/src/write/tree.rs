@@ -1,0 +1,255 @@
+//! Datasets found by name in the live MOS, and the parts of making and unmaking them.
+//!
+//! Facts: `dsl_dir_create_sync`, `dsl_dir_destroy_sync` in module/zfs/dsl_dir.c, `dsl_dataset_create_sync_dd` in
+//! module/zfs/dsl_dataset.c.
+
+use super::cx::Cx;
+use super::limits::{self, Counted};
+use super::{deadlist, feature};
+use crate::name::{DatasetName, Tail};
+use crate::{Error, Refusal, Result};
+use object::ZapValue;
+use object::zap::NormFlags;
+use ondisk::{BlkPtr, DslDataset, DslDir, Endian, ObjectType, Txg};
+
+/// Bytes of a dataset's name at most, without its NUL.
+const NAME_MAX: usize = 255;
+/// Directories above one another at most (`zfs_max_dataset_nesting`).
+const DEPTH_MAX: usize = 50;
+/// Txg of a new pool's first objects.
+pub const TXG_INITIAL: u64 = 4;
+
+/// A dataset, found.
+#[derive(Debug, Clone)]
+pub(crate) struct Node {
+    pub(crate) name: String,
+    pub(crate) dir: u64,
+    pub(crate) head: u64,
+    /// The snapshot, if that was named.
+    pub(crate) snapshot: Option<u64>,
+}
+
+/// Seconds since 1970.
+pub(crate) fn now() -> u64 {
+    std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |d| d.as_secs())
+}
+
+/// A number that no one else has, not 0.
+pub(crate) fn unique() -> u64 {
+    loop {
+        let number = object::random::u64();
+        if number != 0 {
+            return number;
+        }
+    }
+}
+
+/// A number of 56 bits, for an fsid.
+fn unique_fsid() -> u64 {
+    loop {
+        let number = unique() >> 8;
+        if number != 0 {
+            return number;
+        }
+    }
+}
+
+/// Refuses names that a new dataset cannot have.
+pub(crate) fn check_new_name(name: &str) -> Result<()> {
+    let parsed = DatasetName::parse(name)?;
+    if parsed.tail != Tail::Head {
+        return Err(Error::invalid(name, "a file system or volume has no '@' or '#' in its name"));
+    }
+    if name.len() > NAME_MAX || name.split('/').count() > DEPTH_MAX {
+        return Err(Refusal::NameTooLong.at(name));
+    }
+    let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | ':' | ' ');
+    for component in name.split('/').skip(1) {
+        if let Some(bad) = component.chars().find(|c| !allowed(*c)) {
+            return Err(Error::invalid(name, format!("invalid character '{bad}' in name")));
+        }
+        if component == "." || component == ".." {
+            return Err(Error::invalid(name, format!("'{component}' is no name of a dataset")));
+        }
+    }
+    Ok(())
+}
+
+/// Directory `name`; `None` when it is not there.
+pub(crate) fn find_dir(cx: &Cx<'_>, name: &str) -> Result<Option<u64>> {
+    let mut parts = name.split('/');
+    if parts.next() != Some(cx.mos().store().name()) {
+        return Ok(None);
+    }
+    let mut at = cx.root_dir()?;
+    for part in parts {
+        let children = cx.dir(at)?.phys.children_zap;
+        match cx.zap(children)?.lookup_u64(part)? {
+            Some(id) => at = id,
+            None => return Ok(None),
+        }
+    }
+    Ok(Some(at))
+}
+
+/// The file system, volume or snapshot `name`.
+pub(crate) fn find(cx: &Cx<'_>, name: &str) -> Result<Node> {
+    let parsed = DatasetName::parse(name)?;
+    let missing = || Error::not_found(name, "the dataset");
+    let dir = find_dir(cx, parsed.dir)?.ok_or_else(missing)?;
+    let head = cx.dir(dir)?.phys.head_dataset;
+    if head == 0 {
+        return Err(missing());
+    }
+    let snapshot = match parsed.tail {
+        Tail::Head => None,
+        Tail::Snapshot(short) => {
+            let names = cx.zap(cx.dataset(head)?.phys.snapnames_zap)?;
+            Some(names.lookup_u64(short)?.ok_or_else(missing)?)
+        }
+        Tail::Bookmark(_) => return Err(Error::invalid(name, "a bookmark cannot be changed")),
+    };
+    Ok(Node { name: name.to_owned(), dir, head, snapshot })
+}
+
+/// The directory that a new dataset of that name belongs in, with its name there. It must be that of a file system.
+pub(crate) fn find_parent<'n>(cx: &Cx<'_>, name: &'n str) -> Result<(u64, &'n str)> {
+    check_new_name(name)?;
+    let Some((above, last)) = name.rsplit_once('/') else {
+        return Err(Error::invalid(name, "a pool is not made or renamed as a dataset"));
+    };
+    let parent = find_dir(cx, above)?.ok_or_else(|| Error::not_found(above, "the parent dataset"))?;
+    if cx.zap(cx.dir(parent)?.phys.children_zap)?.lookup_u64(last)?.is_some() {
+        return Err(Refusal::Exists.at(name));
+    }
+    let head = cx.dir(parent)?.phys.head_dataset;
+    let bp = if head == 0 { BlkPtr::HOLE } else { cx.dataset(head)?.phys.bp };
+    if bp.is_hole() || super::contents::kind(cx, head, &bp)? != ondisk::ObjsetKind::FileSystem {
+        return Err(Error::invalid(above, "only a file system can have datasets below it"));
+    }
+    Ok((parent, last))
+}
+
+/// A new directory, called `name` in `parent` (0: the pool's root).
+pub(crate) fn create_dir(cx: &Cx<'_>, parent: u64, name: &str) -> Result<u64> {
+    let mut phys = DslDir::parse(&[0; DslDir::SIZE_BYTES], Endian::Little)?;
+    phys.creation_time = now();
+    phys.parent = parent;
+    phys.props_zap = cx.create_zap(ObjectType::DSL_PROPS)?;
+    phys.children_zap = cx.create_zap(ObjectType::DSL_DIR_CHILD_MAP)?;
+    phys.flags = DslDir::FLAG_USED_BREAKDOWN;
+    let mut bonus = vec![0; DslDir::SIZE_BYTES];
+    phys.write(&mut bonus, Endian::Little)?;
+    let id = cx.create_object(ObjectType::DSL_DIR, 512, (ObjectType::DSL_DIR, bonus))?.id();
+    if parent == 0 {
+        cx.set_directory(ondisk::pool_dir::directory::ROOT_DATASET, id)?;
+    } else {
+        cx.zap(cx.dir(parent)?.phys.children_zap)?.insert(cx.tx(), name.as_bytes(), &ZapValue::one(id))?;
+        if !name.starts_with('$') {
+            limits::adjust(cx, parent, Counted::FileSystems, 1)?;
+        }
+    }
+    Ok(id)
+}
+
+/// A head for directory `dir`, based on `origin` (`$ORIGIN@$ORIGIN` for what is no clone; `None` only for `$ORIGIN` itself).
+pub(crate) fn create_head(cx: &Cx<'_>, dir: u64, origin: Option<u64>, flags: u64) -> Result<u64> {
+    let mut phys = DslDataset::parse(&[0; DslDataset::SIZE_BYTES], Endian::Little)?;
+    phys.dir = dir;
+    phys.flags = flags | DslDataset::FLAG_UNIQUE_ACCURATE;
+    phys.fsid_guid = unique_fsid();
+    phys.guid = unique();
+    phys.snapnames_zap =
+        cx.create_zap_with(ObjectType::DSL_DS_SNAP_MAP, NormFlags::TO_UPPER, ObjectType::NONE, Vec::new())?;
+    phys.creation_time = now();
+    // The origin's snapshot counts as taken in txg 1, before anything was written.
+    phys.creation_txg = Txg(if cx.txg() == TXG_INITIAL { 1 } else { cx.txg() });
+    let id = cx
+        .create_object(ObjectType::DSL_DATASET, 512, (ObjectType::DSL_DATASET, vec![0; DslDataset::SIZE_BYTES]))?
+        .id();
+    match origin {
+        None => phys.deadlist = deadlist::create(cx)?,
+        Some(origin) => stand_on(cx, dir, (id, &mut phys), origin)?,
+    }
+    let object = cx.object(id)?;
+    let mut bonus = object.bonus().to_vec();
+    phys.write(&mut bonus, object.endian())?;
+    object.set_bonus(cx.tx(), bonus)?;
+    cx.change_dir(dir, |dir| dir.head_dataset = id)?;
+    Ok(id)
+}
+
+/// The new head `id` starts as `origin` is.
+fn stand_on(cx: &Cx<'_>, dir: u64, (id, phys): (u64, &mut DslDataset), origin: u64) -> Result<()> {
+    let mut from = cx.dataset(origin)?;
+    phys.prev_snap = origin;
+    phys.prev_snap_txg = from.phys.creation_txg;
+    phys.referenced_bytes = from.phys.referenced_bytes;
+    phys.compressed_bytes = from.phys.compressed_bytes;
+    phys.uncompressed_bytes = from.phys.uncompressed_bytes;
+    phys.bp = from.phys.bp;
+    phys.flags |= from.phys.flags & (DslDataset::FLAG_INCONSISTENT | DslDataset::FLAG_CI_DATASET);
+    for (feature, value) in feature::of_dataset(cx, origin)? {
+        feature::activate_with(cx, id, feature, &value)?;
+    }
+    let from_dir = cx.dir(from.phys.dir)?.phys;
+    let origin_head = cx.dataset(from_dir.head_dataset)?.phys;
+    phys.deadlist = deadlist::create_like(cx, origin_head.deadlist, phys.prev_snap_txg.0)?;
+    from.phys.num_children += 1;
+    if from.phys.next_clones_zap == 0 {
+        from.phys.next_clones_zap = cx.create_zap(ObjectType::NEXT_CLONES)?;
+    }
+    cx.put_dataset(&from)?;
+    add_int(cx, from.phys.next_clones_zap, id)?;
+    cx.change_dir(dir, |dir| dir.origin = origin)?;
+    let clones = match cx.dir(from.phys.dir)?.phys.clones_zap {
+        0 => {
+            let zap = cx.create_zap(ObjectType::DSL_CLONES)?;
+            cx.change_dir(from.phys.dir, |dir| dir.clones_zap = zap)?;
+            zap
+        }
+        zap => zap,
+    };
+    add_int(cx, clones, id)
+}
+
+/// Puts `number` into a ZAP that is a set of numbers: each is its own key, in hexadecimal.
+pub(crate) fn add_int(cx: &Cx<'_>, zap: u64, number: u64) -> Result<()> {
+    cx.zap(zap)?.insert(cx.tx(), format!("{number:x}").as_bytes(), &ZapValue::one(number))
+}
+
+/// Takes `number` out of such a set; some early versions left it out.
+pub(crate) fn remove_int(cx: &Cx<'_>, zap: u64, number: u64) -> Result<()> {
+    let key = format!("{number:x}");
+    match cx.zap(zap)?.lookup_u64(&key)? {
+        Some(_) => cx.zap(zap)?.remove(cx.tx(), key.as_bytes()),
+        None => Ok(()),
+    }
+}
+
+/// Makes `$ORIGIN@$ORIGIN` of the head of `$ORIGIN`, which was never written.
+pub(crate) fn snapshot_origin(cx: &Cx<'_>, head: u64) -> Result<u64> {
+    let mut head = cx.dataset(head)?;
+    let mut snapshot = DslDataset::parse(&[0; DslDataset::SIZE_BYTES], Endian::Little)?;
+    snapshot.dir = head.phys.dir;
+    snapshot.fsid_guid = unique_fsid();
+    snapshot.guid = unique();
+    snapshot.next_snap = head.id;
+    snapshot.num_children = 1;
+    snapshot.creation_time = now();
+    snapshot.creation_txg = Txg(1);
+    snapshot.deadlist = head.phys.deadlist;
+    snapshot.flags = head.phys.flags;
+    let mut bonus = vec![0; DslDataset::SIZE_BYTES];
+    snapshot.write(&mut bonus, Endian::Little)?;
+    let id = cx.create_object(ObjectType::DSL_DATASET, 512, (ObjectType::DSL_DATASET, bonus))?.id();
+    // The head's next deadlist has the keys of the old one, and one for what is born from here on.
+    head.phys.deadlist = deadlist::create_like(cx, head.phys.deadlist, u64::MAX)?;
+    deadlist::add_key(cx, head.phys.deadlist, head.phys.prev_snap_txg.0)?;
+    head.phys.prev_snap = id;
+    head.phys.prev_snap_txg = Txg(1);
+    head.phys.unique_bytes = 0;
+    cx.put_dataset(&head)?;
+    cx.zap(head.phys.snapnames_zap)?.insert(cx.tx(), b"$ORIGIN", &ZapValue::one(id))?;
+    Ok(id)
+}

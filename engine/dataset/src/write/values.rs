@@ -1,0 +1,240 @@
+//! What a person writes for a property, checked and made the value that is kept on disk.
+//!
+//! The catalogue says of what type a property is, and who may set it; here is what it does not say: ranges, forms, and
+//! features that a value needs. Facts: `zfs_valid_proplist` in lib/libzfs/libzfs_dataset.c, `zfs_check_settable` in
+//! module/zfs/zfs_ioctl.c.
+
+use super::feature;
+use crate::keys::KeyLocation;
+use crate::property::{Kinds, PropertyDef, Unit, Value, ValueType, find, format, is_user_property};
+use crate::{Error, Result};
+use object::ZapValue;
+use ondisk::Checksum;
+
+/// Bytes of a value of a user property at most, with its NUL (`ZAP_MAXVALUELEN`).
+const USER_VALUE_MAX: usize = 8192;
+/// Bytes of a component of a path at most.
+const PATH_COMPONENT_MAX: usize = 255;
+
+/// A property with a value to set, checked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Setting {
+    /// Name in the ZAP of properties.
+    pub name: String,
+    /// The value.
+    pub value: Value,
+}
+
+/// Where a property is to be set.
+#[derive(Clone, Copy)]
+pub(crate) struct Target<'a> {
+    /// Name of the dataset, for messages.
+    pub(crate) dataset: &'a str,
+    pub(crate) kinds: Kinds,
+    /// It is being created: values that are chosen once may be given.
+    pub(crate) is_new: bool,
+    /// Whether a feature may be used.
+    pub(crate) is_enabled: &'a dyn Fn(&str) -> bool,
+}
+
+impl Setting {
+    /// A number as OpenZFS writes it into histories, or the text.
+    pub(crate) fn text(&self) -> String {
+        match &self.value {
+            Value::Number(n) => (*n as i64).to_string(),
+            Value::Text(text) => text.clone(),
+        }
+    }
+
+    /// The number; 0 for text.
+    pub(crate) fn number(&self) -> u64 {
+        match self.value {
+            Value::Number(n) => n,
+            Value::Text(_) => 0,
+        }
+    }
+}
+
+/// A value as it stands in a ZAP: a number, or bytes with a NUL behind them.
+pub(crate) fn on_disk(value: &Value) -> ZapValue {
+    match value {
+        Value::Number(n) => ZapValue::one(*n),
+        Value::Text(text) => ZapValue { int_bytes: 1, ints: text.bytes().chain([0]).map(u64::from).collect() },
+    }
+}
+
+/// Checks that `name` may be set to `text` there.
+pub(crate) fn check(target: &Target<'_>, name: &str, text: &str) -> Result<Setting> {
+    let invalid = |what: String| Error::invalid(target.dataset, what);
+    if is_user_property(name) {
+        if text.len() >= USER_VALUE_MAX {
+            return Err(invalid(format!("value of '{name}' is too long: at most {} bytes", USER_VALUE_MAX - 1)));
+        }
+        return Ok(Setting { name: name.to_owned(), value: Value::Text(text.to_owned()) });
+    }
+    if target.kinds == Kinds::SNAPSHOT {
+        return Err(invalid(format!("'{name}': only user properties can be set on a snapshot")));
+    }
+    let Some(def) = find(name).filter(|def| def.name == name) else {
+        let what =
+            if name.contains(':') && name.len() >= 256 { "name is too long" } else { "there is no such property" };
+        return Err(invalid(format!("'{name}': {what}")));
+    };
+    if !def.kinds.intersects(target.kinds) {
+        return Err(invalid(format!("'{name}' does not apply to datasets of this type")));
+    }
+    if def.readonly() && !(def.set_once() && target.is_new) {
+        return Err(invalid(format!("'{name}' is readonly")));
+    }
+    let value = parse(def, text).map_err(|what| invalid(format!("'{name}': {what}")))?;
+    check_value(target, def, &value).map_err(|e| match e {
+        Refused::Invalid(what) => invalid(format!("'{name}': {what}")),
+        Refused::Unsupported(what) => Error::unsupported(target.dataset, what),
+    })?;
+    Ok(Setting { name: name.to_owned(), value })
+}
+
+fn parse(def: &PropertyDef, text: &str) -> std::result::Result<Value, String> {
+    match def.value_type {
+        ValueType::Text => Ok(Value::Text(text.to_owned())),
+        ValueType::Index(words) => words
+            .iter()
+            .find(|(word, _)| *word == text)
+            .map(|(_, number)| Value::Number(*number))
+            .ok_or_else(|| format!("must be one of '{}'", def.values)),
+        ValueType::Number(_) if text == "none" && !matches!(def.name, "recordsize" | "volblocksize" | "volsize") => {
+            // No limit is the largest number, no quota is 0.
+            Ok(Value::Number(if def.default_number() == u64::MAX { u64::MAX } else { 0 }))
+        }
+        ValueType::Number(unit) => {
+            let number = match unit {
+                Unit::Bytes | Unit::Count => format::parse_size(text),
+                _ => text.parse().ok(),
+            };
+            let number = number.ok_or_else(|| format!("bad numeric value '{text}'"))?;
+            if number == 0 && matches!(def.name, "quota" | "refquota") {
+                return Err("use 'none' to disable a quota".to_owned());
+            }
+            Ok(Value::Number(number))
+        }
+    }
+}
+
+enum Refused {
+    Invalid(String),
+    Unsupported(String),
+}
+
+fn check_value(target: &Target<'_>, def: &PropertyDef, value: &Value) -> std::result::Result<(), Refused> {
+    let invalid = |what: &str| Err(Refused::Invalid(what.to_owned()));
+    let needs = |feature: &'static str| match (target.is_enabled)(feature) {
+        true => Ok(()),
+        false => {
+            let name = ondisk::feature::by_guid(feature).map_or(feature, |f| f.name);
+            Err(Refused::Invalid(format!("the pool must have the feature {name} enabled")))
+        }
+    };
+    match (def.name, value) {
+        ("recordsize" | "volblocksize", Value::Number(n)) => {
+            if !(512..=16 << 20).contains(n) || !n.is_power_of_two() {
+                return invalid("must be a power of 2 from 512B to 16M");
+            }
+            if *n > feature::OLD_MAX_BLOCK_BYTES {
+                needs(feature::LARGE_BLOCKS)?;
+            }
+        }
+        ("special_small_blocks", Value::Number(n)) if *n > 16 << 20 || (*n != 0 && !n.is_power_of_two()) => {
+            return invalid("must be zero or a power of 2 from 512B to 16M");
+        }
+        ("checksum", Value::Number(n)) => {
+            let kind = u8::try_from(*n).ok().and_then(|n| Checksum::from_raw(n).ok());
+            if let Some(feature) = kind.and_then(feature::of_checksum) {
+                needs(feature)?;
+            }
+            if kind == Some(Checksum::NoParity) {
+                return invalid("'noparity' is for swap and dump devices of another system");
+            }
+        }
+        ("compression", Value::Number(n)) => match n & 0x7f {
+            16 => needs(feature::ZSTD)?,
+            15 => needs("org.illumos:lz4_compress")?,
+            _ => {}
+        },
+        ("dnodesize", Value::Number(n)) if *n != 0 => needs(feature::LARGE_DNODE)?,
+        ("dedup", Value::Number(n)) if *n != 2 => {
+            return Err(Refused::Unsupported("writing deduplicated blocks: dedup can only be off".to_owned()));
+        }
+        ("mountpoint", Value::Text(path)) if path != "none" && path != "legacy" => {
+            if !path.starts_with('/') {
+                return invalid("must be an absolute path, 'none', or 'legacy'");
+            }
+            if path.split('/').any(|part| part.len() > PATH_COMPONENT_MAX) || path.contains('\0') {
+                return invalid("a component of the path is too long, or has a NUL");
+            }
+        }
+        ("keylocation", Value::Text(text)) if KeyLocation::parse(text).is_none() => {
+            return invalid("must be 'prompt', or begin with file:///, https:// or http://");
+        }
+        ("volsize", Value::Number(0)) => return invalid("cannot be zero"),
+        ("filesystem_limit" | "snapshot_limit", _) => needs(super::limits::FEATURE)?,
+        ("pbkdf2iters", Value::Number(n)) if *n < 100_000 => return invalid("must be at least 100000"),
+        ("version", _) if !target.is_new => {
+            return Err(Refused::Unsupported("upgrading the version of a file system".to_owned()));
+        }
+        (name, _) if name.starts_with("default") && name.ends_with("quota") => {
+            return Err(Refused::Unsupported(format!("setting {name}: OpenZFS 2.3 does not know it")));
+        }
+        _ => {}
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn value(kinds: Kinds, name: &str, text: &str) -> std::result::Result<Value, String> {
+        let target = Target { dataset: "tank/a", kinds, is_new: false, is_enabled: &|f| f != feature::ZSTD };
+        check(&target, name, text).map(|s| s.value).map_err(|e| e.to_string())
+    }
+
+    #[test]
+    fn what_people_write_becomes_the_value_on_disk() {
+        let fs = |name, text| value(Kinds::FILESYSTEM, name, text).unwrap();
+        assert_eq!(fs("recordsize", "1M"), Value::Number(1 << 20));
+        assert_eq!(fs("compression", "gzip"), Value::Number(10));
+        assert_eq!(fs("compression", "lz4"), Value::Number(15));
+        assert_eq!(fs("quota", "none"), Value::Number(0));
+        assert_eq!(fs("snapshot_limit", "none"), Value::Number(u64::MAX));
+        assert_eq!(fs("com.example:note", "4K"), Value::Text("4K".into()));
+        assert_eq!(fs("atime", "off"), Value::Number(0));
+    }
+
+    #[test]
+    fn what_cannot_be_set_is_refused_with_the_reason() {
+        let cases = [
+            ("recordsize", "3K", "power of 2"),
+            ("recordsize", "32M", "power of 2"),
+            ("used", "1", "readonly"),
+            ("normalization", "formC", "readonly"),
+            ("volsize", "1G", "does not apply"),
+            ("compression", "zstd-3", "zstd_compress"),
+            ("compression", "brotli", "must be one of"),
+            ("dedup", "on", "deduplicated"),
+            ("mountpoint", "home", "absolute path"),
+            ("quota", "0", "use 'none'"),
+            ("nosuch", "1", "no such property"),
+            ("quota", "12Q", "bad numeric"),
+        ];
+        for (name, text, reason) in cases {
+            let said = value(Kinds::FILESYSTEM, name, text).unwrap_err();
+            assert!(said.contains(reason), "{name}={text}: {said}");
+        }
+        assert!(value(Kinds::SNAPSHOT, "compression", "lz4").unwrap_err().contains("user properties"));
+    }
+
+    #[test]
+    fn text_has_a_nul_behind_it_on_disk() {
+        assert_eq!(on_disk(&Value::Text("hi".into())), ZapValue { int_bytes: 1, ints: vec![104, 105, 0] });
+    }
+}

@@ -218,14 +218,14 @@ impl Pool {
 
 fn name(log: &Log, tx: &Tx, n: u64) {
     let name = n.to_string();
-    log.record(tx, RecordType::REMOVE, &Body::Remove { directory: 34, name: name.as_bytes() });
+    log.record(tx, 34, RecordType::REMOVE, &Body::Remove { directory: 34, name: name.as_bytes() });
 }
 
 fn replayed(log: &Log, ground: &Pool) -> Vec<String> {
     let mut found = Vec::new();
     let replay = log.replay(&mut |record, body| {
         let tx = ground.hold()?;
-        log.record(&tx, record.kind, body);
+        log.record(&tx, 0, record.kind, body);
         found.push(match body {
             Body::Remove { name, .. } => String::from_utf8_lossy(name).into_owned(),
             Body::Write { object, offset, length, data, .. } => {
@@ -259,7 +259,8 @@ fn what_was_committed_is_replayed_in_order_and_nothing_else() {
     let write = |offset: u64, data: &[u8]| {
         let tx = pool.hold().unwrap();
         set.object(file).unwrap().write_at(&tx, offset, data).unwrap();
-        log.record_write(&tx, file, offset, data.len() as u64);
+        let (length, pointer) = (data.len() as u64, BlkPtr::HOLE);
+        log.record(&tx, file, RecordType::WRITE, &Body::Write { object: file, offset, length, pointer, data });
     };
     {
         let tx = pool.hold().unwrap();
@@ -380,7 +381,7 @@ fn a_replay_that_a_crash_interrupts_goes_on_behind_what_is_on_disk() {
         }
         count += 1;
         let tx = pool.hold()?;
-        log.record(&tx, record.kind, body);
+        log.record(&tx, 0, record.kind, body);
         Ok(())
     });
     assert!(stopped.is_err() && log.needs_replay());

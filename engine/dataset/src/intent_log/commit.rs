@@ -143,37 +143,36 @@ impl Log {
         [SyncMode::Standard, SyncMode::Always, SyncMode::Disabled][usize::from(self.mode.load(Ordering::Relaxed) % 3)]
     }
 
-    /// Notes what was done in `tx`, in the order in which it was done. Of contents and attributes of one object only that
-    /// object's commits take notice; of everything else, all do.
+    /// Notes what was done to `node` in `tx`, in the order in which it was done. Of contents and attributes of one object only
+    /// that object's commits take notice; of everything else, all do. Of a write only the range is kept: the data is taken from
+    /// the object when someone asks for it.
+    ///
+    /// What a new name leads to becomes safe together with the name, which often takes the place of an older file.
     ///
     /// While old records are being replayed, the number of the one under way goes into the txg instead.
-    pub fn record(&self, tx: &Tx, kind: RecordType, body: &Body<'_>) {
-        let (own, leads_to) = match body {
-            Body::Truncate { object, .. }
+    pub fn record(&self, tx: &Tx, node: u64, kind: RecordType, body: &Body<'_>) {
+        match body {
+            Body::Write { object, offset, length, pointer, .. } if pointer.is_hole() => {
+                let (object, offset, length) = (*object, *offset, *length);
+                self.add(tx, Some(object), None, || Item::Write { object, offset, length });
+            }
+            Body::Write { object, .. }
+            | Body::Truncate { object, .. }
             | Body::SetAttr { object, .. }
             | Body::Acl { object, .. }
             | Body::SetSaXattr { object, .. }
-            | Body::CloneRange { object, .. }
-            | Body::Write { object, .. } => (Some(*object), None),
-            Body::Link { object, .. } => (None, Some(*object)),
-            _ => (None, None),
-        };
-        self.add(tx, own, leads_to, || Item::Record(body.encode(kind, tx.txg())));
+            | Body::CloneRange { object, .. } => {
+                self.add(tx, Some(*object), None, || Item::Record(body.encode(kind, tx.txg())));
+            }
+            Body::Link { .. } | Body::Rename { .. } => {
+                self.add(tx, None, Some(node), || Item::Record(body.encode(kind, tx.txg())));
+            }
+            _ => self.add(tx, None, None, || Item::Record(body.encode(kind, tx.txg()))),
+        }
     }
 
-    /// As [`Log::record`], for a rename of `object`: its contents become safe with the new name, which often takes the
-    /// place of an older version of the file.
-    pub fn record_rename(&self, tx: &Tx, kind: RecordType, body: &Body<'_>, object: u64) {
-        self.add(tx, None, Some(object), || Item::Record(body.encode(kind, tx.txg())));
-    }
-
-    /// Notes that `length` bytes at `offset` of `object` were written in `tx`. They are taken from there when someone asks
-    /// for them.
-    pub fn record_write(&self, tx: &Tx, object: u64, offset: u64, length: u64) {
-        self.add(tx, Some(object), None, || Item::Write { object, offset, length });
-    }
-
-    /// Notes that something was done in `tx` that has no record: commits wait for the txg. `object` as in [`Log::record`].
+    /// Notes that something was done in `tx` that has no record: commits wait for the txg. `object`: it concerns only
+    /// that one's contents and attributes.
     pub fn record_unloggable(&self, tx: &Tx, object: Option<u64>) {
         self.add(tx, object, None, || Item::Unloggable);
     }

@@ -12,7 +12,7 @@ pub mod gpt;
 use parking_lot::RwLock;
 use std::fs::File;
 use std::io;
-use std::os::unix::fs::{FileExt, FileTypeExt};
+use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -55,6 +55,8 @@ pub struct FileDevice {
     file: File,
     size_bytes: u64,
     is_writable: bool,
+    /// A regular file that had a name when it was opened.
+    has_name: bool,
     name: String,
 }
 
@@ -96,7 +98,24 @@ impl FileDevice {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "neither a file nor a block device"));
         };
         let is_writable = flags.contains(rustix::fs::OFlags::RDWR);
-        Ok(Self { file, size_bytes, is_writable, name: path.display().to_string() })
+        let has_name = meta.is_file() && meta.nlink() > 0;
+        Ok(Self { file, size_bytes, is_writable, has_name, name: path.display().to_string() })
+    }
+
+    /// Refuses a file that others made shorter, or deleted: what is written to it will not be found again.
+    fn check_still_there(&self) -> io::Result<()> {
+        if !self.has_name {
+            return Ok(());
+        }
+        let meta = self.file.metadata()?;
+        let what = match (meta.nlink(), meta.len()) {
+            (0, _) => "the file was deleted or replaced while in use".to_owned(),
+            (_, len) if len < self.size_bytes => {
+                format!("the file was cut to {len} bytes while in use, it had {}", self.size_bytes)
+            }
+            _ => return Ok(()),
+        };
+        Err(io::Error::new(io::ErrorKind::StaleNetworkFileHandle, what))
     }
 
     fn check_end(&self, offset: u64, len: u64) -> io::Result<()> {
@@ -136,7 +155,11 @@ impl Device for FileDevice {
     }
 
     fn flush(&self) -> io::Result<()> {
-        if self.is_writable { self.file.sync_data() } else { Ok(()) }
+        if !self.is_writable {
+            return Ok(());
+        }
+        self.file.sync_data()?;
+        self.check_still_there()
     }
 
     fn is_writable(&self) -> bool {
@@ -360,6 +383,26 @@ mod tests {
         assert_eq!(reader.write_at(0, &[2]).unwrap_err().kind(), io::ErrorKind::ReadOnlyFilesystem);
         drop(writer);
         assert!(FileDevice::open_for_writing(&path).is_ok());
+    }
+
+    #[test]
+    fn a_file_cut_or_deleted_under_way_takes_no_more_promises() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("disk");
+        let open = || {
+            std::fs::write(&path, [1; 8192]).unwrap();
+            FileDevice::open_for_writing(&path).unwrap()
+        };
+        let device = open();
+        std::fs::File::options().write(true).open(&path).unwrap().set_len(4096).unwrap();
+        device.write_at(0, &[2]).unwrap();
+        assert!(device.flush().unwrap_err().to_string().contains("cut to 4096 bytes"));
+        drop(device);
+        let device = open();
+        std::fs::rename(&path, dir.path().join("elsewhere")).unwrap();
+        device.flush().unwrap();
+        std::fs::remove_file(dir.path().join("elsewhere")).unwrap();
+        assert!(device.flush().unwrap_err().to_string().contains("deleted"));
     }
 
     #[test]

@@ -20,6 +20,9 @@ thread_local! {
     static PARITY: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
 
+/// Room that a thread keeps for the next block. Guessed.
+const PARITY_KEPT_BYTES: usize = 2 << 20;
+
 impl Vdev {
     /// Bytes that a block of `psize_bytes`, born in `txg`, takes on this top-level device, parity and padding included.
     /// `None` where no blocks are allocated: holes, removed and missing devices.
@@ -85,7 +88,9 @@ impl Tree {
         let mut room = PARITY.take();
         let total = map.generate_parity_into(&block, &mut room);
         let result = self.write_columns(top, &map, &block, &room[..total], txg);
-        PARITY.set(room);
+        if room.len() <= PARITY_KEPT_BYTES {
+            PARITY.set(room);
+        }
         result
     }
 

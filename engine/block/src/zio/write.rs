@@ -30,6 +30,9 @@ thread_local! {
     static ROOM: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
 
+/// Room that a thread keeps for its next block. Larger blocks are rare, and many threads write. Guessed.
+const ROOM_KEPT_BYTES: usize = 2 << 20;
+
 /// A block that was written, and what reading it will give.
 pub(crate) struct Written {
     pub bp: BlkPtr,
@@ -48,7 +51,9 @@ pub(crate) fn write(
     check(policy, &contents)?;
     let mut room = ROOM.take();
     let result = Writing { store, txg, policy, keys, old, room: &mut room }.run(contents);
-    ROOM.set(room);
+    if room.len() <= ROOM_KEPT_BYTES {
+        ROOM.set(room);
+    }
     result
 }
 

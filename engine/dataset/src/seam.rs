@@ -2,7 +2,7 @@
 #![allow(missing_docs, unused_variables)]
 
 use crate::{Error, Result};
-use object::{Bpobj, ObjectSet, Tx};
+use object::{ObjectSet, Tx};
 use ondisk::BlkPtr;
 use pool::Pool;
 use std::sync::Arc;
@@ -10,20 +10,6 @@ use std::sync::Arc;
 fn not_yet<T>() -> Result<T> {
     Err(Error::unsupported("", "writing to pools"))
 }
-
-pub trait BpobjWrite: Sized {
-    fn create(mos: &Arc<ObjectSet>, tx: &Tx, block_bytes: u32) -> Result<u64> {
-        not_yet()
-    }
-    fn append(&self, tx: &Tx, bp: &BlkPtr, freed: bool) -> Result<()> {
-        not_yet()
-    }
-    fn free(mos: &Arc<ObjectSet>, tx: &Tx, id: u64) -> Result<()> {
-        not_yet()
-    }
-}
-
-impl BpobjWrite for Bpobj {}
 
 /// The txg engine of a pool.
 pub struct Writer {

@@ -14,7 +14,7 @@ use super::values::{self, Setting, Target};
 use super::{deadlist, keys, limits, space};
 use crate::live::LiveDatasets;
 use crate::property::{Kinds, Value};
-use crate::seam::{BpobjWrite, SyncTx};
+use crate::seam::SyncTx;
 use crate::{Error, KeyStore, Refusal, Result};
 use object::Bpobj;
 use ondisk::pool_dir::directory;

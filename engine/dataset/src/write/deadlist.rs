@@ -9,7 +9,6 @@
 
 use super::cx::Cx;
 use crate::deadlist::add;
-use crate::seam::BpobjWrite;
 use crate::{Error, Place, Result};
 use object::Bpobj;
 use object::zap::NormFlags;
@@ -98,7 +97,7 @@ pub(crate) fn insert(cx: &Cx<'_>, id: u64, blocks: &[BlkPtr]) -> Result<()> {
     }
     if cx.object(id)?.dnode().object_type == ObjectType::BPOBJ {
         let list = cx.bpobj(id)?;
-        return blocks.iter().try_for_each(|bp| list.append(cx.tx(), bp, false));
+        return blocks.iter().try_for_each(|bp| list.append(cx.tx(), bp, false, cx.space_of(bp).used));
     }
     let mut keys = keys(cx, id)?;
     let shared = cx.directory(directory::EMPTY_BPOBJ)?;
@@ -122,7 +121,7 @@ pub(crate) fn insert(cx: &Cx<'_>, id: u64, blocks: &[BlkPtr]) -> Result<()> {
         }
         let list = cx.bpobj(list)?;
         for bp in blocks {
-            list.append(cx.tx(), bp, false)?;
+            list.append(cx.tx(), bp, false, cx.space_of(bp).used)?;
         }
     }
     let object = cx.object(id)?;

@@ -7,7 +7,7 @@ use super::Totals;
 use super::slab::{Freed, Reader, Slab};
 use crate::Result;
 use block::Class;
-use block::vdev::{Kind, draid, raidz};
+use block::vdev::{Kind, Vdev, draid, raidz};
 use ondisk::Dva;
 use smallvec::SmallVec;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -55,6 +55,19 @@ impl Shape {
             Self::Draid(g) => g.alignment_bytes().max(1),
             _ => 1,
         }
+    }
+}
+
+/// Whether enough of a device is there for what is written to it to be read again.
+pub(super) fn is_writable(device: &Vdev) -> bool {
+    let away = || device.children.iter().filter(|c| !is_writable(c)).count();
+    match &device.kind {
+        Kind::Leaf(leaf) => leaf.device().is_some() && !leaf.has_failed(),
+        Kind::Mirror(_) => away() < device.children.len(),
+        Kind::Raidz(g) => away() <= g.parity(),
+        Kind::Draid(g) => away() <= g.parity(),
+        Kind::DraidSpare { .. } => true,
+        Kind::Indirect(_) | Kind::Hole | Kind::Missing => false,
     }
 }
 

@@ -1,6 +1,6 @@
 //! From a pool, or from the plan of one, to its allocator.
 
-use super::group::{Group, Shape};
+use super::group::{self, Group, Shape};
 use super::slab::{MapState, Slab};
 use super::{Allocator, MapReader, Options, Table};
 use crate::config::VdevConfig;
@@ -68,7 +68,9 @@ impl Allocator {
             }
             let ratio = ratios.get(top.id as usize).copied().unwrap_or(512);
             let place = || format!("{}: {}: metaslabs", pool.name(), top.display_name());
-            table.add(load_group(pool, top, shape, ratio).at_with(place)?);
+            let group = load_group(pool, top, shape, ratio).at_with(place)?;
+            group.is_writable.store(group::is_writable(device), Ordering::Relaxed);
+            table.add(group);
         }
         let has_logs = load_logs(pool, &table).at_with(|| format!("{}: log space maps", pool.name()))?;
         allocator.has_logs.store(has_logs, Ordering::Relaxed);
@@ -153,7 +155,6 @@ fn load_group(pool: &Pool, top: &VdevConfig, shape: Shape, ratio: u64) -> Result
     let name = top.display_name();
     let group = Group::new(top.id as u32, name, class, shape, ashift, shift, ratio, top_zap, array, slabs);
     group.is_allocating.store(top.number(config::NONALLOCATING) == 0, Ordering::Relaxed);
-    group.is_writable.store(top.kind != "missing", Ordering::Relaxed);
     Ok(group)
 }
 

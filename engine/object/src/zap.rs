@@ -98,6 +98,11 @@ impl Zap {
         Ok(Self { source, object, shared, keep_first, salt, norm_flags, flags })
     }
 
+    /// Number of the object it is in; 0 of a ZAP in memory.
+    pub fn id(&self) -> u64 {
+        self.object.as_ref().map_or(0, crate::Object::id)
+    }
+
     /// The object it is in; `None` of a ZAP in memory.
     pub fn object(&self) -> Option<&crate::Object> {
         self.object.as_ref()

@@ -15,6 +15,7 @@ pub mod space;
 pub mod stats;
 pub mod status;
 pub mod usable;
+pub mod writer;
 
 pub use block::{Block, Bookmark, Store};
 pub use facts::LoggedError;
@@ -22,3 +23,4 @@ pub use import::open::{OpenOptions, packed_list, uberblocks};
 pub use import::search::{FoundDevice, FoundPool, PoolState, Search, Skipped, search, search_devices};
 pub use object::{Error, Place, Refusal, Result};
 pub use pool::Pool;
+pub use writer::{Participant, SyncTx, Writer};

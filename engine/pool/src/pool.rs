@@ -35,6 +35,11 @@ impl Pool {
         }))
     }
 
+    /// The same pool, opened at another txg.
+    pub(crate) fn with(&self, name: String, guid: u64, opened: Opened) -> Arc<Self> {
+        Arc::new(Self { name, guid, state: self.state, label: self.label.clone(), opened })
+    }
+
     /// Its name.
     pub fn name(&self) -> &str {
         &self.name

@@ -2,7 +2,7 @@
 //!
 //! ZFS name: zutil_import, spa_load.
 
-mod build;
+pub(crate) mod build;
 pub mod open;
 mod parity;
 mod removed;

@@ -126,7 +126,7 @@ pub fn open(found: &FoundPool, options: &OpenOptions) -> Result<Opened> {
 fn open_at(found: &FoundPool, uberblock: &Uberblock, options: &OpenOptions) -> Result<Opened> {
     let name = found.name().to_owned();
     let devices = devices_by_guid(found);
-    let mut warnings = Vec::new();
+    let warnings = Vec::new();
 
     // First through the labels: each tells only of its own top-level device.
     let tops = tops_from_labels(found, uberblock.txg.0)?;
@@ -146,27 +146,43 @@ fn open_at(found: &FoundPool, uberblock: &Uberblock, options: &OpenOptions) -> R
     let caches = auxiliary(&mos, &directory, directory::L2CACHE, config::L2CACHE)?;
     drop((directory, mos, store));
     let (store, mos) = assemble(&name, &root.children, &spares, &caches, &devices, uberblock, options)?;
-    let directory = Zap::open(mos.object(ondisk::pool_dir::DIRECTORY_OBJECT)?)?;
     super::removed::load_mappings(&store, &mos, &root).at(&name)?;
-    if let Some(value) = directory.lookup(directory::CHECKSUM_SALT)? {
+    let opened = finish(&store, mos, uberblock, warnings).at(&name)?;
+    if let Some(value) = opened.directory.lookup(directory::CHECKSUM_SALT)? {
         let bytes = value.as_bytes().unwrap_or_default();
         let salt = bytes
             .first_chunk::<32>()
             .ok_or_else(|| Error::corrupt(name.clone(), "the checksum salt is not 32 bytes"))?;
         store.set_salt(salt);
     }
-    let features = feature::Features::load(&mos, &directory).at(&name)?;
-    features.check_readable(&name)?;
-    super::stale::load(&store, &mos, &root, &mut warnings);
+    opened.features.check_readable(&name)?;
+    let Opened { mut warnings, .. } = opened;
+    super::stale::load(&store, &opened.mos, &root, &mut warnings);
+    Ok(Opened { warnings, ..opened })
+}
+
+/// The pool as `uberblock` shows it, on devices that are open already.
+pub(crate) fn at(store: &Arc<Store>, uberblock: &Uberblock, warnings: Vec<String>) -> Result<Opened> {
+    let mos = ObjectSet::open(store.clone(), &uberblock.root, 0, None)?;
+    finish(store, mos, uberblock, warnings)
+}
+
+fn finish(store: &Arc<Store>, mos: Arc<ObjectSet>, uberblock: &Uberblock, warnings: Vec<String>) -> Result<Opened> {
+    let directory = Zap::open(mos.object(ondisk::pool_dir::DIRECTORY_OBJECT)?)?;
+    let config = read_config(&mos, &directory).at("configuration")?;
+    let root = config
+        .get_nvlist(config::VDEV_TREE)
+        .ok_or_else(|| Error::corrupt("", "the configuration has no vdev_tree"))
+        .and_then(VdevConfig::parse)?;
     Ok(Opened {
-        store,
-        mos,
+        spares: auxiliary(&mos, &directory, directory::SPARES, config::SPARES)?,
+        caches: auxiliary(&mos, &directory, directory::L2CACHE, config::L2CACHE)?,
+        features: feature::Features::load(&mos, &directory)?,
+        store: store.clone(),
         uberblock: uberblock.clone(),
-        config: mos_config,
+        mos,
+        config,
         root,
-        spares,
-        caches,
-        features,
         directory,
         warnings,
     })

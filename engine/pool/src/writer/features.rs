@@ -34,14 +34,15 @@ impl LiveFeatures {
         let names = [directory::FEATURES_FOR_READ, directory::FEATURES_FOR_WRITE, directory::FEATURE_DESCRIPTIONS];
         for name in names {
             let zap = Zap::create(mos, tx, &ZapSpec::new(ObjectType::OTN_ZAP_METADATA))?;
-            directory.update_u64(tx, name.as_bytes(), zap.object_id())?;
+            directory.update_u64(tx, name.as_bytes(), zap.id())?;
         }
         Ok(())
     }
 
     fn zap(mos: &Arc<ObjectSet>, name: &str) -> Result<Zap> {
         let directory = Zap::open(mos.object(pool_dir::DIRECTORY_OBJECT)?)?;
-        let id = directory.lookup_u64(name)?.ok_or_else(|| Error::corrupt("the object directory", format!("no {name}")))?;
+        let id =
+            directory.lookup_u64(name)?.ok_or_else(|| Error::corrupt("the object directory", format!("no {name}")))?;
         Zap::open(mos.object(id)?).at(name)
     }
 
@@ -66,7 +67,7 @@ impl LiveFeatures {
                 Some(id) => Zap::open(mos.object(id)?)?,
                 None => {
                     let zap = Zap::create(mos, tx, &ZapSpec::new(ObjectType::OTN_ZAP_METADATA))?;
-                    directory.update_u64(tx, directory::FEATURE_ENABLED_TXG.as_bytes(), zap.object_id())?;
+                    directory.update_u64(tx, directory::FEATURE_ENABLED_TXG.as_bytes(), zap.id())?;
                     zap
                 }
             };

@@ -144,6 +144,14 @@ impl SyncTx<'_> {
         self.feature_active("hole_birth")
     }
 
+    /// Where metadata goes: to special devices where the pool has some.
+    pub fn metadata_class(&self) -> block::Class {
+        match self.shared.allocator.totals().class(block::Class::Special).size_bytes {
+            0 => block::Class::Normal,
+            _ => block::Class::Special,
+        }
+    }
+
     /// The txg as on disk.
     pub fn birth(&self) -> Txg {
         Txg(self.txg())

@@ -1,0 +1,87 @@
+//! The end of a txg: the configuration into the MOS and into labels, and the uberblock.
+
+use super::config;
+use super::tx::SyncTx;
+use crate::config::VdevConfig;
+use crate::{Error, Result};
+use block::label::{Which, sync_configs, sync_uberblock};
+use object::NewObject;
+use ondisk::pool_dir::{config as key, directory};
+use ondisk::uberblock::{Multihost, Uberblock};
+use ondisk::{BlkPtr, Endian, ObjectType, Txg};
+
+/// Bytes of a block of the packed configuration (`SPA_CONFIG_BLOCKSIZE`).
+const CONFIG_BLOCK_BYTES: u32 = 16 << 10;
+/// What the uberblock says that we know (`SPA_VERSION`).
+const SOFTWARE_VERSION: u64 = 5000;
+
+/// Writes the whole configuration into the MOS.
+pub(super) fn write_mos_config(cx: &SyncTx<'_>) -> Result<()> {
+    let shared = cx.shared;
+    let packed = {
+        let (identity, root) = (shared.identity.lock(), shared.root.lock());
+        config::for_mos(&identity, &root, shared.features.for_label(), cx.txg())
+    };
+    let id = match cx.directory_entry(directory::CONFIG)? {
+        Some(id) => id,
+        None => {
+            let new = NewObject::new(ObjectType::PACKED_NVLIST, CONFIG_BLOCK_BYTES)
+                .with_bonus(ObjectType::PACKED_NVLIST_SIZE, vec![0; 8]);
+            let id = cx.mos().create_object(cx.tx(), &new)?.id();
+            cx.directory()?.update_u64(cx.tx(), directory::CONFIG.as_bytes(), id)?;
+            id
+        }
+    };
+    let object = cx.mos().object(id)?;
+    object.write_at(cx.tx(), 0, &packed)?;
+    object.set_bonus(cx.tx(), (packed.len() as u64).to_le_bytes().to_vec())
+}
+
+/// Sum of the identities of all devices, as uberblocks hold it.
+pub(super) fn guid_sum(root: &VdevConfig) -> u64 {
+    root.children.iter().map(guid_sum).fold(root.guid, u64::wrapping_add)
+}
+
+/// Makes the txg the pool's state: everything that `root` leads to is flushed.
+pub(super) fn write(cx: &SyncTx<'_>, root: BlkPtr, config_dirty: bool) -> Result<()> {
+    let shared = cx.shared;
+    let (identity, vdevs) = (shared.identity.lock().clone(), shared.root.lock().clone());
+    let mut uberblock: Uberblock = shared.uberblock.lock().clone();
+    uberblock.txg = Txg(cx.txg());
+    uberblock.version = identity.version;
+    uberblock.timestamp = shared.now();
+    uberblock.root = root;
+    uberblock.software_version = SOFTWARE_VERSION;
+    uberblock.endian = Endian::Little;
+    uberblock.multihost = Some(Multihost { delay_ns: 0, config: 0 });
+    uberblock.guid_sum = guid_sum(&vdevs);
+    let tree = shared.store.tree();
+    let labels = |which: Which| {
+        let features = shared.features.for_label();
+        sync_configs(
+            tree,
+            which,
+            |top, leaf| {
+                let top = vdevs.children.iter().find(|c| c.id == top.id)?;
+                Some(config::for_label(&identity, &vdevs, top, leaf.guid, features.clone(), cx.txg()))
+            },
+            |top| vdevs.children.iter().any(|c| c.id == top.id && c.number(key::IS_LOG) != 0),
+        )
+    };
+    if config_dirty {
+        labels(Which::Even)?;
+    }
+    let tops: Vec<u32> = tree.tops.iter().map(|top| top.id as u32).collect();
+    if tops.is_empty() {
+        return Err(Error::invalid(shared.store.name(), "has no devices"));
+    }
+    sync_uberblock(tree, &tops, &uberblock, false)?;
+    *shared.uberblock.lock() = uberblock;
+    if config_dirty {
+        // The txg is on disk: what cannot be written now is written with the next configuration.
+        if let Err(e) = labels(Which::Odd) {
+            tracing::warn!("{}: labels: {e}", shared.store.name());
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,132 @@
+//! How the pool's own objects are written.
+
+use super::Shared;
+use super::tx::SyncTx;
+use crate::Result;
+use block::{Class, Compress, Store, WritePolicy};
+use bytes::Bytes;
+use object::{ObjectSet, SyncContext, Tx, Written};
+use ondisk::{BlkPtr, Checksum, Compression, Dnode, ObjectType};
+use std::sync::Arc;
+
+/// From this pass on nothing is compressed: sizes that change keep a txg from settling. As OpenZFS (zfs_sync_pass_dont_compress
+/// is 8; here passes are fewer).
+const COMPRESS_UNTIL_PASS: u32 = 4;
+/// Copies of each block of the MOS.
+const COPIES: u8 = 3;
+
+struct MosContext<'a> {
+    shared: &'a Shared,
+    txg: u64,
+    pass: u32,
+    hole_birth: bool,
+    lz4: bool,
+    embed: bool,
+    class: Class,
+}
+
+/// Writes the MOS as far as it changed since the last pass; its root.
+pub(super) fn sync(cx: &SyncTx<'_>, pass: u32) -> Result<BlkPtr> {
+    let context = MosContext {
+        shared: cx.shared,
+        txg: cx.txg(),
+        pass,
+        hole_birth: cx.hole_birth(),
+        lz4: cx.feature_active("lz4_compress"),
+        embed: cx.feature_active("embedded_data"),
+        class: cx.metadata_class(),
+    };
+    cx.mos().sync(&context)
+}
+
+impl MosContext<'_> {
+    fn count(&self, bp: &BlkPtr, sign: i64) {
+        let mut space = self.shared.mos_space.lock();
+        space.0 += sign * self.shared.space_bytes(bp) as i64;
+        // All of it is metadata: it counts as stored, not as it would be uncompressed.
+        let stored = sign * if bp.is_hole() { 0 } else { bp.psize_bytes() as i64 };
+        space.1 += stored;
+        space.2 += stored;
+    }
+
+    fn compression(&self, raw: u8) -> Compress {
+        if self.pass >= COMPRESS_UNTIL_PASS {
+            return Compress::Off;
+        }
+        let own = Compression::from_raw(raw).ok().and_then(|algorithm| Compress::new(algorithm, 0));
+        own.unwrap_or(if self.lz4 { Compress::Lz4 } else { Compress::Lzjb })
+    }
+}
+
+impl SyncContext for MosContext<'_> {
+    fn txg(&self) -> u64 {
+        self.txg
+    }
+
+    fn repeats(&self) -> bool {
+        self.pass > 1
+    }
+
+    fn store(&self) -> &Arc<Store> {
+        &self.shared.store
+    }
+
+    fn policy(&self, what: &Written) -> WritePolicy {
+        WritePolicy {
+            object_type: what.object_type,
+            level: what.level,
+            checksum: Checksum::Fletcher4,
+            compression: self.compression(if what.level == 0 { what.compression } else { 0 }),
+            copies: COPIES,
+            class: self.class,
+            embed: self.embed && self.pass < COMPRESS_UNTIL_PASS,
+        }
+    }
+
+    fn root_policy(&self) -> WritePolicy {
+        let root = Written {
+            object: 0,
+            object_type: ObjectType::OBJSET,
+            level: 0,
+            checksum: 0,
+            compression: 0,
+            is_spill: false,
+        };
+        WritePolicy { embed: false, ..self.policy(&root) }
+    }
+
+    fn born(&self, bp: &BlkPtr) {
+        self.count(bp, 1);
+    }
+
+    fn killed(&self, bp: &BlkPtr) -> Result<()> {
+        self.count(bp, -1);
+        self.shared.store.free(self.txg, bp)
+    }
+
+    fn forgotten(&self, bp: &BlkPtr) {
+        self.count(bp, -1);
+    }
+
+    fn space_bytes(&self, bp: &BlkPtr) -> u64 {
+        self.shared.space_bytes(bp)
+    }
+
+    fn hole_birth(&self) -> bool {
+        self.hole_birth
+    }
+
+    fn object_changed(
+        &self,
+        _id: u64,
+        _old: Option<&Dnode>,
+        _new: Option<&mut Dnode>,
+        _spill: &dyn Fn() -> Result<Option<Bytes>>,
+    ) -> Result<()> {
+        Ok(())
+    }
+
+    fn objects_done(&self, _set: &Arc<ObjectSet>, _tx: &Tx) -> Result<()> {
+        Ok(())
+    }
+}

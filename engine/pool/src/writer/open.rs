@@ -1,0 +1,218 @@
+//! From a pool that was found to one that is open for writing.
+//!
+//! Invariants:
+//!   * every device is locked before the state of the pool is read: what is read is what is written on
+//!   * a pool that needs something we cannot keep right is refused here, by name, before anything is written
+
+use super::config::{Identity, this_host};
+use super::features::LiveFeatures;
+use super::gate::Gate;
+use super::{ACTIVE, Progress, Shared, Writer, sync};
+use crate::import::search::{FoundDevice, FoundPool};
+use crate::space::Allocator;
+use crate::{Error, OpenOptions, Place, Pool, Refusal, Result};
+use block::Store;
+use host::device::{Device, FileDevice};
+use object::ObjectSet;
+use ondisk::pool_dir::{config, directory};
+use ondisk::{Endian, ObjsetKind, feature};
+use parking_lot::{Condvar, Mutex};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How to write.
+#[derive(Debug, Clone)]
+pub struct WriteOptions {
+    /// Most bytes of changed contents that may wait in memory.
+    pub dirty_max_bytes: u64,
+    /// Time between txgs when nobody asks for one.
+    pub interval: Duration,
+}
+
+impl Default for WriteOptions {
+    /// 256 MiB, and a txg every 5 s.
+    fn default() -> Self {
+        Self { dirty_max_bytes: 256 << 20, interval: Duration::from_secs(5) }
+    }
+}
+
+/// Features that change what a writer must keep right, and that we do not: active, they make a pool read-only.
+const NOT_WRITTEN: &[&str] = &[
+    "device_removal",
+    "obsolete_counts",
+    "zpool_checkpoint",
+    "block_cloning",
+    "block_cloning_endian",
+    "fast_dedup",
+    "bookmark_written",
+    "livelist",
+    "redacted_datasets",
+    "redaction_bookmarks",
+    "redaction_list_spill",
+    "dynamic_gang_header",
+    "draid_failure_domains",
+];
+
+/// Features of OpenZFS 2.3 that a new pool gets: all but those that would make it read-only for us once somebody used them.
+pub fn default_features() -> impl Iterator<Item = &'static str> {
+    const LATER: [&str; 3] = ["block_cloning_endian", "physical_rewrite", "draid_failure_domains"];
+    let names = feature::FEATURES.iter().map(|f| f.name);
+    names.filter(|name| can_write(name) && !LATER.contains(name))
+}
+
+/// Whether a pool on which the feature of that name is active can be written.
+pub fn can_write(name: &str) -> bool {
+    feature::by_name(name).is_some() && !NOT_WRITTEN.contains(&name)
+}
+
+impl Writer {
+    /// Opens the pool that a search found for writing: locks its devices, reads it as it is then, and takes it over for this host
+    /// with the next txg.
+    pub fn open(found: &FoundPool, open: &OpenOptions, options: &WriteOptions) -> Result<Arc<Self>> {
+        let found = for_writing(found)?;
+        let pool = Pool::open(&found, open)?;
+        let writer = Self::of(pool, options)?;
+        {
+            let mut identity = writer.shared.identity.lock();
+            identity.state = ACTIVE;
+            (identity.hostid, identity.hostname) = this_host();
+            if let Some(name) = &open.name {
+                identity.name.clone_from(name);
+            }
+        }
+        writer.shared.config_dirty.store(true, std::sync::atomic::Ordering::SeqCst);
+        Ok(writer)
+    }
+
+    fn of(pool: Arc<Pool>, options: &WriteOptions) -> Result<Arc<Self>> {
+        check(&pool)?;
+        let uberblock = pool.uberblock().clone();
+        let store = pool.store().clone();
+        let allocator = Allocator::load(&pool)?;
+        store.set_allocator(allocator.clone());
+        let mos = ObjectSet::open_live(store.clone(), Some(&uberblock.root), 0, None, ObjsetKind::Meta)?;
+        let synced = uberblock.txg.0;
+        let shared = Shared {
+            gate: Gate::new(synced + 1, store.waiting_bytes().clone(), options.dirty_max_bytes),
+            mos,
+            allocator,
+            features: LiveFeatures::new(pool.features().clone()),
+            identity: Mutex::new(Identity::of(pool.config(), pool.name())),
+            root: Mutex::new(pool.root_vdev().clone()),
+            uberblock: Mutex::new(uberblock),
+            progress: Mutex::new(Progress::new(synced)),
+            wake: Condvar::new(),
+            done: Condvar::new(),
+            participants: Mutex::default(),
+            jobs: Mutex::default(),
+            config_dirty: false.into(),
+            mos_space: Mutex::default(),
+            deflate: pool.deflate_ratios(),
+            published: Mutex::new(Some(pool.clone())),
+            base: Some(pool),
+            stats: Default::default(),
+            interval: options.interval,
+            early_bytes: options.dirty_max_bytes / 100 * sync::EARLY_PERCENT,
+            store,
+        };
+        Self::start(Arc::new(shared))
+    }
+}
+
+impl Progress {
+    pub(super) fn new(synced: u64) -> Self {
+        Self { synced, wanted: 0, pushed: false, stop: false, stopped: false, failed: None }
+    }
+}
+
+/// Refuses what we cannot write, naming it.
+fn check(pool: &Pool) -> Result<()> {
+    let place = || format!("{}: writing", pool.name());
+    let unsupported = |what: String| Err(Error::unsupported(place(), what));
+    let features = pool.features();
+    let active = |map: &std::collections::BTreeMap<String, u64>| -> Vec<String> {
+        let unknown = |guid: &str| feature::by_guid(guid).is_none_or(|f| !can_write(f.name));
+        map.iter().filter(|(guid, n)| **n > 0 && unknown(guid)).map(|(guid, _)| guid.clone()).collect()
+    };
+    let names: Vec<String> = [active(&features.for_read), active(&features.for_write)]
+        .concat()
+        .into_iter()
+        .map(|guid| feature::by_guid(&guid).map_or(guid, |f| format!("feature@{}", f.name)))
+        .collect();
+    if !names.is_empty() {
+        return unsupported(names.join(", "));
+    }
+    // Before fast_dedup there was no feature for it.
+    if pool
+        .directory()
+        .entries()?
+        .iter()
+        .any(|e| e.name.starts_with(b"DDT-") && e.name != directory::DDT_STATS.as_bytes())
+    {
+        return unsupported("pools with dedup tables".into());
+    }
+    if pool.uberblock().endian != Endian::Little {
+        return unsupported("pools that a big-endian host wrote".into());
+    }
+    if pool.uberblock().reflow_offset_bytes() != 0 {
+        return unsupported("while a raidz expansion is under way".into());
+    }
+    for top in &pool.root_vdev().children {
+        if top.number(config::REMOVING) != 0 {
+            return unsupported("while a device is being removed".into());
+        }
+        if top.leaves().iter().any(|l| l.all.contains(config::RESILVER_TXG) || l.all.contains(config::REBUILD_TXG)) {
+            return unsupported("while a resilver is under way".into());
+        }
+    }
+    Ok(())
+}
+
+/// The same pool with its devices opened for writing, and locked. Labels are read again under the lock.
+fn for_writing(found: &FoundPool) -> Result<FoundPool> {
+    let devices = found.devices.iter().map(reopen).collect::<Result<Vec<_>>>()?;
+    Ok(FoundPool { guid: found.guid, devices, auxiliary: found.auxiliary.clone() })
+}
+
+fn reopen(found: &FoundDevice) -> Result<FoundDevice> {
+    let name = found.device.name().to_owned();
+    if found.device.is_writable() {
+        return Ok(found.clone());
+    }
+    let device: Arc<dyn Device> = match FileDevice::open_for_writing(Path::new(&name)) {
+        Ok(device) => Arc::new(device),
+        Err(e) if matches!(e.kind(), std::io::ErrorKind::ResourceBusy | std::io::ErrorKind::WouldBlock) => {
+            return Err(Refusal::Busy.at(name));
+        }
+        // The partition of a disk, which the system may know under a name of its own; only whole devices are locked so far.
+        Err(_) if name.contains('#') => {
+            return Err(Error::unsupported(
+                name,
+                "writing to a partition found inside a disk: give the partition's own path",
+            ));
+        }
+        Err(e) => return Err(Error::io(name, e)),
+    };
+    let labels = block::label::read(device.as_ref(), true);
+    let newest = labels.configs().max_by_key(|c| c.get_u64(config::POOL_TXG).unwrap_or(0)).cloned();
+    match newest {
+        Some(config) if config.get_u64(config::GUID) == Some(found.guid) => {
+            Ok(FoundDevice { device, labels, guid: found.guid, config })
+        }
+        _ => Err(Error::corrupt(name, "its labels changed while it was being opened")),
+    }
+}
+
+impl Pool {
+    /// The same pool as a later uberblock shows it.
+    pub(super) fn at_uberblock(
+        &self,
+        store: &Arc<Store>,
+        uberblock: &ondisk::uberblock::Uberblock,
+        identity: &Identity,
+    ) -> Result<Arc<Self>> {
+        let opened = crate::import::open::at(store, uberblock, self.warnings().to_vec()).at(self.name())?;
+        Ok(self.with(identity.name.clone(), identity.guid, opened))
+    }
+}

@@ -1,0 +1,164 @@
+//! The thread that closes txgs and brings them to disk.
+
+use super::stats::TxgStats;
+use super::tx::SyncTx;
+use super::{Shared, label, lap, mos};
+use crate::{Error, Result};
+use object::Tx;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+/// Passes over the pool's own objects after which something is wrong. It takes 3 or 4.
+const PASSES_MAX: u32 = 40;
+/// Bytes in flight, in parts of the limit, at which a txg is closed before its time. As OpenZFS (20 %).
+pub(super) const EARLY_PERCENT: u64 = 20;
+
+/// Runs until told to stop, or until a txg cannot be written.
+pub(super) fn run(shared: &Arc<Shared>) {
+    let guard = StopGuard(shared);
+    while let Some(force) = next(shared) {
+        let open = shared.gate.open();
+        if !force && !shared.is_dirty(open) {
+            continue;
+        }
+        let result = txg(shared);
+        let mut progress = shared.progress.lock();
+        match result {
+            Ok(txg) => progress.synced = txg,
+            Err(e) => {
+                tracing::error!("{}: txg {open} cannot be written, the pool is suspended: {e}", shared.store.name());
+                progress.failed = Some(e);
+            }
+        }
+        let failed = progress.failed.is_some();
+        drop(progress);
+        shared.done.notify_all();
+        if failed {
+            shared.gate.shut();
+            break;
+        }
+        shared.gate.drained();
+    }
+    drop(guard);
+}
+
+/// Syncs the first txg of a pool that is being made; `make` makes its objects.
+pub(super) fn first(shared: &Arc<Shared>, make: impl FnOnce(&SyncTx<'_>) -> Result<()>) -> Result<()> {
+    let txg = shared.gate.close(|txg| txg);
+    let tx = Tx::syncing(txg);
+    let cx = SyncTx { shared, tx: &tx };
+    make(&cx)?;
+    settle(&cx, &mut TxgStats::default(), &mut Instant::now())?;
+    shared.gate.shut();
+    Ok(())
+}
+
+/// However the thread ends, nobody waits for it any longer.
+struct StopGuard<'a>(&'a Shared);
+
+impl Drop for StopGuard<'_> {
+    fn drop(&mut self) {
+        let mut progress = self.0.progress.lock();
+        progress.stopped = true;
+        if std::thread::panicking() && progress.failed.is_none() {
+            progress.failed = Some(Error::invalid(self.0.store.name(), "syncing a txg panicked"));
+        }
+        drop(progress);
+        self.0.gate.shut();
+        self.0.done.notify_all();
+    }
+}
+
+/// Waits for a reason to sync: whether somebody waits for it. `None`: stop.
+fn next(shared: &Shared) -> Option<bool> {
+    let deadline = Instant::now() + shared.interval;
+    let mut progress = shared.progress.lock();
+    loop {
+        if progress.wanted > progress.synced {
+            progress.pushed = false;
+            return Some(true);
+        }
+        if progress.stop {
+            return None;
+        }
+        if progress.pushed || Instant::now() >= deadline {
+            progress.pushed = false;
+            return Some(false);
+        }
+        shared.wake.wait_until(&mut progress, deadline);
+    }
+}
+
+fn txg(shared: &Arc<Shared>) -> Result<u64> {
+    let mut clock = Instant::now();
+    let mut stats = TxgStats { closed_seconds: shared.now(), ..TxgStats::default() };
+    let before = shared.written();
+    let (txg, participants, jobs) = shared.gate.close(|txg| {
+        let participants = shared.participants.lock().clone();
+        participants.iter().for_each(|p| p.quiesce(txg));
+        (txg, participants, std::mem::take(&mut *shared.jobs.lock()))
+    });
+    stats.txg = txg;
+    stats.dirty_bytes = shared.store.waiting_bytes().load(Ordering::Relaxed);
+    stats.phase_ns[0] = lap(&mut clock);
+
+    let tx = Tx::syncing(txg);
+    let cx = SyncTx { shared, tx: &tx };
+    for participant in &participants {
+        participant.sync(&cx)?;
+    }
+    stats.phase_ns[1] = lap(&mut clock);
+    jobs.into_iter().for_each(|job| job(&cx));
+    stats.phase_ns[2] = lap(&mut clock);
+
+    settle(&cx, &mut stats, &mut clock)?;
+
+    shared.allocator.synced(txg, shared.mos.clone());
+    for anomaly in shared.allocator.take_anomalies() {
+        tracing::error!("{}: {anomaly}", shared.store.name());
+    }
+    participants.iter().for_each(|p| p.synced(txg));
+    let after = shared.written();
+    (stats.writes, stats.written_bytes) = (after.0 - before.0, after.1 - before.1);
+    shared.stats.add(stats);
+    Ok(txg)
+}
+
+/// Writes the pool's own objects until nothing is dirty any more, then labels and uberblock.
+fn settle(cx: &SyncTx<'_>, stats: &mut TxgStats, clock: &mut Instant) -> Result<()> {
+    let (shared, txg) = (cx.shared, cx.txg());
+    let config_dirty =
+        shared.config_dirty.swap(false, Ordering::SeqCst) | shared.features.label_changed.swap(false, Ordering::SeqCst);
+    if config_dirty {
+        label::write_mos_config(cx)?;
+    }
+    let root = loop {
+        stats.passes += 1;
+        if stats.passes > PASSES_MAX {
+            return Err(Error::invalid(
+                shared.store.name(),
+                format!("txg {txg} does not settle after {PASSES_MAX} passes"),
+            ));
+        }
+        shared.allocator.sync(cx)?;
+        let root = mos::sync(cx, stats.passes)?;
+        if !shared.allocator.is_dirty(txg) && !shared.mos.is_dirty(txg) {
+            break root;
+        }
+    };
+    stats.phase_ns[3] = lap(clock);
+    shared.store.flush()?;
+    stats.phase_ns[4] = lap(clock);
+    label::write(cx, root, config_dirty)?;
+    stats.phase_ns[5] = lap(clock);
+    Ok(())
+}
+
+impl Shared {
+    /// Writes to devices so far, and their bytes.
+    fn written(&self) -> (u64, u64) {
+        let leaves = self.store.tree().leaves();
+        leaves.iter().map(|l| l.write_traffic()).fold((0, 0), |a, b| (a.0 + b.0, a.1 + b.1))
+    }
+}

@@ -206,6 +206,10 @@ pub struct VdevStatus {
     pub read_ops: u64,
     /// Bytes read.
     pub read_bytes: u64,
+    /// Writes made, and bytes written.
+    pub write_ops: u64,
+    /// See `write_ops`.
+    pub write_bytes: u64,
     /// Bytes allocated: top-level and root devices only (`vs_alloc`).
     pub alloc_bytes: u64,
     /// Bytes allocatable, parity included: top-level and root devices only (`vs_space`).

@@ -123,6 +123,8 @@ pub fn get(
         "slow_ios" => size(vdev.slow_ios),
         "read_ops" => size(vdev.read_ops),
         "read_bytes" => size(vdev.read_bytes),
+        "write_ops" => size(vdev.write_ops),
+        "write_bytes" => size(vdev.write_bytes),
         "removing" => word(vdev.removing),
         "raidz_expanding" if vdev.kind != "raidz" => return None,
         "raidz_expanding" => word(vdev.expanding),

@@ -160,8 +160,12 @@ fn device(c: &VdevConfig, v: Option<&Vdev>) -> VdevStatus {
             }
             s.phys_bytes = leaf.device().map_or(0, |d| d.size_bytes());
             let errors = leaf.errors();
-            (s.read_errors, s.checksum_errors) = (errors.read, errors.checksum);
+            (s.read_errors, s.write_errors, s.checksum_errors) = (errors.read, errors.write, errors.checksum);
             (s.read_ops, s.read_bytes) = leaf.traffic();
+            (s.write_ops, s.write_bytes) = leaf.write_traffic();
+            if leaf.has_failed() {
+                (s.state, s.aux) = (VdevState::Faulted, VdevAux::ErrExceeded);
+            }
         }
         Some(Kind::Missing) => (s.state, s.aux) = (VdevState::CantOpen, VdevAux::NoReplicas),
         Some(Kind::Hole | Kind::Indirect(_) | Kind::DraidSpare { .. }) => s.state = VdevState::Healthy,

@@ -97,7 +97,7 @@ impl LiveDatasets {
 
     /// The datasets as the last synced txg left them.
     pub fn synced(&self) -> Result<Arc<Datasets>> {
-        Datasets::open(self.writer.pool())
+        Datasets::open(self.writer.pool()?)
     }
 
     /// Opens file system or volume `name` for writing. `owners_of` tells who owns an object of a file system, for the
@@ -121,7 +121,7 @@ impl LiveDatasets {
             None => None,
         };
         let phys = dataset.phys();
-        let store = self.writer.pool().store().clone();
+        let store = self.writer.store().clone();
         let kind = dataset.contents()?;
         let objset = ObjectSet::open_live(store, Some(&phys.bp), dataset.id(), keys, kind).at(name)?;
         let settings = Settings::of(dataset)?;
@@ -161,7 +161,12 @@ impl LiveDatasets {
 
     /// The dataset, if it is open for writing.
     pub fn get(&self, id: u64) -> Option<Arc<LiveDataset>> {
-        self.open.heads.lock().get(&id).cloned()
+        self.open.get(id)
+    }
+
+    /// What tasks take with them into the syncing thread.
+    pub(crate) fn parts(&self) -> (Arc<KeyStore>, Arc<Open>) {
+        (self.keys.clone(), self.open.clone())
     }
 
     /// Brings everything to disk and closes the dataset. Views of it must not be changed any more.
@@ -197,6 +202,12 @@ impl LiveDatasets {
             *live.settings.write() = Arc::new(settings);
         }
         Ok(())
+    }
+}
+
+impl Open {
+    pub(crate) fn get(&self, id: u64) -> Option<Arc<LiveDataset>> {
+        self.heads.lock().get(&id).cloned()
     }
 }
 
@@ -294,7 +305,7 @@ impl LiveDataset {
 
     /// The dataset as the last synced txg left it.
     pub fn synced(&self) -> Result<Dataset> {
-        Datasets::open(self.writer.pool())?.dataset_by_id(self.id)
+        Datasets::open(self.writer.pool()?)?.dataset_by_id(self.id)
     }
 
     /// Notes that a feature is in use from now on: it is counted with the next txg.
@@ -367,6 +378,11 @@ fn charge_mos(cx: &Cx<'_>) -> Result<()> {
 }
 
 impl Participant for Open {
+    fn is_dirty(&self, txg: u64) -> bool {
+        let heads = self.heads.lock();
+        heads.values().any(|dataset| dataset.objset.is_dirty(txg) || !dataset.features.lock().is_empty())
+    }
+
     fn quiesce(&self, txg: u64) {
         for dataset in self.heads.lock().values() {
             dataset.objset.quiesce(txg);

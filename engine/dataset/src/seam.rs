@@ -24,6 +24,8 @@ pub struct SyncTx<'a> {
 
 /// Takes part in each txg.
 pub trait Participant: Send + Sync {
+    /// Whether the txg has changes of it.
+    fn is_dirty(&self, txg: u64) -> bool;
     /// The txg is closed: no `Tx` of it lives any more.
     fn quiesce(&self, txg: u64);
     /// Writes what changed in the txg.
@@ -34,14 +36,17 @@ impl Writer {
     pub fn begin(&self, bytes: u64) -> Result<Tx> {
         not_yet()
     }
-    pub fn task<R>(&self, f: impl FnOnce(&SyncTx<'_>) -> Result<R>) -> Result<R> {
+    pub fn task<R: Send + 'static>(&self, f: impl FnOnce(&SyncTx<'_>) -> Result<R> + Send + 'static) -> Result<R> {
         not_yet()
     }
     pub fn sync(&self) -> Result<()> {
         not_yet()
     }
-    pub fn pool(&self) -> Arc<Pool> {
-        self.pool.clone()
+    pub fn pool(&self) -> Result<Arc<Pool>> {
+        Ok(self.pool.clone())
+    }
+    pub fn store(&self) -> &Arc<object::Store> {
+        self.pool.store()
     }
     pub fn register(&self, p: Arc<dyn Participant>) {}
     pub fn unregister(&self, p: &Arc<dyn Participant>) {}

@@ -47,21 +47,21 @@ impl Default for FileSystemTraits {
 }
 
 /// Makes the first objects of a file system.
-pub type Fill<'a> = &'a (dyn Fn(&Arc<ObjectSet>, &Tx, &FileSystemTraits) -> Result<()> + Sync);
+pub type Fill = fn(&Arc<ObjectSet>, &Tx, &FileSystemTraits) -> Result<()>;
 
 /// What `files` gives to make file systems.
 #[derive(Clone, Copy)]
-pub struct FileSystemMaker<'a> {
+pub struct FileSystemMaker {
     /// Makes the first objects.
-    pub fill: Fill<'a>,
+    pub fill: Fill,
     /// Tells who owns an object.
     pub owners_of: OwnersOf,
 }
 
 /// What is to be in a new dataset.
 #[derive(Clone, Copy)]
-pub(crate) enum NewContents<'a> {
-    FileSystem(FileSystemTraits, FileSystemMaker<'a>),
+pub(crate) enum NewContents {
+    FileSystem(FileSystemTraits, FileSystemMaker),
     Volume { size_bytes: u64, block_bytes: u32 },
 }
 
@@ -109,12 +109,7 @@ pub(crate) fn settings(cx: &Cx<'_>, dir: u64, place: &str) -> Result<Settings> {
 }
 
 /// Makes and writes the object set of the new dataset `node`.
-pub(crate) fn create(
-    cx: &Cx<'_>,
-    node: &Node,
-    keys: Option<Arc<DatasetKeys>>,
-    contents: &NewContents<'_>,
-) -> Result<()> {
+pub(crate) fn create(cx: &Cx<'_>, node: &Node, keys: Option<Arc<DatasetKeys>>, contents: &NewContents) -> Result<()> {
     let is_encrypted = keys.is_some();
     let kind = match contents {
         NewContents::FileSystem(..) => ObjsetKind::FileSystem,

@@ -22,7 +22,7 @@ use ondisk::{Checksum, DslDataset};
 use zeroize::Zeroizing;
 
 /// What to make.
-#[derive(Default)]
+#[derive(Default, Clone)]
 pub struct NewDataset {
     /// Full name.
     pub name: String,
@@ -45,16 +45,14 @@ struct Sorted {
 }
 
 /// Makes a file system or volume.
-pub fn create(live: &LiveDatasets, new: &NewDataset, maker: &FileSystemMaker<'_>) -> Result<()> {
+pub fn create(live: &LiveDatasets, new: &NewDataset, maker: FileSystemMaker) -> Result<()> {
     tree::check_new_name(&new.name)?;
-    live.writer().task(|sync| {
-        let cx = Cx::new(sync);
-        create_in(&cx, live.keys(), new, maker)
-    })?;
+    let ((keys, _), new) = (live.parts(), new.clone());
+    live.writer().task(move |sync| create_in(&Cx::new(sync), &keys, &new, maker))?;
     live.refresh()
 }
 
-fn create_in(cx: &Cx<'_>, store: &KeyStore, new: &NewDataset, maker: &FileSystemMaker<'_>) -> Result<()> {
+fn create_in(cx: &Cx<'_>, store: &KeyStore, new: &NewDataset, maker: FileSystemMaker) -> Result<()> {
     // The missing ones above are made first, each a file system without properties of its own. All of them are below one
     // that is there, so that what is checked for the last holds for them as well.
     let mut missing = Vec::new();
@@ -82,10 +80,10 @@ fn create_in(cx: &Cx<'_>, store: &KeyStore, new: &NewDataset, maker: &FileSystem
     let plans = plans.collect::<Result<Vec<_>>>()?;
     for (name, plan) in missing.iter().zip(plans).rev() {
         let traits = contents::traits_of(cx, head)?;
-        make(cx, store, name, plan, &[], &NewContents::FileSystem(traits, *maker))?;
+        make(cx, store, name, plan, &[], &NewContents::FileSystem(traits, maker))?;
     }
     let contents = match new.is_volume {
-        false => NewContents::FileSystem(sorted.traits, *maker),
+        false => NewContents::FileSystem(sorted.traits, maker),
         true => NewContents::Volume { size_bytes: sorted.volume.0, block_bytes: sorted.volume.1 },
     };
     make(cx, store, &new.name, plan, &sorted.changes, &contents)
@@ -188,7 +186,7 @@ fn make(
     name: &str,
     plan: keys::Plan,
     changes: &[Change],
-    contents: &NewContents<'_>,
+    contents: &NewContents,
 ) -> Result<()> {
     let (parent, last) = tree::find_parent(cx, name)?;
     let dir = tree::create_dir(cx, parent, last)?;
@@ -202,7 +200,7 @@ fn fill(
     (name, dir): (&str, u64),
     plan: keys::Plan,
     changes: &[Change],
-    contents: &NewContents<'_>,
+    contents: &NewContents,
 ) -> Result<u64> {
     let flags = match contents {
         NewContents::FileSystem(traits, _) if traits.case_sensitivity == 1 => DslDataset::FLAG_CI_DATASET,
@@ -229,7 +227,7 @@ pub struct Bootstrap<'a> {
     /// Keys that are loaded; the new one will be.
     pub keys: &'a KeyStore,
     /// Makes its contents.
-    pub maker: FileSystemMaker<'a>,
+    pub maker: FileSystemMaker,
 }
 
 /// Makes the datasets that every pool has, in the first txg of a new one: the root, `$MOS`, `$FREE`, `$ORIGIN` with its

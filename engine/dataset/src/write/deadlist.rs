@@ -11,6 +11,7 @@ use super::cx::Cx;
 use crate::deadlist::add;
 use crate::{Error, Place, Result};
 use object::Bpobj;
+use object::bpobj_write::NewEntry;
 use object::zap::NormFlags;
 use ondisk::pool_dir::directory;
 use ondisk::{BlkPtr, DeadlistHeader, ObjectType, SpaceTriple};
@@ -90,6 +91,10 @@ pub(crate) fn free(cx: &Cx<'_>, id: u64) -> Result<()> {
     cx.free_object(id)
 }
 
+fn entry(cx: &Cx<'_>, bp: &BlkPtr) -> NewEntry {
+    NewEntry { bp: *bp, freed: false, space_bytes: cx.space_of(bp).used }
+}
+
 /// Puts `blocks` on deadlist `id`.
 pub(crate) fn insert(cx: &Cx<'_>, id: u64, blocks: &[BlkPtr]) -> Result<()> {
     if blocks.is_empty() {
@@ -97,7 +102,7 @@ pub(crate) fn insert(cx: &Cx<'_>, id: u64, blocks: &[BlkPtr]) -> Result<()> {
     }
     if cx.object(id)?.dnode().object_type == ObjectType::BPOBJ {
         let list = cx.bpobj(id)?;
-        return blocks.iter().try_for_each(|bp| list.append(cx.tx(), bp, false, cx.space_of(bp).used));
+        return list.append_all(cx.tx(), blocks.iter().map(|bp| entry(cx, bp)));
     }
     let mut keys = keys(cx, id)?;
     let shared = cx.directory(directory::EMPTY_BPOBJ)?;
@@ -119,10 +124,7 @@ pub(crate) fn insert(cx: &Cx<'_>, id: u64, blocks: &[BlkPtr]) -> Result<()> {
             keys.insert(key, own);
             list = own;
         }
-        let list = cx.bpobj(list)?;
-        for bp in blocks {
-            list.append(cx.tx(), bp, false, cx.space_of(bp).used)?;
-        }
+        cx.bpobj(list)?.append_all(cx.tx(), blocks.into_iter().map(|bp| entry(cx, bp)))?;
     }
     let object = cx.object(id)?;
     let mut bonus = object.bonus().to_vec();

@@ -14,8 +14,8 @@ use super::limits::{self, Counted};
 use super::space::{self, Delta, Part};
 use super::tree::{self, Node};
 use super::{deadlist, feature, keys, props};
-use crate::live::LiveDatasets;
-use crate::{Error, Refusal, Result};
+use crate::live::{LiveDatasets, Open};
+use crate::{Error, KeyStore, Refusal, Result};
 use ondisk::dsl_dataset::{FIELD_BOOKMARKS, FIELD_REMAP_DEADLIST};
 use ondisk::{BlkPtr, DslBookmark, DslDataset, SpaceTriple};
 
@@ -25,29 +25,30 @@ const AT_ONCE_BYTES: u64 = 8 << 30;
 
 /// Destroys dataset `name`. It must not be open.
 pub fn destroy(live: &LiveDatasets, name: &str) -> Result<()> {
-    let (id, is_large) = live.writer().task(|sync| {
+    let ((_, open), full) = (live.parts(), name.to_owned());
+    let (id, is_large) = live.writer().task(move |sync| {
         let cx = Cx::new(sync);
-        let node = check(&cx, live, name)?;
-        let phys = cx.dataset(node.head)?.phys;
-        let is_large = phys.unique_bytes > AT_ONCE_BYTES;
+        let node = check(&cx, &open, &full)?;
+        let is_large = cx.dataset(node.head)?.phys.unique_bytes > AT_ONCE_BYTES;
         if is_large {
             cx.change_dataset(node.head, |phys| phys.flags |= DslDataset::FLAG_INCONSISTENT)?;
-            cx.history("destroy begin", name, node.head, " ")?;
+            cx.history("destroy begin", &full, node.head, " ")?;
         }
         Ok((node.head, is_large))
     })?;
     if is_large {
         live.empty_out(id, AT_ONCE_BYTES)?;
     }
-    live.writer().task(|sync| {
+    let ((keys, open), name) = (live.parts(), name.to_owned());
+    live.writer().task(move |sync| {
         let cx = Cx::new(sync);
-        let node = check(&cx, live, name)?;
-        destroy_in(&cx, live, &node)
+        let node = check(&cx, &open, &name)?;
+        destroy_in(&cx, &keys, &node)
     })?;
     live.refresh()
 }
 
-fn check(cx: &Cx<'_>, live: &LiveDatasets, name: &str) -> Result<Node> {
+fn check(cx: &Cx<'_>, open: &Open, name: &str) -> Result<Node> {
     let node = tree::find(cx, name)?;
     if node.snapshot.is_some() {
         return Err(Error::unsupported(name, "destroying snapshots"));
@@ -56,7 +57,7 @@ fn check(cx: &Cx<'_>, live: &LiveDatasets, name: &str) -> Result<Node> {
     if dir.parent == 0 {
         return Err(Error::invalid(name, "the pool's own dataset goes with the pool"));
     }
-    if live.get(node.head).is_some() {
+    if open.get(node.head).is_some() {
         return Err(Refusal::Busy.at(name));
     }
     let phys = cx.dataset(node.head)?.phys;
@@ -79,7 +80,7 @@ fn check(cx: &Cx<'_>, live: &LiveDatasets, name: &str) -> Result<Node> {
     Ok(node)
 }
 
-fn destroy_in(cx: &Cx<'_>, live: &LiveDatasets, node: &Node) -> Result<()> {
+fn destroy_in(cx: &Cx<'_>, store: &KeyStore, node: &Node) -> Result<()> {
     let phys = cx.dataset(node.head)?.phys;
     cx.history("destroy", &node.name, node.head, &format!("(synchronous, mintxg={})", phys.prev_snap_txg.0))?;
     let reserved = props::own_number(cx, node.dir, "refreservation")?;
@@ -117,7 +118,7 @@ fn destroy_in(cx: &Cx<'_>, live: &LiveDatasets, node: &Node) -> Result<()> {
     cx.free_object(phys.snapnames_zap)?;
     clear_bootfs(cx, node.head)?;
     cx.free_with_fields(node.head)?;
-    destroy_dir(cx, live, node)
+    destroy_dir(cx, store, node)
 }
 
 /// Frees what only this dataset references, and counts it out.
@@ -162,7 +163,7 @@ fn clear_bootfs(cx: &Cx<'_>, head: u64) -> Result<()> {
     Ok(())
 }
 
-fn destroy_dir(cx: &Cx<'_>, live: &LiveDatasets, node: &Node) -> Result<()> {
+fn destroy_dir(cx: &Cx<'_>, store: &KeyStore, node: &Node) -> Result<()> {
     let parent = cx.dir(node.dir)?.phys.parent;
     limits::adjust(cx, parent, Counted::FileSystems, -1)?;
     space::set_reserved(cx, node.dir, 0)?;
@@ -172,7 +173,7 @@ fn destroy_dir(cx: &Cx<'_>, live: &LiveDatasets, node: &Node) -> Result<()> {
         tracing::warn!("{}: {} bytes were counted that were not found", node.name, dir.used_bytes);
     }
     keys::destroy(cx, node.dir)?;
-    live.keys().forget(node.dir);
+    store.forget(node.dir);
     cx.free_object(dir.children_zap)?;
     cx.free_object(dir.props_zap)?;
     if dir.clones_zap != 0 {

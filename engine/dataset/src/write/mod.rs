@@ -45,10 +45,11 @@ use cx::Cx;
 
 /// Sets properties of dataset `name`, all of them or none.
 pub fn set(live: &LiveDatasets, name: &str, properties: &[(String, String)]) -> Result<()> {
-    live.writer().task(|sync| {
+    let (name, properties) = (name.to_owned(), properties.to_vec());
+    live.writer().task(move |sync| {
         let cx = Cx::new(sync);
-        let node = tree::find(&cx, name)?;
-        let settings = create::settings_for(&cx, &node, properties)?;
+        let node = tree::find(&cx, &name)?;
+        let settings = create::settings_for(&cx, &node, &properties)?;
         for special in ["volsize", "keylocation"] {
             if settings.iter().any(|s| s.name == special) {
                 check_special(&cx, &node, special)?;
@@ -72,20 +73,20 @@ pub fn inherit(live: &LiveDatasets, name: &str, property: &str, received: bool) 
         Some(_) => {}
     }
     let change = if received { Change::Revert(property.to_owned()) } else { Change::Inherit(property.to_owned()) };
-    live.writer().task(|sync| {
+    let name = name.to_owned();
+    live.writer().task(move |sync| {
         let cx = Cx::new(sync);
-        let node = tree::find(&cx, name)?;
-        apply_all(&cx, &node, vec![change.clone()])
+        apply_all(&cx, &tree::find(&cx, &name)?, vec![change])
     })?;
     live.refresh()
 }
 
 /// Changes the wrapping key of dataset `name`, whose key must be loaded.
 pub fn change_key(live: &LiveDatasets, name: &str, change: KeyChange) -> Result<()> {
-    live.writer().task(|sync| {
+    let ((keys, _), name) = (live.parts(), name.to_owned());
+    live.writer().task(move |sync| {
         let cx = Cx::new(sync);
-        let node = tree::find(&cx, name)?;
-        keys::change(&cx, live.keys(), &node, change.clone())
+        keys::change(&cx, &keys, &tree::find(&cx, &name)?, change)
     })?;
     live.refresh()
 }

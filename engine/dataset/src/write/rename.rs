@@ -17,7 +17,8 @@ const NAME_MAX: usize = 255;
 /// above are the caller's to make first.
 pub fn rename(live: &LiveDatasets, from: &str, to: &str) -> Result<()> {
     tree::check_new_name(to)?;
-    live.writer().task(|sync| rename_in(&Cx::new(sync), from, to))?;
+    let (from, to) = (from.to_owned(), to.to_owned());
+    live.writer().task(move |sync| rename_in(&Cx::new(sync), &from, &to))?;
     live.refresh()
 }
 

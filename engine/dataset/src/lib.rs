@@ -21,7 +21,6 @@ pub mod name;
 pub mod property;
 pub mod quota;
 mod resume;
-pub mod seam;
 mod space;
 pub mod tree;
 pub mod write;

@@ -22,7 +22,6 @@ pub use settings::{AclType, LogBias, RedundantMetadata, Settings, SyncMode, Xatt
 pub(crate) use owners::Counting;
 pub(crate) use policy::Policies;
 
-use crate::seam::{Participant, SyncTx, Writer};
 use crate::write::cx::Cx;
 use crate::write::feature;
 use crate::write::space::{self, Delta, Part};
@@ -31,6 +30,7 @@ use book::{Answer, Book};
 use object::{ObjectSet, Tx};
 use ondisk::{DslDataset, ObjsetKind};
 use parking_lot::{Mutex, RwLock};
+use pool::{Participant, SyncTx, Writer};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

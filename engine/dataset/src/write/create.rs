@@ -14,11 +14,11 @@ use super::values::{self, Setting, Target};
 use super::{deadlist, keys, limits, space};
 use crate::live::LiveDatasets;
 use crate::property::{Kinds, Value};
-use crate::seam::SyncTx;
 use crate::{Error, KeyStore, Refusal, Result};
 use object::Bpobj;
 use ondisk::pool_dir::directory;
 use ondisk::{Checksum, DslDataset};
+use pool::SyncTx;
 use zeroize::Zeroizing;
 
 /// What to make.

@@ -7,12 +7,12 @@
 //!   * only code that runs in syncing context has a `Cx`
 //!   * a node that was changed is put back before another is taken that may be the same
 
-use crate::seam::SyncTx;
 use crate::{Error, Place, Result};
 use object::zap::ZapSpec;
 use object::zap::{NormFlags, Zap};
 use object::{Bpobj, NewObject, Object, ObjectSet, Tx, ZapValue};
 use ondisk::{BlkPtr, DslDataset, DslDir, ObjectType, SpaceTriple, feature};
+use pool::SyncTx;
 use std::sync::Arc;
 
 /// The feature that lets objects of the DSL have fields by name.

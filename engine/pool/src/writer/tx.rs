@@ -144,6 +144,13 @@ impl SyncTx<'_> {
         self.feature_active("hole_birth")
     }
 
+    /// What all datasets together may use, as the allocator has it now.
+    pub fn pool_bytes(&self) -> u64 {
+        let stats = self.shared.allocator.totals();
+        let normal = stats.class(block::Class::Normal);
+        normal.deflated_size_bytes.saturating_sub(normal.deferred_bytes).saturating_sub(stats.slop_bytes)
+    }
+
     /// Where metadata goes: to special devices where the pool has some.
     pub fn metadata_class(&self) -> block::Class {
         match self.shared.allocator.totals().class(block::Class::Special).size_bytes {

@@ -8,7 +8,7 @@
 use super::config::{Identity, this_host};
 use super::features::LiveFeatures;
 use super::gate::Gate;
-use super::maps::Maps;
+use super::maps::with_maps;
 use super::tx::SyncTx;
 use super::{ACTIVE, Progress, Shared, WriteOptions, Writer, history, label, sync};
 use crate::config::VdevConfig;
@@ -282,10 +282,9 @@ fn objects(cx: &SyncTx<'_>, new: &CreatePool, salt: &[u8; 32]) -> Result<()> {
     dir.update(tx, directory::CHECKSUM_SALT, &salt)?;
 
     vdev_zaps(cx, &dir, new)?;
-    let maps = Maps(cx);
     let ids: Vec<u64> = cx.shared.root.lock().children.iter().map(|top| top.id).collect();
     for id in ids {
-        let array = cx.shared.allocator.metaslab_array(id as u32, &maps)?;
+        let array = with_maps(cx, |maps| cx.shared.allocator.metaslab_array(id as u32, maps))?;
         let mut root = cx.shared.root.lock();
         if let Some(top) = root.children.iter_mut().find(|top| top.id == id) {
             top.all.put(config::METASLAB_ARRAY, array);

@@ -171,12 +171,6 @@ impl Allocator {
         Some(self.table().group(vdev)?.asize_bytes(psize_bytes, txg))
     }
 
-    /// Whether `txg` has something that is not in the space maps yet.
-    pub fn is_dirty(&self, txg: u64) -> bool {
-        let has_logs = self.has_logs.load(Ordering::Relaxed);
-        has_logs || self.table().groups().any(|g| g.slabs.iter().any(|slab| slab.is_dirty(txg)))
-    }
-
     /// New blocks go to a device, or do not any more, for it is faulted.
     pub fn set_writable(&self, vdev: u32, yes: bool) {
         if let Some(g) = self.table().group(vdev) {

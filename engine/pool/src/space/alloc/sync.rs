@@ -107,6 +107,12 @@ impl Allocator {
         Ok(wrote)
     }
 
+    /// Whether `txg` has anything that is not in the space maps yet.
+    pub fn is_dirty(&self, txg: u64) -> bool {
+        let is_any = || self.table().groups().any(|g| g.slabs.iter().any(|s| s.is_dirty(txg)));
+        self.has_logs.load(Ordering::Relaxed) || is_any()
+    }
+
     fn sync_slab(&self, group: &Group, slab: &Slab, round: &Round, maps: &dyn MapWriter) -> Result<bool> {
         let txg = round.txg;
         let mut inner = slab.lock();

@@ -58,6 +58,7 @@ impl Allocator {
         };
         let mos: Arc<dyn MapReader> = pool.mos().clone();
         let allocator = Self::empty(pool.name(), options, mos);
+        allocator.last_txg.store(pool.uberblock().txg.0, Ordering::Relaxed);
         let ratios = pool.deflate_ratios();
         let mut table = Table::default();
         for top in &pool.root_vdev().children {

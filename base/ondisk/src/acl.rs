@@ -94,21 +94,43 @@ impl Ace {
     pub fn parse_v1(mut bytes: &[u8], endian: Endian) -> Result<Vec<Self>> {
         let mut entries = Vec::with_capacity(bytes.len() / 16);
         while !bytes.is_empty() {
-            need("acl entry", bytes, 8)?;
+            let size = Self::size_v1(bytes, endian)?;
             let (kind, flags) = (endian.u16(bytes), endian.u16(&bytes[2..]));
-            let who = flags & Self::WHO_FLAGS;
-            let abstract_who = who == Self::FLAG_OWNER || who == Self::OWNING_GROUP || who == Self::FLAG_EVERYONE;
-            let size = match kind {
-                5..=8 => 48,
-                0 | 1 if abstract_who => 8,
-                _ => 16,
-            };
-            need("acl entry", bytes, size)?;
             let fuid = if size > 8 { endian.u64(&bytes[8..]) } else { 0 };
             entries.push(Self::new(kind, flags, endian.u32(&bytes[4..]), fuid));
             bytes = &bytes[size..];
         }
         Ok(entries)
+    }
+
+    /// Bytes of the entry of version 1 that `bytes` begin with.
+    fn size_v1(bytes: &[u8], endian: Endian) -> Result<usize> {
+        need("acl entry", bytes, 8)?;
+        let who = endian.u16(&bytes[2..]) & Self::WHO_FLAGS;
+        let abstract_who = who == Self::FLAG_OWNER || who == Self::OWNING_GROUP || who == Self::FLAG_EVERYONE;
+        let size = match endian.u16(bytes) {
+            5..=8 => 48,
+            0 | 1 if abstract_who => 8,
+            _ => 16,
+        };
+        need("acl entry", bytes, size)?;
+        Ok(size)
+    }
+
+    /// Gives entries of version 1, which are in the order `from`, the other byte order.
+    pub fn swap_v1(mut bytes: &mut [u8], from: Endian) -> Result<()> {
+        while !bytes.is_empty() {
+            let size = Self::size_v1(bytes, from)?;
+            let (entry, rest) = bytes.split_at_mut(size);
+            // Object types are bytes.
+            for field in [0..2, 2..4, 4..8, 8..16] {
+                if let Some(field) = entry.get_mut(field) {
+                    field.reverse();
+                }
+            }
+            bytes = rest;
+        }
+        Ok(())
     }
 }
 

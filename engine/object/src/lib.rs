@@ -10,6 +10,7 @@ pub mod object;
 pub mod objset;
 pub mod readahead;
 pub mod sa;
+mod sa_write;
 pub mod zap;
 
 pub use block::crypt::Attribute as KeyAttribute;

@@ -2,59 +2,85 @@
 //!
 //! Below: `Object` gives the bytes, `Zap` the dataset's registry and layouts. Format: docs/format/sa.md. ZFS name: sa.
 //!
+//! Who changes attributes: `sa_write`.
+//!
 //! Old znodes (bonus type 17) are read through the same door: their fields are the first sixteen attributes.
 
 use crate::{Block, Error, Object, ObjectSet, Place, Result, Zap};
 use ondisk::sa::{Attr, Registered, SaHeader};
 use ondisk::{Endian, ObjectType, znode};
+use parking_lot::RwLock;
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
 /// Layouts and attributes that a dataset may have at most: OpenZFS's layout number has 10 bits.
 const ENTRIES_MAX: u64 = 1024;
 
-/// A dataset's registry and layouts.
-#[derive(Debug, Default)]
+/// A dataset's registry and layouts. Threads share it; who writes adds to it.
+#[derive(Default)]
 pub struct SaTable {
+    pub(crate) tables: RwLock<Tables>,
+    /// Whose they are, and the object that names them.
+    pub(crate) home: Option<(Arc<ObjectSet>, u64)>,
+}
+
+/// Numbers of a layout's attributes, with their registered lengths.
+pub(crate) type Layout = Arc<[(u16, u16)]>;
+
+#[derive(Default)]
+pub(crate) struct Tables {
+    /// What the registry says of each number, ours or not.
+    pub registered: HashMap<u16, Registered>,
     /// Attribute behind each number, where we know it.
-    attrs: HashMap<u16, Attr>,
-    /// Attribute numbers and lengths of each layout.
-    layouts: HashMap<u16, Vec<(u16, u16)>>,
+    pub attrs: HashMap<u16, Attr>,
+    /// The other way round.
+    pub numbers: HashMap<Attr, u16>,
+    pub layouts: HashMap<u16, Layout>,
+    /// The ZAPs.
+    pub registry: Option<u64>,
+    pub layouts_zap: Option<u64>,
+}
+
+impl Tables {
+    pub fn register(&mut self, registered: Registered, name: &[u8]) {
+        self.registered.insert(registered.number, registered);
+        if let Some(attr) = Attr::from_name(name) {
+            self.attrs.insert(registered.number, attr);
+            self.numbers.insert(attr, registered.number);
+        }
+    }
 }
 
 impl SaTable {
     /// Reads the tables that `master` (the object `SA_ATTRS` of the master node) names. Without it there are only old znodes.
     pub fn load(objset: &Arc<ObjectSet>, master: Option<u64>) -> Result<Self> {
-        let mut table = Self::default();
-        let Some(master) = master.filter(|id| *id != 0) else { return Ok(table) };
+        let Some(master) = master.filter(|id| *id != 0) else { return Ok(Self::default()) };
+        let mut table = Tables::default();
         let zap = Zap::open(objset.object(master)?)?;
         let place = || format!("{}: object {}:{master}", objset.store().name(), objset.id());
-        let child = |name: &str| -> Result<Option<Zap>> {
+        let child = |name: &str| -> Result<Option<(u64, Zap)>> {
             let Some(id) = zap.lookup_u64(name)? else { return Ok(None) };
             let child = Zap::open(objset.object(id)?)?;
             match child.count()? {
-                n if n <= ENTRIES_MAX => Ok(Some(child)),
+                n if n <= ENTRIES_MAX => Ok(Some((id, child))),
                 n => {
                     Err(Error::corrupt(place(), format!("sa: {name} has {n} entries, expected at most {ENTRIES_MAX}")))
                 }
             }
         };
-        let mut lengths = HashMap::new();
-        if let Some(registry) = child("REGISTRY")? {
+        if let Some((id, registry)) = child("REGISTRY")? {
+            table.registry = Some(id);
             for step in registry.cursor(0) {
                 let (entry, _) = step?;
                 let value = entry.value.as_u64().ok_or_else(|| {
                     let name = String::from_utf8_lossy(&entry.name).into_owned();
                     Error::corrupt(place(), format!("sa: registry entry {name} is not one number"))
                 })?;
-                let registered = Registered::unpack(value).at_with(place)?;
-                lengths.insert(registered.number, registered.length);
-                if let Some(attr) = Attr::from_name(&entry.name) {
-                    table.attrs.insert(registered.number, attr);
-                }
+                table.register(Registered::unpack(value).at_with(place)?, &entry.name);
             }
         }
-        if let Some(layouts) = child("LAYOUTS")? {
+        if let Some((id, layouts)) = child("LAYOUTS")? {
+            table.layouts_zap = Some(id);
             for step in layouts.cursor(0) {
                 let (entry, _) = step?;
                 let bad = |what: &str| {
@@ -66,13 +92,14 @@ impl SaTable {
                 let mut layout = Vec::with_capacity(entry.value.ints.len());
                 for n in &entry.value.ints {
                     let attr = u16::try_from(*n).map_err(|_| bad("has an attribute number above 65535"))?;
-                    let length = lengths.get(&attr).ok_or_else(|| bad("has an attribute that is not registered"))?;
-                    layout.push((attr, *length));
+                    let known = table.registered.get(&attr);
+                    let known = known.ok_or_else(|| bad("has an attribute that is not registered"))?;
+                    layout.push((attr, known.length));
                 }
-                table.layouts.insert(number, layout);
+                table.layouts.insert(number, layout.into());
             }
         }
-        Ok(table)
+        Ok(Self { tables: RwLock::new(table), home: Some((objset.clone(), master)) })
     }
 
     /// The attributes of an object.
@@ -93,19 +120,23 @@ impl SaTable {
         Ok(Attributes { table: self, object: object.clone(), bonus, spill: OnceLock::new() })
     }
 
-    fn index(&self, bytes: &[u8], slots: &mut Slots) -> Result<()> {
+    /// The layout of a buffer; `None` for 0 and 1, which an object has before its first attribute.
+    pub(crate) fn layout_of(&self, header: &SaHeader) -> Result<Option<Layout>> {
+        match self.tables.read().layouts.get(&header.layout) {
+            Some(layout) => Ok(Some(layout.clone())),
+            None if header.layout <= 1 => Ok(None),
+            None => Err(Error::corrupt("", format!("sa: layout {} is not in the dataset's table", header.layout))),
+        }
+    }
+
+    pub(crate) fn index(&self, bytes: &[u8], slots: &mut Slots) -> Result<()> {
         let Some(header) = SaHeader::parse(bytes)? else { return Ok(()) };
         slots.endian = header.endian;
-        // Numbers 0 and 1 are what an object has before its first attribute.
-        let layout = match self.layouts.get(&header.layout) {
-            Some(layout) => layout,
-            None if header.layout <= 1 => return Ok(()),
-            None => {
-                return Err(Error::corrupt("", format!("sa: layout {} is not in the dataset's table", header.layout)));
-            }
-        };
-        for (number, range) in header.split(bytes, layout)? {
-            if let Some(attr) = self.attrs.get(&number) {
+        let Some(layout) = self.layout_of(&header)? else { return Ok(()) };
+        let split = header.split(bytes, &layout)?;
+        let tables = self.tables.read();
+        for (number, range) in split {
+            if let Some(attr) = tables.attrs.get(&number) {
                 slots.at[*attr as usize] = Some((range.start as u32, range.len() as u32));
             }
         }
@@ -115,9 +146,9 @@ impl SaTable {
 
 /// Where the attributes stand in one buffer.
 #[derive(Debug, Clone)]
-struct Slots {
-    endian: Endian,
-    at: [Option<(u32, u32)>; Attr::TABLE.len()],
+pub(crate) struct Slots {
+    pub endian: Endian,
+    pub at: [Option<(u32, u32)>; Attr::TABLE.len()],
 }
 
 impl Default for Slots {
@@ -127,7 +158,7 @@ impl Default for Slots {
 }
 
 impl Slots {
-    fn legacy(&mut self, bytes: &[u8], endian: Endian) -> Result<()> {
+    pub fn legacy(&mut self, bytes: &[u8], endian: Endian) -> Result<()> {
         ondisk::endian::need("znode", bytes, znode::LEGACY_BYTES)?;
         self.endian = endian;
         let mut start = 0;

@@ -11,6 +11,7 @@
 //!   * figures of space and quotas are those of the last synced txg, with what open txgs have promised
 
 mod book;
+mod ground;
 mod owners;
 mod policy;
 mod settings;
@@ -22,6 +23,7 @@ pub use settings::{AclType, LogBias, RedundantMetadata, Settings, SyncMode, Xatt
 pub(crate) use owners::Counting;
 pub(crate) use policy::Policies;
 
+use crate::intent_log::Log;
 use crate::write::cx::Cx;
 use crate::write::feature;
 use crate::write::space::{self, Delta, Part};
@@ -64,7 +66,8 @@ pub struct LiveDataset {
     settings: RwLock<Arc<Settings>>,
     counting: Option<Counting>,
     /// Features that came into use and are not noted on disk yet.
-    features: Mutex<BTreeSet<&'static str>>,
+    features: Arc<Mutex<BTreeSet<&'static str>>>,
+    log: Log,
     closed: AtomicBool,
 }
 
@@ -132,6 +135,10 @@ impl LiveDatasets {
             objects: features.count(feature::USEROBJ_ACCOUNTING).is_some(),
             projects: features.count(feature::PROJECT_QUOTA).is_some(),
         });
+        let in_use = Arc::<Mutex<BTreeSet<_>>>::default();
+        let ground = ground::DatasetGround { writer: self.writer.clone(), features: in_use.clone() };
+        let log = Log::open(objset.clone(), Arc::new(ground));
+        log.set_mode(settings.sync);
         Ok(Arc::new(LiveDataset {
             id: dataset.id(),
             name: RwLock::new(name.to_owned()),
@@ -140,7 +147,8 @@ impl LiveDatasets {
             open: self.open.clone(),
             settings: RwLock::new(Arc::new(settings)),
             counting,
-            features: Mutex::default(),
+            features: in_use,
+            log,
             closed: AtomicBool::new(false),
         }))
     }
@@ -154,7 +162,7 @@ impl LiveDatasets {
         }
         let live = self.open_unchecked(&dataset, None)?;
         self.open.heads.lock().insert(id, live.clone());
-        let result = live.free_all_objects(batch_bytes);
+        let result = live.log.discard().and_then(|()| live.free_all_objects(batch_bytes));
         let closed = self.close(&live);
         result.and(closed)
     }
@@ -172,6 +180,7 @@ impl LiveDatasets {
     /// Brings everything to disk and closes the dataset. Views of it must not be changed any more.
     pub fn close(&self, dataset: &Arc<LiveDataset>) -> Result<()> {
         dataset.closed.store(true, Ordering::SeqCst);
+        dataset.log.close()?;
         if !dataset.objset.is_clean() {
             self.writer.sync()?;
         }
@@ -199,6 +208,7 @@ impl LiveDatasets {
             let settings = Settings::of(&dataset)?;
             self.open.book.note(&dataset, settings.refquota_bytes, settings.refreservation_bytes)?;
             *live.name.write() = dataset.name().to_owned();
+            live.log.set_mode(settings.sync);
             *live.settings.write() = Arc::new(settings);
         }
         Ok(())
@@ -260,6 +270,11 @@ impl LiveDataset {
     /// The txg engine.
     pub fn writer(&self) -> &Arc<Writer> {
         &self.writer
+    }
+
+    /// The intent log. One that was found when the dataset was opened must be replayed before it is used.
+    pub fn log(&self) -> &Log {
+        &self.log
     }
 
     /// The properties that hold now.
@@ -346,6 +361,7 @@ impl LiveDataset {
         for guid in features {
             feature::activate(&cx, self.id, guid)?;
         }
+        self.log.sync(cx.txg()).at_with(|| self.name())?;
         if !self.objset.is_dirty(cx.txg()) {
             return Ok(());
         }
@@ -396,5 +412,9 @@ impl Participant for Open {
         }
         self.book.settle(cx.txg());
         charge_mos(&Cx::new(cx))
+    }
+
+    fn synced(&self, txg: u64) {
+        self.heads.lock().values().for_each(|dataset| dataset.log.synced(txg));
     }
 }

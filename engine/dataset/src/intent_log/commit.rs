@@ -21,6 +21,7 @@
 use super::pack::{DATA_MAX, Forecast, Packed, Packer, block_for, split};
 use super::pending::{Batch, Entry, Item, Pending};
 use super::replay::Old;
+use crate::live::SyncMode;
 use crate::{Error, Result};
 use object::{Class, ObjectSet, Tx};
 use ondisk::zil::write::{encode_block, encode_write, set_sequence, write_record_bytes};
@@ -46,18 +47,12 @@ pub trait Ground: Send + Sync {
     fn synced_txg(&self) -> u64;
     /// A random number.
     fn random(&self) -> u64;
-}
-
-/// The property `sync`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum SyncMode {
-    /// What is asked to be safe is made so.
-    #[default]
-    Standard,
-    /// Every change is safe before it is answered: who makes it must call [`Log::commit`].
-    Always,
-    /// Nothing is made safe before its txg.
-    Disabled,
+    /// A chain is begun in a txg that is held.
+    fn begins(&self) {}
+    /// Whether records of extended attributes may be in the log (feature zilsaxattr).
+    fn logs_attributes(&self) -> bool {
+        true
+    }
 }
 
 /// A block of the chain that is not freed.
@@ -155,6 +150,9 @@ impl Log {
             Body::Write { object, offset, length, pointer, .. } if pointer.is_hole() => {
                 let (object, offset, length) = (*object, *offset, *length);
                 self.add(tx, Some(object), None, || Item::Write { object, offset, length });
+            }
+            Body::SetSaXattr { object, .. } if !self.ground.logs_attributes() => {
+                self.add(tx, Some(*object), None, || Item::Unloggable);
             }
             Body::Write { object, .. }
             | Body::Truncate { object, .. }
@@ -273,6 +271,7 @@ impl Log {
         let mut bp = self.objset.store().allocate_log(tx.txg(), MIN_BLOCK_BYTES, Class::Log, keys)?;
         // Blocks that lie where an older chain had its own must not look like its continuation.
         bp.set_checksum([self.ground.random(), self.ground.random(), self.objset.id(), 1]);
+        self.ground.begins();
         turn.sequence = 0;
         let mut chain = self.chain.lock();
         chain.anchor_txg = tx.txg();
@@ -387,6 +386,11 @@ impl Log {
             }
         }
         if header != before { self.objset.set_zil_header(header) } else { Ok(()) }
+    }
+
+    /// `txg` is on disk: nobody needs to ask for what it did any more.
+    pub fn synced(&self, txg: u64) {
+        self.pending.lock().synced(txg);
     }
 
     /// Empties the log for good: after that, the dataset needs no replay. No one may be changing the dataset.

@@ -15,12 +15,15 @@
 mod chain;
 mod claim;
 mod commit;
+mod import;
 mod pack;
 mod pending;
 mod replay;
 mod summary;
 
+pub use crate::live::SyncMode;
 pub use claim::{Claim, claim_chain, find_claim};
-pub use commit::{Ground, Log, SyncMode};
-pub use replay::{Replayed, free_chain};
+pub use commit::{Ground, Log};
+pub use import::claim_logs;
+pub use replay::Replayed;
 pub use summary::{LogEntry, LogSummary, read};

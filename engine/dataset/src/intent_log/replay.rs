@@ -157,6 +157,13 @@ impl Log {
         }
     }
 
+    /// Frees an old log without replaying it: the dataset is about to be destroyed.
+    pub fn discard(&self) -> Result<()> {
+        let Some(header) = self.chain.lock().old.as_ref().map(|o| o.header) else { return Ok(()) };
+        self.check_clones(&header)?;
+        self.destroy_old()
+    }
+
     fn destroy_old(&self) -> Result<()> {
         {
             let tx = self.ground.hold()?;
@@ -182,9 +189,8 @@ impl Log {
     }
 }
 
-/// Frees a claimed chain in `txg`, with the blocks that its write records point at. Also for datasets that are destroyed
-/// without having been mounted; then the head must go with it.
-pub fn free_chain(objset: &ObjectSet, header: &ZilHeader, txg: u64) -> Result<()> {
+/// Frees a claimed chain in `txg`, with the blocks that its write records point at.
+fn free_chain(objset: &ObjectSet, header: &ZilHeader, txg: u64) -> Result<()> {
     let claimed = header.claim_txg.0;
     let place = || format!("intent log of object set {}", objset.id());
     let mut seen = HashSet::new();

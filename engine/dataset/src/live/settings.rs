@@ -8,14 +8,15 @@ use ondisk::Checksum;
 /// The feature that makes LZ4 what `on` means.
 const LZ4: &str = "org.illumos:lz4_compress";
 
-/// When writes count as synchronous.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// When changes are made safe from a power cut.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum SyncMode {
     /// When asked.
+    #[default]
     Standard,
-    /// Always.
+    /// Before each is answered: who makes it must call [`Log::commit`](crate::intent_log::Log::commit).
     Always,
-    /// Never.
+    /// Not before their txg is on disk, even when asked.
     Disabled,
 }
 

@@ -74,6 +74,13 @@ impl<'a> DatasetSync<'a> {
         self.finish(root)
     }
 
+    /// Counts that the root block is another one now, of a dataset that nobody has open.
+    pub(crate) fn replace_root(self, old: &BlkPtr, new: BlkPtr) -> Result<()> {
+        self.born(&new);
+        self.killed(old)?;
+        self.finish(new)
+    }
+
     fn finish(self, root: BlkPtr) -> Result<()> {
         let (cx, tally) = (self.cx, self.tally.into_inner());
         let mut dataset = cx.dataset(self.id)?;

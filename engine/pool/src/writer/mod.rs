@@ -30,7 +30,7 @@ mod sync;
 mod tx;
 
 pub use create::{CreatePool, NewVdev, check_features};
-pub use open::{WriteOptions, can_write, default_features};
+pub use open::{ClaimLogs, WriteOptions, can_write, default_features};
 pub use stats::{Phase, TxgStats};
 pub use tx::SyncTx;
 
@@ -137,6 +137,12 @@ impl Writer {
         shared.gate.enter().ok_or_else(|| shared.refusal())
     }
 
+    /// As [`Writer::begin`], without waiting while much is dirty: for whoever makes safe what is dirty already, such as the
+    /// intent log. It must not make much more of it.
+    pub fn hold(&self) -> Result<Tx> {
+        self.shared.gate.enter().ok_or_else(|| self.shared.refusal())
+    }
+
     /// Runs `task` in the thread that syncs, where the pool's own objects may be changed, and returns once its txg is on disk.
     ///
     /// A task that returns an error must have changed nothing.
@@ -207,6 +213,11 @@ impl Writer {
     /// Whether a feature is in use.
     pub fn feature_active(&self, name: &str) -> bool {
         ondisk::feature::by_name(name).is_some_and(|f| self.shared.features.count(f.guid).is_some_and(|n| n > 0))
+    }
+
+    /// A random number, from where the machine has them.
+    pub fn random(&self) -> u64 {
+        host::random::u64()
     }
 
     /// Lets `participant` take part in txgs from now on.

@@ -7,7 +7,7 @@
 use super::config::{Identity, this_host};
 use super::features::LiveFeatures;
 use super::gate::Gate;
-use super::{ACTIVE, Progress, Shared, Writer, sync};
+use super::{ACTIVE, Participant, Progress, Shared, Writer, sync};
 use crate::import::search::{FoundDevice, FoundPool};
 use crate::space::Allocator;
 use crate::{Error, OpenOptions, Place, Pool, Refusal, Result};
@@ -21,9 +21,17 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+/// Takes the space of all intent logs' blocks in the first txg of an opened pool, which it is given, before anything else takes
+/// space; what it returns takes part in that txg and notes what was taken. `None`: there was nothing to take.
+///
+/// The logs belong to datasets, of which this crate knows nothing.
+pub type ClaimLogs = fn(&Arc<Pool>, u64) -> Result<Option<Arc<dyn Participant>>>;
+
 /// How to write.
 #[derive(Debug, Clone)]
 pub struct WriteOptions {
+    /// Without this, intent logs are overwritten: only for pools that have none.
+    pub claim_logs: Option<ClaimLogs>,
     /// Most bytes of changed contents that may wait in memory.
     pub dirty_max_bytes: u64,
     /// Time between txgs when nobody asks for one.
@@ -33,7 +41,7 @@ pub struct WriteOptions {
 impl Default for WriteOptions {
     /// 256 MiB, and a txg every 5 s.
     fn default() -> Self {
-        Self { dirty_max_bytes: 256 << 20, interval: Duration::from_secs(5) }
+        Self { claim_logs: None, dirty_max_bytes: 256 << 20, interval: Duration::from_secs(5) }
     }
 }
 
@@ -93,6 +101,10 @@ impl Writer {
         store.set_allocator(allocator.clone());
         let mos = ObjectSet::open_live(store.clone(), Some(&uberblock.root), 0, None, ObjsetKind::Meta)?;
         let synced = uberblock.txg.0;
+        let claimed = match options.claim_logs {
+            Some(claim) => claim(&pool, synced + 1)?,
+            None => None,
+        };
         let shared = Shared {
             gate: Gate::new(synced + 1, store.waiting_bytes().clone(), options.dirty_max_bytes),
             mos,
@@ -104,7 +116,7 @@ impl Writer {
             progress: Mutex::new(Progress::new(synced)),
             wake: Condvar::new(),
             done: Condvar::new(),
-            participants: Mutex::default(),
+            participants: Mutex::new(claimed.iter().cloned().collect()),
             jobs: Mutex::default(),
             config_dirty: false.into(),
             mos_space: Mutex::default(),
@@ -116,7 +128,13 @@ impl Writer {
             early_bytes: options.dirty_max_bytes / 100 * sync::EARLY_PERCENT,
             store,
         };
-        Self::start(Arc::new(shared))
+        let writer = Self::start(Arc::new(shared))?;
+        if let Some(claimed) = claimed {
+            // Whoever opens a dataset finds the log that was claimed.
+            writer.sync()?;
+            writer.unregister(&claimed);
+        }
+        Ok(writer)
     }
 }
 

@@ -1,0 +1,48 @@
+//! What the intent log of a dataset stands on: the pool's txgs, and the dataset's features.
+
+use crate::Result;
+use crate::intent_log::Ground;
+use object::Tx;
+use parking_lot::Mutex;
+use pool::Writer;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// Records of extended attributes may be in the log.
+const ZILSAXATTR: &str = "org.openzfs:zilsaxattr";
+const ZILSAXATTR_NAME: &str = "zilsaxattr";
+
+/// The ground of a dataset's log.
+pub(super) struct DatasetGround {
+    pub writer: Arc<Writer>,
+    /// Shared with the dataset: noted on disk with the next txg.
+    pub features: Arc<Mutex<BTreeSet<&'static str>>>,
+}
+
+impl Ground for DatasetGround {
+    fn hold(&self) -> Result<Tx> {
+        self.writer.hold()
+    }
+
+    fn sync(&self) -> Result<()> {
+        self.writer.sync()
+    }
+
+    fn synced_txg(&self) -> u64 {
+        self.writer.synced_txg()
+    }
+
+    fn random(&self) -> u64 {
+        self.writer.random()
+    }
+
+    fn begins(&self) {
+        if self.logs_attributes() {
+            self.features.lock().insert(ZILSAXATTR);
+        }
+    }
+
+    fn logs_attributes(&self) -> bool {
+        self.writer.feature_enabled(ZILSAXATTR_NAME)
+    }
+}

@@ -245,6 +245,11 @@ impl Leaf {
         self.missed_more.store(true, Ordering::Release);
     }
 
+    /// Whether [`Leaf::stale_ranges`] grew since [`Leaf::take_missed`] was last called.
+    pub fn has_missed_more(&self) -> bool {
+        self.missed_more.load(Ordering::Acquire)
+    }
+
     /// Whether [`Leaf::stale_ranges`] grew since this was last asked, and must be written to the leaf's DTL.
     pub fn take_missed(&self) -> bool {
         self.missed_more.swap(false, Ordering::AcqRel)

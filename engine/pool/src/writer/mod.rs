@@ -23,6 +23,7 @@ mod gate;
 mod history;
 mod label;
 mod maps;
+mod missed;
 mod mos;
 mod open;
 mod stats;

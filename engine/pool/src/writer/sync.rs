@@ -2,7 +2,7 @@
 
 use super::stats::TxgStats;
 use super::tx::SyncTx;
-use super::{Shared, label, lap, mos};
+use super::{Shared, label, lap, missed, mos};
 use crate::{Error, Result};
 use object::Tx;
 use std::sync::Arc;
@@ -128,11 +128,7 @@ fn txg(shared: &Arc<Shared>) -> Result<u64> {
 /// Writes the pool's own objects until nothing is dirty any more, then labels and uberblock.
 fn settle(cx: &SyncTx<'_>, stats: &mut TxgStats, clock: &mut Instant) -> Result<()> {
     let (shared, txg) = (cx.shared, cx.txg());
-    let config_dirty =
-        shared.config_dirty.swap(false, Ordering::SeqCst) | shared.features.label_changed.swap(false, Ordering::SeqCst);
-    if config_dirty {
-        label::write_mos_config(cx)?;
-    }
+    let mut config_dirty = false;
     let root = loop {
         stats.passes += 1;
         if stats.passes > PASSES_MAX {
@@ -141,15 +137,26 @@ fn settle(cx: &SyncTx<'_>, stats: &mut TxgStats, clock: &mut Instant) -> Result<
                 format!("txg {txg} does not settle after {PASSES_MAX} passes"),
             ));
         }
+        missed::sync(cx)?;
+        if shared.config_dirty.swap(false, Ordering::SeqCst)
+            | shared.features.label_changed.swap(false, Ordering::SeqCst)
+        {
+            config_dirty = true;
+            label::write_mos_config(cx)?;
+        }
         shared.allocator.sync(cx)?;
         let root = mos::sync(cx, stats.passes)?;
-        if !shared.allocator.is_dirty(txg) && !shared.mos.is_dirty(txg) {
+        if shared.allocator.is_dirty(txg) || shared.mos.is_dirty(txg) {
+            continue;
+        }
+        stats.phase_ns[3] += lap(clock);
+        shared.store.flush()?;
+        stats.phase_ns[4] += lap(clock);
+        // A device may fail at the very end; what it missed must be on disk before the uberblock says that all is well.
+        if !missed::is_pending(shared) {
             break root;
         }
     };
-    stats.phase_ns[3] = lap(clock);
-    shared.store.flush()?;
-    stats.phase_ns[4] = lap(clock);
     label::write(cx, root, config_dirty)?;
     stats.phase_ns[5] = lap(clock);
     Ok(())

@@ -1,0 +1,286 @@
+//! Datasets made, written, changed and destroyed on pools in memory. After each step every block, every space map and every
+//! account on disk must be right: see `common`.
+
+mod common;
+
+use common::{Rig, layout, new_file, noise};
+use dataset::write::{self, KeyChange, NewDataset, NewKey};
+use dataset::{Error, Refusal};
+use transform::crypt::KeyFormat;
+use zeroize::Zeroizing;
+
+const MIB: usize = 1 << 20;
+
+#[test]
+fn a_new_pool_has_its_datasets_and_every_account_is_right() {
+    for raidz in [false, true] {
+        let rig = Rig::with(layout(raidz), &[("compression", "zstd"), ("com.example:note", "hello")], None);
+        rig.check();
+        assert_eq!(rig.get("tank", "compression"), "zstd");
+        assert_eq!(rig.get("tank", "com.example:note"), "hello");
+        assert_eq!(rig.get("tank", "createtxg"), "1");
+        let rig = rig.reopen();
+        rig.check();
+        assert_eq!(rig.tree().list(&[], &dataset::ListOptions::all()).unwrap().entries.len(), 1);
+        rig.judge();
+    }
+}
+
+#[test]
+fn files_come_grow_change_owner_and_go_and_all_is_counted() {
+    let rig = Rig::with(layout(true), &[], None);
+    rig.create("tank/a", &[("recordsize", "1M"), ("checksum", "sha512")]).unwrap();
+    let a = rig.open("tank/a");
+    let set = a.objset().clone();
+    let mut files = Vec::new();
+    for round in 0..6u64 {
+        let tx = a.begin(4 * MIB as u64).unwrap();
+        for user in 1..5 {
+            let id = new_file(&set, &tx, user).unwrap();
+            let file = set.object(id).unwrap();
+            if user == 4 {
+                file.set_block_bytes(&tx, 1 << 20).unwrap();
+            }
+            file.write_at(&tx, round * 300_000, &noise(round * 10 + user, 700_000)).unwrap();
+            files.push(id);
+        }
+        if round % 2 == 1 {
+            let old = files.remove(0);
+            set.free_object(&tx, old).unwrap();
+            let changed = set.object(files[1]).unwrap();
+            changed.set_bonus(&tx, common::bonus(9)).unwrap();
+            changed.punch(&tx, 100_000, u64::MAX).unwrap();
+            let again = set.object(files[2]).unwrap();
+            again.write_at(&tx, 0, &noise(77, 200_000)).unwrap();
+        }
+        drop(tx);
+        rig.check();
+    }
+    assert!(rig.found().features().is_active("org.open-zfs:large_blocks"));
+    assert!(rig.found().features().is_active("org.illumos:sha512"));
+    drop(a);
+    let rig = rig.reopen();
+    rig.check();
+    write::destroy(&rig.live, "tank/a").unwrap();
+    rig.check();
+    assert!(!rig.found().features().is_active("org.open-zfs:large_blocks"));
+    assert!(rig.tree().entry("tank/a").is_err());
+    rig.judge();
+}
+
+#[test]
+fn properties_are_set_inherited_and_take_effect_at_once() {
+    let rig = Rig::new();
+    rig.create("tank/a", &[]).unwrap();
+    rig.create("tank/a/b", &[("com.example:x", "1")]).unwrap();
+    let b = rig.open("tank/a/b");
+    assert_eq!(b.settings().record_bytes, 131_072);
+    rig.set("tank/a", "recordsize", "8K").unwrap();
+    assert_eq!((b.settings().record_bytes, rig.get("tank/a/b", "recordsize").as_str()), (8192, "8192"));
+    rig.set("tank/a/b", "recordsize", "16K").unwrap();
+    write::inherit(&rig.live, "tank/a/b", "recordsize", false).unwrap();
+    assert_eq!(b.settings().record_bytes, 8192);
+    rig.set("tank/a", "redundant_metadata", "none").unwrap();
+    assert_eq!(rig.get("tank/a/b", "redundant_metadata"), "none");
+    write::inherit(&rig.live, "tank/a/b", "com.example:x", false).unwrap();
+    assert_eq!(rig.get("tank/a/b", "com.example:x"), "-");
+    assert!(rig.set("tank/a", "dedup", "on").is_err());
+    assert!(rig.set("tank/a", "used", "1").is_err());
+    assert!(write::inherit(&rig.live, "tank/a", "quota", false).is_err());
+    rig.check();
+    rig.judge();
+}
+
+#[test]
+fn reservations_and_quotas_are_kept_up_the_tree() {
+    let rig = Rig::new();
+    rig.create("tank/a", &[("reservation", "20M")]).unwrap();
+    rig.create("tank/a/b", &[("refreservation", "8M"), ("quota", "30M")]).unwrap();
+    rig.check();
+    let b = rig.open("tank/a/b");
+    let set = b.objset().clone();
+    let tx = b.begin(6 * MIB as u64).unwrap();
+    let id = new_file(&set, &tx, 1).unwrap();
+    set.object(id).unwrap().write_at(&tx, 0, &noise(1, 6 * MIB)).unwrap();
+    drop(tx);
+    rig.check();
+    rig.set("tank/a/b", "refreservation", "12M").unwrap();
+    rig.check();
+    rig.set("tank/a", "reservation", "4M").unwrap();
+    rig.check();
+    assert!(rig.set("tank/a/b", "refreservation", "1G").unwrap_err().refusal() == Some(Refusal::NoSpace));
+    assert!(rig.set("tank/a/b", "quota", "1M").unwrap_err().refusal() == Some(Refusal::NoSpace));
+    rig.set("tank/a/b", "refreservation", "none").unwrap();
+    rig.set("tank/a", "reservation", "none").unwrap();
+    rig.check();
+    rig.set("tank/a/b", "quota", "7M").unwrap();
+    let refused = b.begin(2 * MIB as u64).map(drop).unwrap_err();
+    assert_eq!(refused.refusal(), Some(Refusal::QuotaExceeded));
+    set.free_object(&b.begin_freeing(0).unwrap(), id).unwrap();
+    rig.check();
+    drop(b.begin(2 * MIB as u64).unwrap());
+    rig.judge();
+}
+
+#[test]
+fn a_full_pool_refuses_and_still_lets_files_be_removed() {
+    let rig = Rig::new();
+    let root = rig.open("tank");
+    let set = root.objset().clone();
+    let mut files = Vec::new();
+    let refused = loop {
+        let tx = match root.begin(4 * MIB as u64) {
+            Ok(tx) => tx,
+            Err(e) => break e,
+        };
+        let id = new_file(&set, &tx, 1).unwrap();
+        set.object(id).unwrap().write_at(&tx, 0, &noise(files.len() as u64, 4 * MIB)).unwrap();
+        files.push(id);
+    };
+    assert_eq!(refused.refusal(), Some(Refusal::NoSpace));
+    assert!(files.len() > 5, "{}", files.len());
+    rig.check();
+    for id in files {
+        set.free_object(&root.begin_freeing(0).unwrap(), id).unwrap();
+    }
+    rig.check();
+    // What was freed may be used again two txgs later.
+    for _ in 0..3 {
+        rig.set("tank", "com.example:x", "1").unwrap();
+    }
+    drop(root.begin(4 * MIB as u64).unwrap());
+    rig.judge();
+}
+
+#[test]
+fn volumes_and_missing_parents_are_made() {
+    let rig = Rig::new();
+    let mut new = NewDataset {
+        name: "tank/x/y/vol".into(),
+        is_volume: true,
+        properties: common::owned(&[("volsize", "8M"), ("volblocksize", "8K"), ("compression", "off")]),
+        ..NewDataset::default()
+    };
+    assert!(matches!(write::create(&rig.live, &new, common::MAKER), Err(Error::NotFound { .. })));
+    new.parents = true;
+    write::create(&rig.live, &new, common::MAKER).unwrap();
+    rig.check();
+    assert_eq!(rig.get("tank/x/y/vol", "volsize"), "8388608");
+    assert_eq!(rig.get("tank/x/y/vol", "volblocksize"), "8192");
+    assert_eq!(rig.get("tank/x/y/vol", "type"), "volume");
+    let vol = rig.open("tank/x/y/vol");
+    let tx = vol.begin(MIB as u64).unwrap();
+    vol.objset().object(1).unwrap().write_at(&tx, 4096, &noise(3, MIB)).unwrap();
+    drop(tx);
+    rig.check();
+    assert!(rig.create("tank/x/y/vol/below", &[]).is_err());
+    assert_eq!(write::destroy(&rig.live, "tank/x/y/vol").unwrap_err().refusal(), Some(Refusal::Busy));
+    rig.live.close(&vol).unwrap();
+    write::destroy(&rig.live, "tank/x/y/vol").unwrap();
+    rig.check();
+    rig.judge();
+}
+
+#[test]
+fn datasets_move_with_what_they_use() {
+    let rig = Rig::new();
+    for name in ["tank/a", "tank/b", "tank/a/one"] {
+        rig.create(name, &[]).unwrap();
+    }
+    rig.create("tank/a/one/deep", &[("reservation", "6M")]).unwrap();
+    let deep = rig.open("tank/a/one/deep");
+    let tx = deep.begin(MIB as u64).unwrap();
+    let id = new_file(deep.objset(), &tx, 3).unwrap();
+    deep.objset().object(id).unwrap().write_at(&tx, 0, &noise(5, MIB)).unwrap();
+    drop(tx);
+    rig.check();
+    write::rename(&rig.live, "tank/a/one", "tank/b/two").unwrap();
+    rig.check();
+    assert_eq!(deep.name(), "tank/b/two/deep");
+    assert!(write::rename(&rig.live, "tank/b", "tank/b/two/inside").is_err());
+    assert_eq!(write::rename(&rig.live, "tank/b", "tank/a").unwrap_err().refusal(), Some(Refusal::Exists));
+    assert!(write::destroy(&rig.live, "tank/b").is_err());
+    write::rename(&rig.live, "tank/b/two", "tank/b/three").unwrap();
+    rig.check();
+    rig.judge();
+}
+
+#[test]
+fn limits_are_counted_from_when_they_are_set() {
+    let rig = Rig::new();
+    rig.create("tank/a", &[]).unwrap();
+    rig.create("tank/a/b", &[]).unwrap();
+    rig.set("tank/a", "filesystem_limit", "10").unwrap();
+    assert_eq!(rig.get("tank/a", "filesystem_count"), "1");
+    rig.create("tank/a/b/c", &[]).unwrap();
+    assert_eq!(
+        (rig.get("tank/a", "filesystem_count"), rig.get("tank/a/b", "filesystem_count")),
+        ("2".into(), "1".into())
+    );
+    write::destroy(&rig.live, "tank/a/b/c").unwrap();
+    assert_eq!(rig.get("tank/a", "filesystem_count"), "1");
+    rig.check();
+    rig.judge();
+}
+
+fn passphrase(text: &str) -> NewKey {
+    NewKey {
+        format: KeyFormat::Passphrase,
+        location: "prompt".into(),
+        iterations: Some(100_000),
+        material: Zeroizing::new(text.as_bytes().to_vec()),
+    }
+}
+
+#[test]
+fn encrypted_datasets_are_made_written_and_opened_with_their_keys() {
+    let rig = Rig::new();
+    let secret = NewDataset {
+        name: "tank/secret".into(),
+        properties: common::owned(&[("encryption", "on"), ("keyformat", "passphrase"), ("pbkdf2iters", "100000")]),
+        key: Some(Zeroizing::new(b"correct horse".to_vec())),
+        ..NewDataset::default()
+    };
+    write::create(&rig.live, &secret, common::MAKER).unwrap();
+    rig.create("tank/secret/below", &[]).unwrap();
+    let below = rig.open("tank/secret/below");
+    let tx = below.begin(MIB as u64).unwrap();
+    let id = new_file(below.objset(), &tx, 3).unwrap();
+    below.objset().object(id).unwrap().write_at(&tx, 0, b"nobody reads this").unwrap();
+    drop(tx);
+    rig.check();
+    assert_eq!(rig.get("tank/secret/below", "encryption"), "aes-256-gcm");
+    assert_eq!(rig.get("tank/secret/below", "encryptionroot"), "tank/secret");
+    assert_eq!(rig.get("tank/secret", "keylocation"), "prompt");
+    rig.live.close(&below).unwrap();
+
+    write::change_key(&rig.live, "tank/secret/below", KeyChange::New(passphrase("battery staple"))).unwrap();
+    assert_eq!(rig.get("tank/secret/below", "encryptionroot"), "tank/secret/below");
+    write::change_key(&rig.live, "tank/secret", KeyChange::New(passphrase("another one"))).unwrap();
+    let rig = rig.reopen();
+    rig.live.keys().unload(&rig.tree().dataset("tank/secret").unwrap()).unwrap();
+    rig.live.keys().unload(&rig.tree().dataset("tank/secret/below").unwrap()).unwrap();
+    assert!(matches!(rig.live.open("tank/secret/below", None), Err(Error::KeyUnavailable { .. })));
+    let keys = rig.live.keys().clone();
+    let below = rig.tree().dataset("tank/secret/below").unwrap();
+    assert!(keys.load(&below, b"correct horse").is_err());
+    keys.load(&below, b"battery staple").unwrap();
+    keys.load(&rig.tree().dataset("tank/secret").unwrap(), b"another one").unwrap();
+    write::change_key(&rig.live, "tank/secret/below", KeyChange::Inherit).unwrap();
+    assert_eq!(rig.get("tank/secret/below", "encryptionroot"), "tank/secret");
+    let below = rig.open("tank/secret/below");
+    assert_eq!(below.objset().object(id).unwrap().read_vec(0, 17).unwrap(), b"nobody reads this");
+    let tx = below.begin(MIB as u64).unwrap();
+    below.objset().object(id).unwrap().write_at(&tx, 300_000, &noise(8, MIB)).unwrap();
+    drop(tx);
+    rig.check();
+    rig.live.close(&below).unwrap();
+    // Moving it away from its key is refused; destroying it needs none.
+    assert!(write::rename(&rig.live, "tank/secret/below", "tank/below").is_err());
+    rig.live.keys().unload(&rig.tree().dataset("tank/secret").unwrap()).unwrap();
+    write::destroy(&rig.live, "tank/secret/below").unwrap();
+    write::destroy(&rig.live, "tank/secret").unwrap();
+    rig.check();
+    assert!(!rig.found().features().is_active("com.datto:encryption"));
+    rig.judge();
+}

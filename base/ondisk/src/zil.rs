@@ -59,6 +59,8 @@ pub use record::Body;
 pub const CHAIN_BYTES: usize = 184;
 /// Bytes before the body of a record.
 pub const RECORD_HEADER_BYTES: usize = 32;
+/// Bytes of a write record's body before its pointer.
+const POINTER_AT: usize = 32;
 /// Smallest log block.
 pub const MIN_BLOCK_BYTES: u64 = 4096;
 
@@ -259,6 +261,15 @@ impl<'a> Record<'a> {
     /// Bytes of the whole record.
     pub fn size_bytes(&self) -> usize {
         RECORD_HEADER_BYTES + self.body.len()
+    }
+
+    /// The block that a write record points at, if it does. The pointer is in the clear in encrypted datasets too, where the
+    /// rest of the record cannot be parsed without a key.
+    pub fn written_block(&self) -> Option<BlkPtr> {
+        let is_write = self.kind == RecordType::WRITE;
+        let raw = self.body.get(POINTER_AT..).filter(|_| is_write)?;
+        let bp = BlkPtr::parse(raw, self.endian).ok()?;
+        (!bp.is_hole() && !bp.is_embedded()).then_some(bp)
     }
 
     /// What it says. Of an encrypted dataset, the record must have been decrypted.

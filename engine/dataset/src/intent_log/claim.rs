@@ -11,7 +11,6 @@
 //! ZFS names: zil_claim, zil_check_log_chain.
 
 use super::chain::{self, Step};
-use super::replay::written_block;
 use crate::{Dataset, Error, Place, Result};
 use object::ObjectSet;
 use ondisk::zil::RecordType;
@@ -63,7 +62,7 @@ fn claim(objset: &ObjectSet, header: ZilHeader, first_txg: Txg) -> Result<Claim>
                 if record.kind == RecordType::CLONE_RANGE && record.txg >= first_txg {
                     return Err(Error::unsupported("", "block clones in the intent log"));
                 }
-                if let Some(bp) = written_block(&record).filter(|bp| bp.logical_birth() >= first_txg) {
+                if let Some(bp) = record.written_block().filter(|bp| bp.logical_birth() >= first_txg) {
                     match objset.store().verify(&bp).readable {
                         true => take(&bp),
                         false => return Ok(ControlFlow::Break(())),

@@ -20,9 +20,6 @@ use std::collections::HashSet;
 use std::ops::ControlFlow;
 use std::sync::atomic::Ordering;
 
-/// Bytes of a write record's body before its pointer.
-const POINTER_AT: usize = 32;
-
 /// A log that was there when the dataset was opened.
 pub(super) struct Old {
     header: ZilHeader,
@@ -198,7 +195,7 @@ fn free_chain(objset: &ObjectSet, header: &ZilHeader, txg: u64) -> Result<()> {
         let bp = match step {
             Step::Pointer(bp) => Some(*bp),
             Step::Record(_, Ok(record)) => {
-                written_block(&record).filter(|bp| claimed != 0 && bp.logical_birth().0 >= claimed)
+                record.written_block().filter(|bp| claimed != 0 && bp.logical_birth().0 >= claimed)
             }
             _ => None,
         };
@@ -209,14 +206,6 @@ fn free_chain(objset: &ObjectSet, header: &ZilHeader, txg: u64) -> Result<()> {
     })
     .at_with(place)?;
     Ok(())
-}
-
-/// The block that a write record points at, if it does. The pointer is never secret.
-pub(super) fn written_block(record: &Record<'_>) -> Option<BlkPtr> {
-    let is_write = record.kind == RecordType::WRITE;
-    let raw = record.body.get(POINTER_AT..POINTER_AT + blkptr::SIZE_BYTES).filter(|_| is_write)?;
-    let bp = BlkPtr::parse(raw, record.endian).ok()?;
-    (!bp.is_hole() && !bp.is_embedded()).then_some(bp)
 }
 
 fn is_due(header: &ZilHeader, record: &Record<'_>) -> bool {

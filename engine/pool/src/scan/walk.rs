@@ -12,9 +12,10 @@
 //!   * a block that cannot be read ends the walk below it, not the walk
 
 use crate::{Bookmark, Result, Store};
-use ondisk::zil::{Body, LogBlock, RecordType};
+use ondisk::zil::LogBlock;
 use ondisk::{BlkPtr, Dnode, ObjectType, Objset, blkptr, dnode};
 use parking_lot::{Condvar, Mutex};
+use std::collections::HashSet;
 use std::sync::Arc;
 
 /// Blocks of an intent log followed at most: 1 million of 128 KiB.
@@ -244,6 +245,8 @@ impl Walk<'_> {
     /// Blocks of the intent log, as far as the visitor wants and the chain leads.
     fn zil(&self, worker: usize, task: &Task, phys: &Objset) {
         let mut bp = phys.zil.log;
+        // Several records may lead to one block.
+        let mut seen = HashSet::new();
         // Each block of a chain carries the next number, so that a chain cannot be a ring; this bounds the time.
         for _ in 0..LOG_BLOCKS_MAX {
             // Not bounded by the last snapshot: a log belongs to the head, whenever its blocks were born.
@@ -258,11 +261,9 @@ impl Walk<'_> {
             let Ok(block) = self.store.read_unopened(&bp, &at) else { return };
             let Ok(parsed) = LogBlock::parse(&block.data, &bp) else { return };
             // Data that claimed records point to is kept for the replay.
-            for record in parsed.records().map_while(|r| r.ok()).filter(|r| r.kind == RecordType::WRITE) {
-                let Ok(Body::Write { object, pointer, .. }) = record.parse_body() else { continue };
+            for pointer in parsed.records().map_while(|r| r.ok()).filter_map(|r| r.written_block()) {
                 let is_claimed = phys.zil.claim_txg.0 != 0 && pointer.logical_birth() >= phys.zil.claim_txg;
-                if is_claimed && !pointer.is_hole() {
-                    let at = Bookmark { object, ..at };
+                if is_claimed && seen.insert(pointer.dva(0)) {
                     self.visitor.block(&Visit { bp: &pointer, at, root: task.root, dnode: None, worker });
                 }
             }

@@ -49,7 +49,7 @@ fn slabs(shape: &Shape, ashift: u8, shift: u8, maps: impl Iterator<Item = Option
 }
 
 impl Allocator {
-    /// The allocator of an open pool, as its last synced txg left it.
+    /// The allocator of an open pool, as its last synced txg left it. The pool's own objects must stay in memory beside it.
     pub fn load(pool: &Pool) -> Result<Arc<Self>> {
         let features = pool.features();
         let options = Options {
@@ -57,7 +57,7 @@ impl Allocator {
             histograms: features.count("com.delphix:spacemap_histogram").is_some(),
         };
         let mos: Arc<dyn MapReader> = pool.mos().clone();
-        let allocator = Self::empty(pool.name(), options, mos);
+        let allocator = Self::empty(pool.name(), options, Arc::downgrade(&mos));
         allocator.last_txg.store(pool.uberblock().txg.0, Ordering::Relaxed);
         let ratios = pool.deflate_ratios();
         let mut table = Table::default();

@@ -41,8 +41,8 @@ use group::{Group, LOG_SLOT, Part, Search};
 use ondisk::Dva;
 use parking_lot::{Mutex, RwLock};
 use smallvec::SmallVec;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
 
 /// Bytes that a device takes before it is the next one's turn, when all have as much free. Large enough that a file's
 /// neighbouring blocks stay together, small enough that all devices work at once. Guessed.
@@ -124,7 +124,8 @@ pub struct Allocator {
     name: String,
     table: RwLock<Arc<Table>>,
     rotors: [Mutex<Rotor>; 4],
-    reader: RwLock<Arc<dyn MapReader>>,
+    /// Weak: these objects are read through a store, which has this allocator.
+    reader: RwLock<Weak<dyn MapReader>>,
     options: Options,
     rounds: Mutex<sync::Round>,
     last_txg: AtomicU64,
@@ -145,10 +146,10 @@ pub struct Options {
 impl Allocator {
     /// An allocator without devices, for a pool that is being made.
     pub fn new(name: &str, options: Options) -> Arc<Self> {
-        Arc::new(Self::empty(name, options, Arc::new(NoMaps)))
+        Arc::new(Self::empty(name, options, Weak::<NoMaps>::new()))
     }
 
-    fn empty(name: &str, options: Options, reader: Arc<dyn MapReader>) -> Self {
+    fn empty(name: &str, options: Options, reader: Weak<dyn MapReader>) -> Self {
         Self {
             name: name.to_owned(),
             table: RwLock::default(),
@@ -160,6 +161,10 @@ impl Allocator {
             has_logs: AtomicBool::new(false),
             anomalies: Mutex::default(),
         }
+    }
+
+    fn maps(&self) -> Arc<dyn MapReader> {
+        self.reader.read().upgrade().unwrap_or_else(|| Arc::new(NoMaps))
     }
 
     fn table(&self) -> Arc<Table> {
@@ -251,7 +256,7 @@ impl Allocator {
         part: Part,
         taken: &[(Dva, u32)],
     ) -> Result<Option<(Dva, u32)>> {
-        let reader = || self.reader.read().clone();
+        let reader = || self.maps();
         let rounds = if taken.is_empty() { 0..1 } else { 0..3 };
         for round in rounds {
             for i in 0..groups.len() {
@@ -354,7 +359,7 @@ impl Allocate for Allocator {
 
     fn claim(&self, txg: u64, dva: &Dva) -> Result<()> {
         let at = || format!("{}: {}:{:#x}+{:#x}", self.name, dva.vdev, dva.offset_bytes, dva.asize_bytes);
-        let reader = || self.reader.read().clone();
+        let reader = || self.maps();
         let table = self.table();
         let group = table
             .group(dva.vdev)
@@ -366,11 +371,11 @@ impl Allocate for Allocator {
     }
 }
 
-/// Before a pool has space maps.
+/// Before a pool has space maps, and when it is closed.
 struct NoMaps;
 
 impl MapReader for NoMaps {
     fn read_map(&self, object: u64, _: &mut dyn FnMut(Entry)) -> Result<()> {
-        Err(Error::not_found("a pool that is being made", format!("space map {object}")))
+        Err(Error::not_found("a pool that is being made or closed", format!("space map {object}")))
     }
 }

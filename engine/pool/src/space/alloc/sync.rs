@@ -218,12 +218,13 @@ impl Allocator {
         Ok(made)
     }
 
-    /// The uberblock of `txg` is on disk, and `maps` reads the pool's own objects as it shows them.
+    /// The uberblock of `txg` is on disk, and `maps` reads the pool's own objects as it shows them, or as later txgs do. They
+    /// are not kept: who writes the pool has them.
     ///
     /// What was freed two txgs ago may be handed out now. When the pool is full to its reserve, what was freed in this one may
     /// too, as in OpenZFS: going back to an older uberblock is then worth less than being able to write at all.
     pub fn synced(&self, txg: u64, maps: Arc<dyn MapReader>) {
-        *self.reader.write() = maps;
+        *self.reader.write() = Arc::downgrade(&maps);
         let totals = self.totals();
         let normal = totals.class(Class::Normal);
         let is_full = normal.free_bytes() + normal.deferred_bytes <= totals.slop_bytes;

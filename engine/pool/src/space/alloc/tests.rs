@@ -42,7 +42,8 @@ fn pool(devices: &[NewDevice]) -> (Arc<Allocator>, FakeMaps) {
 
 /// The same, as who imports it finds it.
 fn reopened(devices: &[NewDevice], of: &Allocator, maps: &FakeMaps) -> Arc<Allocator> {
-    let allocator = Allocator::empty("tank", OPTIONS, maps.snapshot());
+    let reader: Arc<dyn MapReader> = maps.snapshot();
+    let allocator = Allocator::empty("tank", OPTIONS, Arc::downgrade(&reader));
     let mut table = Table::default();
     for d in devices {
         let array = of.table().group(d.vdev).unwrap().array.load(Ordering::Relaxed);

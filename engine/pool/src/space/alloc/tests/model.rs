@@ -12,6 +12,8 @@ pub struct FakeMaps {
     pub arrays: Mutex<HashMap<u64, Vec<u64>>>,
     pub next: AtomicU64,
     pub logs_destroyed: AtomicBool,
+    /// The last snapshot: an allocator does not keep what it reads.
+    kept: Mutex<Option<Arc<FakeMaps>>>,
 }
 
 impl FakeMaps {
@@ -22,7 +24,9 @@ impl FakeMaps {
     /// All as they are now: what a reader sees once the txg is synced.
     pub fn snapshot(&self) -> Arc<Self> {
         let maps = Mutex::new(self.maps.lock().clone());
-        Arc::new(Self { maps, arrays: Mutex::new(self.arrays.lock().clone()), ..Self::default() })
+        let snapshot = Arc::new(Self { maps, arrays: Mutex::new(self.arrays.lock().clone()), ..Self::default() });
+        *self.kept.lock() = Some(snapshot.clone());
+        snapshot
     }
 
     pub fn header(&self, object: u64) -> Header {

@@ -14,8 +14,8 @@
 //! so whoever answers reads must not wait for it. When it cannot keep up, requests are dropped: nobody waits for them.
 
 use super::ops::Ops;
+use super::reply::Notifier;
 use files::vfs::NodeId;
-use fuser::Notifier;
 use std::sync::Weak;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
@@ -54,8 +54,8 @@ pub(super) fn channel() -> (Ahead, Work) {
 
 impl Ahead {
     /// A read was answered. Not the first of a file: whoever reads on from there, reads in sequence.
-    pub fn answered(&self, node: NodeId, offset: u64, bytes: u32, flags: i32) {
-        if bytes <= SMALL_BYTES && offset > 0 && flags & libc::O_DIRECT == 0 {
+    pub fn answered(&self, node: NodeId, offset: u64, bytes: u32, flags: u32) {
+        if bytes <= SMALL_BYTES && offset > 0 && flags & libc::O_DIRECT as u32 == 0 {
             // Full: it is busy with others.
             let _ = self.0.try_send(Read { node, offset, bytes });
         }

@@ -2,19 +2,41 @@
 
 use files::vfs::{Attr, FileKind, Time};
 use files::{Error, Refusal};
-use fuser::{Errno, FileAttr, FileType, INodeNo};
-use std::time::{Duration, SystemTime};
+use rustix::io::Errno;
 
-/// Kind of file.
-pub(super) fn file_type(kind: FileKind) -> FileType {
+/// A number of the protocol, in the machine's byte order.
+pub(super) trait Number {
+    /// Appends it.
+    fn append(self, out: &mut Vec<u8>);
+}
+
+impl Number for u32 {
+    fn append(self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.to_ne_bytes());
+    }
+}
+
+impl Number for u64 {
+    fn append(self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.to_ne_bytes());
+    }
+}
+
+/// Appends a number.
+pub(super) fn put(out: &mut Vec<u8>, number: impl Number) {
+    number.append(out);
+}
+
+/// The bits of `st_mode` that tell the kind of file (`S_IFMT`).
+pub(super) fn type_bits(kind: FileKind) -> u32 {
     match kind {
-        FileKind::Regular => FileType::RegularFile,
-        FileKind::Directory => FileType::Directory,
-        FileKind::Symlink => FileType::Symlink,
-        FileKind::Fifo => FileType::NamedPipe,
-        FileKind::Socket => FileType::Socket,
-        FileKind::CharDevice => FileType::CharDevice,
-        FileKind::BlockDevice => FileType::BlockDevice,
+        FileKind::Regular => libc::S_IFREG,
+        FileKind::Directory => libc::S_IFDIR,
+        FileKind::Symlink => libc::S_IFLNK,
+        FileKind::Fifo => libc::S_IFIFO,
+        FileKind::Socket => libc::S_IFSOCK,
+        FileKind::CharDevice => libc::S_IFCHR,
+        FileKind::BlockDevice => libc::S_IFBLK,
     }
 }
 
@@ -28,104 +50,90 @@ pub(super) fn device_number_parts(device: u32) -> (u32, u32) {
     (device >> 8 & 0xfff, device & 0xff | device >> 12 & 0xf_ff00)
 }
 
-/// A time that fuser took apart: before 1970 it counts the seconds back and the nanoseconds of `struct timespec` with them.
-pub(super) fn time(t: SystemTime) -> Time {
-    match t.duration_since(SystemTime::UNIX_EPOCH) {
-        Ok(since) => Time { seconds: since.as_secs() as i64, nanoseconds: since.subsec_nanos() },
-        Err(before) => {
-            let before = before.duration();
-            Time { seconds: (before.as_secs() as i64).wrapping_neg(), nanoseconds: before.subsec_nanos() }
-        }
+/// Linux takes no more; what a damaged disk says must not make it refuse the file.
+fn nanoseconds(time: Time) -> u32 {
+    time.nanoseconds.min(999_999_999)
+}
+
+fn mode(attr: &Attr) -> u32 {
+    type_bits(attr.kind) | attr.mode & 0o7777
+}
+
+/// Appends `struct fuse_attr`, with the inode number that is to be shown.
+pub(super) fn put_attr(out: &mut Vec<u8>, attr: &Attr, ino: u64) {
+    let times = [attr.atime, attr.mtime, attr.ctime];
+    for n in [ino, attr.size, attr.blocks_512] {
+        put(out, n);
+    }
+    for t in times {
+        put(out, t.seconds as u64);
+    }
+    for t in times {
+        put(out, nanoseconds(t));
+    }
+    let device = device_number(attr.rdev_major, attr.rdev_minor);
+    for n in [mode(attr), attr.links, attr.uid, attr.gid, device, attr.block_bytes, 0] {
+        put(out, n);
     }
 }
 
-/// Time before 1970 counts back from it; nanoseconds always count forward, as in `struct timespec`.
-fn system_time(time: Time) -> SystemTime {
-    let nanoseconds = Duration::from_nanos(u64::from(time.nanoseconds.min(999_999_999)));
-    let seconds = Duration::from_secs(time.seconds.unsigned_abs());
-    let whole = if time.seconds < 0 {
-        SystemTime::UNIX_EPOCH.checked_sub(seconds)
-    } else {
-        SystemTime::UNIX_EPOCH.checked_add(seconds)
-    };
-    whole.and_then(|t| t.checked_add(nanoseconds)).unwrap_or(SystemTime::UNIX_EPOCH)
-}
-
-/// Attributes with the inode number that is to be shown.
-pub(super) fn file_attr(attr: &Attr, ino: INodeNo) -> FileAttr {
-    FileAttr {
-        ino,
-        size: attr.size,
-        blocks: attr.blocks_512,
-        atime: system_time(attr.atime),
-        mtime: system_time(attr.mtime),
-        ctime: system_time(attr.ctime),
-        crtime: system_time(attr.btime),
-        kind: file_type(attr.kind),
-        perm: (attr.mode & 0o7777) as u16,
-        nlink: attr.links,
-        uid: attr.uid,
-        gid: attr.gid,
-        rdev: device_number(attr.rdev_major, attr.rdev_minor),
-        blksize: attr.block_bytes,
-        flags: 0,
+/// Appends `struct fuse_statx`: what stat(2) tells, and the time of birth.
+pub(super) fn put_statx(out: &mut Vec<u8>, attr: &Attr, ino: u64) {
+    let end = out.len() + 256;
+    put(out, libc::STATX_BASIC_STATS | libc::STATX_BTIME);
+    put(out, attr.block_bytes);
+    put(out, 0_u64);
+    // The mode has 16 bits, and as many of nothing behind it.
+    for n in [attr.links, attr.uid, attr.gid] {
+        put(out, n);
     }
-}
-
-/// What of a directory entry is known without looking at its object.
-pub(super) fn entry_attr(kind: FileKind, ino: INodeNo) -> FileAttr {
-    let epoch = SystemTime::UNIX_EPOCH;
-    FileAttr {
-        ino,
-        size: 0,
-        blocks: 0,
-        atime: epoch,
-        mtime: epoch,
-        ctime: epoch,
-        crtime: epoch,
-        kind: file_type(kind),
-        perm: 0,
-        nlink: 1,
-        uid: 0,
-        gid: 0,
-        rdev: 0,
-        blksize: 4096,
-        flags: 0,
+    out.extend_from_slice(&(mode(attr) as u16).to_ne_bytes());
+    out.extend_from_slice(&[0; 2]);
+    for n in [ino, attr.size, attr.blocks_512, 0] {
+        put(out, n);
     }
+    for t in [attr.atime, attr.btime, attr.ctime, attr.mtime] {
+        put(out, t.seconds as u64);
+        put(out, nanoseconds(t));
+        put(out, 0_u32);
+    }
+    put(out, attr.rdev_major);
+    put(out, attr.rdev_minor);
+    out.resize(end, 0);
 }
 
 /// The error number that a process gets.
 pub(super) fn errno(error: &Error) -> Errno {
     match error {
-        Error::NotFound { .. } => Errno::ENOENT,
-        Error::KeyUnavailable { .. } => Errno::EACCES,
-        Error::Unsupported { .. } => Errno::ENOTSUP,
-        Error::Invalid { .. } => Errno::EINVAL,
-        Error::Corrupt { .. } | Error::Io { .. } | Error::Missing { .. } | Error::Redacted { .. } => Errno::EIO,
+        Error::NotFound { .. } => Errno::NOENT,
+        Error::KeyUnavailable { .. } => Errno::ACCESS,
+        Error::Unsupported { .. } => Errno::OPNOTSUPP,
+        Error::Invalid { .. } => Errno::INVAL,
+        Error::Corrupt { .. } | Error::Io { .. } | Error::Missing { .. } | Error::Redacted { .. } => Errno::IO,
         Error::Refused { why, .. } => refused(*why),
     }
 }
 
 fn refused(why: Refusal) -> Errno {
     match why {
-        Refusal::NoSpace | Refusal::AttributeTooLarge => Errno::ENOSPC,
-        Refusal::QuotaExceeded => Errno::EDQUOT,
-        Refusal::ReadOnly => Errno::EROFS,
-        Refusal::Exists => Errno::EEXIST,
-        Refusal::NotEmpty => Errno::ENOTEMPTY,
-        Refusal::NotDirectory => Errno::ENOTDIR,
-        Refusal::IsDirectory => Errno::EISDIR,
-        Refusal::NameTooLong => Errno::ENAMETOOLONG,
-        Refusal::NameNotUtf8 => Errno::EILSEQ,
-        Refusal::TooManyLinks => Errno::EMLINK,
-        Refusal::CrossDevice => Errno::EXDEV,
-        Refusal::NotPermitted => Errno::EPERM,
-        Refusal::PermissionDenied => Errno::EACCES,
-        Refusal::NoAttribute => Errno::ENODATA,
-        Refusal::TooLarge => Errno::EFBIG,
-        Refusal::Busy => Errno::EBUSY,
-        Refusal::Stale => Errno::ESTALE,
-        Refusal::Suspended => Errno::EIO,
+        Refusal::NoSpace | Refusal::AttributeTooLarge => Errno::NOSPC,
+        Refusal::QuotaExceeded => Errno::DQUOT,
+        Refusal::ReadOnly => Errno::ROFS,
+        Refusal::Exists => Errno::EXIST,
+        Refusal::NotEmpty => Errno::NOTEMPTY,
+        Refusal::NotDirectory => Errno::NOTDIR,
+        Refusal::IsDirectory => Errno::ISDIR,
+        Refusal::NameTooLong => Errno::NAMETOOLONG,
+        Refusal::NameNotUtf8 => Errno::ILSEQ,
+        Refusal::TooManyLinks => Errno::MLINK,
+        Refusal::CrossDevice => Errno::XDEV,
+        Refusal::NotPermitted => Errno::PERM,
+        Refusal::PermissionDenied => Errno::ACCESS,
+        Refusal::NoAttribute => Errno::NODATA,
+        Refusal::TooLarge => Errno::FBIG,
+        Refusal::Busy => Errno::BUSY,
+        Refusal::Stale => Errno::STALE,
+        Refusal::Suspended => Errno::IO,
     }
 }
 
@@ -134,23 +142,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_before_1970_keep_their_nanoseconds() {
-        let t = system_time(Time { seconds: -2, nanoseconds: 800_000_000 });
-        assert_eq!(SystemTime::UNIX_EPOCH.duration_since(t).expect("before"), Duration::new(1, 200_000_000));
-    }
-
-    #[test]
-    fn times_beyond_the_clock_do_not_panic() {
-        for seconds in [i64::MIN, i64::MAX] {
-            system_time(Time { seconds, nanoseconds: u32::MAX });
-        }
-    }
-
-    #[test]
     fn device_numbers_agree_with_makedev() {
         for (major, minor) in [(1, 3), (8, 0), (259, 65_537), (4095, 1_048_575)] {
             assert_eq!(u64::from(device_number(major, minor)), rustix::fs::makedev(major, minor) & 0xffff_ffff);
             assert_eq!(device_number_parts(device_number(major, minor)), (major, minor));
         }
+    }
+
+    #[test]
+    fn structures_have_the_sizes_that_the_kernel_reads() {
+        let vfs = files::memory::MemoryVfs::new();
+        let attr = files::vfs::Vfs::attr(&vfs, files::vfs::Vfs::root(&vfs)).expect("root");
+        let (mut plain, mut extended) = (Vec::new(), vec![0; 32]);
+        put_attr(&mut plain, &attr, 1);
+        put_statx(&mut extended, &attr, 1);
+        assert_eq!((plain.len(), extended.len()), (88, 288));
     }
 }

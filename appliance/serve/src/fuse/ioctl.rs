@@ -4,7 +4,7 @@
 
 use super::ops::Ops;
 use files::vfs::{Caller, FileKind, NodeId, SetAttr};
-use fuser::Errno;
+use rustix::io::Errno;
 
 /// `FS_IOC_FSGETXATTR`: `struct fsxattr` comes back.
 const GET_EXTENDED: u32 = 0x801c_581f;
@@ -40,9 +40,9 @@ impl Ops {
                 Ok(out)
             }
             SET_EXTENDED => {
-                let (Some(flags), Some(project)) = (word(data, 0), word(data, 3)) else { return Err(Errno::EINVAL) };
+                let (Some(flags), Some(project)) = (word(data, 0), word(data, 3)) else { return Err(Errno::INVAL) };
                 if flags & !EXTENDED_INHERIT != 0 {
-                    return Err(Errno::EOPNOTSUPP);
+                    return Err(Errno::OPNOTSUPP);
                 }
                 self.set_project(who, node, Some(project), flags & EXTENDED_INHERIT != 0)
             }
@@ -52,14 +52,14 @@ impl Ops {
                 Ok((if inherits { FLAG_INHERIT } else { 0 }).to_ne_bytes().to_vec())
             }
             SET_FLAGS => {
-                let flags = word(data, 0).ok_or(Errno::EINVAL)?;
+                let flags = word(data, 0).ok_or(Errno::INVAL)?;
                 // Immutable, append-only and nodump files are not offered.
                 if flags & !FLAG_INHERIT != 0 {
-                    return Err(Errno::EOPNOTSUPP);
+                    return Err(Errno::OPNOTSUPP);
                 }
                 self.set_project(who, node, None, flags & FLAG_INHERIT != 0)
             }
-            _ => Err(Errno::ENOTTY),
+            _ => Err(Errno::NOTTY),
         }
     }
 
@@ -67,7 +67,7 @@ impl Ops {
         let attr = self.vfs.attr(node).map_err(|e| self.failed(node, &e))?;
         let is_dir = attr.kind == FileKind::Directory;
         if inherit && !is_dir {
-            return Err(Errno::EINVAL);
+            return Err(Errno::INVAL);
         }
         let set = SetAttr {
             project: project.map(u64::from).filter(|&p| p != attr.project),

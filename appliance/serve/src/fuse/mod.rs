@@ -19,14 +19,24 @@
 //!   * the inode number of a node is its node number: unique within the mount, also where it shows several datasets
 //!   * an answer is sent from the thread that took the request, without a queue, unless it waits for a disk or the kernel
 //!
-//! Not offered, as fuser 0.18 has no way to it: birth times (`FUSE_STATX`), files without a name (`O_TMPFILE`), interrupting a
-//! request, and FUSE over io_uring. `sync` and `syncfs` do not reach a FUSE server (Linux keeps `FUSE_SYNCFS` to others):
-//! what they hand over is on disk with the next write round; `fsync` waits for it.
+//! ```text
+//!   attach, mount    the mount itself           session    the conversation, its threads
+//!   wire, reply      bytes <-> requests, answers           server     a request's answer; ops, ioctl: what it means
+//!   held, settle, slow, ahead, names                       what is remembered between requests
+//! ```
+//!
+//! The protocol is spoken here and not by a library: the one that there is (fuser) has no way to birth times, to the kernel's
+//! word on who keeps setuid, or to whose list of access takes setgid away.
+//!
+//! Not offered: files without a name (`O_TMPFILE`), locks that other machines see, FUSE over io_uring. `sync` and `syncfs` do not
+//! reach a FUSE server (Linux keeps `FUSE_SYNCFS` to others): what they hand over is on disk with the next write round; `fsync`
+//! waits for it.
 //!
 //! Inode numbers: FUSE gives its root the node number 1, ZFS gives another one (34, mostly); [`inode::InodeMap`] swaps the
 //! two. The kernel shows what we say the inode number is, so `stat` sees the object number all the same.
 
 mod ahead;
+mod attach;
 mod attr;
 mod held;
 mod inode;
@@ -34,13 +44,16 @@ mod ioctl;
 mod mount;
 mod names;
 mod ops;
+mod reply;
 mod server;
+mod session;
 mod settle;
 mod slow;
 mod sys;
 mod tree;
+mod wire;
 
-pub use mount::{MountHandle, MountOptions, Unmounter, is_mount_point, mount, unmount_below};
+pub use mount::{Changed, MountHandle, MountOptions, Unmounter, is_mount_point, mount, unmount_below};
 pub use sys::{Signals, leave_terminal};
 pub use tree::{MountedTree, TreeUnmounter, mount_tree};
 

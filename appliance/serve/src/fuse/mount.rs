@@ -4,11 +4,14 @@
 //! person with `umount`, or this process through an [`Unmounter`].
 
 use super::ahead;
+use super::attach::{How, attach};
+use super::inode::InodeMap;
 use super::ops::Ops;
+use super::reply::Notifier;
 use super::server::Server;
+use super::session::Session;
 use super::sys;
-use files::vfs::Vfs;
-use fuser::{Config, MountOption, Session, SessionACL};
+use files::vfs::{NodeId, Vfs};
 use parking_lot::{Condvar, Mutex};
 use std::io;
 use std::os::unix::ffi::OsStringExt;
@@ -71,6 +74,7 @@ struct Shared {
 #[derive(Debug)]
 pub struct MountHandle {
     shared: Arc<Shared>,
+    changed: Changed,
     thread: std::thread::JoinHandle<()>,
 }
 
@@ -78,44 +82,64 @@ pub struct MountHandle {
 #[derive(Debug, Clone)]
 pub struct Unmounter(Arc<Shared>);
 
+/// Tells the kernel that a tree was changed by somebody else: another server, a rollback. It keeps what it has seen, and would
+/// not ask again. Not to be called by who answers its requests, as it may wait for their end.
+#[derive(Debug, Clone)]
+pub struct Changed {
+    kernel: Notifier,
+    inodes: InodeMap,
+}
+
+impl Changed {
+    /// Attributes or contents of `node`, or the names in it.
+    pub fn node(&self, node: NodeId) -> io::Result<()> {
+        self.kernel.invalidate(self.inodes.to_fuse(node), 0)
+    }
+
+    /// What `name` in `dir` stands for; or that it stands for something now.
+    pub fn name(&self, dir: NodeId, name: &[u8]) -> io::Result<()> {
+        self.kernel.invalidate_entry(self.inodes.to_fuse(dir), name)
+    }
+}
+
 /// Mounts `vfs` at the directory `dir`; read-only, if that is all that it can be.
 pub fn mount(vfs: Arc<dyn Vfs>, dir: &Path, options: &MountOptions) -> io::Result<MountHandle> {
     let dir = dir.canonicalize()?;
     let root = rustix::process::geteuid().is_root();
-    let mut config = Config::default();
-    config.mount_options = vec![
-        MountOption::FSName(options.name.clone()),
-        if vfs.is_read_only() || options.read_only { MountOption::RO } else { MountOption::RW },
-        if vfs.is_read_only() { MountOption::NoAtime } else { MountOption::Atime },
-        if options.devices { MountOption::Dev } else { MountOption::NoDev },
-        if options.setuid { MountOption::Suid } else { MountOption::NoSuid },
-    ];
-    // As an enum value, fuser gives this to fusermount only, and a mount by root would show as "fuse".
-    config.mount_options.push(MountOption::CUSTOM("subtype=weir".to_owned()));
-    if options.no_exec {
-        config.mount_options.push(MountOption::NoExec);
-    }
+    let mut flags = 0;
+    let mut flag = |on, bit| flags |= if on { bit } else { 0 };
+    flag(vfs.is_read_only() || options.read_only, libc::MS_RDONLY);
+    flag(vfs.is_read_only(), libc::MS_NOATIME);
+    flag(!options.devices, libc::MS_NODEV);
+    flag(!options.setuid, libc::MS_NOSUID);
+    flag(options.no_exec, libc::MS_NOEXEC);
     let others = options.allow_other.unwrap_or(root);
-    config.acl = if others { SessionACL::All } else { SessionACL::Owner };
     let enforce = options.enforce_permissions.unwrap_or(others);
-    if enforce {
-        config.mount_options.push(MountOption::DefaultPermissions);
-    }
+    let mut told = Vec::new();
+    told.extend(others.then_some("allow_other"));
+    told.extend(enforce.then_some("default_permissions"));
+    let how = How { source: options.name.clone(), flags, options: told };
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    config.n_threads = Some(options.threads.unwrap_or(cores.max(THREADS_MIN)).max(1));
-    config.clone_fd = true;
+    let threads = options.threads.unwrap_or(cores.max(THREADS_MIN)).max(1);
 
     let (told, work) = ahead::channel();
     let ops = Arc::new(Ops::new(vfs, options.name.clone(), enforce, options.write_back, told));
-    let session = Session::new(Server(ops.clone()), &dir, &config)
-        .map_err(|e| io::Error::new(e.kind(), format!("cannot mount at {}: {e}", dir.display())))?;
+    let cannot = |e: io::Error| io::Error::new(e.kind(), format!("cannot mount at {}: {e}", dir.display()));
+    let server = Arc::new(Server(ops.clone()));
+    let connection = Arc::new(attach(&dir, &how).map_err(cannot)?);
+    let session = Session::begin(connection, server.wanted()).map_err(|e| {
+        // Nobody will answer there.
+        let _ = sys::unmount(&dir, true);
+        cannot(e)
+    })?;
     let device = mounted_device(&dir);
     if let Some(device) = &device {
         raise_limits(device, ops.write_back);
     }
-    let kernel = session.notifier();
+    let kernel = Notifier(session.device().clone());
     // Not set before: this is the only place that does.
     let _ = ops.kernel.set(kernel.clone());
+    let changed = Changed { kernel: kernel.clone(), inodes: ops.inodes };
     let weak = Arc::downgrade(&ops);
     // Ends with the server, which has the other end.
     let to_kernel = kernel.clone();
@@ -127,18 +151,23 @@ pub fn mount(vfs: Arc<dyn Vfs>, dir: &Path, options: &MountOptions) -> io::Resul
     let shared = Arc::new(Shared { dir, device, state: Mutex::new(State::default()), changed: Condvar::new() });
     let ours = shared.clone();
     let thread = std::thread::Builder::new().name("weir-mount".to_owned()).spawn(move || {
-        let served = session.run().map_err(|e| e.to_string());
-        let synced = ops.last_sync.lock().take().map_or(Ok(()), |e| Err(format!("not all is on disk: {e}")));
+        let served = session.serve(&server, threads).map_err(|e| e.to_string());
+        let synced = server.end().map_err(|e| format!("not all is on disk: {e}"));
         ours.state.lock().ended = Some(served.and(synced));
         ours.changed.notify_all();
     })?;
-    Ok(MountHandle { shared, thread })
+    Ok(MountHandle { shared, changed, thread })
 }
 
 impl MountHandle {
     /// Where it is mounted.
     pub fn dir(&self) -> &Path {
         &self.shared.dir
+    }
+
+    /// For telling of changes by others.
+    pub fn changed(&self) -> Changed {
+        self.changed.clone()
     }
 
     /// For unmounting from another thread.

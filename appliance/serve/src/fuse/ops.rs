@@ -1,17 +1,19 @@
 //! What a request asks of the [`Vfs`], without the form that it comes in: [`super::server`] takes requests apart and answers.
 
 use super::ahead::Ahead;
-use super::attr::{errno, file_attr};
+use super::attr::errno;
 use super::held::Held;
 use super::inode::InodeMap;
 use super::names::Names;
+use super::reply::{Notifier, Shown};
 use super::settle::Settle;
 use super::slow::Slow;
+use super::wire::Header;
 use files::Error;
 use files::namespace::is_door;
 use files::vfs::{Attr, Caller, NewNode, NodeId, RenameFlags, SetAttr, SetXattr, SyncKind, Vfs};
-use fuser::{Errno, FileAttr, Generation, Notifier, Request};
 use parking_lot::Mutex;
+use rustix::io::Errno;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -21,13 +23,6 @@ pub(super) const FOREVER: Duration = Duration::from_secs(365 * 86_400);
 const SHORTLY: Duration = Duration::from_secs(1);
 /// For what could not be read, or has more names than the kernel knows: ask again.
 pub(super) const NOT_AT_ALL: Duration = Duration::ZERO;
-
-/// A node as the kernel is told of it.
-pub(super) struct Shown {
-    pub ttl: Duration,
-    pub attr: FileAttr,
-    pub generation: Generation,
-}
 
 /// What the threads share.
 pub(super) struct Ops {
@@ -50,8 +45,6 @@ pub(super) struct Ops {
     pub kernel: OnceLock<Notifier>,
     /// The node and message logged last: the kernel asks for a broken page many times.
     last_logged: Mutex<(NodeId, String)>,
-    /// What came of writing all that is left, at the end.
-    pub last_sync: Mutex<Option<Error>>,
 }
 
 impl Ops {
@@ -71,7 +64,6 @@ impl Ops {
             settle: Settle::default(),
             kernel: OnceLock::new(),
             last_logged: Mutex::new((NodeId(0), String::new())),
-            last_sync: Mutex::new(None),
             vfs,
         }
     }
@@ -79,7 +71,7 @@ impl Ops {
     /// The error number for the process, and a line for the person when the disk or the machine is to blame.
     pub fn failed(&self, node: NodeId, error: &Error) -> Errno {
         let errno = errno(error);
-        if errno == Errno::EIO {
+        if errno == Errno::IO {
             let message = error.to_string();
             let mut last = self.last_logged.lock();
             if last.0 != node || last.1 != message {
@@ -121,26 +113,16 @@ impl Ops {
             self.names.remember(attr.node, dir, name);
         }
         Ok(Shown {
-            ttl: self.entry_ttl(dir, Some(attr.node)),
-            attr: self.entry_attr(attr),
-            generation: Generation(attr.generation),
+            entry_ttl: self.entry_ttl(dir, Some(attr.node)),
+            attr_ttl: self.attr_ttl(attr.node),
+            node: self.inodes.to_fuse(attr.node),
+            attr: *attr,
         })
-    }
-
-    /// The inode number in an entry is FUSE's node number and what `stat` shows, in one; they differ for the root alone,
-    /// which is never an entry.
-    pub fn entry_attr(&self, attr: &Attr) -> FileAttr {
-        file_attr(attr, self.inodes.to_fuse(attr.node))
-    }
-
-    /// Attributes as `stat` shows them.
-    pub fn stat_attr(attr: &Attr) -> FileAttr {
-        file_attr(attr, InodeMap::shown(attr.node))
     }
 
     pub fn create(
         &self,
-        req: &Request,
+        req: &Header,
         dir: NodeId,
         name: &[u8],
         new: &NewNode,
@@ -152,32 +134,32 @@ impl Ops {
         self.show(dir, name, &attr)
     }
 
-    pub fn link(&self, req: &Request, node: NodeId, dir: NodeId, name: &[u8]) -> Result<Shown, Errno> {
+    pub fn link(&self, req: &Header, node: NodeId, dir: NodeId, name: &[u8]) -> Result<Shown, Errno> {
         let attr = self.vfs.link(&caller(req), node, dir, name).map_err(|e| self.failed(dir, &e))?;
         self.show(dir, name, &attr)
     }
 
     pub fn rename(
         &self,
-        req: &Request,
+        req: &Header,
         (dir, name): (NodeId, &[u8]),
         (to_dir, to_name): (NodeId, &[u8]),
-        flags: fuser::RenameFlags,
+        flags: u32,
     ) -> Result<(), Errno> {
         let flags = RenameFlags {
-            no_replace: flags.contains(fuser::RenameFlags::RENAME_NOREPLACE),
-            exchange: flags.contains(fuser::RenameFlags::RENAME_EXCHANGE),
-            whiteout: flags.contains(fuser::RenameFlags::RENAME_WHITEOUT),
+            no_replace: flags & libc::RENAME_NOREPLACE != 0,
+            exchange: flags & libc::RENAME_EXCHANGE != 0,
+            whiteout: flags & libc::RENAME_WHITEOUT != 0,
         };
         self.vfs.rename(&caller(req), dir, name, to_dir, to_name, flags).map_err(|e| self.failed(dir, &e))
     }
 
-    pub fn set_attr(&self, who: &Caller, node: NodeId, set: &SetAttr) -> Result<FileAttr, Errno> {
+    pub fn set_attr(&self, who: &Caller, node: NodeId, set: &SetAttr) -> Result<Attr, Errno> {
         let attr = self.vfs.set_attr(who, node, set).map_err(|e| self.failed(node, &e))?;
         if set.size.is_some() {
             self.settle.written(node);
         }
-        Ok(Self::stat_attr(&attr))
+        Ok(attr)
     }
 
     pub fn write(&self, who: &Caller, node: NodeId, offset: u64, data: &[u8]) -> Result<(), Errno> {
@@ -186,14 +168,31 @@ impl Ops {
         Ok(())
     }
 
-    pub fn set_xattr(&self, req: &Request, node: NodeId, name: &[u8], value: &[u8], flags: i32) -> Result<(), Errno> {
-        let how = match flags {
+    pub fn set_xattr(
+        &self,
+        req: &Header,
+        node: NodeId,
+        (name, value): (&[u8], &[u8]),
+        how: u32,
+        kill_setgid: bool,
+    ) -> Result<(), Errno> {
+        let how = match how as i32 {
             0 => SetXattr::Either,
             libc::XATTR_CREATE => SetXattr::Create,
             libc::XATTR_REPLACE => SetXattr::Replace,
-            _ => return Err(Errno::EINVAL),
+            _ => return Err(Errno::INVAL),
         };
-        self.vfs.set_xattr(&caller(req), node, name, value, how).map_err(|e| self.failed(node, &e))
+        let (who, failed) = (caller(req), |e| self.failed(node, &e));
+        self.vfs.set_xattr(&who, node, name, value, how).map_err(failed)?;
+        if kill_setgid {
+            // Who set the list is not in the file's group: setgid must not outlive what the list lets others do.
+            let mode = self.vfs.attr(node).map_err(failed)?.mode;
+            if mode & libc::S_ISGID != 0 {
+                let set = SetAttr { mode: Some(mode & 0o7777 & !libc::S_ISGID), ..SetAttr::default() };
+                self.vfs.set_attr(&who, node, &set).map_err(failed)?;
+            }
+        }
+        Ok(())
     }
 
     pub fn sync(&self, node: NodeId, data_only: bool) -> Result<(), Errno> {
@@ -206,32 +205,34 @@ impl Ops {
     pub fn fetch_unwritten(&self, node: NodeId, offset: u64) {
         let Some(kernel) = self.kernel.get() else { return };
         let offset = i64::try_from(offset).unwrap_or(i64::MAX);
-        if let Err(error) = kernel.inval_inode(self.inodes.to_fuse(node), offset, 0) {
+        if let Err(error) = kernel.invalidate(self.inodes.to_fuse(node), offset) {
             tracing::debug!(%error, "the kernel does not write");
         }
     }
 
     /// First data, or first hole, at or behind `from`.
-    pub fn seek(&self, node: NodeId, from: u64, whence: i32) -> Result<i64, Errno> {
-        let found = match whence {
+    pub fn seek(&self, node: NodeId, from: u64, whence: u32) -> Result<u64, Errno> {
+        if i64::try_from(from).is_err() {
+            return Err(Errno::NXIO);
+        }
+        let found = match whence as i32 {
             libc::SEEK_DATA => self.vfs.seek_data(node, from),
             libc::SEEK_HOLE => match self.vfs.attr(node) {
                 Ok(attr) if from >= attr.size => Ok(None),
                 Ok(_) => self.vfs.seek_hole(node, from).map(Some),
                 Err(e) => Err(e),
             },
-            _ => return Err(Errno::EINVAL),
+            _ => return Err(Errno::INVAL),
         };
         match found {
-            Ok(Some(at)) => i64::try_from(at).map_err(|_| Errno::EOVERFLOW),
-            Ok(None) => Err(Errno::ENXIO),
+            Ok(Some(at)) => Ok(at),
+            Ok(None) => Err(Errno::NXIO),
             Err(e) => Err(self.failed(node, &e)),
         }
     }
 }
 
-/// Who asks. Root stands for the right to keep setuid and setgid (`CAP_FSETID`), of which the kernel tells in a way that
-/// fuser does not pass on.
-pub(super) fn caller(req: &Request) -> Caller {
-    Caller { uid: req.uid(), gid: req.gid(), groups: Vec::new(), privileged: req.uid() == 0 }
+/// Who asks. Root stands for what only the privileged may.
+pub(super) fn caller(req: &Header) -> Caller {
+    Caller { uid: req.uid, gid: req.gid, groups: Vec::new(), privileged: req.uid == 0 }
 }

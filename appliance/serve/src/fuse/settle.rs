@@ -5,8 +5,8 @@
 //! would show what was true at the time of the last write.
 
 use super::inode::InodeMap;
+use super::reply::Notifier;
 use files::vfs::NodeId;
-use fuser::Notifier;
 use parking_lot::{Condvar, Mutex};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -55,7 +55,7 @@ impl Settle {
             drop(state);
             for node in settled {
                 // A negative offset: attributes alone, no pages. One that the kernel has forgotten meanwhile is no error.
-                if let Err(error) = kernel.inval_inode(inodes.to_fuse(node), -1, 0) {
+                if let Err(error) = kernel.invalidate(inodes.to_fuse(node), -1) {
                     tracing::debug!(%error, "the kernel does not take it");
                 }
             }

@@ -9,6 +9,30 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+/// mount(2).
+pub(super) fn mount(source: &str, dir: &Path, kind: &str, flags: libc::c_ulong, options: &str) -> io::Result<()> {
+    let (source, dir) = (CString::new(source)?, CString::new(dir.as_os_str().as_bytes())?);
+    let (kind, options) = (CString::new(kind)?, CString::new(options)?);
+    // SAFETY: all four are C strings that live across the call, which keeps no pointer to them; a file system's options are
+    // a string, too.
+    match unsafe { libc::mount(source.as_ptr(), dir.as_ptr(), kind.as_ptr(), flags, options.as_ptr().cast()) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// Another connection to the same mount (`FUSE_DEV_IOC_CLONE`).
+pub(super) fn clone_device(device: &File) -> io::Result<File> {
+    const CLONE: libc::c_ulong = 0x8004_e500;
+    let new = File::options().read(true).write(true).open("/dev/fuse")?;
+    let source = device.as_raw_fd() as u32;
+    // SAFETY: both are open; the call reads the four bytes of `source`, which live across it.
+    match unsafe { libc::ioctl(new.as_raw_fd(), CLONE, &source) } {
+        0 => Ok(new),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
 /// Unmounts what is mounted at `dir`; `lazy` also when it is in use (it vanishes from the tree, and ends with its last user).
 /// Without root rights, by way of fusermount3.
 pub(super) fn unmount(dir: &Path, lazy: bool) -> io::Result<()> {

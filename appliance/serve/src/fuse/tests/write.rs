@@ -16,7 +16,10 @@ use std::sync::Arc;
 /// Mounts it both ways of writing, and calls `check` with each; or says why this machine cannot.
 fn each_way(name: &str, build: impl Fn() -> MemoryVfs, check: impl Fn(&Path, &MemoryVfs)) {
     for write_back in [false, true] {
-        let vfs = Arc::new(build().writable());
+        let mut vfs = build().writable();
+        let root = vfs.root();
+        vfs.attr_mut(root).uid = rustix::process::geteuid().as_raw();
+        let vfs = Arc::new(vfs);
         let dir = std::env::temp_dir().join(format!("weir-write-{name}-{write_back}-{}", std::process::id()));
         fs::create_dir_all(&dir).expect("a folder to mount at");
         let options = MountOptions { name: format!("tank/{name}"), write_back, ..MountOptions::default() };
@@ -153,6 +156,48 @@ fn data_that_only_the_kernel_has_is_not_a_hole() {
         written.write(1, b"M");
         file.sync_all().expect("fsync");
         assert_eq!(&vfs.read(node, 2 << 20, 6).expect("read")[..], b"mMpped");
+    });
+}
+
+/// What the kernel was told holds for a year, unless it is told that somebody else changed it.
+#[test]
+fn changes_by_others_show_once_they_are_told() {
+    let vfs = Arc::new(MemoryVfs::new().writable());
+    let dir = std::env::temp_dir().join(format!("weir-write-others-{}", std::process::id()));
+    fs::create_dir_all(&dir).expect("a folder to mount at");
+    let Ok(handle) = mount(vfs.clone(), &dir, &MountOptions::default()) else {
+        return fs::remove_dir(&dir).expect("still empty");
+    };
+    let changed = handle.changed();
+    let m = Mounted { handle: Some(handle), dir };
+    let (who, root) = (files::vfs::Caller::default(), vfs.root());
+    fs::write(m.dir.join("f"), "old").expect("write");
+    assert_eq!(errno(fs::metadata(m.dir.join("g"))), libc::ENOENT);
+    assert_eq!(names(&m.dir), ["f"]);
+    let node = vfs.lookup(root, b"f").expect("there").node;
+    vfs.write(&who, node, 0, b"newer").expect("writes");
+    vfs.create(&who, root, b"g", &files::vfs::NewNode::Regular, 0o644, 0).expect("makes");
+    assert_eq!(fs::read(m.dir.join("f")).expect("read"), b"old");
+    changed.node(node).expect("told");
+    changed.node(root).expect("told");
+    changed.name(root, b"g").expect("told");
+    assert_eq!(fs::read(m.dir.join("f")).expect("read"), b"newer");
+    assert_eq!(fs::metadata(m.dir.join("g")).expect("stat").len(), 0);
+    assert_eq!(names(&m.dir), ["f", "g"]);
+}
+
+#[test]
+fn the_time_of_birth_shows() {
+    plain("birth", |dir, vfs| {
+        fs::write(dir.join("f"), "x").expect("write");
+        let born = vfs.lookup(vfs.root(), b"f").expect("there").btime;
+        let old = Timespec { tv_sec: 5, tv_nsec: 6 };
+        let times = Timestamps { last_access: old, last_modification: old };
+        rustix::fs::utimensat(CWD, dir.join("f"), &times, AtFlags::empty()).expect("utimensat");
+        let stat = fs::metadata(dir.join("f")).expect("statx");
+        let Ok(shown) = stat.created() else { return println!("skipped: this kernel's FUSE tells no births") };
+        let shown = shown.duration_since(std::time::UNIX_EPOCH).expect("after 1970");
+        assert_eq!((shown.as_secs() as i64, shown.subsec_nanos()), (born.seconds, born.nanoseconds));
     });
 }
 

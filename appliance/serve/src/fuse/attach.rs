@@ -1,0 +1,105 @@
+//! Ties /dev/fuse to a directory: by mount(2), or by fusermount3 for those who may not.
+
+use super::sys;
+use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags};
+use std::ffi::OsString;
+use std::fs::{File, Metadata};
+use std::io::{self, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+/// What the kernel is told of a mount.
+pub(super) struct How {
+    /// Shown as the source.
+    pub source: String,
+    /// `MS_RDONLY`, `MS_NOSUID` …
+    pub flags: libc::c_ulong,
+    /// `allow_other` and `default_permissions`, as far as wanted.
+    pub options: Vec<&'static str>,
+}
+
+/// Names of flags, as fusermount3 takes them: when set, when not.
+const FLAG_NAMES: [(libc::c_ulong, &str, &str); 5] = [
+    (libc::MS_RDONLY, "ro", "rw"),
+    (libc::MS_NOSUID, "nosuid", "suid"),
+    (libc::MS_NODEV, "nodev", "dev"),
+    (libc::MS_NOEXEC, "noexec", "exec"),
+    (libc::MS_NOATIME, "noatime", "atime"),
+];
+
+/// Mounts at `dir`, and gives the connection to the kernel.
+pub(super) fn attach(dir: &Path, how: &How) -> io::Result<File> {
+    let place = dir.metadata()?;
+    match by_system_call(dir, &place, how) {
+        Err(e) if e.kind() == io::ErrorKind::PermissionDenied => by_fusermount(dir, how),
+        result => result,
+    }
+}
+
+fn by_system_call(dir: &Path, place: &Metadata, how: &How) -> io::Result<File> {
+    let device = File::options().read(true).write(true).open("/dev/fuse").map_err(|e| {
+        let kind = if e.kind() == io::ErrorKind::NotFound { io::ErrorKind::Unsupported } else { e.kind() };
+        io::Error::new(kind, format!("/dev/fuse: {e}"))
+    })?;
+    let mut options = format!(
+        "fd={},rootmode={:o},user_id={},group_id={}",
+        device.as_raw_fd(),
+        place.mode() & libc::S_IFMT,
+        rustix::process::getuid().as_raw(),
+        rustix::process::getgid().as_raw(),
+    );
+    for option in &how.options {
+        options.push(',');
+        options.push_str(option);
+    }
+    sys::mount(&how.source, dir, "fuse.weir", how.flags, &options)?;
+    Ok(device)
+}
+
+fn by_fusermount(dir: &Path, how: &How) -> io::Result<File> {
+    // A comma or a backslash would end the name.
+    let source = how.source.replace('\\', "\\\\").replace(',', "\\,");
+    let mut options = vec![format!("fsname={source}"), "subtype=weir".to_owned()];
+    options.extend(how.options.iter().map(|&o| o.to_owned()));
+    options.extend(FLAG_NAMES.iter().map(|(flag, on, off)| if how.flags & flag != 0 { *on } else { *off }.to_owned()));
+    let (ours, theirs) = UnixStream::pair()?;
+    let mut command = Command::new("fusermount3");
+    // It gets its end as standard input: a number that it can be told without anything left open on the way.
+    command.env("_FUSE_COMMFD", "0").stdin(OwnedFd::from(theirs)).stdout(Stdio::null()).stderr(Stdio::piped());
+    command.arg("-o").arg(OsString::from(options.join(","))).arg("--").arg(dir);
+    let child = command.spawn().map_err(|e| io::Error::new(e.kind(), format!("fusermount3: {e}")))?;
+    drop(command);
+    let device = receive_device(&ours);
+    drop(ours);
+    let output = child.wait_with_output()?;
+    match device? {
+        Some(device) if output.status.success() => Ok(device),
+        _ => Err(io::Error::other(String::from_utf8_lossy(&output.stderr).trim().to_owned())),
+    }
+}
+
+/// The open device that comes with a byte; `None` if the other end is closed before.
+fn receive_device(socket: &UnixStream) -> io::Result<Option<File>> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let mut byte = [0];
+    loop {
+        match rustix::net::recvmsg(socket, &mut [IoSliceMut::new(&mut byte)], &mut control, RecvFlags::CMSG_CLOEXEC) {
+            Err(rustix::io::Errno::INTR) => {}
+            Err(e) => return Err(e.into()),
+            Ok(_) => break,
+        }
+    }
+    for message in control.drain() {
+        if let RecvAncillaryMessage::ScmRights(mut files) = message
+            && let Some(device) = files.next()
+        {
+            return Ok(Some(File::from(device)));
+        }
+    }
+    Ok(None)
+}

@@ -1,0 +1,301 @@
+//! Answers to the kernel's requests, and messages that it did not ask for: values to bytes to /dev/fuse.
+//!
+//! Format: see [`super::wire`]. An answer is a header (u32 bytes in all, i32 negated error number, u64 number of the request) and a
+//! structure or data; one `writev` each. A message has the number 0, and its kind in place of the error.
+//!
+//! Invariant: a request is answered exactly once; one that was dropped without an answer is answered with EIO.
+
+use super::attr::{self, put};
+use files::vfs::{Attr, DirEntry, StatFs};
+use rustix::io::Errno;
+use std::fs::File;
+use std::io::{self, IoSlice};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// `FOPEN_DIRECT_IO`: past the kernel's cache.
+pub(super) const OPEN_DIRECT: u32 = 1 << 0;
+/// `FOPEN_KEEP_CACHE`: what the kernel has of it is good.
+pub(super) const OPEN_KEEP: u32 = 1 << 1;
+/// `FOPEN_CACHE_DIR`: entries may be kept.
+pub(super) const OPEN_CACHE_DIR: u32 = 1 << 3;
+/// `FOPEN_PARALLEL_DIRECT_WRITES`.
+pub(super) const OPEN_PARALLEL: u32 = 1 << 6;
+
+const HEADER_BYTES: usize = 16;
+
+fn send(device: &File, unique: u64, code: i32, parts: &[&[u8]]) -> io::Result<()> {
+    let bytes = HEADER_BYTES + parts.iter().map(|p| p.len()).sum::<usize>();
+    let mut header = [0; HEADER_BYTES];
+    header[..4].copy_from_slice(&u32::try_from(bytes).map_err(io::Error::other)?.to_ne_bytes());
+    header[4..8].copy_from_slice(&code.to_ne_bytes());
+    header[8..].copy_from_slice(&unique.to_ne_bytes());
+    let empty = IoSlice::new(&[]);
+    let mut slices = [IoSlice::new(&header), empty, empty, empty];
+    for (slice, part) in slices[1..].iter_mut().zip(parts) {
+        *slice = IoSlice::new(part);
+    }
+    rustix::io::writev(device, &slices[..=parts.len().min(3)])?;
+    Ok(())
+}
+
+/// Answers one request, from whatever thread.
+pub(super) struct Reply {
+    device: Arc<File>,
+    unique: u64,
+    answered: bool,
+}
+
+/// A node as the kernel is told of it.
+pub(super) struct Shown {
+    /// How long the name stands for it.
+    pub entry_ttl: Duration,
+    /// How long its attributes hold.
+    pub attr_ttl: Duration,
+    /// FUSE's number of the node.
+    pub node: u64,
+    pub attr: Attr,
+}
+
+impl Shown {
+    const BYTES: usize = 128;
+
+    fn put(&self, out: &mut Vec<u8>) {
+        put(out, self.node);
+        put(out, self.attr.generation);
+        put(out, self.entry_ttl.as_secs());
+        put(out, self.attr_ttl.as_secs());
+        put(out, self.entry_ttl.subsec_nanos());
+        put(out, self.attr_ttl.subsec_nanos());
+        attr::put_attr(out, &self.attr, self.node);
+    }
+}
+
+impl Reply {
+    pub fn new(device: Arc<File>, unique: u64) -> Self {
+        Self { device, unique, answered: false }
+    }
+
+    fn send(mut self, code: i32, parts: &[&[u8]]) {
+        self.answered = true;
+        // A process that was killed meanwhile does not wait for it any more; nor does one on a mount that is gone.
+        if let Err(error) = send(&self.device, self.unique, code, parts)
+            && error.raw_os_error() != Some(libc::ENOENT)
+        {
+            tracing::debug!(%error, "the kernel does not take an answer");
+        }
+    }
+
+    /// It does not want an answer.
+    pub fn none(mut self) {
+        self.answered = true;
+    }
+
+    pub fn error(self, errno: Errno) {
+        self.send(-errno.raw_os_error(), &[]);
+    }
+
+    pub fn data(self, data: &[u8]) {
+        self.send(0, &[data]);
+    }
+
+    pub fn empty(self, result: Result<(), Errno>) {
+        match result {
+            Ok(()) => self.send(0, &[]),
+            Err(errno) => self.error(errno),
+        }
+    }
+
+    pub fn entry(self, shown: &Shown) {
+        let mut out = Vec::with_capacity(Shown::BYTES);
+        shown.put(&mut out);
+        self.data(&out);
+    }
+
+    /// There is no such name, and the kernel may remember that.
+    pub fn no_entry(self, ttl: Duration) {
+        let mut out = Vec::with_capacity(Shown::BYTES);
+        // Node number 0, and its generation.
+        put(&mut out, 0_u64);
+        put(&mut out, 0_u64);
+        put(&mut out, ttl.as_secs());
+        put(&mut out, 0_u64);
+        put(&mut out, ttl.subsec_nanos());
+        out.resize(Shown::BYTES, 0);
+        self.data(&out);
+    }
+
+    /// Attributes, with the inode number to show.
+    pub fn attr(self, ttl: Duration, attr: &Attr, ino: u64) {
+        let mut out = Vec::with_capacity(104);
+        put(&mut out, ttl.as_secs());
+        put(&mut out, ttl.subsec_nanos());
+        put(&mut out, 0_u32);
+        attr::put_attr(&mut out, attr, ino);
+        self.data(&out);
+    }
+
+    pub fn statx(self, ttl: Duration, attr: &Attr, ino: u64) {
+        let mut out = Vec::with_capacity(288);
+        put(&mut out, ttl.as_secs());
+        put(&mut out, ttl.subsec_nanos());
+        out.resize(32, 0);
+        attr::put_statx(&mut out, attr, ino);
+        self.data(&out);
+    }
+
+    pub fn opened(self, flags: u32) {
+        self.data(&open_out(flags));
+    }
+
+    pub fn created(self, shown: &Shown, flags: u32) {
+        let mut out = Vec::with_capacity(144);
+        shown.put(&mut out);
+        out.extend_from_slice(&open_out(flags));
+        self.data(&out);
+    }
+
+    pub fn written(self, bytes: u32) {
+        let mut out = Vec::with_capacity(8);
+        put(&mut out, bytes);
+        put(&mut out, 0_u32);
+        self.data(&out);
+    }
+
+    pub fn offset(self, offset: u64) {
+        self.data(&offset.to_ne_bytes());
+    }
+
+    pub fn stat_fs(self, s: &StatFs) {
+        let unit = u32::try_from(s.block_bytes).unwrap_or(4096);
+        let mut out = Vec::with_capacity(80);
+        for n in [s.blocks, s.blocks_free, s.blocks_free, s.files, s.files_free] {
+            put(&mut out, n);
+        }
+        for n in [unit, s.name_max, unit] {
+            put(&mut out, n);
+        }
+        out.resize(80, 0);
+        self.data(&out);
+    }
+
+    /// A value of which the kernel wants to know the size (`wanted` 0) or the bytes, as many as it has room for.
+    pub fn xattr(self, wanted: u32, value: &[u8]) {
+        match u32::try_from(value.len()) {
+            Ok(len) if wanted == 0 => {
+                let mut out = Vec::with_capacity(8);
+                put(&mut out, len);
+                put(&mut out, 0_u32);
+                self.data(&out);
+            }
+            Ok(len) if len <= wanted => self.data(value),
+            Ok(_) => self.error(Errno::RANGE),
+            Err(_) => self.error(Errno::TOOBIG),
+        }
+    }
+
+    pub fn ioctl(self, data: &[u8]) {
+        self.send(0, &[&[0; 16], data]);
+    }
+}
+
+impl Drop for Reply {
+    fn drop(&mut self) {
+        if !self.answered {
+            let _ = send(&self.device, self.unique, -libc::EIO, &[]);
+        }
+    }
+}
+
+fn open_out(flags: u32) -> [u8; 16] {
+    let mut out = [0; 16];
+    out[8..12].copy_from_slice(&flags.to_ne_bytes());
+    out
+}
+
+/// Entries of a directory, up to the size that the kernel has room for.
+pub(super) struct Entries {
+    bytes: Vec<u8>,
+    max: usize,
+}
+
+impl Entries {
+    pub fn new(max: u32) -> Self {
+        let max = max as usize;
+        Self { bytes: Vec::with_capacity(max), max }
+    }
+
+    /// Adds an entry with its inode number; false if there is no room for it.
+    pub fn add(&mut self, entry: &DirEntry, ino: u64) -> bool {
+        if self.bytes.len() + (24 + entry.name.len()).next_multiple_of(8) > self.max {
+            return false;
+        }
+        put(&mut self.bytes, ino);
+        put(&mut self.bytes, entry.next_cookie);
+        put(&mut self.bytes, entry.name.len() as u32);
+        put(&mut self.bytes, attr::type_bits(entry.kind) >> 12);
+        self.bytes.extend_from_slice(&entry.name);
+        self.bytes.resize(self.bytes.len().next_multiple_of(8), 0);
+        true
+    }
+
+    /// Adds an entry with the attributes of what it names, if they are known; false if there is no room for it.
+    pub fn add_plus(&mut self, shown: Option<&Shown>, entry: &DirEntry, ino: u64) -> bool {
+        let start = self.bytes.len();
+        match shown {
+            Some(shown) => shown.put(&mut self.bytes),
+            None => self.bytes.resize(start + Shown::BYTES, 0),
+        }
+        let added = self.add(entry, ino);
+        if !added {
+            self.bytes.truncate(start);
+        }
+        added
+    }
+
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+/// Tells the kernel what it did not ask for.
+#[derive(Debug, Clone)]
+pub(super) struct Notifier(pub Arc<File>);
+
+impl Notifier {
+    fn send(&self, kind: i32, parts: &[&[u8]]) -> io::Result<()> {
+        match send(&self.0, 0, kind, parts) {
+            // It has forgotten the node by now.
+            Err(e) if e.raw_os_error() == Some(libc::ENOENT) => Ok(()),
+            result => result,
+        }
+    }
+
+    /// Attributes of the node are not what they were, nor are its pages from `offset` on (none, if negative).
+    pub fn invalidate(&self, node: u64, offset: i64) -> io::Result<()> {
+        let mut out = Vec::with_capacity(24);
+        put(&mut out, node);
+        put(&mut out, offset as u64);
+        put(&mut out, 0_u64);
+        self.send(2, &[&out])
+    }
+
+    /// What `name` in `dir` stands for is not what it was.
+    pub fn invalidate_entry(&self, dir: u64, name: &[u8]) -> io::Result<()> {
+        let mut out = Vec::with_capacity(16);
+        put(&mut out, dir);
+        put(&mut out, u32::try_from(name.len()).map_err(io::Error::other)?);
+        put(&mut out, 0_u32);
+        self.send(3, &[&out, name, &[0]])
+    }
+
+    /// Contents of the node, for the kernel to keep.
+    pub fn store(&self, node: u64, offset: u64, data: &[u8]) -> io::Result<()> {
+        let mut out = Vec::with_capacity(24);
+        put(&mut out, node);
+        put(&mut out, offset);
+        put(&mut out, u32::try_from(data.len()).map_err(io::Error::other)?);
+        put(&mut out, 0_u32);
+        self.send(4, &[&out, data])
+    }
+}

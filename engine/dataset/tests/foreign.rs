@@ -1,0 +1,124 @@
+//! Pools of OpenZFS, with snapshots, clones and volumes, written: every account must stay right.
+//!
+//! The images are those of the scenarios (`WEIR_FIXTURES`, unpacked as SCENARIO/DEVICE).
+
+mod common;
+
+use common::{Rig, noise};
+use dataset::{DatasetKind, Error, ListOptions, write};
+use ondisk::ObjectType;
+
+/// Changes contents of a file system: some files are written over, some cut, some freed with their names left behind, which is
+/// nothing that accounting would notice.
+fn change_files(rig: &Rig, name: &str, round: u64) {
+    let live = match rig.live.open(name, Some(common::owners_of)) {
+        Ok(live) => live,
+        Err(e @ (Error::Unsupported { .. } | Error::KeyUnavailable { .. } | Error::Invalid { .. })) => {
+            println!("  not written: {e}");
+            return;
+        }
+        Err(e) => panic!("{e}"),
+    };
+    let set = live.objset().clone();
+    let (mut id, mut files) = (0, Vec::new());
+    while let Some(next) = set.next_object(id).unwrap() {
+        id = next;
+        if set.object(id).unwrap().dnode().object_type == ObjectType::PLAIN_FILE_CONTENTS && files.len() < 16 {
+            files.push(id);
+        }
+    }
+    let tx = live.begin(1 << 20).unwrap();
+    for (i, id) in files.into_iter().enumerate() {
+        let file = set.object(id).unwrap();
+        let size = (file.max_block_id() + 1) * file.block_bytes();
+        match (i as u64 + round) % 4 {
+            0 => file.write_at(&tx, 0, &noise(round, size.min(100_000) as usize)).unwrap(),
+            1 => file.punch(&tx, size / 2, u64::MAX).unwrap(),
+            2 => file.set_bonus(&tx, file.bonus().to_vec()).unwrap(),
+            _ => set.free_object(&tx, id).unwrap(),
+        }
+    }
+    drop(tx);
+}
+
+/// Keys that were recorded with the image stand in `WEIR_RECORDED`/SCENARIO.
+fn load_keys(rig: &Rig, scenario: &std::path::Path) {
+    let Some(recorded) = std::env::var_os("WEIR_RECORDED") else { return };
+    let folder = std::path::PathBuf::from(recorded).join(scenario.file_name().unwrap());
+    let material: Vec<Vec<u8>> = ["pass", "key32"].iter().filter_map(|n| std::fs::read(folder.join(n)).ok()).collect();
+    for entry in rig.tree().list(&[], &ListOptions::heads()).unwrap().entries {
+        let dataset = entry.dataset().unwrap();
+        if dataset.crypto_object().unwrap().is_some() && !rig.live.keys().is_available(dataset).unwrap() {
+            assert!(material.iter().any(|key| rig.live.keys().load(dataset, key).is_ok()), "{}", entry.name());
+        }
+    }
+}
+
+#[test]
+fn pools_of_openzfs_are_written_and_stay_right() {
+    let Some(folder) = std::env::var_os("WEIR_FIXTURES").map(std::path::PathBuf::from) else {
+        println!("skipped: set WEIR_FIXTURES, see the head of this file");
+        return;
+    };
+    let mut names: Vec<_> = std::fs::read_dir(&folder).unwrap().map(|e| e.unwrap().path()).collect();
+    names.sort();
+    let mut written = 0;
+    for scenario in names.iter().filter(|p| p.is_dir()) {
+        if std::env::var("ONLY").is_ok_and(|only| !scenario.ends_with(only)) {
+            continue;
+        }
+        println!("{}", scenario.display());
+        let has_devices = std::fs::read_dir(scenario).unwrap().any(|e| {
+            let path = e.unwrap().path();
+            path.is_file() && path.extension().is_none() && path.metadata().unwrap().len() >= 64 << 20
+        });
+        if !has_devices {
+            continue;
+        }
+        let mut rig = match Rig::of_image(scenario) {
+            Ok(rig) => rig,
+            Err(e) => {
+                println!("  read-only: {e}");
+                continue;
+            }
+        };
+        load_keys(&rig, scenario);
+        rig.check();
+        for round in 0..3u64 {
+            for entry in rig.tree().list(&[], &ListOptions::heads()).unwrap().entries {
+                println!("  {}", entry.name());
+                match entry.kind().unwrap() {
+                    DatasetKind::FileSystem => change_files(&rig, entry.name(), round),
+                    DatasetKind::Volume => {
+                        let Ok(live) = rig.live.open(entry.name(), None) else { continue };
+                        let tx = live.begin(1 << 20).unwrap();
+                        live.objset().object(1).unwrap().write_at(&tx, round * 70_000, &noise(round, 200_000)).unwrap();
+                    }
+                    _ => {}
+                }
+            }
+            rig.check();
+            if round == 1 {
+                rig = rig.reopen();
+            }
+        }
+        rig.live.close_all().unwrap();
+        // What has neither snapshots nor anything below is destroyed, from the ends of the tree.
+        let mut heads: Vec<_> = rig.tree().list(&[], &ListOptions::heads()).unwrap().entries;
+        heads.reverse();
+        for entry in heads {
+            match write::destroy(&rig.live, entry.name()) {
+                Ok(()) => println!("  destroyed {}", entry.name()),
+                Err(Error::Invalid { .. } | Error::Unsupported { .. }) => {}
+                Err(e) => panic!("{}: {e}", entry.name()),
+            }
+        }
+        rig.check();
+        // One of each kind is enough for the slower judge.
+        if ["everything", "encrypted", "version28", "raidz1-3-a9"].iter().any(|name| scenario.ends_with(name)) {
+            rig.judge();
+        }
+        written += 1;
+    }
+    assert!(written > 0 || names.is_empty(), "no image could be written");
+}

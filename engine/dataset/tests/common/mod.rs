@@ -192,10 +192,16 @@ impl Rig {
 
     /// What OpenZFS says of the pool, where its `zdb` is installed: no bad checksum, no leak, right feature counts.
     pub fn judge(&self) {
+        let Some(text) = self.zdb(&["-bcc", &self.live.writer().name()]) else { return };
+        assert!(text.contains("No leaks") && !text.contains("ERROR"), "zdb: {text}");
+    }
+
+    /// What `zdb` says of the pool as it is on disk; `None`, and a line that says so, where it is not installed.
+    pub fn zdb(&self, args: &[&str]) -> Option<String> {
         self.live.writer().sync().unwrap();
         if std::process::Command::new("zdb").arg("-V").output().is_err() {
             println!("skipped: no zdb (Debian: zfsutils-linux)");
-            return;
+            return None;
         }
         let folder = tempfile::tempdir().unwrap();
         for device in &self.devices {
@@ -204,11 +210,13 @@ impl Rig {
             std::fs::write(folder.path().join(device.name()), bytes).unwrap();
         }
         let run = std::process::Command::new("zdb")
-            .args(["-e", "-p", folder.path().to_str().unwrap(), "-bcc", &self.live.writer().name()])
+            .args(["-e", "-p", folder.path().to_str().unwrap()])
+            .args(args)
             .output()
             .unwrap();
         let text = String::from_utf8_lossy(&run.stdout).into_owned() + &String::from_utf8_lossy(&run.stderr);
-        assert!(run.status.success() && text.contains("No leaks") && !text.contains("ERROR"), "zdb: {text}");
+        assert!(run.status.success(), "zdb {args:?}: {text}");
+        Some(text)
     }
 
     /// Everything that must hold on disk after a txg.

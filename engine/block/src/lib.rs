@@ -19,7 +19,7 @@ mod zio;
 pub use allocate::{Allocate, Class, Gang, Want};
 pub use error::{Error, Place, Refusal, Result};
 pub use policy::{Compress, WritePolicy};
-pub use store::Store;
+pub use store::{OnWriteFailure, Store};
 pub use zio::{decompress, gang_members};
 
 pub use host::{processors, random};

@@ -25,9 +25,14 @@ pub struct Store {
     /// Smallest allocation, and unit of larger ones (`spa_min_alloc`, `spa_gcd_alloc`).
     units: (AtomicUsize, AtomicUsize),
     hole_births: AtomicBool,
+    /// Asked when a block cannot be written.
+    on_write_failure: RwLock<Option<Arc<OnWriteFailure>>>,
     /// Bytes of changed contents that are in memory only.
     waiting: Arc<std::sync::atomic::AtomicU64>,
 }
+
+/// Says whether to try again.
+pub type OnWriteFailure = dyn Fn(&Error) -> bool + Send + Sync;
 
 /// Entries kept in the list of unreadable blocks.
 const DATA_ERRORS_MAX: usize = 100_000;
@@ -49,6 +54,7 @@ impl Store {
             allocator: RwLock::default(),
             hole_births: AtomicBool::new(true),
             waiting: Arc::default(),
+            on_write_failure: RwLock::default(),
         })
     }
 
@@ -199,8 +205,7 @@ impl Store {
         at: &Bookmark,
         keys: Option<&DatasetKeys>,
     ) -> Result<BlkPtr> {
-        let written = zio::write(self, txg, data, policy, keys, None).at_with(|| self.place(at))?;
-        Ok(self.keep(written))
+        Ok(self.keep(self.write_patiently(txg, data, policy, at, keys, None)?))
     }
 
     /// As [`Store::write`], over `old`, born in the same txg, if the contents fit into what it takes: then nothing is
@@ -214,13 +219,40 @@ impl Store {
         at: &Bookmark,
         keys: Option<&DatasetKeys>,
     ) -> Result<BlkPtr> {
-        let written = zio::write(self, txg, data, policy, keys, Some(old)).at_with(|| self.place(at))?;
+        let written = self.write_patiently(txg, data, policy, at, keys, Some(old))?;
         let moved = written.bp.is_embedded() || written.bp.is_hole() || written.bp.dva(0) != old.dva(0);
         let bp = self.keep(written);
         if moved {
             self.free(txg, old).at_with(|| self.place(at))?;
         }
         Ok(bp)
+    }
+
+    fn write_patiently(
+        &self,
+        txg: u64,
+        data: Bytes,
+        policy: &WritePolicy,
+        at: &Bookmark,
+        keys: Option<&DatasetKeys>,
+        old: Option<&BlkPtr>,
+    ) -> Result<zio::Written> {
+        loop {
+            let error = match zio::write(self, txg, data.clone(), policy, keys, old) {
+                Ok(written) => return Ok(written),
+                Err(e) => e.at(&self.place(at)),
+            };
+            let asked = self.on_write_failure.read().clone();
+            let is_device = matches!(error, Error::Io { .. } | Error::Missing { .. });
+            if !is_device || !asked.is_some_and(|ask| ask(&error)) {
+                return Err(error);
+            }
+        }
+    }
+
+    /// Who is asked when no device takes a block: with `true` it is tried again. The caller may wait until devices are back.
+    pub fn set_on_write_failure(&self, ask: Option<Arc<OnWriteFailure>>) {
+        *self.on_write_failure.write() = ask;
     }
 
     fn keep(&self, written: zio::Written) -> BlkPtr {

@@ -131,3 +131,99 @@ fn every_layout_is_made_written_and_opened_again_without_a_leak() {
         check(&devices);
     }
 }
+
+/// A device that fails writes while it is told to.
+struct Faulty(MemoryDevice, std::sync::atomic::AtomicBool);
+
+impl Device for Faulty {
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> std::io::Result<()> {
+        self.0.read_at(offset, buf)
+    }
+    fn size_bytes(&self) -> u64 {
+        self.0.size_bytes()
+    }
+    fn name(&self) -> &str {
+        self.0.name()
+    }
+    fn write_at(&self, offset: u64, data: &[u8]) -> std::io::Result<()> {
+        if self.1.load(std::sync::atomic::Ordering::SeqCst) {
+            return Err(std::io::Error::from_raw_os_error(5));
+        }
+        self.0.write_at(offset, data)
+    }
+    fn flush(&self) -> std::io::Result<()> {
+        self.0.flush()
+    }
+    fn is_writable(&self) -> bool {
+        true
+    }
+}
+
+fn on_faulty() -> (Arc<Faulty>, Arc<Writer>, Vec<Arc<dyn Device>>) {
+    let faulty = Arc::new(Faulty(MemoryDevice::new("faulty", vec![0; DISK_BYTES]), false.into()));
+    let top = NewVdev { leaf: Some(("faulty".into(), faulty.clone())), ..leaf("unused") };
+    let new = CreatePool {
+        name: "tank".into(),
+        tops: vec![top],
+        features: default_features().map(str::to_owned).collect(),
+        comment: None,
+        compatibility: None,
+    };
+    let writer = Writer::create(&new, &OpenOptions::default(), &options(), |_| Ok(())).unwrap();
+    let devices: Vec<Arc<dyn Device>> = vec![faulty.clone()];
+    (faulty, writer, devices)
+}
+
+fn add_object(writer: &Writer) -> pool::Result<u64> {
+    writer.task(|cx| {
+        let object = cx.mos().create_object(cx.tx(), &NewObject::new(ObjectType::UINT64_OTHER, 4096))?;
+        object.write_at(cx.tx(), 0, &[7; 40_000])?;
+        Ok(object.id())
+    })
+}
+
+#[test]
+fn a_pool_whose_device_fails_suspends_reads_on_and_goes_on_after_clear() {
+    let (faulty, writer, devices) = on_faulty();
+    let before = add_object(&writer).unwrap();
+    faulty.1.store(true, std::sync::atomic::Ordering::SeqCst);
+    assert!(add_object(&writer).unwrap_err().to_string().contains("Input/output error"));
+    assert!(writer.failure().is_some());
+    assert_eq!(writer.begin(0).err().and_then(|e| e.refusal()), Some(pool::Refusal::Suspended));
+    let pool = writer.pool().unwrap();
+    assert_eq!(pool.mos().object(before).unwrap().read_vec(0, 3).unwrap(), [7; 3], "reads go on");
+    // Clearing without mending changes nothing.
+    writer.resume();
+    while writer.failure().is_none() {
+        std::thread::yield_now();
+    }
+    faulty.1.store(false, std::sync::atomic::Ordering::SeqCst);
+    writer.resume();
+    writer.sync().unwrap();
+    assert!(writer.failure().is_none());
+    let after = add_object(&writer).unwrap();
+    // What the task that was told of the error had begun is done, too.
+    assert!(after > before + 1);
+    writer.export().unwrap();
+    check(&devices);
+}
+
+#[test]
+fn a_suspended_pool_is_let_go_as_its_last_txg_left_it() {
+    let (faulty, writer, devices) = on_faulty();
+    let before = add_object(&writer).unwrap();
+    let synced = writer.synced_txg();
+    faulty.1.store(true, std::sync::atomic::Ordering::SeqCst);
+    add_object(&writer).unwrap_err();
+    writer.export().unwrap_err();
+    drop(writer);
+    faulty.1.store(false, std::sync::atomic::Ordering::SeqCst);
+    check(&devices);
+    let found = search_devices(devices.iter().cloned()).pools.remove(0);
+    let writer = Writer::open(&found, &OpenOptions::default(), &options()).unwrap();
+    assert_eq!(writer.pool().unwrap().uberblock().txg.0, synced);
+    assert!(writer.pool().unwrap().mos().object(before).is_ok());
+    add_object(&writer).unwrap();
+    writer.export().unwrap();
+    check(&devices);
+}

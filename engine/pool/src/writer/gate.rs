@@ -35,8 +35,10 @@ struct Inner {
     open: u64,
     inside: u64,
     closing: bool,
-    /// Nobody enters any more: the pool is going, or cannot write.
+    /// Nobody enters any more: the pool is going.
     shut: bool,
+    /// Nobody enters for now: the pool cannot write.
+    suspended: bool,
 }
 
 /// A transaction's hold on the open txg.
@@ -54,7 +56,7 @@ impl Drop for Hold {
 
 impl Gate {
     pub fn new(open: u64, waiting: Arc<AtomicU64>, limit_bytes: u64) -> Arc<Self> {
-        let inner = Inner { open, inside: 0, closing: false, shut: false };
+        let inner = Inner { open, inside: 0, closing: false, shut: false, suspended: false };
         Arc::new(Self { inner: Mutex::new(inner), changed: Condvar::new(), waiting, limit_bytes })
     }
 
@@ -66,10 +68,10 @@ impl Gate {
     /// A hold on the open txg; `None` when the gate is shut.
     pub fn enter(self: &Arc<Self>) -> Option<object::Tx> {
         let mut inner = self.inner.lock();
-        while inner.closing && !inner.shut {
+        while inner.closing && !inner.shut && !inner.suspended {
             self.changed.wait(&mut inner);
         }
-        if inner.shut {
+        if inner.shut || inner.suspended {
             return None;
         }
         inner.inside += 1;
@@ -90,7 +92,7 @@ impl Gate {
             return;
         }
         let mut inner = self.inner.lock();
-        while self.waiting.load(Ordering::Relaxed) >= self.limit_bytes && !inner.shut {
+        while self.waiting.load(Ordering::Relaxed) >= self.limit_bytes && !inner.shut && !inner.suspended {
             self.changed.wait_for(&mut inner, SLEEP_MAX);
         }
     }
@@ -112,6 +114,12 @@ impl Gate {
     /// Lets nobody in any more.
     pub fn shut(&self) {
         self.inner.lock().shut = true;
+        self.changed.notify_all();
+    }
+
+    /// Lets nobody in until this is called with `false`.
+    pub fn suspend(&self, yes: bool) {
+        self.inner.lock().suspended = yes;
         self.changed.notify_all();
     }
 

@@ -78,6 +78,10 @@ struct Progress {
     stopped: bool,
     /// Why the pool cannot write any more.
     failed: Option<Error>,
+    /// Why the pool cannot write for now: [`Writer::resume`] has it tried again.
+    suspended: Option<Error>,
+    /// Counts resumptions.
+    resumed: u64,
 }
 
 pub(crate) struct Shared {
@@ -117,6 +121,9 @@ pub struct Writer {
 
 impl Writer {
     fn start(shared: Arc<Shared>) -> Result<Arc<Self>> {
+        let weak = Arc::downgrade(&shared);
+        let ask = move |e: &Error| weak.upgrade().is_some_and(|shared| shared.suspended(e));
+        shared.store.set_on_write_failure(Some(Arc::new(ask)));
         let thread = std::thread::Builder::new().name("txg-sync".into()).spawn({
             let shared = shared.clone();
             move || sync::run(&shared)
@@ -233,7 +240,14 @@ impl Writer {
 
     /// Why the pool is suspended, if it is.
     pub fn failure(&self) -> Option<Error> {
-        self.shared.progress.lock().failed.clone()
+        let progress = self.shared.progress.lock();
+        progress.failed.clone().or_else(|| progress.suspended.clone())
+    }
+
+    /// Tries again what could not be written (`zpool clear`). Whether that helps, [`Writer::failure`] tells a moment later; a
+    /// pool whose devices failed to flush, so that it is not known what they hold, has to be exported and imported again.
+    pub fn resume(&self) {
+        self.shared.resume();
     }
 
     /// Figures of the last txgs, the newest last.
@@ -291,7 +305,8 @@ impl Writer {
         result
     }
 
-    /// Syncs, marks the pool as exported, and stops. A suspended pool is left as the last synced txg has it.
+    /// Syncs, marks the pool as exported, and stops. A pool that cannot write is let go as well, as the last synced txg has it,
+    /// and the error says why.
     pub fn export(&self) -> Result<()> {
         self.leave(EXPORTED)
     }
@@ -302,9 +317,10 @@ impl Writer {
     }
 
     fn leave(&self, state: u64) -> Result<()> {
-        self.sync()?;
-        self.shared.identity.lock().state = state;
-        let result = self.change_config();
+        let result = self.sync().and_then(|()| {
+            self.shared.identity.lock().state = state;
+            self.change_config()
+        });
         self.stop();
         result
     }
@@ -313,6 +329,7 @@ impl Writer {
         self.shared.gate.shut();
         self.shared.progress.lock().stop = true;
         self.shared.wake.notify_all();
+        self.shared.done.notify_all();
         if let Some(thread) = self.thread.lock().take() {
             // It panicked: whoever waited was told.
             let _ = thread.join();
@@ -345,7 +362,10 @@ impl Shared {
     }
 
     fn refusal(&self) -> Error {
-        let failed = self.progress.lock().failed.clone();
+        let failed = {
+            let progress = self.progress.lock();
+            progress.failed.clone().or_else(|| progress.suspended.clone())
+        };
         let name = self.identity.lock().name.clone();
         match failed {
             Some(why) => {
@@ -361,7 +381,7 @@ impl Shared {
         progress.wanted = progress.wanted.max(txg);
         self.wake.notify_all();
         while progress.synced < txg {
-            if let Some(e) = &progress.failed {
+            if let Some(e) = progress.failed.as_ref().or(progress.suspended.as_ref()) {
                 return Err(e.clone());
             }
             if progress.stopped {
@@ -370,6 +390,33 @@ impl Shared {
             self.done.wait(&mut progress);
         }
         Ok(())
+    }
+
+    /// Called by the thread that syncs when no device takes a block: waits for [`Writer::resume`], or for the end.
+    fn suspended(&self, error: &Error) -> bool {
+        let mut progress = self.progress.lock();
+        if progress.stop {
+            return false;
+        }
+        tracing::error!("{}: suspended: {error}", self.store.name());
+        let before = progress.resumed;
+        progress.suspended = Some(error.clone());
+        self.gate.suspend(true);
+        self.done.notify_all();
+        while progress.resumed == before && !progress.stop {
+            self.done.wait(&mut progress);
+        }
+        !progress.stop
+    }
+
+    fn resume(&self) {
+        let mut progress = self.progress.lock();
+        if progress.suspended.take().is_some() {
+            progress.resumed += 1;
+            self.store.tree().leaves().iter().for_each(|leaf| leaf.clear_errors());
+            self.gate.suspend(false);
+            self.done.notify_all();
+        }
     }
 
     /// Space that a block counts for (`bp_get_dsize`).

@@ -99,6 +99,7 @@ impl Writer {
         let store = pool.store().clone();
         let allocator = Allocator::load(&pool)?;
         store.set_allocator(allocator.clone());
+        store.set_hole_births(pool.features().is_active("com.delphix:hole_birth"));
         let mos = ObjectSet::open_live(store.clone(), Some(&uberblock.root), 0, None, ObjsetKind::Meta)?;
         let synced = uberblock.txg.0;
         let claimed = match options.claim_logs {
@@ -140,7 +141,16 @@ impl Writer {
 
 impl Progress {
     pub(super) fn new(synced: u64) -> Self {
-        Self { synced, wanted: 0, pushed: false, stop: false, stopped: false, failed: None }
+        Self {
+            synced,
+            wanted: 0,
+            pushed: false,
+            stop: false,
+            stopped: false,
+            failed: None,
+            suspended: None,
+            resumed: 0,
+        }
     }
 }
 

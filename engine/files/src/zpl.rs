@@ -14,15 +14,36 @@
 //! Invariants:
 //!   * nothing is shown that the kernel would hide, and nothing hidden that it shows, but for permissions: servers check those
 //!   * sizes from disk bound no allocation by themselves
+//!
+//! Opened over a live dataset it can be written: [`live`] tells how files are locked, [`backing`] what it needs of the dataset.
 
 mod acl;
+mod attrs;
+pub mod backing;
+mod data;
 mod dir;
+mod live;
+mod log;
+mod make;
+mod mount;
+mod names;
 mod node;
+mod owners;
+mod reap;
+pub mod replay;
+mod serve;
+mod state;
+mod trivial_acl;
 mod xattr;
+mod xattr_write;
 
-use crate::vfs::{Attr, DirEntry, FileKind, NodeId, StatFs, Vfs};
+pub use make::{CreateOptions, create_contents};
+pub use owners::owners_of;
+
+use crate::vfs::{FileKind, NodeId};
 use crate::{Error, Result};
-use bytes::Bytes;
+use backing::Backing;
+use live::Live;
 use node::Znode;
 use object::zap::NormFlags;
 use object::{Object, ObjectSet, Place, SaTable, Zap};
@@ -110,16 +131,28 @@ pub struct FileSystem {
     fuid_table: Option<u64>,
     shares: Option<u64>,
     dirs: Mutex<HashMap<u64, Zap>>,
+    live: Option<Live>,
 }
 
 impl FileSystem {
     /// Opens the files of an object set.
     pub fn open(objset: Arc<ObjectSet>, options: Options) -> Result<Arc<Self>> {
         let place = options.name.clone();
-        Self::open_inner(objset, options).at(&place)
+        Self::open_inner(objset, options, None).at(&place)
     }
 
-    fn open_inner(objset: Arc<ObjectSet>, options: Options) -> Result<Arc<Self>> {
+    /// Opens the files of a live object set to be written as well. The intent log should be replayed next.
+    pub fn open_live(objset: Arc<ObjectSet>, options: Options, backing: Arc<dyn Backing>) -> Result<Arc<Self>> {
+        let place = options.name.clone();
+        let this = Self::open_inner(objset, options, Some(Live::new(backing))).at(&place)?;
+        if this.version < VERSION_MAX {
+            let what = format!("writing ZPL version {} (only version {VERSION_MAX} is written)", this.version);
+            return Err(Error::unsupported(place, what));
+        }
+        Ok(this)
+    }
+
+    fn open_inner(objset: Arc<ObjectSet>, options: Options, live: Option<Live>) -> Result<Arc<Self>> {
         if objset.phys().kind != ondisk::ObjsetKind::FileSystem {
             return Err(Error::invalid("", format!("is no file system: its object set is {:?}", objset.phys().kind)));
         }
@@ -152,6 +185,7 @@ impl FileSystem {
             fuid_table: number("FUID")?.filter(|id| *id != 0),
             shares: number("SHARES")?.filter(|id| *id != 0),
             dirs: Mutex::default(),
+            live,
             objset,
             options,
         }))
@@ -265,65 +299,5 @@ impl FileSystem {
     /// Adds the dataset's name to an error's place.
     fn named<T>(&self, result: Result<T>) -> Result<T> {
         result.map_err(|e| e.at(&self.options.name))
-    }
-}
-
-impl Vfs for FileSystem {
-    fn root(&self) -> NodeId {
-        NodeId(self.root)
-    }
-
-    fn lookup(&self, dir: NodeId, name: &[u8]) -> Result<Attr> {
-        self.named(self.find(dir.0, name).and_then(|id| {
-            self.znode(id).and_then(|z| z.attr(self.options.record_bytes)).map_err(|e| dir::dangling(e, dir.0, name))
-        }))
-    }
-
-    fn attr(&self, node: NodeId) -> Result<Attr> {
-        self.named(self.znode(node.0).and_then(|z| z.attr(self.options.record_bytes)))
-    }
-
-    fn read_link(&self, node: NodeId) -> Result<Vec<u8>> {
-        self.named(self.znode(node.0).and_then(|z| z.link_target()))
-    }
-
-    fn read(&self, node: NodeId, offset: u64, len: usize) -> Result<Bytes> {
-        self.named(self.regular(node).and_then(|z| z.read(offset, len)))
-    }
-
-    fn read_dir(&self, dir: NodeId, cookie: u64, sink: &mut dyn FnMut(DirEntry) -> bool) -> Result<()> {
-        self.named(self.list(dir.0, cookie, sink))
-    }
-
-    fn list_xattr(&self, node: NodeId) -> Result<Vec<Vec<u8>>> {
-        self.named(self.znode(node.0).and_then(|z| self.xattr_names(&z)))
-    }
-
-    fn get_xattr(&self, node: NodeId, name: &[u8]) -> Result<Option<Vec<u8>>> {
-        self.named(self.znode(node.0).and_then(|z| self.xattr(&z, name)))
-    }
-
-    fn seek_data(&self, node: NodeId, offset: u64) -> Result<Option<u64>> {
-        self.named(self.regular(node).and_then(|z| z.seek_data(offset)))
-    }
-
-    fn seek_hole(&self, node: NodeId, offset: u64) -> Result<u64> {
-        self.named(self.regular(node).and_then(|z| z.seek_hole(offset)))
-    }
-
-    fn stat_fs(&self, _node: NodeId) -> Result<StatFs> {
-        let (space, unit) = (&self.options.space, u64::from(self.options.record_bytes.max(512)));
-        // Referenced bytes are rounded up, so that no file system has 0 blocks; an object needs at least a dnode's slot.
-        let referenced = space.referenced_bytes.div_ceil(unit).saturating_mul(unit);
-        let free_files = (space.available_bytes >> 9).min((1 << 48) - space.objects.min(1 << 48));
-        Ok(StatFs {
-            block_bytes: unit,
-            blocks: referenced.saturating_add(space.available_bytes) / unit,
-            blocks_free: space.available_bytes / unit,
-            files: free_files.saturating_add(space.objects),
-            files_free: free_files,
-            name_max: if self.options.long_names { 1023 } else { 255 },
-            fsid: space.fsid_guid,
-        })
     }
 }

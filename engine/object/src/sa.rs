@@ -194,6 +194,16 @@ impl Attributes<'_> {
         self.object.dnode().bonus_type == ObjectType::SA
     }
 
+    /// Where in the bonus an attribute starts; `None` when it is not there.
+    pub fn bonus_place(&self, attr: Attr) -> Option<u32> {
+        self.bonus.at[attr as usize].map(|(start, _)| start)
+    }
+
+    /// Byte order of the attributes in the bonus.
+    pub fn bonus_endian(&self) -> Endian {
+        self.bonus.endian
+    }
+
     /// Bytes of an attribute and their byte order; `None` when the object does not have it.
     pub fn get(&self, attr: Attr) -> Result<Option<(&[u8], Endian)>> {
         if let Some(value) = self.bonus.get(attr, self.object.bonus()) {

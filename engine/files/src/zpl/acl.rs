@@ -1,6 +1,6 @@
 //! ZFS's own (NFSv4 style) access control list of a file.
 
-use super::FileSystem;
+use super::{FileSystem, Znode};
 use crate::Result;
 use crate::vfs::NodeId;
 use object::Place;
@@ -17,7 +17,10 @@ impl FileSystem {
     }
 
     fn acl_of(&self, id: u64) -> Result<Option<Vec<Ace>>> {
-        let file = self.znode(id)?;
+        self.acl_of_znode(&self.znode(id)?)
+    }
+
+    pub(super) fn acl_of_znode(&self, file: &Znode<'_>) -> Result<Option<Vec<Ace>>> {
         let place = || format!("{}: acl", file.place());
         if let Some((bytes, endian)) = file.attributes().get(Sa::DaclAces)? {
             return Ace::parse_v1(bytes, endian).at_with(place).map(Some);

@@ -16,7 +16,9 @@ const COOKIES_BEFORE_ENTRIES: u64 = 3;
 
 impl FileSystem {
     pub(super) fn dir_zap(&self, id: u64) -> Result<Zap> {
-        if let Some(zap) = self.dirs.lock().get(&id) {
+        // What changes is not kept: another name may have been entered through another handle.
+        let keeps = self.live.is_none();
+        if let Some(zap) = self.dirs.lock().get(&id).filter(|_| keeps) {
             return Ok(zap.clone());
         }
         let object = self.object(id)?;
@@ -24,6 +26,9 @@ impl FileSystem {
             return Err(Error::invalid(object.place(), "is not a directory"));
         }
         let zap = Zap::open(object)?;
+        if !keeps {
+            return Ok(zap);
+        }
         let mut dirs = self.dirs.lock();
         if dirs.len() >= DIRS_MAX {
             dirs.clear();
@@ -65,17 +70,22 @@ impl FileSystem {
 
     /// The entry `name` of `dir`, which must not be `.` or `..`.
     pub(super) fn find_entry(&self, dir: u64, name: &[u8]) -> Result<Option<u64>> {
+        Ok(self.find_stored(dir, name)?.map(|(value, _)| value.object))
+    }
+
+    /// The same with its value, and its name as stored.
+    pub(super) fn find_stored(&self, dir: u64, name: &[u8]) -> Result<Option<(DirEntryValue, Vec<u8>)>> {
         let zap = self.dir_zap(dir)?;
         if name.is_empty() || name.contains(&0) || self.utf8_only && std::str::from_utf8(name).is_err() {
             return Ok(None);
         }
         let found = if self.norm.is_empty() {
-            zap.lookup(name)?
+            zap.lookup(name)?.map(|value| (value, name.to_vec()))
         } else {
             let match_case = self.case == CaseSensitivity::Mixed;
-            zap.lookup_normalised(name, match_case)?.map(|(value, _)| value)
+            zap.lookup_normalised(name, match_case)?
         };
-        found.map(|value| self.entry_value(dir, name, &value).map(|v| v.object)).transpose()
+        found.map(|(value, stored)| self.entry_value(dir, name, &value).map(|v| (v, stored))).transpose()
     }
 
     pub(super) fn list(&self, dir: u64, cookie: u64, sink: &mut dyn FnMut(DirEntry) -> bool) -> Result<()> {

@@ -5,7 +5,9 @@
 //! FreeBSD and are shown in `user.`; FreeBSD's system namespace is not shown.
 
 use super::FileSystem;
+use super::backing::XattrMode;
 use super::node::Znode;
+use crate::posix_acl::{ACCESS, DEFAULT};
 use crate::vfs::FileKind;
 use crate::{Error, Result};
 use object::Place;
@@ -15,22 +17,29 @@ use ondisk::sa::Attr as Sa;
 /// Longest value that is read from a hidden directory. Linux itself takes 64 KiB.
 const VALUE_BYTES_MAX: u64 = 16 << 20;
 
-const USER: &[u8] = b"user.";
-const ACL_ACCESS: &[u8] = b"system.posix_acl_access";
-const ACL_DEFAULT: &[u8] = b"system.posix_acl_default";
+pub(super) const USER: &[u8] = b"user.";
 /// Stored names that begin so are not shown in `user.` on top of it.
-const NAMESPACES: [&[u8]; 5] = [b"freebsd:", b"security.", b"system.", b"trusted.", USER];
+pub(super) const NAMESPACES: [&[u8]; 5] = [b"freebsd:", b"security.", b"system.", b"trusted.", USER];
 
 impl FileSystem {
+    fn shows_posix_acl(&self) -> bool {
+        self.live.as_ref().map_or(self.options.posix_acl, |live| live.backing.settings().posix_acl)
+    }
+
+    fn shows_user_xattr(&self) -> bool {
+        let is_on = |live: &super::live::Live| live.backing.settings().xattr != XattrMode::Off;
+        self.live.as_ref().map_or(self.options.user_xattr, is_on)
+    }
+
     /// The name under which a stored one is shown.
     fn shown(&self, stored: &[u8]) -> Option<Vec<u8>> {
         if stored.starts_with(b"trusted.") || stored.starts_with(b"security.") {
             return Some(stored.to_vec());
         }
-        if stored == ACL_ACCESS || stored == ACL_DEFAULT {
-            return self.options.posix_acl.then(|| stored.to_vec());
+        if stored == ACCESS || stored == DEFAULT {
+            return self.shows_posix_acl().then(|| stored.to_vec());
         }
-        if !self.options.user_xattr || stored.starts_with(b"freebsd:") {
+        if !self.shows_user_xattr() || stored.starts_with(b"freebsd:") {
             return None;
         }
         Some(if stored.starts_with(USER) { stored.to_vec() } else { [USER, stored].concat() })
@@ -52,7 +61,7 @@ impl FileSystem {
 
     pub(super) fn xattr(&self, file: &Znode<'_>, name: &[u8]) -> Result<Option<Vec<u8>>> {
         if let Some(bare) = name.strip_prefix(USER) {
-            if !self.options.user_xattr || NAMESPACES.iter().any(|n| bare.starts_with(n)) {
+            if !self.shows_user_xattr() || NAMESPACES.iter().any(|n| bare.starts_with(n)) {
                 return Ok(None);
             }
             return match self.stored_xattr(file, name)? {
@@ -60,8 +69,8 @@ impl FileSystem {
                 None => self.stored_xattr(file, bare),
             };
         }
-        if name == ACL_ACCESS || name == ACL_DEFAULT {
-            if !self.options.posix_acl || file.kind() == FileKind::Symlink {
+        if name == ACCESS || name == DEFAULT {
+            if !self.shows_posix_acl() || file.kind() == FileKind::Symlink {
                 return Ok(None);
             }
             let value = self.stored_xattr(file, name)?;
@@ -77,7 +86,7 @@ impl FileSystem {
         Ok(None)
     }
 
-    fn stored_xattr(&self, file: &Znode<'_>, name: &[u8]) -> Result<Option<Vec<u8>>> {
+    pub(super) fn stored_xattr(&self, file: &Znode<'_>, name: &[u8]) -> Result<Option<Vec<u8>>> {
         if let Some(list) = self.packed_xattrs(file)?
             && let Some(value) = list.get(name)
         {
@@ -100,7 +109,7 @@ impl FileSystem {
         Ok(Some(value.read(0, size as usize)?.to_vec()))
     }
 
-    fn packed_xattrs(&self, file: &Znode<'_>) -> Result<Option<Nvlist>> {
+    pub(super) fn packed_xattrs(&self, file: &Znode<'_>) -> Result<Option<Nvlist>> {
         match file.attributes().get(Sa::Dxattr)? {
             Some((packed, _)) if !packed.is_empty() => {
                 Nvlist::parse(packed).at_with(|| format!("{}: extended attributes", file.place())).map(Some)
@@ -109,7 +118,7 @@ impl FileSystem {
         }
     }
 
-    fn xattr_dir(&self, file: &Znode<'_>) -> Result<Option<u64>> {
+    pub(super) fn xattr_dir(&self, file: &Znode<'_>) -> Result<Option<u64>> {
         Ok(file.attributes().get_u64(Sa::Xattr)?.filter(|id| *id != 0))
     }
 }

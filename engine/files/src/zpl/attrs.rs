@@ -1,0 +1,315 @@
+//! Setting attributes: mode, owner, size, times, project; and the access time that reading moves.
+//!
+//! Facts: zfs_setattr, Linux chown_common and setattr_prepare for the bits that a change clears.
+
+use super::FileSystem;
+use super::Znode;
+use super::backing::{AtimeMode, Settings};
+use super::live::Live;
+use super::log::time_of;
+use super::state::State;
+use crate::posix_acl::ACCESS;
+use crate::vfs::{Attr, Caller, FileKind, NodeId, SetAttr};
+use crate::{Error, Refusal, Result};
+use dataset::quota::Principal;
+use object::Tx;
+use ondisk::sa::Attr as Sa;
+use ondisk::znode::Flags;
+
+/// What a change of attributes may write. Guessed.
+const ATTRIBUTES_BYTES: u64 = 64 << 10;
+/// A relative access time is moved at least this often.
+const DAY_SECONDS: i64 = 24 * 60 * 60;
+/// `ZFS_INVALID_PROJID`.
+const PROJECT_INVALID: u64 = u64::MAX;
+
+impl FileSystem {
+    /// What stat tells of a file that is locked.
+    pub(super) fn attr_of(&self, file: &State, record_bytes: u32) -> Result<Attr> {
+        let object = self.object(file.object.id())?;
+        let dnode = object.dnode();
+        let rdev = match file.kind {
+            FileKind::CharDevice | FileKind::BlockDevice => file.rdev as u32,
+            _ => 0,
+        };
+        Ok(Attr {
+            node: NodeId(object.id()),
+            ino: object.id(),
+            generation: file.generation,
+            kind: file.kind,
+            mode: (file.mode & 0o7777) as u32,
+            links: file.links as u32,
+            uid: file.uid as u32,
+            gid: file.gid as u32,
+            project: file.project,
+            rdev_major: rdev >> 20,
+            rdev_minor: rdev & 0xf_ffff,
+            size: file.size,
+            blocks_512: (dnode.used_bytes.saturating_add(256) >> 9) + u64::from(dnode.slots),
+            block_bytes: if dnode.data_block_bytes == 0 { record_bytes } else { dnode.data_block_bytes },
+            atime: file.atime,
+            mtime: file.mtime,
+            ctime: file.ctime,
+            btime: file.crtime,
+        })
+    }
+
+    /// [`Vfs::set_attr`](crate::vfs::Vfs::set_attr). `replayed`: from the intent log, where bits are cleared already.
+    pub(super) fn set_attributes(&self, who: &Caller, id: u64, set: &SetAttr, replayed: bool) -> Result<Attr> {
+        self.operate(ATTRIBUTES_BYTES, set.size == Some(0), |tx, live, settings| {
+            let node = live.node(id);
+            self.change(&[&node], |l| {
+                let file = l.get(id);
+                self.set_attributes_in(tx, (live, settings), who, file, set, replayed)?;
+                self.attr_of(file, settings.record_bytes)
+            })
+        })
+    }
+
+    fn set_attributes_in(
+        &self,
+        tx: &Tx,
+        (live, settings): (&Live, &Settings),
+        who: &Caller,
+        file: &mut State,
+        set: &SetAttr,
+        replayed: bool,
+    ) -> Result<()> {
+        let now = live.backing.now();
+        let mut set = *set;
+        let place = || file.object.place();
+        let is_plain = matches!(file.kind, FileKind::Regular | FileKind::Directory);
+        match (set.size, file.kind) {
+            (Some(_), FileKind::Directory) => return Err(Refusal::IsDirectory.at(place())),
+            (Some(_), FileKind::Regular) | (None, _) => {}
+            (Some(_), kind) => return Err(Error::invalid(place(), format!("is {kind:?}, which has no size to set"))),
+        }
+        if set.project == Some(PROJECT_INVALID) {
+            return Err(Error::invalid(place(), "project is out of range"));
+        }
+        if (set.project.is_some_and(|p| p != file.project) || set.project_inherit == Some(true))
+            && !(settings.projects && is_plain)
+        {
+            return Err(Error::unsupported(place(), "projects: not of this kind of file, or not of this dataset"));
+        }
+        let owner = set.mode.is_some() || set.uid.is_some() || set.gid.is_some();
+        if file.flags.contains(Flags::IMMUTABLE)
+            && (owner || set.size.is_some() || set.mtime.is_some() || set.btime.is_some())
+            || file.flags.contains(Flags::APPENDONLY) && set.size.is_some_and(|size| size < file.size)
+        {
+            return Err(Refusal::NotPermitted.at(place()));
+        }
+        self.check_new_owner(live, file, &set)?;
+
+        let mut mode = file.mode & 0o7777;
+        if !replayed && set.mode.is_none() && file.kind != FileKind::Directory {
+            let drops = set.uid.is_some() || set.gid.is_some() || set.size.is_some() && !who.privileged;
+            if drops && file.mode_without_set_id() != file.mode {
+                mode = file.mode_without_set_id() & 0o7777;
+                set.mode = Some(mode as u32);
+            }
+        } else if let Some(wanted) = set.mode {
+            mode = u64::from(wanted & 0o7777);
+            let gid = set.gid.map_or(file.gid, u64::from);
+            let knows_groups = gid == u64::from(who.gid) || !who.groups.is_empty();
+            if !replayed && !who.privileged && knows_groups && !super::make::is_member(who, gid) {
+                mode &= !0o2000;
+            }
+        }
+        if let Some(size) = set.size {
+            if size > file.size {
+                self.check_space(live, file)?;
+            }
+            self.resize_in(tx, settings, file, size)?;
+            (file.mtime, file.ctime) = (now, now);
+            file.flags |= Flags::ARCHIVE | Flags::AV_MODIFIED;
+        }
+        if set.uid.is_some() || set.gid.is_some() || set.project.is_some_and(|p| p != file.project) {
+            self.set_owner(tx, file, &set)?;
+        }
+        if let Some(inherits) = set.project_inherit {
+            file.flags.set(Flags::PROJINHERIT, inherits);
+        }
+        file.atime = set.atime.map_or(file.atime, |t| time_of(t, now));
+        file.mtime = set.mtime.map_or(file.mtime, |t| time_of(t, now));
+        file.crtime = set.btime.unwrap_or(file.crtime);
+        file.touch(now);
+        file.ctime = set.ctime.map_or(now, |t| time_of(t, now));
+        match set.mode {
+            Some(_) => {
+                file.set_mode(self, tx, mode, settings.acl_mode)?;
+                if settings.posix_acl && !replayed {
+                    self.sync_list(tx, settings, file)?;
+                }
+            }
+            None => file.store(self, tx, &[])?,
+        }
+        self.log_set_attr(tx, file, &set);
+        Ok(())
+    }
+
+    fn check_space(&self, live: &Live, file: &State) -> Result<()> {
+        match live.backing.is_over_quota(Principal::User, file.uid, false)? {
+            true => Err(Refusal::QuotaExceeded.at(file.object.place())),
+            false => Ok(()),
+        }
+    }
+
+    fn check_new_owner(&self, live: &Live, file: &State, set: &SetAttr) -> Result<()> {
+        let changed = [
+            (Principal::User, set.uid.map(u64::from).filter(|id| *id != file.uid)),
+            (Principal::Group, set.gid.map(u64::from).filter(|id| *id != file.gid)),
+            (Principal::Project, set.project.filter(|id| *id != file.project)),
+        ];
+        for (principal, id) in changed {
+            if let Some(id) = id
+                && (live.backing.is_over_quota(principal, id, false)?
+                    || live.backing.is_over_quota(principal, id, true)?)
+            {
+                return Err(Refusal::QuotaExceeded.at(format!("{principal:?} {id}")));
+            }
+        }
+        Ok(())
+    }
+
+    /// Sets owner, group and project of a file, and of what holds its extended attributes.
+    fn set_owner(&self, tx: &Tx, file: &mut State, set: &SetAttr) -> Result<()> {
+        self.set_owner_of_one(tx, file, set)?;
+        if file.xattr_dir == 0 {
+            return Ok(());
+        }
+        let mut hidden = self.load_state(file.xattr_dir)?;
+        self.set_owner_of_one(tx, &mut hidden, set)?;
+        hidden.store(self, tx, &[])?;
+        for entry in self.dir_zap(file.xattr_dir)?.entries()? {
+            let Some(value) = entry.value.ints.first() else { continue };
+            let mut attribute = self.load_state(ondisk::znode::DirEntryValue::unpack(*value).object)?;
+            self.set_owner_of_one(tx, &mut attribute, set)?;
+            attribute.store(self, tx, &[])?;
+        }
+        Ok(())
+    }
+
+    fn set_owner_of_one(&self, tx: &Tx, file: &mut State, set: &SetAttr) -> Result<()> {
+        file.uid = set.uid.map_or(file.uid, u64::from);
+        file.gid = set.gid.map_or(file.gid, u64::from);
+        if let Some(project) = set.project {
+            file.project = project;
+            if !file.flags.contains(Flags::PROJID) {
+                file.flags |= Flags::PROJID;
+                self.give_project(tx, file)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Packs a file's attributes anew with its project among them, where the accounting looks for it.
+    fn give_project(&self, tx: &Tx, file: &mut State) -> Result<()> {
+        if !file.is_sa {
+            return Err(Error::unsupported(file.object.place(), "projects of old znodes"));
+        }
+        file.store_fields(tx)?;
+        let object = self.object(file.object.id())?;
+        let attributes = self.sa.attributes(&object)?;
+        const ORDER: [Sa; 20] = [
+            Sa::Mode,
+            Sa::Size,
+            Sa::Gen,
+            Sa::Uid,
+            Sa::Gid,
+            Sa::Parent,
+            Sa::Flags,
+            Sa::Atime,
+            Sa::Mtime,
+            Sa::Ctime,
+            Sa::Crtime,
+            Sa::Links,
+            Sa::Projid,
+            Sa::Rdev,
+            Sa::DaclCount,
+            Sa::DaclAces,
+            Sa::Xattr,
+            Sa::Symlink,
+            Sa::Scanstamp,
+            Sa::Dxattr,
+        ];
+        let mut packed = Vec::with_capacity(ORDER.len());
+        for attr in ORDER {
+            if attr == Sa::Projid {
+                packed.push((attr, file.project.to_le_bytes().to_vec()));
+            } else if let Some((bytes, endian)) = attributes.get(attr)? {
+                if endian != ondisk::Endian::Little {
+                    return Err(Error::unsupported(object.place(), "projects of files of a big-endian host"));
+                }
+                packed.push((attr, bytes.to_vec()));
+            }
+        }
+        drop(attributes);
+        self.sa.build(tx, &object, &packed)?;
+        file.reload_places(self)
+    }
+
+    /// Makes the POSIX list say what the mode says.
+    fn sync_list(&self, tx: &Tx, settings: &Settings, file: &mut State) -> Result<()> {
+        if file.kind == FileKind::Symlink {
+            return Ok(());
+        }
+        let Some(list) = self.stored_list(file, ACCESS)? else { return Ok(()) };
+        let changed = list.with_mode(file.mode as u32);
+        if changed != list {
+            self.store_xattr(tx, settings, file, ACCESS, Some(&changed.to_bytes()))?;
+        }
+        Ok(())
+    }
+
+    /// A file was read: moves its access time if the dataset wants it, in memory. It is stored with the next change, or when
+    /// the file is closed.
+    pub(super) fn note_access(&self, id: u64) -> Result<()> {
+        let live = self.live()?;
+        let settings = live.backing.settings();
+        if settings.atime == AtimeMode::Off || settings.read_only {
+            return Ok(());
+        }
+        let (node, now) = (live.node(id), live.backing.now());
+        let moves = |file: &State| match settings.atime {
+            AtimeMode::Off => false,
+            AtimeMode::Always => file.atime != now,
+            AtimeMode::Relative => {
+                file.atime <= file.mtime || file.atime <= file.ctime || now.seconds - file.atime.seconds >= DAY_SECONDS
+            }
+        };
+        if !moves(&*self.look(&node)?) {
+            return Ok(());
+        }
+        self.change(&[&node], |l| {
+            let file = l.get(id);
+            (file.atime, file.atime_dirty) = (now, true);
+            Ok(())
+        })
+    }
+
+    /// Stores an access time that moved.
+    pub(super) fn store_access(&self, id: u64) -> Result<()> {
+        let live = self.live()?;
+        if !self.look(&live.node(id))?.atime_dirty {
+            return Ok(());
+        }
+        self.operate(ATTRIBUTES_BYTES, false, |tx, live, _| {
+            let node = live.node(id);
+            self.change(&[&node], |l| {
+                let file = l.get(id);
+                if file.atime_dirty { file.store(self, tx, &[]) } else { Ok(()) }
+            })
+        })
+    }
+
+    /// A state that is nobody's node: of a hidden directory, or of what is in it.
+    pub(super) fn load_state(&self, id: u64) -> Result<State> {
+        State::load(self.sa.attributes(&self.object(id)?)?)
+    }
+
+    /// ZFS's own list of a file.
+    pub(super) fn aces(&self, file: &Znode<'_>) -> Result<Option<Vec<ondisk::acl::Ace>>> {
+        self.acl_of_znode(file)
+    }
+}

@@ -1,0 +1,129 @@
+//! What a file system that can be written needs of its dataset: transactions, the intent log, settings, limits, the time.
+//!
+//! Below: whoever keeps the dataset live implements [`Backing`]. Above: the operations of [`FileSystem`](super::FileSystem).
+
+use super::Space;
+pub use super::trivial_acl::AclMode;
+use crate::Result;
+use crate::vfs::Time;
+use dataset::quota::Principal;
+use object::Tx;
+use ondisk::zil::{Body, RecordType};
+use std::sync::Arc;
+
+/// Where extended attributes are put (`xattr`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum XattrMode {
+    /// None of the user namespace.
+    Off,
+    /// In a hidden directory.
+    Dir,
+    /// Among the file's attributes, as far as they fit.
+    #[default]
+    Sa,
+}
+
+/// When reading moves the access time (`atime`, `relatime`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum AtimeMode {
+    /// Never.
+    Off,
+    /// When it is older than the last change, or than a day.
+    #[default]
+    Relative,
+    /// Always.
+    Always,
+}
+
+/// What properties say of how a dataset is written. They may change at any time: operations ask anew.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Settings {
+    /// Nothing may change (`readonly`).
+    pub read_only: bool,
+    /// `recordsize`.
+    pub record_bytes: u32,
+    /// `atime` and `relatime`.
+    pub atime: AtimeMode,
+    /// `xattr`.
+    pub xattr: XattrMode,
+    /// `acltype=posix`.
+    pub posix_acl: bool,
+    /// `aclmode`.
+    pub acl_mode: AclMode,
+    /// 512-byte slots of a new dnode (`dnodesize`; `auto` is 2).
+    pub dnode_slots: u8,
+    /// `longname=on`: names of up to 1023 bytes.
+    pub long_names: bool,
+    /// `sync=always`: operations return when they are on stable storage.
+    pub sync_always: bool,
+    /// Files have projects (`project_quota` is enabled, and the dataset counts by project).
+    pub projects: bool,
+}
+
+impl Default for Settings {
+    /// As a new dataset with no property set.
+    fn default() -> Self {
+        Self {
+            read_only: false,
+            record_bytes: 128 << 10,
+            atime: AtimeMode::default(),
+            xattr: XattrMode::default(),
+            posix_acl: false,
+            acl_mode: AclMode::default(),
+            dnode_slots: 1,
+            long_names: false,
+            sync_always: false,
+            projects: true,
+        }
+    }
+}
+
+/// A transaction about to begin.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Estimate {
+    /// Bytes of data and metadata that it may write.
+    pub bytes: u64,
+    /// It gives back more than it takes: allowed where space is out.
+    pub frees: bool,
+}
+
+/// The dataset below a file system that can be written.
+pub trait Backing: Send + Sync {
+    /// Begins a transaction. May wait for room in the open txg; refuses when space or the dataset's quota is out.
+    fn begin(&self, estimate: Estimate) -> Result<Tx>;
+    /// Puts a record into the intent log. `node`: the file that it is about, whose sync must bring it to stable storage.
+    /// While the log is replayed, this notes that a record of it was done again.
+    fn record(&self, tx: &Tx, node: u64, kind: RecordType, body: &Body<'_>);
+    /// Something was done to `node` that no record can tell: its commits must wait for the txg.
+    fn unloggable(&self, tx: &Tx, node: u64) {
+        let _ = (tx, node);
+    }
+    /// A file was freed: what was written to it need not reach the log any more.
+    fn forget(&self, node: u64) {
+        let _ = node;
+    }
+    /// Returns once all records so far about `node` (`None`: all), and those that they build on, are on stable storage.
+    fn commit(&self, node: Option<u64>) -> Result<()>;
+    /// The properties now.
+    fn settings(&self) -> Arc<Settings>;
+    /// Space for statfs.
+    fn space(&self) -> Space;
+    /// Whether a user, group or project has used up its space, or (`objects`) its number of files.
+    fn is_over_quota(&self, principal: Principal, id: u64, objects: bool) -> Result<bool> {
+        let _ = (principal, id, objects);
+        Ok(false)
+    }
+    /// Sets such a limit; 0: none.
+    fn set_quota(&self, tx: &Tx, principal: Principal, id: u64, objects: bool, limit: u64) -> Result<()> {
+        let _ = (tx, id, objects, limit);
+        Err(crate::Error::unsupported(format!("{principal:?}"), "quotas"))
+    }
+    /// A name of more than 255 bytes was given to a file.
+    fn uses_long_name(&self) {}
+    /// The time.
+    fn now(&self) -> Time {
+        let now = std::time::SystemTime::now();
+        let since = now.duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+        Time { seconds: since.as_secs() as i64, nanoseconds: since.subsec_nanos() }
+    }
+}

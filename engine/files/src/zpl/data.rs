@@ -1,0 +1,293 @@
+//! Contents of files: write, append, cut, punch, copy.
+//!
+//! A file is locked as a whole: readers together, a writer alone. Blocks begin with 512 bytes and grow with the file's only
+//! block up to `recordsize`, as in the kernel. Facts: zfs_write, zfs_freesp, zfs_grow_blocksize, zpl_fallocate_common.
+
+use super::FileSystem;
+use super::backing::Settings;
+use super::live::Live;
+use super::state::State;
+use crate::vfs::{Allocate, Caller, FileKind, Time};
+use crate::{Error, Refusal, Result};
+use dataset::quota::Principal;
+use object::Tx;
+use ondisk::znode::Flags;
+
+/// Largest size of a file: what Linux takes as an offset.
+pub(super) const SIZE_MAX: u64 = i64::MAX as u64;
+/// Unit of block sizes.
+const SECTOR: u64 = 512;
+/// Written in one transaction at most, so that a txg is closed soon: as much as FUSE gives at once, and more.
+const PIECE_BYTES: usize = 4 << 20;
+/// Copied at once by [`FileSystem::copy`].
+const COPY_BYTES: u64 = 1 << 20;
+/// What a change of attributes and indirect blocks may write on top of data. Guessed.
+const OVERHEAD_BYTES: u64 = 64 << 10;
+
+/// The block size of a file of one block of `block` bytes (0: none) when it becomes `end` bytes long.
+fn grown_block_bytes(block: u64, end: u64, record: u64) -> u64 {
+    let limit = if block > record && !block.is_power_of_two() { block.next_power_of_two() } else { record };
+    limit.min(end.next_multiple_of(SECTOR)).max(block)
+}
+
+impl FileSystem {
+    /// Makes the only block of a file larger if the file becomes `end` bytes long.
+    fn grow_block(&self, tx: &Tx, settings: &Settings, file: &mut State, end: u64) -> Result<()> {
+        let block = file.object.block_bytes();
+        let record = u64::from(settings.record_bytes);
+        let grows = end > block && (!block.is_power_of_two() || block < record);
+        if !grows || (block != 0 && file.size > block) {
+            return Ok(());
+        }
+        let bytes = grown_block_bytes(block, end.max(file.size), record);
+        if bytes > block {
+            // Blocks beyond the end, kept by a size that was cut, leave the size of blocks as it is.
+            file.object = self.object(file.object.id())?;
+            if file.object.max_block_id() == 0 {
+                file.object.set_block_bytes(tx, bytes as u32)?;
+                file.object = self.object(file.object.id())?;
+            }
+        }
+        Ok(())
+    }
+
+    fn check_space_quota(&self, live: &Live, file: &State) -> Result<()> {
+        let over = |principal, id| live.backing.is_over_quota(principal, id, false);
+        if over(Principal::User, file.uid)?
+            || over(Principal::Group, file.gid)?
+            || file.project != 0 && over(Principal::Project, file.project)?
+        {
+            return Err(Refusal::QuotaExceeded.at(file.object.place()));
+        }
+        Ok(())
+    }
+
+    /// Writes into a file whose state is locked.
+    pub(super) fn write_in(
+        &self,
+        tx: &Tx,
+        settings: &Settings,
+        file: &mut State,
+        keeps_set_id: bool,
+        offset: u64,
+        data: &[u8],
+    ) -> Result<()> {
+        let now = self.live()?.backing.now();
+        let end = offset + data.len() as u64;
+        self.grow_block(tx, settings, file, end)?;
+        file.object.write_at(tx, offset, data)?;
+        file.size = file.size.max(end);
+        file.touch_contents(now);
+        let cleared = !keeps_set_id && file.drop_set_id();
+        file.store(self, tx, &[])?;
+        if cleared {
+            self.log_mode(tx, file);
+        }
+        self.log_write(tx, file, offset, data);
+        Ok(())
+    }
+
+    fn check_writable(file: &State) -> Result<()> {
+        match file.kind {
+            FileKind::Regular => {}
+            FileKind::Directory => return Err(Refusal::IsDirectory.at(file.object.place())),
+            kind => return Err(Error::invalid(file.object.place(), format!("is {kind:?}, expected a regular file"))),
+        }
+        if file.flags.contains(Flags::IMMUTABLE) {
+            return Err(Refusal::NotPermitted.at(file.object.place()));
+        }
+        Ok(())
+    }
+
+    /// Writes `data` at `offset`; `None`: behind the end. Gives where it was written.
+    pub(super) fn write_data(&self, who: &Caller, id: u64, offset: Option<u64>, data: &[u8]) -> Result<u64> {
+        let mut written_at = None;
+        let mut pieces = data.chunks(PIECE_BYTES);
+        let mut done = 0u64;
+        // Nothing to write is a write all the same: it may be refused.
+        let mut piece = pieces.next().unwrap_or_default();
+        loop {
+            let at = self.operate(piece.len() as u64 + OVERHEAD_BYTES, false, |tx, live, settings| {
+                let node = live.node(id);
+                self.change(&[&node], |l| {
+                    let file = l.get(id);
+                    Self::check_writable(file)?;
+                    // Later pieces follow the first, wherever the end is by then.
+                    let at = match written_at {
+                        Some(first) => first + done,
+                        None => offset.unwrap_or(file.size),
+                    };
+                    if file.flags.contains(Flags::APPENDONLY) && at < file.size {
+                        return Err(Refusal::NotPermitted.at(file.object.place()));
+                    }
+                    if at.checked_add(piece.len() as u64).is_none_or(|end| end > SIZE_MAX) {
+                        return Err(Refusal::TooLarge.at(file.object.place()));
+                    }
+                    if piece.is_empty() {
+                        return Ok(at);
+                    }
+                    self.check_space_quota(live, file)?;
+                    self.write_in(tx, settings, file, who.privileged, at, piece)?;
+                    Ok(at)
+                })
+            })?;
+            written_at.get_or_insert(at);
+            done += piece.len() as u64;
+            match pieces.next() {
+                Some(next) => piece = next,
+                None => return Ok(written_at.unwrap_or(0)),
+            }
+        }
+    }
+
+    /// Makes a file `size` bytes long. Times and attributes are the caller's to change and store.
+    pub(super) fn resize_in(&self, tx: &Tx, settings: &Settings, file: &mut State, size: u64) -> Result<()> {
+        if size > SIZE_MAX {
+            return Err(Refusal::TooLarge.at(file.object.place()));
+        }
+        if size < file.size {
+            file.object = self.object(file.object.id())?;
+            file.object.punch(tx, size, u64::MAX)?;
+            file.object = self.object(file.object.id())?;
+            if size == 0 {
+                file.flags -= Flags::SPARSE;
+            }
+        } else if size > file.size {
+            self.grow_block(tx, settings, file, size)?;
+        }
+        file.size = size;
+        Ok(())
+    }
+
+    /// Zeros from `offset` on, as far as the file goes; `len` of 0 cuts it there, or makes it that long.
+    pub(super) fn free_range_in(
+        &self,
+        tx: &Tx,
+        settings: &Settings,
+        file: &mut State,
+        (offset, len): (u64, u64),
+        now: Time,
+    ) -> Result<()> {
+        let end = offset.checked_add(len).filter(|end| *end <= SIZE_MAX);
+        let end = end.ok_or_else(|| Refusal::TooLarge.at(file.object.place()))?;
+        if len == 0 || offset > file.size {
+            self.resize_in(tx, settings, file, end)?;
+        } else {
+            let stop = end.min(file.size);
+            if stop > offset {
+                file.object = self.object(file.object.id())?;
+                file.object.punch(tx, offset, stop - offset)?;
+            }
+            if end > file.size {
+                self.resize_in(tx, settings, file, end)?;
+            }
+        }
+        file.touch_contents(now);
+        file.store(self, tx, &[])?;
+        self.log_truncate(tx, file, offset, len);
+        Ok(())
+    }
+
+    /// [`Vfs::allocate`](crate::vfs::Vfs::allocate).
+    pub(super) fn allocate_in_file(&self, who: &Caller, id: u64, what: Allocate, offset: u64, len: u64) -> Result<()> {
+        let end = offset.checked_add(len).filter(|end| *end <= SIZE_MAX);
+        let end = end.ok_or_else(|| Refusal::TooLarge.at(format!("object {id}")))?;
+        if len == 0 {
+            return Err(Error::invalid(format!("object {id}"), "a range of 0 bytes"));
+        }
+        if let Allocate::Reserve { .. } = what {
+            // Blocks are never written where they were, so that nothing can be set aside: only a hopeless wish is refused.
+            let free = self.live()?.backing.space().available_bytes;
+            if len > free - free / 11 {
+                return Err(Refusal::NoSpace.at(format!("object {id}")));
+            }
+        }
+        self.operate(OVERHEAD_BYTES, false, |tx, live, settings| {
+            let node = live.node(id);
+            self.change(&[&node], |l| {
+                let file = l.get(id);
+                Self::check_writable(file)?;
+                let keeps_size = matches!(
+                    what,
+                    Allocate::Punch | Allocate::Zero { keep_size: true } | Allocate::Reserve { keep_size: true }
+                );
+                let range = match what {
+                    Allocate::Reserve { .. } if keeps_size || end <= file.size => return Ok(()),
+                    Allocate::Reserve { .. } => (end, 0),
+                    _ if keeps_size && offset >= file.size => return Ok(()),
+                    _ if keeps_size => (offset, end.min(file.size) - offset),
+                    _ => (offset, len),
+                };
+                if file.flags.contains(Flags::APPENDONLY) && range.0 < file.size {
+                    return Err(Refusal::NotPermitted.at(file.object.place()));
+                }
+                if !who.privileged && file.drop_set_id() {
+                    self.log_mode(tx, file);
+                }
+                self.free_range_in(tx, settings, file, range, live.backing.now())
+            })
+        })
+    }
+
+    /// Copies a range from file to file, or within one. Gives how much.
+    pub(super) fn copy(&self, who: &Caller, from: (u64, u64), to: (u64, u64), len: u64) -> Result<u64> {
+        let overlap = from.0 == to.0 && from.1 < to.1.saturating_add(len) && to.1 < from.1.saturating_add(len);
+        if overlap {
+            return Err(Error::invalid(format!("object {}", from.0), "ranges that overlap cannot be copied"));
+        }
+        let live = self.live()?;
+        Self::check_readable(&*self.look(&live.node(from.0))?)?;
+        Self::check_writable(&*self.look(&live.node(to.0))?)?;
+        let mut done = 0;
+        while done < len {
+            let want = (len - done).min(COPY_BYTES) as usize;
+            let node = live.node(from.0);
+            let piece = {
+                let file = self.look(&node)?;
+                Self::check_readable(&file)?;
+                self.read_in(&file, from.1 + done, want)?
+            };
+            if piece.is_empty() {
+                break;
+            }
+            self.write_data(who, to.0, Some(to.1 + done), &piece)?;
+            done += piece.len() as u64;
+        }
+        Ok(done)
+    }
+
+    pub(super) fn check_readable(file: &State) -> Result<()> {
+        match file.kind {
+            FileKind::Regular => Ok(()),
+            FileKind::Directory => Err(Refusal::IsDirectory.at(file.object.place())),
+            kind => Err(Error::invalid(file.object.place(), format!("is {kind:?}, expected a regular file"))),
+        }
+    }
+
+    /// Up to `len` bytes of a file that is locked.
+    pub(super) fn read_in(&self, file: &State, offset: u64, len: usize) -> Result<bytes::Bytes> {
+        let rest = file.size.saturating_sub(offset);
+        let len = len.min(usize::try_from(rest).unwrap_or(usize::MAX));
+        if len == 0 {
+            return Ok(bytes::Bytes::new());
+        }
+        self.object(file.object.id())?.read_bytes(offset, len)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_only_block_grows_with_the_file_up_to_the_record_size() {
+        let record = 128 << 10;
+        assert_eq!(grown_block_bytes(512, 513, record), 1024);
+        assert_eq!(grown_block_bytes(1024, 5000, record), 5120);
+        assert_eq!(grown_block_bytes(5120, 1 << 30, record), record);
+        assert_eq!(grown_block_bytes(0, 1, record), 512);
+        // The record size was larger when the file was begun: on to the next power of two.
+        assert_eq!(grown_block_bytes(200 << 10, 1 << 30, record), 256 << 10);
+        assert_eq!(grown_block_bytes(200 << 10, 210 << 10, record), 210 << 10);
+    }
+}

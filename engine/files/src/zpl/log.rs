@@ -1,0 +1,217 @@
+//! What operations tell the intent log. Replay calls the same operations again, see [`replay`](super::replay).
+//!
+//! Format: `ondisk::zil`. Facts: module/zfs/zfs_log.c.
+//!
+//! Invariants:
+//!   * nothing is recorded of files that no name leads to any more
+//!   * while the log is replayed, each record that is done again is recorded: that is how the log learns of it
+
+use super::FileSystem;
+use super::live::Live;
+use super::make::Made;
+use super::state::State;
+use crate::vfs::{FileKind, SetAttr, SetTime, Time};
+use object::Tx;
+use ondisk::BlkPtr;
+use ondisk::zil::RecordType;
+use ondisk::zil::record::{Attributes, Body, Create, Whiteout};
+use ondisk::znode::Flags;
+use std::sync::atomic::Ordering;
+
+/// Linux's `ATTR_` bits in `lr_mask`.
+pub(super) mod mask {
+    pub const MODE: u64 = 1;
+    pub const UID: u64 = 2;
+    pub const GID: u64 = 4;
+    pub const SIZE: u64 = 8;
+    pub const ATIME: u64 = 0x10;
+    pub const MTIME: u64 = 0x20;
+    pub const CTIME: u64 = 0x40;
+    /// Attributes beyond POSIX follow.
+    pub const XVATTR: u64 = 1 << 31;
+}
+
+/// Words of the map of attributes (`XVA_MAPSIZE`); those here are bits of the first.
+pub(super) const MAP_WORDS: usize = 3;
+/// `XAT0_CREATETIME`.
+pub(super) const MAP_CREATED: u32 = 1;
+/// `XAT0_PROJINHERIT`, in the map and among the flags.
+pub(super) const MAP_PROJECT_INHERIT: u32 = 0x2_0000;
+/// `XAT0_PROJID`.
+pub(super) const MAP_PROJECT: u32 = 0x4_0000;
+
+fn words(time: Time) -> [u64; 2] {
+    [time.seconds as u64, u64::from(time.nanoseconds)]
+}
+
+impl FileSystem {
+    fn put_record(&self, tx: &Tx, node: u64, kind: RecordType, body: &Body<'_>) {
+        if let Some(live) = &self.live {
+            live.backing.record(tx, node, kind, body);
+        }
+    }
+
+    pub(super) fn is_replaying(&self) -> bool {
+        self.live.as_ref().is_some_and(|live: &Live| live.replaying.load(Ordering::Relaxed))
+    }
+
+    /// A file, directory or link was made.
+    pub(super) fn log_create(&self, tx: &Tx, made: &State, name: &[u8], target: Option<&[u8]>, slots: u8) {
+        let kind = match made.kind {
+            FileKind::Directory if made.flags.contains(Flags::XATTR) => RecordType::MKXATTR,
+            FileKind::Directory => RecordType::MKDIR,
+            FileKind::Symlink => RecordType::SYMLINK,
+            _ => RecordType::CREATE,
+        };
+        let body = Create {
+            directory: made.parent,
+            object: made.object.id(),
+            slots,
+            mode: made.mode,
+            uid: made.uid,
+            gid: made.gid,
+            generation: made.generation,
+            created: words(made.crtime),
+            rdev: made.rdev,
+            attributes: None,
+            acl: None,
+            domains: Vec::new(),
+            name,
+            target,
+        };
+        self.put_record(tx, made.object.id(), kind, &Body::Create(body));
+    }
+
+    pub(super) fn log_remove(&self, tx: &Tx, directory: u64, object: u64, name: &[u8], is_dir: bool) {
+        let kind = if is_dir { RecordType::RMDIR } else { RecordType::REMOVE };
+        self.put_record(tx, object, kind, &Body::Remove { directory, name });
+    }
+
+    pub(super) fn log_link(&self, tx: &Tx, directory: u64, object: u64, name: &[u8]) {
+        self.put_record(tx, object, RecordType::LINK, &Body::Link { directory, object, name });
+    }
+
+    pub(super) fn log_rename(
+        &self,
+        tx: &Tx,
+        from: (u64, &[u8]),
+        to: (u64, &[u8]),
+        object: u64,
+        exchange: bool,
+        white: Option<&Made>,
+    ) {
+        let kind = match (exchange, white.is_some()) {
+            (true, _) => RecordType::RENAME_EXCHANGE,
+            (_, true) => RecordType::RENAME_WHITEOUT,
+            _ => RecordType::RENAME,
+        };
+        let whiteout = white.map(|Made { state: white, slots, .. }| Whiteout {
+            object: white.object.id(),
+            slots: *slots,
+            mode: white.mode,
+            uid: white.uid,
+            gid: white.gid,
+            generation: white.generation,
+            created: words(white.crtime),
+            rdev: white.rdev,
+        });
+        let body = Body::Rename { from_directory: from.0, to_directory: to.0, from: from.1, to: to.1, whiteout };
+        self.put_record(tx, object, kind, &body);
+    }
+
+    pub(super) fn log_write(&self, tx: &Tx, file: &State, offset: u64, data: &[u8]) {
+        let object = file.object.id();
+        if file.has_name() || self.is_replaying() {
+            let length = data.len() as u64;
+            let body = Body::Write { object, offset, length, pointer: BlkPtr::HOLE, data };
+            self.put_record(tx, object, RecordType::WRITE, &body);
+        }
+    }
+
+    pub(super) fn log_truncate(&self, tx: &Tx, file: &State, offset: u64, length: u64) {
+        let object = file.object.id();
+        if file.has_name() || self.is_replaying() {
+            self.put_record(tx, object, RecordType::TRUNCATE, &Body::Truncate { object, offset, length });
+        }
+    }
+
+    /// The mode changed by itself, not because somebody set it.
+    pub(super) fn log_mode(&self, tx: &Tx, file: &State) {
+        // While the log is replayed, the record that caused this counts, not this.
+        if !self.is_replaying() {
+            self.log_set_attr(tx, file, &SetAttr { mode: Some(0), ..SetAttr::default() });
+        }
+    }
+
+    /// Attributes were set: which, `set` says; what they are now, `file`.
+    pub(super) fn log_set_attr(&self, tx: &Tx, file: &State, set: &SetAttr) {
+        let object = file.object.id();
+        if !file.has_name() && !self.is_replaying() {
+            return;
+        }
+        let mut bits = mask::CTIME;
+        for (is_set, bit) in [
+            (set.mode.is_some(), mask::MODE),
+            (set.uid.is_some(), mask::UID),
+            (set.gid.is_some(), mask::GID),
+            (set.size.is_some(), mask::SIZE),
+            (set.atime.is_some(), mask::ATIME),
+            (set.mtime.is_some(), mask::MTIME),
+        ] {
+            bits |= if is_set { bit } else { 0 };
+        }
+        let mut map = 0;
+        for (is_set, bit) in [
+            (set.btime.is_some(), MAP_CREATED),
+            (set.project.is_some(), MAP_PROJECT),
+            (set.project_inherit.is_some(), MAP_PROJECT_INHERIT),
+        ] {
+            map |= if is_set { bit } else { 0 };
+        }
+        let attributes = (map != 0).then(|| {
+            let mut scan_stamp = [0; 32];
+            scan_stamp[..8].copy_from_slice(&file.project.to_le_bytes());
+            let inherits = set.project_inherit.is_some() && file.flags.contains(Flags::PROJINHERIT);
+            let mut mask = vec![0; MAP_WORDS];
+            mask[0] = map;
+            let flags = if inherits { u64::from(MAP_PROJECT_INHERIT) } else { 0 };
+            Attributes { mask, flags, created: words(file.crtime), scan_stamp }
+        });
+        bits |= if attributes.is_some() { mask::XVATTR } else { 0 };
+        let body = Body::SetAttr {
+            object,
+            mask: bits,
+            mode: file.mode,
+            uid: file.uid,
+            gid: file.gid,
+            size: file.size,
+            atime: words(file.atime),
+            mtime: words(file.mtime),
+            attributes,
+        };
+        self.put_record(tx, object, RecordType::SETATTR, &body);
+    }
+
+    /// An attribute among the file's own was set or taken away.
+    pub(super) fn log_set_sa_xattr(&self, tx: &Tx, file: &State, name: &[u8], value: Option<&[u8]>) {
+        let object = file.object.id();
+        if value.is_some_and(<[u8]>::is_empty) && !self.is_replaying() {
+            // The record of an empty value says that the attribute is gone.
+            if let Some(live) = &self.live {
+                live.backing.unloggable(tx, object);
+            }
+            return;
+        }
+        if file.has_name() || self.is_replaying() {
+            self.put_record(tx, object, RecordType::SETSAXATTR, &Body::SetSaXattr { object, name, value });
+        }
+    }
+}
+
+/// The time that is to be set.
+pub(super) fn time_of(set: SetTime, now: Time) -> Time {
+    match set {
+        SetTime::Now => now,
+        SetTime::To(time) => time,
+    }
+}

@@ -1,0 +1,418 @@
+//! New files: what they inherit, their objects and attributes; and the contents of a new dataset.
+//!
+//! Facts: zfs_mknode, zfs_acl_ids_create, zfs_create_fs.
+
+use super::backing::Settings;
+use super::state::State;
+use super::{CaseSensitivity, FileSystem, MASTER_NODE, NormFlags, VERSION_MAX, trivial_acl};
+use crate::posix_acl::{ACCESS, DEFAULT};
+use crate::vfs::{Caller, FileKind, NewNode, Time};
+use crate::{Error, Refusal, Result};
+use dataset::quota::Principal;
+use object::zap::ZapSpec;
+use object::{NewObject, ObjectSet, SaTable, Tx, Zap, ZapValue};
+use ondisk::ObjectType;
+use ondisk::sa::Attr as Sa;
+use ondisk::znode::Flags;
+use std::sync::Arc;
+
+/// Longest target of a symbolic link: MAXPATHLEN with its NUL.
+const TARGET_BYTES_MAX: usize = 4095;
+/// Block size that files begin with.
+const FIRST_BLOCK_BYTES: u32 = 512;
+/// Object numbers that the kernel gives to what every file system has.
+const SA_ATTRS: u64 = 32;
+const DELETE_QUEUE: u64 = 33;
+const ROOT: u64 = 34;
+
+/// What a new file must be like when it comes from the intent log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Forced {
+    /// Its object number.
+    pub object: u64,
+    /// 512-byte slots of its dnode.
+    pub slots: u8,
+    /// Its generation.
+    pub generation: u64,
+    /// When it was made.
+    pub time: Time,
+    /// Permission bits, final: nothing is inherited.
+    pub mode: u32,
+}
+
+/// A file to make, all decided.
+pub(super) struct NewFile<'a> {
+    pub kind: FileKind,
+    /// Type and permissions.
+    pub mode: u64,
+    pub uid: u64,
+    pub gid: u64,
+    pub parent: u64,
+    pub flags: Flags,
+    pub project: Option<u64>,
+    pub rdev: u64,
+    pub target: Option<&'a [u8]>,
+    pub time: Time,
+    pub generation: u64,
+    pub slots: u8,
+    pub object: Option<u64>,
+    pub norm: NormFlags,
+}
+
+/// The top of a mode.
+pub(super) fn kind_bits(kind: FileKind) -> u64 {
+    let number = match kind {
+        FileKind::Fifo => 1,
+        FileKind::CharDevice => 2,
+        FileKind::Directory => 4,
+        FileKind::BlockDevice => 6,
+        FileKind::Regular => 8,
+        FileKind::Symlink => 10,
+        FileKind::Socket => 12,
+    };
+    number << 12
+}
+
+fn time_bytes(time: Time) -> Vec<u8> {
+    [time.seconds as u64, u64::from(time.nanoseconds)].iter().flat_map(|w| w.to_le_bytes()).collect()
+}
+
+impl NewFile<'_> {
+    /// Makes the object with its attributes; no name leads to it yet. `register` hears of the object before it has any.
+    pub fn make(&self, objset: &Arc<ObjectSet>, sa: &SaTable, tx: &Tx, register: impl FnOnce(u64)) -> Result<u64> {
+        let object = if self.kind == FileKind::Directory {
+            let spec = ZapSpec {
+                norm_flags: self.norm,
+                bonus_type: ObjectType::SA,
+                slots: self.slots,
+                id: self.object,
+                ..ZapSpec::new(ObjectType::DIRECTORY_CONTENTS)
+            };
+            Zap::create(objset, tx, &spec)?.object().map_or(0, object::Object::id)
+        } else {
+            let new = NewObject {
+                bonus_type: ObjectType::SA,
+                slots: self.slots,
+                id: self.object,
+                ..NewObject::new(ObjectType::PLAIN_FILE_CONTENTS, FIRST_BLOCK_BYTES)
+            };
+            objset.create_object(tx, &new)?.id()
+        };
+        register(object);
+        let done = objset.object(object).and_then(|o| sa.build(tx, &o, &self.attributes()));
+        if done.is_err() {
+            // Nothing leads to it: only its space would be lost.
+            let _ = objset.free_object(tx, object);
+        }
+        done.map(|()| object)
+    }
+
+    /// The attributes in the order in which the kernel packs them: where the accounting looks for some is fixed.
+    fn attributes(&self) -> Vec<(Sa, Vec<u8>)> {
+        let is_dir = self.kind == FileKind::Directory;
+        let list = trivial_acl::trivial(self.mode & 0o777, is_dir);
+        let flags = self.flags | trivial_acl::mode_of(&list, self.uid, self.gid).1;
+        let word = |n: u64| n.to_le_bytes().to_vec();
+        let size = match (is_dir, self.target) {
+            (true, _) => 2,
+            (false, Some(target)) => target.len() as u64,
+            (false, None) => 0,
+        };
+        let time = time_bytes(self.time);
+        let mut out = vec![
+            (Sa::Mode, word(self.mode)),
+            (Sa::Size, word(size)),
+            (Sa::Gen, word(self.generation)),
+            (Sa::Uid, word(self.uid)),
+            (Sa::Gid, word(self.gid)),
+            (Sa::Parent, word(self.parent)),
+            (Sa::Flags, word(flags.bits())),
+            (Sa::Atime, time.clone()),
+            (Sa::Mtime, time.clone()),
+            (Sa::Ctime, time.clone()),
+            (Sa::Crtime, time),
+            (Sa::Links, word(if is_dir { 2 } else { 1 })),
+        ];
+        if let Some(project) = self.project {
+            out.push((Sa::Projid, word(project)));
+        }
+        if matches!(self.kind, FileKind::CharDevice | FileKind::BlockDevice) {
+            out.push((Sa::Rdev, word(self.rdev)));
+        }
+        out.push((Sa::DaclCount, word(list.len() as u64)));
+        out.push((Sa::DaclAces, trivial_acl::pack(&list)));
+        if let Some(target) = self.target {
+            out.push((Sa::Symlink, target.to_vec()));
+        }
+        out
+    }
+}
+
+/// Flags of every new file.
+pub(super) fn new_flags(is_dir: bool) -> Flags {
+    let flags = Flags::ARCHIVE | Flags::AV_MODIFIED | Flags::ACL_TRIVIAL;
+    if is_dir { flags | Flags::ACL_AUTO_INHERIT } else { flags }
+}
+
+/// A new file that is not there yet, with the access lists that it gets.
+pub(super) struct Inherited {
+    pub mode: u64,
+    pub uid: u64,
+    pub gid: u64,
+    pub flags: Flags,
+    pub project: Option<u64>,
+    pub access_list: Option<Vec<u8>>,
+    pub default_list: Option<Vec<u8>>,
+}
+
+impl FileSystem {
+    /// What a new file of `kind` takes from `who` and from its directory.
+    pub(super) fn inherit(
+        &self,
+        settings: &Settings,
+        who: &Caller,
+        parent: &State,
+        kind: FileKind,
+        mode: u32,
+        umask: u32,
+    ) -> Result<Inherited> {
+        let is_dir = kind == FileKind::Directory;
+        let (mut mode, mut access_list, mut default_list) = (u64::from(mode & 0o7777), None, None);
+        if kind == FileKind::Symlink {
+            mode = 0o777;
+        } else {
+            let of_parent = match settings.posix_acl {
+                true => self.stored_list(parent, DEFAULT)?,
+                false => None,
+            };
+            match of_parent {
+                None => mode &= !u64::from(umask),
+                Some(list) => {
+                    default_list = is_dir.then(|| list.to_bytes());
+                    let (cut, bits) = list.inherited(mode as u32);
+                    mode = u64::from(bits);
+                    access_list = (!cut.is_mode_alone()).then(|| cut.to_bytes());
+                }
+            }
+        }
+        let gid = if parent.mode & 0o2000 != 0 { parent.gid } else { u64::from(who.gid) };
+        if parent.mode & 0o2000 != 0 && is_dir {
+            mode |= 0o2000;
+        } else if mode & 0o2000 != 0 && !who.privileged && !is_member(who, gid) {
+            mode &= !0o2000;
+        }
+        let mut flags = new_flags(is_dir) | parent.flags & Flags::XATTR;
+        let inherited = if parent.flags.contains(Flags::PROJINHERIT) { parent.project } else { 0 };
+        let plain = matches!(kind, FileKind::Regular | FileKind::Directory);
+        // Kinds without contents have the attribute only where it says something.
+        let project = (settings.projects && (plain || inherited != 0)).then_some(inherited);
+        if project.is_some() {
+            flags |= Flags::PROJID;
+        }
+        if plain {
+            flags |= parent.flags & Flags::PROJINHERIT;
+        }
+        let uid = u64::from(who.uid);
+        Ok(Inherited { mode: mode | kind_bits(kind), uid, gid, flags, project, access_list, default_list })
+    }
+
+    /// Refuses when a user, group or project that a new file would count for has no more space or files.
+    pub(super) fn check_quota(&self, uid: u64, gid: u64, project: u64) -> Result<()> {
+        let live = self.live()?;
+        let whose = [(Principal::User, uid), (Principal::Group, gid), (Principal::Project, project)];
+        // Project 0 stands for none.
+        for (principal, id) in whose.into_iter().take(if project == 0 { 2 } else { 3 }) {
+            if live.backing.is_over_quota(principal, id, false)? || live.backing.is_over_quota(principal, id, true)? {
+                return Err(Refusal::QuotaExceeded.at(format!("{principal:?} {id}")));
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes a file in `parent` under `name`, which must be free and was checked. Gives its attributes.
+    pub(super) fn make_in(
+        &self,
+        tx: &Tx,
+        settings: &Settings,
+        who: &Caller,
+        parent: &mut State,
+        (name, new): (&[u8], &NewNode),
+        (mode, umask, forced): (u32, u32, Option<&Forced>),
+    ) -> Result<Made> {
+        let live = self.live()?;
+        let now = live.backing.now();
+        let kind = kind_of_new(new);
+        let mut inherited = self.inherit(settings, who, parent, kind, mode, umask)?;
+        if let Some(forced) = forced {
+            (inherited.mode, inherited.access_list, inherited.default_list) =
+                (u64::from(forced.mode & 0o7777) | kind_bits(kind), None, None);
+            (inherited.uid, inherited.gid) = (u64::from(who.uid), u64::from(who.gid));
+        } else {
+            self.check_quota(inherited.uid, inherited.gid, inherited.project.unwrap_or(0))?;
+        }
+        let target = match new {
+            NewNode::Symlink(target) if target.len() > TARGET_BYTES_MAX => {
+                return Err(Refusal::NameTooLong.at("target of a symbolic link"));
+            }
+            NewNode::Symlink(target) => Some(&target[..]),
+            _ => None,
+        };
+        let file = NewFile {
+            kind,
+            mode: inherited.mode,
+            uid: inherited.uid,
+            gid: inherited.gid,
+            parent: parent.object.id(),
+            flags: inherited.flags,
+            project: inherited.project,
+            rdev: match new {
+                NewNode::CharDevice { major, minor } | NewNode::BlockDevice { major, minor } => {
+                    u64::from(major << 20 | minor & 0xf_ffff)
+                }
+                _ => 0,
+            },
+            target,
+            time: forced.map_or(now, |f| f.time),
+            generation: forced.map_or(tx.txg(), |f| f.generation),
+            slots: forced.map_or(settings.dnode_slots, |f| f.slots).max(1),
+            object: forced.map(|f| f.object),
+            norm: self.norm,
+        };
+        let id = file.make(&self.objset, &self.sa, tx, |id| live.forget(id))?;
+        let made = self
+            .object(id)
+            .and_then(|object| State::load(self.sa.attributes(&object)?))
+            .and_then(|state| self.enter(tx, parent, name, id, kind, now).map(|()| state));
+        match made {
+            Ok(state) => {
+                let Inherited { access_list, default_list, .. } = inherited;
+                Ok(Made { state, slots: file.slots, access_list, default_list })
+            }
+            Err(e) => {
+                let _ = self.objset.free_object(tx, id);
+                Err(e)
+            }
+        }
+    }
+
+    /// Gives a new file the access lists that it inherited.
+    pub(super) fn store_lists(&self, tx: &Tx, settings: &Settings, made: &mut Made) -> Result<()> {
+        let lists = [(DEFAULT, made.default_list.take()), (ACCESS, made.access_list.take())];
+        for (name, list) in lists {
+            if let Some(list) = list {
+                self.store_xattr(tx, settings, &mut made.state, name, Some(&list))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A file that was made, and the access lists that it is still to get.
+pub(super) struct Made {
+    pub state: State,
+    pub slots: u8,
+    access_list: Option<Vec<u8>>,
+    default_list: Option<Vec<u8>>,
+}
+
+/// Whether the caller is in a group, as far as is known.
+pub(super) fn is_member(who: &Caller, gid: u64) -> bool {
+    u64::from(who.gid) == gid || who.groups.iter().any(|g| u64::from(*g) == gid)
+}
+
+fn kind_of_new(new: &NewNode) -> FileKind {
+    match new {
+        NewNode::Regular => FileKind::Regular,
+        NewNode::Directory => FileKind::Directory,
+        NewNode::Symlink(_) => FileKind::Symlink,
+        NewNode::Fifo => FileKind::Fifo,
+        NewNode::Socket => FileKind::Socket,
+        NewNode::CharDevice { .. } => FileKind::CharDevice,
+        NewNode::BlockDevice { .. } => FileKind::BlockDevice,
+    }
+}
+
+/// What a new file system is like for good.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CreateOptions {
+    /// `casesensitivity`.
+    pub case: CaseSensitivity,
+    /// `normalization`: how names are made equal, case not counted.
+    pub normalization: NormFlags,
+    /// `utf8only`.
+    pub utf8_only: bool,
+    /// Owner of the root directory.
+    pub uid: u32,
+    /// Its group.
+    pub gid: u32,
+    /// When it is made.
+    pub time: Time,
+    /// Files have projects (`project_quota` is enabled).
+    pub projects: bool,
+    /// 512-byte slots of the root directory's dnode (`dnodesize`).
+    pub dnode_slots: u8,
+}
+
+impl Default for CreateOptions {
+    fn default() -> Self {
+        Self {
+            case: CaseSensitivity::Sensitive,
+            normalization: NormFlags::empty(),
+            utf8_only: false,
+            uid: 0,
+            gid: 0,
+            time: Time::default(),
+            projects: true,
+            dnode_slots: 1,
+        }
+    }
+}
+
+/// Fills a new, empty object set with what every file system has: master node, attribute tables, queue of files to be freed,
+/// root directory. Numbers and contents are those that the kernel module gives them.
+pub fn create_contents(objset: &Arc<ObjectSet>, tx: &Tx, options: &CreateOptions) -> Result<()> {
+    let zap = |object_type, id| Zap::create(objset, tx, &ZapSpec { id: Some(id), ..ZapSpec::new(object_type) });
+    let master = zap(ObjectType::MASTER_NODE, MASTER_NODE)?;
+    let case = match options.case {
+        CaseSensitivity::Sensitive => 0,
+        CaseSensitivity::Insensitive => 1,
+        CaseSensitivity::Mixed => 2,
+    };
+    let put = |name: &str, value: u64| master.insert(tx, name.as_bytes(), &ZapValue::one(value));
+    put("normalization", options.normalization.bits())?;
+    put("utf8only", u64::from(options.utf8_only))?;
+    put("casesensitivity", case)?;
+    put("VERSION", VERSION_MAX)?;
+    zap(ObjectType::SA_MASTER_NODE, SA_ATTRS)?;
+    put("SA_ATTRS", SA_ATTRS)?;
+    zap(ObjectType::UNLINKED_SET, DELETE_QUEUE)?;
+    put("DELETE_QUEUE", DELETE_QUEUE)?;
+
+    let sa = SaTable::load(objset, Some(SA_ATTRS))?;
+    let mut norm = options.normalization;
+    if options.case != CaseSensitivity::Sensitive {
+        norm |= NormFlags::TO_UPPER;
+    }
+    let flags = new_flags(true) | if options.projects { Flags::PROJID } else { Flags::empty() };
+    let root = NewFile {
+        kind: FileKind::Directory,
+        mode: 0o40755,
+        uid: u64::from(options.uid),
+        gid: u64::from(options.gid),
+        parent: ROOT,
+        flags,
+        project: options.projects.then_some(0),
+        rdev: 0,
+        target: None,
+        time: options.time,
+        generation: tx.txg(),
+        slots: options.dnode_slots.max(1),
+        object: Some(ROOT),
+        norm,
+    };
+    let made = root.make(objset, &sa, tx, |_| {})?;
+    if made != ROOT {
+        return Err(Error::invalid("", format!("the root directory became object {made}, expected {ROOT}")));
+    }
+    put("ROOT", ROOT)
+}

@@ -1,0 +1,217 @@
+//! A file system over a dataset that the pool's txg engine keeps live.
+//!
+//! Below: [`LiveDataset`] gives transactions, settings, the intent log. Above: whoever mounts.
+
+use super::backing::{AclMode, AtimeMode, Backing, Estimate, Settings, XattrMode};
+use super::{FileSystem, MASTER_NODE, Options, Space};
+use crate::Result;
+use dataset::live::{self, AclType, LiveDataset, SyncMode, XattrStore};
+use dataset::quota::Principal;
+use object::zap::ZapSpec;
+use object::{ObjectSet, Tx, Zap};
+use ondisk::zil::{Body, RecordType};
+use ondisk::{ObjectType, Objset};
+use parking_lot::{Mutex, RwLock};
+use std::sync::Arc;
+
+/// Feature that names of more than 255 bytes need.
+const LONG_NAME: &str = "com.delphix:longname";
+/// Names in the master node of the quotas of bytes, then of objects, by user, group and project.
+const QUOTAS: [&str; 6] =
+    ["userquota@", "groupquota@", "projectquota@", "userobjquota@", "groupobjquota@", "projectobjquota@"];
+/// Prefix of counts of objects.
+const OBJECTS_PREFIX: &str = "obj-";
+/// What setting a quota may write. Guessed.
+const QUOTA_BYTES: u64 = 64 << 10;
+
+/// Index into [`QUOTAS`].
+fn quota_index(principal: Principal, objects: bool) -> usize {
+    let principal = match principal {
+        Principal::User => 0,
+        Principal::Group => 1,
+        Principal::Project => 2,
+    };
+    principal + if objects { 3 } else { 0 }
+}
+
+struct DatasetBacking {
+    live: Arc<LiveDataset>,
+    /// The settings that were last asked for, and what they are here.
+    settings: Mutex<(Arc<live::Settings>, Arc<Settings>)>,
+    /// Objects of the quotas; 0: none is set.
+    quotas: RwLock<[u64; 6]>,
+    fsid_guid: u64,
+}
+
+fn translate(from: &live::Settings, objset: &ObjectSet) -> Settings {
+    Settings {
+        read_only: from.read_only,
+        record_bytes: from.record_bytes,
+        atime: match (from.atime, from.relatime) {
+            (false, _) => AtimeMode::Off,
+            (true, true) => AtimeMode::Relative,
+            (true, false) => AtimeMode::Always,
+        },
+        xattr: match from.xattr {
+            XattrStore::Off => XattrMode::Off,
+            XattrStore::Directory => XattrMode::Dir,
+            XattrStore::SystemAttribute => XattrMode::Sa,
+        },
+        posix_acl: from.acl_type == AclType::Posix,
+        acl_mode: match from.acl_mode {
+            2 => AclMode::GroupMask,
+            3 => AclMode::Passthrough,
+            4 => AclMode::Restricted,
+            _ => AclMode::Discard,
+        },
+        dnode_slots: (from.dnode_bytes / 512).clamp(1, 32) as u8,
+        long_names: from.long_names,
+        sync_always: from.sync == SyncMode::Always,
+        projects: objset.flags() & Objset::FLAG_PROJECTQUOTA_COMPLETE != 0,
+    }
+}
+
+impl DatasetBacking {
+    fn new(live: Arc<LiveDataset>) -> Result<Self> {
+        let objset = live.objset();
+        let settings = live.settings();
+        let ours = Arc::new(translate(&settings, objset));
+        let master = Zap::open(objset.object(MASTER_NODE)?)?;
+        let mut quotas = [0; 6];
+        for (quota, name) in quotas.iter_mut().zip(QUOTAS) {
+            *quota = master.lookup_u64(name)?.unwrap_or(0);
+        }
+        let fsid_guid = live.synced()?.phys().fsid_guid;
+        Ok(Self { settings: Mutex::new((settings, ours)), quotas: RwLock::new(quotas), live, fsid_guid })
+    }
+}
+
+impl Backing for DatasetBacking {
+    fn begin(&self, estimate: Estimate) -> Result<Tx> {
+        match estimate.frees {
+            true => self.live.begin_freeing(estimate.bytes),
+            false => self.live.begin(estimate.bytes),
+        }
+    }
+
+    fn record(&self, tx: &Tx, node: u64, kind: RecordType, body: &Body<'_>) {
+        self.live.log().record(tx, node, kind, body);
+    }
+
+    fn unloggable(&self, tx: &Tx, node: u64) {
+        self.live.log().record_unloggable(tx, Some(node));
+    }
+
+    fn forget(&self, node: u64) {
+        self.live.log().forget(node);
+    }
+
+    fn commit(&self, node: Option<u64>) -> Result<()> {
+        self.live.log().commit(node)
+    }
+
+    fn settings(&self) -> Arc<Settings> {
+        let newest = self.live.settings();
+        let mut known = self.settings.lock();
+        if !Arc::ptr_eq(&known.0, &newest) {
+            *known = (newest.clone(), Arc::new(translate(&newest, self.live.objset())));
+        }
+        known.1.clone()
+    }
+
+    fn space(&self) -> Space {
+        let space = self.live.space();
+        Space {
+            referenced_bytes: space.referenced_bytes,
+            available_bytes: space.available_bytes,
+            objects: self.live.objset().root().fill(),
+            fsid_guid: self.fsid_guid,
+        }
+    }
+
+    fn is_over_quota(&self, principal: Principal, id: u64, objects: bool) -> Result<bool> {
+        let quota = self.quotas.read()[quota_index(principal, objects)];
+        if quota == 0 {
+            return Ok(false);
+        }
+        let objset = self.live.objset();
+        let Some(limit) = Zap::open(objset.object(quota)?)?.lookup_u64(format!("{id:x}"))? else { return Ok(false) };
+        let used = match principal {
+            Principal::User => objset.user_used(),
+            Principal::Group => objset.group_used(),
+            Principal::Project => objset.project_used(),
+        };
+        let Some(used) = used else { return Ok(false) };
+        let key = format!("{}{id:x}", if objects { OBJECTS_PREFIX } else { "" });
+        Ok(Zap::open(used)?.lookup_u64(key)?.is_some_and(|used| used >= limit))
+    }
+
+    fn set_quota(&self, tx: &Tx, principal: Principal, id: u64, objects: bool, limit: u64) -> Result<()> {
+        let index = quota_index(principal, objects);
+        let objset = self.live.objset();
+        let mut quotas = self.quotas.write();
+        if quotas[index] == 0 {
+            if limit == 0 {
+                return Ok(());
+            }
+            let master = Zap::open(objset.object(MASTER_NODE)?)?;
+            let spec = ZapSpec::new(ObjectType::USERGROUP_QUOTA);
+            let made = Zap::create_linked(objset, tx, &spec, &master, QUOTAS[index])?;
+            quotas[index] = made.object().map_or(0, object::Object::id);
+        }
+        let zap = Zap::open(objset.object(quotas[index])?)?;
+        let key = format!("{id:x}");
+        match limit {
+            0 => match zap.remove(tx, key) {
+                Err(crate::Error::NotFound { .. }) => Ok(()),
+                other => other,
+            },
+            limit => zap.update_u64(tx, key, limit),
+        }
+    }
+
+    fn uses_long_name(&self) {
+        self.live.use_feature(LONG_NAME);
+    }
+}
+
+impl FileSystem {
+    /// Opens the files of a live dataset: frees what was removed while open before, and does again what the intent log holds.
+    pub fn mount(live: &Arc<LiveDataset>) -> Result<Arc<Self>> {
+        let name = live.name();
+        let backing = DatasetBacking::new(live.clone())?;
+        let settings = backing.settings();
+        let options = Options {
+            posix_acl: settings.posix_acl,
+            user_xattr: settings.xattr != XattrMode::Off,
+            record_bytes: settings.record_bytes,
+            long_names: settings.long_names,
+            space: backing.space(),
+            name,
+        };
+        let this = Self::open_live(live.objset().clone(), options, Arc::new(backing))?;
+        if settings.read_only && !live.log().needs_replay() {
+            return Ok(this);
+        }
+        // Before the log: it may make files under numbers that these still have.
+        this.replaying(|| this.drain_unlinked())?;
+        if live.log().needs_replay() {
+            let replayed =
+                this.replaying(|| live.log().replay(&mut |record, body| this.replay_record(record, body)))?;
+            if let Some((sequence, error)) = replayed.failed {
+                tracing::warn!(dataset = live.name(), sequence, %error, "the rest of the intent log is lost");
+            }
+            this.replaying(|| this.drain_unlinked())?;
+        }
+        Ok(this)
+    }
+
+    /// Sets how many bytes, or objects, a user, group or project may use (`userquota@1000` and its like); 0: no limit.
+    pub fn set_quota(&self, principal: Principal, id: u64, objects: bool, limit: u64) -> Result<()> {
+        self.named(
+            self.operate(QUOTA_BYTES, limit == 0, |tx, live, _| {
+                live.backing.set_quota(tx, principal, id, objects, limit)
+            }),
+        )
+    }
+}

@@ -1,0 +1,484 @@
+//! Operations on names: create, link, unlink, rmdir, rename.
+//!
+//! Locks: see [`live`](super::live). Facts: zfs_create, zfs_link, zfs_remove, zfs_rmdir, zfs_rename.
+
+use super::backing::{Estimate, Settings};
+use super::live::{Live, Locked};
+use super::make::Forced;
+use super::state::State;
+use super::{CaseSensitivity, FileSystem};
+use crate::vfs::{Attr, Caller, FileKind, NewNode, RenameFlags, Time};
+use crate::{Error, Refusal, Result};
+use object::{Tx, ZapValue};
+use ondisk::znode::Flags;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// Links that a file can have: what the kernel's counter holds.
+const LINKS_MAX: u64 = (1 << 31) - 1;
+/// Longest name, and longest with `longname`.
+const NAME_BYTES_MAX: usize = 255;
+const LONG_NAME_BYTES_MAX: usize = 1023;
+/// What an operation on names may write: some blocks of directories and attributes. Guessed.
+const NAMES_BYTES: u64 = 128 << 10;
+
+impl FileSystem {
+    /// Runs `op` in a transaction, and sees to it that its result lasts if the dataset wants that.
+    pub(super) fn operate<R>(
+        &self,
+        bytes: u64,
+        frees: bool,
+        op: impl FnOnce(&Tx, &Live, &Settings) -> Result<R>,
+    ) -> Result<R> {
+        let live = self.live()?;
+        let settings = live.backing.settings();
+        let replaying = live.replaying.load(Ordering::Relaxed);
+        if settings.read_only && !replaying {
+            return Err(Refusal::ReadOnly.at(""));
+        }
+        let tx = live.backing.begin(Estimate { bytes, frees })?;
+        let result = op(&tx, live, &settings)?;
+        drop(tx);
+        if settings.sync_always && !replaying {
+            live.backing.commit(None)?;
+        }
+        Ok(result)
+    }
+
+    /// Whether a name may be given to a file.
+    fn check_name(&self, name: &[u8], settings: &Settings) -> Result<()> {
+        let shown = || format!("{:?}", String::from_utf8_lossy(name));
+        if name == b"." || name == b".." {
+            return Err(Refusal::Exists.at(shown()));
+        }
+        if name.is_empty() || name.contains(&0) || name.contains(&b'/') {
+            return Err(Error::invalid(shown(), "is no name for a file"));
+        }
+        check_length(name, settings.long_names)?;
+        if self.utf8_only && std::str::from_utf8(name).is_err() {
+            return Err(Refusal::NameNotUtf8.at(shown()));
+        }
+        Ok(())
+    }
+
+    /// Puts `name` into directory `parent`, for a file whose object is `id`.
+    pub(super) fn enter(
+        &self,
+        tx: &Tx,
+        parent: &mut State,
+        name: &[u8],
+        id: u64,
+        kind: FileKind,
+        now: Time,
+    ) -> Result<()> {
+        let value = id | super::make::kind_bits(kind) >> 12 << 60;
+        self.dir_zap(parent.object.id())?.insert(tx, name, &ZapValue::one(value))?;
+        if name.len() > NAME_BYTES_MAX {
+            self.live()?.backing.uses_long_name();
+        }
+        parent.size += 1;
+        parent.links += u64::from(kind == FileKind::Directory);
+        parent.touch_contents(now);
+        parent.store(self, tx, &[])
+    }
+
+    /// Takes `name`, exactly as stored, out of directory `parent`.
+    pub(super) fn leave(&self, tx: &Tx, parent: &mut State, name: &[u8], kind: FileKind, now: Time) -> Result<()> {
+        self.dir_zap(parent.object.id())?.remove(tx, name)?;
+        parent.size = parent.size.saturating_sub(1);
+        parent.links -= u64::from(kind == FileKind::Directory && parent.links > 0);
+        parent.touch_contents(now);
+        parent.store(self, tx, &[])
+    }
+
+    /// [`Vfs::create`](crate::vfs::Vfs::create), with `forced` when it comes from the intent log.
+    pub(super) fn make_named(
+        &self,
+        who: &Caller,
+        dir: u64,
+        name: &[u8],
+        new: &NewNode,
+        (mode, umask, forced): (u32, u32, Option<&Forced>),
+    ) -> Result<Attr> {
+        self.operate(NAMES_BYTES, false, |tx, live, settings| {
+            self.check_name(name, settings)?;
+            let node = live.node(dir);
+            self.change(&[&node], |l| {
+                let parent = l.get(dir);
+                check_directory(parent)?;
+                if self.find_entry(dir, name)?.is_some() {
+                    return Err(Refusal::Exists.at(quoted(dir, name)));
+                }
+                check_may_enter(parent)?;
+                if *new == NewNode::Directory && parent.links >= LINKS_MAX {
+                    return Err(Refusal::TooManyLinks.at(quoted(dir, name)));
+                }
+                let mut made = self.make_in(tx, settings, who, parent, (name, new), (mode, umask, forced))?;
+                let target = match new {
+                    NewNode::Symlink(target) => Some(&target[..]),
+                    _ => None,
+                };
+                self.log_create(tx, &made.state, name, target, made.slots);
+                self.store_lists(tx, settings, &mut made)?;
+                self.attr_of(&made.state, settings.record_bytes)
+            })
+        })
+    }
+
+    pub(super) fn link_named(&self, id: u64, dir: u64, name: &[u8]) -> Result<Attr> {
+        self.operate(NAMES_BYTES, false, |tx, live, settings| {
+            self.check_name(name, settings)?;
+            let (node, dir_node) = (live.node(id), live.node(dir));
+            self.change(&[&node, &dir_node], |l| {
+                let file = l.get(id);
+                if file.is_dir() {
+                    return Err(Refusal::NotPermitted.at(file.object.place()));
+                }
+                if file.links == 0 {
+                    return Err(Error::not_found("", format!("object {id}")));
+                }
+                if file.links >= LINKS_MAX {
+                    return Err(Refusal::TooManyLinks.at(file.object.place()));
+                }
+                if file.flags.intersects(Flags::IMMUTABLE | Flags::APPENDONLY) {
+                    return Err(Refusal::NotPermitted.at(file.object.place()));
+                }
+                let (kind, project) = (file.kind, file.project);
+                let parent = l.get(dir);
+                check_directory(parent)?;
+                if self.find_entry(dir, name)?.is_some() {
+                    return Err(Refusal::Exists.at(quoted(dir, name)));
+                }
+                check_may_enter(parent)?;
+                if parent.flags.contains(Flags::PROJINHERIT) && parent.project != project {
+                    return Err(Refusal::CrossDevice.at(quoted(dir, name)));
+                }
+                let now = live.backing.now();
+                self.enter(tx, parent, name, id, kind, now)?;
+                let file = l.get(id);
+                file.links += 1;
+                file.parent = dir;
+                file.touch(now);
+                file.store(self, tx, &[])?;
+                self.log_link(tx, dir, id, name);
+                self.attr_of(file, settings.record_bytes)
+            })
+        })
+    }
+
+    /// The object that `name` leads to, looked up under the directory's lock; it may lead elsewhere when the lock is gone.
+    pub(super) fn peek(&self, live: &Live, dir: u64, name: &[u8]) -> Result<u64> {
+        let node = live.node(dir);
+        let parent = self.look(&node)?;
+        check_directory(&parent)?;
+        check_length(name, live.backing.settings().long_names)?;
+        self.find_entry(dir, name)?.ok_or_else(|| Error::not_found("", quoted(dir, name)))
+    }
+
+    /// Removes `name`; of a directory when `want_dir`.
+    pub(super) fn remove_named(&self, dir: u64, name: &[u8], want_dir: bool) -> Result<()> {
+        match name {
+            b"." | b".." if !want_dir => return Err(Refusal::IsDirectory.at(quoted(dir, name))),
+            b"." => return Err(Error::invalid(quoted(dir, name), "a directory cannot be removed from within")),
+            b".." => return Err(Refusal::NotEmpty.at(quoted(dir, name))),
+            _ => {}
+        }
+        let orphan = self.operate(NAMES_BYTES, true, |tx, live, _| {
+            loop {
+                let id = self.peek(live, dir, name)?;
+                let (node, dir_node) = (live.node(id), live.node(dir));
+                let done = self.change(&[&dir_node, &node], |l| {
+                    check_directory(l.get(dir))?;
+                    let Some((value, stored)) = self.find_stored(dir, name)? else {
+                        return Err(Error::not_found("", quoted(dir, name)));
+                    };
+                    if value.object != id {
+                        return Ok(None);
+                    }
+                    let file = l.get(id);
+                    match (want_dir, file.is_dir()) {
+                        (true, false) => return Err(Refusal::NotDirectory.at(quoted(dir, name))),
+                        (false, true) => return Err(Refusal::IsDirectory.at(quoted(dir, name))),
+                        _ => {}
+                    }
+                    check_may_leave(l.get(dir), None)?;
+                    check_may_leave(l.get(id), Some(name))?;
+                    let now = live.backing.now();
+                    let orphan = self.drop_link(tx, l, (dir, &stored), id, now)?;
+                    self.log_remove(tx, dir, id, name, want_dir);
+                    Ok(Some(orphan))
+                })?;
+                if let Some(orphan) = done {
+                    return Ok(orphan);
+                }
+            }
+        })?;
+        self.reap_orphan(orphan);
+        Ok(())
+    }
+
+    /// Takes a name, as stored, from a file, and the file with it if it was the last. Gives the hidden directory that is
+    /// then to be taken apart, if there is one.
+    fn drop_link(
+        &self,
+        tx: &Tx,
+        l: &mut Locked<'_>,
+        (dir, stored): (u64, &[u8]),
+        id: u64,
+        now: Time,
+    ) -> Result<Option<u64>> {
+        let file = l.get(id);
+        if file.is_dir() && self.dir_zap(id)?.count()? > 0 {
+            return Err(Refusal::NotEmpty.at(quoted(dir, stored)));
+        }
+        let kind = file.kind;
+        self.leave(tx, l.get(dir), stored, kind, now)?;
+        let file = l.get(id);
+        file.links = file.links.saturating_sub(1);
+        if file.links > file.links_of_nameless() {
+            file.touch(now);
+            file.store(self, tx, &[])?;
+            return Ok(None);
+        }
+        file.links = 0;
+        if l.is_open(id) {
+            let file = l.get(id);
+            file.ctime = now;
+            file.store(self, tx, &[])?;
+            self.queue_unlinked(tx, id)?;
+            return Ok(None);
+        }
+        self.free_file(tx, l, id, false)
+    }
+
+    /// [`Vfs::rename`](crate::vfs::Vfs::rename). `whiteout` is what a whiteout from the intent log must be like.
+    pub(super) fn rename_named(
+        &self,
+        who: &Caller,
+        from: (u64, &[u8]),
+        to: (u64, &[u8]),
+        flags: RenameFlags,
+        whiteout: Option<&Forced>,
+    ) -> Result<()> {
+        if flags.exchange && (flags.no_replace || flags.whiteout) {
+            return Err(Error::invalid("", "rename that exchanges can do nothing else"));
+        }
+        for (dir, name) in [from, to] {
+            if name == b"." || name == b".." {
+                return Err(Refusal::Busy.at(quoted(dir, name)));
+            }
+        }
+        let orphan = self.operate(NAMES_BYTES, false, |tx, live, settings| {
+            self.check_name(to.1, settings)?;
+            loop {
+                let source = self.peek(live, from.0, from.1)?;
+                let target = match self.peek(live, to.0, to.1) {
+                    Ok(id) => Some(id),
+                    Err(Error::NotFound { .. }) => None,
+                    Err(e) => return Err(e),
+                };
+                // In the order in which Linux looks for reasons to refuse.
+                if flags.no_replace && target.is_some() {
+                    return Err(Refusal::Exists.at(quoted(to.0, to.1)));
+                }
+                if flags.exchange && target.is_none() {
+                    return Err(Error::not_found("", quoted(to.0, to.1)));
+                }
+                // Directories that change their parents: the shape of the tree stands still meanwhile.
+                let moves_dirs = from.0 != to.0
+                    && (self.is_directory(live, source)?
+                        || flags.exchange && target.map_or(Ok(false), |id| self.is_directory(live, id))?);
+                let _shape = moves_dirs.then(|| live.shape.lock());
+                if moves_dirs {
+                    self.check_no_loop(live, source, to.0, to)?;
+                    if let Some(target) = target.filter(|_| flags.exchange) {
+                        self.check_no_loop(live, target, from.0, from)?;
+                    }
+                }
+                let mut nodes: Vec<Arc<_>> = [from.0, to.0, source].map(|id| live.node(id)).into();
+                nodes.extend(target.map(|id| live.node(id)));
+                let nodes: Vec<&Arc<_>> = nodes.iter().collect();
+                let ids = Ids { source, target };
+                let moved = |l: &mut Locked<'_>| {
+                    self.rename_locked((tx, live, settings, who), l, from, to, ids, (flags, whiteout))
+                };
+                if let Some(orphan) = self.change(&nodes, moved)? {
+                    return Ok(orphan);
+                }
+            }
+        })?;
+        self.reap_orphan(orphan);
+        Ok(())
+    }
+
+    fn is_directory(&self, live: &Live, id: u64) -> Result<bool> {
+        Ok(self.look(&live.node(id))?.is_dir())
+    }
+
+    /// Refuses to put directory `moved` into itself: `dir` must not be in it. The shape of the tree is locked.
+    fn check_no_loop(&self, live: &Live, moved: u64, dir: u64, name: (u64, &[u8])) -> Result<()> {
+        let mut at = dir;
+        // Deeper trees than this are a circle on disk.
+        for _ in 0..1 << 20 {
+            if at == moved {
+                return Err(Error::invalid(quoted(name.0, name.1), "a directory cannot be moved into itself"));
+            }
+            if at == self.root {
+                return Ok(());
+            }
+            at = self.look(&live.node(at))?.parent;
+        }
+        Err(Error::corrupt(format!("object {dir}"), "its parents lead nowhere, without end"))
+    }
+
+    /// `None`: names lead elsewhere by now, look again.
+    fn rename_locked(
+        &self,
+        (tx, live, settings, who): (&Tx, &Live, &Settings, &Caller),
+        l: &mut Locked<'_>,
+        from: (u64, &[u8]),
+        to: (u64, &[u8]),
+        ids: Ids,
+        (flags, whiteout): (RenameFlags, Option<&Forced>),
+    ) -> Result<Option<Option<u64>>> {
+        check_directory(l.get(from.0))?;
+        check_directory(l.get(to.0))?;
+        let found = self.find_stored(from.0, from.1)?;
+        let over = self.find_stored(to.0, to.1)?;
+        let Some((_, from_stored)) = found.filter(|(v, _)| v.object == ids.source) else { return Ok(None) };
+        if over.as_ref().map(|(v, _)| v.object) != ids.target {
+            return Ok(None);
+        }
+        // One entry under two spellings: only the spelling changes.
+        let respells = from.0 == to.0 && over.as_ref().is_some_and(|(_, stored)| *stored == from_stored);
+        if respells && (from_stored == to.1 || self.case == CaseSensitivity::Sensitive && self.norm.is_empty()) {
+            return Ok(Some(None));
+        }
+        let over = over.filter(|_| !respells);
+        if flags.no_replace && over.is_some() {
+            return Err(Refusal::Exists.at(quoted(to.0, to.1)));
+        }
+        if flags.exchange && over.is_none() {
+            return Err(Error::not_found("", quoted(to.0, to.1)));
+        }
+        let source = l.get(ids.source);
+        let (source_kind, source_project) = (source.kind, source.project);
+        check_may_leave(source, Some(from.1))?;
+        check_may_leave(l.get(from.0), None)?;
+        check_may_enter(l.get(to.0))?;
+        let to_dir = l.get(to.0);
+        if from.0 != to.0 && to_dir.flags.contains(Flags::PROJINHERIT) && to_dir.project != source_project {
+            return Err(Refusal::CrossDevice.at(quoted(to.0, to.1)));
+        }
+        let target_kind = ids.target.filter(|_| over.is_some()).map(|id| l.get(id).kind);
+        if let (Some(kind), false) = (target_kind, flags.exchange) {
+            match (source_kind == FileKind::Directory, kind == FileKind::Directory) {
+                (true, false) => return Err(Refusal::NotDirectory.at(quoted(to.0, to.1))),
+                (false, true) => return Err(Refusal::IsDirectory.at(quoted(to.0, to.1))),
+                _ => {}
+            }
+        }
+        if over.is_some() && ids.target == Some(ids.source) {
+            // Two names of one file: POSIX wants nothing to happen.
+            return Ok(Some(None));
+        }
+        if let Some(target) = ids.target.filter(|_| over.is_some()) {
+            check_may_leave(l.get(target), Some(to.1))?;
+        }
+        let grows = source_kind == FileKind::Directory && from.0 != to.0 && target_kind != Some(FileKind::Directory);
+        if grows && l.get(to.0).links >= LINKS_MAX {
+            return Err(Refusal::TooManyLinks.at(quoted(to.0, to.1)));
+        }
+        let now = live.backing.now();
+        let mut orphan = None;
+        if let (Some((_, stored)), Some(target), false) = (&over, ids.target, flags.exchange) {
+            // First what can be refused: the directory may not be empty.
+            orphan = self.drop_link(tx, l, (to.0, stored), target, now)?;
+        }
+        self.leave(tx, l.get(from.0), &from_stored, source_kind, now)?;
+        if let (Some((_, stored)), Some(kind), true) = (&over, target_kind, flags.exchange) {
+            self.leave(tx, l.get(to.0), stored, kind, now)?;
+        }
+        let to_name = match &over {
+            Some((_, stored)) if flags.exchange => stored,
+            _ => to.1,
+        };
+        self.enter(tx, l.get(to.0), to_name, ids.source, source_kind, now)?;
+        self.moved(tx, l, ids.source, to.0, now)?;
+        if let (Some(target), Some(kind), true) = (ids.target, target_kind, flags.exchange) {
+            self.enter(tx, l.get(from.0), &from_stored, target, kind, now)?;
+            self.moved(tx, l, target, from.0, now)?;
+        }
+        let mut white = match flags.whiteout {
+            true => {
+                let device = NewNode::CharDevice { major: 0, minor: 0 };
+                let options = (whiteout.map_or(0, |f| f.mode), 0, whiteout);
+                let (dir, name) = (from.0, &from_stored[..]);
+                Some(self.make_in(tx, settings, who, l.get(dir), (name, &device), options)?)
+            }
+            false => None,
+        };
+        self.log_rename(tx, from, to, ids.source, flags.exchange, white.as_ref());
+        if let Some(white) = &mut white {
+            self.store_lists(tx, settings, white)?;
+        }
+        Ok(Some(orphan))
+    }
+
+    /// A file changed its directory.
+    fn moved(&self, tx: &Tx, l: &mut Locked<'_>, id: u64, dir: u64, now: Time) -> Result<()> {
+        let inherits = l.get(dir).flags & Flags::PROJINHERIT;
+        let file = l.get(id);
+        file.parent = dir;
+        file.flags |= Flags::AV_MODIFIED | inherits;
+        file.touch(now);
+        file.store(self, tx, &[])
+    }
+}
+
+/// Objects that a rename is about, as they were looked up.
+#[derive(Clone, Copy)]
+struct Ids {
+    source: u64,
+    target: Option<u64>,
+}
+
+/// Refuses names that no file can have.
+pub(super) fn check_length(name: &[u8], long_names: bool) -> Result<()> {
+    let most = if long_names { LONG_NAME_BYTES_MAX } else { NAME_BYTES_MAX };
+    if name.len() > most { Err(Refusal::NameTooLong.at(String::from_utf8_lossy(name))) } else { Ok(()) }
+}
+
+/// A name in a directory, for messages.
+pub(super) fn quoted(dir: u64, name: &[u8]) -> String {
+    format!("{:?} in object {dir}", String::from_utf8_lossy(name))
+}
+
+fn check_directory(state: &State) -> Result<()> {
+    if !state.is_dir() {
+        return Err(Refusal::NotDirectory.at(state.object.place()));
+    }
+    if state.links == 0 {
+        return Err(Error::not_found("", state.object.place()));
+    }
+    Ok(())
+}
+
+fn check_may_enter(dir: &State) -> Result<()> {
+    if dir.flags.contains(Flags::IMMUTABLE) {
+        return Err(Refusal::NotPermitted.at(dir.object.place()));
+    }
+    Ok(())
+}
+
+/// `name`: of the file itself; `None` for its directory.
+fn check_may_leave(state: &State, name: Option<&[u8]>) -> Result<()> {
+    let forbidding = match name {
+        Some(_) => Flags::IMMUTABLE | Flags::APPENDONLY | Flags::NOUNLINK,
+        None => Flags::IMMUTABLE | Flags::APPENDONLY,
+    };
+    if state.flags.intersects(forbidding) {
+        return Err(Refusal::NotPermitted.at(state.object.place()));
+    }
+    Ok(())
+}

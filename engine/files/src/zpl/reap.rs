@@ -1,0 +1,163 @@
+//! Files without names: kept while they are open, queued so that a crash does not lose them, and freed.
+//!
+//! The queue (`DELETE_QUEUE`) is a ZAP of object numbers, in hexadecimal. A hidden directory of extended attributes is queued
+//! when its file is freed, and taken apart in transactions of its own. Facts: zfs_rmnode, zfs_purgedir, zfs_unlinked_drain.
+
+use super::FileSystem;
+use super::live::Locked;
+use crate::{Error, Result};
+use object::{Place, Tx, Zap, ZapValue};
+use ondisk::acl::AclPhys;
+use ondisk::sa::Attr as Sa;
+use ondisk::znode::{DirEntryValue, Flags};
+use std::sync::atomic::Ordering;
+
+/// Extended attributes freed in one transaction. Guessed.
+const ATTRIBUTES_AT_ONCE: usize = 64;
+/// What freeing may write. Guessed.
+const FREEING_BYTES: u64 = 64 << 10;
+
+impl FileSystem {
+    fn queue(&self) -> Result<Zap> {
+        let id = self.delete_queue.ok_or_else(|| Error::corrupt("", "the master node has no DELETE_QUEUE"))?;
+        self.object(id).and_then(Zap::open)
+    }
+
+    /// The last name of a file that is open is gone.
+    pub(super) fn queue_unlinked(&self, tx: &Tx, id: u64) -> Result<()> {
+        self.queue()?.insert(tx, format!("{id:x}").as_bytes(), &ZapValue::one(id))
+    }
+
+    fn unqueue(&self, tx: &Tx, id: u64) -> Result<()> {
+        match self.queue()?.remove(tx, format!("{id:x}").as_bytes()) {
+            Err(Error::NotFound { .. }) => Ok(()),
+            other => other,
+        }
+    }
+
+    /// Frees a file that has no name and is not open. Gives its hidden directory, which is queued now.
+    pub(super) fn free_file(&self, tx: &Tx, l: &mut Locked<'_>, id: u64, is_queued: bool) -> Result<Option<u64>> {
+        let file = l.get(id);
+        let hidden = file.xattr_dir;
+        if !file.is_sa {
+            let attributes = file.attributes(self)?;
+            let acl = attributes.get(Sa::ZnodeAcl)?.map(|(bytes, endian)| AclPhys::parse(bytes, endian)).transpose();
+            if let Some(list) = acl.at_with(|| file.object.place())?.filter(|acl| acl.object != 0) {
+                self.objset.free_object(tx, list.object)?;
+            }
+        }
+        if hidden != 0 {
+            let mut dir = self.load_state(hidden)?;
+            dir.links = 0;
+            dir.store(self, tx, &[])?;
+            self.queue_unlinked(tx, hidden)?;
+        }
+        if is_queued {
+            self.unqueue(tx, id)?;
+        }
+        self.objset.free_object(tx, id)?;
+        self.live()?.backing.forget(id);
+        l.set_gone(id);
+        Ok((hidden != 0).then_some(hidden))
+    }
+
+    /// Takes apart the hidden directory of a file that was freed. What does not succeed stays in the queue until the file
+    /// system is opened again.
+    pub(super) fn reap_orphan(&self, hidden: Option<u64>) {
+        if let Some(hidden) = hidden
+            && let Err(error) = self.take_apart(hidden)
+        {
+            tracing::warn!(dataset = self.options.name, %error, "extended attributes of a removed file are not freed yet");
+        }
+    }
+
+    fn take_apart(&self, hidden: u64) -> Result<()> {
+        loop {
+            let is_done = self.operate(FREEING_BYTES, true, |tx, live, _| {
+                let zap = self.dir_zap(hidden)?;
+                let entries = zap.cursor(0).take(ATTRIBUTES_AT_ONCE).collect::<Result<Vec<_>>>()?;
+                if entries.is_empty() {
+                    self.unqueue(tx, hidden)?;
+                    self.objset.free_object(tx, hidden)?;
+                    live.forget(hidden);
+                    return Ok(true);
+                }
+                for (entry, _) in entries {
+                    let value = entry.value.ints.first().copied().unwrap_or(0);
+                    let id = DirEntryValue::unpack(value).object;
+                    zap.remove(tx, &entry.name)?;
+                    match self.objset.free_object(tx, id) {
+                        Err(Error::NotFound { .. }) | Ok(()) => live.forget(id),
+                        Err(e) => return Err(e),
+                    }
+                }
+                Ok(false)
+            })?;
+            if is_done {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Frees a file if it has no name and is not open.
+    fn reap(&self, id: u64) -> Result<()> {
+        let orphan = self.operate(FREEING_BYTES, true, |tx, live, _| {
+            let node = live.node(id);
+            self.change(&[&node], |l| match l.get(id).links == 0 && !l.is_open(id) {
+                true => self.free_file(tx, l, id, true),
+                false => Ok(None),
+            })
+        })?;
+        self.reap_orphan(orphan);
+        Ok(())
+    }
+
+    pub(super) fn opened(&self, id: u64) -> Result<()> {
+        let Some(live) = &self.live else { return Ok(()) };
+        let node = live.open(id);
+        let is_there = self.look(&node).map(|_| ());
+        if is_there.is_err() {
+            node.opens.fetch_sub(1, Ordering::SeqCst);
+        }
+        is_there
+    }
+
+    pub(super) fn closed(&self, id: u64) -> Result<()> {
+        let Some(node) = self.live.as_ref().and_then(|live| live.known(id)) else { return Ok(()) };
+        let before = node.opens.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |n| n.checked_sub(1));
+        if before != Ok(1) {
+            return Ok(());
+        }
+        let (is_nameless, is_dirty) = {
+            let file = self.look(&node)?;
+            (file.links == 0, file.atime_dirty)
+        };
+        match (is_nameless, is_dirty) {
+            (true, _) => self.reap(id),
+            (false, true) => self.store_access(id),
+            _ => Ok(()),
+        }
+    }
+
+    /// Frees what was removed while open when the file system was last in use. Gives how many files that were.
+    pub fn drain_unlinked(&self) -> Result<u64> {
+        let mut freed = 0;
+        for id in self.unlinked()? {
+            let is_hidden = match self.load_state(id) {
+                Ok(file) => file.is_dir() && file.flags.contains(Flags::XATTR),
+                Err(Error::NotFound { .. }) => {
+                    self.operate(FREEING_BYTES, true, |tx, _, _| self.unqueue(tx, id))?;
+                    continue;
+                }
+                Err(e) => return Err(e),
+            };
+            if is_hidden {
+                self.take_apart(id)?
+            } else {
+                self.reap(id)?
+            }
+            freed += 1;
+        }
+        Ok(freed)
+    }
+}

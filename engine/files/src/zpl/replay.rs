@@ -1,0 +1,197 @@
+//! Doing again what the intent log says was done.
+//!
+//! Below: the operations themselves, told which object numbers, generations and times things had. Above: whoever opens a
+//! dataset whose log is not empty hands over record by record. Facts: module/zfs/zfs_replay.c.
+//!
+//! Invariants:
+//!   * each record is done in one transaction, which also notes that it was done
+//!   * nobody else uses the file system meanwhile
+
+use super::FileSystem;
+use super::log::{MAP_CREATED, MAP_PROJECT, MAP_PROJECT_INHERIT, mask};
+use super::make::Forced;
+use crate::vfs::{Caller, NewNode, RenameFlags, SetAttr, SetTime, Time};
+use crate::{Error, Refusal, Result};
+use ondisk::zil::record::{Attributes, Body, Create, Whiteout};
+use ondisk::zil::{Record, RecordType};
+use std::sync::atomic::Ordering;
+
+/// What a record may write beside its data. Guessed.
+const REPLAY_BYTES: u64 = 256 << 10;
+
+fn time(words: [u64; 2]) -> Time {
+    Time { seconds: words[0] as i64, nanoseconds: words[1].min(999_999_999) as u32 }
+}
+
+fn owner(uid: u64, gid: u64) -> Caller {
+    Caller { uid: uid as u32, gid: gid as u32, groups: Vec::new(), privileged: true }
+}
+
+impl FileSystem {
+    /// While `replay` runs, operations are records done again: quotas and read-only do not count.
+    pub fn replaying<R>(&self, replay: impl FnOnce() -> Result<R>) -> Result<R> {
+        let live = self.live()?;
+        live.replaying.store(true, Ordering::SeqCst);
+        let result = replay();
+        live.replaying.store(false, Ordering::SeqCst);
+        // Hidden directories were used as if they were nodes.
+        live.forget_all();
+        result
+    }
+
+    /// Does a record again, within [`FileSystem::replaying`]. Data of a write that stood in a block of its own comes as the
+    /// whole block.
+    pub fn replay_record(&self, record: &Record<'_>, body: &Body<'_>) -> Result<()> {
+        self.named(self.replay_inner(record.kind, body))
+    }
+
+    fn replay_inner(&self, kind: RecordType, body: &Body<'_>) -> Result<()> {
+        match body {
+            Body::Commit => Ok(()),
+            Body::Create(create) => self.replay_create(kind, create),
+            Body::Remove { directory, name } => self.remove_named(*directory, name, kind == RecordType::RMDIR),
+            Body::Link { directory, object, name } => self.link_named(*object, *directory, name).map(|_| ()),
+            Body::Rename { from_directory, to_directory, from, to, whiteout } => {
+                let flags = RenameFlags {
+                    no_replace: false,
+                    exchange: kind == RecordType::RENAME_EXCHANGE,
+                    whiteout: whiteout.is_some(),
+                };
+                let forced = whiteout.as_ref().map(forced_whiteout);
+                let who = whiteout.map_or_else(Caller::default, |w| owner(w.uid, w.gid));
+                self.rename_named(&who, (*from_directory, from), (*to_directory, to), flags, forced.as_ref())
+            }
+            Body::Write { object, offset, length, data, .. } => {
+                self.replay_write(*object, (*offset, *length), if kind == RecordType::WRITE2 { &[] } else { data })
+            }
+            Body::Truncate { object, offset, length } => self.replay_truncate(*object, (*offset, *length)),
+            Body::SetAttr { .. } => self.replay_set_attr(body),
+            Body::SetSaXattr { object, name, value } => self.replay_xattr(*object, name, *value),
+            Body::Acl { .. } => Err(Error::unsupported("", "access lists in the intent log")),
+            Body::CloneRange { .. } => Err(Error::unsupported("", "block clones in the intent log")),
+        }
+    }
+
+    fn replay_create(&self, kind: RecordType, create: &Create<'_>) -> Result<()> {
+        if create.acl.is_some() {
+            return Err(Error::unsupported("", "access lists in the intent log"));
+        }
+        let forced = Forced {
+            object: create.object,
+            slots: create.slots,
+            generation: create.generation,
+            time: time(create.created),
+            mode: (create.mode & 0o7777) as u32,
+        };
+        if kind == RecordType::MKXATTR {
+            return self.operate(REPLAY_BYTES, false, |tx, live, settings| {
+                let node = live.node(create.directory);
+                self.change(&[&node], |l| {
+                    let file = l.get(create.directory);
+                    if file.xattr_dir != 0 {
+                        return Err(Refusal::Exists.at(file.object.place()));
+                    }
+                    self.make_hidden_dir(tx, settings, file, Some(&forced)).map(|_| ())
+                })
+            });
+        }
+        let (major, minor) = ((create.rdev >> 20) as u32 & 0xfff, create.rdev as u32 & 0xf_ffff);
+        let new = match (create.mode >> 12 & 15, create.target) {
+            (_, Some(target)) => NewNode::Symlink(target.to_vec()),
+            (1, _) => NewNode::Fifo,
+            (2, _) => NewNode::CharDevice { major, minor },
+            (4, _) => NewNode::Directory,
+            (6, _) => NewNode::BlockDevice { major, minor },
+            (8, _) => NewNode::Regular,
+            (12, _) => NewNode::Socket,
+            _ => return Err(Error::corrupt("", format!("a record makes a file of mode {:#o}", create.mode))),
+        };
+        let who = owner(create.uid, create.gid);
+        let made = self.make_named(&who, create.directory, create.name, &new, (forced.mode, 0, Some(&forced)))?;
+        match &create.attributes {
+            None => Ok(()),
+            Some(attributes) => {
+                let set = beyond_posix(attributes, SetAttr::default());
+                self.set_attributes(&who, made.node.0, &set, true).map(|_| ())
+            }
+        }
+    }
+
+    fn replay_write(&self, id: u64, (offset, length): (u64, u64), data: &[u8]) -> Result<()> {
+        let end = offset.checked_add(length).ok_or_else(|| Refusal::TooLarge.at(format!("object {id}")))?;
+        self.operate(REPLAY_BYTES + data.len() as u64, false, |tx, live, settings| {
+            let node = live.node(id);
+            self.change(&[&node], |l| {
+                let file = l.get(id);
+                let size = file.size.max(end);
+                // A whole block holds what later records, which only move the end, count on.
+                let at = if data.len() as u64 > length { offset - offset % data.len() as u64 } else { offset };
+                self.write_in(tx, settings, file, true, at, data)?;
+                if file.size != size {
+                    file.size = size;
+                    file.store(self, tx, &[])?;
+                }
+                Ok(())
+            })
+        })
+    }
+
+    fn replay_truncate(&self, id: u64, range: (u64, u64)) -> Result<()> {
+        self.operate(REPLAY_BYTES, true, |tx, live, settings| {
+            let node = live.node(id);
+            self.change(&[&node], |l| self.free_range_in(tx, settings, l.get(id), range, live.backing.now()))
+        })
+    }
+
+    fn replay_set_attr(&self, body: &Body<'_>) -> Result<()> {
+        let Body::SetAttr { object, mask: bits, mode, uid, gid, size, atime, mtime, attributes } = body else {
+            return Ok(());
+        };
+        let has = |bit| bits & bit != 0;
+        let mut set = SetAttr {
+            mode: has(mask::MODE).then_some((mode & 0o7777) as u32),
+            uid: has(mask::UID).then_some(*uid as u32),
+            gid: has(mask::GID).then_some(*gid as u32),
+            size: has(mask::SIZE).then_some(*size),
+            atime: has(mask::ATIME).then_some(SetTime::To(time(*atime))),
+            mtime: has(mask::MTIME).then_some(SetTime::To(time(*mtime))),
+            ..SetAttr::default()
+        };
+        if let Some(attributes) = attributes {
+            set = beyond_posix(attributes, set);
+        }
+        let privileged = Caller { privileged: true, ..Caller::default() };
+        self.set_attributes(&privileged, *object, &set, true).map(|_| ())
+    }
+
+    fn replay_xattr(&self, id: u64, name: &[u8], value: Option<&[u8]>) -> Result<()> {
+        self.operate(REPLAY_BYTES, value.is_none(), |tx, live, _| {
+            let node = live.node(id);
+            self.change(&[&node], |l| self.replay_packed_xattr(tx, l.get(id), name, value))
+        })
+    }
+}
+
+fn forced_whiteout(white: &Whiteout) -> Forced {
+    Forced {
+        object: white.object,
+        slots: white.slots,
+        generation: white.generation,
+        time: time(white.created),
+        mode: (white.mode & 0o7777) as u32,
+    }
+}
+
+fn beyond_posix(attributes: &Attributes, set: SetAttr) -> SetAttr {
+    let map = attributes.mask.first().copied().unwrap_or(0);
+    let project = u64::from_le_bytes(attributes.scan_stamp[..8].try_into().expect("8 bytes"));
+    SetAttr {
+        btime: if map & MAP_CREATED != 0 { Some(time(attributes.created)) } else { set.btime },
+        project: if map & MAP_PROJECT != 0 { Some(project) } else { set.project },
+        project_inherit: match map & MAP_PROJECT_INHERIT {
+            0 => set.project_inherit,
+            _ => Some(attributes.flags & u64::from(MAP_PROJECT_INHERIT) != 0),
+        },
+        ..set
+    }
+}

@@ -1,0 +1,237 @@
+//! The files of a dataset as a [`Vfs`].
+
+use super::live::Live;
+use super::{FileSystem, dir};
+use crate::Result;
+use crate::vfs::{
+    Allocate, Attr, Caller, DirEntry, NewNode, NodeId, RenameFlags, SetAttr, SetXattr, StatFs, SyncKind, Vfs,
+};
+use bytes::Bytes;
+
+/// Entries of a directory read under its lock at once.
+const ENTRIES_AT_ONCE: usize = 256;
+
+impl FileSystem {
+    fn takes_long_names(&self) -> bool {
+        self.live.as_ref().map_or(self.options.long_names, |live| live.backing.settings().long_names)
+    }
+
+    /// Does `look` while nobody changes the file.
+    fn undisturbed<R>(&self, id: u64, look: impl FnOnce() -> Result<R>) -> Result<R> {
+        let Some(live) = &self.live else { return look() };
+        let node = live.node(id);
+        let _state = self.look(&node)?;
+        look()
+    }
+
+    fn attr_inner(&self, id: u64) -> Result<Attr> {
+        match &self.live {
+            None => self.znode(id)?.attr(self.options.record_bytes),
+            Some(live) => {
+                let node = live.node(id);
+                self.attr_of(&*self.look(&node)?, self.options.record_bytes)
+            }
+        }
+    }
+
+    fn read_inner(&self, live: &Live, id: u64, offset: u64, len: usize) -> Result<Bytes> {
+        let node = live.node(id);
+        let file = self.look(&node)?;
+        Self::check_readable(&file)?;
+        self.read_in(&file, offset, len)
+    }
+
+    /// Entries behind `cookie`. The directory is not locked while `sink` looks at them, since it may ask for their attributes.
+    fn list_live(&self, dir: u64, mut cookie: u64, sink: &mut dyn FnMut(DirEntry) -> bool) -> Result<()> {
+        loop {
+            let mut entries = Vec::new();
+            self.undisturbed(dir, || {
+                self.list(dir, cookie, &mut |entry| {
+                    entries.push(entry);
+                    entries.len() < ENTRIES_AT_ONCE
+                })
+            })?;
+            let is_last = entries.len() < ENTRIES_AT_ONCE;
+            for entry in entries {
+                cookie = entry.next_cookie;
+                if !sink(entry) {
+                    return Ok(());
+                }
+            }
+            if is_last {
+                return Ok(());
+            }
+        }
+    }
+}
+
+impl Vfs for FileSystem {
+    fn root(&self) -> NodeId {
+        NodeId(self.root)
+    }
+
+    fn lookup(&self, dir: NodeId, name: &[u8]) -> Result<Attr> {
+        let found = super::names::check_length(name, self.takes_long_names())
+            .and_then(|()| self.undisturbed(dir.0, || self.find(dir.0, name)));
+        self.named(found.and_then(|id| {
+            // The file may have been removed since: then nothing is wrong with the directory.
+            let is_live = self.live.is_some();
+            self.attr_inner(id).map_err(|e| if is_live { e } else { dir::dangling(e, dir.0, name) })
+        }))
+    }
+
+    fn attr(&self, node: NodeId) -> Result<Attr> {
+        self.named(self.attr_inner(node.0))
+    }
+
+    fn read_link(&self, node: NodeId) -> Result<Vec<u8>> {
+        self.named(self.undisturbed(node.0, || self.znode(node.0)?.link_target()))
+    }
+
+    fn read(&self, node: NodeId, offset: u64, len: usize) -> Result<Bytes> {
+        self.named(match &self.live {
+            None => self.regular(node).and_then(|z| z.read(offset, len)),
+            Some(live) => self.read_inner(live, node.0, offset, len),
+        })
+    }
+
+    fn read_dir(&self, dir: NodeId, cookie: u64, sink: &mut dyn FnMut(DirEntry) -> bool) -> Result<()> {
+        self.named(match &self.live {
+            None => self.list(dir.0, cookie, sink),
+            Some(_) => self.list_live(dir.0, cookie, sink),
+        })
+    }
+
+    fn list_xattr(&self, node: NodeId) -> Result<Vec<Vec<u8>>> {
+        self.named(self.undisturbed(node.0, || self.xattr_names(&self.znode(node.0)?)))
+    }
+
+    fn get_xattr(&self, node: NodeId, name: &[u8]) -> Result<Option<Vec<u8>>> {
+        self.named(self.undisturbed(node.0, || self.xattr(&self.znode(node.0)?, name)))
+    }
+
+    fn seek_data(&self, node: NodeId, offset: u64) -> Result<Option<u64>> {
+        self.named(self.undisturbed(node.0, || self.regular(node)?.seek_data(offset)))
+    }
+
+    fn seek_hole(&self, node: NodeId, offset: u64) -> Result<u64> {
+        self.named(self.undisturbed(node.0, || self.regular(node)?.seek_hole(offset)))
+    }
+
+    fn stat_fs(&self, _node: NodeId) -> Result<StatFs> {
+        let space = self.live.as_ref().map_or(self.options.space, |live| live.backing.space());
+        let unit = u64::from(self.options.record_bytes.max(512));
+        // Referenced bytes are rounded up, so that no file system has 0 blocks; an object needs at least a dnode's slot.
+        let referenced = space.referenced_bytes.div_ceil(unit).saturating_mul(unit);
+        let free_files = (space.available_bytes >> 9).min((1 << 48) - space.objects.min(1 << 48));
+        Ok(StatFs {
+            block_bytes: unit,
+            blocks: referenced.saturating_add(space.available_bytes) / unit,
+            blocks_free: space.available_bytes / unit,
+            files: free_files.saturating_add(space.objects),
+            files_free: free_files,
+            name_max: if self.takes_long_names() { 1023 } else { 255 },
+            fsid: space.fsid_guid,
+        })
+    }
+
+    fn is_read_only(&self) -> bool {
+        self.live.as_ref().is_none_or(|live| live.backing.settings().read_only)
+    }
+
+    fn create(&self, who: &Caller, dir: NodeId, name: &[u8], new: &NewNode, mode: u32, umask: u32) -> Result<Attr> {
+        self.named(self.make_named(who, dir.0, name, new, (mode, umask, None)))
+    }
+
+    fn link(&self, _who: &Caller, node: NodeId, dir: NodeId, name: &[u8]) -> Result<Attr> {
+        self.named(self.link_named(node.0, dir.0, name))
+    }
+
+    fn unlink(&self, _who: &Caller, dir: NodeId, name: &[u8]) -> Result<()> {
+        self.named(self.remove_named(dir.0, name, false))
+    }
+
+    fn rmdir(&self, _who: &Caller, dir: NodeId, name: &[u8]) -> Result<()> {
+        self.named(self.remove_named(dir.0, name, true))
+    }
+
+    fn rename(
+        &self,
+        who: &Caller,
+        dir: NodeId,
+        name: &[u8],
+        to_dir: NodeId,
+        to_name: &[u8],
+        flags: RenameFlags,
+    ) -> Result<()> {
+        self.named(self.rename_named(who, (dir.0, name), (to_dir.0, to_name), flags, None))
+    }
+
+    fn set_attr(&self, who: &Caller, node: NodeId, set: &SetAttr) -> Result<Attr> {
+        self.named(self.set_attributes(who, node.0, set, false))
+    }
+
+    fn write(&self, who: &Caller, node: NodeId, offset: u64, data: &[u8]) -> Result<()> {
+        self.named(self.write_data(who, node.0, Some(offset), data).map(|_| ()))
+    }
+
+    fn append(&self, who: &Caller, node: NodeId, data: &[u8]) -> Result<u64> {
+        self.named(self.write_data(who, node.0, None, data))
+    }
+
+    fn allocate(&self, who: &Caller, node: NodeId, what: Allocate, offset: u64, len: u64) -> Result<()> {
+        self.named(self.allocate_in_file(who, node.0, what, offset, len))
+    }
+
+    fn copy_range(
+        &self,
+        who: &Caller,
+        from: NodeId,
+        from_offset: u64,
+        to: NodeId,
+        to_offset: u64,
+        len: u64,
+    ) -> Result<u64> {
+        self.named(self.copy(who, (from.0, from_offset), (to.0, to_offset), len))
+    }
+
+    fn set_xattr(&self, who: &Caller, node: NodeId, name: &[u8], value: &[u8], how: SetXattr) -> Result<()> {
+        self.named(self.change_xattr(who, node.0, name, Some(value), how))
+    }
+
+    fn remove_xattr(&self, who: &Caller, node: NodeId, name: &[u8]) -> Result<()> {
+        self.named(self.change_xattr(who, node.0, name, None, SetXattr::Either))
+    }
+
+    fn open_node(&self, node: NodeId) -> Result<()> {
+        self.named(self.opened(node.0))
+    }
+
+    fn close_node(&self, node: NodeId) {
+        if let Err(error) = self.named(self.closed(node.0)) {
+            tracing::warn!(%error, "closing a file");
+        }
+    }
+
+    fn accessed(&self, node: NodeId) {
+        if self.live.is_some()
+            && let Err(error) = self.named(self.note_access(node.0))
+        {
+            tracing::debug!(%error, "moving an access time");
+        }
+    }
+
+    fn sync_node(&self, node: NodeId, _kind: SyncKind) -> Result<()> {
+        match &self.live {
+            Some(live) => self.named(live.backing.commit(Some(node.0))),
+            None => Ok(()),
+        }
+    }
+
+    fn sync_all(&self) -> Result<()> {
+        match &self.live {
+            Some(live) => self.named(live.backing.commit(None)),
+            None => Ok(()),
+        }
+    }
+}

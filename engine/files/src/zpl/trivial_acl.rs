@@ -1,0 +1,204 @@
+//! The NFSv4-style list that says what a mode says, which OpenZFS gives to every file, and the mode that a list says.
+//!
+//! Pure functions. Above: new files and chmod. Facts: module/os/linux/zfs/zfs_acl.c.
+
+use ondisk::acl::{Ace, Who};
+use ondisk::znode::Flags;
+
+const READ: u32 = 0x1;
+const WRITE: u32 = 0x2;
+const APPEND: u32 = 0x4;
+const READ_NAMED: u32 = 0x8;
+const WRITE_NAMED: u32 = 0x10;
+const EXECUTE: u32 = 0x20;
+const DELETE_CHILD: u32 = 0x40;
+const READ_ATTRIBUTES: u32 = 0x80;
+const WRITE_ATTRIBUTES: u32 = 0x100;
+const READ_ACL: u32 = 0x2_0000;
+const WRITE_ACL: u32 = 0x4_0000;
+const WRITE_OWNER: u32 = 0x8_0000;
+const SYNCHRONIZE: u32 = 0x10_0000;
+
+const ALLOW: u16 = 0;
+const DENY: u16 = 1;
+/// Files (1) or directories (2) made in it take the entry.
+const INHERITABLE: u16 = 3;
+const INHERIT_ONLY: u16 = 8;
+
+/// What owner, group and others get beyond what the mode says.
+const ALWAYS: u32 = READ_ACL | READ_ATTRIBUTES | READ_NAMED | SYNCHRONIZE;
+const OWNER_ALWAYS: u32 = ALWAYS | WRITE_ATTRIBUTES | WRITE_OWNER | WRITE_ACL | WRITE_NAMED;
+
+/// What chmod does with entries that the mode does not tell (`aclmode`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum AclMode {
+    /// They go.
+    #[default]
+    Discard,
+    /// They stay, but grant no more than the group's bits.
+    GroupMask,
+    /// They stay.
+    Passthrough,
+    /// chmod is refused where there are any.
+    Restricted,
+}
+
+fn ace(kind: u16, mask: u32, who: Who) -> Ace {
+    let flags = match who {
+        Who::Owner => Ace::FLAG_OWNER,
+        Who::OwningGroup => Ace::FLAG_GROUP | Ace::FLAG_IDENTIFIER_GROUP,
+        Who::Everyone => Ace::FLAG_EVERYONE,
+        Who::User(_) => 0,
+        Who::Group(_) => Ace::FLAG_IDENTIFIER_GROUP,
+    };
+    Ace { kind, flags, mask, who }
+}
+
+/// The list for permission bits `mode`.
+pub(super) fn trivial(mode: u64, is_dir: bool) -> Vec<Ace> {
+    with_mode(&[], mode, is_dir, false)
+}
+
+/// The list that `old` becomes under permission bits `mode`. `trim`: entries for others than owner, group and everyone
+/// grant no more than the group has.
+pub(super) fn with_mode(old: &[Ace], mode: u64, is_dir: bool, trim: bool) -> Vec<Ace> {
+    let write = WRITE | APPEND | if is_dir { DELETE_CHILD } else { 0 };
+    let bits = [(4, READ), (2, write), (1, EXECUTE)];
+    let granted = |shift: u32, only: &dyn Fn(u64) -> bool| -> u32 {
+        bits.iter().filter(|(bit, _)| mode & (bit << shift) != 0 && only(*bit)).map(|b| b.1).fold(0, |a, b| a | b)
+    };
+    let any = |_: u64| true;
+    // Where a class has less than one that comes after it, it must be denied first; and where the owner has what the
+    // group is then denied, the owner must be allowed before that.
+    let denied = |shift: u32, after: u64| -> u32 {
+        bits.iter()
+            .filter(|(bit, _)| mode & (bit << shift) == 0 && mode & (bit * after) != 0)
+            .map(|b| b.1)
+            .fold(0, |a, b| a | b)
+    };
+    let allow_first = granted(6, &|bit| mode & (bit << 3) == 0 && mode & bit != 0);
+    let deny_owner = denied(6, 0o11);
+    let deny_group = denied(3, 0o1);
+    let (owner, group, everyone) =
+        (granted(6, &any) | OWNER_ALWAYS, granted(3, &any) | ALWAYS, granted(0, &any) | ALWAYS);
+
+    let mut list = Vec::with_capacity(6 + old.len());
+    for (mask, kind, who) in
+        [(allow_first, ALLOW, Who::Owner), (deny_owner, DENY, Who::Owner), (deny_group, DENY, Who::OwningGroup)]
+    {
+        if mask != 0 {
+            list.push(ace(kind, mask, who));
+        }
+    }
+    for e in old {
+        let mut e = *e;
+        if matches!(e.who, Who::Owner | Who::OwningGroup | Who::Everyone) {
+            // The new mode takes their place; what they pass on stays.
+            if !is_dir || e.flags & INHERITABLE == 0 {
+                continue;
+            }
+            e.flags |= INHERIT_ONLY;
+        }
+        if trim && e.kind == ALLOW && e.flags & INHERIT_ONLY == 0 {
+            e.mask &= group;
+        }
+        list.push(e);
+    }
+    list.push(ace(ALLOW, owner, Who::Owner));
+    list.push(ace(ALLOW, group, Who::OwningGroup));
+    list.push(ace(ALLOW, everyone, Who::Everyone));
+    list
+}
+
+/// Whether a list says no more than a mode.
+pub(super) fn is_trivial(list: &[Ace]) -> bool {
+    // The five lowest bits of what passes on, and entries for anyone in particular.
+    list.iter()
+        .all(|e| matches!(e.who, Who::Owner | Who::OwningGroup | Who::Everyone) && e.flags & 0xf == 0 && e.kind <= DENY)
+}
+
+/// Permission bits that a list stands for, and [`Flags::NO_EXECS_DENIED`] when nobody is denied to execute.
+pub(super) fn mode_of(list: &[Ace], uid: u64, gid: u64) -> (u64, Flags) {
+    let (mut mode, mut seen, mut exec_denied) = (0u64, 0u64, false);
+    for e in list.iter().filter(|e| e.kind <= DENY && e.flags & INHERIT_ONLY == 0) {
+        let classes: &[u32] = match e.who {
+            Who::Owner => &[6],
+            Who::User(id) if id == uid => &[6],
+            Who::OwningGroup => &[3],
+            Who::Group(id) if id == gid => &[3],
+            Who::Everyone => &[6, 3, 0],
+            _ => {
+                exec_denied |= e.kind == DENY && e.mask & EXECUTE != 0;
+                &[]
+            }
+        };
+        for shift in classes {
+            for (bit, mask) in [(4u64, READ), (2, WRITE), (1, EXECUTE)] {
+                let bit = bit << shift;
+                if e.mask & mask != 0 && seen & bit == 0 {
+                    seen |= bit;
+                    mode |= if e.kind == ALLOW { bit } else { 0 };
+                }
+            }
+        }
+    }
+    let all_may = !exec_denied && seen & 0o111 == 0o111 && mode & 0o111 == 0o111;
+    (mode, if all_may { Flags::NO_EXECS_DENIED } else { Flags::empty() })
+}
+
+/// Entries as the attribute `ZPL_DACL_ACES` has them, little-endian.
+pub(super) fn pack(list: &[Ace]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(list.len() * 8);
+    for e in list {
+        out.extend_from_slice(&e.kind.to_le_bytes());
+        out.extend_from_slice(&e.flags.to_le_bytes());
+        out.extend_from_slice(&e.mask.to_le_bytes());
+        if let Who::User(id) | Who::Group(id) = e.who {
+            out.extend_from_slice(&id.to_le_bytes());
+        } else if e.kind > DENY {
+            out.extend_from_slice(&u64::MAX.to_le_bytes());
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ondisk::Endian;
+
+    #[test]
+    fn every_mode_comes_back_from_its_list() {
+        for is_dir in [false, true] {
+            for mode in 0..0o1000 {
+                let list = trivial(mode, is_dir);
+                let (back, flags) = mode_of(&list, 1, 1);
+                assert_eq!(back, mode, "{list:?}");
+                assert_eq!(flags.contains(Flags::NO_EXECS_DENIED), mode & 0o111 == 0o111);
+                assert!(is_trivial(&list) && list.len() <= 6);
+                assert_eq!(Ace::parse_v1(&pack(&list), Endian::Little).unwrap(), list);
+            }
+        }
+    }
+
+    #[test]
+    fn the_usual_file_has_the_entries_that_openzfs_gives_it() {
+        let masks: Vec<_> = trivial(0o644, false).iter().map(|e| (e.kind, e.flags, e.mask)).collect();
+        assert_eq!(masks, [(0, 0x1000, 0x1e_019f), (0, 0x2040, 0x12_0089), (0, 0x4000, 0x12_0089)]);
+        // 0604: the owner is allowed before the group is denied.
+        let kinds: Vec<_> = trivial(0o604, false).iter().map(|e| (e.kind, e.who)).collect();
+        assert_eq!(kinds[..2], [(0, Who::Owner), (1, Who::OwningGroup)]);
+    }
+
+    #[test]
+    fn chmod_keeps_what_is_passed_on_and_what_others_were_given() {
+        let inherited = Ace { flags: Ace::FLAG_OWNER | 2, ..ace(ALLOW, READ, Who::Owner) };
+        let old = [inherited, ace(ALLOW, READ | WRITE, Who::User(7)), ace(ALLOW, READ, Who::Everyone)];
+        let list = with_mode(&old, 0o750, true, true);
+        assert_eq!(list[0].flags, Ace::FLAG_OWNER | 2 | INHERIT_ONLY);
+        assert_eq!((list[1].who, list[1].mask), (Who::User(7), READ));
+        assert_eq!(list.len(), 5);
+        assert!(!is_trivial(&list));
+        assert_eq!(mode_of(&list, 1, 1).0, 0o750);
+    }
+}

@@ -1,0 +1,282 @@
+//! A file system in memory: one disk, an allocator that never runs out, txgs that are synced when the test says so.
+
+use block::vdev::{Kind, Leaf, Tree, Vdev};
+use block::{Allocate, Compress, Store, Want, WritePolicy};
+use bytes::Bytes;
+use files::vfs::Time;
+use files::zpl::backing::{Backing, Estimate, Settings};
+use files::zpl::{CreateOptions, FileSystem, Options, Space, create_contents};
+use host::device::MemoryDevice;
+use object::{ObjectSet, Refusal, Result, SyncContext, Tx, Written};
+use ondisk::zil::{Body, Record, RecordType};
+use ondisk::{BlkPtr, Checksum, Dnode, Dva, ObjectType, ObjsetKind};
+use parking_lot::{Condvar, Mutex};
+use smallvec::SmallVec;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+const DISK_BYTES: usize = 64 << 20;
+
+/// Space handed out from the start on, and given back to a list.
+#[derive(Default)]
+struct Free {
+    by_size: BTreeMap<u64, Vec<u64>>,
+    next: u64,
+}
+
+struct Allocator(Mutex<Free>);
+
+impl Allocate for Allocator {
+    fn allocate(&self, want: &Want) -> Result<SmallVec<[Dva; 3]>> {
+        let mut free = self.0.lock();
+        let size = want.psize_bytes.next_multiple_of(512);
+        let mut found = SmallVec::new();
+        for _ in 0..want.copies {
+            let offset = match free.by_size.get_mut(&size).and_then(Vec::pop) {
+                Some(offset) => offset,
+                None => {
+                    free.next += size;
+                    free.next - size
+                }
+            };
+            if offset + size > DISK_BYTES as u64 - (5 << 20) {
+                return Err(Refusal::NoSpace.at("test"));
+            }
+            found.push(Dva { vdev: 0, offset_bytes: offset, asize_bytes: size, is_gang: false });
+        }
+        Ok(found)
+    }
+
+    fn free(&self, _txg: u64, _birth: u64, dva: &Dva) {
+        self.0.lock().by_size.entry(dva.asize_bytes).or_default().push(dva.offset_bytes);
+    }
+
+    fn claim(&self, _txg: u64, _dva: &Dva) -> Result<()> {
+        unreachable!("nothing is claimed here")
+    }
+}
+
+struct Context {
+    txg: u64,
+    store: Arc<Store>,
+}
+
+impl SyncContext for Context {
+    fn txg(&self) -> u64 {
+        self.txg
+    }
+    fn repeats(&self) -> bool {
+        false
+    }
+    fn store(&self) -> &Arc<Store> {
+        &self.store
+    }
+    fn policy(&self, what: &Written) -> WritePolicy {
+        WritePolicy {
+            object_type: what.object_type,
+            level: what.level,
+            checksum: Checksum::Fletcher4,
+            compression: Compress::Lz4,
+            copies: 1,
+            class: Default::default(),
+            embed: true,
+        }
+    }
+    fn root_policy(&self) -> WritePolicy {
+        WritePolicy { copies: 1, ..WritePolicy::metadata(ObjectType::OBJSET, 0) }
+    }
+    fn born(&self, _bp: &BlkPtr) {}
+    fn killed(&self, bp: &BlkPtr) -> Result<()> {
+        self.store.free(self.txg, bp)
+    }
+    fn forgotten(&self, _bp: &BlkPtr) {}
+    fn space_bytes(&self, bp: &BlkPtr) -> u64 {
+        bp.asize_bytes()
+    }
+    fn hole_birth(&self) -> bool {
+        true
+    }
+    fn object_changed(
+        &self,
+        _id: u64,
+        _old: Option<&Dnode>,
+        _new: Option<&mut Dnode>,
+        _spill: &dyn Fn() -> Result<Option<Bytes>>,
+    ) -> Result<()> {
+        Ok(())
+    }
+    fn objects_done(&self, _set: &Arc<ObjectSet>, _tx: &Tx) -> Result<()> {
+        Ok(())
+    }
+}
+
+/// The open txg, and how many transactions hold it.
+#[derive(Default)]
+struct Gate {
+    state: Mutex<(u64, u64)>,
+    left: Condvar,
+}
+
+struct Hold(Arc<Gate>);
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        self.0.state.lock().1 -= 1;
+        self.0.left.notify_all();
+    }
+}
+
+/// A dataset of a test.
+pub struct TestBacking {
+    pub store: Arc<Store>,
+    gate: Arc<Gate>,
+    pub settings: Mutex<Arc<Settings>>,
+    /// What was recorded since the last sync, packed, oldest first.
+    pub records: Mutex<Vec<Vec<u8>>>,
+    /// Something was done since the last sync that no record tells.
+    unlogged: AtomicBool,
+    clock: AtomicU64,
+    pub over_quota: Mutex<Option<(dataset::Principal, u64)>>,
+}
+
+impl TestBacking {
+    /// Whether a crash now would lose something that the log does not tell.
+    pub fn has_unlogged(&self) -> bool {
+        self.unlogged.load(Ordering::SeqCst)
+    }
+}
+
+impl Backing for TestBacking {
+    fn begin(&self, _estimate: Estimate) -> Result<Tx> {
+        let mut state = self.gate.state.lock();
+        state.1 += 1;
+        Ok(Tx::open(state.0, Box::new(Hold(self.gate.clone()))))
+    }
+
+    fn record(&self, tx: &Tx, _node: u64, kind: RecordType, body: &Body<'_>) {
+        self.records.lock().push(body.encode(kind, tx.txg()));
+    }
+
+    fn unloggable(&self, _tx: &Tx, _node: u64) {
+        self.unlogged.store(true, Ordering::SeqCst);
+    }
+
+    fn commit(&self, _node: Option<u64>) -> Result<()> {
+        Ok(())
+    }
+
+    fn settings(&self) -> Arc<Settings> {
+        self.settings.lock().clone()
+    }
+
+    fn space(&self) -> Space {
+        Space { available_bytes: 1 << 30, ..Space::default() }
+    }
+
+    fn is_over_quota(&self, principal: dataset::Principal, id: u64, _objects: bool) -> Result<bool> {
+        Ok(*self.over_quota.lock() == Some((principal, id)))
+    }
+
+    fn now(&self) -> Time {
+        let now = self.clock.fetch_add(1, Ordering::Relaxed);
+        Time { seconds: 1_700_000_000 + (now / 1000) as i64, nanoseconds: (now % 1000) as u32 * 1_000_000 }
+    }
+}
+
+/// A file system, its dataset, and its object set.
+pub struct Fixture {
+    pub backing: Arc<TestBacking>,
+    pub objset: Arc<ObjectSet>,
+    pub fs: Arc<FileSystem>,
+}
+
+impl Fixture {
+    pub fn new(settings: Settings, create: &CreateOptions) -> Self {
+        let device = Arc::new(MemoryDevice::new("disk", vec![0; DISK_BYTES]));
+        let kind = Kind::Leaf(Leaf::present(1, device));
+        let leaf = Vdev { guid: 1, id: 0, kind, ashift: 9, children: Vec::new(), name: "disk".into() };
+        let store = Store::new("test".into(), Tree { tops: vec![leaf], caches: vec![], spares: vec![] }, 16 << 20);
+        store.set_allocator(Arc::new(Allocator(Mutex::default())));
+        let gate = Arc::new(Gate { state: Mutex::new((10, 0)), left: Condvar::new() });
+        let backing = Arc::new(TestBacking {
+            store: store.clone(),
+            gate,
+            settings: Mutex::new(Arc::new(settings)),
+            records: Mutex::default(),
+            unlogged: AtomicBool::new(false),
+            clock: AtomicU64::new(0),
+            over_quota: Mutex::default(),
+        });
+        let objset = ObjectSet::open_live(store, None, 21, None, ObjsetKind::FileSystem).unwrap();
+        let tx = backing.begin(Estimate { bytes: 0, frees: false }).unwrap();
+        create_contents(&objset, &tx, create).unwrap();
+        drop(tx);
+        let fs = FileSystem::open_live(objset.clone(), Options::default(), backing.clone()).unwrap();
+        Self { backing, objset, fs }
+    }
+
+    /// Closes the open txg and syncs it. Records of it are not needed any more.
+    pub fn sync(&self) {
+        let txg = {
+            let mut state = self.backing.gate.state.lock();
+            while state.1 > 0 {
+                self.backing.gate.left.wait(&mut state);
+            }
+            self.objset.quiesce(state.0);
+            state.0 += 1;
+            state.0 - 1
+        };
+        self.backing.records.lock().clear();
+        self.backing.unlogged.store(false, Ordering::SeqCst);
+        self.objset.sync(&Context { txg, store: self.backing.store.clone() }).unwrap();
+    }
+
+    /// The same file system as the last sync left it, opened anew. It must not be synced.
+    pub fn reopened(&self) -> Self {
+        let root = self.objset.root();
+        let store = self.backing.store.clone();
+        let objset = ObjectSet::open_live(store.clone(), Some(&root), 21, None, ObjsetKind::FileSystem).unwrap();
+        let backing = Arc::new(TestBacking {
+            store,
+            gate: Arc::new(Gate { state: Mutex::new((self.backing.gate.state.lock().0, 0)), left: Condvar::new() }),
+            settings: Mutex::new(self.backing.settings()),
+            records: Mutex::default(),
+            unlogged: AtomicBool::new(false),
+            clock: AtomicU64::new(1 << 40),
+            over_quota: Mutex::default(),
+        });
+        let fs = FileSystem::open_live(objset.clone(), Options::default(), backing.clone()).unwrap();
+        Self { backing, objset, fs }
+    }
+
+    /// What a crash now and the intent log leave: the last sync, with all records since done again.
+    pub fn crashed(&self) -> Self {
+        let after = self.reopened();
+        after.fs.drain_unlinked().unwrap();
+        let records = self.backing.records.lock().clone();
+        after
+            .fs
+            .replaying(|| {
+                for packed in &records {
+                    let record = Record::parse(packed, ondisk::Endian::Little)?;
+                    let body = record.parse_body()?;
+                    // As the log does: what was written to a file that is gone by now is not written again.
+                    let object = match &body {
+                        Body::Write { object, .. } => Some(*object),
+                        _ => None,
+                    };
+                    if object.is_some_and(|id| after.objset.object(id).is_err()) {
+                        continue;
+                    }
+                    if let Err(e) = after.fs.replay_record(&record, &body) {
+                        panic!("{} {body:?}: {e}", record.kind.name());
+                    }
+                }
+                Ok(())
+            })
+            .unwrap();
+        after.fs.drain_unlinked().unwrap();
+        after
+    }
+}

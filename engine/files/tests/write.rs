@@ -1,0 +1,249 @@
+//! Writing a file system: every operation by itself, by the rules of POSIX and OpenZFS.
+
+#[path = "support/mod.rs"]
+#[allow(dead_code)]
+mod support;
+
+use files::vfs::{Caller, FileKind, NewNode, NodeId, RenameFlags, SetAttr, SetXattr, Vfs};
+use files::zpl::CreateOptions;
+use files::zpl::backing::Settings;
+use files::{Error, Refusal};
+use support::Fixture;
+
+fn root() -> Caller {
+    Caller { privileged: true, ..Caller::default() }
+}
+
+fn fixture() -> Fixture {
+    Fixture::new(Settings { posix_acl: true, ..Settings::default() }, &CreateOptions::default())
+}
+
+fn file(f: &Fixture, dir: NodeId, name: &str) -> NodeId {
+    f.fs.create(&root(), dir, name.as_bytes(), &NewNode::Regular, 0o644, 0).unwrap().node
+}
+
+fn dir(f: &Fixture, parent: NodeId, name: &str) -> NodeId {
+    f.fs.create(&root(), parent, name.as_bytes(), &NewNode::Directory, 0o755, 0).unwrap().node
+}
+
+fn why<T: std::fmt::Debug>(result: files::Result<T>) -> Refusal {
+    result.unwrap_err().refusal().expect("a refusal")
+}
+
+#[test]
+fn a_file_is_made_written_read_and_still_there_after_a_sync() {
+    let f = fixture();
+    let top = f.fs.root();
+    let node = file(&f, top, "a");
+    f.fs.write(&root(), node, 0, b"hello").unwrap();
+    f.fs.write(&root(), node, 200_000, b"far").unwrap();
+    let check = |f: &Fixture| {
+        let attr = f.fs.lookup(top, b"a").unwrap();
+        assert_eq!((attr.size, attr.kind, attr.mode, attr.links), (200_003, FileKind::Regular, 0o644, 1));
+        assert_eq!(&f.fs.read(node, 0, 7).unwrap()[..], b"hello\0\0");
+        assert_eq!(&f.fs.read(node, 199_999, 100).unwrap()[..], b"\0far");
+        assert_eq!(f.fs.attr(top).unwrap().size, 3);
+    };
+    check(&f);
+    f.sync();
+    check(&f);
+    check(&f.reopened());
+}
+
+#[test]
+fn every_kind_is_made_and_read_back() {
+    let f = fixture();
+    let top = f.fs.root();
+    let long = vec![b'x'; 4000];
+    let kinds = [
+        (NewNode::Directory, FileKind::Directory),
+        (NewNode::Symlink(b"short".to_vec()), FileKind::Symlink),
+        (NewNode::Symlink(long.clone()), FileKind::Symlink),
+        (NewNode::Fifo, FileKind::Fifo),
+        (NewNode::Socket, FileKind::Socket),
+        (NewNode::CharDevice { major: 8, minor: 300 }, FileKind::CharDevice),
+        (NewNode::BlockDevice { major: 259, minor: 1 }, FileKind::BlockDevice),
+    ];
+    for (i, (new, kind)) in kinds.iter().enumerate() {
+        let name = format!("n{i}");
+        let made = f.fs.create(&root(), top, name.as_bytes(), new, 0o777, 0o22).unwrap();
+        assert_eq!(made.kind, *kind);
+        assert_eq!(made.mode, if *kind == FileKind::Symlink { 0o777 } else { 0o755 });
+    }
+    f.sync();
+    let f = f.reopened();
+    assert_eq!(f.fs.read_link(f.fs.lookup(top, b"n2").unwrap().node).unwrap(), long);
+    let device = f.fs.lookup(top, b"n5").unwrap();
+    assert_eq!((device.rdev_major, device.rdev_minor), (8, 300));
+    assert_eq!(f.fs.attr(top).unwrap().links, 3);
+    let too_long = NewNode::Symlink(vec![b'x'; 5000]);
+    assert_eq!(why(f.fs.create(&root(), top, b"z", &too_long, 0o777, 0)), Refusal::NameTooLong);
+}
+
+#[test]
+fn names_are_refused_as_linux_refuses_them() {
+    let f = fixture();
+    let top = f.fs.root();
+    let a = file(&f, top, "a");
+    let d = dir(&f, top, "d");
+    let make = |dir, name: &[u8]| f.fs.create(&root(), dir, name, &NewNode::Regular, 0o644, 0);
+    assert_eq!(why(make(top, b"a")), Refusal::Exists);
+    assert_eq!(why(make(top, &[b'n'; 256])), Refusal::NameTooLong);
+    assert_eq!(why(make(a, b"x")), Refusal::NotDirectory);
+    assert!(matches!(make(NodeId(9999), b"x"), Err(Error::NotFound { .. })));
+    assert_eq!(why(f.fs.unlink(&root(), top, b"d")), Refusal::IsDirectory);
+    assert_eq!(why(f.fs.rmdir(&root(), top, b"a")), Refusal::NotDirectory);
+    assert!(matches!(f.fs.unlink(&root(), top, b"none"), Err(Error::NotFound { .. })));
+    assert_eq!(why(f.fs.link(&root(), d, top, b"l")), Refusal::NotPermitted);
+    file(&f, d, "inside");
+    assert_eq!(why(f.fs.rmdir(&root(), top, b"d")), Refusal::NotEmpty);
+    let into_itself = f.fs.rename(&root(), top, b"d", d, b"e", RenameFlags::default());
+    assert!(matches!(into_itself, Err(Error::Invalid { .. })));
+    assert_eq!(why(f.fs.rename(&root(), d, b"inside", top, b"d", RenameFlags::default())), Refusal::IsDirectory);
+    assert_eq!(why(f.fs.rename(&root(), top, b"d", top, b"a", RenameFlags::default())), Refusal::NotDirectory);
+    let keep = RenameFlags { no_replace: true, ..RenameFlags::default() };
+    assert_eq!(why(f.fs.rename(&root(), d, b"inside", top, b"a", keep)), Refusal::Exists);
+    let whole = why(f.fs.write(&root(), d, 0, b"x"));
+    assert_eq!(whole, Refusal::IsDirectory);
+}
+
+#[test]
+fn a_file_that_is_open_outlives_its_name_and_is_freed_when_closed() {
+    let f = fixture();
+    let top = f.fs.root();
+    let node = file(&f, top, "a");
+    f.fs.set_xattr(&root(), node, b"user.big", &[7; 40_000], SetXattr::Either).unwrap();
+    f.fs.open_node(node).unwrap();
+    f.fs.unlink(&root(), top, b"a").unwrap();
+    f.fs.write(&root(), node, 0, b"still here").unwrap();
+    assert_eq!(f.fs.attr(node).unwrap().links, 0);
+    assert_eq!(f.fs.unlinked().unwrap(), [node.0]);
+    f.sync();
+    // A crash here: whoever opens it next frees it.
+    let after = f.reopened();
+    assert_eq!(after.fs.drain_unlinked().unwrap(), 1);
+    assert!(after.fs.unlinked().unwrap().is_empty());
+    assert!(matches!(after.fs.attr(node), Err(Error::NotFound { .. })));
+    // No crash: closing does.
+    f.fs.close_node(node);
+    assert!(f.fs.unlinked().unwrap().is_empty());
+    assert!(f.fs.attr(node).is_err());
+    f.sync();
+    let left = std::iter::successors(f.objset.next_object(0).unwrap(), |id| f.objset.next_object(*id).unwrap()).count();
+    assert!(left <= 6, "{left} objects: what holds the extended attribute is freed too");
+}
+
+#[test]
+fn renames_replace_exchange_and_leave_whiteouts() {
+    let f = fixture();
+    let top = f.fs.root();
+    let (a, d) = (file(&f, top, "a"), dir(&f, top, "d"));
+    let b = file(&f, d, "b");
+    let rename = |from, name: &str, to, to_name: &str, flags| {
+        f.fs.rename(&root(), from, name.as_bytes(), to, to_name.as_bytes(), flags)
+    };
+    rename(top, "a", d, "b", RenameFlags { exchange: true, ..RenameFlags::default() }).unwrap();
+    assert_eq!((f.fs.lookup(top, b"a").unwrap().node, f.fs.lookup(d, b"b").unwrap().node), (b, a));
+    rename(top, "d", top, "a2", RenameFlags { whiteout: true, ..RenameFlags::default() }).unwrap();
+    let white = f.fs.lookup(top, b"d").unwrap();
+    assert_eq!((white.kind, white.rdev_major, white.rdev_minor), (FileKind::CharDevice, 0, 0));
+    rename(d, "b", top, "a", RenameFlags::default()).unwrap();
+    assert!(f.fs.attr(b).is_err(), "what was replaced is gone");
+    let e = dir(&f, top, "e");
+    rename(top, "a2", e, "d", RenameFlags::default()).unwrap();
+    assert_eq!(f.fs.lookup(d, b"..").unwrap().node, e);
+    assert_eq!((f.fs.attr(top).unwrap().links, f.fs.attr(e).unwrap().links), (3, 3));
+    // A second name of the same file: nothing happens.
+    f.fs.link(&root(), a, top, b"again").unwrap();
+    rename(top, "again", top, "a", RenameFlags::default()).unwrap();
+    assert_eq!(f.fs.lookup(top, b"again").unwrap().links, 2);
+}
+
+#[test]
+fn names_without_case_can_be_respelled() {
+    let create = CreateOptions { case: files::zpl::CaseSensitivity::Insensitive, ..CreateOptions::default() };
+    let f = Fixture::new(Settings::default(), &create);
+    let top = f.fs.root();
+    let a = file(&f, top, "Name");
+    assert_eq!(f.fs.lookup(top, b"nAME").unwrap().node, a);
+    assert_eq!(why(f.fs.create(&root(), top, b"NAME", &NewNode::Regular, 0o644, 0)), Refusal::Exists);
+    f.fs.rename(&root(), top, b"name", top, b"NAME", RenameFlags::default()).unwrap();
+    let mut names = Vec::new();
+    f.fs.read_dir(top, 2, &mut |e| {
+        names.push(e.name);
+        true
+    })
+    .unwrap();
+    assert_eq!(names, [b"NAME"]);
+    f.fs.unlink(&root(), top, b"name").unwrap();
+    assert_eq!(f.fs.attr(top).unwrap().size, 2);
+}
+
+#[test]
+fn set_id_bits_and_groups_follow_the_rules() {
+    let f = fixture();
+    let top = f.fs.root();
+    let someone = Caller { uid: 1000, gid: 1000, ..Caller::default() };
+    let node = file(&f, top, "a");
+    let set = |node, set: SetAttr| f.fs.set_attr(&root(), node, &set).unwrap();
+    set(node, SetAttr { mode: Some(0o6755), ..SetAttr::default() });
+    f.fs.write(&root(), node, 0, b"x").unwrap();
+    assert_eq!(f.fs.attr(node).unwrap().mode, 0o6755, "root may");
+    f.fs.write(&someone, node, 0, b"x").unwrap();
+    assert_eq!(f.fs.attr(node).unwrap().mode, 0o755);
+    set(node, SetAttr { mode: Some(0o6755), ..SetAttr::default() });
+    assert_eq!(set(node, SetAttr { uid: Some(5), ..SetAttr::default() }).mode, 0o755, "chown, even by root");
+    let d = dir(&f, top, "d");
+    set(d, SetAttr { mode: Some(0o2775), gid: Some(77), ..SetAttr::default() });
+    let inside = f.fs.create(&someone, d, b"x", &NewNode::Directory, 0o755, 0o22).unwrap();
+    assert_eq!((inside.gid, inside.uid, inside.mode), (77, 1000, 0o2755));
+    let plain = f.fs.create(&someone, d, b"y", &NewNode::Regular, 0o2755, 0o22).unwrap();
+    assert_eq!((plain.gid, plain.mode), (77, 0o755), "no setgid for a group that one is not in");
+}
+
+#[test]
+fn projects_pass_to_what_is_made_in_a_directory() {
+    let f = fixture();
+    let top = f.fs.root();
+    let d = dir(&f, top, "d");
+    let set = SetAttr { project: Some(42), project_inherit: Some(true), ..SetAttr::default() };
+    f.fs.set_attr(&root(), d, &set).unwrap();
+    let a = file(&f, d, "a");
+    assert_eq!(f.fs.attr(a).unwrap().project, 42);
+    let link = f.fs.create(&root(), d, b"s", &NewNode::Symlink(b"a".to_vec()), 0o777, 0).unwrap();
+    assert_eq!(link.project, 42);
+    file(&f, top, "b");
+    assert_eq!(why(f.fs.rename(&root(), top, b"b", d, b"b", RenameFlags::default())), Refusal::CrossDevice);
+    *f.backing.over_quota.lock() = Some((dataset::Principal::Project, 42));
+    assert_eq!(why(f.fs.write(&root(), a, 0, b"x")), Refusal::QuotaExceeded);
+    assert_eq!(why(f.fs.create(&root(), d, b"c", &NewNode::Regular, 0o644, 0)), Refusal::QuotaExceeded);
+}
+
+#[test]
+fn extended_attributes_live_among_the_attributes_or_in_a_hidden_directory() {
+    for xattr in [files::zpl::backing::XattrMode::Sa, files::zpl::backing::XattrMode::Dir] {
+        let f = Fixture::new(Settings { xattr, posix_acl: true, ..Settings::default() }, &CreateOptions::default());
+        let top = f.fs.root();
+        let node = file(&f, top, "a");
+        let set = |name: &[u8], value: &[u8], how| f.fs.set_xattr(&root(), node, name, value, how);
+        set(b"user.a", b"1", SetXattr::Create).unwrap();
+        assert_eq!(why(set(b"user.a", b"1", SetXattr::Create)), Refusal::Exists);
+        assert_eq!(why(set(b"user.b", b"1", SetXattr::Replace)), Refusal::NoAttribute);
+        set(b"user.a", b"", SetXattr::Replace).unwrap();
+        set(b"security.selinux", b"x", SetXattr::Either).unwrap();
+        set(b"user.large", &[3; 50_000], SetXattr::Either).unwrap();
+        set(b"user.large", &[4; 60_000], SetXattr::Either).unwrap();
+        assert_eq!(why(set(b"user.x", &[0; 70_000], SetXattr::Either)), Refusal::AttributeTooLarge);
+        assert!(set(b"bogus.x", b"", SetXattr::Either).is_err());
+        f.sync();
+        let f = f.reopened();
+        let mut names = f.fs.list_xattr(node).unwrap();
+        names.sort();
+        assert_eq!(names, [&b"security.selinux"[..], b"user.a", b"user.large"], "{xattr:?}");
+        assert_eq!(f.fs.get_xattr(node, b"user.a").unwrap().unwrap(), b"");
+        assert_eq!(f.fs.get_xattr(node, b"user.large").unwrap().unwrap(), [4; 60_000]);
+        set(b"user.large", b"small now", SetXattr::Replace).unwrap();
+        f.fs.remove_xattr(&root(), node, b"user.a").unwrap();
+        assert_eq!(why(f.fs.remove_xattr(&root(), node, b"user.a")), Refusal::NoAttribute);
+    }
+}

@@ -94,6 +94,8 @@ pub(super) struct Group {
     pub array: AtomicU64,
     pub slabs: Vec<Slab>,
     pub totals: Totals,
+    /// Bytes of the metaslab that is set apart for the intent log.
+    pub log_bytes: AtomicU64,
     /// It is configured to take new blocks.
     pub is_allocating: AtomicBool,
     /// Enough of it is there to write to.
@@ -146,6 +148,7 @@ impl Group {
             array: array.into(),
             slabs,
             totals,
+            log_bytes: 0.into(),
             is_allocating: true.into(),
             is_writable: true.into(),
             is_new: false.into(),
@@ -160,6 +163,7 @@ impl Group {
             && let Some(s) = self.slabs.iter().rev().max_by_key(|s| s.free_units.load(Ordering::Relaxed))
         {
             s.is_log.store(true, Ordering::Relaxed);
+            self.log_bytes.store(u64::from(s.units) << self.ashift, Ordering::Relaxed);
         }
     }
 

@@ -310,6 +310,11 @@ impl Allocator {
         rotor.at
     }
 
+    /// Forgets what is free in all metaslabs that nothing happened in since the last txg: for when memory is short.
+    pub fn unload_idle(&self) {
+        self.trim(0);
+    }
+
     /// Unloads idle metaslabs, those first that were used longest ago, until few enough ranges are in memory.
     fn trim(&self, ranges_max: usize) {
         let table = self.table();
@@ -333,6 +338,12 @@ impl Allocator {
 }
 
 impl Table {
+    /// Whether the normal devices are full, but for half of what is kept back.
+    fn is_in_reserve(&self) -> bool {
+        let totals = stats::sums(self);
+        totals.class(Class::Normal).free_bytes() <= totals.slop_bytes / 2
+    }
+
     fn has_room_for_data_on_special(&self) -> bool {
         let (free, size) = self.by_class[Class::Special as usize]
             .iter()
@@ -346,6 +357,10 @@ impl Allocate for Allocator {
     fn allocate(&self, want: &Want) -> Result<SmallVec<[Dva; 3]>> {
         let table = self.table();
         for (class, part) in Self::chain(&table, want) {
+            // What no txg promised must leave enough for the txgs to be synced, and a way out of a full pool.
+            if !want.may_use_slop && (class, part) == (Class::Normal, Part::Main) && table.is_in_reserve() {
+                continue;
+            }
             if let Some(found) = self.allocate_in(&table, want, class, part)? {
                 return Ok(found);
             }

@@ -57,11 +57,6 @@ impl Group {
         (bytes >> 9).saturating_mul(self.deflate_ratio)
     }
 
-    fn log_bytes(&self) -> u64 {
-        let logs = self.slabs.iter().filter(|s| s.is_log.load(Ordering::Relaxed));
-        logs.map(|s| u64::from(s.units) << self.ashift).sum()
-    }
-
     /// Mean over the metaslabs by their free space, if more than half of them keep a histogram.
     fn fragmentation_percent(&self, histograms: bool) -> Option<u64> {
         let (mut weighted, mut free, mut known) = (0u128, 0u128, 0);
@@ -112,12 +107,12 @@ impl Allocator {
     }
 }
 
-fn sums(table: &Table) -> SpaceStats {
+pub(super) fn sums(table: &Table) -> SpaceStats {
     let mut stats = SpaceStats::default();
     for group in table.groups().filter(|g| !g.is_new.load(Ordering::Relaxed)) {
         let class = &mut stats.classes[group.class as usize];
         let waiting = group.totals.waiting.load(Ordering::Relaxed);
-        let log_bytes = group.log_bytes();
+        let log_bytes = group.log_bytes.load(Ordering::Relaxed);
         class.size_bytes += group.totals.size;
         class.allocated_bytes += group.totals.used.load(Ordering::Relaxed).saturating_sub(waiting);
         class.deferred_bytes += waiting;

@@ -170,7 +170,7 @@ fn run(steps: &[Step], devices: &[NewDevice]) {
                     }
                 }
                 if unload {
-                    allocator.trim(0);
+                    allocator.unload_idle();
                 }
                 txg += 1;
             }
@@ -355,6 +355,16 @@ fn a_metaslab_of_a_large_device_is_kept_for_the_intent_log() {
     assert_eq!(stats.class(Class::Normal).free_bytes(), (16 << 20) - 4096);
     // Still there is room for the log.
     allocator.allocate(&Want { class: Class::Log, ..want(5, 4096) }).unwrap();
+}
+
+#[test]
+fn the_intent_log_leaves_half_of_the_reserve_alone() {
+    let (allocator, _) = pool(&[device(0, Class::Normal, 512 << 20)]);
+    while allocator.allocate(&Want { class: Class::Log, may_use_slop: false, ..want(5, 1 << 20) }).is_ok() {}
+    let stats = allocator.stats();
+    assert_eq!(stats.slop_bytes, 128 << 20);
+    assert_eq!(stats.class(Class::Normal).free_bytes(), 64 << 20);
+    assert!(allocator.allocate(&want(5, 1 << 20)).is_ok());
 }
 
 #[test]

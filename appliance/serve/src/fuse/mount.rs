@@ -57,7 +57,7 @@ pub struct MountOptions {
 #[derive(Debug, Default)]
 struct State {
     /// Serving is over, with this error text if it ended badly.
-    ended: Option<Result<(), String>>,
+    ended: Option<io::Result<()>>,
     /// The tree was taken out of the name space while in use.
     detached: Option<Instant>,
 }
@@ -71,9 +71,9 @@ struct Shared {
 }
 
 /// A mounted file system that this process serves. Dropping it leaves it mounted and served.
-#[derive(Debug)]
 pub struct MountHandle {
     shared: Arc<Shared>,
+    server: Arc<Server>,
     changed: Changed,
     thread: std::thread::JoinHandle<()>,
 }
@@ -150,13 +150,20 @@ pub fn mount(vfs: Arc<dyn Vfs>, dir: &Path, options: &MountOptions) -> io::Resul
     }
     let shared = Arc::new(Shared { dir, device, state: Mutex::new(State::default()), changed: Condvar::new() });
     let ours = shared.clone();
+    let serving = server.clone();
     let thread = std::thread::Builder::new().name("weir-mount".to_owned()).spawn(move || {
-        let served = session.serve(&server, threads).map_err(|e| e.to_string());
-        let synced = server.end().map_err(|e| format!("not all is on disk: {e}"));
+        let served = session.serve(&serving, threads);
+        let synced = serving.end().map_err(|e| unsynced(&e));
         ours.state.lock().ended = Some(served.and(synced));
         ours.changed.notify_all();
     })?;
-    Ok(MountHandle { shared, changed, thread })
+    Ok(MountHandle { shared, server, changed, thread })
+}
+
+impl std::fmt::Debug for MountHandle {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("MountHandle").field("shared", &self.shared).finish_non_exhaustive()
+    }
 }
 
 impl MountHandle {
@@ -178,17 +185,20 @@ impl MountHandle {
     /// Waits until it is unmounted, by whomever, and all requests are answered.
     ///
     /// Where [`Unmounter::unmount_now`] took it from under its users, returns after a short grace even if some still hold
-    /// on to it: they get ENOTCONN when this process ends.
+    /// on to it: what they have written by then is on disk, and they get ENOTCONN when this process ends.
     pub fn wait(self) -> io::Result<()> {
         let mut state = self.shared.state.lock();
         loop {
             if let Some(ended) = state.ended.take() {
                 drop(state);
                 let _ = self.thread.join(); // A panic has been reported by its thread; there is nothing left to clean up.
-                return ended.map_err(io::Error::other);
+                return ended;
             }
             match state.detached {
-                Some(at) if at.elapsed() >= DETACHED_GRACE => return Ok(()),
+                Some(at) if at.elapsed() >= DETACHED_GRACE => {
+                    drop(state);
+                    return self.server.0.vfs.sync_all().map_err(|e| unsynced(&e));
+                }
                 Some(at) => {
                     let _ = self.shared.changed.wait_until(&mut state, at + DETACHED_GRACE);
                 }
@@ -226,6 +236,10 @@ impl Unmounter {
         }
         Ok(())
     }
+}
+
+fn unsynced(error: &files::Error) -> io::Error {
+    io::Error::other(format!("not all is on disk: {error}"))
 }
 
 /// Whether something is mounted exactly at `dir`.

@@ -369,3 +369,25 @@ fn a_mount_can_be_read_only_though_the_tree_is_not() {
     let m = Mounted { handle: Some(handle), dir };
     assert_eq!(errno(File::create(m.dir.join("f"))), libc::EROFS);
 }
+
+/// What somebody goes on writing to after the tree was taken from under him is not lost when the server ends.
+#[test]
+fn what_is_written_to_a_detached_tree_is_kept() {
+    let mut vfs = MemoryVfs::new().writable();
+    let root = vfs.root();
+    vfs.attr_mut(root).uid = rustix::process::geteuid().as_raw();
+    let vfs = Arc::new(vfs);
+    let dir = std::env::temp_dir().join(format!("weir-write-detached-{}", std::process::id()));
+    fs::create_dir_all(&dir).expect("a folder to mount at");
+    let Ok(handle) = mount(vfs.clone(), &dir, &MountOptions::default()) else {
+        return fs::remove_dir(&dir).expect("still empty");
+    };
+    let mut file = File::create(dir.join("f")).expect("open");
+    handle.unmounter().unmount_now().expect("detached");
+    file.write_all(b"late").expect("still served");
+    drop(file);
+    handle.wait().expect("synced");
+    fs::remove_dir(&dir).expect("nothing is left mounted");
+    let node = vfs.lookup(root, b"f").expect("there").node;
+    assert_eq!(&vfs.read(node, 0, 9).expect("reads")[..], b"late");
+}

@@ -52,6 +52,8 @@ struct Node {
     broken: Vec<(Range<u64>, Error)>,
     opens: u64,
     project_inherit: bool,
+    /// Made without a name, and may get one.
+    unnamed: bool,
 }
 
 #[derive(Default)]
@@ -126,6 +128,7 @@ impl State {
             broken: Vec::new(),
             opens: 0,
             project_inherit: false,
+            unnamed: false,
         };
         self.nodes.insert(node, new);
         node
@@ -338,6 +341,10 @@ impl Vfs for MemoryVfs {
 
     fn create(&self, who: &Caller, dir: NodeId, name: &[u8], new: &NewNode, mode: u32, umask: u32) -> Result<Attr> {
         self.change()?.create(who, dir, name, new, mode, umask)
+    }
+
+    fn create_unnamed(&self, who: &Caller, dir: NodeId, mode: u32, umask: u32) -> Result<Attr> {
+        self.change()?.create_unnamed(who, dir, mode, umask)
     }
 
     fn link(&self, _who: &Caller, node: NodeId, dir: NodeId, name: &[u8]) -> Result<Attr> {

@@ -277,6 +277,12 @@ pub trait Vfs: Send + Sync {
         let _ = (who, name, new, mode, umask);
         read_only(dir)
     }
+    /// Makes a file without a name (`O_TMPFILE`), with owner, permissions and project as if made in `dir`. It is gone unless
+    /// [`Vfs::open_node`] or [`Vfs::link`] follow; a crash takes it too.
+    fn create_unnamed(&self, who: &Caller, dir: NodeId, mode: u32, umask: u32) -> Result<Attr> {
+        let _ = (who, mode, umask);
+        Err(crate::Error::unsupported(format!("node {}", dir.0), "a file without a name"))
+    }
     /// Another name for `node`, which is no directory.
     fn link(&self, who: &Caller, node: NodeId, dir: NodeId, name: &[u8]) -> Result<Attr> {
         let _ = (who, node, name);

@@ -28,7 +28,7 @@
 //! The protocol is spoken here and not by a library: the one that there is (fuser) has no way to birth times, to the kernel's
 //! word on who keeps setuid, or to whose list of access takes setgid away.
 //!
-//! Not offered: files without a name (`O_TMPFILE`), locks that other machines see, FUSE over io_uring. `sync` and `syncfs` do not
+//! Not offered: locks that other machines see, FUSE over io_uring. `sync` and `syncfs` do not
 //! reach a FUSE server (Linux keeps `FUSE_SYNCFS` to others): what they hand over is on disk with the next write round; `fsync`
 //! waits for it.
 //!

@@ -112,12 +112,16 @@ impl Ops {
         if name != b"." && name != b".." {
             self.names.remember(attr.node, dir, name);
         }
-        Ok(Shown {
+        Ok(self.shown(dir, attr))
+    }
+
+    fn shown(&self, dir: NodeId, attr: &Attr) -> Shown {
+        Shown {
             entry_ttl: self.entry_ttl(dir, Some(attr.node)),
             attr_ttl: self.attr_ttl(attr.node),
             node: self.inodes.to_fuse(attr.node),
             attr: *attr,
-        })
+        }
     }
 
     pub fn create(
@@ -132,6 +136,13 @@ impl Ops {
         let made = self.vfs.create(&caller(req), dir, name, new, mode & 0o7777, umask & 0o777);
         let attr = made.map_err(|e| self.failed(dir, &e))?;
         self.show(dir, name, &attr)
+    }
+
+    pub fn create_unnamed(&self, req: &Header, dir: NodeId, mode: u32, umask: u32) -> Result<Shown, Errno> {
+        let made = self.vfs.create_unnamed(&caller(req), dir, mode & 0o7777, umask & 0o777);
+        let attr = made.map_err(|e| self.failed(dir, &e))?;
+        self.hold(attr.node)?;
+        Ok(self.shown(dir, &attr))
     }
 
     pub fn link(&self, req: &Header, node: NodeId, dir: NodeId, name: &[u8]) -> Result<Shown, Errno> {

@@ -106,14 +106,11 @@ impl Answer for Server {
             }
             Op::Open { flags } => self.open(node, flags, reply),
             Op::Create { flags, mode, umask, name } => {
-                match self.0.create(header, node, name, &NewNode::Regular, mode, umask) {
-                    Ok(made) => {
-                        let node = made.attr.node;
-                        let answer = move || reply.created(&made, open_flags(flags));
-                        if writes(flags) { self.0.held.writing(node, answer) } else { answer() }
-                    }
-                    Err(errno) => reply.error(errno),
-                }
+                let made = self.0.create(header, node, name, &NewNode::Regular, mode, umask);
+                self.created(made, flags, reply);
+            }
+            Op::CreateUnnamed { flags, mode, umask } => {
+                self.created(self.0.create_unnamed(header, node, mode, umask), flags, reply);
             }
             Op::Release { flags } => {
                 if writes(flags) {
@@ -301,6 +298,17 @@ impl Server {
         }
         let answer = move || reply.opened(open_flags(flags));
         if writes(flags) { self.0.held.writing(node, answer) } else { answer() }
+    }
+
+    fn created(&self, made: Result<Shown, Errno>, flags: u32, reply: Reply) {
+        match made {
+            Ok(made) => {
+                let node = made.attr.node;
+                let answer = move || reply.created(&made, open_flags(flags));
+                if writes(flags) { self.0.held.writing(node, answer) } else { answer() }
+            }
+            Err(errno) => reply.error(errno),
+        }
     }
 
     /// As [`Self::open`]: the kernel keeps the entries. But for what others change.

@@ -98,6 +98,12 @@ pub(super) enum Op<'a> {
         umask: u32,
         name: &'a [u8],
     },
+    /// As [`Op::Create`], but for the name.
+    CreateUnnamed {
+        flags: u32,
+        mode: u32,
+        umask: u32,
+    },
     Read {
         offset: u64,
         bytes: u32,
@@ -378,6 +384,7 @@ impl<'a> Rest<'a> {
                 self.skip(8)?;
                 Op::CopyRange { from, to_node, to: self.u64()?, len: self.u64()? }
             }
+            51 => Op::CreateUnnamed { flags: self.u32()?, mode: self.u32()?, umask: self.u32()? },
             52 => Op::Statx,
             _ => Op::Other,
         })

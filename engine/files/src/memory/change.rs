@@ -121,6 +121,25 @@ impl State {
         umask: u32,
     ) -> Result<Attr> {
         self.check_room(dir, name)?;
+        let node = self.make(who, dir, new, mode, umask)?;
+        self.enter(dir, name, node)?;
+        self.node_mut(dir)?.touch();
+        Ok(self.node(node)?.attr)
+    }
+
+    pub fn create_unnamed(&mut self, who: &Caller, dir: NodeId, mode: u32, umask: u32) -> Result<Attr> {
+        let parent = self.node(dir)?;
+        if !parent.is_dir() {
+            return refuse(Refusal::NotDirectory);
+        }
+        let node = self.make(who, dir, &NewNode::Regular, mode, umask)?;
+        let made = self.node_mut(node)?;
+        (made.attr.links, made.unnamed) = (0, true);
+        Ok(made.attr)
+    }
+
+    /// A node as if in `dir`, without a name.
+    fn make(&mut self, who: &Caller, dir: NodeId, new: &NewNode, mode: u32, umask: u32) -> Result<NodeId> {
         let parent = self.node(dir)?;
         let (kind, target, rdev) = match new {
             NewNode::Regular => (FileKind::Regular, Vec::new(), (0, 0)),
@@ -155,7 +174,6 @@ impl State {
             None => mode &= !umask,
         }
         let node = self.insert(dir, kind, mode & 0o7777, now());
-        self.enter(dir, name, node)?;
         let made = self.node_mut(node)?;
         (made.attr.uid, made.attr.gid) = (who.uid, gid);
         (made.attr.rdev_major, made.attr.rdev_minor) = rdev;
@@ -165,9 +183,7 @@ impl State {
         }
         made.target = target;
         made.xattrs.extend(lists);
-        let attr = made.attr;
-        self.node_mut(dir)?.touch();
-        Ok(attr)
+        Ok(node)
     }
 
     pub fn link(&mut self, node: NodeId, dir: NodeId, name: &[u8]) -> Result<Attr> {
@@ -175,7 +191,7 @@ impl State {
         if source.is_dir() {
             return refuse(Refusal::NotPermitted);
         }
-        if source.attr.links == 0 {
+        if source.attr.links == 0 && !source.unnamed {
             return Err(missing("the file was removed"));
         }
         self.check_room(dir, name)?;
@@ -184,6 +200,7 @@ impl State {
         self.node_mut(dir)?.touch();
         let source = self.node_mut(node)?;
         source.attr.links += 1;
+        source.unnamed = false;
         source.attr.ctime = now();
         Ok(source.attr)
     }

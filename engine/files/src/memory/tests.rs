@@ -90,6 +90,22 @@ fn an_unlinked_file_lives_until_it_is_closed() {
 }
 
 #[test]
+fn a_file_made_without_a_name_may_get_one() {
+    let t = tree();
+    let open = || {
+        let node = t.create_unnamed(&user(), t.root(), 0o666, 0o022).expect("makes").node;
+        t.open_node(node).expect("there");
+        node
+    };
+    let (kept, dropped) = (open(), open());
+    assert_eq!((t.attr(kept).expect("there").links, t.attr(kept).expect("there").mode), (0, 0o644));
+    assert_eq!(t.link(&user(), kept, t.root(), b"f").expect("links").links, 1);
+    t.close_node(kept);
+    t.close_node(dropped);
+    assert_eq!((names(&t, t.root()), t.node_count()), (vec!["f".to_owned()], 2));
+}
+
+#[test]
 fn rename_replaces_only_what_it_may() {
     let t = tree();
     let root = t.root();

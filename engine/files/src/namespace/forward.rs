@@ -190,6 +190,12 @@ impl Vfs for Namespace {
         Ok(Attr { node: opened.global(attr.node)?, ..attr })
     }
 
+    fn create_unnamed(&self, who: &Caller, dir: NodeId, mode: u32, umask: u32) -> Result<Attr> {
+        let (opened, local) = self.find_own(dir)?;
+        let attr = opened.vfs.create_unnamed(who, local, mode, umask)?;
+        Ok(Attr { node: opened.global(attr.node)?, ..attr })
+    }
+
     fn link(&self, who: &Caller, node: NodeId, dir: NodeId, name: &[u8]) -> Result<Attr> {
         let (opened, local) = self.find_name(dir, name, Refusal::Exists)?;
         let (from, node) = self.find_own(node)?;

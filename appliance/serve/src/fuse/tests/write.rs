@@ -111,6 +111,27 @@ fn an_unlinked_file_lives_as_long_as_it_is_open() {
 }
 
 #[test]
+fn a_file_without_a_name_is_made_and_may_get_one() {
+    plain("unnamed", |dir, vfs| {
+        let open = || File::options().read(true).write(true).custom_flags(libc::O_TMPFILE).open(dir);
+        let Ok(mut file) = open() else { return println!("skipped: this kernel's FUSE makes no files without a name") };
+        file.write_all(b"text").expect("write");
+        assert_eq!((file.metadata().expect("stat").nlink(), names(dir).len()), (0, 0));
+        let path = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&file));
+        rustix::fs::linkat(CWD, path, CWD, dir.join("f"), AtFlags::SYMLINK_FOLLOW).expect("linkat");
+        assert_eq!(fs::read(dir.join("f")).expect("read"), b"text");
+        drop((file, open().expect("another")));
+        for _ in 0..200 {
+            if vfs.node_count() == 2 {
+                return;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
+        panic!("{} nodes are left", vfs.node_count());
+    });
+}
+
+#[test]
 fn sizes_holes_and_ranges_are_as_asked() {
     plain("ranges", |dir, _| {
         let open = |name: &str| {

@@ -1,0 +1,163 @@
+//! How fast does the engine write and read lz4 data without FUSE, as a share of what the bare codec does on the same cores?
+//!
+//! `bench-engine IMAGE [MIB]`: makes a pool on IMAGE (put it on a tmpfs, so that the program is measured and not a disk), then five
+//! times, in turn: the bare codec (lz4 and fletcher4 over the same blocks of 128 KiB on all cores), one file written and synced,
+//! the same file read with nothing cached. Data halves when compressed. Medians, with the lowest and highest.
+
+use dataset::write::{Bootstrap, FileSystemMaker, bootstrap};
+use dataset::{KeyStore, LiveDatasets};
+use host::device::FileDevice;
+use object::zap::{Zap, ZapSpec};
+use object::{NewObject, Object, ObjectSet, Result, Tx};
+use ondisk::ObjectType;
+use pool::writer::{CreatePool, NewVdev, WriteOptions, default_features};
+use pool::{OpenOptions, Writer};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+use transform::checksum::{self, Order};
+use transform::compress::{self, zstd};
+
+const RUNS: usize = 5;
+const RECORD_BYTES: usize = 128 << 10;
+const IMAGE_BYTES: u64 = 4 << 30;
+/// Small beside the file: reading it again meets nothing in memory.
+const CACHE_BYTES: u64 = 64 << 20;
+
+fn main() -> Result<()> {
+    let mut words = std::env::args().skip(1);
+    let image = words.next().expect("bench-engine IMAGE [MIB]");
+    let mib: u64 = words.next().map_or(1024, |n| n.parse().expect("a number of MiB"));
+    let data = half_random(1 << 20);
+    let (mut codec_write, mut codec_read, mut write, mut read) = (vec![], vec![], vec![], vec![]);
+    for _ in 0..RUNS {
+        let (w, r) = codec(&data, mib);
+        codec_write.push(w);
+        codec_read.push(r);
+        let (w, r) = engine(&image, &data, mib)?;
+        write.push(w);
+        read.push(r);
+    }
+    std::fs::remove_file(&image).ok();
+    let lines = [("lz4 + fletcher4, write", codec_write, write), ("lz4 + fletcher4, read", codec_read, read)];
+    println!("{:<24} {:>22} {:>22} {:>7}", "MiB/s, median (range)", "bare codec", "engine", "share");
+    for (name, codec, engine) in lines {
+        let (c, e) = (median(&codec), median(&engine));
+        println!("{name:<24} {:>22} {:>22} {:>6.0}%", shown(&codec), shown(&engine), 100.0 * e / c);
+    }
+    Ok(())
+}
+
+fn median(values: &[f64]) -> f64 {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    sorted[sorted.len() / 2]
+}
+
+fn shown(values: &[f64]) -> String {
+    let (low, high) = values.iter().fold((f64::MAX, 0f64), |(l, h), v| (l.min(*v), h.max(*v)));
+    format!("{:.0} ({low:.0}-{high:.0})", median(values))
+}
+
+/// Every other 512 bytes are random.
+fn half_random(bytes: usize) -> Vec<u8> {
+    let (mut data, mut x) = (vec![0; bytes], 1u64);
+    for (i, word) in data.chunks_exact_mut(8).enumerate() {
+        // xorshift
+        x ^= x << 13;
+        x ^= x >> 7;
+        x ^= x << 17;
+        if i / 64 % 2 == 0 {
+            word.copy_from_slice(&x.to_le_bytes());
+        }
+    }
+    data
+}
+
+/// MiB/s of compressing and summing, and of summing and expanding, on all cores.
+fn codec(data: &[u8], mib: u64) -> (f64, f64) {
+    let lz4 = compress::Algorithm::Lz4;
+    let pack = |record: &[u8]| {
+        let packed = compress::compress(lz4, zstd::Level::DEFAULT, record, RECORD_BYTES).expect("it halves");
+        let sum = checksum::checksum(checksum::Algorithm::Fletcher4, &packed, Order::Little, None);
+        (packed, sum)
+    };
+    let records: Vec<_> = data.chunks_exact(RECORD_BYTES).map(pack).collect();
+    let write = on_all_cores(mib, || data.chunks_exact(RECORD_BYTES).for_each(|r| drop(std::hint::black_box(pack(r)))));
+    let read = on_all_cores(mib, || {
+        for (packed, sum) in &records {
+            assert_eq!(*sum, checksum::checksum(checksum::Algorithm::Fletcher4, packed, Order::Little, None));
+            let mut record = vec![0; RECORD_BYTES];
+            compress::decompress(lz4, packed, &mut record).expect("what was compressed");
+            std::hint::black_box(record);
+        }
+    });
+    (write, read)
+}
+
+fn on_all_cores(mib: u64, one_mib: impl Fn() + Sync) -> f64 {
+    let (left, start) = (AtomicU64::new(mib), Instant::now());
+    std::thread::scope(|scope| {
+        for _ in 0..host::processors() {
+            scope.spawn(|| {
+                while left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| n.checked_sub(1)).is_ok() {
+                    one_mib();
+                }
+            });
+        }
+    });
+    mib as f64 / start.elapsed().as_secs_f64()
+}
+
+fn fill(set: &Arc<ObjectSet>, tx: &Tx, _: &dataset::write::FileSystemTraits) -> Result<()> {
+    Zap::create(set, tx, &ZapSpec { id: Some(1), ..ZapSpec::new(ObjectType::MASTER_NODE) })?
+        .update_u64(tx, "VERSION", 5)
+}
+
+/// MiB/s of writing, the last sync included, and of reading.
+fn engine(image: &str, data: &[u8], mib: u64) -> Result<(f64, f64)> {
+    let io = |e| object::Error::io(image, e);
+    std::fs::File::create(image).and_then(|f| f.set_len(IMAGE_BYTES)).map_err(io)?;
+    let device = Arc::new(FileDevice::open_for_writing(Path::new(image)).map_err(io)?);
+    let top = NewVdev {
+        kind: "file",
+        parity: 0,
+        class: block::Class::Normal,
+        leaf: Some((image.to_owned(), device)),
+        ashift: 12,
+        children: Vec::new(),
+    };
+    let features = default_features().map(str::to_owned).collect();
+    let new = CreatePool { name: "bench".into(), tops: vec![top], features, comment: None, compatibility: None };
+    let maker = FileSystemMaker { fill, owners_of: |_, _| Ok(None) };
+    let open = OpenOptions { cache_bytes: CACHE_BYTES, ..OpenOptions::default() };
+    let writer = Writer::create(&new, &open, &WriteOptions::default(), |cx| {
+        bootstrap(cx, &Bootstrap { properties: Vec::new(), key: None, keys: &KeyStore::new(), maker })
+    })?;
+    let live = LiveDatasets::new(writer.clone(), Arc::new(KeyStore::new()));
+    let dataset = live.open("bench", Some(maker.owners_of))?;
+    let tx = dataset.begin(RECORD_BYTES as u64)?;
+    let new = NewObject::new(ObjectType::PLAIN_FILE_CONTENTS, RECORD_BYTES as u32);
+    let object: Object = dataset.objset().create_object(&tx, &new)?;
+    drop(tx);
+
+    let mut piece = data.to_vec();
+    let start = Instant::now();
+    for i in 0..mib {
+        let tx = dataset.begin(piece.len() as u64)?;
+        piece[..8].copy_from_slice(&i.to_le_bytes());
+        object.write_at(&tx, i << 20, &piece)?;
+    }
+    writer.sync()?;
+    let write = mib as f64 / start.elapsed().as_secs_f64();
+    let start = Instant::now();
+    for i in 0..mib {
+        object.read_at(i << 20, &mut piece)?;
+        assert_eq!(piece[..8], i.to_le_bytes(), "what was written is what is read");
+    }
+    let read = mib as f64 / start.elapsed().as_secs_f64();
+    live.close_all()?;
+    writer.export()?;
+    Ok((write, read))
+}

@@ -3,7 +3,27 @@
 
 use libfuzzer_sys::fuzz_target;
 use ondisk::Endian;
-use ondisk::zap::{BlockKind, Header, Leaf, Micro};
+use ondisk::zap::leaf::edit::split;
+use ondisk::zap::{BlockKind, Header, Key, Leaf, LeafMut, Micro, Value, swap};
+
+/// Changes of a leaf that may be damaged: refused, or made.
+fn change(block: &[u8], leaf: &Leaf<'_>) {
+    let mut bytes = block.to_vec();
+    let entries = leaf.entries().unwrap_or_default();
+    let mut edited = LeafMut::open(&mut bytes).expect("it parsed");
+    for (i, entry) in entries.iter().take(8).enumerate() {
+        let Ok(name) = leaf.name(entry) else { continue };
+        if let Ok(Some(found)) = edited.find(entry.hash, Key::Name(&name)) {
+            let _ = edited.set_value(&found, &Value::words(&[7; 6]));
+        }
+        let _ = edited.add(entry.hash, None, Key::Name(b"another"), &Value::one(i as u64));
+        if let Ok(Some(found)) = edited.find(entry.hash, Key::Name(&name)) {
+            let _ = edited.remove(&found, i % 2 == 1);
+        }
+    }
+    let _ = (split(block, false, true), split(block, true, false));
+    let _ = swap::to_little(&mut bytes);
+}
 
 fuzz_target!(|data: &[u8]| {
     let Some((&[big], data)) = data.split_first_chunk() else { return };
@@ -28,6 +48,9 @@ fuzz_target!(|data: &[u8]| {
             }
             let _ = (leaf.key(&entry), leaf.value(&entry));
             let _ = leaf.chain(entry.hash).count();
+        }
+        if endian == Endian::Little {
+            change(block, &leaf);
         }
         if let Some(next) = leaf.next_hash() {
             assert!(!leaf.covers(next));

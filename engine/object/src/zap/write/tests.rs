@@ -1,6 +1,8 @@
 use super::store::Memory;
 use super::*;
+use crate::Block;
 use crate::zap::{BlockSource, Shared, ZapEntry};
+use ondisk::Endian;
 use ondisk::zap::leaf::edit;
 use ondisk::zap::{Leaf, LeafMut};
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -325,6 +327,91 @@ fn a_table_that_openzfs_began_to_copy_is_copied_to_the_end() {
     }
     assert_eq!(zap.zap.header().unwrap().unwrap().table_blocks, 8);
     assert_eq!(zap.check().len() as u64, names);
+}
+
+/// Blocks of which some were written by a big-endian host, and none is written so.
+struct Mixed {
+    store: Memory,
+    big: parking_lot::Mutex<HashSet<u64>>,
+}
+
+impl BlockSource for Mixed {
+    fn block(&self, blkid: u64) -> Result<Option<Block>> {
+        let endian = if self.big.lock().contains(&blkid) { Endian::Big } else { Endian::Little };
+        Ok(self.store.block(blkid)?.map(|b| Block { endian, ..b }))
+    }
+
+    fn place(&self) -> String {
+        self.store.place()
+    }
+}
+
+impl BlockStore for Mixed {
+    fn block_bytes(&self) -> usize {
+        self.store.block_bytes()
+    }
+    fn object_type(&self) -> ObjectType {
+        self.store.object_type()
+    }
+    fn set_block_bytes(&self, bytes: usize) -> Result<()> {
+        assert!(self.big.lock().is_empty());
+        self.store.set_block_bytes(bytes)
+    }
+    fn put(&self, blkid: u64, bytes: &[u8]) -> Result<()> {
+        self.big.lock().remove(&blkid);
+        self.store.put(blkid, bytes)
+    }
+    fn put_at(&self, blkid: u64, offset: usize, bytes: &[u8]) -> Result<()> {
+        assert!(!self.big.lock().contains(&blkid), "block {blkid} would have two orders");
+        self.store.put_at(blkid, offset, bytes)
+    }
+    fn change(&self, blkid: u64, change: &mut dyn FnMut(&mut [u8]) -> Result<()>) -> Result<()> {
+        assert!(!self.big.lock().contains(&blkid), "block {blkid} would have two orders");
+        self.store.change(blkid, change)
+    }
+    fn free(&self, blkid: u64, count: u64) -> Result<()> {
+        self.big.lock().retain(|b| !(blkid..blkid + count).contains(b));
+        self.store.free(blkid, count)
+    }
+}
+
+#[test]
+fn a_zap_of_a_big_endian_host_is_changed_block_by_block() {
+    for names in [100u64, 4000] {
+        let built = if names < 1000 { micro_zap(NormFlags::empty()) } else { fat_zap(10, ZapFlags::empty()) };
+        for i in 0..names {
+            built.insert(&format!("n{i}"), &ZapValue::one(i)).unwrap();
+        }
+        let blocks = built.zap.header().unwrap().map_or(1, |h| h.free_block);
+        let mixed = Mixed { store: Memory::new(built.store.block_bytes(), "memory".into()), big: Default::default() };
+        for blkid in 0..blocks {
+            let Some(block) = built.store.block(blkid).unwrap() else { continue };
+            let mut bytes = block.data.to_vec();
+            // Swapping looks for the type in big-endian order, and is its own inverse otherwise.
+            bytes[..8].reverse();
+            ondisk::zap::swap::to_little(&mut bytes).unwrap();
+            bytes[..8].reverse();
+            mixed.put(blkid, &bytes).unwrap();
+            mixed.big.lock().insert(blkid);
+        }
+        let mixed = Arc::new(mixed);
+        let open = || Zap::from_parts(mixed.clone(), None, Arc::<Shared>::default(), false).unwrap();
+        let mut model: BTreeMap<_, _> = (0..names).map(|i| (format!("n{i}"), ZapValue::one(i))).collect();
+        same(open().entries().unwrap(), &model);
+        let zap = open();
+        for i in 0..names * 2 {
+            let name = format!("n{i}");
+            if i % 3 == 0 && i < names {
+                zap.take_out(&*mixed, Key::Name(name.as_bytes())).unwrap();
+                model.remove(&name);
+            } else if i % 5 == 0 || i >= names {
+                zap.put(&*mixed, Key::Name(name.as_bytes()), &ZapValue::one(i * 2), Mode::Update).unwrap();
+                model.insert(name, ZapValue::one(i * 2));
+            }
+        }
+        same(open().entries().unwrap(), &model);
+        same(zap.entries().unwrap(), &model);
+    }
 }
 
 #[test]

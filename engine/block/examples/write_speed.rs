@@ -97,6 +97,7 @@ fn main() {
                 compression,
                 copies: 1,
                 class: Default::default(),
+                special_max_bytes: 0,
                 embed: true,
             };
             let bare = |block: &Bytes| {

@@ -84,6 +84,8 @@ pub struct WritePolicy {
     pub copies: u8,
     /// Preferred devices.
     pub class: Class,
+    /// Data blocks that take at most this go to special devices, as long as there is room for more than metadata.
+    pub special_max_bytes: u64,
     /// Whether contents of at most 112 bytes may go into the pointer (feature embedded_data).
     pub embed: bool,
 }
@@ -98,6 +100,7 @@ impl WritePolicy {
             compression: Compress::Lz4,
             copies: 3,
             class: Class::Normal,
+            special_max_bytes: 0,
             embed: true,
         }
     }

@@ -24,21 +24,25 @@ pub(crate) use owners::Counting;
 pub(crate) use policy::Policies;
 
 use crate::intent_log::Log;
+use crate::write::contents::{VOLUME_DATA, VOLUME_PROPERTIES};
 use crate::write::cx::Cx;
 use crate::write::feature;
+use crate::write::pending;
 use crate::write::space::{self, Delta, Part};
 use crate::{Dataset, Datasets, Error, KeyStore, Place, Refusal, Result};
 use book::{Answer, Book};
-use object::{ObjectSet, Tx};
+use object::{ObjectSet, Tx, Zap};
 use ondisk::{DslDataset, ObjsetKind};
 use parking_lot::{Mutex, RwLock};
 use pool::{Participant, SyncTx, Writer};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// Times that a change waits for a txg because space may come free, before it is refused.
 const WAITS_MAX: usize = 4;
+/// Blocks of destroyed datasets freed in one txg. Guessed: a second or so of reading pointers.
+const FREE_PACE: u64 = 50_000;
 /// Bytes that a change takes at least: a few blocks of metadata.
 const LEAST_BYTES: u64 = 16 << 10;
 
@@ -50,10 +54,13 @@ pub struct LiveDatasets {
 }
 
 /// What takes part in txgs.
-#[derive(Default)]
 pub(crate) struct Open {
     heads: Mutex<BTreeMap<u64, Arc<LiveDataset>>>,
     book: Book,
+    /// There may be space of destroyed datasets left to free.
+    has_pending: AtomicBool,
+    /// Blocks of them freed in one txg.
+    free_pace: AtomicU64,
 }
 
 /// A file system or volume that is open for writing.
@@ -83,7 +90,12 @@ pub struct Space {
 impl LiveDatasets {
     /// For the pool of `writer`; datasets are opened with the keys in `keys`.
     pub fn new(writer: Arc<Writer>, keys: Arc<KeyStore>) -> Arc<Self> {
-        let open = Arc::new(Open::default());
+        let open = Arc::new(Open {
+            heads: Mutex::default(),
+            book: Book::default(),
+            has_pending: AtomicBool::new(true),
+            free_pace: AtomicU64::new(FREE_PACE),
+        });
         writer.register(open.clone());
         Arc::new(Self { writer, keys, open })
     }
@@ -172,6 +184,11 @@ impl LiveDatasets {
         self.open.get(id)
     }
 
+    /// How many blocks of destroyed datasets are freed in one txg.
+    pub fn set_free_pace(&self, blocks: u64) {
+        self.open.free_pace.store(blocks.max(1), Ordering::Relaxed);
+    }
+
     /// What tasks take with them into the syncing thread.
     pub(crate) fn parts(&self) -> (Arc<KeyStore>, Arc<Open>) {
         (self.keys.clone(), self.open.clone())
@@ -216,6 +233,11 @@ impl LiveDatasets {
 }
 
 impl Open {
+    /// Something was destroyed: it is freed from the next txg on.
+    pub(crate) fn expect_pending(&self) {
+        self.has_pending.store(true, Ordering::SeqCst);
+    }
+
     pub(crate) fn get(&self, id: u64) -> Option<Arc<LiveDataset>> {
         self.heads.lock().get(&id).cloned()
     }
@@ -328,6 +350,21 @@ impl LiveDataset {
         self.features.lock().insert(guid);
     }
 
+    /// Gives a volume another size, in whole blocks; what lies beyond is cut off.
+    pub fn set_volume_size(&self, bytes: u64) -> Result<()> {
+        let (data, properties) = (self.objset.object(VOLUME_DATA)?, self.objset.object(VOLUME_PROPERTIES)?);
+        if self.objset.phys().kind != ObjsetKind::Volume
+            || bytes == 0
+            || !bytes.is_multiple_of(data.block_bytes().max(1))
+        {
+            let what = format!("volsize {bytes}: only a volume has one, a multiple of {}", data.block_bytes());
+            return Err(Error::invalid(self.name(), what));
+        }
+        let tx = self.begin_freeing(0)?;
+        Zap::open(properties)?.update_u64(&tx, "size", bytes)?;
+        data.punch(&tx, bytes, u64::MAX)
+    }
+
     /// Waits until everything so far is on disk.
     pub fn sync(&self) -> Result<()> {
         self.writer.sync()
@@ -396,7 +433,8 @@ fn charge_mos(cx: &Cx<'_>) -> Result<()> {
 impl Participant for Open {
     fn is_dirty(&self, txg: u64) -> bool {
         let heads = self.heads.lock();
-        heads.values().any(|dataset| dataset.objset.is_dirty(txg) || !dataset.features.lock().is_empty())
+        self.has_pending.load(Ordering::SeqCst)
+            || heads.values().any(|dataset| dataset.objset.is_dirty(txg) || !dataset.features.lock().is_empty())
     }
 
     fn quiesce(&self, txg: u64) {
@@ -411,6 +449,10 @@ impl Participant for Open {
             dataset.sync_in(Cx::new(cx))?;
         }
         self.book.settle(cx.txg());
+        if self.has_pending.load(Ordering::SeqCst) {
+            let more = pending::work(&Cx::new(cx), self.free_pace.load(Ordering::Relaxed))?;
+            self.has_pending.store(more, Ordering::SeqCst);
+        }
         charge_mos(&Cx::new(cx))
     }
 

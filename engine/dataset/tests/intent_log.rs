@@ -71,6 +71,7 @@ impl SyncContext for Context {
             compression: Compress::Lz4,
             copies: 1,
             class: Default::default(),
+            special_max_bytes: 0,
             embed: true,
         }
     }

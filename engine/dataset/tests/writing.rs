@@ -61,10 +61,23 @@ fn files_come_grow_change_owner_and_go_and_all_is_counted() {
     drop(a);
     let rig = rig.reopen();
     rig.check();
+    // A few blocks at a time, with an export in the middle.
+    rig.live.set_free_pace(7);
     write::destroy(&rig.live, "tank/a").unwrap();
     rig.check();
     assert!(!rig.found().features().is_active("org.open-zfs:large_blocks"));
     assert!(rig.tree().entry("tank/a").is_err());
+    assert!(rig.found().features().is_active("com.delphix:async_destroy"));
+    rig.judge();
+    let rig = rig.reopen();
+    rig.live.set_free_pace(5);
+    let mut txgs = 0;
+    while rig.found().features().is_active("com.delphix:async_destroy") {
+        rig.check();
+        txgs += 1;
+    }
+    assert!(txgs > 3, "{txgs}");
+    rig.check();
     rig.judge();
 }
 
@@ -172,6 +185,10 @@ fn volumes_and_missing_parents_are_made() {
     let tx = vol.begin(MIB as u64).unwrap();
     vol.objset().object(1).unwrap().write_at(&tx, 4096, &noise(3, MIB)).unwrap();
     drop(tx);
+    rig.check();
+    rig.set("tank/x/y/vol", "volsize", "512K").unwrap();
+    assert_eq!(rig.get("tank/x/y/vol", "volsize"), "524288");
+    assert!(rig.set("tank/x/y/vol", "volsize", "12345").is_err());
     rig.check();
     assert!(rig.create("tank/x/y/vol/below", &[]).is_err());
     assert_eq!(write::destroy(&rig.live, "tank/x/y/vol").unwrap_err().refusal(), Some(Refusal::Busy));

@@ -52,6 +52,7 @@ impl SyncContext for Context<'_> {
             compression: Compress::Lz4,
             copies: 2,
             class: Default::default(),
+            special_max_bytes: 0,
             embed: true,
         }
     }

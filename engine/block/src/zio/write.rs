@@ -18,7 +18,7 @@ use super::gang_write;
 use crate::crypt::DatasetKeys;
 use crate::policy::{Compress, WritePolicy};
 use crate::store::Store;
-use crate::{Allocate, Error, Gang, Refusal, Result, Want};
+use crate::{Allocate, Class, Error, Gang, Refusal, Result, Want};
 use bytes::Bytes;
 use ondisk::{BlkPtr, Checksum, Compression, Dva, NewBlock, ObjectType, Txg, blkptr};
 use smallvec::SmallVec;
@@ -275,9 +275,10 @@ pub(super) fn sum(store: &Store, bp: &mut BlkPtr, stored: &[u8]) -> Result<()> {
 /// Finds addresses for `stored` and writes it; as a gang when there is no room for it in one piece.
 fn place(store: &Store, bp: &mut BlkPtr, stored: &[u8], txg: u64, policy: &WritePolicy, copies: u8) -> Result<()> {
     let allocator = store.allocator()?;
+    let is_small = policy.class == Class::Normal && stored.len() as u64 <= policy.special_max_bytes;
     let want = Want {
         txg,
-        class: policy.class,
+        class: if is_small { Class::Special } else { policy.class },
         psize_bytes: stored.len() as u64,
         copies,
         is_metadata: policy.level > 0 || policy.object_type.is_metadata(),

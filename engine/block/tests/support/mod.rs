@@ -220,6 +220,7 @@ pub fn policy() -> WritePolicy {
         compression: Compress::Lz4,
         copies: 1,
         class: Default::default(),
+        special_max_bytes: 0,
         embed: true,
     }
 }

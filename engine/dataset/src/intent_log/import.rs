@@ -99,6 +99,7 @@ fn policy(old: &BlkPtr) -> Result<WritePolicy> {
         compression,
         copies: old.dvas().count().clamp(1, 3) as u8,
         class: Class::Special,
+        special_max_bytes: 0,
         embed: false,
     })
 }

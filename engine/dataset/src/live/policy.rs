@@ -59,6 +59,7 @@ impl Policies {
             compression,
             copies: self.limit(what.object_type, self.settings.copies),
             class: Class::Normal,
+            special_max_bytes: self.settings.special_small_bytes,
             embed: self.embed,
         }
     }
@@ -84,6 +85,7 @@ impl Policies {
             compression: if bare { Compress::Empty } else { self.on },
             copies: self.limit(object_type, self.settings.copies + u8::from(once_more)),
             class: Class::Special,
+            special_max_bytes: 0,
             embed: self.embed,
         }
     }

@@ -18,9 +18,9 @@ use ondisk::{BlkPtr, ObjectType, Objset, ObjsetKind};
 use std::sync::Arc;
 
 /// Object of a volume's contents.
-const VOLUME_DATA: u64 = 1;
+pub(crate) const VOLUME_DATA: u64 = 1;
 /// Object of a volume's properties.
-const VOLUME_PROPERTIES: u64 = 2;
+pub(crate) const VOLUME_PROPERTIES: u64 = 2;
 /// Object of a file system that names everything else.
 const MASTER_NODE: u64 = 1;
 

@@ -1,23 +1,24 @@
 //! Destroying file systems and volumes that have neither snapshots nor datasets below.
 //!
 //! ```text
-//!   mark inconsistent -> free objects in the open txg, some in each txg -> free the rest and unlink, in one task
+//!   with async_destroy:     unlink the dataset, put its tree on the list of those to be freed (see `pending`)
+//!   without, if it is large: mark it inconsistent, free its objects, some in each txg, then go on as if it were small
+//!   without, if it is small: free its blocks and unlink it, in one task
 //! ```
-//! This is the way of pools without the feature async_destroy, and as good for those with it: after a crash in the middle the
-//! dataset is inconsistent, and is destroyed again. A dataset whose key is not loaded is freed whole in the task. Facts:
-//! `dsl_destroy_head_check_impl`, `dsl_destroy_head_sync_impl`, `old_synchronous_dataset_destroy` in
-//! module/zfs/dsl_destroy.c, `dsl_dir_destroy_sync` in dsl_dir.c.
+//! Facts: `dsl_destroy_head_check_impl`, `dsl_destroy_head_sync_impl`, `dsl_async_dataset_destroy`,
+//! `old_synchronous_dataset_destroy` in module/zfs/dsl_destroy.c, `dsl_dir_destroy_sync` in dsl_dir.c.
 
 use super::cx::Cx;
-use super::free::free_tree;
+use super::free::{Met, Stop, Walk, log_blocks};
 use super::limits::{self, Counted};
+use super::pending::{self, ASYNC_DESTROY};
 use super::space::{self, Delta, Part};
 use super::tree::{self, Node};
 use super::{deadlist, feature, keys, props};
 use crate::live::{LiveDatasets, Open};
-use crate::{Error, KeyStore, Refusal, Result};
+use crate::{Error, KeyStore, Place, Refusal, Result};
 use ondisk::dsl_dataset::{FIELD_BOOKMARKS, FIELD_REMAP_DEADLIST};
-use ondisk::{BlkPtr, DslBookmark, DslDataset, SpaceTriple};
+use ondisk::{DslBookmark, DslDataset, SpaceTriple};
 
 /// Bytes whose blocks are freed in one task at most; what is more is freed before, some in each txg. Guessed: freeing 8 GiB
 /// reads a few thousand indirect blocks.
@@ -29,7 +30,8 @@ pub fn destroy(live: &LiveDatasets, name: &str) -> Result<()> {
     let (id, is_large) = live.writer().task(move |sync| {
         let cx = Cx::new(sync);
         let node = check(&cx, &open, &full)?;
-        let is_large = cx.dataset(node.head)?.phys.unique_bytes > AT_ONCE_BYTES;
+        let unique = cx.dataset(node.head)?.phys.unique_bytes;
+        let is_large = unique > AT_ONCE_BYTES && !cx.is_enabled(ASYNC_DESTROY);
         if is_large {
             cx.change_dataset(node.head, |phys| phys.flags |= DslDataset::FLAG_INCONSISTENT)?;
             cx.history("destroy begin", &full, node.head, " ")?;
@@ -43,9 +45,19 @@ pub fn destroy(live: &LiveDatasets, name: &str) -> Result<()> {
     live.writer().task(move |sync| {
         let cx = Cx::new(sync);
         let node = check(&cx, &open, &name)?;
-        destroy_in(&cx, &keys, &node)
+        let phys = cx.dataset(node.head)?.phys;
+        // There is no way back once blocks are freed: that they can be found is seen before.
+        log_blocks(cx.mos().store(), &phys.bp, &mut |_| Ok(())).at(&name)?;
+        if !cx.is_enabled(ASYNC_DESTROY) {
+            walk(&cx, &phys, false).run(&phys.bp, &mut |_| Ok(true)).map_err(|stop| stop.into_error().at(&name))?;
+        }
+        destroy_in(&cx, &keys, &node)?;
+        open.expect_pending();
+        Ok(())
     })?;
-    live.refresh()
+    live.refresh()?;
+    // What is small is gone when this returns.
+    live.writer().sync()
 }
 
 fn check(cx: &Cx<'_>, open: &Open, name: &str) -> Result<Node> {
@@ -82,7 +94,9 @@ fn check(cx: &Cx<'_>, open: &Open, name: &str) -> Result<Node> {
 
 fn destroy_in(cx: &Cx<'_>, store: &KeyStore, node: &Node) -> Result<()> {
     let phys = cx.dataset(node.head)?.phys;
-    cx.history("destroy", &node.name, node.head, &format!("(synchronous, mintxg={})", phys.prev_snap_txg.0))?;
+    let is_async = cx.is_enabled(ASYNC_DESTROY);
+    let how = if is_async { "bptree" } else { "synchronous" };
+    cx.history("destroy", &node.name, node.head, &format!("({how}, mintxg={})", phys.prev_snap_txg.0))?;
     let reserved = props::own_number(cx, node.dir, "refreservation")?;
     if reserved != 0 {
         let name = "refreservation";
@@ -94,7 +108,12 @@ fn destroy_in(cx: &Cx<'_>, store: &KeyStore, node: &Node) -> Result<()> {
         }
         props::did_set_refreservation(cx, node.dir, reserved, 0)?;
     }
-    free_blocks(cx, node, &phys)?;
+    log_blocks(cx.mos().store(), &phys.bp, &mut |bp| cx.sync.free(bp))?;
+    if is_async {
+        hand_over(cx, node, &phys)?
+    } else {
+        free_blocks(cx, node, &phys)?
+    }
     feature::deactivate_all(cx, node.head)?;
     if phys.prev_snap != 0 {
         let before = cx.dataset(phys.prev_snap)?.phys;
@@ -121,17 +140,39 @@ fn destroy_in(cx: &Cx<'_>, store: &KeyStore, node: &Node) -> Result<()> {
     destroy_dir(cx, store, node)
 }
 
+/// Leaves what only this dataset references to be freed later; until then it counts for `$FREE`.
+fn hand_over(cx: &Cx<'_>, node: &Node, phys: &DslDataset) -> Result<()> {
+    let all = Delta::of_dir(&cx.dir(node.dir)?.phys);
+    let space =
+        SpaceTriple { used: all.used as u64, compressed: all.compressed as u64, uncompressed: all.uncompressed as u64 };
+    pending::add_tree(cx, &phys.bp, phys.prev_snap_txg.0, space)?;
+    space::did_use(cx, node.dir, Part::Head, all.negated())?;
+    match cx.special_dir("$FREE")? {
+        Some(free) => space::did_use(cx, free, Part::Head, all),
+        None => Ok(()),
+    }
+}
+
+fn walk<'a>(cx: &Cx<'a>, phys: &DslDataset, gives_up: bool) -> Walk<'a> {
+    let min_txg = phys.prev_snap_txg.0;
+    Walk { store: cx.mos().store(), min_txg, resume: None, gives_up }
+}
+
 /// Frees what only this dataset references, and counts it out.
 fn free_blocks(cx: &Cx<'_>, node: &Node, phys: &DslDataset) -> Result<()> {
     let mut gone = SpaceTriple::default();
-    let store = cx.mos().store().clone();
-    free_tree(&store, &phys.bp, phys.prev_snap_txg.0, &mut |bp: &BlkPtr, is_log: bool| {
-        // Blocks of the log were never counted.
-        if !is_log {
-            crate::deadlist::add(&mut gone, cx.space_of(bp));
-        }
-        cx.sync.free(bp)
-    })?;
+    walk(cx, phys, true)
+        .run(&phys.bp, &mut |met| {
+            match met {
+                Met::Next => {}
+                Met::Block(bp) => {
+                    crate::deadlist::add(&mut gone, cx.space_of(bp));
+                    cx.sync.free(bp)?;
+                }
+            }
+            Ok(true)
+        })
+        .map_err(Stop::into_error)?;
     space::did_use(cx, node.dir, Part::Head, Delta::between(SpaceTriple::default(), gone))
 }
 

@@ -1,49 +1,114 @@
 //! Giving back every block of a dataset that is being destroyed.
 //!
-//! Below: blocks are read without keys, since their pointers are in the clear. Facts: `traverse_dataset`, `kill_blkptr`,
-//! `zil_destroy_sync`.
+//! Below: blocks are read without keys, since their pointers are in the clear. Facts: module/zfs/dmu_traverse.c,
+//! `kill_blkptr` in dsl_destroy.c, `zil_destroy_sync` in zil.c.
 //!
 //! Invariants:
 //!   * a block is given back after everything below it
 //!   * blocks born at or before a snapshot that the dataset stands on are left alone, with all below them
+//!   * a walk that stopped goes on from where it was, and gives back no block twice
 
 use crate::{Error, Place, Result};
 use object::{Block, Bookmark, Store};
-use ondisk::dnode::SLOT_BYTES;
+use ondisk::dnode::{BLOCK_BYTES, SLOT_BYTES};
 use ondisk::zil::LogBlock;
 use ondisk::{BlkPtr, Dnode, ObjectType, Objset, blkptr};
 use std::sync::Arc;
 
 /// Blocks of a log followed at most.
 const LOG_BLOCKS_MAX: u64 = 1 << 20;
+/// Objects in a block of dnodes.
+const OBJECTS_PER_BLOCK: u64 = (BLOCK_BYTES / SLOT_BYTES) as u64;
+/// Number of a spill block.
+const SPILL: u64 = u64::MAX;
 
-/// Takes a block that nobody needs any more; `true`: it belongs to the intent log.
-type Sink<'a> = &'a mut dyn FnMut(&BlkPtr, bool) -> Result<()>;
-
-struct Walk<'a> {
-    store: &'a Arc<Store>,
-    min_txg: u64,
-    sink: Sink<'a>,
+/// Where a walk stands: the data block that is next. Object 0 is the dnode of dnodes, as in bookmarks of the format.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct At {
+    pub(crate) object: u64,
+    pub(crate) blkid: u64,
 }
 
-/// Calls `sink` with every block of the object set at `root` that was born after `min_txg`.
-pub(crate) fn free_tree(store: &Arc<Store>, root: &BlkPtr, min_txg: u64, sink: Sink<'_>) -> Result<()> {
-    let mut walk = Walk { store, min_txg, sink };
-    if walk.is_kept(root) {
-        return Ok(());
+impl At {
+    /// In the order of walks: objects by number, a block of dnodes where its first object is.
+    fn order(self) -> (u64, u64) {
+        if self.object == 0 { (self.blkid.saturating_mul(OBJECTS_PER_BLOCK), 0) } else { (self.object, self.blkid) }
     }
-    let block = walk.read(root)?;
-    let objset = Objset::parse(&block.data, block.endian).at("object set")?;
-    walk.log(&objset)?;
-    let dnodes =
-        [Some(&objset.meta_dnode), objset.user_used.as_ref(), objset.group_used.as_ref(), objset.project_used.as_ref()];
-    for dnode in dnodes.into_iter().flatten() {
-        walk.dnode(dnode)?;
+}
+
+/// Why a walk ended early.
+pub(crate) enum Stop {
+    /// It was told to; it goes on at this block.
+    Paused(At),
+    /// A block cannot be read; nothing from here on was given back.
+    Failed(At, Error),
+    /// The caller's own error.
+    Broken(Error),
+}
+
+impl Stop {
+    /// The error, unless it only paused.
+    pub(crate) fn into_error(self) -> Error {
+        match self {
+            Self::Paused(_) => Error::invalid("", "paused"),
+            Self::Failed(_, e) | Self::Broken(e) => e,
+        }
     }
-    (walk.sink)(root, false)
+}
+
+/// What is met on the way.
+pub(crate) enum Met<'a> {
+    /// A data block is next: `false` pauses before it.
+    Next,
+    /// A block that nobody needs any more.
+    Block(&'a BlkPtr),
+}
+
+/// A walk over an object set.
+pub(crate) struct Walk<'a> {
+    /// The pool's blocks.
+    pub(crate) store: &'a Arc<Store>,
+    /// Blocks born at or before it are left alone.
+    pub(crate) min_txg: u64,
+    /// Where to go on.
+    pub(crate) resume: Option<At>,
+    /// What lies below a block that cannot be read is given up, instead of stopping.
+    pub(crate) gives_up: bool,
+}
+
+type Sink<'a> = &'a mut dyn FnMut(Met<'_>) -> Result<bool>;
+type Walked = std::result::Result<(), Stop>;
+
+/// One object on the way.
+#[derive(Clone, Copy)]
+struct Object {
+    id: u64,
+    object_type: ObjectType,
+    /// log2 of pointers in an indirect block.
+    shift: u32,
 }
 
 impl Walk<'_> {
+    /// Calls `sink` with every block of the object set at `root`, the root last.
+    pub(crate) fn run(&self, root: &BlkPtr, sink: Sink<'_>) -> Walked {
+        if self.is_kept(root) {
+            return Ok(());
+        }
+        let start = At::default();
+        let parsed = self.read(root).and_then(|block| Objset::parse(&block.data, block.endian).at("object set"));
+        if let Some(objset) = self.or_give_up(parsed, start)? {
+            self.dnode(0, &objset.meta_dnode, sink)?;
+            // In the order of their numbers, which are the last there are.
+            let accounting = [(2, &objset.project_used), (1, &objset.group_used), (0, &objset.user_used)];
+            for (back, dnode) in accounting {
+                if let Some(dnode) = dnode {
+                    self.dnode(u64::MAX - back, dnode, sink)?;
+                }
+            }
+        }
+        tell(sink, Met::Block(root))
+    }
+
     fn is_kept(&self, bp: &BlkPtr) -> bool {
         bp.is_hole() || bp.is_redacted() || bp.logical_birth().0 <= self.min_txg
     }
@@ -52,62 +117,143 @@ impl Walk<'_> {
         self.store.read_unopened(bp, &Bookmark { objset: 0, object: 0, level: i64::from(bp.level()), blkid: 0 })
     }
 
-    fn dnode(&mut self, dnode: &Dnode) -> Result<()> {
+    fn or_give_up<T>(&self, result: Result<T>, at: At) -> std::result::Result<Option<T>, Stop> {
+        match result {
+            Ok(value) => Ok(Some(value)),
+            Err(e) if self.gives_up => {
+                tracing::warn!("space of a destroyed dataset is lost: {e}");
+                Ok(None)
+            }
+            Err(e) => Err(Stop::Failed(at, e)),
+        }
+    }
+
+    fn is_done(&self, next: (u64, u64)) -> bool {
+        self.resume.is_some_and(|resume| next <= resume.order())
+    }
+
+    fn dnode(&self, id: u64, dnode: &Dnode, sink: Sink<'_>) -> Walked {
         let top = dnode.levels.saturating_sub(1);
-        for bp in &dnode.blkptrs {
-            self.block(bp, top, dnode.object_type)?;
+        let shift = u32::from(dnode.indirect_shift).saturating_sub(blkptr::SIZE_BYTES.ilog2()).min(20);
+        let object = Object { id, object_type: dnode.object_type, shift };
+        for (blkid, bp) in dnode.blkptrs.iter().enumerate() {
+            self.block(object, bp, top, blkid as u64, sink)?;
         }
         match &dnode.spill {
-            Some(bp) if !self.is_kept(bp) => (self.sink)(bp, false),
+            // The last of its object.
+            Some(bp) if !self.is_kept(bp) && !self.is_done((id.saturating_add(1), 0)) => {
+                self.pause(At { object: id, blkid: SPILL }, sink)?;
+                tell(sink, Met::Block(bp))
+            }
             _ => Ok(()),
         }
     }
 
-    fn block(&mut self, bp: &BlkPtr, level: u8, object_type: ObjectType) -> Result<()> {
+    fn pause(&self, at: At, sink: Sink<'_>) -> Walked {
+        match sink(Met::Next) {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(Stop::Paused(at)),
+            Err(e) => Err(Stop::Broken(e)),
+        }
+    }
+
+    fn block(&self, object: Object, bp: &BlkPtr, level: u8, blkid: u64, sink: Sink<'_>) -> Walked {
         if self.is_kept(bp) {
             return Ok(());
         }
-        if bp.level() != level {
-            return Err(Error::corrupt(
-                "",
-                format!("block pointer of level {} where level {level} was expected", bp.level()),
-            ));
+        let first = |blkid: u64| blkid.checked_shl(object.shift * u32::from(level)).unwrap_or(u64::MAX);
+        let at = At { object: object.id, blkid: first(blkid) };
+        if self.is_done(At { object: object.id, blkid: first(blkid.saturating_add(1)) }.order()) {
+            return Ok(());
         }
-        if level > 0 {
-            let block = self.read(bp)?;
-            for bytes in block.data.chunks_exact(blkptr::SIZE_BYTES) {
-                let below = BlkPtr::parse(bytes, block.endian).at("indirect block")?;
-                self.block(&below, level - 1, object_type)?;
-            }
-        } else if object_type == ObjectType::DNODE {
-            let block = self.read(bp)?;
-            let mut slot = 0;
-            while let Some(bytes) = block.data.get(slot * SLOT_BYTES..).filter(|b| b.len() >= SLOT_BYTES) {
-                if bytes[0] != 0 {
-                    let dnode = Dnode::parse(bytes, block.endian).at("dnode")?;
-                    self.dnode(&dnode)?;
+        let is_dnodes = level == 0 && object.object_type == ObjectType::DNODE;
+        // Where it paused before a block of dnodes, what these lead to was done.
+        if (level > 0 || is_dnodes) && !(level == 0 && self.resume == Some(at)) {
+            let read = match bp.level() == level {
+                true => self.read(bp),
+                false => {
+                    Err(Error::corrupt("", format!("block pointer of level {} where {level} was expected", bp.level())))
                 }
-                slot += Dnode::slots_at(bytes);
+            };
+            if let Some(block) = self.or_give_up(read, at)? {
+                if level > 0 {
+                    self.pointers(object, &block, level, blkid, sink)?
+                } else {
+                    self.dnodes(&block, blkid, sink)?
+                }
             }
         }
-        (self.sink)(bp, false)
+        if level == 0 {
+            self.pause(at, sink)?;
+        }
+        tell(sink, Met::Block(bp))
     }
 
-    /// The blocks of the intent log that were claimed, or are known to be the log's because they can be read.
-    fn log(&mut self, objset: &Objset) -> Result<()> {
-        let mut bp = objset.zil.log;
-        for _ in 0..LOG_BLOCKS_MAX {
-            if bp.is_hole() {
-                break;
-            }
-            let next = self.store.read_unopened(&bp, &Bookmark { objset: 0, object: 0, level: -2, blkid: 0 });
-            let next = next.ok().and_then(|block| LogBlock::parse(&block.data, &bp).ok().map(|parsed| parsed.next));
-            (self.sink)(&bp, true)?;
-            match next {
-                Some(next) => bp = next,
-                None => break,
+    fn pointers(&self, object: Object, block: &Block, level: u8, blkid: u64, sink: Sink<'_>) -> Walked {
+        for (index, bytes) in block.data.chunks_exact(blkptr::SIZE_BYTES).enumerate() {
+            let child = (blkid << object.shift).saturating_add(index as u64);
+            let at = At { object: object.id, blkid: child << (object.shift * u32::from(level - 1)).min(63) };
+            let below = BlkPtr::parse(bytes, block.endian).at("indirect block");
+            if let Some(below) = self.or_give_up(below, at)? {
+                self.block(object, &below, level - 1, child, sink)?;
             }
         }
         Ok(())
+    }
+
+    fn dnodes(&self, block: &Block, blkid: u64, sink: Sink<'_>) -> Walked {
+        let mut slot = 0;
+        while let Some(bytes) = block.data.get(slot * SLOT_BYTES..).filter(|b| b.len() >= SLOT_BYTES) {
+            if bytes[0] != 0 {
+                let id = blkid * OBJECTS_PER_BLOCK + slot as u64;
+                let dnode = Dnode::parse(bytes, block.endian).at("dnode");
+                if let Some(dnode) = self.or_give_up(dnode, At { object: id, blkid: 0 })? {
+                    self.dnode(id, &dnode, sink)?;
+                }
+            }
+            slot += Dnode::slots_at(bytes);
+        }
+        Ok(())
+    }
+}
+
+/// Calls `sink` with the blocks of the intent log of the object set at `root`, which no account knows. The last was reserved and
+/// not written: that it cannot be read ends the chain.
+pub(crate) fn log_blocks(store: &Store, root: &BlkPtr, sink: &mut dyn FnMut(&BlkPtr) -> Result<()>) -> Result<()> {
+    if root.is_hole() {
+        return Ok(());
+    }
+    let at = |level| Bookmark { objset: 0, object: 0, level, blkid: 0 };
+    let block = store.read_unopened(root, &at(-1))?;
+    let mut bp = Objset::parse(&block.data, block.endian).at("object set")?.zil.log;
+    for _ in 0..LOG_BLOCKS_MAX {
+        if bp.is_hole() {
+            break;
+        }
+        let block = store.read_unopened(&bp, &at(-2));
+        let next = block.ok().and_then(|block| LogBlock::parse(&block.data, &bp).ok().map(|parsed| parsed.next));
+        sink(&bp)?;
+        match next {
+            Some(next) => bp = next,
+            None => break,
+        }
+    }
+    Ok(())
+}
+
+fn tell(sink: Sink<'_>, met: Met<'_>) -> Walked {
+    sink(met).map(drop).map_err(Stop::Broken)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_of_dnodes_stand_where_their_first_object_does() {
+        let at = |object, blkid| At { object, blkid }.order();
+        assert!(at(0, 2) <= at(64, 0));
+        assert!(at(0, 2) > at(63, 9));
+        assert!(at(64, 5) < at(64, 6) && at(64, 6) < at(65, 0));
     }
 }

@@ -7,6 +7,7 @@
 //!     props     properties with their effects                 values     what people write, checked
 //!     limits    counts of datasets                            feature    features that datasets use
 //!     contents  object sets of new datasets                   free       blocks of destroyed ones
+//!     pending   what OpenZFS destroyed and did not free yet
 //! ```
 //! Below: `pool::Writer::task`. ZFS name: DSL sync tasks.
 //!
@@ -23,6 +24,7 @@ pub(crate) mod feature;
 mod free;
 mod keys;
 mod limits;
+pub(crate) mod pending;
 pub(crate) mod props;
 mod rename;
 pub(crate) mod space;
@@ -43,21 +45,32 @@ use crate::property::{Attr, find, is_user_property};
 use crate::{Error, Result};
 use cx::Cx;
 
-/// Sets properties of dataset `name`, all of them or none.
+/// Sets properties of dataset `name`, all of them or none. `volsize` is part of the volume's contents and is set behind the
+/// others.
 pub fn set(live: &LiveDatasets, name: &str, properties: &[(String, String)]) -> Result<()> {
-    let (name, properties) = (name.to_owned(), properties.to_vec());
-    live.writer().task(move |sync| {
+    let full = name.to_owned();
+    let properties = properties.to_vec();
+    let size = live.writer().task(move |sync| {
         let cx = Cx::new(sync);
-        let node = tree::find(&cx, &name)?;
-        let settings = create::settings_for(&cx, &node, &properties)?;
-        for special in ["volsize", "keylocation"] {
-            if settings.iter().any(|s| s.name == special) {
-                check_special(&cx, &node, special)?;
-            }
+        let node = tree::find(&cx, &full)?;
+        let mut settings = create::settings_for(&cx, &node, &properties)?;
+        if settings.iter().any(|s| s.name == "keylocation") {
+            check_key_location(&cx, &node)?;
         }
-        apply_all(&cx, &node, settings.into_iter().map(Change::Set).collect())
+        let size = settings.iter().find(|s| s.name == "volsize").map(Setting::number);
+        settings.retain(|s| s.name != "volsize");
+        apply_all(&cx, &node, settings.into_iter().map(Change::Set).collect())?;
+        Ok(size)
     })?;
-    live.refresh()
+    live.refresh()?;
+    let Some(size) = size else { return Ok(()) };
+    let was_open = live.get(live.synced()?.dataset(name)?.id());
+    let volume = live.open(name, None)?;
+    let result = volume.set_volume_size(size).and_then(|()| volume.sync());
+    if was_open.is_none() {
+        live.close(&volume)?;
+    }
+    result
 }
 
 /// Has property `property` of dataset `name` inherited; with `received`, goes back to what a stream brought.
@@ -96,17 +109,11 @@ fn apply_all(cx: &Cx<'_>, node: &tree::Node, changes: Vec<Change>) -> Result<()>
     changes.iter().try_for_each(|change| props::apply(cx, node, change))
 }
 
-fn check_special(cx: &Cx<'_>, node: &tree::Node, name: &str) -> Result<()> {
+fn check_key_location(cx: &Cx<'_>, node: &tree::Node) -> Result<()> {
     let invalid = |what: &str| Err(Error::invalid(&*node.name, what));
-    match name {
-        "keylocation" => match keys::root_of(cx, node.dir)? {
-            Some(root) if root == node.dir => Ok(()),
-            Some(_) => invalid("keylocation can be set on an encryption root only"),
-            None => invalid("keylocation: it is not encrypted"),
-        },
-        _ => Err(Error::unsupported(
-            &*node.name,
-            "setting volsize here: the size of a volume is changed through the volume",
-        )),
+    match keys::root_of(cx, node.dir)? {
+        Some(root) if root == node.dir => Ok(()),
+        Some(_) => invalid("keylocation can be set on an encryption root only"),
+        None => invalid("keylocation: it is not encrypted"),
     }
 }

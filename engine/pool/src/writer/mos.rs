@@ -79,6 +79,7 @@ impl SyncContext for MosContext<'_> {
             compression: self.compression(if what.level == 0 { what.compression } else { 0 }),
             copies: COPIES,
             class: self.class,
+            special_max_bytes: 0,
             embed: self.embed && self.pass < COMPRESS_UNTIL_PASS,
         }
     }

@@ -117,6 +117,8 @@ impl Writing<'_> {
         let (shape, over) = match old.and_then(|old| fit_over(old, packed, lsize)) {
             Some((true, psize)) => (Shape { compression: compression.algorithm(), psize, in_room: true }, old),
             Some((false, psize)) => (Shape { compression: Compression::Off, psize, in_room: false }, old),
+            // It grew since it was last written in this txg, and may again: with twice the room it need not move again.
+            None if self.old.is_some() => (self.shape(compression, packed.map(|length| 2 * length), lsize), None),
             None => (self.shape(compression, packed, lsize), None),
         };
         if let (true, Some(length)) = (shape.in_room, packed) {

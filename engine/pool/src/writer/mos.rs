@@ -9,9 +9,9 @@ use object::{ObjectSet, SyncContext, Tx, Written};
 use ondisk::{BlkPtr, Checksum, Compression, Dnode, ObjectType};
 use std::sync::Arc;
 
-/// From this pass on nothing is compressed: sizes that change keep a txg from settling. As OpenZFS (zfs_sync_pass_dont_compress
-/// is 8; here passes are fewer).
-const COMPRESS_UNTIL_PASS: u32 = 4;
+/// From this pass on nothing is compressed: sizes that change keep a txg from settling. As OpenZFS
+/// (zfs_sync_pass_dont_compress).
+const COMPRESS_UNTIL_PASS: u32 = 8;
 /// Copies of each block of the MOS.
 const COPIES: u8 = 3;
 

@@ -38,6 +38,7 @@ mod xattr;
 mod xattr_write;
 
 pub use make::{CreateOptions, create_contents};
+pub use mount::MAKER;
 pub use owners::owners_of;
 
 use crate::vfs::{FileKind, NodeId};

@@ -122,8 +122,12 @@ pub trait Backing: Send + Sync {
     fn uses_long_name(&self) {}
     /// The time.
     fn now(&self) -> Time {
-        let now = std::time::SystemTime::now();
-        let since = now.duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
-        Time { seconds: since.as_secs() as i64, nanoseconds: since.subsec_nanos() }
+        time_now()
     }
+}
+
+/// The time of day.
+pub(super) fn time_now() -> Time {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    Time { seconds: since.as_secs() as i64, nanoseconds: since.subsec_nanos() }
 }

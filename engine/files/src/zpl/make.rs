@@ -24,6 +24,8 @@ const FIRST_BLOCK_BYTES: u32 = 512;
 const SA_ATTRS: u64 = 32;
 const DELETE_QUEUE: u64 = 33;
 const ROOT: u64 = 34;
+const REGISTRY: u64 = 35;
+const LAYOUTS: u64 = 36;
 
 /// What a new file must be like when it comes from the intent log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -383,11 +385,17 @@ pub fn create_contents(objset: &Arc<ObjectSet>, tx: &Tx, options: &CreateOptions
     put("utf8only", u64::from(options.utf8_only))?;
     put("casesensitivity", case)?;
     put("VERSION", VERSION_MAX)?;
-    zap(ObjectType::SA_MASTER_NODE, SA_ATTRS)?;
+    let tables = zap(ObjectType::SA_MASTER_NODE, SA_ATTRS)?;
     put("SA_ATTRS", SA_ATTRS)?;
     zap(ObjectType::UNLINKED_SET, DELETE_QUEUE)?;
     put("DELETE_QUEUE", DELETE_QUEUE)?;
 
+    for (name, object_type, id) in
+        [("REGISTRY", ObjectType::SA_ATTR_REGISTRATION, REGISTRY), ("LAYOUTS", ObjectType::SA_ATTR_LAYOUTS, LAYOUTS)]
+    {
+        zap(object_type, id)?;
+        tables.insert_u64(tx, name, id)?;
+    }
     let sa = SaTable::load(objset, Some(SA_ATTRS))?;
     let mut norm = options.normalization;
     if options.case != CaseSensitivity::Sensitive {

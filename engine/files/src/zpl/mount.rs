@@ -2,16 +2,22 @@
 //!
 //! Below: [`LiveDataset`] gives transactions, settings, the intent log. Above: whoever mounts.
 
+use super::backing::time_now;
 use super::backing::{AclMode, AtimeMode, Backing, Estimate, Settings, XattrMode};
-use super::{FileSystem, MASTER_NODE, Options, Space};
-use crate::Result;
+use super::{
+    CaseSensitivity, CreateOptions, FileSystem, MASTER_NODE, NormFlags, Options, Space, VERSION_MAX, create_contents,
+    owners_of,
+};
+use crate::{Error, Result};
 use dataset::live::{self, AclType, LiveDataset, SyncMode, XattrStore};
 use dataset::quota::Principal;
+use dataset::write::{FileSystemMaker, FileSystemTraits};
 use object::zap::ZapSpec;
 use object::{ObjectSet, Tx, Zap};
 use ondisk::zil::{Body, RecordType};
 use ondisk::{ObjectType, Objset};
 use parking_lot::{Mutex, RwLock};
+use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
 
 /// Feature that names of more than 255 bytes need.
@@ -23,6 +29,39 @@ const QUOTAS: [&str; 6] =
 const OBJECTS_PREFIX: &str = "obj-";
 /// What setting a quota may write. Guessed.
 const QUOTA_BYTES: u64 = 64 << 10;
+
+/// Makes the contents of new file systems, for `dataset`, which does not know them. Their root directories belong to the user who
+/// runs this program.
+pub const MAKER: FileSystemMaker = FileSystemMaker { fill, owners_of };
+
+fn fill(objset: &Arc<ObjectSet>, tx: &Tx, traits: &FileSystemTraits) -> Result<()> {
+    if traits.version != VERSION_MAX {
+        return Err(Error::unsupported("", format!("making file systems of ZPL version {}", traits.version)));
+    }
+    let case = match traits.case_sensitivity {
+        0 => CaseSensitivity::Sensitive,
+        1 => CaseSensitivity::Insensitive,
+        2 => CaseSensitivity::Mixed,
+        n => return Err(Error::invalid("", format!("casesensitivity {n}"))),
+    };
+    let (uid, gid) = creator();
+    let options = CreateOptions {
+        case,
+        normalization: NormFlags::from_bits_retain(traits.normalization),
+        utf8_only: traits.utf8_only,
+        uid,
+        gid,
+        time: time_now(),
+        projects: objset.flags() & Objset::FLAG_PROJECTQUOTA_COMPLETE != 0,
+        dnode_slots: 1,
+    };
+    create_contents(objset, tx, &options)
+}
+
+/// User and group of this process; root where the machine does not tell.
+fn creator() -> (u32, u32) {
+    std::fs::metadata("/proc/self").map_or((0, 0), |m| (m.uid(), m.gid()))
+}
 
 /// Index into [`QUOTAS`].
 fn quota_index(principal: Principal, objects: bool) -> usize {

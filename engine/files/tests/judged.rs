@@ -1,0 +1,275 @@
+//! Whole pools with files in them: read back by our own reader, checked by `verify`, and by OpenZFS's `zdb` where it is
+//! installed.
+
+use dataset::write::{Bootstrap, NewDataset, bootstrap, create};
+use dataset::{Datasets, KeyStore, LiveDatasets};
+use files::vfs::{Caller, FileKind, NewNode, NodeId, RenameFlags, SetAttr, SetXattr, Vfs};
+use files::zpl::{FileSystem, MAKER, Options};
+use host::device::{Device, MemoryDevice};
+use pool::writer::{CreatePool, NewVdev, WriteOptions, default_features};
+use pool::{OpenOptions, Pool, Writer, scan, search_devices};
+use std::sync::Arc;
+use std::time::Duration;
+
+const DISK_BYTES: usize = 160 << 20;
+
+struct Rig {
+    device: Arc<dyn Device>,
+    live: Option<Arc<LiveDatasets>>,
+}
+
+fn owned(properties: &[(&str, &str)]) -> Vec<(String, String)> {
+    properties.iter().map(|(n, v)| ((*n).to_owned(), (*v).to_owned())).collect()
+}
+
+fn options() -> WriteOptions {
+    WriteOptions { interval: Duration::from_secs(3600), ..WriteOptions::default() }
+}
+
+fn root() -> Caller {
+    Caller { privileged: true, ..Caller::default() }
+}
+
+impl Rig {
+    fn new() -> Self {
+        let device: Arc<dyn Device> = Arc::new(MemoryDevice::new("disk", vec![0; DISK_BYTES]));
+        let leaf = Some(("disk".to_owned(), device.clone()));
+        let top = NewVdev { kind: "file", parity: 0, class: block::Class::Normal, leaf, ashift: 9, children: vec![] };
+        let new = CreatePool {
+            name: "tank".into(),
+            tops: vec![top],
+            features: default_features().map(str::to_owned).collect(),
+            comment: None,
+            compatibility: None,
+        };
+        let keys = Arc::new(KeyStore::new());
+        let root = Bootstrap { properties: Vec::new(), key: None, keys: &keys, maker: MAKER };
+        let writer = Writer::create(&new, &OpenOptions::default(), &options(), |sync| bootstrap(sync, &root)).unwrap();
+        Self { device, live: Some(LiveDatasets::new(writer, keys)) }
+    }
+
+    fn live(&self) -> &Arc<LiveDatasets> {
+        self.live.as_ref().unwrap()
+    }
+
+    fn make(&self, name: &str, properties: &[(&str, &str)]) -> Arc<FileSystem> {
+        let new = NewDataset { name: name.into(), properties: owned(properties), ..NewDataset::default() };
+        create(self.live(), &new, MAKER).unwrap();
+        self.mount(name)
+    }
+
+    fn mount(&self, name: &str) -> Arc<FileSystem> {
+        let live = self.live().open(name, Some(files::zpl::owners_of)).unwrap();
+        FileSystem::mount(&live).unwrap()
+    }
+
+    fn open(&mut self) {
+        let found = search_devices([self.device.clone()]).pools.remove(0);
+        let writer = Writer::open(&found, &OpenOptions::default(), &options()).unwrap();
+        self.live = Some(LiveDatasets::new(writer, Arc::new(KeyStore::new())));
+    }
+
+    fn export(&mut self) {
+        self.live().close_all().unwrap();
+        self.live().writer().export().unwrap();
+        self.live = None;
+    }
+
+    /// The pool as somebody else finds it now.
+    fn found(&self) -> Arc<Pool> {
+        Pool::open(&search_devices([self.device.clone()]).pools.remove(0), &OpenOptions::default()).unwrap()
+    }
+
+    fn read(&self, name: &str) -> Arc<FileSystem> {
+        let tree = Datasets::open(self.found()).unwrap();
+        let objset = tree.dataset(name).unwrap().objset(&KeyStore::new()).unwrap();
+        FileSystem::open(objset, Options { name: name.into(), ..Options::default() }).unwrap()
+    }
+
+    fn zdb(&self, args: &[&str]) -> Option<String> {
+        if std::process::Command::new("zdb").arg("-V").output().is_err() {
+            println!("skipped: no zdb (Debian: zfsutils-linux)");
+            return None;
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let mut bytes = vec![0; self.device.size_bytes() as usize];
+        self.device.read_at(0, &mut bytes).unwrap();
+        std::fs::write(folder.path().join("disk"), bytes).unwrap();
+        let path = folder.path().to_str().unwrap();
+        let run = std::process::Command::new("zdb").args(["-e", "-p", path]).args(args).output().unwrap();
+        let text = String::from_utf8_lossy(&run.stdout).into_owned() + &String::from_utf8_lossy(&run.stderr);
+        assert!(run.status.success(), "zdb {args:?}: {text}");
+        Some(text)
+    }
+
+    /// What must hold on disk once the pool is exported.
+    fn judge(&self) {
+        let report = scan::verify(&self.found(), &scan::Options { threads: 1 }, &|_| true).unwrap();
+        assert!(report.is_clean(), "{report:#?}");
+        if let Some(text) = self.zdb(&["-bcc", "tank"]) {
+            assert!(text.contains("No leaks") && !text.contains("ERROR"), "zdb: {text}");
+        }
+    }
+}
+
+/// Everything that a tree says, in one text.
+fn told(vfs: &dyn Vfs) -> String {
+    fn walk(vfs: &dyn Vfs, node: NodeId, path: &str, out: &mut Vec<String>) {
+        let a = vfs.attr(node).unwrap();
+        let contents = match a.kind {
+            FileKind::Regular if a.size < 1 << 26 => vfs.read(node, 0, a.size as usize).unwrap().to_vec(),
+            FileKind::Regular => {
+                // The same bytes are data before and after: none of them is all zeros.
+                let (mut all, mut at) = (Vec::new(), 0);
+                while let Some(data) = vfs.seek_data(node, at).unwrap() {
+                    at = vfs.seek_hole(node, data).unwrap();
+                    all.extend_from_slice(&data.to_le_bytes());
+                    all.extend_from_slice(&vfs.read(node, data, (at - data) as usize).unwrap());
+                }
+                all
+            }
+            FileKind::Symlink => vfs.read_link(node).unwrap(),
+            _ => Vec::new(),
+        };
+        let sum = contents.iter().fold(17u64, |sum, b| sum.wrapping_mul(31).wrapping_add(u64::from(*b)));
+        let mut xattrs = vfs.list_xattr(node).unwrap();
+        xattrs.sort();
+        let xattrs: Vec<_> = xattrs.into_iter().map(|n| (vfs.get_xattr(node, &n).unwrap(), n)).collect();
+        // What is used on disk is known once it is there.
+        out.push(format!("{path} {:?} {sum} {xattrs:?}", files::vfs::Attr { blocks_512: 0, ..a }));
+        if a.kind == FileKind::Directory {
+            let mut entries = Vec::new();
+            vfs.read_dir(node, 2, &mut |e| {
+                entries.push((e.name, e.node));
+                true
+            })
+            .unwrap();
+            entries.sort();
+            for (name, node) in entries {
+                walk(vfs, node, &format!("{path}/{}", String::from_utf8_lossy(&name)), out);
+            }
+        }
+    }
+    let mut out = Vec::new();
+    walk(vfs, vfs.root(), "", &mut out);
+    out.join("\n")
+}
+
+/// Some of everything.
+fn populate(fs: &FileSystem) {
+    let (who, top) = (root(), fs.root());
+    let make = |dir, name: &str, new: NewNode, mode| fs.create(&who, dir, name.as_bytes(), &new, mode, 0).unwrap().node;
+    let d = make(top, "d", NewNode::Directory, 0o755);
+    let many = make(top, "many", NewNode::Directory, 0o750);
+    for i in 0..1500 {
+        let file = make(many, &format!("file with a name of some length, number {i}"), NewNode::Regular, 0o644);
+        fs.write(&who, file, 0, format!("contents {i}").as_bytes()).unwrap();
+        if i % 3 == 0 {
+            fs.unlink(&who, many, format!("file with a name of some length, number {i}").as_bytes()).unwrap();
+        }
+    }
+    make(d, "short", NewNode::Symlink(b"../target".to_vec()), 0o777);
+    make(d, "long", NewNode::Symlink(vec![b'l'; 900]), 0o777);
+    make(d, "fifo", NewNode::Fifo, 0o600);
+    make(d, "null", NewNode::CharDevice { major: 1, minor: 3 }, 0o666);
+    let big = make(top, "big", NewNode::Regular, 0o604);
+    let data: Vec<u8> = (0..3_000_000u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
+    for (i, piece) in data.chunks(70_001).enumerate() {
+        fs.write(&who, big, i as u64 * 70_001, piece).unwrap();
+    }
+    let sparse = make(top, "sparse", NewNode::Regular, 0o644);
+    fs.write(&who, sparse, 1 << 40, b"far out").unwrap();
+    fs.write(&who, sparse, 5 << 20, &data[..300_000]).unwrap();
+    let cut = make(top, "cut", NewNode::Regular, 0o644);
+    fs.write(&who, cut, 0, &data).unwrap();
+    fs.set_attr(&who, cut, &SetAttr { size: Some(150_000), uid: Some(1000), gid: Some(100), ..SetAttr::default() })
+        .unwrap();
+    for (name, len) in [("user.small", 10), ("user.medium", 5000), ("security.large", 60_000)] {
+        fs.set_xattr(&who, cut, name.as_bytes(), &data[..len], SetXattr::Either).unwrap();
+        fs.set_xattr(&who, d, name.as_bytes(), &data[..len], SetXattr::Either).unwrap();
+    }
+    fs.set_attr(&who, d, &SetAttr { project: Some(7), project_inherit: Some(true), ..SetAttr::default() }).unwrap();
+    make(d, "of the project", NewNode::Regular, 0o644);
+    fs.link(&who, big, top, b"bigger").unwrap();
+    fs.rename(&who, top, b"big", many, b"moved", RenameFlags::default()).unwrap();
+    fs.rename(&who, many, b"moved", top, b"bigger", RenameFlags::default()).unwrap();
+    let deep = (0..20).fold(top, |dir, i| make(dir, &format!("deep{i}"), NewNode::Directory, 0o755));
+    make(deep, "leaf", NewNode::Regular, 0o400);
+}
+
+#[test]
+fn what_was_written_is_read_back_and_openzfs_finds_nothing_wrong() {
+    let mut rig = Rig::new();
+    let kinds: [(&str, &[(&str, &str)]); 5] = [
+        ("tank/plain", &[]),
+        ("tank/posix", &[("acltype", "posix"), ("xattr", "dir"), ("recordsize", "4K"), ("compression", "off")]),
+        ("tank/large", &[("dnodesize", "auto"), ("recordsize", "1M"), ("compression", "zstd")]),
+        ("tank/folded", &[("casesensitivity", "insensitive"), ("normalization", "formD")]),
+        ("tank/large16", &[("dnodesize", "16k"), ("xattr", "sa"), ("acltype", "posix")]),
+    ];
+    let mut tales = Vec::new();
+    for (name, properties) in kinds {
+        let fs = rig.make(name, properties);
+        populate(&fs);
+        let before = told(&*fs);
+        rig.live().writer().sync().unwrap();
+        assert!(told(&*fs) == before, "{name} after a sync");
+        // Once more, over what is on disk by now.
+        let top = fs.root();
+        let many = fs.lookup(top, b"many").unwrap().node;
+        for i in (1..1500).step_by(3) {
+            let name = format!("file with a name of some length, number {i}");
+            fs.unlink(&root(), many, name.as_bytes()).unwrap();
+        }
+        let cut = fs.lookup(top, b"cut").unwrap().node;
+        fs.set_attr(&root(), cut, &SetAttr { size: Some(10), ..SetAttr::default() }).unwrap();
+        fs.remove_xattr(&root(), cut, b"security.large").unwrap();
+        tales.push((name, told(&*fs)));
+    }
+    rig.export();
+    rig.judge();
+    for (name, tale) in &tales {
+        let read = told(&*rig.read(name));
+        for (a, b) in read.lines().zip(tale.lines()) {
+            assert_eq!(a, b, "{name}");
+        }
+        assert_eq!(read.len(), tale.len(), "{name}");
+    }
+    rig.open();
+    for (name, tale) in &tales {
+        let fs = rig.mount(name);
+        assert!(told(&*fs) == *tale, "{name} opened again");
+        let many = fs.lookup(fs.root(), b"many").unwrap().node;
+        fs.rename(&root(), fs.root(), b"bigger", many, b"back", RenameFlags::default()).unwrap();
+    }
+    rig.export();
+    rig.judge();
+}
+
+#[test]
+fn a_new_file_system_is_what_the_kernel_makes() {
+    let mut rig = Rig::new();
+    rig.make("tank/new", &[]);
+    rig.export();
+    let Some(text) = rig.zdb(&["-dddd", "tank/new", "1", "32", "33", "34", "35", "36"]) else { return };
+    for line in [
+        "DELETE_QUEUE = 33",
+        "normalization = 0",
+        "casesensitivity = 0",
+        "utf8only = 0",
+        "VERSION = 5",
+        "ROOT = 34",
+        "SA_ATTRS = 32",
+        "REGISTRY = 35",
+        "LAYOUTS = 36",
+        "176   bonus  System attributes",
+        "mode	40755",
+        "pflags	840800000144",
+        "microzap: 512 bytes, 7 entries",
+        "ZPL_PROJID =  8000015 : [8:0:21]",
+        "ZPL_DACL_ACES =  40013 : [0:4:19]",
+        "2 = [ 5  6  4  12  13  7  11  0  1  2  3  8  21  16  19 ]",
+    ] {
+        assert!(text.contains(line), "{line} is not in {text}");
+    }
+}

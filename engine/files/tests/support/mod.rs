@@ -81,6 +81,7 @@ impl SyncContext for Context {
             copies: 1,
             class: Default::default(),
             embed: true,
+            ..WritePolicy::metadata(what.object_type, what.level)
         }
     }
     fn root_policy(&self) -> WritePolicy {

@@ -185,6 +185,20 @@ fn a_block_written_again_keeps_its_place_while_it_fits() {
     // Incompressible before, compressible now: as it is, so that the place is still full.
     let kept = again(&larger, half(131_072, 5));
     assert_eq!((kept.dva(0), kept.compression().unwrap()), (larger.dva(0), Compression::Off));
+    // Without compression there is no place in what was compressed before, but with it there may be.
+    let packed = write(&bench.store, &half(131_072, 7), &policy(), None);
+    let off = WritePolicy { compression: Compress::Off, ..policy() };
+    let rewrite_off = |old: &BlkPtr, data: Vec<u8>| {
+        let bp = bench.store.rewrite(TXG, old, Bytes::from(data.clone()), &off, &AT, None).unwrap();
+        check(&bench, &bp, &data, None);
+        bp
+    };
+    assert_eq!(rewrite_off(&packed, half(131_072, 8)).dva(0), packed.dva(0));
+    let plain = rewrite_off(&packed, noise(131_072, 8));
+    assert_eq!((plain.compression().unwrap(), plain.psize_bytes()), (Compression::Off, 131_072));
+    let still = rewrite_off(&plain, half(131_072, 9));
+    assert_eq!((still.dva(0), still.psize_bytes()), (plain.dva(0), 131_072));
+    bench.store.free(TXG, &still).unwrap();
     // Another size of contents is another block.
     let other = again(&kept, noise(65_536, 6));
     assert_ne!(other.dva(0), kept.dva(0));

@@ -255,8 +255,12 @@ impl Leaf {
         self.missed_more.swap(false, Ordering::AcqRel)
     }
 
-    /// Sets the txg ranges in which the device was away.
+    /// Sets the txg ranges in which the device was away. Wrong bytes counted before that was known, while the pool was being
+    /// opened, are no errors any more.
     pub fn set_stale(&self, ranges: Vec<(u64, u64)>) {
+        if !ranges.is_empty() {
+            self.checksum_errors.store(0, Ordering::Relaxed);
+        }
         *self.stale.write() = ranges;
     }
 

@@ -104,6 +104,10 @@ impl Writing<'_> {
             };
             return Ok(Written { bp, contents });
         }
+        // Who stops compressing so that sizes stay what they are is served best by staying in place.
+        let kept =
+            old.filter(|_| compression == Compress::Off).and_then(|old| Compress::new(old.compression().ok()?, 0));
+        let compression = kept.unwrap_or(compression);
         let packed = self.pack(compression, &contents);
         if let (Some(length), None) = (packed, old)
             && length <= blkptr::EMBEDDED_PAYLOAD_BYTES
@@ -117,6 +121,7 @@ impl Writing<'_> {
         let (shape, over) = match old.and_then(|old| fit_over(old, packed, lsize)) {
             Some((true, psize)) => (Shape { compression: compression.algorithm(), psize, in_room: true }, old),
             Some((false, psize)) => (Shape { compression: Compression::Off, psize, in_room: false }, old),
+            None if kept.is_some() => (Shape { compression: Compression::Off, psize: lsize, in_room: false }, None),
             // It grew since it was last written in this txg, and may again: with twice the room it need not move again.
             None if self.old.is_some() => (self.shape(compression, packed.map(|length| 2 * length), lsize), None),
             None => (self.shape(compression, packed, lsize), None),

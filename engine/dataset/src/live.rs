@@ -425,7 +425,18 @@ impl LiveDataset {
 fn charge_mos(cx: &Cx<'_>) -> Result<()> {
     let (used, compressed, uncompressed) = cx.sync.take_mos_space();
     match cx.special_dir("$MOS")? {
-        Some(dir) => space::did_use(cx, dir, Part::Head, Delta { used, compressed, uncompressed }),
+        Some(dir) => {
+            // What the last txg before an export took is never counted, as in OpenZFS. Giving it back must not lead below
+            // nothing: all bytes that the pool has would be in use then.
+            let phys = cx.dir(dir)?.phys;
+            let at_least = |delta: i64, counted: u64| delta.max(-i64::try_from(counted).unwrap_or(i64::MAX));
+            let delta = Delta {
+                used: at_least(used, phys.used_bytes),
+                compressed: at_least(compressed, phys.compressed_bytes),
+                uncompressed: at_least(uncompressed, phys.uncompressed_bytes),
+            };
+            space::did_use(cx, dir, Part::Head, delta)
+        }
         None => Ok(()),
     }
 }

@@ -113,11 +113,19 @@ impl Writer {
             datasets(cx)
         })
         .at_with(place)?;
+        let mos_space = *shared.mos_space.lock();
         drop(shared);
         drop(store);
         // What was made is opened as any other pool is: nothing stays in memory that the disk does not say.
         let found = search_devices(devices.into_values()).pools.into_iter().next();
-        Self::open(&found.ok_or_else(|| Error::corrupt(place(), "has no label after it was made"))?, open, options)
+        let found = found.ok_or_else(|| Error::corrupt(place(), "has no label after it was made"))?;
+        let writer = Self::open(&found, open, options)?;
+        // The first objects are counted where all others are: else the directory `$MOS` falls below zero when they shrink.
+        let mut counted = writer.shared.mos_space.lock();
+        let (used, compressed, uncompressed) = mos_space;
+        *counted = (counted.0 + used, counted.1 + compressed, counted.2 + uncompressed);
+        drop(counted);
+        Ok(writer)
     }
 }
 

@@ -14,6 +14,8 @@
 pub mod device;
 pub mod model;
 pub mod pages;
+pub mod rig;
+pub mod run;
 pub mod workload;
 
 pub use damage::chance::Chance;

@@ -25,6 +25,8 @@ pub struct Workload<'a> {
     clock: &'a dyn Fn() -> u64,
     chance: Chance,
     who: Caller,
+    always_safe: bool,
+    with_xattrs: bool,
     /// What was done.
     pub model: Model,
 }
@@ -36,7 +38,7 @@ impl<'a> Workload<'a> {
         let mut model = Model::new(root.mode);
         model.acknowledge(0, None);
         let who = Caller { privileged: true, ..Caller::default() };
-        Ok(Self { vfs, clock, chance: Chance::of_case(seed, 1), who, model })
+        Ok(Self { vfs, clock, chance: Chance::of_case(seed, 1), who, always_safe: false, with_xattrs: true, model })
     }
 
     fn node(&self, path: &str) -> Result<NodeId> {
@@ -60,8 +62,27 @@ impl<'a> Workload<'a> {
         (dir, name)
     }
 
+    /// Every change is safe when it is answered (`sync=always`).
+    pub fn always_safe(&mut self) {
+        self.always_safe = true;
+    }
+
+    /// No extended attributes: where they are files in a hidden directory (`xattr=dir`), they are neither changed in one step
+    /// nor made safe with the file that has them, in OpenZFS as here.
+    pub fn without_xattrs(&mut self) {
+        self.with_xattrs = false;
+    }
+
     /// Does one thing.
     pub fn step(&mut self) -> Result<()> {
+        self.change()?;
+        if self.always_safe {
+            self.model.acknowledge((self.clock)(), None);
+        }
+        Ok(())
+    }
+
+    fn change(&mut self) -> Result<()> {
         let what = self.chance.below(100);
         self.model.begin((self.clock)());
         match what {
@@ -75,8 +96,8 @@ impl<'a> Workload<'a> {
             66..70 => self.truncate(),
             70..73 => self.punch(),
             73..77 => self.set_mode(),
-            77..81 => self.set_xattr(),
-            81..97 => self.sync_one(),
+            77..81 if self.with_xattrs => self.set_xattr(),
+            77..97 => self.sync_one(),
             _ => self.sync_all(),
         }
     }

@@ -120,15 +120,19 @@ impl Pending {
     }
 }
 
-/// Lengthens a write by the one that goes on where it ends, if both fit into one record.
+/// Widens a write by one that touches or overlaps it, if both fit into one record. Data is taken from the object when it is
+/// logged, so that a record of the first alone could hold a part of the second.
 fn extend(last: Option<&mut Entry>, next: &Entry) -> bool {
     match (last.map(|e| &mut e.item), &next.item) {
-        (Some(Item::Write { offset, length, .. }), Item::Write { offset: next_offset, length: next_length, .. })
-            if offset.checked_add(*length) == Some(*next_offset)
-                && length.saturating_add(*next_length) <= DATA_MAX as u64 =>
-        {
-            *length += *next_length;
-            true
+        (Some(Item::Write { offset, length, .. }), Item::Write { offset: next_offset, length: next_length, .. }) => {
+            let (end, next_end) = (offset.saturating_add(*length), next_offset.saturating_add(*next_length));
+            let (from, to) = ((*offset).min(*next_offset), end.max(next_end));
+            let touches = *next_offset <= end && *offset <= next_end;
+            if touches && to - from <= DATA_MAX as u64 {
+                (*offset, *length) = (from, to - from);
+                return true;
+            }
+            false
         }
         _ => false,
     }
@@ -181,14 +185,14 @@ mod tests {
     }
 
     #[test]
-    fn writes_that_follow_each_other_are_one() {
+    fn writes_that_touch_each_other_are_one() {
         let mut p = Pending::default();
-        for offset in [0, 100, 200, 250] {
+        for offset in [0, 100, 200, 250, 500, 450] {
             p.add(5, Some(8), Item::Write { object: 8, offset, length: 100 });
         }
         p.request(None);
         let items: Vec<Item> = p.take().entries.into_iter().map(|e| e.item).collect();
         let write = |offset, length| Item::Write { object: 8, offset, length };
-        assert_eq!(items, [write(0, 300), write(250, 100)]);
+        assert_eq!(items, [write(0, 350), write(450, 150)]);
     }
 }

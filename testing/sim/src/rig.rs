@@ -1,0 +1,170 @@
+//! A pool on a [`Machine`]: made, opened, mounted, checked.
+
+use crate::device::Machine;
+use anyhow::{Context, Result, bail};
+use block::Class;
+use dataset::write::{Bootstrap, FileSystemMaker, FileSystemTraits, NewDataset, bootstrap};
+use dataset::{KeyStore, LiveDataset, LiveDatasets};
+use files::FileSystem;
+use files::zpl::{CreateOptions, create_contents, owners_of};
+use object::{ObjectSet, Tx};
+use pool::scan::{self, Options};
+use pool::writer::{CreatePool, NewVdev, WriteOptions, default_features};
+use pool::{FoundPool, OpenOptions, Pool, Writer, search_devices};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Name of the pool.
+pub const POOL: &str = "sim";
+/// The file system that is worked on.
+pub const FILES: &str = "sim/fs";
+/// Memory for cached blocks.
+const CACHE_BYTES: u64 = 16 << 20;
+
+/// How the devices are arranged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Layout {
+    /// One device.
+    Single,
+    /// Two devices with the same contents.
+    Mirror,
+    /// Three devices, one of which may be lost.
+    Raidz,
+    /// One device, and one for the intent log.
+    WithLog,
+    /// Two devices side by side.
+    Stripe,
+}
+
+impl Layout {
+    /// All of them.
+    pub const ALL: [Self; 5] = [Self::Single, Self::Mirror, Self::Raidz, Self::WithLog, Self::Stripe];
+
+    /// Devices that it takes.
+    pub fn devices(self) -> usize {
+        match self {
+            Self::Single => 1,
+            Self::Mirror | Self::WithLog | Self::Stripe => 2,
+            Self::Raidz => 3,
+        }
+    }
+
+    fn tops(self, machine: &Arc<Machine>, ashift: u8) -> Vec<NewVdev> {
+        let leaves: Vec<NewVdev> = machine
+            .devices()
+            .into_iter()
+            .map(|device| NewVdev {
+                kind: "file",
+                parity: 0,
+                class: Class::Normal,
+                leaf: Some((device.name().to_owned(), device)),
+                ashift,
+                children: Vec::new(),
+            })
+            .collect();
+        let group =
+            |kind, parity, children| vec![NewVdev { kind, parity, class: Class::Normal, leaf: None, ashift, children }];
+        match self {
+            Self::Single | Self::Stripe => leaves,
+            Self::Mirror => group("mirror", 0, leaves),
+            Self::Raidz => group("raidz", 1, leaves),
+            Self::WithLog => leaves
+                .into_iter()
+                .zip([Class::Normal, Class::Log])
+                .map(|(leaf, class)| NewVdev { class, ..leaf })
+                .collect(),
+        }
+    }
+}
+
+/// A pool that is open for writing, with its file system mounted.
+pub struct Rig {
+    /// The txg engine.
+    pub writer: Arc<Writer>,
+    live: Arc<LiveDatasets>,
+    dataset: Arc<LiveDataset>,
+    /// The files.
+    pub files: Arc<FileSystem>,
+}
+
+fn fill(set: &Arc<ObjectSet>, tx: &Tx, traits: &FileSystemTraits) -> object::Result<()> {
+    let _ = traits;
+    create_contents(set, tx, &CreateOptions::default())
+}
+
+const MAKER: FileSystemMaker = FileSystemMaker { fill, owners_of };
+
+/// A txg only when asked for: the clock is no part of a run.
+fn options() -> WriteOptions {
+    WriteOptions {
+        claim_logs: Some(dataset::intent_log::claim_logs),
+        interval: Duration::from_secs(3600),
+        ..WriteOptions::default()
+    }
+}
+
+fn open_options() -> OpenOptions {
+    OpenOptions { cache_bytes: CACHE_BYTES, ..OpenOptions::default() }
+}
+
+impl Rig {
+    /// Makes a pool with one file system.
+    pub fn create(machine: &Arc<Machine>, layout: Layout, ashift: u8, properties: &[(&str, &str)]) -> Result<Self> {
+        let new = CreatePool {
+            name: POOL.into(),
+            tops: layout.tops(machine, ashift),
+            features: default_features().map(str::to_owned).collect(),
+            comment: None,
+            compatibility: None,
+        };
+        let keys = Arc::new(KeyStore::new());
+        let root = Bootstrap { properties: Vec::new(), key: None, keys: &keys, maker: MAKER };
+        let writer = Writer::create(&new, &open_options(), &options(), |sync| bootstrap(sync, &root))?;
+        let live = LiveDatasets::new(writer.clone(), keys);
+        let properties = properties.iter().map(|(n, v)| ((*n).to_owned(), (*v).to_owned())).collect();
+        let new = NewDataset { name: FILES.into(), properties, ..NewDataset::default() };
+        dataset::write::create(&live, &new, MAKER)?;
+        Self::mount(writer, live)
+    }
+
+    /// Opens the pool that the devices hold, as after a power cut: logs are claimed and replayed.
+    pub fn open(machine: &Arc<Machine>) -> Result<Self> {
+        let writer = Writer::open(&found(machine)?, &open_options(), &options()).context("opening for writing")?;
+        let live = LiveDatasets::new(writer.clone(), Arc::new(KeyStore::new()));
+        Self::mount(writer, live)
+    }
+
+    fn mount(writer: Arc<Writer>, live: Arc<LiveDatasets>) -> Result<Self> {
+        let dataset = live.open(FILES, Some(owners_of)).context("opening the dataset")?;
+        let files = FileSystem::mount(&dataset).context("mounting")?;
+        Ok(Self { writer, live, dataset, files })
+    }
+
+    /// Closes everything as an export does.
+    pub fn export(self) -> Result<()> {
+        let Self { writer, live, dataset, files } = self;
+        drop(files);
+        live.close(&dataset)?;
+        drop((dataset, live));
+        writer.export()?;
+        Ok(())
+    }
+}
+
+fn found(machine: &Arc<Machine>) -> Result<FoundPool> {
+    let mut pools = search_devices(machine.devices()).pools;
+    if pools.len() != 1 {
+        bail!("{} pools were found instead of one", pools.len());
+    }
+    Ok(pools.remove(0))
+}
+
+/// Every block, every space map and all accounts of the pool on the devices are right.
+pub fn verify(machine: &Arc<Machine>) -> Result<()> {
+    let pool = Pool::open(&found(machine)?, &open_options()).context("opening to verify")?;
+    let report = scan::verify(&pool, &Options { threads: 1 }, &|_| true)?;
+    if !report.is_clean() {
+        bail!("verify finds, at txg {}: {report:?}", pool.uberblock().txg);
+    }
+    Ok(())
+}

@@ -1,0 +1,17 @@
+//! A few seeds of the simulator; `testing/soak` runs it for hours. `SIM_SEED` repeats one.
+
+use sim::run::{Plan, run_all};
+
+/// Seconds of this test on two processors: about a minute. The first seed is fixed, so that it fails for everybody or for nobody.
+const SEEDS: u64 = 12;
+
+#[test]
+fn nothing_acknowledged_is_lost_by_a_power_cut() {
+    let first = std::env::var("SIM_SEED").ok().and_then(|s| s.parse().ok());
+    let seeds = first.map_or(1..1 + SEEDS, |seed| seed..seed + 1);
+    let plan = Plan { seed: 0, steps: 150, cuts: 8, keep: None };
+    match run_all(seeds, &plan) {
+        Ok(done) => assert!(done.cuts > 0),
+        Err(error) => panic!("{error:#}"),
+    }
+}

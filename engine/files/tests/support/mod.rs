@@ -135,6 +135,7 @@ pub struct TestBacking {
     pub settings: Mutex<Arc<Settings>>,
     /// What was recorded since the last sync, packed, oldest first.
     pub records: Mutex<Vec<Vec<u8>>>,
+    pub keeps_records: AtomicBool,
     /// Something was done since the last sync that no record tells.
     unlogged: AtomicBool,
     clock: AtomicU64,
@@ -156,7 +157,9 @@ impl Backing for TestBacking {
     }
 
     fn record(&self, tx: &Tx, _node: u64, kind: RecordType, body: &Body<'_>) {
-        self.records.lock().push(body.encode(kind, tx.txg()));
+        if self.keeps_records.load(Ordering::Relaxed) {
+            self.records.lock().push(body.encode(kind, tx.txg()));
+        }
     }
 
     fn unloggable(&self, _tx: &Tx, _node: u64) {
@@ -205,6 +208,7 @@ impl Fixture {
             gate,
             settings: Mutex::new(Arc::new(settings)),
             records: Mutex::default(),
+            keeps_records: AtomicBool::new(true),
             unlogged: AtomicBool::new(false),
             clock: AtomicU64::new(0),
             over_quota: Mutex::default(),
@@ -243,6 +247,7 @@ impl Fixture {
             gate: Arc::new(Gate { state: Mutex::new((self.backing.gate.state.lock().0, 0)), left: Condvar::new() }),
             settings: Mutex::new(self.backing.settings()),
             records: Mutex::default(),
+            keeps_records: AtomicBool::new(true),
             unlogged: AtomicBool::new(false),
             clock: AtomicU64::new(1 << 40),
             over_quota: Mutex::default(),

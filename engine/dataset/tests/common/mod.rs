@@ -13,6 +13,7 @@ use ondisk::{Dnode, ObjectType};
 use pool::writer::{CreatePool, NewVdev, WriteOptions, default_features};
 use pool::{OpenOptions, Pool, Writer, scan, search_devices};
 use std::collections::BTreeMap;
+use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use std::time::Duration;
 use zeroize::Zeroizing;
@@ -207,7 +208,12 @@ impl Rig {
         for device in &self.devices {
             let mut bytes = vec![0; device.size_bytes() as usize];
             device.read_at(0, &mut bytes).unwrap();
-            std::fs::write(folder.path().join(device.name()), bytes).unwrap();
+            let file = std::fs::File::create(folder.path().join(device.name())).unwrap();
+            file.set_len(bytes.len() as u64).unwrap();
+            // Most of it is empty: left out, it costs neither time nor space.
+            for (at, part) in bytes.chunks(256 << 10).enumerate().filter(|(_, part)| part.iter().any(|b| *b != 0)) {
+                file.write_all_at(part, (at * (256 << 10)) as u64).unwrap();
+            }
         }
         let run = std::process::Command::new("zdb")
             .args(["-e", "-p", folder.path().to_str().unwrap()])

@@ -1,0 +1,154 @@
+//! What OpenZFS's `zdb -bcc` says of the blocks that we write: every layout, checksum, compression and cipher, gang blocks, and
+//! all of it once more with as many devices gone as there is parity, so that it has to compute from ours.
+//!
+//! Where it is not installed, this says so, and only our own `verify` looks.
+
+mod common;
+
+use block::{Allocate, Class, Gang, Refusal, Want};
+use common::{MAKER, Rig, noise};
+use dataset::write::{self, NewDataset};
+use host::device::{Device, MemoryDevice};
+use ondisk::Dva;
+use pool::writer::NewVdev;
+use smallvec::SmallVec;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use zeroize::Zeroizing;
+
+const DISK_BYTES: usize = 96 << 20;
+
+/// Refuses pieces of data larger than a limit that changes with every question: fragmentation at its worst.
+struct Fragmented(Arc<dyn Allocate>, AtomicUsize);
+
+impl Allocate for Fragmented {
+    fn allocate(&self, want: &Want) -> block::Result<SmallVec<[Dva; 3]>> {
+        let turn = self.1.fetch_add(1, Ordering::Relaxed);
+        let limit = [u64::MAX, 70_000, 33_000, 9000, 4096][turn % 5];
+        if want.gang != Gang::Header && !want.is_metadata && want.psize_bytes > limit {
+            return Err(Refusal::NoSpace.at(""));
+        }
+        self.0.allocate(want)
+    }
+    fn free(&self, txg: u64, birth: u64, dva: &Dva) {
+        self.0.free(txg, birth, dva);
+    }
+    fn claim(&self, txg: u64, dva: &Dva) -> block::Result<()> {
+        self.0.claim(txg, dva)
+    }
+}
+
+fn layout(kind: &'static str, parity: u64, count: usize, ashift: u8) -> NewVdev {
+    let class = Class::Normal;
+    let leaf = |n: usize| {
+        let name = format!("disk-{n}");
+        let device: Arc<dyn Device> = Arc::new(MemoryDevice::new(name.clone(), vec![0; DISK_BYTES]));
+        NewVdev { kind: "file", parity: 0, class, leaf: Some((name, device)), ashift, children: vec![] }
+    };
+    match kind {
+        "file" => leaf(0),
+        _ => NewVdev { kind, parity, class, leaf: None, ashift, children: (0..count).map(leaf).collect() },
+    }
+}
+
+const SETS: [&[(&str, &str)]; 9] = [
+    &[("compression", "lz4"), ("checksum", "fletcher4")],
+    &[("compression", "off"), ("checksum", "sha256"), ("copies", "2")],
+    &[("compression", "lzjb"), ("checksum", "fletcher2"), ("copies", "3")],
+    &[("compression", "gzip-9"), ("checksum", "sha512")],
+    &[("compression", "zstd-5"), ("checksum", "skein")],
+    &[("compression", "zle"), ("checksum", "edonr")],
+    &[("compression", "zstd-fast-10"), ("checksum", "blake3"), ("recordsize", "16K")],
+    &[("encryption", "aes-256-gcm"), ("keyformat", "passphrase"), ("copies", "2")],
+    &[("encryption", "aes-128-ccm"), ("keyformat", "passphrase"), ("compression", "off")],
+];
+
+/// Noise, half noise and nearly nothing, over and over what was there, in two txgs.
+fn write_all(rig: &Rig) {
+    for (number, properties) in SETS.iter().enumerate() {
+        let name = format!("tank/set-{number}");
+        let key = properties.iter().any(|(name, _)| *name == "keyformat");
+        let new = NewDataset {
+            name: name.clone(),
+            properties: properties.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect(),
+            key: key.then(|| Zeroizing::new(b"correct horse".to_vec())),
+            ..NewDataset::default()
+        };
+        write::create(&rig.live, &new, MAKER).unwrap();
+        let dataset = rig.open(&name);
+        let tx = dataset.begin(1 << 20).unwrap();
+        let id = common::new_file(dataset.objset(), &tx, 7).unwrap();
+        drop(tx);
+        for step in 0..16u64 {
+            let mut data = noise(step + 1, 90_000 + step as usize * 777);
+            match step % 4 {
+                0 => data.fill(0),
+                1 => data[..50_000].fill(b'a'),
+                _ => {}
+            }
+            data[5] = 1;
+            let tx = dataset.begin(1 << 20).unwrap();
+            dataset.objset().object(id).unwrap().write_at(&tx, step * 70_000, &data).unwrap();
+            drop(tx);
+            if step % 8 == 7 {
+                rig.live.writer().sync().unwrap();
+            }
+        }
+    }
+}
+
+fn judge(kind: &'static str, parity: u64, count: usize, ashift: u8, spare: usize) {
+    let rig = Rig::with(layout(kind, parity, count, ashift), &[], None);
+    let allocator = rig.live.writer().allocator().clone();
+    write_all(&rig);
+    rig.live.writer().store().set_allocator(Arc::new(Fragmented(allocator.clone(), AtomicUsize::new(0))));
+    let gangs = rig.open("tank/set-0");
+    for (number, name) in ["tank/set-0", "tank/set-1", "tank/set-7"].into_iter().enumerate() {
+        let dataset = rig.open(name);
+        let tx = dataset.begin(4 << 20).unwrap();
+        let id = common::new_file(dataset.objset(), &tx, 8).unwrap();
+        dataset.objset().object(id).unwrap().write_at(&tx, 0, &noise(number as u64, 2 << 20)).unwrap();
+        drop(tx);
+        rig.live.writer().sync().unwrap();
+        // Some of them are given back, members and all.
+        let tx = dataset.begin_freeing(1 << 20).unwrap();
+        dataset.objset().object(id).unwrap().punch(&tx, 0, 512 << 10).unwrap();
+        drop(tx);
+        rig.live.writer().sync().unwrap();
+    }
+    rig.live.writer().store().set_allocator(allocator);
+    drop(gangs);
+    rig.check();
+    let without = |away: usize| Rig { devices: rig.devices[away..].to_vec(), live: rig.live.clone() };
+    for rig in [without(0), without(spare)] {
+        let Some(text) = rig.zdb(&["-bcc", "tank"]) else { return };
+        assert!(text.contains("No leaks") && !text.contains("ERROR"), "zdb: {text}");
+        let count = text.lines().find_map(|line| line.split_once("ganged count:")).expect("zdb counts them").1;
+        assert!(count.trim().parse::<u64>().unwrap() > 20, "{text}");
+    }
+}
+
+#[test]
+fn a_disk() {
+    judge("file", 0, 1, 12, 0);
+}
+
+#[test]
+fn a_mirror_and_one_side_of_it() {
+    judge("mirror", 0, 2, 9, 1);
+}
+
+#[test]
+fn raidz1_whole_and_without_one() {
+    judge("raidz", 1, 4, 9, 1);
+}
+
+#[test]
+fn raidz2_whole_and_without_two() {
+    judge("raidz", 2, 5, 12, 2);
+}
+
+#[test]
+fn raidz3_whole_and_without_three() {
+    judge("raidz", 3, 6, 9, 3);
+}

@@ -261,9 +261,6 @@ fn check_writable(dataset: &Dataset) -> Result<()> {
     if dataset.phys().has(DslDataset::FLAG_INCONSISTENT) {
         return Err(Error::invalid(dataset.name(), "it is inconsistent: a receive or destroy broke off"));
     }
-    if dataset.dir().field_u64(ondisk::dsl_dir::FIELD_LIVELIST)?.is_some() {
-        return unsupported("writing a clone that keeps a livelist");
-    }
     if dataset.field(ondisk::dsl_dataset::FIELD_REDACTED_DATASETS)?.is_some() {
         return unsupported("writing a redacted dataset");
     }

@@ -22,6 +22,7 @@ use crate::{Place, Result};
 use bytes::Bytes;
 use object::{ObjectSet, Store, SyncContext, Tx, WritePolicy, Written};
 use ondisk::dsl_dataset::FIELD_BOOKMARKS;
+use ondisk::dsl_dir::FIELD_LIVELIST;
 use ondisk::{BlkPtr, Dnode, DslBookmark, ObjsetKind, SpaceTriple};
 use parking_lot::Mutex;
 use std::collections::BTreeSet;
@@ -35,6 +36,8 @@ struct Tally {
     dead: Vec<BlkPtr>,
     /// Of the freed ones, those that a bookmark may count: with their births.
     freed_births: Vec<(u64, SpaceTriple)>,
+    /// For a livelist: what was born and what was freed of what the clone wrote.
+    live: (Vec<BlkPtr>, Vec<BlkPtr>),
     features: BTreeSet<&'static str>,
     changes: Changes,
 }
@@ -49,6 +52,8 @@ pub(crate) struct DatasetSync<'a> {
     /// Births after this are not in bookmarks; `None`: there are no bookmarks to keep.
     newest_bookmark: Option<u64>,
     reserved: u64,
+    /// Of a clone that has one: its livelist, and the txg after which it wrote what it does not share.
+    livelist: Option<(u64, u64)>,
     tally: Mutex<Tally>,
 }
 
@@ -59,8 +64,27 @@ impl<'a> DatasetSync<'a> {
         let reserved = props::own_number(&cx, phys.dir, "refreservation")?;
         let bookmarks = bookmarks_since(&cx, id, phys.prev_snap_txg.0)?;
         let newest_bookmark = bookmarks.iter().map(|(_, mark)| mark.creation_txg.0).max();
+        let livelist = match cx.field_u64(phys.dir, FIELD_LIVELIST)? {
+            Some(list) => Some((list, cx.dataset(cx.dir(phys.dir)?.phys.origin)?.phys.creation_txg.0)),
+            None => None,
+        };
         let tally = Mutex::default();
-        Ok(Self { cx, id, policies, counting, prev_snap_txg: phys.prev_snap_txg.0, newest_bookmark, reserved, tally })
+        Ok(Self {
+            livelist,
+            cx,
+            id,
+            policies,
+            counting,
+            prev_snap_txg: phys.prev_snap_txg.0,
+            newest_bookmark,
+            reserved,
+            tally,
+        })
+    }
+
+    fn is_in_livelist(&self, bp: &BlkPtr) -> bool {
+        let after = |txg: u64| bp.logical_birth().0 > txg && !bp.is_embedded();
+        self.livelist.is_some_and(|(_, origin_txg)| after(origin_txg))
     }
 
     /// Counts a feature as used.
@@ -127,6 +151,9 @@ impl<'a> DatasetSync<'a> {
             space::transfer(&cx, dir_id, used_after(origin_txg) as i64, (Part::Head, Part::Snapshots))?;
         }
         count_in_bookmarks(&cx, self.id, self.prev_snap_txg, &tally.dead, &tally.freed_births)?;
+        if let Some((list, _)) = self.livelist {
+            deadlist::note_live(&cx, list, &tally.live.0, &tally.live.1)?;
+        }
         for guid in tally.features {
             feature::activate(&cx, self.id, guid)?;
         }
@@ -200,6 +227,9 @@ impl SyncContext for DatasetSync<'_> {
         let space = self.cx.space_of(bp);
         let mut tally = self.tally.lock();
         add(&mut tally.born, space);
+        if self.is_in_livelist(bp) {
+            tally.live.0.push(*bp);
+        }
         tally.features.extend(feature::of_block(bp));
     }
 
@@ -208,6 +238,9 @@ impl SyncContext for DatasetSync<'_> {
             return Ok(());
         }
         let birth = bp.logical_birth().0;
+        if self.is_in_livelist(bp) {
+            self.tally.lock().live.1.push(*bp);
+        }
         if birth <= self.prev_snap_txg {
             self.tally.lock().dead.push(*bp);
             return Ok(());
@@ -225,7 +258,11 @@ impl SyncContext for DatasetSync<'_> {
 
     fn forgotten(&self, bp: &BlkPtr) {
         let space = self.cx.space_of(bp);
-        add(&mut self.tally.lock().freed, space);
+        let mut tally = self.tally.lock();
+        add(&mut tally.freed, space);
+        if self.is_in_livelist(bp) {
+            tally.live.1.push(*bp);
+        }
     }
 
     fn space_bytes(&self, bp: &BlkPtr) -> u64 {

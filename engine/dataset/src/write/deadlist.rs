@@ -11,7 +11,7 @@ use super::cx::Cx;
 use crate::deadlist::add;
 use crate::{Error, Place, Result};
 use object::Bpobj;
-use object::bpobj_write::NewEntry;
+use object::bpobj_write::{NewEntry, new_header};
 use object::zap::NormFlags;
 use ondisk::pool_dir::directory;
 use ondisk::{BlkPtr, DeadlistHeader, ObjectType, SpaceTriple};
@@ -19,6 +19,10 @@ use std::collections::BTreeMap;
 
 /// The feature that counts uses of the shared empty list.
 const EMPTY_BPOBJ: &str = "com.delphix:empty_bpobj";
+/// The feature that clones with livelists use.
+pub(crate) const LIVELIST: &str = "com.delphix:livelist";
+/// Entries in the newest list of a livelist from which on another is begun (`zfs_livelist_max_entries`).
+const LIVELIST_ENTRIES_MAX: u64 = 500_000;
 /// Bytes of a block of a list (`SPA_OLD_MAXBLOCKSIZE`).
 pub(crate) const LIST_BLOCK_BYTES: u32 = 128 << 10;
 
@@ -28,15 +32,20 @@ pub(crate) fn create(cx: &Cx<'_>) -> Result<u64> {
     cx.create_zap_with(ObjectType::DEADLIST, NormFlags::empty(), ObjectType::DEADLIST_HDR, bonus)
 }
 
+/// A list of its own. Once the pool has livelists, all lists count what is freed in them.
+fn new_list(cx: &Cx<'_>) -> Result<u64> {
+    Bpobj::create_with(cx.mos(), cx.tx(), LIST_BLOCK_BYTES, &new_header(cx.sync.version(), cx.is_active(LIVELIST)))
+}
+
 /// An empty list: the shared one where the pool has it.
 fn empty_list(cx: &Cx<'_>) -> Result<u64> {
     if !cx.is_enabled(EMPTY_BPOBJ) {
-        return Bpobj::create(cx.mos(), cx.tx(), LIST_BLOCK_BYTES);
+        return new_list(cx);
     }
     let shared = match cx.directory(directory::EMPTY_BPOBJ)? {
         Some(id) => id,
         None => {
-            let id = Bpobj::create(cx.mos(), cx.tx(), LIST_BLOCK_BYTES)?;
+            let id = new_list(cx)?;
             cx.set_directory(directory::EMPTY_BPOBJ, id)?;
             id
         }
@@ -91,20 +100,34 @@ pub(crate) fn free(cx: &Cx<'_>, id: u64) -> Result<()> {
     cx.free_object(id)
 }
 
-fn entry(cx: &Cx<'_>, bp: &BlkPtr) -> NewEntry {
-    NewEntry { bp: *bp, freed: false, space_bytes: cx.space_of(bp).used }
-}
-
 /// Puts `blocks` on deadlist `id`.
 pub(crate) fn insert(cx: &Cx<'_>, id: u64, blocks: &[BlkPtr]) -> Result<()> {
+    insert_as(cx, id, blocks, false)
+}
+
+/// Notes in livelist `id` what a clone wrote and what of it was freed again, in this txg.
+pub(crate) fn note_live(cx: &Cx<'_>, id: u64, born: &[BlkPtr], freed: &[BlkPtr]) -> Result<()> {
+    let newest = keys(cx, id)?.into_values().next_back();
+    let is_full = match newest {
+        Some(list) => cx.bpobj(list)?.header().entries > LIVELIST_ENTRIES_MAX,
+        None => true,
+    };
+    if is_full {
+        add_key(cx, id, cx.txg() - 1)?;
+    }
+    insert_as(cx, id, born, false)?;
+    insert_as(cx, id, freed, true)
+}
+
+fn insert_as(cx: &Cx<'_>, id: u64, blocks: &[BlkPtr], freed: bool) -> Result<()> {
     if blocks.is_empty() {
         return Ok(());
     }
+    let entry = |bp: &BlkPtr| NewEntry { bp: *bp, freed, space_bytes: cx.space_of(bp).used };
     if cx.object(id)?.dnode().object_type == ObjectType::BPOBJ {
-        let list = cx.bpobj(id)?;
-        return list.append_all(cx.tx(), blocks.iter().map(|bp| entry(cx, bp)));
+        return cx.bpobj(id)?.append_all(cx.tx(), blocks.iter().map(entry));
     }
-    let mut keys = keys(cx, id)?;
+    let keys = keys(cx, id)?;
     let shared = cx.directory(directory::EMPTY_BPOBJ)?;
     let mut by_key = BTreeMap::<u64, Vec<&BlkPtr>>::new();
     let mut sum = SpaceTriple::default();
@@ -118,18 +141,23 @@ pub(crate) fn insert(cx: &Cx<'_>, id: u64, blocks: &[BlkPtr]) -> Result<()> {
     for (key, blocks) in by_key {
         let mut list = keys[&key];
         if Some(list) == shared {
-            let own = Bpobj::create(cx.mos(), cx.tx(), LIST_BLOCK_BYTES)?;
+            let own = new_list(cx)?;
             drop_empty_list(cx, list)?;
-            cx.zap(id)?.update_u64(cx.tx(), format!("{key:x}").as_bytes(), own)?;
-            keys.insert(key, own);
+            cx.zap(id)?.update_u64(cx.tx(), format!("{key:x}"), own)?;
             list = own;
         }
-        cx.bpobj(list)?.append_all(cx.tx(), blocks.into_iter().map(|bp| entry(cx, bp)))?;
+        cx.bpobj(list)?.append_all(cx.tx(), blocks.into_iter().map(entry))?;
     }
     let object = cx.object(id)?;
     let mut bonus = object.bonus().to_vec();
     let mut header = DeadlistHeader::parse(&bonus, object.endian()).at_with(|| object.place())?;
+    let sum = if freed { negated(sum) } else { sum };
     add(&mut header.space, sum);
     header.write(&mut bonus, object.endian()).at_with(|| object.place())?;
     object.set_bonus(cx.tx(), bonus)
+}
+
+fn negated(s: SpaceTriple) -> SpaceTriple {
+    let neg = u64::wrapping_neg;
+    SpaceTriple { used: neg(s.used), compressed: neg(s.compressed), uncompressed: neg(s.uncompressed) }
 }

@@ -18,6 +18,7 @@ use super::{deadlist, feature, keys, props};
 use crate::live::{LiveDatasets, Open};
 use crate::{Error, KeyStore, Place, Refusal, Result};
 use ondisk::dsl_dataset::{FIELD_BOOKMARKS, FIELD_REMAP_DEADLIST};
+use ondisk::dsl_dir::FIELD_LIVELIST;
 use ondisk::{DslBookmark, DslDataset, SpaceTriple};
 
 /// Bytes whose blocks are freed in one task at most; what is more is freed before, some in each txg. Guessed: freeing 8 GiB
@@ -86,9 +87,6 @@ fn check(cx: &Cx<'_>, open: &Open, name: &str) -> Result<Node> {
     if cx.zap(dir.children_zap)?.count()? != 0 {
         return Err(Error::invalid(name, "it has datasets below it, which must be destroyed first"));
     }
-    if cx.field_u64(node.dir, ondisk::dsl_dir::FIELD_LIVELIST)?.is_some() {
-        return Err(Error::unsupported(name, "destroying a clone that keeps a livelist"));
-    }
     Ok(node)
 }
 
@@ -107,6 +105,12 @@ fn destroy_in(cx: &Cx<'_>, store: &KeyStore, node: &Node) -> Result<()> {
             }
         }
         props::did_set_refreservation(cx, node.dir, reserved, 0)?;
+    }
+    // A livelist would find the blocks faster than the walk over the tree does, and is of no other use.
+    if let Some(list) = cx.field_u64(node.dir, FIELD_LIVELIST)? {
+        deadlist::free(cx, list)?;
+        cx.unset_field(node.dir, FIELD_LIVELIST)?;
+        cx.feature_decrement(deadlist::LIVELIST)?;
     }
     log_blocks(cx.mos().store(), &phys.bp, &mut |bp| cx.sync.free(bp))?;
     if is_async {

@@ -225,6 +225,11 @@ impl Rig {
         Some(text)
     }
 
+    /// Whether verify finds nothing wrong.
+    pub fn is_clean(&self) -> bool {
+        scan::verify(&self.found(), &scan::Options { threads: 1 }, &|_| true).unwrap().is_clean()
+    }
+
     /// Everything that must hold on disk after a txg.
     pub fn check(&self) {
         self.live.writer().sync().unwrap();
@@ -279,6 +284,12 @@ fn check_dirs(tree: &Arc<Datasets>, dir: &Arc<Dir>) {
         let unique = head.phys().unique_bytes;
         assert_eq!(used.refreservation, refreservation.saturating_sub(unique), "{}", dir.name());
         check_unique(tree, &head);
+        if let Some(list) = dir.field_u64("com.delphix:livelist").unwrap() {
+            let devices = |bp: &ondisk::BlkPtr| tree.pool().deflated_bytes(bp);
+            let live = dataset::deadlist::Deadlist::open(tree.mos(), list).unwrap().space(&devices).unwrap();
+            println!("  livelist of {}: {live:?}", dir.name());
+            assert_eq!(live.used, used.head, "livelist of {}", dir.name());
+        }
         // What a clone shares with its origin is counted there.
         if head.origin().unwrap().is_none() && !dir.name().contains('$') {
             assert_eq!(used.head, head.phys().referenced_bytes, "{}", dir.name());

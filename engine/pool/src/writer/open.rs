@@ -53,11 +53,6 @@ const NOT_WRITTEN: &[&str] = &[
     "block_cloning",
     "block_cloning_endian",
     "fast_dedup",
-    "bookmark_written",
-    "livelist",
-    "redacted_datasets",
-    "redaction_bookmarks",
-    "redaction_list_spill",
     "dynamic_gang_header",
     "draid_failure_domains",
 ];

@@ -61,7 +61,6 @@ impl Held {
         match shard.entry(node) {
             Entry::Occupied(mut held) if held.get().lookups > 0 => held.get_mut().lookups += 1,
             entry => {
-                // Under the lock, so that a `close_node` of those before does not come after it.
                 self.vfs.open_node(node)?;
                 entry.or_default().lookups = 1;
             }
@@ -71,18 +70,22 @@ impl Held {
 
     /// The kernel forgot the number as often as this.
     pub fn forget(&self, node: NodeId, times: u64) {
-        let mut shard = self.shard(node).lock();
-        if let Entry::Occupied(mut held) = shard.entry(node) {
+        {
+            let mut shard = self.shard(node).lock();
+            let Entry::Occupied(mut held) = shard.entry(node) else { return };
             let state = held.get_mut();
             let before = state.lookups;
             state.lookups = before.saturating_sub(times);
-            if before > 0 && state.lookups == 0 {
-                self.vfs.close_node(node);
-            }
+            let is_last = before > 0 && state.lookups == 0;
             if state.is_idle() {
                 held.remove();
             }
+            if !is_last {
+                return;
+            }
         }
+        // Not under the lock: it may free a file, which takes its time. Who is given the number meanwhile has opened it again.
+        self.vfs.close_node(node);
     }
 
     /// Somebody is going to write to `node`, until [`Self::done_writing`]; `then` is called once that is possible: now, and

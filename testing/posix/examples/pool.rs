@@ -1,4 +1,5 @@
-//! Makes a pool on an image file (or opens the one that is there), mounts it until it is unmounted, and exports it.
+//! Makes a pool on an image file (or opens the one that is there), mounts it until it is unmounted, and exports it. The mount
+//! shows the image's name as its source.
 //!
 //! cargo run --release -p weir-posix --example pool -- IMAGE DIRECTORY [write-back] [PROPERTY=VALUE]...
 
@@ -19,8 +20,8 @@ fn main() -> anyhow::Result<()> {
         Err(e) => return Err(e),
     };
     let write_back = rest.iter().any(|a| a == "write-back");
-    let options =
-        MountOptions { name: "posix".to_owned(), devices: true, setuid: true, write_back, ..MountOptions::default() };
+    let name = Path::new(image).file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let options = MountOptions { name, devices: true, setuid: true, write_back, ..MountOptions::default() };
     mount(pool.vfs(), Path::new(dir), &options)?.wait()?;
     pool.export()
 }

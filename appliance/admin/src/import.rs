@@ -47,15 +47,19 @@ pub fn search(places: &[PathBuf]) -> Vec<FoundPool> {
     pool::search(places).pools
 }
 
-/// Opens the pool with this identity.
-pub fn open(request: &OpenRequest) -> Result<Arc<Pool>> {
+/// The pool with this identity, among the devices that are there.
+pub fn find(request: &OpenRequest) -> Result<FoundPool> {
     let found = search(&request.places).into_iter().find(|p| p.guid == request.guid);
     let place = || request.name.clone().unwrap_or_else(|| request.guid.to_string());
-    let found = found.ok_or_else(|| {
+    Ok(found.ok_or_else(|| {
         let places: Vec<String> = request.places.iter().map(|p| p.display().to_string()).collect();
         Error::missing(place(), format!("every device; looked in {}", places.join(", ")))
-    })?;
-    open_found(&found, request)
+    })?)
+}
+
+/// Opens the pool with this identity, for reading.
+pub fn open(request: &OpenRequest) -> Result<Arc<Pool>> {
+    open_found(&find(request)?, request)
 }
 
 /// Opens a pool that was found.

@@ -2,13 +2,19 @@
 //!
 //! **Invariant: nothing here prints or asks; what has to be asked comes as a function.**
 
+pub mod compatibility;
+pub mod create;
 pub mod health;
 pub mod import;
 pub mod keys;
+pub mod layout;
+pub mod new_key;
 pub mod open;
+pub mod pool_properties;
 mod provider;
 pub mod verify;
 pub mod view;
+pub mod write;
 
 pub use keys::{KeyFile, KeySource};
 pub use open::{OpenPool, open_pool};

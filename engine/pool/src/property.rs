@@ -284,10 +284,10 @@ impl PropertyContext {
         (value, source)
     }
 
-    /// Whether a feature that OpenZFS 2.3 enables on new pools is off.
+    /// Whether a feature is off that OpenZFS 2.3 enables on new pools, and Weir too.
     pub fn features_disabled(&self) -> bool {
-        let on = |name: &&str| by_name(name).is_some_and(|f| self.features.count(f.guid).is_some());
-        self.version >= 5000 && !FEATURES_2_3.iter().all(on)
+        let off = |name: &&str| by_name(name).is_none_or(|f| self.features.count(f.guid).is_none());
+        self.version >= 5000 && FEATURES_2_3.iter().filter(|name| crate::writer::can_write(name)).any(off)
     }
 }
 

@@ -60,6 +60,14 @@ fn keep(state: &State, record: &Imported, keys: &[Kept]) -> Result<()> {
     fs::rename(&fresh, &path).with_context(|| path.display().to_string())
 }
 
+/// Keeps the key of a dataset that was just made or got a new one: it counts as loaded.
+pub fn keep_new(state: &State, record: &Imported, dataset: &str, material: &[u8]) -> Result<()> {
+    let mut keys = kept(state, record);
+    keys.retain(|k| k.dataset != dataset);
+    keys.push(Kept { dataset: dataset.to_owned(), material: material.to_owned() });
+    keep(state, record, &keys)
+}
+
 /// Forgets all keys of a pool: it was exported.
 pub fn forget(state: &State, record: &Imported) {
     let _ = fs::remove_file(path(state, record));

@@ -295,7 +295,8 @@ fn refuse(cx: &mut Context<'_>, name: &str, found: FoundPool, error: &anyhow::Er
 }
 
 /// A number that no other import has.
-fn load_guid() -> u64 {
+/// An identity for an import.
+pub fn load_guid() -> u64 {
     use std::hash::{BuildHasher, RandomState};
     RandomState::new().hash_one(std::process::id())
 }

@@ -1,5 +1,6 @@
 //! `weir zpool`: the verbs of zpool(8), a file each. What they print is OpenZFS's, to the letter.
 
+pub mod create;
 mod dedup;
 pub mod events;
 pub mod export;
@@ -17,6 +18,7 @@ pub mod status;
 mod status_json;
 pub mod values;
 mod vdev_properties;
+pub mod writing;
 
 use crate::context::{Context, Outcome, Verb, version};
 
@@ -33,6 +35,12 @@ const fn not_yet(name: &'static str) -> Verb {
 /// All verbs.
 pub static VERBS: &[Verb] = &[
     verb("version", &["[-j]"], "Show versions", |cx, args| version(cx, "zpool", args)),
+    verb(
+        "create",
+        &["[-fnd] [-o property=value] ... [-O file-system-property=value] ... [-m mountpoint] [-R root] pool vdev ..."],
+        "Make a pool",
+        create::run,
+    ),
     verb(
         "import",
         &[
@@ -67,7 +75,6 @@ pub static VERBS: &[Verb] = &[
     ),
     verb("history", &["[-il] [pool] ..."], "Show what was done to pools", history::run),
     verb("events", &["[-vHf] [pool]", "-c"], "Show events; there are none", events::run),
-    not_yet("create"),
     not_yet("destroy"),
     not_yet("add"),
     not_yet("remove"),

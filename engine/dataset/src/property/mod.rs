@@ -16,6 +16,7 @@ pub mod value;
 
 pub use catalogue::CATALOGUE;
 pub use def::{Attr, DefaultValue, Kinds, PropertyDef, Unit, ValueType, Visibility};
+pub use format::parse_size;
 pub(crate) use lookup::number;
 pub use lookup::{Mounts, View, all, get, received, user_properties, user_property_names};
 pub use value::{Property, PropertyValue, Source, Value};

@@ -38,7 +38,7 @@ pub use keys::{KeyChange, NewKey, PBKDF2_ITERATIONS};
 pub use props::Change;
 pub use rename::rename;
 pub use tree::TXG_INITIAL;
-pub use values::Setting;
+pub use values::{Setting, check_new};
 
 use crate::live::LiveDatasets;
 use crate::property::{Attr, find, is_user_property};

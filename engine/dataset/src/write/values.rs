@@ -76,9 +76,10 @@ pub(crate) fn check(target: &Target<'_>, name: &str, text: &str) -> Result<Setti
         return Err(invalid(format!("'{name}': only user properties can be set on a snapshot")));
     }
     let Some(def) = find(name).filter(|def| def.name == name) else {
-        let what =
-            if name.contains(':') && name.len() >= 256 { "name is too long" } else { "there is no such property" };
-        return Err(invalid(format!("'{name}': {what}")));
+        return Err(invalid(match name.contains(':') && name.len() >= 256 {
+            true => format!("property name '{name}' is too long"),
+            false => format!("invalid property '{name}'"),
+        }));
     };
     if !def.kinds.intersects(target.kinds) {
         return Err(invalid(format!("'{name}' does not apply to datasets of this type")));
@@ -86,12 +87,24 @@ pub(crate) fn check(target: &Target<'_>, name: &str, text: &str) -> Result<Setti
     if def.readonly() && !(def.set_once() && target.is_new) {
         return Err(invalid(format!("'{name}' is readonly")));
     }
-    let value = parse(def, text).map_err(|what| invalid(format!("'{name}': {what}")))?;
+    let value = parse(def, text).map_err(&invalid)?;
     check_value(target, def, &value).map_err(|e| match e {
-        Refused::Invalid(what) => invalid(format!("'{name}': {what}")),
+        Refused::Invalid(what) => invalid(what),
         Refused::Unsupported(what) => Error::unsupported(target.dataset, what),
     })?;
     Ok(Setting { name: name.to_owned(), value })
+}
+
+/// Checks properties of a dataset that is to be made. `is_enabled` tells of features by guid.
+pub fn check_new(
+    dataset: &str,
+    is_volume: bool,
+    properties: &[(String, String)],
+    is_enabled: &dyn Fn(&str) -> bool,
+) -> Result<()> {
+    let kinds = if is_volume { Kinds::VOLUME } else { Kinds::FILESYSTEM };
+    let target = Target { dataset, kinds, is_new: true, is_enabled };
+    properties.iter().try_for_each(|(name, text)| check(&target, name, text).map(drop))
 }
 
 fn parse(def: &PropertyDef, text: &str) -> std::result::Result<Value, String> {
@@ -101,7 +114,7 @@ fn parse(def: &PropertyDef, text: &str) -> std::result::Result<Value, String> {
             .iter()
             .find(|(word, _)| *word == text)
             .map(|(_, number)| Value::Number(*number))
-            .ok_or_else(|| format!("must be one of '{}'", def.values)),
+            .ok_or_else(|| format!("'{}' must be one of '{}'", def.name, def.values)),
         ValueType::Number(_) if text == "none" && !matches!(def.name, "recordsize" | "volblocksize" | "volsize") => {
             // No limit is the largest number, no quota is 0.
             Ok(Value::Number(if def.default_number() == u64::MAX { u64::MAX } else { 0 }))
@@ -113,7 +126,7 @@ fn parse(def: &PropertyDef, text: &str) -> std::result::Result<Value, String> {
             };
             let number = number.ok_or_else(|| format!("bad numeric value '{text}'"))?;
             if number == 0 && matches!(def.name, "quota" | "refquota") {
-                return Err("use 'none' to disable a quota".to_owned());
+                return Err("use 'none' to disable quota/refquota".to_owned());
             }
             Ok(Value::Number(number))
         }
@@ -131,20 +144,20 @@ fn check_value(target: &Target<'_>, def: &PropertyDef, value: &Value) -> std::re
         true => Ok(()),
         false => {
             let name = ondisk::feature::by_guid(feature).map_or(feature, |f| f.name);
-            Err(Refused::Invalid(format!("the pool must have the feature {name} enabled")))
+            Err(Refused::Invalid(format!("'{}' needs feature@{name}, which is not enabled on the pool", def.name)))
         }
     };
     match (def.name, value) {
         ("recordsize" | "volblocksize", Value::Number(n)) => {
             if !(512..=16 << 20).contains(n) || !n.is_power_of_two() {
-                return invalid("must be a power of 2 from 512B to 16M");
+                return invalid(&format!("'{}' must be power of 2 from 512B to 16M", def.name));
             }
             if *n > feature::OLD_MAX_BLOCK_BYTES {
                 needs(feature::LARGE_BLOCKS)?;
             }
         }
         ("special_small_blocks", Value::Number(n)) if *n > 16 << 20 || (*n != 0 && !n.is_power_of_two()) => {
-            return invalid("must be zero or a power of 2 from 512B to 16M");
+            return invalid("'special_small_blocks' must be zero or a power of 2 from 512B to 16M");
         }
         ("checksum", Value::Number(n)) => {
             let kind = u8::try_from(*n).ok().and_then(|n| Checksum::from_raw(n).ok());
@@ -166,18 +179,18 @@ fn check_value(target: &Target<'_>, def: &PropertyDef, value: &Value) -> std::re
         }
         ("mountpoint", Value::Text(path)) if path != "none" && path != "legacy" => {
             if !path.starts_with('/') {
-                return invalid("must be an absolute path, 'none', or 'legacy'");
+                return invalid("'mountpoint' must be an absolute path, 'none', or 'legacy'");
             }
             if path.split('/').any(|part| part.len() > PATH_COMPONENT_MAX) || path.contains('\0') {
-                return invalid("a component of the path is too long, or has a NUL");
+                return invalid("a component of 'mountpoint' is too long, or has a NUL");
             }
         }
         ("keylocation", Value::Text(text)) if KeyLocation::parse(text).is_none() => {
-            return invalid("must be 'prompt', or begin with file:///, https:// or http://");
+            return invalid("invalid keylocation");
         }
-        ("volsize", Value::Number(0)) => return invalid("cannot be zero"),
+        ("volsize", Value::Number(0)) => return invalid("'volsize' cannot be zero"),
         ("filesystem_limit" | "snapshot_limit", _) => needs(super::limits::FEATURE)?,
-        ("pbkdf2iters", Value::Number(n)) if *n < 100_000 => return invalid("must be at least 100000"),
+        ("pbkdf2iters", Value::Number(n)) if *n < 100_000 => return invalid("'pbkdf2iters' must be at least 100000"),
         ("version", _) if !target.is_new => {
             return Err(Refused::Unsupported("upgrading the version of a file system".to_owned()));
         }
@@ -223,7 +236,7 @@ mod tests {
             ("dedup", "on", "deduplicated"),
             ("mountpoint", "home", "absolute path"),
             ("quota", "0", "use 'none'"),
-            ("nosuch", "1", "no such property"),
+            ("nosuch", "1", "invalid property 'nosuch'"),
             ("quota", "12Q", "bad numeric"),
         ];
         for (name, text, reason) in cases {

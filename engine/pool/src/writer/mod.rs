@@ -26,12 +26,13 @@ mod maps;
 mod missed;
 mod mos;
 mod open;
+mod props;
 mod stats;
 mod sync;
 mod tx;
 
 pub use create::{CreatePool, NewVdev, check_features};
-pub use open::{ClaimLogs, WriteOptions, can_write, default_features};
+pub use open::{ClaimLogs, WriteOptions, can_write, default_features, is_called};
 pub use stats::{Phase, TxgStats};
 pub use tx::SyncTx;
 

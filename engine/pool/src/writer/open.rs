@@ -69,6 +69,11 @@ pub fn can_write(name: &str) -> bool {
     feature::by_name(name).is_some() && !NOT_WRITTEN.contains(&name)
 }
 
+/// Whether the feature of that name has this guid.
+pub fn is_called(name: &str, guid: &str) -> bool {
+    feature::by_name(name).is_some_and(|f| f.guid == guid)
+}
+
 impl Writer {
     /// Opens the pool that a search found for writing: locks its devices, reads it as it is then, and takes it over for this host
     /// with the next txg.

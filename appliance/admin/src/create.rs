@@ -1,0 +1,198 @@
+//! `zpool create`: a pool on devices, with its root file system.
+//!
+//! Invariants:
+//!   * everything that can be checked is checked before the first byte is written
+
+use crate::layout::{Group, Layout, Leaf, Purpose, Top, Wrong};
+use crate::pool_properties::PoolSetting;
+use crate::write::{self, WritablePool, lock_owner};
+use anyhow::{Result, bail};
+use dataset::KeyStore;
+use dataset::write::Bootstrap;
+use pool::devices::{self, MIN_DEVICE_BYTES};
+use pool::property::SetValue;
+use pool::writer::{self, CreatePool, NewVdev, WriteOptions};
+use pool::{Class, Error, OpenOptions, Refusal, Writer};
+use std::path::PathBuf;
+use std::sync::Arc;
+use zeroize::Zeroizing;
+
+/// Longest name of a pool.
+const NAME_BYTES_MAX: usize = 256 - 2 - 2 * "$ORIGIN".len();
+
+/// A pool to be made.
+#[derive(Default)]
+pub struct CreateRequest {
+    /// Its name.
+    pub name: String,
+    /// Its devices, checked.
+    pub layout: Layout,
+    /// log2 of the unit of allocation; `None`: what each device wants.
+    pub ashift: Option<u8>,
+    /// Names of the features to enable.
+    pub features: Vec<String>,
+    /// Properties of the pool.
+    pub settings: Vec<PoolSetting>,
+    /// Properties of the root file system.
+    pub properties: Vec<(String, String)>,
+    /// Its key.
+    pub key: Option<Zeroizing<Vec<u8>>>,
+    /// The command, for the history.
+    pub command: String,
+}
+
+/// Refuses what can be no name of a pool, in OpenZFS's words.
+pub fn check_name(name: &str) -> Result<(), String> {
+    let is_good = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | ':' | ' ');
+    if name.len() >= NAME_BYTES_MAX {
+        return Err("name is too long".to_owned());
+    }
+    if let Some(bad) = name.chars().find(|c| !is_good(*c)) {
+        return Err(format!("invalid character '{bad}' in pool name"));
+    }
+    if !name.starts_with(|c: char| c.is_ascii_alphabetic()) {
+        return Err("name must begin with a letter".to_owned());
+    }
+    if name == "log" || ["mirror", "raidz", "draid", "spare"].iter().any(|word| name.starts_with(word)) {
+        return Err("name is reserved".to_owned());
+    }
+    Ok(())
+}
+
+/// Checks properties of the root file system of a pool with these features.
+pub fn check_properties(properties: &[(String, String)], features: &[String]) -> Result<(), String> {
+    let is_enabled = |guid: &str| features.iter().any(|name| writer::is_called(name, guid));
+    dataset::write::check_new("", false, properties, &is_enabled).map_err(|e| match e {
+        Error::Invalid { what, .. } => what,
+        Error::Unsupported { what, .. } => format!("unsupported: {what}"),
+        e => e.to_string(),
+    })
+}
+
+/// The unit of allocation of a top-level device: the largest that one of its leaves wants.
+fn ashift(top: &Top) -> u8 {
+    top.leaves.iter().map(|leaf| devices::ashift(&leaf.path)).max().unwrap_or(9)
+}
+
+fn class(purpose: Purpose) -> Class {
+    match purpose {
+        Purpose::Normal => Class::Normal,
+        Purpose::Log => Class::Log,
+        Purpose::Special => Class::Special,
+        Purpose::Dedup => Class::Dedup,
+    }
+}
+
+fn leaf(leaf: &Leaf) -> Result<NewVdev> {
+    let device = devices::open_for_writing(&leaf.path).map_err(|error| match error {
+        Error::Refused { why: Refusal::Busy, .. } => {
+            let owner = lock_owner(&leaf.path).map(|o| format!("\n{} is locked by {o}", leaf.name()));
+            let text = "one or more vdevs refer to the same device, or one of\nthe devices is part of an active md or lvm \
+                        device";
+            Wrong(format!("{text}{}", owner.unwrap_or_default())).into()
+        }
+        error => anyhow::Error::from(error),
+    })?;
+    if device.size_bytes() < MIN_DEVICE_BYTES {
+        bail!(Wrong("one or more devices is less than the minimum size (64M)".into()));
+    }
+    Ok(NewVdev {
+        kind: leaf.kind(),
+        parity: 0,
+        class: Class::Normal,
+        leaf: Some((leaf.name(), device)),
+        ashift: 0,
+        children: Vec::new(),
+    })
+}
+
+/// Opens the devices of a top-level device and locks them.
+pub(crate) fn top(top: &Top, wanted: Option<u8>) -> Result<NewVdev> {
+    let mut leaves = top.leaves.iter().map(leaf).collect::<Result<Vec<_>>>()?;
+    let (class, ashift) = (class(top.purpose), wanted.unwrap_or_else(|| ashift(top)));
+    let group = |kind, parity, children| NewVdev { kind, parity, class, leaf: None, ashift, children };
+    Ok(match top.group {
+        Group::Single => NewVdev { class, ashift, ..leaves.remove(0) },
+        Group::Mirror => group("mirror", 0, leaves),
+        Group::Raidz(parity) => group("raidz", parity, leaves),
+    })
+}
+
+/// Makes a pool.
+pub fn create(request: &CreateRequest) -> Result<WritablePool> {
+    if !request.layout.spares.is_empty() || !request.layout.caches.is_empty() {
+        let what = if request.layout.spares.is_empty() { "cache devices" } else { "spares" };
+        bail!(Wrong(format!("unsupported: making {what}")));
+    }
+    if request.layout.has_duplicate() {
+        bail!(Wrong(
+            "one or more vdevs refer to the same device, or one of\nthe devices is part of an active md or lvm device"
+                .into()
+        ));
+    }
+    let tops = request.layout.tops.iter().map(|t| top(t, request.ashift)).collect::<Result<Vec<_>>>()?;
+    let text = |name: &str| {
+        request.settings.iter().find_map(|s| match s {
+            PoolSetting::Stored(n, SetValue::Text(text)) if n == name && !text.is_empty() => Some(text.clone()),
+            _ => None,
+        })
+    };
+    let new = CreatePool {
+        name: request.name.clone(),
+        tops,
+        features: request.features.clone(),
+        comment: text("comment"),
+        compatibility: text("compatibility").filter(|t| t != "off"),
+    };
+    let keys = Arc::new(KeyStore::new());
+    let writer = Writer::create(&new, &OpenOptions::default(), &WriteOptions::default(), |cx| {
+        for name in &request.features {
+            cx.history("set", None, &format!("feature@{name}=enabled"))?;
+        }
+        dataset::write::bootstrap(
+            cx,
+            &Bootstrap {
+                properties: request.properties.clone(),
+                key: request.key.clone(),
+                keys: &keys,
+                maker: write::maker(),
+            },
+        )?;
+        for setting in &request.settings {
+            if let PoolSetting::Stored(name, value) = setting {
+                cx.set_pool_property(name, value)?;
+            }
+        }
+        cx.history_command(&request.command)
+    })?;
+    Ok(write::of_writer(writer, keys))
+}
+
+/// Where the pool's devices are, each by its path.
+pub fn places(layout: &Layout) -> Vec<PathBuf> {
+    layout.leaves().map(|leaf| leaf.path.clone()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_pools_are_checked_in_openzfs_words() {
+        for good in ["tank", "a", "my pool", "x-1_2.3:4"] {
+            assert_eq!(check_name(good), Ok(()), "{good}");
+        }
+        let cases = [
+            ("mirror", "name is reserved"),
+            ("mirrored", "name is reserved"),
+            ("log", "name is reserved"),
+            ("9bad", "name must begin with a letter"),
+            ("a@b", "invalid character '@' in pool name"),
+            ("", "name must begin with a letter"),
+            (&"x".repeat(300), "name is too long"),
+        ];
+        for (name, message) in cases {
+            assert_eq!(check_name(name).expect_err(name), message);
+        }
+    }
+}

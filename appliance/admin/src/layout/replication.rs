@@ -1,0 +1,126 @@
+//! Whether the devices of a pool survive the same number of failures, which people usually want.
+
+use super::{Group, Layout, Leaf, Purpose, Wrong};
+
+/// Difference of sizes that does not matter.
+const FUZZ_BYTES: u64 = 16 << 20;
+
+/// How many failures a top-level device survives, and in which way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Replication {
+    /// `file`, `disk`, `mirror` or `raidz`.
+    pub kind: &'static str,
+    /// Leaves; of raidz this is compared, too.
+    pub children: u64,
+    /// Of raidz.
+    pub parity: u64,
+}
+
+impl Replication {
+    fn of(group: Group, leaves: &[Leaf]) -> Self {
+        match group {
+            Group::Single => Self { kind: leaves.first().map_or("disk", Leaf::kind), children: 1, parity: 0 },
+            Group::Mirror => Self { kind: "mirror", children: leaves.len() as u64, parity: 0 },
+            Group::Raidz(parity) => Self { kind: "raidz", children: leaves.len() as u64, parity },
+        }
+    }
+}
+
+/// The raidz and the mirror, if it is one of each.
+fn raidz_and_mirror(a: Replication, b: Replication) -> Option<(Replication, Replication)> {
+    match (a.kind, b.kind) {
+        ("raidz", "mirror") => Some((a, b)),
+        ("mirror", "raidz") => Some((b, a)),
+        _ => None,
+    }
+}
+
+fn mismatch(last: Replication, next: Replication) -> Option<String> {
+    let level = |text: String| Some(format!("mismatched replication level: {text}"));
+    if let Some((raidz, mirror)) = raidz_and_mirror(last, next) {
+        let failures = mirror.children - 1;
+        if raidz.parity == failures {
+            return None;
+        }
+        return level(format!(
+            "raidz and mirror vdevs with different redundancy, {} vs. {failures} ({}-way) are present",
+            raidz.parity, mirror.children
+        ));
+    }
+    if last.kind != next.kind {
+        return level(format!("both {} and {} vdevs are present", last.kind, next.kind));
+    }
+    if last.parity != next.parity {
+        return level(format!(
+            "both {} and {} device parity {} vdevs are present",
+            last.parity, next.parity, next.kind
+        ));
+    }
+    if last.children != next.children {
+        return level(format!("both {}-way and {}-way {} vdevs are present", last.children, next.children, next.kind));
+    }
+    None
+}
+
+fn against_pool(pool: Replication, new: Replication) -> Option<String> {
+    let level = |text: String| Some(format!("mismatched replication level: {text}"));
+    if let Some((raidz, mirror)) = raidz_and_mirror(pool, new) {
+        let failures = mirror.children - 1;
+        if raidz.parity == failures {
+            return None;
+        }
+        return level(format!(
+            "pool and new vdev with different redundancy, raidz and mirror vdevs, {} vs. {failures} ({}-way)",
+            raidz.parity, mirror.children
+        ));
+    }
+    if pool.kind != new.kind {
+        return level(format!("pool uses {} and new vdev is {}", pool.kind, new.kind));
+    }
+    if pool.parity != new.parity {
+        return level(format!("pool uses {} device parity and new vdev uses {}", pool.parity, new.parity));
+    }
+    if pool.children != new.children {
+        return level(format!(
+            "pool uses {}-way {} and new vdev uses {}-way {}",
+            pool.children, pool.kind, new.children, new.kind
+        ));
+    }
+    None
+}
+
+/// Refuses a layout whose devices survive different numbers of failures, or others than `pool`'s; log devices do not count.
+/// The text lists what is wrong, a line each; [`Wrong`] has the heading.
+pub fn check_replication(layout: &Layout, pool: Option<Replication>) -> Result<(), Wrong> {
+    let mut lines = Vec::new();
+    let mut last: Option<Replication> = None;
+    for top in layout.tops.iter().filter(|t| t.purpose != Purpose::Log) {
+        let next = Replication::of(top.group, &top.leaves);
+        if top.group != Group::Single {
+            lines.extend(uneven(next.kind, &top.leaves));
+        }
+        lines.extend(last.and_then(|last| mismatch(last, next)));
+        last = Some(next);
+    }
+    if let (Some(pool), Some(new), true) = (pool, last, lines.is_empty()) {
+        lines.extend(against_pool(pool, new));
+    }
+    if lines.is_empty() {
+        return Ok(());
+    }
+    Err(super::unused::overridable(&lines))
+}
+
+/// What is uneven among the leaves of a group.
+fn uneven(kind: &str, leaves: &[Leaf]) -> Option<String> {
+    if leaves.iter().any(|l| l.is_disk) && leaves.iter().any(|l| !l.is_disk) {
+        return Some(format!("mismatched replication level: {kind} contains both files and devices"));
+    }
+    let size = |leaf: &Leaf| {
+        use std::io::{Seek, SeekFrom};
+        std::fs::File::open(&leaf.path).and_then(|mut f| f.seek(SeekFrom::End(0))).ok().filter(|n| *n > 0)
+    };
+    let sizes: Vec<u64> = leaves.iter().filter_map(size).collect();
+    let differ = sizes.windows(2).any(|pair| pair[0].abs_diff(pair[1]) > FUZZ_BYTES);
+    differ.then(|| format!("{kind} contains devices of different sizes"))
+}

@@ -1,0 +1,94 @@
+//! Words become layouts; what is wrong is told as OpenZFS tells it.
+
+use super::*;
+
+fn files(names: &[(&str, u64)]) -> (tempfile::TempDir, impl Fn(&str) -> Vec<String>) {
+    let dir = tempfile::tempdir().expect("a folder");
+    for (name, bytes) in names {
+        std::fs::File::create(dir.path().join(name)).and_then(|f| f.set_len(*bytes)).expect("written");
+    }
+    let root = dir.path().to_owned();
+    let words = move |line: &str| {
+        line.split_whitespace()
+            .map(|w| if w.len() == 1 { root.join(w).display().to_string() } else { w.to_owned() })
+            .collect()
+    };
+    (dir, words)
+}
+
+const SIX: &[(&str, u64)] =
+    &[("a", 1 << 27), ("b", 1 << 27), ("c", 1 << 27), ("d", 1 << 27), ("e", 1 << 27), ("f", 1 << 28)];
+
+#[test]
+fn words_become_a_layout_that_shows_as_zpool_shows_it() {
+    let (dir, words) = files(SIX);
+    let layout = Layout::parse(&words("mirror a b log c cache d spare e")).expect("good");
+    assert_eq!((layout.tops.len(), layout.caches.len(), layout.spares.len()), (2, 1, 1));
+    let path = |name: &str| dir.path().join(name).display().to_string();
+    let expected = format!(
+        "\ttank\n\t  mirror\n\t    {}\n\t    {}\n\tlogs\n\t  {}\n\tcache\n\t  {}\n\tspares\n\t  {}\n",
+        path("a"),
+        path("b"),
+        path("c"),
+        path("d"),
+        path("e")
+    );
+    assert_eq!(layout.tree("tank"), expected);
+    let raidz = Layout::parse(&words("raidz2 a b c special mirror d e")).expect("good");
+    assert_eq!((raidz.tops[0].group, raidz.tops[1].purpose), (Group::Raidz(2), Purpose::Special));
+}
+
+#[test]
+fn wrong_words_are_refused_in_openzfs_words() {
+    let (_dir, words) = files(SIX);
+    let cases = [
+        ("raidz2 a b", "invalid vdev specification: raidz2 requires at least 3 devices"),
+        ("mirror a", "invalid vdev specification: mirror requires at least 2 devices"),
+        ("a log", "invalid vdev specification: log requires at least 1 device"),
+        ("a log raidz b c", "invalid vdev specification: unsupported 'log' device: raidz"),
+        ("a spare b spare c", "invalid vdev specification: 'spare' can be specified only once"),
+        ("a draid1 b c d", "unsupported: making 'draid1' devices"),
+        ("/nosuch/file", "cannot resolve path '/nosuch/file'"),
+        (
+            "nosuchdisk",
+            "cannot open 'nosuchdisk': no such device in /dev\nmust be a full path or shorthand device name",
+        ),
+        ("/tmp", "cannot use '/tmp': must be a block device or regular file"),
+        ("", "invalid vdev specification: at least one toplevel vdev must be specified"),
+    ];
+    for (line, message) in cases {
+        assert_eq!(Layout::parse(&words(line)).expect_err(line).0, message, "{line}");
+    }
+}
+
+#[test]
+fn devices_that_survive_different_failures_are_told_apart() {
+    let (_dir, words) = files(SIX);
+    let said = |line: &str| {
+        let layout = Layout::parse(&words(line)).expect(line);
+        check_replication(&layout, None).err().map(|e| e.0.lines().nth(2).unwrap_or_default().to_owned())
+    };
+    assert_eq!(said("mirror a b mirror c d"), None);
+    assert_eq!(said("mirror a b log c"), None);
+    assert_eq!(said("raidz1 a b c mirror d e"), None, "both survive one failure");
+    let level = |text: &str| Some(format!("mismatched replication level: {text}"));
+    assert_eq!(said("mirror a b c mirror d e"), level("both 3-way and 2-way mirror vdevs are present"));
+    assert_eq!(said("a mirror b c"), level("both file and mirror vdevs are present"));
+    assert_eq!(said("raidz1 a b raidz2 c d e"), level("both 1 and 2 device parity raidz vdevs are present"));
+    assert_eq!(
+        said("raidz2 a b c mirror d e"),
+        level("raidz and mirror vdevs with different redundancy, 2 vs. 1 (2-way) are present")
+    );
+    assert_eq!(said("mirror a f"), Some("mirror contains devices of different sizes".into()));
+    let pool = Replication { kind: "mirror", children: 2, parity: 0 };
+    let layout = Layout::parse(&words("a")).expect("good");
+    let text = check_replication(&layout, Some(pool)).expect_err("uneven").0;
+    assert!(text.ends_with("\nmismatched replication level: pool uses mirror and new vdev is file"), "{text}");
+}
+
+#[test]
+fn a_device_that_is_there_twice_is_noticed() {
+    let (_dir, words) = files(SIX);
+    assert!(Layout::parse(&words("mirror a a")).expect("words are good").has_duplicate());
+    assert!(!Layout::parse(&words("mirror a b")).expect("good").has_duplicate());
+}

@@ -1,0 +1,76 @@
+//! Whether a device holds something that somebody may want to keep.
+
+use super::{Layout, Leaf, Wrong};
+use pool::PoolState;
+use pool::devices;
+
+/// Whose a device is, as its label says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Owner {
+    /// A pool that is imported here.
+    Active(String),
+    /// One that somebody did not export.
+    PotentiallyActive(String),
+    /// One that was exported.
+    Exported(String),
+    /// A hot spare; of which pool, labels do not say.
+    Spare,
+    /// A level-2 cache device.
+    Cache,
+}
+
+/// A list of reasons that `-f` overrides.
+pub(super) fn overridable(lines: &[String]) -> Wrong {
+    Wrong(format!("invalid vdev specification\nuse '-f' to override the following errors:\n{}", lines.join("\n")))
+}
+
+fn owner(leaf: &Leaf, is_imported: &dyn Fn(u64) -> bool) -> Option<Owner> {
+    let found = devices::labelled(&leaf.path)?;
+    let name = found.config.get_str("name").unwrap_or_default().to_owned();
+    let imported = found.config.get_u64("pool_guid").is_some_and(is_imported);
+    match PoolState::from_number(found.config.get_u64("state").unwrap_or(u64::MAX)) {
+        PoolState::Destroyed | PoolState::Other(_) => None,
+        _ if imported => Some(Owner::Active(name)),
+        PoolState::Active => Some(Owner::PotentiallyActive(name)),
+        PoolState::Exported => Some(Owner::Exported(name)),
+        PoolState::Spare => Some(Owner::Spare),
+        PoolState::Level2Cache => Some(Owner::Cache),
+    }
+}
+
+/// Refuses devices that are in use. `is_imported` tells whether the pool of that identity is imported here. What belongs to
+/// an imported pool is refused also with `force`; what else is found then counts as free.
+pub fn check_unused(layout: &Layout, force: bool, is_imported: &dyn Fn(u64) -> bool) -> Result<(), Wrong> {
+    let mut lines = Vec::new();
+    for leaf in layout.leaves() {
+        let name = leaf.name();
+        let is_spare = layout.spares.contains(leaf);
+        let (line, stays) = match owner(leaf, is_imported) {
+            Some(Owner::Active(pool)) => (Some(format!("{name} is part of active pool '{pool}'")), true),
+            Some(Owner::PotentiallyActive(pool)) => {
+                (Some(format!("{name} is part of potentially active pool '{pool}'")), false)
+            }
+            Some(Owner::Exported(pool)) => (Some(format!("{name} is part of exported pool '{pool}'")), false),
+            Some(Owner::Spare) if !is_spare => (Some(format!("{name} is reserved as a hot spare")), false),
+            Some(Owner::Spare | Owner::Cache) => (None, false),
+            None if leaf.is_disk => (devices::foreign_contents(&leaf.path).map(|what| contains(&name, what)), false),
+            None => (None, false),
+        };
+        lines.extend(line.filter(|_| stays || !force));
+    }
+    match (lines.is_empty(), force) {
+        (true, _) => Ok(()),
+        (false, false) => Err(overridable(&lines)),
+        (false, true) => Err(Wrong(format!(
+            "invalid vdev specification\nthe following errors must be manually repaired:\n{}",
+            lines.join("\n")
+        ))),
+    }
+}
+
+fn contains(name: &str, what: &str) -> String {
+    match what {
+        "gpt" => format!("{name} contains a partition table"),
+        what => format!("{name} contains a filesystem of type '{what}'"),
+    }
+}

@@ -1,0 +1,99 @@
+//! The key of a dataset that is to become an encryption root: from the file that `keylocation` names, or from a person.
+//!
+//! Facts: get_key_material in lib/libzfs/libzfs_crypto.c.
+
+use anyhow::{Context, Result, bail};
+use dataset::KeyLocation;
+use std::path::Path;
+use zeroize::Zeroizing;
+
+/// Longest file that is taken for a key.
+const FILE_BYTES_MAX: u64 = 4096;
+
+/// A key as it is kept in memory.
+pub type Material = Zeroizing<Vec<u8>>;
+
+/// Asks a person for a key of that format, twice if it is a new one, or reads it from where the input comes from.
+pub type AskNew<'a> = dyn Fn(&str) -> Result<Material> + 'a;
+
+/// The key that properties of a new dataset ask for; `None`: it has none of its own. `present` is the format of the key that
+/// it has now, where that stays.
+pub fn ask(
+    properties: &[(String, String)],
+    dataset: &str,
+    present: Option<&str>,
+    ask: &AskNew<'_>,
+) -> Result<Option<Material>> {
+    let value = |name: &str| properties.iter().rev().find(|(n, _)| n == name).map(|(_, v)| v.as_str());
+    if value("encryption") == Some("off") {
+        return Ok(None);
+    }
+    let Some(format) = value("keyformat").filter(|f| *f != "none").or(present) else { return Ok(None) };
+    if !matches!(format, "raw" | "hex" | "passphrase") {
+        bail!("'keyformat' must be one of 'none | raw | hex | passphrase'");
+    }
+    let location = value("keylocation").unwrap_or("prompt");
+    let key = match KeyLocation::parse(location) {
+        Some(KeyLocation::File(path)) => from_file(Path::new(&path), format)?,
+        Some(KeyLocation::Prompt) => ask(format)?,
+        Some(KeyLocation::Url(url)) => bail!("unsupported: keys from the web ('{url}')"),
+        Some(KeyLocation::None) | None => bail!("invalid keylocation"),
+    };
+    check(format, &key)
+        .with_context(|| format!("key of '{dataset}'"))
+        .map_err(|e| anyhow::anyhow!("{}", e.root_cause()))?;
+    Ok(Some(key))
+}
+
+/// The key in a file.
+pub fn from_file(path: &Path, format: &str) -> Result<Material> {
+    let shown = || format!("Failed to open key material file: {}", path.display());
+    if std::fs::metadata(path).with_context(shown)?.len() > FILE_BYTES_MAX {
+        bail!("Key file too large.");
+    }
+    let mut bytes = Zeroizing::new(std::fs::read(path).with_context(shown)?);
+    if format != "raw" {
+        let line = bytes.iter().position(|b| *b == b'\n').unwrap_or(bytes.len());
+        bytes.truncate(line);
+    }
+    Ok(bytes)
+}
+
+fn check(format: &str, key: &[u8]) -> Result<()> {
+    match (format, key.len()) {
+        ("raw", 0..=31) => bail!("Raw key too short (expected 32)."),
+        ("raw", 33..) => bail!("Raw key too long (expected 32)."),
+        ("hex", 0..=63) => bail!("Hex key too short (expected 64)."),
+        ("hex", 65..) => bail!("Hex key too long (expected 64)."),
+        ("hex", _) if !key.iter().all(u8::is_ascii_hexdigit) => bail!("Invalid hex character detected."),
+        ("passphrase", 0..=7) => bail!("Passphrase too short (min 8)."),
+        ("passphrase", 513..) => bail!("Passphrase too long (max 512)."),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn properties(list: &[(&str, &str)]) -> Vec<(String, String)> {
+        list.iter().map(|(n, v)| ((*n).to_owned(), (*v).to_owned())).collect()
+    }
+
+    #[test]
+    fn a_key_comes_from_its_file_or_a_person_and_is_checked() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let path = dir.path().join("k");
+        std::fs::write(&path, "password\nnot this\n").expect("written");
+        let location = format!("file://{}", path.display());
+        let nobody = |_: &str| bail!("nobody is there");
+        let with_file = properties(&[("keyformat", "passphrase"), ("keylocation", &location)]);
+        let key = ask(&with_file, "tank/e", None, &nobody).expect("readable").expect("a key");
+        assert_eq!(key.as_slice(), b"password");
+        let asked = properties(&[("keyformat", "passphrase")]);
+        assert!(ask(&asked, "tank/e", None, &nobody).is_err());
+        let short = |_: &str| Ok(Zeroizing::new(b"short".to_vec()));
+        assert_eq!(ask(&asked, "t", None, &short).unwrap_err().to_string(), "Passphrase too short (min 8).");
+        assert!(ask(&properties(&[("compression", "lz4")]), "t", None, &nobody).expect("no key").is_none());
+    }
+}

@@ -1,0 +1,165 @@
+//! Properties of pools as people write them, checked and made what is kept.
+//!
+//! The catalogue (`pool::property`) says which there are; here is what it does not say: ranges, forms, and when a property may
+//! be set. Facts: zpool_valid_proplist in lib/libzfs/libzfs_pool.c; messages are its own.
+
+use crate::compatibility;
+use pool::property::{Kind, SetValue, find};
+
+/// Longest comment.
+const COMMENT_MAX: usize = 32;
+/// Longest name of a user property, with its NUL.
+const NAME_MAX: usize = 256;
+/// Longest value, with its NUL.
+const VALUE_MAX: usize = 8192;
+
+/// A property with a good value.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PoolSetting {
+    /// Kept in the pool.
+    Stored(String, SetValue),
+    /// `feature@name`: whether it is to be enabled.
+    Feature(String, bool),
+    /// Holds while the pool is imported here, and is not kept in it: altroot, cachefile, readonly.
+    Import(String, String),
+}
+
+/// When a property is set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum When {
+    /// The pool is being made.
+    Create,
+    /// It is imported.
+    Set,
+}
+
+/// Whether there can be a pool property of this name.
+pub fn is_known(name: &str) -> bool {
+    find(name).is_some_and(|def| def.name == name) || name.starts_with("feature@") || is_user_property(name)
+}
+
+fn is_user_property(name: &str) -> bool {
+    dataset::property::is_user_property(name)
+}
+
+/// Checks a value. The error is what stands behind `cannot set property for 'tank': `.
+pub fn parse(name: &str, value: &str, when: When) -> Result<PoolSetting, String> {
+    if let Some(feature) = name.strip_prefix("feature@") {
+        if !compatibility::is_feature(feature) {
+            return Err(format!("feature '{feature}' unsupported by kernel"));
+        }
+        return match (value, when) {
+            ("enabled", _) => Ok(PoolSetting::Feature(feature.to_owned(), true)),
+            ("disabled", When::Create) => Ok(PoolSetting::Feature(feature.to_owned(), false)),
+            ("disabled", When::Set) => Err(format!("property '{name}' can only be set to 'disabled' at creation time")),
+            _ => Err(format!("property '{name}' can only be set to 'enabled' or 'disabled'")),
+        };
+    }
+    let Some(def) = find(name).filter(|def| def.name == name) else {
+        if !is_user_property(name) {
+            return Err(format!("invalid property '{name}'"));
+        }
+        return match () {
+            () if name.len() >= NAME_MAX => Err(format!("property name '{name}' is too long")),
+            () if value.len() >= VALUE_MAX => Err(format!("property value '{value}' is too long")),
+            () => Ok(PoolSetting::Stored(name.to_owned(), SetValue::Text(value.to_owned()))),
+        };
+    };
+    if def.readonly && name != "readonly" {
+        return Err(format!("'{name}' is readonly"));
+    }
+    let stored = |value: SetValue| Ok(PoolSetting::Stored(name.to_owned(), value));
+    match name {
+        "readonly" => Err("property 'readonly' can only be set at import time".to_owned()),
+        "multihost" if value == "on" => Err("unsupported: multihost=on, the pool would have to be watched".to_owned()),
+        "version" => match value {
+            "5000" => Err("the pool has feature flags already".to_owned()),
+            _ => Err("unsupported: pools of a version before feature flags cannot be made".to_owned()),
+        },
+        "altroot" if when == When::Set => {
+            Err("property 'altroot' can only be set during pool creation or import".to_owned())
+        }
+        "altroot" if !value.starts_with('/') => Err(format!("bad alternate root '{value}'")),
+        "altroot" => Ok(PoolSetting::Import(name.to_owned(), value.to_owned())),
+        "cachefile" if !matches!(value, "" | "none") && !value.starts_with('/') => {
+            Err("property 'cachefile' must be empty, an absolute path, or 'none'".to_owned())
+        }
+        "cachefile" => Ok(PoolSetting::Import(name.to_owned(), value.to_owned())),
+        "bootfs" if when == When::Create => {
+            Err("property 'bootfs' cannot be set at creation or import time".to_owned())
+        }
+        "comment" if !value.bytes().all(|b| (0x20..0x7f).contains(&b)) => {
+            Err("comment may only have printable characters".to_owned())
+        }
+        "comment" if value.len() > COMMENT_MAX => Err(format!("comment must not exceed {COMMENT_MAX} characters")),
+        "compatibility" => {
+            compatibility::load(value)?;
+            stored(SetValue::Text(value.to_owned()))
+        }
+        "ashift" => match value.parse::<u64>() {
+            Ok(n @ (0 | 9..=16)) => stored(SetValue::Number(n)),
+            Ok(n) => Err(format!("property 'ashift' number {n} is invalid, only values between 9 and 16 are allowed.")),
+            Err(_) => Err(format!("bad numeric value '{value}'")),
+        },
+        "dedup_table_quota" => match value {
+            "none" => stored(SetValue::Number(0)),
+            "auto" => stored(SetValue::Number(u64::MAX)),
+            _ => match dataset::property::parse_size(value) {
+                Some(n) => stored(SetValue::Number(n)),
+                None => Err(format!("bad numeric value '{value}'")),
+            },
+        },
+        _ => match def.kind {
+            Kind::Word(words) => match words.iter().position(|w| *w == value) {
+                Some(number) => stored(SetValue::Number(number as u64)),
+                None => Err(format!("'{name}' must be one of '{}'", def.values)),
+            },
+            Kind::Text => stored(SetValue::Text(value.to_owned())),
+            _ => match value.parse::<u64>() {
+                Ok(number) => stored(SetValue::Number(number)),
+                Err(_) => Err(format!("bad numeric value '{value}'")),
+            },
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_become_what_is_kept() {
+        let set = |name, value| parse(name, value, When::Set).expect(name);
+        let stored = |name: &str, value| PoolSetting::Stored(name.into(), value);
+        assert_eq!(set("autotrim", "on"), stored("autotrim", SetValue::Number(1)));
+        assert_eq!(set("failmode", "continue"), stored("failmode", SetValue::Number(1)));
+        assert_eq!(set("comment", "hello"), stored("comment", SetValue::Text("hello".into())));
+        assert_eq!(set("org.example:x", "y"), stored("org.example:x", SetValue::Text("y".into())));
+        assert_eq!(set("ashift", "12"), stored("ashift", SetValue::Number(12)));
+        assert_eq!(set("feature@lz4_compress", "enabled"), PoolSetting::Feature("lz4_compress".into(), true));
+        assert_eq!(set("cachefile", "none"), PoolSetting::Import("cachefile".into(), "none".into()));
+        assert_eq!(set("dedup_table_quota", "auto"), stored("dedup_table_quota", SetValue::Number(u64::MAX)));
+    }
+
+    #[test]
+    fn bad_values_are_refused_in_openzfs_words() {
+        let cases = [
+            ("size", "1", "'size' is readonly"),
+            ("autotrim", "maybe", "'autotrim' must be one of 'on | off'"),
+            ("nosuch", "1", "invalid property 'nosuch'"),
+            ("feature@nosuch", "enabled", "feature 'nosuch' unsupported by kernel"),
+            (
+                "feature@lz4_compress",
+                "disabled",
+                "property 'feature@lz4_compress' can only be set to 'disabled' at creation time",
+            ),
+            ("comment", "a\tb", "comment may only have printable characters"),
+            ("comment", &"x".repeat(33), "comment must not exceed 32 characters"),
+            ("altroot", "/mnt", "property 'altroot' can only be set during pool creation or import"),
+            ("compatibility", "nosuch", "could not read/parse feature file(s): nosuch "),
+        ];
+        for (name, value, message) in cases {
+            assert_eq!(parse(name, value, When::Set).expect_err(name), message);
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! Devices that are to become part of a pool: opened for writing, their sectors, and what stands on them already.
+//!
+//! Below: `host::device`, `block::label`. Above: administration.
+//!
+//! Invariants:
+//!   * only [`clear`] writes
+
+use crate::import::search::FoundDevice;
+use crate::{Error, Refusal, Result};
+use host::device::FileDevice;
+use ondisk::pool_dir::config;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::Path;
+use std::sync::Arc;
+
+pub use host::device::{Device, MemoryDevice};
+pub use ondisk::label::MIN_DEVICE_BYTES;
+
+/// Sectors of files, and of disks that do not say.
+const ASHIFT_MIN: u8 = 9;
+/// Largest sectors that are taken over from a disk without being asked for. As OpenZFS.
+const ASHIFT_AUTO_MAX: u8 = 14;
+
+/// Kinds of things that a device path may lead to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PathKind {
+    /// A block device.
+    Disk,
+    /// A regular file.
+    File,
+    /// Neither.
+    Other,
+}
+
+/// What stands at `path`.
+pub fn kind(path: &Path) -> std::io::Result<PathKind> {
+    let kind = std::fs::metadata(path)?.file_type();
+    Ok(match (kind.is_block_device(), kind.is_file()) {
+        (true, _) => PathKind::Disk,
+        (_, true) => PathKind::File,
+        _ => PathKind::Other,
+    })
+}
+
+/// Opens a device for writing, for us alone.
+pub fn open_for_writing(path: &Path) -> Result<Arc<dyn Device>> {
+    let name = || path.display().to_string();
+    match FileDevice::open_for_writing(path) {
+        Ok(device) => Ok(Arc::new(device)),
+        Err(e) if is_busy(&e) => Err(Refusal::Busy.at(name())),
+        Err(e) => Err(Error::io(name(), e)),
+    }
+}
+
+fn is_busy(e: &std::io::Error) -> bool {
+    matches!(e.kind(), std::io::ErrorKind::ResourceBusy | std::io::ErrorKind::WouldBlock)
+}
+
+/// log2 of the unit in which a device should be written: a disk's physical sectors; 9 for files.
+pub fn ashift(path: &Path) -> u8 {
+    let bytes = std::fs::metadata(path).ok().filter(|m| m.file_type().is_block_device()).and_then(|meta| {
+        let number = meta.rdev();
+        let (major, minor) = (major_of(number), minor_of(number));
+        // A partition has no queue of its own: it is its disk's.
+        ["queue", "../queue"].iter().find_map(|queue| {
+            let path = format!("/sys/dev/block/{major}:{minor}/{queue}/physical_block_size");
+            std::fs::read_to_string(path).ok()?.trim().parse::<u64>().ok()
+        })
+    });
+    let shift = bytes.filter(|b| b.is_power_of_two()).map_or(ASHIFT_MIN, |b| b.trailing_zeros() as u8);
+    shift.clamp(ASHIFT_MIN, ASHIFT_AUTO_MAX)
+}
+
+/// The parts of a device number, as Linux packs them.
+fn major_of(number: u64) -> u64 {
+    ((number >> 32) & 0xffff_f000) | ((number >> 8) & 0xfff)
+}
+
+fn minor_of(number: u64) -> u64 {
+    ((number >> 12) & 0xffff_ff00) | (number & 0xff)
+}
+
+/// The pool, spare or cache device whose label stands on the device at `path`.
+pub fn labelled(path: &Path) -> Option<FoundDevice> {
+    let device: Arc<dyn Device> = Arc::new(FileDevice::open(path).ok()?);
+    let labels = block::label::read(device.as_ref(), false);
+    let newest = labels.configs().max_by_key(|c| c.get_u64(config::POOL_TXG).unwrap_or(0)).cloned()?;
+    let guid = newest.get_u64(config::GUID)?;
+    Some(FoundDevice { device, labels, guid, config: newest })
+}
+
+/// Removes the labels of the device at `path`; with `force` also what does not look like one. Says how many were removed.
+pub fn clear(path: &Path, force: bool) -> Result<usize> {
+    let device = open_for_writing(path)?;
+    block::label::wipe(device.as_ref(), force).map_err(|e| Error::io(path.display().to_string(), e))
+}
+
+/// Things that other systems write at the beginning of a disk: offset, bytes, name.
+const SIGNATURES: &[(usize, &[u8], &str)] = &[
+    (1080, &[0x53, 0xef], "ext2"),
+    (0, b"XFSB", "xfs"),
+    (0x1_0040, b"_BHRfS_M", "btrfs"),
+    (3, b"NTFS    ", "ntfs"),
+    (54, b"FAT", "vfat"),
+    (82, b"FAT32", "vfat"),
+    (3, b"EXFAT   ", "exfat"),
+    (4086, b"SWAPSPACE2", "swap"),
+    (0, b"LUKS\xba\xbe", "crypto_LUKS"),
+    (536, b"LVM2 001", "LVM2_member"),
+    (4096, &[0xfc, 0x4e, 0x2b, 0xa9], "linux_raid_member"),
+    (0x8001, b"CD001", "iso9660"),
+    (1024, &[0x10, 0x20, 0xf5, 0xf2], "f2fs"),
+    (512, b"EFI PART", "gpt"),
+];
+
+/// What another system keeps on the device at `path`, if it is one that is known.
+pub fn foreign_contents(path: &Path) -> Option<&'static str> {
+    let device = FileDevice::open(path).ok()?;
+    let mut head = vec![0; 128 << 10];
+    let len = head.len().min(usize::try_from(device.size_bytes()).unwrap_or(usize::MAX));
+    device.read_at(0, &mut head[..len]).ok()?;
+    let found = SIGNATURES.iter().find(|(at, bytes, _)| head.get(*at..*at + bytes.len()) == Some(bytes))?;
+    Some(found.2)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn device_numbers_come_apart_as_linux_packs_them() {
+        // /dev/nvme0n1p2 and a device mapper device with a large minor.
+        assert_eq!((major_of(0x10302), minor_of(0x10302)), (259, 2));
+        let large = (0x12_u64 << 20) | (253 << 8) | 0x34;
+        assert_eq!((major_of(large), minor_of(large)), (253, 0x1234));
+    }
+
+    #[test]
+    fn a_file_has_small_sectors_and_what_stands_on_it_is_named() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("disk");
+        let mut bytes = vec![0; 1 << 20];
+        std::fs::write(&path, &bytes).unwrap();
+        assert_eq!((ashift(&path), foreign_contents(&path), kind(&path).unwrap()), (9, None, PathKind::File));
+        bytes[1080..1082].copy_from_slice(&[0x53, 0xef]);
+        std::fs::write(&path, &bytes).unwrap();
+        assert_eq!(foreign_contents(&path), Some("ext2"));
+        assert!(labelled(&path).is_none());
+        let held = open_for_writing(&path).unwrap();
+        assert!(matches!(open_for_writing(&path), Err(Error::Refused { why: Refusal::Busy, .. })));
+        drop(held);
+        assert_eq!(clear(&path, false).unwrap(), 0);
+    }
+}

@@ -57,6 +57,8 @@ pub struct LiveDatasets {
 pub(crate) struct Open {
     heads: Mutex<BTreeMap<u64, Arc<LiveDataset>>>,
     book: Book,
+    /// Destroyed, but still there in the last synced txg.
+    going: Mutex<BTreeSet<u64>>,
     /// There may be space of destroyed datasets left to free.
     has_pending: AtomicBool,
     /// Blocks of them freed in one txg.
@@ -93,6 +95,7 @@ impl LiveDatasets {
         let open = Arc::new(Open {
             heads: Mutex::default(),
             book: Book::default(),
+            going: Mutex::default(),
             has_pending: AtomicBool::new(true),
             free_pace: AtomicU64::new(FREE_PACE),
         });
@@ -118,10 +121,14 @@ impl LiveDatasets {
     /// Opens file system or volume `name` for writing. `owners_of` tells who owns an object of a file system, for the
     /// accounts by user, group and project.
     pub fn open(&self, name: &str, owners_of: Option<OwnersOf>) -> Result<Arc<LiveDataset>> {
-        let dataset = self.synced()?.dataset(name)?;
+        // Looked up under the lock: what is destroyed meanwhile is either not found, or known to be going.
         let mut heads = self.open.heads.lock();
+        let dataset = self.synced()?.dataset(name)?;
         if let Some(found) = heads.get(&dataset.id()) {
             return Ok(found.clone());
+        }
+        if self.open.going.lock().contains(&dataset.id()) {
+            return Err(Error::not_found(name, "the dataset"));
         }
         check_writable(&dataset)?;
         let live = self.open_unchecked(&dataset, owners_of)?;
@@ -189,6 +196,21 @@ impl LiveDatasets {
         self.open.free_pace.store(blocks.max(1), Ordering::Relaxed);
     }
 
+    /// Forgets the key of the encryption root of `name`, unless a dataset that needs it is open; false when it was not loaded.
+    pub fn unload_key(&self, name: &str) -> Result<bool> {
+        let tree = self.synced()?;
+        let dataset = tree.dataset(name)?;
+        let root = dataset.encryption_root()?.map(|dir| dir.id());
+        let open: Vec<u64> = self.open.heads.lock().keys().copied().collect();
+        for id in open {
+            let used = tree.dataset_by_id(id)?.encryption_root()?.map(|dir| dir.id());
+            if used.is_some() && used == root {
+                return Err(Refusal::Busy.at(tree.dataset_by_id(id)?.name()));
+            }
+        }
+        self.keys.unload(&dataset)
+    }
+
     /// What tasks take with them into the syncing thread.
     pub(crate) fn parts(&self) -> (Arc<KeyStore>, Arc<Open>) {
         (self.keys.clone(), self.open.clone())
@@ -233,9 +255,15 @@ impl LiveDatasets {
 }
 
 impl Open {
-    /// Something was destroyed: it is freed from the next txg on.
-    pub(crate) fn expect_pending(&self) {
+    /// Head `id` is destroyed in this txg unless it is open; its blocks are freed from the next one on.
+    pub(crate) fn let_go(&self, id: u64) -> bool {
+        let heads = self.heads.lock();
+        if heads.contains_key(&id) {
+            return false;
+        }
+        self.going.lock().insert(id);
         self.has_pending.store(true, Ordering::SeqCst);
+        true
     }
 
     pub(crate) fn get(&self, id: u64) -> Option<Arc<LiveDataset>> {
@@ -315,6 +343,12 @@ impl LiveDataset {
     fn begin_as(&self, bytes: u64, net_free: bool) -> Result<Tx> {
         if self.closed.load(Ordering::SeqCst) {
             return Err(Refusal::Stale.at(self.name()));
+        }
+        if self.counting.is_none() && self.objset.phys().kind == ObjsetKind::FileSystem {
+            return Err(Error::invalid(
+                self.name(),
+                "a file system is written only by who can tell the owners of files",
+            ));
         }
         let promised = bytes.saturating_add(LEAST_BYTES).saturating_mul(u64::from(self.settings.read().copies));
         for _ in 0..WAITS_MAX {
@@ -465,6 +499,7 @@ impl Participant for Open {
     }
 
     fn synced(&self, txg: u64) {
+        self.going.lock().clear();
         self.heads.lock().values().for_each(|dataset| dataset.log.synced(txg));
     }
 }

@@ -88,6 +88,11 @@ fn pools_of_openzfs_are_written_and_stay_right() {
             continue;
         }
         rig.check();
+        let made = format!("{}/made by weir", rig.live.writer().name());
+        rig.create(&made, &[]).unwrap();
+        let live = rig.open(&made);
+        common::new_file(live.objset(), &live.begin(0).unwrap(), 7).unwrap();
+        rig.check();
         for round in 0..3u64 {
             for entry in rig.tree().list(&[], &ListOptions::heads()).unwrap().entries {
                 println!("  {}", entry.name());

@@ -63,7 +63,7 @@ fn the_kernels_log_is_claimed_handed_out_and_freed() {
 
     let writer = open(&device);
     let live = LiveDatasets::new(writer.clone(), Arc::new(KeyStore::default()));
-    let set = live.open("tu/fs", None).unwrap();
+    let set = live.open("tu/fs", Some(|_, _| Ok(None))).unwrap();
     assert!(set.log().needs_replay());
     let mut kinds = Vec::new();
     let replayed = set.log().replay(&mut |record, body| {

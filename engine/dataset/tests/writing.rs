@@ -181,6 +181,8 @@ fn volumes_and_missing_parents_are_made() {
     assert_eq!(rig.get("tank/x/y/vol", "volsize"), "8388608");
     assert_eq!(rig.get("tank/x/y/vol", "volblocksize"), "8192");
     assert_eq!(rig.get("tank/x/y/vol", "type"), "volume");
+    // What OpenZFS 2.3.2 set for the volume in the image `history`.
+    assert_eq!(write::volume_reservation(&rig.found(), 16 << 20, 8 << 10, 1), 19_398_656);
     let vol = rig.open("tank/x/y/vol");
     let tx = vol.begin(MIB as u64).unwrap();
     vol.objset().object(1).unwrap().write_at(&tx, 4096, &noise(3, MIB)).unwrap();

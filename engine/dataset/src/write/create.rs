@@ -18,7 +18,7 @@ use crate::{Error, KeyStore, Refusal, Result};
 use object::Bpobj;
 use ondisk::pool_dir::directory;
 use ondisk::{Checksum, DslDataset};
-use pool::SyncTx;
+use pool::{Pool, SyncTx};
 use zeroize::Zeroizing;
 
 /// What to make.
@@ -259,19 +259,26 @@ pub fn bootstrap(sync: &SyncTx<'_>, options: &Bootstrap<'_>) -> Result<()> {
 }
 
 /// Space that a volume of `size_bytes` with blocks of `block_bytes` may take, with its metadata: what `refreservation` is set
-/// to unless the volume is sparse. `data_bytes` is what the data alone takes, parity counted as datasets count it.
-pub fn volume_reservation(size_bytes: u64, block_bytes: u64, copies: u64, data_bytes: u64) -> u64 {
-    /// Pointers in an indirect block of 128 KiB.
+/// to unless the volume is sparse. Facts: `zvol_volsize_to_reservation` in lib/libzfs/libzfs_dataset.c.
+pub fn volume_reservation(pool: &Pool, size_bytes: u64, block_bytes: u64, copies: u64) -> u64 {
+    /// Pointers in an indirect block of 128 KiB, and that block's bytes.
     const POINTERS: u64 = 1024;
+    const INDIRECT_BYTES: u64 = 128 << 10;
+    let mut blocks = size_bytes / block_bytes.max(1);
+    // Small blocks take more on raidz than their share of what 128 KiB take, in which space is counted.
+    let scaled = pool.store().tree().tops.iter().filter_map(|top| {
+        let (small, usual) = (top.asize_bytes(block_bytes, 0)?, top.asize_bytes(INDIRECT_BYTES, 0)?);
+        Some((blocks.saturating_mul(small) / (usual >> 9).max(1)).saturating_mul(INDIRECT_BYTES >> 9))
+    });
+    let data = scaled.max().unwrap_or(0).max(blocks.saturating_mul(block_bytes));
     // The dnode of dnodes has seven levels.
     let mut metadata_blocks = 7u64;
-    let mut blocks = size_bytes / block_bytes.max(1);
     while blocks > 1 {
         blocks = blocks.div_ceil(POINTERS);
         metadata_blocks += blocks;
     }
-    let metadata = metadata_blocks.saturating_mul((copies + 1).min(3)).saturating_mul(128 << 10);
-    data_bytes.saturating_mul(copies).saturating_add(metadata)
+    let metadata = metadata_blocks.saturating_mul((copies + 1).min(3)).saturating_mul(INDIRECT_BYTES);
+    data.saturating_mul(copies).saturating_add(metadata)
 }
 
 /// Checks property changes of a dataset that is there; see [`super::set`].

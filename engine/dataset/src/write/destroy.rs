@@ -52,9 +52,10 @@ pub fn destroy(live: &LiveDatasets, name: &str) -> Result<()> {
         if !cx.is_enabled(ASYNC_DESTROY) {
             walk(&cx, &phys, false).run(&phys.bp, &mut |_| Ok(true)).map_err(|stop| stop.into_error().at(&name))?;
         }
-        destroy_in(&cx, &keys, &node)?;
-        open.expect_pending();
-        Ok(())
+        if !open.let_go(node.head) {
+            return Err(Refusal::Busy.at(&name));
+        }
+        destroy_in(&cx, &keys, &node)
     })?;
     live.refresh()?;
     // What is small is gone when this returns.

@@ -51,6 +51,38 @@ fn a_file_is_made_written_read_and_still_there_after_a_sync() {
 }
 
 #[test]
+fn a_file_made_without_a_name_gets_one_or_is_gone() {
+    let f = fixture();
+    let top = f.fs.root();
+    let open = |text: &[u8]| {
+        let node = f.fs.create_unnamed(&root(), top, 0o666, 0o022).unwrap().node;
+        f.fs.open_node(node).unwrap();
+        f.fs.write(&root(), node, 0, text).unwrap();
+        node
+    };
+    let (kept, dropped, lost) = (open(b"kept"), open(b"dropped"), open(b"lost"));
+    let attr = f.fs.attr(kept).unwrap();
+    assert_eq!((attr.links, attr.mode, attr.size), (0, 0o644, 4));
+    assert_eq!(f.fs.unlinked().unwrap().len(), 3);
+    assert_eq!(f.fs.link(&root(), kept, top, b"a").unwrap().links, 1);
+    f.fs.close_node(kept);
+    f.fs.close_node(dropped);
+    assert!(f.fs.attr(dropped).is_err());
+    f.sync();
+    assert_eq!(f.fs.unlinked().unwrap(), [lost.0], "it is open, and a crash takes it");
+    let f = f.reopened();
+    f.fs.drain_unlinked().unwrap();
+    assert!(f.fs.attr(lost).is_err());
+    assert_eq!(f.fs.unlinked().unwrap(), []);
+    let node = f.fs.lookup(top, b"a").unwrap().node;
+    assert_eq!(&f.fs.read(node, 0, 99).unwrap()[..], b"kept");
+    // What was unlinked does not come back, though it is open.
+    f.fs.open_node(node).unwrap();
+    f.fs.unlink(&root(), top, b"a").unwrap();
+    assert!(matches!(f.fs.link(&root(), node, top, b"b"), Err(Error::NotFound { .. })));
+}
+
+#[test]
 fn every_kind_is_made_and_read_back() {
     let f = fixture();
     let top = f.fs.root();

@@ -133,13 +133,13 @@ impl Ops {
         mode: u32,
         umask: u32,
     ) -> Result<Shown, Errno> {
-        let made = self.vfs.create(&caller(req), dir, name, new, mode & 0o7777, umask & 0o777);
+        let made = self.vfs.create(&creator(req), dir, name, new, mode & 0o7777, umask & 0o777);
         let attr = made.map_err(|e| self.failed(dir, &e))?;
         self.show(dir, name, &attr)
     }
 
     pub fn create_unnamed(&self, req: &Header, dir: NodeId, mode: u32, umask: u32) -> Result<Shown, Errno> {
-        let made = self.vfs.create_unnamed(&caller(req), dir, mode & 0o7777, umask & 0o777);
+        let made = self.vfs.create_unnamed(&creator(req), dir, mode & 0o7777, umask & 0o777);
         let attr = made.map_err(|e| self.failed(dir, &e))?;
         self.hold(attr.node)?;
         Ok(self.shown(dir, &attr))
@@ -246,4 +246,9 @@ impl Ops {
 /// Who asks. Root stands for what only the privileged may.
 pub(super) fn caller(req: &Header) -> Caller {
     Caller { uid: req.uid, gid: req.gid, groups: Vec::new(), privileged: req.uid == 0 }
+}
+
+/// Who makes a file. The kernel has taken setgid away from those who may not give it; it knows all of their groups.
+fn creator(req: &Header) -> Caller {
+    Caller { privileged: true, ..caller(req) }
 }

@@ -41,6 +41,8 @@ pub(super) struct Node {
     pub slot: RwLock<Slot>,
     /// How often it is open: then it is kept when its last name goes.
     pub opens: AtomicU32,
+    /// It was made without a name, and may get one.
+    pub unnamed: AtomicBool,
     /// The object number was given to another file.
     replaced: AtomicBool,
 }
@@ -48,7 +50,7 @@ pub(super) struct Node {
 impl Node {
     fn new(id: u64) -> Arc<Self> {
         let (slot, opens) = (RwLock::new(Slot::Unloaded), AtomicU32::new(0));
-        Arc::new(Self { id, slot, opens, replaced: AtomicBool::new(false) })
+        Arc::new(Self { id, slot, opens, unnamed: AtomicBool::new(false), replaced: AtomicBool::new(false) })
     }
 }
 

@@ -231,7 +231,7 @@ impl FileSystem {
         Ok(())
     }
 
-    /// Makes a file in `parent` under `name`, which must be free and was checked. Gives its attributes.
+    /// Makes a file in `parent` under `name`, which must be free and was checked.
     pub(super) fn make_in(
         &self,
         tx: &Tx,
@@ -239,6 +239,25 @@ impl FileSystem {
         who: &Caller,
         parent: &mut State,
         (name, new): (&[u8], &NewNode),
+        how: (u32, u32, Option<&Forced>),
+    ) -> Result<Made> {
+        let made = self.make_alone(tx, settings, who, parent, new, how)?;
+        let (id, now) = (made.state.object.id(), self.live()?.backing.now());
+        if let Err(e) = self.enter(tx, parent, name, id, made.state.kind, now) {
+            let _ = self.objset.free_object(tx, id);
+            return Err(e);
+        }
+        Ok(made)
+    }
+
+    /// Makes a file as if in `parent`, to which no name leads.
+    pub(super) fn make_alone(
+        &self,
+        tx: &Tx,
+        settings: &Settings,
+        who: &Caller,
+        parent: &State,
+        new: &NewNode,
         (mode, umask, forced): (u32, u32, Option<&Forced>),
     ) -> Result<Made> {
         let live = self.live()?;
@@ -281,11 +300,7 @@ impl FileSystem {
             norm: self.norm,
         };
         let id = file.make(&self.objset, &self.sa, tx, |id| live.forget(id))?;
-        let made = self
-            .object(id)
-            .and_then(|object| State::load(self.sa.attributes(&object)?))
-            .and_then(|state| self.enter(tx, parent, name, id, kind, now).map(|()| state));
-        match made {
+        match self.object(id).and_then(|object| State::load(self.sa.attributes(&object)?)) {
             Ok(state) => {
                 let Inherited { access_list, default_list, .. } = inherited;
                 Ok(Made { state, slots: file.slots, access_list, default_list })

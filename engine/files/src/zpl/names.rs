@@ -20,7 +20,7 @@ const LINKS_MAX: u64 = (1 << 31) - 1;
 const NAME_BYTES_MAX: usize = 255;
 const LONG_NAME_BYTES_MAX: usize = 1023;
 /// What an operation on names may write: some blocks of directories and attributes. Guessed.
-const NAMES_BYTES: u64 = 128 << 10;
+pub(super) const NAMES_BYTES: u64 = 128 << 10;
 
 impl FileSystem {
     /// Runs `op` in a transaction, and sees to it that its result lasts if the dataset wants that.
@@ -134,7 +134,8 @@ impl FileSystem {
                 if file.is_dir() {
                     return Err(Refusal::NotPermitted.at(file.object.place()));
                 }
-                if file.links == 0 {
+                let is_first = file.links == 0;
+                if is_first && !node.unnamed.load(Ordering::SeqCst) {
                     return Err(Error::not_found("", format!("object {id}")));
                 }
                 if file.links >= LINKS_MAX {
@@ -160,7 +161,15 @@ impl FileSystem {
                 file.parent = dir;
                 file.touch(now);
                 file.store(self, tx, &[])?;
-                self.log_link(tx, dir, id, name);
+                if is_first {
+                    // The log does not know how it was made: whoever wants it to last waits for the txg.
+                    self.unqueue(tx, id)?;
+                    node.unnamed.store(false, Ordering::SeqCst);
+                    live.backing.unloggable(tx, id);
+                    live.backing.unloggable(tx, dir);
+                } else {
+                    self.log_link(tx, dir, id, name);
+                }
                 self.attr_of(file, settings.record_bytes)
             })
         })
@@ -454,7 +463,7 @@ pub(super) fn quoted(dir: u64, name: &[u8]) -> String {
     format!("{:?} in object {dir}", String::from_utf8_lossy(name))
 }
 
-fn check_directory(state: &State) -> Result<()> {
+pub(super) fn check_directory(state: &State) -> Result<()> {
     if !state.is_dir() {
         return Err(Refusal::NotDirectory.at(state.object.place()));
     }

@@ -5,6 +5,8 @@
 
 use super::FileSystem;
 use super::live::Locked;
+use super::names::{NAMES_BYTES, check_directory};
+use crate::vfs::{Attr, Caller, NewNode};
 use crate::{Error, Result};
 use object::{Place, Tx, Zap, ZapValue};
 use ondisk::acl::AclPhys;
@@ -28,7 +30,32 @@ impl FileSystem {
         self.queue()?.insert(tx, format!("{id:x}").as_bytes(), &ZapValue::one(id))
     }
 
-    fn unqueue(&self, tx: &Tx, id: u64) -> Result<()> {
+    /// [`Vfs::create_unnamed`](crate::vfs::Vfs::create_unnamed): in the queue of files without names from the start, so that a
+    /// crash does not leave it behind.
+    pub(super) fn make_unnamed(&self, who: &Caller, dir: u64, mode: u32, umask: u32) -> Result<Attr> {
+        self.operate(NAMES_BYTES, false, |tx, live, settings| {
+            let node = live.node(dir);
+            let mut made = self.change(&[&node], |l| {
+                let parent = l.get(dir);
+                check_directory(parent)?;
+                self.make_alone(tx, settings, who, parent, &NewNode::Regular, (mode, umask, None))
+            })?;
+            let id = made.state.object.id();
+            made.state.links = 0;
+            let stored = self
+                .store_lists(tx, settings, &mut made)
+                .and_then(|()| made.state.store(self, tx, &[]))
+                .and_then(|()| self.queue_unlinked(tx, id));
+            if let Err(e) = stored {
+                let _ = self.objset.free_object(tx, id);
+                return Err(e);
+            }
+            live.node(id).unnamed.store(true, Ordering::SeqCst);
+            self.attr_of(&made.state, settings.record_bytes)
+        })
+    }
+
+    pub(super) fn unqueue(&self, tx: &Tx, id: u64) -> Result<()> {
         match self.queue()?.remove(tx, format!("{id:x}").as_bytes()) {
             Err(Error::NotFound { .. }) => Ok(()),
             other => other,

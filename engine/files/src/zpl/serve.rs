@@ -143,6 +143,10 @@ impl Vfs for FileSystem {
         self.named(self.make_named(who, dir.0, name, new, (mode, umask, None)))
     }
 
+    fn create_unnamed(&self, who: &Caller, dir: NodeId, mode: u32, umask: u32) -> Result<Attr> {
+        self.named(self.make_unnamed(who, dir.0, mode, umask))
+    }
+
     fn link(&self, _who: &Caller, node: NodeId, dir: NodeId, name: &[u8]) -> Result<Attr> {
         self.named(self.link_named(node.0, dir.0, name))
     }

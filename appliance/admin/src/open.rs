@@ -105,6 +105,6 @@ impl OpenPool {
     /// A dataset with all that can be shown beneath it. Datasets beneath with keys of their own are opened with `key_files`,
     /// or the files that their property `keylocation` names.
     pub fn provider(&self, dataset: Dataset, key_files: &[KeyFile]) -> Arc<dyn Provider> {
-        Arc::new(DatasetProvider::new(dataset, self.keys.clone(), key_files.into()))
+        Arc::new(DatasetProvider::new(dataset, self.keys.clone(), key_files.into(), None))
     }
 }

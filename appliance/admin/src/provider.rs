@@ -5,16 +5,52 @@
 //! or is never mounted (`canmount=off`) is not shown, those beneath it are; it can be mounted by itself.
 
 use crate::keys::{self, KeyFile, KeySource};
+use anyhow::Context;
+use dataset::LiveDatasets;
 use dataset::name::is_hidden;
 use dataset::tree::Entry;
 use dataset::{Dataset, DatasetKind, Dir, KeyStore, View, property};
 use files::namespace::{Child, Control, Provider};
 use files::vfs::{Time, Vfs};
 use files::{Error, FileSystem, Result, Volume, VolumeFile, zpl};
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Stands for `/` in the name of a volume that lies deeper, in `.zfs/volume`.
 const SLASH: &str = "+";
+
+/// File systems that are open for writing, each once.
+pub(crate) struct LiveFiles {
+    live: Arc<LiveDatasets>,
+    open: Mutex<HashMap<u64, Arc<dyn Vfs>>>,
+}
+
+impl LiveFiles {
+    pub fn new(live: Arc<LiveDatasets>) -> Arc<Self> {
+        Arc::new(Self { live, open: Mutex::default() })
+    }
+
+    /// The files of a file system; its log is replayed before they are seen.
+    fn files(&self, dataset: &Dataset) -> Result<Arc<dyn Vfs>> {
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(files) = open.get(&dataset.id()) {
+            return Ok(files.clone());
+        }
+        let live = self.live.open(dataset.name(), Some(zpl::owners_of))?;
+        let files: Arc<dyn Vfs> = FileSystem::mount(&live)?;
+        open.insert(dataset.id(), files.clone());
+        Ok(files)
+    }
+
+    /// Brings everything to disk and lets go of all file systems.
+    pub fn close(&self) -> anyhow::Result<()> {
+        let open = std::mem::take(&mut *self.open.lock().unwrap_or_else(PoisonError::into_inner));
+        for files in open.values() {
+            files.sync_all().context("cannot sync what was written")?;
+        }
+        Ok(())
+    }
+}
 
 /// See the module.
 pub(crate) struct DatasetProvider {
@@ -22,11 +58,13 @@ pub(crate) struct DatasetProvider {
     keys: Arc<KeyStore>,
     /// For datasets beneath that have keys of their own.
     key_files: Arc<[KeyFile]>,
+    /// File systems can be written.
+    live: Option<Arc<LiveFiles>>,
 }
 
 impl DatasetProvider {
-    pub fn new(dataset: Dataset, keys: Arc<KeyStore>, key_files: Arc<[KeyFile]>) -> Self {
-        Self { dataset, keys, key_files }
+    pub fn new(dataset: Dataset, keys: Arc<KeyStore>, key_files: Arc<[KeyFile]>, live: Option<Arc<LiveFiles>>) -> Self {
+        Self { dataset, keys, key_files, live }
     }
 
     /// File systems and volumes beneath, in order; those of a file system that is not shown itself stand for it.
@@ -131,7 +169,10 @@ impl Provider for DatasetProvider {
     }
 
     fn root(&self) -> Result<Arc<dyn Vfs>> {
-        files(&self.dataset, &self.keys)
+        match &self.live {
+            Some(live) if self.dataset.kind()? == DatasetKind::FileSystem => live.files(&self.dataset),
+            _ => files(&self.dataset, &self.keys),
+        }
     }
 
     fn control(&self) -> Control {
@@ -184,10 +225,12 @@ impl Provider for DatasetProvider {
                 tracing::debug!(dataset = key, error = %format!("{error:#}"), "its key is not loaded");
             }
         }
-        if let Some(notice) = unreplayed(&child, &self.keys) {
+        if self.live.is_none()
+            && let Some(notice) = unreplayed(&child, &self.keys)
+        {
             tracing::warn!(dataset = key, "{notice}");
         }
-        Ok(Arc::new(Self::new(child, self.keys.clone(), self.key_files.clone())))
+        Ok(Arc::new(Self::new(child, self.keys.clone(), self.key_files.clone(), self.live.clone())))
     }
 
     fn open_snapshot(&self, name: &str) -> Result<Arc<dyn Vfs>> {

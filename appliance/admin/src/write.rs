@@ -8,8 +8,11 @@
 //!   * a pool that another process has is left alone, and whoever asks is told which process that is
 
 use crate::import::{self, OpenRequest};
+use crate::keys::{self, KeyFile, KeySource};
+use crate::provider::{DatasetProvider, LiveFiles};
 use anyhow::{Context, Result};
-use dataset::{KeyStore, LiveDatasets};
+use dataset::{Dataset, KeyStore, LiveDatasets};
+use files::namespace::Provider;
 
 use pool::writer::WriteOptions;
 use pool::{Error, FoundPool, OpenOptions, Refusal, Writer};
@@ -23,6 +26,7 @@ pub struct WritablePool {
     pub live: Arc<LiveDatasets>,
     /// Keys that are loaded.
     pub keys: Arc<KeyStore>,
+    files: Arc<LiveFiles>,
 }
 
 /// Why a pool cannot be opened for writing.
@@ -47,21 +51,28 @@ pub fn maker() -> dataset::write::FileSystemMaker {
 
 /// Opens the pool with this identity.
 pub fn open(request: &OpenRequest) -> Result<WritablePool> {
+    let options = OpenOptions { rewind: request.rewind, name: request.name.clone(), ..OpenOptions::default() };
+    open_with(request, &options)
+}
+
+/// The same, opened as `options` say.
+pub fn open_with(request: &OpenRequest, options: &OpenOptions) -> Result<WritablePool> {
     let found = import::find(request)?;
-    open_found(&found, request)
+    let writer = Writer::open(&found, options, &write_options()).map_err(|e| explain(e, &found))?;
+    Ok(of_writer(writer, Arc::new(KeyStore::new())))
 }
 
 /// Opens a pool that was found.
 pub fn open_found(found: &FoundPool, request: &OpenRequest) -> Result<WritablePool> {
-    let options =
-        OpenOptions { txg: None, rewind: request.rewind, name: request.name.clone(), ..OpenOptions::default() };
+    let options = OpenOptions { rewind: request.rewind, name: request.name.clone(), ..OpenOptions::default() };
     let writer = Writer::open(found, &options, &write_options()).map_err(|e| explain(e, found))?;
     Ok(of_writer(writer, Arc::new(KeyStore::new())))
 }
 
 pub(crate) fn of_writer(writer: Arc<Writer>, keys: Arc<KeyStore>) -> WritablePool {
     let live = LiveDatasets::new(writer, keys.clone());
-    WritablePool { live, keys }
+    let files = LiveFiles::new(live.clone());
+    WritablePool { live, keys, files }
 }
 
 /// Says of errors that have a common reason what that is.
@@ -109,21 +120,40 @@ impl WritablePool {
         Ok(self.writer().task(move |cx| cx.history_command(&command))?)
     }
 
+    /// The dataset `name`; if it is encrypted, with its key loaded from `source`.
+    pub fn dataset(&self, name: &str, source: &KeySource<'_>) -> Result<Dataset> {
+        let dataset = self.live.synced()?.dataset(name)?;
+        if !self.keys.is_available(&dataset)? {
+            keys::load(&self.keys, &dataset, source).with_context(|| format!("{name}: cannot load its key"))?;
+        }
+        Ok(dataset)
+    }
+
+    /// A dataset with all that can be shown beneath it, as [`crate::OpenPool::provider`]; file systems can be written.
+    pub fn provider(&self, dataset: Dataset, key_files: &[KeyFile]) -> Arc<dyn Provider> {
+        Arc::new(DatasetProvider::new(dataset, self.keys.clone(), key_files.into(), Some(self.files.clone())))
+    }
+
+    fn close_files(&self) -> Result<()> {
+        self.files.close()?;
+        self.live.close_all().context("cannot close the datasets")
+    }
+
     /// Brings everything to disk and lets go of the pool, which stays imported.
     pub fn close(self) -> Result<()> {
-        self.live.close_all()?;
+        self.close_files()?;
         self.writer().close().context("cannot sync the pool")
     }
 
     /// The same, and marks the pool as exported.
     pub fn export(self) -> Result<()> {
-        self.live.close_all()?;
+        self.close_files()?;
         self.writer().export().context("cannot export the pool")
     }
 
     /// The same, and marks it as destroyed.
     pub fn destroy(self) -> Result<()> {
-        self.live.close_all()?;
+        self.close_files()?;
         self.writer().destroy().context("cannot destroy the pool")
     }
 }

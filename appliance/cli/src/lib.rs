@@ -5,6 +5,7 @@
 pub mod commands;
 pub mod context;
 pub mod copy;
+pub mod figures;
 pub mod getopt;
 pub mod json;
 pub mod number;

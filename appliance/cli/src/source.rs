@@ -1,6 +1,7 @@
 //! `POOL/DATASET[@SNAPSHOT]:/path`: which file in which pool, where its disks are, and its key.
 
 use crate::state::{Imported, State};
+use admin::write::WritablePool;
 use admin::{KeyFile, KeySource, OpenPool};
 use anyhow::{Result, bail};
 use clap::{Arg, ArgAction, ArgMatches, value_parser};
@@ -196,6 +197,28 @@ impl Opener {
             eprintln!("weir: {name}: {notice}");
         }
         Ok((pool, dataset))
+    }
+
+    /// Opens the pool of `dataset` for writing, if it is imported so; `None`: it can be looked at only.
+    pub fn writable(&mut self, dataset: &str) -> Result<Option<WritablePool>> {
+        let pool_name = dataset.split(['/', '@']).next().unwrap_or(dataset);
+        let Some(record) = self.imported(pool_name)?.filter(|r| !r.readonly) else { return Ok(None) };
+        let request = crate::zpool::pools::request(&record);
+        let options = OpenOptions { name: Some(record.name.clone()), ..self.capped(open_options(&record)) };
+        let pool =
+            admin::write::open_with(&request, &options).map_err(|e| match crate::zpool::writing::reason(&e) {
+                why if crate::zpool::writing::is_in_use(&e) => anyhow::anyhow!("cannot mount '{dataset}': {why}"),
+                why => anyhow::anyhow!("cannot open '{pool_name}' for writing: {why} (-o ro mounts it read-only)"),
+            })?;
+        crate::zfs::keys::restore(&State::of_process()?, &record, &pool.live.synced()?, &pool.keys);
+        Ok(Some(pool))
+    }
+
+    /// A dataset of a pool that is open for writing, with all that can be opened from it.
+    pub fn live_provider(&self, pool: &WritablePool, dataset: &str) -> Result<Arc<dyn Provider>> {
+        let ask: &admin::keys::Ask = &|prompt| rpassword::prompt_password(prompt);
+        let keys = KeySource { files: self.key_files.clone(), location: self.location.clone(), ask: Some(ask) };
+        Ok(pool.provider(pool.dataset(dataset, &keys)?, &self.key_files))
     }
 
     fn capped(&self, options: OpenOptions) -> OpenOptions {

@@ -9,6 +9,7 @@
 //! The second process has the terminal until it is up, so it asks for passphrases and says itself what goes wrong.
 
 use super::USAGE;
+use crate::figures::Figures;
 use crate::source::{self, Opener};
 use anyhow::{Context, Result, bail};
 use clap::{Arg, ArgAction, ArgMatches, value_parser};
@@ -26,10 +27,12 @@ const INTERRUPTED: i32 = 130;
 /// Options of `weir mount`.
 pub fn command() -> clap::Command {
     clap::Command::new("mount")
-        .about("Mount a dataset read-only, with those beneath it")
+        .about("Mount a dataset, with those beneath it")
         .long_about(
-            "Mounts a dataset or a snapshot over FUSE, read-only. It is there when the command returns, and is served in \
-             the background until it is unmounted (weir umount DIR, or umount -R DIR).\n\n\
+            "Mounts a dataset or a snapshot over FUSE. It is there when the command returns, and is served in the \
+             background until it is unmounted (weir umount DIR, or umount -R DIR).\n\n\
+             Files of an imported pool can be written; meanwhile no other command can change that pool. With -o ro, with \
+             -d, of a pool that is imported read-only and of a snapshot they can only be read.\n\n\
              Datasets beneath are mounted in it: as root each for itself, so that find -xdev and df see them apart; else \
              all in one. As root, others may look in, within the files' permissions; who mounts for himself may read all. \
              Snapshots are under DIR/.zfs/snapshot, volumes as files under DIR/.zfs/volume.",
@@ -42,7 +45,7 @@ pub fn command() -> clap::Command {
                 .value_name("OPTION[,OPTION]...")
                 .action(ArgAction::Append)
                 .value_delimiter(',')
-                .help("ro (always so), allow_other, noallow_other, default_permissions, dev, suid, noexec"),
+                .help("ro, rw, allow_other, noallow_other, default_permissions, dev, suid, noexec, writeback, nowriteback"),
         )
         .arg(Arg::new("foreground").short('f').long("foreground").action(ArgAction::SetTrue).help("Stay, and log to standard error"))
         .arg(Arg::new("no-children").long("no-children").action(ArgAction::SetTrue).help("Only the dataset itself"))
@@ -67,8 +70,11 @@ fn mount_options(matches: &ArgMatches) -> Result<MountOptions> {
     let mut options = MountOptions::default();
     for word in matches.get_many::<String>("options").into_iter().flatten() {
         match word.as_str() {
-            "ro" | "nodev" | "nosuid" | "exec" | "noatime" | "" => {}
-            "rw" => bail!("-o rw: a mount is read-only; writing is not possible yet"),
+            "nodev" | "nosuid" | "exec" | "" => {}
+            "ro" => options.read_only = true,
+            "rw" => options.read_only = false,
+            "writeback" => options.write_back = true,
+            "nowriteback" => options.write_back = false,
             "allow_other" => options.allow_other = Some(true),
             "noallow_other" => options.allow_other = Some(false),
             "default_permissions" => options.enforce_permissions = Some(true),
@@ -113,14 +119,26 @@ fn serve(matches: &ArgMatches, options: &MountOptions) -> Result<ExitCode> {
     if !dir.is_dir() {
         bail!("{}: not a directory", dir.display());
     }
-    let provider = Opener::new(matches).provider(dataset)?;
+    let mut opener = Opener::new(matches);
+    let only_read = options.read_only || dataset.contains('@');
+    let pool = if only_read { None } else { opener.writable(dataset)? };
+    let provider = match &pool {
+        Some(pool) => opener.live_provider(pool, dataset)?,
+        None => opener.provider(dataset)?,
+    };
+    let figures = pool.as_ref().map(|pool| Figures::write_for(pool, dataset)).transpose()?;
     let separate = rustix::process::geteuid().is_root() && !matches.get_flag("one-mount");
     let tree = mount_tree(provider, dir, options, !matches.get_flag("no-children"), separate)?;
     *mounted.lock() = Some(tree.unmounter());
     if matches.get_flag("notify") {
         tell_parent(&tree)?;
     }
-    tree.wait()?;
+    let served = tree.wait();
+    drop(figures);
+    if let Some(pool) = pool {
+        pool.close()?;
+    }
+    served?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -13,6 +13,7 @@ mod object;
 mod pool;
 mod show;
 mod spacemap;
+mod txgs;
 
 use crate::source::{self, Opener};
 use ::object::ObjectSet;
@@ -109,6 +110,12 @@ const PARTS: &[Part] = &[
         about: "The intent log: what was promised since the last synced txg, and is not replayed",
         args: &[("DATASET", "POOL for all logs, or POOL/DATASET for one")],
         run: log::log,
+    },
+    Part {
+        name: "txgs",
+        about: "The last txgs of a mounted pool: how much each wrote, and how long its phases took",
+        args: &[("POOL", "The pool, mounted for writing")],
+        run: txgs::txgs,
     },
 ];
 

@@ -13,6 +13,7 @@ use pool::writer::{CreatePool, NewVdev, WriteOptions, default_features};
 use pool::{FoundPool, OpenOptions, Pool, Writer, search_devices};
 use std::sync::Arc;
 use std::time::Duration;
+use zeroize::Zeroizing;
 
 /// Name of the pool.
 pub const POOL: &str = "sim";
@@ -94,13 +95,22 @@ fn fill(set: &Arc<ObjectSet>, tx: &Tx, traits: &FileSystemTraits) -> object::Res
 
 const MAKER: FileSystemMaker = FileSystemMaker { fill, owners_of };
 
-/// A txg only when asked for: the clock is no part of a run.
-fn options() -> WriteOptions {
-    WriteOptions {
-        claim_logs: Some(dataset::intent_log::claim_logs),
-        interval: Duration::from_secs(3600),
-        ..WriteOptions::default()
-    }
+/// The key of an encrypted file system.
+const KEY: &[u8] = b"0123456789abcdef0123456789abcdef";
+
+/// How a pool is made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Shape {
+    /// Arrangement of the devices.
+    pub layout: Layout,
+    /// log2 of the unit of allocation.
+    pub ashift: u8,
+    /// Time between txgs. An hour: only when asked for, so that the clock is no part of a run.
+    pub interval: Duration,
+}
+
+fn options(interval: Duration) -> WriteOptions {
+    WriteOptions { claim_logs: Some(dataset::intent_log::claim_logs), interval, ..WriteOptions::default() }
 }
 
 fn open_options() -> OpenOptions {
@@ -108,29 +118,38 @@ fn open_options() -> OpenOptions {
 }
 
 impl Rig {
-    /// Makes a pool with one file system.
-    pub fn create(machine: &Arc<Machine>, layout: Layout, ashift: u8, properties: &[(&str, &str)]) -> Result<Self> {
+    /// Makes a pool with one file system, encrypted if `properties` say so.
+    pub fn create(machine: &Arc<Machine>, shape: &Shape, properties: &[(&str, &str)]) -> Result<Self> {
         let new = CreatePool {
             name: POOL.into(),
-            tops: layout.tops(machine, ashift),
+            tops: shape.layout.tops(machine, shape.ashift),
             features: default_features().map(str::to_owned).collect(),
             comment: None,
             compatibility: None,
         };
         let keys = Arc::new(KeyStore::new());
         let root = Bootstrap { properties: Vec::new(), key: None, keys: &keys, maker: MAKER };
-        let writer = Writer::create(&new, &open_options(), &options(), |sync| bootstrap(sync, &root))?;
+        let writer = Writer::create(&new, &open_options(), &options(shape.interval), |sync| bootstrap(sync, &root))?;
         let live = LiveDatasets::new(writer.clone(), keys);
+        let is_encrypted = properties.iter().any(|(name, _)| *name == "encryption");
         let properties = properties.iter().map(|(n, v)| ((*n).to_owned(), (*v).to_owned())).collect();
-        let new = NewDataset { name: FILES.into(), properties, ..NewDataset::default() };
+        let key = is_encrypted.then(|| Zeroizing::new(KEY.to_vec()));
+        let new = NewDataset { name: FILES.into(), properties, key, ..NewDataset::default() };
         dataset::write::create(&live, &new, MAKER)?;
         Self::mount(writer, live)
     }
 
     /// Opens the pool that the devices hold, as after a power cut: logs are claimed and replayed.
     pub fn open(machine: &Arc<Machine>) -> Result<Self> {
-        let writer = Writer::open(&found(machine)?, &open_options(), &options()).context("opening for writing")?;
-        let live = LiveDatasets::new(writer.clone(), Arc::new(KeyStore::new()));
+        let options = options(Duration::from_secs(3600));
+        let writer = Writer::open(&found(machine)?, &open_options(), &options).context("opening for writing")?;
+        // The log is claimed without a key.
+        let keys = Arc::new(KeyStore::new());
+        let live = LiveDatasets::new(writer.clone(), keys.clone());
+        let dataset = live.synced()?.dataset(FILES)?;
+        if dataset.crypto_object()?.is_some() {
+            keys.load(&dataset, KEY).context("loading the key")?;
+        }
         Self::mount(writer, live)
     }
 

@@ -3,11 +3,13 @@
 use crate::Chance;
 use crate::device::{Cut, Machine};
 use crate::model::Model;
-use crate::rig::{Layout, Rig, verify};
+use crate::rig::{Layout, Rig, Shape, verify};
 use crate::workload::{Workload, read_tree};
 use anyhow::{Context, Result, anyhow};
+use files::vfs::{Caller, NewNode, Vfs};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Size of each device.
 const DISK_BYTES: u64 = 96 << 20;
@@ -45,18 +47,19 @@ pub fn run(plan: &Plan) -> Result<Done> {
 /// What a seed decides beside the workload.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Setting {
-    layout: Layout,
-    ashift: u8,
+    shape: Shape,
     properties: Vec<(&'static str, &'static str)>,
     /// One step in so many is followed by a txg.
     txg_one_in: u64,
+    /// Workers at once, each in a directory of its own. More than one, or txgs by the clock: no run is quite like another.
+    workers: u64,
 }
 
 impl Setting {
     fn of(seed: u64) -> Self {
         let mut chance = Chance::of_case(seed, 2);
         let mut pick = |from: &[&'static str]| from[chance.below(from.len() as u64) as usize];
-        let properties = vec![
+        let mut properties = vec![
             ("compression", pick(&["lz4", "off", "zstd"])),
             ("recordsize", pick(&["128K", "4K", "32K"])),
             ("xattr", pick(&["sa", "dir"])),
@@ -64,80 +67,134 @@ impl Setting {
             ("sync", pick(&["standard", "standard", "standard", "always"])),
             ("logbias", pick(&["latency", "throughput"])),
         ];
+        if chance.once_in(3) {
+            properties.extend([("encryption", "on"), ("keyformat", "raw")]);
+        }
         let layout = *chance.pick(&Layout::ALL).expect("there are layouts");
-        Self { layout, ashift: 9 + 3 * chance.below(2) as u8, properties, txg_one_in: 4 + chance.below(60) }
+        let by_clock = chance.once_in(3);
+        let shape = Shape {
+            layout,
+            ashift: 9 + 3 * chance.below(2) as u8,
+            interval: if by_clock { Duration::from_millis(5 + chance.below(40)) } else { Duration::from_secs(3600) },
+        };
+        let workers = if chance.once_in(3) { 2 + chance.below(4) } else { 1 };
+        Self { shape, properties, txg_one_in: 4 + chance.below(60), workers }
+    }
+
+    fn has(&self, name: &str, value: &str) -> bool {
+        self.properties.contains(&(name, value))
     }
 }
 
+/// What a worker did, below which directory.
+struct Work {
+    directory: String,
+    model: Model,
+}
+
 fn run_with(plan: &Plan, setting: &Setting) -> Result<Done> {
-    let machine = Machine::new(plan.seed, setting.layout.devices(), DISK_BYTES);
-    let rig = Rig::create(&machine, setting.layout, setting.ashift, &setting.properties).context("making the pool")?;
+    let machine = Machine::new(plan.seed, setting.shape.layout.devices(), DISK_BYTES);
+    let rig = Rig::create(&machine, &setting.shape, &setting.properties).context("making the pool")?;
+    let who = Caller { privileged: true, ..Caller::default() };
+    let root = rig.files.root();
+    let names: Vec<String> = (0..setting.workers).map(|n| format!("worker-{n}")).collect();
+    for name in &names {
+        rig.files.create(&who, root, name.as_bytes(), &NewNode::Directory, 0o755, 0)?;
+    }
+    rig.writer.sync()?;
+    let start = machine.operations();
+    let results: Vec<Result<Work>> = std::thread::scope(|scope| {
+        let workers: Vec<_> = names
+            .iter()
+            .zip(0..)
+            .map(|(name, number)| {
+                let (machine, rig) = (&machine, &rig);
+                scope.spawn(move || work(plan, setting, machine, rig, name, number))
+            })
+            .collect();
+        let panicked = || Err(anyhow!("a worker panicked"));
+        workers.into_iter().map(|w| w.join().unwrap_or_else(|_| panicked())).collect()
+    });
+    let works = results.into_iter().collect::<Result<Vec<_>>>()?;
+    let mut cuts = machine.take_cuts();
+    cuts.push(machine.cut_now());
+    cuts.retain(|cut| cut.operation >= start);
+    for cut in &cuts {
+        judge(plan, setting, &works, cut)?;
+    }
+    rig.export().context("exporting")?;
+    verify(&machine).context("after the export")?;
+    let rig = Rig::open(&machine).context("after the export")?;
+    judge_trees(&rig, &works, u64::MAX).context("after the export")?;
+    Ok(Done {
+        steps: works.iter().map(|w| w.model.steps()).sum(),
+        cuts: cuts.len() as u64,
+        operations: machine.operations(),
+    })
+}
+
+fn work(plan: &Plan, setting: &Setting, machine: &Machine, rig: &Rig, name: &str, number: u64) -> Result<Work> {
     let clock = || machine.operations();
-    let start = clock();
-    let mut workload = Workload::new(plan.seed, &*rig.files, &clock)?;
-    if setting.properties.contains(&("sync", "always")) {
+    let root = rig.files.lookup(rig.files.root(), name.as_bytes())?.node;
+    let seed = plan.seed.wrapping_add(number << 48);
+    let mut workload = Workload::new(seed, &*rig.files, root, &clock)?;
+    if setting.has("sync", "always") {
         workload.always_safe();
     }
-    if setting.properties.contains(&("xattr", "dir")) {
+    if setting.has("xattr", "dir") {
         workload.without_xattrs();
     }
-    let mut chance = Chance::of_case(plan.seed, 3);
-    let mut done = Done::default();
-    for step in 0..plan.steps {
+    let mut chance = Chance::of_case(seed, 3);
+    let steps = plan.steps / setting.workers;
+    for step in 0..steps {
         if chance.below(plan.steps) < plan.cuts {
             // Soon: within a step, a commit, or a txg.
-            machine.cut_at(machine.operations() + chance.below(40));
+            machine.cut_at(clock() + chance.below(40));
         }
-        workload.step().with_context(|| format!("step {step}"))?;
+        workload.step().with_context(|| format!("step {step} in {name}"))?;
         if chance.once_in(setting.txg_one_in) {
             rig.writer.sync().context("syncing a txg")?;
             workload.model.acknowledge(clock(), None);
         }
-        for cut in machine.take_cuts() {
-            judge(plan, setting, &workload.model, &cut, start)?;
-            done.cuts += 1;
-        }
-        done.steps += 1;
     }
-    let model = workload.model;
-    judge(plan, setting, &model, &machine.cut_now(), start)?;
-    done.cuts += 1;
-    rig.export().context("exporting")?;
-    verify(&machine).context("after the export")?;
-    let rig = Rig::open(&machine).context("after the export")?;
-    let names = model.judge(u64::MAX, &read_tree(&*rig.files)?).map_err(|why| anyhow!(why));
-    names.context("after the export")?;
-    done.operations = machine.operations();
-    Ok(done)
+    // An export makes everything safe.
+    workload.model.acknowledge(u64::MAX, None);
+    Ok(Work { directory: name.to_owned(), model: workload.model })
 }
 
-fn judge(plan: &Plan, setting: &Setting, model: &Model, cut: &Cut, start: u64) -> Result<()> {
-    if cut.operation < start {
-        return Ok(());
-    }
-    let result = judge_inner(plan, model, cut);
+fn judge(plan: &Plan, setting: &Setting, works: &[Work], cut: &Cut) -> Result<()> {
+    let result = judge_inner(plan, works, cut);
     if let (Err(_), Some(folder)) = (&result, &plan.keep) {
         keep(folder, setting, cut)?;
     }
     result.with_context(|| format!("power cut before operation {}", cut.operation))
 }
 
-fn judge_inner(plan: &Plan, model: &Model, cut: &Cut) -> Result<()> {
+fn judge_inner(plan: &Plan, works: &[Work], cut: &Cut) -> Result<()> {
     let machine = Machine::with_media(plan.seed, cut.media.clone(), DISK_BYTES);
     verify(&machine).context("as it was left")?;
     let rig = Rig::open(&machine)?;
-    let found = read_tree(&*rig.files).context("reading the tree")?;
-    model.judge(cut.operation, &found).map_err(|why| anyhow!(why))?;
+    judge_trees(&rig, works, cut.operation)?;
+    let found = read_tree(&*rig.files, rig.files.root())?;
     rig.export().context("exporting what was found")?;
     verify(&machine).context("after the log was replayed")?;
     // It is what it was, also without the log.
     let rig = Rig::open(&machine).context("once more")?;
-    let again = read_tree(&*rig.files).context("reading the tree once more")?;
+    let again = read_tree(&*rig.files, rig.files.root()).context("reading the tree once more")?;
     let differs = found.iter().find(|(path, there)| again.get(*path).is_none_or(|now| now.state != there.state));
     match differs {
         None if again.len() == found.len() => Ok(()),
         _ => Err(anyhow!("the tree changed over an export: {:?}", differs.map(|(path, _)| path))),
     }
+}
+
+fn judge_trees(rig: &Rig, works: &[Work], operation: u64) -> Result<()> {
+    for work in works {
+        let root = rig.files.lookup(rig.files.root(), work.directory.as_bytes())?.node;
+        let found = read_tree(&*rig.files, root).context("reading the tree")?;
+        work.model.judge(operation, &found).map_err(|why| anyhow!(why)).with_context(|| work.directory.clone())?;
+    }
+    Ok(())
 }
 
 fn keep(folder: &PathBuf, setting: &Setting, cut: &Cut) -> Result<()> {
@@ -150,7 +207,7 @@ fn keep(folder: &PathBuf, setting: &Setting, cut: &Cut) -> Result<()> {
             std::os::unix::fs::FileExt::write_all_at(&file, bytes, offset)?;
         }
     }
-    eprintln!("kept the devices ({:?}) in {}", setting.layout, folder.display());
+    eprintln!("kept the devices ({:?}) in {}", setting.shape, folder.display());
     Ok(())
 }
 

@@ -21,8 +21,10 @@ const RECORD_BYTES: u64 = 128 << 10;
 /// Drives a tree and knows what it should be.
 pub struct Workload<'a> {
     vfs: &'a dyn Vfs,
+    /// What is worked below.
+    root: NodeId,
     /// Operations of the machine so far.
-    clock: &'a dyn Fn() -> u64,
+    clock: &'a (dyn Fn() -> u64 + Sync),
     chance: Chance,
     who: Caller,
     always_safe: bool,
@@ -32,17 +34,25 @@ pub struct Workload<'a> {
 }
 
 impl<'a> Workload<'a> {
-    /// Over an empty tree.
-    pub fn new(seed: u64, vfs: &'a dyn Vfs, clock: &'a dyn Fn() -> u64) -> Result<Self> {
-        let root = vfs.attr(vfs.root())?;
-        let mut model = Model::new(root.mode);
+    /// Below the empty directory `root`, which is safe already.
+    pub fn new(seed: u64, vfs: &'a dyn Vfs, root: NodeId, clock: &'a (dyn Fn() -> u64 + Sync)) -> Result<Self> {
+        let mut model = Model::new(vfs.attr(root)?.mode);
         model.acknowledge(0, None);
         let who = Caller { privileged: true, ..Caller::default() };
-        Ok(Self { vfs, clock, chance: Chance::of_case(seed, 1), who, always_safe: false, with_xattrs: true, model })
+        Ok(Self {
+            vfs,
+            root,
+            clock,
+            chance: Chance::of_case(seed, 1),
+            who,
+            always_safe: false,
+            with_xattrs: true,
+            model,
+        })
     }
 
     fn node(&self, path: &str) -> Result<NodeId> {
-        node_at(self.vfs, path)
+        node_at(self.vfs, self.root, path)
     }
 
     fn pick(&mut self, wanted: impl Fn(&Kind) -> bool) -> Option<(Path, usize)> {
@@ -330,18 +340,18 @@ fn split(path: &str) -> (&str, &str) {
     path.rsplit_once('/').unwrap_or(("", path))
 }
 
-fn node_at(vfs: &dyn Vfs, path: &str) -> Result<NodeId> {
-    let mut node = vfs.root();
+fn node_at(vfs: &dyn Vfs, root: NodeId, path: &str) -> Result<NodeId> {
+    let mut node = root;
     for name in path.split('/').filter(|n| !n.is_empty()) {
         node = vfs.lookup(node, name.as_bytes()).with_context(|| path.to_owned())?.node;
     }
     Ok(node)
 }
 
-/// Everything in a tree, as the model judges it.
-pub fn read_tree(vfs: &dyn Vfs) -> Result<BTreeMap<Path, Found>> {
+/// Everything below `root`, as the model judges it.
+pub fn read_tree(vfs: &dyn Vfs, root: NodeId) -> Result<BTreeMap<Path, Found>> {
     let mut found = BTreeMap::new();
-    let mut todo = vec![(String::new(), vfs.root())];
+    let mut todo = vec![(String::new(), root)];
     while let Some((path, node)) = todo.pop() {
         let attr = vfs.attr(node).with_context(|| path.clone())?;
         let mut data = Vec::new();
@@ -396,15 +406,15 @@ mod tests {
     fn a_tree_in_memory_passes_the_judge_after_every_step() {
         for seed in 0..20 {
             let vfs = MemoryVfs::new().writable();
-            let clock = std::cell::Cell::new(0);
-            let now = || clock.get();
-            let mut workload = Workload::new(seed, &vfs, &now).unwrap();
+            let clock = std::sync::atomic::AtomicU64::new(0);
+            let now = || clock.load(std::sync::atomic::Ordering::Relaxed);
+            let mut workload = Workload::new(seed, &vfs, vfs.root(), &now).unwrap();
             for i in 0..300 {
-                clock.set(i);
+                clock.store(i, std::sync::atomic::Ordering::Relaxed);
                 workload.step().unwrap_or_else(|e| panic!("seed {seed} step {i}: {e:#}"));
                 if i % 20 == 0 {
                     workload.model.acknowledge(i, None);
-                    let step = workload.model.judge(i, &read_tree(&vfs).unwrap());
+                    let step = workload.model.judge(i, &read_tree(&vfs, vfs.root()).unwrap());
                     assert!(step.is_ok(), "seed {seed}: {}", step.unwrap_err());
                 }
             }

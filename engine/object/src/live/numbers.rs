@@ -1,11 +1,14 @@
 //! Which object numbers are free.
 //!
+//! A number freed in the open txg waits for that txg to be closed before it is given out: until then, whoever freed it may not have
+//! told the intent log yet, and the log would make the new object before it removes the old one.
+//!
 //! Invariants:
 //!   * a number handed out is not handed out again before it is given back
 //!   * the slots of one dnode lie in one block of dnodes
 
 use super::set::SLOTS_PER_BLOCK;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// Slots of one block of dnodes: a bit is set when the slot is in use.
 pub(crate) type Mask = u32;
@@ -18,6 +21,8 @@ pub(crate) struct Numbers {
     partial: BTreeSet<u64>,
     /// The block in which numbers are looked for next.
     cursor: u64,
+    /// Freed in an open txg: by that, numbers and slots.
+    waiting: BTreeMap<u64, Vec<(u64, u8)>>,
 }
 
 /// Blocks of dnodes whose free slots are remembered: 8 bytes each, and more of a table.
@@ -56,10 +61,7 @@ impl Numbers {
         slots: u8,
         look: &mut impl FnMut(u64) -> Result<Mask, E>,
     ) -> Result<Option<u64>, E> {
-        let used = *match self.blocks.entry(block) {
-            std::collections::hash_map::Entry::Occupied(e) => e.into_mut(),
-            std::collections::hash_map::Entry::Vacant(e) => e.insert(look(block)?),
-        };
+        let used = self.used(block, look)?;
         let want = run(slots);
         for at in 0..=SLOTS_PER_BLOCK as u32 - u32::from(slots) {
             // Object 0 is the dnode of dnodes, and has no slot.
@@ -71,19 +73,51 @@ impl Numbers {
         Ok(None)
     }
 
-    /// Takes this very number.
+    /// Slots in use, or freed in the open txg.
+    fn used<E>(&mut self, block: u64, look: &mut impl FnMut(u64) -> Result<Mask, E>) -> Result<Mask, E> {
+        if let Some(used) = self.blocks.get(&block) {
+            return Ok(*used);
+        }
+        let mut used = look(block)?;
+        for (id, slots) in self.waiting.values().flatten() {
+            if id / SLOTS_PER_BLOCK == block {
+                used |= run(*slots) << (id % SLOTS_PER_BLOCK);
+            }
+        }
+        self.blocks.insert(block, used);
+        Ok(used)
+    }
+
+    /// Takes this very number, also when it was freed a moment ago: who asks for one knows what was there.
     pub fn claim<E>(&mut self, id: u64, slots: u8, mut look: impl FnMut(u64) -> Result<Mask, E>) -> Result<bool, E> {
         let (block, at) = (id / SLOTS_PER_BLOCK, (id % SLOTS_PER_BLOCK) as u32);
         if id == 0 || at + u32::from(slots) > SLOTS_PER_BLOCK as u32 {
             return Ok(false);
         }
-        let used = match self.blocks.get(&block) {
-            Some(used) => *used,
-            None => look(block)?,
-        };
+        for freed in self.waiting.values_mut() {
+            if let Some(found) = freed.iter().position(|(freed, _)| *freed == id) {
+                let (id, slots) = freed.swap_remove(found);
+                self.give(id, slots);
+                break;
+            }
+        }
+        let used = self.used(block, &mut look)?;
         let free = used & (run(slots) << at) == 0;
         self.blocks.insert(block, if free { used | (run(slots) << at) } else { used });
         Ok(free)
+    }
+
+    /// Gives a number back that was freed in `txg`, which is open.
+    pub fn give_later(&mut self, txg: u64, id: u64, slots: u8) {
+        self.waiting.entry(txg).or_default().push((id, slots));
+    }
+
+    /// `txg` is closed: what was freed in it may be given out.
+    pub fn closed(&mut self, txg: u64) {
+        let open = self.waiting.split_off(&(txg + 1));
+        for (id, slots) in std::mem::replace(&mut self.waiting, open).into_values().flatten() {
+            self.give(id, slots);
+        }
     }
 
     /// Gives a number back.
@@ -118,6 +152,23 @@ mod tests {
         n.give(7, 1);
         assert_eq!(n.take(1, empty).unwrap(), 7);
         assert_eq!(n.take(1, empty).unwrap(), 101);
+    }
+
+    #[test]
+    fn what_an_open_txg_freed_waits_for_its_end_unless_asked_for_by_number() {
+        let mut n = Numbers::new(0);
+        (1..=10).for_each(|_| drop(n.take(1, empty)));
+        n.give_later(5, 3, 1);
+        n.give_later(5, 4, 1);
+        n.give_later(6, 5, 1);
+        assert_eq!(n.take(1, empty), Ok(11));
+        assert_eq!(n.claim(4, 1, empty), Ok(true));
+        assert_eq!(n.claim(4, 1, empty), Ok(false));
+        n.closed(5);
+        assert_eq!(n.take(1, empty), Ok(3));
+        assert_eq!(n.take(1, empty), Ok(12));
+        n.closed(6);
+        assert_eq!(n.take(1, empty), Ok(5));
     }
 
     #[test]

@@ -247,7 +247,11 @@ impl ObjectSet {
             slots
         });
         object.zap.forget();
-        live.numbers.lock().give(id, slots);
+        let mut numbers = live.numbers.lock();
+        match tx.is_syncing() {
+            true => numbers.give(id, slots),
+            false => numbers.give_later(tx.txg(), id, slots),
+        }
         Ok(())
     }
 

@@ -106,6 +106,7 @@ impl ObjectSet {
         for object in live.dirty.list(txg) {
             object.quiesce(txg);
         }
+        live.numbers.lock().closed(txg);
     }
 
     /// Writes all changes of the txg, and the root block. Returns where that is now.

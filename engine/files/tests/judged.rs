@@ -14,7 +14,7 @@ use std::time::Duration;
 const DISK_BYTES: usize = 160 << 20;
 
 struct Rig {
-    device: Arc<dyn Device>,
+    devices: Vec<Arc<dyn Device>>,
     live: Option<Arc<LiveDatasets>>,
 }
 
@@ -23,7 +23,11 @@ fn owned(properties: &[(&str, &str)]) -> Vec<(String, String)> {
 }
 
 fn options() -> WriteOptions {
-    WriteOptions { interval: Duration::from_secs(3600), ..WriteOptions::default() }
+    WriteOptions {
+        interval: Duration::from_secs(3600),
+        claim_logs: Some(dataset::intent_log::claim_logs),
+        ..WriteOptions::default()
+    }
 }
 
 fn root() -> Caller {
@@ -45,7 +49,21 @@ impl Rig {
         let keys = Arc::new(KeyStore::new());
         let root = Bootstrap { properties: Vec::new(), key: None, keys: &keys, maker: MAKER };
         let writer = Writer::create(&new, &OpenOptions::default(), &options(), |sync| bootstrap(sync, &root)).unwrap();
-        Self { device, live: Some(LiveDatasets::new(writer, keys)) }
+        Self { devices: vec![device], live: Some(LiveDatasets::new(writer, keys)) }
+    }
+
+    /// A pool that OpenZFS made; `Err`: why it cannot be written.
+    fn of_openzfs(folder: &std::path::Path) -> files::Result<Self> {
+        let mut paths: Vec<_> = std::fs::read_dir(folder).unwrap().map(|e| e.unwrap().path()).collect();
+        paths.sort();
+        let devices = paths.iter().filter(|p| p.is_file() && p.extension().is_none()).map(|path| {
+            let name = path.file_name().unwrap().to_string_lossy().into_owned();
+            Arc::new(MemoryDevice::new(name, std::fs::read(path).unwrap())) as Arc<dyn Device>
+        });
+        let devices: Vec<_> = devices.collect();
+        let found = search_devices(devices.iter().cloned()).pools.remove(0);
+        let writer = Writer::open(&found, &OpenOptions::default(), &options())?;
+        Ok(Self { devices, live: Some(LiveDatasets::new(writer, Arc::new(KeyStore::new()))) })
     }
 
     fn live(&self) -> &Arc<LiveDatasets> {
@@ -64,7 +82,7 @@ impl Rig {
     }
 
     fn open(&mut self) {
-        let found = search_devices([self.device.clone()]).pools.remove(0);
+        let found = search_devices(self.devices.iter().cloned()).pools.remove(0);
         let writer = Writer::open(&found, &OpenOptions::default(), &options()).unwrap();
         self.live = Some(LiveDatasets::new(writer, Arc::new(KeyStore::new())));
     }
@@ -77,7 +95,7 @@ impl Rig {
 
     /// The pool as somebody else finds it now.
     fn found(&self) -> Arc<Pool> {
-        Pool::open(&search_devices([self.device.clone()]).pools.remove(0), &OpenOptions::default()).unwrap()
+        Pool::open(&search_devices(self.devices.iter().cloned()).pools.remove(0), &OpenOptions::default()).unwrap()
     }
 
     fn read(&self, name: &str) -> Arc<FileSystem> {
@@ -92,9 +110,11 @@ impl Rig {
             return None;
         }
         let folder = tempfile::tempdir().unwrap();
-        let mut bytes = vec![0; self.device.size_bytes() as usize];
-        self.device.read_at(0, &mut bytes).unwrap();
-        std::fs::write(folder.path().join("disk"), bytes).unwrap();
+        for device in &self.devices {
+            let mut bytes = vec![0; device.size_bytes() as usize];
+            device.read_at(0, &mut bytes).unwrap();
+            std::fs::write(folder.path().join(device.name()), bytes).unwrap();
+        }
         let path = folder.path().to_str().unwrap();
         let run = std::process::Command::new("zdb").args(["-e", "-p", path]).args(args).output().unwrap();
         let text = String::from_utf8_lossy(&run.stdout).into_owned() + &String::from_utf8_lossy(&run.stderr);
@@ -106,7 +126,7 @@ impl Rig {
     fn judge(&self) {
         let report = scan::verify(&self.found(), &scan::Options { threads: 1 }, &|_| true).unwrap();
         assert!(report.is_clean(), "{report:#?}");
-        if let Some(text) = self.zdb(&["-bcc", "tank"]) {
+        if let Some(text) = self.zdb(&["-bcc", &self.found().name()]) {
             assert!(text.contains("No leaks") && !text.contains("ERROR"), "zdb: {text}");
         }
     }
@@ -157,7 +177,11 @@ fn told(vfs: &dyn Vfs) -> String {
 
 /// Some of everything.
 fn populate(fs: &FileSystem) {
-    let (who, top) = (root(), fs.root());
+    populate_in(fs, fs.root());
+}
+
+fn populate_in(fs: &FileSystem, top: NodeId) {
+    let who = root();
     let make = |dir, name: &str, new: NewNode, mode| fs.create(&who, dir, name.as_bytes(), &new, mode, 0).unwrap().node;
     let d = make(top, "d", NewNode::Directory, 0o755);
     let many = make(top, "many", NewNode::Directory, 0o750);
@@ -188,7 +212,12 @@ fn populate(fs: &FileSystem) {
         fs.set_xattr(&who, cut, name.as_bytes(), &data[..len], SetXattr::Either).unwrap();
         fs.set_xattr(&who, d, name.as_bytes(), &data[..len], SetXattr::Either).unwrap();
     }
-    fs.set_attr(&who, d, &SetAttr { project: Some(7), project_inherit: Some(true), ..SetAttr::default() }).unwrap();
+    let project = SetAttr { project: Some(7), project_inherit: Some(true), ..SetAttr::default() };
+    match fs.set_attr(&who, d, &project) {
+        // Old pools have no projects.
+        Err(files::Error::Unsupported { .. }) => {}
+        other => assert_eq!(other.unwrap().project, 7),
+    }
     make(d, "of the project", NewNode::Regular, 0o644);
     fs.link(&who, big, top, b"bigger").unwrap();
     fs.rename(&who, top, b"big", many, b"moved", RenameFlags::default()).unwrap();
@@ -272,4 +301,63 @@ fn a_new_file_system_is_what_the_kernel_makes() {
     ] {
         assert!(text.contains(line), "{line} is not in {text}");
     }
+}
+
+#[test]
+fn pools_of_openzfs_are_written_on() {
+    let Some(folder) = std::env::var_os("WEIR_FIXTURES") else {
+        println!("skipped: set WEIR_FIXTURES to the folder of unpacked images");
+        return;
+    };
+    let picked = std::env::var("WEIR_SCENARIO").ok();
+    let mut written = 0;
+    for scenario in ["everything", "history", "mirror3", "no-features", "version28", "stripe-and-mirror", "hybrid"] {
+        if picked.as_ref().is_some_and(|p| p != scenario) {
+            continue;
+        }
+        let mut rig = match Rig::of_openzfs(&std::path::Path::new(&folder).join(scenario)) {
+            Ok(rig) => rig,
+            Err(e) => {
+                println!("{scenario}: {e}");
+                continue;
+            }
+        };
+        let tree = rig.live().synced().unwrap();
+        let heads = tree.list(&[], &dataset::ListOptions::heads()).unwrap();
+        let mut tales = Vec::new();
+        for head in heads.entries.iter().filter_map(|e| e.dataset()) {
+            if head.kind().unwrap() != dataset::DatasetKind::FileSystem {
+                continue;
+            }
+            let name = head.name().to_owned();
+            let live = match rig.live().open(&name, Some(files::zpl::owners_of)) {
+                Ok(live) => live,
+                Err(e) => {
+                    println!("{name}: {e}");
+                    continue;
+                }
+            };
+            let fs = FileSystem::mount(&live).unwrap();
+            let top = match fs.create(&root(), fs.root(), b"of weir", &NewNode::Directory, 0o755, 0) {
+                Ok(made) => made.node,
+                Err(e) => {
+                    println!("{name}: {e}");
+                    continue;
+                }
+            };
+            populate_in(&fs, top);
+            tales.push((name, told(&*fs)));
+        }
+        written += tales.len();
+        rig.export();
+        rig.judge();
+        for (name, tale) in &tales {
+            let read = told(&*rig.read(name));
+            for (a, b) in read.lines().zip(tale.lines()) {
+                assert_eq!(a, b, "{name}");
+            }
+        }
+        println!("{scenario}: {} datasets", tales.len());
+    }
+    assert!(written > 0 || picked.is_some());
 }

@@ -126,7 +126,7 @@ impl Rig {
     fn judge(&self) {
         let report = scan::verify(&self.found(), &scan::Options { threads: 1 }, &|_| true).unwrap();
         assert!(report.is_clean(), "{report:#?}");
-        if let Some(text) = self.zdb(&["-bcc", &self.found().name()]) {
+        if let Some(text) = self.zdb(&["-bcc", self.found().name()]) {
             assert!(text.contains("No leaks") && !text.contains("ERROR"), "zdb: {text}");
         }
     }

@@ -11,12 +11,14 @@
 //!   * all nodes that an operation changes are locked at once, lowest number first, so that there are no circles; what is
 //!     locked for reading is locked alone
 //!   * an object number has one [`Node`]; one whose object was freed is [`Slot::Gone`] for whoever still holds it
-//!   * the objects of a hidden directory of extended attributes are no nodes: the lock of their file covers them
+//!   * the objects of a hidden directory of extended attributes are no nodes: the lock of their file covers them (but while
+//!     the log is replayed, alone, they are)
 //!   * an operation that failed leaves its nodes unloaded, so that memory never says more than the object set
 
 use super::state::State;
 use super::{FileSystem, backing::Backing};
 use crate::{Refusal, Result};
+use ondisk::znode::Flags;
 use parking_lot::{MappedRwLockReadGuard, Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -174,6 +176,10 @@ impl FileSystem {
         }
         if matches!(slot, Slot::Unloaded) {
             let state = State::load(self.sa.attributes(&self.object(node.id)?)?)?;
+            if state.flags.contains(Flags::XATTR) && !self.is_replaying() {
+                // Whoever asks holds the number of a file that is gone: the lock of this node covers nothing.
+                return Err(Refusal::Stale.at(format!("object {}", node.id)));
+            }
             if node.replaced.load(Ordering::SeqCst) {
                 return Err(Refusal::Stale.at(format!("object {}", node.id)));
             }

@@ -196,7 +196,7 @@ impl FileSystem {
             loop {
                 let id = self.peek(live, dir, name)?;
                 let (node, dir_node) = (live.node(id), live.node(dir));
-                let done = self.change(&[&dir_node, &node], |l| {
+                let done = retried(self.change(&[&dir_node, &node], |l| {
                     check_directory(l.get(dir))?;
                     let Some((value, stored)) = self.find_stored(dir, name)? else {
                         return Err(Error::not_found("", quoted(dir, name)));
@@ -216,7 +216,7 @@ impl FileSystem {
                     let orphan = self.drop_link(tx, l, (dir, &stored), id, now)?;
                     self.log_remove(tx, dir, id, name, want_dir);
                     Ok(Some(orphan))
-                })?;
+                }))?;
                 if let Some(orphan) = done {
                     return Ok(orphan);
                 }
@@ -307,11 +307,11 @@ impl FileSystem {
                 let mut nodes: Vec<Arc<_>> = [from.0, to.0, source].map(|id| live.node(id)).into();
                 nodes.extend(target.map(|id| live.node(id)));
                 let nodes: Vec<&Arc<_>> = nodes.iter().collect();
-                let ids = Ids { source, target };
+                let ids = Ids { source, target, moves_dirs };
                 let moved = |l: &mut Locked<'_>| {
                     self.rename_locked((tx, live, settings, who), l, from, to, ids, (flags, whiteout))
                 };
-                if let Some(orphan) = self.change(&nodes, moved)? {
+                if let Some(orphan) = retried(self.change(&nodes, moved))? {
                     return Ok(orphan);
                 }
             }
@@ -356,6 +356,12 @@ impl FileSystem {
         let over = self.find_stored(to.0, to.1)?;
         let Some((_, from_stored)) = found.filter(|(v, _)| v.object == ids.source) else { return Ok(None) };
         if over.as_ref().map(|(v, _)| v.object) != ids.target {
+            return Ok(None);
+        }
+        let is_dir = |l: &mut Locked<'_>, id| l.get(id).is_dir();
+        let moves = is_dir(l, ids.source) || flags.exchange && ids.target.is_some_and(|id| is_dir(l, id));
+        if from.0 != to.0 && moves && !ids.moves_dirs {
+            // Their numbers were given to directories meanwhile.
             return Ok(None);
         }
         // One entry under two spellings: only the spelling changes.
@@ -445,11 +451,21 @@ impl FileSystem {
     }
 }
 
+/// A file that a name led to was freed before it was locked: what the name leads to now is looked up again.
+fn retried<R>(result: Result<Option<R>>) -> Result<Option<R>> {
+    match result {
+        Err(Error::Refused { why: Refusal::Stale, .. }) => Ok(None),
+        other => other,
+    }
+}
+
 /// Objects that a rename is about, as they were looked up.
 #[derive(Clone, Copy)]
 struct Ids {
     source: u64,
     target: Option<u64>,
+    /// The shape of the tree is locked, since directories change their parents.
+    moves_dirs: bool,
 }
 
 /// Refuses names that no file can have.

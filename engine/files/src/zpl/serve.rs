@@ -1,11 +1,11 @@
 //! The files of a dataset as a [`Vfs`].
 
-use super::live::Live;
+use super::live::{Live, Slot};
 use super::{FileSystem, dir};
-use crate::Result;
 use crate::vfs::{
     Allocate, Attr, Caller, DirEntry, NewNode, NodeId, RenameFlags, SetAttr, SetXattr, StatFs, SyncKind, Vfs,
 };
+use crate::{Error, Refusal, Result};
 use bytes::Bytes;
 
 /// Entries of a directory read under its lock at once.
@@ -30,6 +30,39 @@ impl FileSystem {
             Some(live) => {
                 let node = live.node(id);
                 self.attr_of(&*self.look(&node)?, self.options.record_bytes)
+            }
+        }
+    }
+
+    /// The attributes of what `name` leads to, at one point in time: while names move, there is always one or the other.
+    fn lookup_live(&self, live: &Live, dir: u64, name: &[u8]) -> Result<Attr> {
+        let node = live.node(dir);
+        let mut missing = None;
+        loop {
+            let id = {
+                let _names = self.look(&node)?;
+                let id = self.find(dir, name)?;
+                // Not to be waited for while the directory is locked.
+                if let Some(slot) = live.node(id).slot.try_read()
+                    && let Slot::Loaded(file) = &*slot
+                {
+                    return self.attr_of(file, self.options.record_bytes);
+                }
+                id
+            };
+            match self.attr_inner(id) {
+                // Its number may have been given to another file since.
+                Ok(attr) if self.undisturbed(dir, || self.find(dir, name)).is_ok_and(|now| now == id) => {
+                    return Ok(attr);
+                }
+                Ok(_) => {}
+                Err(e @ (Error::NotFound { .. } | Error::Refused { why: Refusal::Stale, .. })) => {
+                    if missing == Some(id) {
+                        return Err(dir::dangling(e, dir, name));
+                    }
+                    missing = Some(id);
+                }
+                Err(e) => return Err(e),
             }
         }
     }
@@ -71,12 +104,11 @@ impl Vfs for FileSystem {
     }
 
     fn lookup(&self, dir: NodeId, name: &[u8]) -> Result<Attr> {
-        let found = super::names::check_length(name, self.takes_long_names())
-            .and_then(|()| self.undisturbed(dir.0, || self.find(dir.0, name)));
-        self.named(found.and_then(|id| {
-            // The file may have been removed since: then nothing is wrong with the directory.
-            let is_live = self.live.is_some();
-            self.attr_inner(id).map_err(|e| if is_live { e } else { dir::dangling(e, dir.0, name) })
+        self.named(super::names::check_length(name, self.takes_long_names()).and_then(|()| match &self.live {
+            None => {
+                self.find(dir.0, name).and_then(|id| self.attr_inner(id).map_err(|e| dir::dangling(e, dir.0, name)))
+            }
+            Some(live) => self.lookup_live(live, dir.0, name),
         }))
     }
 

@@ -112,10 +112,9 @@ impl SyncContext for Context {
     }
 }
 
-/// The open txg, and how many transactions hold it.
-#[derive(Default)]
+/// The open txg, how many transactions hold it, and whether it is being closed: then nobody begins another.
 struct Gate {
-    state: Mutex<(u64, u64)>,
+    state: Mutex<(u64, u64, bool)>,
     left: Condvar,
 }
 
@@ -152,6 +151,9 @@ impl TestBacking {
 impl Backing for TestBacking {
     fn begin(&self, _estimate: Estimate) -> Result<Tx> {
         let mut state = self.gate.state.lock();
+        while state.2 {
+            self.gate.left.wait(&mut state);
+        }
         state.1 += 1;
         Ok(Tx::open(state.0, Box::new(Hold(self.gate.clone()))))
     }
@@ -202,7 +204,7 @@ impl Fixture {
         let leaf = Vdev { guid: 1, id: 0, kind, ashift: 9, children: Vec::new(), name: "disk".into() };
         let store = Store::new("test".into(), Tree { tops: vec![leaf], caches: vec![], spares: vec![] }, 16 << 20);
         store.set_allocator(Arc::new(Allocator(Mutex::default())));
-        let gate = Arc::new(Gate { state: Mutex::new((10, 0)), left: Condvar::new() });
+        let gate = Arc::new(Gate { state: Mutex::new((10, 0, false)), left: Condvar::new() });
         let backing = Arc::new(TestBacking {
             store: store.clone(),
             gate,
@@ -225,11 +227,14 @@ impl Fixture {
     pub fn sync(&self) {
         let txg = {
             let mut state = self.backing.gate.state.lock();
+            state.2 = true;
             while state.1 > 0 {
                 self.backing.gate.left.wait(&mut state);
             }
             self.objset.quiesce(state.0);
             state.0 += 1;
+            state.2 = false;
+            self.backing.gate.left.notify_all();
             state.0 - 1
         };
         self.backing.records.lock().clear();
@@ -244,7 +249,10 @@ impl Fixture {
         let objset = ObjectSet::open_live(store.clone(), Some(&root), 21, None, ObjsetKind::FileSystem).unwrap();
         let backing = Arc::new(TestBacking {
             store,
-            gate: Arc::new(Gate { state: Mutex::new((self.backing.gate.state.lock().0, 0)), left: Condvar::new() }),
+            gate: Arc::new(Gate {
+                state: Mutex::new((self.backing.gate.state.lock().0, 0, false)),
+                left: Condvar::new(),
+            }),
             settings: Mutex::new(self.backing.settings()),
             records: Mutex::default(),
             keeps_records: AtomicBool::new(true),

@@ -242,6 +242,24 @@ fn limits_are_counted_from_when_they_are_set() {
     rig.judge();
 }
 
+#[test]
+fn a_change_that_fails_half_way_reaches_the_disk_in_no_part() {
+    let rig = Rig::new();
+    rig.create("tank/a", &[]).unwrap();
+    let before = rig.found().uberblock().txg;
+    let failed = rig.live.writer().task(|sync| {
+        sync.all_or_nothing(|| {
+            let root = sync.directory_entry("root_dataset")?.unwrap();
+            sync.mos().free_object(sync.tx(), root)?;
+            Err::<(), _>(Error::invalid("tank", "the rest of it cannot be done"))
+        })
+    });
+    assert!(failed.unwrap_err().to_string().contains("cannot be done"));
+    assert!(rig.live.writer().sync().is_err() && rig.set("tank", "atime", "off").is_err());
+    assert_eq!(rig.found().uberblock().txg, before);
+    assert!(rig.is_clean());
+}
+
 /// Several threads write to several datasets while others change the tree, and txgs go by at their own pace.
 #[test]
 fn many_at_once_lose_nothing_and_miscount_nothing() {

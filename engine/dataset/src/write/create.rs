@@ -78,15 +78,17 @@ fn create_in(cx: &Cx<'_>, store: &KeyStore, new: &NewDataset, maker: FileSystemM
     let plan = keys::plan(cx, store, Some(parent), &new.name, wanted(&sorted))?;
     let plans = missing.iter().map(|name| keys::plan(cx, store, Some(parent), name, keys::Wanted::default()));
     let plans = plans.collect::<Result<Vec<_>>>()?;
-    for (name, plan) in missing.iter().zip(plans).rev() {
-        let traits = contents::traits_of(cx, head)?;
-        make(cx, store, name, plan, &[], &NewContents::FileSystem(traits, maker))?;
-    }
+    let traits = contents::traits_of(cx, head)?;
     let contents = match new.is_volume {
         false => NewContents::FileSystem(sorted.traits, maker),
         true => NewContents::Volume { size_bytes: sorted.volume.0, block_bytes: sorted.volume.1 },
     };
-    make(cx, store, &new.name, plan, &sorted.changes, &contents)
+    cx.sync.all_or_nothing(|| {
+        for (name, plan) in missing.iter().zip(plans).rev() {
+            make(cx, store, name, plan, &[], &NewContents::FileSystem(traits, maker))?;
+        }
+        make(cx, store, &new.name, plan, &sorted.changes, &contents)
+    })
 }
 
 fn wanted(sorted: &Sorted) -> keys::Wanted {

@@ -55,7 +55,7 @@ pub fn destroy(live: &LiveDatasets, name: &str) -> Result<()> {
         if !open.let_go(node.head) {
             return Err(Refusal::Busy.at(&name));
         }
-        destroy_in(&cx, &keys, &node)
+        sync.all_or_nothing(|| destroy_in(&cx, &keys, &node))
     })?;
     live.refresh()?;
     // What is small is gone when this returns.

@@ -280,8 +280,18 @@ pub(crate) fn change(cx: &Cx<'_>, store: &KeyStore, node: &Node, change: KeyChan
     // Everything that will be sealed anew is opened first: nothing is changed unless all of it can be.
     let mut opened = Vec::new();
     collect(cx, node.dir, old.root_dir, &old_wrapping, false, &mut opened)?;
+    cx.sync.all_or_nothing(|| put_changed(cx, node, &change, &opened, &wrapping))?;
+    if old.root_dir == node.dir {
+        store.forget(node.dir);
+    }
+    store.put_wrapping(wrapping.root_dir, wrapping.key);
+    Ok(())
+}
+
+/// Puts what [`change`] worked out into the MOS.
+fn put_changed(cx: &Cx<'_>, node: &Node, change: &KeyChange, opened: &[Opened], wrapping: &Wrapping) -> Result<()> {
     let props = cx.dir(node.dir)?.phys.props_zap;
-    match &change {
+    match change {
         KeyChange::New(key) => {
             let value = super::values::on_disk(&crate::property::Value::Text(key.location.clone()));
             cx.zap(props)?.update(cx.tx(), b"keylocation", &value)?;
@@ -292,13 +302,9 @@ pub(crate) fn change(cx: &Cx<'_>, store: &KeyStore, node: &Node, change: KeyChan
             }
         }
     }
-    for (id, wrapped, master, hmac) in &opened {
-        seal(cx, *id, *wrapped, (master, hmac), &wrapping)?;
+    for (id, wrapped, master, hmac) in opened {
+        seal(cx, *id, *wrapped, (master, hmac), wrapping)?;
     }
-    if old.root_dir == node.dir {
-        store.forget(node.dir);
-    }
-    store.put_wrapping(wrapping.root_dir, wrapping.key);
     cx.history("change key", &node.name, node.head, " ")
 }
 

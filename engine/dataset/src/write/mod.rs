@@ -106,7 +106,7 @@ pub fn change_key(live: &LiveDatasets, name: &str, change: KeyChange) -> Result<
 
 fn apply_all(cx: &Cx<'_>, node: &tree::Node, changes: Vec<Change>) -> Result<()> {
     changes.iter().try_for_each(|change| props::check(cx, node, change))?;
-    changes.iter().try_for_each(|change| props::apply(cx, node, change))
+    cx.sync.all_or_nothing(|| changes.iter().try_for_each(|change| props::apply(cx, node, change)))
 }
 
 fn check_key_location(cx: &Cx<'_>, node: &tree::Node) -> Result<()> {

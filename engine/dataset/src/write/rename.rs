@@ -43,14 +43,16 @@ fn rename_in(cx: &Cx<'_>, from: &str, to: &str) -> Result<()> {
     if moves {
         check_move(cx, &dir, parent, from)?;
     }
-    cx.history("rename", from, node.head, &format!("-> {to}"))?;
-    if moves {
-        transfer(cx, &dir, parent)?;
-    }
-    let old_name = from.rsplit('/').next().unwrap_or(from);
-    cx.zap(cx.dir(dir.phys.parent)?.phys.children_zap)?.remove(cx.tx(), old_name.as_bytes())?;
-    cx.change_dir(node.dir, |dir| dir.parent = parent)?;
-    cx.zap(cx.dir(parent)?.phys.children_zap)?.insert(cx.tx(), last.as_bytes(), &ZapValue::one(node.dir))
+    cx.sync.all_or_nothing(|| {
+        cx.history("rename", from, node.head, &format!("-> {to}"))?;
+        if moves {
+            transfer(cx, &dir, parent)?;
+        }
+        let old_name = from.rsplit('/').next().unwrap_or(from);
+        cx.zap(cx.dir(dir.phys.parent)?.phys.children_zap)?.remove(cx.tx(), old_name.as_bytes())?;
+        cx.change_dir(node.dir, |dir| dir.parent = parent)?;
+        cx.zap(cx.dir(parent)?.phys.children_zap)?.insert(cx.tx(), last.as_bytes(), &ZapValue::one(node.dir))
+    })
 }
 
 /// Bytes of the longest full name at and below directory `id`, whose own has `len`.

@@ -47,8 +47,9 @@ pub(super) fn run(shared: &Arc<Shared>) {
 pub(super) fn first(shared: &Arc<Shared>, make: impl FnOnce(&SyncTx<'_>) -> Result<()>) -> Result<()> {
     let txg = shared.gate.close(|txg| txg);
     let tx = Tx::syncing(txg);
-    let cx = SyncTx { shared, tx: &tx };
+    let cx = SyncTx::new(shared, &tx);
     make(&cx)?;
+    cx.check_whole()?;
     settle(&cx, &mut TxgStats::default(), &mut Instant::now())?;
     shared.gate.shut();
     Ok(())
@@ -104,12 +105,13 @@ fn txg(shared: &Arc<Shared>) -> Result<u64> {
     stats.phase_ns[0] = lap(&mut clock);
 
     let tx = Tx::syncing(txg);
-    let cx = SyncTx { shared, tx: &tx };
+    let cx = SyncTx::new(shared, &tx);
     for participant in &participants {
         participant.sync(&cx)?;
     }
     stats.phase_ns[1] = lap(&mut clock);
     jobs.into_iter().for_each(|job| job(&cx));
+    cx.check_whole()?;
     stats.phase_ns[2] = lap(&mut clock);
 
     settle(&cx, &mut stats, &mut clock)?;

@@ -10,18 +10,40 @@ use ondisk::history::keys;
 use ondisk::nvlist::Nvlist;
 use ondisk::pool_dir::DIRECTORY_OBJECT;
 use ondisk::{BlkPtr, Txg};
+use parking_lot::Mutex;
 use std::sync::Arc;
 
 /// The txg being synced, for those who change the pool's own objects. Only one thread has it.
 pub struct SyncTx<'a> {
     pub(super) shared: &'a Shared,
     pub(super) tx: &'a Tx,
+    /// Why the txg must not be finished.
+    pub(super) broken: Mutex<Option<Error>>,
+}
+
+impl<'a> SyncTx<'a> {
+    pub(super) fn new(shared: &'a Shared, tx: &'a Tx) -> Self {
+        Self { shared, tx, broken: Mutex::new(None) }
+    }
 }
 
 impl SyncTx<'_> {
     /// To change objects with.
     pub fn tx(&self) -> &Tx {
         self.tx
+    }
+
+    /// Runs the part of a task that changes things, once everything was checked. When it fails half-way, the txg is given up
+    /// and the pool suspended: what the last txg left stays whole, and no half of a change reaches the disk.
+    pub fn all_or_nothing<R>(&self, change: impl FnOnce() -> Result<R>) -> Result<R> {
+        change().inspect_err(|e| {
+            self.broken.lock().get_or_insert_with(|| e.clone());
+        })
+    }
+
+    /// The error, if a change failed half-way.
+    pub(super) fn check_whole(&self) -> Result<()> {
+        self.broken.lock().take().map_or(Ok(()), Err)
     }
 
     /// Number of the txg.

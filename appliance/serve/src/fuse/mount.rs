@@ -123,7 +123,7 @@ pub fn mount(vfs: Arc<dyn Vfs>, dir: &Path, options: &MountOptions) -> io::Resul
     let threads = options.threads.unwrap_or(cores.max(THREADS_MIN)).max(1);
 
     let (told, work) = ahead::channel();
-    let ops = Arc::new(Ops::new(vfs, options.name.clone(), enforce, options.write_back, told));
+    let ops = Arc::new(Ops::new(vfs, options, enforce, threads, told));
     let cannot = |e: io::Error| io::Error::new(e.kind(), format!("cannot mount at {}: {e}", dir.display()));
     let server = Arc::new(Server(ops.clone()));
     let connection = Arc::new(attach(&dir, &how).map_err(cannot)?);

@@ -4,8 +4,9 @@ use super::ahead::Ahead;
 use super::attr::errno;
 use super::held::Held;
 use super::inode::InodeMap;
+use super::mount::MountOptions;
 use super::names::Names;
-use super::reply::{Notifier, Shown};
+use super::reply::{Notifier, Reply, Shown};
 use super::settle::Settle;
 use super::slow::Slow;
 use super::wire::Header;
@@ -14,6 +15,7 @@ use files::namespace::is_door;
 use files::vfs::{Attr, Caller, NewNode, NodeId, RenameFlags, SetAttr, SetXattr, SyncKind, Vfs};
 use parking_lot::Mutex;
 use rustix::io::Errno;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -40,6 +42,9 @@ pub(super) struct Ops {
     pub ahead: Ahead,
     pub held: Held,
     pub slow: Slow,
+    /// Syncs under way, and how many serving threads may wait for one: the others serve on.
+    syncing: AtomicUsize,
+    sync_threads: usize,
     pub settle: Settle,
     /// Set once it is mounted.
     pub kernel: OnceLock<Notifier>,
@@ -48,19 +53,22 @@ pub(super) struct Ops {
 }
 
 impl Ops {
-    pub fn new(vfs: Arc<dyn Vfs>, label: String, enforce: bool, write_back: bool, ahead: Ahead) -> Self {
+    /// For `threads` that serve.
+    pub fn new(vfs: Arc<dyn Vfs>, how: &MountOptions, enforce: bool, threads: usize, ahead: Ahead) -> Self {
         let read_only = vfs.is_read_only();
         Self {
             inodes: InodeMap::new(vfs.root()),
-            label,
+            label: how.name.clone(),
             enforce,
             read_only,
-            write_back: write_back && !read_only,
+            write_back: how.write_back && !read_only,
             exact: vfs.names_are_exact(),
             names: Names::new(),
             ahead,
             held: Held::new(vfs.clone()),
             slow: Slow::new(),
+            syncing: AtomicUsize::new(0),
+            sync_threads: threads / 2,
             settle: Settle::default(),
             kernel: OnceLock::new(),
             last_logged: Mutex::new((NodeId(0), String::new())),
@@ -206,9 +214,16 @@ impl Ops {
         Ok(())
     }
 
-    pub fn sync(&self, node: NodeId, data_only: bool) -> Result<(), Errno> {
+    /// Answers once the node is on stable storage: on this thread if enough others serve meanwhile, which saves waking one.
+    pub fn sync(self: &Arc<Self>, node: NodeId, data_only: bool, reply: Reply) {
         let kind = if data_only { SyncKind::Data } else { SyncKind::All };
-        self.vfs.sync_node(node, kind).map_err(|e| self.failed(node, &e))
+        let ops = self.clone();
+        let job = move || {
+            let result = ops.vfs.sync_node(node, kind).map_err(|e| ops.failed(node, &e));
+            ops.syncing.fetch_sub(1, Ordering::Relaxed);
+            reply.empty(result);
+        };
+        if self.syncing.fetch_add(1, Ordering::Relaxed) < self.sync_threads { job() } else { self.slow.run(job) }
     }
 
     /// Data from `offset` on that the kernel has not written yet comes to us, in the course of which it drops what it has:

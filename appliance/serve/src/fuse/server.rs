@@ -149,8 +149,7 @@ impl Answer for Server {
                 if self.0.read_only {
                     return reply.empty(Ok(()));
                 }
-                let ops = self.0.clone();
-                self.0.slow.run(move || reply.empty(ops.sync(node, data_only)));
+                self.0.sync(node, data_only, reply);
             }
             Op::OpenDir => self.open_dir(node, reply),
             Op::ReleaseDir => reply.empty(Ok(())),

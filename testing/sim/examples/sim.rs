@@ -1,14 +1,14 @@
-//! `sim [--seed N] [--seeds COUNT] [--seconds S] [--steps N] [--cuts N] [--keep FOLDER]`: power cuts over random workloads.
+//! `sim [--seed N] [--seeds COUNT] [--seconds S] [--steps N] [--cuts N] [--keep FOLDER] [--keep-all FOLDER]`: power cuts over random workloads.
 //!
 //! Without `--seeds` or `--seconds`, one seed. A failing seed prints itself; with `--keep`, the devices of the wrong cut are left
-//! in that folder, one file each.
+//! in that folder, one file each; with `--keep-all`, those of every cut, for `zdb` and the kernel.
 
 use anyhow::{Context, Result, bail};
 use sim::run::{Plan, run_all};
 use std::time::{Duration, Instant};
 
 fn main() -> Result<()> {
-    let mut plan = Plan { seed: 1, steps: 300, cuts: 12, keep: None };
+    let mut plan = Plan { seed: 1, steps: 300, cuts: 12, keep: None, keep_all: None };
     let (mut count, mut seconds) = (None, None);
     let mut arguments = std::env::args().skip(1);
     while let Some(argument) = arguments.next() {
@@ -21,6 +21,7 @@ fn main() -> Result<()> {
             "--steps" => plan.steps = number()?,
             "--cuts" => plan.cuts = number()?,
             "--keep" => plan.keep = Some(value.into()),
+            "--keep-all" => plan.keep_all = Some(value.into()),
             other => bail!("{other} is not known"),
         }
     }

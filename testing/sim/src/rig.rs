@@ -41,6 +41,11 @@ impl Layout {
     /// All of them.
     pub const ALL: [Self; 5] = [Self::Single, Self::Mirror, Self::Raidz, Self::WithLog, Self::Stripe];
 
+    /// Whether one of the devices may fail.
+    pub fn is_redundant(self) -> bool {
+        matches!(self, Self::Mirror | Self::Raidz)
+    }
+
     /// Devices that it takes.
     pub fn devices(self) -> usize {
         match self {
@@ -178,11 +183,13 @@ fn found(machine: &Arc<Machine>) -> Result<FoundPool> {
     Ok(pools.remove(0))
 }
 
-/// Every block, every space map and all accounts of the pool on the devices are right.
-pub fn verify(machine: &Arc<Machine>) -> Result<()> {
+/// Every block, every space map and all accounts of the pool on the devices are right. With `is_hurt`, a device may lack what the
+/// others have.
+pub fn verify(machine: &Arc<Machine>, is_hurt: bool) -> Result<()> {
     let pool = Pool::open(&found(machine)?, &open_options()).context("opening to verify")?;
     let report = scan::verify(&pool, &Options { threads: 1 }, &|_| true)?;
-    if !report.is_clean() {
+    let is_right = if is_hurt { report.is_consistent() && report.lost_blocks == 0 } else { report.is_clean() };
+    if !is_right {
         bail!("verify finds, at txg {}: {report:?}", pool.uberblock().txg);
     }
     Ok(())

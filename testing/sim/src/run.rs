@@ -1,13 +1,13 @@
 //! One seed: a pool, a workload, power cuts, and the judgement of each.
 
 use crate::Chance;
-use crate::device::{Cut, Machine};
+use crate::device::{Cut, Faults, Machine};
 use crate::model::Model;
 use crate::rig::{Layout, Rig, Shape, verify};
 use crate::workload::{Workload, read_tree};
 use anyhow::{Context, Result, anyhow};
 use files::vfs::{Caller, NewNode, Vfs};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -25,6 +25,8 @@ pub struct Plan {
     pub cuts: u64,
     /// Where to leave the devices of a cut that was judged wrong.
     pub keep: Option<PathBuf>,
+    /// Where to leave the devices of every cut, as they were, in folders of their own: for another judge.
+    pub keep_all: Option<PathBuf>,
 }
 
 /// What was done.
@@ -53,6 +55,19 @@ struct Setting {
     txg_one_in: u64,
     /// Workers at once, each in a directory of its own. More than one, or txgs by the clock: no run is quite like another.
     workers: u64,
+    /// What happens to one of several devices, and for how many steps.
+    trouble: Option<Trouble>,
+}
+
+/// What happens to a device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Trouble {
+    /// Some writes fail.
+    WritesFail,
+    /// It is away for a while, and comes back as it was.
+    Away,
+    /// It is away from some step on.
+    Gone,
 }
 
 impl Setting {
@@ -78,7 +93,14 @@ impl Setting {
             interval: if by_clock { Duration::from_millis(5 + chance.below(40)) } else { Duration::from_secs(3600) },
         };
         let workers = if chance.once_in(3) { 2 + chance.below(4) } else { 1 };
-        Self { shape, properties, txg_one_in: 4 + chance.below(60), workers }
+        let trouble = match chance.below(6) {
+            _ if !layout.is_redundant() => None,
+            0 => Some(Trouble::WritesFail),
+            1 => Some(Trouble::Away),
+            2 => Some(Trouble::Gone),
+            _ => None,
+        };
+        Self { shape, properties, txg_one_in: 4 + chance.below(60), workers, trouble }
     }
 
     fn has(&self, name: &str, value: &str) -> bool {
@@ -123,7 +145,8 @@ fn run_with(plan: &Plan, setting: &Setting) -> Result<Done> {
         judge(plan, setting, &works, cut)?;
     }
     rig.export().context("exporting")?;
-    verify(&machine).context("after the export")?;
+    machine.set_faults(0, Faults::default());
+    verify(&machine, setting.trouble.is_some()).context("after the export")?;
     let rig = Rig::open(&machine).context("after the export")?;
     judge_trees(&rig, &works, u64::MAX).context("after the export")?;
     Ok(Done {
@@ -147,6 +170,9 @@ fn work(plan: &Plan, setting: &Setting, machine: &Machine, rig: &Rig, name: &str
     let mut chance = Chance::of_case(seed, 3);
     let steps = plan.steps / setting.workers;
     for step in 0..steps {
+        if number == 0 {
+            disturb(setting, machine, step, steps);
+        }
         if chance.below(plan.steps) < plan.cuts {
             // Soon: within a step, a commit, or a txg.
             machine.cut_at(clock() + chance.below(40));
@@ -162,30 +188,67 @@ fn work(plan: &Plan, setting: &Setting, machine: &Machine, rig: &Rig, name: &str
     Ok(Work { directory: name.to_owned(), model: workload.model })
 }
 
+/// The first device gets into trouble after a third of the steps, and out of it, if it does, after two thirds.
+fn disturb(setting: &Setting, machine: &Machine, step: u64, steps: u64) {
+    let faults = match (setting.trouble, step) {
+        (Some(Trouble::WritesFail), step) if step == steps / 3 => {
+            Faults { writes_fail_one_in: 20, ..Faults::default() }
+        }
+        (Some(Trouble::Away | Trouble::Gone), step) if step == steps / 3 => {
+            Faults { is_gone: true, ..Faults::default() }
+        }
+        (Some(Trouble::WritesFail | Trouble::Away), step) if step == steps * 2 / 3 => Faults::default(),
+        _ => return,
+    };
+    machine.set_faults(0, faults);
+}
+
 fn judge(plan: &Plan, setting: &Setting, works: &[Work], cut: &Cut) -> Result<()> {
-    let result = judge_inner(plan, works, cut);
+    if let Some(folder) = &plan.keep_all {
+        keep(&folder.join(format!("{}-{}", plan.seed, cut.operation)), setting, cut)?;
+    }
+    let result = judge_inner(plan, setting, works, cut);
     if let (Err(_), Some(folder)) = (&result, &plan.keep) {
         keep(folder, setting, cut)?;
     }
     result.with_context(|| format!("power cut before operation {}", cut.operation))
 }
 
-fn judge_inner(plan: &Plan, works: &[Work], cut: &Cut) -> Result<()> {
+fn judge_inner(plan: &Plan, setting: &Setting, works: &[Work], cut: &Cut) -> Result<()> {
     let machine = Machine::with_media(plan.seed, cut.media.clone(), DISK_BYTES);
-    verify(&machine).context("as it was left")?;
+    let is_hurt = setting.trouble.is_some();
+    verify(&machine, is_hurt).context("as it was left")?;
+    // The power also fails while the pool is being opened, the log claimed and replayed, and everything closed again.
+    let mut chance = Chance::of_case(plan.seed, cut.operation ^ u64::MAX);
+    machine.cut_at(chance.below(40));
+    machine.cut_at(chance.below(300));
     let rig = Rig::open(&machine)?;
     judge_trees(&rig, works, cut.operation)?;
     let found = read_tree(&*rig.files, rig.files.root())?;
     rig.export().context("exporting what was found")?;
-    verify(&machine).context("after the log was replayed")?;
+    verify(&machine, is_hurt).context("after the log was replayed")?;
     // It is what it was, also without the log.
     let rig = Rig::open(&machine).context("once more")?;
     let again = read_tree(&*rig.files, rig.files.root()).context("reading the tree once more")?;
     let differs = found.iter().find(|(path, there)| again.get(*path).is_none_or(|now| now.state != there.state));
-    match differs {
-        None if again.len() == found.len() => Ok(()),
-        _ => Err(anyhow!("the tree changed over an export: {:?}", differs.map(|(path, _)| path))),
+    if again.len() != found.len() || differs.is_some() {
+        return Err(anyhow!("the tree changed over an export: {:?}", differs.map(|(path, _)| path)));
     }
+    drop(rig);
+    for second in machine.take_cuts() {
+        let place = || format!("second power cut, before operation {} of the replay", second.operation);
+        judge_second(plan, is_hurt, works, cut.operation, &second).with_context(place)?;
+    }
+    Ok(())
+}
+
+fn judge_second(plan: &Plan, is_hurt: bool, works: &[Work], operation: u64, cut: &Cut) -> Result<()> {
+    let machine = Machine::with_media(plan.seed, cut.media.clone(), DISK_BYTES);
+    verify(&machine, is_hurt).context("as it was left")?;
+    let rig = Rig::open(&machine)?;
+    judge_trees(&rig, works, operation)?;
+    rig.export().context("exporting what was found")?;
+    verify(&machine, is_hurt).context("after the log was replayed")
 }
 
 fn judge_trees(rig: &Rig, works: &[Work], operation: u64) -> Result<()> {
@@ -197,7 +260,7 @@ fn judge_trees(rig: &Rig, works: &[Work], operation: u64) -> Result<()> {
     Ok(())
 }
 
-fn keep(folder: &PathBuf, setting: &Setting, cut: &Cut) -> Result<()> {
+fn keep(folder: &Path, setting: &Setting, cut: &Cut) -> Result<()> {
     std::fs::create_dir_all(folder)?;
     for (i, medium) in cut.media.iter().enumerate() {
         let path = folder.join(format!("sim{i}"));

@@ -33,6 +33,16 @@ pub struct ImportFacts {
     pub cachefile: Option<String>,
 }
 
+/// The same as [`view`], with the name of the dataset that is booted.
+pub fn of_imported(pool: &Arc<Pool>, import: &ImportFacts) -> Result<PoolView> {
+    let mut view = view(pool, import)?;
+    if let Some(SetValue::Number(id @ 1..)) = view.properties.set.get("bootfs") {
+        let name = Datasets::open(pool.clone()).and_then(|all| Ok(all.dataset_by_id(*id)?.name().to_owned()));
+        view.properties.bootfs = name.ok();
+    }
+    Ok(view)
+}
+
 /// Gathers all that can be told of an open pool.
 pub fn view(pool: &Pool, import: &ImportFacts) -> Result<PoolView> {
     let mut properties = PropertyContext {

@@ -96,7 +96,7 @@ fn run(cx: &mut Context<'_>, program: &str, verbs: &'static [Verb], args: &[Stri
         return 2;
     };
     let Some(run) = verb.run else {
-        cx.complain(&format!("unsupported: '{program} {name}' is not in this version of weir, which only reads pools"));
+        cx.complain(&format!("unsupported: '{program} {name}' is not in this version of weir"));
         return 1;
     };
     match run(cx, &args[1..]) {

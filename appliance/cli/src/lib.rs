@@ -8,6 +8,7 @@ pub mod copy;
 pub mod figures;
 pub mod getopt;
 pub mod json;
+pub mod mounts;
 pub mod number;
 pub mod program;
 pub mod source;

@@ -1,7 +1,7 @@
 //! What is imported: remembered in a folder, so that each command finds the pools that an earlier one imported.
 //!
 //! The folder is `--state DIR`, `$WEIR_STATE`, `/var/lib/weir` for root, or the XDG state folder. In it, `pools.json` lists
-//! the imported pools. Nothing of the pools themselves is kept: a command opens them anew, read-only, every time.
+//! the imported pools. Nothing of the pools themselves is kept: a command opens them anew every time.
 //!
 //! Invariants:
 //!   * `pools.json` is replaced as a whole, under a lock: readers see one state or the other
@@ -26,7 +26,7 @@ pub struct Imported {
     pub load_guid: u64,
     /// Places that were searched for its devices.
     pub places: Vec<PathBuf>,
-    /// `-o readonly=on` was given. Weir reads only, whether or not.
+    /// Nothing may be written: `-o readonly=on` was given, or the pool has something that we cannot keep right.
     pub readonly: bool,
     /// `-R` or `-o altroot=`.
     #[serde(skip_serializing_if = "Option::is_none")]

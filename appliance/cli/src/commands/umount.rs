@@ -1,16 +1,11 @@
 //! `weir umount`: unmounts a dataset and those mounted beneath it.
 
 use super::SOME_FAILED;
+use crate::mounts::{self, pool_of};
 use anyhow::{Context, Result};
 use clap::{Arg, ArgAction, ArgMatches, value_parser};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::{Duration, Instant};
-
-/// Longest time that is waited for what was written to reach the disks.
-const SYNC_MAX: Duration = Duration::from_secs(60);
-/// How often is looked. Guessed: not noticed by people, and cheap.
-const SYNC_POLL: Duration = Duration::from_millis(20);
 
 /// Options of `weir umount`.
 pub fn command() -> clap::Command {
@@ -36,7 +31,8 @@ pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
         return Ok(ExitCode::from(SOME_FAILED));
     }
     if !matches.get_flag("lazy") {
-        pools.iter().for_each(|pool| wait_for(pool));
+        let imported = crate::state::State::of_process().and_then(|state| state.pools()).unwrap_or_default();
+        imported.iter().filter(|r| pools.contains(&r.name)).for_each(mounts::wait_for);
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -45,25 +41,8 @@ pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
 fn pools_below(dir: &Path) -> Vec<String> {
     let dir = std::fs::canonicalize(dir).unwrap_or_else(|_| dir.to_owned());
     let below = crate::zfs::mount::mounted().into_iter().filter(|(_, place)| Path::new(place).starts_with(&dir));
-    let mut pools: Vec<String> =
-        below.map(|(dataset, _)| dataset.split(['/', '@']).next().unwrap_or_default().to_owned()).collect();
+    let mut pools: Vec<String> = below.map(|(dataset, _)| pool_of(&dataset).to_owned()).collect();
     pools.sort();
     pools.dedup();
     pools
-}
-
-/// Waits until the process that had the pool mounted has brought everything to disk and let go of it, so that the next command
-/// finds it free. Not if something of it is mounted still.
-fn wait_for(pool: &str) {
-    let is_mounted = |(d, _): &(String, String)| d.split(['/', '@']).next() == Some(pool);
-    if crate::zfs::mount::mounted().iter().any(is_mounted) {
-        return;
-    }
-    let record = crate::state::State::of_process().and_then(|state| state.pool(pool)).ok().flatten();
-    let Some(found) = record.and_then(|r| admin::import::find(&crate::zpool::pools::request(&r)).ok()) else { return };
-    let deadline = Instant::now() + SYNC_MAX;
-    let is_locked = || found.devices.iter().any(|d| admin::write::lock_owner(Path::new(d.device.name())).is_some());
-    while is_locked() && Instant::now() < deadline {
-        std::thread::sleep(SYNC_POLL);
-    }
 }

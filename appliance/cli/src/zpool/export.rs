@@ -1,7 +1,12 @@
-//! `zpool export`: forgets a pool.
+//! `zpool export`: unmounts a pool, marks it as exported, and forgets it.
+//!
+//! Invariants:
+//!   * a pool can always be exported, also one that cannot be written any more: its devices then say what they said
 
+use super::writing::{command_line, is_in_use, reason};
 use crate::context::{Context, Failure, Outcome};
 use crate::getopt::Options;
+use crate::state::Imported;
 
 const OPTIONS: Options = Options { short: "afF", long: &[] };
 
@@ -14,12 +19,47 @@ pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     if !parsed.has('a') && parsed.operands.is_empty() {
         return Err(Failure::usage("missing pool argument"));
     }
-    let (records, code) = super::pools::records(cx, &parsed.operands)?;
-    if !records.is_empty() {
-        records.iter().for_each(|r| crate::zfs::keys::forget(&cx.state, r));
-        cx.state
-            .change(|pools| pools.retain(|p| records.iter().all(|r| r.guid != p.guid || r.name != p.name)))
-            .map_err(|e| Failure::failed(format!("{e:#}")))?;
+    let (records, mut code) = super::pools::records(cx, &parsed.operands)?;
+    let command = command_line("zpool export", args);
+    for record in &records {
+        match export(cx, record, &command, parsed.has('f')) {
+            Ok(()) => forget(cx, record)?,
+            Err(message) => {
+                cx.complain(&message);
+                code = 1;
+            }
+        }
     }
     Ok(code)
+}
+
+/// Forgets that a pool is imported, and its keys.
+pub fn forget(cx: &Context<'_>, record: &Imported) -> Result<(), Failure> {
+    crate::zfs::keys::forget(&cx.state, record);
+    cx.state
+        .change(|pools| pools.retain(|p| record.guid != p.guid || record.name != p.name))
+        .map_err(|e| Failure::failed(format!("{e:#}")))
+}
+
+fn export(cx: &mut Context<'_>, record: &Imported, command: &str, force: bool) -> Result<(), String> {
+    crate::mounts::release(record, force)?;
+    if record.readonly {
+        return Ok(());
+    }
+    let exported = admin::write::open(&super::pools::request(record)).and_then(|pool| {
+        pool.log_command(command)?;
+        pool.export()
+    });
+    match exported {
+        Ok(()) => Ok(()),
+        Err(error) if is_in_use(&error) => Err(format!("cannot export '{}': {}", record.name, reason(&error))),
+        Err(error) => {
+            cx.complain(&format!(
+                "weir: '{}' is not in use any more, but its devices could not be told: {}",
+                record.name,
+                reason(&error)
+            ));
+            Ok(())
+        }
+    }
 }

@@ -1,11 +1,13 @@
-//! `zpool import`: which pools could be imported, and importing them, which here means to remember where they are.
+//! `zpool import`: which pools could be imported, and importing them: they are taken over for this host, and remembered.
 //!
-//! Nothing is written to a pool: an import is read-only whether or not `-o readonly=on` is given.
+//! A pool that has something that we cannot keep right is imported read-only, and it is said why; nothing is written to it,
+//! nor to one that is imported with `-o readonly=on` or at an older txg (`-T`, `-F`).
 
 use super::names::{NameOptions, vdev_name, width};
 use super::pools::request;
 use super::reason;
 use super::status::import_aux_words;
+use super::writing::{command_line, is_in_use, reason as reason_of};
 use crate::context::{Context, Failure, Outcome};
 use crate::getopt::{Options, Parsed};
 use crate::number::ctime;
@@ -26,6 +28,7 @@ const DEFAULT_PLACES: &[&str] = &["/dev"];
 pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     let parsed = OPTIONS.parse(args).map_err(Failure::usage)?;
     check(&parsed)?;
+    let command = command_line("zpool import", args);
     let places = places(&parsed)?;
     let destroyed = parsed.has('D');
     let imported = cx.state.pools().map_err(|e| Failure::failed(format!("{e:#}")))?;
@@ -36,7 +39,7 @@ pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     let Some(wanted) = parsed.operands.first() else {
         found.retain(wanted_state);
         return if parsed.has('a') {
-            import_all(cx, found, &parsed, &places)
+            import_all(cx, found, &parsed, &places, &command)
         } else {
             list(cx, found, &parsed, &places)
         };
@@ -60,7 +63,7 @@ pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
         cx.complain(&format!("cannot import '{wanted}': no such pool available"));
         return Ok(1);
     };
-    import_one(cx, pool, new_name.cloned(), &parsed, &places)
+    import_one(cx, pool, new_name.cloned(), &parsed, &places, &command)
 }
 
 fn check(parsed: &Parsed) -> Result<(), Failure> {
@@ -139,13 +142,19 @@ fn list(cx: &mut Context<'_>, found: Vec<FoundPool>, parsed: &Parsed, places: &[
     Ok(0)
 }
 
-fn import_all(cx: &mut Context<'_>, found: Vec<FoundPool>, parsed: &Parsed, places: &[PathBuf]) -> Outcome {
+fn import_all(
+    cx: &mut Context<'_>,
+    found: Vec<FoundPool>,
+    parsed: &Parsed,
+    places: &[PathBuf],
+    command: &str,
+) -> Outcome {
     if found.is_empty() {
         cx.complain("no pools available to import");
     }
     let mut code = 0;
     for pool in found {
-        code |= import_one(cx, pool, None, parsed, places)?;
+        code |= import_one(cx, pool, None, parsed, places, command)?;
     }
     Ok(code)
 }
@@ -156,6 +165,7 @@ fn import_one(
     new_name: Option<String>,
     parsed: &Parsed,
     places: &[PathBuf],
+    command: &str,
 ) -> Outcome {
     let own_name = found.name().to_owned();
     let name = new_name.unwrap_or_else(|| own_name.clone());
@@ -180,7 +190,7 @@ fn import_one(
         parsed.all('o').filter_map(value).last()
     };
     let altroot = parsed.last('R').map(str::to_owned).or_else(|| option("altroot"));
-    let record = Imported {
+    let mut record = Imported {
         name: name.clone(),
         guid: found.guid,
         load_guid: load_guid(),
@@ -211,8 +221,36 @@ fn import_one(
     if parsed.has('n') {
         return Ok(0);
     }
+    // Going on from an older txg would have to forget the newer ones: they can only be looked at.
+    record.readonly |= record.txg.is_some() || newest.is_some_and(|n| n.0 > shown.0);
+    if !record.readonly && !take_over(cx, &found, &mut record, command)? {
+        return Ok(1);
+    }
     cx.state.change(|pools| pools.push(record)).map_err(|e| Failure::failed(format!("{e:#}")))?;
+    if parsed.has('l') {
+        return crate::zfs::keys::load(cx, &["-r".to_owned(), name]);
+    }
     Ok(0)
+}
+
+/// Makes the pool this host's. Where it cannot be written, it is imported read-only, and the reason is told.
+fn take_over(cx: &mut Context<'_>, found: &FoundPool, record: &mut Imported, command: &str) -> Result<bool, Failure> {
+    let taken = admin::write::open_found(found, &request(record)).and_then(|pool| {
+        pool.log_command(command)?;
+        pool.close()
+    });
+    match taken {
+        Ok(()) => Ok(true),
+        Err(error) if is_in_use(&error) => {
+            cx.complain(&format!("cannot import '{}': {}", found.name(), reason_of(&error)));
+            Ok(false)
+        }
+        Err(error) => {
+            cx.complain(&format!("weir: '{}' is imported read-only: {}", record.name, reason_of(&error)));
+            record.readonly = true;
+            Ok(true)
+        }
+    }
 }
 
 /// Status of a pool that can be opened; refusing one that cannot is [`refuse`]'s.

@@ -2,6 +2,7 @@
 
 pub mod create;
 mod dedup;
+pub mod destroy;
 pub mod events;
 pub mod export;
 pub mod get;
@@ -14,6 +15,7 @@ pub mod pools;
 pub mod reason;
 #[cfg(test)]
 mod samples;
+pub mod set;
 pub mod status;
 mod status_json;
 pub mod values;
@@ -48,10 +50,16 @@ pub static VERBS: &[Verb] = &[
             "[-d dir|device]... [-afmN] [-D] [-F [-nX]] [-T txg] [-o property=value]... [-R root] -a",
             "[-d dir|device]... [-fmN] [-D] [-F [-nX]] [-T txg] [-o property=value]... [-R root] pool|id [newpool]",
         ],
-        "Find pools, or import them; Weir only reads them",
+        "Find pools, or import them",
         import::run,
     ),
-    verb("export", &["-a", "pool ..."], "Forget imported pools", export::run),
+    verb("export", &["[-af] pool ..."], "Let go of pools, so that others can import them", export::run),
+    verb("destroy", &["[-f] pool"], "Destroy a pool", destroy::destroy),
+    verb("set", &["property=value pool"], "Set a property of a pool", set::run),
+    verb("upgrade", &["", "-v", "-a | pool ..."], "Enable features", set::upgrade),
+    verb("sync", &["[pool] ..."], "Bring everything to disk", destroy::sync),
+    verb("reguid", &["[-g guid] pool"], "Give a pool another identity", destroy::reguid),
+    verb("labelclear", &["[-f] vdev"], "Remove a pool's labels from a device", destroy::labelclear),
     verb(
         "list",
         &["[-gHLpPv] [-o property,...] [-j [--json-int] [--json-pool-key-guid]] [pool] ..."],
@@ -75,10 +83,8 @@ pub static VERBS: &[Verb] = &[
     ),
     verb("history", &["[-il] [pool] ..."], "Show what was done to pools", history::run),
     verb("events", &["[-vHf] [pool]", "-c"], "Show events; there are none", events::run),
-    not_yet("destroy"),
     not_yet("add"),
     not_yet("remove"),
-    not_yet("labelclear"),
     not_yet("checkpoint"),
     not_yet("prefetch"),
     not_yet("iostat"),
@@ -94,10 +100,6 @@ pub static VERBS: &[Verb] = &[
     not_yet("resilver"),
     not_yet("scrub"),
     not_yet("trim"),
-    not_yet("upgrade"),
-    not_yet("reguid"),
-    not_yet("set"),
-    not_yet("sync"),
     not_yet("wait"),
     not_yet("ddtprune"),
 ];

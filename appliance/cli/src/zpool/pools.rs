@@ -67,7 +67,7 @@ pub fn views(cx: &mut Context<'_>, names: &[String]) -> Result<Selection, Failur
     let mut views = Vec::new();
     for record in &records {
         let view = open(record).and_then(|pool| {
-            admin::view::view(&pool, &facts(record))
+            admin::view::of_imported(&pool, &facts(record))
                 .map_err(|e| Failure::failed(format!("cannot open '{}': {e:#}", record.name)))
         });
         match view {

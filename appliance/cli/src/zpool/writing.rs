@@ -113,3 +113,9 @@ pub fn ask(format: &str) -> Result<Material> {
     anyhow::ensure!(typed == again, "Provided keys do not match.");
     Ok(Material::new(typed.into_bytes()))
 }
+
+/// What the operating system says, without the number.
+pub fn os_text(error: &std::io::Error) -> String {
+    let text = error.to_string();
+    text.split(" (os error").next().unwrap_or(&text).to_owned()
+}

@@ -106,9 +106,9 @@ impl Pool {
 
     /// Whether a feature that OpenZFS 2.3 knows is not enabled.
     fn lacks_features(&self) -> bool {
-        const NEWER: [&str; 4] =
-            ["block_cloning_endian", "dynamic_gang_header", "physical_rewrite", "draid_failure_domains"];
-        ondisk::feature::FEATURES.iter().any(|f| !NEWER.contains(&f.name) && self.features().count(f.guid).is_none())
+        crate::writer::default_features()
+            .filter_map(ondisk::feature::by_name)
+            .any(|f| self.features().count(f.guid).is_none())
     }
 }
 

@@ -1,15 +1,14 @@
-//! Properties of the pool and of its devices, as they are kept: in the object `pool_props`, in the configuration, in the
-//! devices' ZAPs.
+//! Properties of the pool, as they are kept: in the object `pool_props`, and in the configuration.
 //!
-//! Source: `spa_sync_props` (module/zfs/spa.c), `vdev_props_set_sync` (module/zfs/vdev.c).
+//! Source: `spa_sync_props` (module/zfs/spa.c).
 
 use super::tx::SyncTx;
+use crate::Result;
 use crate::property::SetValue;
-use crate::{Error, Result};
 use object::ZapValue;
 use object::zap::{Zap, ZapSpec};
 use ondisk::ObjectType;
-use ondisk::pool_dir::{config, directory};
+use ondisk::pool_dir::directory;
 
 fn on_disk(value: &SetValue) -> ZapValue {
     match value {
@@ -61,30 +60,6 @@ impl SyncTx<'_> {
     pub fn enable_feature_property(&self, name: &str) -> Result<()> {
         self.feature_enable(name)?;
         self.history("set", None, &format!("feature@{name}=enabled"))
-    }
-
-    /// Sets a property of the device with identity `guid` (0: of all together).
-    pub fn set_vdev_property(&self, guid: u64, name: &str, value: &SetValue) -> Result<()> {
-        let zap = {
-            let root = self.shared.root.lock();
-            let vdev = if guid == 0 { Some(&*root) } else { root.find(guid) };
-            let vdev = vdev.ok_or_else(|| Error::not_found(guid.to_string(), "the device"))?;
-            let names = [config::VDEV_ROOT_ZAP, config::VDEV_TOP_ZAP, config::VDEV_LEAF_ZAP];
-            names.iter().map(|name| vdev.number(name)).find(|id| *id != 0)
-        };
-        let Some(zap) = zap else {
-            return Err(Error::unsupported(guid.to_string(), "properties of a device that has no place for them"));
-        };
-        let zap = Zap::open(self.mos().object(zap)?)?;
-        match value {
-            SetValue::Text(text) if text.is_empty() => {
-                if zap.lookup(name)?.is_some() {
-                    zap.remove(self.tx(), name.as_bytes())?;
-                }
-            }
-            value => zap.update(self.tx(), name.as_bytes(), &on_disk(value))?,
-        }
-        self.history("vdev set", None, &format!("vdev_guid={guid}: {name}={}", shown(value)))
     }
 
     fn linked_zap(&self, name: &str) -> Result<Zap> {

@@ -1,0 +1,132 @@
+//! `zpool destroy`, `zpool sync`, `zpool reguid`, `zpool labelclear`: verbs that take a pool or a device, and little else.
+
+use super::writing::{self, change, command_line, reason};
+use crate::context::{Context, Failure, Outcome};
+use crate::getopt::Options;
+use admin::import::LabelState;
+use std::path::{Path, PathBuf};
+
+const DESTROY: Options = Options { short: "f", long: &[] };
+const SYNC: Options = Options { short: "f", long: &[] };
+const REGUID: Options = Options { short: "g:", long: &[] };
+const LABELCLEAR: Options = Options { short: "f", long: &[] };
+
+/// `zpool destroy`.
+pub fn destroy(cx: &mut Context<'_>, args: &[String]) -> Outcome {
+    let parsed = DESTROY.parse(args).map_err(Failure::usage)?;
+    let name = match parsed.operands.as_slice() {
+        [] => return Err(Failure::usage("missing pool argument")),
+        [name] => name,
+        _ => return Err(Failure::usage("too many arguments")),
+    };
+    let record = writing::record(cx, name)?;
+    if record.readonly {
+        return Err(Failure::failed(format!("cannot destroy '{name}': pool is read-only")));
+    }
+    crate::mounts::release(&record, parsed.has('f'))
+        .map_err(|why| Failure::failed(format!("{why}\ncould not destroy '{name}': could not unmount datasets")))?;
+    let cannot = format!("cannot destroy '{name}'");
+    let pool = writing::open(cx, &record, &cannot)?;
+    let destroyed = pool.log_command(&command_line("zpool destroy", args)).and_then(|()| pool.destroy());
+    destroyed.map_err(|e| Failure::failed(format!("{cannot}: {}", reason(&e))))?;
+    super::export::forget(cx, &record)?;
+    Ok(0)
+}
+
+/// `zpool sync`: what commands changed is on disk when they end; a mounted pool is asked by syncing its files.
+pub fn sync(cx: &mut Context<'_>, args: &[String]) -> Outcome {
+    let parsed = SYNC.parse(args).map_err(Failure::usage)?;
+    let (records, mut code) = super::pools::records(cx, &parsed.operands)?;
+    for record in records.iter().filter(|r| !r.readonly) {
+        let cannot = format!("cannot sync '{}'", record.name);
+        match writing::open(cx, record, &cannot).map(admin::write::WritablePool::close) {
+            Ok(Ok(())) => {}
+            Ok(Err(e)) => {
+                cx.complain(&format!("{cannot}: {}", reason(&e)));
+                code = 1;
+            }
+            Err(Failure::Failed(message)) => {
+                cx.complain(&message);
+                code = 1;
+            }
+            Err(other) => return Err(other),
+        }
+    }
+    Ok(code)
+}
+
+/// `zpool reguid`.
+pub fn reguid(cx: &mut Context<'_>, args: &[String]) -> Outcome {
+    let parsed = REGUID.parse(args).map_err(Failure::usage)?;
+    let name = match parsed.operands.as_slice() {
+        [] => return Err(Failure::usage("missing pool name")),
+        [name] => name,
+        _ => return Err(Failure::usage("too many arguments")),
+    };
+    let guid = match parsed.last('g') {
+        None => super::import::load_guid(),
+        Some(text) => match text.parse::<u64>() {
+            Ok(guid) if guid != 0 && guid != u64::MAX => guid,
+            _ => return Err(Failure::usage(format!("invalid GUID: {text}"))),
+        },
+    };
+    let record = writing::record(cx, name)?;
+    let cannot = format!("cannot reguid '{name}'");
+    change(cx, &record, &cannot, &command_line("zpool reguid", args), |pool| {
+        let before = pool.writer().pool()?.guid();
+        pool.writer().set_guid(guid)?;
+        Ok(pool.writer().task(move |cx| cx.history("guid change", None, &format!("old={before} new={guid}")))?)
+    })?;
+    let rename = |pools: &mut Vec<crate::state::Imported>| {
+        pools.iter_mut().filter(|p| p.name == *name && p.guid == record.guid).for_each(|p| p.guid = guid);
+    };
+    cx.state.change(rename).map_err(|e| Failure::failed(format!("{e:#}")))?;
+    Ok(0)
+}
+
+/// `zpool labelclear`.
+pub fn labelclear(cx: &mut Context<'_>, args: &[String]) -> Outcome {
+    let parsed = LABELCLEAR.parse(args).map_err(Failure::usage)?;
+    let name = match parsed.operands.as_slice() {
+        [] => return Err(Failure::usage("missing vdev name")),
+        [name] => name,
+        _ => return Err(Failure::usage("too many arguments")),
+    };
+    let path = if name.starts_with('/') { PathBuf::from(name) } else { Path::new("/dev").join(name) };
+    if let Err(error) = std::fs::OpenOptions::new().read(true).write(true).open(&path) {
+        return Err(Failure::failed(match (name.starts_with('/'), error.kind()) {
+            (false, std::io::ErrorKind::NotFound) => {
+                format!("failed to find device {name}, try specifying absolute path instead")
+            }
+            _ => format!("failed to open {}: {}", path.display(), writing::os_text(&error)),
+        }));
+    }
+    let Some(found) = pool::devices::labelled(&path) else {
+        return Err(Failure::failed(format!("failed to read label from {}", path.display())));
+    };
+    let force = parsed.has('f');
+    let pool = found.config.get_str("name").unwrap_or_default();
+    let imported = cx.state.pools().map_err(|e| Failure::failed(format!("{e:#}")))?;
+    let is_imported = imported.iter().any(|p| Some(p.guid) == found.config.get_u64("pool_guid"));
+    let state = LabelState::from_number(found.config.get_u64("state").unwrap_or(u64::MAX));
+    let kind = match state {
+        LabelState::Active | LabelState::Exported if is_imported => {
+            return Err(Failure::failed(format!("{} is a member (ACTIVE) of pool \"{pool}\"", path.display())));
+        }
+        LabelState::Active => Some("potentially active"),
+        LabelState::Exported => Some("exported"),
+        _ => None,
+    };
+    if let (Some(kind), false) = (kind, force) {
+        return Err(Failure::failed(format!(
+            "use '-f' to override the following error:\n{} is a member of {kind} pool \"{pool}\"",
+            path.display()
+        )));
+    }
+    match pool::devices::clear(&path, force) {
+        Ok(_) => Ok(0),
+        Err(error) => {
+            Err(Failure::failed(format!("failed to clear label for {}: {}", path.display(), writing::why(&error))))
+        }
+    }
+}

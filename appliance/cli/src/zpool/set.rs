@@ -1,0 +1,178 @@
+//! `zpool set` and `zpool upgrade`: properties and features of a pool.
+
+use super::writing::{self, change, command_line};
+use crate::context::{Context, Failure, Outcome};
+use crate::getopt::Options;
+use crate::state::Imported;
+use admin::pool_properties::{PoolSetting, When, parse};
+use anyhow::{Result, bail};
+use ondisk::feature::{FEATURES, Feature, by_name};
+use pool::property::{FEATURES_2_3, SetValue};
+use std::fmt::Write;
+
+const SET: Options = Options { short: "", long: &[] };
+const UPGRADE: Options = Options { short: "avV:", long: &[] };
+
+/// `zpool set`.
+pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
+    let parsed = SET.parse(args).map_err(Failure::usage)?;
+    let (assignment, name) = match parsed.operands.as_slice() {
+        [] => return Err(Failure::usage("missing property=value argument")),
+        [_] => return Err(Failure::usage("missing pool name")),
+        [assignment, name] => (assignment, name),
+        [_, name, _] => return Err(Failure::failed(format!("unsupported: setting properties of devices of '{name}'"))),
+        _ => return Err(Failure::usage("too many pool names")),
+    };
+    let Some((property, value)) = assignment.split_once('=') else {
+        return Err(Failure::usage("missing value in property=value argument"));
+    };
+    let record = writing::record(cx, name)?;
+    let cannot = format!("cannot set property for '{name}'");
+    let failed = |why: &str| Failure::failed(format!("{cannot}: {why}"));
+    let command = command_line("zpool set", args);
+    let dataset = value.to_owned();
+    match parse(property, value, When::Set).map_err(|why| failed(&why))? {
+        PoolSetting::Import(_, value) => {
+            let value = Some(value).filter(|v| !v.is_empty());
+            let set = |pools: &mut Vec<Imported>| {
+                pools.iter_mut().filter(|p| p.name == *name).for_each(|p| p.cachefile.clone_from(&value));
+            };
+            cx.state.change(set).map_err(|e| failed(&format!("{e:#}")))?;
+        }
+        PoolSetting::Feature(feature, _) => {
+            pool::writer::check_features([feature.as_str()]).map_err(|e| failed(&writing::why(&e)))?;
+            change(cx, &record, &cannot, &command, |pool| enable(pool, vec![feature]))?;
+        }
+        PoolSetting::Stored(property, _) if property == "bootfs" => {
+            change(cx, &record, &cannot, &command, |pool| {
+                let id = if dataset.is_empty() { 0 } else { head(pool, &record, &dataset)? };
+                set(pool, property, SetValue::Number(id))
+            })?;
+        }
+        PoolSetting::Stored(property, value) => {
+            change(cx, &record, &cannot, &command, |pool| set(pool, property, value))?;
+        }
+    }
+    Ok(0)
+}
+
+fn set(pool: &admin::write::WritablePool, name: String, value: SetValue) -> Result<()> {
+    Ok(pool.writer().task(move |cx| cx.set_pool_property(&name, &value))?)
+}
+
+fn enable(pool: &admin::write::WritablePool, features: Vec<String>) -> Result<()> {
+    Ok(pool.writer().task(move |cx| features.iter().try_for_each(|name| cx.enable_feature_property(name)))?)
+}
+
+/// Number of the file system that is to be booted.
+fn head(pool: &admin::write::WritablePool, record: &Imported, name: &str) -> Result<u64> {
+    if crate::mounts::pool_of(name) != record.name {
+        bail!("'{name}' is an invalid name");
+    }
+    match pool.live.synced()?.dataset(name) {
+        Ok(dataset) => Ok(dataset.id()),
+        Err(dataset::Error::NotFound { .. }) => bail!("no such pool or dataset"),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Features that an upgrade of the pool would enable.
+fn missing(record: &Imported) -> Result<Vec<&'static Feature>, Failure> {
+    let pool = super::pools::open(record)?;
+    let compatibility = pool.config().get_str("compatibility").unwrap_or("off").to_owned();
+    let wanted = admin::compatibility::features(&compatibility).map_err(Failure::failed)?;
+    let is_missing =
+        |f: &&'static Feature| pool.features().count(f.guid).is_none() && wanted.iter().any(|w| w == f.name);
+    Ok(FEATURES_2_3.iter().filter_map(|name| by_name(name)).filter(is_missing).collect())
+}
+
+/// `zpool upgrade`.
+pub fn upgrade(cx: &mut Context<'_>, args: &[String]) -> Outcome {
+    let parsed = UPGRADE.parse(args).map_err(Failure::usage)?;
+    if parsed.has('V') {
+        return Err(Failure::failed("unsupported: 'zpool upgrade' with '-V'"));
+    }
+    if parsed.has('v') && (parsed.has('a') || !parsed.operands.is_empty()) {
+        return Err(Failure::usage("-v option is incompatible with other arguments"));
+    }
+    if parsed.has('a') && !parsed.operands.is_empty() {
+        return Err(Failure::usage("-a option should not be used along with a pool name"));
+    }
+    cx.print("This system supports ZFS pool feature flags.\n\n");
+    if parsed.has('v') {
+        cx.print(&table());
+        return Ok(0);
+    }
+    let (records, code) = super::pools::records(cx, &parsed.operands)?;
+    if parsed.operands.is_empty() && !parsed.has('a') {
+        return list(cx, &records);
+    }
+    let mut upgraded = 0;
+    for record in &records {
+        let name = &record.name;
+        let features: Vec<&Feature> =
+            missing(record)?.into_iter().filter(|f| !f.flags.is_excluded_from_upgrade()).collect();
+        if features.is_empty() {
+            if !parsed.has('a') {
+                cx.print(&format!("Pool '{name}' already has all supported and requested features enabled.\n"));
+            }
+            continue;
+        }
+        let names: Vec<String> = features.iter().map(|f| f.name.to_owned()).collect();
+        let command = command_line("zpool upgrade", args);
+        change(cx, record, &format!("cannot set property for '{name}'"), &command, |pool| enable(pool, names.clone()))?;
+        let list: String = names.iter().map(|n| format!("  {n}\n")).collect();
+        cx.print(&format!("Enabled the following features on '{name}':\n{list}\n"));
+        upgraded += 1;
+    }
+    if upgraded == 0 && parsed.has('a') {
+        cx.print(
+            "All pools are already formatted using feature flags.\n\nEvery feature flags pool already has all supported \
+             and requested features enabled.\n",
+        );
+    }
+    Ok(code)
+}
+
+fn list(cx: &mut Context<'_>, records: &[Imported]) -> Outcome {
+    cx.print("All pools are formatted using feature flags.\n\n");
+    let mut out = String::new();
+    for record in records {
+        let features = missing(record)?;
+        if features.is_empty() {
+            continue;
+        }
+        if out.is_empty() {
+            out.push_str(
+                "\nSome supported features are not enabled on the following pools. Once a\nfeature is enabled the pool may \
+                 become incompatible with software\nthat does not support the feature. See zpool-features(7) for \
+                 details.\n\nNote that the pool 'compatibility' feature can be used to inhibit\nfeature upgrades.\n\n\
+                 Features marked with (*) are not applied automatically on upgrade, and\nmust be applied explicitly with \
+                 zpool-set(7).\n\nPOOL  FEATURE\n---------------\n",
+            );
+        }
+        let _ = writeln!(out, "{}", record.name);
+        for feature in features {
+            let mark = if feature.flags.is_excluded_from_upgrade() { "(*)" } else { "" };
+            let _ = writeln!(out, "      {}{mark}", feature.name);
+        }
+    }
+    if out.is_empty() {
+        cx.print("Every feature flags pool has all supported and requested features enabled.\n");
+    } else {
+        cx.print(&(out + "\n"));
+    }
+    Ok(0)
+}
+
+fn table() -> String {
+    let mut out = format!(
+        "The following features are supported:\n\nFEAT DESCRIPTION\n{}\n",
+        "-------------------------------------------------------------"
+    );
+    for feature in FEATURES.iter().filter(|f| pool::writer::can_write(f.name)) {
+        let compatible = if feature.flags.is_readonly_compatible() { " (read-only compatible)" } else { "" };
+        let _ = writeln!(out, "{:37}{compatible}\n     {}", feature.name, feature.summary);
+    }
+    out
+}

@@ -36,10 +36,25 @@ impl LiveFiles {
         if let Some(files) = open.get(&dataset.id()) {
             return Ok(files.clone());
         }
-        let live = self.live.open(dataset.name(), Some(zpl::owners_of))?;
-        let files: Arc<dyn Vfs> = FileSystem::mount(&live)?;
+        let files: Arc<dyn Vfs> = match self.mount(dataset) {
+            Ok(files) => files,
+            Err(why @ Error::Unsupported { .. }) => {
+                tracing::warn!(%why, "mounted read-only");
+                files(dataset, self.live.keys())?
+            }
+            Err(e) => return Err(e),
+        };
         open.insert(dataset.id(), files.clone());
         Ok(files)
+    }
+
+    fn mount(&self, dataset: &Dataset) -> Result<Arc<FileSystem>> {
+        let live = self.live.open(dataset.name(), Some(zpl::owners_of))?;
+        let mounted = FileSystem::mount(&live);
+        if mounted.is_err() {
+            self.live.close(&live)?;
+        }
+        mounted
     }
 
     /// Brings everything to disk and lets go of all file systems.

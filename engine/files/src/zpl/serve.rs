@@ -7,6 +7,8 @@ use crate::vfs::{
 };
 use crate::{Error, Refusal, Result};
 use bytes::Bytes;
+use ondisk::sa::Attr as Sa;
+use ondisk::znode::Flags;
 
 /// Entries of a directory read under its lock at once.
 const ENTRIES_AT_ONCE: usize = 256;
@@ -169,6 +171,18 @@ impl Vfs for FileSystem {
 
     fn is_read_only(&self) -> bool {
         self.live.as_ref().is_none_or(|live| live.backing.settings().read_only)
+    }
+
+    fn names_are_exact(&self) -> bool {
+        self.norm.is_empty()
+    }
+
+    fn project_inherit(&self, dir: NodeId) -> Result<bool> {
+        let inherits = || {
+            let flags = self.znode(dir.0)?.attributes().need_u64(Sa::Flags)?;
+            Ok(Flags::from_bits_retain(flags).contains(Flags::PROJINHERIT))
+        };
+        self.named(self.undisturbed(dir.0, inherits))
     }
 
     fn create(&self, who: &Caller, dir: NodeId, name: &[u8], new: &NewNode, mode: u32, umask: u32) -> Result<Attr> {

@@ -12,7 +12,7 @@ use super::slow::Slow;
 use super::wire::Header;
 use files::Error;
 use files::namespace::is_door;
-use files::vfs::{Attr, Caller, NewNode, NodeId, RenameFlags, SetAttr, SetXattr, SyncKind, Vfs};
+use files::vfs::{Attr, Caller, FileKind, NewNode, NodeId, RenameFlags, SetAttr, SetXattr, SyncKind, Vfs};
 use parking_lot::Mutex;
 use rustix::io::Errno;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -181,9 +181,34 @@ impl Ops {
         Ok(attr)
     }
 
-    pub fn write(&self, who: &Caller, node: NodeId, offset: u64, data: &[u8]) -> Result<(), Errno> {
-        self.vfs.write(who, node, offset, data).map_err(|e| self.failed(node, &e))?;
+    /// The kernel announces that `who` is going to change the contents of a file that has setuid, setgid or capabilities: by
+    /// asking for no change at all. It keeps what it is told of the mode now, so setuid and setgid have to go now.
+    pub fn before_write(&self, who: &Caller, node: NodeId) -> Result<Attr, Errno> {
+        let attr = self.vfs.attr(node).map_err(|e| self.failed(node, &e))?;
+        let setgid = if attr.mode & libc::S_IXGRP != 0 { libc::S_ISGID } else { 0 };
+        let mode = attr.mode & !(libc::S_ISUID | setgid);
+        if who.privileged || attr.kind != FileKind::Regular || mode == attr.mode {
+            return Ok(attr);
+        }
+        self.set_attr(
+            &Caller { privileged: true, ..who.clone() },
+            node,
+            &SetAttr { mode: Some(mode), ..SetAttr::default() },
+        )
+    }
+
+    /// Writes; `unannounced`, if [`Self::before_write`] was not asked though setuid and setgid may have to go.
+    pub fn write(&self, who: &Caller, node: NodeId, offset: u64, data: &[u8], unannounced: bool) -> Result<(), Errno> {
+        let failed = |e| self.failed(node, &e);
+        let has_setid = unannounced && self.vfs.attr(node).map_err(failed)?.mode & (libc::S_ISUID | libc::S_ISGID) != 0;
+        self.vfs.write(who, node, offset, data).map_err(failed)?;
         self.settle.written(node);
+        if has_setid && let Some(kernel) = self.kernel.get() {
+            // It keeps the mode that it knows; a negative offset stands for attributes alone.
+            if let Err(error) = kernel.invalidate(self.inodes.to_fuse(node), -1) {
+                tracing::debug!(%error, "the kernel does not take it");
+            }
+        }
         Ok(())
     }
 

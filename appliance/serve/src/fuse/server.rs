@@ -126,10 +126,12 @@ impl Answer for Server {
                 }
                 Err(e) => self.fail(node, &e, reply),
             },
-            Op::Write { offset, flags, data } => {
+            Op::Write { offset, flags, open_flags, data } => {
                 // Whether setuid goes is the kernel's to say here.
-                let who = Caller { privileged: flags & WRITE_KILL_SETID == 0, ..caller(header) };
-                match self.0.write(&who, node, offset, data) {
+                let kills = flags & WRITE_KILL_SETID != 0;
+                let who = Caller { privileged: !kills, ..caller(header) };
+                let past_cache = open_flags as i32 & libc::O_DIRECT != 0;
+                match self.0.write(&who, node, offset, data, kills && past_cache) {
                     Ok(()) => reply.written(data.len() as u32),
                     Err(errno) => reply.error(errno),
                 }
@@ -261,6 +263,12 @@ impl Server {
 
     fn set_attr(&self, header: &Header, node: NodeId, set: SetAttrIn, reply: Reply) {
         let mut who = caller(header);
+        if set.is_empty {
+            return match self.0.before_write(&who, node) {
+                Ok(attr) => reply.attr(self.0.attr_ttl(node), &attr, InodeMap::shown(node)),
+                Err(errno) => reply.error(errno),
+            };
+        }
         if set.size.is_some() {
             // As for writing.
             who.privileged = !set.kill_setid;

@@ -38,6 +38,8 @@ pub(super) struct SetAttrIn {
     pub ctime: Option<Time>,
     /// Setuid and setgid go with the change.
     pub kill_setid: bool,
+    /// Nothing is to be set.
+    pub is_empty: bool,
 }
 
 /// What the kernel wants. Handles of open files are left out: we give none.
@@ -109,9 +111,11 @@ pub(super) enum Op<'a> {
         bytes: u32,
         flags: u32,
     },
+    /// `flags` of the request, and those with which the file was opened.
     Write {
         offset: u64,
         flags: u32,
+        open_flags: u32,
         data: &'a [u8],
     },
     StatFs,
@@ -262,6 +266,7 @@ impl<'a> Rest<'a> {
             mtime: set_time(1, MTIME, MTIME_NOW),
             ctime: has(CTIME).then(|| time(2)),
             kill_setid: has(KILL_SETID),
+            is_empty: valid & !KILL_SETID == 0,
         })
     }
 }
@@ -309,9 +314,9 @@ impl<'a> Rest<'a> {
             }
             16 => {
                 let (offset, bytes) = self.range()?;
-                let flags = self.u32()?;
-                self.skip(16)?;
-                Op::Write { offset, flags, data: self.data(bytes)? }
+                let (flags, _owner) = (self.u32()?, self.u64()?);
+                let (open_flags, _) = (self.u32()?, self.u32()?);
+                Op::Write { offset, flags, open_flags, data: self.data(bytes)? }
             }
             17 => Op::StatFs,
             18 => {
@@ -430,7 +435,7 @@ mod tests {
         let bytes = request(16, &body);
         let (header, op) = parse(&bytes, true).expect("whole");
         assert_eq!((header.unique, header.node, header.uid, header.gid), (7, 34, 1000, 100));
-        assert!(matches!(op, Op::Write { offset: 4096, flags: 4, data: b"hello" }), "{op:?}");
+        assert!(matches!(op, Op::Write { offset: 4096, flags: 4, open_flags: 0, data: b"hello" }), "{op:?}");
     }
 
     #[test]

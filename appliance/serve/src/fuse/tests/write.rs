@@ -250,6 +250,37 @@ fn attributes_modes_and_times_are_set() {
     });
 }
 
+/// A user's write takes setuid away, and the kernel does not go on showing it: it is asked for the mode alone, which it keeps
+/// when contents change.
+#[test]
+fn setuid_is_gone_for_all_to_see_once_somebody_else_writes() {
+    if !rustix::process::geteuid().is_root() {
+        return println!("skipped: only root can become somebody else");
+    }
+    plain("setuid", |dir, vfs| {
+        fs::set_permissions(dir, Permissions::from_mode(0o777)).expect("chmod");
+        for command in ["printf x >> $0", "dd if=/dev/zero of=$0 bs=4096 count=1 oflag=direct conv=notrunc 2>/dev/null"]
+        {
+            let path = dir.join("f");
+            fs::write(&path, vec![1; 8192]).expect("write");
+            std::os::unix::fs::chown(&path, Some(65534), Some(65534)).expect("chown");
+            fs::set_permissions(&path, Permissions::from_mode(0o6755)).expect("chmod");
+            let mode = || {
+                let mask = rustix::fs::StatxFlags::MODE;
+                rustix::fs::statx(CWD, &path, AtFlags::empty(), mask).expect("statx").stx_mode & 0o7777
+            };
+            assert_eq!(mode(), 0o6755);
+            use std::os::unix::process::CommandExt;
+            let mut shell = std::process::Command::new("sh");
+            let status = shell.arg("-c").arg(command).arg(&path).uid(65534).gid(65534).status().expect("a shell");
+            assert!(status.success(), "{command}: {status}");
+            assert_eq!(mode(), 0o755, "{command}");
+            let node = vfs.lookup(vfs.root(), b"f").expect("there").node;
+            assert_eq!(vfs.attr(node).expect("there").mode, 0o755, "{command}");
+        }
+    });
+}
+
 /// The directory's default list decides about a new file's permissions, and the umask does not.
 #[test]
 fn default_lists_are_handed_down() {

@@ -6,7 +6,7 @@ use block::{Allocate, Compress, Refusal, Store, Want, WritePolicy};
 use bytes::Bytes;
 use dataset::Result;
 use dataset::intent_log::{Ground, Log, SyncMode};
-use host::device::MemoryDevice;
+use host::device::{Device, MemoryDevice};
 use object::{NewObject, ObjectSet, SyncContext, Tx, Written};
 use ondisk::zil::{Body, RecordType};
 use ondisk::{BlkPtr, Checksum, Dnode, Dva, ObjectType, ObjsetKind, Txg};
@@ -14,9 +14,36 @@ use parking_lot::{Condvar, Mutex};
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 const DISK_BYTES: usize = 64 << 20;
+
+/// A device whose writes can be made to fail.
+struct Disk {
+    memory: MemoryDevice,
+    fails: AtomicBool,
+}
+
+impl Device for Disk {
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> std::io::Result<()> {
+        self.memory.read_at(offset, buf)
+    }
+    fn size_bytes(&self) -> u64 {
+        self.memory.size_bytes()
+    }
+    fn name(&self) -> &str {
+        self.memory.name()
+    }
+    fn write_at(&self, offset: u64, data: &[u8]) -> std::io::Result<()> {
+        match self.fails.load(Ordering::SeqCst) {
+            true => Err(std::io::Error::other("broken")),
+            false => self.memory.write_at(offset, data),
+        }
+    }
+    fn is_writable(&self) -> bool {
+        true
+    }
+}
 
 /// Space that is given out once.
 #[derive(Default)]
@@ -121,6 +148,7 @@ impl Drop for Held {
 
 /// One dataset whose txgs are synced by whoever wants it.
 struct Pool {
+    device: Arc<Disk>,
     store: Arc<Store>,
     space: Arc<Allocator>,
     open_txg: AtomicU64,
@@ -163,11 +191,11 @@ impl Ground for Pool {
 }
 
 fn pool() -> Arc<Pool> {
-    let device = Arc::new(MemoryDevice::new("disk", vec![0xa5; DISK_BYTES]));
+    let device = Arc::new(Disk { memory: MemoryDevice::new("disk", vec![0xa5; DISK_BYTES]), fails: false.into() });
     let leaf = Vdev {
         guid: 1,
         id: 0,
-        kind: Kind::Leaf(Leaf::present(1, device)),
+        kind: Kind::Leaf(Leaf::present(1, device.clone())),
         ashift: 9,
         children: vec![],
         name: "disk".into(),
@@ -176,6 +204,7 @@ fn pool() -> Arc<Pool> {
     let space = Arc::new(Allocator(Mutex::default()));
     store.set_allocator(space.clone());
     Arc::new(Pool {
+        device,
         store,
         space,
         open_txg: 10.into(),
@@ -401,4 +430,34 @@ fn without_sync_nothing_is_logged_and_nobody_waits() {
     drop(tx);
     log.commit(None).unwrap();
     assert_eq!((pool.syncs.load(Ordering::SeqCst), pool.used()), (0, 0));
+}
+
+#[test]
+fn a_log_that_cannot_be_written_gives_way_to_txgs_and_is_begun_anew() {
+    let pool = pool();
+    let (_, log) = pool.open();
+    let ask = |n: u64| {
+        let tx = pool.hold().unwrap();
+        name(&log, &tx, n);
+        drop(tx);
+        log.commit(None)
+    };
+    ask(0).unwrap();
+    ask(1).unwrap();
+    let syncs = || pool.syncs.load(Ordering::SeqCst);
+    assert_eq!(syncs(), 1);
+    pool.device.fails.store(true, Ordering::SeqCst);
+    assert!(ask(2).is_err(), "neither the log nor the txg can be written");
+    pool.device.fails.store(false, Ordering::SeqCst);
+    // The log is given up; until its records are on disk, whoever asks waits for a txg.
+    for n in 3..8 {
+        ask(n).unwrap();
+    }
+    let before = syncs();
+    ask(8).unwrap();
+    ask(9).unwrap();
+    assert_eq!(syncs(), before, "there is a log again");
+    let (_, log) = pool.crash();
+    let found = replayed(&log, &pool);
+    assert!(found.ends_with(&["8".to_owned(), "9".to_owned()]), "{found:?}");
 }

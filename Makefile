@@ -43,7 +43,7 @@ test: deps lint unit ## everything that must hold before a commit lands
 demo: build images ## open a shipped pool, list it, copy a file out, verify it
 	@testing/demo
 
-soak: build images ## hours of bit flips, power cuts and fuzzing (SECONDS_EACH=600)
+soak: build images ## hours of bit flips, power cuts, kills and fuzzing (SECONDS_EACH=600)
 	SECONDS_EACH=$(SECONDS_EACH) testing/soak
 
 interop: build images ## other pools, other judges: OpenZFS's own test images, zdb; POSIX suites on a mount

@@ -29,7 +29,8 @@ fn fill(set: &Arc<ObjectSet>, tx: &Tx, _: &FileSystemTraits) -> object::Result<(
     create_contents(set, tx, &CreateOptions { time, projects: true, ..CreateOptions::default() })
 }
 
-const MAKER: FileSystemMaker = FileSystemMaker { fill, owners_of };
+/// Makes what a new file system begins with.
+pub const MAKER: FileSystemMaker = FileSystemMaker { fill, owners_of };
 
 fn options() -> WriteOptions {
     WriteOptions { claim_logs: Some(dataset::intent_log::claim_logs), ..WriteOptions::default() }

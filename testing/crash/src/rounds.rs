@@ -1,0 +1,197 @@
+//! Starts the server, lets threads work, kills it, and judges what is there; again and again on one pool.
+
+use crate::serve::{Layout, create, verify, zdb};
+use crate::writer::Writer;
+use anyhow::{Context, Result, bail, ensure};
+use damage::chance::Chance;
+use std::fs;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// How it goes.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    /// This program: what is called `PROGRAM serve LAYOUT FOLDER DIRECTORY MILLISECONDS`.
+    pub program: PathBuf,
+    /// Where images and the mount point are made.
+    pub folder: PathBuf,
+    /// What the pool is made of.
+    pub layout: Layout,
+    /// Of everything random, but for how threads meet.
+    pub seed: u64,
+    /// How often the server is killed.
+    pub kills: u64,
+    /// Threads that work.
+    pub threads: u64,
+    /// zdb judges after as many kills.
+    pub zdb_every: u64,
+}
+
+/// What was done.
+#[derive(Debug, Default, Clone, Copy)]
+pub struct Totals {
+    /// Kills, of which while the pool was being opened.
+    pub kills: (u64, u64),
+    /// Operations, of which synced.
+    pub operations: (u64, u64),
+    /// Times that zdb looked.
+    pub judged: u64,
+}
+
+struct Server {
+    child: Child,
+    dir: PathBuf,
+}
+
+/// Times between txgs, in milliseconds.
+const INTERVALS: [u64; 3] = [100, 700, 5000];
+
+impl Plan {
+    fn spawn(&self, chance: &mut Chance) -> Result<Server> {
+        let dir = self.folder.join("mount");
+        let interval = chance.pick(&INTERVALS).copied().unwrap_or(5000);
+        let child = Command::new(&self.program)
+            .args(["serve", self.layout.name])
+            .arg(self.folder.join("disks"))
+            .arg(&dir)
+            .arg(interval.to_string())
+            .stdout(Stdio::piped())
+            .spawn()
+            .context("start the server")?;
+        Ok(Server { child, dir })
+    }
+
+    /// Runs it; an error is what went wrong.
+    pub fn run(&self) -> Result<Totals> {
+        let disks = self.folder.join("disks");
+        fs::create_dir_all(&disks)?;
+        fs::create_dir_all(self.folder.join("mount"))?;
+        create(&self.layout, &disks)?;
+        let new = |n| Writer::new(self.folder.join(format!("mount/thread{n}")), self.seed ^ (n << 32));
+        let mut writers: Vec<Writer> = (0..self.threads).map(new).collect();
+        let mut totals = Totals::default();
+        let mut synced = None;
+        for round in 0..=self.kills {
+            let mut chance = Chance::of_case(self.seed, round);
+            self.round(round, &mut chance, &mut writers, &mut synced, &mut totals)
+                .with_context(|| format!("layout {} seed {} round {round}", self.layout.name, self.seed))?;
+        }
+        totals.operations = writers.iter().fold((0, 0), |sum, w| (sum.0 + w.done.0, sum.1 + w.done.1));
+        Ok(totals)
+    }
+
+    fn round(
+        &self,
+        round: u64,
+        chance: &mut Chance,
+        writers: &mut [Writer],
+        synced: &mut Option<Instant>,
+        totals: &mut Totals,
+    ) -> Result<()> {
+        let disks = self.folder.join("disks");
+        let judged = round > 0 && round.is_multiple_of(self.zdb_every.max(1));
+        if round > 0 {
+            verify(&self.layout, &disks).context("as the kill left it")?;
+            if judged {
+                zdb(&disks).context("as the kill left it")?;
+            }
+        }
+        // A kill while the log of the last one is being replayed.
+        if round > 0 && chance.once_in(4) {
+            let server = self.spawn(chance)?;
+            std::thread::sleep(Duration::from_millis(chance.below(300)));
+            server.kill()?;
+            totals.kills.1 += 1;
+            verify(&self.layout, &disks).context("killed while it was opened")?;
+        }
+        let mut server = self.spawn(chance)?;
+        server.wait_up()?;
+        self.check(writers, *synced)?;
+        *synced = None;
+        if judged || round == self.kills {
+            // Another life, ended well: nothing may be left over of those before.
+            server.end()?;
+            verify(&self.layout, &disks).context("exported")?;
+            zdb(&disks).context("exported")?;
+            totals.judged += 1;
+            if round == self.kills {
+                return Ok(());
+            }
+            server = self.spawn(chance)?;
+            server.wait_up()?;
+            self.check(writers, None).context("after an export")?;
+        }
+        let work = Duration::from_millis(if chance.once_in(8) { chance.below(4000) } else { chance.below(800) });
+        let killed = AtomicBool::new(false);
+        let ends: Vec<(std::io::Error, bool)> = std::thread::scope(|scope| {
+            let run = |writer| {
+                let killed = &killed;
+                scope.spawn(move || {
+                    let error = Writer::run(writer);
+                    (error, killed.load(Ordering::SeqCst))
+                })
+            };
+            let threads: Vec<_> = writers.iter_mut().map(run).collect();
+            std::thread::sleep(work);
+            killed.store(true, Ordering::SeqCst);
+            let dead = server.kill();
+            let ends = threads.into_iter().map(|t| t.join().expect("a writer does not panic")).collect();
+            dead.map(|()| ends)
+        })?;
+        totals.kills.0 += 1;
+        if let Some((error, _)) = ends.iter().find(|(_, killed)| !killed) {
+            bail!("an operation failed while the server lived: {error}");
+        }
+        *synced = writers.iter().filter_map(|w| w.synced_since).max();
+        Ok(())
+    }
+
+    fn check(&self, writers: &mut [Writer], synced: Option<Instant>) -> Result<()> {
+        for (n, writer) in writers.iter_mut().enumerate() {
+            writer.check(synced).map_err(|what| anyhow::anyhow!("thread {n}: {what}"))?;
+        }
+        Ok(())
+    }
+}
+
+impl Server {
+    fn wait_up(&mut self) -> Result<()> {
+        let mut word = [0; 3];
+        let out = self.child.stdout.as_mut().context("no pipe")?;
+        if out.read_exact(&mut word).is_err() {
+            bail!("the server does not come up: {}", self.child.wait()?);
+        }
+        ensure!(&word == b"up\n", "the server says {word:?}");
+        Ok(())
+    }
+
+    fn kill(mut self) -> Result<()> {
+        self.child.kill()?;
+        self.child.wait()?;
+        unmount(&self.dir)
+    }
+
+    fn end(mut self) -> Result<()> {
+        serve::fuse::unmount_below(&self.dir, false)?;
+        let status = self.child.wait()?;
+        ensure!(status.success(), "the server ended with {status}");
+        Ok(())
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // Nothing to do for one that has ended.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        let _ = serve::fuse::unmount_below(&self.dir, true);
+    }
+}
+
+fn unmount(dir: &Path) -> Result<()> {
+    serve::fuse::unmount_below(dir, true)?;
+    Ok(())
+}

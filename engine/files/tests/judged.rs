@@ -379,3 +379,33 @@ fn pools_of_openzfs_are_written_on() {
     }
     assert!(written > 0 || picked.is_some());
 }
+
+#[test]
+fn quotas_of_users_and_projects_hold_once_a_txg_has_counted() {
+    use dataset::Principal;
+    use files::Refusal;
+    let mut rig = Rig::new();
+    let fs = rig.make("tank/q", &[("compression", "off")]);
+    let user = Caller { uid: 1000, gid: 100, ..Caller::default() };
+    let make = |name: &str| fs.create(&user, fs.root(), name.as_bytes(), &NewNode::Regular, 0o644, 0);
+    fs.set_quota(Principal::User, 1000, false, 300_000).unwrap();
+    fs.set_quota(Principal::Group, 100, true, 2).unwrap();
+    let file = make("a").unwrap().node;
+    let write = |offset| fs.write(&user, file, offset, &[5; 150_000]).map_err(|e| e.refusal());
+    write(0).unwrap();
+    rig.live().writer().sync().unwrap();
+    write(150_000).unwrap();
+    rig.live().writer().sync().unwrap();
+    assert_eq!(write(0), Err(Some(Refusal::QuotaExceeded)));
+    fs.set_quota(Principal::User, 1000, false, 0).unwrap();
+    write(0).unwrap();
+    make("b").unwrap();
+    rig.live().writer().sync().unwrap();
+    assert_eq!(make("c").unwrap_err().refusal(), Some(Refusal::QuotaExceeded));
+    // Giving it to somebody else makes room.
+    fs.set_attr(&root(), file, &SetAttr { gid: Some(101), ..SetAttr::default() }).unwrap();
+    rig.live().writer().sync().unwrap();
+    make("c").unwrap();
+    rig.export();
+    rig.judge();
+}

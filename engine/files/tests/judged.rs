@@ -241,7 +241,7 @@ fn what_was_written_is_read_back_and_openzfs_finds_nothing_wrong() {
     let kinds: [(&str, &[(&str, &str)]); 5] = [
         ("tank/plain", &[]),
         ("tank/posix", &[("acltype", "posix"), ("xattr", "dir"), ("recordsize", "4K"), ("compression", "off")]),
-        ("tank/large", &[("dnodesize", "auto"), ("recordsize", "1M"), ("compression", "zstd")]),
+        ("tank/large", &[("dnodesize", "auto"), ("recordsize", "1M"), ("compression", "zstd"), ("longname", "on")]),
         ("tank/folded", &[("casesensitivity", "insensitive"), ("normalization", "formD")]),
         ("tank/large16", &[("dnodesize", "16k"), ("xattr", "sa"), ("acltype", "posix")]),
     ];
@@ -249,6 +249,8 @@ fn what_was_written_is_read_back_and_openzfs_finds_nothing_wrong() {
     for (name, properties) in kinds {
         let fs = rig.make(name, properties);
         populate(&fs);
+        let long = fs.create(&root(), fs.root(), &[b'L'; 700], &NewNode::Regular, 0o644, 0).map(|_| ());
+        assert_eq!(long.is_ok(), name == "tank/large", "{long:?}");
         let before = told(&*fs);
         rig.live().writer().sync().unwrap();
         assert!(told(&*fs) == before, "{name} after a sync");

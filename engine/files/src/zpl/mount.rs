@@ -21,7 +21,7 @@ use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
 
 /// Feature that names of more than 255 bytes need.
-const LONG_NAME: &str = "com.delphix:longname";
+const LONG_NAME: &str = "org.zfsonlinux:longname";
 /// Names in the master node of the quotas of bytes, then of objects, by user, group and project.
 const QUOTAS: [&str; 6] =
     ["userquota@", "groupquota@", "projectquota@", "userobjquota@", "groupobjquota@", "projectobjquota@"];

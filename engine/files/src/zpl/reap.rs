@@ -114,7 +114,10 @@ impl FileSystem {
                     let id = DirEntryValue::unpack(value).object;
                     zap.remove(tx, &entry.name)?;
                     match self.objset.free_object(tx, id) {
-                        Err(Error::NotFound { .. }) | Ok(()) => live.forget(id),
+                        Err(Error::NotFound { .. }) | Ok(()) => {
+                            live.backing.forget(id);
+                            live.forget(id);
+                        }
                         Err(e) => return Err(e),
                     }
                 }

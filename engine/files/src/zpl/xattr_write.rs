@@ -305,6 +305,7 @@ impl FileSystem {
         let mut hidden = self.load_state(file.xattr_dir)?;
         self.leave(tx, &mut hidden, &stored, FileKind::Regular, live.backing.now())?;
         self.objset.free_object(tx, value.object)?;
+        live.backing.forget(value.object);
         live.forget(value.object);
         if file.has_name() {
             self.log_remove(tx, file.xattr_dir, value.object, &stored, false);

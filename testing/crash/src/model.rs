@@ -10,7 +10,8 @@
 //! Invariants:
 //!   * nothing may be older than what was synced
 //!   * what a rename or a link led to has at least the contents that it had then
-//!   * a change that was under way may be there or not; a write that fits into one record of the log is never torn
+//!   * a change that was under way may be there or not; a write that is one request to the server, and fits
+//!     into one record of the log, is never torn
 //!   * the log takes the contents of a write when it is asked for, not when it was made: where a write is done again, there may
 //!     be bytes of a later one that nobody synced. OpenZFS does the same (its `WR_NEED_COPY`).
 
@@ -20,6 +21,8 @@ use std::time::Instant;
 
 /// A write that is longer may be torn when nobody synced it: it takes several records.
 const RECORD_BYTES: usize = 100 << 10;
+/// Requests of the kernel end at these.
+const PAGE_BYTES: usize = 4096;
 
 /// What stands in a file.
 #[derive(Clone, PartialEq, Eq, Default)]
@@ -392,11 +395,13 @@ impl Done {
     /// `found` is `before` with the beginning of this write.
     fn is_torn(&self, before: &State, found: &State) -> bool {
         let Change::Write(at, bytes) = &self.change else { return false };
-        if bytes.len() <= RECORD_BYTES || before.mode != found.mode || before.xattr != found.xattr {
-            return false;
-        }
         let start = *at as usize;
         let same = bytes.iter().zip(found.data.iter().skip(start)).take_while(|(a, b)| a == b).count();
+        // The kernel hands over a write in several requests where it sees fit.
+        let is_cut = !self.finished || (start + same).is_multiple_of(PAGE_BYTES);
+        if !is_cut && bytes.len() <= RECORD_BYTES {
+            return false;
+        }
         let mut torn = before.clone();
         change(&mut torn, &Change::Write(*at, bytes[..same].to_vec()));
         torn == *found

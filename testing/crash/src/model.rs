@@ -476,6 +476,7 @@ mod tests {
         let with_later = || {
             let mut model = model();
             model.begin_change(0, Change::Write(0, b"XYZ!".to_vec()));
+            model.finish_change(0);
             model
         };
         assert!(with_later().judge(&tree(&[("b", 7, b"oYZ!")]), None).is_ok());

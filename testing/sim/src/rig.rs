@@ -3,11 +3,10 @@
 use crate::device::Machine;
 use anyhow::{Context, Result, bail};
 use block::Class;
-use dataset::write::{Bootstrap, FileSystemMaker, FileSystemTraits, NewDataset, bootstrap};
+use dataset::write::{Bootstrap, NewDataset, bootstrap};
 use dataset::{KeyStore, LiveDataset, LiveDatasets};
 use files::FileSystem;
-use files::zpl::{CreateOptions, create_contents, owners_of};
-use object::{ObjectSet, Tx};
+use files::zpl::{MAKER, owners_of};
 use pool::scan::{self, Options};
 use pool::writer::{CreatePool, NewVdev, WriteOptions, default_features};
 use pool::{FoundPool, OpenOptions, Pool, Writer, search_devices};
@@ -92,13 +91,6 @@ pub struct Rig {
     /// The files.
     pub files: Arc<FileSystem>,
 }
-
-fn fill(set: &Arc<ObjectSet>, tx: &Tx, traits: &FileSystemTraits) -> object::Result<()> {
-    let _ = traits;
-    create_contents(set, tx, &CreateOptions::default())
-}
-
-const MAKER: FileSystemMaker = FileSystemMaker { fill, owners_of };
 
 /// The key of an encrypted file system.
 const KEY: &[u8] = b"0123456789abcdef0123456789abcdef";

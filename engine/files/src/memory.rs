@@ -17,7 +17,6 @@ use bytes::Bytes;
 use parking_lot::{RwLock, RwLockWriteGuard};
 use std::collections::BTreeMap;
 use std::ops::Range;
-use std::time::SystemTime;
 
 mod change;
 mod data;
@@ -80,8 +79,7 @@ fn missing(what: impl Into<String>) -> Error {
 }
 
 fn now() -> Time {
-    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    Time { seconds: since.as_secs() as i64, nanoseconds: since.subsec_nanos() }
+    Time::now()
 }
 
 impl State {

@@ -32,6 +32,15 @@ pub struct Time {
     pub nanoseconds: u32,
 }
 
+impl Time {
+    /// The time of day as Linux gives it to files: that of its last tick. A kernel that writes for us (write-back over FUSE)
+    /// takes the same, and of two changes the later one must not seem the earlier.
+    pub fn now() -> Self {
+        let now = rustix::time::clock_gettime(rustix::time::ClockId::RealtimeCoarse);
+        Self { seconds: now.tv_sec, nanoseconds: now.tv_nsec as u32 }
+    }
+}
+
 /// What stat(2) and statx(2) tell of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Attr {

@@ -202,11 +202,11 @@ impl Server {
         let mut wanted = can::DO_READDIRPLUS
             | can::READDIRPLUS_AUTO
             | can::PARALLEL_DIROPS
-            | can::ASYNC_DIO
             | can::CACHE_SYMLINKS
             | can::EXPORT_SUPPORT;
         if self.0.read_only {
-            wanted |= can::NO_OPEN_SUPPORT | can::NO_OPENDIR_SUPPORT;
+            // Of what changes, pages read while a direct write is under way would stay as they were before it.
+            wanted |= can::NO_OPEN_SUPPORT | can::NO_OPENDIR_SUPPORT | can::ASYNC_DIO;
         } else {
             // The umask has no say where a directory has a default ACL, of which the kernel does not know.
             wanted |= can::DONT_MASK;

@@ -128,6 +128,5 @@ pub trait Backing: Send + Sync {
 
 /// The time of day.
 pub(super) fn time_now() -> Time {
-    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
-    Time { seconds: since.as_secs() as i64, nanoseconds: since.subsec_nanos() }
+    Time::now()
 }

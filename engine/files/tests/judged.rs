@@ -411,3 +411,37 @@ fn quotas_of_users_and_projects_hold_once_a_txg_has_counted() {
     rig.export();
     rig.judge();
 }
+
+#[test]
+fn a_full_file_system_can_be_emptied() {
+    use files::Refusal;
+    let mut rig = Rig::new();
+    let fs = rig.make("tank/full", &[("compression", "off"), ("quota", "20M")]);
+    let (who, top) = (root(), fs.root());
+    let block = vec![9; 1 << 20];
+    let mut files = Vec::new();
+    let why = loop {
+        let name = format!("f{}", files.len());
+        let made = fs.create(&who, top, name.as_bytes(), &NewNode::Regular, 0o644, 0);
+        let full = made.and_then(|file| {
+            files.push((name, file.node));
+            (0..3).try_for_each(|i| fs.write(&who, file.node, i << 20, &block))
+        });
+        if let Err(e) = full {
+            break e.refusal();
+        }
+        assert!(files.len() < 30, "the quota does not hold");
+    };
+    assert!(matches!(why, Some(Refusal::QuotaExceeded | Refusal::NoSpace)), "{why:?}");
+    let (cut, kept) = (files.len() / 2, files[0].1);
+    for (name, _) in files.split_off(cut) {
+        fs.unlink(&who, top, name.as_bytes()).unwrap();
+    }
+    fs.set_attr(&who, files[1].1, &SetAttr { size: Some(10), ..SetAttr::default() }).unwrap();
+    assert_eq!(fs.read(kept, 0, 1 << 20).unwrap(), block);
+    rig.live().writer().sync().unwrap();
+    rig.live().writer().sync().unwrap();
+    fs.write(&who, files[1].1, 0, &block).unwrap();
+    rig.export();
+    rig.judge();
+}

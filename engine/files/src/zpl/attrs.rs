@@ -56,7 +56,8 @@ impl FileSystem {
 
     /// [`Vfs::set_attr`](crate::vfs::Vfs::set_attr). `replayed`: from the intent log, where bits are cleared already.
     pub(super) fn set_attributes(&self, who: &Caller, id: u64, set: &SetAttr, replayed: bool) -> Result<Attr> {
-        self.operate(ATTRIBUTES_BYTES, set.size == Some(0), |tx, live, settings| {
+        // Cutting a file is how space is made; making it longer takes none.
+        self.operate(ATTRIBUTES_BYTES, set.size.is_some(), |tx, live, settings| {
             let node = live.node(id);
             self.change(&[&node], |l| {
                 let file = l.get(id);

@@ -202,7 +202,8 @@ impl FileSystem {
                 return Err(Refusal::NoSpace.at(format!("object {id}")));
             }
         }
-        self.operate(OVERHEAD_BYTES, false, |tx, live, settings| {
+        let frees = !matches!(what, Allocate::Reserve { .. });
+        self.operate(OVERHEAD_BYTES, frees, |tx, live, settings| {
             let node = live.node(id);
             self.change(&[&node], |l| {
                 let file = l.get(id);

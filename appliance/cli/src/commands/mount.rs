@@ -45,7 +45,7 @@ pub fn command() -> clap::Command {
                 .value_name("OPTION[,OPTION]...")
                 .action(ArgAction::Append)
                 .value_delimiter(',')
-                .help("ro, rw, allow_other, noallow_other, default_permissions, dev, suid, noexec, writeback, nowriteback"),
+                .help("ro, rw, allow_other, noallow_other, default_permissions, dev, suid, noexec, nowriteback (tell of a full pool at each write, not at close or fsync)"),
         )
         .arg(Arg::new("foreground").short('f').long("foreground").action(ArgAction::SetTrue).help("Stay, and log to standard error"))
         .arg(Arg::new("no-children").long("no-children").action(ArgAction::SetTrue).help("Only the dataset itself"))
@@ -67,7 +67,8 @@ pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
 }
 
 fn mount_options(matches: &ArgMatches) -> Result<MountOptions> {
-    let mut options = MountOptions::default();
+    // Small writes are many times as fast so, and what was synced is safe either way.
+    let mut options = MountOptions { write_back: true, ..MountOptions::default() };
     for word in matches.get_many::<String>("options").into_iter().flatten() {
         match word.as_str() {
             "nodev" | "nosuid" | "exec" | "" => {}

@@ -46,9 +46,10 @@ demo: build images ## open a shipped pool, list it, copy a file out, verify it
 soak: build images ## hours of bit flips, power cuts, kills and fuzzing (SECONDS_EACH=600)
 	SECONDS_EACH=$(SECONDS_EACH) testing/soak
 
-interop: build images ## other pools, other judges: OpenZFS's own test images, zdb; POSIX suites on a mount
+interop: build images ## other pools, other judges: OpenZFS's own test images, zdb, zhack; POSIX suites on a mount
 	testing/interop
 	testing/posix/run
+	testing/sim/judge
 
 bench: build ## side by side with peers
 	bench/run

@@ -11,6 +11,7 @@ use crate::import::{self, OpenRequest};
 use crate::keys::{self, KeyFile, KeySource};
 use crate::provider::{DatasetProvider, LiveFiles};
 use anyhow::{Context, Result};
+use dataset::quota::Principal;
 use dataset::{Dataset, KeyStore, LiveDatasets};
 use files::namespace::Provider;
 
@@ -132,6 +133,17 @@ impl WritablePool {
     /// A dataset with all that can be shown beneath it, as [`crate::OpenPool::provider`]; file systems can be written.
     pub fn provider(&self, dataset: Dataset, key_files: &[KeyFile]) -> Arc<dyn Provider> {
         Arc::new(DatasetProvider::new(dataset, self.keys.clone(), key_files.into(), Some(self.files.clone())))
+    }
+
+    /// Sets quotas of users, groups and projects on a file system: whose, of which id, whether of objects, and how much; 0: none.
+    pub fn set_quotas(&self, name: &str, quotas: &[(Principal, u64, bool, u64)]) -> Result<()> {
+        let live = self.live.open(name, Some(files::zpl::owners_of))?;
+        let files = files::FileSystem::mount(&live)?;
+        for (principal, id, objects, limit) in quotas {
+            files.set_quota(*principal, *id, *objects, *limit)?;
+        }
+        drop(files);
+        Ok(self.live.close(&live)?)
     }
 
     fn close_files(&self) -> Result<()> {

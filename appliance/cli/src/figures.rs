@@ -47,6 +47,8 @@ pub struct Document {
     pub pool: String,
     /// The process that has it.
     pub pid: u32,
+    /// Where it has mounted datasets of it.
+    pub places: Vec<PathBuf>,
     /// Bytes that wait to be written.
     pub waiting_bytes: u64,
     /// The last txgs, the newest last.
@@ -77,8 +79,8 @@ pub fn read(folder: &Path, pool: &str) -> Result<Option<Document>> {
 }
 
 impl Figures {
-    /// Begins to write them for the pool of `dataset`.
-    pub fn write_for(pool: &WritablePool, dataset: &str) -> Result<Self> {
+    /// Begins to write them for the pool of `dataset`, of which datasets are mounted at `places`.
+    pub fn write_for(pool: &WritablePool, dataset: &str, places: Vec<PathBuf>) -> Result<Self> {
         let name = dataset.split('/').next().unwrap_or(dataset).to_owned();
         let path = path(&crate::state::folder()?, &name);
         let folder = path.parent().expect("it was joined");
@@ -87,15 +89,16 @@ impl Figures {
         let (writer, file) = (pool.writer().clone(), path.clone());
         let thread = std::thread::Builder::new()
             .name("figures".into())
-            .spawn(move || run(&writer, &name, &file, &stopped))
+            .spawn(move || run(&writer, &name, &places, &file, &stopped))
             .context("cannot start a thread")?;
         Ok(Self { stop: Some(stop), thread: Some(thread), path })
     }
 }
 
-fn run(writer: &Arc<Writer>, pool: &str, path: &Path, stopped: &Receiver<()>) {
-    let mut shown = None;
-    while let Err(RecvTimeoutError::Timeout) = stopped.recv_timeout(EVERY) {
+fn run(writer: &Arc<Writer>, pool: &str, places: &[PathBuf], path: &Path, stopped: &Receiver<()>) {
+    let (mut shown, mut wait) = (None, Duration::ZERO);
+    while let Err(RecvTimeoutError::Timeout) = stopped.recv_timeout(wait) {
+        wait = EVERY;
         let synced = writer.synced_txg();
         if shown == Some(synced) {
             continue;
@@ -104,6 +107,7 @@ fn run(writer: &Arc<Writer>, pool: &str, path: &Path, stopped: &Receiver<()>) {
         let document = Document {
             pool: pool.to_owned(),
             pid: std::process::id(),
+            places: places.to_vec(),
             waiting_bytes: writer.dirty_bytes(),
             txgs: writer.txg_stats().iter().map(of).collect(),
         };

@@ -146,3 +146,174 @@ fn what_cannot_become_a_pool_is_refused_in_openzfs_words() {
     );
     assert_eq!(rig.good("zpool list -H -o name"), "tank\n");
 }
+
+#[test]
+fn pools_are_exported_imported_renamed_changed_and_destroyed() {
+    let rig = Rig::new(&["a", "b", "c"]);
+    rig.good("zpool create tank mirror a b");
+    rig.good("zpool set comment=hello tank");
+    assert_eq!(rig.good("zpool get -H -o value,source comment tank"), "hello\tlocal\n");
+    rig.bad("zpool set size=1 tank", 1, "cannot set property for 'tank': 'size' is readonly");
+    rig.bad("zpool set autotrim=maybe tank", 1, "cannot set property for 'tank': 'autotrim' must be one of 'on | off'");
+    rig.bad("zpool set bootfs=tank/none tank", 1, "cannot set property for 'tank': no such pool or dataset");
+    rig.good("zpool set org.example:x=y tank");
+    rig.good("zpool reguid tank");
+    rig.good("zpool export tank");
+    rig.good("zpool import -d DISKS tank new");
+    rig.judge("new");
+    let history = rig.good("zpool history new");
+    for command in ["zpool create tank", "zpool set comment=hello tank", "zpool export tank", "zpool import -d"] {
+        assert!(history.contains(command), "{command}: {history}");
+    }
+    rig.good("zpool export new");
+    rig.good("zpool import -d DISKS -o readonly=on new");
+    rig.bad("zpool set comment=no new", 1, "cannot set property for 'new': pool is read-only");
+    rig.bad("zfs create new/ro", 1, "cannot create 'new/ro': pool is read-only");
+    rig.good("zpool export new");
+    rig.good("zpool import -d DISKS new");
+    rig.good("zpool create -d old c");
+    assert!(rig.good("zpool upgrade old").contains("Enabled the following features on 'old':\n  async_destroy\n"));
+    rig.judge("old");
+    rig.bad("zpool destroy nosuch", 1, "cannot open 'nosuch': no such pool");
+    rig.good("zpool destroy new");
+    rig.good("zpool destroy old");
+    assert_eq!(rig.run("zpool import -d DISKS"), (0, String::new(), "no pools available to import\n".to_owned()));
+    assert!(rig.good("zpool import -d DISKS -D").contains(" state: ONLINE (DESTROYED)\n"));
+    rig.good("zpool labelclear b");
+    rig.bad("zpool labelclear b", 1, "failed to read label from DISKS/b");
+}
+
+/// The lines are those of the transcript, on pools of the same size: numbers too are OpenZFS's.
+#[test]
+fn datasets_are_made_changed_and_destroyed_as_openzfs_does() {
+    let rig = Rig::new(&["a", "b", "c"]);
+    rig.good("zpool create tank mirror a b");
+    rig.good("zpool create rz c");
+    rig.good("zfs create tank/a");
+    rig.bad("zfs create tank/a", 1, "cannot create 'tank/a': dataset already exists");
+    rig.bad("zfs create tank/x/y", 1, "cannot create 'tank/x/y': parent does not exist");
+    rig.good("zfs create -p tank/x/y");
+    rig.bad("zfs create nosuch/a", 1, "cannot create 'nosuch/a': no such pool 'nosuch'");
+    rig.bad(
+        "zfs create tank/bad@name",
+        1,
+        "cannot create 'tank/bad@name': snapshot delimiter '@' is not expected here",
+    );
+    rig.good("zfs create tank/sp-ace");
+    rig.bad("zfs create -o quota=abc tank/q", 1, "cannot create 'tank/q': bad numeric value 'abc'");
+    rig.good("zfs create -o quota=10M -o com.example:k=v tank/q");
+    assert_eq!(rig.good("zfs create -nv tank/n"), "would create tank/n\n");
+    rig.good("zfs create -V 10M tank/vol");
+    rig.good("zfs create -V 10M -s -b 16k tank/sparse");
+    rig.bad("zfs create -V 10G tank/toobig", 1, "cannot create 'tank/toobig': out of space");
+    rig.bad(
+        "zfs create -o recordsize=1000 tank/r",
+        1,
+        "cannot create 'tank/r': 'recordsize' must be power of 2 from 512B to 16M",
+    );
+    let list = rig.good("zfs list -r tank/vol tank/sparse tank/x tank/q");
+    assert_eq!(
+        list,
+        "NAME          USED  AVAIL  REFER  MOUNTPOINT\ntank/q         24K  9.98M    24K  /tank/q\ntank/sparse    12K  43.7M    \
+         12K  -\ntank/vol       12M  55.7M    12K  -\ntank/x         48K  43.7M    24K  /tank/x\ntank/x/y       24K  43.7M    \
+         24K  /tank/x/y\n"
+    );
+    rig.judge("tank");
+    rig.good("zfs set compression=zstd-5 tank/x");
+    assert_eq!(rig.good("zfs get -H -o value,source compression tank/x/y"), "zstd-5\tinherited from tank/x\n");
+    rig.bad("zfs set nosuch=1 tank", 255, "cannot set property for 'tank': invalid property 'nosuch'");
+    rig.bad("zfs set used=1 tank", 255, "cannot set property for 'tank': 'used' is readonly");
+    rig.bad(
+        "zfs set quota=1K tank/a",
+        255,
+        "cannot set property for 'tank/a': size is less than current used or reserved space",
+    );
+    rig.bad("zfs set copies=9 tank/a", 255, "cannot set property for 'tank/a': 'copies' must be one of '1 | 2 | 3'");
+    rig.bad("zfs set com.example:note=two words tank", 1, "cannot open 'words': dataset does not exist");
+    rig.good("zfs inherit compression tank/x");
+    rig.bad(
+        "zfs inherit quota tank/q",
+        1,
+        "'quota' property cannot be inherited\nuse 'zfs set quota=none' to clear\nuse 'zfs inherit -S quota' to revert to \
+         received value",
+    );
+    rig.good("zfs set userquota@1000=1M tank/a");
+    assert_eq!(rig.good("zfs get -H -o value,source userquota@1000 tank/a"), "1M\tlocal\n");
+    rig.good("zfs rename tank/a tank/renamed");
+    rig.bad("zfs rename tank/renamed rz/no", 1, "cannot rename to 'rz/no': datasets must be within same pool");
+    rig.bad("zfs rename tank/renamed tank/x/y/z/deep", 1, "cannot create 'tank/x/y/z/deep': parent does not exist");
+    rig.good("zfs rename -p tank/renamed tank/x/y/z/deep");
+    rig.bad(
+        "zfs destroy tank/x",
+        1,
+        "cannot destroy 'tank/x': filesystem has children\nuse '-r' to destroy the following datasets:\ntank/x/y/z/deep\n\
+         tank/x/y/z\ntank/x/y",
+    );
+    rig.good("zfs destroy -r tank/x");
+    rig.good("zfs destroy tank/vol");
+    rig.judge("tank");
+}
+
+#[test]
+fn encrypted_datasets_are_made_with_their_key_which_can_be_changed() {
+    let rig = Rig::new(&["a"]);
+    let key = |name: &str, text: &str| {
+        let path = rig.dir.path().join(name);
+        std::fs::write(&path, text).expect("written");
+        format!("file://{}", path.display())
+    };
+    let (first, second) = (key("k1", "password1\n"), key("k2", "password2\n"));
+    rig.good("zpool create tank a");
+    rig.good(&format!("zfs create -o encryption=on -o keyformat=passphrase -o keylocation={first} tank/enc"));
+    rig.bad(
+        "zfs create -o encryption=on tank/enc2",
+        1,
+        "cannot create 'tank/enc2': Keyformat required for new encryption root.",
+    );
+    rig.good("zfs create tank/enc/sub");
+    let status = "aes-256-gcm\ntank/enc\navailable\n";
+    assert_eq!(rig.good("zfs get -H -o value encryption,encryptionroot,keystatus tank/enc/sub"), status);
+    rig.good("zfs unload-key tank/enc");
+    rig.bad("zfs create tank/enc/no", 1, "cannot create 'tank/enc/no': encryption key not loaded");
+    rig.bad("zfs mount tank/enc", 1, "cannot mount 'tank/enc': encryption key not loaded");
+    rig.good("zfs load-key tank/enc");
+    rig.good(&format!("zfs change-key -o keylocation={second} tank/enc"));
+    rig.good("zfs unload-key tank/enc");
+    rig.bad(
+        &format!("zfs load-key -L {first} tank/enc"),
+        255,
+        "Key load error: Incorrect key provided for 'tank/enc'.",
+    );
+    rig.good("zfs load-key tank/enc");
+    rig.judge("tank");
+}
+
+/// Skipped where FUSE cannot be used.
+#[test]
+fn a_mounted_pool_is_written_and_is_nobody_elses_meanwhile() {
+    let rig = Rig::new(&["a", "b"]);
+    let place = rig.dir.path().join("mnt");
+    std::fs::create_dir(&place).expect("a folder");
+    rig.good("zpool create tank mirror a b");
+    rig.good("zfs create -o compression=lz4 tank/sub");
+    let (code, _, err) = rig.run(&format!("mount tank {}", place.display()));
+    if code != 0 {
+        println!("skipped: this machine cannot mount FUSE: {err}");
+        return;
+    }
+    std::fs::write(place.join("file"), vec![7; 3 << 20]).expect("written");
+    std::fs::write(place.join("sub/other"), "text").expect("written");
+    let (code, _, err) = rig.run("zfs create tank/no");
+    assert!(code == 1 && err.starts_with("cannot create 'tank/no': pool is in use by another process"), "{err}");
+    assert!(rig.run("inspect txgs tank").1.contains("waiting_bytes"));
+    rig.good(&format!("umount {}", place.display()));
+    rig.judge("tank");
+    assert_eq!(rig.good("cat tank/sub:/other"), "text");
+    // Exporting unmounts.
+    rig.good(&format!("mount tank {}", place.display()));
+    assert_eq!(std::fs::read(place.join("file")).expect("read"), vec![7; 3 << 20]);
+    rig.good("zpool export tank");
+    assert!(std::fs::read_dir(&place).expect("a folder").next().is_none());
+    rig.good("zpool import -d DISKS tank");
+    assert_eq!(rig.good("cat tank/sub:/other"), "text");
+}

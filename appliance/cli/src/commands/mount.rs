@@ -127,10 +127,11 @@ fn serve(matches: &ArgMatches, options: &MountOptions) -> Result<ExitCode> {
         Some(pool) => opener.live_provider(pool, dataset)?,
         None => opener.provider(dataset)?,
     };
-    let figures = pool.as_ref().map(|pool| Figures::write_for(pool, dataset)).transpose()?;
     let separate = rustix::process::geteuid().is_root() && !matches.get_flag("one-mount");
     let tree = mount_tree(provider, dir, options, !matches.get_flag("no-children"), separate)?;
     *mounted.lock() = Some(tree.unmounter());
+    let places = || tree.places().map(Path::to_owned).collect();
+    let figures = pool.as_ref().map(|pool| Figures::write_for(pool, dataset, places())).transpose()?;
     if matches.get_flag("notify") {
         tell_parent(&tree)?;
     }

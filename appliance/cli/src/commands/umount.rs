@@ -31,8 +31,9 @@ pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
         return Ok(ExitCode::from(SOME_FAILED));
     }
     if !matches.get_flag("lazy") {
-        let imported = crate::state::State::of_process().and_then(|state| state.pools()).unwrap_or_default();
-        imported.iter().filter(|r| pools.contains(&r.name)).for_each(mounts::wait_for);
+        let state = crate::state::State::of_process()?;
+        let imported = state.pools()?;
+        imported.iter().filter(|r| pools.contains(&r.name)).for_each(|r| mounts::wait_for(&state, r));
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -68,6 +68,42 @@ pub fn keep_new(state: &State, record: &Imported, dataset: &str, material: &[u8]
     keep(state, record, &keys)
 }
 
+/// Keeps no key of a dataset any more: it has none of its own.
+pub fn drop_one(state: &State, record: &Imported, dataset: &str) -> Result<()> {
+    let mut keys = kept(state, record);
+    keys.retain(|k| k.dataset != dataset);
+    keep(state, record, &keys)
+}
+
+/// Keeps no keys of what was destroyed.
+pub fn forget_below(state: &State, record: &Imported, dataset: &str) {
+    let mut keys = kept(state, record);
+    let before = keys.len();
+    keys.retain(|k| !is_at_or_below(&k.dataset, dataset));
+    if keys.len() != before
+        && let Err(error) = keep(state, record, &keys)
+    {
+        tracing::warn!(dataset, error = %format!("{error:#}"), "its key is still kept");
+    }
+}
+
+/// Keeps keys under the new names of their datasets.
+pub fn rename(state: &State, record: &Imported, from: &str, to: &str) {
+    let mut keys = kept(state, record);
+    let mut changed = false;
+    for key in keys.iter_mut().filter(|k| is_at_or_below(&k.dataset, from)) {
+        key.dataset = format!("{to}{}", &key.dataset[from.len()..]);
+        changed = true;
+    }
+    if changed && let Err(error) = keep(state, record, &keys) {
+        tracing::warn!(dataset = to, error = %format!("{error:#}"), "its key has to be loaded again");
+    }
+}
+
+fn is_at_or_below(name: &str, above: &str) -> bool {
+    name.strip_prefix(above).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
 /// Forgets all keys of a pool: it was exported.
 pub fn forget(state: &State, record: &Imported) {
     let _ = fs::remove_file(path(state, record));

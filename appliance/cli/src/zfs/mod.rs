@@ -1,5 +1,6 @@
 //! `weir zfs`: the verbs of zfs(8), a file each. What they print is OpenZFS's, to the letter.
 
+pub mod create;
 pub mod datasets;
 pub mod diff;
 pub mod get;
@@ -8,6 +9,7 @@ mod info_json;
 pub mod keys;
 pub mod list;
 pub mod mount;
+pub mod set;
 pub mod space;
 pub mod values;
 
@@ -50,22 +52,49 @@ pub static VERBS: &[Verb] = &[
     verb("projectspace", SPACE_USAGE, "Show space by project", |cx, args| space::run(cx, args, Principal::Project)),
     verb("load-key", &["[-rn] [-L keylocation] -a|filesystem|volume"], "Load keys", keys::load),
     verb("unload-key", &["[-r] -a|filesystem|volume"], "Forget keys", keys::unload),
-    verb("mount", &["[-j]"], "Show what is mounted; `weir mount` mounts", mount::run),
-    not_yet("create"),
-    not_yet("destroy"),
+    verb(
+        "create",
+        &[
+            "[-Pnpuv] [-o property=value] ... filesystem",
+            "[-Pnpsv] [-b blocksize] [-o property=value] ... -V size volume",
+        ],
+        "Make file systems and volumes",
+        create::create,
+    ),
+    verb("destroy", &["[-fnpRrv] filesystem|volume"], "Destroy file systems and volumes", create::destroy),
+    verb(
+        "rename",
+        &["[-f] filesystem|volume filesystem|volume", "-p [-f] filesystem|volume filesystem|volume"],
+        "Give datasets other names",
+        create::rename,
+    ),
+    verb("set", &["[-u] property=value ... filesystem|volume|snapshot ..."], "Set properties", set::set),
+    verb("inherit", &["[-rS] property filesystem|volume|snapshot ..."], "Have properties inherited", set::inherit),
+    verb(
+        "change-key",
+        &[
+            "[-l] [-o keyformat=value] [-o keylocation=value] [-o pbkdf2iters=value] filesystem|volume",
+            "-i [-l] filesystem|volume",
+        ],
+        "Change the key of a dataset",
+        set::change_key,
+    ),
+    verb(
+        "mount",
+        &["[-j]", "[-fO] [-o opts] -a | filesystem"],
+        "Mount file systems with FUSE, or show what is",
+        mount::run,
+    ),
+    verb("unmount", &["[-fu] -a | filesystem|mountpoint"], "Unmount file systems", mount::unmount),
+    verb("umount", &["[-fu] -a | filesystem|mountpoint"], "Unmount file systems", mount::unmount),
     not_yet("snapshot"),
     not_yet("snap"),
     not_yet("rollback"),
     not_yet("clone"),
     not_yet("promote"),
-    not_yet("rename"),
     not_yet("bookmark"),
-    not_yet("set"),
-    not_yet("inherit"),
     not_yet("upgrade"),
     not_yet("project"),
-    not_yet("unmount"),
-    not_yet("umount"),
     not_yet("share"),
     not_yet("unshare"),
     not_yet("send"),
@@ -75,7 +104,6 @@ pub static VERBS: &[Verb] = &[
     not_yet("unallow"),
     not_yet("hold"),
     not_yet("release"),
-    not_yet("change-key"),
     not_yet("program"),
     not_yet("redact"),
     not_yet("rewrite"),

@@ -1,11 +1,18 @@
-//! `zfs mount`: what is mounted. Mounting is `weir mount`'s.
+//! `zfs mount` and `zfs unmount`: file systems at the mount points that their properties say.
+//!
+//! `weir mount` does it: a process serves a file system with all beneath it, and has the pool meanwhile. So of one pool, two
+//! file systems can be mounted only together, by mounting what they lie beneath.
 
+use super::datasets::Pools;
 use crate::context::{Context, Failure, Outcome};
 use crate::getopt::Options;
 use crate::json::{self, Object};
+use crate::zpool::pools;
+use dataset::{DatasetKind, View, property};
 use serde_json::{Value, json};
 
 const OPTIONS: Options = Options { short: "jRlvfaOo:", long: &[("json", false, 'j')] };
+const UNMOUNT: Options = Options { short: "afu", long: &[] };
 
 /// Datasets that `weir mount` has mounted, and where.
 pub fn mounted() -> Vec<(String, String)> {
@@ -43,10 +50,7 @@ fn unescape(text: &str) -> String {
 pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     let parsed = OPTIONS.parse(args).map_err(Failure::usage)?;
     if parsed.has('a') || !parsed.operands.is_empty() {
-        let name = parsed.operands.first().map_or("POOL/DATASET", String::as_str);
-        return Err(Failure::failed(format!(
-            "unsupported: 'zfs mount' with a dataset; to mount it with FUSE run: weir mount {name} DIR"
-        )));
+        return mount_some(cx, &parsed);
     }
     let mounted = mounted();
     if parsed.has('j') {
@@ -62,6 +66,118 @@ pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     for (name, place) in mounted {
         cx.print(&format!("{name:30}  {place}\n"));
     }
+    Ok(0)
+}
+
+fn mount_some(cx: &mut Context<'_>, parsed: &crate::getopt::Parsed) -> Outcome {
+    let names: Vec<String> = match (parsed.has('a'), parsed.operands.as_slice()) {
+        (true, []) => pools::records(cx, &[])?.0.into_iter().filter(|r| !r.no_mount).map(|r| r.name).collect(),
+        (false, [name]) => vec![name.clone()],
+        _ => return Err(Failure::usage("too many arguments")),
+    };
+    let mut code = 0;
+    for name in names {
+        match mount_one(cx, &name, parsed) {
+            Ok(()) => {}
+            // What is not to be mounted, or is already, is passed over when all are meant.
+            Err(_) if parsed.has('a') && mounted().iter().any(|(d, _)| *d == name) => {}
+            Err(message) => {
+                if !message.is_empty() {
+                    cx.complain(&message);
+                }
+                code = 1;
+            }
+        }
+    }
+    Ok(code)
+}
+
+fn mount_one(cx: &mut Context<'_>, name: &str, parsed: &crate::getopt::Parsed) -> Result<(), String> {
+    let mut all = Pools::new();
+    let found = all.entry(cx, name).map_err(|e| match e {
+        Failure::Failed(message) | Failure::Usage(message) => message,
+        Failure::Code(_) => String::new(),
+    })?;
+    let Some(found) = found else { return Err(String::new()) };
+    let dataset = match found.entry.dataset() {
+        Some(d) if matches!(found.entry.kind(), Ok(DatasetKind::FileSystem)) => d,
+        _ => return Err(format!("cannot open '{name}': operation not applicable to datasets of this type")),
+    };
+    let cannot = |why: &str| Err(format!("cannot mount '{name}': {why}"));
+    if all.is_mounted(name) {
+        return cannot("filesystem already mounted");
+    }
+    let view = View { altroot: found.pool.record.altroot.as_deref(), ..View::default() };
+    let text = |property: &str| {
+        property::get(&found.entry, property, &view).ok().flatten().map(|p| p.value.raw).unwrap_or_default()
+    };
+    let place = text("mountpoint");
+    match place.as_str() {
+        "legacy" => return cannot("legacy mountpoint\nuse weir mount to mount this filesystem"),
+        "none" => return cannot("no mountpoint set"),
+        _ if text("canmount") == "off" => return cannot("'canmount' property is set to 'off'"),
+        _ => {}
+    }
+    if parsed.has('l') && !found.pool.keys.is_available(dataset).unwrap_or(true) {
+        match super::keys::load(cx, &[name.to_owned()]) {
+            Ok(0) => {}
+            _ => return Err(String::new()),
+        }
+    } else if !found.pool.keys.is_available(dataset).unwrap_or(true) {
+        return cannot("encryption key not loaded");
+    }
+    std::fs::create_dir_all(&place).map_err(|e| format!("cannot mount '{place}': failed to create mountpoint: {e}"))?;
+    let program = std::env::current_exe().map_err(|e| format!("cannot mount '{name}': {e}"))?;
+    let mut command = std::process::Command::new(program);
+    command.arg("--state").arg(cx.state.folder()).args(["mount", name, &place]);
+    parsed.all('o').for_each(|o| {
+        command.args(["-o", o]);
+    });
+    match command.status() {
+        Ok(status) if status.success() => Ok(()),
+        // It said why.
+        Ok(_) => Err(String::new()),
+        Err(e) => cannot(&e.to_string()),
+    }
+}
+
+/// `zfs unmount`.
+pub fn unmount(cx: &mut Context<'_>, args: &[String]) -> Outcome {
+    let parsed = UNMOUNT.parse(args).map_err(Failure::usage)?;
+    let (records, _) = pools::records(cx, &[])?;
+    let force = parsed.has('f');
+    let name = match (parsed.has('a'), parsed.operands.as_slice()) {
+        (true, []) => {
+            for record in &records {
+                crate::mounts::release(&cx.state, record, force).map_err(Failure::failed)?;
+            }
+            return Ok(0);
+        }
+        (false, [name]) => name,
+        (false, []) => return Err(Failure::usage("missing filesystem argument")),
+        _ => return Err(Failure::usage("too many arguments")),
+    };
+    let found = mounted().into_iter().find(|(d, p)| if name.starts_with('/') { p == name } else { d == name });
+    let Some((dataset, place)) = found else {
+        if name.starts_with('/') {
+            return Err(Failure::failed(format!("cannot unmount '{name}': not currently mounted")));
+        }
+        return match Pools::new().entry(cx, name)? {
+            None => Ok(1),
+            Some(_) => Err(Failure::failed(format!("cannot unmount '{name}': not currently mounted"))),
+        };
+    };
+    serve::fuse::unmount_below(std::path::Path::new(&place), force).map_err(|e| {
+        let why = match e.kind() {
+            std::io::ErrorKind::ResourceBusy => "pool or dataset is busy".to_owned(),
+            _ => e.to_string(),
+        };
+        Failure::failed(format!("cannot unmount '{place}': {why}"))
+    })?;
+    records
+        .iter()
+        .filter(|r| r.name == crate::mounts::pool_of(&dataset))
+        .for_each(|r| crate::mounts::wait_for(&cx.state, r));
     Ok(0)
 }
 

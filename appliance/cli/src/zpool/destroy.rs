@@ -23,7 +23,7 @@ pub fn destroy(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     if record.readonly {
         return Err(Failure::failed(format!("cannot destroy '{name}': pool is read-only")));
     }
-    crate::mounts::release(&record, parsed.has('f'))
+    crate::mounts::release(&cx.state, &record, parsed.has('f'))
         .map_err(|why| Failure::failed(format!("{why}\ncould not destroy '{name}': could not unmount datasets")))?;
     let cannot = format!("cannot destroy '{name}'");
     let pool = writing::open(cx, &record, &cannot)?;

@@ -42,7 +42,7 @@ pub fn forget(cx: &Context<'_>, record: &Imported) -> Result<(), Failure> {
 }
 
 fn export(cx: &mut Context<'_>, record: &Imported, command: &str, force: bool) -> Result<(), String> {
-    crate::mounts::release(record, force)?;
+    crate::mounts::release(&cx.state, record, force)?;
     if record.readonly {
         return Ok(());
     }

@@ -102,7 +102,7 @@ pub(crate) fn plan(cx: &Cx<'_>, store: &KeyStore, parent: Option<u64>, place: &s
     }
     if !given {
         let Some(key) = above else {
-            return invalid("keyformat is needed: there is no encrypted dataset above whose key could be taken");
+            return invalid("Keyformat required for new encryption root.");
         };
         if wanted.location.is_some() {
             return invalid("keylocation is given without keyformat");

@@ -37,6 +37,7 @@ pub use destroy::destroy;
 pub use keys::{KeyChange, NewKey, PBKDF2_ITERATIONS};
 pub use props::Change;
 pub use rename::rename;
+pub use transform::crypt::KeyFormat;
 pub use tree::TXG_INITIAL;
 pub use values::{Setting, check_new};
 

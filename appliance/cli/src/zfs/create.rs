@@ -1,0 +1,263 @@
+//! `zfs create`, `zfs destroy`, `zfs rename`: the tree of datasets.
+
+use crate::context::{Context, Failure, Outcome};
+use crate::getopt::Options;
+use crate::mounts::pool_of;
+use crate::state::Imported;
+use crate::zpool::writing::{self, change, command_line, why};
+use admin::write::WritablePool;
+use anyhow::{Result, anyhow, bail};
+use dataset::property::parse_size;
+use dataset::write::{self, NewDataset};
+use dataset::{DatasetKind, Datasets, Dir, Error};
+use std::sync::Arc;
+
+const CREATE: Options = Options { short: "pV:b:snuvPo:", long: &[] };
+const DESTROY: Options = Options { short: "rRfnpvd", long: &[] };
+const RENAME: Options = Options { short: "pruf", long: &[] };
+/// `volblocksize` when nothing is said.
+const VOLUME_BLOCK: &str = "16384";
+
+/// The pool of a dataset, imported; `verb` is what cannot be done.
+fn record(cx: &Context<'_>, verb: &str, name: &str) -> Result<Imported, Failure> {
+    let pool = pool_of(name);
+    let found = cx.state.pool(pool).map_err(|e| Failure::failed(format!("{e:#}")))?;
+    found.ok_or_else(|| Failure::failed(format!("cannot {verb} '{name}': no such pool '{pool}'")))
+}
+
+/// `zfs create`.
+pub fn create(cx: &mut Context<'_>, args: &[String]) -> Outcome {
+    let parsed = CREATE.parse(args).map_err(Failure::usage)?;
+    let is_volume = parsed.has('V');
+    if (parsed.has('s') || parsed.has('b')) && !is_volume {
+        return Err(Failure::usage("'-s' and '-b' can only be used when creating a volume"));
+    }
+    if parsed.has('u') && is_volume {
+        return Err(Failure::usage("'-u' can only be used when creating a filesystem"));
+    }
+    let name = match parsed.operands.as_slice() {
+        [] => {
+            return Err(Failure::usage(format!("missing {} argument", if is_volume { "volume" } else { "filesystem" })));
+        }
+        [name] => name.clone(),
+        _ => return Err(Failure::usage("too many arguments")),
+    };
+    let cannot = format!("cannot create '{name}'");
+    let failed = |why: &str| Failure::failed(format!("{cannot}: {why}"));
+    let mut properties: Vec<(String, String)> = Vec::new();
+    for option in parsed.all('o') {
+        let Some((property, value)) = option.split_once('=') else {
+            return Err(Failure::failed("missing '=' for property=value argument"));
+        };
+        if properties.iter().any(|(n, _)| n == property) {
+            return Err(Failure::failed(format!("property '{property}' specified multiple times")));
+        }
+        properties.push((property.to_owned(), value.to_owned()));
+    }
+    if let Some(delimiter) = name.find(['@', '#']).map(|at| &name[at..=at]) {
+        let what = if delimiter == "@" { "snapshot" } else { "bookmark" };
+        return Err(failed(&format!("{what} delimiter '{delimiter}' is not expected here")));
+    }
+    let record = record(cx, "create", &name)?;
+    if !name.contains('/') {
+        return Err(failed("dataset already exists"));
+    }
+    let opened = crate::zpool::pools::open(&record)?;
+    let is_enabled = |guid: &str| opened.features().count(guid).is_some();
+    if let Some(size) = parsed.last('V') {
+        volume(&opened, &mut properties, size, parsed.last('b'), parsed.has('s'))
+            .map_err(|e| failed(&e.to_string()))?;
+    }
+    write::check_new(&name, is_volume, &properties, &is_enabled).map_err(|e| failed(&why(&e)))?;
+    let (verbose, dry_run, parsable) = (parsed.has('v') || parsed.has('P'), parsed.has('n'), parsed.has('P'));
+    if verbose {
+        let mut out = match (parsable, dry_run) {
+            (true, _) => format!("create\t{name}\n"),
+            (_, true) => format!("would create {name}\n"),
+            _ => format!("create {name}\n"),
+        };
+        for (property, value) in &properties {
+            out +=
+                &if parsable { format!("property\t{property}\t{value}\n") } else { format!("\t{property}={value}\n") };
+        }
+        cx.print(&out);
+    }
+    if dry_run {
+        return Ok(0);
+    }
+    let key = admin::new_key::ask(&properties, &name, None, &writing::ask).map_err(|e| failed(&format!("{e:#}")))?;
+    let new = NewDataset { name: name.clone(), is_volume, properties, parents: parsed.has('p'), key: key.clone() };
+    change(cx, &record, &cannot, &command_line("zfs create", args), |pool| {
+        Ok(write::create(&pool.live, &new, admin::write::maker())?)
+    })?;
+    if let Some(key) = key {
+        super::keys::keep_new(&cx.state, &record, &name, &key).map_err(|e| failed(&format!("{e:#}")))?;
+    }
+    Ok(0)
+}
+
+/// The properties that a volume needs: its size in whole blocks, and the space for it unless it is sparse.
+fn volume(
+    pool: &pool::Pool,
+    properties: &mut Vec<(String, String)>,
+    size: &str,
+    block: Option<&str>,
+    is_sparse: bool,
+) -> Result<()> {
+    let number =
+        |text: &str| parse_size(text).ok_or_else(|| anyhow!("bad volume size '{text}': invalid numeric value"));
+    if let Some(block) = block {
+        properties.push(("volblocksize".into(), number(block)?.to_string()));
+    }
+    let asked = properties.clone();
+    let given = |name: &str| asked.iter().find(|(n, _)| n == name).map(|(_, v)| v.clone());
+    let block = number(&given("volblocksize").unwrap_or_else(|| VOLUME_BLOCK.to_owned()))?.max(1);
+    let size = number(size)?.div_ceil(block).saturating_mul(block);
+    properties.push(("volsize".into(), size.to_string()));
+    if !is_sparse && given("refreservation").is_none() && block.is_power_of_two() {
+        let copies = given("copies").and_then(|c| c.parse().ok()).unwrap_or(1);
+        let reserved = write::volume_reservation(pool, size, block, copies);
+        properties.push(("refreservation".into(), reserved.to_string()));
+    }
+    Ok(())
+}
+
+/// What must go before a dataset can: all below it, those that must go first in front; snapshots among them.
+fn dependents(tree: &Arc<Datasets>, dir: &Arc<Dir>, found: &mut Vec<String>) -> Result<(), Error> {
+    for child in tree.children(dir)? {
+        if dataset::name::is_hidden(child.component()) {
+            continue;
+        }
+        dependents(tree, &child, found)?;
+        found.push(child.name().to_owned());
+    }
+    let mut snapshots: Vec<(u64, String)> = Vec::new();
+    let head = tree.head(dir)?;
+    for (name, _) in head.snapshot_names()?.iter().filter(|(name, _)| !dataset::name::is_hidden(name)) {
+        snapshots.push((head.snapshot(name)?.phys().creation_txg.0, format!("{}@{name}", dir.name())));
+    }
+    snapshots.sort();
+    found.extend(snapshots.into_iter().map(|(_, name)| name));
+    Ok(())
+}
+
+/// `zfs destroy`.
+pub fn destroy(cx: &mut Context<'_>, args: &[String]) -> Outcome {
+    let parsed = DESTROY.parse(args).map_err(Failure::usage)?;
+    let name = match parsed.operands.as_slice() {
+        [] => return Err(Failure::usage("missing dataset argument")),
+        [name] => name.clone(),
+        _ => return Err(Failure::usage("too many arguments")),
+    };
+    let cannot = format!("cannot destroy '{name}'");
+    if name.contains('@') {
+        return Err(Failure::failed(format!("{cannot}: unsupported: destroying snapshots")));
+    }
+    if name.contains('#') {
+        return Err(Failure::failed(format!("{cannot}: unsupported: destroying bookmarks")));
+    }
+    let Some(found) = super::datasets::Pools::new().entry(cx, &name)? else { return Ok(1) };
+    let dataset = found.entry.dataset().cloned().ok_or_else(|| Failure::failed(&cannot))?;
+    let recursive = parsed.has('r') || parsed.has('R');
+    let is_root = !name.contains('/');
+    if is_root && !recursive {
+        return Err(Failure::failed(format!(
+            "{cannot}: operation does not apply to pools\nuse 'zfs destroy -r {name}' to destroy all datasets in the \
+             pool\nuse 'zpool destroy {name}' to destroy the pool itself"
+        )));
+    }
+    let mut all = Vec::new();
+    dependents(&found.pool.datasets, dataset.dir(), &mut all)
+        .map_err(|e| Failure::failed(format!("{cannot}: {}", why(&e))))?;
+    if !all.is_empty() && !recursive {
+        let kind = if found.entry.kind().ok() == Some(DatasetKind::Volume) { "volume" } else { "filesystem" };
+        return Err(Failure::failed(format!(
+            "{cannot}: {kind} has children\nuse '-r' to destroy the following datasets:\n{}",
+            all.join("\n")
+        )));
+    }
+    if !is_root {
+        all.push(name.clone());
+    }
+    if parsed.has('v') {
+        let verb = match (parsed.has('p'), parsed.has('n')) {
+            (true, _) => "destroy\t",
+            (_, true) => "would destroy ",
+            _ => "will destroy ",
+        };
+        cx.print(&all.iter().map(|n| format!("{verb}{n}\n")).collect::<String>());
+    }
+    if parsed.has('n') {
+        return Ok(0);
+    }
+    if let Some(snapshot) = all.iter().find(|n| n.contains('@')) {
+        return Err(Failure::failed(format!("{cannot}: unsupported: destroying snapshots ({snapshot})")));
+    }
+    let record = record(cx, "destroy", &name)?;
+    change(cx, &record, &cannot, &command_line("zfs destroy", args), |pool| {
+        all.iter().try_for_each(|name| Ok(write::destroy(&pool.live, name)?))
+    })?;
+    super::keys::forget_below(&cx.state, &record, &name);
+    Ok(0)
+}
+
+/// `zfs rename`.
+pub fn rename(cx: &mut Context<'_>, args: &[String]) -> Outcome {
+    let parsed = RENAME.parse(args).map_err(Failure::usage)?;
+    let (from, to) = match parsed.operands.as_slice() {
+        [] => return Err(Failure::usage("missing source dataset argument")),
+        [_] => return Err(Failure::usage("missing target dataset argument")),
+        [from, to] => (from.clone(), to.clone()),
+        _ => return Err(Failure::usage("too many arguments")),
+    };
+    if parsed.has('r') && parsed.has('p') {
+        return Err(Failure::usage("-p and -r options are mutually exclusive"));
+    }
+    if parsed.has('u') && parsed.has('p') {
+        return Err(Failure::usage("-u and -p options are mutually exclusive"));
+    }
+    if parsed.has('r') && !from.contains('@') {
+        return Err(Failure::usage("source dataset for recursive rename must be a snapshot"));
+    }
+    if super::datasets::Pools::new().entry(cx, &from)?.is_none() {
+        return Ok(1);
+    }
+    if from.contains(['@', '#']) {
+        return Err(Failure::failed(format!("cannot rename '{from}': unsupported: renaming snapshots and bookmarks")));
+    }
+    if pool_of(&from) != pool_of(&to) {
+        return Err(Failure::failed(format!("cannot rename to '{to}': datasets must be within same pool")));
+    }
+    let record = record(cx, "rename", &from)?;
+    let result = change(cx, &record, "", &command_line("zfs rename", args), |pool| {
+        if parsed.has('p') {
+            ancestors(pool, &to)?;
+        }
+        Ok(write::rename(&pool.live, &from, &to)?)
+    });
+    match result {
+        Ok(()) => {
+            super::keys::rename(&cx.state, &record, &from, &to);
+            Ok(0)
+        }
+        Err(Failure::Failed(text)) => {
+            let text = text.trim_start_matches(": ");
+            let prefix = match text {
+                "parent does not exist" => format!("cannot create '{to}'"),
+                "dataset already exists" => format!("cannot rename '{from}'"),
+                _ => format!("cannot rename '{from}'"),
+            };
+            Err(Failure::failed(format!("{prefix}: {text}")))
+        }
+        Err(other) => Err(other),
+    }
+}
+
+fn ancestors(pool: &WritablePool, name: &str) -> Result<()> {
+    let Some((above, _)) = name.rsplit_once('/') else { bail!("invalid dataset name") };
+    if above.contains('/') {
+        let new = NewDataset { name: above.to_owned(), parents: true, ..NewDataset::default() };
+        write::create(&pool.live, &new, admin::write::maker())?;
+    }
+    Ok(())
+}

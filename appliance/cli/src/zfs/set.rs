@@ -1,0 +1,248 @@
+//! `zfs set`, `zfs inherit`, `zfs change-key`: properties and keys of datasets.
+
+use super::datasets::{Found, Pools, Types, Wanted};
+use crate::context::{Context, Failure, Outcome};
+use crate::getopt::Options;
+use crate::mounts::pool_of;
+use crate::zpool::writing::{self, change, command_line, why};
+use admin::write::WritablePool;
+use anyhow::{Result, anyhow};
+use dataset::property::{self, parse_size};
+use dataset::quota::Principal;
+use dataset::write::{self, KeyChange, KeyFormat, NewKey};
+use dataset::{Entry, View};
+
+const SET: Options = Options { short: "u", long: &[] };
+const INHERIT: Options = Options { short: "rS", long: &[] };
+const CHANGE_KEY: Options = Options { short: "lio:", long: &[] };
+/// How libzfs ends when a property is no good.
+const BAD_PROPERTY: u8 = 255;
+
+fn open(cx: &mut Context<'_>, name: &str) -> Result<Option<Found>, Failure> {
+    Pools::new().entry(cx, name)
+}
+
+/// `zfs set`.
+pub fn set(cx: &mut Context<'_>, args: &[String]) -> Outcome {
+    let parsed = SET.parse(args).map_err(Failure::usage)?;
+    let count = parsed.operands.iter().take_while(|o| o.contains('=')).count();
+    let (assignments, names) = parsed.operands.split_at(count);
+    if assignments.is_empty() {
+        return Err(Failure::usage("missing property=value argument(s)"));
+    }
+    if names.is_empty() {
+        return Err(Failure::usage("missing dataset name(s)"));
+    }
+    let mut properties: Vec<(String, String)> = Vec::new();
+    for (name, value) in assignments.iter().filter_map(|a| a.split_once('=')) {
+        if properties.iter().any(|(n, _)| n == name) {
+            return Err(Failure::failed(format!("property '{name}' specified multiple times")));
+        }
+        properties.push((name.to_owned(), value.to_owned()));
+    }
+    // All must be there before one is changed.
+    for name in names {
+        if open(cx, name)?.is_none() {
+            return Ok(1);
+        }
+    }
+    let command = command_line("zfs set", args);
+    let mut code = 0;
+    for name in names {
+        let Some(found) = open(cx, name)? else { continue };
+        let cannot = format!("cannot set property for '{name}'");
+        let result = change(cx, &found.pool.record, &cannot, &command, |pool| set_all(pool, name, &properties));
+        match result {
+            Ok(()) => {}
+            Err(Failure::Failed(message)) => {
+                cx.complain(&message);
+                code = BAD_PROPERTY;
+            }
+            Err(other) => return Err(other),
+        }
+    }
+    Ok(code)
+}
+
+fn set_all(pool: &WritablePool, name: &str, properties: &[(String, String)]) -> Result<()> {
+    let (quotas, others): (Vec<_>, Vec<_>) = properties.iter().cloned().partition(|(n, _)| quota_of(n).is_some());
+    if !others.is_empty() {
+        write::set(&pool.live, name, &others).map_err(|e| match e {
+            dataset::Error::Refused { why: dataset::Refusal::NoSpace, place } if place.contains("quota") => {
+                anyhow!("size is less than current used or reserved space")
+            }
+            dataset::Error::Refused { why: dataset::Refusal::NoSpace, .. } => {
+                anyhow!("size is greater than available space")
+            }
+            e => e.into(),
+        })?;
+    }
+    if !quotas.is_empty() {
+        pool.set_quotas(name, &quotas.iter().map(|(n, v)| quota(n, v)).collect::<Result<Vec<_>>>()?)?;
+    }
+    Ok(())
+}
+
+/// Whose quota a property is, and whether it counts objects.
+fn quota_of(name: &str) -> Option<(Principal, bool, &str)> {
+    let (kind, who) = name.split_once('@')?;
+    Some(match kind {
+        "userquota" => (Principal::User, false, who),
+        "groupquota" => (Principal::Group, false, who),
+        "projectquota" => (Principal::Project, false, who),
+        "userobjquota" => (Principal::User, true, who),
+        "groupobjquota" => (Principal::Group, true, who),
+        "projectobjquota" => (Principal::Project, true, who),
+        _ => return None,
+    })
+}
+
+fn quota(name: &str, value: &str) -> Result<(Principal, u64, bool, u64)> {
+    let (principal, objects, who) = quota_of(name).ok_or_else(|| anyhow!("invalid property '{name}'"))?;
+    let file = match principal {
+        Principal::User => "/etc/passwd",
+        Principal::Group => "/etc/group",
+        Principal::Project => "/dev/null",
+    };
+    let named = || {
+        let table = std::fs::read_to_string(file).ok()?;
+        table.lines().find_map(|line| {
+            let mut fields = line.split(':');
+            (fields.next()? == who).then(|| fields.nth(1)?.parse().ok()).flatten()
+        })
+    };
+    let id = who.parse::<u64>().ok().or_else(named).ok_or_else(|| anyhow!("invalid property '{name}'"))?;
+    let limit = match value {
+        "none" => 0,
+        text => parse_size(text).ok_or_else(|| anyhow!("bad numeric value '{text}'"))?,
+    };
+    Ok((principal, id, objects, limit))
+}
+
+/// `zfs inherit`.
+pub fn inherit(cx: &mut Context<'_>, args: &[String]) -> Outcome {
+    let parsed = INHERIT.parse(args).map_err(Failure::usage)?;
+    let [name, datasets @ ..] = parsed.operands.as_slice() else {
+        return Err(Failure::usage("missing property argument"));
+    };
+    if datasets.is_empty() {
+        return Err(Failure::usage("missing dataset argument"));
+    }
+    let received = parsed.has('S');
+    match property::find(name) {
+        Some(def) if def.readonly() => return Err(Failure::failed(format!("{name} property is read-only"))),
+        Some(def) if !def.inheritable() && !received => {
+            let mut text = format!("'{name}' property cannot be inherited");
+            if matches!(def.name, "quota" | "reservation" | "refquota" | "refreservation") {
+                text += &format!(
+                    "\nuse 'zfs set {name}=none' to clear\nuse 'zfs inherit -S {name}' to revert to received value"
+                );
+            }
+            return Err(Failure::failed(text));
+        }
+        None if !property::is_user_property(name) => {
+            return Err(Failure::usage(format!("invalid property '{name}'")));
+        }
+        _ => {}
+    }
+    let depth = if parsed.has('r') { None } else { Some(0) };
+    let (found, code) = Pools::new().list(cx, datasets, Wanted { types: Types::HEADS, depth })?;
+    let command = command_line("zfs inherit", args);
+    for pool in datasets.iter().map(|d| pool_of(d)).collect::<std::collections::BTreeSet<_>>() {
+        let all: Vec<&Found> = found.iter().filter(|f| pool_of(f.entry.name()) == pool).collect();
+        let Some(first) = all.first() else { continue };
+        let cannot = format!("cannot inherit {name} for '{}'", first.entry.name());
+        change(cx, &first.pool.record, &cannot, &command, |open| {
+            for f in &all {
+                let applies = property::find(name).is_none_or(|def| applies(def, &f.entry));
+                if applies {
+                    write::inherit(&open.live, f.entry.name(), name, received)?;
+                }
+            }
+            Ok(())
+        })?;
+    }
+    Ok(code)
+}
+
+/// Whether a property means anything to a dataset of that kind: of many, others are passed over.
+fn applies(def: &property::PropertyDef, entry: &Entry) -> bool {
+    match entry.kind() {
+        Ok(dataset::DatasetKind::Volume) => def.kinds.intersects(property::Kinds::VOLUME),
+        _ => def.kinds.intersects(property::Kinds::FILESYSTEM),
+    }
+}
+
+/// `zfs change-key`.
+pub fn change_key(cx: &mut Context<'_>, args: &[String]) -> Outcome {
+    let parsed = CHANGE_KEY.parse(args).map_err(Failure::usage)?;
+    let name = match parsed.operands.as_slice() {
+        [] => return Err(Failure::usage("Missing dataset argument")),
+        [name] => name.clone(),
+        _ => return Err(Failure::usage("Too many arguments")),
+    };
+    if parsed.has('i') && parsed.has('o') {
+        return Err(Failure::usage("Properties not allowed when inheriting"));
+    }
+    let mut properties: Vec<(String, String)> = Vec::new();
+    for option in parsed.all('o') {
+        let Some((property, value)) = option.split_once('=') else {
+            return Err(Failure::failed("missing '=' for property=value argument"));
+        };
+        if !matches!(property, "keyformat" | "keylocation" | "pbkdf2iters") {
+            return Err(Failure::failed(
+                "Key change error: Only keyformat, keylocation, pbkdf2iters, and user properties may be set with this command.",
+            ));
+        }
+        properties.push((property.to_owned(), value.to_owned()));
+    }
+    let Some(found) = open(cx, &name)? else { return Ok(1) };
+    let failed = |why: &str| Failure::failed(format!("Key change error: {why}"));
+    if parsed.has('l') {
+        let dataset = found.entry.dataset().ok_or_else(|| failed("a bookmark has no key"))?;
+        if !found.pool.keys.is_available(dataset).map_err(|e| failed(&why(&e)))? {
+            let code = super::keys::load(cx, std::slice::from_ref(&name))?;
+            if code != 0 {
+                return Ok(code);
+            }
+        }
+    }
+    let present = |property: &str| -> Option<String> {
+        property::get(&found.entry, property, &View::default()).ok().flatten().map(|p| p.value.raw)
+    };
+    let asked = properties.clone();
+    let given = |property: &str| asked.iter().find(|(n, _)| n == property).map(|(_, v)| v.clone());
+    let (change_to, material) = if parsed.has('i') {
+        (KeyChange::Inherit, None)
+    } else {
+        let format = given("keyformat").or_else(|| present("keyformat")).unwrap_or_default();
+        let location = given("keylocation")
+            .or_else(|| present("keylocation").filter(|l| l != "none"))
+            .unwrap_or_else(|| "prompt".into());
+        properties.retain(|(n, _)| n != "keylocation");
+        properties.push(("keylocation".into(), location.clone()));
+        let material = admin::new_key::ask(&properties, &name, Some(&format), &writing::ask)
+            .map_err(|e| failed(&format!("{e:#}")))?
+            .ok_or_else(|| failed("Dataset not encrypted."))?;
+        let format = match format.as_str() {
+            "raw" => KeyFormat::Raw,
+            "hex" => KeyFormat::Hex,
+            _ => KeyFormat::Passphrase,
+        };
+        let iterations = match given("pbkdf2iters").map(|t| t.parse::<u64>()) {
+            Some(Err(_)) => return Err(failed("bad numeric value for pbkdf2iters")),
+            other => other.and_then(Result::ok),
+        };
+        (KeyChange::New(NewKey { format, location, iterations, material: material.clone() }), Some(material))
+    };
+    let record = &found.pool.record;
+    change(cx, record, "Key change error", &command_line("zfs change-key", args), |pool| {
+        Ok(write::change_key(&pool.live, &name, change_to)?)
+    })?;
+    match material {
+        Some(material) => super::keys::keep_new(&cx.state, record, &name, &material),
+        None => super::keys::drop_one(&cx.state, record, &name),
+    }
+    .map_err(|e| failed(&format!("{e:#}")))?;
+    Ok(0)
+}

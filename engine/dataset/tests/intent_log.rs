@@ -154,6 +154,8 @@ struct Pool {
     open_txg: AtomicU64,
     synced: AtomicU64,
     syncs: AtomicU64,
+    /// Txgs cannot be synced just now.
+    refuses: AtomicBool,
     gate: Arc<Gate>,
     syncing: Mutex<()>,
     live: Mutex<Option<(Arc<ObjectSet>, Arc<Log>)>>,
@@ -166,6 +168,9 @@ impl Ground for Pool {
         Ok(Tx::open(self.open_txg.load(Ordering::SeqCst), Box::new(Held(self.gate.clone()))))
     }
     fn sync(&self) -> Result<()> {
+        if self.refuses.load(Ordering::SeqCst) {
+            return Err(object::Error::invalid("tank", "it is suspended"));
+        }
         let _one = self.syncing.lock();
         let (set, log) = self.live.lock().clone().unwrap();
         let txg = {
@@ -210,6 +215,7 @@ fn pool() -> Arc<Pool> {
         open_txg: 10.into(),
         synced: 9.into(),
         syncs: 0.into(),
+        refuses: false.into(),
         gate: Arc::default(),
         syncing: Mutex::default(),
         live: Mutex::default(),
@@ -460,4 +466,28 @@ fn a_log_that_cannot_be_written_gives_way_to_txgs_and_is_begun_anew() {
     let (_, log) = pool.crash();
     let found = replayed(&log, &pool);
     assert!(found.ends_with(&["8".to_owned(), "9".to_owned()]), "{found:?}");
+}
+
+/// A load that was killed found a file as it was after a rename, and not the rename: that had waited for its txg, and what came
+/// later went into the log meanwhile.
+#[test]
+fn nothing_goes_into_the_log_before_what_waits_for_its_txg() {
+    let pool = pool();
+    let (_, log) = pool.open();
+    let ask = |n: u64, unloggable: bool| {
+        let tx = pool.hold().unwrap();
+        if unloggable {
+            log.record_unloggable(&tx, None);
+        }
+        name(&log, &tx, n);
+        drop(tx);
+        log.commit(None)
+    };
+    ask(1, false).unwrap();
+    ask(2, false).unwrap();
+    pool.refuses.store(true, Ordering::SeqCst);
+    assert!(ask(3, true).is_err() && ask(4, false).is_err());
+    pool.refuses.store(false, Ordering::SeqCst);
+    let (_, log) = pool.crash();
+    assert_eq!(replayed(&log, &pool), ["2"]);
 }

@@ -13,6 +13,7 @@
 //!
 //! Invariants:
 //!   * `commit` returns `Ok` only when all that was asked for is in flushed log blocks, or its txg is on disk
+//!   * while records wait for their txg none that came after them is logged: it would be done again on a tree without them
 //!   * nobody waits for a txg while holding one, or while holding a lock that `sync` takes
 //!   * a block is freed in the sync of a txg not older than any record in it and younger than itself
 //!
@@ -204,15 +205,20 @@ impl Log {
             return Ok(());
         }
         let ticket = self.pending.lock().request(object);
-        let wait_txg = {
-            // Who comes while another one writes waits here; the first of them then writes for all.
-            let mut turn = self.turn.lock();
-            if turn.done < ticket {
-                self.write_batch(&mut turn);
-            }
-            turn.wait_txg
-        };
-        if wait_txg > self.ground.synced_txg() { self.ground.sync() } else { Ok(()) }
+        // Who comes while another one writes waits here; the first of them then writes for all.
+        let mut turn = self.turn.lock();
+        // Of an attempt that failed.
+        self.catch_up(&turn)?;
+        if turn.done < ticket {
+            self.write_batch(&mut turn);
+        }
+        self.catch_up(&turn)
+    }
+
+    /// Waits for the records that are not in the log, before anyone adds to it: what came after them must not be done again
+    /// on a tree that lacks them. An object number in it may have meant another file.
+    fn catch_up(&self, turn: &Turn) -> Result<()> {
+        if turn.wait_txg > self.ground.synced_txg() { self.ground.sync() } else { Ok(()) }
     }
 
     fn write_batch(&self, turn: &mut Turn) {

@@ -1,4 +1,5 @@
-//! crash [seed=N] [kills=N] [threads=N] [zdb=N] [keep=FOLDER] [LAYOUT]...: kills that often with each layout (all).
+//! crash [seed=N] [kills=N] [threads=N] [zdb=N] [keep=FOLDER] [weir=PROGRAM] [LAYOUT]...: kills that often with each
+//! layout (all); with weir=PROGRAM, kills that program's `mount`.
 //!
 //! For scripts that kill under a load of their own: crash create LAYOUT FOLDER makes a pool; crash serve LAYOUT FOLDER DIRECTORY
 //! MILLISECONDS mounts it and says `up`; crash judge LAYOUT FOLDER verifies it.
@@ -43,11 +44,13 @@ fn main() -> Result<ExitCode> {
         some => some.iter().map(|name| Layout::find(name)).collect::<Result<_>>()?,
     };
     let keep = args.iter().find_map(|a| a.strip_prefix("keep="));
+    let weir = args.iter().find_map(|a| a.strip_prefix("weir=")).map(|p| Path::new(p).canonicalize()).transpose()?;
     for layout in layouts {
         let temporary = tempfile::tempdir()?;
         let folder = temporary.path().canonicalize()?;
         let program = std::env::current_exe()?;
-        let plan = Plan { program, folder: folder.clone(), layout, seed, kills, threads, zdb_every };
+        let plan =
+            Plan { program, weir: weir.clone(), folder: folder.clone(), layout, seed, kills, threads, zdb_every };
         let began = Instant::now();
         match plan.run() {
             Ok(t) => println!(

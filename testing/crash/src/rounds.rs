@@ -1,6 +1,6 @@
 //! Starts the server, lets threads work, kills it, and judges what is there; again and again on one pool.
 
-use crate::serve::{Layout, create, verify, zdb};
+use crate::serve::{KEY, Layout, POOL, create, verify, zdb};
 use crate::writer::Writer;
 use anyhow::{Context, Result, bail, ensure};
 use damage::chance::Chance;
@@ -16,6 +16,8 @@ use std::time::{Duration, Instant};
 pub struct Plan {
     /// This program: what is called `PROGRAM serve LAYOUT FOLDER DIRECTORY MILLISECONDS`.
     pub program: PathBuf,
+    /// The program `weir`, to be killed as `weir mount` instead.
+    pub weir: Option<PathBuf>,
     /// Where images and the mount point are made.
     pub folder: PathBuf,
     /// What the pool is made of.
@@ -53,14 +55,24 @@ impl Plan {
     fn spawn(&self, chance: &mut Chance) -> Result<Server> {
         let dir = self.folder.join("mount");
         let interval = chance.pick(&INTERVALS).copied().unwrap_or(5000);
-        let child = Command::new(&self.program)
-            .args(["serve", self.layout.name])
-            .arg(self.folder.join("disks"))
-            .arg(&dir)
-            .arg(interval.to_string())
-            .stdout(Stdio::piped())
-            .spawn()
-            .context("start the server")?;
+        let mut command = match &self.weir {
+            Some(weir) => {
+                let mut command = Command::new("setpriv");
+                command.args(["--pdeathsig", "KILL"]).arg(weir).args(["mount", "--foreground", "--notify"]);
+                if self.layout.is_encrypted() {
+                    command.args(["-L", &format!("file://{}", self.folder.join("key").display())]);
+                }
+                command.arg(POOL).arg(&dir).env("WEIR_STATE", self.folder.join("state"));
+                command
+            }
+            None => {
+                let mut command = Command::new(&self.program);
+                command.args(["serve", self.layout.name]).arg(self.folder.join("disks")).arg(&dir);
+                command.arg(interval.to_string());
+                command
+            }
+        };
+        let child = command.stdout(Stdio::piped()).spawn().context("start the server")?;
         Ok(Server { child, dir })
     }
 
@@ -70,6 +82,16 @@ impl Plan {
         fs::create_dir_all(&disks)?;
         fs::create_dir_all(self.folder.join("mount"))?;
         create(&self.layout, &disks)?;
+        if let Some(weir) = &self.weir {
+            fs::write(self.folder.join("key"), KEY)?;
+            let mut import = Command::new(weir);
+            import
+                .env("WEIR_STATE", self.folder.join("state"))
+                .args(["zpool", "import", "-N", "-d"])
+                .arg(&disks)
+                .arg(POOL);
+            ensure!(import.status()?.success(), "weir zpool import");
+        }
         let new = |n| Writer::new(self.folder.join(format!("mount/thread{n}")), self.seed ^ (n << 32));
         let mut writers: Vec<Writer> = (0..self.threads).map(new).collect();
         let mut totals = Totals::default();
@@ -159,12 +181,13 @@ impl Plan {
 
 impl Server {
     fn wait_up(&mut self) -> Result<()> {
-        let mut word = [0; 3];
+        // `weir mount` says +, the one here says up.
+        let mut byte = [0];
         let out = self.child.stdout.as_mut().context("no pipe")?;
-        if out.read_exact(&mut word).is_err() {
+        if out.read_exact(&mut byte).is_err() {
             bail!("the server does not come up: {}", self.child.wait()?);
         }
-        ensure!(&word == b"up\n", "the server says {word:?}");
+        ensure!(matches!(byte, [b'u' | b'+']), "the server says {byte:?}");
         Ok(())
     }
 

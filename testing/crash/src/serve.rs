@@ -21,7 +21,8 @@ use zeroize::Zeroizing;
 /// Name of the pool.
 pub const POOL: &str = "crash";
 const DISK_BYTES: u64 = 512 << 20;
-const KEY: [u8; 32] = *b"a key that everybody may know...";
+/// Of those that are encrypted.
+pub const KEY: [u8; 32] = *b"a key that everybody may know...";
 
 /// What a pool is made of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -87,7 +88,8 @@ impl Layout {
         LAYOUTS.into_iter().find(|l| l.name == name).with_context(|| format!("no layout is called {name}"))
     }
 
-    fn is_encrypted(&self) -> bool {
+    /// Whether it needs the key.
+    pub fn is_encrypted(&self) -> bool {
         self.properties.iter().any(|(name, _)| *name == "encryption")
     }
 

@@ -12,6 +12,7 @@ fn kill(layout: &str, kills: u64) {
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("a clock");
     let plan = Plan {
         program: PathBuf::from(env!("CARGO_BIN_EXE_crash")),
+        weir: None,
         folder: folder.path().canonicalize().expect("a path"),
         layout: Layout::find(layout).expect("a layout"),
         seed: now.as_secs(),

@@ -37,7 +37,10 @@ pub fn create(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     }
     let name = match parsed.operands.as_slice() {
         [] => {
-            return Err(Failure::usage(format!("missing {} argument", if is_volume { "volume" } else { "filesystem" })));
+            return Err(Failure::usage(format!(
+                "missing {} argument",
+                if is_volume { "volume" } else { "filesystem" }
+            )));
         }
         [name] => name.clone(),
         _ => return Err(Failure::usage("too many arguments")),

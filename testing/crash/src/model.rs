@@ -369,16 +369,24 @@ impl File {
 
     /// `found` is `state`, the one after `count` changes, but that writes which nobody synced brought bytes of later ones.
     fn is_mixed(&self, state: &State, count: usize, found: &State) -> bool {
+        // The next one may be there in part, as in `is_torn`.
+        let partial = self.changes.get(count).filter(|next| !next.finished || next.is_long());
+        let mut state = state.clone();
+        if let Some(Change::Write(at, bytes)) = partial.map(|next| &next.change)
+            && (state.data.len()..=*at as usize + bytes.len()).contains(&found.data.len())
+        {
+            state.data.resize(found.data.len(), 0);
+        }
         if state.data.len() != found.data.len() || state.mode != found.mode || state.xattr != found.xattr {
             return false;
         }
         let mut open: Vec<usize> = (0..found.data.len()).filter(|at| state.data[*at] != found.data[*at]).collect();
         let unsynced = self.changes.get(self.synced..count).unwrap_or_default();
-        let written = |at: usize| unsynced.iter().any(|c| c.writes(at));
+        let written = |at: usize| unsynced.iter().chain(partial).any(|c| c.writes(at));
         if !open.iter().all(|at| written(*at)) {
             return false;
         }
-        let mut later = state.clone();
+        let mut later = state;
         for next in &self.changes[count..] {
             change(&mut later, &next.change);
             open.retain(|at| later.data.get(*at).copied().unwrap_or(0) != found.data[*at]);
@@ -388,6 +396,10 @@ impl File {
 }
 
 impl Done {
+    fn is_long(&self) -> bool {
+        matches!(&self.change, Change::Write(_, bytes) if bytes.len() > RECORD_BYTES)
+    }
+
     fn writes(&self, byte: usize) -> bool {
         matches!(&self.change, Change::Write(at, bytes) if (*at as usize..*at as usize + bytes.len()).contains(&byte))
     }

@@ -352,7 +352,7 @@ impl LiveDataset {
         }
         let promised = bytes.saturating_add(LEAST_BYTES).saturating_mul(u64::from(self.settings.read().copies));
         for _ in 0..WAITS_MAX {
-            let tx = self.writer.begin(promised)?;
+            let tx = self.writer.begin()?;
             match self.open.book.ask(self.id, tx.txg(), promised, net_free) {
                 Answer::Granted => return Ok(tx),
                 Answer::Refused(why) => return Err(why.at(self.name())),
@@ -410,10 +410,10 @@ impl LiveDataset {
             let (mut end, used) = (object.max_block_id().saturating_add(1), object.dnode().used_bytes);
             while used > batch_bytes && end > 0 {
                 end = end.saturating_sub(batch_bytes / size + 1);
-                object.punch(&self.writer.begin(0)?, end.saturating_mul(size), u64::MAX)?;
+                object.punch(&self.writer.begin()?, end.saturating_mul(size), u64::MAX)?;
                 self.writer.sync()?;
             }
-            self.objset.free_object(&self.writer.begin(0)?, next)?;
+            self.objset.free_object(&self.writer.begin()?, next)?;
             freed += used.min(batch_bytes);
             if freed >= batch_bytes {
                 self.writer.sync()?;

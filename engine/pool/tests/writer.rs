@@ -189,7 +189,7 @@ fn a_pool_whose_device_fails_suspends_reads_on_and_goes_on_after_clear() {
     faulty.1.store(true, std::sync::atomic::Ordering::SeqCst);
     assert!(add_object(&writer).unwrap_err().to_string().contains("Input/output error"));
     assert!(writer.failure().is_some());
-    assert_eq!(writer.begin(0).err().and_then(|e| e.refusal()), Some(pool::Refusal::Suspended));
+    assert_eq!(writer.begin().err().and_then(|e| e.refusal()), Some(pool::Refusal::Suspended));
     let pool = writer.pool().unwrap();
     assert_eq!(pool.mos().object(before).unwrap().read_vec(0, 3).unwrap(), [7; 3], "reads go on");
     // Clearing without mending changes nothing.

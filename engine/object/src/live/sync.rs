@@ -118,7 +118,7 @@ impl ObjectSet {
         self.quiesce(txg);
         let going = go(live.dirty.take(txg));
         let done = self.sync_objects(cx, &going)?;
-        self.put_dnodes(cx, live, &going, done)?;
+        self.put_dnodes(cx, &going, done)?;
 
         cx.objects_done(self, &Tx::syncing(txg))?;
         let changed = live.accounting.iter().filter(|o| o.state.read().open.is_some()).cloned().collect::<Vec<_>>();
@@ -253,13 +253,7 @@ impl ObjectSet {
     }
 
     /// Puts the new dnodes into their blocks, and publishes them.
-    fn put_dnodes(
-        &self,
-        cx: &dyn SyncContext,
-        live: &LiveSet,
-        going: &[Going],
-        done: Vec<Option<Dnode>>,
-    ) -> Result<()> {
+    fn put_dnodes(&self, cx: &dyn SyncContext, going: &[Going], done: Vec<Option<Dnode>>) -> Result<()> {
         let tx = Tx::syncing(cx.txg());
         let mut by_block: BTreeMap<u64, Vec<(usize, Option<Dnode>)>> = BTreeMap::new();
         for (i, (g, mut new)) in going.iter().zip(done).enumerate() {
@@ -305,7 +299,6 @@ impl ObjectSet {
                 going[i].live.publish(new);
             }
         }
-        let _ = live;
         Ok(())
     }
 

@@ -136,9 +136,8 @@ impl Writer {
     /// A transaction in the open txg. Waits while too much is dirty; refused when the pool is suspended or closed.
     ///
     /// Whoever holds it must not wait for a txg, nor call this again.
-    pub fn begin(&self, bytes_estimate: u64) -> Result<Tx> {
+    pub fn begin(&self) -> Result<Tx> {
         let shared = &self.shared;
-        let _ = bytes_estimate;
         if shared.store.waiting_bytes().load(Ordering::Relaxed) > shared.early_bytes {
             shared.push();
         }

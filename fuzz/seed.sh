@@ -46,3 +46,5 @@ for part in header leaf; do { printf '\000'; cat $golden/zap_layouts_$part.bin; 
 { printf '\020\005\010\006\010\004\010\014\010\015\010\007\010\013\010\000\020\001\020\002\020\003\020\010\010\025\010\020\010\023\000\024\000'; cat $golden/sa_bonus.bin; } > corpus/sa/bonus
 printf '\002\000\000\000\001\000\006\000\377\377\377\377\002\000\004\000\322\004\000\000' > corpus/acl/posix
 tail -c 88 $golden/znode_sparc.bin > corpus/acl/znode
+# Exchanges of NFS: connections of right calls.
+${CARGO:-cargo} run --quiet --manifest-path ../Cargo.toml --package weir-wire -- seeds "$PWD/corpus/rpc" 300

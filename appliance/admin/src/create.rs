@@ -9,14 +9,16 @@ use crate::write::{self, WritablePool, lock_owner};
 use anyhow::{Result, bail};
 use dataset::KeyStore;
 use dataset::write::Bootstrap;
-use pool::devices::{self, MIN_DEVICE_BYTES};
+use pool::devices::{self, Device, MIN_DEVICE_BYTES};
 use pool::property::SetValue;
-use pool::writer::{self, CreatePool, NewVdev, WriteOptions};
+use pool::writer::{self, CreatePool, NewAuxiliary, NewDevices, NewVdev, WriteOptions};
 use pool::{Class, Error, OpenOptions, Refusal, Writer};
 use std::path::PathBuf;
 use std::sync::Arc;
 use zeroize::Zeroizing;
 
+const SAME_DEVICE: &str =
+    "one or more vdevs refer to the same device, or one of\nthe devices is part of an active md or lvm device";
 /// Longest name of a pool.
 const NAME_BYTES_MAX: usize = 256 - 2 - 2 * "$ORIGIN".len();
 
@@ -25,6 +27,8 @@ const NAME_BYTES_MAX: usize = 256 - 2 - 2 * "$ORIGIN".len();
 pub struct CreateRequest {
     /// Its name.
     pub name: String,
+    /// Another name, to use it under until it is exported.
+    pub temporary_name: Option<String>,
     /// Its devices, checked.
     pub layout: Layout,
     /// log2 of the unit of allocation; `None`: what each device wants.
@@ -83,31 +87,58 @@ fn class(purpose: Purpose) -> Class {
     }
 }
 
-fn leaf(leaf: &Leaf) -> Result<NewVdev> {
+/// What is said of devices that cannot be taken.
+pub(crate) struct Devices {
+    /// Somebody has it already, maybe we ourselves.
+    pub same: &'static str,
+    /// It is too small.
+    pub too_small: &'static str,
+}
+
+fn device(leaf: &Leaf, words: &Devices) -> Result<Arc<dyn Device>> {
     let device = devices::open_for_writing(&leaf.path).map_err(|error| match error {
         Error::Refused { why: Refusal::Busy, .. } => {
             let owner = lock_owner(&leaf.path).map(|o| format!("\n{} is locked by {o}", leaf.name()));
-            let text = "one or more vdevs refer to the same device, or one of\nthe devices is part of an active md or lvm \
-                        device";
-            Wrong(format!("{text}{}", owner.unwrap_or_default())).into()
+            Wrong(format!("{}{}", words.same, owner.unwrap_or_default())).into()
         }
         error => anyhow::Error::from(error),
     })?;
     if device.size_bytes() < MIN_DEVICE_BYTES {
-        bail!(Wrong("one or more devices is less than the minimum size (64M)".into()));
+        bail!(Wrong(words.too_small.into()));
     }
-    Ok(NewVdev {
-        kind: leaf.kind(),
-        parity: 0,
-        class: Class::Normal,
-        leaf: Some((leaf.name(), device)),
-        ashift: 0,
-        children: Vec::new(),
+    Ok(device)
+}
+
+/// Opens all devices of a layout and locks them. `ashift`: log2 of the unit of allocation, if not what each device wants.
+pub(crate) fn open_devices(layout: &Layout, ashift: Option<u8>, words: &Devices) -> Result<NewDevices> {
+    let auxiliary = |leaves: &[Leaf]| leaves.iter().map(|l| auxiliary(l, ashift, words)).collect::<Result<Vec<_>>>();
+    Ok(NewDevices {
+        tops: layout.tops.iter().map(|t| top(t, ashift, words)).collect::<Result<_>>()?,
+        spares: auxiliary(&layout.spares)?,
+        caches: auxiliary(&layout.caches)?,
     })
 }
 
-/// Opens the devices of a top-level device and locks them.
-pub(crate) fn top(top: &Top, wanted: Option<u8>) -> Result<NewVdev> {
+fn auxiliary(leaf: &Leaf, ashift: Option<u8>, words: &Devices) -> Result<NewAuxiliary> {
+    Ok(NewAuxiliary {
+        kind: leaf.kind(),
+        path: leaf.name(),
+        device: device(leaf, words)?,
+        ashift: ashift.unwrap_or_else(|| devices::ashift(&leaf.path)),
+    })
+}
+
+fn top(top: &Top, wanted: Option<u8>, words: &Devices) -> Result<NewVdev> {
+    let leaf = |leaf: &Leaf| -> Result<NewVdev> {
+        Ok(NewVdev {
+            kind: leaf.kind(),
+            parity: 0,
+            class: Class::Normal,
+            leaf: Some((leaf.name(), device(leaf, words)?)),
+            ashift: 0,
+            children: Vec::new(),
+        })
+    };
     let mut leaves = top.leaves.iter().map(leaf).collect::<Result<Vec<_>>>()?;
     let (class, ashift) = (class(top.purpose), wanted.unwrap_or_else(|| ashift(top)));
     let group = |kind, parity, children| NewVdev { kind, parity, class, leaf: None, ashift, children };
@@ -120,17 +151,11 @@ pub(crate) fn top(top: &Top, wanted: Option<u8>) -> Result<NewVdev> {
 
 /// Makes a pool.
 pub fn create(request: &CreateRequest) -> Result<WritablePool> {
-    if !request.layout.spares.is_empty() || !request.layout.caches.is_empty() {
-        let what = if request.layout.spares.is_empty() { "cache devices" } else { "spares" };
-        bail!(Wrong(format!("unsupported: making {what}")));
-    }
     if request.layout.has_duplicate() {
-        bail!(Wrong(
-            "one or more vdevs refer to the same device, or one of\nthe devices is part of an active md or lvm device"
-                .into()
-        ));
+        bail!(Wrong(SAME_DEVICE.into()));
     }
-    let tops = request.layout.tops.iter().map(|t| top(t, request.ashift)).collect::<Result<Vec<_>>>()?;
+    let words = Devices { same: SAME_DEVICE, too_small: "one or more devices is less than the minimum size (64M)" };
+    let NewDevices { tops, spares, caches } = open_devices(&request.layout, request.ashift, &words)?;
     let text = |name: &str| {
         request.settings.iter().find_map(|s| match s {
             PoolSetting::Stored(n, SetValue::Text(text)) if n == name && !text.is_empty() => Some(text.clone()),
@@ -145,7 +170,9 @@ pub fn create(request: &CreateRequest) -> Result<WritablePool> {
         compatibility: text("compatibility").filter(|t| t != "off"),
     };
     let keys = Arc::new(KeyStore::new());
-    let writer = Writer::create(&new, &OpenOptions::default(), &WriteOptions::default(), |cx| {
+    let (name, temporary_name) = (request.temporary_name.clone(), request.temporary_name.is_some());
+    let open = OpenOptions { name, temporary_name, ..OpenOptions::default() };
+    let writer = Writer::create(&new, &open, &WriteOptions::default(), |cx| {
         for name in &request.features {
             cx.history("set", None, &format!("feature@{name}=enabled"))?;
         }
@@ -165,6 +192,9 @@ pub fn create(request: &CreateRequest) -> Result<WritablePool> {
         }
         cx.history_command(&request.command)
     })?;
+    if !spares.is_empty() || !caches.is_empty() {
+        writer.add(NewDevices { spares, caches, ..NewDevices::default() }, false)?;
+    }
     Ok(write::of_writer(writer, keys))
 }
 

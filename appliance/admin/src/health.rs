@@ -19,6 +19,10 @@ pub enum Reason {
     UnsupFeatRead,
     /// Not all its devices are known.
     BadGuidSum,
+    /// Its devices take no writes; they are tried again when somebody says so.
+    Suspended,
+    /// The same, and the devices may have lost what they were told to keep.
+    SuspendedForGood,
     /// The intent log cannot be read.
     BadLog,
     /// Devices are faulted, and no copies are left.
@@ -65,6 +69,7 @@ impl Reason {
             Self::FailingDev => "ZFS-8000-9P",
             Self::VersionNewer => "ZFS-8000-A5",
             Self::HostidMismatch => "ZFS-8000-EY",
+            Self::Suspended | Self::SuspendedForGood => "ZFS-8000-HC",
             Self::BadLog => "ZFS-8000-K4",
             Self::Errata(_) => "ZFS-8000-ER",
             _ => return None,
@@ -94,7 +99,7 @@ pub fn state_name(state: VdevState, aux: VdevAux) -> &'static str {
 
 /// The word for a pool's state.
 pub fn pool_state(status: &PoolStatus) -> &'static str {
-    state_name(status.root.state, status.root.aux)
+    if status.suspended.is_some() { "SUSPENDED" } else { state_name(status.root.state, status.root.aux) }
 }
 
 /// The most pressing thing that is wrong with a pool that is imported, or that could be.
@@ -108,13 +113,15 @@ pub fn reason(status: &PoolStatus, importing: bool) -> Reason {
         v.state == VdevState::Degraded || v.read_errors != 0 || v.write_errors != 0 || v.checksum_errors != 0
     };
     let any = |problem: &dyn Fn(&VdevStatus) -> bool| has_problem(status, problem);
-    let scan = status.scan.as_ref();
+    let (scan, suspended) = (status.scan.as_ref(), status.suspended.as_ref());
     match () {
         () if scan.is_some_and(|s| s.kind == ScanKind::Resilver && s.state == Progress::Active) => Reason::Resilvering,
         () if cannot_open && aux == VdevAux::Active => Reason::HostidMismatch,
         () if cannot_open && aux == VdevAux::VersionNewer => Reason::VersionNewer,
         () if cannot_open && aux == VdevAux::UnsupFeat => Reason::UnsupFeatRead,
         () if cannot_open && aux == VdevAux::BadGuidSum => Reason::BadGuidSum,
+        () if suspended.is_some_and(|s| s.until_reopened) => Reason::SuspendedForGood,
+        () if suspended.is_some() => Reason::Suspended,
         () if cannot_open && aux == VdevAux::BadLog => Reason::BadLog,
         () if cannot_open && any(&faulted) => Reason::FaultedDevNr,
         () if cannot_open && any(&missing) => Reason::MissingDevNr,
@@ -150,6 +157,7 @@ fn has_problem(status: &PoolStatus, problem: &dyn Fn(&VdevStatus) -> bool) -> bo
 #[cfg(test)]
 mod tests {
     use super::*;
+    use pool::status::Suspended;
 
     fn pool(leaf: VdevStatus, state: VdevState) -> PoolStatus {
         let mirror = VdevStatus { kind: "mirror".into(), state, children: vec![leaf], ..VdevStatus::default() };
@@ -162,6 +170,17 @@ mod tests {
         let gone = VdevStatus { state: VdevState::CantOpen, aux: VdevAux::OpenFailed, ..VdevStatus::default() };
         assert_eq!(reason(&pool(gone.clone(), VdevState::Degraded), false), Reason::MissingDevR);
         assert_eq!(reason(&pool(gone, VdevState::CantOpen), false), Reason::MissingDevNr);
+    }
+
+    #[test]
+    fn that_a_pool_cannot_write_is_more_pressing_than_why() {
+        let gone = VdevStatus { state: VdevState::CantOpen, aux: VdevAux::OpenFailed, ..VdevStatus::default() };
+        let mut status = pool(gone, VdevState::CantOpen);
+        for (until_reopened, expected) in [(false, Reason::Suspended), (true, Reason::SuspendedForGood)] {
+            status.suspended = Some(Suspended { why: "disk: gone".into(), until_reopened });
+            assert_eq!((reason(&status, false), pool_state(&status)), (expected, "SUSPENDED"));
+            assert!(!expected.is_healthy() && expected.message_id() == Some("ZFS-8000-HC"));
+        }
     }
 
     #[test]

@@ -40,6 +40,8 @@ pub struct OpenRequest {
     pub rewind: bool,
     /// Name under which it is imported, if not its own.
     pub name: Option<String>,
+    /// That name is not to be written to the pool.
+    pub temporary_name: bool,
 }
 
 /// Every pool in these places.
@@ -68,8 +70,9 @@ pub fn open_found(found: &FoundPool, request: &OpenRequest) -> Result<Arc<Pool>>
 }
 
 fn options(request: &OpenRequest) -> OpenOptions {
-    let (txg, rewind, name) = (request.txg, request.rewind, request.name.clone());
-    OpenOptions { txg, rewind, name, ..OpenOptions::default() }
+    let (txg, rewind, name, temporary_name) =
+        (request.txg, request.rewind, request.name.clone(), request.temporary_name);
+    OpenOptions { txg, rewind, name, temporary_name, ..OpenOptions::default() }
 }
 
 /// Looks how a found pool is.

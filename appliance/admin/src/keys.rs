@@ -16,7 +16,7 @@ const FORMAT_RAW: u64 = 1;
 const FORMAT_HEX: u64 = 2;
 
 /// Asks a person, who sees the text.
-pub type Ask = dyn Fn(&str) -> io::Result<String>;
+pub type Ask<'a> = dyn Fn(&str) -> io::Result<String> + 'a;
 
 /// A file with a raw or hexadecimal key, or with a passphrase in its first line.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,7 +35,7 @@ pub struct KeySource<'a> {
     /// Instead of the property `keylocation`.
     pub location: Option<String>,
     /// Asks a person; nobody is there when `None`.
-    pub ask: Option<&'a Ask>,
+    pub ask: Option<&'a Ask<'a>>,
 }
 
 /// Loads the key of the encryption root of `dataset`.

@@ -2,20 +2,28 @@
 //!
 //! **Invariant: nothing here prints or asks; what has to be asked comes as a function.**
 
+pub mod add;
+pub mod advice;
+pub mod clear;
 pub mod compatibility;
 pub mod create;
 pub mod health;
+pub mod house;
 pub mod import;
+pub mod kept_keys;
 pub mod keys;
 pub mod layout;
 pub mod new_key;
 pub mod open;
 pub mod pool_properties;
 mod provider;
+pub mod state;
+pub mod vdev_properties;
 pub mod verify;
 pub mod view;
 pub mod write;
 
+pub use house::{House, OwnedPool};
 pub use keys::{KeyFile, KeySource};
 pub use open::{OpenPool, open_pool};
 

@@ -10,7 +10,7 @@ use dataset::LiveDatasets;
 use dataset::name::is_hidden;
 use dataset::tree::Entry;
 use dataset::{Dataset, DatasetKind, Dir, KeyStore, View, property};
-use files::namespace::{Child, Control, Provider};
+use files::namespace::{Child, Control, Provider, Way};
 use files::vfs::{Time, Vfs};
 use files::{Error, FileSystem, Result, Volume, VolumeFile, zpl};
 use std::collections::HashMap;
@@ -22,7 +22,15 @@ const SLASH: &str = "+";
 /// File systems that are open for writing, each once.
 pub(crate) struct LiveFiles {
     live: Arc<LiveDatasets>,
-    open: Mutex<HashMap<u64, Arc<dyn Vfs>>>,
+    open: Mutex<HashMap<u64, Files>>,
+}
+
+/// The files of a file system of a pool that is open for writing.
+#[derive(Clone)]
+enum Files {
+    Written(Arc<FileSystem>),
+    /// It has something that we cannot write.
+    Read(Arc<dyn Vfs>),
 }
 
 impl LiveFiles {
@@ -33,19 +41,47 @@ impl LiveFiles {
     /// The files of a file system; its log is replayed before they are seen.
     fn files(&self, dataset: &Dataset) -> Result<Arc<dyn Vfs>> {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(files) = open.get(&dataset.id()) {
+        let found = match open.get(&dataset.id()) {
+            Some(found) => found.clone(),
+            None => {
+                let opened = match self.mount(dataset) {
+                    Ok(files) => Files::Written(files),
+                    Err(why @ Error::Unsupported { .. }) => {
+                        tracing::warn!(%why, "mounted read-only");
+                        Files::Read(files(dataset, self.live.keys())?)
+                    }
+                    Err(e) => return Err(e),
+                };
+                open.entry(dataset.id()).insert_entry(opened).get().clone()
+            }
+        };
+        Ok(match found {
+            Files::Written(files) => files,
+            Files::Read(files) => files,
+        })
+    }
+
+    /// The same, to be changed by more than what servers do.
+    pub fn written(&self, dataset: &Dataset) -> Result<Arc<FileSystem>> {
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(Files::Written(files)) = open.get(&dataset.id()) {
             return Ok(files.clone());
         }
-        let files: Arc<dyn Vfs> = match self.mount(dataset) {
-            Ok(files) => files,
-            Err(why @ Error::Unsupported { .. }) => {
-                tracing::warn!(%why, "mounted read-only");
-                files(dataset, self.live.keys())?
-            }
-            Err(e) => return Err(e),
-        };
-        open.insert(dataset.id(), files.clone());
+        let files = self.mount(dataset)?;
+        open.insert(dataset.id(), Files::Written(files.clone()));
         Ok(files)
+    }
+
+    /// Brings the file system with this number to disk, and lets go of it. Who still has its files cannot change them any more.
+    pub fn close_one(&self, id: u64) -> anyhow::Result<()> {
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(Files::Written(files)) = open.remove(&id) {
+            files.sync_all().context("cannot sync what was written")?;
+        }
+        match self.live.get(id) {
+            Some(live) => Ok(self.live.close(&live)?),
+            None => Ok(()),
+        }
     }
 
     fn mount(&self, dataset: &Dataset) -> Result<Arc<FileSystem>> {
@@ -60,10 +96,13 @@ impl LiveFiles {
     /// Brings everything to disk and lets go of all file systems.
     pub fn close(&self) -> anyhow::Result<()> {
         let open = std::mem::take(&mut *self.open.lock().unwrap_or_else(PoisonError::into_inner));
+        let mut result = Ok(());
         for files in open.values() {
-            files.sync_all().context("cannot sync what was written")?;
+            if let Files::Written(files) = files {
+                result = result.and(files.sync_all().context("cannot sync what was written"));
+            }
         }
-        Ok(())
+        result
     }
 }
 
@@ -80,6 +119,17 @@ pub(crate) struct DatasetProvider {
 impl DatasetProvider {
     pub fn new(dataset: Dataset, keys: Arc<KeyStore>, key_files: Arc<[KeyFile]>, live: Option<Arc<LiveFiles>>) -> Self {
         Self { dataset, keys, key_files, live }
+    }
+
+    /// The dataset as it is now: what was renamed, and what came or went beneath, shows.
+    fn now(&self) -> Dataset {
+        let newest = self.live.as_ref().and_then(|l| l.live.synced().ok()?.dataset_by_id(self.dataset.id()).ok());
+        newest.filter(|_| !self.dataset.is_snapshot()).unwrap_or_else(|| self.dataset.clone())
+    }
+
+    /// The same, as everything that is asked of a provider sees it.
+    fn fresh(&self) -> Self {
+        Self::new(self.now(), self.keys.clone(), self.key_files.clone(), self.live.clone())
     }
 
     /// File systems and volumes beneath, in order; those of a file system that is not shown itself stand for it.
@@ -180,7 +230,7 @@ pub(crate) fn files(dataset: &Dataset, keys: &KeyStore) -> Result<Arc<dyn Vfs>> 
 
 impl Provider for DatasetProvider {
     fn name(&self) -> String {
-        self.dataset.name().to_owned()
+        self.now().name().to_owned()
     }
 
     fn root(&self) -> Result<Arc<dyn Vfs>> {
@@ -194,7 +244,7 @@ impl Provider for DatasetProvider {
         if self.dataset.is_snapshot() {
             return Control::Absent;
         }
-        match text(&self.dataset, "snapdir").as_deref() {
+        match text(&self.now(), "snapdir").as_deref() {
             Some("visible") => Control::Visible,
             _ => Control::Hidden,
         }
@@ -204,25 +254,27 @@ impl Provider for DatasetProvider {
         if self.dataset.is_snapshot() {
             return Ok(Vec::new());
         }
+        let this = self.fresh();
         let mut found = Vec::new();
-        self.beneath(self.dataset.dir(), &mut found)?;
+        this.beneath(this.dataset.dir(), &mut found)?;
         let systems = found.into_iter().filter(|(_, kind)| *kind == DatasetKind::FileSystem);
-        Ok(systems.map(|(d, _)| Child { place: self.place(&d), key: d.name().to_owned() }).collect())
+        Ok(systems.map(|(d, _)| Child { place: this.place(&d), key: d.name().to_owned() }).collect())
     }
 
     fn snapshots(&self) -> Result<Vec<String>> {
-        let names = self.dataset.snapshot_names()?;
+        let names = self.now().snapshot_names()?;
         let mut names: Vec<String> = names.iter().map(|(name, _)| name.to_owned()).filter(|n| !is_hidden(n)).collect();
         names.sort();
         Ok(names)
     }
 
     fn volumes(&self) -> Result<Vec<String>> {
+        let this = self.fresh();
         let mut found = Vec::new();
-        self.beneath(self.dataset.dir(), &mut found)?;
+        this.beneath(this.dataset.dir(), &mut found)?;
         let mut names = Vec::new();
         for (volume, _) in found.iter().filter(|(_, kind)| *kind == DatasetKind::Volume) {
-            let name = self.relative(volume.name()).replace('/', SLASH);
+            let name = this.relative(volume.name()).replace('/', SLASH);
             let snapshots = volume.snapshot_names()?;
             names.extend(snapshots.iter().filter(|(s, _)| !is_hidden(s)).map(|(s, _)| format!("{name}@{s}")));
             names.push(name);
@@ -232,7 +284,7 @@ impl Provider for DatasetProvider {
     }
 
     fn open_child(&self, key: &str) -> Result<Arc<dyn Provider>> {
-        let child = self.dataset.tree().dataset(key)?;
+        let child = self.now().tree().dataset(key)?;
         if !self.keys.is_available(&child)? {
             // Without a person to ask: if it fails, opening the files says that the key is not loaded.
             let source = KeySource { files: self.key_files.to_vec(), ..KeySource::default() };
@@ -249,21 +301,61 @@ impl Provider for DatasetProvider {
     }
 
     fn open_snapshot(&self, name: &str) -> Result<Arc<dyn Vfs>> {
-        files(&self.dataset.snapshot(name)?, &self.keys)
+        files(&self.now().snapshot(name)?, &self.keys)
     }
 
     fn open_volume(&self, name: &str) -> Result<Arc<dyn Vfs>> {
-        let tree = self.dataset.tree();
+        let this = self.fresh();
+        let tree = this.dataset.tree();
         let (volume, snapshot) = name.split_once('@').map_or((name, None), |(v, s)| (v, Some(s)));
         let mut found = Vec::new();
-        self.beneath(self.dataset.dir(), &mut found)?;
-        let is_it = |d: &Dataset| self.relative(d.name()).replace('/', SLASH) == volume;
+        this.beneath(this.dataset.dir(), &mut found)?;
+        let is_it = |d: &Dataset| this.relative(d.name()).replace('/', SLASH) == volume;
         let volume = found.into_iter().find(|(d, kind)| *kind == DatasetKind::Volume && is_it(d));
-        let (volume, _) = volume.ok_or_else(|| Error::not_found(self.dataset.name(), format!("volume '{name}'")))?;
+        let (volume, _) = volume.ok_or_else(|| Error::not_found(this.dataset.name(), format!("volume '{name}'")))?;
         let volume = match snapshot {
             Some(snapshot) => volume.snapshot(snapshot)?,
             None => tree.dataset(volume.name())?,
         };
         files(&volume, &self.keys)
+    }
+
+    fn way_to(&self, fs_guid: u64) -> Result<Option<Way>> {
+        let is_it = |dataset: &Dataset| dataset.phys().fsid_guid == fs_guid;
+        if is_it(&self.dataset) {
+            return Ok(Some(Way::Here));
+        }
+        if self.dataset.is_snapshot() {
+            return Ok(None);
+        }
+        let this = self.fresh();
+        // What is damaged is not found, and does not keep what is behind it from being found.
+        for (name, _) in this.dataset.snapshot_names()?.iter().filter(|(name, _)| !is_hidden(name)) {
+            if this.dataset.snapshot(name).is_ok_and(|s| is_it(&s)) {
+                return Ok(Some(Way::Snapshot(name.to_owned())));
+            }
+        }
+        let mut found = Vec::new();
+        this.beneath(this.dataset.dir(), &mut found)?;
+        for (below, kind) in found {
+            if kind == DatasetKind::Volume {
+                let name = this.relative(below.name()).replace('/', SLASH);
+                if is_it(&below) {
+                    return Ok(Some(Way::Volume(name)));
+                }
+                for (snapshot, _) in below.snapshot_names()?.iter().filter(|(s, _)| !is_hidden(s)) {
+                    if below.snapshot(snapshot).is_ok_and(|s| is_it(&s)) {
+                        return Ok(Some(Way::Volume(format!("{name}@{snapshot}"))));
+                    }
+                }
+                continue;
+            }
+            let key = below.name().to_owned();
+            let child = Self::new(below, self.keys.clone(), self.key_files.clone(), self.live.clone());
+            if child.way_to(fs_guid).is_ok_and(|way| way.is_some()) {
+                return Ok(Some(Way::Child(key)));
+            }
+        }
+        Ok(None)
     }
 }

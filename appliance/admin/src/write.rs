@@ -17,9 +17,10 @@ use files::namespace::Provider;
 
 use pool::writer::WriteOptions;
 use pool::{Error, FoundPool, OpenOptions, Refusal, Writer};
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A pool open for writing.
 pub struct WritablePool {
@@ -28,6 +29,8 @@ pub struct WritablePool {
     /// Keys that are loaded.
     pub keys: Arc<KeyStore>,
     files: Arc<LiveFiles>,
+    /// How often [`WritablePool::close_dataset`] was called.
+    closings: AtomicU64,
 }
 
 /// Why a pool cannot be opened for writing.
@@ -41,6 +44,11 @@ pub enum NotWritable {
     Unsupported(String),
 }
 
+/// Whether the error says that another process has the pool.
+pub fn is_in_use(error: &anyhow::Error) -> bool {
+    matches!(error.downcast_ref::<NotWritable>(), Some(NotWritable::InUse(_)))
+}
+
 fn write_options() -> WriteOptions {
     WriteOptions { claim_logs: Some(dataset::intent_log::claim_logs), ..WriteOptions::default() }
 }
@@ -50,9 +58,14 @@ pub fn maker() -> dataset::write::FileSystemMaker {
     files::zpl::MAKER
 }
 
+fn options(request: &OpenRequest) -> OpenOptions {
+    let (rewind, name, temporary_name) = (request.rewind, request.name.clone(), request.temporary_name);
+    OpenOptions { rewind, name, temporary_name, ..OpenOptions::default() }
+}
+
 /// Opens the pool with this identity.
 pub fn open(request: &OpenRequest) -> Result<WritablePool> {
-    let options = OpenOptions { rewind: request.rewind, name: request.name.clone(), ..OpenOptions::default() };
+    let options = options(request);
     open_with(request, &options)
 }
 
@@ -65,7 +78,7 @@ pub fn open_with(request: &OpenRequest, options: &OpenOptions) -> Result<Writabl
 
 /// Opens a pool that was found.
 pub fn open_found(found: &FoundPool, request: &OpenRequest) -> Result<WritablePool> {
-    let options = OpenOptions { rewind: request.rewind, name: request.name.clone(), ..OpenOptions::default() };
+    let options = options(request);
     let writer = Writer::open(found, &options, &write_options()).map_err(|e| explain(e, found))?;
     Ok(of_writer(writer, Arc::new(KeyStore::new())))
 }
@@ -73,7 +86,7 @@ pub fn open_found(found: &FoundPool, request: &OpenRequest) -> Result<WritablePo
 pub(crate) fn of_writer(writer: Arc<Writer>, keys: Arc<KeyStore>) -> WritablePool {
     let live = LiveDatasets::new(writer, keys.clone());
     let files = LiveFiles::new(live.clone());
-    WritablePool { live, keys, files }
+    WritablePool { live, keys, files, closings: AtomicU64::new(0) }
 }
 
 /// Says of errors that have a common reason what that is.
@@ -91,6 +104,9 @@ fn explain(error: Error, found: &FoundPool) -> anyhow::Error {
 /// The process that has the file or device at `path` locked, as `weir, pid 123`, if the system tells.
 pub fn lock_owner(path: &Path) -> Option<String> {
     let meta = std::fs::metadata(path).ok()?;
+    if meta.file_type().is_block_device() {
+        return device_owner(path);
+    }
     let (dev, inode) = (meta.dev(), meta.ino());
     let major = ((dev >> 32) & 0xffff_f000) | ((dev >> 8) & 0xfff);
     let minor = ((dev >> 12) & 0xffff_ff00) | (dev & 0xff);
@@ -109,6 +125,23 @@ pub fn lock_owner(path: &Path) -> Option<String> {
     })
 }
 
+/// A process other than this one that has the block device open, as far as we may look. The kernel keeps such a device for one
+/// writer until the last process that has it open has closed it, and does not tell whose it is.
+fn device_owner(path: &Path) -> Option<String> {
+    let path = std::fs::canonicalize(path).ok()?;
+    let own = std::process::id().to_string();
+    let processes = std::fs::read_dir("/proc").ok()?.filter_map(Result::ok);
+    let numbers = processes.filter_map(|p| p.file_name().into_string().ok());
+    numbers.filter(|n| n.bytes().all(|b| b.is_ascii_digit()) && *n != own).find_map(|pid| {
+        let files = std::fs::read_dir(format!("/proc/{pid}/fd")).ok()?;
+        let mut links = files.filter_map(|f| std::fs::read_link(f.ok()?.path()).ok());
+        links.any(|link| link == path).then(|| {
+            let name = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+            format!("{}, pid {pid}", name.trim())
+        })
+    })
+}
+
 impl WritablePool {
     /// The txg engine.
     pub fn writer(&self) -> &Arc<Writer> {
@@ -119,6 +152,12 @@ impl WritablePool {
     pub fn log_command(&self, command: &str) -> Result<()> {
         let command = command.to_owned();
         Ok(self.writer().task(move |cx| cx.history_command(&command))?)
+    }
+
+    /// The same, with the next txg, for which nobody waits: OpenZFS does so as well. Whoever reads the history syncs first.
+    pub fn note_command(&self, command: &str) -> Result<()> {
+        let command = command.to_owned();
+        Ok(self.writer().task_later(move |cx| cx.history_command(&command))?)
     }
 
     /// The dataset `name`; if it is encrypted, with its key loaded from `source`.
@@ -137,36 +176,51 @@ impl WritablePool {
 
     /// Sets quotas of users, groups and projects on a file system: whose, of which id, whether of objects, and how much; 0: none.
     pub fn set_quotas(&self, name: &str, quotas: &[(Principal, u64, bool, u64)]) -> Result<()> {
-        let live = self.live.open(name, Some(files::zpl::owners_of))?;
-        let files = files::FileSystem::mount(&live)?;
+        let files = self.files.written(&self.live.synced()?.dataset(name)?)?;
         for (principal, id, objects, limit) in quotas {
             files.set_quota(*principal, *id, *objects, *limit)?;
         }
-        drop(files);
-        Ok(self.live.close(&live)?)
+        Ok(self.writer().sync()?)
     }
 
+    /// Moves whenever files were let go of: trees that were made before may have some of those.
+    pub fn closings(&self) -> u64 {
+        self.closings.load(Ordering::SeqCst)
+    }
+
+    /// Lets go of the files of a dataset, so that it can be destroyed or its key forgotten. Nobody must serve them any more.
+    pub fn close_dataset(&self, name: &str) -> Result<()> {
+        self.closings.fetch_add(1, Ordering::SeqCst);
+        match self.live.synced()?.dataset(name) {
+            Ok(dataset) => self.files.close_one(dataset.id()),
+            Err(dataset::Error::NotFound { .. }) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// All is tried: what of the pool cannot be written must not keep the rest open.
     fn close_files(&self) -> Result<()> {
-        self.files.close()?;
-        self.live.close_all().context("cannot close the datasets")
+        let files = self.files.close();
+        let datasets = self.live.close_all().context("cannot close the datasets");
+        files.and(datasets)
     }
 
     /// Brings everything to disk and lets go of the pool, which stays imported.
-    pub fn close(self) -> Result<()> {
-        self.close_files()?;
-        self.writer().close().context("cannot sync the pool")
+    pub fn close(&self) -> Result<()> {
+        let files = self.close_files();
+        files.and(self.writer().close().context("cannot sync the pool"))
     }
 
     /// The same, and marks the pool as exported.
-    pub fn export(self) -> Result<()> {
-        self.close_files()?;
-        self.writer().export().context("cannot export the pool")
+    pub fn export(&self) -> Result<()> {
+        let files = self.close_files();
+        files.and(self.writer().export().context("cannot export the pool"))
     }
 
     /// The same, and marks it as destroyed.
-    pub fn destroy(self) -> Result<()> {
-        self.close_files()?;
-        self.writer().destroy().context("cannot destroy the pool")
+    pub fn destroy(&self) -> Result<()> {
+        let files = self.close_files();
+        files.and(self.writer().destroy().context("cannot destroy the pool"))
     }
 }
 

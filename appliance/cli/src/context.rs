@@ -1,7 +1,10 @@
 //! What a verb of `weir zpool` and `weir zfs` works with: where it writes, what is imported, how it ends.
 
+use crate::client::Client;
 use crate::state::State;
+use daemon::Owner;
 use std::io::Write;
+use std::sync::Arc;
 
 /// Where a verb prints and what it knows.
 pub struct Context<'a> {
@@ -11,6 +14,10 @@ pub struct Context<'a> {
     pub err: &'a mut dyn Write,
     /// What is imported.
     pub state: State,
+    /// Who called it.
+    pub client: &'a dyn Client,
+    /// The pools of this process, if it is one that owns pools.
+    pub owner: Option<Arc<Owner>>,
 }
 
 /// Why a verb ends early.

@@ -104,13 +104,7 @@ fn run(writer: &Arc<Writer>, pool: &str, places: &[PathBuf], path: &Path, stoppe
             continue;
         }
         shown = Some(synced);
-        let document = Document {
-            pool: pool.to_owned(),
-            pid: std::process::id(),
-            places: places.to_vec(),
-            waiting_bytes: writer.dirty_bytes(),
-            txgs: writer.txg_stats().iter().map(of).collect(),
-        };
+        let document = document(writer, pool, places);
         let fresh = path.with_extension("new");
         let written = serde_json::to_vec(&document)
             .map_err(std::io::Error::from)
@@ -120,6 +114,17 @@ fn run(writer: &Arc<Writer>, pool: &str, places: &[PathBuf], path: &Path, stoppe
             tracing::warn!(path = %path.display(), %error, "figures cannot be written");
             return;
         }
+    }
+}
+
+/// What there is to be told now.
+pub fn document(writer: &Writer, pool: &str, places: &[PathBuf]) -> Document {
+    Document {
+        pool: pool.to_owned(),
+        pid: std::process::id(),
+        places: places.to_vec(),
+        waiting_bytes: writer.dirty_bytes(),
+        txgs: writer.txg_stats().iter().map(of).collect(),
     }
 }
 

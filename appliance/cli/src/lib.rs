@@ -2,19 +2,25 @@
 //!
 //! **Invariant: a command parses, calls the layers below, and prints; it knows no on-disk format (but for `inspect`).**
 
+pub mod asked;
+pub mod client;
 pub mod commands;
 pub mod context;
 pub mod copy;
 pub mod figures;
+pub mod forward;
 pub mod getopt;
 pub mod json;
 pub mod mounts;
 pub mod number;
+pub mod owned;
 pub mod program;
+pub mod report;
 pub mod source;
-pub mod state;
 pub mod table;
 pub mod text;
 pub mod tree;
 pub mod zfs;
 pub mod zpool;
+
+pub use admin::state;

@@ -1,7 +1,13 @@
 //! What `weir mount` has mounted, seen from other commands: taking it away, and waiting until its process let go of the pool.
 
+use crate::context::Context;
 use crate::state::{Imported, State};
+use admin::OwnedPool;
+use daemon::Owner;
+use daemon::mounts::Mounted;
+use daemon::rules::Plan;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Longest time that is waited for what was written to reach the disks.
@@ -23,8 +29,188 @@ fn places(state: &State, record: &Imported) -> Vec<PathBuf> {
     document.map(|d| d.places).unwrap_or_default().into_iter().filter(is_mounted).collect()
 }
 
+/// The process that owns the pool, if it is this one.
+pub fn owner(cx: &Context<'_>, guid: u64) -> Option<Arc<Owner>> {
+    cx.owner.clone().filter(|owner| owner.house.owns(guid))
+}
+
+/// Datasets that are mounted, and where: in a process that owns pools those that it has mounted, else what Weir has.
+pub fn mounted(cx: &Context<'_>) -> Vec<(String, String)> {
+    match &cx.owner {
+        Some(owner) => {
+            let place = |m: Mounted| (m.dataset, m.place.display().to_string());
+            owner.mounts.list().into_iter().map(place).collect()
+        }
+        None => crate::zfs::mount::mounted(),
+    }
+}
+
+/// Whether a mount is one of this state folder's pools: somebody else may have mounted a pool of the same name.
+pub fn is_ours(cx: &Context<'_>, records: &[Imported], dataset: &str, place: &str) -> bool {
+    if cx.owner.is_some() {
+        return true;
+    }
+    let record = records.iter().find(|r| r.name == pool_of(dataset));
+    // Of a pool that is only read nothing is noted.
+    record.is_some_and(|r| r.readonly || places(&cx.state, r).iter().any(|p| p == Path::new(place)))
+}
+
 /// Unmounts all datasets of a pool. The error is the sentence of OpenZFS.
-pub fn release(state: &State, record: &Imported, force: bool) -> Result<(), String> {
+pub fn release(cx: &Context<'_>, record: &Imported, force: bool) -> Result<(), String> {
+    match owner(cx, record.guid) {
+        Some(owner) => unmount_below(&owner, record, &record.name, force).map(|_| ()),
+        None => release_elsewhere(&cx.state, record, force),
+    }
+}
+
+/// Unmounts what this process has mounted at and below a dataset; its names. The error is the sentence of OpenZFS.
+pub fn unmount_below(owner: &Owner, record: &Imported, dataset: &str, force: bool) -> Result<Vec<String>, String> {
+    if let Some(before) = owner.before_unmount.get() {
+        before(dataset);
+    }
+    names(owner.mounts.unmount_below(record.guid, dataset, force))
+}
+
+/// The same, of what is mounted where its properties say; all of it or nothing.
+pub fn unmount_placed(owner: &Owner, record: &Imported, dataset: &str, force: bool) -> Result<Vec<String>, String> {
+    if let Some(before) = owner.before_unmount.get() {
+        before(dataset);
+    }
+    let before = owner.mounts.below(record.guid, dataset);
+    let result = names(owner.mounts.unmount_placed(record.guid, dataset, force));
+    if result.is_err()
+        && let Ok(pool) = owner.house.import(record)
+    {
+        let still = owner.mounts.below(record.guid, dataset);
+        let gone = before.into_iter().filter(|b| still.iter().all(|s| s.dataset != b.dataset));
+        owner.mounts.mount_again(&pool, &gone.map(|m| m.dataset).collect::<Vec<_>>());
+    }
+    result
+}
+
+fn names(unmounted: Result<Vec<Mounted>, (PathBuf, std::io::Error)>) -> Result<Vec<String>, String> {
+    let why = |(place, e): (PathBuf, _)| format!("cannot unmount '{}': {}", place.display(), daemon::mounts::text(&e));
+    Ok(unmounted.map_err(why)?.into_iter().map(|m| m.dataset).collect())
+}
+
+/// Mounts all of a pool that is mounted by itself. Says what cannot be; exit code 1 then for root. Others cannot make most mount
+/// points, and have their pools all the same.
+pub fn mount_all(cx: &mut Context<'_>, pool: &OwnedPool) -> u8 {
+    let Some(owner) = owner(cx, pool.guid()).filter(|o| o.mounts.is_automatic()) else { return 0 };
+    let all = match daemon::rules::all(pool) {
+        Ok(all) => all,
+        Err(error) => {
+            cx.complain(&format!("cannot mount '{}': {error:#}", pool.name()));
+            return 1;
+        }
+    };
+    let mut code = 0;
+    for (dataset, plan) in all.iter().filter(|(dataset, _)| owner.mounts.of(dataset).is_none()) {
+        if cx.client.is_gone() {
+            return 1;
+        }
+        code |= mount_automatically(cx, &owner, pool, dataset, plan);
+    }
+    code
+}
+
+/// Mounts one because it was made, or because its properties say so now.
+pub fn mount_automatically(cx: &mut Context<'_>, owner: &Owner, pool: &OwnedPool, dataset: &str, plan: &Plan) -> u8 {
+    match owner.mounts.mount(pool, dataset, plan) {
+        Ok(()) => 0,
+        Err(error) if rustix::process::geteuid().is_root() => {
+            cx.complain(&format!("cannot mount '{}': {}", plan.place.display(), daemon::mounts::text(&error)));
+            1
+        }
+        Err(error) => {
+            let place = plan.place.display();
+            cx.complain(&format!("weir: '{dataset}' is not mounted at '{place}': {}", daemon::mounts::text(&error)));
+            0
+        }
+    }
+}
+
+/// Mounts what was unmounted for a change, as properties say now; says what could not be. Exit code.
+pub fn mount_again(cx: &mut Context<'_>, owner: &Owner, record: &Imported, names: &[String]) -> u8 {
+    let Ok(pool) = owner.house.import(record) else { return 1 };
+    let failed = owner.mounts.mount_again(&pool, names);
+    for (dataset, why) in &failed {
+        cx.complain(&format!("cannot mount '{dataset}': {why}"));
+    }
+    u8::from(!failed.is_empty())
+}
+
+/// Properties that say where and how a dataset is mounted.
+const MOUNTING: [&str; 7] = ["mountpoint", "canmount", "readonly", "exec", "setuid", "devices", "sharenfs"];
+
+/// What a change of properties means for mounts: taken before it, settled after it.
+pub struct Remount {
+    /// Were unmounted, to be mounted where they belong then.
+    unmounted: Vec<String>,
+    /// Were mounted and stayed so.
+    below: Vec<Mounted>,
+    /// Had no place before, but may get one.
+    placeless: bool,
+}
+
+impl Remount {
+    /// Before `properties` of `dataset` are set. `None`: they have nothing to do with mounts, or nobody here mounts. The error is
+    /// the sentence of OpenZFS.
+    pub fn prepare(
+        cx: &Context<'_>,
+        record: &Imported,
+        dataset: &str,
+        properties: &[(&str, &str)],
+    ) -> Result<Option<Self>, String> {
+        let Some(owner) = owner(cx, record.guid).filter(|_| properties.iter().any(|(n, _)| MOUNTING.contains(n)))
+        else {
+            return Ok(None);
+        };
+        let mut this = Self { unmounted: Vec::new(), below: Vec::new(), placeless: false };
+        let moves = properties.iter().any(|(n, v)| *n == "mountpoint" || (*n, *v) == ("canmount", "off"));
+        if moves {
+            this.unmounted = unmount_placed(&owner, record, dataset, false)?;
+            let pool = owner.house.import(record).map_err(|e| format!("{e:#}"))?;
+            use daemon::rules::{NotMounted, plan};
+            let none = matches!(plan(&pool, dataset), Err(NotMounted::Legacy | NotMounted::NoPlace));
+            this.placeless = none && owner.mounts.is_automatic();
+        } else {
+            this.below = owner.mounts.below(record.guid, dataset).into_iter().filter(|m| !m.by_hand).collect();
+        }
+        Ok(Some(this))
+    }
+
+    /// After they were set, or could not be. Exit code.
+    pub fn settle(self, cx: &mut Context<'_>, record: &Imported, dataset: &str) -> u8 {
+        let Some(owner) = owner(cx, record.guid) else { return 0 };
+        let Ok(pool) = owner.house.import(record) else { return 1 };
+        let mut names = self.unmounted;
+        if self.placeless && daemon::rules::plan(&pool, dataset).is_ok_and(|plan| !plan.by_name) {
+            names.insert(0, dataset.to_owned());
+        }
+        let changed =
+            self.below.iter().any(|m| daemon::rules::plan(&pool, &m.dataset).is_ok_and(|plan| plan != m.plan));
+        if changed {
+            match owner.mounts.unmount_placed(record.guid, dataset, false) {
+                Ok(unmounted) => names.extend(unmounted.into_iter().map(|m| m.dataset)),
+                Err((place, error)) => {
+                    let why = daemon::mounts::text(&error);
+                    cx.complain(&format!(
+                        "weir: '{}' stays mounted as it was until it is unmounted: {why}",
+                        place.display()
+                    ));
+                    // Those that were unmounted before the one that could not be.
+                    let still = owner.mounts.list();
+                    let is_gone = |m: &&Mounted| still.iter().all(|s| s.dataset != m.dataset);
+                    names.extend(self.below.iter().filter(is_gone).map(|m| m.dataset.clone()));
+                }
+            }
+        }
+        mount_again(cx, &owner, record, &names)
+    }
+}
+
+fn release_elsewhere(state: &State, record: &Imported, force: bool) -> Result<(), String> {
     let mounted = places(state, record);
     for place in &mounted {
         // One that lay beneath another is gone with it.
@@ -47,12 +233,18 @@ pub fn release(state: &State, record: &Imported, force: bool) -> Result<(), Stri
 /// Waits until the process that had the pool mounted has brought everything to disk and let go of it, so that the next command
 /// finds it free. Not if something of it is mounted still.
 pub fn wait_for(state: &State, record: &Imported) {
-    if !places(state, record).is_empty() {
+    // The daemon brings what was mounted to disk itself, and keeps the pool.
+    let is_served = matches!(daemon::socket::connect(&daemon::socket::of_daemon(state.folder())), Ok(Some(_)));
+    if is_served || !places(state, record).is_empty() {
         return;
     }
     let Ok(found) = admin::import::find(&crate::zpool::pools::request(record)) else { return };
     let deadline = Instant::now() + SYNC_MAX;
-    let is_locked = || found.devices.iter().any(|d| admin::write::lock_owner(Path::new(d.device.name())).is_some());
+    // Block devices show no lock; the process that has the pool does.
+    let socket = daemon::socket::of_pool(state.folder(), record.guid);
+    let is_owned = || daemon::socket::is_owned(&socket);
+    let is_locked =
+        || is_owned() || found.devices.iter().any(|d| admin::write::lock_owner(Path::new(d.device.name())).is_some());
     while is_locked() && Instant::now() < deadline {
         std::thread::sleep(SYNC_POLL);
     }

@@ -3,7 +3,26 @@
 //! Facts from lib/libzutil/zutil_nicenum.c: the unit is the largest power of 1024 not above the number; even multiples
 //! have no decimals; others have as many, up to two, as fit in five characters.
 
-use chrono::{DateTime, Local, Offset};
+use chrono::{DateTime, FixedOffset, Local, Offset};
+use jiff::tz::TimeZone;
+use std::cell::RefCell;
+
+thread_local! {
+    /// Where the client is, of the command that this thread runs for another process.
+    static ZONE: RefCell<Option<TimeZone>> = const { RefCell::new(None) };
+}
+
+/// Dates that this thread prints are those of a client whose `TZ` is this. One that is not known is UTC, as for ctime(3).
+pub fn in_zone<R>(tz: Option<&str>, run: impl FnOnce() -> R) -> R {
+    let zone = tz.map(|tz| {
+        let name = tz.strip_prefix(':').unwrap_or(tz);
+        TimeZone::get(name).or_else(|_| TimeZone::posix(name)).unwrap_or(TimeZone::UTC)
+    });
+    let before = ZONE.with(|here| here.replace(zone));
+    let result = run();
+    ZONE.with(|here| *here.borrow_mut() = before);
+    result
+}
 
 /// `1.50K`, `512`, `3M`.
 pub fn nice_number(number: u64) -> String {
@@ -50,8 +69,18 @@ pub fn duration(seconds: u64) -> String {
     if days > 0 { format!("{days} days {clock}") } else { clock }
 }
 
-fn local(seconds: u64) -> Option<DateTime<Local>> {
-    DateTime::from_timestamp(i64::try_from(seconds).ok()?, 0).map(|t| t.with_timezone(&Local))
+fn local(seconds: u64) -> Option<DateTime<FixedOffset>> {
+    let seconds = i64::try_from(seconds).ok()?;
+    let time = DateTime::from_timestamp(seconds, 0)?;
+    let there = ZONE.with(|zone| {
+        let zone = zone.borrow();
+        let offset = zone.as_ref()?.to_offset(jiff::Timestamp::from_second(seconds).ok()?);
+        FixedOffset::east_opt(offset.seconds())
+    });
+    Some(match there {
+        Some(offset) => time.with_timezone(&offset),
+        None => time.with_timezone(&Local).fixed_offset(),
+    })
 }
 
 fn format(seconds: u64, format: &str) -> String {
@@ -93,6 +122,15 @@ pub fn now() -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn dates_are_those_of_the_clients_place() {
+        let summer = 1_784_000_000; // 14 July 2026, 03:33:20 UTC
+        assert_eq!(in_zone(Some("UTC"), || ctime(summer)), "Tue Jul 14 03:33:20 2026");
+        assert_eq!(in_zone(Some("CET-1CEST,M3.5.0,M10.5.0/3"), || ctime(summer)), "Tue Jul 14 05:33:20 2026");
+        assert_eq!(in_zone(Some("EST5"), || date_history(summer)), "2026-07-13.22:33:20");
+        assert_eq!(in_zone(Some("Nowhere/At all"), || ctime(summer)), "Tue Jul 14 03:33:20 2026");
+    }
 
     /// Pairs taken from what OpenZFS printed with and without `-p`.
     #[test]

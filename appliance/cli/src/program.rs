@@ -1,8 +1,9 @@
 //! The program: which of its faces a call means.
 //!
-//! Called through a link named `zpool` or `zfs` it is that command; `weir zpool …` and `weir zfs …` are the same; everything
+//! Called through a link named `zpool`, `zfs`, `arcstat`, `zarcstat`, `zilstat` or `nicstat` it is that command; `weir zpool …` and `weir zfs …` are the same; everything
 //! else is one of Weir's own verbs.
 
+use crate::client::Here;
 use crate::context::{Context, dispatch};
 use crate::state::{self, State};
 use crate::{commands, zfs, zpool};
@@ -13,11 +14,17 @@ use std::process::ExitCode;
 
 /// Runs the program with the process's arguments.
 pub fn main() -> ExitCode {
+    host::memory::tune();
     let args: Vec<OsString> = std::env::args_os().collect();
     let called = args.first().and_then(|a| Path::new(a).file_name()).and_then(|n| n.to_str()).unwrap_or("weir");
     let rest = args.get(1..).unwrap_or_default();
     if matches!(called, "zpool" | "zfs") {
         return openzfs(called, rest);
+    }
+    if matches!(called, "arcstat" | "zarcstat" | "zilstat" | "nicstat") {
+        let name = if called == "zarcstat" { "arcstat" } else { called };
+        let line: Vec<OsString> = std::iter::once(name.into()).chain(rest.iter().cloned()).collect();
+        return commands::main(&line);
     }
     let Some((folder, rest)) = split_state(rest) else {
         eprintln!("weir: --state takes a folder");
@@ -47,15 +54,17 @@ fn split_state(args: &[OsString]) -> Option<(Option<PathBuf>, &[OsString])> {
 
 fn openzfs(face: &str, args: &[OsString]) -> ExitCode {
     let args: Vec<String> = args.iter().map(|a| a.to_string_lossy().into_owned()).collect();
+    let forwarded = State::of_process().and_then(|state| Ok((crate::forward::run(&state, face, &args)?, state)));
     let (mut out, mut err) = (BufWriter::new(std::io::stdout().lock()), std::io::stderr().lock());
-    let state = match State::of_process() {
-        Ok(state) => state,
+    let state = match forwarded {
+        Ok((Some(code), _)) => return ExitCode::from(code),
+        Ok((None, state)) => state,
         Err(error) => {
             eprintln!("weir: {error:#}");
             return ExitCode::FAILURE;
         }
     };
-    let mut cx = Context { out: &mut out, err: &mut err, state };
+    let mut cx = Context { out: &mut out, err: &mut err, state, client: &Here, owner: None };
     let verbs = if face == "zpool" { zpool::VERBS } else { zfs::VERBS };
     ExitCode::from(dispatch(&mut cx, face, verbs, &args))
 }

@@ -1,10 +1,12 @@
 //! `POOL/DATASET[@SNAPSHOT]:/path`: which file in which pool, where its disks are, and its key.
 
+use crate::forward::Hold;
 use crate::state::{Imported, State};
 use admin::write::WritablePool;
 use admin::{KeyFile, KeySource, OpenPool};
 use anyhow::{Result, bail};
 use clap::{Arg, ArgAction, ArgMatches, value_parser};
+use daemon::config::Size;
 use dataset::Dataset;
 use files::namespace::Provider;
 use files::vfs::Vfs;
@@ -104,18 +106,8 @@ pub fn args() -> [Arg; 5] {
 }
 
 /// `64M`, `2G`, or a number of bytes.
-fn size(text: &str) -> Result<u64, String> {
-    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-    let shift = match text[digits.len()..].to_ascii_uppercase().trim_end_matches('B').trim_end_matches('I') {
-        "" => 0,
-        "K" => 10,
-        "M" => 20,
-        "G" => 30,
-        "T" => 40,
-        unit => return Err(format!("'{unit}' is no unit, use K, M, G or T")),
-    };
-    let number: u64 = digits.parse().map_err(|_| format!("'{digits}' is no number"))?;
-    number.checked_mul(1 << shift).filter(|&n| n > 0).ok_or_else(|| format!("'{text}' is out of range"))
+pub(crate) fn size(text: &str) -> Result<u64, String> {
+    text.parse().map(|Size(bytes)| bytes)
 }
 
 fn key_file_arg(name: &'static str, help: &str) -> Arg {
@@ -136,6 +128,12 @@ fn key_file(argument: &str) -> KeyFile {
     }
 }
 
+/// The files that options name.
+pub(crate) fn key_files(matches: &ArgMatches) -> Vec<KeyFile> {
+    let given = ["key-file", "passphrase-file"].into_iter().filter_map(|id| matches.get_many::<String>(id));
+    given.flatten().map(|argument| key_file(argument)).collect()
+}
+
 /// Opens pools and datasets, each once.
 pub struct Opener {
     search: Vec<PathBuf>,
@@ -143,6 +141,8 @@ pub struct Opener {
     location: Option<String>,
     cache_bytes: Option<u64>,
     pools: HashMap<String, OpenPool>,
+    /// Of pools that another process has: what is read stays whole meanwhile.
+    holds: HashMap<String, Hold>,
     opened: HashMap<String, Arc<dyn Vfs>>,
 }
 
@@ -152,14 +152,11 @@ impl Opener {
         let search = matches.get_many::<PathBuf>("search").into_iter().flatten().cloned().collect();
         Self {
             search,
-            key_files: ["key-file", "passphrase-file"]
-                .into_iter()
-                .flat_map(|id| matches.get_many::<String>(id).into_iter().flatten())
-                .map(|argument| key_file(argument))
-                .collect(),
+            key_files: key_files(matches),
             location: matches.get_one("keylocation").cloned(),
             cache_bytes: matches.get_one("arc-max").copied(),
             pools: HashMap::new(),
+            holds: HashMap::new(),
             opened: HashMap::new(),
         }
     }
@@ -169,6 +166,11 @@ impl Opener {
         let pool_name = name.split(['/', '@']).next().unwrap_or(name).to_owned();
         if !self.pools.contains_key(&pool_name) {
             let record = self.imported(&pool_name)?;
+            if let Some(record) = &record
+                && let Some(hold) = crate::forward::hold(&State::of_process()?, record)?
+            {
+                self.holds.insert(pool_name.clone(), hold);
+            }
             let pool = match &record {
                 // An imported pool may have another name than its disks say: its number leads to it.
                 Some(r) => admin::open_pool(&r.guid.to_string(), &r.places, &self.capped(open_options(r)))?,
@@ -190,7 +192,7 @@ impl Opener {
     pub fn dataset(&mut self, name: &str) -> Result<(&OpenPool, Dataset)> {
         let (files, location) = (self.key_files.clone(), self.location.clone());
         let pool = self.pool(name)?;
-        let ask: &admin::keys::Ask = &|prompt| rpassword::prompt_password(prompt);
+        let ask: &admin::keys::Ask<'_> = &|prompt| rpassword::prompt_password(prompt);
         let keys = KeySource { files, location, ask: Some(ask) };
         let dataset = pool.dataset(name, &keys)?;
         if let Some(notice) = pool.unreplayed(&dataset) {
@@ -200,7 +202,7 @@ impl Opener {
     }
 
     /// Opens the pool of `dataset` for writing, if it is imported so; `None`: it can be looked at only.
-    pub fn writable(&mut self, dataset: &str) -> Result<Option<WritablePool>> {
+    pub fn writable(&mut self, dataset: &str) -> Result<Option<(Imported, WritablePool)>> {
         let pool_name = dataset.split(['/', '@']).next().unwrap_or(dataset);
         let Some(record) = self.imported(pool_name)?.filter(|r| !r.readonly) else { return Ok(None) };
         let request = crate::zpool::pools::request(&record);
@@ -211,18 +213,23 @@ impl Opener {
                 why => anyhow::anyhow!("cannot open '{pool_name}' for writing: {why} (-o ro mounts it read-only)"),
             })?;
         crate::zfs::keys::restore(&State::of_process()?, &record, &pool.live.synced()?, &pool.keys);
-        Ok(Some(pool))
+        Ok(Some((record, pool)))
     }
 
     /// A dataset of a pool that is open for writing, with all that can be opened from it.
     pub fn live_provider(&self, pool: &WritablePool, dataset: &str) -> Result<Arc<dyn Provider>> {
-        let ask: &admin::keys::Ask = &|prompt| rpassword::prompt_password(prompt);
+        let ask: &admin::keys::Ask<'_> = &|prompt| rpassword::prompt_password(prompt);
         let keys = KeySource { files: self.key_files.clone(), location: self.location.clone(), ask: Some(ask) };
         Ok(pool.provider(pool.dataset(dataset, &keys)?, &self.key_files))
     }
 
     fn capped(&self, options: OpenOptions) -> OpenOptions {
         OpenOptions { cache_bytes: self.cache_bytes.unwrap_or(options.cache_bytes), ..options }
+    }
+
+    /// Pools whose owner needed the space of what was being read: what failed since then may be no damage.
+    pub fn lost(&self) -> impl Iterator<Item = &str> {
+        self.holds.iter().filter(|(_, hold)| !hold.is_whole()).map(|(pool, _)| pool.as_str())
     }
 
     /// How the pool is imported, unless the command line says where its disks are.

@@ -11,3 +11,25 @@ pub fn seconds() -> u64 {
 pub fn now() -> (u64, u32) {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or((0, 0), |d| (d.as_secs(), d.subsec_nanos()))
 }
+
+/// Nanoseconds since 1970-01-01 00:00 UTC.
+pub fn nanoseconds() -> u64 {
+    let (seconds, nanoseconds) = now();
+    seconds.saturating_mul(1_000_000_000).saturating_add(nanoseconds.into())
+}
+
+/// Measures how long something takes, by a clock that nobody sets.
+#[derive(Debug, Clone, Copy)]
+pub struct Stopwatch(std::time::Instant);
+
+impl Stopwatch {
+    /// Begins now.
+    pub fn start() -> Self {
+        Self(std::time::Instant::now())
+    }
+
+    /// Nanoseconds since it began.
+    pub fn ns(&self) -> u64 {
+        u64::try_from(self.0.elapsed().as_nanos()).unwrap_or(u64::MAX)
+    }
+}

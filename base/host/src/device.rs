@@ -9,12 +9,13 @@
 
 pub mod gpt;
 
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Something with bytes at offsets.
 pub trait Device: Send + Sync {
@@ -43,6 +44,8 @@ pub trait Device: Send + Sync {
         let _ = (offset, len);
         Ok(())
     }
+    /// Lets somebody else open it for writing, though it may still be read here: nothing is written here any more.
+    fn release(&self) {}
     /// Hint that these bytes will be read soon.
     fn will_need(&self, offset: u64, len: u64) {
         let _ = (offset, len);
@@ -54,9 +57,12 @@ pub trait Device: Send + Sync {
 pub struct FileDevice {
     file: File,
     size_bytes: u64,
-    is_writable: bool,
+    is_writable: AtomicBool,
     /// A regular file that had a name when it was opened.
     has_name: bool,
+    /// Of a regular file, whose turn it is to write: the kernel takes one write to a file at a time, and who waits for it there spins. Two
+    /// threads that wrote 128 KiB at a time took a quarter of the processor's time less with this, to ext4 and to tmpfs.
+    writing: Option<Mutex<()>>,
     name: String,
 }
 
@@ -97,9 +103,10 @@ impl FileDevice {
         } else {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "neither a file nor a block device"));
         };
-        let is_writable = flags.contains(rustix::fs::OFlags::RDWR);
+        let is_writable = AtomicBool::new(flags.contains(rustix::fs::OFlags::RDWR));
         let has_name = meta.is_file() && meta.nlink() > 0;
-        Ok(Self { file, size_bytes, is_writable, has_name, name: path.display().to_string() })
+        let writing = meta.is_file().then(Mutex::default);
+        Ok(Self { file, size_bytes, is_writable, has_name, writing, name: path.display().to_string() })
     }
 
     /// Refuses a file that others made shorter, or deleted: what is written to it will not be found again.
@@ -147,15 +154,16 @@ impl Device for FileDevice {
     }
 
     fn write_at(&self, offset: u64, data: &[u8]) -> io::Result<()> {
-        if !self.is_writable {
+        if !self.is_writable() {
             return Err(io::ErrorKind::ReadOnlyFilesystem.into());
         }
         self.check_end(offset, data.len() as u64)?;
+        let _turn = self.writing.as_ref().map(Mutex::lock);
         self.file.write_all_at(data, offset)
     }
 
     fn flush(&self) -> io::Result<()> {
-        if !self.is_writable {
+        if !self.is_writable() {
             return Ok(());
         }
         self.file.sync_data()?;
@@ -163,11 +171,19 @@ impl Device for FileDevice {
     }
 
     fn is_writable(&self) -> bool {
-        self.is_writable
+        self.is_writable.load(Ordering::Relaxed)
+    }
+
+    /// A block device stays taken until it is closed.
+    fn release(&self) {
+        if self.is_writable.swap(false, Ordering::SeqCst) {
+            // It is let go of when it is closed, at the latest.
+            let _ = rustix::fs::flock(&self.file, rustix::fs::FlockOperation::Unlock);
+        }
     }
 
     fn discard(&self, offset: u64, len: u64) -> io::Result<()> {
-        if !self.is_writable {
+        if !self.is_writable() {
             return Err(io::ErrorKind::ReadOnlyFilesystem.into());
         }
         self.check_end(offset, len)?;
@@ -223,6 +239,10 @@ impl Device for Slice {
 
     fn is_writable(&self) -> bool {
         self.inner.is_writable()
+    }
+
+    fn release(&self) {
+        self.inner.release();
     }
 
     fn discard(&self, offset: u64, len: u64) -> io::Result<()> {

@@ -5,11 +5,14 @@
 
 pub mod clock;
 pub mod device;
+pub mod memory;
+pub mod names;
 pub mod random;
 
-/// Processors that this process may use.
+/// Processors that this process may use, as they were when it was first asked: to ask Linux takes a dozen system calls.
 pub fn processors() -> usize {
-    std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
+    static FOUND: std::sync::OnceLock<usize> = std::sync::OnceLock::new();
+    *FOUND.get_or_init(|| std::thread::available_parallelism().map_or(1, std::num::NonZero::get))
 }
 
 /// This machine's name.

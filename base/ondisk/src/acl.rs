@@ -82,6 +82,19 @@ impl Ace {
         Self { kind, flags, mask, who }
     }
 
+    /// The same entry with the flags that say whom it is for.
+    #[must_use]
+    pub fn with_who_flags(self) -> Self {
+        let who = match self.who {
+            Who::Owner => Self::FLAG_OWNER,
+            Who::OwningGroup => Self::OWNING_GROUP,
+            Who::Everyone => Self::FLAG_EVERYONE,
+            Who::User(_) => 0,
+            Who::Group(_) => Self::FLAG_IDENTIFIER_GROUP,
+        };
+        Self { flags: self.flags & !Self::WHO_FLAGS | who, ..self }
+    }
+
     /// Takes entries of version 0; `bytes` behind the last whole one are ignored.
     pub fn parse_v0(bytes: &[u8], endian: Endian) -> Vec<Self> {
         let entry = |b: &[u8]| {

@@ -3,9 +3,13 @@
 //! `bench-engine IMAGE [MIB]`: makes a pool on IMAGE (put it on a tmpfs, so that the program is measured and not a disk), then five
 //! times, in turn: the bare codec (lz4 and fletcher4 over the same blocks of 128 KiB on all cores), one file written and synced,
 //! the same file read with nothing cached. Data halves when compressed. Medians, with the lowest and highest.
+//!
+//! `bench-engine overwrite FOLDER [DEVICES] [MIB]`: see [`overwrite`].
+
+mod overwrite;
 
 use dataset::write::{Bootstrap, FileSystemMaker, bootstrap};
-use dataset::{KeyStore, LiveDatasets};
+use dataset::{KeyStore, LiveDataset, LiveDatasets};
 use host::device::FileDevice;
 use object::zap::{Zap, ZapSpec};
 use object::{NewObject, Object, ObjectSet, Result, Tx};
@@ -26,8 +30,14 @@ const IMAGE_BYTES: u64 = 4 << 30;
 const CACHE_BYTES: u64 = 64 << 20;
 
 fn main() -> Result<()> {
+    host::memory::tune();
     let mut words = std::env::args().skip(1);
     let image = words.next().expect("bench-engine IMAGE [MIB]");
+    if image == "overwrite" {
+        let folder = words.next().expect("bench-engine overwrite FOLDER [DEVICES] [MIB]");
+        let mut number = |default| words.next().map_or(default, |n| n.parse().expect("a number"));
+        return overwrite::run(Path::new(&folder), number(8), number(2048));
+    }
     let mib: u64 = words.next().map_or(1024, |n| n.parse().expect("a number of MiB"));
     let data = half_random(1 << 20);
     let (mut codec_write, mut codec_read, mut write, mut read) = (vec![], vec![], vec![], vec![]);
@@ -115,49 +125,80 @@ fn fill(set: &Arc<ObjectSet>, tx: &Tx, _: &dataset::write::FileSystemTraits) -> 
         .update_u64(tx, "VERSION", 5)
 }
 
+/// A pool on new sparse images, and a file in it.
+struct Bench {
+    writer: Arc<Writer>,
+    live: Arc<LiveDatasets>,
+    dataset: Arc<LiveDataset>,
+    object: Object,
+}
+
+impl Bench {
+    fn make(
+        images: &[String],
+        image_bytes: u64,
+        record_bytes: usize,
+        cache_bytes: u64,
+        without: &[&str],
+    ) -> Result<Self> {
+        let top = |image: &String| -> Result<NewVdev> {
+            let io = |e| object::Error::io(image, e);
+            std::fs::File::create(image).and_then(|f| f.set_len(image_bytes)).map_err(io)?;
+            let device = Arc::new(FileDevice::open_for_writing(Path::new(image)).map_err(io)?);
+            Ok(NewVdev {
+                kind: "file",
+                parity: 0,
+                class: block::Class::Normal,
+                leaf: Some((image.clone(), device)),
+                ashift: 12,
+                children: Vec::new(),
+            })
+        };
+        let tops = images.iter().map(top).collect::<Result<_>>()?;
+        let features = default_features().filter(|f| !without.contains(f)).map(str::to_owned).collect();
+        let new = CreatePool { name: "bench".into(), tops, features, comment: None, compatibility: None };
+        let maker = FileSystemMaker { fill, owners_of: |_, _| Ok(None) };
+        let open = OpenOptions { cache_bytes, ..OpenOptions::default() };
+        let writer = Writer::create(&new, &open, &WriteOptions::default(), |cx| {
+            bootstrap(cx, &Bootstrap { properties: Vec::new(), key: None, keys: &KeyStore::new(), maker })
+        })?;
+        let live = LiveDatasets::new(writer.clone(), Arc::new(KeyStore::new()));
+        let dataset = live.open("bench", Some(maker.owners_of))?;
+        let tx = dataset.begin(record_bytes as u64)?;
+        let new = NewObject::new(ObjectType::PLAIN_FILE_CONTENTS, record_bytes as u32);
+        let object: Object = dataset.objset().create_object(&tx, &new)?;
+        drop(tx);
+        Ok(Self { writer, live, dataset, object })
+    }
+
+    fn write(&self, at: u64, piece: &[u8]) -> Result<()> {
+        let tx = self.dataset.begin(piece.len() as u64)?;
+        self.object.write_at(&tx, at, piece)
+    }
+
+    fn end(self) -> Result<()> {
+        self.live.close_all()?;
+        self.writer.export()
+    }
+}
+
 /// MiB/s of writing, the last sync included, and of reading.
 fn engine(image: &str, data: &[u8], mib: u64) -> Result<(f64, f64)> {
-    let io = |e| object::Error::io(image, e);
-    std::fs::File::create(image).and_then(|f| f.set_len(IMAGE_BYTES)).map_err(io)?;
-    let device = Arc::new(FileDevice::open_for_writing(Path::new(image)).map_err(io)?);
-    let top = NewVdev {
-        kind: "file",
-        parity: 0,
-        class: block::Class::Normal,
-        leaf: Some((image.to_owned(), device)),
-        ashift: 12,
-        children: Vec::new(),
-    };
-    let features = default_features().map(str::to_owned).collect();
-    let new = CreatePool { name: "bench".into(), tops: vec![top], features, comment: None, compatibility: None };
-    let maker = FileSystemMaker { fill, owners_of: |_, _| Ok(None) };
-    let open = OpenOptions { cache_bytes: CACHE_BYTES, ..OpenOptions::default() };
-    let writer = Writer::create(&new, &open, &WriteOptions::default(), |cx| {
-        bootstrap(cx, &Bootstrap { properties: Vec::new(), key: None, keys: &KeyStore::new(), maker })
-    })?;
-    let live = LiveDatasets::new(writer.clone(), Arc::new(KeyStore::new()));
-    let dataset = live.open("bench", Some(maker.owners_of))?;
-    let tx = dataset.begin(RECORD_BYTES as u64)?;
-    let new = NewObject::new(ObjectType::PLAIN_FILE_CONTENTS, RECORD_BYTES as u32);
-    let object: Object = dataset.objset().create_object(&tx, &new)?;
-    drop(tx);
-
+    let bench = Bench::make(&[image.to_owned()], IMAGE_BYTES, RECORD_BYTES, CACHE_BYTES, &[])?;
     let mut piece = data.to_vec();
     let start = Instant::now();
     for i in 0..mib {
-        let tx = dataset.begin(piece.len() as u64)?;
         piece[..8].copy_from_slice(&i.to_le_bytes());
-        object.write_at(&tx, i << 20, &piece)?;
+        bench.write(i << 20, &piece)?;
     }
-    writer.sync()?;
+    bench.writer.sync()?;
     let write = mib as f64 / start.elapsed().as_secs_f64();
     let start = Instant::now();
     for i in 0..mib {
-        object.read_at(i << 20, &mut piece)?;
+        bench.object.read_at(i << 20, &mut piece)?;
         assert_eq!(piece[..8], i.to_le_bytes(), "what was written is what is read");
     }
     let read = mib as f64 / start.elapsed().as_secs_f64();
-    live.close_all()?;
-    writer.export()?;
+    bench.end()?;
     Ok((write, read))
 }

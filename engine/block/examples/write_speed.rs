@@ -47,7 +47,7 @@ fn store(parity: usize, children: usize) -> Arc<Store> {
         (0, _) => vec![top(Kind::Mirror(MirrorKind::Mirror), leaves)],
         _ => vec![top(Kind::Raidz(raidz::Geometry::new(12, children, parity).expect("a shape")), leaves)],
     };
-    let store = Store::new("m".into(), Tree { tops, ..Tree::default() }, 1 << 20);
+    let store = Store::new("m".into(), Tree::of(tops), 1 << 20);
     let ring = Arc::new(Ring(AtomicU64::new(0), std::sync::OnceLock::new()));
     ring.1.set(Arc::downgrade(&store)).expect("set once");
     store.set_allocator(ring);

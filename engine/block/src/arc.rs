@@ -15,6 +15,8 @@
 //!   * at most one thread loads a block; others wait for it
 
 use crate::{Block, Result};
+use host::clock::Stopwatch;
+use observe::event::note;
 use parking_lot::{Condvar, Mutex};
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -134,6 +136,14 @@ impl Arc {
         }
     }
 
+    /// Holds at most so much from now on.
+    pub fn set_cap(&self, cap_bytes: u64) {
+        let mut i = self.inner.lock();
+        i.cap = cap_bytes;
+        i.target = i.target.min(cap_bytes);
+        i.make_room(0);
+    }
+
     /// What the cache did so far.
     pub fn counters(&self) -> Counters {
         let i = self.inner.lock();
@@ -162,11 +172,20 @@ impl Arc {
 
     /// The block from memory, or from `load`, which then runs once however many ask. Errors are not kept.
     pub fn get_or_load(&self, key: Key, want: Want, load: impl FnOnce() -> Result<Block>) -> Result<Block> {
+        self.look(key, want, load).0
+    }
+
+    /// The same, and what the cache had.
+    pub fn look(&self, key: Key, want: Want, load: impl FnOnce() -> Result<Block>) -> (Result<Block>, Met) {
+        let clock;
         let (flight, was_ghost) = {
             let mut i = self.inner.lock();
+            let before = i.count.prefetched_hits;
             if let Some(block) = i.hit(&key, want) {
-                return Ok(block);
+                let was_prefetched = i.count.prefetched_hits != before;
+                return (Ok(block), if was_prefetched { Met::Prefetched } else { Met::Hit });
             }
+            clock = Stopwatch::start();
             let waiting = match i.map.get(&key) {
                 Some(Where::Loading(f)) => Some(f.clone()),
                 _ => None,
@@ -177,7 +196,7 @@ impl Arc {
                 while done.is_none() {
                     f.landed.wait(&mut done);
                 }
-                return done.clone().expect("checked just above");
+                return (done.clone().expect("checked just above"), Met::Miss { waited_ns: clock.ns() });
             }
             match want {
                 Want::Demand => i.count.misses += 1,
@@ -193,7 +212,7 @@ impl Arc {
         self.inner.lock().land(key, want, was_ghost, &result, &flight);
         *flight.done.lock() = Some(result.clone());
         flight.landed.notify_all();
-        result
+        (result, Met::Miss { waited_ns: clock.ns() })
     }
 }
 
@@ -209,6 +228,39 @@ impl Arc {
     /// Drops a block whose space was freed.
     pub fn remove(&self, key: &Key) {
         self.inner.lock().forget(key);
+    }
+}
+
+/// What a look into the cache met.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Met {
+    /// The block was there.
+    Hit,
+    /// It was there because it had been read ahead, and nobody had asked for it before.
+    Prefetched,
+    /// It had to be read, by this thread or another one.
+    Miss {
+        /// How long that took.
+        waited_ns: u64,
+    },
+}
+
+impl Met {
+    /// Notes it for the operation that this thread works on.
+    pub fn note(self, is_metadata: bool) {
+        note::change(|n| {
+            let count = match (self, is_metadata) {
+                (Self::Hit | Self::Prefetched, true) => &mut n.cache.metadata_hits,
+                (Self::Hit, false) => &mut n.cache.data_hits,
+                (Self::Prefetched, false) => &mut n.cache.prefetched,
+                (Self::Miss { .. }, true) => &mut n.cache.metadata_misses,
+                (Self::Miss { .. }, false) => &mut n.cache.data_misses,
+            };
+            *count = count.saturating_add(1);
+        });
+        if let Self::Miss { waited_ns } = self {
+            note::wait(waited_ns, |n| &mut n.disk_wait);
+        }
     }
 }
 
@@ -443,6 +495,17 @@ mod tests {
         let after = cache.counters();
         assert_eq!(after.ghost_recent_hits, before.ghost_recent_hits + 1);
         assert!(after.recent_target_bytes > before.recent_target_bytes);
+    }
+
+    #[test]
+    fn a_cap_that_is_lowered_is_kept_at_once() {
+        let cache = Arc::new(800);
+        let all = |cache: &Arc| (0..8).filter(|n| read(cache, *n)).count();
+        assert_eq!((all(&cache), cache.counters().size_bytes), (8, 800));
+        cache.set_cap(300);
+        assert_eq!(cache.counters().size_bytes, 300);
+        assert!(all(&cache) >= 5);
+        assert!(cache.counters().size_bytes <= 300, "{:?}", cache.counters());
     }
 
     #[test]

@@ -22,12 +22,12 @@ pub enum Error {
         what: String,
     },
     /// The machine failed.
-    #[error("{place}: {source}")]
+    #[error("{place}: {error}")]
     Io {
         /// Where.
         place: String,
         /// What the operating system said.
-        source: Arc<std::io::Error>,
+        error: Arc<std::io::Error>,
     },
     /// Devices that are needed are not there.
     #[error("{place}: missing {what}")]
@@ -159,8 +159,8 @@ impl Error {
     }
 
     /// The machine failed.
-    pub fn io(place: impl Into<String>, source: std::io::Error) -> Self {
-        Self::Io { place: place.into(), source: Arc::new(source) }
+    pub fn io(place: impl Into<String>, error: std::io::Error) -> Self {
+        Self::Io { place: place.into(), error: Arc::new(error) }
     }
 
     /// Devices are missing.

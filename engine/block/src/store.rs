@@ -7,6 +7,7 @@ use crate::crypt::DatasetKeys;
 use crate::vdev::Tree;
 use crate::{Allocate, Block, Bookmark, Class, Error, Place, Refusal, Result, WritePolicy, zio};
 use bytes::Bytes;
+use observe::{Collector, Info, Source, Unit, Value};
 use ondisk::{BlkPtr, Endian};
 use parking_lot::RwLock;
 use std::sync::Arc;
@@ -15,7 +16,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 /// A pool's blocks.
 pub struct Store {
     name: String,
-    tree: Tree,
+    tree: RwLock<Arc<Tree>>,
     cache: Cache,
     salt: RwLock<Option<Arc<zio::Salt>>>,
     prefetcher: zio::Prefetcher,
@@ -46,7 +47,7 @@ impl Store {
         Arc::new(Self {
             name,
             units,
-            tree,
+            tree: RwLock::new(Arc::new(tree)),
             cache: Cache::new(cache_bytes),
             salt: RwLock::new(None),
             prefetcher: zio::Prefetcher::new(host::processors().clamp(2, 8)),
@@ -68,9 +69,16 @@ impl Store {
         &self.waiting
     }
 
-    /// The devices.
-    pub fn tree(&self) -> &Tree {
-        &self.tree
+    /// The devices, as they are now.
+    pub fn tree(&self) -> Arc<Tree> {
+        self.tree.read().clone()
+    }
+
+    /// Changes which devices there are. Whoever works with the tree of before goes on with it: top-level devices that stay must
+    /// be the same ones, with their counts of errors and of what is not flushed.
+    pub fn change_tree(&self, change: impl FnOnce(&Tree) -> Tree) {
+        let mut tree = self.tree.write();
+        *tree = Arc::new(change(&tree));
     }
 
     /// The cache.
@@ -137,7 +145,11 @@ impl Store {
         match cache_key(bp) {
             // What needs a key is never handed out without one, even when it is in the cache.
             Some(_) if bp.is_encrypted() && keys.is_none() => Err(Error::KeyUnavailable { place: self.place(at) }),
-            Some(key) => self.cache.get_or_load(key, want, || self.load(bp, at, keys)),
+            Some(key) => {
+                let (result, met) = self.cache.look(key, want, || self.load(bp, at, keys));
+                met.note(bp.level() > 0 || bp.object_type().is_metadata());
+                result
+            }
             None => self.load(bp, at, keys),
         }
     }
@@ -300,7 +312,7 @@ impl Store {
     /// Returns when everything written before is on the media of enough devices. After an error it never succeeds again
     /// for those devices: what they have lost is not known.
     pub fn flush(&self) -> Result<()> {
-        self.tree.flush().map_err(|failure| failure.into_write_error(self.name.clone()))
+        self.tree().flush().map_err(|failure| failure.into_write_error(self.name.clone()))
     }
 
     /// As [`Store::flush`], of the top-level devices that hold these blocks.
@@ -309,13 +321,64 @@ impl Store {
             blocks.iter().flat_map(|bp| bp.dvas().map(|dva| dva.vdev).collect::<Vec<_>>()).collect();
         tops.sort_unstable();
         tops.dedup();
-        self.tree.flush_tops(&tops).map_err(|failure| failure.into_write_error(self.name.clone()))
+        self.tree().flush_tops(&tops).map_err(|failure| failure.into_write_error(self.name.clone()))
     }
 
     /// Reads every copy and every parity column of the block, and says which are wrong. Nothing is decompressed,
     /// decrypted or cached: the checksum stands over the stored bytes.
     pub fn verify(&self, bp: &BlkPtr) -> crate::vdev::BlockReport {
         zio::verify(self, bp)
+    }
+}
+
+static HITS: Info = Info { name: "cache_hits", unit: Unit::Number, help: "Blocks wanted that were in memory." };
+static PREFETCHED: Info = Info {
+    name: "cache_prefetched_hits",
+    unit: Unit::Number,
+    help: "Of those, blocks that had been read ahead and were wanted for the first time.",
+};
+static MISSES: Info = Info { name: "cache_misses", unit: Unit::Number, help: "Blocks wanted that had to be read." };
+static PREFETCHES: Info = Info { name: "cache_prefetches", unit: Unit::Number, help: "Blocks read ahead." };
+static GHOST_HITS: Info = Info {
+    name: "cache_ghost_hits",
+    unit: Unit::Number,
+    help: "Misses of blocks that were in memory not long before: a larger cache would have had them.",
+};
+static EVICTIONS: Info = Info { name: "cache_evictions", unit: Unit::Number, help: "Blocks put out for others." };
+static SIZE: Info = Info { name: "cache_size", unit: Unit::Bytes, help: "Bytes of blocks in memory." };
+static CAP: Info = Info { name: "cache_cap", unit: Unit::Bytes, help: "Bytes that the cache may hold." };
+static TARGET: Info = Info {
+    name: "cache_recent_target",
+    unit: Unit::Bytes,
+    help: "Share of the cache for blocks that were wanted once; it moves with what is asked for.",
+};
+static WAITING: Info = Info { name: "waiting", unit: Unit::Bytes, help: "Bytes changed and not yet written." };
+
+impl Source for Store {
+    fn collect(&self, out: &mut Collector<'_>) {
+        let c = self.cache.counters();
+        for (info, count) in [
+            (&HITS, c.hits),
+            (&PREFETCHED, c.prefetched_hits),
+            (&MISSES, c.misses),
+            (&PREFETCHES, c.prefetches),
+            (&EVICTIONS, c.evictions),
+        ] {
+            out.put(info, &[], Value::Count(count));
+        }
+        for (list, count) in [("recent", c.ghost_recent_hits), ("frequent", c.ghost_frequent_hits)] {
+            out.put(&GHOST_HITS, &[("list", list)], Value::Count(count));
+        }
+        let waiting = self.waiting.load(Ordering::Relaxed);
+        for (info, bytes) in
+            [(&SIZE, c.size_bytes), (&CAP, c.cap_bytes), (&TARGET, c.recent_target_bytes), (&WAITING, waiting)]
+        {
+            out.put(info, &[], Value::Level(bytes));
+        }
+        let tree = self.tree();
+        for leaf in tree.leaves() {
+            out.within(&[("device", leaf.path.as_str())], leaf);
+        }
     }
 }
 

@@ -103,9 +103,9 @@ fn even_and_odd_labels_are_written_apart_and_a_config_too_long_is_refused() {
 fn one_leaf_of_each_top_level_device_must_take_the_label_and_one_of_all_the_uberblock() {
     let pair = bench(Layout::Mirror(2), 12);
     let tree = pair.store.tree();
-    let sync = |which| label::sync_configs(tree, which, |_, _| Some(config(9)), |_| false);
+    let sync = |which| label::sync_configs(&tree, which, |_, _| Some(config(9)), |_| false);
     sync(Which::Even).unwrap();
-    label::sync_uberblock(tree, &[0], &uberblock(9), false).unwrap();
+    label::sync_uberblock(&tree, &[0], &uberblock(9), false).unwrap();
     sync(Which::Odd).unwrap();
     for disk in &pair.disks {
         let found = label::read(disk.as_ref(), true);
@@ -116,16 +116,16 @@ fn one_leaf_of_each_top_level_device_must_take_the_label_and_one_of_all_the_uber
     sync(Which::Even).unwrap();
     assert_eq!(tree.leaves()[0].errors().write, 1);
     pair.disks[1].fails_flushes.store(true, Ordering::Relaxed);
-    let e = label::sync_uberblock(tree, &[0], &uberblock(10), false).unwrap_err();
+    let e = label::sync_uberblock(&tree, &[0], &uberblock(10), false).unwrap_err();
     assert!(e.to_string().contains("disk-0") && e.to_string().contains("disk-1"), "{e}");
-    label::sync_configs(tree, Which::Even, |_, _| Some(config(9)), |_| true).unwrap();
+    label::sync_configs(&tree, Which::Even, |_, _| Some(config(9)), |_| true).unwrap();
 
     let stripe = bench(Layout::Stripe(3), 12);
     stripe.disks[2].fails_writes.store(true, Ordering::Relaxed);
-    assert!(label::sync_configs(stripe.store.tree(), Which::Even, |_, _| Some(config(9)), |_| false).is_err());
+    assert!(label::sync_configs(&stripe.store.tree(), Which::Even, |_, _| Some(config(9)), |_| false).is_err());
     let only_first = |_: &block::vdev::Vdev, leaf: &block::vdev::Leaf| (leaf.guid == 1).then(|| config(9));
-    label::sync_configs(stripe.store.tree(), Which::Even, only_first, |_| false).unwrap();
-    label::sync_uberblock(stripe.store.tree(), &[0, 1, 2], &uberblock(9), false).unwrap();
+    label::sync_configs(&stripe.store.tree(), Which::Even, only_first, |_| false).unwrap();
+    label::sync_uberblock(&stripe.store.tree(), &[0, 1, 2], &uberblock(9), false).unwrap();
 }
 
 /// The configuration of a raidz1 pool as OpenZFS packed it, and the trailer behind it; see `ondisk`'s testdata/README.md.

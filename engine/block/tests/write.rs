@@ -262,7 +262,8 @@ fn devices_that_are_away_have_missed_what_the_others_hold() {
             bench.store.cache().remove(&block::arc::Key { vdev: 0, offset_bytes: bp.dva(0).offset_bytes, birth: txg });
             assert_eq!(bench.store.read_uncached(&bp, &AT, None).unwrap().data[..], data[..]);
         }
-        let leaves = bench.store.tree().leaves();
+        let tree = bench.store.tree();
+        let leaves = tree.leaves();
         for leaf in &leaves[..away] {
             assert_eq!(leaf.stale_ranges(), [(TXG, TXG + 1), (TXG + 5, TXG + 5)]);
             assert_eq!(leaf.errors(), Default::default());

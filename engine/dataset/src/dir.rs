@@ -142,6 +142,11 @@ impl Dir {
         Ok(named.collect())
     }
 
+    /// How many directories are below, those left out that lists leave out.
+    pub fn child_count(&self, mos: &Arc<ObjectSet>) -> Result<u64> {
+        Ok(self.child_ids(mos)?.iter().filter(|(name, _)| !crate::name::is_hidden(name)).count() as u64)
+    }
+
     /// The properties that are set here.
     pub(crate) fn props(&self, mos: &Arc<ObjectSet>) -> Result<Arc<PropertySet>> {
         if let Some(props) = self.props.get() {

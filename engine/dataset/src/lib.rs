@@ -18,6 +18,7 @@ pub mod intent_log;
 pub mod keys;
 pub mod live;
 pub mod name;
+pub mod pages;
 pub mod property;
 pub mod quota;
 mod resume;

@@ -23,7 +23,7 @@ pub use settings::{AclType, LogBias, RedundantMetadata, Settings, SyncMode, Xatt
 pub(crate) use owners::Counting;
 pub(crate) use policy::Policies;
 
-use crate::intent_log::Log;
+use crate::intent_log::{Log, LogFigures};
 use crate::write::contents::{VOLUME_DATA, VOLUME_PROPERTIES};
 use crate::write::cx::Cx;
 use crate::write::feature;
@@ -32,6 +32,7 @@ use crate::write::space::{self, Delta, Part};
 use crate::{Dataset, Datasets, Error, KeyStore, Place, Refusal, Result};
 use book::{Answer, Book};
 use object::{ObjectSet, Tx, Zap};
+use observe::{Collector, Source};
 use ondisk::{DslDataset, ObjsetKind};
 use parking_lot::{Mutex, RwLock};
 use pool::{Participant, SyncTx, Writer};
@@ -51,6 +52,7 @@ pub struct LiveDatasets {
     writer: Arc<Writer>,
     keys: Arc<KeyStore>,
     open: Arc<Open>,
+    log_figures: Arc<LogFigures>,
 }
 
 /// What takes part in txgs.
@@ -89,6 +91,14 @@ pub struct Space {
     pub referenced_bytes: u64,
 }
 
+/// All figures of the pool: its intent logs, txgs, cache and devices.
+impl Source for LiveDatasets {
+    fn collect(&self, out: &mut Collector<'_>) {
+        self.log_figures.collect(out);
+        self.writer.collect(out);
+    }
+}
+
 impl LiveDatasets {
     /// For the pool of `writer`; datasets are opened with the keys in `keys`.
     pub fn new(writer: Arc<Writer>, keys: Arc<KeyStore>) -> Arc<Self> {
@@ -100,7 +110,7 @@ impl LiveDatasets {
             free_pace: AtomicU64::new(FREE_PACE),
         });
         writer.register(open.clone());
-        Arc::new(Self { writer, keys, open })
+        Arc::new(Self { writer, keys, open, log_figures: Arc::default() })
     }
 
     /// The txg engine.
@@ -155,7 +165,11 @@ impl LiveDatasets {
             projects: features.count(feature::PROJECT_QUOTA).is_some(),
         });
         let in_use = Arc::<Mutex<BTreeSet<_>>>::default();
-        let ground = ground::DatasetGround { writer: self.writer.clone(), features: in_use.clone() };
+        let ground = ground::DatasetGround {
+            writer: self.writer.clone(),
+            features: in_use.clone(),
+            figures: self.log_figures.clone(),
+        };
         let log = Log::open(objset.clone(), Arc::new(ground));
         log.set_mode(settings.sync);
         Ok(Arc::new(LiveDataset {

@@ -160,7 +160,7 @@ impl Datasets {
         Ok(dir)
     }
 
-    fn child(&self, parent: &Arc<Dir>, component: &str, id: u64) -> Result<Arc<Dir>> {
+    pub(crate) fn child(&self, parent: &Arc<Dir>, component: &str, id: u64) -> Result<Arc<Dir>> {
         if let Some(dir) = self.dirs.lock().get(&id)
             && dir.parent().is_some_and(|p| p.id() == parent.id())
             && dir.component() == component

@@ -160,9 +160,13 @@ struct Pool {
     syncing: Mutex<()>,
     live: Mutex<Option<(Arc<ObjectSet>, Arc<Log>)>>,
     root: Mutex<BlkPtr>,
+    figures: dataset::intent_log::LogFigures,
 }
 
 impl Ground for Pool {
+    fn figures(&self) -> &dataset::intent_log::LogFigures {
+        &self.figures
+    }
     fn hold(&self) -> Result<Tx> {
         *self.gate.inside.lock() += 1;
         Ok(Tx::open(self.open_txg.load(Ordering::SeqCst), Box::new(Held(self.gate.clone()))))
@@ -205,7 +209,7 @@ fn pool() -> Arc<Pool> {
         children: vec![],
         name: "disk".into(),
     };
-    let store = Store::new("tank".into(), Tree { tops: vec![leaf], ..Tree::default() }, 16 << 20);
+    let store = Store::new("tank".into(), Tree::of(vec![leaf]), 16 << 20);
     let space = Arc::new(Allocator(Mutex::default()));
     store.set_allocator(space.clone());
     Arc::new(Pool {
@@ -220,6 +224,7 @@ fn pool() -> Arc<Pool> {
         syncing: Mutex::default(),
         live: Mutex::default(),
         root: Mutex::new(BlkPtr::HOLE),
+        figures: Default::default(),
     })
 }
 

@@ -5,6 +5,7 @@
 pub mod diff;
 pub mod memory;
 pub mod namespace;
+pub mod nfs4_acl;
 pub mod posix_acl;
 pub mod vfs;
 pub mod volume;

@@ -9,8 +9,10 @@
 //!   * a node is dropped when it has no name left and nobody has it open
 //!   * a cookie of a directory is never used for another entry: listings go on where they were while names come and go
 
+use crate::nfs4_acl::Ace;
 use crate::vfs::{
-    Allocate, Attr, Caller, DirEntry, FileKind, NewNode, NodeId, RenameFlags, SetAttr, SetXattr, StatFs, Time, Vfs,
+    Allocate, Attr, Caller, DirEntry, FileHandle, FileKind, NewNode, NodeId, RenameFlags, SetAttr, SetXattr, StatFs,
+    Time, Vfs,
 };
 use crate::{Error, Refusal, Result};
 use bytes::Bytes;
@@ -29,6 +31,8 @@ const ROOT: u64 = 34;
 const RECORD_BYTES: u64 = 128 << 10;
 /// Cookies of `.` and `..` come before those of entries.
 const FIRST_COOKIE: u64 = 3;
+/// Identity of the file system, unless [`MemoryVfs::identity`] sets another.
+const FS_GUID: u64 = 42;
 /// Space of the file system, unless [`MemoryVfs::limit`] sets another.
 const SPACE_BYTES: u64 = 512 << 20;
 
@@ -43,6 +47,8 @@ struct Node {
     parent: NodeId,
     target: Vec<u8>,
     xattrs: BTreeMap<Vec<u8>, Vec<u8>>,
+    /// ZFS's own access list, if it says more than the mode.
+    aces: Option<Vec<Ace>>,
     /// By cookie.
     entries: BTreeMap<u64, (Vec<u8>, NodeId)>,
     index: BTreeMap<Vec<u8>, u64>,
@@ -66,6 +72,7 @@ pub struct MemoryVfs {
     state: RwLock<State>,
     writable: bool,
     space_bytes: Option<u64>,
+    fs_guid: u64,
 }
 
 impl Default for MemoryVfs {
@@ -119,6 +126,7 @@ impl State {
             parent,
             target: Vec::new(),
             xattrs: BTreeMap::new(),
+            aces: None,
             entries: BTreeMap::new(),
             index: BTreeMap::new(),
             next_cookie: FIRST_COOKIE,
@@ -151,7 +159,7 @@ impl MemoryVfs {
     pub fn new() -> Self {
         let mut state = State { nodes: BTreeMap::new(), next: ROOT };
         state.insert(NodeId(ROOT), FileKind::Directory, 0o755, built());
-        Self { state: RwLock::new(state), writable: false, space_bytes: None }
+        Self { state: RwLock::new(state), writable: false, space_bytes: None, fs_guid: FS_GUID }
     }
 
     /// Lets those to whom it is served change it.
@@ -165,6 +173,13 @@ impl MemoryVfs {
     #[must_use]
     pub fn limit(mut self, bytes: u64) -> Self {
         self.space_bytes = Some(bytes);
+        self
+    }
+
+    /// Sets what handles and `statfs` tell of the file system.
+    #[must_use]
+    pub fn identity(mut self, fs_guid: u64) -> Self {
+        self.fs_guid = fs_guid;
         self
     }
 
@@ -325,8 +340,26 @@ impl Vfs for MemoryVfs {
             files: state.nodes.len() as u64,
             files_free: 1000,
             name_max: 255,
-            fsid: 42,
+            fsid: self.fs_guid,
         })
+    }
+
+    fn handle(&self, node: NodeId) -> Result<FileHandle> {
+        let generation = self.attr(node)?.generation;
+        Ok(FileHandle { fs_guid: self.fs_guid, object: node.0, generation })
+    }
+
+    fn by_handle(&self, handle: &FileHandle) -> Result<Attr> {
+        let stale = || Refusal::Stale.at(format!("memory object {}", handle.object));
+        if handle.fs_guid != self.fs_guid {
+            return Err(stale());
+        }
+        if handle.object == FileHandle::ROOT {
+            return self.attr(self.root());
+        }
+        // Nodes without a name are here only while they are open.
+        let attr = self.attr(NodeId(handle.object)).map_err(|_| stale())?;
+        if attr.generation == handle.generation { Ok(attr) } else { Err(stale()) }
     }
 
     fn is_read_only(&self) -> bool {
@@ -407,6 +440,14 @@ impl Vfs for MemoryVfs {
         let bytes = source.data.read(from_offset..end);
         state.write(who, to, to_offset, &bytes, self.space_bytes)?;
         Ok(copied)
+    }
+
+    fn nfs4_acl_beyond_mode(&self, node: NodeId) -> Result<Option<Vec<Ace>>> {
+        Ok(self.state.read().node(node)?.aces.clone())
+    }
+
+    fn set_nfs4_acl(&self, _who: &Caller, node: NodeId, list: &[Ace]) -> Result<()> {
+        self.change()?.set_entries(node, list)
     }
 
     fn set_xattr(&self, _who: &Caller, node: NodeId, name: &[u8], value: &[u8], how: SetXattr) -> Result<()> {

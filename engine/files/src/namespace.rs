@@ -55,6 +55,19 @@ pub struct Child {
     pub key: String,
 }
 
+/// Which way leads from a dataset to a file system.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Way {
+    /// It is the dataset's own.
+    Here,
+    /// That of one of its snapshots.
+    Snapshot(String),
+    /// That of one of its volumes.
+    Volume(String),
+    /// That of one of its children (their key), or of something of theirs.
+    Child(String),
+}
+
 /// One dataset, and what can be opened from it.
 pub trait Provider: Send + Sync {
     /// Full name, for messages and the table of mounts.
@@ -75,6 +88,32 @@ pub trait Provider: Send + Sync {
     fn open_snapshot(&self, name: &str) -> Result<Arc<dyn Vfs>>;
     /// Opens one of [`Self::volumes`]; its root is a regular file.
     fn open_volume(&self, name: &str) -> Result<Arc<dyn Vfs>>;
+    /// The way to the file system whose handles have this `fs_guid`; `None` when there is none. The default opens all that there is
+    /// until it finds it.
+    fn way_to(&self, fs_guid: u64) -> Result<Option<Way>> {
+        let is_it = |vfs: Result<Arc<dyn Vfs>>| {
+            vfs.and_then(|vfs| vfs.handle(vfs.root())).is_ok_and(|handle| handle.fs_guid == fs_guid)
+        };
+        if is_it(self.root()) {
+            return Ok(Some(Way::Here));
+        }
+        for name in self.snapshots()? {
+            if is_it(self.open_snapshot(&name)) {
+                return Ok(Some(Way::Snapshot(name)));
+            }
+        }
+        for name in self.volumes()? {
+            if is_it(self.open_volume(&name)) {
+                return Ok(Some(Way::Volume(name)));
+            }
+        }
+        for child in self.children()? {
+            if self.open_child(&child.key).and_then(|c| c.way_to(fs_guid)).is_ok_and(|way| way.is_some()) {
+                return Ok(Some(Way::Child(child.key)));
+            }
+        }
+        Ok(None)
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -133,6 +172,8 @@ pub struct Namespace {
     nowhere: RwLock<Vec<Nowhere>>,
     made: Mutex<HashMap<Made, NodeId>>,
     root: Arc<Opened>,
+    /// Layers by the identity of their file systems, as far as they were asked for.
+    by_guid: Mutex<HashMap<u64, usize>>,
     /// Which children are shown within.
     within: Box<dyn Fn(&Child) -> bool + Send + Sync>,
 }
@@ -157,6 +198,7 @@ impl Namespace {
             nowhere: RwLock::default(),
             made: Mutex::default(),
             root: Arc::new(Opened { index: 0, vfs: vfs.clone(), provider: None, covers, extras }),
+            by_guid: Mutex::default(),
             within: Box::new(within),
         };
         let layer = Layer { above: 0, source: Source::Root, parent: root_node, opened: Mutex::new(None) };
@@ -451,5 +493,6 @@ pub fn is_door(node: NodeId) -> bool {
 }
 
 mod forward;
+mod handle;
 #[cfg(test)]
 mod tests;

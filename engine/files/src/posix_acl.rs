@@ -110,6 +110,41 @@ impl PosixAcl {
         bits(Tag::Owner).unwrap_or(0) << 6 | group << 3 | bits(Tag::Others).unwrap_or(0)
     }
 
+    /// Whether the list gives all of `want` (rwx as 4, 2, 1) to a user who is no superuser, of a file that `owner` and `owning_group` own.
+    pub fn permits(
+        &self,
+        owner: u32,
+        owning_group: u32,
+        uid: u32,
+        is_in_group: impl Fn(u32) -> bool,
+        want: u32,
+    ) -> bool {
+        let mask = self.0.iter().find(|e| e.tag == Tag::Mask).map_or(7, |e| e.bits);
+        let has = |bits: u32| bits & want == want;
+        let mut is_in_some_group = false;
+        for e in &self.0 {
+            match e.tag {
+                Tag::Owner if uid == owner => return has(e.bits),
+                Tag::User if uid == e.id => return has(e.bits & mask),
+                Tag::OwningGroup if is_in_group(owning_group) => {
+                    if has(e.bits & mask) {
+                        return true;
+                    }
+                    is_in_some_group = true;
+                }
+                Tag::Group if is_in_group(e.id) => {
+                    if has(e.bits & mask) {
+                        return true;
+                    }
+                    is_in_some_group = true;
+                }
+                Tag::Others => return !is_in_some_group && has(e.bits),
+                _ => {}
+            }
+        }
+        false
+    }
+
     /// The permission bits say all that the list says: it need not be stored.
     pub fn is_mode_alone(&self) -> bool {
         self.0.len() == 3

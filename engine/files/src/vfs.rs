@@ -3,12 +3,38 @@
 //! FUSE, NFS and the commands work on `dyn Vfs` and know nothing of datasets or blocks. Everything here is blocking and
 //! thread-safe; node numbers stay valid as long as the `Vfs` lives.
 
+use crate::nfs4_acl::{self, Ace};
 use crate::{Refusal, Result};
 use bytes::Bytes;
 
 /// A node of a [`Vfs`]: object number in the low 48 bits, number of the file system within the tree above them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct NodeId(pub u64);
+
+/// What names a node for good: it leads to the same node after a restart, a rename of its dataset, or in another [`Vfs`] that
+/// shows the dataset.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct FileHandle {
+    /// The file system: `ds_fsid_guid` of its dataset, snapshot or volume. ([`StatFs::fsid`] is the same.)
+    pub fs_guid: u64,
+    /// The object; [`FileHandle::ROOT`]: the file system's root. From [`FileHandle::MADE`] on: a directory that only a
+    /// namespace has, such as `.zfs`.
+    pub object: u64,
+    /// Generation of the object; of a root that is asked for by [`FileHandle::ROOT`], 0.
+    pub generation: u64,
+}
+
+impl FileHandle {
+    /// No object has this number: it stands for the root.
+    pub const ROOT: u64 = 0;
+    /// Objects below this are those of datasets.
+    pub const MADE: u64 = 1 << 63;
+
+    /// The root of a file system.
+    pub fn root_of(fs_guid: u64) -> Self {
+        Self { fs_guid, object: Self::ROOT, generation: 0 }
+    }
+}
 
 /// What kind of file a node is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -112,6 +138,28 @@ pub struct StatFs {
     pub name_max: u32,
     /// Identity (`f_fsid`).
     pub fsid: u64,
+}
+
+/// Whose quota.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum QuotaOf {
+    /// A user's.
+    User,
+    /// A group's.
+    Group,
+}
+
+/// What somebody uses of a file system, and what he may.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Quota {
+    /// Bytes in use, as of the last txg.
+    pub bytes: u64,
+    /// The most that he may use.
+    pub bytes_max: Option<u64>,
+    /// Objects in use.
+    pub objects: u64,
+    /// The most that he may have.
+    pub objects_max: Option<u64>,
 }
 
 /// Who asks for a change.
@@ -254,6 +302,13 @@ pub trait Vfs: Send + Sync {
     fn read_link(&self, node: NodeId) -> Result<Vec<u8>>;
     /// Up to `len` bytes from `offset`; shorter only at the end of the file.
     fn read(&self, node: NodeId, offset: u64, len: usize) -> Result<Bytes>;
+    /// The same, into `out`: how many bytes it was. For those who have a place for them.
+    fn read_into(&self, node: NodeId, offset: u64, out: &mut [u8]) -> Result<usize> {
+        let data = self.read(node, offset, out.len())?;
+        let room = out.get_mut(..data.len()).ok_or_else(|| crate::Error::invalid("a read", "it gave too much"))?;
+        room.copy_from_slice(&data);
+        Ok(data.len())
+    }
     /// Calls `sink` with each entry behind `cookie` (0: from the start; `.` and `..` first) until it returns false.
     fn read_dir(&self, dir: NodeId, cookie: u64, sink: &mut dyn FnMut(DirEntry) -> bool) -> Result<()>;
     /// Names of the extended attributes, with their namespace (`user.`, `trusted.`, `security.`, `system.posix_acl_access` …).
@@ -267,6 +322,37 @@ pub trait Vfs: Send + Sync {
     /// Space and objects.
     fn stat_fs(&self, node: NodeId) -> Result<StatFs>;
 
+    /// The directory that a node was last put into, if it says; its name there may be gone.
+    fn parent(&self, node: NodeId) -> Result<Option<NodeId>> {
+        let _ = node;
+        Ok(None)
+    }
+
+    /// What a user or group uses of the node's file system; `None` when no limit is set for him.
+    fn quota(&self, node: NodeId, of: QuotaOf, id: u32) -> Result<Option<Quota>> {
+        let _ = (node, of, id);
+        Ok(None)
+    }
+
+    /// What leads to a node for good.
+    fn handle(&self, node: NodeId) -> Result<FileHandle> {
+        Err(crate::Error::unsupported(format!("node {}", node.0), "file handles"))
+    }
+    /// The node of a handle, with its attributes. [`Refusal::Stale`] when it is gone, or its file system is not in this tree.
+    fn by_handle(&self, handle: &FileHandle) -> Result<Attr> {
+        let _ = handle;
+        Err(crate::Error::unsupported("", "file handles"))
+    }
+    /// The file system that `fs_guid` belongs to: itself, or, of a snapshot or a volume, the one whose `.zfs` has it.
+    fn home_of(&self, fs_guid: u64) -> Result<u64> {
+        Ok(fs_guid)
+    }
+    /// Whether changes to this node are refused because of the file system that it is in.
+    fn is_node_read_only(&self, node: NodeId) -> bool {
+        let _ = node;
+        self.is_read_only()
+    }
+
     /// Whether changes are refused.
     fn is_read_only(&self) -> bool {
         true
@@ -275,6 +361,11 @@ pub trait Vfs: Send + Sync {
     /// ask again then, since what is done under one spelling shows under all.
     fn names_are_exact(&self) -> bool {
         true
+    }
+    /// Whether names that differ in case only are the same in the file system of this node.
+    fn ignores_case(&self, node: NodeId) -> bool {
+        let _ = node;
+        false
     }
     /// Whether new files in this directory take its project (`FS_XFLAG_PROJINHERIT`).
     fn project_inherit(&self, dir: NodeId) -> Result<bool> {
@@ -285,6 +376,20 @@ pub trait Vfs: Send + Sync {
     fn create(&self, who: &Caller, dir: NodeId, name: &[u8], new: &NewNode, mode: u32, umask: u32) -> Result<Attr> {
         let _ = (who, name, new, mode, umask);
         read_only(dir)
+    }
+    /// Makes a file with this mode (`umask` beside it), and with these times of access and modification: all of that or nothing, whatever crashes. By the
+    /// times, an exclusive create of NFS that comes again knows its file.
+    fn create_marked(
+        &self,
+        who: &Caller,
+        dir: NodeId,
+        name: &[u8],
+        (mode, umask): (u32, u32),
+        (atime, mtime): (Time, Time),
+    ) -> Result<Attr> {
+        let made = self.create(who, dir, name, &NewNode::Regular, mode, umask)?;
+        let (atime, mtime) = (Some(SetTime::To(atime)), Some(SetTime::To(mtime)));
+        self.set_attr(who, made.node, &SetAttr { atime, mtime, ..SetAttr::default() })
     }
     /// Makes a file without a name (`O_TMPFILE`), with owner, permissions and project as if made in `dir`. It is gone unless
     /// [`Vfs::open_node`] or [`Vfs::link`] follow; a crash takes it too.
@@ -362,6 +467,24 @@ pub trait Vfs: Send + Sync {
     fn remove_xattr(&self, who: &Caller, node: NodeId, name: &[u8]) -> Result<()> {
         let _ = (who, name);
         read_only(node)
+    }
+    /// ZFS's own access list (NFSv4 style). Of a node that has none, the one that its mode stands for.
+    fn nfs4_acl(&self, node: NodeId) -> Result<Vec<Ace>> {
+        if let Some(list) = self.nfs4_acl_beyond_mode(node)? {
+            return Ok(list);
+        }
+        let attr = self.attr(node)?;
+        Ok(nfs4_acl::of_mode(attr.mode, attr.kind == FileKind::Directory))
+    }
+    /// The same, but nothing where the mode says all that it says: then nobody has to look at it.
+    fn nfs4_acl_beyond_mode(&self, node: NodeId) -> Result<Option<Vec<Ace>>> {
+        let _ = node;
+        Ok(None)
+    }
+    /// Sets it, and the mode that goes with it.
+    fn set_nfs4_acl(&self, who: &Caller, node: NodeId, list: &[Ace]) -> Result<()> {
+        let _ = (who, list);
+        Err(crate::Error::unsupported(format!("node {}", node.0), "access lists of NFSv4"))
     }
     /// The node is in use: what was unlinked is kept until as many [`Vfs::close_node`] follow.
     fn open_node(&self, node: NodeId) -> Result<()> {

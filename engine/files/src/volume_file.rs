@@ -1,7 +1,7 @@
 //! A volume as a [`Vfs`] that is one regular file: for `.zfs/volume`, and for copying a volume into an image file.
 
-use crate::vfs::{Attr, DirEntry, FileKind, NodeId, StatFs, Time, Vfs};
-use crate::{Error, Result, Volume};
+use crate::vfs::{Attr, DirEntry, FileHandle, FileKind, NodeId, StatFs, Time, Vfs};
+use crate::{Error, Refusal, Result, Volume};
 use bytes::Bytes;
 
 /// Number of the only node: that of the object which holds the data.
@@ -89,6 +89,19 @@ impl Vfs for VolumeFile {
     fn seek_hole(&self, node: NodeId, offset: u64) -> Result<u64> {
         self.is_file(node)?;
         self.volume.seek_hole(offset)
+    }
+
+    fn handle(&self, node: NodeId) -> Result<FileHandle> {
+        self.is_file(node)?;
+        Ok(FileHandle { fs_guid: self.fsid, object: node.0, generation: 0 })
+    }
+
+    fn by_handle(&self, handle: &FileHandle) -> Result<Attr> {
+        let is_it = handle.object == FileHandle::ROOT || handle.object == NODE.0;
+        if handle.fs_guid == self.fsid && is_it && handle.generation == 0 {
+            return self.attr(NODE);
+        }
+        Err(Refusal::Stale.at("volume"))
     }
 
     fn stat_fs(&self, _node: NodeId) -> Result<StatFs> {

@@ -135,6 +135,16 @@ pub struct FileSystem {
     live: Option<Live>,
 }
 
+/// Permission bits that an access list stands for.
+pub(crate) fn mode_of_list(list: &[ondisk::acl::Ace], uid: u32, gid: u32) -> u32 {
+    trivial_acl::mode_of(list, u64::from(uid), u64::from(gid)).0 as u32
+}
+
+/// The access list that says what permission bits say.
+pub(crate) fn trivial_list(mode: u32, is_dir: bool) -> Vec<ondisk::acl::Ace> {
+    trivial_acl::trivial(u64::from(mode & 0o777), is_dir)
+}
+
 impl FileSystem {
     /// Opens the files of an object set.
     pub fn open(objset: Arc<ObjectSet>, options: Options) -> Result<Arc<Self>> {

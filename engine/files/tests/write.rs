@@ -4,9 +4,10 @@
 #[allow(dead_code)]
 mod support;
 
-use files::vfs::{Caller, FileKind, NewNode, NodeId, RenameFlags, SetAttr, SetXattr, Vfs};
+use files::nfs4_acl::{self, Ace, Who};
+use files::vfs::{Caller, FileHandle, FileKind, NewNode, NodeId, RenameFlags, SetAttr, SetXattr, Vfs};
 use files::zpl::CreateOptions;
-use files::zpl::backing::Settings;
+use files::zpl::backing::{AclInherit, AclMode, Settings};
 use files::{Error, Refusal};
 use support::Fixture;
 
@@ -211,6 +212,43 @@ fn names_without_case_can_be_respelled() {
     assert_eq!(f.fs.attr(top).unwrap().size, 2);
 }
 
+/// A client takes as many names as fit into its reply and comes back with the last cookie; entries are read under the lock in
+/// batches that grow.
+#[test]
+fn a_listing_in_pieces_of_any_length_tells_each_name_once() {
+    let f = fixture();
+    let top = f.fs.root();
+    let all: Vec<Vec<u8>> = (0..600).map(|i| format!("name {i}").into_bytes()).collect();
+    for (i, name) in all.iter().enumerate() {
+        // From here on it is no small ZAP any more: it has a name too long for one.
+        let long = if i == 100 { "x".repeat(60) } else { String::new() };
+        let name = [&name[..], long.as_bytes()].concat();
+        f.fs.create(&root(), top, &name, &NewNode::Regular, 0o644, 0).unwrap();
+        if ![15, 16, 17, 47, 48, 49, 99, 599].contains(&i) {
+            continue;
+        }
+        for piece in [1, 14, 15, 16, 17, 40, 300, 1000] {
+            let (mut names, mut cookie, mut is_all) = (std::collections::BTreeSet::new(), 0, false);
+            while !is_all {
+                let mut count = 0;
+                is_all = true;
+                f.fs.read_dir(top, cookie, &mut |entry| {
+                    if count == piece {
+                        is_all = false;
+                        return false;
+                    }
+                    count += 1;
+                    cookie = entry.next_cookie;
+                    assert!(names.insert(entry.name.clone()), "{:?} again", entry.name);
+                    true
+                })
+                .unwrap();
+            }
+            assert_eq!(names.len(), i + 1 + 2, "in pieces of {piece}");
+        }
+    }
+}
+
 #[test]
 fn set_id_bits_and_groups_follow_the_rules() {
     let f = fixture();
@@ -277,5 +315,115 @@ fn extended_attributes_live_among_the_attributes_or_in_a_hidden_directory() {
         set(b"user.large", b"small now", SetXattr::Replace).unwrap();
         f.fs.remove_xattr(&root(), node, b"user.a").unwrap();
         assert_eq!(why(f.fs.remove_xattr(&root(), node, b"user.a")), Refusal::NoAttribute);
+    }
+}
+
+#[test]
+fn a_handle_leads_to_its_file_after_reopening_and_to_nothing_once_the_file_is_gone() {
+    let f = fixture();
+    let top = f.fs.root();
+    let node = file(&f, top, "a");
+    f.fs.set_xattr(&root(), node, b"user.long", &[7; 40_000], SetXattr::Either).unwrap();
+    let handle = f.fs.handle(node).unwrap();
+    f.fs.rename(&root(), top, b"a", top, b"b", RenameFlags::default()).unwrap();
+    assert_eq!(f.fs.by_handle(&handle).unwrap(), f.fs.lookup(top, b"b").unwrap());
+    f.sync();
+    let f = f.reopened();
+    assert_eq!(f.fs.by_handle(&handle).unwrap().node, node);
+    assert_eq!(f.fs.by_handle(&FileHandle::root_of(handle.fs_guid)).unwrap().node, f.fs.root());
+
+    // Numbers of what is no file: the master node, what holds the attribute, what never was.
+    for object in (1..20).chain([node.0 + 1, node.0 + 2, 1 << 40]).filter(|&o| o != top.0 && o != node.0) {
+        for generation in [0, handle.generation, handle.generation + 1] {
+            assert_eq!(why(f.fs.by_handle(&FileHandle { object, generation, ..handle })), Refusal::Stale, "{object}");
+        }
+    }
+    // While it is open it can be found, without a name too.
+    f.fs.open_node(node).unwrap();
+    f.fs.unlink(&root(), f.fs.root(), b"b").unwrap();
+    assert_eq!(f.fs.by_handle(&handle).unwrap().links, 0);
+    f.fs.close_node(node);
+    assert_eq!(why(f.fs.by_handle(&handle)), Refusal::Stale);
+}
+
+fn ace(kind: u16, flags: u16, mask: u32, who: Who) -> Ace {
+    Ace { kind, flags, mask, who }.with_who_flags()
+}
+
+#[test]
+fn an_access_list_brings_its_mode_and_outlives_syncs_and_crashes() {
+    let f = fixture();
+    f.backing.keeps_records.store(true, std::sync::atomic::Ordering::SeqCst);
+    f.sync();
+    let (top, read) = (f.fs.root(), nfs4_acl::READ);
+    let node = file(&f, top, "a");
+    assert_eq!(f.fs.nfs4_acl_beyond_mode(node).unwrap(), None);
+    assert_eq!(f.fs.nfs4_acl(node).unwrap(), nfs4_acl::of_mode(f.fs.attr(node).unwrap().mode, false));
+    let list = vec![
+        ace(nfs4_acl::DENY, 0, nfs4_acl::WRITE, Who::User(7)),
+        ace(nfs4_acl::ALLOW, 0, read | nfs4_acl::WRITE, Who::Owner),
+        ace(nfs4_acl::ALLOW, 0, read, Who::Group(60)),
+        ace(nfs4_acl::ALLOW, 0, read | nfs4_acl::EXECUTE, Who::Everyone),
+    ];
+    f.fs.set_nfs4_acl(&root(), node, &list).unwrap();
+    let check = |f: &Fixture| {
+        assert_eq!(f.fs.nfs4_acl(node).unwrap(), list);
+        assert_eq!(f.fs.attr(node).unwrap().mode, 0o755);
+    };
+    check(&f);
+    let f = f.crashed();
+    check(&f);
+    f.sync();
+    let f = f.reopened();
+    check(&f);
+    // As many entries as there may be, which takes a block of its own.
+    let long: Vec<_> = (0..1024).map(|i| ace(nfs4_acl::ALLOW, 0, read, Who::User(1000 + i))).collect();
+    f.fs.set_nfs4_acl(&root(), node, &long).unwrap();
+    f.sync();
+    let f = f.reopened();
+    assert_eq!(f.fs.nfs4_acl(node).unwrap(), long);
+    assert_eq!(f.fs.attr(node).unwrap().mode, 0, "nobody in general may anything");
+    assert!(f.fs.set_nfs4_acl(&root(), node, &[]).is_err());
+    assert!(f.fs.set_nfs4_acl(&root(), node, &[ace(0, nfs4_acl::FILE_INHERIT, read, Who::Everyone)]).is_err());
+    // chmod throws the list away, as aclmode=discard says.
+    f.fs.set_attr(&root(), node, &SetAttr { mode: Some(0o640), ..SetAttr::default() }).unwrap();
+    assert_eq!(f.fs.nfs4_acl_beyond_mode(node).unwrap(), None);
+}
+
+#[test]
+fn new_files_inherit_as_aclinherit_says_and_chmod_does_as_aclmode_says() {
+    let passed = nfs4_acl::FILE_INHERIT | nfs4_acl::DIRECTORY_INHERIT;
+    let rights = nfs4_acl::READ | nfs4_acl::WRITE | nfs4_acl::WRITE_ACL;
+    for (acl_inherit, named, mode) in [
+        (AclInherit::Discard, None, 0o644),
+        (AclInherit::NoAllow, None, 0o644),
+        (AclInherit::Restricted, Some(nfs4_acl::READ | nfs4_acl::WRITE), 0o664),
+        (AclInherit::Passthrough, Some(rights), 0o664),
+    ] {
+        let settings = Settings { acl_inherit, acl_mode: AclMode::Passthrough, ..Settings::default() };
+        let f = Fixture::new(settings, &CreateOptions::default());
+        f.backing.keeps_records.store(true, std::sync::atomic::Ordering::SeqCst);
+        f.sync();
+        let parent = dir(&f, f.fs.root(), "d");
+        let list = [
+            ace(nfs4_acl::ALLOW, passed, rights, Who::User(7)),
+            ace(nfs4_acl::ALLOW, passed, rights, Who::Owner),
+            ace(nfs4_acl::ALLOW, passed, rights, Who::OwningGroup),
+            ace(nfs4_acl::ALLOW, passed, nfs4_acl::READ, Who::Everyone),
+        ];
+        f.fs.set_nfs4_acl(&root(), parent, &list).unwrap();
+        let made = f.fs.create(&root(), parent, b"f", &NewNode::Regular, 0o644, 0).unwrap();
+        assert_eq!(made.mode, mode, "{acl_inherit:?}");
+        let entry = |f: &Fixture, node| {
+            let list = f.fs.nfs4_acl(node).unwrap();
+            list.iter().find(|a| a.who == Who::User(7)).map(|a| a.mask)
+        };
+        assert_eq!(entry(&f, made.node), named, "{acl_inherit:?}");
+        let f = f.crashed();
+        assert_eq!((entry(&f, made.node), f.fs.attr(made.node).unwrap().mode), (named, mode), "replayed");
+        f.fs.set_attr(&root(), made.node, &SetAttr { mode: Some(0o600), ..SetAttr::default() }).unwrap();
+        assert_eq!(entry(&f, made.node), named, "aclmode=passthrough keeps what others were given");
+        let child = f.fs.create(&root(), parent, b"sub", &NewNode::Directory, 0o755, 0).unwrap().node;
+        assert_eq!(entry(&f, child), named);
     }
 }

@@ -110,6 +110,12 @@ impl Object {
         &self.inner.dnode
     }
 
+    /// The dnode as it is now, also when this view is older.
+    pub fn dnode_now(&self) -> Arc<Dnode> {
+        let now = self.inner.live.as_ref().and_then(|live| live.state.read().head.clone());
+        now.unwrap_or_else(|| self.inner.dnode.clone())
+    }
+
     /// The bonus: small data beside the dnode.
     pub fn bonus(&self) -> &[u8] {
         &self.inner.dnode.bonus

@@ -84,7 +84,7 @@ fn minor_of(number: u64) -> u64 {
 pub fn labelled(path: &Path) -> Option<FoundDevice> {
     let device: Arc<dyn Device> = Arc::new(FileDevice::open(path).ok()?);
     let labels = block::label::read(device.as_ref(), false);
-    let newest = labels.configs().max_by_key(|c| c.get_u64(config::POOL_TXG).unwrap_or(0)).cloned()?;
+    let newest = crate::import::search::newest(&labels)?;
     let guid = newest.get_u64(config::GUID)?;
     Some(FoundDevice { device, labels, guid, config: newest })
 }

@@ -126,7 +126,7 @@ impl Pool {
     /// that parity does not show.
     pub fn deflate_ratios(&self) -> Vec<u64> {
         let deflates = self.deflates();
-        let ratio = |v: &block::vdev::Vdev| match self.root_vdev().children.iter().find(|top| top.id == v.id) {
+        let ratio = |v: &Arc<block::vdev::Vdev>| match self.root_vdev().children.iter().find(|top| top.id == v.id) {
             Some(top) if deflates => crate::usable::deflate_ratio(top),
             _ => 512,
         };

@@ -415,9 +415,20 @@ pub struct DedupRow {
     pub ref_dsize: u64,
 }
 
+/// A pool that cannot write.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Suspended {
+    /// What a device said.
+    pub why: String,
+    /// Devices may have lost what they were told to keep: the pool has to be opened again before it can be written.
+    pub until_reopened: bool,
+}
+
 /// The state of a pool.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PoolStatus {
+    /// Why it cannot write, if the process that has it found that out.
+    pub suspended: Option<Suspended>,
     /// Its name.
     pub name: String,
     /// Identity.

@@ -2,9 +2,12 @@
 
 use host::device::{Device, MemoryDevice};
 use object::NewObject;
+use object::zap::Zap;
 use ondisk::ObjectType;
-use pool::writer::{CreatePool, NewVdev, WriteOptions, default_features};
+use ondisk::pool_dir::{config, directory, vdev_top};
+use pool::writer::{CreatePool, NewAuxiliary, NewDevices, NewVdev, WriteOptions, default_features};
 use pool::{OpenOptions, Writer, search_devices};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -29,7 +32,8 @@ fn options() -> WriteOptions {
     WriteOptions { interval: Duration::from_secs(3600), ..WriteOptions::default() }
 }
 
-fn check(devices: &[Arc<dyn Device>]) {
+/// Says how many log space maps there are.
+fn check(devices: &[Arc<dyn Device>]) -> usize {
     let found = search_devices(devices.iter().cloned()).pools.remove(0);
     let pool = pool::Pool::open(&found, &OpenOptions::default()).unwrap();
     // Without datasets all that is in use is the MOS.
@@ -62,6 +66,28 @@ fn check(devices: &[Arc<dyn Device>]) {
     let sum: u64 = reachable.values().sum();
     let allocated: u64 = pool.root_vdev().children.iter().map(|t| space.device(t.id).unwrap().allocated_bytes()).sum();
     assert_eq!(allocated, sum, "space maps and what is reachable");
+    assert_eq!(space.anomalies, [""; 0]);
+    check_logs(&pool)
+}
+
+/// Whether OpenZFS would take the log space maps: each metaslab names one that is there, and none is there for nothing. How many
+/// there are.
+fn check_logs(pool: &pool::Pool) -> usize {
+    let Some(id) = pool.directory().lookup_u64(directory::LOG_SPACEMAP_ZAP).unwrap() else { return 0 };
+    let entries = Zap::open(pool.mos().object(id).unwrap()).unwrap().entries().unwrap();
+    let txg = |name: &[u8]| u64::from_str_radix(std::str::from_utf8(name).unwrap(), 16).unwrap();
+    let logs: BTreeSet<u64> = entries.iter().map(|e| txg(&e.name)).collect();
+    let mut named = BTreeSet::new();
+    for top in &pool.root_vdev().children {
+        let zap = Zap::open(pool.mos().object(top.number(config::VDEV_TOP_ZAP)).unwrap()).unwrap();
+        let Some(list) = zap.lookup_u64(vdev_top::MS_UNFLUSHED_PHYS_TXGS).unwrap() else { continue };
+        let count = top.number(config::ASIZE) >> top.number(config::METASLAB_SHIFT);
+        named.extend(pool.mos().object(list).unwrap().read_words(count).unwrap());
+    }
+    named.remove(&0);
+    assert!(named.is_subset(&logs), "{named:?} of {logs:?}");
+    assert_eq!(named.first(), logs.first());
+    logs.len()
 }
 
 fn walk(pool: &pool::Pool, bp: &ondisk::BlkPtr, sink: &mut dyn FnMut(&ondisk::BlkPtr)) {
@@ -120,7 +146,7 @@ fn every_layout_is_made_written_and_opened_again_without_a_leak() {
             assert!(stats.iter().all(|s| s.passes <= 5), "{stats:?}");
             if round % 2 == 0 {
                 writer.export().unwrap();
-                check(&devices);
+                assert_eq!(check(&devices), 1, "that of the last txg");
                 let found = search_devices(devices.iter().cloned()).pools.remove(0);
                 assert_eq!(found.state(), pool::PoolState::Exported);
                 drop(writer);
@@ -128,8 +154,136 @@ fn every_layout_is_made_written_and_opened_again_without_a_leak() {
             }
         }
         writer.close().unwrap();
-        check(&devices);
+        assert!(check(&devices) > 1, "what the last txgs changed is in logs");
     }
+}
+
+fn add(writer: &Writer, tops: Vec<NewVdev>) -> pool::Result<()> {
+    writer.add(NewDevices { tops, ..NewDevices::default() }, false)
+}
+
+fn fill(writer: &Writer, objects: u64) -> Vec<u64> {
+    let one = |n: u64| {
+        writer.task(move |cx| {
+            let object = cx.mos().create_object(cx.tx(), &NewObject::new(ObjectType::UINT64_OTHER, 131_072))?;
+            // Words that do not compress.
+            let noise: Vec<u8> =
+                (0..70_000u64).flat_map(|i| (i + n).wrapping_mul(0x9e37_79b9_7f4a_7c15).to_le_bytes()).collect();
+            object.write_at(cx.tx(), 0, &noise)?;
+            Ok(object.id())
+        })
+    };
+    (0..objects).map(|n| one(n).unwrap()).collect()
+}
+
+#[test]
+fn devices_of_every_kind_join_an_open_pool_and_take_blocks_from_the_next_txg_on() {
+    let first = leaf("first");
+    let joining = [
+        vec![leaf("second")],
+        vec![group("mirror", 0, 2)],
+        vec![group("raidz", 2, 4), NewVdev { class: block::Class::Log, ..leaf("log") }],
+        vec![NewVdev { class: block::Class::Special, ..leaf("special") }],
+        vec![NewVdev { class: block::Class::Dedup, ..leaf("dedup") }],
+    ];
+    let mut all = devices(std::slice::from_ref(&first));
+    let new = CreatePool {
+        name: "tank".into(),
+        tops: vec![first],
+        features: default_features().map(str::to_owned).collect(),
+        comment: None,
+        compatibility: None,
+    };
+    let mut writer = Writer::create(&new, &OpenOptions::default(), &options(), |_| Ok(())).unwrap();
+    let mut ids = fill(&writer, 4);
+    let mut count = 1;
+    for (round, tops) in joining.into_iter().enumerate() {
+        let before = writer.allocator().totals().class(block::Class::Normal).size_bytes;
+        all.extend(devices(&tops));
+        count += tops.len();
+        let is_normal = tops[0].class == block::Class::Normal;
+        add(&writer, tops).unwrap();
+        check(&all);
+        assert_eq!(writer.allocator().totals().class(block::Class::Normal).size_bytes > before, is_normal);
+        ids.extend(fill(&writer, 8));
+        let pool = writer.pool().unwrap();
+        assert_eq!((pool.root_vdev().children.len(), pool.store().tree().tops.len()), (count, count));
+        check(&all);
+        if round % 2 == 1 {
+            writer.export().unwrap();
+            drop((pool, writer));
+            check(&all);
+            let found = search_devices(all.iter().cloned()).pools.remove(0);
+            writer = Writer::open(&found, &OpenOptions::default(), &options()).unwrap();
+        }
+    }
+    let used = pool::space::Space::load(&writer.pool().unwrap()).unwrap();
+    let used: Vec<bool> = (0..7).map(|id| used.device(id).unwrap().allocated_bytes() > 0).collect();
+    // Nobody wrote an intent log or a dedup table.
+    assert_eq!(used, [true, true, true, true, false, true, false]);
+    assert_eq!(writer.pool().unwrap().features().count("org.zfsonlinux:allocation_classes"), Some(2));
+    for id in ids {
+        writer.task(move |cx| cx.mos().free_object(cx.tx(), id)).unwrap();
+    }
+    writer.close().unwrap();
+    check(&all);
+}
+
+#[test]
+fn spares_and_cache_devices_are_listed_and_their_labels_name_no_pool() {
+    let first = leaf("first");
+    let mut all = devices(std::slice::from_ref(&first));
+    let new = CreatePool {
+        name: "tank".into(),
+        tops: vec![first],
+        features: default_features().map(str::to_owned).collect(),
+        comment: None,
+        compatibility: None,
+    };
+    let writer = Writer::create(&new, &OpenOptions::default(), &options(), |_| Ok(())).unwrap();
+    let auxiliary = |name: &str| {
+        let device: Arc<dyn Device> = Arc::new(MemoryDevice::new(name, vec![0; DISK_BYTES]));
+        NewAuxiliary { kind: "file", path: name.to_owned(), device, ashift: 9 }
+    };
+    let mut known = (Vec::new(), Vec::new());
+    for round in 0..2 {
+        let (spare, cache) = (auxiliary(&format!("spare-{round}")), auxiliary(&format!("cache-{round}")));
+        all.extend([spare.device.clone(), cache.device.clone()]);
+        known.0.push(spare.path.clone());
+        known.1.push(cache.path.clone());
+        let new = NewDevices { spares: vec![spare], caches: vec![cache], ..NewDevices::default() };
+        writer.add(new, true).unwrap();
+    }
+    writer.export().unwrap();
+    drop(writer);
+    let found = search_devices(all.iter().cloned()).pools.remove(0);
+    assert_eq!((found.devices.len(), found.auxiliary.len()), (1, 4));
+    let pool = pool::Pool::open(&found, &OpenOptions::default()).unwrap();
+    let status = pool.status().unwrap();
+    let names = |all: &[pool::status::VdevStatus]| -> Vec<String> {
+        all.iter().map(|v| v.path.clone().unwrap_or_default()).collect()
+    };
+    assert_eq!((names(&status.spares), names(&status.caches)), known);
+    assert!(status.spares.iter().chain(&status.caches).all(|v| !v.not_present), "{status:?}");
+    check(&all);
+}
+
+#[test]
+fn a_device_with_other_sectors_is_refused_and_the_pool_goes_on_without_it() {
+    let (_, writer, mut all) = on_faulty();
+    let other = NewVdev { ashift: 9, ..leaf("other") };
+    all.extend(devices(std::slice::from_ref(&other)));
+    let new = NewDevices { tops: vec![other.clone()], ..NewDevices::default() };
+    let e = writer.add(new, true).unwrap_err().to_string();
+    assert!(e.contains("different physical sector sizes"), "{e}");
+    let small = Some(("small".to_owned(), Arc::new(MemoryDevice::new("small", vec![0; 1 << 20])) as Arc<dyn Device>));
+    let e = add(&writer, vec![NewVdev { leaf: small, ..leaf("unused") }]).unwrap_err().to_string();
+    assert!(e.contains("too small"), "{e}");
+    add_object(&writer).unwrap();
+    assert_eq!(writer.pool().unwrap().root_vdev().children.len(), 1);
+    add(&writer, vec![other]).unwrap();
+    writer.close().unwrap();
+    check(&all);
 }
 
 /// A device that fails writes while it is told to.

@@ -1,7 +1,7 @@
 //! Makes a pool on an image file (or opens the one that is there), mounts it until it is unmounted, and exports it. The mount
 //! shows the image's name as its source.
 //!
-//! cargo run --release -p weir-posix --example pool -- IMAGE DIRECTORY [write-back] [PROPERTY=VALUE]...
+//! cargo run --release -p weir-posix --example pool -- IMAGE DIRECTORY [write-back] [nouring] [PROPERTY=VALUE]...
 
 use host::device::FileDevice;
 use posix::LivePool;
@@ -10,6 +10,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 fn main() -> anyhow::Result<()> {
+    host::memory::tune();
     let args: Vec<String> = std::env::args().skip(1).collect();
     let [image, dir, rest @ ..] = args.as_slice() else { anyhow::bail!("which image, and which directory?") };
     let device = Arc::new(FileDevice::open_for_writing(Path::new(image))?);
@@ -20,8 +21,9 @@ fn main() -> anyhow::Result<()> {
         Err(e) => return Err(e),
     };
     let write_back = rest.iter().any(|a| a == "write-back");
+    let uring = Some(!rest.iter().any(|a| a == "nouring"));
     let name = Path::new(image).file_name().unwrap_or_default().to_string_lossy().into_owned();
-    let options = MountOptions { name, devices: true, setuid: true, write_back, ..MountOptions::default() };
+    let options = MountOptions { name, devices: true, setuid: true, write_back, uring, ..MountOptions::default() };
     mount(pool.vfs(), Path::new(dir), &options)?.wait()?;
     pool.export()
 }

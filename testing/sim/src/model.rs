@@ -2,9 +2,10 @@
 //!
 //! Names change in an order that a crash must respect: the tree found is the tree after some step. Contents and
 //! attributes of one file do too, but a file that nobody made safe may be older than the names around it. Nothing may be
-//! older than what was acknowledged before the cut, and nothing may be younger than the names.
+//! older than what was acknowledged before the cut, and no size or attribute may be younger than the names.
 //!
-//! A file may be a mixture of the versions that are allowed, byte by byte; never of others.
+//! A file may be a mixture of the versions that are allowed, byte by byte, and of younger ones: the intent log takes the bytes
+//! of a long write when it is committed, as in OpenZFS, so that they may be those of a write that came after it.
 //!
 //! Invariants:
 //!   * step numbers rise; every change belongs to one step, and a step is present whole or not at all
@@ -160,7 +161,7 @@ impl Model {
             let before = self.names.get(i + 1).map_or(u64::MAX, |(next, _)| *next).min(most + 1);
             let needed =
                 |node: usize| acks().filter(|a| a.node.is_none_or(|n| n == node)).map(|a| a.step).max().unwrap_or(0);
-            match self.matches(names, found, before, &needed) {
+            match self.matches(names, found, before, most, &needed) {
                 Ok(()) => return Ok(*step),
                 Err(why) => reasons.push(format!("  not as after step {step}: {why}")),
             }
@@ -176,6 +177,7 @@ impl Model {
         names: &Names,
         found: &BTreeMap<Path, Found>,
         before: u64,
+        most: u64,
         needed: &dyn Fn(usize) -> u64,
     ) -> Result<(), String> {
         if let Some(path) = names.keys().find(|p| !found.contains_key(*p)) {
@@ -204,7 +206,9 @@ impl Model {
             let from = known.versions.iter().rposition(|(step, _)| *step <= needed(*node)).unwrap_or(0);
             let allowed: Vec<&State> =
                 known.versions[from..].iter().filter(|(step, _)| *step < before).map(|(_, state)| state).collect();
-            if !allowed.contains(&&there.state) && !is_mixture(&there.state, &allowed) {
+            let younger = known.versions[from..].iter().filter(|(step, _)| *step >= before && *step <= most);
+            let bytes: Vec<&State> = allowed.iter().copied().chain(younger.map(|(_, state)| state)).collect();
+            if !allowed.contains(&&there.state) && !is_mixture(&there.state, &allowed, &bytes) {
                 let stale = known.versions.iter().rfind(|(_, state)| *state == there.state);
                 let when = stale.map_or("never so".to_owned(), |(step, _)| format!("so at step {step}"));
                 let history: Vec<String> = known.versions.iter().map(|(step, s)| format!("{step}: {s:?}")).collect();
@@ -224,8 +228,8 @@ impl Model {
 }
 
 /// Whether a file has something of several versions: a write that was logged before a later one was made safe may hold what the
-/// later one wrote there, as in OpenZFS. Every byte is that of some version, and the size too.
-fn is_mixture(there: &State, allowed: &[&State]) -> bool {
+/// later one wrote there, as in OpenZFS. Every byte is that of one of `bytes`; size and attributes are allowed as they are.
+fn is_mixture(there: &State, allowed: &[&State], bytes: &[&State]) -> bool {
     let size = there.data.len();
     allowed.iter().any(|s| s.data.len() == size)
         && allowed.iter().any(|s| s.mode == there.mode && s.xattrs == there.xattrs)
@@ -233,7 +237,7 @@ fn is_mixture(there: &State, allowed: &[&State]) -> bool {
             .data
             .iter()
             .enumerate()
-            .all(|(i, byte)| allowed.iter().any(|s| s.data.get(i).copied().unwrap_or(0) == *byte))
+            .all(|(i, byte)| bytes.iter().any(|s| s.data.get(i).copied().unwrap_or(0) == *byte))
 }
 
 impl State {
@@ -282,7 +286,12 @@ mod tests {
         assert_eq!(m.judge(20, &tree(&[("a", found(b"one"))])), Ok(1));
         assert_eq!(m.judge(30, &tree(&[("a", found(b"two"))])), Ok(1));
         assert_eq!(m.judge(30, &tree(&[("b", found(b"one"))])), Ok(4));
-        // Never both names of a rename, and never a mixture.
+        // A write that was logged with bytes of a later one, which is not there itself: never with a byte of nobody's.
+        m.begin(31);
+        m.change(f, |s| s.data = Arc::new(b"tzo!".to_vec()));
+        assert_eq!(m.judge(31, &tree(&[("a", found(b"tzo"))])), Ok(1));
+        assert!(m.judge(31, &tree(&[("a", found(b"two!"))])).is_err(), "a size younger than the names");
+        // Never both names of a rename, and never what nobody wrote.
         assert!(m.judge(30, &tree(&[("a", found(b"two")), ("b", found(b"two"))])).is_err());
         assert!(m.judge(30, &tree(&[])).is_err());
         assert!(m.judge(30, &tree(&[("a", found(b"xwo"))])).unwrap_err().contains("never so"));

@@ -7,8 +7,9 @@ use dataset::write::{Bootstrap, NewDataset, bootstrap};
 use dataset::{KeyStore, LiveDataset, LiveDatasets};
 use files::FileSystem;
 use files::zpl::{MAKER, owners_of};
+use host::device::Device;
 use pool::scan::{self, Options};
-use pool::writer::{CreatePool, NewVdev, WriteOptions, default_features};
+use pool::writer::{CreatePool, NewDevices, NewVdev, WriteOptions, default_features};
 use pool::{FoundPool, OpenOptions, Pool, Writer, search_devices};
 use std::sync::Arc;
 use std::time::Duration;
@@ -55,18 +56,8 @@ impl Layout {
     }
 
     fn tops(self, machine: &Arc<Machine>, ashift: u8) -> Vec<NewVdev> {
-        let leaves: Vec<NewVdev> = machine
-            .devices()
-            .into_iter()
-            .map(|device| NewVdev {
-                kind: "file",
-                parity: 0,
-                class: Class::Normal,
-                leaf: Some((device.name().to_owned(), device)),
-                ashift,
-                children: Vec::new(),
-            })
-            .collect();
+        let leaves: Vec<NewVdev> =
+            machine.devices().into_iter().take(self.devices()).map(|device| leaf(device, ashift)).collect();
         let group =
             |kind, parity, children| vec![NewVdev { kind, parity, class: Class::Normal, leaf: None, ashift, children }];
         match self {
@@ -79,6 +70,17 @@ impl Layout {
                 .map(|(leaf, class)| NewVdev { class, ..leaf })
                 .collect(),
         }
+    }
+}
+
+fn leaf(device: Arc<dyn Device>, ashift: u8) -> NewVdev {
+    NewVdev {
+        kind: "file",
+        parity: 0,
+        class: Class::Normal,
+        leaf: Some((device.name().to_owned(), device)),
+        ashift,
+        children: Vec::new(),
     }
 }
 
@@ -154,6 +156,13 @@ impl Rig {
         let dataset = live.open(FILES, Some(owners_of)).context("opening the dataset")?;
         let files = FileSystem::mount(&dataset).context("mounting")?;
         Ok(Self { writer, live, dataset, files })
+    }
+
+    /// Lets the machine's last device join the pool, to be what `class` says.
+    pub fn grow(&self, machine: &Arc<Machine>, ashift: u8, class: Class) -> Result<()> {
+        let last = machine.devices().pop().context("a device to add")?;
+        let tops = vec![NewVdev { class, ..leaf(last, ashift) }];
+        self.writer.add(NewDevices { tops, ..NewDevices::default() }, true).context("adding a device")
     }
 
     /// Closes everything as an export does.

@@ -6,6 +6,7 @@ use crate::model::Model;
 use crate::rig::{Layout, Rig, Shape, verify};
 use crate::workload::{Workload, read_tree};
 use anyhow::{Context, Result, anyhow};
+use block::Class;
 use files::vfs::{Caller, NewNode, Vfs};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -57,6 +58,8 @@ struct Setting {
     workers: u64,
     /// What happens to one of several devices, and for how many steps.
     trouble: Option<Trouble>,
+    /// Half-way another device joins the pool, for this.
+    joins: Option<Class>,
 }
 
 /// What happens to a device.
@@ -100,7 +103,14 @@ impl Setting {
             2 => Some(Trouble::Gone),
             _ => None,
         };
-        Self { shape, properties, txg_one_in: 4 + chance.below(60), workers, trouble }
+        let txg_one_in = 4 + chance.below(60);
+        let joins = match chance.below(6) {
+            0 => Some(Class::Normal),
+            1 => Some(Class::Log),
+            2 => Some(Class::Special),
+            _ => None,
+        };
+        Self { shape, properties, txg_one_in, workers, trouble, joins }
     }
 
     fn has(&self, name: &str, value: &str) -> bool {
@@ -115,7 +125,8 @@ struct Work {
 }
 
 fn run_with(plan: &Plan, setting: &Setting) -> Result<Done> {
-    let machine = Machine::new(plan.seed, setting.shape.layout.devices(), DISK_BYTES);
+    let count = setting.shape.layout.devices() + usize::from(setting.joins.is_some());
+    let machine = Machine::new(plan.seed, count, DISK_BYTES);
     let rig = Rig::create(&machine, &setting.shape, &setting.properties).context("making the pool")?;
     let who = Caller { privileged: true, ..Caller::default() };
     let root = rig.files.root();
@@ -156,7 +167,7 @@ fn run_with(plan: &Plan, setting: &Setting) -> Result<Done> {
     })
 }
 
-fn work(plan: &Plan, setting: &Setting, machine: &Machine, rig: &Rig, name: &str, number: u64) -> Result<Work> {
+fn work(plan: &Plan, setting: &Setting, machine: &Arc<Machine>, rig: &Rig, name: &str, number: u64) -> Result<Work> {
     let clock = || machine.operations();
     let root = rig.files.lookup(rig.files.root(), name.as_bytes())?.node;
     let seed = plan.seed.wrapping_add(number << 48);
@@ -172,6 +183,12 @@ fn work(plan: &Plan, setting: &Setting, machine: &Machine, rig: &Rig, name: &str
     for step in 0..steps {
         if number == 0 {
             disturb(setting, machine, step, steps);
+        }
+        if let (0, Some(class), true) = (number, setting.joins, step == steps / 2) {
+            // In labels, in the txg, and right behind it.
+            (0..4).for_each(|_| machine.cut_at(clock() + chance.below(90)));
+            rig.grow(machine, setting.shape.ashift, class)?;
+            workload.model.acknowledge(clock(), None);
         }
         if chance.below(plan.steps) < plan.cuts {
             // Soon: within a step, a commit, or a txg.

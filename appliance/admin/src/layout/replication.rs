@@ -17,6 +17,11 @@ pub struct Replication {
 }
 
 impl Replication {
+    /// Whether devices of both kinds may be in one pool.
+    pub fn agree(a: Self, b: Self) -> bool {
+        mismatch(a, b).is_none()
+    }
+
     fn of(group: Group, leaves: &[Leaf]) -> Self {
         match group {
             Group::Single => Self { kind: leaves.first().map_or("disk", Leaf::kind), children: 1, parity: 0 },

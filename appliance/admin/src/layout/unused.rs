@@ -24,10 +24,10 @@ pub(super) fn overridable(lines: &[String]) -> Wrong {
     Wrong(format!("invalid vdev specification\nuse '-f' to override the following errors:\n{}", lines.join("\n")))
 }
 
-fn owner(leaf: &Leaf, is_imported: &dyn Fn(u64) -> bool) -> Option<Owner> {
+fn owner(leaf: &Leaf, is_imported: &dyn Fn(u64, u64) -> bool) -> Option<Owner> {
     let found = devices::labelled(&leaf.path)?;
     let name = found.config.get_str("name").unwrap_or_default().to_owned();
-    let imported = found.config.get_u64("pool_guid").is_some_and(is_imported);
+    let imported = found.config.get_u64("pool_guid").is_some_and(|pool| is_imported(pool, found.guid));
     match PoolState::from_number(found.config.get_u64("state").unwrap_or(u64::MAX)) {
         PoolState::Destroyed | PoolState::Other(_) => None,
         _ if imported => Some(Owner::Active(name)),
@@ -38,9 +38,10 @@ fn owner(leaf: &Leaf, is_imported: &dyn Fn(u64) -> bool) -> Option<Owner> {
     }
 }
 
-/// Refuses devices that are in use. `is_imported` tells whether the pool of that identity is imported here. What belongs to
+/// Refuses devices that are in use. `is_imported` tells whether the pool of the first identity is imported here, and has, as far
+/// as is known, the device of the second: one that was to join and did not is nobody's. What belongs to
 /// an imported pool is refused also with `force`; what else is found then counts as free.
-pub fn check_unused(layout: &Layout, force: bool, is_imported: &dyn Fn(u64) -> bool) -> Result<(), Wrong> {
+pub fn check_unused(layout: &Layout, force: bool, is_imported: &dyn Fn(u64, u64) -> bool) -> Result<(), Wrong> {
     let mut lines = Vec::new();
     for leaf in layout.leaves() {
         let name = leaf.name();

@@ -9,6 +9,7 @@
 mod names;
 
 pub use names::{DamagedFile, Place};
+pub use pool::scan::Phase;
 
 use crate::OpenPool;
 use anyhow::Result;
@@ -139,9 +140,9 @@ pub fn verify(pool: &OpenPool, threads: usize, progress: &OnProgress<'_>) -> Res
 }
 
 fn devices(pool: &OpenPool, report: &Report) -> Vec<Device> {
-    let tops = &pool.pool().store().tree().tops;
+    let tree = pool.pool().store().tree();
     let mut found = Vec::new();
-    for top in tops {
+    for top in &tree.tops {
         for leaf in top.leaves() {
             let absent = leaf.device().is_none().then(|| leaf.aux.map_or_else(String::new, |aux| format!("{aux:?}")));
             found.push(Device {

@@ -1,13 +1,27 @@
 //! The commands, one file each: `command()` says its options, `run()` does it.
 
+pub mod analytics;
+pub mod arcstat;
 pub mod cat;
+pub mod config;
+pub mod counters;
 pub mod cp;
+pub mod dist;
 pub mod inspect;
+pub mod iostat;
+pub mod load;
 pub mod ls;
+pub mod man;
 pub mod mount;
+pub mod nicstat;
+pub mod serve;
+pub mod slower;
 pub mod stat;
+pub mod statistic;
+pub mod top;
 pub mod umount;
 pub mod verify;
+pub mod zilstat;
 
 use anyhow::Result;
 use clap::ArgMatches;
@@ -37,6 +51,18 @@ pub const COMMANDS: &[Command] = &[
     Command { command: inspect::command, run: inspect::run },
     Command { command: mount::command, run: mount::run },
     Command { command: umount::command, run: umount::run },
+    Command { command: serve::command, run: serve::run },
+    Command { command: load::command, run: load::run },
+    Command { command: config::command, run: config::run },
+    Command { command: man::command, run: man::run },
+    Command { command: top::command, run: top::run },
+    Command { command: dist::command, run: dist::run },
+    Command { command: slower::command, run: slower::run },
+    Command { command: analytics::command, run: analytics::run },
+    Command { command: arcstat::command, run: arcstat::run },
+    Command { command: iostat::command, run: iostat::run },
+    Command { command: nicstat::command, run: nicstat::run },
+    Command { command: zilstat::command, run: zilstat::run },
 ];
 
 /// The whole program's command line.

@@ -11,18 +11,25 @@
 use super::USAGE;
 use crate::figures::Figures;
 use crate::source::{self, Opener};
+use admin::house::Scope;
+use admin::{House, OwnedPool};
 use anyhow::{Context, Result, bail};
 use clap::{Arg, ArgAction, ArgMatches, value_parser};
+use daemon::mounts::Shape;
+use daemon::{Control, Mounts, Owner};
 use parking_lot::Mutex;
-use serve::fuse::{MountOptions, MountedTree, Signals, TreeUnmounter, leave_terminal, mount_tree};
+use serve::fuse::{MountOptions, Signals, leave_terminal};
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// What a process killed by SIGINT ends with, as shells show it.
 const INTERRUPTED: i32 = 130;
+/// Longest time that commands which run have to end, once nothing is mounted any more.
+const COMMANDS_END: Duration = Duration::from_secs(60);
 
 /// Options of `weir mount`.
 pub fn command() -> clap::Command {
@@ -31,8 +38,8 @@ pub fn command() -> clap::Command {
         .long_about(
             "Mounts a dataset or a snapshot over FUSE. It is there when the command returns, and is served in the \
              background until it is unmounted (weir umount DIR, or umount -R DIR).\n\n\
-             Files of an imported pool can be written; meanwhile no other command can change that pool. With -o ro, with \
-             -d, of a pool that is imported read-only and of a snapshot they can only be read.\n\n\
+             Files of an imported pool can be written; meanwhile zpool and zfs commands for that pool run in the process that \
+             serves. With -o ro, with -d, of a pool that is imported read-only and of a snapshot they can only be read.\n\n\
              Datasets beneath are mounted in it: as root each for itself, so that find -xdev and df see them apart; else \
              all in one. As root, others may look in, within the files' permissions; who mounts for himself may read all. \
              Snapshots are under DIR/.zfs/snapshot, volumes as files under DIR/.zfs/volume.",
@@ -45,7 +52,7 @@ pub fn command() -> clap::Command {
                 .value_name("OPTION[,OPTION]...")
                 .action(ArgAction::Append)
                 .value_delimiter(',')
-                .help("ro, rw, allow_other, noallow_other, default_permissions, dev, suid, noexec, nowriteback (tell of a full pool at each write, not at close or fsync)"),
+                .help("ro, rw, allow_other, noallow_other, default_permissions, dev, suid, noexec, nowriteback (tell of a full pool at each write, not at close or fsync), uring, nouring (requests by way of io_uring, where Linux offers it: the default; or through /dev/fuse)"),
         )
         .arg(Arg::new("foreground").short('f').long("foreground").action(ArgAction::SetTrue).help("Stay, and log to standard error"))
         .arg(Arg::new("no-children").long("no-children").action(ArgAction::SetTrue).help("Only the dataset itself"))
@@ -63,10 +70,25 @@ pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
             return Ok(ExitCode::from(USAGE));
         }
     };
+    if let Some(code) = by_daemon(matches)? {
+        return Ok(ExitCode::from(code));
+    }
     if matches.get_flag("foreground") { serve(matches, &options) } else { start() }
 }
 
-fn mount_options(matches: &ArgMatches) -> Result<MountOptions> {
+/// Has the daemon mount it, if there is one that has the pool.
+fn by_daemon(matches: &ArgMatches) -> Result<Option<u8>> {
+    let given = |id: &str| matches.contains_id(id) && matches.value_source(id).is_some();
+    if given("search") || matches.get_flag("notify") {
+        return Ok(None);
+    }
+    let args: Vec<String> = std::env::args().collect();
+    let verb = args.iter().position(|a| a == "mount").unwrap_or(0);
+    crate::forward::to_daemon(&crate::state::State::of_process()?, "weir", &args[verb..])
+}
+
+/// How it is to be mounted.
+pub fn mount_options(matches: &ArgMatches) -> Result<MountOptions> {
     // Small writes are many times as fast so, and what was synced is safe either way.
     let mut options = MountOptions { write_back: true, ..MountOptions::default() };
     for word in matches.get_many::<String>("options").into_iter().flatten() {
@@ -76,6 +98,8 @@ fn mount_options(matches: &ArgMatches) -> Result<MountOptions> {
             "rw" => options.read_only = false,
             "writeback" => options.write_back = true,
             "nowriteback" => options.write_back = false,
+            "uring" => options.uring = Some(true),
+            "nouring" => options.uring = Some(false),
             "allow_other" => options.allow_other = Some(true),
             "noallow_other" => options.allow_other = Some(false),
             "default_permissions" => options.enforce_permissions = Some(true),
@@ -111,7 +135,7 @@ fn start() -> Result<ExitCode> {
 }
 
 fn serve(matches: &ArgMatches, options: &MountOptions) -> Result<ExitCode> {
-    let mounted: Arc<Mutex<Option<TreeUnmounter>>> = Arc::default();
+    let mounted: Arc<Mutex<Option<Mounts>>> = Arc::default();
     // Before anything starts a thread.
     on_signal(mounted.clone())?;
     let _ = tracing_subscriber::fmt().with_writer(io::stderr).with_ansi(false).try_init();
@@ -122,46 +146,81 @@ fn serve(matches: &ArgMatches, options: &MountOptions) -> Result<ExitCode> {
     }
     let mut opener = Opener::new(matches);
     let only_read = options.read_only || dataset.contains('@');
-    let pool = if only_read { None } else { opener.writable(dataset)? };
-    let provider = match &pool {
-        Some(pool) => opener.live_provider(pool, dataset)?,
+    let owned = if only_read { None } else { own(&mut opener, dataset)? };
+    let provider = match &owned {
+        Some((_, pool)) => opener.live_provider(pool.writable().context("it is open for writing")?, dataset)?,
         None => opener.provider(dataset)?,
     };
-    let separate = rustix::process::geteuid().is_root() && !matches.get_flag("one-mount");
-    let tree = mount_tree(provider, dir, options, !matches.get_flag("no-children"), separate)?;
-    *mounted.lock() = Some(tree.unmounter());
-    let places = || tree.places().map(Path::to_owned).collect();
-    let figures = pool.as_ref().map(|pool| Figures::write_for(pool, dataset, places())).transpose()?;
-    if matches.get_flag("notify") {
-        tell_parent(&tree)?;
+    let mounts = owned.as_ref().map_or_else(|| Mounts::new(true), |(owner, _)| owner.mounts.clone());
+    let guid = owned.as_ref().map_or(0, |(_, pool)| pool.guid());
+    let places = mounts.mount_tree(guid, provider, dir, options, shape(matches))?;
+    *mounted.lock() = Some(mounts.clone());
+    let mut figures = None;
+    if let Some((_, pool)) = &owned {
+        let writable = pool.writable().context("it is open for writing")?;
+        figures = Some(Figures::write_for(writable, dataset, places.clone())?);
     }
-    let served = tree.wait();
+    let control = owned.as_ref().and_then(|(owner, pool)| control(owner, pool));
+    if matches.get_flag("notify") {
+        tell_parent(places.first().map_or(dir, |place| place))?;
+    }
+    let served = mounts.wait();
     drop(figures);
-    if let Some(pool) = pool {
-        pool.close()?;
+    if let Some((owner, _)) = owned {
+        // A command that unmounted it may have more to do, exporting it.
+        owner.stop(COMMANDS_END);
+        // Others see by its lock that the pool is not closed yet.
+        let _owned = control.and_then(Control::stop);
+        if let Some((_, error)) = owner.house.close_all().into_iter().next() {
+            return Err(error);
+        }
     }
     served?;
     Ok(ExitCode::SUCCESS)
 }
 
+/// What is mounted of a tree.
+pub fn shape(matches: &ArgMatches) -> Shape {
+    let separate = rustix::process::geteuid().is_root() && !matches.get_flag("one-mount");
+    Shape { children: !matches.get_flag("no-children"), separate }
+}
+
+/// Opens the pool of a dataset for writing, for this process to own; `None`: it can be looked at only.
+fn own(opener: &mut Opener, dataset: &str) -> Result<Option<(Arc<Owner>, Arc<OwnedPool>)>> {
+    let Some((record, pool)) = opener.writable(dataset)? else { return Ok(None) };
+    let house = House::new(crate::state::State::of_process()?, Scope::One(record.guid), None);
+    let pool = house.adopt(record, pool);
+    let owner = Owner::new(house, Mounts::new(true), Arc::new(crate::owned::Programs));
+    owner.ready();
+    Ok(Some((owner, pool)))
+}
+
+/// Lets commands reach the pool. Without it they are told that it is in use, as if they were another program's.
+fn control(owner: &Arc<Owner>, pool: &OwnedPool) -> Option<Control> {
+    let path = daemon::socket::of_pool(owner.house.state().folder(), pool.guid());
+    match Control::start(owner.clone(), &path) {
+        Ok(control) => Some(control),
+        Err(error) => {
+            tracing::warn!(error = %format!("{error:#}"), "commands cannot reach this pool");
+            None
+        }
+    }
+}
+
 /// Ended by a signal before it is up: just ends. After: unmounts, which ends it.
-fn on_signal(mounted: Arc<Mutex<Option<TreeUnmounter>>>) -> Result<()> {
+fn on_signal(mounted: Arc<Mutex<Option<Mounts>>>) -> Result<()> {
     let signals = Signals::block().context("cannot hold back signals")?;
     signals
         .each(move |_| match &*mounted.lock() {
-            Some(tree) => {
-                if let Err(error) = tree.unmount_now() {
-                    tracing::error!(%error, "cannot unmount");
-                }
-            }
+            Some(mounts) => mounts.unmount_all(),
             None => std::process::exit(INTERRUPTED),
         })
         .context("cannot wait for signals")
 }
 
 /// From here on the log takes what would go to the terminal.
-fn tell_parent(tree: &MountedTree) -> Result<()> {
-    let log = match open_log(tree) {
+fn tell_parent(place: &Path) -> Result<()> {
+    let log = match open_log(place) {
         Ok(log) => log,
         // Errors of reading would be lost, but the files can be read.
         Err(e) => {
@@ -175,10 +234,9 @@ fn tell_parent(tree: &MountedTree) -> Result<()> {
     leave_terminal(&log).context("cannot leave the terminal")
 }
 
-fn open_log(tree: &MountedTree) -> Result<File> {
+fn open_log(place: &Path) -> Result<File> {
     let dir = crate::state::folder()?.join("log");
     std::fs::create_dir_all(&dir).with_context(|| dir.display().to_string())?;
-    let place = tree.places().next().unwrap_or(Path::new("mount"));
     let name: String = place.to_string_lossy().chars().map(|c| if c == '/' { '-' } else { c }).collect();
     let path = dir.join(format!("mount{name}.log"));
     File::options().create(true).append(true).open(&path).with_context(|| path.display().to_string())

@@ -1,6 +1,7 @@
-//! `weir stat`: everything that is known of a file in a pool, like stat(1), or as JSON.
+//! `weir stat`: everything that is known of a file in a pool, like stat(1), or as JSON; of a statistic, see [`super::statistic`].
 
-use super::{SOME_FAILED, USAGE};
+use super::{SOME_FAILED, USAGE, statistic};
+use crate::report;
 use crate::source::{self, Opener, Spec};
 use crate::text::{kind_words, mode_string, time_full};
 use crate::tree;
@@ -15,21 +16,44 @@ use std::process::ExitCode;
 /// Options of `weir stat`.
 pub fn command() -> clap::Command {
     clap::Command::new("stat")
-        .about("Show what is known of a file in a pool")
+        .about("Show a statistic of the running daemon, or what is known of a file in a pool")
+        .long_about(
+            "NAME is a statistic, such as nfs3.ops, nfs3.ops[client] or nfs3.ops[op=read][latency]: what it was in the last \
+             minute, or with INTERVAL from now on; 'weir analytics statistics' lists them. Names have a dot, and no slash, \
+             colon or @ before a bracket. Everything else is a file in a pool, which is shown as stat(1) does; a pool whose \
+             name looks like a statistic's is written with a colon: POOL.NAME:/",
+        )
+        .override_usage(
+            "weir stat [OPTIONS] NAME [INTERVAL [COUNT]]\n       weir stat [OPTIONS] POOL/DATASET[@SNAPSHOT][:/path]...",
+        )
         .arg(
             Arg::new("source")
-                .value_name("POOL/DATASET[@SNAPSHOT][:/path]")
+                .value_name("NAME|POOL/DATASET[@SNAPSHOT][:/path]")
                 .required(true)
                 .num_args(1..)
                 .value_parser(value_parser!(OsString)),
         )
         .arg(Arg::new("dereference").long("dereference").action(ArgAction::SetTrue).help("Follow a symbolic link"))
-        .arg(Arg::new("json").long("json").action(ArgAction::SetTrue).help("Write one JSON object a file"))
+        .arg(
+            Arg::new("step")
+                .long("step")
+                .value_name("SECONDS")
+                .value_parser(value_parser!(u64).range(1..))
+                .help("Of a statistic's past: a row for each so many seconds [default: one for all]"),
+        )
+        .args(statistic::span_args())
+        .args(report::args())
         .args(source::args())
 }
 
 /// Runs `weir stat`.
 pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
+    let words: Option<Vec<String>> = (matches.get_many::<OsString>("source").into_iter().flatten())
+        .map(|word| word.to_str().map(str::to_owned))
+        .collect();
+    if let Some(words) = words.filter(|words| words.first().is_some_and(|word| statistic::is_name(word))) {
+        return report::quiet(statistic::run(&words, matches)).map(|()| ExitCode::SUCCESS);
+    }
     let mut opener = Opener::new(matches);
     let mut failed = false;
     let mut out = io::stdout().lock();

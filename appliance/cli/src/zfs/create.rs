@@ -65,7 +65,7 @@ pub fn create(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     if !name.contains('/') {
         return Err(failed("dataset already exists"));
     }
-    let opened = crate::zpool::pools::open(&record)?;
+    let opened = crate::zpool::pools::open(cx, &record)?;
     let is_enabled = |guid: &str| opened.features().count(guid).is_some();
     if let Some(size) = parsed.last('V') {
         volume(&opened, &mut properties, size, parsed.last('b'), parsed.has('s'))
@@ -88,7 +88,8 @@ pub fn create(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     if dry_run {
         return Ok(0);
     }
-    let key = admin::new_key::ask(&properties, &name, None, &writing::ask).map_err(|e| failed(&format!("{e:#}")))?;
+    let key = admin::new_key::ask(&properties, &name, None, &|format| writing::ask(cx.client, format))
+        .map_err(|e| failed(&format!("{e:#}")))?;
     let new = NewDataset { name: name.clone(), is_volume, properties, parents: parsed.has('p'), key: key.clone() };
     change(cx, &record, &cannot, &command_line("zfs create", args), |pool| {
         Ok(write::create(&pool.live, &new, admin::write::maker())?)
@@ -96,7 +97,27 @@ pub fn create(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     if let Some(key) = key {
         super::keys::keep_new(&cx.state, &record, &name, &key).map_err(|e| failed(&format!("{e:#}")))?;
     }
-    Ok(0)
+    if is_volume || parsed.has('u') {
+        return Ok(0);
+    }
+    Ok(mount_new(cx, &record, &name))
+}
+
+/// Mounts a file system that was made just now, after those above it that were made with it.
+fn mount_new(cx: &mut Context<'_>, record: &Imported, name: &str) -> u8 {
+    let Some(owner) = crate::mounts::owner(cx, record.guid).filter(|o| o.mounts.is_automatic()) else { return 0 };
+    let Ok(pool) = owner.house.import(record) else { return 0 };
+    let ends = name.match_indices('/').map(|(at, _)| at).chain([name.len()]);
+    let mut code = 0;
+    for dataset in ends.map(|end| &name[..end]).filter(|d| d.contains('/') && owner.mounts.of(d).is_none()) {
+        if let Some(plan) = daemon::rules::plan(&pool, dataset).ok().filter(|plan| !plan.by_name) {
+            code |= crate::mounts::mount_automatically(cx, &owner, &pool, dataset, &plan);
+        }
+    }
+    if code != 0 {
+        cx.complain("filesystem successfully created, but not mounted");
+    }
+    code
 }
 
 /// The properties that a volume needs: its size in whole blocks, and the space for it unless it is sparse.
@@ -159,7 +180,7 @@ pub fn destroy(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     if name.contains('#') {
         return Err(Failure::failed(format!("{cannot}: unsupported: destroying bookmarks")));
     }
-    let Some(found) = super::datasets::Pools::new().entry(cx, &name)? else { return Ok(1) };
+    let Some(found) = super::datasets::Pools::new(cx).entry(cx, &name)? else { return Ok(1) };
     let dataset = found.entry.dataset().cloned().ok_or_else(|| Failure::failed(&cannot))?;
     let recursive = parsed.has('r') || parsed.has('R');
     let is_root = !name.contains('/');
@@ -197,9 +218,32 @@ pub fn destroy(cx: &mut Context<'_>, args: &[String]) -> Outcome {
         return Err(Failure::failed(format!("{cannot}: unsupported: destroying snapshots ({snapshot})")));
     }
     let record = record(cx, "destroy", &name)?;
-    change(cx, &record, &cannot, &command_line("zfs destroy", args), |pool| {
-        all.iter().try_for_each(|name| Ok(write::destroy(&pool.live, name)?))
-    })?;
+    let owner = crate::mounts::owner(cx, record.guid);
+    let mounted = owner.as_ref().map_or_else(Vec::new, |owner| owner.mounts.below(record.guid, &name));
+    let unmounted = match &owner {
+        Some(owner) => crate::mounts::unmount_below(owner, &record, &name, parsed.has('f')).map_err(Failure::failed)?,
+        None => Vec::new(),
+    };
+    let client = cx.client;
+    let destroyed = change(cx, &record, &cannot, &command_line("zfs destroy", args), |pool| {
+        all.iter().try_for_each(|name| {
+            anyhow::ensure!(!client.is_gone(), "cancelled");
+            pool.close_dataset(name)?;
+            Ok(write::destroy(&pool.live, name)?)
+        })
+    });
+    if destroyed.is_err()
+        && let Some(owner) = owner
+        && let Ok(pool) = owner.house.import(&record)
+    {
+        owner.mounts.mount_again(&pool, &unmounted);
+    }
+    destroyed?;
+    if let Some(owner) = crate::mounts::owner(cx, record.guid)
+        && let Ok(pool) = owner.house.import(&record)
+    {
+        owner.mounts.forget(&pool, &mounted);
+    }
     super::keys::forget_below(&cx.state, &record, &name);
     Ok(0)
 }
@@ -222,7 +266,7 @@ pub fn rename(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     if parsed.has('r') && !from.contains('@') {
         return Err(Failure::usage("source dataset for recursive rename must be a snapshot"));
     }
-    if super::datasets::Pools::new().entry(cx, &from)?.is_none() {
+    if super::datasets::Pools::new(cx).entry(cx, &from)?.is_none() {
         return Ok(1);
     }
     if from.contains(['@', '#']) {
@@ -232,17 +276,32 @@ pub fn rename(cx: &mut Context<'_>, args: &[String]) -> Outcome {
         return Err(Failure::failed(format!("cannot rename to '{to}': datasets must be within same pool")));
     }
     let record = record(cx, "rename", &from)?;
+    let owner = crate::mounts::owner(cx, record.guid);
+    let mut unmounted = match &owner {
+        Some(owner) => {
+            crate::mounts::unmount_placed(owner, &record, &from, parsed.has('f')).map_err(Failure::failed)?
+        }
+        None => Vec::new(),
+    };
     let result = change(cx, &record, "", &command_line("zfs rename", args), |pool| {
         if parsed.has('p') {
             ancestors(pool, &to)?;
         }
         Ok(write::rename(&pool.live, &from, &to)?)
     });
-    match result {
-        Ok(()) => {
-            super::keys::rename(&cx.state, &record, &from, &to);
-            Ok(0)
+    if result.is_ok() {
+        super::keys::rename(&cx.state, &record, &from, &to);
+        unmounted.iter_mut().for_each(|name| *name = format!("{to}{}", &name[from.len()..]));
+        if let Some(owner) = &owner {
+            owner.mounts.renamed(record.guid, &from, &to);
         }
+    }
+    let code = match owner {
+        Some(owner) => crate::mounts::mount_again(cx, &owner, &record, &unmounted),
+        None => 0,
+    };
+    match result {
+        Ok(()) => Ok(code),
         Err(Failure::Failed(text)) => {
             let text = text.trim_start_matches(": ");
             let prefix = match text {

@@ -115,9 +115,9 @@ pub fn cannot_open(name: &str, error: &dataset::Error) -> String {
 }
 
 impl Pools {
-    /// None opened yet; what `weir mount` has mounted is read once.
-    pub fn new() -> Self {
-        Self { open: HashMap::new(), mounted: super::mount::mounted() }
+    /// None opened yet; what is mounted is looked up once.
+    pub fn new(cx: &Context<'_>) -> Self {
+        Self { open: HashMap::new(), mounted: crate::mounts::mounted(cx) }
     }
 
     /// Whether a dataset is mounted.
@@ -132,12 +132,19 @@ impl Pools {
         }
         let record = cx.state.pool(name).map_err(|e| Failure::failed(format!("{e:#}")))?;
         let Some(record) = record else { return Ok(None) };
-        let pool = pools::open(&record)?;
-        let failed = |e: dataset::Error| Failure::failed(format!("cannot open '{name}': {e}"));
-        let datasets = Datasets::open(pool).map_err(failed)?;
-        let keys = Arc::new(KeyStore::new());
-        super::keys::restore(&cx.state, &record, &datasets, &keys);
-        let pool = Arc::new(OpenPool { record, datasets, keys });
+        let failed = |e: anyhow::Error| Failure::failed(format!("cannot open '{name}': {e:#}"));
+        let pool = match pools::owned(cx, &record).map_err(failed)? {
+            Some(owned) => {
+                let datasets = owned.datasets().map_err(failed)?;
+                Arc::new(OpenPool { record, datasets, keys: owned.keys().clone() })
+            }
+            None => {
+                let datasets = Datasets::open(pools::open(cx, &record)?).map_err(|e| failed(e.into()))?;
+                let keys = Arc::new(KeyStore::new());
+                super::keys::restore(&cx.state, &record, &datasets, &keys);
+                Arc::new(OpenPool { record, datasets, keys })
+            }
+        };
         self.open.insert(name.to_owned(), pool.clone());
         Ok(Some(pool))
     }

@@ -33,7 +33,7 @@ pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
         Some(short) if short.starts_with('@') => format!("{file_system}{short}"),
         Some(to) => to,
     };
-    let mut pools = Pools::new();
+    let mut pools = Pools::new(cx);
     let (Some(a), Some(b)) = (pools.entry(cx, &from)?, pools.entry(cx, &to)?) else { return Ok(1) };
     let (Entry::Dataset(from), Entry::Dataset(to)) = (&a.entry, &b.entry) else {
         return Err(Failure::failed("Unable to obtain diffs: bookmarks have no contents"));

@@ -71,7 +71,7 @@ pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
         return Err(Failure::usage("missing property argument"));
     };
     let mut wanted = if list == "all" { None } else { Some(values::wanted(list)?) };
-    let mut pools = Pools::new();
+    let mut pools = Pools::new(cx);
     let (found, mut code) = pools.list(cx, names, Which { types, depth })?;
     let mut table = GetTable::new(&fields, parsed.has('H'));
     let (mut lines, mut datasets) = (Vec::new(), Object::new());

@@ -14,7 +14,7 @@ pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     if parsed.operands.is_empty() {
         return Err(Failure::usage(""));
     }
-    let (mut pools, mut code) = (Pools::new(), 0);
+    let (mut pools, mut code) = (Pools::new(cx), 0);
     let mut found: Vec<(String, Vec<Hold>)> = Vec::new();
     for name in &parsed.operands {
         let Some((dataset, snapshot)) = name.split_once('@') else {

@@ -1,123 +1,22 @@
 //! `zfs load-key` and `unload-key`.
 //!
-//! No process of ours stays while a key is loaded, so a loaded key is kept in a file that only its owner can read: in the
-//! state folder's `keys` if that folder was chosen, else in `$XDG_RUNTIME_DIR/weir` or `/run/weir`, which a restart empties,
-//! as it empties a kernel's memory. Unloading removes it. `weir mount -L` and the others need no loaded key.
+//! Loaded keys are kept by [`admin::kept_keys`], for the next command and for whoever owns the pool.
 
 use super::datasets::{Found, Pools, Types, Wanted};
+use crate::client::Client;
 use crate::context::{Context, Failure, Outcome};
 use crate::getopt::Options;
-use crate::state::{Imported, State};
+use admin::kept_keys;
 use anyhow::{Context as _, Result};
-use dataset::{Datasets, Entry, KeyLocation, KeyStore, View, property};
-use serde::{Deserialize, Serialize};
+use dataset::{Entry, KeyLocation, View, property};
 use std::fs;
-use std::io::Write;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
-use std::path::PathBuf;
+
+pub use admin::kept_keys::{drop_one, forget, forget_below, keep_new, rename, restore};
 
 const LOAD: Options = Options { short: "anrL:", long: &[] };
 const UNLOAD: Options = Options { short: "ar", long: &[] };
 /// Longest file that is taken for a key.
 const KEY_FILE_MAX: u64 = 4096;
-
-/// A loaded key as it is kept.
-#[derive(Debug, Clone, Serialize, Deserialize, PartialEq, Eq)]
-struct Kept {
-    /// The encryption root.
-    dataset: String,
-    /// Passphrase, hexadecimal digits or raw bytes.
-    material: Vec<u8>,
-}
-
-fn folder(state: &State) -> PathBuf {
-    if state.is_chosen() {
-        return state.folder().join("keys");
-    }
-    let runtime = std::env::var_os("XDG_RUNTIME_DIR").filter(|v| !v.is_empty()).map(PathBuf::from);
-    match runtime {
-        _ if rustix::process::geteuid().is_root() => PathBuf::from("/run/weir"),
-        Some(runtime) => runtime.join("weir"),
-        None => state.folder().join("keys"),
-    }
-}
-
-fn path(state: &State, record: &Imported) -> PathBuf {
-    folder(state).join(format!("{}-{}.json", record.guid, record.load_guid))
-}
-
-fn kept(state: &State, record: &Imported) -> Vec<Kept> {
-    fs::read(path(state, record)).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or_default()
-}
-
-fn keep(state: &State, record: &Imported, keys: &[Kept]) -> Result<()> {
-    let (folder, path) = (folder(state), path(state, record));
-    fs::DirBuilder::new().recursive(true).mode(0o700).create(&folder).with_context(|| folder.display().to_string())?;
-    let fresh = path.with_extension("new");
-    let _ = fs::remove_file(&fresh);
-    let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&fresh)?;
-    file.write_all(&serde_json::to_vec(keys)?)?;
-    fs::rename(&fresh, &path).with_context(|| path.display().to_string())
-}
-
-/// Keeps the key of a dataset that was just made or got a new one: it counts as loaded.
-pub fn keep_new(state: &State, record: &Imported, dataset: &str, material: &[u8]) -> Result<()> {
-    let mut keys = kept(state, record);
-    keys.retain(|k| k.dataset != dataset);
-    keys.push(Kept { dataset: dataset.to_owned(), material: material.to_owned() });
-    keep(state, record, &keys)
-}
-
-/// Keeps no key of a dataset any more: it has none of its own.
-pub fn drop_one(state: &State, record: &Imported, dataset: &str) -> Result<()> {
-    let mut keys = kept(state, record);
-    keys.retain(|k| k.dataset != dataset);
-    keep(state, record, &keys)
-}
-
-/// Keeps no keys of what was destroyed.
-pub fn forget_below(state: &State, record: &Imported, dataset: &str) {
-    let mut keys = kept(state, record);
-    let before = keys.len();
-    keys.retain(|k| !is_at_or_below(&k.dataset, dataset));
-    if keys.len() != before
-        && let Err(error) = keep(state, record, &keys)
-    {
-        tracing::warn!(dataset, error = %format!("{error:#}"), "its key is still kept");
-    }
-}
-
-/// Keeps keys under the new names of their datasets.
-pub fn rename(state: &State, record: &Imported, from: &str, to: &str) {
-    let mut keys = kept(state, record);
-    let mut changed = false;
-    for key in keys.iter_mut().filter(|k| is_at_or_below(&k.dataset, from)) {
-        key.dataset = format!("{to}{}", &key.dataset[from.len()..]);
-        changed = true;
-    }
-    if changed && let Err(error) = keep(state, record, &keys) {
-        tracing::warn!(dataset = to, error = %format!("{error:#}"), "its key has to be loaded again");
-    }
-}
-
-fn is_at_or_below(name: &str, above: &str) -> bool {
-    name.strip_prefix(above).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-}
-
-/// Forgets all keys of a pool: it was exported.
-pub fn forget(state: &State, record: &Imported) {
-    let _ = fs::remove_file(path(state, record));
-}
-
-/// Loads the keys that are kept for a pool.
-pub fn restore(state: &State, record: &Imported, datasets: &std::sync::Arc<Datasets>, keys: &KeyStore) {
-    for key in kept(state, record) {
-        let loaded = datasets.dataset(&key.dataset).and_then(|d| keys.load(&d, &key.material));
-        if let Err(error) = loaded {
-            tracing::warn!(dataset = key.dataset, %error, "a key that was loaded does not fit any more");
-        }
-    }
-}
 
 /// `zfs load-key`.
 pub fn load(cx: &mut Context<'_>, args: &[String]) -> Outcome {
@@ -163,7 +62,7 @@ fn each(
     }
     let many = all || recursive;
     let depth = if many { None } else { Some(0) };
-    let mut pools = Pools::new();
+    let mut pools = Pools::new(cx);
     let (found, mut code) = pools.list(cx, names, Wanted { types: Types::HEADS, depth })?;
     let (mut tried, mut failed) = (0, 0);
     for f in found {
@@ -214,15 +113,12 @@ fn load_one(cx: &mut Context<'_>, found: &Found, location: Option<&str>, check_o
     if !check_only && found.pool.keys.is_available(dataset).map_err(|e| text(&e))? {
         return Err(format!("Key load error: Key already loaded for '{name}'."));
     }
-    let material = material(&found.entry, location).map_err(|e| text(&format!("{e:#}")))?;
+    let material = material(cx.client, &found.entry, location).map_err(|e| text(&format!("{e:#}")))?;
     match found.pool.keys.check(dataset, &material) {
         Ok(()) if check_only => Ok(()),
         Ok(()) => {
-            let mut keys = kept(&cx.state, &found.pool.record);
-            keys.retain(|k| k.dataset != name);
-            keys.push(Kept { dataset: name.to_owned(), material });
-            found.pool.keys.load(dataset, &keys[keys.len() - 1].material).map_err(|e| text(&e))?;
-            keep(&cx.state, &found.pool.record, &keys).map_err(|e| text(&format!("{e:#}")))
+            found.pool.keys.load(dataset, &material).map_err(|e| text(&e))?;
+            kept_keys::keep_new(&cx.state, &found.pool.record, name, &material).map_err(|e| text(&format!("{e:#}")))
         }
         Err(error) if object::is_incorrect_key(&error) => {
             Err(format!("Key load error: Incorrect key provided for '{name}'."))
@@ -232,7 +128,7 @@ fn load_one(cx: &mut Context<'_>, found: &Found, location: Option<&str>, check_o
 }
 
 /// The key from where it is said to be.
-fn material(entry: &Entry, location: Option<&str>) -> Result<Vec<u8>> {
+fn material(client: &dyn Client, entry: &Entry, location: Option<&str>) -> Result<Vec<u8>> {
     let value = |name: &str| Ok::<_, anyhow::Error>(property::get(entry, name, &View::default())?.map(|p| p.value.raw));
     let format = value("keyformat")?.unwrap_or_default();
     let location = match location {
@@ -255,7 +151,7 @@ fn material(entry: &Entry, location: Option<&str>) -> Result<Vec<u8>> {
         _ if format == "raw" => anyhow::bail!("Cannot read raw key from terminal; use -L file:///path"),
         _ => {
             let kind = if format == "hex" { "hex key" } else { "passphrase" };
-            let typed = rpassword::prompt_password(format!("Enter {kind} for '{}':", entry.name()))?;
+            let typed = client.secret(&format!("Enter {kind} for '{}':", entry.name()))?;
             Ok(typed.into_bytes())
         }
     }
@@ -264,11 +160,37 @@ fn material(entry: &Entry, location: Option<&str>) -> Result<Vec<u8>> {
 fn unload_one(cx: &mut Context<'_>, found: &Found) -> Result<(), String> {
     check_root(found, "unload")?;
     let name = found.entry.name();
-    let mut keys = kept(&cx.state, &found.pool.record);
-    let before = keys.len();
-    keys.retain(|k| k.dataset != name);
-    if keys.len() == before {
-        return Err(format!("Key unload error: Key already unloaded for '{name}'."));
+    if let Some(owner) = crate::mounts::owner(cx, found.pool.record.guid) {
+        forget_here(&owner, found, name).map_err(|why| format!("Key unload error: {why}"))?;
     }
-    keep(&cx.state, &found.pool.record, &keys).map_err(|e| format!("Key unload error: {e:#}"))
+    match kept_keys::drop_one(&cx.state, &found.pool.record, name) {
+        Ok(true) => Ok(()),
+        Ok(false) => Err(format!("Key unload error: Key already unloaded for '{name}'.")),
+        Err(error) => Err(format!("Key unload error: {error:#}")),
+    }
+}
+
+/// Forgets a key that this process has, unless what it opens is in use.
+fn forget_here(owner: &daemon::Owner, found: &Found, name: &str) -> Result<(), String> {
+    let busy = || format!("'{name}' is busy.");
+    let pool = owner.house.import(&found.pool.record).map_err(|e| format!("{e:#}"))?;
+    let Some(writable) = pool.writable() else {
+        let dataset = found.entry.dataset().ok_or_else(busy)?;
+        return found.pool.keys.unload(dataset).map(|_| ()).map_err(|e| e.to_string());
+    };
+    for below in owner.mounts.below(found.pool.record.guid, name) {
+        let dataset = found.pool.datasets.dataset(&below.dataset).and_then(|d| d.encryption_root());
+        if dataset.is_ok_and(|root| root.is_some_and(|root| root.name() == name)) {
+            return Err(busy());
+        }
+    }
+    let heads = found.pool.datasets.list(&[name], &dataset::ListOptions::heads()).map_err(|e| e.to_string())?;
+    for entry in heads.entries.iter().filter(|e| owner.mounts.of(e.name()).is_none()) {
+        writable.close_dataset(entry.name()).map_err(|e| format!("{e:#}"))?;
+    }
+    match writable.live.unload_key(name) {
+        Ok(_) => Ok(()),
+        Err(dataset::Error::Refused { why: dataset::Refusal::Busy, .. }) => Err(busy()),
+        Err(error) => Err(error.to_string()),
+    }
 }

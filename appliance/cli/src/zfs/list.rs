@@ -43,7 +43,7 @@ pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     types.snapshots |= given_types.is_none() && parsed.operands.iter().any(|n| n.contains('@'));
     types.bookmarks |= given_types.is_none() && parsed.operands.iter().any(|n| n.contains('#'));
     let mut wanted = values::wanted(fields)?;
-    let mut pools = Pools::new();
+    let mut pools = Pools::new(cx);
     let (mut found, code) = pools.list(cx, &parsed.operands, Which { types, depth })?;
     let value = |f: &Found, name: &str| -> Option<Property> {
         let mounted = |name: &str| pools.is_mounted(name);

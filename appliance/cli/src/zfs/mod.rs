@@ -10,6 +10,7 @@ pub mod keys;
 pub mod list;
 pub mod mount;
 pub mod set;
+pub mod share;
 pub mod space;
 pub mod values;
 
@@ -87,6 +88,8 @@ pub static VERBS: &[Verb] = &[
     ),
     verb("unmount", &["[-fu] -a | filesystem|mountpoint"], "Unmount file systems", mount::unmount),
     verb("umount", &["[-fu] -a | filesystem|mountpoint"], "Unmount file systems", mount::unmount),
+    verb("share", &["-a [nfs|smb] | filesystem"], "Let clients have file systems, as sharenfs says", share::share),
+    verb("unshare", &["-a [nfs] | filesystem|mountpoint"], "Take file systems from NFS clients", share::unshare),
     not_yet("snapshot"),
     not_yet("snap"),
     not_yet("rollback"),
@@ -95,8 +98,6 @@ pub static VERBS: &[Verb] = &[
     not_yet("bookmark"),
     not_yet("upgrade"),
     not_yet("project"),
-    not_yet("share"),
-    not_yet("unshare"),
     not_yet("send"),
     not_yet("receive"),
     not_yet("recv"),

@@ -1,7 +1,7 @@
 //! `zfs mount` and `zfs unmount`: file systems at the mount points that their properties say.
 //!
-//! `weir mount` does it: a process serves a file system with all beneath it, and has the pool meanwhile. So of one pool, two
-//! file systems can be mounted only together, by mounting what they lie beneath.
+//! A process that owns pools (`weir serve`) mounts them itself. Without one `weir mount` does it: a process serves a file system
+//! with all beneath it, and has the pool meanwhile.
 
 use super::datasets::Pools;
 use crate::context::{Context, Failure, Outcome};
@@ -52,7 +52,7 @@ pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     if parsed.has('a') || !parsed.operands.is_empty() {
         return mount_some(cx, &parsed);
     }
-    let mounted = mounted();
+    let mounted = crate::mounts::mounted(cx);
     if parsed.has('j') {
         let mut datasets = Object::new();
         for (name, place) in mounted {
@@ -70,6 +70,9 @@ pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
 }
 
 fn mount_some(cx: &mut Context<'_>, parsed: &crate::getopt::Parsed) -> Outcome {
+    if parsed.has('a') && parsed.operands.is_empty() && cx.owner.is_some() {
+        return mount_all(cx);
+    }
     let names: Vec<String> = match (parsed.has('a'), parsed.operands.as_slice()) {
         (true, []) => pools::records(cx, &[])?.0.into_iter().filter(|r| !r.no_mount).map(|r| r.name).collect(),
         (false, [name]) => vec![name.clone()],
@@ -80,7 +83,7 @@ fn mount_some(cx: &mut Context<'_>, parsed: &crate::getopt::Parsed) -> Outcome {
         match mount_one(cx, &name, parsed) {
             Ok(()) => {}
             // What is not to be mounted, or is already, is passed over when all are meant.
-            Err(_) if parsed.has('a') && mounted().iter().any(|(d, _)| *d == name) => {}
+            Err(_) if parsed.has('a') && crate::mounts::mounted(cx).iter().any(|(d, _)| *d == name) => {}
             Err(message) => {
                 if !message.is_empty() {
                     cx.complain(&message);
@@ -92,8 +95,26 @@ fn mount_some(cx: &mut Context<'_>, parsed: &crate::getopt::Parsed) -> Outcome {
     Ok(code)
 }
 
+/// `zfs mount -a` in a process that owns pools.
+fn mount_all(cx: &mut Context<'_>) -> Outcome {
+    let Some(owner) = cx.owner.clone() else { return Ok(0) };
+    let mut code = 0;
+    for record in pools::records(cx, &[])?.0 {
+        let Ok(Some(pool)) = pools::owned(cx, &record) else { continue };
+        let all =
+            daemon::rules::all(&pool).map_err(|e| Failure::failed(format!("cannot mount '{}': {e:#}", record.name)))?;
+        for (dataset, plan) in all.iter().filter(|(dataset, _)| owner.mounts.of(dataset).is_none()) {
+            if let Err(error) = owner.mounts.mount(&pool, dataset, plan) {
+                cx.complain(&format!("cannot mount '{}': {}", plan.place.display(), daemon::mounts::text(&error)));
+                code = 1;
+            }
+        }
+    }
+    Ok(code)
+}
+
 fn mount_one(cx: &mut Context<'_>, name: &str, parsed: &crate::getopt::Parsed) -> Result<(), String> {
-    let mut all = Pools::new();
+    let mut all = Pools::new(cx);
     let found = all.entry(cx, name).map_err(|e| match e {
         Failure::Failed(message) | Failure::Usage(message) => message,
         Failure::Code(_) => String::new(),
@@ -126,6 +147,22 @@ fn mount_one(cx: &mut Context<'_>, name: &str, parsed: &crate::getopt::Parsed) -
     } else if !found.pool.keys.is_available(dataset).unwrap_or(true) {
         return cannot("encryption key not loaded");
     }
+    if let Some(owner) = crate::mounts::owner(cx, found.pool.record.guid) {
+        let failed = |why: String| format!("cannot mount '{place}': {why}");
+        let pool = owner.house.import(&found.pool.record).map_err(|e| failed(format!("{e:#}")))?;
+        let mut plan = daemon::rules::plan(&pool, name).map_err(|e| failed(format!("{e:?}")))?;
+        for option in parsed.all('o').flat_map(|o| o.split(',')) {
+            match option {
+                "ro" => plan.read_only = true,
+                "rw" => plan.read_only = false,
+                "suid" | "nosuid" => plan.setuid = option == "suid",
+                "dev" | "nodev" => plan.devices = option == "dev",
+                "exec" | "noexec" => plan.no_exec = option == "noexec",
+                other => return Err(failed(format!("unsupported: mount option '{other}'"))),
+            }
+        }
+        return owner.mounts.mount(&pool, name, &plan).map_err(|e| failed(daemon::mounts::text(&e)));
+    }
     std::fs::create_dir_all(&place).map_err(|e| format!("cannot mount '{place}': failed to create mountpoint: {e}"))?;
     let program = std::env::current_exe().map_err(|e| format!("cannot mount '{name}': {e}"))?;
     let mut command = std::process::Command::new(program);
@@ -149,7 +186,7 @@ pub fn unmount(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     let name = match (parsed.has('a'), parsed.operands.as_slice()) {
         (true, []) => {
             for record in &records {
-                crate::mounts::release(&cx.state, record, force).map_err(Failure::failed)?;
+                crate::mounts::release(cx, record, force).map_err(Failure::failed)?;
             }
             return Ok(0);
         }
@@ -157,16 +194,23 @@ pub fn unmount(cx: &mut Context<'_>, args: &[String]) -> Outcome {
         (false, []) => return Err(Failure::usage("missing filesystem argument")),
         _ => return Err(Failure::usage("too many arguments")),
     };
-    let found = mounted().into_iter().find(|(d, p)| if name.starts_with('/') { p == name } else { d == name });
+    let is_it = |d: &str, p: &str| if name.starts_with('/') { p == name } else { d == name };
+    let found =
+        crate::mounts::mounted(cx).into_iter().find(|(d, p)| is_it(d, p) && crate::mounts::is_ours(cx, &records, d, p));
     let Some((dataset, place)) = found else {
         if name.starts_with('/') {
             return Err(Failure::failed(format!("cannot unmount '{name}': not currently mounted")));
         }
-        return match Pools::new().entry(cx, name)? {
+        return match Pools::new(cx).entry(cx, name)? {
             None => Ok(1),
             Some(_) => Err(Failure::failed(format!("cannot unmount '{name}': not currently mounted"))),
         };
     };
+    let record = records.iter().find(|r| r.name == crate::mounts::pool_of(&dataset));
+    if let Some((owner, record)) = record.and_then(|r| Some((crate::mounts::owner(cx, r.guid)?, r))) {
+        crate::mounts::unmount_below(&owner, record, &dataset, force).map_err(Failure::failed)?;
+        return Ok(0);
+    }
     serve::fuse::unmount_below(std::path::Path::new(&place), force).map_err(|e| {
         let why = match e.kind() {
             std::io::ErrorKind::ResourceBusy => "pool or dataset is busy".to_owned(),

@@ -3,14 +3,16 @@
 use super::datasets::{Found, Pools, Types, Wanted};
 use crate::context::{Context, Failure, Outcome};
 use crate::getopt::Options;
-use crate::mounts::pool_of;
+use crate::mounts::{Remount, pool_of};
 use crate::zpool::writing::{self, change, command_line, why};
 use admin::write::WritablePool;
 use anyhow::{Result, anyhow};
+use daemon::smb::SmbOptions;
 use dataset::property::{self, parse_size};
 use dataset::quota::Principal;
 use dataset::write::{self, KeyChange, KeyFormat, NewKey};
 use dataset::{Entry, View};
+use serve::nfs::exports::ShareOptions;
 
 const SET: Options = Options { short: "u", long: &[] };
 const INHERIT: Options = Options { short: "rS", long: &[] };
@@ -19,7 +21,7 @@ const CHANGE_KEY: Options = Options { short: "lio:", long: &[] };
 const BAD_PROPERTY: u8 = 255;
 
 fn open(cx: &mut Context<'_>, name: &str) -> Result<Option<Found>, Failure> {
-    Pools::new().entry(cx, name)
+    Pools::new(cx).entry(cx, name)
 }
 
 /// `zfs set`.
@@ -51,7 +53,16 @@ pub fn set(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     for name in names {
         let Some(found) = open(cx, name)? else { continue };
         let cannot = format!("cannot set property for '{name}'");
-        let result = change(cx, &found.pool.record, &cannot, &command, |pool| set_all(pool, name, &properties));
+        let record = &found.pool.record;
+        let told: Vec<(&str, &str)> = properties.iter().map(|(n, v)| (n.as_str(), v.as_str())).collect();
+        let remount = match parsed.has('u') {
+            true => None,
+            false => Remount::prepare(cx, record, name, &told).map_err(Failure::failed)?,
+        };
+        let result = change(cx, record, &cannot, &command, |pool| set_all(pool, name, &properties));
+        if let Some(remount) = remount {
+            code |= remount.settle(cx, record, name);
+        }
         match result {
             Ok(()) => {}
             Err(Failure::Failed(message)) => {
@@ -64,7 +75,21 @@ pub fn set(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     Ok(code)
 }
 
+/// Options of shares that no server would understand are refused, as OpenZFS does.
+pub fn check_shares<'a>(mut properties: impl Iterator<Item = (&'a str, &'a str)>) -> Result<()> {
+    let wrong = properties.find(|(name, value)| match *name {
+        "sharenfs" => ShareOptions::parse(value).is_err(),
+        "sharesmb" => SmbOptions::parse(value).is_err(),
+        _ => false,
+    });
+    match wrong {
+        Some((name, _)) => Err(anyhow!("'{name}' cannot be set to invalid options")),
+        None => Ok(()),
+    }
+}
+
 fn set_all(pool: &WritablePool, name: &str, properties: &[(String, String)]) -> Result<()> {
+    check_shares(properties.iter().map(|(name, value)| (name.as_str(), value.as_str())))?;
     let (quotas, others): (Vec<_>, Vec<_>) = properties.iter().cloned().partition(|(n, _)| quota_of(n).is_some());
     if !others.is_empty() {
         write::set(&pool.live, name, &others).map_err(|e| match e {
@@ -146,13 +171,15 @@ pub fn inherit(cx: &mut Context<'_>, args: &[String]) -> Outcome {
         _ => {}
     }
     let depth = if parsed.has('r') { None } else { Some(0) };
-    let (found, code) = Pools::new().list(cx, datasets, Wanted { types: Types::HEADS, depth })?;
+    let (found, mut code) = Pools::new(cx).list(cx, datasets, Wanted { types: Types::HEADS, depth })?;
     let command = command_line("zfs inherit", args);
     for pool in datasets.iter().map(|d| pool_of(d)).collect::<std::collections::BTreeSet<_>>() {
         let all: Vec<&Found> = found.iter().filter(|f| pool_of(f.entry.name()) == pool).collect();
         let Some(first) = all.first() else { continue };
         let cannot = format!("cannot inherit {name} for '{}'", first.entry.name());
-        change(cx, &first.pool.record, &cannot, &command, |open| {
+        let record = &first.pool.record;
+        let remount = Remount::prepare(cx, record, first.entry.name(), &[(name, "")]).map_err(Failure::failed)?;
+        let changed = change(cx, record, &cannot, &command, |open| {
             for f in &all {
                 let applies = property::find(name).is_none_or(|def| applies(def, &f.entry));
                 if applies {
@@ -160,7 +187,11 @@ pub fn inherit(cx: &mut Context<'_>, args: &[String]) -> Outcome {
                 }
             }
             Ok(())
-        })?;
+        });
+        if let Some(remount) = remount {
+            code |= remount.settle(cx, record, first.entry.name());
+        }
+        changed?;
     }
     Ok(code)
 }
@@ -221,9 +252,10 @@ pub fn change_key(cx: &mut Context<'_>, args: &[String]) -> Outcome {
             .unwrap_or_else(|| "prompt".into());
         properties.retain(|(n, _)| n != "keylocation");
         properties.push(("keylocation".into(), location.clone()));
-        let material = admin::new_key::ask(&properties, &name, Some(&format), &writing::ask)
-            .map_err(|e| failed(&format!("{e:#}")))?
-            .ok_or_else(|| failed("Dataset not encrypted."))?;
+        let material =
+            admin::new_key::ask(&properties, &name, Some(&format), &|format| writing::ask(cx.client, format))
+                .map_err(|e| failed(&format!("{e:#}")))?
+                .ok_or_else(|| failed("Dataset not encrypted."))?;
         let format = match format.as_str() {
             "raw" => KeyFormat::Raw,
             "hex" => KeyFormat::Hex,
@@ -241,7 +273,7 @@ pub fn change_key(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     })?;
     match material {
         Some(material) => super::keys::keep_new(&cx.state, record, &name, &material),
-        None => super::keys::drop_one(&cx.state, record, &name),
+        None => super::keys::drop_one(&cx.state, record, &name).map(|_| ()),
     }
     .map_err(|e| failed(&format!("{e:#}")))?;
     Ok(0)

@@ -55,7 +55,7 @@ pub fn run(cx: &mut Context<'_>, args: &[String], principal: Principal) -> Outco
     // Ties are broken as if these had been asked for last.
     sort.extend([(0, false), (1, false)]);
     let kinds = kinds(parsed.last('t'), principal)?;
-    let mut pools = Pools::new();
+    let mut pools = Pools::new(cx);
     let Some(found) = pools.entry(cx, name)? else { return Ok(1) };
     let Some(dataset) = found.entry.dataset() else {
         return Err(Failure::failed(format!(

@@ -26,9 +26,13 @@ pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
             "cannot create '{name}': invalid character '/' in pool name\nuse 'zfs create' to create a dataset"
         )));
     }
-    if parsed.has('t') {
-        return Err(Failure::failed("unsupported: 'zpool create' with '-t'"));
+    let temporary_name = parsed.last('t').map(str::to_owned);
+    if let Some(temporary) = temporary_name.as_ref().filter(|name| name.contains('/')) {
+        return Err(Failure::failed(format!(
+            "cannot create '{temporary}': invalid character '/' in temporary name\nuse 'zfs create' to create a dataset"
+        )));
     }
+    let shown = temporary_name.as_ref().unwrap_or(name);
     let assigned = |letter: char| {
         parsed.all(letter).map(move |option| {
             option.split_once('=').ok_or_else(|| Failure::failed(format!("missing '=' for -{letter} option")))
@@ -50,6 +54,9 @@ pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
         if !properties.iter().any(|(n, _)| n == "cachefile") {
             properties.push(("cachefile".into(), "none".into()));
         }
+    }
+    if temporary_name.is_some() && !properties.iter().any(|(n, _)| n == "cachefile") {
+        properties.push(("cachefile".into(), "none".into()));
     }
     let ashift = ashift(&properties)?;
     let mut datasets: Vec<(String, String)> = Vec::new();
@@ -77,10 +84,11 @@ pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     if let Err(why) = &named {
         return Err(hint(why));
     }
+    check_name(shown).map_err(|why| Failure::failed(format!("cannot create '{shown}': {why}")))?;
     let layout = Layout::parse(words).map_err(Failure::failed)?;
     let force = parsed.has('f');
     let imported = cx.state.pools().map_err(|e| Failure::failed(format!("{e:#}")))?;
-    let is_imported = |guid: u64| imported.iter().any(|p| p.guid == guid);
+    let is_imported = |guid: u64, _device: u64| imported.iter().any(|p| p.guid == guid);
     check_unused(&layout, force, &is_imported).map_err(Failure::failed)?;
     if !force {
         check_replication(&layout, None).map_err(Failure::failed)?;
@@ -92,7 +100,7 @@ pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
         cx.print(&format!("would create '{name}' with the following layout:\n\n{}", layout.tree(name)));
         return Ok(0);
     }
-    if imported.iter().any(|p| p.name == *name) {
+    if imported.iter().any(|p| p.name == *shown) {
         return Err(cannot("pool already exists"));
     }
     let mut settings = Vec::new();
@@ -101,7 +109,8 @@ pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     }
     let features = features(cx, &settings, parsed.has('d')).map_err(|why| cannot(&why))?;
     admin::create::check_properties(&datasets, &features).map_err(|why| cannot(&why))?;
-    let key = new_key::ask(&datasets, name, None, &writing::ask).map_err(|e| cannot(&format!("{e:#}")))?;
+    let key = new_key::ask(&datasets, shown, None, &|format| writing::ask(cx.client, format))
+        .map_err(|e| cannot(&format!("{e:#}")))?;
     let import_option = |wanted: &str| {
         settings.iter().find_map(|s| match s {
             PoolSetting::Import(name, value) if name == wanted && !value.is_empty() => Some(value.clone()),
@@ -112,6 +121,7 @@ pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     let places = create::places(&layout);
     let request = CreateRequest {
         name: name.clone(),
+        temporary_name: temporary_name.clone(),
         layout,
         ashift,
         features,
@@ -123,7 +133,8 @@ pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     let pool = create::create(&request).map_err(|e| cannot(&writing::reason(&e)))?;
     let guid = pool.writer().pool().map_err(|e| cannot(&e.to_string()))?.guid();
     let record = Imported {
-        name: name.clone(),
+        name: shown.clone(),
+        temporary_name: temporary_name.is_some(),
         guid,
         load_guid: super::import::load_guid(),
         places,
@@ -132,15 +143,23 @@ pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
         ..Imported::default()
     };
     if let Some(key) = &request.key {
-        crate::zfs::keys::keep_new(&cx.state, &record, name, key)
+        crate::zfs::keys::keep_new(&cx.state, &record, shown, key)
             .map_err(|e| cannot(&format!("its key cannot be kept loaded: {e:#}")))?;
     }
-    cx.state.change(|pools| pools.push(record)).map_err(|e| cannot(&format!("{e:#}")))?;
-    pool.close().map_err(|e| cannot(&writing::reason(&e)))?;
+    cx.state.change(|pools| pools.push(record.clone())).map_err(|e| cannot(&format!("{e:#}")))?;
+    match crate::mounts::owner(cx, guid) {
+        Some(owner) => {
+            pool.writer().sync().map_err(|e| cannot(&writing::why(&e)))?;
+            let pool = owner.house.adopt(record, pool);
+            return Ok(crate::mounts::mount_all(cx, &pool));
+        }
+        _ => pool.close().map_err(|e| cannot(&writing::reason(&e)))?,
+    }
     Ok(0)
 }
 
-fn ashift(properties: &[(String, String)]) -> Result<Option<u8>, Failure> {
+/// `-o ashift=`; `None`: what each device wants.
+pub(super) fn ashift(properties: &[(String, String)]) -> Result<Option<u8>, Failure> {
     let Some((_, text)) = properties.iter().find(|(n, _)| n == "ashift") else { return Ok(None) };
     match text.parse::<u8>() {
         Ok(0) => Ok(None),

@@ -3,6 +3,7 @@
 use super::writing::{self, change, command_line, reason};
 use crate::context::{Context, Failure, Outcome};
 use crate::getopt::Options;
+use admin::house::Leave;
 use admin::import::LabelState;
 use std::path::{Path, PathBuf};
 
@@ -23,11 +24,12 @@ pub fn destroy(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     if record.readonly {
         return Err(Failure::failed(format!("cannot destroy '{name}': pool is read-only")));
     }
-    crate::mounts::release(&cx.state, &record, parsed.has('f'))
+    crate::mounts::release(cx, &record, parsed.has('f'))
         .map_err(|why| Failure::failed(format!("{why}\ncould not destroy '{name}': could not unmount datasets")))?;
     let cannot = format!("cannot destroy '{name}'");
     let pool = writing::open(cx, &record, &cannot)?;
-    let destroyed = pool.log_command(&command_line("zpool destroy", args)).and_then(|()| pool.destroy());
+    let logged = pool.log_command(&command_line("zpool destroy", args));
+    let destroyed = logged.and_then(|()| pool.leave(cx, &record, Leave::Destroy));
     destroyed.map_err(|e| Failure::failed(format!("{cannot}: {}", reason(&e))))?;
     super::export::forget(cx, &record)?;
     Ok(0)
@@ -39,7 +41,7 @@ pub fn sync(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     let (records, mut code) = super::pools::records(cx, &parsed.operands)?;
     for record in records.iter().filter(|r| !r.readonly) {
         let cannot = format!("cannot sync '{}'", record.name);
-        match writing::open(cx, record, &cannot).map(admin::write::WritablePool::close) {
+        match writing::open(cx, record, &cannot).map(writing::Lent::sync) {
             Ok(Ok(())) => {}
             Ok(Err(e)) => {
                 cx.complain(&format!("{cannot}: {}", reason(&e)));
@@ -81,6 +83,9 @@ pub fn reguid(cx: &mut Context<'_>, args: &[String]) -> Outcome {
         pools.iter_mut().filter(|p| p.name == *name && p.guid == record.guid).for_each(|p| p.guid = guid);
     };
     cx.state.change(rename).map_err(|e| Failure::failed(format!("{e:#}")))?;
+    if let Some(owner) = &cx.owner {
+        owner.house.reimported(record.guid, crate::state::Imported { guid, ..record.clone() });
+    }
     Ok(0)
 }
 

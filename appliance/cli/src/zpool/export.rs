@@ -7,6 +7,8 @@ use super::writing::{command_line, is_in_use, reason};
 use crate::context::{Context, Failure, Outcome};
 use crate::getopt::Options;
 use crate::state::Imported;
+use admin::OwnedPool;
+use admin::house::Leave;
 
 const OPTIONS: Options = Options { short: "afF", long: &[] };
 
@@ -22,6 +24,9 @@ pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     let (records, mut code) = super::pools::records(cx, &parsed.operands)?;
     let command = command_line("zpool export", args);
     for record in &records {
+        if cx.client.is_gone() {
+            return Ok(1);
+        }
         match export(cx, record, &command, parsed.has('f')) {
             Ok(()) => forget(cx, record)?,
             Err(message) => {
@@ -42,14 +47,22 @@ pub fn forget(cx: &Context<'_>, record: &Imported) -> Result<(), Failure> {
 }
 
 fn export(cx: &mut Context<'_>, record: &Imported, command: &str, force: bool) -> Result<(), String> {
-    crate::mounts::release(&cx.state, record, force)?;
+    crate::mounts::release(cx, record, force)?;
     if record.readonly {
+        if let Some(owner) = &cx.owner {
+            // Nothing is written to it: there is nothing that could fail.
+            let _ = owner.house.release(record.guid, Leave::Close);
+        }
         return Ok(());
     }
-    let exported = admin::write::open(&super::pools::request(record)).and_then(|pool| {
-        pool.log_command(command)?;
-        pool.export()
-    });
+    let exported = match super::pools::owned(cx, record) {
+        Ok(Some(owned)) => leave(cx, &owned, command),
+        Ok(None) => admin::write::open(&super::pools::request(record)).and_then(|pool| {
+            pool.log_command(command)?;
+            pool.export()
+        }),
+        Err(error) => Err(error),
+    };
     match exported {
         Ok(()) => Ok(()),
         Err(error) if is_in_use(&error) => Err(format!("cannot export '{}': {}", record.name, reason(&error))),
@@ -62,4 +75,11 @@ fn export(cx: &mut Context<'_>, record: &Imported, command: &str, force: bool) -
             Ok(())
         }
     }
+}
+
+/// Exports a pool of this process. One that cannot write any more is let go as well: the error says why.
+fn leave(cx: &Context<'_>, pool: &OwnedPool, command: &str) -> anyhow::Result<()> {
+    let logged = pool.writable().map_or(Ok(()), |pool| pool.log_command(command));
+    let left = cx.owner.as_ref().map_or(Ok(()), |owner| owner.house.release(pool.guid(), Leave::Export));
+    logged.and(left)
 }

@@ -3,12 +3,11 @@
 use super::names::{NameOptions, vdev_name};
 use super::pools::{Selection, views};
 use super::values::{self, Wanted};
-use super::{info_json, vdev_properties};
+use super::{info_json, names, pools, vdev_properties};
 use crate::context::{Context, Failure, Outcome};
 use crate::getopt::Options;
 use crate::json::{self, Object};
 use crate::table::{Field, GetLine, GetTable};
-use admin::property::Source;
 use admin::status::VdevStatus;
 use admin::view::PoolView;
 use serde_json::Value;
@@ -75,9 +74,12 @@ pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
         && is_pool(first)
         && !devices.iter().all(is_pool)
     {
-        let Selection { views, code } = views(cx, std::slice::from_ref(first))?;
-        let Some(view) = views.first() else { return Ok(code) };
-        return devices_of(cx, view, list, devices, &options);
+        let (records, code) = pools::records(cx, std::slice::from_ref(first))?;
+        let Some(record) = records.first() else { return Ok(code) };
+        let pool = pools::open(cx, record)?;
+        let failed = |e: anyhow::Error| Failure::failed(format!("cannot open '{first}': {e:#}"));
+        let view = admin::view::of_imported(&pool, &pools::facts(record)).map_err(failed)?;
+        return devices_of(cx, &pool, &view, list, devices, &options);
     }
     let wanted = if list == "all" { None } else { Some(values::wanted(list)?) };
     let Selection { views, code } = views(cx, names)?;
@@ -143,7 +145,14 @@ fn print_lines(table: &GetTable, lines: &[GetLine]) -> String {
     lines.iter().fold(table.header(), |out, line| out + &table.line(line))
 }
 
-fn devices_of(cx: &mut Context<'_>, view: &PoolView, list: &str, devices: &[String], options: &GetOptions) -> Outcome {
+fn devices_of(
+    cx: &mut Context<'_>,
+    pool: &pool::Pool,
+    view: &PoolView,
+    list: &str,
+    devices: &[String],
+    options: &GetOptions,
+) -> Outcome {
     let all = view.status.all_vdevs();
     let name = |v: &VdevStatus| vdev_name(v, NameOptions::default());
     let mut chosen: Vec<&VdevStatus> = Vec::new();
@@ -152,13 +161,7 @@ fn devices_of(cx: &mut Context<'_>, view: &PoolView, list: &str, devices: &[Stri
             chosen.extend(all.iter().filter(|v| !matches!(v.kind.as_str(), "hole" | "indirect")));
             continue;
         }
-        let by_name = |v: &&&VdevStatus| {
-            name(v) == *device
-                || v.guid.to_string() == *device
-                || (device == "root" && v.kind == "root")
-                || v.path.as_ref().is_some_and(|p| p == device || p.rsplit('/').next() == Some(device))
-        };
-        match all.iter().find(by_name) {
+        match names::find(&view.status, device) {
             Some(vdev) => chosen.push(vdev),
             None => {
                 let pool = &view.status.name;
@@ -179,9 +182,13 @@ fn devices_of(cx: &mut Context<'_>, view: &PoolView, list: &str, devices: &[Stri
     for vdev in chosen {
         let vdev_name = name(vdev);
         table.fit_name(&vdev_name);
+        let set = admin::vdev_properties::of(pool, vdev.guid)
+            .map_err(|e| Failure::failed(format!("cannot read the properties of '{vdev_name}': {e:#}")))?;
         let mut properties = Object::new();
-        for property in &names {
-            let Some((name, value, source)) = vdev_properties::get(vdev, &view.status, property, options.literal)
+        // With `all` come those that people made up.
+        let users = set.keys().map(String::as_str).filter(|n| list == "all" && n.contains(':'));
+        for property in names.iter().copied().chain(users) {
+            let Some((name, value, source)) = vdev_properties::get(vdev, &view.status, &set, property, options.literal)
             else {
                 continue;
             };
@@ -189,8 +196,7 @@ fn devices_of(cx: &mut Context<'_>, view: &PoolView, list: &str, devices: &[Stri
             let flexible = matches!(name, "guid" | "state" | "children" | "parent" | "path" | "comment");
             let width = if flexible { value.len() } else { 0 };
             table.fit_property(name, width.max(vdev_properties::width(name)));
-            let kind = if source == Source::None { "NONE" } else { "DEFAULT" };
-            properties.insert(name.into(), json::property(&value, kind, "-", options.json_int));
+            properties.insert(name.into(), json::property(&value, values::json_source(source), "-", options.json_int));
             lines.push(GetLine {
                 name: vdev_name.clone(),
                 property: name.into(),

@@ -2,6 +2,7 @@
 
 use super::super::samples::{rz, tank};
 use super::*;
+use admin::property::Source;
 
 fn options() -> GetOptions {
     GetOptions {
@@ -65,7 +66,7 @@ fn fields_are_chosen_once() {
 fn a_raidz_has_properties_of_its_own() {
     let view = rz();
     let raidz = &view.status.root.children[0];
-    let get = |name| vdev_properties::get(raidz, &view.status, name, false).expect("known");
+    let get = |name| vdev_properties::get(raidz, &view.status, &Default::default(), name, false).expect("known");
     assert_eq!(get("children"), ("children", "/tmp/v/c,/tmp/v/d,/tmp/v/e".into(), Source::None));
     assert_eq!(get("size").1, "234M");
     assert_eq!(get("parent").1, "rz");

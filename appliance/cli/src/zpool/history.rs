@@ -21,7 +21,7 @@ pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     let users = Users::read();
     for record in &records {
         cx.print(&format!("History for '{}':\n", record.name));
-        match super::pools::open(record)?.history() {
+        match super::pools::open_synced(cx, record)?.history() {
             Ok(list) => {
                 for entry in &list {
                     let text = line(entry, parsed.has('i'), parsed.has('l'), &users);

@@ -5,13 +5,13 @@
 
 use super::names::{NameOptions, vdev_name, width};
 use super::pools::request;
-use super::reason;
 use super::status::import_aux_words;
 use super::writing::{command_line, is_in_use, reason as reason_of};
 use crate::context::{Context, Failure, Outcome};
 use crate::getopt::{Options, Parsed};
 use crate::number::ctime;
 use crate::state::Imported;
+use admin::advice;
 use admin::health::{self, Reason, state_name};
 use admin::import::{self, Candidate, LabelState, OpenRequest};
 use admin::status::{PoolStatus, VdevAux, VdevClass, VdevState, VdevStatus};
@@ -29,7 +29,7 @@ pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     let parsed = OPTIONS.parse(args).map_err(Failure::usage)?;
     check(&parsed)?;
     let command = command_line("zpool import", args);
-    let places = places(&parsed)?;
+    let places = places(cx, &parsed)?;
     let destroyed = parsed.has('D');
     let imported = cx.state.pools().map_err(|e| Failure::failed(format!("{e:#}")))?;
     let wanted_state = |p: &FoundPool| (p.state() == LabelState::Destroyed) == destroyed;
@@ -101,10 +101,10 @@ fn check(parsed: &Parsed) -> Result<(), Failure> {
     Ok(())
 }
 
-fn places(parsed: &Parsed) -> Result<Vec<PathBuf>, Failure> {
+fn places(cx: &Context<'_>, parsed: &Parsed) -> Result<Vec<PathBuf>, Failure> {
     let mut places: Vec<PathBuf> = parsed.all('d').map(PathBuf::from).collect();
     if places.is_empty()
-        && let Some(path) = std::env::var_os("ZPOOL_IMPORT_PATH")
+        && let Some(path) = cx.client.variable("ZPOOL_IMPORT_PATH")
     {
         places = std::env::split_paths(&path).collect();
     }
@@ -112,7 +112,7 @@ fn places(parsed: &Parsed) -> Result<Vec<PathBuf>, Failure> {
         places = DEFAULT_PLACES.iter().map(PathBuf::from).collect();
     }
     // Later commands run in other folders: what is remembered is whole.
-    let whole = |p: PathBuf| std::path::absolute(&p).map_err(|e| Failure::failed(format!("{}: {e}", p.display())));
+    let whole = |p: PathBuf| cx.client.absolute(&p).map_err(|e| Failure::failed(format!("{}: {e}", p.display())));
     places.into_iter().map(whole).collect()
 }
 
@@ -123,6 +123,7 @@ fn open_request(parsed: &Parsed, places: &[PathBuf], guid: u64) -> OpenRequest {
         txg: parsed.last('T').and_then(|t| t.parse().ok()),
         rewind: parsed.has('F') || parsed.has('T'),
         name: None,
+        temporary_name: false,
     }
 }
 
@@ -154,6 +155,9 @@ fn import_all(
     }
     let mut code = 0;
     for pool in found {
+        if cx.client.is_gone() {
+            return Ok(1);
+        }
         code |= import_one(cx, pool, None, parsed, places, command)?;
     }
     Ok(code)
@@ -196,10 +200,11 @@ fn import_one(
         load_guid: load_guid(),
         places: places.to_vec(),
         readonly: option("readonly").as_deref() == Some("on"),
-        cachefile: option("cachefile").or_else(|| altroot.as_ref().map(|_| "none".to_owned())),
+        cachefile: option("cachefile").or_else(|| (altroot.is_some() || parsed.has('t')).then(|| "none".to_owned())),
         altroot,
         txg: parsed.last('T').and_then(|t| t.parse().ok()),
         rewind: parsed.has('F') || parsed.has('T'),
+        temporary_name: parsed.has('t'),
         no_mount: parsed.has('N'),
     };
     let status = opened_status(&found, &record);
@@ -226,18 +231,30 @@ fn import_one(
     if !record.readonly && !take_over(cx, &found, &mut record, command)? {
         return Ok(1);
     }
-    cx.state.change(|pools| pools.push(record)).map_err(|e| Failure::failed(format!("{e:#}")))?;
+    cx.state.change(|pools| pools.push(record.clone())).map_err(|e| Failure::failed(format!("{e:#}")))?;
+    let mut code = 0;
     if parsed.has('l') {
-        return crate::zfs::keys::load(cx, &["-r".to_owned(), name]);
+        code = crate::zfs::keys::load(cx, &["-r".to_owned(), name])?;
     }
-    Ok(0)
+    if !record.no_mount
+        && let Ok(Some(pool)) = super::pools::owned(cx, &record)
+    {
+        code |= crate::mounts::mount_all(cx, &pool);
+    }
+    Ok(code)
 }
 
 /// Makes the pool this host's. Where it cannot be written, it is imported read-only, and the reason is told.
 fn take_over(cx: &mut Context<'_>, found: &FoundPool, record: &mut Imported, command: &str) -> Result<bool, Failure> {
     let taken = admin::write::open_found(found, &request(record)).and_then(|pool| {
         pool.log_command(command)?;
-        pool.close()
+        match &cx.owner {
+            Some(owner) if owner.house.owns(record.guid) => {
+                owner.house.adopt(record.clone(), pool);
+                Ok(())
+            }
+            _ => pool.close(),
+        }
     });
     match taken {
         Ok(()) => Ok(true),
@@ -365,7 +382,7 @@ fn describe(
         status.guid,
         health::pool_state(status)
     );
-    if let Some(text) = reason::found(reason, indent) {
+    if let Some(text) = advice::found(reason, indent) {
         let _ = write!(out, "{indent}status: {text}");
         if let (Reason::UnsupFeatRead, Some(problem)) = (reason, problem) {
             let _ = writeln!(out, "\t{indent}{problem}");

@@ -1,5 +1,7 @@
 //! `weir zpool`: the verbs of zpool(8), a file each. What they print is OpenZFS's, to the letter.
 
+pub mod add;
+pub mod clear;
 pub mod create;
 mod dedup;
 pub mod destroy;
@@ -9,10 +11,10 @@ pub mod get;
 pub mod history;
 pub mod import;
 mod info_json;
+pub mod iostat;
 pub mod list;
 pub mod names;
 pub mod pools;
-pub mod reason;
 #[cfg(test)]
 mod samples;
 pub mod set;
@@ -39,24 +41,33 @@ pub static VERBS: &[Verb] = &[
     verb("version", &["[-j]"], "Show versions", |cx, args| version(cx, "zpool", args)),
     verb(
         "create",
-        &["[-fnd] [-o property=value] ... [-O file-system-property=value] ... [-m mountpoint] [-R root] pool vdev ..."],
+        &[
+            "[-fnd] [-o property=value] ... [-O file-system-property=value] ... [-m mountpoint] [-R root] [-t tempname] pool vdev ...",
+        ],
         "Make a pool",
         create::run,
+    ),
+    verb(
+        "add",
+        &["[-fgLnP] [-o ashift=n] [--allow-in-use --allow-replication-mismatch --allow-ashift-mismatch] pool vdev ..."],
+        "Add devices to a pool",
+        add::run,
     ),
     verb(
         "import",
         &[
             "[-d dir|device]... [-D]",
-            "[-d dir|device]... [-afmN] [-D] [-F [-nX]] [-T txg] [-o property=value]... [-R root] -a",
-            "[-d dir|device]... [-fmN] [-D] [-F [-nX]] [-T txg] [-o property=value]... [-R root] pool|id [newpool]",
+            "[-d dir|device]... [-afmNt] [-D] [-F [-nX]] [-T txg] [-o property=value]... [-R root] -a",
+            "[-d dir|device]... [-fmNt] [-D] [-F [-nX]] [-T txg] [-o property=value]... [-R root] pool|id [newpool]",
         ],
         "Find pools, or import them",
         import::run,
     ),
     verb("export", &["[-af] pool ..."], "Let go of pools, so that others can import them", export::run),
     verb("destroy", &["[-f] pool"], "Destroy a pool", destroy::destroy),
-    verb("set", &["property=value pool"], "Set a property of a pool", set::run),
-    verb("upgrade", &["", "-v", "-a | pool ..."], "Enable features", set::upgrade),
+    verb("set", &["property=value pool", "property=value pool vdev"], "Set a property of a pool or a device", set::run),
+    verb("clear", &["pool [vdev]"], "Forget errors, and try again what could not be written", clear::run),
+    verb("upgrade", &["", "-v", "[-V version] -a | pool ..."], "Enable features", set::upgrade),
     verb("sync", &["[pool] ..."], "Bring everything to disk", destroy::sync),
     verb("reguid", &["[-g guid] pool"], "Give a pool another identity", destroy::reguid),
     verb("labelclear", &["[-f] vdev"], "Remove a pool's labels from a device", destroy::labelclear),
@@ -65,6 +76,12 @@ pub static VERBS: &[Verb] = &[
         &["[-gHLpPv] [-o property,...] [-j [--json-int] [--json-pool-key-guid]] [pool] ..."],
         "Show space and health of pools",
         list::run,
+    ),
+    verb(
+        "iostat",
+        &["[-T d|u] [-ghHLlnpPqvy] [[-lq]|[-w]] [[pool ...]|[pool vdev ...]|[vdev ...]] [[-n] interval [count]]"],
+        "Show what pools and devices read and write",
+        iostat::run,
     ),
     verb(
         "status",
@@ -83,14 +100,11 @@ pub static VERBS: &[Verb] = &[
     ),
     verb("history", &["[-il] [pool] ..."], "Show what was done to pools", history::run),
     verb("events", &["[-vHf] [pool]", "-c"], "Show events; there are none", events::run),
-    not_yet("add"),
     not_yet("remove"),
     not_yet("checkpoint"),
     not_yet("prefetch"),
-    not_yet("iostat"),
     not_yet("online"),
     not_yet("offline"),
-    not_yet("clear"),
     not_yet("reopen"),
     not_yet("attach"),
     not_yet("detach"),

@@ -1,6 +1,6 @@
 //! Names of devices: by path, by last component, by guid, with links followed.
 
-use admin::status::VdevStatus;
+use admin::status::{PoolStatus, VdevStatus};
 
 /// How devices are named.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -30,6 +30,17 @@ pub fn vdev_name(vdev: &VdevStatus, options: NameOptions) -> String {
     }
     let name = path.strip_prefix("/dev/").map_or(path.as_str(), |_| path.rsplit('/').next().unwrap_or(&path));
     if vdev.whole_disk { without_partition(name).to_owned() } else { name.to_owned() }
+}
+
+/// The device of a pool that goes by that name, path, last part of it, or guid. `root` is the whole tree.
+pub fn find<'a>(status: &'a PoolStatus, device: &str) -> Option<&'a VdevStatus> {
+    let is_it = |v: &&VdevStatus| {
+        vdev_name(v, NameOptions::default()) == device
+            || v.guid.to_string() == device
+            || (device == "root" && v.kind == "root")
+            || v.path.as_ref().is_some_and(|p| p == device || p.rsplit('/').next() == Some(device))
+    };
+    status.all_vdevs().into_iter().find(is_it)
 }
 
 /// `sda1` -> `sda`, `nvme0n1p1` -> `nvme0n1`, `wwn-0x5000-part1` -> `wwn-0x5000`.

@@ -2,8 +2,9 @@
 
 use crate::context::{Context, Failure};
 use crate::state::Imported;
-use admin::import::OpenRequest;
-use admin::view::{ImportFacts, PoolView};
+use admin::OwnedPool;
+pub use admin::house::{facts, request};
+use admin::view::PoolView;
 use pool::Pool;
 use std::sync::Arc;
 
@@ -13,28 +14,6 @@ pub struct Selection {
     pub views: Vec<PoolView>,
     /// 1 when one of those named is not imported or cannot be opened.
     pub code: u8,
-}
-
-/// How to open an imported pool.
-pub fn request(record: &Imported) -> OpenRequest {
-    OpenRequest {
-        guid: record.guid,
-        places: record.places.clone(),
-        txg: record.txg,
-        rewind: record.rewind,
-        name: Some(record.name.clone()),
-    }
-}
-
-/// What the import adds to the pool.
-pub fn facts(record: &Imported) -> ImportFacts {
-    ImportFacts {
-        name: record.name.clone(),
-        load_guid: record.load_guid,
-        readonly: record.readonly,
-        altroot: record.altroot.clone(),
-        cachefile: record.cachefile.clone(),
-    }
 }
 
 /// The imported pools of these names, or all of them. Says which are not there.
@@ -56,9 +35,34 @@ pub fn records(cx: &mut Context<'_>, names: &[String]) -> Result<(Vec<Imported>,
     Ok((found, code))
 }
 
-/// Opens an imported pool.
-pub fn open(record: &Imported) -> Result<Arc<Pool>, Failure> {
-    admin::import::open(&request(record)).map_err(|e| Failure::failed(format!("cannot open '{}': {e:#}", record.name)))
+/// The pool of this process that `record` stands for; `None`: this process does not own it, so commands open it themselves.
+pub fn owned(cx: &Context<'_>, record: &Imported) -> Result<Option<Arc<OwnedPool>>, anyhow::Error> {
+    match &cx.owner {
+        Some(owner) if owner.house.owns(record.guid) => owner.house.import(record).map(Some),
+        _ => Ok(None),
+    }
+}
+
+/// An imported pool, for reading: as the last synced txg left it.
+pub fn open(cx: &Context<'_>, record: &Imported) -> Result<Arc<Pool>, Failure> {
+    let pool = owned(cx, record).and_then(|owned| match owned {
+        Some(owned) => owned.pool(),
+        None => admin::import::open(&request(record)),
+    });
+    pool.map_err(|e| Failure::failed(format!("cannot open '{}': {e:#}", record.name)))
+}
+
+/// The same, with all that was changed before: what a command leaves to the next txg is there.
+pub fn open_synced(cx: &Context<'_>, record: &Imported) -> Result<Arc<Pool>, Failure> {
+    let cannot = |e: anyhow::Error| Failure::failed(format!("cannot open '{}': {e:#}", record.name));
+    if let Some(owned) = owned(cx, record).map_err(cannot)?
+        && let Some(pool) = owned.writable()
+        // One that cannot write has what it has.
+        && pool.writer().failure().is_none()
+    {
+        pool.writer().sync().map_err(|e| cannot(e.into()))?;
+    }
+    open(cx, record)
 }
 
 /// The imported pools of these names, or all of them, with status and properties.
@@ -66,12 +70,15 @@ pub fn views(cx: &mut Context<'_>, names: &[String]) -> Result<Selection, Failur
     let (records, mut code) = records(cx, names)?;
     let mut views = Vec::new();
     for record in &records {
-        let view = open(record).and_then(|pool| {
+        let view = open(cx, record).and_then(|pool| {
             admin::view::of_imported(&pool, &facts(record))
                 .map_err(|e| Failure::failed(format!("cannot open '{}': {e:#}", record.name)))
         });
         match view {
-            Ok(view) => views.push(view),
+            Ok(mut view) => {
+                view.status.suspended = owned(cx, record).ok().flatten().and_then(|owned| owned.suspension());
+                views.push(view);
+            }
             Err(Failure::Failed(message)) => {
                 cx.complain(&message);
                 code = 1;

@@ -1,6 +1,7 @@
 //! `zpool set` and `zpool upgrade`: properties and features of a pool.
 
 use super::writing::{self, change, command_line};
+use super::{names, vdev_properties};
 use crate::context::{Context, Failure, Outcome};
 use crate::getopt::Options;
 use crate::state::Imported;
@@ -10,7 +11,44 @@ use ondisk::feature::{FEATURES, Feature, by_name};
 use pool::property::{FEATURES_2_3, SetValue};
 use std::fmt::Write;
 
+/// What zpool(8) exits with here.
+const EINVAL: u8 = 22;
 const SET: Options = Options { short: "", long: &[] };
+/// On-disk version of pools with feature flags.
+const CURRENT_VERSION: u64 = 5000;
+const LEGACY: &str = "\nThe following legacy versions are also supported:\n\nVER  DESCRIPTION\n---  \
+                      --------------------------------------------------------\n";
+/// What each version before feature flags brought, from 1 on.
+const VERSIONS: [&str; 28] = [
+    "Initial ZFS version",
+    "Ditto blocks (replicated metadata)",
+    "Hot spares and double parity RAID-Z",
+    "zpool history",
+    "Compression using the gzip algorithm",
+    "bootfs pool property",
+    "Separate intent log devices",
+    "Delegated administration",
+    "refquota and refreservation properties",
+    "Cache devices",
+    "Improved scrub performance",
+    "Snapshot properties",
+    "snapused property",
+    "passthrough-x aclinherit",
+    "user/group space accounting",
+    "stmf property support",
+    "Triple-parity RAID-Z",
+    "Snapshot user holds",
+    "Log device removal",
+    "Compression using zle (zero-length encoding)",
+    "Deduplication",
+    "Received properties",
+    "Slim ZIL",
+    "System attributes",
+    "Improved scrub stats",
+    "Improved snapshot deletion performance",
+    "Improved snapshot creation performance",
+    "Multiple vdev replacements",
+];
 const UPGRADE: Options = Options { short: "avV:", long: &[] };
 
 /// `zpool set`.
@@ -20,7 +58,7 @@ pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
         [] => return Err(Failure::usage("missing property=value argument")),
         [_] => return Err(Failure::usage("missing pool name")),
         [assignment, name] => (assignment, name),
-        [_, name, _] => return Err(Failure::failed(format!("unsupported: setting properties of devices of '{name}'"))),
+        [assignment, name, device] => return set_device(cx, args, assignment, name, device),
         _ => return Err(Failure::usage("too many pool names")),
     };
     let Some((property, value)) = assignment.split_once('=') else {
@@ -56,6 +94,26 @@ pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     Ok(0)
 }
 
+/// `zpool set` of a property of a device.
+fn set_device(cx: &mut Context<'_>, args: &[String], assignment: &str, name: &str, device: &str) -> Outcome {
+    let Some((property, value)) = assignment.split_once('=') else {
+        return Err(Failure::usage("missing value in property=value argument"));
+    };
+    let record = writing::record(cx, name)?;
+    let cannot = format!("cannot set property {property} for {device} on {name}");
+    let failed = |why: &str| Failure::failed(format!("{cannot}: {why}"));
+    let status = super::pools::open(cx, &record)?.status().map_err(|e| failed(&e.to_string()))?;
+    let Some(guid) = names::find(&status, device).map(|v| v.guid) else {
+        cx.complain(&format!("cannot find '{device}' in '{name}': device not in pool"));
+        return Err(Failure::Code(EINVAL));
+    };
+    let is_known = |name: &str| vdev_properties::find(name).is_some();
+    let setting = admin::vdev_properties::parse(property, value, is_known).map_err(|why| failed(&why))?;
+    let command = command_line("zpool set", args);
+    change(cx, &record, &cannot, &command, |pool| admin::vdev_properties::set(pool, guid, setting))?;
+    Ok(0)
+}
+
 fn set(pool: &admin::write::WritablePool, name: String, value: SetValue) -> Result<()> {
     Ok(pool.writer().task(move |cx| cx.set_pool_property(&name, &value))?)
 }
@@ -77,8 +135,8 @@ fn head(pool: &admin::write::WritablePool, record: &Imported, name: &str) -> Res
 }
 
 /// Features that an upgrade of the pool would enable.
-fn missing(record: &Imported) -> Result<Vec<&'static Feature>, Failure> {
-    let pool = super::pools::open(record)?;
+fn missing(cx: &Context<'_>, record: &Imported) -> Result<Vec<&'static Feature>, Failure> {
+    let pool = super::pools::open(cx, record)?;
     let compatibility = pool.config().get_str("compatibility").unwrap_or("off").to_owned();
     let wanted = admin::compatibility::features(&compatibility).map_err(Failure::failed)?;
     let is_missing =
@@ -89,8 +147,16 @@ fn missing(record: &Imported) -> Result<Vec<&'static Feature>, Failure> {
 /// `zpool upgrade`.
 pub fn upgrade(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     let parsed = UPGRADE.parse(args).map_err(Failure::usage)?;
-    if parsed.has('V') {
-        return Err(Failure::failed("unsupported: 'zpool upgrade' with '-V'"));
+    let version = match parsed.last('V') {
+        None => CURRENT_VERSION,
+        Some(text) => text
+            .parse()
+            .ok()
+            .filter(|v| (1..=VERSIONS.len() as u64).contains(v) || *v == CURRENT_VERSION)
+            .ok_or_else(|| Failure::usage(format!("invalid version '{text}'")))?,
+    };
+    if parsed.has('V') && !parsed.has('a') && parsed.operands.is_empty() {
+        return Err(Failure::usage("-V option is incompatible with other arguments"));
     }
     if parsed.has('v') && (parsed.has('a') || !parsed.operands.is_empty()) {
         return Err(Failure::usage("-v option is incompatible with other arguments"));
@@ -110,8 +176,22 @@ pub fn upgrade(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     let mut upgraded = 0;
     for record in &records {
         let name = &record.name;
+        let known = super::pools::open(cx, record)?.version();
+        if known > version && !parsed.has('a') {
+            cx.print(&format!("Pool '{name}' is already formatted using more current version '{known}'.\n\n"));
+        } else if known == version && version != CURRENT_VERSION && !parsed.has('a') {
+            cx.print(&format!("Pool '{name}' is already formatted using version {version}.\n\n"));
+        }
+        if version != CURRENT_VERSION && known >= version {
+            continue;
+        }
+        if known < version {
+            return Err(Failure::failed(format!(
+                "cannot upgrade '{name}': unsupported: pools of version {known} are not written"
+            )));
+        }
         let features: Vec<&Feature> =
-            missing(record)?.into_iter().filter(|f| !f.flags.is_excluded_from_upgrade()).collect();
+            missing(cx, record)?.into_iter().filter(|f| !f.flags.is_excluded_from_upgrade()).collect();
         if features.is_empty() {
             if !parsed.has('a') {
                 cx.print(&format!("Pool '{name}' already has all supported and requested features enabled.\n"));
@@ -125,7 +205,9 @@ pub fn upgrade(cx: &mut Context<'_>, args: &[String]) -> Outcome {
         cx.print(&format!("Enabled the following features on '{name}':\n{list}\n"));
         upgraded += 1;
     }
-    if upgraded == 0 && parsed.has('a') {
+    if upgraded == 0 && parsed.has('a') && version != CURRENT_VERSION {
+        cx.print(&format!("All pools are already formatted with version {version} or higher.\n"));
+    } else if upgraded == 0 && parsed.has('a') {
         cx.print(
             "All pools are already formatted using feature flags.\n\nEvery feature flags pool already has all supported \
              and requested features enabled.\n",
@@ -138,7 +220,7 @@ fn list(cx: &mut Context<'_>, records: &[Imported]) -> Outcome {
     cx.print("All pools are formatted using feature flags.\n\n");
     let mut out = String::new();
     for record in records {
-        let features = missing(record)?;
+        let features = missing(cx, record)?;
         if features.is_empty() {
             continue;
         }
@@ -174,5 +256,9 @@ fn table() -> String {
         let compatible = if feature.flags.is_readonly_compatible() { " (read-only compatible)" } else { "" };
         let _ = writeln!(out, "{:37}{compatible}\n     {}", feature.name, feature.summary);
     }
-    out
+    out.push_str(LEGACY);
+    for (version, what) in (1..).zip(VERSIONS) {
+        let _ = writeln!(out, " {version:<3} {what}");
+    }
+    out + "\nFor more information on a particular version, including supported releases,\nsee the ZFS Administration Guide.\n\n"
 }

@@ -2,11 +2,12 @@
 
 use super::names::{NameOptions, vdev_name, width};
 use super::pools::{Selection, views};
-use super::{reason, status_json};
+use super::status_json;
 use crate::context::{Context, Failure, Outcome};
 use crate::getopt::Options;
 use crate::number::{ctime, duration, nice_bytes, nice_number, number};
 use crate::zfs::datasets::Pools;
+use admin::advice;
 use admin::health::{self, state_name};
 use admin::status::{
     CheckpointStatus, ExpandStatus, PoolStatus, Progress, RemovalStatus, ScanKind, ScanStatus, VdevAux, VdevClass,
@@ -112,6 +113,13 @@ pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
         cx.print(&text);
         first = false;
     }
+    for view in &views {
+        let pools = cx.owner.iter().flat_map(|owner| owner.house.list());
+        let why = pools.filter(|p| p.name() == view.status.name).find_map(|p| p.why_read_only().map(str::to_owned));
+        if let Some(why) = why {
+            cx.complain(&format!("weir: '{}' is open to be looked at only: {why}", view.status.name));
+        }
+    }
     if all && views.is_empty() && code == 0 {
         cx.complain("no pools available");
     } else if all && options.explain && first && code == 0 {
@@ -122,7 +130,7 @@ pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
 
 /// The damaged files of an imported pool, by name.
 fn damaged_files(cx: &mut Context<'_>, name: &str) -> Option<Vec<String>> {
-    let pool = Pools::new().pool(cx, name).ok()??;
+    let pool = Pools::new(cx).pool(cx, name).ok()??;
     admin::view::damaged_files(&pool.datasets, &pool.keys, pool.record.altroot.as_deref()).ok()
 }
 
@@ -133,7 +141,7 @@ pub fn pool(status: &PoolStatus, options: &StatusOptions, all_pools: bool) -> St
         return if all_pools { String::new() } else { format!("pool '{}' is healthy\n", status.name) };
     }
     let mut out = format!("  pool: {}\n state: {}\n", status.name, health::pool_state(status));
-    if let Some((text, action)) = reason::imported(reason) {
+    if let Some((text, action)) = advice::imported(reason) {
         let _ = write!(out, "status: {text}");
         if !action.is_empty() {
             let _ = write!(out, "action: {action}");

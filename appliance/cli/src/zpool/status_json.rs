@@ -1,10 +1,10 @@
 //! `zpool status -j`.
 
 use super::info_json;
-use super::reason;
 use super::status::{StatusOptions, is_healthy, shown_state};
 use crate::json::{self, Object};
 use crate::number::{date_zone, nice_bytes, nice_number};
+use admin::advice;
 use admin::health;
 use admin::status::{PoolStatus, Progress, ScanKind, ScanStatus, VdevAux, VdevClass, VdevState, VdevStatus, VdevWork};
 use serde_json::Value;
@@ -34,7 +34,7 @@ fn pool(status: &PoolStatus, options: &StatusOptions) -> Object {
     let maker = Maker { status, options };
     let mut object = info_json::pool(status, false, options.json_int);
     let reason = health::reason(status, false);
-    if let Some((text, action)) = reason::imported(reason) {
+    if let Some((text, action)) = advice::imported(reason) {
         object.insert("status".into(), text.into());
         if !action.is_empty() {
             object.insert("action".into(), action.into());

@@ -1,11 +1,12 @@
 //! Properties of devices (`zpool get all POOL DEVICE`), in OpenZFS's order.
 //!
-//! What the pool keeps of them (limits for faults, comments) is not read yet: those show their defaults.
+//! What somebody set comes from `admin::vdev_properties`, everything else from the device's status.
 
 use super::names::{NameOptions, vdev_name};
 use crate::number::{number, percent};
-use admin::property::Source;
+use admin::property::{SetValue, Source};
 use admin::status::{PoolStatus, VdevStatus};
+use std::collections::BTreeMap;
 
 /// Names and column headings.
 pub static NAMES: &[(&str, &str)] = &[
@@ -73,13 +74,30 @@ pub fn width(name: &str) -> usize {
 }
 
 /// Name, value and source of a property.
-pub fn get(
+pub fn get<'n>(
     vdev: &VdevStatus,
     status: &PoolStatus,
-    name: &str,
+    set: &BTreeMap<String, SetValue>,
+    name: &'n str,
     literal: bool,
-) -> Option<(&'static str, String, Source)> {
-    let name = find(name)?;
+) -> Option<(&'n str, String, Source)> {
+    let Some(known) = find(name) else {
+        let SetValue::Text(text) = set.get(name)? else { return None };
+        return Some((name, text.clone(), Source::Local));
+    };
+    let name = known;
+    let local = |text: String| Some((name, text, Source::Local));
+    match set.get(name) {
+        Some(SetValue::Number(n)) => {
+            return match name {
+                "failfast" | "allocating" => local(["off", "on", "inherit"][(*n).min(2) as usize].to_owned()),
+                _ if *n == u64::MAX => Some((name, "-".to_owned(), Source::Default)),
+                _ => local(n.to_string()),
+            };
+        }
+        Some(SetValue::Text(text)) => return local(text.clone()),
+        None => {}
+    }
     let names = NameOptions::default();
     let size = |n: u64| number(n, literal);
     let or_dash = |n: u64| if n == 0 { "-".to_owned() } else { size(n) };

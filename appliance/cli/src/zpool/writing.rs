@@ -1,16 +1,21 @@
 //! What verbs that change a pool have in common: opening it for writing, and saying why that or the change was not possible.
 //!
 //! Invariants:
-//!   * a pool is open for writing as long as one verb takes, and is synced before the verb ends
+//!   * what a verb changed is on disk before it ends; that it was called, the pool's history may tell a txg later
+//!   * a pool that this process does not own is open for writing as long as one verb takes
 
 use super::pools;
+use crate::client::Client;
 use crate::context::{Context, Failure};
 use crate::state::Imported;
+use admin::house::Leave;
 use admin::new_key::Material;
-use admin::write::{NotWritable, WritablePool};
+use admin::write::WritablePool;
+pub use admin::write::is_in_use;
 use anyhow::{Context as _, Result};
+use api::Wanted;
 use dataset::{Error, Refusal};
-use std::io::{BufRead, IsTerminal};
+use std::sync::Arc;
 
 /// A command as the pool's history keeps it.
 pub fn command_line(verb: &str, args: &[String]) -> String {
@@ -50,16 +55,59 @@ pub fn record(cx: &Context<'_>, name: &str) -> Result<Imported, Failure> {
     found.ok_or_else(|| Failure::failed(format!("cannot open '{name}': no such pool")))
 }
 
+/// A pool open for writing, for one verb.
+pub struct Lent {
+    pool: Arc<WritablePool>,
+    /// This process owns it: it stays open.
+    stays: bool,
+}
+
+impl std::ops::Deref for Lent {
+    type Target = WritablePool;
+
+    fn deref(&self) -> &WritablePool {
+        &self.pool
+    }
+}
+
+impl Lent {
+    /// Closes the pool if this process opened it for the verb. Of one that stays, the tasks that changed it were waited for.
+    pub fn finish(self) -> Result<()> {
+        if self.stays { Ok(()) } else { self.pool.close() }
+    }
+
+    /// Brings everything to disk, and closes the pool if this process opened it for the verb.
+    pub fn sync(self) -> Result<()> {
+        if self.stays { Ok(self.pool.writer().sync()?) } else { self.pool.close() }
+    }
+
+    /// Lets go of the pool, whoever owns it.
+    pub fn leave(self, cx: &Context<'_>, record: &Imported, how: Leave) -> Result<()> {
+        match (&cx.owner, how) {
+            (Some(owner), _) if self.stays => owner.house.release(record.guid, how),
+            (_, Leave::Close) => self.pool.close(),
+            (_, Leave::Export) => self.pool.export(),
+            (_, Leave::Destroy) => self.pool.destroy(),
+        }
+    }
+}
+
 /// Opens an imported pool for writing, with the keys that are loaded. What cannot be is told behind `cannot`.
-pub fn open(cx: &Context<'_>, record: &Imported, cannot: &str) -> Result<WritablePool, Failure> {
+pub fn open(cx: &Context<'_>, record: &Imported, cannot: &str) -> Result<Lent, Failure> {
     if record.readonly {
         return Err(Failure::failed(format!("{cannot}: pool is read-only")));
     }
     let failed = |why: String| Failure::failed(format!("{cannot}: {why}"));
+    if let Some(owned) = pools::owned(cx, record).map_err(|e| failed(reason(&e)))? {
+        return match owned.writable() {
+            Some(pool) => Ok(Lent { pool: pool.clone(), stays: true }),
+            None => Err(failed(owned.why_read_only().unwrap_or("pool is read-only").to_owned())),
+        };
+    }
     let pool = admin::write::open(&pools::request(record)).map_err(|e| failed(reason(&e)))?;
     let datasets = pool.live.synced().map_err(|e| failed(why(&e)))?;
     crate::zfs::keys::restore(&cx.state, record, &datasets, &pool.keys);
-    Ok(pool)
+    Ok(Lent { pool: Arc::new(pool), stays: false })
 }
 
 /// Opens the pool, changes it, notes the command in its history, and closes it again. After a change that failed nothing is
@@ -73,43 +121,29 @@ pub fn change<R>(
 ) -> Result<R, Failure> {
     let pool = open(cx, record, cannot)?;
     let result = change(&pool).and_then(|result| {
-        pool.log_command(command)?;
+        pool.note_command(command)?;
         Ok(result)
     });
-    let closed = pool.close();
+    let closed = pool.finish();
     let failed = |e: anyhow::Error| Failure::failed(format!("{cannot}: {}", reason(&e)));
     let result = result.map_err(failed)?;
     closed.map_err(failed)?;
     Ok(result)
 }
 
-/// Whether another process has the pool, told as a message.
-pub fn is_in_use(failure: &anyhow::Error) -> bool {
-    matches!(failure.downcast_ref::<NotWritable>(), Some(NotWritable::InUse(_)))
-}
-
 /// Asks for a new key of that format, twice; input that is no terminal is read to the end of its first line.
-pub fn ask(format: &str) -> Result<Material> {
-    let stdin = std::io::stdin();
-    if !stdin.is_terminal() {
-        let mut key = Vec::new();
-        if format == "raw" {
-            std::io::Read::read_to_end(&mut std::io::Read::take(stdin.lock(), 33), &mut key)?;
-        } else {
-            stdin.lock().read_until(b'\n', &mut key)?;
-            while key.last().is_some_and(|b| matches!(b, b'\n' | b'\r')) {
-                key.pop();
-            }
-        }
-        return Ok(Material::new(key));
+pub fn ask(client: &dyn Client, format: &str) -> Result<Material> {
+    if !client.input_is_terminal() {
+        let wanted = if format == "raw" { Wanted::Bytes(33) } else { Wanted::Line };
+        return Ok(Material::new(client.ask(wanted)?));
     }
     let kind = match format {
         "raw" => anyhow::bail!("Cannot enter a raw key at a terminal: give keylocation=file:///path"),
         "hex" => "hex key",
         _ => "passphrase",
     };
-    let typed = rpassword::prompt_password(format!("Enter new {kind}:")).context("cannot ask for the key")?;
-    let again = rpassword::prompt_password(format!("Re-enter new {kind}:")).context("cannot ask for the key")?;
+    let typed = client.secret(&format!("Enter new {kind}:")).context("cannot ask for the key")?;
+    let again = client.secret(&format!("Re-enter new {kind}:")).context("cannot ask for the key")?;
     anyhow::ensure!(typed == again, "Provided keys do not match.");
     Ok(Material::new(typed.into_bytes()))
 }

@@ -71,14 +71,28 @@ fn by_fusermount(dir: &Path, how: &How) -> io::Result<File> {
     // It gets its end as standard input: a number that it can be told without anything left open on the way.
     command.env("_FUSE_COMMFD", "0").stdin(OwnedFd::from(theirs)).stdout(Stdio::null()).stderr(Stdio::piped());
     command.arg("-o").arg(OsString::from(options.join(","))).arg("--").arg(dir);
-    let child = command.spawn().map_err(|e| io::Error::new(e.kind(), format!("fusermount3: {e}")))?;
+    let child = command.spawn().map_err(|e| match e.kind() {
+        io::ErrorKind::NotFound => {
+            let text = "fusermount3 is not installed, and without root nobody else can mount (apt-get install fuse3)";
+            io::Error::new(io::ErrorKind::NotFound, text)
+        }
+        kind => io::Error::new(kind, format!("fusermount3: {e}")),
+    })?;
     drop(command);
     let device = receive_device(&ours);
     drop(ours);
     let output = child.wait_with_output()?;
     match device? {
         Some(device) if output.status.success() => Ok(device),
-        _ => Err(io::Error::other(String::from_utf8_lossy(&output.stderr).trim().to_owned())),
+        _ => {
+            let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+            // It opens the device as the user, whom its mode may forbid that.
+            let advice = match said.contains("/dev/fuse") && said.contains("Permission denied") {
+                true => " (its mode is to be 0666; in a container the device must be given to it)",
+                false => "",
+            };
+            Err(io::Error::other(format!("{said}{advice}")))
+        }
     }
 }
 

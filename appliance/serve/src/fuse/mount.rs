@@ -5,11 +5,12 @@
 
 use super::ahead;
 use super::attach::{How, attach};
+use super::figures::Figures;
 use super::inode::InodeMap;
 use super::ops::Ops;
 use super::reply::Notifier;
 use super::server::Server;
-use super::session::Session;
+use super::session::{Session, can};
 use super::sys;
 use files::vfs::{NodeId, Vfs};
 use parking_lot::{Condvar, Mutex};
@@ -21,6 +22,8 @@ use std::time::{Duration, Instant};
 
 /// Threads that serve one mount, at least: some wait for a disk while others answer from memory. Guessed.
 const THREADS_MIN: usize = 4;
+/// Threads for each core's requests, at least, where they come by way of io_uring: the others do not help out. Guessed.
+const CORE_THREADS_MIN: usize = 2;
 /// Read-ahead of the kernel where we may set it (root). Linux would take 128 KiB; larger requests cost fewer round trips.
 const READ_AHEAD_KIB: u32 = 1024;
 /// Share of the memory for dirty pages that write-back may take. Linux lets a FUSE mount have 1 %, with which it waits for the
@@ -52,6 +55,14 @@ pub struct MountOptions {
     /// Lets the kernel keep what is written for a while and put small writes together. Errors, a full pool's too, then show
     /// when a file is synced or closed.
     pub write_back: bool,
+    /// Others change the tree as well, an NFS server say: the kernel asks again after a second and at each open, as an NFS client
+    /// does, and keeps nothing that is written for itself.
+    pub shared: bool,
+    /// Whether requests come by way of io_uring, where the kernel offers it; else, and otherwise, through /dev/fuse. `None`: they
+    /// do, which is what measured best.
+    pub uring: Option<bool>,
+    /// Where it is counted what the kernel asks for.
+    pub figures: Arc<Figures>,
 }
 
 #[derive(Debug, Default)]
@@ -127,7 +138,8 @@ pub fn mount(vfs: Arc<dyn Vfs>, dir: &Path, options: &MountOptions) -> io::Resul
     let cannot = |e: io::Error| io::Error::new(e.kind(), format!("cannot mount at {}: {e}", dir.display()));
     let server = Arc::new(Server(ops.clone()));
     let connection = Arc::new(attach(&dir, &how).map_err(cannot)?);
-    let session = Session::begin(connection, server.wanted()).map_err(|e| {
+    let wanted = server.wanted() | if options.uring.unwrap_or(true) { can::OVER_IO_URING } else { 0 };
+    let session = Session::begin(connection, wanted, threads.div_ceil(cores).max(CORE_THREADS_MIN)).map_err(|e| {
         // Nobody will answer there.
         let _ = sys::unmount(&dir, true);
         cannot(e)
@@ -266,6 +278,32 @@ pub fn unmount_below(dir: &Path, lazy: bool) -> io::Result<usize> {
         sys::unmount(place, lazy).map_err(|e| io::Error::new(e.kind(), format!("{}: {e}", place.display())))?;
     }
     Ok(ours.len())
+}
+
+/// How long a server may take to answer before it counts as alive but busy.
+const PROBE: Duration = Duration::from_secs(5);
+
+/// Takes away what a server that was killed left mounted at `place`: every access to it fails. Whether there was such a thing.
+///
+/// The kernel closes the connection of a killed process some time after its end (its rings are torn down behind it), and
+/// answers from its caches until then; so the question is one that only the server can answer.
+pub fn unmount_dead(place: &Path) -> io::Result<bool> {
+    let mounts = std::fs::read("/proc/self/mountinfo")?;
+    let mut lines = mounts.split(|&b| b == b'\n').filter_map(parse_line);
+    if !lines.any(|m| m.kind == "fuse.weir" && m.place == place) {
+        return Ok(false);
+    }
+    let (sender, answer) = std::sync::mpsc::channel();
+    let probed = place.to_owned();
+    std::thread::Builder::new()
+        .name("weir-probe".to_owned())
+        .spawn(move || sender.send(rustix::fs::statfs(&probed).err()))?;
+    let is_dead = |e: rustix::io::Errno| matches!(e, rustix::io::Errno::NOTCONN | rustix::io::Errno::CONNABORTED);
+    if !matches!(answer.recv_timeout(PROBE), Ok(Some(error)) if is_dead(error)) {
+        return Ok(false);
+    }
+    sys::unmount(place, true)?;
+    Ok(true)
 }
 
 /// A line of mountinfo(5).

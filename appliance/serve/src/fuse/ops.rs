@@ -2,6 +2,7 @@
 
 use super::ahead::Ahead;
 use super::attr::errno;
+use super::figures::Figures;
 use super::held::Held;
 use super::inode::InodeMap;
 use super::mount::MountOptions;
@@ -37,6 +38,8 @@ pub(super) struct Ops {
     pub read_only: bool,
     /// The kernel keeps what is written for a while.
     pub write_back: bool,
+    /// Others change it as well.
+    pub shared: bool,
     exact: bool,
     pub names: Names,
     pub ahead: Ahead,
@@ -46,6 +49,7 @@ pub(super) struct Ops {
     syncing: AtomicUsize,
     sync_threads: usize,
     pub settle: Settle,
+    pub figures: Arc<Figures>,
     /// Set once it is mounted.
     pub kernel: OnceLock<Notifier>,
     /// The node and message logged last: the kernel asks for a broken page many times.
@@ -61,7 +65,8 @@ impl Ops {
             label: how.name.clone(),
             enforce,
             read_only,
-            write_back: how.write_back && !read_only,
+            write_back: how.write_back && !read_only && !how.shared,
+            shared: how.shared,
             exact: vfs.names_are_exact(),
             names: Names::new(),
             ahead,
@@ -70,6 +75,7 @@ impl Ops {
             syncing: AtomicUsize::new(0),
             sync_threads: threads / 2,
             settle: Settle::default(),
+            figures: how.figures.clone(),
             kernel: OnceLock::new(),
             last_logged: Mutex::new((NodeId(0), String::new())),
             vfs,
@@ -95,7 +101,7 @@ impl Ops {
     pub fn entry_ttl(&self, dir: NodeId, node: Option<NodeId>) -> Duration {
         if !self.exact {
             NOT_AT_ALL
-        } else if !self.read_only && (is_door(dir) || node.is_some_and(is_door)) {
+        } else if self.shared || !self.read_only && (is_door(dir) || node.is_some_and(is_door)) {
             SHORTLY
         } else {
             FOREVER
@@ -103,7 +109,7 @@ impl Ops {
     }
 
     pub fn attr_ttl(&self, node: NodeId) -> Duration {
-        if !self.read_only && is_door(node) { SHORTLY } else { FOREVER }
+        if self.shared || !self.read_only && is_door(node) { SHORTLY } else { FOREVER }
     }
 
     /// From here on the kernel holds the node, until it says that it forgets it.

@@ -1,4 +1,5 @@
-//! Answers to the kernel's requests, and messages that it did not ask for: values to bytes to /dev/fuse.
+//! Answers to the kernel's requests, and messages that it did not ask for: values to bytes to /dev/fuse, or to the slot of
+//! io_uring that the request came by.
 //!
 //! Format: see [`super::wire`]. An answer is a header (u32 bytes in all, i32 negated error number, u64 number of the request) and a
 //! structure or data; one `writev` each. A message has the number 0, and its kind in place of the error.
@@ -6,7 +7,10 @@
 //! Invariant: a request is answered exactly once; one that was dropped without an answer is answered with EIO.
 
 use super::attr::{self, put};
+use super::figures::Counted;
+use super::slot::Slot;
 use files::vfs::{Attr, DirEntry, StatFs};
+use observe::event::note;
 use rustix::io::Errno;
 use std::fs::File;
 use std::io::{self, IoSlice};
@@ -39,11 +43,40 @@ fn send(device: &File, unique: u64, code: i32, parts: &[&[u8]]) -> io::Result<()
     Ok(())
 }
 
+/// How an answer goes back.
+enum Way {
+    Device(Arc<File>),
+    Slot(Arc<Slot>),
+}
+
+impl Way {
+    fn send(&self, unique: u64, code: i32, parts: &[&[u8]]) -> io::Result<()> {
+        match self {
+            Self::Device(device) => send(device, unique, code, parts),
+            Self::Slot(slot) => {
+                slot.answer(unique, code, parts);
+                Ok(())
+            }
+        }
+    }
+}
+
 /// Answers one request, from whatever thread.
 pub(super) struct Reply {
-    device: Arc<File>,
+    way: Way,
     unique: u64,
     answered: bool,
+    counted: Option<Counted>,
+}
+
+/// What [`Reply::fill`] did.
+pub(super) enum Filled<E> {
+    /// Answered, with so many bytes.
+    Done(usize),
+    /// Not answered yet.
+    Failed(Reply, E),
+    /// Not answered yet; the data comes otherwise.
+    NoRoom(Reply),
 }
 
 /// A node as the kernel is told of it.
@@ -73,30 +106,57 @@ impl Shown {
 
 impl Reply {
     pub fn new(device: Arc<File>, unique: u64) -> Self {
-        Self { device, unique, answered: false }
+        Self { way: Way::Device(device), unique, answered: false, counted: None }
+    }
+
+    /// Through the slot that the request came by.
+    pub fn through(slot: Arc<Slot>, unique: u64) -> Self {
+        Self { way: Way::Slot(slot), unique, answered: false, counted: None }
+    }
+
+    /// The same, with its time going into the figures.
+    pub fn counted(mut self, counted: Counted) -> Self {
+        self.counted = Some(counted);
+        self
     }
 
     fn send(mut self, code: i32, parts: &[&[u8]]) {
         self.answered = true;
         // A process that was killed meanwhile does not wait for it any more; nor does one on a mount that is gone.
-        if let Err(error) = send(&self.device, self.unique, code, parts)
+        if let Err(error) = self.way.send(self.unique, code, parts)
             && error.raw_os_error() != Some(libc::ENOENT)
         {
             tracing::debug!(%error, "the kernel does not take an answer");
         }
     }
 
-    /// It does not want an answer.
+    /// It does not want an answer, or has one.
     pub fn none(mut self) {
         self.answered = true;
     }
 
     pub fn error(self, errno: Errno) {
+        note::result(errno.raw_os_error());
         self.send(-errno.raw_os_error(), &[]);
     }
 
     pub fn data(self, data: &[u8]) {
         self.send(0, &[data]);
+    }
+
+    /// Answers with data of at most `bytes` bytes, which `fill` puts where the kernel takes them from, if that can be had;
+    /// otherwise gives the reply back.
+    pub fn fill<E>(self, bytes: usize, fill: impl FnOnce(&mut [u8]) -> Result<usize, E>) -> Filled<E> {
+        let Way::Slot(slot) = &self.way else { return Filled::NoRoom(self) };
+        match slot.fill(bytes, fill) {
+            None => Filled::NoRoom(self),
+            Some(Err(error)) => Filled::Failed(self, error),
+            Some(Ok(filled)) => {
+                slot.answer_in_place(self.unique, filled.min(bytes));
+                self.none();
+                Filled::Done(filled)
+            }
+        }
     }
 
     pub fn empty(self, result: Result<(), Errno>) {
@@ -202,7 +262,7 @@ impl Reply {
 impl Drop for Reply {
     fn drop(&mut self) {
         if !self.answered {
-            let _ = send(&self.device, self.unique, -libc::EIO, &[]);
+            let _ = self.way.send(self.unique, -libc::EIO, &[]);
         }
     }
 }

@@ -5,9 +5,10 @@
 //! that it knows what is in use and what is being written (see [`super::held`]).
 
 use super::attr::device_number_parts;
+use super::figures::Counted;
 use super::inode::InodeMap;
 use super::ops::{Ops, caller};
-use super::reply::{Entries, OPEN_CACHE_DIR, OPEN_DIRECT, OPEN_KEEP, OPEN_PARALLEL, Reply, Shown};
+use super::reply::{Entries, Filled, OPEN_CACHE_DIR, OPEN_DIRECT, OPEN_KEEP, OPEN_PARALLEL, Reply, Shown};
 use super::session::{Answer, can};
 use super::wire::{Header, Op, SetAttrIn, forgets};
 use files::Error;
@@ -42,13 +43,18 @@ fn writes(flags: u32) -> bool {
 }
 
 /// O_DIRECT past the kernel's cache, many at a time; otherwise the kernel keeps what it has.
-fn open_flags(flags: u32) -> u32 {
-    if flags as i32 & libc::O_DIRECT != 0 { OPEN_DIRECT | OPEN_PARALLEL } else { OPEN_KEEP }
+fn open_flags(flags: u32, shared: bool) -> u32 {
+    match flags as i32 & libc::O_DIRECT {
+        0 if shared => 0,
+        0 => OPEN_KEEP,
+        _ => OPEN_DIRECT | OPEN_PARALLEL,
+    }
 }
 
 impl Answer for Server {
     fn answer(&self, header: &Header, op: Op<'_>, reply: Reply) {
         let node = self.0.inodes.to_node(header.node);
+        let reply = reply.counted(Counted::start(&self.0.figures, &op, node, header.uid));
         match op {
             Op::Lookup { name } => self.lookup(node, name, reply),
             Op::Forget { times } => {
@@ -118,21 +124,32 @@ impl Answer for Server {
                 }
                 reply.empty(Ok(()));
             }
-            Op::Read { offset, bytes, flags } => match self.0.vfs.read(node, offset, bytes as usize) {
-                Ok(data) => {
-                    reply.data(&data);
-                    self.0.ahead.answered(node, offset, bytes, flags);
-                    self.accessed(node);
+            Op::Read { offset, bytes, flags } => {
+                let vfs = &self.0.vfs;
+                match reply.fill(bytes as usize, |room| vfs.read_into(node, offset, room)) {
+                    Filled::Done(bytes) => self.0.figures.read.add(bytes as u64),
+                    Filled::Failed(reply, e) => return self.fail(node, &e, reply),
+                    Filled::NoRoom(reply) => match vfs.read(node, offset, bytes as usize) {
+                        Ok(data) => {
+                            self.0.figures.read.add(data.len() as u64);
+                            reply.data(&data);
+                        }
+                        Err(e) => return self.fail(node, &e, reply),
+                    },
                 }
-                Err(e) => self.fail(node, &e, reply),
-            },
+                self.0.ahead.answered(node, offset, bytes, flags);
+                self.accessed(node);
+            }
             Op::Write { offset, flags, open_flags, data } => {
                 // Whether setuid goes is the kernel's to say here.
                 let kills = flags & WRITE_KILL_SETID != 0;
                 let who = Caller { privileged: !kills, ..caller(header) };
                 let past_cache = open_flags as i32 & libc::O_DIRECT != 0;
                 match self.0.write(&who, node, offset, data, kills && past_cache) {
-                    Ok(()) => reply.written(data.len() as u32),
+                    Ok(()) => {
+                        self.0.figures.written.add(data.len() as u64);
+                        reply.written(data.len() as u32);
+                    }
                     Err(errno) => reply.error(errno),
                 }
             }
@@ -212,8 +229,9 @@ impl Server {
             wanted |= can::DONT_MASK;
             // Else the kernel would ask for the attribute security.capability at each write.
             wanted |= can::HANDLE_KILLPRIV_V2;
-            // Pages stay until we say otherwise: all changes come by way of this kernel.
-            wanted |= can::EXPLICIT_INVAL_DATA;
+            // Pages stay until we say otherwise: all changes come by way of this kernel. Where they do not, until it sees another
+            // size or time of change.
+            wanted |= if self.0.shared { can::AUTO_INVAL_DATA } else { can::EXPLICIT_INVAL_DATA };
             wanted |= can::DIRECT_IO_ALLOW_MMAP;
         }
         if self.0.enforce {
@@ -303,7 +321,8 @@ impl Server {
         if self.0.read_only {
             return reply.error(Errno::NOSYS);
         }
-        let answer = move || reply.opened(open_flags(flags));
+        let flags_out = open_flags(flags, self.0.shared);
+        let answer = move || reply.opened(flags_out);
         if writes(flags) { self.0.held.writing(node, answer) } else { answer() }
     }
 
@@ -311,7 +330,8 @@ impl Server {
         match made {
             Ok(made) => {
                 let node = made.attr.node;
-                let answer = move || reply.created(&made, open_flags(flags));
+                let flags_out = open_flags(flags, self.0.shared);
+                let answer = move || reply.created(&made, flags_out);
                 if writes(flags) { self.0.held.writing(node, answer) } else { answer() }
             }
             Err(errno) => reply.error(errno),
@@ -323,7 +343,7 @@ impl Server {
         if self.0.read_only {
             reply.error(Errno::NOSYS);
         } else {
-            reply.opened(if is_door(dir) { 0 } else { OPEN_KEEP | OPEN_CACHE_DIR });
+            reply.opened(if is_door(dir) || self.0.shared { 0 } else { OPEN_KEEP | OPEN_CACHE_DIR });
         }
     }
 

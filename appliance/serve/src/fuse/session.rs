@@ -5,6 +5,7 @@
 //! Each thread has a connection of its own where it may (`FUSE_DEV_IOC_CLONE`), so that they do not wait for each other.
 
 use super::reply::Reply;
+use super::ring::Rings;
 use super::wire::{self, Header, MAJOR, MINOR, Op};
 use super::{attr::put, sys};
 use rustix::io::Errno;
@@ -30,6 +31,7 @@ pub(super) mod can {
     pub const EXPORT_SUPPORT: u64 = 1 << 4;
     pub const BIG_WRITES: u64 = 1 << 5;
     pub const DONT_MASK: u64 = 1 << 6;
+    pub const AUTO_INVAL_DATA: u64 = 1 << 12;
     pub const DO_READDIRPLUS: u64 = 1 << 13;
     pub const READDIRPLUS_AUTO: u64 = 1 << 14;
     pub const ASYNC_DIO: u64 = 1 << 15;
@@ -45,6 +47,7 @@ pub(super) mod can {
     pub const SETXATTR_EXT: u64 = 1 << 29;
     pub const INIT_EXT: u64 = 1 << 30;
     pub const DIRECT_IO_ALLOW_MMAP: u64 = 1 << 36;
+    pub const OVER_IO_URING: u64 = 1 << 41;
 }
 
 /// Answers requests.
@@ -58,6 +61,8 @@ pub(super) struct Session {
     device: Arc<File>,
     /// What was agreed on.
     agreed: u64,
+    /// Where requests come by way of io_uring.
+    rings: Option<Rings>,
 }
 
 enum Got {
@@ -78,8 +83,9 @@ fn receive(device: &File, buffer: &mut [u8]) -> io::Result<Got> {
 }
 
 impl Session {
-    /// Answers the kernel's first request, asking for what is `wanted` of the abilities.
-    pub fn begin(device: Arc<File>, wanted: u64) -> io::Result<Self> {
+    /// Answers the kernel's first request, asking for what is `wanted` of the abilities; io_uring with `threads_per_core`, if
+    /// that is among them and both sides can.
+    pub fn begin(device: Arc<File>, wanted: u64, threads_per_core: usize) -> io::Result<Self> {
         let mut buffer = vec![0; BUFFER_BYTES];
         loop {
             let Got::Request(bytes) = receive(&device, &mut buffer)? else {
@@ -103,10 +109,14 @@ impl Session {
             }
             let wanted =
                 wanted | can::ASYNC_READ | can::BIG_WRITES | can::MAX_PAGES | can::SETXATTR_EXT | can::INIT_EXT;
-            let agreed = wanted & flags;
+            let mut agreed = wanted & flags;
+            let rings = rings(wanted, flags, threads_per_core);
+            if rings.is_none() {
+                agreed &= !can::OVER_IO_URING;
+            }
             tracing::debug!(minor, lacking = format_args!("{:#x}", wanted & !flags), "FUSE begins");
             reply.data(&init_out(read_ahead, agreed));
-            return Ok(Self { device, agreed });
+            return Ok(Self { device, agreed, rings });
         }
     }
 
@@ -117,17 +127,43 @@ impl Session {
 
     /// Answers requests on as many threads until the file system is unmounted.
     pub fn serve(self, server: &Arc<impl Answer>, threads: usize) -> io::Result<()> {
-        let mut running = Vec::with_capacity(threads);
+        let extended = self.agreed & can::SETXATTR_EXT != 0;
+        let (mut running, threads) = match self.rings {
+            // What does not come that way are forgets and interrupts.
+            Some(rings) => (rings.serve(&self.device, server, extended)?, 1),
+            None => (Vec::new(), threads),
+        };
         for number in 0..threads {
             // Whoever mounts by way of fusermount3 may not open the device himself: then all share one connection.
             let own = (number > 0).then(|| sys::clone_device(&self.device).ok()).flatten();
             let device = own.map_or_else(|| self.device.clone(), Arc::new);
-            let (server, extended) = (server.clone(), self.agreed & can::SETXATTR_EXT != 0);
+            let server = server.clone();
             let serve = move || serve_one(&device, &*server, extended);
             running.push(std::thread::Builder::new().name(format!("weir-fuse-{number}")).spawn(serve)?);
         }
         let panicked = || Err(io::Error::other("a serving thread panicked"));
         running.into_iter().map(|t| t.join().unwrap_or_else(|_| panicked())).fold(Ok(()), Result::and)
+    }
+}
+
+/// What is needed for io_uring, if that is wanted and possible.
+fn rings(wanted: u64, flags: u64, threads_per_core: usize) -> Option<Rings> {
+    if wanted & can::OVER_IO_URING == 0 {
+        return None;
+    }
+    if flags & can::OVER_IO_URING == 0 {
+        tracing::info!(
+            "the kernel does not offer FUSE over io_uring, so requests come through /dev/fuse: Linux 6.14 and newer has it, \
+             where /sys/module/fuse/parameters/enable_uring says Y"
+        );
+        return None;
+    }
+    match Rings::new(threads_per_core, REQUEST_BYTES_MAX as usize) {
+        Ok(rings) => Some(rings),
+        Err(error) => {
+            tracing::info!(%error, "no io_uring here, so requests come through /dev/fuse");
+            None
+        }
     }
 }
 

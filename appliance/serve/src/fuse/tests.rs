@@ -1,6 +1,6 @@
 //! A tree in memory, mounted for real, and looked at through system calls.
 
-use super::{MountHandle, MountOptions, mount};
+use super::{Figures, MountHandle, MountOptions, mount};
 use files::memory::MemoryVfs;
 use files::vfs::{FileKind, Time, Vfs};
 use rustix::fs::{SeekFrom, XattrFlags};
@@ -18,6 +18,7 @@ const BIG: usize = 3 << 20;
 struct Mounted {
     handle: Option<MountHandle>,
     dir: PathBuf,
+    figures: Arc<Figures>,
 }
 
 impl Drop for Mounted {
@@ -35,9 +36,9 @@ impl Drop for Mounted {
 fn mounted(name: &str, vfs: MemoryVfs) -> Option<Mounted> {
     let dir = std::env::temp_dir().join(format!("weir-fuse-{name}-{}", std::process::id()));
     fs::create_dir_all(&dir).expect("a folder to mount at");
-    let options = MountOptions { name: format!("tank/{name}"), ..MountOptions::default() };
+    let options = MountOptions { name: format!("tank/{name}"), uring: Some(true), ..MountOptions::default() };
     match mount(Arc::new(vfs), &dir, &options) {
-        Ok(handle) => Some(Mounted { handle: Some(handle), dir }),
+        Ok(handle) => Some(Mounted { handle: Some(handle), dir, figures: options.figures.clone() }),
         Err(e) => {
             println!(
                 "skipped: no FUSE here ({e}); it needs /dev/fuse, and fusermount3 (apt install fuse3) without root"
@@ -89,6 +90,23 @@ fn tree() -> MemoryVfs {
         files::Error::corrupt("object 9 record 4", "checksum is 1, expected 2"),
     );
     t
+}
+
+#[test]
+fn what_the_kernel_asks_for_is_counted_by_kind() {
+    let Some(m) = mounted("figures", tree()) else { return };
+    assert_eq!(fs::read(m.dir.join("file")).expect("read"), pattern(BIG));
+    assert_eq!(errno(fs::metadata(m.dir.join("missing"))), libc::ENOENT);
+    let registry = observe::Registry::new();
+    registry.add(&[("mount", "tank/figures")], &(m.figures.clone() as Arc<dyn observe::Source>));
+    let families = registry.collect();
+    let family = |name: &str| families.iter().find(|f| f.info.name == name).expect("it is told");
+    let of = |kind: &str| {
+        let series = family("fuse_operation_time").series.iter().find(|s| s.labels[1].1 == kind);
+        series.map_or(0, |s| if let observe::Value::Spread(spread) = &s.value { spread.count } else { 0 })
+    };
+    assert!(of("lookup") >= 2 && of("read") >= 3 && of("mkdir") == 0, "{families:?}");
+    assert_eq!(family("fuse_read").series[0].value, observe::Value::Count(BIG as u64));
 }
 
 #[test]

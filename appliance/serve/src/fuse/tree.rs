@@ -20,6 +20,9 @@ use std::sync::Arc;
 /// Threads that serve a child's mount. Few: there may be hundreds of children, and the root's mount has its own.
 const CHILD_THREADS: usize = 2;
 
+/// On machines with more cores than this, children do without io_uring, which takes threads for each core.
+const CHILD_CORES_MAX: usize = 4;
+
 /// Mounts that belong together, parents first.
 #[derive(Debug)]
 pub struct MountedTree {
@@ -79,11 +82,13 @@ impl MountedTree {
         let mut here = options.clone();
         here.name = provider.name();
         self.mounts.push(mount(Arc::new(namespace), dir, &here)?);
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
         // What is mounted by now shows `dir` anew, so the child's place is inside.
         for child in apart {
             let place = dir.join(OsStr::from_bytes(&child.place));
             let mut options = options.clone();
             options.threads.get_or_insert(CHILD_THREADS);
+            options.uring.get_or_insert(cores <= CHILD_CORES_MAX);
             let mounted = provider
                 .open_child(&child.key)
                 .map_err(other)
@@ -116,6 +121,11 @@ impl MountedTree {
 }
 
 impl TreeUnmounter {
+    /// Unmounts all, children first, up to the first that is in use.
+    pub fn unmount(&self) -> io::Result<()> {
+        self.0.iter().rev().try_for_each(Unmounter::unmount)
+    }
+
     /// Unmounts all, children first, even when in use.
     pub fn unmount_now(&self) -> io::Result<()> {
         let mut result = Ok(());

@@ -191,8 +191,8 @@ pub(super) enum Op<'a> {
     Other,
 }
 
-/// What is left of a request.
-struct Rest<'a>(&'a [u8]);
+/// What is left of a request: of the structure, with names and data behind it or apart.
+struct Rest<'a>(&'a [u8], Option<&'a [u8]>);
 
 impl<'a> Rest<'a> {
     fn take<const N: usize>(&mut self) -> Option<[u8; N]> {
@@ -214,7 +214,15 @@ impl<'a> Rest<'a> {
         Some(())
     }
 
+    /// From here on come names and data.
+    fn payload(&mut self) {
+        if let Some(payload) = self.1.take() {
+            self.0 = payload;
+        }
+    }
+
     fn name(&mut self) -> Option<&'a [u8]> {
+        self.payload();
         let end = self.0.iter().position(|&b| b == 0)?;
         let (name, rest) = self.0.split_at(end);
         self.0 = rest.get(1..)?;
@@ -222,6 +230,7 @@ impl<'a> Rest<'a> {
     }
 
     fn data(&mut self, bytes: u32) -> Option<&'a [u8]> {
+        self.payload();
         let data = self.0.get(..bytes as usize)?;
         self.skip(data.len())?;
         Some(data)
@@ -277,18 +286,35 @@ const SETXATTR_KILL_SETGID: u32 = 1;
 /// Takes a request apart; `None` if it is shorter than its operation needs. `extended` says that `FUSE_SETXATTR_EXT` was agreed
 /// on: its structure has 8 bytes more.
 pub(super) fn parse(request: &[u8], extended: bool) -> Option<(Header, Op<'_>)> {
-    let mut r = Rest(request);
-    let bytes = r.u32()? as usize;
-    let operation = r.u32()?;
-    let header = Header { unique: r.u64()?, node: r.u64()?, uid: r.u32()?, gid: r.u32()? };
-    r.skip(8)?;
+    let mut r = Rest(request, None);
+    let (bytes, operation, header) = r.header()?;
     if bytes < HEADER_BYTES || bytes > request.len() {
         return None;
     }
     Some((header, r.op(operation, extended)?))
 }
 
+/// Takes a request apart whose header, structure, and names or data are in three places. Behind the structure there may be
+/// anything.
+pub(super) fn parse_apart<'a>(
+    header: &[u8],
+    structure: &'a [u8],
+    payload: &'a [u8],
+    extended: bool,
+) -> Option<(Header, Op<'a>)> {
+    let (_, operation, header) = Rest(header, None).header()?;
+    Some((header, Rest(structure, Some(payload)).op(operation, extended)?))
+}
+
 impl<'a> Rest<'a> {
+    /// The header, with the bytes of it all and the number of the operation.
+    fn header(&mut self) -> Option<(usize, u32, Header)> {
+        let (bytes, operation) = (self.u32()? as usize, self.u32()?);
+        let header = Header { unique: self.u64()?, node: self.u64()?, uid: self.u32()?, gid: self.u32()? };
+        self.skip(8)?;
+        Some((bytes, operation, header))
+    }
+
     fn op(&mut self, operation: u32, extended: bool) -> Option<Op<'a>> {
         Some(match operation {
             1 => Op::Lookup { name: self.name()? },
@@ -400,7 +426,7 @@ impl<'a> Rest<'a> {
 pub(super) fn forgets(pairs: &[u8]) -> impl Iterator<Item = (u64, u64)> + '_ {
     let (pairs, _) = pairs.as_chunks::<16>();
     pairs.iter().filter_map(|pair| {
-        let mut r = Rest(pair);
+        let mut r = Rest(pair, None);
         Some((r.u64()?, r.u64()?))
     })
 }
@@ -444,6 +470,19 @@ mod tests {
         let (_, op) = parse(&bytes, true).expect("whole");
         assert!(matches!(op, Op::Symlink { name: b"name", target: b"target" }), "{op:?}");
         assert!(parse(&request(6, b"name\0target"), true).is_none());
+    }
+
+    #[test]
+    fn names_and_data_may_lie_apart() {
+        let header = request(21, b"");
+        let mut structure = vec![0xee; 128];
+        structure[..16].copy_from_slice(&[5, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0]);
+        let (_, op) = parse_apart(&header, &structure, b"user.a\0value", true).expect("whole");
+        assert!(matches!(op, Op::SetXattr { how: 1, kill_setgid: true, name: b"user.a", value: b"value" }), "{op:?}");
+        assert!(parse_apart(&header, &structure, b"user.a\0valu", true).is_none());
+        // No structure: what is in its place is of the request before.
+        let (_, op) = parse_apart(&request(10, b""), &structure, b"gone\0", true).expect("whole");
+        assert!(matches!(op, Op::Unlink { name: b"gone" }), "{op:?}");
     }
 
     /// Whatever the operation and however short the request: no panic, and never more than there is.

@@ -4,6 +4,8 @@
 //!   * a leaf whose flush failed once is not written again: the system forgets which of the bytes it had taken it lost
 //!   * blocks never reach into the labels
 
+use super::figures::Figures;
+use host::clock::Stopwatch;
 use host::device::Device;
 use ondisk::label;
 use parking_lot::{Mutex, RwLock};
@@ -52,11 +54,8 @@ pub struct Leaf {
     stale: RwLock<Vec<(u64, u64)>>,
     read_errors: AtomicU64,
     checksum_errors: AtomicU64,
-    reads: AtomicU64,
-    read_bytes: AtomicU64,
     write_errors: AtomicU64,
-    writes: AtomicU64,
-    write_bytes: AtomicU64,
+    pub(super) figures: Box<Figures>,
     /// First and last txg written since the last flush; `u64::MAX` and 0 when there is none.
     unflushed: (AtomicU64, AtomicU64),
     /// Held while the device is flushed.
@@ -88,11 +87,8 @@ impl Leaf {
             stale: RwLock::new(Vec::new()),
             read_errors: zero(),
             checksum_errors: zero(),
-            reads: zero(),
-            read_bytes: zero(),
             write_errors: zero(),
-            writes: zero(),
-            write_bytes: zero(),
+            figures: Box::default(),
             unflushed: (AtomicU64::new(u64::MAX), zero()),
             flushing: Mutex::new(()),
             flush_failed: AtomicBool::new(false),
@@ -108,11 +104,11 @@ impl Leaf {
     /// Reads from `offset` on the device, labels included. `None`: there is no device.
     pub fn read(&self, offset: u64, buf: &mut [u8]) -> Option<std::io::Result<()>> {
         let device = self.device.as_ref()?;
-        self.reads.fetch_add(1, Ordering::Relaxed);
-        self.read_bytes.fetch_add(buf.len() as u64, Ordering::Relaxed);
+        let clock = Stopwatch::start();
         let result = device.read_at(offset, buf);
-        if result.is_err() {
-            self.read_errors.fetch_add(1, Ordering::Relaxed);
+        self.figures.read(offset, buf.len(), clock.ns(), &result);
+        if let Err(error) = &result {
+            self.count(&self.read_errors, "reading", error);
         }
         Some(result)
     }
@@ -138,21 +134,29 @@ impl Leaf {
         }
     }
 
+    /// From now on, each read, write and flush is told, as one of `pool`.
+    pub fn tell_to(&self, events: &Arc<observe::Events>, pool: &str) {
+        self.figures.tell_to(events, pool, &self.path);
+    }
+
+    /// Nanoseconds that reads, writes and flushes took so far, of several at once each.
+    pub fn busy_ns(&self) -> u64 {
+        self.figures.busy_ns()
+    }
+
     /// Reads and bytes so far.
     pub fn traffic(&self) -> (u64, u64) {
-        (self.reads.load(Ordering::Relaxed), self.read_bytes.load(Ordering::Relaxed))
+        self.figures.reads()
     }
 
     /// Writes and bytes so far.
     pub fn write_traffic(&self) -> (u64, u64) {
-        (self.writes.load(Ordering::Relaxed), self.write_bytes.load(Ordering::Relaxed))
+        self.figures.writes()
     }
 
     /// Writes part of a block of `txg` at `offset` on the device. `None`: there is no device.
     pub fn write(&self, txg: u64, offset: u64, data: &[u8]) -> Option<io::Result<()>> {
         let device = self.device.as_ref()?;
-        self.writes.fetch_add(1, Ordering::Relaxed);
-        self.write_bytes.fetch_add(data.len() as u64, Ordering::Relaxed);
         let end_bytes = label::usable_bytes(device.size_bytes()).saturating_sub(label::END_BYTES);
         let within =
             offset >= label::BOOT_OFFSET && offset.checked_add(data.len() as u64).is_some_and(|e| e <= end_bytes);
@@ -161,16 +165,24 @@ impl Leaf {
         } else if !within {
             Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the device is smaller than the pool believes"))
         } else {
-            device.write_at(offset, data)
+            let clock = Stopwatch::start();
+            let result = device.write_at(offset, data);
+            self.figures.wrote(offset, data.len(), clock.ns(), &result);
+            result
         };
         match &result {
             // Noted after the write, so that a flush that runs meanwhile cannot take the note without the bytes.
             Ok(()) => self.note_unflushed(txg),
-            Err(_) => {
-                self.write_errors.fetch_add(1, Ordering::Relaxed);
-            }
+            Err(error) => self.count(&self.write_errors, "writing", error),
         }
         Some(result)
+    }
+
+    /// Counts an error; the first of its kind, since errors were last cleared, is told.
+    fn count(&self, errors: &AtomicU64, what: &str, error: &io::Error) {
+        if errors.fetch_add(1, Ordering::Relaxed) == 0 {
+            tracing::warn!(device = %self.path, %error, "{what} failed; more of these are only counted");
+        }
     }
 
     /// Notes that something of `txg` was written, so that the next flush asks the device.
@@ -211,9 +223,13 @@ impl Leaf {
         if self.has_failed() {
             return Err(io::Error::other("an earlier flush failed"));
         }
-        device.flush().inspect_err(|_| {
+        let clock = Stopwatch::start();
+        let result = device.flush();
+        self.figures.flushed(clock.ns(), &result);
+        result.inspect_err(|error| {
             self.flush_failed.store(true, Ordering::Release);
             self.count_write_error();
+            tracing::error!(device = %self.path, %error, "what was written may be lost: the device takes no writes any more");
             if dirty {
                 self.note_missed(first, last.max(first));
             }

@@ -14,6 +14,7 @@
 pub mod columns;
 pub mod draid;
 mod draid_seeds;
+mod figures;
 pub mod indirect;
 mod leaf;
 mod parity_read;

@@ -20,15 +20,16 @@ fn combinations_max(size_bytes: u64) -> usize {
     SPLIT_COMBINATIONS_MAX.min((SPLIT_BYTES_MAX / size_bytes.max(1)).max(1) as usize)
 }
 
-/// All top-level devices of a pool, by number.
-#[derive(Default)]
+/// All top-level devices of a pool, by number. A tree never changes; a pool that gets another device gets another tree, with the
+/// same devices and the new one.
+#[derive(Default, Clone)]
 pub struct Tree {
     /// Index: number in addresses.
-    pub tops: Vec<Vdev>,
+    pub tops: Vec<Arc<Vdev>>,
     /// Level-2 cache devices.
-    pub caches: Vec<Vdev>,
+    pub caches: Vec<Arc<Vdev>>,
     /// Hot spares not in use.
-    pub spares: Vec<Vdev>,
+    pub spares: Vec<Arc<Vdev>>,
 }
 
 /// Why no source gave bytes that pass.
@@ -71,7 +72,7 @@ impl Failure {
             && self.missing.is_empty()
             && let Some((name, source)) = self.io.first()
         {
-            return crate::Error::Io { place: format!("{place}: {name}"), source: source.clone() };
+            return crate::Error::Io { place: format!("{place}: {name}"), error: source.clone() };
         }
         crate::Error::corrupt(place, format!("no good copy: {}", self.reasons()))
     }
@@ -80,7 +81,7 @@ impl Failure {
     pub fn into_write_error(self, place: String) -> crate::Error {
         if let ([(name, source)], true, true) = (self.io.as_slice(), self.missing.is_empty(), self.other.is_empty()) {
             let place = if place.is_empty() { name.clone() } else { format!("{place}: {name}") };
-            return crate::Error::Io { place, source: source.clone() };
+            return crate::Error::Io { place, error: source.clone() };
         }
         if self.io.is_empty() && self.other.is_empty() {
             return crate::Error::missing(place, self.missing.join(", "));
@@ -110,6 +111,11 @@ impl Failure {
 pub type Outcome = Result<Vec<u8>, Failure>;
 
 impl Tree {
+    /// A tree of these top-level devices alone, in order.
+    pub fn of(tops: Vec<Vdev>) -> Self {
+        Self { tops: tops.into_iter().map(Arc::new).collect(), ..Self::default() }
+    }
+
     /// The device with this guid, anywhere.
     pub fn find(&self, guid: u64) -> Option<&Vdev> {
         self.tops.iter().chain(&self.caches).chain(&self.spares).find_map(|v| v.find(guid))
@@ -117,7 +123,7 @@ impl Tree {
 
     /// All leaves of top-level devices, in order.
     pub fn leaves(&self) -> Vec<&Leaf> {
-        self.tops.iter().flat_map(Vdev::leaves).collect()
+        self.tops.iter().flat_map(|top| top.leaves()).collect()
     }
 
     /// `size` bytes at `offset` of top-level device `vdev`, born in `birth`, that pass `check`.

@@ -153,7 +153,7 @@ impl Tree {
         let dirty: Vec<(&Vdev, &Leaf)> = tops
             .iter()
             .filter_map(|number| self.tops.get(*number as usize))
-            .flat_map(|top| top.leaves().into_iter().map(move |leaf| (top, leaf)))
+            .flat_map(|top| top.leaves().into_iter().map(move |leaf| (top.as_ref(), leaf)))
             .filter(|(_, leaf)| leaf.needs_flush())
             .collect();
         let mut results = Vec::with_capacity(dirty.len());

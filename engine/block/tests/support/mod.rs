@@ -133,7 +133,7 @@ pub fn bench(layout: Layout, ashift: u8) -> Bench {
             vec![top(Kind::Draid(draid::Geometry::new(shape).unwrap()), leaves)]
         }
     };
-    let store = Store::new("tank".into(), Tree { tops, ..Tree::default() }, 1 << 20);
+    let store = Store::new("tank".into(), Tree::of(tops), 1 << 20);
     let space = Arc::new(Space::new(store.clone()));
     store.set_allocator(space.clone());
     store.set_salt(&[3; 32]);

@@ -19,6 +19,7 @@
 //!
 //! ZFS names: zil_commit, zil_sync, lwb.
 
+use super::figures::LogFigures;
 use super::pack::{DATA_MAX, Forecast, Packed, Packer, block_for, split};
 use super::pending::{Batch, Entry, Item, Pending};
 use super::replay::Old;
@@ -29,6 +30,7 @@ use ondisk::zil::write::{encode_block, encode_write, set_sequence, write_record_
 use ondisk::zil::{Body, MIN_BLOCK_BYTES, RecordType};
 use ondisk::{BlkPtr, ZilHeader};
 use parking_lot::Mutex;
+use pool::Stopwatch;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
@@ -46,6 +48,8 @@ pub trait Ground: Send + Sync {
     fn sync(&self) -> Result<()>;
     /// The newest txg that is on disk.
     fn synced_txg(&self) -> u64;
+    /// Where it is counted what logs do.
+    fn figures(&self) -> &LogFigures;
     /// A random number.
     fn random(&self) -> u64;
     /// A chain is begun in a txg that is held.
@@ -170,6 +174,13 @@ impl Log {
         }
     }
 
+    /// The same of what is one change but several records: a file that is made, and what it is given at once. They are in one block of
+    /// the log, so that a crash leaves all of them or none.
+    pub fn record_together(&self, tx: &Tx, records: &[(RecordType, Body<'_>)]) {
+        let encode = |(kind, body): &(RecordType, Body<'_>)| body.encode(*kind, tx.txg());
+        self.add(tx, None, None, || Item::Together(records.iter().map(encode).collect()));
+    }
+
     /// Notes that something was done in `tx` that has no record: commits wait for the txg. `object`: it concerns only
     /// that one's contents and attributes.
     pub fn record_unloggable(&self, tx: &Tx, object: Option<u64>) {
@@ -204,6 +215,7 @@ impl Log {
         if self.mode() == SyncMode::Disabled {
             return Ok(());
         }
+        let clock = Stopwatch::start();
         let ticket = self.pending.lock().request(object);
         // Who comes while another one writes waits here; the first of them then writes for all.
         let mut turn = self.turn.lock();
@@ -212,7 +224,11 @@ impl Log {
         if turn.done < ticket {
             self.write_batch(&mut turn);
         }
-        self.catch_up(&turn)
+        let result = self.catch_up(&turn);
+        let spent = clock.ns();
+        self.ground.figures().commit_time.record(spent);
+        observe::event::note::wait(spent, |n| &mut n.log_wait);
+        result
     }
 
     /// Waits for the records that are not in the log, before anyone adds to it: what came after them must not be done again
@@ -233,15 +249,18 @@ impl Log {
         if max_txg == 0 {
             return;
         }
+        let figures = self.ground.figures();
+        figures.batches.increment();
         match self.log_batch(turn, &batch, synced) {
-            Ok(true) => {}
-            Ok(false) => turn.wait_txg = turn.wait_txg.max(max_txg),
+            Ok(true) => return,
+            Ok(false) => {}
             Err(error) => {
                 // The txg will say whether the pool can be written at all.
                 tracing::warn!(%error, "the intent log cannot be written; waiting for the txg instead");
-                turn.wait_txg = turn.wait_txg.max(max_txg);
             }
         }
+        figures.waits.increment();
+        turn.wait_txg = turn.wait_txg.max(max_txg);
     }
 
     /// Puts a batch into the log. `false`: it has to wait for its txg.
@@ -294,6 +313,16 @@ impl Log {
         };
         let (object, mut offset, mut length) = match &entry.item {
             Item::Record(record) => return Ok(add(packer, record.clone())),
+            Item::Together(records) => {
+                let mut all = Vec::new();
+                for record in records {
+                    turn.sequence += 1;
+                    let at = all.len();
+                    all.extend_from_slice(record);
+                    set_sequence(&mut all[at..], turn.sequence);
+                }
+                return Ok(packer.add(&all, entry.txg));
+            }
             Item::Write { object, offset, length } => (*object, *offset, *length),
             Item::Unloggable => return Ok(false),
         };
@@ -342,7 +371,9 @@ impl Log {
         match &result {
             Ok(()) => {
                 let to = from + blocks.len() as u64;
-                chain.blocks.iter_mut().filter(|b| (from..to).contains(&b.number())).for_each(|b| b.is_written = true);
+                // The newest are last, and there may be a hundred thousand between two txgs.
+                let newest = chain.blocks.iter_mut().rev().take_while(|b| b.number() >= from);
+                newest.filter(|b| b.number() < to).for_each(|b| b.is_written = true);
             }
             Err(_) => chain.is_broken = true,
         }
@@ -367,7 +398,11 @@ impl Log {
             (own, next)
         };
         let mut block = encode_block(own.lsize_bytes() as usize, &own, &next, &packed.records);
-        store.write_log(&own, &mut block, keys)
+        store.write_log(&own, &mut block, keys)?;
+        let figures = self.ground.figures();
+        figures.blocks.increment();
+        figures.bytes.add(packed.records.len() as u64);
+        Ok(())
     }
 
     /// In the sync of `txg`, before the root block is written: moves the head on, and frees what lies before it.
@@ -423,6 +458,7 @@ impl Item {
     fn bytes(&self) -> u64 {
         match self {
             Self::Record(record) => record.len() as u64,
+            Self::Together(records) => records.iter().map(|r| r.len() as u64).sum(),
             Self::Write { length, .. } => {
                 // Each record of a long write repeats the head.
                 let count = length.div_ceil(DATA_MAX as u64);

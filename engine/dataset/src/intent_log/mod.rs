@@ -15,6 +15,7 @@
 mod chain;
 mod claim;
 mod commit;
+mod figures;
 mod import;
 mod pack;
 mod pending;
@@ -24,6 +25,7 @@ mod summary;
 pub use crate::live::SyncMode;
 pub use claim::{Claim, claim_chain, find_claim};
 pub use commit::{Ground, Log};
+pub use figures::LogFigures;
 pub use import::claim_logs;
 pub use replay::Replayed;
 pub use summary::{LogEntry, LogSummary, read};

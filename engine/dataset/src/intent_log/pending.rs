@@ -16,6 +16,8 @@ use std::collections::{BTreeMap, HashMap};
 pub(super) enum Item {
     /// A record, complete but for its number.
     Record(Vec<u8>),
+    /// Several of them, of which a crash leaves all or none.
+    Together(Vec<Vec<u8>>),
     /// A write: the data is taken from the object when it is logged.
     Write { object: u64, offset: u64, length: u64 },
     /// Something that has no record here: only a synced txg makes it safe.

@@ -1,7 +1,7 @@
 //! What the intent log of a dataset stands on: the pool's txgs, and the dataset's features.
 
 use crate::Result;
-use crate::intent_log::Ground;
+use crate::intent_log::{Ground, LogFigures};
 use object::Tx;
 use parking_lot::Mutex;
 use pool::Writer;
@@ -17,6 +17,7 @@ pub(super) struct DatasetGround {
     pub writer: Arc<Writer>,
     /// Shared with the dataset: noted on disk with the next txg.
     pub features: Arc<Mutex<BTreeSet<&'static str>>>,
+    pub figures: Arc<LogFigures>,
 }
 
 impl Ground for DatasetGround {
@@ -30,6 +31,10 @@ impl Ground for DatasetGround {
 
     fn synced_txg(&self) -> u64 {
         self.writer.synced_txg()
+    }
+
+    fn figures(&self) -> &LogFigures {
+        &self.figures
     }
 
     fn random(&self) -> u64 {

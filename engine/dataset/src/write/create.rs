@@ -268,7 +268,8 @@ pub fn volume_reservation(pool: &Pool, size_bytes: u64, block_bytes: u64, copies
     const INDIRECT_BYTES: u64 = 128 << 10;
     let mut blocks = size_bytes / block_bytes.max(1);
     // Small blocks take more on raidz than their share of what 128 KiB take, in which space is counted.
-    let scaled = pool.store().tree().tops.iter().filter_map(|top| {
+    let tree = pool.store().tree();
+    let scaled = tree.tops.iter().filter_map(|top| {
         let (small, usual) = (top.asize_bytes(block_bytes, 0)?, top.asize_bytes(INDIRECT_BYTES, 0)?);
         Some((blocks.saturating_mul(small) / (usual >> 9).max(1)).saturating_mul(INDIRECT_BYTES >> 9))
     });

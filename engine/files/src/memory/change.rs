@@ -1,6 +1,7 @@
 //! What changes a tree in memory: the rules of POSIX and Linux, checked before anything is changed.
 
 use super::{Node, State, missing, now};
+use crate::nfs4_acl::{self, Ace};
 use crate::posix_acl::{ACCESS, DEFAULT, PosixAcl};
 use crate::vfs::{Allocate, Attr, Caller, FileKind, NewNode, NodeId, RenameFlags, SetAttr, SetTime, SetXattr};
 use crate::{Error, Refusal, Result};
@@ -395,6 +396,7 @@ impl State {
         node.attr.gid = set.gid.unwrap_or(node.attr.gid);
         if let Some(mode) = set.mode {
             node.attr.mode = mode & 0o7777;
+            node.aces = None;
             if let Some(acl) = node.acl(ACCESS)? {
                 node.xattrs.insert(ACCESS.to_vec(), acl.with_mode(mode).to_bytes());
             }
@@ -452,6 +454,16 @@ impl State {
         file.drop_setid(who);
         file.touch();
         file.count_blocks();
+        Ok(())
+    }
+
+    /// Sets the list and the mode that goes with it.
+    pub fn set_entries(&mut self, node: NodeId, list: &[Ace]) -> Result<()> {
+        let node = self.node_mut(node)?;
+        nfs4_acl::check(list, node.is_dir()).map_err(|why| Error::invalid("access list", why))?;
+        node.attr.mode = node.attr.mode & !0o777 | crate::zpl::mode_of_list(list, node.attr.uid, node.attr.gid);
+        node.attr.ctime = now();
+        node.aces = Some(list.to_vec());
         Ok(())
     }
 

@@ -4,8 +4,10 @@
 //! point is; names do not move from one dataset to another.
 
 use super::{CONTROL, EXTRA_COOKIE, Made, Namespace, Opened, Place};
+use crate::nfs4_acl::Ace;
 use crate::vfs::{
-    Allocate, Attr, Caller, DirEntry, FileKind, NewNode, NodeId, RenameFlags, SetAttr, SetXattr, StatFs, SyncKind, Vfs,
+    Allocate, Attr, Caller, DirEntry, FileHandle, FileKind, NewNode, NodeId, Quota, QuotaOf, RenameFlags, SetAttr,
+    SetXattr, StatFs, SyncKind, Time, Vfs,
 };
 use crate::{Error, Refusal, Result};
 use bytes::Bytes;
@@ -86,6 +88,13 @@ impl Vfs for Namespace {
         }
     }
 
+    fn read_into(&self, node: NodeId, offset: u64, out: &mut [u8]) -> Result<usize> {
+        match self.find(node)? {
+            Place::In(opened, local) => opened.vfs.read_into(local, offset, out),
+            Place::Made(..) => Err(Error::invalid(".zfs", "not a file")),
+        }
+    }
+
     fn read_dir(&self, dir: NodeId, cookie: u64, sink: &mut dyn FnMut(DirEntry) -> bool) -> Result<()> {
         let (opened, local) = match self.find(dir)? {
             Place::Made(node, made) => return self.made_read_dir(node, made, cookie, sink),
@@ -141,6 +150,18 @@ impl Vfs for Namespace {
         }
     }
 
+    fn nfs4_acl_beyond_mode(&self, node: NodeId) -> Result<Option<Vec<Ace>>> {
+        match self.find(node)? {
+            Place::In(opened, local) => opened.vfs.nfs4_acl_beyond_mode(local),
+            Place::Made(..) => Ok(None),
+        }
+    }
+
+    fn set_nfs4_acl(&self, who: &Caller, node: NodeId, list: &[Ace]) -> Result<()> {
+        let (opened, local) = self.find_own(node)?;
+        opened.vfs.set_nfs4_acl(who, local, list)
+    }
+
     fn get_xattr(&self, node: NodeId, name: &[u8]) -> Result<Option<Vec<u8>>> {
         match self.find(node)? {
             Place::In(opened, local) => opened.vfs.get_xattr(local, name),
@@ -169,12 +190,42 @@ impl Vfs for Namespace {
         }
     }
 
+    fn quota(&self, node: NodeId, of: QuotaOf, id: u32) -> Result<Option<Quota>> {
+        match self.find(node)? {
+            Place::In(opened, local) => opened.vfs.quota(local, of, id),
+            Place::Made(..) => Ok(None),
+        }
+    }
+
+    fn handle(&self, node: NodeId) -> Result<FileHandle> {
+        self.handle_of(node)
+    }
+
+    fn by_handle(&self, handle: &FileHandle) -> Result<Attr> {
+        self.attr_by_handle(handle)
+    }
+
+    fn home_of(&self, fs_guid: u64) -> Result<u64> {
+        self.home(fs_guid)
+    }
+
+    fn is_node_read_only(&self, node: NodeId) -> bool {
+        match self.find(node) {
+            Ok(Place::In(opened, local)) => opened.vfs.is_node_read_only(local),
+            _ => true,
+        }
+    }
+
     fn is_read_only(&self) -> bool {
         self.root.vfs.is_read_only()
     }
 
     fn names_are_exact(&self) -> bool {
         self.root.vfs.names_are_exact()
+    }
+
+    fn ignores_case(&self, node: NodeId) -> bool {
+        matches!(self.find(node), Ok(Place::In(opened, local)) if opened.vfs.ignores_case(local))
     }
 
     fn project_inherit(&self, dir: NodeId) -> Result<bool> {
@@ -187,6 +238,19 @@ impl Vfs for Namespace {
     fn create(&self, who: &Caller, dir: NodeId, name: &[u8], new: &NewNode, mode: u32, umask: u32) -> Result<Attr> {
         let (opened, local) = self.find_name(dir, name, Refusal::Exists)?;
         let attr = opened.vfs.create(who, local, name, new, mode, umask)?;
+        Ok(Attr { node: opened.global(attr.node)?, ..attr })
+    }
+
+    fn create_marked(
+        &self,
+        who: &Caller,
+        dir: NodeId,
+        name: &[u8],
+        mode: (u32, u32),
+        times: (Time, Time),
+    ) -> Result<Attr> {
+        let (opened, local) = self.find_name(dir, name, Refusal::Exists)?;
+        let attr = opened.vfs.create_marked(who, local, name, mode, times)?;
         Ok(Attr { node: opened.global(attr.node)?, ..attr })
     }
 

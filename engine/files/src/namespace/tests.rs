@@ -3,7 +3,7 @@
 use super::*;
 use crate::Refusal;
 use crate::memory::MemoryVfs;
-use crate::vfs::StatFs;
+use crate::vfs::{FileHandle, StatFs};
 use bytes::Bytes;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -36,6 +36,7 @@ fn files(name: &str) -> Arc<dyn Vfs> {
     t.add_dir(root, "home");
     t.add_dir(root, "last");
     // Snapshots and volumes are not.
+    let t = t.identity(name.bytes().fold(7, |hash: u64, b| hash.wrapping_mul(31) + u64::from(b)));
     Arc::new(if name.contains('@') { t } else { t.writable() })
 }
 
@@ -251,4 +252,71 @@ fn changes_go_to_the_dataset_that_a_name_is_in_and_not_across() {
     assert_eq!(mkdir(walk(&ns, ".zfs/snapshot/s1").expect("there").node, b"d"), Refusal::ReadOnly);
     ns.unlink(&who, home, b"new").expect("unlinks");
     ns.sync_all().expect("nothing to do in memory");
+}
+
+fn deep() -> Arc<Dataset> {
+    let leaf = Arc::new(dataset("tank/way/to/leaf"));
+    let inner = Arc::new(dataset("tank/home/inner"));
+    let home = Arc::new(Dataset { children: vec![("inner", inner)], ..dataset("tank/home") });
+    Arc::new(Dataset { children: vec![("home", home), ("way/to/leaf", leaf)], ..dataset("tank") })
+}
+
+#[test]
+fn handles_lead_to_the_same_nodes_in_a_tree_that_is_opened_anew() {
+    let paths = [
+        "",
+        "which",
+        "home",
+        "home/which",
+        "home/inner/which",
+        "way",
+        "way/to",
+        "way/to/leaf/which",
+        ".zfs",
+        ".zfs/snapshot",
+        ".zfs/volume",
+        ".zfs/snapshot/s2/which",
+        "home/.zfs/snapshot/s1",
+        "home/inner/.zfs/snapshot",
+    ];
+    let before = Namespace::new(deep()).expect("opens");
+    let handles: Vec<_> = paths.iter().map(|p| before.handle(walk(&before, p).expect(p).node).expect(p)).collect();
+    let different: std::collections::HashSet<_> = handles.iter().collect();
+    assert_eq!(different.len(), paths.len());
+    // Each in a tree of its own, so that nothing is open already.
+    for (path, handle) in paths.iter().zip(&handles) {
+        let after = Namespace::new(deep()).expect("opens");
+        let found = after.by_handle(handle).expect(path);
+        let expected = walk(&after, path).expect(path);
+        assert_eq!((found.kind, found.size), (expected.kind, expected.size), "{path}");
+        assert_eq!(after.handle(found.node).expect(path), *handle, "{path}");
+    }
+}
+
+#[test]
+fn a_handle_of_what_is_gone_or_never_was_is_stale() {
+    let tree = Namespace::new(deep()).expect("opens");
+    let good = tree.handle(walk(&tree, "home/which").expect("is there").node).expect("handle");
+    let bad = [
+        FileHandle { fs_guid: good.fs_guid + 1, ..good },
+        FileHandle { object: good.object + 1000, ..good },
+        FileHandle { generation: good.generation + 1, ..good },
+        FileHandle { object: FileHandle::MADE | 4 << OBJECT_BITS | 12345, ..good },
+        FileHandle { object: FileHandle::MADE | 9 << OBJECT_BITS, ..good },
+        FileHandle { object: u64::MAX, ..good },
+    ];
+    for handle in bad {
+        let refused = tree.by_handle(&handle).map(|_| ()).expect_err("leads nowhere").refusal();
+        assert_eq!(refused, Some(Refusal::Stale), "{handle:?}");
+    }
+}
+
+#[test]
+fn a_snapshot_belongs_to_the_file_system_that_it_is_of() {
+    let tree = Namespace::new(deep()).expect("opens");
+    let guid = |path: &str| tree.handle(walk(&tree, path).expect(path).node).expect(path).fs_guid;
+    assert_eq!(tree.home_of(guid("home/.zfs/snapshot/s1")).expect("known"), guid("home"));
+    assert_eq!(tree.home_of(guid("home")).expect("known"), guid("home"));
+    assert!(tree.is_node_read_only(walk(&tree, ".zfs/snapshot/s1").expect("is there").node));
+    assert!(!tree.is_node_read_only(walk(&tree, "home/which").expect("is there").node));
 }

@@ -1,19 +1,62 @@
-//! ZFS's own (NFSv4 style) access control list of a file.
+//! ZFS's own (NFSv4 style) access control list of a file: reading and setting it.
+//!
+//! A new list brings its mode with it, as zfs_setacl does. POSIX lists are kept beside it and told the mode.
 
-use super::{FileSystem, Znode};
-use crate::Result;
-use crate::vfs::NodeId;
+use super::{FileSystem, Znode, trivial_acl};
+use crate::nfs4_acl;
+use crate::vfs::{FileKind, NodeId};
+use crate::{Error, Refusal, Result};
 use object::Place;
 use ondisk::acl::{Ace, AclPhys};
 use ondisk::sa::Attr as Sa;
+use ondisk::znode::Flags;
 
 /// More than 65,535 of the largest entries: as many as a list can count.
 const ACL_BYTES_MAX: u32 = 4 << 20;
+/// What setting a list may write.
+const ACL_CHANGE_BYTES: u64 = 128 << 10;
 
 impl FileSystem {
     /// The NFSv4-style list of a file, in its order; `None` when it has none.
     pub fn acl(&self, node: NodeId) -> Result<Option<Vec<Ace>>> {
         self.named(self.acl_of(node.0))
+    }
+
+    /// The list, but nothing where it says no more than the mode.
+    pub(super) fn acl_beyond_mode(&self, id: u64) -> Result<Option<Vec<Ace>>> {
+        let file = self.znode(id)?;
+        let flags = Flags::from_bits_retain(file.attributes().need_u64(Sa::Flags)?);
+        if flags.contains(Flags::ACL_TRIVIAL) {
+            return Ok(None);
+        }
+        self.acl_of_znode(&file)
+    }
+
+    /// Sets the list of a file.
+    pub(super) fn set_entries(&self, id: u64, list: &[Ace]) -> Result<()> {
+        self.operate(ACL_CHANGE_BYTES, false, |tx, live, settings| {
+            let node = live.node(id);
+            self.change(&[&node], |l| {
+                let file = l.get(id);
+                let place = file.object.place();
+                if file.kind == FileKind::Symlink {
+                    return Err(Error::invalid(place, "a symbolic link has no access list"));
+                }
+                if file.flags.contains(Flags::IMMUTABLE) {
+                    return Err(Refusal::NotPermitted.at(place));
+                }
+                nfs4_acl::check(list, file.is_dir()).map_err(|why| Error::invalid(place, why))?;
+                let (mode, _) = trivial_acl::mode_of(list, file.uid, file.gid);
+                file.mode = file.mode & !0o777 | mode;
+                file.touch(live.backing.now());
+                file.set_acl(self, tx, list)?;
+                self.log_acl(tx, file, list);
+                if settings.posix_acl && !self.is_replaying() {
+                    self.sync_list(tx, settings, file)?;
+                }
+                Ok(())
+            })
+        })
     }
 
     fn acl_of(&self, id: u64) -> Result<Option<Vec<Ace>>> {
@@ -33,7 +76,7 @@ impl FileSystem {
         let object = self.object(acl.object)?;
         if acl.size_bytes > ACL_BYTES_MAX {
             let what = format!("{} bytes of entries, expected at most {ACL_BYTES_MAX}", acl.size_bytes);
-            return Err(crate::Error::corrupt(place(), what));
+            return Err(Error::corrupt(place(), what));
         }
         let bytes = object.read_vec(0, acl.size_bytes as usize)?;
         acl.entries(Some(&bytes)).at_with(place).map(Some)

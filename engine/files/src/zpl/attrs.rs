@@ -26,15 +26,14 @@ const PROJECT_INVALID: u64 = u64::MAX;
 impl FileSystem {
     /// What stat tells of a file that is locked.
     pub(super) fn attr_of(&self, file: &State, record_bytes: u32) -> Result<Attr> {
-        let object = self.object(file.object.id())?;
-        let dnode = object.dnode();
+        let dnode = file.object.dnode_now();
         let rdev = match file.kind {
             FileKind::CharDevice | FileKind::BlockDevice => file.rdev as u32,
             _ => 0,
         };
         Ok(Attr {
-            node: NodeId(object.id()),
-            ino: object.id(),
+            node: NodeId(file.object.id()),
+            ino: file.object.id(),
             generation: file.generation,
             kind: file.kind,
             mode: (file.mode & 0o7777) as u32,
@@ -251,7 +250,7 @@ impl FileSystem {
     }
 
     /// Makes the POSIX list say what the mode says.
-    fn sync_list(&self, tx: &Tx, settings: &Settings, file: &mut State) -> Result<()> {
+    pub(super) fn sync_list(&self, tx: &Tx, settings: &Settings, file: &mut State) -> Result<()> {
         if file.kind == FileKind::Symlink {
             return Ok(());
         }

@@ -3,9 +3,9 @@
 //! Below: whoever keeps the dataset live implements [`Backing`]. Above: the operations of [`FileSystem`](super::FileSystem).
 
 use super::Space;
-pub use super::trivial_acl::AclMode;
+pub use super::trivial_acl::{AclInherit, AclMode};
 use crate::Result;
-use crate::vfs::Time;
+use crate::vfs::{Quota, Time};
 use dataset::quota::Principal;
 use object::Tx;
 use ondisk::zil::{Body, RecordType};
@@ -50,6 +50,8 @@ pub struct Settings {
     pub posix_acl: bool,
     /// `aclmode`.
     pub acl_mode: AclMode,
+    /// `aclinherit`.
+    pub acl_inherit: AclInherit,
     /// 512-byte slots of a new dnode (`dnodesize`; `auto` is 2).
     pub dnode_slots: u8,
     /// `longname=on`: names of up to 1023 bytes.
@@ -70,6 +72,7 @@ impl Default for Settings {
             xattr: XattrMode::default(),
             posix_acl: false,
             acl_mode: AclMode::default(),
+            acl_inherit: AclInherit::default(),
             dnode_slots: 1,
             long_names: false,
             sync_always: false,
@@ -94,6 +97,10 @@ pub trait Backing: Send + Sync {
     /// Puts a record into the intent log. `node`: the file that it is about, whose sync must bring it to stable storage.
     /// While the log is replayed, this notes that a record of it was done again.
     fn record(&self, tx: &Tx, node: u64, kind: RecordType, body: &Body<'_>);
+    /// Puts records into the log of which a crash leaves all or none.
+    fn record_together(&self, tx: &Tx, node: u64, records: &[(RecordType, Body<'_>)]) {
+        records.iter().for_each(|(kind, body)| self.record(tx, node, *kind, body));
+    }
     /// Something was done to `node` that no record can tell: its commits must wait for the txg.
     fn unloggable(&self, tx: &Tx, node: u64) {
         let _ = (tx, node);
@@ -112,6 +119,11 @@ pub trait Backing: Send + Sync {
     fn is_over_quota(&self, principal: Principal, id: u64, objects: bool) -> Result<bool> {
         let _ = (principal, id, objects);
         Ok(false)
+    }
+    /// What a user or group uses and may use; `None` when it has no limit.
+    fn quota(&self, principal: Principal, id: u64) -> Result<Option<Quota>> {
+        let _ = (principal, id);
+        Ok(None)
     }
     /// Sets such a limit; 0: none.
     fn set_quota(&self, tx: &Tx, principal: Principal, id: u64, objects: bool, limit: u64) -> Result<()> {

@@ -272,7 +272,17 @@ impl FileSystem {
         if len == 0 {
             return Ok(bytes::Bytes::new());
         }
-        self.object(file.object.id())?.read_bytes(offset, len)
+        file.object.read_bytes(offset, len)
+    }
+
+    /// The same, into `out`.
+    pub(super) fn read_into_in(&self, file: &State, offset: u64, out: &mut [u8]) -> Result<usize> {
+        let rest = file.size.saturating_sub(offset);
+        let len = out.len().min(usize::try_from(rest).unwrap_or(usize::MAX));
+        if len > 0 {
+            file.object.read_at(offset, &mut out[..len])?;
+        }
+        Ok(len)
     }
 }
 

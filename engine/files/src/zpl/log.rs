@@ -6,15 +6,16 @@
 //!   * nothing is recorded of files that no name leads to any more
 //!   * while the log is replayed, each record that is done again is recorded: that is how the log learns of it
 
-use super::FileSystem;
 use super::live::Live;
 use super::make::Made;
 use super::state::State;
+use super::{FileSystem, trivial_acl};
 use crate::vfs::{FileKind, SetAttr, SetTime, Time};
 use object::Tx;
 use ondisk::BlkPtr;
+use ondisk::acl::Ace;
 use ondisk::zil::RecordType;
-use ondisk::zil::record::{Attributes, Body, Create, Whiteout};
+use ondisk::zil::record::{Acl, Attributes, Body, Create, Whiteout};
 use ondisk::znode::Flags;
 use std::sync::atomic::Ordering;
 
@@ -44,6 +45,76 @@ fn words(time: Time) -> [u64; 2] {
     [time.seconds as u64, u64::from(time.nanoseconds)]
 }
 
+fn create_record<'a>(made: &State, name: &'a [u8], target: Option<&'a [u8]>, slots: u8) -> (RecordType, Body<'a>) {
+    let kind = match made.kind {
+        FileKind::Directory if made.flags.contains(Flags::XATTR) => RecordType::MKXATTR,
+        FileKind::Directory => RecordType::MKDIR,
+        FileKind::Symlink => RecordType::SYMLINK,
+        _ => RecordType::CREATE,
+    };
+    let body = Create {
+        directory: made.parent,
+        object: made.object.id(),
+        slots,
+        mode: made.mode,
+        uid: made.uid,
+        gid: made.gid,
+        generation: made.generation,
+        created: words(made.crtime),
+        rdev: made.rdev,
+        attributes: None,
+        acl: None,
+        domains: Vec::new(),
+        name,
+        target,
+    };
+    (kind, Body::Create(body))
+}
+
+fn set_attr_record(file: &State, set: &SetAttr) -> Body<'static> {
+    let object = file.object.id();
+    let mut bits = mask::CTIME;
+    for (is_set, bit) in [
+        (set.mode.is_some(), mask::MODE),
+        (set.uid.is_some(), mask::UID),
+        (set.gid.is_some(), mask::GID),
+        (set.size.is_some(), mask::SIZE),
+        (set.atime.is_some(), mask::ATIME),
+        (set.mtime.is_some(), mask::MTIME),
+    ] {
+        bits |= if is_set { bit } else { 0 };
+    }
+    let mut map = 0;
+    for (is_set, bit) in [
+        (set.btime.is_some(), MAP_CREATED),
+        (set.project.is_some(), MAP_PROJECT),
+        (set.project_inherit.is_some(), MAP_PROJECT_INHERIT),
+    ] {
+        map |= if is_set { bit } else { 0 };
+    }
+    let attributes = (map != 0).then(|| {
+        let mut scan_stamp = [0; 32];
+        scan_stamp[..8].copy_from_slice(&file.project.to_le_bytes());
+        let inherits = set.project_inherit.is_some() && file.flags.contains(Flags::PROJINHERIT);
+        let mut mask = vec![0; MAP_WORDS];
+        mask[0] = map;
+        let flags = if inherits { u64::from(MAP_PROJECT_INHERIT) } else { 0 };
+        Attributes { mask, flags, created: words(file.crtime), scan_stamp }
+    });
+    bits |= if attributes.is_some() { mask::XVATTR } else { 0 };
+    Body::SetAttr {
+        object,
+        mask: bits,
+        mode: file.mode,
+        uid: file.uid,
+        gid: file.gid,
+        size: file.size,
+        atime: words(file.atime),
+        mtime: words(file.mtime),
+        attributes,
+    }
+}
+
 impl FileSystem {
     fn put_record(&self, tx: &Tx, node: u64, kind: RecordType, body: &Body<'_>) {
         if let Some(live) = &self.live {
@@ -57,29 +128,16 @@ impl FileSystem {
 
     /// A file, directory or link was made.
     pub(super) fn log_create(&self, tx: &Tx, made: &State, name: &[u8], target: Option<&[u8]>, slots: u8) {
-        let kind = match made.kind {
-            FileKind::Directory if made.flags.contains(Flags::XATTR) => RecordType::MKXATTR,
-            FileKind::Directory => RecordType::MKDIR,
-            FileKind::Symlink => RecordType::SYMLINK,
-            _ => RecordType::CREATE,
-        };
-        let body = Create {
-            directory: made.parent,
-            object: made.object.id(),
-            slots,
-            mode: made.mode,
-            uid: made.uid,
-            gid: made.gid,
-            generation: made.generation,
-            created: words(made.crtime),
-            rdev: made.rdev,
-            attributes: None,
-            acl: None,
-            domains: Vec::new(),
-            name,
-            target,
-        };
-        self.put_record(tx, made.object.id(), kind, &Body::Create(body));
+        let (kind, body) = create_record(made, name, target, slots);
+        self.put_record(tx, made.object.id(), kind, &body);
+    }
+
+    /// A file was made, and given attributes: one change.
+    pub(super) fn log_create_set(&self, tx: &Tx, made: &State, name: &[u8], slots: u8, set: &SetAttr) {
+        let attributes = (RecordType::SETATTR, set_attr_record(made, set));
+        if let Some(live) = &self.live {
+            live.backing.record_together(tx, made.object.id(), &[create_record(made, name, None, slots), attributes]);
+        }
     }
 
     pub(super) fn log_remove(&self, tx: &Tx, directory: u64, object: u64, name: &[u8], is_dir: bool) {
@@ -143,52 +201,23 @@ impl FileSystem {
         }
     }
 
+    /// ZFS's own access list was set, and the mode with it.
+    pub(super) fn log_acl(&self, tx: &Tx, file: &State, list: &[Ace]) {
+        if !file.has_name() && !self.is_replaying() {
+            return;
+        }
+        let entries = trivial_acl::pack(list);
+        let acl = Acl { count: list.len() as u64, flags: 0, entries: &entries, fuids: Vec::new(), domains: Vec::new() };
+        self.put_record(tx, file.object.id(), RecordType::ACL, &Body::Acl { object: file.object.id(), acl });
+    }
+
     /// Attributes were set: which, `set` says; what they are now, `file`.
     pub(super) fn log_set_attr(&self, tx: &Tx, file: &State, set: &SetAttr) {
         let object = file.object.id();
         if !file.has_name() && !self.is_replaying() {
             return;
         }
-        let mut bits = mask::CTIME;
-        for (is_set, bit) in [
-            (set.mode.is_some(), mask::MODE),
-            (set.uid.is_some(), mask::UID),
-            (set.gid.is_some(), mask::GID),
-            (set.size.is_some(), mask::SIZE),
-            (set.atime.is_some(), mask::ATIME),
-            (set.mtime.is_some(), mask::MTIME),
-        ] {
-            bits |= if is_set { bit } else { 0 };
-        }
-        let mut map = 0;
-        for (is_set, bit) in [
-            (set.btime.is_some(), MAP_CREATED),
-            (set.project.is_some(), MAP_PROJECT),
-            (set.project_inherit.is_some(), MAP_PROJECT_INHERIT),
-        ] {
-            map |= if is_set { bit } else { 0 };
-        }
-        let attributes = (map != 0).then(|| {
-            let mut scan_stamp = [0; 32];
-            scan_stamp[..8].copy_from_slice(&file.project.to_le_bytes());
-            let inherits = set.project_inherit.is_some() && file.flags.contains(Flags::PROJINHERIT);
-            let mut mask = vec![0; MAP_WORDS];
-            mask[0] = map;
-            let flags = if inherits { u64::from(MAP_PROJECT_INHERIT) } else { 0 };
-            Attributes { mask, flags, created: words(file.crtime), scan_stamp }
-        });
-        bits |= if attributes.is_some() { mask::XVATTR } else { 0 };
-        let body = Body::SetAttr {
-            object,
-            mask: bits,
-            mode: file.mode,
-            uid: file.uid,
-            gid: file.gid,
-            size: file.size,
-            atime: words(file.atime),
-            mtime: words(file.mtime),
-            attributes,
-        };
+        let body = set_attr_record(file, set);
         self.put_record(tx, object, RecordType::SETATTR, &body);
     }
 

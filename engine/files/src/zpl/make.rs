@@ -4,7 +4,7 @@
 
 use super::backing::Settings;
 use super::state::State;
-use super::{CaseSensitivity, FileSystem, MASTER_NODE, NormFlags, VERSION_MAX, trivial_acl};
+use super::{CaseSensitivity, FileSystem, MASTER_NODE, NormFlags, VERSION_MAX, Znode, trivial_acl};
 use crate::posix_acl::{ACCESS, DEFAULT};
 use crate::vfs::{Caller, FileKind, NewNode, Time};
 use crate::{Error, Refusal, Result};
@@ -12,6 +12,7 @@ use dataset::quota::Principal;
 use object::zap::ZapSpec;
 use object::{NewObject, ObjectSet, SaTable, Tx, Zap, ZapValue};
 use ondisk::ObjectType;
+use ondisk::acl::Ace;
 use ondisk::sa::Attr as Sa;
 use ondisk::znode::Flags;
 use std::sync::Arc;
@@ -165,6 +166,8 @@ pub(super) struct Inherited {
     pub project: Option<u64>,
     pub access_list: Option<Vec<u8>>,
     pub default_list: Option<Vec<u8>>,
+    /// ZFS's own list, if it is not the mode's.
+    pub entries: Option<Vec<Ace>>,
 }
 
 impl FileSystem {
@@ -215,7 +218,39 @@ impl FileSystem {
             flags |= parent.flags & Flags::PROJINHERIT;
         }
         let uid = u64::from(who.uid);
-        Ok(Inherited { mode: mode | kind_bits(kind), uid, gid, flags, project, access_list, default_list })
+        let entries = self.inherit_entries(settings, parent, kind, mode)?;
+        if let Some(list) = &entries {
+            mode = mode & !0o777 | trivial_acl::mode_of(list, uid, gid).0;
+        }
+        Ok(Inherited { mode: mode | kind_bits(kind), uid, gid, flags, project, access_list, default_list, entries })
+    }
+
+    /// ZFS's own list of a new file, where its directory passes something on.
+    fn inherit_entries(
+        &self,
+        settings: &Settings,
+        parent: &State,
+        kind: FileKind,
+        mode: u64,
+    ) -> Result<Option<Vec<Ace>>> {
+        if !parent.flags.contains(Flags::INHERIT_ACE)
+            || parent.flags.contains(Flags::XATTR)
+            || kind == FileKind::Symlink
+        {
+            return Ok(None);
+        }
+        let of_parent = self.aces(&Znode::new(parent.attributes(self)?)?)?.unwrap_or_default();
+        let (how, is_dir) = (settings.acl_inherit, kind == FileKind::Directory);
+        let (list, mode_counts) = trivial_acl::inherited(&of_parent, how, is_dir, kind == FileKind::Regular, mode);
+        if list.is_empty() {
+            return Ok(None);
+        }
+        let passes = matches!(how, trivial_acl::AclInherit::Passthrough | trivial_acl::AclInherit::PassthroughX);
+        let trim = settings.acl_mode == trivial_acl::AclMode::GroupMask && !passes;
+        if mode_counts && settings.acl_mode != trivial_acl::AclMode::Restricted {
+            return Ok(Some(trivial_acl::of_new(&list, mode, is_dir, trim)));
+        }
+        Ok(Some(list))
     }
 
     /// Refuses when a user, group or project that a new file would count for has no more space or files.
@@ -268,6 +303,7 @@ impl FileSystem {
             (inherited.mode, inherited.access_list, inherited.default_list) =
                 (u64::from(forced.mode & 0o7777) | kind_bits(kind), None, None);
             (inherited.uid, inherited.gid) = (u64::from(who.uid), u64::from(who.gid));
+            inherited.entries = None;
         } else {
             self.check_quota(inherited.uid, inherited.gid, inherited.project.unwrap_or(0))?;
         }
@@ -302,8 +338,8 @@ impl FileSystem {
         let id = file.make(&self.objset, &self.sa, tx, |id| live.forget(id))?;
         match self.object(id).and_then(|object| State::load(self.sa.attributes(&object)?)) {
             Ok(state) => {
-                let Inherited { access_list, default_list, .. } = inherited;
-                Ok(Made { state, slots: file.slots, access_list, default_list })
+                let Inherited { access_list, default_list, entries, .. } = inherited;
+                Ok(Made { state, slots: file.slots, access_list, default_list, entries })
             }
             Err(e) => {
                 let _ = self.objset.free_object(tx, id);
@@ -314,6 +350,10 @@ impl FileSystem {
 
     /// Gives a new file the access lists that it inherited.
     pub(super) fn store_lists(&self, tx: &Tx, settings: &Settings, made: &mut Made) -> Result<()> {
+        if let Some(list) = made.entries.take() {
+            made.state.set_acl(self, tx, &list)?;
+            self.log_acl(tx, &made.state, &list);
+        }
         let lists = [(DEFAULT, made.default_list.take()), (ACCESS, made.access_list.take())];
         for (name, list) in lists {
             if let Some(list) = list {
@@ -330,6 +370,7 @@ pub(super) struct Made {
     pub slots: u8,
     access_list: Option<Vec<u8>>,
     default_list: Option<Vec<u8>>,
+    entries: Option<Vec<Ace>>,
 }
 
 /// Whether the caller is in a group, as far as is known.

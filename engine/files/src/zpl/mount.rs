@@ -3,11 +3,12 @@
 //! Below: [`LiveDataset`] gives transactions, settings, the intent log. Above: whoever mounts.
 
 use super::backing::time_now;
-use super::backing::{AclMode, AtimeMode, Backing, Estimate, Settings, XattrMode};
+use super::backing::{AclInherit, AclMode, AtimeMode, Backing, Estimate, Settings, XattrMode};
 use super::{
     CaseSensitivity, CreateOptions, FileSystem, MASTER_NODE, NormFlags, Options, Space, VERSION_MAX, create_contents,
     owners_of,
 };
+use crate::vfs::Quota;
 use crate::{Error, Result};
 use dataset::live::{self, AclType, LiveDataset, SyncMode, XattrStore};
 use dataset::quota::Principal;
@@ -103,6 +104,13 @@ fn translate(from: &live::Settings, objset: &ObjectSet) -> Settings {
             4 => AclMode::Restricted,
             _ => AclMode::Discard,
         },
+        acl_inherit: match from.acl_inherit {
+            0 => AclInherit::Discard,
+            1 => AclInherit::NoAllow,
+            3 => AclInherit::Passthrough,
+            5 => AclInherit::PassthroughX,
+            _ => AclInherit::Restricted,
+        },
         dnode_slots: (from.dnode_bytes / 512).clamp(1, 32) as u8,
         long_names: from.long_names,
         sync_always: from.sync == SyncMode::Always,
@@ -135,6 +143,10 @@ impl Backing for DatasetBacking {
 
     fn record(&self, tx: &Tx, node: u64, kind: RecordType, body: &Body<'_>) {
         self.live.log().record(tx, node, kind, body);
+    }
+
+    fn record_together(&self, tx: &Tx, _node: u64, records: &[(RecordType, Body<'_>)]) {
+        self.live.log().record_together(tx, records);
     }
 
     fn unloggable(&self, tx: &Tx, node: u64) {
@@ -183,6 +195,28 @@ impl Backing for DatasetBacking {
         let Some(used) = used else { return Ok(false) };
         let key = format!("{}{id:x}", if objects { OBJECTS_PREFIX } else { "" });
         Ok(Zap::open(used)?.lookup_u64(key)?.is_some_and(|used| used >= limit))
+    }
+
+    fn quota(&self, principal: Principal, id: u64) -> Result<Option<Quota>> {
+        let objset = self.live.objset();
+        let limit = |objects: bool| {
+            let quota = self.quotas.read()[quota_index(principal, objects)];
+            if quota == 0 { Ok(None) } else { Zap::open(objset.object(quota)?)?.lookup_u64(format!("{id:x}")) }
+        };
+        let (bytes_max, objects_max) = (limit(false)?, limit(true)?);
+        if bytes_max.is_none() && objects_max.is_none() {
+            return Ok(None);
+        }
+        let used = match principal {
+            Principal::User => objset.user_used(),
+            Principal::Group => objset.group_used(),
+            Principal::Project => objset.project_used(),
+        };
+        let Some(used) = used else { return Ok(None) };
+        let used = Zap::open(used)?;
+        let bytes = used.lookup_u64(format!("{id:x}"))?.unwrap_or(0);
+        let objects = used.lookup_u64(format!("{OBJECTS_PREFIX}{id:x}"))?.unwrap_or(0);
+        Ok(Some(Quota { bytes, bytes_max, objects, objects_max }))
     }
 
     fn set_quota(&self, tx: &Tx, principal: Principal, id: u64, objects: bool, limit: u64) -> Result<()> {

@@ -7,7 +7,7 @@ use super::live::{Live, Locked};
 use super::make::Forced;
 use super::state::State;
 use super::{CaseSensitivity, FileSystem};
-use crate::vfs::{Attr, Caller, FileKind, NewNode, RenameFlags, Time};
+use crate::vfs::{Attr, Caller, FileKind, NewNode, RenameFlags, SetAttr, SetTime, Time};
 use crate::{Error, Refusal, Result};
 use object::{Tx, ZapValue};
 use ondisk::znode::Flags;
@@ -98,7 +98,31 @@ impl FileSystem {
         dir: u64,
         name: &[u8],
         new: &NewNode,
+        how: (u32, u32, Option<&Forced>),
+    ) -> Result<Attr> {
+        self.make_with(who, dir, name, new, how, None)
+    }
+
+    /// [`Vfs::create_marked`](crate::vfs::Vfs::create_marked).
+    pub(super) fn make_marked(
+        &self,
+        who: &Caller,
+        dir: u64,
+        name: &[u8],
+        (mode, umask): (u32, u32),
+        times: (Time, Time),
+    ) -> Result<Attr> {
+        self.make_with(who, dir, name, &NewNode::Regular, (mode, umask, None), Some(times))
+    }
+
+    fn make_with(
+        &self,
+        who: &Caller,
+        dir: u64,
+        name: &[u8],
+        new: &NewNode,
         (mode, umask, forced): (u32, u32, Option<&Forced>),
+        times: Option<(Time, Time)>,
     ) -> Result<Attr> {
         self.operate(NAMES_BYTES, false, |tx, live, settings| {
             self.check_name(name, settings)?;
@@ -118,7 +142,16 @@ impl FileSystem {
                     NewNode::Symlink(target) => Some(&target[..]),
                     _ => None,
                 };
-                self.log_create(tx, &made.state, name, target, made.slots);
+                match times {
+                    None => self.log_create(tx, &made.state, name, target, made.slots),
+                    Some((atime, mtime)) => {
+                        (made.state.atime, made.state.mtime) = (atime, mtime);
+                        made.state.store(self, tx, &[])?;
+                        let (atime, mtime) = (Some(SetTime::To(atime)), Some(SetTime::To(mtime)));
+                        let set = SetAttr { atime, mtime, ..SetAttr::default() };
+                        self.log_create_set(tx, &made.state, name, made.slots, &set);
+                    }
+                }
                 self.store_lists(tx, settings, &mut made)?;
                 self.attr_of(&made.state, settings.record_bytes)
             })

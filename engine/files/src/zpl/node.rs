@@ -88,6 +88,16 @@ impl<'t> Znode<'t> {
         self.attributes.object().read_bytes(offset, len)
     }
 
+    /// The same, into `out`.
+    pub(super) fn read_into(&self, offset: u64, out: &mut [u8]) -> Result<usize> {
+        let rest = self.size()?.saturating_sub(offset);
+        let len = out.len().min(usize::try_from(rest).unwrap_or(usize::MAX));
+        if len > 0 {
+            self.attributes.object().read_at(offset, &mut out[..len])?;
+        }
+        Ok(len)
+    }
+
     pub(super) fn seek_data(&self, offset: u64) -> Result<Option<u64>> {
         let size = self.size()?;
         if offset >= size {

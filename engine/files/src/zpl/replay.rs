@@ -12,6 +12,8 @@ use super::log::{MAP_CREATED, MAP_PROJECT, MAP_PROJECT_INHERIT, mask};
 use super::make::Forced;
 use crate::vfs::{Caller, NewNode, RenameFlags, SetAttr, SetTime, Time};
 use crate::{Error, Refusal, Result};
+use object::Place;
+use ondisk::acl::Ace;
 use ondisk::zil::record::{Attributes, Body, Create, Whiteout};
 use ondisk::zil::{Record, RecordType};
 use std::sync::atomic::Ordering;
@@ -67,7 +69,17 @@ impl FileSystem {
             Body::Truncate { object, offset, length } => self.replay_truncate(*object, (*offset, *length)),
             Body::SetAttr { .. } => self.replay_set_attr(body),
             Body::SetSaXattr { object, name, value } => self.replay_xattr(*object, name, *value),
-            Body::Acl { .. } => Err(Error::unsupported("", "access lists in the intent log")),
+            Body::Acl { object, acl } if kind == RecordType::ACL && acl.fuids.is_empty() => {
+                // Its length is padded to 8; an entry has at least 8 bytes.
+                let mut list =
+                    Ace::parse_v1(acl.entries, ondisk::Endian::Little).at("access list in the intent log")?;
+                list.truncate(usize::try_from(acl.count).unwrap_or(usize::MAX));
+                self.set_entries(*object, &list)
+            }
+            Body::Acl { .. } => Err(Error::unsupported(
+                "",
+                "access lists of old versions, or with identities of domains, in the intent log",
+            )),
             Body::CloneRange { .. } => Err(Error::unsupported("", "block clones in the intent log")),
         }
     }

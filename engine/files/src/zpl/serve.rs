@@ -2,16 +2,19 @@
 
 use super::live::{Live, Slot};
 use super::{FileSystem, dir};
+use crate::nfs4_acl::Ace;
 use crate::vfs::{
-    Allocate, Attr, Caller, DirEntry, NewNode, NodeId, RenameFlags, SetAttr, SetXattr, StatFs, SyncKind, Vfs,
+    Allocate, Attr, Caller, DirEntry, FileHandle, FileKind, NewNode, NodeId, Quota, QuotaOf, RenameFlags, SetAttr,
+    SetXattr, StatFs, SyncKind, Time, Vfs,
 };
 use crate::{Error, Refusal, Result};
 use bytes::Bytes;
 use ondisk::sa::Attr as Sa;
 use ondisk::znode::Flags;
 
-/// Entries of a directory read under its lock at once.
-const ENTRIES_AT_ONCE: usize = 256;
+/// Entries of a directory read under its lock at once: few at first, since a server may want no more than fit into 8 KiB, and what it does
+/// not take was read for nothing; each time twice as many, up to the second number.
+const ENTRIES_AT_ONCE: (usize, usize) = (16, 256);
 
 impl FileSystem {
     fn takes_long_names(&self) -> bool {
@@ -24,6 +27,36 @@ impl FileSystem {
         let node = live.node(id);
         let _state = self.look(&node)?;
         look()
+    }
+
+    fn fs_guid(&self) -> u64 {
+        self.options.space.fsid_guid
+    }
+
+    /// The attributes of an object that somebody names by number. What is no file, or part of another file, is not found.
+    fn handled(&self, id: u64) -> Result<Attr> {
+        let missing = || Error::not_found("", format!("file {id}"));
+        // Also of a live file system: the number may be that of something else by now.
+        let known = self.live.as_ref().and_then(|live| live.known(id));
+        let is_known = known.is_some_and(|n| n.slot.try_read().is_some_and(|s| matches!(*s, Slot::Loaded(_))));
+        if !is_known {
+            if !self.is_file(id)? {
+                return Err(missing());
+            }
+            let file = self.znode(id)?;
+            let flags = Flags::from_bits_retain(file.attributes().need_u64(Sa::Flags)?);
+            if flags.contains(Flags::XATTR) {
+                return Err(missing());
+            }
+        }
+        let attr = self.attr_inner(id)?;
+        // Of what has no name any more, only those who have it open know.
+        let is_open = || {
+            let known = self.live.as_ref().and_then(|live| live.known(id));
+            known.is_some_and(|n| n.opens.load(std::sync::atomic::Ordering::SeqCst) > 0)
+        };
+        let names = if attr.kind == FileKind::Directory { attr.links.saturating_sub(1) } else { attr.links };
+        if names == 0 && !is_open() { Err(missing()) } else { Ok(attr) }
     }
 
     fn attr_inner(&self, id: u64) -> Result<Attr> {
@@ -76,17 +109,26 @@ impl FileSystem {
         self.read_in(&file, offset, len)
     }
 
+    fn read_into_inner(&self, live: &Live, id: u64, offset: u64, out: &mut [u8]) -> Result<usize> {
+        let node = live.node(id);
+        let file = self.look(&node)?;
+        Self::check_readable(&file)?;
+        self.read_into_in(&file, offset, out)
+    }
+
     /// Entries behind `cookie`. The directory is not locked while `sink` looks at them, since it may ask for their attributes.
     fn list_live(&self, dir: u64, mut cookie: u64, sink: &mut dyn FnMut(DirEntry) -> bool) -> Result<()> {
+        let mut at_once = ENTRIES_AT_ONCE.0;
         loop {
-            let mut entries = Vec::new();
+            let mut entries = Vec::with_capacity(at_once);
             self.undisturbed(dir, || {
                 self.list(dir, cookie, &mut |entry| {
                     entries.push(entry);
-                    entries.len() < ENTRIES_AT_ONCE
+                    entries.len() < at_once
                 })
             })?;
-            let is_last = entries.len() < ENTRIES_AT_ONCE;
+            let is_last = entries.len() < at_once;
+            at_once = (2 * at_once).min(ENTRIES_AT_ONCE.1);
             for entry in entries {
                 cookie = entry.next_cookie;
                 if !sink(entry) {
@@ -129,11 +171,38 @@ impl Vfs for FileSystem {
         })
     }
 
+    fn read_into(&self, node: NodeId, offset: u64, out: &mut [u8]) -> Result<usize> {
+        self.named(match &self.live {
+            None => self.regular(node).and_then(|z| z.read_into(offset, out)),
+            Some(live) => self.read_into_inner(live, node.0, offset, out),
+        })
+    }
+
     fn read_dir(&self, dir: NodeId, cookie: u64, sink: &mut dyn FnMut(DirEntry) -> bool) -> Result<()> {
         self.named(match &self.live {
             None => self.list(dir.0, cookie, sink),
             Some(_) => self.list_live(dir.0, cookie, sink),
         })
+    }
+
+    fn nfs4_acl_beyond_mode(&self, node: NodeId) -> Result<Option<Vec<Ace>>> {
+        self.named(match &self.live {
+            None => self.acl_beyond_mode(node.0),
+            Some(live) => {
+                let node = live.node(node.0);
+                let file = self.look(&node);
+                match file {
+                    // Asked at each request of those who are not root: most files have none.
+                    Ok(file) if file.flags.contains(Flags::ACL_TRIVIAL) => Ok(None),
+                    Ok(_file) => self.acl_beyond_mode(node.id),
+                    Err(e) => Err(e),
+                }
+            }
+        })
+    }
+
+    fn set_nfs4_acl(&self, _who: &Caller, node: NodeId, list: &[Ace]) -> Result<()> {
+        self.named(self.set_entries(node.0, list))
     }
 
     fn list_xattr(&self, node: NodeId) -> Result<Vec<Vec<u8>>> {
@@ -169,12 +238,51 @@ impl Vfs for FileSystem {
         })
     }
 
+    fn quota(&self, _node: NodeId, of: QuotaOf, id: u32) -> Result<Option<Quota>> {
+        let Some(live) = &self.live else { return Ok(None) };
+        let principal = match of {
+            QuotaOf::User => dataset::quota::Principal::User,
+            QuotaOf::Group => dataset::quota::Principal::Group,
+        };
+        self.named(live.backing.quota(principal, u64::from(id)))
+    }
+
+    fn handle(&self, node: NodeId) -> Result<FileHandle> {
+        let attr = self.attr(node)?;
+        Ok(FileHandle { fs_guid: self.fs_guid(), object: node.0, generation: attr.generation })
+    }
+
+    fn parent(&self, node: NodeId) -> Result<Option<NodeId>> {
+        let (parent, is_xattr_dir) = self.parent_for_path(node.0)?;
+        Ok((!is_xattr_dir).then_some(NodeId(parent)))
+    }
+
+    fn by_handle(&self, handle: &FileHandle) -> Result<Attr> {
+        let stale = || Refusal::Stale.at(format!("object {} of {:#x}", handle.object, handle.fs_guid));
+        if handle.fs_guid != self.fs_guid() {
+            return Err(stale());
+        }
+        if handle.object == FileHandle::ROOT {
+            return self.attr(self.root());
+        }
+        let found = self.handled(handle.object);
+        match found {
+            Ok(attr) if attr.generation == handle.generation => Ok(attr),
+            Ok(_) | Err(Error::NotFound { .. }) => self.named(Err(stale())),
+            Err(e) => self.named(Err(e)),
+        }
+    }
+
     fn is_read_only(&self) -> bool {
         self.live.as_ref().is_none_or(|live| live.backing.settings().read_only)
     }
 
     fn names_are_exact(&self) -> bool {
         self.norm.is_empty()
+    }
+
+    fn ignores_case(&self, _node: NodeId) -> bool {
+        self.case == super::CaseSensitivity::Insensitive
     }
 
     fn project_inherit(&self, dir: NodeId) -> Result<bool> {
@@ -187,6 +295,17 @@ impl Vfs for FileSystem {
 
     fn create(&self, who: &Caller, dir: NodeId, name: &[u8], new: &NewNode, mode: u32, umask: u32) -> Result<Attr> {
         self.named(self.make_named(who, dir.0, name, new, (mode, umask, None)))
+    }
+
+    fn create_marked(
+        &self,
+        who: &Caller,
+        dir: NodeId,
+        name: &[u8],
+        mode: (u32, u32),
+        times: (Time, Time),
+    ) -> Result<Attr> {
+        self.named(self.make_marked(who, dir.0, name, mode, times))
     }
 
     fn create_unnamed(&self, who: &Caller, dir: NodeId, mode: u32, umask: u32) -> Result<Attr> {

@@ -259,7 +259,7 @@ impl State {
     }
 
     /// Stores `list` as ZFS's own list, with the flags that tell of it. The mode must be set already.
-    fn set_acl(&mut self, fs: &FileSystem, tx: &Tx, list: &[Ace]) -> Result<()> {
+    pub(super) fn set_acl(&mut self, fs: &FileSystem, tx: &Tx, list: &[Ace]) -> Result<()> {
         let wide = Flags::INHERIT_ACE | Flags::ACL_TRIVIAL | Flags::ACL_OBJ_ACE;
         let kept = self.flags & (Flags::ACL_PROTECTED | Flags::ACL_DEFAULTED | Flags::ACL_AUTO_INHERIT);
         self.flags = (self.flags - wide - Flags::NO_EXECS_DENIED) | kept;

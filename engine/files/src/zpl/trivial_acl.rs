@@ -24,6 +24,10 @@ const DENY: u16 = 1;
 /// Files (1) or directories (2) made in it take the entry.
 const INHERITABLE: u16 = 3;
 const INHERIT_ONLY: u16 = 8;
+const FILE_INHERIT: u16 = 1;
+const DIRECTORY_INHERIT: u16 = 2;
+const NO_PROPAGATE: u16 = 4;
+const INHERITED: u16 = 0x80;
 
 /// What owner, group and others get beyond what the mode says.
 const ALWAYS: u32 = READ_ACL | READ_ATTRIBUTES | READ_NAMED | SYNCHRONIZE;
@@ -41,6 +45,66 @@ pub enum AclMode {
     Passthrough,
     /// chmod is refused where there are any.
     Restricted,
+}
+
+/// Which entries of a directory new files in it get (`aclinherit`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum AclInherit {
+    /// None.
+    Discard,
+    /// Those that deny.
+    NoAllow,
+    /// All that it passes on, without the rights to set list and owner.
+    #[default]
+    Restricted,
+    /// All; what owner, group and everyone get so takes the place of the mode.
+    Passthrough,
+    /// The same, but nobody may execute what was not made to be executed.
+    PassthroughX,
+}
+
+/// What a new file gets of the list of its directory, and whether the mode that it was asked for still counts.
+pub(super) fn inherited(
+    parent: &[Ace],
+    how: AclInherit,
+    is_dir: bool,
+    is_regular: bool,
+    mode: u64,
+) -> (Vec<Ace>, bool) {
+    let (mut list, mut mode_counts) = (Vec::new(), true);
+    if how == AclInherit::Discard {
+        return (list, mode_counts);
+    }
+    let passes = matches!(how, AclInherit::Passthrough | AclInherit::PassthroughX);
+    for e in parent.iter().filter(|e| e.kind <= DENY) {
+        let (for_files, for_dirs) = (e.flags & FILE_INHERIT != 0, e.flags & DIRECTORY_INHERIT != 0);
+        let is_last = e.flags & NO_PROPAGATE != 0;
+        let applies = if is_dir { for_dirs || for_files && !is_last } else { for_files };
+        if !applies || how == AclInherit::NoAllow && e.kind == ALLOW {
+            continue;
+        }
+        let is_class = matches!(e.who, Who::Owner | Who::OwningGroup | Who::Everyone);
+        if passes && is_class && (is_regular || is_dir && for_dirs) {
+            mode_counts = false;
+        }
+        let mut e = *e;
+        if e.kind == ALLOW && how == AclInherit::PassthroughX && !is_dir && mode & 0o111 == 0 {
+            e.mask &= !EXECUTE;
+        }
+        if e.kind == ALLOW && how == AclInherit::Restricted {
+            e.mask &= !(WRITE_ACL | WRITE_OWNER);
+        }
+        if !is_dir || is_last {
+            e.flags &= !(INHERITABLE | NO_PROPAGATE | INHERIT_ONLY);
+        } else if !for_dirs {
+            e.flags |= INHERIT_ONLY;
+        } else {
+            e.flags &= !INHERIT_ONLY;
+        }
+        e.flags |= INHERITED;
+        list.push(e);
+    }
+    (list, mode_counts)
 }
 
 fn ace(kind: u16, mask: u32, who: Who) -> Ace {
@@ -62,6 +126,16 @@ pub(super) fn trivial(mode: u64, is_dir: bool) -> Vec<Ace> {
 /// The list that `old` becomes under permission bits `mode`. `trim`: entries for others than owner, group and everyone
 /// grant no more than the group has.
 pub(super) fn with_mode(old: &[Ace], mode: u64, is_dir: bool, trim: bool) -> Vec<Ace> {
+    around(old, mode, is_dir, trim, true)
+}
+
+/// The list that a new file has which inherited `list` and was asked for with `mode`.
+pub(super) fn of_new(list: &[Ace], mode: u64, is_dir: bool, trim: bool) -> Vec<Ace> {
+    around(list, mode, is_dir, trim, false)
+}
+
+/// The mode's entries around those of `old`. `replaces`: the mode takes the place of entries for owner, group and everyone.
+fn around(old: &[Ace], mode: u64, is_dir: bool, trim: bool, replaces: bool) -> Vec<Ace> {
     let write = WRITE | APPEND | if is_dir { DELETE_CHILD } else { 0 };
     let bits = [(4, READ), (2, write), (1, EXECUTE)];
     let granted = |shift: u32, only: &dyn Fn(u64) -> bool| -> u32 {
@@ -92,7 +166,7 @@ pub(super) fn with_mode(old: &[Ace], mode: u64, is_dir: bool, trim: bool) -> Vec
     }
     for e in old {
         let mut e = *e;
-        if matches!(e.who, Who::Owner | Who::OwningGroup | Who::Everyone) {
+        if replaces && matches!(e.who, Who::Owner | Who::OwningGroup | Who::Everyone) {
             // The new mode takes their place; what they pass on stays.
             if !is_dir || e.flags & INHERITABLE == 0 {
                 continue;
@@ -188,6 +262,31 @@ mod tests {
         // 0604: the owner is allowed before the group is denied.
         let kinds: Vec<_> = trivial(0o604, false).iter().map(|e| (e.kind, e.who)).collect();
         assert_eq!(kinds[..2], [(0, Who::Owner), (1, Who::OwningGroup)]);
+    }
+
+    #[test]
+    fn new_files_get_what_their_directory_passes_on() {
+        let to = |flags: u16, kind, mask, who| Ace { flags, ..ace(kind, mask, who) }.with_who_flags();
+        let parent = [
+            to(FILE_INHERIT | DIRECTORY_INHERIT, ALLOW, READ | WRITE_ACL, Who::User(7)),
+            to(FILE_INHERIT, ALLOW, READ | EXECUTE, Who::Everyone),
+            to(DIRECTORY_INHERIT | NO_PROPAGATE, DENY, WRITE, Who::Group(9)),
+            to(0, ALLOW, READ, Who::Owner),
+        ];
+        let flags = |list: &[Ace]| list.iter().map(|e| e.flags & 0xf).collect::<Vec<_>>();
+        let (file, mode_counts) = inherited(&parent, AclInherit::Restricted, false, true, 0o644);
+        assert!(mode_counts && file.iter().all(|e| e.flags & INHERITED != 0));
+        assert_eq!((flags(&file), file[0].mask), (vec![0, 0], READ), "rights over the list are not passed on");
+        let (dir, _) = inherited(&parent, AclInherit::Restricted, true, false, 0o755);
+        assert_eq!(flags(&dir), [FILE_INHERIT | DIRECTORY_INHERIT, FILE_INHERIT | INHERIT_ONLY, 0]);
+        let (file, mode_counts) = inherited(&parent, AclInherit::PassthroughX, false, true, 0o644);
+        assert_eq!((mode_counts, file[0].mask, file[1].mask), (false, READ | WRITE_ACL, READ));
+        let (dir, _) = inherited(&parent, AclInherit::NoAllow, true, false, 0o755);
+        assert_eq!(dir.len(), 1);
+        assert_eq!(inherited(&parent, AclInherit::Discard, true, false, 0o755), (vec![], true));
+        // The mode's own entries stand around what was passed on, and do not replace it.
+        let list = of_new(&file, 0o640, false, false);
+        assert!(list.contains(&file[1]) && !is_trivial(&list));
     }
 
     #[test]

@@ -202,7 +202,7 @@ impl Fixture {
         let device = Arc::new(MemoryDevice::new("disk", vec![0; DISK_BYTES]));
         let kind = Kind::Leaf(Leaf::present(1, device));
         let leaf = Vdev { guid: 1, id: 0, kind, ashift: 9, children: Vec::new(), name: "disk".into() };
-        let store = Store::new("test".into(), Tree { tops: vec![leaf], caches: vec![], spares: vec![] }, 16 << 20);
+        let store = Store::new("test".into(), Tree::of(vec![leaf]), 16 << 20);
         store.set_allocator(Arc::new(Allocator(Mutex::default())));
         let gate = Arc::new(Gate { state: Mutex::new((10, 0, false)), left: Condvar::new() });
         let backing = Arc::new(TestBacking {

@@ -131,7 +131,7 @@ pub fn store() -> (Arc<Store>, Arc<Allocator>) {
         children: Vec::new(),
         name: "disk".into(),
     };
-    let store = Store::new("test".into(), Tree { tops: vec![leaf], caches: vec![], spares: vec![] }, 16 << 20);
+    let store = Store::new("test".into(), Tree::of(vec![leaf]), 16 << 20);
     let allocator = Arc::new(Allocator(Mutex::default()));
     store.set_allocator(allocator.clone());
     (store, allocator)

@@ -4,6 +4,7 @@ use crate::space::{DeviceSpace, Space};
 use crate::stats::PoolStats;
 use crate::{Pool, Result};
 use object::zap::Zap;
+use ondisk::dsl_dir::DslDir;
 use ondisk::pool_dir::{config, directory, vdev_top};
 use ondisk::{bpobj, brt, ddt, spacemap};
 
@@ -30,10 +31,7 @@ impl Pool {
         }
         stats.free_bytes = stats.size_bytes.saturating_sub(stats.allocated_bytes);
         stats.fragmentation_percent = self.fragmentation(space)?;
-        if let Some(id) = self.directory().lookup_u64(directory::FREE_BPOBJ)?.filter(|id| *id != 0) {
-            let object = self.mos().object(id)?;
-            stats.freeing_bytes = bpobj::Header::parse(object.bonus(), object.endian())?.used_bytes;
-        }
+        stats.freeing_bytes = self.freeing_bytes()?;
         let total = self.dedup_histogram()?.iter().fold(ddt::Stat::default(), |mut sum, row| {
             sum.dsize_bytes = sum.dsize_bytes.wrapping_add(row.dsize_bytes);
             sum.referenced_dsize_bytes = sum.referenced_dsize_bytes.wrapping_add(row.referenced_dsize_bytes);
@@ -46,6 +44,25 @@ impl Pool {
         self.clone_stats(&mut stats)?;
         stats.last_scrubbed_txg = self.directory().lookup_u64(directory::LAST_SCRUBBED_TXG)?.unwrap_or(0);
         Ok(stats)
+    }
+
+    /// Bytes of destroyed datasets that are not freed yet.
+    pub fn freeing_bytes(&self) -> Result<u64> {
+        let root = self.mos().object(self.root_dir()?)?;
+        let root = DslDir::parse(root.bonus(), root.endian())?;
+        if root.children_zap != 0
+            && let Some(id) = Zap::open(self.mos().object(root.children_zap)?)?.lookup_u64("$FREE")?
+        {
+            let free = self.mos().object(id)?;
+            return Ok(DslDir::parse(free.bonus(), free.endian())?.used_bytes);
+        }
+        match self.directory().lookup_u64(directory::FREE_BPOBJ)?.filter(|id| *id != 0) {
+            Some(id) => {
+                let object = self.mos().object(id)?;
+                Ok(bpobj::Header::parse(object.bonus(), object.endian())?.used_bytes)
+            }
+            None => Ok(0),
+        }
     }
 
     /// Bytes that only the checkpoint still holds on a device.

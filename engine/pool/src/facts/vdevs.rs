@@ -7,6 +7,7 @@ use crate::{Pool, Result};
 use block::vdev::{Aux, Kind, Vdev};
 use object::zap::Zap;
 use ondisk::pool_dir::{allocation_bias, config, vdev_top};
+use std::sync::Arc;
 
 impl Pool {
     /// What the top-level device `id` is for.
@@ -38,7 +39,7 @@ impl Pool {
         let tree = self.store().tree();
         let mut tops = Vec::new();
         for c in &self.root_vdev().children {
-            let mut status = device(c, tree.tops.get(c.id as usize));
+            let mut status = device(c, tree.tops.get(c.id as usize).map(|v| &**v));
             let class = self.class(c.id);
             set_class(&mut status, class);
             if let Some(d) = space.device(c.id) {
@@ -64,11 +65,11 @@ impl Pool {
             root.space_bytes += t.space_bytes;
             root.dspace_bytes += t.dspace_bytes;
         }
-        let auxiliary = |configs: &[VdevConfig], devices: &[Vdev], class| -> Vec<VdevStatus> {
+        let auxiliary = |configs: &[VdevConfig], devices: &[Arc<Vdev>], class| -> Vec<VdevStatus> {
             configs
                 .iter()
                 .map(|c| {
-                    let mut s = device(c, devices.iter().find(|v| v.guid == c.guid));
+                    let mut s = device(c, devices.iter().find(|v| v.guid == c.guid).map(|v| &**v));
                     set_class(&mut s, class);
                     s
                 })
@@ -78,6 +79,7 @@ impl Pool {
         mark_spares_in_use(&mut spares, &root);
         let errors = self.error_log().unwrap_or_default();
         Ok(PoolStatus {
+            suspended: None,
             name: self.name().to_owned(),
             guid: self.guid(),
             version: self.version(),

@@ -34,11 +34,13 @@ pub struct OpenOptions {
     pub rewind: bool,
     /// The name to show the pool under; `None`: its own.
     pub name: Option<String>,
+    /// That name is not to be written to the pool.
+    pub temporary_name: bool,
 }
 
 impl Default for OpenOptions {
     fn default() -> Self {
-        Self { cache_bytes: 256 << 20, txg: None, rewind: false, name: None }
+        Self { cache_bytes: 256 << 20, txg: None, rewind: false, name: None, temporary_name: false }
     }
 }
 
@@ -124,7 +126,8 @@ pub fn open(found: &FoundPool, options: &OpenOptions) -> Result<Opened> {
 }
 
 fn open_at(found: &FoundPool, uberblock: &Uberblock, options: &OpenOptions) -> Result<Opened> {
-    let name = found.name().to_owned();
+    // Names of datasets begin with it.
+    let name = options.name.clone().unwrap_or_else(|| found.name().to_owned());
     let devices = devices_by_guid(found);
     let warnings = Vec::new();
 
@@ -249,7 +252,9 @@ fn assemble(
 ) -> Result<(Arc<Store>, Arc<ObjectSet>)> {
     let top_ids = tops.iter().map(|t| (t.guid, t.id)).collect();
     let cx = Context { devices, top_ids, reflow: uberblock.raidz_reflow };
-    let build = |list: &[VdevConfig]| list.iter().map(|c| build::vdev(c, &cx)).collect::<Result<Vec<Vdev>>>();
+    let build = |list: &[VdevConfig]| {
+        list.iter().map(|c| build::vdev(c, &cx).map(Arc::new)).collect::<Result<Vec<Arc<Vdev>>>>()
+    };
     let mut tree =
         Tree { tops: build(tops).at(name)?, caches: build(caches).at(name)?, spares: build(spares).at(name)? };
     tree.tops.sort_by_key(|v| v.id);

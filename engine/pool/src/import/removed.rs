@@ -23,12 +23,13 @@ pub fn load_mappings(store: &Arc<Store>, mos: &ObjectSet, root: &VdevConfig) -> 
     let mut waiting: Vec<&VdevConfig> = root.children.iter().filter(|c| c.kind == "indirect").collect();
     // The device removed last can be read without the others.
     waiting.sort_by_key(|c| std::cmp::Reverse(c.id));
+    let tree = store.tree();
     while !waiting.is_empty() {
         let before = waiting.len();
         let mut error = None;
         waiting.retain(|c| match load(mos, c) {
             Ok(mapping) => {
-                if let Some(Kind::Indirect(slot)) = store.tree().tops.get(c.id as usize).map(|v| &v.kind) {
+                if let Some(Kind::Indirect(slot)) = tree.tops.get(c.id as usize).map(|v| &v.kind) {
                     *slot.write() = Some(Arc::new(mapping));
                 }
                 false

@@ -174,6 +174,17 @@ fn look_at(
     }
 }
 
+/// The newest configuration in the labels of a device. A label of txg 0 says to which pool a device was to belong when the power
+/// failed: the pool does not know of it.
+pub(crate) fn newest(labels: &Labels) -> Option<Nvlist> {
+    let txg = |c: &Nvlist| c.get_u64(config::POOL_TXG).unwrap_or(0);
+    let is_auxiliary = |c: &Nvlist| {
+        let state = PoolState::from_number(c.get_u64(config::POOL_STATE).unwrap_or(u64::MAX));
+        matches!(state, PoolState::Spare | PoolState::Level2Cache)
+    };
+    labels.configs().filter(|c| txg(c) > 0 || is_auxiliary(c)).max_by_key(|c| txg(c)).cloned()
+}
+
 /// Puts a device where its labels say that it belongs.
 fn classify(
     device: Arc<dyn Device>,
@@ -182,8 +193,7 @@ fn classify(
     found: &mut Search,
 ) {
     let labels = label::read(device.as_ref(), false);
-    let newest = labels.configs().max_by_key(|c| c.get_u64(config::POOL_TXG).unwrap_or(0)).cloned();
-    let Some(newest) = newest else {
+    let Some(newest) = newest(&labels) else {
         let bad: Vec<String> = labels
             .labels
             .iter()

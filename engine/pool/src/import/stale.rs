@@ -14,9 +14,10 @@ const RANGES_MAX: usize = 4096;
 
 /// Loads the logs of all leaves. One that cannot be read costs only false alarms, so it is a warning.
 pub fn load(store: &Arc<Store>, mos: &ObjectSet, root: &VdevConfig, warnings: &mut Vec<String>) {
+    let tree = store.tree();
     for c in root.leaves() {
         let id = c.number(config::DTL);
-        let Some(leaf) = store.tree().find(c.guid).and_then(|v| v.leaf()) else { continue };
+        let Some(leaf) = tree.find(c.guid).and_then(|v| v.leaf()) else { continue };
         if id == 0 {
             continue;
         }

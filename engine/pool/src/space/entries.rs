@@ -11,6 +11,9 @@ use ondisk::spacemap::{Action, Entry, Item};
 /// Largest run of a one-word entry.
 const RUN_MAX: u64 = 1 << 15;
 
+/// log2 of the unit of log space maps (`SPA_MINBLOCKSHIFT`).
+const LOG_SHIFT: u8 = 9;
+
 /// Where in a map entries go, and when.
 #[derive(Debug, Clone, Copy)]
 pub struct Spot {
@@ -51,6 +54,43 @@ pub fn encode(ranges: &Ranges, action: Action, spot: &Spot) -> Vec<u8> {
     }
     out.drain(..before);
     out
+}
+
+/// Where in a log entries go, when, and of which metaslab they are.
+#[derive(Debug, Clone, Copy)]
+pub struct LogSpot {
+    /// Round.
+    pub txg: u64,
+    /// Its pass.
+    pub pass: u16,
+    /// Bytes of the log's blocks.
+    pub block_bytes: usize,
+    /// Number of the device.
+    pub vdev: u32,
+    /// Where on it the metaslab begins.
+    pub start_units: u64,
+    /// log2 of the device's units.
+    pub ashift: u8,
+}
+
+/// Appends `ranges` of a metaslab to `out`, which begins where a block does: entries of two words, that name the device and
+/// count from its start in units of 512 bytes.
+pub fn encode_log(out: &mut Vec<u8>, ranges: &Ranges, action: Action, spot: &LogSpot) {
+    if ranges.is_empty() {
+        return;
+    }
+    let mark = Item::Debug { action, pass: spot.pass, txg: Txg(spot.txg) };
+    mark.write(out, Endian::Little, spot.block_bytes);
+    let shift = spot.ashift - LOG_SHIFT;
+    for (start, len) in ranges.iter() {
+        let entry = Entry {
+            action,
+            offset_units: (spot.start_units + u64::from(start)) << shift,
+            run_units: u64::from(len) << shift,
+            vdev: Some(spot.vdev),
+        };
+        Item::Range(entry).write(out, Endian::Little, spot.block_bytes);
+    }
 }
 
 /// Bytes that the entries for `ranges` take at most, marks and padding left out.
@@ -97,6 +137,22 @@ mod tests {
         assert_eq!(bytes.len(), 8 + 8 + 16);
         assert_eq!(Endian::Little.word(&bytes, 1), 2 << 62);
         assert_eq!(Endian::Little.word(&bytes, 2) >> 62, 3);
+    }
+
+    #[test]
+    fn a_log_names_device_and_place_on_it_in_sectors_of_512_bytes() {
+        let spot = LogSpot { txg: 7, pass: 1, block_bytes: 64, vdev: 3, start_units: 1000, ashift: 12 };
+        let mut bytes = vec![0; 32];
+        encode_log(&mut bytes, &Ranges::default(), Action::Alloc, &spot);
+        assert_eq!(bytes.len(), 32, "nothing needs no mark");
+        let mut ranges = Ranges::of(5, 2);
+        ranges.add(100, 1);
+        encode_log(&mut bytes, &ranges, Action::Free, &spot);
+        // What stands before, the mark, an entry, padding to the block's end, an entry.
+        assert_eq!(bytes.len(), 32 + 8 + 16 + 8 + 16);
+        let all: Vec<_> = entries(&bytes[32..], Endian::Little).map(|e| e.unwrap()).collect();
+        let entry = |at: u64, run_units| Entry { action: Action::Free, offset_units: at * 8, run_units, vdev: Some(3) };
+        assert_eq!(all, [entry(1005, 16), entry(1100, 8)]);
     }
 
     #[test]

@@ -15,7 +15,10 @@ const WRITER: Endian = Endian::Little;
 /// What a pool says of itself beside its devices.
 #[derive(Debug, Clone)]
 pub(super) struct Identity {
+    /// Name under which the pool is used.
     pub name: String,
+    /// Name that it has on disk: another one while it is used under a temporary name.
+    pub label_name: String,
     pub version: u64,
     pub guid: u64,
     /// 0 active, 1 exported, 2 destroyed.
@@ -33,6 +36,7 @@ impl Identity {
         let number = |name| config.get_u64(name).unwrap_or(0);
         Self {
             name: name.to_owned(),
+            label_name: config.get_str(key::POOL_NAME).unwrap_or(name).to_owned(),
             version: number(key::VERSION),
             guid: number(key::POOL_GUID),
             state: number(key::POOL_STATE),
@@ -47,7 +51,7 @@ impl Identity {
     fn head(&self, txg: u64) -> Nvlist {
         let mut list = Nvlist::new();
         list.put(key::VERSION, self.version);
-        list.put(key::POOL_NAME, self.name.as_str());
+        list.put(key::POOL_NAME, self.label_name.as_str());
         list.put(key::POOL_STATE, self.state);
         list.put(key::POOL_TXG, txg);
         list.put(key::POOL_GUID, self.guid);

@@ -8,48 +8,27 @@
 use super::config::{Identity, this_host};
 use super::features::LiveFeatures;
 use super::gate::Gate;
-use super::maps::with_maps;
 use super::tx::SyncTx;
+use super::vdevs::{self, ByGuid, NewDevices, NewVdev, new_guid};
 use super::{ACTIVE, Progress, Shared, WriteOptions, Writer, history, label, sync};
 use crate::config::VdevConfig;
-use crate::import::build::{self, Context};
 use crate::import::search::search_devices;
 use crate::space::Allocator;
-use crate::space::alloc::{NewDevice, Options, Shape, metaslab_shift};
+use crate::space::alloc::Options;
 use crate::{Error, OpenOptions, Place, Result};
 use block::vdev::Tree;
 use block::{Class, Store};
-use host::device::Device;
 use object::zap::{Zap, ZapSpec};
 use object::{NewObject, ObjectSet, ZapValue};
-use ondisk::label::{END_BYTES, MIN_DEVICE_BYTES, START_BYTES, usable_bytes};
 use ondisk::nvlist::Nvlist;
-use ondisk::pool_dir::{DIRECTORY_OBJECT, allocation_bias as bias, config, directory, vdev_top};
+use ondisk::pool_dir::{DIRECTORY_OBJECT, config, directory};
 use ondisk::uberblock::{Multihost, Uberblock};
 use ondisk::{BlkPtr, Compression, Endian, ObjectType, ObjsetKind, Txg, feature};
-use parking_lot::{Condvar, Mutex};
-use std::collections::HashMap;
+use parking_lot::{Condvar, Mutex, RwLock};
 use std::sync::Arc;
 
 /// The first txg of a pool (`TXG_INITIAL`).
 pub const FIRST_TXG: u64 = 4;
-
-/// A device of a pool to be made.
-#[derive(Clone)]
-pub struct NewVdev {
-    /// `disk`, `file`, `mirror` or `raidz`.
-    pub kind: &'static str,
-    /// Parity of a raidz.
-    pub parity: u64,
-    /// What a top-level device is for.
-    pub class: Class,
-    /// Of a leaf: its path and the device, open for writing.
-    pub leaf: Option<(String, Arc<dyn Device>)>,
-    /// log2 of the unit of allocation, of a top-level device.
-    pub ashift: u8,
-    /// Members.
-    pub children: Vec<NewVdev>,
-}
 
 /// A pool to be made.
 pub struct CreatePool {
@@ -74,40 +53,28 @@ impl Writer {
         datasets: impl FnOnce(&SyncTx<'_>) -> Result<()>,
     ) -> Result<Arc<Self>> {
         let place = || new.name.clone();
-        let mut devices = HashMap::new();
+        let mut devices = ByGuid::new();
         let root = root(new, &mut devices).at_with(place)?;
-        let top_ids = root.children.iter().map(|t| (t.guid, t.id)).collect();
-        let cx = Context { devices: &devices, top_ids, reflow: 0 };
-        let tops = root.children.iter().map(|c| build::vdev(c, &cx)).collect::<Result<Vec<_>>>().at_with(place)?;
-        let store = Store::new(new.name.clone(), Tree { tops, ..Tree::default() }, open.cache_bytes);
+        let tops = vdevs::build(&root.children, &root, &devices).at_with(place)?;
+        let store = Store::new(new.name.clone(), Tree::of(tops), open.cache_bytes);
         let enabled = |name: &str| new.features.iter().any(|f| f == name);
-        let space = Options { two_words: enabled("spacemap_v2"), histograms: enabled("spacemap_histogram") };
+        // The first txg has no objects yet that logs need; from the second on the pool is as any other.
+        let space =
+            Options { two_words: enabled("spacemap_v2"), histograms: enabled("spacemap_histogram"), logs: false };
         let allocator = Allocator::new(&new.name, space);
         for (spec, top) in new.tops.iter().zip(&root.children) {
-            let device = &store.tree().tops[top.id as usize];
-            allocator.add_device(&NewDevice {
-                vdev: top.id as u32,
-                name: device.name.clone(),
-                class: spec.class,
-                shape: Shape::of(&device.kind)
-                    .ok_or_else(|| Error::invalid(place(), "a device that holds no blocks"))?,
-                ashift: spec.ashift,
-                asize_bytes: top.number(config::ASIZE),
-                metaslab_shift: top.number(config::METASLAB_SHIFT) as u8,
-                top_zap: 0,
-            })?;
+            let device = store.tree().tops[top.id as usize].clone();
+            allocator.add_device(&vdevs::for_allocator(spec, top, &device).at_with(place)?)?;
         }
         store.set_allocator(allocator.clone());
+        allocator.tell_units(&store);
         let salt = host::random::bytes::<32>();
         store.set_salt(&salt);
-        for leaf in root.leaves() {
-            let top = root.children.iter().find(|t| t.find(leaf.guid).is_some()).expect("a leaf has a top");
-            let blank = blank_label(new, &root, top, leaf.guid);
-            let device = &devices[&leaf.guid];
-            block::label::initialize(device.as_ref(), &blank).map_err(|e| Error::io(device.name(), e))?;
-        }
-
         let shared = shared(new, &store, allocator, root, options)?;
+        {
+            let (identity, root) = (shared.identity.lock(), shared.root.lock());
+            vdevs::initialize(&identity, root.guid, &root.children, &devices)?;
+        }
         sync::first(&shared, |cx| {
             objects(cx, new, &salt)?;
             datasets(cx)
@@ -139,6 +106,7 @@ fn shared(
     let (hostid, hostname) = this_host();
     let identity = Identity {
         name: new.name.clone(),
+        label_name: new.name.clone(),
         version: ondisk::uberblock::VERSION_FEATURES,
         guid: root.guid,
         state: ACTIVE,
@@ -162,7 +130,7 @@ fn shared(
     };
     let deflate = root.children.iter().map(crate::usable::deflate_ratio).collect();
     Ok(Arc::new(Shared {
-        gate: Gate::new(FIRST_TXG, store.waiting_bytes().clone(), options.dirty_max_bytes),
+        gate: Gate::new(FIRST_TXG, store.waiting_bytes().clone(), options.dirty_bytes(u64::MAX)),
         mos: ObjectSet::open_live(store.clone(), None, 0, None, ObjsetKind::Meta)?,
         allocator,
         features: LiveFeatures::new(Default::default()),
@@ -176,96 +144,31 @@ fn shared(
         jobs: Mutex::default(),
         config_dirty: true.into(),
         mos_space: Mutex::default(),
-        deflate,
+        deflate: RwLock::new(deflate),
         base: None,
         published: Mutex::new(None),
         stats: Default::default(),
         interval: options.interval,
-        early_bytes: u64::MAX,
+        options: options.clone(),
         store: store.clone(),
     }))
 }
 
 /// The device tree with new identities, and sizes as the devices have them.
-fn root(new: &CreatePool, devices: &mut HashMap<u64, Arc<dyn Device>>) -> Result<VdevConfig> {
+fn root(new: &CreatePool, devices: &mut ByGuid) -> Result<VdevConfig> {
     let guid = new_guid();
     let mut all = Nvlist::new();
     all.put(config::TYPE, "root");
     all.put(config::ID, 0u64);
     all.put(config::GUID, guid);
     all.put(config::CREATE_TXG, FIRST_TXG);
-    let children =
-        new.tops.iter().enumerate().map(|(id, top)| vdev(top, id as u64, true, devices)).collect::<Result<_>>()?;
+    let children = new
+        .tops
+        .iter()
+        .zip(0..)
+        .map(|(top, id)| vdevs::top_config(top, id, FIRST_TXG, devices))
+        .collect::<Result<_>>()?;
     Ok(VdevConfig { kind: "root".into(), id: 0, guid, path: None, all, children })
-}
-
-fn new_guid() -> u64 {
-    loop {
-        // 0 and all ones mean something else in places.
-        let guid = host::random::u64();
-        if guid != 0 && guid != u64::MAX {
-            return guid;
-        }
-    }
-}
-
-fn vdev(new: &NewVdev, id: u64, is_top: bool, devices: &mut HashMap<u64, Arc<dyn Device>>) -> Result<VdevConfig> {
-    let guid = new_guid();
-    let children: Vec<VdevConfig> =
-        new.children.iter().enumerate().map(|(i, c)| vdev(c, i as u64, false, devices)).collect::<Result<_>>()?;
-    let mut all = Nvlist::new();
-    all.put(config::TYPE, new.kind);
-    all.put(config::ID, id);
-    all.put(config::GUID, guid);
-    let mut path = None;
-    if let Some((leaf_path, device)) = &new.leaf {
-        if device.size_bytes() < MIN_DEVICE_BYTES {
-            return Err(Error::invalid(leaf_path.clone(), "device is too small: less than 64 MiB"));
-        }
-        path = Some(leaf_path.clone());
-        all.put(config::PATH, leaf_path.as_str());
-        if new.kind == "disk" {
-            all.put(config::WHOLE_DISK, 0u64);
-        }
-        devices.insert(guid, device.clone());
-    }
-    if new.kind == "raidz" {
-        all.put(config::NPARITY, new.parity);
-    }
-    if is_top {
-        let asize = asize(new);
-        all.put(config::METASLAB_ARRAY, 0u64);
-        all.put(config::METASLAB_SHIFT, u64::from(metaslab_shift(asize)));
-        all.put(config::ASHIFT, u64::from(new.ashift));
-        all.put(config::ASIZE, asize);
-        all.put(config::IS_LOG, u64::from(new.class == Class::Log));
-    }
-    all.put(config::CREATE_TXG, FIRST_TXG);
-    Ok(VdevConfig { kind: new.kind.into(), id, guid, path, all, children })
-}
-
-/// Bytes that can be allocated on a device, parity included.
-fn asize(new: &NewVdev) -> u64 {
-    let leaf = new.leaf.as_ref().map(|(_, d)| usable_bytes(d.size_bytes()).saturating_sub(START_BYTES + END_BYTES));
-    let children = || new.children.iter().map(asize).min().unwrap_or(0);
-    match new.kind {
-        "raidz" => (children() >> new.ashift << new.ashift) * new.children.len() as u64,
-        _ => leaf.unwrap_or_else(children),
-    }
-}
-
-/// What a device says of itself before the first txg: to whom it will belong.
-fn blank_label(new: &CreatePool, root: &VdevConfig, top: &VdevConfig, guid: u64) -> Nvlist {
-    let mut list = Nvlist::new();
-    list.put(config::VERSION, ondisk::uberblock::VERSION_FEATURES);
-    list.put(config::POOL_NAME, new.name.as_str());
-    list.put(config::POOL_STATE, ACTIVE);
-    list.put(config::POOL_TXG, 0u64);
-    list.put(config::POOL_GUID, root.guid);
-    list.put(config::TOP_GUID, top.guid);
-    list.put(config::GUID, guid);
-    list.put(config::CREATE_TXG, FIRST_TXG);
-    list
 }
 
 /// The pool's own objects, without datasets.
@@ -289,15 +192,12 @@ fn objects(cx: &SyncTx<'_>, new: &CreatePool, salt: &[u8; 32]) -> Result<()> {
     let salt = ZapValue { int_bytes: 1, ints: salt.iter().map(|b| u64::from(*b)).collect() };
     dir.update(tx, directory::CHECKSUM_SALT, &salt)?;
 
-    vdev_zaps(cx, &dir, new)?;
-    let ids: Vec<u64> = cx.shared.root.lock().children.iter().map(|top| top.id).collect();
-    for id in ids {
-        let array = with_maps(cx, |maps| cx.shared.allocator.metaslab_array(id as u32, maps))?;
-        let mut root = cx.shared.root.lock();
-        if let Some(top) = root.children.iter_mut().find(|top| top.id == id) {
-            top.all.put(config::METASLAB_ARRAY, array);
-        }
-    }
+    let joining = NewDevices { tops: new.tops.clone(), ..NewDevices::default() };
+    vdevs::check_classes(&joining, |name| cx.feature_enabled(name))?;
+    let mut root = cx.shared.root.lock().clone();
+    vdevs::make_zaps(cx, &mut root, &|id| new.tops.get(id as usize).map(|top| top.class))?;
+    *cx.shared.root.lock() = root;
+    vdevs::make_arrays(cx)?;
     let normal = cx.shared.allocator.totals();
     history::create(cx, normal.class(Class::Normal).deflated_size_bytes)?;
     cx.history(
@@ -311,55 +211,6 @@ fn empty_bpobj(cx: &SyncTx<'_>, block_bytes: u32, compression: u8) -> Result<u64
     let header = vec![0; ondisk::bpobj::Header::SIZE_V2_BYTES];
     let new = NewObject { compression, ..NewObject::new(ObjectType::BPOBJ, block_bytes) };
     Ok(cx.mos().create_object(cx.tx(), &new.with_bonus(ObjectType::BPOBJ_HDR, header))?.id())
-}
-
-/// A ZAP for the pool, each top-level device and each leaf, for properties and the state of what runs on them.
-fn vdev_zaps(cx: &SyncTx<'_>, dir: &Zap, new: &CreatePool) -> Result<()> {
-    let (mos, tx) = (cx.mos(), cx.tx());
-    let spec = ZapSpec::new(ObjectType::OTN_ZAP_METADATA);
-    let all = Zap::create_linked(mos, tx, &spec, dir, directory::VDEV_ZAP_MAP)?;
-    let make = || -> Result<Zap> {
-        let zap = Zap::create(mos, tx, &spec)?;
-        all.insert_u64(tx, format!("{:x}", zap.id()), zap.id())?;
-        Ok(zap)
-    };
-    let mut root = cx.shared.root.lock().clone();
-    if cx.feature_enabled("vdev_zaps_v2") {
-        cx.feature_increment("vdev_zaps_v2")?;
-        root.all.put(config::VDEV_ROOT_ZAP, make()?.id());
-    }
-    for (top, new) in root.children.iter_mut().zip(&new.tops) {
-        let zap = make()?;
-        let class = match new.class {
-            Class::Normal => None,
-            Class::Log => Some(bias::LOG),
-            Class::Special => Some(bias::SPECIAL),
-            Class::Dedup => Some(bias::DEDUP),
-        };
-        if let Some(text) = class {
-            let ints = text.bytes().chain([0]).map(u64::from).collect();
-            zap.update(tx, vdev_top::ALLOCATION_BIAS, &ZapValue { int_bytes: 1, ints })?;
-        }
-        if matches!(new.class, Class::Special | Class::Dedup) {
-            if !cx.feature_enabled("allocation_classes") {
-                return Err(Error::invalid("special and dedup devices", "need feature@allocation_classes"));
-            }
-            if !cx.feature_active("allocation_classes") {
-                cx.feature_increment("allocation_classes")?;
-            }
-        }
-        top.all.put(config::VDEV_TOP_ZAP, zap.id());
-        leaf_zaps(top, &make)?;
-    }
-    *cx.shared.root.lock() = root;
-    Ok(())
-}
-
-fn leaf_zaps(vdev: &mut VdevConfig, make: &impl Fn() -> Result<Zap>) -> Result<()> {
-    if vdev.is_leaf() {
-        vdev.all.put(config::VDEV_LEAF_ZAP, make()?.id());
-    }
-    vdev.children.iter_mut().try_for_each(|child| leaf_zaps(child, make))
 }
 
 /// Features by name that `compatibility` files and options leave on; unknown names are refused.

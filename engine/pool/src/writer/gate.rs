@@ -11,6 +11,8 @@
 //!   * between two closings everybody inside holds the same txg
 //!   * whoever is inside never waits for a closing: [`object::Tx`] says so
 
+use host::clock::Stopwatch;
+use observe::event::note;
 use parking_lot::{Condvar, Mutex};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -28,7 +30,7 @@ pub(super) struct Gate {
     changed: Condvar,
     /// Bytes that wait to be synced.
     waiting: Arc<AtomicU64>,
-    limit_bytes: u64,
+    limit_bytes: AtomicU64,
 }
 
 struct Inner {
@@ -57,7 +59,18 @@ impl Drop for Hold {
 impl Gate {
     pub fn new(open: u64, waiting: Arc<AtomicU64>, limit_bytes: u64) -> Arc<Self> {
         let inner = Inner { open, inside: 0, closing: false, shut: false, suspended: false };
-        Arc::new(Self { inner: Mutex::new(inner), changed: Condvar::new(), waiting, limit_bytes })
+        Arc::new(Self { inner: Mutex::new(inner), changed: Condvar::new(), waiting, limit_bytes: limit_bytes.into() })
+    }
+
+    /// Most bytes that may wait from now on.
+    pub fn set_limit(&self, bytes: u64) {
+        self.limit_bytes.store(bytes, Ordering::Relaxed);
+        self.drained();
+    }
+
+    /// Most bytes that may wait.
+    pub fn limit(&self) -> u64 {
+        self.limit_bytes.load(Ordering::Relaxed)
     }
 
     /// Number of the open txg.
@@ -68,8 +81,12 @@ impl Gate {
     /// A hold on the open txg; `None` when the gate is shut.
     pub fn enter(self: &Arc<Self>) -> Option<object::Tx> {
         let mut inner = self.inner.lock();
-        while inner.closing && !inner.shut && !inner.suspended {
-            self.changed.wait(&mut inner);
+        if inner.closing {
+            let clock = Stopwatch::start();
+            while inner.closing && !inner.shut && !inner.suspended {
+                self.changed.wait(&mut inner);
+            }
+            note::wait(clock.ns(), |n| &mut n.txg_wait);
         }
         if inner.shut || inner.suspended {
             return None;
@@ -81,18 +98,25 @@ impl Gate {
     /// Slows or stops whoever is about to enter while too much waits. `push` is called when it has to be waited for.
     pub fn slow(&self, push: impl Fn()) {
         let waiting = self.waiting.load(Ordering::Relaxed);
-        let slow_from = self.limit_bytes / 100 * SLOW_FROM;
+        let limit = self.limit();
+        let slow_from = limit / 100 * SLOW_FROM;
         if waiting <= slow_from {
             return;
         }
         push();
-        if waiting < self.limit_bytes {
-            let (above, below) = ((waiting - slow_from) as f64, (self.limit_bytes - waiting) as f64);
+        let clock = Stopwatch::start();
+        self.delay(waiting, slow_from, limit);
+        note::wait(clock.ns(), |n| &mut n.txg_wait);
+    }
+
+    fn delay(&self, waiting: u64, slow_from: u64, limit: u64) {
+        if waiting < limit {
+            let (above, below) = ((waiting - slow_from) as f64, (limit - waiting) as f64);
             std::thread::sleep(SLEEP_HALFWAY.mul_f64((above / below).min(1e6)).min(SLEEP_MAX));
             return;
         }
         let mut inner = self.inner.lock();
-        while self.waiting.load(Ordering::Relaxed) >= self.limit_bytes && !inner.shut && !inner.suspended {
+        while self.waiting.load(Ordering::Relaxed) >= self.limit() && !inner.shut && !inner.suspended {
             self.changed.wait_for(&mut inner, SLEEP_MAX);
         }
     }
@@ -150,5 +174,17 @@ mod tests {
         assert_eq!(gate.enter().unwrap().txg(), 8);
         gate.shut();
         assert!(gate.enter().is_none());
+    }
+    #[test]
+    fn a_higher_limit_lets_on_who_waits() {
+        let waiting = Arc::new(AtomicU64::new(100));
+        let gate = Gate::new(1, waiting, 100);
+        let writer = std::thread::spawn({
+            let gate = gate.clone();
+            move || gate.slow(|| ())
+        });
+        gate.set_limit(1000);
+        assert_eq!(gate.limit(), 1000);
+        writer.join().unwrap();
     }
 }

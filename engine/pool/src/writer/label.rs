@@ -59,7 +59,7 @@ pub(super) fn write(cx: &SyncTx<'_>, root: BlkPtr, config_dirty: bool) -> Result
     let labels = |which: Which| {
         let features = shared.features.for_label();
         sync_configs(
-            tree,
+            &tree,
             which,
             |top, leaf| {
                 let top = vdevs.children.iter().find(|c| c.id == top.id)?;
@@ -75,7 +75,7 @@ pub(super) fn write(cx: &SyncTx<'_>, root: BlkPtr, config_dirty: bool) -> Result
     if tops.is_empty() {
         return Err(Error::invalid(shared.store.name(), "has no devices"));
     }
-    sync_uberblock(tree, &tops, &uberblock, false)?;
+    sync_uberblock(&tree, &tops, &uberblock, false)?;
     *shared.uberblock.lock() = uberblock;
     if config_dirty {
         // The txg is on disk: what cannot be written now is written with the next configuration.

@@ -26,8 +26,8 @@ const RANGES_MAX: usize = 1024;
 
 /// Writes the logs that grew.
 pub(super) fn sync(cx: &SyncTx<'_>) -> Result<()> {
-    let leaves = cx.store().tree().leaves();
-    leaves.into_iter().filter(|leaf| leaf.take_missed()).try_for_each(|leaf| write(cx, leaf))
+    let tree = cx.store().tree();
+    tree.leaves().into_iter().filter(|leaf| leaf.take_missed()).try_for_each(|leaf| write(cx, leaf))
 }
 
 /// Whether some log grew that is not written yet.

@@ -16,6 +16,7 @@
 //!   * an uberblock is written only after everything that it leads to was flushed
 //!   * after an error in the middle of a txg nothing more is written: the pool is suspended, as the last synced txg left it
 
+mod add;
 mod config;
 mod create;
 mod features;
@@ -30,11 +31,14 @@ mod props;
 mod stats;
 mod sync;
 mod tx;
+mod vdev_props;
+mod vdevs;
 
-pub use create::{CreatePool, NewVdev, check_features};
+pub use create::{CreatePool, check_features};
 pub use open::{ClaimLogs, WriteOptions, can_write, default_features, is_called};
 pub use stats::{Phase, TxgStats};
 pub use tx::SyncTx;
+pub use vdevs::{NewAuxiliary, NewDevices, NewVdev};
 
 use crate::config::VdevConfig;
 use crate::space::Allocator;
@@ -44,9 +48,10 @@ use config::Identity;
 use features::LiveFeatures;
 use gate::Gate;
 use object::{ObjectSet, Tx};
+use observe::{Collector, Info, Source, Unit, Value};
 use ondisk::BlkPtr;
 use ondisk::uberblock::Uberblock;
-use parking_lot::{Condvar, Mutex};
+use parking_lot::{Condvar, Mutex, RwLock};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -104,12 +109,13 @@ pub(crate) struct Shared {
     config_dirty: AtomicBool,
     /// Space of the MOS not yet counted in its directory: used, compressed, uncompressed.
     mos_space: Mutex<(i64, i64, i64)>,
-    deflate: Vec<u64>,
+    /// By number of the top-level device: what its bytes count for.
+    deflate: RwLock<Vec<u64>>,
     /// The pool as it was opened; `None` while it is being made.
     base: Option<Arc<Pool>>,
     published: Mutex<Option<Arc<Pool>>>,
-    /// Waiting bytes at which a txg is closed before its time.
-    early_bytes: u64,
+    /// How it was opened.
+    options: WriteOptions,
     stats: stats::Stats,
     interval: Duration,
 }
@@ -138,7 +144,8 @@ impl Writer {
     /// Whoever holds it must not wait for a txg, nor call this again.
     pub fn begin(&self) -> Result<Tx> {
         let shared = &self.shared;
-        if shared.store.waiting_bytes().load(Ordering::Relaxed) > shared.early_bytes {
+        let early = shared.gate.limit() / 100 * sync::EARLY_PERCENT;
+        if shared.store.waiting_bytes().load(Ordering::Relaxed) > early {
             shared.push();
         }
         shared.gate.slow(|| shared.push());
@@ -166,6 +173,19 @@ impl Writer {
         self.wait(txg)?;
         let result = slot.lock().take();
         result.unwrap_or_else(|| Err(shared.refusal()))
+    }
+
+    /// Has `task` run in the thread that syncs, with the txg that is open now, and waits for nothing: what must not be lost is no task for
+    /// this. A task that fails must have changed nothing; it is told in the log.
+    pub fn task_later(&self, task: impl FnOnce(&SyncTx<'_>) -> Result<()> + Send + 'static) -> Result<()> {
+        let shared = &self.shared;
+        let _tx = shared.gate.enter().ok_or_else(|| shared.refusal())?;
+        shared.jobs.lock().push(Box::new(move |cx| {
+            if let Err(error) = task(cx) {
+                tracing::warn!(%error, "a task that nobody waits for failed");
+            }
+        }));
+        Ok(())
     }
 
     /// Returns once everything that was changed before is on disk.
@@ -196,6 +216,17 @@ impl Writer {
     /// The pool's blocks.
     pub fn store(&self) -> &Arc<Store> {
         &self.shared.store
+    }
+
+    /// Most bytes of blocks that the cache keeps from now on; how much may wait to be written follows, unless it was said.
+    pub fn set_cache_bytes(&self, bytes: u64) {
+        self.shared.store.cache().set_cap(bytes);
+        self.shared.gate.set_limit(self.shared.options.dirty_bytes(bytes));
+    }
+
+    /// Most bytes of changed contents that may wait in memory.
+    pub fn dirty_max_bytes(&self) -> u64 {
+        self.shared.gate.limit()
     }
 
     /// The pool's free space.
@@ -244,6 +275,14 @@ impl Writer {
         progress.failed.clone().or_else(|| progress.suspended.clone())
     }
 
+    /// The same for the pool's status.
+    pub fn suspension(&self) -> Option<crate::status::Suspended> {
+        let progress = self.shared.progress.lock();
+        let until_reopened = progress.failed.is_some();
+        let why = progress.failed.as_ref().or(progress.suspended.as_ref())?.to_string();
+        Some(crate::status::Suspended { why, until_reopened })
+    }
+
     /// Tries again what could not be written (`zpool clear`). Whether that helps, [`Writer::failure`] tells a moment later; a
     /// pool whose devices failed to flush, so that it is not known what they hold, has to be exported and imported again.
     pub fn resume(&self) {
@@ -262,7 +301,11 @@ impl Writer {
 
     /// Renames the pool with the next txg (`zpool import POOL NEWNAME`).
     pub fn set_name(&self, name: &str) -> Result<()> {
-        self.shared.identity.lock().name = name.to_owned();
+        {
+            let mut identity = self.shared.identity.lock();
+            identity.name = name.to_owned();
+            identity.label_name = name.to_owned();
+        }
         self.change_config()
     }
 
@@ -282,13 +325,14 @@ impl Writer {
 
     /// Gives the pool another identity (`zpool reguid`).
     pub fn set_guid(&self, guid: u64) -> Result<()> {
-        {
-            let mut root = self.shared.root.lock();
+        self.task(move |cx| {
+            let mut root = cx.shared.root.lock();
             root.guid = guid;
             root.all.put(ondisk::pool_dir::config::GUID, guid);
-            self.shared.identity.lock().guid = guid;
-        }
-        self.change_config()
+            cx.shared.identity.lock().guid = guid;
+            cx.config_changed();
+            Ok(())
+        })
     }
 
     fn change_config(&self) -> Result<()> {
@@ -319,6 +363,9 @@ impl Writer {
     fn leave(&self, state: u64) -> Result<()> {
         let result = self.sync().and_then(|()| {
             self.shared.identity.lock().state = state;
+            if state == EXPORTED {
+                self.shared.allocator.flush_all_next();
+            }
             self.change_config()
         });
         self.stop();
@@ -334,6 +381,8 @@ impl Writer {
             // It panicked: whoever waited was told.
             let _ = thread.join();
         }
+        // Who still reads something of the pool keeps nobody from opening it.
+        self.shared.store.tree().leaves().iter().filter_map(|leaf| leaf.device()).for_each(|device| device.release());
     }
 }
 
@@ -341,6 +390,23 @@ impl Writer {
 const ACTIVE: u64 = 0;
 const EXPORTED: u64 = 1;
 const DESTROYED: u64 = 2;
+
+static SUSPENDED: Info = Info {
+    name: "pool_suspended",
+    unit: Unit::Number,
+    help: "1 while the pool cannot write; what it has not written waits in memory.",
+};
+static SYNCED: Info = Info { name: "txg_synced", unit: Unit::Number, help: "Number of the last txg on disk." };
+
+/// Figures of the pool: its txgs, cache and devices.
+impl Source for Writer {
+    fn collect(&self, out: &mut Collector<'_>) {
+        out.put(&SUSPENDED, &[], Value::Level(u64::from(self.failure().is_some())));
+        out.put(&SYNCED, &[], Value::Level(self.synced_txg()));
+        self.shared.stats.collect(out);
+        self.shared.store.collect(out);
+    }
+}
 
 impl Drop for Writer {
     fn drop(&mut self) {
@@ -424,8 +490,9 @@ impl Shared {
         if bp.is_embedded() {
             return 0;
         }
+        let deflate = self.deflate.read();
         let of = |dva: ondisk::Dva| {
-            let ratio = self.deflate.get(dva.vdev as usize).copied().unwrap_or(512);
+            let ratio = deflate.get(dva.vdev as usize).copied().unwrap_or(512);
             (dva.asize_bytes >> 9).saturating_mul(ratio)
         };
         bp.dvas().map(of).sum()

@@ -7,8 +7,8 @@
 use super::config::{Identity, this_host};
 use super::features::LiveFeatures;
 use super::gate::Gate;
-use super::{ACTIVE, Participant, Progress, Shared, Writer, sync};
-use crate::import::search::{FoundDevice, FoundPool};
+use super::{ACTIVE, Participant, Progress, Shared, Writer};
+use crate::import::search::{self, FoundDevice, FoundPool};
 use crate::space::Allocator;
 use crate::{Error, OpenOptions, Place, Pool, Refusal, Result};
 use block::Store;
@@ -16,7 +16,7 @@ use host::device::{Device, FileDevice};
 use object::ObjectSet;
 use ondisk::pool_dir::{config, directory};
 use ondisk::{Endian, ObjsetKind, feature};
-use parking_lot::{Condvar, Mutex};
+use parking_lot::{Condvar, Mutex, RwLock};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -32,18 +32,30 @@ pub type ClaimLogs = fn(&Arc<Pool>, u64) -> Result<Option<Arc<dyn Participant>>>
 pub struct WriteOptions {
     /// Without this, intent logs are overwritten: only for pools that have none.
     pub claim_logs: Option<ClaimLogs>,
-    /// Most bytes of changed contents that may wait in memory.
-    pub dirty_max_bytes: u64,
+    /// Most bytes of changed contents that may wait in memory. `None`: 64 MiB less than the cache, between
+    /// 16 MiB and 256 MiB, so that a small cache means small memory.
+    pub dirty_max_bytes: Option<u64>,
     /// Time between txgs when nobody asks for one.
     pub interval: Duration,
 }
 
 impl Default for WriteOptions {
-    /// 256 MiB, and a txg every 5 s.
+    /// A txg every 5 s.
     fn default() -> Self {
-        Self { claim_logs: None, dirty_max_bytes: 256 << 20, interval: Duration::from_secs(5) }
+        Self { claim_logs: None, dirty_max_bytes: None, interval: Duration::from_secs(5) }
     }
 }
+
+impl WriteOptions {
+    /// The limit for a pool whose cache may take so much.
+    pub(super) fn dirty_bytes(&self, cache_bytes: u64) -> u64 {
+        self.dirty_max_bytes.unwrap_or(cache_bytes.saturating_sub(64 << 20).clamp(DIRTY_BYTES.start, DIRTY_BYTES.end))
+    }
+}
+
+/// Limits of what waits to be written where nobody says: one block of the largest size must have room, and more than that saves
+/// nothing. Guessed.
+const DIRTY_BYTES: std::ops::Range<u64> = 16 << 20..256 << 20;
 
 /// Features that change what a writer must keep right, and that we do not: active, they make a pool read-only.
 const NOT_WRITTEN: &[&str] = &[
@@ -80,25 +92,29 @@ impl Writer {
     pub fn open(found: &FoundPool, open: &OpenOptions, options: &WriteOptions) -> Result<Arc<Self>> {
         let found = for_writing(found)?;
         let pool = Pool::open(&found, open)?;
-        let writer = Self::of(pool, options)?;
+        let writer = Self::of(pool, options, options.dirty_bytes(open.cache_bytes))?;
         {
             let mut identity = writer.shared.identity.lock();
             identity.state = ACTIVE;
             (identity.hostid, identity.hostname) = this_host();
             if let Some(name) = &open.name {
                 identity.name.clone_from(name);
+                if !open.temporary_name {
+                    identity.label_name.clone_from(name);
+                }
             }
         }
         writer.shared.config_dirty.store(true, std::sync::atomic::Ordering::SeqCst);
         Ok(writer)
     }
 
-    fn of(pool: Arc<Pool>, options: &WriteOptions) -> Result<Arc<Self>> {
+    fn of(pool: Arc<Pool>, options: &WriteOptions, dirty_bytes: u64) -> Result<Arc<Self>> {
         check(&pool)?;
         let uberblock = pool.uberblock().clone();
         let store = pool.store().clone();
         let allocator = Allocator::load(&pool)?;
         store.set_allocator(allocator.clone());
+        allocator.tell_units(&store);
         store.set_hole_births(pool.features().is_active("com.delphix:hole_birth"));
         let mos = ObjectSet::open_live(store.clone(), Some(&uberblock.root), 0, None, ObjsetKind::Meta)?;
         let synced = uberblock.txg.0;
@@ -107,7 +123,7 @@ impl Writer {
             None => None,
         };
         let shared = Shared {
-            gate: Gate::new(synced + 1, store.waiting_bytes().clone(), options.dirty_max_bytes),
+            gate: Gate::new(synced + 1, store.waiting_bytes().clone(), dirty_bytes),
             mos,
             allocator,
             features: LiveFeatures::new(pool.features().clone()),
@@ -121,12 +137,12 @@ impl Writer {
             jobs: Mutex::default(),
             config_dirty: false.into(),
             mos_space: Mutex::default(),
-            deflate: pool.deflate_ratios(),
+            deflate: RwLock::new(pool.deflate_ratios()),
             published: Mutex::new(Some(pool.clone())),
             base: Some(pool),
             stats: Default::default(),
             interval: options.interval,
-            early_bytes: options.dirty_max_bytes / 100 * sync::EARLY_PERCENT,
+            options: options.clone(),
             store,
         };
         let writer = Self::start(Arc::new(shared))?;
@@ -180,6 +196,11 @@ fn check(pool: &Pool) -> Result<()> {
     {
         return unsupported("pools with dedup tables".into());
     }
+    let is_on = pool.set_properties()?.iter().any(|(name, value)| name == "multihost" && value.as_u64() == Some(1));
+    if is_on || pool.uberblock().multihost.is_some_and(|m| m.delay_ns > 0) {
+        // Another host that finds no heartbeats of ours would take the pool away from under us.
+        return unsupported("multihost=on: no heartbeats are written".into());
+    }
     if pool.uberblock().endian != Endian::Little {
         return unsupported("pools that a big-endian host wrote".into());
     }
@@ -223,7 +244,7 @@ fn reopen(found: &FoundDevice) -> Result<FoundDevice> {
         Err(e) => return Err(Error::io(name, e)),
     };
     let labels = block::label::read(device.as_ref(), true);
-    let newest = labels.configs().max_by_key(|c| c.get_u64(config::POOL_TXG).unwrap_or(0)).cloned();
+    let newest = search::newest(&labels);
     match newest {
         Some(config) if config.get_u64(config::GUID) == Some(found.guid) => {
             Ok(FoundDevice { device, labels, guid: found.guid, config })

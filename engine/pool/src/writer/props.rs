@@ -10,14 +10,14 @@ use object::zap::{Zap, ZapSpec};
 use ondisk::ObjectType;
 use ondisk::pool_dir::directory;
 
-fn on_disk(value: &SetValue) -> ZapValue {
+pub(super) fn on_disk(value: &SetValue) -> ZapValue {
     match value {
         SetValue::Number(n) => ZapValue::one(*n),
         SetValue::Text(text) => ZapValue { int_bytes: 1, ints: text.bytes().chain([0]).map(u64::from).collect() },
     }
 }
 
-fn shown(value: &SetValue) -> String {
+pub(super) fn shown(value: &SetValue) -> String {
     match value {
         SetValue::Number(n) => (*n as i64).to_string(),
         SetValue::Text(text) => text.clone(),

@@ -1,5 +1,6 @@
 //! What each txg did and how long it took, for `weir inspect txgs` and counters.
 
+use observe::{Collector, Counter, Histogram, Info, Source, Unit};
 use parking_lot::Mutex;
 use std::collections::VecDeque;
 
@@ -42,13 +43,73 @@ pub struct TxgStats {
     pub written_bytes: u64,
 }
 
+impl Phase {
+    /// All, in their order, and what they are called.
+    pub const ALL: [(Self, &'static str); 6] = [
+        (Self::Quiesce, "quiesce"),
+        (Self::Datasets, "datasets"),
+        (Self::Tasks, "tasks"),
+        (Self::Mos, "mos"),
+        (Self::Flush, "flush"),
+        (Self::Labels, "labels"),
+    ];
+}
+
+static TXG_TIME: Info = Info {
+    name: "txg_time",
+    unit: Unit::Nanoseconds,
+    help: "How long syncing a txg took; its count is the number of txgs.",
+};
+static PHASE_TIME: Info =
+    Info { name: "txg_phase_time", unit: Unit::Nanoseconds, help: "How long each phase of syncing a txg took." };
+static DIRTY: Info =
+    Info { name: "txg_dirty", unit: Unit::Bytes, help: "Bytes of contents that were dirty when a txg was closed." };
+static PASSES: Info = Info {
+    name: "txg_passes",
+    unit: Unit::Number,
+    help: "Passes over the pool's own objects until they did not change any more.",
+};
+static WRITES: Info =
+    Info { name: "txg_writes", unit: Unit::Number, help: "Writes to devices while txgs were synced." };
+static WRITTEN: Info = Info {
+    name: "txg_written",
+    unit: Unit::Bytes,
+    help: "Bytes written to devices while txgs were synced, copies and parity included.",
+};
+
+/// The last txgs one by one, and what all of them were together.
 #[derive(Default)]
 pub(super) struct Stats {
     kept: Mutex<VecDeque<TxgStats>>,
+    time: Histogram,
+    phases: [Histogram; 6],
+    dirty: Histogram,
+    passes: Counter,
+    writes: Counter,
+    written: Counter,
+}
+
+impl Source for Stats {
+    fn collect(&self, out: &mut Collector<'_>) {
+        out.histogram(&TXG_TIME, &[], &self.time);
+        for ((_, name), times) in Phase::ALL.iter().zip(&self.phases) {
+            out.histogram(&PHASE_TIME, &[("phase", name)], times);
+        }
+        out.histogram(&DIRTY, &[], &self.dirty);
+        out.counter(&PASSES, &[], &self.passes);
+        out.counter(&WRITES, &[], &self.writes);
+        out.counter(&WRITTEN, &[], &self.written);
+    }
 }
 
 impl Stats {
     pub fn add(&self, stats: TxgStats) {
+        self.time.record(stats.phase_ns.iter().sum());
+        self.phases.iter().zip(stats.phase_ns).for_each(|(times, ns)| times.record(ns));
+        self.dirty.record(stats.dirty_bytes);
+        self.passes.add(u64::from(stats.passes));
+        self.writes.add(stats.writes);
+        self.written.add(stats.written_bytes);
         let mut kept = self.kept.lock();
         if kept.len() >= KEPT {
             kept.pop_front();

@@ -167,7 +167,7 @@ fn settle(cx: &SyncTx<'_>, stats: &mut TxgStats, clock: &mut Instant) -> Result<
 impl Shared {
     /// Writes to devices so far, and their bytes.
     fn written(&self) -> (u64, u64) {
-        let leaves = self.store.tree().leaves();
-        leaves.iter().map(|l| l.write_traffic()).fold((0, 0), |a, b| (a.0 + b.0, a.1 + b.1))
+        let tree = self.store.tree();
+        tree.leaves().iter().map(|l| l.write_traffic()).fold((0, 0), |a, b| (a.0 + b.0, a.1 + b.1))
     }
 }

@@ -93,8 +93,9 @@ fn raw(pool: &Pool, vdev: u32, offset: u64, size: u64, shown: usize) -> Result<V
     if size == 0 || size > SIZE_MAX {
         bail!("{size:#x} bytes, expected up to {SIZE_MAX:#x}");
     }
-    let Some(top) = pool.store().tree().tops.get(vdev as usize) else {
-        bail!("there is no device {vdev}: the pool has {}", pool.store().tree().tops.len());
+    let tree = pool.store().tree();
+    let Some(top) = tree.tops.get(vdev as usize) else {
+        bail!("there is no device {vdev}: the pool has {}", tree.tops.len());
     };
     let mut document =
         json!({ "device": vdev, "name": top.name, "offset": format!("{offset:x}"), "size": format!("{size:x}") });

@@ -20,6 +20,7 @@ use ::object::ObjectSet;
 use admin::OpenPool;
 use anyhow::Result;
 use clap::{Arg, ArgAction, ArgMatches, value_parser};
+use daemon::Owner;
 use serde_json::Value;
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -163,11 +164,32 @@ pub fn command() -> clap::Command {
 pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
     let (name, matches) = matches.subcommand().expect("clap insists on a subcommand");
     let part = PARTS.iter().find(|p| p.name == name).expect("clap knows only these");
+    if name == "txgs" && !txgs::are_in_folder(matches)? {
+        // Whoever has the pool knows.
+        let mut args: Vec<String> = ["inspect", "txgs", argument(matches, "POOL")].map(str::to_owned).to_vec();
+        args.extend(matches.get_flag("json").then(|| "--json".to_owned()));
+        if let Some(code) = crate::forward::to_daemon(&crate::state::State::of_process()?, "weir", &args)? {
+            return Ok(ExitCode::from(code));
+        }
+    }
     let document = (part.run)(matches)?;
-    let text = if matches.get_flag("json") { format!("{document:#}\n") } else { show::text(&document) };
+    let text = text(&document, matches);
     match io::stdout().write_all(text.as_bytes()) {
         Err(e) if e.kind() != io::ErrorKind::BrokenPipe => Err(e.into()),
         _ => Ok(ExitCode::SUCCESS),
+    }
+}
+
+fn text(document: &Value, matches: &ArgMatches) -> String {
+    if matches.get_flag("json") { format!("{document:#}\n") } else { show::text(document) }
+}
+
+/// `inspect txgs` of a pool that this process has; the other parts read disks, which the caller can as well.
+pub fn in_owner(owner: &Owner, args: &[String]) -> Result<String> {
+    let matches = command().try_get_matches_from(args)?;
+    match matches.subcommand() {
+        Some(("txgs", matches)) => Ok(text(&txgs::of_owner(owner, argument(matches, "POOL"))?, matches)),
+        _ => anyhow::bail!("only 'inspect txgs' runs in the process that has the pool"),
     }
 }
 

@@ -1,9 +1,10 @@
 //! `inspect txgs`: what the last txgs of a mounted pool were made of.
 
 use super::argument;
-use crate::figures::{self, PHASES};
+use crate::figures::{self, Document, PHASES};
 use anyhow::{Result, bail};
 use clap::ArgMatches;
+use daemon::Owner;
 use serde_json::{Value, json};
 
 /// `inspect txgs POOL`.
@@ -12,6 +13,24 @@ pub fn txgs(matches: &ArgMatches) -> Result<Value> {
     let Some(document) = figures::read(&crate::state::folder()?, pool)? else {
         bail!("{pool}: no process has it mounted for writing; figures are kept as long as one does");
     };
+    Ok(show(&document))
+}
+
+/// Whether a process has left figures of the pool in the state folder.
+pub fn are_in_folder(matches: &ArgMatches) -> Result<bool> {
+    Ok(figures::read(&crate::state::folder()?, argument(matches, "POOL"))?.is_some())
+}
+
+/// The same of a pool that this process has.
+pub fn of_owner(owner: &Owner, pool: &str) -> Result<Value> {
+    let owned = owner.house.pool(pool)?;
+    match owned.writable() {
+        Some(writable) => Ok(show(&figures::document(writable.writer(), pool, &[]))),
+        None => bail!("{pool}: it is not open for writing, so there are no txgs"),
+    }
+}
+
+fn show(document: &Document) -> Value {
     let rows: Vec<Value> = document
         .txgs
         .iter()
@@ -26,7 +45,7 @@ pub fn txgs(matches: &ArgMatches) -> Result<Value> {
             row
         })
         .collect();
-    Ok(json!({
+    json!({
         "pool": document.pool, "pid": document.pid, "waiting_bytes": document.waiting_bytes, "txgs": rows,
-    }))
+    })
 }

@@ -66,6 +66,11 @@ pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
         Ok(done) => done,
         Err(e) => return Ok(cannot_open(name, &e, as_json)),
     };
+    if done.verdict != Verdict::Clean && opener.lost().next().is_some() {
+        let why = "it is nearly full, and its process needed the space of what was being verified; try again when it is not \
+                   written to";
+        return Ok(cannot_open(name, &anyhow::anyhow!(why), as_json));
+    }
     let text = match (as_json, quiet && done.verdict == Verdict::Clean) {
         (true, _) => format!("{:#}\n", json::document(&done)),
         (false, true) => String::new(),

@@ -13,19 +13,20 @@ use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 use std::sync::Arc;
 
-/// Mounts it both ways of writing, and calls `check` with each; or says why this machine cannot.
+/// Mounts it with both ways of writing and both ways to the kernel, and calls `check` with each; or says why this machine cannot.
 fn each_way(name: &str, build: impl Fn() -> MemoryVfs, check: impl Fn(&Path, &MemoryVfs)) {
-    for write_back in [false, true] {
+    for (write_back, uring) in [(false, false), (true, false), (false, true), (true, true)] {
         let mut vfs = build().writable();
         let root = vfs.root();
         vfs.attr_mut(root).uid = rustix::process::geteuid().as_raw();
         let vfs = Arc::new(vfs);
-        let dir = std::env::temp_dir().join(format!("weir-write-{name}-{write_back}-{}", std::process::id()));
+        let dir = std::env::temp_dir().join(format!("weir-write-{name}-{write_back}-{uring}-{}", std::process::id()));
         fs::create_dir_all(&dir).expect("a folder to mount at");
-        let options = MountOptions { name: format!("tank/{name}"), write_back, ..MountOptions::default() };
+        let options =
+            MountOptions { name: format!("tank/{name}"), write_back, uring: Some(uring), ..MountOptions::default() };
         match mount(vfs.clone(), &dir, &options) {
             Ok(handle) => {
-                let mounted = Mounted { handle: Some(handle), dir };
+                let mounted = Mounted { handle: Some(handle), dir, figures: options.figures.clone() };
                 check(&mounted.dir, &vfs);
             }
             Err(e) => {
@@ -190,7 +191,7 @@ fn changes_by_others_show_once_they_are_told() {
         return fs::remove_dir(&dir).expect("still empty");
     };
     let changed = handle.changed();
-    let m = Mounted { handle: Some(handle), dir };
+    let m = Mounted { handle: Some(handle), dir, figures: Arc::default() };
     let (who, root) = (files::vfs::Caller::default(), vfs.root());
     fs::write(m.dir.join("f"), "old").expect("write");
     assert_eq!(errno(fs::metadata(m.dir.join("g"))), libc::ENOENT);
@@ -202,6 +203,32 @@ fn changes_by_others_show_once_they_are_told() {
     changed.node(node).expect("told");
     changed.node(root).expect("told");
     changed.name(root, b"g").expect("told");
+    assert_eq!(fs::read(m.dir.join("f")).expect("read"), b"newer");
+    assert_eq!(fs::metadata(m.dir.join("g")).expect("stat").len(), 0);
+    assert_eq!(names(&m.dir), ["f", "g"]);
+}
+
+/// Nobody tells the kernel: it asks by itself, soon enough.
+#[test]
+fn what_others_change_shows_in_a_shared_mount() {
+    let vfs = Arc::new(MemoryVfs::new().writable());
+    let dir = std::env::temp_dir().join(format!("weir-write-shared-{}", std::process::id()));
+    fs::create_dir_all(&dir).expect("a folder to mount at");
+    let options = MountOptions { shared: true, write_back: true, ..MountOptions::default() };
+    let Ok(handle) = mount(vfs.clone(), &dir, &options) else {
+        return fs::remove_dir(&dir).expect("still empty");
+    };
+    let m = Mounted { handle: Some(handle), dir, figures: options.figures.clone() };
+    let (who, root) = (files::vfs::Caller::default(), vfs.root());
+    fs::write(m.dir.join("f"), "old").expect("write");
+    assert_eq!(errno(fs::metadata(m.dir.join("g"))), libc::ENOENT);
+    assert_eq!(names(&m.dir), ["f"]);
+    let node = vfs.lookup(root, b"f").expect("there").node;
+    assert_eq!(&vfs.read(node, 0, 3).expect("read")[..], b"old", "nothing is kept back");
+    assert_eq!(fs::read(m.dir.join("f")).expect("read"), b"old");
+    vfs.write(&who, node, 0, b"newer").expect("writes");
+    vfs.create(&who, root, b"g", &files::vfs::NewNode::Regular, 0o644, 0).expect("makes");
+    std::thread::sleep(std::time::Duration::from_millis(1100));
     assert_eq!(fs::read(m.dir.join("f")).expect("read"), b"newer");
     assert_eq!(fs::metadata(m.dir.join("g")).expect("stat").len(), 0);
     assert_eq!(names(&m.dir), ["f", "g"]);
@@ -418,7 +445,7 @@ fn a_mount_can_be_read_only_though_the_tree_is_not() {
     fs::create_dir_all(&dir).expect("a folder to mount at");
     let options = MountOptions { read_only: true, ..MountOptions::default() };
     let Ok(handle) = mount(vfs, &dir, &options) else { return fs::remove_dir(&dir).expect("still empty") };
-    let m = Mounted { handle: Some(handle), dir };
+    let m = Mounted { handle: Some(handle), dir, figures: options.figures.clone() };
     assert_eq!(errno(File::create(m.dir.join("f"))), libc::EROFS);
 }
 

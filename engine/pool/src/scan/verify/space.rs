@@ -60,7 +60,8 @@ impl<'a> Used<'a> {
     }
 
     fn range(&self, vdev: u64, offset: u64, size: u64, depth: u32) -> bool {
-        let Some(top) = self.pool.store().tree().tops.get(vdev as usize) else { return true };
+        let tree = self.pool.store().tree();
+        let Some(top) = tree.tops.get(vdev as usize) else { return true };
         if let Kind::Indirect(mapping) = &top.kind {
             let mapping = mapping.read().clone();
             let Some(Ok(pieces)) = mapping.map(|m| m.resolve(offset, size)) else { return true };

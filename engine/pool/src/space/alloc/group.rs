@@ -49,6 +49,13 @@ impl Shape {
         }
     }
 
+    pub(super) fn minimum_psize_bytes(&self, ashift: u8) -> u64 {
+        match self {
+            Self::Draid(g) => g.minimum_psize_bytes(),
+            _ => 1 << ashift,
+        }
+    }
+
     /// Metaslabs begin and end at multiples of this.
     pub(super) fn alignment_bytes(&self) -> u64 {
         match self {

@@ -1,11 +1,11 @@
 //! Space maps in the pool's own objects, as the syncing txg changes them.
 //!
 //! Facts: `space_map_alloc`, `space_map_truncate` (module/zfs/space_map.c), `metaslab_update_ondisk_flush_data`
-//! (metaslab.c), `spa_cleanup_old_sm_logs` (spa_log_spacemap.c).
+//! (metaslab.c), `spa_generate_syncing_log_sm`, `spa_cleanup_old_sm_logs` (spa_log_spacemap.c).
 
 use super::MapWriter;
-use crate::{Error, Place, Result};
-use object::zap::Zap;
+use crate::{Error, Result};
+use object::zap::{Zap, ZapSpec};
 use object::{NewObject, ObjectSet, Tx};
 use ondisk::ObjectType;
 use ondisk::pool_dir::{DIRECTORY_OBJECT, directory, vdev_top};
@@ -16,6 +16,9 @@ use std::sync::Arc;
 const INDIRECT_SHIFT: u8 = 14;
 /// Blocks of a list of space maps: one for most devices, and not a large one for small ones.
 const ARRAY_BLOCK_BYTES_MAX: u64 = 16 << 10;
+
+/// Bytes of a block of a list of unflushed txgs. As OpenZFS: it is one block, as good as always.
+const UNFLUSHED_BLOCK_BYTES: u32 = 128 << 10;
 
 /// The pool's own objects, in a txg.
 pub struct LiveMaps<'a> {
@@ -75,22 +78,45 @@ impl MapWriter for LiveMaps<'_> {
         array.write_at(self.tx, index * 8, &word)
     }
 
-    fn destroy_logs(&self, devices: &[(u64, u64)]) -> Result<()> {
-        for (top_zap, count) in devices.iter().filter(|(zap, _)| *zap != 0) {
-            let zap = Zap::open(self.mos.object(*top_zap)?)?;
-            // 0: no log counts. Without any log another number would name one that is not there.
-            if let Some(id) = zap.lookup_u64(vdev_top::MS_UNFLUSHED_PHYS_TXGS)?.filter(|id| *id != 0) {
-                self.mos.object(id)?.write_at(self.tx, 0, &vec![0; *count as usize * 8])?;
-            }
-        }
+    fn create_log(&self, txg: u64, block_bytes: u32, with_histogram: bool) -> Result<u64> {
         let root = Zap::open(self.mos.object(DIRECTORY_OBJECT)?)?;
-        let Some(id) = root.lookup_u64(directory::LOG_SPACEMAP_ZAP)?.filter(|id| *id != 0) else { return Ok(()) };
-        let logs = Zap::open(self.mos.object(id)?)?;
-        for e in logs.entries()? {
-            let log = e.value.as_u64().ok_or_else(|| Error::corrupt("", "an entry is no number"));
-            self.free_map(log.at("log space maps")?)?;
-            logs.remove(self.tx, &e.name)?;
-        }
-        Ok(())
+        let logs = match root.lookup_u64(directory::LOG_SPACEMAP_ZAP)?.filter(|id| *id != 0) {
+            Some(id) => Zap::open(self.mos.object(id)?)?,
+            None => {
+                let spec = ZapSpec::new(ObjectType::OTN_ZAP_METADATA);
+                let logs = Zap::create(self.mos, self.tx, &spec)?;
+                root.update_u64(self.tx, directory::LOG_SPACEMAP_ZAP, logs.id())?;
+                (self.count_feature)("log_spacemap", 1)?;
+                logs
+            }
+        };
+        let object = self.create_map(block_bytes, with_histogram)?;
+        logs.insert_u64(self.tx, format!("{txg:x}"), object)?;
+        Ok(object)
+    }
+
+    fn remove_log(&self, txg: u64, object: u64) -> Result<()> {
+        let root = Zap::open(self.mos.object(DIRECTORY_OBJECT)?)?;
+        let id = root.lookup_u64(directory::LOG_SPACEMAP_ZAP)?.filter(|id| *id != 0);
+        let id = id.ok_or_else(|| Error::corrupt("the object directory", "no list of log space maps"))?;
+        Zap::open(self.mos.object(id)?)?.remove(self.tx, format!("{txg:x}"))?;
+        self.free_map(object)
+    }
+
+    fn write_unflushed(&self, top_zap: u64, count: u64, metaslabs: &[u32], txg: u64) -> Result<()> {
+        let zap = Zap::open(self.mos.object(top_zap)?)?;
+        let list = match zap.lookup_u64(vdev_top::MS_UNFLUSHED_PHYS_TXGS)?.filter(|id| *id != 0) {
+            Some(id) => self.mos.object(id)?,
+            None => {
+                let new = NewObject::new(ObjectType::OTN_UINT64_METADATA, UNFLUSHED_BLOCK_BYTES);
+                let list = self.mos.create_object(self.tx, &new)?;
+                list.write_at(self.tx, count * 8 - 8, &[0; 8])?;
+                zap.update_u64(self.tx, vdev_top::MS_UNFLUSHED_PHYS_TXGS, list.id())?;
+                list
+            }
+        };
+        let mut word = [0; 8];
+        list.endian().put_u64(&mut word, txg);
+        metaslabs.iter().try_for_each(|id| list.write_at(self.tx, u64::from(*id) * 8, &word))
     }
 }

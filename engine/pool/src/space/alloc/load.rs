@@ -1,6 +1,7 @@
 //! From a pool, or from the plan of one, to its allocator.
 
 use super::group::{self, Group, Shape};
+use super::logs::{Log, Logs};
 use super::slab::{MapState, Slab};
 use super::{Allocator, MapReader, Options, Table};
 use crate::config::VdevConfig;
@@ -55,14 +56,16 @@ impl Allocator {
         let options = Options {
             two_words: features.is_active("com.delphix:spacemap_v2"),
             histograms: features.count("com.delphix:spacemap_histogram").is_some(),
+            logs: features.count("com.delphix:log_spacemap").is_some() && features.is_active("com.delphix:spacemap_v2"),
         };
         let mos: Arc<dyn MapReader> = pool.mos().clone();
-        let allocator = Self::empty(pool.name(), options, Arc::downgrade(&mos));
+        let mut allocator = Self::empty(pool.name(), options, Arc::downgrade(&mos));
         allocator.last_txg.store(pool.uberblock().txg.0, Ordering::Relaxed);
         let ratios = pool.deflate_ratios();
         let mut table = Table::default();
+        let tree = pool.store().tree();
         for top in &pool.root_vdev().children {
-            let Some(device) = pool.store().tree().tops.get(top.id as usize) else { continue };
+            let Some(device) = tree.tops.get(top.id as usize) else { continue };
             let Some(shape) = Shape::of(&device.kind) else { continue };
             if top.number(config::METASLAB_ARRAY) == 0 {
                 continue;
@@ -73,8 +76,19 @@ impl Allocator {
             group.is_writable.store(group::is_writable(device), Ordering::Relaxed);
             table.add(group);
         }
-        let has_logs = load_logs(pool, &table).at_with(|| format!("{}: log space maps", pool.name()))?;
-        allocator.has_logs.store(has_logs, Ordering::Relaxed);
+        let place = || format!("{}: log space maps", pool.name());
+        let (logs, in_order) = load_logs(pool, &table).at_with(place)?;
+        // Devices of a pool that was just upgraded may lack a place for what logs need.
+        let can_log = options.logs && table.groups().all(|g| g.top_zap != 0);
+        if !can_log && !logs.all.is_empty() {
+            return Err(Error::corrupt(
+                place(),
+                "there are some, on a pool whose features or devices have no place for them",
+            ));
+        }
+        allocator.options.logs = can_log;
+        allocator.flush_all.store(!in_order, Ordering::Relaxed);
+        allocator.rounds.get_mut().logs = logs;
         table.groups().for_each(|g| g.set_log_slab_apart());
         *allocator.table.write() = Arc::new(table);
         Ok(Arc::new(allocator))
@@ -84,6 +98,9 @@ impl Allocator {
     pub fn add_device(&self, new: &NewDevice) -> Result<()> {
         let place = || format!("{}: {}", self.name, new.name);
         check_shifts(new.ashift, new.metaslab_shift).at_with(place)?;
+        if self.options.logs && new.top_zap == 0 {
+            return Err(Error::invalid(place(), "a device without an object for what log space maps need"));
+        }
         let count = super::metaslab_count(new.asize_bytes, new.metaslab_shift);
         if count == 0 {
             return Err(Error::invalid(place(), format!("{} bytes are less than a metaslab", new.asize_bytes)));
@@ -179,30 +196,42 @@ fn load_map(pool: &Pool, id: u64, size_bytes: i64) -> Result<Option<MapState>> {
     }))
 }
 
-/// Reads what is in log space maps only; says whether there are any to destroy.
-fn load_logs(pool: &Pool, table: &Table) -> Result<bool> {
-    let logs = crate::space::metaslab::logs(pool)?;
-    if logs.is_empty() {
-        return Ok(false);
+/// Reads what is in log space maps only. Whether the metaslabs name the logs as OpenZFS wants them to: else they are to be
+/// brought in order with the first txg.
+fn load_logs(pool: &Pool, table: &Table) -> Result<(Logs, bool)> {
+    let mut logs = Logs::default();
+    for (txg, object) in crate::space::metaslab::logs(pool)? {
+        let map = pool.mos().object(object)?;
+        let header = Header::parse(map.bonus(), map.endian()).at_with(|| map.place())?;
+        logs.all
+            .insert(txg, Log { object, length_bytes: header.length_bytes, allocated_bytes: header.allocated_bytes });
     }
-    let mut since = Vec::new();
+    let since = |group: &Group| crate::space::metaslab::unflushed_txgs(pool, group.top_zap, group.slabs.len() as u64);
+    let in_order = replay_logs(table, &logs, &since, pool.mos().as_ref())?;
+    Ok((logs, in_order))
+}
+
+/// Brings all metaslabs up to the logs; `since` tells of a device's from which txg on logs count.
+pub(super) fn replay_logs(
+    table: &Table,
+    logs: &Logs,
+    since: &dyn Fn(&Group) -> Result<Vec<u64>>,
+    reader: &dyn MapReader,
+) -> Result<bool> {
+    let mut in_order = true;
     for group in table.groups() {
-        since.resize(group.vdev as usize + 1, Vec::new());
-        since[group.vdev as usize] =
-            crate::space::metaslab::unflushed_txgs(pool, group.top_zap, group.slabs.len() as u64)?;
+        for (slab, txg) in group.slabs.iter().zip(since(group)?) {
+            slab.lock().unflushed_txg = txg;
+            in_order &= txg == 0 || logs.all.contains_key(&txg);
+        }
     }
-    for (txg, id) in logs {
+    for (txg, log) in &logs.all {
         let mut wrong = None;
-        super::super::for_each_entry(&pool.mos().object(id)?, |e| {
+        reader.read_map(log.object, &mut |e| {
             // A device removed since: its metaslabs are gone and so is their meaning.
             let Some(group) = e.vdev.and_then(|vdev| table.group(vdev)) else { return };
             let (offset, size) = (e.offset.saturating_mul(512), e.run.saturating_mul(512));
-            let number = offset >> group.slab_shift;
-            let from = since[group.vdev as usize].get(number as usize).copied().unwrap_or(0);
-            if txg < from {
-                return;
-            }
-            if !group.replay(offset, size, e.is_alloc) {
+            if !group.replay(*txg, offset, size, e.is_alloc) {
                 wrong.get_or_insert(format!("log of txg {txg}: {offset:#x}+{size:#x} on {}", group.name));
             }
         })?;
@@ -210,37 +239,26 @@ fn load_logs(pool: &Pool, table: &Table) -> Result<bool> {
             return Err(Error::corrupt("", what));
         }
     }
-    table.groups().for_each(|g| g.count_unflushed());
-    Ok(true)
+    for group in table.groups() {
+        group.count_unflushed();
+        in_order &= group.slabs.iter().map(Slab::lock).all(|i| i.unflushed.is_empty() || i.unflushed_txg != 0);
+    }
+    Ok(in_order)
 }
 
 impl Group {
-    /// An entry of a log: what it undoes of earlier ones, and what it adds to the map.
-    fn replay(&self, offset_bytes: u64, size_bytes: u64, is_alloc: bool) -> bool {
+    /// An entry of the log of `txg`; false when it cannot be.
+    fn replay(&self, txg: u64, offset_bytes: u64, size_bytes: u64, is_alloc: bool) -> bool {
         let Some((slab, start, len)) = self.locate(offset_bytes, size_bytes) else { return false };
         let mut inner = slab.lock();
-        let (allocated, freed) = &mut **inner.unflushed.get_or_insert_default();
-        let (adds, undoes) = if is_alloc { (allocated, freed) } else { (freed, allocated) };
-        // The parts that earlier entries did the other way round cancel out, the rest is new.
-        let mut new = crate::space::ranges::Ranges::of(start, len);
-        let undone: Vec<_> = undoes.within(start, len).collect();
-        for (s, l) in undone {
-            undoes.remove(s, l);
-            new.remove(s, l);
-        }
-        new.iter().all(|(s, l)| adds.add(s, l) == 0)
+        // What was flushed since is in the map.
+        txg < inner.unflushed_txg || (inner.map.is_some() && inner.unflushed.add(start, len, is_alloc))
     }
 
     /// Brings the numbers up to what the logs say.
     fn count_unflushed(&self) {
-        for slab in &self.slabs {
-            let inner = slab.lock();
-            let Some(unflushed) = inner.unflushed.as_deref() else { continue };
-            let (allocated, freed) = (unflushed.0.units(), unflushed.1.units());
-            drop(inner);
-            slab.count_unflushed(allocated, freed);
-            self.totals.used.fetch_add(allocated << self.ashift, Ordering::Relaxed);
-            self.totals.used.fetch_sub(freed << self.ashift, Ordering::Relaxed);
-        }
+        let units: i64 = self.slabs.iter().map(Slab::count_unflushed).sum();
+        let used = self.totals.used.load(Ordering::Relaxed).saturating_add_signed(units << self.ashift);
+        self.totals.used.store(used, Ordering::Relaxed);
     }
 }

@@ -16,9 +16,12 @@
 //!   * a unit is handed out once until it is freed and that free has been synced, and stayed so for two more txgs
 //!   * who allocates waits for nothing but a search in memory and the reading of a space map
 
+mod delta;
 mod group;
+mod keep;
 mod live;
 mod load;
+mod logs;
 mod size;
 mod slab;
 mod stats;
@@ -27,8 +30,10 @@ mod sync;
 mod tests;
 
 pub use group::Shape;
+pub use keep::Kept;
 pub use live::LiveMaps;
 pub use load::NewDevice;
+pub use logs::LogStats;
 pub use size::{METASLAB_SHIFT_MIN, metaslab_count, metaslab_shift};
 pub use slab::MapState;
 pub use stats::{ClassSpace, SpaceStats};
@@ -129,9 +134,11 @@ pub struct Allocator {
     options: Options,
     rounds: Mutex<sync::Round>,
     last_txg: AtomicU64,
-    /// Log space maps wait for being flushed and destroyed.
-    has_logs: AtomicBool,
+    /// The next txg brings all that is in logs only into the metaslabs' own maps.
+    flush_all: AtomicBool,
     anomalies: Mutex<Vec<String>>,
+    /// Who wants what is freed to stay as it is.
+    keeps: keep::Keeps,
 }
 
 /// What of the pool's features matters here.
@@ -141,6 +148,8 @@ pub struct Options {
     pub two_words: bool,
     /// `spacemap_histogram`: new maps have one.
     pub histograms: bool,
+    /// `log_spacemap`: one log for the changes of all metaslabs in a txg.
+    pub logs: bool,
 }
 
 impl Allocator {
@@ -158,8 +167,9 @@ impl Allocator {
             options,
             rounds: Mutex::default(),
             last_txg: AtomicU64::new(0),
-            has_logs: AtomicBool::new(false),
+            flush_all: AtomicBool::new(false),
             anomalies: Mutex::default(),
+            keeps: keep::Keeps::default(),
         }
     }
 
@@ -174,6 +184,42 @@ impl Allocator {
     /// Bytes that a block takes on a device; `None`: there is no such device.
     pub fn asize_bytes(&self, vdev: u32, psize_bytes: u64, txg: u64) -> Option<u64> {
         Some(self.table().group(vdev)?.asize_bytes(psize_bytes, txg))
+    }
+
+    /// Tells the store in which units blocks are allocated: the smallest and the greatest common divisor of what normal devices
+    /// take. Others do not count, as in OpenZFS: what is compressed for them may as well go to a normal one.
+    pub fn tell_units(&self, store: &block::Store) {
+        let table = self.table();
+        let units = table.by_class[Class::Normal as usize].iter().map(|g| g.shape.minimum_psize_bytes(g.ashift));
+        let both = units.map(|n| (n, n)).reduce(|(least, common), (n, _)| (least.min(n), gcd(common, n)));
+        if let Some((least, common)) = both {
+            store.set_units(least as usize, common as usize);
+        }
+    }
+
+    /// log2 of the units of allocation of normal devices, each once.
+    pub fn normal_ashifts(&self) -> Vec<u8> {
+        let mut all: Vec<u8> = self.table().by_class[Class::Normal as usize].iter().map(|g| g.ashift).collect();
+        all.sort_unstable();
+        all.dedup();
+        all
+    }
+
+    /// What a device is for; `None`: it holds no blocks.
+    pub fn class_of(&self, vdev: u32) -> Option<Class> {
+        Some(self.table().group(vdev)?.class)
+    }
+
+    /// Whether a normal device beside `vdev` takes blocks.
+    pub fn has_other_open(&self, vdev: u32) -> bool {
+        self.table().by_class[Class::Normal as usize].iter().any(|g| g.vdev != vdev && g.is_open())
+    }
+
+    /// A device is to take new blocks, or is not any more, because somebody said so.
+    pub fn set_allocating(&self, vdev: u32, yes: bool) {
+        if let Some(g) = self.table().group(vdev) {
+            g.is_allocating.store(yes, Ordering::Relaxed);
+        }
     }
 
     /// New blocks go to a device, or do not any more, for it is faulted.
@@ -384,6 +430,10 @@ impl Allocate for Allocator {
             false => Err(Error::corrupt(at(), "claimed by the intent log and not free")),
         }
     }
+}
+
+fn gcd(a: u64, b: u64) -> u64 {
+    if b == 0 { a } else { gcd(b, a % b) }
 }
 
 /// Before a pool has space maps, and when it is closed.

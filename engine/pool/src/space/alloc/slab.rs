@@ -7,14 +7,21 @@
 //!   freeing[txg] ───────> (space map) + freed ─────────> deferred[txg % 2] ──────────────────────────────> free
 //!      ^ free
 //! ```
+//! On a pool with log space maps, `sync` puts both into the txg's log and into `unflushed`, and a flush brings `unflushed` into the
+//! metaslab's own map.
+//!
 //! Allocated and freed again within a txg, before its sync, a range goes straight back to `free`; not so blocks of the intent
 //! log, which a crash leads to even if their txg never was.
 //!
 //! Invariants:
 //!   * a metaslab with ranges in `allocating` is loaded
-//!   * `free`, `allocating`, `freed`, `deferred` and what the map says is allocated (`freeing` with it) share no unit
+//!   * `free`, `allocating`, `freed`, `deferred` and what the map with `unflushed` says is allocated (`freeing` with it) share no
+//!     unit
+//!   * what a flush brings into the map stays in `flushing` until its txg is synced: who reads the map meanwhile may get it with or
+//!     without
 //!   * no lock of a metaslab is held while its space map is read or written: the sync of the pool's own objects allocates
 
+use super::delta::Delta;
 use super::{MapReader, Totals};
 use crate::space::ranges::{FreeSpace, Ranges};
 use crate::{Error, Result};
@@ -74,10 +81,14 @@ pub(super) struct Inner {
     pub freeing: [Ranges; TXGS],
     pub freed: Ranges,
     pub deferred: [Ranges; DEFERS],
-    /// What log space maps add to the map: allocated and freed.
-    pub unflushed: Option<Box<(Ranges, Ranges)>>,
-    /// The unflushed ranges are in the map as of the syncing txg.
-    pub is_flushed: bool,
+    /// What log space maps add to the map.
+    pub unflushed: Delta,
+    /// What the syncing txg brings into the map.
+    flushing: Option<Box<Delta>>,
+    /// Entries of logs from this txg on count; 0: none does.
+    pub unflushed_txg: u64,
+    /// The last txg whose log has an entry of this metaslab.
+    pub logged_txg: u64,
     /// The map has entries that the last synced txg does not know: it cannot be read again until that txg is synced.
     is_ahead: bool,
     cursors: [u32; 2],
@@ -148,8 +159,10 @@ impl Slab {
                 freeing: Default::default(),
                 freed: Ranges::default(),
                 deferred: Default::default(),
-                unflushed: None,
-                is_flushed: false,
+                unflushed: Delta::default(),
+                flushing: None,
+                unflushed_txg: 0,
+                logged_txg: 0,
                 is_ahead: false,
                 cursors: [0; 2],
             }),
@@ -306,18 +319,18 @@ impl Slab {
         }
     }
 
-    /// Brings the numbers up to what logs add to the map.
-    pub fn count_unflushed(&self, allocated: u64, freed: u64) {
-        let now = u64::from(self.free_units.load(Ordering::Relaxed)) + freed;
-        self.free_units.store(now.saturating_sub(allocated) as u32, Ordering::Relaxed);
+    /// Brings the numbers up to what logs add to the map, and says how much that is.
+    pub fn count_unflushed(&self) -> i64 {
+        let units = self.lock().unflushed.units();
+        let now = i64::from(self.free_units.load(Ordering::Relaxed)) - units;
+        self.free_units.store(now.clamp(0, i64::from(self.units)) as u32, Ordering::Relaxed);
+        units
     }
 
     /// Takes out what is free by the map and not to be handed out yet; adds what logs freed.
     fn usable(&self, mut found: Ranges, inner: &Inner) -> Free {
-        if let Some(unflushed) = &inner.unflushed {
-            let (allocated, freed) = &**unflushed;
-            found.remove_all(allocated);
-            found.add_all(freed);
+        for delta in inner.flushing.as_deref().into_iter().chain([&inner.unflushed]) {
+            delta.apply(&mut found);
         }
         for waits in inner.deferred.iter().chain([&inner.freed]).chain(&inner.allocating) {
             found.remove_all(waits);
@@ -336,11 +349,26 @@ impl Slab {
         self.flags.fetch_and(!(1 << slot), Ordering::Relaxed);
         inner.allocating_log[slot] = Ranges::default();
         let taken = (std::mem::take(&mut inner.allocating[slot]), std::mem::take(&mut inner.freeing[slot]));
-        if !taken.0.is_empty() || !taken.1.is_empty() || inner.unflushed.is_some() {
+        if !taken.0.is_empty() || !taken.1.is_empty() {
             self.flags.fetch_or(PENDING, Ordering::Relaxed);
             inner.is_ahead = true;
         }
         taken
+    }
+
+    /// Takes what is to be brought into the map in the syncing txg. Its first pass only, before anything of the txg is taken.
+    pub fn start_flush(&self, inner: &mut Inner) -> Delta {
+        debug_assert!(inner.freed.is_empty() && inner.flushing.is_none());
+        self.flags.fetch_or(PENDING, Ordering::Relaxed);
+        inner.is_ahead = true;
+        let delta = std::mem::take(&mut inner.unflushed);
+        inner.flushing = Some(Box::new(delta.clone()));
+        delta
+    }
+
+    /// Undoes [`Slab::start_flush`]: it could not be written.
+    pub fn undo_flush(&self, inner: &mut Inner) {
+        inner.unflushed = inner.flushing.take().map_or_else(Delta::default, |delta| *delta);
     }
 
     /// Undoes [`Slab::take`]: it could not be written.
@@ -352,7 +380,7 @@ impl Slab {
     }
 
     /// What is written as free when the whole map is written anew: all that is not allocated as of the syncing txg, `freeing`
-    /// of which was just taken. `None` when it is not loaded.
+    /// of which was just taken, or, while nothing of it was taken, as of the txg before. `None` when it is not loaded.
     pub fn free_on_disk(&self, inner: &Inner, freeing: &Ranges) -> Option<Ranges> {
         let Free::Loaded(free) = &inner.free else { return None };
         let mut all = free.ranges().clone();
@@ -384,8 +412,9 @@ impl Slab {
         }
     }
 
-    /// The txg is on disk: what was freed two txgs ago may be handed out, what was freed in this one waits, unless `at_once`.
-    pub fn synced(&self, txg: u64, at_once: bool, totals: &Totals) {
+    /// The txg is on disk: what was freed two txgs ago may be handed out, unless it is to be kept; what was freed in this one waits,
+    /// unless `at_once`.
+    pub fn synced(&self, txg: u64, at_once: bool, keep: bool, totals: &Totals) {
         if self.flags.load(Ordering::Relaxed) & PENDING == 0 {
             return;
         }
@@ -394,7 +423,10 @@ impl Slab {
         inner.epoch += 1;
         inner.is_ahead = false;
         let freed = std::mem::take(&mut inner.freed);
-        let (waits, ready_too) = if at_once { (Ranges::default(), freed) } else { (freed, Ranges::default()) };
+        let (mut waits, ready_too) = if at_once { (Ranges::default(), freed) } else { (freed, Ranges::default()) };
+        if keep {
+            waits.add_all(&std::mem::take(&mut inner.deferred[txg as usize % DEFERS]));
+        }
         let ready = std::mem::replace(&mut inner.deferred[txg as usize % DEFERS], waits);
         let units = ready.units() + ready_too.units();
         totals.released(units << self.ashift);
@@ -415,11 +447,8 @@ impl Slab {
             }
             _ => {}
         }
-        if inner.is_flushed {
-            inner.unflushed = None;
-            inner.is_flushed = false;
-        }
-        if inner.deferred.iter().all(Ranges::is_empty) && inner.unflushed.is_none() {
+        inner.flushing = None;
+        if inner.deferred.iter().all(Ranges::is_empty) {
             self.flags.fetch_and(!PENDING, Ordering::Relaxed);
         }
     }

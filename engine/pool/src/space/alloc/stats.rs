@@ -44,6 +44,13 @@ impl SpaceStats {
     pub fn class(&self, class: Class) -> &ClassSpace {
         &self.classes[class as usize]
     }
+
+    /// Allocated bytes and all bytes of the devices that are not there for the log, as `zpool list` counts them.
+    pub fn allocated_and_size(&self) -> (u64, u64) {
+        let log = Class::Log as usize;
+        let counted = self.classes.iter().enumerate().filter(|(n, _)| *n != log);
+        counted.fold((0, 0), |(used, size), (_, c)| (used + c.allocated_bytes, size + c.size_bytes))
+    }
 }
 
 impl Group {
@@ -64,8 +71,9 @@ impl Group {
             let inner = slab.lock();
             let histogram: Option<[u64; HISTOGRAM_BUCKETS]> =
                 inner.map.as_ref().map_or_else(|| histograms.then_some([0; HISTOGRAM_BUCKETS]), |map| map.histogram);
-            let allocated = inner.map.as_ref().map_or(0, |m| m.allocated_bytes.max(0) as u64 >> self.ashift);
-            let free_units = u128::from(u64::from(slab.units).saturating_sub(allocated));
+            let allocated =
+                inner.map.as_ref().map_or(0, |m| m.allocated_bytes >> self.ashift) + inner.unflushed.units();
+            let free_units = u128::from(u64::from(slab.units).saturating_sub(allocated.max(0) as u64));
             if let Some(h) = histogram {
                 weighted += u128::from(crate::facts::metaslab_fragmentation(&h, self.ashift)) * free_units;
                 free += free_units;

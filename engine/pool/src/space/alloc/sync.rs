@@ -1,14 +1,14 @@
 //! Writing what happened in a txg to the space maps, pass by pass, and going on when it is on disk.
 //!
-//! Each metaslab's own map is appended, as OpenZFS does on pools without `log_spacemap`; on pools with it, the logs that
-//! another writer left are brought into the maps and destroyed in the first txg. A map much longer than needed is written
-//! anew. Facts: `metaslab_sync`, `metaslab_should_condense` (module/zfs/metaslab.c).
+//! Pools with `log_spacemap` get a log for each txg ([`super::logs`]); on others each metaslab's own map is appended. A map much
+//! longer than needed is written anew. Facts: `metaslab_sync`, `metaslab_should_condense` (module/zfs/metaslab.c).
 //!
 //! Invariants:
-//!   * what a map says after txg T is exactly what is allocated in T, frees of T left out
+//!   * what the maps say after txg T, logs included, is exactly what is allocated in T, frees of T left out
 
 use super::group::Group;
-use super::slab::{MapState, Slab};
+use super::logs::Logs;
+use super::slab::{Inner, MapState, Slab};
 use super::{Allocator, MapReader};
 use crate::Result;
 use crate::space::entries::{self, Spot};
@@ -39,44 +39,21 @@ pub trait MapWriter {
     fn create_array(&self, count: u64) -> Result<u64>;
     /// Puts a space map in the list.
     fn write_array(&self, array: u64, index: u64, object: u64) -> Result<()>;
-    /// Destroys all log space maps; nothing is unflushed any more. Top-level devices by their ZAP and number of metaslabs,
-    /// whose unflushed txgs become 0: OpenZFS refuses a pool in which another number names a log that is not there.
-    fn destroy_logs(&self, devices: &[(u64, u64)]) -> Result<()>;
+    /// A new, empty log space map, listed as that of `txg`. The first of a pool makes the feature active.
+    fn create_log(&self, txg: u64, block_bytes: u32, with_histogram: bool) -> Result<u64>;
+    /// Destroys a log space map.
+    fn remove_log(&self, txg: u64, object: u64) -> Result<()>;
+    /// Notes of some metaslabs that logs count from `txg` on, in a list for all `count` of the device with that ZAP.
+    fn write_unflushed(&self, top_zap: u64, count: u64, metaslabs: &[u32], txg: u64) -> Result<()>;
 }
 
 /// The txg that syncs, and which pass of it.
 #[derive(Debug, Default)]
 pub(super) struct Round {
-    txg: u64,
-    pass: u16,
-}
-
-/// What is to be written to one map. Pairs: allocated, freed.
-struct Batch<'a> {
-    unflushed: Option<&'a (Ranges, Ranges)>,
-    changes: &'a (Ranges, Ranges),
-    /// The map is written anew: all else is allocated.
-    free: Option<Ranges>,
-    histogram: [u64; HISTOGRAM_BUCKETS],
-}
-
-impl Batch<'_> {
-    /// The entries, and how many units they allocate on the whole.
-    fn entries(&self, units: u32, spot: Spot) -> (Vec<u8>, i64) {
-        if let Some(free) = &self.free {
-            let all = free.complement(units);
-            return (entries::encode(&all, Action::Alloc, &spot), all.units() as i64);
-        }
-        let (mut bytes, mut sum) = (Vec::new(), 0);
-        for (allocated, freed) in self.unflushed.into_iter().chain([self.changes]) {
-            for (ranges, action) in [(allocated, Action::Alloc), (freed, Action::Free)] {
-                let length_bytes = spot.length_bytes + bytes.len() as u64;
-                bytes.extend(entries::encode(ranges, action, &Spot { length_bytes, ..spot }));
-            }
-            sum += allocated.units() as i64 - freed.units() as i64;
-        }
-        (bytes, sum)
-    }
+    pub txg: u64,
+    pub pass: u16,
+    /// Log space maps, that of the txg among them.
+    pub logs: Logs,
 }
 
 impl Allocator {
@@ -85,57 +62,51 @@ impl Allocator {
     pub fn sync_maps(&self, txg: u64, maps: &dyn MapWriter) -> Result<bool> {
         let mut round = self.rounds.lock();
         if round.txg != txg {
-            *round = Round { txg, pass: 0 };
+            (round.txg, round.pass) = (txg, 0);
         }
         round.pass += 1;
         let table = self.table();
-        let flushes = self.has_logs.load(Ordering::Relaxed);
+        if self.options.logs {
+            return self.sync_logged(&table, &mut round, maps);
+        }
         let mut wrote = false;
         for group in table.groups() {
-            for slab in &group.slabs {
-                if slab.is_dirty(txg) || flushes {
-                    wrote |= self.sync_slab(group, slab, &round, maps)?;
-                }
+            for slab in group.slabs.iter().filter(|slab| slab.is_dirty(txg)) {
+                wrote |= self.sync_slab(group, slab, &round, maps)?;
             }
-        }
-        if flushes {
-            let devices: Vec<_> = table.groups().map(|g| (g.top_zap, g.slabs.len() as u64)).collect();
-            maps.destroy_logs(&devices)?;
-            self.has_logs.store(false, Ordering::Relaxed);
-            wrote = true;
         }
         Ok(wrote)
     }
 
     /// Whether `txg` has anything that is not in the space maps yet.
     pub fn is_dirty(&self, txg: u64) -> bool {
-        let is_any = || self.table().groups().any(|g| g.slabs.iter().any(|s| s.is_dirty(txg)));
-        self.has_logs.load(Ordering::Relaxed) || is_any()
+        self.table().groups().any(|g| g.slabs.iter().any(|s| s.is_dirty(txg)))
     }
 
     fn sync_slab(&self, group: &Group, slab: &Slab, round: &Round, maps: &dyn MapWriter) -> Result<bool> {
         let txg = round.txg;
         let mut inner = slab.lock();
         let taken = slab.take(&mut inner, txg);
-        let unflushed = if inner.is_flushed { None } else { inner.unflushed.as_deref().cloned() };
-        if taken.0.is_empty() && taken.1.is_empty() && unflushed.is_none() {
+        if taken.0.is_empty() && taken.1.is_empty() {
             return Ok(false);
         }
         let before = inner.map.clone();
-        let free = if round.pass == 1 { slab.free_on_disk(&inner, &taken.1) } else { None };
-        let anew = free.filter(|free| before.as_ref().is_some_and(|map| self.is_too_long(map, free, slab.ashift)));
+        let anew = match &before {
+            Some(map) if round.pass == 1 => self.written_anew(slab, &inner, map, &taken.1),
+            _ => None,
+        };
         let histogram = slab.histogram(&inner, &taken.1);
         // Before the map says so: who reads it meanwhile must know that these wait.
         inner.freed.add_all(&taken.1);
         drop(inner);
 
-        let batch = Batch { unflushed: unflushed.as_ref(), changes: &taken, free: anew, histogram };
-        let written = self.write(group, slab, round, maps, before, &batch);
+        let map = before.map_or_else(|| self.new_map(group, slab, maps), Ok);
+        let written =
+            map.and_then(|map| self.append(slab, (txg, round.pass), maps, map, (&taken.0, &taken.1), anew, histogram));
         let mut inner = slab.lock();
         match written {
             Ok(map) => {
                 inner.map = Some(map);
-                inner.is_flushed |= unflushed.is_some();
                 Ok(true)
             }
             Err(e) => {
@@ -146,62 +117,73 @@ impl Allocator {
         }
     }
 
-    /// Writes a batch to a map, which is made when there is none.
-    fn write(
+    /// A metaslab's own map, new and empty.
+    pub(super) fn new_map(&self, group: &Group, slab: &Slab, maps: &dyn MapWriter) -> Result<MapState> {
+        let object = maps.create_map(BLOCK_BYTES, self.options.histograms)?;
+        maps.write_array(group.array.load(Ordering::Relaxed), u64::from(slab.id), object)?;
+        Ok(MapState {
+            object,
+            block_bytes: u64::from(BLOCK_BYTES),
+            length_bytes: 0,
+            allocated_bytes: 0,
+            histogram: self.options.histograms.then_some([0; HISTOGRAM_BUCKETS]),
+        })
+    }
+
+    /// Appends to a metaslab's own map what was allocated and freed; or writes it anew, given what is free then.
+    #[allow(clippy::too_many_arguments)] // What a map is written from; it has no better name together.
+    pub(super) fn append(
         &self,
-        group: &Group,
         slab: &Slab,
-        round: &Round,
+        (txg, pass): (u64, u16),
         maps: &dyn MapWriter,
-        before: Option<MapState>,
-        batch: &Batch<'_>,
+        mut map: MapState,
+        (allocated, freed): (&Ranges, &Ranges),
+        anew: Option<Ranges>,
+        histogram: [u64; HISTOGRAM_BUCKETS],
     ) -> Result<MapState> {
-        let mut map = match before {
-            Some(map) => map,
-            None => {
-                let object = maps.create_map(BLOCK_BYTES, self.options.histograms)?;
-                maps.write_array(group.array.load(Ordering::Relaxed), u64::from(slab.id), object)?;
-                MapState {
-                    object,
-                    block_bytes: u64::from(BLOCK_BYTES),
-                    length_bytes: 0,
-                    allocated_bytes: 0,
-                    histogram: self.options.histograms.then_some(batch.histogram),
-                }
-            }
+        let spot = |length_bytes| Spot {
+            txg,
+            pass,
+            length_bytes,
+            block_bytes: map.block_bytes,
+            two_words: self.options.two_words,
         };
-        if batch.free.is_some() {
-            tracing::debug!("{}: metaslab {}: {} bytes are written anew", group.name, slab.id, map.length_bytes);
+        let (mut bytes, units);
+        if let Some(free) = anew {
+            tracing::debug!("{}: map {}: {} bytes are written anew", self.name, map.object, map.length_bytes);
             maps.truncate_map(map.object)?;
+            let all = free.complement(slab.units);
+            (bytes, units) = (entries::encode(&all, Action::Alloc, &spot(0)), all.units() as i64);
             (map.length_bytes, map.allocated_bytes) = (0, 0);
+        } else {
+            (bytes, units) = (Vec::new(), allocated.units() as i64 - freed.units() as i64);
+            for (ranges, action) in [(allocated, Action::Alloc), (freed, Action::Free)] {
+                bytes.extend(entries::encode(ranges, action, &spot(map.length_bytes + bytes.len() as u64)));
+            }
         }
-        let (bytes, units) = batch.entries(
-            slab.units,
-            Spot {
-                txg: round.txg,
-                pass: round.pass,
-                length_bytes: map.length_bytes,
-                block_bytes: map.block_bytes,
-                two_words: self.options.two_words,
-            },
-        );
         if !bytes.is_empty() {
             maps.write_map(map.object, map.length_bytes, &bytes)?;
         }
         map.length_bytes += bytes.len() as u64;
         map.allocated_bytes += units << slab.ashift;
-        map.histogram = map.histogram.map(|_| batch.histogram);
+        map.histogram = map.histogram.map(|_| histogram);
         maps.set_header(map.object, &map.header())?;
         Ok(map)
     }
 
-    fn is_too_long(&self, map: &MapState, free: &Ranges, ashift: u8) -> bool {
-        let record = map.block_bytes.max(1 << ashift);
+    /// What is free, if the map is to be written anew for being much longer than needed. `freeing`: see [`Slab::free_on_disk`].
+    pub(super) fn written_anew(&self, slab: &Slab, inner: &Inner, map: &MapState, freeing: &Ranges) -> Option<Ranges> {
+        let record = map.block_bytes.max(1 << slab.ashift);
+        if map.length_bytes <= CONDENSE_BLOCKS * record {
+            return None;
+        }
+        let free = slab.free_on_disk(inner, freeing)?;
         let mut histogram = [0; HISTOGRAM_BUCKETS];
         // Ranges between the free ones are as many, and the map may name either.
         free.add_to_histogram(&mut histogram);
-        map.length_bytes > CONDENSE_BLOCKS * record
-            && map.length_bytes >= CONDENSE_FACTOR * entries::estimate(&histogram, self.options.two_words)
+        let is_too_long = map.length_bytes >= CONDENSE_FACTOR * entries::estimate(&histogram, self.options.two_words);
+        is_too_long.then_some(free)
     }
 
     /// The object that lists the space maps of a device, made when there is none: to be written to the configuration.
@@ -228,9 +210,12 @@ impl Allocator {
         let totals = self.totals();
         let normal = totals.class(Class::Normal);
         let is_full = normal.free_bytes() + normal.deferred_bytes <= totals.slop_bytes;
+        // What is kept for readers may be half as much as what is left for writers.
+        let is_short = totals.classes.iter().any(|class| class.deferred_bytes > class.free_bytes() / 2);
+        let keep = self.keeps.wanted(is_full || is_short);
         for group in self.table().groups() {
             for slab in &group.slabs {
-                slab.synced(txg, is_full, &group.totals);
+                slab.synced(txg, is_full, keep, &group.totals);
             }
             group.is_new.store(false, Ordering::Relaxed);
         }

@@ -7,10 +7,12 @@ use ondisk::spacemap::{self, Action, Header};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, HashMap};
 
+mod logged;
 mod model;
 use model::{FakeMaps, Model};
 
-const OPTIONS: Options = Options { two_words: true, histograms: true };
+const LOGGED: Options = Options { logs: true, ..OPTIONS };
+const OPTIONS: Options = Options { two_words: true, histograms: true, logs: false };
 
 fn device(vdev: u32, class: Class, asize_bytes: u64) -> NewDevice {
     NewDevice {
@@ -21,7 +23,7 @@ fn device(vdev: u32, class: Class, asize_bytes: u64) -> NewDevice {
         ashift: 12,
         asize_bytes,
         metaslab_shift: 24,
-        top_zap: 0,
+        top_zap: u64::from(vdev) + 1,
     }
 }
 
@@ -32,7 +34,11 @@ fn raidz(vdev: u32, asize_bytes: u64) -> NewDevice {
 
 /// A pool of these devices, its lists of metaslabs made.
 fn pool(devices: &[NewDevice]) -> (Arc<Allocator>, FakeMaps) {
-    let (allocator, maps) = (Allocator::new("tank", OPTIONS), FakeMaps::default());
+    pool_with(devices, OPTIONS)
+}
+
+fn pool_with(devices: &[NewDevice], options: Options) -> (Arc<Allocator>, FakeMaps) {
+    let (allocator, maps) = (Allocator::new("tank", options), FakeMaps::default());
     for d in devices {
         allocator.add_device(d).unwrap();
         allocator.metaslab_array(d.vdev, &maps).unwrap();
@@ -43,7 +49,7 @@ fn pool(devices: &[NewDevice]) -> (Arc<Allocator>, FakeMaps) {
 /// The same, as who imports it finds it.
 fn reopened(devices: &[NewDevice], of: &Allocator, maps: &FakeMaps) -> Arc<Allocator> {
     let reader: Arc<dyn MapReader> = maps.snapshot();
-    let allocator = Allocator::empty("tank", OPTIONS, Arc::downgrade(&reader));
+    let mut allocator = Allocator::empty("tank", of.options, Arc::downgrade(&reader));
     let mut table = Table::default();
     for d in devices {
         let array = of.table().group(d.vdev).unwrap().array.load(Ordering::Relaxed);
@@ -58,6 +64,10 @@ fn reopened(devices: &[NewDevice], of: &Allocator, maps: &FakeMaps) -> Arc<Alloc
         let states: Vec<_> = maps.arrays.lock()[&array].iter().map(state).collect();
         table.add(load::group_of(d, array, states.into_iter()));
     }
+    let logs = maps.logs();
+    let in_order = load::replay_logs(&table, &logs, &|g| Ok(maps.unflushed(g.top_zap, g.slabs.len())), &*reader);
+    assert!(in_order.unwrap(), "OpenZFS would not take it");
+    allocator.rounds.get_mut().logs = logs;
     *allocator.table.write() = Arc::new(table);
     Arc::new(allocator)
 }
@@ -85,7 +95,7 @@ enum Step {
     Allocate { sectors: u64, copies: u8, class: Class, is_ahead: bool },
     Free { which: usize },
     Pass,
-    Sync { reopen: bool, unload: bool },
+    Sync { reopen: bool, unload: bool, flush: bool },
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -98,12 +108,13 @@ fn step() -> impl Strategy<Value = Step> {
             .prop_map(|(sectors, copies, class, is_ahead)| Step::Allocate { sectors, copies, class, is_ahead }),
         10 => any::<usize>().prop_map(|which| Step::Free { which }),
         1 => Just(Step::Pass),
-        2 => (prop::bool::weighted(0.2), any::<bool>()).prop_map(|(reopen, unload)| Step::Sync { reopen, unload }),
+        2 => (prop::bool::weighted(0.2), any::<bool>(), prop::bool::weighted(0.1))
+            .prop_map(|(reopen, unload, flush)| Step::Sync { reopen, unload, flush }),
     ]
 }
 
-fn run(steps: &[Step], devices: &[NewDevice]) {
-    let (mut allocator, maps) = pool(devices);
+fn run(steps: &[Step], devices: &[NewDevice], options: Options) {
+    let (mut allocator, maps) = pool_with(devices, options);
     let mut model = Model::default();
     let (mut txg, mut passes) = (5, 0);
     let mut full = 0;
@@ -146,11 +157,22 @@ fn run(steps: &[Step], devices: &[NewDevice]) {
                 passes += 1;
                 allocator.sync_maps(txg, &maps).unwrap();
             }
-            Step::Sync { reopen, unload } => {
+            Step::Sync { reopen, unload, flush } => {
+                if flush {
+                    allocator.flush_all_next();
+                }
                 let t = allocator.totals();
                 let normal = t.class(Class::Normal);
                 let is_full = normal.free_bytes() + normal.deferred_bytes <= t.slop_bytes;
-                sync(&allocator, &maps, txg);
+                if passes == 0 && flush {
+                    // As on export: with nothing in the txg, nothing is left that is in logs only.
+                    let is_idle = !allocator.is_dirty(txg);
+                    sync(&allocator, &maps, txg);
+                    assert!(!is_idle || allocator.log_stats().ranges == 0);
+                } else {
+                    sync(&allocator, &maps, txg);
+                }
+                passes = 0;
                 model.waiting.retain(|(dva, freed)| {
                     let waits = freed + 2 > txg && !(is_full && *freed == txg);
                     if !waits {
@@ -177,7 +199,7 @@ fn run(steps: &[Step], devices: &[NewDevice]) {
         }
     }
     assert_eq!(allocator.take_anomalies(), [""; 0]);
-    let _ = (passes, full);
+    let _ = full;
 }
 
 proptest! {
@@ -185,15 +207,18 @@ proptest! {
 
     #[test]
     fn nothing_is_handed_out_twice_and_nothing_lost_on_one_disk(steps in prop::collection::vec(step(), 1..500)) {
-        run(&steps, &[device(0, Class::Normal, 48 << 20)]);
+        run(&steps, &[device(0, Class::Normal, 48 << 20)], OPTIONS);
+        run(&steps, &[device(0, Class::Normal, 48 << 20)], LOGGED);
     }
 
     #[test]
     fn nothing_is_handed_out_twice_and_nothing_lost_on_all_classes(steps in prop::collection::vec(step(), 1..500)) {
-        run(&steps, &[
+        let devices = [
             device(0, Class::Normal, 32 << 20), device(1, Class::Special, 16 << 20), raidz(2, 64 << 20),
             device(3, Class::Log, 16 << 20), device(4, Class::Dedup, 16 << 20),
-        ]);
+        ];
+        run(&steps, &devices, OPTIONS);
+        run(&steps, &devices, LOGGED);
     }
 }
 
@@ -278,6 +303,31 @@ fn log_blocks_of_a_txg_to_come_are_freed_in_it() {
 }
 
 #[test]
+fn what_is_freed_while_somebody_keeps_it_is_not_handed_out() {
+    let (allocator, maps) = pool(&[device(0, Class::Normal, 512 << 20)]);
+    let dva = allocator.allocate(&want(5, 8 << 20)).unwrap()[0];
+    sync(&allocator, &maps, 5);
+    let waiting = || allocator.totals().class(Class::Normal).deferred_bytes;
+    let kept = allocator.keep_freed();
+    allocator.free(6, 5, &dva);
+    (6..16).for_each(|txg| sync(&allocator, &maps, txg));
+    assert!(kept.holds());
+    assert_eq!(waiting(), 8 << 20);
+    drop(kept);
+    sync(&allocator, &maps, 16);
+    sync(&allocator, &maps, 17);
+    assert_eq!(waiting(), 0);
+    // A pool that is short of space comes first.
+    let kept = allocator.keep_freed();
+    let all: Vec<_> = std::iter::from_fn(|| allocator.allocate(&want(18, 8 << 20)).ok().map(|d| d[0])).collect();
+    sync(&allocator, &maps, 18);
+    all.iter().take(all.len() * 2 / 3).for_each(|dva| allocator.free(19, 18, dva));
+    (19..23).for_each(|txg| sync(&allocator, &maps, txg));
+    assert!(!kept.holds());
+    assert_eq!(waiting(), 0);
+}
+
+#[test]
 fn freeing_twice_is_told_and_changes_nothing() {
     let (allocator, maps) = pool(&[device(0, Class::Normal, 512 << 20)]);
     let dva = allocator.allocate(&want(5, 4096)).unwrap()[0];
@@ -293,9 +343,16 @@ fn freeing_twice_is_told_and_changes_nothing() {
 
 #[test]
 fn a_map_much_longer_than_needed_is_written_anew() {
-    let (allocator, maps) = pool(&[device(0, Class::Normal, 16 << 20)]);
-    let (mut longest, mut odd) = (0, Vec::new());
+    much_longer(OPTIONS);
+    much_longer(LOGGED);
+}
+
+fn much_longer(options: Options) {
+    let devices = [device(0, Class::Normal, 16 << 20)];
+    let (allocator, maps) = pool_with(&devices, options);
+    let (mut longest, mut odd, mut model) = (0, Vec::new(), Model::default());
     for txg in 5..400 {
+        allocator.flush_all_next();
         let found: Vec<_> = (0..80).map(|_| allocator.allocate(&want(txg, 4096)).unwrap()[0]).collect();
         allocator.sync_maps(txg, &maps).unwrap();
         odd.drain(..).for_each(|dva| allocator.free(txg, txg - 1, &dva));
@@ -303,6 +360,13 @@ fn a_map_much_longer_than_needed_is_written_anew() {
         odd.extend(found.iter().skip(1).step_by(2).copied());
         sync(&allocator, &maps, txg);
         longest = longest.max(maps.maps.lock().values().map(|m| m.0.len()).max().unwrap_or(0));
+        if txg % 50 == 0 {
+            model.live = odd.iter().map(|dva| (*dva, txg)).collect();
+            model.check_maps(&allocator, &maps);
+            let again = reopened(&devices, &allocator, &maps);
+            let bytes = |a: &Allocator| a.totals().classes[0].allocated_bytes;
+            assert_eq!(bytes(&again), bytes(&allocator));
+        }
     }
     assert!(longest < 80 << 10, "{longest} bytes for a handful of ranges");
     assert!(longest > 64 << 10, "short maps are left alone");

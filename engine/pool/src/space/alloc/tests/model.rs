@@ -1,6 +1,7 @@
 //! Space maps in memory, and a model that remembers every address that was given out.
 
 use super::*;
+use slab::Slab;
 
 /// Entries, bytes of a block, bonus.
 pub type FakeMap = (Vec<u8>, u64, Option<Header>);
@@ -11,7 +12,10 @@ pub struct FakeMaps {
     pub maps: Mutex<HashMap<u64, FakeMap>>,
     pub arrays: Mutex<HashMap<u64, Vec<u64>>>,
     pub next: AtomicU64,
-    pub logs_destroyed: AtomicBool,
+    /// Logs by txg.
+    pub logs: Mutex<BTreeMap<u64, u64>>,
+    /// By a device's ZAP: the txg of each metaslab.
+    pub unflushed: Mutex<HashMap<u64, Vec<u64>>>,
     /// The last snapshot: an allocator does not keep what it reads.
     kept: Mutex<Option<Arc<FakeMaps>>>,
 }
@@ -24,13 +28,64 @@ impl FakeMaps {
     /// All as they are now: what a reader sees once the txg is synced.
     pub fn snapshot(&self) -> Arc<Self> {
         let maps = Mutex::new(self.maps.lock().clone());
-        let snapshot = Arc::new(Self { maps, arrays: Mutex::new(self.arrays.lock().clone()), ..Self::default() });
+        let snapshot = Arc::new(Self { maps, ..Self::default() });
         *self.kept.lock() = Some(snapshot.clone());
         snapshot
     }
 
     pub fn header(&self, object: u64) -> Header {
         self.maps.lock()[&object].2.clone().expect("its header was written")
+    }
+
+    /// Bytes of all maps.
+    pub fn lengths(&self) -> BTreeMap<u64, u64> {
+        let length = |map: &FakeMap| map.2.as_ref().map_or(0, |h| h.length_bytes);
+        self.maps.lock().iter().map(|(id, map)| (*id, length(map))).collect()
+    }
+
+    /// The logs, as who opens a pool finds them.
+    pub fn logs(&self) -> logs::Logs {
+        let log = |object: u64| {
+            let header = self.header(object);
+            logs::Log { object, length_bytes: header.length_bytes, allocated_bytes: header.allocated_bytes }
+        };
+        let mut logs = logs::Logs::default();
+        logs.all = self.logs.lock().iter().map(|(txg, object)| (*txg, log(*object))).collect();
+        logs
+    }
+
+    /// From which txg on logs count.
+    pub fn unflushed(&self, top_zap: u64, count: usize) -> Vec<u64> {
+        self.unflushed.lock().get(&top_zap).cloned().unwrap_or_else(|| vec![0; count])
+    }
+
+    /// What logs add to a metaslab's own map, each entry held against those before.
+    pub fn replay_logs(&self, group: &Group, slab: &Slab, allocated: &mut Ranges) {
+        let since = self.unflushed(group.top_zap, group.slabs.len())[slab.id as usize];
+        assert!(since == 0 || self.logs.lock().contains_key(&since), "no log of txg {since}");
+        for (txg, object) in self.logs.lock().iter() {
+            let mut units = 0;
+            self.read_map(*object, &mut |e| {
+                units += if e.is_alloc { e.run as i64 } else { -(e.run as i64) };
+                let per = 1 << (slab.ashift - 9);
+                assert!(e.offset % per == 0 && e.run % per == 0, "{e:?}");
+                let at = (e.offset / per).wrapping_sub(slab.start_units);
+                if e.vdev != Some(group.vdev) || at >= u64::from(slab.units) {
+                    return;
+                }
+                assert!(since != 0, "an entry in the log of txg {txg} for a metaslab that never was in one");
+                if *txg >= since {
+                    let (start, len) = (at as u32, (e.run / per) as u32);
+                    let already = match e.is_alloc {
+                        true => allocated.add(start, len),
+                        false => u64::from(len) - allocated.remove(start, len),
+                    };
+                    assert_eq!(already, 0, "{e:?} of the log of txg {txg} changes what is so already");
+                }
+            })
+            .unwrap();
+            assert_eq!(units * 512, self.header(*object).allocated_bytes);
+        }
     }
 
     /// What a map says is allocated, each entry held against those before.
@@ -99,8 +154,24 @@ impl MapWriter for FakeMaps {
         Ok(())
     }
 
-    fn destroy_logs(&self, _: &[(u64, u64)]) -> Result<()> {
-        self.logs_destroyed.store(true, Ordering::Relaxed);
+    fn create_log(&self, txg: u64, block_bytes: u32, with_histogram: bool) -> Result<u64> {
+        let id = self.create_map(block_bytes, with_histogram)?;
+        // What a new object's bonus says: nothing is in it yet.
+        self.set_header(id, &Header { object: 0, length_bytes: 0, allocated_bytes: 0, histogram: None })?;
+        assert_eq!(self.logs.lock().insert(txg, id), None);
+        Ok(id)
+    }
+
+    fn remove_log(&self, txg: u64, object: u64) -> Result<()> {
+        assert_eq!(self.logs.lock().remove(&txg), Some(object));
+        assert!(self.maps.lock().remove(&object).is_some());
+        Ok(())
+    }
+
+    fn write_unflushed(&self, top_zap: u64, count: u64, metaslabs: &[u32], txg: u64) -> Result<()> {
+        let mut all = self.unflushed.lock();
+        let list = all.entry(top_zap).or_insert_with(|| vec![0; count as usize]);
+        metaslabs.iter().for_each(|id| list[*id as usize] = txg);
         Ok(())
     }
 }
@@ -154,14 +225,24 @@ impl Model {
                         expected.add((at - from) as u32, (d.asize_bytes >> slab.ashift) as u32);
                     }
                 }
-                let found = if *object == 0 { Ranges::default() } else { maps.replay(*object) };
+                let mut found = if *object == 0 { Ranges::default() } else { maps.replay(*object) };
+                if *object != 0 {
+                    assert_eq!(maps.header(*object).allocated_bytes as u64, found.units() << slab.ashift);
+                }
+                maps.replay_logs(group, slab, &mut found);
                 assert_eq!(found, expected, "device {} metaslab {}", group.vdev, slab.id);
                 if *object != 0 {
-                    let header = maps.header(*object);
-                    assert_eq!(header.allocated_bytes as u64, found.units() << slab.ashift);
-                    let sum: u64 = header.histogram.unwrap().iter().sum();
-                    let free = found.complement(slab.units).count() as u64;
-                    assert!(sum >= free, "the histogram has {sum} ranges, there are {free}");
+                    let histogram = maps.header(*object).histogram.unwrap();
+                    let free = found.complement(slab.units);
+                    if !allocator.options.logs {
+                        let sum: u64 = histogram.iter().sum();
+                        assert!(sum >= free.count() as u64, "{sum} ranges, there are {}", free.count());
+                    }
+                    // By its top bucket OpenZFS ranks a metaslab that it has not loaded, and must not find less there.
+                    let mut exact = [0; spacemap::HISTOGRAM_BUCKETS];
+                    free.add_to_histogram(&mut exact);
+                    let rank = |h: &[u64]| h.iter().rposition(|n| *n > 0).map(|i| (i, h[i]));
+                    assert!(rank(&histogram) <= rank(&exact), "{histogram:?} is said to be free, {exact:?} is");
                 }
                 *on_disk.entry(group.vdev).or_default() += found.units() << slab.ashift;
             }

@@ -2,7 +2,7 @@
 //!
 //! The words are OpenZFS's: people look them up, and scripts compare them.
 
-use admin::health::Reason;
+use crate::health::Reason;
 
 /// State and advice for an imported pool; each ends a line, and follows a tab on its further lines.
 pub fn imported(reason: Reason) -> Option<(String, String)> {
@@ -94,6 +94,15 @@ pub fn imported(reason: Reason) -> Option<(String, String)> {
             "Destroy and re-create the pool from a backup source.  Manually marking the device\n\trepaired using \
              'zpool clear' may allow some data to be recovered.\n",
         ),
+        Reason::Suspended => (
+            "One or more devices are faulted in response to IO failures.\n",
+            "Make sure the affected devices are connected, then run 'zpool clear'.\n",
+        ),
+        // OpenZFS has no such state: it trusts devices that failed to keep what they had taken.
+        Reason::SuspendedForGood => (
+            "One or more devices failed to keep what was written to them.  Reading\n\tgoes on, writing does not.\n",
+            "Make sure the affected devices are connected, then run 'zpool export'\n\tand 'zpool import'.\n",
+        ),
         Reason::BadLog => (
             "An intent log record could not be read.\n\tWaiting for administrator intervention to fix the faulted \
              pool.\n",
@@ -137,6 +146,8 @@ pub fn found(reason: Reason, indent: &str) -> Option<String> {
         Reason::BadLog => "An intent log record cannot be read.\n".into(),
         Reason::Resilvering => "One or more devices were being resilvered.\n".into(),
         Reason::Errata(number) => format!("Errata #{number} detected.\n"),
+        // Whoever finds a pool that is not imported has not tried to write to it.
+        Reason::Suspended | Reason::SuspendedForGood => return None,
         Reason::Ok | Reason::FailingDev | Reason::RemovedDev => return None,
     })
 }

@@ -39,6 +39,8 @@ pub struct Imported {
     pub txg: Option<u64>,
     /// `-F`: older uberblocks are tried.
     pub rewind: bool,
+    /// The name is used here only, the pool keeps its own: `-t`.
+    pub temporary_name: bool,
     /// `-N` was given.
     pub no_mount: bool,
 }

@@ -1,0 +1,53 @@
+//! `zpool add`: devices join a pool that is open.
+//!
+//! Invariants:
+//!   * everything that can be checked is checked before the first byte is written
+
+use crate::create::{Devices, open_devices};
+use crate::layout::{Layout, Replication, Wrong};
+use crate::status::{PoolStatus, VdevClass, VdevStatus};
+use crate::write::WritablePool;
+use anyhow::{Result, bail};
+use pool::devices;
+
+const SAME_DEVICE: &str = "one or more vdevs refer to the same device";
+
+/// Lets the devices of `layout` join. `ashift`: log2 of the unit of allocation, if not what each device wants; `same_ashift`: all
+/// must have that of the pool.
+pub fn add(pool: &WritablePool, layout: &Layout, ashift: Option<u8>, same_ashift: bool) -> Result<()> {
+    let known = pool.writer().pool()?;
+    let is_listed = |guid: u64| known.spares().iter().chain(known.caches()).any(|c| c.guid == guid);
+    let is_there = layout.leaves().any(|leaf| devices::labelled(&leaf.path).is_some_and(|found| is_listed(found.guid)));
+    if is_there || layout.has_duplicate() {
+        bail!(Wrong(SAME_DEVICE.into()));
+    }
+    let words = Devices { same: SAME_DEVICE, too_small: "device is less than the minimum size (64M)" };
+    let new = open_devices(layout, ashift, &words)?;
+    Ok(pool.writer().add(new, same_ashift)?)
+}
+
+/// How the devices of a pool survive failures, if all do alike: what new ones are compared with. Logs do not count, nor does what
+/// is left of devices that were removed.
+pub fn replication(status: &PoolStatus) -> Option<Replication> {
+    let mut all = status
+        .root
+        .children
+        .iter()
+        .filter(|top| top.class != VdevClass::Log && !matches!(top.kind.as_str(), "hole" | "indirect" | "missing"))
+        .map(of_top);
+    let first = all.next()??;
+    all.all(|next| next.is_some_and(|next| Replication::agree(first, next))).then_some(first)
+}
+
+fn of_top(top: &VdevStatus) -> Option<Replication> {
+    let kind = match top.kind.as_str() {
+        "file" => "file",
+        "disk" => "disk",
+        "mirror" => "mirror",
+        "raidz" => "raidz",
+        "draid" => "draid",
+        // One leaf that is being replaced, or for which a spare stands in.
+        _ => return of_top(top.children.first()?),
+    };
+    Some(Replication { kind, children: top.children.len().max(1) as u64, parity: top.parity })
+}

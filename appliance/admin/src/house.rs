@@ -1,0 +1,465 @@
+//! The pools that this process has open, from import to export.
+//!
+//! ```text
+//!   commands ── reading: the newest synced view ──┐
+//!            ── writing: the one WritablePool  ───┼── OwnedPool ── Writer, datasets, keys, files of each dataset (one `Vfs` each)
+//!   FUSE, NFS ── providers ───────────────────────┘
+//! ```
+//!
+//! What is imported stands in the state folder, for this process and for the next; a [`House`] opens what stands there when it
+//! is asked for it, and keeps it open. `weir serve` has all pools of a state folder, `weir mount` the one that it mounts.
+//!
+//! Invariants:
+//!   * a pool is opened once, and opening one waits for no other: what is damaged or away hinders nobody
+//!   * who changes a pool syncs before he says that it is done; nobody but the House closes it
+//!   * a pool that cannot be written is open read-only, and it is known why
+
+use crate::kept_keys;
+use crate::open::OpenPool;
+use crate::state::{Imported, State};
+use crate::view::ImportFacts;
+use crate::write::{self, WritablePool};
+use anyhow::{Context as _, Result};
+use dataset::pages::Names;
+use dataset::{Datasets, KeyStore, ListOptions, View, property};
+use files::namespace::Provider;
+use parking_lot::{Mutex, RwLock};
+use pool::{OpenOptions, Pool};
+use std::collections::BTreeMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::{Arc, OnceLock};
+use std::time::Instant;
+
+use crate::import::OpenRequest;
+
+/// How to open an imported pool.
+pub fn request(record: &Imported) -> OpenRequest {
+    OpenRequest {
+        guid: record.guid,
+        places: record.places.clone(),
+        txg: record.txg,
+        rewind: record.rewind,
+        name: Some(record.name.clone()),
+        temporary_name: record.temporary_name,
+    }
+}
+
+/// What the import adds to the pool.
+pub fn facts(record: &Imported) -> ImportFacts {
+    ImportFacts {
+        name: record.name.clone(),
+        load_guid: record.load_guid,
+        readonly: record.readonly,
+        altroot: record.altroot.clone(),
+        cachefile: record.cachefile.clone(),
+    }
+}
+
+/// Which of the state folder's pools are this process's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scope {
+    /// All: this is the daemon.
+    All,
+    /// The pool with this identity.
+    One(u64),
+}
+
+/// How a pool is let go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Leave {
+    /// It stays imported: the next process goes on with it.
+    Close,
+    /// It is marked as exported.
+    Export,
+    /// It is marked as destroyed.
+    Destroy,
+}
+
+/// The pools of this process.
+pub struct House {
+    state: State,
+    scope: Scope,
+    /// Most memory for cached blocks of each pool.
+    cache_bytes: Mutex<Option<u64>>,
+    slots: Mutex<BTreeMap<u64, Arc<Slot>>>,
+    greet: OnceLock<Greet>,
+}
+
+/// Sees a pool that this process has open from now on.
+type Greet = Box<dyn Fn(&OwnedPool) + Send + Sync>;
+
+/// The place of a pool, held while it is opened or closed.
+#[derive(Default)]
+struct Slot {
+    opening: Mutex<()>,
+    pool: RwLock<Option<Arc<OwnedPool>>>,
+}
+
+/// An imported pool that this process has open.
+pub struct OwnedPool {
+    record: RwLock<Imported>,
+    names: Names,
+    access: Access,
+    opened: Instant,
+}
+
+enum Access {
+    Write(Arc<WritablePool>),
+    Read {
+        pool: OpenPool,
+        /// Why it is not open for writing, unless it was imported so.
+        why: Option<String>,
+    },
+}
+
+impl House {
+    /// For the pools of `state` in `scope`; none is open yet.
+    pub fn new(state: State, scope: Scope, cache_bytes: Option<u64>) -> Arc<Self> {
+        Arc::new(Self {
+            state,
+            scope,
+            cache_bytes: Mutex::new(cache_bytes),
+            slots: Mutex::default(),
+            greet: OnceLock::new(),
+        })
+    }
+
+    /// What is imported.
+    pub fn state(&self) -> &State {
+        &self.state
+    }
+
+    /// Holds at most so much of each pool's blocks from now on.
+    pub fn set_cache_bytes(&self, bytes: u64) {
+        *self.cache_bytes.lock() = Some(bytes);
+        for owned in self.list() {
+            match (owned.writable(), owned.pool()) {
+                (Some(pool), _) => pool.writer().set_cache_bytes(bytes),
+                (None, Ok(pool)) => pool.store().cache().set_cap(bytes),
+                (None, Err(_)) => {}
+            }
+        }
+    }
+
+    /// Shows `greet` each pool that is opened or taken over from now on, before anybody else has it. Once: the first one stays.
+    pub fn greet_with(&self, greet: impl Fn(&OwnedPool) + Send + Sync + 'static) {
+        let _ = self.greet.set(Box::new(greet));
+    }
+
+    fn let_in(&self, slot: &Slot, pool: OwnedPool) -> Arc<OwnedPool> {
+        if let Some(greet) = self.greet.get() {
+            greet(&pool);
+        }
+        let pool = Arc::new(pool);
+        *slot.pool.write() = Some(pool.clone());
+        pool
+    }
+
+    /// Whether this process is to have that pool.
+    pub fn owns(&self, guid: u64) -> bool {
+        match self.scope {
+            Scope::All => true,
+            Scope::One(one) => one == guid,
+        }
+    }
+
+    fn slot(&self, guid: u64) -> Arc<Slot> {
+        self.slots.lock().entry(guid).or_default().clone()
+    }
+
+    /// The open pools, by name.
+    pub fn list(&self) -> Vec<Arc<OwnedPool>> {
+        let slots: Vec<_> = self.slots.lock().values().cloned().collect();
+        let mut pools: Vec<_> = slots.iter().filter_map(|slot| slot.pool.read().clone()).collect();
+        pools.sort_by_key(|pool| pool.name());
+        pools
+    }
+
+    /// The open pool with this identity.
+    pub fn opened(&self, guid: u64) -> Option<Arc<OwnedPool>> {
+        let slot = self.slots.lock().get(&guid).cloned()?;
+        slot.pool.read().clone()
+    }
+
+    /// The imported pool of that name or number, opened if it is not.
+    pub fn pool(&self, name: &str) -> Result<Arc<OwnedPool>> {
+        let guid = name.parse::<u64>().ok();
+        let found = self.state.pools()?.into_iter().find(|p| p.name == name || Some(p.guid) == guid);
+        self.import(&found.with_context(|| format!("no such pool '{name}'"))?)
+    }
+
+    /// The imported pool `record`, opened if it is not.
+    pub fn import(&self, record: &Imported) -> Result<Arc<OwnedPool>> {
+        let slot = self.slot(record.guid);
+        if let Some(pool) = slot.pool.read().clone() {
+            return Ok(pool);
+        }
+        let _opening = slot.opening.lock();
+        if let Some(pool) = slot.pool.read().clone() {
+            return Ok(pool);
+        }
+        Ok(self.let_in(&slot, self.open(record)?))
+    }
+
+    /// Takes over a pool that was opened or made just now.
+    pub fn adopt(&self, record: Imported, pool: WritablePool) -> Arc<OwnedPool> {
+        // Whoever opened it did not know how much this process gives a pool.
+        if let Some(bytes) = *self.cache_bytes.lock() {
+            pool.writer().set_cache_bytes(bytes);
+        }
+        let slot = self.slot(record.guid);
+        let owned = OwnedPool {
+            record: RwLock::new(record),
+            names: Names::default(),
+            access: Access::Write(Arc::new(pool)),
+            opened: Instant::now(),
+        };
+        self.let_in(&slot, owned)
+    }
+
+    fn open(&self, record: &Imported) -> Result<OwnedPool> {
+        let options = OpenOptions {
+            txg: record.txg,
+            rewind: record.rewind,
+            name: Some(record.name.clone()),
+            temporary_name: record.temporary_name,
+            cache_bytes: self.cache_bytes.lock().unwrap_or(OpenOptions::default().cache_bytes),
+        };
+        let why = if record.readonly {
+            None
+        } else {
+            match write::open_with(&request(record), &options) {
+                Ok(pool) => {
+                    kept_keys::restore(&self.state, record, &pool.live.synced()?, &pool.keys);
+                    let access = Access::Write(Arc::new(pool));
+                    return Ok(OwnedPool {
+                        record: RwLock::new(record.clone()),
+                        names: Names::default(),
+                        access,
+                        opened: Instant::now(),
+                    });
+                }
+                // Another process may write it: what we would show is not what is there a moment later.
+                Err(error) if write::is_in_use(&error) => return Err(error),
+                Err(error) => Some(format!("{error:#}")),
+            }
+        };
+        if let Some(why) = &why {
+            tracing::warn!(pool = record.name, %why, "open read-only");
+        }
+        let found = crate::import::find(&request(record))?;
+        let datasets = Datasets::open(Pool::open(&found, &options)?)?;
+        let keys = Arc::new(KeyStore::new());
+        kept_keys::restore(&self.state, record, &datasets, &keys);
+        let access = Access::Read { pool: OpenPool { datasets, keys }, why };
+        Ok(OwnedPool { record: RwLock::new(record.clone()), names: Names::default(), access, opened: Instant::now() })
+    }
+
+    /// Lets go of a pool: it is synced first, and closed or marked. It is let go of in any case; the error says what could not
+    /// be told to its devices. A pool that is not open is none of this House's business.
+    pub fn release(&self, guid: u64, how: Leave) -> Result<()> {
+        let Some(slot) = self.slots.lock().get(&guid).cloned() else { return Ok(()) };
+        let _opening = slot.opening.lock();
+        let Some(pool) = slot.pool.write().take() else { return Ok(()) };
+        pool.leave(how)
+    }
+
+    /// Notes that a pool is imported otherwise than before; it may have got another identity.
+    pub fn reimported(&self, guid: u64, record: Imported) {
+        let mut slots = self.slots.lock();
+        if let Some(slot) = slots.remove(&guid) {
+            if let Some(pool) = slot.pool.read().as_ref() {
+                pool.set_record(record.clone());
+            }
+            slots.insert(record.guid, slot);
+        }
+    }
+
+    /// Lets go of all pools, which stay imported; each that made trouble, with its name.
+    pub fn close_all(&self) -> Vec<(String, anyhow::Error)> {
+        let pools = self.list();
+        // Side by side: one with a slow device keeps no other from its disk.
+        std::thread::scope(|scope| {
+            let close = |pool: &Arc<OwnedPool>| self.release(pool.guid(), Leave::Close).err().map(|e| (pool.name(), e));
+            let threads: Vec<_> = pools.iter().map(|pool| scope.spawn(move || close(pool))).collect();
+            threads.into_iter().filter_map(|thread| thread.join().ok().flatten()).collect()
+        })
+    }
+}
+
+impl OwnedPool {
+    /// As it is imported.
+    pub fn record(&self) -> Imported {
+        self.record.read().clone()
+    }
+
+    fn set_record(&self, record: Imported) {
+        *self.record.write() = record;
+    }
+
+    /// Name under which it is imported.
+    pub fn name(&self) -> String {
+        self.record.read().name.clone()
+    }
+
+    /// Its identity.
+    pub fn guid(&self) -> u64 {
+        self.record.read().guid
+    }
+
+    /// When this process opened it: its figures are those since then.
+    pub fn opened(&self) -> Instant {
+        self.opened
+    }
+
+    /// The pool as the last synced txg left it.
+    pub fn pool(&self) -> Result<Arc<Pool>> {
+        match &self.access {
+            Access::Write(pool) => Ok(pool.writer().pool()?),
+            Access::Read { pool, .. } => Ok(pool.pool().clone()),
+        }
+    }
+
+    /// Its datasets as the last synced txg left them.
+    pub fn datasets(&self) -> Result<Arc<Datasets>> {
+        match &self.access {
+            Access::Write(pool) => Ok(pool.live.synced()?),
+            Access::Read { pool, .. } => Ok(pool.datasets.clone()),
+        }
+    }
+
+    /// The sorted names of its large directories, for lists in pages.
+    pub fn names(&self) -> &Names {
+        &self.names
+    }
+
+    /// The keys that are loaded.
+    pub fn keys(&self) -> &Arc<KeyStore> {
+        match &self.access {
+            Access::Write(pool) => &pool.keys,
+            Access::Read { pool, .. } => &pool.keys,
+        }
+    }
+
+    /// The pool open for writing, if it is.
+    pub fn writable(&self) -> Option<&Arc<WritablePool>> {
+        match &self.access {
+            Access::Write(pool) => Some(pool),
+            Access::Read { .. } => None,
+        }
+    }
+
+    /// Why it cannot be written any more, if its devices made trouble.
+    pub fn suspension(&self) -> Option<pool::status::Suspended> {
+        self.writable().and_then(|pool| pool.writer().suspension())
+    }
+
+    /// Why it is not open for writing, unless it was imported read-only.
+    pub fn why_read_only(&self) -> Option<&str> {
+        match &self.access {
+            Access::Write(_) => None,
+            Access::Read { why, .. } => why.as_deref(),
+        }
+    }
+
+    /// A dataset's files and what is beneath it, for servers. Two of one dataset have the same files.
+    pub fn provider(&self, dataset: &str) -> Result<Arc<dyn Provider>> {
+        let dataset = self.datasets()?.dataset(dataset)?;
+        Ok(match &self.access {
+            Access::Write(pool) => pool.provider(dataset, &[]),
+            Access::Read { pool, .. } => pool.provider(dataset, &[]),
+        })
+    }
+
+    /// A number that is another one when trees made of this pool before (`files::namespace`) would show other file systems, or in
+    /// other places, than those made now.
+    pub fn tree_stamp(&self) -> Result<u64> {
+        let mut hash = DefaultHasher::new();
+        for entry in self.datasets()?.list(&[&self.name()], &ListOptions::heads())?.entries {
+            let Some(dataset) = entry.dataset() else { continue };
+            (dataset.id(), dataset.name()).hash(&mut hash);
+            for name in ["mountpoint", "canmount"] {
+                let value = property::get(&entry, name, &View::default())?.map(|p| p.value.raw);
+                value.hash(&mut hash);
+            }
+            self.keys().is_available(dataset)?.hash(&mut hash);
+        }
+        self.writable().map(|pool| pool.closings()).hash(&mut hash);
+        Ok(hash.finish())
+    }
+
+    fn leave(&self, how: Leave) -> Result<()> {
+        match (&self.access, how) {
+            (Access::Read { .. }, _) => Ok(()),
+            (Access::Write(pool), Leave::Close) => pool.close(),
+            (Access::Write(pool), Leave::Export) => pool.export(),
+            (Access::Write(pool), Leave::Destroy) => pool.destroy(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::create::{CreateRequest, create};
+    use crate::layout::Layout;
+    use dataset::write::NewDataset;
+
+    fn pool(dir: &std::path::Path, name: &str) -> (Imported, WritablePool) {
+        let disk = dir.join(name);
+        std::fs::File::create(&disk).and_then(|f| f.set_len(96 << 20)).expect("an image file");
+        let layout = Layout::parse(&[disk.display().to_string()]).expect("a layout");
+        let request = CreateRequest { name: name.to_owned(), layout, ..CreateRequest::default() };
+        let pool = create(&request).expect("a pool");
+        let guid = pool.writer().pool().expect("synced").guid();
+        (Imported { name: name.to_owned(), guid, places: vec![disk], ..Imported::default() }, pool)
+    }
+
+    /// A pool made or imported by a command that runs in the daemon had the cache of one that is opened alone, until the next start.
+    #[test]
+    fn a_pool_that_was_just_made_gets_the_cache_of_the_others() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let (record, opened) = pool(dir.path(), "new");
+        let house = House::new(State::new(dir.path().join("state")), Scope::All, Some(77 << 20));
+        let owned = house.adopt(record, opened);
+        assert_eq!(owned.pool().expect("open").store().cache().counters().cap_bytes, 77 << 20);
+        assert!(house.close_all().is_empty());
+    }
+
+    #[test]
+    fn each_pool_is_opened_once_and_one_that_is_away_hinders_no_other() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let state = State::new(dir.path().join("state"));
+        let (good, opened) = pool(dir.path(), "good");
+        let (away, closed) = pool(dir.path(), "away");
+        closed.close().expect("synced");
+        state.change(|all| all.extend([good.clone(), away.clone()])).expect("written");
+        std::fs::remove_file(&away.places[0]).expect("removed");
+        let house = House::new(state, Scope::All, None);
+        house.adopt(good.clone(), opened);
+        let (first, second) = (house.pool("good").expect("open"), house.import(&good).expect("open"));
+        assert!(Arc::ptr_eq(&first, &second));
+        assert!(house.pool("away").is_err());
+        assert!(house.pool("nosuch").is_err());
+        assert_eq!(house.list().len(), 1);
+        // What is shown of it moves with its tree.
+        let before = first.tree_stamp().expect("told");
+        assert_eq!(first.tree_stamp().expect("told"), before);
+        let writable = first.writable().expect("open for writing");
+        let new = NewDataset { name: "good/x".to_owned(), ..NewDataset::default() };
+        dataset::write::create(&writable.live, &new, write::maker()).expect("made");
+        let after = first.tree_stamp().expect("told");
+        assert_ne!(after, before);
+        let files = |pool: &OwnedPool| pool.provider("good/x").and_then(|p| Ok(p.root()?)).expect("its files");
+        assert!(Arc::ptr_eq(&files(&first), &files(&second)), "all servers have the same files");
+        writable.close_dataset("good/x").expect("closed");
+        assert_ne!(first.tree_stamp().expect("told"), after);
+        // Let go of, it is opened anew when somebody asks.
+        house.release(good.guid, Leave::Close).expect("synced");
+        assert!(house.opened(good.guid).is_none());
+        let again = house.pool("good").expect("opened");
+        assert_eq!(again.datasets().and_then(|d| Ok(d.dataset("good/x")?.name().to_owned())).expect("there"), "good/x");
+        drop(again);
+        assert!(house.close_all().is_empty());
+    }
+}

@@ -1,0 +1,97 @@
+//! Properties of devices as people write them, checked and made what is kept. Facts: vdev_prop_init (module/zcommon/zpool_prop.c),
+//! zpool_set_vdev_prop (lib/libzfs/libzfs_pool.c), vdev_prop_set (module/zfs/vdev.c).
+
+use crate::write::WritablePool;
+use anyhow::Result;
+use pool::Pool;
+use pool::property::SetValue;
+use std::collections::BTreeMap;
+
+/// Limits for faults: numbers, or the default.
+const LIMITS: [&str; 6] = ["checksum_n", "checksum_t", "io_n", "io_t", "slow_io_n", "slow_io_t"];
+/// Longest name of a user property, and longest value, with their NUL.
+const NAME_MAX: usize = 256;
+const VALUE_MAX: usize = 8192;
+
+/// A property of a device with a good value.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum VdevSetting {
+    /// Kept as it is.
+    Stored(String, SetValue),
+    /// Whether it takes new blocks.
+    Allocating(bool),
+}
+
+/// Checks a value. `is_known` tells which names are properties that cannot be set. The error is what stands behind `cannot set
+/// property ... : `.
+pub fn parse(name: &str, value: &str, is_known: impl Fn(&str) -> bool) -> Result<VdevSetting, String> {
+    let stored = |value| Ok(VdevSetting::Stored(name.to_owned(), value));
+    let word = |yes: &str| match value {
+        "on" => Ok(true),
+        "off" => Ok(false),
+        _ => Err(format!("'{yes}' must be one of 'on | off'")),
+    };
+    match name {
+        _ if value.len() >= VALUE_MAX => Err(format!("property value '{value}' is too long")),
+        "comment" => stored(SetValue::Text(value.to_owned())),
+        "failfast" => stored(SetValue::Number(u64::from(word(name)?))),
+        "allocating" => Ok(VdevSetting::Allocating(word(name)?)),
+        _ if LIMITS.contains(&name) => match value {
+            "none" => stored(SetValue::Number(u64::MAX)),
+            _ => match dataset::property::parse_size(value) {
+                Some(n) => stored(SetValue::Number(n)),
+                None => Err(format!("bad numeric value '{value}'")),
+            },
+        },
+        "path" => Err("unsupported: setting the path of a device".to_owned()),
+        _ if is_known(name) => Err(format!("'{name}' is readonly")),
+        _ if !dataset::property::is_user_property(name) => Err(format!("invalid property '{name}'")),
+        _ if name.len() >= NAME_MAX => Err(format!("property name '{name}' is too long")),
+        _ => stored(SetValue::Text(value.to_owned())),
+    }
+}
+
+/// Sets a property of the device with this identity.
+pub fn set(pool: &WritablePool, device: u64, setting: VdevSetting) -> Result<()> {
+    Ok(pool.writer().task(move |cx| match setting {
+        VdevSetting::Stored(name, value) => cx.set_vdev_property(device, &name, &value),
+        VdevSetting::Allocating(yes) => cx.set_allocating(device, yes),
+    })?)
+}
+
+/// What was set on a device, by name.
+pub fn of(pool: &Pool, device: u64) -> Result<BTreeMap<String, SetValue>> {
+    let is_property = |name: &str| {
+        // In the same place OpenZFS notes things of its own.
+        let is_internal = ["com.delphix:", "org.zfsonlinux:", "org.openzfs:", "com.klarasystems:"];
+        let is_user = name.contains(':') && !is_internal.iter().any(|prefix| name.starts_with(prefix));
+        is_user || matches!(name, "comment" | "failfast" | "allocating") || LIMITS.contains(&name)
+    };
+    let all = pool.set_vdev_properties(device)?;
+    Ok(all.into_iter().filter(|(name, _)| is_property(name)).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_become_what_is_kept_and_others_are_refused_in_openzfs_words() {
+        let parse = |name, value| parse(name, value, |n| n == "guid");
+        let stored = |name: &str, value| Ok(VdevSetting::Stored(name.into(), value));
+        assert_eq!(parse("comment", "left shelf"), stored("comment", SetValue::Text("left shelf".into())));
+        assert_eq!(parse("checksum_n", "20"), stored("checksum_n", SetValue::Number(20)));
+        assert_eq!(parse("io_t", "none"), stored("io_t", SetValue::Number(u64::MAX)));
+        assert_eq!(parse("failfast", "off"), stored("failfast", SetValue::Number(0)));
+        assert_eq!(parse("org.example:x", "y"), stored("org.example:x", SetValue::Text("y".into())));
+        assert_eq!(parse("allocating", "off"), Ok(VdevSetting::Allocating(false)));
+        for (name, value, message) in [
+            ("guid", "1", "'guid' is readonly"),
+            ("nosuch", "1", "invalid property 'nosuch'"),
+            ("io_n", "many", "bad numeric value 'many'"),
+            ("failfast", "maybe", "'failfast' must be one of 'on | off'"),
+        ] {
+            assert_eq!(parse(name, value).expect_err(name), message);
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! Lists in pages are the whole list, cut: whatever names look like, and whatever has changed since the last page.
+//!
+//! `WEIR_DATASETS=100000` makes as many as a large filer has, and prints what a page takes.
+
+use admin::create::{CreateRequest, create};
+use admin::layout::Layout;
+use admin::write::{WritablePool, maker};
+use dataset::ListOptions;
+use dataset::pages::{Names, Part};
+use dataset::write::NewDataset;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant;
+
+fn make(pool: &WritablePool, name: &str) {
+    let new = NewDataset { name: name.to_owned(), ..NewDataset::default() };
+    dataset::write::create(&pool.live, &new, maker()).unwrap_or_else(|e| panic!("{name}: {e}"));
+}
+
+/// All names, page by page.
+fn paged(pool: &WritablePool, names: &Names, root: &str, options: &ListOptions, limit: usize) -> Vec<String> {
+    let datasets = pool.live.synced().expect("told");
+    let mut found: Vec<String> = Vec::new();
+    loop {
+        let after = found.last().cloned();
+        let part = Part { options, after: after.as_deref(), search: "", limit };
+        let page = names.page(&datasets, root, &part).expect("a page");
+        assert!(page.errors.is_empty() && page.entries.len() <= limit);
+        found.extend(page.entries.iter().map(|entry| entry.name().to_owned()));
+        if !page.more {
+            return found;
+        }
+        assert_eq!(page.entries.len(), limit);
+    }
+}
+
+fn whole(pool: &WritablePool, root: &str, options: &ListOptions) -> Vec<String> {
+    let listing = pool.live.synced().expect("told").list(&[root], options).expect("a list");
+    listing.entries.iter().map(|entry| entry.name().to_owned()).collect()
+}
+
+#[test]
+fn pages_are_the_whole_list_cut_after_every_change() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let count = std::env::var("WEIR_DATASETS").ok().and_then(|n| n.parse().ok()).unwrap_or(3_000);
+    let disk = dir.path().join("disk");
+    std::fs::File::create(&disk)
+        .and_then(|f| f.set_len((1 << 30) + count as u64 * (128 << 10)))
+        .expect("an image file");
+    let layout = Layout::parse(&[disk.display().to_string()]).expect("a layout");
+    let pool = create(&CreateRequest { name: "tank".to_owned(), layout, ..CreateRequest::default() }).expect("a pool");
+    for name in ["a", "a b", "a-x", "a-x/c", "a/b", "a/b-1", "a/b/c", "a.b", "b", "a:c", "a_", "many", "zz"] {
+        make(&pool, &format!("tank/{name}"));
+    }
+    let (names, heads) = (Names::default(), ListOptions::heads());
+    for limit in [1, 2, 3, 100] {
+        assert_eq!(paged(&pool, &names, "tank", &heads, limit), whole(&pool, "tank", &heads), "{limit} a page");
+        assert_eq!(paged(&pool, &names, "tank/a", &heads, limit), whole(&pool, "tank/a", &heads), "{limit} a page");
+    }
+    let near = ListOptions { depth: Some(1), ..heads };
+    assert_eq!(paged(&pool, &names, "tank", &near, 2), whole(&pool, "tank", &near));
+    let volumes = ListOptions { filesystems: false, ..heads };
+    assert_eq!(paged(&pool, &names, "tank", &volumes, 2), Vec::<String>::new());
+
+    // Many side by side share write rounds.
+    let (begun, next) = (Instant::now(), AtomicUsize::new(0));
+    std::thread::scope(|scope| {
+        for _ in 0..100 {
+            scope.spawn(|| {
+                loop {
+                    let i = next.fetch_add(1, Ordering::Relaxed);
+                    if i >= count {
+                        return;
+                    }
+                    make(&pool, &format!("tank/many/d{:06}", i * 7919 % count.max(1)));
+                }
+            });
+        }
+    });
+    println!("{count} datasets in {:.1} s", begun.elapsed().as_secs_f64());
+    let all = whole(&pool, "tank", &heads);
+    assert_eq!(paged(&pool, &names, "tank", &heads, 1000), all);
+    // A page from the middle, when nothing has changed.
+    let datasets = pool.live.synced().expect("told");
+    let after = all.iter().rev().nth(all.len() / 2).cloned();
+    let page = || {
+        let part = Part { options: &heads, after: after.as_deref(), search: "", limit: 100 };
+        let begun = Instant::now();
+        let page = names.page(&datasets, "tank", &part).expect("a page");
+        assert_eq!(page.entries.len(), 100);
+        begun.elapsed()
+    };
+    let (first, second) = (page(), page());
+    println!("a page of 100 of {}: {first:?}, then {second:?}", all.len());
+
+    // What is made or goes away shows in the next page.
+    make(&pool, "tank/many/d000000x");
+    let part = Part { options: &heads, after: Some("tank/many/d000000"), search: "", limit: 1 };
+    let page = names.page(&pool.live.synced().expect("told"), "tank", &part).expect("a page");
+    assert_eq!(page.entries[0].name(), "tank/many/d000000x");
+    pool.close_dataset("tank/many/d000000x").expect("closed");
+    dataset::write::destroy(&pool.live, "tank/many/d000000x").expect("destroyed");
+    let page = names.page(&pool.live.synced().expect("told"), "tank", &part).expect("a page");
+    assert_eq!(page.entries[0].name(), "tank/many/d000001");
+    let search = Part { options: &heads, after: None, search: "d00001", limit: 100 };
+    let page = names.page(&pool.live.synced().expect("told"), "tank", &search).expect("a page");
+    assert_eq!((page.entries.len(), page.more), (10, false));
+    assert_eq!(names.child_count(&datasets, &datasets.dir("tank/many").expect("there")).expect("told"), count as u64);
+    pool.close().expect("closed");
+}

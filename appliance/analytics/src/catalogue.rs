@@ -1,0 +1,266 @@
+//! Which statistics there are, what they count, and by what each can be broken down.
+//!
+//! A statistic is counted in one of two ways: from the operations themselves ([`Origin::Events`]), which can be told apart by
+//! anything that an operation has, also afterwards; or from figures that others keep ([`Origin::Sampled`]), once a second.
+
+use crate::name::{BadName, Field, Name};
+use observe::Layer;
+
+/// Where a statistic comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Origin {
+    /// Operations of a layer.
+    Events(&'static [Layer], Weight),
+    /// Figures, by who knows them.
+    Sampled,
+}
+
+/// What an operation counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Weight {
+    /// One.
+    Operations,
+    /// Its bytes.
+    Bytes,
+    /// Its questions to the cache.
+    Lookups,
+}
+
+/// How a statistic behaves and is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Shown {
+    /// So many a second: averaged over a longer span.
+    Rate,
+    /// Where it stands: a size, a percentage.
+    Level,
+}
+
+/// One statistic.
+#[derive(Debug, Clone, Copy)]
+pub struct Statistic {
+    /// Such as `nfs3.ops`.
+    pub name: &'static str,
+    /// Under what it is listed.
+    pub category: &'static str,
+    /// As titles have it.
+    pub title: &'static str,
+    /// In what it is counted: `ops`, `bytes`, `percent`.
+    pub unit: &'static str,
+    /// What it means, for people.
+    pub help: &'static str,
+    /// Where it comes from.
+    pub origin: Origin,
+    /// Whether it is a rate or a level.
+    pub shown: Shown,
+    /// By what it can be told apart; numbers make heat maps.
+    pub fields: &'static [Field],
+    /// Whether it is only offered to those who ask for more.
+    pub advanced: bool,
+}
+
+const NFS: &[Field] = &[
+    Field::Op,
+    Field::Client,
+    Field::User,
+    Field::Share,
+    Field::File,
+    Field::HitMiss,
+    Field::Result,
+    Field::Latency,
+    Field::Size,
+    Field::Offset,
+    Field::LogWait,
+    Field::TxgWait,
+    Field::DiskWait,
+];
+const NFS_BYTES: &[Field] =
+    &[Field::Op, Field::Client, Field::User, Field::Share, Field::File, Field::Latency, Field::Size, Field::Offset];
+const DISK: &[Field] =
+    &[Field::Op, Field::Pool, Field::Disk, Field::Result, Field::Latency, Field::Size, Field::Offset];
+const CACHE: &[Field] = &[Field::HitMiss, Field::Client, Field::User, Field::Share, Field::File, Field::Op];
+
+const fn ops(name: &'static str, category: &'static str, title: &'static str, layers: &'static [Layer]) -> Statistic {
+    Statistic {
+        name,
+        category,
+        title,
+        unit: "ops",
+        help: "Operations answered, measured from the arrival of the request to the answer.",
+        origin: Origin::Events(layers, Weight::Operations),
+        shown: Shown::Rate,
+        fields: NFS,
+        advanced: false,
+    }
+}
+
+const fn bytes(name: &'static str, category: &'static str, title: &'static str, layers: &'static [Layer]) -> Statistic {
+    Statistic {
+        unit: "bytes",
+        help: "Bytes of files read and written.",
+        origin: Origin::Events(layers, Weight::Bytes),
+        fields: NFS_BYTES,
+        ..ops(name, category, title, layers)
+    }
+}
+
+const fn sampled(
+    name: &'static str,
+    category: &'static str,
+    title: &'static str,
+    unit: &'static str,
+    shown: Shown,
+    fields: &'static [Field],
+    help: &'static str,
+) -> Statistic {
+    Statistic { name, category, title, unit, help, origin: Origin::Sampled, shown, fields, advanced: false }
+}
+
+/// All that there are.
+pub static CATALOGUE: &[Statistic] = &[
+    sampled(
+        "cpu.utilization",
+        "CPU",
+        "CPU: percent utilization",
+        "percent",
+        Shown::Level,
+        &[Field::Mode, Field::Cpu],
+        "How busy the processors of this machine are.",
+    ),
+    Statistic {
+        fields: CACHE,
+        unit: "accesses",
+        help: "Questions to the cache in memory: for contents and metadata, found or not, found because they were read ahead.",
+        origin: Origin::Events(&[Layer::Nfs3, Layer::Nfs4, Layer::Nfs41, Layer::Fuse, Layer::Nbd], Weight::Lookups),
+        ..ops("arc.accesses", "Cache", "ARC accesses", &[])
+    },
+    sampled("arc.size", "Cache", "ARC size", "bytes", Shown::Level, &[Field::Pool], "Memory that the cache takes."),
+    sampled(
+        "arc.target",
+        "Cache",
+        "ARC target size",
+        "bytes",
+        Shown::Level,
+        &[Field::Pool],
+        "Memory that the cache may take.",
+    ),
+    sampled(
+        "io.disks",
+        "Disk",
+        "Disks",
+        "disks",
+        Shown::Level,
+        &[Field::Utilization, Field::Disk],
+        "Devices by how much of the time they were at work.",
+    ),
+    Statistic {
+        fields: DISK,
+        help: "Reads and writes of devices.",
+        ..ops("io.ops", "Disk", "Disk: I/O operations", &[Layer::Disk])
+    },
+    Statistic {
+        fields: DISK,
+        help: "Bytes read from and written to devices.",
+        ..bytes("io.bytes", "Disk", "Disk: I/O bytes", &[Layer::Disk])
+    },
+    sampled(
+        "nic.kilobytes",
+        "Network",
+        "Network: device bytes",
+        "bytes",
+        Shown::Rate,
+        &[Field::Device, Field::Direction],
+        "Bytes that passed over network devices.",
+    ),
+    ops("nfs3.ops", "Protocol", "NFSv3 operations", &[Layer::Nfs3]),
+    bytes("nfs3.bytes", "Protocol", "NFSv3 bytes", &[Layer::Nfs3]),
+    ops("nfs4.ops", "Protocol", "NFSv4.0 operations", &[Layer::Nfs4]),
+    bytes("nfs4.bytes", "Protocol", "NFSv4.0 bytes", &[Layer::Nfs4]),
+    ops("nfs4-1.ops", "Protocol", "NFSv4.1 operations", &[Layer::Nfs41]),
+    bytes("nfs4-1.bytes", "Protocol", "NFSv4.1 bytes", &[Layer::Nfs41]),
+    ops("fuse.ops", "Protocol", "Mount operations", &[Layer::Fuse]),
+    bytes("fuse.bytes", "Protocol", "Mount bytes", &[Layer::Fuse]),
+    sampled("cap.bytesused", "Capacity", "Capacity: bytes used", "bytes", Shown::Level, &[Field::Pool], "Space taken."),
+    sampled(
+        "cap.percentused",
+        "Capacity",
+        "Capacity: percent used",
+        "percent",
+        Shown::Level,
+        &[Field::Pool],
+        "Share of the pool's space that is taken.",
+    ),
+];
+
+/// The statistic of a name, if there is one and it can be told apart as the name asks.
+pub fn find(name: &Name) -> Result<&'static Statistic, BadName> {
+    let bad = |at: usize, wrong: String| BadName { name: name.to_string(), at, wrong };
+    let raw = name.raw();
+    let found =
+        CATALOGUE.iter().find(|s| s.name == raw).ok_or_else(|| bad(0, format!("there is no statistic '{raw}'")))?;
+    let mut fields = name.predicates.iter().map(|p| p.field).chain(name.breakdown);
+    if let Some(field) = fields.find(|field| !found.fields.contains(field)) {
+        let known: Vec<_> = found.fields.iter().map(|f| f.name()).collect();
+        let wrong = format!("'{raw}' has no '{}', expected one of {}", field.name(), known.join(", "));
+        return Err(bad(raw.len(), wrong));
+    }
+    Ok(found)
+}
+
+/// What a name says, in words: `NFSv3 operations of type write for client deimos broken down by latency`.
+pub fn title(name: &Name) -> String {
+    use crate::name::{Predicate, Wanted, text_of};
+    let mut out = CATALOGUE.iter().find(|s| s.name == name.raw()).map_or_else(|| name.raw(), |s| s.title.to_owned());
+    for Predicate { field, wanted } in &name.predicates {
+        let value = match wanted {
+            Wanted::Is(value) => value.clone(),
+            Wanted::Between(from, to) => {
+                let text = |n: u64| field.scheme().map_or_else(|| n.to_string(), |s| text_of(n, s));
+                if *to == u64::MAX {
+                    format!("{} and more", text(*from))
+                } else {
+                    format!("{} to {}", text(*from), text(*to))
+                }
+            }
+        };
+        out += &match field {
+            Field::Op => format!(" of type {value}"),
+            field => format!(" for {} {value}", field.title()),
+        };
+    }
+    if let Some(field) = name.breakdown {
+        out += &format!(" broken down by {}", field.title());
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_statistic_has_a_name_that_is_one_and_is_found_with_each_breakdown() {
+        for s in CATALOGUE {
+            let raw: Name = s.name.parse().expect(s.name);
+            assert_eq!(find(&raw).map(|f| f.name), Ok(s.name));
+            for field in s.fields {
+                let name: Name = format!("{}[{}]", s.name, field.name()).parse().expect(s.name);
+                assert!(find(&name).is_ok(), "{name}");
+            }
+        }
+    }
+
+    #[test]
+    fn titles_are_sentences() {
+        let name: Name = "nfs3.ops[op=write][client=deimos][latency]".parse().expect("right");
+        assert_eq!(title(&name), "NFSv3 operations of type write for client deimos broken down by latency");
+        let name: Name = "io.disks[utilization=95][disk]".parse().expect("right");
+        assert_eq!(title(&name), "Disks for percent utilization 95 and more broken down by disk");
+    }
+
+    #[test]
+    fn what_is_not_there_is_said_with_what_is() {
+        let bad = find(&"nfs3.ops[disk]".parse().expect("right")).expect_err("no such breakdown");
+        assert!(bad.to_string().contains("'nfs3.ops' has no 'disk', expected one of op, client"), "{bad}");
+        assert!(find(&"nfs9.ops".parse().expect("right")).is_err());
+    }
+}

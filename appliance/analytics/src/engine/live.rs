@@ -1,0 +1,146 @@
+//! One statistic that is counted: its open second, its last minutes, what of it is to be kept.
+
+use crate::archive::{Archive, Definition, Row, Tier};
+use crate::catalogue;
+use crate::column::Column;
+use crate::name::{BadName, Name};
+use crate::sampled::SampledTally;
+use crate::scheme::Scheme;
+use crate::tally::Tally;
+use std::collections::VecDeque;
+use std::io;
+
+/// Seconds that statistics have in memory.
+const WINDOW: usize = 900;
+/// Those that are counted only as long as somebody looks.
+const PASSING: usize = 60;
+
+/// What is counted from the start, day and night: cheap ones that every question begins with.
+pub const DEFAULTS: &[&str] = &[
+    "arc.accesses[hit/miss]",
+    "arc.size",
+    "cap.bytesused[pool]",
+    "cap.percentused[pool]",
+    "cpu.utilization",
+    "cpu.utilization[mode]",
+    "fuse.ops",
+    "fuse.ops[op]",
+    "io.bytes",
+    "io.bytes[op]",
+    "io.disks[utilization=95][disk]",
+    "io.ops",
+    "io.ops[disk]",
+    "io.ops[op]",
+    "nfs3.ops",
+    "nfs3.ops[op]",
+    "nfs4-1.ops",
+    "nfs4-1.ops[op]",
+    "nfs4.ops",
+    "nfs4.ops[op]",
+    "nic.kilobytes",
+    "nic.kilobytes[device]",
+    "nic.kilobytes[direction]",
+];
+
+/// How it is counted.
+pub enum Counting {
+    Events(Box<Tally>),
+    Sampled(SampledTally),
+}
+
+/// One statistic.
+pub struct Live {
+    pub definition: Definition,
+    pub name: Name,
+    pub archived: bool,
+    /// Counted because somebody said so; the others only as long as somebody looks.
+    pub wanted: bool,
+    /// Who looks at it.
+    pub watchers: usize,
+    /// The second that is open was begun without it.
+    pub partial: bool,
+    pub counting: Counting,
+    pub scheme: Option<Scheme>,
+    pub window: VecDeque<(u64, Column)>,
+    /// The minute and the hour that are not over.
+    pub open: [Option<(u64, Column)>; 2],
+    pub cost: (u64, u64),
+}
+
+impl Live {
+    pub fn new(definition: Definition, archived: bool) -> Result<Self, BadName> {
+        let name: Name = definition.name.parse()?;
+        catalogue::find(&name)?;
+        let (counting, scheme) = match Tally::new(&name)? {
+            Some(tally) => {
+                let scheme = tally.scheme();
+                (Counting::Events(Box::new(tally)), scheme)
+            }
+            None => {
+                let tally = SampledTally::new(&name);
+                let scheme = tally.scheme();
+                (Counting::Sampled(tally), scheme)
+            }
+        };
+        let (window, open) = Default::default();
+        Ok(Self {
+            definition,
+            name,
+            archived,
+            wanted: archived,
+            watchers: 0,
+            partial: false,
+            counting,
+            scheme,
+            window,
+            open,
+            cost: (0, 0),
+        })
+    }
+
+    pub fn incore(&self) -> u64 {
+        let column = |c: &Column| size_of::<(u64, Column)>() + c.cells.capacity() * size_of::<(u32, u64)>();
+        self.window.iter().map(|(_, c)| column(c) as u64).sum()
+    }
+
+    /// A second is over: what there is to keep of it.
+    pub fn push(&mut self, second: u64, column: Column, rows: &mut Vec<Row>) {
+        if self.archived {
+            let dataset = self.definition.id;
+            rows.push(Row { dataset, tier: Tier::Second, start: second, column: column.clone() });
+            for (open, tier) in self.open.iter_mut().zip([Tier::Minute, Tier::Hour]) {
+                let start = second - second % tier.span();
+                if let Some((start, column)) = open.take_if(|(old, _)| *old != start) {
+                    rows.push(Row { dataset, tier, start, column });
+                }
+                open.get_or_insert_with(|| (start, Column::default())).1.merge(&column);
+            }
+        }
+        let most = if self.wanted { WINDOW } else { PASSING };
+        while self.window.len() >= most {
+            self.window.pop_front();
+        }
+        self.window.push_back((second, column));
+    }
+
+    /// Goes on with the minute and the hour that the last process had begun; if they are over, they are kept now.
+    pub fn resume(&mut self, archive: &Archive, now: u64, rows: &mut Vec<Row>) -> io::Result<()> {
+        let dataset = self.definition.id;
+        let Some(newest) = archive.newest(dataset, self.scheme)? else { return Ok(()) };
+        for (open, tier) in self.open.iter_mut().zip([Tier::Minute, Tier::Hour]) {
+            let start = newest - newest % tier.span();
+            if !archive.read(dataset, tier, self.scheme, start, start + 1)?.is_empty() {
+                continue;
+            }
+            let mut column = Column::default();
+            let seconds = archive.read(dataset, Tier::Second, self.scheme, start, start + tier.span())?;
+            seconds.iter().for_each(|(_, second)| column.merge(second));
+            if now < start + tier.span() {
+                *open = Some((start, column));
+            } else {
+                rows.push(Row { dataset, tier, start, column });
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,91 @@
+//! Statistics that somebody looks at while they are counted.
+//!
+//! Invariants:
+//!   * what is counted for those who look only, is counted no longer than they look
+//!   * the first second of a statistic is whole: what had passed of it is counted from the recorder, or it is not shown
+
+use super::answer::{Answer, answer};
+use super::live::{Counting, Live};
+use super::{Describer, Engine, Error, Inner, SECOND, State};
+use crate::archive::Definition;
+use crate::catalogue;
+use crate::name::Name;
+use std::time::Duration;
+
+/// Statistics that are counted for those who look only, at most: each costs a little with every operation.
+const WATCHED: usize = 64;
+
+/// A statistic is counted at least as long as this is there.
+pub struct Watch {
+    engine: Engine,
+    id: u32,
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        let mut state = self.engine.0.state.lock();
+        if let Some(live) = state.live.iter_mut().find(|l| l.definition.id == self.id) {
+            live.watchers = live.watchers.saturating_sub(1);
+        }
+        state.live.retain(|l| l.wanted || l.watchers > 0);
+    }
+}
+
+impl Engine {
+    /// Counts a statistic as long as what this gives is there; it may be counted anyway.
+    pub fn watch(&self, name: &Name) -> Result<Watch, Error> {
+        catalogue::find(name)?;
+        let _turning = self.0.turning.lock();
+        let mut state = self.0.state.lock();
+        if !state.live.iter().any(|l| l.name == *name) {
+            if state.live.iter().filter(|l| !l.wanted).count() >= WATCHED {
+                return Err(Error::Watched(WATCHED));
+            }
+            begin(&self.0, &mut state, name, false)?;
+        }
+        let live = state.live.iter_mut().find(|l| l.name == *name).ok_or(Error::NotRecorded)?;
+        live.watchers += 1;
+        Ok(Watch { engine: self.clone(), id: live.definition.id })
+    }
+
+    /// What the statistics that are watched were in a second that is over. One that was not counted then has no column.
+    pub fn watched(&self, second: u64) -> Vec<Answer> {
+        let told: Vec<_> = {
+            let state = self.0.state.lock();
+            let watched = state.live.iter().filter(|l| l.watchers > 0);
+            let column = |live: &Live| live.window.iter().rev().find(|(s, _)| *s <= second).cloned();
+            watched.map(|l| (l.name.clone(), column(l).filter(|(s, _)| *s == second))).collect()
+        };
+        told.into_iter()
+            .filter_map(|(name, column)| answer(&self.0, &name, 1, column.into_iter().collect()).ok())
+            .collect()
+    }
+
+    /// The second that was closed last, since 1970; waits for one after `after`, up to `patience`.
+    pub fn wait(&self, after: u64, patience: Duration) -> u64 {
+        let mut state = self.0.state.lock();
+        if state.second / SECOND <= after + 1 {
+            self.0.closed.wait_for(&mut state, patience);
+        }
+        (state.second / SECOND).saturating_sub(1)
+    }
+}
+
+/// Begins to count. The caller holds `turning`: all that was taken so far is counted, and recorded.
+pub fn begin(inner: &Inner, state: &mut State, name: &Name, archived: bool) -> Result<u32, Error> {
+    let id = state.next;
+    let definition = Definition { id, name: name.to_string(), created: state.second / SECOND, suspended: false };
+    let mut live = Live::new(definition, archived)?;
+    if let (Counting::Events(tally), true) = (&mut live.counting, state.begun) {
+        match &inner.ring {
+            Some(ring) => {
+                let names = Describer(inner);
+                ring.read(state.second, state.second + SECOND, |event| tally.add(event, &names))?;
+            }
+            None => live.partial = true,
+        }
+    }
+    state.next += 1;
+    state.live.push(live);
+    Ok(id)
+}

@@ -1,0 +1,312 @@
+//! What is special about some operations: who, what and which file they have more of than the rest.
+//!
+//! A person draws a rectangle on a heat map; the operations in it are compared with all others of the same statistic. For each
+//! value of each field: its share among the selected, its share among the rest, and by how much the selection exceeds what the
+//! rest would predict. Fields are ranked by their best value.
+//!
+//! Where only a time was selected, not a part of the vertical axis, what there is less of than before is special, too: a client behind a
+//! bad cable does nothing slowly, it does less. That is told by rates, as shares of others rise when one falls.
+//!
+//! Invariant: within a field, the counts of all values add up to the number of operations, inside and outside.
+
+use crate::catalogue;
+use crate::name::{BadName, Field, Name, Predicate, Wanted};
+use crate::tally::{Describe, Tally};
+use observe::event::Event;
+use rustc_hash::FxHashMap;
+use serde::Serialize;
+
+/// One value of a field.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Value {
+    /// What it is called.
+    pub value: String,
+    /// Among the selected.
+    pub inside: u64,
+    /// Among the rest.
+    pub outside: u64,
+    /// How special it is: 0 is as everywhere, 1 is in all of the selected and nowhere else, or half of that where, of a time, nearly all of it is gone.
+    pub score: f64,
+}
+
+/// A field with its values, the most special first.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Ranked {
+    /// Which field.
+    pub field: Field,
+    /// The score of its best value.
+    pub score: f64,
+    /// The best of its values.
+    pub values: Vec<Value>,
+    /// Values that are not listed.
+    pub more: usize,
+}
+
+/// For what the time of operations went, on average: nanoseconds an operation.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
+pub struct Times {
+    /// From request to answer.
+    pub latency: f64,
+    /// Of that, waiting for the intent log.
+    pub log_wait: f64,
+    /// Waiting for a transaction group to take it.
+    pub txg_wait: f64,
+    /// Waiting for devices.
+    pub disk_wait: f64,
+}
+
+/// What a comparison says.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Explanation {
+    /// Operations selected.
+    pub inside: u64,
+    /// Operations they were compared with.
+    pub outside: u64,
+    /// Fields, the most telling first.
+    pub fields: Vec<Ranked>,
+    /// Where the selected spent their time.
+    pub times_inside: Times,
+    /// Where the others did.
+    pub times_outside: Times,
+}
+
+/// Values of a field that are listed.
+const LISTED: usize = 20;
+
+/// Compares operations.
+pub struct Explainer {
+    fields: Vec<Field>,
+    tallies: Vec<[Tally; 2]>,
+    selected: Vec<Predicate>,
+    span: (u64, u64),
+    base: Tally,
+    counts: [u64; 2],
+    times: [Times; 2],
+    /// When the first and the last one ended, of the selected and of the rest.
+    ended: [Option<(u64, u64)>; 2],
+}
+
+impl Explainer {
+    /// For a rectangle: of the operations of `name`, whose breakdown is the vertical axis, those that ended in `span`
+    /// (nanoseconds since 1970, the end not included) and whose number is in `rows`.
+    pub fn new(name: &Name, span: (u64, u64), rows: Option<(u64, u64)>) -> Result<Self, BadName> {
+        let statistic = catalogue::find(name)?;
+        let raw = Name { breakdown: None, ..name.clone() };
+        let by = |field: Field| Name { breakdown: Some(field), ..raw.clone() };
+        let none = || BadName { name: name.to_string(), at: 0, wrong: "its operations are not recorded".to_owned() };
+        let of = |name: &Name| Tally::new(name)?.ok_or_else(none);
+        let fixed = |field: &Field| raw.predicates.iter().any(|p| p.field == *field);
+        let fields: Vec<_> = statistic.fields.iter().copied().filter(|f| f.scheme().is_none() && !fixed(f)).collect();
+        let tallies = fields.iter().map(|f| Ok([of(&by(*f))?, of(&by(*f))?])).collect::<Result<_, _>>()?;
+        let row = name.breakdown.zip(rows);
+        let selected =
+            row.map(|(field, (from, to))| Predicate { field, wanted: Wanted::Between(from, to) }).into_iter().collect();
+        Ok(Self {
+            fields,
+            tallies,
+            selected,
+            span,
+            base: of(&raw)?,
+            counts: [0; 2],
+            times: [Times::default(); 2],
+            ended: [None; 2],
+        })
+    }
+
+    /// Takes an operation.
+    pub fn add(&mut self, event: &Event, names: &dyn Describe) {
+        if !self.base.takes(event, names) {
+            return;
+        }
+        let inside = self.span.0 <= event.done
+            && event.done < self.span.1
+            && self.selected.iter().all(|p| crate::tally::is_in_range(event, p));
+        let side = usize::from(!inside);
+        for tally in &mut self.tallies {
+            if let Some(tally) = tally.get_mut(side) {
+                tally.add(event, names);
+            }
+        }
+        let (Some(count), Some(times)) = (self.counts.get_mut(side), self.times.get_mut(side)) else { return };
+        *count += 1;
+        if let Some(ended) = self.ended.get_mut(side) {
+            let (first, last) = ended.unwrap_or((event.done, event.done));
+            *ended = Some((first.min(event.done), last.max(event.done)));
+        }
+        times.latency += event.latency as f64;
+        times.log_wait += f64::from(event.note.log_wait) * 1000.0;
+        times.txg_wait += f64::from(event.note.txg_wait) * 1000.0;
+        times.disk_wait += f64::from(event.note.disk_wait) * 1000.0;
+    }
+
+    /// What they have in common. `text` tells what a word of `names` is.
+    pub fn finish(mut self, names: &dyn Describe, text: impl Fn(u32) -> String) -> Explanation {
+        let [inside, outside] = self.counts;
+        let mut fields = Vec::new();
+        let lasted = self.ended.map(|e| e.map_or(0.0, |(first, last)| (last - first) as f64));
+        let times_alone = self.selected.is_empty();
+        for (field, tallies) in self.fields.iter().zip(&mut self.tallies) {
+            let mut counts: FxHashMap<u32, [u64; 2]> = FxHashMap::default();
+            let mut totals = [0u64; 2];
+            for (side, tally) in tallies.iter_mut().enumerate() {
+                for (word, n) in tally.close(names).cells {
+                    if let (Some(count), Some(total)) =
+                        (counts.entry(word).or_default().get_mut(side), totals.get_mut(side))
+                    {
+                        *count += n;
+                        *total += n;
+                    }
+                }
+            }
+            let mut values: Vec<Value> = counts
+                .into_iter()
+                .map(|(word, [inside, outside])| {
+                    let rose = score(inside, totals[0], outside, totals[1]);
+                    let fell = if times_alone { fall(inside, lasted[0], outside, lasted[1]) } else { 0.0 };
+                    // What is there says more than what is not: setting up a test ends, too.
+                    let score = rose.max(fell / 2.0);
+                    Value { value: text(word), inside, outside, score }
+                })
+                .collect();
+            values
+                .sort_by(|a, b| b.score.total_cmp(&a.score).then(b.inside.cmp(&a.inside)).then(a.value.cmp(&b.value)));
+            let more = values.len().saturating_sub(LISTED);
+            values.truncate(LISTED);
+            let score = values.first().map_or(0.0, |v| v.score);
+            fields.push(Ranked { field: *field, score, values, more });
+        }
+        fields.sort_by(|a, b| b.score.total_cmp(&a.score));
+        let mean = |times: Times, count: u64| {
+            let count = count.max(1) as f64;
+            Times {
+                latency: times.latency / count,
+                log_wait: times.log_wait / count,
+                txg_wait: times.txg_wait / count,
+                disk_wait: times.disk_wait / count,
+            }
+        };
+        let [times_inside, times_outside] = self.times;
+        Explanation {
+            inside,
+            outside,
+            fields,
+            times_inside: mean(times_inside, inside),
+            times_outside: mean(times_outside, outside),
+        }
+    }
+}
+
+/// The excess of a value's share, less what chance explains: shares are taken one standard error towards each other, so that
+/// two of three operations do not outrank nine hundred of a thousand.
+fn score(inside: u64, all_inside: u64, outside: u64, all_outside: u64) -> f64 {
+    if all_inside == 0 {
+        return 0.0;
+    }
+    let share = |n: u64, of: u64| if of == 0 { 0.0 } else { n as f64 / of as f64 };
+    let (p, q) = (share(inside, all_inside), share(outside, all_outside));
+    let error = |share: f64, of: u64| (share * (1.0 - share) / of.max(1) as f64).sqrt() + 1.0 / (of as f64 + 2.0);
+    let excess = p - error(p, all_inside) - q - error(q, all_outside).min(0.5);
+    excess.clamp(0.0, 1.0)
+}
+
+/// By what part the rate of a value fell, less what chance explains; 0 for what is not there any more at all, which asks for nothing.
+fn fall(inside: u64, lasted_inside: f64, outside: u64, lasted_outside: f64) -> f64 {
+    if inside == 0 || lasted_inside <= 0.0 || lasted_outside <= 0.0 {
+        return 0.0;
+    }
+    // Two standard errors of a count towards each other: rates that wander must not look like a fault.
+    let most = inside as f64 + 2.0 * (inside as f64).sqrt() + 2.0;
+    let least = outside as f64 - 2.0 * (outside as f64).sqrt() - 2.0;
+    if least <= 0.0 {
+        return 0.0;
+    }
+    (1.0 - most / lasted_inside / (least / lasted_outside)).clamp(0.0, 1.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tally::tests::{Plain, events};
+    use observe::event::Note;
+    use proptest::prelude::*;
+
+    fn explain(name: &str, span: (u64, u64), rows: Option<(u64, u64)>, events: &[Event]) -> Explanation {
+        let names = Plain::default();
+        let mut explainer = Explainer::new(&name.parse().expect("a name"), span, rows).expect("known");
+        events.iter().for_each(|e| explainer.add(e, &names));
+        explainer.finish(&names, |word| names.0.name(word).map(|n| n.to_string()).unwrap_or_default())
+    }
+
+    #[test]
+    fn the_one_client_that_is_slow_is_named_first() {
+        let mut all = Vec::new();
+        for n in 0..10_000u64 {
+            let client = (n % 10) as u32 + 1;
+            let latency = if client == 7 || n % 500 == 0 { 9_000_000 } else { 80_000 + n % 100 * 100 };
+            let note = Note { place: 1, object: n % 37, ..Note::default() };
+            all.push(Event { done: n, latency, op: 6 + (n % 2) as u8, client, note, ..Event::default() });
+        }
+        let found = explain("nfs3.ops[latency]", (0, 10_000), Some((5_000_000, 20_000_000)), &all);
+        assert_eq!((found.inside, found.outside), (1000 + 20, 9000 - 20));
+        let first = found.fields.first().expect("fields");
+        assert_eq!(
+            (first.field, first.values[0].value.as_str(), first.values[0].inside),
+            (Field::Client, "10.0.0.7", 1000)
+        );
+        assert!(first.score > 0.9, "{first:?}");
+        // Client 7 has even numbers only, so its operation is always the same. It comes behind.
+        assert!(found.fields[1].score < first.score);
+        assert!(found.times_inside.latency > 5e6 && found.times_outside.latency < 1e5);
+    }
+
+    #[test]
+    fn the_one_client_that_does_less_than_before_is_named_where_only_a_time_is_selected() {
+        let mut all = Vec::new();
+        for ms in 0..20_000u64 {
+            for client in 1..=10 {
+                // Each 40 a second; the fourth, from the tenth second on, 22.
+                let period = if client == 4 && ms >= 10_000 { 45 } else { 25 };
+                if ms % period == 0 {
+                    all.push(Event { done: ms * 1_000_000, latency: 100_000, op: 6, client, ..Event::default() });
+                }
+            }
+        }
+        let second = 1_000_000_000;
+        let found = explain("nfs3.ops[client]", (10 * second, 20 * second), None, &all);
+        let first = found.fields.first().expect("fields");
+        assert_eq!((first.field, first.values[0].value.as_str()), (Field::Client, "10.0.0.4"), "{first:?}");
+        assert!(first.score > 0.1 && first.values[1].score < 0.02, "{first:?}");
+        // Of a part of the vertical axis it is not asked.
+        let found = explain("nfs3.ops[latency]", (10 * second, 20 * second), Some((0, 1 << 40)), &all);
+        assert!(found.fields.iter().all(|f| f.score < 0.05), "{found:?}");
+    }
+
+    #[test]
+    fn where_all_are_alike_nothing_is_special() {
+        let all: Vec<_> = (0..4000u64)
+            .map(|n| Event {
+                done: n,
+                latency: n % 7 * 1000,
+                op: (n % 3) as u8,
+                client: (n % 5) as u32,
+                ..Event::default()
+            })
+            .collect();
+        let found = explain("nfs3.ops[latency]", (0, 4000), Some((3000, 7000)), &all);
+        assert!(found.fields.iter().all(|f| f.score < 0.05), "{found:?}");
+        let few = explain("nfs3.ops[latency]", (0, 3), None, &all);
+        assert!(few.fields.iter().all(|f| f.score < 0.7), "three operations prove little: {few:?}");
+    }
+
+    proptest! {
+        #[test]
+        fn counts_add_up_inside_and_outside(events in events(200), rows in (0u64..1 << 30, 0u64..1 << 40)) {
+            let span = (1_700_000_000_000_000_000, 1_700_000_005_000_000_000);
+            let found = explain("nfs3.ops[latency]", span, Some((rows.0, rows.0 + rows.1)), &events);
+            for field in found.fields.iter().filter(|f| f.more == 0) {
+                prop_assert_eq!(field.values.iter().map(|v| v.inside).sum::<u64>(), found.inside);
+                prop_assert_eq!(field.values.iter().map(|v| v.outside).sum::<u64>(), found.outside);
+            }
+        }
+    }
+}

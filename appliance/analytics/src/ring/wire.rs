@@ -1,0 +1,123 @@
+//! Events as bytes: what is zero takes no room.
+//!
+//! ```text
+//!   flags │ op │ step of time │ latency │ client │ place │ object │ size │ result? cache? waits? offset? user?     varints
+//! ```
+
+use crate::column::take;
+use observe::event::{Event, Layer, Lookups, Note};
+
+/// The difference of two times, small whichever comes first.
+fn zigzag(now: u64, before: u64) -> u64 {
+    let step = now.wrapping_sub(before).cast_signed();
+    ((step << 1) ^ (step >> 63)).cast_unsigned()
+}
+
+fn unzigzag(value: u64, before: u64) -> u64 {
+    let step = (value >> 1) ^ (value & 1).wrapping_neg();
+    before.wrapping_add(step)
+}
+
+/// Appends an event; times as steps from the one before.
+pub fn encode(event: &Event, before: u64, out: &mut Vec<u8>) {
+    let n = &event.note;
+    let c = n.cache;
+    let cached = [c.data_hits, c.data_misses, c.prefetched, c.metadata_hits, c.metadata_misses, c.level2_hits];
+    let waits = [n.log_wait, n.txg_wait, n.disk_wait];
+    let has = |yes: bool, bit: u8| if yes { 1u8 << bit } else { 0 };
+    // Bits 0-2 the layer, then what of the rest is not zero.
+    let flags = event.layer as u8
+        | has(event.note.result != 0, 3)
+        | has(cached.iter().any(|n| *n > 0), 4)
+        | has(waits.iter().any(|n| *n > 0), 5)
+        | has(n.offset != 0, 6)
+        | has(event.user != 0, 7);
+    let mut to = Piece { bytes: [0; LONGEST], len: 2 };
+    (to.bytes[0], to.bytes[1]) = (flags, event.op);
+    to.put(zigzag(event.done, before));
+    to.put(event.latency);
+    to.put(event.client.into());
+    to.put(n.place.into());
+    to.put(n.object);
+    to.put(n.size.into());
+    if event.note.result != 0 {
+        to.put(event.note.result.into());
+    }
+    if flags & 1 << 4 != 0 {
+        cached.iter().for_each(|n| to.put(u64::from(*n)));
+    }
+    if flags & 1 << 5 != 0 {
+        waits.iter().for_each(|n| to.put(u64::from(*n)));
+    }
+    if n.offset != 0 {
+        to.put(n.offset);
+    }
+    if event.user != 0 {
+        to.put(event.user.into());
+    }
+    out.extend_from_slice(&to.bytes[..to.len]);
+}
+
+/// Flags and type, and at most 18 numbers of at most 10 bytes.
+const LONGEST: usize = 2 + 18 * 10;
+
+/// Bytes of one event: what the vector grows by at once.
+struct Piece {
+    bytes: [u8; LONGEST],
+    len: usize,
+}
+
+impl Piece {
+    /// Appends a number as [`crate::column::put`] does.
+    #[inline]
+    fn put(&mut self, mut value: u64) {
+        while value >= 0x80 {
+            self.bytes[self.len] = value as u8 | 0x80;
+            self.len += 1;
+            value >>= 7;
+        }
+        self.bytes[self.len] = value as u8;
+        self.len += 1;
+    }
+}
+
+/// Takes one from the front of bytes; nothing if they are none.
+pub fn decode(bytes: &mut &[u8], before: u64) -> Option<Event> {
+    let (&[flags, op], rest) = bytes.split_first_chunk()?;
+    *bytes = rest;
+    let layer = *Layer::ALL.get(usize::from(flags & 7))?;
+    let mut event = Event { layer, op, ..Event::default() };
+    event.done = unzigzag(take(bytes)?, before);
+    event.latency = take(bytes)?;
+    event.client = u32::try_from(take(bytes)?).ok()?;
+    let mut note = Note { place: u32::try_from(take(bytes)?).ok()?, ..Note::default() };
+    note.object = take(bytes)?;
+    note.size = u32::try_from(take(bytes)?).ok()?;
+    let has = |bit: u8| flags & 1 << bit != 0;
+    if has(3) {
+        note.result = u16::try_from(take(bytes)?).ok()?;
+    }
+    if has(4) {
+        let mut next = || u16::try_from(take(bytes)?).ok();
+        note.cache = Lookups {
+            data_hits: next()?,
+            data_misses: next()?,
+            prefetched: next()?,
+            metadata_hits: next()?,
+            metadata_misses: next()?,
+            level2_hits: next()?,
+        };
+    }
+    if has(5) {
+        let mut next = || u32::try_from(take(bytes)?).ok();
+        (note.log_wait, note.txg_wait, note.disk_wait) = (next()?, next()?, next()?);
+    }
+    if has(6) {
+        note.offset = take(bytes)?;
+    }
+    if has(7) {
+        event.user = u32::try_from(take(bytes)?).ok()?;
+    }
+    event.note = note;
+    Some(event)
+}

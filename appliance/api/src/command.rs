@@ -1,0 +1,112 @@
+//! `POST /v1/commands`: a command line, run by the process that owns the pool.
+//!
+//! The answer is a stream of [`CommandFrame`]s, one JSON document a line (`application/x-ndjson`), that ends with [`CommandFrame::Exit`]. A
+//! command that asks for something (a passphrase) sends [`CommandFrame::Ask`], and waits until the client posts an [`CommandAnswer`] to
+//! `/v1/commands/input`. Closing the connection cancels the command.
+
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use utoipa::ToSchema;
+
+/// Where commands are posted.
+pub const COMMANDS_PATH: &str = "/v1/commands";
+/// Where answers are posted.
+pub const COMMAND_INPUT_PATH: &str = "/v1/commands/input";
+/// Variables of the client's environment that commands look at.
+pub const COMMAND_ENVIRONMENT: &[&str] = &["ZPOOL_IMPORT_PATH", "TZ"];
+
+/// A command as on the command line: runs with the same code, options, text and exit code.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CommandRequest {
+    /// `zpool`, `zfs`, or `weir` for Weir's own verbs.
+    pub program: String,
+    /// Its arguments, the verb first.
+    pub args: Vec<String>,
+    /// The folder that paths are relative to.
+    #[serde(default)]
+    pub cwd: Option<String>,
+    /// Those of [`COMMAND_ENVIRONMENT`] that are set.
+    #[serde(default)]
+    pub environment: BTreeMap<String, String>,
+    /// Which of the client's standard streams are a terminal.
+    #[serde(default)]
+    pub terminal: Terminal,
+}
+
+/// Which streams are a terminal.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(default)]
+pub struct Terminal {
+    /// Standard input.
+    pub input: bool,
+    /// Standard output.
+    pub output: bool,
+    /// Standard error.
+    pub error: bool,
+}
+
+/// One line of the answer to a command (`application/x-ndjson`).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum CommandFrame {
+    /// For standard output.
+    Stdout(String),
+    /// For standard error.
+    Stderr(String),
+    /// The command waits for an answer.
+    Ask(CommandQuestion),
+    /// It ended, with this exit code. The last frame.
+    Exit(u8),
+}
+
+/// What a command wants to know.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct CommandQuestion {
+    /// Goes back with the answer; nobody else can guess it.
+    pub id: String,
+    /// What is asked for.
+    pub wanted: Wanted,
+}
+
+/// What is asked for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Wanted {
+    /// Something that a person types behind this text and that is not shown.
+    Secret(String),
+    /// The next line of standard input, without its end.
+    Line,
+    /// So many bytes of standard input, or fewer if it ends before.
+    Bytes(u32),
+}
+
+/// What a client says to a [`CommandQuestion`].
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CommandAnswer {
+    /// Of the question.
+    pub id: String,
+    /// The bytes; missing when there is nobody to ask.
+    pub bytes: Option<Vec<u8>>,
+    /// Why there are none.
+    #[serde(default)]
+    pub error: Option<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn frames_are_what_the_description_says() {
+        let text = |frame: &CommandFrame| serde_json::to_string(frame).expect("they are plain");
+        assert_eq!(text(&CommandFrame::Stdout("a\n".into())), r#"{"stdout":"a\n"}"#);
+        assert_eq!(text(&CommandFrame::Exit(2)), r#"{"exit":2}"#);
+        let ask = CommandFrame::Ask(CommandQuestion { id: "7".into(), wanted: Wanted::Bytes(33) });
+        assert_eq!(text(&ask), r#"{"ask":{"id":"7","wanted":{"bytes":33}}}"#);
+        let request: CommandRequest =
+            serde_json::from_str(r#"{"program":"zpool","args":["list"]}"#).expect("the rest may be left out");
+        assert_eq!(request.terminal, Terminal::default());
+    }
+}

@@ -1,0 +1,84 @@
+//! What is answered when something cannot be done.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+/// The body of every answer that is not a success.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ErrorReply {
+    /// What went wrong.
+    pub error: ErrorBody,
+}
+
+/// What went wrong, where, and what was expected instead.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ErrorBody {
+    /// For programs.
+    pub code: ErrorCode,
+    /// For people.
+    pub message: String,
+    /// What it is about: a pool, a dataset, a field of the request.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub place: Option<String>,
+    /// What was found there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub found: Option<String>,
+    /// What would have been right.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub expected: Option<String>,
+}
+
+/// Kinds of failure.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ErrorCode {
+    /// 400: the request is not what the operation takes.
+    InvalidRequest,
+    /// 401: it is not known who asks.
+    Unauthenticated,
+    /// 403: who asks may not.
+    Forbidden,
+    /// 404: what the request names is not there.
+    NotFound,
+    /// 405: the path knows other methods.
+    MethodNotAllowed,
+    /// 409: it cannot be done as things are now.
+    Conflict,
+    /// 409: something is lost by it; the request has to repeat the name in `confirm`.
+    ConfirmationRequired,
+    /// 413: the request is too large.
+    TooLarge,
+    /// 421: the request is for another host than this one.
+    WrongHost,
+    /// 422: it was tried and failed; the message is the command's.
+    Failed,
+    /// 429: too many attempts; `Retry-After` says when to try again.
+    TooManyRequests,
+    /// 500: a fault of this program.
+    Internal,
+    /// 501: this version cannot do it.
+    Unsupported,
+    /// 503: not now; the process is starting, stopping or too busy.
+    Unavailable,
+}
+
+impl ErrorCode {
+    /// The HTTP status that goes with it.
+    pub fn status(self) -> u16 {
+        match self {
+            Self::InvalidRequest => 400,
+            Self::Unauthenticated => 401,
+            Self::Forbidden => 403,
+            Self::NotFound => 404,
+            Self::MethodNotAllowed => 405,
+            Self::Conflict | Self::ConfirmationRequired => 409,
+            Self::TooLarge => 413,
+            Self::WrongHost => 421,
+            Self::Failed => 422,
+            Self::TooManyRequests => 429,
+            Self::Internal => 500,
+            Self::Unsupported => 501,
+            Self::Unavailable => 503,
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! What the running daemon knows: asked over its socket, by those of the commands that show figures.
+
+pub mod metrics;
+pub mod pace;
+pub mod when;
+
+use crate::commands::serve;
+use crate::forward;
+use crate::state::State;
+use anyhow::{Context as _, Result};
+use daemon::config::Source;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use std::fmt::Write as _;
+
+/// The daemon of a state folder.
+pub struct Daemon {
+    state: State,
+}
+
+/// Text as a part of a URL.
+pub fn encoded(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => out.push(char::from(byte)),
+            // Writing to a string cannot fail.
+            _ => _ = write!(out, "%{byte:02X}"),
+        }
+    }
+    out
+}
+
+/// A path with what stands behind the question mark; parameters without a value are left out.
+pub fn with(path: &str, params: &[(&str, Option<String>)]) -> String {
+    let mut out = path.to_owned();
+    let given = params.iter().filter_map(|(name, value)| Some((name, value.as_ref()?)));
+    for (n, (name, value)) in given.enumerate() {
+        let _ = write!(out, "{}{name}={}", if n == 0 { '?' } else { '&' }, encoded(value));
+    }
+    out
+}
+
+impl Daemon {
+    /// The one of this state folder; whether it runs shows when it is asked.
+    pub fn find() -> Result<Self> {
+        let config = Source::default().load().unwrap_or_default();
+        Ok(Self { state: serve::state(&config)? })
+    }
+
+    /// The number of its process, if the system tells it.
+    pub fn pid(&self) -> Result<Option<u32>> {
+        let stream = daemon::socket::connect(&daemon::socket::of_daemon(self.state.folder()))?;
+        let Some(stream) = stream else { return Ok(None) };
+        let peer = rustix::net::sockopt::socket_peercred(&stream)?;
+        Ok(u32::try_from(peer.pid.as_raw_nonzero().get()).ok())
+    }
+
+    /// Asks, and gives the bytes of the answer.
+    pub fn bytes(&self, method: &str, path: &str, body: Option<&[u8]>) -> Result<Vec<u8>> {
+        let answer = forward::ask(&self.state, method, path, body)?;
+        answer.with_context(|| {
+            format!("'weir serve' is not running with the state folder {}", self.state.folder().display())
+        })
+    }
+
+    /// Asks for a document.
+    pub fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T> {
+        serde_json::from_slice(&self.bytes("GET", path, None)?).context("the daemon's answer is not understood")
+    }
+
+    /// Has something done, and gives what it says of it.
+    pub fn send<T: DeserializeOwned>(&self, method: &str, path: &str, body: &impl Serialize) -> Result<T> {
+        let answer = self.bytes(method, path, Some(&serde_json::to_vec(body)?))?;
+        serde_json::from_slice(&answer).context("the daemon's answer is not understood")
+    }
+
+    /// Asks for what comes line by line, until `each` says that it is enough, or there is no more.
+    pub fn lines(&self, path: &str, each: &mut dyn FnMut(&[u8]) -> Result<bool>) -> Result<()> {
+        let asked = forward::lines(&self.state, path, each)?;
+        asked.with_context(|| {
+            format!("'weir serve' is not running with the state folder {}", self.state.folder().display())
+        })
+    }
+
+    /// What a statistic was.
+    pub fn query(&self, name: &str, from: u64, to: u64, step: u64) -> Result<api::StatisticData> {
+        let params = [
+            ("name", Some(name.to_owned())),
+            ("from", Some(from.to_string())),
+            ("to", Some(to.to_string())),
+            ("step", Some(step.to_string())),
+        ];
+        self.get(&with("/v1/analytics/query", &params))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parameters_are_encoded_and_absent_ones_left_out() {
+        let params = [("name", Some("nfs3.ops[file=/a b&c]".to_owned())), ("from", None), ("to", Some("5".to_owned()))];
+        assert_eq!(with("/q", &params), "/q?name=nfs3.ops%5Bfile%3D%2Fa%20b%26c%5D&to=5");
+        assert_eq!(with("/q", &[("a", None)]), "/q");
+    }
+}

@@ -1,0 +1,115 @@
+//! Who called a command: its folder, its environment, and what it says when it is asked.
+//!
+//! A command that runs alone was called from this process ([`Here`]); one that runs in a process that owns pools was called from
+//! another one ([`There`]), which is asked through its connection.
+
+use api::{CommandRequest, Wanted};
+use daemon::Io;
+use std::io::{self, BufRead, IsTerminal, Read};
+use std::path::{Path, PathBuf};
+
+/// See the module.
+pub trait Client {
+    /// The folder that paths are relative to.
+    fn folder(&self) -> io::Result<PathBuf>;
+    /// A variable of the environment, one of [`api::COMMAND_ENVIRONMENT`].
+    fn variable(&self, name: &str) -> Option<String>;
+    /// Whether standard input is a terminal.
+    fn input_is_terminal(&self) -> bool;
+    /// Whether standard output is a terminal.
+    fn output_is_terminal(&self) -> bool;
+    /// Answers: bytes of standard input, or what a person typed.
+    fn ask(&self, wanted: Wanted) -> io::Result<Vec<u8>>;
+    /// Whether it went away.
+    fn is_gone(&self) -> bool {
+        false
+    }
+
+    /// What a person types behind `prompt`, unseen.
+    fn secret(&self, prompt: &str) -> io::Result<String> {
+        let typed = self.ask(Wanted::Secret(prompt.to_owned()))?;
+        String::from_utf8(typed).map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "what was typed is no text"))
+    }
+
+    /// The path as seen from the root.
+    fn absolute(&self, path: &Path) -> io::Result<PathBuf> {
+        if path.as_os_str().is_empty() {
+            std::path::absolute(path)
+        } else {
+            std::path::absolute(self.folder()?.join(path))
+        }
+    }
+}
+
+/// This process.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Here;
+
+impl Client for Here {
+    fn folder(&self) -> io::Result<PathBuf> {
+        std::env::current_dir()
+    }
+
+    fn variable(&self, name: &str) -> Option<String> {
+        std::env::var(name).ok()
+    }
+
+    fn input_is_terminal(&self) -> bool {
+        io::stdin().is_terminal()
+    }
+
+    fn output_is_terminal(&self) -> bool {
+        io::stdout().is_terminal()
+    }
+
+    fn ask(&self, wanted: Wanted) -> io::Result<Vec<u8>> {
+        let mut bytes = Vec::new();
+        match wanted {
+            Wanted::Secret(prompt) => return Ok(rpassword::prompt_password(prompt)?.into_bytes()),
+            Wanted::Line => {
+                io::stdin().lock().read_until(b'\n', &mut bytes)?;
+                while bytes.last().is_some_and(|b| matches!(b, b'\n' | b'\r')) {
+                    bytes.pop();
+                }
+            }
+            Wanted::Bytes(most) => {
+                io::stdin().lock().take(u64::from(most)).read_to_end(&mut bytes)?;
+            }
+        }
+        Ok(bytes)
+    }
+}
+
+/// Another process, connected to this one.
+pub struct There<'a> {
+    /// What it sent.
+    pub request: &'a CommandRequest,
+    /// Its streams.
+    pub io: &'a Io,
+}
+
+impl Client for There<'_> {
+    fn folder(&self) -> io::Result<PathBuf> {
+        Ok(PathBuf::from(self.request.cwd.as_deref().unwrap_or("/")))
+    }
+
+    fn variable(&self, name: &str) -> Option<String> {
+        self.request.environment.get(name).cloned()
+    }
+
+    fn input_is_terminal(&self) -> bool {
+        self.request.terminal.input
+    }
+
+    fn output_is_terminal(&self) -> bool {
+        self.request.terminal.output
+    }
+
+    fn ask(&self, wanted: Wanted) -> io::Result<Vec<u8>> {
+        self.io.ask(wanted)
+    }
+
+    fn is_gone(&self) -> bool {
+        self.io.is_cancelled()
+    }
+}

@@ -1,0 +1,85 @@
+//! `weir analytics`: what is counted and kept, what there is to be counted, what is special about some operations, and files of all
+//! that for other programs.
+
+mod datasets;
+mod explain;
+mod export;
+mod overhead;
+mod worksheets;
+
+use crate::asked::Daemon;
+use crate::report::{self, Column, Kind, Options, Report, Stamp, Value, args, column, explained};
+use anyhow::Result;
+use clap::{ArgMatches, Command};
+use std::io::{BufWriter, Write};
+use std::process::ExitCode;
+
+const STATISTICS: &[Column] = &[
+    column("name", Kind::Text, 16, "The statistic; brackets behind it narrow it down and break it down."),
+    column("category", Kind::Text, 8, "Under what it is listed."),
+    column("unit", Kind::Text, 8, "In what it is counted."),
+    column(
+        "fields",
+        Kind::Text,
+        6,
+        "By what it can be told apart; numbers, which make heat maps, have a + behind them.",
+    ),
+    column("help", Kind::Text, 4, "What it means."),
+];
+
+/// Options of `weir analytics`.
+pub fn command() -> Command {
+    Command::new("analytics")
+        .about("What is counted and kept; what is special about some operations; export")
+        .subcommand_required(true)
+        .arg_required_else_help(true)
+        .subcommand(datasets::command())
+        .subcommand(
+            Command::new("statistics").about("List what can be counted, and by what it can be told apart").args(args()),
+        )
+        .subcommand(export::command())
+        .subcommand(explain::command())
+        .subcommand(worksheets::command())
+        .subcommand(overhead::command())
+}
+
+/// Runs `weir analytics`.
+pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
+    let done = match matches.subcommand() {
+        Some(("datasets", matches)) => datasets::run(matches),
+        Some(("export", matches)) => export::run(matches),
+        Some(("explain", matches)) => explain::run(matches),
+        Some(("overhead", matches)) => overhead::run(matches),
+        Some(("worksheets", matches)) => worksheets::run(matches),
+        Some((_, matches)) => statistics(matches),
+        None => Ok(()),
+    };
+    report::quiet(done).map(|()| ExitCode::SUCCESS)
+}
+
+/// Prints rows of now; glossary and schema if they are asked for.
+fn table(matches: &ArgMatches, columns: &[Column], rows: impl FnOnce() -> Result<Vec<Vec<Value>>>) -> Result<()> {
+    let options = Options::of(matches)?;
+    let mut out = BufWriter::new(std::io::stdout().lock());
+    if explained(&mut out, columns, &options)? {
+        return Ok(out.flush()?);
+    }
+    let mut report = Report::untimed(out, columns, &options)?;
+    let stamp = Stamp { at: super::statistic::now().as_secs(), boot: false };
+    for row in rows()? {
+        report.row(stamp, &row)?;
+    }
+    Ok(report.flush()?)
+}
+
+fn statistics(matches: &ArgMatches) -> Result<()> {
+    table(matches, STATISTICS, || {
+        let all: api::StatisticList = Daemon::find()?.get("/v1/analytics/statistics")?;
+        let row = |s: &api::Statistic| {
+            let field = |f: &api::StatisticField| format!("{}{}", f.name, if f.heat_map { "+" } else { "" });
+            let fields: Vec<String> = s.fields.iter().map(field).collect();
+            [&s.name, &s.category, &s.unit, &fields.join(","), &s.help].map(|t| Value::from(t.as_str())).to_vec()
+        };
+        Ok(all.items.iter().map(row).collect())
+    })
+}

@@ -1,0 +1,272 @@
+//! `weir arcstat`: how well the cache serves, by the names that OpenZFS's arcstat has for it.
+
+use super::counters::{OfDaemon, percent, show_as, with_args};
+use super::statistic::cells;
+use crate::asked::Daemon;
+use crate::asked::metrics::Metrics;
+use crate::report::{self, Column, Form, Kind, Options, Value, column};
+use anyhow::{Result, bail};
+use api::CellKey;
+use clap::{Arg, ArgAction, ArgMatches, Command};
+use std::collections::BTreeMap;
+use std::process::ExitCode;
+
+const fn rate(name: &'static str, help: &'static str) -> Column {
+    column(name, Kind::Number(0), 5, help)
+}
+
+const fn share(name: &'static str, help: &'static str) -> Column {
+    column(name, Kind::Number(1), 5, help)
+}
+
+const fn size(name: &'static str, help: &'static str) -> Column {
+    column(name, Kind::Bytes, 10, help)
+}
+
+/// Where a figure comes from that is not here.
+const NO_STREAMS: &str = "- : what is in memory already is not counted when it is read ahead.";
+const NO_IO_HITS: &str = "- : who waits for a read of another one is counted among the hits.";
+
+/// All fields.
+const COLUMNS: &[Column] = &[
+    rate("hits", "Reads of the cache a second that found the block."),
+    rate("iohs", NO_IO_HITS),
+    rate("miss", "Reads a second that did not, read ahead included."),
+    rate("read", "All reads of the cache a second, read ahead included."),
+    share("hit%", "Share of hits of all reads."),
+    share("ioh%", NO_IO_HITS),
+    share("miss%", "Share of misses of all reads."),
+    rate("dhit", "Demand hits a second: somebody waits for the block."),
+    rate("dmis", "Demand misses a second."),
+    rate("dread", "Demand reads a second."),
+    share("dh%", "Share of hits of demand reads."),
+    share("dm%", "Share of misses of demand reads."),
+    rate("ddhit", "Demand data hits a second, by operations of clients."),
+    rate("ddmis", "Demand data misses a second, by operations of clients."),
+    rate("ddread", "Demand data reads a second, by operations of clients."),
+    share("ddh%", "Share of hits of demand data reads."),
+    share("ddm%", "Share of misses of demand data reads."),
+    rate("dmhit", "Demand metadata hits a second, by operations of clients."),
+    rate("dmmis", "Demand metadata misses a second, by operations of clients."),
+    rate("dmread", "Demand metadata reads a second, by operations of clients."),
+    share("dmh%", "Share of hits of demand metadata reads."),
+    share("dmm%", "Share of misses of demand metadata reads."),
+    rate("phit", NO_STREAMS),
+    rate("pmis", "Blocks read ahead a second."),
+    rate("pread", "Reads ahead a second that went to a device."),
+    share("ph%", NO_STREAMS),
+    share("pm%", NO_STREAMS),
+    rate("used", "Blocks read ahead that were wanted for the first time, a second: read ahead that was worth it."),
+    rate("evict", "Blocks a second that were put out for others."),
+    rate("mrug", "Misses a second of blocks that had been wanted once and were put out not long ago."),
+    rate("mfug", "Misses a second of blocks that had been wanted more often and were put out not long ago."),
+    rate("mru", "- : the lists of the cache do not count their hits."),
+    rate("mfu", "- : the lists of the cache do not count their hits."),
+    rate("unc", "- : nothing is read past the cache."),
+    rate("eskip", "- : nothing is skipped when blocks are put out."),
+    rate("mtxmis", "- : no lock is tried."),
+    rate("l2hits", "Reads a second that a cache device served, by operations of clients."),
+    rate("l2miss", "- : not counted."),
+    size("size", "Memory that cached blocks take."),
+    size("c", "Memory that they may take."),
+    size("mrusz", "Share of it that is meant for blocks wanted once."),
+    size("avail", "Memory of this machine that is available."),
+    size("free", "Memory of this machine that nobody uses."),
+    size("need", "- : nobody asks the cache for memory: its limit is fixed."),
+];
+
+const DEFAULT: &str = "read,ddread,ddh%,dmread,dmh%,pread,ph%,size,c,avail";
+const EXTENDED: &str = "mfu,mru,mfug,mrug,unc,eskip,mtxmis,dread,pread,read";
+
+/// Options of `weir arcstat`.
+pub fn command() -> Command {
+    with_args(
+        Command::new("arcstat")
+            .about("Show how well the cache serves, as OpenZFS's arcstat")
+            .long_about(
+                "A report each INTERVAL, by the names of OpenZFS's arcstat; -v tells what each means, and why some are '-'. -f \
+                 chooses among them. The first report is the average since the daemon started. All caches of the daemon's pools \
+                 together, or that of --pool.",
+            )
+            .arg(Arg::new("all").short('a').action(ArgAction::SetTrue).help("All fields"))
+            .arg(Arg::new("extended").short('x').action(ArgAction::SetTrue).help("The fields of arcstat -x"))
+            .arg(Arg::new("pool").long("pool").value_name("POOL").help("The cache of this pool alone")),
+    )
+}
+
+/// Runs `weir arcstat`.
+pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
+    let mut options = Options::of(matches)?;
+    let named = |names: &str| Some(names.split(',').map(str::to_owned).collect());
+    if options.fields.is_none()
+        && !options.glossary
+        && !options.schema
+        && !matches.get_flag("all")
+        && options.form != Form::Json
+    {
+        options.fields = if matches.get_flag("extended") { named(EXTENDED) } else { named(DEFAULT) };
+    }
+    // As arcstat has it, the time may be named like a field; it comes first always.
+    if let Some(fields) = &mut options.fields {
+        fields.retain(|f| f != "time");
+    }
+    let pool = matches.get_one::<String>("pool").cloned();
+    let rows = move |daemon: &Daemon, before: Option<&Metrics>, now: &Metrics| {
+        if let Some(pool) = &pool
+            && !now.labels("weir_cache_size_bytes", "pool").contains(pool)
+        {
+            bail!("the daemon has no pool '{pool}'");
+        }
+        let clients = if pool.is_none() { accesses(daemon, before, now) } else { BTreeMap::new() };
+        Ok(vec![row(before, now, pool.as_deref(), &clients)])
+    };
+    report::quiet(show_as(&options, COLUMNS, |_| OfDaemon::new(rows))).map(|()| ExitCode::SUCCESS)
+}
+
+/// What operations of clients met, a second, by Analytics: of the whole seconds that are closed.
+fn accesses(daemon: &Daemon, before: Option<&Metrics>, now: &Metrics) -> BTreeMap<String, f64> {
+    // A second is closed a little after its end: the span lies two seconds back.
+    let start = now.at.as_secs_f64() - now.seconds(before);
+    let (from, to) = (start as u64, now.at.as_secs());
+    let (from, to) = if before.is_some() { (from.saturating_sub(2), to.saturating_sub(2)) } else { (from, to) };
+    let mut out = BTreeMap::new();
+    if from >= to {
+        return out;
+    }
+    // Without the recorder or the statistic these fields are absent; the others are there.
+    let Ok(data) = daemon.query("arc.accesses[hit/miss]", from, to, to - from) else { return out };
+    let seconds: u32 = data.columns.iter().map(|c| c.seconds).sum();
+    if seconds == 0 {
+        return out;
+    }
+    out.insert(String::new(), 0.0);
+    for (key, count) in data.columns.iter().flat_map(cells) {
+        if let Some(CellKey::Name(name)) = data.keys.get(&key.to_string()) {
+            *out.entry(name.clone()).or_default() += count as f64 / f64::from(seconds);
+        }
+    }
+    out
+}
+
+fn row(before: Option<&Metrics>, now: &Metrics, pool: Option<&str>, clients: &BTreeMap<String, f64>) -> Vec<Value> {
+    let labels: Vec<(&str, &str)> = pool.map(|pool| ("pool", pool)).into_iter().collect();
+    let seconds = now.seconds(before);
+    let rate = |name: &str| now.grown(before, name, &labels).map(|n| n / seconds);
+    let ghosts = |list: &str| {
+        let labels: Vec<(&str, &str)> = labels.iter().copied().chain([("list", list)]).collect();
+        now.grown(before, "weir_cache_ghost_hits_total", &labels).map(|n| n / seconds)
+    };
+    let add = |a: Option<f64>, b: Option<f64>| Some(a? + b?);
+    let (hits, misses) = (rate("weir_cache_hits_total"), rate("weir_cache_misses_total"));
+    let ahead = rate("weir_cache_prefetches_total");
+    let (demand, all_misses) = (add(hits, misses), add(misses, ahead));
+    let all = add(demand, ahead);
+    // Nothing of Analytics at all, or nothing of this kind.
+    let met =
+        |names: &[&str]| (!clients.is_empty()).then(|| names.iter().filter_map(|name| clients.get(*name)).sum::<f64>());
+    let (data_hits, data_misses) = (met(&["data hits", "prefetched data hits", "L2ARC hits"]), met(&["data misses"]));
+    let (meta_hits, meta_misses) = (met(&["metadata hits"]), met(&["metadata misses"]));
+    let (data, meta) = (add(data_hits, data_misses), add(meta_hits, meta_misses));
+    let memory = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let of_machine = |field: &str| {
+        let line = memory.lines().find_map(|line| line.strip_prefix(field))?;
+        line.split_ascii_whitespace().next()?.parse::<f64>().ok().map(|kib| kib * 1024.0)
+    };
+    let value = |name: &str| -> Option<f64> {
+        match name {
+            "hits" | "dhit" => hits,
+            "miss" => all_misses,
+            "dmis" => misses,
+            "read" => all,
+            "dread" => demand,
+            "hit%" => percent(hits, all),
+            "miss%" => percent(all_misses, all),
+            "dh%" => percent(hits, demand),
+            "dm%" => percent(misses, demand),
+            "ddhit" => data_hits,
+            "ddmis" => data_misses,
+            "ddread" => data,
+            "ddh%" => percent(data_hits, data),
+            "ddm%" => percent(data_misses, data),
+            "dmhit" => meta_hits,
+            "dmmis" => meta_misses,
+            "dmread" => meta,
+            "dmh%" => percent(meta_hits, meta),
+            "dmm%" => percent(meta_misses, meta),
+            "pmis" | "pread" => ahead,
+            "used" => rate("weir_cache_prefetched_hits_total"),
+            "evict" => rate("weir_cache_evictions_total"),
+            "mrug" => ghosts("recent"),
+            "mfug" => ghosts("frequent"),
+            "l2hits" => met(&["L2ARC hits"]),
+            "size" => now.sum("weir_cache_size_bytes", &labels),
+            "c" => now.sum("weir_cache_cap_bytes", &labels),
+            "mrusz" => now.sum("weir_cache_recent_target_bytes", &labels),
+            "avail" => of_machine("MemAvailable:"),
+            "free" => of_machine("MemFree:"),
+            _ => None,
+        }
+    };
+    COLUMNS.iter().map(|c| value(c.name).into()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::{Report, Stamp, exact};
+    use std::time::Duration;
+
+    fn metrics(at: u64, hits: u64, misses: u64) -> Metrics {
+        let text = format!(
+            "weir_cache_hits_total{{pool=\"tank\"}} {hits}\nweir_cache_misses_total{{pool=\"tank\"}} {misses}\n\
+             weir_cache_prefetches_total{{pool=\"tank\"}} 0\nweir_cache_size_bytes{{pool=\"tank\"}} 1048576\n\
+             weir_cache_cap_bytes{{pool=\"tank\"}} 268435456\nweir_process_start_time 90\n"
+        );
+        Metrics::parse(&text, Duration::from_secs(at))
+    }
+
+    fn of<'a>(row: &'a [Value], name: &str) -> &'a Value {
+        let at = COLUMNS.iter().position(|c| c.name == name).expect(name);
+        &row[at]
+    }
+
+    #[test]
+    fn the_fields_that_are_shown_exist() {
+        for name in DEFAULT.split(',').chain(EXTENDED.split(',')) {
+            assert!(COLUMNS.iter().any(|c| c.name == name), "{name}");
+        }
+    }
+
+    /// OpenZFS computes misses as what is left of 100 %: one hit and no miss gives -1.4e-14 there.
+    #[test]
+    fn shares_of_nothing_have_no_residue() {
+        for hits in 0..3000u64 {
+            let row = row(Some(&metrics(100, 0, 0)), &metrics(107, hits, 0), None, &BTreeMap::new());
+            let Value::Number(misses) = of(&row, "miss%") else { panic!("a number") };
+            assert_eq!((exact(*misses).as_str(), of(&row, "dm%")), ("0", &Value::Number(0.0)), "{hits}");
+        }
+        let row = row(Some(&metrics(100, 0, 0)), &metrics(101, 1, 2), None, &BTreeMap::new());
+        let Value::Number(hits) = of(&row, "hit%") else { panic!("a number") };
+        assert_eq!(exact(*hits), "33.333");
+    }
+
+    #[test]
+    fn what_nobody_counts_is_absent_and_the_first_row_is_since_the_start() {
+        let options =
+            Options { fields: Some(DEFAULT.split(',').map(str::to_owned).collect()), ..Options::plain(Form::Table) };
+        let mut report = Report::new(Vec::new(), COLUMNS, &options).expect("columns");
+        let clients: BTreeMap<String, f64> = [("data hits".to_owned(), 9.0), ("data misses".to_owned(), 1.0)].into();
+        let mut first = row(None, &metrics(100, 40, 10), None, &BTreeMap::new());
+        let mut second = row(Some(&metrics(100, 40, 10)), &metrics(102, 60, 10), None, &clients);
+        let avail = COLUMNS.iter().position(|c| c.name == "avail").expect("avail");
+        (first[avail], second[avail]) = (Value::from(1u64 << 30), Value::from(1u64 << 30));
+        report.row(Stamp { at: 100, boot: true }, &first).expect("written");
+        report.row(Stamp { at: 102, boot: false }, &second).expect("written");
+        assert_eq!(
+            String::from_utf8(report.into_inner()).expect("text"),
+            "      time   read  ddread   ddh%  dmread   dmh%  pread    ph%      size_B         c_B     avail_B\n\
+             \x20     boot      5       -      -       -      -      0      -     1048576   268435456  1073741824\n\
+             \x20      102     10      10   90.0       0      0      0      -     1048576   268435456  1073741824\n"
+        );
+    }
+}

@@ -1,0 +1,105 @@
+//! What the commands have in common that show counters: the first report tells what was since the start, the others what was new.
+
+use crate::asked::Daemon;
+use crate::asked::metrics::Metrics;
+use crate::asked::pace::Pace;
+use crate::report::{Column, Options, Report, Stamp, Value, args, explained, pace_args};
+use anyhow::Result;
+use clap::{ArgMatches, Command};
+use std::io::{BufWriter, Write};
+use std::time::Duration;
+
+/// A command with the options that all of these have.
+pub fn with_args(command: Command) -> Command {
+    command.args(args()).args(pace_args())
+}
+
+/// Readings of something, and the rows that two of them make.
+pub trait Counters {
+    /// All counters of one moment.
+    type Reading;
+    /// Reads them.
+    fn read(&mut self) -> Result<Self::Reading>;
+    /// When that was: seconds since 1970.
+    fn at(reading: &Self::Reading) -> Duration;
+    /// Rows of what is new since `before`; since the start, if that is nothing.
+    fn rows(&mut self, before: Option<&Self::Reading>, now: &Self::Reading) -> Result<Vec<Vec<Value>>>;
+}
+
+/// Shows reports as the options say.
+pub fn show<C: Counters>(
+    matches: &ArgMatches,
+    columns: &[Column],
+    open: impl FnOnce(&Options) -> Result<C>,
+) -> Result<()> {
+    show_as(&Options::of(matches)?, columns, open)
+}
+
+/// The same, with options that were read already.
+pub fn show_as<C: Counters>(
+    options: &Options,
+    columns: &[Column],
+    open: impl FnOnce(&Options) -> Result<C>,
+) -> Result<()> {
+    let mut out = BufWriter::new(std::io::stdout().lock());
+    if explained(&mut out, columns, options)? {
+        return Ok(out.flush()?);
+    }
+    let mut report = Report::new(out, columns, options)?;
+    let mut counters = open(options)?;
+    let mut pace = Pace::new(options.interval, options.count);
+    let mut before: Option<C::Reading> = None;
+    // Without an interval there is nothing but what was since the start.
+    let mut skip = options.skip_first && options.interval.is_some();
+    loop {
+        let now = counters.read()?;
+        if !skip {
+            let stamp = Stamp { at: C::at(&now).as_secs(), boot: before.is_none() };
+            for row in counters.rows(before.as_ref(), &now)? {
+                report.row(stamp, &row)?;
+            }
+            report.flush()?;
+        }
+        let more = skip || pace.made();
+        (skip, before) = (false, Some(now));
+        if !more {
+            return Ok(());
+        }
+        pace.wait();
+    }
+}
+
+/// Figures of the daemon.
+pub struct OfDaemon<F> {
+    daemon: Daemon,
+    rows: F,
+}
+
+impl<F: FnMut(&Daemon, Option<&Metrics>, &Metrics) -> Result<Vec<Vec<Value>>>> OfDaemon<F> {
+    /// With what makes rows of two readings.
+    pub fn new(rows: F) -> Result<Self> {
+        Ok(Self { daemon: Daemon::find()?, rows })
+    }
+}
+
+impl<F: FnMut(&Daemon, Option<&Metrics>, &Metrics) -> Result<Vec<Vec<Value>>>> Counters for OfDaemon<F> {
+    type Reading = Metrics;
+
+    fn read(&mut self) -> Result<Metrics> {
+        Metrics::read(&self.daemon)
+    }
+
+    fn at(reading: &Metrics) -> Duration {
+        reading.at
+    }
+
+    fn rows(&mut self, before: Option<&Metrics>, now: &Metrics) -> Result<Vec<Vec<Value>>> {
+        (self.rows)(&self.daemon, before, now)
+    }
+}
+
+/// A share of something in percent; of nothing there is none.
+pub fn percent(part: Option<f64>, all: Option<f64>) -> Option<f64> {
+    let (part, all) = (part?, all?);
+    Some(if all > 0.0 { 100.0 * part / all } else { 0.0 })
+}

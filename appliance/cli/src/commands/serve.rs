@@ -1,0 +1,114 @@
+//! `weir serve`: the daemon.
+
+use crate::owned::Programs;
+use crate::state::State;
+use anyhow::Result;
+use clap::{Arg, ArgAction, ArgMatches, value_parser};
+use daemon::SetLevel;
+use daemon::config::{Config, LogFormat, Source};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use tracing_subscriber::EnvFilter;
+
+/// Options of `weir serve`.
+pub fn command() -> clap::Command {
+    clap::Command::new("serve")
+        .about("Run the daemon: it has the imported pools, and zpool and zfs commands reach it")
+        .long_about(
+            "Opens the pools that are imported and keeps them open until it is ended by SIGTERM or SIGINT: then it \
+             brings everything to disk. Meanwhile the commands of the same state folder (weir zpool, weir zfs) run in it, \
+             and say what they say without it. One daemon serves a state folder.",
+        )
+        .arg(
+            Arg::new("config")
+                .long("config")
+                .value_name("FILE")
+                .value_parser(value_parser!(PathBuf))
+                .help("The configuration [default: /etc/weir/weir.toml, if it is there]; see 'weir config default'"),
+        )
+        .arg(
+            Arg::new("set")
+                .long("set")
+                .value_name("KEY=VALUE")
+                .action(ArgAction::Append)
+                .help("Sets a key of the configuration, whatever the file says; may be repeated"),
+        )
+        .arg(
+            Arg::new("arc-max")
+                .long("arc-max")
+                .value_name("SIZE")
+                .help("Most memory for cached blocks of each pool, such as 64M or 2G [default: 256M]"),
+        )
+        .arg(
+            Arg::new("no-mount")
+                .long("no-mount")
+                .action(clap::ArgAction::SetTrue)
+                .help("Mount file systems only when somebody asks for one, not when they are made or imported"),
+        )
+}
+
+/// Where the configuration comes from: the file, and above it what options say.
+fn source(matches: &ArgMatches) -> Source {
+    let set = matches.get_many::<String>("set").into_iter().flatten();
+    let set = set.map(|pair| pair.split_once('=').unwrap_or((pair, "")));
+    let arc_max = matches.get_one::<String>("arc-max").map(|size| ("arc_max", size.as_str()));
+    let no_mount = matches.get_flag("no-mount").then_some(("mount", "false"));
+    let options = set.chain(arc_max).chain(no_mount).map(|(key, value)| (key.to_owned(), value.to_owned())).collect();
+    Source { file: matches.get_one::<PathBuf>("config").cloned(), options }
+}
+
+/// The state folder: --state and $WEIR_STATE stand above the file.
+pub fn state(config: &Config) -> Result<State> {
+    let state = State::of_process()?;
+    match &config.state {
+        Some(folder) if !state.is_chosen() => {
+            crate::state::choose(folder.clone());
+            State::of_process()
+        }
+        _ => Ok(state),
+    }
+}
+
+/// A filter for the log.
+pub fn filter(level: &str) -> Result<EnvFilter, String> {
+    EnvFilter::try_new(level).map_err(|error| error.to_string())
+}
+
+/// Logs to standard error from here on; gives what changes the level.
+fn log(config: &Config) -> Result<SetLevel> {
+    let filtered =
+        filter(&config.log.level).map_err(|why| anyhow::anyhow!("log.level is '{}': {why}", config.log.level))?;
+    let log = tracing_subscriber::fmt().with_writer(std::io::stderr).with_ansi(false).with_env_filter(filtered);
+    // The handle of either has a type of its own.
+    Ok(match config.log.format {
+        LogFormat::Text => {
+            let log = log.with_filter_reloading();
+            let handle = log.reload_handle();
+            let _ = log.try_init();
+            Box::new(move |level| handle.reload(filter(level)?).map_err(|error| error.to_string()))
+        }
+        LogFormat::Json => {
+            let log = log.json().with_filter_reloading();
+            let handle = log.reload_handle();
+            let _ = log.try_init();
+            Box::new(move |level| handle.reload(filter(level)?).map_err(|error| error.to_string()))
+        }
+    })
+}
+
+/// Runs `weir serve`.
+pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
+    let source = source(matches);
+    let config = match source.load() {
+        Ok(config) => config,
+        Err(wrong) => {
+            wrong.iter().for_each(|w| eprintln!("weir serve: {w}"));
+            return Ok(ExitCode::from(super::USAGE));
+        }
+    };
+    let level = log(&config)?;
+    let state = state(&config)?;
+    daemon::run(state, source, Arc::new(Programs), level)?;
+    Ok(ExitCode::SUCCESS)
+}

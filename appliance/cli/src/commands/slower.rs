@@ -1,0 +1,236 @@
+//! `weir slower`: each operation that took longer than so many milliseconds, with what it waited for.
+
+use super::statistic::{span, span_args};
+use crate::asked::{Daemon, with};
+use crate::report::{self, Column, Kind, Options, Report, Stamp, Value, args, column, explained};
+use anyhow::{Context as _, Result, bail};
+use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
+use serde::Deserialize;
+use std::io::{BufWriter, Write};
+use std::process::ExitCode;
+
+const COLUMNS: &[Column] = &[
+    column("ms", Kind::Number(3), 10, "How long it took, from the request to the answer."),
+    column("log_ms", Kind::Number(3), 9, "Of it, waiting for the intent log: a synchronous write, fsync or COMMIT."),
+    column(
+        "txg_ms",
+        Kind::Number(3),
+        9,
+        "Of it, waiting to enter a transaction group: the pool writes more slowly than it is written to.",
+    ),
+    column("disk_ms", Kind::Number(3), 9, "Of it, waiting for devices to read."),
+    column("rest_ms", Kind::Number(3), 9, "What is left: waiting for locks and processors, and the work itself."),
+    column("layer", Kind::Text, 6, "Through which door it came."),
+    column("op", Kind::Text, 10, "What it was."),
+    column("size", Kind::Bytes, 10, "Bytes of it."),
+    column("offset", Kind::Bytes, 12, "First byte."),
+    column("cache", Kind::Text, 15, "What the cache said."),
+    column("result", Kind::Text, 6, "How it ended."),
+    column("client", Kind::Text, 15, "Who asked; of a device, its pool."),
+    column("user", Kind::Text, 8, "For whom."),
+    column("file", Kind::Text, 4, "Which file; where it has no name, the share."),
+];
+
+/// What is shown without a time, in seconds.
+const LATELY: u64 = 60;
+
+/// Options of `weir slower`.
+pub fn command() -> Command {
+    Command::new("slower")
+        .about("Show each operation that took longer than so many milliseconds, and what it waited for")
+        .long_about(
+            "Takes the operations from the recorder, which has each single one of the last minutes: so this also tells of a \
+             time when nobody looked. --follow shows what happens from now on.",
+        )
+        .arg(Arg::new("ms").value_name("MS").required(true).value_parser(milliseconds).help("Milliseconds, such as 10 or 0.5"))
+        .arg(
+            Arg::new("name")
+                .long("of")
+                .value_name("NAME")
+                .help("Of this statistic only, such as nfs3.ops[client=10.0.0.7] or io.ops[disk=/dev/sdb] [default: all of protocols]"),
+        )
+        .arg(Arg::new("limit").long("limit").value_name("COUNT").value_parser(value_parser!(u64).range(1..)).help("The newest so many [default: 1000]"))
+        .arg(Arg::new("follow").long("follow").action(ArgAction::SetTrue).help("Go on with what happens from now on"))
+        .args(span_args())
+        .args(args())
+}
+
+fn milliseconds(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(ms) if ms >= 0.0 && ms.is_finite() => Ok(ms),
+        _ => Err("expected milliseconds, such as 10 or 0.5".to_owned()),
+    }
+}
+
+/// An operation, as the daemon tells it.
+#[derive(Debug, Clone, Deserialize)]
+struct Operation {
+    ended_ns: u64,
+    layer: String,
+    op: String,
+    #[serde(default)]
+    client: String,
+    #[serde(default)]
+    user: String,
+    #[serde(default)]
+    share: String,
+    #[serde(default)]
+    file: String,
+    #[serde(default)]
+    offset: u64,
+    #[serde(default)]
+    size: u64,
+    latency_ns: u64,
+    #[serde(default)]
+    log_wait_ns: u64,
+    #[serde(default)]
+    txg_wait_ns: u64,
+    #[serde(default)]
+    disk_wait_ns: u64,
+    #[serde(default)]
+    cache: Said,
+    #[serde(default)]
+    result: Said,
+}
+
+/// Text or whatever else.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(transparent)]
+struct Said(serde_json::Value);
+
+impl Said {
+    fn text(&self) -> Value {
+        match &self.0 {
+            serde_json::Value::Null => Value::Absent,
+            serde_json::Value::String(text) => Value::Text(text.clone()),
+            other => Value::Text(other.to_string()),
+        }
+    }
+}
+
+#[derive(Debug, Deserialize)]
+struct Operations {
+    items: Vec<Operation>,
+}
+
+/// Operations asked for at once, at most.
+const LIMIT: u64 = 1000;
+
+/// Runs `weir slower`.
+pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
+    report::quiet(show(matches)).map(|()| ExitCode::SUCCESS)
+}
+
+fn show(matches: &ArgMatches) -> Result<()> {
+    let options = Options::of(matches)?;
+    let mut out = BufWriter::new(std::io::stdout().lock());
+    if explained(&mut out, COLUMNS, &options)? {
+        return Ok(out.flush()?);
+    }
+    let slower = (matches.get_one::<f64>("ms").context("MS")? * 1e6).round() as u64;
+    let limit = matches.get_one::<u64>("limit").copied().unwrap_or(LIMIT);
+    let daemon = Daemon::find()?;
+    let names = match matches.get_one::<String>("name") {
+        Some(name) => vec![name.clone()],
+        None => protocols(&daemon)?,
+    };
+    let mut report = Report::new(out, COLUMNS, &options)?;
+    if !matches.get_flag("follow") {
+        let (from, to) = span(matches, LATELY)?;
+        return print(&mut report, &gather(&daemon, &names, (from, to), slower, limit)?);
+    }
+    if matches.contains_id("from") || matches.contains_id("to") {
+        bail!("--follow goes on from now: it takes neither --from nor --to");
+    }
+    let mut from = super::statistic::now().as_secs();
+    loop {
+        // A second is there a little after its end.
+        std::thread::sleep(std::time::Duration::from_millis(500));
+        let to = super::statistic::now().as_secs();
+        if to > from {
+            print(&mut report, &gather(&daemon, &names, (from, to), slower, limit)?)?;
+            from = to;
+        }
+    }
+}
+
+fn protocols(daemon: &Daemon) -> Result<Vec<String>> {
+    let all: api::StatisticList = daemon.get("/v1/analytics/statistics")?;
+    let fits = |s: &&api::Statistic| {
+        s.category == "Protocol" && s.unit == "ops" && s.fields.iter().any(|f| f.name == "latency")
+    };
+    Ok(all.items.iter().filter(fits).map(|s| s.name.clone()).collect())
+}
+
+fn gather(
+    daemon: &Daemon,
+    names: &[String],
+    (from, to): (u64, u64),
+    slower: u64,
+    limit: u64,
+) -> Result<Vec<Operation>> {
+    let mut all = Vec::new();
+    for name in names {
+        let params = [
+            ("name", Some(name.clone())),
+            ("from", Some(from.to_string())),
+            ("to", Some(to.to_string())),
+            ("slower_than_ns", Some(slower.to_string())),
+            ("limit", Some(limit.to_string())),
+        ];
+        let found: Operations = daemon.get(&with("/v1/analytics/operations", &params))?;
+        all.extend(found.items);
+    }
+    all.sort_by_key(|o| o.ended_ns);
+    let excess = all.len().saturating_sub(usize::try_from(limit).unwrap_or(usize::MAX));
+    all.drain(..excess);
+    Ok(all)
+}
+
+fn print<W: Write>(report: &mut Report<W>, operations: &[Operation]) -> Result<()> {
+    let ms = |ns: u64| Value::Number(ns as f64 / 1e6);
+    let named = |text: &str| if text.is_empty() { Value::Absent } else { Value::from(text) };
+    for o in operations {
+        let waits = o.log_wait_ns.saturating_add(o.txg_wait_ns).saturating_add(o.disk_wait_ns);
+        let file = if o.file.is_empty() { &o.share } else { &o.file };
+        report.row(
+            Stamp { at: o.ended_ns / 1_000_000_000, boot: false },
+            &[
+                ms(o.latency_ns),
+                ms(o.log_wait_ns),
+                ms(o.txg_wait_ns),
+                ms(o.disk_wait_ns),
+                ms(o.latency_ns.saturating_sub(waits)),
+                named(&o.layer),
+                named(&o.op),
+                o.size.into(),
+                o.offset.into(),
+                o.cache.text(),
+                o.result.text(),
+                named(&o.client),
+                named(&o.user),
+                named(file),
+            ],
+        )?;
+    }
+    Ok(report.flush()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::Form;
+
+    #[test]
+    fn reasons_add_up_to_the_whole() {
+        let text = r#"{"items":[{"ended_ns":7000000001,"layer":"nfs3","op":"write","client":"10.0.0.7","latency_ns":12000000,
+            "log_wait_ns":9000000,"disk_wait_ns":500000,"size":4096,"offset":8192,"share":"tank/a","result":"ok"}]}"#;
+        let found: Operations = serde_json::from_str(text).expect("operations");
+        let mut report = Report::new(Vec::new(), COLUMNS, &Options::plain(Form::Scripted)).expect("columns");
+        print(&mut report, &found.items).expect("written");
+        assert_eq!(
+            String::from_utf8(report.into_inner()).expect("text"),
+            "7\t12.000\t9.000\t0\t0.500\t2.500\tnfs3\twrite\t4096\t8192\t-\tok\t10.0.0.7\t-\ttank/a\n"
+        );
+    }
+}

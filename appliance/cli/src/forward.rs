@@ -1,0 +1,331 @@
+//! Commands that another process runs: the one that owns the pools.
+//!
+//! HTTP/1.1 by hand, as little as a command needs: one request, an answer in pieces, a line each.
+
+use crate::client::{Client, Here};
+use crate::state::{Imported, State};
+use anyhow::{Context as _, Result, bail};
+use api::{
+    COMMAND_ENVIRONMENT, COMMAND_INPUT_PATH, COMMANDS_PATH, CommandAnswer, CommandFrame, CommandQuestion,
+    CommandRequest, ErrorReply, Terminal,
+};
+use daemon::socket;
+use std::io::{self, BufRead, BufReader, IsTerminal, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+
+/// Longest line of an answer that is taken.
+const LINE_BYTES: u64 = 1 << 20;
+/// Longest answer that is taken as a whole.
+const ANSWER_BYTES: u64 = 16 << 20;
+
+/// Runs a command line in the process that owns the pools it is about, if there is one, and gives its exit code.
+pub fn run(state: &State, program: &str, args: &[String]) -> Result<Option<u8>> {
+    if let Some(code) = to_daemon(state, program, args)? {
+        return Ok(Some(code));
+    }
+    for record in named(&state.pools()?, args) {
+        let path = socket::of_pool(state.folder(), record.guid);
+        if let Some(stream) = socket::connect(&path)? {
+            return converse(stream, &path, program, args).map(Some);
+        }
+    }
+    Ok(None)
+}
+
+/// The same, by the daemon alone.
+pub fn to_daemon(state: &State, program: &str, args: &[String]) -> Result<Option<u8>> {
+    let path = socket::of_daemon(state.folder());
+    match socket::connect(&path)? {
+        Some(stream) => converse(stream, &path, program, args).map(Some),
+        None => Ok(None),
+    }
+}
+
+/// A state of a pool that its owner keeps whole, as long as this lives.
+pub struct Hold(UnixStream);
+
+/// Has the process that owns the pool bring all that it has acknowledged to disk, and not give out again what is freed from then on:
+/// who reads the disks sees that state, whole. `None`: no process has the pool, or not for us.
+pub fn hold(state: &State, record: &Imported) -> Result<Option<Hold>> {
+    for path in [socket::of_daemon(state.folder()), socket::of_pool(state.folder(), record.guid)] {
+        // A socket that we may not open is of somebody else; what stands on the disks is what we can have then.
+        let Ok(Some(mut stream)) = socket::connect(&path) else { continue };
+        let request = CommandRequest {
+            program: "weir".to_owned(),
+            args: vec!["hold".to_owned(), record.name.clone()],
+            ..CommandRequest::default()
+        };
+        let keep = stream.try_clone().context("the connection to the process that owns the pool")?;
+        post(&mut stream, COMMANDS_PATH, &serde_json::to_vec(&request)?)?;
+        let mut answer = Reply::begin(stream)?;
+        if answer.status != 200 {
+            tracing::debug!(why = answer.problem(), "the pool is read as it stands on its disks");
+            return Ok(None);
+        }
+        while let Some(line) = answer.line()? {
+            match serde_json::from_slice(&line).context("the daemon's answer is not understood")? {
+                CommandFrame::Stdout(_) => return Ok(Some(Hold(keep))),
+                CommandFrame::Stderr(text) => tracing::debug!(text, "the pool is read as it stands on its disks"),
+                CommandFrame::Ask(_) => {}
+                CommandFrame::Exit(_) => break,
+            }
+        }
+        return Ok(None);
+    }
+    Ok(None)
+}
+
+impl Hold {
+    /// Whether the state is still whole: a pool that is nearly full needs its space.
+    pub fn is_whole(&self) -> bool {
+        let mut byte = [0];
+        self.0.set_nonblocking(true).is_ok()
+            && matches!((&self.0).read(&mut byte), Err(error) if error.kind() == io::ErrorKind::WouldBlock)
+    }
+}
+
+/// The imported pools that arguments name, by themselves or by a dataset.
+fn named<'a>(pools: &'a [Imported], args: &'a [String]) -> impl Iterator<Item = &'a Imported> {
+    let is_in = |pool: &Imported| args.iter().any(|arg| crate::mounts::pool_of(arg) == pool.name);
+    pools.iter().filter(move |pool| is_in(pool))
+}
+
+fn converse(mut stream: UnixStream, path: &Path, program: &str, args: &[String]) -> Result<u8> {
+    let folder = Here.folder().unwrap_or_else(|_| PathBuf::from("/"));
+    let variable = |name: &&str| Some(((*name).to_owned(), Here.variable(name)?));
+    let request = CommandRequest {
+        program: program.to_owned(),
+        args: args.to_vec(),
+        cwd: Some(folder.to_string_lossy().into_owned()),
+        environment: COMMAND_ENVIRONMENT.iter().filter_map(variable).collect(),
+        terminal: Terminal {
+            input: io::stdin().is_terminal(),
+            output: io::stdout().is_terminal(),
+            error: io::stderr().is_terminal(),
+        },
+    };
+    post(&mut stream, COMMANDS_PATH, &serde_json::to_vec(&request)?)?;
+    let mut answer = Reply::begin(stream)?;
+    if answer.status != 200 {
+        bail!("{}", answer.problem());
+    }
+    let (mut out, mut err) = (io::stdout().lock(), io::stderr().lock());
+    while let Some(line) = answer.line()? {
+        // A reader that went away is no error: the output was for it.
+        match serde_json::from_slice(&line).context("the daemon's answer is not understood")? {
+            CommandFrame::Stdout(text) => {
+                let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+            }
+            CommandFrame::Stderr(text) => {
+                let _ = err.write_all(text.as_bytes());
+            }
+            CommandFrame::Ask(question) => tell(path, question)?,
+            CommandFrame::Exit(code) => return Ok(code),
+        }
+    }
+    bail!("the process that owns the pools ended before the command did")
+}
+
+/// Asks the daemon for something else than a command, and gives the body of the answer. `None`: no daemon runs.
+pub fn ask(state: &State, method: &str, path: &str, body: Option<&[u8]>) -> Result<Option<Vec<u8>>> {
+    let Some(mut stream) = socket::connect(&socket::of_daemon(state.folder()))? else { return Ok(None) };
+    send(&mut stream, method, path, body.unwrap_or_default())?;
+    let mut reply = Reply::begin(stream)?;
+    if !(200..300).contains(&reply.status) {
+        bail!("{}", reply.problem());
+    }
+    while reply.more()? {
+        if reply.line.len() as u64 > ANSWER_BYTES {
+            bail!("the daemon's answer is longer than expected");
+        }
+    }
+    Ok(Some(reply.line))
+}
+
+/// Asks the daemon for what comes line by line, until `each` says that it is enough. `None`: no daemon runs.
+pub fn lines(state: &State, path: &str, each: &mut dyn FnMut(&[u8]) -> Result<bool>) -> Result<Option<()>> {
+    let Some(mut stream) = socket::connect(&socket::of_daemon(state.folder()))? else { return Ok(None) };
+    send(&mut stream, "GET", path, &[])?;
+    let mut reply = Reply::begin(stream)?;
+    if !(200..300).contains(&reply.status) {
+        bail!("{}", reply.problem());
+    }
+    while let Some(line) = reply.line()? {
+        if !each(&line)? {
+            break;
+        }
+    }
+    Ok(Some(()))
+}
+
+/// Answers a question, over a connection of its own.
+fn tell(path: &Path, question: CommandQuestion) -> Result<()> {
+    let answer = match Here.ask(question.wanted) {
+        Ok(bytes) => CommandAnswer { id: question.id, bytes: Some(bytes), error: None },
+        Err(error) => CommandAnswer { id: question.id, bytes: None, error: Some(error.to_string()) },
+    };
+    let mut stream = socket::connect(path)?.context("the process that owns the pools ended")?;
+    post(&mut stream, COMMAND_INPUT_PATH, &serde_json::to_vec(&answer)?)?;
+    let mut reply = Reply::begin(stream)?;
+    if reply.status != 204 {
+        bail!("{}", reply.problem());
+    }
+    Ok(())
+}
+
+fn post(stream: &mut UnixStream, path: &str, body: &[u8]) -> Result<()> {
+    send(stream, "POST", path, body)
+}
+
+fn send(stream: &mut UnixStream, method: &str, path: &str, body: &[u8]) -> Result<()> {
+    let head = format!(
+        "{method} {path} HTTP/1.1\r\nHost: weir\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n",
+        body.len()
+    );
+    stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(body)).context("the daemon does not listen")
+}
+
+/// An answer, read as it comes.
+struct Reply {
+    status: u16,
+    stream: BufReader<UnixStream>,
+    body: Body,
+    /// What of the present line has come.
+    line: Vec<u8>,
+}
+
+enum Body {
+    /// Of known length; bytes left.
+    Sized(u64),
+    /// In chunks; bytes left of the present one.
+    Chunked(u64),
+    Ended,
+}
+
+impl Reply {
+    fn begin(stream: UnixStream) -> Result<Self> {
+        let mut stream = BufReader::new(stream);
+        let first = head_line(&mut stream)?;
+        let status = first.split(' ').nth(1).and_then(|s| s.parse().ok());
+        let status = status.with_context(|| format!("the daemon's answer is not understood: '{first}'"))?;
+        let mut body = Body::Sized(0);
+        loop {
+            let line = head_line(&mut stream)?;
+            if line.is_empty() {
+                break;
+            }
+            let (name, value) = line.split_once(':').unwrap_or((&line, ""));
+            match (name.to_ascii_lowercase().as_str(), value.trim()) {
+                ("content-length", n) => body = Body::Sized(n.parse().context("the length of the answer")?),
+                ("transfer-encoding", "chunked") => body = Body::Chunked(0),
+                _ => {}
+            }
+        }
+        Ok(Self { status, stream, body, line: Vec::new() })
+    }
+
+    /// Reads more of the body; false at its end.
+    fn more(&mut self) -> Result<bool> {
+        let left = match &mut self.body {
+            Body::Ended | Body::Sized(0) => return Ok(false),
+            Body::Sized(left) => left,
+            Body::Chunked(left) => {
+                if *left == 0 {
+                    let size = head_line(&mut self.stream)?;
+                    let digits = size.split(';').next().unwrap_or_default().trim();
+                    *left = u64::from_str_radix(digits, 16).context("the daemon's answer is not understood")?;
+                    if *left == 0 {
+                        self.body = Body::Ended;
+                        return Ok(false);
+                    }
+                }
+                left
+            }
+        };
+        let waiting = self.stream.fill_buf()?;
+        if waiting.is_empty() {
+            bail!("the process that owns the pools ended before the command did");
+        }
+        let taken = waiting.len().min(usize::try_from(*left).unwrap_or(usize::MAX));
+        self.line.extend_from_slice(&waiting[..taken]);
+        self.stream.consume(taken);
+        *left -= taken as u64;
+        if *left == 0 && matches!(self.body, Body::Chunked(_)) {
+            head_line(&mut self.stream)?;
+        }
+        Ok(true)
+    }
+
+    /// The next line of the body.
+    fn line(&mut self) -> Result<Option<Vec<u8>>> {
+        loop {
+            if let Some(end) = self.line.iter().position(|b| *b == b'\n') {
+                let rest = self.line.split_off(end + 1);
+                return Ok(Some(std::mem::replace(&mut self.line, rest)));
+            }
+            if self.line.len() as u64 > LINE_BYTES {
+                bail!("the daemon's answer is not understood: a line without end");
+            }
+            if !self.more()? {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// The sentence of an answer that is an error.
+    fn problem(&mut self) -> String {
+        while (self.line.len() as u64) < LINE_BYTES && matches!(self.more(), Ok(true)) {}
+        match serde_json::from_slice::<ErrorReply>(&self.line) {
+            Ok(reply) => reply.error.message,
+            Err(_) => format!("the daemon answers {}: {}", self.status, String::from_utf8_lossy(&self.line).trim()),
+        }
+    }
+}
+
+/// A line that ends with CR LF.
+fn head_line(stream: &mut BufReader<UnixStream>) -> Result<String> {
+    let mut line = Vec::new();
+    stream.take(LINE_BYTES).read_until(b'\n', &mut line)?;
+    if line.pop() != Some(b'\n') {
+        bail!("the process that owns the pools ended before the command did");
+    }
+    if line.last() == Some(&b'\r') {
+        line.pop();
+    }
+    Ok(String::from_utf8_lossy(&line).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn reply(text: &str) -> Result<Reply> {
+        let (mut ours, theirs) = UnixStream::pair().expect("a pair");
+        ours.write_all(text.as_bytes()).expect("written");
+        drop(ours);
+        Reply::begin(theirs)
+    }
+
+    fn lines(text: &str) -> Result<Vec<String>> {
+        let mut reply = reply(text)?;
+        let mut lines = Vec::new();
+        while let Some(line) = reply.line()? {
+            lines.push(String::from_utf8(line)?);
+        }
+        Ok(lines)
+    }
+
+    #[test]
+    fn answers_in_pieces_are_put_together() {
+        let head = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n";
+        let text = format!("{head}3\r\na\nb\r\n2;x=y\r\nc\n\r\n0\r\n\r\n");
+        assert_eq!(lines(&text).expect("whole"), ["a\n", "bc\n"]);
+        assert_eq!(lines("HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\na\nb\nmore").expect("whole"), ["a\n", "b\n"]);
+        assert!(lines(&format!("{head}5\r\na\nb")).is_err(), "it broke off");
+        assert!(reply("HTTP/1.1 200").is_err());
+        let problem =
+            "HTTP/1.1 503 X\r\nContent-Length: 48\r\n\r\n{\"error\":{\"code\":\"unavailable\",\"message\":\"why\"}}";
+        assert_eq!(reply(problem).expect("whole").problem(), "why");
+    }
+}

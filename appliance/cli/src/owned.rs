@@ -1,0 +1,151 @@
+//! Commands run for others, in a process that owns pools.
+
+use crate::client::There;
+use crate::context::{Context, Verb, dispatch};
+use crate::{commands, zfs, zpool};
+use admin::KeySource;
+use anyhow::{Context as _, Result};
+use api::CommandRequest;
+use daemon::{Commands, Io, Owner, Stream};
+use serve::fuse::MountOptions;
+use std::io::BufWriter;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Verbs that only look, which is all that others than the pools' owner may do.
+const LOOKING: &[(&str, &[&str])] = &[
+    ("zpool", &["version", "list", "iostat", "status", "get", "history", "events", "help"]),
+    // Keeps a state for those who read the disks; it is the owner's alone all the same.
+    ("weir", &["hold"]),
+    ("zfs", &["version", "list", "get", "holds", "userspace", "groupspace", "projectspace", "help"]),
+];
+
+/// The verbs of this program.
+pub struct Programs;
+
+impl Commands for Programs {
+    fn run(&self, owner: &Arc<Owner>, request: &CommandRequest, io: &Io) -> u8 {
+        let (mut out, mut err) = (BufWriter::new(io.stream(Stream::Out)), io.stream(Stream::Err));
+        let client = There { request, io };
+        let state = owner.house.state().clone();
+        let mut cx = Context { out: &mut out, err: &mut err, state, client: &client, owner: Some(owner.clone()) };
+        let program = request.program.as_str();
+        if program == "weir" {
+            return weir(&mut cx, owner, io, &request.args);
+        }
+        let Some(verbs) = verbs(program) else {
+            cx.complain(&format!("weir: '{program}' cannot be run by the daemon"));
+            return 2;
+        };
+        let verb = request.args.first().map(String::as_str).unwrap_or_default();
+        if !io.peer().is_owner() && !only_looks(program, verb) {
+            cx.complain(&format!("cannot {verb}: permission denied"));
+            return 1;
+        }
+        let tz = request.environment.get("TZ").map(String::as_str);
+        crate::number::in_zone(tz, || dispatch(&mut cx, program, verbs, &request.args))
+    }
+
+    fn only_looks(&self, request: &CommandRequest) -> bool {
+        only_looks(&request.program, request.args.first().map(String::as_str).unwrap_or_default())
+    }
+}
+
+fn verbs(program: &str) -> Option<&'static [Verb]> {
+    match program {
+        "zpool" => Some(zpool::VERBS),
+        "zfs" => Some(zfs::VERBS),
+        _ => None,
+    }
+}
+
+/// Weir's own verbs that take what this process has.
+fn weir(cx: &mut Context<'_>, owner: &Arc<Owner>, io: &Io, args: &[String]) -> u8 {
+    let verb = args.first().map(String::as_str).unwrap_or_default();
+    let done = match verb {
+        "inspect" => commands::inspect::in_owner(owner, args).map(|text| cx.print(&text)),
+        "mount" if io.peer().is_owner() => mount(cx, owner, args),
+        "hold" if io.peer().is_owner() => hold(cx, owner, args),
+        "mount" | "hold" => Err(anyhow::anyhow!("permission denied")),
+        _ => Err(anyhow::anyhow!("it does not run in the daemon")),
+    };
+    let _ = cx.out.flush();
+    match done {
+        Ok(()) => 0,
+        Err(error) => {
+            cx.complain(&format!("weir {verb}: {error:#}"));
+            1
+        }
+    }
+}
+
+/// How often is looked whether a state is still wanted.
+const HELD: Duration = Duration::from_millis(100);
+
+/// For somebody who reads the disks: brings all that is acknowledged to disk, and keeps that state whole until he is gone.
+fn hold(cx: &mut Context<'_>, owner: &Arc<Owner>, args: &[String]) -> Result<()> {
+    let pool = owner.house.pool(args.get(1).context("no pool")?)?;
+    // What is freed after this is kept; the txg that is synced after it is what will be read.
+    let kept = pool.writable().map(|writable| writable.writer().allocator().keep_freed());
+    // A suspended pool syncs nothing: what it has is read.
+    if let (Some(writable), None) = (pool.writable(), pool.suspension()) {
+        writable.writer().sync()?;
+    }
+    cx.print("held\n");
+    let _ = cx.out.flush();
+    while !cx.client.is_gone() && owner.is_ready() {
+        let holds = kept.as_ref().is_none_or(|kept| kept.holds());
+        anyhow::ensure!(holds, "the pool is nearly full and needed the space of what was being read");
+        std::thread::sleep(HELD);
+    }
+    Ok(())
+}
+
+/// `weir mount`, of a pool that this process has.
+fn mount(cx: &mut Context<'_>, owner: &Arc<Owner>, args: &[String]) -> Result<()> {
+    let matches = commands::mount::command().try_get_matches_from(args)?;
+    let options = commands::mount::mount_options(&matches)?;
+    let dataset = matches.get_one::<String>("dataset").context("no dataset")?;
+    let dir = cx.client.absolute(matches.get_one::<PathBuf>("directory").context("no directory")?)?;
+    anyhow::ensure!(dir.is_dir(), "{}: not a directory", dir.display());
+    let pool = owner.house.pool(crate::mounts::pool_of(dataset))?;
+    let found = pool.datasets()?.dataset(dataset)?;
+    if !pool.keys().is_available(&found)? {
+        let ask: &admin::keys::Ask<'_> = &|prompt| cx.client.secret(prompt);
+        let location = matches.get_one::<String>("keylocation").cloned();
+        let source = KeySource { files: crate::source::key_files(&matches), location, ask: Some(ask) };
+        admin::keys::load(pool.keys(), &found, &source).with_context(|| format!("{dataset}: cannot load its key"))?;
+    }
+    // What other servers write must show: nothing is kept back.
+    let options = MountOptions { write_back: false, ..options };
+    let shape = commands::mount::shape(&matches);
+    owner.mounts.mount_tree(pool.guid(), pool.provider(dataset)?, &dir, &options, shape)?;
+    Ok(())
+}
+
+fn only_looks(program: &str, verb: &str) -> bool {
+    verb.is_empty() || verb.starts_with('-') || LOOKING.iter().any(|(p, verbs)| *p == program && verbs.contains(&verb))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn others_than_the_owner_only_look() {
+        for (program, verb) in [("zpool", "list"), ("zfs", "get"), ("zpool", "-V"), ("zfs", "")] {
+            assert!(only_looks(program, verb), "{program} {verb}");
+        }
+        for (program, verb) in
+            [("zpool", "create"), ("zfs", "set"), ("zpool", "import"), ("zfs", "mount"), ("weir", "list")]
+        {
+            assert!(!only_looks(program, verb), "{program} {verb}");
+        }
+        // What is named there is there.
+        for (program, verb) in LOOKING.iter().flat_map(|(p, all)| all.iter().map(move |v| (*p, *v))) {
+            let found = verbs(program).is_some_and(|all| all.iter().any(|v| v.name == verb && v.run.is_some()));
+            assert!(found || verb == "help" || program == "weir", "{program} {verb}");
+        }
+    }
+}

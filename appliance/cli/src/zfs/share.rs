@@ -1,0 +1,119 @@
+//! `zfs share` and `zfs unshare`: which file systems NFS and SMB clients may have, for now.
+//!
+//! `weir serve` shares what `sharenfs` and `sharesmb` say by itself, as soon as it is set. What is unshared stays so until it is shared again, or
+//! the daemon starts anew.
+
+use super::datasets::{Found, Pools, Types, Wanted};
+use crate::context::{Context, Failure, Outcome};
+use crate::getopt::Options;
+use daemon::Owner;
+use dataset::{DatasetKind, View, property};
+use parking_lot::Mutex;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+const OPTIONS: Options = Options { short: "al", long: &[] };
+const UNSHARE: Options = Options { short: "a", long: &[] };
+
+/// The property of a protocol, and what of it was unshared.
+type Protocol = (&'static str, fn(&Owner) -> &Mutex<BTreeSet<String>>);
+
+const NFS: Protocol = ("sharenfs", |owner| &owner.unshared);
+const SMB: Protocol = ("sharesmb", |owner| &owner.unshared_smb);
+
+/// The protocols that arguments name.
+fn protocols(all: bool, operands: &[String]) -> Vec<Protocol> {
+    match (all, operands) {
+        (true, [only]) if only == "nfs" => vec![NFS],
+        (true, [only]) if only == "smb" => vec![SMB],
+        _ => vec![NFS, SMB],
+    }
+}
+
+/// `zfs share`.
+pub fn share(cx: &mut Context<'_>, args: &[String]) -> Outcome {
+    let parsed = OPTIONS.parse(args).map_err(Failure::usage)?;
+    let Some((owner, found, mut code)) = wanted(cx, "share", parsed.has('a'), &parsed.operands)? else { return Ok(0) };
+    let protocols = protocols(parsed.has('a'), &parsed.operands);
+    for one in found {
+        let name = one.entry.name();
+        let on: Vec<&Protocol> = protocols.iter().filter(|(property, _)| value(&one, property) != "off").collect();
+        if on.is_empty() {
+            if !parsed.has('a') {
+                cx.complain(&format!(
+                    "cannot share '{name}': legacy share\nuse exports(5) or smb.conf(5) to share this filesystem, or set the \
+                     sharenfs or sharesmb property"
+                ));
+                code = 1;
+            }
+            continue;
+        }
+        let was = on.iter().filter(|(_, unshared)| unshared(&owner).lock().remove(name)).count();
+        if was == 0 && !parsed.has('a') {
+            cx.complain(&format!("cannot share '{name}': filesystem already shared"));
+            code = 1;
+        }
+    }
+    Ok(code)
+}
+
+/// `zfs unshare`.
+pub fn unshare(cx: &mut Context<'_>, args: &[String]) -> Outcome {
+    let parsed = UNSHARE.parse(args).map_err(Failure::usage)?;
+    let Some((owner, found, mut code)) = wanted(cx, "unshare", parsed.has('a'), &parsed.operands)? else {
+        return Ok(0);
+    };
+    let protocols = protocols(parsed.has('a'), &parsed.operands);
+    for one in found {
+        let name = one.entry.name().to_owned();
+        let on = protocols.iter().filter(|(property, _)| value(&one, property) != "off");
+        let taken = on.filter(|(_, unshared)| unshared(&owner).lock().insert(name.clone())).count();
+        if taken == 0 && !parsed.has('a') {
+            cx.complain(&format!("cannot unshare '{name}': not currently shared"));
+            code = 1;
+        }
+    }
+    Ok(code)
+}
+
+type Chosen = (Arc<Owner>, Vec<Found>, u8);
+
+/// The file systems that are meant, by name or by mount point.
+fn wanted(cx: &mut Context<'_>, verb: &str, all: bool, operands: &[String]) -> Result<Option<Chosen>, Failure> {
+    let names = match (all, operands) {
+        (true, []) => Vec::new(),
+        (true, [protocol]) if protocol == "nfs" || protocol == "smb" => Vec::new(),
+        (false, [name]) => vec![name.clone()],
+        (false, []) => return Err(Failure::usage("missing filesystem argument")),
+        _ => return Err(Failure::usage("too many arguments")),
+    };
+    let Some(owner) = cx.owner.clone() else {
+        return Err(Failure::failed(format!(
+            "cannot {verb}: 'weir serve' is not running, and it is what serves NFS and SMB"
+        )));
+    };
+    let (depth, types) = if all { (None, Types::HEADS) } else { (Some(0), Types::HEADS) };
+    let mut pools = Pools::new(cx);
+    let place = names.first().filter(|n| n.starts_with('/')).cloned();
+    let names = if place.is_some() { Vec::new() } else { names };
+    let (found, code) = pools.list(cx, &names, Wanted { types, depth })?;
+    let is_wanted = |f: &Found| {
+        let is_files = matches!(f.entry.kind(), Ok(DatasetKind::FileSystem));
+        is_files && place.as_ref().is_none_or(|place| value(f, "mountpoint") == *place)
+    };
+    let found: Vec<Found> = found.into_iter().filter(is_wanted).collect();
+    if !all && found.is_empty() && code == 0 {
+        let name = &operands[0];
+        let why = match place {
+            Some(_) => format!("cannot {verb} '{name}': not a ZFS filesystem"),
+            None => format!("cannot open '{name}': operation not applicable to datasets of this type"),
+        };
+        return Err(Failure::failed(why));
+    }
+    Ok(Some((owner, found, code)))
+}
+
+fn value(found: &Found, name: &str) -> String {
+    let view = View { altroot: found.pool.record.altroot.as_deref(), ..View::default() };
+    property::get(&found.entry, name, &view).ok().flatten().map(|p| p.value.raw).unwrap_or_default()
+}

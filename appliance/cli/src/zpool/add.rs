@@ -1,0 +1,178 @@
+//! `zpool add`.
+//!
+//! Invariants:
+//!   * where the new devices are is remembered before they join: after a crash in between they are found, if the pool has them
+
+use super::names::{NameOptions, vdev_name};
+use super::writing::{self, change, command_line};
+use super::{create, pools};
+use crate::context::{Context, Failure, Outcome};
+use crate::getopt::Options;
+use crate::state::Imported;
+use admin::layout::{Group, Layout, Leaf, Purpose, Top, check_replication, check_unused};
+use admin::property::{SetValue, Source};
+use admin::status::{PoolStatus, VdevClass, VdevStatus};
+use admin::view;
+use std::fmt::Write;
+use std::path::PathBuf;
+
+const OPTIONS: Options = Options {
+    short: "fgLno:P",
+    long: &[
+        ("allow-in-use", false, '1'),
+        ("allow-replication-mismatch", false, '2'),
+        ("allow-ashift-mismatch", false, '3'),
+    ],
+};
+
+/// `zpool add`.
+pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
+    let parsed = OPTIONS.parse(args).map_err(Failure::usage)?;
+    let mut properties = Vec::new();
+    for option in parsed.all('o') {
+        let (name, value) = option.split_once('=').ok_or_else(|| Failure::usage("missing '=' for -o option"))?;
+        if name != "ashift" {
+            return Err(Failure::usage(""));
+        }
+        properties.push((name.to_owned(), value.to_owned()));
+    }
+    let [name, words @ ..] = parsed.operands.as_slice() else {
+        return Err(Failure::usage("missing pool name argument"));
+    };
+    if words.is_empty() {
+        return Err(Failure::usage("missing vdev specification"));
+    }
+    let force = parsed.has('f');
+    if force && ['1', '2', '3'].into_iter().any(|option| parsed.has(option)) {
+        return Err(Failure::usage(
+            "'-f' option is not allowed with '--allow-replication-mismatch', '--allow-ashift-mismatch', or '--allow-in-use'",
+        ));
+    }
+    let record = writing::record(cx, name)?;
+    let pool = pools::open(cx, &record)?;
+    let failed = |e: anyhow::Error| Failure::failed(format!("cannot open '{name}': {e:#}"));
+    let view = view::view(&pool, &pools::facts(&record)).map_err(failed)?;
+    drop(pool);
+    let mut ashift = create::ashift(&properties)?;
+    if properties.is_empty()
+        && let (Some(Source::Local), Some(SetValue::Number(n))) =
+            (view.properties.get("ashift").map(|p| p.source), view.properties.set.get("ashift"))
+    {
+        ashift = u8::try_from(*n).ok().filter(|n| *n > 0);
+    }
+
+    let layout = Layout::parse(words).map_err(Failure::failed)?;
+    let imported = cx.state.pools().map_err(|e| Failure::failed(format!("{e:#}")))?;
+    let is_imported = |guid: u64, device: u64| {
+        let is_its_own = || view.status.all_vdevs().iter().any(|v| v.guid == device);
+        imported.iter().any(|p| p.guid == guid) && (guid != record.guid || is_its_own())
+    };
+    check_unused(&layout, force || parsed.has('1'), &is_imported).map_err(Failure::failed)?;
+    let pool_level = admin::add::replication(&view.status);
+    let has_blocks = layout.tops.iter().any(|top| top.purpose != Purpose::Log);
+    if !force && !parsed.has('2') && has_blocks && pool_level.is_some() {
+        check_replication(&layout, pool_level).map_err(Failure::failed)?;
+    }
+    if parsed.has('n') {
+        let names = NameOptions { guid: parsed.has('g'), follow: parsed.has('L'), path: parsed.has('P') };
+        cx.print(&format!(
+            "would update '{name}' to the following configuration:\n\n{}",
+            tree(&view.status, &layout, names)
+        ));
+        return Ok(0);
+    }
+    let places: Vec<PathBuf> =
+        layout.leaves().map(|leaf| leaf.path.clone()).filter(|path| !record.places.contains(path)).collect();
+    let remember = |cx: &Context<'_>, change: &dyn Fn(&mut Vec<PathBuf>)| {
+        let all = |pools: &mut Vec<Imported>| {
+            pools.iter_mut().filter(|p| p.guid == record.guid).for_each(|p| change(&mut p.places));
+        };
+        cx.state.change(all).map_err(|e| Failure::failed(format!("cannot add to '{name}': {e:#}")))?;
+        if let Some(owner) = &cx.owner {
+            let mut record = record.clone();
+            change(&mut record.places);
+            owner.house.reimported(record.guid, record);
+        }
+        Ok::<(), Failure>(())
+    };
+    remember(cx, &|known| known.extend(places.iter().cloned()))?;
+    let same_ashift = !force && !parsed.has('3');
+    let command = command_line("zpool add", args);
+    let result = change(cx, &record, &format!("cannot add to '{name}'"), &command, |pool| {
+        admin::add::add(pool, &layout, ashift, same_ashift)
+    });
+    if result.is_err() && is_unchanged(cx, &record, &view.status) {
+        remember(cx, &|known| known.retain(|path| !places.contains(path)))?;
+    }
+    result.map(|()| 0)
+}
+
+/// Whether the pool is seen without the new devices. When it cannot be read, it may have them.
+fn is_unchanged(cx: &Context<'_>, record: &Imported, before: &PoolStatus) -> bool {
+    let count = |s: &PoolStatus| (s.root.children.len(), s.spares.len(), s.caches.len());
+    let now = pools::open(cx, record).ok().and_then(|pool| pool.status().ok());
+    now.is_some_and(|now| count(&now) == count(before))
+}
+
+/// The pool as it is, and what would join it, by what devices are for.
+fn tree(status: &PoolStatus, layout: &Layout, names: NameOptions) -> String {
+    let mut out = String::new();
+    let sections = [
+        (VdevClass::Normal, Purpose::Normal, status.name.as_str()),
+        (VdevClass::Dedup, Purpose::Dedup, "dedup"),
+        (VdevClass::Special, Purpose::Special, "special"),
+        (VdevClass::Log, Purpose::Log, "logs"),
+    ];
+    for (class, purpose, heading) in sections {
+        let known = status.root.children.iter().filter(|top| top.class == class && top.kind != "hole");
+        let known = known.map(|top| match class {
+            VdevClass::Normal => top.clone(),
+            // Only the main devices are shown with their numbers.
+            _ => VdevStatus { name: without_number(&top.name).to_owned(), ..top.clone() },
+        });
+        let joining = layout.tops.iter().filter(|top| top.purpose == purpose).map(of_top);
+        section(&mut out, heading, known.chain(joining), names);
+    }
+    let lists = [(&status.caches, &layout.caches, "cache"), (&status.spares, &layout.spares, "spares")];
+    for (known, joining, heading) in lists {
+        section(&mut out, heading, known.iter().cloned().chain(joining.iter().map(of_leaf)), names);
+    }
+    out
+}
+
+fn section(out: &mut String, heading: &str, devices: impl Iterator<Item = VdevStatus>, names: NameOptions) {
+    for (i, device) in devices.enumerate() {
+        if i == 0 {
+            let _ = writeln!(out, "\t{heading}");
+        }
+        line(out, &device, 2, names);
+    }
+}
+
+fn line(out: &mut String, device: &VdevStatus, indent: usize, names: NameOptions) {
+    let _ = writeln!(out, "\t{:indent$}{}", "", vdev_name(device, names));
+    device.children.iter().for_each(|child| line(out, child, indent + 2, names));
+}
+
+fn without_number(name: &str) -> &str {
+    match name.rsplit_once('-') {
+        Some((kind, number)) if !name.starts_with('/') && number.bytes().all(|b| b.is_ascii_digit()) => kind,
+        _ => name,
+    }
+}
+
+fn of_top(top: &Top) -> VdevStatus {
+    match top.group {
+        Group::Single => top.leaves.first().map(of_leaf).unwrap_or_default(),
+        Group::Mirror | Group::Raidz(_) => VdevStatus {
+            name: top.name(),
+            kind: if top.group == Group::Mirror { "mirror" } else { "raidz" }.to_owned(),
+            children: top.leaves.iter().map(of_leaf).collect(),
+            ..VdevStatus::default()
+        },
+    }
+}
+
+fn of_leaf(leaf: &Leaf) -> VdevStatus {
+    VdevStatus { name: leaf.name(), kind: leaf.kind().to_owned(), path: Some(leaf.name()), ..VdevStatus::default() }
+}

@@ -1,0 +1,437 @@
+//! Commands that run in `weir serve` say what they say alone; what it has survives its end, a clean one and another.
+
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+/// A folder with image files and a state folder; with a daemon or without.
+struct Rig {
+    dir: tempfile::TempDir,
+    daemon: Option<Child>,
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+impl Rig {
+    fn new(disks: &[&str]) -> Self {
+        let rig = Self { dir: tempfile::tempdir().expect("a folder"), daemon: None };
+        std::fs::create_dir(rig.path("d")).expect("a folder");
+        for disk in disks {
+            rig.disk(disk, 128 << 20);
+        }
+        rig
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.dir.path().join(name).display().to_string()
+    }
+
+    fn disk(&self, name: &str, bytes: u64) {
+        let path = self.path(&format!("d/{name}"));
+        std::fs::File::create(path).and_then(|f| f.set_len(bytes)).expect("an image file");
+    }
+
+    fn command(&self, line: &str) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
+        command
+            .args(line.split(' ').map(|word| word.replace("DIR", &self.path(""))))
+            .env("WEIR_STATE", self.path("state"))
+            .env("TZ", "UTC")
+            .current_dir(self.path("d"))
+            .stdin(Stdio::null());
+        command
+    }
+
+    /// Starts a daemon that mounts nothing by itself, and waits until it answers.
+    fn serve(&mut self) {
+        self.start("serve --no-mount");
+    }
+
+    fn start(&mut self, line: &str) {
+        let log = std::fs::File::create(self.path("log")).expect("a log");
+        self.daemon = Some(self.command(line).stderr(log).spawn().expect("it starts"));
+        let deadline = Instant::now() + Duration::from_secs(30);
+        while !Path::new(&self.path("state/run/weir.sock")).exists() {
+            assert!(
+                Instant::now() < deadline,
+                "no socket: {}",
+                std::fs::read_to_string(self.path("log")).unwrap_or_default()
+            );
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    fn signal(&mut self, name: &str) -> std::process::ExitStatus {
+        let mut daemon = self.daemon.take().expect("it runs");
+        Command::new("kill").args([name, &daemon.id().to_string()]).status().expect("kill runs");
+        daemon.wait().expect("it ends")
+    }
+
+    fn run(&self, line: &str) -> (i32, String, String) {
+        let Output { status, stdout, stderr } = self.command(line).output().expect("it runs");
+        (status.code().unwrap_or(-1), text(&stdout), text(&stderr))
+    }
+
+    fn good(&self, line: &str) -> String {
+        let (code, out, err) = self.run(line);
+        assert_eq!((code, err.as_str()), (0, ""), "{line}: {out}");
+        out
+    }
+
+    /// The same with what differs from run to run left out: folders, identities, dates.
+    fn plain(&self, line: &str) -> (i32, String, String) {
+        let (code, out, err) = self.run(line);
+        let plain = |text: String| {
+            let text = text.replace(&self.path(""), "DIR");
+            let mut out = String::new();
+            let mut digits = String::new();
+            for c in text.chars().chain(['\n']) {
+                if c.is_ascii_digit() {
+                    digits.push(c);
+                    continue;
+                }
+                // Identities have 64 bits, times 10 digits; years begin dates.
+                out += if digits.len() >= 10 { "N" } else { &digits };
+                digits.clear();
+                out.push(c);
+            }
+            let date = |line: &str| match line.get(..5) {
+                Some(start) if start.starts_with("20") && start.ends_with('-') => {
+                    format!("DATE{}\n", &line[19.min(line.len())..])
+                }
+                _ => format!("{line}\n"),
+            };
+            out.lines().map(date).collect::<String>()
+        };
+        (code, plain(out), plain(err))
+    }
+}
+
+impl Drop for Rig {
+    fn drop(&mut self) {
+        // Not killed: a test that failed leaves nothing mounted.
+        if self.daemon.is_some() {
+            self.signal("-TERM");
+        }
+    }
+}
+
+/// What is run both ways, in this order.
+const TRANSCRIPT: &[&str] = &[
+    "zpool list",
+    "zpool status",
+    "zfs list",
+    "zpool import",
+    "zpool create -n tank mirror DIRd/a DIRd/b",
+    "zpool create tank mirror DIRd/a DIRd/b",
+    "zpool create tank DIRd/c",
+    "zpool create other DIRd/a",
+    "zpool create mirror DIRd/c",
+    "zpool create -o comment=hello -O compression=zstd -m none second DIRd/c",
+    "zpool list -H -o name,size,health,altroot",
+    "zpool status",
+    "zpool status -x",
+    "zpool status nosuch",
+    "zpool get -H -o property,value,source comment,readonly,version tank",
+    "zpool set comment=other tank",
+    "zpool set nosuch=1 tank",
+    "zpool set comment=x nosuch",
+    "zpool get comment",
+    "zfs create tank/a",
+    "zfs create tank/a",
+    "zfs create -p tank/b/c/d",
+    "zfs create nosuch/x",
+    "zfs create tank/no/parent",
+    "zfs create -V 8M -s tank/vol",
+    "zfs create -o compression=nope tank/x",
+    "zfs create -nv -o atime=off tank/dry",
+    "zfs list -r -o name,type,mountpoint tank",
+    "zfs list -H -o name -t volume",
+    "zfs list nosuch",
+    "zfs set atime=off tank/a",
+    "zfs set quota=10M recordsize=8K tank/a",
+    "zfs set recordsize=7 tank/a",
+    "zfs set userquota@1000=5M tank/a",
+    "zfs get -H -o name,property,value,source atime,quota,recordsize,userquota@1000 tank/a",
+    "zfs get -r -H -o name,value,source compression second tank",
+    "zfs inherit atime tank/a",
+    "zfs inherit quota tank/a",
+    "zfs rename tank/a tank/renamed",
+    "zfs rename tank/renamed second/x",
+    "zfs rename tank/nosuch tank/y",
+    "zfs userspace tank/renamed",
+    "zfs destroy tank/b",
+    "zfs destroy -rv tank/b",
+    "zfs destroy tank",
+    "zfs holds tank@x",
+    "zfs load-key tank/renamed",
+    "zfs mount nosuch",
+    "zfs unmount tank",
+    "zfs frobnicate",
+    "zpool",
+    "zfs version",
+    "zpool sync",
+    "zpool clear tank",
+    "zpool clear tank nosuch",
+    "zpool reguid tank",
+    "zpool history",
+    "zpool export nosuch",
+    "zpool export second",
+    "zpool import -d .",
+    "zpool import -d DIRd second third",
+    "zpool import -d DIRd -o readonly=on nosuch",
+    "zpool list -H -o name,health",
+    "zpool export third",
+    "zpool import -d DIRd -o readonly=on third",
+    "zfs create third/x",
+    "zpool get -H -o value readonly third",
+    "zpool destroy third",
+    "zpool export third",
+    "zpool labelclear DIRd/a",
+    "zpool destroy tank",
+    "zpool import -D -d DIRd",
+    "zpool list",
+];
+
+#[test]
+fn what_runs_in_the_daemon_says_what_it_says_alone() {
+    let (alone, mut served) = (Rig::new(&["a", "b", "c"]), Rig::new(&["a", "b", "c"]));
+    served.serve();
+    let mut different = Vec::new();
+    for line in TRANSCRIPT {
+        let (a, b) = (alone.plain(line), served.plain(line));
+        if a != b {
+            different.push(format!("weir {line}\nalone: {}\n{}{}\nserved: {}\n{}{}", a.0, a.1, a.2, b.0, b.1, b.2));
+        }
+    }
+    assert!(different.is_empty(), "{}", different.join("\n\n"));
+    assert!(served.signal("-TERM").success());
+}
+
+#[test]
+fn two_clients_at_once_both_get_what_they_want() {
+    let mut rig = Rig::new(&["a", "b"]);
+    rig.serve();
+    std::thread::scope(|scope| {
+        for (pool, disk) in [("one", "a"), ("two", "b")] {
+            let rig = &rig;
+            scope.spawn(move || {
+                rig.good(&format!("zpool create -m none {pool} DIRd/{disk}"));
+                (0..5).for_each(|n| drop(rig.good(&format!("zfs create {pool}/{n}"))));
+            });
+        }
+    });
+    std::thread::scope(|scope| {
+        for half in ["x", "y"] {
+            let rig = &rig;
+            scope.spawn(move || (0..5).for_each(|n| drop(rig.good(&format!("zfs create one/{half}{n}")))));
+        }
+    });
+    assert_eq!(rig.good("zfs list -H -o name").lines().count(), 22);
+    assert!(rig.signal("-INT").success());
+    // What it had goes on without it.
+    assert_eq!(rig.good("zfs list -H -o name").lines().count(), 22);
+    rig.good("zfs create one/after");
+}
+
+#[test]
+fn a_second_daemon_is_refused_and_one_that_was_killed_leaves_nothing_behind() {
+    let mut rig = Rig::new(&["a"]);
+    rig.serve();
+    rig.good("zpool create -m none tank DIRd/a");
+    let (code, _, err) = rig.run("serve");
+    assert!(code != 0 && err.contains("another process is serving this state folder"), "{code}: {err}");
+    rig.good("zfs create tank/before");
+    rig.signal("-KILL");
+    assert!(Path::new(&rig.path("state/run/weir.sock")).exists(), "it could not clean up");
+    assert_eq!(rig.good("zfs list -H -o name"), "tank\ntank/before\n");
+    assert!(!Path::new(&rig.path("state/run/weir.sock")).exists(), "the command did");
+    rig.good("zfs create tank/between");
+    rig.serve();
+    assert_eq!(rig.good("zfs list -H -o name"), "tank\ntank/before\ntank/between\n");
+    rig.signal("-KILL");
+    rig.serve();
+    assert_eq!(rig.good("zpool status -x"), "all pools are healthy\n");
+    rig.good("zpool export tank");
+    assert_eq!(rig.good("zpool list -H"), "");
+    assert!(rig.signal("-TERM").success());
+}
+
+#[test]
+fn what_a_command_asks_is_asked_of_its_client() {
+    use std::io::Write;
+    let mut rig = Rig::new(&["a"]);
+    rig.serve();
+    rig.good("zpool create -m none tank DIRd/a");
+    let mut create = rig
+        .command("zfs create -o encryption=on -o keyformat=passphrase tank/secret")
+        .stdin(Stdio::piped())
+        .spawn()
+        .expect("it starts");
+    create.stdin.take().expect("a pipe").write_all(b"correct horse\n").expect("written");
+    assert!(create.wait().expect("it ends").success());
+    let keystatus = || rig.good("zfs get -H -o value keystatus tank/secret");
+    assert_eq!(keystatus(), "available\n");
+    rig.good("zfs unload-key tank/secret");
+    assert_eq!(keystatus(), "unavailable\n");
+    std::fs::write(rig.path("wrong"), "wrong horse\n").expect("written");
+    std::fs::write(rig.path("right"), "correct horse\n").expect("written");
+    let (code, _, err) = rig.run("zfs load-key -L file://DIRwrong tank/secret");
+    assert_eq!((code, err.as_str()), (255, "Key load error: Incorrect key provided for 'tank/secret'.\n"));
+    rig.good("zfs load-key -L file://DIRright tank/secret");
+    assert_eq!(keystatus(), "available\n");
+}
+
+#[test]
+fn one_damaged_pool_hinders_no_other() {
+    let mut rig = Rig::new(&["a", "b"]);
+    rig.good("zpool create -m none bad DIRd/a");
+    rig.good("zpool create -m none good DIRd/b");
+    std::fs::remove_file(rig.path("d/a")).expect("removed");
+    rig.serve();
+    let (code, out, err) = rig.run("zpool list -H -o name,health");
+    assert_eq!((code, out.as_str()), (1, "good\tONLINE\n"), "{err}");
+    rig.good("zfs create good/x");
+    assert!(rig.signal("-TERM").success());
+}
+
+/// The inner pool's disk is a file in a file system of the outer pool, whose quota makes the inner one's writes fail. Skipped
+/// where FUSE cannot be used.
+#[test]
+fn a_suspended_pool_is_cleared_or_exported_over_the_socket() {
+    let outer = Rig::new(&["a"]);
+    outer.good("zpool create -m none outer DIRd/a");
+    outer.good("zfs create -o compression=off -o primarycache=metadata outer/disks");
+    let place = outer.path("mnt");
+    std::fs::create_dir(&place).expect("a folder");
+    let (code, _, err) = outer.run("mount -o nowriteback outer/disks DIRmnt");
+    if code != 0 {
+        println!("skipped: this machine cannot mount FUSE: {err}");
+        return;
+    }
+    std::fs::File::create(format!("{place}/disk")).and_then(|f| f.set_len(96 << 20)).expect("an image file");
+    let mut inner = Rig::new(&["b"]);
+    inner.serve();
+    inner.good(&format!("zpool create -m none inner {place}/disk"));
+    inner.good("zpool create -m none well DIRd/b");
+    assert!(inner.good("inspect txgs well").contains("waiting_bytes"));
+    let suspend = |inner: &Rig| {
+        for n in 0..200 {
+            let (code, _, err) = inner.run(&format!("zfs create inner/{n}"));
+            if code != 0 {
+                return err;
+            }
+        }
+        panic!("the quota of the outer pool keeps nothing from the inner one");
+    };
+    // Less than what is there is refused: what is there now, and nothing more.
+    let choke = || {
+        outer.good("zpool sync outer");
+        let used = outer.good("zfs get -Hp -o value used outer/disks");
+        outer.good(&format!("zfs set quota={} outer/disks", used.trim()));
+    };
+    choke();
+    let err = suspend(&inner);
+    assert!(err.contains("suspended") || err.contains("error"), "{err}");
+    // Others go on, it is still read, and a clear in vain is told.
+    inner.good("zfs create well/x");
+    inner.good("zfs list -r inner");
+    let (code, _, _) = inner.run("zpool clear inner");
+    assert_eq!(code, 1);
+    outer.good("zfs set quota=none outer/disks");
+    inner.good("zpool clear inner");
+    inner.good("zfs create inner/after");
+    choke();
+    suspend(&inner);
+    let (code, _, err) = inner.run("zpool export inner");
+    assert_eq!(code, 0, "{err}");
+    assert_eq!(inner.good("zpool list -H -o name"), "well\n");
+    assert!(inner.signal("-TERM").success());
+    outer.good("zfs set quota=none outer/disks");
+    inner.good(&format!("zpool import -f -d {place} inner"));
+    inner.good("zfs create inner/again");
+    // Suspended, it does not hold up the end of the daemon either.
+    inner.serve();
+    choke();
+    suspend(&inner);
+    let began = Instant::now();
+    assert!(inner.signal("-TERM").success());
+    assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
+    outer.good("zfs set quota=none outer/disks");
+    inner.good("zfs list inner/again");
+    inner.good("zpool export inner");
+    outer.good("zpool export outer");
+}
+
+/// Skipped for others than root, who cannot mount one file system inside another, and where FUSE cannot be used.
+#[test]
+fn file_systems_are_mounted_where_their_properties_say() {
+    let mut rig = Rig::new(&["a"]);
+    rig.start("serve");
+    let (code, _, err) = rig.run("zpool create -m DIRm/tank tank DIRd/a");
+    if !err.is_empty() {
+        assert!(code == 0 || err.contains("cannot mount"), "{err}");
+        println!("skipped: {err}");
+        return;
+    }
+    let mounted =
+        || rig.good("zfs mount").replace(&rig.path(""), "").split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+    if !is_root() {
+        println!("skipped: only root mounts one file system inside another");
+        return;
+    }
+    rig.good("zfs create -p tank/a/b");
+    rig.good("zfs create -u tank/not");
+    rig.good("zfs create -o canmount=noauto tank/neither");
+    assert_eq!(mounted(), ["tank", "m/tank", "tank/a", "m/tank/a", "tank/a/b", "m/tank/a/b"]);
+    let file = |name: &str| rig.path(&format!("m/{name}"));
+    std::fs::write(file("tank/a/b/f"), "here").expect("written");
+    rig.good("zfs rename tank/a tank/c");
+    assert_eq!(mounted(), ["tank", "m/tank", "tank/c", "m/tank/c", "tank/c/b", "m/tank/c/b"]);
+    rig.good("zfs set mountpoint=DIRm/else tank/c/b");
+    assert_eq!(std::fs::read_to_string(file("else/f")).expect("read"), "here");
+    rig.good("zfs set readonly=on tank/c/b");
+    assert!(std::fs::write(file("else/g"), "no").is_err());
+    rig.good("zfs inherit readonly tank/c/b");
+    std::fs::write(file("else/g"), "yes").expect("written");
+    // In use: nothing is changed.
+    let held = std::fs::File::open(file("else/g")).expect("opened");
+    let busy = format!("cannot unmount '{}': pool or dataset is busy\n", file("else"));
+    for line in
+        ["zfs set mountpoint=none tank/c/b", "zfs destroy -r tank/c", "zfs unmount tank/c/b", "zpool export tank"]
+    {
+        assert_eq!((rig.run(line).0, rig.run(line).2), (1, busy.clone()), "{line}");
+    }
+    assert_eq!(rig.good("zfs get -H -o value mounted tank/c/b"), "yes\n");
+    drop(held);
+    rig.good("zfs mount -a");
+    rig.good("zfs set canmount=off tank/c");
+    let all = ["tank/c/b", "m/else", "tank", "m/tank", "tank/not", "m/tank/not"];
+    assert_eq!(mounted(), all);
+    rig.good("zpool export tank");
+    assert_eq!(mounted(), [""; 0]);
+    rig.good("zpool import -N -d DIRd tank");
+    assert_eq!(mounted(), [""; 0]);
+    rig.good("zpool export tank");
+    rig.good("zpool import -d DIRd tank");
+    assert_eq!(mounted(), all);
+    // Killed, it leaves dead mounts; the next one takes them away and mounts anew.
+    rig.signal("-KILL");
+    rig.start("serve");
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while std::fs::read_to_string(rig.path("m/else/f")).is_err() {
+        assert!(Instant::now() < deadline, "{}", std::fs::read_to_string(rig.path("log")).unwrap_or_default());
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    rig.good("zfs destroy -r tank/c");
+    assert!(rig.signal("-TERM").success());
+    let left = std::fs::read_to_string("/proc/self/mounts").expect("there");
+    assert!(!left.contains(&rig.path("")), "{left}");
+}
+
+fn is_root() -> bool {
+    use std::os::unix::fs::MetadataExt;
+    std::fs::metadata("/proc/self").is_ok_and(|m| m.uid() == 0)
+}

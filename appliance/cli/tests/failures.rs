@@ -1,0 +1,224 @@
+//! Pools whose devices make trouble, as a person meets them: what is said, what can still be done, and that nothing is lost
+//! that was promised.
+//!
+//! What mounts runs in a mount name space of its own and needs root and /dev/fuse; else it says so and passes. Errors of devices
+//! are real ones: a sparse image on a full tmpfs, a file that others cut or delete.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+struct Rig {
+    dir: tempfile::TempDir,
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+impl Rig {
+    fn new(disks: &[&str]) -> Self {
+        let rig = Self { dir: tempfile::tempdir().expect("a folder") };
+        fs::create_dir_all(rig.dir.path().join("d")).expect("a folder");
+        fs::create_dir_all(rig.dir.path().join("m")).expect("a folder");
+        for disk in disks {
+            fs::File::create(rig.disk(disk)).and_then(|f| f.set_len(128 << 20)).expect("an image file");
+        }
+        rig
+    }
+
+    fn disk(&self, name: &str) -> PathBuf {
+        self.dir.path().join("d").join(name)
+    }
+
+    fn cut(&self, name: &str, bytes: u64) {
+        fs::File::options().write(true).open(self.disk(name)).and_then(|f| f.set_len(bytes)).expect("cut");
+    }
+
+    /// Runs a script with `weir` as a function, in the folder that has disks in d and a place to mount at m.
+    fn script(&self, wrapper: &[&str], script: &str) -> Output {
+        let head = format!("weir() {{ {:?} \"$@\"; }}\n{HELP}", env!("CARGO_BIN_EXE_weir"));
+        let mut words = wrapper.iter().copied().chain(["bash", "-c"]);
+        let mut command = Command::new(words.next().expect("bash at least"));
+        command.args(words).arg(format!("{head}{script}"));
+        command.current_dir(self.dir.path()).env("WEIR_STATE", self.dir.path().join("state"));
+        command.output().expect("it runs")
+    }
+
+    /// The same for a script that must end well.
+    fn good(&self, wrapper: &[&str], script: &str) -> String {
+        let Output { status, stdout, stderr } = self.script(wrapper, script);
+        assert!(status.success(), "{script}\n{}\n{}", text(&stdout), text(&stderr));
+        text(&stdout) + &text(&stderr)
+    }
+}
+
+/// What scripts use: `up` mounts and `down` unmounts, which the server must survive by no more than a while.
+const HELP: &str = r#"
+set -u
+fail() { echo "FAILED: $*"; [ ! -e log ] || cat log; exit 1; }
+up() { weir mount tank m --foreground > log 2>&1 & server=$!
+    for i in $(seq 300); do mountpoint -q m && return; sleep 0.1; done; fail "not mounted"; }
+down() { timeout 60 umount m || fail "umount"
+    timeout 60 tail --pid=$server -f /dev/null || fail "the server stays"; }
+"#;
+
+const PRIVATE: [&str; 4] = ["unshare", "-m", "--propagation", "private"];
+
+fn is_root() -> bool {
+    text(&Command::new("id").arg("-u").output().expect("id runs").stdout).trim() == "0"
+}
+
+fn can_mount() -> bool {
+    let can = is_root() && Path::new("/dev/fuse").exists();
+    if !can {
+        println!("skipped: mounting in a name space of its own needs root and /dev/fuse");
+    }
+    can
+}
+
+#[test]
+fn a_pool_that_another_process_has_is_left_alone_and_the_process_is_named() {
+    let rig = Rig::new(&["a"]);
+    rig.good(&["env"], "weir zpool create tank $PWD/d/a");
+    let held = fs::File::options().write(true).open(rig.disk("a")).expect("opened");
+    held.try_lock().expect("nobody else has it");
+    let pid = std::process::id();
+    for command in ["zfs set atime=off tank", "zfs create tank/x", "zpool set comment=x tank", "zpool export tank"] {
+        let Output { status, stderr, .. } = rig.script(&["env"], &format!("weir {command}"));
+        let said = text(&stderr);
+        assert!(!status.success() && said.contains("in use by another process"), "{command}: {said}");
+        assert!(said.contains(&format!("pid {pid}")), "{command}: {said}");
+    }
+    let other = rig.script(&["env"], "WEIR_STATE=$PWD/other weir zpool import -f -d d tank");
+    assert!(text(&other.stderr).contains("in use by another process"), "{}", text(&other.stderr));
+    // Reading does no harm.
+    assert!(rig.good(&["env"], "weir zpool status tank").contains("state: ONLINE"));
+    drop(held);
+    rig.good(&["env"], "weir zfs set atime=off tank && weir zpool export tank");
+}
+
+#[test]
+fn a_pool_on_media_that_take_no_writes_can_be_read() {
+    let rig = Rig::new(&["a"]);
+    rig.good(&["env"], "weir zpool create -O com.example:note=hello tank $PWD/d/a && weir zpool export tank");
+    let (wrapper, freeze) = match is_root() {
+        true => (&PRIVATE[..], "mount --bind d d && mount -o remount,bind,ro d || exit 0\n"),
+        false => (&["env"][..], "chmod 400 d/a\n"),
+    };
+    let script = r#"
+        weir zpool import -d $PWD/d tank 2> said || fail "import"
+        grep -q "is imported read-only: .*d/a" said || fail "$(cat said)"
+        [ "$(weir zfs get -H -o value com.example:note tank)" = hello ] || fail "property"
+        weir zfs set atime=off tank 2> said && fail "set"
+        grep -q "read-only" said || fail "$(cat said)"
+        weir verify tank > said || fail "$(cat said)"
+        weir zpool export tank || fail "export"
+        weir zpool import -o readonly=on -d $PWD/d tank || fail "import read-only"
+        weir zpool export tank || fail "export"
+    "#;
+    rig.good(wrapper, &format!("{freeze}{script}"));
+}
+
+#[test]
+fn a_device_that_shrank_while_it_was_away_is_named_and_nothing_is_lost_once_it_is_back() {
+    let rig = Rig::new(&["a"]);
+    rig.good(&["env"], "weir zpool create tank $PWD/d/a && weir zfs create tank/kept && weir zpool export tank");
+    rig.cut("a", 100 << 20);
+    let said = rig.good(&["env"], "weir zpool import -d $PWD/d tank; weir zfs list -H -o name");
+    assert!(said.contains("d/a: the device is smaller than the pool believes") && said.contains("tank/kept"), "{said}");
+    rig.good(&["env"], "weir zpool export tank");
+    rig.cut("a", 128 << 20);
+    rig.good(&["env"], "weir zpool import -d $PWD/d tank && weir zfs create tank/more && weir zpool export tank");
+}
+
+#[test]
+fn devices_that_changed_places_are_known_by_what_they_hold() {
+    let rig = Rig::new(&["a", "b", "c", "x"]);
+    let script = r#"
+        weir zpool create tank $PWD/d/a $PWD/d/b && weir zfs create tank/kept && weir zpool export tank
+        mv d/a d/t; mv d/b d/a; mv d/t d/b
+        weir zpool import -d $PWD/d tank && weir zfs create tank/more && weir verify tank > said || fail "$(cat said)"
+        weir zpool status -P tank | grep -q "$PWD/d/b  *ONLINE" || fail "$(weir zpool status -P tank)"
+        weir zpool destroy tank
+        weir zpool create -f tank mirror $PWD/d/a $PWD/d/b && weir zpool create -f other $PWD/d/x && weir zpool export tank
+        weir zfs create other/kept && weir zpool export other
+        mv d/a a; mv d/x d/a
+        weir zpool import -d $PWD/d tank || fail "import with one side"
+        weir zpool status tank | grep -q "state: DEGRADED" || fail "$(weir zpool status tank)"
+        weir zfs create tank/more || fail "create"
+        weir zpool import -d $PWD/d other && weir zfs list -H other/kept || fail "the pool whose device stands there"
+    "#;
+    rig.good(&["env"], script);
+}
+
+#[test]
+fn a_full_disk_below_suspends_writes_and_everything_ends_without_a_kill() {
+    if !can_mount() {
+        return;
+    }
+    let script = r#"
+        mount -t tmpfs -o size=24m none d || fail "tmpfs"
+        truncate -s 128M d/a
+        weir zpool create -O compression=off tank $PWD/d/a || fail "create"
+        up
+        echo promised > m/kept; sync m/kept || fail "fsync"
+        dd if=/dev/urandom of=m/big bs=1M count=40 2> /dev/null
+        sync m/big 2> /dev/null && fail "an fsync that nothing could be written for"
+        # Changes are refused, at once, and reads answered.
+        timeout 30 mkdir m/no 2> /dev/null && fail "a change of a pool that cannot write"
+        [ "$(timeout 30 cat m/kept)" = promised ] || fail "reads"
+        down
+        grep -q "suspended: .*d/a: No space left on device" log || fail "what the log says"
+        # Room again: it goes on from what was promised.
+        mount -o remount,size=200m d
+        up
+        [ "$(cat m/kept)" = promised ] || fail "what was promised is gone"
+        echo more > m/more; sync m/more || fail "fsync after"
+        down
+        weir verify tank > said || fail "$(cat said)"
+        # And while it cannot write, it can be let go.
+        mount -o remount,size=26m d; dd if=/dev/zero of=d/junk bs=1M 2> /dev/null
+        up; dd if=/dev/urandom of=m/big2 bs=1M count=40 conv=fsync 2> /dev/null && fail "written on a full disk"
+        down
+        weir zpool export tank || fail "export"
+        [ -z "$(weir zpool list -H)" ] || fail "still there"
+    "#;
+    rig_in_private(&["none"], script);
+}
+
+#[test]
+fn a_side_of_a_mirror_that_is_cut_or_deleted_under_way_costs_nothing() {
+    if !can_mount() {
+        return;
+    }
+    let script = r#"
+        weir zpool create tank mirror $PWD/d/a $PWD/d/b || fail "create"
+        up; head -c 3000000 /dev/urandom > m/one; sync m/one
+        truncate -s 20M d/b
+        for i in 1 2 3; do head -c 9000000 /dev/urandom > m/two$i; sync m/two$i || fail "fsync"; done
+        (cd m && sha256sum * > ../sums)
+        down
+        grep -q "d/b error=the file was cut to [0-9]* bytes while in use, it had 134217728" log || fail "what the log says"
+        up; (cd m && sha256sum --quiet -c ../sums) || fail "contents"; down
+        rm d/b; truncate -s 128M d/b
+        up; (cd m && sha256sum --quiet -c ../sums) || fail "contents of one side"; down
+        weir zpool status tank | grep -q DEGRADED || fail "$(weir zpool status tank)"
+    "#;
+    rig_in_private(&["a", "b"], script);
+    let script = r#"
+        weir zpool create tank mirror $PWD/d/a $PWD/d/b || fail "create"
+        up; head -c 3000000 /dev/urandom > m/one; sync m/one
+        rm d/a
+        head -c 3000000 /dev/urandom > m/two; sync m/two || fail "fsync"
+        (cd m && sha256sum * > ../sums)
+        down
+        grep -q "d/a error=the file was deleted or replaced while in use" log || fail "what the log says"
+        up; (cd m && sha256sum --quiet -c ../sums) || fail "contents"; down
+    "#;
+    rig_in_private(&["a", "b"], script);
+}
+
+fn rig_in_private(disks: &[&str], script: &str) {
+    Rig::new(disks).good(&PRIVATE, script);
+}

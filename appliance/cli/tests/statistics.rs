@@ -1,0 +1,275 @@
+//! Commands that show figures of a running daemon: their columns, their rows, and how they end.
+
+use std::io::Read;
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+/// A daemon with a pool on an image file.
+struct Rig {
+    dir: tempfile::TempDir,
+    daemon: Option<Child>,
+}
+
+impl Rig {
+    fn new() -> Self {
+        let mut rig = Self { dir: tempfile::tempdir().expect("a folder"), daemon: None };
+        let log = std::fs::File::create(rig.path("log")).expect("a log");
+        rig.daemon = Some(rig.command("serve --no-mount").stderr(log).spawn().expect("it starts"));
+        rig.wait("no socket", |rig| Path::new(&rig.path("state/run/weir.sock")).exists());
+        std::fs::File::create(rig.path("disk")).and_then(|f| f.set_len(128 << 20)).expect("an image file");
+        assert_eq!(rig.good("zpool create tank DIR/disk"), "");
+        rig.wait("no second was recorded", |rig| rig.run("stat nfs3.ops").0 == 0);
+        rig
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.dir.path().join(name).display().to_string()
+    }
+
+    fn command(&self, line: &str) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
+        command
+            .args(line.split(' ').map(|word| word.replace("DIR", &self.dir.path().display().to_string())))
+            .env("WEIR_STATE", self.path("state"))
+            .env("TZ", "UTC")
+            .stdin(Stdio::null());
+        command
+    }
+
+    fn run(&self, line: &str) -> (i32, String, String) {
+        let Output { status, stdout, stderr } = self.command(line).output().expect("it runs");
+        let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("text");
+        (status.code().unwrap_or(-1), text(stdout), text(stderr))
+    }
+
+    fn good(&self, line: &str) -> String {
+        let (code, out, err) = self.run(line);
+        assert_eq!((code, err.as_str()), (0, ""), "{line}: {out}");
+        out
+    }
+
+    /// Waits until something is so.
+    fn wait(&self, what: &str, is_so: impl Fn(&Self) -> bool) {
+        let deadline = Instant::now() + Duration::from_secs(60);
+        while !is_so(self) {
+            let log = || std::fs::read_to_string(self.path("log")).unwrap_or_default();
+            assert!(Instant::now() < deadline, "{what}: {}", log());
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+
+    /// Has the disk written to: its devices tell what they do from a second after the pool was opened on.
+    fn write(&self) {
+        let number = std::time::UNIX_EPOCH.elapsed().expect("a clock").as_nanos();
+        self.good(&format!("zfs create tank/{number}"));
+    }
+
+    fn json(&self, line: &str) -> Vec<serde_json::Value> {
+        self.good(line).lines().map(|line| serde_json::from_str(line).expect("a line of JSON")).collect()
+    }
+}
+
+impl Drop for Rig {
+    fn drop(&mut self) {
+        if let Some(mut daemon) = self.daemon.take() {
+            let _ = Command::new("kill").args(["-TERM", &daemon.id().to_string()]).status();
+            let _ = daemon.wait();
+        }
+    }
+}
+
+/// The words of a line.
+fn words(line: &str) -> Vec<&str> {
+    line.split_whitespace().collect()
+}
+
+#[test]
+fn statistics_are_shown_each_interval_and_for_the_past() {
+    let rig = Rig::new();
+    rig.wait("no writes were seen", |rig| {
+        rig.write();
+        let rows = rig.json("stat -j io.ops[op]");
+        rows.iter().any(|row| row["key"] == "write" && row["ops/s"].as_f64().is_some_and(|n| n > 0.0))
+    });
+    let disk = rig.path("disk");
+    // What is not counted by itself comes from the recorder, once that has a whole second.
+    rig.wait("the recorder has no writes", |rig| {
+        rig.write();
+        rig.run("stat -j io.bytes[disk] --from -10m").1.contains(&disk)
+    });
+    let live = rig.good("stat nfs3.ops[client] 1 2");
+    let lines: Vec<_> = live.lines().map(words).collect();
+    assert_eq!(lines[0], ["time", "ops/s", "key"]);
+    // A machine that is busy with other things may not have recorded a second; then that is said.
+    let is_idle = |line: &[&str]| line.len() == 3 && matches!(line[1..], ["0" | "-", "-"]);
+    assert!(lines.len() == 3 && is_idle(&lines[1]) && is_idle(&lines[2]), "{live}");
+    let second = |line: &[&str]| line[0].parse::<u64>().expect("seconds since 1970");
+    assert!(second(&lines[2]) > second(&lines[1]), "{live}");
+    assert_eq!(words(rig.good("stat nfs3.bytes").lines().next().expect("a heading")), ["time", "value_B/s"]);
+    assert_eq!(words(rig.good("stat -u MiB arc.size").lines().next().expect("a heading")), ["time", "value_MiB"]);
+    assert!(rig.good("stat --columns arc.size").contains("\"unit\":\"bytes\""));
+}
+
+#[test]
+fn who_is_busy_and_how_latencies_are_spread_is_shown() {
+    let rig = Rig::new();
+    let disk = rig.path("disk");
+    // The span reaches back to before the daemon began.
+    rig.wait("the disk is not busy", |rig| {
+        rig.write();
+        let rows = rig.json("top -j --by disk 100 1");
+        rows.iter().any(|row| row["key"] == disk.as_str() && row["max_ms"].is_number())
+    });
+    let heading = rig.good("top --by client");
+    assert_eq!(
+        words(heading.lines().next().expect("a heading")),
+        ["time", "ops/s", "data_B/s", "avg_ms", "max_ms", "share%", "key"]
+    );
+    let spread = rig.good("dist io.ops[op=write]");
+    assert!(spread.starts_with("Disk: I/O operations of type write broken down by latency, "), "{spread}");
+    assert!(spread.contains("p50 ") && spread.contains("max ") && spread.contains('#'), "{spread}");
+    let rows = rig.json("dist -j io.ops[size]");
+    assert_eq!(rows.last().expect("rows")["so_far%"], 100);
+    let (code, _, err) = rig.run("dist io.ops[op]");
+    assert_eq!(code, 1, "{err}");
+    assert!(err.contains("told apart by names"), "{err}");
+    let found = rig.good("analytics explain io.ops[latency] --from -5m");
+    assert!(found.contains("operations from ") && found.contains("disk "), "{found}");
+}
+
+#[test]
+fn what_is_counted_can_be_changed() {
+    let rig = Rig::new();
+    assert_eq!(
+        words(rig.good("analytics datasets").lines().next().expect("a heading")),
+        ["id", "state", "kept", "incore_B", "ondisk_B", "cost_ns", "created", "name"]
+    );
+    let added = rig.good("analytics datasets add nfs3.ops[latency]");
+    assert!(added.ends_with(" nfs3.ops[latency]: archived\n"), "{added}");
+    let state = |rig: &Rig| {
+        let all = rig.json("analytics datasets -j");
+        all.iter().find(|d| d["name"] == "nfs3.ops[latency]").map(|d| d["state"].as_str().expect("text").to_owned())
+    };
+    assert_eq!(state(&rig).as_deref(), Some("active"));
+    assert!(rig.good("analytics datasets suspend nfs3.ops[latency]").ends_with(": suspended\n"));
+    assert_eq!(state(&rig).as_deref(), Some("suspended"));
+    assert!(rig.good("analytics datasets resume nfs3.ops[latency]").ends_with(": active\n"));
+    rig.good("analytics datasets prune nfs3.ops[latency] --before now");
+    rig.good("analytics datasets destroy nfs3.ops[latency]");
+    assert_eq!(state(&rig), None);
+    let (code, _, err) = rig.run("analytics datasets suspend nfs3.ops[latency]");
+    assert_eq!((code, err.contains("no statistic 'nfs3.ops[latency]' is counted")), (1, true), "{err}");
+    let all = rig.good("analytics statistics -H -f name,fields");
+    assert!(all.contains("nfs3.ops\t") && all.contains("latency+"), "{all}");
+}
+
+#[test]
+fn a_reader_that_goes_away_ends_a_command_without_a_word() {
+    let rig = Rig::new();
+    for line in ["stat nfs3.ops 1", "top 1"] {
+        let mut child = rig.command(line).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
+        let mut out = child.stdout.take().expect("a pipe");
+        let mut first = [0; 8];
+        out.read_exact(&mut first).expect("a heading");
+        drop(out);
+        let ended = child.wait_with_output().expect("it ends");
+        assert!(ended.status.success() && ended.stderr.is_empty(), "{line}: {ended:?}");
+    }
+}
+
+#[test]
+fn what_is_asked_wrongly_is_told() {
+    let rig = Rig::new();
+    for (line, message) in [
+        ("stat nosuch.ops", "there is no statistic 'nosuch.ops'"),
+        ("stat nfs3.ops 0", "invalid interval '0'"),
+        ("stat nfs3.ops 1.5", "whole seconds"),
+        ("stat nfs3.ops 1 0", "invalid count '0'"),
+        ("stat nfs3.ops 1 2 3", "not more"),
+        ("stat nfs3.ops --from tomorrow", "invalid time 'tomorrow'"),
+        ("stat nfs3.ops --from now", "is not before"),
+        ("stat nfs3.ops -f nosuch", "there is no column 'nosuch'"),
+        ("analytics export nfs3.ops --width 5", "--width is for pictures"),
+        ("analytics explain nfs3.ops[latency] --low 5K", "'K' is no unit of latency"),
+    ] {
+        let (code, out, err) = rig.run(line);
+        assert!(code != 0 && err.contains(message), "{line}: {code} {out} {err}");
+    }
+    let mut alone = rig.command("stat nfs3.ops");
+    let alone = alone.env("WEIR_STATE", rig.path("other")).output().expect("it runs");
+    let err = String::from_utf8_lossy(&alone.stderr).into_owned();
+    assert!(!alone.status.success() && err.contains("'weir serve' is not running"), "{err}");
+}
+
+#[test]
+fn the_tools_that_people_know_have_their_columns() {
+    let rig = Rig::new();
+    for (line, heading) in [
+        ("arcstat", "time read ddread ddh% dmread dmh% pread ph% size_B c_B avail_B"),
+        ("arcstat -x", "time mfu mru mfug mrug unc eskip mtxmis dread pread read"),
+        ("arcstat -f time,hits,miss%", "time hits miss%"),
+        ("nicstat", "time Int rKB/s wKB/s rPk/s wPk/s rAvs wAvs %Util Sat"),
+        ("iostat -xn", "time r/s w/s kr/s kw/s wait actv wsvc_t asvc_t %w %b device"),
+        ("zilstat", "time ds cc ic idc idb iic iib imnc imnw imsc imsw blk blkb_B/s each cms"),
+    ] {
+        let out = rig.good(line);
+        let lines: Vec<_> = out.lines().map(words).collect();
+        assert_eq!(lines[0].join(" "), heading, "{line}");
+        assert!(
+            lines.len() > 1 && lines[1..].iter().all(|l| l[0] == "boot" && l.len() >= lines[0].len()),
+            "{line}: {out}"
+        );
+        let json = rig.json(&format!("{line} -j -y 0.05 1"));
+        assert!(!json.is_empty() && json.iter().all(|row| row["sample"] == "interval"), "{line}: {json:?}");
+        assert!(rig.good(&format!("{line} -v")).lines().count() > 5, "{line}");
+    }
+    assert!(rig.json("iostat -j")[0]["device"].as_str().expect("text").starts_with("tank "));
+    assert_eq!(rig.json("zilstat -j")[0]["ds"], "tank");
+    assert_eq!(rig.json("zilstat -j")[0]["idc"], serde_json::Value::Null);
+    let (code, _, err) = rig.run("arcstat --pool nosuch");
+    assert_eq!((code, err.contains("has no pool 'nosuch'")), (1, true), "{err}");
+}
+
+#[test]
+fn pools_show_what_they_read_and_write() {
+    let rig = Rig::new();
+    let table = rig.good("zpool iostat");
+    let heading = "              capacity     operations     bandwidth \n\
+                   pool        alloc   free   read  write   read  write\n\
+                   ----------  -----  -----  -----  -----  -----  -----\n";
+    assert!(table.starts_with(heading), "{table}");
+    let row = words(table.lines().nth(3).expect("a row"));
+    assert_eq!((row.len(), row[0], table.lines().count()), (7, "tank", 4), "{table}");
+    let disk = rig.path("disk");
+    let deep = rig.good("zpool iostat -Hplqv tank");
+    let rows: Vec<Vec<&str>> = deep.lines().map(|l| l.split('\t').collect()).collect();
+    assert_eq!((rows.len(), rows[0].len(), rows[1][0]), (2, 1 + 6 + 11 + 14, disk.as_str()), "{deep}");
+    assert!(rows[1][4].parse::<u64>().is_ok() && rows[1][1] == rows[0][1], "{deep}");
+    let timed = rig.good("zpool iostat -y -H -T u tank 0.1 2");
+    let lines: Vec<_> = timed.lines().collect();
+    assert_eq!((lines.len(), lines[0].parse::<u64>().is_ok(), words(lines[1])[0]), (4, true, "tank"), "{timed}");
+    assert_eq!(rig.good("zpool iostat -w tank").lines().count(), 1 + 3 + 37 + 1);
+    for (line, message) in [
+        ("zpool iostat nosuch", "Unable to parse pools/vdevs list.\n\n"),
+        ("zpool iostat -lw", "[-r|-w] isn't allowed with [-c|-l|-q]"),
+        ("zpool iostat -r", "weir dist 'io.ops[disk=PATH][op=read][size]'"),
+        ("zpool iostat -T x", "invalid argument 'x'"),
+    ] {
+        let (code, out, err) = rig.run(line);
+        assert!(code != 0 && err.contains(message), "{line}: {code} {out} {err}");
+    }
+}
+
+#[test]
+fn a_pool_that_no_process_has_is_idle() {
+    let mut rig = Rig::new();
+    let mut daemon = rig.daemon.take().expect("it runs");
+    let _ = Command::new("kill").args(["-TERM", &daemon.id().to_string()]).status();
+    assert!(daemon.wait().expect("it ends").success());
+    let row = rig.good("zpool iostat -Hp tank");
+    let cells: Vec<&str> = row.trim_end().split('\t').collect();
+    assert_eq!((cells[0], &cells[3..]), ("tank", &["0", "0", "0", "0"][..]), "{row}");
+    let (code, _, err) = rig.run("arcstat");
+    assert_eq!((code, err.contains("'weir serve' is not running")), (1, true), "{err}");
+}

@@ -1,0 +1,390 @@
+//! Users and tokens, kept in `accounts.json` of the state folder.
+//!
+//! Invariants:
+//!   * the file is readable by its owner alone, and replaced as a whole
+//!   * there is always an administrator, once there was one
+//!   * a token may do what its user may, and no more
+
+use super::password::{self, Hash};
+use super::{now, secret};
+use anyhow::{Context as _, Result};
+use api::{CreatedToken, ErrorCode, Role, Token, User};
+use parking_lot::Mutex;
+#[cfg(test)]
+use parking_lot::MutexGuard;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+/// Most users.
+const USERS: usize = 1_000;
+/// Most tokens of one user.
+const TOKENS: usize = 100;
+/// How often it is noted that a token was used, in seconds.
+const NOTED: u64 = 60;
+/// What tokens begin with, so that they are known as such where they leak.
+const TOKEN_PREFIX: &str = "weir_";
+
+/// Why an account cannot be made or changed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refused {
+    /// For programs.
+    pub code: ErrorCode,
+    /// For people.
+    pub message: String,
+}
+
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(default)]
+struct Kept {
+    users: BTreeMap<String, KeptUser>,
+    tokens: Vec<KeptToken>,
+    last_token: u64,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct KeptUser {
+    role: Role,
+    password: Hash,
+    created: u64,
+    #[serde(default)]
+    last_login: Option<u64>,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct KeptToken {
+    id: u64,
+    name: String,
+    user: String,
+    role: Role,
+    created: u64,
+    #[serde(default)]
+    expires: Option<u64>,
+    digest: String,
+    #[serde(skip)]
+    last_used: Option<u64>,
+}
+
+/// The users and tokens.
+pub struct Accounts {
+    path: PathBuf,
+    kept: Mutex<Kept>,
+}
+
+fn refuse<T>(code: ErrorCode, message: impl Into<String>) -> Result<T, Refused> {
+    Err(Refused { code, message: message.into() })
+}
+
+fn name_refusal(name: &str) -> Option<String> {
+    let first = name.chars().next().is_some_and(|c| c.is_ascii_lowercase());
+    let rest = name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || "._-".contains(c));
+    (!first || !rest || name.len() > 32)
+        .then(|| "a name has 1 to 32 of a-z, 0-9, '.', '_' and '-', and begins with a letter".to_owned())
+}
+
+impl Accounts {
+    /// Those of the state folder.
+    pub fn open(state: &Path) -> Result<Self> {
+        let path = state.join("accounts.json");
+        let kept = match fs::read(&path) {
+            Ok(bytes) => serde_json::from_slice(&bytes).with_context(|| format!("{} is damaged", path.display()))?,
+            Err(e) if e.kind() == ErrorKind::NotFound => Kept::default(),
+            Err(e) => return Err(e).with_context(|| path.display().to_string()),
+        };
+        Ok(Self { path, kept: Mutex::new(kept) })
+    }
+
+    /// Whether nobody can log in yet.
+    pub fn is_empty(&self) -> bool {
+        self.kept.lock().users.is_empty()
+    }
+
+    fn change<T>(&self, change: impl FnOnce(&mut Kept) -> Result<T, Refused>) -> Result<T, Refused> {
+        let mut kept = self.kept.lock();
+        let mut changed = kept.clone();
+        let result = change(&mut changed)?;
+        let administrators = |k: &Kept| k.users.values().filter(|u| u.role == Role::Administrator).count();
+        if administrators(&changed) == 0 && administrators(&kept) > 0 {
+            return refuse(ErrorCode::Conflict, "nobody would be administrator any more");
+        }
+        match crate::kept::replace(&self.path, &changed) {
+            Ok(()) => *kept = changed,
+            Err(e) => return refuse(ErrorCode::Internal, format!("{}: {e}", self.path.display())),
+        }
+        Ok(result)
+    }
+
+    /// All users. `sessions` tells how many sessions one has.
+    pub fn users(&self, sessions: impl Fn(&str) -> u64) -> Vec<User> {
+        let kept = self.kept.lock();
+        kept.users.iter().map(|(name, user)| shown(name, user, sessions(name))).collect()
+    }
+
+    /// A user's role.
+    pub fn role(&self, user: &str) -> Option<Role> {
+        self.kept.lock().users.get(user).map(|u| u.role)
+    }
+
+    /// Makes a user; as the first one, only if there is none.
+    pub fn create(&self, name: &str, role: Role, new: &str, first: bool) -> Result<User, Refused> {
+        if let Some(why) = name_refusal(name).or_else(|| password::refusal(new)) {
+            return refuse(ErrorCode::InvalidRequest, why);
+        }
+        let user = KeptUser { role, password: Hash::of(new), created: now(), last_login: None };
+        self.change(|kept| {
+            if first && !kept.users.is_empty() {
+                return refuse(ErrorCode::Conflict, "the first administrator was made already");
+            }
+            if kept.users.contains_key(name) {
+                return refuse(ErrorCode::Conflict, format!("there is a user '{name}' already"));
+            }
+            if kept.users.len() >= USERS {
+                return refuse(ErrorCode::Conflict, format!("there are {USERS} users already"));
+            }
+            kept.users.insert(name.to_owned(), user.clone());
+            Ok(shown(name, &user, 0))
+        })
+    }
+
+    /// Changes a user.
+    pub fn change_user(&self, name: &str, role: Option<Role>, new: Option<&str>) -> Result<User, Refused> {
+        if let Some(why) = new.and_then(password::refusal) {
+            return refuse(ErrorCode::InvalidRequest, why);
+        }
+        let hash = new.map(Hash::of);
+        self.change(|kept| {
+            let Some(user) = kept.users.get_mut(name) else { return no_user(name) };
+            user.role = role.unwrap_or(user.role);
+            user.password = hash.unwrap_or_else(|| user.password.clone());
+            let (role, shown) = (user.role, shown(name, user, 0));
+            for token in kept.tokens.iter_mut().filter(|t| t.user == name) {
+                token.role = token.role.min(role);
+            }
+            Ok(shown)
+        })
+    }
+
+    /// Removes a user and his tokens.
+    pub fn remove(&self, name: &str) -> Result<(), Refused> {
+        self.change(|kept| match kept.users.remove(name) {
+            Some(_) => {
+                kept.tokens.retain(|t| t.user != name);
+                Ok(())
+            }
+            None => no_user(name),
+        })
+    }
+
+    /// The role of the user with this password. Takes the same time whether there is such a user or not.
+    pub fn check(&self, name: &str, given: &str) -> Option<Role> {
+        let found = self.kept.lock().users.get(name).map(|u| (u.role, u.password.clone()));
+        match found {
+            Some((role, hash)) => hash.is_of(given).then_some(role),
+            None => {
+                password::pretend(given);
+                None
+            }
+        }
+    }
+
+    /// Notes that a user logged in.
+    pub fn logged_in(&self, name: &str) {
+        let _ = self.change(|kept| {
+            if let Some(user) = kept.users.get_mut(name) {
+                user.last_login = Some(now());
+            }
+            Ok(())
+        });
+    }
+
+    /// Tokens: of one user, or all.
+    pub fn tokens(&self, of: Option<&str>) -> Vec<Token> {
+        let kept = self.kept.lock();
+        kept.tokens.iter().filter(|t| of.is_none_or(|user| t.user == user)).map(KeptToken::shown).collect()
+    }
+
+    /// Makes a token for a user.
+    pub fn create_token(&self, user: &str, name: &str, role: Role, days: Option<u32>) -> Result<CreatedToken, Refused> {
+        if name.is_empty() || name.len() > 100 || name.chars().any(char::is_control) {
+            return refuse(ErrorCode::InvalidRequest, "a token's name has 1 to 100 bytes and no control characters");
+        }
+        if days == Some(0) {
+            return refuse(ErrorCode::InvalidRequest, "a token holds for a day at least");
+        }
+        let secret = format!("{TOKEN_PREFIX}{}", secret::random());
+        self.change(|kept| {
+            let Some(owner) = kept.users.get(user) else { return no_user(user) };
+            if role > owner.role {
+                return refuse(ErrorCode::Forbidden, "a token may do at most what its user may");
+            }
+            kept.tokens.retain(|t| !t.is_over());
+            if kept.tokens.iter().filter(|t| t.user == user).count() >= TOKENS {
+                return refuse(ErrorCode::Conflict, format!("'{user}' has {TOKENS} tokens already"));
+            }
+            kept.last_token += 1;
+            let token = KeptToken {
+                id: kept.last_token,
+                name: name.to_owned(),
+                user: user.to_owned(),
+                role,
+                created: now(),
+                expires: days.map(|days| now() + u64::from(days) * 86_400),
+                digest: secret::digest(&secret),
+                last_used: None,
+            };
+            let shown = token.shown();
+            kept.tokens.push(token);
+            Ok(CreatedToken { token: shown, secret: secret.clone() })
+        })
+    }
+
+    /// Removes a token: that of `of`, or anybody's.
+    pub fn remove_token(&self, id: u64, of: Option<&str>) -> Result<(), Refused> {
+        self.change(|kept| {
+            let before = kept.tokens.len();
+            kept.tokens.retain(|t| t.id != id || of.is_some_and(|user| t.user != user));
+            if kept.tokens.len() == before {
+                return refuse(ErrorCode::NotFound, format!("there is no token {id}"));
+            }
+            Ok(())
+        })
+    }
+
+    /// Whose token it is, and what it may do.
+    pub fn by_token(&self, secret: &str) -> Option<(String, String, Role)> {
+        let digest = secret::digest(secret.strip_prefix(TOKEN_PREFIX).map(|_| secret)?);
+        let mut kept = self.kept.lock();
+        let Kept { users, tokens, .. } = &mut *kept;
+        let token = tokens.iter_mut().find(|t| secret::same(t.digest.as_bytes(), digest.as_bytes()))?;
+        let user = users.get(&token.user)?;
+        if token.is_over() {
+            return None;
+        }
+        if token.last_used.is_none_or(|used| used + NOTED < now()) {
+            token.last_used = Some(now());
+        }
+        Some((token.user.clone(), token.name.clone(), token.role.min(user.role)))
+    }
+
+    #[cfg(test)]
+    fn lock(&self) -> MutexGuard<'_, Kept> {
+        self.kept.lock()
+    }
+}
+
+fn no_user<T>(name: &str) -> Result<T, Refused> {
+    refuse(ErrorCode::NotFound, format!("there is no user '{name}'"))
+}
+
+fn shown(name: &str, user: &KeptUser, sessions: u64) -> User {
+    let KeptUser { role, created, last_login, .. } = *user;
+    User { name: name.to_owned(), role, created, last_login, sessions }
+}
+
+impl KeptToken {
+    fn is_over(&self) -> bool {
+        self.expires.is_some_and(|end| end <= now())
+    }
+
+    fn shown(&self) -> Token {
+        Token {
+            id: self.id,
+            name: self.name.clone(),
+            user: self.user.clone(),
+            role: self.role,
+            created: self.created,
+            expires: self.expires,
+            last_used: self.last_used,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    const PASSWORD: &str = "long enough";
+
+    fn with_root() -> (tempfile::TempDir, Accounts) {
+        let folder = tempfile::tempdir().expect("a folder");
+        let accounts = Accounts::open(folder.path()).expect("none yet");
+        assert!(accounts.is_empty());
+        accounts.create("root", Role::Administrator, PASSWORD, true).expect("the first");
+        (folder, accounts)
+    }
+
+    #[test]
+    fn users_are_there_after_a_restart_and_the_file_is_private() {
+        let (folder, accounts) = with_root();
+        accounts.create("eve", Role::Viewer, PASSWORD, false).expect("made");
+        let again = Accounts::open(folder.path()).expect("kept");
+        assert_eq!(again.check("root", PASSWORD), Some(Role::Administrator));
+        assert_eq!(again.check("eve", PASSWORD), Some(Role::Viewer));
+        assert_eq!(again.check("eve", "long enougH"), None);
+        assert_eq!(again.check("nobody", PASSWORD), None);
+        let path = folder.path().join("accounts.json");
+        assert_eq!(fs::metadata(&path).expect("there").permissions().mode() & 0o777, 0o600);
+        assert!(!fs::read_to_string(path).expect("read").contains(PASSWORD));
+    }
+
+    #[test]
+    fn the_last_administrator_stays() {
+        let (_folder, accounts) = with_root();
+        let code = |result: Result<(), Refused>| result.expect_err("refused").code;
+        assert_eq!(code(accounts.remove("root")), ErrorCode::Conflict);
+        assert_eq!(code(accounts.change_user("root", Some(Role::Viewer), None).map(drop)), ErrorCode::Conflict);
+        accounts.create("second", Role::Administrator, PASSWORD, false).expect("made");
+        accounts.remove("root").expect("another is left");
+        assert_eq!(accounts.role("root"), None);
+    }
+
+    #[test]
+    fn only_one_is_the_first() {
+        let (_folder, accounts) = with_root();
+        let refused = accounts.create("second", Role::Administrator, PASSWORD, true).expect_err("too late");
+        assert_eq!(refused.code, ErrorCode::Conflict);
+    }
+
+    #[test]
+    fn names_and_passwords_are_looked_at() {
+        let (_folder, accounts) = with_root();
+        for name in ["", "Root", "a b", "9x", "-x", "ü", &"x".repeat(33)] {
+            let refused = accounts.create(name, Role::Viewer, PASSWORD, false).expect_err(name);
+            assert_eq!(refused.code, ErrorCode::InvalidRequest, "{name}");
+        }
+        assert!(accounts.create("ok", Role::Viewer, "short", false).is_err());
+        assert!(accounts.change_user("root", None, Some("short")).is_err());
+    }
+
+    #[test]
+    fn a_token_may_do_what_its_user_may_and_no_more() {
+        let (folder, accounts) = with_root();
+        accounts.create("op", Role::Operator, PASSWORD, false).expect("made");
+        assert_eq!(
+            accounts.create_token("op", "x", Role::Administrator, None).expect_err("more").code,
+            ErrorCode::Forbidden
+        );
+        let made = accounts.create_token("op", "x", Role::Operator, Some(1)).expect("made");
+        assert_eq!(accounts.by_token(&made.secret), Some(("op".into(), "x".into(), Role::Operator)));
+        assert_eq!(accounts.by_token(&made.secret[5..]), None);
+        accounts.change_user("op", Some(Role::Viewer), None).expect("changed");
+        assert_eq!(accounts.by_token(&made.secret).expect("still known").2, Role::Viewer);
+        let again = Accounts::open(folder.path()).expect("kept");
+        assert!(again.by_token(&made.secret).is_some());
+        accounts.lock().tokens[0].expires = Some(now() - 1);
+        assert_eq!(accounts.by_token(&made.secret), None);
+        accounts.remove("op").expect("removed");
+        assert_eq!(accounts.tokens(None), []);
+    }
+
+    #[test]
+    fn one_user_cannot_remove_anothers_token() {
+        let (_folder, accounts) = with_root();
+        let made = accounts.create_token("root", "x", Role::Viewer, None).expect("made");
+        assert_eq!(accounts.remove_token(made.token.id, Some("eve")).expect_err("not hers").code, ErrorCode::NotFound);
+        accounts.remove_token(made.token.id, Some("root")).expect("his");
+    }
+}

@@ -1,0 +1,167 @@
+//! How often passwords may be guessed: each failure makes the next attempt wait longer, for the address and for the account.
+//!
+//! Invariants:
+//!   * an attempt that comes too early is not looked at, and does not make the wait longer
+//!   * a user who is attacked waits a minute at most: others cannot lock him out for good
+//!   * what is remembered is bounded; when it is full, what waits the least is forgotten
+
+use parking_lot::Mutex;
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::time::{Duration, Instant};
+
+/// Failures that cost nothing: people mistype.
+const FREE: u32 = 4;
+/// Longest wait of an address.
+const ADDRESS_MOST: Duration = Duration::from_secs(15 * 60);
+/// Longest wait of an account.
+const ACCOUNT_MOST: Duration = Duration::from_secs(60);
+/// Failures are forgotten after this time without one.
+const FORGOTTEN: Duration = Duration::from_secs(3600);
+/// Most addresses, and most accounts, that are remembered.
+const REMEMBERED: usize = 4096;
+
+/// Whose attempts are counted together.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+enum Who {
+    /// An IPv4 address, or the /64 of an IPv6 address: who has one of them has all of them.
+    Address(IpAddr),
+    /// A name that somebody gave, of a user or not.
+    Account(String),
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Failures {
+    count: u32,
+    last: Instant,
+    until: Instant,
+}
+
+/// Failed attempts.
+#[derive(Default)]
+pub struct Limits {
+    failures: Mutex<HashMap<Who, Failures>>,
+}
+
+fn network(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(v6) => IpAddr::V6((v6.to_bits() >> 64 << 64).into()),
+        v4 => v4,
+    }
+}
+
+fn wait(count: u32, most: Duration) -> Duration {
+    match count.saturating_sub(FREE) {
+        0 => Duration::ZERO,
+        n => Duration::from_secs(1u64.checked_shl(n - 1).unwrap_or(u64::MAX)).min(most),
+    }
+}
+
+impl Limits {
+    fn keys(address: Option<IpAddr>, account: &str) -> Vec<(Who, Duration)> {
+        let name: String = account.chars().take(64).collect();
+        let mut keys = vec![(Who::Account(name), ACCOUNT_MOST)];
+        keys.extend(address.map(|a| (Who::Address(network(a)), ADDRESS_MOST)));
+        keys
+    }
+
+    /// How long an attempt has to wait; `None`: it may be made.
+    pub fn wait(&self, address: Option<IpAddr>, account: &str) -> Option<Duration> {
+        self.wait_at(Instant::now(), address, account)
+    }
+
+    fn wait_at(&self, now: Instant, address: Option<IpAddr>, account: &str) -> Option<Duration> {
+        let failures = self.failures.lock();
+        let waits = Self::keys(address, account).into_iter().filter_map(|(who, _)| failures.get(&who));
+        waits.map(|f| f.until.saturating_duration_since(now)).max().filter(|w| !w.is_zero())
+    }
+
+    /// Notes a failure.
+    pub fn failed(&self, address: Option<IpAddr>, account: &str) {
+        self.failed_at(Instant::now(), address, account);
+    }
+
+    fn failed_at(&self, now: Instant, address: Option<IpAddr>, account: &str) {
+        let mut failures = self.failures.lock();
+        for (who, most) in Self::keys(address, account) {
+            if failures.len() >= REMEMBERED && !failures.contains_key(&who) {
+                failures.retain(|_, f| now.saturating_duration_since(f.last) < FORGOTTEN);
+            }
+            if failures.len() >= REMEMBERED
+                && !failures.contains_key(&who)
+                && let Some(least) = failures.iter().min_by_key(|(_, f)| (f.until, f.last)).map(|(who, _)| who.clone())
+            {
+                failures.remove(&least);
+            }
+            let entry = failures.entry(who).or_insert(Failures { count: 0, last: now, until: now });
+            if now.saturating_duration_since(entry.last) >= FORGOTTEN {
+                entry.count = 0;
+            }
+            entry.count = entry.count.saturating_add(1);
+            (entry.last, entry.until) = (now, now + wait(entry.count, most));
+        }
+    }
+
+    /// Notes a success: the account's failures are forgotten; those of the address too, as it has proved to be somebody's.
+    pub fn succeeded(&self, address: Option<IpAddr>, account: &str) {
+        let mut failures = self.failures.lock();
+        for (who, _) in Self::keys(address, account) {
+            failures.remove(&who);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const A: Option<IpAddr> = Some(IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 1)));
+    const B: Option<IpAddr> = Some(IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 2)));
+
+    #[test]
+    fn waits_double_and_end_at_their_bounds() {
+        let (limits, now) = (Limits::default(), Instant::now());
+        (0..FREE).for_each(|_| limits.failed_at(now, A, "root"));
+        assert_eq!(limits.wait_at(now, A, "root"), None);
+        for seconds in [1, 2, 4, 8] {
+            limits.failed_at(now, A, "root");
+            assert_eq!(limits.wait_at(now, A, "root"), Some(Duration::from_secs(seconds)));
+        }
+        (0..100).for_each(|_| limits.failed_at(now, A, "root"));
+        assert_eq!(limits.wait_at(now, A, "other"), Some(ADDRESS_MOST), "the address waits, whatever name it gives");
+        assert_eq!(limits.wait_at(now, B, "root"), Some(ACCOUNT_MOST), "the account waits, wherever it is tried from");
+        assert_eq!(limits.wait_at(now, B, "other"), None);
+        assert_eq!(limits.wait_at(now + ACCOUNT_MOST, B, "root"), None);
+    }
+
+    #[test]
+    fn success_and_an_hour_make_failures_forgotten() {
+        let (limits, now) = (Limits::default(), Instant::now());
+        (0..20).for_each(|_| limits.failed_at(now, A, "root"));
+        limits.succeeded(A, "root");
+        assert_eq!(limits.wait_at(now, A, "root"), None);
+        (0..20).for_each(|_| limits.failed_at(now, A, "root"));
+        limits.failed_at(now + FORGOTTEN, A, "root");
+        assert_eq!(limits.wait_at(now + FORGOTTEN, A, "root"), None);
+    }
+
+    #[test]
+    fn a_network_of_ipv6_is_one_address() {
+        let (limits, now) = (Limits::default(), Instant::now());
+        let address = |last: u16| Some(IpAddr::from([0x2001, 0xdb8, 0, 1, 0, 0, 0, last]));
+        (0..20).for_each(|i| limits.failed_at(now, address(i), &format!("user{i}")));
+        assert!(limits.wait_at(now, address(99), "another").is_some());
+        assert_eq!(network("::ffff:192.0.2.1".parse().expect("an address")), A.expect("one"));
+    }
+
+    #[test]
+    fn what_is_remembered_is_bounded_and_those_who_wait_are_kept() {
+        let (limits, now) = (Limits::default(), Instant::now());
+        (0..30).for_each(|_| limits.failed_at(now, A, "root"));
+        for i in 0..2 * REMEMBERED as u32 {
+            limits.failed_at(now, Some(IpAddr::from(i.to_be_bytes())), &format!("user{i}"));
+        }
+        assert!(limits.failures.lock().len() <= REMEMBERED);
+        assert_eq!(limits.wait_at(now, A, "other"), Some(ADDRESS_MOST));
+    }
+}

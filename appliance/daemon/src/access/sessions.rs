@@ -1,0 +1,123 @@
+//! Sessions of browsers. They end with the process.
+
+use super::{now, secret};
+use api::Role;
+use parking_lot::Mutex;
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Most sessions of one user; the oldest ends when there is one more.
+const OF_A_USER: usize = 50;
+
+/// A session.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Session {
+    /// Whose.
+    pub user: String,
+    /// What he might do when he logged in.
+    pub role: Role,
+    /// What requests that change something must carry besides the cookie.
+    pub csrf: String,
+    /// When it ends, if it is not used before.
+    pub expires: u64,
+}
+
+fn seconds(hours: u64) -> u64 {
+    hours.clamp(1, 24 * 366) * 3600
+}
+
+/// All sessions, by what their numbers are known by.
+pub struct Sessions {
+    seconds: AtomicU64,
+    open: Mutex<HashMap<String, Session>>,
+}
+
+impl Sessions {
+    /// None yet; each ends when it is not used for `hours`.
+    pub fn new(hours: u64) -> Self {
+        Self { seconds: AtomicU64::new(seconds(hours)), open: Mutex::default() }
+    }
+
+    /// Each ends when it is not used for `hours`, from its next use on.
+    pub fn set_hours(&self, hours: u64) {
+        self.seconds.store(seconds(hours), Ordering::Relaxed);
+    }
+
+    /// Begins one: its number for the cookie, and it.
+    pub fn begin(&self, user: &str, role: Role) -> (String, Session) {
+        let number = secret::random();
+        let expires = now() + self.seconds.load(Ordering::Relaxed);
+        let session = Session { user: user.to_owned(), role, csrf: secret::random(), expires };
+        let mut open = self.open.lock();
+        open.retain(|_, s| s.expires > now());
+        let mut own: Vec<(u64, String)> =
+            open.iter().filter(|(_, s)| s.user == user).map(|(n, s)| (s.expires, n.clone())).collect();
+        own.sort();
+        for (_, oldest) in own.iter().take((own.len() + 1).saturating_sub(OF_A_USER)) {
+            open.remove(oldest);
+        }
+        open.insert(secret::digest(&number), session.clone());
+        (number, session)
+    }
+
+    /// The session of this number, which goes on.
+    pub fn find(&self, number: &str) -> Option<Session> {
+        let mut open = self.open.lock();
+        let session = open.get_mut(&secret::digest(number)).filter(|s| s.expires > now())?;
+        session.expires = now() + self.seconds.load(Ordering::Relaxed);
+        Some(session.clone())
+    }
+
+    /// Ends a session.
+    pub fn end(&self, number: &str) {
+        self.open.lock().remove(&secret::digest(number));
+    }
+
+    /// Ends all of a user's, but the one of the number `but`.
+    pub fn end_all(&self, user: &str, but: Option<&str>) {
+        let but = but.map(secret::digest);
+        self.open.lock().retain(|number, s| s.user != user || Some(number) == but.as_ref());
+    }
+
+    /// How many a user has.
+    pub fn count(&self, user: &str) -> u64 {
+        self.open.lock().values().filter(|s| s.user == user && s.expires > now()).count() as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sessions_end_one_by_one_or_all_but_one() {
+        let sessions = Sessions::new(1);
+        let (a, first) = sessions.begin("eve", Role::Viewer);
+        let (b, _) = sessions.begin("eve", Role::Viewer);
+        let (c, _) = sessions.begin("root", Role::Administrator);
+        assert_eq!(sessions.find(&a).expect("open").csrf, first.csrf);
+        assert_eq!(sessions.find("0"), None);
+        sessions.end_all("eve", Some(&b));
+        assert_eq!((sessions.find(&a), sessions.count("eve")), (None, 1));
+        sessions.end(&b);
+        assert_eq!((sessions.count("eve"), sessions.count("root")), (0, 1));
+        assert!(sessions.find(&c).is_some());
+    }
+
+    #[test]
+    fn nobody_has_sessions_without_end() {
+        let sessions = Sessions::new(1);
+        let (first, _) = sessions.begin("eve", Role::Viewer);
+        sessions.open.lock().values_mut().for_each(|s| s.expires -= 1);
+        (0..OF_A_USER).for_each(|_| drop(sessions.begin("eve", Role::Viewer)));
+        assert_eq!((sessions.count("eve"), sessions.find(&first)), (OF_A_USER as u64, None));
+    }
+
+    #[test]
+    fn a_session_that_is_not_used_ends() {
+        let sessions = Sessions::new(1);
+        let (number, _) = sessions.begin("eve", Role::Viewer);
+        sessions.open.lock().values_mut().for_each(|s| s.expires = now());
+        assert_eq!((sessions.find(&number), sessions.count("eve")), (None, 0));
+    }
+}

@@ -1,0 +1,77 @@
+//! Analytics of the daemon: who tells it what happens, what files are called, and what is read off each second.
+
+mod live;
+mod paths;
+mod samplers;
+pub mod told;
+pub mod worksheets;
+
+use crate::config::AnalyticsConfig;
+use crate::owner::Owner;
+use analytics::engine::{Config, Engine, Retention};
+use anyhow::{Context as _, Result};
+pub use live::{Columns, Second};
+use observe::Events;
+use parking_lot::Mutex;
+use paths::Paths;
+use samplers::{Machine, Pools};
+use std::path::Path;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use worksheets::Worksheets;
+
+/// Events of one group of threads that wait to be counted, at most: a fifth of a second of a fast one.
+const WAITING: usize = 65_536;
+
+/// The engine, and its thread.
+pub struct Analytics {
+    /// Answers questions.
+    pub engine: Engine,
+    /// Takes what happens.
+    pub events: Arc<Events>,
+    /// Tells each second what was watched in it.
+    pub columns: Columns,
+    /// What is looked at together.
+    pub worksheets: Worksheets,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl Analytics {
+    /// Begins to count, in `FOLDER/analytics`.
+    pub fn start(owner: &Arc<Owner>, folder: &Path, wanted: &AnalyticsConfig) -> Result<Self> {
+        let threads = std::thread::available_parallelism().map_or(2, usize::from);
+        let events = Arc::new(Events::new(threads * 2, WAITING));
+        owner.mounts.tell_to(events.clone());
+        let telling = events.clone();
+        owner.house.greet_with(move |pool| samplers::listen(pool, &telling));
+        let config = Config {
+            folder: Some(folder.join("analytics")),
+            ring: wanted.operations.0,
+            retention: Retention::default(),
+        };
+        let paths = Arc::new(Paths::new(owner));
+        let samplers: Vec<Box<dyn analytics::sampled::Sampler>> =
+            vec![Box::new(Machine::default()), Box::new(Pools::new(owner, &events))];
+        let engine = Engine::open(&config, events.clone(), paths, samplers).context("analytics")?;
+        engine.switch(wanted.enabled);
+        let thread = Mutex::new(Some(engine.run().context("analytics")?));
+        let columns = Columns::start(&engine).context("analytics")?;
+        let worksheets = Worksheets::open(folder)?;
+        Ok(Self { engine, events, columns, worksheets, thread })
+    }
+
+    /// Keeps what was counted, and ends.
+    pub fn stop(&self) {
+        self.columns.stop();
+        self.engine.stop();
+        if let Some(thread) = self.thread.lock().take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for Analytics {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}

@@ -1,0 +1,152 @@
+//! What is read off each second: of the machine from /proc, of the pools from their own figures.
+
+use crate::owner::Owner;
+use admin::house::OwnedPool;
+use analytics::name::Field;
+use analytics::sampled::{Label, Sample, Sampler};
+use observe::Events;
+use std::collections::HashMap;
+use std::fs::read_to_string;
+use std::sync::{Arc, Weak};
+use std::time::Instant;
+
+/// Processors and network devices.
+#[derive(Default)]
+pub struct Machine {
+    /// Ticks of each processor: user, system, idle (with waiting).
+    ticks: HashMap<String, [u64; 3]>,
+    /// Bytes of each device: in, out.
+    bytes: HashMap<String, [u64; 2]>,
+}
+
+/// Processor, and its ticks in user mode, in the kernel, and idle (proc_stat(5)).
+fn processors(text: &str) -> Vec<(String, [u64; 3])> {
+    let processor = |line: &str| {
+        let mut words = line.split_ascii_whitespace();
+        let name = words.next()?.strip_prefix("cpu").filter(|n| !n.is_empty())?.to_owned();
+        let n: Vec<u64> = words.map_while(|w| w.parse().ok()).collect();
+        let at = |i: usize| n.get(i).copied().unwrap_or(0);
+        // user nice system idle iowait irq softirq steal
+        Some((name, [at(0) + at(1), at(2) + at(5) + at(6) + at(7), at(3) + at(4)]))
+    };
+    text.lines().filter_map(processor).collect()
+}
+
+/// Device, and bytes in and out (proc_pid_net(5)).
+fn devices(text: &str) -> Vec<(String, [u64; 2])> {
+    let device = |line: &str| {
+        let (name, rest) = line.split_once(':')?;
+        let n: Vec<u64> = rest.split_ascii_whitespace().map_while(|w| w.parse().ok()).collect();
+        Some((name.trim().to_owned(), [*n.first()?, *n.get(8)?]))
+    };
+    text.lines().filter_map(device).collect()
+}
+
+impl Sampler for Machine {
+    fn sample(&mut self, out: &mut Vec<Sample>) {
+        let now = processors(&read_to_string("/proc/stat").unwrap_or_default());
+        // Shares are rounded so that all processors together make whole percents: each by what is left of the former.
+        let count = now.len().max(1) as f64;
+        let mut rounded = 0.0;
+        let mut told = 0;
+        for (cpu, ticks) in now {
+            let before = self.ticks.insert(cpu.clone(), ticks).unwrap_or(ticks);
+            let spent: Vec<u64> = ticks.iter().zip(before).map(|(now, before)| now.saturating_sub(before)).collect();
+            let all = spent.iter().sum::<u64>().max(1) as f64;
+            for (mode, ticks) in ["user", "kernel"].iter().zip(&spent) {
+                rounded += *ticks as f64 / all * 100.0 / count;
+                let value = (rounded.round() as u64).saturating_sub(told);
+                told += value;
+                out.push(Sample::new("cpu.utilization", &[(Field::Mode, mode), (Field::Cpu, &cpu)], value));
+            }
+        }
+        for (device, bytes) in devices(&read_to_string("/proc/net/dev").unwrap_or_default()) {
+            let before = self.bytes.insert(device.clone(), bytes).unwrap_or(bytes);
+            for (n, direction) in ["in", "out"].iter().enumerate() {
+                let grown = bytes.get(n).zip(before.get(n)).map_or(0, |(now, before)| now.saturating_sub(*before));
+                let labels = [(Field::Device, device.as_str()), (Field::Direction, *direction)];
+                out.push(Sample::new("nic.kilobytes", &labels, grown));
+            }
+        }
+    }
+}
+
+/// Caches, space and devices of the pools that are open.
+pub struct Pools {
+    owner: Weak<Owner>,
+    events: Arc<Events>,
+    busy: HashMap<(u64, u64), u64>,
+    last: Instant,
+}
+
+impl Pools {
+    pub fn new(owner: &Arc<Owner>, events: &Arc<Events>) -> Self {
+        Self { owner: Arc::downgrade(owner), events: events.clone(), busy: HashMap::new(), last: Instant::now() }
+    }
+}
+
+/// Has the devices of a pool tell of their operations; those that do already are left alone.
+pub fn listen(pool: &OwnedPool, events: &Arc<Events>) {
+    let Ok(open) = pool.pool() else { return };
+    let name = pool.name();
+    open.store().tree().leaves().iter().for_each(|leaf| leaf.tell_to(events, &name));
+}
+
+impl Sampler for Pools {
+    fn sample(&mut self, out: &mut Vec<Sample>) {
+        let Some(owner) = self.owner.upgrade() else { return };
+        let passed = u64::try_from(self.last.elapsed().as_nanos()).unwrap_or(u64::MAX).max(1);
+        self.last = Instant::now();
+        let mut busy = HashMap::new();
+        for open in owner.house.list() {
+            let Ok(pool) = open.pool() else { continue };
+            let (guid, name) = (open.guid(), open.name());
+            let labels = [(Field::Pool, name.as_str())];
+            let store = pool.store();
+            let cache = store.cache().counters();
+            out.push(Sample::new("arc.size", &labels, cache.size_bytes));
+            out.push(Sample::new("arc.target", &labels, cache.cap_bytes));
+            if let Some(writable) = open.writable() {
+                let (used, size) = writable.writer().allocator().totals().allocated_and_size();
+                out.push(Sample::new("cap.bytesused", &labels, used));
+                out.push(Sample::new("cap.percentused", &labels, used.saturating_mul(100) / size.max(1)));
+            }
+            // Those that were added since the last time.
+            listen(&open, &self.events);
+            for leaf in store.tree().leaves() {
+                let now = leaf.busy_ns();
+                let before = self.busy.get(&(guid, leaf.guid)).copied().unwrap_or(now);
+                busy.insert((guid, leaf.guid), now);
+                let percent = (now.wrapping_sub(before).saturating_mul(100) / passed).min(100);
+                let labels =
+                    vec![(Field::Disk, Label::Text(leaf.path.clone())), (Field::Utilization, Label::Number(percent))];
+                out.push(Sample { stat: "io.disks", labels, value: 1 });
+            }
+        }
+        self.busy = busy;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_of_linux_are_read_as_it_writes_them() {
+        let stat = "cpu  30 2 10 100 5 1 1 0 0 0\ncpu0 10 2 5 50 5 1 1 0 0 0\ncpu1 20 0 5 50 0 0 0 0 0 0\nintr 5\n";
+        assert_eq!(processors(stat), [("0".to_owned(), [12, 7, 55]), ("1".to_owned(), [20, 5, 50])]);
+        let net = "Inter-|   Receive    |  Transmit\n face |bytes packets |bytes\n  eth0: 100 1 0 0 0 0 0 0 200 2 0 0 0 0 0 0\n    lo:5 1 0 0 0 0 0 0 6 1 0 0 0 0 0 0\n";
+        assert_eq!(devices(net), [("eth0".to_owned(), [100, 200]), ("lo".to_owned(), [5, 6])]);
+    }
+
+    #[test]
+    fn the_shares_of_processors_add_up() {
+        let mut machine = Machine::default();
+        machine.sample(&mut Vec::new());
+        let mut out = Vec::new();
+        machine.sample(&mut out);
+        let cpu: u64 = out.iter().filter(|s| s.stat == "cpu.utilization").map(|s| s.value).sum();
+        assert!(cpu <= 100, "{cpu}");
+        assert!(out.iter().any(|s| s.stat == "nic.kilobytes"));
+    }
+}

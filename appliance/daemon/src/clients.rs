@@ -1,0 +1,98 @@
+//! Clients of the NFS server with their rates: what two looks differ by.
+
+use crate::access::now;
+use api::Client;
+use parking_lot::Mutex;
+use serve::nfs::ClientInfo;
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::time::{Duration, Instant};
+
+/// Rates are over at least so long.
+const LATELY: Duration = Duration::from_millis(1800);
+
+/// What was seen last.
+#[derive(Default)]
+pub struct Clients(Mutex<Last>);
+
+#[derive(Default)]
+struct Last {
+    at: Option<Instant>,
+    seen: HashMap<IpAddr, Seen>,
+    told: Vec<Client>,
+}
+
+#[derive(Clone, Copy)]
+struct Seen {
+    since: u64,
+    calls: u64,
+    read: u64,
+    written: u64,
+}
+
+impl Clients {
+    /// All clients, with what they did since the last look.
+    pub fn look(&self, all: impl FnOnce() -> Vec<ClientInfo>) -> Vec<Client> {
+        self.look_at(Instant::now(), all)
+    }
+
+    fn look_at(&self, now: Instant, all: impl FnOnce() -> Vec<ClientInfo>) -> Vec<Client> {
+        let mut last = self.0.lock();
+        let elapsed = last.at.map(|then| now.saturating_duration_since(then));
+        if elapsed.is_some_and(|e| e < LATELY) {
+            return last.told.clone();
+        }
+        let seconds = elapsed.map_or(0.0, |e| e.as_secs_f64());
+        let rate =
+            |now: u64, before: u64| if seconds > 0.0 { now.saturating_sub(before) as f64 / seconds } else { 0.0 };
+        let (mut seen, mut told) = (HashMap::new(), Vec::new());
+        for info in all() {
+            let before = last.seen.get(&info.address).copied();
+            let since = before.map_or_else(self::now, |b| b.since);
+            let (calls, read, written) = (info.calls, info.read_bytes, info.written_bytes);
+            let from = before.unwrap_or(Seen { since, calls, read, written });
+            seen.insert(info.address, Seen { since, calls, read, written });
+            told.push(Client {
+                address: info.address.to_string(),
+                protocols: Vec::new(),
+                connections: info.connections,
+                since,
+                last_seen: if info.connections > 0 { self::now() } else { info.last_seen_seconds },
+                operations: calls,
+                errors: None,
+                read_bytes: read,
+                written_bytes: written,
+                operations_per_second: rate(calls, from.calls),
+                read_bytes_per_second: rate(read, from.read),
+                written_bytes_per_second: rate(written, from.written),
+            });
+        }
+        *last = Last { at: Some(now), seen, told: told.clone() };
+        told
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rates_are_what_two_looks_differ_by() {
+        let info = |calls, read_bytes| ClientInfo {
+            address: IpAddr::from([192, 0, 2, 1]),
+            connections: 1,
+            calls,
+            read_bytes,
+            written_bytes: 0,
+            last_seen_seconds: 7,
+        };
+        let (clients, start) = (Clients::default(), Instant::now());
+        let at = |seconds: u64, calls, read| {
+            clients.look_at(start + Duration::from_secs(seconds), || vec![info(calls, read)])
+        };
+        assert_eq!(at(0, 10, 1000)[0].operations_per_second, 0.0);
+        let told = &at(2, 30, 5000)[0];
+        assert_eq!((told.operations, told.operations_per_second, told.read_bytes_per_second), (30, 10.0, 2000.0));
+        assert_eq!(at(3, 99, 9999)[0].operations, 30, "too early to tell anew");
+    }
+}

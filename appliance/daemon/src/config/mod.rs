@@ -1,0 +1,425 @@
+//! The configuration: one commented TOML file, and options of the command line that stand above it.
+//!
+//! Every key is one row of a table ([`keys`]): its default, its meaning, what it takes. The file that `weir config default`
+//! prints, the errors of `weir config check` and the list of settings on the page are made from it.
+//!
+//! Invariants:
+//!   * a file with something unknown or wrong in it is refused as a whole; each error names the line and what is expected
+//!   * what `weir config default` prints is accepted, and changes nothing
+
+mod keys;
+mod settings;
+mod value;
+
+pub use keys::{Key, keys};
+pub use settings::{Change, Settings, Source};
+pub use value::Size;
+
+use crate::{otlp, outgoing};
+use api::{Setting, SettingChanges, SettingSource};
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use toml::de::{DeTable, DeValue};
+
+/// Where the configuration is looked for when nobody says it.
+pub const DEFAULT_FILE: &str = "/etc/weir/weir.toml";
+
+/// How `weir serve` works.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Config {
+    /// Folder in which it is remembered what is imported; `None`: the usual one.
+    pub state: Option<PathBuf>,
+    /// Most memory for cached blocks of each pool.
+    pub arc_max: Size,
+    /// Mount file systems where their properties say.
+    pub mount: bool,
+    /// The HTTP interface over TCP.
+    pub api: ApiConfig,
+    /// The NFS server.
+    pub nfs: NfsConfig,
+    /// The SMB server.
+    pub smb: SmbConfig,
+    /// What is logged.
+    pub log: LogConfig,
+    /// What is counted and recorded.
+    pub analytics: AnalyticsConfig,
+    /// How people are told of alerts.
+    pub alerts: AlertsConfig,
+    /// Where figures are pushed.
+    pub otlp: OtlpConfig,
+    /// What holds for shares that do not say otherwise.
+    pub shares: SharesConfig,
+    /// Which keys were set, and by what.
+    pub sources: BTreeMap<&'static str, SettingSource>,
+}
+
+/// The HTTP interface over TCP. (The Unix socket is always there: `run/weir.sock` in the state folder.)
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ApiConfig {
+    /// Where it listens; empty: nowhere.
+    pub listen: Vec<SocketAddr>,
+    /// Names by which browsers may call it, besides addresses, `localhost` and this machine's name.
+    pub hosts: Vec<String>,
+    /// HTTP instead of HTTPS; only on loopback addresses.
+    pub plain_http: bool,
+    /// Certificate chain, PEM; `None`: one of its own.
+    pub certificate: Option<PathBuf>,
+    /// Its key, PEM.
+    pub key: Option<PathBuf>,
+    /// Hours until a session that is not used ends.
+    pub session_hours: u64,
+}
+
+/// The NFS server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NfsConfig {
+    /// Where it listens; empty: nowhere.
+    pub listen: Vec<SocketAddr>,
+    /// Versions: `3`, `4.0`, `4.1`, `4.2`.
+    pub versions: Vec<String>,
+    /// For taking back locks after a restart, and for silent clients.
+    pub lease_seconds: u64,
+    /// What tells clients its ports.
+    pub portmap: Portmap,
+    /// Threads; 0: as many as suit this machine.
+    pub threads: u64,
+    /// Shares that do not say otherwise want clients to call from ports below 1024.
+    pub secure: bool,
+}
+
+/// The SMB server: Samba, run by this process.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SmbConfig {
+    /// Where it listens; empty: nowhere.
+    pub listen: Vec<SocketAddr>,
+    /// Samba's server.
+    pub program: PathBuf,
+    /// Workgroup that clients see.
+    pub workgroup: String,
+    /// A file with more lines for `[global]`.
+    pub include: Option<PathBuf>,
+}
+
+/// What tells NFSv3 clients where services are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Portmap {
+    /// Nothing: clients name the port.
+    Off,
+    /// The system's rpcbind.
+    Register,
+    /// This process answers at port 111.
+    Answer,
+}
+
+/// What is logged.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LogConfig {
+    /// Least level, or a filter such as `info,daemon=debug`.
+    pub level: String,
+    /// How.
+    pub format: LogFormat,
+}
+
+/// How log lines look.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LogFormat {
+    /// For people.
+    Text,
+    /// One JSON document a line.
+    Json,
+}
+
+/// What is counted and recorded.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AnalyticsConfig {
+    /// Whether anything is counted at all.
+    pub enabled: bool,
+    /// Bytes on disk for single operations.
+    pub operations: Size,
+    /// Whether who only looks sees names of files.
+    pub viewers_see_files: bool,
+}
+
+/// How people are told of alerts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AlertsConfig {
+    /// A program and its arguments, which gets a mail at its standard input; empty: there is no mail.
+    pub mail_command: Vec<String>,
+    /// Path of a datagram socket, or address and port.
+    pub syslog: String,
+}
+
+/// Where figures are pushed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OtlpConfig {
+    /// Address of a collector; empty: nowhere.
+    pub endpoint: String,
+    /// How often, in seconds.
+    pub interval_seconds: u64,
+    /// Headers that go with each request: `NAME: VALUE`.
+    pub headers: Vec<String>,
+}
+
+/// What holds for shares that do not say otherwise.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SharesConfig {
+    /// What `sharenfs=on` stands for, as in exports(5).
+    pub options: String,
+}
+
+/// What is wrong with a configuration.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{file}{}: {message}", line.map(|n| format!(", line {n}")).unwrap_or_default())]
+pub struct Wrong {
+    /// The file, or `command line`.
+    pub file: String,
+    /// The line, if it is one.
+    pub line: Option<usize>,
+    /// What was found and what was expected.
+    pub message: String,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            state: None,
+            arc_max: Size(256 << 20),
+            mount: true,
+            api: ApiConfig {
+                listen: Vec::new(),
+                hosts: Vec::new(),
+                plain_http: false,
+                certificate: None,
+                key: None,
+                session_hours: 12,
+            },
+            nfs: NfsConfig {
+                listen: Vec::new(),
+                versions: ["3", "4.0", "4.1", "4.2"].map(str::to_owned).to_vec(),
+                lease_seconds: 90,
+                portmap: Portmap::Off,
+                threads: 0,
+                secure: true,
+            },
+            smb: SmbConfig {
+                listen: Vec::new(),
+                program: PathBuf::from("/usr/sbin/smbd"),
+                workgroup: "WORKGROUP".to_owned(),
+                include: None,
+            },
+            alerts: AlertsConfig { mail_command: Vec::new(), syslog: "/dev/log".to_owned() },
+            otlp: OtlpConfig { endpoint: String::new(), interval_seconds: 15, headers: Vec::new() },
+            analytics: AnalyticsConfig { enabled: true, operations: Size(1 << 30), viewers_see_files: true },
+            log: LogConfig { level: "info".to_owned(), format: LogFormat::Text },
+            shares: SharesConfig { options: "rw,root_squash".to_owned() },
+            sources: BTreeMap::new(),
+        }
+    }
+}
+
+impl Config {
+    /// What the file says, on top of the defaults. All that is wrong is told, not only the first.
+    pub fn parse(text: &str, file: &str) -> Result<Self, Vec<Wrong>> {
+        let mut config = Self::default();
+        config.take(text, file, SettingSource::File)?;
+        Ok(config)
+    }
+
+    /// What the file says, on top of what there is.
+    fn take(&mut self, text: &str, file: &str, source: SettingSource) -> Result<(), Vec<Wrong>> {
+        let line = |at: usize| text.get(..at).map(|before| before.matches('\n').count() + 1);
+        let wrong =
+            |at: Option<usize>, message: String| Wrong { file: file.to_owned(), line: at.and_then(line), message };
+        let table = DeTable::parse(text).map_err(|e| vec![wrong(e.span().map(|s| s.start), e.message().to_owned())])?;
+        let mut errors = Vec::new();
+        let mut lines = BTreeMap::new();
+        let mut flat = Vec::new();
+        for (name, value) in table.get_ref() {
+            match value.get_ref() {
+                DeValue::Table(section) if is_section(name.get_ref()) => {
+                    let inside =
+                        section.iter().map(|(n, v)| (format!("{}.{}", name.get_ref(), n.get_ref()), n.span(), v));
+                    flat.extend(inside);
+                }
+                _ => flat.push((name.get_ref().to_string(), name.span(), value)),
+            }
+        }
+        for (name, span, value) in flat {
+            let Some(key) = keys().iter().find(|k| k.name == name) else {
+                errors.push(wrong(Some(span.start), unknown(&name)));
+                continue;
+            };
+            match (key.set)(self, value.get_ref()) {
+                Ok(()) => {
+                    self.sources.insert(key.name, source);
+                    lines.insert(key.name, span.start);
+                }
+                Err(found) => {
+                    let message = format!("{name} is {found}, expected {}", key.expected);
+                    errors.push(wrong(Some(value.span().start), message));
+                }
+            }
+        }
+        let conflicts = self.conflicts().into_iter();
+        errors.extend(conflicts.map(|(key, message)| wrong(lines.get(key).copied(), message)));
+        errors.sort_by_key(|e| e.line);
+        if errors.is_empty() { Ok(()) } else { Err(errors) }
+    }
+
+    /// Reads a file; without one, `/etc/weir/weir.toml` if it is there.
+    pub fn load(file: Option<&Path>) -> Result<Self, Vec<Wrong>> {
+        let path = file.unwrap_or(Path::new(DEFAULT_FILE));
+        match std::fs::read_to_string(path) {
+            Ok(text) => Self::parse(&text, &path.display().to_string()),
+            Err(e) if file.is_none() && e.kind() == std::io::ErrorKind::NotFound => Ok(Self::default()),
+            Err(e) => Err(vec![Wrong { file: path.display().to_string(), line: None, message: e.to_string() }]),
+        }
+    }
+
+    /// Sets a key from an option of the command line; `value` as the file would say it, quotes left out.
+    pub fn set_option(&mut self, name: &str, value: &str) -> Result<(), Wrong> {
+        let wrong = |message: String| Wrong { file: "command line".to_owned(), line: None, message };
+        let Some(key) = keys().iter().find(|k| k.name == name) else { return Err(wrong(unknown(name))) };
+        let text = DeValue::String(value.into());
+        let mut set = (key.set)(self, &text);
+        if set.is_err()
+            && let Ok(parsed) = DeValue::parse(value)
+        {
+            set = (key.set)(self, parsed.get_ref());
+        }
+        set.map_err(|_| wrong(format!("{name} is '{value}', expected {}", key.expected)))?;
+        self.sources.insert(key.name, SettingSource::Option);
+        Ok(())
+    }
+
+    /// What contradicts itself: the key that says it, and why. To be looked at again after options were set.
+    pub fn conflicts(&self) -> Vec<(&'static str, String)> {
+        let mut found = Vec::new();
+        let away = self.api.listen.iter().find(|a| !a.ip().is_loopback());
+        if let (true, Some(address)) = (self.api.plain_http, away) {
+            let message = format!(
+                "api.plain_http is true, but api.listen has {address}: passwords would cross the network \
+                                   unprotected; expected only loopback addresses"
+            );
+            found.push(("api.plain_http", message));
+        }
+        match (&self.api.certificate, &self.api.key) {
+            (Some(_), None) => {
+                found.push(("api.certificate", "api.certificate is set, expected api.key too".to_owned()))
+            }
+            (None, Some(_)) => found.push(("api.key", "api.key is set, expected api.certificate too".to_owned())),
+            _ => {}
+        }
+        const VERSIONS: [&str; 4] = ["3", "4.0", "4.1", "4.2"];
+        if let Some(unknown) = self.nfs.versions.iter().find(|v| !VERSIONS.contains(&v.as_str())) {
+            found.push(("nfs.versions", format!("nfs.versions has \"{unknown}\", expected {}", VERSIONS.join(", "))));
+        }
+        if !(10..=3600).contains(&self.nfs.lease_seconds) {
+            let message = format!("nfs.lease_seconds is {}, expected 10 to 3600", self.nfs.lease_seconds);
+            found.push(("nfs.lease_seconds", message));
+        }
+        if self.smb.listen.iter().any(|a| a.port() != self.smb.listen[0].port()) {
+            let message = "smb.listen has different ports, expected one for all addresses".to_owned();
+            found.push(("smb.listen", message));
+        }
+        if !self.smb.program.is_absolute() {
+            let message = format!("smb.program is '{}', expected an absolute path", self.smb.program.display());
+            found.push(("smb.program", message));
+        }
+        if self.alerts.mail_command.first().is_some_and(|program| !program.starts_with('/')) {
+            let message = format!(
+                "alerts.mail_command is '{}', expected the absolute path of a program first",
+                self.alerts.mail_command.join(" ")
+            );
+            found.push(("alerts.mail_command", message));
+        }
+        if !self.otlp.endpoint.is_empty()
+            && let Some(why) = outgoing::wrong_url(&self.otlp.endpoint)
+        {
+            found.push(("otlp.endpoint", format!("otlp.endpoint: {why}")));
+        }
+        if !(1..=3600).contains(&self.otlp.interval_seconds) {
+            let message = format!("otlp.interval_seconds is {}, expected 1 to 3600", self.otlp.interval_seconds);
+            found.push(("otlp.interval_seconds", message));
+        }
+        if let Some(why) = self.otlp.headers.iter().find_map(|h| otlp::wrong_header(h)) {
+            found.push(("otlp.headers", format!("otlp.headers {why}")));
+        }
+        if !self.alerts.syslog.starts_with('/') && self.alerts.syslog.parse::<SocketAddr>().is_err() {
+            let message = format!(
+                "alerts.syslog is '{}', expected the absolute path of a socket, or an address with a port",
+                self.alerts.syslog
+            );
+            found.push(("alerts.syslog", message));
+        }
+        let is_name = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+        if self.smb.workgroup.is_empty() || self.smb.workgroup.len() > 15 || !self.smb.workgroup.chars().all(is_name) {
+            let message = format!("smb.workgroup is '{}', expected at most 15 letters and digits", self.smb.workgroup);
+            found.push(("smb.workgroup", message));
+        }
+        if let Err(why) = serve::nfs::exports::ShareOptions::parse(&self.shares.options) {
+            found.push(("shares.options", format!("shares.options is '{}': {why}", self.shares.options)));
+        }
+        found
+    }
+
+    /// All settings. `next`: what would be in force after a restart.
+    pub fn settings(&self, next: &Self) -> Vec<Setting> {
+        let default = Self::default();
+        let setting = |key: &Key| Setting {
+            name: key.name.to_owned(),
+            value: (key.get)(self),
+            default: (key.get)(&default),
+            source: self.sources.get(key.name).copied().unwrap_or(SettingSource::Default),
+            help: key.help.to_owned(),
+            changes: if key.live { SettingChanges::Now } else { SettingChanges::Restart },
+            pending: Some((key.get)(next)).filter(|value| *value != (key.get)(self)),
+        };
+        keys().iter().map(setting).collect()
+    }
+}
+
+fn is_section(name: &str) -> bool {
+    keys().iter().any(|k| k.name.split_once('.').is_some_and(|(section, _)| section == name))
+}
+
+fn unknown(name: &str) -> String {
+    let mut near: Vec<&str> = match name.split_once('.') {
+        Some((section, _)) => keys().iter().map(|k| k.name).filter(|k| k.starts_with(&format!("{section}."))).collect(),
+        None => Vec::new(),
+    };
+    if near.is_empty() {
+        near = keys().iter().map(|k| k.name).collect();
+    }
+    format!("there is no key {name}, expected one of {}", near.join(", "))
+}
+
+/// The commented file with all defaults.
+pub fn default_file() -> String {
+    let config = Config::default();
+    let mut text = String::from(
+        "# Configuration of `weir serve`: /etc/weir/weir.toml, or what --config names.\n# Every key is shown with its \
+         default, commented out. `weir config check FILE` says what is wrong with a file.\n",
+    );
+    let mut section = "";
+    for key in keys() {
+        let (of, name) = key.name.split_once('.').unwrap_or(("", key.name));
+        if of != section {
+            section = of;
+            let _ = write!(text, "\n[{section}]\n");
+        }
+        text.push('\n');
+        for line in key.help.lines() {
+            let _ = writeln!(text, "# {line}");
+        }
+        let when = if key.live { "can change while the daemon runs" } else { "a change needs a restart" };
+        let _ = writeln!(text, "# Takes {}; {when}.", key.expected);
+        let _ = writeln!(text, "#{name} = {}", key.example.map_or_else(|| (key.get)(&config), str::to_owned));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,205 @@
+//! What happened lately, and who listens to what happens.
+//!
+//! Invariants:
+//!   * the last [`KEPT`] events are kept, in memory and in `events.log` of the state folder; numbers rise by one, and go on after a
+//!     restart
+//!   * who listens too slowly is told that he missed something, and holds up nobody
+
+use crate::access::now_ms;
+use crate::lines::Lines;
+use anyhow::Result;
+use api::{Event, EventKind, LiveMessage, Severity};
+use parking_lot::Mutex;
+use std::collections::VecDeque;
+use std::path::Path;
+use tokio::sync::broadcast::{Receiver, Sender, channel};
+
+/// Events that are kept.
+pub const KEPT: usize = 10_000;
+/// Messages that a listener may be behind.
+const BEHIND: usize = 256;
+/// Longest message.
+const MESSAGE_BYTES: usize = 4000;
+/// Largest size of the file; the one before it is kept too. Of usual events, one holds [`KEPT`].
+const FILE_BYTES: u64 = 4 << 20;
+const FILES: u32 = 2;
+
+/// The events of this process, and those of processes before it.
+pub struct Events {
+    kept: Mutex<Ring>,
+    file: Option<Lines>,
+    live: Sender<LiveMessage>,
+}
+
+#[derive(Default)]
+struct Ring {
+    events: VecDeque<Event>,
+    last: u64,
+}
+
+/// An event that is being told.
+#[derive(Debug, Clone)]
+pub struct Happening {
+    kind: EventKind,
+    severity: Severity,
+    subject: Option<String>,
+    by: Option<String>,
+    message: String,
+}
+
+impl Happening {
+    /// Something that needs nobody.
+    pub fn info(kind: EventKind, message: impl Into<String>) -> Self {
+        Self { kind, severity: Severity::Info, subject: None, by: None, message: message.into() }
+    }
+
+    /// Something that somebody should know.
+    pub fn warning(kind: EventKind, message: impl Into<String>) -> Self {
+        Self { severity: Severity::Warning, ..Self::info(kind, message) }
+    }
+
+    /// Something that somebody should do something about.
+    pub fn error(kind: EventKind, message: impl Into<String>) -> Self {
+        Self { severity: Severity::Error, ..Self::info(kind, message) }
+    }
+
+    /// What it is about.
+    pub fn about(mut self, subject: impl Into<String>) -> Self {
+        self.subject = Some(subject.into());
+        self
+    }
+
+    /// Who did it.
+    pub fn by(mut self, who: impl Into<String>) -> Self {
+        self.by = Some(who.into());
+        self
+    }
+}
+
+impl Default for Events {
+    fn default() -> Self {
+        Self { kept: Mutex::default(), file: None, live: channel(BEHIND).0 }
+    }
+}
+
+impl Events {
+    /// Those of the state folder, which keeps what will be told.
+    pub fn open(state: &Path) -> Result<Self> {
+        let file = Lines::open(&state.join("events.log"), FILE_BYTES, FILES)?;
+        let mut found: Vec<Event> = file.newest(KEPT);
+        found.reverse();
+        let mut ring = Ring::default();
+        // Numbers rise, whatever somebody has done to the file.
+        for event in found.into_iter().filter(|e| e.id < u64::MAX / 2) {
+            if event.id > ring.last {
+                ring.last = event.id;
+                ring.events.push_back(event);
+            }
+        }
+        Ok(Self { kept: Mutex::new(ring), file: Some(file), live: channel(BEHIND).0 })
+    }
+
+    /// Notes what happened, and tells it to whoever listens.
+    pub fn tell(&self, happening: Happening) {
+        let Happening { kind, severity, subject, by, mut message } = happening;
+        if message.len() > MESSAGE_BYTES {
+            let end = (0..=MESSAGE_BYTES).rev().find(|&i| message.is_char_boundary(i)).unwrap_or(0);
+            message.truncate(end);
+        }
+        let mut kept = self.kept.lock();
+        kept.last += 1;
+        let event = Event { id: kept.last, time_ms: now_ms(), kind, severity, subject, message, by };
+        if kept.events.len() >= KEPT {
+            kept.events.pop_front();
+        }
+        if let Some(file) = &self.file {
+            file.append(&event);
+        }
+        kept.events.push_back(event.clone());
+        // Sent under the lock: listeners get them in order. Nobody listening is no error.
+        let _ = self.live.send(LiveMessage::Event { event });
+    }
+
+    /// Tells something that is not kept.
+    pub fn pass(&self, message: LiveMessage) {
+        let _ = self.live.send(message);
+    }
+
+    /// Whether anybody listens.
+    pub fn heard(&self) -> bool {
+        self.live.receiver_count() > 0
+    }
+
+    /// Events after that number, oldest first: at most `limit`, and whether there are more. Without a number, the newest.
+    pub fn after(&self, id: Option<u64>, limit: usize) -> (Vec<Event>, bool) {
+        let kept = self.kept.lock();
+        let newest = kept.events.len().saturating_sub(limit);
+        let start = id.map_or(newest, |id| kept.events.partition_point(|e| e.id <= id));
+        let found: Vec<Event> = kept.events.iter().skip(start).take(limit).cloned().collect();
+        (found, kept.events.len() > start + limit)
+    }
+
+    /// Listens from now on; and the events after `id`, or that some of them are not kept any more.
+    pub fn listen(&self, id: Option<u64>) -> (Vec<LiveMessage>, Receiver<LiveMessage>) {
+        let kept = self.kept.lock();
+        let receiver = self.live.subscribe();
+        let Some(id) = id else { return (Vec::new(), receiver) };
+        let first = kept.events.front().map_or(kept.last + 1, |e| e.id);
+        // One that was never told is of another state folder.
+        if id + 1 < first || id > kept.last {
+            return (vec![LiveMessage::Missed], receiver);
+        }
+        let missed = kept.events.iter().filter(|e| e.id > id).cloned();
+        (missed.map(|event| LiveMessage::Event { event }).collect(), receiver)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(count: usize) -> Events {
+        let events = Events::default();
+        (0..count).for_each(|i| events.tell(Happening::info(EventKind::Pool, i.to_string()).about("tank")));
+        events
+    }
+
+    #[test]
+    fn the_last_ones_are_kept() {
+        let events = told(KEPT + 5);
+        let (all, more) = events.after(Some(0), KEPT * 2);
+        assert_eq!((all.len(), all[0].id, more), (KEPT, 6, false));
+        let (page, more) = events.after(Some(10), 3);
+        assert_eq!((page.iter().map(|e| e.id).collect::<Vec<_>>(), more), (vec![11, 12, 13], true));
+        let (newest, _) = events.after(None, 2);
+        assert_eq!(newest.last().map(|e| e.id), Some(KEPT as u64 + 5));
+    }
+
+    #[test]
+    fn events_and_their_numbers_go_on_after_a_restart() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let events = Events::open(folder.path()).expect("opened");
+        (0..3).for_each(|i| events.tell(Happening::info(EventKind::Pool, i.to_string()).about("tank")));
+        drop(events);
+        let events = Events::open(folder.path()).expect("opened again");
+        events.tell(Happening::info(EventKind::Pool, "3"));
+        let all: Vec<(u64, String)> = events.after(None, 100).0.into_iter().map(|e| (e.id, e.message)).collect();
+        let expected: Vec<(u64, String)> = (0..4).map(|i| (i + 1, i.to_string())).collect();
+        assert_eq!(all, expected);
+        // Who was there before the restart gets what he missed.
+        let (missed, _) = events.listen(Some(2));
+        assert_eq!(missed.len(), 2);
+    }
+
+    #[test]
+    fn who_comes_back_gets_what_he_missed() {
+        let events = told(5);
+        let (missed, mut live) = events.listen(Some(3));
+        assert_eq!(missed.len(), 2);
+        events.tell(Happening::error(EventKind::Device, "gone").by("root"));
+        assert!(matches!(live.try_recv(), Ok(LiveMessage::Event { event }) if event.id == 6));
+        assert_eq!(events.listen(Some(99)).0, [LiveMessage::Missed]);
+        assert_eq!(told(KEPT + 9).listen(Some(3)).0, [LiveMessage::Missed]);
+        assert_eq!(events.listen(None).0, []);
+    }
+}

@@ -1,0 +1,65 @@
+//! What of the pools is shared by NFS: file systems whose `sharenfs` is not off.
+
+use admin::OwnedPool;
+use anyhow::Result;
+use dataset::{DatasetKind, Entry, ListOptions, Source, View, property};
+use serve::nfs::exports::ShareOptions;
+
+/// A file system and how it is shared.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Shared {
+    /// The dataset.
+    pub dataset: String,
+    /// Where clients find it; `None`: it has no mount point.
+    pub path: Option<String>,
+    /// `sharenfs`.
+    pub options: String,
+    /// The dataset that sets it, if it is another one.
+    pub inherited_from: Option<String>,
+    /// Why it cannot be shared as it is.
+    pub problem: Option<String>,
+    /// How NFS knows it.
+    pub fs_guid: u64,
+}
+
+/// All file systems of a pool, shared or not.
+pub fn of_pool(pool: &OwnedPool) -> Result<Vec<Shared>> {
+    among(pool, &[], None)
+}
+
+/// The file system of that name; `None`: it is none. One of many costs no more than one of few.
+pub fn of_dataset(pool: &OwnedPool, name: &str) -> Result<Option<Shared>> {
+    Ok(among(pool, &[name], Some(0))?.pop())
+}
+
+fn among(pool: &OwnedPool, roots: &[&str], depth: Option<usize>) -> Result<Vec<Shared>> {
+    let datasets = pool.datasets()?;
+    let options = ListOptions { volumes: false, depth, ..ListOptions::heads() };
+    let record = pool.record();
+    let view = View { keys: Some(pool.keys()), altroot: record.altroot.as_deref(), ..View::default() };
+    let mut found = Vec::new();
+    for entry in datasets.list(roots, &options)?.entries {
+        let Entry::Dataset(dataset) = &entry else { continue };
+        if dataset.kind()? != DatasetKind::FileSystem {
+            continue;
+        }
+        let Some(sharenfs) = property::get(&entry, "sharenfs", &view)? else { continue };
+        let mountpoint = property::get(&entry, "mountpoint", &view)?.map(|p| p.value.raw).unwrap_or_default();
+        let path = Some(mountpoint).filter(|p| p.starts_with('/'));
+        let options = sharenfs.value.raw;
+        let problem = match ShareOptions::parse(&options) {
+            Err(why) => Some(why),
+            Ok(None) => Some("sharenfs is off".to_owned()),
+            Ok(Some(_)) if path.is_none() => Some("it has no mount point, by which clients would find it".to_owned()),
+            Ok(Some(_)) if !pool.keys().is_available(dataset)? => Some("its key is not loaded".to_owned()),
+            Ok(Some(_)) => None,
+        };
+        let inherited_from = match sharenfs.source {
+            Source::Inherited(from) => Some(from),
+            _ => None,
+        };
+        let fs_guid = dataset.phys().fsid_guid;
+        found.push(Shared { dataset: dataset.name().to_owned(), path, options, inherited_from, problem, fs_guid });
+    }
+    Ok(found)
+}

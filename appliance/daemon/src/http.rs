@@ -1,0 +1,120 @@
+//! HTTP: which path leads to what.
+//!
+//! Whatever may wait for a disk runs under `spawn_blocking`.
+
+use crate::command::Io;
+use crate::owner::{Owner, Peer};
+use api::{
+    COMMAND_INPUT_PATH, COMMANDS_PATH, Check, CommandAnswer, CommandFrame, CommandRequest, ErrorBody, ErrorCode,
+    ErrorReply, HealthReply,
+};
+use axum::body::{Body, Bytes};
+use axum::extract::connect_info::{ConnectInfo, Connected};
+use axum::extract::{DefaultBodyLimit, State};
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use axum::serve::IncomingStream;
+use axum::{Json, Router};
+use futures_core::Stream;
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use tokio::net::UnixListener;
+use tokio::sync::mpsc::{Receiver, channel};
+
+/// Frames of a command that its client has not read yet, at most.
+const FRAMES_WAITING: usize = 16;
+/// Longest request: command lines are short.
+const REQUEST_BYTES: usize = 1 << 20;
+
+impl Connected<IncomingStream<'_, UnixListener>> for Peer {
+    fn connect_info(stream: IncomingStream<'_, UnixListener>) -> Self {
+        // Whoever cannot be told is nobody.
+        stream.io().peer_cred().map_or(Self { uid: u32::MAX, gid: u32::MAX, pid: None }, |c| Self {
+            uid: c.uid(),
+            gid: c.gid(),
+            pid: c.pid(),
+        })
+    }
+}
+
+/// What the control socket of any process that owns pools answers: commands, and whether it is up.
+pub fn control(owner: Arc<Owner>) -> Router {
+    Router::new()
+        .route(COMMANDS_PATH, post(command))
+        .route(COMMAND_INPUT_PATH, post(input))
+        .route("/healthz", get(health))
+        .layer(DefaultBodyLimit::max(REQUEST_BYTES))
+        .with_state(owner)
+}
+
+/// An error as all endpoints tell it.
+pub fn problem(code: ErrorCode, message: impl std::fmt::Display) -> Response {
+    let message = message.to_string();
+    let error = ErrorBody { code, message, place: None, found: None, expected: None };
+    let status = StatusCode::from_u16(code.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    (status, Json(ErrorReply { error })).into_response()
+}
+
+async fn command(
+    State(owner): State<Arc<Owner>>,
+    ConnectInfo(peer): ConnectInfo<Peer>,
+    Json(request): Json<CommandRequest>,
+) -> Response {
+    let (frames, answer) = channel(FRAMES_WAITING);
+    tokio::task::spawn_blocking(move || {
+        let io = Io::new(frames.clone(), owner.clone(), peer);
+        // It runs until its last word is said.
+        let running = owner.begin();
+        let code = match &running {
+            Some(_) => owner.commands.run(&owner, &request, &io),
+            None => {
+                let _ = frames.blocking_send(CommandFrame::Stderr("weir: the daemon is stopping\n".to_owned()));
+                1
+            }
+        };
+        let _ = frames.blocking_send(CommandFrame::Exit(code));
+        drop(running);
+    });
+    ([(header::CONTENT_TYPE, "application/x-ndjson")], Body::from_stream(Lines(answer))).into_response()
+}
+
+async fn input(
+    State(owner): State<Arc<Owner>>,
+    ConnectInfo(peer): ConnectInfo<Peer>,
+    Json(answer): Json<CommandAnswer>,
+) -> Response {
+    // Who knows the number of the question was asked.
+    let _ = peer;
+    match owner.questions.answer(answer) {
+        true => StatusCode::NO_CONTENT.into_response(),
+        false => problem(ErrorCode::NotFound, "nobody waits for this answer"),
+    }
+}
+
+async fn health(State(owner): State<Arc<Owner>>) -> Response {
+    let ok = owner.is_ready();
+    let message = (!ok).then(|| "pools are being opened, or closed".to_owned());
+    let status = if ok { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    let checks = vec![Check { name: "ready".to_owned(), ok, message }];
+    (status, Json(HealthReply { ok, checks })).into_response()
+}
+
+/// Frames, a line each. Dropped with the connection, which tells the command that its client is gone.
+pub(crate) struct Lines(pub(crate) Receiver<CommandFrame>);
+
+impl Stream for Lines {
+    type Item = io::Result<Bytes>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        self.0.poll_recv(cx).map(|frame| {
+            frame.map(|frame| {
+                let mut line = serde_json::to_vec(&frame)?;
+                line.push(b'\n');
+                Ok(line.into())
+            })
+        })
+    }
+}

@@ -1,0 +1,52 @@
+//! The process that owns pools: `weir serve`, and in small what `weir mount` is.
+//!
+//! Below: `admin` (the pools), `serve` (FUSE, NFS). Beside: `api` (what passes over the wire). Above: the program, which hands in
+//! how its commands run ([`Commands`]) and starts [`run`].
+//!
+//! ```text
+//!   client ── STATE/run/weir.sock ── http: router ── command ──> Commands (the program's own verbs, in a thread each)
+//!                                                                   └── Owner: House (pools), mounts
+//! ```
+//!
+//! Invariants:
+//!   * one daemon a state folder: it holds the lock `run/weir.lock` as long as it lives
+//!   * a command's text and exit code are those that it has when it runs alone
+//!   * the engine knows no async runtime: whatever may wait for a disk runs in a thread of its own
+
+pub mod access;
+pub mod alerts;
+mod analytics;
+pub mod clients;
+pub mod command;
+pub mod config;
+mod control;
+pub mod events;
+pub mod exports;
+pub mod http;
+pub mod jobs;
+mod kept;
+mod lines;
+pub mod mounts;
+pub mod nfs;
+mod otlp;
+mod outgoing;
+pub mod owner;
+mod page;
+mod process;
+pub mod rules;
+mod run;
+pub mod smb;
+pub mod socket;
+pub mod tcp;
+pub mod tls;
+mod verify;
+pub mod watch;
+pub mod web;
+
+pub use command::{Commands, Io, Stream};
+pub use config::Config;
+pub use control::Control;
+pub use mounts::Mounts;
+pub use owner::{Owner, Peer};
+pub use run::run;
+pub use web::SetLevel;

@@ -1,0 +1,145 @@
+//! A file of JSON documents, one a line, only ever appended to: `audit.log`, `events.log`.
+//!
+//! Invariants:
+//!   * at its size it becomes `NAME.1`, and so on; so many files are kept, and no more
+//!   * a line that a crash has cut off hides no other
+//!   * that it cannot be written is logged, and keeps nobody from working
+
+use anyhow::{Context as _, Result};
+use parking_lot::Mutex;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader, Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+/// See the module.
+pub struct Lines {
+    path: PathBuf,
+    file_bytes: u64,
+    files: u32,
+    file: Mutex<Option<(File, u64)>>,
+}
+
+impl Lines {
+    /// The file at `path`, made if it is not there; it is put aside at `file_bytes`, and `files` are kept.
+    pub fn open(path: &Path, file_bytes: u64, files: u32) -> Result<Self> {
+        let lines = Self { path: path.to_owned(), file_bytes, files, file: Mutex::default() };
+        let file = lines.append_to().with_context(|| path.display().to_string())?;
+        *lines.file.lock() = Some(file);
+        Ok(lines)
+    }
+
+    fn append_to(&self) -> std::io::Result<(File, u64)> {
+        if let Some(folder) = self.path.parent() {
+            fs::create_dir_all(folder)?;
+        }
+        let mut file = File::options().create(true).append(true).read(true).mode(0o600).open(&self.path)?;
+        let mut bytes = file.metadata()?.len();
+        let mut last = [b'\n'];
+        if bytes > 0 {
+            file.seek(SeekFrom::End(-1))?;
+            file.read_exact(&mut last)?;
+        }
+        if last != [b'\n'] {
+            file.write_all(b"\n")?;
+            bytes += 1;
+        }
+        Ok((file, bytes))
+    }
+
+    fn numbered(&self, number: u32) -> PathBuf {
+        match number {
+            0 => self.path.clone(),
+            n => {
+                let mut name = self.path.clone().into_os_string();
+                name.push(format!(".{n}"));
+                name.into()
+            }
+        }
+    }
+
+    /// Appends a document.
+    pub fn append(&self, document: &impl Serialize) {
+        let Ok(mut line) = serde_json::to_vec(document) else { return };
+        line.push(b'\n');
+        let mut file = self.file.lock();
+        if let Err(e) = self.write(&mut file, &line) {
+            *file = None;
+            tracing::error!(error = %e, path = %self.path.display(), "cannot be written to");
+        }
+    }
+
+    fn write(&self, file: &mut Option<(File, u64)>, line: &[u8]) -> std::io::Result<()> {
+        if file.as_ref().is_some_and(|(_, bytes)| bytes + line.len() as u64 > self.file_bytes) {
+            *file = None;
+            for number in (0..self.files - 1).rev() {
+                let _ = fs::rename(self.numbered(number), self.numbered(number + 1));
+            }
+        }
+        let open = match file.take() {
+            Some(open) => open,
+            None => self.append_to()?,
+        };
+        let (to, bytes) = file.insert(open);
+        to.write_all(line)?;
+        *bytes += line.len() as u64;
+        Ok(())
+    }
+
+    /// The newest documents, newest first: no more files are read than `count` of them take.
+    pub fn newest<T: DeserializeOwned>(&self, count: usize) -> Vec<T> {
+        let mut found = Vec::new();
+        for number in 0..self.files {
+            let Ok(file) = File::open(self.numbered(number)) else { break };
+            let lines = BufReader::new(file).split(b'\n').map_while(Result::ok);
+            let mut entries: Vec<T> = lines.filter_map(|line| serde_json::from_slice(&line).ok()).collect();
+            entries.reverse();
+            found.extend(entries);
+            if found.len() >= count {
+                break;
+            }
+        }
+        found.truncate(count);
+        found
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_appended_and_read_newest_first() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("x.log");
+        let lines = Lines::open(&path, 1 << 20, 2).expect("opened");
+        (0..5).for_each(|i| lines.append(&i));
+        drop(lines);
+        let lines = Lines::open(&path, 1 << 20, 2).expect("opened again");
+        lines.append(&5);
+        assert_eq!(lines.newest::<u32>(2), [5, 4]);
+        assert_eq!(lines.newest::<u32>(100), [5, 4, 3, 2, 1, 0]);
+    }
+
+    #[test]
+    fn a_line_that_a_crash_cut_off_hides_no_other() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("x.log");
+        fs::write(&path, "\"a\"\n\"cut o").expect("written");
+        let lines = Lines::open(&path, 1 << 20, 2).expect("opened");
+        lines.append(&"b");
+        assert_eq!(lines.newest::<String>(10), ["b", "a"]);
+    }
+
+    #[test]
+    fn a_full_file_is_put_aside_and_no_more_than_asked_for_are_kept() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("x.log");
+        let lines = Lines::open(&path, 10, 2).expect("opened");
+        (100..120).for_each(|i| lines.append(&i));
+        assert_eq!(lines.newest::<u32>(100), [119, 118, 117, 116]);
+        assert_eq!(fs::read_dir(folder.path()).expect("read").count(), 2);
+    }
+}

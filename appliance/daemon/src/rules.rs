@@ -1,0 +1,120 @@
+//! Which file systems are mounted where: zfs(8)'s rules, from properties.
+
+use admin::OwnedPool;
+use dataset::property;
+use dataset::tree::Entry;
+use dataset::{Dataset, DatasetKind, View};
+use serve::fuse::MountOptions;
+use std::path::PathBuf;
+
+/// Where and how a file system is to be mounted.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Plan {
+    /// Where.
+    pub place: PathBuf,
+    /// `readonly=on`, or `-o ro`.
+    pub read_only: bool,
+    /// `setuid=on`.
+    pub setuid: bool,
+    /// `devices=on`.
+    pub devices: bool,
+    /// `exec=off`.
+    pub no_exec: bool,
+    /// Only when it is asked for by name: `canmount=noauto`.
+    pub by_name: bool,
+    /// NFS clients change it as well: `sharenfs` is not off.
+    pub shared: bool,
+}
+
+/// Why a dataset is not mounted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum NotMounted {
+    /// It is no file system.
+    NoFileSystem,
+    /// `mountpoint=legacy`.
+    Legacy,
+    /// `mountpoint=none`.
+    NoPlace,
+    /// `canmount=off`.
+    Never,
+    /// Its key is not loaded.
+    Locked,
+    /// It cannot be read.
+    Broken(String),
+}
+
+impl Plan {
+    /// As FUSE takes it. What is written goes to the `Vfs` at once: other servers of the pool show it, and a full pool is told of at
+    /// each write.
+    pub fn options(&self) -> MountOptions {
+        MountOptions {
+            read_only: self.read_only,
+            setuid: self.setuid,
+            devices: self.devices,
+            no_exec: self.no_exec,
+            shared: self.shared,
+            ..MountOptions::default()
+        }
+    }
+}
+
+/// A property as text, with the pool's alternate root.
+pub fn property(pool: &OwnedPool, dataset: &Dataset, name: &str) -> Option<String> {
+    let record = pool.record();
+    let view = View { altroot: record.altroot.as_deref(), ..View::default() };
+    property::get(&Entry::Dataset(dataset.clone()), name, &view).ok().flatten().map(|p| p.value.raw)
+}
+
+/// How the dataset `name` is to be mounted.
+pub fn plan(pool: &OwnedPool, name: &str) -> Result<Plan, NotMounted> {
+    let broken = |e: &dyn std::fmt::Display| NotMounted::Broken(e.to_string());
+    let dataset = pool.datasets().map_err(|e| broken(&format!("{e:#}")))?.dataset(name).map_err(|e| broken(&e))?;
+    plan_of(pool, &dataset)
+}
+
+fn plan_of(pool: &OwnedPool, dataset: &Dataset) -> Result<Plan, NotMounted> {
+    let broken = |e: dataset::Error| NotMounted::Broken(e.to_string());
+    if dataset.kind().map_err(broken)? != DatasetKind::FileSystem {
+        return Err(NotMounted::NoFileSystem);
+    }
+    let text = |name: &str| property(pool, dataset, name).unwrap_or_default();
+    let place = match text("mountpoint").as_str() {
+        "legacy" => return Err(NotMounted::Legacy),
+        place if place.starts_with('/') => PathBuf::from(place),
+        _ => return Err(NotMounted::NoPlace),
+    };
+    let canmount = text("canmount");
+    if canmount == "off" {
+        return Err(NotMounted::Never);
+    }
+    if !pool.keys().is_available(dataset).map_err(broken)? {
+        return Err(NotMounted::Locked);
+    }
+    Ok(Plan {
+        place,
+        read_only: text("readonly") == "on",
+        setuid: text("setuid") == "on",
+        devices: text("devices") == "on",
+        no_exec: text("exec") == "off",
+        by_name: canmount == "noauto",
+        shared: !matches!(text("sharenfs").as_str(), "off" | ""),
+    })
+}
+
+/// The file systems of a pool that are mounted by themselves, in the order in which they can be: what lies inside another comes
+/// after it.
+pub fn all(pool: &OwnedPool) -> Result<Vec<(String, Plan)>, anyhow::Error> {
+    let datasets = pool.datasets()?;
+    let mut found = Vec::new();
+    let options = dataset::ListOptions::heads();
+    for entry in datasets.list(&[&pool.name()], &options)?.entries {
+        let Some(dataset) = entry.dataset() else { continue };
+        if let Ok(plan) = plan_of(pool, dataset)
+            && !plan.by_name
+        {
+            found.push((dataset.name().to_owned(), plan));
+        }
+    }
+    found.sort_by(|a, b| a.1.place.cmp(&b.1.place));
+    Ok(found)
+}

@@ -1,0 +1,240 @@
+//! `weir serve`: from the lock of the state folder to the last pool closed.
+
+use crate::command::Commands;
+use crate::config::{Settings, Source, Wrong};
+use crate::events::Happening;
+use crate::mounts::{self, Mounts};
+use crate::owner::{Owner, Peer};
+use crate::web::{self, Service, SetLevel};
+use crate::{rules, socket, tcp, tls, watch as watching};
+use admin::house::Scope;
+use admin::state::State;
+use admin::{House, OwnedPool};
+use anyhow::{Context as _, Result};
+use api::EventKind;
+use axum::Router;
+use sd_notify::NotifyState;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio::net::UnixListener;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::watch;
+
+/// Longest time that commands have to end when the daemon stops.
+const COMMANDS_END: Duration = Duration::from_secs(5);
+/// How long a pool that another process has is waited for at the start: a command may be about to end.
+const IN_USE: Duration = Duration::from_secs(10);
+const IN_USE_POLL: Duration = Duration::from_millis(100);
+
+/// Longest time that jobs have to end when the daemon stops.
+const JOBS_END: Duration = Duration::from_secs(5);
+
+/// Runs the daemon for the pools of `state` until a signal ends it.
+/// `level` brings another level of the log into force.
+pub fn run(state: State, source: Source, commands: Arc<dyn Commands>, level: SetLevel) -> Result<()> {
+    let settings = Settings::open(source, state.folder()).map_err(|wrong| anyhow::anyhow!(all(&wrong)))?;
+    let config = settings.now();
+    let mut listening = socket::listen(&socket::of_daemon(state.folder()))?;
+    let house = House::new(state, Scope::All, Some(config.arc_max.0));
+    let owner = Owner::new(house, Mounts::new(!config.mount), commands);
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .thread_name("weir-http")
+        .enable_all()
+        .build()
+        .context("cannot start threads")?;
+    let listener = listening.listener().context("the socket was taken")?;
+    let result = runtime.block_on(until_stopped(&owner, settings, level, listener));
+    // What still runs is a command whose client is gone, or that waits for a device.
+    runtime.shutdown_timeout(Duration::from_millis(100));
+    owner.mounts.unmount_all();
+    for (pool, error) in owner.house.close_all() {
+        tracing::error!(pool, error = %format!("{error:#}"), "closed, but not everything is on disk");
+    }
+    tracing::info!("stopped");
+    result
+}
+
+/// All that is wrong, in a text.
+pub(crate) fn all(wrong: &[Wrong]) -> String {
+    wrong.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+}
+
+async fn until_stopped(
+    owner: &Arc<Owner>,
+    settings: Settings,
+    level: SetLevel,
+    listener: std::os::unix::net::UnixListener,
+) -> Result<()> {
+    let mut terminate = signal(SignalKind::terminate()).context("cannot wait for SIGTERM")?;
+    let mut interrupt = signal(SignalKind::interrupt()).context("cannot wait for SIGINT")?;
+    let mut hangup = signal(SignalKind::hangup()).context("cannot wait for SIGHUP")?;
+    listener.set_nonblocking(true).context("the control socket")?;
+    let listener = UnixListener::from_std(listener).context("the control socket")?;
+    let (stop, stopped) = watch::channel(false);
+    let service = Service::new(owner.clone(), settings, level, stopped.clone())?;
+    let router = web::router(&service);
+    listen(&service, &router, &stopped)?;
+    let watcher = service.clone();
+    let watcher = tokio::task::spawn_blocking(move || watching::watch(&watcher));
+    let router = router.into_make_service_with_connect_info::<Peer>();
+    let server = axum::serve(listener, router).with_graceful_shutdown(async move {
+        let mut stopped = stopped;
+        let _ = stopped.wait_for(|stopped| *stopped).await;
+    });
+    let http = tokio::spawn(async move { server.await });
+
+    let opener = owner.clone();
+    let opened = tokio::task::spawn_blocking(move || open_all(&opener));
+    let mut opened = Some(opened);
+    // Twice in the time that systemd waits; without one that waits, never.
+    let mut alive = sd_notify::watchdog_enabled().map(|within| tokio::time::interval(within / 2));
+    let mut failure = None;
+    loop {
+        tokio::select! {
+            _ = async { opened.as_mut().expect("checked").await }, if opened.is_some() => {
+                opened = None;
+                owner.ready();
+                // Only now: until its pools are open, clients would be told that their files are gone.
+                service.exports.changed();
+                if let Err(error) = service.start_nfs() {
+                    failure = Some(error);
+                    break;
+                }
+                service.watch.wake();
+                service.events.tell(Happening::info(EventKind::Service, "the daemon has started"));
+                notify(&[NotifyState::Ready]);
+                tracing::info!(pools = owner.house.list().len(), "ready");
+            }
+            _ = async { alive.as_mut().expect("checked").tick().await }, if alive.is_some() => {
+                notify(&[NotifyState::Watchdog]);
+            }
+            _ = terminate.recv() => break,
+            _ = interrupt.recv() => break,
+            _ = hangup.recv() => {
+                let now = NotifyState::monotonic_usec_now();
+                notify(&[NotifyState::Reloading, now.unwrap_or(NotifyState::Status("reloading"))]);
+                let (opener, reloader) = (owner.clone(), service.clone());
+                let _ = tokio::task::spawn_blocking(move || {
+                    // What it says is in the log and among the events.
+                    let _ = reloader.reload("SIGHUP");
+                    open_all(&opener);
+                    reloader.changed("");
+                })
+                .await;
+                notify(&[NotifyState::Ready]);
+            }
+        }
+    }
+    notify(&[NotifyState::Stopping]);
+    tracing::info!("stopping");
+    // Streams end at once: their clients would hold up the rest.
+    let _ = stop.send(true);
+    service.watch.end();
+    let jobs = service.clone();
+    let _ = tokio::task::spawn_blocking(move || jobs.jobs.interrupt_all(JOBS_END)).await;
+    // Clients wait for the next process: what they were told is on disk, is.
+    let serving = service.clone();
+    let _ = tokio::task::spawn_blocking(move || drop(serving.nfs.lock().take())).await;
+    let serving = service.clone();
+    let _ = tokio::task::spawn_blocking(move || serving.smb.stop()).await;
+    let telling = service.clone();
+    let _ = tokio::task::spawn_blocking(move || telling.alerts.stop()).await;
+    let counting = service.clone();
+    let _ = tokio::task::spawn_blocking(move || counting.analytics.stop()).await;
+    let stopping = owner.clone();
+    let ended = tokio::task::spawn_blocking(move || stopping.stop(COMMANDS_END)).await;
+    if !matches!(ended, Ok(true)) {
+        tracing::warn!("some commands had not ended");
+    }
+    let _ = tokio::time::timeout(Duration::from_secs(1), http).await;
+    let _ = tokio::time::timeout(Duration::from_secs(1), watcher).await;
+    failure.map_or(Ok(()), Err)
+}
+
+/// Serves over TCP where that is configured, and says how the first administrator is made.
+fn listen(service: &Arc<Service>, router: &Router, stopped: &watch::Receiver<bool>) -> Result<()> {
+    let config = service.settings.now();
+    let api = &config.api;
+    let Some(first) = api.listen.first() else { return Ok(()) };
+    let state = service.owner.house.state().folder();
+    if !api.plain_http {
+        let current = tls::Current::new(tls::load(api, state)?);
+        let _ = service.tls.set(current);
+    }
+    let acceptor = service.tls.get().cloned();
+    let scheme = if api.plain_http { "http" } else { "https" };
+    let mut shown = *first;
+    for address in &api.listen {
+        let listener = tcp::bind(*address)?;
+        let bound = listener.local_addr()?;
+        if address == first {
+            shown = bound;
+        }
+        tracing::info!(url = %format!("{scheme}://{bound}/"), "listening");
+        tokio::spawn(tcp::serve(listener, acceptor.clone(), router.clone(), stopped.clone()));
+    }
+    if service.accounts.is_empty() {
+        if shown.ip().is_unspecified() {
+            shown.set_ip(std::net::Ipv4Addr::LOCALHOST.into());
+        }
+        let url = format!("{scheme}://{shown}/setup#token={}", service.setup.make());
+        // On a line of its own, so that a terminal lets it be clicked.
+        eprintln!(
+            "weir: nobody can log in yet. Within an hour, this link makes the first administrator, once:\n  {url}"
+        );
+    }
+    Ok(())
+}
+
+/// Tells systemd, if it started us.
+fn notify(state: &[NotifyState<'_>]) {
+    if let Err(error) = sd_notify::notify(state) {
+        tracing::warn!(%error, "systemd cannot be told");
+    }
+}
+
+/// Opens all imported pools side by side: one that is slow or damaged keeps no other waiting.
+fn open_all(owner: &Arc<Owner>) {
+    let records = match owner.house.state().pools() {
+        Ok(records) => records,
+        Err(error) => return tracing::error!(error = %format!("{error:#}"), "what is imported is not known"),
+    };
+    std::thread::scope(|scope| {
+        for record in &records {
+            scope.spawn(move || match patiently(|| owner.house.import(record)) {
+                Ok(pool) if owner.mounts.is_automatic() && !record.no_mount => mount_all(owner, &pool),
+                Ok(_) => {}
+                Err(error) => {
+                    tracing::error!(pool = record.name, error = %format!("{error:#}"), "cannot be opened");
+                }
+            });
+        }
+    });
+}
+
+/// Tries again while another process has the pool, for a while.
+fn patiently(open: impl Fn() -> Result<Arc<OwnedPool>>) -> Result<Arc<OwnedPool>> {
+    let deadline = Instant::now() + IN_USE;
+    loop {
+        match open() {
+            Err(error) if admin::write::is_in_use(&error) && Instant::now() < deadline => {
+                std::thread::sleep(IN_USE_POLL);
+            }
+            result => return result,
+        }
+    }
+}
+
+/// Mounts what of a pool is mounted by itself and is not yet.
+fn mount_all(owner: &Arc<Owner>, pool: &OwnedPool) {
+    let all = match rules::all(pool) {
+        Ok(all) => all,
+        Err(error) => return tracing::error!(pool = pool.name(), error = %format!("{error:#}"), "nothing is mounted"),
+    };
+    for (dataset, plan) in all.iter().filter(|(dataset, _)| owner.mounts.of(dataset).is_none()) {
+        if let Err(error) = owner.mounts.mount(pool, dataset, plan) {
+            tracing::warn!(dataset, place = %plan.place.display(), error = mounts::text(&error), "not mounted");
+        }
+    }
+}

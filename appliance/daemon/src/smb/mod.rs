@@ -1,0 +1,317 @@
+//! SMB: Samba's smbd over the FUSE mounts, for file systems whose `sharesmb` is not off.
+//!
+//! ```text
+//!   sharesmb, mounts ─> shares ─> STATE/smb/smb.conf ─> smbd (a child of this process) ─> FUSE mount
+//! ```
+//!
+//! Invariants:
+//!   * smbd runs only while `smb.listen` says where and something is shared; it ends with this process
+//!   * a share that is not any more is taken from those who have it open, so that what is unmounted is not busy for it
+
+mod conf;
+mod options;
+
+pub use options::{SmbOptions, share_name};
+
+use crate::config::SmbConfig;
+use crate::owner::Owner;
+use admin::OwnedPool;
+use anyhow::{Context as _, Result, bail};
+use dataset::{DatasetKind, Entry, ListOptions, Source, View, property};
+use parking_lot::Mutex;
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+use std::collections::BTreeSet;
+use std::fs;
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// How long smbd has to end.
+const END: Duration = Duration::from_secs(5);
+/// How long what is about to be unmounted is not shared.
+const RELEASED: Duration = Duration::from_secs(3);
+/// How long smbd's processes have to leave a share. Guessed; who is not quick enough makes the unmount say that it is busy.
+const LET_GO: Duration = Duration::from_millis(300);
+/// How soon it is started again when it ended by itself.
+const AGAIN: Duration = Duration::from_secs(30);
+
+/// A file system and how it is shared.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SmbShare {
+    /// The dataset.
+    pub dataset: String,
+    /// The name that clients see.
+    pub name: String,
+    /// Where it is mounted.
+    pub path: Option<String>,
+    /// `sharesmb`.
+    pub text: String,
+    /// What that means.
+    pub options: SmbOptions,
+    /// The dataset that sets it, if it is another one.
+    pub inherited_from: Option<String>,
+    /// Why clients cannot have it.
+    pub problem: Option<String>,
+}
+
+/// The server.
+pub struct Smb {
+    owner: Arc<Owner>,
+    folder: PathBuf,
+    server: Mutex<Server>,
+}
+
+#[derive(Default)]
+struct Server {
+    child: Option<Child>,
+    /// What the file says.
+    text: String,
+    /// Names of the shares.
+    names: BTreeSet<String>,
+    /// Datasets that are about to be unmounted with what is below them, and until when they are not shared.
+    released: Vec<(String, Instant)>,
+    failure: Option<String>,
+    failed: Option<Instant>,
+    /// The process ends: nothing is started any more.
+    ends: bool,
+}
+
+/// The user of this process.
+fn user_name() -> Option<String> {
+    let uid = rustix::process::geteuid().as_raw().to_string();
+    let users = fs::read_to_string("/etc/passwd").ok()?;
+    let line = users.lines().find(|line| line.split(':').nth(2) == Some(uid.as_str()))?;
+    line.split(':').next().map(str::to_owned)
+}
+
+impl Smb {
+    /// Nothing runs yet; what Samba keeps is in `state`.
+    pub fn new(owner: Arc<Owner>, state: &Path) -> Self {
+        Self { owner, folder: state.join("smb"), server: Mutex::default() }
+    }
+
+    /// All file systems of the pools whose `sharesmb` is not off, by dataset.
+    pub fn shares(&self) -> Result<Vec<SmbShare>> {
+        let mut found = Vec::new();
+        for pool in self.owner.house.list() {
+            self.of_pool(&pool, &mut found)?;
+        }
+        found.sort_by(|a, b| a.dataset.cmp(&b.dataset));
+        let mut names = BTreeSet::new();
+        for share in found.iter_mut().filter(|s| s.problem.is_none()) {
+            // Names are the same whatever their case.
+            if !names.insert(share.name.to_lowercase()) {
+                share.problem = Some(format!("another share is called {}", share.name));
+            }
+        }
+        Ok(found)
+    }
+
+    fn of_pool(&self, pool: &OwnedPool, found: &mut Vec<SmbShare>) -> Result<()> {
+        let record = pool.record();
+        let view = View { keys: Some(pool.keys()), altroot: record.altroot.as_deref(), ..View::default() };
+        let mounts = self.owner.mounts.list();
+        let options = ListOptions { volumes: false, ..ListOptions::heads() };
+        for entry in pool.datasets()?.list(&[], &options)?.entries {
+            let Entry::Dataset(dataset) = &entry else { continue };
+            if dataset.kind()? != DatasetKind::FileSystem {
+                continue;
+            }
+            let Some(sharesmb) = property::get(&entry, "sharesmb", &view)? else { continue };
+            let text = sharesmb.value.raw;
+            let parsed = SmbOptions::parse(&text);
+            if parsed == Ok(None) {
+                continue;
+            }
+            let name = dataset.name();
+            let mountpoint = property::get(&entry, "mountpoint", &view)?.map(|p| p.value.raw).unwrap_or_default();
+            let own = mounts.iter().find(|m| m.dataset == name).map(|m| m.place.display().to_string());
+            // One that lies in another one's mount shows through it.
+            let above = |m: &&crate::mounts::Mounted| {
+                crate::mounts::is_at_or_below(name, &m.dataset) && Path::new(&mountpoint).starts_with(&m.place)
+            };
+            let path = own.or_else(|| mounts.iter().find(above).map(|_| mountpoint.clone()));
+            let problem = match (&parsed, &path) {
+                (Err(why), _) => Some(why.clone()),
+                (_, None) => Some("it is not mounted, and SMB is served from its mount".to_owned()),
+                (_, Some(path)) if !conf::fits(path) => Some("its mount point cannot stand in smb.conf".to_owned()),
+                _ if self.owner.unshared_smb.lock().contains(name) => Some("it was unshared".to_owned()),
+                _ => None,
+            };
+            let options = parsed.ok().flatten().unwrap_or_default();
+            found.push(SmbShare {
+                dataset: name.to_owned(),
+                name: options.name.clone().unwrap_or_else(|| share_name(name)),
+                path,
+                text,
+                options,
+                inherited_from: match sharesmb.source {
+                    Source::Inherited(from) => Some(from),
+                    _ => None,
+                },
+                problem,
+            });
+        }
+        Ok(())
+    }
+
+    /// Why nobody is served, whatever is shared.
+    pub fn failure(&self, config: &SmbConfig) -> Option<String> {
+        match config.listen.is_empty() {
+            true => Some("SMB is not configured to listen (smb.listen)".to_owned()),
+            false => self.server.lock().failure.clone(),
+        }
+    }
+
+    /// Brings what is shared now before clients. Called when something may have changed, and now and then.
+    pub fn refresh(&self, config: &SmbConfig) {
+        if config.listen.is_empty() {
+            return;
+        }
+        let mut server = self.server.lock();
+        if server.ends {
+            return;
+        }
+        if let Err(error) = self.bring(&mut server, config) {
+            let why = format!("{error:#}");
+            if server.failure.as_ref() != Some(&why) {
+                tracing::error!(why, "SMB is not served");
+            }
+            server.failure = Some(why);
+            server.failed = Some(Instant::now());
+        }
+    }
+
+    /// Takes what is at and below a dataset from clients, as it is about to be unmounted.
+    pub fn release(&self, config: &SmbConfig, dataset: &str) {
+        let mut server = self.server.lock();
+        if server.child.is_none() {
+            return;
+        }
+        let before = server.names.clone();
+        server.released.push((dataset.to_owned(), Instant::now() + RELEASED));
+        if let Err(error) = self.bring(&mut server, config) {
+            tracing::warn!(error = %format!("{error:#}"), "smbd was not told");
+        }
+        if server.names != before {
+            // Messages to the processes of clients have no answer.
+            std::thread::sleep(LET_GO);
+        }
+    }
+
+    fn bring(&self, server: &mut Server, config: &SmbConfig) -> Result<()> {
+        let mut shares = self.shares()?;
+        server.released.retain(|(_, until)| *until > Instant::now());
+        for share in &mut shares {
+            let is_released = |(of, _): &(String, Instant)| crate::mounts::is_at_or_below(&share.dataset, of);
+            if server.released.iter().any(is_released) {
+                share.problem = Some("it is being unmounted".to_owned());
+            }
+        }
+        let names: BTreeSet<String> = shares.iter().filter(|s| s.problem.is_none()).map(|s| s.name.clone()).collect();
+        if let Some(status) = server.child.as_mut().and_then(|child| child.try_wait().transpose()) {
+            server.child = None;
+            server.failed = Some(Instant::now());
+            bail!("smbd ended: {}; {}", status.context("smbd")?, self.last_words());
+        }
+        if names.is_empty() && server.child.is_none() {
+            server.failure = None;
+            return Ok(());
+        }
+        let text = conf::text(config, &self.folder, &shares);
+        let path = self.folder.join("smb.conf");
+        if text != server.text || !path.exists() {
+            let made = |folder: &Path| fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
+            made(&self.folder).with_context(|| self.folder.display().to_string())?;
+            for name in conf::FOLDERS {
+                // Samba insists on who may enter some of them.
+                let folder = self.folder.join(name);
+                let mode = if name == "private" { 0o700 } else { 0o755 };
+                made(&folder).and_then(|()| fs::set_permissions(&folder, fs::Permissions::from_mode(mode)))?;
+            }
+            let fresh = path.with_extension("new");
+            fs::write(&fresh, &text)
+                .and_then(|()| fs::rename(&fresh, &path))
+                .with_context(|| path.display().to_string())?;
+            server.text = text;
+            if let Some(child) = &server.child {
+                kill_process(pid(child)?, Signal::HUP).context("smbd")?;
+                for gone in server.names.difference(&names) {
+                    self.control(config, &["close-share", gone]);
+                }
+            }
+        }
+        server.names = names;
+        if server.child.is_none()
+            && server.failed.is_none_or(|then| then.elapsed() >= AGAIN || server.failure.is_none())
+        {
+            server.child = Some(self.start(config)?);
+            tracing::info!(listen = ?config.listen, config = %path.display(), "serving SMB");
+            (server.failure, server.failed) = (None, None);
+        }
+        Ok(())
+    }
+
+    fn start(&self, config: &SmbConfig) -> Result<Child> {
+        conf::check_modules(&config.program)?;
+        let log = fs::File::create(self.folder.join("start.log"))?;
+        let mut command = Command::new(&config.program);
+        command.args(["--foreground", "--no-process-group", "--debug-stdout", "-s"]).arg(self.folder.join("smb.conf"));
+        // A group of its own: those that it starts for its clients end with it, and Ctrl-C of a terminal is ours to handle.
+        command.process_group(0).stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
+        command.spawn().map_err(|error| match error.kind() {
+            std::io::ErrorKind::NotFound => {
+                anyhow::anyhow!("{}: Samba is not installed (apt-get install samba)", config.program.display())
+            }
+            _ => anyhow::anyhow!("{}: {error}", config.program.display()),
+        })
+    }
+
+    fn last_words(&self) -> String {
+        let log = fs::read_to_string(self.folder.join("start.log")).unwrap_or_default();
+        log.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("it said nothing").trim().to_owned()
+    }
+
+    fn control(&self, config: &SmbConfig, args: &[&str]) {
+        let program = config.program.with_file_name("smbcontrol");
+        let program = if program.exists() { program } else { PathBuf::from("smbcontrol") };
+        let done = Command::new(program)
+            .arg("-s")
+            .arg(self.folder.join("smb.conf"))
+            .arg("smbd")
+            .args(args)
+            .stdin(Stdio::null())
+            .output();
+        if let Err(error) = done {
+            tracing::warn!(%error, "smbcontrol cannot be run: clients keep what they have open");
+        }
+    }
+
+    /// Ends smbd and those that it started.
+    pub fn stop(&self) {
+        let mut server = self.server.lock();
+        server.ends = true;
+        let Some(mut child) = server.child.take() else { return };
+        let Ok(group) = pid(&child) else { return };
+        let _ = kill_process_group(group, Signal::TERM);
+        let deadline = Instant::now() + END;
+        while matches!(child.try_wait(), Ok(None)) && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        let _ = kill_process_group(group, Signal::KILL);
+        let _ = child.wait();
+    }
+}
+
+impl Drop for Smb {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+fn pid(child: &Child) -> Result<Pid> {
+    i32::try_from(child.id()).ok().and_then(Pid::from_raw).context("smbd has no number")
+}

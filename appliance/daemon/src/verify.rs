@@ -1,0 +1,115 @@
+//! The job "verify": everything in a pool is read and compared with its checksums, while the pool is in use.
+
+use crate::jobs::{Finished, Running};
+use admin::verify::{self as verifying, Place, Verdict};
+use admin::{OpenPool, OwnedPool};
+use anyhow::{Result, bail};
+use api::{DamagedDevice, DamagedFile, Verification};
+
+/// Files that are named.
+const NAMED: usize = 1_000;
+
+/// Verifies the pool as its newest synced txg shows it.
+pub fn verify(pool: &OwnedPool, running: &Running) -> Result<Finished> {
+    // What is freed meanwhile is not given out again: the view stays whole.
+    let kept = pool.writable().map(|writable| writable.writer().allocator().keep_freed());
+    let open = OpenPool { datasets: pool.datasets()?, keys: pool.keys().clone() };
+    let found = verifying::verify(&open, 0, &|progress| {
+        let doing = match progress.phase {
+            verifying::Phase::SpaceMaps => "loading space maps",
+            verifying::Phase::Blocks => "reading blocks",
+            verifying::Phase::Compare => "comparing",
+        };
+        running.progress(doing, progress.done_bytes, progress.total_bytes);
+        !running.is_cancelled() && kept.as_ref().is_none_or(|kept| kept.holds())
+    })?;
+    if kept.as_ref().is_some_and(|kept| !kept.holds()) {
+        bail!(
+            "the pool is nearly full and needed the space that was being verified; try again when it is not written to"
+        );
+    }
+    if running.is_cancelled() {
+        return Ok(Finished::default());
+    }
+    let told = told(&found);
+    let message = match (told.verdict, told.damaged_blocks, told.lost_blocks) {
+        (api::Verdict::Clean, ..) => format!("all {} blocks are as they should be", told.blocks),
+        (api::Verdict::Damaged, 0, _) => "all data is readable, but something is wrong".to_owned(),
+        (api::Verdict::Damaged, n, _) => format!("all data is readable; {n} blocks have damaged copies"),
+        (api::Verdict::Lost, _, n) => format!("{n} blocks cannot be read"),
+    };
+    Ok(Finished { message: Some(message), verification: Some(told) })
+}
+
+fn told(found: &verifying::Verification) -> Verification {
+    let report = &found.report;
+    let mut notes = Vec::new();
+    let mut note = |wrong: bool, text: String| {
+        if wrong {
+            notes.push(text);
+        }
+    };
+    note(report.leaked_bytes > 0, format!("{} bytes are allocated, and nothing leads there", report.leaked_bytes));
+    note(
+        report.unallocated_bytes > 0,
+        format!(
+            "{} bytes are in use, but free by the space maps: writing would destroy them",
+            report.unallocated_bytes
+        ),
+    );
+    note(
+        report.doubly_used_bytes > 0,
+        format!("{} bytes are used by two blocks that do not know of each other", report.doubly_used_bytes),
+    );
+    note(
+        report.wrong_references_count > 0,
+        format!("{} shared blocks have wrong counts", report.wrong_references_count),
+    );
+    notes.extend(report.space_anomalies.iter().take(100).cloned());
+    notes.extend(report.space_unknown.iter().map(|why| format!("space could not be compared: {why}")));
+    let wrong = found.accounting.iter().take(100);
+    notes.extend(
+        wrong.map(|a| format!("{} says it references {} bytes, and has {}", a.dataset, a.says_bytes, a.found_bytes)),
+    );
+    notes.extend(found.log_errors.iter().take(100).map(|e| format!("an intent log cannot be read: {e}")));
+    let device = |d: &verifying::Device| DamagedDevice {
+        name: d.name.clone(),
+        absent: d.absent.clone(),
+        bad_copies: d.faults.wrong + d.faults.stale,
+        read_errors: d.faults.unreadable,
+    };
+    let has_fault = |d: &&verifying::Device| {
+        d.absent.is_some() || d.faults.wrong + d.faults.stale + d.faults.unreadable + d.faults.missing > 0
+    };
+    Verification {
+        verdict: match found.verdict {
+            Verdict::Clean => api::Verdict::Clean,
+            Verdict::Damaged => api::Verdict::Damaged,
+            Verdict::Lost => api::Verdict::Lost,
+        },
+        txg: found.txg,
+        blocks: report.blocks,
+        bytes: report.read_bytes,
+        damaged_blocks: report.repairable_blocks,
+        lost_blocks: report.lost_blocks,
+        files: found.files.iter().take(NAMED).map(file).collect(),
+        devices: found.devices.iter().filter(has_fault).map(device).collect(),
+        notes,
+        seconds: found.elapsed.as_secs_f64(),
+    }
+}
+
+fn file(file: &verifying::DamagedFile) -> DamagedFile {
+    DamagedFile { dataset: file.dataset.clone(), path: path(file), lost: true, blocks: file.blocks }
+}
+
+fn path(file: &verifying::DamagedFile) -> String {
+    match &file.place {
+        Place::File { path, .. } => String::from_utf8_lossy(path).into_owned(),
+        Place::Directory { path } => format!("{}/ (its names)", String::from_utf8_lossy(path)),
+        Place::Attributes { path } => format!("{} (its attributes)", String::from_utf8_lossy(path)),
+        Place::Object { what, .. } => format!("object {}: {what}", file.object),
+        Place::Objects { first, end } => format!("objects {first} to {}", end.saturating_sub(1)),
+        Place::Everything => "everything".to_owned(),
+    }
+}

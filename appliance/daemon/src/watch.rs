@@ -1,0 +1,257 @@
+//! Looks at the pools now and then, tells when their state has changed, and shows whoever listens how they are.
+
+use crate::events::Happening;
+use crate::jobs::Finished;
+use crate::web::Service;
+use admin::OwnedPool;
+use api::{Device, EventKind, Job, JobKind, LiveMessage, Pool, State};
+use parking_lot::{Condvar, Mutex};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How often, while somebody listens.
+const LISTENED: Duration = Duration::from_secs(2);
+/// How often, while nobody does.
+const ALONE: Duration = Duration::from_secs(10);
+
+/// How often is looked how far freeing is.
+const FREEING: Duration = Duration::from_millis(500);
+
+/// Wakes the one who looks.
+#[derive(Default)]
+pub struct Wake {
+    due: Mutex<Due>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct Due {
+    now: bool,
+    ends: bool,
+}
+
+impl Wake {
+    /// Has him look at once.
+    pub fn wake(&self) {
+        self.due.lock().now = true;
+        self.changed.notify_all();
+    }
+
+    /// Lets him end.
+    pub fn end(&self) {
+        self.due.lock().ends = true;
+        self.changed.notify_all();
+    }
+
+    /// Waits until it is time; false: for ever.
+    fn wait(&self, longest: Duration) -> bool {
+        let mut due = self.due.lock();
+        if !due.now && !due.ends {
+            self.changed.wait_for(&mut due, longest);
+        }
+        due.now = false;
+        !due.ends
+    }
+}
+
+/// What was seen of a pool.
+#[derive(Debug, Clone, PartialEq)]
+struct Seen {
+    state: State,
+    errors: u64,
+    /// By path or name: how each device was, and the errors that it had.
+    devices: BTreeMap<String, (State, u64)>,
+}
+
+/// Looks until [`Wake::end`].
+pub fn watch(service: &Arc<Service>) {
+    let mut seen: BTreeMap<String, Seen> = BTreeMap::new();
+    let mut told: Vec<Pool> = Vec::new();
+    loop {
+        let longest = if service.events.heard() { LISTENED } else { ALONE };
+        if !service.watch.wait(longest) {
+            return;
+        }
+        if !service.owner.is_ready() {
+            continue;
+        }
+        service.smb.refresh(&service.settings.now().smb);
+        let pools = service.pools();
+        let mut now = BTreeMap::new();
+        for pool in &pools {
+            if let Some(devices) = service.devices(&pool.name) {
+                now.insert(pool.name.clone(), look(pool, &devices));
+            }
+        }
+        service.owner.house.list().iter().for_each(|pool| freeing(service, pool));
+        for happening in differences(&seen, &now) {
+            service.events.tell(happening);
+        }
+        if seen.keys().ne(now.keys()) {
+            service.exports.changed();
+        }
+        // What is not shared any more is not kept until a client calls: its pool may be gone.
+        service.refresh_nfs();
+        seen = now;
+        if !same(&pools, &told) {
+            service.events.pass(LiveMessage::Pools { pools: pools.clone() });
+            told = pools;
+        }
+        let clients = service.clients();
+        if !clients.is_empty() && service.events.heard() {
+            service.events.pass(LiveMessage::Clients { clients });
+        }
+    }
+}
+
+/// Bytes of destroyed datasets that the pool has not freed yet.
+fn left(pool: &OwnedPool) -> u64 {
+    pool.pool().and_then(|pool| Ok(pool.freeing_bytes()?)).unwrap_or(0)
+}
+
+/// What was destroyed is freed by the pool itself; the job tells how far it is.
+fn freeing(service: &Arc<Service>, pool: &Arc<OwnedPool>) {
+    let name = pool.name();
+    let is_shown = |j: &Job| j.kind == JobKind::Destroy && j.target == name && j.ended.is_none();
+    if pool.writable().is_none() || left(pool) == 0 || service.jobs.list().iter().any(is_shown) {
+        return;
+    }
+    let pool = pool.clone();
+    let started = service.jobs.start(JobKind::Destroy, &name, "the pool", move |running| {
+        let mut most = 0;
+        loop {
+            let left = left(&pool);
+            most = most.max(left);
+            running.progress("freeing what was destroyed", most - left, most);
+            if left == 0 {
+                let message = Some("all space of what was destroyed is free".to_owned());
+                return Ok(Finished { message, verification: None });
+            }
+            if running.is_cancelled() {
+                return Ok(Finished::default());
+            }
+            std::thread::sleep(FREEING);
+        }
+    });
+    if let Err(why) = started {
+        tracing::debug!(pool = name, why, "freeing is not shown");
+    }
+}
+
+/// Whether they are the same but for the number of their newest txg, which moves all the time.
+fn same(a: &[Pool], b: &[Pool]) -> bool {
+    let still = |pool: &Pool| Pool { txg: 0, ..pool.clone() };
+    a.len() == b.len() && a.iter().zip(b).all(|(a, b)| still(a) == still(b))
+}
+
+fn look(pool: &Pool, devices: &[Device]) -> Seen {
+    fn leaves(device: &Device, found: &mut BTreeMap<String, (State, u64)>) {
+        device.children.iter().for_each(|child| leaves(child, found));
+        if device.children.is_empty() && !matches!(device.kind.as_str(), "hole" | "indirect" | "root") {
+            let name = device.path.clone().unwrap_or_else(|| device.name.clone());
+            found.insert(name, (device.state, device.read_errors + device.write_errors + device.checksum_errors));
+        }
+    }
+    let mut found = BTreeMap::new();
+    devices.iter().for_each(|device| leaves(device, &mut found));
+    Seen { state: pool.state, errors: pool.error_count, devices: found }
+}
+
+fn word(state: State) -> String {
+    format!("{state:?}").to_uppercase()
+}
+
+/// What has changed, in sentences.
+fn differences(before: &BTreeMap<String, Seen>, now: &BTreeMap<String, Seen>) -> Vec<Happening> {
+    let mut told = Vec::new();
+    for (name, pool) in now {
+        let Some(had) = before.get(name) else {
+            let state = word(pool.state);
+            let happening = match pool.state {
+                State::Online => Happening::info(EventKind::Pool, format!("the pool is imported, {state}")),
+                _ => Happening::warning(EventKind::Pool, format!("the pool is imported, {state}")),
+            };
+            told.push(happening.about(name));
+            continue;
+        };
+        if had.state != pool.state {
+            let message = format!("the pool is {}, it was {}", word(pool.state), word(had.state));
+            let happening = match pool.state {
+                State::Online => Happening::info(EventKind::Pool, message),
+                State::Degraded | State::Offline => Happening::warning(EventKind::Pool, message),
+                _ => Happening::error(EventKind::Pool, message),
+            };
+            told.push(happening.about(name));
+        }
+        if pool.errors > had.errors {
+            let message = format!("{} blocks of files or of the pool itself are damaged", pool.errors);
+            told.push(Happening::error(EventKind::Pool, message).about(name));
+        }
+        for (device, (state, errors)) in &pool.devices {
+            let Some((state_before, errors_before)) = had.devices.get(device) else { continue };
+            if state != state_before {
+                let message = format!("{device} is {}, it was {}", word(*state), word(*state_before));
+                told.push(
+                    match state {
+                        State::Online | State::Avail | State::Inuse => Happening::info(EventKind::Device, message),
+                        _ => Happening::warning(EventKind::Device, message),
+                    }
+                    .about(name),
+                );
+            } else if errors > errors_before {
+                let message = format!("{device} had {} errors more", errors - errors_before);
+                told.push(Happening::warning(EventKind::Device, message).about(name));
+            }
+        }
+    }
+    for name in before.keys().filter(|name| !now.contains_key(*name)) {
+        told.push(Happening::info(EventKind::Pool, "the pool is not imported any more").about(name));
+    }
+    told
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::events::Events;
+
+    fn seen(state: State, errors: u64, device: (State, u64)) -> BTreeMap<String, Seen> {
+        let devices = BTreeMap::from([("/d1".to_owned(), device)]);
+        BTreeMap::from([("tank".to_owned(), Seen { state, errors, devices })])
+    }
+
+    fn told(before: &BTreeMap<String, Seen>, now: &BTreeMap<String, Seen>) -> Vec<String> {
+        let events = Events::default();
+        differences(before, now).into_iter().for_each(|h| events.tell(h));
+        events.after(None, 100).0.into_iter().map(|e| e.message).collect()
+    }
+
+    #[test]
+    fn what_has_changed_is_told_once() {
+        let good = seen(State::Online, 0, (State::Online, 0));
+        let bad = seen(State::Degraded, 3, (State::Removed, 0));
+        assert_eq!(told(&BTreeMap::new(), &good), ["the pool is imported, ONLINE"]);
+        assert_eq!(told(&good, &good), Vec::<String>::new());
+        assert_eq!(
+            told(&good, &bad),
+            [
+                "the pool is DEGRADED, it was ONLINE",
+                "3 blocks of files or of the pool itself are damaged",
+                "/d1 is REMOVED, it was ONLINE"
+            ]
+        );
+        assert_eq!(told(&good, &seen(State::Online, 0, (State::Online, 2))), ["/d1 had 2 errors more"]);
+        assert_eq!(told(&bad, &BTreeMap::new()), ["the pool is not imported any more"]);
+    }
+
+    #[test]
+    fn who_looks_is_woken_and_ended() {
+        let wake = Wake::default();
+        wake.wake();
+        assert!(wake.wait(Duration::from_secs(100)));
+        assert!(wake.wait(Duration::from_millis(1)));
+        wake.end();
+        assert!(!wake.wait(Duration::from_secs(100)));
+    }
+}

@@ -1,0 +1,277 @@
+//! What goes on: jobs, events, the live stream, the audit log, and commands as on the command line.
+
+use super::Service;
+use super::caller::Caller;
+use super::guard::Audited;
+use super::reply::{Answer, Body, Created, Done, Page, Path, Problem, Query, limit, waiting};
+use super::streams::{self, ALIVE, Place};
+use super::verbs::{dataset_name, pool_of};
+use crate::command::Io;
+use crate::http::Lines;
+use crate::jobs::{Finished, Running};
+use crate::verify;
+use admin::OwnedPool;
+use api::{
+    AuditList, CommandAnswer, CommandFrame, CommandRequest, ErrorCode, EventList, Job, JobKind, JobList, LiveMessage,
+    Outcome, StartJob,
+};
+use axum::body::Bytes;
+use axum::extract::State;
+use axum::http::{HeaderMap, header};
+use axum::response::{IntoResponse, Response};
+use axum::{Extension, Json};
+use serde::Deserialize;
+use std::sync::Arc;
+use tokio::sync::broadcast::error::RecvError;
+use tokio::sync::mpsc::{Sender, channel};
+
+/// Messages that a client has not read yet.
+const UNREAD: usize = 64;
+/// Frames of a command that its client has not read yet.
+const FRAMES: usize = 16;
+
+pub async fn jobs(State(service): State<Arc<Service>>) -> Json<JobList> {
+    Json(JobList { items: service.jobs.list(), next: None })
+}
+
+pub async fn start_job(
+    State(service): State<Arc<Service>>,
+    caller: Caller,
+    Body(request): Body<StartJob>,
+) -> Answer<Response> {
+    let StartJob { kind, target } = request;
+    if kind == JobKind::Destroy {
+        let message = "a job of this kind begins by itself when a dataset is destroyed";
+        return Err(Problem::new(ErrorCode::InvalidRequest, message).at("kind"));
+    }
+    dataset_name("target", &target)?;
+    let pool = service.pool(&target)?;
+    let by = caller.name();
+    let target_too = target.clone();
+    let job = waiting(move || {
+        let started = service.jobs.start(kind, &target, &by, work(pool));
+        started.map_err(|why| Problem::new(ErrorCode::Conflict, why).at(target))
+    });
+    let audited = Extension(Audited { target: Some(target_too), ..Audited::default() });
+    Ok((audited, Created(job.await?)).into_response())
+}
+
+fn work(pool: Arc<OwnedPool>) -> impl FnOnce(&Running) -> anyhow::Result<Finished> + Send + 'static {
+    move |running| verify::verify(&pool, running)
+}
+
+fn no_job(id: u64) -> Problem {
+    Problem::new(ErrorCode::NotFound, format!("there is no job {id}"))
+}
+
+pub async fn job(State(service): State<Arc<Service>>, Path(id): Path<u64>) -> Answer<Json<Job>> {
+    service.jobs.get(id).map(Json).ok_or_else(|| no_job(id))
+}
+
+pub async fn cancel_job(State(service): State<Arc<Service>>, Path(id): Path<u64>) -> Answer<Json<Job>> {
+    if service.jobs.get(id).is_some_and(|job| job.kind == JobKind::Destroy && job.ended.is_none()) {
+        let message = "what was destroyed cannot be got back: its space is being freed";
+        return Err(Problem::new(ErrorCode::Conflict, message).at(id.to_string()));
+    }
+    service.jobs.cancel(id).map(Json).ok_or_else(|| no_job(id))
+}
+
+/// Which events.
+#[derive(Deserialize)]
+pub struct After {
+    after: Option<u64>,
+    limit: Option<u64>,
+}
+
+pub async fn events(State(service): State<Arc<Service>>, Query(page): Query<After>) -> Answer<Json<EventList>> {
+    let (items, more) = service.events.after(page.after, limit(page.limit)?);
+    let next = if more { items.last().map(|e| e.id.to_string()) } else { None };
+    Ok(Json(EventList { items, next }))
+}
+
+pub async fn audit(State(service): State<Arc<Service>>, Query(page): Query<Page>) -> Answer<Json<AuditList>> {
+    waiting(move || {
+        let (skip, limit) = (page.skip()?, page.limit()?);
+        let (items, more) = service.audit.read(skip, limit);
+        Ok(Json(AuditList { items, next: more.then(|| (skip + limit).to_string()) }))
+    })
+    .await
+}
+
+/// What a stream tells.
+#[derive(Deserialize)]
+pub struct Topics {
+    topics: Option<String>,
+}
+
+#[derive(Clone, Copy)]
+struct Wanted {
+    events: bool,
+    pools: bool,
+    jobs: bool,
+    datasets: bool,
+    clients: bool,
+}
+
+impl Topics {
+    fn wanted(&self) -> Answer<Wanted> {
+        let Some(list) = &self.topics else {
+            return Ok(Wanted { events: true, pools: true, jobs: true, datasets: true, clients: true });
+        };
+        let mut wanted = Wanted { events: false, pools: false, jobs: false, datasets: false, clients: false };
+        for topic in list.split(',') {
+            match topic.trim() {
+                "events" => wanted.events = true,
+                "pools" => wanted.pools = true,
+                "jobs" => wanted.jobs = true,
+                "datasets" => wanted.datasets = true,
+                "clients" => wanted.clients = true,
+                other => {
+                    return Err(Problem::invalid(
+                        "topics",
+                        format!("'{other}'"),
+                        "events, pools, jobs, datasets or clients",
+                    ));
+                }
+            }
+        }
+        Ok(wanted)
+    }
+}
+
+impl Wanted {
+    fn has(self, message: &LiveMessage) -> bool {
+        match message {
+            LiveMessage::Event { .. } => self.events,
+            LiveMessage::Missed => true,
+            LiveMessage::Pools { .. } => self.pools,
+            LiveMessage::Job { .. } => self.jobs,
+            LiveMessage::Datasets { .. } => self.datasets,
+            LiveMessage::Clients { .. } => self.clients,
+        }
+    }
+}
+
+pub async fn stream(
+    State(service): State<Arc<Service>>,
+    caller: Caller,
+    Query(topics): Query<Topics>,
+    headers: HeaderMap,
+) -> Answer<Response> {
+    let wanted = topics.wanted()?;
+    let place = Place::take()?;
+    let last = headers.get("last-event-id").and_then(|v| v.to_str().ok()?.parse().ok());
+    let (to, from) = channel(UNREAD);
+    tokio::spawn(async move {
+        let _place = place;
+        tell(&service, &caller, wanted, last, &to).await;
+    });
+    Ok(streams::events(from))
+}
+
+/// Tells messages until the client goes away, may not any more, or the process stops.
+async fn tell(service: &Arc<Service>, caller: &Caller, wanted: Wanted, last: Option<u64>, to: &Sender<Bytes>) {
+    let (missed, mut live) = service.events.listen(last);
+    let begin = service.clone();
+    let pools = tokio::task::spawn_blocking(move || begin.pools()).await.unwrap_or_default();
+    let jobs = service.jobs.list().into_iter().rev().map(|job| LiveMessage::Job { job });
+    let first = missed.into_iter().chain([LiveMessage::Pools { pools }]).chain(jobs);
+    for message in first.filter(|m| wanted.has(m)) {
+        if to.send(text(&message)).await.is_err() {
+            return;
+        }
+    }
+    let mut alive = tokio::time::interval(ALIVE);
+    let mut stopped = service.stopped.clone();
+    loop {
+        let chunk = tokio::select! {
+            message = live.recv() => match message {
+                Ok(message) if wanted.has(&message) => text(&message),
+                Ok(_) => continue,
+                Err(RecvError::Lagged(_)) => text(&LiveMessage::Missed),
+                Err(RecvError::Closed) => return,
+            },
+            _ = alive.tick() => {
+                if !service.is_still(caller) {
+                    return;
+                }
+                Bytes::from_static(b": \n\n")
+            }
+            _ = to.closed() => return,
+            _ = stopped.wait_for(|stopped| *stopped) => return,
+        };
+        if to.send(chunk).await.is_err() {
+            return;
+        }
+    }
+}
+
+fn text(message: &LiveMessage) -> Bytes {
+    let (name, id) = match message {
+        LiveMessage::Event { event } => ("event", format!("id: {}\n", event.id)),
+        LiveMessage::Missed => ("missed", String::new()),
+        LiveMessage::Pools { .. } => ("pools", String::new()),
+        LiveMessage::Job { .. } => ("job", String::new()),
+        LiveMessage::Datasets { .. } => ("datasets", String::new()),
+        LiveMessage::Clients { .. } => ("clients", String::new()),
+    };
+    let data = serde_json::to_string(message).unwrap_or_default();
+    format!("event: {name}\n{id}data: {data}\n\n").into()
+}
+
+/// Answers what a command asked.
+pub async fn answer(State(service): State<Arc<Service>>, Body(answer): Body<CommandAnswer>) -> Answer<Response> {
+    // Who knows the number of the question was asked.
+    match service.owner.questions.answer(answer) {
+        true => Ok((Extension(Audited { own: true, ..Audited::default() }), Done).into_response()),
+        false => Err(Problem::new(ErrorCode::NotFound, "nobody waits for this answer")),
+    }
+}
+
+fn line(request: &CommandRequest) -> String {
+    std::iter::once(&request.program).chain(&request.args).cloned().collect::<Vec<_>>().join(" ")
+}
+
+/// Runs a command line, and streams what it says. What only looks leaves no trace in the audit log.
+pub async fn command(
+    State(service): State<Arc<Service>>,
+    caller: Caller,
+    Body(request): Body<CommandRequest>,
+) -> Answer<Response> {
+    if !caller.is_administrator() && !service.owner.commands.only_looks(&request) {
+        let line = line(&request);
+        service.note(&caller, &line, None, Outcome::Denied, None);
+        return Err(Problem::new(ErrorCode::Forbidden, format!("{line} is for administrators")));
+    }
+    let (frames, answer) = channel(FRAMES);
+    tokio::task::spawn_blocking(move || {
+        let owner = service.owner.clone();
+        let io = Io::new(frames.clone(), owner.clone(), caller.peer());
+        // It runs until its last word is said.
+        let running = owner.begin();
+        let code = match &running {
+            Some(_) => owner.commands.run(&owner, &request, &io),
+            None => {
+                let _ = frames.blocking_send(CommandFrame::Stderr("weir: the daemon is stopping\n".to_owned()));
+                1
+            }
+        };
+        if !owner.commands.only_looks(&request) {
+            let line = line(&request);
+            let outcome = if code == 0 { Outcome::Ok } else { Outcome::Failed };
+            let reason = (code != 0).then(|| format!("it ended with {code}"));
+            service.note(&caller, &line, None, outcome, reason);
+            service.ran(&caller, &line, code);
+            // Which pool it was about is in the arguments somewhere.
+            let pools: Vec<String> = owner.house.list().iter().map(|p| p.name()).collect();
+            let named = |pool: &&String| request.args.iter().any(|a| pool_of(a) == **pool);
+            pools.iter().filter(named).for_each(|pool| service.changed(pool));
+            service.changed("");
+        }
+        let _ = frames.blocking_send(CommandFrame::Exit(code));
+        drop(running);
+    });
+    let audited = Extension(Audited { own: true, ..Audited::default() });
+    let kind = [(header::CONTENT_TYPE, "application/x-ndjson")];
+    Ok((audited, kind, axum::body::Body::from_stream(Lines(answer))).into_response())
+}

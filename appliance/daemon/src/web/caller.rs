@@ -1,0 +1,163 @@
+//! Who asks, and from where.
+
+use crate::owner::Peer;
+use crate::tcp::Remote;
+use api::{Authentication, Role};
+use axum::extract::{FromRequestParts, connect_info::ConnectInfo};
+use axum::http::request::Parts;
+use axum::http::{Extensions, HeaderMap, header};
+use std::net::IpAddr;
+
+/// The cookie's name. Its `Path` is `/`, so that the page's files are asked for with it too, which does no harm.
+pub const COOKIE: &str = "weir_session";
+
+/// Who asks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Who {
+    /// A process of this machine, on the Unix socket.
+    Local(Peer),
+    /// A user with a session.
+    Session {
+        /// His name.
+        user: String,
+        /// The session's number.
+        number: String,
+    },
+    /// A program with a token.
+    Token {
+        /// Whose it is.
+        user: String,
+        /// What it is called.
+        name: String,
+    },
+    /// Somebody.
+    Nobody,
+}
+
+/// Who asks, what he may, and from where.
+#[derive(Debug, Clone)]
+pub struct Caller {
+    /// Who.
+    pub who: Who,
+    /// What he may; `None`: what anybody may.
+    pub role: Option<Role>,
+    /// The connection, when it is TCP.
+    pub remote: Option<Remote>,
+    /// Requests with this session must carry it.
+    pub csrf: Option<String>,
+    /// When the session ends.
+    pub expires: Option<u64>,
+}
+
+impl Caller {
+    /// As the audit log calls him.
+    pub fn name(&self) -> String {
+        match &self.who {
+            Who::Local(peer) => format!("uid {}", peer.uid),
+            Who::Session { user, .. } => user.clone(),
+            Who::Token { user, name } => format!("token {name} of {user}"),
+            Who::Nobody => "-".to_owned(),
+        }
+    }
+
+    /// The user, if he is one of ours.
+    pub fn user(&self) -> Option<&str> {
+        match &self.who {
+            Who::Session { user, .. } | Who::Token { user, .. } => Some(user),
+            Who::Local(_) | Who::Nobody => None,
+        }
+    }
+
+    /// From where.
+    pub fn from(&self) -> String {
+        match (&self.who, self.remote) {
+            (_, Some(remote)) => remote.address.ip().to_canonical().to_string(),
+            (Who::Local(Peer { pid: Some(pid), .. }), _) => format!("local process {pid}"),
+            _ => "local".to_owned(),
+        }
+    }
+
+    /// His address.
+    pub fn address(&self) -> Option<IpAddr> {
+        self.remote.map(|r| r.address.ip())
+    }
+
+    /// How he is known.
+    pub fn by(&self) -> Authentication {
+        match self.who {
+            Who::Session { .. } => Authentication::Session,
+            Who::Token { .. } => Authentication::Token,
+            Who::Local(_) | Who::Nobody => Authentication::Socket,
+        }
+    }
+
+    /// Whether he is administrator.
+    pub fn is_administrator(&self) -> bool {
+        self.role == Some(Role::Administrator)
+    }
+
+    /// As commands know him: of those who come over TCP, administrators are taken for the owner, others for nobody.
+    pub fn peer(&self) -> Peer {
+        match self.who {
+            Who::Local(peer) => peer,
+            _ if self.role < Some(Role::Operator) => Peer { uid: u32::MAX, gid: u32::MAX, pid: None },
+            _ => Peer { uid: rustix::process::geteuid().as_raw(), gid: rustix::process::getegid().as_raw(), pid: None },
+        }
+    }
+}
+
+/// Put into the request by the guard.
+impl<S: Send + Sync> FromRequestParts<S> for Caller {
+    type Rejection = super::reply::Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Self::Rejection> {
+        let missing = || super::reply::Problem::new(api::ErrorCode::Internal, "nobody looked who asks");
+        parts.extensions.get::<Self>().cloned().ok_or_else(missing)
+    }
+}
+
+/// The other end of the connection: TCP or the Unix socket.
+pub fn connection(extensions: &Extensions) -> (Option<Remote>, Option<Peer>) {
+    let remote = extensions.get::<ConnectInfo<Remote>>().map(|c| c.0);
+    (remote, extensions.get::<ConnectInfo<Peer>>().map(|c| c.0))
+}
+
+/// The value of our cookie.
+pub fn cookie(headers: &HeaderMap) -> Option<&str> {
+    let all = headers.get_all(header::COOKIE).iter().filter_map(|v| v.to_str().ok());
+    all.flat_map(|v| v.split(';')).find_map(|pair| {
+        let (name, value) = pair.trim().split_once('=')?;
+        (name == COOKIE).then_some(value)
+    })
+}
+
+/// The token of `Authorization: Bearer`.
+pub fn bearer(headers: &HeaderMap) -> Option<&str> {
+    let value = headers.get(header::AUTHORIZATION)?.to_str().ok()?;
+    let (scheme, token) = value.split_once(' ')?;
+    scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
+}
+
+/// What sets the cookie; an empty number takes it away.
+pub fn set_cookie(number: &str, tls: bool) -> String {
+    let secure = if tls { "; Secure" } else { "" };
+    let age = if number.is_empty() { "; Max-Age=0" } else { "" };
+    format!("{COOKIE}={number}; Path=/; HttpOnly; SameSite=Strict{secure}{age}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use axum::http::HeaderValue;
+
+    #[test]
+    fn cookies_and_tokens_are_found_among_others() {
+        let mut headers = HeaderMap::new();
+        headers.insert(header::COOKIE, HeaderValue::from_static("a=b; weir_session=12ab ;weir_sessions=no"));
+        headers.insert(header::AUTHORIZATION, HeaderValue::from_static("bearer weir_x"));
+        assert_eq!((cookie(&headers), bearer(&headers)), (Some("12ab"), Some("weir_x")));
+        headers.insert(header::COOKIE, HeaderValue::from_static("xweir_session=1"));
+        headers.insert(header::AUTHORIZATION, HeaderValue::from_static("Basic abc"));
+        assert_eq!((cookie(&headers), bearer(&headers)), (None, None));
+    }
+}

@@ -1,0 +1,310 @@
+//! What every request passes: for whom it is, who sends it, whether he may, and the log of what was done.
+//!
+//! Invariants:
+//!   * a request over TCP names a host that is ours: no other site's name leads here
+//!   * roles come from the table of operations; what is not in the table is refused
+//!   * with a cookie, what changes something needs the session's CSRF token: no other site can send it
+//!   * what was done or refused is in the audit log before its answer goes out
+
+use super::Service;
+use super::caller::{Caller, Who, bearer, connection, cookie};
+use super::reply::{Problem, Said};
+use crate::access::{now_ms, secret};
+use crate::owner::Peer;
+use crate::tcp::Remote;
+use api::{AuditEntry, ErrorCode, Operation, Outcome, Role};
+use axum::extract::{MatchedPath, Request, State};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use parking_lot::RwLock;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+/// The header with the session's CSRF token.
+pub const CSRF: &str = "x-csrf-token";
+
+/// What a handler tells the audit log of what it did.
+#[derive(Debug, Clone, Default)]
+pub struct Audited {
+    /// What, instead of the operation's name.
+    pub what: Option<String>,
+    /// To what.
+    pub target: Option<String>,
+    /// It writes its own entry.
+    pub own: bool,
+}
+
+/// The operation of a route.
+pub fn operation(method: &str, path: &str) -> Option<&'static Operation> {
+    api::operations().iter().find(|o| o.method.name() == method && o.path == path)
+}
+
+/// Looks at requests to operations.
+pub async fn guard(State(service): State<Arc<Service>>, mut request: Request, next: Next) -> Response {
+    let method = if request.method() == "HEAD" { "GET".to_owned() } else { request.method().as_str().to_owned() };
+    let path = request.extensions().get::<MatchedPath>().map(|p| p.as_str().to_owned()).unwrap_or_default();
+    let Some(operation) = operation(&method, &path) else {
+        let message = format!("{path} has no {}", request.method());
+        return Problem::new(ErrorCode::MethodNotAllowed, message).into_response();
+    };
+    let caller = service.identify(request.headers(), connection(request.extensions()));
+    let target = target(operation, request.uri());
+    if let Err(problem) = allowed(operation, &caller, request.headers()) {
+        if problem.body.code == ErrorCode::Forbidden {
+            let reason = Some(problem.body.message.clone());
+            service.note(&caller, operation.id, target, Outcome::Denied, reason);
+        }
+        return problem.into_response();
+    }
+    request.extensions_mut().insert(caller.clone());
+    let mut response = next.run(request).await;
+    let audited = response.extensions_mut().remove::<Audited>().unwrap_or_default();
+    if !operation.is_read() && !audited.own {
+        let what = audited.what.unwrap_or_else(|| operation.id.to_owned());
+        let target = audited.target.or(target);
+        let reason = response.extensions().get::<Said>().map(|s| s.0.clone());
+        let outcome = match response.status() {
+            s if s.is_success() => Outcome::Ok,
+            StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN | StatusCode::TOO_MANY_REQUESTS => Outcome::Denied,
+            _ => Outcome::Failed,
+        };
+        let service = service.clone();
+        // Written by a thread that may wait for the disk; the answer waits for it.
+        let _ = tokio::task::spawn_blocking(move || service.note(&caller, &what, target, outcome, reason)).await;
+    }
+    response
+}
+
+fn allowed(operation: &Operation, caller: &Caller, headers: &HeaderMap) -> Result<(), Problem> {
+    if let Some(least) = operation.role {
+        match caller.role {
+            None => return Err(Problem::new(ErrorCode::Unauthenticated, "log in, or send a token")),
+            Some(role) if role < least => {
+                let name = |role: Role| format!("{role:?}").to_lowercase();
+                let message = format!("{} is for the role {}", operation.id, name(least));
+                let mut problem = Problem::new(ErrorCode::Forbidden, message);
+                (problem.body.found, problem.body.expected) = (Some(name(role)), Some(name(least)));
+                return Err(problem);
+            }
+            Some(_) => {}
+        }
+    }
+    if operation.is_read() || caller.remote.is_none() {
+        return Ok(());
+    }
+    if !same_origin(headers) {
+        return Err(Problem::new(ErrorCode::Forbidden, "the request comes from the page of another site"));
+    }
+    if let Some(csrf) = &caller.csrf {
+        let sent = headers.get(CSRF).map(HeaderValue::as_bytes).unwrap_or_default();
+        if !secret::same(sent, csrf.as_bytes()) {
+            return Err(Problem::new(ErrorCode::Forbidden, "the header X-CSRF-Token is missing or wrong"));
+        }
+    }
+    Ok(())
+}
+
+/// Whether the browser says that the request comes from our own page, or nothing says that it comes from a page.
+fn same_origin(headers: &HeaderMap) -> bool {
+    let text = |name: header::HeaderName| headers.get(name).and_then(|v| v.to_str().ok());
+    match (text(header::ORIGIN), text(header::HOST)) {
+        (None, _) => true,
+        (Some(origin), Some(host)) => origin.split_once("://").is_some_and(|(_, of)| of.eq_ignore_ascii_case(host)),
+        (Some(_), None) => false,
+    }
+}
+
+/// What the path names: the first of its parameters.
+fn target(operation: &Operation, uri: &Uri) -> Option<String> {
+    let at = operation.path.split('/').position(|part| part.starts_with('{'))?;
+    let part = uri.path().split('/').nth(at)?;
+    Some(percent_decoded(part))
+}
+
+fn percent_decoded(text: &str) -> String {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((&first, after)) = rest.split_first() {
+        let digit = |at: usize| after.get(at).and_then(|c| (*c as char).to_digit(16));
+        match (first, digit(0), digit(1)) {
+            (b'%', Some(high), Some(low)) => {
+                bytes.push(u8::try_from(high * 16 + low).unwrap_or(b'?'));
+                rest = &after[2..];
+            }
+            _ => {
+                bytes.push(first);
+                rest = after;
+            }
+        }
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+impl Service {
+    /// Who sends a request with these headers over this connection.
+    pub fn identify(&self, headers: &HeaderMap, (remote, peer): (Option<Remote>, Option<Peer>)) -> Caller {
+        let caller = |who, role| Caller { who, role, remote, csrf: None, expires: None };
+        if let (None, Some(peer)) = (remote, peer) {
+            // Who else may open the socket is in its group: those may look.
+            let role = if peer.is_owner() { Role::Administrator } else { Role::Viewer };
+            return caller(Who::Local(peer), Some(role));
+        }
+        if let Some(token) = bearer(headers) {
+            return match self.accounts.by_token(token) {
+                Some((user, name, role)) => caller(Who::Token { user, name }, Some(role)),
+                None => caller(Who::Nobody, None),
+            };
+        }
+        let session = cookie(headers).and_then(|number| Some((number, self.sessions.find(number)?)));
+        let Some((number, session)) = session else { return caller(Who::Nobody, None) };
+        // His role may be another by now, or he may be gone.
+        let Some(role) = self.accounts.role(&session.user) else { return caller(Who::Nobody, None) };
+        let who = Who::Session { user: session.user, number: number.to_owned() };
+        Caller { csrf: Some(session.csrf), expires: Some(session.expires), ..caller(who, Some(role)) }
+    }
+
+    /// Whether who began something long may still go on with it.
+    pub fn is_still(&self, caller: &Caller) -> bool {
+        match &caller.who {
+            Who::Local(_) => true,
+            Who::Session { user, number } => self.sessions.find(number).is_some() && self.accounts.role(user).is_some(),
+            Who::Token { user, name } => self.accounts.tokens(Some(user)).iter().any(|t| t.name == *name),
+            Who::Nobody => false,
+        }
+    }
+
+    /// Notes in the audit log what was done or refused.
+    pub fn note(&self, caller: &Caller, what: &str, target: Option<String>, outcome: Outcome, reason: Option<String>) {
+        self.audit.note(AuditEntry {
+            time_ms: now_ms(),
+            who: caller.name(),
+            from: caller.from(),
+            what: what.to_owned(),
+            target,
+            outcome,
+            reason,
+        });
+    }
+}
+
+/// Names by which this machine may be called.
+pub struct Hosts(RwLock<Vec<String>>);
+
+impl Hosts {
+    /// Those of the configuration, `localhost` and this machine's own.
+    pub fn new(configured: &[String]) -> Self {
+        let hosts = Self(RwLock::default());
+        hosts.set(configured);
+        hosts
+    }
+
+    /// Those of another configuration from now on.
+    pub fn set(&self, configured: &[String]) {
+        let own = crate::tls::host_name();
+        let short = own.split('.').next().unwrap_or_default().to_owned();
+        let names = configured.iter().cloned().chain(["localhost".to_owned(), own, short]);
+        *self.0.write() = names.map(|n| n.to_ascii_lowercase()).filter(|n| !n.is_empty()).collect();
+    }
+
+    /// Whether `Host` names us. Addresses cannot be somebody else's name.
+    pub fn allow(&self, host: &str) -> bool {
+        let name = match host.strip_prefix('[') {
+            Some(rest) => rest.split(']').next().unwrap_or_default(),
+            None => host
+                .rsplit_once(':')
+                .filter(|(_, port)| port.bytes().all(|b| b.is_ascii_digit()))
+                .map_or(host, |(n, _)| n),
+        };
+        let name = name.trim_end_matches('.').to_ascii_lowercase();
+        name.parse::<IpAddr>().is_ok() || self.0.read().contains(&name)
+    }
+}
+
+/// Refuses what is meant for other hosts, and says on every answer what browsers may do with it.
+pub async fn outer(State(service): State<Arc<Service>>, request: Request, next: Next) -> Response {
+    let (remote, _) = connection(request.extensions());
+    let host = request.headers().get(header::HOST).and_then(|v| v.to_str().ok()).unwrap_or_default();
+    let is_embedded = request.uri().path().starts_with(crate::page::EMBED);
+    let mut response = match remote {
+        Some(_) if !service.hosts.allow(host) => {
+            let problem =
+                Problem::invalid("Host", format!("'{host}'"), "this machine's address or name, or one of api.hosts");
+            let mut body = problem.body;
+            body.code = ErrorCode::WrongHost;
+            Problem { body, retry_after: None }.into_response()
+        }
+        _ => next.run(request).await,
+    };
+    let headers = response.headers_mut();
+    let mut set = |name, value: &'static str| {
+        headers.insert(name, HeaderValue::from_static(value));
+    };
+    if is_embedded {
+        set(header::CONTENT_SECURITY_POLICY, crate::page::EMBEDDED);
+    } else {
+        set(header::CONTENT_SECURITY_POLICY, crate::page::POLICY);
+        set(header::X_FRAME_OPTIONS, "DENY");
+    }
+    set(header::X_CONTENT_TYPE_OPTIONS, "nosniff");
+    set(header::REFERRER_POLICY, "no-referrer");
+    set(header::HeaderName::from_static("cross-origin-opener-policy"), "same-origin");
+    set(header::HeaderName::from_static("cross-origin-resource-policy"), "same-origin");
+    if !headers.contains_key(header::CACHE_CONTROL) {
+        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    }
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_our_own_names_lead_here() {
+        let hosts = Hosts::new(&["Filer.example".to_owned()]);
+        for host in [
+            "localhost",
+            "LOCALHOST:8215",
+            "127.0.0.1:8215",
+            "[::1]:8215",
+            "192.0.2.1",
+            "filer.example:443",
+            "filer.example.",
+        ] {
+            assert!(hosts.allow(host), "{host}");
+        }
+        for host in [
+            "",
+            "evil.example",
+            "localhost.evil.example",
+            "filer.example.evil",
+            "127.0.0.1.evil.example:80",
+            "[evil]:1",
+        ] {
+            assert!(!hosts.allow(host), "{host}");
+        }
+    }
+
+    #[test]
+    fn pages_of_other_sites_are_known_by_their_origin() {
+        let headers = |pairs: &[(header::HeaderName, &'static str)]| -> HeaderMap {
+            pairs.iter().map(|(n, v)| (n.clone(), HeaderValue::from_static(v))).collect()
+        };
+        let host = (header::HOST, "localhost:8215");
+        assert!(same_origin(&headers(std::slice::from_ref(&host))));
+        assert!(same_origin(&headers(&[host.clone(), (header::ORIGIN, "http://localhost:8215")])));
+        for origin in ["http://localhost:1", "https://evil.example", "null"] {
+            assert!(!same_origin(&headers(&[host.clone(), (header::ORIGIN, origin)])), "{origin}");
+        }
+    }
+
+    #[test]
+    fn the_target_is_what_the_path_names() {
+        let op = operation("POST", "/v1/datasets/{dataset}/destroy").expect("there");
+        let uri: Uri = "/v1/datasets/tank%2Fa%20b/destroy?x=1".parse().expect("a path");
+        assert_eq!(target(op, &uri).as_deref(), Some("tank/a b"));
+        assert_eq!(target(operation("GET", "/v1/pools").expect("there"), &"/v1/pools".parse().expect("a path")), None);
+        assert_eq!(percent_decoded("%zz%4"), "%zz%4");
+    }
+}

@@ -1,0 +1,417 @@
+//! The HTTP interface of `weir serve`, on its Unix socket and over TCP.
+//!
+//! ```text
+//!   tcp, socket ─> outer (host, headers) ─> route ─> guard (who, role, CSRF, audit) ─> handler ─> House, Commands, Jobs, Accounts
+//!                                             └ no route ─> the web page
+//! ```
+//!
+//! Invariants:
+//!   * every route is a row of the table of operations, and every row has a handler: a test looks
+//!   * what changes pools runs as the same command that people type; what looks reads the newest synced view
+
+mod activity;
+mod alerts;
+mod caller;
+mod columns;
+mod datasets;
+mod guard;
+mod operations;
+mod people;
+mod pictures;
+mod pools;
+mod reply;
+mod shares;
+mod shown;
+mod sight;
+mod statistics;
+mod streams;
+mod system;
+mod tree;
+mod verbs;
+mod worksheets;
+
+pub use caller::Caller;
+pub use guard::Hosts;
+pub use sight::Sight;
+
+use crate::access::{Accounts, AuditLog, Limits, Sessions, SetupLink, now};
+use crate::alerts::Alerts;
+use crate::analytics::Analytics;
+use crate::clients::Clients;
+use crate::config::{Change, Config, Settings, Wrong};
+use crate::events::{Events, Happening};
+use crate::jobs::Jobs;
+use crate::nfs::{self, PoolExports};
+use crate::otlp;
+use crate::owner::Owner;
+use crate::process::Process;
+use crate::smb::Smb;
+use crate::tls;
+use crate::watch::Wake;
+use anyhow::Result;
+use api::{Client, Device, EventKind, Method, SettingsChanged};
+use axum::Router;
+use axum::extract::DefaultBodyLimit;
+use axum::middleware;
+use axum::routing::{MethodFilter, MethodRouter, on};
+use observe::{Registry, Source};
+use parking_lot::Mutex;
+use serve::nfs::Server;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, OnceLock};
+use tokio::sync::watch::Receiver;
+
+/// Brings a level of the log into force; the error says why it cannot be one.
+pub type SetLevel = Box<dyn Fn(&str) -> Result<(), String> + Send + Sync>;
+
+/// Longest request.
+const REQUEST_BYTES: usize = 1 << 20;
+
+/// All that handlers need.
+pub struct Service {
+    /// The pools, and the commands.
+    pub owner: Arc<Owner>,
+    /// What is configured.
+    pub settings: Settings,
+    /// What HTTPS is spoken with, where it is.
+    pub tls: OnceLock<Arc<tls::Current>>,
+    /// Brings a level of the log into force.
+    level: SetLevel,
+    /// Users and tokens.
+    pub accounts: Accounts,
+    /// Sessions of browsers.
+    pub sessions: Sessions,
+    /// How often passwords may be guessed.
+    pub limits: Limits,
+    /// The link for the first administrator.
+    pub setup: SetupLink,
+    /// What was asked for.
+    pub audit: AuditLog,
+    /// What happened.
+    pub events: Arc<Events>,
+    /// What takes longer.
+    pub jobs: Jobs,
+    /// All figures.
+    pub registry: Arc<Registry>,
+    /// Pools whose figures are listed.
+    listed: Mutex<BTreeSet<u64>>,
+    /// Keeps the process's figures listed.
+    _process: Arc<dyn Source>,
+    /// When the process started.
+    pub started: u64,
+    /// Names by which this machine may be called.
+    pub hosts: Hosts,
+    /// What is shared by NFS.
+    pub exports: Arc<PoolExports>,
+    /// The NFS server, while it runs.
+    pub nfs: Mutex<Option<Server>>,
+    /// What passes, second by second.
+    pub analytics: Analytics,
+    /// Who is told when that is too much or too little.
+    pub alerts: Alerts,
+    clients: Clients,
+    /// The SMB server, while it is to run.
+    pub smb: Smb,
+    /// Wakes whoever looks at the pools.
+    pub watch: Wake,
+    /// Becomes true when the process stops.
+    pub stopped: Receiver<bool>,
+}
+
+impl Service {
+    /// With the accounts and the audit log of the state folder.
+    pub fn new(owner: Arc<Owner>, settings: Settings, level: SetLevel, stopped: Receiver<bool>) -> Result<Arc<Self>> {
+        let config = settings.now();
+        let folder = owner.house.state().folder().to_owned();
+        let events = Arc::new(Events::open(&folder)?);
+        let (registry, process) = (Registry::new(), Arc::new(Process { started: now() }) as Arc<dyn Source>);
+        registry.add(&[], &process);
+        let analytics = Analytics::start(&owner, &folder, &config.analytics)?;
+        let alerts = Alerts::open(&folder, analytics.engine.clone(), events.clone(), &config.alerts)?;
+        let service = Arc::new(Self {
+            accounts: Accounts::open(&folder)?,
+            sessions: Sessions::new(config.api.session_hours),
+            limits: Limits::default(),
+            setup: SetupLink::default(),
+            audit: AuditLog::open(&folder)?,
+            jobs: Jobs::open(events.clone(), &folder)?,
+            events,
+            registry,
+            _process: process,
+            listed: Mutex::default(),
+            started: now(),
+            hosts: Hosts::new(&config.api.hosts),
+            exports: PoolExports::new(owner.clone(), &config.shares.options),
+            nfs: Mutex::default(),
+            analytics,
+            alerts,
+            clients: Clients::default(),
+            smb: Smb::new(owner.clone(), &folder),
+            watch: Wake::default(),
+            stopped,
+            owner,
+            settings,
+            tls: OnceLock::new(),
+            level,
+        });
+        otlp::start(&service)?;
+        let of = Arc::downgrade(&service);
+        let _ = service.owner.before_unmount.set(Box::new(move |dataset| {
+            if let Some(service) = of.upgrade() {
+                service.smb.release(&service.settings.now().smb, dataset);
+            }
+        }));
+        Ok(service)
+    }
+
+    /// Brings into force what can change; refused, nothing has changed. `fresh` becomes true when the certificate is another one.
+    fn apply(&self, config: &Config, fresh: &mut bool) -> Result<(), String> {
+        let folder = self.owner.house.state().folder();
+        let loaded = self.tls.get().map(|_| tls::load(&config.api, folder)).transpose();
+        let loaded = loaded.map_err(|error| format!("{error:#}"))?;
+        (self.level)(&config.log.level).map_err(|why| format!("log.level is '{}': {why}", config.log.level))?;
+        if let (Some(current), Some(loaded)) = (self.tls.get(), loaded) {
+            *fresh = current.replace(loaded);
+        }
+        self.owner.house.set_cache_bytes(config.arc_max.0);
+        self.owner.mounts.set_automatic(config.mount);
+        self.sessions.set_hours(config.api.session_hours);
+        self.hosts.set(&config.api.hosts);
+        self.exports.set_on(&config.shares.options);
+        self.analytics.engine.switch(config.analytics.enabled);
+        Ok(())
+    }
+
+    /// Reads the configuration, and the certificate, again. The error says all that is wrong; nothing has changed then.
+    pub fn reload(&self, by: &str) -> Result<SettingsChanged, String> {
+        let mut fresh = false;
+        let done = self.settings.reload(|config| self.apply(config, &mut fresh));
+        self.told("the configuration was read", done, fresh, by)
+    }
+
+    /// Sets settings, for this process and those after it.
+    pub fn change_settings(&self, set: &BTreeMap<String, Option<String>>, by: &str) -> Result<SettingsChanged, String> {
+        let mut fresh = false;
+        let done = self.settings.change(set, |config| self.apply(config, &mut fresh));
+        self.told("settings were changed", done, fresh, by)
+    }
+
+    fn told(
+        &self,
+        what: &str,
+        done: Result<Change, Vec<Wrong>>,
+        fresh: bool,
+        by: &str,
+    ) -> Result<SettingsChanged, String> {
+        let names = |names: Vec<&'static str>| names.into_iter().map(str::to_owned).collect::<Vec<String>>();
+        let done =
+            done.map(|change| SettingsChanged { changed: names(change.changed), restart: names(change.restart) });
+        match done {
+            Ok(mut done) => {
+                if fresh && !done.changed.iter().any(|name| name == "api.certificate") {
+                    done.changed.push("api.certificate".to_owned());
+                }
+                let mut message = match done.changed.is_empty() {
+                    true => format!("{what}: nothing is another"),
+                    false => format!("{what}: now in force: {}", done.changed.join(", ")),
+                };
+                if !done.restart.is_empty() {
+                    message += &format!("; after a restart: {}", done.restart.join(", "));
+                }
+                tracing::info!(changed = ?done.changed, restart = ?done.restart, "{what}");
+                self.events.tell(Happening::info(EventKind::Service, message).by(by));
+                Ok(done)
+            }
+            Err(wrong) => {
+                let why = crate::run::all(&wrong);
+                tracing::error!(why, "the configuration is refused, nothing has changed");
+                let message = format!("the configuration is refused, nothing has changed: {why}");
+                self.events.tell(Happening::error(EventKind::Service, message).by(by));
+                Err(why)
+            }
+        }
+    }
+
+    /// Tells that a command was run that may have changed something.
+    pub fn ran(&self, caller: &Caller, line: &str, code: u8) {
+        let happening = match code {
+            0 => Happening::info(EventKind::Command, line),
+            code => Happening::warning(EventKind::Command, format!("{line}: ended with {code}")),
+        };
+        self.events.tell(happening.by(caller.name()));
+    }
+
+    /// Lists the figures of pools that were opened since the last time.
+    pub fn list_figures(&self) {
+        let mut listed = self.listed.lock();
+        let pools = self.owner.house.list();
+        listed.retain(|guid| pools.iter().any(|p| p.guid() == *guid));
+        for pool in pools {
+            let labels = [("pool", pool.name())];
+            let labels: Vec<(&str, &str)> = labels.iter().map(|(n, v)| (*n, v.as_str())).collect();
+            let source: Arc<dyn Source> = match (pool.writable(), pool.pool()) {
+                (Some(writable), _) => writable.live.clone(),
+                (None, Ok(pool)) => pool.store().clone(),
+                (None, Err(_)) => continue,
+            };
+            if listed.insert(pool.guid()) {
+                self.registry.add(&labels, &source);
+            }
+        }
+    }
+
+    /// Its devices, caches and spares.
+    pub fn devices(&self, pool: &str) -> Option<Vec<Device>> {
+        let pool = self.owner.house.list().into_iter().find(|p| p.name() == pool)?;
+        let status = shown::pool_view(&pool).ok()?.status;
+        let spares = status.spares.iter().map(|d| shown::device(d, true));
+        let others = std::iter::once(&status.root).chain(&status.caches);
+        Some(others.map(|d| shown::device(d, false)).chain(spares).collect())
+    }
+
+    /// Lets NFS go of what is not shared any more.
+    pub fn refresh_nfs(&self) {
+        if let Some(server) = &*self.nfs.lock() {
+            server.refresh();
+        }
+    }
+
+    /// Starts to serve NFS, where that is configured.
+    pub fn start_nfs(&self) -> Result<()> {
+        let server = nfs::start(&self.settings.now(), self.owner.house.state().folder(), self.exports.clone())?;
+        if let Some(server) = &server {
+            self.registry.add(&[], &(server.core().figures.clone() as Arc<dyn Source>));
+            server.core().figures.tell_to(self.analytics.events.clone());
+        }
+        *self.nfs.lock() = server;
+        Ok(())
+    }
+
+    /// Clients of the file servers.
+    pub fn clients(&self) -> Vec<Client> {
+        let server = self.nfs.lock();
+        server.as_ref().map_or_else(Vec::new, |server| self.clients.look(|| server.clients()))
+    }
+}
+
+/// What answers an operation.
+fn handler(id: &str, filter: MethodFilter) -> Option<MethodRouter<Arc<Service>>> {
+    Some(match id {
+        "getHealth" => on(filter, system::healthz),
+        "getReadiness" => on(filter, system::readyz),
+        "getMetrics" => on(filter, system::metrics),
+        "getVersion" => on(filter, system::version),
+        "getSystem" => on(filter, system::system),
+        "listSettings" => on(filter, system::settings),
+        "changeSettings" => on(filter, system::change_settings),
+        "reloadSettings" => on(filter, system::reload_settings),
+        "getSetup" => on(filter, people::setup_state),
+        "setUp" => on(filter, people::set_up),
+        "logIn" => on(filter, people::log_in),
+        "getSession" => on(filter, people::session),
+        "logOut" => on(filter, people::log_out),
+        "changePassword" => on(filter, people::change_password),
+        "listUsers" => on(filter, people::users),
+        "createUser" => on(filter, people::create_user),
+        "changeUser" => on(filter, people::change_user),
+        "deleteUser" => on(filter, people::delete_user),
+        "listTokens" => on(filter, people::tokens),
+        "createToken" => on(filter, people::create_token),
+        "deleteToken" => on(filter, people::delete_token),
+        "listAudit" => on(filter, activity::audit),
+        "listPools" => on(filter, pools::list),
+        "createPool" => on(filter, pools::create),
+        "listImportablePools" => on(filter, pools::importable),
+        "importPool" => on(filter, pools::import),
+        "getPool" => on(filter, pools::get),
+        "listPoolProperties" => on(filter, pools::properties),
+        "setPoolProperties" => on(filter, pools::set_properties),
+        "exportPool" => on(filter, pools::export),
+        "destroyPool" => on(filter, pools::destroy),
+        "syncPool" => on(filter, pools::sync),
+        "clearPool" => on(filter, pools::clear),
+        "listDatasets" => on(filter, datasets::list),
+        "createDataset" => on(filter, datasets::create),
+        "getDataset" => on(filter, datasets::get),
+        "setDatasetProperties" => on(filter, datasets::set_properties),
+        "renameDataset" => on(filter, datasets::rename),
+        "destroyDataset" => on(filter, datasets::destroy),
+        "loadKey" => on(filter, datasets::load_key),
+        "unloadKey" => on(filter, datasets::unload_key),
+        "listPropertyDefinitions" => on(filter, datasets::definitions),
+        "listShares" => on(filter, shares::list),
+        "setShare" => on(filter, shares::set),
+        "listClients" => on(filter, shares::clients),
+        "listJobs" => on(filter, activity::jobs),
+        "startJob" => on(filter, activity::start_job),
+        "getJob" => on(filter, activity::job),
+        "cancelJob" => on(filter, activity::cancel_job),
+        "listEvents" => on(filter, activity::events),
+        "streamEvents" => on(filter, activity::stream),
+        "listStatistics" => on(filter, statistics::list),
+        "listCounted" => on(filter, statistics::datasets),
+        "countStatistic" => on(filter, statistics::count),
+        "changeCounted" => on(filter, statistics::change),
+        "deleteCounted" => on(filter, statistics::delete),
+        "pruneCounted" => on(filter, statistics::prune),
+        "queryStatistic" => on(filter, statistics::query),
+        "streamStatistics" => on(filter, columns::stream),
+        "listOperations" => on(filter, operations::list),
+        "explainStatistic" => on(filter, statistics::explain),
+        "listWorksheets" => on(filter, worksheets::list),
+        "createWorksheet" => on(filter, worksheets::create),
+        "getWorksheet" => on(filter, worksheets::get),
+        "saveWorksheet" => on(filter, worksheets::save),
+        "deleteWorksheet" => on(filter, worksheets::delete),
+        "drawStatistic" => on(filter, pictures::picture),
+        "exportStatistic" => on(filter, pictures::export),
+        "listAlerts" => on(filter, alerts::list),
+        "createAlert" => on(filter, alerts::create),
+        "getAlert" => on(filter, alerts::get),
+        "replaceAlert" => on(filter, alerts::replace),
+        "deleteAlert" => on(filter, alerts::delete),
+        "runCommand" => on(filter, activity::command),
+        "answerCommand" => on(filter, activity::answer),
+        _ => return None,
+    })
+}
+
+/// The whole interface, and the page.
+pub fn router(service: &Arc<Service>) -> Router {
+    let mut paths: BTreeMap<&str, MethodRouter<Arc<Service>>> = BTreeMap::new();
+    for operation in api::operations() {
+        let filter = match operation.method {
+            Method::Get => MethodFilter::GET,
+            Method::Post => MethodFilter::POST,
+            Method::Put => MethodFilter::PUT,
+            Method::Patch => MethodFilter::PATCH,
+            Method::Delete => MethodFilter::DELETE,
+        };
+        let Some(handler) = handler(operation.id, filter) else { continue };
+        let there = paths.remove(operation.path).unwrap_or_default();
+        paths.insert(operation.path, there.merge(handler));
+    }
+    let mut router = Router::new();
+    for (path, methods) in paths {
+        router = router.route(path, methods.fallback(reply::unknown));
+    }
+    router
+        .route_layer(middleware::from_fn_with_state(service.clone(), guard::guard))
+        .route("/v1/{*rest}", axum::routing::any(reply::unknown))
+        .fallback(crate::page::page)
+        .layer(DefaultBodyLimit::max(REQUEST_BYTES))
+        .layer(middleware::from_fn_with_state(service.clone(), guard::outer))
+        .with_state(service.clone())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_operation_has_a_handler() {
+        for operation in api::operations() {
+            assert!(handler(operation.id, MethodFilter::GET).is_some(), "{}", operation.id);
+        }
+    }
+}

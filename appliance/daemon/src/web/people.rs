@@ -1,0 +1,232 @@
+//! Who may log in: the first start, sessions, users, tokens.
+
+use super::Service;
+use super::caller::{Caller, Who, set_cookie};
+use super::guard::Audited;
+use super::reply::{Answer, Body, Created, Done, Path, Problem, waiting};
+use crate::events::Happening;
+use api::{
+    Authentication, ChangePassword, ChangeUser, CreateToken, CreateUser, CreatedToken, ErrorCode, EventKind, Login,
+    Role, Session, Setup, SetupState, TokenList, User, UserList,
+};
+use axum::extract::State;
+use axum::http::header;
+use axum::response::{IntoResponse, Response};
+use axum::{Extension, Json};
+use std::sync::Arc;
+
+impl Service {
+    /// Begins a session, and answers with its cookie.
+    fn begin_session(&self, caller: &Caller, user: &str, role: Role) -> Response {
+        let (number, session) = self.sessions.begin(user, role);
+        let told = Session {
+            user: user.to_owned(),
+            role,
+            by: Authentication::Session,
+            csrf_token: Some(session.csrf),
+            expires: Some(session.expires),
+        };
+        let tls = caller.remote.is_some_and(|r| r.tls);
+        ([(header::SET_COOKIE, set_cookie(&number, tls))], Created(told)).into_response()
+    }
+
+    fn too_early(&self, caller: &Caller, account: &str) -> Answer<()> {
+        match self.limits.wait(caller.address(), account) {
+            None => Ok(()),
+            Some(wait) => {
+                let message = format!("too many attempts failed; try again in {} s", wait.as_secs() + 1);
+                let mut problem = Problem::new(ErrorCode::TooManyRequests, message);
+                problem.retry_after = Some(wait);
+                Err(problem)
+            }
+        }
+    }
+
+    fn about(&self, happening: Happening, caller: &Caller, user: &str) {
+        self.events.tell(happening.about(user).by(format!("{} from {}", caller.name(), caller.from())));
+    }
+}
+
+pub async fn setup_state(State(service): State<Arc<Service>>) -> Json<SetupState> {
+    Json(SetupState { needed: service.accounts.is_empty() })
+}
+
+pub async fn set_up(
+    State(service): State<Arc<Service>>,
+    caller: Caller,
+    Body(request): Body<Setup>,
+) -> Answer<Response> {
+    service.too_early(&caller, "")?;
+    waiting(move || {
+        let Setup { token, user, password } = request;
+        let made = service.setup.using(&token, || service.accounts.create(&user, Role::Administrator, &password, true));
+        match made {
+            None => {
+                service.limits.failed(caller.address(), "");
+                let message = "the link is not good any more; when the daemon starts without users, it logs a new one";
+                Err(Problem::new(ErrorCode::Unauthenticated, message))
+            }
+            Some(made) => {
+                made?;
+                service.about(Happening::info(EventKind::Account, "the first administrator was made"), &caller, &user);
+                service.accounts.logged_in(&user);
+                let audited = Extension(Audited { target: Some(user.clone()), ..Audited::default() });
+                Ok((audited, service.begin_session(&caller, &user, Role::Administrator)).into_response())
+            }
+        }
+    })
+    .await
+}
+
+pub async fn log_in(
+    State(service): State<Arc<Service>>,
+    caller: Caller,
+    Body(request): Body<Login>,
+) -> Answer<Response> {
+    let Login { user, password } = request;
+    let named: String = user.chars().take(64).collect();
+    let audited = Audited { target: Some(named.clone()), ..Audited::default() };
+    if let Err(problem) = service.too_early(&caller, &user) {
+        return Ok((Extension(audited), problem).into_response());
+    }
+    waiting(move || {
+        let response = match service.accounts.check(&user, &password) {
+            Some(role) => {
+                service.limits.succeeded(caller.address(), &user);
+                service.accounts.logged_in(&user);
+                service.about(Happening::info(EventKind::Login, "logged in"), &caller, &named);
+                service.begin_session(&caller, &user, role)
+            }
+            None => {
+                service.limits.failed(caller.address(), &user);
+                service.about(Happening::warning(EventKind::Login, "a login failed"), &caller, &named);
+                Problem::new(ErrorCode::Unauthenticated, "the name or the password is wrong").into_response()
+            }
+        };
+        Ok((Extension(audited), response).into_response())
+    })
+    .await
+}
+
+pub async fn session(caller: Caller) -> Answer<Json<Session>> {
+    let role = caller.role.ok_or_else(|| Problem::new(ErrorCode::Unauthenticated, "nobody is logged in"))?;
+    let user = caller.user().map_or_else(|| caller.name(), str::to_owned);
+    let (by, csrf_token) = (caller.by(), caller.csrf.clone());
+    Ok(Json(Session { user, role, by, csrf_token, expires: caller.expires }))
+}
+
+pub async fn log_out(State(service): State<Arc<Service>>, caller: Caller) -> Answer<Response> {
+    let Who::Session { number, user } = &caller.who else {
+        return Err(Problem::new(ErrorCode::Conflict, "there is no session to end"));
+    };
+    service.sessions.end(number);
+    service.about(Happening::info(EventKind::Login, "logged out"), &caller, user);
+    let tls = caller.remote.is_some_and(|r| r.tls);
+    Ok(([(header::SET_COOKIE, set_cookie("", tls))], Done).into_response())
+}
+
+pub async fn change_password(
+    State(service): State<Arc<Service>>,
+    caller: Caller,
+    Body(request): Body<ChangePassword>,
+) -> Answer<Done> {
+    let Who::Session { user, number } = caller.who.clone() else {
+        return Err(Problem::new(ErrorCode::Conflict, "only who is logged in with a password has one"));
+    };
+    service.too_early(&caller, &user)?;
+    waiting(move || {
+        if service.accounts.check(&user, &request.current).is_none() {
+            service.limits.failed(caller.address(), &user);
+            return Err(Problem::new(ErrorCode::Forbidden, "the current password is wrong").at("current"));
+        }
+        service.accounts.change_user(&user, None, Some(&request.new))?;
+        service.sessions.end_all(&user, Some(&number));
+        service.about(Happening::info(EventKind::Account, "the password was changed"), &caller, &user);
+        Ok(Done)
+    })
+    .await
+}
+
+pub async fn users(State(service): State<Arc<Service>>) -> Json<UserList> {
+    Json(UserList { items: service.accounts.users(|user| service.sessions.count(user)), next: None })
+}
+
+pub async fn create_user(
+    State(service): State<Arc<Service>>,
+    caller: Caller,
+    Body(request): Body<CreateUser>,
+) -> Answer<Response> {
+    let CreateUser { name, role, password } = request;
+    waiting(move || {
+        let user = service.accounts.create(&name, role, &password, false)?;
+        service.about(Happening::info(EventKind::Account, "a user was made"), &caller, &name);
+        let audited = Extension(Audited { target: Some(name), ..Audited::default() });
+        Ok((audited, Created(user)).into_response())
+    })
+    .await
+}
+
+pub async fn change_user(
+    State(service): State<Arc<Service>>,
+    caller: Caller,
+    Path(name): Path<String>,
+    Body(request): Body<ChangeUser>,
+) -> Answer<Json<User>> {
+    waiting(move || {
+        let user = service.accounts.change_user(&name, request.role, request.password.as_deref())?;
+        service.sessions.end_all(&name, None);
+        service.about(Happening::info(EventKind::Account, "a user was changed"), &caller, &name);
+        Ok(Json(user))
+    })
+    .await
+}
+
+pub async fn delete_user(
+    State(service): State<Arc<Service>>,
+    caller: Caller,
+    Path(name): Path<String>,
+) -> Answer<Done> {
+    waiting(move || {
+        service.accounts.remove(&name)?;
+        service.sessions.end_all(&name, None);
+        service.about(Happening::info(EventKind::Account, "a user was removed"), &caller, &name);
+        Ok(Done)
+    })
+    .await
+}
+
+/// Whose tokens a caller sees: an administrator's are all.
+fn whose(caller: &Caller) -> Option<&str> {
+    if caller.is_administrator() { None } else { Some(caller.user().unwrap_or_default()) }
+}
+
+pub async fn tokens(State(service): State<Arc<Service>>, caller: Caller) -> Json<TokenList> {
+    Json(TokenList { items: service.accounts.tokens(whose(&caller)), next: None })
+}
+
+pub async fn create_token(
+    State(service): State<Arc<Service>>,
+    caller: Caller,
+    Body(request): Body<CreateToken>,
+) -> Answer<Created<CreatedToken>> {
+    let CreateToken { name, role, days } = request;
+    let Who::Session { user, .. } = caller.who.clone() else {
+        return Err(Problem::new(ErrorCode::Conflict, "a token is made by who is logged in with a password"));
+    };
+    waiting(move || {
+        let made = service.accounts.create_token(&user, &name, role, days)?;
+        service.about(Happening::info(EventKind::Account, format!("token {name} was made")), &caller, &user);
+        Ok(Created(made))
+    })
+    .await
+}
+
+pub async fn delete_token(State(service): State<Arc<Service>>, caller: Caller, Path(id): Path<u64>) -> Answer<Done> {
+    waiting(move || {
+        service.accounts.remove_token(id, whose(&caller))?;
+        let who = caller.name();
+        service.about(Happening::info(EventKind::Account, format!("token {id} was removed")), &caller, &who);
+        Ok(Done)
+    })
+    .await
+}

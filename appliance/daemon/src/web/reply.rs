@@ -1,0 +1,190 @@
+//! Answers: JSON, or an error as the interface tells it.
+
+use crate::access::accounts::Refused;
+use api::{ErrorBody, ErrorCode, ErrorReply};
+use axum::Json;
+use axum::extract::{FromRequest, FromRequestParts, Request};
+use axum::http::request::Parts;
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use std::time::Duration;
+
+/// Why something was not done.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Problem {
+    /// What is told.
+    pub body: Box<ErrorBody>,
+    /// When to try again.
+    pub retry_after: Option<Duration>,
+}
+
+/// What a handler gives.
+pub type Answer<T> = Result<T, Problem>;
+
+impl Problem {
+    /// Of this kind, with this sentence.
+    pub fn new(code: ErrorCode, message: impl Into<String>) -> Self {
+        let body = ErrorBody { code, message: message.into(), place: None, found: None, expected: None };
+        Self { body: Box::new(body), retry_after: None }
+    }
+
+    /// The request is not what the operation takes.
+    pub fn invalid(place: &str, found: impl Into<String>, expected: impl Into<String>) -> Self {
+        let (found, expected) = (found.into(), expected.into());
+        let mut problem = Self::new(ErrorCode::InvalidRequest, format!("{place} is {found}, expected {expected}"));
+        (problem.body.place, problem.body.found) = (Some(place.to_owned()), Some(found));
+        problem.body.expected = Some(expected);
+        problem
+    }
+
+    /// What it is about.
+    pub fn at(mut self, place: impl Into<String>) -> Self {
+        self.body.place = Some(place.into());
+        self
+    }
+
+    /// A fault of ours, or of the machine's.
+    pub fn internal(error: &anyhow::Error) -> Self {
+        Self::new(ErrorCode::Internal, format!("{error:#}"))
+    }
+}
+
+impl From<Refused> for Problem {
+    fn from(refused: Refused) -> Self {
+        Self::new(refused.code, refused.message)
+    }
+}
+
+impl From<anyhow::Error> for Problem {
+    fn from(error: anyhow::Error) -> Self {
+        Self::internal(&error)
+    }
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        let status = StatusCode::from_u16(self.body.code.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        let said = self.body.message.clone();
+        let mut response = (status, Json(ErrorReply { error: *self.body })).into_response();
+        if let Some(wait) = self.retry_after {
+            let seconds = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
+            response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+        }
+        response.extensions_mut().insert(Said(said));
+        response
+    }
+}
+
+/// The sentence of an answer that is a problem, for the audit log.
+#[derive(Debug, Clone)]
+pub struct Said(pub String);
+
+/// 201 and what was made.
+pub struct Created<T>(pub T);
+
+impl<T: Serialize> IntoResponse for Created<T> {
+    fn into_response(self) -> Response {
+        (StatusCode::CREATED, Json(self.0)).into_response()
+    }
+}
+
+/// 204.
+pub struct Done;
+
+impl IntoResponse for Done {
+    fn into_response(self) -> Response {
+        StatusCode::NO_CONTENT.into_response()
+    }
+}
+
+/// The body of a request.
+pub struct Body<T>(pub T);
+
+impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Body<T> {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, state: &S) -> Answer<Self> {
+        match Json::<T>::from_request(request, state).await {
+            Ok(Json(body)) => Ok(Self(body)),
+            Err(rejection) => {
+                let code = match rejection.status() {
+                    StatusCode::PAYLOAD_TOO_LARGE => ErrorCode::TooLarge,
+                    _ => ErrorCode::InvalidRequest,
+                };
+                Err(Problem::new(code, rejection.body_text()))
+            }
+        }
+    }
+}
+
+/// What stands behind the question mark.
+pub struct Query<T>(pub T);
+
+impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Query<T> {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Answer<Self> {
+        match axum::extract::Query::<T>::from_request_parts(parts, state).await {
+            Ok(axum::extract::Query(query)) => Ok(Self(query)),
+            Err(rejection) => Err(Problem::new(ErrorCode::InvalidRequest, rejection.body_text())),
+        }
+    }
+}
+
+/// What stands in the path.
+pub struct Path<T>(pub T);
+
+impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for Path<T> {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Answer<Self> {
+        match axum::extract::Path::<T>::from_request_parts(parts, state).await {
+            Ok(axum::extract::Path(path)) => Ok(Self(path)),
+            Err(rejection) => Err(Problem::new(ErrorCode::InvalidRequest, rejection.body_text())),
+        }
+    }
+}
+
+/// Runs what may wait for a disk in a thread that may wait.
+pub async fn waiting<T: Send + 'static>(work: impl FnOnce() -> Answer<T> + Send + 'static) -> Answer<T> {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(result) => result,
+        Err(_) => Err(Problem::new(ErrorCode::Internal, "a fault of this program; the log has more")),
+    }
+}
+
+/// Which part of a long list.
+#[derive(Debug, Clone, Default, serde::Deserialize)]
+pub struct Page {
+    limit: Option<u64>,
+    /// `next` of the page before.
+    pub cursor: Option<String>,
+}
+
+impl Page {
+    /// Items on it.
+    pub fn limit(&self) -> Answer<usize> {
+        limit(self.limit)
+    }
+
+    /// The cursor as a number of items to pass over.
+    pub fn skip(&self) -> Answer<usize> {
+        let Some(cursor) = &self.cursor else { return Ok(0) };
+        cursor.parse().map_err(|_| Problem::invalid("cursor", format!("'{cursor}'"), "`next` of the page before"))
+    }
+}
+
+/// How many items: 1 to 1000.
+pub fn limit(limit: Option<u64>) -> Answer<usize> {
+    match limit.unwrap_or(100) {
+        n @ 1..=1000 => Ok(usize::try_from(n).unwrap_or(1000)),
+        n => Err(Problem::invalid("limit", n.to_string(), "1 to 1000")),
+    }
+}
+
+/// A path of the interface that leads nowhere, or not by this method.
+pub async fn unknown(method: axum::http::Method, uri: axum::http::Uri) -> Problem {
+    Problem::new(ErrorCode::NotFound, format!("there is no {method} {}", uri.path()))
+}

@@ -1,0 +1,140 @@
+//! What somebody may see of statistics: an administrator can keep names of files from those who only look.
+//!
+//! Invariant: who does not see files gets no answer that depends on a file's name, so that nobody finds one by guessing.
+
+use super::Service;
+use super::caller::Caller;
+use super::reply::{Answer, Problem};
+use analytics::catalogue;
+use analytics::column::{Column, UNRECORDED};
+use analytics::engine::Answer as Told;
+use analytics::name::{Field, Name, Wanted};
+use api::{Alert, Counted, ErrorCode, ExplainedValue, Role, StatisticExplanation, Worksheet};
+
+/// What stands there instead of a file's name.
+pub const HIDDEN: &str = "<hidden>";
+
+/// What one caller sees.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Sight {
+    /// Names of files.
+    pub files: bool,
+}
+
+impl Service {
+    /// What somebody sees at present.
+    pub fn sight(&self, caller: &Caller) -> Sight {
+        let files = caller.role >= Some(Role::Operator) || self.settings.now().analytics.viewers_see_files;
+        Sight { files }
+    }
+}
+
+impl Sight {
+    /// Whether this may be asked.
+    pub fn may(self, name: &Name) -> Answer<()> {
+        if self.files || !name.predicates.iter().any(|p| p.field == Field::File) {
+            return Ok(());
+        }
+        Err(Problem::new(ErrorCode::Forbidden, "names of files are not for viewers (analytics.viewers_see_files)")
+            .at("name"))
+    }
+
+    /// A file's name.
+    pub fn file(self, name: String) -> String {
+        if self.files || name.is_empty() { name } else { HIDDEN.to_owned() }
+    }
+
+    /// What a statistic was: all files are one.
+    pub fn answer(self, mut told: Told) -> Told {
+        if !self.files && told.name.breakdown == Some(Field::File) {
+            told.columns.values_mut().for_each(hide);
+            told.words.retain(|key, _| *key >= UNRECORDED);
+            told.words.insert(0, HIDDEN.into());
+        }
+        told
+    }
+
+    /// A name with files in it, and its title.
+    fn name(self, text: &str) -> Option<(String, String)> {
+        let mut name: Name = text.parse().ok()?;
+        let files = name.predicates.iter_mut().filter(|p| p.field == Field::File);
+        let hidden = files.map(|p| p.wanted = Wanted::Is(HIDDEN.to_owned())).count();
+        (hidden > 0 && !self.files).then(|| (name.to_string(), catalogue::title(&name)))
+    }
+
+    /// A statistic that is counted.
+    pub fn counted(self, mut counted: Counted) -> Counted {
+        if let Some(hidden) = self.name(&counted.name) {
+            (counted.name, counted.title) = hidden;
+        }
+        counted
+    }
+
+    /// An alert.
+    pub fn alert(self, mut alert: Alert) -> Alert {
+        if let Some((name, _)) = self.name(&alert.rule.statistic) {
+            alert.rule.statistic = name;
+        }
+        alert
+    }
+
+    /// A worksheet. How graphs of files are shown may name some: that is not told.
+    pub fn worksheet(self, mut sheet: Worksheet) -> Worksheet {
+        for graph in sheet.graphs.iter_mut().filter(|_| !self.files) {
+            let parsed: Option<Name> = graph.name.parse().ok();
+            if parsed.is_none_or(|n| n.breakdown == Some(Field::File)) {
+                graph.view.clear();
+            }
+            if let Some((name, _)) = self.name(&graph.name) {
+                graph.name = name;
+                graph.view.clear();
+            }
+        }
+        sheet
+    }
+
+    /// What is special about operations: that a file is, but not which.
+    pub fn explanation(self, mut found: StatisticExplanation) -> StatisticExplanation {
+        let (inside, outside) = (found.inside, found.outside);
+        for field in found.fields.iter_mut().filter(|f| !self.files && f.field == Field::File.name()) {
+            (field.more, field.score) = (0, 0.0);
+            field.values = vec![ExplainedValue { value: HIDDEN.to_owned(), inside, outside, score: 0.0 }];
+        }
+        found
+    }
+}
+
+fn hide(column: &mut Column) {
+    let (special, files): (Vec<_>, Vec<_>) = column.cells.iter().copied().partition(|(key, _)| *key == UNRECORDED);
+    let sum: u64 = files.iter().map(|(_, n)| n).sum();
+    column.cells = Some((0, sum)).filter(|(_, n)| *n > 0).into_iter().chain(special).collect();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_become_one_and_sums_stay() {
+        let mut column =
+            Column { total: 18, cells: vec![(0, 3), (7, 4), (UNRECORDED, 5), (u32::MAX, 6)], ..Column::default() };
+        hide(&mut column);
+        assert_eq!(column.cells, [(0, 13), (UNRECORDED, 5)]);
+    }
+
+    #[test]
+    fn names_are_hidden_from_those_who_may_not_see_them_only() {
+        let (all, none) = (Sight { files: true }, Sight { files: false });
+        let name: Name = "nfs3.ops[file=tank/secret][latency]".parse().expect("a name");
+        assert!(all.may(&name).is_ok() && none.may(&name).is_err());
+        assert!(none.may(&"nfs3.ops[file]".parse().expect("a name")).is_ok());
+        assert_eq!(all.name(&name.to_string()), None);
+        let (hidden, title) = none.name(&name.to_string()).expect("hidden");
+        assert_eq!(hidden, "nfs3.ops[file=<hidden>][latency]");
+        assert!(!title.contains("secret"), "{title}");
+        assert_eq!(
+            (all.file("a".to_owned()), none.file("a".to_owned()), none.file(String::new())),
+            ("a".to_owned(), HIDDEN.to_owned(), String::new())
+        );
+    }
+}

@@ -1,0 +1,263 @@
+//! Changes: the same commands that people type, run with their arguments, so that they do and say the same.
+//!
+//! Invariants:
+//!   * what comes from a request is an operand or the argument of an option, never an option: names are looked at, and operands
+//!     stand behind `--`
+//!   * what a command asks for is answered from the request, or not at all
+
+use super::Service;
+use super::caller::Caller;
+use super::reply::{Answer, Problem};
+use crate::command::Io;
+use crate::events::Happening;
+use api::{CommandAnswer, CommandFrame, CommandRequest, Wanted};
+use api::{ErrorCode, EventKind, LiveMessage};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use tokio::sync::mpsc::channel;
+
+/// Most text of a command that is kept.
+const TEXT_BYTES: usize = 64 << 10;
+/// Frames that wait to be read.
+const FRAMES: usize = 16;
+
+/// A command line that is being made.
+pub struct Verb {
+    program: &'static str,
+    verb: &'static str,
+    options: Vec<String>,
+    operands: Vec<String>,
+    secret: Option<String>,
+    pool: Option<String>,
+}
+
+impl Verb {
+    /// `zpool VERB`.
+    pub fn zpool(verb: &'static str) -> Self {
+        Self { program: "zpool", verb, options: Vec::new(), operands: Vec::new(), secret: None, pool: None }
+    }
+
+    /// `zfs VERB`.
+    pub fn zfs(verb: &'static str) -> Self {
+        Self { program: "zfs", ..Self::zpool(verb) }
+    }
+
+    /// An option without argument, if `wanted`.
+    pub fn flag(mut self, letter: &str, wanted: bool) -> Self {
+        if wanted {
+            self.options.push(letter.to_owned());
+        }
+        self
+    }
+
+    /// An option with its argument, as one word.
+    pub fn option(mut self, letter: &str, argument: &str) -> Self {
+        self.options.push(format!("{letter}{argument}"));
+        self
+    }
+
+    /// `-o name=value` for each.
+    pub fn properties(mut self, letter: &str, properties: &BTreeMap<String, String>) -> Answer<Self> {
+        for (name, value) in properties {
+            property_name(name)?;
+            property_value(name, value)?;
+            self.options.extend([letter.to_owned(), format!("{name}={value}")]);
+        }
+        Ok(self)
+    }
+
+    /// What it is about.
+    pub fn on(mut self, operand: impl Into<String>) -> Self {
+        self.operands.push(operand.into());
+        self
+    }
+
+    /// What it is given when it asks for a passphrase.
+    pub fn secret(mut self, secret: Option<String>) -> Self {
+        self.secret = secret;
+        self
+    }
+
+    /// The pool that it is about, where that is not the first operand.
+    pub fn of_pool(mut self, pool: &str) -> Self {
+        self.pool = Some(pool.to_owned());
+        self
+    }
+
+    /// As it stands in the audit log.
+    pub fn line(&self) -> String {
+        let words = [self.program, self.verb].into_iter().map(str::to_owned);
+        words.chain(self.options.iter().cloned()).chain(self.operands.iter().cloned()).collect::<Vec<_>>().join(" ")
+    }
+
+    /// Runs it.
+    pub async fn run(self, service: &Arc<Service>, caller: &Caller) -> Answer<()> {
+        let line = self.line();
+        let first = self.operands.first().map(|name| pool_of(name).to_owned());
+        let pool = self.pool.clone().or(first).unwrap_or_default();
+        let (is_zfs, secret) = (self.program == "zfs", self.secret.clone());
+        let mut args = vec![self.verb.to_owned()];
+        args.extend(self.options);
+        args.push("--".to_owned());
+        args.extend(self.operands);
+        let request = CommandRequest {
+            program: self.program.to_owned(),
+            args,
+            cwd: Some("/".to_owned()),
+            ..CommandRequest::default()
+        };
+        let (frames, mut got) = channel(FRAMES);
+        let (owner, peer) = (service.owner.clone(), caller.peer());
+        let running = tokio::task::spawn_blocking(move || {
+            let _running = owner.begin()?;
+            let io = Io::new(frames, owner.clone(), peer);
+            Some(owner.commands.run(&owner, &request, &io))
+        });
+        let (mut out, mut err) = (String::new(), String::new());
+        while let Some(frame) = got.recv().await {
+            let (text, to) = match frame {
+                CommandFrame::Stdout(text) => (text, &mut out),
+                CommandFrame::Stderr(text) => (text, &mut err),
+                CommandFrame::Ask(question) => {
+                    let bytes = secret.as_ref().and_then(|secret| match question.wanted {
+                        Wanted::Secret(_) | Wanted::Line => Some(secret.clone().into_bytes()),
+                        Wanted::Bytes(count) => {
+                            secret.as_bytes().get(..(count as usize).min(secret.len())).map(<[u8]>::to_vec)
+                        }
+                    });
+                    let error = bytes.is_none().then(|| "a passphrase is needed".to_owned());
+                    service.owner.questions.answer(CommandAnswer { id: question.id, bytes, error });
+                    continue;
+                }
+                CommandFrame::Exit(_) => continue,
+            };
+            if to.len() + text.len() <= TEXT_BYTES {
+                to.push_str(&text);
+            }
+        }
+        let code = match running.await {
+            Ok(Some(code)) => code,
+            Ok(None) => return Err(Problem::new(ErrorCode::Unavailable, "the daemon is starting or stopping")),
+            Err(_) => return Err(Problem::new(ErrorCode::Internal, "a fault of this program; the log has more")),
+        };
+        let said = if err.trim().is_empty() { out.trim() } else { err.trim() };
+        let kind = if is_zfs { EventKind::Dataset } else { EventKind::Pool };
+        service.changed(&pool);
+        if code == 0 {
+            service.events.tell(Happening::info(kind, line).about(pool).by(caller.name()));
+            return Ok(());
+        }
+        Err(explain(said, code))
+    }
+}
+
+impl Service {
+    /// Tells whoever listens that pools and datasets may be others than before.
+    pub fn changed(&self, pool: &str) {
+        self.exports.changed();
+        self.watch.wake();
+        if !pool.is_empty() {
+            self.events.pass(LiveMessage::Datasets { pool: pool.to_owned() });
+        }
+    }
+}
+
+/// The pool that a dataset is in.
+pub fn pool_of(dataset: &str) -> &str {
+    dataset.split(['/', '@', '#']).next().unwrap_or(dataset)
+}
+
+/// The kind of a failure, from what the command said: its sentences are OpenZFS's, and scripts read them too.
+fn explain(said: &str, code: u8) -> Problem {
+    let has = |words: &[&str]| words.iter().any(|w| said.contains(w));
+    let kind = match () {
+        () if has(&["does not exist", "no such pool", "no such device"]) => ErrorCode::NotFound,
+        () if has(&["already exists", "busy", "in use", "has children", "already", "is part of"]) => {
+            ErrorCode::Conflict
+        }
+        () if has(&["permission denied"]) => ErrorCode::Forbidden,
+        () if has(&["unsupported", "is not in this version"]) => ErrorCode::Unsupported,
+        () if code == 2 || has(&["invalid", "must be", "bad property", "readonly property", "missing"]) => {
+            ErrorCode::InvalidRequest
+        }
+        () => ErrorCode::Failed,
+    };
+    // Behind an error of usage stands how the command is called, which nobody asked for here.
+    let said = said.split("\nusage:").next().unwrap_or(said).trim();
+    Problem::new(kind, if said.is_empty() { format!("the command ended with {code}") } else { said.to_owned() })
+}
+
+/// Refuses what is no name of a pool, dataset, snapshot or bookmark.
+pub fn dataset_name<'a>(place: &str, name: &'a str) -> Answer<&'a str> {
+    let first = name.chars().next().is_some_and(char::is_alphanumeric);
+    let rest = name.chars().all(|c| c.is_alphanumeric() || "-_.: /@#%".contains(c));
+    match first && rest && name.len() < 256 {
+        true => Ok(name),
+        false => Err(Problem::invalid(
+            place,
+            format!("'{name}'"),
+            "a name that begins with a letter or digit, of letters, digits, '-', '_', '.', ':' and '/'",
+        )),
+    }
+}
+
+/// Refuses what is no name of a property.
+pub fn property_name(name: &str) -> Answer<&str> {
+    let first = name.chars().next().is_some_and(|c| c.is_ascii_alphanumeric());
+    let rest = name.chars().all(|c| c.is_ascii_alphanumeric() || "-_.:@#".contains(c));
+    match first && rest && name.len() < 256 {
+        true => Ok(name),
+        false => Err(Problem::invalid("property", format!("'{name}'"), "the name of a property")),
+    }
+}
+
+fn property_value(name: &str, value: &str) -> Answer<()> {
+    match value.contains('\0') || value.len() > 8192 {
+        true => Err(Problem::invalid(name, "too long, or has a zero byte", "at most 8192 bytes of text")),
+        false => Ok(()),
+    }
+}
+
+/// Refuses what is no absolute path.
+pub fn absolute_path<'a>(place: &str, path: &'a str) -> Answer<&'a str> {
+    match path.starts_with('/') && !path.contains('\0') && path.len() < 4096 {
+        true => Ok(path),
+        false => Err(Problem::invalid(place, format!("'{path}'"), "an absolute path")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_comes_from_a_request_is_never_an_option() {
+        for name in ["-f", "", "--help", "a\nb", "tank/$(x)", &"x".repeat(256)] {
+            assert!(dataset_name("name", name).is_err(), "{name}");
+        }
+        for name in ["tank", "tank/a b", "tank/a@s:1", "tank#b", "9lives", "tank/ü"] {
+            assert!(dataset_name("name", name).is_ok(), "{name}");
+        }
+        assert!(property_name("-o").is_err() && property_name("a=b").is_err() && property_name("org.x:y").is_ok());
+        assert!(absolute_path("path", "-x").is_err() && absolute_path("path", "/dev/sda").is_ok());
+        let properties = BTreeMap::from([("compression".to_owned(), "-rf".to_owned())]);
+        let verb = Verb::zfs("create").flag("-p", true).properties("-o", &properties).expect("names").on("tank/a");
+        assert_eq!(verb.line(), "zfs create -p -o compression=-rf tank/a");
+    }
+
+    #[test]
+    fn failures_have_the_kind_that_their_sentence_says() {
+        for (said, code, kind) in [
+            ("cannot open 'tank/x': dataset does not exist", 1, ErrorCode::NotFound),
+            ("cannot create 'tank/x': dataset already exists", 1, ErrorCode::Conflict),
+            ("cannot export 'tank': pool is busy", 1, ErrorCode::Conflict),
+            ("unsupported: 'zfs snapshot' is not in this version of weir", 1, ErrorCode::Unsupported),
+            ("missing pool argument\nusage:\n\tclear pool", 2, ErrorCode::InvalidRequest),
+            ("cannot receive: out of space", 1, ErrorCode::Failed),
+        ] {
+            let problem = explain(said, code);
+            assert_eq!(problem.body.code, kind, "{said}");
+            assert!(!problem.body.message.contains("usage"));
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! What holds while the daemon goes on: over restarts, and when its settings change.
+
+mod rig;
+
+use daemon::config::{Settings, Source};
+use rig::{Client, Rig};
+use serde_json::{Value, json};
+use std::io::BufRead;
+use std::time::Duration;
+
+/// Waits until a job has ended.
+fn ended(rig: &Rig, id: &Value) -> Value {
+    for _ in 0..1200 {
+        let job = rig.ask_locally("GET", &format!("/v1/jobs/{id}"), None).json();
+        if job["ended"].is_u64() {
+            return job;
+        }
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    panic!("job {id} does not end");
+}
+
+#[test]
+fn jobs_and_events_are_there_after_a_restart() {
+    let rig = Rig::new();
+    let root = rig.administrator();
+    assert_eq!(rig.make_pool(&root, "tank").status, 201);
+    let body = json!({"kind": "verify", "target": "tank"});
+    let job = rig.ask(&root, "POST", "/v1/jobs", Some(&body)).json();
+    let done = ended(&rig, &job["id"]);
+    assert_eq!(done["state"], "done", "{done}");
+    let refused = rig.ask(&root, "POST", "/v1/jobs", Some(&json!({"kind": "destroy", "target": "tank"})));
+    assert_eq!((refused.status, refused.code().as_str()), (400, "invalid_request"));
+    let before = rig.ask_locally("GET", "/v1/events", None).json();
+    let last = before["items"].as_array().expect("events").last().expect("some")["id"].as_u64().expect("a number");
+
+    let rig = Rig::in_folder(rig.end(), daemon::Config::default(), false);
+    let jobs = rig.ask_locally("GET", "/v1/jobs", None).json();
+    assert_eq!(jobs["items"], json!([done]));
+    let after = rig.ask_locally("GET", "/v1/events", None).json();
+    let after = after["items"].as_array().expect("events");
+    let said = |e: &&Value| {
+        e["kind"] == "job" && e["subject"] == "tank" && e["message"].as_str().is_some_and(|m| m.contains("blocks"))
+    };
+    assert!(after.iter().any(|e| said(&e)), "{after:?}");
+    // Their numbers go on, so that who was there before is told what he missed.
+    let numbers: Vec<u64> = after.iter().filter_map(|e| e["id"].as_u64()).collect();
+    assert!(numbers.is_sorted() && numbers.contains(&last), "{numbers:?}");
+}
+
+/// A rig with a configuration file.
+fn with_file(text: &str) -> (Rig, std::path::PathBuf) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("weir.toml");
+    std::fs::write(&file, text).expect("written");
+    let source = Source { file: Some(file.clone()), options: Vec::new() };
+    let settings = Settings::open(source, &folder.path().join("state")).expect("right");
+    (Rig::with_settings(folder, settings, false), file)
+}
+
+#[test]
+fn settings_change_while_a_client_goes_on() {
+    let (rig, file) = with_file("api.hosts = ['old.example']\n");
+    let root = rig.administrator();
+    let ask = |host: &str| {
+        let client = Client::default().with("Host", host);
+        rig.ask(&client, "GET", "/v1/version", None).status
+    };
+    assert_eq!((ask("old.example"), ask("new.example")), (200, 421));
+    let (status, mut stream) = rig.open_stream(&root, "/v1/events/stream?topics=events");
+    assert_eq!(status, 200);
+    std::fs::write(&file, "api.hosts = ['new.example']\nnfs.listen = ['127.0.0.1:1']\n").expect("written");
+    let done = rig.ask(&root, "POST", "/v1/settings/reload", None);
+    assert_eq!(done.json(), json!({"changed": ["api.hosts"], "restart": ["nfs.listen"]}));
+    assert_eq!((ask("old.example"), ask("new.example")), (421, 200));
+    // Who was there hears of it.
+    let mut line = String::new();
+    while !line.contains("now in force: api.hosts; after a restart: nfs.listen") {
+        line.clear();
+        assert!(stream.read_line(&mut line).expect("it goes on") > 0, "the stream ended");
+    }
+    let listed = rig.ask(&root, "GET", "/v1/settings", None).json();
+    let listen = listed["items"].as_array().expect("a list").iter().find(|s| s["name"] == "nfs.listen").expect("there");
+    assert_eq!((&listen["value"], &listen["pending"]), (&json!("[]"), &json!("[\"127.0.0.1:1\"]")));
+    // What is wrong is told with its line, and changes nothing.
+    std::fs::write(&file, "api.hosts = ['x.example']\narc_max = 'lots'\n").expect("written");
+    let refused = rig.ask(&root, "POST", "/v1/settings/reload", None);
+    assert_eq!(refused.status, 400);
+    assert!(refused.text().contains("line 2: arc_max is 'lots'"), "{}", refused.text());
+    assert_eq!(ask("new.example"), 200);
+    // A level that the log does not know is refused, and nothing else is brought into force.
+    let body = json!({"set": {"api.hosts": "y.example", "log.level": "loud"}});
+    assert_eq!(rig.ask(&root, "PATCH", "/v1/settings", Some(&body)).status, 400);
+    assert_eq!((ask("new.example"), ask("y.example")), (200, 421));
+}
+
+#[test]
+fn a_new_certificate_is_shown_to_who_comes_next() {
+    let rig = Rig::with(daemon::Config::default(), true);
+    let current = rig.service.tls.get().expect("over TLS").clone();
+    let before = current.sha256();
+    assert_eq!(rig.service.reload("test").expect("right").changed, Vec::<String>::new());
+    // One that is about to end is made anew at a reload; here it is taken away.
+    std::fs::remove_dir_all(rig.folder.path().join("state/tls")).expect("removed");
+    assert_eq!(rig.service.reload("test").expect("right").changed, ["api.certificate"]);
+    assert_ne!(current.sha256(), before);
+    let key = rig.folder.path().join("state/tls/key.pem");
+    std::fs::write(&key, "no key").expect("written");
+    let after = current.sha256();
+    assert!(rig.service.reload("test").is_err(), "a key that does not fit");
+    assert_eq!(current.sha256(), after);
+}

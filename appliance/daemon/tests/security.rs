@@ -1,0 +1,294 @@
+//! Who may do what, over real connections.
+
+mod rig;
+
+use daemon::config::Config;
+use rig::{Client, PASSWORD, Rig, exchange};
+use serde_json::json;
+use std::io::{BufRead, Read, Write};
+use std::net::TcpStream;
+
+/// A path of an operation with something in place of its parameters that is not there.
+fn path(operation: &api::Operation) -> String {
+    let parts = operation.path.split('/').map(|p| if p.starts_with('{') { "0" } else { p });
+    parts.collect::<Vec<_>>().join("/")
+}
+
+#[test]
+fn each_operation_is_open_to_its_role_and_those_above() {
+    let rig = Rig::new();
+    let _root = rig.administrator();
+    let clients = [
+        (None, Client::default()),
+        (Some(api::Role::Viewer), rig.token_of("viewer")),
+        (Some(api::Role::Operator), rig.token_of("operator")),
+        (Some(api::Role::Administrator), rig.token_of("administrator")),
+    ];
+    for operation in api::operations() {
+        // What has no end is looked at in a test of its own.
+        if operation.id == "streamEvents" {
+            continue;
+        }
+        for (role, client) in &clients {
+            // What no operation takes: those that may ask get as far as being told so.
+            let body = operation.body.map(|_| json!({"nonsense": true}));
+            let answer = rig.ask(client, operation.method.name(), &path(operation), body.as_ref());
+            let expected = match (operation.role, role) {
+                (None, _) => None,
+                (Some(_), None) => Some("unauthenticated"),
+                (Some(least), Some(role)) if *role < least => Some("forbidden"),
+                _ => None,
+            };
+            let told = if answer.status < 400 { String::new() } else { answer.code() };
+            match expected {
+                Some(code) => assert_eq!(told, code, "{} as {role:?}: {}", operation.id, answer.text()),
+                None => assert!(
+                    !["unauthenticated", "forbidden"].contains(&told.as_str()),
+                    "{} as {role:?}: {}",
+                    operation.id,
+                    answer.text()
+                ),
+            }
+        }
+    }
+}
+
+#[test]
+fn what_is_no_operation_is_not_served() {
+    let rig = Rig::new();
+    let root = rig.administrator();
+    for (method, path) in
+        [("GET", "/v1/nothing"), ("DELETE", "/v1/pools"), ("POST", "/metrics"), ("TRACE", "/v1/pools")]
+    {
+        let answer = rig.ask(&root, method, path, None);
+        assert!((400..500).contains(&answer.status), "{method} {path}: {}", answer.status);
+    }
+}
+
+#[test]
+fn on_the_unix_socket_the_same_user_is_administrator() {
+    let rig = Rig::new();
+    let session = rig.ask_locally("GET", "/v1/session", None).json();
+    assert_eq!((&session["role"], &session["by"]), (&json!("administrator"), &json!("socket")));
+    let eve = json!({"name": "eve", "role": "viewer", "password": PASSWORD});
+    assert_eq!(rig.ask_locally("POST", "/v1/users", Some(&eve)).status, 201);
+}
+
+#[test]
+fn nobody_has_a_password_that_nobody_set() {
+    let rig = Rig::new();
+    for (user, password) in [("root", ""), ("admin", "admin"), ("root", "root"), ("weir", "weir")] {
+        let answer =
+            rig.ask(&Client::default(), "POST", "/v1/session", Some(&json!({"user": user, "password": password})));
+        assert_eq!(answer.status, 401);
+    }
+    // Without a link nobody is made, whatever token is tried.
+    let body = json!({"token": "", "user": "root", "password": PASSWORD});
+    assert_eq!(rig.ask(&Client::default(), "POST", "/v1/setup", Some(&body)).status, 401);
+    assert_eq!(rig.ask(&Client::default(), "GET", "/v1/setup", None).json()["needed"], true);
+}
+
+#[test]
+fn a_cookie_alone_changes_nothing() {
+    let rig = Rig::new();
+    let root = rig.administrator();
+    let body = json!({"name": "eve", "role": "viewer", "password": PASSWORD});
+    let without = Client { headers: root.headers.iter().filter(|(n, _)| n == "Cookie").cloned().collect() };
+    assert_eq!(rig.ask(&without, "GET", "/v1/users", None).status, 200, "looking needs no more");
+    for client in
+        [without.clone(), without.clone().with("X-CSRF-Token", "0"), root.clone().with("Origin", "http://evil.example")]
+    {
+        let answer = rig.ask(&client, "POST", "/v1/users", Some(&body));
+        assert_eq!((answer.status, answer.code().as_str()), (403, "forbidden"));
+    }
+    let own = root.clone().with("Origin", format!("http://{}", rig.address));
+    assert_eq!(rig.ask(&own, "POST", "/v1/users", Some(&body)).status, 201);
+}
+
+#[test]
+fn the_cookie_cannot_be_read_by_scripts_or_sent_by_other_sites() {
+    let rig = Rig::new();
+    rig.administrator();
+    let answer =
+        rig.ask(&Client::default(), "POST", "/v1/session", Some(&json!({"user": "root", "password": PASSWORD})));
+    let cookie = answer.header("set-cookie").expect("a cookie");
+    assert!(cookie.contains("; HttpOnly") && cookie.contains("; SameSite=Strict"), "{cookie}");
+}
+
+#[test]
+fn forms_of_other_sites_cannot_log_in() {
+    let rig = Rig::new();
+    rig.administrator();
+    // What a form can send is no JSON by its type.
+    let mut stream = TcpStream::connect(rig.address).expect("it listens");
+    let body = json!({"user": "root", "password": PASSWORD}).to_string();
+    let request = format!(
+        "POST /v1/session HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Type: text/plain\r\nContent-Length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    stream.write_all(request.as_bytes()).expect("sent");
+    let mut text = String::new();
+    stream.read_to_string(&mut text).expect("an answer");
+    assert!(text.starts_with("HTTP/1.1 400"), "{text}");
+}
+
+#[test]
+fn names_of_other_sites_do_not_lead_here() {
+    let config = Config::parse("[api]\nhosts = ['filer.example']", "test").expect("right");
+    let rig = Rig::with(config, false);
+    for (host, status) in [
+        ("evil.example", 421),
+        ("localhost.evil.example:8215", 421),
+        ("", 421),
+        ("localhost:1", 200),
+        ("filer.example", 200),
+    ] {
+        let client = Client::default().with("Host", host);
+        assert_eq!(rig.ask(&client, "GET", "/v1/version", None).status, status, "{host}");
+        assert_eq!(rig.ask(&client, "GET", "/", None).status, status, "{host}: the page too");
+    }
+}
+
+#[test]
+fn every_answer_says_what_browsers_may_do_with_it() {
+    let rig = Rig::new();
+    for path in ["/", "/v1/version", "/v1/pools", "/v1/nothing", "/healthz"] {
+        let answer = rig.ask(&Client::default(), "GET", path, None);
+        let policy = answer.header("content-security-policy").unwrap_or_default();
+        assert!(policy.contains("frame-ancestors 'none'") && policy.contains("default-src 'none'"), "{path}: {policy}");
+        assert!(!policy.contains("unsafe") && !policy.contains("data:"), "{path}: {policy}");
+        assert_eq!(answer.header("x-content-type-options"), Some("nosniff"), "{path}");
+        assert!(answer.header("cache-control").is_some(), "{path}");
+    }
+}
+
+#[test]
+fn passwords_cannot_be_guessed_for_long() {
+    let rig = Rig::new();
+    rig.administrator();
+    let wrong = json!({"user": "root", "password": "wrong horse"});
+    let attempts: Vec<_> = (0..8).map(|_| rig.ask(&Client::default(), "POST", "/v1/session", Some(&wrong))).collect();
+    assert_eq!(attempts[0].status, 401);
+    let last = attempts.last().expect("eight");
+    assert_eq!((last.status, last.code().as_str()), (429, "too_many_requests"));
+    let wait: u64 = last.header("retry-after").and_then(|s| s.parse().ok()).expect("seconds");
+    assert!((1..=60).contains(&wait), "{wait}");
+    let right = json!({"user": "root", "password": PASSWORD});
+    assert_eq!(rig.ask(&Client::default(), "POST", "/v1/session", Some(&right)).status, 429, "also who knows it waits");
+    let audit = rig.ask_locally("GET", "/v1/audit", None).json();
+    let denied =
+        audit["items"].as_array().expect("a list").iter().filter(|e| e["what"] == "logIn" && e["outcome"] == "denied");
+    assert!(denied.count() >= 8);
+}
+
+#[test]
+fn operators_set_no_properties_by_which_they_would_get_the_machine() {
+    let rig = Rig::new();
+    let root = rig.administrator();
+    assert_eq!(rig.make_pool(&root, "tank").status, 201);
+    let operator = rig.token_of("operator");
+    let set = |property: &str, value: &str| {
+        let body = json!({"set": {property: value}});
+        rig.ask(&operator, "PATCH", "/v1/datasets/tank/properties", Some(&body))
+    };
+    assert_eq!(set("compression", "lz4").status, 200);
+    for property in ["mountpoint", "keylocation", "setuid"] {
+        assert_eq!(set(property, "/etc").code(), "forbidden", "{property}");
+    }
+    let body = json!({"program": "zfs", "args": ["set", "mountpoint=/etc", "tank"]});
+    assert_eq!(rig.ask(&operator, "POST", "/v1/commands", Some(&body)).code(), "forbidden");
+    let body = json!({"program": "zfs", "args": ["list", "-Ho", "name"]});
+    assert_eq!(rig.ask(&operator, "POST", "/v1/commands", Some(&body)).status, 200);
+}
+
+#[test]
+fn over_tls_the_cookie_is_for_tls_alone() {
+    use tokio_rustls::rustls::pki_types::pem::PemObject;
+    use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
+    use tokio_rustls::rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned, crypto::ring};
+    let rig = Rig::with(Config::default(), true);
+    let file = rig.folder.path().join("state/tls/cert.pem");
+    let mut roots = RootCertStore::empty();
+    roots.add(CertificateDer::from_pem_file(file).expect("a certificate")).expect("taken");
+    let builder = ClientConfig::builder_with_provider(std::sync::Arc::new(ring::default_provider()));
+    let config = builder
+        .with_safe_default_protocol_versions()
+        .expect("versions")
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    let config = std::sync::Arc::new(config);
+    let connect = || {
+        let connection = ClientConnection::new(config.clone(), ServerName::try_from("localhost").expect("a name"))
+            .expect("a client");
+        StreamOwned::new(connection, TcpStream::connect(rig.address).expect("it listens"))
+    };
+    let body = json!({"token": rig.service.setup.make(), "user": "root", "password": PASSWORD});
+    let answer = exchange(connect(), "localhost", &Client::default(), "POST", "/v1/setup", Some(&body));
+    assert_eq!(answer.status, 201, "{}", answer.text());
+    assert!(answer.header("set-cookie").is_some_and(|c| c.contains("; Secure")));
+    let session = Client::session(&answer);
+    assert_eq!(exchange(connect(), "localhost", &session, "GET", "/v1/users", None).status, 200);
+    // Who speaks plain HTTP to it gets nothing.
+    let mut plain = TcpStream::connect(rig.address).expect("it listens");
+    plain.write_all(b"GET /v1/version HTTP/1.1\r\nHost: localhost\r\n\r\n").expect("sent");
+    let mut got = Vec::new();
+    let _ = plain.read_to_end(&mut got);
+    assert!(!got.starts_with(b"HTTP"), "{}", String::from_utf8_lossy(&got));
+}
+
+#[test]
+fn accounts_and_the_audit_log_outlive_the_process() {
+    let rig = Rig::new();
+    rig.administrator();
+    let folder = rig.end();
+    let rig = Rig::in_folder(folder, Config::default(), false);
+    let right = json!({"user": "root", "password": PASSWORD});
+    let root = Client::session(&rig.ask(&Client::default(), "POST", "/v1/session", Some(&right)));
+    assert_eq!(rig.ask(&Client::default(), "GET", "/v1/setup", None).json()["needed"], false);
+    let audit = rig.ask(&root, "GET", "/v1/audit", None).json();
+    assert!(audit["items"].as_array().expect("a list").iter().any(|e| e["what"] == "setUp" && e["outcome"] == "ok"));
+}
+
+#[test]
+fn a_stream_ends_with_its_session() {
+    let rig = Rig::new();
+    let root = rig.administrator();
+    assert_eq!(rig.open_stream(&Client::default(), "/v1/events/stream").0, 401);
+    let (status, mut stream) = rig.open_stream(&root, "/v1/events/stream?topics=events");
+    assert_eq!(status, 200);
+    let eve = json!({"name": "eve", "role": "viewer", "password": PASSWORD});
+    assert_eq!(rig.ask(&root, "POST", "/v1/users", Some(&eve)).status, 201);
+    let mut text = String::new();
+    while !text.contains("a user was made") {
+        assert!(stream.read_line(&mut text).expect("a line") > 0, "{text}");
+    }
+    assert!(text.contains("event: event\nid: "), "{text}");
+    assert_eq!(rig.ask(&root, "DELETE", "/v1/session", None).status, 204);
+    // It is looked at every 15 s.
+    let mut rest = Vec::new();
+    stream.read_to_end(&mut rest).expect("the stream ends");
+}
+
+#[test]
+fn bodies_without_end_and_heads_without_end_are_refused() {
+    let rig = Rig::new();
+    let root = rig.administrator();
+    let mut stream = TcpStream::connect(rig.address).expect("it listens");
+    let head = String::from(
+        "POST /v1/session HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 4194304\r\n\r\n",
+    );
+    stream.write_all(head.as_bytes()).expect("sent");
+    // It stops taking it some time after the first MiB.
+    let piece = vec![b' '; 64 << 10];
+    let taken = (0..64).take_while(|_| stream.write_all(&piece).is_ok()).count();
+    let mut got = Vec::new();
+    let _ = stream.read_to_end(&mut got);
+    assert!(got.is_empty() || got.starts_with(b"HTTP/1.1 413"), "{taken}: {}", String::from_utf8_lossy(&got));
+    assert_eq!(rig.ask(&root, "GET", "/v1/session", None).status, 200, "others are served");
+    let mut stream = TcpStream::connect(rig.address).expect("it listens");
+    let _ =
+        stream.write_all(format!("GET / HTTP/1.1\r\nHost: localhost\r\nX: {}\r\n\r\n", "x".repeat(1 << 20)).as_bytes());
+    let mut got = Vec::new();
+    let _ = stream.read_to_end(&mut got);
+    assert!(got.is_empty() || got.starts_with(b"HTTP/1.1 4"), "{}", String::from_utf8_lossy(&got));
+}

@@ -1,0 +1,20 @@
+//! Load: operations as fast as they go, or at a rate, on files and over NFS. It generates, and says what its clients saw; what the server
+//! saw is measured there.
+//!
+//! ```text
+//!   Plan ─┬─ thread ─ Pace (when) ─ Pattern (what) ─ Session (file | NFS connection, several operations under way) ─┐
+//!         └─ thread …                                                                          Seen <───────────────┘
+//! ```
+//! With a rate the load is open: an operation has a time at which it should begin, whether the one before is done or not, and its
+//! latency counts from then. So a server that stalls is not asked less and thereby found faster.
+
+pub mod nfs;
+mod pace;
+mod pattern;
+mod run;
+mod session;
+mod target;
+
+pub use pattern::Kind;
+pub use run::{Arrivals, Plan, Report};
+pub use target::Target;

@@ -1,0 +1,256 @@
+//! A client of NFS version 3 over TCP: one call at a time, or several before the answers are taken.
+
+use anyhow::{Result, bail, ensure};
+use serve::nfs::xdr::{Malformed, Reader, Writer};
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+/// Number of NFS.
+pub const NFS: u32 = 100_003;
+/// Number of MOUNT.
+pub const MOUNT: u32 = 100_005;
+/// No answer for this long, while the server lives, is a failure: far more than a busy machine makes of any call.
+pub const PATIENCE: Duration = Duration::from_secs(180);
+
+/// Procedures of version 3.
+#[allow(missing_docs)] // As in RFC 1813.
+pub mod procedure {
+    pub const GETATTR: u32 = 1;
+    pub const SETATTR: u32 = 2;
+    pub const LOOKUP: u32 = 3;
+    pub const READ: u32 = 6;
+    pub const WRITE: u32 = 7;
+    pub const CREATE: u32 = 8;
+    pub const MKDIR: u32 = 9;
+    pub const SYMLINK: u32 = 10;
+    pub const REMOVE: u32 = 12;
+    pub const RMDIR: u32 = 13;
+    pub const RENAME: u32 = 14;
+    pub const LINK: u32 = 15;
+    pub const READDIRPLUS: u32 = 17;
+    pub const COMMIT: u32 = 21;
+}
+
+static XID: AtomicU32 = AtomicU32::new(1);
+
+/// Another number for each call.
+pub fn next_xid() -> u32 {
+    XID.fetch_add(1, Ordering::Relaxed)
+}
+
+/// Who asks: AUTH_SYS, in one group.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Who {
+    /// User.
+    pub uid: u32,
+    /// Group.
+    pub gid: u32,
+}
+
+/// Writes the head of a call by root.
+pub fn put_head(w: &mut Writer, xid: u32, call: (u32, u32, u32)) {
+    put_head_as(w, Who::default(), xid, call);
+}
+
+fn put_head_as(w: &mut Writer, who: Who, xid: u32, (program, version, procedure): (u32, u32, u32)) {
+    for n in [xid, 0, 2, program, version, procedure, 1] {
+        w.u32(n);
+    }
+    let mut credential = Writer::new();
+    credential.u32(0);
+    credential.opaque(b"weir");
+    for n in [who.uid, who.gid, 0] {
+        credential.u32(n);
+    }
+    w.opaque(&credential.to_vec());
+    w.u32(0);
+    w.u32(0);
+}
+
+/// A connection.
+pub struct Connection {
+    stream: TcpStream,
+    who: Who,
+    input: Vec<u8>,
+    from: usize,
+}
+
+impl Connection {
+    /// To this server, as root.
+    pub fn open(address: SocketAddr) -> io::Result<Self> {
+        Self::open_as(address, Who::default())
+    }
+
+    /// To this server.
+    pub fn open_as(address: SocketAddr, who: Who) -> io::Result<Self> {
+        let stream = TcpStream::connect(address)?;
+        stream.set_nodelay(true)?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.set_write_timeout(Some(PATIENCE))?;
+        Ok(Self { stream, who, input: Vec::new(), from: 0 })
+    }
+
+    /// The socket.
+    pub fn stream(&mut self) -> &mut TcpStream {
+        &mut self.stream
+    }
+
+    /// Sends a call of version 3.
+    pub fn send(&mut self, xid: u32, procedure: u32, args: &[u8]) -> io::Result<()> {
+        let mut w = Writer::new();
+        w.u32(0);
+        let mark = w.mark();
+        put_head_as(&mut w, self.who, xid, (NFS, 3, procedure));
+        w.fixed(args);
+        let len = w.since(mark);
+        let mut bytes = w.to_vec();
+        bytes[..4].copy_from_slice(&(len as u32 | 1 << 31).to_be_bytes());
+        self.stream.write_all(&bytes)
+    }
+
+    /// Whether something of an answer is there, waiting for it up to `patience`.
+    pub fn is_answered(&self, patience: Duration) -> io::Result<bool> {
+        if self.input.len() > self.from {
+            return Ok(true);
+        }
+        let patience = rustix::event::Timespec::try_from(patience).map_err(io::Error::other)?;
+        let mut sockets = [rustix::event::PollFd::new(&self.stream, rustix::event::PollFlags::IN)];
+        match rustix::event::poll(&mut sockets, Some(&patience)) {
+            Ok(ready) => Ok(ready > 0),
+            Err(rustix::io::Errno::INTR) => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// The next answer: its number, and the record. Fails with [`io::ErrorKind::InvalidData`] for what is no answer that says that the
+    /// call was done.
+    pub fn receive(&mut self) -> io::Result<(u32, Vec<u8>)> {
+        let record = self.record()?;
+        let bad = |what: &str| io::Error::new(io::ErrorKind::InvalidData, format!("{what}: {record:02x?}"));
+        let mut r = Reader::new(&record);
+        let head = (|| -> std::result::Result<_, Malformed> {
+            let (xid, kind, stat) = (r.u32()?, r.u32()?, r.u32()?);
+            let (_flavour, _body) = (r.u32()?, r.opaque(400)?);
+            Ok((xid, kind, stat, r.u32()?))
+        })();
+        match head {
+            Ok((xid, 1, 0, 0)) => {
+                let at = record.len() - r.rest().len();
+                Ok((xid, record[at..].to_vec()))
+            }
+            Ok(_) => Err(bad("a call was refused")),
+            Err(Malformed) => Err(bad("no answer of RPC")),
+        }
+    }
+
+    /// The next record, whatever is in it.
+    pub fn record(&mut self) -> io::Result<Vec<u8>> {
+        let mut record = Vec::new();
+        loop {
+            let mark = u32::from_be_bytes(self.take(4)?.try_into().map_err(|_| io::ErrorKind::InvalidData)?);
+            record.extend(self.take((mark & !(1 << 31)) as usize)?);
+            if mark & 1 << 31 != 0 {
+                return Ok(record);
+            }
+        }
+    }
+
+    fn take(&mut self, len: usize) -> io::Result<Vec<u8>> {
+        while self.input.len() - self.from < len {
+            self.input.drain(..self.from);
+            self.from = 0;
+            let had = self.input.len();
+            self.input.resize((had + (64 << 10)).max(len), 0);
+            let read = loop {
+                match self.stream.read(&mut self.input[had..]) {
+                    Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                    other => break other,
+                }
+            };
+            self.input.truncate(had + *read.as_ref().unwrap_or(&0));
+            if read? == 0 {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+        }
+        let bytes = self.input[self.from..self.from + len].to_vec();
+        self.from += len;
+        Ok(bytes)
+    }
+
+    /// One call and its answer.
+    pub fn call(&mut self, procedure: u32, args: &[u8]) -> io::Result<Vec<u8>> {
+        let xid = next_xid();
+        self.send(xid, procedure, args)?;
+        let (got, answer) = self.receive()?;
+        if got != xid {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, format!("an answer to {got}, not to {xid}")));
+        }
+        Ok(answer)
+    }
+}
+
+/// Arguments.
+pub fn args(write: impl FnOnce(&mut Writer)) -> Vec<u8> {
+    let mut w = Writer::new();
+    write(&mut w);
+    w.to_vec()
+}
+
+/// The handle of a path, as MOUNT gives it.
+pub fn mount(address: SocketAddr, path: &str) -> Result<Vec<u8>> {
+    let mut stream = TcpStream::connect(address)?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    let answer = serve::nfs::portmap::ask(&mut stream, next_xid(), MOUNT, 3, 1, |w| w.opaque(path.as_bytes()))?;
+    let mut r = Reader::new(&answer);
+    let malformed = |_| anyhow::anyhow!("MOUNT answers {answer:02x?}");
+    let status = r.u32().map_err(malformed)?;
+    ensure!(status == 0, "MOUNT of {path} says {status}");
+    Ok(r.opaque(64).map_err(malformed)?.to_vec())
+}
+
+/// What of a node's attributes is judged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Attributes {
+    /// 1: a file, 2: a directory, 5: a symbolic link.
+    pub kind: u32,
+    /// Permission bits.
+    pub mode: u32,
+    /// Names.
+    pub links: u32,
+    /// Length.
+    pub size: u64,
+    /// Number.
+    pub id: u64,
+}
+
+/// `fattr3`.
+pub fn attributes(r: &mut Reader<'_>) -> std::result::Result<Attributes, Malformed> {
+    let (kind, mode, links, _uid, _gid, size) = (r.u32()?, r.u32()?, r.u32()?, r.u32()?, r.u32()?, r.u64()?);
+    let (_used, _device, _fs, id) = (r.u64()?, r.u64()?, r.u64()?, r.u64()?);
+    r.fixed::<24>()?;
+    Ok(Attributes { kind, mode, links, size, id })
+}
+
+/// `post_op_attr`.
+pub fn optional_attributes(r: &mut Reader<'_>) -> std::result::Result<Option<Attributes>, Malformed> {
+    if r.bool()? { attributes(r).map(Some) } else { Ok(None) }
+}
+
+/// Skips `wcc_data`.
+pub fn skip_wcc(r: &mut Reader<'_>) -> std::result::Result<(), Malformed> {
+    if r.bool()? {
+        r.fixed::<24>()?;
+    }
+    optional_attributes(r).map(|_| ())
+}
+
+/// The status of an answer, and what follows.
+pub fn status(answer: &[u8]) -> Result<(u32, Reader<'_>)> {
+    let mut r = Reader::new(answer);
+    match r.u32() {
+        Ok(status) => Ok((status, r)),
+        Err(Malformed) => bail!("an answer without a status"),
+    }
+}

@@ -1,0 +1,119 @@
+//! What is loaded: a path, or `nfs://HOST[:PORT]/PATH[?nfsport=N&mountport=N&uid=N&gid=N]`, as libnfs writes it.
+
+use anyhow::{Context, Result, bail, ensure};
+use std::fmt;
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::path::PathBuf;
+use std::str::FromStr;
+
+/// Where NFS is, when nobody says.
+const PORT: u16 = 2049;
+
+/// See the module.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Target {
+    /// A file of this machine (with [`crate::Kind::Meta`]: a directory).
+    Path(PathBuf),
+    /// One of a server.
+    Nfs(Nfs),
+}
+
+/// A file or directory of an NFS server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Nfs {
+    /// Where NFS answers.
+    pub server: SocketAddr,
+    /// Where MOUNT answers.
+    pub mount: SocketAddr,
+    /// Its path there, from `/`.
+    pub path: String,
+    /// Who asks.
+    pub uid: u32,
+    /// In which group.
+    pub gid: u32,
+}
+
+fn resolve(host: &str, port: u16) -> Result<SocketAddr> {
+    let host = host.trim_start_matches('[').trim_end_matches(']');
+    (host, port)
+        .to_socket_addrs()
+        .with_context(|| host.to_owned())?
+        .next()
+        .with_context(|| format!("{host} has no address"))
+}
+
+impl FromStr for Target {
+    type Err = anyhow::Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let Some(rest) = text.strip_prefix("nfs://") else {
+            ensure!(!text.contains("://"), "{text}: load knows paths and nfs://HOST/PATH");
+            return Ok(Self::Path(text.into()));
+        };
+        let (place, query) = rest.split_once('?').unwrap_or((rest, ""));
+        let (authority, path) = place.split_once('/').with_context(|| format!("{text}: no path behind the host"))?;
+        // A colon inside brackets belongs to the address.
+        let (host, mut port) = match authority.rsplit_once(':').filter(|(_, port)| !port.contains(']')) {
+            Some((host, port)) => (host, port.parse().with_context(|| format!("{text}: port {port}"))?),
+            None => (authority, PORT),
+        };
+        let (mut mount, mut uid, mut gid) = (None, 0, 0);
+        for pair in query.split('&').filter(|p| !p.is_empty()) {
+            let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
+            let number = || value.parse::<u32>().with_context(|| format!("{text}: {key}={value}"));
+            let a_port = || u16::try_from(number()?).with_context(|| format!("{text}: {key}={value}"));
+            match key {
+                "nfsport" => port = a_port()?,
+                "mountport" => mount = Some(a_port()?),
+                "uid" => uid = number()?,
+                "gid" => gid = number()?,
+                "version" => ensure!(value == "3", "{text}: load speaks version 3"),
+                _ => bail!("{text}: '{key}' is none of nfsport, mountport, uid, gid, version"),
+            }
+        }
+        let path = format!("/{}", path.trim_matches('/'));
+        Ok(Self::Nfs(Nfs {
+            server: resolve(host, port)?,
+            mount: resolve(host, mount.unwrap_or(port))?,
+            path,
+            uid,
+            gid,
+        }))
+    }
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Path(path) => write!(f, "{}", path.display()),
+            Self::Nfs(nfs) => write!(f, "nfs://{}{}", nfs.server, nfs.path),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn urls_are_read_as_libnfs_reads_them_and_mistakes_are_named() {
+        let Ok(Target::Nfs(nfs)) = "nfs://127.0.0.1/tank/a/b?nfsport=12049&mountport=12050&uid=7&version=3".parse()
+        else {
+            panic!("an URL")
+        };
+        assert_eq!((nfs.server.port(), nfs.mount.port(), nfs.uid, nfs.path.as_str()), (12049, 12050, 7, "/tank/a/b"));
+        let Ok(Target::Nfs(nfs)) = "nfs://[::1]:99/tank/".parse() else { panic!("an URL") };
+        assert_eq!((nfs.server.to_string().as_str(), nfs.mount.port(), nfs.path.as_str()), ("[::1]:99", 99, "/tank"));
+        assert_eq!("a/b".parse::<Target>().ok(), Some(Target::Path("a/b".into())));
+        for wrong in [
+            "nfs://127.0.0.1",
+            "nfs://127.0.0.1/a?colour=1",
+            "nfs://127.0.0.1:x/a",
+            "ftp://x/y",
+            "nfs://127.0.0.1/a?version=4",
+        ] {
+            let error = wrong.parse::<Target>().expect_err(wrong).to_string();
+            assert!(error.contains(wrong), "{error}");
+        }
+    }
+}

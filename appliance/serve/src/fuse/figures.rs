@@ -1,0 +1,154 @@
+//! What the kernel asked for, and how long answers took.
+
+use super::wire::Op;
+use files::vfs::{NodeId, Vfs};
+use host::clock::Stopwatch;
+use observe::event::note;
+use observe::{Collector, Counter, Event, Events, Histogram, Info, Layer, Source, Unit};
+use std::sync::{Arc, OnceLock};
+
+static TIME: Info = Info {
+    name: "fuse_operation_time",
+    unit: Unit::Nanoseconds,
+    help: "How long requests of the kernel took to answer; its count is their number.",
+};
+static READ: Info =
+    Info { name: "fuse_read", unit: Unit::Bytes, help: "Bytes given to the kernel as contents of files." };
+static WRITTEN: Info =
+    Info { name: "fuse_written", unit: Unit::Bytes, help: "Bytes taken from the kernel as contents of files." };
+
+/// Its place in the operations of [`Layer::Fuse`].
+fn kind(op: &Op<'_>) -> usize {
+    match op {
+        Op::Lookup { .. } => 0,
+        Op::Forget { .. } | Op::BatchForget { .. } => 1,
+        Op::GetAttr | Op::Statx => 2,
+        Op::SetAttr(_) => 3,
+        Op::ReadLink => 4,
+        Op::Symlink { .. } => 5,
+        Op::Mknod { .. } => 6,
+        Op::Mkdir { .. } => 7,
+        Op::Unlink { .. } => 8,
+        Op::Rmdir { .. } => 9,
+        Op::Rename { .. } => 10,
+        Op::Link { .. } => 11,
+        Op::Open { .. } => 12,
+        Op::Create { .. } | Op::CreateUnnamed { .. } => 13,
+        Op::Read { .. } => 14,
+        Op::Write { .. } => 15,
+        Op::StatFs => 16,
+        Op::Release { .. } => 17,
+        Op::Fsync { .. } | Op::FsyncDir { .. } => 18,
+        Op::SetXattr { .. } => 19,
+        Op::GetXattr { .. } => 20,
+        Op::ListXattr { .. } => 21,
+        Op::RemoveXattr { .. } => 22,
+        Op::OpenDir => 23,
+        Op::ReadDir { .. } | Op::ReadDirPlus { .. } => 24,
+        Op::ReleaseDir => 25,
+        Op::Access { .. } => 26,
+        Op::Ioctl { .. } => 27,
+        Op::Fallocate { .. } => 28,
+        Op::Seek { .. } => 29,
+        Op::CopyRange { .. } => 30,
+        Op::Init { .. } | Op::Destroy | Op::Interrupt | Op::Other => 31,
+    }
+}
+
+/// Figures of one mount, or of several that share them.
+pub struct Figures {
+    times: Vec<Histogram>,
+    pub(super) read: Counter,
+    pub(super) written: Counter,
+    told: OnceLock<Told>,
+}
+
+/// Whom each request is told, and by which numbers.
+struct Told {
+    events: Arc<Events>,
+    client: u32,
+    place: u32,
+    root: u64,
+}
+
+/// Bits of a node's number that are its object; those above tell file systems of one mount apart.
+const OBJECT_BITS: u32 = 48;
+
+impl Default for Figures {
+    fn default() -> Self {
+        let times = Layer::Fuse.operations().iter().map(|_| Histogram::default()).collect();
+        Self { times, read: Counter::default(), written: Counter::default(), told: OnceLock::new() }
+    }
+}
+
+impl Figures {
+    /// From now on, each request is told, as one of the mount at `place` of `dataset`, whose tree is `vfs`.
+    pub fn tell_to(&self, events: &Arc<Events>, place: &str, dataset: &str, vfs: &dyn Vfs) {
+        self.told.get_or_init(|| Told {
+            events: events.clone(),
+            client: events.clients.number(place),
+            place: events.places.number(dataset),
+            root: vfs.root().0,
+        });
+    }
+
+    fn events(&self) -> Option<&Told> {
+        self.told.get().filter(|told| told.events.is_on())
+    }
+}
+
+impl std::fmt::Debug for Figures {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Figures").finish_non_exhaustive()
+    }
+}
+
+impl Source for Figures {
+    fn collect(&self, out: &mut Collector<'_>) {
+        for (kind, times) in Layer::Fuse.operations().iter().zip(&self.times).filter(|(_, times)| times.count() > 0) {
+            out.histogram(&TIME, &[("operation", kind)], times);
+        }
+        out.counter(&READ, &[], &self.read);
+        out.counter(&WRITTEN, &[], &self.written);
+    }
+}
+
+/// A request under way; counted when it is dropped, which is after its answer.
+pub(super) struct Counted {
+    figures: Arc<Figures>,
+    kind: usize,
+    clock: Stopwatch,
+    node: u64,
+    user: u32,
+    span: (u64, usize),
+}
+
+impl Counted {
+    pub fn start(figures: &Arc<Figures>, op: &Op<'_>, node: NodeId, user: u32) -> Self {
+        if figures.events().is_some() {
+            note::clear();
+        }
+        let span = match op {
+            Op::Read { offset, bytes, .. } => (*offset, *bytes as usize),
+            Op::Write { offset, data, .. } => (*offset, data.len()),
+            _ => (0, 0),
+        };
+        Self { figures: figures.clone(), kind: kind(op), clock: Stopwatch::start(), node: node.0, user, span }
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        let spent = self.clock.ns();
+        self.figures.times[self.kind].record(spent);
+        let Some(Told { events, client, place, root }) = self.figures.events() else { return };
+        // Of other file systems that the mount shows, nobody here knows the names.
+        if self.node >> OBJECT_BITS == root >> OBJECT_BITS {
+            note::file(*place, self.node & ((1 << OBJECT_BITS) - 1));
+        }
+        note::span(self.span.0, self.span.1);
+        let op = u8::try_from(self.kind).unwrap_or(u8::MAX);
+        let (done, user, note) = (host::clock::nanoseconds(), self.user, note::take());
+        events.record(Event { done, latency: spent, layer: Layer::Fuse, op, client: *client, user, note });
+    }
+}

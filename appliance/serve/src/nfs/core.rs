@@ -1,0 +1,158 @@
+//! What all versions of the protocol go through: from the bytes of a handle to a node that the caller may touch.
+//!
+//! ```text
+//!   handle ─ HandleKey (is it ours?) ─ Table (is its file system shared?) ─ Granted (with this client?) ─ squash ─ Vfs::by_handle ─> At
+//! ```
+//! All of it at every call: a share that is taken back is gone with the next one.
+
+use super::changes::Changes;
+use super::exports::options::Squash;
+use super::exports::{Granted, Share, Table, Watched};
+use super::figures::Figures;
+use super::grace::Grace;
+use super::handle::{HANDLE_BYTES, HandleKey, WireHandle};
+use super::locks::LockTable;
+use super::rpc::{Call, Credential};
+use super::status::{Result, Status};
+use files::namespace::is_door;
+use files::vfs::{Attr, Caller, FileHandle, NodeId, Vfs};
+use std::sync::Arc;
+
+/// Bits of a node's number that are its object.
+const OBJECT_BITS: u32 = 48;
+
+/// State of a server that all programs share.
+pub struct Core {
+    /// What is shared.
+    pub exports: Watched,
+    /// For handles.
+    pub handles: HandleKey,
+    /// Byte-range locks.
+    pub locks: Arc<LockTable>,
+    /// When locks are only given back.
+    pub grace: Arc<Grace>,
+    /// Another one each time that the server starts: tells clients that what was not committed may be lost.
+    pub verifier: [u8; 8],
+    /// What clients of any version changed, for those of version 4.
+    pub changes: Changes,
+    /// What was asked for.
+    pub figures: Arc<Figures>,
+}
+
+/// A node that a call is about, and what its caller may do.
+#[derive(Debug, Clone)]
+pub struct At {
+    /// The share.
+    pub share: Arc<Share>,
+    /// What the client may do with the share.
+    pub granted: Granted,
+    /// The user, as the share sees him.
+    pub who: Caller,
+    /// The node's handle.
+    pub file: FileHandle,
+    /// Its attributes when the call began.
+    pub attr: Attr,
+}
+
+impl At {
+    /// The tree that the node is in.
+    pub fn vfs(&self) -> &dyn Vfs {
+        &*self.share.vfs
+    }
+
+    /// The node's number in its tree.
+    pub fn node(&self) -> NodeId {
+        self.attr.node
+    }
+
+    /// Fails with [`Status::ROFS`] when nothing may be changed: the share is read-only for this client, or the file system for all.
+    pub fn check_writable(&self) -> Result<()> {
+        if self.granted.read_only || self.share.vfs.is_node_read_only(self.attr.node) {
+            Err(Status::ROFS)
+        } else {
+            Ok(())
+        }
+    }
+}
+
+impl Core {
+    /// The node that `handle` names, for the caller.
+    pub fn at(&self, call: &Call<'_>, handle: &[u8]) -> Result<At> {
+        let WireHandle { pool_guid, file } = self.handles.open(handle)?;
+        let share = self.exports.table().of(pool_guid, file.fs_guid).ok_or(Status::STALE)?;
+        self.at_file(call, share, file)
+    }
+
+    /// The same, of a file in a share.
+    pub fn at_file(&self, call: &Call<'_>, share: Arc<Share>, file: FileHandle) -> Result<At> {
+        let granted = self.exports.granted(&share, call.peer.address).ok_or(Status::ACCES)?;
+        let who = caller(&call.header.credential, &share, granted)?;
+        self.figures.note_file(share.fs_guid, &share.dataset, file.object);
+        let attr = share.vfs.by_handle(&file).map_err(|e| match e {
+            // A snapshot or dataset that is gone, or cannot be opened without a key: as if it were not mounted.
+            files::Error::NotFound { .. } | files::Error::KeyUnavailable { .. } => Status::STALE,
+            other => other.into(),
+        })?;
+        Ok(At { share, granted, who, file, attr })
+    }
+
+    /// The handle of a node that was reached from `at`, and the share that it is in: that of `at`, or (a dataset beneath, what
+    /// is above) another one, if the client may see it.
+    pub fn reached(&self, call: &Call<'_>, at: &At, attr: &Attr) -> Result<(Arc<Share>, FileHandle)> {
+        let file = file_of(at, attr)?;
+        if file.fs_guid == at.file.fs_guid {
+            return Ok((at.share.clone(), file));
+        }
+        let share = self.exports.table().of(at.share.pool_guid, file.fs_guid).ok_or(Status::ACCES)?;
+        if share.fs_guid != at.share.fs_guid {
+            self.exports.granted(&share, call.peer.address).ok_or(Status::ACCES)?;
+        }
+        Ok((share, file))
+    }
+
+    /// A handle's bytes.
+    pub fn seal(&self, share: &Share, file: FileHandle) -> [u8; HANDLE_BYTES] {
+        self.handles.seal(&WireHandle { pool_guid: share.pool_guid, file })
+    }
+
+    /// The shares now.
+    pub fn table(&self) -> Arc<Table> {
+        self.exports.table()
+    }
+}
+
+/// The handle of a node that was reached from `at`.
+pub fn file_of(at: &At, attr: &Attr) -> Result<FileHandle> {
+    let is_same = attr.node.0 >> OBJECT_BITS == at.attr.node.0 >> OBJECT_BITS && !is_door(attr.node);
+    if is_same && at.file.object < FileHandle::MADE {
+        // Without asking for the attributes again.
+        let object = attr.node.0 & ((1 << OBJECT_BITS) - 1);
+        return Ok(FileHandle { fs_guid: at.file.fs_guid, object, generation: attr.generation });
+    }
+    Ok(at.vfs().handle(attr.node)?)
+}
+
+/// Whom a share takes the caller for.
+pub(crate) fn caller(credential: &Credential<'_>, share: &Share, granted: Granted) -> Result<Caller> {
+    let options = &share.options;
+    let nobody = Caller { uid: options.anon_uid, gid: options.anon_gid, groups: Vec::new(), privileged: false };
+    let sys = match credential {
+        Credential::Sys(sys) => sys,
+        Credential::None if options.takes_nobody => return Ok(nobody),
+        Credential::None => return Err(Status::ACCES),
+    };
+    if options.squash == Squash::All {
+        return Ok(nobody);
+    }
+    if granted.trusts_root {
+        return Ok(Caller { uid: sys.uid, gid: sys.gid, groups: sys.groups().to_vec(), privileged: sys.uid == 0 });
+    }
+    let squashed = |id: u32, anon: u32| if id == 0 { anon } else { id };
+    let groups = sys.groups().iter().map(|&gid| squashed(gid, options.anon_gid)).collect();
+    Ok(Caller {
+        uid: squashed(sys.uid, options.anon_uid),
+        gid: squashed(sys.gid, options.anon_gid),
+        groups,
+        privileged: false,
+    })
+}

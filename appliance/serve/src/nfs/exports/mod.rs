@@ -1,0 +1,249 @@
+//! Shares: which file systems are served, to whom, and how they are seen.
+//!
+//! The daemon implements [`Exports`] from the pools' `sharenfs` properties; [`options`] reads those. [`Table`] is what the server looks
+//! into at every call: it is made anew when [`Exports::generation`] has moved.
+//!
+//! A share is one file system, and its snapshots with it. A dataset beneath it is a share of its own (with `sharenfs` inherited it is
+//! one) or cannot be entered.
+
+pub mod hosts;
+pub mod options;
+
+pub use options::ShareOptions;
+
+use files::vfs::{FileHandle, Vfs};
+use parking_lot::{Mutex, RwLock};
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Snapshots whose dataset is remembered; beyond this all are looked up anew.
+const HOMES_MAX: usize = 1 << 16;
+
+/// A file system that is served.
+#[derive(Clone)]
+pub struct Share {
+    /// Where clients find it: the mount point, as `showmount -e` tells it. `/` and then components.
+    pub path: String,
+    /// Full name of the dataset, for messages.
+    pub dataset: String,
+    /// Its pool. In handles, since a pool that was split from another has file systems with the same guids.
+    pub pool_guid: u64,
+    /// `ds_fsid_guid` of the dataset: [`FileHandle::fs_guid`] of its files.
+    pub fs_guid: u64,
+    /// A tree that has the file system: itself, or a [`files::namespace::Namespace`] with more in it. Shares of one pool should have the
+    /// same one, so that clients can go from one file system into the next.
+    pub vfs: Arc<dyn Vfs>,
+    /// To whom, and how.
+    pub options: ShareOptions,
+}
+
+impl std::fmt::Debug for Share {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} at {}", self.dataset, self.path)
+    }
+}
+
+impl Share {
+    /// The handle of its root.
+    pub fn root(&self) -> FileHandle {
+        FileHandle::root_of(self.fs_guid)
+    }
+}
+
+/// What is shared now; the daemon knows.
+pub trait Exports: Send + Sync {
+    /// Moves whenever [`Exports::shares`] would tell something else. Asked at every call, so it must cost next to nothing.
+    fn generation(&self) -> u64;
+    /// All shares, in any order.
+    fn shares(&self) -> Vec<Share>;
+}
+
+/// Shares that stay as they are, or are changed by hand: for tests and examples.
+#[derive(Default)]
+pub struct FixedExports {
+    shares: Mutex<Vec<Share>>,
+    generation: AtomicU64,
+}
+
+impl FixedExports {
+    /// With these.
+    pub fn new(shares: Vec<Share>) -> Self {
+        Self { shares: Mutex::new(shares), generation: AtomicU64::new(1) }
+    }
+
+    /// From now on these.
+    pub fn set(&self, shares: Vec<Share>) {
+        *self.shares.lock() = shares;
+        self.generation.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+impl Exports for FixedExports {
+    fn generation(&self) -> u64 {
+        self.generation.load(Ordering::SeqCst)
+    }
+    fn shares(&self) -> Vec<Share> {
+        self.shares.lock().clone()
+    }
+}
+
+/// What a client may do with a share.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Granted {
+    /// Nothing may be changed.
+    pub read_only: bool,
+    /// Root stays root.
+    pub trusts_root: bool,
+}
+
+/// By pool and file system.
+type Homes = HashMap<(u64, u64), Option<Arc<Share>>>;
+
+/// The shares, by what calls have: a handle or a path.
+pub struct Table {
+    generation: u64,
+    shares: Vec<Arc<Share>>,
+    by_guid: HashMap<(u64, u64), Arc<Share>>,
+    /// Of what is no share itself: the share that it belongs to, if there is one.
+    homes: RwLock<Homes>,
+}
+
+impl Table {
+    fn new(generation: u64, shares: Vec<Share>) -> Self {
+        let mut shares: Vec<_> = shares.into_iter().map(Arc::new).collect();
+        shares.sort_by(|a, b| a.path.cmp(&b.path));
+        let by_guid = shares.iter().map(|s| ((s.pool_guid, s.fs_guid), s.clone())).collect();
+        Self { generation, shares, by_guid, homes: RwLock::default() }
+    }
+
+    /// All, by path.
+    pub fn shares(&self) -> &[Arc<Share>] {
+        &self.shares
+    }
+
+    /// The share that a file system belongs to: its own, or that of the dataset which it is a snapshot of.
+    pub fn of(&self, pool_guid: u64, fs_guid: u64) -> Option<Arc<Share>> {
+        let key = (pool_guid, fs_guid);
+        if let Some(share) = self.by_guid.get(&key) {
+            return Some(share.clone());
+        }
+        if let Some(known) = self.homes.read().get(&key) {
+            return known.clone();
+        }
+        let home = self.shares.iter().filter(|s| s.pool_guid == pool_guid).find_map(|share| {
+            let home = share.vfs.home_of(fs_guid).ok().filter(|home| *home != fs_guid)?;
+            self.by_guid.get(&(pool_guid, home)).cloned()
+        });
+        let mut homes = self.homes.write();
+        if homes.len() >= HOMES_MAX {
+            homes.clear();
+        }
+        homes.insert(key, home.clone());
+        home
+    }
+
+    /// The share with the longest path that `path` begins with, and the components behind it.
+    pub fn by_path<'p>(&self, path: &'p [u8]) -> Option<(Arc<Share>, Vec<&'p [u8]>)> {
+        let wanted = components(path);
+        let longest = self
+            .shares
+            .iter()
+            .filter(|share| wanted.starts_with(&components(share.path.as_bytes())))
+            .max_by_key(|share| components(share.path.as_bytes()).len())?;
+        let skip = components(longest.path.as_bytes()).len();
+        Some((longest.clone(), wanted[skip..].to_vec()))
+    }
+}
+
+/// A path's names. `.` and empty ones do not count.
+pub fn components(path: &[u8]) -> Vec<&[u8]> {
+    path.split(|&b| b == b'/').filter(|c| !c.is_empty() && *c != b".").collect()
+}
+
+/// The newest [`Table`], and who may do what.
+pub struct Watched {
+    exports: Arc<dyn Exports>,
+    table: RwLock<Arc<Table>>,
+    hosts: hosts::HostNames,
+    secure_by_default: bool,
+}
+
+impl Watched {
+    /// Over these exports. `secure_by_default`: shares that do not say otherwise want clients to call from ports below 1024, as
+    /// exports(5) has it.
+    pub fn new(exports: Arc<dyn Exports>, secure_by_default: bool) -> Self {
+        let table = Arc::new(Table::new(exports.generation(), exports.shares()));
+        Self { exports, table: RwLock::new(table), hosts: hosts::HostNames::default(), secure_by_default }
+    }
+
+    /// The shares now.
+    pub fn table(&self) -> Arc<Table> {
+        let generation = self.exports.generation();
+        {
+            let table = self.table.read();
+            if table.generation == generation {
+                return table.clone();
+            }
+        }
+        let mut table = self.table.write();
+        if table.generation != generation {
+            // Read again under the lock: what is newer than the number that goes with it does no harm.
+            let generation = self.exports.generation();
+            *table = Arc::new(Table::new(generation, self.exports.shares()));
+        }
+        table.clone()
+    }
+
+    /// What a client may do with a share; `None`: nothing.
+    pub fn granted(&self, share: &Share, client: SocketAddr) -> Option<Granted> {
+        if share.options.secure.unwrap_or(self.secure_by_default) && client.port() >= 1024 {
+            return None;
+        }
+        share.options.granted(client.ip(), &self.hosts)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use files::memory::MemoryVfs;
+
+    fn share(path: &str, fs_guid: u64, options: &str) -> Share {
+        Share {
+            path: path.to_owned(),
+            dataset: path.trim_start_matches('/').to_owned(),
+            pool_guid: 1,
+            fs_guid,
+            vfs: Arc::new(MemoryVfs::new().identity(fs_guid)),
+            options: ShareOptions::parse(options).expect("options").expect("shared"),
+        }
+    }
+
+    #[test]
+    fn the_longest_path_wins_and_names_are_whole() {
+        let table = Table::new(1, vec![share("/tank", 5, "on"), share("/tank/home", 6, "on")]);
+        let find = |path: &str| table.by_path(path.as_bytes()).map(|(s, rest)| (s.fs_guid, rest.join(&b'/')));
+        assert_eq!(find("/tank"), Some((5, b"".to_vec())));
+        assert_eq!(find("/tank/home/"), Some((6, b"".to_vec())));
+        assert_eq!(find("//tank/./home/a/b"), Some((6, b"a/b".to_vec())));
+        assert_eq!(find("/tank/homes"), Some((5, b"homes".to_vec())));
+        assert_eq!(find("/tan"), None);
+    }
+
+    #[test]
+    fn a_change_of_the_shares_shows_at_the_next_call() {
+        let exports = Arc::new(FixedExports::new(vec![share("/tank", 5, "ro=10.0.0.1,insecure")]));
+        let watched = Watched::new(exports.clone(), true);
+        let client: SocketAddr = ([10, 0, 0, 1], 5000).into();
+        let granted = || watched.table().of(1, 5).and_then(|s| watched.granted(&s, client));
+        assert_eq!(granted(), Some(Granted { read_only: true, trusts_root: false }));
+        exports.set(vec![share("/tank", 5, "rw=10.0.0.2,insecure")]);
+        assert_eq!(granted(), None);
+        exports.set(vec![share("/tank", 5, "on")]);
+        assert_eq!(granted(), None, "not from a high port");
+        exports.set(Vec::new());
+        assert!(watched.table().of(1, 5).is_none());
+    }
+}

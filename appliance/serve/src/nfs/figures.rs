@@ -1,0 +1,217 @@
+//! What clients asked for: calls by procedure with their times, bytes, and the same by client.
+
+use super::rpc::Program;
+use host::clock::nanoseconds;
+use observe::event::note;
+use observe::{Collector, Counter, Event, Events, Histogram, Info, Layer, Source, Unit};
+use parking_lot::Mutex;
+use std::cell::Cell;
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+
+static TIME: Info = Info {
+    name: "nfs_call_time",
+    unit: Unit::Nanoseconds,
+    help: "How long calls of NFS and its side protocols took to answer; its count is their number.",
+};
+static READ: Info = Info { name: "nfs_read", unit: Unit::Bytes, help: "Bytes of files given to NFS clients." };
+static WRITTEN: Info = Info { name: "nfs_written", unit: Unit::Bytes, help: "Bytes of files taken from NFS clients." };
+static MEMORY: Info = Info {
+    name: "nfs_memory",
+    unit: Unit::Bytes,
+    help: "Memory of calls that are there in part and of answers that clients have not taken yet.",
+};
+static CONNECTIONS: Info = Info { name: "nfs_connections", unit: Unit::Number, help: "Connections of NFS clients." };
+
+/// Clients remembered that are not connected.
+const CLIENTS_MAX: usize = 1024;
+
+/// What one client asked for.
+#[derive(Default)]
+pub struct ClientFigures {
+    /// Calls of all programs.
+    pub calls: Counter,
+    /// Bytes of files that it read.
+    pub read: Counter,
+    /// Bytes of files that it wrote.
+    pub written: Counter,
+    connections: AtomicU64,
+    number: AtomicU32,
+    last_seen: AtomicU64,
+}
+
+/// One client, as figures tell of it. Rates are what two of these differ by.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClientInfo {
+    /// Its address.
+    pub address: IpAddr,
+    /// Connections it has now.
+    pub connections: u64,
+    /// Calls so far.
+    pub calls: u64,
+    /// Bytes of files that it read so far.
+    pub read_bytes: u64,
+    /// Bytes of files that it wrote so far.
+    pub written_bytes: u64,
+    /// When it last connected or went, in seconds since 1970.
+    pub last_seen_seconds: u64,
+}
+
+struct ProgramTimes {
+    program: &'static str,
+    version: u32,
+    procedures: &'static [&'static str],
+    times: Vec<Histogram>,
+}
+
+/// Figures of one server.
+#[derive(Default)]
+pub struct Figures {
+    programs: Mutex<Vec<Arc<ProgramTimes>>>,
+    /// Bytes of files given to clients.
+    pub read: Counter,
+    /// Bytes of files taken from clients.
+    pub written: Counter,
+    clients: Mutex<HashMap<IpAddr, Arc<ClientFigures>>>,
+    events: OnceLock<Arc<Events>>,
+    /// Kept by whoever takes it.
+    pub(super) memory: Arc<AtomicUsize>,
+}
+
+/// Where the times of one version of a program go.
+#[derive(Clone)]
+pub struct Times(Arc<ProgramTimes>);
+
+impl Times {
+    /// A call took this long.
+    pub fn record(&self, procedure: u32, ns: u64) {
+        if let Some(times) = self.0.times.get(procedure as usize) {
+            times.record(ns);
+        }
+    }
+}
+
+impl Figures {
+    /// The times of a program.
+    pub fn times(&self, program: &dyn Program) -> Times {
+        let (name, version) = (program.name(), program.version());
+        let mut programs = self.programs.lock();
+        if let Some(known) = programs.iter().find(|p| (p.program, p.version) == (name, version)) {
+            return Times(known.clone());
+        }
+        let procedures = program.procedures();
+        let times = procedures.iter().map(|_| Histogram::default()).collect();
+        let new = Arc::new(ProgramTimes { program: name, version, procedures, times });
+        programs.push(new.clone());
+        Times(new)
+    }
+
+    /// From now on, each call is told; once, the first time counts.
+    pub fn tell_to(&self, events: Arc<Events>) {
+        for (address, client) in &*self.clients.lock() {
+            client.number.store(events.clients.number(&address.to_string()), Ordering::Relaxed);
+        }
+        let _ = self.events.set(events);
+    }
+
+    /// Whom each call is told, if anybody wants to know.
+    pub(super) fn events(&self) -> Option<&Arc<Events>> {
+        self.events.get().filter(|events| events.is_on())
+    }
+
+    /// Tells of an operation that has been answered, with what this thread noted of it.
+    pub(super) fn tell(events: &Events, layer: Layer, op: u32, client: &ClientFigures, user: u32, latency: u64) {
+        events.record(Event {
+            done: nanoseconds(),
+            latency,
+            layer,
+            op: u8::try_from(op).unwrap_or(u8::MAX),
+            client: client.number.load(Ordering::Relaxed),
+            user,
+            note: note::take(),
+        });
+    }
+
+    /// Notes which file an operation is about. `dataset` is the name of `guid`.
+    pub(super) fn note_file(&self, guid: u64, dataset: &str, object: u64) {
+        thread_local! {
+            /// The dataset of the last operation: the next one's is mostly the same.
+            static LAST: Cell<(u64, u32)> = const { Cell::new((0, 0)) };
+        }
+        let Some(events) = self.events() else { return };
+        let (last, mut number) = LAST.get();
+        if last != guid || number == 0 {
+            number = events.places.number(dataset);
+            LAST.set((guid, number));
+        }
+        note::file(number, object);
+    }
+
+    /// A client has connected.
+    pub(super) fn connected(&self, address: IpAddr) -> Arc<ClientFigures> {
+        let mut clients = self.clients.lock();
+        if clients.len() >= CLIENTS_MAX && !clients.contains_key(&address) {
+            let idle = clients.iter().filter(|(_, c)| c.connections.load(Ordering::Relaxed) == 0);
+            let oldest = idle.min_by_key(|(_, c)| c.last_seen.load(Ordering::Relaxed)).map(|(a, _)| *a);
+            if let Some(oldest) = oldest {
+                clients.remove(&oldest);
+            }
+        }
+        let client = clients.entry(address).or_default().clone();
+        if let Some(events) = self.events.get().filter(|_| client.number.load(Ordering::Relaxed) == 0) {
+            client.number.store(events.clients.number(&address.to_string()), Ordering::Relaxed);
+        }
+        client.connections.fetch_add(1, Ordering::Relaxed);
+        client.last_seen.store(host::clock::seconds(), Ordering::Relaxed);
+        client
+    }
+
+    /// One of its connections is gone.
+    pub(super) fn gone(&self, client: &ClientFigures) {
+        client.connections.fetch_sub(1, Ordering::Relaxed);
+        client.last_seen.store(host::clock::seconds(), Ordering::Relaxed);
+    }
+
+    /// All clients that are remembered, by address.
+    pub fn clients(&self) -> Vec<ClientInfo> {
+        let clients = self.clients.lock();
+        let mut all: Vec<_> = clients
+            .iter()
+            .map(|(address, c)| ClientInfo {
+                address: *address,
+                connections: c.connections.load(Ordering::Relaxed),
+                calls: c.calls.get(),
+                read_bytes: c.read.get(),
+                written_bytes: c.written.get(),
+                last_seen_seconds: c.last_seen.load(Ordering::Relaxed),
+            })
+            .collect();
+        all.sort_by_key(|c| c.address);
+        all
+    }
+}
+
+impl std::fmt::Debug for Figures {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Figures").finish_non_exhaustive()
+    }
+}
+
+impl Source for Figures {
+    fn collect(&self, out: &mut Collector<'_>) {
+        for program in self.programs.lock().iter() {
+            let version = program.version.to_string();
+            for (procedure, times) in program.procedures.iter().zip(&program.times).filter(|(_, t)| t.count() > 0) {
+                let labels = [("program", program.program), ("version", version.as_str()), ("procedure", *procedure)];
+                out.histogram(&TIME, &labels, times);
+            }
+        }
+        out.counter(&READ, &[], &self.read);
+        out.counter(&WRITTEN, &[], &self.written);
+        let connections = self.clients.lock().values().map(|c| c.connections.load(Ordering::Relaxed)).sum();
+        out.put(&CONNECTIONS, &[], observe::Value::Level(connections));
+        out.put(&MEMORY, &[], observe::Value::Level(self.memory.load(Ordering::Relaxed) as u64));
+    }
+}

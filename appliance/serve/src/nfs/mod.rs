@@ -1,0 +1,32 @@
+//! NFS: the protocol's versions over one `Vfs` for each share.
+//!
+//! ```text
+//!   rpc (records, threads) ─> mountd, v3 (with nfsacl), v4, nlm, rquota, portmap ─> core (handle -> share -> node) ─> access ─> dyn Vfs
+//! ```
+
+pub mod access;
+pub mod changes;
+pub mod core;
+pub mod exports;
+pub mod figures;
+#[doc(hidden)]
+pub mod fuzz;
+pub mod grace;
+pub mod handle;
+pub mod locks;
+pub mod monitor;
+pub mod mountd;
+pub mod nlm;
+pub mod portmap;
+pub mod rpc;
+pub mod rquota;
+mod server;
+pub mod status;
+pub mod v3;
+pub mod v4;
+pub mod xdr;
+
+pub use exports::{Exports, Share, ShareOptions};
+pub use figures::{ClientInfo, Figures};
+pub use rpc::Limits;
+pub use server::{Config, PortMapper, Server, Versions};

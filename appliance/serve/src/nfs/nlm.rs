@@ -1,0 +1,468 @@
+//! NLM version 4 (X/Open, RFC 1813 appendix II): locks for clients of version 3, in the table that version 4 uses too.
+//!
+//! A lock that must wait is answered "blocked". When it can be given, it is given first and the client called back (GRANTED) by a
+//! thread of its own; a client that cannot be reached loses it again, and gets it when it next asks, as clients do every half minute.
+//!
+//! Invariants:
+//!   * who waits for a lock does not have it
+//!   * waiting requests, shares and the lengths of names are bounded
+
+use super::access;
+use super::core::Core;
+use super::locks::{FileKey, HeldLock, LockOwner, LockRange, LockRefusal};
+use super::monitor::Monitor;
+use super::portmap;
+use super::rpc::{Call, Fault, Program};
+use super::status::Status;
+use super::xdr::{Reader, Result, Writer};
+use parking_lot::Mutex;
+use std::collections::HashMap;
+use std::io;
+use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::time::Duration;
+
+/// Number of NLM.
+pub const PROGRAM: u32 = 100_021;
+const VERSION: u32 = 4;
+/// Longest name of a client, and what else identifies: the protocol has 1024, clients use some 70.
+const NAME_MAX: usize = 512;
+const HANDLE_MAX: usize = 64;
+/// Requests that wait for a lock.
+const WAITING_MAX: usize = 4096;
+/// Share reservations.
+const SHARES_MAX: usize = 16 << 10;
+/// Calls to clients that are not done yet.
+const CALLS_MAX: usize = 4096;
+const PATIENCE: Duration = Duration::from_secs(2);
+
+const GRANTED: u32 = 0;
+const DENIED: u32 = 1;
+const NO_LOCKS: u32 = 2;
+const BLOCKED: u32 = 3;
+const GRACE: u32 = 4;
+const READ_ONLY: u32 = 6;
+const STALE_HANDLE: u32 = 7;
+const TOO_LARGE: u32 = 8;
+const FAILED: u32 = 9;
+
+/// `nlm4_lock`.
+struct LockArgs<'a> {
+    name: &'a [u8],
+    handle: &'a [u8],
+    owner: &'a [u8],
+    process: u32,
+    offset: u64,
+    length: u64,
+}
+
+impl<'a> LockArgs<'a> {
+    fn parse(r: &mut Reader<'a>) -> Result<Self> {
+        Ok(Self {
+            name: r.opaque(NAME_MAX)?,
+            handle: r.opaque(HANDLE_MAX)?,
+            owner: r.opaque(NAME_MAX)?,
+            process: r.u32()?,
+            offset: r.u64()?,
+            length: r.u64()?,
+        })
+    }
+
+    fn owner(&self) -> LockOwner {
+        LockOwner::Nlm { host: self.name.into(), owner: self.owner.into(), process: self.process }
+    }
+
+    /// 0 is "up to the end", as all ones is.
+    fn range(&self) -> Option<LockRange> {
+        LockRange::new(self.offset, if self.length == 0 { u64::MAX } else { self.length })
+    }
+}
+
+/// Somebody who waits for a lock, and how to tell him that he has it.
+#[derive(Clone)]
+struct Waiting {
+    file: FileKey,
+    owner: LockOwner,
+    range: LockRange,
+    exclusive: bool,
+    cookie: Vec<u8>,
+    handle: Vec<u8>,
+    client: IpAddr,
+}
+
+impl Waiting {
+    fn is(&self, file: FileKey, owner: &LockOwner, range: LockRange, exclusive: bool) -> bool {
+        (self.file, self.range, self.exclusive) == (file, range, exclusive) && self.owner == *owner
+    }
+}
+
+struct Reservation {
+    host: Vec<u8>,
+    owner: Vec<u8>,
+    /// What others may not do, and what this one does: 1 reads, 2 writes.
+    mode: u32,
+    access: u32,
+}
+
+/// See the module.
+pub struct LockManager {
+    core: Arc<Core>,
+    monitor: Arc<Monitor>,
+    waiting: Mutex<Vec<Waiting>>,
+    shares: Mutex<HashMap<FileKey, Vec<Reservation>>>,
+    calls: SyncSender<Waiting>,
+}
+
+impl LockManager {
+    /// Over this state; starts the thread that calls clients back.
+    pub fn start(core: Arc<Core>, monitor: Arc<Monitor>) -> io::Result<Arc<Self>> {
+        let (calls, queue) = sync_channel(CALLS_MAX);
+        let (waiting, shares) = Default::default();
+        let this = Arc::new(Self { core: core.clone(), monitor: monitor.clone(), waiting, shares, calls });
+        let weak = Arc::downgrade(&this);
+        core.locks.watch(Arc::new(move |file| {
+            if let Some(this) = weak.upgrade() {
+                this.freed(file);
+            }
+        }));
+        let weak = Arc::downgrade(&this);
+        monitor.on_restart(Box::new(move |name| {
+            if let Some(this) = weak.upgrade() {
+                this.forget(name);
+            }
+        }));
+        std::thread::Builder::new().name("nfs-granted".to_owned()).spawn(move || call_back(&core, &queue))?;
+        Ok(this)
+    }
+
+    /// Locks of a file went: those who wait for it may have it now, the first one first.
+    fn freed(&self, file: FileKey) {
+        let mut narrows = false;
+        let mut lost = Vec::new();
+        {
+            let mut waiting = self.waiting.lock();
+            let mut i = 0;
+            while let Some(next) = waiting.get(i) {
+                let given = match next.file == file {
+                    true => self.core.locks.lock_quietly(file, &next.owner, next.range, next.exclusive),
+                    false => Err(LockRefusal::Full),
+                };
+                match given {
+                    Ok(narrower) => {
+                        narrows |= narrower;
+                        let given = waiting.remove(i);
+                        if let Err(TrySendError::Full(given) | TrySendError::Disconnected(given)) =
+                            self.calls.try_send(given)
+                        {
+                            lost.push(given);
+                        }
+                    }
+                    Err(_) => i += 1,
+                }
+            }
+        }
+        if narrows {
+            self.core.locks.tell(file);
+        }
+        // Those that cannot be told: they ask again.
+        for given in lost {
+            let _ = self.core.locks.unlock(file, &given.owner, given.range);
+        }
+    }
+
+    /// A client has none of its locks any more.
+    fn forget(&self, name: &[u8]) {
+        self.waiting.lock().retain(|w| !is_of(&w.owner, name));
+        self.shares.lock().retain(|_, all| {
+            all.retain(|r| r.host != name);
+            !all.is_empty()
+        });
+        self.core.locks.release(|owner| is_of(owner, name));
+    }
+
+    fn file(&self, call: &Call<'_>, handle: &[u8], exclusive: bool) -> std::result::Result<FileKey, u32> {
+        let number = |status| match status {
+            Status::STALE | Status::BADHANDLE => STALE_HANDLE,
+            Status::ROFS => READ_ONLY,
+            _ => FAILED,
+        };
+        let at = self.core.at(call, handle).map_err(number)?;
+        if exclusive {
+            at.check_writable().map_err(number)?;
+        }
+        // Who may neither read nor write it has nothing to lock.
+        let may = access::check_read(at.vfs(), &at.attr, &at.who)
+            .or_else(|_| access::check_write(at.vfs(), &at.attr, &at.who));
+        may.map_err(|_| DENIED)?;
+        let (fs_guid, object, generation) = (at.file.fs_guid, at.attr.ino, at.attr.generation);
+        Ok(FileKey { fs_guid, object, generation })
+    }
+
+    fn test(&self, call: &Call<'_>, args: &mut Reader<'_>) -> Result<std::result::Result<(), (u32, Option<HeldLock>)>> {
+        let (exclusive, lock) = (args.bool()?, LockArgs::parse(args)?);
+        let Some(range) = lock.range() else { return Ok(Err((TOO_LARGE, None))) };
+        if self.monitor.is_grace() {
+            return Ok(Err((GRACE, None)));
+        }
+        let file = match self.file(call, lock.handle, false) {
+            Ok(file) => file,
+            Err(status) => return Ok(Err((status, None))),
+        };
+        Ok(match self.core.locks.test(file, &lock.owner(), range, exclusive) {
+            None => Ok(()),
+            held => Err((DENIED, held)),
+        })
+    }
+
+    fn lock(&self, call: &Call<'_>, cookie: &[u8], args: &mut Reader<'_>, is_monitored: bool) -> Result<u32> {
+        let (block, exclusive, lock) = (args.bool()?, args.bool()?, LockArgs::parse(args)?);
+        let (reclaim, _state) = (args.bool()?, args.u32()?);
+        let Some(range) = lock.range() else { return Ok(TOO_LARGE) };
+        if self.monitor.is_grace() != reclaim {
+            // Taken back outside the grace period: another may have had it meanwhile.
+            return Ok(if reclaim { DENIED } else { GRACE });
+        }
+        let file = match self.file(call, lock.handle, exclusive) {
+            Ok(file) => file,
+            Err(status) => return Ok(status),
+        };
+        let (owner, client) = (lock.owner(), call.peer.address.ip());
+        if is_monitored {
+            self.monitor.note(lock.name, client);
+        }
+        // Under the lock under which those who wait are served, so that nobody waits for what has just become free.
+        let mut waiting = self.waiting.lock();
+        let result = self.core.locks.lock_quietly(file, &owner, range, exclusive);
+        let at = waiting.iter().position(|w| w.is(file, &owner, range, exclusive));
+        let status = match result {
+            Ok(narrows) => {
+                if let Some(at) = at {
+                    waiting.remove(at);
+                }
+                drop(waiting);
+                if narrows {
+                    self.core.locks.tell(file);
+                }
+                return Ok(GRANTED);
+            }
+            Err(LockRefusal::Full) => NO_LOCKS,
+            Err(LockRefusal::Conflict(_)) if !block => DENIED,
+            Err(LockRefusal::Conflict(_)) => BLOCKED,
+        };
+        if status == BLOCKED {
+            let new = Waiting {
+                file,
+                owner,
+                range,
+                exclusive,
+                cookie: cookie.to_vec(),
+                handle: lock.handle.to_vec(),
+                client,
+            };
+            match at {
+                Some(at) => waiting[at] = new,
+                None if waiting.len() >= WAITING_MAX => return Ok(NO_LOCKS),
+                None => waiting.push(new),
+            }
+        }
+        Ok(status)
+    }
+
+    fn cancel(&self, call: &Call<'_>, args: &mut Reader<'_>) -> Result<u32> {
+        let (_block, exclusive, lock) = (args.bool()?, args.bool()?, LockArgs::parse(args)?);
+        let Some(range) = lock.range() else { return Ok(DENIED) };
+        let file = match self.file(call, lock.handle, false) {
+            Ok(file) => file,
+            Err(status) => return Ok(status),
+        };
+        let owner = lock.owner();
+        self.waiting.lock().retain(|w| !w.is(file, &owner, range, exclusive));
+        Ok(GRANTED)
+    }
+
+    fn unlock(&self, call: &Call<'_>, args: &mut Reader<'_>) -> Result<u32> {
+        let lock = LockArgs::parse(args)?;
+        let Some(range) = lock.range() else { return Ok(GRANTED) };
+        let file = match self.file(call, lock.handle, false) {
+            Ok(file) => file,
+            // What it may not touch any more it has let go.
+            Err(DENIED) => return Ok(GRANTED),
+            Err(status) => return Ok(status),
+        };
+        Ok(if self.core.locks.unlock(file, &lock.owner(), range).is_ok() { GRANTED } else { NO_LOCKS })
+    }
+
+    fn share(&self, call: &Call<'_>, args: &mut Reader<'_>, takes: bool) -> Result<u32> {
+        let (host, handle, owner) = (args.opaque(NAME_MAX)?, args.opaque(HANDLE_MAX)?, args.opaque(NAME_MAX)?);
+        let (mode, access) = (args.u32()?, args.u32()?);
+        let reclaim = args.bool()?;
+        if takes && self.monitor.is_grace() != reclaim {
+            return Ok(if reclaim { DENIED } else { GRACE });
+        }
+        let file = match self.file(call, handle, false) {
+            Ok(file) => file,
+            Err(status) => return Ok(status),
+        };
+        let mut shares = self.shares.lock();
+        let count: usize = shares.values().map(Vec::len).sum();
+        let all = shares.entry(file).or_default();
+        let is_own = |r: &Reservation| r.host == host && r.owner == owner;
+        let status = if takes {
+            let is_refused = all.iter().any(|r| !is_own(r) && (r.mode & access != 0 || r.access & mode != 0));
+            if is_refused {
+                DENIED
+            } else if count >= SHARES_MAX {
+                NO_LOCKS
+            } else {
+                all.retain(|r| !is_own(r));
+                all.push(Reservation { host: host.to_vec(), owner: owner.to_vec(), mode, access });
+                GRANTED
+            }
+        } else {
+            all.retain(|r| !is_own(r));
+            GRANTED
+        };
+        if all.is_empty() {
+            shares.remove(&file);
+        }
+        Ok(status)
+    }
+}
+
+fn is_of(owner: &LockOwner, name: &[u8]) -> bool {
+    matches!(owner, LockOwner::Nlm { host, .. } if **host == *name)
+}
+
+impl Program for LockManager {
+    fn number(&self) -> u32 {
+        PROGRAM
+    }
+
+    fn version(&self) -> u32 {
+        VERSION
+    }
+
+    fn name(&self) -> &'static str {
+        "nlm"
+    }
+
+    fn procedures(&self) -> &'static [&'static str] {
+        const NAMES: [&str; 24] = [
+            "null",
+            "test",
+            "lock",
+            "cancel",
+            "unlock",
+            "granted",
+            "test-msg",
+            "lock-msg",
+            "cancel-msg",
+            "unlock-msg",
+            "granted-msg",
+            "test-res",
+            "lock-res",
+            "cancel-res",
+            "unlock-res",
+            "granted-res",
+            "16",
+            "17",
+            "18",
+            "19",
+            "share",
+            "unshare",
+            "nm-lock",
+            "free-all",
+        ];
+        &NAMES
+    }
+
+    fn call(&self, call: &Call<'_>, args: &mut Reader<'_>, out: &mut Writer) -> std::result::Result<(), Fault> {
+        let procedure = call.header.procedure;
+        if procedure == 23 {
+            let (name, _state) = (args.opaque(NAME_MAX)?, args.u32()?);
+            if self.monitor.is_at(name, call.peer.address.ip()) {
+                self.forget(name);
+            }
+            return Ok(());
+        }
+        if !matches!(procedure, 1..=4 | 20..=22) {
+            // Those that answer by another call are of no client that is in use; answers to them are ignored.
+            return if matches!(procedure, 11..=15) { Ok(()) } else { Err(Fault::ProcedureUnavailable) };
+        }
+        let cookie = args.opaque(NAME_MAX)?;
+        let mut held = None;
+        let status = match procedure {
+            1 => match self.test(call, args)? {
+                Ok(()) => GRANTED,
+                Err((status, by)) => {
+                    held = by;
+                    status
+                }
+            },
+            2 => self.lock(call, cookie, args, true)?,
+            3 => self.cancel(call, args)?,
+            4 => self.unlock(call, args)?,
+            20 => self.share(call, args, true)?,
+            21 => self.share(call, args, false)?,
+            _ => self.lock(call, cookie, args, false)?,
+        };
+        out.opaque(cookie);
+        out.u32(status);
+        if procedure == 1 && status == DENIED {
+            put_holder(out, held.as_ref());
+        }
+        if matches!(procedure, 20 | 21) {
+            out.u32(0);
+        }
+        Ok(())
+    }
+}
+
+/// `nlm4_holder`.
+fn put_holder(out: &mut Writer, held: Option<&HeldLock>) {
+    let (mut exclusive, mut process, mut owner, mut range) = (true, 0, &[][..], LockRange::ALL);
+    if let Some(held) = held {
+        (exclusive, range) = (held.exclusive, held.range);
+        match &held.owner {
+            LockOwner::Nlm { owner: o, process: p, .. } => (owner, process) = (&o[..], *p),
+            LockOwner::V4 { owner: o, .. } => owner = &o[..o.len().min(NAME_MAX)],
+        }
+    }
+    out.bool(exclusive);
+    out.u32(process);
+    out.opaque(owner);
+    out.u64(range.start);
+    out.u64(if range.last == u64::MAX { 0 } else { range.length() });
+}
+
+/// Tells clients that they have what they waited for.
+fn call_back(core: &Core, queue: &Receiver<Waiting>) {
+    while let Ok(given) = queue.recv() {
+        let LockOwner::Nlm { host, owner, process } = &given.owner else { continue };
+        let told = portmap::port_of(given.client, PROGRAM, VERSION).and_then(|port| {
+            let mut stream = TcpStream::connect_timeout(&SocketAddr::new(given.client, port), PATIENCE)?;
+            stream.set_read_timeout(Some(PATIENCE))?;
+            stream.set_write_timeout(Some(PATIENCE))?;
+            let answer = portmap::ask(&mut stream, 1, PROGRAM, VERSION, 5, |w| {
+                w.opaque(&given.cookie);
+                w.bool(given.exclusive);
+                w.opaque(host);
+                w.opaque(&given.handle);
+                w.opaque(owner);
+                w.u32(*process);
+                w.u64(given.range.start);
+                w.u64(if given.range.last == u64::MAX { 0 } else { given.range.length() });
+            })?;
+            let mut r = Reader::new(&answer);
+            Ok(r.opaque(NAME_MAX).and_then(|_| r.u32()) == Ok(GRANTED))
+        });
+        if !matches!(told, Ok(true)) {
+            tracing::debug!(client = %given.client, ?told, "a lock that was waited for was not taken");
+            let _ = core.locks.unlock(given.file, &given.owner, given.range);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,355 @@
+//! A client's connection: what came in, in part, and what waits to go out.
+//!
+//! Any thread may find that bytes have come; one of them reads, the others tell it that there is more ([`Connection::begin_reading`]). Any
+//! thread may have an answer; one of them writes, and takes along what the others put into the queue meanwhile.
+//!
+//! Invariants:
+//!   * one thread at a time reads, and one writes; neither waits for the other, nor for the client
+//!   * a connection that is being written to knows it when room came in the socket while it was told that there is none
+//!   * no bytes are read while more than [`QUEUED_MAX`] wait to go out
+
+use super::framer::Framer;
+use super::peer::{Peer, Sender};
+use crate::nfs::figures::Figures;
+use crate::nfs::xdr::{Mark, Writer};
+use parking_lot::Mutex;
+use rustix::fd::OwnedFd;
+use rustix::io::Errno;
+use std::collections::VecDeque;
+use std::io::IoSlice;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicUsize, Ordering};
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
+
+/// Bytes that may wait to go out to one client before nothing more is read from it: some of the largest answers.
+pub(super) const QUEUED_MAX: usize = 8 << 20;
+/// Bytes of one client's calls that may wait at other threads before nothing more is read from it.
+const HANDED_MAX: usize = 8 << 20;
+/// Pieces of one gathering write.
+const PIECES: usize = 64;
+/// Answers are put together up to this.
+const TOGETHER_BYTES: usize = 2 << 20;
+
+const IDLE: u8 = 0;
+const READING: u8 = 1;
+const MORE: u8 = 2;
+
+/// What waits to go out.
+#[derive(Default)]
+struct Output {
+    queue: VecDeque<Writer>,
+    /// Bytes of the first that have gone.
+    from: usize,
+    is_writing: bool,
+    /// The socket took nothing; it will say when it does.
+    is_full: bool,
+    /// It said so while somebody was writing.
+    has_room: bool,
+}
+
+/// Memory that connections take, in all.
+pub(super) struct Budget {
+    used: Arc<AtomicUsize>,
+    max: usize,
+}
+
+impl Budget {
+    /// Of `max` bytes; `used` tells others how many are.
+    pub fn new(max: usize, used: Arc<AtomicUsize>) -> Self {
+        Self { used, max }
+    }
+
+    pub fn take(&self, bytes: usize) {
+        self.used.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    pub fn give(&self, bytes: usize) {
+        self.used.fetch_sub(bytes, Ordering::Relaxed);
+    }
+
+    pub fn is_spent(&self) -> bool {
+        self.used.load(Ordering::Relaxed) >= self.max
+    }
+
+    pub fn used(&self) -> usize {
+        self.used.load(Ordering::Relaxed)
+    }
+}
+
+/// What came in and is there in part.
+pub(super) struct Input {
+    pub framer: Framer,
+    /// Bytes of the budget that the framer's buffer has.
+    pub charged: usize,
+}
+
+/// See the module.
+pub(super) struct Connection {
+    pub id: u64,
+    pub socket: OwnedFd,
+    pub peer: Peer,
+    pub listener: usize,
+    pub input: Mutex<Input>,
+    reading: AtomicU8,
+    output: Mutex<Output>,
+    queued: AtomicUsize,
+    /// Bytes of calls that wait at other threads.
+    handed: AtomicUsize,
+    /// Reading stopped until there is room for answers, or memory, or fewer calls wait.
+    pub is_held: AtomicBool,
+    pub is_closed: AtomicBool,
+    /// The client sends no more: what is read next ends with that.
+    pub has_ended: AtomicBool,
+    /// All that it sent was read.
+    pub was_read: AtomicBool,
+    /// Reads, and calls handed to other threads, whose answers are not all put yet.
+    pub busy: AtomicUsize,
+    /// When bytes last came, in seconds since [`Connection::begun`].
+    moved: AtomicU32,
+    begun: Instant,
+    budget: Arc<Budget>,
+}
+
+impl Connection {
+    pub fn new(
+        (id, listener): (u64, usize),
+        socket: OwnedFd,
+        ends: (SocketAddr, SocketAddr),
+        figures: &Figures,
+        record_bytes_max: usize,
+        budget: Arc<Budget>,
+    ) -> Arc<Self> {
+        Arc::new_cyclic(|this: &Weak<Self>| Self {
+            id,
+            socket,
+            peer: Peer::stream(id, ends, figures, this.clone()),
+            listener,
+            input: Mutex::new(Input { framer: Framer::new(record_bytes_max), charged: 0 }),
+            reading: AtomicU8::new(IDLE),
+            output: Mutex::default(),
+            queued: AtomicUsize::new(0),
+            handed: AtomicUsize::new(0),
+            is_held: AtomicBool::new(false),
+            is_closed: AtomicBool::new(false),
+            has_ended: AtomicBool::new(false),
+            was_read: AtomicBool::new(false),
+            busy: AtomicUsize::new(0),
+            moved: AtomicU32::new(0),
+            begun: Instant::now(),
+            budget,
+        })
+    }
+
+    /// Bytes have come: whether this thread is to read them.
+    pub fn begin_reading(&self) -> bool {
+        let mut now = self.reading.load(Ordering::Acquire);
+        loop {
+            let next = if now == IDLE { READING } else { MORE };
+            match self.reading.compare_exchange_weak(now, next, Ordering::AcqRel, Ordering::Acquire) {
+                Ok(_) => return now == IDLE,
+                Err(other) => now = other,
+            }
+        }
+    }
+
+    /// All was read: false when more has come in the meantime, and the thread must go on.
+    pub fn end_reading(&self) -> bool {
+        if self.reading.compare_exchange(READING, IDLE, Ordering::AcqRel, Ordering::Acquire).is_ok() {
+            return true;
+        }
+        self.reading.store(READING, Ordering::Release);
+        false
+    }
+
+    /// Gives up reading although there is more: whoever calls [`Connection::begin_reading`] next goes on.
+    pub fn stop_reading(&self) {
+        self.reading.store(IDLE, Ordering::Release);
+    }
+
+    /// Bytes have come.
+    pub fn moved(&self) {
+        self.moved.store(self.begun.elapsed().as_secs() as u32, Ordering::Relaxed);
+    }
+
+    /// It holds memory, and nothing of what it lacks has come for `long`, or nothing that waits for it was taken.
+    pub fn is_stalled(&self, long: Duration) -> bool {
+        let holds = self.input.try_lock().is_some_and(|i| i.charged > 0) || self.queued.load(Ordering::Relaxed) > 0;
+        let since = u64::from(self.moved.load(Ordering::Relaxed));
+        holds && self.begun.elapsed().as_secs().saturating_sub(since) >= long.as_secs()
+    }
+
+    /// So much waits to go out, or to be done, that nothing more should be asked.
+    pub fn is_backed_up(&self) -> bool {
+        self.queued.load(Ordering::SeqCst) > QUEUED_MAX || self.handed.load(Ordering::SeqCst) > HANDED_MAX
+    }
+
+    /// A call of so many bytes goes to a thread that may not come to it at once.
+    pub fn hand_over(&self, bytes: usize) {
+        self.handed.fetch_add(bytes, Ordering::SeqCst);
+        self.budget.take(bytes);
+    }
+
+    /// Its answer is put.
+    pub fn handed_back(&self, bytes: usize) {
+        self.handed.fetch_sub(bytes, Ordering::SeqCst);
+        self.budget.give(bytes);
+    }
+
+    /// Brings the budget in line with what the framer holds.
+    pub fn charge(&self, input: &mut Input) {
+        let held = input.framer.held_bytes();
+        if held > input.charged {
+            self.budget.take(held - input.charged);
+        } else {
+            self.budget.give(input.charged - held);
+        }
+        input.charged = held;
+    }
+
+    /// Queues an answer and writes what goes. `spare` gets an empty writer back to use again, if there is one.
+    pub fn put(&self, answer: Writer, spare: &mut Option<Writer>) {
+        let len = answer.len();
+        self.queued.fetch_add(len, Ordering::AcqRel);
+        self.budget.take(len);
+        let mut output = self.output.lock();
+        output.queue.push_back(answer);
+        if output.is_writing || output.is_full {
+            return;
+        }
+        output.is_writing = true;
+        drop(output);
+        self.write_out(spare);
+    }
+
+    /// The socket has room again.
+    pub fn has_room(&self) {
+        let mut output = self.output.lock();
+        if output.is_writing {
+            output.has_room = true;
+            return;
+        }
+        if !output.is_full {
+            return;
+        }
+        (output.is_full, output.is_writing) = (false, true);
+        drop(output);
+        self.write_out(&mut None);
+    }
+
+    /// Writes until the queue is empty or the socket full. The caller has set `is_writing`.
+    fn write_out(&self, spare: &mut Option<Writer>) {
+        let mut output = self.output.lock();
+        loop {
+            let Some(mut next) = output.queue.pop_front() else {
+                output.is_writing = false;
+                return;
+            };
+            let mut from = std::mem::take(&mut output.from);
+            while next.len() < TOGETHER_BYTES
+                && let Some(more) = output.queue.pop_front()
+            {
+                next.append(more);
+            }
+            output.has_room = false;
+            drop(output);
+            let len = next.len();
+            let before = from;
+            let result = self.write_one(&next, &mut from);
+            let gone = if result == Err(Errno::AGAIN) || result.is_ok() { from - before } else { len - before };
+            self.queued.fetch_sub(gone, Ordering::AcqRel);
+            self.budget.give(gone);
+            output = self.output.lock();
+            match result {
+                Ok(()) => {
+                    next.clear();
+                    *spare = Some(next);
+                }
+                Err(Errno::AGAIN) => {
+                    output.queue.push_front(next);
+                    output.from = from;
+                    if !output.has_room {
+                        (output.is_writing, output.is_full) = (false, true);
+                        return;
+                    }
+                }
+                Err(_) => {
+                    // Whoever reads will find that the client is gone.
+                    self.hang_up();
+                }
+            }
+        }
+    }
+
+    fn write_one(&self, answer: &Writer, from: &mut usize) -> Result<(), Errno> {
+        let len = answer.len();
+        while *from < len {
+            if self.is_closed.load(Ordering::Acquire) {
+                return Err(Errno::PIPE);
+            }
+            let mut pieces = [IoSlice::new(&[]); PIECES];
+            let count = answer.pieces(*from, &mut pieces);
+            match rustix::io::writev(&self.socket, &pieces[..count]) {
+                Ok(n) => *from += n,
+                Err(Errno::INTR) => {}
+                Err(e) => return Err(e),
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends the connection both ways; the thread that is told of it cleans up.
+    pub fn hang_up(&self) {
+        let _ = rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Both);
+    }
+
+    /// Forgets what waits, once the connection is closed.
+    pub fn drop_queue(&self) {
+        let mut output = self.output.lock();
+        let waiting: usize = output.queue.iter().map(Writer::len).sum::<usize>() - output.from;
+        output.queue.clear();
+        output.from = 0;
+        self.queued.fetch_sub(waiting, Ordering::AcqRel);
+        self.budget.give(waiting);
+        drop(output);
+        if let Some(mut input) = self.input.try_lock() {
+            input.framer = Framer::new(0);
+            self.charge(&mut input);
+        }
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        let charged = self.input.get_mut().charged;
+        self.budget.give(charged + self.queued.load(Ordering::Acquire) + self.handed.load(Ordering::Acquire));
+    }
+}
+
+impl Sender for Connection {
+    fn send(&self, record: Writer) -> bool {
+        if self.is_closed.load(Ordering::Acquire) {
+            return false;
+        }
+        let mut marked = Writer::new();
+        marked.u32(super::framer::mark(record.len()));
+        marked.append(record);
+        self.put(marked, &mut None);
+        true
+    }
+}
+
+/// Writes a record's mark, to be filled in by [`end_record`].
+pub(super) fn begin_record(out: &mut Writer) -> Mark {
+    let at = out.mark();
+    out.u32(0);
+    at
+}
+
+/// Fills the mark in, or takes it back when no record followed.
+pub(super) fn end_record(out: &mut Writer, at: Mark) {
+    match out.since(at).saturating_sub(4) {
+        0 => out.rollback(at),
+        len => out.patch(at, super::framer::mark(len)),
+    }
+}

@@ -1,0 +1,232 @@
+//! The programs of a server, and the answer to a record.
+
+use super::duplicates::{Duplicates, Key, Known};
+use super::message::{Accept, Denial, Message, put_accepted, put_denied};
+use super::{Call, Fault, Peer, Program, Wait};
+use crate::nfs::figures::{Figures, Times};
+use crate::nfs::xdr::{Malformed, Reader, Writer};
+use host::clock::Stopwatch;
+use observe::Layer;
+use observe::event::note;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Program and version that are told call by call.
+const NFS3: (u32, u32) = (100_003, 3);
+/// Longest answer that is kept for calls that come again.
+const ANSWER_BYTES_MAX: usize = 4096;
+
+/// Programs by number and version.
+#[derive(Default)]
+pub struct Registry {
+    programs: BTreeMap<(u32, u32), (Arc<dyn Program>, Times)>,
+    duplicates: Duplicates,
+    figures: Arc<Figures>,
+}
+
+impl Registry {
+    /// None yet; calls are counted here.
+    pub fn new(figures: Arc<Figures>) -> Self {
+        Self { figures, ..Self::default() }
+    }
+
+    /// Where calls are counted.
+    pub fn figures(&self) -> &Arc<Figures> {
+        &self.figures
+    }
+
+    /// Adds a version of a program.
+    pub fn add(&mut self, program: Arc<dyn Program>) {
+        let times = self.figures.times(&*program);
+        self.programs.insert((program.number(), program.version()), (program, times));
+    }
+
+    /// Numbers and versions.
+    pub fn list(&self) -> impl Iterator<Item = (u32, u32)> {
+        self.programs.keys().copied()
+    }
+
+    /// Answers one record: puts the reply behind what `out` has, or nothing if there is none to give. Fails when the bytes are no RPC
+    /// message, and nothing more can be expected from this peer.
+    pub fn answer(&self, peer: &Peer, record: &[u8], out: &mut Writer) -> Result<(), Malformed> {
+        let mut r = Reader::new(record);
+        let header = match Message::parse(&mut r)? {
+            Message::Call(header) => header,
+            Message::Refused(xid, why) => {
+                put_denied(out, xid, why);
+                return Ok(());
+            }
+            Message::Reply(xid) => {
+                let ours = self.programs.values().any(|(p, _)| p.reply(peer, xid, &mut r.clone()));
+                if !ours {
+                    tracing::debug!(?peer, xid, "an answer to no question");
+                }
+                return Ok(());
+            }
+        };
+        let (xid, start) = (header.xid, out.mark());
+        let Some((program, times)) = self.programs.get(&(header.program, header.version)) else {
+            let versions = self.programs.keys().filter(|(number, _)| *number == header.program).map(|(_, v)| *v);
+            put_accepted(
+                out,
+                xid,
+                match (versions.clone().min(), versions.max()) {
+                    (Some(low), Some(high)) => Accept::ProgramMismatch { low, high },
+                    _ => Accept::ProgramUnavailable,
+                },
+            );
+            return Ok(());
+        };
+        let call = Call { header, peer };
+        // Procedure 0 does nothing, in every program.
+        let key =
+            (call.header.procedure != 0 && program.changes(call.header.procedure)).then(|| Key::new(&call, r.rest()));
+        if let Some(key) = key {
+            match self.duplicates.begin(key) {
+                Known::New => {}
+                Known::UnderWay => return Ok(()),
+                Known::Done(answer) => {
+                    out.fixed(&answer);
+                    return Ok(());
+                }
+            }
+        }
+        // Version 4 tells of each operation of a compound itself.
+        let events = self.figures.events().filter(|_| (call.header.program, call.header.version) == NFS3);
+        if events.is_some() {
+            note::clear();
+        }
+        let clock = Stopwatch::start();
+        peer.client.calls.increment();
+        put_accepted(out, xid, Accept::Success);
+        let result = match call.header.procedure {
+            0 => Ok(()),
+            _ => program.call(&call, &mut r, out),
+        };
+        let spent = clock.ns();
+        times.record(call.header.procedure, spent);
+        if let Some(events) = events {
+            let user = call.header.credential.user();
+            Figures::tell(events, Layer::Nfs3, call.header.procedure, &peer.client, user, spent);
+        }
+        let was_done = result.is_ok();
+        if let Err(fault) = result {
+            out.rollback(start);
+            match fault {
+                Fault::GarbageArguments => put_accepted(out, xid, Accept::GarbageArguments),
+                Fault::ProcedureUnavailable => put_accepted(out, xid, Accept::ProcedureUnavailable),
+                Fault::SystemError => put_accepted(out, xid, Accept::SystemError),
+                Fault::Auth(reason) => put_denied(out, xid, Denial::Auth(reason)),
+                Fault::Drop => {}
+            }
+        }
+        if let Some(key) = key {
+            let keep = was_done && out.since(start) <= ANSWER_BYTES_MAX;
+            self.duplicates.done(key, keep.then(|| out.copy_since(start)));
+        }
+        Ok(())
+    }
+
+    /// Whether the answer to this record waits.
+    pub fn wait(&self, record: &[u8]) -> Wait {
+        // Of most calls these numbers say it, so that the rest is read once.
+        let word = |at: usize| record.get(at..at + 4)?.try_into().ok().map(u32::from_be_bytes);
+        let (Some(number), Some(version), Some(procedure)) = (word(12), word(16), word(20)) else { return Wait::No };
+        let Some((program, _)) = self.programs.get(&(number, version)) else { return Wait::No };
+        if !program.may_wait(procedure) {
+            return Wait::No;
+        }
+        let mut r = Reader::new(record);
+        match Message::parse(&mut r) {
+            Ok(Message::Call(header)) => program.waits(header.procedure, &mut r),
+            _ => Wait::No,
+        }
+    }
+
+    /// A connection is gone.
+    pub fn closed(&self, peer: &Peer) {
+        self.figures.gone(&peer.client);
+        self.programs.values().for_each(|(p, _)| p.closed(peer));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    #[derive(Default)]
+    struct Counter(AtomicU32);
+
+    impl Program for Counter {
+        fn number(&self) -> u32 {
+            300
+        }
+        fn version(&self) -> u32 {
+            2
+        }
+        fn name(&self) -> &'static str {
+            "counter"
+        }
+        fn procedures(&self) -> &'static [&'static str] {
+            &["null", "add"]
+        }
+        fn changes(&self, procedure: u32) -> bool {
+            procedure == 1
+        }
+        fn call(&self, call: &Call<'_>, args: &mut Reader<'_>, out: &mut Writer) -> Result<(), Fault> {
+            match call.header.procedure {
+                1 => {
+                    let by = args.u32()?;
+                    out.u32(self.0.fetch_add(by, Ordering::SeqCst) + by);
+                    Ok(())
+                }
+                2 => {
+                    out.u32(99);
+                    Err(Fault::SystemError)
+                }
+                3 => Err(Fault::Drop),
+                _ => Err(Fault::ProcedureUnavailable),
+            }
+        }
+    }
+
+    fn peer() -> Peer {
+        Peer::datagram(([127, 0, 0, 1], 900).into(), ([127, 0, 0, 1], 111).into())
+    }
+
+    fn ask(registry: &Registry, xid: u32, (program, version, procedure): (u32, u32, u32), args: &[u32]) -> Vec<u32> {
+        let (mut w, mut out) = (Writer::new(), Writer::new());
+        super::super::message::put_call(&mut w, xid, program, version, procedure);
+        args.iter().for_each(|n| w.u32(*n));
+        registry.answer(&peer(), &w.to_vec(), &mut out).expect("a message");
+        out.to_vec().chunks(4).map(|c| u32::from_be_bytes(c.try_into().expect("four bytes"))).collect()
+    }
+
+    #[test]
+    fn every_error_of_rpc_is_answered_by_its_number() {
+        let mut registry = Registry::default();
+        registry.add(Arc::new(Counter::default()));
+        let accepted = |xid, rest: &[u32]| [&[xid, 1, 0, 0, 0], rest].concat();
+        assert_eq!(ask(&registry, 1, (300, 2, 0), &[]), accepted(1, &[0]));
+        assert_eq!(ask(&registry, 2, (301, 2, 0), &[]), accepted(2, &[1]));
+        assert_eq!(ask(&registry, 3, (300, 3, 0), &[]), accepted(3, &[2, 2, 2]));
+        assert_eq!(ask(&registry, 4, (300, 2, 9), &[]), accepted(4, &[3]));
+        assert_eq!(ask(&registry, 5, (300, 2, 1), &[]), accepted(5, &[4]));
+        assert_eq!(ask(&registry, 6, (300, 2, 2), &[]), accepted(6, &[5]));
+        assert!(ask(&registry, 7, (300, 2, 3), &[]).is_empty());
+    }
+
+    #[test]
+    fn what_changes_something_is_done_once_however_often_it_comes() {
+        let mut registry = Registry::default();
+        registry.add(Arc::new(Counter::default()));
+        let first = ask(&registry, 8, (300, 2, 1), &[5]);
+        assert_eq!(first.last(), Some(&5));
+        assert_eq!(ask(&registry, 8, (300, 2, 1), &[5]), first);
+        assert_eq!(ask(&registry, 9, (300, 2, 1), &[5]).last(), Some(&10));
+        // Arguments that could not be read changed nothing.
+        ask(&registry, 10, (300, 2, 1), &[]);
+        assert_eq!(ask(&registry, 10, (300, 2, 1), &[1]).last(), Some(&11));
+    }
+}

@@ -1,0 +1,319 @@
+//! The transport over real sockets.
+
+use super::{Call, Engine, Fault, Limits, Program, Registry, Wait};
+use crate::nfs::portmap::ask;
+use crate::nfs::xdr::{Reader, Writer};
+use bytes::Bytes;
+use parking_lot::{Condvar, Mutex};
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+/// Procedure 1 gives that many bytes, 2 waits until it is let go, 3 tells how many bytes it got.
+#[derive(Default)]
+struct Test {
+    gate: (Mutex<bool>, Condvar),
+    /// Calls that came as far as the gate.
+    waiting: AtomicUsize,
+}
+
+impl Program for Test {
+    fn number(&self) -> u32 {
+        400
+    }
+    fn version(&self) -> u32 {
+        1
+    }
+    fn name(&self) -> &'static str {
+        "test"
+    }
+    fn procedures(&self) -> &'static [&'static str] {
+        &["null", "give", "wait", "take"]
+    }
+    fn may_wait(&self, procedure: u32) -> bool {
+        procedure == 2
+    }
+    fn waits(&self, _procedure: u32, _args: &mut Reader<'_>) -> Wait {
+        Wait::Yes
+    }
+    fn call(&self, call: &Call<'_>, args: &mut Reader<'_>, out: &mut Writer) -> Result<(), Fault> {
+        match call.header.procedure {
+            1 => {
+                let len = args.u32()?;
+                out.opaque_shared(Bytes::from(vec![len as u8; len as usize]));
+            }
+            2 => {
+                self.waiting.fetch_add(1, Ordering::SeqCst);
+                let mut open = self.gate.0.lock();
+                while !*open {
+                    self.gate.1.wait(&mut open);
+                }
+                out.u32(22);
+            }
+            3 => out.u32(args.opaque(1 << 20)?.len() as u32),
+            4 => panic!("as a test wants it"),
+            _ => return Err(Fault::ProcedureUnavailable),
+        }
+        Ok(())
+    }
+}
+
+fn start(limits: Limits) -> (Arc<Engine>, SocketAddr, Arc<Test>) {
+    let test = Arc::new(Test::default());
+    let mut registry = Registry::default();
+    registry.add(test.clone());
+    let mut engine = Engine::new(limits, registry.figures()).expect("epoll");
+    let address = engine.listen(([127, 0, 0, 1], 0).into(), &Arc::new(registry)).expect("listens");
+    let engine = Arc::new(engine);
+    engine.run().expect("threads");
+    (engine, address, test)
+}
+
+fn connect(address: SocketAddr) -> TcpStream {
+    let stream = TcpStream::connect(address).expect("connects");
+    stream.set_read_timeout(Some(Duration::from_secs(60))).expect("a timeout");
+    stream
+}
+
+fn record(xid: u32, procedure: u32, args: impl FnOnce(&mut Writer)) -> Vec<u8> {
+    let mut w = Writer::new();
+    super::message::put_call(&mut w, xid, 400, 1, procedure);
+    args(&mut w);
+    let bytes = w.to_vec();
+    [&(bytes.len() as u32 | 1 << 31).to_be_bytes()[..], &bytes].concat()
+}
+
+fn read_record(stream: &mut TcpStream) -> Vec<u8> {
+    let mut mark = [0; 4];
+    stream.read_exact(&mut mark).expect("a record");
+    let mut record = vec![0; (u32::from_be_bytes(mark) & !(1 << 31)) as usize];
+    stream.read_exact(&mut record).expect("all of it");
+    record
+}
+
+fn is_closed(stream: &mut TcpStream) -> bool {
+    let mut rest = Vec::new();
+    // A reset counts as well.
+    stream.read_to_end(&mut rest).map_or(true, |n| n == 0)
+}
+
+#[test]
+fn many_calls_in_one_write_are_all_answered_however_large_the_answers() {
+    let (engine, address, _) = start(Limits::default());
+    let mut stream = connect(address);
+    let sizes = [0_u32, 1, 3000, 1_000_000, 17, 900_000, 1_000_000, 1_000_000, 1_000_000, 2_000_000, 5];
+    let calls: Vec<u8> = sizes.iter().flat_map(|n| record(*n, 1, |w| w.u32(*n))).collect();
+    stream.write_all(&calls).expect("sends");
+    std::thread::sleep(Duration::from_millis(50));
+    let mut found: Vec<(u32, usize)> = (0..sizes.len())
+        .map(|_| {
+            let record = read_record(&mut stream);
+            let mut r = Reader::new(&record);
+            let xid = r.u32().expect("xid");
+            assert!(record[28..].iter().take(xid as usize).all(|b| *b == xid as u8));
+            (xid, record.len() - 28)
+        })
+        .collect();
+    let mut expected: Vec<_> = sizes.iter().map(|n| (*n, n.next_multiple_of(4) as usize)).collect();
+    found.sort_unstable();
+    expected.sort_unstable();
+    assert_eq!(found, expected);
+    engine.stop(Duration::from_secs(5));
+    assert_eq!(engine.memory_bytes(), 0);
+}
+
+#[test]
+fn a_call_that_waits_keeps_no_other_from_being_answered() {
+    let (engine, address, test) = start(Limits { threads: 2, threads_max: 8, ..Limits::default() });
+    let mut stream = connect(address);
+    // More than there are threads at first.
+    for xid in 0..4 {
+        stream.write_all(&record(100 + xid, 2, |_| ())).expect("sends");
+        // What is read together is answered one behind the other: each must have been read before the next one comes.
+        let deadline = Instant::now() + Duration::from_secs(60);
+        while test.waiting.load(Ordering::SeqCst) <= xid as usize {
+            assert!(Instant::now() < deadline, "call {xid} is not begun");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+    stream.write_all(&record(7, 1, |w| w.u32(8))).expect("sends");
+    assert_eq!(read_record(&mut stream)[..4], 7_u32.to_be_bytes());
+    *test.gate.0.lock() = true;
+    test.gate.1.notify_all();
+    let mut rest: Vec<_> = (0..4).map(|_| read_record(&mut stream)[3]).collect();
+    rest.sort_unstable();
+    assert_eq!(rest, [100, 101, 102, 103]);
+    engine.stop(Duration::from_secs(5));
+}
+
+#[test]
+fn what_is_read_together_with_a_call_that_waits_is_answered_before_it() {
+    let (engine, address, test) = start(Limits { threads: 4, threads_max: 16, ..Limits::default() });
+    let mut stream = connect(address);
+    let calls = [(1, 1), (100, 2), (2, 1), (101, 2), (3, 1), (102, 2)];
+    let one = |(xid, procedure): (u32, u32)| record(xid, procedure, |w| w.u32(8));
+    stream.write_all(&calls.map(one).concat()).expect("sends");
+    let mut first: Vec<_> = (0..3).map(|_| read_record(&mut stream)[3]).collect();
+    first.sort_unstable();
+    assert_eq!(first, [1, 2, 3]);
+    *test.gate.0.lock() = true;
+    test.gate.1.notify_all();
+    let mut rest: Vec<_> = (0..3).map(|_| read_record(&mut stream)[3]).collect();
+    rest.sort_unstable();
+    assert_eq!(rest, [100, 101, 102]);
+    engine.stop(Duration::from_secs(5));
+}
+
+/// Writes that waited for a txg had every thread, further ones came one in 4 ms, and reads of what was in memory took 250 ms.
+#[test]
+fn however_many_calls_wait_others_are_answered() {
+    let (engine, address, test) = start(Limits { threads: 2, threads_max: 4, ..Limits::default() });
+    let mut waiting: Vec<_> = (0..20).map(|_| connect(address)).collect();
+    for stream in &mut waiting {
+        stream.write_all(&[1, 2, 3].map(|xid| record(xid, 2, |_| ())).concat()).expect("sends");
+    }
+    let deadline = Instant::now() + Duration::from_secs(60);
+    // One in its place, and the threads for such calls.
+    while test.waiting.load(Ordering::SeqCst) < 3 {
+        assert!(Instant::now() < deadline, "too few calls are begun");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    for _ in 0..3 {
+        let answer = ask(&mut connect(address), 5, 400, 1, 1, |w| w.u32(3)).expect("an answer");
+        assert_eq!(answer, [0, 0, 0, 3, 3, 3, 3, 0]);
+    }
+    *test.gate.0.lock() = true;
+    test.gate.1.notify_all();
+    for stream in &mut waiting {
+        let mut all = [(); 3].map(|()| read_record(stream)[3]);
+        all.sort_unstable();
+        assert_eq!(all, [1, 2, 3]);
+    }
+    engine.stop(Duration::from_secs(5));
+    assert_eq!(engine.memory_bytes(), 0);
+}
+
+/// That a client sends no more is said once: together with its last bytes, it went unheard, and the connection stayed.
+#[test]
+fn who_sends_no_more_is_answered_and_closed() {
+    let (engine, address, _) = start(Limits::default());
+    for (calls, answers) in [(0, 0), (1, 1), (5, 5)] {
+        let mut stream = connect(address);
+        let all: Vec<u8> = (0..calls).flat_map(|xid| record(xid, 1, |w| w.u32(8))).collect();
+        stream.write_all(&all).expect("sends");
+        // An answer, to which there is none.
+        stream.write_all(&[0x80, 0, 0, 12, 0, 0, 0, 9, 0, 0, 0, 1, 0, 0, 0, 0]).expect("sends");
+        stream.shutdown(std::net::Shutdown::Write).expect("a socket");
+        for _ in 0..answers {
+            read_record(&mut stream);
+        }
+        assert!(is_closed(&mut stream), "after {calls} calls");
+    }
+    assert_eq!(engine.peers().len(), 0);
+    engine.stop(Duration::from_secs(5));
+}
+
+#[test]
+fn long_calls_arrive_in_fragments_and_in_any_pieces() {
+    let (engine, address, _) = start(Limits::default());
+    let mut stream = connect(address);
+    let mut w = Writer::new();
+    super::message::put_call(&mut w, 9, 400, 1, 3);
+    w.opaque(&vec![5; 700_000]);
+    let call = w.to_vec();
+    let fragments = call.chunks(100_001).collect::<Vec<_>>();
+    for (i, fragment) in fragments.iter().enumerate() {
+        let last = if i + 1 == fragments.len() { 1 << 31 } else { 0 };
+        stream.write_all(&(fragment.len() as u32 | last).to_be_bytes()).expect("sends");
+        for piece in fragment.chunks(33_333) {
+            stream.write_all(piece).expect("sends");
+        }
+    }
+    let answer = read_record(&mut stream);
+    assert_eq!(answer[24..], 700_000_u32.to_be_bytes());
+    engine.stop(Duration::from_secs(5));
+    assert_eq!(engine.memory_bytes(), 0);
+}
+
+#[test]
+fn who_sends_nonsense_is_cut_off_and_others_are_not() {
+    let (engine, address, _) = start(Limits::default());
+    let mut good = connect(address);
+    for nonsense in [&b"GET / HTTP/1.1\r\n\r\n"[..], &[0xff; 64], &[0x80, 0, 0, 8, 0, 0, 0, 1, 0, 0, 0, 9], &[0; 200]] {
+        let mut stream = connect(address);
+        stream.write_all(nonsense).expect("sends");
+        assert!(is_closed(&mut stream), "{nonsense:?}");
+    }
+    let answer = ask(&mut good, 5, 400, 1, 1, |w| w.u32(3)).expect("an answer");
+    assert_eq!(answer, [0, 0, 0, 3, 3, 3, 3, 0]);
+    engine.stop(Duration::from_secs(5));
+}
+
+#[test]
+fn a_call_that_breaks_something_costs_its_connection_alone() {
+    let (engine, address, _) = start(Limits { threads: 2, threads_max: 2, ..Limits::default() });
+    let mut good = connect(address);
+    for xid in 0..5 {
+        let mut stream = connect(address);
+        stream.write_all(&record(xid, 4, |_| ())).expect("sends");
+        assert!(is_closed(&mut stream));
+    }
+    let answer = ask(&mut good, 5, 400, 1, 1, |w| w.u32(3)).expect("an answer");
+    assert_eq!(answer.len(), 8);
+    engine.stop(Duration::from_secs(5));
+}
+
+#[test]
+fn a_client_that_takes_no_answers_is_asked_no_more_and_holds_little() {
+    let limits = Limits { memory_bytes: 64 << 20, ..Limits::default() };
+    let (engine, address, _) = start(limits);
+    let mut greedy = connect(address);
+    greedy.set_nonblocking(true).expect("a socket");
+    // Calls for 400 MB of answers, none of which is taken yet.
+    let mut sent = 0;
+    let one = record(1, 1, |w| w.u32(1_000_000));
+    for _ in 0..400 {
+        match greedy.write(&one) {
+            Ok(n) => {
+                assert_eq!(n, one.len());
+                sent += 1;
+            }
+            Err(_) => break,
+        }
+    }
+    let mut other = connect(address);
+    let answer = ask(&mut other, 5, 400, 1, 1, |w| w.u32(3)).expect("an answer");
+    assert_eq!(answer.len(), 8);
+    assert!(engine.memory_bytes() < 64 << 20, "{}", engine.memory_bytes());
+    greedy.set_nonblocking(false).expect("a socket");
+    for _ in 0..sent {
+        assert_eq!(read_record(&mut greedy).len(), 1_000_028);
+    }
+    assert_eq!(sent, 400);
+    engine.stop(Duration::from_secs(5));
+}
+
+#[test]
+fn a_thousand_connections_are_served_side_by_side() {
+    let (engine, address, _) = start(Limits::default());
+    let mut streams: Vec<_> = (0..1000).map(|_| connect(address)).collect();
+    for (i, stream) in streams.iter_mut().enumerate() {
+        stream.write_all(&record(i as u32, 1, |w| w.u32(40))).expect("sends");
+    }
+    for (i, stream) in streams.iter_mut().enumerate() {
+        let answer = read_record(stream);
+        assert_eq!((&answer[..4], answer.len()), (&(i as u32).to_be_bytes()[..], 68));
+    }
+    assert_eq!((engine.peers().len(), engine.memory_bytes()), (1000, 0));
+    drop(streams);
+    for _ in 0..500 {
+        if engine.peers().is_empty() {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    assert_eq!(engine.peers().len(), 0);
+    engine.stop(Duration::from_secs(5));
+}

@@ -1,0 +1,462 @@
+//! Listens, reads calls, sends answers: epoll and threads.
+//!
+//! ```text
+//!   epoll (edges) ─> a thread ─ reads until the socket is empty ─ lets others read on ─> answers each record ─> one gathering write
+//!                                                                    ├ the rest after a slow one goes to others
+//!                                                                    └ what waits goes to threads for that (`waiting`)
+//! ```
+//! The thread that reads a call answers it, so a call whose data is in the cache costs no switch to another thread. What it read goes
+//! out in one system call. While it works, another thread may read further calls of the same connection. When calls wait for
+//! devices until no thread is left, the [`Monitor`](Engine::watch_threads) adds some, up to a limit, and they leave when idle.
+//!
+//! Invariants:
+//!   * nobody sleeps with a lock held
+//!   * memory for calls and answers is bounded: beyond it nothing is read until some is given back, and who sends half a record and
+//!     no more is cut off when memory is needed
+
+mod waiting;
+mod worker;
+
+use super::connection::{Budget, Connection};
+use super::framer::{Framer, Record, SPARE_MIN};
+use super::{Peer, Registry};
+use crate::nfs::figures::Figures;
+use parking_lot::{Condvar, Mutex, RwLock};
+use rustix::event::{EventfdFlags, epoll, eventfd};
+use rustix::fd::{AsFd, OwnedFd};
+use std::collections::{HashMap, VecDeque};
+use std::io;
+use std::net::{SocketAddr, TcpListener, UdpSocket};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+use waiting::Waiting;
+use worker::Worker;
+
+/// When a write had to wait, those of the next moments go to the threads for that at once. Guessed: some of what the writes then sleep.
+const WRITES_WAIT: Duration = Duration::from_millis(10);
+/// How long it may take until a further thread is started when all wait.
+const MONITOR_PERIOD: Duration = Duration::from_millis(4);
+/// Who has half a record under way for this long is cut off when memory is needed.
+const STALLED: Duration = Duration::from_secs(20);
+/// Buffers of long records kept when there are no such records.
+const BUFFERS_MAX: usize = 16;
+const STACK_BYTES: usize = 1 << 20;
+
+/// Tokens of epoll: connections count from 1.
+const TOKEN_WAKE: u64 = u64::MAX;
+const TOKEN_LISTENER: u64 = 1 << 62;
+
+/// Limits of a server.
+#[derive(Debug, Clone)]
+pub struct Limits {
+    /// Longest record.
+    pub record_bytes: usize,
+    /// Memory for calls that are there in part and answers that were not taken yet.
+    pub memory_bytes: usize,
+    /// Connections at once; further ones are closed.
+    pub connections: usize,
+    /// Threads that are always there.
+    pub threads: usize,
+    /// Threads that read when many wait for devices. Calls that change something have as many more, as they are needed.
+    pub threads_max: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        let threads = (2 * host::processors()).max(4);
+        Self {
+            record_bytes: (1 << 20) + (64 << 10),
+            memory_bytes: 256 << 20,
+            connections: 16 << 10,
+            threads,
+            threads_max: threads + 64,
+        }
+    }
+}
+
+enum Socket {
+    Stream(TcpListener),
+    Datagrams(UdpSocket),
+}
+
+struct Listener {
+    socket: Socket,
+    registry: Arc<Registry>,
+}
+
+/// Something for any thread to do. [`Engine::wake`] is readable as many times.
+#[derive(Default)]
+struct Jobs {
+    /// Connections to go on reading from: each takes its turn behind those that are ready now.
+    reads: VecDeque<Arc<Connection>>,
+    /// Calls that were read already. Whoever is free takes all of them before he looks for further ones: the system tells of `wake` once
+    /// each time that it has told of every connection that is ready, so that each call of a batch would wait for a turn of all.
+    answers: VecDeque<(Arc<Connection>, Record<'static>)>,
+}
+
+/// See the module.
+pub(crate) struct Engine {
+    poll: OwnedFd,
+    /// As many times readable as there are jobs.
+    wake: OwnedFd,
+    listeners: Vec<Listener>,
+    limits: Limits,
+    connections: RwLock<HashMap<u64, Arc<Connection>>>,
+    next_id: AtomicU64,
+    jobs: Mutex<Jobs>,
+    waiting: Waiting,
+    /// Threads that read, and now answer a call that may wait.
+    in_place: AtomicUsize,
+    /// Until when, in milliseconds since `begun`, writes are taken to wait.
+    writes_wait_until: AtomicU64,
+    begun: Instant,
+    /// Connections that wait for memory.
+    starved: Mutex<Vec<Arc<Connection>>>,
+    budget: Arc<Budget>,
+    idle: AtomicUsize,
+    threads: AtomicUsize,
+    answered: AtomicU64,
+    /// Buffers of long records, to be used again.
+    buffers: Mutex<Vec<Vec<u8>>>,
+    is_stopping: AtomicBool,
+    /// The monitor sleeps here; true while all threads are at work.
+    is_busy: (Mutex<bool>, Condvar),
+    is_done: (Mutex<usize>, Condvar),
+}
+
+impl Engine {
+    /// Listens nowhere yet; nothing is served before [`Engine::run`].
+    pub fn new(limits: Limits, figures: &Figures) -> io::Result<Self> {
+        let poll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK | EventfdFlags::SEMAPHORE)?;
+        epoll::add(&poll, &wake, epoll::EventData::new_u64(TOKEN_WAKE), epoll::EventFlags::IN)?;
+        Ok(Self {
+            poll,
+            wake,
+            listeners: Vec::new(),
+            budget: Arc::new(Budget::new(limits.memory_bytes, figures.memory.clone())),
+            connections: RwLock::default(),
+            next_id: AtomicU64::new(1),
+            jobs: Mutex::default(),
+            waiting: Waiting::new(limits.threads_max.saturating_sub(limits.threads).max(1)),
+            in_place: AtomicUsize::new(0),
+            writes_wait_until: AtomicU64::new(0),
+            begun: Instant::now(),
+            limits,
+            starved: Mutex::default(),
+            idle: AtomicUsize::new(0),
+            threads: AtomicUsize::new(0),
+            answered: AtomicU64::new(0),
+            buffers: Mutex::default(),
+            is_stopping: AtomicBool::new(false),
+            is_busy: Default::default(),
+            is_done: Default::default(),
+        })
+    }
+
+    /// Takes connections here; returns the address, with its port if any would do.
+    pub fn listen(&mut self, address: SocketAddr, registry: &Arc<Registry>) -> io::Result<SocketAddr> {
+        let socket = TcpListener::bind(address)?;
+        socket.set_nonblocking(true)?;
+        let local = socket.local_addr()?;
+        self.add(Socket::Stream(socket), registry)?;
+        Ok(local)
+    }
+
+    /// Takes datagrams here.
+    pub fn listen_datagrams(&mut self, address: SocketAddr, registry: &Arc<Registry>) -> io::Result<SocketAddr> {
+        let socket = UdpSocket::bind(address)?;
+        socket.set_nonblocking(true)?;
+        let local = socket.local_addr()?;
+        self.add(Socket::Datagrams(socket), registry)?;
+        Ok(local)
+    }
+
+    fn add(&mut self, socket: Socket, registry: &Arc<Registry>) -> io::Result<()> {
+        let token = epoll::EventData::new_u64(TOKEN_LISTENER + self.listeners.len() as u64);
+        match &socket {
+            Socket::Stream(s) => epoll::add(&self.poll, s, token, epoll::EventFlags::IN)?,
+            Socket::Datagrams(s) => epoll::add(&self.poll, s, token, epoll::EventFlags::IN)?,
+        }
+        self.listeners.push(Listener { socket, registry: registry.clone() });
+        Ok(())
+    }
+
+    /// Starts the threads.
+    pub fn run(self: &Arc<Self>) -> io::Result<()> {
+        for _ in 0..self.limits.threads.max(1) {
+            self.start_thread(true)?;
+        }
+        let this = self.clone();
+        std::thread::Builder::new().name("nfs-monitor".to_owned()).spawn(move || this.watch_threads())?;
+        Ok(())
+    }
+
+    fn start_thread(self: &Arc<Self>, stays: bool) -> io::Result<()> {
+        self.threads.fetch_add(1, Ordering::SeqCst);
+        *self.is_done.0.lock() += 1;
+        let this = self.clone();
+        let started = std::thread::Builder::new().name("nfs".to_owned()).stack_size(STACK_BYTES).spawn(move || {
+            Worker::new(&this).work(stays);
+            this.thread_ended();
+        });
+        if started.is_err() {
+            self.thread_ended();
+        }
+        started.map(|_| ())
+    }
+
+    fn thread_ended(&self) {
+        self.threads.fetch_sub(1, Ordering::SeqCst);
+        self.not_at_work();
+    }
+
+    fn not_at_work(&self) {
+        *self.is_done.0.lock() -= 1;
+        self.is_done.1.notify_all();
+    }
+
+    /// Adds threads when none is left to read and none of them gets anything done, and cuts off who hoards memory.
+    fn watch_threads(self: &Arc<Self>) {
+        let mut answered = 0;
+        loop {
+            {
+                let mut busy = self.is_busy.0.lock();
+                while !*busy && !self.is_stopping.load(Ordering::SeqCst) {
+                    self.is_busy.1.wait(&mut busy);
+                }
+            }
+            if self.is_stopping.load(Ordering::SeqCst) {
+                return;
+            }
+            std::thread::sleep(MONITOR_PERIOD);
+            let now = self.answered.load(Ordering::Relaxed);
+            let threads = self.threads.load(Ordering::SeqCst);
+            if self.idle.load(Ordering::SeqCst) > 0 {
+                let mut busy = self.is_busy.0.lock();
+                // Whoever takes the last place from now on says so, or did just before and is seen here.
+                *busy = self.idle.load(Ordering::SeqCst) == 0;
+            } else if now - answered < threads as u64 && threads < self.limits.threads_max {
+                // They wait for something: a processor that is short would be no reason.
+                if let Err(error) = self.start_thread(false) {
+                    tracing::warn!(%error, "cannot start a further thread");
+                }
+            }
+            answered = now;
+        }
+    }
+
+    fn read_later(&self, connection: &Arc<Connection>) {
+        self.jobs.lock().reads.push_back(connection.clone());
+        self.wake_one();
+    }
+
+    fn answer_elsewhere(&self, connection: &Arc<Connection>, record: Record<'static>) {
+        self.jobs.lock().answers.push_back((connection.clone(), record));
+        self.wake_one();
+    }
+
+    fn wake_one(&self) {
+        // It cannot fail: the counter has 64 bits.
+        let _ = rustix::io::write(&self.wake, &1_u64.to_ne_bytes());
+    }
+
+    /// One wake-up fewer: its job was taken.
+    fn was_woken(&self) {
+        let _ = rustix::io::read(&self.wake, &mut [0; 8]);
+    }
+
+    /// Has a call that may wait answered by a thread for such calls.
+    fn wait_elsewhere(self: &Arc<Self>, connection: &Arc<Connection>, record: Record<'static>) {
+        if self.waiting.give((connection.clone(), record))
+            && let Err(error) = self.start_waiting_thread()
+        {
+            tracing::warn!(%error, "cannot start a further thread");
+            if let Some((connection, record)) = self.waiting.not_started() {
+                self.answer_elsewhere(&connection, record);
+            }
+        }
+    }
+
+    fn start_waiting_thread(self: &Arc<Self>) -> io::Result<()> {
+        *self.is_done.0.lock() += 1;
+        let this = self.clone();
+        let started =
+            std::thread::Builder::new().name("nfs-wait".to_owned()).stack_size(STACK_BYTES).spawn(move || {
+                Worker::waiting(&this).answer_waiting();
+                this.not_at_work();
+            });
+        if started.is_err() {
+            self.not_at_work();
+        }
+        started.map(|_| ())
+    }
+
+    /// Whether a thread that reads may answer a call itself that may wait: half of them never do. Ended by [`Engine::waited_in_place`].
+    fn may_wait_in_place(&self) -> bool {
+        let fits = self.in_place.fetch_add(1, Ordering::SeqCst) < (self.limits.threads / 2).max(1);
+        if !fits {
+            self.waited_in_place();
+        }
+        fits
+    }
+
+    fn waited_in_place(&self) {
+        self.in_place.fetch_sub(1, Ordering::SeqCst);
+    }
+
+    /// A write was kept waiting: those that come now will be, too.
+    fn writes_wait(&self) {
+        let until = (self.begun.elapsed() + WRITES_WAIT).as_millis();
+        self.writes_wait_until.store(u64::try_from(until).unwrap_or(u64::MAX), Ordering::Relaxed);
+    }
+
+    fn do_writes_wait(&self) -> bool {
+        let until = self.writes_wait_until.load(Ordering::Relaxed);
+        until > 0 && self.begun.elapsed().as_millis() < u128::from(until)
+    }
+
+    /// Addresses of those who are connected.
+    pub fn peers(&self) -> Vec<Peer> {
+        self.connections.read().values().map(|c| c.peer.clone()).collect()
+    }
+
+    /// Memory that calls and answers take.
+    pub fn memory_bytes(&self) -> usize {
+        self.budget.used()
+    }
+
+    /// Takes nothing more, lets what was begun end (for at most `patience`), closes all connections. The listeners' sockets are
+    /// closed when the engine is dropped.
+    pub fn stop(&self, patience: Duration) {
+        self.is_stopping.store(true, Ordering::SeqCst);
+        *self.is_busy.0.lock() = true;
+        self.is_busy.1.notify_all();
+        self.waiting.stop();
+        (0..self.limits.threads_max).for_each(|_| self.wake_one());
+        let until = Instant::now() + patience;
+        let mut left = self.is_done.0.lock();
+        while *left > 0 {
+            if self.is_done.1.wait_until(&mut left, until).timed_out() {
+                tracing::warn!(threads = *left, "calls of NFS are still under way");
+                break;
+            }
+        }
+        drop(left);
+        let all: Vec<_> = self.connections.write().drain().map(|(_, c)| c).collect();
+        for connection in all {
+            self.forget(&connection);
+        }
+    }
+
+    fn accept(&self, index: usize) {
+        let Some(Listener { socket: Socket::Stream(listener), .. }) = self.listeners.get(index) else { return };
+        loop {
+            let (socket, address) = match listener.accept() {
+                Ok(accepted) => accepted,
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return,
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) => {
+                    // Of one client, or there are no more descriptors: then it would come back at once.
+                    tracing::warn!(%error, "cannot take a connection");
+                    std::thread::sleep(Duration::from_millis(50));
+                    return;
+                }
+            };
+            if self.connections.read().len() >= self.limits.connections {
+                tracing::warn!(%address, "too many connections: this one is closed");
+                continue;
+            }
+            if let Err(error) = self.take(socket, address, index) {
+                tracing::debug!(%address, %error, "cannot serve a connection");
+            }
+        }
+    }
+
+    fn take(&self, socket: std::net::TcpStream, address: SocketAddr, listener: usize) -> io::Result<()> {
+        socket.set_nonblocking(true)?;
+        socket.set_nodelay(true)?;
+        let local = socket.local_addr()?;
+        let socket = OwnedFd::from(socket);
+        // So that clients that went without a word are forgotten.
+        rustix::net::sockopt::set_socket_keepalive(&socket, true)?;
+        rustix::net::sockopt::set_tcp_keepidle(&socket, Duration::from_secs(60))?;
+        let id = self.next_id.fetch_add(1, Ordering::Relaxed);
+        let ends = (address, local);
+        let figures = self.listeners[listener].registry.figures();
+        let (record, budget) = (self.limits.record_bytes, self.budget.clone());
+        let connection = Connection::new((id, listener), socket, ends, figures, record, budget);
+        self.connections.write().insert(id, connection.clone());
+        use epoll::EventFlags as F;
+        let flags = F::IN | F::OUT | F::RDHUP | F::ET;
+        if let Err(e) = epoll::add(&self.poll, connection.socket.as_fd(), epoll::EventData::new_u64(id), flags) {
+            self.close(&connection);
+            return Err(e.into());
+        }
+        Ok(())
+    }
+
+    fn close(&self, connection: &Arc<Connection>) {
+        if self.connections.write().remove(&connection.id).is_some() {
+            self.forget(connection);
+        }
+    }
+
+    fn forget(&self, connection: &Arc<Connection>) {
+        connection.is_closed.store(true, Ordering::Release);
+        let _ = epoll::delete(&self.poll, connection.socket.as_fd());
+        connection.hang_up();
+        connection.drop_queue();
+        if let Some(listener) = self.listeners.get(connection.listener) {
+            listener.registry.closed(&connection.peer);
+        }
+    }
+
+    /// Nothing is read from a connection until there is memory.
+    fn starve(&self, connection: &Arc<Connection>) {
+        if !connection.is_held.swap(true, Ordering::AcqRel) {
+            self.starved.lock().push(connection.clone());
+        }
+        self.cut_off_stalled();
+    }
+
+    /// Lends the framer a buffer if it expects a long record.
+    fn lend(&self, framer: &mut Framer) {
+        if framer.wants_spare()
+            && let Some(buffer) = self.buffers.lock().pop()
+        {
+            framer.lend(buffer);
+        }
+    }
+
+    fn take_back(&self, buffer: Vec<u8>) {
+        let mut buffers = self.buffers.lock();
+        if buffers.len() < BUFFERS_MAX && buffer.len() >= SPARE_MIN {
+            buffers.push(buffer);
+        }
+    }
+
+    /// Memory was given back, or may have been.
+    fn feed_starved(&self) {
+        if self.budget.is_spent() {
+            return;
+        }
+        let Some(mut starved) = self.starved.try_lock() else { return };
+        if starved.is_empty() {
+            return;
+        }
+        for connection in std::mem::take(&mut *starved) {
+            connection.is_held.store(false, Ordering::Release);
+            self.read_later(&connection);
+        }
+    }
+
+    fn cut_off_stalled(&self) {
+        let all: Vec<_> = self.connections.read().values().cloned().collect();
+        for connection in all.iter().filter(|c| c.is_stalled(STALLED)) {
+            tracing::warn!(peer = ?connection.peer, "cut off: it holds memory and does not go on");
+            connection.hang_up();
+        }
+    }
+}

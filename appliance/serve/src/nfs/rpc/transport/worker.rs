@@ -1,0 +1,406 @@
+//! What a thread of the [`Engine`] does: waits for connections, reads, answers, sends.
+
+use super::super::connection::{Connection, begin_record, end_record};
+use super::super::framer::Record;
+use super::super::{Peer, Wait};
+use super::{Engine, Listener, Socket, TOKEN_LISTENER, TOKEN_WAKE};
+use crate::nfs::xdr::{Malformed, Writer};
+use rustix::event::epoll;
+use rustix::io::Errno;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+/// Bytes read at once where no long record is under way: a hundred calls that carry no data.
+const READ_BYTES: usize = 32 << 10;
+/// From here on a fragment is read straight into its buffer.
+const PLACE_MIN: usize = 8 << 10;
+/// A call that took this long may have waited for a device: what was read with it goes to other threads. Guessed.
+const SLOW: Duration = Duration::from_micros(500);
+/// A write that took this long was kept waiting. Guessed: longer than copying takes.
+const WAITED: Duration = Duration::from_millis(2);
+/// A client has so many calls, or bytes of calls, answered before other clients that are ready have their turn. Guessed: a millisecond or
+/// less where nothing waits.
+const TURN_CALLS: usize = 128;
+const TURN_BYTES: usize = 4 << 20;
+/// Answers are sent, rather than put together with those of the following calls, once they have waited this long or are this many bytes.
+const TOGETHER_BYTES: usize = 1 << 20;
+/// After this long without work a further thread ends.
+const THREAD_IDLE: rustix::time::Timespec = rustix::time::Timespec { tv_sec: 20, tv_nsec: 0 };
+
+/// A thread, with what it keeps between calls.
+pub(super) struct Worker<'e> {
+    engine: &'e Arc<Engine>,
+    scratch: Vec<u8>,
+    spare: Option<Writer>,
+}
+
+/// What one read brought.
+enum Got {
+    /// The socket is empty.
+    All,
+    /// There may be more.
+    Part,
+    /// The client is gone, or sends what is no record.
+    End,
+}
+
+impl<'e> Worker<'e> {
+    pub fn new(engine: &'e Arc<Engine>) -> Self {
+        Self { engine, scratch: vec![0; READ_BYTES], spare: Some(Writer::new()) }
+    }
+
+    /// One that reads nothing.
+    pub fn waiting(engine: &'e Arc<Engine>) -> Self {
+        Self { engine, scratch: Vec::new(), spare: Some(Writer::new()) }
+    }
+
+    /// Answers calls that wait, until there are none for a while.
+    pub fn answer_waiting(&mut self) {
+        while let Some((connection, record)) = self.engine.waiting.take() {
+            let len = record.bytes().len();
+            let is_write = self.wait(&connection, record.bytes()) == Wait::Maybe;
+            let before = Instant::now();
+            self.answer_handed(&connection, record);
+            if is_write && before.elapsed() > WAITED {
+                self.engine.writes_wait();
+            }
+            connection.handed_back(len);
+            if connection.is_held.load(Ordering::SeqCst)
+                && !connection.is_backed_up()
+                && connection.is_held.swap(false, Ordering::SeqCst)
+            {
+                self.engine.read_later(&connection);
+            }
+            self.engine.feed_starved();
+        }
+    }
+
+    /// Works until the engine stops, or, unless it `stays`, nothing was to do for a while.
+    pub fn work(&mut self, stays: bool) {
+        let engine = self.engine;
+        let mut events = Vec::with_capacity(1);
+        loop {
+            if engine.is_stopping.load(Ordering::SeqCst) {
+                return;
+            }
+            let call = engine.jobs.lock().answers.pop_front();
+            if let Some((connection, record)) = call {
+                engine.was_woken();
+                self.answer_handed(&connection, record);
+                engine.feed_starved();
+                continue;
+            }
+            engine.idle.fetch_add(1, Ordering::SeqCst);
+            events.clear();
+            let limit = if stays { None } else { Some(&THREAD_IDLE) };
+            let waited = epoll::wait(&engine.poll, rustix::buffer::spare_capacity(&mut events), limit);
+            if engine.idle.fetch_sub(1, Ordering::SeqCst) == 1 {
+                let mut busy = engine.is_busy.0.lock();
+                if !*busy {
+                    *busy = true;
+                    engine.is_busy.1.notify_one();
+                }
+            }
+            match waited {
+                Ok(0) if !stays => return,
+                Ok(_) => {}
+                Err(Errno::INTR) => continue,
+                Err(error) => {
+                    tracing::error!(%error, "waiting for connections");
+                    return;
+                }
+            }
+            let Some(event) = events.first() else { continue };
+            let (token, flags) = (event.data.u64(), event.flags);
+            match token {
+                TOKEN_WAKE => self.job(),
+                _ if token >= TOKEN_LISTENER => self.listener((token - TOKEN_LISTENER) as usize),
+                id => {
+                    let found = engine.connections.read().get(&id).cloned();
+                    let Some(connection) = found else { continue };
+                    if flags.contains(epoll::EventFlags::OUT) {
+                        connection.has_room();
+                        self.resume(&connection);
+                    }
+                    use epoll::EventFlags as F;
+                    if flags.intersects(F::RDHUP | F::HUP | F::ERR) {
+                        // It is said once, and may come with the last bytes.
+                        connection.has_ended.store(true, Ordering::Release);
+                    }
+                    if flags.intersects(F::IN | F::RDHUP | F::HUP | F::ERR) && connection.begin_reading() {
+                        self.serve(&connection);
+                    }
+                }
+            }
+            engine.feed_starved();
+        }
+    }
+
+    /// Something is to be done: a call, or if there is none a connection that is to be read.
+    fn job(&mut self) {
+        self.engine.was_woken();
+        let (call, read) = {
+            let mut jobs = self.engine.jobs.lock();
+            match jobs.answers.pop_front() {
+                Some(call) => (Some(call), None),
+                None => (None, jobs.reads.pop_front()),
+            }
+        };
+        if let Some((connection, record)) = call {
+            self.answer_handed(&connection, record);
+        }
+        // If another thread reads already, it was told that there is more.
+        if let Some(connection) = read
+            && connection.begin_reading()
+        {
+            self.serve(&connection);
+        }
+    }
+
+    /// Answers a call that another thread read.
+    fn answer_handed(&mut self, connection: &Arc<Connection>, record: Record<'static>) {
+        let mut out = self.writer();
+        if self.answer(connection, record.bytes(), &mut out).is_err() {
+            connection.hang_up();
+        }
+        self.send(connection, out);
+        if let Record::Kept(buffer, _) = record {
+            self.engine.take_back(buffer);
+        }
+        self.done(connection);
+    }
+
+    /// A read is answered, or a call that was handed over. A client that sends no more is let go after the last one.
+    fn done(&self, connection: &Arc<Connection>) {
+        if connection.busy.fetch_sub(1, Ordering::SeqCst) == 1 && connection.was_read.load(Ordering::SeqCst) {
+            self.engine.close(connection);
+        }
+    }
+
+    fn listener(&mut self, index: usize) {
+        match self.engine.listeners.get(index) {
+            Some(Listener { socket: Socket::Stream(_), .. }) => self.engine.accept(index),
+            Some(Listener { socket: Socket::Datagrams(socket), registry }) => {
+                let Ok((len, address)) = socket.recv_from(&mut self.scratch) else { return };
+                let local = socket.local_addr().unwrap_or(address);
+                let mut out = self.writer();
+                let peer = Peer::datagram(address, local);
+                if registry.answer(&peer, &self.scratch[..len], &mut out).is_ok() && !out.is_empty() {
+                    let _ = socket.send_to(&out.to_vec(), address);
+                }
+                out.clear();
+                self.spare = Some(out);
+            }
+            None => {}
+        }
+    }
+
+    fn writer(&mut self) -> Writer {
+        self.spare.take().unwrap_or_default()
+    }
+
+    /// Reading goes on that stopped because answers were not taken.
+    fn resume(&mut self, connection: &Arc<Connection>) {
+        if connection.is_held.load(Ordering::Acquire)
+            && !connection.is_backed_up()
+            && !self.engine.budget.is_spent()
+            && connection.is_held.swap(false, Ordering::AcqRel)
+            && connection.begin_reading()
+        {
+            self.serve(connection);
+        }
+    }
+
+    /// Reads and answers until the socket is empty, or others are to have their turn. The caller has the right to read.
+    fn serve(&mut self, connection: &Arc<Connection>) {
+        let (mut calls, mut bytes) = (0, 0);
+        loop {
+            if calls >= TURN_CALLS || bytes >= TURN_BYTES {
+                connection.stop_reading();
+                return self.engine.read_later(connection);
+            }
+            if connection.is_backed_up() {
+                // A swap, so that either this thread sees what went out, or whoever sends it sees this.
+                connection.is_held.swap(true, Ordering::SeqCst);
+                connection.stop_reading();
+                // It may have gone out in between.
+                return self.resume(connection);
+            }
+            if self.engine.budget.is_spent() {
+                connection.stop_reading();
+                return self.engine.starve(connection);
+            }
+            let mut kept: Vec<Record<'static>> = Vec::new();
+            let mut scratch = std::mem::take(&mut self.scratch);
+            let (got, len) = self.read(connection, &mut scratch, &mut kept);
+            // What is whole in the scratch is answered from there; what is not goes to the framer.
+            let mut records = kept;
+            let mut got = got;
+            let mut fed = Vec::new();
+            {
+                let mut input = connection.input.lock();
+                let mut rest = &scratch[..len];
+                self.engine.lend(&mut input.framer);
+                loop {
+                    match input.framer.feed(&mut rest) {
+                        Ok(Some(record)) => fed.push(record),
+                        Ok(None) => break,
+                        Err(_) => {
+                            tracing::debug!(peer = ?connection.peer, "sends what is no record: closed");
+                            got = Got::End;
+                            break;
+                        }
+                    }
+                }
+                if let Some(buffer) = input.framer.take_back() {
+                    self.engine.take_back(buffer);
+                }
+                connection.charge(&mut input);
+            }
+            calls += records.len() + fed.len();
+            bytes += records.iter().chain(&fed).map(|r| r.bytes().len()).sum::<usize>();
+            connection.busy.fetch_add(1, Ordering::SeqCst);
+            let is_done = match got {
+                Got::All => connection.end_reading(),
+                // Answers first, then the end.
+                Got::Part if connection.has_ended.load(Ordering::Acquire) => false,
+                Got::Part => {
+                    // Others may read on while this thread answers.
+                    if fed.len() + records.len() > 0 && self.engine.idle.load(Ordering::Relaxed) > 0 {
+                        connection.stop_reading();
+                        self.engine.read_later(connection);
+                        true
+                    } else {
+                        false
+                    }
+                }
+                Got::End => true,
+            };
+            let is_end = matches!(got, Got::End);
+            if is_end {
+                connection.was_read.store(true, Ordering::SeqCst);
+            }
+            self.answer_all(connection, records.drain(..).chain(fed));
+            self.scratch = scratch;
+            self.done(connection);
+            if is_done {
+                return;
+            }
+        }
+    }
+
+    /// One read: straight into a long record that is under way, else into `scratch`, of which the length is returned.
+    fn read(&self, connection: &Connection, scratch: &mut [u8], kept: &mut Vec<Record<'static>>) -> (Got, usize) {
+        let mut input = connection.input.lock();
+        let (result, asked, is_placed) = match input.framer.place(PLACE_MIN) {
+            Some(place) => (rustix::io::read(&connection.socket, &mut *place), place.len(), true),
+            None => (rustix::io::read(&connection.socket, &mut *scratch), scratch.len(), false),
+        };
+        let count = match result {
+            Ok(0) => return (Got::End, 0),
+            Ok(count) => count,
+            Err(Errno::AGAIN) => return (Got::All, 0),
+            Err(Errno::INTR) => return (Got::Part, 0),
+            Err(error) => {
+                tracing::debug!(peer = ?connection.peer, %error, "connection lost");
+                return (Got::End, 0);
+            }
+        };
+        connection.moved();
+        let is_all = count < asked && !connection.has_ended.load(Ordering::Acquire);
+        let got = if is_all { Got::All } else { Got::Part };
+        if is_placed {
+            kept.extend(input.framer.placed(count));
+            return (got, 0);
+        }
+        (got, count)
+    }
+
+    fn answer(&self, connection: &Connection, record: &[u8], out: &mut Writer) -> Result<(), Malformed> {
+        let Some(listener) = self.engine.listeners.get(connection.listener) else { return Ok(()) };
+        let mark = begin_record(out);
+        // A broken invariant costs the client that met it its connection, not all others a thread.
+        let answered = catch_unwind(AssertUnwindSafe(|| listener.registry.answer(&connection.peer, record, out)));
+        let result = answered.unwrap_or_else(|_| {
+            tracing::error!(peer = ?connection.peer, "a call broke an invariant of this program: its connection is closed");
+            out.rollback(mark);
+            Err(Malformed)
+        });
+        end_record(out, mark);
+        self.engine.answered.fetch_add(1, Ordering::Relaxed);
+        result
+    }
+
+    fn wait(&self, connection: &Connection, record: &[u8]) -> Wait {
+        let listener = self.engine.listeners.get(connection.listener);
+        listener.map_or(Wait::No, |listener| listener.registry.wait(record))
+    }
+
+    fn send(&mut self, connection: &Connection, out: Writer) {
+        if out.is_empty() {
+            self.spare = Some(out);
+        } else {
+            connection.put(out, &mut self.spare);
+        }
+    }
+
+    fn answer_all<'r>(&mut self, connection: &Arc<Connection>, records: impl Iterator<Item = Record<'r>>) {
+        let mut records = records.peekable();
+        if records.peek().is_none() {
+            return;
+        }
+        let engine = self.engine;
+        let mut out = self.writer();
+        let mut before = Instant::now();
+        let mut is_slow = false;
+        // Kept until its answer is written: giving memory back can wait.
+        let mut used = Vec::new();
+        while let Some(record) = records.next() {
+            let is_last = records.peek().is_none();
+            let wait = self.wait(connection, record.bytes());
+            let may_stay = match wait {
+                Wait::No => true,
+                Wait::Maybe => !engine.do_writes_wait(),
+                // Nothing else waits for it.
+                Wait::Yes => is_last && out.is_empty(),
+            };
+            if !(may_stay && (wait == Wait::No || engine.may_wait_in_place())) {
+                connection.busy.fetch_add(1, Ordering::SeqCst);
+                connection.hand_over(record.bytes().len());
+                engine.wait_elsewhere(connection, record.into_kept());
+                continue;
+            }
+            if is_slow && !is_last && wait == Wait::No && engine.idle.load(Ordering::Relaxed) > 0 {
+                connection.busy.fetch_add(1, Ordering::SeqCst);
+                engine.answer_elsewhere(connection, record.into_kept());
+                continue;
+            }
+            let answered = self.answer(connection, record.bytes(), &mut out);
+            if wait != Wait::No {
+                engine.waited_in_place();
+            }
+            if answered.is_err() {
+                tracing::debug!(peer = ?connection.peer, "sends what is no RPC message: closed");
+                connection.hang_up();
+                break;
+            }
+            if let Record::Kept(buffer, _) = record {
+                used.push(buffer);
+            }
+            let now = Instant::now();
+            let took = now - before;
+            (is_slow, before) = (took > SLOW, now);
+            if wait == Wait::Maybe && took > WAITED {
+                engine.writes_wait();
+            }
+            if is_slow || out.len() > TOGETHER_BYTES {
+                self.send(connection, out);
+                out = self.writer();
+            }
+        }
+        self.send(connection, out);
+        used.into_iter().for_each(|buffer| engine.take_back(buffer));
+    }
+}

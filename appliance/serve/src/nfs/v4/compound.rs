@@ -1,0 +1,297 @@
+//! COMPOUND: one operation after the other until one fails (RFC 7530 15.2, RFC 8881 16.2).
+//!
+//! Arguments are read when their operation's turn comes, and results written behind those of the one before; what a failed
+//! operation wrote is taken back, but for a few that tell why they failed.
+//!
+//! Below: the operations in `ops`. Above: [`super::Server`].
+
+use super::ops::op;
+use super::place::Place;
+use super::pseudo::PseudoTree;
+use super::state::{Asker, ChannelAttrs, SequenceAnswer, SequenceArgs, StateId};
+use super::status::{Result, Status};
+use super::{Granted, Server};
+use crate::nfs::exports::{Share, Table};
+use crate::nfs::figures::Figures;
+use crate::nfs::rpc::Call;
+use crate::nfs::xdr::{Reader, Writer};
+use host::clock::Stopwatch;
+use observe::Layer;
+use observe::event::note;
+use std::cell::RefCell;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
+
+/// Most operations in a compound of 4.0; sessions of 4.1 agree on their own number. Guessed.
+const OPERATIONS_MAX: u32 = 256;
+/// Longest tag.
+const TAG_BYTES_MAX: usize = 1024;
+/// Replies up to this are kept even if the client did not ask for it: what repeats costs little then.
+const KEPT_BYTES: usize = 256;
+/// How much of the arguments tells repeated requests from new ones.
+const FINGERPRINT_BYTES: usize = 512;
+/// What RPC adds to an answer, and at least to a request.
+const RPC_BYTES: usize = 24;
+
+/// One request while it is worked on.
+pub(super) struct Compound<'a> {
+    pub server: &'a Server,
+    pub call: &'a Call<'a>,
+    pub minor: u32,
+    pub shares: Arc<Table>,
+    pub tree: Arc<PseudoTree>,
+    pub current: Option<Place>,
+    pub saved: Option<Place>,
+    pub current_state: Option<StateId>,
+    pub saved_state: Option<StateId>,
+    /// The client of the session.
+    pub client: Option<u64>,
+    pub session: Option<SlotInUse>,
+    pub last_share: RefCell<Option<LastShare>>,
+    /// Operations in all, and the one at hand.
+    pub count: u32,
+    pub at: u32,
+    /// Where the reply begins in the writer.
+    pub start: crate::nfs::xdr::Mark,
+}
+
+/// Pool and file system, their share, and what this client may do there.
+pub(super) type LastShare = ((u64, u64), Arc<Share>, Arc<Granted>);
+
+/// The slot that the request came on.
+pub(super) struct SlotInUse {
+    pub session: [u8; 16],
+    pub slot: u32,
+    pub cache: bool,
+    pub fore: ChannelAttrs,
+}
+
+impl Compound<'_> {
+    /// Who asks, for state IDs.
+    pub fn asker(&self) -> Asker {
+        self.client.map_or(Asker::Any, Asker::Client)
+    }
+
+    /// Who asks, for client IDs.
+    pub fn principal(&self) -> u64 {
+        match &self.call.header.credential {
+            crate::nfs::rpc::Credential::None => u64::MAX,
+            crate::nfs::rpc::Credential::Sys(sys) => u64::from(sys.uid),
+        }
+    }
+
+    /// Reads a state ID; the special one that stands for the newest becomes that.
+    pub fn state_id(&self, r: &mut Reader<'_>) -> Result<StateId> {
+        let id = StateId { seqid: r.u32()?, other: r.fixed()? };
+        if self.minor > 0 && id == StateId::CURRENT {
+            return self.current_state.ok_or(Status::BAD_STATEID);
+        }
+        Ok(id)
+    }
+
+    /// How many bytes a result may still have.
+    pub fn room(&self, w: &Writer) -> usize {
+        let limit = self.session.as_ref().map_or(usize::MAX, |s| s.fore.response_bytes_max as usize);
+        limit.saturating_sub(w.since(self.start) + RPC_BYTES)
+    }
+}
+
+/// Answers a COMPOUND. Fails only if its head cannot be read.
+pub(super) fn answer(
+    server: &Server,
+    call: &Call<'_>,
+    r: &mut Reader<'_>,
+    w: &mut Writer,
+) -> std::result::Result<(), crate::nfs::xdr::Malformed> {
+    let request_bytes = r.rest().len();
+    let tag = r.opaque(TAG_BYTES_MAX)?;
+    let minor = r.u32()?;
+    let count = r.u32()?;
+    let start = w.mark();
+    w.u32(Status::OK.0);
+    w.opaque(tag);
+    let count_at = w.mark();
+    w.u32(0);
+    let finish = |w: &mut Writer, status: Status, done: u32| {
+        w.patch(start, status.0);
+        w.patch(count_at, done);
+    };
+    if !usize::try_from(minor).is_ok_and(|m| server.config.minor_versions.get(m) == Some(&true)) {
+        finish(w, Status::MINOR_VERS_MISMATCH, 0);
+        return Ok(());
+    }
+    if std::str::from_utf8(tag).is_err() {
+        finish(w, Status::INVAL, 0);
+        return Ok(());
+    }
+    if minor == 0 && count > OPERATIONS_MAX {
+        finish(w, Status::RESOURCE, 0);
+        return Ok(());
+    }
+    let (shares, tree) = server.tree();
+    let mut compound = Compound {
+        server,
+        call,
+        minor,
+        shares,
+        tree,
+        current: None,
+        saved: None,
+        current_state: None,
+        saved_state: None,
+        client: None,
+        session: None,
+        last_share: RefCell::new(None),
+        count,
+        at: 0,
+        start,
+    };
+    let (status, done) = match compound.run(r, w, request_bytes) {
+        Outcome::Done(status, done) => (status, done),
+        Outcome::Repeat(reply) => {
+            w.rollback(start);
+            w.fixed(&reply);
+            return Ok(());
+        }
+    };
+    finish(w, status, done);
+    if let Some(slot) = compound.session {
+        let len = w.since(start);
+        let keep = len <= KEPT_BYTES || slot.cache && len <= slot.fore.cached_bytes_max as usize;
+        let reply = keep.then(|| w.copy_since(start).into());
+        server.with(|state| state.end_sequence(&slot.session, slot.slot, reply));
+    }
+    Ok(())
+}
+
+enum Outcome {
+    Done(Status, u32),
+    /// The whole reply, from memory.
+    Repeat(bytes::Bytes),
+}
+
+impl Compound<'_> {
+    fn run(&mut self, r: &mut Reader<'_>, w: &mut Writer, request_bytes: usize) -> Outcome {
+        for at in 0..self.count {
+            self.at = at;
+            let Ok(number) = r.u32() else { return Outcome::Done(Status::BADXDR, at) };
+            let events = self.server.core.figures.events().map(|events| {
+                note::clear();
+                (events.clone(), Stopwatch::start())
+            });
+            let known = op::is_known(number, self.minor);
+            let mark = w.mark();
+            w.u32(if known { number } else { op::ILLEGAL });
+            let status_at = w.mark();
+            w.u32(0);
+            let body = w.mark();
+            let result = if !known {
+                Err(Status::OP_ILLEGAL)
+            } else if number == op::SEQUENCE {
+                match self.sequence(r, w, request_bytes) {
+                    Ok(Some(reply)) => return Outcome::Repeat(reply),
+                    Ok(None) => Ok(Status::OK),
+                    // The sequence was right, but what it answered is gone: that is the next operation's answer.
+                    Err(Status::RETRY_UNCACHED_REP) if self.count > 1 => {
+                        let next = r.u32().unwrap_or(op::ILLEGAL);
+                        w.u32(next);
+                        w.u32(Status::RETRY_UNCACHED_REP.0);
+                        return Outcome::Done(Status::RETRY_UNCACHED_REP, 2);
+                    }
+                    Err(status) => Err(status),
+                }
+            } else {
+                self.check_position(number).and_then(|()| self.dispatch(number, r, w))
+            };
+            let mut status = match result {
+                Ok(status) => status,
+                Err(status) => {
+                    w.rollback(body);
+                    status
+                }
+            };
+            if let Some(too_big) = self.check_reply(w).filter(|_| number != op::SEQUENCE && !op::changes(number)) {
+                w.rollback(body);
+                status = too_big;
+            }
+            debug_assert!(w.since(mark) >= 8);
+            w.patch(status_at, status.0);
+            if let Some((events, clock)) = events {
+                note::result(status.0.cast_signed());
+                if let Some(Place::Node(node)) = &self.current {
+                    node.note(&self.server.core.figures);
+                }
+                let layer = if self.minor == 0 { Layer::Nfs4 } else { Layer::Nfs41 };
+                let user = self.call.header.credential.user();
+                Figures::tell(&events, layer, number, &self.call.peer.client, user, clock.ns());
+            }
+            if status != Status::OK {
+                tracing::trace!(op = number, status = status.0, "NFSv4 operation failed");
+                return Outcome::Done(status, at + 1);
+            }
+        }
+        Outcome::Done(Status::OK, self.count)
+    }
+
+    /// Whether the reply outgrew what the session takes.
+    fn check_reply(&self, w: &Writer) -> Option<Status> {
+        let slot = self.session.as_ref()?;
+        let len = w.since(self.start) + RPC_BYTES;
+        if len > slot.fore.response_bytes_max as usize {
+            return Some(Status::REP_TOO_BIG);
+        }
+        (slot.cache && len > slot.fore.cached_bytes_max as usize + RPC_BYTES).then_some(Status::REP_TOO_BIG_TO_CACHE)
+    }
+
+    fn check_position(&self, number: u32) -> Result<()> {
+        if self.minor == 0 {
+            return Ok(());
+        }
+        let alone = matches!(
+            number,
+            op::EXCHANGE_ID
+                | op::CREATE_SESSION
+                | op::DESTROY_SESSION
+                | op::BIND_CONN_TO_SESSION
+                | op::DESTROY_CLIENTID
+        );
+        match (self.session.is_some(), alone) {
+            (true, _) => Ok(()),
+            (false, true) if self.count == 1 => Ok(()),
+            (false, true) => Err(Status::NOT_ONLY_OP),
+            (false, false) => Err(Status::OP_NOT_IN_SESSION),
+        }
+    }
+
+    /// SEQUENCE. Gives the whole reply if the request was done before.
+    fn sequence(&mut self, r: &mut Reader<'_>, w: &mut Writer, request_bytes: usize) -> Result<Option<bytes::Bytes>> {
+        let (session, sequence, slot, highest) = (r.fixed()?, r.u32()?, r.u32()?, r.u32()?);
+        let cache = r.bool()?;
+        if self.at != 0 {
+            return Err(Status::SEQUENCE_POS);
+        }
+        let mut hasher = DefaultHasher::new();
+        let rest = r.rest();
+        (self.principal(), self.count, rest.len(), &rest[..rest.len().min(FINGERPRINT_BYTES)]).hash(&mut hasher);
+        let (request_bytes, operations) = (request_bytes + RPC_BYTES, self.count);
+        let args =
+            SequenceArgs { session, sequence, slot, cache, request_bytes, operations, fingerprint: hasher.finish() };
+        let (highest_slot, outcome) = match self.server.with(|state| state.sequence(&args))? {
+            SequenceAnswer::Repeat(reply) => return Ok(Some(reply)),
+            SequenceAnswer::Uncached { highest_slot } => (highest_slot, Err(Status::RETRY_UNCACHED_REP)),
+            SequenceAnswer::Go { client, fore } => {
+                self.client = Some(client);
+                self.session = Some(SlotInUse { session, slot, cache, fore });
+                (fore.slots - 1, Ok(None))
+            }
+        };
+        let _ = highest;
+        w.fixed(&session);
+        w.u32(sequence);
+        w.u32(slot);
+        w.u32(highest_slot);
+        w.u32(highest_slot);
+        w.u32(0);
+        outcome
+    }
+}

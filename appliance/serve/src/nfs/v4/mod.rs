@@ -1,0 +1,218 @@
+//! NFSv4.0, 4.1 and what clients ask for of 4.2.
+//!
+//! ```text
+//!   Registry ─> Server ─> compound ─> ops ─┬─ place ── pseudo tree, shares ─> dyn Vfs
+//!                                          ├─ attr ─── fattr4
+//!                                          └─ state ── clients, sessions, opens, locks (pure, its clock is told)
+//! ```
+//!
+//! RFC 7530, 7531 (4.0), 8881, 5662 (4.1), 7862, 7863 (4.2), 8275 (umask), 8276 (extended attributes). No delegations, no
+//! layouts, no callbacks: nothing is ever asked of a client, so no client has to be reachable.
+
+mod attr;
+mod bitmap;
+mod compound;
+mod names;
+mod ops;
+mod place;
+mod pseudo;
+mod recovery;
+mod rights;
+mod state;
+mod status;
+mod waits;
+
+pub use recovery::{ClientRecords, FolderRecords, NoRecords};
+
+use super::core::{self, Core};
+use super::exports::{Share, Table};
+use super::rpc::{Call, Fault, Program, Wait};
+use super::xdr::{Reader, Writer};
+use files::vfs::{Caller, FileHandle, Time, Vfs};
+use ops::KeptOpen;
+use parking_lot::{Mutex, RwLock};
+use pseudo::PseudoTree;
+use state::{Chore, Limits, Start, State};
+use status::{Result, Status};
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use std::time::Instant;
+
+/// Program number of NFS.
+const NFS_PROGRAM: u32 = 100_003;
+/// File systems whose roots are remembered; beyond this all are looked up anew.
+const ROOTS_MAX: usize = 1 << 16;
+
+/// Who a client's user is in a share, and what he may do there.
+#[derive(Debug)]
+pub(crate) struct Granted {
+    pub who: Caller,
+    pub read_only: bool,
+    /// What is written is taken for stable before it is.
+    pub is_async: bool,
+}
+
+/// How version 4 is set up.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// How long a silent client keeps what it holds, and how long clients have to reclaim after a restart.
+    pub lease_seconds: u32,
+    /// Names this server for good, whatever its addresses.
+    pub server_id: Vec<u8>,
+    /// Which of 4.0, 4.1 and 4.2 are spoken.
+    pub minor_versions: [bool; 3],
+}
+
+/// Version 4 of NFS.
+pub struct Server {
+    core: Arc<Core>,
+    config: Config,
+    state: Mutex<State>,
+    records: Arc<dyn ClientRecords>,
+    started: Time,
+    clock: Instant,
+    tree: RwLock<Option<Known>>,
+    /// Object numbers of the roots of file systems.
+    roots: RwLock<HashMap<u64, u64>>,
+}
+
+/// The tree that goes with a table of shares.
+struct Known {
+    table: Arc<Table>,
+    tree: Arc<PseudoTree>,
+}
+
+impl Server {
+    /// Ready to answer. Clients that `records` tells of may reclaim what they had for one lease.
+    pub fn new(core: Arc<Core>, config: Config, records: Arc<dyn ClientRecords>) -> Self {
+        let may_reclaim: HashSet<_> = records.load().into_iter().collect();
+        core.grace.wait_for_v4(!may_reclaim.is_empty());
+        let now = Time::now();
+        let start = Start {
+            // Of two runs of a server in one millisecond neither can have had clients.
+            epoch: (now.seconds as u64).wrapping_mul(1000).wrapping_add(u64::from(now.nanoseconds) / 1_000_000) as u32,
+            lease_ms: u64::from(config.lease_seconds) * 1000,
+            may_reclaim,
+            limits: Limits::default(),
+        };
+        Self {
+            state: Mutex::new(State::new(start, core.locks.clone())),
+            core,
+            config,
+            records,
+            started: now,
+            clock: Instant::now(),
+            tree: RwLock::new(None),
+            roots: RwLock::default(),
+        }
+    }
+
+    /// Clients, sessions, opens with locks.
+    pub fn counts(&self) -> (usize, usize, usize) {
+        self.state.lock().counts()
+    }
+
+    /// Asks or changes the state; does what came of it before the answer goes out.
+    fn with<T>(&self, ask: impl FnOnce(&mut State) -> T) -> T {
+        let now = u64::try_from(self.clock.elapsed().as_millis()).unwrap_or(u64::MAX);
+        let (answer, (chores, released)) = {
+            let mut state = self.state.lock();
+            state.wait_for_v3(self.core.grace.is_v3());
+            state.tick(now);
+            let answer = ask(&mut state);
+            self.core.grace.wait_for_v4(state.in_grace());
+            (answer, state.take_chores())
+        };
+        for chore in chores {
+            match chore {
+                Chore::Record(name) => self.records.add(&name),
+                Chore::Forget(name) => self.records.remove(&name),
+            }
+        }
+        drop(released);
+        answer
+    }
+
+    /// Asks what is shared anew, and lets go of what is not any more: of pools that are gone, also the files that clients have open.
+    pub fn refresh(&self) {
+        let (table, _) = self.tree();
+        let pools: HashSet<u64> = table.shares().iter().map(|share| share.pool_guid).collect();
+        let is_gone = |kept: &KeptOpen| !pools.contains(&kept.pool_guid);
+        self.with(|state| state.let_go(|held| held.downcast_ref().is_some_and(is_gone)));
+    }
+
+    /// The shares now, and the tree above them.
+    fn tree(&self) -> (Arc<Table>, Arc<PseudoTree>) {
+        let table = self.core.table();
+        if let Some(known) = &*self.tree.read()
+            && Arc::ptr_eq(&known.table, &table)
+        {
+            return (table, known.tree.clone());
+        }
+        let mut known = self.tree.write();
+        let version = known.as_ref().map_or(1, |k| k.tree.version + 1);
+        let tree = Arc::new(PseudoTree::new(table.shares().iter().map(|s| s.path.as_bytes()), version));
+        *known = Some(Known { table: table.clone(), tree: tree.clone() });
+        (table, tree)
+    }
+
+    /// What the caller may do in a share.
+    fn grant(&self, share: &Share, call: &Call<'_>) -> Result<Granted> {
+        let granted = self.core.exports.granted(share, call.peer.address).ok_or(Status::ACCESS)?;
+        let who = core::caller(&call.header.credential, share, granted).map_err(|_| Status::WRONGSEC)?;
+        Ok(Granted { who, read_only: granted.read_only, is_async: share.options.is_async })
+    }
+
+    /// Object number of the root of a file system.
+    fn root_number(&self, vfs: &dyn Vfs, fs_guid: u64) -> Option<u64> {
+        if let Some(object) = self.roots.read().get(&fs_guid) {
+            return Some(*object);
+        }
+        let root = vfs.by_handle(&FileHandle::root_of(fs_guid)).ok()?;
+        let object = vfs.handle(root.node).ok()?.object;
+        let mut roots = self.roots.write();
+        if roots.len() >= ROOTS_MAX {
+            roots.clear();
+        }
+        roots.insert(fs_guid, object);
+        Some(object)
+    }
+}
+
+impl Program for Server {
+    fn number(&self) -> u32 {
+        NFS_PROGRAM
+    }
+
+    fn version(&self) -> u32 {
+        4
+    }
+
+    fn name(&self) -> &'static str {
+        "nfs4"
+    }
+
+    fn procedures(&self) -> &'static [&'static str] {
+        &["null", "compound"]
+    }
+
+    /// What comes again has the same answer (RFC 7530 9.1.7 leaves what has no owner to the RPC layer); sessions do so as well.
+    fn changes(&self, procedure: u32) -> bool {
+        procedure == 1
+    }
+
+    fn may_wait(&self, procedure: u32) -> bool {
+        procedure == 1
+    }
+
+    fn waits(&self, _procedure: u32, args: &mut Reader<'_>) -> Wait {
+        waits::waits(args)
+    }
+
+    fn call(&self, call: &Call<'_>, args: &mut Reader<'_>, out: &mut Writer) -> std::result::Result<(), Fault> {
+        match call.header.procedure {
+            1 => Ok(compound::answer(self, call, args, out)?),
+            _ => Err(Fault::ProcedureUnavailable),
+        }
+    }
+}

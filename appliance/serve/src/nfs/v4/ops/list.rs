@@ -1,0 +1,171 @@
+//! READDIR: of shares, and of the pseudo tree.
+
+use super::super::attr;
+use super::super::bitmap::{Bitmap, ONLY_SET, RDATTR_ERROR};
+use super::super::place::{Node, Place};
+use super::super::rights;
+use super::super::status::{Result, Status};
+use super::Compound;
+use crate::nfs::xdr::{Reader, Writer};
+use files::vfs::DirEntry;
+
+/// Cookies 1 and 2 are not given out (RFC 7530 16.24.4): what stands for `.` and `..` elsewhere.
+const COOKIE_SHIFT: u64 = 3;
+/// What a reply has beside entries: verifier, end marks.
+const FRAME_BYTES: usize = 16;
+/// Entries that are taken from the `Vfs` at a time.
+const BATCH: usize = 256;
+
+struct Args {
+    cookie: u64,
+    names_bytes: usize,
+    reply_bytes: usize,
+    wanted: Bitmap,
+}
+
+impl Compound<'_> {
+    pub(super) fn readdir(&mut self, r: &mut Reader<'_>, w: &mut Writer) -> Result<()> {
+        let (cookie, _verifier) = (r.u64()?, r.fixed::<8>()?);
+        let (names_bytes, reply_bytes) = (r.u32()? as usize, r.u32()? as usize);
+        let wanted = Bitmap::read(r)?;
+        let place = self.current()?.clone();
+        if let Place::Node(node) = &place {
+            let attr = node.attr()?;
+            if attr.kind != files::vfs::FileKind::Directory {
+                return Err(Status::NOTDIR);
+            }
+            rights::check(node, &attr, rights::READ)?;
+        }
+        if !wanted.and(ONLY_SET).is_empty() {
+            return Err(Status::INVAL);
+        }
+        if cookie != 0 && cookie < COOKIE_SHIFT {
+            return Err(Status::BAD_COOKIE);
+        }
+        // The client's number counts all of the result, and so do we.
+        let reply_bytes = reply_bytes.min(attr::IO_BYTES_MAX as usize).min(self.room(w));
+        if reply_bytes < FRAME_BYTES {
+            return Err(Status::TOOSMALL);
+        }
+        let args = Args { cookie, names_bytes, reply_bytes, wanted };
+        let start = w.mark();
+        // Cookies stay valid as long as the directory lives.
+        w.fixed(&[0; 8]);
+        let (count, is_end) = match &place {
+            Place::Node(node) => self.list_node(w, node, &args, start)?,
+            Place::Pseudo(index) => self.list_pseudo(w, *index, &args, start)?,
+        };
+        if count == 0 && !is_end {
+            return Err(Status::TOOSMALL);
+        }
+        w.bool(false);
+        w.bool(is_end);
+        Ok(())
+    }
+
+    fn list_node(
+        &self,
+        w: &mut Writer,
+        node: &Node,
+        args: &Args,
+        start: crate::nfs::xdr::Mark,
+    ) -> Result<(usize, bool)> {
+        let (mut count, mut names_bytes) = (0, 0);
+        let mut cookie = if args.cookie == 0 { 0 } else { args.cookie - COOKIE_SHIFT };
+        loop {
+            let mut batch: Vec<DirEntry> = Vec::new();
+            node.vfs().read_dir(node.id, cookie, &mut |entry| {
+                batch.push(entry);
+                batch.len() < BATCH
+            })?;
+            if batch.is_empty() {
+                return Ok((count, true));
+            }
+            for entry in batch {
+                cookie = entry.next_cookie;
+                if entry.name == b"." || entry.name == b".." {
+                    continue;
+                }
+                names_bytes += entry.name.len() + 16;
+                let mark = w.mark();
+                let is_listed = self.put_entry(w, node, &entry, args);
+                let is_full = w.since(start) + 8 > args.reply_bytes
+                    || count > 0 && args.names_bytes != 0 && names_bytes > args.names_bytes;
+                if is_full {
+                    w.rollback(mark);
+                    return Ok((count, false));
+                }
+                match is_listed? {
+                    true => count += 1,
+                    false => w.rollback(mark),
+                }
+            }
+        }
+    }
+
+    /// Whether there is anything to tell: who went in the meantime is left out.
+    fn put_entry(&self, w: &mut Writer, dir: &Node, entry: &DirEntry, args: &Args) -> Result<bool> {
+        w.bool(true);
+        w.u64(entry.next_cookie + COOKIE_SHIFT);
+        w.opaque(&entry.name);
+        if args.wanted.is_empty() {
+            args.wanted.write(w);
+            w.u32(0);
+            return Ok(true);
+        }
+        let mark = w.mark();
+        let told = (|| {
+            let attr = dir
+                .vfs()
+                .attr(entry.node)
+                .map_err(|e| if super::super::place::is_gone(&e) { Status::STALE } else { Status::of(&e) })?;
+            let place = self.node_from(dir, attr)?;
+            self.write_attr(w, args.wanted, &place, &attr)
+        })();
+        match told {
+            Ok(()) => Ok(true),
+            Err(Status::STALE) => Ok(false),
+            // A file system beneath that is not shared with this client.
+            Err(Status::NOENT | Status::ACCESS | Status::WRONGSEC) if !args.wanted.has(RDATTR_ERROR) => Ok(false),
+            Err(status) if args.wanted.has(RDATTR_ERROR) => {
+                w.rollback(mark);
+                attr::write_error(w, args.wanted, status);
+                Ok(true)
+            }
+            Err(status) => Err(status),
+        }
+    }
+
+    fn list_pseudo(
+        &self,
+        w: &mut Writer,
+        index: usize,
+        args: &Args,
+        start: crate::nfs::xdr::Mark,
+    ) -> Result<(usize, bool)> {
+        let dir = self.tree().dir(index).ok_or(Status::STALE)?;
+        let skip = args.cookie.saturating_sub(COOKIE_SHIFT) as usize;
+        let mut count = 0;
+        for (at, (name, child)) in dir.children.iter().enumerate().skip(skip) {
+            let mark = w.mark();
+            w.bool(true);
+            w.u64(at as u64 + 1 + COOKIE_SHIFT);
+            w.opaque(name);
+            let told = self.pseudo(*child).and_then(|place| {
+                let attr = self.attr_of(&place)?;
+                self.write_attr(w, args.wanted, &place, &attr)
+            });
+            if told.is_err() {
+                // Not shared with this client, or not readable now: it is not there for him.
+                w.rollback(mark);
+                continue;
+            }
+            if w.since(start) + 8 > args.reply_bytes {
+                w.rollback(mark);
+                return Ok((count, false));
+            }
+            count += 1;
+        }
+        Ok((count, true))
+    }
+}

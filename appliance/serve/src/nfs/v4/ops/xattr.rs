@@ -1,0 +1,110 @@
+//! Extended attributes (RFC 8276): those that users have; the protocol leaves the prefix `user.` away.
+
+use super::super::rights;
+use super::super::status::{Result, Status};
+use super::Compound;
+use crate::nfs::xdr::{Reader, Writer};
+use files::vfs::SetXattr;
+
+const USER: &[u8] = b"user.";
+/// Longest name, and longest value, that Linux has.
+const NAME_BYTES_MAX: usize = 255;
+const VALUE_BYTES_MAX: usize = 64 << 10;
+/// How long either may be to be read at all.
+const READ_BYTES_MAX: usize = 1 << 20;
+/// Cookies of LISTXATTRS begin behind this, as those of READDIR do.
+const COOKIE_SHIFT: u64 = 3;
+
+fn user_name(r: &mut Reader<'_>) -> Result<Vec<u8>> {
+    let name = r.opaque(READ_BYTES_MAX)?;
+    if name.is_empty() || name.contains(&0) {
+        return Err(Status::INVAL);
+    }
+    if name.len() + USER.len() > NAME_BYTES_MAX {
+        return Err(Status::NAMETOOLONG);
+    }
+    Ok([USER, name].concat())
+}
+
+impl Compound<'_> {
+    pub(super) fn getxattr(&mut self, r: &mut Reader<'_>, w: &mut Writer) -> Result<()> {
+        let name = user_name(r)?;
+        let node = self.node()?;
+        rights::check(node, &node.attr()?, rights::READ)?;
+        w.opaque(&node.vfs().get_xattr(node.id, &name)?.ok_or(Status::NOXATTR)?);
+        Ok(())
+    }
+
+    pub(super) fn setxattr(&mut self, r: &mut Reader<'_>, w: &mut Writer) -> Result<()> {
+        let how = match r.u32()? {
+            0 => SetXattr::Either,
+            1 => SetXattr::Create,
+            2 => SetXattr::Replace,
+            _ => return Err(Status::BADXDR),
+        };
+        let name = user_name(r);
+        let value = r.opaque(READ_BYTES_MAX)?;
+        let (name, node) = (name?, self.node()?);
+        node.check_writable()?;
+        if value.len() > VALUE_BYTES_MAX {
+            return Err(Status::XATTR2BIG);
+        }
+        let before = node.attr()?;
+        rights::check(node, &before, rights::WRITE)?;
+        let old = self.before(node, &before);
+        node.changes();
+        node.vfs().set_xattr(node.who(), node.id, &name, value, how)?;
+        self.settle(node)?;
+        Self::change_info(w, old, self.changed(node)?);
+        Ok(())
+    }
+
+    pub(super) fn listxattrs(&mut self, r: &mut Reader<'_>, w: &mut Writer) -> Result<()> {
+        let (cookie, max_bytes) = (r.u64()?, r.u32()? as usize);
+        let node = self.node()?;
+        rights::check(node, &node.attr()?, rights::READ)?;
+        let names = node.vfs().list_xattr(node.id)?;
+        let mut names: Vec<&[u8]> = names.iter().filter_map(|n| n.strip_prefix(USER)).collect();
+        // The same order whenever it is asked for.
+        names.sort_unstable();
+        let skip = match cookie {
+            0 => 0,
+            n if n < COOKIE_SHIFT => return Err(Status::BAD_COOKIE),
+            n => usize::try_from(n - COOKIE_SHIFT).map_err(|_| Status::BAD_COOKIE)?,
+        };
+        // Cookie, number of names, end.
+        let mut room = max_bytes.min(self.room(w)).checked_sub(16).ok_or(Status::TOOSMALL)?;
+        let rest = names.get(skip..).unwrap_or_default();
+        let told = rest
+            .iter()
+            .take_while(|name| {
+                let bytes = 4 + name.len().next_multiple_of(4);
+                let fits = bytes <= room;
+                room = room.saturating_sub(bytes);
+                fits
+            })
+            .count();
+        if told == 0 && !rest.is_empty() {
+            return Err(Status::TOOSMALL);
+        }
+        w.u64((skip + told) as u64 + COOKIE_SHIFT);
+        w.u32(told as u32);
+        rest[..told].iter().for_each(|name| w.opaque(name));
+        w.bool(told == rest.len());
+        Ok(())
+    }
+
+    pub(super) fn removexattr(&mut self, r: &mut Reader<'_>, w: &mut Writer) -> Result<()> {
+        let name = user_name(r)?;
+        let node = self.node()?;
+        node.check_writable()?;
+        let before = node.attr()?;
+        rights::check(node, &before, rights::WRITE)?;
+        let old = self.before(node, &before);
+        node.changes();
+        node.vfs().remove_xattr(node.who(), node.id, &name)?;
+        self.settle(node)?;
+        Self::change_info(w, old, self.changed(node)?);
+        Ok(())
+    }
+}

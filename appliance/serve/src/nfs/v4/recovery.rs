@@ -1,0 +1,122 @@
+//! Who may reclaim after a restart: the names of clients that held something, kept on stable storage (RFC 8881 8.4.2.1).
+//!
+//! A name is recorded before the client is told that it holds something, so a crash never forgets one. One file for each,
+//! named by a hash of the client's name.
+
+use std::fs::{self, File};
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+
+/// Keeps the names of clients.
+pub trait ClientRecords: Send + Sync {
+    /// The names that are there.
+    fn load(&self) -> Vec<Vec<u8>>;
+    /// Adds one; it is on stable storage when this returns.
+    fn add(&self, name: &[u8]);
+    /// Takes one away.
+    fn remove(&self, name: &[u8]);
+}
+
+/// Keeps nothing: after a restart nobody may reclaim.
+#[derive(Debug, Default)]
+pub struct NoRecords;
+
+impl ClientRecords for NoRecords {
+    fn load(&self) -> Vec<Vec<u8>> {
+        Vec::new()
+    }
+    fn add(&self, _: &[u8]) {}
+    fn remove(&self, _: &[u8]) {}
+}
+
+/// A file for each client in a folder.
+#[derive(Debug)]
+pub struct FolderRecords {
+    folder: PathBuf,
+}
+
+/// Longest name that a client may have (`NFS4_OPAQUE_LIMIT`).
+const NAME_BYTES_MAX: u64 = 1024;
+/// More clients are not remembered than the server takes.
+const RECORDS_MAX: usize = 4096;
+
+impl FolderRecords {
+    /// In this folder, which is made if it is not there.
+    pub fn open(folder: &Path) -> io::Result<Self> {
+        fs::create_dir_all(folder)?;
+        Ok(Self { folder: folder.to_owned() })
+    }
+
+    fn path(&self, name: &[u8]) -> PathBuf {
+        let hash = blake3::hash(name);
+        self.folder.join(format!("{}.client", hash.to_hex()))
+    }
+
+    fn store(&self, name: &[u8]) -> io::Result<()> {
+        let path = self.path(name);
+        let new = path.with_extension("new");
+        let mut file = File::create(&new)?;
+        file.write_all(name)?;
+        file.sync_all()?;
+        fs::rename(&new, &path)?;
+        File::open(&self.folder)?.sync_all()
+    }
+
+    fn names(&self) -> io::Result<Vec<Vec<u8>>> {
+        let mut names = Vec::new();
+        for entry in fs::read_dir(&self.folder)?.take(RECORDS_MAX) {
+            let path = entry?.path();
+            if path.extension().is_some_and(|e| e == "client") {
+                let mut name = Vec::new();
+                File::open(&path)?.take(NAME_BYTES_MAX).read_to_end(&mut name)?;
+                names.push(name);
+            }
+        }
+        Ok(names)
+    }
+}
+
+impl ClientRecords for FolderRecords {
+    fn load(&self) -> Vec<Vec<u8>> {
+        self.names().unwrap_or_else(|error| {
+            tracing::error!(folder = %self.folder.display(), %error, "cannot read which NFS clients may reclaim");
+            Vec::new()
+        })
+    }
+
+    fn add(&self, name: &[u8]) {
+        if let Err(error) = self.store(name) {
+            tracing::error!(folder = %self.folder.display(), %error, "cannot remember an NFS client: it will not be able to reclaim");
+        }
+    }
+
+    fn remove(&self, name: &[u8]) {
+        match fs::remove_file(self.path(name)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                tracing::error!(folder = %self.folder.display(), %error, "cannot forget an NFS client");
+            }
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_survive_and_are_forgotten() {
+        let folder = std::env::temp_dir().join(format!("weir-nfs4-records-{}", std::process::id()));
+        let records = FolderRecords::open(&folder).unwrap();
+        records.add(b"one");
+        records.add(b"t/w\0o");
+        records.add(b"one");
+        let mut names = FolderRecords::open(&folder).unwrap().load();
+        names.sort();
+        assert_eq!(names, [b"one".to_vec(), b"t/w\0o".to_vec()]);
+        records.remove(b"one");
+        records.remove(b"never");
+        assert_eq!(records.load(), [b"t/w\0o".to_vec()]);
+        fs::remove_dir_all(&folder).unwrap();
+    }
+}

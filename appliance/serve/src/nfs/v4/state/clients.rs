@@ -1,0 +1,321 @@
+//! Client IDs: how clients introduce themselves, in both ways, come back and go.
+//!
+//! RFC 7530 16.33 and 16.34 (SETCLIENTID), RFC 8881 18.35 (EXCHANGE_ID), 18.50 (DESTROY_CLIENTID), 18.51 (RECLAIM_COMPLETE).
+
+use super::{Chore, Entry, Millis, OwnerKey, State};
+use crate::nfs::locks::LockOwner;
+use crate::nfs::v4::status::{Result, Status};
+use std::sync::Arc;
+
+pub(super) struct Client {
+    pub id: u64,
+    /// 4.1 and later: has sessions.
+    pub has_sessions: bool,
+    /// What the client calls itself.
+    pub name: Arc<[u8]>,
+    /// Changes when the client starts anew.
+    verifier: [u8; 8],
+    principal: u64,
+    pub confirmed: bool,
+    /// What confirms it (4.0), and what would confirm its new callback.
+    confirm: [u8; 8],
+    new_confirm: Option<[u8; 8]>,
+    pub renewed: Millis,
+    /// Of CREATE_SESSION: the last one, and its reply.
+    pub sequence: u32,
+    pub create_reply: Option<Vec<u8>>,
+    pub sessions: Vec<[u8; 16]>,
+    pub reclaim_complete: bool,
+    pub may_reclaim: bool,
+    /// It is on record.
+    pub recorded: bool,
+}
+
+/// Arguments of EXCHANGE_ID that matter.
+pub(crate) struct ExchangeId<'a> {
+    pub name: &'a [u8],
+    pub verifier: [u8; 8],
+    pub update: bool,
+    pub principal: u64,
+}
+
+/// What it answers.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct ExchangeAnswer {
+    pub client: u64,
+    pub sequence: u32,
+    pub confirmed: bool,
+}
+
+impl State {
+    fn find(&self, name: &[u8], has_sessions: bool, confirmed: bool) -> Option<&Client> {
+        self.clients.values().find(|c| c.confirmed == confirmed && c.has_sessions == has_sessions && *c.name == *name)
+    }
+
+    fn has_state(&self, client: u64) -> bool {
+        self.states.values().any(|s| match s {
+            Entry::Open(open) => open.client == client,
+            Entry::Lock(lock) => lock.client == client,
+            Entry::Closed(_) => false,
+        })
+    }
+
+    fn add_client(&mut self, name: &[u8], verifier: [u8; 8], principal: u64, has_sessions: bool) -> Result<u64> {
+        if self.clients.len() >= self.limits.clients && !self.make_room() {
+            tracing::warn!(limit = self.limits.clients, "there are too many NFSv4 clients");
+            return Err(Status::DELAY);
+        }
+        let number = self.number();
+        let id = u64::from(self.epoch) << 32 | number & 0xffff_ffff;
+        let may_reclaim = self.grace.as_ref().is_some_and(|g| g.waiting.contains(name));
+        self.clients.insert(
+            id,
+            Client {
+                id,
+                has_sessions,
+                name: Arc::from(name),
+                verifier,
+                principal,
+                confirmed: false,
+                confirm: number.to_be_bytes(),
+                new_confirm: None,
+                renewed: self.now,
+                sequence: 0,
+                create_reply: None,
+                sessions: Vec::new(),
+                reclaim_complete: false,
+                may_reclaim,
+                recorded: false,
+            },
+        );
+        Ok(id)
+    }
+
+    /// Takes a client away with all it has.
+    pub(super) fn remove_client(&mut self, id: u64, because_expired: bool) {
+        let Some(client) = self.clients.remove(&id) else { return };
+        for session in &client.sessions {
+            self.drop_session(session);
+        }
+        let of_client = |entry: &Entry| match entry {
+            Entry::Open(open) => open.client == id,
+            Entry::Lock(lock) => lock.client == id,
+            Entry::Closed(owner) => owner.client() == id,
+        };
+        let states: Vec<u64> = self.states.iter().filter(|(_, e)| of_client(e)).map(|(index, _)| *index).collect();
+        if !states.is_empty() {
+            for index in &states {
+                self.forget_open_of_file(*index);
+            }
+            for index in states {
+                self.drop_state(index, because_expired);
+            }
+            self.locks.release(|owner| matches!(owner, LockOwner::V4 { client, .. } if *client == id));
+        }
+        self.owners.retain(|key, _| key.client() != id);
+        let lives_on = |c: &Client| c.name == client.name && c.recorded;
+        if client.recorded && !self.clients.values().any(lives_on) {
+            self.chores.push(Chore::Forget(client.name.to_vec()));
+        }
+    }
+
+    /// SETCLIENTID: the client ID, and what confirms it.
+    pub fn set_client_id(&mut self, name: &[u8], verifier: [u8; 8], principal: u64) -> Result<(u64, [u8; 8])> {
+        let confirmed = self.find(name, false, true).map(|c| (c.id, c.principal, c.verifier));
+        if let Some((id, whose, _)) = confirmed
+            && whose != principal
+            && self.has_state(id)
+            && !self.has_lapsed(id)
+        {
+            return Err(Status::CLID_INUSE);
+        }
+        if let Some(unconfirmed) = self.find(name, false, false).map(|c| c.id) {
+            self.remove_client(unconfirmed, false);
+        }
+        if let Some((id, whose, old)) = confirmed
+            && old == verifier
+            && whose == principal
+        {
+            // The client lives, and changes its callback.
+            let confirm = self.number().to_be_bytes();
+            if let Some(client) = self.clients.get_mut(&id) {
+                client.new_confirm = Some(confirm);
+            }
+            return Ok((id, confirm));
+        }
+        let id = self.add_client(name, verifier, principal, false)?;
+        Ok((id, self.clients.get(&id).map_or([0; 8], |c| c.confirm)))
+    }
+
+    /// SETCLIENTID_CONFIRM.
+    pub fn confirm_client_id(&mut self, id: u64, confirm: [u8; 8], principal: u64) -> Result<()> {
+        let now = self.now;
+        let Some(client) = self.clients.get_mut(&id).filter(|c| !c.has_sessions) else {
+            return Err(Status::STALE_CLIENTID);
+        };
+        if client.principal != principal {
+            return Err(Status::CLID_INUSE);
+        }
+        if client.confirmed {
+            if client.new_confirm == Some(confirm) {
+                (client.confirm, client.new_confirm) = (confirm, None);
+            }
+            client.renewed = now;
+            return if client.confirm == confirm { Ok(()) } else { Err(Status::STALE_CLIENTID) };
+        }
+        if client.confirm != confirm {
+            return Err(Status::STALE_CLIENTID);
+        }
+        let name = client.name.clone();
+        let before = self.find(&name, false, true).map(|c| (c.id, c.principal));
+        if let Some((old, whose)) = before {
+            if whose != principal && self.has_state(old) && !self.has_lapsed(old) {
+                return Err(Status::CLID_INUSE);
+            }
+            self.replace_client(old);
+        }
+        if let Some(client) = self.clients.get_mut(&id) {
+            (client.confirmed, client.renewed) = (true, now);
+        }
+        Ok(())
+    }
+
+    /// The client started anew: what it had before is gone, and whoever still uses that is told so.
+    fn replace_client(&mut self, old: u64) {
+        self.remove_client(old, true);
+    }
+
+    /// A client ID that 4.0's OPEN, LOCK or RENEW names; its lease is renewed.
+    pub fn known_client(&mut self, id: u64) -> Result<()> {
+        let now = self.now;
+        match self.clients.get_mut(&id) {
+            Some(client) if client.confirmed && !client.has_sessions => {
+                client.renewed = now;
+                Ok(())
+            }
+            Some(_) => Err(Status::STALE_CLIENTID),
+            // Of this run: it was there, and its lease ran out.
+            None if id >> 32 == u64::from(self.epoch) && id & 0xffff_ffff <= self.next => Err(Status::EXPIRED),
+            None => Err(Status::STALE_CLIENTID),
+        }
+    }
+
+    /// EXCHANGE_ID.
+    pub fn exchange_id(&mut self, args: &ExchangeId<'_>) -> Result<ExchangeAnswer> {
+        let confirmed = self.find(args.name, true, true).map(|c| (c.id, c.principal, c.verifier, c.sequence));
+        if args.update {
+            let Some((client, whose, verifier, sequence)) = confirmed else { return Err(Status::NOENT) };
+            if verifier != args.verifier {
+                return Err(Status::NOT_SAME);
+            }
+            if whose != args.principal {
+                return Err(Status::PERM);
+            }
+            self.renew_client(client);
+            return Ok(ExchangeAnswer { client, sequence: sequence.wrapping_add(1), confirmed: true });
+        }
+        if let Some((client, whose, verifier, sequence)) = confirmed {
+            if whose != args.principal {
+                if self.has_state(client) && !self.has_lapsed(client) {
+                    return Err(Status::CLID_INUSE);
+                }
+                self.remove_client(client, false);
+            } else if verifier == args.verifier {
+                self.renew_client(client);
+                return Ok(ExchangeAnswer { client, sequence: sequence.wrapping_add(1), confirmed: true });
+            }
+        }
+        if let Some(unconfirmed) = self.find(args.name, true, false).map(|c| c.id) {
+            self.remove_client(unconfirmed, false);
+        }
+        let client = self.add_client(args.name, args.verifier, args.principal, true)?;
+        Ok(ExchangeAnswer { client, sequence: 1, confirmed: false })
+    }
+
+    /// The first session confirms a client ID; another of the same client, from before it started anew, goes.
+    pub(super) fn confirm_by_session(&mut self, id: u64, principal: u64) -> Result<()> {
+        let Some(client) = self.clients.get(&id) else { return Err(Status::STALE_CLIENTID) };
+        if client.confirmed {
+            return Ok(());
+        }
+        if client.principal != principal {
+            return Err(Status::CLID_INUSE);
+        }
+        let name = client.name.clone();
+        if let Some(old) = self.find(&name, true, true).map(|c| c.id) {
+            self.replace_client(old);
+        }
+        if let Some(client) = self.clients.get_mut(&id) {
+            client.confirmed = true;
+        }
+        Ok(())
+    }
+
+    /// DESTROY_CLIENTID.
+    pub fn destroy_client_id(&mut self, id: u64) -> Result<()> {
+        let client = self.clients.get(&id).filter(|c| c.has_sessions).ok_or(Status::STALE_CLIENTID)?;
+        if !client.sessions.is_empty() || self.has_state(id) {
+            return Err(Status::CLIENTID_BUSY);
+        }
+        self.remove_client(id, false);
+        Ok(())
+    }
+
+    /// RECLAIM_COMPLETE for everything.
+    pub fn reclaim_complete(&mut self, id: u64) -> Result<()> {
+        let client = self.clients.get_mut(&id).ok_or(Status::STALE_CLIENTID)?;
+        if client.reclaim_complete {
+            return Err(Status::COMPLETE_ALREADY);
+        }
+        client.reclaim_complete = true;
+        let name = client.name.clone();
+        self.record(id);
+        if let Some(grace) = &mut self.grace {
+            grace.waiting.remove(&*name);
+        }
+        self.end_grace_when_over();
+        Ok(())
+    }
+
+    /// Has it remembered that this client holds something that it may reclaim.
+    pub(super) fn record(&mut self, id: u64) {
+        if let Some(client) = self.clients.get_mut(&id)
+            && !client.recorded
+        {
+            client.recorded = true;
+            self.chores.push(Chore::Record(client.name.to_vec()));
+        }
+    }
+
+    /// Whether a client may open or lock, or only reclaim, at this time.
+    pub(super) fn check_grace(&self, id: u64, reclaims: bool) -> Result<()> {
+        let client = self.clients.get(&id).ok_or(Status::STALE_CLIENTID)?;
+        match (reclaims, self.in_grace()) {
+            (true, true) if client.may_reclaim && !client.reclaim_complete => Ok(()),
+            (true, _) => Err(Status::NO_GRACE),
+            (false, true) => Err(Status::GRACE),
+            // It must say first that it has nothing to reclaim.
+            (false, false) if client.has_sessions && !client.reclaim_complete => Err(Status::GRACE),
+            (false, false) => Ok(()),
+        }
+    }
+
+    /// Owners that hold nothing go after a lease.
+    pub(super) fn forget_idle_owners(&mut self) {
+        let (now, lease) = (self.now, self.lease_ms);
+        let mut closed = Vec::new();
+        self.owners.retain(|_, owner| {
+            let stays = owner.uses > 0 || now.saturating_sub(owner.used) <= lease;
+            if !stays {
+                closed.extend(owner.closed);
+            }
+            stays
+        });
+        closed.into_iter().for_each(|index| self.drop_state(index, false));
+    }
+
+    /// The client of an owner's key.
+    pub(super) fn touch_owner_client(&mut self, key: &OwnerKey) {
+        self.renew_client(key.client());
+    }
+}

@@ -1,0 +1,354 @@
+//! What NFSv4 clients hold: client IDs, sessions, opens with their share reservations, and locks.
+//!
+//! A pure state machine: requests come in, answers go out; time is told to it, and what needs I/O (client records, files
+//! that are let go) is handed out by [`State::take_chores`] to be done once its lock is released. Below: the table of byte
+//! ranges in [`locks`](crate::nfs::locks). Above: the operations.
+//!
+//! ```text
+//!   client ID ─┬─ sessions ── slots, each with its last reply        (4.1 and later)
+//!              ├─ open owners ── opens, one for each file ── lock states, one for each lock owner
+//!              └─ lease, renewed by whatever the client does
+//! ```
+//!
+//! A client whose lease ran out keeps what it has until somebody else wants it, memory is short, or a day is over: a
+//! network that was down for a while costs nobody a lock.
+//!
+//! Invariants:
+//!   * numbers of state IDs are never used twice, and those of an earlier run are told apart by the epoch
+//!   * an open's lock states go with it, a client's opens with the client, a held file with the last open
+//!   * nothing here grows beyond [`Limits`]
+
+mod clients;
+mod locking;
+mod opens;
+mod seqid;
+mod sessions;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use clients::ExchangeId;
+pub(crate) use locking::{LockAnswer, LockWho};
+pub(crate) use opens::{IoWant, OpenRequest};
+pub(crate) use seqid::{Begin, OwnerKey, Reply};
+pub(crate) use sessions::{ChannelAttrs, SequenceAnswer, SequenceArgs};
+
+use super::status::{Result, Status};
+use crate::nfs::locks::{FileKey, LockOwner, LockTable};
+use std::any::Any;
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::sync::Arc;
+
+/// Milliseconds of a clock that never goes back.
+pub(crate) type Millis = u64;
+/// What keeps a file from going away while it is open; dropped when the last open of it goes.
+pub(crate) type Held = Arc<dyn Any + Send + Sync>;
+
+/// How much clients may make the server remember. Guessed, for some 200 MB at the very worst.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Limits {
+    pub clients: usize,
+    pub sessions: usize,
+    /// Slots of all sessions; once they are used up, a new session gets few.
+    pub slots: usize,
+    /// Open and lock owners.
+    pub owners: usize,
+    /// Opens and lock states.
+    pub states: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { clients: 4096, sessions: 8192, slots: 32_768, owners: 131_072, states: 262_144 }
+    }
+}
+
+/// How the state machine starts.
+#[derive(Debug, Clone)]
+pub(crate) struct Start {
+    /// Differs from run to run; marks client and state IDs.
+    pub epoch: u32,
+    pub lease_ms: Millis,
+    /// Names of clients that may reclaim what they had: those of [`Chore::Record`] in the run before.
+    pub may_reclaim: HashSet<Vec<u8>>,
+    pub limits: Limits,
+}
+
+/// `stateid4`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct StateId {
+    pub seqid: u32,
+    pub other: [u8; 12],
+}
+
+impl StateId {
+    /// Stands for no state.
+    pub const ANONYMOUS: Self = Self { seqid: 0, other: [0; 12] };
+    /// Reads past share reservations.
+    pub const BYPASS: Self = Self { seqid: u32::MAX, other: [0xff; 12] };
+    /// The one that the compound came by last (4.1).
+    pub const CURRENT: Self = Self { seqid: 1, other: [0; 12] };
+    /// What CLOSE leaves (4.1).
+    pub const INVALID: Self = Self { seqid: u32::MAX, other: [0; 12] };
+
+    fn index(&self) -> (u32, u64) {
+        let (epoch, index) = self.other.split_at(4);
+        let epoch = u32::from_be_bytes(epoch.try_into().expect("4 bytes"));
+        (epoch, u64::from_be_bytes(index.try_into().expect("8 bytes")))
+    }
+
+    fn is_special(&self) -> bool {
+        self.other == [0; 12] || self.other == [0xff; 12]
+    }
+}
+
+/// Who asks: whether it comes by way of a session, and whose.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Asker {
+    /// 4.0: the state ID says whose it is.
+    Any,
+    /// The client of the session.
+    Client(u64),
+}
+
+/// Something to do once the state's lock is released.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Chore {
+    /// Remember on stable storage that this client may reclaim after a restart.
+    Record(Vec<u8>),
+    /// It may not any more.
+    Forget(Vec<u8>),
+}
+
+/// Everything clients hold.
+pub(crate) struct State {
+    epoch: u32,
+    lease_ms: Millis,
+    limits: Limits,
+    locks: Arc<LockTable>,
+    now: Millis,
+    /// When leases were looked at last.
+    looked: Millis,
+    next: u64,
+    clients: HashMap<u64, clients::Client>,
+    sessions: HashMap<[u8; 16], sessions::SessionState>,
+    slots: usize,
+    states: HashMap<u64, Entry>,
+    files: HashMap<FileKey, FileState>,
+    owners: HashMap<OwnerKey, seqid::Owner>,
+    /// States that went because a lease ran out, so that their users are told why.
+    expired: VecDeque<u64>,
+    grace: Option<Grace>,
+    /// Clients of version 3 take locks back.
+    v3_reclaims: bool,
+    chores: Vec<Chore>,
+    released: Vec<Held>,
+}
+
+struct Grace {
+    ends: Millis,
+    /// Who may reclaim and has not said to be done.
+    waiting: HashSet<Vec<u8>>,
+}
+
+/// What a state ID stands for.
+enum Entry {
+    Open(opens::Open),
+    Lock(locking::LockState),
+    /// Closed (4.0): kept until its owner's next request, so that a repeated CLOSE finds its owner.
+    Closed(OwnerKey),
+}
+
+struct FileState {
+    opens: Vec<u64>,
+    held: Held,
+}
+
+/// As many as are remembered: 512 KB.
+const EXPIRED_MAX: usize = 65_536;
+/// How long a client that is silent keeps what nobody wants.
+const COURTESY_MS: Millis = 24 * 60 * 60 * 1000;
+/// How often leases are looked at.
+const LOOK_MS: Millis = 1000;
+
+impl State {
+    pub fn new(start: Start, locks: Arc<LockTable>) -> Self {
+        let waiting = start.may_reclaim;
+        Self {
+            epoch: start.epoch,
+            lease_ms: start.lease_ms,
+            limits: start.limits,
+            locks,
+            now: 0,
+            looked: 0,
+            next: 1,
+            clients: HashMap::new(),
+            sessions: HashMap::new(),
+            slots: 0,
+            states: HashMap::new(),
+            files: HashMap::new(),
+            owners: HashMap::new(),
+            expired: VecDeque::new(),
+            // As long as a lease, and some: clients look after their leases at two thirds of them.
+            grace: (!waiting.is_empty()).then_some(Grace { ends: start.lease_ms, waiting }),
+            v3_reclaims: false,
+            chores: Vec::new(),
+            released: Vec::new(),
+        }
+    }
+
+    /// Tells the time, and ends what is over. The clock starts with 0 when the server starts.
+    pub fn tick(&mut self, now: Millis) {
+        self.now = now.max(self.now);
+        if self.now < self.looked + LOOK_MS {
+            return;
+        }
+        self.looked = self.now;
+        self.end_grace_when_over();
+        let wanted = self.locks.take_blockers();
+        let over: Vec<u64> = self
+            .clients
+            .values()
+            .filter(|c| {
+                let silent = self.now.saturating_sub(c.renewed);
+                silent > self.lease_ms && (!c.confirmed || wanted.contains(&c.id)) || silent > COURTESY_MS
+            })
+            .map(|c| c.id)
+            .collect();
+        over.into_iter().for_each(|id| self.expire(id));
+        self.forget_idle_owners();
+    }
+
+    /// Tells whether clients of version 3 take back their locks: others get none meanwhile.
+    pub fn wait_for_v3(&mut self, reclaims: bool) {
+        self.v3_reclaims = reclaims;
+    }
+
+    /// Whether only what was held before a restart may be opened and locked.
+    pub fn in_grace(&self) -> bool {
+        self.grace.as_ref().is_some_and(|g| self.now < g.ends)
+    }
+
+    fn end_grace_when_over(&mut self) {
+        if let Some(grace) = &self.grace
+            && (self.now >= grace.ends || grace.waiting.is_empty())
+        {
+            let gone = self.grace.take().map(|g| g.waiting).unwrap_or_default();
+            // Who did not come back may not reclaim after the next restart: others may have had what it holds.
+            let known: HashSet<_> = self.clients.values().filter(|c| c.recorded).map(|c| c.name.to_vec()).collect();
+            self.chores.extend(gone.into_iter().filter(|name| !known.contains(name)).map(Chore::Forget));
+        }
+    }
+
+    /// What is to be done now: first the I/O, then the files that are let go are dropped.
+    pub fn take_chores(&mut self) -> (Vec<Chore>, Vec<Held>) {
+        (std::mem::take(&mut self.chores), std::mem::take(&mut self.released))
+    }
+
+    /// Lets go of the files that nobody can reach any more, as `is_gone` tells of what keeps them; clients have them open until they close
+    /// them, and are told at their next call that the file is gone.
+    pub fn let_go(&mut self, is_gone: impl Fn(&Held) -> bool) {
+        for file in self.files.values_mut().filter(|file| is_gone(&file.held)) {
+            self.released.push(std::mem::replace(&mut file.held, Arc::new(())));
+        }
+    }
+
+    /// Clients, sessions, opens and lock states, for figures.
+    pub fn counts(&self) -> (usize, usize, usize) {
+        (self.clients.len(), self.sessions.len(), self.states.len())
+    }
+
+    fn number(&mut self) -> u64 {
+        self.next += 1;
+        self.next
+    }
+
+    fn state_id(&self, index: u64, seqid: u32) -> StateId {
+        let mut other = [0; 12];
+        other[..4].copy_from_slice(&self.epoch.to_be_bytes());
+        other[4..].copy_from_slice(&index.to_be_bytes());
+        StateId { seqid, other }
+    }
+
+    /// The number that a state ID has here, whatever its sequence.
+    fn index_of(&self, id: &StateId) -> Result<u64> {
+        if id.is_special() {
+            return Err(Status::BAD_STATEID);
+        }
+        let (epoch, index) = id.index();
+        if epoch != self.epoch {
+            return Err(Status::STALE_STATEID);
+        }
+        if !self.states.contains_key(&index) {
+            return Err(if self.expired.contains(&index) { Status::EXPIRED } else { Status::BAD_STATEID });
+        }
+        Ok(index)
+    }
+
+    /// Whether a state ID's sequence is the newest.
+    fn check_sequence(asker: Asker, given: u32, current: u32) -> Result<()> {
+        match given {
+            0 if asker != Asker::Any => Ok(()),
+            n if n < current => Err(Status::OLD_STATEID),
+            n if n > current => Err(Status::BAD_STATEID),
+            _ => Ok(()),
+        }
+    }
+
+    fn check_owner(asker: Asker, client: u64) -> Result<()> {
+        match asker {
+            Asker::Client(id) if id != client => Err(Status::BAD_STATEID),
+            _ => Ok(()),
+        }
+    }
+
+    fn renew_client(&mut self, id: u64) {
+        if let Some(client) = self.clients.get_mut(&id) {
+            client.renewed = self.now;
+        }
+    }
+
+    fn has_lapsed(&self, client: u64) -> bool {
+        self.clients.get(&client).is_none_or(|c| self.now.saturating_sub(c.renewed) > self.lease_ms)
+    }
+
+    /// Ends a client whose lease ran out, and whose state stands in somebody's way. Says whether it was one.
+    fn expire_if_lapsed(&mut self, client: u64) -> bool {
+        let lapsed = self.has_lapsed(client);
+        if lapsed {
+            self.expire(client);
+        }
+        lapsed
+    }
+
+    fn expire(&mut self, client: u64) {
+        tracing::info!(client, "NFSv4 client is gone: its lease ran out");
+        self.remove_client(client, true);
+    }
+
+    /// Makes room by ending the client that has been silent for the longest, if its lease ran out.
+    fn make_room(&mut self) -> bool {
+        let oldest = self.clients.values().min_by_key(|c| c.renewed).map(|c| c.id);
+        oldest.is_some_and(|id| self.expire_if_lapsed(id))
+    }
+
+    fn room_for_state(&mut self) -> Result<()> {
+        if self.states.len() < self.limits.states || self.make_room() {
+            return Ok(());
+        }
+        tracing::warn!(limit = self.limits.states, "NFSv4 clients hold too many opens and locks");
+        Err(Status::RESOURCE)
+    }
+
+    fn drop_state(&mut self, index: u64, because_expired: bool) {
+        if self.states.remove(&index).is_some() && because_expired {
+            if self.expired.len() == EXPIRED_MAX {
+                self.expired.pop_front();
+            }
+            self.expired.push_back(index);
+        }
+    }
+
+    fn lock_owner(client: u64, owner: &Arc<[u8]>) -> LockOwner {
+        LockOwner::V4 { client, owner: owner.clone() }
+    }
+}

@@ -1,0 +1,173 @@
+//! Open and lock owners with the sequence numbers of 4.0: each request of an owner is done once, and repeated answers come
+//! from memory (RFC 7530 9.1.7 to 9.1.9). 4.1's sessions do this better; there owners have no sequence.
+
+use super::{Entry, Millis, State, StateId};
+use crate::nfs::v4::status::{Result, Status};
+use std::sync::Arc;
+
+/// An open or lock owner of a client.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) enum OwnerKey {
+    Open(u64, Arc<[u8]>),
+    Lock(u64, Arc<[u8]>),
+}
+
+impl OwnerKey {
+    pub fn client(&self) -> u64 {
+        match self {
+            Self::Open(client, _) | Self::Lock(client, _) => *client,
+        }
+    }
+
+    pub fn name(&self) -> &Arc<[u8]> {
+        match self {
+            Self::Open(_, name) | Self::Lock(_, name) => name,
+        }
+    }
+}
+
+#[derive(Default)]
+pub(super) struct Owner {
+    pub seqid: u32,
+    /// OPEN_CONFIRM was done.
+    pub confirmed: bool,
+    reply: Option<Reply>,
+    /// A request is being worked on.
+    busy: bool,
+    /// The state that it closed last.
+    pub closed: Option<u64>,
+    pub used: Millis,
+    /// Opens or lock states that it has.
+    pub uses: usize,
+}
+
+/// What an owner's last request was answered: the result of the operation, and the file handle that it left.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Reply {
+    pub op: u32,
+    pub status: Status,
+    pub body: Vec<u8>,
+    pub handle: Option<Vec<u8>>,
+}
+
+/// How a request of an owner begins.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Begin {
+    /// It is new: do it, then call [`State::end`].
+    Go,
+    /// It was done.
+    Repeat(Reply),
+}
+
+/// Statuses that do not count as an owner's request.
+const UNCOUNTED: [Status; 8] = [
+    Status::STALE_CLIENTID,
+    Status::STALE_STATEID,
+    Status::BAD_STATEID,
+    Status::BAD_SEQID,
+    Status::BADXDR,
+    Status::RESOURCE,
+    Status::NOFILEHANDLE,
+    Status::DELAY,
+];
+/// Longest result that is kept for an owner; only LOCK's refusal with a long owner comes near.
+const REPLY_BYTES_MAX: usize = 2048;
+
+impl State {
+    fn owner_entry(&mut self, key: &OwnerKey) -> Result<&mut Owner> {
+        if !self.owners.contains_key(key) && self.owners.len() >= self.limits.owners {
+            self.forget_idle_owners();
+            if self.owners.len() >= self.limits.owners && !self.make_room() {
+                tracing::warn!(limit = self.limits.owners, "NFSv4 clients have too many open and lock owners");
+                return Err(Status::RESOURCE);
+            }
+        }
+        Ok(self.owners.entry(key.clone()).or_default())
+    }
+
+    pub(super) fn owner_uses(&mut self, key: &OwnerKey, more: bool) {
+        let now = self.now;
+        if more {
+            self.owners.entry(key.clone()).or_default().uses += 1;
+        } else if let Some(owner) = self.owners.get_mut(key) {
+            owner.uses = owner.uses.saturating_sub(1);
+            owner.used = now;
+        }
+    }
+
+    /// Begins a request of an owner (4.0). `is_open`: OPEN, which may be an owner's first; also LOCK with a new owner.
+    pub fn begin(&mut self, key: &OwnerKey, op: u32, seqid: u32, is_first: bool) -> Result<Begin> {
+        let now = self.now;
+        let is_new = !self.owners.contains_key(key);
+        if is_new && !is_first {
+            return Err(Status::BAD_SEQID);
+        }
+        self.touch_owner_client(key);
+        let owner = self.owner_entry(key)?;
+        owner.used = now;
+        if owner.busy {
+            return Err(Status::DELAY);
+        }
+        let is_open_owner = matches!(key, OwnerKey::Open(..));
+        if is_new {
+            owner.busy = true;
+            owner.confirmed = !is_open_owner;
+            return Ok(Begin::Go);
+        }
+        if is_first && !is_open_owner && owner.uses == 0 {
+            // It has no lock, so its client has forgotten it and begins anew, often under the same name; what comes again is
+            // known by the sequence of the open.
+            *owner = Owner { busy: true, confirmed: true, used: now, ..Owner::default() };
+            return Ok(Begin::Go);
+        }
+        if let Some(reply) = owner.reply.as_ref().filter(|r| seqid == owner.seqid && r.op == op) {
+            return Ok(Begin::Repeat(reply.clone()));
+        }
+        if is_first && is_open_owner && !owner.confirmed {
+            // It never confirmed its first OPEN: that one did not happen (16.18.5).
+            let key = key.clone();
+            self.cancel_opens(&key);
+            let owner = self.owner_entry(&key)?;
+            *owner = Owner { busy: true, used: now, ..Owner::default() };
+            return Ok(Begin::Go);
+        }
+        if owner.reply.is_some() && seqid != owner.seqid.wrapping_add(1) {
+            return Err(Status::BAD_SEQID);
+        }
+        owner.busy = true;
+        let closed = owner.closed.take();
+        if let Some(index) = closed {
+            self.drop_state(index, false);
+        }
+        Ok(Begin::Go)
+    }
+
+    /// Ends what [`State::begin`] let go on.
+    pub fn end(&mut self, key: &OwnerKey, seqid: u32, reply: Reply) {
+        let now = self.now;
+        let Some(owner) = self.owners.get_mut(key) else { return };
+        (owner.busy, owner.used) = (false, now);
+        if !UNCOUNTED.contains(&reply.status) {
+            owner.seqid = seqid;
+            owner.reply = (reply.body.len() <= REPLY_BYTES_MAX).then_some(reply);
+        } else if owner.reply.is_none() && owner.uses == 0 {
+            self.owners.remove(key);
+        }
+    }
+
+    /// The owner whose sequence an operation on this state ID goes by.
+    pub fn owner_of(&self, id: &StateId) -> Result<OwnerKey> {
+        let index = self.index_of(id)?;
+        match self.states.get(&index) {
+            Some(Entry::Open(open)) => Ok(open.owner.clone()),
+            Some(Entry::Lock(lock)) => Ok(lock.owner.clone()),
+            Some(Entry::Closed(owner)) => Ok(owner.clone()),
+            None => Err(Status::BAD_STATEID),
+        }
+    }
+
+    /// Whether the owner still has to confirm its first OPEN.
+    pub fn must_confirm(&self, key: &OwnerKey) -> bool {
+        self.owners.get(key).is_some_and(|o| !o.confirmed)
+    }
+}

@@ -1,0 +1,197 @@
+//! Sessions: what makes every request of 4.1 happen exactly once (RFC 8881 2.10, 18.36, 18.37, 18.46).
+
+use super::State;
+use crate::nfs::v4::status::{Result, Status};
+use bytes::Bytes;
+
+/// `channel_attrs4`, but for RDMA.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ChannelAttrs {
+    pub request_bytes_max: u32,
+    pub response_bytes_max: u32,
+    pub cached_bytes_max: u32,
+    pub operations_max: u32,
+    pub slots: u32,
+}
+
+/// A session, as CREATE_SESSION makes it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Session {
+    pub id: [u8; 16],
+    pub fore: ChannelAttrs,
+}
+
+pub(super) struct SessionState {
+    client: u64,
+    fore: ChannelAttrs,
+    slots: Vec<Slot>,
+}
+
+#[derive(Default, Clone)]
+struct Slot {
+    sequence: u32,
+    busy: bool,
+    reply: Option<Bytes>,
+    /// Of the request that was answered last.
+    fingerprint: u64,
+}
+
+/// Arguments of SEQUENCE; `fingerprint` tells requests apart that claim to be the same.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct SequenceArgs {
+    pub session: [u8; 16],
+    pub sequence: u32,
+    pub slot: u32,
+    /// The reply is to be kept.
+    pub cache: bool,
+    /// Length of the request, and its operations.
+    pub request_bytes: usize,
+    pub operations: u32,
+    pub fingerprint: u64,
+}
+
+/// What SEQUENCE comes to.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum SequenceAnswer {
+    /// A new request: do it, then call [`State::end_sequence`].
+    Go { client: u64, fore: ChannelAttrs },
+    /// It was done, with this reply.
+    Repeat(Bytes),
+    /// It was done, and its reply is gone.
+    Uncached { highest_slot: u32 },
+}
+
+/// What one session gets at most. The number of slots is what Linux asks for.
+const SLOTS_MAX: u32 = 64;
+const CACHED_BYTES_MAX: u32 = 4096;
+const OPERATIONS_MAX: u32 = 128;
+const MESSAGE_BYTES_MAX: u32 = (1 << 20) + 4096;
+/// No request or reply of use is shorter.
+const MESSAGE_BYTES_MIN: u32 = 200;
+/// What SEQUENCE alone is answered.
+const SEQUENCE_REPLY_BYTES: u32 = 56;
+/// Sessions that one client may have.
+const SESSIONS_OF_CLIENT_MAX: usize = 64;
+
+impl State {
+    /// CREATE_SESSION. `encode` turns the session into the reply that is given again when the request is repeated.
+    pub fn create_session(
+        &mut self,
+        client: u64,
+        sequence: u32,
+        (wanted, back): (ChannelAttrs, ChannelAttrs),
+        principal: u64,
+        encode: impl FnOnce(&Session) -> Vec<u8>,
+    ) -> Result<Vec<u8>> {
+        let known = self.clients.get(&client).filter(|c| c.has_sessions).ok_or(Status::STALE_CLIENTID)?;
+        if sequence == known.sequence
+            && let Some(reply) = &known.create_reply
+        {
+            return Ok(reply.clone());
+        }
+        if sequence != known.sequence.wrapping_add(1) {
+            return Err(Status::SEQ_MISORDERED);
+        }
+        if [wanted, back].iter().any(|c| c.request_bytes_max.min(c.response_bytes_max) < MESSAGE_BYTES_MIN) {
+            return Err(Status::TOOSMALL);
+        }
+        if wanted.slots == 0 || wanted.operations_max == 0 {
+            return Err(Status::INVAL);
+        }
+        if known.sessions.len() >= SESSIONS_OF_CLIENT_MAX
+            || self.sessions.len() >= self.limits.sessions && !self.make_room()
+        {
+            tracing::warn!(client, "there are too many NFSv4 sessions");
+            return Err(Status::RESOURCE);
+        }
+        self.confirm_by_session(client, principal)?;
+        let left = self.limits.slots.saturating_sub(self.slots) as u32;
+        let slots = wanted.slots.min(SLOTS_MAX).min(left.max(1));
+        let fore = ChannelAttrs {
+            request_bytes_max: wanted.request_bytes_max.min(MESSAGE_BYTES_MAX),
+            response_bytes_max: wanted.response_bytes_max.min(MESSAGE_BYTES_MAX),
+            cached_bytes_max: wanted.cached_bytes_max.min(CACHED_BYTES_MAX),
+            operations_max: wanted.operations_max.min(OPERATIONS_MAX),
+            slots,
+        };
+        let number = self.number();
+        let mut id = [0; 16];
+        id[..8].copy_from_slice(&client.to_be_bytes());
+        id[8..].copy_from_slice(&number.to_be_bytes());
+        self.slots += slots as usize;
+        self.sessions.insert(id, SessionState { client, fore, slots: vec![Slot::default(); slots as usize] });
+        let reply = encode(&Session { id, fore });
+        let now = self.now;
+        if let Some(known) = self.clients.get_mut(&client) {
+            known.sessions.push(id);
+            known.sequence = sequence;
+            known.create_reply = Some(reply.clone());
+            known.renewed = now;
+        }
+        Ok(reply)
+    }
+
+    pub(super) fn drop_session(&mut self, id: &[u8; 16]) {
+        if let Some(session) = self.sessions.remove(id) {
+            self.slots -= session.slots.len();
+        }
+    }
+
+    /// Whether there is such a session.
+    pub fn has_session(&self, id: &[u8; 16]) -> bool {
+        self.sessions.contains_key(id)
+    }
+
+    /// DESTROY_SESSION.
+    pub fn destroy_session(&mut self, id: &[u8; 16]) -> Result<()> {
+        let session = self.sessions.get(id).ok_or(Status::BADSESSION)?;
+        if let Some(client) = self.clients.get_mut(&session.client) {
+            client.sessions.retain(|s| s != id);
+        }
+        self.drop_session(id);
+        Ok(())
+    }
+
+    /// SEQUENCE.
+    pub fn sequence(&mut self, args: &SequenceArgs) -> Result<SequenceAnswer> {
+        let session = self.sessions.get_mut(&args.session).ok_or(Status::BADSESSION)?;
+        let highest_slot = session.slots.len() as u32 - 1;
+        let slot = session.slots.get_mut(args.slot as usize).ok_or(Status::BADSLOT)?;
+        let (client, fore) = (session.client, session.fore);
+        if args.sequence == slot.sequence.wrapping_add(1) {
+            if slot.busy {
+                return Err(Status::DELAY);
+            }
+            // A slot that refuses a request stays as it is (RFC 8881 2.10.6.1).
+            if args.operations > fore.operations_max {
+                return Err(Status::TOO_MANY_OPS);
+            }
+            if args.request_bytes > fore.request_bytes_max as usize {
+                return Err(Status::REQ_TOO_BIG);
+            }
+            if args.cache && fore.cached_bytes_max < SEQUENCE_REPLY_BYTES {
+                return Err(Status::REP_TOO_BIG_TO_CACHE);
+            }
+            *slot = Slot { sequence: args.sequence, busy: true, reply: None, fingerprint: args.fingerprint };
+            self.renew_client(client);
+            return Ok(SequenceAnswer::Go { client, fore });
+        }
+        if args.sequence != slot.sequence || slot.sequence == 0 {
+            return Err(Status::SEQ_MISORDERED);
+        }
+        if slot.busy {
+            return Err(Status::DELAY);
+        }
+        if args.fingerprint != slot.fingerprint {
+            return Err(Status::SEQ_FALSE_RETRY);
+        }
+        Ok(slot.reply.clone().map_or(SequenceAnswer::Uncached { highest_slot }, SequenceAnswer::Repeat))
+    }
+
+    /// The request on this slot was answered; `reply` is kept in case it is repeated.
+    pub fn end_sequence(&mut self, session: &[u8; 16], slot: u32, reply: Option<Bytes>) {
+        if let Some(slot) = self.sessions.get_mut(session).and_then(|s| s.slots.get_mut(slot as usize)) {
+            (slot.busy, slot.reply) = (false, reply);
+        }
+    }
+}

@@ -1,0 +1,360 @@
+//! The state machine with a clock that is told, and no server around it.
+
+use super::*;
+use crate::nfs::locks::LockRange;
+
+const LEASE: Millis = 90_000;
+const FILE: FileKey = FileKey { fs_guid: 1, object: 2, generation: 3 };
+
+fn machine(limits: Limits, may_reclaim: &[&[u8]]) -> State {
+    let may_reclaim = may_reclaim.iter().map(|n| n.to_vec()).collect();
+    State::new(Start { epoch: 7, lease_ms: LEASE, may_reclaim, limits }, Arc::new(LockTable::new(1000)))
+}
+
+fn old_client(state: &mut State, name: &[u8]) -> u64 {
+    let (id, confirm) = state.set_client_id(name, [1; 8], 0).unwrap();
+    state.confirm_client_id(id, confirm, 0).unwrap();
+    id
+}
+
+fn channel() -> ChannelAttrs {
+    ChannelAttrs {
+        request_bytes_max: 1 << 20,
+        response_bytes_max: 1 << 20,
+        cached_bytes_max: 4096,
+        operations_max: 16,
+        slots: 8,
+    }
+}
+
+fn new_client(state: &mut State, name: &[u8], verifier: u8) -> (u64, [u8; 16]) {
+    let args = ExchangeId { name, verifier: [verifier; 8], update: false, principal: 0 };
+    let answer = state.exchange_id(&args).unwrap();
+    let made =
+        state.create_session(answer.client, answer.sequence, (channel(), channel()), 0, |s| s.id.to_vec()).unwrap();
+    (answer.client, made.try_into().unwrap())
+}
+
+fn ready_client(state: &mut State, name: &[u8]) -> u64 {
+    let (id, _) = new_client(state, name, 1);
+    state.reclaim_complete(id).unwrap();
+    id
+}
+
+fn key(client: u64, owner: u8) -> OwnerKey {
+    OwnerKey::Open(client, Arc::from([owner]))
+}
+
+fn open(state: &mut State, client: u64, owner: u8, access: u32, deny: u32) -> Result<StateId> {
+    let (owner, held) = (key(client, owner), Arc::new(()) as Held);
+    state.open(&OpenRequest { owner: &owner, file: FILE, access, deny, reclaims: false, held })
+}
+
+#[test]
+fn what_an_open_keeps_is_let_go_of_before_it_is_closed_when_it_is_gone() {
+    let mut state = machine(Limits::default(), &[]);
+    let client = ready_client(&mut state, b"c");
+    let owner = key(client, 1);
+    let (kept, held) = (Arc::new(5_u64), |kept: &Arc<u64>| kept.clone() as Held);
+    let request = OpenRequest { owner: &owner, file: FILE, access: 3, deny: 0, reclaims: false, held: held(&kept) };
+    state.open(&request).unwrap();
+    drop(request);
+    state.let_go(|held| held.downcast_ref::<u64>() == Some(&6));
+    assert!(state.take_chores().1.is_empty());
+    state.let_go(|held| held.downcast_ref::<u64>() == Some(&5));
+    assert_eq!(state.take_chores().1.len(), 1);
+    assert_eq!(Arc::strong_count(&kept), 1);
+    assert_eq!(state.counts().2, 1, "it is open all the same");
+    state.let_go(|held| held.is::<u64>());
+    assert!(state.take_chores().1.is_empty());
+}
+
+fn all() -> LockRange {
+    LockRange::ALL
+}
+
+#[test]
+fn a_client_that_starts_anew_loses_what_it_had_and_one_that_asks_again_does_not() {
+    let mut state = machine(Limits::default(), &[]);
+    let (first, session) = new_client(&mut state, b"c", 1);
+    state.reclaim_complete(first).unwrap();
+    open(&mut state, first, 1, 3, 0).unwrap();
+    let again = ExchangeId { name: b"c", verifier: [1; 8], update: false, principal: 0 };
+    let answer = state.exchange_id(&again).unwrap();
+    assert!(answer.confirmed && answer.client == first && answer.sequence == 2);
+    // Another user may not take its name.
+    let other = ExchangeId { principal: 9, ..again };
+    assert_eq!(state.exchange_id(&other), Err(Status::CLID_INUSE));
+    let (second, _) = new_client(&mut state, b"c", 2);
+    assert_ne!(first, second);
+    assert!(!state.has_session(&session), "its old session is gone");
+    assert_eq!(state.counts(), (1, 1, 0));
+}
+
+#[test]
+fn a_request_is_done_once_and_its_reply_is_given_again() {
+    let mut state = machine(Limits::default(), &[]);
+    let (client, session) = new_client(&mut state, b"c", 1);
+    let args = |sequence, slot| SequenceArgs {
+        session,
+        sequence,
+        slot,
+        cache: true,
+        request_bytes: 100,
+        operations: 2,
+        fingerprint: 5,
+    };
+    assert!(matches!(state.sequence(&args(1, 0)), Ok(SequenceAnswer::Go { client: c, .. }) if c == client));
+    assert_eq!(state.sequence(&args(1, 0)), Err(Status::DELAY), "it is under way");
+    state.end_sequence(&session, 0, Some(bytes::Bytes::from_static(b"reply")));
+    assert_eq!(state.sequence(&args(1, 0)), Ok(SequenceAnswer::Repeat(bytes::Bytes::from_static(b"reply"))));
+    assert_eq!(
+        state.sequence(&SequenceArgs { fingerprint: 6, ..args(1, 0) }),
+        Err(Status::SEQ_FALSE_RETRY),
+        "another request that claims to be the same"
+    );
+    assert_eq!(state.sequence(&args(3, 0)), Err(Status::SEQ_MISORDERED));
+    assert_eq!(state.sequence(&args(0, 1)), Err(Status::SEQ_MISORDERED));
+    assert_eq!(state.sequence(&args(1, 8)), Err(Status::BADSLOT));
+    let long = SequenceArgs { operations: 17, ..args(2, 0) };
+    assert_eq!(state.sequence(&long), Err(Status::TOO_MANY_OPS), "and the slot stays as it is");
+    assert!(matches!(state.sequence(&args(2, 0)), Ok(SequenceAnswer::Go { .. })));
+    state.end_sequence(&session, 0, None);
+    assert_eq!(state.sequence(&args(2, 0)), Ok(SequenceAnswer::Uncached { highest_slot: 7 }));
+    // CREATE_SESSION has a slot of its own.
+    let repeated = state.create_session(client, 1, (channel(), channel()), 0, |_| panic!("not again")).unwrap();
+    assert_eq!(repeated, session);
+    assert_eq!(
+        state.create_session(client, 3, (channel(), channel()), 0, |s| s.id.to_vec()),
+        Err(Status::SEQ_MISORDERED)
+    );
+}
+
+#[test]
+fn an_owner_of_the_old_version_has_its_requests_done_once() {
+    let mut state = machine(Limits::default(), &[]);
+    let client = old_client(&mut state, b"c");
+    let owner = key(client, 1);
+    assert_eq!(state.begin(&owner, 18, 10, true), Ok(Begin::Go));
+    assert_eq!(state.begin(&owner, 18, 10, true), Err(Status::DELAY));
+    let id = open(&mut state, client, 1, 3, 0).unwrap();
+    let reply = Reply { op: 18, status: Status::OK, body: vec![1], handle: None };
+    state.end(&owner, 10, reply.clone());
+    assert_eq!(state.begin(&owner, 18, 10, true), Ok(Begin::Repeat(reply)));
+    assert!(state.must_confirm(&owner));
+    assert_eq!(state.check_io(Asker::Any, &id, FILE, IoWant::Read), Err(Status::BAD_STATEID));
+    assert_eq!(state.begin(&owner, 20, 11, false), Ok(Begin::Go));
+    let id = state.open_confirm(&id, FILE).unwrap();
+    state.end(&owner, 11, Reply { op: 20, status: Status::OK, body: vec![], handle: None });
+    assert_eq!(state.check_io(Asker::Any, &id, FILE, IoWant::Read), Ok(()));
+    assert_eq!(state.begin(&owner, 4, 13, false), Err(Status::BAD_SEQID));
+    assert_eq!(state.begin(&owner, 4, 12, false), Ok(Begin::Go));
+    let closed = state.close(Asker::Any, &id, FILE).unwrap();
+    state.end(&owner, 12, Reply { op: 4, status: Status::OK, body: vec![2], handle: None });
+    // CLOSE once more still finds its owner, and nothing else finds anything.
+    assert_eq!(state.owner_of(&closed), Ok(owner.clone()));
+    assert!(matches!(state.begin(&owner, 4, 12, false), Ok(Begin::Repeat(r)) if r.body == [2]));
+    assert_eq!(state.check_io(Asker::Any, &closed, FILE, IoWant::Read), Err(Status::BAD_STATEID));
+    // An owner that is idle for a lease is forgotten, with the state that it closed.
+    state.tick(2 * LEASE);
+    assert_eq!((state.owner_of(&closed), state.counts().2), (Err(Status::BAD_STATEID), 0));
+}
+
+#[test]
+fn an_open_that_was_never_confirmed_did_not_happen() {
+    let mut state = machine(Limits::default(), &[]);
+    let client = old_client(&mut state, b"c");
+    let owner = key(client, 1);
+    state.begin(&owner, 18, 10, true).unwrap();
+    let id = open(&mut state, client, 1, 3, 3).unwrap();
+    state.end(&owner, 10, Reply { op: 18, status: Status::OK, body: vec![], handle: None });
+    assert_eq!(state.begin(&owner, 18, 77, true), Ok(Begin::Go));
+    assert_eq!(state.owner_of(&id), Err(Status::BAD_STATEID));
+}
+
+#[test]
+fn reservations_keep_others_out_and_can_be_given_back() {
+    let mut state = machine(Limits::default(), &[]);
+    let (a, b) = (ready_client(&mut state, b"a"), ready_client(&mut state, b"b"));
+    let first = open(&mut state, a, 1, 1, 0).unwrap();
+    let wider = open(&mut state, a, 1, 2, 2).unwrap();
+    assert_eq!((first.other, wider.seqid), (wider.other, 2));
+    assert_eq!(open(&mut state, b, 1, 2, 0), Err(Status::SHARE_DENIED));
+    assert_eq!(open(&mut state, b, 1, 1, 1), Err(Status::SHARE_DENIED));
+    assert_eq!(state.check_io(Asker::Any, &StateId::ANONYMOUS, FILE, IoWant::Write), Err(Status::LOCKED));
+    assert_eq!(state.check_io(Asker::Any, &StateId::ANONYMOUS, FILE, IoWant::Read), Ok(()));
+    let asker = Asker::Client(a);
+    assert_eq!(state.downgrade(asker, &first, FILE, 1, 0), Err(Status::OLD_STATEID));
+    assert_eq!(state.downgrade(asker, &wider, FILE, 2, 0), Err(Status::INVAL), "no open came with that");
+    assert_eq!(state.downgrade(Asker::Client(b), &wider, FILE, 1, 0), Err(Status::BAD_STATEID), "not his");
+    let narrow = state.downgrade(asker, &wider, FILE, 1, 0).unwrap();
+    assert_eq!(state.check_io(asker, &narrow, FILE, IoWant::Write), Err(Status::OPENMODE));
+    let other = open(&mut state, b, 1, 3, 0).unwrap();
+    assert_eq!(state.close(asker, &StateId { seqid: 0, ..narrow }, FILE), Ok(StateId::INVALID));
+    state.close(Asker::Client(b), &other, FILE).unwrap();
+    let (_, released) = state.take_chores();
+    assert_eq!((released.len(), state.counts().2), (1, 0), "the file is let go with the last open");
+}
+
+#[test]
+fn locks_belong_to_their_open_and_to_their_owner() {
+    let mut state = machine(Limits::default(), &[]);
+    let (a, b) = (ready_client(&mut state, b"a"), ready_client(&mut state, b"b"));
+    let (open_a, open_b) = (open(&mut state, a, 1, 3, 0).unwrap(), open(&mut state, b, 1, 1, 0).unwrap());
+    let (ask_a, ask_b) = (Asker::Client(a), Asker::Client(b));
+    let new = |open| LockWho::New { open, owner: Arc::from(*b"l") };
+    let LockAnswer::Locked(lock) = state.lock(ask_a, &new(open_a), FILE, all(), true, false).unwrap() else {
+        panic!("nobody has it")
+    };
+    assert_eq!(
+        state.lock(ask_b, &new(open_b), FILE, all(), true, false),
+        Err(Status::OPENMODE),
+        "open for reading only"
+    );
+    assert!(matches!(state.lock(ask_b, &new(open_b), FILE, all(), false, false), Ok(LockAnswer::Denied(_))));
+    assert!(matches!(state.test_lock(b, &Arc::from(*b"l"), FILE, all(), false), Ok(LockAnswer::Denied(_))));
+    assert_eq!(state.test_lock(a, &Arc::from(*b"l"), FILE, all(), true), Ok(LockAnswer::Free));
+    assert_eq!(state.free_state(ask_a, &lock), Err(Status::LOCKS_HELD));
+    let lock = state.unlock(ask_a, &lock, FILE, all()).unwrap();
+    assert_eq!(state.test_state(ask_a, &StateId { seqid: 1, ..lock }), Err(Status::OLD_STATEID));
+    assert_eq!(state.free_state(ask_a, &lock), Ok(()));
+    assert_eq!(state.test_state(ask_a, &lock), Err(Status::BAD_STATEID));
+    state.lock(ask_a, &new(open_a), FILE, all(), true, false).unwrap();
+    state.close(ask_a, &open_a, FILE).unwrap();
+    assert!(matches!(state.lock(ask_b, &new(open_b), FILE, all(), false, false), Ok(LockAnswer::Locked(_))));
+}
+
+#[test]
+fn a_lapsed_lease_costs_nothing_until_somebody_wants_what_it_holds() {
+    let mut state = machine(Limits::default(), &[]);
+    let (a, b) = (ready_client(&mut state, b"a"), ready_client(&mut state, b"b"));
+    let id = open(&mut state, a, 1, 3, 3).unwrap();
+    state.tick(LEASE / 2);
+    assert_eq!(open(&mut state, b, 1, 1, 0), Err(Status::SHARE_DENIED));
+    state.tick(10 * LEASE);
+    assert_eq!(state.test_state(Asker::Client(a), &id), Ok(()), "nobody asked");
+    open(&mut state, b, 1, 1, 0).unwrap();
+    assert_eq!(state.test_state(Asker::Client(a), &id), Err(Status::EXPIRED));
+    assert_eq!(state.counts().0, 1);
+    // A day is enough for anybody.
+    state.tick(10 * LEASE + 25 * 60 * 60 * 1000);
+    assert_eq!(state.counts(), (0, 0, 0));
+}
+
+#[test]
+fn locks_of_a_lapsed_client_make_way_for_those_of_version_3() {
+    let mut state = machine(Limits::default(), &[]);
+    let a = ready_client(&mut state, b"a");
+    let id = open(&mut state, a, 1, 3, 0).unwrap();
+    let who = LockWho::New { open: id, owner: Arc::from(*b"l") };
+    state.lock(Asker::Client(a), &who, FILE, all(), true, false).unwrap();
+    let nlm = LockOwner::Nlm { host: Arc::from(*b"h"), owner: Arc::from(*b"o"), process: 1 };
+    let locks = state.locks.clone();
+    assert!(locks.lock(FILE, &nlm, all(), true).is_err());
+    state.tick(LOOK_MS);
+    assert!(locks.lock(FILE, &nlm, all(), true).is_err(), "its lease is good");
+    state.tick(2 * LEASE);
+    assert!(locks.lock(FILE, &nlm, all(), true).is_ok());
+}
+
+#[test]
+fn after_a_restart_only_who_held_something_may_reclaim_it_and_others_wait() {
+    let mut state = machine(Limits::default(), &[b"known"]);
+    let (known, _) = new_client(&mut state, b"known", 1);
+    let (other, _) = new_client(&mut state, b"other", 1);
+    let (held, owner) = (|| Arc::new(()) as Held, key(known, 1));
+    let others = key(other, 1);
+    let reclaim = |owner| OpenRequest { owner, file: FILE, access: 3, deny: 0, reclaims: true, held: held() };
+    assert_eq!(open(&mut state, known, 1, 3, 0), Err(Status::GRACE));
+    let id = state.open(&reclaim(&owner)).unwrap();
+    let who = LockWho::New { open: id, owner: Arc::from(*b"l") };
+    assert_eq!(state.lock(Asker::Client(known), &who, FILE, all(), true, false), Err(Status::GRACE));
+    assert!(matches!(state.lock(Asker::Client(known), &who, FILE, all(), true, true), Ok(LockAnswer::Locked(_))));
+    assert_eq!(state.open(&reclaim(&others)), Err(Status::NO_GRACE));
+    assert_eq!(state.check_io(Asker::Any, &StateId::ANONYMOUS, FILE, IoWant::Read), Err(Status::GRACE));
+    state.reclaim_complete(known).unwrap();
+    assert_eq!(state.reclaim_complete(known), Err(Status::COMPLETE_ALREADY));
+    // Nobody is left who could reclaim, so the wait is over.
+    assert!(!state.in_grace());
+    assert_eq!(state.open(&reclaim(&owner)), Err(Status::NO_GRACE));
+    assert_eq!(open(&mut state, other, 1, 1, 0), Err(Status::GRACE), "before it said to have nothing to reclaim");
+    state.reclaim_complete(other).unwrap();
+    open(&mut state, other, 1, 1, 0).unwrap();
+    let (chores, _) = state.take_chores();
+    assert_eq!(chores, [Chore::Record(b"known".to_vec()), Chore::Record(b"other".to_vec())]);
+}
+
+#[test]
+fn while_version_3_takes_back_its_locks_version_4_opens_and_reads_and_gets_no_locks() {
+    let mut state = machine(Limits::default(), &[]);
+    let a = ready_client(&mut state, b"a");
+    state.wait_for_v3(true);
+    let id = open(&mut state, a, 1, 3, 0).unwrap();
+    state.check_io(Asker::Client(a), &id, FILE, IoWant::Read).unwrap();
+    let (owner, who) = (Arc::from(*b"l"), LockWho::New { open: id, owner: Arc::from(*b"l") });
+    assert_eq!(state.lock(Asker::Client(a), &who, FILE, all(), true, false), Err(Status::GRACE));
+    assert_eq!(state.test_lock(a, &owner, FILE, all(), true), Err(Status::GRACE));
+    state.wait_for_v3(false);
+    assert!(matches!(state.lock(Asker::Client(a), &who, FILE, all(), true, false), Ok(LockAnswer::Locked(_))));
+}
+
+/// Linux numbers the owners of locks, and gives the number of one whose lock was refused to the next process: that was
+/// answered from memory, with the refusal, for ever.
+#[test]
+fn an_owner_whose_lock_was_refused_may_ask_again_from_the_beginning() {
+    let mut state = machine(Limits::default(), &[]);
+    let client = old_client(&mut state, b"a");
+    let (owner, lock) = (OwnerKey::Lock(client, Arc::from(*b"l")), 12);
+    let refused = Reply { op: lock, status: Status::DENIED, body: vec![1], handle: None };
+    assert_eq!(state.begin(&owner, lock, 0, true), Ok(Begin::Go));
+    state.end(&owner, 0, refused.clone());
+    assert_eq!(state.begin(&owner, lock, 0, true), Ok(Begin::Go));
+    // With a lock elsewhere it has a sequence, in which each request is done once.
+    state.owner_uses(&owner, true);
+    state.end(&owner, 0, refused.clone());
+    assert_eq!(state.begin(&owner, lock, 0, true), Ok(Begin::Repeat(refused)));
+    assert_eq!(state.begin(&owner, lock, 1, true), Ok(Begin::Go));
+}
+
+#[test]
+fn who_does_not_come_back_in_time_may_not_reclaim_after_the_next_restart() {
+    let mut state = machine(Limits::default(), &[b"gone"]);
+    assert!(state.in_grace());
+    state.tick(LEASE + LOOK_MS);
+    assert!(!state.in_grace());
+    assert_eq!(state.take_chores().0, [Chore::Forget(b"gone".to_vec())]);
+}
+
+#[test]
+fn a_full_server_refuses_and_makes_room_by_ending_whose_lease_ran_out() {
+    let limits = Limits { clients: 2, sessions: 2, slots: 10, owners: 3, states: 2 };
+    let mut state = machine(limits, &[]);
+    let (a, b) = (ready_client(&mut state, b"a"), ready_client(&mut state, b"b"));
+    let third = ExchangeId { name: b"c", verifier: [0; 8], update: false, principal: 0 };
+    assert_eq!(state.exchange_id(&third), Err(Status::DELAY));
+    open(&mut state, a, 1, 1, 0).unwrap();
+    open(&mut state, b, 1, 1, 0).unwrap();
+    assert_eq!(open(&mut state, a, 2, 1, 0), Err(Status::RESOURCE));
+    state.tick(LEASE + 1);
+    state.renew_client(a);
+    open(&mut state, a, 2, 1, 0).unwrap();
+    assert_eq!(state.counts().0, 1, "b made way");
+    state.exchange_id(&third).unwrap();
+}
+
+#[test]
+fn state_ids_of_another_run_and_of_nobody_are_told_apart() {
+    let mut state = machine(Limits::default(), &[]);
+    let a = ready_client(&mut state, b"a");
+    let id = open(&mut state, a, 1, 1, 0).unwrap();
+    let mut older = id;
+    older.other[3] ^= 1;
+    let mut unknown = id;
+    unknown.other[11] ^= 0x40;
+    let test = |state: &State, id| state.test_state(Asker::Client(a), &id);
+    assert_eq!(test(&state, older), Err(Status::STALE_STATEID));
+    assert_eq!(test(&state, unknown), Err(Status::BAD_STATEID));
+    assert_eq!(test(&state, StateId::ANONYMOUS), Err(Status::BAD_STATEID));
+    assert_eq!(test(&state, StateId { seqid: 9, ..id }), Err(Status::BAD_STATEID));
+    assert_eq!(test(&state, StateId { seqid: 0, ..id }), Ok(()));
+}

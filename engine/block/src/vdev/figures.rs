@@ -1,0 +1,127 @@
+//! What a device was asked for, and how long it took.
+
+use super::leaf::{ErrorCounts, Leaf};
+use observe::event::Note;
+use observe::{Collector, Counter, Event, Events, Histogram, Info, Layer, Source, Unit, Value};
+use std::io;
+use std::sync::{Arc, OnceLock};
+
+static READ_BYTES: Info = Info { name: "device_read", unit: Unit::Bytes, help: "Bytes read from a device." };
+static WRITTEN_BYTES: Info = Info { name: "device_written", unit: Unit::Bytes, help: "Bytes written to a device." };
+static READ_TIME: Info = Info {
+    name: "device_read_time",
+    unit: Unit::Nanoseconds,
+    help: "How long reads of a device took; its count is their number.",
+};
+static WRITE_TIME: Info = Info {
+    name: "device_write_time",
+    unit: Unit::Nanoseconds,
+    help: "How long writes to a device took; its count is their number.",
+};
+static FLUSH_TIME: Info = Info {
+    name: "device_flush_time",
+    unit: Unit::Nanoseconds,
+    help: "How long a device took to make what was written safe.",
+};
+static ERRORS: Info = Info {
+    name: "device_errors",
+    unit: Unit::Number,
+    help: "Reads and writes that failed and reads of wrong bytes, since they were last cleared.",
+};
+
+/// Figures of a leaf.
+#[derive(Default)]
+pub(super) struct Figures {
+    read_bytes: Counter,
+    written_bytes: Counter,
+    read_time: Histogram,
+    write_time: Histogram,
+    flush_time: Histogram,
+    told: OnceLock<Told>,
+}
+
+/// Whom each read and write is told, and by which numbers.
+struct Told {
+    events: Arc<Events>,
+    pool: u32,
+    device: u32,
+}
+
+/// Operations of [`Layer::Disk`], by their codes.
+/// Of errors that have no number of their own.
+const EIO: i32 = 5;
+const READ: u8 = 0;
+const WRITE: u8 = 1;
+const FLUSH: u8 = 2;
+
+impl Figures {
+    pub fn read(&self, offset: u64, bytes: usize, ns: u64, result: &io::Result<()>) {
+        self.read_bytes.add(bytes as u64);
+        self.read_time.record(ns);
+        self.tell(READ, offset, bytes, ns, result);
+    }
+
+    pub fn wrote(&self, offset: u64, bytes: usize, ns: u64, result: &io::Result<()>) {
+        self.written_bytes.add(bytes as u64);
+        self.write_time.record(ns);
+        self.tell(WRITE, offset, bytes, ns, result);
+    }
+
+    pub fn flushed(&self, ns: u64, result: &io::Result<()>) {
+        self.flush_time.record(ns);
+        self.tell(FLUSH, 0, 0, ns, result);
+    }
+
+    /// Nanoseconds that reads, writes and flushes took, of several at once each.
+    pub fn busy_ns(&self) -> u64 {
+        [&self.read_time, &self.write_time, &self.flush_time].iter().fold(0, |sum, t| sum.wrapping_add(t.sum()))
+    }
+
+    /// From now on, each operation is told; once, the first time counts.
+    pub fn tell_to(&self, events: &Arc<Events>, pool: &str, device: &str) {
+        self.told.get_or_init(|| Told {
+            events: events.clone(),
+            pool: events.clients.number(pool),
+            device: events.places.number(device),
+        });
+    }
+
+    fn tell(&self, op: u8, offset: u64, bytes: usize, latency: u64, result: &io::Result<()>) {
+        let Some(Told { events, pool, device }) = self.told.get().filter(|t| t.events.is_on()) else { return };
+        let errno = result.as_ref().err().map_or(0, |e| e.raw_os_error().unwrap_or(EIO));
+        let note = Note {
+            place: *device,
+            offset,
+            size: u32::try_from(bytes).unwrap_or(u32::MAX),
+            result: u16::try_from(errno).unwrap_or(u16::MAX),
+            ..Note::default()
+        };
+        let done = host::clock::nanoseconds();
+        events.record(Event { done, latency, layer: Layer::Disk, op, client: *pool, user: 0, note });
+    }
+
+    /// How many, and their bytes.
+    pub fn reads(&self) -> (u64, u64) {
+        (self.read_time.count(), self.read_bytes.get())
+    }
+
+    /// How many, and their bytes.
+    pub fn writes(&self) -> (u64, u64) {
+        (self.write_time.count(), self.written_bytes.get())
+    }
+}
+
+impl Source for Leaf {
+    fn collect(&self, out: &mut Collector<'_>) {
+        let f = &self.figures;
+        out.counter(&READ_BYTES, &[], &f.read_bytes);
+        out.counter(&WRITTEN_BYTES, &[], &f.written_bytes);
+        out.histogram(&READ_TIME, &[], &f.read_time);
+        out.histogram(&WRITE_TIME, &[], &f.write_time);
+        out.histogram(&FLUSH_TIME, &[], &f.flush_time);
+        let ErrorCounts { read, checksum, write } = self.errors();
+        for (kind, count) in [("read", read), ("write", write), ("checksum", checksum)] {
+            out.put(&ERRORS, &[("kind", kind)], Value::Level(count));
+        }
+    }
+}

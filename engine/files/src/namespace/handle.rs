@@ -1,0 +1,152 @@
+//! Handles in a tree of many file systems: the file system is found by its identity, and opened if it must be.
+//!
+//! Directories that no dataset has are named by their dataset and what they are; those on the way to a child by their path.
+
+use super::{Made, NOWHERE, Namespace, Nowhere, OBJECT_BITS, OBJECT_MASK, Opened, Place, Source, Way};
+use crate::vfs::{Attr, FileHandle, NodeId};
+use crate::{Error, Refusal, Result};
+use std::sync::Arc;
+
+/// Of the made-up directories, in the bits above an object number.
+const KIND_CONTROL: u64 = 1;
+const KIND_SNAPSHOTS: u64 = 2;
+const KIND_VOLUMES: u64 = 3;
+/// The low bits are a hash of the path from the dataset's root.
+const KIND_PATH: u64 = 4;
+/// File systems remembered by identity; beyond this all are looked for anew.
+const KNOWN_MAX: usize = 1 << 16;
+
+fn stale(fs_guid: u64) -> Error {
+    Refusal::Stale.at(format!("file system {fs_guid:#x}"))
+}
+
+/// FNV-1a over a component of a path.
+fn mix(mut hash: u64, name: &[u8]) -> u64 {
+    for &byte in name.iter().chain(b"/") {
+        hash = (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3);
+    }
+    hash
+}
+
+impl Namespace {
+    fn guid_of(opened: &Opened) -> Result<u64> {
+        Ok(opened.vfs.handle(opened.vfs.root())?.fs_guid)
+    }
+
+    pub(super) fn handle_of(&self, node: NodeId) -> Result<FileHandle> {
+        let made = match self.find(node)? {
+            Place::In(opened, local) => return opened.vfs.handle(local),
+            Place::Made(_, made) => made,
+        };
+        let (kind, layer, low) = match made {
+            Made::Control(layer) => (KIND_CONTROL, layer, 0),
+            Made::Snapshots(layer) => (KIND_SNAPSHOTS, layer, 0),
+            Made::Volumes(layer) => (KIND_VOLUMES, layer, 0),
+            Made::Path { layer, .. } => (KIND_PATH, layer, self.path_hash(&*self.open(layer)?, node)?),
+        };
+        let fs_guid = Self::guid_of(&*self.open(layer)?)?;
+        Ok(FileHandle { fs_guid, object: FileHandle::MADE | kind << OBJECT_BITS | low, generation: 0 })
+    }
+
+    /// What tells a directory on the way to a child from others of its dataset.
+    fn path_hash(&self, opened: &Opened, node: NodeId) -> Result<u64> {
+        let mut names = Vec::new();
+        let mut at = node;
+        while let Place::Made(_, Made::Path { parent, .. }) = self.find(at)? {
+            let entry = opened.covers.iter().find(|((dir, _), covering)| *dir == parent && **covering == at);
+            let ((_, name), _) = entry.ok_or_else(|| Error::invalid("namespace", "a directory without a name"))?;
+            names.push(name.clone());
+            at = parent;
+        }
+        // Where in the dataset the way begins counts too.
+        let start = mix(0xcbf2_9ce4_8422_2325, &(at.0 & OBJECT_MASK).to_be_bytes());
+        Ok(names.iter().rev().fold(start, |hash, name| mix(hash, name)) & OBJECT_MASK)
+    }
+
+    /// The number of the layer that has a file system.
+    fn layer_of(&self, fs_guid: u64) -> Result<usize> {
+        if let Some(&index) = self.by_guid.lock().get(&fs_guid) {
+            return Ok(index);
+        }
+        let mut at = self.root.clone();
+        let index = loop {
+            let provider = at.provider.clone().ok_or_else(|| stale(fs_guid))?;
+            let door = match provider.way_to(fs_guid)?.ok_or_else(|| stale(fs_guid))? {
+                Way::Here => break at.index,
+                Way::Snapshot(name) => {
+                    let parent = self.made(Made::Snapshots(at.index))?;
+                    self.layer(at.index, Source::Snapshot(name), parent)?
+                }
+                Way::Volume(name) => {
+                    let parent = self.made(Made::Volumes(at.index))?;
+                    self.layer(at.index, Source::Volume(name), parent)?
+                }
+                // A child that is not shown here has no place.
+                Way::Child(key) => {
+                    let known = self.known.lock().get(&(at.index, Source::Child(key))).copied();
+                    known.ok_or_else(|| stale(fs_guid))?
+                }
+            };
+            let index = self.behind(door).ok_or_else(|| stale(fs_guid))?;
+            let opened = self.open(index)?;
+            if opened.provider.is_none() {
+                break index;
+            }
+            at = opened;
+        };
+        let mut known = self.by_guid.lock();
+        if known.len() >= KNOWN_MAX {
+            known.clear();
+        }
+        known.insert(fs_guid, index);
+        Ok(index)
+    }
+
+    /// The layer behind a door.
+    fn behind(&self, door: NodeId) -> Option<usize> {
+        let slot = usize::try_from((door.0 & OBJECT_MASK).checked_sub(1)?).ok()?;
+        match self.nowhere.read().get(slot) {
+            Some(Nowhere::Door(index)) if door.0 >> OBJECT_BITS == NOWHERE => Some(*index),
+            _ => None,
+        }
+    }
+
+    /// The file system of that identity, opened. A layer that leads to another one by now (a snapshot was destroyed and made
+    /// anew under its name) does not.
+    pub(super) fn open_by_guid(&self, fs_guid: u64) -> Result<Arc<Opened>> {
+        let opened = self.open(self.layer_of(fs_guid)?)?;
+        if Self::guid_of(&opened)? == fs_guid { Ok(opened) } else { Err(stale(fs_guid)) }
+    }
+
+    pub(super) fn attr_by_handle(&self, handle: &FileHandle) -> Result<Attr> {
+        let opened = self.open_by_guid(handle.fs_guid)?;
+        if handle.object < FileHandle::MADE {
+            let attr = opened.vfs.by_handle(handle)?;
+            return Ok(Attr { node: opened.global(attr.node)?, ..attr });
+        }
+        let missing = || Refusal::Stale.at(format!("object {:#x} of {:#x}", handle.object, handle.fs_guid));
+        let (kind, low) = ((handle.object - FileHandle::MADE) >> OBJECT_BITS, handle.object & OBJECT_MASK);
+        let node = match kind {
+            KIND_CONTROL..=KIND_VOLUMES if !Self::has_control(&opened) => return Err(missing()),
+            KIND_CONTROL => self.made(Made::Control(opened.index))?,
+            KIND_SNAPSHOTS => self.made(Made::Snapshots(opened.index))?,
+            KIND_VOLUMES => self.made(Made::Volumes(opened.index))?,
+            KIND_PATH => {
+                let is_way = |node: NodeId| matches!(self.find(node), Ok(Place::Made(_, Made::Path { .. })));
+                let mut ways = opened.covers.values().copied().filter(|&node| is_way(node));
+                ways.find(|&node| self.path_hash(&opened, node).is_ok_and(|hash| hash == low)).ok_or_else(missing)?
+            }
+            _ => return Err(missing()),
+        };
+        use crate::vfs::Vfs;
+        self.attr(node)
+    }
+
+    pub(super) fn home(&self, fs_guid: u64) -> Result<u64> {
+        let layer = self.layer_at(self.layer_of(fs_guid)?)?;
+        match layer.source {
+            Source::Root | Source::Child(_) => Ok(fs_guid),
+            Source::Snapshot(_) | Source::Volume(_) => Self::guid_of(&*self.open(layer.above)?),
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! Devices that join a pool while it is open.
+//!
+//! ```text
+//!   txg n:    labels of txg 0 on the new devices ─> their objects, configuration and lists in the MOS ─> labels, uberblock
+//!   txg n+1:  the first blocks on them
+//! ```
+//! Facts: spa_vdev_add (module/zfs/spa.c). OpenZFS makes the metaslabs in a second txg, for others may allocate at once; here the
+//! allocator knows devices that are new.
+//!
+//! Invariants:
+//!   * no block is on a device that the uberblock before does not lead to: a power cut leaves the pool as it was, or with all of
+//!     the new devices
+
+use super::tx::SyncTx;
+use super::vdevs::{self, ByGuid, List, NewDevices};
+use super::{Shared, Writer};
+use crate::config::VdevConfig;
+use crate::{Error, Result};
+use block::vdev::{Tree, Vdev};
+use ondisk::pool_dir::directory;
+use std::sync::Arc;
+
+impl Writer {
+    /// Lets devices join the pool: they take blocks from the next txg on. Spares and cache devices are only listed. With
+    /// `same_ashift`, devices with other sectors than those of the pool are refused, if these are all alike.
+    pub fn add(&self, new: NewDevices, same_ashift: bool) -> Result<()> {
+        self.task(move |cx| add(cx, &new, same_ashift))
+    }
+}
+
+fn add(cx: &SyncTx<'_>, new: &NewDevices, same_ashift: bool) -> Result<()> {
+    let shared = cx.shared;
+    let place = || shared.store.name().to_owned();
+    vdevs::check_classes(new, |name| cx.feature_enabled(name))?;
+    if same_ashift {
+        check_ashift(shared, new)?;
+    }
+    let mut root = shared.root.lock().clone();
+    let mut devices = ByGuid::new();
+    let first = root.children.len();
+    let configs = new
+        .tops
+        .iter()
+        .zip(first as u64..)
+        .map(|(top, id)| vdevs::top_config(top, id, cx.txg(), &mut devices))
+        .collect::<Result<Vec<_>>>()?;
+    let spares = vdevs::auxiliary_configs(&new.spares, List::Spares, &mut devices)?;
+    let caches = vdevs::auxiliary_configs(&new.caches, List::Caches, &mut devices)?;
+    root.children.extend(configs);
+    let joining = &root.children[first..];
+    let tops = vdevs::build(joining, &root, &devices)?;
+    let arc = |configs: &[VdevConfig]| -> Result<Vec<Arc<Vdev>>> {
+        Ok(vdevs::build(configs, &root, &devices)?.into_iter().map(Arc::new).collect())
+    };
+    let (spare_vdevs, cache_vdevs) = (arc(&spares)?, arc(&caches)?);
+    for (spec, (top, device)) in new.tops.iter().zip(joining.iter().zip(&tops)) {
+        // What the allocator would refuse is refused before anything is written.
+        let known = vdevs::for_allocator(spec, top, device)?;
+        if known.asize_bytes >> known.metaslab_shift == 0 {
+            return Err(Error::invalid(known.name, "device is too small"));
+        }
+    }
+    let identity = shared.identity.lock().clone();
+    vdevs::initialize(&identity, root.guid, joining, &devices)?;
+    vdevs::initialize_auxiliary(identity.version, &spares, List::Spares, &devices)?;
+    vdevs::initialize_auxiliary(identity.version, &caches, List::Caches, &devices)?;
+
+    let deflates = cx.directory_entry(directory::DEFLATE)?.is_some_and(|n| n != 0);
+    cx.all_or_nothing(|| {
+        let class = |id: u64| Some(new.tops.get((id as usize).checked_sub(first)?)?.class);
+        vdevs::make_zaps(cx, &mut root, &class)?;
+        for (spec, (top, device)) in new.tops.iter().zip(root.children[first..].iter().zip(&tops)) {
+            shared.allocator.add_device(&vdevs::for_allocator(spec, top, device)?)?;
+            shared.deflate.write().push(if deflates { crate::usable::deflate_ratio(top) } else { 512 });
+        }
+        *shared.root.lock() = root;
+        vdevs::make_arrays(cx)?;
+        vdevs::list_auxiliary(cx, &spares, List::Spares)?;
+        vdevs::list_auxiliary(cx, &caches, List::Caches)?;
+        shared.store.change_tree(|tree| Tree {
+            tops: tree.tops.iter().cloned().chain(tops.into_iter().map(Arc::new)).collect(),
+            spares: tree.spares.iter().cloned().chain(spare_vdevs).collect(),
+            caches: tree.caches.iter().cloned().chain(cache_vdevs).collect(),
+        });
+        if shared.store.tree().tops.len() != shared.root.lock().children.len() {
+            return Err(Error::invalid(place(), "devices and configuration do not go together"));
+        }
+        shared.allocator.tell_units(&shared.store);
+        cx.config_changed();
+        Ok(())
+    })
+}
+
+/// Refuses devices whose sectors differ from those of the pool's normal devices, when these are alike.
+fn check_ashift(shared: &Shared, new: &NewDevices) -> Result<()> {
+    match shared.allocator.normal_ashifts().as_slice() {
+        [one] if new.tops.iter().any(|top| top.ashift != *one) => Err(Error::invalid(
+            shared.store.name(),
+            "adding devices with different physical sector sizes is not allowed",
+        )),
+        _ => Ok(()),
+    }
+}

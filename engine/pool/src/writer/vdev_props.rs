@@ -1,0 +1,129 @@
+//! Properties of devices as they are kept, and what people change of devices otherwise: whether they take blocks, faults that are
+//! over.
+//!
+//! A property stands in the device's own ZAP; whether a top-level device takes blocks in the configuration too. Facts:
+//! vdev_props_set_sync, vdev_passivate, vdev_clear (module/zfs/vdev.c, vdev_removal.c).
+
+use super::props::{on_disk, shown};
+use super::tx::SyncTx;
+use super::{Shared, Writer};
+use crate::config::VdevConfig;
+use crate::property::SetValue;
+use crate::{Error, Pool, Result};
+use block::Class;
+use object::zap::{Zap, ZapValue};
+use ondisk::pool_dir::config;
+
+/// Marks of a leaf that a fault leaves in the configuration.
+const FAULTS: [&str; 3] = [config::FAULTED, config::DEGRADED, config::AUX_STATE];
+
+/// Number of the ZAP with a device's properties; 0: it has none.
+fn zap_of(vdev: &VdevConfig) -> u64 {
+    let keys = [config::VDEV_ROOT_ZAP, config::VDEV_TOP_ZAP, config::VDEV_LEAF_ZAP];
+    keys.into_iter().map(|key| vdev.number(key)).find(|id| *id != 0).unwrap_or(0)
+}
+
+impl Pool {
+    /// Name -> value of what is kept of a device by its identity: properties, and what OpenZFS notes there besides.
+    pub fn set_vdev_properties(&self, guid: u64) -> Result<Vec<(String, SetValue)>> {
+        match self.root_vdev().find(guid).map_or(0, zap_of) {
+            0 => Ok(Vec::new()),
+            id => {
+                let entries = Zap::open(self.mos().object(id)?)?.entries()?;
+                Ok(entries.iter().map(|e| (String::from_utf8_lossy(&e.name).into_owned(), kept(&e.value))).collect())
+            }
+        }
+    }
+}
+
+fn kept(value: &ZapValue) -> SetValue {
+    match value.as_u64().filter(|_| value.int_bytes == 8) {
+        Some(number) => SetValue::Number(number),
+        None => SetValue::Text(value.as_string().unwrap_or_default()),
+    }
+}
+
+impl SyncTx<'_> {
+    /// Sets a property of a device, known to be a good one. An empty text takes a user property away.
+    pub fn set_vdev_property(&self, guid: u64, name: &str, value: &SetValue) -> Result<()> {
+        let id = self.shared.root.lock().find(guid).map_or(0, zap_of);
+        if id == 0 {
+            return Err(unsuitable());
+        }
+        let zap = Zap::open(self.mos().object(id)?)?;
+        let is_gone = matches!(value, SetValue::Text(text) if text.is_empty()) && name.contains(':');
+        if !is_gone {
+            zap.update(self.tx(), name.as_bytes(), &on_disk(value))?;
+        } else if zap.lookup(name)?.is_some() {
+            zap.remove(self.tx(), name.as_bytes())?;
+        }
+        self.history("vdev set", None, &format!("vdev_guid={guid}: {name}={}", shown(value)))
+    }
+
+    /// Says whether a top-level device takes new blocks.
+    pub fn set_allocating(&self, guid: u64, yes: bool) -> Result<()> {
+        let shared = self.shared;
+        let mut root = shared.root.lock();
+        let Some(at) = root.children.iter().position(|top| top.guid == guid) else { return Err(unsuitable()) };
+        let id = root.children[at].id as u32;
+        match shared.allocator.class_of(id) {
+            None | Some(Class::Log) => return Err(unsuitable()),
+            Some(Class::Normal) if !yes && !shared.allocator.has_other_open(id) => {
+                return Err(Error::invalid(shared.store.name(), "no other device of the pool takes blocks"));
+            }
+            _ => {}
+        }
+        match yes {
+            true => {
+                root.children[at].all.remove(config::NONALLOCATING);
+            }
+            false => root.children[at].all.put(config::NONALLOCATING, 1u64),
+        }
+        drop(root);
+        shared.allocator.set_allocating(id, yes);
+        self.config_changed();
+        self.set_vdev_property(guid, "allocating", &SetValue::Number(u64::from(yes)))
+    }
+}
+
+fn unsuitable() -> Error {
+    Error::invalid("", "property not supported for this vdev")
+}
+
+impl Writer {
+    /// Forgets the errors of a device, or of all, and tries again what could not be written (`zpool clear`). Leaves that the
+    /// configuration holds for faulted are used again when the pool is opened the next time.
+    pub fn clear(&self, device: Option<u64>) -> Result<()> {
+        let tree = self.shared.store.tree();
+        let leaves = match device {
+            None => tree.tops.iter().chain(&tree.caches).chain(&tree.spares).flat_map(|v| v.leaves()).collect(),
+            Some(guid) => {
+                let missing = || Error::not_found(self.name(), format!("device {guid}"));
+                tree.find(guid).ok_or_else(missing)?.leaves()
+            }
+        };
+        leaves.into_iter().for_each(|leaf| leaf.clear_errors());
+        self.resume();
+        self.task(move |cx| {
+            if forget_faults(cx.shared, device) {
+                cx.config_changed();
+            }
+            Ok(())
+        })
+    }
+}
+
+fn forget_faults(shared: &Shared, device: Option<u64>) -> bool {
+    fn forget(vdev: &mut VdevConfig, within: Option<u64>) -> bool {
+        let within = within.filter(|guid| *guid != vdev.guid);
+        let mut changed = false;
+        if within.is_none() {
+            for key in FAULTS.into_iter().filter(|key| vdev.all.contains(key)).collect::<Vec<_>>() {
+                vdev.all.remove(key);
+                changed = true;
+            }
+        }
+        vdev.children.iter_mut().fold(changed, |any, child| forget(child, within) || any)
+    }
+    forget(&mut shared.root.lock(), device)
+}

@@ -1,0 +1,351 @@
+//! Devices that are to become part of a pool: their configuration, their first labels, the objects that the pool keeps of each.
+//!
+//! Above: `create` and `add`. Facts: vdev_label_init, vdev_construct_zaps (module/zfs); what stands in the lists of spares and
+//! cache devices is what pools of OpenZFS have there.
+//!
+//! Invariants:
+//!   * until the first uberblock that knows of it is there, a device has empty rings, and labels of txg 0, which no search takes
+//!     for those of a pool
+
+use super::config::Identity;
+use super::maps::with_maps;
+use super::tx::SyncTx;
+use crate::config::VdevConfig;
+use crate::import::build::{self, Context};
+use crate::space::alloc::{NewDevice, Shape, metaslab_shift};
+use crate::{Error, Result};
+use block::Class;
+use block::vdev::Vdev;
+use host::device::Device;
+use object::zap::{Zap, ZapSpec};
+use object::{NewObject, ZapValue};
+use ondisk::label::{END_BYTES, MIN_DEVICE_BYTES, START_BYTES, usable_bytes};
+use ondisk::nvlist::Nvlist;
+use ondisk::pool_dir::{allocation_bias as bias, config, directory, vdev_top};
+use ondisk::{Endian, ObjectType, l2arc};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// Bytes of a block of a packed list (`SPA_CONFIG_BLOCKSIZE`).
+pub(super) const LIST_BLOCK_BYTES: u32 = 16 << 10;
+/// `POOL_STATE_` of spares and cache devices.
+const SPARE: u64 = 3;
+const L2CACHE: u64 = 4;
+
+/// A device that is to become part of a pool.
+#[derive(Clone)]
+pub struct NewVdev {
+    /// `disk`, `file`, `mirror` or `raidz`.
+    pub kind: &'static str,
+    /// Parity of a raidz.
+    pub parity: u64,
+    /// What a top-level device is for.
+    pub class: Class,
+    /// Of a leaf: its path and the device, open for writing.
+    pub leaf: Option<(String, Arc<dyn Device>)>,
+    /// log2 of the unit of allocation, of a top-level device.
+    pub ashift: u8,
+    /// Members.
+    pub children: Vec<NewVdev>,
+}
+
+/// A hot spare or a level-2 cache device.
+#[derive(Clone)]
+pub struct NewAuxiliary {
+    /// `disk` or `file`.
+    pub kind: &'static str,
+    /// Its path.
+    pub path: String,
+    /// The device, open for writing.
+    pub device: Arc<dyn Device>,
+    /// log2 of its sectors.
+    pub ashift: u8,
+}
+
+/// What joins a pool.
+#[derive(Clone, Default)]
+pub struct NewDevices {
+    /// Top-level devices.
+    pub tops: Vec<NewVdev>,
+    /// Hot spares.
+    pub spares: Vec<NewAuxiliary>,
+    /// Level-2 cache devices.
+    pub caches: Vec<NewAuxiliary>,
+}
+
+/// Devices by identity.
+pub(super) type ByGuid = HashMap<u64, Arc<dyn Device>>;
+
+pub(super) fn new_guid() -> u64 {
+    loop {
+        // 0 and all ones mean something else in places.
+        let guid = host::random::u64();
+        if guid != 0 && guid != u64::MAX {
+            return guid;
+        }
+    }
+}
+
+fn check_size(path: &str, device: &dyn Device) -> Result<()> {
+    if device.size_bytes() < MIN_DEVICE_BYTES {
+        return Err(Error::invalid(path, "device is too small: less than 64 MiB"));
+    }
+    Ok(())
+}
+
+/// The configuration of a top-level device that joins in `txg`, with new identities, and sizes as its devices have them.
+pub(super) fn top_config(new: &NewVdev, id: u64, txg: u64, devices: &mut ByGuid) -> Result<VdevConfig> {
+    let mut top = vdev_config(new, id, txg, devices)?;
+    let asize = asize(new);
+    top.all.put(config::METASLAB_ARRAY, 0u64);
+    top.all.put(config::METASLAB_SHIFT, u64::from(metaslab_shift(asize)));
+    top.all.put(config::ASHIFT, u64::from(new.ashift));
+    top.all.put(config::ASIZE, asize);
+    top.all.put(config::IS_LOG, u64::from(new.class == Class::Log));
+    Ok(top)
+}
+
+fn vdev_config(new: &NewVdev, id: u64, txg: u64, devices: &mut ByGuid) -> Result<VdevConfig> {
+    let guid = new_guid();
+    let children: Vec<VdevConfig> =
+        new.children.iter().zip(0..).map(|(c, i)| vdev_config(c, i, txg, devices)).collect::<Result<_>>()?;
+    let mut all = Nvlist::new();
+    all.put(config::TYPE, new.kind);
+    all.put(config::ID, id);
+    all.put(config::GUID, guid);
+    let mut path = None;
+    if let Some((leaf_path, device)) = &new.leaf {
+        check_size(leaf_path, device.as_ref())?;
+        path = Some(leaf_path.clone());
+        all.put(config::PATH, leaf_path.as_str());
+        if new.kind == "disk" {
+            all.put(config::WHOLE_DISK, 0u64);
+        }
+        devices.insert(guid, device.clone());
+    }
+    if new.kind == "raidz" {
+        all.put(config::NPARITY, new.parity);
+    }
+    all.put(config::CREATE_TXG, txg);
+    Ok(VdevConfig { kind: new.kind.into(), id, guid, path, all, children })
+}
+
+/// Bytes that can be allocated on a device, parity included.
+fn asize(new: &NewVdev) -> u64 {
+    let leaf = new.leaf.as_ref().map(|(_, d)| usable_bytes(d.size_bytes()).saturating_sub(START_BYTES + END_BYTES));
+    let children = || new.children.iter().map(asize).min().unwrap_or(0);
+    match new.kind {
+        "raidz" => (children() >> new.ashift << new.ashift) * new.children.len() as u64,
+        _ => leaf.unwrap_or_else(children),
+    }
+}
+
+/// Builds the devices that configurations of the pool `root` describe.
+pub(super) fn build(configs: &[VdevConfig], root: &VdevConfig, devices: &ByGuid) -> Result<Vec<Vdev>> {
+    let top_ids = root.children.iter().map(|t| (t.guid, t.id)).collect();
+    let cx = Context { devices, top_ids, reflow: 0 };
+    configs.iter().map(|c| build::vdev(c, &cx)).collect()
+}
+
+/// Writes the first labels of the leaves of `tops`.
+pub(super) fn initialize(identity: &Identity, root_guid: u64, tops: &[VdevConfig], devices: &ByGuid) -> Result<()> {
+    for top in tops {
+        for leaf in top.leaves() {
+            let mut list = Nvlist::new();
+            list.put(config::VERSION, identity.version);
+            list.put(config::POOL_NAME, identity.label_name.as_str());
+            list.put(config::POOL_STATE, super::ACTIVE);
+            list.put(config::POOL_TXG, 0u64);
+            list.put(config::POOL_GUID, root_guid);
+            list.put(config::TOP_GUID, top.guid);
+            list.put(config::GUID, leaf.guid);
+            list.put(config::CREATE_TXG, leaf.number(config::CREATE_TXG));
+            let device = &devices[&leaf.guid];
+            block::label::initialize(device.as_ref(), &list).map_err(|e| Error::io(device.name(), e))?;
+        }
+    }
+    Ok(())
+}
+
+/// What the allocator has to know of a top-level device.
+pub(super) fn for_allocator(new: &NewVdev, top: &VdevConfig, device: &Vdev) -> Result<NewDevice> {
+    let no_blocks = || Error::invalid(device.name.clone(), "a device that holds no blocks");
+    Ok(NewDevice {
+        vdev: top.id as u32,
+        name: device.name.clone(),
+        class: new.class,
+        shape: Shape::of(&device.kind).ok_or_else(no_blocks)?,
+        ashift: new.ashift,
+        asize_bytes: top.number(config::ASIZE),
+        metaslab_shift: top.number(config::METASLAB_SHIFT) as u8,
+        top_zap: top.number(config::VDEV_TOP_ZAP),
+    })
+}
+
+/// Makes the lists of space maps of those top-level devices that have none.
+pub(super) fn make_arrays(cx: &SyncTx<'_>) -> Result<()> {
+    let lacks = |top: &&VdevConfig| top.all.get_u64(config::METASLAB_ARRAY) == Some(0);
+    let ids: Vec<u64> = cx.shared.root.lock().children.iter().filter(lacks).map(|top| top.id).collect();
+    for id in ids {
+        let array = with_maps(cx, |maps| cx.shared.allocator.metaslab_array(id as u32, maps))?;
+        let mut root = cx.shared.root.lock();
+        if let Some(top) = root.children.iter_mut().find(|top| top.id == id) {
+            top.all.put(config::METASLAB_ARRAY, array);
+        }
+    }
+    Ok(())
+}
+
+/// Gives all devices that have none a ZAP, and one to the pool, for properties and the state of what runs on them. `class` tells
+/// what the new top-level devices are for, by number.
+pub(super) fn make_zaps(cx: &SyncTx<'_>, root: &mut VdevConfig, class: &dyn Fn(u64) -> Option<Class>) -> Result<()> {
+    let (mos, tx) = (cx.mos(), cx.tx());
+    let spec = ZapSpec::new(ObjectType::OTN_ZAP_METADATA);
+    let all = match cx.directory_entry(directory::VDEV_ZAP_MAP)? {
+        Some(id) => Zap::open(mos.object(id)?)?,
+        None => Zap::create_linked(mos, tx, &spec, &cx.directory()?, directory::VDEV_ZAP_MAP)?,
+    };
+    let make = || -> Result<Zap> {
+        let zap = Zap::create(mos, tx, &spec)?;
+        all.insert_u64(tx, format!("{:x}", zap.id()), zap.id())?;
+        Ok(zap)
+    };
+    if cx.feature_enabled("vdev_zaps_v2") && root.number(config::VDEV_ROOT_ZAP) == 0 {
+        if !cx.feature_active("vdev_zaps_v2") {
+            cx.feature_increment("vdev_zaps_v2")?;
+        }
+        root.all.put(config::VDEV_ROOT_ZAP, make()?.id());
+    }
+    for top in root.children.iter_mut().filter(|top| !matches!(top.kind.as_str(), "hole" | "missing")) {
+        if top.number(config::VDEV_TOP_ZAP) == 0 {
+            let zap = make()?;
+            top.all.put(config::VDEV_TOP_ZAP, zap.id());
+            if let Some(class) = class(top.id) {
+                note_class(cx, &zap, class)?;
+            }
+        }
+        leaf_zaps(top, &make)?;
+    }
+    Ok(())
+}
+
+fn note_class(cx: &SyncTx<'_>, zap: &Zap, class: Class) -> Result<()> {
+    let text = match class {
+        Class::Normal => return Ok(()),
+        Class::Log => bias::LOG,
+        Class::Special => bias::SPECIAL,
+        Class::Dedup => bias::DEDUP,
+    };
+    let ints = text.bytes().chain([0]).map(u64::from).collect();
+    zap.update(cx.tx(), vdev_top::ALLOCATION_BIAS, &ZapValue { int_bytes: 1, ints })?;
+    if matches!(class, Class::Special | Class::Dedup) {
+        // Once for each such device.
+        cx.feature_increment("allocation_classes")?;
+    }
+    Ok(())
+}
+
+fn leaf_zaps(vdev: &mut VdevConfig, make: &impl Fn() -> Result<Zap>) -> Result<()> {
+    if vdev.is_leaf() && vdev.number(config::VDEV_LEAF_ZAP) == 0 {
+        vdev.all.put(config::VDEV_LEAF_ZAP, make()?.id());
+    }
+    vdev.children.iter_mut().try_for_each(|child| leaf_zaps(child, make))
+}
+
+/// Special and dedup devices need a feature.
+pub(super) fn check_classes(new: &NewDevices, is_enabled: impl Fn(&str) -> bool) -> Result<()> {
+    let is_special = |top: &NewVdev| matches!(top.class, Class::Special | Class::Dedup);
+    if new.tops.iter().any(is_special) && !is_enabled("allocation_classes") {
+        return Err(Error::invalid("special and dedup devices", "need feature@allocation_classes"));
+    }
+    Ok(())
+}
+
+/// Which of a pool's lists a device that holds no part of it stands in.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum List {
+    Spares,
+    Caches,
+}
+
+impl List {
+    /// Its name in the object directory, and in the packed list there.
+    fn names(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Spares => (directory::SPARES, config::SPARES),
+            Self::Caches => (directory::L2CACHE, config::L2CACHE),
+        }
+    }
+}
+
+/// Configurations of new spares or cache devices.
+pub(super) fn auxiliary_configs(new: &[NewAuxiliary], list: List, devices: &mut ByGuid) -> Result<Vec<VdevConfig>> {
+    let one = |aux: &NewAuxiliary| {
+        check_size(&aux.path, aux.device.as_ref())?;
+        let guid = new_guid();
+        let mut all = Nvlist::new();
+        all.put(config::TYPE, aux.kind);
+        all.put(config::GUID, guid);
+        all.put(config::PATH, aux.path.as_str());
+        if aux.kind == "disk" {
+            all.put(config::WHOLE_DISK, 0u64);
+        }
+        if list == List::Spares {
+            all.put(config::IS_SPARE, 1u64);
+        }
+        all.put(config::ASHIFT, u64::from(aux.ashift));
+        devices.insert(guid, aux.device.clone());
+        Ok(VdevConfig { kind: aux.kind.into(), id: 0, guid, path: Some(aux.path.clone()), all, children: Vec::new() })
+    };
+    new.iter().map(one).collect()
+}
+
+/// Writes the labels of spares or cache devices, which name no pool.
+pub(super) fn initialize_auxiliary(version: u64, configs: &[VdevConfig], list: List, devices: &ByGuid) -> Result<()> {
+    for c in configs {
+        let mut label = Nvlist::new();
+        label.put(config::VERSION, version);
+        label.put(config::POOL_STATE, if list == List::Spares { SPARE } else { L2CACHE });
+        label.put(config::GUID, c.guid);
+        if list == List::Caches {
+            label.put(config::ASHIFT, c.number(config::ASHIFT));
+        }
+        label.put(config::PATH, c.path.as_deref().unwrap_or_default());
+        let device = &devices[&c.guid];
+        if list == List::Caches {
+            // What another pool cached there is nothing of this one.
+            let empty = [0; l2arc::Header::SIZE_BYTES];
+            device.write_at(START_BYTES, &empty).map_err(|e| Error::io(device.name(), e))?;
+        }
+        block::label::initialize(device.as_ref(), &label).map_err(|e| Error::io(device.name(), e))?;
+    }
+    Ok(())
+}
+
+/// Puts devices at the end of one of the pool's lists.
+pub(super) fn list_auxiliary(cx: &SyncTx<'_>, configs: &[VdevConfig], list: List) -> Result<()> {
+    if configs.is_empty() {
+        return Ok(());
+    }
+    let (entry, key) = list.names();
+    let (id, mut all) = match cx.directory_entry(entry)?.filter(|id| *id != 0) {
+        Some(id) => {
+            let there = crate::import::open::packed_list(cx.mos(), id)?;
+            (id, there.get_nvlist_array(key).to_vec())
+        }
+        None => {
+            let new = NewObject::new(ObjectType::PACKED_NVLIST, LIST_BLOCK_BYTES)
+                .with_bonus(ObjectType::PACKED_NVLIST_SIZE, vec![0; 8]);
+            let id = cx.mos().create_object(cx.tx(), &new)?.id();
+            cx.directory()?.update_u64(cx.tx(), entry.as_bytes(), id)?;
+            (id, Vec::new())
+        }
+    };
+    all.extend(configs.iter().map(|c| c.all.clone()));
+    let mut packed = Nvlist::new();
+    packed.put(key, all);
+    let packed = packed.to_xdr(Endian::Little);
+    let object = cx.mos().object(id)?;
+    object.write_at(cx.tx(), 0, &packed)?;
+    object.set_bonus(cx.tx(), (packed.len() as u64).to_le_bytes().to_vec())
+}

@@ -1,0 +1,245 @@
+//! A process that serves a pool on image files, at a port that stays the same however often it is killed and started.
+
+use anyhow::{Context, Result, bail, ensure};
+use crash::serve::{Layout, POOL, create, verify, zdb};
+use load::nfs::{Connection, PATIENCE};
+use std::fs;
+use std::net::{SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// What the daemon of this crate's own program is started with in its environment: it is `weir` then.
+pub const AS_WEIR: &str = "WIRE_AS_WEIR";
+/// Where the share is.
+pub const SHARE: &str = "/crash";
+
+/// Which process serves.
+#[derive(Debug, Clone)]
+pub enum Server {
+    /// `weir serve`: of a program of that name, or (`None`) what is built into this one.
+    Weir(Option<PathBuf>),
+    /// The NFS server over devices that forget what was not flushed when their process dies, and of the rest keep something.
+    Cut,
+}
+
+/// See the module.
+pub struct Filer {
+    folder: PathBuf,
+    program: PathBuf,
+    server: Server,
+    layout: Layout,
+    /// Where it serves.
+    pub address: SocketAddr,
+    child: Option<Child>,
+    lives: u64,
+    seed: u64,
+}
+
+impl Filer {
+    /// Makes a pool of that layout in `folder`, served by nobody yet. `program`: this crate's own one.
+    pub fn create(
+        program: &Path,
+        server: Server,
+        layout: Layout,
+        folder: &Path,
+        seed: u64,
+        cache: &str,
+    ) -> Result<Self> {
+        fs::create_dir_all(folder.join("disks"))?;
+        create(&layout, &folder.join("disks"))?;
+        // Nobody else gets it as long as this machine hands out other ones; should somebody, the server says so.
+        let address = TcpListener::bind("127.0.0.1:0")?.local_addr()?;
+        let this = Self {
+            folder: folder.to_owned(),
+            program: program.to_owned(),
+            server,
+            layout,
+            address,
+            child: None,
+            lives: 0,
+            seed,
+        };
+        if let Server::Weir(_) = this.server {
+            ensure!(!layout.is_encrypted(), "an encrypted pool has nobody who loads its key");
+            let config = format!(
+                "arc_max = \"{cache}\"\nmount = false\n[api]\nlisten = []\n[nfs]\nlisten = [\"{address}\"]\nportmap = \"off\"\nsecure = false\n"
+            );
+            fs::write(folder.join("weir.toml"), config)?;
+            let disks = folder.join("disks").display().to_string();
+            this.weir(&["zpool", "import", "-N", "-d", &disks, POOL])?;
+            this.weir(&["zfs", "set", &format!("mountpoint={SHARE}"), "sharenfs=rw,no_root_squash", POOL])?;
+        }
+        Ok(this)
+    }
+
+    /// Where the images are.
+    pub fn disks(&self) -> PathBuf {
+        self.folder.join("disks")
+    }
+
+    /// What it is made of.
+    pub fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    /// A command of `weir`.
+    pub fn weir(&self, args: &[&str]) -> Result<String> {
+        let output = self.command().args(args).output().context("weir")?;
+        let text = String::from_utf8_lossy(&output.stderr);
+        ensure!(output.status.success(), "weir {args:?} ends with {}: {text}", output.status);
+        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    }
+
+    fn command(&self) -> Command {
+        let mut command = match &self.server {
+            Server::Weir(Some(weir)) => {
+                // The judge must not leave it behind.
+                let mut command = Command::new("setpriv");
+                command.args(["--pdeathsig", "KILL"]).arg(weir);
+                command
+            }
+            _ => {
+                let mut command = Command::new(&self.program);
+                command.env(AS_WEIR, "1");
+                command
+            }
+        };
+        command.env("WEIR_STATE", self.folder.join("state")).stdin(Stdio::null());
+        command
+    }
+
+    /// Starts it, without waiting until it answers.
+    pub fn begin(&mut self) -> Result<()> {
+        self.lives += 1;
+        let log = fs::File::options().create(true).append(true).open(self.folder.join("log"))?;
+        let child = match &self.server {
+            Server::Weir(_) => {
+                let mut command = self.command();
+                command.args(["serve", "--no-mount", "--config"]).arg(self.folder.join("weir.toml"));
+                command.stdout(Stdio::null()).stderr(log).spawn()
+            }
+            Server::Cut => {
+                let mut command = Command::new(&self.program);
+                command.args(["cut", self.layout.name]).arg(self.folder.join("disks"));
+                command.args([self.address.to_string(), (self.seed ^ self.lives << 40).to_string()]);
+                // It serves until this end of the pipe is closed.
+                command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(log).spawn()
+            }
+        };
+        self.child = Some(child.context("start the server")?);
+        Ok(())
+    }
+
+    /// Starts it, and waits until it answers.
+    pub fn start(&mut self) -> Result<()> {
+        self.begin()?;
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            if let Ok(mut connection) = Connection::open(self.address)
+                && connection.call(0, &[]).is_ok()
+            {
+                return Ok(());
+            }
+            self.check_alive()?;
+            ensure!(Instant::now() < deadline, "the server does not come up:\n{}", self.log());
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    /// Fails when it has ended by itself.
+    pub fn check_alive(&mut self) -> Result<()> {
+        let child = self.child.as_mut().context("no server")?;
+        if let Some(status) = child.try_wait()? {
+            bail!("the server ended by itself, with {status}:\n{}", self.log());
+        }
+        Ok(())
+    }
+
+    /// Kills it.
+    pub fn kill(&mut self) -> Result<()> {
+        let mut child = self.child.take().context("no server")?;
+        child.kill()?;
+        child.wait()?;
+        Ok(())
+    }
+
+    /// Ends it as systemd does.
+    pub fn end(&mut self) -> Result<()> {
+        let mut child = self.child.take().context("no server")?;
+        match self.server {
+            Server::Weir(_) => {
+                let pid = rustix::process::Pid::from_child(&child);
+                rustix::process::kill_process(pid, rustix::process::Signal::TERM)?;
+            }
+            Server::Cut => drop(child.stdin.take()),
+        }
+        let status = child.wait()?;
+        ensure!(status.success(), "the server ended with {status}:\n{}", self.log());
+        Ok(())
+    }
+
+    /// Walks every block of the pool as it lies there.
+    pub fn verify(&self) -> Result<()> {
+        verify(&self.layout, &self.folder.join("disks"))
+    }
+
+    /// What zdb says of it; nothing where there is none.
+    pub fn zdb(&self) -> Result<()> {
+        zdb(&self.folder.join("disks"))
+    }
+
+    /// How many of the pool's devices it has open.
+    pub fn open_devices(&self) -> Result<usize> {
+        let child = self.child.as_ref().context("no server")?;
+        let (mut count, disks) = (0, self.folder.join("disks"));
+        for entry in fs::read_dir(format!("/proc/{}/fd", child.id()))? {
+            // One that was closed meanwhile leads nowhere.
+            count += usize::from(fs::read_link(entry?.path()).is_ok_and(|to| to.starts_with(&disks)));
+        }
+        Ok(count)
+    }
+
+    /// The memory that it has now and had at most, in bytes.
+    pub fn memory(&self) -> Result<(u64, u64)> {
+        let child = self.child.as_ref().context("no server")?;
+        let text = fs::read_to_string(format!("/proc/{}/status", child.id()))?;
+        let field = |name: &str| -> Result<u64> {
+            let line = text.lines().find_map(|l| l.strip_prefix(name)).context("no such field")?;
+            Ok(line.trim_start_matches(':').trim().trim_end_matches(" kB").parse::<u64>()? << 10)
+        };
+        Ok((field("VmRSS")?, field("VmHWM")?))
+    }
+
+    /// Processor time that it took.
+    pub fn processor_time(&self) -> Result<Duration> {
+        let child = self.child.as_ref().context("no server")?;
+        let text = fs::read_to_string(format!("/proc/{}/stat", child.id()))?;
+        let fields: Vec<&str> = text.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
+        let ticks = |n: usize| fields.get(n).and_then(|f| f.parse::<u64>().ok()).context("no such field");
+        // Ticks of a hundredth of a second, as Linux tells them.
+        Ok(Duration::from_millis((ticks(11)? + ticks(12)?) * 10))
+    }
+
+    /// What all its lives said.
+    pub fn log(&self) -> String {
+        fs::read_to_string(self.folder.join("log")).unwrap_or_default()
+    }
+
+    /// Fails when one of its threads met what cannot be.
+    pub fn check_log(&self) -> Result<()> {
+        let log = self.log();
+        let bad: Vec<&str> =
+            log.lines().filter(|l| l.contains("panicked") || l.contains("broke an invariant")).take(5).collect();
+        ensure!(bad.is_empty(), "the server says: {bad:#?}");
+        Ok(())
+    }
+}
+
+impl Drop for Filer {
+    fn drop(&mut self) {
+        if self.child.is_some() {
+            let _ = self.kill();
+        }
+    }
+}

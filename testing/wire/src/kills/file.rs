@@ -1,0 +1,230 @@
+//! One file as a client knows it: what is safe, what may be there or not.
+
+/// What is known of a write.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sent {
+    /// No answer came yet.
+    Unanswered,
+    /// Taken under this write verifier, but not safe.
+    Unstable([u8; 8]),
+    /// Sent again since, with what the file has there now; the first one may be there all the same.
+    Ghost,
+}
+
+/// A write that is not known to be safe.
+#[derive(Debug, Clone)]
+pub struct Loose {
+    /// Where.
+    pub offset: usize,
+    /// What.
+    pub data: Vec<u8>,
+    /// How far it got.
+    pub sent: Sent,
+}
+
+impl Loose {
+    fn end(&self) -> usize {
+        self.offset + self.data.len()
+    }
+}
+
+/// A file.
+#[derive(Debug, Clone, Default)]
+pub struct File {
+    /// Its handle, for good.
+    pub handle: Vec<u8>,
+    /// What was acknowledged as safe.
+    pub stable: Vec<u8>,
+    /// What the client's programs see.
+    pub now: Vec<u8>,
+    /// In the order in which they were sent.
+    pub loose: Vec<Loose>,
+    /// A change of the length that got no answer yet.
+    pub resizing: Option<usize>,
+    /// Permission bits, and those that got no answer yet.
+    pub mode: (u32, Option<u32>),
+    /// What was done to it last, for complaints.
+    pub history: std::collections::VecDeque<String>,
+}
+
+fn put(to: &mut Vec<u8>, offset: usize, data: &[u8]) {
+    let end = offset + data.len();
+    if to.len() < end {
+        to.resize(end, 0);
+    }
+    to[offset..end].copy_from_slice(data);
+}
+
+impl File {
+    /// Notes what is done.
+    pub fn note(&mut self, what: String) {
+        if self.history.len() >= 40 {
+            self.history.pop_front();
+        }
+        self.history.push_back(what);
+    }
+
+    /// A write is about to be sent.
+    pub fn sends(&mut self, offset: usize, data: &[u8]) {
+        self.note(format!("writes {offset}+{}", data.len()));
+        put(&mut self.now, offset, data);
+        self.loose.push(Loose { offset, data: data.to_vec(), sent: Sent::Unanswered });
+    }
+
+    /// The unanswered write at `offset` was answered.
+    pub fn answered(&mut self, offset: usize, is_stable: bool, verifier: [u8; 8]) {
+        let found = self.loose.iter().rposition(|l| l.offset == offset && l.sent == Sent::Unanswered);
+        let Some(at) = found else { return };
+        let len = self.loose[at].data.len();
+        self.note(format!("wrote {offset}+{len}{}", if is_stable { ", stable" } else { "" }));
+        if !is_stable {
+            self.loose[at].sent = Sent::Unstable(verifier);
+            return;
+        }
+        let written = self.loose.remove(at);
+        put(&mut self.stable, written.offset, &written.data);
+        // What was there before cannot come back, unless we send it.
+        let (from, to) = (written.offset, written.end());
+        let cut = |l: Loose| {
+            let (start, end) = (l.offset, l.end());
+            let mut left = Vec::new();
+            if start < from {
+                let keep = end.min(from) - start;
+                left.push(Loose { offset: start, data: l.data[..keep].to_vec(), sent: l.sent });
+            }
+            if end > to {
+                let skip = to.max(start) - start;
+                left.push(Loose { offset: start + skip, data: l.data[skip..].to_vec(), sent: l.sent });
+            }
+            left
+        };
+        self.loose = std::mem::take(&mut self.loose).into_iter().flat_map(cut).collect();
+    }
+
+    /// COMMIT was answered with this verifier: whether everything is safe. If not, what has to be sent again: places and lengths.
+    pub fn committed(&mut self, verifier: [u8; 8]) -> Result<(), Vec<(usize, usize)>> {
+        let again = self.lost(|sent| sent != Sent::Unstable(verifier));
+        self.note(format!("committed, but {}", again.len()));
+        if !again.is_empty() {
+            return Err(again);
+        }
+        for loose in std::mem::take(&mut self.loose) {
+            if loose.sent != Sent::Ghost {
+                put(&mut self.stable, loose.offset, &loose.data);
+            }
+        }
+        Ok(())
+    }
+
+    /// What got no answer, and must be sent again.
+    pub fn unanswered(&self) -> Vec<(usize, usize)> {
+        self.lost(|sent| sent == Sent::Unanswered)
+    }
+
+    fn lost(&self, is_lost: impl Fn(Sent) -> bool) -> Vec<(usize, usize)> {
+        let lost = self.loose.iter().filter(|l| l.sent != Sent::Ghost && is_lost(l.sent));
+        lost.map(|l| (l.offset, l.data.len())).collect()
+    }
+
+    /// A write is about to be sent again, and not before: what is left to send when the server dies once more is still known.
+    pub fn sends_again(&mut self, offset: usize, len: usize) {
+        let is_it = |l: &&mut Loose| l.sent != Sent::Ghost && (l.offset, l.data.len()) == (offset, len);
+        if let Some(loose) = self.loose.iter_mut().find(is_it) {
+            loose.sent = Sent::Ghost;
+        }
+    }
+
+    /// The length was changed; all that was written was safe before.
+    pub fn resized(&mut self, len: usize) {
+        self.resizing = None;
+        self.note(format!("is {len} long"));
+        self.stable.resize(len, 0);
+        self.now.resize(len, 0);
+    }
+
+    /// Holds what a new life of the server has against what it may have.
+    pub fn judge(&self, found: &[u8]) -> Result<(), String> {
+        if let Some(len) = self.resizing {
+            let mut resized = self.stable.clone();
+            resized.resize(len, 0);
+            if found == resized {
+                return Ok(());
+            }
+        }
+        let size = found.len();
+        if size != self.stable.len() && !(size > self.stable.len() && self.loose.iter().any(|l| l.end() == size)) {
+            let ends: Vec<usize> = self.loose.iter().map(Loose::end).collect();
+            return Err(format!("it has {size} bytes; {} are safe, further writes end at {ends:?}", self.stable.len()));
+        }
+        let mut at = 0;
+        while at < size {
+            // Most of it is what is safe.
+            let step = (size - at).min(4096);
+            if self.stable.get(at..at + step) == Some(&found[at..at + step]) {
+                at += step;
+                continue;
+            }
+            for (place, byte) in found.iter().enumerate().skip(at).take(step) {
+                let is_safe = self.stable.get(place).copied().unwrap_or(0) == *byte;
+                let is_loose = |l: &Loose| place.checked_sub(l.offset).and_then(|i| l.data.get(i)) == Some(byte);
+                if !is_safe && !self.loose.iter().any(is_loose) {
+                    let near: Vec<(usize, usize, Sent)> = self
+                        .loose
+                        .iter()
+                        .filter(|l| l.offset <= place && place < l.end())
+                        .map(|l| (l.offset, l.data.len(), l.sent))
+                        .collect();
+                    return Err(format!(
+                        "byte {place} of {size} is {:#04x}, safe is {:?} of {}; writes there that may be missing: {near:?}",
+                        byte,
+                        self.stable.get(place),
+                        self.stable.len()
+                    ));
+                }
+            }
+            at += step;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_safe_must_be_there_and_the_rest_may() {
+        let mut file = File::default();
+        file.sends(0, &[1; 10]);
+        file.answered(0, true, [0; 8]);
+        file.sends(5, &[2; 10]);
+        file.answered(5, false, [7; 8]);
+        assert!(file.judge(&[1; 10]).is_ok());
+        assert!(file.judge(&[&[1; 5][..], &[2; 10]].concat()).is_ok());
+        assert!(file.judge(&[1; 9]).is_err(), "too short");
+        assert!(file.judge(&[1; 12]).is_err(), "a length that nobody made");
+        assert!(file.judge(&[&[2; 5][..], &[1; 5]].concat()).is_err(), "a byte that was never there");
+        assert_eq!(file.committed([8; 8]), Err(vec![(5, 10)]), "the server forgot");
+        assert_eq!(file.committed([8; 8]), Err(vec![(5, 10)]), "it was not sent again yet");
+        file.sends_again(5, 10);
+        file.sends(5, &[2; 10]);
+        file.answered(5, false, [8; 8]);
+        assert_eq!(file.committed([8; 8]), Ok(()));
+        assert!(file.judge(&[1; 10]).is_err(), "it was safe");
+        assert_eq!(file.stable, file.now);
+    }
+
+    #[test]
+    fn a_stable_write_ends_the_doubt_about_what_lies_under_it() {
+        let mut file = File::default();
+        file.sends(0, &[1; 30]);
+        file.answered(0, false, [7; 8]);
+        file.sends(10, &[2; 10]);
+        file.answered(10, true, [7; 8]);
+        assert!(file.judge(&[&[1; 10][..], &[2; 10], &[1; 10]].concat()).is_ok());
+        assert!(file.judge(&[&[0; 10][..], &[2; 10]].concat()).is_ok());
+        assert!(file.judge(&[1; 30]).is_err(), "what was safe is gone");
+        assert_eq!(file.committed([7; 8]), Ok(()));
+        assert_eq!(file.stable, [&[1; 10][..], &[2; 10], &[1; 10]].concat());
+    }
+}

@@ -12,16 +12,37 @@ export WEIR_RECORDED ?= $(CURDIR)/testing/images
 # Seconds for each part of `make soak`.
 SECONDS_EACH ?= 600
 
-.PHONY: help build deps images test lint unit demo soak interop bench doc
+.PHONY: help build ui ui-if-node ui-test deps images test lint unit demo deps-demo rot soak interop bench doc
 
 help: ## this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
 
-build: ## the program, target/release/weir
+build: ui-if-node ## the program, target/release/weir, with the web page in it where Node is installed
 	$(CARGO) build --release --package weir-cli
 
+# Node 20.19 or newer builds the page; without it the program is built without one.
+NODE := $(shell node -e 'const [a, b] = process.versions.node.split(".").map(Number); if (a > 20 || (a == 20 && b >= 19)) console.log("yes")' 2>/dev/null)
+ui/node_modules/.package-lock.json: ui/package-lock.json
+	cd ui && npm ci --no-audit --no-fund --loglevel=error
+ui/dist/index.html: ui/node_modules/.package-lock.json appliance/api/openapi.json ui/scripts/types.mjs ui/index.html ui/vite.config.ts ui/tsconfig.json $(shell find ui/app ui/public -type f 2>/dev/null)
+	cd ui && npm run --silent build
+
+ui: ui/dist/index.html ## the web page, ui/dist
+
+ui-if-node:
+ifeq ($(NODE),yes)
+	@$(MAKE) --no-print-directory ui
+else
+	@echo "skipped: the web page, as there is no Node 20.19 or newer (apt-get install nodejs npm, or nodejs.org)"
+endif
+
+ui-test: ui-if-node
+ifeq ($(NODE),yes)
+	cd ui && npm run --silent check && npm test --silent && WEIR=$${CARGO_TARGET_DIR:-$(CURDIR)/target}/debug/weir npm run --silent e2e
+endif
+
 deps: ## install what tests need from Debian, as far as root and missing
-	@missing=""; for p in fuse3:fusermount3 attr:getfattr acl:getfacl zstd:zstd; do command -v $${p#*:} >/dev/null || missing="$$missing $${p%%:*}"; done; \
+	@missing=""; for p in fuse3:fusermount3 attr:getfattr acl:getfacl zstd:zstd $(if $(NODE),chromium:chromium); do command -v $${p#*:} >/dev/null || missing="$$missing $${p%%:*}"; done; \
 	if [ -z "$$missing" ]; then exit 0; fi; \
 	if [ "$$(id -u)" = 0 ]; then apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $$missing >/dev/null; \
 	else echo "not installed, tests that need them are skipped:$$missing (apt-get install$$missing)"; fi
@@ -37,19 +58,30 @@ lint: ## format, warnings, who uses whom
 unit: images ## all tests
 	$(CARGO) test --workspace --quiet
 
-test: deps lint unit ## everything that must hold before a commit lands
+test: deps ui-if-node lint unit ui-test ## everything that must hold before a commit lands
 	@echo "make test: all passed"
 
-demo: build images ## open a shipped pool, list it, copy a file out, verify it
+demo: deps-demo build ## a filer to play with: a pool on image files, NFS, the page on http://127.0.0.1:8215
 	@testing/demo
 
-soak: build images ## hours of bit flips, power cuts, kills and fuzzing (SECONDS_EACH=600)
+deps-demo: # the NFS client that the demo's lines use
+	@command -v nfs-ls >/dev/null || { [ "$$(id -u)" = 0 ] && apt-get install -y -qq --no-install-recommends libnfs-utils >/dev/null 2>&1; } || true
+
+rot: build ## makes a pool, mounts it, lets a disk rot, reads on
+	@testing/rot
+
+soak: images ## hours of bit flips, power cuts, kills and fuzzing (SECONDS_EACH=600)
 	SECONDS_EACH=$(SECONDS_EACH) testing/soak
 
 interop: build images ## other pools, other judges: OpenZFS's own test images, zdb, zhack; POSIX suites on a mount
 	testing/interop
 	testing/posix/run
 	testing/sim/judge
+	testing/kernel/user-space
+	testing/kernel/replays
+	testing/kernel/round-trips
+	testing/nfs/pynfs
+	testing/nfs/kernel-client
 
 bench: build ## side by side with peers
 	bench/run

@@ -1,0 +1,25 @@
+import { expect, test } from "vitest";
+import { columnAt, data, extended, figure, values, type Told } from "./data";
+
+const told = (columns: Told["columns"], keys: Told["keys"] = { 1: "a", 2: "b" }): Told => ({ name: "nfs3.ops[client]", title: "t", unit: "ops", level: false, step: 1, closed: 99, columns, keys });
+const column = (start: number, ...cells: number[]) => ({ start, seconds: 1, total: cells.filter((_, at) => at % 2).reduce((a, b) => a + b, 0), cells });
+
+test("averages are over the seconds that were recorded", () => {
+  const all = data(told([column(10, 1, 6, 2, 4), column(11, 1, 2), column(13, 2, 8)]));
+  const found = values(all, 10, 14);
+  expect(found.values.map(({ label, total, average }) => [label, total, average])).toEqual([["b", 12, 4], ["a", 8, 8 / 3]]);
+  expect([found.total, found.seconds]).toEqual([20, 3]);
+  expect(values(all, 11, 12).values.map(({ label }) => label)).toEqual(["a"]);
+  expect(columnAt(all, 11)?.total).toBe(2);
+  expect(columnAt(all, 12)).toBeUndefined();
+});
+test("what comes is added, what is too old goes, and a second that comes again replaces itself", () => {
+  const old = data(told([column(10, 1, 1), column(11, 1, 2), column(12, 1, 3)]));
+  const next = extended(old, data(told([column(12, 1, 5), column(13, 3, 1)], { 1: "a", 3: "c" })), 11);
+  expect(next.columns.map(({ start, total }) => [start, total])).toEqual([[11, 2], [12, 5], [13, 1]]);
+  expect(next.keys.get(3)).toBe("c");
+  expect(next.keys.get(2)).toBe("b");
+});
+test("figures have their unit", () => {
+  expect([figure(1777.4, "ops", false), figure(602 * 1024 * 1024, "bytes", false), figure(91.25, "percent", true), figure(0, "ops", false)]).toEqual(["1,777 ops/s", "602 MiB/s", "91.3 %", "0 ops/s"]);
+});

@@ -1,0 +1,28 @@
+//! Server-sent events read by fetch: the browser's own EventSource sends no token.
+
+export interface ServerEvent { readonly type: string; readonly data: string }
+
+/** Messages of a stream, as they come. */
+export async function* events(body: ReadableStream<Uint8Array>): AsyncGenerator<ServerEvent> {
+  const reader = body.pipeThrough(new TextDecoderStream() as ReadableWritablePair<string, Uint8Array>).getReader();
+  let rest = "";
+  try {
+    for (;;) {
+      const { done, value } = await reader.read();
+      if (done) return;
+      const messages = (rest + value).replaceAll("\r\n", "\n").split("\n\n");
+      rest = messages.pop()!;
+      for (const message of messages) {
+        let type = "message";
+        const data: string[] = [];
+        for (const line of message.split("\n")) {
+          if (line.startsWith("event:")) type = line.slice(6).trim();
+          else if (line.startsWith("data:")) data.push(line.slice(line[5] === " " ? 6 : 5));
+        }
+        if (data.length > 0) yield { type, data: data.join("\n") };
+      }
+    }
+  } finally {
+    await reader.cancel().catch(() => undefined);
+  }
+}

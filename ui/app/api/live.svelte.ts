@@ -1,0 +1,143 @@
+//! What changes by itself: pools, jobs, clients, events, over one stream of server-sent events.
+//!
+//! The stream brings whole pictures, so that a lost message costs nothing but its age. When it breaks, `state` says so within
+//! seconds, everything on the page stays and is marked old, and the browser tries again by itself.
+
+import { get, type Schemas } from "./client";
+import { SvelteMap } from "svelte/reactivity";
+
+type Message = Schemas["LiveMessage"];
+/** Points kept of each client's rates: at one every 2 s, 4 minutes. */
+const HISTORY = 120;
+const EVENTS_KEPT = 2000;
+const SILENCE_MS = 20_000;
+const CLIENTS_SILENT_MS = 6000;
+
+export interface Rates { operations: number[]; read: number[]; written: number[] }
+const noRates = (): Rates => ({ operations: [], read: [], written: [] });
+
+class Live {
+  state = $state<"starting" | "live" | "offline">("starting");
+  /** When anything was last heard. */
+  heard = $state(0);
+  pools = $state.raw<Schemas["Pool"][] | null>(null);
+  clients = $state.raw<Schemas["Client"][]>([]);
+  events = $state.raw<Schemas["Event"][]>([]);
+  readonly jobs = new SvelteMap<number, Schemas["Job"]>();
+  /** Rises when something of the pool's datasets has changed: who shows them reads this and asks again. */
+  readonly datasetsChanged = new SvelteMap<string, number>();
+  /** Rises when shares, accounts, anything else may have changed. */
+  changes = $state(0);
+  readonly rates = new SvelteMap<string, Rates>();
+  total = $state.raw<Rates>(noRates());
+  #source: EventSource | null = null;
+  #clientsAt = 0;
+  #watch: ReturnType<typeof setInterval> | undefined;
+
+  start(): void {
+    this.stop();
+    void this.#reload();
+    this.#open();
+    this.#watch = setInterval(() => this.#check(), 2000);
+  }
+
+  stop(): void {
+    clearInterval(this.#watch);
+    this.#source?.close();
+    this.#source = null;
+    this.state = "starting";
+  }
+
+  /** Takes in one message; also what tests call. */
+  take(message: Message): void {
+    switch (message.type) {
+      case "pools": this.pools = message.pools; break;
+      case "job": this.jobs.set(message.job.id, message.job); break;
+      case "datasets": this.datasetsChanged.set(message.pool, (this.datasetsChanged.get(message.pool) ?? 0) + 1); break;
+      case "clients": this.#takeClients(message.clients); break;
+      case "event": this.#takeEvents([message.event]); break;
+      case "missed": void this.#reload(); break;
+    }
+  }
+
+  #takeClients(clients: Schemas["Client"][]): void {
+    this.clients = clients;
+    this.#clientsAt = Date.now();
+    const sum = { operations: 0, read: 0, written: 0 };
+    for (const client of clients) {
+      sum.operations += client.operations_per_second;
+      sum.read += client.read_bytes_per_second;
+      sum.written += client.written_bytes_per_second;
+      this.rates.set(client.address, grown(this.rates.get(client.address) ?? noRates(), { operations: client.operations_per_second, read: client.read_bytes_per_second, written: client.written_bytes_per_second }));
+    }
+    for (const address of this.rates.keys()) if (!clients.some((client) => client.address === address)) this.rates.delete(address);
+    this.total = grown(this.total, sum);
+  }
+
+  #takeEvents(events: Schemas["Event"][]): void {
+    const newest = this.events.at(-1);
+    const fresh = newest ? events.filter((event) => event.id > newest.id || event.time_ms > newest.time_ms) : events;
+    if (fresh.length === 0) return;
+    this.events = [...this.events, ...fresh].slice(-EVENTS_KEPT);
+    this.changes += 1;
+  }
+
+  async #reload(): Promise<void> {
+    try {
+      const [pools, jobs, clients, events] = await Promise.all([get("/v1/pools"), get("/v1/jobs"), get("/v1/clients"), get("/v1/events", { query: { limit: 1000 } })]);
+      this.pools = pools.items;
+      for (const job of jobs.items) this.jobs.set(job.id, job);
+      this.#takeClients(clients.items);
+      this.events = events.items;
+      for (const pool of pools.items) this.take({ type: "datasets", pool: pool.name });
+      this.changes += 1;
+      this.#hear();
+    } catch {
+      // The stream's state says it.
+    }
+  }
+
+  #open(): void {
+    const source = new EventSource("/v1/events/stream");
+    this.#source = source;
+    source.onopen = () => {
+      // After a break everything may have changed; the daemon may be another process, whose events count from 1.
+      if (this.state === "offline") void this.#reload();
+      this.#hear();
+    };
+    source.onerror = () => {
+      if (source === this.#source) this.state = "offline";
+    };
+    for (const type of ["event", "missed", "pools", "job", "datasets", "clients"]) {
+      source.addEventListener(type, (received) => {
+        this.#hear();
+        this.take(JSON.parse((received as MessageEvent<string>).data) as Message);
+      });
+    }
+  }
+
+  #hear(): void {
+    this.state = "live";
+    this.heard = Date.now();
+  }
+
+  /** A stream that the server closed for good is opened anew; one that says nothing is asked whether anybody is there. */
+  #check(): void {
+    if (this.#source?.readyState === EventSource.CLOSED) {
+      this.state = "offline";
+      void get("/v1/session").then(() => this.#open(), () => undefined);
+    } else if (this.state === "live" && this.clients.length > 0 && Date.now() - this.#clientsAt > CLIENTS_SILENT_MS) {
+      // Nothing is sent when nobody is connected: the rates that stand there would stay for ever.
+      void get("/v1/clients").then((list) => this.#takeClients(list.items), () => undefined);
+    } else if (this.state === "live" && Date.now() - this.heard > SILENCE_MS) {
+      void get("/v1/version").then(() => this.#hear(), () => { this.state = "offline"; });
+    }
+  }
+}
+
+function grown(rates: Rates, now: { operations: number; read: number; written: number }): Rates {
+  const add = (values: number[], value: number) => [...values, value].slice(-HISTORY);
+  return { operations: add(rates.operations, now.operations), read: add(rates.read, now.read), written: add(rates.written, now.written) };
+}
+
+export const live = new Live();

@@ -1,0 +1,57 @@
+//! Something asked from the daemon, asked again when what it depends on changes. What was there stays until the new is.
+
+import { ApiError, sentence } from "./client";
+
+export interface Resource<T> {
+  readonly data: T | undefined;
+  readonly error: string;
+  readonly missing: boolean;
+  readonly loading: boolean;
+  reload(): void;
+}
+
+/** `load` runs anew when reactive values that it reads before its first `await` change; null: nothing to ask for. */
+export function resource<T>(load: (signal: AbortSignal) => Promise<T> | null): Resource<T> {
+  let data = $state.raw<T>();
+  let error = $state("");
+  let missing = $state(false);
+  let loading = $state(true);
+  let again = $state(0);
+
+  $effect(() => {
+    void again;
+    const abort = new AbortController();
+    const promise = load(abort.signal);
+    if (!promise) {
+      data = undefined;
+      loading = false;
+      return;
+    }
+    loading = true;
+    promise.then(
+      (value) => {
+        if (abort.signal.aborted) return;
+        data = value;
+        error = "";
+        missing = false;
+        loading = false;
+      },
+      (reason: unknown) => {
+        if (abort.signal.aborted) return;
+        error = sentence(reason);
+        missing = reason instanceof ApiError && reason.status === 404;
+        if (missing) data = undefined;
+        loading = false;
+      },
+    );
+    return () => abort.abort();
+  });
+
+  return {
+    get data() { return data; },
+    get error() { return error; },
+    get missing() { return missing; },
+    get loading() { return loading; },
+    reload: () => { again += 1; },
+  };
+}

@@ -1,0 +1,74 @@
+//! Who reads the page, and what they may do.
+
+import { ApiError, get, post, remove, sentence, useCsrfToken, whenUnauthenticated, type Schemas } from "./client";
+
+export type Role = Schemas["Role"];
+const ORDER: Role[] = ["viewer", "operator", "administrator"];
+
+class CurrentSession {
+  /** `loading` until the daemon has answered; `setup` when nobody can log in yet; `out` when somebody could. */
+  state = $state<"loading" | "unreachable" | "setup" | "out" | "in">("loading");
+  who = $state.raw<Schemas["Session"] | null>(null);
+  version = $state.raw<Schemas["Version"] | null>(null);
+  problem = $state("");
+
+  constructor() {
+    whenUnauthenticated(() => {
+      if (this.state === "in") this.#end();
+    });
+  }
+
+  async load(): Promise<void> {
+    try {
+      this.version = await get("/v1/version");
+      this.begin(await get("/v1/session"));
+    } catch (error) {
+      if (error instanceof ApiError && error.status === 401) await this.#whoCould();
+      else {
+        this.problem = sentence(error);
+        this.state = "unreachable";
+        setTimeout(() => void this.load(), 2000);
+      }
+    }
+  }
+
+  begin(session: Schemas["Session"]): void {
+    this.who = session;
+    useCsrfToken(session.csrf_token);
+    this.state = "in";
+  }
+
+  async logIn(user: string, password: string): Promise<void> {
+    this.begin(await post("/v1/session", { body: { user, password } }));
+  }
+
+  async logOut(): Promise<void> {
+    await remove("/v1/session").catch(() => undefined);
+    this.#end();
+  }
+
+  may(role: Role): boolean {
+    return this.who !== null && ORDER.indexOf(this.who.role) >= ORDER.indexOf(role);
+  }
+
+  /** Why a button for `role` cannot be pressed, or null when it can. */
+  why(role: Role): string | null {
+    return this.may(role) ? null : `This needs the role ${role}; ${this.who?.user ?? "nobody"} is ${this.who?.role ?? "not logged in"}.`;
+  }
+
+  async #whoCould(): Promise<void> {
+    try {
+      this.state = (await get("/v1/setup")).needed ? "setup" : "out";
+    } catch {
+      this.state = "out";
+    }
+  }
+
+  #end(): void {
+    this.who = null;
+    useCsrfToken(null);
+    this.state = "out";
+  }
+}
+
+export const session = new CurrentSession();

@@ -1,0 +1,18 @@
+//! Names of datasets: `pool/a/b`, `pool/a@snapshot`, `pool/a#bookmark`.
+
+/** What it is in: a snapshot's is its dataset; a pool's root is in nothing. */
+export function parentName(name: string): string | null {
+  const mark = name.search(/[@#]/);
+  if (mark >= 0) return name.slice(0, mark);
+  const slash = name.lastIndexOf("/");
+  return slash < 0 ? null : name.slice(0, slash);
+}
+
+export function poolName(name: string): string {
+  return name.split(/[/@#]/, 1)[0]!;
+}
+
+/** What a job does to what. */
+export function jobTitle(job: { kind: string; target: string }): string {
+  return job.kind === "destroy" ? `Free what was destroyed in ${job.target}` : `Verify ${job.target}`;
+}

@@ -1,0 +1,29 @@
+//! What names and passwords must be, said before the daemon has to. It decides; these only spare a round trip.
+
+export function userNameProblem(name: string): string | null {
+  if (name === "") return "A name is needed.";
+  if (name.length > 32) return "At most 32 characters.";
+  return /^[a-z][a-z0-9._-]*$/.test(name) ? null : "Letters a-z, digits, and . _ - behind a first letter.";
+}
+
+export function passwordProblem(password: string): string | null {
+  const size = new TextEncoder().encode(password).length;
+  if (size < 10) return "At least 10 characters.";
+  return size > 256 ? "At most 256 bytes." : null;
+}
+
+/** One part of a dataset's name, as zfs takes it. */
+export function datasetNameProblem(name: string): string | null {
+  if (name === "") return "A name is needed.";
+  if (name.includes("@")) return "A name with @ would be a snapshot's.";
+  if (name.startsWith("/") || name.endsWith("/") || name.includes("//")) return "Parts of a name must not be empty.";
+  if (name.split("/").some((part) => part === "." || part === "..")) return "“.” and “..” are not names.";
+  return /^[A-Za-z0-9 _.:/-]+$/.test(name) ? null : "Letters, digits, spaces and _ - . : only.";
+}
+
+export function poolNameProblem(name: string): string | null {
+  if (name === "") return "A name is needed.";
+  if (!/^[A-Za-z]/.test(name)) return "It begins with a letter.";
+  if (/^(mirror|raidz|draid|spare)/.test(name) || name === "log") return "zpool keeps names that begin like this for itself.";
+  return /^[A-Za-z0-9 _.:-]+$/.test(name) ? null : "Letters, digits and _ - . : only.";
+}

@@ -1,0 +1,9 @@
+import { expect, test } from "vitest";
+import { placeBehind } from "./router.svelte";
+
+test("next leads to a page here and nowhere else", () => {
+  const of = (next: string) => placeBehind(new URLSearchParams({ next }));
+  expect(of("/analytics?span=60")).toBe("/analytics?span=60");
+  for (const away of ["//evil.example/", "/\\evil.example", "https://evil.example/", "javascript:alert(1)", ""]) expect(of(away)).toBe("/");
+  expect(placeBehind(new URLSearchParams())).toBe("/");
+});

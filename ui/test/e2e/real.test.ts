@@ -1,0 +1,94 @@
+//! The page with the real daemon behind it: from the first-start link to a restart, with a pool on image files.
+//! $WEIR names the program; without it there is nothing to ask, and the tests are left out.
+
+import { join } from "node:path";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { axe, open } from "./browser";
+import { Daemon, program } from "./daemon";
+
+const daemon = program ? new Daemon() : null;
+const folder = daemon?.folder ?? "";
+
+beforeAll(async () => {
+  await daemon?.prepare();
+  await daemon?.start();
+});
+afterAll(async () => {
+  await daemon?.stop();
+  daemon?.remove();
+});
+
+test.skipIf(!program)("from the first-start link to a pool, a share and a verify, over a restart", async () => {
+  const { page, complaints, close } = await open(daemon!.link());
+  page.setDefaultTimeout(20_000);
+  await page.getByLabel("Password", { exact: true }).fill("long enough for this");
+  await page.getByLabel("Password again").fill("long enough for this");
+  await page.getByRole("button", { name: "Make it and log in" }).click();
+  await page.getByText("Live", { exact: true }).waitFor();
+  await page.getByText("No pool is imported yet").waitFor();
+
+  await page.getByRole("link", { name: "create one" }).click();
+  await page.getByLabel("Name").fill("tank");
+  await page.getByLabel("Devices or image files").fill([0, 1, 2, 3].map((nth) => join(folder, `disk${nth}`)).join("\n"));
+  await page.getByLabel("Make image files").check();
+  await page.getByLabel("Size of each new file").fill("256M");
+  await page.getByRole("button", { name: "Create the pool" }).click();
+  await page.getByRole("heading", { name: "tank", level: 1 }).waitFor();
+  await page.getByRole("row", { name: /raidz1-0/ }).getByText("ONLINE").waitFor();
+
+  await page.getByRole("link", { name: "Datasets of tank" }).click();
+  await page.getByRole("button", { name: "Create below" }).click();
+  await page.getByLabel("Name", { exact: true }).fill("home");
+  await page.getByLabel("Quota").fill("100M");
+  await page.getByRole("button", { name: "Create tank/home" }).click();
+  await page.getByRole("heading", { name: "tank/home" }).waitFor();
+  await page.getByText("quota 100M").waitFor();
+
+  await page.getByRole("link", { name: "Properties" }).click();
+  await page.getByRole("button", { name: "Change compression" }).click();
+  await page.getByLabel("Value").selectOption("zstd");
+  await page.getByRole("button", { name: "Set", exact: true }).click();
+  await page.getByRole("row", { name: /compression zstd set here/ }).waitFor();
+
+  await page.getByRole("button", { name: "Share", exact: true }).click();
+  await page.getByLabel("These hosts").check();
+  await page.getByLabel("Host or network 1").fill("10.1.0.0/16");
+  await page.getByRole("dialog").getByRole("button", { name: "Share" }).click();
+  await page.getByRole("link", { name: "Shares" }).click();
+  await page.getByRole("row", { name: /tank\/home/ }).getByText("served", { exact: true }).waitFor();
+  await page.getByRole("row", { name: /tank\/home/ }).getByText(/10\.1\.0\.0\/16/).first().waitFor();
+
+  await page.goto(`${daemon!.url}/pools/tank`);
+  await page.getByRole("button", { name: "Verify" }).click();
+  await page.goto(`${daemon!.url}/jobs`);
+  await page.getByRole("link", { name: "Verify tank" }).first().click();
+  await page.getByText("Clean: everything is readable and as it should be.").waitFor();
+
+  for (const path of ["/", "/pools/tank?tab=properties", "/events", "/clients", "/accounts?tab=audit", "/system"]) {
+    await page.goto(`${daemon!.url}${path}`);
+    await page.getByText("Live", { exact: true }).waitFor();
+    await page.waitForTimeout(300);
+    expect(await axe(page), path).toEqual([]);
+  }
+
+  expect(await daemon!.stop()).toBe(0);
+  await page.getByText("The server does not answer.").waitFor();
+  await daemon!.start();
+  await page.goto(`${daemon!.url}/datasets/tank/home`);
+  // Whether a session outlives the process is the daemon's affair; logging in must work either way.
+  const heading = page.getByRole("heading", { name: /^(Log in|tank\/home)$/ });
+  await heading.waitFor();
+  if ((await heading.textContent()) === "Log in") {
+    await page.getByLabel("User").fill("admin");
+    await page.getByLabel("Password").fill("long enough for this");
+    await page.keyboard.press("Enter");
+  }
+  await page.getByText("quota 100M").waitFor();
+
+  await page.getByRole("button", { name: "Destroy" }).click();
+  await page.getByLabel(/To confirm, type the name/).fill("tank/home");
+  await page.getByRole("button", { name: "Destroy it" }).click();
+  await expect.poll(() => page.getByRole("row", { name: /home/ }).count(), { timeout: 20_000 }).toBe(0);
+  expect(complaints).toEqual([]);
+  await close();
+}, 180_000);

@@ -21,8 +21,9 @@ pub mod name;
 pub mod pages;
 pub mod property;
 pub mod quota;
-mod resume;
+pub mod resume;
 mod space;
+pub mod stream;
 pub mod tree;
 pub mod write;
 

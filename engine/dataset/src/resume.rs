@@ -11,7 +11,10 @@ use crate::{Error, Result};
 use ondisk::nvlist::{Nvlist, Value};
 use ondisk::{Endian, dsl_dataset as field};
 use transform::checksum::{Order, fletcher4};
+use transform::compress::Algorithm;
 
+/// Longest list in a token that is unpacked: some numbers and a name, or thousands of redaction snapshots.
+const LIST_BYTES_MAX: u64 = 1 << 20;
 /// Name of the child that an interrupted incremental receive leaves.
 const RECEIVING_CHILD: &str = "%recv";
 
@@ -71,6 +74,30 @@ fn own_token(d: &Dataset) -> Result<Option<String>> {
     Ok(Some(encode(&state)))
 }
 
+/// What a token says. The error says what is wrong with it, in OpenZFS's words.
+pub fn parse(token: &str) -> Result<Nvlist> {
+    let bad = |what: &str| Error::invalid("", format!("resume token is corrupt ({what})"));
+    let parts: Vec<&str> = token.trim().splitn(4, '-').collect();
+    let [version, sum, len, digits] = parts[..] else { return Err(bad("invalid format")) };
+    if version != "1" {
+        return Err(bad(&format!("invalid version {version}")));
+    }
+    let number = |digits: &str| u64::from_str_radix(digits, 16).map_err(|_| bad("invalid format"));
+    let (sum, len) = (number(sum)?, number(len)?);
+    let byte = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
+    let data: Option<Vec<u8>> = digits.as_bytes().chunks_exact(2).map(byte).collect();
+    let data = data.ok_or_else(|| bad("payload is not hex-encoded"))?;
+    if fletcher4::checksum(&data, Order::Little)[0] != sum {
+        return Err(bad("incorrect checksum"));
+    }
+    if len > LIST_BYTES_MAX {
+        return Err(bad("decompression failed"));
+    }
+    let mut packed = vec![0; len as usize];
+    transform::compress::decompress(Algorithm::Gzip(6), &data, &mut packed).map_err(|_| bad("decompression failed"))?;
+    Nvlist::parse(&packed).map_err(|_| bad("nvlist_unpack failed"))
+}
+
 fn encode(state: &Nvlist) -> String {
     let packed = state.to_native(Endian::Little);
     let data = zlib::compress(&packed);
@@ -85,25 +112,43 @@ fn encode(state: &Nvlist) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use transform::compress::Algorithm;
 
-    /// `zstream token` of OpenZFS 2.3.2 reads such a token back.
-    #[test]
-    fn a_token_has_its_four_parts() {
+    fn state() -> Nvlist {
         let mut state = Nvlist::new();
         state.put("object", 7u64);
         state.put("toguid", 0x1234u64);
         state.put("toname", "tank/a@s");
         state.put("embedok", Value::Boolean);
-        let token = encode(&state);
-        println!("{token}");
+        state
+    }
+
+    /// `zstream token` of OpenZFS 2.3.2 reads such a token back.
+    #[test]
+    fn a_token_has_its_four_parts_and_reads_back() {
+        let token = encode(&state());
         let parts: Vec<&str> = token.split('-').collect();
         assert_eq!((parts.len(), parts[0]), (4, "1"));
-        let data: Vec<u8> =
-            (0..parts[3].len() / 2).map(|i| u8::from_str_radix(&parts[3][i * 2..i * 2 + 2], 16).unwrap()).collect();
-        assert_eq!(format!("{:x}", fletcher4::checksum(&data, Order::Little)[0]), parts[1]);
-        let mut packed = vec![0; usize::from_str_radix(parts[2], 16).unwrap()];
-        transform::compress::decompress(Algorithm::Gzip(6), &data, &mut packed).unwrap();
-        assert_eq!(Nvlist::parse(&packed).unwrap(), state);
+        assert_eq!(parse(&token).unwrap(), state());
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_token_is_said() {
+        let token = encode(&state());
+        let altered = match token.ends_with('0') {
+            true => format!("{}1", &token[..token.len() - 1]),
+            false => format!("{}0", &token[..token.len() - 1]),
+        };
+        for (token, what) in [
+            ("", "invalid format"),
+            ("1-2", "invalid format"),
+            ("2-ab-10-78", "invalid version 2"),
+            ("1-ab-10-zz", "payload is not hex-encoded"),
+            (&altered, "incorrect checksum"),
+        ] {
+            assert_eq!(parse(token).unwrap_err().to_string(), format!(": resume token is corrupt ({what})"));
+        }
+        let long = token.splitn(4, '-').collect::<Vec<_>>();
+        let long = format!("1-{}-ffffffffff-{}", long[1], long[3]);
+        assert!(parse(&long).unwrap_err().to_string().contains("decompression failed"));
     }
 }

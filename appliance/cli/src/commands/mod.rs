@@ -18,6 +18,7 @@ pub mod serve;
 pub mod slower;
 pub mod stat;
 pub mod statistic;
+pub mod stream;
 pub mod top;
 pub mod umount;
 pub mod verify;
@@ -47,6 +48,7 @@ pub const COMMANDS: &[Command] = &[
     Command { command: stat::command, run: stat::run },
     Command { command: cat::command, run: cat::run },
     Command { command: cp::command, run: cp::run },
+    Command { command: stream::command, run: stream::run },
     Command { command: verify::command, run: verify::run },
     Command { command: inspect::command, run: inspect::run },
     Command { command: mount::command, run: mount::run },

@@ -1,0 +1,82 @@
+//! `weir stream`: looks into saved send streams, without a pool.
+
+mod dump;
+pub mod print;
+
+use anyhow::{Context, Result, bail};
+use clap::{Arg, ArgAction, ArgMatches, value_parser};
+use std::fs::File;
+use std::io::{self, BufReader, IsTerminal, Read};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// Bytes read at a time: several records of 128 KiB.
+const READ_BYTES: usize = 1 << 20;
+
+/// Options of `weir stream`.
+pub fn command() -> clap::Command {
+    let flag =
+        |id: &'static str, short, help: &'static str| Arg::new(id).short(short).action(ArgAction::SetTrue).help(help);
+    clap::Command::new("stream")
+        .about("Look into saved send streams: what `zfs send` wrote, without receiving it")
+        .subcommand_required(true)
+        .arg_required_else_help(true)
+        .subcommand(
+            clap::Command::new("dump")
+                .about("Print the records of a stream and check its checksums, as `zstream dump` does")
+                .arg(file_arg())
+                .arg(
+                    Arg::new("verbose")
+                        .short('v')
+                        .action(ArgAction::Count)
+                        .help("Print every record; twice, with its checksum"),
+                )
+                .arg(flag("unchecked", 'C', "Do not look at checksums"))
+                .arg(flag("data", 'd', "Print every record with its checksum and what follows it")),
+        )
+        .subcommand(
+            clap::Command::new("token")
+                .about("Print what a resume token says: the property receive_resume_token of what was received in part")
+                .arg(Arg::new("token").value_name("TOKEN").required(true)),
+        )
+}
+
+fn file_arg() -> Arg {
+    Arg::new("file")
+        .value_name("FILE")
+        .value_parser(value_parser!(PathBuf))
+        .default_value("-")
+        .help("The saved stream; '-' is standard input")
+}
+
+/// Runs `weir stream`.
+pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
+    match matches.subcommand() {
+        Some(("dump", matches)) => dump::run(matches),
+        Some(("token", matches)) => token(matches),
+        _ => unreachable!("clap requires one of them"),
+    }
+}
+
+fn token(matches: &ArgMatches) -> Result<ExitCode> {
+    let token = matches.get_one::<String>("token").expect("clap requires it");
+    let state =
+        dataset::resume::parse(token).map_err(|e| anyhow::anyhow!("{}", e.to_string().trim_start_matches(": ")))?;
+    for line in state.to_string().lines() {
+        println!("     {line}");
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The stream that was named.
+fn open(matches: &ArgMatches) -> Result<Box<dyn Read>> {
+    let path = matches.get_one::<PathBuf>("file").expect("it has a default");
+    if path == Path::new("-") {
+        if io::stdin().is_terminal() {
+            bail!("a send stream is not for terminals: name a file, or redirect standard input");
+        }
+        return Ok(Box::new(BufReader::with_capacity(READ_BYTES, io::stdin().lock())));
+    }
+    let file = File::open(path).with_context(|| path.display().to_string())?;
+    Ok(Box::new(BufReader::with_capacity(READ_BYTES, file)))
+}

@@ -1,0 +1,32 @@
+//! Send streams as bytes: records with their payloads, and the chain of sums that holds them together.
+//!
+//! Below: `ondisk::send_record` (the records). Above: `send`, `weir stream`. Format: docs/format/stream.md.
+//!
+//! Invariants:
+//!   * what [`Reader`] hands out lies before a sum that was right, or the sums were not asked for
+//!   * memory goes with the largest record, never with the stream
+
+mod read;
+mod write;
+
+pub use read::{Packet, Reader};
+pub use write::Writer;
+
+use ondisk::send_record::Body;
+
+/// The record's kind, as OpenZFS spells it without `DRR_`.
+pub fn kind_name(body: &Body) -> &'static str {
+    match body {
+        Body::Begin(_) => "BEGIN",
+        Body::Object(_) => "OBJECT",
+        Body::FreeObjects { .. } => "FREEOBJECTS",
+        Body::Write(_) => "WRITE",
+        Body::Free { .. } => "FREE",
+        Body::End { .. } => "END",
+        Body::WriteByRef(_) => "WRITE_BYREF",
+        Body::Spill(_) => "SPILL",
+        Body::WriteEmbedded(_) => "WRITE_EMBEDDED",
+        Body::ObjectRange { .. } => "OBJECT_RANGE",
+        Body::Redact { .. } => "REDACT",
+    }
+}

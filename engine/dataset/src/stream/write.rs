@@ -1,0 +1,101 @@
+//! Writing a stream record by record.
+
+use crate::{Error, Result};
+use ondisk::Endian;
+use ondisk::send_record::{Body, CHECKSUM_OFFSET, RECORD_BYTES, Record};
+use std::io::Write;
+use transform::checksum::Order;
+use transform::checksum::fletcher4::Fletcher4;
+
+/// Puts records one behind the other, each with the sum of all before it.
+pub struct Writer<W> {
+    out: W,
+    endian: Endian,
+    sum: Fletcher4,
+    bytes: u64,
+}
+
+impl<W: Write> Writer<W> {
+    /// Into `out`, with numbers in the order `endian`.
+    pub fn new(out: W, endian: Endian) -> Self {
+        Self { out, endian, sum: new_sum(endian), bytes: 0 }
+    }
+
+    /// Bytes written.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Where it writes to.
+    pub fn get_mut(&mut self) -> &mut W {
+        &mut self.out
+    }
+
+    /// Where it wrote to.
+    pub fn into_inner(self) -> W {
+        self.out
+    }
+
+    /// A record and what follows it.
+    pub fn record(&mut self, body: Body, payload: &[u8]) -> Result<()> {
+        let is_begin = matches!(body, Body::Begin(_));
+        // Only BEGIN says here how much follows.
+        let payload_len = if is_begin { payload.len() as u32 } else { 0 };
+        let record = Record { payload_len, body, checksum: [0; 4] };
+        assert_eq!(record.payload_bytes(), payload.len() as u64, "a payload is as long as its record says");
+        let mut bytes = record.to_bytes(self.endian);
+        self.sum.update(&bytes[..CHECKSUM_OFFSET]);
+        if !is_begin {
+            for (i, word) in self.sum.words().into_iter().enumerate() {
+                self.endian.put_u64(&mut bytes[CHECKSUM_OFFSET + i * 8..], word);
+            }
+        }
+        self.sum.update(&bytes[CHECKSUM_OFFSET..]);
+        self.put(&bytes)?;
+        self.sum.update(payload);
+        self.put(payload)
+    }
+
+    /// The end of a stream, with its sum.
+    pub fn end(&mut self, to_guid: u64) -> Result<()> {
+        let checksum = self.sum.words();
+        self.record(Body::End { checksum, to_guid }, &[])?;
+        self.sum = new_sum(self.endian);
+        Ok(())
+    }
+
+    /// The end of a package's list: as of a stream, but the record itself has no sum.
+    pub fn list_end(&mut self) -> Result<()> {
+        let checksum = self.sum.words();
+        self.bare_end(checksum)
+    }
+
+    /// The end of a package.
+    pub fn last_end(&mut self) -> Result<()> {
+        self.bare_end([0; 4])
+    }
+
+    /// Sends on what waits in buffers.
+    pub fn flush(&mut self) -> Result<()> {
+        self.out.flush().map_err(|e| Error::io("the stream", e))
+    }
+
+    fn bare_end(&mut self, checksum: [u64; 4]) -> Result<()> {
+        let record = Record { payload_len: 0, body: Body::End { checksum, to_guid: 0 }, checksum: [0; 4] };
+        let bytes: [u8; RECORD_BYTES] = record.to_bytes(self.endian);
+        self.sum = new_sum(self.endian);
+        self.put(&bytes)
+    }
+
+    fn put(&mut self, bytes: &[u8]) -> Result<()> {
+        self.bytes += bytes.len() as u64;
+        self.out.write_all(bytes).map_err(|e| Error::io("the stream", e))
+    }
+}
+
+fn new_sum(endian: Endian) -> Fletcher4 {
+    Fletcher4::new(match endian {
+        Endian::Little => Order::Little,
+        Endian::Big => Order::Big,
+    })
+}

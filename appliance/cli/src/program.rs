@@ -54,7 +54,12 @@ fn split_state(args: &[OsString]) -> Option<(Option<PathBuf>, &[OsString])> {
 
 fn openzfs(face: &str, args: &[OsString]) -> ExitCode {
     let args: Vec<String> = args.iter().map(|a| a.to_string_lossy().into_owned()).collect();
-    let forwarded = State::of_process().and_then(|state| Ok((crate::forward::run(&state, face, &args)?, state)));
+    // A stream is bytes, and what goes from process to process is text: who reads snapshots does it by himself.
+    let is_here = face == "zfs" && args.first().is_some_and(|verb| verb == "send");
+    let forwarded = State::of_process().and_then(|state| match is_here {
+        true => Ok((None, state)),
+        false => Ok((crate::forward::run(&state, face, &args)?, state)),
+    });
     let (mut out, mut err) = (BufWriter::new(std::io::stdout().lock()), std::io::stderr().lock());
     let state = match forwarded {
         Ok((Some(code), _)) => return ExitCode::from(code),

@@ -128,6 +128,11 @@ impl Store {
         zio::read_unopened(self, bp).at_with(|| self.place(at))
     }
 
+    /// The block's bytes as they are on disk, past the cache: their checksum is verified, but they stay compressed and encrypted.
+    pub fn read_stored(&self, bp: &BlkPtr, at: &Bookmark) -> Result<Bytes> {
+        zio::stored(self, bp).map(Bytes::from).at_with(|| self.place(at))
+    }
+
     /// Starts to read the block in the background, unless it is in the cache or the workers are busy.
     pub fn prefetch(self: &Arc<Self>, bp: &BlkPtr, at: &Bookmark, keys: Option<&Arc<DatasetKeys>>) {
         let Some(key) = cache_key(bp) else { return };

@@ -22,6 +22,7 @@ pub mod pages;
 pub mod property;
 pub mod quota;
 pub mod resume;
+pub mod send;
 mod space;
 pub mod stream;
 pub mod tree;

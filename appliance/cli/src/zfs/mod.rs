@@ -9,6 +9,7 @@ mod info_json;
 pub mod keys;
 pub mod list;
 pub mod mount;
+pub mod send;
 pub mod set;
 pub mod share;
 pub mod space;
@@ -48,6 +49,7 @@ pub static VERBS: &[Verb] = &[
     ),
     verb("holds", &["[-rHp] snapshot ..."], "Show what keeps snapshots from being destroyed", holds::run),
     verb("diff", &["[-FHth] snapshot [snapshot|filesystem]"], "Show what changed since a snapshot", diff::run),
+    verb("send", send::USAGE, "Write snapshots as a stream to standard output", send::run),
     verb("userspace", SPACE_USAGE, "Show space by user", |cx, args| space::run(cx, args, Principal::User)),
     verb("groupspace", SPACE_USAGE, "Show space by group", |cx, args| space::run(cx, args, Principal::Group)),
     verb("projectspace", SPACE_USAGE, "Show space by project", |cx, args| space::run(cx, args, Principal::Project)),
@@ -98,7 +100,6 @@ pub static VERBS: &[Verb] = &[
     not_yet("bookmark"),
     not_yet("upgrade"),
     not_yet("project"),
-    not_yet("send"),
     not_yet("receive"),
     not_yet("recv"),
     not_yet("allow"),

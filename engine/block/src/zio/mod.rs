@@ -16,6 +16,6 @@ mod write;
 pub use check::{Salt, decompress};
 pub use gang::members as gang_members;
 pub use prefetch::Prefetcher;
-pub(crate) use read::{read, read_unopened};
+pub(crate) use read::{read, read_unopened, stored};
 pub(crate) use verify::verify;
 pub(crate) use write::{Written, write};

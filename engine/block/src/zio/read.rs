@@ -19,7 +19,8 @@ pub(crate) fn read_unopened(store: &Store, bp: &BlkPtr) -> Result<Block> {
     unpack(bp, stored(store, bp)?)
 }
 
-fn stored(store: &Store, bp: &BlkPtr) -> Result<Vec<u8>> {
+/// The block's bytes as they are on disk, their checksum verified: compressed and encrypted as they may be.
+pub(crate) fn stored(store: &Store, bp: &BlkPtr) -> Result<Vec<u8>> {
     bp.check()?;
     if bp.is_redacted() {
         return Err(Error::Redacted { place: String::new() });

@@ -1,0 +1,518 @@
+//! `zfs send`: a snapshot, or several, as a stream on standard output.
+//!
+//! It runs in the process that was called, also when another one has the pool: a stream is bytes, and what goes from process to
+//! process is text. The other process keeps the state that is read whole meanwhile ([`crate::forward::hold`]).
+
+use super::datasets::{Found, OpenPool, Pools};
+use crate::commands::stream::print;
+use crate::context::{Context, Failure, Outcome};
+use crate::forward::Hold;
+use crate::getopt::{Options, Parsed};
+use crate::number::{nice_bytes, nice_number};
+use dataset::send::{self, Base, Outgoing, Package, PackageOptions, Planned, Resume};
+use dataset::stream::Writer;
+use dataset::{Entry, Error, ListOptions};
+use ondisk::{Endian, Nvlist};
+use std::io::{self, Write};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+const OPTIONS: Options = Options {
+    short: "i:I:RsDpVvnPLeht:cwbd:SX:U",
+    long: &[
+        ("replicate", false, 'R'),
+        ("skip-missing", false, 's'),
+        ("redact", true, 'd'),
+        ("props", false, 'p'),
+        ("parsable", false, 'P'),
+        ("dedup", false, 'D'),
+        ("proctitle", false, 'V'),
+        ("verbose", false, 'v'),
+        ("dryrun", false, 'n'),
+        ("large-block", false, 'L'),
+        ("embed", false, 'e'),
+        ("resume", true, 't'),
+        ("compressed", false, 'c'),
+        ("raw", false, 'w'),
+        ("backup", false, 'b'),
+        ("holds", false, 'h'),
+        ("saved", false, 'S'),
+        ("exclude", true, 'X'),
+        ("no-preserve-encryption", false, 'U'),
+    ],
+};
+
+/// How it is called.
+pub const USAGE: &[&str] = &[
+    "[-DLPbcehnpsUVvw] [-i|-I snapshot] [-R [-X dataset[,dataset]...]] snapshot",
+    "[-LPVcenpvw] [-i snapshot|bookmark] filesystem|volume|snapshot",
+    "[-PVenv] -t receive_resume_token",
+];
+
+/// What options say.
+struct Asked {
+    options: send::Options,
+    is_dry: bool,
+    verbose: usize,
+    progress: bool,
+    parsable: bool,
+}
+
+impl Asked {
+    fn new(parsed: &Parsed) -> Self {
+        let raw = parsed.has('w');
+        let progress = parsed.has('v');
+        let verbose = parsed.given.iter().filter(|(letter, _)| *letter == 'v').count();
+        Self {
+            options: send::Options {
+                large_blocks: raw || parsed.has('L'),
+                embedded: raw || parsed.has('e'),
+                compressed: raw || parsed.has('c'),
+                raw,
+            },
+            is_dry: parsed.has('n'),
+            verbose: verbose.max(usize::from(parsed.has('P') || parsed.has('V'))),
+            progress,
+            parsable: parsed.has('P'),
+        }
+    }
+
+    /// Says something to a person: of a dry run it is what was asked for.
+    fn tell(&self, cx: &mut Context<'_>, line: &str) {
+        if self.is_dry { cx.print(&format!("{line}\n")) } else { cx.complain(line) }
+    }
+
+    fn tell_stream(&self, cx: &mut Context<'_>, to: &str, from: Option<&str>, bytes: u64) {
+        let line = match (self.parsable, from) {
+            (true, Some(from)) => format!("incremental\t{from}\t{to}\t{bytes}"),
+            (true, None) => format!("full\t{to}\t{bytes}"),
+            (false, from) => {
+                let size = if bytes == 0 { String::new() } else { format!(" estimated size is {}", nice_bytes(bytes)) };
+                match from {
+                    Some(from) if from.contains(['@', '#']) => format!("send from {from} to {to}{size}"),
+                    Some(from) => format!("send from @{from} to {to}{size}"),
+                    None => format!("full send of {to}{size}"),
+                }
+            }
+        };
+        self.tell(cx, &line);
+    }
+}
+
+/// Pools being read, kept whole by whoever has them.
+struct Source {
+    pools: Pools,
+    holds: Vec<Hold>,
+}
+
+impl Source {
+    fn entry(&mut self, cx: &mut Context<'_>, name: &str) -> Result<Option<Found>, Failure> {
+        let pool = name.split(['/', '@', '#']).next().unwrap_or(name);
+        let record = cx.state.pool(pool).map_err(|e| Failure::failed(format!("{e:#}")))?;
+        if let Some(record) = record
+            && self.holds.is_empty()
+        {
+            let hold = crate::forward::hold(&cx.state, &record).map_err(|e| Failure::failed(format!("{e:#}")))?;
+            self.holds.extend(hold);
+        }
+        self.pools.entry(cx, name)
+    }
+}
+
+/// `zfs send`.
+pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
+    let parsed = OPTIONS.parse(args).map_err(Failure::usage)?;
+    if parsed.has('D') {
+        cx.complain(
+            "WARNING: deduplicated send is no longer supported.  A regular,\nnon-deduplicated stream will be generated.\n",
+        );
+    }
+    check(cx, &parsed)?;
+    let asked = Asked::new(&parsed);
+    let mut source = Source { pools: Pools::new(cx), holds: Vec::new() };
+    let outcome = match parsed.last('t') {
+        Some(token) => resume(cx, &mut source, token, asked),
+        None if parsed.has('R') || parsed.has('I') => many(cx, &mut source, &parsed, &asked),
+        None => one(cx, &mut source, &parsed, &asked),
+    };
+    if outcome.is_err() && source.holds.iter().any(|hold| !hold.is_whole()) {
+        cx.complain(
+            "the process that has the pool needed the space of what was read: try again when the pool is less full",
+        );
+    }
+    outcome
+}
+
+/// Refuses what cannot go together, and what is not there yet.
+fn check(cx: &mut Context<'_>, parsed: &Parsed) -> Result<(), Failure> {
+    let has = |letters: &str| letters.chars().any(|letter| parsed.has(letter));
+    for (letter, what) in
+        [('d', "sending of redacted streams (-d)"), ('S', "sending of what was received in part (-S)")]
+    {
+        if parsed.has(letter) {
+            return Err(Failure::failed(format!("unsupported: {what} is not in this version of weir")));
+        }
+    }
+    if parsed.given.iter().filter(|(letter, _)| matches!(letter, 'i' | 'I')).count() > 1 {
+        return Err(Failure::usage(""));
+    }
+    if has("X") && !has("R") {
+        return Err(Failure::failed("Cannot specify dataset exclusion (-X) on a non-recursive send."));
+    }
+    let operands = parsed.operands.len();
+    if has("t") {
+        if has("iIRpbh") {
+            return Err(Failure::usage("invalid flags combined with -t"));
+        }
+        if operands > 0 {
+            return Err(Failure::usage("too many arguments"));
+        }
+    } else if operands != 1 {
+        return Err(Failure::usage(if operands == 0 { "missing snapshot argument" } else { "too many arguments" }));
+    }
+    if cx.owner.is_some() {
+        return Err(Failure::failed(
+            "unsupported: a stream is bytes, and the interface gives text; run zfs send by itself",
+        ));
+    }
+    if !has("n") && cx.client.output_is_terminal() {
+        let what = "Error: Stream can not be written to a terminal.\nYou must redirect standard output.";
+        return Err(Failure::failed(what));
+    }
+    if has("s") && !has("R") {
+        return Err(Failure::usage("skip-missing flag can only be used in conjunction with replicate"));
+    }
+    Ok(())
+}
+
+fn cannot(name: &str, error: &Error) -> Failure {
+    let why = match error {
+        Error::KeyUnavailable { .. } => "dataset key must be loaded".to_owned(),
+        // What is wrong is said in OpenZFS's words where it has some.
+        Error::Invalid { what, .. } if what.ends_with("not an earlier snapshot from the same fs") => {
+            "not an earlier snapshot from the same fs".to_owned()
+        }
+        Error::Invalid { what, .. } => what.clone(),
+        error => error.to_string(),
+    };
+    Failure::failed(format!("warning: cannot send '{name}': {why}"))
+}
+
+fn base_of(entry: Entry) -> Base {
+    match entry {
+        Entry::Dataset(d) => Base::Snapshot(d),
+        Entry::Bookmark(b) => Base::Bookmark(b),
+    }
+}
+
+fn package_options(parsed: &Parsed) -> PackageOptions {
+    PackageOptions {
+        replicate: parsed.has('R'),
+        all: parsed.has('I') || (parsed.has('R') && !parsed.has('i')),
+        props: parsed.has('p'),
+        backup: parsed.has('b'),
+        holds: parsed.has('h'),
+        raw: parsed.has('w'),
+        skip_missing: parsed.has('s'),
+        decrypt: parsed.has('U'),
+        exclude: parsed.all('X').flat_map(|list| list.split(',').map(str::to_owned)).collect(),
+        from_origin: false,
+    }
+}
+
+/// Without `-R` and `-I`: one stream.
+fn one(cx: &mut Context<'_>, source: &mut Source, parsed: &Parsed, asked: &Asked) -> Outcome {
+    let name = &parsed.operands[0];
+    let from_name = parsed.last('i').map(|from| {
+        let from = match from.contains(['@', '#']) {
+            true => from.to_owned(),
+            false => {
+                cx.complain(
+                    "Warning: incremental source didn't specify type, assuming snapshot. Use '@' or '#' prefix to avoid ambiguity.",
+                );
+                format!("@{from}")
+            }
+        };
+        match from.starts_with(['@', '#']) {
+            true => format!("{}{from}", name.split('@').next().unwrap_or(name)),
+            false => from,
+        }
+    });
+    let Some(found) = source.entry(cx, name)? else { return Ok(1) };
+    let Entry::Dataset(to) = found.entry else {
+        let why = "operation not applicable to datasets of this type";
+        return Err(Failure::failed(format!("cannot open '{name}': {why}")));
+    };
+    if !to.is_snapshot() && source.pools.is_mounted(name) {
+        let why = "target is busy; if a filesystem, it must not be mounted";
+        return Err(Failure::failed(format!("warning: cannot send '{name}': {why}")));
+    }
+    let base = match &from_name {
+        Some(from) => match source.entry(cx, from)? {
+            Some(found) => Some(base_of(found.entry)),
+            None => return Ok(1),
+        },
+        None => None,
+    };
+    let options = package_options(parsed);
+    let package = match options.props || options.backup || options.holds {
+        false => None,
+        true => {
+            let snapshot = to.snapshot_name().ok_or_else(|| {
+                Failure::failed(format!("warning: cannot send '{name}': properties go with snapshots (-p, -b, -h)"))
+            })?;
+            let head = to.tree().head(to.dir()).map_err(|e| cannot(name, &e))?;
+            Some(Package::new(&head, None, snapshot, options).map_err(|e| cannot(name, &e))?)
+        }
+    };
+    if asked.verbose > 0 {
+        let bytes = send::estimate(&to, base.as_ref(), asked.options)
+            .map_err(|e| Failure::failed(format!("warning: cannot estimate space for '{name}': {e}")))?;
+        tell_estimate(cx, asked, name, from_name.as_deref(), bytes);
+    }
+    let outgoing =
+        Outgoing::new(&to, base.as_ref(), &found.pool.keys, asked.options, None).map_err(|e| cannot(name, &e))?;
+    if asked.is_dry {
+        return Ok(0);
+    }
+    write(cx, asked, package.as_ref(), &mut std::iter::once(Ok(outgoing)))
+}
+
+/// What is said of one stream before it is sent.
+fn tell_estimate(cx: &mut Context<'_>, asked: &Asked, name: &str, from: Option<&str>, bytes: u64) {
+    if asked.progress || asked.parsable {
+        asked.tell_stream(cx, name, from, bytes);
+        asked.tell(
+            cx,
+            &match asked.parsable {
+                true => format!("size\t{bytes}"),
+                false => format!("total estimated size is {}", nice_number(bytes)),
+            },
+        );
+    }
+}
+
+/// With `-R` or `-I`: a package.
+fn many(cx: &mut Context<'_>, source: &mut Source, parsed: &Parsed, asked: &Asked) -> Outcome {
+    let mut options = package_options(parsed);
+    let from = parsed.last('i').or(parsed.last('I'));
+    if from.is_some_and(|from| from.contains('#')) {
+        return Err(Failure::failed("Error: multiple snapshots cannot be sent from a bookmark."));
+    }
+    let Some((name, snapshot)) = parsed.operands[0].split_once('@') else {
+        return Err(Failure::failed("Error: Unsupported flag with filesystem or bookmark."));
+    };
+    let Some(found) = source.entry(cx, name)? else { return Ok(1) };
+    let Entry::Dataset(head) = &found.entry else { return Ok(1) };
+    let cannot = |e: Error| cannot(name, &e);
+    let mut from = from.map(str::to_owned);
+    if let Some(full) = from.clone()
+        && let Some((dataset, short)) = full.split_once('@')
+    {
+        if head.origin().map_err(cannot)?.is_some_and(|origin| origin.name() == full) {
+            (from, options.from_origin) = (None, true);
+        } else if !dataset.is_empty() && dataset != name {
+            return Err(Failure::usage("incremental source must be in same filesystem"));
+        } else if short.contains(['@', '/']) {
+            return Err(Failure::usage("invalid incremental source"));
+        } else {
+            from = Some(short.to_owned());
+        }
+    }
+    for short in from.as_deref().into_iter().chain([snapshot]) {
+        if source.entry(cx, &format!("{name}@{short}"))?.is_none() {
+            return Ok(1);
+        }
+    }
+    let package = Package::new(head, from.as_deref(), snapshot, options).map_err(cannot)?;
+    let planned = package.streams().map_err(cannot)?;
+    for warning in &package.warnings {
+        cx.complain(warning);
+    }
+    if asked.verbose > 0 {
+        tell_estimates(cx, asked, &planned);
+    }
+    if asked.is_dry {
+        return Ok(0);
+    }
+    let keys = &found.pool.keys;
+    let mut streams = planned.iter().map(|stream| {
+        let outgoing = Outgoing::new(&stream.to, stream.from.as_ref(), keys, asked.options, None);
+        outgoing.map_err(|e| self::cannot(stream.to.name(), &e))
+    });
+    write(cx, asked, Some(&package), &mut streams)
+}
+
+fn tell_estimates(cx: &mut Context<'_>, asked: &Asked, planned: &[Planned]) {
+    let mut sum = 0;
+    for stream in planned {
+        // What the first stream of a clone builds on is not looked at: as in OpenZFS.
+        let base = stream.from.as_ref().filter(|from| match from {
+            Base::Snapshot(from) => from.dir().id() == stream.to.dir().id(),
+            Base::Bookmark(_) => true,
+        });
+        match send::estimate(&stream.to, base, asked.options) {
+            Ok(bytes) => {
+                let from = match base {
+                    Some(Base::Snapshot(from)) => from.snapshot_name(),
+                    _ => None,
+                };
+                asked.tell_stream(cx, stream.to.name(), from, bytes);
+                sum += bytes;
+            }
+            Err(e) => cx.complain(&format!("warning: cannot estimate space for '{}': {e}", stream.to.name())),
+        }
+    }
+    asked.tell(
+        cx,
+        &match asked.parsable {
+            true => format!("size\t{sum}"),
+            false => format!("total estimated size is {}", nice_bytes(sum)),
+        },
+    );
+}
+
+/// `-t`: the rest of a stream that broke off.
+fn resume(cx: &mut Context<'_>, source: &mut Source, token: &str, mut asked: Asked) -> Outcome {
+    let failed = |why: &str| Failure::failed(format!("cannot resume send: {why}"));
+    let state = dataset::resume::parse(token).map_err(|e| failed(e.to_string().trim_start_matches(": ")))?;
+    if asked.verbose > 0 {
+        asked.tell(cx, "resume token contents:");
+        let mut text = Vec::new();
+        print::list(&mut text, &state, 0).map_err(|e| failed(&e.to_string()))?;
+        asked.tell(cx, String::from_utf8_lossy(&text).trim_end());
+    }
+    let number = |name: &str| state.get_u64(name).ok_or_else(|| failed("resume token is corrupt"));
+    let name = state.get_str("toname").ok_or_else(|| failed("resume token is corrupt"))?.to_owned();
+    let (object, offset, done, guid) = (number("object")?, number("offset")?, number("bytes")?, number("toguid")?);
+    let options = &mut asked.options;
+    let ok = |state: &Nvlist, name: &str| state.contains(name);
+    options.large_blocks |= ok(&state, "largeblockok");
+    options.embedded |= ok(&state, "embedok");
+    options.compressed |= ok(&state, "compressok");
+    options.raw |= ok(&state, "rawok");
+    if state.contains("redact_snaps") || state.contains("book_redact_snaps") {
+        return Err(Failure::failed("unsupported: resuming of redacted streams is not in this version of weir"));
+    }
+    let Some(found) = source.entry(cx, name.split(['/', '@']).next().unwrap_or(&name))? else { return Ok(1) };
+    let Some(Base::Snapshot(to)) = by_guid(&found.pool, guid, false).map_err(|e| cannot(&name, &e))? else {
+        return Err(failed(&match found.pool.datasets.entry(&name) {
+            Ok(_) => format!("'{name}' is no longer the same snapshot used in the initial send"),
+            Err(_) => format!("'{name}' used in the initial send no longer exists"),
+        }));
+    };
+    let from = state.get_u64("fromguid").filter(|guid| *guid != 0);
+    let base = match from {
+        Some(guid) => Some(
+            by_guid(&found.pool, guid, true)
+                .map_err(|e| cannot(&name, &e))?
+                .ok_or_else(|| failed(&format!("incremental source {guid:#x} no longer exists")))?,
+        ),
+        None => None,
+    };
+    if asked.verbose > 0 {
+        let bytes = send::estimate(&to, base.as_ref(), asked.options).map_err(|e| cannot(&name, &e))?;
+        let from = base.as_ref().map(|base| match base {
+            Base::Snapshot(d) => d.name().to_owned(),
+            Base::Bookmark(b) => b.name().to_owned(),
+        });
+        tell_estimate(cx, &asked, to.name(), from.as_deref(), bytes.saturating_sub(done));
+    }
+    let at = (object != 0 || offset != 0).then_some(Resume { object, offset });
+    let outgoing = Outgoing::new(&to, base.as_ref(), &found.pool.keys, asked.options, at);
+    let outgoing = outgoing.map_err(|e| cannot(to.name(), &e))?;
+    if asked.is_dry {
+        return Ok(0);
+    }
+    write(cx, &asked, None, &mut std::iter::once(Ok(outgoing)))
+}
+
+/// The snapshot, or bookmark, of that GUID.
+fn by_guid(pool: &Arc<OpenPool>, guid: u64, bookmarks: bool) -> dataset::Result<Option<Base>> {
+    let options = ListOptions { bookmarks, ..ListOptions::all() };
+    let found = pool.datasets.list(&[], &options)?.entries.into_iter().find(|entry| match entry {
+        Entry::Dataset(d) => d.is_snapshot() && d.phys().guid == guid,
+        Entry::Bookmark(b) => b.phys().guid == guid,
+    });
+    Ok(found.map(base_of))
+}
+
+/// Writes streams, in a package if they are to be in one.
+fn write(
+    cx: &mut Context<'_>,
+    asked: &Asked,
+    package: Option<&Package>,
+    streams: &mut dyn Iterator<Item = Result<Outgoing, Failure>>,
+) -> Outcome {
+    let Context { out, err, .. } = cx;
+    let meter = Meter { out: &mut **out, err: &mut **err, asked, name: String::new(), bytes: 0, next: Instant::now() };
+    let mut streams = streams.peekable();
+    let endian = match streams.peek() {
+        Some(Ok(first)) => first.endian(),
+        _ => Endian::Little,
+    };
+    let mut writer = Writer::new(meter, endian);
+    let lost = |e: Error| Failure::failed(format!("warning: cannot send: {e}"));
+    if let Some(package) = package {
+        package.open(&mut writer, endian).map_err(lost)?;
+    }
+    let mut outcome = Ok(0);
+    for outgoing in streams {
+        outcome = outgoing.and_then(|outgoing| {
+            writer.get_mut().begin(outgoing.name());
+            outgoing.run(&mut writer).map_err(|e| cannot(outgoing.name(), &e)).map(|()| 0)
+        });
+        if outcome.is_err() {
+            break;
+        }
+    }
+    if let Some(package) = package {
+        // Also behind a stream that broke off: what came before it may be of use.
+        package.close(&mut writer).map_err(lost)?;
+    }
+    writer.flush().map_err(lost)?;
+    outcome
+}
+
+/// Counts what goes out, and says so each second if that was asked for.
+struct Meter<'a> {
+    out: &'a mut dyn Write,
+    err: &'a mut dyn Write,
+    asked: &'a Asked,
+    name: String,
+    bytes: u64,
+    next: Instant,
+}
+
+impl Meter<'_> {
+    fn begin(&mut self, name: &str) {
+        (self.name, self.bytes, self.next) = (name.to_owned(), 0, Instant::now() + Duration::from_secs(1));
+        if self.asked.progress && !self.asked.parsable {
+            let _ = writeln!(self.err, "TIME        SENT   SNAPSHOT {name}");
+        }
+    }
+
+    fn tell(&mut self) {
+        self.next += Duration::from_secs(1);
+        let time = jiff::Zoned::now().strftime("%H:%M:%S").to_string();
+        let _ = match self.asked.parsable {
+            true => writeln!(self.err, "{time}\t{}\t{}", self.bytes, self.name),
+            false => writeln!(self.err, "{time}   {:>5}   {}", nice_bytes(self.bytes), self.name),
+        };
+    }
+}
+
+impl Write for Meter<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let n = self.out.write(bytes)?;
+        self.bytes += n as u64;
+        if self.asked.progress && Instant::now() >= self.next {
+            self.tell();
+        }
+        Ok(n)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
+}

@@ -1,0 +1,190 @@
+//! Reading ahead: one thread walks, some read blocks, and who writes the stream gets both in order.
+
+use super::walk::{DataStep, Step, Walk};
+use super::{OLD_BLOCK_BYTES_MAX, Outgoing};
+use crate::{Error, Result};
+use bytes::Bytes;
+use object::Bookmark;
+use ondisk::send_record::Features;
+use ondisk::{BlkPtr, Compression};
+use parking_lot::{Condvar, Mutex};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+
+/// Contents read and not yet sent. OpenZFS: 16 MiB, and two of the largest blocks at least.
+pub(super) const BYTES_MAX: u64 = 32 << 20;
+/// Steps that wait to be sent. Guessed: a block of dnodes makes 64.
+const STEPS_MAX: usize = 4096;
+/// Threads that read.
+const READERS_MAX: usize = 8;
+
+/// How a block travels.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Form {
+    /// In its pointer: nothing is to be read.
+    Embedded,
+    /// As it is on disk.
+    Stored,
+    /// As programs see it.
+    Contents,
+}
+
+/// How the block of `step` travels in a stream of these features.
+pub(super) fn form(step: &DataStep, features: Features, endian: ondisk::Endian) -> Result<Form> {
+    if step.bp.is_embedded() && travels_embedded(step, features)? {
+        return Ok(Form::Embedded);
+    }
+    if features.contains(Features::RAW) {
+        return Ok(Form::Stored);
+    }
+    let is_cut = step.bytes > OLD_BLOCK_BYTES_MAX && !features.contains(Features::LARGE_BLOCKS);
+    let stored = features.contains(Features::COMPRESSED)
+        && !is_cut
+        && !step.bp.is_embedded()
+        && step.bp.endian() == endian
+        && !step.bp.object_type().is_metadata();
+    Ok(if stored { Form::Stored } else { Form::Contents })
+}
+
+/// Whether the receiver takes this embedded block as one.
+///
+/// Spill blocks are sent as such: OpenZFS 2.3 sends theirs as data at offset -1024, and its receiver loses the attributes.
+fn travels_embedded(step: &DataStep, features: Features) -> Result<bool> {
+    let compression = step.bp.compression()?;
+    Ok(step.block != super::walk::SPILL
+        && features.contains(Features::EMBED_DATA)
+        && (compression.to_raw() < Compression::Lz4.to_raw() || features.contains(Features::LZ4))
+        && (compression != Compression::Zstd || features.contains(Features::ZSTD)))
+}
+
+/// Bytes read and not yet sent.
+#[derive(Default)]
+struct Budget {
+    state: Mutex<BudgetState>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct BudgetState {
+    bytes: u64,
+    is_over: bool,
+}
+
+impl Budget {
+    /// Waits for room; false when nobody will send any more.
+    fn take(&self, bytes: u64) -> bool {
+        let mut state = self.state.lock();
+        // One block is always let through, however large.
+        while !state.is_over && state.bytes > 0 && state.bytes + bytes > BYTES_MAX {
+            self.changed.wait(&mut state);
+        }
+        state.bytes += bytes;
+        !state.is_over
+    }
+
+    fn give_back(&self, bytes: u64) {
+        self.state.lock().bytes -= bytes;
+        self.changed.notify_one();
+    }
+
+    fn end(&self) {
+        self.state.lock().is_over = true;
+        self.changed.notify_all();
+    }
+}
+
+/// A step on its way, with the place where its contents will come.
+struct Item {
+    step: Step,
+    contents: Option<(u64, Receiver<Result<Bytes>>)>,
+}
+
+/// A block to read.
+struct Job {
+    bp: BlkPtr,
+    at: Bookmark,
+    form: Form,
+    answer: SyncSender<Result<Bytes>>,
+}
+
+/// Calls `sink` with each step of the walk, and the contents of its block if it has one to be read.
+pub(super) fn run(send: &Outgoing, sink: &mut dyn FnMut(Step, Option<Bytes>) -> Result<()>) -> Result<()> {
+    let budget = Budget::default();
+    let (items_in, items) = sync_channel::<Result<Item>>(STEPS_MAX);
+    let (jobs_in, jobs) = sync_channel::<Job>(STEPS_MAX);
+    let jobs = Mutex::new(jobs);
+    std::thread::scope(|scope| {
+        for _ in 0..host_readers() {
+            scope.spawn(|| {
+                loop {
+                    // The lock is held while waiting: whoever has it takes the next job, the others stand in line.
+                    let Ok(job) = jobs.lock().recv() else { break };
+                    let read = read(send, &job);
+                    // Nobody listens any more: the send has ended early.
+                    let _ = job.answer.send(read);
+                }
+            });
+        }
+        let budget = &budget;
+        scope.spawn(move || {
+            if let Err(error) = walk(send, budget, &items_in, &jobs_in) {
+                let _ = items_in.send(Err(error));
+            }
+        });
+        let result = items.iter().try_for_each(|item| {
+            let Item { step, contents } = item?;
+            let Some((bytes, answer)) = contents else { return sink(step, None) };
+            let data = answer.recv().expect("readers answer each job")?;
+            sink(step, Some(data))?;
+            budget.give_back(bytes);
+            Ok(())
+        });
+        // Lets the walk end, and with it the readers, when the stream cannot go on.
+        budget.end();
+        drop(items);
+        result
+    })
+}
+
+fn host_readers() -> usize {
+    std::thread::available_parallelism().map_or(2, usize::from).clamp(2, READERS_MAX)
+}
+
+fn walk(send: &Outgoing, budget: &Budget, items: &SyncSender<Result<Item>>, jobs: &SyncSender<Job>) -> Result<()> {
+    let features = send.begin.features;
+    let over = || Error::invalid("", "the send has ended");
+    let mut sink = |step: Step| {
+        let mut contents = None;
+        if let Step::Data(data) = &step {
+            let form = form(data, features, send.endian)?;
+            if form != Form::Embedded {
+                if !budget.take(data.bytes) {
+                    return Err(over());
+                }
+                let (answer, answers) = sync_channel(1);
+                let at = Bookmark { objset: send.set.id(), object: data.object, level: 0, blkid: data.block };
+                jobs.send(Job { bp: data.bp, at, form, answer }).map_err(|_| over())?;
+                contents = Some((data.bytes, answers));
+            }
+        }
+        items.send(Ok(Item { step, contents })).map_err(|_| over())
+    };
+    Walk {
+        set: &send.set,
+        root: &send.to.phys().bp,
+        from_txg: send.from_txg,
+        is_raw: features.contains(Features::RAW),
+        is_encrypted: send.to.crypto_object()?.is_some(),
+        endian: send.endian,
+        resume: send.resume,
+        sink: &mut sink,
+    }
+    .run()
+}
+
+fn read(send: &Outgoing, job: &Job) -> Result<Bytes> {
+    let store = send.set.store();
+    if job.form == Form::Stored {
+        return store.read_stored(&job.bp, &job.at);
+    }
+    Ok(store.read_uncached(&job.bp, &job.at, send.set.keys().map(|keys| &**keys))?.data)
+}

@@ -1,0 +1,158 @@
+//! The first record: what the receiver must know, and the list that follows it.
+//!
+//! Facts: `setup_featureflags` and `create_begin_record` in module/zfs/dmu_send.c, `dsl_crypto_populate_key_nvlist` in dsl_crypt.c.
+//!
+//! The list is packed as XDR, as OpenZFS does since 2026: the native form of before is read by hosts of the same order alone.
+
+use super::{Base, Options, Resume};
+use crate::dataset::Dataset;
+use crate::keys::KeyStore;
+use crate::property::{self, Value as PropertyContents};
+use crate::tree::Entry;
+use crate::{Error, Result, View};
+use object::{ObjectSet, key_attribute};
+use ondisk::dsl_dataset::FIELD_IVSET_GUID;
+use ondisk::nvlist::{Nvlist, Value};
+use ondisk::send_record::{Begin, Features};
+use ondisk::{DslDataset, Endian, ObjsetKind};
+
+/// Version of file systems whose attributes may have spill blocks (`ZPL_VERSION_SA`).
+const VERSION_SA: u64 = 5;
+/// Version of key objects that raw streams may have.
+const KEY_VERSION: u64 = 1;
+/// `drr_flags` of BEGIN.
+const FLAG_CLONE: u32 = 1;
+const FLAG_CI_DATA: u32 = 2;
+const FLAG_FREE_RECORDS: u32 = 4;
+const FLAG_SPILL_BLOCK: u32 = 8;
+/// Header type of a stream (`DMU_SUBSTREAM`).
+const STREAM: u8 = 1;
+
+/// Whether a feature that counts by dataset is active in this one.
+fn is_active(dataset: &Dataset, guid: &str) -> Result<bool> {
+    Ok(dataset.field(guid)?.is_some())
+}
+
+pub(super) fn features(to: &Dataset, keys: &KeyStore, options: Options, resumes: bool) -> Result<Features> {
+    let (raw, pool) = (options.raw, to.tree().pool());
+    let is_encrypted = to.crypto_object()?.is_some();
+    let mut features = Features::empty();
+    if to.contents()? == ObjsetKind::FileSystem {
+        let view = View { keys: Some(keys), ..View::default() };
+        let version = property::get(&Entry::Dataset(to.clone()), "version", &view)?;
+        let version = version.map_or(0, |p| match p.value.value {
+            PropertyContents::Number(n) => n,
+            PropertyContents::Text(_) => 0,
+        });
+        features.set(Features::SA_SPILL, version >= VERSION_SA);
+    }
+    let large = raw || options.large_blocks;
+    features.set(Features::LARGE_BLOCKS, large && is_active(to, "org.open-zfs:large_blocks")?);
+    let embedded = (raw || options.embedded) && !is_encrypted && pool.features().is_active("com.delphix:embedded_data");
+    features.set(Features::EMBED_DATA, embedded);
+    features.set(Features::COMPRESSED, raw || options.compressed);
+    features.set(Features::RAW, raw && is_encrypted);
+    let packed = features.intersects(Features::EMBED_DATA | Features::COMPRESSED | Features::RAW);
+    features.set(Features::LZ4, packed && pool.features().is_active("org.illumos:lz4_compress"));
+    let packed = features.intersects(Features::COMPRESSED | Features::RAW);
+    features.set(Features::ZSTD, packed && is_active(to, "org.freebsd:zstd_compress")?);
+    features.set(Features::RESUMING, resumes);
+    features.set(Features::LARGE_DNODE, is_active(to, "org.zfsonlinux:large_dnode")?);
+    features.set(Features::LONGNAME, is_active(to, "org.zfsonlinux:longname")?);
+    if is_active(to, "com.klarasystems:large_microzap")? {
+        if !features.contains(Features::LARGE_BLOCKS) {
+            let what =
+                "source snapshot contains large microzaps, need -L (--large-block) or -w (--raw) to generate stream";
+            return Err(Error::invalid(to.name(), what));
+        }
+        features |= Features::LARGE_MICROZAP;
+    }
+    Ok(features)
+}
+
+pub(super) fn begin(to: &Dataset, from: Option<&Base>, set: &ObjectSet, features: Features) -> Result<Begin> {
+    let phys = to.phys();
+    let mut flags = FLAG_FREE_RECORDS | FLAG_SPILL_BLOCK;
+    if from.is_some_and(|from| from.dataset().dir().id() != to.dir().id()) {
+        flags |= FLAG_CLONE;
+    }
+    if phys.has(DslDataset::FLAG_CI_DATASET) {
+        flags |= FLAG_CI_DATA;
+    }
+    let suffix = if to.is_snapshot() { "" } else { "@--head--" };
+    Ok(Begin {
+        header_type: STREAM,
+        features,
+        creation_time: phys.creation_time,
+        objset_type: set.phys().kind as u32,
+        flags,
+        to_guid: phys.guid,
+        from_guid: from.map_or(0, Base::guid),
+        to_name: format!("{}{suffix}", to.name()).into_bytes(),
+    })
+}
+
+/// What follows BEGIN, packed; nothing where nothing is to be said.
+pub(super) fn list(
+    to: &Dataset,
+    from: Option<&Base>,
+    set: &ObjectSet,
+    features: Features,
+    resume: Option<Resume>,
+) -> Result<Vec<u8>> {
+    let mut list = Nvlist::new();
+    if let Some(resume) = resume {
+        list.put("resume_object", resume.object);
+        list.put("resume_offset", resume.offset);
+    }
+    if features.contains(Features::RAW) {
+        let from_ivset = from.map_or(Ok(0), Base::ivset_guid)?;
+        list.put("crypt_keydata", Value::Nvlist(key_data(to, set, from_ivset)?));
+    }
+    if list.pairs.is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut packed = list.to_xdr(Endian::Little);
+    // Payloads are multiples of 8; the list says itself where it ends.
+    packed.resize(packed.len().next_multiple_of(8), 0);
+    Ok(packed)
+}
+
+fn key_data(to: &Dataset, set: &ObjectSet, from_ivset: u64) -> Result<Nvlist> {
+    let missing = || Error::corrupt(to.name(), "it is encrypted and has no key object");
+    let own = to.key_object()?.ok_or_else(missing)?;
+    if own.wrapped.version != KEY_VERSION {
+        return Err(Error::unsupported(to.name(), "raw sending of the first format of encryption (errata 3)"));
+    }
+    // Datasets made by early versions lack what is said of the key: that of their encryption root has it.
+    let root = to.encryption_root()?.ok_or_else(missing)?;
+    let root = to.tree().head(&root)?.key_object()?.ok_or_else(missing)?;
+    let (key, mdn) = (&own.wrapped, set.meta().dnode());
+    let bytes = |bytes: &[u8]| Value::Uint8Array(bytes.to_vec());
+    let mut list = Nvlist::new();
+    list.put(key_attribute::SUITE, key.suite);
+    list.put(key_attribute::GUID, key.guid);
+    list.put(key_attribute::VERSION, key.version);
+    list.put(key_attribute::MASTER_KEY, bytes(&key.wrapped_master_key));
+    list.put(key_attribute::HMAC_KEY, bytes(&key.wrapped_hmac_key));
+    list.put(key_attribute::IV, bytes(&key.iv));
+    list.put(key_attribute::MAC, bytes(&key.mac));
+    list.put("portable_mac", bytes(&set.phys().portable_mac));
+    list.put(key_attribute::KEY_FORMAT, root.key_format);
+    list.put(key_attribute::PBKDF2_ITERATIONS, root.pbkdf2_iterations);
+    list.put(key_attribute::PBKDF2_SALT, root.pbkdf2_salt);
+    for (name, value) in [
+        ("mdn_checksum", mdn.checksum.into()),
+        ("mdn_compress", mdn.compression.into()),
+        ("mdn_nlevels", mdn.levels.into()),
+        ("mdn_blksz", mdn.data_block_bytes.into()),
+        ("mdn_indblkshift", mdn.indirect_shift.into()),
+        ("mdn_nblkptr", mdn.blkptrs.len() as u64),
+        ("mdn_maxblkid", mdn.max_block_id),
+        ("to_ivset_guid", to.field_u64(FIELD_IVSET_GUID)?.unwrap_or(0)),
+        ("from_ivset_guid", from_ivset),
+    ] {
+        list.put(name, value);
+    }
+    Ok(list)
+}

@@ -1,0 +1,182 @@
+//! Sending: a snapshot, or what changed up to it since an earlier one, as a stream.
+//!
+//! ```text
+//!   walk (a thread) ── steps in the stream's order, at most so many bytes ahead ──> records ──> stream::Writer
+//!        └ blocks to read ──> readers (threads) ── contents ──────────────────────────┘
+//! ```
+//!
+//! Below: `object`, `stream`. Above: `weir zfs send`. Format: docs/format/stream.md. ZFS name: dmu_send.
+//!
+//! Invariants:
+//!   * records come by object, and within one by offset; each block once
+//!   * nothing is changed: a snapshot, or a pool that stands still, is read; no lock is held
+//!   * contents waiting to be sent are at most `ahead::BYTES_MAX`, however large what is sent
+
+mod ahead;
+mod begin;
+mod estimate;
+mod package;
+mod records;
+mod walk;
+
+pub use estimate::estimate;
+pub use package::{Package, PackageOptions, Planned};
+
+use crate::bookmark::Bookmark;
+use crate::dataset::Dataset;
+use crate::keys::KeyStore;
+use crate::stream::Writer;
+use crate::{Error, Place, Result};
+use object::ObjectSet;
+use ondisk::Endian;
+use ondisk::dsl_dataset::FIELD_IVSET_GUID;
+use ondisk::send_record::{Begin, Features};
+use std::io::Write;
+use std::sync::Arc;
+
+/// Largest block that a receiver without large blocks takes (`SPA_OLD_MAXBLOCKSIZE`).
+const OLD_BLOCK_BYTES_MAX: u64 = 128 << 10;
+
+/// What a stream may hold: what its receiver must know.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Options {
+    /// `-L`: blocks above 128 KiB as they are.
+    pub large_blocks: bool,
+    /// `-e`: blocks that their pointers hold as such.
+    pub embedded: bool,
+    /// `-c`: blocks compressed as they are.
+    pub compressed: bool,
+    /// `-w`: blocks encrypted as they are; implies the others.
+    pub raw: bool,
+}
+
+/// What an incremental stream builds on.
+#[derive(Clone)]
+pub enum Base {
+    /// A snapshot of the same dataset, or of what it was cloned from.
+    Snapshot(Dataset),
+    /// A bookmark of such.
+    Bookmark(Bookmark),
+}
+
+impl Base {
+    fn guid(&self) -> u64 {
+        match self {
+            Self::Snapshot(d) => d.phys().guid,
+            Self::Bookmark(b) => b.phys().guid,
+        }
+    }
+
+    fn txg(&self) -> u64 {
+        match self {
+            Self::Snapshot(d) => d.phys().creation_txg.0,
+            Self::Bookmark(b) => b.phys().creation_txg.0,
+        }
+    }
+
+    fn dataset(&self) -> &Dataset {
+        match self {
+            Self::Snapshot(d) => d,
+            Self::Bookmark(b) => b.dataset(),
+        }
+    }
+
+    fn name(&self) -> &str {
+        match self {
+            Self::Snapshot(d) => d.name(),
+            Self::Bookmark(b) => b.name(),
+        }
+    }
+
+    fn ivset_guid(&self) -> Result<u64> {
+        match self {
+            Self::Snapshot(d) => Ok(d.field_u64(FIELD_IVSET_GUID)?.unwrap_or(0)),
+            Self::Bookmark(b) => Ok(b.phys().ivset_guid),
+        }
+    }
+}
+
+/// Where a stream that broke off goes on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Resume {
+    /// The object.
+    pub object: u64,
+    /// The first byte of it that is missing.
+    pub offset: u64,
+}
+
+/// A stream about to be written.
+pub struct Outgoing {
+    to: Dataset,
+    set: Arc<ObjectSet>,
+    from_txg: u64,
+    begin: Begin,
+    list: Vec<u8>,
+    resume: Option<Resume>,
+    endian: Endian,
+}
+
+impl Outgoing {
+    /// Looks at what is to be sent; nothing is read of its contents but the root.
+    pub fn new(
+        to: &Dataset,
+        from: Option<&Base>,
+        keys: &KeyStore,
+        options: Options,
+        resume: Option<Resume>,
+    ) -> Result<Self> {
+        if let Some(from) = from {
+            let earlier = matches!(from, Base::Bookmark(_)) || from.dataset().is_snapshot();
+            if !earlier || !to.is_after(from.dataset(), from.txg())? {
+                return Err(Error::invalid(
+                    to.name(),
+                    format!("{} is not an earlier snapshot from the same fs", from.name()),
+                ));
+            }
+            if let Base::Bookmark(mark) = from
+                && mark.phys().redaction_obj != 0
+            {
+                return Err(Error::unsupported(mark.name(), "sending from a redaction bookmark"));
+            }
+        }
+        for dataset in [Some(to), from.map(Base::dataset)].into_iter().flatten() {
+            if dataset.field(ondisk::dsl_dataset::FIELD_REDACTED_DATASETS)?.is_some() {
+                return Err(Error::unsupported(dataset.name(), "sending of redacted datasets"));
+            }
+        }
+        let features = begin::features(to, keys, options, resume.is_some())?;
+        let set = match features.contains(Features::RAW) {
+            true => to.objset_without_keys()?,
+            false => to.objset(keys)?,
+        };
+        let endian = set.phys().endian;
+        let begin = begin::begin(to, from, &set, features)?;
+        let list = begin::list(to, from, &set, features, resume)?;
+        let from_txg = from.map_or(0, Base::txg);
+        Ok(Self { to: to.clone(), set, from_txg, begin, list, resume, endian })
+    }
+
+    /// What is sent.
+    pub fn name(&self) -> &str {
+        self.to.name()
+    }
+
+    /// The first record.
+    pub fn begin(&self) -> &Begin {
+        &self.begin
+    }
+
+    /// The order in which the stream is written: that of what is sent.
+    pub fn endian(&self) -> Endian {
+        self.endian
+    }
+
+    /// Writes the stream, from BEGIN to END.
+    pub fn run<W: Write>(&self, out: &mut Writer<W>) -> Result<()> {
+        out.record(ondisk::send_record::Body::Begin(self.begin.clone()), &self.list)?;
+        let mut records = records::Records::new(self, out);
+        ahead::run(self, &mut |step, data| records.step(step, data)).at(self.to.name())?;
+        records.finish()?;
+        out.end(self.begin.to_guid)
+    }
+}

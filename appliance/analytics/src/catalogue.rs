@@ -3,6 +3,10 @@
 //! A statistic is counted in one of two ways: from the operations themselves ([`Origin::Events`]), which can be told apart by
 //! anything that an operation has, also afterwards; or from figures that others keep ([`Origin::Sampled`]), once a second.
 
+mod network;
+mod txg;
+mod zil;
+
 use crate::name::{BadName, Field, Name};
 use observe::Layer;
 
@@ -133,7 +137,15 @@ pub static CATALOGUE: &[Statistic] = &[
         origin: Origin::Events(&[Layer::Nfs3, Layer::Nfs4, Layer::Nfs41, Layer::Fuse, Layer::Nbd], Weight::Lookups),
         ..ops("arc.accesses", "Cache", "ARC accesses", &[])
     },
-    sampled("arc.size", "Cache", "ARC size", "bytes", Shown::Level, &[Field::Pool], "Memory that the cache takes."),
+    sampled(
+        "arc.size",
+        "Cache",
+        "ARC size",
+        "bytes",
+        Shown::Level,
+        &[Field::Component, Field::Pool],
+        "Memory that the cache takes: for contents of files, for metadata, and for headers, which is what it knows about them.",
+    ),
     sampled(
         "arc.target",
         "Cache",
@@ -141,7 +153,16 @@ pub static CATALOGUE: &[Statistic] = &[
         "bytes",
         Shown::Level,
         &[Field::Pool],
-        "Memory that the cache may take.",
+        "Memory that contents and metadata may take in the cache.",
+    ),
+    sampled(
+        "arc.evicted",
+        "Cache",
+        "ARC evicted bytes",
+        "bytes",
+        Shown::Rate,
+        &[Field::Component, Field::Pool],
+        "Bytes of blocks that were put out of the cache for others.",
     ),
     sampled(
         "io.disks",
@@ -154,7 +175,7 @@ pub static CATALOGUE: &[Statistic] = &[
     ),
     Statistic {
         fields: DISK,
-        help: "Reads and writes of devices.",
+        help: "Reads, writes and flushes of devices. The result of a read of bytes that are wrong, and were healed if others were right, is `checksum`.",
         ..ops("io.ops", "Disk", "Disk: I/O operations", &[Layer::Disk])
     },
     Statistic {
@@ -171,6 +192,7 @@ pub static CATALOGUE: &[Statistic] = &[
         &[Field::Device, Field::Direction],
         "Bytes that passed over network devices.",
     ),
+    network::BYTES,
     ops("nfs3.ops", "Protocol", "NFSv3 operations", &[Layer::Nfs3]),
     bytes("nfs3.bytes", "Protocol", "NFSv3 bytes", &[Layer::Nfs3]),
     ops("nfs4.ops", "Protocol", "NFSv4.0 operations", &[Layer::Nfs4]),
@@ -179,6 +201,11 @@ pub static CATALOGUE: &[Statistic] = &[
     bytes("nfs4-1.bytes", "Protocol", "NFSv4.1 bytes", &[Layer::Nfs41]),
     ops("fuse.ops", "Protocol", "Mount operations", &[Layer::Fuse]),
     bytes("fuse.bytes", "Protocol", "Mount bytes", &[Layer::Fuse]),
+    zil::OPS,
+    zil::BYTES,
+    txg::PHASES,
+    txg::BYTES,
+    txg::DIRTY,
     sampled("cap.bytesused", "Capacity", "Capacity: bytes used", "bytes", Shown::Level, &[Field::Pool], "Space taken."),
     sampled(
         "cap.percentused",

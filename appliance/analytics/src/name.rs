@@ -58,6 +58,12 @@ pub enum Field {
     Mode,
     /// Processor.
     Cpu,
+    /// Phase of a transaction group.
+    Phase,
+    /// What the cache holds.
+    Component,
+    /// Name of a client's host.
+    Hostname,
 }
 
 /// Names of the fields, as they are written.
@@ -82,6 +88,9 @@ const FIELDS: &[(Field, &str, &str)] = &[
     (Field::Direction, "direction", "direction"),
     (Field::Mode, "mode", "CPU mode"),
     (Field::Cpu, "cpu", "CPU identifier"),
+    (Field::Phase, "phase", "phase"),
+    (Field::Component, "component", "component"),
+    (Field::Hostname, "hostname", "host name"),
 ];
 
 impl Field {

@@ -13,7 +13,7 @@ pub struct Operation {
     pub layer: &'static str,
     /// What it was.
     pub op: &'static str,
-    /// Who asked; the pool of a device.
+    /// Who asked; the pool of a device or log.
     pub client: String,
     /// For whom; empty for devices.
     pub user: String,
@@ -50,6 +50,7 @@ fn layer(layer: Layer) -> &'static str {
         Layer::Fuse => "fuse",
         Layer::Disk => "disk",
         Layer::Nbd => "nbd",
+        Layer::Log => "zil",
     }
 }
 
@@ -57,7 +58,8 @@ impl Operation {
     /// What an event says.
     pub fn of(event: &Event, names: &dyn Describe) -> Self {
         let named = |field: Field| text(key(event, field), field, names);
-        let of_files = |field: Field| if event.layer == Layer::Disk { String::new() } else { named(field) };
+        let of_files =
+            |field: Field| if matches!(event.layer, Layer::Disk | Layer::Log) { String::new() } else { named(field) };
         let note = &event.note;
         Self {
             ended: event.done,

@@ -12,7 +12,7 @@ use crate::name::{BadName, Field, Name, Predicate, Wanted};
 use crate::scheme::Scheme;
 use counts::Counts;
 pub(crate) use counts::Key;
-use observe::event::{Event, Layer, Lookups};
+use observe::event::{Event, Layer, Lookups, WRONG_BYTES};
 use rustc_hash::FxHashMap;
 use std::cmp::Reverse;
 
@@ -136,6 +136,7 @@ pub(crate) fn text(key: Key, field: Field, names: &dyn Describe) -> String {
         Field::File => names.file(key.0, key.1),
         Field::Result => match key.1 {
             0 => "ok".to_owned(),
+            n if n == u64::from(WRONG_BYTES) => "checksum".to_owned(),
             n => std::io::Error::from_raw_os_error(i32::try_from(n).unwrap_or(0)).to_string(),
         },
         Field::HitMiss => OUTCOMES.get(key.1 as usize).copied().unwrap_or("no lookup").to_owned(),

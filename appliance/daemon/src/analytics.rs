@@ -1,5 +1,6 @@
 //! Analytics of the daemon: who tells it what happens, what files are called, and what is read off each second.
 
+mod hostnames;
 mod live;
 mod paths;
 mod samplers;
@@ -14,9 +15,10 @@ pub use live::{Columns, Second};
 use observe::Events;
 use parking_lot::Mutex;
 use paths::Paths;
-use samplers::{Machine, Pools};
+use samplers::{Machine, Network, Pools};
+use serve::nfs::Figures;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
 use worksheets::Worksheets;
 
@@ -33,6 +35,8 @@ pub struct Analytics {
     pub columns: Columns,
     /// What is looked at together.
     pub worksheets: Worksheets,
+    /// What the NFS server counts.
+    server: Arc<Mutex<Weak<Figures>>>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
@@ -50,14 +54,22 @@ impl Analytics {
             retention: Retention::default(),
         };
         let paths = Arc::new(Paths::new(owner));
+        let server = Arc::<Mutex<Weak<Figures>>>::default();
+        let network = Network::new(server.clone()).context("analytics")?;
         let samplers: Vec<Box<dyn analytics::sampled::Sampler>> =
-            vec![Box::new(Machine::default()), Box::new(Pools::new(owner, &events))];
+            vec![Box::new(Machine::default()), Box::new(Pools::new(owner, &events)), Box::new(network)];
         let engine = Engine::open(&config, events.clone(), paths, samplers).context("analytics")?;
         engine.switch(wanted.enabled);
         let thread = Mutex::new(Some(engine.run().context("analytics")?));
         let columns = Columns::start(&engine).context("analytics")?;
         let worksheets = Worksheets::open(folder)?;
-        Ok(Self { engine, events, columns, worksheets, thread })
+        Ok(Self { engine, events, columns, worksheets, server, thread })
+    }
+
+    /// From now on, operations and clients of this server are counted.
+    pub fn serves(&self, server: &Arc<Figures>) {
+        server.tell_to(self.events.clone());
+        *self.server.lock() = Arc::downgrade(server);
     }
 
     /// Keeps what was counted, and ends.

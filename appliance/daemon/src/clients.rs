@@ -84,6 +84,8 @@ mod tests {
             calls,
             read_bytes,
             written_bytes: 0,
+            received_bytes: 0,
+            sent_bytes: 0,
             last_seen_seconds: 7,
         };
         let (clients, start) = (Clients::default(), Instant::now());

@@ -34,6 +34,8 @@ pub enum Layer {
     Disk,
     /// Network block devices.
     Nbd,
+    /// Intent logs of pools.
+    Log,
 }
 
 /// Operations of NFS version 3, by the number of their procedure (RFC 1813).
@@ -112,11 +114,12 @@ const FUSE: &[&str] = &[
 ];
 
 const DISK: &[&str] = &["read", "write", "flush", "trim"];
+const LOG: &[&str] = &["commit", "write"];
 const NBD: &[&str] = &["read", "write", "flush", "trim", "write_zeroes", "block_status", "other"];
 
 impl Layer {
     /// All of them.
-    pub const ALL: [Self; 6] = [Self::Nfs3, Self::Nfs4, Self::Nfs41, Self::Fuse, Self::Disk, Self::Nbd];
+    pub const ALL: [Self; 7] = [Self::Nfs3, Self::Nfs4, Self::Nfs41, Self::Fuse, Self::Disk, Self::Nbd, Self::Log];
 
     /// What its operations are called, by their code; an empty name is a code that is not used.
     pub fn operations(self) -> &'static [&'static str] {
@@ -126,6 +129,7 @@ impl Layer {
             Self::Fuse => FUSE,
             Self::Disk => DISK,
             Self::Nbd => NBD,
+            Self::Log => LOG,
         }
     }
 
@@ -158,6 +162,9 @@ pub struct Lookups {
     pub level2_hits: u16,
 }
 
+/// The result of a read that a device answered well, with bytes that their checksum or parity proves wrong. No errno(3) is as high.
+pub const WRONG_BYTES: u16 = 4096;
+
 /// What the layers beneath did for the operation that this thread works on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Note {
@@ -171,7 +178,7 @@ pub struct Note {
     pub size: u32,
     /// What the cache said.
     pub cache: Lookups,
-    /// 0, or the error as errno(3) numbers it.
+    /// 0, or the error as errno(3) numbers it, or [`WRONG_BYTES`].
     pub result: u16,
     /// Microseconds that it waited for the intent log.
     pub log_wait: u32,
@@ -192,7 +199,7 @@ pub struct Event {
     pub layer: Layer,
     /// What it was: [`Layer::operation`].
     pub op: u8,
-    /// Who asked, by [`Names`]; the device's pool where layer is [`Layer::Disk`]; 0 is unknown.
+    /// Who asked, by [`Names`]; the pool where layer is [`Layer::Disk`] or [`Layer::Log`]; 0 is unknown.
     pub client: u32,
     /// For whom.
     pub user: u32,

@@ -59,8 +59,14 @@ pub struct Counters {
     pub ghost_frequent_hits: u64,
     /// Blocks evicted.
     pub evictions: u64,
-    /// Bytes of data held.
+    /// Their bytes: those of contents, and those of metadata.
+    pub evicted_bytes: [u64; 2],
+    /// Bytes of blocks held.
     pub size_bytes: u64,
+    /// Of those, bytes of metadata.
+    pub metadata_bytes: u64,
+    /// Bytes of what the cache knows about blocks, ghosts included.
+    pub header_bytes: u64,
     /// Target of the recent list.
     pub recent_target_bytes: u64,
     /// The cap.
@@ -84,6 +90,7 @@ struct Slot {
     /// `None` for a ghost.
     block: Option<Block>,
     list: usize,
+    is_metadata: bool,
     prefetched: bool,
     prev: u32,
     next: u32,
@@ -95,6 +102,8 @@ struct List {
     head: u32,
     tail: u32,
     bytes: u64,
+    /// Of those, of metadata.
+    metadata_bytes: u64,
 }
 
 enum Where {
@@ -122,7 +131,7 @@ struct Inner {
 impl Arc {
     /// A cache that holds at most `cap_bytes` of block data.
     pub fn new(cap_bytes: u64) -> Self {
-        let empty = List { head: NIL, tail: NIL, bytes: 0 };
+        let empty = List { head: NIL, tail: NIL, bytes: 0, metadata_bytes: 0 };
         Self {
             inner: Mutex::new(Inner {
                 map: HashMap::new(),
@@ -149,6 +158,10 @@ impl Arc {
         let i = self.inner.lock();
         Counters {
             size_bytes: i.lists[RECENT].bytes + i.lists[FREQUENT].bytes,
+            metadata_bytes: i.lists[RECENT].metadata_bytes + i.lists[FREQUENT].metadata_bytes,
+            // A map keeps a byte beside each entry.
+            header_bytes: (i.slots.capacity() * size_of::<Slot>() + i.map.capacity() * (size_of::<(Key, Where)>() + 1))
+                as u64,
             recent_target_bytes: i.target,
             cap_bytes: i.cap,
             ..i.count
@@ -172,11 +185,17 @@ impl Arc {
 
     /// The block from memory, or from `load`, which then runs once however many ask. Errors are not kept.
     pub fn get_or_load(&self, key: Key, want: Want, load: impl FnOnce() -> Result<Block>) -> Result<Block> {
-        self.look(key, want, load).0
+        self.look(key, want, false, load).0
     }
 
     /// The same, and what the cache had.
-    pub fn look(&self, key: Key, want: Want, load: impl FnOnce() -> Result<Block>) -> (Result<Block>, Met) {
+    pub fn look(
+        &self,
+        key: Key,
+        want: Want,
+        is_metadata: bool,
+        load: impl FnOnce() -> Result<Block>,
+    ) -> (Result<Block>, Met) {
         let clock;
         let (flight, was_ghost) = {
             let mut i = self.inner.lock();
@@ -209,7 +228,7 @@ impl Arc {
         let mut guard = Landing { cache: self, key, flight: &flight, armed: true };
         let result = load();
         guard.armed = false;
-        self.inner.lock().land(key, want, was_ghost, &result, &flight);
+        self.inner.lock().land(key, want, is_metadata, was_ghost, &result, &flight);
         *flight.done.lock() = Some(result.clone());
         flight.landed.notify_all();
         (result, Met::Miss { waited_ns: clock.ns() })
@@ -219,10 +238,10 @@ impl Arc {
 impl Arc {
     /// Puts in a block that was just written, in place of whatever the address held before. A read of that which is still
     /// under way gives its result to those who wait for it and to nobody later.
-    pub fn insert(&self, key: Key, block: Block) {
+    pub fn insert(&self, key: Key, is_metadata: bool, block: Block) {
         let mut i = self.inner.lock();
         i.forget(&key);
-        i.keep(key, Want::Demand, false, &block);
+        i.keep(key, Want::Demand, is_metadata, false, &block);
     }
 
     /// Drops a block whose space was freed.
@@ -276,7 +295,7 @@ impl Drop for Landing<'_> {
     fn drop(&mut self) {
         if self.armed {
             let lost = Err(crate::Error::corrupt("cache", "the thread that was reading this block failed"));
-            self.cache.inner.lock().land(self.key, Want::Demand, false, &lost, self.flight);
+            self.cache.inner.lock().land(self.key, Want::Demand, false, false, &lost, self.flight);
             *self.flight.done.lock() = Some(lost);
             self.flight.landed.notify_all();
         }
@@ -328,14 +347,22 @@ impl Inner {
         false
     }
 
-    fn land(&mut self, key: Key, want: Want, was_ghost: bool, result: &Result<Block>, flight: &Shared<Flight>) {
+    fn land(
+        &mut self,
+        key: Key,
+        want: Want,
+        is_metadata: bool,
+        was_ghost: bool,
+        result: &Result<Block>,
+        flight: &Shared<Flight>,
+    ) {
         // If something was written there meanwhile, this is what it was before.
         if !matches!(self.map.get(&key), Some(Where::Loading(f)) if Shared::ptr_eq(f, flight)) {
             return;
         }
         self.map.remove(&key);
         if let Ok(block) = result {
-            self.keep(key, want, was_ghost, block);
+            self.keep(key, want, is_metadata, was_ghost, block);
         }
     }
 
@@ -347,7 +374,7 @@ impl Inner {
         }
     }
 
-    fn keep(&mut self, key: Key, want: Want, was_ghost: bool, block: &Block) {
+    fn keep(&mut self, key: Key, want: Want, is_metadata: bool, was_ghost: bool, block: &Block) {
         let bytes = block.data.len() as u64;
         if bytes > self.cap {
             return;
@@ -358,6 +385,7 @@ impl Inner {
             bytes,
             block: Some(block.clone()),
             list: RECENT,
+            is_metadata,
             prefetched: want == Want::Prefetch,
             prev: NIL,
             next: NIL,
@@ -376,8 +404,10 @@ impl Inner {
                 break;
             }
             self.unlink(s);
-            self.slots[s as usize].block = None;
+            let slot = &mut self.slots[s as usize];
+            slot.block = None;
             self.count.evictions += 1;
+            self.count.evicted_bytes[usize::from(slot.is_metadata)] += slot.bytes;
             self.push(s, if from == RECENT { GHOST_RECENT } else { GHOST_FREQUENT });
         }
         while self.lists[RECENT].bytes + self.lists[GHOST_RECENT].bytes > self.cap && self.drop_ghost(GHOST_RECENT) {}
@@ -419,7 +449,7 @@ impl Inner {
     }
 
     fn unlink(&mut self, s: u32) {
-        let Slot { prev, next, list, bytes, .. } = self.slots[s as usize];
+        let Slot { prev, next, list, bytes, is_metadata, .. } = self.slots[s as usize];
         match prev {
             NIL => self.lists[list].head = next,
             p => self.slots[p as usize].next = next,
@@ -429,6 +459,7 @@ impl Inner {
             n => self.slots[n as usize].prev = prev,
         }
         self.lists[list].bytes -= bytes;
+        self.lists[list].metadata_bytes -= if is_metadata { bytes } else { 0 };
     }
 
     fn push(&mut self, s: u32, list: usize) {
@@ -436,6 +467,7 @@ impl Inner {
         let slot = &mut self.slots[s as usize];
         (slot.list, slot.prev, slot.next) = (list, NIL, head);
         self.lists[list].bytes += slot.bytes;
+        self.lists[list].metadata_bytes += if slot.is_metadata { slot.bytes } else { 0 };
         match head {
             NIL => self.lists[list].tail = s,
             h => self.slots[h as usize].prev = s,
@@ -506,6 +538,25 @@ mod tests {
         assert_eq!(cache.counters().size_bytes, 300);
         assert!(all(&cache) >= 5);
         assert!(cache.counters().size_bytes <= 300, "{:?}", cache.counters());
+    }
+
+    #[test]
+    fn what_is_held_and_evicted_is_told_apart_by_what_it_is() {
+        let cache = Arc::new(1000);
+        let block = |n| Block { data: vec![n; 100].into(), endian: Endian::Little };
+        for n in 0..6 {
+            let (found, met) = cache.look(key(n.into()), Want::Demand, n % 3 == 0, || Ok(block(n)));
+            assert!(found.is_ok() && matches!(met, Met::Miss { .. }));
+        }
+        cache.insert(key(6), true, block(6));
+        let full = cache.counters();
+        assert_eq!((full.size_bytes, full.metadata_bytes, full.evicted_bytes), (700, 300, [0, 0]));
+        assert!(full.header_bytes >= 7 * size_of::<Slot>() as u64);
+        cache.remove(&key(3));
+        cache.set_cap(0);
+        let empty = cache.counters();
+        assert_eq!((empty.size_bytes, empty.metadata_bytes, empty.evicted_bytes), (0, 0, [400, 200]));
+        assert_eq!(empty.evictions, 6);
     }
 
     #[test]

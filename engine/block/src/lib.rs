@@ -22,7 +22,7 @@ pub use policy::{Compress, WritePolicy};
 pub use store::{OnWriteFailure, Store};
 pub use zio::{decompress, gang_members};
 
-pub use host::clock::Stopwatch;
+pub use host::clock::{Stopwatch, nanoseconds};
 pub use host::{processors, random};
 
 use bytes::Bytes;

@@ -151,8 +151,9 @@ impl Store {
             // What needs a key is never handed out without one, even when it is in the cache.
             Some(_) if bp.is_encrypted() && keys.is_none() => Err(Error::KeyUnavailable { place: self.place(at) }),
             Some(key) => {
-                let (result, met) = self.cache.look(key, want, || self.load(bp, at, keys));
-                met.note(bp.level() > 0 || bp.object_type().is_metadata());
+                let is_metadata = is_metadata(bp);
+                let (result, met) = self.cache.look(key, want, is_metadata, || self.load(bp, at, keys));
+                met.note(is_metadata);
                 result
             }
             None => self.load(bp, at, keys),
@@ -274,7 +275,7 @@ impl Store {
 
     fn keep(&self, written: zio::Written) -> BlkPtr {
         if let Some(key) = cache_key(&written.bp) {
-            self.cache.insert(key, Block { data: written.contents, endian: Endian::Little });
+            self.cache.insert(key, is_metadata(&written.bp), Block { data: written.contents, endian: Endian::Little });
         }
         written.bp
     }
@@ -393,6 +394,10 @@ fn cache_key(bp: &BlkPtr) -> Option<Key> {
     }
     let dva = bp.dva(0);
     Some(Key { vdev: dva.vdev, offset_bytes: dva.offset_bytes, birth: bp.physical_birth().0 })
+}
+
+fn is_metadata(bp: &BlkPtr) -> bool {
+    bp.level() > 0 || bp.object_type().is_metadata()
 }
 
 fn gcd(a: usize, b: usize) -> usize {

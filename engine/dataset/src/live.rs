@@ -70,7 +70,7 @@ pub(crate) struct Open {
 /// A file system or volume that is open for writing.
 pub struct LiveDataset {
     id: u64,
-    name: RwLock<String>,
+    name: Arc<RwLock<String>>,
     objset: Arc<ObjectSet>,
     writer: Arc<Writer>,
     open: Arc<Open>,
@@ -123,6 +123,11 @@ impl LiveDatasets {
         &self.keys
     }
 
+    /// From now on, what the intent logs do is told, as of the pool `name`.
+    pub fn tell_to(&self, events: &Arc<observe::Events>, name: &str) {
+        self.log_figures.tell_to(events, name);
+    }
+
     /// The datasets as the last synced txg left them.
     pub fn synced(&self) -> Result<Arc<Datasets>> {
         Datasets::open(self.writer.pool()?)
@@ -164,9 +169,11 @@ impl LiveDatasets {
             objects: features.count(feature::USEROBJ_ACCOUNTING).is_some(),
             projects: features.count(feature::PROJECT_QUOTA).is_some(),
         });
+        let shared_name = Arc::new(RwLock::new(name.to_owned()));
         let in_use = Arc::<Mutex<BTreeSet<_>>>::default();
         let ground = ground::DatasetGround {
             writer: self.writer.clone(),
+            name: shared_name.clone(),
             features: in_use.clone(),
             figures: self.log_figures.clone(),
         };
@@ -174,7 +181,7 @@ impl LiveDatasets {
         log.set_mode(settings.sync);
         Ok(Arc::new(LiveDataset {
             id: dataset.id(),
-            name: RwLock::new(name.to_owned()),
+            name: shared_name,
             objset,
             writer: self.writer.clone(),
             open: self.open.clone(),

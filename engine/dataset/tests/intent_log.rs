@@ -167,6 +167,9 @@ impl Ground for Pool {
     fn figures(&self) -> &dataset::intent_log::LogFigures {
         &self.figures
     }
+    fn name(&self) -> String {
+        "tank".to_owned()
+    }
     fn hold(&self) -> Result<Tx> {
         *self.gate.inside.lock() += 1;
         Ok(Tx::open(self.open_txg.load(Ordering::SeqCst), Box::new(Held(self.gate.clone()))))

@@ -18,7 +18,7 @@ pub mod status;
 pub mod usable;
 pub mod writer;
 
-pub use block::{Block, Bookmark, Class, Stopwatch, Store};
+pub use block::{Block, Bookmark, Class, Stopwatch, Store, nanoseconds};
 pub use facts::LoggedError;
 pub use import::open::{OpenOptions, packed_list, uberblocks};
 pub use import::search::{FoundDevice, FoundPool, PoolState, Search, Skipped, search, search_devices};

@@ -1,12 +1,18 @@
 //! What is read off each second: of the machine from /proc, of the pools from their own figures.
 
+use super::hostnames::Hostnames;
 use crate::owner::Owner;
 use admin::house::OwnedPool;
 use analytics::name::Field;
 use analytics::sampled::{Label, Sample, Sampler};
 use observe::Events;
+use parking_lot::Mutex;
+use pool::writer::TxgStats;
+use pool::{Store, Writer};
+use serve::nfs::Figures;
 use std::collections::HashMap;
 use std::fs::read_to_string;
+use std::net::IpAddr;
 use std::sync::{Arc, Weak};
 use std::time::Instant;
 
@@ -71,25 +77,111 @@ impl Sampler for Machine {
     }
 }
 
-/// Caches, space and devices of the pools that are open.
+/// What clients of the NFS server send and get.
+pub struct Network {
+    /// The figures of the server, once there is one.
+    pub server: Arc<Mutex<Weak<Figures>>>,
+    /// Bytes of each client: in, out.
+    bytes: HashMap<IpAddr, [u64; 2]>,
+    names: Hostnames,
+}
+
+impl Network {
+    pub fn new(server: Arc<Mutex<Weak<Figures>>>) -> std::io::Result<Self> {
+        Ok(Self { server, bytes: HashMap::new(), names: Hostnames::start(host::names::of)? })
+    }
+}
+
+/// By what a count grew; one that became smaller began anew.
+fn grown(now: u64, before: u64) -> u64 {
+    now.checked_sub(before).unwrap_or(now)
+}
+
+impl Sampler for Network {
+    fn sample(&mut self, out: &mut Vec<Sample>) {
+        let Some(figures) = self.server.lock().upgrade() else { return };
+        // Nobody is connected: that is a zero, too.
+        out.push(Sample::new("ip.bytes", &[], 0));
+        let mut bytes = HashMap::new();
+        for client in figures.clients() {
+            let now = [client.received_bytes, client.sent_bytes];
+            let before = self.bytes.get(&client.address).copied().unwrap_or_default();
+            bytes.insert(client.address, now);
+            let address = client.address.to_string();
+            let grown = [grown(now[0], before[0]), grown(now[1], before[1])];
+            if grown == [0, 0] {
+                continue;
+            }
+            let name = self.names.name(client.address).unwrap_or_else(|| address.clone());
+            for (direction, grown) in ["in", "out"].into_iter().zip(grown) {
+                let labels = [(Field::Hostname, &*name), (Field::Client, &*address), (Field::Direction, direction)];
+                out.push(Sample::new("ip.bytes", &labels, grown));
+            }
+        }
+        self.bytes = bytes;
+    }
+}
+
+/// Caches, space, transaction groups and devices of the pools that are open.
 pub struct Pools {
     owner: Weak<Owner>,
     events: Arc<Events>,
     busy: HashMap<(u64, u64), u64>,
+    /// By pool: its last transaction group, and the bytes that its cache had evicted.
+    seen: HashMap<u64, (u64, [u64; 2])>,
     last: Instant,
 }
 
 impl Pools {
     pub fn new(owner: &Arc<Owner>, events: &Arc<Events>) -> Self {
-        Self { owner: Arc::downgrade(owner), events: events.clone(), busy: HashMap::new(), last: Instant::now() }
+        let (busy, seen) = Default::default();
+        Self { owner: Arc::downgrade(owner), events: events.clone(), busy, seen, last: Instant::now() }
     }
 }
 
-/// Has the devices of a pool tell of their operations; those that do already are left alone.
+/// Has the devices and intent logs of a pool tell of their operations; those that do already are left alone.
 pub fn listen(pool: &OwnedPool, events: &Arc<Events>) {
     let Ok(open) = pool.pool() else { return };
     let name = pool.name();
     open.store().tree().leaves().iter().for_each(|leaf| leaf.tell_to(events, &name));
+    if let Some(writable) = pool.writable() {
+        writable.live.tell_to(events, &name);
+    }
+}
+
+/// What the cache of a pool holds, and what it put out since that was `evicted`. What it put out so far.
+fn cache(name: &str, store: &Store, evicted: [u64; 2], out: &mut Vec<Sample>) -> [u64; 2] {
+    let pool = (Field::Pool, name);
+    let now = store.cache().counters();
+    let data = now.size_bytes - now.metadata_bytes;
+    for (component, bytes) in [("data", data), ("metadata", now.metadata_bytes), ("headers", now.header_bytes)] {
+        out.push(Sample::new("arc.size", &[(Field::Component, component), pool], bytes));
+    }
+    out.push(Sample::new("arc.target", &[pool], now.cap_bytes));
+    for (component, (now, before)) in ["data", "metadata"].into_iter().zip(now.evicted_bytes.into_iter().zip(evicted)) {
+        out.push(Sample::new("arc.evicted", &[(Field::Component, component), pool], grown(now, before)));
+    }
+    now.evicted_bytes
+}
+
+/// The transaction groups of a pool that are on disk since `last`, and what waits for the next ones. The newest of all.
+fn txgs(name: &str, writer: &Writer, last: u64, out: &mut Vec<Sample>) -> u64 {
+    let pool = [(Field::Pool, name)];
+    out.push(Sample::new("txg.dirty", &pool, writer.dirty_bytes()));
+    let all = writer.txg_stats();
+    let new = all.iter().filter(|t| t.txg > last);
+    out.push(Sample::new("txg.bytes", &pool, new.clone().map(|t| t.written_bytes).sum()));
+    // No transaction group ended: that is a zero, too.
+    out.push(Sample::new("txg.phases", &pool, 0));
+    for TxgStats { open_ns, phase_ns: [quiesce, sync @ ..], .. } in new {
+        for (phase, ns) in [("open", *open_ns), ("quiesce", *quiesce), ("sync", sync.iter().sum())] {
+            let labels =
+                [(Field::Phase, phase), (Field::Pool, name)].map(|(f, text)| (f, Label::Text(text.to_owned())));
+            let labels = labels.into_iter().chain([(Field::Latency, Label::Number(ns))]).collect();
+            out.push(Sample { stat: "txg.phases", labels, value: 1 });
+        }
+    }
+    all.last().map_or(last, |t| t.txg)
 }
 
 impl Sampler for Pools {
@@ -97,20 +189,21 @@ impl Sampler for Pools {
         let Some(owner) = self.owner.upgrade() else { return };
         let passed = u64::try_from(self.last.elapsed().as_nanos()).unwrap_or(u64::MAX).max(1);
         self.last = Instant::now();
-        let mut busy = HashMap::new();
+        let (mut busy, mut seen) = (HashMap::new(), HashMap::new());
         for open in owner.house.list() {
             let Ok(pool) = open.pool() else { continue };
             let (guid, name) = (open.guid(), open.name());
             let labels = [(Field::Pool, name.as_str())];
             let store = pool.store();
-            let cache = store.cache().counters();
-            out.push(Sample::new("arc.size", &labels, cache.size_bytes));
-            out.push(Sample::new("arc.target", &labels, cache.cap_bytes));
+            let (mut last, evicted) = self.seen.get(&guid).copied().unwrap_or_default();
+            let evicted = cache(&name, store, evicted, out);
             if let Some(writable) = open.writable() {
+                last = txgs(&name, writable.writer(), last, out);
                 let (used, size) = writable.writer().allocator().totals().allocated_and_size();
                 out.push(Sample::new("cap.bytesused", &labels, used));
                 out.push(Sample::new("cap.percentused", &labels, used.saturating_mul(100) / size.max(1)));
             }
+            seen.insert(guid, (last, evicted));
             // Those that were added since the last time.
             listen(&open, &self.events);
             for leaf in store.tree().leaves() {
@@ -123,7 +216,7 @@ impl Sampler for Pools {
                 out.push(Sample { stat: "io.disks", labels, value: 1 });
             }
         }
-        self.busy = busy;
+        (self.busy, self.seen) = (busy, seen);
     }
 }
 

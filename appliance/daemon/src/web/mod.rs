@@ -281,7 +281,7 @@ impl Service {
         let server = nfs::start(&self.settings.now(), self.owner.house.state().folder(), self.exports.clone())?;
         if let Some(server) = &server {
             self.registry.add(&[], &(server.core().figures.clone() as Arc<dyn Source>));
-            server.core().figures.tell_to(self.analytics.events.clone());
+            self.analytics.serves(&server.core().figures);
         }
         *self.nfs.lock() = server;
         Ok(())

@@ -37,6 +37,10 @@ pub struct ClientFigures {
     pub read: Counter,
     /// Bytes of files that it wrote.
     pub written: Counter,
+    /// Bytes that came from it over the network.
+    pub received: Counter,
+    /// Bytes that went to it.
+    pub sent: Counter,
     connections: AtomicU64,
     number: AtomicU32,
     last_seen: AtomicU64,
@@ -55,6 +59,10 @@ pub struct ClientInfo {
     pub read_bytes: u64,
     /// Bytes of files that it wrote so far.
     pub written_bytes: u64,
+    /// Bytes that came from it over the network so far.
+    pub received_bytes: u64,
+    /// Bytes that went to it so far.
+    pub sent_bytes: u64,
     /// When it last connected or went, in seconds since 1970.
     pub last_seen_seconds: u64,
 }
@@ -185,6 +193,8 @@ impl Figures {
                 calls: c.calls.get(),
                 read_bytes: c.read.get(),
                 written_bytes: c.written.get(),
+                received_bytes: c.received.get(),
+                sent_bytes: c.sent.get(),
                 last_seen_seconds: c.last_seen.load(Ordering::Relaxed),
             })
             .collect();

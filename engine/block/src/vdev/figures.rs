@@ -1,7 +1,7 @@
 //! What a device was asked for, and how long it took.
 
 use super::leaf::{ErrorCounts, Leaf};
-use observe::event::Note;
+use observe::event::{Note, WRONG_BYTES};
 use observe::{Collector, Counter, Event, Events, Histogram, Info, Layer, Source, Unit, Value};
 use std::io;
 use std::sync::{Arc, OnceLock};
@@ -47,29 +47,30 @@ struct Told {
     device: u32,
 }
 
-/// Operations of [`Layer::Disk`], by their codes.
 /// Of errors that have no number of their own.
 const EIO: i32 = 5;
+/// Operations of [`Layer::Disk`], by their codes.
 const READ: u8 = 0;
 const WRITE: u8 = 1;
 const FLUSH: u8 = 2;
 
 impl Figures {
-    pub fn read(&self, offset: u64, bytes: usize, ns: u64, result: &io::Result<()>) {
+    /// A read ended. It is told when what this gives is dropped.
+    pub fn read(&self, offset: u64, bytes: usize, ns: u64, result: &io::Result<()>) -> Option<Telling<'_>> {
         self.read_bytes.add(bytes as u64);
         self.read_time.record(ns);
-        self.tell(READ, offset, bytes, ns, result);
+        self.tell(READ, offset, bytes, ns, result)
     }
 
     pub fn wrote(&self, offset: u64, bytes: usize, ns: u64, result: &io::Result<()>) {
         self.written_bytes.add(bytes as u64);
         self.write_time.record(ns);
-        self.tell(WRITE, offset, bytes, ns, result);
+        drop(self.tell(WRITE, offset, bytes, ns, result));
     }
 
     pub fn flushed(&self, ns: u64, result: &io::Result<()>) {
         self.flush_time.record(ns);
-        self.tell(FLUSH, 0, 0, ns, result);
+        drop(self.tell(FLUSH, 0, 0, ns, result));
     }
 
     /// Nanoseconds that reads, writes and flushes took, of several at once each.
@@ -86,8 +87,9 @@ impl Figures {
         });
     }
 
-    fn tell(&self, op: u8, offset: u64, bytes: usize, latency: u64, result: &io::Result<()>) {
-        let Some(Told { events, pool, device }) = self.told.get().filter(|t| t.events.is_on()) else { return };
+    /// An operation ended: it is told when what this gives is dropped, if anybody wants to know.
+    fn tell(&self, op: u8, offset: u64, bytes: usize, latency: u64, result: &io::Result<()>) -> Option<Telling<'_>> {
+        let Told { events, pool, device } = self.told.get().filter(|t| t.events.is_on())?;
         let errno = result.as_ref().err().map_or(0, |e| e.raw_os_error().unwrap_or(EIO));
         let note = Note {
             place: *device,
@@ -97,7 +99,7 @@ impl Figures {
             ..Note::default()
         };
         let done = host::clock::nanoseconds();
-        events.record(Event { done, latency, layer: Layer::Disk, op, client: *pool, user: 0, note });
+        Some(Telling { events, event: Event { done, latency, layer: Layer::Disk, op, client: *pool, user: 0, note } })
     }
 
     /// How many, and their bytes.
@@ -108,6 +110,25 @@ impl Figures {
     /// How many, and their bytes.
     pub fn writes(&self) -> (u64, u64) {
         (self.write_time.count(), self.written_bytes.get())
+    }
+}
+
+/// An operation that is told when this is dropped.
+pub(super) struct Telling<'f> {
+    events: &'f Events,
+    event: Event,
+}
+
+impl Telling<'_> {
+    /// What was read well turned out wrong.
+    pub fn was_wrong(&mut self) {
+        self.event.note.result = WRONG_BYTES;
+    }
+}
+
+impl Drop for Telling<'_> {
+    fn drop(&mut self) {
+        self.events.record(self.event);
     }
 }
 

@@ -4,7 +4,7 @@
 //!   * a leaf whose flush failed once is not written again: the system forgets which of the bytes it had taken it lost
 //!   * blocks never reach into the labels
 
-use super::figures::Figures;
+use super::figures::{Figures, Telling};
 use host::clock::Stopwatch;
 use host::device::Device;
 use ondisk::label;
@@ -39,6 +39,27 @@ pub struct ErrorCounts {
     pub checksum: u64,
     /// Writes and flushes that failed.
     pub write: u64,
+}
+
+/// A read that a device answered well. It is told as such when this is dropped, unless its bytes are [wrong](Answer::is_wrong).
+pub struct Answer<'l> {
+    leaf: &'l Leaf,
+    telling: Option<Telling<'l>>,
+}
+
+impl<'l> Answer<'l> {
+    /// Who answered.
+    pub fn leaf(&self) -> &'l Leaf {
+        self.leaf
+    }
+
+    /// Counts the bytes as wrong, and tells the read as one of wrong bytes.
+    pub fn is_wrong(mut self) {
+        self.leaf.checksum_errors.fetch_add(1, Ordering::Relaxed);
+        if let Some(telling) = &mut self.telling {
+            telling.was_wrong();
+        }
+    }
 }
 
 /// One disk or file.
@@ -102,20 +123,20 @@ impl Leaf {
     }
 
     /// Reads from `offset` on the device, labels included. `None`: there is no device.
-    pub fn read(&self, offset: u64, buf: &mut [u8]) -> Option<std::io::Result<()>> {
+    pub fn read(&self, offset: u64, buf: &mut [u8]) -> Option<io::Result<()>> {
+        Some(self.read_to_judge(offset, buf)?.map(drop))
+    }
+
+    /// The same where somebody is about to find out whether the bytes are right.
+    pub fn read_to_judge(&self, offset: u64, buf: &mut [u8]) -> Option<io::Result<Answer<'_>>> {
         let device = self.device.as_ref()?;
         let clock = Stopwatch::start();
         let result = device.read_at(offset, buf);
-        self.figures.read(offset, buf.len(), clock.ns(), &result);
+        let telling = self.figures.read(offset, buf.len(), clock.ns(), &result);
         if let Err(error) = &result {
             self.count(&self.read_errors, "reading", error);
         }
-        Some(result)
-    }
-
-    /// Counts bytes that were read well and turned out wrong.
-    pub fn count_checksum_error(&self) {
-        self.checksum_errors.fetch_add(1, Ordering::Relaxed);
+        Some(result.map(|()| Answer { leaf: self, telling }))
     }
 
     /// Errors so far.

@@ -10,7 +10,7 @@
 use super::columns::Map;
 use super::reconstruct::{Suspects, reconstruct};
 use super::verify::note_wrong;
-use super::{BlockReport, CopyFault, Failure, Fault, Kind, Leaf, Tree, Vdev};
+use super::{Answer, BlockReport, CopyFault, Failure, Fault, Kind, Leaf, Tree, Vdev};
 use std::sync::Arc;
 
 /// Choices of devices tried for children with several.
@@ -22,6 +22,8 @@ struct Fetched<'t> {
     buffers: Vec<Option<Vec<u8>>>,
     /// The leaf that each child was read from.
     leaves: Vec<Option<&'t Leaf>>,
+    /// What was read well.
+    answers: Vec<Answer<'t>>,
     failure: Failure,
 }
 
@@ -82,6 +84,7 @@ impl Tree {
         let mut found = Fetched {
             buffers: vec![None; map.columns.len()],
             leaves: vec![None; top.children.len()],
+            answers: Vec::new(),
             failure: Failure::default(),
         };
         for read in map.reads(|_| true) {
@@ -89,10 +92,11 @@ impl Tree {
             let Some(leaf) = sources.get(choice[read.child] % sources.len().max(1)) else { continue };
             found.leaves[read.child] = Some(leaf);
             let mut buf = vec![0; read.size_bytes];
-            match leaf.read(map.columns[read.columns[0]].device_offset_bytes(), &mut buf) {
+            match leaf.read_to_judge(map.columns[read.columns[0]].device_offset_bytes(), &mut buf) {
                 None => found.failure.missing.push(leaf.path.clone()),
                 Some(Err(e)) => found.failure.io.push((leaf.path.clone(), Arc::new(e))),
-                Some(Ok(())) => {
+                Some(Ok(answer)) => {
+                    found.answers.push(answer);
                     report.bytes_read += read.size_bytes as u64;
                     let mut at = 0;
                     for place in &read.columns {
@@ -142,7 +146,7 @@ impl Tree {
                 .map(|(b, c)| b.as_deref().filter(|_| found.leaves[c.child].is_none_or(|l| !l.is_stale(birth))))
                 .collect();
             if let Some(solved) = reconstruct(map, &suspects, &known, size as usize, check) {
-                self.note_faults(copy, top, map, birth, &found, &solved.block, &choice, report);
+                self.note_faults(copy, top, map, birth, found, &solved.block, &choice, report);
                 return Ok(solved.block);
             }
             failure.get_or_insert(found.failure);
@@ -160,13 +164,13 @@ impl Tree {
 
     /// Compares every column of every device with what the right block says it should be.
     #[allow(clippy::too_many_arguments)] // As in `verify`.
-    fn note_faults(
-        &self,
+    fn note_faults<'t>(
+        &'t self,
         copy: usize,
-        top: &Vdev,
+        top: &'t Vdev,
         map: &Map,
         birth: u64,
-        found: &Fetched<'_>,
+        mut found: Fetched<'t>,
         block: &[u8],
         choice: &[usize],
         report: &mut BlockReport,
@@ -197,18 +201,22 @@ impl Tree {
                     continue;
                 }
                 let mut other = vec![0; column.size_bytes];
-                match leaf.read(column.device_offset_bytes(), &mut other) {
+                match leaf.read_to_judge(column.device_offset_bytes(), &mut other) {
                     None => note(leaf, Fault::Missing),
                     Some(Err(_)) => note(leaf, Fault::Unreadable),
-                    Some(Ok(())) if other != right => note(leaf, Fault::Wrong),
-                    Some(Ok(())) => {}
+                    Some(Ok(answer)) if other != right => {
+                        note(leaf, Fault::Wrong);
+                        found.answers.push(answer);
+                    }
+                    Some(Ok(_)) => {}
                 }
             }
         }
         for fault in faults {
-            match (fault.fault, self.find(fault.leaf).and_then(Vdev::leaf)) {
-                (Fault::Wrong, Some(leaf)) => note_wrong(copy, leaf, birth, report),
-                _ => report.faults.push(fault),
+            let answer = found.answers.iter().position(|a| a.leaf().guid == fault.leaf);
+            match answer.filter(|_| fault.fault == Fault::Wrong) {
+                Some(at) => note_wrong(copy, found.answers.swap_remove(at), birth, report),
+                None => report.faults.push(fault),
             }
         }
     }

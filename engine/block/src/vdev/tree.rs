@@ -192,13 +192,13 @@ impl Tree {
         };
         let mut buf = vec![0; size as usize];
         for leaf in self.sources(vdev, offset, birth) {
-            match leaf.read(at, &mut buf) {
+            match leaf.read_to_judge(at, &mut buf) {
                 None => failure.missing.push(leaf.path.clone()),
                 Some(Err(e)) => failure.io.push((leaf.path.clone(), Arc::new(e))),
-                Some(Ok(())) if check(&buf) => return Ok(buf),
-                Some(Ok(())) => {
+                Some(Ok(_)) if check(&buf) => return Ok(buf),
+                Some(Ok(answer)) => {
                     if !leaf.is_stale(birth) {
-                        leaf.count_checksum_error();
+                        answer.is_wrong();
                     }
                     failure.wrong.push(leaf.path.clone());
                 }

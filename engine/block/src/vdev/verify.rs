@@ -1,6 +1,6 @@
 //! Looking at every copy below one address.
 
-use super::{BlockReport, CopyFault, DATA_START_BYTES, Failure, Fault, Kind, Leaf, Tree, Vdev};
+use super::{Answer, BlockReport, CopyFault, DATA_START_BYTES, Failure, Fault, Kind, Tree, Vdev};
 use ondisk::Dva;
 use std::sync::Arc;
 
@@ -87,7 +87,7 @@ impl Tree {
         let mut good = false;
         let mut buf = vec![0; size as usize];
         for leaf in self.sources(vdev, offset, birth) {
-            match leaf.read(offset.saturating_add(DATA_START_BYTES), &mut buf) {
+            match leaf.read_to_judge(offset.saturating_add(DATA_START_BYTES), &mut buf) {
                 None => {
                     failure.missing.push(leaf.path.clone());
                     report.faults.push(CopyFault { copy, leaf: leaf.guid, fault: Fault::Missing });
@@ -96,13 +96,13 @@ impl Tree {
                     failure.io.push((leaf.path.clone(), Arc::new(e)));
                     report.faults.push(CopyFault { copy, leaf: leaf.guid, fault: Fault::Unreadable });
                 }
-                Some(Ok(())) => {
+                Some(Ok(answer)) => {
                     report.bytes_read += size;
                     if right(&buf) {
                         good = true;
                     } else {
                         failure.wrong.push(leaf.path.clone());
-                        note_wrong(copy, leaf, birth, report);
+                        note_wrong(copy, answer, birth, report);
                     }
                 }
             }
@@ -112,10 +112,11 @@ impl Tree {
 }
 
 /// Notes that a leaf gave wrong bytes; it counts as an error unless the device is known to have been away.
-pub(super) fn note_wrong(copy: usize, leaf: &Leaf, birth: u64, report: &mut BlockReport) {
+pub(super) fn note_wrong(copy: usize, answer: Answer<'_>, birth: u64, report: &mut BlockReport) {
+    let leaf = answer.leaf();
     let stale = leaf.is_stale(birth);
     if !stale {
-        leaf.count_checksum_error();
+        answer.is_wrong();
     }
     let fault = if stale { Fault::Stale } else { Fault::Wrong };
     report.faults.push(CopyFault { copy, leaf: leaf.guid, fault });

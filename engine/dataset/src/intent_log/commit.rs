@@ -50,6 +50,8 @@ pub trait Ground: Send + Sync {
     fn synced_txg(&self) -> u64;
     /// Where it is counted what logs do.
     fn figures(&self) -> &LogFigures;
+    /// What the dataset of this log is called.
+    fn name(&self) -> String;
     /// A random number.
     fn random(&self) -> u64;
     /// A chain is begun in a txg that is held.
@@ -226,7 +228,7 @@ impl Log {
         }
         let result = self.catch_up(&turn);
         let spent = clock.ns();
-        self.ground.figures().commit_time.record(spent);
+        self.ground.figures().committed(|| self.ground.name(), spent);
         observe::event::note::wait(spent, |n| &mut n.log_wait);
         result
     }
@@ -398,10 +400,9 @@ impl Log {
             (own, next)
         };
         let mut block = encode_block(own.lsize_bytes() as usize, &own, &next, &packed.records);
+        let clock = Stopwatch::start();
         store.write_log(&own, &mut block, keys)?;
-        let figures = self.ground.figures();
-        figures.blocks.increment();
-        figures.bytes.add(packed.records.len() as u64);
+        self.ground.figures().wrote(|| self.ground.name(), packed.records.len(), clock.ns());
         Ok(())
     }
 

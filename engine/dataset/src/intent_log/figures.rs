@@ -1,6 +1,8 @@
 //! What the intent logs of a pool did.
 
-use observe::{Collector, Counter, Histogram, Info, Source, Unit};
+use observe::event::Note;
+use observe::{Collector, Counter, Event, Events, Histogram, Info, Layer, Source, Unit};
+use std::sync::{Arc, OnceLock};
 
 static COMMIT_TIME: Info = Info {
     name: "intent_log_commit_time",
@@ -29,6 +31,39 @@ pub struct LogFigures {
     pub(super) waits: Counter,
     pub(super) blocks: Counter,
     pub(super) bytes: Counter,
+    told: OnceLock<(Arc<Events>, u32)>,
+}
+
+/// Operations of [`Layer::Log`], by their codes.
+const COMMIT: u8 = 0;
+const WRITE: u8 = 1;
+
+impl LogFigures {
+    /// From now on, each commit and each block is told, as one of `pool`; once, the first time counts.
+    pub fn tell_to(&self, events: &Arc<Events>, pool: &str) {
+        self.told.get_or_init(|| (events.clone(), events.clients.number(pool)));
+    }
+
+    /// Somebody knows that what he asked for is safe.
+    pub(super) fn committed(&self, dataset: impl FnOnce() -> String, ns: u64) {
+        self.commit_time.record(ns);
+        self.tell(COMMIT, dataset, 0, ns);
+    }
+
+    /// A block with so many bytes of records was written.
+    pub(super) fn wrote(&self, dataset: impl FnOnce() -> String, bytes: usize, ns: u64) {
+        self.blocks.increment();
+        self.bytes.add(bytes as u64);
+        self.tell(WRITE, dataset, bytes, ns);
+    }
+
+    fn tell(&self, op: u8, dataset: impl FnOnce() -> String, bytes: usize, latency: u64) {
+        let Some((events, pool)) = self.told.get().filter(|(events, _)| events.is_on()) else { return };
+        let place = events.places.number(&dataset());
+        let note = Note { place, size: u32::try_from(bytes).unwrap_or(u32::MAX), ..Note::default() };
+        let done = pool::nanoseconds();
+        events.record(Event { done, latency, layer: Layer::Log, op, client: *pool, user: 0, note });
+    }
 }
 
 impl Source for LogFigures {

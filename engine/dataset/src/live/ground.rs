@@ -3,7 +3,7 @@
 use crate::Result;
 use crate::intent_log::{Ground, LogFigures};
 use object::Tx;
-use parking_lot::Mutex;
+use parking_lot::{Mutex, RwLock};
 use pool::Writer;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -15,6 +15,8 @@ const ZILSAXATTR_NAME: &str = "zilsaxattr";
 /// The ground of a dataset's log.
 pub(super) struct DatasetGround {
     pub writer: Arc<Writer>,
+    /// Shared with the dataset, which follows renames.
+    pub name: Arc<RwLock<String>>,
     /// Shared with the dataset: noted on disk with the next txg.
     pub features: Arc<Mutex<BTreeSet<&'static str>>>,
     pub figures: Arc<LogFigures>,
@@ -35,6 +37,10 @@ impl Ground for DatasetGround {
 
     fn figures(&self) -> &LogFigures {
         &self.figures
+    }
+
+    fn name(&self) -> String {
+        self.name.read().clone()
     }
 
     fn random(&self) -> u64 {

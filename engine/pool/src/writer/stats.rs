@@ -3,6 +3,7 @@
 use observe::{Collector, Counter, Histogram, Info, Source, Unit};
 use parking_lot::Mutex;
 use std::collections::VecDeque;
+use std::time::Instant;
 
 /// Txgs remembered: eight minutes at one in five seconds.
 const KEPT: usize = 100;
@@ -33,6 +34,8 @@ pub struct TxgStats {
     pub closed_seconds: u64,
     /// Bytes of contents that were dirty when it was closed.
     pub dirty_bytes: u64,
+    /// Nanoseconds that it was open: from the closing of the one before. 0 of the first one after the pool was opened.
+    pub open_ns: u64,
     /// Nanoseconds of each [`Phase`], in their order.
     pub phase_ns: [u64; 6],
     /// Passes over the pool's own objects.
@@ -81,6 +84,8 @@ static WRITTEN: Info = Info {
 #[derive(Default)]
 pub(super) struct Stats {
     kept: Mutex<VecDeque<TxgStats>>,
+    /// When the open txg was opened.
+    opened: Mutex<Option<Instant>>,
     time: Histogram,
     phases: [Histogram; 6],
     dirty: Histogram,
@@ -115,6 +120,12 @@ impl Stats {
             kept.pop_front();
         }
         kept.push_back(stats);
+    }
+
+    /// The open txg began to close at `closing`, and the next one is open now: how long it was open, in nanoseconds.
+    pub fn turned(&self, closing: Instant) -> u64 {
+        let opened = self.opened.lock().replace(Instant::now());
+        opened.map_or(0, |opened| u64::try_from((closing - opened).as_nanos()).unwrap_or(u64::MAX))
     }
 
     pub fn list(&self) -> Vec<TxgStats> {

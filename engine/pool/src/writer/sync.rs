@@ -101,6 +101,7 @@ fn txg(shared: &Arc<Shared>) -> Result<u64> {
         (txg, participants, std::mem::take(&mut *shared.jobs.lock()))
     });
     stats.txg = txg;
+    stats.open_ns = shared.stats.turned(clock);
     stats.dirty_bytes = shared.store.waiting_bytes().load(Ordering::Relaxed);
     stats.phase_ns[0] = lap(&mut clock);
 

@@ -290,7 +290,10 @@ impl Connection {
             let mut pieces = [IoSlice::new(&[]); PIECES];
             let count = answer.pieces(*from, &mut pieces);
             match rustix::io::writev(&self.socket, &pieces[..count]) {
-                Ok(n) => *from += n,
+                Ok(n) => {
+                    *from += n;
+                    self.peer.client.sent.add(n as u64);
+                }
                 Err(Errno::INTR) => {}
                 Err(e) => return Err(e),
             }

@@ -309,6 +309,7 @@ impl<'e> Worker<'e> {
             }
         };
         connection.moved();
+        connection.peer.client.received.add(count as u64);
         let is_all = count < asked && !connection.has_ended.load(Ordering::Acquire);
         let got = if is_all { Got::All } else { Got::Part };
         if is_placed {

@@ -7,9 +7,11 @@
 
 use crate::access::now_ms;
 use crate::lines::Lines;
+use crate::web::Sight;
 use anyhow::Result;
 use api::{Event, EventKind, LiveMessage, Severity};
 use parking_lot::Mutex;
+use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 use std::path::Path;
 use tokio::sync::broadcast::{Receiver, Sender, channel};
@@ -28,12 +30,52 @@ const FILES: u32 = 2;
 pub struct Events {
     kept: Mutex<Ring>,
     file: Option<Lines>,
-    live: Sender<LiveMessage>,
+    live: Sender<Live>,
+}
+
+/// An event as it is kept.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+struct Kept {
+    #[serde(flatten)]
+    event: Event,
+    /// Its message for those who may not see names of files, if it has some.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    without_files: Option<String>,
+}
+
+impl Kept {
+    /// What somebody reads.
+    fn seen(self, sight: Sight) -> Event {
+        match self.without_files.filter(|_| !sight.files) {
+            Some(message) => Event { message, ..self.event },
+            None => self.event,
+        }
+    }
+}
+
+/// What listeners get, before it is known what they may see.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Live(Either);
+
+#[derive(Debug, Clone, PartialEq)]
+enum Either {
+    Event(Kept),
+    Other(LiveMessage),
+}
+
+impl Live {
+    /// What somebody reads.
+    pub fn seen(self, sight: Sight) -> LiveMessage {
+        match self.0 {
+            Either::Event(kept) => LiveMessage::Event { event: kept.seen(sight) },
+            Either::Other(message) => message,
+        }
+    }
 }
 
 #[derive(Default)]
 struct Ring {
-    events: VecDeque<Event>,
+    events: VecDeque<Kept>,
     last: u64,
 }
 
@@ -45,12 +87,13 @@ pub struct Happening {
     subject: Option<String>,
     by: Option<String>,
     message: String,
+    without_files: Option<String>,
 }
 
 impl Happening {
     /// Something that needs nobody.
     pub fn info(kind: EventKind, message: impl Into<String>) -> Self {
-        Self { kind, severity: Severity::Info, subject: None, by: None, message: message.into() }
+        Self { kind, severity: Severity::Info, subject: None, by: None, message: message.into(), without_files: None }
     }
 
     /// Something that somebody should know.
@@ -66,6 +109,12 @@ impl Happening {
     /// What it is about.
     pub fn about(mut self, subject: impl Into<String>) -> Self {
         self.subject = Some(subject.into());
+        self
+    }
+
+    /// Its message, for those who may not see names of files.
+    pub fn without_files(mut self, message: Option<String>) -> Self {
+        self.without_files = message;
         self
     }
 
@@ -86,14 +135,14 @@ impl Events {
     /// Those of the state folder, which keeps what will be told.
     pub fn open(state: &Path) -> Result<Self> {
         let file = Lines::open(&state.join("events.log"), FILE_BYTES, FILES)?;
-        let mut found: Vec<Event> = file.newest(KEPT);
+        let mut found: Vec<Kept> = file.newest(KEPT);
         found.reverse();
         let mut ring = Ring::default();
         // Numbers rise, whatever somebody has done to the file.
-        for event in found.into_iter().filter(|e| e.id < u64::MAX / 2) {
-            if event.id > ring.last {
-                ring.last = event.id;
-                ring.events.push_back(event);
+        for kept in found.into_iter().filter(|e| e.event.id < u64::MAX / 2) {
+            if kept.event.id > ring.last {
+                ring.last = kept.event.id;
+                ring.events.push_back(kept);
             }
         }
         Ok(Self { kept: Mutex::new(ring), file: Some(file), live: channel(BEHIND).0 })
@@ -101,10 +150,10 @@ impl Events {
 
     /// Notes what happened, and tells it to whoever listens.
     pub fn tell(&self, happening: Happening) {
-        let Happening { kind, severity, subject, by, mut message } = happening;
-        if message.len() > MESSAGE_BYTES {
-            let end = (0..=MESSAGE_BYTES).rev().find(|&i| message.is_char_boundary(i)).unwrap_or(0);
-            message.truncate(end);
+        let Happening { kind, severity, subject, by, mut message, mut without_files } = happening;
+        for text in [&mut message].into_iter().chain(&mut without_files).filter(|text| text.len() > MESSAGE_BYTES) {
+            let end = (0..=MESSAGE_BYTES).rev().find(|&i| text.is_char_boundary(i)).unwrap_or(0);
+            text.truncate(end);
         }
         let mut kept = self.kept.lock();
         kept.last += 1;
@@ -112,17 +161,18 @@ impl Events {
         if kept.events.len() >= KEPT {
             kept.events.pop_front();
         }
+        let event = Kept { event, without_files };
         if let Some(file) = &self.file {
             file.append(&event);
         }
         kept.events.push_back(event.clone());
         // Sent under the lock: listeners get them in order. Nobody listening is no error.
-        let _ = self.live.send(LiveMessage::Event { event });
+        let _ = self.live.send(Live(Either::Event(event)));
     }
 
     /// Tells something that is not kept.
     pub fn pass(&self, message: LiveMessage) {
-        let _ = self.live.send(message);
+        let _ = self.live.send(Live(Either::Other(message)));
     }
 
     /// Whether anybody listens.
@@ -131,32 +181,34 @@ impl Events {
     }
 
     /// Events after that number, oldest first: at most `limit`, and whether there are more. Without a number, the newest.
-    pub fn after(&self, id: Option<u64>, limit: usize) -> (Vec<Event>, bool) {
+    pub fn after(&self, id: Option<u64>, limit: usize, sight: Sight) -> (Vec<Event>, bool) {
         let kept = self.kept.lock();
         let newest = kept.events.len().saturating_sub(limit);
-        let start = id.map_or(newest, |id| kept.events.partition_point(|e| e.id <= id));
-        let found: Vec<Event> = kept.events.iter().skip(start).take(limit).cloned().collect();
+        let start = id.map_or(newest, |id| kept.events.partition_point(|e| e.event.id <= id));
+        let found: Vec<Event> = kept.events.iter().skip(start).take(limit).cloned().map(|e| e.seen(sight)).collect();
         (found, kept.events.len() > start + limit)
     }
 
     /// Listens from now on; and the events after `id`, or that some of them are not kept any more.
-    pub fn listen(&self, id: Option<u64>) -> (Vec<LiveMessage>, Receiver<LiveMessage>) {
+    pub fn listen(&self, id: Option<u64>, sight: Sight) -> (Vec<LiveMessage>, Receiver<Live>) {
         let kept = self.kept.lock();
         let receiver = self.live.subscribe();
         let Some(id) = id else { return (Vec::new(), receiver) };
-        let first = kept.events.front().map_or(kept.last + 1, |e| e.id);
+        let first = kept.events.front().map_or(kept.last + 1, |e| e.event.id);
         // One that was never told is of another state folder.
         if id + 1 < first || id > kept.last {
             return (vec![LiveMessage::Missed], receiver);
         }
-        let missed = kept.events.iter().filter(|e| e.id > id).cloned();
-        (missed.map(|event| LiveMessage::Event { event }).collect(), receiver)
+        let missed = kept.events.iter().filter(|e| e.event.id > id).cloned();
+        (missed.map(|kept| LiveMessage::Event { event: kept.seen(sight) }).collect(), receiver)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const ALL: Sight = Sight { files: true };
 
     fn told(count: usize) -> Events {
         let events = Events::default();
@@ -167,11 +219,11 @@ mod tests {
     #[test]
     fn the_last_ones_are_kept() {
         let events = told(KEPT + 5);
-        let (all, more) = events.after(Some(0), KEPT * 2);
+        let (all, more) = events.after(Some(0), KEPT * 2, ALL);
         assert_eq!((all.len(), all[0].id, more), (KEPT, 6, false));
-        let (page, more) = events.after(Some(10), 3);
+        let (page, more) = events.after(Some(10), 3, ALL);
         assert_eq!((page.iter().map(|e| e.id).collect::<Vec<_>>(), more), (vec![11, 12, 13], true));
-        let (newest, _) = events.after(None, 2);
+        let (newest, _) = events.after(None, 2, ALL);
         assert_eq!(newest.last().map(|e| e.id), Some(KEPT as u64 + 5));
     }
 
@@ -183,23 +235,42 @@ mod tests {
         drop(events);
         let events = Events::open(folder.path()).expect("opened again");
         events.tell(Happening::info(EventKind::Pool, "3"));
-        let all: Vec<(u64, String)> = events.after(None, 100).0.into_iter().map(|e| (e.id, e.message)).collect();
+        let all: Vec<(u64, String)> = events.after(None, 100, ALL).0.into_iter().map(|e| (e.id, e.message)).collect();
         let expected: Vec<(u64, String)> = (0..4).map(|i| (i + 1, i.to_string())).collect();
         assert_eq!(all, expected);
         // Who was there before the restart gets what he missed.
-        let (missed, _) = events.listen(Some(2));
+        let (missed, _) = events.listen(Some(2), ALL);
         assert_eq!(missed.len(), 2);
+    }
+
+    #[test]
+    fn names_of_files_are_told_to_those_who_may_see_them_also_after_a_restart() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let none = Sight { files: false };
+        let events = Events::open(folder.path()).expect("opened");
+        let (_, mut live) = events.listen(None, none);
+        let alert = Happening::warning(EventKind::Alert, "too much of /secret");
+        events.tell(alert.without_files(Some("too much of <hidden>".to_owned())));
+        let heard = live.try_recv().expect("told").seen(none);
+        assert!(matches!(heard, LiveMessage::Event { event } if event.message == "too much of <hidden>"));
+        drop(events);
+        let events = Events::open(folder.path()).expect("opened again");
+        let read = |sight| events.after(None, 1, sight).0.remove(0).message;
+        assert_eq!((read(none).as_str(), read(ALL).as_str()), ("too much of <hidden>", "too much of /secret"));
+        assert!(
+            matches!(&events.listen(Some(0), none).0[..], [LiveMessage::Event { event }] if !event.message.contains("secret"))
+        );
     }
 
     #[test]
     fn who_comes_back_gets_what_he_missed() {
         let events = told(5);
-        let (missed, mut live) = events.listen(Some(3));
+        let (missed, mut live) = events.listen(Some(3), ALL);
         assert_eq!(missed.len(), 2);
         events.tell(Happening::error(EventKind::Device, "gone").by("root"));
-        assert!(matches!(live.try_recv(), Ok(LiveMessage::Event { event }) if event.id == 6));
-        assert_eq!(events.listen(Some(99)).0, [LiveMessage::Missed]);
-        assert_eq!(told(KEPT + 9).listen(Some(3)).0, [LiveMessage::Missed]);
-        assert_eq!(events.listen(None).0, []);
+        assert!(matches!(live.try_recv().map(|m| m.seen(ALL)), Ok(LiveMessage::Event { event }) if event.id == 6));
+        assert_eq!(events.listen(Some(99), ALL).0, [LiveMessage::Missed]);
+        assert_eq!(told(KEPT + 9).listen(Some(3), ALL).0, [LiveMessage::Missed]);
+        assert_eq!(events.listen(None, ALL).0, []);
     }
 }

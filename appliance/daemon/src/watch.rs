@@ -215,6 +215,7 @@ fn differences(before: &BTreeMap<String, Seen>, now: &BTreeMap<String, Seen>) ->
 mod tests {
     use super::*;
     use crate::events::Events;
+    use crate::web::Sight;
 
     fn seen(state: State, errors: u64, device: (State, u64)) -> BTreeMap<String, Seen> {
         let devices = BTreeMap::from([("/d1".to_owned(), device)]);
@@ -224,7 +225,7 @@ mod tests {
     fn told(before: &BTreeMap<String, Seen>, now: &BTreeMap<String, Seen>) -> Vec<String> {
         let events = Events::default();
         differences(before, now).into_iter().for_each(|h| events.tell(h));
-        events.after(None, 100).0.into_iter().map(|e| e.message).collect()
+        events.after(None, 100, Sight { files: true }).0.into_iter().map(|e| e.message).collect()
     }
 
     #[test]

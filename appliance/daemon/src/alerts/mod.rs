@@ -19,8 +19,11 @@ use crate::access::now;
 use crate::config::AlertsConfig;
 use crate::events::{Events, Happening};
 use crate::tls::host_name;
+use crate::web::Sight;
 use analytics::alert::{Change, Watch};
+use analytics::catalogue;
 use analytics::engine::{Answer, Engine};
+use analytics::name::Name;
 use anyhow::{Context as _, Result};
 use api::{Alert, AlertAction, AlertNotice, AlertRule, AlertState, EventKind};
 use parking_lot::{Condvar, Mutex};
@@ -287,7 +290,12 @@ impl Inner {
                 Happening::info(EventKind::Alert, notice.message.as_str())
             }
         };
-        self.events.tell(happening.about(rule.title.as_str()));
+        // The words of a statistic have the files that it names.
+        let hidden = Sight { files: false }.name(&rule.statistic);
+        let hidden = hidden
+            .zip(rule.statistic.parse::<Name>().ok())
+            .map(|((_, title), name)| notice.message.replace(&catalogue::title(&name), &title));
+        self.events.tell(happening.about(rule.title.as_str()).without_files(hidden));
         let left_out = self.note(|kept| {
             let room = NOTICES.saturating_sub(kept.notices.len());
             for action in rule.actions.iter().take(room) {

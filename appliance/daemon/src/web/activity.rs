@@ -83,8 +83,12 @@ pub struct After {
     limit: Option<u64>,
 }
 
-pub async fn events(State(service): State<Arc<Service>>, Query(page): Query<After>) -> Answer<Json<EventList>> {
-    let (items, more) = service.events.after(page.after, limit(page.limit)?);
+pub async fn events(
+    State(service): State<Arc<Service>>,
+    caller: Caller,
+    Query(page): Query<After>,
+) -> Answer<Json<EventList>> {
+    let (items, more) = service.events.after(page.after, limit(page.limit)?, service.sight(&caller));
     let next = if more { items.last().map(|e| e.id.to_string()) } else { None };
     Ok(Json(EventList { items, next }))
 }
@@ -171,7 +175,7 @@ pub async fn stream(
 
 /// Tells messages until the client goes away, may not any more, or the process stops.
 async fn tell(service: &Arc<Service>, caller: &Caller, wanted: Wanted, last: Option<u64>, to: &Sender<Bytes>) {
-    let (missed, mut live) = service.events.listen(last);
+    let (missed, mut live) = service.events.listen(last, service.sight(caller));
     let begin = service.clone();
     let pools = tokio::task::spawn_blocking(move || begin.pools()).await.unwrap_or_default();
     let jobs = service.jobs.list().into_iter().rev().map(|job| LiveMessage::Job { job });
@@ -185,7 +189,7 @@ async fn tell(service: &Arc<Service>, caller: &Caller, wanted: Wanted, last: Opt
     let mut stopped = service.stopped.clone();
     loop {
         let chunk = tokio::select! {
-            message = live.recv() => match message {
+            message = live.recv() => match message.map(|m| m.seen(service.sight(caller))) {
                 Ok(message) if wanted.has(&message) => text(&message),
                 Ok(_) => continue,
                 Err(RecvError::Lagged(_)) => text(&LiveMessage::Missed),

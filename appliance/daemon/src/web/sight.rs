@@ -55,7 +55,7 @@ impl Sight {
     }
 
     /// A name with files in it, and its title.
-    fn name(self, text: &str) -> Option<(String, String)> {
+    pub fn name(self, text: &str) -> Option<(String, String)> {
         let mut name: Name = text.parse().ok()?;
         let files = name.predicates.iter_mut().filter(|p| p.field == Field::File);
         let hidden = files.map(|p| p.wanted = Wanted::Is(HIDDEN.to_owned())).count();

@@ -304,6 +304,10 @@ impl Provider for DatasetProvider {
         files(&self.now().snapshot(name)?, &self.keys)
     }
 
+    fn snapshot_guid(&self, name: &str) -> Result<u64> {
+        Ok(self.now().snapshot(name)?.phys().fsid_guid)
+    }
+
     fn open_volume(&self, name: &str) -> Result<Arc<dyn Vfs>> {
         let this = self.fresh();
         let tree = this.dataset.tree();

@@ -86,6 +86,11 @@ pub trait Provider: Send + Sync {
     fn open_child(&self, key: &str) -> Result<Arc<dyn Provider>>;
     /// Opens one of [`Self::snapshots`].
     fn open_snapshot(&self, name: &str) -> Result<Arc<dyn Vfs>>;
+    /// The `fs_guid` of the snapshot that has this name now: another one may have had it before.
+    fn snapshot_guid(&self, name: &str) -> Result<u64> {
+        let vfs = self.open_snapshot(name)?;
+        Ok(vfs.handle(vfs.root())?.fs_guid)
+    }
     /// Opens one of [`Self::volumes`]; its root is a regular file.
     fn open_volume(&self, name: &str) -> Result<Arc<dyn Vfs>>;
     /// The way to the file system whose handles have this `fs_guid`; `None` when there is none. The default opens all that there is
@@ -262,10 +267,17 @@ impl Namespace {
         Ok(self.new_nowhere(Nowhere::Made(Made::Path { layer, parent })))
     }
 
-    /// The door to a file system; the same one each time.
+    /// The door to a file system; the same one each time, unless a snapshot of that name is another one now.
     fn layer(&self, above: usize, source: Source, parent: NodeId) -> Result<NodeId> {
+        let key = (above, source.clone());
+        let found = self.known.lock().get(&key).copied();
+        if let (Some(door), Source::Snapshot(name)) = (found, &source)
+            && self.is_replaced(above, name, door)?
+        {
+            self.known.lock().remove(&key);
+        }
         let mut known = self.known.lock();
-        if let Some(&door) = known.get(&(above, source.clone())) {
+        if let Some(&door) = known.get(&key) {
             return Ok(door);
         }
         let mut layers = self.layers.write();
@@ -277,6 +289,16 @@ impl Namespace {
         let door = self.new_nowhere(Nowhere::Door(index));
         known.insert((above, source), door);
         Ok(door)
+    }
+
+    /// Whether the snapshot that was opened behind `door` has gone, and another one has its name.
+    fn is_replaced(&self, above: usize, name: &str, door: NodeId) -> Result<bool> {
+        let slot = usize::try_from((door.0 & OBJECT_MASK).saturating_sub(1)).unwrap_or(usize::MAX);
+        let Some(Nowhere::Door(index)) = self.nowhere.read().get(slot).copied() else { return Ok(false) };
+        let Some(opened) = self.layer_at(index)?.opened.lock().clone() else { return Ok(false) };
+        let was = opened.vfs.handle(opened.vfs.root())?.fs_guid;
+        let provider = self.open(above)?.provider.clone();
+        Ok(provider.is_some_and(|provider| provider.snapshot_guid(name).is_ok_and(|now| now != was)))
     }
 
     fn layer_at(&self, index: usize) -> Result<Arc<Layer>> {

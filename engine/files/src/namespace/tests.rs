@@ -14,6 +14,8 @@ struct Dataset {
     snapshots: Vec<&'static str>,
     volumes: Vec<&'static str>,
     opened: AtomicUsize,
+    /// How often snapshots gave their names to others.
+    retaken: AtomicUsize,
     locked: bool,
 }
 
@@ -25,6 +27,7 @@ fn dataset(name: &'static str) -> Dataset {
         snapshots: vec!["s1", "s2"],
         volumes: vec!["vol", "vol@s1"],
         opened: AtomicUsize::new(0),
+        retaken: AtomicUsize::new(0),
         locked: false,
     }
 }
@@ -69,7 +72,8 @@ impl Provider for Dataset {
         Ok(found.ok_or_else(|| Error::not_found(self.name, key))?.1.clone())
     }
     fn open_snapshot(&self, name: &str) -> Result<Arc<dyn Vfs>> {
-        Ok(files(&format!("{}@{name}", self.name)))
+        let times = self.retaken.load(Ordering::Relaxed);
+        Ok(files(&format!("{}@{name}{}", self.name, "'".repeat(times))))
     }
     fn open_volume(&self, name: &str) -> Result<Arc<dyn Vfs>> {
         Ok(Arc::new(Volume(name.to_owned().into())))
@@ -319,4 +323,15 @@ fn a_snapshot_belongs_to_the_file_system_that_it_is_of() {
     assert_eq!(tree.home_of(guid("home")).expect("known"), guid("home"));
     assert!(tree.is_node_read_only(walk(&tree, ".zfs/snapshot/s1").expect("is there").node));
     assert!(!tree.is_node_read_only(walk(&tree, "home/which").expect("is there").node));
+}
+
+#[test]
+fn a_snapshot_that_has_the_name_of_one_that_is_gone_shows_its_own_files() {
+    let (ns, tank) = tree();
+    let old = walk(&ns, ".zfs/snapshot/s1/which").expect("there").node;
+    assert_eq!(text(&ns, ".zfs/snapshot/s1/which"), "tank@s1");
+    assert_eq!(walk(&ns, ".zfs/snapshot/s1/which").expect("there").node, old);
+    tank.retaken.fetch_add(1, Ordering::Relaxed);
+    assert_eq!(text(&ns, ".zfs/snapshot/s1/which"), "tank@s1'");
+    assert_ne!(walk(&ns, ".zfs/snapshot/s1/which").expect("there").node, old);
 }

@@ -424,6 +424,143 @@ fn encrypted_datasets_are_made_with_their_key_which_can_be_changed() {
 }
 
 /// Skipped where FUSE cannot be used.
+/// The part of a recorded session of OpenZFS 2.3.2 that is about snapshots, with one pool more and without files.
+#[test]
+fn snapshots_and_clones_come_and_go_as_openzfs_does() {
+    let rig = Rig::new(&["a", "b"]);
+    rig.good("zpool create -O mountpoint=none tank a");
+    rig.good("zpool create -O mountpoint=none rz b");
+    for name in ["a", "q", "x", "x/y"] {
+        rig.good(&format!("zfs create tank/{name}"));
+    }
+    rig.good("zfs create -V 8M -s tank/vol");
+    assert_eq!(rig.good("zfs snapshot -o com.example:why=first tank/a@s1"), "");
+    assert_eq!(rig.good("zfs get -H -o value,source com.example:why tank/a@s1"), "first\tlocal\n");
+    rig.bad("zfs snapshot tank/a@s1", 1, "cannot create snapshot 'tank/a@s1': dataset already exists");
+    rig.good("zfs snapshot tank/a@s2 tank/q@s2");
+    rig.good("zfs snap -r tank@all");
+    assert_eq!(rig.run("zfs snapshot tank/a").0, 2);
+    let (code, _, err) = rig.run("zfs snapshot tank/nosuch@x");
+    assert!(code == 2 && err.starts_with("cannot open 'tank/nosuch': dataset does not exist\nusage:"), "{err}");
+    rig.bad(
+        "zfs snapshot tank/a@t tank/a@u",
+        1,
+        "cannot create snapshots : multiple snapshots of same fs not allowed\nno snapshots were created",
+    );
+    rig.bad(
+        "zfs snapshot tank/a@t tank/q@s2",
+        1,
+        "cannot create snapshot 'tank/q@s2': dataset already exists\nno snapshots were created",
+    );
+    rig.bad("zfs snapshot tank/a@b%d", 1, "cannot create snapshot 'tank/a@b%d': invalid character '%' in name");
+    let names =
+        "tank@all\ntank/a@s1\ntank/a@s2\ntank/a@all\ntank/q@s2\ntank/q@all\ntank/vol@all\ntank/x@all\ntank/x/y@all\n";
+    assert_eq!(rig.good("zfs list -H -o name -t snapshot"), names);
+    rig.judge("tank");
+
+    rig.good("zfs clone tank/a@s1 tank/cl");
+    rig.bad("zfs clone tank/a@nosuch tank/c2", 1, "cannot open 'tank/a@nosuch': dataset does not exist");
+    rig.bad("zfs clone tank/a@s1 rz/c2", 1, "cannot create 'rz/c2': source and target pools differ");
+    rig.bad("zfs clone tank/a@s1 tank/no/c2", 1, "cannot create 'tank/no/c2': parent does not exist");
+    rig.good("zfs clone -p -o compression=off tank/vol@all tank/deep/er/vol");
+    assert_eq!(rig.good("zfs get -H -o value origin,volsize tank/deep/er/vol"), "tank/vol@all\n8M\n");
+    rig.bad(
+        "zfs destroy tank/a@s1",
+        1,
+        "cannot destroy 'tank/a@s1': snapshot has dependent clones\nuse '-R' to destroy the following datasets:\ntank/cl",
+    );
+    assert_eq!(rig.good("zfs destroy -nvR tank/a@s1"), "would destroy tank/a@s1\nwould reclaim 0B\n");
+    rig.bad(
+        "zfs destroy tank/a",
+        1,
+        "cannot destroy 'tank/a': filesystem has children\nuse '-r' to destroy the following datasets:\ntank/a@s1\ntank/a@s2\n\
+         tank/a@all",
+    );
+    rig.bad(
+        "zfs destroy -nvr tank/a",
+        1,
+        "cannot destroy 'tank/a': filesystem has dependent clones\nuse '-R' to destroy the following datasets:\ntank/cl",
+    );
+    rig.good("zfs promote tank/cl");
+    rig.bad("zfs promote tank/cl", 1, "cannot promote 'tank/cl': not a cloned filesystem");
+    assert_eq!(rig.good("zfs get -H -o value origin tank/a tank/cl"), "tank/cl@s1\n-\n");
+    rig.good("zfs promote tank/a");
+    rig.bad(
+        "zfs rollback tank/a@s1",
+        1,
+        "cannot rollback to 'tank/a@s1': more recent snapshots or bookmarks exist\nuse '-r' to force deletion of the \
+         following snapshots and bookmarks:\ntank/a@s2\ntank/a@all",
+    );
+    rig.good("zfs rollback -r tank/a@s1");
+    rig.bad("zfs rename tank/a@all tank/a@whole", 1, "cannot open 'tank/a@all': dataset does not exist");
+    rig.bad(
+        "zfs rename tank/q@all tank/a@all",
+        1,
+        "cannot rename to 'tank/a@all': snapshots must be part of same dataset",
+    );
+    rig.good("zfs rename tank/q@all first");
+    rig.bad("zfs rename tank/q@first @s2", 1, "cannot rename 'tank/q@first': dataset already exists");
+    rig.good("zfs snapshot tank/x@s2");
+    rig.bad(
+        "zfs rename -r tank@all tank@s2",
+        1,
+        "cannot rename 'tank@all': a child dataset already has a snapshot with the new name",
+    );
+    rig.good("zfs destroy tank/x@s2");
+    rig.judge("tank");
+
+    rig.bad(
+        "zfs destroy tank/x",
+        1,
+        "cannot destroy 'tank/x': filesystem has children\nuse '-r' to destroy the following datasets:\ntank/x/y@all\n\
+         tank/x/y\ntank/x@all",
+    );
+    rig.good("zfs destroy -r tank/x");
+    rig.good("zfs hold keep tank/q@s2");
+    rig.bad("zfs hold keep tank/q@s2", 1, "cannot hold snapshot 'tank/q@s2': tag already exists on this dataset");
+    rig.bad("zfs hold keep tank/q@no", 1, "cannot hold snapshot 'tank/q@no': dataset does not exist");
+    let holds = rig.good("zfs holds -H tank/q@s2");
+    assert!(holds.starts_with("tank/q@s2\tkeep\t"), "{holds}");
+    rig.bad(
+        "zfs destroy tank/q@s2",
+        1,
+        "cannot destroy snapshot tank/q@s2: it's being held. Run 'zfs holds -r tank/q@s2' to see holders.",
+    );
+    rig.good("zfs destroy -d tank/q@s2");
+    rig.bad(
+        "zfs release nokeep tank/q@s2",
+        1,
+        "cannot release hold from snapshot 'tank/q@s2': no such tag on this dataset",
+    );
+    rig.good("zfs release keep tank/q@s2");
+    rig.good("zfs bookmark tank/a@s1 #b1");
+    rig.bad("zfs bookmark tank/a@s1 tank/a#b1", 1, "cannot create bookmark 'tank/a#b1': bookmark exists");
+    rig.bad(
+        "zfs bookmark tank/a@s1 tank/q#b1",
+        1,
+        "cannot create bookmark 'tank/q#b1': source is not an ancestor of the new bookmark's dataset",
+    );
+    rig.good("zfs bookmark tank/a#b1 tank/a#b2");
+    assert_eq!(rig.run("zfs bookmark tank/a@s1").0, 2);
+    assert_eq!(rig.good("zfs list -H -o name -t bookmark"), "tank/a#b1\ntank/a#b2\n");
+    rig.good("zfs destroy tank/a#b1");
+    rig.bad("zfs destroy tank/a#b1", 1, "bookmark 'tank/a#b1' does not exist.");
+    for n in 1..=5 {
+        rig.good(&format!("zfs snapshot tank/q@r{n}"));
+    }
+    let would = "would destroy tank/q@r2\nwould destroy tank/q@r3\nwould destroy tank/q@r4\nwould reclaim 0B\n";
+    assert_eq!(rig.good("zfs destroy -nv tank/q@r2%r4"), would);
+    rig.good("zfs destroy tank/q@r2%r4");
+    assert_eq!(rig.good("zfs list -H -t snapshot -o name tank/q"), "tank/q@first\ntank/q@r1\ntank/q@r5\n");
+    rig.bad("zfs destroy tank/q@no", 1, "could not find any snapshots to destroy; check snapshot names.");
+    assert_eq!(rig.good("zfs destroy -p tank/q@%r1,no"), "destroy\ttank/q@first\ndestroy\ttank/q@r1\nreclaim\t0\n");
+    rig.good("zfs destroy -R tank/a");
+    assert!(rig.run("zfs list tank/cl").0 == 1);
+    rig.judge("tank");
+    let history = rig.good("zpool history tank");
+    assert!(history.contains(" zfs snap -r tank@all") || history.contains(" zfs snapshot -r tank@all"), "{history}");
+}
+
 #[test]
 fn a_mounted_pool_is_written_and_commands_reach_it_meanwhile() {
     let rig = Rig::new(&["a", "b"]);
@@ -440,6 +577,21 @@ fn a_mounted_pool_is_written_and_commands_reach_it_meanwhile() {
     std::fs::write(place.join("sub/other"), "text").expect("written");
     rig.good("zfs create tank/beside");
     rig.good("zfs set compression=zstd tank/sub");
+    // A snapshot has what was just written, shows at once, and goes at once.
+    rig.good("zfs snapshot -r tank@now");
+    std::fs::write(place.join("sub/other"), "changed").expect("written");
+    let shown = |place: &std::path::Path| {
+        let all = std::fs::read_dir(place).expect("a folder").map(|e| e.expect("an entry").file_name());
+        all.map(|n| n.to_string_lossy().into_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(shown(&place.join(".zfs/snapshot")), ["now"]);
+    assert_eq!(std::fs::read_to_string(place.join("sub/.zfs/snapshot/now/other")).expect("read"), "text");
+    rig.good("zfs rename -r tank@now tank@then");
+    assert_eq!(shown(&place.join("sub/.zfs/snapshot")), ["then"]);
+    assert_eq!(std::fs::read_to_string(place.join("sub/.zfs/snapshot/then/other")).expect("read"), "text");
+    rig.good("zfs destroy -r tank@then");
+    assert_eq!(shown(&place.join("sub/.zfs/snapshot")), [""; 0]);
+    std::fs::write(place.join("sub/other"), "text").expect("written");
     rig.good("zpool sync tank");
     rig.good("zpool clear tank");
     assert_eq!(rig.good("zfs get -H -o value compression tank/sub"), "zstd\n");

@@ -283,8 +283,13 @@ impl Open {
             return false;
         }
         self.going.lock().insert(id);
-        self.has_pending.store(true, Ordering::SeqCst);
+        self.has_more_to_free();
         true
+    }
+
+    /// There is space to free from the next txg on.
+    pub(crate) fn has_more_to_free(&self) {
+        self.has_pending.store(true, Ordering::SeqCst);
     }
 
     pub(crate) fn get(&self, id: u64) -> Option<Arc<LiveDataset>> {

@@ -151,6 +151,23 @@ impl Dataset {
         Err(Error::corrupt(self.name(), "the chain of previous snapshots does not go back in time"))
     }
 
+    /// Space that comes free when this snapshot, `last` and all between them are destroyed. Facts: `dsl_dataset_space_wouldfree`.
+    pub fn would_free_up_to(&self, last: &Dataset) -> Result<u64> {
+        let since = self.phys().prev_snap_txg.0;
+        let (mut at, mut bytes) = (last.phys().next_snap, 0);
+        for _ in 0..CHAIN_MAX {
+            if at == self.id() || at == 0 {
+                return Ok(bytes);
+            }
+            let state = self.tree().dataset_by_id(at)?;
+            if let Some(dead) = state.deadlist()? {
+                bytes += dead.space_range(since, u64::MAX, &|bp| self.device_bytes(bp)).at(state.name())?.used;
+            }
+            at = state.phys().prev_snap;
+        }
+        Err(Error::corrupt(self.name(), "the chain of snapshots does not end"))
+    }
+
     /// Whether `earlier`, a snapshot (or dataset with a bookmark) of txg `txg`, lies before this state, also through the
     /// origins of clones.
     pub fn is_after(&self, earlier: &Dataset, txg: u64) -> Result<bool> {

@@ -54,6 +54,62 @@ fn load_keys(rig: &Rig, scenario: &std::path::Path) {
     }
 }
 
+fn check(rig: &Rig) {
+    rig.check();
+    common::shared::check(&rig.tree());
+}
+
+/// A snapshot of each head, and back to the one before that where that can be.
+fn snapshot_all(rig: &Rig, round: u64) {
+    for entry in rig.tree().list(&[], &ListOptions::heads()).unwrap().entries {
+        if let Err(why) = write::snapshot(&rig.live, &[format!("{}@weir{round}", entry.name())], &[]) {
+            println!("  no snapshot: {}", why[0].1);
+            continue;
+        }
+    }
+    check(rig);
+    if round != 1 {
+        return;
+    }
+    rig.live.close_all().unwrap();
+    for entry in rig.tree().list(&[], &ListOptions::heads()).unwrap().entries {
+        match write::rollback(&rig.live, &format!("{}@weir{round}", entry.name())) {
+            Ok(()) => println!("  rolled back {}", entry.name()),
+            Err(e @ (Error::NotFound { .. } | Error::Unsupported { .. } | Error::Invalid { .. })) => println!("  {e}"),
+            Err(e) => panic!("{}: {e}", entry.name()),
+        }
+    }
+    check(rig);
+}
+
+/// Destroys all that can be, also what OpenZFS made, from the ends of the tree; snapshots in no order of theirs.
+fn destroy_all(rig: &Rig) {
+    let mut goes_on = true;
+    while goes_on {
+        goes_on = false;
+        for entry in rig.tree().list(&[], &ListOptions::all()).unwrap().entries.iter().rev() {
+            let gone = match entry.kind().unwrap() {
+                DatasetKind::Snapshot => {
+                    let tags = entry.dataset().unwrap().holds().unwrap();
+                    let name = [entry.name().to_owned()];
+                    tags.iter().for_each(|hold| write::release(&rig.live, &name, &hold.tag).unwrap());
+                    write::destroy_snapshots(&rig.live, &name, false).map_err(|mut why| why.remove(0).1)
+                }
+                DatasetKind::Bookmark => write::destroy_bookmark(&rig.live, entry.name()),
+                _ => write::destroy(&rig.live, entry.name()),
+            };
+            match gone {
+                Ok(()) => goes_on = true,
+                Err(Error::Invalid { .. } | Error::Unsupported { .. } | Error::Refused { .. }) => {}
+                Err(e) => panic!("{}: {e}", entry.name()),
+            }
+        }
+        check(rig);
+    }
+    let left = rig.tree().list(&[], &ListOptions::all()).unwrap().entries;
+    println!("  left: {:?}", left.iter().map(|e| e.name()).collect::<Vec<_>>());
+}
+
 #[test]
 fn pools_of_openzfs_are_written_and_stay_right() {
     let Some(folder) = std::env::var_os("WEIR_FIXTURES").map(std::path::PathBuf::from) else {
@@ -107,24 +163,24 @@ fn pools_of_openzfs_are_written_and_stay_right() {
                 }
             }
             rig.check();
+            snapshot_all(&rig, round);
             if round == 1 {
                 rig = rig.reopen();
             }
         }
         rig.live.close_all().unwrap();
-        // What has neither snapshots nor anything below is destroyed, from the ends of the tree.
-        let mut heads: Vec<_> = rig.tree().list(&[], &ListOptions::heads()).unwrap().entries;
-        heads.reverse();
-        for entry in heads {
-            match write::destroy(&rig.live, entry.name()) {
-                Ok(()) => println!("  destroyed {}", entry.name()),
-                Err(Error::Invalid { .. } | Error::Unsupported { .. }) => {}
-                Err(e) => panic!("{}: {e}", entry.name()),
+        for entry in rig.tree().list(&[], &ListOptions::heads()).unwrap().entries {
+            if entry.dataset().unwrap().origin().unwrap().is_some() {
+                match write::promote(&rig.live, entry.name()) {
+                    Ok(()) => println!("  promoted {}", entry.name()),
+                    Err(e) => println!("  not promoted: {e}"),
+                }
+                check(&rig);
             }
         }
-        rig.check();
+        destroy_all(&rig);
         // One of each kind is enough for the slower judge.
-        if ["everything", "encrypted", "properties", "version28", "raidz1-3-a9"]
+        if ["everything", "encrypted", "history", "properties", "version28", "raidz1-3-a9"]
             .iter()
             .any(|name| scenario.ends_with(name))
         {

@@ -1,28 +1,42 @@
-//! `zfs create`, `zfs destroy`, `zfs rename`: the tree of datasets.
+//! `zfs create`, `zfs clone`, `zfs rename`: the tree of datasets.
 
 use crate::context::{Context, Failure, Outcome};
-use crate::getopt::Options;
+use crate::getopt::{Options, Parsed};
 use crate::mounts::pool_of;
 use crate::state::Imported;
 use crate::zpool::writing::{self, change, command_line, why};
 use admin::write::WritablePool;
 use anyhow::{Result, anyhow, bail};
+use dataset::DatasetKind;
 use dataset::property::parse_size;
 use dataset::write::{self, NewDataset};
-use dataset::{DatasetKind, Datasets, Dir, Error};
-use std::sync::Arc;
 
 const CREATE: Options = Options { short: "pV:b:snuvPo:", long: &[] };
-const DESTROY: Options = Options { short: "rRfnpvd", long: &[] };
+const CLONE: Options = Options { short: "o:pu", long: &[] };
 const RENAME: Options = Options { short: "pruf", long: &[] };
 /// `volblocksize` when nothing is said.
 const VOLUME_BLOCK: &str = "16384";
 
 /// The pool of a dataset, imported; `verb` is what cannot be done.
-fn record(cx: &Context<'_>, verb: &str, name: &str) -> Result<Imported, Failure> {
+pub fn record(cx: &Context<'_>, verb: &str, name: &str) -> Result<Imported, Failure> {
     let pool = pool_of(name);
     let found = cx.state.pool(pool).map_err(|e| Failure::failed(format!("{e:#}")))?;
     found.ok_or_else(|| Failure::failed(format!("cannot {verb} '{name}': no such pool '{pool}'")))
+}
+
+/// The properties of `-o property=value ...`.
+pub fn properties(parsed: &Parsed) -> Result<Vec<(String, String)>, Failure> {
+    let mut properties: Vec<(String, String)> = Vec::new();
+    for option in parsed.all('o') {
+        let Some((property, value)) = option.split_once('=') else {
+            return Err(Failure::failed("missing '=' for property=value argument"));
+        };
+        if properties.iter().any(|(n, _)| n == property) {
+            return Err(Failure::failed(format!("property '{property}' specified multiple times")));
+        }
+        properties.push((property.to_owned(), value.to_owned()));
+    }
+    Ok(properties)
 }
 
 /// `zfs create`.
@@ -47,16 +61,7 @@ pub fn create(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     };
     let cannot = format!("cannot create '{name}'");
     let failed = |why: &str| Failure::failed(format!("{cannot}: {why}"));
-    let mut properties: Vec<(String, String)> = Vec::new();
-    for option in parsed.all('o') {
-        let Some((property, value)) = option.split_once('=') else {
-            return Err(Failure::failed("missing '=' for property=value argument"));
-        };
-        if properties.iter().any(|(n, _)| n == property) {
-            return Err(Failure::failed(format!("property '{property}' specified multiple times")));
-        }
-        properties.push((property.to_owned(), value.to_owned()));
-    }
+    let mut properties = properties(&parsed)?;
     if let Some(delimiter) = name.find(['@', '#']).map(|at| &name[at..=at]) {
         let what = if delimiter == "@" { "snapshot" } else { "bookmark" };
         return Err(failed(&format!("{what} delimiter '{delimiter}' is not expected here")));
@@ -146,106 +151,43 @@ fn volume(
     Ok(())
 }
 
-/// What must go before a dataset can: all below it, those that must go first in front; snapshots among them.
-fn dependents(tree: &Arc<Datasets>, dir: &Arc<Dir>, found: &mut Vec<String>) -> Result<(), Error> {
-    for child in tree.children(dir)? {
-        if dataset::name::is_hidden(child.component()) {
-            continue;
-        }
-        dependents(tree, &child, found)?;
-        found.push(child.name().to_owned());
-    }
-    let mut snapshots: Vec<(u64, String)> = Vec::new();
-    let head = tree.head(dir)?;
-    for (name, _) in head.snapshot_names()?.iter().filter(|(name, _)| !dataset::name::is_hidden(name)) {
-        snapshots.push((head.snapshot(name)?.phys().creation_txg.0, format!("{}@{name}", dir.name())));
-    }
-    snapshots.sort();
-    found.extend(snapshots.into_iter().map(|(_, name)| name));
-    Ok(())
-}
-
-/// `zfs destroy`.
-pub fn destroy(cx: &mut Context<'_>, args: &[String]) -> Outcome {
-    let parsed = DESTROY.parse(args).map_err(Failure::usage)?;
-    let name = match parsed.operands.as_slice() {
-        [] => return Err(Failure::usage("missing dataset argument")),
-        [name] => name.clone(),
+/// `zfs clone`.
+pub fn clone(cx: &mut Context<'_>, args: &[String]) -> Outcome {
+    let parsed = CLONE.parse(args).map_err(Failure::usage)?;
+    let properties = properties(&parsed)?;
+    let (origin, name) = match parsed.operands.as_slice() {
+        [] => return Err(Failure::usage("missing source dataset argument")),
+        [_] => return Err(Failure::usage("missing target dataset argument")),
+        [origin, name] => (origin.clone(), name.clone()),
         _ => return Err(Failure::usage("too many arguments")),
     };
-    let cannot = format!("cannot destroy '{name}'");
-    if name.contains('@') {
-        return Err(Failure::failed(format!("{cannot}: unsupported: destroying snapshots")));
-    }
-    if name.contains('#') {
-        return Err(Failure::failed(format!("{cannot}: unsupported: destroying bookmarks")));
-    }
-    let Some(found) = super::datasets::Pools::new(cx).entry(cx, &name)? else { return Ok(1) };
-    let dataset = found.entry.dataset().cloned().ok_or_else(|| Failure::failed(&cannot))?;
-    let recursive = parsed.has('r') || parsed.has('R');
-    let is_root = !name.contains('/');
-    if is_root && !recursive {
+    let mut pools = super::datasets::Pools::new(cx);
+    let Some(found) = pools.entry(cx, &origin)? else { return Ok(1) };
+    if !found.entry.dataset().is_some_and(|d| d.is_snapshot()) {
         return Err(Failure::failed(format!(
-            "{cannot}: operation does not apply to pools\nuse 'zfs destroy -r {name}' to destroy all datasets in the \
-             pool\nuse 'zpool destroy {name}' to destroy the pool itself"
+            "cannot open '{origin}': operation not applicable to datasets of this type"
         )));
     }
-    let mut all = Vec::new();
-    dependents(&found.pool.datasets, dataset.dir(), &mut all)
-        .map_err(|e| Failure::failed(format!("{cannot}: {}", why(&e))))?;
-    if !all.is_empty() && !recursive {
-        let kind = if found.entry.kind().ok() == Some(DatasetKind::Volume) { "volume" } else { "filesystem" };
-        return Err(Failure::failed(format!(
-            "{cannot}: {kind} has children\nuse '-r' to destroy the following datasets:\n{}",
-            all.join("\n")
-        )));
+    let is_volume = found.entry.dataset().is_some_and(|d| {
+        d.tree().head(d.dir()).and_then(|head| head.kind()).is_ok_and(|kind| kind == DatasetKind::Volume)
+    });
+    let is_there = found.pool.datasets.entry(&name).is_ok();
+    let cannot = format!("cannot create '{name}'");
+    if pool_of(&origin) != pool_of(&name) {
+        return Err(Failure::failed(format!("{cannot}: source and target pools differ")));
     }
-    if !is_root {
-        all.push(name.clone());
-    }
-    if parsed.has('v') {
-        let verb = match (parsed.has('p'), parsed.has('n')) {
-            (true, _) => "destroy\t",
-            (_, true) => "would destroy ",
-            _ => "will destroy ",
-        };
-        cx.print(&all.iter().map(|n| format!("{verb}{n}\n")).collect::<String>());
-    }
-    if parsed.has('n') {
+    drop((found, pools));
+    if parsed.has('p') && is_there {
         return Ok(0);
     }
-    if let Some(snapshot) = all.iter().find(|n| n.contains('@')) {
-        return Err(Failure::failed(format!("{cannot}: unsupported: destroying snapshots ({snapshot})")));
-    }
-    let record = record(cx, "destroy", &name)?;
-    let owner = crate::mounts::owner(cx, record.guid);
-    let mounted = owner.as_ref().map_or_else(Vec::new, |owner| owner.mounts.below(record.guid, &name));
-    let unmounted = match &owner {
-        Some(owner) => crate::mounts::unmount_below(owner, &record, &name, parsed.has('f')).map_err(Failure::failed)?,
-        None => Vec::new(),
-    };
-    let client = cx.client;
-    let destroyed = change(cx, &record, &cannot, &command_line("zfs destroy", args), |pool| {
-        all.iter().try_for_each(|name| {
-            anyhow::ensure!(!client.is_gone(), "cancelled");
-            pool.close_dataset(name)?;
-            Ok(write::destroy(&pool.live, name)?)
-        })
-    });
-    if destroyed.is_err()
-        && let Some(owner) = owner
-        && let Ok(pool) = owner.house.import(&record)
-    {
-        owner.mounts.mount_again(&pool, &unmounted);
-    }
-    destroyed?;
-    if let Some(owner) = crate::mounts::owner(cx, record.guid)
-        && let Ok(pool) = owner.house.import(&record)
-    {
-        owner.mounts.forget(&pool, &mounted);
-    }
-    super::keys::forget_below(&cx.state, &record, &name);
-    Ok(0)
+    let record = record(cx, "create", &name)?;
+    change(cx, &record, &cannot, &command_line("zfs clone", args), |pool| {
+        if parsed.has('p') {
+            ancestors(pool, &name)?;
+        }
+        Ok(write::clone(&pool.live, &origin, &name, &properties)?)
+    })?;
+    if is_volume || parsed.has('u') { Ok(0) } else { Ok(mount_new(cx, &record, &name)) }
 }
 
 /// `zfs rename`.
@@ -269,8 +211,13 @@ pub fn rename(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     if super::datasets::Pools::new(cx).entry(cx, &from)?.is_none() {
         return Ok(1);
     }
-    if from.contains(['@', '#']) {
-        return Err(Failure::failed(format!("cannot rename '{from}': unsupported: renaming snapshots and bookmarks")));
+    if from.contains('#') {
+        return Err(Failure::failed(format!(
+            "cannot rename '{from}': operation not applicable to datasets of this type"
+        )));
+    }
+    if from.contains('@') {
+        return super::snapshot::rename(cx, args, &from, &to, parsed.has('r'));
     }
     if pool_of(&from) != pool_of(&to) {
         return Err(Failure::failed(format!("cannot rename to '{to}': datasets must be within same pool")));

@@ -2,6 +2,7 @@
 
 pub mod create;
 pub mod datasets;
+pub mod destroy;
 pub mod diff;
 pub mod get;
 pub mod holds;
@@ -9,9 +10,11 @@ mod info_json;
 pub mod keys;
 pub mod list;
 pub mod mount;
+pub mod rollback;
 pub mod send;
 pub mod set;
 pub mod share;
+pub mod snapshot;
 pub mod space;
 pub mod values;
 
@@ -28,6 +31,7 @@ const fn not_yet(name: &'static str) -> Verb {
     Verb { name, usage: &[], about: "", run: None }
 }
 
+const SNAPSHOT_USAGE: &[&str] = &["[-r] [-o property=value] ... filesystem@snapname|volume@snapname ..."];
 const SPACE_USAGE: &[&str] = &["[-Hinp] [-o field,...] [-s field]... [-S field]... [-t type,...] filesystem|snapshot"];
 
 /// All verbs.
@@ -64,10 +68,41 @@ pub static VERBS: &[Verb] = &[
         "Make file systems and volumes",
         create::create,
     ),
-    verb("destroy", &["[-fnpRrv] filesystem|volume"], "Destroy file systems and volumes", create::destroy),
+    verb(
+        "destroy",
+        &[
+            "[-fnpRrv] filesystem|volume",
+            "[-dnpRrv] filesystem|volume@snap[%snap][,snap[%snap]]...",
+            "filesystem|volume#bookmark",
+        ],
+        "Destroy datasets, snapshots and bookmarks",
+        destroy::destroy,
+    ),
+    verb("snapshot", SNAPSHOT_USAGE, "Take snapshots, all in one moment", snapshot::snapshot),
+    verb("snap", SNAPSHOT_USAGE, "Take snapshots, all in one moment", snapshot::snapshot),
+    verb("rollback", &["[-rRf] snapshot"], "Go back to a snapshot", rollback::rollback),
+    verb(
+        "clone",
+        &["[-pu] [-o property=value] ... snapshot filesystem|volume"],
+        "Make a dataset that begins as a snapshot is",
+        create::clone,
+    ),
+    verb("promote", &["clone-filesystem"], "Have a clone take over the snapshots that it stands on", rollback::promote),
+    verb("hold", &["[-r] tag snapshot ..."], "Keep snapshots from being destroyed", snapshot::hold),
+    verb("release", &["[-r] tag snapshot ..."], "Let go of held snapshots", snapshot::release),
+    verb(
+        "bookmark",
+        &["[-r] snapshot|bookmark bookmark"],
+        "Keep what an incremental stream starts from",
+        snapshot::bookmark,
+    ),
     verb(
         "rename",
-        &["[-f] filesystem|volume filesystem|volume", "-p [-f] filesystem|volume filesystem|volume"],
+        &[
+            "[-f] filesystem|volume filesystem|volume",
+            "-p [-f] filesystem|volume filesystem|volume",
+            "[-r] snapshot snapshot",
+        ],
         "Give datasets other names",
         create::rename,
     ),
@@ -92,20 +127,12 @@ pub static VERBS: &[Verb] = &[
     verb("umount", &["[-fu] -a | filesystem|mountpoint"], "Unmount file systems", mount::unmount),
     verb("share", &["-a [nfs|smb] | filesystem"], "Let clients have file systems, as sharenfs says", share::share),
     verb("unshare", &["-a [nfs] | filesystem|mountpoint"], "Take file systems from NFS clients", share::unshare),
-    not_yet("snapshot"),
-    not_yet("snap"),
-    not_yet("rollback"),
-    not_yet("clone"),
-    not_yet("promote"),
-    not_yet("bookmark"),
     not_yet("upgrade"),
     not_yet("project"),
     not_yet("receive"),
     not_yet("recv"),
     not_yet("allow"),
     not_yet("unallow"),
-    not_yet("hold"),
-    not_yet("release"),
     not_yet("program"),
     not_yet("redact"),
     not_yet("rewrite"),

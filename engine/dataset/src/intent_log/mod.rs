@@ -27,5 +27,6 @@ pub use claim::{Claim, claim_chain, find_claim};
 pub use commit::{Ground, Log};
 pub use figures::LogFigures;
 pub use import::claim_logs;
+pub(crate) use import::put_header;
 pub use replay::Replayed;
 pub use summary::{LogEntry, LogSummary, read};

@@ -11,7 +11,7 @@ use super::cx::Cx;
 use super::props::{self, Change};
 use super::tree::{self, Node};
 use super::values::{self, Setting, Target};
-use super::{deadlist, keys, limits, space};
+use super::{deadlist, keys, limits, snapshot, space};
 use crate::live::LiveDatasets;
 use crate::property::{Kinds, Value};
 use crate::{Error, KeyStore, Refusal, Result};
@@ -255,7 +255,12 @@ pub fn bootstrap(sync: &SyncTx<'_>, options: &Bootstrap<'_>) -> Result<()> {
     }
     let origin = tree::create_dir(&cx, root, "$ORIGIN")?;
     let head = tree::create_head(&cx, origin, None, 0)?;
-    tree::snapshot_origin(&cx, head)?;
+    snapshot::take(
+        &cx,
+        &Node { name: "$ORIGIN".to_owned(), dir: origin, head, snapshot: None },
+        "$ORIGIN",
+        tree::now(),
+    )?;
     let contents = NewContents::FileSystem(sorted.traits, options.maker);
     fill(&cx, options.keys, (&name, root), plan, &sorted.changes, &contents).map(drop)
 }

@@ -1,4 +1,4 @@
-//! Deadlists, written: made empty, made for a clone, added to, freed.
+//! Deadlists, written: made empty, made for a clone, added to, merged, freed.
 //!
 //! Empty lists are one shared object, counted by the feature `empty_bpobj`, until a block comes in. Facts:
 //! module/zfs/dsl_deadlist.c, `bpobj_alloc_empty` in module/zfs/bpobj.c.
@@ -8,11 +8,12 @@
 //!   * a block goes to the list with the largest key below its birth
 
 use super::cx::Cx;
-use crate::deadlist::add;
+use crate::deadlist::{Deadlist, add};
 use crate::{Error, Place, Result};
 use object::Bpobj;
 use object::bpobj_write::{NewEntry, new_header};
 use object::zap::NormFlags;
+use ondisk::dsl_dir::FIELD_LIVELIST;
 use ondisk::pool_dir::directory;
 use ondisk::{BlkPtr, DeadlistHeader, ObjectType, SpaceTriple};
 use std::collections::BTreeMap;
@@ -119,6 +120,93 @@ pub(crate) fn note_live(cx: &Cx<'_>, id: u64, born: &[BlkPtr], freed: &[BlkPtr])
     insert_as(cx, id, freed, true)
 }
 
+/// Gives up the livelist of directory `dir`, if it has one: what it says does not hold any more.
+pub(crate) fn remove_livelist(cx: &Cx<'_>, dir: u64) -> Result<()> {
+    let Some(list) = cx.field_u64(dir, FIELD_LIVELIST)? else { return Ok(()) };
+    free(cx, list)?;
+    cx.unset_field(dir, FIELD_LIVELIST)?;
+    cx.feature_decrement(LIVELIST)
+}
+
+/// Whether deadlist `id` is one unsorted list, as before pool version 26.
+pub(crate) fn is_old(cx: &Cx<'_>, id: u64) -> Result<bool> {
+    Ok(cx.object(id)?.dnode().object_type == ObjectType::BPOBJ)
+}
+
+/// Space of the blocks of deadlist `id` that were born after `min_txg` and not after `max_txg`: keys of it, or 0 and the end.
+pub(crate) fn space_range(cx: &Cx<'_>, id: u64, min_txg: u64, max_txg: u64) -> Result<SpaceTriple> {
+    Deadlist::open(cx.mos(), id)?.space_range(min_txg, max_txg, &|bp| cx.sync.space_bytes(bp))
+}
+
+/// Space of all blocks of deadlist `id`.
+pub(crate) fn space(cx: &Cx<'_>, id: u64) -> Result<SpaceTriple> {
+    Deadlist::open(cx.mos(), id)?.space(&|bp| cx.sync.space_bytes(bp))
+}
+
+/// What the pool frees from the next txg on: the blocks of deadlist `id` born after `min_txg`, a key of it. They are taken out,
+/// with their keys; their space is returned.
+pub(crate) fn hand_over(cx: &Cx<'_>, id: u64, min_txg: u64) -> Result<SpaceTriple> {
+    let missing = || Error::corrupt("", "the object directory has no free_bpobj");
+    let free = cx.directory(directory::FREE_BPOBJ)?.ok_or_else(missing)?;
+    let gone = space_range(cx, id, min_txg, u64::MAX)?;
+    let shared = cx.directory(directory::EMPTY_BPOBJ)?;
+    for (key, list) in keys(cx, id)?.split_off(&min_txg) {
+        if Some(list) == shared {
+            drop_empty_list(cx, list)?;
+        } else {
+            cx.bpobj(free)?.append_sub(cx.mos(), cx.tx(), list)?;
+        }
+        cx.zap(id)?.remove(cx.tx(), format!("{key:x}").as_bytes())?;
+    }
+    count(cx, id, SpaceTriple::default(), gone)?;
+    Ok(gone)
+}
+
+/// Puts all that deadlist `from` has on deadlist `id`; `from` is empty then, without a key.
+pub(crate) fn merge(cx: &Cx<'_>, id: u64, from: u64) -> Result<()> {
+    let all = space(cx, from)?;
+    for (key, list) in keys(cx, from)? {
+        take_over(cx, id, key, list)?;
+        cx.zap(from)?.remove(cx.tx(), format!("{key:x}").as_bytes())?;
+    }
+    count(cx, from, SpaceTriple::default(), all)?;
+    count(cx, id, all, SpaceTriple::default())
+}
+
+/// Blocks born after `txg` are listed with older ones from now on: the snapshot of that txg is gone.
+pub(crate) fn remove_key(cx: &Cx<'_>, id: u64, txg: u64) -> Result<()> {
+    let Some(list) = keys(cx, id)?.remove(&txg) else { return Ok(()) };
+    cx.zap(id)?.remove(cx.tx(), format!("{txg:x}").as_bytes())?;
+    take_over(cx, id, txg, list)
+}
+
+/// List `list`, which belongs to nobody, becomes part of that of deadlist `id` which has the largest key up to `key`.
+fn take_over(cx: &Cx<'_>, id: u64, key: u64, list: u64) -> Result<()> {
+    let shared = cx.directory(directory::EMPTY_BPOBJ)?;
+    let keys = keys(cx, id)?;
+    let none = || Error::corrupt("", format!("deadlist {id} has no list for blocks born after txg {key}"));
+    let (own_key, own) = keys.range(..=key).next_back().or_else(|| keys.iter().next()).ok_or_else(none)?;
+    if Some(list) == shared {
+        drop_empty_list(cx, list)
+    } else if Some(*own) == shared {
+        drop_empty_list(cx, *own)?;
+        cx.zap(id)?.update_u64(cx.tx(), format!("{own_key:x}"), list)
+    } else {
+        cx.bpobj(*own)?.append_sub(cx.mos(), cx.tx(), list)
+    }
+}
+
+/// Changes the sums of deadlist `id`.
+fn count(cx: &Cx<'_>, id: u64, plus: SpaceTriple, minus: SpaceTriple) -> Result<()> {
+    let object = cx.object(id)?;
+    let mut bonus = object.bonus().to_vec();
+    let mut header = DeadlistHeader::parse(&bonus, object.endian()).at_with(|| object.place())?;
+    add(&mut header.space, plus);
+    add(&mut header.space, negated(minus));
+    header.write(&mut bonus, object.endian()).at_with(|| object.place())?;
+    object.set_bonus(cx.tx(), bonus)
+}
+
 fn insert_as(cx: &Cx<'_>, id: u64, blocks: &[BlkPtr], freed: bool) -> Result<()> {
     if blocks.is_empty() {
         return Ok(());
@@ -148,13 +236,8 @@ fn insert_as(cx: &Cx<'_>, id: u64, blocks: &[BlkPtr], freed: bool) -> Result<()>
         }
         cx.bpobj(list)?.append_all(cx.tx(), blocks.into_iter().map(entry))?;
     }
-    let object = cx.object(id)?;
-    let mut bonus = object.bonus().to_vec();
-    let mut header = DeadlistHeader::parse(&bonus, object.endian()).at_with(|| object.place())?;
-    let sum = if freed { negated(sum) } else { sum };
-    add(&mut header.space, sum);
-    header.write(&mut bonus, object.endian()).at_with(|| object.place())?;
-    object.set_bonus(cx.tx(), bonus)
+    let none = SpaceTriple::default();
+    if freed { count(cx, id, none, sum) } else { count(cx, id, sum, none) }
 }
 
 fn negated(s: SpaceTriple) -> SpaceTriple {

@@ -14,12 +14,11 @@ use super::limits::{self, Counted};
 use super::pending::{self, ASYNC_DESTROY};
 use super::space::{self, Delta, Part};
 use super::tree::{self, Node};
-use super::{deadlist, feature, keys, props};
+use super::{bookmark, deadlist, feature, holds, keys, props, unsnap};
 use crate::live::{LiveDatasets, Open};
 use crate::{Error, KeyStore, Place, Refusal, Result};
-use ondisk::dsl_dataset::{FIELD_BOOKMARKS, FIELD_REMAP_DEADLIST};
-use ondisk::dsl_dir::FIELD_LIVELIST;
-use ondisk::{DslBookmark, DslDataset, SpaceTriple};
+use ondisk::dsl_dataset::FIELD_REMAP_DEADLIST;
+use ondisk::{DslDataset, SpaceTriple};
 
 /// Bytes whose blocks are freed in one task at most; what is more is freed before, some in each txg. Guessed: freeing 8 GiB
 /// reads a few thousand indirect blocks.
@@ -65,7 +64,7 @@ pub fn destroy(live: &LiveDatasets, name: &str) -> Result<()> {
 fn check(cx: &Cx<'_>, open: &Open, name: &str) -> Result<Node> {
     let node = tree::find(cx, name)?;
     if node.snapshot.is_some() {
-        return Err(Error::unsupported(name, "destroying snapshots"));
+        return Err(Error::invalid(name, "a file system or volume has no '@' in its name"));
     }
     let dir = cx.dir(node.dir)?.phys;
     if dir.parent == 0 {
@@ -80,9 +79,8 @@ fn check(cx: &Cx<'_>, open: &Open, name: &str) -> Result<Node> {
         if before.next_snap == node.head {
             return Err(Error::invalid(name, "it has snapshots, which must be destroyed first"));
         }
-        let goes_too = before.flags & DslDataset::FLAG_DEFER_DESTROY != 0 && before.num_children == 2;
-        if goes_too && before.userrefs_zap == 0 {
-            return Err(Error::unsupported(name, "destroying a clone whose origin is to be destroyed with it"));
+        if origin_goes_too(cx, &before)? {
+            unsnap::check_parts(cx, name, phys.prev_snap)?;
         }
     }
     if cx.zap(dir.children_zap)?.count()? != 0 {
@@ -91,8 +89,15 @@ fn check(cx: &Cx<'_>, open: &Open, name: &str) -> Result<Node> {
     Ok(node)
 }
 
-fn destroy_in(cx: &Cx<'_>, store: &KeyStore, node: &Node) -> Result<()> {
+/// Whether a snapshot was only kept for the one clone that is being destroyed.
+fn origin_goes_too(cx: &Cx<'_>, origin: &DslDataset) -> Result<bool> {
+    let is_waiting = origin.has(DslDataset::FLAG_DEFER_DESTROY) && origin.num_children == 2;
+    Ok(is_waiting && holds::count(cx, origin)? == 0)
+}
+
+pub(crate) fn destroy_in(cx: &Cx<'_>, store: &KeyStore, node: &Node) -> Result<()> {
     let phys = cx.dataset(node.head)?.phys;
+    let waits = phys.prev_snap != 0 && origin_goes_too(cx, &cx.dataset(phys.prev_snap)?.phys)?;
     let is_async = cx.is_enabled(ASYNC_DESTROY);
     let how = if is_async { "bptree" } else { "synchronous" };
     cx.history("destroy", &node.name, node.head, &format!("({how}, mintxg={})", phys.prev_snap_txg.0))?;
@@ -108,11 +113,7 @@ fn destroy_in(cx: &Cx<'_>, store: &KeyStore, node: &Node) -> Result<()> {
         props::did_set_refreservation(cx, node.dir, reserved, 0)?;
     }
     // A livelist would find the blocks faster than the walk over the tree does, and is of no other use.
-    if let Some(list) = cx.field_u64(node.dir, FIELD_LIVELIST)? {
-        deadlist::free(cx, list)?;
-        cx.unset_field(node.dir, FIELD_LIVELIST)?;
-        cx.feature_decrement(deadlist::LIVELIST)?;
-    }
+    deadlist::remove_livelist(cx, node.dir)?;
     log_blocks(cx.mos().store(), &phys.bp, &mut |bp| cx.sync.free(bp))?;
     if is_async {
         hand_over(cx, node, &phys)?
@@ -137,12 +138,13 @@ fn destroy_in(cx: &Cx<'_>, store: &KeyStore, node: &Node) -> Result<()> {
         cx.unset_field(node.head, FIELD_REMAP_DEADLIST)?;
         cx.feature_decrement("com.delphix:obsolete_counts")?;
     }
-    free_bookmarks(cx, node.head)?;
+    bookmark::destroy_all(cx, node.head)?;
     cx.change_dir(node.dir, |dir| dir.head_dataset = 0)?;
     cx.free_object(phys.snapnames_zap)?;
     clear_bootfs(cx, node.head)?;
     cx.free_with_fields(node.head)?;
-    destroy_dir(cx, store, node)
+    destroy_dir(cx, store, node)?;
+    if waits { unsnap::destroy_by_id(cx, phys.prev_snap) } else { Ok(()) }
 }
 
 /// Leaves what only this dataset references to be freed later; until then it counts for `$FREE`.
@@ -181,29 +183,10 @@ fn free_blocks(cx: &Cx<'_>, node: &Node, phys: &DslDataset) -> Result<()> {
     space::did_use(cx, node.dir, Part::Head, Delta::between(SpaceTriple::default(), gone))
 }
 
-fn free_bookmarks(cx: &Cx<'_>, head: u64) -> Result<()> {
-    let Some(zap) = cx.field_u64(head, FIELD_BOOKMARKS)?.filter(|zap| *zap != 0) else { return Ok(()) };
-    for entry in cx.zap(zap)?.entries()? {
-        let mark = DslBookmark::from_words(&entry.value.ints)?;
-        if mark.redaction_obj != 0 {
-            if cx.object(mark.redaction_obj)?.dnode().spill.is_some() {
-                cx.feature_decrement("com.delphix:redaction_list_spill")?;
-            }
-            cx.free_object(mark.redaction_obj)?;
-            cx.feature_decrement("com.delphix:redaction_bookmarks")?;
-        }
-        if mark.flags & DslBookmark::FLAG_HAS_FBN != 0 {
-            cx.feature_decrement("com.delphix:bookmark_written")?;
-        }
-    }
-    cx.free_object(zap)?;
-    cx.feature_decrement("com.delphix:bookmarks")
-}
-
 /// The pool does not boot from a dataset that is gone.
-fn clear_bootfs(cx: &Cx<'_>, head: u64) -> Result<()> {
+pub(crate) fn clear_bootfs(cx: &Cx<'_>, id: u64) -> Result<()> {
     let Some(props) = cx.directory(ondisk::pool_dir::directory::PROPS)? else { return Ok(()) };
-    if cx.zap(props)?.lookup_u64("bootfs")? == Some(head) {
+    if cx.zap(props)?.lookup_u64("bootfs")? == Some(id) {
         cx.zap(props)?.remove(cx.tx(), b"bootfs")?;
     }
     Ok(())

@@ -233,6 +233,15 @@ fn master_key(suite: u64) -> [u8; 32] {
     key
 }
 
+/// Clone `dir` has the keys of what it was cloned from, `origin`.
+pub(crate) fn share(cx: &Cx<'_>, origin: u64, dir: u64) -> Result<()> {
+    use object::key_attribute as name;
+    let Some(id) = cx.field_u64(origin, FIELD_CRYPTO_KEY_OBJ)?.filter(|id| *id != 0) else { return Ok(()) };
+    let users = cx.zap(id)?.lookup_u64(name::REFCOUNT)?.unwrap_or(1);
+    cx.zap(id)?.update_u64(cx.tx(), name::REFCOUNT.as_bytes(), users + 1)?;
+    cx.set_field(dir, FIELD_CRYPTO_KEY_OBJ, &ZapValue::one(id))
+}
+
 /// Frees the key object of directory `dir`, or counts one user less of it.
 pub(crate) fn destroy(cx: &Cx<'_>, dir: u64) -> Result<()> {
     use object::key_attribute as name;

@@ -7,6 +7,7 @@
 //!     props     properties with their effects                 values     what people write, checked
 //!     limits    counts of datasets                            feature    features that datasets use
 //!     contents  object sets of new datasets                   free       blocks of destroyed ones
+//!     snapshot, unsnap  snapshots taken and destroyed         bookmark, holds  what stands for them, what keeps them
 //!     pending   what OpenZFS destroyed and did not free yet
 //! ```
 //! Below: `pool::Writer::task`. ZFS name: DSL sync tasks.
@@ -15,6 +16,8 @@
 //!   * a task checks everything before it changes anything: an error from it means that nothing was changed
 //!   * what holds for open datasets is taken over from the synced txg after each verb
 
+mod bookmark;
+mod clone;
 pub(crate) mod contents;
 mod create;
 pub(crate) mod cx;
@@ -22,23 +25,35 @@ pub(crate) mod deadlist;
 mod destroy;
 pub(crate) mod feature;
 mod free;
+mod holds;
 mod keys;
 mod limits;
 pub(crate) mod pending;
+mod promote;
 pub(crate) mod props;
 mod rename;
+mod rollback;
+mod snapshot;
 pub(crate) mod space;
 mod tree;
+mod unsnap;
 mod values;
 
+pub use bookmark::{bookmark, destroy_bookmark};
+pub use clone::clone;
 pub use contents::{FileSystemMaker, FileSystemTraits, Fill};
 pub use create::{Bootstrap, NewDataset, bootstrap, create, volume_reservation};
 pub use destroy::destroy;
+pub use holds::{hold, release};
 pub use keys::{KeyChange, NewKey, PBKDF2_ITERATIONS};
+pub use promote::promote;
 pub use props::Change;
-pub use rename::rename;
+pub use rename::{rename, rename_snapshot};
+pub use rollback::rollback;
+pub use snapshot::{Failures, snapshot};
 pub use transform::crypt::KeyFormat;
 pub use tree::TXG_INITIAL;
+pub use unsnap::destroy_snapshots;
 pub use values::{Setting, check_new};
 
 use crate::live::LiveDatasets;

@@ -1,17 +1,17 @@
-//! Giving a file system or volume, with all below it, another name.
+//! Giving a file system or volume, with all below it, or a snapshot another name.
 //!
 //! Facts: `dsl_dir_rename_check`, `dsl_dir_rename_sync`, `dsl_dir_transfer_possible` in module/zfs/dsl_dir.c.
 
 use super::cx::Cx;
 use super::limits::{self, Counted};
+use super::snapshot::Failures;
 use super::space::{self, Delta, Part};
-use super::{keys, tree};
+use super::tree::{NAME_MAX, Node};
+use super::{keys, snapshot, tree};
 use crate::live::LiveDatasets;
+use crate::name::{DatasetName, Tail, is_hidden};
 use crate::{Error, Refusal, Result};
 use object::ZapValue;
-
-/// Longest full name, without its NUL.
-const NAME_MAX: usize = 255;
 
 /// Renames dataset `from` to `to`, which may be below another one of the same pool. With `parents`, missing file systems
 /// above are the caller's to make first.
@@ -25,7 +25,7 @@ pub fn rename(live: &LiveDatasets, from: &str, to: &str) -> Result<()> {
 fn rename_in(cx: &Cx<'_>, from: &str, to: &str) -> Result<()> {
     let node = tree::find(cx, from)?;
     if node.snapshot.is_some() {
-        return Err(Error::unsupported(from, "renaming snapshots"));
+        return Err(Error::invalid(from, "a file system or volume has no '@' in its name"));
     }
     let dir = cx.dir(node.dir)?;
     if dir.phys.parent == 0 {
@@ -53,6 +53,81 @@ fn rename_in(cx: &Cx<'_>, from: &str, to: &str) -> Result<()> {
         cx.change_dir(node.dir, |dir| dir.parent = parent)?;
         cx.zap(cx.dir(parent)?.phys.children_zap)?.insert(cx.tx(), last.as_bytes(), &ZapValue::one(node.dir))
     })
+}
+
+/// Renames snapshot `from` to `to`, of the same dataset; with `recursive`, those of the same name below as well, where there are
+/// some. All of them or none.
+pub fn rename_snapshot(
+    live: &LiveDatasets,
+    from: &str,
+    to: &str,
+    recursive: bool,
+) -> std::result::Result<(), Failures> {
+    let whole = |e: Error| vec![(String::new(), e)];
+    let (from, to) = (from.to_owned(), to.to_owned());
+    let task = live.writer().task(move |sync| {
+        let cx = Cx::new(sync);
+        let mut found = Vec::new();
+        let checked = check_snapshots(&cx, &from, &to, recursive, &mut found);
+        if let Err(e) = checked {
+            return Ok(Err(vec![(from, e)]));
+        }
+        let short = to.split_once('@').map_or("", |(_, short)| short);
+        let all = || found.iter().try_for_each(|(node, stored)| rename_one(&cx, node, stored, short));
+        sync.all_or_nothing(all).map(Ok)
+    });
+    task.map_err(whole)??;
+    live.refresh().map_err(whole)
+}
+
+/// A snapshot that can be renamed, and its name as it stands on disk.
+type Renamed = (Node, Vec<u8>);
+
+fn check_snapshots(cx: &Cx<'_>, from: &str, to: &str, recursive: bool, found: &mut Vec<Renamed>) -> Result<()> {
+    let (old, new) = (DatasetName::parse(from)?, tree::check_new_tail(to)?);
+    let (Tail::Snapshot(old_short), Tail::Snapshot(short)) = (old.tail, new.tail) else {
+        return Err(Error::invalid(to, "a snapshot has '@' in its name"));
+    };
+    if old.dir != new.dir {
+        return Err(Error::invalid(to, "snapshots must be part of same dataset"));
+    }
+    let top = tree::find(cx, from)?;
+    let mut queue = vec![(top.dir, old.dir.to_owned())];
+    while let Some((dir, name)) = queue.pop() {
+        let phys = cx.dir(dir)?.phys;
+        if phys.head_dataset == 0 {
+            continue;
+        }
+        let head = cx.dataset(phys.head_dataset)?.phys;
+        if let Some((id, stored)) = tree::snapshot_of(cx, &head, old_short)? {
+            let place = format!("{name}@{old_short}");
+            if tree::snapshot_of(cx, &head, short)?.is_some() {
+                return Err(Refusal::Exists.at(place));
+            }
+            if name.len() + 1 + short.len() > NAME_MAX {
+                return Err(Refusal::NameTooLong.at(place));
+            }
+            found.push((Node { name: place, dir, head: phys.head_dataset, snapshot: Some(id) }, stored));
+        }
+        if recursive {
+            for entry in cx.zap(phys.children_zap)?.entries()? {
+                let child = String::from_utf8_lossy(&entry.name).into_owned();
+                if let (Some(id), false) = (entry.value.as_u64(), is_hidden(&child)) {
+                    queue.push((id, format!("{name}/{child}")));
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+fn rename_one(cx: &Cx<'_>, node: &Node, stored: &[u8], short: &str) -> Result<()> {
+    let Some(id) = node.snapshot else { return Ok(()) };
+    cx.history("rename", &node.name, id, &format!("-> @{short}"))?;
+    let names = cx.dataset(node.head)?.phys.snapnames_zap;
+    cx.zap(names)?.remove(cx.tx(), stored)?;
+    snapshot::changed(cx, node.dir)?;
+    cx.zap(names)?.insert(cx.tx(), short.as_bytes(), &ZapValue::one(id))
 }
 
 /// Bytes of the longest full name at and below directory `id`, whose own has `len`.
@@ -84,20 +159,24 @@ fn ancestors(cx: &Cx<'_>, id: u64) -> Result<Vec<u64>> {
 
 fn check_move(cx: &Cx<'_>, dir: &super::cx::DirNode, parent: u64, place: &str) -> Result<()> {
     keys::check_move(cx, dir.id, parent, place)?;
-    let above_new = ancestors(cx, parent)?;
-    if above_new.contains(&dir.id) {
+    if ancestors(cx, parent)?.contains(&dir.id) {
         return Err(Error::invalid(place, "it cannot be moved below itself"));
     }
-    let above_old = ancestors(cx, dir.phys.parent)?;
-    let common = above_old.iter().copied().find(|id| above_new.contains(id)).unwrap_or(0);
     let weight = dir.phys.used_bytes.max(dir.phys.reserved_bytes);
+    check_room(cx, place, (dir.phys.parent, parent), weight)
+}
+
+/// Refuses to move `weight` bytes from one directory to another where they do not fit.
+pub(crate) fn check_room(cx: &Cx<'_>, place: &str, (from, to): (u64, u64), weight: u64) -> Result<()> {
+    let (above_old, above_new) = (ancestors(cx, from)?, ancestors(cx, to)?);
+    let common = above_old.iter().copied().find(|id| above_new.contains(id)).unwrap_or(0);
     // What the common ancestor will be lighter by, before it gets the weight again.
     let mut lighter = (weight as i64).wrapping_neg();
     for id in above_old.iter().take_while(|id| **id != common) {
         let phys = cx.dir(*id)?.phys;
         lighter = space::weight_change(phys.used_bytes, phys.reserved_bytes, lighter);
     }
-    if space::available_without(cx, parent, cx.sync.pool_bytes(), common, lighter)? < weight {
+    if space::available_without(cx, to, cx.sync.pool_bytes(), common, lighter)? < weight {
         return Err(Refusal::NoSpace.at(place));
     }
     Ok(())

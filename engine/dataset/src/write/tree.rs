@@ -8,12 +8,12 @@ use super::limits::{self, Counted};
 use super::{deadlist, feature};
 use crate::name::{DatasetName, Tail};
 use crate::{Error, Refusal, Result};
-use object::ZapValue;
 use object::zap::NormFlags;
+use object::{Zap, ZapValue};
 use ondisk::{BlkPtr, DslDataset, DslDir, Endian, ObjectType, Txg};
 
 /// Bytes of a dataset's name at most, without its NUL.
-const NAME_MAX: usize = 255;
+pub(crate) const NAME_MAX: usize = 255;
 /// Directories above one another at most (`zfs_max_dataset_nesting`).
 const DEPTH_MAX: usize = 50;
 /// Txg of a new pool's first objects.
@@ -44,14 +44,36 @@ pub(crate) fn unique() -> u64 {
     }
 }
 
-/// A number of 56 bits, for an fsid.
-fn unique_fsid() -> u64 {
+/// A number of 56 bits: an fsid, or the identity of a set of IVs.
+pub(crate) fn unique_fsid() -> u64 {
     loop {
         let number = unique() >> 8;
         if number != 0 {
             return number;
         }
     }
+}
+
+/// Refuses parts of names that a new dataset, snapshot or bookmark cannot have.
+fn check_component(name: &str, component: &str) -> Result<()> {
+    let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | ':' | ' ');
+    if let Some(bad) = component.chars().find(|c| !allowed(*c)) {
+        return Err(Error::invalid(name, format!("invalid character '{bad}' in name")));
+    }
+    Ok(())
+}
+
+/// Refuses names that a new snapshot or bookmark cannot have; takes apart those that it can.
+pub(crate) fn check_new_tail(name: &str) -> Result<DatasetName<'_>> {
+    let parsed = DatasetName::parse(name)?;
+    let (Tail::Snapshot(short) | Tail::Bookmark(short)) = parsed.tail else {
+        return Err(Error::invalid(name, "a snapshot has '@' in its name, a bookmark '#'"));
+    };
+    if name.len() > NAME_MAX {
+        return Err(Refusal::NameTooLong.at(name));
+    }
+    check_component(name, short)?;
+    Ok(parsed)
 }
 
 /// Refuses names that a new dataset cannot have.
@@ -63,11 +85,8 @@ pub(crate) fn check_new_name(name: &str) -> Result<()> {
     if name.len() > NAME_MAX || name.split('/').count() > DEPTH_MAX {
         return Err(Refusal::NameTooLong.at(name));
     }
-    let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | ':' | ' ');
     for component in name.split('/').skip(1) {
-        if let Some(bad) = component.chars().find(|c| !allowed(*c)) {
-            return Err(Error::invalid(name, format!("invalid character '{bad}' in name")));
-        }
+        check_component(name, component)?;
         if component == "." || component == ".." {
             return Err(Error::invalid(name, format!("'{component}' is no name of a dataset")));
         }
@@ -92,6 +111,25 @@ pub(crate) fn find_dir(cx: &Cx<'_>, name: &str) -> Result<Option<u64>> {
     Ok(Some(at))
 }
 
+/// The full name of directory `dir`.
+pub(crate) fn name_of(cx: &Cx<'_>, dir: u64) -> Result<String> {
+    let (mut parts, mut at) = (Vec::new(), dir);
+    loop {
+        let parent = cx.dir(at)?.phys.parent;
+        if parent == 0 || parts.len() > DEPTH_MAX {
+            break;
+        }
+        let names = cx.zap(cx.dir(parent)?.phys.children_zap)?.entries()?;
+        let missing = || Error::corrupt("", format!("directory {at} is not among those below its parent"));
+        let entry = names.iter().find(|e| e.value.as_u64() == Some(at)).ok_or_else(missing)?;
+        parts.push(String::from_utf8_lossy(&entry.name).into_owned());
+        at = parent;
+    }
+    parts.push(cx.mos().store().name().to_owned());
+    parts.reverse();
+    Ok(parts.join("/"))
+}
+
 /// The file system, volume or snapshot `name`.
 pub(crate) fn find(cx: &Cx<'_>, name: &str) -> Result<Node> {
     let parsed = DatasetName::parse(name)?;
@@ -104,12 +142,26 @@ pub(crate) fn find(cx: &Cx<'_>, name: &str) -> Result<Node> {
     let snapshot = match parsed.tail {
         Tail::Head => None,
         Tail::Snapshot(short) => {
-            let names = cx.zap(cx.dataset(head)?.phys.snapnames_zap)?;
-            Some(names.lookup_u64(short)?.ok_or_else(missing)?)
+            let (id, _) = snapshot_of(cx, &cx.dataset(head)?.phys, short)?.ok_or_else(missing)?;
+            Some(id)
         }
         Tail::Bookmark(_) => return Err(Error::invalid(name, "a bookmark cannot be changed")),
     };
     Ok(Node { name: name.to_owned(), dir, head, snapshot })
+}
+
+/// The value of `short` in a ZAP of snapshots or bookmarks of head `head`, with the name that it stands under there.
+pub(crate) fn lookup(zap: &Zap, head: &DslDataset, short: &str) -> Result<Option<(ZapValue, Vec<u8>)>> {
+    match head.has(DslDataset::FLAG_CI_DATASET) {
+        true => zap.lookup_normalised(short.as_bytes(), false),
+        false => Ok(zap.lookup(short)?.map(|value| (value, short.as_bytes().to_vec()))),
+    }
+}
+
+/// Snapshot `short` of head `head`, with its name as it stands on disk.
+pub(crate) fn snapshot_of(cx: &Cx<'_>, head: &DslDataset, short: &str) -> Result<Option<(u64, Vec<u8>)>> {
+    let found = lookup(&cx.zap(head.snapnames_zap)?, head, short)?;
+    Ok(found.and_then(|(value, name)| Some((value.as_u64()?, name))))
 }
 
 /// The directory that a new dataset of that name belongs in, with its name there. It must be that of a file system.
@@ -225,31 +277,4 @@ pub(crate) fn remove_int(cx: &Cx<'_>, zap: u64, number: u64) -> Result<()> {
         Some(_) => cx.zap(zap)?.remove(cx.tx(), key.as_bytes()),
         None => Ok(()),
     }
-}
-
-/// Makes `$ORIGIN@$ORIGIN` of the head of `$ORIGIN`, which was never written.
-pub(crate) fn snapshot_origin(cx: &Cx<'_>, head: u64) -> Result<u64> {
-    let mut head = cx.dataset(head)?;
-    let mut snapshot = DslDataset::parse(&[0; DslDataset::SIZE_BYTES], Endian::Little)?;
-    snapshot.dir = head.phys.dir;
-    snapshot.fsid_guid = unique_fsid();
-    snapshot.guid = unique();
-    snapshot.next_snap = head.id;
-    snapshot.num_children = 1;
-    snapshot.creation_time = now();
-    snapshot.creation_txg = Txg(1);
-    snapshot.deadlist = head.phys.deadlist;
-    snapshot.flags = head.phys.flags;
-    let mut bonus = vec![0; DslDataset::SIZE_BYTES];
-    snapshot.write(&mut bonus, Endian::Little)?;
-    let id = cx.create_object(ObjectType::DSL_DATASET, 512, (ObjectType::DSL_DATASET, bonus))?.id();
-    // The head's next deadlist has the keys of the old one, and one for what is born from here on.
-    head.phys.deadlist = deadlist::create_like(cx, head.phys.deadlist, u64::MAX)?;
-    deadlist::add_key(cx, head.phys.deadlist, head.phys.prev_snap_txg.0)?;
-    head.phys.prev_snap = id;
-    head.phys.prev_snap_txg = Txg(1);
-    head.phys.unique_bytes = 0;
-    cx.put_dataset(&head)?;
-    cx.zap(head.phys.snapnames_zap)?.insert(cx.tx(), b"$ORIGIN", &ZapValue::one(id))?;
-    Ok(id)
 }

@@ -3,6 +3,8 @@
 //! Its files are objects whose bonus is three numbers: user, group, project. That is all that accounting needs to know.
 #![allow(dead_code)] // Not every test uses all of it.
 
+pub mod shared;
+
 use dataset::write::{Bootstrap, FileSystemMaker, FileSystemTraits, NewDataset, bootstrap};
 use dataset::{Accounts, Datasets, Dir, KeyStore, LiveDataset, LiveDatasets, Principal};
 use dataset::{live::Owners, write};

@@ -1,0 +1,321 @@
+//! `zfs destroy`: of file systems and volumes with what hangs on them, of snapshots and their ranges, of bookmarks.
+
+use super::create::record;
+use super::datasets::{Found, Pools, cannot_open};
+use super::snapshot::{change_each, heads};
+use crate::context::{Context, Failure, Outcome};
+use crate::getopt::{Options, Parsed};
+use crate::number::nice_bytes;
+use crate::state::Imported;
+use crate::zpool::writing::{command_line, why};
+use admin::write::WritablePool;
+use daemon::Owner;
+use dataset::name::is_hidden;
+use dataset::write::{self, Failures};
+use dataset::{Dataset, DatasetKind, Error, Refusal};
+use std::collections::{HashMap, HashSet};
+
+const OPTIONS: Options = Options { short: "rRfnpvd", long: &[] };
+
+/// `zfs destroy`.
+pub fn destroy(cx: &mut Context<'_>, args: &[String]) -> Outcome {
+    let parsed = OPTIONS.parse(args).map_err(Failure::usage)?;
+    let name = match parsed.operands.as_slice() {
+        [] => return Err(Failure::usage("missing dataset argument")),
+        [name] => name.clone(),
+        _ => return Err(Failure::usage("too many arguments")),
+    };
+    match name.find(['@', '#']) {
+        Some(at) if name[at..].starts_with('@') => snapshots(cx, args, &parsed, &name[..at], &name[at + 1..]),
+        Some(_) => bookmark(cx, args, &parsed, &name),
+        None => head(cx, args, &parsed, &name),
+    }
+}
+
+fn is_recursive(parsed: &Parsed) -> bool {
+    parsed.has('r') || parsed.has('R')
+}
+
+/// What `-v` and `-p` say before each name.
+fn announcement(parsed: &Parsed) -> Option<&'static str> {
+    match (parsed.has('p'), parsed.has('v'), parsed.has('n')) {
+        (true, ..) => Some("destroy\t"),
+        (_, false, _) => None,
+        (_, _, true) => Some("would destroy "),
+        _ => Some("will destroy "),
+    }
+}
+
+/// Why a dataset or snapshot cannot be destroyed.
+fn complaint(name: &str, error: &Error) -> String {
+    if !name.contains('@') {
+        return format!("cannot destroy '{name}': {}", why(error));
+    }
+    let why = match error {
+        Error::Refused { why: Refusal::Exists, .. } => "snapshot is cloned".to_owned(),
+        Error::Refused { why: Refusal::Busy, .. } => {
+            format!("it's being held. Run 'zfs holds -r {name}' to see holders.")
+        }
+        error => why(error),
+    };
+    format!("cannot destroy snapshot {name}: {why}")
+}
+
+/// What must go before a dataset can, in the order in which it can go: what is below, snapshots, and clones of these.
+#[derive(Default)]
+pub struct Dependents {
+    /// Their names, those that must go first in front.
+    pub names: Vec<String>,
+    seen: HashSet<u64>,
+}
+
+impl Dependents {
+    fn of_head(&mut self, head: &Dataset) -> Result<(), Error> {
+        let tree = head.tree();
+        for child in tree.children(head.dir())? {
+            let child = tree.head(&child)?;
+            self.of_head(&child)?;
+            self.push(&child);
+        }
+        for snapshot in head.snapshots()?.iter().filter(|s| !s.snapshot_name().is_some_and(is_hidden)) {
+            self.of_snapshot(snapshot)?;
+            self.push(snapshot);
+        }
+        Ok(())
+    }
+
+    /// The clones of `snapshot`, with what hangs on them.
+    pub fn of_snapshot(&mut self, snapshot: &Dataset) -> Result<(), Error> {
+        for clone in snapshot.clones()? {
+            if !self.seen.contains(&clone.id()) {
+                self.of_head(&clone)?;
+                self.push(&clone);
+            }
+        }
+        Ok(())
+    }
+
+    /// `dataset` goes next.
+    pub fn push(&mut self, dataset: &Dataset) {
+        if self.seen.insert(dataset.id()) {
+            self.names.push(dataset.name().to_owned());
+        }
+    }
+}
+
+fn opened(cx: &mut Context<'_>, name: &str) -> Result<Option<(Found, Dataset)>, Failure> {
+    let Some(found) = Pools::new(cx).entry(cx, name)? else { return Ok(None) };
+    let Some(dataset) = found.entry.dataset().cloned() else { return Ok(None) };
+    Ok(Some((found, dataset)))
+}
+
+fn head(cx: &mut Context<'_>, args: &[String], parsed: &Parsed, name: &str) -> Outcome {
+    let cannot = format!("cannot destroy '{name}'");
+    let Some((found, dataset)) = opened(cx, name)? else { return Ok(1) };
+    if parsed.has('d') {
+        return Err(Failure::failed(format!(
+            "cannot open '{name}': operation not applicable to datasets of this type"
+        )));
+    }
+    let recursive = is_recursive(parsed);
+    let is_root = !name.contains('/');
+    if is_root && !recursive {
+        return Err(Failure::failed(format!(
+            "{cannot}: operation does not apply to pools\nuse 'zfs destroy -r {name}' to destroy all datasets in the \
+             pool\nuse 'zpool destroy {name}' to destroy the pool itself"
+        )));
+    }
+    let mut dependents = Dependents::default();
+    dependents.of_head(&dataset).map_err(|e| Failure::failed(format!("{cannot}: {}", why(&e))))?;
+    let mut all = dependents.names;
+    let is_below = |n: &str| n.strip_prefix(name).is_some_and(|rest| rest.starts_with(['/', '@']));
+    let (reported, what, option): (Vec<&str>, _, _) = match (recursive, parsed.has('R')) {
+        (_, true) => (Vec::new(), "", ""),
+        (true, _) => (all.iter().map(String::as_str).filter(|n| !is_below(n)).collect(), "dependent clones", "-R"),
+        _ => (all.iter().map(String::as_str).filter(|n| is_below(n)).collect(), "children", "-r"),
+    };
+    if !reported.is_empty() {
+        let kind = if found.entry.kind().ok() == Some(DatasetKind::Volume) { "volume" } else { "filesystem" };
+        return Err(Failure::failed(format!(
+            "{cannot}: {kind} has {what}\nuse '{option}' to destroy the following datasets:\n{}",
+            reported.join("\n")
+        )));
+    }
+    if !is_root {
+        all.push(name.to_owned());
+    }
+    drop((found, dataset));
+    if let Some(verb) = announcement(parsed) {
+        cx.print(&all.iter().map(|n| format!("{verb}{n}\n")).collect::<String>());
+    }
+    if parsed.has('n') {
+        return Ok(0);
+    }
+    let record = record(cx, "destroy", name)?;
+    destroy_all(cx, &command_line("zfs destroy", args), &record, &all, parsed.has('f'))
+}
+
+/// Destroys datasets and snapshots in this order, after unmounting them.
+pub fn destroy_all(cx: &mut Context<'_>, command: &str, record: &Imported, all: &[String], force: bool) -> Outcome {
+    let owner = crate::mounts::owner(cx, record.guid);
+    let heads: Vec<&String> = all.iter().filter(|n| !n.contains('@')).collect();
+    let (mut mounted, mut unmounted) = (Vec::new(), Vec::new());
+    if let Some(owner) = &owner {
+        for name in &heads {
+            mounted.extend(owner.mounts.below(record.guid, name));
+            let gone = crate::mounts::unmount_below(owner, record, name, force);
+            unmounted.extend(gone.map_err(|why| mount_again(owner, record, &unmounted, why))?);
+        }
+    }
+    let client = cx.client;
+    let destroyed = change_each(cx, record, "cannot destroy snapshots", command, &complaint, |pool| {
+        for part in all.chunk_by(|a, b| a.contains('@') && b.contains('@')) {
+            if client.is_gone() {
+                return Err(vec![(part[0].clone(), Error::invalid("", "cancelled"))]);
+            }
+            if part[0].contains('@') {
+                write::destroy_snapshots(&pool.live, part, false)?;
+            } else {
+                destroy_head(pool, &part[0]).map_err(|e| vec![(part[0].clone(), e)])?;
+            }
+        }
+        Ok(())
+    });
+    if !matches!(destroyed, Ok(0)) {
+        if let Some(owner) = &owner {
+            mount_again(owner, record, &unmounted, String::new());
+        }
+        return destroyed;
+    }
+    if let Some(owner) = crate::mounts::owner(cx, record.guid)
+        && let Ok(pool) = owner.house.import(record)
+    {
+        owner.mounts.forget(&pool, &mounted);
+    }
+    for name in heads {
+        super::keys::forget_below(&cx.state, record, name);
+    }
+    Ok(0)
+}
+
+fn destroy_head(pool: &WritablePool, name: &str) -> Result<(), Error> {
+    let closed = pool.close_dataset(name);
+    closed.map_err(|e| e.downcast::<Error>().unwrap_or_else(|e| Error::invalid(name, format!("{e:#}"))))?;
+    write::destroy(&pool.live, name)
+}
+
+/// Mounts what was unmounted for nothing.
+fn mount_again(owner: &Owner, record: &Imported, unmounted: &[String], why: String) -> Failure {
+    if let Ok(pool) = owner.house.import(record) {
+        owner.mounts.mount_again(&pool, unmounted);
+    }
+    Failure::failed(why)
+}
+
+/// The snapshots of `head` that a list of names and ranges (`a,b%c,%d`) means, the oldest first within a range.
+fn in_spec(head: &Dataset, spec: &str) -> Result<Vec<Dataset>, Error> {
+    let all: Vec<Dataset> =
+        head.snapshots()?.into_iter().filter(|s| !s.snapshot_name().is_some_and(is_hidden)).collect();
+    let at = |short: &str| all.iter().position(|s| s.snapshot_name() == Some(short));
+    let mut found: Vec<Dataset> = Vec::new();
+    for part in spec.split(',') {
+        let range = match part.split_once('%') {
+            None => at(part).map(|at| at..at + 1),
+            Some((first, last)) => {
+                let first = if first.is_empty() { Some(0) } else { at(first) };
+                let last = if last.is_empty() { all.len().checked_sub(1) } else { at(last) };
+                first.zip(last).filter(|(first, last)| first <= last).map(|(first, last)| first..last + 1)
+            }
+        };
+        for snapshot in range.map(|range| &all[range]).unwrap_or_default() {
+            if found.iter().all(|f| f.id() != snapshot.id()) {
+                found.push(snapshot.clone());
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// Bytes that come free when these snapshots of `head` go, each run of neighbours at once.
+fn reclaimed(head: &Dataset, gone: &[Dataset]) -> Result<u64, Error> {
+    let gone: HashMap<u64, &Dataset> = gone.iter().map(|d| (d.id(), d)).collect();
+    let all = head.snapshots()?;
+    let runs = all.chunk_by(|a, b| gone.contains_key(&a.id()) == gone.contains_key(&b.id()));
+    let runs = runs.filter(|run| gone.contains_key(&run[0].id()));
+    runs.map(|run| run[0].would_free_up_to(&run[run.len() - 1])).sum()
+}
+
+fn snapshots(cx: &mut Context<'_>, args: &[String], parsed: &Parsed, of: &str, spec: &str) -> Outcome {
+    let Some((found, _)) = opened(cx, of)? else { return Ok(1) };
+    let broken = |e: Error| Failure::failed(cannot_open(of, &e));
+    let (mut names, mut clones, mut bytes) = (Vec::new(), Dependents::default(), 0u64);
+    for head in heads(&found.pool.datasets, of, is_recursive(parsed))? {
+        let meant = in_spec(&head, spec).map_err(broken)?;
+        for snapshot in &meant {
+            let before = clones.names.len();
+            clones.of_snapshot(snapshot).map_err(broken)?;
+            if !parsed.has('R') && !parsed.has('d') && clones.names.len() > before {
+                return Err(Failure::failed(format!(
+                    "cannot destroy '{}': snapshot has dependent clones\nuse '-R' to destroy the following \
+                     datasets:\n{}",
+                    snapshot.name(),
+                    clones.names[before..].join("\n")
+                )));
+            }
+        }
+        if let Some(verb) = announcement(parsed) {
+            let mut sorted: Vec<&Dataset> = meant.iter().collect();
+            sorted.sort_by_key(|s| s.phys().creation_txg);
+            cx.print(&sorted.iter().map(|s| format!("{verb}{}\n", s.name())).collect::<String>());
+            bytes += reclaimed(&head, &meant).map_err(broken)?;
+        }
+        names.extend(meant.iter().map(|s| s.name().to_owned()));
+    }
+    drop(found);
+    if names.is_empty() {
+        return Err(Failure::failed("could not find any snapshots to destroy; check snapshot names."));
+    }
+    if announcement(parsed).is_some() {
+        cx.print(&match (parsed.has('p'), parsed.has('n')) {
+            (true, _) => format!("reclaim\t{bytes}\n"),
+            (_, true) => format!("would reclaim {}\n", nice_bytes(bytes)),
+            _ => format!("will reclaim {}\n", nice_bytes(bytes)),
+        });
+    }
+    if parsed.has('n') {
+        return Ok(0);
+    }
+    let record = record(cx, "destroy", of)?;
+    if parsed.has('R') && !clones.names.is_empty() {
+        let code = destroy_all(cx, &command_line("zfs destroy", args), &record, &clones.names, parsed.has('f'))?;
+        if code != 0 {
+            return Ok(code);
+        }
+        // Snapshots of clones may be among those that were named.
+        names.retain(|name| !clones.names.contains(name));
+    }
+    let command = command_line("zfs destroy", args);
+    change_each(cx, &record, "cannot destroy snapshots", &command, &complaint, |pool| {
+        write::destroy_snapshots(&pool.live, &names, parsed.has('d'))
+    })
+}
+
+fn bookmark(cx: &mut Context<'_>, args: &[String], parsed: &Parsed, name: &str) -> Outcome {
+    for (option, what) in [('n', "dryrun"), ('d', "defer destroy"), ('r', "recursive"), ('R', "recursive")] {
+        if parsed.has(option) {
+            cx.complain(&format!("{what} is not supported with bookmark"));
+            return Ok(255);
+        }
+    }
+    let pool = name.split(['/', '#']).next().unwrap_or(name);
+    let is_there = Pools::new(cx).pool(cx, pool)?.is_some_and(|pool| pool.datasets.entry(name).is_ok());
+    if !is_there {
+        return Err(Failure::failed(format!("bookmark '{name}' does not exist.")));
+    }
+    let record = record(cx, "destroy", name)?;
+    let each = |_: &str, error: &Error| format!("cannot destroy bookmark: {}", why(error));
+    let command = command_line("zfs destroy", args);
+    change_each(cx, &record, "cannot destroy bookmark", &command, &each, |pool| -> Result<(), Failures> {
+        write::destroy_bookmark(&pool.live, name).map_err(|e| vec![(name.to_owned(), e)])
+    })
+}

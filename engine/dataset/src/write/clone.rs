@@ -1,0 +1,91 @@
+//! Clones: file systems and volumes that begin as a snapshot is, and share its blocks.
+//!
+//! Facts: `dsl_dataset_clone_check`, `dsl_dataset_clone_sync`, `dsl_dataset_create_sync`, `dsl_dataset_zero_zil` in
+//! module/zfs/dsl_dataset.c, `dsl_crypto_key_clone_sync` in dsl_crypt.c.
+
+use super::cx::Cx;
+use super::props::{self, Change};
+use super::tree::{self, Node};
+use super::{contents, create, deadlist, keys, limits};
+use crate::intent_log::put_header;
+use crate::live::LiveDatasets;
+use crate::{Error, Result};
+use object::{Bookmark, ZapValue};
+use ondisk::dsl_dir::FIELD_LIVELIST;
+use ondisk::{Endian, Objset, ZilHeader};
+
+/// Properties that a clone has from its origin, for its whole life.
+const OF_ORIGIN: &[&str] = &[
+    "encryption",
+    "keyformat",
+    "keylocation",
+    "pbkdf2iters",
+    "casesensitivity",
+    "normalization",
+    "utf8only",
+    "version",
+    "volblocksize",
+    "volsize",
+];
+
+/// Makes clone `name` of snapshot `origin`, with these properties.
+pub fn clone(live: &LiveDatasets, origin: &str, name: &str, properties: &[(String, String)]) -> Result<()> {
+    tree::check_new_name(name)?;
+    let (origin, name, properties) = (origin.to_owned(), name.to_owned(), properties.to_vec());
+    live.writer().task(move |sync| clone_in(&Cx::new(sync), &origin, &name, &properties))?;
+    live.refresh()
+}
+
+fn clone_in(cx: &Cx<'_>, origin: &str, name: &str, properties: &[(String, String)]) -> Result<()> {
+    let from = tree::find(cx, origin)?;
+    let id = from.snapshot.ok_or_else(|| Error::invalid(origin, "only a snapshot can be cloned"))?;
+    let (parent, last) = tree::find_parent(cx, name)?;
+    if let Some((property, _)) = properties.iter().find(|(property, _)| OF_ORIGIN.contains(&property.as_str())) {
+        return Err(Error::invalid(name, format!("'{property}' is that of the origin, and cannot be set")));
+    }
+    let phys = cx.dataset(id)?.phys;
+    let head = cx.dataset(from.head)?.phys;
+    if deadlist::is_old(cx, head.deadlist)? {
+        return Err(Error::unsupported(name, "clones of snapshots from before pool version 26"));
+    }
+    let at = Bookmark { objset: id, object: 0, level: -1, blkid: 0 };
+    let root = cx.mos().store().read_unopened(&phys.bp, &at)?;
+    if root.endian != Endian::Little && !Objset::parse(&root.data, root.endian)?.zil.log.is_hole() {
+        return Err(Error::unsupported(name, "clones of snapshots with a log that a big-endian host wrote"));
+    }
+    let settings = create::settings_for(cx, &Node { name: name.to_owned(), snapshot: None, ..from }, properties)?;
+    contents::settings(cx, parent, name)?;
+    cx.sync.all_or_nothing(|| {
+        let dir = tree::create_dir(cx, parent, last)?;
+        let head = create_on(cx, dir, id)?;
+        let node = Node { name: name.to_owned(), dir, head, snapshot: None };
+        if cx.is_enabled(deadlist::LIVELIST) {
+            let list = deadlist::create(cx)?;
+            cx.set_field(dir, FIELD_LIVELIST, &ZapValue::one(list))?;
+            cx.feature_increment(deadlist::LIVELIST)?;
+        }
+        zero_log(cx, &node)?;
+        cx.history("clone", name, head, &format!("origin={origin} ({id})"))?;
+        settings.into_iter().try_for_each(|setting| props::apply(cx, &node, &Change::Set(setting)))
+    })
+}
+
+/// A head for the new directory `dir` that is as snapshot `origin` is, with its keys.
+pub(crate) fn create_on(cx: &Cx<'_>, dir: u64, origin: u64) -> Result<u64> {
+    let head = tree::create_head(cx, dir, Some(origin), 0)?;
+    keys::share(cx, cx.dataset(origin)?.phys.dir, dir)?;
+    limits::start(cx, dir)?;
+    Ok(head)
+}
+
+/// Forgets the head of the log in the root block of a head that began as a snapshot: the log is not its own.
+pub(crate) fn zero_log(cx: &Cx<'_>, node: &Node) -> Result<()> {
+    let bp = cx.dataset(node.head)?.phys.bp;
+    let at = Bookmark { objset: node.head, object: 0, level: -1, blkid: 0 };
+    let block = cx.mos().store().read_unopened(&bp, &at)?;
+    let none = ZilHeader::parse(&[0; ZilHeader::SIZE_BYTES], Endian::Little)?;
+    if Objset::parse(&block.data, block.endian)?.zil == none {
+        return Ok(());
+    }
+    put_header(*cx, node.head, &none, contents::settings(cx, node.dir, &node.name)?)
+}

@@ -1,0 +1,135 @@
+//! Going back to the latest snapshot: the head gives what it has to a hidden clone of that snapshot, takes what the clone has,
+//! and the clone is destroyed.
+//!
+//! Facts: `dsl_dataset_rollback_check`, `dsl_dataset_rollback_sync`, `dsl_dataset_clone_swap_sync_impl` in
+//! module/zfs/dsl_dataset.c.
+
+use super::cx::Cx;
+use super::free::log_blocks;
+use super::space::{self, Delta, Part};
+use super::tree::{self, Node, TXG_INITIAL};
+use super::{bookmark, clone, deadlist, destroy, feature, props, unsnap};
+use crate::live::{LiveDatasets, Open};
+use crate::{Error, KeyStore, Place, Refusal, Result};
+use ondisk::{DslDataset, SpaceTriple};
+
+/// Name of the hidden clone.
+const CLONE: &str = "%rollback";
+
+/// Makes the file system or volume of snapshot `to` what that snapshot is, which must be its latest. It must not be open.
+pub fn rollback(live: &LiveDatasets, to: &str) -> Result<()> {
+    loop {
+        let ((keys, open), to) = (live.parts(), to.to_owned());
+        let is_done = live.writer().task(move |sync| {
+            let cx = Cx::new(sync);
+            let Some((node, head)) = check(&cx, &open, &to)? else { return Ok(false) };
+            // There is no way back once blocks are freed: that they can be found is seen before.
+            log_blocks(cx.mos().store(), &head.bp, &mut |_| Ok(())).at(&to)?;
+            if !open.let_go(node.head) {
+                return Err(Refusal::Busy.at(&to));
+            }
+            sync.all_or_nothing(|| rollback_in(&cx, &keys, &node, &head)).map(|()| true)
+        })?;
+        if is_done {
+            break;
+        }
+    }
+    live.refresh()?;
+    live.writer().sync()
+}
+
+/// The head that is to go back; `None`: the snapshot is of this txg, and has to be waited for.
+fn check(cx: &Cx<'_>, open: &Open, to: &str) -> Result<Option<(Node, DslDataset)>> {
+    let found = tree::find(cx, to)?;
+    let target = found.snapshot.ok_or_else(|| Error::invalid(to, "it is no snapshot"))?;
+    let node = Node { name: tree::name_of(cx, found.dir)?, snapshot: None, ..found };
+    let head = cx.dataset(node.head)?.phys;
+    let more_recent = || Error::invalid(to, format!("there is a snapshot or bookmark more recent than '{to}'"));
+    if open.get(node.head).is_some() {
+        return Err(Refusal::Busy.at(&*node.name));
+    }
+    if head.prev_snap != target || head.prev_snap_txg.0 < TXG_INITIAL {
+        return Err(more_recent());
+    }
+    if head.prev_snap_txg.0 >= cx.txg() {
+        return Ok(None);
+    }
+    if bookmark::newest_txg(cx, node.head)? > head.prev_snap_txg.0 {
+        return Err(more_recent());
+    }
+    unsnap::check_parts(cx, to, target)?;
+    let quota = props::own_number(cx, node.dir, "refquota")?;
+    if quota != 0 && cx.dataset(target)?.phys.referenced_bytes > quota {
+        return Err(Refusal::QuotaExceeded.at(&*node.name));
+    }
+    let uncovered = props::own_number(cx, node.dir, "refreservation")?.min(head.unique_bytes);
+    if uncovered > space::available(cx, node.dir, cx.sync.pool_bytes())? {
+        return Err(Refusal::NoSpace.at(&*node.name));
+    }
+    Ok(Some((node, head)))
+}
+
+fn rollback_in(cx: &Cx<'_>, store: &KeyStore, node: &Node, head: &DslDataset) -> Result<()> {
+    let dir = tree::create_dir(cx, node.dir, CLONE)?;
+    let hidden = clone::create_on(cx, dir, head.prev_snap)?;
+    let name = format!("{}/{CLONE}", node.name);
+    let clone = Node { name, dir, head: hidden, snapshot: None };
+    swap(cx, &clone, node)?;
+    let last = node.name.rsplit('/').next().unwrap_or(&node.name);
+    cx.history("clone swap", &clone.name, hidden, &format!("parent={last}"))?;
+    clone::zero_log(cx, node)?;
+    destroy::destroy_in(cx, store, &clone)
+}
+
+/// `clone`, which stands on the snapshot that `of` stands on too and was not written, and head `of` give each other what they have.
+fn swap(cx: &Cx<'_>, clone: &Node, of: &Node) -> Result<()> {
+    let (ours, theirs) = (feature::of_dataset(cx, of.head)?, feature::of_dataset(cx, clone.head)?);
+    feature::deactivate_all(cx, of.head)?;
+    feature::deactivate_all(cx, clone.head)?;
+    for (id, features) in [(of.head, theirs), (clone.head, ours)] {
+        for (feature, value) in features {
+            feature::activate_with(cx, id, feature, &value)?;
+        }
+    }
+    let (mut new, mut old) = (cx.dataset(clone.head)?, cx.dataset(of.head)?);
+    let reserved = props::own_number(cx, of.dir, "refreservation")?;
+    let uncovered = old.phys.unique_bytes.min(reserved).wrapping_sub(new.phys.unique_bytes.min(reserved)) as i64;
+
+    let before = cx.dataset(new.phys.prev_snap)?.phys;
+    let only_there = deadlist::space_range(cx, new.phys.deadlist, before.prev_snap_txg.0, u64::MAX)?.used;
+    cx.change_dataset(new.phys.prev_snap, |before| before.unique_bytes = only_there)?;
+
+    // What a directory holds for its head: what the head references, and what it does not any more.
+    let held = |phys: &DslDataset| -> Result<SpaceTriple> {
+        let mut sum = deadlist::space(cx, phys.deadlist)?;
+        let referenced = SpaceTriple {
+            used: phys.referenced_bytes,
+            compressed: phys.compressed_bytes,
+            uncompressed: phys.uncompressed_bytes,
+        };
+        crate::deadlist::add(&mut sum, referenced);
+        Ok(sum)
+    };
+    let delta = Delta::between(held(&new.phys)?, held(&old.phys)?);
+    space::did_use(cx, of.dir, Part::Head, delta)?;
+    space::did_use(cx, clone.dir, Part::Head, delta.negated())?;
+    let origin = cx.dir(of.dir)?.phys.origin;
+    let origin_txg = if origin == 0 { 0 } else { cx.dataset(origin)?.phys.creation_txg.0 };
+    let dead = |phys: &DslDataset| Ok::<_, Error>(deadlist::space_range(cx, phys.deadlist, origin_txg, u64::MAX)?.used);
+    let for_snapshots = dead(&new.phys)?.wrapping_sub(dead(&old.phys)?) as i64;
+    space::transfer(cx, of.dir, for_snapshots, (Part::Head, Part::Snapshots))?;
+
+    let (a, b) = (&mut new.phys, &mut old.phys);
+    std::mem::swap(&mut a.bp, &mut b.bp);
+    std::mem::swap(&mut a.referenced_bytes, &mut b.referenced_bytes);
+    std::mem::swap(&mut a.compressed_bytes, &mut b.compressed_bytes);
+    std::mem::swap(&mut a.uncompressed_bytes, &mut b.uncompressed_bytes);
+    std::mem::swap(&mut a.unique_bytes, &mut b.unique_bytes);
+    std::mem::swap(&mut a.deadlist, &mut b.deadlist);
+    cx.put_dataset(&new)?;
+    cx.put_dataset(&old)?;
+    space::did_use(cx, of.dir, Part::Refreservation, Delta::used(uncovered))?;
+    bookmark::next_changed(cx, of.head, &before)?;
+    deadlist::remove_livelist(cx, clone.dir)?;
+    deadlist::remove_livelist(cx, of.dir)
+}

@@ -1,0 +1,210 @@
+//! Taking snapshots: all that were asked for, in one txg, or none.
+//!
+//! ```text
+//!   before   older snapshot <── head                    the head's deadlist: what the older snapshot has and the head has not
+//!   after    older snapshot <── new snapshot <── head   that list is the new snapshot's; the head begins an empty one,
+//!                                                       with a key more: blocks born after the older snapshot
+//! ```
+//! Tasks run once the blocks of their txg are written, so that a snapshot has all that was done before it was asked for; also
+//! what is only in the intent log yet, since that was changed in memory as well. The snapshot's root block is the head's, with
+//! the head of the log in it, which means nothing in a snapshot.
+//!
+//! Facts: `dsl_dataset_snapshot_check_impl`, `dsl_dataset_snapshot_sync_impl` in module/zfs/dsl_dataset.c,
+//! `dsl_bookmark_snapshotted` in dsl_bookmark.c, `dsl_dir_snap_cmtime_update` in dsl_dir.c.
+
+use super::cx::Cx;
+use super::limits::{self, Counted};
+use super::props::{self, Change};
+use super::space::{self, Delta, Part};
+use super::tree::{self, Node};
+use super::{bookmark, create, deadlist, feature};
+use crate::live::LiveDatasets;
+use crate::name::Tail;
+use crate::{Error, Refusal, Result};
+use object::ZapValue;
+use ondisk::dsl_dataset::{FIELD_IVSET_GUID, FIELD_REMAP_DEADLIST};
+use ondisk::dsl_dir::{FIELD_CRYPTO_KEY_OBJ, FIELD_SNAPSHOTS_CHANGED};
+use ondisk::{DslDataset, Endian, ObjectType, Txg};
+use std::collections::HashSet;
+
+/// Names and why it cannot be. An empty name stands for the whole.
+pub type Failures = Vec<(String, Error)>;
+
+/// Pool version from which on snapshots are taken without a pause of the intent log, and deadlists have keys.
+const VERSION_FAST: u64 = 27;
+/// Name of the one snapshot that is nobody's, and of its directory.
+const ORIGIN: &str = "$ORIGIN";
+
+/// Takes the snapshots `names`, each with these user properties.
+pub fn snapshot(
+    live: &LiveDatasets,
+    names: &[String],
+    properties: &[(String, String)],
+) -> std::result::Result<(), Failures> {
+    let whole = |e: Error| vec![(String::new(), e)];
+    let (names, properties) = (names.to_vec(), properties.to_vec());
+    loop {
+        let (names, properties) = (names.clone(), properties.clone());
+        let task = live.writer().task(move |sync| Ok(snapshot_in(&Cx::new(sync), &names, &properties)));
+        // Two snapshots of one txg would be one state: the later one waits for the next.
+        if task.map_err(whole)?? == Taken::Yes {
+            return live.refresh().map_err(whole);
+        }
+    }
+}
+
+#[derive(PartialEq, Eq)]
+enum Taken {
+    Yes,
+    Later,
+}
+
+fn snapshot_in(cx: &Cx<'_>, names: &[String], properties: &[(String, String)]) -> std::result::Result<Taken, Failures> {
+    let (mut failures, mut found, mut seen) = (Failures::new(), Vec::new(), HashSet::new());
+    let mut later = false;
+    for name in names {
+        match check(cx, name, properties) {
+            Ok((node, changes)) => {
+                if !seen.insert(node.head) {
+                    return Err(vec![(String::new(), Refusal::CrossDevice.at(name.as_str()))]);
+                }
+                match cx.dataset(node.head) {
+                    Ok(head) => later |= head.phys.prev_snap_txg.0 >= cx.txg(),
+                    Err(e) => failures.push((name.clone(), e)),
+                }
+                found.push((node, changes));
+            }
+            Err(e) => failures.push((name.clone(), e)),
+        }
+    }
+    if !failures.is_empty() {
+        return Err(failures);
+    }
+    if later {
+        return Ok(Taken::Later);
+    }
+    let time = tree::now();
+    let all = cx.sync.all_or_nothing(|| {
+        for (node, changes) in &found {
+            let short = node.name.split_once('@').map_or("", |(_, short)| short);
+            let id = take(cx, node, short, time)?;
+            let taken = Node { snapshot: Some(id), ..node.clone() };
+            changes.iter().try_for_each(|change| props::apply(cx, &taken, change))?;
+        }
+        Ok(())
+    });
+    all.map(|()| Taken::Yes).map_err(|e| vec![(String::new(), e)])
+}
+
+/// The head that `name` is to be a snapshot of, and the properties that it gets.
+fn check(cx: &Cx<'_>, name: &str, properties: &[(String, String)]) -> Result<(Node, Vec<Change>)> {
+    let parsed = tree::check_new_tail(name)?;
+    let Tail::Snapshot(short) = parsed.tail else {
+        return Err(Error::invalid(name, "a snapshot has '@' in its name"));
+    };
+    let node = Node { name: name.to_owned(), ..tree::find(cx, parsed.dir)? };
+    let head = cx.dataset(node.head)?.phys;
+    if tree::snapshot_of(cx, &head, short)?.is_some() {
+        return Err(Refusal::Exists.at(name));
+    }
+    if head.has(DslDataset::FLAG_INCONSISTENT) {
+        return Err(Refusal::Busy.at(name));
+    }
+    if cx.sync.version() < VERSION_FAST || deadlist::is_old(cx, head.deadlist)? {
+        return Err(Error::unsupported(name, "snapshots in pools, or of datasets, from before pool version 27"));
+    }
+    if cx.field_u64(node.head, FIELD_REMAP_DEADLIST)?.is_some() {
+        return Err(Error::unsupported(name, "snapshots of datasets with blocks on a removed device"));
+    }
+    // What the snapshot alone will own was covered by the refreservation, and is not any more.
+    let reserved = props::own_number(cx, node.dir, "refreservation")?.min(head.unique_bytes);
+    if reserved > space::available(cx, node.dir, cx.sync.pool_bytes())? {
+        return Err(Refusal::NoSpace.at(name));
+    }
+    let target = Node { snapshot: Some(0), ..node.clone() };
+    let settings = create::settings_for(cx, &target, properties)?;
+    Ok((node, settings.into_iter().map(Change::Set).collect()))
+}
+
+/// Takes snapshot `short` of the head of `node`; everything was checked. Returns its object.
+pub(crate) fn take(cx: &Cx<'_>, node: &Node, short: &str, time: u64) -> Result<u64> {
+    let mut head = cx.dataset(node.head)?;
+    let is_origin = short == ORIGIN;
+    limits::adjust(cx, node.dir, Counted::Snapshots, 1)?;
+    let snapshot = DslDataset {
+        next_snap: head.id,
+        snapnames_zap: 0,
+        num_children: 1,
+        creation_time: time,
+        // The origin's snapshot counts as taken in txg 1, before anything was written.
+        creation_txg: Txg(if is_origin { 1 } else { cx.txg() }),
+        unique_bytes: 0,
+        fsid_guid: tree::unique_fsid(),
+        guid: tree::unique(),
+        next_clones_zap: 0,
+        props_zap: 0,
+        userrefs_zap: 0,
+        ..head.phys.clone()
+    };
+    let mut bonus = vec![0; DslDataset::SIZE_BYTES];
+    snapshot.write(&mut bonus, Endian::Little)?;
+    let id = cx.create_object(ObjectType::DSL_DATASET, 512, (ObjectType::DSL_DATASET, bonus))?.id();
+    for (feature, value) in feature::of_dataset(cx, head.id)? {
+        feature::activate_with(cx, id, feature, &value)?;
+    }
+    follow(cx, &head.phys, head.id, id)?;
+
+    let reserved = props::own_number(cx, node.dir, "refreservation")?;
+    let uncovered = reserved.min(head.phys.unique_bytes);
+    space::did_use(cx, node.dir, Part::Refreservation, Delta::used(uncovered as i64))?;
+
+    let before = head.phys.prev_snap_txg.0;
+    let list = deadlist::create_like(cx, head.phys.deadlist, u64::MAX)?;
+    deadlist::add_key(cx, list, before)?;
+    for txg in bookmark::txgs_after(cx, head.id, before)? {
+        deadlist::add_key(cx, list, txg)?;
+    }
+    // Raw streams tell the IVs of one snapshot from those of another by this.
+    let is_encrypted = cx.field_u64(node.dir, FIELD_CRYPTO_KEY_OBJ)?.is_some_and(|key| key != 0);
+    if is_encrypted && cx.is_enabled(feature::BOOKMARK_V2) {
+        cx.set_field(id, FIELD_IVSET_GUID, &ZapValue::one(tree::unique_fsid()))?;
+    }
+    head.phys.deadlist = list;
+    head.phys.prev_snap = id;
+    head.phys.prev_snap_txg = snapshot.creation_txg;
+    head.phys.unique_bytes = 0;
+    head.phys.flags |= DslDataset::FLAG_UNIQUE_ACCURATE;
+    cx.put_dataset(&head)?;
+    cx.zap(head.phys.snapnames_zap)?.insert(cx.tx(), short.as_bytes(), &ZapValue::one(id))?;
+    if !is_origin {
+        changed(cx, node.dir)?;
+        cx.history("snapshot", &node.name, id, " ")?;
+    }
+    Ok(id)
+}
+
+/// The state before the head has `id` after it now, in the head's place.
+fn follow(cx: &Cx<'_>, head: &DslDataset, head_id: u64, id: u64) -> Result<()> {
+    if head.prev_snap == 0 {
+        return Ok(());
+    }
+    let before = cx.dataset(head.prev_snap)?.phys;
+    if before.next_snap == head_id {
+        cx.change_dataset(head.prev_snap, |before| before.next_snap = id)
+    } else if before.next_clones_zap != 0 {
+        tree::remove_int(cx, before.next_clones_zap, head_id)?;
+        tree::add_int(cx, before.next_clones_zap, id)
+    } else {
+        Ok(())
+    }
+}
+
+/// Notes when the snapshots of directory `dir` changed: now.
+pub(crate) fn changed(cx: &Cx<'_>, dir: u64) -> Result<()> {
+    if !cx.is_enabled("com.delphix:extensible_dataset") {
+        return Ok(());
+    }
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    let ints = vec![now.as_secs(), u64::from(now.subsec_nanos())];
+    cx.set_field(dir, FIELD_SNAPSHOTS_CHANGED, &ZapValue { int_bytes: 8, ints })
+}

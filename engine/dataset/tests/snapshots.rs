@@ -1,0 +1,501 @@
+//! Snapshots taken and destroyed on pools in memory, beside a model that keeps what each had. After each step every block,
+//! space map and account must be right, and where OpenZFS's `zdb` is installed, it must say so too.
+
+mod common;
+
+use common::{Rig, layout, new_file, noise, shared};
+use dataset::write::{self, Failures};
+use dataset::{Entry, Error, LiveDataset, Refusal};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// Bytes of a block of our files.
+const BLOCK: u64 = 16 << 10;
+
+fn names(list: &[&str]) -> Vec<String> {
+    list.iter().map(|n| (*n).to_owned()).collect()
+}
+
+fn take(rig: &Rig, list: &[&str]) -> Result<(), Failures> {
+    write::snapshot(&rig.live, &names(list), &[])
+}
+
+fn destroy(rig: &Rig, list: &[&str]) -> Result<(), Failures> {
+    write::destroy_snapshots(&rig.live, &names(list), false)
+}
+
+/// Everything that must hold, also of each state's space.
+fn check(rig: &Rig) {
+    rig.check();
+    shared::check(&rig.tree());
+}
+
+/// Writes blocks of `file` from seeds; 0 makes a hole.
+fn put(live: &LiveDataset, file: u64, blocks: &[(u64, u64)]) {
+    let tx = live.begin(blocks.len() as u64 * BLOCK).unwrap();
+    let object = live.objset().object(file).unwrap();
+    for (at, seed) in blocks {
+        match seed {
+            0 => object.punch(&tx, at * BLOCK, BLOCK).unwrap(),
+            seed => object.write_at(&tx, at * BLOCK, &noise(*seed, BLOCK as usize)).unwrap(),
+        }
+    }
+}
+
+fn new(live: &LiveDataset) -> u64 {
+    let tx = live.begin(BLOCK).unwrap();
+    let id = new_file(live.objset(), &tx, 1).unwrap();
+    live.objset().object(id).unwrap().set_block_bytes(&tx, BLOCK as u32).unwrap();
+    id
+}
+
+/// Whether a state has just these blocks in `file`.
+fn has(rig: &Rig, state: &str, file: u64, blocks: &BTreeMap<u64, u64>) {
+    let set = rig.tree().dataset(state).unwrap().objset(rig.live.keys()).unwrap();
+    let object = set.object(file).unwrap();
+    for (at, seed) in blocks {
+        let read = object.read_vec(at * BLOCK, BLOCK as usize).unwrap();
+        let wanted = if *seed == 0 { vec![0; BLOCK as usize] } else { noise(*seed, BLOCK as usize) };
+        assert!(read == wanted, "{state}: block {at} of file {file}");
+    }
+}
+
+fn used(rig: &Rig, name: &str) -> u64 {
+    rig.get(name, "used").parse().unwrap()
+}
+
+#[test]
+fn a_snapshot_has_what_was_written_before_it_and_nothing_else() {
+    let rig = Rig::with(layout(true), &[("recordsize", "16K")], None);
+    rig.create("tank/a", &[]).unwrap();
+    let a = rig.open("tank/a");
+    let file = new(&a);
+    put(&a, file, &[(0, 1), (1, 2), (2, 3)]);
+    // Nothing was synced since: it is in the snapshot's own txg.
+    write::snapshot(&rig.live, &names(&["tank/a@one"]), &common::owned(&[("com.example:why", "first")])).unwrap();
+    put(&a, file, &[(1, 20), (2, 0), (3, 30)]);
+    check(&rig);
+    has(&rig, "tank/a@one", file, &BTreeMap::from([(0, 1), (1, 2), (2, 3), (3, 0)]));
+    has(&rig, "tank/a", file, &BTreeMap::from([(0, 1), (1, 20), (2, 0), (3, 30)]));
+    assert_eq!(rig.get("tank/a@one", "com.example:why"), "first");
+    assert_ne!(rig.get("tank/a", "snapshots_changed"), "-");
+    assert!(used(&rig, "tank/a@one") > 2 * BLOCK);
+    rig.judge();
+    drop(a);
+    let rig = rig.reopen();
+    check(&rig);
+    has(&rig, "tank/a@one", file, &BTreeMap::from([(0, 1), (1, 2), (2, 3), (3, 0)]));
+}
+
+#[test]
+fn several_are_taken_in_one_txg_or_none() {
+    let rig = Rig::new();
+    for name in ["tank/a", "tank/b"] {
+        rig.create(name, &[]).unwrap();
+    }
+    take(&rig, &["tank/a@s", "tank/b@s", "tank@s"]).unwrap();
+    let txgs: BTreeSet<String> = ["tank/a@s", "tank/b@s", "tank@s"].map(|n| rig.get(n, "createtxg")).into();
+    assert_eq!(txgs.len(), 1);
+    let why = take(&rig, &["tank/a@t", "tank/b@s", "tank/no@s", "tank@b%d"]).unwrap_err();
+    let failed: Vec<&str> = why.iter().map(|(name, _)| name.as_str()).collect();
+    assert_eq!(failed, ["tank/b@s", "tank/no@s", "tank@b%d"]);
+    assert!(matches!(why[0].1, Error::Refused { why: Refusal::Exists, .. }), "{why:?}");
+    assert!(matches!(why[1].1, Error::NotFound { .. }), "{why:?}");
+    assert!(rig.tree().entry("tank/a@t").is_err());
+    let why = take(&rig, &["tank/a@t", "tank/a@u"]).unwrap_err();
+    assert!(matches!(why[0].1, Error::Refused { why: Refusal::CrossDevice, .. }), "{why:?}");
+    check(&rig);
+    rig.judge();
+}
+
+#[test]
+fn space_returns_to_the_byte_when_snapshots_go_in_any_order() {
+    for order in [[0, 1, 2, 3], [3, 2, 1, 0], [1, 3, 0, 2], [2, 0, 3, 1]] {
+        let rig = Rig::with(layout(false), &[("recordsize", "16K")], None);
+        rig.create("tank/a", &[]).unwrap();
+        let a = rig.open("tank/a");
+        let file = new(&a);
+        put(&a, file, &(0..20).map(|at| (at, at + 1)).collect::<Vec<_>>());
+        for snapshot in 0..4u64 {
+            take(&rig, &[&format!("tank/a@{snapshot}")]).unwrap();
+            put(&a, file, &(0..5).map(|at| (at * (snapshot + 1), 100 * snapshot + at + 50)).collect::<Vec<_>>());
+        }
+        check(&rig);
+        for snapshot in order {
+            destroy(&rig, &[&format!("tank/a@{snapshot}")]).unwrap();
+            check(&rig);
+        }
+        assert_eq!(rig.get("tank/a", "usedbysnapshots"), "0");
+        assert_eq!(used(&rig, "tank/a"), rig.get("tank/a", "referenced").parse::<u64>().unwrap());
+        // What another pool holds that never had snapshots.
+        rig.judge();
+    }
+}
+
+#[test]
+fn a_refreservation_covers_the_head_only() {
+    let rig = Rig::with(layout(false), &[("recordsize", "16K")], None);
+    rig.create("tank/a", &[("refreservation", "10M")]).unwrap();
+    let a = rig.open("tank/a");
+    let file = new(&a);
+    put(&a, file, &(0..200).map(|at| (at, at + 1)).collect::<Vec<_>>());
+    check(&rig);
+    let before = used(&rig, "tank/a");
+    take(&rig, &["tank/a@s"]).unwrap();
+    check(&rig);
+    let unique = 200 * BLOCK;
+    assert!(used(&rig, "tank/a") >= before + unique, "{} {before}", used(&rig, "tank/a"));
+    put(&a, file, &(0..100).map(|at| (at, at + 1000)).collect::<Vec<_>>());
+    check(&rig);
+    destroy(&rig, &["tank/a@s"]).unwrap();
+    check(&rig);
+    assert_eq!(used(&rig, "tank/a"), before);
+    // Where the space that the snapshot would take from it is not there, none is taken.
+    rig.create("tank/full", &[("quota", "11M"), ("refreservation", "10M")]).unwrap();
+    let full = rig.open("tank/full");
+    let file = new(&full);
+    put(&full, file, &(0..200).map(|at| (at, at + 1)).collect::<Vec<_>>());
+    full.sync().unwrap();
+    let why = take(&rig, &["tank/full@s"]).unwrap_err();
+    assert!(matches!(why[0].1, Error::Refused { why: Refusal::NoSpace, .. }), "{why:?}");
+    rig.judge();
+}
+
+#[test]
+fn held_snapshots_stay_until_the_last_hold_goes() {
+    let rig = Rig::new();
+    rig.create("tank/a", &[]).unwrap();
+    take(&rig, &["tank/a@s", "tank@s"]).unwrap();
+    let both = names(&["tank/a@s", "tank@s"]);
+    write::hold(&rig.live, &both, "keep").unwrap();
+    write::hold(&rig.live, &both[..1], "more").unwrap();
+    let why = write::hold(&rig.live, &both, "keep").unwrap_err();
+    assert!(matches!(why[0].1, Error::Refused { why: Refusal::Exists, .. }) && why.len() == 2, "{why:?}");
+    assert_eq!(rig.get("tank/a@s", "userrefs"), "2");
+    let why = destroy(&rig, &["tank/a@s"]).unwrap_err();
+    assert!(matches!(why[0].1, Error::Refused { why: Refusal::Busy, .. }), "{why:?}");
+    write::destroy_snapshots(&rig.live, &both, true).unwrap();
+    assert_eq!(rig.get("tank/a@s", "defer_destroy"), "on");
+    assert!(matches!(write::release(&rig.live, &both, "no").unwrap_err()[0].1, Error::NotFound { .. }));
+    write::release(&rig.live, &both, "keep").unwrap();
+    assert!(rig.tree().entry("tank@s").is_err());
+    write::release(&rig.live, &both[..1], "more").unwrap();
+    assert!(rig.tree().entry("tank/a@s").is_err());
+    check(&rig);
+    rig.judge();
+}
+
+#[test]
+fn an_encrypted_dataset_needs_no_key_for_its_snapshots() {
+    let encrypted = [("encryption", "on"), ("keyformat", "passphrase"), ("recordsize", "16K")];
+    let rig = Rig::with(layout(false), &encrypted, Some("password"));
+    rig.create("tank/a", &[]).unwrap();
+    let a = rig.open("tank/a");
+    let file = new(&a);
+    put(&a, file, &[(0, 1), (1, 2)]);
+    take(&rig, &["tank/a@s", "tank@s"]).unwrap();
+    put(&a, file, &[(1, 3)]);
+    check(&rig);
+    has(&rig, "tank/a@s", file, &BTreeMap::from([(0, 1), (1, 2)]));
+    assert_ne!(rig.get("tank/a@s", "ivsetguid"), "-");
+    drop(a);
+    rig.live.close_all().unwrap();
+    assert!(rig.live.unload_key("tank").unwrap());
+    take(&rig, &["tank/a@t"]).unwrap();
+    destroy(&rig, &["tank/a@s"]).unwrap();
+    rig.check();
+    rig.judge();
+}
+
+#[test]
+fn counts_of_snapshots_are_kept_where_a_limit_is_set() {
+    let rig = Rig::new();
+    rig.create("tank/a", &[]).unwrap();
+    rig.create("tank/a/b", &[]).unwrap();
+    rig.set("tank/a", "snapshot_limit", "1").unwrap();
+    take(&rig, &["tank/a@s", "tank/a/b@s"]).unwrap();
+    take(&rig, &["tank/a/b@t"]).unwrap();
+    assert_eq!((rig.get("tank/a", "snapshot_count"), rig.get("tank/a/b", "snapshot_count")), ("3".into(), "2".into()));
+    destroy(&rig, &["tank/a/b@s", "tank/a@s"]).unwrap();
+    assert_eq!((rig.get("tank/a", "snapshot_count"), rig.get("tank/a/b", "snapshot_count")), ("1".into(), "1".into()));
+    check(&rig);
+}
+
+#[test]
+fn rolling_back_brings_back_what_the_snapshot_has_and_frees_the_rest() {
+    let rig = Rig::with(layout(true), &[("recordsize", "16K")], None);
+    rig.create("tank/a", &[("refreservation", "3M")]).unwrap();
+    let a = rig.open("tank/a");
+    let file = new(&a);
+    put(&a, file, &(0..30).map(|at| (at, at + 1)).collect::<Vec<_>>());
+    take(&rig, &["tank/a@one"]).unwrap();
+    take(&rig, &["tank/a@two"]).unwrap();
+    write::bookmark(&rig.live, &[("tank/a@two".to_owned(), "tank/a#two".to_owned())]).unwrap();
+    let before = used(&rig, "tank/a");
+    put(&a, file, &(10..60).map(|at| (at, at + 500)).collect::<Vec<_>>());
+    a.sync().unwrap();
+    check(&rig);
+    // Open, and not the latest: both are refused.
+    assert!(matches!(write::rollback(&rig.live, "tank/a@two"), Err(Error::Refused { why: Refusal::Busy, .. })));
+    rig.live.close(&a).unwrap();
+    drop(a);
+    assert!(matches!(write::rollback(&rig.live, "tank/a@one"), Err(Error::Invalid { .. })));
+    write::rollback(&rig.live, "tank/a@two").unwrap();
+    check(&rig);
+    has(&rig, "tank/a", file, &(0..60).map(|at| (at, if at < 30 { at + 1 } else { 0 })).collect());
+    assert_eq!(used(&rig, "tank/a"), before);
+    let a = rig.open("tank/a");
+    put(&a, file, &[(3, 99)]);
+    check(&rig);
+    rig.judge();
+    drop(a);
+    let rig = rig.reopen();
+    has(&rig, "tank/a", file, &BTreeMap::from([(3, 99), (4, 5)]));
+    destroy(&rig, &["tank/a@two", "tank/a@one"]).unwrap();
+    write::destroy_bookmark(&rig.live, "tank/a#two").unwrap();
+    check(&rig);
+    rig.judge();
+}
+
+#[test]
+fn clones_share_blocks_and_are_promoted_and_destroyed() {
+    for encrypted in [false, true] {
+        let secret = [("encryption", "on"), ("keyformat", "passphrase"), ("recordsize", "16K")];
+        let properties = if encrypted { &secret[..] } else { &secret[2..] };
+        let rig = Rig::with(layout(false), properties, encrypted.then_some("password"));
+        rig.create("tank/a", &[]).unwrap();
+        let a = rig.open("tank/a");
+        let file = new(&a);
+        put(&a, file, &(0..20).map(|at| (at, at + 1)).collect::<Vec<_>>());
+        take(&rig, &["tank/a@one"]).unwrap();
+        put(&a, file, &[(0, 100)]);
+        take(&rig, &["tank/a@two"]).unwrap();
+        write::bookmark(&rig.live, &[("tank/a@two".to_owned(), "tank/a#two".to_owned())]).unwrap();
+        put(&a, file, &[(1, 101)]);
+        take(&rig, &["tank/a@three"]).unwrap();
+        write::clone(&rig.live, "tank/a@two", "tank/c", &common::owned(&[("com.example:why", "test")])).unwrap();
+        assert_eq!(
+            (rig.get("tank/c", "origin"), rig.get("tank/c", "com.example:why")),
+            ("tank/a@two".into(), "test".into())
+        );
+        let c = rig.open("tank/c");
+        put(&c, file, &[(2, 200), (3, 201), (2, 202)]);
+        check(&rig);
+        has(&rig, "tank/c", file, &BTreeMap::from([(0, 100), (1, 2), (2, 202), (3, 201), (4, 5)]));
+        has(&rig, "tank/a", file, &BTreeMap::from([(0, 100), (1, 101), (2, 3), (3, 4)]));
+        let why = destroy(&rig, &["tank/a@two"]).unwrap_err();
+        assert!(matches!(why[0].1, Error::Refused { why: Refusal::Exists, .. }), "{why:?}");
+        take(&rig, &["tank/c@own"]).unwrap();
+        put(&c, file, &[(4, 300)]);
+        rig.judge();
+        write::promote(&rig.live, "tank/c").unwrap();
+        check(&rig);
+        assert_eq!((rig.get("tank/a", "origin"), rig.get("tank/c", "origin")), ("tank/c@two".into(), "-".into()));
+        has(&rig, "tank/c@one", file, &BTreeMap::from([(0, 1), (1, 2)]));
+        assert!(rig.tree().entry("tank/c#two").is_ok() && rig.tree().entry("tank/a#two").is_err());
+        put(&c, file, &[(5, 301)]);
+        put(&a, file, &[(5, 302)]);
+        check(&rig);
+        rig.judge();
+        // And back again; what was only kept for a clone goes with it.
+        write::promote(&rig.live, "tank/a").unwrap();
+        check(&rig);
+        write::destroy_snapshots(&rig.live, &names(&["tank/a@two"]), true).unwrap();
+        rig.live.close(&c).unwrap();
+        drop(c);
+        destroy(&rig, &["tank/c@own"]).unwrap();
+        write::destroy(&rig.live, "tank/c").unwrap();
+        assert!(rig.tree().entry("tank/a@two").is_err());
+        check(&rig);
+        destroy(&rig, &["tank/a@three", "tank/a@one"]).unwrap();
+        check(&rig);
+        assert_eq!(rig.get("tank/a", "usedbysnapshots"), "0");
+        rig.judge();
+        assert!(matches!(write::promote(&rig.live, "tank/a"), Err(Error::Invalid { .. })));
+    }
+}
+
+/// A file system with a file and what the model says that each state has in it.
+struct Model {
+    name: String,
+    live: Arc<LiveDataset>,
+    file: u64,
+    now: BTreeMap<u64, u64>,
+    snapshots: BTreeMap<String, BTreeMap<u64, u64>>,
+    marks: BTreeSet<String>,
+}
+
+/// Small numbers from one seed.
+struct Dice(u64);
+
+impl Dice {
+    fn roll(&mut self, sides: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % sides.max(1)
+    }
+
+    fn pick<'a, T>(&mut self, list: &[&'a T]) -> Option<&'a T> {
+        list.get(self.roll(list.len() as u64) as usize).copied()
+    }
+}
+
+/// Random steps: writes, snapshots, bookmarks, and their ends. Goal: no sequence loses space, content or a count.
+#[test]
+fn random_steps_leave_every_block_and_every_account_right() {
+    let seeds: Vec<u64> = match std::env::var("WEIR_SEED").ok().and_then(|s| s.parse().ok()) {
+        Some(seed) => vec![seed],
+        None => vec![1, 2],
+    };
+    for seed in seeds {
+        println!("seed {seed}");
+        random_steps(seed, 30);
+    }
+}
+
+fn random_steps(seed: u64, steps: u64) {
+    let mut dice = Dice(seed);
+    let rig = Rig::with(layout(seed.is_multiple_of(2)), &[("recordsize", "16K")], None);
+    let mut models: Vec<Model> = ["tank/a", "tank/a/b"]
+        .map(|name| {
+            rig.create(name, &[]).unwrap();
+            let live = rig.open(name);
+            let file = new(&live);
+            Model {
+                name: name.to_owned(),
+                live,
+                file,
+                now: BTreeMap::new(),
+                snapshots: BTreeMap::new(),
+                marks: BTreeSet::new(),
+            }
+        })
+        .into();
+    for step in 0..steps {
+        let which = dice.roll(2) as usize;
+        let m = &mut models[which];
+        match dice.roll(12) {
+            10 => {
+                // What is newer than the snapshot goes first, as with `zfs rollback -r`.
+                let all: Vec<&String> = m.snapshots.keys().collect();
+                let Some(short) = dice.pick(&all).cloned() else { continue };
+                let txg = |name: &str| rig.get(name, "createtxg").parse::<u64>().unwrap();
+                let since = txg(&format!("{}@{short}", m.name));
+                let newer: Vec<String> =
+                    m.snapshots.keys().filter(|s| txg(&format!("{}@{s}", m.name)) > since).cloned().collect();
+                let full: Vec<String> = newer.iter().map(|s| format!("{}@{s}", m.name)).collect();
+                write::destroy_snapshots(&rig.live, &full, false).unwrap();
+                newer.iter().for_each(|s| drop(m.snapshots.remove(s)));
+                for mark in m.marks.clone().into_iter().filter(|mark| txg(mark) > since) {
+                    write::destroy_bookmark(&rig.live, &mark).unwrap();
+                    m.marks.remove(&mark);
+                }
+                rig.live.close(&m.live).unwrap();
+                write::rollback(&rig.live, &format!("{}@{short}", m.name)).unwrap();
+                m.live = rig.open(&m.name);
+                let then = m.snapshots[&short].clone();
+                m.now = m.now.keys().map(|at| (*at, then.get(at).copied().unwrap_or(0))).collect();
+            }
+            11 => {
+                // A clone that is written, looked at and destroyed, or promoted twice in between.
+                let all: Vec<&String> = m.snapshots.keys().collect();
+                let Some(short) = dice.pick(&all).cloned() else { continue };
+                let (name, mut has_now) = (format!("tank/c{step}"), m.snapshots[&short].clone());
+                write::clone(&rig.live, &format!("{}@{short}", m.name), &name, &[]).unwrap();
+                let clone = rig.open(&name);
+                let blocks: Vec<_> =
+                    (0..1 + dice.roll(8)).map(|_| (dice.roll(40), 1 + step * 7 + dice.roll(99))).collect();
+                put(&clone, m.file, &blocks);
+                has_now.extend(blocks);
+                write::snapshot(&rig.live, &[format!("{name}@own")], &[]).unwrap();
+                put(&clone, m.file, &[(0, step + 1), (1, 0)]);
+                check(&rig);
+                has(&rig, &format!("{name}@own"), m.file, &has_now);
+                if dice.roll(2) == 0 {
+                    write::promote(&rig.live, &name).unwrap();
+                    check(&rig);
+                    put(&m.live, m.file, &[(5, step + 3)]);
+                    m.now.insert(5, step + 3);
+                    write::promote(&rig.live, &m.name).unwrap();
+                    check(&rig);
+                }
+                rig.live.close(&clone).unwrap();
+                write::destroy_snapshots(&rig.live, &[format!("{name}@own")], false).unwrap();
+                write::destroy(&rig.live, &name).unwrap();
+            }
+            0..=3 => {
+                let blocks: Vec<_> = (0..1 + dice.roll(12))
+                    .map(|_| (dice.roll(40), dice.roll(5) * (step * 100 + dice.roll(99))))
+                    .collect();
+                put(&m.live, m.file, &blocks);
+                m.now.extend(blocks);
+            }
+            4 => {
+                let both: Vec<String> = models.iter().map(|m| format!("{}@r{step}", m.name)).collect();
+                write::snapshot(&rig.live, &both, &[]).unwrap();
+                for m in &mut models {
+                    m.snapshots.insert(format!("r{step}"), m.now.clone());
+                }
+            }
+            5 | 6 => {
+                write::snapshot(&rig.live, &[format!("{}@s{step}", m.name)], &[]).unwrap();
+                m.snapshots.insert(format!("s{step}"), m.now.clone());
+            }
+            7 => {
+                let all: Vec<&String> = m.snapshots.keys().collect();
+                if let Some(short) = dice.pick(&all).cloned() {
+                    let mark = format!("{}#m{step}", m.name);
+                    write::bookmark(&rig.live, &[(format!("{}@{short}", m.name), mark.clone())]).unwrap();
+                    m.marks.insert(mark);
+                }
+            }
+            8 => {
+                let all: Vec<&String> = m.marks.iter().collect();
+                if let Some(mark) = dice.pick(&all).cloned() {
+                    write::destroy_bookmark(&rig.live, &mark).unwrap();
+                    m.marks.remove(&mark);
+                }
+            }
+            _ => {
+                let count = 1 + dice.roll(3);
+                for _ in 0..count {
+                    let all: Vec<&String> = m.snapshots.keys().collect();
+                    let Some(short) = dice.pick(&all).cloned() else { break };
+                    write::destroy_snapshots(&rig.live, &[format!("{}@{short}", m.name)], false).unwrap();
+                    m.snapshots.remove(&short);
+                }
+            }
+        }
+        check(&rig);
+        for m in &models {
+            for (short, blocks) in &m.snapshots {
+                has(&rig, &format!("{}@{short}", m.name), m.file, blocks);
+            }
+            has(&rig, &m.name, m.file, &m.now);
+            for mark in &m.marks {
+                let property = format!("written{}", &mark[mark.find('#').unwrap()..]);
+                let written = rig.get(&m.name, &property).parse::<u64>().unwrap();
+                let Entry::Bookmark(mark) = rig.tree().entry(mark).unwrap() else { panic!() };
+                // Where its snapshot is still there, both tell the same.
+                let of = m.snapshots.keys().map(|short| format!("{}@{short}", m.name));
+                for snapshot in of.filter(|s| rig.get(s, "guid") == mark.phys().guid.to_string()) {
+                    let short = snapshot.split_once('@').unwrap().1;
+                    assert_eq!(rig.get(&m.name, &format!("written@{short}")), written.to_string(), "{snapshot}");
+                }
+            }
+        }
+        if step % 8 == 7 {
+            rig.judge();
+        }
+    }
+    let all: Vec<String> =
+        models.iter().flat_map(|m| m.snapshots.keys().map(|s| format!("{}@{s}", m.name)).collect::<Vec<_>>()).collect();
+    write::destroy_snapshots(&rig.live, &all, false).unwrap();
+    for mark in models.iter().flat_map(|m| m.marks.clone()) {
+        write::destroy_bookmark(&rig.live, &mark).unwrap();
+    }
+    check(&rig);
+    for m in &models {
+        assert_eq!(rig.get(&m.name, "usedbysnapshots"), "0");
+    }
+    rig.judge();
+}

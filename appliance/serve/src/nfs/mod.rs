@@ -26,7 +26,22 @@ pub mod v3;
 pub mod v4;
 pub mod xdr;
 
+use files::vfs::FileKind;
+
 pub use exports::{Exports, Share, ShareOptions};
 pub use figures::{ClientInfo, Figures};
 pub use rpc::Limits;
 pub use server::{Config, PortMapper, Server, Versions};
+
+/// `ftype3` and `nfs_ftype4`, which count alike (RFC 1813, RFC 7530).
+fn kind_number(kind: FileKind) -> u32 {
+    match kind {
+        FileKind::Regular => 1,
+        FileKind::Directory => 2,
+        FileKind::BlockDevice => 3,
+        FileKind::CharDevice => 4,
+        FileKind::Symlink => 5,
+        FileKind::Socket => 6,
+        FileKind::Fifo => 7,
+    }
+}

@@ -1,7 +1,8 @@
 //! Attributes as version 3 has them.
 
+use crate::nfs::kind_number;
 use crate::nfs::xdr::{Malformed, Reader, Result, Writer};
-use files::vfs::{Attr, FileHandle, FileKind, SetAttr, SetTime, Time};
+use files::vfs::{Attr, FileHandle, SetAttr, SetTime, Time};
 
 /// Attributes, and what names the node: its numbers are the handle's.
 #[derive(Debug, Clone, Copy)]
@@ -19,18 +20,6 @@ fn put_time(out: &mut Writer, time: Time) {
 fn get_time(r: &mut Reader<'_>) -> Result<Time> {
     let time = Time { seconds: i64::from(r.u32()?), nanoseconds: r.u32()? };
     if time.nanoseconds < 1_000_000_000 { Ok(time) } else { Err(Malformed) }
-}
-
-fn kind_number(kind: FileKind) -> u32 {
-    match kind {
-        FileKind::Regular => 1,
-        FileKind::Directory => 2,
-        FileKind::BlockDevice => 3,
-        FileKind::CharDevice => 4,
-        FileKind::Symlink => 5,
-        FileKind::Socket => 6,
-        FileKind::Fifo => 7,
-    }
 }
 
 /// The number that a client sees as inode: also of directories that no dataset has it stays the same.

@@ -5,9 +5,10 @@
 use super::bitmap::*;
 use super::names;
 use super::status::{Result, Status};
+use crate::nfs::kind_number;
 use crate::nfs::xdr::{self, Reader, Writer};
 use files::nfs4_acl::{Ace, Who as AceWho};
-use files::vfs::{Attr, FileKind, SetAttr, SetTime, StatFs, Time, Vfs};
+use files::vfs::{Attr, SetAttr, SetTime, StatFs, Time, Vfs};
 
 /// Transfers of at most this many bytes.
 pub(crate) const IO_BYTES_MAX: u32 = 1 << 20;
@@ -65,19 +66,6 @@ pub(crate) fn write_error(w: &mut Writer, wanted: Bitmap, status: Status) {
 fn time(w: &mut Writer, time: Time) {
     w.i64(time.seconds);
     w.u32(time.nanoseconds);
-}
-
-/// `nfs_ftype4`.
-pub(crate) fn kind_number(kind: FileKind) -> u32 {
-    match kind {
-        FileKind::Regular => 1,
-        FileKind::Directory => 2,
-        FileKind::BlockDevice => 3,
-        FileKind::CharDevice => 4,
-        FileKind::Symlink => 5,
-        FileKind::Socket => 6,
-        FileKind::Fifo => 7,
-    }
 }
 
 fn space_of<'s>(subject: &Subject<'_>, space: &'s mut Option<StatFs>) -> Result<&'s StatFs> {

@@ -4,17 +4,21 @@ use crate::forward::Hold;
 use crate::state::{Imported, State};
 use admin::write::WritablePool;
 use admin::{KeyFile, KeySource, OpenPool};
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use clap::{Arg, ArgAction, ArgMatches, value_parser};
 use daemon::config::Size;
 use dataset::Dataset;
+use dataset::stream::browse;
 use files::namespace::Provider;
-use files::vfs::Vfs;
+use files::vfs::{Time, Vfs};
+use files::{FileSystem, Volume, VolumeFile, zpl};
+use host::device::{Device, FileDevice};
+use ondisk::ObjsetKind;
 use pool::OpenOptions;
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// A file or directory in a pool.
@@ -134,8 +138,62 @@ pub(crate) fn key_files(matches: &ArgMatches) -> Vec<KeyFile> {
     given.flatten().map(|argument| key_file(argument)).collect()
 }
 
+/// The options by which commands look into saved streams instead of pools: then [`Opener`] takes what stands before the colon for a file.
+pub fn stream_args() -> [Arg; 3] {
+    [
+        Arg::new(OF_STREAMS).long(OF_STREAMS).default_value("yes").hide(true),
+        Arg::new("then")
+            .long("then")
+            .value_name("FILE")
+            .action(ArgAction::Append)
+            .value_parser(value_parser!(PathBuf))
+            .help("An incremental stream that goes on where the one before ended. May be repeated"),
+        Arg::new("snapshot")
+            .long("snapshot")
+            .value_name("SNAPSHOT")
+            .help("The snapshot to show, in full or what is behind its '@' [default: the last of the dataset that comes first]"),
+    ]
+}
+
+/// An option that only commands for streams have.
+const OF_STREAMS: &str = "of-streams";
+
+/// What options say of saved streams.
+struct Streams {
+    then: Vec<PathBuf>,
+    snapshot: Option<String>,
+}
+
+impl Streams {
+    fn new(matches: &ArgMatches) -> Option<Self> {
+        matches.try_get_one::<String>(OF_STREAMS).ok().flatten()?;
+        let then = matches.get_many::<PathBuf>("then").into_iter().flatten().cloned().collect();
+        Some(Self { then, snapshot: matches.get_one::<String>("snapshot").cloned() })
+    }
+
+    /// The files in the stream `path`, and those that go on with it.
+    fn open(&self, path: &str) -> Result<Arc<dyn Vfs>> {
+        let paths = std::iter::once(Path::new(path)).chain(self.then.iter().map(PathBuf::as_path));
+        let open = |path: &Path| -> Result<Arc<dyn Device>> {
+            Ok(Arc::new(FileDevice::open(path).with_context(|| path.display().to_string())?))
+        };
+        let streams = paths.map(open).collect::<Result<Vec<_>>>()?;
+        let saved = browse::open(&streams, self.snapshot.as_deref())?;
+        let name = String::from_utf8_lossy(&saved.begin.to_name).into_owned();
+        if saved.set.phys().kind == ObjsetKind::Volume {
+            let volume = Volume::open(&saved.set, name)?;
+            let created = Time { seconds: i64::try_from(saved.begin.creation_time).unwrap_or(0), nanoseconds: 0 };
+            let bytes = volume.size();
+            return Ok(Arc::new(VolumeFile::new(volume, bytes, created, saved.begin.to_guid)));
+        }
+        let options = zpl::Options { name, ..zpl::Options::default() };
+        Ok(FileSystem::open(saved.set, options)?)
+    }
+}
+
 /// Opens pools and datasets, each once.
 pub struct Opener {
+    streams: Option<Streams>,
     search: Vec<PathBuf>,
     key_files: Vec<KeyFile>,
     location: Option<String>,
@@ -151,6 +209,7 @@ impl Opener {
     pub fn new(matches: &ArgMatches) -> Self {
         let search = matches.get_many::<PathBuf>("search").into_iter().flatten().cloned().collect();
         Self {
+            streams: Streams::new(matches),
             search,
             key_files: key_files(matches),
             location: matches.get_one("keylocation").cloned(),
@@ -252,8 +311,13 @@ impl Opener {
         if let Some(vfs) = self.opened.get(dataset) {
             return Ok(vfs.clone());
         }
-        let (pool, found) = self.dataset(dataset)?;
-        let vfs = pool.files(&found)?;
+        let vfs = match &self.streams {
+            Some(streams) => streams.open(dataset)?,
+            None => {
+                let (pool, found) = self.dataset(dataset)?;
+                pool.files(&found)?
+            }
+        };
         self.opened.insert(dataset.to_owned(), vfs.clone());
         Ok(vfs)
     }

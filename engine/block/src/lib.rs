@@ -23,6 +23,7 @@ pub use store::{OnWriteFailure, Store};
 pub use zio::{decompress, gang_members};
 
 pub use host::clock::{Stopwatch, nanoseconds};
+pub use host::device::Device;
 pub use host::{processors, random};
 
 use bytes::Bytes;

@@ -4,8 +4,8 @@
 
 use crate::arc::{Arc as Cache, Key, Want};
 use crate::crypt::DatasetKeys;
-use crate::vdev::Tree;
-use crate::{Allocate, Block, Bookmark, Class, Error, Place, Refusal, Result, WritePolicy, zio};
+use crate::vdev::{Kind, Leaf, Tree, Vdev};
+use crate::{Allocate, Block, Bookmark, Class, Device, Error, Place, Refusal, Result, WritePolicy, zio};
 use bytes::Bytes;
 use observe::{Collector, Info, Source, Unit, Value};
 use ondisk::{BlkPtr, Endian};
@@ -57,6 +57,13 @@ impl Store {
             waiting: Arc::default(),
             on_write_failure: RwLock::default(),
         })
+    }
+
+    /// A store that is no pool's, over one device: nothing is written to it, and addresses begin behind the place of labels.
+    pub fn over(name: String, device: Arc<dyn Device>, cache_bytes: u64) -> Arc<Self> {
+        let kind = Kind::Leaf(Leaf::present(0, device));
+        let leaf = Vdev { guid: 0, id: 0, kind, ashift: 9, children: Vec::new(), name: name.clone() };
+        Self::new(name, Tree::of(vec![leaf]), cache_bytes)
     }
 
     /// The pool's name.

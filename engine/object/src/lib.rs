@@ -15,7 +15,7 @@ pub mod zap;
 
 pub use block::crypt::Attribute as KeyAttribute;
 pub use block::crypt::{DatasetKeys, KeyObject, attribute as key_attribute, is_incorrect_key};
-pub use block::{Block, Bookmark, Class, Compress, Error, Place, Refusal, Result, Store, WritePolicy, random};
+pub use block::{Block, Bookmark, Class, Compress, Device, Error, Place, Refusal, Result, Store, WritePolicy, random};
 pub use bpobj::{Bpobj, BpobjEntry};
 pub use live::{NewObject, SyncContext, Tx, Written};
 pub use object::{Object, Piece};

@@ -193,7 +193,7 @@ fn cannot(name: &str, error: &Error) -> Failure {
             "not an earlier snapshot from the same fs".to_owned()
         }
         Error::Invalid { what, .. } => what.clone(),
-        error => error.to_string(),
+        error => error.to_string().trim_start_matches(&format!("{name}: ")).to_owned(),
     };
     Failure::failed(format!("warning: cannot send '{name}': {why}"))
 }

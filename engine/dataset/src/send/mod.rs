@@ -28,9 +28,9 @@ use crate::keys::KeyStore;
 use crate::stream::Writer;
 use crate::{Error, Place, Result};
 use object::ObjectSet;
-use ondisk::Endian;
 use ondisk::dsl_dataset::FIELD_IVSET_GUID;
 use ondisk::send_record::{Begin, Features};
+use ondisk::{DslDataset, Endian};
 use std::io::Write;
 use std::sync::Arc;
 
@@ -138,6 +138,9 @@ impl Outgoing {
             {
                 return Err(Error::unsupported(mark.name(), "sending from a redaction bookmark"));
             }
+        }
+        if to.phys().has(DslDataset::FLAG_INCONSISTENT) {
+            return Err(Error::unsupported(to.name(), "sending of what was received in part"));
         }
         for dataset in [Some(to), from.map(Base::dataset)].into_iter().flatten() {
             if dataset.field(ondisk::dsl_dataset::FIELD_REDACTED_DATASETS)?.is_some() {

@@ -1,11 +1,12 @@
 //! Send streams as bytes: records with their payloads, and the chain of sums that holds them together.
 //!
-//! Below: `ondisk::send_record` (the records). Above: `send`, `weir stream`. Format: docs/format/stream.md.
+//! Below: `ondisk::send_record` (the records). Above: `send`, `weir stream`; [`browse`] makes an object set of a saved one. Format: docs/format/stream.md.
 //!
 //! Invariants:
 //!   * what [`Reader`] hands out lies before a sum that was right, or the sums were not asked for
 //!   * memory goes with the largest record, never with the stream
 
+pub mod browse;
 mod read;
 mod write;
 

@@ -3,6 +3,8 @@
 mod dump;
 pub mod print;
 
+use super::{cat, cp, ls};
+use crate::source;
 use anyhow::{Context, Result, bail};
 use clap::{Arg, ArgAction, ArgMatches, value_parser};
 use std::fs::File;
@@ -34,11 +36,37 @@ pub fn command() -> clap::Command {
                 .arg(flag("unchecked", 'C', "Do not look at checksums"))
                 .arg(flag("data", 'd', "Print every record with its checksum and what follows it")),
         )
+        .subcommand(browsing(ls::command(), "List the files in a saved stream", "FILE[:/path]..."))
+        .subcommand(browsing(cat::command(), "Write files in a saved stream to standard output", "FILE:/path..."))
+        .subcommand(browsing(
+            cp::command(),
+            "Copy files, directories and volumes out of a saved stream",
+            "FILE:/path... DESTINATION",
+        ))
         .subcommand(
             clap::Command::new("token")
                 .about("Print what a resume token says: the property receive_resume_token of what was received in part")
                 .arg(Arg::new("token").value_name("TOKEN").required(true)),
         )
+}
+
+/// A command for pools made one for streams: a full one, with what goes on from it.
+fn browsing(command: clap::Command, about: &'static str, operands: &'static str) -> clap::Command {
+    let name = command.get_name().to_owned();
+    let command = command
+        .about(about)
+        .long_about(None::<&str>)
+        .override_usage(format!("weir stream {name} [OPTIONS] {operands}"));
+    let command = command.args(source::stream_args()).after_help(
+        "The stream is read to its end first, and nothing is shown of one that was altered or cut off. It must be a file: not a pipe, \
+         not compressed as a whole.",
+    );
+    command.mut_args(|arg| match arg.get_id().as_str() {
+        "search" | "key-file" | "passphrase-file" | "keylocation" => arg.hide(true),
+        "source" => arg.value_name("FILE[:/path]"),
+        "paths" => arg.help("FILE:/path of one or more things to copy, then where to"),
+        _ => arg,
+    })
 }
 
 fn file_arg() -> Arg {
@@ -54,6 +82,9 @@ pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
     match matches.subcommand() {
         Some(("dump", matches)) => dump::run(matches),
         Some(("token", matches)) => token(matches),
+        Some(("ls", matches)) => ls::run(matches),
+        Some(("cat", matches)) => cat::run(matches),
+        Some(("cp", matches)) => cp::run(matches),
         _ => unreachable!("clap requires one of them"),
     }
 }

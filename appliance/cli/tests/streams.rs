@@ -1,0 +1,142 @@
+//! `weir zfs send` and `weir stream`, as programs call them.
+//!
+//! `WEIR_FIXTURES` is a folder with the unpacked devices as SCENARIO/DEVICE. The pool `history` is imported read-only into a state
+//! folder of its own; what is sent of it is looked into as a file. That the streams are right is for engine/dataset/tests/send.rs to say.
+
+use std::path::PathBuf;
+use std::process::{Command, Output, Stdio};
+
+struct Weir {
+    state: tempfile::TempDir,
+}
+
+impl Weir {
+    fn with_history() -> Option<Self> {
+        let Some(images) = std::env::var_os("WEIR_FIXTURES").map(PathBuf::from) else {
+            println!("skipped: WEIR_FIXTURES is not set");
+            return None;
+        };
+        let folder = images.join("history");
+        if !folder.is_dir() {
+            println!("skipped: {} is not there", folder.display());
+            return None;
+        }
+        let weir = Self { state: tempfile::tempdir().expect("a folder") };
+        weir.good(&["zpool", "import", "-o", "readonly=on", "-d", folder.to_str().expect("text"), "th"]);
+        Some(weir)
+    }
+
+    fn run(&self, args: &[&str]) -> Output {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
+        command.args(args).env("WEIR_STATE", self.state.path()).env("TZ", "UTC").stdin(Stdio::null());
+        command.output().expect("weir runs")
+    }
+
+    fn good(&self, args: &[&str]) -> Vec<u8> {
+        let out = self.run(args);
+        assert!(out.status.success(), "{args:?}: {}", String::from_utf8_lossy(&out.stderr));
+        out.stdout
+    }
+
+    fn text(&self, args: &[&str]) -> String {
+        String::from_utf8(self.good(args)).expect("text")
+    }
+
+    /// Exit code and what is said.
+    fn bad(&self, args: &[&str]) -> (i32, String) {
+        let out = self.run(args);
+        (out.status.code().expect("an exit code"), String::from_utf8_lossy(&out.stderr).into_owned())
+    }
+
+    /// A stream in a file.
+    fn send(&self, name: &str, args: &[&str]) -> String {
+        let path = self.state.path().join(name);
+        std::fs::write(&path, self.good(&[&["zfs", "send"], args].concat())).expect("written");
+        path.to_str().expect("text").to_owned()
+    }
+}
+
+#[test]
+fn files_come_out_of_saved_streams() {
+    let Some(weir) = Weir::with_history() else { return };
+    let full = weir.send("full", &["-Lec", "th/prom@s1"]);
+    let more = weir.send("more", &["-I", "@s1", "th/prom@s4"]);
+    let file = |snapshot: &str| weir.good(&["cat", &format!("th/prom@{snapshot}:/text.txt")]);
+    assert_eq!(weir.good(&["stream", "cat", &format!("{full}:/text.txt")]), file("s1"));
+    let then = ["--then", &more];
+    let path = format!("{full}:/text.txt");
+    assert_eq!(weir.good(&[&["stream", "cat", &path], &then[..]].concat()), file("s4"));
+    assert_eq!(weir.good(&[&["stream", "cat", &path, "--snapshot", "s2"], &then[..]].concat()), file("s2"));
+    // Space differs, so the short listing; the tree is as the pool has it.
+    let ours = weir.text(&[&["stream", "ls", "-R", &format!("{full}:/")], &then[..]].concat());
+    let pools = weir.text(&["ls", "-R", "th/prom@s4:/"]);
+    assert_eq!(ours.replace(&full, "th/prom@s4"), pools);
+    let copies = weir.state.path().join("copies");
+    std::fs::create_dir(&copies).expect("a folder");
+    weir.good(&["stream", "cp", "-q", &path, copies.to_str().expect("text")]);
+    assert_eq!(std::fs::read(copies.join("text.txt")).expect("copied"), file("s1"));
+}
+
+#[test]
+fn a_volume_is_copied_out_of_a_stream() {
+    let Some(weir) = Weir::with_history() else { return };
+    let stream = weir.send("volume", &["th/vol@v1"]);
+    let image = weir.state.path().join("image");
+    weir.good(&["stream", "cp", "-q", &format!("{stream}:"), image.to_str().expect("text")]);
+    assert_eq!(std::fs::read(image).expect("copied"), weir.good(&["cat", "th/vol@v1:"]));
+}
+
+#[test]
+fn what_is_wrong_with_a_stream_is_said() {
+    let Some(weir) = Weir::with_history() else { return };
+    let path = weir.send("full", &["th/prom@s1"]);
+    let text = weir.text(&["stream", "dump", &path]);
+    assert!(
+        text.contains("\ttoname = th/prom@s1\n") && text.ends_with("\tTotal stream length = 2335984 (0x23a4f0)\n"),
+        "{text}"
+    );
+    let mut bytes = std::fs::read(&path).expect("there");
+    bytes[1_000_000] ^= 1;
+    std::fs::write(&path, &bytes).expect("written");
+    for command in ["dump", "ls"] {
+        let (code, said) = weir.bad(&["stream", command, &path]);
+        assert!(code == 1 && said.contains("its checksum is "), "{command}: {code} {said}");
+    }
+    assert!(weir.text(&["stream", "dump", "-C", &path]).contains("SUMMARY:"));
+    std::fs::write(&path, &bytes[..312]).expect("written");
+    let (code, said) = weir.bad(&["stream", "dump", &path]);
+    assert!(code == 1 && said.contains("ends without an END record"), "{code} {said}");
+}
+
+#[test]
+fn sends_say_what_openzfs_says() {
+    let Some(weir) = Weir::with_history() else { return };
+    // Recorded of the kernel module, of this very pool.
+    let expected = "incremental\tth/prom@s1\tth/prom@s2\t228648\nsize\t228648\n";
+    assert_eq!(weir.text(&["zfs", "send", "-nvP", "-i", "@s1", "th/prom@s2"]), expected);
+    let expected = "full\tth/prom@s1\t1909888\nincremental\ts1\tth/prom@s2\t228648\nincremental\ts2\tth/prom@s4\t427160\nsize\t2565696\n";
+    assert_eq!(weir.text(&["zfs", "send", "-nvP", "-R", "th/prom@s4"]), expected);
+    let expected = "full send of th/prom@s1 estimated size is 635K\ntotal estimated size is 635K\n";
+    assert_eq!(weir.text(&["zfs", "send", "-nv", "-Lec", "th/prom@s1"]), expected);
+    for (args, code, says) in [
+        (&["th/prom@nosuch"][..], 1, "cannot open 'th/prom@nosuch': dataset does not exist\n"),
+        (&["-i", "@nosuch", "th/prom@s1"], 1, "cannot open 'th/prom@nosuch': dataset does not exist\n"),
+        (
+            &["-i", "@s4", "th/prom@s2"],
+            1,
+            "warning: cannot send 'th/prom@s2': not an earlier snapshot from the same fs\n",
+        ),
+        (&["-X", "th/a", "th/prom@s2"], 1, "Cannot specify dataset exclusion (-X) on a non-recursive send.\n"),
+        (&["-R", "-i", "th/fs@s5", "th/prom@s4"], 2, "incremental source must be in same filesystem\n"),
+        (
+            &["--redact", "b", "th/prom@s2"],
+            1,
+            "unsupported: sending of redacted streams (-d) is not in this version of weir\n",
+        ),
+        (&["-t", "1-2-3"], 1, "cannot resume send: resume token is corrupt (invalid format)\n"),
+    ] {
+        let (found, said) = weir.bad(&[&["zfs", "send"], args].concat());
+        assert_eq!(found, code, "{args:?}: {said}");
+        assert!(said.starts_with(says), "{args:?}: {said}");
+    }
+}

@@ -66,9 +66,17 @@ impl Deadlist {
         let mut sum = SpaceTriple::default();
         match &self.form {
             Form::Keyed { zap, .. } => {
+                // Most lists are one and the same empty one, which is looked at once.
+                let mut empty = None;
                 for (min, list) in self.lists(zap)? {
-                    if (min_txg..max_txg).contains(&min) {
-                        add(&mut sum, self.list_space(&Bpobj::open(&self.mos, list)?, devices)?);
+                    if !(min_txg..max_txg).contains(&min) || Some(list) == empty {
+                        continue;
+                    }
+                    let opened = Bpobj::open(&self.mos, list)?;
+                    if opened.is_empty()? {
+                        empty = Some(list);
+                    } else {
+                        add(&mut sum, self.list_space(&opened, devices)?);
                     }
                 }
             }

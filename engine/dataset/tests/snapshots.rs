@@ -8,6 +8,8 @@ use dataset::write::{self, Failures};
 use dataset::{Entry, Error, LiveDataset, Refusal};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 /// Bytes of a block of our files.
 const BLOCK: u64 = 16 << 10;
@@ -313,6 +315,60 @@ fn clones_share_blocks_and_are_promoted_and_destroyed() {
         rig.judge();
         assert!(matches!(write::promote(&rig.live, "tank/a"), Err(Error::Invalid { .. })));
     }
+}
+
+/// Goal: a snapshot of a head that is being written has all that was acknowledged before it was asked for, and no change by half.
+/// Method: a thread writes the same number into two files, both in one transaction; every snapshot must have the same in both.
+#[test]
+fn snapshots_beside_a_writer_have_whole_changes_and_all_before_them() {
+    let rig = Rig::with(layout(false), &[("recordsize", "16K")], None);
+    rig.create("tank/a", &[]).unwrap();
+    let a = rig.open("tank/a");
+    let files = [new(&a), new(&a)];
+    let (written, is_over) = (AtomicU64::new(0), AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_over.load(Ordering::SeqCst) {
+                let number = written.load(Ordering::SeqCst) + 1;
+                let tx = a.begin(2 * BLOCK).unwrap();
+                for file in files {
+                    let object = a.objset().object(file).unwrap();
+                    object.write_at(&tx, (number % 7) * BLOCK, &number.to_le_bytes()).unwrap();
+                    object.write_at(&tx, 8 * BLOCK, &number.to_le_bytes()).unwrap();
+                }
+                drop(tx);
+                written.store(number, Ordering::SeqCst);
+            }
+        });
+        let deadline = Instant::now() + Duration::from_secs(60);
+        while written.load(Ordering::SeqCst) == 0 {
+            assert!(Instant::now() < deadline, "nothing was written");
+            std::thread::yield_now();
+        }
+        for n in 0..12 {
+            let before = written.load(Ordering::SeqCst);
+            let name = format!("tank/a@{n}");
+            let result = take(&rig, &[&name]);
+            if n % 3 == 2 && result.is_ok() {
+                destroy(&rig, &[&format!("tank/a@{}", n - 1)]).unwrap();
+            }
+            let set = rig.tree().dataset(&name).and_then(|d| d.objset(rig.live.keys()));
+            let last = |file: u64| {
+                let object = set.as_ref().ok()?.object(file).ok()?;
+                Some(u64::from_le_bytes(object.read_vec(8 * BLOCK, 8).ok()?.try_into().ok()?))
+            };
+            let found = files.map(last);
+            if n == 11 || result.is_err() || found[0].is_none_or(|n| n < before) || found[0] != found[1] {
+                // The writer ends also when this test fails.
+                is_over.store(true, Ordering::SeqCst);
+            }
+            result.unwrap();
+            assert_eq!(found[0], found[1], "{name}");
+            assert!(found[0].unwrap() >= before, "{name}: {found:?}, written {before}");
+        }
+    });
+    check(&rig);
+    rig.judge();
 }
 
 /// A file system with a file and what the model says that each state has in it.

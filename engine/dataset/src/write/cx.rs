@@ -210,6 +210,11 @@ impl<'a> Cx<'a> {
         self.sync.feature_decrement(feature::by_guid(guid).map_or(guid, |f| f.name))
     }
 
+    /// So many things more, or less, use it.
+    pub(crate) fn feature_add(&self, guid: &str, delta: i64) -> Result<()> {
+        self.sync.feature_add(feature::by_guid(guid).map_or(guid, |f| f.name), delta)
+    }
+
     /// The pool's root directory.
     pub(crate) fn root_dir(&self) -> Result<u64> {
         self.directory(ondisk::pool_dir::directory::ROOT_DATASET)?

@@ -38,31 +38,32 @@ fn new_list(cx: &Cx<'_>) -> Result<u64> {
     Bpobj::create_with(cx.mos(), cx.tx(), LIST_BLOCK_BYTES, &new_header(cx.sync.version(), cx.is_active(LIVELIST)))
 }
 
-/// An empty list: the shared one where the pool has it.
-fn empty_list(cx: &Cx<'_>) -> Result<u64> {
+/// The empty list that all share, where the pool has one.
+fn shared_list(cx: &Cx<'_>) -> Result<Option<u64>> {
     if !cx.is_enabled(EMPTY_BPOBJ) {
-        return new_list(cx);
+        return Ok(None);
     }
-    let shared = match cx.directory(directory::EMPTY_BPOBJ)? {
-        Some(id) => id,
-        None => {
-            let id = new_list(cx)?;
-            cx.set_directory(directory::EMPTY_BPOBJ, id)?;
-            id
-        }
-    };
-    cx.feature_increment(EMPTY_BPOBJ)?;
-    Ok(shared)
+    if let Some(id) = cx.directory(directory::EMPTY_BPOBJ)? {
+        return Ok(Some(id));
+    }
+    let id = new_list(cx)?;
+    cx.set_directory(directory::EMPTY_BPOBJ, id)?;
+    Ok(Some(id))
 }
 
-/// One use less of the shared empty list.
-fn drop_empty_list(cx: &Cx<'_>, id: u64) -> Result<()> {
-    cx.feature_decrement(EMPTY_BPOBJ)?;
-    if !cx.is_active(EMPTY_BPOBJ) {
-        cx.unset_directory(directory::EMPTY_BPOBJ)?;
-        cx.free_object(id)?;
+/// So many uses less of the shared empty list.
+fn drop_shared(cx: &Cx<'_>, uses: u64) -> Result<()> {
+    if uses == 0 {
+        return Ok(());
     }
-    Ok(())
+    cx.feature_add(EMPTY_BPOBJ, i64::try_from(uses).unwrap_or(i64::MAX).wrapping_neg())?;
+    match cx.directory(directory::EMPTY_BPOBJ)? {
+        Some(id) if !cx.is_active(EMPTY_BPOBJ) => {
+            cx.unset_directory(directory::EMPTY_BPOBJ)?;
+            cx.free_object(id)
+        }
+        _ => Ok(()),
+    }
 }
 
 fn keys(cx: &Cx<'_>, id: u64) -> Result<BTreeMap<u64, u64>> {
@@ -76,16 +77,30 @@ fn keys(cx: &Cx<'_>, id: u64) -> Result<BTreeMap<u64, u64>> {
 
 /// Adds an empty list for blocks born after `txg`.
 pub(crate) fn add_key(cx: &Cx<'_>, id: u64, txg: u64) -> Result<()> {
-    let list = empty_list(cx)?;
-    cx.zap(id)?.insert(cx.tx(), format!("{txg:x}").as_bytes(), &object::ZapValue::one(list))
+    add_keys(cx, id, &[txg])
+}
+
+fn add_keys(cx: &Cx<'_>, id: u64, txgs: &[u64]) -> Result<()> {
+    if txgs.is_empty() {
+        return Ok(());
+    }
+    let shared = shared_list(cx)?;
+    let zap = cx.zap(id)?;
+    for txg in txgs {
+        let list = shared.map_or_else(|| new_list(cx), Ok)?;
+        zap.insert(cx.tx(), format!("{txg:x}").as_bytes(), &object::ZapValue::one(list))?;
+    }
+    match shared {
+        Some(_) => cx.feature_add(EMPTY_BPOBJ, i64::try_from(txgs.len()).unwrap_or(i64::MAX)),
+        None => Ok(()),
+    }
 }
 
 /// A new deadlist with the keys of `id` below `max_txg`, all empty: for a clone, or the head after a snapshot.
 pub(crate) fn create_like(cx: &Cx<'_>, id: u64, max_txg: u64) -> Result<u64> {
     let new = create(cx)?;
-    for txg in keys(cx, id)?.range(..max_txg).map(|(txg, _)| *txg) {
-        add_key(cx, new, txg)?;
-    }
+    let txgs: Vec<u64> = keys(cx, id)?.range(..max_txg).map(|(txg, _)| *txg).collect();
+    add_keys(cx, new, &txgs)?;
     Ok(new)
 }
 
@@ -95,9 +110,9 @@ pub(crate) fn free(cx: &Cx<'_>, id: u64) -> Result<()> {
         return Bpobj::free(cx.mos(), cx.tx(), id);
     }
     let shared = cx.directory(directory::EMPTY_BPOBJ)?;
-    for list in keys(cx, id)?.into_values() {
-        if Some(list) == shared { drop_empty_list(cx, list)? } else { Bpobj::free(cx.mos(), cx.tx(), list)? }
-    }
+    let (empty, own): (Vec<u64>, Vec<u64>) = keys(cx, id)?.into_values().partition(|list| Some(*list) == shared);
+    drop_shared(cx, empty.len() as u64)?;
+    own.into_iter().try_for_each(|list| Bpobj::free(cx.mos(), cx.tx(), list))?;
     cx.free_object(id)
 }
 
@@ -152,7 +167,7 @@ pub(crate) fn hand_over(cx: &Cx<'_>, id: u64, min_txg: u64) -> Result<SpaceTripl
     let shared = cx.directory(directory::EMPTY_BPOBJ)?;
     for (key, list) in keys(cx, id)?.split_off(&min_txg) {
         if Some(list) == shared {
-            drop_empty_list(cx, list)?;
+            drop_shared(cx, 1)?;
         } else {
             cx.bpobj(free)?.append_sub(cx.mos(), cx.tx(), list)?;
         }
@@ -162,38 +177,52 @@ pub(crate) fn hand_over(cx: &Cx<'_>, id: u64, min_txg: u64) -> Result<SpaceTripl
     Ok(gone)
 }
 
-/// Puts all that deadlist `from` has on deadlist `id`; `from` is empty then, without a key.
+/// Puts all that deadlist `from` has on deadlist `id`, and frees it.
 pub(crate) fn merge(cx: &Cx<'_>, id: u64, from: u64) -> Result<()> {
     let all = space(cx, from)?;
+    let shared = cx.directory(directory::EMPTY_BPOBJ)?;
+    let mut own = keys(cx, id)?;
+    let mut unused = 0;
     for (key, list) in keys(cx, from)? {
-        take_over(cx, id, key, list)?;
-        cx.zap(from)?.remove(cx.tx(), format!("{key:x}").as_bytes())?;
+        unused += take_over(cx, (id, &mut own), key, list, shared)?;
     }
-    count(cx, from, SpaceTriple::default(), all)?;
+    cx.free_object(from)?;
+    drop_shared(cx, unused)?;
     count(cx, id, all, SpaceTriple::default())
 }
 
 /// Blocks born after `txg` are listed with older ones from now on: the snapshot of that txg is gone.
 pub(crate) fn remove_key(cx: &Cx<'_>, id: u64, txg: u64) -> Result<()> {
-    let Some(list) = keys(cx, id)?.remove(&txg) else { return Ok(()) };
+    let mut own = keys(cx, id)?;
+    let Some(list) = own.remove(&txg) else { return Ok(()) };
     cx.zap(id)?.remove(cx.tx(), format!("{txg:x}").as_bytes())?;
-    take_over(cx, id, txg, list)
+    let unused = take_over(cx, (id, &mut own), txg, list, cx.directory(directory::EMPTY_BPOBJ)?)?;
+    drop_shared(cx, unused)
 }
 
-/// List `list`, which belongs to nobody, becomes part of that of deadlist `id` which has the largest key up to `key`.
-fn take_over(cx: &Cx<'_>, id: u64, key: u64, list: u64) -> Result<()> {
-    let shared = cx.directory(directory::EMPTY_BPOBJ)?;
-    let keys = keys(cx, id)?;
-    let none = || Error::corrupt("", format!("deadlist {id} has no list for blocks born after txg {key}"));
-    let (own_key, own) = keys.range(..=key).next_back().or_else(|| keys.iter().next()).ok_or_else(none)?;
+/// List `list`, which belongs to nobody, becomes part of that of deadlist `id`, whose lists by key are `keys`, which has the
+/// largest key up to `key`. Returns how often `shared` is used less now.
+fn take_over(
+    cx: &Cx<'_>,
+    (id, keys): (u64, &mut BTreeMap<u64, u64>),
+    key: u64,
+    list: u64,
+    shared: Option<u64>,
+) -> Result<u64> {
     if Some(list) == shared {
-        drop_empty_list(cx, list)
-    } else if Some(*own) == shared {
-        drop_empty_list(cx, *own)?;
-        cx.zap(id)?.update_u64(cx.tx(), format!("{own_key:x}"), list)
-    } else {
-        cx.bpobj(*own)?.append_sub(cx.mos(), cx.tx(), list)
+        return Ok(1);
     }
+    let none = || Error::corrupt("", format!("deadlist {id} has no list for blocks born after txg {key}"));
+    let first = keys.keys().next().copied();
+    let own_key = keys.range(..=key).next_back().map(|(key, _)| *key).or(first).ok_or_else(none)?;
+    let own = keys.get_mut(&own_key).ok_or_else(none)?;
+    if Some(*own) != shared {
+        cx.bpobj(*own)?.append_sub(cx.mos(), cx.tx(), list)?;
+        return Ok(0);
+    }
+    *own = list;
+    cx.zap(id)?.update_u64(cx.tx(), format!("{own_key:x}"), list)?;
+    Ok(1)
 }
 
 /// Changes the sums of deadlist `id`.
@@ -230,7 +259,7 @@ fn insert_as(cx: &Cx<'_>, id: u64, blocks: &[BlkPtr], freed: bool) -> Result<()>
         let mut list = keys[&key];
         if Some(list) == shared {
             let own = new_list(cx)?;
-            drop_empty_list(cx, list)?;
+            drop_shared(cx, 1)?;
             cx.zap(id)?.update_u64(cx.tx(), format!("{key:x}"), own)?;
             list = own;
         }

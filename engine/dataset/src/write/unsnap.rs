@@ -133,7 +133,6 @@ pub(crate) fn destroy_in(cx: &Cx<'_>, node: &Node, deferred: bool) -> Result<()>
         space::did_use(cx, free, Part::Head, delta.negated())?;
     }
     deadlist::merge(cx, list, gone.deadlist)?;
-    deadlist::free(cx, gone.deadlist)?;
     let at = gone.creation_txg.0;
     if !keeps_keys {
         remove_clones_key(cx, node.dir, at)?;

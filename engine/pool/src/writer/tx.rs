@@ -111,7 +111,8 @@ impl SyncTx<'_> {
         self.feature_add(name, -1)
     }
 
-    fn feature_add(&self, name: &str, delta: i64) -> Result<()> {
+    /// So many things more, or less, use it.
+    pub fn feature_add(&self, name: &str, delta: i64) -> Result<()> {
         let feature = feature::by_name(name).ok_or_else(|| Error::invalid(name, "is no feature"))?;
         self.shared.features.add(self.mos(), self.tx, feature, delta)
     }

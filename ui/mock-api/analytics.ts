@@ -176,8 +176,8 @@ export function explain(asked: URLSearchParams): Schemas["StatisticExplanation"]
       field("hit/miss", 0.12, [["data misses", 0.17, 0.05]], 4),
       field("share", 0.03, [["tank/home", 0.48, 0.45]], 2),
     ].filter((one) => !narrowed.has(one.field)),
-    times_inside: { latency_ns: 702_000, log_wait_ns: 611_000, txg_wait_ns: 0, disk_wait_ns: 38_000 },
-    times_outside: { latency_ns: 91_000, log_wait_ns: 2_000, txg_wait_ns: 0, disk_wait_ns: 21_000 },
+    times_inside: { latency_ns: 702_000, queue_wait_ns: 4_000, log_wait_ns: 611_000, txg_wait_ns: 0, disk_wait_ns: 38_000 },
+    times_outside: { latency_ns: 91_000, queue_wait_ns: 3_000, log_wait_ns: 2_000, txg_wait_ns: 0, disk_wait_ns: 21_000 },
   };
 }
 

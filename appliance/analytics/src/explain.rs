@@ -47,7 +47,9 @@ pub struct Ranked {
 pub struct Times {
     /// From request to answer.
     pub latency: f64,
-    /// Of that, waiting for the intent log.
+    /// Of that, waiting to be taken up.
+    pub queue_wait: f64,
+    /// Waiting for the intent log.
     pub log_wait: f64,
     /// Waiting for a transaction group to take it.
     pub txg_wait: f64,
@@ -134,6 +136,7 @@ impl Explainer {
             *ended = Some((first.min(event.done), last.max(event.done)));
         }
         times.latency += event.latency as f64;
+        times.queue_wait += f64::from(event.note.queue_wait) * 1000.0;
         times.log_wait += f64::from(event.note.log_wait) * 1000.0;
         times.txg_wait += f64::from(event.note.txg_wait) * 1000.0;
         times.disk_wait += f64::from(event.note.disk_wait) * 1000.0;
@@ -180,6 +183,7 @@ impl Explainer {
             let count = count.max(1) as f64;
             Times {
                 latency: times.latency / count,
+                queue_wait: times.queue_wait / count,
                 log_wait: times.log_wait / count,
                 txg_wait: times.txg_wait / count,
                 disk_wait: times.disk_wait / count,

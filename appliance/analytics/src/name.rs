@@ -38,6 +38,8 @@ pub enum Field {
     HitMiss,
     /// 0 or the error.
     Result,
+    /// Waiting to be taken up.
+    QueueWait,
     /// Waiting for the intent log.
     LogWait,
     /// Waiting for a transaction group.
@@ -78,6 +80,7 @@ const FIELDS: &[(Field, &str, &str)] = &[
     (Field::Offset, "offset", "offset"),
     (Field::HitMiss, "hit/miss", "hit or miss"),
     (Field::Result, "result", "result"),
+    (Field::QueueWait, "queuewait", "wait in the queue"),
     (Field::LogWait, "logwait", "wait for the intent log"),
     (Field::TxgWait, "txgwait", "wait for a transaction group"),
     (Field::DiskWait, "diskwait", "wait for disks"),
@@ -112,7 +115,7 @@ impl Field {
     /// The rows of its heat map, if it is a number.
     pub fn scheme(self) -> Option<Scheme> {
         match self {
-            Self::Latency | Self::LogWait | Self::TxgWait | Self::DiskWait => Some(Scheme::Latency),
+            Self::Latency | Self::QueueWait | Self::LogWait | Self::TxgWait | Self::DiskWait => Some(Scheme::Latency),
             Self::Size => Some(Scheme::Size),
             Self::Offset => Some(Scheme::Offset),
             Self::Utilization => Some(Scheme::Percent),

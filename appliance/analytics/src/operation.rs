@@ -29,7 +29,9 @@ pub struct Operation {
     pub size: u64,
     /// How long it took.
     pub latency: u64,
-    /// Of that, waiting for the intent log.
+    /// Of that, waiting to be taken up.
+    pub queue_wait: u64,
+    /// Waiting for the intent log.
     pub log_wait: u64,
     /// Waiting for a transaction group.
     pub txg_wait: u64,
@@ -73,6 +75,7 @@ impl Operation {
             offset: note.offset,
             size: note.size.into(),
             latency: event.latency,
+            queue_wait: u64::from(note.queue_wait) * 1000,
             log_wait: u64::from(note.log_wait) * 1000,
             txg_wait: u64::from(note.txg_wait) * 1000,
             disk_wait: u64::from(note.disk_wait) * 1000,

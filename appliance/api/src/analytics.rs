@@ -250,6 +250,8 @@ pub struct ExplainedValue {
 pub struct OperationTimes {
     /// From request to answer.
     pub latency_ns: f64,
+    /// Of it, waiting to be taken up.
+    pub queue_wait_ns: f64,
     /// Of it, waiting for the intent log.
     pub log_wait_ns: f64,
     /// Of it, waiting for a transaction group.
@@ -283,7 +285,9 @@ pub struct RecordedOperation {
     pub size: u64,
     /// How long it took.
     pub latency_ns: u64,
-    /// Of that, waiting for the intent log.
+    /// Of that, waiting to be taken up: NFS calls, behind others of their connection.
+    pub queue_wait_ns: u64,
+    /// Waiting for the intent log.
     pub log_wait_ns: u64,
     /// Waiting for a transaction group.
     pub txg_wait_ns: u64,

@@ -180,6 +180,8 @@ pub struct Note {
     pub cache: Lookups,
     /// 0, or the error as errno(3) numbers it, or [`WRONG_BYTES`].
     pub result: u16,
+    /// Microseconds that it waited to be taken up, behind others.
+    pub queue_wait: u32,
     /// Microseconds that it waited for the intent log.
     pub log_wait: u32,
     /// Microseconds that it waited to enter a transaction group.
@@ -193,7 +195,7 @@ pub struct Note {
 pub struct Event {
     /// When it ended: nanoseconds since 1970.
     pub done: u64,
-    /// How long it took, from the arrival of the request to the answer: nanoseconds.
+    /// How long it took, from the arrival of the request's last byte to the answer: nanoseconds.
     pub latency: u64,
     /// Through which door it came.
     pub layer: Layer,
@@ -226,6 +228,7 @@ const EMPTY: Note = Note {
         level2_hits: 0,
     },
     result: 0,
+    queue_wait: 0,
     log_wait: 0,
     txg_wait: 0,
     disk_wait: 0,

@@ -45,7 +45,7 @@ export type Axis = "ns" | "bytes" | "percent";
 
 export function axisOf(field: string | null): Axis | null {
   switch (field) {
-    case "latency": case "logwait": case "txgwait": case "diskwait": return "ns";
+    case "latency": case "queuewait": case "logwait": case "txgwait": case "diskwait": return "ns";
     case "size": case "offset": return "bytes";
     case "utilization": return "percent";
     default: return null;

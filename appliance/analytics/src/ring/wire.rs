@@ -1,7 +1,7 @@
 //! Events as bytes: what is zero takes no room.
 //!
 //! ```text
-//!   flags │ op │ step of time │ latency │ client │ place │ object │ size │ result? cache? waits? offset? user?     varints
+//!   flags │ op │ step of time │ latency │ client │ place │ object │ size │ result? cache? waits? offset? user? queue?     varints
 //! ```
 
 use crate::column::take;
@@ -33,7 +33,8 @@ pub fn encode(event: &Event, before: u64, out: &mut Vec<u8>) {
         | has(n.offset != 0, 6)
         | has(event.user != 0, 7);
     let mut to = Piece { bytes: [0; LONGEST], len: 2 };
-    (to.bytes[0], to.bytes[1]) = (flags, event.op);
+    // Bit 7 of the type: no layer has as many.
+    (to.bytes[0], to.bytes[1]) = (flags, event.op & !QUEUED | if n.queue_wait != 0 { QUEUED } else { 0 });
     to.put(zigzag(event.done, before));
     to.put(event.latency);
     to.put(event.client.into());
@@ -55,11 +56,17 @@ pub fn encode(event: &Event, before: u64, out: &mut Vec<u8>) {
     if event.user != 0 {
         to.put(event.user.into());
     }
+    if n.queue_wait != 0 {
+        to.put(n.queue_wait.into());
+    }
     out.extend_from_slice(&to.bytes[..to.len]);
 }
 
-/// Flags and type, and at most 18 numbers of at most 10 bytes.
-const LONGEST: usize = 2 + 18 * 10;
+/// Of the type: the time in the queue follows.
+const QUEUED: u8 = 1 << 7;
+
+/// Flags and type, and at most 19 numbers of at most 10 bytes.
+const LONGEST: usize = 2 + 19 * 10;
 
 /// Bytes of one event: what the vector grows by at once.
 struct Piece {
@@ -86,7 +93,7 @@ pub fn decode(bytes: &mut &[u8], before: u64) -> Option<Event> {
     let (&[flags, op], rest) = bytes.split_first_chunk()?;
     *bytes = rest;
     let layer = *Layer::ALL.get(usize::from(flags & 7))?;
-    let mut event = Event { layer, op, ..Event::default() };
+    let mut event = Event { layer, op: op & !QUEUED, ..Event::default() };
     event.done = unzigzag(take(bytes)?, before);
     event.latency = take(bytes)?;
     event.client = u32::try_from(take(bytes)?).ok()?;
@@ -117,6 +124,9 @@ pub fn decode(bytes: &mut &[u8], before: u64) -> Option<Event> {
     }
     if has(7) {
         event.user = u32::try_from(take(bytes)?).ok()?;
+    }
+    if op & QUEUED != 0 {
+        note.queue_wait = u32::try_from(take(bytes)?).ok()?;
     }
     event.note = note;
     Some(event)

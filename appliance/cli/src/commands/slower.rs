@@ -11,6 +11,7 @@ use std::process::ExitCode;
 
 const COLUMNS: &[Column] = &[
     column("ms", Kind::Number(3), 10, "How long it took, from the request to the answer."),
+    column("queue_ms", Kind::Number(3), 9, "Of it, waiting to be taken up, behind other calls of its connection."),
     column("log_ms", Kind::Number(3), 9, "Of it, waiting for the intent log: a synchronous write, fsync or COMMIT."),
     column(
         "txg_ms",
@@ -81,6 +82,8 @@ struct Operation {
     #[serde(default)]
     size: u64,
     latency_ns: u64,
+    #[serde(default)]
+    queue_wait_ns: u64,
     #[serde(default)]
     log_wait_ns: u64,
     #[serde(default)]
@@ -191,12 +194,14 @@ fn print<W: Write>(report: &mut Report<W>, operations: &[Operation]) -> Result<(
     let ms = |ns: u64| Value::Number(ns as f64 / 1e6);
     let named = |text: &str| if text.is_empty() { Value::Absent } else { Value::from(text) };
     for o in operations {
-        let waits = o.log_wait_ns.saturating_add(o.txg_wait_ns).saturating_add(o.disk_wait_ns);
+        let waits = [o.queue_wait_ns, o.log_wait_ns, o.txg_wait_ns, o.disk_wait_ns];
+        let waits = waits.into_iter().fold(0, u64::saturating_add);
         let file = if o.file.is_empty() { &o.share } else { &o.file };
         report.row(
             Stamp { at: o.ended_ns / 1_000_000_000, boot: false },
             &[
                 ms(o.latency_ns),
+                ms(o.queue_wait_ns),
                 ms(o.log_wait_ns),
                 ms(o.txg_wait_ns),
                 ms(o.disk_wait_ns),
@@ -224,13 +229,13 @@ mod tests {
     #[test]
     fn reasons_add_up_to_the_whole() {
         let text = r#"{"items":[{"ended_ns":7000000001,"layer":"nfs3","op":"write","client":"10.0.0.7","latency_ns":12000000,
-            "log_wait_ns":9000000,"disk_wait_ns":500000,"size":4096,"offset":8192,"share":"tank/a","result":"ok"}]}"#;
+            "queue_wait_ns":250000,"log_wait_ns":9000000,"disk_wait_ns":500000,"size":4096,"offset":8192,"share":"tank/a","result":"ok"}]}"#;
         let found: Operations = serde_json::from_str(text).expect("operations");
         let mut report = Report::new(Vec::new(), COLUMNS, &Options::plain(Form::Scripted)).expect("columns");
         print(&mut report, &found.items).expect("written");
         assert_eq!(
             String::from_utf8(report.into_inner()).expect("text"),
-            "7\t12.000\t9.000\t0\t0.500\t2.500\tnfs3\twrite\t4096\t8192\t-\tok\t10.0.0.7\t-\ttank/a\n"
+            "7\t12.000\t0.250\t9.000\t0\t0.500\t2.250\tnfs3\twrite\t4096\t8192\t-\tok\t10.0.0.7\t-\ttank/a\n"
         );
     }
 }

@@ -50,6 +50,7 @@ fn shown(operation: Operation, sight: Sight) -> RecordedOperation {
         offset: operation.offset,
         size: operation.size,
         latency_ns: operation.latency,
+        queue_wait_ns: operation.queue_wait,
         log_wait_ns: operation.log_wait,
         txg_wait_ns: operation.txg_wait,
         disk_wait_ns: operation.disk_wait,

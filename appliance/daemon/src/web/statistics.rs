@@ -224,6 +224,7 @@ pub async fn explain(
 fn explanation(found: Explanation) -> StatisticExplanation {
     let times = |t: Times| OperationTimes {
         latency_ns: t.latency,
+        queue_wait_ns: t.queue_wait,
         log_wait_ns: t.log_wait,
         txg_wait_ns: t.txg_wait,
         disk_wait_ns: t.disk_wait,

@@ -46,10 +46,10 @@ fn edge(text: &str, field: &str) -> Result<u64> {
         ("size" | "offset", "M") => 1024f64.powi(2),
         ("size" | "offset", "G") => 1024f64.powi(3),
         ("size" | "offset", "T") => 1024f64.powi(4),
-        ("latency" | "logwait" | "txgwait" | "diskwait", "us") => 1e3,
-        ("latency" | "logwait" | "txgwait" | "diskwait", "ms") => 1e6,
-        ("latency" | "logwait" | "txgwait" | "diskwait", "s") => 1e9,
-        ("latency" | "logwait" | "txgwait" | "diskwait", "ns") | ("utilization", "%") | (_, "") => 1.0,
+        ("latency" | "queuewait" | "logwait" | "txgwait" | "diskwait", "us") => 1e3,
+        ("latency" | "queuewait" | "logwait" | "txgwait" | "diskwait", "ms") => 1e6,
+        ("latency" | "queuewait" | "logwait" | "txgwait" | "diskwait", "s") => 1e9,
+        ("latency" | "queuewait" | "logwait" | "txgwait" | "diskwait", "ns") | ("utilization", "%") | (_, "") => 1.0,
         (field, unit) => bail!("'{unit}' is no unit of {field}"),
     };
     match digits.parse::<f64>() {
@@ -94,11 +94,12 @@ fn print<W: Write>(mut out: W, options: &Options, found: &StatisticExplanation, 
         )?;
         let ms = |ns: f64| decimal(ns / 1e6, 3);
         for (whose, t) in [("selected", &found.times_inside), ("others", &found.times_outside)] {
-            let rest = t.latency_ns - t.log_wait_ns - t.txg_wait_ns - t.disk_wait_ns;
+            let rest = t.latency_ns - t.queue_wait_ns - t.log_wait_ns - t.txg_wait_ns - t.disk_wait_ns;
             writeln!(
                 out,
-                "{whose:<9} {} ms on average: intent log {}, txg {}, devices {}, else {}",
+                "{whose:<9} {} ms on average: queue {}, intent log {}, txg {}, devices {}, else {}",
                 ms(t.latency_ns),
+                ms(t.queue_wait_ns),
                 ms(t.log_wait_ns),
                 ms(t.txg_wait_ns),
                 ms(t.disk_wait_ns),

@@ -24,6 +24,7 @@ pub(crate) use transport::Engine;
 pub use transport::Limits;
 
 use super::xdr::{Malformed, Reader, Writer};
+use host::clock::Stopwatch;
 
 /// Gives the records of a stream to `sink`, until it fails or the stream is no stream of records.
 pub(crate) fn records(
@@ -66,6 +67,8 @@ pub struct Call<'a> {
     pub header: CallHeader<'a>,
     /// From where.
     pub peer: &'a Peer,
+    /// Runs since its last byte came.
+    pub arrived: Stopwatch,
 }
 
 /// Whether a call waits before it is answered, as what was read with it should not.

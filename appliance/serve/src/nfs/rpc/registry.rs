@@ -49,6 +49,17 @@ impl Registry {
     /// Answers one record: puts the reply behind what `out` has, or nothing if there is none to give. Fails when the bytes are no RPC
     /// message, and nothing more can be expected from this peer.
     pub fn answer(&self, peer: &Peer, record: &[u8], out: &mut Writer) -> Result<(), Malformed> {
+        self.answer_since(Stopwatch::start(), peer, record, out)
+    }
+
+    /// The same for a record whose last byte came when `arrived` began.
+    pub fn answer_since(
+        &self,
+        arrived: Stopwatch,
+        peer: &Peer,
+        record: &[u8],
+        out: &mut Writer,
+    ) -> Result<(), Malformed> {
         let mut r = Reader::new(record);
         let header = match Message::parse(&mut r)? {
             Message::Call(header) => header,
@@ -77,7 +88,7 @@ impl Registry {
             );
             return Ok(());
         };
-        let call = Call { header, peer };
+        let call = Call { header, peer, arrived };
         // Procedure 0 does nothing, in every program.
         let key =
             (call.header.procedure != 0 && program.changes(call.header.procedure)).then(|| Key::new(&call, r.rest()));
@@ -95,15 +106,15 @@ impl Registry {
         let events = self.figures.events().filter(|_| (call.header.program, call.header.version) == NFS3);
         if events.is_some() {
             note::clear();
+            note::wait(arrived.ns(), |n| &mut n.queue_wait);
         }
-        let clock = Stopwatch::start();
         peer.client.calls.increment();
         put_accepted(out, xid, Accept::Success);
         let result = match call.header.procedure {
             0 => Ok(()),
             _ => program.call(&call, &mut r, out),
         };
-        let spent = clock.ns();
+        let spent = arrived.ns();
         times.record(call.header.procedure, spent);
         if let Some(events) = events {
             let user = call.header.credential.user();
@@ -189,6 +200,46 @@ mod tests {
                 _ => Err(Fault::ProcedureUnavailable),
             }
         }
+    }
+
+    /// Does nothing, as NFS.
+    struct Nothing;
+
+    impl Program for Nothing {
+        fn number(&self) -> u32 {
+            NFS3.0
+        }
+        fn version(&self) -> u32 {
+            NFS3.1
+        }
+        fn name(&self) -> &'static str {
+            "nothing"
+        }
+        fn procedures(&self) -> &'static [&'static str] {
+            &["null", "getattr"]
+        }
+        fn call(&self, _: &Call<'_>, _: &mut Reader<'_>, _: &mut Writer) -> Result<(), Fault> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_call_took_as_long_as_it_was_there_and_the_queue_is_told_apart() {
+        let events = Arc::new(observe::Events::new(1, 10));
+        events.switch(true);
+        let mut registry = Registry::default();
+        registry.figures.tell_to(events.clone());
+        registry.add(Arc::new(Nothing));
+        let mut w = Writer::new();
+        super::super::message::put_call(&mut w, 1, NFS3.0, NFS3.1, 1);
+        let arrived = Stopwatch::start();
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        registry.answer_since(arrived, &peer(), &w.to_vec(), &mut Writer::new()).expect("a message");
+        let mut told = Vec::new();
+        events.drain(&mut told);
+        let [late] = told[..] else { panic!("one call: {told:?}") };
+        assert!(late.latency >= 20_000_000 && late.note.queue_wait >= 20_000, "{late:?}");
+        assert!(u64::from(late.note.queue_wait) <= late.latency.div_ceil(1000), "{late:?}");
     }
 
     fn peer() -> Peer {

@@ -21,6 +21,7 @@ use super::connection::{Budget, Connection};
 use super::framer::{Framer, Record, SPARE_MIN};
 use super::{Peer, Registry};
 use crate::nfs::figures::Figures;
+use host::clock::Stopwatch;
 use parking_lot::{Condvar, Mutex, RwLock};
 use rustix::event::{EventfdFlags, epoll, eventfd};
 use rustix::fd::{AsFd, OwnedFd};
@@ -30,7 +31,7 @@ use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
-use waiting::Waiting;
+use waiting::{Handed, Waiting};
 use worker::Worker;
 
 /// When a write had to wait, those of the next moments go to the threads for that at once. Guessed: some of what the writes then sleep.
@@ -92,7 +93,7 @@ struct Jobs {
     reads: VecDeque<Arc<Connection>>,
     /// Calls that were read already. Whoever is free takes all of them before he looks for further ones: the system tells of `wake` once
     /// each time that it has told of every connection that is ready, so that each call of a batch would wait for a turn of all.
-    answers: VecDeque<(Arc<Connection>, Record<'static>)>,
+    answers: VecDeque<Handed>,
 }
 
 /// See the module.
@@ -252,8 +253,8 @@ impl Engine {
         self.wake_one();
     }
 
-    fn answer_elsewhere(&self, connection: &Arc<Connection>, record: Record<'static>) {
-        self.jobs.lock().answers.push_back((connection.clone(), record));
+    fn answer_elsewhere(&self, connection: &Arc<Connection>, record: Record<'static>, arrived: Stopwatch) {
+        self.jobs.lock().answers.push_back((connection.clone(), record, arrived));
         self.wake_one();
     }
 
@@ -268,13 +269,13 @@ impl Engine {
     }
 
     /// Has a call that may wait answered by a thread for such calls.
-    fn wait_elsewhere(self: &Arc<Self>, connection: &Arc<Connection>, record: Record<'static>) {
-        if self.waiting.give((connection.clone(), record))
+    fn wait_elsewhere(self: &Arc<Self>, connection: &Arc<Connection>, record: Record<'static>, arrived: Stopwatch) {
+        if self.waiting.give((connection.clone(), record, arrived))
             && let Err(error) = self.start_waiting_thread()
         {
             tracing::warn!(%error, "cannot start a further thread");
-            if let Some((connection, record)) = self.waiting.not_started() {
-                self.answer_elsewhere(&connection, record);
+            if let Some((connection, record, arrived)) = self.waiting.not_started() {
+                self.answer_elsewhere(&connection, record, arrived);
             }
         }
     }

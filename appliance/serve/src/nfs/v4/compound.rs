@@ -177,7 +177,10 @@ impl Compound<'_> {
             let Ok(number) = r.u32() else { return Outcome::Done(Status::BADXDR, at) };
             let events = self.server.core.figures.events().map(|events| {
                 note::clear();
-                (events.clone(), Stopwatch::start())
+                // What the compound waited before it began is its first operation's.
+                let begun = if at == 0 { self.call.arrived } else { Stopwatch::start() };
+                note::wait(begun.ns(), |n| &mut n.queue_wait);
+                (events.clone(), begun)
             });
             let known = op::is_known(number, self.minor);
             let mark = w.mark();

@@ -9,6 +9,7 @@
 
 use super::super::connection::Connection;
 use super::super::framer::Record;
+use host::clock::Stopwatch;
 use parking_lot::{Condvar, Mutex};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -17,8 +18,8 @@ use std::time::Duration;
 /// After this long without a call a thread ends.
 const IDLE: Duration = Duration::from_secs(20);
 
-/// A call, and whose.
-pub(super) type Handed = (Arc<Connection>, Record<'static>);
+/// Whose a call is, it, and what runs since it came.
+pub(super) type Handed = (Arc<Connection>, Record<'static>, Stopwatch);
 
 #[derive(Default)]
 struct Inner {

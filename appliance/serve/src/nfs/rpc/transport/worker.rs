@@ -5,6 +5,7 @@ use super::super::framer::Record;
 use super::super::{Peer, Wait};
 use super::{Engine, Listener, Socket, TOKEN_LISTENER, TOKEN_WAKE};
 use crate::nfs::xdr::{Malformed, Writer};
+use host::clock::Stopwatch;
 use rustix::event::epoll;
 use rustix::io::Errno;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -58,11 +59,11 @@ impl<'e> Worker<'e> {
 
     /// Answers calls that wait, until there are none for a while.
     pub fn answer_waiting(&mut self) {
-        while let Some((connection, record)) = self.engine.waiting.take() {
+        while let Some((connection, record, arrived)) = self.engine.waiting.take() {
             let len = record.bytes().len();
             let is_write = self.wait(&connection, record.bytes()) == Wait::Maybe;
             let before = Instant::now();
-            self.answer_handed(&connection, record);
+            self.answer_handed(&connection, record, arrived);
             if is_write && before.elapsed() > WAITED {
                 self.engine.writes_wait();
             }
@@ -86,9 +87,9 @@ impl<'e> Worker<'e> {
                 return;
             }
             let call = engine.jobs.lock().answers.pop_front();
-            if let Some((connection, record)) = call {
+            if let Some((connection, record, arrived)) = call {
                 engine.was_woken();
-                self.answer_handed(&connection, record);
+                self.answer_handed(&connection, record, arrived);
                 engine.feed_starved();
                 continue;
             }
@@ -148,8 +149,8 @@ impl<'e> Worker<'e> {
                 None => (None, jobs.reads.pop_front()),
             }
         };
-        if let Some((connection, record)) = call {
-            self.answer_handed(&connection, record);
+        if let Some((connection, record, arrived)) = call {
+            self.answer_handed(&connection, record, arrived);
         }
         // If another thread reads already, it was told that there is more.
         if let Some(connection) = read
@@ -160,9 +161,9 @@ impl<'e> Worker<'e> {
     }
 
     /// Answers a call that another thread read.
-    fn answer_handed(&mut self, connection: &Arc<Connection>, record: Record<'static>) {
+    fn answer_handed(&mut self, connection: &Arc<Connection>, record: Record<'static>, arrived: Stopwatch) {
         let mut out = self.writer();
-        if self.answer(connection, record.bytes(), &mut out).is_err() {
+        if self.answer(connection, arrived, record.bytes(), &mut out).is_err() {
             connection.hang_up();
         }
         self.send(connection, out);
@@ -235,6 +236,8 @@ impl<'e> Worker<'e> {
             let mut kept: Vec<Record<'static>> = Vec::new();
             let mut scratch = std::mem::take(&mut self.scratch);
             let (got, len) = self.read(connection, &mut scratch, &mut kept);
+            // When the last bytes of all that is whole now came, as far as can be told.
+            let arrived = Stopwatch::start();
             // What is whole in the scratch is answered from there; what is not goes to the framer.
             let mut records = kept;
             let mut got = got;
@@ -282,7 +285,7 @@ impl<'e> Worker<'e> {
             if is_end {
                 connection.was_read.store(true, Ordering::SeqCst);
             }
-            self.answer_all(connection, records.drain(..).chain(fed));
+            self.answer_all(connection, arrived, records.drain(..).chain(fed));
             self.scratch = scratch;
             self.done(connection);
             if is_done {
@@ -319,11 +322,18 @@ impl<'e> Worker<'e> {
         (got, count)
     }
 
-    fn answer(&self, connection: &Connection, record: &[u8], out: &mut Writer) -> Result<(), Malformed> {
+    fn answer(
+        &self,
+        connection: &Connection,
+        arrived: Stopwatch,
+        record: &[u8],
+        out: &mut Writer,
+    ) -> Result<(), Malformed> {
         let Some(listener) = self.engine.listeners.get(connection.listener) else { return Ok(()) };
         let mark = begin_record(out);
         // A broken invariant costs the client that met it its connection, not all others a thread.
-        let answered = catch_unwind(AssertUnwindSafe(|| listener.registry.answer(&connection.peer, record, out)));
+        let answer = || listener.registry.answer_since(arrived, &connection.peer, record, out);
+        let answered = catch_unwind(AssertUnwindSafe(answer));
         let result = answered.unwrap_or_else(|_| {
             tracing::error!(peer = ?connection.peer, "a call broke an invariant of this program: its connection is closed");
             out.rollback(mark);
@@ -347,7 +357,12 @@ impl<'e> Worker<'e> {
         }
     }
 
-    fn answer_all<'r>(&mut self, connection: &Arc<Connection>, records: impl Iterator<Item = Record<'r>>) {
+    fn answer_all<'r>(
+        &mut self,
+        connection: &Arc<Connection>,
+        arrived: Stopwatch,
+        records: impl Iterator<Item = Record<'r>>,
+    ) {
         let mut records = records.peekable();
         if records.peek().is_none() {
             return;
@@ -370,15 +385,15 @@ impl<'e> Worker<'e> {
             if !(may_stay && (wait == Wait::No || engine.may_wait_in_place())) {
                 connection.busy.fetch_add(1, Ordering::SeqCst);
                 connection.hand_over(record.bytes().len());
-                engine.wait_elsewhere(connection, record.into_kept());
+                engine.wait_elsewhere(connection, record.into_kept(), arrived);
                 continue;
             }
             if is_slow && !is_last && wait == Wait::No && engine.idle.load(Ordering::Relaxed) > 0 {
                 connection.busy.fetch_add(1, Ordering::SeqCst);
-                engine.answer_elsewhere(connection, record.into_kept());
+                engine.answer_elsewhere(connection, record.into_kept(), arrived);
                 continue;
             }
-            let answered = self.answer(connection, record.bytes(), &mut out);
+            let answered = self.answer(connection, arrived, record.bytes(), &mut out);
             if wait != Wait::No {
                 engine.waited_in_place();
             }

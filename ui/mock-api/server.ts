@@ -29,6 +29,7 @@ export class Mock {
   state: State;
   counted = analytics.freshCounted();
   worksheets = analytics.freshWorksheets();
+  alerts: Schemas["Alert"][] = [];
   readonly #streams = new Set<ServerResponse>();
   readonly #columnStreams = new Set<ServerResponse>();
   readonly #sessions = new Map<string, { user: string; csrf: string }>();
@@ -98,6 +99,8 @@ export class Mock {
     const route = ROUTES.find((candidate) => candidate.method === method && candidate.path.test(url.pathname));
     if (!route && !STREAMS.includes(url.pathname)) throw new Refused(404, "not_found", `There is no ${url.pathname}.`);
     const role = route ? route.role : "viewer";
+    const only = isToken ? this.state.tokens.at(-1)?.statistics : undefined;
+    if (only && (!OF_STATISTICS.includes(url.pathname) || url.searchParams.getAll("name").some((name) => !only.includes(name)))) throw new Refused(403, "forbidden", "This token opens only its statistics.");
     if (role !== null) {
       if (!who) throw new Refused(401, "unauthenticated", "Log in first.");
       if (ROLES.indexOf(who.role) < ROLES.indexOf(role)) throw new Refused(403, "forbidden", `This needs the role ${role}.`);
@@ -273,6 +276,11 @@ const countedOf = (mock: Mock, { params }: Ask) => found(mock.counted.find((one)
 
 const worksheetOf = (mock: Mock, { params }: Ask) => found(mock.worksheets.find((sheet) => String(sheet.id) === params[0]), `There is no worksheet ${params[0]}.`);
 
+/** What a token for statistics opens. */
+const OF_STATISTICS = ["/v1/analytics/query", "/v1/analytics/stream", "/v1/analytics/statistics"];
+
+const alertOf = (mock: Mock, { params }: Ask) => found(mock.alerts.find((alert) => String(alert.id) === params[0]), `There is no alert ${params[0]}.`);
+
 const R = (method: string, path: string, role: Role | null, answer: (this: Mock, ask: Ask) => Answer): Route =>
   ({ method, path: new RegExp(`^${path.replace(/\{\w+\}/g, "([^/]+)")}$`), role, answer: answer as Route["answer"] });
 
@@ -324,7 +332,7 @@ const ROUTES: Route[] = [
   }),
   R("GET", "/v1/tokens", "viewer", ({ state }) => ok({ items: state.tokens })),
   R("POST", "/v1/tokens", "viewer", ({ state, body, who }) => {
-    const token: Schemas["Token"] = { id: (state.tokens.at(-1)?.id ?? 0) + 1, name: String(body.name), user: who!.name, role: body.role as unknown as Role, created: seconds(), expires: body.days ? seconds() + Number(body.days) * 86400 : undefined };
+    const token: Schemas["Token"] = { id: (state.tokens.at(-1)?.id ?? 0) + 1, name: String(body.name), user: who!.name, role: body.role as unknown as Role, statistics: body.statistics as unknown as string[] | undefined, created: seconds(), expires: body.days ? seconds() + Number(body.days) * 86400 : undefined };
     state.tokens.push(token);
     return ok({ ...token, secret: "weir_3nJxq9mock" } satisfies Schemas["CreatedToken"], 201);
   }),
@@ -534,6 +542,20 @@ const ROUTES: Route[] = [
   R("DELETE", "/v1/analytics/worksheets/{worksheet}", "operator", function (ask) {
     const sheet = worksheetOf(this, ask);
     this.worksheets = this.worksheets.filter((other) => other !== sheet);
+    return ok();
+  }),
+  R("GET", "/v1/analytics/alerts", "operator", function () { return ok({ items: this.alerts } satisfies Schemas["AlertList"]); }),
+  R("POST", "/v1/analytics/alerts", "operator", function ({ body, who }) {
+    const rule = body as unknown as Schemas["AlertRule"];
+    if (!/^[a-z0-9_-]+\.[a-z0-9_-]+/.test(rule.statistic)) throw new Refused(400, "invalid_request", `There is no statistic '${rule.statistic}'.`);
+    const alert: Schemas["Alert"] = { id: (this.alerts.at(-1)?.id ?? 0) + 1, rule, owner: who!.name, waiting: 0 };
+    this.alerts.push(alert);
+    return ok(alert, 201);
+  }),
+  R("PUT", "/v1/analytics/alerts/{alert}", "operator", function (ask) { return ok(Object.assign(alertOf(this, ask), { rule: ask.body })); }),
+  R("DELETE", "/v1/analytics/alerts/{alert}", "operator", function (ask) {
+    const alert = alertOf(this, ask);
+    this.alerts = this.alerts.filter((other) => other !== alert);
     return ok();
   }),
   R("GET", "/v1/analytics/query", "viewer", ({ query }) => told(() => analytics.query(query))),

@@ -134,6 +134,9 @@ pub struct Token {
     pub user: String,
     /// What it may do, at most what its user may.
     pub role: Role,
+    /// It shows these statistics and opens nothing else; without: all that its role may.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub statistics: Option<Vec<String>>,
     /// When it was made.
     pub created: u64,
     /// When it ends.
@@ -155,6 +158,9 @@ pub struct CreateToken {
     /// Days until it ends; without: never.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub days: Option<u32>,
+    /// A token that shows these statistics, such as those of a worksheet (1 to 32), and opens nothing else. Its role is `viewer`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub statistics: Option<Vec<String>>,
 }
 
 /// A token that was made.

@@ -54,6 +54,34 @@ fn each_operation_is_open_to_its_role_and_those_above() {
 }
 
 #[test]
+fn a_token_for_statistics_opens_them_and_nothing_else() {
+    let rig = Rig::new();
+    let root = rig.administrator();
+    let wanted =
+        json!({"name": "wall", "role": "viewer", "statistics": ["nfs3.ops[latency=1ms..2ms][client]", "io.ops"]});
+    let made = rig.ask(&root, "POST", "/v1/tokens", Some(&wanted));
+    assert_eq!(made.status, 201, "{}", made.text());
+    let token = Client::token(made.json()["secret"].as_str().expect("a secret"));
+    for operation in api::operations().iter().filter(|o| o.role.is_some()) {
+        if ["queryStatistic", "streamStatistics", "listStatistics"].contains(&operation.id) {
+            continue;
+        }
+        let answer = rig.ask(&token, operation.method.name(), &path(operation), None);
+        assert_eq!(answer.status, 403, "{}: {}", operation.id, answer.text());
+    }
+    let query = |name: &str| rig.ask(&token, "GET", &format!("/v1/analytics/query?name={name}"), None).status;
+    assert_eq!(query("io.ops"), 200);
+    assert_eq!(query("nfs3.ops%5Blatency%3D1000us..2000us%5D%5Bclient%5D"), 200, "the same, written otherwise");
+    for other in ["nfs3.ops", "io.ops%5Bdisk%5D", "nfs3.ops%5Bclient%5D", "nonsense", "io.ops&name=nfs3.ops"] {
+        assert_eq!(query(other), 403, "{other}");
+    }
+    assert_eq!(rig.ask(&token, "GET", "/v1/analytics/stream?name=io.ops&name=io.bytes", None).status, 403);
+    assert_eq!(rig.open_stream(&token, "/v1/analytics/stream?name=io.ops").0, 200);
+    let more = json!({"name": "x", "role": "operator", "statistics": ["io.ops"]});
+    assert_eq!(rig.ask(&root, "POST", "/v1/tokens", Some(&more)).code(), "invalid_request");
+}
+
+#[test]
 fn what_is_no_operation_is_not_served() {
     let rig = Rig::new();
     let root = rig.administrator();

@@ -49,6 +49,12 @@ export function rateOf(count: number, column: Column, data: Data): number {
   return count / (data.level ? Math.max(1, column.seconds) : data.step);
 }
 
+/** When columns of `from` to `to` begin, those with the most first (or with the least); of equals the older one. */
+export function extremes(data: Data, from: number, to: number, most: boolean): number[] {
+  const seen = data.columns.filter(({ start }) => start >= from && start < to).map((column) => ({ start: column.start, value: rateOf(column.total, column, data) }));
+  return seen.sort((a, b) => (most ? b.value - a.value : a.value - b.value) || a.start - b.start).map(({ start }) => start);
+}
+
 export interface Value { key: number; label: Key; total: number; average: number }
 
 /** What each key has over `from` to `to`: sums, and averages over the seconds that were recorded. Largest first. */

@@ -84,10 +84,13 @@ export class Feed {
   now = $state(0);
   problem = $state("");
   readonly #source: Source;
+  readonly #clock: string;
   #closed = false;
 
-  constructor(source: Source = new Streaming()) {
+  /** What `clock` is the time of the server is read off; by itself a statistic that is sampled each second from the first start on. */
+  constructor(source: Source = new Streaming(), clock = "cpu.utilization") {
     this.#source = source;
+    this.#clock = clock;
     void this.#begin();
   }
 
@@ -109,8 +112,7 @@ export class Feed {
 
   async #begin(): Promise<void> {
     try {
-      // Sampled each second from the first start on.
-      this.heard(newest(await get("/v1/analytics/query", { query: { name: "cpu.utilization" } })));
+      this.heard(newest(await get("/v1/analytics/query", { query: { name: this.#clock } })));
       this.problem = "";
     } catch (error) {
       this.problem = sentence(error);

@@ -53,6 +53,25 @@ describe("a worksheet", { timeout: 90_000 }, () => {
     });
   });
 
+  test("shows its maximum and its minimum, and with Shift the next one", async () => {
+    await withMock({ path: sheet("60", "nfs3.ops[op]") }, async (page) => {
+      const graph = panel(page, "NFSv3 operations broken down by type of operation");
+      await drawn(graph);
+      await graph.getByRole("button", { name: "Pause" }).click();
+      const rate = async () => Number((await graph.locator(".average strong").innerText()).replace(/[^\d.]/g, ""));
+      const press = async (name: RegExp, modifiers: "Shift"[] = []) => {
+        await graph.getByRole("button", { name }).click({ modifiers });
+        await expect.poll(() => graph.locator(".average .quiet").innerText()).toMatch(/\d:\d\d:\d\d/);
+        return rate();
+      };
+      const average = await rate();
+      const [most, next, least] = [await press(/^Show the maximum/), await press(/^Show the maximum/, ["Shift"]), await press(/^Show the minimum/)];
+      expect(most).toBeGreaterThanOrEqual(next);
+      expect(next).toBeGreaterThanOrEqual(least);
+      expect(most >= average && average >= least, `${most} ${average} ${least}`).toBe(true);
+    });
+  });
+
   test("shows each second as it comes, stands still when paused, and goes back and to now", async () => {
     await withMock({ path: sheet("60", "nfs3.ops[latency]") }, async (page) => {
       const map = panel(page, "NFSv3 operations broken down by latency");
@@ -199,15 +218,42 @@ describe("drilling down", { timeout: 90_000 }, () => {
   });
 });
 
+test("an alert is made, suspended and deleted", async () => {
+  await withMock({ path: "/analytics/alerts" }, async (page, mock) => {
+    await page.getByText("Nothing is watched.").waitFor();
+    await page.getByRole("button", { name: "New alert" }).click();
+    const dialog = page.getByRole("dialog", { name: "New alert" });
+    await dialog.getByLabel("Statistic").fill("!");
+    await dialog.getByLabel("Limit").fill("20ms");
+    await dialog.getByRole("button", { name: "Watch it" }).click();
+    await dialog.getByRole("alert").getByText("There is no statistic '!'.").waitFor();
+    await dialog.getByLabel("Statistic").fill("nfs3.ops[op=read][latency]");
+    await dialog.getByLabel("Compare").selectOption("percentile");
+    await dialog.getByLabel("Webhooks").fill("https://chat.example/hook");
+    expect(await axe(page)).toEqual([]);
+    await dialog.getByRole("button", { name: "Watch it" }).click();
+    await page.getByText("p99 above 20 ms for 60 s").waitFor();
+    expect(mock.alerts.map(({ rule }) => [rule.limit, rule.percentile, rule.actions])).toEqual([[20_000_000, 99, [{ kind: "webhook", url: "https://chat.example/hook" }]]]);
+    await page.getByRole("button", { name: /^Suspend nfs3/ }).click();
+    await page.getByText("suspended", { exact: true }).waitFor();
+    expect(await axe(page)).toEqual([]);
+    await page.getByRole("button", { name: /^Delete nfs3/ }).click();
+    await page.getByRole("button", { name: "Delete it" }).click();
+    await page.getByText("Nothing is watched.").waitFor();
+  });
+}, 90_000);
+
 test("a worksheet stands in a page of others, by a token, and there shows nothing without one", async () => {
-  await withMock({ path: sheet("60", "nfs3.ops[latency]") }, async (page) => {
+  await withMock({ path: sheet("60", "nfs3.ops[latency]") }, async (page, mock) => {
     await page.getByRole("button", { name: "Embed" }).click();
     await page.getByRole("button", { name: "Make a token for it" }).click();
     const text = page.getByLabel("What to write there");
     await expect.poll(() => text.inputValue()).toContain("#token=weir_3nJxq9mock");
+    expect(mock.state.tokens.at(-1)?.statistics).toEqual(["nfs3.ops[latency]"]);
     expect(await text.inputValue()).toMatch(/^<iframe src="http:\/\/127\.0\.0\.1:\d+\/embed\/analytics\?span=60&amp;g=nfs3/);
   });
-  await withMock({ loggedIn: false }, async (page, _, url) => {
+  await withMock({ loggedIn: false }, async (page, mock, url) => {
+    mock.state.tokens.push({ id: 99, name: "wall", user: "root", role: "viewer", created: 0, statistics: ["nfs3.ops[latency]"] });
     const address = `${url}/embed${sheet("60", "nfs3.ops[latency]")}`;
     const other = createServer((_request, response) => void response.writeHead(200, { "Content-Type": "text/html" }).end(`<!doctype html><title>other</title><iframe width="900" height="600" src="${address.replaceAll("&", "&amp;")}#token=weir_3nJxq9mock"></iframe>`));
     await new Promise<void>((done) => other.listen(0, "127.0.0.1", done));

@@ -7,8 +7,10 @@
 
 use super::password::{self, Hash};
 use super::{now, secret};
+use analytics::catalogue;
+use analytics::name::Name;
 use anyhow::{Context as _, Result};
-use api::{CreatedToken, ErrorCode, Role, Token, User};
+use api::{CreateToken, CreatedToken, ErrorCode, Role, Token, User};
 use parking_lot::Mutex;
 #[cfg(test)]
 use parking_lot::MutexGuard;
@@ -22,6 +24,8 @@ use std::path::{Path, PathBuf};
 const USERS: usize = 1_000;
 /// Most tokens of one user.
 const TOKENS: usize = 100;
+/// Statistics that one token shows, at most: those of one stream.
+const STATISTICS: usize = 32;
 /// How often it is noted that a token was used, in seconds.
 const NOTED: u64 = 60;
 /// What tokens begin with, so that they are known as such where they leak.
@@ -63,6 +67,8 @@ struct KeptToken {
     #[serde(default)]
     expires: Option<u64>,
     digest: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    statistics: Option<Vec<String>>,
     #[serde(skip)]
     last_used: Option<u64>,
 }
@@ -71,6 +77,19 @@ struct KeptToken {
 pub struct Accounts {
     path: PathBuf,
     kept: Mutex<Kept>,
+}
+
+/// Names of statistics, as the grammar writes them.
+fn as_written(names: &[String]) -> Result<Vec<String>, Refused> {
+    if names.is_empty() || names.len() > STATISTICS {
+        return refuse(ErrorCode::InvalidRequest, format!("a token shows 1 to {STATISTICS} statistics"));
+    }
+    let written = |name: &String| match name.parse::<Name>() {
+        Ok(name) => catalogue::find(&name).map(|_| name.to_string()),
+        Err(bad) => Err(bad),
+    };
+    let written: Result<_, _> = names.iter().map(written).collect();
+    written.or_else(|bad| refuse(ErrorCode::InvalidRequest, bad.to_string()))
 }
 
 fn refuse<T>(code: ErrorCode, message: impl Into<String>) -> Result<T, Refused> {
@@ -206,13 +225,18 @@ impl Accounts {
     }
 
     /// Makes a token for a user.
-    pub fn create_token(&self, user: &str, name: &str, role: Role, days: Option<u32>) -> Result<CreatedToken, Refused> {
+    pub fn create_token(&self, user: &str, wanted: CreateToken) -> Result<CreatedToken, Refused> {
+        let CreateToken { name, role, days, statistics } = wanted;
         if name.is_empty() || name.len() > 100 || name.chars().any(char::is_control) {
             return refuse(ErrorCode::InvalidRequest, "a token's name has 1 to 100 bytes and no control characters");
         }
         if days == Some(0) {
             return refuse(ErrorCode::InvalidRequest, "a token holds for a day at least");
         }
+        if statistics.is_some() && role != Role::Viewer {
+            return refuse(ErrorCode::InvalidRequest, "a token for statistics alone has the role viewer");
+        }
+        let statistics = statistics.map(|names| as_written(&names)).transpose()?;
         let secret = format!("{TOKEN_PREFIX}{}", secret::random());
         self.change(|kept| {
             let Some(owner) = kept.users.get(user) else { return no_user(user) };
@@ -226,12 +250,13 @@ impl Accounts {
             kept.last_token += 1;
             let token = KeptToken {
                 id: kept.last_token,
-                name: name.to_owned(),
+                name: name.clone(),
                 user: user.to_owned(),
                 role,
                 created: now(),
                 expires: days.map(|days| now() + u64::from(days) * 86_400),
                 digest: secret::digest(&secret),
+                statistics: statistics.clone(),
                 last_used: None,
             };
             let shown = token.shown();
@@ -252,8 +277,8 @@ impl Accounts {
         })
     }
 
-    /// Whose token it is, and what it may do.
-    pub fn by_token(&self, secret: &str) -> Option<(String, String, Role)> {
+    /// What a token is, with what it may do at present.
+    pub fn by_token(&self, secret: &str) -> Option<Token> {
         let digest = secret::digest(secret.strip_prefix(TOKEN_PREFIX).map(|_| secret)?);
         let mut kept = self.kept.lock();
         let Kept { users, tokens, .. } = &mut *kept;
@@ -265,7 +290,7 @@ impl Accounts {
         if token.last_used.is_none_or(|used| used + NOTED < now()) {
             token.last_used = Some(now());
         }
-        Some((token.user.clone(), token.name.clone(), token.role.min(user.role)))
+        Some(Token { role: token.role.min(user.role), ..token.shown() })
     }
 
     #[cfg(test)]
@@ -294,6 +319,7 @@ impl KeptToken {
             name: self.name.clone(),
             user: self.user.clone(),
             role: self.role,
+            statistics: self.statistics.clone(),
             created: self.created,
             expires: self.expires,
             last_used: self.last_used,
@@ -359,19 +385,39 @@ mod tests {
         assert!(accounts.change_user("root", None, Some("short")).is_err());
     }
 
+    fn token(role: Role, days: Option<u32>) -> CreateToken {
+        CreateToken { name: "x".to_owned(), role, days, statistics: None }
+    }
+
+    #[test]
+    fn a_token_for_statistics_names_some_that_there_are_and_is_a_viewers() {
+        let (_folder, accounts) = with_root();
+        let only = |role, names: &[&str]| {
+            let statistics = Some(names.iter().map(|n| (*n).to_owned()).collect());
+            accounts.create_token("root", CreateToken { statistics, ..token(role, None) })
+        };
+        let made = only(Role::Viewer, &["nfs3.ops[latency=1000us..2ms][client]", "io.ops"]).expect("made");
+        let found = accounts.by_token(&made.secret).expect("known").statistics;
+        assert_eq!(found, Some(vec!["nfs3.ops[latency=1ms..2ms][client]".to_owned(), "io.ops".to_owned()]));
+        for (role, names) in [(Role::Operator, &["io.ops"][..]), (Role::Viewer, &[]), (Role::Viewer, &["io.nothing"])] {
+            assert_eq!(only(role, names).expect_err("refused").code, ErrorCode::InvalidRequest, "{names:?}");
+        }
+    }
+
     #[test]
     fn a_token_may_do_what_its_user_may_and_no_more() {
         let (folder, accounts) = with_root();
         accounts.create("op", Role::Operator, PASSWORD, false).expect("made");
         assert_eq!(
-            accounts.create_token("op", "x", Role::Administrator, None).expect_err("more").code,
+            accounts.create_token("op", token(Role::Administrator, None)).expect_err("more").code,
             ErrorCode::Forbidden
         );
-        let made = accounts.create_token("op", "x", Role::Operator, Some(1)).expect("made");
-        assert_eq!(accounts.by_token(&made.secret), Some(("op".into(), "x".into(), Role::Operator)));
+        let made = accounts.create_token("op", token(Role::Operator, Some(1))).expect("made");
+        let found = accounts.by_token(&made.secret).expect("known");
+        assert_eq!((found.user.as_str(), found.name.as_str(), found.role), ("op", "x", Role::Operator));
         assert_eq!(accounts.by_token(&made.secret[5..]), None);
         accounts.change_user("op", Some(Role::Viewer), None).expect("changed");
-        assert_eq!(accounts.by_token(&made.secret).expect("still known").2, Role::Viewer);
+        assert_eq!(accounts.by_token(&made.secret).expect("still known").role, Role::Viewer);
         let again = Accounts::open(folder.path()).expect("kept");
         assert!(again.by_token(&made.secret).is_some());
         accounts.lock().tokens[0].expires = Some(now() - 1);
@@ -383,7 +429,7 @@ mod tests {
     #[test]
     fn one_user_cannot_remove_anothers_token() {
         let (_folder, accounts) = with_root();
-        let made = accounts.create_token("root", "x", Role::Viewer, None).expect("made");
+        let made = accounts.create_token("root", token(Role::Viewer, None)).expect("made");
         assert_eq!(accounts.remove_token(made.token.id, Some("eve")).expect_err("not hers").code, ErrorCode::NotFound);
         accounts.remove_token(made.token.id, Some("root")).expect("his");
     }

@@ -7,6 +7,7 @@ use axum::extract::{FromRequestParts, connect_info::ConnectInfo};
 use axum::http::request::Parts;
 use axum::http::{Extensions, HeaderMap, header};
 use std::net::IpAddr;
+use std::sync::Arc;
 
 /// The cookie's name. Its `Path` is `/`, so that the page's files are asked for with it too, which does no harm.
 pub const COOKIE: &str = "weir_session";
@@ -47,6 +48,8 @@ pub struct Caller {
     pub csrf: Option<String>,
     /// When the session ends.
     pub expires: Option<u64>,
+    /// He may look at these statistics, and at nothing else.
+    pub only: Option<Arc<[String]>>,
 }
 
 impl Caller {

@@ -12,8 +12,9 @@ use super::reply::{Problem, Said};
 use crate::access::{now_ms, secret};
 use crate::owner::Peer;
 use crate::tcp::Remote;
-use api::{AuditEntry, ErrorCode, Operation, Outcome, Role};
-use axum::extract::{MatchedPath, Request, State};
+use analytics::name::Name;
+use api::{AuditEntry, ErrorCode, Operation, Outcome, Role, Token};
+use axum::extract::{MatchedPath, Query, Request, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
@@ -50,7 +51,8 @@ pub async fn guard(State(service): State<Arc<Service>>, mut request: Request, ne
     };
     let caller = service.identify(request.headers(), connection(request.extensions()));
     let target = target(operation, request.uri());
-    if let Err(problem) = allowed(operation, &caller, request.headers()) {
+    let may = allowed(operation, &caller, request.headers());
+    if let Err(problem) = may.and_then(|()| within(operation, &caller, request.uri())) {
         if problem.body.code == ErrorCode::Forbidden {
             let reason = Some(problem.body.message.clone());
             service.note(&caller, operation.id, target, Outcome::Denied, reason);
@@ -74,6 +76,27 @@ pub async fn guard(State(service): State<Arc<Service>>, mut request: Request, ne
         let _ = tokio::task::spawn_blocking(move || service.note(&caller, &what, target, outcome, reason)).await;
     }
     response
+}
+
+/// What a token for statistics opens: them, and what tells what they are.
+const OF_STATISTICS: &[&str] = &["queryStatistic", "streamStatistics", "listStatistics"];
+
+/// Whether a caller who may look at some statistics only asks for no others.
+fn within(operation: &Operation, caller: &Caller, uri: &Uri) -> Result<(), Problem> {
+    let (Some(only), Some(_)) = (&caller.only, operation.role) else { return Ok(()) };
+    let forbidden = |what: &str| Err(Problem::new(ErrorCode::Forbidden, format!("this token opens no {what}")));
+    if !OF_STATISTICS.contains(&operation.id) {
+        return forbidden(operation.id);
+    }
+    let asked: Vec<(String, String)> = Query::try_from_uri(uri).map(|Query(pairs)| pairs).unwrap_or_default();
+    for (_, name) in asked.iter().filter(|(key, _)| key == "name") {
+        // As it is written: brackets, numbers and units have several ways.
+        let written = name.parse::<Name>().map(|name| name.to_string());
+        if !written.is_ok_and(|written| only.contains(&written)) {
+            return forbidden(name);
+        }
+    }
+    Ok(())
 }
 
 fn allowed(operation: &Operation, caller: &Caller, headers: &HeaderMap) -> Result<(), Problem> {
@@ -144,7 +167,7 @@ fn percent_decoded(text: &str) -> String {
 impl Service {
     /// Who sends a request with these headers over this connection.
     pub fn identify(&self, headers: &HeaderMap, (remote, peer): (Option<Remote>, Option<Peer>)) -> Caller {
-        let caller = |who, role| Caller { who, role, remote, csrf: None, expires: None };
+        let caller = |who, role| Caller { who, role, remote, csrf: None, expires: None, only: None };
         if let (None, Some(peer)) = (remote, peer) {
             // Who else may open the socket is in its group: those may look.
             let role = if peer.is_owner() { Role::Administrator } else { Role::Viewer };
@@ -152,7 +175,9 @@ impl Service {
         }
         if let Some(token) = bearer(headers) {
             return match self.accounts.by_token(token) {
-                Some((user, name, role)) => caller(Who::Token { user, name }, Some(role)),
+                Some(Token { user, name, role, statistics, .. }) => {
+                    Caller { only: statistics.map(Into::into), ..caller(Who::Token { user, name }, Some(role)) }
+                }
                 None => caller(Who::Nobody, None),
             };
         }

@@ -209,12 +209,12 @@ pub async fn create_token(
     caller: Caller,
     Body(request): Body<CreateToken>,
 ) -> Answer<Created<CreatedToken>> {
-    let CreateToken { name, role, days } = request;
     let Who::Session { user, .. } = caller.who.clone() else {
         return Err(Problem::new(ErrorCode::Conflict, "a token is made by who is logged in with a password"));
     };
     waiting(move || {
-        let made = service.accounts.create_token(&user, &name, role, days)?;
+        let made = service.accounts.create_token(&user, request)?;
+        let name = &made.token.name;
         service.about(Happening::info(EventKind::Account, format!("token {name} was made")), &caller, &user);
         Ok(Created(made))
     })

@@ -172,7 +172,11 @@ impl Rig {
         let role: api::Role = serde_json::from_value(role.into()).expect("a role");
         let name = format!("user-{role:?}").to_lowercase();
         self.service.accounts.create(&name, role, PASSWORD, false).expect("made");
-        let made = self.service.accounts.create_token(&name, "test", role, None).expect("made");
+        let made = self
+            .service
+            .accounts
+            .create_token(&name, api::CreateToken { name: "test".to_owned(), role, days: None, statistics: None })
+            .expect("made");
         Client::token(&made.secret)
     }
 

@@ -39,7 +39,7 @@ pub fn command() -> Command {
 }
 
 /// A number with a unit of times or bytes.
-fn edge(text: &str, field: &str) -> Result<u64> {
+pub fn edge(text: &str, field: &str) -> Result<u64> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic() || c == '%');
     let unit = match (field, &text[digits.len()..]) {
         ("size" | "offset", "K") => 1024.0,

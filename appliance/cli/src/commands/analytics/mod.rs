@@ -1,6 +1,7 @@
 //! `weir analytics`: what is counted and kept, what there is to be counted, what is special about some operations, and files of all
 //! that for other programs.
 
+mod alerts;
 mod datasets;
 mod explain;
 mod export;
@@ -37,6 +38,7 @@ pub fn command() -> Command {
         .subcommand(
             Command::new("statistics").about("List what can be counted, and by what it can be told apart").args(args()),
         )
+        .subcommand(alerts::command())
         .subcommand(export::command())
         .subcommand(explain::command())
         .subcommand(worksheets::command())
@@ -47,6 +49,7 @@ pub fn command() -> Command {
 pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
     let done = match matches.subcommand() {
         Some(("datasets", matches)) => datasets::run(matches),
+        Some(("alerts", matches)) => alerts::run(matches),
         Some(("export", matches)) => export::run(matches),
         Some(("explain", matches)) => explain::run(matches),
         Some(("overhead", matches)) => overhead::run(matches),

@@ -1,6 +1,8 @@
 //! `weir nicstat`: what passes over the network devices of this machine, as nicstat shows it.
 //!
-//! From /proc/net/dev and /sys/class/net: it needs no daemon.
+//! From /proc/net and /sys/class/net: it needs no daemon.
+
+mod protocols;
 
 use super::counters::{Counters, show, with_args};
 use super::statistic::now;
@@ -47,7 +49,9 @@ pub fn command() -> Command {
                  zeros, unless -z hides them on a terminal.",
             )
             .arg(Arg::new("device").short('i').long("interface").value_name("DEVICE,…").value_delimiter(',').help("These devices alone"))
-            .arg(Arg::new("errors").short('x').action(ArgAction::SetTrue).help("Errors too: IErr OErr Coll NoCP Defer")),
+            .arg(Arg::new("errors").short('x').action(ArgAction::SetTrue).help("Errors too: IErr OErr Coll NoCP Defer"))
+            .arg(Arg::new("tcp").short('t').long("tcp").action(ArgAction::SetTrue).conflicts_with_all(["udp", "device", "errors"]).help("What TCP does, of all devices together"))
+            .arg(Arg::new("udp").long("udp").action(ArgAction::SetTrue).conflicts_with_all(["device", "errors"]).help("What UDP does; nicstat's -u, which is the unit here")),
     )
 }
 
@@ -73,10 +77,22 @@ struct Network {
 
 /// Runs `weir nicstat`.
 pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
+    let is_tcp = matches.get_flag("tcp");
+    if is_tcp || matches.get_flag("udp") {
+        let columns = if is_tcp { protocols::TCP } else { protocols::UDP };
+        let shown = show(matches, columns, |_| Ok(protocols::Protocol { is_tcp }));
+        return report::quiet(shown).map(|()| ExitCode::SUCCESS);
+    }
     let errors = matches.get_flag("errors");
     let only: Vec<String> = matches.get_many::<String>("device").into_iter().flatten().cloned().collect();
     let columns: Vec<Column> = COLUMNS.iter().chain(ERRORS.iter().filter(|_| errors)).copied().collect();
     report::quiet(show(matches, &columns, |_| Ok(Network { only, errors }))).map(|()| ExitCode::SUCCESS)
+}
+
+/// Seconds since the machine started.
+fn uptime() -> f64 {
+    let text = read_to_string("/proc/uptime").ok();
+    text.and_then(|t| t.split(' ').next()?.parse().ok()).unwrap_or(1.0)
 }
 
 /// Devices and their counters (proc_pid_net(5)).
@@ -94,8 +110,7 @@ impl Counters for Network {
 
     fn read(&mut self) -> Result<Reading> {
         let text = read_to_string("/proc/net/dev").context("/proc/net/dev")?;
-        let uptime = read_to_string("/proc/uptime").ok();
-        let uptime = uptime.and_then(|t| t.split(' ').next()?.parse().ok()).unwrap_or(1.0);
+        let uptime = uptime();
         let mut devices = BTreeMap::new();
         for (name, counters) in parse(&text) {
             let of = |file: &str| read_to_string(format!("/sys/class/net/{name}/{file}")).ok();

@@ -97,6 +97,16 @@ pub fn rename(state: &State, record: &Imported, from: &str, to: &str) {
     }
 }
 
+/// Keeps the key of `from` as that of `to`, which is the encryption root in its place.
+pub fn hand_on(state: &State, record: &Imported, from: &str, to: &str) {
+    let mut keys = kept(state, record);
+    let Some(key) = keys.iter_mut().find(|k| k.dataset == from) else { return };
+    key.dataset = to.to_owned();
+    if let Err(error) = keep(state, record, &keys) {
+        tracing::warn!(dataset = to, error = %format!("{error:#}"), "its key has to be loaded again");
+    }
+}
+
 fn is_at_or_below(name: &str, above: &str) -> bool {
     name.strip_prefix(above).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }

@@ -4,12 +4,13 @@
 mod common;
 
 use common::{Rig, layout, new_file, noise, shared};
-use dataset::write::{self, Failures};
+use dataset::write::{self, Failures, NewDataset};
 use dataset::{Entry, Error, LiveDataset, Refusal};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
+use zeroize::Zeroizing;
 
 /// Bytes of a block of our files.
 const BLOCK: u64 = 16 << 10;
@@ -315,6 +316,48 @@ fn clones_share_blocks_and_are_promoted_and_destroyed() {
         rig.judge();
         assert!(matches!(write::promote(&rig.live, "tank/a"), Err(Error::Invalid { .. })));
     }
+}
+
+#[test]
+fn a_clone_takes_over_the_encryption_root_that_it_was_made_of() {
+    let rig = Rig::with(layout(false), &[("recordsize", "16K")], None);
+    let secret = [("encryption", "on"), ("keyformat", "passphrase"), ("keylocation", "file:///key")];
+    let new_root = NewDataset {
+        name: "tank/enc".into(),
+        properties: common::owned(&secret),
+        key: Some(Zeroizing::new(b"password".to_vec())),
+        ..NewDataset::default()
+    };
+    write::create(&rig.live, &new_root, common::MAKER).unwrap();
+    rig.create("tank/enc/kid", &[]).unwrap();
+    let enc = rig.open("tank/enc");
+    let file = new(&enc);
+    put(&enc, file, &[(0, 1), (1, 2)]);
+    take(&rig, &["tank/enc@s", "tank/enc/kid@s"]).unwrap();
+    put(&enc, file, &[(1, 3)]);
+    write::clone(&rig.live, "tank/enc@s", "tank/c", &[]).unwrap();
+    let roots = || ["tank/enc", "tank/enc/kid", "tank/c"].map(|name| rig.get(name, "encryptionroot"));
+    assert_eq!(roots(), ["tank/enc"; 3]);
+    write::promote(&rig.live, "tank/c").unwrap();
+    assert_eq!(roots(), ["tank/c"; 3]);
+    assert_eq!(
+        (rig.get("tank/c", "keylocation"), rig.get("tank/enc", "keylocation")),
+        ("file:///key".into(), "none".into())
+    );
+    check(&rig);
+    rig.judge();
+    drop(enc);
+    rig.live.close_all().unwrap();
+    assert!(rig.live.unload_key("tank/c").unwrap());
+    let kid = rig.tree().dataset("tank/enc/kid").unwrap();
+    assert!(!rig.live.keys().is_available(&kid).unwrap());
+    rig.live.keys().load(&rig.tree().dataset("tank/c").unwrap(), b"password").unwrap();
+    has(&rig, "tank/enc", file, &BTreeMap::from([(0, 1), (1, 3)]));
+    has(&rig, "tank/c", file, &BTreeMap::from([(0, 1), (1, 2)]));
+    assert!(rig.live.keys().is_available(&kid).unwrap());
+    write::promote(&rig.live, "tank/enc").unwrap();
+    assert_eq!(roots(), ["tank/enc"; 3]);
+    check(&rig);
 }
 
 /// Goal: a snapshot of a head that is being written has all that was acknowledged before it was asked for, and no change by half.

@@ -11,7 +11,7 @@ use anyhow::{Context as _, Result};
 use dataset::{Entry, KeyLocation, View, property};
 use std::fs;
 
-pub use admin::kept_keys::{drop_one, forget, forget_below, keep_new, rename, restore};
+pub use admin::kept_keys::{drop_one, forget, forget_below, hand_on, keep_new, rename, restore};
 
 const LOAD: Options = Options { short: "anrL:", long: &[] };
 const UNLOAD: Options = Options { short: "ar", long: &[] };

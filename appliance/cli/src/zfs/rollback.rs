@@ -112,6 +112,7 @@ pub fn promote(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     };
     let Some(found) = Pools::new(cx).entry(cx, &name)? else { return Ok(1) };
     let origin = found.entry.dataset().and_then(|d| d.origin().ok().flatten()).map(|d| d.name().to_owned());
+    let root = found.entry.dataset().and_then(|d| d.encryption_root().ok().flatten()).map(|d| d.name().to_owned());
     drop(found);
     let record = record(cx, "promote", &name)?;
     let cannot = format!("cannot promote '{name}'");
@@ -119,5 +120,9 @@ pub fn promote(cx: &mut Context<'_>, args: &[String]) -> Outcome {
         let told = |e: dataset::Error| anyhow::anyhow!(conflict(&e, origin.as_deref().unwrap_or_default()));
         write::promote(&pool.live, &name).map_err(told)
     })?;
+    // What was an encryption root is none any more: the clone is, in its place.
+    if let Some(root) = root.filter(|root| origin.as_ref().is_some_and(|o| o.split('@').next() == Some(root))) {
+        super::keys::hand_on(&cx.state, &record, &root, &name);
+    }
     Ok(0)
 }

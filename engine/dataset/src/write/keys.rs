@@ -287,8 +287,9 @@ pub(crate) fn change(cx: &Cx<'_>, store: &KeyStore, node: &Node, change: KeyChan
         }
     };
     // Everything that will be sealed anew is opened first: nothing is changed unless all of it can be.
-    let mut opened = Vec::new();
-    collect(cx, node.dir, old.root_dir, &old_wrapping, false, &mut opened)?;
+    let mut found = Vec::new();
+    sharing(cx, node.dir, old.root_dir, false, &mut found)?;
+    let opened = found.iter().map(|key| open(key, &old_wrapping)).collect::<Result<Vec<_>>>()?;
     cx.sync.all_or_nothing(|| put_changed(cx, node, &change, &opened, &wrapping))?;
     if old.root_dir == node.dir {
         store.forget(node.dir);
@@ -319,15 +320,19 @@ fn put_changed(cx: &Cx<'_>, node: &Node, change: &KeyChange, opened: &[Opened], 
 
 type Opened = (u64, (u64, u64, u64), Zeroizing<[u8; 32]>, Zeroizing<[u8; 64]>);
 
-/// Opens the key objects of `dir` and of all below that share the wrapping key of `root`. Clones have their origin's object.
-fn collect(
-    cx: &Cx<'_>,
-    dir: u64,
-    root: u64,
-    wrapping: &Zeroizing<[u8; 32]>,
-    is_clone_of_seen: bool,
-    opened: &mut Vec<Opened>,
-) -> Result<()> {
+/// A key object: the directory that it was found at, its number, and what is in it.
+type Found = (u64, u64, KeyObject);
+
+fn open((dir, id, key): &Found, wrapping: &Zeroizing<[u8; 32]>) -> Result<Opened> {
+    let w = &key.wrapped;
+    let context = WrapContext { suite: w.known_suite()?, guid: w.guid, version: w.version, iv: w.iv };
+    let (master, hmac) = unwrap_keys(wrapping, &context, &w.mac, &w.wrapped_master_key, &w.wrapped_hmac_key)
+        .map_err(|_| Error::corrupt("", format!("the keys of directory {dir} do not open with their root's key")))?;
+    Ok((*id, (w.suite, w.guid, w.version), master, hmac))
+}
+
+/// The key objects of `dir` and of all below that share the wrapping key of `root`. Clones have their origin's object.
+fn sharing(cx: &Cx<'_>, dir: u64, root: u64, is_clone_of_seen: bool, found: &mut Vec<Found>) -> Result<()> {
     let Some((id, key)) = key_of(cx, dir)? else { return Ok(()) };
     let phys = cx.dir(dir)?.phys;
     let is_clone = phys.origin != 0 && Some(phys.origin) != cx.origin_snapshot()?;
@@ -335,25 +340,38 @@ fn collect(
         if key.root_dir != root || is_clone {
             return Ok(());
         }
-        let w = &key.wrapped;
-        let context = WrapContext { suite: w.known_suite()?, guid: w.guid, version: w.version, iv: w.iv };
-        let (master, hmac) = unwrap_keys(wrapping, &context, &w.mac, &w.wrapped_master_key, &w.wrapped_hmac_key)
-            .map_err(|_| {
-                Error::corrupt("", format!("the keys of directory {dir} do not open with their root's key"))
-            })?;
-        opened.push((id, (w.suite, w.guid, w.version), master, hmac));
+        found.push((dir, id, key));
     }
     for entry in cx.zap(phys.children_zap)?.entries()? {
         if let (Some(child), false) = (entry.value.as_u64(), entry.name.starts_with(b"$")) {
-            collect(cx, child, root, wrapping, false, opened)?;
+            sharing(cx, child, root, false, found)?;
         }
     }
     if phys.clones_zap != 0 {
         for entry in cx.zap(phys.clones_zap)?.entries()? {
             if let Some(clone) = entry.value.as_u64() {
-                collect(cx, cx.dataset(clone)?.phys.dir, root, wrapping, true, opened)?;
+                sharing(cx, cx.dataset(clone)?.phys.dir, root, true, found)?;
             }
         }
+    }
+    Ok(())
+}
+
+/// Clone `to` is the encryption root from now on that its origin's directory `from` was, with the same key.
+pub(crate) fn hand_on_root(cx: &Cx<'_>, store: &KeyStore, from: u64, to: u64) -> Result<()> {
+    let mut found = Vec::new();
+    sharing(cx, from, from, false, &mut found)?;
+    for (_, id, _) in found {
+        cx.zap(id)?.update_u64(cx.tx(), object::key_attribute::ROOT_DIR.as_bytes(), to)?;
+    }
+    let (theirs, ours) = (cx.dir(from)?.phys.props_zap, cx.dir(to)?.phys.props_zap);
+    if let Some(location) = cx.zap(theirs)?.lookup("keylocation")? {
+        cx.zap(ours)?.update(cx.tx(), b"keylocation", &location)?;
+        cx.zap(theirs)?.remove(cx.tx(), b"keylocation")?;
+    }
+    if let Some(key) = store.wrapping_key_of(from) {
+        store.forget(from);
+        store.put_wrapping(to, key);
     }
     Ok(())
 }

@@ -14,17 +14,17 @@ use super::tree::{self, Node};
 use super::{bookmark, deadlist, keys, rename, snapshot, unsnap};
 use crate::live::LiveDatasets;
 use crate::tree::CHAIN_MAX;
-use crate::{Error, Refusal, Result};
+use crate::{Error, KeyStore, Refusal, Result};
 use object::ZapValue;
 use ondisk::{DslDataset, ObjectType, SpaceTriple};
 
 /// Promotes clone `name`.
 pub fn promote(live: &LiveDatasets, name: &str) -> Result<()> {
-    let name = name.to_owned();
+    let ((keys, _), name) = (live.parts(), name.to_owned());
     live.writer().task(move |sync| {
         let cx = Cx::new(sync);
         let plan = Plan::new(&cx, &name)?;
-        sync.all_or_nothing(|| plan.apply(&cx))
+        sync.all_or_nothing(|| plan.apply(&cx, &keys))
     })?;
     live.refresh()
 }
@@ -39,6 +39,8 @@ struct Plan {
     shared: Vec<(DatasetNode, Vec<u8>)>,
     /// The first state of the clone after the origin.
     oldest: u64,
+    /// What it was made of is an encryption root, and is none afterwards.
+    takes_root: bool,
     /// What moves with the snapshots.
     space: SpaceTriple,
     /// The origin's own, afterwards.
@@ -84,7 +86,7 @@ impl Plan {
         let origin_phys = cx.dataset(origin)?.phys;
         let from = origin_phys.dir;
         let from_dir = cx.dir(from)?.phys;
-        check_keys(cx, name, node.dir, from)?;
+        let takes_root = check_keys(cx, name, node.dir, from)?;
         let shared = chain(cx, origin, from_dir.origin)?;
         let own = chain(cx, node.head, origin)?;
         let others = chain(cx, from_dir.head_dataset, origin)?;
@@ -124,11 +126,14 @@ impl Plan {
         let snapshots =
             (dead_since(cx, &after, below.creation_txg.0)?, dead_since(cx, &others, origin_phys.creation_txg.0)?);
         let (from_head, oldest) = (from_dir.head_dataset, oldest.id);
-        Ok(Self { node, from, from_head, origin, shared: moved, oldest, space, unique, snapshots })
+        Ok(Self { node, from, from_head, origin, shared: moved, oldest, takes_root, space, unique, snapshots })
     }
 
-    fn apply(&self, cx: &Cx<'_>) -> Result<()> {
+    fn apply(&self, cx: &Cx<'_>, store: &KeyStore) -> Result<()> {
         let (dir, head) = (self.node.dir, self.node.head);
+        if self.takes_root {
+            keys::hand_on_root(cx, store, self.from, dir)?;
+        }
         let mut origin = cx.dataset(self.origin)?;
         let old_next = std::mem::replace(&mut origin.phys.next_snap, self.oldest);
         origin.phys.unique_bytes = self.unique;
@@ -199,20 +204,18 @@ impl Plan {
     }
 }
 
-/// Refuses promotions after which a key would be wrapped by that of another encryption root than the one above.
-fn check_keys(cx: &Cx<'_>, name: &str, dir: u64, from: u64) -> Result<()> {
+/// Refuses promotions after which a key would be wrapped by that of another encryption root than the one above. Whether the
+/// clone becomes the encryption root.
+fn check_keys(cx: &Cx<'_>, name: &str, dir: u64, from: u64) -> Result<bool> {
     let origin = cx.dir(from)?.phys.origin;
     let is_clone = origin != 0 && Some(origin) != cx.origin_snapshot()?;
-    let Some(root) = keys::root_of(cx, from)? else { return Ok(()) };
-    if is_clone {
-        return Ok(());
-    }
+    let Some(root) = keys::root_of(cx, from)?.filter(|_| !is_clone) else { return Ok(false) };
     if root == from {
-        return Err(Error::unsupported(name, "promoting a clone of an encryption root"));
+        return Ok(true);
     }
     let above = |dir: u64| keys::root_of(cx, cx.dir(dir)?.phys.parent);
     match above(from)? == above(dir)? {
-        true => Ok(()),
+        true => Ok(false),
         false => Err(Error::invalid(name, "cannot promote dataset outside its encryption root")),
     }
 }

@@ -204,12 +204,7 @@ impl<'e> Worker<'e> {
 
     /// Reading goes on that stopped because answers were not taken.
     fn resume(&mut self, connection: &Arc<Connection>) {
-        if connection.is_held.load(Ordering::Acquire)
-            && !connection.is_backed_up()
-            && !self.engine.budget.is_spent()
-            && connection.is_held.swap(false, Ordering::AcqRel)
-            && connection.begin_reading()
-        {
+        if self.may_go_on(connection) && connection.begin_reading() {
             self.serve(connection);
         }
     }
@@ -223,9 +218,10 @@ impl<'e> Worker<'e> {
                 return self.engine.read_later(connection);
             }
             if connection.is_backed_up() {
+                // Before it is held: who finds it held has it read on, and must not be told that this thread still does.
+                connection.stop_reading();
                 // A swap, so that either this thread sees what went out, or whoever sends it sees this.
                 connection.is_held.swap(true, Ordering::SeqCst);
-                connection.stop_reading();
                 // It may have gone out in between.
                 return self.resume(connection);
             }
@@ -349,12 +345,24 @@ impl<'e> Worker<'e> {
         listener.map_or(Wait::No, |listener| listener.registry.wait(record))
     }
 
-    fn send(&mut self, connection: &Connection, out: Writer) {
+    fn send(&mut self, connection: &Arc<Connection>, out: Writer) {
         if out.is_empty() {
             self.spare = Some(out);
-        } else {
-            connection.put(out, &mut self.spare);
+            return;
         }
+        connection.put(out, &mut self.spare);
+        // All that waited may have gone, others' answers too, without the socket ever saying that it has room again.
+        if self.may_go_on(connection) {
+            self.engine.read_later(connection);
+        }
+    }
+
+    /// Whether reading stopped because answers were not taken, and may go on: then the caller has it go on.
+    fn may_go_on(&self, connection: &Connection) -> bool {
+        connection.is_held.load(Ordering::SeqCst)
+            && !connection.is_backed_up()
+            && !self.engine.budget.is_spent()
+            && connection.is_held.swap(false, Ordering::SeqCst)
     }
 
     fn answer_all<'r>(

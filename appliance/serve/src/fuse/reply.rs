@@ -21,8 +21,6 @@ use std::time::Duration;
 pub(super) const OPEN_DIRECT: u32 = 1 << 0;
 /// `FOPEN_KEEP_CACHE`: what the kernel has of it is good.
 pub(super) const OPEN_KEEP: u32 = 1 << 1;
-/// `FOPEN_CACHE_DIR`: entries may be kept.
-pub(super) const OPEN_CACHE_DIR: u32 = 1 << 3;
 /// `FOPEN_PARALLEL_DIRECT_WRITES`.
 pub(super) const OPEN_PARALLEL: u32 = 1 << 6;
 

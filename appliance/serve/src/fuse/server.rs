@@ -8,7 +8,7 @@ use super::attr::device_number_parts;
 use super::figures::Counted;
 use super::inode::InodeMap;
 use super::ops::{Ops, caller};
-use super::reply::{Entries, Filled, OPEN_CACHE_DIR, OPEN_DIRECT, OPEN_KEEP, OPEN_PARALLEL, Reply, Shown};
+use super::reply::{Entries, Filled, OPEN_DIRECT, OPEN_KEEP, OPEN_PARALLEL, Reply, Shown};
 use super::session::{Answer, can};
 use super::wire::{Header, Op, SetAttrIn, forgets};
 use files::Error;
@@ -170,7 +170,7 @@ impl Answer for Server {
                 }
                 self.0.sync(node, data_only, reply);
             }
-            Op::OpenDir => self.open_dir(node, reply),
+            Op::OpenDir => self.open_dir(reply),
             Op::ReleaseDir => reply.empty(Ok(())),
             Op::ReadDir { offset, bytes } => self.read_dir(node, offset, bytes, reply),
             Op::ReadDirPlus { offset, bytes } => self.read_dir_plus(node, offset, bytes, reply),
@@ -338,13 +338,10 @@ impl Server {
         }
     }
 
-    /// As [`Self::open`]: the kernel keeps the entries. But for what others change.
-    fn open_dir(&self, dir: NodeId, reply: Reply) {
-        if self.0.read_only {
-            reply.error(Errno::NOSYS);
-        } else {
-            reply.opened(if is_door(dir) || self.0.shared { 0 } else { OPEN_KEEP | OPEN_CACHE_DIR });
-        }
+    /// As [`Self::open`]: where nothing changes, the kernel keeps the entries. Elsewhere it asks for them each time: Linux (seen with
+    /// 6.18) sometimes lists a name from what it keeps after it was removed, if others list and change the directory meanwhile.
+    fn open_dir(&self, reply: Reply) {
+        if self.0.read_only { reply.error(Errno::NOSYS) } else { reply.opened(0) }
     }
 
     fn allocate(&self, header: &Header, node: NodeId, (offset, len): (u64, u64), mode: i32, reply: Reply) {

@@ -58,6 +58,12 @@ impl State {
         let (file, client) = (request.file, request.owner.client());
         self.check_grace(client, request.reclaims)?;
         self.check_shares(request.file, request.access, request.deny)?;
+        // Who takes back what it had must not be asked to confirm (RFC 7530 9.1.11): Linux does so with an empty handle, and gives up its files.
+        if request.reclaims
+            && let Some(owner) = self.owners.get_mut(request.owner)
+        {
+            owner.confirmed = true;
+        }
         let mine = self.opens_of(file).find(|(_, open)| open.owner == *request.owner).map(|(index, _)| index);
         if let Some(index) = mine
             && let Some(Entry::Open(open)) = self.states.get_mut(&index)

@@ -284,6 +284,22 @@ fn after_a_restart_only_who_held_something_may_reclaim_it_and_others_wait() {
     assert_eq!(chores, [Chore::Record(b"known".to_vec()), Chore::Record(b"other".to_vec())]);
 }
 
+/// Linux's client of 4.0 lost its open files over a restart of the server, when it was asked to confirm what it took back.
+#[test]
+fn what_a_client_of_4_0_takes_back_needs_no_confirmation_and_can_be_taken_back_again() {
+    let mut state = machine(Limits::default(), &[b"known"]);
+    let owner = key(old_client(&mut state, b"known"), 1);
+    let request =
+        OpenRequest { owner: &owner, file: FILE, access: 3, deny: 0, reclaims: true, held: Arc::new(()) as Held };
+    assert_eq!(state.begin(&owner, 18, 1, true), Ok(Begin::Go));
+    let id = state.open(&request).unwrap();
+    assert!(!state.must_confirm(&owner));
+    assert_eq!(state.open_confirm(&id, FILE), Err(Status::BAD_STATEID), "there is nothing to confirm");
+    state.check_io(Asker::Any, &id, FILE, IoWant::Write).unwrap();
+    // The server of the next start knows that it held something.
+    assert_eq!(state.take_chores().0, [Chore::Record(b"known".to_vec())]);
+}
+
 #[test]
 fn while_version_3_takes_back_its_locks_version_4_opens_and_reads_and_gets_no_locks() {
     let mut state = machine(Limits::default(), &[]);

@@ -61,6 +61,12 @@ pub struct Dataset {
     pub children: u64,
     /// Snapshots that it has.
     pub snapshots: u64,
+    /// Of a snapshot: tags that keep it from being destroyed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub holds: Option<u64>,
+    /// Of a snapshot: datasets that were cloned from it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub clones: Option<u64>,
 }
 
 /// Keys of encrypted datasets.
@@ -117,6 +123,9 @@ pub struct RenameDataset {
     /// Make what is above it (`-p`).
     #[serde(default)]
     pub parents: bool,
+    /// Of a snapshot: those of the same name below too (`-r`).
+    #[serde(default)]
+    pub recursive: bool,
 }
 
 /// `zfs load-key`.

@@ -1,8 +1,8 @@
 //! Lists that are given page by page.
 
 use crate::{
-    AuditEntry, Client, Dataset, Event, ImportablePool, Job, Pool, Property, PropertyDefinition, Setting, Share, Token,
-    User,
+    AuditEntry, Client, Dataset, Event, Hold, ImportablePool, Job, Pool, Property, PropertyDefinition, Setting, Share,
+    Token, User,
 };
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -28,6 +28,8 @@ lists! {
     ImportablePoolList of ImportablePool;
     /// Datasets, each after the one that it is in.
     DatasetList of Dataset;
+    /// What keeps snapshots, by snapshot and tag.
+    HoldList of Hold;
     /// Properties.
     PropertyList of Property;
     /// What properties there are.

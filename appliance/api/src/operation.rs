@@ -170,6 +170,15 @@ const DATASETS: &[Param] = &[
     LIMIT,
     CURSOR,
 ];
+const fn flag(name: &'static str, help: &'static str) -> Param {
+    Param { name, place: Place::Query, kind: "boolean", help }
+}
+
+const PREVIEW: &[Param] = &[
+    flag("recursive", "As `recursive` of the request that destroys."),
+    flag("clones", "As `clones` of the request that destroys."),
+];
+const HOLDS: &[Param] = &[flag("recursive", "Of a snapshot: those of the same name below too."), LIMIT, CURSOR];
 const EVENTS: &[Param] = &[number("after", "Only events with a greater number."), LIMIT];
 const STREAM: &[Param] = &[text(
     "topics",
@@ -400,9 +409,18 @@ const OPERATIONS: &[Operation] = &[
         "/v1/datasets/{dataset}/destroy",
         "destroyDataset",
         ADMINISTRATOR,
-        "Destroys a dataset and all that is in it.",
+        "Destroys a dataset and all that is in it; or snapshots of one dataset: `pool/a@b,c,d%e` names b, c, and d to e.",
     )
-    .takes("Confirm"),
+    .takes("DestroyDataset"),
+    op(
+        Method::Get,
+        "/v1/datasets/{dataset}/destroy",
+        "previewDestroy",
+        VIEWER,
+        "What destroying it would take along, and how much space it would give back. Nothing is destroyed.",
+    )
+    .query(PREVIEW)
+    .json("DestroyPreview"),
     op(Method::Post, "/v1/datasets/{dataset}/load-key", "loadKey", OPERATOR, "Loads the key of an encrypted dataset.")
         .takes("LoadKey")
         .json("DatasetDetail"),
@@ -414,6 +432,65 @@ const OPERATIONS: &[Operation] = &[
         "Forgets the key of an encrypted dataset.",
     )
     .json("DatasetDetail"),
+    // Snapshots.
+    op(
+        Method::Post,
+        "/v1/snapshots",
+        "createSnapshots",
+        OPERATOR,
+        "Takes snapshots, all at one moment: all of them or none. What comes back is those that were named.",
+    )
+    .takes("CreateSnapshots")
+    .created("DatasetList"),
+    op(
+        Method::Post,
+        "/v1/datasets/{dataset}/rollback",
+        "rollBack",
+        ADMINISTRATOR,
+        "Makes a file system or volume what this snapshot of it is; what was changed since is lost.",
+    )
+    .takes("RollBack")
+    .json("DatasetDetail"),
+    op(Method::Post, "/v1/datasets/{dataset}/clone", "cloneSnapshot", OPERATOR, "Makes a dataset of a snapshot.")
+        .takes("CloneSnapshot")
+        .created("DatasetDetail"),
+    op(
+        Method::Post,
+        "/v1/datasets/{dataset}/promote",
+        "promoteClone",
+        OPERATOR,
+        "Makes a clone the origin of what it was cloned from: snapshots up to that become its own.",
+    )
+    .json("DatasetDetail"),
+    op(
+        Method::Post,
+        "/v1/datasets/{dataset}/bookmark",
+        "createBookmark",
+        OPERATOR,
+        "Keeps of a snapshot, or bookmark, what is needed to send from it.",
+    )
+    .takes("CreateBookmark")
+    .created("DatasetDetail"),
+    op(
+        Method::Get,
+        "/v1/datasets/{dataset}/holds",
+        "listHolds",
+        VIEWER,
+        "What keeps a snapshot from being destroyed; of a dataset: all its snapshots.",
+    )
+    .query(HOLDS)
+    .json("HoldList"),
+    op(Method::Post, "/v1/datasets/{dataset}/hold", "holdSnapshot", OPERATOR, "Keeps a snapshot from being destroyed.")
+        .takes("HoldSnapshot")
+        .json("HoldList"),
+    op(
+        Method::Post,
+        "/v1/datasets/{dataset}/release",
+        "releaseSnapshot",
+        OPERATOR,
+        "Takes a hold from a snapshot. One that was to be destroyed then is.",
+    )
+    .takes("HoldSnapshot"),
     op(Method::Get, "/v1/properties", "listPropertyDefinitions", VIEWER, "What properties there are, for forms.")
         .json("PropertyDefinitionList"),
     // Shares and their clients.

@@ -187,6 +187,87 @@ fn every_operation_does_what_the_document_says() {
     d.check("getDataset", &get(&root, "/v1/datasets/tank%2Fhome"), 404);
     d.check("listPropertyDefinitions", &get(&root, "/v1/properties"), 200);
 
+    // Snapshots. What is refused leaves everything as it was.
+    let names = json!({"names": ["tank/people@a", "tank/vol@a"], "properties": {"org.test:why": "a test"}});
+    let taken = d.check("createSnapshots", &ask(&root, "POST", "/v1/snapshots", names), 201);
+    assert_eq!(names_of(&taken, "name"), ["tank/people@a", "tank/vol@a"]);
+    assert_eq!((&taken["items"][0]["holds"], &taken["items"][0]["clones"]), (&json!(0), &json!(0)));
+    for short in ["b", "c", "d"] {
+        let names = json!({"names": [format!("tank@{short}")], "recursive": true});
+        d.check("createSnapshots", &ask(&root, "POST", "/v1/snapshots", names), 201);
+    }
+    for wrong in [json!([]), json!(["tank/people"]), json!(["-r@x"]), json!(["tank@a,b"])] {
+        let answer = ask(&root, "POST", "/v1/snapshots", json!({"names": wrong}));
+        assert_eq!(answer.code(), "invalid_request", "{wrong}");
+    }
+    assert_eq!(ask(&root, "POST", "/v1/snapshots", json!({"names": ["tank/people@a"]})).code(), "conflict");
+    let escaped = |name: &str| name.replace('%', "%25").replace('/', "%2F").replace('#', "%23").replace('\n', "%0A");
+    let at = |name: &str, verb: &str| format!("/v1/datasets/{}/{verb}", escaped(name));
+    let keep = json!({"tag": "keep:1"});
+    let held = d.check("holdSnapshot", &ask(&root, "POST", &at("tank/people@b", "hold"), keep.clone()), 200);
+    assert_eq!((&held["items"][0]["tag"], &held["items"][0]["snapshot"]), (&json!("keep:1"), &json!("tank/people@b")));
+    assert_eq!(ask(&root, "POST", &at("tank/people@b", "hold"), keep.clone()).code(), "conflict");
+    assert_eq!(ask(&root, "POST", &at("tank/people@b", "hold"), json!({"tag": "-r"})).code(), "invalid_request");
+    for (of, count) in [("tank/people@b", 1), ("tank/people", 1), ("tank/people@c", 0), ("tank@b", 0)] {
+        let holds = d.check("listHolds", &get(&root, &at(of, "holds")), 200);
+        assert_eq!(holds["items"].as_array().map(Vec::len), Some(count), "{of}");
+    }
+    let below = d.check("listHolds", &get(&root, &(at("tank@b", "holds") + "?recursive=true&limit=5")), 200);
+    assert_eq!(names_of(&below, "snapshot"), ["tank/people@b"]);
+    // What would go, and what keeps it.
+    let preview = d.check("previewDestroy", &get(&root, &at("tank/people@a,c%d", "destroy")), 200);
+    assert_eq!(preview["names"], json!(["tank/people@a", "tank/people@c", "tank/people@d"]));
+    assert!(preview["reclaimed_bytes"].is_u64(), "{preview}");
+    let preview = d.check("previewDestroy", &get(&root, &(at("tank@c", "destroy") + "?recursive=true")), 200);
+    assert_eq!(preview["count"], 4, "{preview}");
+    let preview = d.check("previewDestroy", &get(&root, &(at("tank/people", "destroy") + "?recursive=true")), 200);
+    assert_eq!((&preview["count"], preview.get("reclaimed_bytes")), (&json!(5), None), "{preview}");
+    assert_eq!(get(&root, &at("tank/people", "destroy")).code(), "conflict");
+    assert_eq!(get(&root, &at("tank/people@gone", "destroy")).code(), "not_found");
+    assert_eq!(get(&root, &at("tank/people@a\n", "destroy")).code(), "invalid_request");
+    let destroy = at("tank/people@b,c", "destroy");
+    assert_eq!(ask(&root, "POST", &destroy, json!({"confirm": "tank/people@b"})).code(), "confirmation_required");
+    assert_eq!(ask(&root, "POST", &destroy, json!({"confirm": "tank/people@b,c"})).code(), "conflict", "one is held");
+    assert_eq!(get(&root, "/v1/datasets/tank%2Fpeople@c").status, 200, "all of them or none");
+    d.check("releaseSnapshot", &ask(&root, "POST", &at("tank/people@b", "release"), keep.clone()), 204);
+    assert_eq!(ask(&root, "POST", &at("tank/people@b", "release"), keep).code(), "not_found");
+    // Clones, and what becomes of them.
+    let clone = json!({"to": "tank/made/of-it", "parents": true, "properties": {"atime": "off"}});
+    let cloned = d.check("cloneSnapshot", &ask(&root, "POST", &at("tank/people@b", "clone"), clone), 201);
+    assert_eq!(cloned["origin"], "tank/people@b");
+    assert_eq!(get(&root, "/v1/datasets/tank%2Fpeople@b").json()["clones"], 1);
+    assert_eq!(get(&root, &at("tank/people@b", "destroy")).code(), "conflict");
+    let preview = d.check("previewDestroy", &get(&root, &(at("tank/people@b", "destroy") + "?clones=true")), 200);
+    assert_eq!(preview["names"], json!(["tank/people@b"]), "as zfs destroy -nRv tells it");
+    let promoted = ask(&root, "POST", &at("tank/made/of-it", "promote"), Value::Null);
+    assert!(d.check("promoteClone", &promoted, 200).get("origin").is_none());
+    assert_eq!(get(&root, "/v1/datasets/tank%2Fpeople").json()["origin"], "tank/made/of-it@b");
+    let back = ask(&root, "POST", &at("tank/people", "promote"), Value::Null);
+    d.check("promoteClone", &back, 200);
+    let destroy = json!({"confirm": "tank/made/of-it"});
+    d.check("destroyDataset", &ask(&root, "POST", &at("tank/made/of-it", "destroy"), destroy), 204);
+    d.check("destroyDataset", &ask(&root, "POST", &at("tank/made", "destroy"), json!({"confirm": "tank/made"})), 204);
+    let mark = json!({"name": "tank/people#b"});
+    let marked = d.check("createBookmark", &ask(&root, "POST", &at("tank/people@b", "bookmark"), mark), 201);
+    assert_eq!(marked["kind"], "bookmark");
+    let preview = d.check("previewDestroy", &get(&root, &at("tank/people#b", "destroy")), 200);
+    assert_eq!(preview["names"], json!(["tank/people#b"]));
+    let renamed = ask(&root, "POST", &at("tank@d", "rename"), json!({"to": "tank@last", "recursive": true}));
+    assert_eq!(d.check("renameDataset", &renamed, 200)["name"], "tank@last");
+    assert_eq!(get(&root, "/v1/datasets/tank%2Fvol@last").status, 200);
+    let sure = json!({"confirm": "tank/people@b"});
+    assert_eq!(ask(&root, "POST", &at("tank/people@b", "rollback"), sure).code(), "conflict", "there are newer ones");
+    let sure = json!({"confirm": "tank/people@b", "recursive": true});
+    let back = d.check("rollBack", &ask(&root, "POST", &at("tank/people@b", "rollback"), sure.clone()), 200);
+    assert_eq!((&back["name"], &back["snapshots"]), (&json!("tank/people"), &json!(2)));
+    let operator = rig.token_of("operator");
+    assert_eq!(ask(&operator, "POST", &at("tank/people@b", "rollback"), sure).code(), "forbidden");
+    let destroy = json!({"confirm": "tank@%", "recursive": true});
+    let gone = ask(&root, "POST", &at("tank@%", "destroy"), destroy);
+    d.check("destroyDataset", &gone, 204);
+    let rest = get(&root, "/v1/datasets?root=tank&kind=snapshot").json();
+    assert_eq!(rest["items"], json!([]), "every dataset's own snapshots are in its own range");
+
     // Shares.
     let share = ask(&root, "PUT", "/v1/shares/tank%2Fpeople", json!({"options": "rw=@127.0.0.0/8,insecure"}));
     assert_eq!(d.check("setShare", &share, 200)["hosts"][0]["hosts"], "@127.0.0.0/8");
@@ -424,7 +505,7 @@ fn every_operation_does_what_the_document_says() {
     let eve = json!({"name": "eve", "role": "viewer", "password": PASSWORD});
     d.check("createUser", &ask(&root, "POST", "/v1/users", eve.clone()), 201);
     d.check("createUser", &ask(&root, "POST", "/v1/users", eve), 409);
-    assert_eq!(d.check("listUsers", &get(&root, "/v1/users"), 200)["items"].as_array().map(Vec::len), Some(3));
+    assert_eq!(d.check("listUsers", &get(&root, "/v1/users"), 200)["items"].as_array().map(Vec::len), Some(4));
     d.check("changeUser", &ask(&root, "PATCH", "/v1/users/eve", json!({"role": "operator"})), 200);
     d.check("deleteUser", &ask(&root, "DELETE", "/v1/users/eve", Value::Null), 204);
     d.check("deleteUser", &ask(&root, "DELETE", "/v1/users/root", Value::Null), 409);

@@ -2,13 +2,13 @@
 
 use super::Service;
 use super::caller::Caller;
-use super::pools::{audited, confirmed};
-use super::reply::{Answer, Body, Created, Done, Path, Problem, Query, limit, waiting};
+use super::pools::audited;
+use super::reply::{Answer, Body, Created, Path, Problem, Query, limit, waiting};
 use super::verbs::{Verb, dataset_name, pool_of, property_name};
 use super::{shown, tree};
 use admin::OwnedPool;
 use api::{
-    ChangeProperties, Confirm, CreateDataset, DatasetDetail, DatasetKind, DatasetList, ErrorCode, LoadKey,
+    ChangeProperties, CreateDataset, DatasetDetail, DatasetKind, DatasetList, ErrorCode, LoadKey,
     PropertyDefinitionList, RenameDataset, Role,
 };
 use axum::Json;
@@ -108,7 +108,7 @@ fn not_found(name: &str, error: &dataset::Error) -> Problem {
     Problem::new(code, message).at(name)
 }
 
-fn entry(service: &Service, name: &str) -> Answer<(Arc<OwnedPool>, Entry)> {
+pub fn entry(service: &Service, name: &str) -> Answer<(Arc<OwnedPool>, Entry)> {
     let pool = service.pool(pool_of(name)).map_err(|mut problem| {
         problem.body.message = format!("cannot open '{name}': dataset does not exist");
         problem
@@ -117,7 +117,7 @@ fn entry(service: &Service, name: &str) -> Answer<(Arc<OwnedPool>, Entry)> {
     Ok((pool, entry))
 }
 
-async fn detail(service: Arc<Service>, name: String) -> Answer<DatasetDetail> {
+pub async fn detail(service: Arc<Service>, name: String) -> Answer<DatasetDetail> {
     waiting(move || {
         let (pool, entry) = entry(&service, &name)?;
         let mounted = tree::mounted();
@@ -131,7 +131,7 @@ pub async fn get(State(service): State<Arc<Service>>, Path(name): Path<String>) 
     Ok(Json(detail(service, name).await?))
 }
 
-fn may_set(caller: &Caller, property: &str) -> Answer<()> {
+pub fn may_set(caller: &Caller, property: &str) -> Answer<()> {
     property_name(property)?;
     if caller.role < Some(Role::Administrator) && FOR_ADMINISTRATORS.contains(&property) {
         let message = format!("the property {property} is for administrators");
@@ -203,26 +203,10 @@ pub async fn rename(
 ) -> Answer<Response> {
     dataset_name("dataset", &name)?;
     let to = dataset_name("to", &request.to)?.to_owned();
-    let verb = Verb::zfs("rename").flag("-p", request.parents).on(&name).on(&to);
+    let verb = Verb::zfs("rename").flag("-p", request.parents).flag("-r", request.recursive).on(&name).on(&to);
     let line = verb.line();
     verb.run(&service, &caller).await?;
     Ok((audited(line), Json(detail(service, to).await?)).into_response())
-}
-
-pub async fn destroy(
-    State(service): State<Arc<Service>>,
-    caller: Caller,
-    Path(name): Path<String>,
-    Body(request): Body<Confirm>,
-) -> Answer<Response> {
-    dataset_name("dataset", &name)?;
-    let (check, there) = (service.clone(), name.clone());
-    waiting(move || entry(&check, &there).map(drop)).await?;
-    confirmed(&name, &request)?;
-    let verb = Verb::zfs("destroy").flag("-r", request.recursive).flag("-f", request.force).on(&name);
-    let line = verb.line();
-    verb.run(&service, &caller).await?;
-    Ok((audited(line), Done).into_response())
 }
 
 pub async fn load_key(

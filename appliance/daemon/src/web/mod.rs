@@ -23,6 +23,7 @@ mod reply;
 mod shares;
 mod shown;
 mod sight;
+mod snapshots;
 mod statistics;
 mod streams;
 mod system;
@@ -335,7 +336,16 @@ fn handler(id: &str, filter: MethodFilter) -> Option<MethodRouter<Arc<Service>>>
         "getDataset" => on(filter, datasets::get),
         "setDatasetProperties" => on(filter, datasets::set_properties),
         "renameDataset" => on(filter, datasets::rename),
-        "destroyDataset" => on(filter, datasets::destroy),
+        "destroyDataset" => on(filter, snapshots::destroy),
+        "previewDestroy" => on(filter, snapshots::preview),
+        "createSnapshots" => on(filter, snapshots::create),
+        "rollBack" => on(filter, snapshots::roll_back),
+        "cloneSnapshot" => on(filter, snapshots::clone),
+        "promoteClone" => on(filter, snapshots::promote),
+        "createBookmark" => on(filter, snapshots::bookmark),
+        "listHolds" => on(filter, snapshots::holds),
+        "holdSnapshot" => on(filter, snapshots::hold),
+        "releaseSnapshot" => on(filter, snapshots::release),
         "loadKey" => on(filter, datasets::load_key),
         "unloadKey" => on(filter, datasets::unload_key),
         "listPropertyDefinitions" => on(filter, datasets::definitions),

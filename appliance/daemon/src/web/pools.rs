@@ -217,13 +217,13 @@ pub async fn export(
 }
 
 /// What is lost has to be named again.
-pub fn confirmed(name: &str, request: &Confirm) -> Answer<()> {
-    if request.confirm == name {
+pub fn confirmed(name: &str, confirm: &str) -> Answer<()> {
+    if confirm == name {
         return Ok(());
     }
     let mut problem = Problem::new(ErrorCode::ConfirmationRequired, format!("all that is in '{name}' would be lost"));
     problem.body.place = Some("confirm".to_owned());
-    (problem.body.found, problem.body.expected) = (Some(request.confirm.clone()), Some(name.to_owned()));
+    (problem.body.found, problem.body.expected) = (Some(confirm.to_owned()), Some(name.to_owned()));
     Err(problem)
 }
 
@@ -234,7 +234,7 @@ pub async fn destroy(
     Body(request): Body<Confirm>,
 ) -> Answer<Response> {
     service.pool(&name)?;
-    confirmed(&name, &request)?;
+    confirmed(&name, &request.confirm)?;
     service.end_jobs(&name).await?;
     let verb = Verb::zpool("destroy").flag("-f", request.force).on(&name);
     let line = verb.line();

@@ -158,7 +158,8 @@ pub async fn waiting<T: Send + 'static>(work: impl FnOnce() -> Answer<T> + Send 
 /// Which part of a long list.
 #[derive(Debug, Clone, Default, serde::Deserialize)]
 pub struct Page {
-    limit: Option<u64>,
+    /// How many items, if not the usual number.
+    pub limit: Option<u64>,
     /// `next` of the page before.
     pub cursor: Option<String>,
 }

@@ -43,10 +43,13 @@ fn line(entry: &Entry, view: &View<'_>, names: &Names) -> Result<Dataset> {
     };
     let number = |name: &str| -> Result<Option<u64>> { Ok(text(name)?.and_then(|v| v.parse().ok())) };
     let kind = kind(entry.kind()?);
-    let (mut children, mut snapshots) = (0, 0);
+    let (mut children, mut snapshots, mut holds, mut clones) = (0, 0, None, None);
     if let (Entry::Dataset(d), DatasetKind::Filesystem | DatasetKind::Volume) = (entry, kind) {
         children = names.child_count(d.tree(), d.dir())?;
         snapshots = d.snapshot_names()?.len() as u64;
+    }
+    if let (Entry::Dataset(d), DatasetKind::Snapshot) = (entry, kind) {
+        (holds, clones) = (Some(d.hold_count()?), Some(d.clones()?.len() as u64));
     }
     let key = match text("keystatus")?.as_deref() {
         Some("available") => KeyState::Available,
@@ -70,6 +73,8 @@ fn line(entry: &Entry, view: &View<'_>, names: &Names) -> Result<Dataset> {
         key,
         children,
         snapshots,
+        holds,
+        clones,
     })
 }
 

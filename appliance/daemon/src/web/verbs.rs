@@ -95,7 +95,36 @@ impl Verb {
         let line = self.line();
         let first = self.operands.first().map(|name| pool_of(name).to_owned());
         let pool = self.pool.clone().or(first).unwrap_or_default();
-        let (is_zfs, secret) = (self.program == "zfs", self.secret.clone());
+        let kind = if self.program == "zfs" { EventKind::Dataset } else { EventKind::Pool };
+        let mut out = String::new();
+        let done = self.spoken(service, caller, |text| keep(&mut out, &text)).await;
+        service.changed(&pool);
+        let err = done?;
+        if err.code == 0 {
+            service.events.tell(Happening::info(kind, line).about(pool).by(caller.name()));
+            return Ok(());
+        }
+        Err(err.problem(&out))
+    }
+
+    /// Runs one that changes nothing, and gives each line that it prints to `take`.
+    pub async fn look(self, service: &Arc<Service>, caller: &Caller, mut take: impl FnMut(&str)) -> Answer<()> {
+        let mut part = String::new();
+        let err = self
+            .spoken(service, caller, |text| {
+                part.push_str(&text);
+                let rest = part.rfind('\n').map_or(0, |at| at + 1);
+                part[..rest].lines().for_each(&mut take);
+                part.drain(..rest);
+            })
+            .await?;
+        part.lines().for_each(&mut take);
+        if err.code == 0 { Ok(()) } else { Err(err.problem("")) }
+    }
+
+    /// Runs it; what it prints is given on as it comes.
+    async fn spoken(self, service: &Arc<Service>, caller: &Caller, mut take: impl FnMut(String)) -> Answer<Ended> {
+        let secret = self.secret;
         let mut args = vec![self.verb.to_owned()];
         args.extend(self.options);
         args.push("--".to_owned());
@@ -113,11 +142,11 @@ impl Verb {
             let io = Io::new(frames, owner.clone(), peer);
             Some(owner.commands.run(&owner, &request, &io))
         });
-        let (mut out, mut err) = (String::new(), String::new());
+        let mut said = String::new();
         while let Some(frame) = got.recv().await {
-            let (text, to) = match frame {
-                CommandFrame::Stdout(text) => (text, &mut out),
-                CommandFrame::Stderr(text) => (text, &mut err),
+            match frame {
+                CommandFrame::Stdout(text) => take(text),
+                CommandFrame::Stderr(text) => keep(&mut said, &text),
                 CommandFrame::Ask(question) => {
                     let bytes = secret.as_ref().and_then(|secret| match question.wanted {
                         Wanted::Secret(_) | Wanted::Line => Some(secret.clone().into_bytes()),
@@ -127,27 +156,37 @@ impl Verb {
                     });
                     let error = bytes.is_none().then(|| "a passphrase is needed".to_owned());
                     service.owner.questions.answer(CommandAnswer { id: question.id, bytes, error });
-                    continue;
                 }
-                CommandFrame::Exit(_) => continue,
-            };
-            if to.len() + text.len() <= TEXT_BYTES {
-                to.push_str(&text);
+                CommandFrame::Exit(_) => {}
             }
         }
-        let code = match running.await {
-            Ok(Some(code)) => code,
-            Ok(None) => return Err(Problem::new(ErrorCode::Unavailable, "the daemon is starting or stopping")),
-            Err(_) => return Err(Problem::new(ErrorCode::Internal, "a fault of this program; the log has more")),
-        };
-        let said = if err.trim().is_empty() { out.trim() } else { err.trim() };
-        let kind = if is_zfs { EventKind::Dataset } else { EventKind::Pool };
-        service.changed(&pool);
-        if code == 0 {
-            service.events.tell(Happening::info(kind, line).about(pool).by(caller.name()));
-            return Ok(());
+        match running.await {
+            Ok(Some(code)) => Ok(Ended { code, said }),
+            Ok(None) => Err(Problem::new(ErrorCode::Unavailable, "the daemon is starting or stopping")),
+            Err(_) => Err(Problem::new(ErrorCode::Internal, "a fault of this program; the log has more")),
         }
-        Err(explain(said, code))
+    }
+}
+
+/// How a command ended.
+struct Ended {
+    code: u8,
+    /// On standard error.
+    said: String,
+}
+
+impl Ended {
+    /// Why it failed; a command that complained about nothing may have printed the reason.
+    fn problem(&self, printed: &str) -> Problem {
+        let said = self.said.trim();
+        explain(if said.is_empty() { printed.trim() } else { said }, self.code)
+    }
+}
+
+/// Adds text as long as there is room for it.
+fn keep(to: &mut String, text: &str) {
+    if to.len() + text.len() <= TEXT_BYTES {
+        to.push_str(text);
     }
 }
 
@@ -171,8 +210,12 @@ pub fn pool_of(dataset: &str) -> &str {
 fn explain(said: &str, code: u8) -> Problem {
     let has = |words: &[&str]| words.iter().any(|w| said.contains(w));
     let kind = match () {
-        () if has(&["does not exist", "no such pool", "no such device"]) => ErrorCode::NotFound,
-        () if has(&["already exists", "busy", "in use", "has children", "already", "is part of"]) => {
+        () if has(&["does not exist", "no such pool", "no such device", "no such tag", "could not find"]) => {
+            ErrorCode::NotFound
+        }
+        () if has(&["already exists", "busy", "in use", "has children", "already", "is part of"])
+            || has(&["being held", "has dependent clones", "is cloned", "clones of previous", "more recent snap"]) =>
+        {
             ErrorCode::Conflict
         }
         () if has(&["permission denied"]) => ErrorCode::Forbidden,
@@ -251,6 +294,9 @@ mod tests {
             ("cannot open 'tank/x': dataset does not exist", 1, ErrorCode::NotFound),
             ("cannot create 'tank/x': dataset already exists", 1, ErrorCode::Conflict),
             ("cannot export 'tank': pool is busy", 1, ErrorCode::Conflict),
+            ("cannot destroy snapshot tank@a: it's being held.", 1, ErrorCode::Conflict),
+            ("cannot rollback to 'tank@a': more recent snapshots or bookmarks exist", 1, ErrorCode::Conflict),
+            ("could not find any snapshots to destroy; check snapshot names.", 1, ErrorCode::NotFound),
             ("unsupported: 'zfs snapshot' is not in this version of weir", 1, ErrorCode::Unsupported),
             ("missing pool argument\nusage:\n\tclear pool", 2, ErrorCode::InvalidRequest),
             ("cannot receive: out of space", 1, ErrorCode::Failed),

@@ -1,0 +1,298 @@
+//! Snapshots: the verbs of zfs(8) that take, keep, name and use them, and what destroying anything would take along.
+
+use super::Service;
+use super::caller::Caller;
+use super::datasets::{detail, entry, may_set};
+use super::pools::{audited, confirmed};
+use super::reply::{Answer, Body, Created, Done, Page, Path, Problem, Query, waiting};
+use super::tree;
+use super::verbs::{Verb, dataset_name, pool_of, property_name};
+use api::{
+    CloneSnapshot, CreateBookmark, CreateSnapshots, DatasetList, DestroyDataset, DestroyPreview, Hold, HoldList,
+    HoldSnapshot, RollBack,
+};
+use axum::Json;
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use dataset::{Entry, ListOptions};
+use serde::Deserialize;
+use std::sync::Arc;
+
+/// Names that a preview tells, at most.
+const PREVIEWED_MAX: usize = 1000;
+/// Snapshots that one request names, at most. Guessed: what fits into a request.
+const NAMED_MAX: usize = 1000;
+/// Bytes of what names snapshots of one dataset, at most. Guessed: what servers and clients take in a path.
+const SPEC_BYTES: usize = 8192;
+
+/// Refuses what is no name of a snapshot.
+fn snapshot_name<'a>(place: &str, name: &'a str) -> Answer<&'a str> {
+    dataset_name(place, name)?;
+    match name.split_once('@') {
+        Some((_, short)) if !short.is_empty() && !short.contains(['@', '#', '%', '/']) => Ok(name),
+        _ => Err(Problem::invalid(place, format!("'{name}'"), "a dataset, '@', and the name of a snapshot")),
+    }
+}
+
+/// Refuses what names nothing that can be destroyed: a dataset, a bookmark, or snapshots of one dataset (`pool/a@b,c,d%e`).
+fn destroyed_name(name: &str) -> Answer<()> {
+    let Some((of, spec)) = name.split_once('@') else { return dataset_name("dataset", name).map(drop) };
+    dataset_name("dataset", of)?;
+    let good = |c: char| c.is_alphanumeric() || "-_.: %,".contains(c);
+    match spec.chars().all(good) && !spec.is_empty() && spec.len() <= SPEC_BYTES {
+        true => Ok(()),
+        false => Err(Problem::invalid("dataset", format!("'{name}'"), "a dataset, or snapshots of one: 'a@b,c,d%e'")),
+    }
+}
+
+/// The dataset must be there; whether each snapshot of a list is, the command says.
+async fn is_there(service: &Arc<Service>, name: &str) -> Answer<()> {
+    let (service, mut name) = (service.clone(), name);
+    if let Some((of, spec)) = name.split_once('@')
+        && spec.contains([',', '%'])
+    {
+        name = of;
+    }
+    let name = name.to_owned();
+    waiting(move || entry(&service, &name).map(drop)).await
+}
+
+#[derive(Debug, Deserialize)]
+pub struct Along {
+    #[serde(default)]
+    recursive: bool,
+    #[serde(default)]
+    clones: bool,
+}
+
+pub async fn preview(
+    State(service): State<Arc<Service>>,
+    caller: Caller,
+    Path(name): Path<String>,
+    Query(along): Query<Along>,
+) -> Answer<Json<DestroyPreview>> {
+    destroyed_name(&name)?;
+    is_there(&service, &name).await?;
+    let mut preview = DestroyPreview { count: 0, names: Vec::new(), reclaimed_bytes: None };
+    if name.contains('#') {
+        // The command has no dry run for bookmarks: they take nothing along.
+        (preview.count, preview.names) = (1, vec![name]);
+        return Ok(Json(preview));
+    }
+    let verb = Verb::zfs("destroy").flag("-nvp", true).flag("-r", along.recursive).flag("-R", along.clones).on(name);
+    let take = |line: &str| match line.split_once('\t') {
+        Some(("destroy", name)) => {
+            preview.count += 1;
+            if preview.names.len() < PREVIEWED_MAX {
+                preview.names.push(name.to_owned());
+            }
+        }
+        Some(("reclaim", bytes)) => preview.reclaimed_bytes = bytes.parse().ok(),
+        _ => {}
+    };
+    verb.look(&service, &caller, take).await?;
+    Ok(Json(preview))
+}
+
+pub async fn destroy(
+    State(service): State<Arc<Service>>,
+    caller: Caller,
+    Path(name): Path<String>,
+    Body(request): Body<DestroyDataset>,
+) -> Answer<Response> {
+    destroyed_name(&name)?;
+    is_there(&service, &name).await?;
+    confirmed(&name, &request.confirm)?;
+    let verb = Verb::zfs("destroy").flag("-r", request.recursive).flag("-R", request.clones);
+    let verb = verb.flag("-d", request.deferred).flag("-f", request.force).on(&name);
+    let line = verb.line();
+    verb.run(&service, &caller).await?;
+    Ok((audited(line), Done).into_response())
+}
+
+pub async fn create(
+    State(service): State<Arc<Service>>,
+    caller: Caller,
+    Body(request): Body<CreateSnapshots>,
+) -> Answer<Response> {
+    let CreateSnapshots { names, recursive, properties } = request;
+    if names.is_empty() || names.len() > NAMED_MAX {
+        return Err(Problem::invalid("names", names.len().to_string(), format!("1 to {NAMED_MAX} names")));
+    }
+    let mut verb = Verb::zfs("snapshot").flag("-r", recursive).properties("-o", &properties)?;
+    for name in &names {
+        verb = verb.on(snapshot_name("names", name)?);
+    }
+    let line = verb.line();
+    verb.run(&service, &caller).await?;
+    let taken = waiting(move || {
+        let mounted = tree::mounted();
+        let line = |name: &String| {
+            let (pool, entry) = entry(&service, name)?;
+            Ok(tree::dataset(&pool, &entry, &mounted)?)
+        };
+        let items = names.iter().map(line).collect::<Answer<Vec<_>>>()?;
+        Ok(DatasetList { items, next: None })
+    });
+    Ok((audited(line), Created(taken.await?)).into_response())
+}
+
+pub async fn roll_back(
+    State(service): State<Arc<Service>>,
+    caller: Caller,
+    Path(name): Path<String>,
+    Body(request): Body<RollBack>,
+) -> Answer<Response> {
+    let of = snapshot_name("dataset", &name)?.split('@').next().unwrap_or_default().to_owned();
+    is_there(&service, &name).await?;
+    confirmed(&name, &request.confirm)?;
+    let verb = Verb::zfs("rollback").flag("-r", request.recursive).flag("-R", request.clones);
+    let verb = verb.flag("-f", request.force).on(&name);
+    let line = verb.line();
+    verb.run(&service, &caller).await?;
+    Ok((audited(line), Json(detail(service, of).await?)).into_response())
+}
+
+pub async fn clone(
+    State(service): State<Arc<Service>>,
+    caller: Caller,
+    Path(name): Path<String>,
+    Body(request): Body<CloneSnapshot>,
+) -> Answer<Response> {
+    snapshot_name("dataset", &name)?;
+    let to = dataset_name("to", &request.to)?.to_owned();
+    for property in request.properties.keys() {
+        may_set(&caller, property)?;
+    }
+    let verb = Verb::zfs("clone").flag("-p", request.parents).properties("-o", &request.properties)?.on(&name).on(&to);
+    let line = verb.line();
+    verb.run(&service, &caller).await?;
+    Ok((audited(line), Created(detail(service, to).await?)).into_response())
+}
+
+pub async fn promote(
+    State(service): State<Arc<Service>>,
+    caller: Caller,
+    Path(name): Path<String>,
+) -> Answer<Response> {
+    dataset_name("dataset", &name)?;
+    let verb = Verb::zfs("promote").on(&name);
+    let line = verb.line();
+    verb.run(&service, &caller).await?;
+    Ok((audited(line), Json(detail(service, name).await?)).into_response())
+}
+
+pub async fn bookmark(
+    State(service): State<Arc<Service>>,
+    caller: Caller,
+    Path(name): Path<String>,
+    Body(request): Body<CreateBookmark>,
+) -> Answer<Response> {
+    dataset_name("dataset", &name)?;
+    let mark = dataset_name("name", &request.name)?.to_owned();
+    let verb = Verb::zfs("bookmark").flag("-r", request.recursive).on(&name).on(&mark);
+    let line = verb.line();
+    verb.run(&service, &caller).await?;
+    Ok((audited(line), Created(detail(service, mark).await?)).into_response())
+}
+
+/// Refuses what no hold is called.
+fn tag(tag: &str) -> Answer<&str> {
+    property_name(tag).map_err(|_| Problem::invalid("tag", format!("'{tag}'"), "letters, digits, '-', '_', '.', ':'"))
+}
+
+fn holds_of(service: &Service, name: &str, recursive: bool) -> Answer<Vec<Hold>> {
+    let (pool, entry) = entry(service, name)?;
+    let options = ListOptions { filesystems: false, volumes: false, bookmarks: false, ..ListOptions::all() };
+    let datasets = pool.datasets()?;
+    let snapshots = match name.split_once('@') {
+        Some((of, short)) if recursive => {
+            let all = datasets.list(&[of], &options).map_err(anyhow::Error::from)?.entries;
+            all.into_iter().filter(|e| e.name().split_once('@').is_some_and(|(_, s)| s == short)).collect()
+        }
+        Some(_) => vec![entry],
+        None => {
+            let options = ListOptions { depth: if recursive { None } else { Some(1) }, ..options };
+            let all = datasets.list(&[name], &options).map_err(anyhow::Error::from)?.entries;
+            let own = |e: &Entry| recursive || e.name().split_once('@').is_some_and(|(of, _)| of == name);
+            all.into_iter().filter(own).collect()
+        }
+    };
+    let mut holds = Vec::new();
+    for snapshot in snapshots {
+        let Some(d) = snapshot.dataset() else { continue };
+        let own = |h: dataset::Hold| Hold { snapshot: d.name().to_owned(), tag: h.tag, created: h.time };
+        holds.extend(d.holds().map_err(anyhow::Error::from)?.into_iter().map(own));
+    }
+    Ok(holds)
+}
+
+#[derive(Debug, Deserialize)]
+pub struct WantedHolds {
+    #[serde(default)]
+    recursive: bool,
+    limit: Option<u64>,
+    cursor: Option<String>,
+}
+
+pub async fn holds(
+    State(service): State<Arc<Service>>,
+    Path(name): Path<String>,
+    Query(wanted): Query<WantedHolds>,
+) -> Answer<Json<HoldList>> {
+    let WantedHolds { recursive, limit, cursor } = wanted;
+    let page = Page { limit, cursor };
+    let (skip, limit) = (page.skip()?, page.limit()?);
+    let all = waiting(move || holds_of(&service, &name, recursive)).await?;
+    let next = (skip + limit < all.len()).then(|| (skip + limit).to_string());
+    Ok(Json(HoldList { items: all.into_iter().skip(skip).take(limit).collect(), next }))
+}
+
+pub async fn hold(
+    State(service): State<Arc<Service>>,
+    caller: Caller,
+    Path(name): Path<String>,
+    Body(request): Body<HoldSnapshot>,
+) -> Answer<Response> {
+    let pool = pool_of(snapshot_name("dataset", &name)?);
+    let verb = Verb::zfs("hold").flag("-r", request.recursive).on(tag(&request.tag)?).on(&name).of_pool(pool);
+    let line = verb.line();
+    verb.run(&service, &caller).await?;
+    let items = waiting(move || holds_of(&service, &name, request.recursive)).await?;
+    Ok((audited(line), Json(HoldList { items, next: None })).into_response())
+}
+
+pub async fn release(
+    State(service): State<Arc<Service>>,
+    caller: Caller,
+    Path(name): Path<String>,
+    Body(request): Body<HoldSnapshot>,
+) -> Answer<Response> {
+    let pool = pool_of(snapshot_name("dataset", &name)?);
+    let verb = Verb::zfs("release").flag("-r", request.recursive).on(tag(&request.tag)?).on(&name).of_pool(pool);
+    let line = verb.line();
+    verb.run(&service, &caller).await?;
+    Ok((audited(line), Done).into_response())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_snapshots_are_looked_at_before_a_command_gets_them() {
+        for good in ["tank@a", "tank/b c@2026-11-22_23:00"] {
+            assert!(snapshot_name("x", good).is_ok(), "{good}");
+        }
+        for bad in ["tank", "tank@", "-r@a", "tank@a,b", "tank@a%b", "tank@a@b", "tank#a", "tank@a/b"] {
+            assert!(snapshot_name("x", bad).is_err(), "{bad}");
+        }
+        for good in ["tank/a", "tank/a#mark", "tank@a,b%c,%", "tank@%"] {
+            assert!(destroyed_name(good).is_ok(), "{good}");
+        }
+        for bad in ["", "-r", "tank@", "tank@a\nb", "tank@a@b", "tank@$(x)"] {
+            assert!(destroyed_name(bad).is_err(), "{bad}");
+        }
+        assert!(tag("-r").is_err() && tag("before upgrade").is_err() && tag("keep:1").is_ok());
+    }
+}

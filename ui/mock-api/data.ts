@@ -69,7 +69,7 @@ function dataset(name: string, used: number, more: Partial<Schemas["Dataset"]> =
   };
 }
 
-function datasets(many: number): Schemas["Dataset"][] {
+function datasets(many: number, snapshots: number): Schemas["Dataset"][] {
   const list: Schemas["Dataset"][] = [
     dataset("tank", 20.3 * G, { referenced_bytes: 198 * 1024, children: 5 }),
     dataset("tank/home", 9.1 * G, { referenced_bytes: 42 * 1024, children: 3, snapshots: 2 }),
@@ -87,9 +87,11 @@ function datasets(many: number): Schemas["Dataset"][] {
     dataset("archive/backup", 2.6 * 1024 * G, { compress_ratio: 1.62 }),
     dataset("archive/photos", 450 * G, { snapshots: 1 }),
   ];
+  for (let nth = 0; nth < snapshots; nth += 1) list.push(dataset(`tank/media@hourly-${String(nth).padStart(6, "0")}`, (nth % 13) * M, { kind: "snapshot", holds: nth % 50 === 7 ? 1 : 0, clones: 0, referenced_bytes: 7 * G, available_bytes: undefined, mountpoint: undefined, mounted: undefined, created: START - (snapshots - nth) * 3600 }));
+  if (snapshots > 0) list.find((one) => one.name === "tank/media")!.snapshots = snapshots;
   for (let nth = 0; nth < many; nth += 1) list.push(dataset(`archive/backup/host${String(nth).padStart(6, "0")}`, (nth % 977) * M));
   if (many > 0) list.find((one) => one.name === "archive/backup")!.children = many;
-  const snapshot = (name: string, used: number, refer: number): Schemas["Dataset"] => dataset(name, used, { kind: "snapshot", referenced_bytes: refer, available_bytes: undefined, mountpoint: undefined, mounted: undefined });
+  const snapshot = (name: string, used: number, refer: number): Schemas["Dataset"] => dataset(name, used, { kind: "snapshot", holds: 0, clones: 0, referenced_bytes: refer, available_bytes: undefined, mountpoint: undefined, mounted: undefined });
   list.push(snapshot("tank/home@monday", 0, 42 * 1024), snapshot("tank/home@tuesday", 12 * 1024, 42 * 1024), snapshot("tank/home/ann@before-upgrade", 610 * M, 4.9 * G), snapshot("archive/photos@2026-10-01", 3.1 * G, 430 * G));
   return list;
 }
@@ -117,6 +119,7 @@ definitions.push(
 export interface State {
   pools: Schemas["PoolDetail"][];
   datasets: Schemas["Dataset"][];
+  holds: Schemas["Hold"][];
   /** Set by hand: dataset -> property -> value. */
   local: Map<string, Map<string, string>>;
   poolProperties: Map<string, Map<string, string>>;
@@ -130,12 +133,13 @@ export interface State {
   setupToken: string | null;
 }
 
-export function fresh({ many = 0, setup = false, clients = 9 } = {}): State {
+export function fresh({ many = 0, snapshots = 0, setup = false, clients = 9 } = {}): State {
   const dice = random(7);
   const kinds = [["nfs3"], ["nfs4.1"], ["nfs4.2"], ["nfs3", "nfs4.0"]];
   return {
     pools: pools(),
-    datasets: datasets(many),
+    datasets: datasets(many, snapshots),
+    holds: [],
     local: new Map([
       ["tank", new Map([["compression", "zstd"]])],
       ["tank/home", new Map([["sharenfs", "rw=@192.168.1.0/24,ro=backup.example"]])],

@@ -8,6 +8,7 @@ import { extname, join, normalize } from "node:path";
 import type { Schemas } from "../app/api/client";
 import * as analytics from "./analytics";
 import { definitions, fresh, random, START, type State } from "./data";
+import * as snapshots from "./snapshots";
 
 type Role = Schemas["Role"];
 type Answer = { status: number; body?: unknown; headers?: Record<string, string> };
@@ -23,7 +24,7 @@ class Refused extends Error {
   }
 }
 
-export interface Options { many?: number; setup?: boolean; clients?: number; loggedIn?: boolean; quick?: boolean; /** Milliseconds between rates. */ beat?: number }
+export interface Options { many?: number; snapshots?: number; setup?: boolean; clients?: number; loggedIn?: boolean; quick?: boolean; /** Milliseconds between rates. */ beat?: number }
 
 export class Mock {
   state: State;
@@ -156,6 +157,18 @@ export class Mock {
     return { user: user.name, role: user.role, by: "session", csrf_token: this.#sessions.get(sid ?? "")?.csrf ?? "none", expires: seconds() + 43_200 };
   }
 
+  /** Does something to snapshots, and tells that it was done. */
+  snap(ask: Ask, act: () => unknown, status?: number): Answer {
+    try {
+      const made = act();
+      this.changedDatasets((ask.params[0] ?? String((ask.body.names as unknown as string[])[0])).split(/[/@]/)[0]!);
+      return ok(made, status);
+    } catch (error) {
+      if (error instanceof snapshots.Refusal) throw new Refused(error.code === "conflict" ? 409 : 404, error.code, error.message);
+      throw error;
+    }
+  }
+
   changedPools(): void {
     this.say({ type: "pools", pools: this.state.pools.map(line) });
   }
@@ -238,7 +251,7 @@ function property(state: State, dataset: Schemas["Dataset"], definition: Schemas
 }
 
 function detail(state: State, dataset: Schemas["Dataset"]): Schemas["DatasetDetail"] {
-  const fixed = ([["type", dataset.kind], ["creation", String(dataset.created)], ["used", String(dataset.used_bytes)], ["referenced", String(dataset.referenced_bytes)], ["compressratio", `${(dataset.compress_ratio ?? 1).toFixed(2)}x`], ["encryption", dataset.key === "not_encrypted" ? "off" : "aes-256-gcm"]] as const)
+  const fixed = ([["type", dataset.kind], ["creation", String(dataset.created)], ["used", String(dataset.used_bytes)], ["referenced", String(dataset.referenced_bytes)], ["compressratio", `${(dataset.compress_ratio ?? 1).toFixed(2)}x`], ["encryption", dataset.key === "not_encrypted" ? "off" : "aes-256-gcm"], ["clones", state.datasets.filter((one) => one.origin === dataset.name).map((one) => one.name).join(",")]] as const)
     .map(([name, value]): Schemas["Property"] => ({ name, value, text: value, source: "none", editable: false }));
   const kinds = definitions.filter((definition) => definition.of === "dataset" && definition.kinds.includes(dataset.kind));
   return { ...dataset, properties: [...fixed, ...kinds.map((definition) => property(state, dataset, definition))].sort((a, b) => a.name.localeCompare(b.name)) };
@@ -417,7 +430,7 @@ const ROUTES: Route[] = [
     const depth = query.get("depth");
     return ok(page(state.datasets.filter((dataset) => kinds.includes(dataset.kind) && (!search || dataset.name.toLowerCase().includes(search))
       && (!root || dataset.name === root || (dataset.name.startsWith(root) && /[/@#]/.test(dataset.name[root.length]!)))
-      && (!root || depth === null || dataset.name.slice(root.length).split(/[/@#]/).length - 1 <= Number(depth))), query));
+      && (!root || depth === null || dataset.name.slice(root.length).split("/").length - 1 <= Number(depth))), query));
   }),
   R("POST", "/v1/datasets", "operator", function (ask) {
     const wanted = ask.body as unknown as Schemas["CreateDataset"];
@@ -455,12 +468,37 @@ const ROUTES: Route[] = [
     return ok(detail(ask.state, dataset));
   }),
   R("POST", "/v1/datasets/{dataset}/destroy", "administrator", function (ask) {
+    const name: string = ask.params[0]!;
+    if (String(ask.body.confirm) !== name) throw new Refused(409, "confirmation_required", "Repeat the name in `confirm`.");
+    if (name.includes("@")) return this.snap(ask, () => snapshots.destroySnapshots(ask.state, name, ask.body as unknown as Schemas["DestroyDataset"]));
     const dataset = datasetOf(ask);
-    if (ask.body.confirm !== dataset.name) throw new Refused(409, "confirmation_required", "Repeat the name in `confirm`.");
     ask.state.datasets = ask.state.datasets.filter((other) => other !== dataset && !other.name.startsWith(`${dataset.name}/`) && !other.name.startsWith(`${dataset.name}@`));
-    this.happen("dataset", "warning", `${ask.params[0]} was destroyed.`, ask.params[0], ask.who!.name);
-    this.changedDatasets(ask.params[0]!.split(/[/@]/)[0]!);
+    this.happen("dataset", "warning", `${name} was destroyed.`, name, ask.who!.name);
+    this.changedDatasets(name.split(/[/@]/)[0]!);
     return ok();
+  }),
+  R("GET", "/v1/datasets/{dataset}/destroy", "viewer", (ask) => {
+    const gone = snapshots.meant(ask.state, ask.params[0]!, ask.query.get("recursive") === "true");
+    return ok({ count: gone.length, names: gone.map((one) => one.name).slice(0, 1000), reclaimed_bytes: gone.reduce((sum, one) => sum + one.used_bytes, 0) } satisfies Schemas["DestroyPreview"]);
+  }),
+  R("POST", "/v1/snapshots", "operator", function (ask) {
+    return this.snap(ask, () => ({ items: snapshots.take(ask.state, ask.body as unknown as Schemas["CreateSnapshots"]) } satisfies Schemas["DatasetList"]), 201);
+  }),
+  R("POST", "/v1/datasets/{dataset}/rollback", "administrator", function (ask) {
+    return this.snap(ask, () => detail(ask.state, snapshots.rollBack(ask.state, ask.params[0]!, ask.body as unknown as Schemas["RollBack"])));
+  }),
+  R("POST", "/v1/datasets/{dataset}/clone", "operator", function (ask) {
+    return this.snap(ask, () => detail(ask.state, snapshots.clone(ask.state, ask.params[0]!, ask.body as unknown as Schemas["CloneSnapshot"])), 201);
+  }),
+  R("POST", "/v1/datasets/{dataset}/promote", "operator", function (ask) {
+    return this.snap(ask, () => detail(ask.state, snapshots.promote(ask.state, ask.params[0]!)));
+  }),
+  R("GET", "/v1/datasets/{dataset}/holds", "viewer", (ask) => ok({ items: ask.state.holds.filter((hold) => hold.snapshot === ask.params[0]) } satisfies Schemas["HoldList"])),
+  R("POST", "/v1/datasets/{dataset}/hold", "operator", function (ask) {
+    return this.snap(ask, () => ({ items: snapshots.hold(ask.state, ask.params[0]!, String(ask.body.tag)) } satisfies Schemas["HoldList"]));
+  }),
+  R("POST", "/v1/datasets/{dataset}/release", "operator", function (ask) {
+    return this.snap(ask, () => snapshots.release(ask.state, ask.params[0]!, String(ask.body.tag)));
   }),
   R("POST", "/v1/datasets/{dataset}/load-key", "operator", function (ask) {
     const dataset = datasetOf(ask);

@@ -21,6 +21,17 @@ export function datasetNameProblem(name: string): string | null {
   return /^[A-Za-z0-9 _.:/-]+$/.test(name) ? null : "Letters, digits, spaces and _ - . : only.";
 }
 
+/** What stands behind the @. */
+export function snapshotNameProblem(name: string): string | null {
+  if (name === "") return "A name is needed.";
+  return /^[A-Za-z0-9 _.:-]+$/.test(name) ? null : "Letters, digits, spaces and _ - . : only.";
+}
+
+export function holdTagProblem(tag: string): string | null {
+  if (tag === "") return "A name is needed.";
+  return /^[A-Za-z0-9][A-Za-z0-9_.:@#-]*$/.test(tag) ? null : "Letters, digits and _ - . : only, a letter or digit first.";
+}
+
 export function poolNameProblem(name: string): string | null {
   if (name === "") return "A name is needed.";
   if (!/^[A-Za-z]/.test(name)) return "It begins with a letter.";

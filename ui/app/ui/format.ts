@@ -61,6 +61,11 @@ export function time(ms: number | null | undefined): string {
   return `${at.getFullYear()}-${two(at.getMonth() + 1)}-${two(at.getDate())} ${two(at.getHours())}:${two(at.getMinutes())}:${two(at.getSeconds())}`;
 }
 
+/** Milliseconds since 1970 -> "2026-11-21_1830", in the reader's time zone: what fits into a name. */
+export function stamp(ms: number): string {
+  return time(ms).slice(0, 16).replace(" ", "_").replace(":", "");
+}
+
 /** How long ago, for people: "just now", "5 min ago". */
 export function ago(ms: number | null | undefined, now: number = Date.now()): string {
   if (ms === null || ms === undefined) return "–";

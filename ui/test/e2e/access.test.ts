@@ -4,10 +4,10 @@ import { describe, expect, test } from "vitest";
 import { axe, withMock } from "./browser";
 
 const PAGES = [
-  "/", "/pools", "/pools/archive", "/pools/tank?tab=properties", "/pools/tank?tab=features", "/pools/archive?tab=jobs", "/datasets", "/datasets/tank/home", "/datasets/tank/home?tab=properties", "/datasets/tank/home?tab=snapshots", "/datasets/tank/vault",
+  "/", "/pools", "/pools/archive", "/pools/tank?tab=properties", "/pools/tank?tab=features", "/pools/archive?tab=jobs", "/datasets", "/datasets/tank/home", "/datasets/tank/home?tab=properties", "/datasets/tank/home?tab=snapshots", "/datasets/tank/home?tab=snapshots&snapshot=monday", "/datasets/tank/home@monday", "/datasets/tank/vault",
   "/analytics", "/analytics/datasets", "/analytics/worksheets", "/analytics/nowhere", "/shares", "/clients", "/clients/192.168.1.20", "/jobs", "/jobs/1", "/events", "/accounts", "/accounts?tab=tokens", "/accounts?tab=password", "/accounts?tab=audit", "/system", "/nowhere", "/pools/nosuch",
 ];
-const WINDOWS = ["/pools?do=create", "/pools?do=import", "/pools/tank?do=destroy", "/datasets/tank?do=create", "/datasets/tank/home?do=share", "/datasets/tank/home?do=rename", "/datasets/tank/vault?do=key", "/accounts?do=user", "/accounts?tab=tokens&do=token"];
+const WINDOWS = ["/pools?do=create", "/pools?do=import", "/pools/tank?do=destroy", "/datasets/tank?do=create", "/datasets/tank/home?do=share", "/datasets/tank/home?do=rename", "/datasets/tank/home?tab=snapshots&do=take", "/datasets/tank/home?tab=snapshots&do=several", ...["rollback", "clone", "holds", "rename-snapshot", "destroy-snapshot"].map((window) => `/datasets/tank/home?tab=snapshots&snapshot=monday&do=${window}`), "/datasets/tank/vault?do=key", "/accounts?do=user", "/accounts?tab=tokens&do=token"];
 
 async function look(paths: string[], view: { colorScheme: "light" | "dark"; width: number }) {
   await withMock(view, async (page, _, url) => {

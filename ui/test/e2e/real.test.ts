@@ -50,6 +50,38 @@ test.skipIf(!program)("from the first-start link to a pool, a share and a verify
   await page.getByRole("button", { name: "Set", exact: true }).click();
   await page.getByRole("row", { name: /compression zstd set here/ }).waitFor();
 
+  await page.getByRole("link", { name: "Snapshots" }).click();
+  for (const name of ["first", "second"]) {
+    await page.getByRole("button", { name: "Take a snapshot" }).click();
+    await page.getByLabel("Name", { exact: true }).fill(name);
+    await page.getByRole("button", { name: "Take it" }).click();
+    await page.getByRole("row", { name: new RegExp(`@${name}`) }).waitFor();
+  }
+  await page.getByRole("button", { name: "Hold", exact: true }).click();
+  await page.keyboard.press("Enter");
+  await page.getByRole("button", { name: "Release keep" }).click();
+  await page.getByText("Nothing holds it.").waitFor();
+  await page.getByRole("button", { name: "Close" }).last().click();
+  await page.getByRole("row", { name: /@first/ }).click();
+  await page.getByRole("button", { name: "Clone", exact: true }).click();
+  await page.getByLabel("Name of the clone, in full").fill("tank/trial");
+  await page.keyboard.press("Enter");
+  await page.getByRole("heading", { name: "tank/trial" }).waitFor();
+  await page.getByRole("link", { name: "tank/home@first" }).click();
+  await page.getByRole("button", { name: "Roll back" }).click();
+  await page.getByText(/1 newer snapshot would be destroyed/).waitFor();
+  await page.getByLabel(/To confirm, type the name/).fill("tank/home");
+  await page.getByRole("button", { name: "Roll it back" }).click();
+  await page.getByRole("heading", { name: "tank/home", exact: true }).waitFor();
+  await page.goto(`${daemon!.url}/datasets/tank/trial`);
+  await page.getByRole("button", { name: "Destroy" }).click();
+  await page.getByLabel(/To confirm, type the name/).fill("tank/trial");
+  await page.getByRole("button", { name: "Destroy it" }).click();
+  await page.getByRole("heading", { name: "tank", exact: true, level: 1 }).waitFor();
+  await page.goto(`${daemon!.url}/datasets/tank/home?tab=snapshots`);
+  await page.getByRole("row", { name: /@first/ }).waitFor();
+  expect(await page.getByRole("row", { name: /@second/ }).count()).toBe(0);
+
   await page.getByRole("button", { name: "Share", exact: true }).click();
   await page.getByLabel("These hosts").check();
   await page.getByLabel("Host or network 1").fill("10.1.0.0/16");

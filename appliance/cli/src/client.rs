@@ -6,6 +6,7 @@
 use api::{CommandRequest, Wanted};
 use daemon::Io;
 use std::io::{self, BufRead, IsTerminal, Read};
+use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 
 /// See the module.
@@ -20,6 +21,8 @@ pub trait Client {
     fn output_is_terminal(&self) -> bool;
     /// Answers: bytes of standard input, or what a person typed.
     fn ask(&self, wanted: Wanted) -> io::Result<Vec<u8>>;
+    /// Its standard input, to be read as far as it is needed.
+    fn input(&self) -> io::Result<Box<dyn Read + '_>>;
     /// Whether it went away.
     fn is_gone(&self) -> bool {
         false
@@ -78,6 +81,11 @@ impl Client for Here {
         }
         Ok(bytes)
     }
+
+    fn input(&self) -> io::Result<Box<dyn Read + '_>> {
+        // Past the buffer of the standard library: what is not read is left to the program that reads next.
+        Ok(Box::new(std::fs::File::from(io::stdin().as_fd().try_clone_to_owned()?)))
+    }
 }
 
 /// Another process, connected to this one.
@@ -109,7 +117,31 @@ impl Client for There<'_> {
         self.io.ask(wanted)
     }
 
+    fn input(&self) -> io::Result<Box<dyn Read + '_>> {
+        Ok(Box::new(Asking { client: self, bytes: io::Cursor::default() }))
+    }
+
     fn is_gone(&self) -> bool {
         self.io.is_cancelled()
+    }
+}
+
+/// Standard input asked for at a time. In the answer a byte takes up to four, and an answer has at most a mebibyte.
+const ASKED_BYTES: u32 = 192 << 10;
+
+/// Another process's standard input: it gives as much as it is asked for, and keeps the rest.
+struct Asking<'a> {
+    client: &'a There<'a>,
+    bytes: io::Cursor<Vec<u8>>,
+}
+
+impl Read for Asking<'_> {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        let read = self.bytes.read(buf)?;
+        if read > 0 || buf.is_empty() {
+            return Ok(read);
+        }
+        self.bytes = io::Cursor::new(self.client.ask(Wanted::Bytes(ASKED_BYTES))?);
+        self.bytes.read(buf)
     }
 }

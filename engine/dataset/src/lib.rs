@@ -21,6 +21,7 @@ pub mod name;
 pub mod pages;
 pub mod property;
 pub mod quota;
+pub mod receive;
 pub mod resume;
 pub mod send;
 mod space;

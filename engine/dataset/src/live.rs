@@ -139,15 +139,28 @@ impl LiveDatasets {
         // Looked up under the lock: what is destroyed meanwhile is either not found, or known to be going.
         let mut heads = self.open.heads.lock();
         let dataset = self.synced()?.dataset(name)?;
+        // What is being received is open as well, and nobody else's.
+        check_writable(&dataset)?;
         if let Some(found) = heads.get(&dataset.id()) {
             return Ok(found.clone());
         }
         if self.open.going.lock().contains(&dataset.id()) {
             return Err(Error::not_found(name, "the dataset"));
         }
-        check_writable(&dataset)?;
         let live = self.open_unchecked(&dataset, owners_of)?;
         heads.insert(dataset.id(), live.clone());
+        Ok(live)
+    }
+
+    /// Opens head `id`, which was made to receive a stream and is inconsistent until that has come.
+    pub(crate) fn open_receiving(&self, id: u64, owners_of: Option<OwnersOf>) -> Result<Arc<LiveDataset>> {
+        let mut heads = self.open.heads.lock();
+        let dataset = self.synced()?.dataset_by_id(id)?;
+        if heads.contains_key(&id) || !dataset.phys().has(DslDataset::FLAG_INCONSISTENT) {
+            return Err(Refusal::Busy.at(dataset.name()));
+        }
+        let live = self.open_unchecked(&dataset, owners_of)?;
+        heads.insert(id, live.clone());
         Ok(live)
     }
 

@@ -109,7 +109,8 @@ pub fn create(cx: &mut Context<'_>, args: &[String]) -> Outcome {
 }
 
 /// Mounts a file system that was made just now, after those above it that were made with it.
-fn mount_new(cx: &mut Context<'_>, record: &Imported, name: &str) -> u8 {
+/// Mounts file system `name`, which was made just now, and those above it that are not mounted. Exit code.
+pub fn mount_new(cx: &mut Context<'_>, record: &Imported, name: &str) -> u8 {
     let Some(owner) = crate::mounts::owner(cx, record.guid).filter(|o| o.mounts.is_automatic()) else { return 0 };
     let Ok(pool) = owner.house.import(record) else { return 0 };
     let ends = name.match_indices('/').map(|(at, _)| at).chain([name.len()]);

@@ -10,6 +10,7 @@ mod info_json;
 pub mod keys;
 pub mod list;
 pub mod mount;
+pub mod receive;
 pub mod rollback;
 pub mod send;
 pub mod set;
@@ -54,6 +55,8 @@ pub static VERBS: &[Verb] = &[
     verb("holds", &["[-rHp] snapshot ..."], "Show what keeps snapshots from being destroyed", holds::run),
     verb("diff", &["[-FHth] snapshot [snapshot|filesystem]"], "Show what changed since a snapshot", diff::run),
     verb("send", send::USAGE, "Write snapshots as a stream to standard output", send::run),
+    verb("receive", receive::USAGE, "Make a snapshot of the stream on standard input", receive::run),
+    verb("recv", receive::USAGE, "Make a snapshot of the stream on standard input", receive::run),
     verb("userspace", SPACE_USAGE, "Show space by user", |cx, args| space::run(cx, args, Principal::User)),
     verb("groupspace", SPACE_USAGE, "Show space by group", |cx, args| space::run(cx, args, Principal::Group)),
     verb("projectspace", SPACE_USAGE, "Show space by project", |cx, args| space::run(cx, args, Principal::Project)),
@@ -129,8 +132,6 @@ pub static VERBS: &[Verb] = &[
     verb("unshare", &["-a [nfs] | filesystem|mountpoint"], "Take file systems from NFS clients", share::unshare),
     not_yet("upgrade"),
     not_yet("project"),
-    not_yet("receive"),
-    not_yet("recv"),
     not_yet("allow"),
     not_yet("unallow"),
     not_yet("program"),

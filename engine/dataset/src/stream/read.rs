@@ -84,6 +84,17 @@ impl<R: Read> Reader<R> {
         !self.is_open && !self.in_package && self.count > 0
     }
 
+    /// Bytes taken from the input so far.
+    pub fn offset(&self) -> u64 {
+        self.offset
+    }
+
+    /// As [`Reader::next_record`]: record, what follows it, and where the record begins, for who keeps it.
+    pub fn next_owned(&mut self) -> Result<Option<(Record, Vec<u8>, u64)>> {
+        let Some(Packet { record, offset, .. }) = self.next_record()? else { return Ok(None) };
+        Ok(Some((record, std::mem::take(&mut self.payload), offset)))
+    }
+
     /// The next record; `None` at the end of the input.
     pub fn next_record(&mut self) -> Result<Option<Packet<'_>>> {
         let offset = self.offset;

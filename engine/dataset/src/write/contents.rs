@@ -62,7 +62,12 @@ pub struct FileSystemMaker {
 #[derive(Clone, Copy)]
 pub(crate) enum NewContents {
     FileSystem(FileSystemTraits, FileSystemMaker),
-    Volume { size_bytes: u64, block_bytes: u32 },
+    Volume {
+        size_bytes: u64,
+        block_bytes: u32,
+    },
+    /// Nothing: a stream brings it.
+    Received(ObjsetKind, OwnersOf),
 }
 
 /// What a dataset holds, by its root block.
@@ -114,30 +119,34 @@ pub(crate) fn create(cx: &Cx<'_>, node: &Node, keys: Option<Arc<DatasetKeys>>, c
     let kind = match contents {
         NewContents::FileSystem(..) => ObjsetKind::FileSystem,
         NewContents::Volume { .. } => ObjsetKind::Volume,
+        NewContents::Received(kind, _) => *kind,
     };
     let objset = ObjectSet::open_live(cx.mos().store().clone(), None, node.head, keys, kind)?;
     let (objects, projects) = (cx.is_enabled(feature::USEROBJ_ACCOUNTING), cx.is_enabled(feature::PROJECT_QUOTA));
-    let counting = match contents {
-        NewContents::FileSystem(_, maker) => Some(Counting { owners_of: maker.owners_of, objects, projects }),
-        NewContents::Volume { .. } => None,
+    let owners_of = match contents {
+        NewContents::FileSystem(_, maker) => Some(maker.owners_of),
+        NewContents::Received(ObjsetKind::FileSystem, owners_of) => Some(*owners_of),
+        NewContents::Volume { .. } | NewContents::Received(..) => None,
     };
+    let counting = owners_of.map(|owners_of| Counting { owners_of, objects, projects });
     let settings = settings(cx, node.dir, &node.name)?;
     let policies = Policies::new(settings, is_encrypted, &|guid| cx.is_enabled(guid));
     let sync = DatasetSync::new(*cx, node.head, policies, counting)?;
-    match contents {
-        NewContents::FileSystem(traits, maker) => {
-            let mut flags = Objset::FLAG_USERACCOUNTING_COMPLETE;
-            if objects {
-                flags |= Objset::FLAG_USEROBJACCOUNTING_COMPLETE;
-                sync.use_feature(feature::USEROBJ_ACCOUNTING);
-            }
-            if projects {
-                flags |= Objset::FLAG_PROJECTQUOTA_COMPLETE;
-                sync.use_feature(feature::PROJECT_QUOTA);
-            }
-            objset.set_flags(flags)?;
-            (maker.fill)(&objset, cx.tx(), traits)?;
+    if counting.is_some() {
+        let mut flags = Objset::FLAG_USERACCOUNTING_COMPLETE;
+        if objects {
+            flags |= Objset::FLAG_USEROBJACCOUNTING_COMPLETE;
+            sync.use_feature(feature::USEROBJ_ACCOUNTING);
         }
+        if projects {
+            flags |= Objset::FLAG_PROJECTQUOTA_COMPLETE;
+            sync.use_feature(feature::PROJECT_QUOTA);
+        }
+        objset.set_flags(flags)?;
+    }
+    match contents {
+        NewContents::FileSystem(traits, maker) => (maker.fill)(&objset, cx.tx(), traits)?,
+        NewContents::Received(..) => {}
         NewContents::Volume { size_bytes, block_bytes } => {
             let data = NewObject { id: Some(VOLUME_DATA), ..NewObject::new(ObjectType::ZVOL, *block_bytes) };
             objset.create_object(cx.tx(), &data)?;

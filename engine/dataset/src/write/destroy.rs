@@ -194,7 +194,10 @@ pub(crate) fn clear_bootfs(cx: &Cx<'_>, id: u64) -> Result<()> {
 
 fn destroy_dir(cx: &Cx<'_>, store: &KeyStore, node: &Node) -> Result<()> {
     let parent = cx.dir(node.dir)?.phys.parent;
-    limits::adjust(cx, parent, Counted::FileSystems, -1)?;
+    let last = node.name.rsplit('/').next().unwrap_or(&node.name);
+    if !last.starts_with('%') {
+        limits::adjust(cx, parent, Counted::FileSystems, -1)?;
+    }
     space::set_reserved(cx, node.dir, 0)?;
     let dir = cx.dir(node.dir)?.phys;
     if dir.used_bytes != 0 {
@@ -209,7 +212,6 @@ fn destroy_dir(cx: &Cx<'_>, store: &KeyStore, node: &Node) -> Result<()> {
         cx.free_object(dir.clones_zap)?;
     }
     free_permissions(cx, dir.delegation_zap)?;
-    let last = node.name.rsplit('/').next().unwrap_or(&node.name);
     cx.zap(cx.dir(parent)?.phys.children_zap)?.remove(cx.tx(), last.as_bytes())?;
     cx.free_with_fields(node.dir)
 }

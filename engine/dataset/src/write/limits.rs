@@ -62,8 +62,9 @@ pub(crate) fn initialise(cx: &Cx<'_>, id: u64) -> Result<(u64, u64)> {
     let dir = cx.dir(id)?.phys;
     let (mut file_systems, mut snapshots) = (0, 0);
     for entry in cx.zap(dir.children_zap)?.entries()? {
-        // `$MOS`, `$FREE` and `$ORIGIN` are nobody's file systems.
-        let (Some(child), false) = (entry.value.as_u64(), entry.name.starts_with(b"$")) else { continue };
+        // `$MOS`, `$FREE` and `$ORIGIN` are nobody's file systems, and hidden clones are there for a while only.
+        let is_hidden = matches!(entry.name.first(), Some(b'$' | b'%'));
+        let (Some(child), false) = (entry.value.as_u64(), is_hidden) else { continue };
         let (below_fs, below_snapshots) = initialise(cx, child)?;
         file_systems += 1 + below_fs;
         snapshots += below_snapshots;

@@ -16,27 +16,27 @@
 //!   * a task checks everything before it changes anything: an error from it means that nothing was changed
 //!   * what holds for open datasets is taken over from the synced txg after each verb
 
-mod bookmark;
-mod clone;
+pub(crate) mod bookmark;
+pub(crate) mod clone;
 pub(crate) mod contents;
 mod create;
 pub(crate) mod cx;
 pub(crate) mod deadlist;
-mod destroy;
+pub(crate) mod destroy;
 pub(crate) mod feature;
-mod free;
-mod holds;
-mod keys;
-mod limits;
+pub(crate) mod free;
+pub(crate) mod holds;
+pub(crate) mod keys;
+pub(crate) mod limits;
 pub(crate) mod pending;
 mod promote;
 pub(crate) mod props;
 mod rename;
-mod rollback;
-mod snapshot;
+pub(crate) mod rollback;
+pub(crate) mod snapshot;
 pub(crate) mod space;
-mod tree;
-mod unsnap;
+pub(crate) mod tree;
+pub(crate) mod unsnap;
 mod values;
 
 pub use bookmark::{bookmark, destroy_bookmark};

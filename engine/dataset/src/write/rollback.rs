@@ -81,8 +81,8 @@ fn rollback_in(cx: &Cx<'_>, store: &KeyStore, node: &Node, head: &DslDataset) ->
     destroy::destroy_in(cx, store, &clone)
 }
 
-/// `clone`, which stands on the snapshot that `of` stands on too and was not written, and head `of` give each other what they have.
-fn swap(cx: &Cx<'_>, clone: &Node, of: &Node) -> Result<()> {
+/// `clone`, which stands on the snapshot that `of` stands on too, and head `of` give each other what they have.
+pub(crate) fn swap(cx: &Cx<'_>, clone: &Node, of: &Node) -> Result<()> {
     let (ours, theirs) = (feature::of_dataset(cx, of.head)?, feature::of_dataset(cx, clone.head)?);
     feature::deactivate_all(cx, of.head)?;
     feature::deactivate_all(cx, clone.head)?;

@@ -197,7 +197,8 @@ pub(crate) fn create_dir(cx: &Cx<'_>, parent: u64, name: &str) -> Result<u64> {
         cx.set_directory(ondisk::pool_dir::directory::ROOT_DATASET, id)?;
     } else {
         cx.zap(cx.dir(parent)?.phys.children_zap)?.insert(cx.tx(), name.as_bytes(), &ZapValue::one(id))?;
-        if !name.starts_with('$') {
+        // A hidden clone is there for a while only: OpenZFS does not count it either.
+        if !name.starts_with(['$', '%']) {
             limits::adjust(cx, parent, Counted::FileSystems, 1)?;
         }
     }

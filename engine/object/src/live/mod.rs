@@ -19,6 +19,7 @@
 
 pub(crate) mod numbers;
 pub(crate) mod ranges;
+mod remake;
 pub(crate) mod set;
 pub(crate) mod state;
 mod sync;

@@ -71,13 +71,17 @@ impl NewObject {
         self
     }
 
-    fn dnode(&self) -> Dnode {
+    pub(super) fn pointer_count(&self) -> usize {
         let room = usize::from(self.slots) * SLOT_BYTES - CORE_BYTES - blkptr::SIZE_BYTES;
-        let pointers = match self.bonus_type {
+        match self.bonus_type {
             // Attributes grow into all that is left.
             ObjectType::SA => 1,
             _ => (1 + room.saturating_sub(self.bonus.len()) / blkptr::SIZE_BYTES).min(POINTERS_MAX),
-        };
+        }
+    }
+
+    fn dnode(&self) -> Dnode {
+        let pointers = self.pointer_count();
         Dnode {
             object_type: self.object_type,
             indirect_shift: self.indirect_shift,

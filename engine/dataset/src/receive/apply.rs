@@ -1,0 +1,262 @@
+//! What each record does to the objects of a dataset.
+//!
+//! | record          | does                                                                                                    |
+//! |-----------------|---------------------------------------------------------------------------------------------------------|
+//! | OBJECT          | makes the object under its number; one that is there gets the new dnode, and keeps what may still be its |
+//! | FREEOBJECTS     | frees what is there                                                                                     |
+//! | WRITE           | writes; the pieces of a block that the stream cut are put together again                                |
+//! | WRITE_EMBEDDED  | the same for a block that stood in its pointer                                                          |
+//! | FREE            | makes holes; with no end, the object ends there                                                         |
+//! | SPILL           | sets the spill block                                                                                    |
+//!
+//! An object that was freed and made anew since the snapshot built on is sent as a whole, so that keeping contents is always right;
+//! they are given up where the shape of the dnode does not allow to keep them. Facts: `receive_object`,
+//! `receive_handle_existing_object` and what follows them in module/zfs/dmu_recv.c.
+//!
+//! **OpenZFS 2.3 sends embedded spill blocks as file data** at the offset that a block numbered -2 would have; its receiver
+//! puts them there, and attributes are lost. Here they become the spill block that they were.
+
+use super::{Covered, FLAG_SPILL_BLOCK, Incoming};
+use crate::{Error, Result};
+use object::{NewObject, Object, ObjectSet, Tx};
+use ondisk::blkptr::MAX_BLOCK_BYTES;
+use ondisk::dnode::{BLOCK_BYTES, SLOT_BYTES};
+use ondisk::send_record::{Body, Features, ObjectRecord, Spill, WriteEmbedded, WriteRecord};
+use ondisk::{Compression, ObjectType};
+use std::sync::Arc;
+use transform::compress::{Algorithm, decompress};
+
+/// Largest object number of the format (`DN_MAX_OBJECT`).
+const OBJECT_MAX: u64 = 1 << 48;
+/// Dnodes in one block of them.
+const SLOTS_PER_BLOCK: u64 = (BLOCK_BYTES / SLOT_BYTES) as u64;
+/// Largest block of a stream without large blocks, and of a spill block.
+const OLD_MAX_BLOCK_BYTES: u64 = 128 << 10;
+/// OBJECT: it has a spill block. SPILL: the block did not change.
+const SPILL: u8 = 4;
+/// Behind the last name that a file's contents may have: more checksum and compression numbers there are not.
+const FUNCTIONS_MAX: u8 = 64;
+
+/// Puts records into an object set.
+pub(super) struct Applier {
+    set: Arc<ObjectSet>,
+    features: Features,
+    /// Every stream says whether an object has a spill block, or none does.
+    spills_are_told: bool,
+    is_full: bool,
+    /// The object that OBJECT named last, and whether it has a spill block.
+    current: (u64, bool),
+}
+
+impl Applier {
+    pub(super) fn new(set: Arc<ObjectSet>, incoming: &Incoming) -> Self {
+        Self {
+            set,
+            features: incoming.begin.features,
+            spills_are_told: incoming.has_flag(FLAG_SPILL_BLOCK),
+            is_full: incoming.begin.from_guid == 0,
+            current: (0, false),
+        }
+    }
+
+    /// Does what a record says.
+    pub(super) fn apply(&mut self, tx: &Tx, packet: Covered) -> Result<()> {
+        let payload = packet.payload;
+        match &packet.record.body {
+            Body::Object(record) => self.object(tx, record, payload),
+            Body::FreeObjects { first, count, .. } => self.free_objects(tx, *first, *count),
+            Body::Write(write) => self.write(tx, write, payload),
+            Body::WriteEmbedded(write) => self.write_embedded(tx, write, &payload),
+            Body::Free { object, offset, length, .. } => {
+                if *length != u64::MAX && offset.checked_add(*length).is_none() {
+                    return Err(bad(format!("{length} bytes from {offset} on")));
+                }
+                let object = self.known(*object)?;
+                let (bytes, last) = (object.block_bytes(), object.dnode_now().max_block_id);
+                object.punch(tx, *offset, *length)?;
+                // Only a FREE without end says where the object ends, and says it also where that is a hole.
+                match *length == u64::MAX && bytes.is_power_of_two() {
+                    true => object.set_last_block(tx, offset.div_ceil(bytes).saturating_sub(1)),
+                    false => object.set_last_block(tx, last),
+                }
+            }
+            Body::Spill(spill) => self.spill(tx, spill, payload),
+            Body::Begin(_) | Body::End { .. } => Err(bad("a stream within a stream")),
+            Body::WriteByRef(_) | Body::ObjectRange { .. } | Body::Redact { .. } => {
+                Err(bad("a record that only raw, redacted or deduplicated streams have"))
+            }
+        }
+    }
+
+    fn known(&self, id: u64) -> Result<Object> {
+        if id == 0 || id >= OBJECT_MAX {
+            return Err(bad(format!("object {id}")));
+        }
+        match self.set.object(id) {
+            Err(Error::NotFound { .. }) => Err(bad(format!("object {id} is not there"))),
+            found => found,
+        }
+    }
+
+    fn object(&mut self, tx: &Tx, record: &ObjectRecord, mut bonus: Vec<u8>) -> Result<()> {
+        let new = self.check(record)?;
+        bonus.truncate(record.bonus_bytes as usize);
+        let new = NewObject { bonus, ..new };
+        let has_spill = record.flags & SPILL != 0;
+        self.current = (record.object, has_spill);
+        let found = match self.set.object(record.object) {
+            Ok(object) => Some(object),
+            Err(Error::NotFound { .. }) => None,
+            Err(e) => return Err(e),
+        };
+        // Other slots of a large dnode: what was there is not sent as freed when the dnode grew over it.
+        for id in record.object + 1..record.object + u64::from(new.slots) {
+            if self.set.next_object(id - 1)? == Some(id) {
+                self.set.free_object(tx, id)?;
+            }
+        }
+        let Some(object) = found else { return self.set.create_object(tx, &new).map(drop) };
+        let dnode = object.dnode_now();
+        if new.slots != dnode.slots || new.pointers() < dnode.blkptrs.len() {
+            self.set.free_object(tx, record.object)?;
+            return self.set.create_object(tx, &new).map(drop);
+        }
+        if new.block_bytes != dnode.data_block_bytes {
+            self.resize(tx, &object, &new)?;
+        }
+        if dnode.spill.is_some() && self.spills_are_told && !has_spill {
+            object.set_spill(tx, None)?;
+        }
+        object.remake(tx, &new)
+    }
+
+    /// Gives an object the block size that the stream says, unless it may have to keep its blocks.
+    fn resize(&self, tx: &Tx, object: &Object, new: &NewObject) -> Result<()> {
+        let is_file = |kind: ObjectType| kind == ObjectType::PLAIN_FILE_CONTENTS;
+        let both_files = is_file(new.object_type) && is_file(object.dnode_now().object_type);
+        let (old, asked) = (object.block_bytes(), u64::from(new.block_bytes));
+        if object.max_block_id() > 0 {
+            // A stream without large blocks cut them for the receive before this one: these blocks may be the file's still.
+            if both_files && !self.is_full && old == OLD_MAX_BLOCK_BYTES && asked > old {
+                return Ok(());
+            }
+            object.punch(tx, 0, u64::MAX)?;
+        }
+        self.set.object(object.id())?.set_block_bytes(tx, new.block_bytes)
+    }
+
+    /// The dnode that a record describes, without bonus; refused when it cannot be.
+    fn check(&self, record: &ObjectRecord) -> Result<NewObject> {
+        let slots = record.slots.max(1);
+        let kinds = (u8::try_from(record.object_type), u8::try_from(record.bonus_type));
+        let (Ok(object_type), Ok(bonus_type)) = kinds else { return Err(bad("a type above 255")) };
+        let (object_type, bonus_type) = (ObjectType(object_type), ObjectType(bonus_type));
+        let most = if self.features.contains(Features::LARGE_BLOCKS) { MAX_BLOCK_BYTES } else { OLD_MAX_BLOCK_BYTES };
+        let bytes = u64::from(record.block_bytes);
+        let in_block = record.object % SLOTS_PER_BLOCK + u64::from(slots) <= SLOTS_PER_BLOCK;
+        let good = (1..OBJECT_MAX).contains(&record.object)
+            && in_block
+            && (slots == 1 || self.features.contains(Features::LARGE_DNODE))
+            && object_type != ObjectType::NONE
+            && object_type.is_valid()
+            && bonus_type.is_valid()
+            && record.checksum < FUNCTIONS_MAX
+            && record.compression < FUNCTIONS_MAX
+            && (512..=most).contains(&bytes)
+            && bytes.is_multiple_of(512)
+            && (record.raw_bonus_bytes, record.indirect_shift, record.levels, record.blkptrs) == (0, 0, 0, 0);
+        let room = (u64::from(slots) * SLOT_BYTES as u64) - ondisk::dnode::CORE_BYTES as u64 - 128;
+        let spill_room = if record.flags & SPILL != 0 { 128 } else { 0 };
+        if !good || u64::from(record.bonus_bytes) + spill_room > room {
+            return Err(bad(format!("a dnode that cannot be: {record:?}")));
+        }
+        Ok(NewObject {
+            id: Some(record.object),
+            bonus_type,
+            slots,
+            checksum: record.checksum,
+            compression: record.compression,
+            ..NewObject::new(object_type, record.block_bytes)
+        })
+    }
+
+    fn free_objects(&mut self, tx: &Tx, first: u64, count: u64) -> Result<()> {
+        let end = first.checked_add(count).ok_or_else(|| bad(format!("{count} objects from {first} on")))?;
+        let mut at = first.saturating_sub(1);
+        while let Some(id) = self.set.next_object(at)?.filter(|id| *id < end) {
+            self.set.free_object(tx, id)?;
+            at = id;
+        }
+        Ok(())
+    }
+
+    fn write(&mut self, tx: &Tx, write: &WriteRecord, payload: Vec<u8>) -> Result<()> {
+        let object = self.known(write.object)?;
+        self.check_block(write.offset, write.logical_bytes)?;
+        let data = unpacked(write.compression, payload, write.logical_bytes)?;
+        object.write_at(tx, write.offset, &data)
+    }
+
+    fn write_embedded(&mut self, tx: &Tx, write: &WriteEmbedded, payload: &[u8]) -> Result<()> {
+        let object = self.known(write.object)?;
+        if write.embedded_type != 0 || write.physical_bytes > 112 || u64::from(write.logical_bytes) > write.length {
+            return Err(bad("an embedded block that cannot be"));
+        }
+        let payload = payload.get(..write.physical_bytes as usize).unwrap_or_default().to_vec();
+        let data = unpacked(write.compression, payload, write.logical_bytes.into())?;
+        // The number of a spill block is -2 (DMU_SPILL_BLKID): where it would begin, were it one of the file's.
+        let beginning = |bytes: u64| bytes.wrapping_mul(2).wrapping_neg();
+        let is_spill = [u64::from(write.logical_bytes), object.block_bytes()].map(beginning).contains(&write.offset);
+        if is_spill && self.current == (write.object, true) {
+            return object.set_spill(tx, Some(data));
+        }
+        self.check_block(write.offset, write.length)?;
+        object.write_at(tx, write.offset, &data)
+    }
+
+    fn spill(&mut self, tx: &Tx, spill: &Spill, payload: Vec<u8>) -> Result<()> {
+        let object = self.known(spill.object)?;
+        let is_unchanged = self.spills_are_told && spill.flags & SPILL != 0;
+        if is_unchanged && object.dnode_now().spill.is_some() {
+            return Ok(());
+        }
+        if !(512..=OLD_MAX_BLOCK_BYTES).contains(&spill.length) || !spill.length.is_multiple_of(512) {
+            return Err(bad(format!("a spill block of {} bytes", spill.length)));
+        }
+        let compression = if spill.compressed_bytes == 0 { 0 } else { spill.compression };
+        let data = unpacked(compression, payload, spill.length)?;
+        object.set_spill(tx, Some(data))
+    }
+
+    fn check_block(&self, offset: u64, bytes: u64) -> Result<()> {
+        let most = if self.features.contains(Features::LARGE_BLOCKS) { MAX_BLOCK_BYTES } else { OLD_MAX_BLOCK_BYTES };
+        match (1..=most).contains(&bytes) && offset.checked_add(bytes).is_some() {
+            true => Ok(()),
+            false => Err(bad(format!("{bytes} bytes at {offset}"))),
+        }
+    }
+}
+
+fn bad(what: impl Into<String>) -> Error {
+    Error::corrupt("", what)
+}
+
+/// A block's contents: what does not unpack to its size is refused, so that no reader finds it later.
+fn unpacked(compression: u8, payload: Vec<u8>, bytes: u64) -> Result<Vec<u8>> {
+    if compression == 0 || compression == Compression::Off.to_raw() {
+        return match payload.len() as u64 == bytes {
+            true => Ok(payload),
+            false => Err(bad(format!("{} bytes for a block of {bytes}", payload.len()))),
+        };
+    }
+    if bytes > MAX_BLOCK_BYTES {
+        return Err(bad(format!("a block of {bytes} bytes")));
+    }
+    let kind = Compression::from_raw(compression)?;
+    let algorithm = Algorithm::from_number(kind.to_raw())
+        .ok_or_else(|| Error::unsupported("", format!("compression {}", kind.name())))?;
+    let mut data = vec![0; bytes as usize];
+    decompress(algorithm, &payload, &mut data)
+        .map_err(|e| bad(format!("{} block does not unpack: {e}", kind.name())))?;
+    Ok(data)
+}

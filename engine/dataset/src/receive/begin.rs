@@ -1,0 +1,310 @@
+//! The task that a stream begins with: what it is received into is made, empty or as the snapshot that it builds on.
+//!
+//! | stream                        | is received into                                                   |
+//! |-------------------------------|--------------------------------------------------------------------|
+//! | full, nothing is there        | a new dataset                                                      |
+//! | full over a dataset (`-F`)    | `DATASET/%recv`, empty                                             |
+//! | incremental                   | `DATASET/%recv`, a clone of the snapshot that it builds on         |
+//! | clone, or with an origin      | a new dataset, a clone of that snapshot                            |
+//!
+//! Facts: `dmu_recv_begin_check`, `dmu_recv_begin_sync` in module/zfs/dmu_recv.c, `dsl_dataset_modified_since_snap` in
+//! dsl_dataset.c, and for messages `zfs_receive_one` in lib/libzfs/libzfs_sendrecv.c.
+
+use super::{CLONE, FLAG_CI_DATA, FLAG_CLONE, FLAG_FREE_RECORDS, Incoming, Spot, Target};
+use crate::live::{LiveDatasets, OwnersOf};
+use crate::write::contents::{self, NewContents};
+use crate::write::cx::Cx;
+use crate::write::tree::{self, Node};
+use crate::write::{clone, deadlist, feature, keys, limits};
+use crate::{Error, KeyStore, Refusal, Result};
+use object::{Bookmark, ZapValue};
+use ondisk::dsl_dir::FIELD_LIVELIST;
+use ondisk::send_record::Features;
+use ondisk::{Dnode, DslDataset, Objset, ObjsetKind};
+
+/// What a stream may have only if the pool has it enabled.
+const NEEDED: [(Features, &str); 6] = [
+    (Features::LARGE_BLOCKS, feature::LARGE_BLOCKS),
+    (Features::LARGE_DNODE, feature::LARGE_DNODE),
+    (Features::ZSTD, feature::ZSTD),
+    (Features::LZ4, "org.illumos:lz4_compress"),
+    (Features::LARGE_MICROZAP, LARGE_MICROZAP),
+    (Features::LONGNAME, LONGNAME),
+];
+const LARGE_MICROZAP: &str = "com.klarasystems:large_microzap";
+const LONGNAME: &str = "org.zfsonlinux:longname";
+
+/// What of the target a task takes with it.
+struct Wanted {
+    dataset: String,
+    snapshot: String,
+    force: bool,
+    origin: Option<String>,
+    owners_of: OwnersOf,
+}
+
+/// Makes what the stream is received into.
+pub(super) fn begin(live: &LiveDatasets, incoming: &Incoming, target: &Target<'_>) -> Result<Spot> {
+    tree::check_new_tail(&format!("{}@{}", target.dataset, target.snapshot))?;
+    let origin = match (&target.origin, incoming.has_flag(FLAG_CLONE)) {
+        (Some(origin), _) => Some(origin.clone()),
+        (None, true) => {
+            let missing = || {
+                let what = format!("local origin for clone {}@{} does not exist", target.dataset, target.snapshot);
+                Error::invalid(&*target.dataset, what)
+            };
+            Some(super::find_snapshot(&live.synced()?, incoming.begin.from_guid)?.ok_or_else(missing)?)
+        }
+        (None, false) => None,
+    };
+    let wanted = Wanted {
+        dataset: target.dataset.clone(),
+        snapshot: target.snapshot.clone(),
+        force: target.force,
+        origin,
+        owners_of: target.owners_of,
+    };
+    let ((keys, _), incoming) = (live.parts(), incoming.clone());
+    loop {
+        let (keys, incoming) = (keys.clone(), incoming.clone());
+        let wanted = Wanted {
+            dataset: wanted.dataset.clone(),
+            snapshot: wanted.snapshot.clone(),
+            origin: wanted.origin.clone(),
+            ..wanted
+        };
+        let spot = live.writer().task(move |sync| begin_in(&Cx::new(sync), &keys, &incoming, &wanted))?;
+        if let Some(spot) = spot {
+            live.refresh()?;
+            return Ok(spot);
+        }
+    }
+}
+
+/// `None`: the snapshot that is built on is of this txg, and has to be waited for.
+fn begin_in(cx: &Cx<'_>, store: &KeyStore, incoming: &Incoming, wanted: &Wanted) -> Result<Option<Spot>> {
+    let has = incoming.begin.features;
+    for (bit, guid) in NEEDED {
+        if has.contains(bit) && !cx.is_enabled(guid) {
+            return Err(Error::invalid(&*wanted.dataset, "pool must be upgraded to receive this stream."));
+        }
+    }
+    match tree::find_dir(cx, &wanted.dataset)? {
+        Some(_) => below(cx, incoming, wanted),
+        None => beside(cx, store, incoming, wanted),
+    }
+}
+
+/// A new dataset.
+fn beside(cx: &Cx<'_>, store: &KeyStore, incoming: &Incoming, wanted: &Wanted) -> Result<Option<Spot>> {
+    let name = &wanted.dataset;
+    if incoming.begin.from_guid != 0 && wanted.origin.is_none() {
+        return Err(Error::invalid(&**name, format!("destination '{name}' does not exist")));
+    }
+    let (parent, last) = tree::find_parent(cx, name)?;
+    contents::settings(cx, parent, name)?;
+    if let Some(origin) = &wanted.origin {
+        let from = tree::find(cx, origin)?;
+        let id = from.snapshot.ok_or_else(|| Error::invalid(&**origin, "the origin of a clone is a snapshot"))?;
+        let phys = cx.dataset(id)?.phys;
+        match incoming.begin.from_guid {
+            0 if !incoming.has_flag(FLAG_FREE_RECORDS) => {
+                return Err(Error::invalid(&**name, "the stream does not say what is free, and cannot become a clone"));
+            }
+            guid if guid != 0 && guid != phys.guid => return Err(not_the_source(name)),
+            _ => {}
+        }
+        if phys.creation_txg.0 >= cx.txg() {
+            return Ok(None);
+        }
+        check_base(cx, incoming, name, id)?;
+        return cx.sync.all_or_nothing(|| {
+            let dir = tree::create_dir(cx, parent, last)?;
+            let node = stand_on(cx, name, dir, id)?;
+            if cx.is_enabled(deadlist::LIVELIST) {
+                let list = deadlist::create(cx)?;
+                cx.set_field(dir, FIELD_LIVELIST, &ZapValue::one(list))?;
+                cx.feature_increment(deadlist::LIVELIST)?;
+            }
+            started(cx, incoming, &node)
+        });
+    }
+    let plan = keys::plan(cx, store, Some(parent), name, keys::Wanted::default())?;
+    cx.sync.all_or_nothing(|| {
+        let dir = tree::create_dir(cx, parent, last)?;
+        let head = tree::create_head(cx, dir, cx.origin_snapshot()?, flags(incoming))?;
+        let node = Node { name: name.clone(), dir, head, snapshot: None };
+        let keys = keys::create(cx, store, &node, plan)?;
+        if keys.is_some() && incoming.begin.features.contains(Features::EMBED_DATA) {
+            let what = "incompatible embedded data stream feature with encrypted receive.";
+            return Err(Error::invalid(&**name, what));
+        }
+        limits::start(cx, dir)?;
+        contents::create(cx, &node, keys, &NewContents::Received(incoming.kind, wanted.owners_of))?;
+        started(cx, incoming, &node)
+    })
+}
+
+/// A hidden clone below a dataset that is there.
+fn below(cx: &Cx<'_>, incoming: &Incoming, wanted: &Wanted) -> Result<Option<Spot>> {
+    let name = &wanted.dataset;
+    let node = tree::find(cx, name)?;
+    let (dir, head) = (cx.dir(node.dir)?.phys, cx.dataset(node.head)?.phys);
+    let invalid = |what: String| Error::invalid(&**name, what);
+    if wanted.origin.is_some() || (incoming.begin.from_guid == 0 && !wanted.force) {
+        return Err(invalid(format!("destination '{name}' exists\nmust specify -F to overwrite it")));
+    }
+    if cx.zap(dir.children_zap)?.lookup(CLONE)?.is_some() || head.has(DslDataset::FLAG_INCONSISTENT) {
+        return Err(Refusal::Busy.at(&**name));
+    }
+    if tree::snapshot_of(cx, &head, &wanted.snapshot)?.is_some() {
+        return Err(Refusal::Exists.at(format!("{name}@{}", wanted.snapshot)));
+    }
+    if contents::kind(cx, node.head, &head.bp)? != incoming.kind {
+        return Err(Error::unsupported(
+            &**name,
+            "receiving a file system over a volume, or a volume over a file system",
+        ));
+    }
+    if incoming.kind == ObjsetKind::Volume && cx.zap(dir.children_zap)?.count()? != 0 {
+        return Err(invalid(format!("destination {name} has children\ncannot overwrite with a ZVOL")));
+    }
+    let has_key = keys::key_of(cx, node.dir)?.is_some();
+    if has_key && incoming.begin.features.contains(Features::EMBED_DATA) {
+        return Err(invalid("incompatible embedded data stream feature with encrypted receive.".to_owned()));
+    }
+    let base = match incoming.begin.from_guid {
+        0 => {
+            check_replaceable(cx, &node, &dir, &head)?;
+            if has_key {
+                let what = "zfs receive -F cannot be used to destroy an encrypted filesystem or overwrite an unencrypted \
+                            one with an encrypted one";
+                return Err(invalid(what.to_owned()));
+            }
+            None
+        }
+        guid => {
+            let base = snapshot_with(cx, &node, &head, guid)?;
+            if !wanted.force && modified_since(cx, &node, base)? {
+                return Err(modified(name));
+            }
+            // Snapshots since then have nothing of their own, unless they are given up.
+            let base = if wanted.force { base } else { head.prev_snap };
+            if cx.dataset(base)?.phys.creation_txg.0 >= cx.txg() {
+                return Ok(None);
+            }
+            check_base(cx, incoming, name, base)?;
+            Some(base)
+        }
+    };
+    let hidden = format!("{name}/{CLONE}");
+    cx.sync.all_or_nothing(|| {
+        let dir = tree::create_dir(cx, node.dir, CLONE)?;
+        let clone = match base {
+            Some(base) => stand_on(cx, &hidden, dir, base)?,
+            None => {
+                let head = tree::create_head(cx, dir, cx.origin_snapshot()?, flags(incoming))?;
+                let clone = Node { name: hidden.clone(), dir, head, snapshot: None };
+                limits::start(cx, dir)?;
+                contents::create(cx, &clone, None, &NewContents::Received(incoming.kind, wanted.owners_of))?;
+                clone
+            }
+        };
+        started(cx, incoming, &clone)
+    })
+}
+
+fn flags(incoming: &Incoming) -> u64 {
+    if incoming.has_flag(FLAG_CI_DATA) { DslDataset::FLAG_CI_DATASET } else { 0 }
+}
+
+/// A head that is as snapshot `base` is, with a log of its own.
+fn stand_on(cx: &Cx<'_>, name: &str, dir: u64, base: u64) -> Result<Node> {
+    let head = clone::create_on(cx, dir, base)?;
+    let node = Node { name: name.to_owned(), dir, head, snapshot: None };
+    clone::zero_log(cx, &node)?;
+    Ok(node)
+}
+
+/// Notes what there is to know until the end.
+fn started(cx: &Cx<'_>, incoming: &Incoming, node: &Node) -> Result<Option<Spot>> {
+    cx.change_dataset(node.head, |phys| phys.flags |= DslDataset::FLAG_INCONSISTENT)?;
+    for (bit, guid) in [(Features::LARGE_MICROZAP, LARGE_MICROZAP), (Features::LONGNAME, LONGNAME)] {
+        if incoming.begin.features.contains(bit) {
+            feature::activate(cx, node.head, guid)?;
+        }
+    }
+    cx.history("receive", &node.name, node.head, " ")?;
+    Ok(Some(Spot { name: node.name.clone(), head: node.head }))
+}
+
+fn not_the_source(name: &str) -> Error {
+    Error::invalid(name, format!("most recent snapshot of {name} does not\nmatch incremental source"))
+}
+
+pub(super) fn modified(name: &str) -> Error {
+    Error::invalid(name, format!("destination {name} has been modified\nsince most recent snapshot"))
+}
+
+/// The snapshot of that guid among those of the head itself.
+fn snapshot_with(cx: &Cx<'_>, node: &Node, head: &DslDataset, guid: u64) -> Result<u64> {
+    let mut at = head.prev_snap;
+    while at != 0 {
+        let phys = cx.dataset(at)?.phys;
+        if phys.dir != node.dir {
+            break;
+        }
+        if phys.guid == guid {
+            return Ok(at);
+        }
+        at = phys.prev_snap;
+    }
+    Err(not_the_source(&node.name))
+}
+
+/// Whether the head holds something else than its snapshot `since` does. What only the log's head says does not count.
+pub(super) fn modified_since(cx: &Cx<'_>, node: &Node, since: u64) -> Result<bool> {
+    let (head, snapshot) = (cx.dataset(node.head)?.phys, cx.dataset(since)?.phys);
+    if head.bp.logical_birth() <= snapshot.creation_txg {
+        return Ok(false);
+    }
+    let dnodes = |id: u64, phys: &DslDataset| -> Result<Dnode> {
+        let at = Bookmark { objset: id, object: 0, level: -1, blkid: 0 };
+        let block = cx.mos().store().read_unopened(&phys.bp, &at)?;
+        Ok(Objset::parse(&block.data, block.endian)?.meta_dnode)
+    };
+    let (now, then) = (dnodes(node.head, &head)?, dnodes(since, &snapshot)?);
+    Ok(now.blkptrs != then.blkptrs || now.max_block_id != then.max_block_id)
+}
+
+/// Refuses to replace, by a full stream, what more hangs on.
+fn check_replaceable(cx: &Cx<'_>, node: &Node, dir: &ondisk::DslDir, head: &DslDataset) -> Result<()> {
+    let name = &node.name;
+    let invalid = |what: String| Err(Error::invalid(&**name, what));
+    if let Some(first) = cx.zap(head.snapnames_zap)?.entries()?.first() {
+        let first = String::from_utf8_lossy(&first.name).into_owned();
+        return invalid(format!("destination has snapshots (eg. {name}@{first})\nmust destroy them to overwrite it"));
+    }
+    if dir.origin != 0 && Some(dir.origin) != cx.origin_snapshot()? {
+        return invalid(format!("destination '{name}' is a clone\nmust destroy it to overwrite it"));
+    }
+    Ok(())
+}
+
+/// Refuses streams that do not go on top of snapshot `base`, and bases that we cannot clone.
+fn check_base(cx: &Cx<'_>, incoming: &Incoming, name: &str, base: u64) -> Result<()> {
+    let phys = cx.dataset(base)?.phys;
+    let head = cx.dataset(cx.dir(phys.dir)?.phys.head_dataset)?.phys;
+    if deadlist::is_old(cx, head.deadlist)? {
+        return Err(Error::unsupported(name, "receiving on top of snapshots from before pool version 26"));
+    }
+    let is_large = cx.field(base, feature::LARGE_BLOCKS)?.is_some();
+    if is_large && !incoming.begin.features.contains(Features::LARGE_BLOCKS) {
+        let what = "incremental send stream requires -L (--large-block), to match previous receive.";
+        return Err(Error::invalid(name, what));
+    }
+    if cx.field(base, ondisk::dsl_dataset::FIELD_REDACTED_DATASETS)?.is_some() {
+        return Err(Error::unsupported(name, "receiving on top of redacted datasets"));
+    }
+    Ok(())
+}

@@ -1,0 +1,144 @@
+//! Records that may be used: each is held back until a sum behind it was right.
+//!
+//! The sum that covers a record's payload is in the next record, and the whole stream's is in END. Bytes are read as they are
+//! needed and not beyond END: what follows a stream is for who reads next.
+
+use crate::stream::{Reader, kind_name};
+use crate::{Error, Result};
+use ondisk::Endian;
+use ondisk::send_record::{Body, Record};
+use std::io::Read;
+
+/// A record that a sum covers.
+pub struct Covered {
+    /// The record.
+    pub record: Record,
+    /// What follows it.
+    pub payload: Vec<u8>,
+    /// Where it begins, in bytes from the start of the input.
+    pub offset: u64,
+    number: u64,
+}
+
+impl Covered {
+    /// Which one it is, for messages.
+    pub fn place(&self) -> String {
+        format!("record {} ({}) at byte {}", self.number, kind_name(&self.record.body), self.offset)
+    }
+}
+
+/// A stream, or a package of them, that is read checked.
+pub struct Checked<R> {
+    reader: Reader<R>,
+    held: Option<Covered>,
+    count: u64,
+}
+
+impl<R: Read> Checked<R> {
+    /// From the first byte of `source`.
+    pub fn new(source: R) -> Self {
+        Self { reader: Reader::new(source), held: None, count: 0 }
+    }
+
+    /// The order of its writer; `None` before the first record.
+    pub fn endian(&self) -> Option<Endian> {
+        self.reader.endian()
+    }
+
+    /// Bytes read so far.
+    pub fn offset(&self) -> u64 {
+        self.reader.offset()
+    }
+
+    /// The next record; `None` at the end of the input, where a stream may end.
+    pub fn next_record(&mut self) -> Result<Option<Covered>> {
+        let record = match self.held.take() {
+            Some(held) => Some(held),
+            None => self.read()?,
+        };
+        match &record {
+            None if !self.reader.is_whole() && self.count > 0 => Err(cut()),
+            // END has the sum of all before it in itself.
+            Some(Covered { record: Record { body: Body::End { .. }, .. }, .. }) | None => Ok(record),
+            Some(_) => {
+                self.held = Some(self.read()?.ok_or_else(cut)?);
+                Ok(record)
+            }
+        }
+    }
+
+    fn read(&mut self) -> Result<Option<Covered>> {
+        let Some((record, payload, offset)) = self.reader.next_owned()? else { return Ok(None) };
+        let number = self.count;
+        self.count += 1;
+        Ok(Some(Covered { record, payload, offset, number }))
+    }
+}
+
+fn cut() -> Error {
+    Error::corrupt("", "the stream ends without an END record")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stream::Writer;
+    use ondisk::send_record::{Begin, Features};
+
+    fn stream() -> Vec<u8> {
+        let mut writer = Writer::new(Vec::new(), Endian::Little);
+        let begin = Begin {
+            header_type: 1,
+            features: Features::SA_SPILL,
+            creation_time: 1,
+            objset_type: 2,
+            flags: 0,
+            to_guid: 7,
+            from_guid: 0,
+            to_name: b"tank@s".to_vec(),
+        };
+        writer.record(Body::Begin(begin), b"a list of pairs!").unwrap();
+        writer.record(Body::FreeObjects { first: 1, count: 2, to_guid: 7 }, &[]).unwrap();
+        writer.end(7).unwrap();
+        writer.into_inner()
+    }
+
+    /// How many records are handed out before the end or an error.
+    fn handed_out(bytes: &[u8]) -> (usize, bool) {
+        let mut checked = Checked::new(bytes);
+        for count in 0.. {
+            match checked.next_record() {
+                Ok(Some(_)) => {}
+                Ok(None) => return (count, true),
+                Err(_) => return (count, false),
+            }
+        }
+        unreachable!()
+    }
+
+    #[test]
+    fn nothing_is_handed_out_before_a_sum_behind_it_was_right() {
+        let whole = stream();
+        assert_eq!(handed_out(&whole), (3, true));
+        let records = [0, 328, 640];
+        for at in 0..whole.len() {
+            let mut bytes = whole.clone();
+            bytes[at] ^= 4;
+            let (count, good) = handed_out(&bytes);
+            let holds = records.iter().filter(|start| **start <= at).count();
+            assert!(!good && count < holds, "byte {at}: {count} of {holds}");
+            let (count, good) = handed_out(&whole[..at]);
+            assert!((!good || at == 0) && count < 3, "cut at {at}: {count}");
+        }
+    }
+
+    #[test]
+    fn what_follows_a_stream_is_left_to_who_reads_next() {
+        let (mut two, one) = (stream(), stream().len());
+        two.extend_from_slice(b"not a stream");
+        let mut source = &two[..];
+        let mut checked = Checked::new(&mut source);
+        while !matches!(checked.next_record().unwrap().unwrap().record.body, Body::End { .. }) {}
+        assert_eq!(source.len(), two.len() - one);
+    }
+}

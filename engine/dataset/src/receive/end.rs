@@ -1,0 +1,135 @@
+//! The task that a stream ends with: what was received becomes a snapshot with the stream's identity.
+//!
+//! Facts: `dmu_recv_end_check`, `dmu_recv_end_sync` in module/zfs/dmu_recv.c.
+
+use super::{CLONE, Incoming, Spot, Target, begin};
+use crate::live::{LiveDatasets, Open};
+use crate::write::cx::Cx;
+use crate::write::free::log_blocks;
+use crate::write::tree::{self, Node};
+use crate::write::{bookmark, destroy, holds, props, rollback, snapshot, unsnap};
+use crate::{Error, KeyStore, Place, Refusal, Result};
+use ondisk::DslDataset;
+use ondisk::send_record::Begin;
+
+/// Ends the receive into `spot`.
+pub(super) fn end(live: &LiveDatasets, incoming: &Incoming, spot: &Spot, target: &Target<'_>) -> Result<()> {
+    let is_hidden = spot.name != target.dataset;
+    if is_hidden {
+        (target.let_go)()?;
+    }
+    let ((keys, open), begin) = (live.parts(), incoming.begin.clone());
+    let (spot, dataset, short, force) = (spot.clone(), target.dataset.clone(), target.snapshot.clone(), target.force);
+    loop {
+        let (keys, open, begin) = (keys.clone(), open.clone(), begin.clone());
+        let (spot, dataset, short) = (spot.clone(), dataset.clone(), short.clone());
+        let is_done = live.writer().task(move |sync| {
+            let cx = Cx::new(sync);
+            let made = Node { name: spot.name.clone(), ..tree::find(&cx, &spot.name)? };
+            if made.head != spot.head {
+                return Err(Error::not_found(&*spot.name, "what was received"));
+            }
+            // Two snapshots of one txg would be one state: the later one waits for the next.
+            if cx.dataset(made.head)?.phys.prev_snap_txg.0 >= cx.txg() {
+                return Ok(false);
+            }
+            match is_hidden {
+                false => sync.all_or_nothing(|| take(&cx, &made, &short, &begin)).map(|()| true),
+                true => replace(&cx, &keys, &open, &made, (&dataset, &short), force, &begin),
+            }
+        })?;
+        if is_done {
+            break;
+        }
+    }
+    live.refresh()?;
+    live.writer().sync()
+}
+
+/// Takes snapshot `short` of `node`, with the stream's guid and time.
+fn take(cx: &Cx<'_>, node: &Node, short: &str, begin: &Begin) -> Result<()> {
+    cx.change_dataset(node.head, |phys| phys.flags &= !DslDataset::FLAG_INCONSISTENT)?;
+    let named = Node { name: format!("{}@{short}", node.name), ..node.clone() };
+    let id = snapshot::take(cx, &named, short, begin.creation_time)?;
+    cx.change_dataset(id, |phys| phys.guid = begin.to_guid)?;
+    cx.history("finish receiving", &node.name, node.head, &format!("snap={short}"))
+}
+
+/// The head of `name` and the hidden clone give each other what they have; the clone is destroyed.
+fn replace(
+    cx: &Cx<'_>,
+    store: &KeyStore,
+    open: &Open,
+    clone: &Node,
+    (name, short): (&str, &str),
+    force: bool,
+    begin: &Begin,
+) -> Result<bool> {
+    let node = tree::find(cx, name)?;
+    let (head, hidden) = (cx.dataset(node.head)?.phys, cx.dataset(clone.head)?.phys);
+    if tree::snapshot_of(cx, &head, short)?.is_some() {
+        return Err(Refusal::Exists.at(format!("{name}@{short}")));
+    }
+    if open.get(node.head).is_some() || open.get(clone.head).is_some() {
+        return Err(Refusal::Busy.at(name));
+    }
+    if head.prev_snap_txg.0 >= cx.txg() {
+        return Ok(false);
+    }
+    let gone = newer(cx, &node, &head, hidden.prev_snap)?;
+    if !force && (!gone.is_empty() || begin::modified_since(cx, &node, hidden.prev_snap)?) {
+        return Err(begin::modified(name));
+    }
+    for id in &gone {
+        let phys = cx.dataset(*id)?.phys;
+        let place = || {
+            format!("{name}@{}", String::from_utf8_lossy(&unsnap::stored_name(cx, node.head, *id).unwrap_or_default()))
+        };
+        if holds::count(cx, &phys)? > 0 {
+            return Err(Refusal::Busy.at(place()));
+        }
+        if phys.num_children > 1 {
+            return Err(Refusal::Exists.at(place()));
+        }
+        unsnap::check_parts(cx, name, *id)?;
+    }
+    if gone.is_empty() && bookmark::newest_txg(cx, node.head)? > head.prev_snap_txg.0 {
+        return Err(Error::unsupported(name, "receiving into a dataset with a bookmark newer than its snapshots"));
+    }
+    let quota = props::own_number(cx, node.dir, "refquota")?;
+    if quota != 0 && hidden.referenced_bytes > quota {
+        return Err(Error::invalid(name, format!("destination {name} space quota exceeded.")));
+    }
+    // There is no way back once blocks are freed: that they can be found is seen before.
+    log_blocks(cx.mos().store(), &head.bp, &mut |_| Ok(())).at(name)?;
+    if !open.let_go(node.head) {
+        return Err(Refusal::Busy.at(name));
+    }
+    open.has_more_to_free();
+    let last = name.rsplit('/').next().unwrap_or(name);
+    cx.sync.all_or_nothing(|| {
+        gone.iter().try_for_each(|id| unsnap::destroy_by_id(cx, *id))?;
+        rollback::swap(cx, clone, &node)?;
+        cx.history("clone swap", &clone.name, clone.head, &format!("parent={last}"))?;
+        take(cx, &node, short, begin)?;
+        destroy::destroy_in(cx, store, clone)
+    })?;
+    debug_assert!(clone.name.ends_with(CLONE));
+    Ok(true)
+}
+
+/// The snapshots of `node` behind snapshot `since`, the newest first.
+fn newer(cx: &Cx<'_>, node: &Node, head: &DslDataset, since: u64) -> Result<Vec<u64>> {
+    let (mut found, mut at) = (Vec::new(), head.prev_snap);
+    while at != since {
+        let phys = if at == 0 { None } else { Some(cx.dataset(at)?.phys) };
+        match phys {
+            Some(phys) if phys.dir == node.dir => {
+                found.push(at);
+                at = phys.prev_snap;
+            }
+            _ => return Err(Error::invalid(&*node.name, "the snapshot that was built on is gone")),
+        }
+    }
+    Ok(found)
+}

@@ -20,7 +20,7 @@
 //! ZFS names: zil_commit, zil_sync, lwb.
 
 use super::figures::LogFigures;
-use super::pack::{DATA_MAX, Forecast, Packed, Packer, block_for, split};
+use super::pack::{DATA_MAX, Forecast, Packed, Packer, block_for, split, whole_sectors};
 use super::pending::{Batch, Entry, Item, Pending};
 use super::replay::Old;
 use crate::live::SyncMode;
@@ -342,6 +342,7 @@ impl Log {
                 }
                 count => count,
             };
+            let count = whole_sectors(offset, count, length);
             let mut data = vec![0; count];
             from.read_at(offset, &mut data)?;
             if !add(packer, encode_write(object, offset, &data, entry.txg)) {

@@ -5,7 +5,8 @@
 //!
 //! Invariants:
 //!   * a record stands whole in one block
-//!   * a write that fits into one record is one, so that a crash does not tear it; a longer one is several records
+//!   * a write that fits into one record is one, so that a crash does not tear it; a longer one is several records, which meet
+//!     where sectors of 4 KiB do: no disk tears those
 //!   * blocks are multiples of 4 KiB up to 128 KiB
 
 use ondisk::zil::write::write_record_bytes;
@@ -19,6 +20,9 @@ pub(super) const ROOM_MAX: usize = BLOCK_BYTES_MAX as usize - CHAIN_BYTES;
 pub(super) const DATA_MAX: usize = ROOM_MAX - ondisk::zil::write::WRITE_BYTES;
 /// A write is split to fill a block when at least this much of its data fits. Guessed: a record costs 192 bytes.
 const SPLIT_BYTES_MIN: usize = 4096;
+/// Largest sectors of disks.
+const SECTOR_BYTES: u64 = 4096;
+const _: () = assert!(SPLIT_BYTES_MIN as u64 >= SECTOR_BYTES && DATA_MAX as u64 >= SECTOR_BYTES);
 /// Batches whose size tells the next one's.
 const MEMORY: usize = 8;
 
@@ -44,6 +48,14 @@ pub(super) fn split(data: u64, left: usize) -> usize {
     }
     let fits = left.saturating_sub(ondisk::zil::write::WRITE_BYTES) & !7;
     if fits >= SPLIT_BYTES_MIN { fits } else { 0 }
+}
+
+/// Of `count` bytes from `offset` on, as many as end with a sector, unless the write of `length` bytes ends with them.
+pub(super) fn whole_sectors(offset: u64, count: usize, length: u64) -> usize {
+    if count as u64 == length {
+        return count;
+    }
+    count - (offset.wrapping_add(count as u64) % SECTOR_BYTES) as usize
 }
 
 /// Guesses how large the next batch will be: as the largest of the last few.
@@ -157,6 +169,14 @@ mod tests {
         assert_eq!(split(100_000, 90_000), 0);
         assert_eq!(split(u64::MAX, ROOM_MAX), DATA_MAX);
         assert!(write_record_bytes(DATA_MAX) <= ROOM_MAX);
+    }
+
+    #[test]
+    fn records_of_a_long_write_meet_where_sectors_do() {
+        assert_eq!(whole_sectors(512, 10_000, 50_000), 8192 - 512);
+        assert_eq!(whole_sectors(8192, 4096, 50_000), 4096);
+        assert_eq!(whole_sectors(1, 4096, 50_000), 4095);
+        assert_eq!(whole_sectors(1, 5000, 5000), 5000);
     }
 
     #[test]

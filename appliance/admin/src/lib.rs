@@ -21,11 +21,13 @@ pub mod state;
 pub mod vdev_properties;
 pub mod verify;
 pub mod view;
+mod volumes;
 pub mod write;
 
 pub use house::{House, OwnedPool};
 pub use keys::{KeyFile, KeySource};
 pub use open::{OpenPool, open_pool};
+pub use volumes::OpenVolume;
 
 pub use pool::property;
 pub use pool::stats;

@@ -5,6 +5,7 @@
 //! or is never mounted (`canmount=off`) is not shown, those beneath it are; it can be mounted by itself.
 
 use crate::keys::{self, KeyFile, KeySource};
+use crate::volumes::{self, OpenVolume, Uses};
 use anyhow::Context;
 use dataset::LiveDatasets;
 use dataset::name::is_hidden;
@@ -12,17 +13,19 @@ use dataset::tree::Entry;
 use dataset::{Dataset, DatasetKind, Dir, KeyStore, View, property};
 use files::namespace::{Child, Control, Provider, Way};
 use files::vfs::{Time, Vfs};
-use files::{Error, FileSystem, Result, Volume, VolumeFile, zpl};
+use files::{Error, FileSystem, Refusal, Result, Volume, VolumeFile, zpl};
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Stands for `/` in the name of a volume that lies deeper, in `.zfs/volume`.
 const SLASH: &str = "+";
 
-/// File systems that are open for writing, each once.
+/// File systems and volumes that are open for writing, each once.
 pub(crate) struct LiveFiles {
     live: Arc<LiveDatasets>,
     open: Mutex<HashMap<u64, Files>>,
+    /// What somebody serves.
+    uses: Arc<Uses>,
 }
 
 /// The files of a file system of a pool that is open for writing.
@@ -31,16 +34,64 @@ enum Files {
     Written(Arc<FileSystem>),
     /// It has something that we cannot write.
     Read(Arc<dyn Vfs>),
+    Volume(Arc<Volume>),
 }
 
 impl LiveFiles {
     pub fn new(live: Arc<LiveDatasets>) -> Arc<Self> {
-        Arc::new(Self { live, open: Mutex::default() })
+        Arc::new(Self { live, open: Mutex::default(), uses: Arc::default() })
+    }
+
+    pub fn live(&self) -> &Arc<LiveDatasets> {
+        &self.live
+    }
+
+    pub fn uses(&self) -> &Uses {
+        &self.uses
+    }
+
+    /// A volume or a snapshot of one, in use from now on.
+    pub fn volume(&self, dataset: &Dataset) -> Result<OpenVolume> {
+        let mut open = self.lock();
+        let volume = match dataset.is_snapshot() {
+            true => Arc::new(volumes::read_only(dataset, self.live.keys())?),
+            false => self.live_volume(&mut open, dataset)?,
+        };
+        // Within the lock: who closes it sees that it is in use.
+        Ok(OpenVolume::new(volume, Some(self.uses.begin(dataset.id()))))
+    }
+
+    /// The volume that is open for writing; one that we cannot write is opened for reading.
+    fn live_volume(&self, open: &mut HashMap<u64, Files>, dataset: &Dataset) -> Result<Arc<Volume>> {
+        if let Some(Files::Volume(volume)) = open.get(&dataset.id()) {
+            return Ok(volume.clone());
+        }
+        files_of_volume(dataset)?;
+        let opened = self.live.open(dataset.name(), None).and_then(|live| {
+            let volume = Volume::open_live(&live);
+            if volume.is_err() {
+                self.live.close(&live)?;
+            }
+            volume
+        });
+        let volume = Arc::new(match opened {
+            Err(why @ Error::Unsupported { .. }) => {
+                tracing::warn!(%why, "opened read-only");
+                volumes::read_only(dataset, self.live.keys())?
+            }
+            other => other?,
+        });
+        open.insert(dataset.id(), Files::Volume(volume.clone()));
+        Ok(volume)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<u64, Files>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The files of a file system; its log is replayed before they are seen.
     fn files(&self, dataset: &Dataset) -> Result<Arc<dyn Vfs>> {
-        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut open = self.lock();
         let found = match open.get(&dataset.id()) {
             Some(found) => found.clone(),
             None => {
@@ -58,12 +109,13 @@ impl LiveFiles {
         Ok(match found {
             Files::Written(files) => files,
             Files::Read(files) => files,
+            Files::Volume(volume) => Arc::new(volume_file(volume, dataset)),
         })
     }
 
     /// The same, to be changed by more than what servers do.
     pub fn written(&self, dataset: &Dataset) -> Result<Arc<FileSystem>> {
-        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut open = self.lock();
         if let Some(Files::Written(files)) = open.get(&dataset.id()) {
             return Ok(files.clone());
         }
@@ -72,9 +124,13 @@ impl LiveFiles {
         Ok(files)
     }
 
-    /// Brings the file system with this number to disk, and lets go of it. Who still has its files cannot change them any more.
-    pub fn close_one(&self, id: u64) -> anyhow::Result<()> {
-        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+    /// Brings the dataset with this number to disk, and lets go of it. Who still has its files cannot change them any more. A
+    /// volume that is served is busy.
+    pub fn close_one(&self, id: u64, name: &str) -> anyhow::Result<()> {
+        let mut open = self.lock();
+        if self.uses.has(id) {
+            return Err(Refusal::Busy.at(name).into());
+        }
         if let Some(Files::Written(files)) = open.remove(&id) {
             files.sync_all().context("cannot sync what was written")?;
         }
@@ -95,7 +151,7 @@ impl LiveFiles {
 
     /// Brings everything to disk and lets go of all file systems.
     pub fn close(&self) -> anyhow::Result<()> {
-        let open = std::mem::take(&mut *self.open.lock().unwrap_or_else(PoisonError::into_inner));
+        let open = std::mem::take(&mut *self.lock());
         let mut result = Ok(());
         for files in open.values() {
             if let Files::Written(files) = files {
@@ -205,11 +261,8 @@ pub(crate) fn unreplayed(dataset: &Dataset, keys: &KeyStore) -> Option<String> {
 pub(crate) fn files(dataset: &Dataset, keys: &KeyStore) -> Result<Arc<dyn Vfs>> {
     let objset = dataset.objset(keys)?;
     let phys = dataset.phys();
-    // A snapshot's kind is "snapshot"; what it is of, its head says.
-    if dataset.tree().head(dataset.dir())?.kind()? == DatasetKind::Volume {
-        let volume = Volume::open(&objset, dataset.name())?;
-        let created = Time { seconds: i64::try_from(phys.creation_time).unwrap_or(0), nanoseconds: 0 };
-        return Ok(Arc::new(VolumeFile::new(volume, phys.referenced_bytes, created, phys.fsid_guid)));
+    if files_of_volume(dataset).is_ok() {
+        return Ok(Arc::new(volume_file(Arc::new(Volume::open(&objset, dataset.name())?), dataset)));
     }
     let options = zpl::Options {
         name: dataset.name().to_owned(),
@@ -226,6 +279,22 @@ pub(crate) fn files(dataset: &Dataset, keys: &KeyStore) -> Result<Arc<dyn Vfs>> 
     };
     let files: Arc<dyn Vfs> = FileSystem::open(objset, options)?;
     Ok(files)
+}
+
+/// Refuses what is no volume, and no snapshot of one.
+pub(crate) fn files_of_volume(dataset: &Dataset) -> Result<()> {
+    // A snapshot's kind is "snapshot"; what it is of, its head says.
+    match dataset.tree().head(dataset.dir())?.kind()? {
+        DatasetKind::Volume => Ok(()),
+        _ => Err(Error::invalid(dataset.name(), "is no volume")),
+    }
+}
+
+/// A volume as the one file that it is.
+fn volume_file(volume: Arc<Volume>, dataset: &Dataset) -> VolumeFile {
+    let phys = dataset.phys();
+    let created = Time { seconds: i64::try_from(phys.creation_time).unwrap_or(0), nanoseconds: 0 };
+    VolumeFile::new(volume, phys.referenced_bytes, created, phys.fsid_guid)
 }
 
 impl Provider for DatasetProvider {
@@ -321,7 +390,14 @@ impl Provider for DatasetProvider {
             Some(snapshot) => volume.snapshot(snapshot)?,
             None => tree.dataset(volume.name())?,
         };
-        files(&volume, &self.keys)
+        match &self.live {
+            // Its blocks change: what is on disk is only good for who knows what is not yet.
+            Some(live) if !volume.is_snapshot() => {
+                let opened = live.live_volume(&mut live.lock(), &volume)?;
+                Ok(Arc::new(volume_file(opened, &volume)))
+            }
+            _ => files(&volume, &self.keys),
+        }
     }
 
     fn way_to(&self, fs_guid: u64) -> Result<Option<Way>> {

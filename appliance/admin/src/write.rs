@@ -73,14 +73,18 @@ pub fn open(request: &OpenRequest) -> Result<WritablePool> {
 pub fn open_with(request: &OpenRequest, options: &OpenOptions) -> Result<WritablePool> {
     let found = import::find(request)?;
     let writer = Writer::open(&found, options, &write_options()).map_err(|e| explain(e, &found))?;
-    Ok(of_writer(writer, Arc::new(KeyStore::new())))
+    let pool = of_writer(writer, Arc::new(KeyStore::new()));
+    pool.files.replay_volumes();
+    Ok(pool)
 }
 
 /// Opens a pool that was found.
 pub fn open_found(found: &FoundPool, request: &OpenRequest) -> Result<WritablePool> {
     let options = options(request);
     let writer = Writer::open(found, &options, &write_options()).map_err(|e| explain(e, found))?;
-    Ok(of_writer(writer, Arc::new(KeyStore::new())))
+    let pool = of_writer(writer, Arc::new(KeyStore::new()));
+    pool.files.replay_volumes();
+    Ok(pool)
 }
 
 pub(crate) fn of_writer(writer: Arc<Writer>, keys: Arc<KeyStore>) -> WritablePool {
@@ -143,6 +147,10 @@ fn device_owner(path: &Path) -> Option<String> {
 }
 
 impl WritablePool {
+    pub(crate) fn files(&self) -> &LiveFiles {
+        &self.files
+    }
+
     /// The txg engine.
     pub fn writer(&self) -> &Arc<Writer> {
         self.live.writer()
@@ -192,7 +200,7 @@ impl WritablePool {
     pub fn close_dataset(&self, name: &str) -> Result<()> {
         self.closings.fetch_add(1, Ordering::SeqCst);
         match self.live.synced()?.dataset(name) {
-            Ok(dataset) => self.files.close_one(dataset.id()),
+            Ok(dataset) => self.files.close_one(dataset.id(), name),
             Err(dataset::Error::NotFound { .. }) => Ok(()),
             Err(error) => Err(error.into()),
         }

@@ -63,6 +63,12 @@ pub fn release(cx: &Context<'_>, record: &Imported, force: bool) -> Result<(), S
     }
 }
 
+/// Whether somebody uses a volume of the pool, which must not go away then, forced or not.
+pub fn has_used_volume(cx: &Context<'_>, record: &Imported) -> bool {
+    let pool = owner(cx, record.guid).and_then(|owner| owner.house.opened(record.guid));
+    pool.and_then(|pool| pool.writable()?.used_volume()).is_some()
+}
+
 /// Unmounts what this process has mounted at and below a dataset; its names. The error is the sentence of OpenZFS.
 pub fn unmount_below(owner: &Owner, record: &Imported, dataset: &str, force: bool) -> Result<Vec<String>, String> {
     if let Some(before) = owner.before_unmount.get() {

@@ -184,7 +184,7 @@ impl Streams {
             let volume = Volume::open(&saved.set, name)?;
             let created = Time { seconds: i64::try_from(saved.begin.creation_time).unwrap_or(0), nanoseconds: 0 };
             let bytes = volume.size();
-            return Ok(Arc::new(VolumeFile::new(volume, bytes, created, saved.begin.to_guid)));
+            return Ok(Arc::new(VolumeFile::new(Arc::new(volume), bytes, created, saved.begin.to_guid)));
         }
         let options = zpl::Options { name, ..zpl::Options::default() };
         Ok(FileSystem::open(saved.set, options)?)

@@ -2,7 +2,7 @@
 //!
 //! Below: `vdev`, `arc`, `zio`. Above: `object`.
 
-use crate::arc::{Arc as Cache, Key, Want};
+use crate::arc::{Arc as Cache, Key, Met, Want};
 use crate::crypt::DatasetKeys;
 use crate::vdev::{Kind, Leaf, Tree, Vdev};
 use crate::{Allocate, Block, Bookmark, Class, Device, Error, Place, Refusal, Result, WritePolicy, zio};
@@ -121,6 +121,21 @@ impl Store {
             return Ok(block);
         }
         self.load(bp, at, keys)
+    }
+
+    /// The contents of the block at `bp` if they can be had without a device.
+    pub fn in_memory(&self, bp: &BlkPtr, at: &Bookmark, keys: Option<&DatasetKeys>) -> Result<Option<Block>> {
+        match cache_key(bp) {
+            Some(_) if bp.is_encrypted() && keys.is_none() => Err(Error::KeyUnavailable { place: self.place(at) }),
+            Some(key) => {
+                let found = self.cache.peek(&key);
+                if found.is_some() {
+                    Met::Hit.note(is_metadata(bp));
+                }
+                Ok(found)
+            }
+            None => self.load(bp, at, keys).map(Some),
+        }
     }
 
     /// The block decompressed but not decrypted and without looking at MACs, past the cache: for walks that follow pointers

@@ -34,7 +34,7 @@ use book::{Answer, Book};
 use object::{ObjectSet, Tx, Zap};
 use observe::{Collector, Source};
 use ondisk::{DslDataset, ObjsetKind};
-use parking_lot::{Mutex, RwLock};
+use parking_lot::{Mutex, RwLock, RwLockReadGuard};
 use pool::{Participant, SyncTx, Writer};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -79,6 +79,8 @@ pub struct LiveDataset {
     /// Features that came into use and are not noted on disk yet.
     features: Arc<Mutex<BTreeSet<&'static str>>>,
     log: Log,
+    /// Size of a volume. Who writes holds it for reading within his transaction, so that nothing is written beyond it.
+    volume_bytes: RwLock<u64>,
     closed: AtomicBool,
 }
 
@@ -192,6 +194,14 @@ impl LiveDatasets {
         };
         let log = Log::open(objset.clone(), Arc::new(ground));
         log.set_mode(settings.sync);
+        let volume_bytes = match kind {
+            ObjsetKind::Volume => {
+                let size =
+                    Zap::open(objset.object(VOLUME_PROPERTIES).at(name)?).at(name)?.lookup_u64("size").at(name)?;
+                size.ok_or_else(|| Error::corrupt(name, "the volume has no size"))?
+            }
+            _ => 0,
+        };
         Ok(Arc::new(LiveDataset {
             id: dataset.id(),
             name: shared_name,
@@ -202,6 +212,7 @@ impl LiveDatasets {
             counting,
             features: in_use,
             log,
+            volume_bytes: RwLock::new(volume_bytes),
             closed: AtomicBool::new(false),
         }))
     }
@@ -380,7 +391,7 @@ impl LiveDataset {
     }
 
     fn begin_as(&self, bytes: u64, net_free: bool) -> Result<Tx> {
-        if self.closed.load(Ordering::SeqCst) {
+        if self.is_closed() {
             return Err(Refusal::Stale.at(self.name()));
         }
         if self.counting.is_none() && self.objset.phys().kind == ObjsetKind::FileSystem {
@@ -431,8 +442,21 @@ impl LiveDataset {
             return Err(Error::invalid(self.name(), what));
         }
         let tx = self.begin_freeing(0)?;
+        let mut size = self.volume_bytes.write();
         Zap::open(properties)?.update_u64(&tx, "size", bytes)?;
-        data.punch(&tx, bytes, u64::MAX)
+        data.punch(&tx, bytes, u64::MAX)?;
+        *size = bytes;
+        Ok(())
+    }
+
+    /// The size of a volume, which stays as it is as long as this is held. Who changes contents begins his transaction first.
+    pub fn volume_bytes(&self) -> RwLockReadGuard<'_, u64> {
+        self.volume_bytes.read()
+    }
+
+    /// Whether it was closed: what it shows may be gone from the disk.
+    pub fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::SeqCst)
     }
 
     /// Waits until everything so far is on disk.

@@ -1,40 +1,76 @@
 //! A volume: one object of bytes, and beside it its size.
 //!
-//! Below: `object`. Above: NBD, and files under `.zfs/volume`. ZFS name: zvol. Object 1 holds the data, object 2 is a ZAP
+//! ```text
+//!   NBD, .zfs/volume ─> Volume ─ reading: the object, also what is changed and not on disk yet
+//!                              └ writing (`write`): transaction ─> size held ─> range held ─> object ─> intent log record
+//! ```
+//! Below: `object`, and `dataset::live` for one that is written. ZFS name: zvol. Object 1 holds the data, object 2 is a ZAP
 //! with `size`.
+//!
+//! Invariants:
+//!   * one that is open for writing is open once ([`LiveDataset`]), and all who have it see each write when it is answered
+//!   * changes of the same bytes are in the intent log in the order in which they were made
 
-use crate::{Error, Result};
+mod range;
+mod write;
+
+use crate::{Error, Refusal, Result};
 use bytes::Bytes;
+use dataset::live::LiveDataset;
+pub use object::{Extent, Part};
 use object::{Object, ObjectSet, Place, Zap};
+use range::Ranges;
 use std::sync::Arc;
 
 const DATA_OBJECT: u64 = 1;
 const PROPERTIES_OBJECT: u64 = 2;
 
-/// A volume, open for reading.
+/// A volume, open for reading, or for writing too.
 pub struct Volume {
     name: String,
     data: Object,
+    /// As long as it is only read.
     size: u64,
+    live: Option<Live>,
+}
+
+/// What a volume has when it can be written.
+struct Live {
+    dataset: Arc<LiveDataset>,
+    /// What is being changed.
+    ranges: Ranges,
 }
 
 impl Volume {
     /// Opens the volume in an object set; `name` is for messages.
     pub fn open(objset: &Arc<ObjectSet>, name: impl Into<String>) -> Result<Self> {
         let name = name.into();
-        if objset.phys().kind != ondisk::ObjsetKind::Volume {
-            return Err(Error::invalid(name, format!("is no volume: its object set is {:?}", objset.phys().kind)));
-        }
+        check_kind(objset, &name)?;
         let properties = objset.object(PROPERTIES_OBJECT).and_then(Zap::open).at(&name)?;
         let size = properties.lookup_u64("size").at(&name)?;
         let size = size.ok_or_else(|| Error::corrupt(name.clone(), "the volume has no size"))?;
         let data = objset.object(DATA_OBJECT).at(&name)?;
-        Ok(Self { name, data, size })
+        Ok(Self { name, data, size, live: None })
     }
 
-    /// Size in bytes.
+    /// Opens a live volume for writing, and does again what its intent log holds.
+    pub fn open_live(dataset: &Arc<LiveDataset>) -> Result<Self> {
+        let name = dataset.name();
+        check_kind(dataset.objset(), &name)?;
+        let data = dataset.objset().object(DATA_OBJECT).at(&name)?;
+        let live = Some(Live { dataset: dataset.clone(), ranges: Ranges::default() });
+        let this = Self { name, data, size: 0, live };
+        this.replay()?;
+        Ok(this)
+    }
+
+    fn name(&self) -> String {
+        self.live.as_ref().map_or_else(|| self.name.clone(), |live| live.dataset.name())
+    }
+
+    /// Size in bytes. That of one that is open for writing may change at any time.
     pub fn size(&self) -> u64 {
-        self.size
+        self.live.as_ref().map_or(self.size, |live| *live.dataset.volume_bytes())
     }
 
     /// `volblocksize`.
@@ -42,43 +78,88 @@ impl Volume {
         self.data.block_bytes()
     }
 
+    /// Nothing that leads to its blocks may be used once it was closed: they may hold something else by then.
+    fn check_open(&self) -> Result<()> {
+        match &self.live {
+            Some(live) if live.dataset.is_closed() => Err(Refusal::Stale.at(self.name())),
+            _ => Ok(()),
+        }
+    }
+
+    fn check_range(&self, offset: u64, len: u64) -> Result<()> {
+        self.check_open()?;
+        let size = self.size();
+        if offset.checked_add(len).is_none_or(|end| end > size) {
+            let what = format!("bytes {offset} to {} of {size}", offset.saturating_add(len));
+            return Err(Error::invalid(self.name(), what));
+        }
+        Ok(())
+    }
+
     /// Up to `len` bytes from `offset`; shorter only at the end.
     pub fn read(&self, offset: u64, len: usize) -> Result<Bytes> {
-        let rest = self.size.saturating_sub(offset);
+        self.check_open()?;
+        let rest = self.size().saturating_sub(offset);
         let len = len.min(usize::try_from(rest).unwrap_or(usize::MAX));
         if len == 0 {
             return Ok(Bytes::new());
         }
-        self.data.read_bytes(offset, len).at(&self.name)
+        self.data.read_bytes(offset, len).at_with(|| self.name())
     }
 
     /// Fills `buf` with the bytes from `offset` on, which must not reach beyond the end.
     pub fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<()> {
-        if offset.checked_add(buf.len() as u64).is_none_or(|end| end > self.size) {
-            let what = format!("bytes {offset} to {} of {}", offset.saturating_add(buf.len() as u64), self.size);
-            return Err(Error::invalid(self.name.clone(), what));
-        }
-        self.data.read_at(offset, buf).at(&self.name)
+        self.check_range(offset, buf.len() as u64)?;
+        self.data.read_at(offset, buf).at_with(|| self.name())
+    }
+
+    /// The same bytes as the blocks that memory holds, without a copy.
+    pub fn read_parts(&self, offset: u64, len: usize) -> Result<Vec<Part>> {
+        self.check_range(offset, len as u64)?;
+        self.data.read_parts(offset, len).at_with(|| self.name())
+    }
+
+    /// The same, if no device has to be asked; otherwise `None`.
+    pub fn parts_in_memory(&self, offset: u64, len: usize) -> Result<Option<Vec<Part>>> {
+        self.check_range(offset, len as u64)?;
+        self.data.parts_in_memory(offset, len).at_with(|| self.name())
+    }
+
+    /// Where data and holes are among `len` bytes from `offset` on: at most `max` runs.
+    pub fn extents(&self, offset: u64, len: u64, max: usize) -> Result<Vec<Extent>> {
+        self.check_range(offset, len)?;
+        self.data.extents(offset, offset + len, max).at_with(|| self.name())
     }
 
     /// First offset at or behind `offset` that is data; `None` beyond the last.
     pub fn seek_data(&self, offset: u64) -> Result<Option<u64>> {
-        if offset >= self.size {
+        self.check_open()?;
+        let size = self.size();
+        if offset >= size {
             return Ok(None);
         }
-        Ok(self.data.next_data(offset).at(&self.name)?.filter(|at| *at < self.size))
+        Ok(self.data.next_data(offset).at_with(|| self.name())?.filter(|at| *at < size))
     }
 
     /// First offset at or behind `offset` that is a hole; the size when there is none.
     pub fn seek_hole(&self, offset: u64) -> Result<u64> {
-        if offset >= self.size {
-            return Ok(self.size);
+        self.check_open()?;
+        let size = self.size();
+        if offset >= size {
+            return Ok(size);
         }
-        Ok(self.data.next_hole(offset).at(&self.name)?.min(self.size))
+        Ok(self.data.next_hole(offset).at_with(|| self.name())?.min(size))
     }
 
     /// Starts to read a range in the background.
     pub fn prefetch(&self, offset: u64, len: u64) {
-        self.data.prefetch(offset, len.min(self.size.saturating_sub(offset)));
+        self.data.prefetch(offset, len.min(self.size().saturating_sub(offset)));
+    }
+}
+
+fn check_kind(objset: &ObjectSet, name: &str) -> Result<()> {
+    match objset.phys().kind {
+        ondisk::ObjsetKind::Volume => Ok(()),
+        kind => Err(Error::invalid(name, format!("is no volume: its object set is {kind:?}"))),
     }
 }

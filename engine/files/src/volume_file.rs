@@ -3,13 +3,14 @@
 use crate::vfs::{Attr, DirEntry, FileHandle, FileKind, NodeId, StatFs, Time, Vfs};
 use crate::{Error, Refusal, Result, Volume};
 use bytes::Bytes;
+use std::sync::Arc;
 
 /// Number of the only node: that of the object which holds the data.
 const NODE: NodeId = NodeId(1);
 
 /// A volume, its root a regular file.
 pub struct VolumeFile {
-    volume: Volume,
+    volume: Arc<Volume>,
     used_bytes: u64,
     created: Time,
     fsid: u64,
@@ -17,7 +18,7 @@ pub struct VolumeFile {
 
 impl VolumeFile {
     /// `used_bytes` is what the volume takes on disk; its creation stands for all times that a file has.
-    pub fn new(volume: Volume, used_bytes: u64, created: Time, fsid: u64) -> Self {
+    pub fn new(volume: Arc<Volume>, used_bytes: u64, created: Time, fsid: u64) -> Self {
         Self { volume, used_bytes, created, fsid }
     }
 

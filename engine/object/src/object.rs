@@ -9,6 +9,10 @@
 //!   * what lies beyond the last block, or under a hole, reads as zeros
 //!   * a pointer whose level does not fit its place is an error, so that no loop on disk can trap a walk
 
+mod parts;
+
+pub use parts::{Extent, Part};
+
 use crate::live::state::{Found, LiveObject};
 use crate::readahead::ReadAhead;
 use crate::{Block, Bookmark, Error, Place, Result};

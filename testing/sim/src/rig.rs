@@ -5,7 +5,7 @@ use anyhow::{Context, Result, bail};
 use block::Class;
 use dataset::write::{Bootstrap, NewDataset, bootstrap};
 use dataset::{KeyStore, LiveDataset, LiveDatasets};
-use files::FileSystem;
+use files::{FileSystem, Volume};
 use files::zpl::{MAKER, owners_of};
 use host::device::Device;
 use pool::scan::{self, Options};
@@ -165,12 +165,30 @@ impl Rig {
         self.writer.add(NewDevices { tops, ..NewDevices::default() }, true).context("adding a device")
     }
 
+    /// Makes a volume and opens it.
+    pub fn make_volume(&self, name: &str, properties: &[(&str, &str)]) -> Result<Volume> {
+        let properties = properties.iter().map(|(n, v)| ((*n).to_owned(), (*v).to_owned())).collect();
+        let new = NewDataset { name: name.into(), is_volume: true, properties, ..NewDataset::default() };
+        dataset::write::create(&self.live, &new, MAKER).context("making a volume")?;
+        self.open_volume(name)
+    }
+
+    /// Opens a volume; its log is replayed.
+    pub fn open_volume(&self, name: &str) -> Result<Volume> {
+        Volume::open_live(&self.live.open(name, None)?).context("opening a volume")
+    }
+
+    /// Gives a volume another size.
+    pub fn set_volume_size(&self, name: &str, bytes: u64) -> Result<()> {
+        Ok(dataset::write::set(&self.live, name, &[("volsize".to_owned(), bytes.to_string())])?)
+    }
+
     /// Closes everything as an export does.
     pub fn export(self) -> Result<()> {
         let Self { writer, live, dataset, files } = self;
-        drop(files);
-        live.close(&dataset)?;
-        drop((dataset, live));
+        drop((files, dataset));
+        live.close_all()?;
+        drop(live);
         writer.export()?;
         Ok(())
     }

@@ -174,7 +174,7 @@ pub fn destroy_all(cx: &mut Context<'_>, command: &str, record: &Imported, all: 
                 return Err(vec![(part[0].clone(), Error::invalid("", "cancelled"))]);
             }
             if part[0].contains('@') {
-                write::destroy_snapshots(&pool.live, part, false)?;
+                destroy_snapshots(pool, part, false)?;
             } else {
                 destroy_head(pool, &part[0]).map_err(|e| vec![(part[0].clone(), e)])?;
             }
@@ -202,6 +202,17 @@ fn destroy_head(pool: &WritablePool, name: &str) -> Result<(), Error> {
     let closed = pool.close_dataset(name);
     closed.map_err(|e| e.downcast::<Error>().unwrap_or_else(|e| Error::invalid(name, format!("{e:#}"))))?;
     write::destroy(&pool.live, name)
+}
+
+/// Those of volumes may be served.
+fn destroy_snapshots(pool: &WritablePool, names: &[String], deferred: bool) -> Result<(), Failures> {
+    for name in names.iter().filter(|_| !deferred) {
+        match pool.check_unused(name) {
+            Err(Error::NotFound { .. }) | Ok(()) => {}
+            Err(error) => return Err(vec![(name.clone(), error)]),
+        }
+    }
+    write::destroy_snapshots(&pool.live, names, deferred)
 }
 
 /// Mounts what was unmounted for nothing.
@@ -296,7 +307,7 @@ fn snapshots(cx: &mut Context<'_>, args: &[String], parsed: &Parsed, of: &str, s
     }
     let command = command_line("zfs destroy", args);
     change_each(cx, &record, "cannot destroy snapshots", &command, &complaint, |pool| {
-        write::destroy_snapshots(&pool.live, &names, parsed.has('d'))
+        destroy_snapshots(pool, &names, parsed.has('d'))
     })
 }
 

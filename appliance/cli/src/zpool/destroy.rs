@@ -24,6 +24,9 @@ pub fn destroy(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     if record.readonly {
         return Err(Failure::failed(format!("cannot destroy '{name}': pool is read-only")));
     }
+    if crate::mounts::has_used_volume(cx, &record) {
+        return Err(Failure::failed(format!("cannot destroy '{name}': pool is busy")));
+    }
     crate::mounts::release(cx, &record, parsed.has('f'))
         .map_err(|why| Failure::failed(format!("{why}\ncould not destroy '{name}': could not unmount datasets")))?;
     let cannot = format!("cannot destroy '{name}'");

@@ -47,6 +47,9 @@ pub fn forget(cx: &Context<'_>, record: &Imported) -> Result<(), Failure> {
 }
 
 fn export(cx: &mut Context<'_>, record: &Imported, command: &str, force: bool) -> Result<(), String> {
+    if crate::mounts::has_used_volume(cx, record) {
+        return Err(format!("cannot export '{}': pool is busy", record.name));
+    }
     crate::mounts::release(cx, record, force)?;
     if record.readonly {
         if let Some(owner) = &cx.owner {

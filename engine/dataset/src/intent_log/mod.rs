@@ -29,4 +29,4 @@ pub use figures::LogFigures;
 pub use import::claim_logs;
 pub(crate) use import::put_header;
 pub use replay::Replayed;
-pub use summary::{LogEntry, LogSummary, read};
+pub use summary::{LogEntry, LogSummary, needs_replay, read};

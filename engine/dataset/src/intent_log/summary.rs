@@ -3,7 +3,7 @@
 use super::chain::{self, Step};
 use crate::{Dataset, KeyStore, Result};
 use ondisk::zil::{Record, RecordType};
-use ondisk::{BlkPtr, Txg};
+use ondisk::{BlkPtr, Txg, ZilHeader};
 use std::ops::ControlFlow;
 
 /// What the log holds.
@@ -35,6 +35,14 @@ pub struct LogEntry<'a> {
     pub is_unreplayed: bool,
     /// The body is readable: not encrypted, or its key was given.
     pub is_open: bool,
+}
+
+/// Whether a crash left records in the log of `dataset` that an import claimed and nobody replayed yet. No key is needed.
+pub fn needs_replay(dataset: &Dataset) -> Result<bool> {
+    if dataset.is_snapshot() || dataset.phys().bp.is_hole() {
+        return Ok(false);
+    }
+    Ok(dataset.objset_without_keys()?.phys().zil.flags & ZilHeader::FLAG_REPLAY_NEEDED != 0)
 }
 
 /// Reads the log of `dataset`; `sink` is given each record. Without a key, records of encrypted datasets still tell their

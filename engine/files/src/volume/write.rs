@@ -1,0 +1,214 @@
+//! Changing a volume: writes, zeros, what is made safe, and what the intent log does again.
+//!
+//! Facts: zvol_write, zvol_discard, zvol_log_write, zvol_log_truncate and the replay vector in module/zfs/zvol.c.
+//!
+//! Invariants:
+//!   * the transaction comes first, then the size, then the range: nobody begins one while he holds a range
+//!   * each change and its record are in one transaction
+//!   * a piece of [`PIECE_BYTES`] is changed by a power cut as a whole, or in parts of whole sectors as a disk does it: the
+//!     record of more than 128 KiB is several
+
+use super::{DATA_OBJECT, Live, Volume};
+use crate::{Error, Refusal, Result};
+use dataset::live::SyncMode;
+use object::{Place, Tx};
+use ondisk::BlkPtr;
+use ondisk::zil::record::Body;
+use ondisk::zil::{Record, RecordType};
+
+/// Written in one transaction at most, so that a txg is closed soon.
+const PIECE_BYTES: u64 = 4 << 20;
+/// What a change of indirect blocks may write on top of data. Guessed.
+const OVERHEAD_BYTES: u64 = 64 << 10;
+/// Zeros that are written at once.
+const ZEROS: &[u8] = &[0; 256 << 10];
+
+impl Volume {
+    /// Whether writing is refused: it is a snapshot, opened only to read, or `readonly` is on.
+    pub fn is_read_only(&self) -> bool {
+        self.live.as_ref().is_none_or(|live| live.dataset.settings().read_only)
+    }
+
+    fn live(&self) -> Result<&Live> {
+        self.live.as_ref().ok_or_else(|| Refusal::ReadOnly.at(self.name()))
+    }
+
+    /// Writes `data` at `offset`, all of it within the volume. Others see it from now on; a power cut may take it away until
+    /// [`Volume::flush`], unless `sync` is `always`.
+    pub fn write_at(&self, offset: u64, data: &[u8]) -> Result<()> {
+        let mut at = 0;
+        self.changing(offset, data.len() as u64, |live, tx, offset, bytes| {
+            let piece = &data[at..at + bytes as usize];
+            at += bytes as usize;
+            self.data.write_at(tx, offset, piece)?;
+            record_write(live, tx, offset, bytes);
+            Ok(())
+        })
+    }
+
+    /// Makes `len` bytes from `offset` on zeros. With `punch`, whole blocks of them become holes and give back their space.
+    /// Without, they are written (and are holes all the same where `compression` is on, which keeps no block of zeros).
+    pub fn write_zeros(&self, offset: u64, len: u64, punch: bool) -> Result<()> {
+        if punch {
+            return self.punch(offset, len);
+        }
+        self.changing(offset, len, |live, tx, offset, bytes| {
+            let mut done = 0;
+            while done < bytes {
+                let n = (bytes - done).min(ZEROS.len() as u64);
+                self.data.write_at(tx, offset + done, &ZEROS[..n as usize])?;
+                done += n;
+            }
+            record_write(live, tx, offset, bytes);
+            Ok(())
+        })
+    }
+
+    /// The contents of `len` bytes from `offset` on are of no use any more: whole blocks of them become holes, what is left at
+    /// the edges stays.
+    pub fn trim(&self, offset: u64, len: u64) -> Result<()> {
+        let size = self.block_bytes().max(1);
+        let end = offset.checked_add(len).ok_or_else(|| Refusal::TooLarge.at(self.name()))?;
+        let (first, last) = (offset.next_multiple_of(size), end - end % size);
+        if first >= last {
+            self.check_range(offset, len)?;
+            return self.check_writable(self.live()?);
+        }
+        self.punch(first, last - first)
+    }
+
+    fn punch(&self, offset: u64, len: u64) -> Result<()> {
+        let live = self.live()?;
+        self.check_writable(live)?;
+        if len == 0 {
+            return self.check_range(offset, len);
+        }
+        let tx = live.dataset.begin_freeing(self.edges(offset, len) + OVERHEAD_BYTES)?;
+        self.punch_in(live, &tx, offset, len)?;
+        drop(tx);
+        self.keep_promise(live)
+    }
+
+    /// Bytes of the blocks that are not punched as a whole.
+    fn edges(&self, offset: u64, len: u64) -> u64 {
+        let size = self.block_bytes().max(1);
+        u64::from(!offset.is_multiple_of(size)) * size + u64::from(!(offset + len).is_multiple_of(size)) * size
+    }
+
+    fn punch_in(&self, live: &Live, tx: &Tx, offset: u64, len: u64) -> Result<()> {
+        let size = live.dataset.volume_bytes();
+        self.check_within(*size, offset, len)?;
+        let _range = live.ranges.hold(offset, len);
+        self.data.punch(tx, offset, len).at_with(|| self.name())?;
+        let body = Body::Truncate { object: DATA_OBJECT, offset, length: len };
+        live.dataset.log().record(tx, DATA_OBJECT, RecordType::TRUNCATE, &body);
+        Ok(())
+    }
+
+    /// Does `change` for `len` bytes from `offset` on in pieces, each in a transaction of its own.
+    fn changing(
+        &self,
+        offset: u64,
+        len: u64,
+        mut change: impl FnMut(&Live, &Tx, u64, u64) -> Result<()>,
+    ) -> Result<()> {
+        let live = self.live()?;
+        self.check_writable(live)?;
+        self.check_range(offset, len)?;
+        let mut done = 0;
+        while done < len {
+            let at = offset + done;
+            // Pieces end where blocks do, so that none is changed twice.
+            let piece = (PIECE_BYTES - at % PIECE_BYTES).min(len - done);
+            let tx = live.dataset.begin(self.blocks_bytes(at, piece) + OVERHEAD_BYTES)?;
+            let size = live.dataset.volume_bytes();
+            self.check_within(*size, at, piece)?;
+            let range = live.ranges.hold(at, piece);
+            change(live, &tx, at, piece).at_with(|| self.name())?;
+            drop((range, size, tx));
+            done += piece;
+        }
+        self.keep_promise(live)
+    }
+
+    fn check_within(&self, size: u64, offset: u64, len: u64) -> Result<()> {
+        match offset.checked_add(len) {
+            Some(end) if end <= size => Ok(()),
+            // It became smaller meanwhile.
+            _ => Err(Refusal::NoSpace.at(format!("{}: bytes beyond its end", self.name()))),
+        }
+    }
+
+    /// Bytes of all blocks that a range touches.
+    fn blocks_bytes(&self, offset: u64, len: u64) -> u64 {
+        let size = self.block_bytes().max(1);
+        (offset + len).next_multiple_of(size) - (offset - offset % size)
+    }
+
+    fn check_writable(&self, live: &Live) -> Result<()> {
+        match live.dataset.settings().read_only {
+            true => Err(Refusal::ReadOnly.at(self.name())),
+            false => Ok(()),
+        }
+    }
+
+    /// With `sync=always` a change is safe before it is answered.
+    fn keep_promise(&self, live: &Live) -> Result<()> {
+        match live.dataset.settings().sync {
+            SyncMode::Always => self.flush(),
+            SyncMode::Standard | SyncMode::Disabled => Ok(()),
+        }
+    }
+
+    /// Returns when all that was written before is safe from a power cut. Nothing to do for one that is only read.
+    pub fn flush(&self) -> Result<()> {
+        match &self.live {
+            Some(live) => live.dataset.log().commit(Some(DATA_OBJECT)).at_with(|| self.name()),
+            None => Ok(()),
+        }
+    }
+
+    /// Does again what the intent log holds, and frees it. `readonly` does not count.
+    pub(super) fn replay(&self) -> Result<()> {
+        let live = self.live()?;
+        let log = live.dataset.log();
+        if !log.needs_replay() {
+            return Ok(());
+        }
+        let replayed =
+            log.replay(&mut |record, body| self.replay_record(live, record, body)).at_with(|| self.name())?;
+        if let Some((sequence, error)) = replayed.failed {
+            tracing::warn!(volume = self.name(), sequence, %error, "the rest of the intent log is lost");
+        }
+        Ok(())
+    }
+
+    fn replay_record(&self, live: &Live, record: &Record<'_>, body: &Body<'_>) -> Result<()> {
+        match body {
+            Body::Commit => Ok(()),
+            Body::Write { object: DATA_OBJECT, offset, length, data, .. } if record.kind == RecordType::WRITE => {
+                // A whole block holds what later records count on.
+                let is_block = data.len() as u64 > *length;
+                let at = if is_block { offset - offset % data.len() as u64 } else { *offset };
+                let tx = live.dataset.begin(data.len() as u64 + OVERHEAD_BYTES)?;
+                // Beyond the end: written before the volume became smaller.
+                let len = (*live.dataset.volume_bytes()).saturating_sub(at).min(data.len() as u64);
+                self.data.write_at(&tx, at, &data[..len as usize])?;
+                record_write(live, &tx, at, len);
+                Ok(())
+            }
+            Body::Truncate { object: DATA_OBJECT, offset, length } => {
+                let size = *live.dataset.volume_bytes();
+                let (offset, len) = ((*offset).min(size), (*length).min(size.saturating_sub(*offset)));
+                let tx = live.dataset.begin_freeing(self.edges(offset, len) + OVERHEAD_BYTES)?;
+                self.punch_in(live, &tx, offset, len)
+            }
+            _ => Err(Error::unsupported(self.name(), format!("{} in the intent log of a volume", record.kind.name()))),
+        }
+    }
+}
+
+fn record_write(live: &Live, tx: &Tx, offset: u64, length: u64) {
+    let body = Body::Write { object: DATA_OBJECT, offset, length, pointer: BlkPtr::HOLE, data: &[] };
+    live.dataset.log().record(tx, DATA_OBJECT, RecordType::WRITE, &body);
+}

@@ -105,5 +105,30 @@ fn pages_are_the_whole_list_cut_after_every_change() {
     let page = names.page(&pool.live.synced().expect("told"), "tank", &search).expect("a page");
     assert_eq!((page.entries.len(), page.more), (10, false));
     assert_eq!(names.child_count(&datasets, &datasets.dir("tank/many").expect("there")).expect("told"), count as u64);
+
+    // Snapshots, the oldest first; what is taken, renamed and destroyed shows in the next page.
+    let count = std::env::var("WEIR_SNAPSHOTS").ok().and_then(|n| n.parse().ok()).unwrap_or(70);
+    let take = |name: String| dataset::write::snapshot(&pool.live, &[name], &[]).expect("taken");
+    (0..count).for_each(|i| take(format!("tank/a@s{:06}", i * 7919 % count)));
+    take("tank/a/b@below".to_owned());
+    let own = ListOptions { filesystems: false, volumes: false, snapshots: true, ..heads };
+    for limit in [1, 7, 1000] {
+        assert_eq!(paged(&pool, &names, "tank/a", &own, limit), whole(&pool, "tank/a", &own), "{limit} a page");
+    }
+    let alone = ListOptions { depth: Some(0), ..own };
+    assert_eq!(paged(&pool, &names, "tank/a", &alone, 7).len(), count);
+    let rename = |from: &str, to: &str| dataset::write::rename_snapshot(&pool.live, from, to, false).expect("renamed");
+    rename("tank/a@s000003", "tank/a@zebra");
+    dataset::write::destroy_snapshots(&pool.live, &["tank/a@s000004".to_owned()], false).expect("destroyed");
+    take("tank/a@newest".to_owned());
+    let all = paged(&pool, &names, "tank/a", &alone, 7);
+    assert_eq!((all.len(), all.last().map(String::as_str)), (count, Some("tank/a@newest")));
+    assert_eq!(all, whole(&pool, "tank/a", &ListOptions { depth: Some(1), ..own })[..count]);
+    let search = Part { options: &alone, after: None, search: "@zeb", limit: 100 };
+    let datasets = pool.live.synced().expect("told");
+    let begun = Instant::now();
+    let page = names.page(&datasets, "tank/a", &search).expect("a page");
+    assert_eq!((page.entries.len(), page.entries[0].name()), (1, "tank/a@zebra"));
+    println!("one of {count} snapshots found in {:?}", begun.elapsed());
     pool.close().expect("closed");
 }

@@ -1,7 +1,8 @@
 //! Lists in pages: some datasets after a given one, without walking all that come before or after.
 //!
 //! Names stand in directories, a ZAP each, which gives them in the order of their hashes. What a page needs is their order by name,
-//! so the sorted names of large directories are kept ([`Names`]) from one synced txg to the next.
+//! so the sorted names of large directories are kept ([`Names`]) from one synced txg to the next. So are those of snapshots, of which a
+//! dataset may have many: they come in the order in which they were taken, which only each of them knows.
 //!
 //! ```text
 //!   order of lists          a   a@s1   a@s2   a-x   a-x/c   a/b      (names byte by byte; a dataset's snapshots right after it)
@@ -122,18 +123,22 @@ impl Names {
         }
         let object = datasets.mos().object(zap).at(dir.name())?;
         let at = &object.dnode().blkptrs;
-        {
-            let mut kept = self.0.lock();
-            kept.clock += 1;
-            let clock = kept.clock;
-            if let Some(found) = kept.directories.get_mut(&zap).filter(|found| found.at == *at) {
-                found.used = clock;
-                return Ok(found.children.clone());
-            }
+        if let Some(found) = self.kept(zap, at) {
+            return Ok(found);
         }
         let children = Arc::new(Children::new(dir.child_ids(datasets.mos())?));
         self.keep(zap, at, &children);
         Ok(children)
+    }
+
+    /// What is kept of the ZAP, if it is still right.
+    fn kept(&self, zap: u64, at: &[BlkPtr]) -> Option<Arc<Children>> {
+        let mut kept = self.0.lock();
+        kept.clock += 1;
+        let clock = kept.clock;
+        let found = kept.directories.get_mut(&zap).filter(|found| found.at == at)?;
+        found.used = clock;
+        Some(found.children.clone())
     }
 
     fn keep(&self, zap: u64, at: &[BlkPtr], children: &Arc<Children>) {
@@ -152,6 +157,24 @@ impl Names {
         kept.names += children.len();
         let used = kept.clock;
         kept.directories.insert(zap, Directory { at: at.to_vec(), children: children.clone(), used });
+    }
+
+    /// The snapshots of `head`, the oldest first.
+    fn snapshots(&self, datasets: &Arc<Datasets>, head: &Dataset) -> Result<Arc<Children>> {
+        let zap = head.phys().snapnames_zap;
+        if zap == 0 {
+            return Ok(Arc::default());
+        }
+        let object = datasets.mos().object(zap).at(head.name())?;
+        let at = &object.dnode().blkptrs;
+        if let Some(found) = self.kept(zap, at) {
+            return Ok(found);
+        }
+        let all = head.snapshots()?.into_iter();
+        let children = all.filter_map(|s| Some((s.snapshot_name()?.into(), s.id()))).collect();
+        let snapshots = Arc::new(Children { children, steps: Vec::new() });
+        self.keep(zap, at, &snapshots);
+        Ok(snapshots)
     }
 
     /// How many children a directory has.
@@ -265,7 +288,7 @@ impl Walk<'_> {
     }
 
     fn snapshots(&mut self, head: &Dataset) -> Flow {
-        let all = match head.snapshots() {
+        let all = match self.names.snapshots(self.datasets, head) {
             Ok(all) => all,
             Err(e) => {
                 self.page.errors.push(e);
@@ -273,14 +296,20 @@ impl Walk<'_> {
             }
         };
         // They are in order of their txg, then by name.
-        let after = self.part.after.filter(|after| after.split_once('@').is_some_and(|(of, _)| of == head.name()));
-        let start = after.map_or(0, |after| match all.iter().position(|s| s.name() == after) {
+        let after = self.part.after.and_then(|after| after.split_once('@')).filter(|(of, _)| *of == head.name());
+        let start = after.map_or(0, |(_, after)| match all.children.iter().position(|(name, _)| **name == *after) {
             Some(at) => at + 1,
             // It was destroyed meanwhile: what was after it cannot be told from its name, so nothing is left out.
             None => 0,
         });
-        for snapshot in all.into_iter().skip(start) {
-            self.emit(Entry::Dataset(snapshot))?;
+        for (name, id) in &all.children[start..] {
+            if !self.part.search.is_empty() && !format!("{}@{name}", head.name()).contains(self.part.search) {
+                continue;
+            }
+            match Dataset::open(self.datasets, head.dir(), *id, Some(name)) {
+                Ok(snapshot) => self.emit(Entry::Dataset(snapshot))?,
+                Err(e) => self.page.errors.push(e),
+            }
         }
         Flow::Continue(())
     }

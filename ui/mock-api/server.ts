@@ -253,8 +253,16 @@ function property(state: State, dataset: Schemas["Dataset"], definition: Schemas
 function detail(state: State, dataset: Schemas["Dataset"]): Schemas["DatasetDetail"] {
   const fixed = ([["type", dataset.kind], ["creation", String(dataset.created)], ["used", String(dataset.used_bytes)], ["referenced", String(dataset.referenced_bytes)], ["compressratio", `${(dataset.compress_ratio ?? 1).toFixed(2)}x`], ["encryption", dataset.key === "not_encrypted" ? "off" : "aes-256-gcm"], ["clones", state.datasets.filter((one) => one.origin === dataset.name).map((one) => one.name).join(",")]] as const)
     .map(([name, value]): Schemas["Property"] => ({ name, value, text: value, source: "none", editable: false }));
+  // User properties are inherited by all, and have no definition.
+  const known = new Set(definitions.map((definition) => definition.name));
+  const made = new Map<string, Schemas["Property"]>();
+  for (let at: string | null = dataset.name.split("@")[0]!; at !== null; at = above(at)) {
+    for (const [name, value] of state.local.get(at) ?? []) {
+      if (!known.has(name) && name.includes(":") && !made.has(name)) made.set(name, { name, value, text: value, editable: true, ...(at === dataset.name ? { source: "local" } : { source: "inherited", inherited_from: at }) });
+    }
+  }
   const kinds = definitions.filter((definition) => definition.of === "dataset" && definition.kinds.includes(dataset.kind));
-  return { ...dataset, properties: [...fixed, ...kinds.map((definition) => property(state, dataset, definition))].sort((a, b) => a.name.localeCompare(b.name)) };
+  return { ...dataset, properties: [...fixed, ...kinds.map((definition) => property(state, dataset, definition)), ...made.values()].sort((a, b) => a.name.localeCompare(b.name)) };
 }
 
 function share(state: State, dataset: Schemas["Dataset"]): Schemas["Share"] {

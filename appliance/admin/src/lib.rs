@@ -17,6 +17,7 @@ pub mod new_key;
 pub mod open;
 pub mod pool_properties;
 mod provider;
+pub mod schedule;
 pub mod state;
 pub mod vdev_properties;
 pub mod verify;

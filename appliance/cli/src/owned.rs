@@ -17,7 +17,7 @@ use std::time::Duration;
 const LOOKING: &[(&str, &[&str])] = &[
     ("zpool", &["version", "list", "iostat", "status", "get", "history", "events", "help"]),
     // Keeps a state for those who read the disks; it is the owner's alone all the same.
-    ("weir", &["hold"]),
+    ("weir", &["hold", "schedule"]),
     ("zfs", &["version", "list", "get", "holds", "userspace", "groupspace", "projectspace", "help"]),
 ];
 
@@ -63,6 +63,9 @@ fn verbs(program: &str) -> Option<&'static [Verb]> {
 /// Weir's own verbs that take what this process has.
 fn weir(cx: &mut Context<'_>, owner: &Arc<Owner>, io: &Io, args: &[String]) -> u8 {
     let verb = args.first().map(String::as_str).unwrap_or_default();
+    if verb == "schedule" {
+        return commands::schedule::in_context(cx, args);
+    }
     let done = match verb {
         "inspect" => commands::inspect::in_owner(owner, args).map(|text| cx.print(&text)),
         "mount" if io.peer().is_owner() => mount(cx, owner, args),

@@ -35,6 +35,7 @@ mod page;
 mod process;
 pub mod rules;
 mod run;
+pub mod schedules;
 pub mod smb;
 pub mod socket;
 pub mod tcp;

@@ -6,7 +6,7 @@ use crate::events::Happening;
 use crate::mounts::{self, Mounts};
 use crate::owner::{Owner, Peer};
 use crate::web::{self, Service, SetLevel};
-use crate::{rules, socket, tcp, tls, watch as watching};
+use crate::{rules, schedules, socket, tcp, tls, watch as watching};
 use admin::house::Scope;
 use admin::state::State;
 use admin::{House, OwnedPool};
@@ -77,6 +77,8 @@ async fn until_stopped(
     listen(&service, &router, &stopped)?;
     let watcher = service.clone();
     let watcher = tokio::task::spawn_blocking(move || watching::watch(&watcher));
+    let taking = service.clone();
+    tokio::task::spawn_blocking(move || schedules::keep(&taking, &host::clock::seconds));
     let router = router.into_make_service_with_connect_info::<Peer>();
     let server = axum::serve(listener, router).with_graceful_shutdown(async move {
         let mut stopped = stopped;
@@ -131,6 +133,7 @@ async fn until_stopped(
     // Streams end at once: their clients would hold up the rest.
     let _ = stop.send(true);
     service.watch.end();
+    service.schedules.end();
     let jobs = service.clone();
     let _ = tokio::task::spawn_blocking(move || jobs.jobs.interrupt_all(JOBS_END)).await;
     // Clients wait for the next process: what they were told is on disk, is.

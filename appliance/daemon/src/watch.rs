@@ -46,12 +46,17 @@ impl Wake {
 
     /// Waits until it is time; false: for ever.
     fn wait(&self, longest: Duration) -> bool {
+        self.pause(longest).is_some()
+    }
+
+    /// Waits so long, or until somebody wakes him: whether somebody did; `None`: he is to end.
+    pub fn pause(&self, longest: Duration) -> Option<bool> {
         let mut due = self.due.lock();
         if !due.now && !due.ends {
             self.changed.wait_for(&mut due, longest);
         }
-        due.now = false;
-        !due.ends
+        let woken = std::mem::take(&mut due.now);
+        (!due.ends).then_some(woken)
     }
 }
 

@@ -100,6 +100,28 @@ test("10,000 of them: few rows are drawn, keys choose, and those that are found 
   });
 });
 
+test("a schedule is set, inherited below, and ended there", async () => {
+  await withMock({ path: "/datasets/tank/home?tab=snapshots" }, async (page, mock) => {
+    await page.getByText("None are taken by schedule.").waitFor();
+    await page.getByRole("button", { name: "Schedule" }).click();
+    await page.getByLabel("hourly: how many are kept").fill("x");
+    await page.getByText("How many hourly ones are kept is a number.").first().waitFor();
+    await page.getByLabel("hourly: how many are kept").fill("24");
+    await page.getByLabel("daily: how many are kept").fill("31");
+    await page.getByLabel("daily: of tank/home alone").check();
+    await page.keyboard.press("Enter");
+    await page.getByText("Kept by schedule: 24 hourly, 31 daily.").waitFor();
+    expect([...mock.state.local.get("tank/home")!].filter(([name]) => name.startsWith("weir:"))).toEqual([["weir:snapshot-hourly", "24"], ["weir:snapshot-daily", "31,only"]]);
+    await page.goto(`${new URL(page.url()).origin}/datasets/tank/home/ann?tab=snapshots`);
+    await page.getByText("Kept by schedule: 24 hourly.").waitFor();
+    await page.getByRole("button", { name: "Schedule" }).click();
+    await page.getByText("from tank/home").waitFor();
+    await page.getByLabel("hourly: how many are kept").fill("0");
+    await page.getByRole("button", { name: "Set", exact: true }).click();
+    await page.getByText("None are taken by schedule.").waitFor();
+  });
+});
+
 test("who only looks is told why nothing of it can be done", async () => {
   await withMock({ loggedIn: false, path: "/datasets/tank/home?tab=snapshots&snapshot=monday" }, async (page) => {
     await page.getByLabel("User").fill("eve");

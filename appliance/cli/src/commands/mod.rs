@@ -14,6 +14,7 @@ pub mod ls;
 pub mod man;
 pub mod mount;
 pub mod nicstat;
+pub mod schedule;
 pub mod serve;
 pub mod slower;
 pub mod stat;
@@ -54,6 +55,7 @@ pub const COMMANDS: &[Command] = &[
     Command { command: mount::command, run: mount::run },
     Command { command: umount::command, run: umount::run },
     Command { command: serve::command, run: serve::run },
+    Command { command: schedule::command, run: schedule::run },
     Command { command: load::command, run: load::run },
     Command { command: config::command, run: config::run },
     Command { command: man::command, run: man::run },

@@ -46,6 +46,7 @@ use crate::nfs::{self, PoolExports};
 use crate::otlp;
 use crate::owner::Owner;
 use crate::process::Process;
+use crate::schedules;
 use crate::smb::Smb;
 use crate::tls;
 use crate::watch::Wake;
@@ -115,6 +116,8 @@ pub struct Service {
     pub smb: Smb,
     /// Wakes whoever looks at the pools.
     pub watch: Wake,
+    /// Wakes whoever takes snapshots by rule.
+    pub schedules: Wake,
     /// Becomes true when the process stops.
     pub stopped: Receiver<bool>,
 }
@@ -149,6 +152,7 @@ impl Service {
             clients: Clients::default(),
             smb: Smb::new(owner.clone(), &folder),
             watch: Wake::default(),
+            schedules: Wake::default(),
             stopped,
             owner,
             settings,
@@ -240,6 +244,14 @@ impl Service {
             code => Happening::warning(EventKind::Command, format!("{line}: ended with {code}")),
         };
         self.events.tell(happening.by(caller.name()));
+        self.reschedule(line);
+    }
+
+    /// Looks at the rules for snapshots again if the command may have changed them.
+    pub fn reschedule(&self, line: &str) {
+        if schedules::concerns(line) {
+            self.schedules.wake();
+        }
     }
 
     /// Lists the figures of pools that were opened since the last time.

@@ -100,6 +100,7 @@ impl Verb {
         let done = self.spoken(service, caller, |text| keep(&mut out, &text)).await;
         service.changed(&pool);
         let err = done?;
+        service.reschedule(&line);
         if err.code == 0 {
             service.events.tell(Happening::info(kind, line).about(pool).by(caller.name()));
             return Ok(());

@@ -113,6 +113,15 @@ impl BlkPtr {
         words[PHYSICAL_BIRTH] = if physical == logical { 0 } else { physical.0 };
     }
 
+    /// Sets when the contents came to be where the pointer is; the block stays as old as it is.
+    pub fn set_logical_birth(&mut self, logical: Txg) {
+        if self.is_embedded() {
+            self.words_mut()[LOGICAL_BIRTH] = logical.0;
+        } else {
+            self.set_birth(logical, self.physical_birth());
+        }
+    }
+
     /// Sets how many non-hole blocks, or objects, are at and below. An embedded pointer always has 1, and nothing is set.
     pub fn set_fill(&mut self, fill: u64) {
         if self.is_encrypted() {

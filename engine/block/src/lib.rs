@@ -10,6 +10,7 @@ pub mod crypt;
 pub mod error;
 pub mod label;
 mod policy;
+mod references;
 mod store;
 #[cfg(feature = "tamper")]
 pub mod tamper;
@@ -19,6 +20,7 @@ mod zio;
 pub use allocate::{Allocate, Class, Gang, Want};
 pub use error::{Error, Place, Refusal, Result};
 pub use policy::{Compress, WritePolicy};
+pub use references::References;
 pub use store::{OnWriteFailure, Store};
 pub use zio::{decompress, gang_members};
 

@@ -5,7 +5,7 @@
 use crate::arc::{Arc as Cache, Key, Met, Want};
 use crate::crypt::DatasetKeys;
 use crate::vdev::{Kind, Leaf, Tree, Vdev};
-use crate::{Allocate, Block, Bookmark, Class, Device, Error, Place, Refusal, Result, WritePolicy, zio};
+use crate::{Allocate, Block, Bookmark, Class, Device, Error, Place, References, Refusal, Result, WritePolicy, zio};
 use bytes::Bytes;
 use observe::{Collector, Info, Source, Unit, Value};
 use ondisk::{BlkPtr, Endian};
@@ -23,6 +23,7 @@ pub struct Store {
     /// Errors that reads met, for `zpool status`: blocks that no copy could give.
     data_errors: RwLock<std::collections::BTreeSet<Bookmark>>,
     allocator: RwLock<Option<Arc<dyn Allocate>>>,
+    references: RwLock<Option<Arc<dyn References>>>,
     /// Smallest allocation, and unit of larger ones (`spa_min_alloc`, `spa_gcd_alloc`).
     units: (AtomicUsize, AtomicUsize),
     hole_births: AtomicBool,
@@ -53,6 +54,7 @@ impl Store {
             prefetcher: zio::Prefetcher::new(host::processors().clamp(2, 8)),
             data_errors: RwLock::default(),
             allocator: RwLock::default(),
+            references: RwLock::default(),
             hole_births: AtomicBool::new(true),
             waiting: Arc::default(),
             on_write_failure: RwLock::default(),
@@ -206,6 +208,11 @@ impl Store {
         *self.allocator.write() = Some(allocator);
     }
 
+    /// Sets who knows of cloned blocks. Without, each data block that is freed is taken for used once.
+    pub fn set_references(&self, references: Arc<dyn References>) {
+        *self.references.write() = Some(references);
+    }
+
     pub(crate) fn allocator(&self) -> Result<Arc<dyn Allocate>> {
         self.allocator.read().clone().ok_or_else(|| Refusal::ReadOnly.at(""))
     }
@@ -302,9 +309,16 @@ impl Store {
         written.bp
     }
 
-    /// Gives back all addresses of a block, those of gang members included. Holes and embedded blocks have none. Dedup and
-    /// clone tables are the caller's business: this is for the last reference.
+    /// Gives back all addresses of a block, those of gang members included, unless it was cloned and is used elsewhere. Holes and
+    /// embedded blocks have none.
     pub fn free(&self, txg: u64, bp: &BlkPtr) -> Result<()> {
+        if !is_metadata(bp) && !bp.is_hole() && !bp.is_embedded() && !bp.is_dedup() {
+            let references = self.references.read().clone();
+            let is_last = references.map_or(Ok(true), |r| r.release(bp));
+            if !is_last.at_with(|| format!("{}: freeing {bp}", self.name))? {
+                return Ok(());
+            }
+        }
         zio::free::free(self, txg, bp).at_with(|| format!("{}: freeing {bp}", self.name))?;
         if let Some(key) = cache_key(bp) {
             self.cache.remove(&key);

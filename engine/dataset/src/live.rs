@@ -33,7 +33,7 @@ use crate::{Dataset, Datasets, Error, KeyStore, Place, Refusal, Result};
 use book::{Answer, Book};
 use object::{ObjectSet, Tx, Zap};
 use observe::{Collector, Source};
-use ondisk::{DslDataset, ObjsetKind};
+use ondisk::{BlkPtr, DslDataset, ObjsetKind};
 use parking_lot::{Mutex, RwLock, RwLockReadGuard};
 use pool::{Participant, SyncTx, Writer};
 use std::collections::{BTreeMap, BTreeSet};
@@ -546,6 +546,11 @@ impl Participant for Open {
         for dataset in self.heads.lock().values() {
             dataset.objset.quiesce(txg);
         }
+    }
+
+    fn cloned(&self, txg: u64, tell: &mut dyn FnMut(&BlkPtr) -> Result<()>) -> Result<()> {
+        let all: Vec<_> = self.heads.lock().values().cloned().collect();
+        all.iter().try_for_each(|dataset| dataset.objset.cloned(txg, &mut *tell))
     }
 
     fn sync(&self, cx: &SyncTx<'_>) -> Result<()> {

@@ -20,6 +20,7 @@
 mod acl;
 mod attrs;
 pub mod backing;
+mod clone;
 mod data;
 mod dir;
 mod live;

@@ -17,7 +17,7 @@ pub use block::crypt::Attribute as KeyAttribute;
 pub use block::crypt::{DatasetKeys, KeyObject, attribute as key_attribute, is_incorrect_key};
 pub use block::{Block, Bookmark, Class, Compress, Device, Error, Place, Refusal, Result, Store, WritePolicy, random};
 pub use bpobj::{Bpobj, BpobjEntry};
-pub use live::{NewObject, SyncContext, Tx, Written};
+pub use live::{Cloneable, NewObject, SyncContext, Tx, Written};
 pub use object::{Extent, Object, Part, Piece};
 pub use objset::ObjectSet;
 pub use sa::{Attributes, SaTable};

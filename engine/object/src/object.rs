@@ -39,6 +39,14 @@ struct Inner {
     live: Option<Arc<LiveObject>>,
 }
 
+/// Where on disk a block is.
+enum Elsewhere {
+    /// There.
+    At(Box<BlkPtr>),
+    /// In the tree of this dnode.
+    Under(Arc<Dnode>),
+}
+
 /// Pointers looked at in search of data or a hole: a file of 2 TiB in blocks of 128 KiB has as many. More that are alike
 /// without a change are pointers in a circle.
 const SEARCH_STEPS_MAX: u32 = 1 << 24;
@@ -152,13 +160,14 @@ impl Object {
         }
     }
 
-    /// Block `blkid` as changed and not on disk yet; `Err` has the dnode under which to look for it on disk.
-    fn changed(&self, blkid: u64) -> std::result::Result<Option<Block>, Arc<Dnode>> {
-        let Some(live) = &self.inner.live else { return Err(self.inner.dnode.clone()) };
+    /// Block `blkid` as changed and not on disk yet; `Err` says where to look for it on disk.
+    fn changed(&self, blkid: u64) -> std::result::Result<Option<Block>, Elsewhere> {
+        let Some(live) = &self.inner.live else { return Err(Elsewhere::Under(self.inner.dnode.clone())) };
         match live.find(blkid) {
             Found::Data(data) => Ok(Some(Block { data, endian: Endian::Little })),
             Found::Hole => Ok(None),
-            Found::Disk(tree) => Err(tree),
+            Found::At(bp) => Err(Elsewhere::At(Box::new(bp))),
+            Found::Disk(tree) => Err(Elsewhere::Under(tree)),
         }
     }
 
@@ -240,13 +249,25 @@ impl Object {
     pub fn block(&self, blkid: u64) -> Result<Option<Block>> {
         match self.changed(blkid) {
             Ok(block) => Ok(block),
-            Err(tree) => self.block_on_disk(&tree, blkid, &mut None),
+            Err(place) => self.block_on_disk(&place, blkid, &mut None),
         }
     }
 
-    fn block_on_disk(&self, tree: &Dnode, blkid: u64, recent: &mut Recent) -> Result<Option<Block>> {
-        let bp = if blkid > tree.max_block_id { BlkPtr::HOLE } else { self.pointer(tree, 0, blkid, recent)? };
-        if bp.is_hole() { Ok(None) } else { self.load(&bp, blkid, u64::from(tree.data_block_bytes)).map(Some) }
+    fn block_on_disk(&self, place: &Elsewhere, blkid: u64, recent: &mut Recent) -> Result<Option<Block>> {
+        let (bp, size) = match place {
+            Elsewhere::At(bp) => (**bp, bp.lsize_bytes()),
+            Elsewhere::Under(tree) => (self.pointer_on_disk(tree, blkid, recent)?, u64::from(tree.data_block_bytes)),
+        };
+        if bp.is_hole() { Ok(None) } else { self.load(&bp, blkid, size).map(Some) }
+    }
+
+    fn pointer_on_disk(&self, tree: &Dnode, blkid: u64, recent: &mut Recent) -> Result<BlkPtr> {
+        if blkid > tree.max_block_id { Ok(BlkPtr::HOLE) } else { self.pointer(tree, 0, blkid, recent) }
+    }
+
+    /// The pointer of data block `blkid` under a tree on disk.
+    pub(crate) fn pointer_under(&self, tree: &Dnode, blkid: u64) -> Result<BlkPtr> {
+        self.pointer_on_disk(tree, blkid, &mut None)
     }
 
     fn load(&self, bp: &BlkPtr, blkid: u64, size: u64) -> Result<Block> {
@@ -295,7 +316,7 @@ impl Object {
             let n = (size - within).min(end - at) as usize;
             let block = match self.changed(blkid) {
                 Ok(block) => block,
-                Err(tree) => self.block_on_disk(&tree, blkid, &mut recent)?,
+                Err(place) => self.block_on_disk(&place, blkid, &mut recent)?,
             };
             match block {
                 None => sink(Piece::Hole(n)),
@@ -410,7 +431,8 @@ impl Object {
             }
             let is_hole = match self.changed(blkid) {
                 Ok(block) => block.is_none(),
-                Err(_) => blkid >= reach || self.pointer(&tree, 0, blkid, &mut recent)?.is_hole(),
+                Err(Elsewhere::At(_)) => false,
+                Err(Elsewhere::Under(_)) => blkid >= reach || self.pointer(&tree, 0, blkid, &mut recent)?.is_hole(),
             };
             if is_hole != want_data {
                 return Ok(Some(blkid.saturating_mul(size).max(offset)));

@@ -11,9 +11,10 @@
 //! ZFS names: zil_claim, zil_check_log_chain.
 
 use super::chain::{self, Step};
-use crate::{Dataset, Error, Place, Result};
+use crate::{Dataset, Place, Result};
 use object::ObjectSet;
-use ondisk::zil::RecordType;
+use ondisk::zil::record::Body;
+use ondisk::zil::{Record, RecordType};
 use ondisk::{BlkPtr, Txg, ZilHeader};
 use std::collections::HashSet;
 use std::ops::ControlFlow;
@@ -27,6 +28,8 @@ pub struct Claim {
     pub header: ZilHeader,
     /// Blocks to take.
     pub blocks: Vec<BlkPtr>,
+    /// Data blocks that records use once more.
+    pub cloned: Vec<BlkPtr>,
 }
 
 /// What has to be claimed for `dataset` when `first_txg` is the first to be written. `None`: it has no log, or one that an
@@ -48,7 +51,7 @@ pub fn claim_chain(objset: &ObjectSet, first_txg: Txg) -> Result<Option<Claim>> 
 }
 
 fn claim(objset: &ObjectSet, header: ZilHeader, first_txg: Txg) -> Result<Claim> {
-    let mut blocks = Vec::new();
+    let (mut blocks, mut cloned) = (Vec::new(), Vec::new());
     let mut seen = HashSet::new();
     let mut take = |bp: &BlkPtr| {
         if bp.logical_birth() >= first_txg && seen.insert(bp.dva(0)) {
@@ -59,9 +62,12 @@ fn claim(objset: &ObjectSet, header: ZilHeader, first_txg: Txg) -> Result<Claim>
         match step {
             Step::Pointer(bp) => take(bp),
             Step::Record(_, Ok(record)) => {
-                if record.kind == RecordType::CLONE_RANGE && record.txg >= first_txg {
-                    return Err(Error::unsupported("", "block clones in the intent log"));
+                let uses = cloned_blocks(&record)?;
+                if uses.iter().any(|bp| bp.logical_birth() >= first_txg) {
+                    // They were never safe: who cloned them was not told so.
+                    return Ok(ControlFlow::Break(()));
                 }
+                cloned.extend(uses);
                 if let Some(bp) = record.written_block().filter(|bp| bp.logical_birth() >= first_txg) {
                     match objset.store().verify(&bp).readable {
                         true => take(&bp),
@@ -82,5 +88,18 @@ fn claim(objset: &ObjectSet, header: ZilHeader, first_txg: Txg) -> Result<Claim>
         flags: header.flags | replay | ZilHeader::FLAG_CLAIM_RECORD_SEQ_VALID,
         ..header
     };
-    Ok(Claim { dataset: objset.id(), header, blocks })
+    Ok(Claim { dataset: objset.id(), header, blocks, cloned })
+}
+
+/// The data blocks that a record uses once more: from the claim on until the log is freed, whatever becomes of the record.
+pub(super) fn cloned_blocks(record: &Record<'_>) -> Result<Vec<BlkPtr>> {
+    if record.kind != RecordType::CLONE_RANGE {
+        return Ok(Vec::new());
+    }
+    match record.parse_body()? {
+        Body::CloneRange { pointers, .. } => {
+            Ok(pointers.into_iter().filter(|bp| !bp.is_hole() && !bp.is_embedded()).collect())
+        }
+        _ => Ok(Vec::new()),
+    }
 }

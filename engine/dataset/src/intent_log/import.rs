@@ -57,6 +57,10 @@ impl Participant for Heads {
 
     fn quiesce(&self, _txg: u64) {}
 
+    fn cloned(&self, _txg: u64, tell: &mut dyn FnMut(&BlkPtr) -> Result<()>) -> Result<()> {
+        self.todo.lock().iter().flat_map(|(claim, _)| &claim.cloned).try_for_each(tell)
+    }
+
     fn sync(&self, cx: &SyncTx<'_>) -> Result<()> {
         let todo = std::mem::take(&mut *self.todo.lock());
         todo.into_iter().try_for_each(|(claim, settings)| {

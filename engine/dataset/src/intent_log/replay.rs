@@ -10,6 +10,7 @@
 //! ZFS names: zil_replay, zil_destroy.
 
 use super::chain::{self, LOG_LEVEL, Step};
+use super::claim::cloned_blocks;
 use super::commit::{Chain, Log};
 use crate::{Error, Place, Result};
 use bytes::Bytes;
@@ -60,7 +61,6 @@ impl Log {
             let what = "the intent log was not claimed when the pool was imported";
             return Err(Error::invalid(format!("object set {}", self.objset.id()), what));
         }
-        self.check_clones(&header)?;
         let mut replayed = Replayed::default();
         if header.flags & ZilHeader::FLAG_REPLAY_NEEDED != 0 {
             let outcome = chain::walk(&self.objset, &header, true, &mut |step| match step {
@@ -139,25 +139,11 @@ impl Log {
         Ok(self.objset.store().read_uncached(pointer, &at, self.objset.keys().map(AsRef::as_ref))?.data)
     }
 
-    /// Refuses a log with clones that were counted when it was claimed and would have to be counted out again.
-    fn check_clones(&self, header: &ZilHeader) -> Result<()> {
-        let mut has_clones = false;
-        chain::walk(&self.objset, header, false, &mut |step| {
-            has_clones |= matches!(&step, Step::Record(_, Ok(r)) if r.kind == RecordType::CLONE_RANGE);
-            Ok(ControlFlow::Continue(()))
-        })?;
-        match has_clones {
-            true => {
-                Err(Error::unsupported(format!("object set {}", self.objset.id()), "block clones in the intent log"))
-            }
-            false => Ok(()),
-        }
-    }
-
     /// Frees an old log without replaying it: the dataset is about to be destroyed.
     pub fn discard(&self) -> Result<()> {
-        let Some(header) = self.chain.lock().old.as_ref().map(|o| o.header) else { return Ok(()) };
-        self.check_clones(&header)?;
+        if self.chain.lock().old.is_none() {
+            return Ok(());
+        }
         self.destroy_old()
     }
 
@@ -192,6 +178,11 @@ fn free_chain(objset: &ObjectSet, header: &ZilHeader, txg: u64) -> Result<()> {
     let place = || format!("intent log of object set {}", objset.id());
     let mut seen = HashSet::new();
     chain::walk(objset, header, false, &mut |step| {
+        if let Step::Record(_, Ok(record)) = &step
+            && claimed != 0
+        {
+            cloned_blocks(record)?.iter().try_for_each(|bp| objset.store().free(txg, bp))?;
+        }
         let bp = match step {
             Step::Pointer(bp) => Some(*bp),
             Step::Record(_, Ok(record)) => {

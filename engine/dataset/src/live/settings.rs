@@ -5,6 +5,8 @@ use crate::{Dataset, Error, Result};
 use object::Compress;
 use ondisk::Checksum;
 
+/// The feature that lets files share blocks.
+const BLOCK_CLONING: &str = "com.fudosecurity:block_cloning";
 /// The feature that makes LZ4 what `on` means.
 const LZ4: &str = "org.illumos:lz4_compress";
 
@@ -117,13 +119,17 @@ pub struct Settings {
     pub refquota_bytes: u64,
     /// Bytes kept for the head.
     pub refreservation_bytes: u64,
+    /// Blocks may be used by several files: the pool has the feature.
+    pub clones: bool,
 }
 
 impl Settings {
     /// What holds for `dataset`.
     pub fn of(dataset: &Dataset) -> Result<Self> {
         let features = dataset.tree().pool().features();
-        Self::from_numbers(dataset.name(), features.is_active(LZ4), &|name| property::number(dataset, name))
+        let settings =
+            Self::from_numbers(dataset.name(), features.is_active(LZ4), &|name| property::number(dataset, name))?;
+        Ok(Self { clones: features.count(BLOCK_CLONING).is_some(), ..settings })
     }
 
     /// From what `set` says of the properties, `None` where nothing is set. `has_lz4`: the pool's metadata is so compressed.
@@ -193,6 +199,7 @@ impl Settings {
             primary_cache: number("primarycache")?,
             refquota_bytes: number("refquota")?,
             refreservation_bytes: number("refreservation")?,
+            clones: false,
         })
     }
 }

@@ -58,6 +58,8 @@ pub struct Settings {
     pub long_names: bool,
     /// `sync=always`: operations return when they are on stable storage.
     pub sync_always: bool,
+    /// Blocks may be used by several files (`block_cloning` is enabled).
+    pub clones: bool,
     /// Files have projects (`project_quota` is enabled, and the dataset counts by project).
     pub projects: bool,
 }
@@ -76,6 +78,7 @@ impl Default for Settings {
             dnode_slots: 1,
             long_names: false,
             sync_always: false,
+            clones: false,
             projects: true,
         }
     }

@@ -51,7 +51,7 @@ impl FileSystem {
         Ok(())
     }
 
-    fn check_space_quota(&self, live: &Live, file: &State) -> Result<()> {
+    pub(super) fn check_space_quota(&self, live: &Live, file: &State) -> Result<()> {
         let over = |principal, id| live.backing.is_over_quota(principal, id, false);
         if over(Principal::User, file.uid)?
             || over(Principal::Group, file.gid)?
@@ -87,7 +87,7 @@ impl FileSystem {
         Ok(())
     }
 
-    fn check_writable(file: &State) -> Result<()> {
+    pub(super) fn check_writable(file: &State) -> Result<()> {
         match file.kind {
             FileKind::Regular => {}
             FileKind::Directory => return Err(Refusal::IsDirectory.at(file.object.place())),
@@ -241,8 +241,18 @@ impl FileSystem {
         Self::check_writable(&*self.look(&live.node(to.0))?)?;
         let mut done = 0;
         while done < len {
-            let want = (len - done).min(COPY_BYTES) as usize;
+            let cloned = self.clone_some(who, (from.0, from.1 + done), (to.0, to.1 + done), len - done)?;
+            if cloned > 0 {
+                done += cloned;
+                continue;
+            }
             let node = live.node(from.0);
+            let want = {
+                // Up to where blocks begin, so that the next ones may be cloned.
+                let block = self.look(&node)?.object.block_bytes().max(1);
+                let step = COPY_BYTES.max(block) / block * block;
+                (len - done).min(step - (from.1 + done) % block) as usize
+            };
             let piece = {
                 let file = self.look(&node)?;
                 Self::check_readable(&file)?;

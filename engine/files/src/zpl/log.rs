@@ -193,6 +193,13 @@ impl FileSystem {
         }
     }
 
+    /// A record of clones was done again; what is cloned by a caller is not recorded.
+    pub(super) fn log_cloned(&self, tx: &Tx, file: &State, offset: u64, (length, block_bytes): (u64, u64)) {
+        let object = file.object.id();
+        let body = Body::CloneRange { object, offset, length, block_bytes, pointers: Vec::new() };
+        self.put_record(tx, object, RecordType::CLONE_RANGE, &body);
+    }
+
     /// The mode changed by itself, not because somebody set it.
     pub(super) fn log_mode(&self, tx: &Tx, file: &State) {
         // While the log is replayed, the record that caused this counts, not this.

@@ -113,6 +113,7 @@ fn translate(from: &live::Settings, objset: &ObjectSet) -> Settings {
         },
         dnode_slots: (from.dnode_bytes / 512).clamp(1, 32) as u8,
         long_names: from.long_names,
+        clones: from.clones,
         sync_always: from.sync == SyncMode::Always,
         projects: objset.flags() & Objset::FLAG_PROJECTQUOTA_COMPLETE != 0,
     }

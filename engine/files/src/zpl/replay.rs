@@ -80,7 +80,9 @@ impl FileSystem {
                 "",
                 "access lists of old versions, or with identities of domains, in the intent log",
             )),
-            Body::CloneRange { .. } => Err(Error::unsupported("", "block clones in the intent log")),
+            Body::CloneRange { object, offset, length, block_bytes, pointers } => {
+                self.replay_clone(*object, (*offset, *length), *block_bytes, pointers)
+            }
         }
     }
 

@@ -1,7 +1,7 @@
 //! A file system in memory: one disk, an allocator that never runs out, txgs that are synced when the test says so.
 
 use block::vdev::{Kind, Leaf, Tree, Vdev};
-use block::{Allocate, Compress, Store, Want, WritePolicy};
+use block::{Allocate, Compress, References, Store, Want, WritePolicy};
 use bytes::Bytes;
 use files::vfs::Time;
 use files::zpl::backing::{Backing, Estimate, Settings};
@@ -54,6 +54,23 @@ impl Allocate for Allocator {
 
     fn claim(&self, _txg: u64, _dva: &Dva) -> Result<()> {
         unreachable!("nothing is claimed here")
+    }
+}
+
+/// How often blocks are used beyond the first time, by offset.
+#[derive(Default)]
+pub struct Uses(Mutex<BTreeMap<u64, u64>>);
+
+impl References for Uses {
+    fn release(&self, bp: &BlkPtr) -> Result<bool> {
+        let mut uses = self.0.lock();
+        let offset = bp.dva(0).offset_bytes;
+        let Some(more) = uses.get_mut(&offset) else { return Ok(true) };
+        *more -= 1;
+        if *more == 0 {
+            uses.remove(&offset);
+        }
+        Ok(false)
     }
 }
 
@@ -139,9 +156,15 @@ pub struct TestBacking {
     unlogged: AtomicBool,
     clock: AtomicU64,
     pub over_quota: Mutex<Option<(dataset::Principal, u64)>>,
+    uses: Arc<Uses>,
 }
 
 impl TestBacking {
+    /// Blocks that are used more than once.
+    pub fn shared_blocks(&self) -> usize {
+        self.uses.0.lock().len()
+    }
+
     /// Whether a crash now would lose something that the log does not tell.
     pub fn has_unlogged(&self) -> bool {
         self.unlogged.load(Ordering::SeqCst)
@@ -204,6 +227,8 @@ impl Fixture {
         let leaf = Vdev { guid: 1, id: 0, kind, ashift: 9, children: Vec::new(), name: "disk".into() };
         let store = Store::new("test".into(), Tree::of(vec![leaf]), 16 << 20);
         store.set_allocator(Arc::new(Allocator(Mutex::default())));
+        let uses = Arc::new(Uses::default());
+        store.set_references(uses.clone());
         let gate = Arc::new(Gate { state: Mutex::new((10, 0, false)), left: Condvar::new() });
         let backing = Arc::new(TestBacking {
             store: store.clone(),
@@ -214,6 +239,7 @@ impl Fixture {
             unlogged: AtomicBool::new(false),
             clock: AtomicU64::new(0),
             over_quota: Mutex::default(),
+            uses,
         });
         let objset = ObjectSet::open_live(store, None, 21, None, ObjsetKind::FileSystem).unwrap();
         let tx = backing.begin(Estimate { bytes: 0, frees: false }).unwrap();
@@ -239,6 +265,11 @@ impl Fixture {
         };
         self.backing.records.lock().clear();
         self.backing.unlogged.store(false, Ordering::SeqCst);
+        let mut count = |bp: &BlkPtr| {
+            *self.backing.uses.0.lock().entry(bp.dva(0).offset_bytes).or_default() += 1;
+            Ok(())
+        };
+        self.objset.cloned(txg, &mut count).unwrap();
         self.objset.sync(&Context { txg, store: self.backing.store.clone() }).unwrap();
     }
 
@@ -259,6 +290,7 @@ impl Fixture {
             unlogged: AtomicBool::new(false),
             clock: AtomicU64::new(1 << 40),
             over_quota: Mutex::default(),
+            uses: self.backing.uses.clone(),
         });
         let fs = FileSystem::open_live(objset.clone(), Options::default(), backing.clone()).unwrap();
         Self { backing, objset, fs }

@@ -28,6 +28,7 @@ mod write;
 
 pub use set::NewObject;
 pub use sync::{SyncContext, Written};
+pub use write::Cloneable;
 
 use std::any::Any;
 

@@ -244,10 +244,7 @@ impl ObjectSet {
             let slots = state.head.take().map_or(1, |head| head.slots);
             *head_changed = true;
             let delta = state.open_mut();
-            delta.wiped = true;
-            delta.blocks.clear();
-            delta.holes = Default::default();
-            delta.spill = None;
+            delta.wipe();
             slots
         });
         object.zap.forget();

@@ -3,7 +3,7 @@
 use super::ranges::Ranges;
 use crate::readahead::ReadAhead;
 use bytes::Bytes;
-use ondisk::{Dnode, Endian};
+use ondisk::{BlkPtr, Dnode, Endian};
 use parking_lot::{Mutex, RwLock};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -43,6 +43,8 @@ pub(crate) struct Delta {
     pub wiped: bool,
     /// New contents of blocks; they win over `holes`.
     pub blocks: BTreeMap<u64, Buffer>,
+    /// Blocks that are used elsewhere already: pointers taken over, with the births of there. Apart from `blocks`; they win over `holes`.
+    pub pointers: BTreeMap<u64, BlkPtr>,
     /// Blocks that become holes.
     pub holes: Ranges,
     /// A new spill block, or none any more.
@@ -54,9 +56,37 @@ pub(crate) struct Delta {
 }
 
 impl Delta {
-    /// Bytes that its blocks hold: all but one that was made smaller or larger are of one size.
+    /// Everything from before is gone.
+    pub fn wipe(&mut self) {
+        self.wiped = true;
+        self.blocks.clear();
+        self.pointers.clear();
+        self.holes = Ranges::default();
+        self.spill = None;
+    }
+
+    /// Gives a block new contents.
+    pub fn put(&mut self, blkid: u64, buffer: Buffer) {
+        self.pointers.remove(&blkid);
+        self.blocks.insert(blkid, buffer);
+    }
+
+    /// Blocks become holes.
+    pub fn punch(&mut self, range: std::ops::Range<u64>) {
+        fn forget<V>(map: &mut BTreeMap<u64, V>, range: &std::ops::Range<u64>) {
+            let gone: Vec<u64> = map.range(range.clone()).map(|(blkid, _)| *blkid).collect();
+            gone.iter().for_each(|blkid| drop(map.remove(blkid)));
+        }
+        forget(&mut self.blocks, &range);
+        forget(&mut self.pointers, &range);
+        self.holes.add(range);
+    }
+
+    /// Bytes that its blocks hold: all but one that was made smaller or larger are of one size. A pointer counts for itself and its
+    /// place in the map.
     fn bytes(&self) -> u64 {
-        self.blocks.first_key_value().map_or(0, |(_, b)| b.as_ref().len() as u64) * self.blocks.len() as u64
+        let pointers = self.pointers.len() as u64 * 256;
+        pointers + self.blocks.first_key_value().map_or(0, |(_, b)| b.as_ref().len() as u64) * self.blocks.len() as u64
     }
 }
 
@@ -64,6 +94,8 @@ impl Delta {
 pub(crate) enum Found {
     Data(Bytes),
     Hole,
+    /// At a place that another block had already.
+    At(BlkPtr),
     /// Under this dnode on disk.
     Disk(Arc<Dnode>),
 }
@@ -144,7 +176,11 @@ impl LiveObject {
     /// The first block at or behind `blkid` that changes not on disk yet concern, and whether it then holds data.
     pub fn next_changed(&self, blkid: u64) -> Option<u64> {
         let state = self.state.read();
-        state.deltas().filter_map(|d| d.blocks.range(blkid..).next().map(|(b, _)| *b)).min()
+        let first = |delta: &Delta| {
+            let written = delta.blocks.range(blkid..).next().map(|(b, _)| *b);
+            written.into_iter().chain(delta.pointers.range(blkid..).next().map(|(b, _)| *b)).min()
+        };
+        state.deltas().filter_map(first).min()
     }
 
     /// Changes the object in `txg`, and remembers that it has changes.
@@ -216,6 +252,9 @@ impl State {
         for delta in self.deltas() {
             if let Some(buffer) = delta.blocks.get(&blkid) {
                 return Found::Data(buffer.bytes());
+            }
+            if let Some(bp) = delta.pointers.get(&blkid) {
+                return Found::At(*bp);
             }
             if delta.wiped || delta.holes.contains(blkid) {
                 return Found::Hole;

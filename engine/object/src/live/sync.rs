@@ -14,7 +14,7 @@ use crate::{Bookmark, Error, ObjectSet, Result};
 use block::{Store, WritePolicy};
 use bytes::Bytes;
 use ondisk::dnode::{BLOCK_BYTES, SLOT_BYTES};
-use ondisk::{BlkPtr, Dnode, Endian, ObjectType};
+use ondisk::{BlkPtr, Dnode, Endian, ObjectType, Txg};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -109,6 +109,17 @@ impl ObjectSet {
         live.numbers.lock().closed(txg);
     }
 
+    /// Tells the pointers of data blocks that `txg`, which is closed and not synced yet, uses once more.
+    pub fn cloned(&self, txg: u64, tell: &mut dyn FnMut(&BlkPtr) -> Result<()>) -> Result<()> {
+        let Some(live) = self.live() else { return Ok(()) };
+        for object in live.dirty.list(txg) {
+            let delta = object.state.read().syncing.clone();
+            let Some(delta) = delta.filter(|delta| delta.txg == txg && delta.head.is_some()) else { continue };
+            delta.pointers.values().filter(|bp| !bp.is_embedded()).try_for_each(&mut *tell)?;
+        }
+        Ok(())
+    }
+
     /// Writes all changes of the txg, and the root block. Returns where that is now.
     ///
     /// May be called again for the same txg when more was changed by [`Tx::syncing`]: blocks are then written over.
@@ -193,8 +204,13 @@ impl ObjectSet {
         parallel(going.len(), |i| {
             let mut slot = trees[i].lock();
             let Some(tree) = slot.as_mut() else { return Ok(()) };
-            let blocks = (first[i]..first[i + 1]).map(|j| (jobs[j].blkid, *pointers[j].lock()));
-            let changes = changes(blocks.collect(), &going[i].delta.holes);
+            let delta = &going[i].delta;
+            let mut blocks: Vec<_> = (first[i]..first[i + 1]).map(|j| (jobs[j].blkid, *pointers[j].lock())).collect();
+            if !delta.pointers.is_empty() {
+                blocks.extend(delta.pointers.iter().map(|(blkid, bp)| (*blkid, taken_over(*bp, cx.txg()))));
+                blocks.sort_unstable_by_key(|(blkid, _)| *blkid);
+            }
+            let changes = changes(blocks, &delta.holes);
             tree.dnode.max_block_id = going[i].delta.head.as_ref().map_or(0, |h| h.max_block_id);
             tree.apply(&changes)?;
             self.sync_spill(cx, tree, &going[i].delta)
@@ -361,6 +377,12 @@ impl ObjectSet {
         let root = std::mem::replace(&mut live.root.lock().bp, BlkPtr::HOLE);
         if root.is_hole() { Ok(()) } else { cx.killed(&root) }
     }
+}
+
+/// A pointer to what was there already, as one that came to be in `txg`.
+fn taken_over(mut bp: BlkPtr, txg: u64) -> BlkPtr {
+    bp.set_logical_birth(Txg(txg));
+    bp
 }
 
 fn go(objects: Vec<Arc<LiveObject>>) -> Vec<Going> {

@@ -3,8 +3,19 @@
 use super::Tx;
 use super::state::{Buffer, Found, LiveObject};
 use crate::{Error, Object, Refusal, Result};
-use ondisk::blkptr;
+use ondisk::{BlkPtr, blkptr};
 use std::sync::Arc;
+
+/// Where a block is that may be cloned.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cloneable {
+    /// Nowhere: it is zeros.
+    Hole,
+    /// There.
+    At(BlkPtr),
+    /// Nowhere yet: it was changed and waits for its txg.
+    NotOnDisk,
+}
 
 impl Object {
     /// Keeps other writers of structured contents (ZAPs, lists) away as long as it is held; readers are not.
@@ -56,7 +67,41 @@ impl Object {
                 Arc::make_mut(head).max_block_id = blkid;
                 *head_changed = true;
             }
-            state.open_mut().blocks.insert(blkid, buffer);
+            state.open_mut().put(blkid, buffer);
+            Ok(())
+        })
+    }
+
+    /// Where block `blkid` is, for whoever wants to use the same place ([`Object::put_pointer`]). The pointer holds as long as the
+    /// caller's transaction, and keeps others from changing the block.
+    pub fn cloneable(&self, blkid: u64) -> Result<Cloneable> {
+        let tree = match self.need_live()?.find(blkid) {
+            Found::Data(_) => return Ok(Cloneable::NotOnDisk),
+            Found::Hole => return Ok(Cloneable::Hole),
+            Found::At(bp) => return Ok(Cloneable::At(bp)),
+            Found::Disk(tree) => tree,
+        };
+        let bp = self.pointer_under(&tree, blkid)?;
+        Ok(if bp.is_hole() { Cloneable::Hole } else { Cloneable::At(bp) })
+    }
+
+    /// Has block `blkid` be at the place of another block of the same size, and with the same keys, of this pool: the place is used
+    /// once more. `bp` is what [`Object::cloneable`] gave.
+    pub fn put_pointer(&self, tx: &Tx, blkid: u64, bp: BlkPtr) -> Result<()> {
+        let live = self.need_live()?;
+        live.change(tx.txg(), |state, head_changed| {
+            let Some(head) = &mut state.head else { return Err(Refusal::Stale.at(self.place())) };
+            if bp.is_hole() || bp.level() != 0 || bp.lsize_bytes() != u64::from(head.data_block_bytes) {
+                let what = format!("{bp} for a block of {} bytes", head.data_block_bytes);
+                return Err(Error::invalid(self.place(), what));
+            }
+            if blkid > head.max_block_id {
+                Arc::make_mut(head).max_block_id = blkid;
+                *head_changed = true;
+            }
+            let delta = state.open_mut();
+            delta.blocks.remove(&blkid);
+            delta.pointers.insert(blkid, bp);
             Ok(())
         })
     }
@@ -88,7 +133,8 @@ impl Object {
             }
             let delta = state.open_mut();
             // Cut away since the lock was let go: what was read is not there any more.
-            let cut = delta.holes.contains(blkid) && !delta.blocks.contains_key(&blkid);
+            let taken = delta.pointers.remove(&blkid).is_some();
+            let cut = delta.holes.contains(blkid) && !taken && !delta.blocks.contains_key(&blkid);
             let buffer = delta.blocks.entry(blkid).or_insert_with(|| Buffer::new(old));
             if cut {
                 buffer.make_mut().fill(0);
@@ -151,12 +197,7 @@ impl Object {
                 Arc::make_mut(head).max_block_id = first.saturating_sub(1);
                 *head_changed = true;
             }
-            let delta = state.open_mut();
-            let gone: Vec<u64> = delta.blocks.range(first..last).map(|(b, _)| *b).collect();
-            for blkid in gone {
-                delta.blocks.remove(&blkid);
-            }
-            delta.holes.add(first..last);
+            state.open_mut().punch(first..last);
             Ok(())
         })
     }
@@ -191,11 +232,11 @@ impl Object {
             let now = match state.find(0) {
                 Found::Data(data) => Some(data.to_vec()),
                 Found::Hole => None,
-                Found::Disk(_) => old,
+                Found::At(_) | Found::Disk(_) => old,
             };
             if let Some(mut contents) = now {
                 contents.resize(bytes as usize, 0);
-                state.open_mut().blocks.insert(0, Buffer::new(contents));
+                state.open_mut().put(0, Buffer::new(contents));
             }
             Ok(())
         })

@@ -71,7 +71,7 @@ fn add(cx: &SyncTx<'_>, new: &NewDevices, same_ashift: bool) -> Result<()> {
         vdevs::make_zaps(cx, &mut root, &class)?;
         for (spec, (top, device)) in new.tops.iter().zip(root.children[first..].iter().zip(&tops)) {
             shared.allocator.add_device(&vdevs::for_allocator(spec, top, device)?)?;
-            shared.deflate.write().push(if deflates { crate::usable::deflate_ratio(top) } else { 512 });
+            shared.deflate.push(if deflates { crate::usable::deflate_ratio(top) } else { 512 });
         }
         *shared.root.lock() = root;
         vdevs::make_arrays(cx)?;

@@ -6,11 +6,13 @@
 //!   * until the first uberblock is there, a device has empty rings and no pool can be found on it
 
 use super::config::{Identity, this_host};
+use super::deflate::Deflate;
 use super::features::LiveFeatures;
 use super::gate::Gate;
 use super::tx::SyncTx;
 use super::vdevs::{self, ByGuid, NewDevices, NewVdev, new_guid};
 use super::{ACTIVE, Progress, Shared, WriteOptions, Writer, history, label, sync};
+use crate::clones::Clones;
 use crate::config::VdevConfig;
 use crate::import::search::search_devices;
 use crate::space::Allocator;
@@ -24,7 +26,7 @@ use ondisk::nvlist::Nvlist;
 use ondisk::pool_dir::{DIRECTORY_OBJECT, config, directory};
 use ondisk::uberblock::{Multihost, Uberblock};
 use ondisk::{BlkPtr, Compression, Endian, ObjectType, ObjsetKind, Txg, feature};
-use parking_lot::{Condvar, Mutex, RwLock};
+use parking_lot::{Condvar, Mutex};
 use std::sync::Arc;
 
 /// The first txg of a pool (`TXG_INITIAL`).
@@ -144,7 +146,8 @@ fn shared(
         jobs: Mutex::default(),
         config_dirty: true.into(),
         mos_space: Mutex::default(),
-        deflate: RwLock::new(deflate),
+        deflate: Arc::new(Deflate::new(deflate)),
+        clones: Clones::none(),
         base: None,
         published: Mutex::new(None),
         stats: Default::default(),

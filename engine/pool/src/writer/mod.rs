@@ -19,6 +19,7 @@
 mod add;
 mod config;
 mod create;
+mod deflate;
 mod features;
 mod gate;
 mod history;
@@ -40,18 +41,20 @@ pub use stats::{Phase, TxgStats};
 pub use tx::SyncTx;
 pub use vdevs::{NewAuxiliary, NewDevices, NewVdev};
 
+use crate::clones::Clones;
 use crate::config::VdevConfig;
 use crate::space::Allocator;
 use crate::{Error, Pool, Refusal, Result};
 use block::Store;
 use config::Identity;
+use deflate::Deflate;
 use features::LiveFeatures;
 use gate::Gate;
 use object::{ObjectSet, Tx};
 use observe::{Collector, Info, Source, Unit, Value};
 use ondisk::BlkPtr;
 use ondisk::uberblock::Uberblock;
-use parking_lot::{Condvar, Mutex, RwLock};
+use parking_lot::{Condvar, Mutex};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -62,6 +65,12 @@ pub trait Participant: Send + Sync {
     fn is_dirty(&self, txg: u64) -> bool;
     /// `txg` is closed: nobody changes anything in it any more. Hands over, and returns quickly: everybody waits.
     fn quiesce(&self, txg: u64);
+    /// `txg` is closed: tells the data blocks that it uses once more than before. Called for all participants before the first one
+    /// frees anything.
+    fn cloned(&self, txg: u64, tell: &mut dyn FnMut(&BlkPtr) -> Result<()>) -> Result<()> {
+        let _ = (txg, tell);
+        Ok(())
+    }
     /// Writes the changes of the txg. Called even when there are none.
     fn sync(&self, cx: &SyncTx<'_>) -> Result<()>;
     /// The uberblock of `txg` is on disk.
@@ -110,7 +119,9 @@ pub(crate) struct Shared {
     /// Space of the MOS not yet counted in its directory: used, compressed, uncompressed.
     mos_space: Mutex<(i64, i64, i64)>,
     /// By number of the top-level device: what its bytes count for.
-    deflate: RwLock<Vec<u64>>,
+    deflate: Arc<Deflate>,
+    /// Blocks that are used more than once.
+    clones: Arc<Clones>,
     /// The pool as it was opened; `None` while it is being made.
     base: Option<Arc<Pool>>,
     published: Mutex<Option<Arc<Pool>>>,
@@ -487,15 +498,7 @@ impl Shared {
 
     /// Space that a block counts for (`bp_get_dsize`).
     fn space_bytes(&self, bp: &BlkPtr) -> u64 {
-        if bp.is_embedded() {
-            return 0;
-        }
-        let deflate = self.deflate.read();
-        let of = |dva: ondisk::Dva| {
-            let ratio = deflate.get(dva.vdev as usize).copied().unwrap_or(512);
-            (dva.asize_bytes >> 9).saturating_mul(ratio)
-        };
-        bp.dvas().map(of).sum()
+        self.deflate.space_bytes(bp)
     }
 
     fn pool(&self) -> Result<Arc<Pool>> {

@@ -5,9 +5,11 @@
 //!   * a pool that needs something we cannot keep right is refused here, by name, before anything is written
 
 use super::config::{Identity, this_host};
+use super::deflate::Deflate;
 use super::features::LiveFeatures;
 use super::gate::Gate;
 use super::{ACTIVE, Participant, Progress, Shared, Writer};
+use crate::clones::Clones;
 use crate::import::search::{self, FoundDevice, FoundPool};
 use crate::space::Allocator;
 use crate::{Error, OpenOptions, Place, Pool, Refusal, Result};
@@ -16,7 +18,7 @@ use host::device::{Device, FileDevice};
 use object::ObjectSet;
 use ondisk::pool_dir::{config, directory};
 use ondisk::{Endian, ObjsetKind, feature};
-use parking_lot::{Condvar, Mutex, RwLock};
+use parking_lot::{Condvar, Mutex};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -62,7 +64,6 @@ const NOT_WRITTEN: &[&str] = &[
     "device_removal",
     "obsolete_counts",
     "zpool_checkpoint",
-    "block_cloning",
     "block_cloning_endian",
     "fast_dedup",
     "dynamic_gang_header",
@@ -117,6 +118,12 @@ impl Writer {
         allocator.tell_units(&store);
         store.set_hole_births(pool.features().is_active("com.delphix:hole_birth"));
         let mos = ObjectSet::open_live(store.clone(), Some(&uberblock.root), 0, None, ObjsetKind::Meta)?;
+        let deflate = Arc::new(Deflate::new(pool.deflate_ratios()));
+        let clones = Clones::load(&pool, &mos, {
+            let deflate = deflate.clone();
+            move |bp| deflate.space_bytes(bp)
+        })?;
+        store.set_references(clones.clone());
         let synced = uberblock.txg.0;
         let claimed = match options.claim_logs {
             Some(claim) => claim(&pool, synced + 1)?,
@@ -137,7 +144,8 @@ impl Writer {
             jobs: Mutex::default(),
             config_dirty: false.into(),
             mos_space: Mutex::default(),
-            deflate: RwLock::new(pool.deflate_ratios()),
+            deflate,
+            clones,
             published: Mutex::new(Some(pool.clone())),
             base: Some(pool),
             stats: Default::default(),

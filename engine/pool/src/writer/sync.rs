@@ -108,11 +108,15 @@ fn txg(shared: &Arc<Shared>) -> Result<u64> {
     let tx = Tx::syncing(txg);
     let cx = SyncTx::new(shared, &tx);
     for participant in &participants {
+        participant.cloned(txg, &mut |bp| shared.clones.add(bp))?;
+    }
+    for participant in &participants {
         participant.sync(&cx)?;
     }
     stats.phase_ns[1] = lap(&mut clock);
     jobs.into_iter().for_each(|job| job(&cx));
     cx.check_whole()?;
+    shared.clones.sync(&cx)?;
     stats.phase_ns[2] = lap(&mut clock);
 
     settle(&cx, &mut stats, &mut clock)?;

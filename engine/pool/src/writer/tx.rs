@@ -8,7 +8,7 @@ use object::{ObjectSet, Tx};
 use ondisk::feature;
 use ondisk::history::keys;
 use ondisk::nvlist::Nvlist;
-use ondisk::pool_dir::DIRECTORY_OBJECT;
+use ondisk::pool_dir::{DIRECTORY_OBJECT, config};
 use ondisk::{BlkPtr, Txg};
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -89,6 +89,16 @@ impl SyncTx<'_> {
     /// Space that a block counts for: what it takes, with parity taken off.
     pub fn space_bytes(&self, bp: &BlkPtr) -> u64 {
         self.shared.space_bytes(bp)
+    }
+
+    /// Bytes of a top-level device in whole metaslabs; 0: there is no such device.
+    pub(crate) fn device_bytes(&self, vdev: u64) -> u64 {
+        let root = self.shared.root.lock();
+        let top = root.children.iter().find(|top| top.id == vdev);
+        top.map_or(0, |top| {
+            let shift = top.number(config::METASLAB_SHIFT).min(63);
+            top.number(config::ASIZE) >> shift << shift
+        })
     }
 
     /// Whether a feature may be used.

@@ -1,7 +1,11 @@
-//! Blocks that several files share: the block reference table (BRT).
+//! Blocks that several files share: the block reference table (BRT), as it is on disk and ([`Clones`]) while it changes.
 //!
 //! Format: include/sys/brt_impl.h: for each top-level device an object `com.fudosecurity:brt:vdev:N` in the object
 //! directory, whose bonus names a ZAP of offset -> number of extra references.
+
+mod live;
+
+pub(crate) use live::Clones;
 
 use crate::{Pool, Result};
 use object::Place;

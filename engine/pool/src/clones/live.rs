@@ -1,0 +1,280 @@
+//! The tables of cloned blocks of a pool that is open for writing.
+//!
+//! Below: `object`. Above: `block::Store::free` asks whether a block's last use goes ([`References`]), and the syncing txg counts new
+//! uses ([`Clones::add`]) and writes what changed ([`Clones::sync`]). ZFS name: BRT. Facts: module/zfs/brt.c (brt_pending_apply,
+//! brt_entry_decref, brt_sync).
+//!
+//! Invariants:
+//!   * all new uses of a txg are counted before the first block of it is freed
+//!   * a block is in the table while it is used more than once: an entry of 0 is taken out in the txg that made it so
+//!   * counts, sums and entries on disk are of one txg
+
+use crate::writer::SyncTx;
+use crate::{Error, Place, Pool, Result};
+use block::References;
+use object::zap::{Zap, ZapFlags, ZapSpec, ZapValue};
+use object::{NewObject, ObjectSet};
+use ondisk::brt::{self, Header};
+use ondisk::pool_dir::{self, config};
+use ondisk::{BlkPtr, Endian, ObjectType};
+use parking_lot::Mutex;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// The feature: counts tables.
+const FEATURE: &str = "block_cloning";
+/// Blocks of a table's entries and of its counts, as OpenZFS makes them (`brt_zap_default_bs`, `BRT_BLOCKSIZE`).
+const ENTRIES_SHIFT: u8 = 12;
+const COUNTS_BLOCK_BYTES: u32 = 32 << 10;
+
+/// How often a block is used beyond the first time.
+#[derive(Debug, Clone, Copy)]
+struct Entry {
+    now: u64,
+    on_disk: u64,
+}
+
+/// The table of one top-level device.
+struct Table {
+    /// Its object, and its entries'; `None`: made when it is first synced.
+    places: Option<(u64, Zap)>,
+    /// Sums; `counts` and the object numbers are set when it is written.
+    header: Header,
+    /// Blocks with entries, for each range of the device.
+    counts: Vec<u16>,
+    /// By offset, what the txg looked at.
+    touched: BTreeMap<u64, Entry>,
+    is_dirty: bool,
+}
+
+/// All of a pool.
+pub(crate) struct Clones {
+    tables: Mutex<HashMap<u32, Table>>,
+    /// Whether there is any table: most pools have none, and then frees need not look.
+    any: AtomicBool,
+    /// What a block takes, with parity taken off.
+    space_bytes: Box<dyn Fn(&BlkPtr) -> u64 + Send + Sync>,
+}
+
+impl Clones {
+    /// The tables of a pool, which `mos` is going to change. `space_bytes`: `bp_get_dsize`.
+    pub fn load(
+        pool: &Pool,
+        mos: &Arc<ObjectSet>,
+        space_bytes: impl Fn(&BlkPtr) -> u64 + Send + Sync + 'static,
+    ) -> Result<Arc<Self>> {
+        let mut tables = HashMap::new();
+        for top in &pool.root_vdev().children {
+            let name = pool_dir::brt(top.id);
+            let Some(id) = pool.directory().lookup_u64(&name)? else { continue };
+            let vdev = u32::try_from(top.id).map_err(|_| Error::corrupt(name.clone(), "the number of its device"))?;
+            tables.insert(vdev, Table::load(mos, id, top.number(config::ASIZE)).at(&name)?);
+        }
+        let any = AtomicBool::new(!tables.is_empty());
+        Ok(Arc::new(Self { tables: Mutex::new(tables), any, space_bytes: Box::new(space_bytes) }))
+    }
+
+    /// Of a pool that is being made.
+    pub fn none() -> Arc<Self> {
+        Arc::new(Self { tables: Mutex::default(), any: AtomicBool::new(false), space_bytes: Box::new(|_| 0) })
+    }
+
+    /// Counts one more use of a data block. Before anything is freed in the txg.
+    pub fn add(&self, bp: &BlkPtr) -> Result<()> {
+        let Some(dva) = bp.dvas().next() else { return Ok(()) };
+        let mut tables = self.tables.lock();
+        self.any.store(true, Ordering::Release);
+        tables.entry(dva.vdev).or_insert_with(Table::new).add(dva.offset_bytes, (self.space_bytes)(bp))
+    }
+
+    /// Writes what the txg changed into the MOS.
+    pub fn sync(&self, cx: &SyncTx<'_>) -> Result<()> {
+        let mut tables = self.tables.lock();
+        let mut gone = Vec::new();
+        for (vdev, table) in tables.iter_mut() {
+            if !std::mem::take(&mut table.is_dirty) {
+                table.touched.clear();
+                continue;
+            }
+            let name = pool_dir::brt(u64::from(*vdev));
+            if table.header.total_count == 0 {
+                table.destroy(cx, &name).at(&name)?;
+                gone.push(*vdev);
+            } else {
+                table.write(cx, &name, u64::from(*vdev)).at(&name)?;
+            }
+        }
+        for vdev in gone {
+            tables.remove(&vdev);
+        }
+        self.any.store(!tables.is_empty(), Ordering::Release);
+        Ok(())
+    }
+}
+
+impl References for Clones {
+    fn release(&self, bp: &BlkPtr) -> Result<bool> {
+        if !self.any.load(Ordering::Acquire) {
+            return Ok(true);
+        }
+        let Some(dva) = bp.dvas().next() else { return Ok(true) };
+        let mut tables = self.tables.lock();
+        let Some(table) = tables.get_mut(&dva.vdev) else { return Ok(true) };
+        table.release(dva.offset_bytes, (self.space_bytes)(bp))
+    }
+}
+
+impl Table {
+    fn new() -> Self {
+        let header = Header {
+            entries_object: 0,
+            counts: 0,
+            counts_endian: Endian::Little,
+            total_count: 0,
+            range_bytes: brt::RANGE_BYTES,
+            used_bytes: 0,
+            saved_bytes: 0,
+        };
+        Self { places: None, header, counts: Vec::new(), touched: BTreeMap::new(), is_dirty: false }
+    }
+
+    fn load(mos: &Arc<ObjectSet>, id: u64, device_bytes: u64) -> Result<Self> {
+        let object = mos.object(id)?;
+        let header = Header::parse(object.bonus(), object.endian()).at_with(|| object.place())?;
+        if header.range_bytes < 512 || header.counts > device_bytes.div_ceil(header.range_bytes) {
+            let what = format!(
+                "{} counts, one for each {} bytes of a device of {device_bytes}",
+                header.counts, header.range_bytes
+            );
+            return Err(Error::corrupt(object.place(), what));
+        }
+        let bytes = object.read_vec(0, header.counts as usize * 2)?;
+        let counts = brt::counts(&bytes, header.counts_endian).collect();
+        let entries = Zap::open(mos.object(header.entries_object)?)?;
+        Ok(Self { places: Some((id, entries)), header, counts, touched: BTreeMap::new(), is_dirty: false })
+    }
+
+    fn range(&self, offset: u64) -> usize {
+        usize::try_from(offset / self.header.range_bytes).unwrap_or(usize::MAX)
+    }
+
+    /// The block's entry: as the txg has it, else from disk, unless the count of its range says that there is none.
+    fn entry(&mut self, offset: u64) -> Result<Option<&mut Entry>> {
+        if !self.touched.contains_key(&offset) {
+            if self.counts.get(self.range(offset)).is_none_or(|count| *count == 0) {
+                return Ok(None);
+            }
+            let Some((_, entries)) = &self.places else { return Ok(None) };
+            let Some(value) = entries.lookup_key(&[offset])? else { return Ok(None) };
+            let count = brt::reference_count(value.int_bytes, &value.ints, Endian::Little)
+                .at_with(|| format!("the entry of offset {offset:#x}"))?;
+            self.touched.insert(offset, Entry { now: count, on_disk: count });
+        }
+        Ok(self.touched.get_mut(&offset))
+    }
+
+    fn add(&mut self, offset: u64, bytes: u64) -> Result<()> {
+        let before = match self.entry(offset)? {
+            Some(entry) => {
+                entry.now += 1;
+                entry.now - 1
+            }
+            None => {
+                self.touched.insert(offset, Entry { now: 1, on_disk: 0 });
+                0
+            }
+        };
+        self.is_dirty = true;
+        self.header.saved_bytes += bytes;
+        if before == 0 {
+            let range = self.range(offset);
+            if range >= self.counts.len() {
+                self.counts.resize(range + 1, 0);
+            }
+            // 16 MiB of the smallest blocks are 32,768.
+            self.counts[range] += 1;
+            self.header.total_count += 1;
+            self.header.used_bytes += bytes;
+        }
+        Ok(())
+    }
+
+    fn release(&mut self, offset: u64, bytes: u64) -> Result<bool> {
+        let left = match self.entry(offset)? {
+            Some(entry) if entry.now > 0 => {
+                entry.now -= 1;
+                entry.now
+            }
+            _ => return Ok(true),
+        };
+        self.is_dirty = true;
+        let range = self.range(offset);
+        let wrong = || Error::corrupt("the table of cloned blocks", "its sums are less than its entries");
+        let header = &mut self.header;
+        header.saved_bytes = header.saved_bytes.checked_sub(bytes).ok_or_else(wrong)?;
+        if left == 0 {
+            header.used_bytes = header.used_bytes.checked_sub(bytes).ok_or_else(wrong)?;
+            header.total_count = header.total_count.checked_sub(1).ok_or_else(wrong)?;
+            let count = self.counts.get_mut(range).filter(|count| **count > 0).ok_or_else(wrong)?;
+            *count -= 1;
+        }
+        Ok(false)
+    }
+
+    /// Makes its objects.
+    fn create(cx: &SyncTx<'_>, name: &str) -> Result<(u64, Zap)> {
+        let spec = ZapSpec {
+            flags: ZapFlags::HASH64 | ZapFlags::UINT64_KEY,
+            block_shift: ENTRIES_SHIFT,
+            indirect_shift: ENTRIES_SHIFT,
+            ..ZapSpec::new(ObjectType::OTN_ZAP_METADATA)
+        };
+        let entries = Zap::create(cx.mos(), cx.tx(), &spec)?;
+        let new = NewObject::new(ObjectType::OTN_UINT64_METADATA, COUNTS_BLOCK_BYTES)
+            .with_bonus(ObjectType::OTN_UINT64_METADATA, vec![0; Header::SIZE_BYTES]);
+        let object = cx.mos().create_object(cx.tx(), &new)?;
+        cx.directory()?.insert_u64(cx.tx(), name, object.id())?;
+        cx.feature_increment(FEATURE)?;
+        Ok((object.id(), entries))
+    }
+
+    fn write(&mut self, cx: &SyncTx<'_>, name: &str, vdev: u64) -> Result<()> {
+        if self.places.is_none() {
+            self.places = Some(Self::create(cx, name)?);
+        }
+        // As long as the device, so that others who read it need not look twice.
+        let ranges = cx.device_bytes(vdev).div_ceil(self.header.range_bytes) as usize;
+        if ranges > self.counts.len() {
+            self.counts.resize(ranges, 0);
+        }
+        let Some((id, entries)) = &self.places else { return Ok(()) };
+        for (offset, entry) in std::mem::take(&mut self.touched) {
+            match entry {
+                Entry { now, on_disk } if now == on_disk => {}
+                Entry { now: 0, .. } => entries.remove_key(cx.tx(), &[offset])?,
+                Entry { now, .. } => {
+                    let ints = now.to_le_bytes().map(u64::from).to_vec();
+                    entries.update_key(cx.tx(), &[offset], &ZapValue { int_bytes: 1, ints })?;
+                }
+            }
+        }
+        let object = cx.mos().object(*id)?;
+        let bytes: Vec<u8> = self.counts.iter().flat_map(|count| count.to_le_bytes()).collect();
+        object.write_at(cx.tx(), 0, &bytes)?;
+        self.header.counts = self.counts.len() as u64;
+        self.header.counts_endian = Endian::Little;
+        self.header.entries_object = entries.id();
+        object.set_bonus(cx.tx(), self.header.to_bytes(Endian::Little).to_vec())
+    }
+
+    /// Nothing is cloned any more: its objects go.
+    fn destroy(&mut self, cx: &SyncTx<'_>, name: &str) -> Result<()> {
+        self.touched.clear();
+        let Some((id, entries)) = self.places.take() else { return Ok(()) };
+        cx.mos().free_object(cx.tx(), entries.id())?;
+        cx.mos().free_object(cx.tx(), id)?;
+        cx.directory()?.remove(cx.tx(), name)?;
+        cx.feature_decrement(FEATURE)
+    }
+}

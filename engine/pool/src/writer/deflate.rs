@@ -1,0 +1,31 @@
+//! What bytes on a device count for: with parity taken off.
+
+use ondisk::{BlkPtr, Dva};
+use parking_lot::RwLock;
+
+/// By number of the top-level device, in parts of 512. ZFS name: `vdev_deflate_ratio`.
+pub(crate) struct Deflate(RwLock<Vec<u64>>);
+
+impl Deflate {
+    pub fn new(ratios: Vec<u64>) -> Self {
+        Self(RwLock::new(ratios))
+    }
+
+    /// One device more.
+    pub fn push(&self, ratio: u64) {
+        self.0.write().push(ratio);
+    }
+
+    /// Space that a block counts for (`bp_get_dsize`).
+    pub fn space_bytes(&self, bp: &BlkPtr) -> u64 {
+        if bp.is_embedded() {
+            return 0;
+        }
+        let ratios = self.0.read();
+        let of = |dva: Dva| {
+            let ratio = ratios.get(dva.vdev as usize).copied().unwrap_or(512);
+            (dva.asize_bytes >> 9).saturating_mul(ratio)
+        };
+        bp.dvas().map(of).sum()
+    }
+}

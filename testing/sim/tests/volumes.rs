@@ -73,7 +73,11 @@ fn stamps(volume: &Volume) -> Result<Vec<u64>> {
         }
         Ok(stamp)
     };
-    bytes.chunks_exact(SECTOR as usize).enumerate().map(|(n, s)| stamp(s).with_context(|| format!("sector {n}"))).collect()
+    bytes
+        .chunks_exact(SECTOR as usize)
+        .enumerate()
+        .map(|(n, s)| stamp(s).with_context(|| format!("sector {n}")))
+        .collect()
 }
 
 fn run(seed: u64) -> Result<usize> {
@@ -87,7 +91,8 @@ fn run(seed: u64) -> Result<usize> {
     let sync = pick(&mut chance, &["standard", "standard", "always"]);
     let block = pick(&mut chance, &["4096", "16384", "131072"]);
     let compression = pick(&mut chance, &["lz4", "off"]);
-    let properties = [("volsize", size.as_str()), ("volblocksize", block), ("compression", compression), ("sync", sync)];
+    let properties =
+        [("volsize", size.as_str()), ("volblocksize", block), ("compression", compression), ("sync", sync)];
     let volume = rig.make_volume(NAME, &properties)?;
     rig.writer.sync()?;
     let start = machine.operations();

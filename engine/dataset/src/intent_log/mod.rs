@@ -28,5 +28,6 @@ pub use commit::{Ground, Log};
 pub use figures::LogFigures;
 pub use import::claim_logs;
 pub(crate) use import::put_header;
+pub(crate) use replay::ClosedLog;
 pub use replay::Replayed;
 pub use summary::{LogEntry, LogSummary, needs_replay, read};

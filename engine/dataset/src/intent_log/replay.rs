@@ -14,11 +14,12 @@ use super::claim::cloned_blocks;
 use super::commit::{Chain, Log};
 use crate::{Error, Place, Result};
 use bytes::Bytes;
-use object::{Bookmark, ObjectSet};
+use object::{Bookmark, ObjectSet, Store};
 use ondisk::zil::{Body, Record, RecordType};
 use ondisk::{BlkPtr, ZilHeader, blkptr};
 use std::collections::HashSet;
 use std::ops::ControlFlow;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 /// A log that was there when the dataset was opened.
@@ -169,6 +170,27 @@ impl Log {
             *header = ZilHeader::EMPTY;
         }
         Ok(())
+    }
+}
+
+/// The log of a dataset that nobody has open, and which is about to be destroyed. No keys are needed: what is freed stands in the clear.
+pub(crate) struct ClosedLog(Option<Arc<ObjectSet>>);
+
+impl ClosedLog {
+    /// Finds the log of the object set at `root`.
+    pub(crate) fn open(store: &Arc<Store>, root: &BlkPtr, id: u64) -> Result<Self> {
+        if root.is_hole() {
+            return Ok(Self(None));
+        }
+        ObjectSet::open(store.clone(), root, id, None).map(Some).map(Self)
+    }
+
+    /// Frees it in `txg`.
+    pub(crate) fn free(&self, txg: u64) -> Result<()> {
+        match &self.0 {
+            Some(objset) => free_chain(objset, &objset.phys().zil, txg),
+            None => Ok(()),
+        }
     }
 }
 

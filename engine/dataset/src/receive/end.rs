@@ -3,9 +3,9 @@
 //! Facts: `dmu_recv_end_check`, `dmu_recv_end_sync` in module/zfs/dmu_recv.c.
 
 use super::{CLONE, Incoming, Spot, Target, begin};
+use crate::intent_log::ClosedLog;
 use crate::live::{LiveDatasets, Open};
 use crate::write::cx::Cx;
-use crate::write::free::log_blocks;
 use crate::write::tree::{self, Node};
 use crate::write::{bookmark, destroy, holds, props, rollback, snapshot, unsnap};
 use crate::{Error, KeyStore, Place, Refusal, Result};
@@ -101,7 +101,7 @@ fn replace(
         return Err(Error::invalid(name, format!("destination {name} space quota exceeded.")));
     }
     // There is no way back once blocks are freed: that they can be found is seen before.
-    log_blocks(cx.mos().store(), &head.bp, &mut |_| Ok(())).at(name)?;
+    ClosedLog::open(cx.mos().store(), &head.bp, node.head).at(name)?;
     if !open.let_go(node.head) {
         return Err(Refusal::Busy.at(name));
     }

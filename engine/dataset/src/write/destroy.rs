@@ -9,12 +9,13 @@
 //! `old_synchronous_dataset_destroy` in module/zfs/dsl_destroy.c, `dsl_dir_destroy_sync` in dsl_dir.c.
 
 use super::cx::Cx;
-use super::free::{Met, Stop, Walk, log_blocks};
+use super::free::{Met, Stop, Walk};
 use super::limits::{self, Counted};
 use super::pending::{self, ASYNC_DESTROY};
 use super::space::{self, Delta, Part};
 use super::tree::{self, Node};
 use super::{bookmark, deadlist, feature, holds, keys, props, unsnap};
+use crate::intent_log::ClosedLog;
 use crate::live::{LiveDatasets, Open};
 use crate::{Error, KeyStore, Place, Refusal, Result};
 use ondisk::dsl_dataset::FIELD_REMAP_DEADLIST;
@@ -47,7 +48,7 @@ pub fn destroy(live: &LiveDatasets, name: &str) -> Result<()> {
         let node = check(&cx, &open, &name)?;
         let phys = cx.dataset(node.head)?.phys;
         // There is no way back once blocks are freed: that they can be found is seen before.
-        log_blocks(cx.mos().store(), &phys.bp, &mut |_| Ok(())).at(&name)?;
+        ClosedLog::open(cx.mos().store(), &phys.bp, node.head).at(&name)?;
         if !cx.is_enabled(ASYNC_DESTROY) {
             walk(&cx, &phys, false).run(&phys.bp, &mut |_| Ok(true)).map_err(|stop| stop.into_error().at(&name))?;
         }
@@ -114,7 +115,7 @@ pub(crate) fn destroy_in(cx: &Cx<'_>, store: &KeyStore, node: &Node) -> Result<(
     }
     // A livelist would find the blocks faster than the walk over the tree does, and is of no other use.
     deadlist::remove_livelist(cx, node.dir)?;
-    log_blocks(cx.mos().store(), &phys.bp, &mut |bp| cx.sync.free(bp))?;
+    ClosedLog::open(cx.mos().store(), &phys.bp, node.head)?.free(cx.txg())?;
     if is_async {
         hand_over(cx, node, &phys)?
     } else {

@@ -1,7 +1,7 @@
 //! Giving back every block of a dataset that is being destroyed.
 //!
 //! Below: blocks are read without keys, since their pointers are in the clear. Facts: module/zfs/dmu_traverse.c,
-//! `kill_blkptr` in dsl_destroy.c, `zil_destroy_sync` in zil.c.
+//! `kill_blkptr` in dsl_destroy.c.
 //!
 //! Invariants:
 //!   * a block is given back after everything below it
@@ -11,12 +11,9 @@
 use crate::{Error, Place, Result};
 use object::{Block, Bookmark, Store};
 use ondisk::dnode::{BLOCK_BYTES, SLOT_BYTES};
-use ondisk::zil::LogBlock;
 use ondisk::{BlkPtr, Dnode, ObjectType, Objset, blkptr};
 use std::sync::Arc;
 
-/// Blocks of a log followed at most.
-const LOG_BLOCKS_MAX: u64 = 1 << 20;
 /// Objects in a block of dnodes.
 const OBJECTS_PER_BLOCK: u64 = (BLOCK_BYTES / SLOT_BYTES) as u64;
 /// Number of a spill block.
@@ -215,30 +212,6 @@ impl Walk<'_> {
         }
         Ok(())
     }
-}
-
-/// Calls `sink` with the blocks of the intent log of the object set at `root`, which no account knows. The last was reserved and
-/// not written: that it cannot be read ends the chain.
-pub(crate) fn log_blocks(store: &Store, root: &BlkPtr, sink: &mut dyn FnMut(&BlkPtr) -> Result<()>) -> Result<()> {
-    if root.is_hole() {
-        return Ok(());
-    }
-    let at = |level| Bookmark { objset: 0, object: 0, level, blkid: 0 };
-    let block = store.read_unopened(root, &at(-1))?;
-    let mut bp = Objset::parse(&block.data, block.endian).at("object set")?.zil.log;
-    for _ in 0..LOG_BLOCKS_MAX {
-        if bp.is_hole() {
-            break;
-        }
-        let block = store.read_unopened(&bp, &at(-2));
-        let next = block.ok().and_then(|block| LogBlock::parse(&block.data, &bp).ok().map(|parsed| parsed.next));
-        sink(&bp)?;
-        match next {
-            Some(next) => bp = next,
-            None => break,
-        }
-    }
-    Ok(())
 }
 
 fn tell(sink: Sink<'_>, met: Met<'_>) -> Walked {

@@ -5,10 +5,10 @@
 //! module/zfs/dsl_dataset.c.
 
 use super::cx::Cx;
-use super::free::log_blocks;
 use super::space::{self, Delta, Part};
 use super::tree::{self, Node, TXG_INITIAL};
 use super::{bookmark, clone, deadlist, destroy, feature, props, unsnap};
+use crate::intent_log::ClosedLog;
 use crate::live::{LiveDatasets, Open};
 use crate::{Error, KeyStore, Place, Refusal, Result};
 use ondisk::{DslDataset, SpaceTriple};
@@ -24,7 +24,7 @@ pub fn rollback(live: &LiveDatasets, to: &str) -> Result<()> {
             let cx = Cx::new(sync);
             let Some((node, head)) = check(&cx, &open, &to)? else { return Ok(false) };
             // There is no way back once blocks are freed: that they can be found is seen before.
-            log_blocks(cx.mos().store(), &head.bp, &mut |_| Ok(())).at(&to)?;
+            ClosedLog::open(cx.mos().store(), &head.bp, node.head).at(&to)?;
             if !open.let_go(node.head) {
                 return Err(Refusal::Busy.at(&to));
             }

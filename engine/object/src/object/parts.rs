@@ -2,7 +2,7 @@
 //!
 //! Above: volumes. Below: the cache, and what is changed and not on disk yet.
 
-use super::{Object, Recent};
+use super::{Elsewhere, Object, Recent};
 use crate::{Block, Error, Result};
 use bytes::Bytes;
 use ondisk::{Dnode, blkptr};
@@ -47,7 +47,7 @@ impl Object {
         let mut recent = None;
         let parts = self.parts(offset, len, &mut |blkid| match self.changed(blkid) {
             Ok(block) => Ok(Some(block)),
-            Err(tree) => self.block_on_disk(&tree, blkid, &mut recent).map(Some),
+            Err(place) => self.block_on_disk(&place, blkid, &mut recent).map(Some),
         });
         Ok(parts?.unwrap_or_default())
     }
@@ -56,7 +56,9 @@ impl Object {
     pub fn parts_in_memory(&self, offset: u64, len: usize) -> Result<Option<Vec<Part>>> {
         let parts = self.parts(offset, len, &mut |blkid| match self.changed(blkid) {
             Ok(block) => Ok(Some(block)),
-            Err(tree) => self.block_in_memory(&tree, blkid),
+            Err(Elsewhere::Under(tree)) => self.block_in_memory(&tree, blkid),
+            // Rare, and whoever reads in full finds it.
+            Err(Elsewhere::At(_)) => Ok(None),
         })?;
         if parts.is_some() {
             self.note_read(offset, len);
@@ -156,7 +158,8 @@ impl Object {
     fn step(&self, blkid: u64, recent: &mut Recent) -> Result<(bool, u64)> {
         let tree = match self.changed(blkid) {
             Ok(block) => return Ok((block.is_none(), blkid + 1)),
-            Err(tree) => tree,
+            Err(Elsewhere::At(_)) => return Ok((false, blkid + 1)),
+            Err(Elsewhere::Under(tree)) => tree,
         };
         let after = if blkid > tree.max_block_id {
             u64::MAX

@@ -195,7 +195,8 @@ impl LiveDatasets {
         let log = Log::open(objset.clone(), Arc::new(ground));
         log.set_mode(settings.sync);
         let volume_bytes = match kind {
-            ObjsetKind::Volume => {
+            // What is being received has its size when its objects are there; nobody uses it before.
+            ObjsetKind::Volume if !phys.has(DslDataset::FLAG_INCONSISTENT) => {
                 let size =
                     Zap::open(objset.object(VOLUME_PROPERTIES).at(name)?).at(name)?.lookup_u64("size").at(name)?;
                 size.ok_or_else(|| Error::corrupt(name, "the volume has no size"))?

@@ -82,6 +82,21 @@ const NFS_BYTES: &[Field] =
     &[Field::Op, Field::Client, Field::User, Field::Share, Field::File, Field::Latency, Field::Size, Field::Offset];
 const DISK: &[Field] =
     &[Field::Op, Field::Pool, Field::Disk, Field::Result, Field::Latency, Field::Size, Field::Offset];
+const NBD: &[Field] = &[
+    Field::Op,
+    Field::Client,
+    Field::Volume,
+    Field::HitMiss,
+    Field::Result,
+    Field::Latency,
+    Field::Size,
+    Field::Offset,
+    Field::QueueWait,
+    Field::LogWait,
+    Field::TxgWait,
+    Field::DiskWait,
+];
+const NBD_BYTES: &[Field] = &[Field::Op, Field::Client, Field::Volume, Field::Latency, Field::Size, Field::Offset];
 const CACHE: &[Field] = &[Field::HitMiss, Field::Client, Field::User, Field::Share, Field::File, Field::Op];
 
 const fn ops(name: &'static str, category: &'static str, title: &'static str, layers: &'static [Layer]) -> Statistic {
@@ -202,6 +217,16 @@ pub static CATALOGUE: &[Statistic] = &[
     bytes("nfs4-1.bytes", "Protocol", "NFSv4.1 bytes", &[Layer::Nfs41]),
     ops("fuse.ops", "Protocol", "Mount operations", &[Layer::Fuse]),
     bytes("fuse.bytes", "Protocol", "Mount bytes", &[Layer::Fuse]),
+    Statistic {
+        fields: NBD,
+        help: "Requests of clients of volumes, measured from the arrival of the request's last byte to the answer.",
+        ..ops("nbd.ops", "Protocol", "NBD operations", &[Layer::Nbd])
+    },
+    Statistic {
+        fields: NBD_BYTES,
+        help: "Bytes of volumes read and written.",
+        ..bytes("nbd.bytes", "Protocol", "NBD bytes", &[Layer::Nbd])
+    },
     zil::OPS,
     zil::BYTES,
     txg::PHASES,

@@ -66,6 +66,8 @@ pub enum Field {
     Component,
     /// Name of a client's host.
     Hostname,
+    /// Volume, or snapshot of one.
+    Volume,
 }
 
 /// Names of the fields, as they are written.
@@ -94,6 +96,7 @@ const FIELDS: &[(Field, &str, &str)] = &[
     (Field::Phase, "phase", "phase"),
     (Field::Component, "component", "component"),
     (Field::Hostname, "hostname", "host name"),
+    (Field::Volume, "volume", "volume"),
 ];
 
 impl Field {

@@ -115,7 +115,7 @@ pub(crate) fn key(event: &Event, field: Field) -> Key {
         Field::Op => op_key(event.layer, event.op),
         Field::Client | Field::Pool => (0, event.client.into()),
         Field::User => (0, event.user.into()),
-        Field::Share | Field::Disk => (0, event.note.place.into()),
+        Field::Share | Field::Disk | Field::Volume => (0, event.note.place.into()),
         Field::File => (event.note.place, event.note.object),
         Field::Result => (0, event.note.result.into()),
         Field::HitMiss => (0, outcome(event.note.cache) as u64),
@@ -133,7 +133,7 @@ pub(crate) fn text(key: Key, field: Field, names: &dyn Describe) -> String {
         }
         Field::Client | Field::Pool => names.client(low),
         Field::User => names.user(low),
-        Field::Share | Field::Disk => names.place(low),
+        Field::Share | Field::Disk | Field::Volume => names.place(low),
         Field::File => names.file(key.0, key.1),
         Field::Result => match key.1 {
             0 => "ok".to_owned(),

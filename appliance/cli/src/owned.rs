@@ -70,7 +70,8 @@ fn weir(cx: &mut Context<'_>, owner: &Arc<Owner>, io: &Io, args: &[String]) -> u
         "inspect" => commands::inspect::in_owner(owner, args).map(|text| cx.print(&text)),
         "mount" if io.peer().is_owner() => mount(cx, owner, args),
         "hold" if io.peer().is_owner() => hold(cx, owner, args),
-        "mount" | "hold" => Err(anyhow::anyhow!("permission denied")),
+        "nbd" if io.peer().is_owner() => nbd(cx, owner, args),
+        "mount" | "hold" | "nbd" => Err(anyhow::anyhow!("permission denied")),
         _ => Err(anyhow::anyhow!("it does not run in the daemon")),
     };
     let _ = cx.out.flush();
@@ -124,6 +125,32 @@ fn mount(cx: &mut Context<'_>, owner: &Arc<Owner>, args: &[String]) -> Result<()
     let options = MountOptions { write_back: false, ..options };
     let shape = commands::mount::shape(&matches);
     owner.mounts.mount_tree(pool.guid(), pool.provider(dataset)?, &dir, &options, shape)?;
+    Ok(())
+}
+
+/// `weir nbd`, of a pool that this process has: until whoever asked is gone.
+fn nbd(cx: &mut Context<'_>, owner: &Arc<Owner>, args: &[String]) -> Result<()> {
+    let matches = commands::nbd::command().try_get_matches_from(args)?;
+    let socket = matches.get_one::<PathBuf>("socket").map(|path| cx.client.absolute(path)).transpose()?;
+    let (one, config) = commands::nbd::wanted(&matches, socket.clone());
+    let pool = owner.house.pool(crate::mounts::pool_of(&one.name))?;
+    let found = pool.datasets()?.dataset(&one.name)?;
+    if !pool.keys().is_available(&found)? {
+        let ask: &admin::keys::Ask<'_> = &|prompt| cx.client.secret(prompt);
+        let location = matches.get_one::<String>("keylocation").cloned();
+        let source = KeySource { files: crate::source::key_files(&matches), location, ask: Some(ask) };
+        admin::keys::load(pool.keys(), &found, &source)
+            .with_context(|| format!("{}: cannot load its key", one.name))?;
+    }
+    // It holds nothing that would keep the pool from being let go.
+    drop((found, pool));
+    let name = one.name.clone();
+    let server = daemon::nbd::start_one(one, config, owner)?;
+    cx.print(&commands::nbd::told(&name, &server, socket.as_deref()));
+    let _ = cx.out.flush();
+    while !cx.client.is_gone() && owner.is_ready() {
+        std::thread::sleep(HELD);
+    }
     Ok(())
 }
 

@@ -27,6 +27,7 @@ pub mod jobs;
 mod kept;
 mod lines;
 pub mod mounts;
+pub mod nbd;
 pub mod nfs;
 mod otlp;
 mod outgoing;

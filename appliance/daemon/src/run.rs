@@ -99,7 +99,7 @@ async fn until_stopped(
                 owner.ready();
                 // Only now: until its pools are open, clients would be told that their files are gone.
                 service.exports.changed();
-                if let Err(error) = service.start_nfs() {
+                if let Err(error) = service.start_nfs().and_then(|()| service.start_nbd()) {
                     failure = Some(error);
                     break;
                 }
@@ -139,6 +139,8 @@ async fn until_stopped(
     // Clients wait for the next process: what they were told is on disk, is.
     let serving = service.clone();
     let _ = tokio::task::spawn_blocking(move || drop(serving.nfs.lock().take())).await;
+    let serving = service.clone();
+    let _ = tokio::task::spawn_blocking(move || drop(serving.nbd.lock().take())).await;
     let serving = service.clone();
     let _ = tokio::task::spawn_blocking(move || serving.smb.stop()).await;
     let telling = service.clone();

@@ -54,6 +54,13 @@ impl Current {
         self.0.read().acceptor.clone()
     }
 
+    /// For a connection that speaks another protocol than HTTP.
+    pub fn server(&self) -> Arc<ServerConfig> {
+        let mut server = ServerConfig::clone(self.0.read().acceptor.config());
+        server.alpn_protocols.clear();
+        Arc::new(server)
+    }
+
     /// Of the certificate.
     pub fn sha256(&self) -> String {
         self.0.read().sha256.clone()

@@ -31,6 +31,8 @@ pub const DEFAULTS: &[&str] = &[
     "io.ops",
     "io.ops[disk]",
     "io.ops[op]",
+    "nbd.ops",
+    "nbd.ops[op]",
     "nfs3.ops",
     "nfs3.ops[op]",
     "nfs4-1.ops",

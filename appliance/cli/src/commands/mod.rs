@@ -13,6 +13,7 @@ pub mod load;
 pub mod ls;
 pub mod man;
 pub mod mount;
+pub mod nbd;
 pub mod nicstat;
 pub mod schedule;
 pub mod serve;
@@ -54,6 +55,7 @@ pub const COMMANDS: &[Command] = &[
     Command { command: inspect::command, run: inspect::run },
     Command { command: mount::command, run: mount::run },
     Command { command: umount::command, run: umount::run },
+    Command { command: nbd::command, run: nbd::run },
     Command { command: serve::command, run: serve::run },
     Command { command: schedule::command, run: schedule::run },
     Command { command: load::command, run: load::run },

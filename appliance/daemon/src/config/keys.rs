@@ -166,6 +166,40 @@ const KEYS: &[Key] = &[
          which only root can. Clients that run as a user need false, or insecure in sharenfs."
     ),
     key!(
+        "nbd.listen",
+        Restart,
+        nbd.listen,
+        "addresses with ports, such as [\"127.0.0.1:10809\"]",
+        None,
+        "Where volumes are served by NBD over TCP: all of them whose volmode is not none, to be read and written by\n\
+         whoever can connect, so also by every user of this machine where it is a loopback address. Empty: nowhere."
+    ),
+    key!(
+        "nbd.local",
+        Restart,
+        nbd.local,
+        "true or false",
+        None,
+        "Serve volumes at the socket run/nbd.sock in the state folder, for the user who runs the daemon alone."
+    ),
+    key!(
+        "nbd.hosts",
+        Restart,
+        nbd.hosts,
+        "a list of addresses, networks and names of hosts, such as [\"10.0.0.0/8\", \"*.example.org\"]",
+        None,
+        "Whom connections to nbd.listen are taken from; others are closed at once."
+    ),
+    key!(
+        "nbd.tls",
+        Restart,
+        nbd.tls,
+        "\"off\", \"offered\" or \"required\"",
+        None,
+        "TLS at nbd.listen, with the certificate of api.certificate: not at all, where clients ask for it, or\n\
+         as the only way to be told anything. The certificate tells clients who this is; who they are, nbd.hosts says."
+    ),
+    key!(
         "smb.listen",
         Restart,
         smb.listen,

@@ -39,6 +39,8 @@ pub struct Config {
     pub api: ApiConfig,
     /// The NFS server.
     pub nfs: NfsConfig,
+    /// The NBD server.
+    pub nbd: NbdConfig,
     /// The SMB server.
     pub smb: SmbConfig,
     /// What is logged.
@@ -87,6 +89,30 @@ pub struct NfsConfig {
     pub threads: u64,
     /// Shares that do not say otherwise want clients to call from ports below 1024.
     pub secure: bool,
+}
+
+/// The NBD server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NbdConfig {
+    /// Where it listens over TCP; empty: nowhere.
+    pub listen: Vec<SocketAddr>,
+    /// Whether it listens at `run/nbd.sock` in the state folder, for this process's user.
+    pub local: bool,
+    /// Whom TCP connections are taken from.
+    pub hosts: Vec<String>,
+    /// How TLS is used over TCP.
+    pub tls: NbdTls,
+}
+
+/// How NBD uses TLS, with the certificate of the HTTP interface.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NbdTls {
+    /// Not at all.
+    Off,
+    /// Clients may ask for it.
+    Offered,
+    /// Nothing is told without.
+    Required,
 }
 
 /// The SMB server: Samba, run by this process.
@@ -203,6 +229,7 @@ impl Default for Config {
                 threads: 0,
                 secure: true,
             },
+            nbd: NbdConfig { listen: Vec::new(), local: true, hosts: vec!["*".to_owned()], tls: NbdTls::Off },
             smb: SmbConfig {
                 listen: Vec::new(),
                 program: PathBuf::from("/usr/sbin/smbd"),
@@ -319,6 +346,9 @@ impl Config {
         if !(10..=3600).contains(&self.nfs.lease_seconds) {
             let message = format!("nfs.lease_seconds is {}, expected 10 to 3600", self.nfs.lease_seconds);
             found.push(("nfs.lease_seconds", message));
+        }
+        if let Some(why) = self.nbd.hosts.iter().find_map(|h| serve::nfs::HostPattern::parse(h).err()) {
+            found.push(("nbd.hosts", format!("nbd.hosts: {why}")));
         }
         if self.smb.listen.iter().any(|a| a.port() != self.smb.listen[0].port()) {
             let message = "smb.listen has different ports, expected one for all addresses".to_owned();

@@ -1,6 +1,6 @@
 //! Values of the configuration: read from TOML, and written as TOML.
 
-use super::{LogFormat, Portmap};
+use super::{LogFormat, NbdTls, Portmap};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -166,4 +166,5 @@ macro_rules! words {
 }
 
 words!(Portmap: "off" = Self::Off, "register" = Self::Register, "answer" = Self::Answer);
+words!(NbdTls: "off" = Self::Off, "offered" = Self::Offered, "required" = Self::Required);
 words!(LogFormat: "text" = Self::Text, "json" = Self::Json);

@@ -42,6 +42,7 @@ use crate::clients::Clients;
 use crate::config::{Change, Config, Settings, Wrong};
 use crate::events::{Events, Happening};
 use crate::jobs::Jobs;
+use crate::nbd;
 use crate::nfs::{self, PoolExports};
 use crate::otlp;
 use crate::owner::Owner;
@@ -107,6 +108,8 @@ pub struct Service {
     pub exports: Arc<PoolExports>,
     /// The NFS server, while it runs.
     pub nfs: Mutex<Option<Server>>,
+    /// Serves volumes, once the pools are open.
+    pub nbd: Mutex<Option<serve::nbd::Server>>,
     /// What passes, second by second.
     pub analytics: Analytics,
     /// Who is told when that is too much or too little.
@@ -147,6 +150,7 @@ impl Service {
             hosts: Hosts::new(&config.api.hosts),
             exports: PoolExports::new(owner.clone(), &config.shares.options),
             nfs: Mutex::default(),
+            nbd: Mutex::default(),
             analytics,
             alerts,
             clients: Clients::default(),
@@ -297,6 +301,18 @@ impl Service {
             self.analytics.serves(&server.core().figures);
         }
         *self.nfs.lock() = server;
+        Ok(())
+    }
+
+    /// Starts to serve volumes.
+    pub fn start_nbd(&self) -> Result<()> {
+        let state = self.owner.house.state().folder();
+        let server = nbd::start(&self.settings.now(), state, &self.owner, self.tls.get().cloned())?;
+        if let Some(server) = &server {
+            self.registry.add(&[], &(server.figures().clone() as Arc<dyn Source>));
+            server.figures().tell_to(self.analytics.events.clone());
+        }
+        *self.nbd.lock() = server;
         Ok(())
     }
 

@@ -28,6 +28,7 @@ pub mod xdr;
 
 use files::vfs::FileKind;
 
+pub use exports::hosts::{HostNames, HostPattern};
 pub use exports::{Exports, Share, ShareOptions};
 pub use figures::{ClientInfo, Figures};
 pub use rpc::Limits;

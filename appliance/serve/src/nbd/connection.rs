@@ -1,0 +1,303 @@
+//! A client's connection, from the greeting to the end.
+//!
+//! ```text
+//!   greeting ─ options ─ (TLS ─ options) ─ requests ─┬ read, in memory: answered here, together with those that came with it
+//!                                                    └ others: memory is taken for them, then they are handed to other threads
+//! ```
+//! The thread of the connection reads, and waits: for its client, for memory, and while too many requests are under way. No other
+//! thread ever waits for this client.
+
+use super::export::{Exports, Opened};
+use super::figures::{Answered, Figures, Names};
+use super::handshake::{Agreed, Handshake, Next, OPTION_BYTES_MAX, REQUEST_BYTES_MAX, TlsUse};
+use super::memory::Memory;
+use super::proto::{Command, GREETING, OptionHead, Request, handshake};
+use super::reply::Replies;
+use super::request;
+use super::server::Tls;
+use super::stream::{Input, Output, Socket};
+use super::threads::Threads;
+use host::clock::Stopwatch;
+use observe::event::note;
+use parking_lot::{Condvar, Mutex};
+use std::io;
+use std::net::Shutdown;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// How long a client may take for each step of the handshake.
+const HANDSHAKE: Duration = Duration::from_secs(30);
+/// Options of one handshake. Guessed: clients send about five.
+const OPTIONS_MAX: u32 = 256;
+/// Requests of a connection that are under way at other threads.
+const UNDER_WAY_MAX: usize = 64;
+/// Answers are put together up to this.
+const TOGETHER_BYTES: usize = 256 << 10;
+/// How often it is looked whether somebody needs the memory of a write whose data does not come, and how long it may take then.
+const LOOK: Duration = Duration::from_secs(1);
+const STALLED: Duration = Duration::from_secs(20);
+
+/// What all connections of a server share.
+pub(super) struct Shared {
+    pub exports: Arc<dyn Exports>,
+    pub tls: Option<Tls>,
+    pub memory: Arc<Memory>,
+    pub threads: Arc<Threads>,
+    pub figures: Arc<Figures>,
+}
+
+/// See the module.
+pub(super) struct Connection {
+    pub socket: Arc<Socket>,
+    output: Arc<Output>,
+    /// Who it is, for figures.
+    client: String,
+    under_way: Mutex<usize>,
+    fewer: Condvar,
+    is_stopping: AtomicBool,
+}
+
+impl Connection {
+    pub fn new(socket: Socket, client: String) -> Arc<Self> {
+        let socket = Arc::new(socket);
+        Arc::new(Self {
+            output: Output::new(socket.clone()),
+            socket,
+            client,
+            under_way: Mutex::new(0),
+            fewer: Condvar::new(),
+            is_stopping: AtomicBool::new(false),
+        })
+    }
+
+    /// Takes no further request: what is under way is answered.
+    pub fn stop(&self) {
+        self.is_stopping.store(true, Ordering::SeqCst);
+        self.socket.shutdown(Shutdown::Read);
+    }
+
+    /// Whether there are answers that the client has not begun to take for long.
+    pub fn is_stalled(&self) -> bool {
+        self.output.is_stalled(STALLED)
+    }
+
+    /// Ends at once.
+    pub fn cut(&self) {
+        self.output.give_up();
+    }
+
+    /// Serves until the client ends, or the server.
+    pub fn serve(self: &Arc<Self>, shared: &Arc<Shared>, needs_tls: bool) {
+        let mut input = Input::new(self.socket.clone(), self.output.clone());
+        let ended = self.greet(shared, &mut input, needs_tls).and_then(|chosen| match chosen {
+            Some((opened, agreed)) => {
+                self.socket.set_patience(None)?;
+                tracing::debug!(client = self.client, export = opened.name, "serving NBD");
+                self.transmit(shared, &mut input, &opened, agreed)
+            }
+            None => Ok(()),
+        });
+        if let Err(error) = ended
+            && !self.is_stopping.load(Ordering::SeqCst)
+        {
+            tracing::debug!(client = self.client, %error, "a connection of NBD ends");
+        }
+        let mut under_way = self.under_way.lock();
+        while *under_way > 0 {
+            self.fewer.wait(&mut under_way);
+        }
+        drop(under_way);
+        self.output.finish();
+        self.output.give_up();
+    }
+
+    fn greet(
+        self: &Arc<Self>,
+        shared: &Arc<Shared>,
+        input: &mut Input,
+        needs_tls: bool,
+    ) -> io::Result<Option<(Opened, Agreed)>> {
+        self.socket.set_patience(Some(HANDSHAKE))?;
+        let flags = (handshake::FIXED_NEWSTYLE | handshake::NO_ZEROES) as u16;
+        self.send([&GREETING[..], &flags.to_be_bytes()].concat());
+        let Some(flags) = input.next::<4>()? else { return Ok(None) };
+        let tls = match (&shared.tls, needs_tls) {
+            (None, _) => TlsUse::None,
+            (Some(_), false) => TlsUse::Offered,
+            (Some(_), true) => TlsUse::Required,
+        };
+        let exports = shared.exports.clone();
+        let mut state =
+            Handshake::new(&*exports, tls, u32::from_be_bytes(flags)).ok_or_else(|| bad("unknown flags"))?;
+        for _ in 0..OPTIONS_MAX {
+            let Some(head) = input.next::<{ OptionHead::BYTES }>()? else { return Ok(None) };
+            let head = OptionHead::parse(&head).ok_or_else(|| bad("no option"))?;
+            if head.length > OPTION_BYTES_MAX {
+                return Err(bad("an option that is too long"));
+            }
+            let data = input.take(head.length as usize, &mut || true)?;
+            let mut out = Vec::new();
+            let next = state.option(head.option, &data, &mut out);
+            self.send(out);
+            self.output.wait();
+            match next {
+                Next::Option => {}
+                Next::Transmission(opened) => return Ok(Some((opened, state.agreed()))),
+                Next::End => return Ok(None),
+                Next::Tls => {
+                    let tls = shared.tls.as_ref().ok_or_else(|| bad("no TLS"))?;
+                    self.output.finish();
+                    input.secure(rustls::ServerConnection::new(tls()).map_err(io::Error::other)?)?;
+                    state.secured();
+                }
+            }
+        }
+        Err(bad("too many options"))
+    }
+
+    fn send(&self, bytes: Vec<u8>) {
+        if !bytes.is_empty() {
+            self.output.send(vec![bytes.into()], true);
+        }
+    }
+
+    fn transmit(
+        self: &Arc<Self>,
+        shared: &Arc<Shared>,
+        input: &mut Input,
+        opened: &Opened,
+        agreed: Agreed,
+    ) -> io::Result<()> {
+        let names = shared.figures.names(&self.client, &opened.name);
+        let export = &*opened.export;
+        let mut out = Replies::default();
+        loop {
+            if !input.has(Request::BYTES) || out.bytes() >= TOGETHER_BYTES {
+                self.answer(&mut out);
+            }
+            let Some(bytes) = input.next::<{ Request::BYTES }>()? else { return Ok(()) };
+            let request = Request::parse(&bytes).ok_or_else(|| bad("no request"))?;
+            let clock = Stopwatch::start();
+            note::clear();
+            if request.command == Command::Disconnect {
+                return Ok(());
+            }
+            let checked = request::check(&request, agreed, opened);
+            if let Err((number, text)) = checked {
+                if request.command == Command::Write {
+                    // Nobody waits for what may be 4 GiB that are of no use.
+                    if request.length > REQUEST_BYTES_MAX {
+                        return Err(bad("a write of more than 32 MiB"));
+                    }
+                    self.answer(&mut out);
+                    input.skip(request.length as usize)?;
+                }
+                out.error(&request, agreed, number, &text);
+                shared.figures.answered(names, &answered(&request, number, &clock, 0));
+                continue;
+            }
+            if request.command == Command::Read && request::read_at_once(&request, agreed, export, &mut out) {
+                shared.figures.answered(names, &answered(&request, 0, &clock, 0));
+                continue;
+            }
+            self.answer(&mut out);
+            self.hand_over(shared, input, opened, (request, agreed, names))?;
+        }
+    }
+
+    /// Sends what is answered so far, and waits while the client leaves too much lying.
+    fn answer(&self, out: &mut Replies) {
+        if out.bytes() > 0 {
+            self.output.send(out.take(), true);
+            self.output.wait();
+        }
+    }
+
+    /// Has another thread do a request, as soon as there is memory for it and not too many are under way.
+    fn hand_over(
+        self: &Arc<Self>,
+        shared: &Arc<Shared>,
+        input: &mut Input,
+        opened: &Opened,
+        (request, agreed, names): (Request, Agreed, Names),
+    ) -> io::Result<()> {
+        let is_write = request.command == Command::Write;
+        let length = request.length as usize;
+        if is_write && length > REQUEST_BYTES_MAX as usize {
+            return Err(bad("a write of more than 32 MiB"));
+        }
+        self.begin();
+        let bytes = if is_write || request.command == Command::Read { length } else { 0 };
+        let share = Arc::new(shared.memory.take(bytes));
+        let data = if is_write { self.data(shared, input, length) } else { Ok(Vec::new()) };
+        let data = match data {
+            Ok(data) => data,
+            Err(error) => {
+                self.end();
+                return Err(error);
+            }
+        };
+        // From the arrival of the last byte.
+        let clock = Stopwatch::start();
+        let (this, opened, figures) = (self.clone(), opened.clone(), shared.figures.clone());
+        shared.threads.give(Box::new(move || {
+            let waited = clock.ns();
+            note::clear();
+            let mut out = Replies::default();
+            let errno = match this.output.is_gone() && !is_write {
+                true => 0,
+                false => request::perform(&request, &data, agreed, &*opened.export, &mut out),
+            };
+            drop(data);
+            figures.answered(names, &answered(&request, errno, &clock, waited));
+            this.output.send(share.hold(out.take()), false);
+            drop(share);
+            drop(opened);
+            this.end();
+        }));
+        Ok(())
+    }
+
+    /// The data of a write, which has its memory: it comes, or somebody who needs that memory gets it.
+    fn data(&self, shared: &Arc<Shared>, input: &mut Input, length: usize) -> io::Result<Vec<u8>> {
+        if input.has(length) {
+            return input.take(length, &mut || true);
+        }
+        self.socket.set_patience(Some(LOOK))?;
+        let begun = Instant::now();
+        let data = input.take(length, &mut || {
+            self.is_stopping.load(Ordering::SeqCst) || shared.memory.is_short() && begun.elapsed() > STALLED
+        });
+        self.socket.set_patience(None)?;
+        data
+    }
+
+    fn begin(&self) {
+        let mut under_way = self.under_way.lock();
+        while *under_way >= UNDER_WAY_MAX {
+            self.fewer.wait(&mut under_way);
+        }
+        *under_way += 1;
+    }
+
+    fn end(&self) {
+        *self.under_way.lock() -= 1;
+        self.fewer.notify_all();
+    }
+}
+
+fn answered(request: &Request, errno: u32, clock: &Stopwatch, waited_ns: u64) -> Answered {
+    Answered {
+        command: request.command,
+        offset: request.offset,
+        length: request.length,
+        errno,
+        latency_ns: clock.ns(),
+        waited_ns,
+    }
+}
+
+fn bad(what: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, what)
+}

@@ -1,0 +1,132 @@
+//! What clients of NBD asked for: requests by kind with their times, bytes, and each one told to analytics.
+
+use super::memory::Memory;
+use super::proto::Command;
+use host::clock::nanoseconds;
+use observe::event::note;
+use observe::{Collector, Counter, Event, Events, Histogram, Info, Layer, Source, Unit};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+
+static TIME: Info = Info {
+    name: "nbd_request_time",
+    unit: Unit::Nanoseconds,
+    help: "How long requests of NBD clients took to answer; its count is their number.",
+};
+static READ: Info = Info { name: "nbd_read", unit: Unit::Bytes, help: "Bytes of volumes given to NBD clients." };
+static WRITTEN: Info =
+    Info { name: "nbd_written", unit: Unit::Bytes, help: "Bytes of volumes taken from NBD clients." };
+static MEMORY: Info =
+    Info { name: "nbd_memory", unit: Unit::Bytes, help: "Memory of NBD requests that are under way." };
+static CONNECTIONS: Info = Info { name: "nbd_connections", unit: Unit::Number, help: "Connections of NBD clients." };
+
+/// Figures of one server.
+pub struct Figures {
+    times: Vec<Histogram>,
+    read: Counter,
+    written: Counter,
+    pub(super) connections: AtomicU64,
+    pub(super) memory: OnceLock<Arc<Memory>>,
+    events: OnceLock<Arc<Events>>,
+}
+
+impl Default for Figures {
+    fn default() -> Self {
+        Self {
+            times: Layer::Nbd.operations().iter().map(|_| Histogram::default()).collect(),
+            read: Counter::default(),
+            written: Counter::default(),
+            connections: AtomicU64::new(0),
+            memory: OnceLock::new(),
+            events: OnceLock::new(),
+        }
+    }
+}
+
+/// Who asks, and for which volume, by [`observe::event::Names`].
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Names {
+    pub client: u32,
+    pub place: u32,
+}
+
+impl Figures {
+    /// From now on, each request is told; once, the first time counts.
+    pub fn tell_to(&self, events: Arc<Events>) {
+        let _ = self.events.set(events);
+    }
+
+    fn events(&self) -> Option<&Arc<Events>> {
+        self.events.get().filter(|events| events.is_on())
+    }
+
+    /// The numbers of a client and a volume, if anybody wants to know.
+    pub(super) fn names(&self, client: &str, volume: &str) -> Names {
+        match self.events.get() {
+            Some(events) => Names { client: events.clients.number(client), place: events.places.number(volume) },
+            None => Names::default(),
+        }
+    }
+
+    /// A request was answered. What this thread noted is its.
+    pub(super) fn answered(&self, names: Names, what: &Answered) {
+        let code = what.command.code();
+        if let Some(times) = self.times.get(usize::from(code)) {
+            times.record(what.latency_ns);
+        }
+        let bytes = u64::from(what.length);
+        match what.command {
+            Command::Read if what.errno == 0 => self.read.add(bytes),
+            Command::Write if what.errno == 0 => self.written.add(bytes),
+            _ => {}
+        }
+        let Some(events) = self.events() else { return };
+        let mut note = note::take();
+        (note.place, note.object) = (names.place, 1);
+        // What is trimmed, made zeros or looked at passes nowhere.
+        let passes = matches!(what.command, Command::Read | Command::Write);
+        (note.offset, note.size) = (what.offset, if passes { what.length } else { 0 });
+        note.result = u16::try_from(what.errno).unwrap_or(u16::MAX);
+        note.queue_wait = u32::try_from(what.waited_ns / 1000).unwrap_or(u32::MAX);
+        events.record(Event {
+            done: nanoseconds(),
+            latency: what.latency_ns,
+            layer: Layer::Nbd,
+            op: code,
+            client: names.client,
+            user: 0,
+            note,
+        });
+    }
+}
+
+/// A request that was answered.
+pub(super) struct Answered {
+    pub command: Command,
+    pub offset: u64,
+    pub length: u32,
+    /// 0, or the error.
+    pub errno: u32,
+    pub latency_ns: u64,
+    /// Of that, behind others.
+    pub waited_ns: u64,
+}
+
+impl Source for Figures {
+    fn collect(&self, out: &mut Collector<'_>) {
+        for (name, times) in Layer::Nbd.operations().iter().zip(&self.times).filter(|(_, t)| t.count() > 0) {
+            out.histogram(&TIME, &[("operation", *name)], times);
+        }
+        out.counter(&READ, &[], &self.read);
+        out.counter(&WRITTEN, &[], &self.written);
+        out.put(&CONNECTIONS, &[], observe::Value::Level(self.connections.load(Ordering::Relaxed)));
+        let memory = self.memory.get().map_or(0, |memory| memory.used());
+        out.put(&MEMORY, &[], observe::Value::Level(memory as u64));
+    }
+}
+
+impl std::fmt::Debug for Figures {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Figures").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,160 @@
+//! Answers as they go out: the head of each, and data as the slices that memory holds.
+
+use super::handshake::{ALLOCATION_ID, Agreed};
+use super::proto::{Chunk, Request, chunk, simple_reply};
+use bytes::Bytes;
+use files::volume::{Extent, Part};
+use files::{Error, Refusal};
+
+/// Data up to this length is copied behind its head: cheaper than a slice of its own.
+const COPIED_MAX: usize = 16 << 10;
+/// Holes shorter than this are sent as zeros: a chunk costs 32 bytes and the client's time.
+const HOLE_MIN: usize = 4096;
+static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
+
+/// Answers that wait to be sent together.
+#[derive(Default)]
+pub(super) struct Replies {
+    done: Vec<Bytes>,
+    open: Vec<u8>,
+    bytes: usize,
+}
+
+impl Replies {
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// All of them, to be sent.
+    pub fn take(&mut self) -> Vec<Bytes> {
+        self.close();
+        self.bytes = 0;
+        std::mem::take(&mut self.done)
+    }
+
+    fn close(&mut self) {
+        if !self.open.is_empty() {
+            self.done.push(std::mem::take(&mut self.open).into());
+        }
+    }
+
+    fn put(&mut self, bytes: &[u8]) {
+        self.open.extend_from_slice(bytes);
+        self.bytes += bytes.len();
+    }
+
+    fn data(&mut self, data: Bytes) {
+        if data.len() <= COPIED_MAX {
+            return self.put(&data);
+        }
+        self.close();
+        self.bytes += data.len();
+        self.done.push(data);
+    }
+
+    fn zeros(&mut self, mut n: usize) {
+        while n > 0 {
+            let piece = n.min(ZEROS.len());
+            self.data(Bytes::from_static(&ZEROS[..piece]));
+            n -= piece;
+        }
+    }
+
+    fn parts(&mut self, parts: Vec<Part>) {
+        for part in parts {
+            match part {
+                Part::Hole(n) => self.zeros(n),
+                Part::Data(data) => self.data(data),
+            }
+        }
+    }
+
+    /// Done, with nothing to say.
+    pub fn done(&mut self, request: &Request) {
+        self.put(&simple_reply(request.cookie, 0));
+    }
+
+    /// Not done.
+    pub fn error(&mut self, request: &Request, agreed: Agreed, errno: u32, text: &str) {
+        if !agreed.structured {
+            return self.put(&simple_reply(request.cookie, errno));
+        }
+        let text = &text.as_bytes()[..text.len().min(1024)];
+        self.put(&chunk(request.cookie, Chunk::Error, true, 6 + text.len() as u32));
+        self.put(&errno.to_be_bytes());
+        self.put(&(text.len() as u16).to_be_bytes());
+        self.put(text);
+    }
+
+    /// What was read. In chunks, if that was agreed on and is not unwanted: so holes are told and not sent.
+    pub fn read(&mut self, request: &Request, agreed: Agreed, whole: bool, parts: Vec<Part>) {
+        if !agreed.structured {
+            self.put(&simple_reply(request.cookie, 0));
+            return self.parts(parts);
+        }
+        let is_hole = |part: &Part| matches!(part, Part::Hole(n) if *n >= HOLE_MIN);
+        if whole || !parts.iter().any(is_hole) {
+            self.put(&chunk(request.cookie, Chunk::Data, true, 8 + request.length));
+            self.put(&request.offset.to_be_bytes());
+            return self.parts(parts);
+        }
+        let mut at = request.offset;
+        let end = at + u64::from(request.length);
+        let mut rest = parts.into_iter().peekable();
+        while let Some(first) = rest.next() {
+            if is_hole(&first) {
+                let next = at + first.len() as u64;
+                self.put(&chunk(request.cookie, Chunk::Hole, next == end, 12));
+                self.put(&at.to_be_bytes());
+                self.put(&(first.len() as u32).to_be_bytes());
+                at = next;
+                continue;
+            }
+            let mut run = vec![first];
+            while let Some(part) = rest.next_if(|part| !is_hole(part)) {
+                run.push(part);
+            }
+            let len: usize = run.iter().map(Part::len).sum();
+            let next = at + len as u64;
+            self.put(&chunk(request.cookie, Chunk::Data, next == end, 8 + len as u32));
+            self.put(&at.to_be_bytes());
+            self.parts(run);
+            at = next;
+        }
+    }
+
+    /// Where data and holes are.
+    pub fn extents(&mut self, request: &Request, extents: &[Extent]) {
+        /// Hole, and zeros.
+        const HOLE: u32 = 3;
+        self.put(&chunk(request.cookie, Chunk::BlockStatus, true, 4 + 8 * extents.len() as u32));
+        self.put(&ALLOCATION_ID.to_be_bytes());
+        for extent in extents {
+            self.put(&u32::try_from(extent.bytes).unwrap_or(u32::MAX).to_be_bytes());
+            self.put(&(if extent.is_hole { HOLE } else { 0 }).to_be_bytes());
+        }
+    }
+}
+
+/// Error numbers of the protocol: those of Linux, but few.
+pub(super) mod errno {
+    pub const PERM: u32 = 1;
+    pub const IO: u32 = 5;
+    pub const INVAL: u32 = 22;
+    pub const NOSPC: u32 = 28;
+    pub const OVERFLOW: u32 = 75;
+    pub const NOTSUP: u32 = 95;
+    pub const SHUTDOWN: u32 = 108;
+}
+
+/// The number for an error.
+pub(super) fn number(error: &Error) -> u32 {
+    match error {
+        Error::Refused { why: Refusal::ReadOnly | Refusal::NotPermitted, .. } => errno::PERM,
+        Error::Refused { why: Refusal::NoSpace | Refusal::QuotaExceeded | Refusal::TooLarge, .. } => errno::NOSPC,
+        Error::Refused { why: Refusal::Stale, .. } => errno::SHUTDOWN,
+        Error::Invalid { .. } => errno::INVAL,
+        Error::Unsupported { .. } => errno::NOTSUP,
+        _ => errno::IO,
+    }
+}

@@ -1,0 +1,370 @@
+//! A server over a device in memory, and a client that says what it wants byte by byte.
+
+use super::proto::{Command, GREETING, option};
+use super::*;
+use files::volume::{Extent, Part};
+use files::{Error, Result};
+use parking_lot::{Condvar, Mutex};
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+const SIZE: u64 = 1 << 20;
+/// Reads of this place wait until they are let go on.
+const SLOW: u64 = 512 << 10;
+
+#[derive(Default)]
+struct Disk {
+    bytes: Mutex<Vec<u8>>,
+    may_go: Mutex<bool>,
+    gone: Condvar,
+    flushes: AtomicUsize,
+}
+
+impl Export for Disk {
+    fn size(&self) -> u64 {
+        SIZE
+    }
+    fn block_bytes(&self) -> u64 {
+        16384
+    }
+    fn is_read_only(&self) -> bool {
+        false
+    }
+    fn read(&self, offset: u64, len: usize) -> Result<Vec<Part>> {
+        let mut may_go = self.may_go.lock();
+        while offset == SLOW && !*may_go {
+            self.gone.wait(&mut may_go);
+        }
+        drop(may_go);
+        if offset == SIZE - 512 {
+            return Err(Error::corrupt("disk", "a bad block"));
+        }
+        let bytes = self.bytes.lock()[offset as usize..offset as usize + len].to_vec();
+        // Blocks of 16 KiB, of which those of zeros are holes.
+        let mut parts = Vec::new();
+        for block in bytes.chunks(16384) {
+            match (block.iter().all(|b| *b == 0), parts.last_mut()) {
+                (true, Some(Part::Hole(before))) => *before += block.len(),
+                (true, _) => parts.push(Part::Hole(block.len())),
+                (false, _) => parts.push(Part::Data(block.to_vec().into())),
+            }
+        }
+        Ok(parts)
+    }
+    fn read_at_once(&self, offset: u64, len: usize) -> Result<Option<Vec<Part>>> {
+        if offset == SLOW { Ok(None) } else { self.read(offset, len).map(Some) }
+    }
+    fn write(&self, offset: u64, data: &[u8]) -> Result<()> {
+        self.bytes.lock()[offset as usize..offset as usize + data.len()].copy_from_slice(data);
+        Ok(())
+    }
+    fn write_zeros(&self, offset: u64, len: u64, _punch: bool) -> Result<()> {
+        self.bytes.lock()[offset as usize..(offset + len) as usize].fill(0);
+        Ok(())
+    }
+    fn trim(&self, offset: u64, len: u64) -> Result<()> {
+        self.write_zeros(offset, len, true)
+    }
+    fn flush(&self) -> Result<()> {
+        self.flushes.fetch_add(1, Ordering::SeqCst);
+        Ok(())
+    }
+    fn extents(&self, _offset: u64, len: u64, max: usize) -> Result<Vec<Extent>> {
+        let half = len / 2;
+        let all = [Extent { bytes: half, is_hole: false }, Extent { bytes: len - half, is_hole: true }];
+        Ok(all[..max.min(2)].to_vec())
+    }
+    fn prefetch(&self, _offset: u64, _len: u64) {}
+}
+
+struct One(Arc<Disk>);
+
+impl Exports for One {
+    fn list(&self) -> Vec<Listed> {
+        vec![Listed { name: "tank/v".to_owned(), description: "x".to_owned() }]
+    }
+    fn open(&self, name: &str) -> Found {
+        let opened = |read_only| {
+            Found::Export(Opened { name: name.to_owned(), export: self.0.clone(), read_only, hold: Arc::new(()) })
+        };
+        match name {
+            "tank/v" => opened(false),
+            "tank/v@s" => opened(true),
+            "locked" => Found::Refused("no key".to_owned()),
+            _ => Found::Unknown,
+        }
+    }
+}
+
+struct Rig {
+    disk: Arc<Disk>,
+    path: std::path::PathBuf,
+    _server: Server,
+}
+
+impl Rig {
+    fn new(name: &str) -> Self {
+        let disk = Arc::new(Disk { bytes: Mutex::new(vec![0; SIZE as usize]), ..Disk::default() });
+        let path = std::env::temp_dir().join(format!("weir-nbd-{}-{name}.sock", std::process::id()));
+        let config = Config { socket: Some(path.clone()), patience: Duration::from_secs(5), ..Config::default() };
+        let server = Server::start(config, Arc::new(One(disk.clone()))).expect("it starts");
+        Self { disk, path, _server: server }
+    }
+
+    fn connect(&self) -> Client {
+        let socket = UnixStream::connect(&self.path).expect("it listens");
+        socket.set_read_timeout(Some(Duration::from_secs(60))).expect("a socket");
+        let mut client = Client { socket };
+        assert_eq!(client.take(18), [&GREETING[..], &[0, 3]].concat());
+        client.put(&3_u32.to_be_bytes());
+        client
+    }
+
+    /// A client that has chosen an export.
+    fn chosen(&self, name: &str, structured: bool) -> Client {
+        let mut client = self.connect();
+        if structured {
+            assert_eq!(client.ask(option::STRUCTURED_REPLY, &[]).0, 1);
+            let query = [&text(name)[..], &1_u32.to_be_bytes(), &text("base:allocation")].concat();
+            let (kind, data) = client.ask(option::SET_META_CONTEXT, &query);
+            assert_eq!((kind, &data[4..]), (4, &b"base:allocation"[..]));
+            assert_eq!(client.answer().0, 1);
+        }
+        let (mut kind, _) = client.ask(option::GO, &[&text(name)[..], &[0, 0]].concat());
+        while kind == 3 {
+            (kind, _) = client.answer();
+        }
+        assert_eq!(kind, 1);
+        client
+    }
+}
+
+fn text(text: &str) -> Vec<u8> {
+    [&(text.len() as u32).to_be_bytes()[..], text.as_bytes()].concat()
+}
+
+struct Client {
+    socket: UnixStream,
+}
+
+impl Client {
+    fn put(&mut self, bytes: &[u8]) {
+        self.socket.write_all(bytes).expect("it reads");
+    }
+
+    fn take(&mut self, n: usize) -> Vec<u8> {
+        let mut bytes = vec![0; n];
+        self.socket.read_exact(&mut bytes).expect("it answers");
+        bytes
+    }
+
+    fn number(&mut self, n: usize) -> u64 {
+        self.take(n).iter().fold(0, |sum, b| sum << 8 | u64::from(*b))
+    }
+
+    fn is_closed(&mut self) -> bool {
+        matches!(self.socket.read(&mut [0]), Ok(0) | Err(_))
+    }
+
+    fn ask(&mut self, option: u32, data: &[u8]) -> (u32, Vec<u8>) {
+        let head = [&b"IHAVEOPT"[..], &option.to_be_bytes(), &(data.len() as u32).to_be_bytes()].concat();
+        self.put(&[&head[..], data].concat());
+        self.answer()
+    }
+
+    fn answer(&mut self) -> (u32, Vec<u8>) {
+        self.take(12);
+        let (kind, length) = (self.number(4) as u32, self.number(4) as usize);
+        (kind, self.take(length))
+    }
+
+    fn request(&mut self, flags: u16, command: u16, cookie: u64, offset: u64, length: u32) {
+        let mut all = 0x2560_9513_u32.to_be_bytes().to_vec();
+        all.extend(flags.to_be_bytes());
+        all.extend(command.to_be_bytes());
+        all.extend(cookie.to_be_bytes());
+        all.extend(offset.to_be_bytes());
+        all.extend(length.to_be_bytes());
+        self.put(&all);
+    }
+
+    /// Cookie and error of a simple reply.
+    fn simple(&mut self) -> (u64, u32) {
+        assert_eq!(self.number(4), 0x6744_6698);
+        let error = self.number(4) as u32;
+        (self.number(8), error)
+    }
+
+    /// Flags, kind, cookie and contents of a chunk.
+    fn chunk(&mut self) -> (u64, u64, u64, Vec<u8>) {
+        assert_eq!(self.number(4), 0x668e_33ef);
+        let (flags, kind, cookie, length) = (self.number(2), self.number(2), self.number(8), self.number(4));
+        (flags, kind, cookie, self.take(length as usize))
+    }
+}
+
+#[test]
+fn a_handshake_answers_every_option() {
+    let rig = Rig::new("options");
+    let mut client = rig.connect();
+    let (kind, data) = client.ask(option::LIST, &[]);
+    assert_eq!((kind, data), (2, [&text("tank/v")[..], b"x"].concat()));
+    assert_eq!(client.answer().0, 1);
+    assert_eq!(client.ask(99, b"what").0, 1 << 31 | 1);
+    assert_eq!(client.ask(option::STARTTLS, &[]).0, 1 << 31 | 2);
+    assert_eq!(client.ask(option::LIST, b"no").0, 1 << 31 | 3);
+    assert_eq!(client.ask(option::INFO, &[&text("nosuch")[..], &[0, 0]].concat()).0, 1 << 31 | 6);
+    assert_eq!(client.ask(option::INFO, &[&text("locked")[..], &[0, 0]].concat()).0, 1 << 31 | 2);
+    assert_eq!(client.ask(option::GO, &[0, 0, 0, 9, 1]).0, 1 << 31 | 3);
+    // Contexts need structured replies.
+    let query = [&text("tank/v")[..], &0_u32.to_be_bytes()].concat();
+    assert_eq!(client.ask(option::LIST_META_CONTEXT, &query).0, 1 << 31 | 3);
+    assert_eq!(client.ask(option::STRUCTURED_REPLY, &[]).0, 1);
+    assert_eq!(client.ask(option::LIST_META_CONTEXT, &query).0, 4);
+    assert_eq!(client.answer().0, 1);
+    let (kind, data) = client.ask(option::INFO, &[&text("tank/v@s")[..], &[0, 1, 0, 3]].concat());
+    assert_eq!((kind, &data[..10]), (3, &[&[0, 0][..], &SIZE.to_be_bytes()].concat()[..]));
+    assert_eq!(data[11] & 2, 2, "read-only");
+    assert_eq!(client.answer(), (3, [&[0, 3][..], &[1, 16384, 32 << 20].map(u32::to_be_bytes).concat()].concat()));
+    assert_eq!(client.answer().0, 1);
+    assert_eq!(client.ask(option::ABORT, &[]).0, 1);
+    assert!(client.is_closed());
+}
+
+#[test]
+fn what_is_written_is_read_with_and_without_structured_replies() {
+    let rig = Rig::new("written");
+    let mut client = rig.chosen("tank/v", false);
+    client.request(1, 1, 7, 1000, 6);
+    client.put(b"abcdef");
+    assert_eq!(client.simple(), (7, 0));
+    assert_eq!(rig.disk.flushes.load(Ordering::SeqCst), 1, "FUA");
+    client.request(0, 0, 8, 998, 10);
+    assert_eq!(client.simple(), (8, 0));
+    assert_eq!(client.take(10), b"\0\0abcdef\0\0");
+    client.request(0, 3, 9, 0, 0);
+    assert_eq!(client.simple(), (9, 0));
+    client.request(0, 6, 10, 1002, 2);
+    assert_eq!(client.simple(), (10, 0));
+    // What takes space is not faster.
+    client.request(2 | 16, 6, 11, 0, 512);
+    assert_eq!(client.simple(), (11, 95));
+    for (command, offset, length, error) in
+        [(0, SIZE - 1, 2, 22), (6, SIZE, 1, 28), (4, u64::MAX, 2, 22), (9, 0, 0, 22)]
+    {
+        client.request(0, command, 12, offset, length);
+        assert_eq!(client.simple(), (12, error), "command {command}");
+    }
+    // A write that is refused is passed over.
+    client.request(0, 1, 13, SIZE - 1, 5);
+    client.put(b"12345");
+    assert_eq!(client.simple(), (13, 28));
+    client.request(0, 0, 14, SIZE - 512, 512);
+    assert_eq!(client.simple(), (14, 5), "a bad block");
+
+    let mut other = rig.chosen("tank/v", true);
+    other.request(0, 0, 20, 0, 48 << 10);
+    let (flags, kind, cookie, data) = other.chunk();
+    assert_eq!((flags, kind, cookie, &data[8 + 1000..8 + 1006]), (0, 1, 20, &b"ab\0\0ef"[..]));
+    let (flags, kind, _, data) = other.chunk();
+    assert_eq!((flags, kind, data), (1, 2, [&16384_u64.to_be_bytes()[..], &32768_u32.to_be_bytes()].concat()));
+    other.request(4, 0, 21, 0, 48 << 10);
+    let (flags, kind, _, data) = other.chunk();
+    assert_eq!((flags, kind, data.len()), (1, 1, 8 + (48 << 10)), "in one piece");
+    other.request(0, 7, 22, 0, 8192);
+    let (_, kind, _, data) = other.chunk();
+    let expected = [1, 4096, 0, 4096, 3].map(u32::to_be_bytes).concat();
+    assert_eq!((kind, data), (5, expected));
+    other.request(8, 7, 23, 0, 8192);
+    assert_eq!(other.chunk().3.len(), 12, "one extent");
+    other.request(0, 0, 24, SIZE, 1);
+    let (flags, kind, _, data) = other.chunk();
+    assert_eq!((flags, kind, &data[..4]), (1, 1 << 15 | 1, &[0, 0, 0, 22][..]));
+    let mut reader = rig.chosen("tank/v@s", false);
+    reader.request(0, 4, 30, 0, 4096);
+    assert_eq!(reader.simple(), (30, 1), "read-only");
+    client.request(0, Command::Disconnect.code().into(), 0, 0, 0);
+    drop(client);
+}
+
+#[test]
+fn a_read_that_waits_keeps_no_other_waiting() {
+    let rig = Rig::new("slow");
+    let mut client = rig.chosen("tank/v", false);
+    for n in 0..20 {
+        client.request(0, 0, 100 + n, SLOW, 512);
+    }
+    client.request(0, 0, 1, 0, 512);
+    assert_eq!(client.simple(), (1, 0));
+    client.take(512);
+    client.request(0, 1, 2, 0, 3);
+    client.put(b"abc");
+    assert_eq!(client.simple(), (2, 0));
+    *rig.disk.may_go.lock() = true;
+    rig.disk.gone.notify_all();
+    let mut cookies: Vec<u64> = (0..20)
+        .map(|_| {
+            let (cookie, error) = client.simple();
+            assert_eq!((error, client.take(512).len()), (0, 512));
+            cookie
+        })
+        .collect();
+    cookies.sort_unstable();
+    assert_eq!(cookies, (100..120).collect::<Vec<_>>());
+}
+
+#[test]
+fn what_is_no_request_ends_its_connection_and_no_other() {
+    let rig = Rig::new("nonsense");
+    let mut good = rig.chosen("tank/v", true);
+    let mut dice = 7_u64;
+    let mut noise = |n: usize| -> Vec<u8> {
+        let mut byte = || {
+            dice = dice.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (dice >> 40) as u8
+        };
+        (0..n).map(|_| byte()).collect()
+    };
+    for round in 0..40 {
+        let mut bad = if round % 2 == 0 { rig.connect() } else { rig.chosen("tank/v", round % 4 == 1) };
+        // It may be closed before all was written.
+        let _ = bad.socket.write_all(&noise(200));
+        assert!(bad.is_closed(), "round {round}");
+    }
+    let mut bad = rig.connect();
+    bad.put(&[&b"IHAVEOPT"[..], &option::GO.to_be_bytes(), &u32::MAX.to_be_bytes()].concat());
+    assert!(bad.is_closed(), "an option of 4 GiB");
+    let mut bad = rig.chosen("tank/v", false);
+    bad.request(0, 1, 1, 0, u32::MAX);
+    assert!(bad.is_closed(), "a write of 4 GiB");
+    let mut bad = rig.chosen("tank/v", false);
+    bad.request(0, 1, 1, 0, 4096);
+    bad.put(b"half of it");
+    drop(bad);
+    good.request(0, 0, 5, 0, 512);
+    assert_eq!(good.chunk().2, 5);
+}
+
+#[test]
+fn many_answers_that_nobody_takes_hold_up_nobody_else() {
+    let rig = Rig::new("lazy");
+    rig.disk.bytes.lock().fill(9);
+    let mut lazy = rig.chosen("tank/v", false);
+    *rig.disk.may_go.lock() = true;
+    for n in 0..60 {
+        lazy.request(0, 0, n, SLOW, 256 << 10);
+    }
+    let mut good = rig.chosen("tank/v", false);
+    for n in 0..50 {
+        good.request(0, 0, n, SLOW, 512);
+        assert_eq!(good.simple(), (n, 0));
+        good.take(512);
+    }
+    for _ in 0..60 {
+        assert_eq!(lazy.simple().1, 0);
+        assert!(lazy.take(256 << 10).iter().all(|b| *b == 9));
+    }
+}

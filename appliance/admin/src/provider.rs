@@ -10,6 +10,7 @@ use anyhow::Context;
 use dataset::LiveDatasets;
 use dataset::name::is_hidden;
 use dataset::tree::Entry;
+use dataset::write::{self, Failures};
 use dataset::{Dataset, DatasetKind, Dir, KeyStore, View, property};
 use files::namespace::{Child, Control, Provider, Way};
 use files::vfs::{Time, Vfs};
@@ -188,6 +189,16 @@ impl DatasetProvider {
         Self::new(self.now(), self.keys.clone(), self.key_files.clone(), self.live.clone())
     }
 
+    /// The datasets, where they can be changed.
+    fn live_datasets(&self, snapshot: &str) -> Result<&LiveDatasets> {
+        let live = self.live.as_ref().filter(|_| !self.dataset.is_snapshot());
+        live.map(|live| &*live.live).ok_or_else(|| Refusal::ReadOnly.at(format!("{}@{snapshot}", self.dataset.name())))
+    }
+
+    fn snapshot_called(&self, name: &str) -> String {
+        format!("{}@{name}", self.now().name())
+    }
+
     /// File systems and volumes beneath, in order; those of a file system that is not shown itself stand for it.
     fn beneath(&self, dir: &Arc<Dir>, found: &mut Vec<(Dataset, DatasetKind)>) -> Result<()> {
         let tree = self.dataset.tree();
@@ -234,6 +245,14 @@ impl DatasetProvider {
 fn is_shown(dataset: &Dataset) -> bool {
     text(dataset, "canmount").as_deref() != Some("off")
         && !matches!(text(dataset, "mountpoint").as_deref(), Some("none" | "legacy"))
+}
+
+/// Of what was asked of one snapshot, there is one failure.
+fn first(done: std::result::Result<(), Failures>) -> Result<()> {
+    match done {
+        Ok(()) => Ok(()),
+        Err(failures) => Err(failures.into_iter().next().map_or_else(|| Refusal::Busy.at("snapshot"), |(_, why)| why)),
+    }
 }
 
 fn text(dataset: &Dataset, name: &str) -> Option<String> {
@@ -375,6 +394,30 @@ impl Provider for DatasetProvider {
 
     fn snapshot_guid(&self, name: &str) -> Result<u64> {
         Ok(self.now().snapshot(name)?.phys().fsid_guid)
+    }
+
+    fn changes_snapshots(&self) -> bool {
+        self.live.is_some() && !self.dataset.is_snapshot()
+    }
+
+    fn take_snapshot(&self, name: &str) -> Result<()> {
+        let live = self.live_datasets(name)?;
+        first(write::snapshot(live, &[self.snapshot_called(name)], &[]))
+    }
+
+    fn rename_snapshot(&self, from: &str, to: &str) -> Result<()> {
+        let live = self.live_datasets(from)?;
+        first(write::rename_snapshot(live, &self.snapshot_called(from), &self.snapshot_called(to), false))
+    }
+
+    fn destroy_snapshot(&self, name: &str) -> Result<()> {
+        let live = self.live_datasets(name)?;
+        self.now().snapshot(name)?;
+        first(write::destroy_snapshots(live, &[self.snapshot_called(name)], false)).map_err(|error| match error {
+            // Clones of it are there.
+            Error::Refused { why: Refusal::Exists, place } => Refusal::Busy.at(place),
+            error => error,
+        })
     }
 
     fn open_volume(&self, name: &str) -> Result<Arc<dyn Vfs>> {

@@ -17,12 +17,14 @@
 //! Invariants:
 //!   * a file system's number never changes and is never given to another
 //!   * nothing is opened by listing the directory that it is in
+//!   * snapshots are changed by way of `.zfs/snapshot` where the provider can (`snapshots`); else nothing in `.zfs` can be changed
 
 use crate::vfs::{Attr, DirEntry, FileKind, NodeId, Vfs};
-use crate::{Error, Result};
+use crate::{Error, Refusal, Result};
 use parking_lot::{Mutex, RwLock};
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 /// The bits of an object number.
 const OBJECT_BITS: u32 = 48;
@@ -91,6 +93,23 @@ pub trait Provider: Send + Sync {
         let vfs = self.open_snapshot(name)?;
         Ok(vfs.handle(vfs.root())?.fs_guid)
     }
+    /// Whether snapshots can be taken, renamed and destroyed.
+    fn changes_snapshots(&self) -> bool {
+        false
+    }
+    /// Takes a snapshot.
+    fn take_snapshot(&self, name: &str) -> Result<()> {
+        Err(Refusal::ReadOnly.at(format!("{}@{name}", self.name())))
+    }
+    /// Gives a snapshot another name.
+    fn rename_snapshot(&self, from: &str, to: &str) -> Result<()> {
+        let _ = to;
+        Err(Refusal::ReadOnly.at(format!("{}@{from}", self.name())))
+    }
+    /// Destroys a snapshot. [`Refusal::Busy`] while it is held or has clones.
+    fn destroy_snapshot(&self, name: &str) -> Result<()> {
+        Err(Refusal::ReadOnly.at(format!("{}@{name}", self.name())))
+    }
     /// Opens one of [`Self::volumes`]; its root is a regular file.
     fn open_volume(&self, name: &str) -> Result<Arc<dyn Vfs>>;
     /// The way to the file system whose handles have this `fs_guid`; `None` when there is none. The default opens all that there is
@@ -137,6 +156,14 @@ struct Layer {
     /// The directory that it is in.
     parent: NodeId,
     opened: Mutex<Option<Arc<Opened>>>,
+    /// It was a snapshot that is not there any more.
+    gone: AtomicBool,
+}
+
+impl Layer {
+    fn new(above: usize, source: Source, parent: NodeId) -> Arc<Self> {
+        Arc::new(Self { above, source, parent, opened: Mutex::new(None), gone: AtomicBool::new(false) })
+    }
 }
 
 struct Opened {
@@ -206,8 +233,7 @@ impl Namespace {
             by_guid: Mutex::default(),
             within: Box::new(within),
         };
-        let layer = Layer { above: 0, source: Source::Root, parent: root_node, opened: Mutex::new(None) };
-        this.layers.write().push(Arc::new(layer));
+        this.layers.write().push(Layer::new(0, Source::Root, root_node));
         this.root = Arc::new(this.compose(0, vfs, Some(provider))?);
         Ok(this)
     }
@@ -285,7 +311,7 @@ impl Namespace {
         if index as u64 >= NOWHERE {
             return Err(Error::unsupported("namespace", "more than 65,535 file systems in one tree"));
         }
-        layers.push(Arc::new(Layer { above, source: source.clone(), parent, opened: Mutex::new(None) }));
+        layers.push(Layer::new(above, source.clone(), parent));
         let door = self.new_nowhere(Nowhere::Door(index));
         known.insert((above, source), door);
         Ok(door)
@@ -315,6 +341,7 @@ impl Namespace {
             return Ok(self.root.clone());
         }
         let layer = self.layer_at(index)?;
+        layer.check(index)?;
         let mut slot = layer.opened.lock();
         if let Some(opened) = &*slot {
             return Ok(opened.clone());
@@ -516,5 +543,6 @@ pub fn is_door(node: NodeId) -> bool {
 
 mod forward;
 mod handle;
+mod snapshots;
 #[cfg(test)]
 mod tests;

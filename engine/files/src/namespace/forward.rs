@@ -1,6 +1,6 @@
 //! The tree as a [`Vfs`]: each call goes to the file system that the node is in, with its own number of the node.
 //!
-//! What no dataset has (`.zfs`, the way to a child) cannot be changed. A name that something covers is busy, as a mount
+//! What no dataset has (`.zfs`, the way to a child) cannot be changed, but for the directory of snapshots. A name that something covers is busy, as a mount
 //! point is; names do not move from one dataset to another.
 
 use super::{CONTROL, EXTRA_COOKIE, Made, Namespace, Opened, Place};
@@ -63,34 +63,34 @@ impl Vfs for Namespace {
         {
             return self.attr(node);
         }
-        let attr = opened.vfs.lookup(local, name)?;
+        let attr = self.told(&opened, opened.vfs.lookup(local, name))?;
         Ok(Attr { node: opened.global(attr.node)?, ..attr })
     }
 
     fn attr(&self, node: NodeId) -> Result<Attr> {
         match self.find(node)? {
-            Place::In(opened, local) => opened.attr(local),
+            Place::In(opened, local) => self.told(&opened, opened.attr(local)),
             Place::Made(node, made) => self.made_attr(node, made),
         }
     }
 
     fn read_link(&self, node: NodeId) -> Result<Vec<u8>> {
         match self.find(node)? {
-            Place::In(opened, local) => opened.vfs.read_link(local),
+            Place::In(opened, local) => self.told(&opened, opened.vfs.read_link(local)),
             Place::Made(..) => Err(Error::invalid(".zfs", "not a symbolic link")),
         }
     }
 
     fn read(&self, node: NodeId, offset: u64, len: usize) -> Result<Bytes> {
         match self.find(node)? {
-            Place::In(opened, local) => opened.vfs.read(local, offset, len),
+            Place::In(opened, local) => self.told(&opened, opened.vfs.read(local, offset, len)),
             Place::Made(..) => Err(Error::invalid(".zfs", "not a file")),
         }
     }
 
     fn read_into(&self, node: NodeId, offset: u64, out: &mut [u8]) -> Result<usize> {
         match self.find(node)? {
-            Place::In(opened, local) => opened.vfs.read_into(local, offset, out),
+            Place::In(opened, local) => self.told(&opened, opened.vfs.read_into(local, offset, out)),
             Place::Made(..) => Err(Error::invalid(".zfs", "not a file")),
         }
     }
@@ -105,7 +105,7 @@ impl Vfs for Namespace {
         let mut wanted = true;
         if cookie < EXTRA_COOKIE {
             let mut trouble = None;
-            opened.vfs.read_dir(local, cookie, &mut |mut entry| {
+            let listed = opened.vfs.read_dir(local, cookie, &mut |mut entry| {
                 let node = if is_root && entry.name == b".." {
                     self.parent_of(opened.index)
                 } else {
@@ -126,7 +126,8 @@ impl Vfs for Namespace {
                 }
                 wanted = sink(entry);
                 wanted
-            })?;
+            });
+            self.told(&opened, listed)?;
             if let Some(e) = trouble {
                 return Err(e);
             }
@@ -145,7 +146,7 @@ impl Vfs for Namespace {
 
     fn list_xattr(&self, node: NodeId) -> Result<Vec<Vec<u8>>> {
         match self.find(node)? {
-            Place::In(opened, local) => opened.vfs.list_xattr(local),
+            Place::In(opened, local) => self.told(&opened, opened.vfs.list_xattr(local)),
             Place::Made(..) => Ok(Vec::new()),
         }
     }
@@ -164,21 +165,21 @@ impl Vfs for Namespace {
 
     fn get_xattr(&self, node: NodeId, name: &[u8]) -> Result<Option<Vec<u8>>> {
         match self.find(node)? {
-            Place::In(opened, local) => opened.vfs.get_xattr(local, name),
+            Place::In(opened, local) => self.told(&opened, opened.vfs.get_xattr(local, name)),
             Place::Made(..) => Ok(None),
         }
     }
 
     fn seek_data(&self, node: NodeId, offset: u64) -> Result<Option<u64>> {
         match self.find(node)? {
-            Place::In(opened, local) => opened.vfs.seek_data(local, offset),
+            Place::In(opened, local) => self.told(&opened, opened.vfs.seek_data(local, offset)),
             Place::Made(..) => Err(Error::invalid(".zfs", "not a file")),
         }
     }
 
     fn seek_hole(&self, node: NodeId, offset: u64) -> Result<u64> {
         match self.find(node)? {
-            Place::In(opened, local) => opened.vfs.seek_hole(local, offset),
+            Place::In(opened, local) => self.told(&opened, opened.vfs.seek_hole(local, offset)),
             Place::Made(..) => Err(Error::invalid(".zfs", "not a file")),
         }
     }
@@ -212,6 +213,7 @@ impl Vfs for Namespace {
     fn is_node_read_only(&self, node: NodeId) -> bool {
         match self.find(node) {
             Ok(Place::In(opened, local)) => opened.vfs.is_node_read_only(local),
+            Ok(Place::Made(_, Made::Snapshots(layer))) => !self.changes_snapshots(layer),
             _ => true,
         }
     }
@@ -236,6 +238,9 @@ impl Vfs for Namespace {
     }
 
     fn create(&self, who: &Caller, dir: NodeId, name: &[u8], new: &NewNode, mode: u32, umask: u32) -> Result<Attr> {
+        if let Some(layer) = self.lists_snapshots_of(dir)? {
+            return self.take_snapshot(who, (layer, dir), name, new);
+        }
         let (opened, local) = self.find_name(dir, name, Refusal::Exists)?;
         let attr = opened.vfs.create(who, local, name, new, mode, umask)?;
         Ok(Attr { node: opened.global(attr.node)?, ..attr })
@@ -274,6 +279,9 @@ impl Vfs for Namespace {
     }
 
     fn rmdir(&self, who: &Caller, dir: NodeId, name: &[u8]) -> Result<()> {
+        if let Some(layer) = self.lists_snapshots_of(dir)? {
+            return self.destroy_snapshot(who, layer, name);
+        }
         let (opened, local) = self.find_name(dir, name, Refusal::Busy)?;
         opened.vfs.rmdir(who, local, name)
     }
@@ -287,6 +295,9 @@ impl Vfs for Namespace {
         to_name: &[u8],
         flags: RenameFlags,
     ) -> Result<()> {
+        if let (Some(layer), Some(to_layer)) = (self.lists_snapshots_of(dir)?, self.lists_snapshots_of(to_dir)?) {
+            return self.rename_snapshot(who, (layer, name), (to_layer, to_name), flags);
+        }
         let (opened, local) = self.find_name(dir, name, Refusal::Busy)?;
         let (to, to_local) = self.find_name(to_dir, to_name, Refusal::Busy)?;
         same(&opened, &to)?;

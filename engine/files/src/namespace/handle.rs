@@ -29,7 +29,7 @@ fn mix(mut hash: u64, name: &[u8]) -> u64 {
 }
 
 impl Namespace {
-    fn guid_of(opened: &Opened) -> Result<u64> {
+    pub(super) fn guid_of(opened: &Opened) -> Result<u64> {
         Ok(opened.vfs.handle(opened.vfs.root())?.fs_guid)
     }
 
@@ -103,7 +103,7 @@ impl Namespace {
     }
 
     /// The layer behind a door.
-    fn behind(&self, door: NodeId) -> Option<usize> {
+    pub(super) fn behind(&self, door: NodeId) -> Option<usize> {
         let slot = usize::try_from((door.0 & OBJECT_MASK).checked_sub(1)?).ok()?;
         match self.nowhere.read().get(slot) {
             Some(Nowhere::Door(index)) if door.0 >> OBJECT_BITS == NOWHERE => Some(*index),

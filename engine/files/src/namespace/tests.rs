@@ -335,3 +335,179 @@ fn a_snapshot_that_has_the_name_of_one_that_is_gone_shows_its_own_files() {
     assert_eq!(text(&ns, ".zfs/snapshot/s1/which"), "tank@s1'");
     assert_ne!(walk(&ns, ".zfs/snapshot/s1/which").expect("there").node, old);
 }
+
+/// One dataset whose snapshots can be changed, and whose snapshots' files can break.
+struct Changing {
+    snapshots: Mutex<Vec<(String, u64)>>,
+    broken: AtomicUsize,
+}
+
+struct Breaking(Arc<dyn Vfs>, Arc<Changing>);
+
+impl Vfs for Breaking {
+    fn root(&self) -> NodeId {
+        self.0.root()
+    }
+    fn lookup(&self, dir: NodeId, name: &[u8]) -> Result<Attr> {
+        self.0.lookup(dir, name)
+    }
+    fn attr(&self, node: NodeId) -> Result<Attr> {
+        self.0.attr(node)
+    }
+    fn read_link(&self, node: NodeId) -> Result<Vec<u8>> {
+        self.0.read_link(node)
+    }
+    fn read(&self, node: NodeId, offset: u64, len: usize) -> Result<Bytes> {
+        match self.1.broken.load(Ordering::Relaxed) {
+            0 => self.0.read(node, offset, len),
+            _ => Err(Error::corrupt("a block", "its checksum is wrong")),
+        }
+    }
+    fn read_dir(&self, dir: NodeId, cookie: u64, sink: &mut dyn FnMut(DirEntry) -> bool) -> Result<()> {
+        self.0.read_dir(dir, cookie, sink)
+    }
+    fn list_xattr(&self, node: NodeId) -> Result<Vec<Vec<u8>>> {
+        self.0.list_xattr(node)
+    }
+    fn get_xattr(&self, node: NodeId, name: &[u8]) -> Result<Option<Vec<u8>>> {
+        self.0.get_xattr(node, name)
+    }
+    fn seek_data(&self, node: NodeId, offset: u64) -> Result<Option<u64>> {
+        self.0.seek_data(node, offset)
+    }
+    fn seek_hole(&self, node: NodeId, offset: u64) -> Result<u64> {
+        self.0.seek_hole(node, offset)
+    }
+    fn stat_fs(&self, node: NodeId) -> Result<StatFs> {
+        self.0.stat_fs(node)
+    }
+    fn handle(&self, node: NodeId) -> Result<FileHandle> {
+        self.0.handle(node)
+    }
+    fn by_handle(&self, handle: &FileHandle) -> Result<Attr> {
+        self.0.by_handle(handle)
+    }
+}
+
+struct ChangingProvider(Arc<Changing>);
+
+impl Provider for ChangingProvider {
+    fn name(&self) -> String {
+        "tank".to_owned()
+    }
+    fn root(&self) -> Result<Arc<dyn Vfs>> {
+        Ok(files("tank"))
+    }
+    fn control(&self) -> Control {
+        Control::Hidden
+    }
+    fn children(&self) -> Result<Vec<Child>> {
+        Ok(Vec::new())
+    }
+    fn snapshots(&self) -> Result<Vec<String>> {
+        Ok(self.0.snapshots.lock().iter().map(|(name, _)| name.clone()).collect())
+    }
+    fn volumes(&self) -> Result<Vec<String>> {
+        Ok(Vec::new())
+    }
+    fn open_child(&self, key: &str) -> Result<Arc<dyn Provider>> {
+        Err(Error::not_found("tank", key))
+    }
+    fn open_snapshot(&self, name: &str) -> Result<Arc<dyn Vfs>> {
+        let guid = self.snapshot_guid(name)?;
+        let mut t = MemoryVfs::new();
+        t.add_file(t.root(), "which", format!("tank@{guid}"));
+        Ok(Arc::new(Breaking(Arc::new(t.identity(guid)), self.0.clone())))
+    }
+    fn snapshot_guid(&self, name: &str) -> Result<u64> {
+        let all = self.0.snapshots.lock();
+        let found = all.iter().find(|(n, _)| n == name);
+        found.map(|(_, guid)| *guid).ok_or_else(|| Error::not_found("tank", name))
+    }
+    fn open_volume(&self, name: &str) -> Result<Arc<dyn Vfs>> {
+        Err(Error::not_found("tank", name))
+    }
+    fn changes_snapshots(&self) -> bool {
+        true
+    }
+    fn take_snapshot(&self, name: &str) -> Result<()> {
+        let mut all = self.0.snapshots.lock();
+        if all.iter().any(|(n, _)| n == name) {
+            return Err(Refusal::Exists.at(name));
+        }
+        let guid = 100 + self.0.broken.load(Ordering::Relaxed) as u64 * 50 + all.len() as u64;
+        all.push((name.to_owned(), guid));
+        Ok(())
+    }
+    fn rename_snapshot(&self, from: &str, to: &str) -> Result<()> {
+        self.0.snapshots.lock().iter_mut().filter(|(n, _)| n == from).for_each(|(n, _)| *n = to.to_owned());
+        Ok(())
+    }
+    fn destroy_snapshot(&self, name: &str) -> Result<()> {
+        self.0.snapshots.lock().retain(|(n, _)| n != name);
+        Ok(())
+    }
+    fn way_to(&self, fs_guid: u64) -> Result<Option<Way>> {
+        let all = self.0.snapshots.lock();
+        Ok(all.iter().find(|(_, guid)| *guid == fs_guid).map(|(name, _)| Way::Snapshot(name.clone())))
+    }
+}
+
+#[test]
+fn snapshots_are_taken_renamed_and_destroyed_as_directories() {
+    use crate::vfs::{Caller, NewNode, RenameFlags};
+    let all = Arc::new(Changing { snapshots: Mutex::default(), broken: AtomicUsize::new(0) });
+    let ns = Namespace::new(Arc::new(ChangingProvider(all.clone()))).expect("opens");
+    let root = Caller { privileged: true, ..Caller::default() };
+    let why = |r: Result<()>| r.expect_err("refused").refusal();
+    let dir = walk(&ns, ".zfs/snapshot").expect("there").node;
+    assert!(!ns.is_node_read_only(dir) && ns.is_node_read_only(walk(&ns, ".zfs").expect("there").node));
+    let make = |who: &Caller, name: &[u8], new: NewNode| ns.create(who, dir, name, &new, 0o755, 0);
+    assert_eq!(why(make(&Caller::default(), b"s1", NewNode::Directory).map(drop)), Some(Refusal::NotPermitted));
+    assert_eq!(why(make(&root, b"s1", NewNode::Regular).map(drop)), Some(Refusal::NotPermitted));
+    for wrong in [&b"a/b"[..], b"a@b", b"a%b", b"..", b""] {
+        assert!(matches!(make(&root, wrong, NewNode::Directory), Err(Error::Invalid { .. })), "{wrong:?}");
+    }
+    assert_eq!(why(make(&root, b"\xff", NewNode::Directory).map(drop)), Some(Refusal::NameNotUtf8));
+    let made = make(&root, b"s1", NewNode::Directory).expect("taken");
+    assert_eq!(walk(&ns, ".zfs/snapshot/s1").expect("there"), made);
+    assert_eq!(why(make(&root, b"s1", NewNode::Directory).map(drop)), Some(Refusal::Exists));
+    let file = walk(&ns, ".zfs/snapshot/s1/which").expect("there").node;
+    let handle = ns.handle(file).expect("told");
+
+    let rename = |who: &Caller, to_dir, flags| ns.rename(who, dir, b"s1", to_dir, b"s2", flags);
+    let exchange = RenameFlags { exchange: true, ..RenameFlags::default() };
+    assert!(matches!(rename(&root, dir, exchange), Err(Error::Invalid { .. })));
+    assert_eq!(why(rename(&Caller::default(), dir, RenameFlags::default())), Some(Refusal::NotPermitted));
+    assert_eq!(why(rename(&root, ns.root(), RenameFlags::default())), Some(Refusal::ReadOnly));
+    rename(&root, dir, RenameFlags::default()).expect("renamed");
+    assert_eq!(list(&ns, ".zfs/snapshot"), [".", "..", "s2"]);
+    assert_eq!(text(&ns, ".zfs/snapshot/s2/which"), "tank@100");
+    assert_eq!(&ns.read(file, 0, 9).expect("what was open still is")[..], b"tank@100");
+    assert_eq!(ns.handle(ns.by_handle(&handle).expect("leads there").node).expect("told"), handle);
+
+    assert_eq!(why(ns.rmdir(&Caller::default(), dir, b"s2")), Some(Refusal::NotPermitted));
+    let open = walk(&ns, ".zfs/snapshot/s2/which").expect("there").node;
+    ns.rmdir(&root, dir, b"s2").expect("destroyed");
+    assert_eq!(list(&ns, ".zfs/snapshot"), [".", ".."]);
+    assert_eq!(why(ns.read(open, 0, 9).map(drop)), Some(Refusal::Stale));
+    assert_eq!(why(ns.attr(open).map(drop)), Some(Refusal::Stale));
+}
+
+#[test]
+fn what_is_open_of_a_snapshot_that_was_destroyed_elsewhere_is_stale_instead_of_broken() {
+    let all = Arc::new(Changing { snapshots: Mutex::default(), broken: AtomicUsize::new(0) });
+    let provider = ChangingProvider(all.clone());
+    provider.take_snapshot("s1").expect("taken");
+    let ns = Namespace::new(Arc::new(provider)).expect("opens");
+    let open = walk(&ns, ".zfs/snapshot/s1/which").expect("there").node;
+    all.broken.store(1, Ordering::Relaxed);
+    // A broken disk is a broken disk, also under another name.
+    assert!(matches!(ns.read(open, 0, 9), Err(Error::Corrupt { .. })));
+    all.snapshots.lock()[0].0 = "s2".to_owned();
+    assert!(matches!(ns.read(open, 0, 9), Err(Error::Corrupt { .. })));
+    all.snapshots.lock().clear();
+    for _ in 0..2 {
+        assert_eq!(ns.read(open, 0, 9).expect_err("gone").refusal(), Some(Refusal::Stale));
+    }
+}

@@ -22,7 +22,8 @@ pub(super) struct Rig {
     xid: std::cell::Cell<u32>,
 }
 
-struct Tank;
+/// With snapshots of these names.
+struct Tank(parking_lot::Mutex<Vec<String>>);
 
 impl Provider for Tank {
     fn name(&self) -> String {
@@ -42,7 +43,22 @@ impl Provider for Tank {
         Ok(vec![Child { place: b"home".to_vec(), key: "tank/home".to_owned() }])
     }
     fn snapshots(&self) -> files::Result<Vec<String>> {
-        Ok(vec!["s1".to_owned()])
+        Ok(self.0.lock().clone())
+    }
+    fn changes_snapshots(&self) -> bool {
+        true
+    }
+    fn take_snapshot(&self, name: &str) -> files::Result<()> {
+        self.0.lock().push(name.to_owned());
+        Ok(())
+    }
+    fn rename_snapshot(&self, from: &str, to: &str) -> files::Result<()> {
+        self.0.lock().iter_mut().filter(|name| *name == from).for_each(|name| *name = to.to_owned());
+        Ok(())
+    }
+    fn destroy_snapshot(&self, name: &str) -> files::Result<()> {
+        self.0.lock().retain(|n| n != name);
+        Ok(())
     }
     fn volumes(&self) -> files::Result<Vec<String>> {
         Ok(Vec::new())
@@ -103,7 +119,8 @@ fn share(vfs: &Arc<dyn Vfs>, path: &str, fs_guid: u64, options: &str) -> Share {
 impl Rig {
     /// `tank` and `tank/home` under these options, for user 1000.
     pub fn new(options: &str) -> Self {
-        let vfs: Arc<dyn Vfs> = Arc::new(Namespace::new(Arc::new(Tank)).expect("opens"));
+        let tank = Tank(parking_lot::Mutex::new(vec!["s1".to_owned()]));
+        let vfs: Arc<dyn Vfs> = Arc::new(Namespace::new(Arc::new(tank)).expect("opens"));
         let shares = vec![share(&vfs, "/tank", 5, options), share(&vfs, "/tank/home", 7, options)];
         let exports = Arc::new(FixedExports::new(shares));
         let core = Arc::new(Core {
@@ -580,4 +597,52 @@ fn names_move_and_nodes_get_further_names() {
     let mut r = Reader::new(&rest);
     skip_post(&mut r);
     assert_eq!((status, r.opaque(100)), (Status::OK, Ok(&b"d/g"[..])));
+}
+
+#[test]
+fn root_that_is_not_squashed_changes_snapshots_by_their_directory() {
+    let open = |options: &str, uid: u32| {
+        let rig = Rig::new(options).user(uid);
+        let root = rig.mount("/tank").expect("mounts");
+        let control = rig.lookup(&root, ".zfs").expect("there");
+        let dir = rig.lookup(&control, "snapshot").expect("there");
+        (rig, dir)
+    };
+    let mkdir = |rig: &Rig, dir: &[u8], name: &str| {
+        let (status, rest) = rig.call(9, |w| {
+            w.opaque(dir);
+            w.opaque(name.as_bytes());
+            mode(0o755)(w);
+        });
+        made(status, &rest)
+    };
+    let remove = |rig: &Rig, dir: &[u8], name: &str| {
+        let named = |w: &mut Writer| {
+            w.opaque(dir);
+            w.opaque(name.as_bytes());
+        };
+        rig.call(13, named).0
+    };
+    for (options, uid, why) in
+        [("rw,no_root_squash", 1000, Status::ACCES), ("rw", 0, Status::ACCES), ("ro,no_root_squash", 0, Status::ROFS)]
+    {
+        let (rig, dir) = open(options, uid);
+        assert_eq!(mkdir(&rig, &dir, "new"), Err(why), "{options} {uid}");
+        assert_eq!(remove(&rig, &dir, "s1"), why, "{options} {uid}");
+        assert_eq!(rig.names(&dir, false, 4096), [".", "..", "s1"]);
+    }
+    let (rig, dir) = open("rw,no_root_squash", 0);
+    let taken = mkdir(&rig, &dir, "new").expect("taken");
+    assert_eq!(rig.lookup(&dir, "new").as_ref(), Ok(&taken));
+    let renamed = rig.call(14, |w| {
+        w.opaque(&dir);
+        w.opaque(b"new");
+        w.opaque(&dir);
+        w.opaque(b"newer");
+    });
+    assert_eq!(renamed.0, Status::OK);
+    assert_eq!(rig.names(&dir, true, 4096), [".", "..", "s1", "newer"]);
+    assert_eq!(remove(&rig, &dir, "s1"), Status::OK);
+    assert_eq!(rig.names(&dir, false, 4096), [".", "..", "newer"]);
+    assert_eq!(rig.create(&dir, "file", 1, mode(0o644)), Err(Status::PERM));
 }

@@ -1,0 +1,154 @@
+//! Snapshots by way of their directory: `mkdir` in `.zfs/snapshot` takes one, `mv` renames it, `rmdir` destroys it.
+//!
+//! As with OpenZFS, where `zfs_admin_snapshot` is on: for root alone, over NFS where it is not squashed. Facts:
+//! module/os/linux/zfs/zfs_ctldir.c.
+//!
+//! Invariants:
+//!   * a snapshot that is gone is stale for whoever has something of it open; its number is never another's
+
+use super::{Layer, Made, Namespace, Opened, Place, Source};
+use crate::vfs::{Attr, Caller, NewNode, NodeId, RenameFlags, Vfs};
+use crate::{Error, Refusal, Result};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+fn place(name: &[u8]) -> String {
+    format!(".zfs/snapshot/{}", String::from_utf8_lossy(name))
+}
+
+/// What may be the name of a snapshot; what else it must be, who takes it says.
+fn short(name: &[u8]) -> Result<&str> {
+    let text = std::str::from_utf8(name).map_err(|_| Refusal::NameNotUtf8.at(place(name)))?;
+    match text {
+        "." | ".." | "" => Err(Error::invalid(place(name), "no name of a snapshot")),
+        text if text.contains(['/', '@', '#', '%']) => Err(Error::invalid(place(name), "no name of a snapshot")),
+        text => Ok(text),
+    }
+}
+
+fn may(who: &Caller, name: &[u8]) -> Result<()> {
+    if who.privileged { Ok(()) } else { Err(Refusal::NotPermitted.at(place(name))) }
+}
+
+fn stale(opened: &Opened) -> Error {
+    Refusal::Stale.at(format!("file system {} of the tree", opened.index))
+}
+
+impl Namespace {
+    /// The layer whose snapshots `dir` lists, if it is such a directory.
+    pub(super) fn lists_snapshots_of(&self, dir: NodeId) -> Result<Option<usize>> {
+        Ok(match self.find(dir)? {
+            Place::Made(_, Made::Snapshots(layer)) => Some(layer),
+            _ => None,
+        })
+    }
+
+    /// Whether snapshots of `layer` can be changed.
+    pub(super) fn changes_snapshots(&self, layer: usize) -> bool {
+        self.open(layer).is_ok_and(|opened| opened.provider.as_ref().is_some_and(|p| p.changes_snapshots()))
+    }
+
+    fn with_provider<R>(&self, layer: usize, run: impl FnOnce(&dyn super::Provider) -> Result<R>) -> Result<R> {
+        let opened = self.open(layer)?;
+        match &opened.provider {
+            Some(provider) if provider.changes_snapshots() => run(&**provider),
+            _ => Err(Refusal::ReadOnly.at(".zfs")),
+        }
+    }
+
+    pub(super) fn take_snapshot(
+        &self,
+        who: &Caller,
+        (layer, dir): (usize, NodeId),
+        name: &[u8],
+        new: &NewNode,
+    ) -> Result<Attr> {
+        self.with_provider(layer, |provider| {
+            if *new != NewNode::Directory {
+                return Err(Refusal::NotPermitted.at(place(name)));
+            }
+            may(who, name)?;
+            provider.take_snapshot(short(name)?)
+        })?;
+        self.lookup(dir, name)
+    }
+
+    pub(super) fn destroy_snapshot(&self, who: &Caller, layer: usize, name: &[u8]) -> Result<()> {
+        self.with_provider(layer, |provider| {
+            may(who, name)?;
+            provider.destroy_snapshot(short(name)?)
+        })?;
+        self.forget_snapshot(layer, short(name)?, true)
+    }
+
+    pub(super) fn rename_snapshot(
+        &self,
+        who: &Caller,
+        (layer, name): (usize, &[u8]),
+        (to_layer, to_name): (usize, &[u8]),
+        flags: RenameFlags,
+    ) -> Result<()> {
+        if layer != to_layer {
+            return Err(Refusal::CrossDevice.at(".zfs"));
+        }
+        if flags.exchange || flags.whiteout {
+            return Err(Error::invalid(place(name), "snapshots do not change places"));
+        }
+        self.with_provider(layer, |provider| {
+            may(who, name)?;
+            let (from, to) = (short(name)?, short(to_name)?);
+            if from == to { Ok(()) } else { provider.rename_snapshot(from, to) }
+        })?;
+        self.forget_snapshot(layer, short(name)?, false)
+    }
+
+    /// What the name led to is not found by it any more; `gone`: nor is what is open of it there.
+    fn forget_snapshot(&self, layer: usize, name: &str, gone: bool) -> Result<()> {
+        let door = self.known.lock().remove(&(layer, Source::Snapshot(name.to_owned())));
+        let Some(index) = door.and_then(|door| self.behind(door)) else { return Ok(()) };
+        self.by_guid.lock().retain(|_, known| *known != index);
+        if gone {
+            self.layer_at(index)?.let_go();
+        }
+        Ok(())
+    }
+
+    /// Tells a reader of a snapshot that was destroyed meanwhile that it is stale, instead of what he found where its blocks were.
+    pub(super) fn told<T>(&self, opened: &Opened, result: Result<T>) -> Result<T> {
+        match result {
+            Err(Error::Corrupt { .. } | Error::Io { .. }) if self.is_gone(opened) => Err(stale(opened)),
+            result => result,
+        }
+    }
+
+    fn is_gone(&self, opened: &Opened) -> bool {
+        let Ok(layer) = self.layer_at(opened.index) else { return false };
+        if !matches!(layer.source, Source::Snapshot(_)) {
+            return false;
+        }
+        let Ok(guid) = Self::guid_of(opened) else { return false };
+        let provider = self.open(layer.above).ok().and_then(|above| above.provider.clone());
+        // By its identity: it may have another name by now.
+        let gone = provider.is_some_and(|provider| provider.way_to(guid).is_ok_and(|way| way.is_none()));
+        if gone {
+            layer.let_go();
+        }
+        gone
+    }
+}
+
+impl Layer {
+    /// It is not there any more, and is never opened again.
+    fn let_go(&self) {
+        self.gone.store(true, Ordering::Release);
+        *self.opened.lock() = None;
+    }
+
+    /// Refuses what is not there any more.
+    pub(super) fn check(self: &Arc<Self>, index: usize) -> Result<()> {
+        match self.gone.load(Ordering::Acquire) {
+            true => Err(Refusal::Stale.at(format!("file system {index} of the tree"))),
+            false => Ok(()),
+        }
+    }
+}

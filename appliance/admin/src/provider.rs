@@ -243,7 +243,8 @@ impl DatasetProvider {
 
 /// Whether the kernel's module would mount it somewhere, if told to.
 fn is_shown(dataset: &Dataset) -> bool {
-    text(dataset, "canmount").as_deref() != Some("off")
+    text(dataset, "inconsistent").as_deref() != Some("1")
+        && text(dataset, "canmount").as_deref() != Some("off")
         && !matches!(text(dataset, "mountpoint").as_deref(), Some("none" | "legacy"))
 }
 

@@ -84,7 +84,8 @@ fn plan_of(pool: &OwnedPool, dataset: &Dataset) -> Result<Plan, NotMounted> {
         _ => return Err(NotMounted::NoPlace),
     };
     let canmount = text("canmount");
-    if canmount == "off" {
+    // What a stream is being received into, or was in part, is nobody's to see.
+    if canmount == "off" || text("inconsistent") == "1" {
         return Err(NotMounted::Never);
     }
     if !pool.keys().is_available(dataset).map_err(broken)? {

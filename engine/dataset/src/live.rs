@@ -81,7 +81,18 @@ pub struct LiveDataset {
     log: Log,
     /// Size of a volume. Who writes holds it for reading within his transaction, so that nothing is written beyond it.
     volume_bytes: RwLock<u64>,
+    /// By txg: how far a receive that can be resumed has come.
+    received: Mutex<BTreeMap<u64, ReceivedTo>>,
+    is_receiving: bool,
     closed: AtomicBool,
+}
+
+/// How far a receive has come: the block that was written last, and the bytes read of the stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ReceivedTo {
+    pub object: u64,
+    pub offset: u64,
+    pub bytes: u64,
 }
 
 /// Space of a dataset, for statfs.
@@ -194,9 +205,10 @@ impl LiveDatasets {
         };
         let log = Log::open(objset.clone(), Arc::new(ground));
         log.set_mode(settings.sync);
+        let is_receiving = dataset.phys().has(DslDataset::FLAG_INCONSISTENT);
         let volume_bytes = match kind {
             // What is being received has its size when its objects are there; nobody uses it before.
-            ObjsetKind::Volume if !phys.has(DslDataset::FLAG_INCONSISTENT) => {
+            ObjsetKind::Volume if !is_receiving => {
                 let size =
                     Zap::open(objset.object(VOLUME_PROPERTIES).at(name)?).at(name)?.lookup_u64("size").at(name)?;
                 size.ok_or_else(|| Error::corrupt(name, "the volume has no size"))?
@@ -214,6 +226,8 @@ impl LiveDatasets {
             features: in_use,
             log,
             volume_bytes: RwLock::new(volume_bytes),
+            received: Mutex::default(),
+            is_receiving,
             closed: AtomicBool::new(false),
         }))
     }
@@ -232,9 +246,9 @@ impl LiveDatasets {
         result.and(closed)
     }
 
-    /// The dataset, if it is open for writing.
+    /// The dataset, if it is open for writing; not one that a stream is being received into.
     pub fn get(&self, id: u64) -> Option<Arc<LiveDataset>> {
-        self.open.get(id)
+        self.open.get(id).filter(|dataset| !dataset.is_receiving)
     }
 
     /// How many blocks of destroyed datasets are freed in one txg.
@@ -432,6 +446,11 @@ impl LiveDataset {
         self.features.lock().insert(guid);
     }
 
+    /// Notes how far a receive has come with `tx`: it stands in the dataset with the changes of that txg.
+    pub(crate) fn note_received(&self, tx: &Tx, to: ReceivedTo) {
+        self.received.lock().insert(tx.txg(), to);
+    }
+
     /// Gives a volume another size, in whole blocks; what lies beyond is cut off.
     pub fn set_volume_size(&self, bytes: u64) -> Result<()> {
         let (data, properties) = (self.objset.object(VOLUME_DATA)?, self.objset.object(VOLUME_PROPERTIES)?);
@@ -492,6 +511,14 @@ impl LiveDataset {
         let features = std::mem::take(&mut *self.features.lock());
         for guid in features {
             feature::activate(&cx, self.id, guid)?;
+        }
+        let received = {
+            let mut received = self.received.lock();
+            let later = received.split_off(&(cx.txg() + 1));
+            std::mem::replace(&mut *received, later).pop_last()
+        };
+        if let Some((_, to)) = received {
+            crate::receive::put_state(&cx, self.id, &to)?;
         }
         self.log.sync(cx.txg()).at_with(|| self.name())?;
         if !self.objset.is_dirty(cx.txg()) {

@@ -6,9 +6,11 @@
 mod common;
 
 use common::{Rig, owners_of};
+use dataset::property::Value;
 use dataset::receive::{Checked, Target, receive};
-use dataset::send::{Base, Options, Outgoing};
+use dataset::send::{Base, Options, Outgoing, Resume};
 use dataset::stream::Writer;
+use dataset::write::ReceivedProperties;
 use dataset::{Datasets, Error, KeyStore, write};
 use ondisk::ddt::Key;
 use ondisk::send_record::{Begin, Body, Record, WriteRecord};
@@ -47,20 +49,19 @@ fn target<'a>(to: &str, force: bool) -> Target<'a> {
         dataset: dataset.to_owned(),
         snapshot: snapshot.to_owned(),
         force,
+        resumable: false,
+        unencrypted: false,
         origin: None,
         owners_of,
+        started: &|| Ok(()),
         let_go: &|| Ok(()),
     }
 }
 
 fn try_receive(rig: &Rig, stream: &[u8], target: &Target<'_>) -> dataset::Result<u64> {
     let mut checked = Checked::new(stream);
-    let begin = match checked.next_record()? {
-        Some(packet) => packet.record,
-        None => return Err(Error::invalid("", "an empty stream")),
-    };
-    let Body::Begin(begin) = begin.body else { panic!("{begin:?}") };
-    receive(&rig.live, &mut checked, &begin, target)
+    let Some(first) = checked.next_record()? else { return Err(Error::invalid("", "an empty stream")) };
+    receive(&rig.live, &mut checked, &first, target)
 }
 
 fn take(rig: &Rig, stream: &[u8], to: &str, force: bool) -> dataset::Result<u64> {
@@ -245,6 +246,125 @@ fn embedded_spill_blocks_become_spill_blocks() {
     take(&rig, &unpacked.stdout, "tank/lec@s1", false).unwrap();
     let plain = send(&tree, "th/prom@s1", None, Options::default());
     compare("full-Lec", &send(&rig.tree(), "tank/lec@s1", None, Options::default()), &plain);
+    rig.check();
+    rig.judge();
+}
+
+/// The rest of what a receive into `dataset` has not got.
+fn rest(tree: &Arc<Datasets>, rig: &Rig, dataset: &str, to: &str, from: Option<&str>) -> Vec<u8> {
+    let token = dataset::resume::token(&rig.tree().dataset(dataset).unwrap()).unwrap().expect("a token");
+    let state = dataset::resume::parse(&token).unwrap();
+    let number = |name: &str| state.get_u64(name).unwrap();
+    let base = from.map(|name| Base::Snapshot(tree.dataset(name).unwrap()));
+    assert_eq!(state.get_u64("fromguid"), from.map(|name| tree.dataset(name).unwrap().phys().guid));
+    let at = Some(Resume { object: number("object"), offset: number("offset") });
+    let keys = KeyStore::new();
+    let options = Options { embedded: state.contains("embedok"), compressed: state.contains("compressok"), ..LEC };
+    let options = Options { large_blocks: state.contains("largeblockok"), ..options };
+    let outgoing = Outgoing::new(&tree.dataset(to).unwrap(), base.as_ref(), &keys, options, at).unwrap();
+    let mut writer = Writer::new(Vec::new(), outgoing.endian());
+    outgoing.run(&mut writer).unwrap();
+    writer.into_inner()
+}
+
+#[test]
+fn what_breaks_off_goes_on_where_it_was() {
+    let Some(tree) = history() else { return };
+    let rig = Rig::new();
+    let resumable = |to: &str, force: bool| Target { resumable: true, ..target(to, force) };
+    let full = send(&tree, "th/prom@s1", None, Options::default());
+    let more = send(&tree, "th/prom@s4", Some("th/prom@s1"), LEC);
+    for (round, parts) in [2, 3, 7, 11].into_iter().enumerate() {
+        let (name, first, last) = (format!("tank/r{round}"), format!("tank/r{round}@s1"), format!("tank/r{round}@s4"));
+        for (stream, to, sent, from) in
+            [(&full, &first, "th/prom@s1", None), (&more, &last, "th/prom@s4", Some("th/prom@s1"))]
+        {
+            let mut cut = stream[..stream.len() / parts * (parts - 1) / 2].to_vec();
+            for attempt in 0..4 {
+                let error = try_receive(&rig, &cut, &resumable(to, false)).unwrap_err().to_string();
+                assert!(error.contains("the stream ends"), "{error}");
+                // Neither a stream from the start nor one of another place goes on.
+                assert!(try_receive(&rig, stream, &resumable(to, false)).is_err());
+                assert!(from.is_some() || rig.live.open(&name, Some(owners_of)).is_err());
+                cut = rest(&tree, &rig, &name, sent, from);
+                if attempt < 3 {
+                    cut.truncate(cut.len() / parts);
+                }
+            }
+            rig.check();
+            // What is damaged is not taken, and the rest comes all the same.
+            let mut bad = cut.clone();
+            let middle = bad.len() / 2;
+            bad[middle] ^= 1;
+            assert!(try_receive(&rig, &bad, &resumable(to, false)).is_err());
+            cut = rest(&tree, &rig, &name, sent, from);
+            try_receive(&rig, &cut, &resumable(to, false)).unwrap();
+            compare(to, &send(&rig.tree(), to, None, Options::default()), &send(&tree, sent, None, Options::default()));
+            assert_eq!(dataset::resume::token(&rig.tree().dataset(&name).unwrap()).unwrap(), None);
+            rig.check();
+        }
+    }
+    rig.judge();
+    // Given up: an incremental one with its hidden clone, a full one with the dataset.
+    let cut = &more[..more.len() / 2];
+    rig.create("tank/kept", &[]).unwrap();
+    take(&rig, &full, "tank/left@s1", false).unwrap();
+    assert!(try_receive(&rig, cut, &resumable("tank/left@s4", false)).is_err());
+    assert!(rig.tree().dataset("tank/left/%recv").is_ok());
+    let rig = rig.reopen();
+    assert!(rig.tree().dataset("tank/left/%recv").is_ok());
+    write::destroy(&rig.live, "tank/left/%recv").unwrap();
+    assert!(try_receive(&rig, &full[..full.len() / 2], &resumable("tank/half@s1", false)).is_err());
+    write::destroy(&rig.live, "tank/half").unwrap();
+    rig.check();
+    rig.judge();
+}
+
+#[test]
+fn properties_of_streams_stand_beside_those_set_here() {
+    let rig = Rig::new();
+    rig.create("tank/p", &[("atime", "off"), ("com.example:mine", "1")]).unwrap();
+    let brought = |list: &[(&str, Value)]| ReceivedProperties {
+        brought: Some(list.iter().map(|(n, v)| ((*n).to_owned(), v.clone())).collect()),
+        ..ReceivedProperties::default()
+    };
+    let source = |property: &str| {
+        let entry = rig.tree().entry("tank/p").unwrap();
+        let found = dataset::property::get(&entry, property, &dataset::View::default()).unwrap().unwrap();
+        format!("{} {:?}", found.value.raw, found.source)
+    };
+    let first = brought(&[
+        ("compression", Value::Number(15)),
+        ("quota", Value::Number(64 << 20)),
+        ("com.example:x", Value::Text("y".into())),
+    ]);
+    assert!(write::receive_properties(&rig.live, "tank/p", &first, true).unwrap().is_empty());
+    assert_eq!(source("compression"), "lz4 Received");
+    assert_eq!(source("quota"), "67108864 Received");
+    assert_eq!(source("com.example:x"), "y Received");
+    assert_eq!(source("atime"), "off Local");
+    rig.set("tank/p", "compression", "zstd").unwrap();
+    let second = ReceivedProperties {
+        set: vec![("checksum".to_owned(), "sha256".to_owned())],
+        inherit: vec!["com.example:x".to_owned()],
+        ..brought(&[
+            ("compression", Value::Number(10)),
+            ("com.example:x", Value::Text("z".into())),
+            ("nosuch", Value::Number(1)),
+        ])
+    };
+    let failures = write::receive_properties(&rig.live, "tank/p", &second, false).unwrap();
+    assert_eq!(failures.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(), ["nosuch"]);
+    assert_eq!(source("compression"), "zstd Local");
+    assert_eq!(source("quota"), "0 Default");
+    assert_eq!(source("checksum"), "sha256 Local");
+    assert!(rig.get("tank/p", "com.example:x") == "-" || source("com.example:x").ends_with("Default"));
+    write::inherit(&rig.live, "tank/p", "compression", true).unwrap();
+    assert_eq!(source("compression"), "gzip-10 Received".replace("gzip-10", &rig.get("tank/p", "compression")));
+    write::snapshot(&rig.live, &["tank/p@s".to_owned()], &[]).unwrap();
+    let of_snapshot = brought(&[("com.example:s", Value::Text("t".into()))]);
+    assert!(write::receive_properties(&rig.live, "tank/p@s", &of_snapshot, true).unwrap().is_empty());
+    assert_eq!(rig.get("tank/p@s", "com.example:s"), "t");
     rig.check();
     rig.judge();
 }

@@ -10,7 +10,7 @@
 //! Facts: `dmu_recv_begin_check`, `dmu_recv_begin_sync` in module/zfs/dmu_recv.c, `dsl_dataset_modified_since_snap` in
 //! dsl_dataset.c, and for messages `zfs_receive_one` in lib/libzfs/libzfs_sendrecv.c.
 
-use super::{CLONE, FLAG_CI_DATA, FLAG_CLONE, FLAG_FREE_RECORDS, Incoming, Spot, Target};
+use super::{CLONE, FLAG_CI_DATA, FLAG_CLONE, FLAG_FREE_RECORDS, Incoming, Spot, Target, state};
 use crate::live::{LiveDatasets, OwnersOf};
 use crate::write::contents::{self, NewContents};
 use crate::write::cx::Cx;
@@ -34,11 +34,16 @@ const NEEDED: [(Features, &str); 6] = [
 const LARGE_MICROZAP: &str = "com.klarasystems:large_microzap";
 const LONGNAME: &str = "org.zfsonlinux:longname";
 
+/// The value `off` of the property encryption.
+const ENCRYPTION_OFF: u64 = 2;
+
 /// What of the target a task takes with it.
 struct Wanted {
     dataset: String,
     snapshot: String,
     force: bool,
+    resumable: bool,
+    unencrypted: bool,
     origin: Option<String>,
     owners_of: OwnersOf,
 }
@@ -61,6 +66,8 @@ pub(super) fn begin(live: &LiveDatasets, incoming: &Incoming, target: &Target<'_
         dataset: target.dataset.clone(),
         snapshot: target.snapshot.clone(),
         force: target.force,
+        resumable: target.resumable,
+        unencrypted: target.unencrypted,
         origin,
         owners_of: target.owners_of,
     };
@@ -126,10 +133,11 @@ fn beside(cx: &Cx<'_>, store: &KeyStore, incoming: &Incoming, wanted: &Wanted) -
                 cx.set_field(dir, FIELD_LIVELIST, &ZapValue::one(list))?;
                 cx.feature_increment(deadlist::LIVELIST)?;
             }
-            started(cx, incoming, &node)
+            started(cx, incoming, wanted, &node)
         });
     }
-    let plan = keys::plan(cx, store, Some(parent), name, keys::Wanted::default())?;
+    let encryption = wanted.unencrypted.then_some(ENCRYPTION_OFF);
+    let plan = keys::plan(cx, store, Some(parent), name, keys::Wanted { encryption, ..keys::Wanted::default() })?;
     cx.sync.all_or_nothing(|| {
         let dir = tree::create_dir(cx, parent, last)?;
         let head = tree::create_head(cx, dir, cx.origin_snapshot()?, flags(incoming))?;
@@ -141,7 +149,7 @@ fn beside(cx: &Cx<'_>, store: &KeyStore, incoming: &Incoming, wanted: &Wanted) -
         }
         limits::start(cx, dir)?;
         contents::create(cx, &node, keys, &NewContents::Received(incoming.kind, wanted.owners_of))?;
-        started(cx, incoming, &node)
+        started(cx, incoming, wanted, &node)
     })
 }
 
@@ -210,7 +218,7 @@ fn below(cx: &Cx<'_>, incoming: &Incoming, wanted: &Wanted) -> Result<Option<Spo
                 clone
             }
         };
-        started(cx, incoming, &clone)
+        started(cx, incoming, wanted, &clone)
     })
 }
 
@@ -227,12 +235,23 @@ fn stand_on(cx: &Cx<'_>, name: &str, dir: u64, base: u64) -> Result<Node> {
 }
 
 /// Notes what there is to know until the end.
-fn started(cx: &Cx<'_>, incoming: &Incoming, node: &Node) -> Result<Option<Spot>> {
+fn started(cx: &Cx<'_>, incoming: &Incoming, wanted: &Wanted, node: &Node) -> Result<Option<Spot>> {
     cx.change_dataset(node.head, |phys| phys.flags |= DslDataset::FLAG_INCONSISTENT)?;
-    for (bit, guid) in [(Features::LARGE_MICROZAP, LARGE_MICROZAP), (Features::LONGNAME, LONGNAME)] {
+    // Large blocks too, be there one or not: streams without them are refused from then on.
+    for (bit, guid) in [
+        (Features::LARGE_BLOCKS, feature::LARGE_BLOCKS),
+        (Features::LARGE_MICROZAP, LARGE_MICROZAP),
+        (Features::LONGNAME, LONGNAME),
+    ] {
         if incoming.begin.features.contains(bit) {
             feature::activate(cx, node.head, guid)?;
         }
+    }
+    if wanted.resumable {
+        if !cx.is_enabled("com.delphix:extensible_dataset") {
+            return Err(Error::invalid(&*node.name, "pool must be upgraded to receive this stream."));
+        }
+        state::begin(cx, node.head, incoming)?;
     }
     cx.history("receive", &node.name, node.head, " ")?;
     Ok(Some(Spot { name: node.name.clone(), head: node.head }))

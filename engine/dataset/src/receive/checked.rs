@@ -6,7 +6,7 @@
 use crate::stream::{Reader, kind_name};
 use crate::{Error, Result};
 use ondisk::Endian;
-use ondisk::send_record::{Body, Record};
+use ondisk::send_record::{Body, RECORD_BYTES, Record};
 use std::io::Read;
 
 /// A record that a sum covers.
@@ -21,6 +21,20 @@ pub struct Covered {
 }
 
 impl Covered {
+    /// Object and offset of a block of contents.
+    pub(super) fn written(&self) -> Option<(u64, u64)> {
+        match &self.record.body {
+            Body::Write(write) => Some((write.object, write.offset)),
+            Body::WriteEmbedded(write) if write.offset <= i64::MAX as u64 => Some((write.object, write.offset)),
+            _ => None,
+        }
+    }
+
+    /// Where what follows it ends, in bytes from the start of the input.
+    pub(super) fn end(&self) -> u64 {
+        self.offset + RECORD_BYTES as u64 + self.payload.len() as u64
+    }
+
     /// Which one it is, for messages.
     pub fn place(&self) -> String {
         format!("record {} ({}) at byte {}", self.number, kind_name(&self.record.body), self.offset)

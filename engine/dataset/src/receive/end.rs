@@ -2,7 +2,7 @@
 //!
 //! Facts: `dmu_recv_end_check`, `dmu_recv_end_sync` in module/zfs/dmu_recv.c.
 
-use super::{CLONE, Incoming, Spot, Target, begin};
+use super::{CLONE, Incoming, Spot, Target, begin, state};
 use crate::intent_log::ClosedLog;
 use crate::live::{LiveDatasets, Open};
 use crate::write::cx::Cx;
@@ -49,6 +49,7 @@ pub(super) fn end(live: &LiveDatasets, incoming: &Incoming, spot: &Spot, target:
 /// Takes snapshot `short` of `node`, with the stream's guid and time.
 fn take(cx: &Cx<'_>, node: &Node, short: &str, begin: &Begin) -> Result<()> {
     cx.change_dataset(node.head, |phys| phys.flags &= !DslDataset::FLAG_INCONSISTENT)?;
+    state::clear(cx, node.head)?;
     let named = Node { name: format!("{}@{short}", node.name), ..node.clone() };
     let id = snapshot::take(cx, &named, short, begin.creation_time)?;
     cx.change_dataset(id, |phys| phys.guid = begin.to_guid)?;
@@ -93,7 +94,7 @@ fn replace(
         }
         unsnap::check_parts(cx, name, *id)?;
     }
-    if gone.is_empty() && bookmark::newest_txg(cx, node.head)? > head.prev_snap_txg.0 {
+    if bookmark::newest_txg(cx, node.head)? > hidden.prev_snap_txg.0 {
         return Err(Error::unsupported(name, "receiving into a dataset with a bookmark newer than its snapshots"));
     }
     let quota = props::own_number(cx, node.dir, "refquota")?;

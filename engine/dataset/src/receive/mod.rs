@@ -18,14 +18,18 @@ mod apply;
 mod begin;
 mod checked;
 mod end;
+mod state;
 
 pub use checked::{Checked, Covered};
+pub(crate) use state::put as put_state;
 
-use crate::live::{LiveDatasets, OwnersOf};
+use crate::live::{LiveDatasets, OwnersOf, ReceivedTo};
 use crate::{Datasets, Error, ListOptions, Place, Result, write};
 use apply::Applier;
+use ondisk::dsl_dataset::FIELD_RESUME_TOGUID;
+use ondisk::nvlist::Nvlist;
 use ondisk::send_record::{Begin, Body, Features};
-use ondisk::{Endian, ObjsetKind};
+use ondisk::{DslDataset, Endian, ObjsetKind};
 use std::io::Read;
 use std::sync::Arc;
 
@@ -51,10 +55,16 @@ pub struct Target<'a> {
     pub snapshot: String,
     /// `-F`: what was changed since the snapshot built on is given up; a full stream replaces what is there.
     pub force: bool,
+    /// `-s`: what came stays when the stream breaks off, so that it can go on.
+    pub resumable: bool,
+    /// What is made is not encrypted, whatever is above it.
+    pub unencrypted: bool,
     /// `-o origin=`: the snapshot that the dataset is to be a clone of.
     pub origin: Option<String>,
     /// Tells who owns an object of a file system.
     pub owners_of: OwnersOf,
+    /// Called once what the stream is received into is there, before the first record: sets properties by which it is written.
+    pub started: &'a dyn Fn() -> Result<()>,
     /// Lets go of the files of the dataset that is about to be replaced; it may not be open after that.
     pub let_go: &'a dyn Fn() -> Result<()>,
 }
@@ -64,11 +74,16 @@ pub struct Target<'a> {
 pub(crate) struct Incoming {
     pub begin: Begin,
     pub kind: ObjsetKind,
+    /// What follows BEGIN.
+    pub list: Nvlist,
 }
 
 impl Incoming {
     /// Takes the first record; what this version cannot receive is refused by name.
-    fn new(begin: &Begin, endian: Option<Endian>) -> Result<Self> {
+    fn new(first: &Covered, endian: Option<Endian>) -> Result<Self> {
+        let Body::Begin(begin) = &first.record.body else {
+            return Err(Error::invalid("", "invalid stream (bad magic number)"));
+        };
         let unsupported = |what: &str| Err(Error::unsupported("", what));
         if endian == Some(Endian::Big) {
             return unsupported("receiving a stream that a big-endian host wrote");
@@ -79,6 +94,7 @@ impl Incoming {
             | Features::LARGE_BLOCKS
             | Features::COMPRESSED
             | Features::LARGE_DNODE
+            | Features::RESUMING
             | Features::ZSTD
             | Features::SWITCH_TO_LARGE_BLOCKS
             | Features::LONGNAME
@@ -86,7 +102,6 @@ impl Incoming {
         for (feature, what) in [
             (Features::RAW, "receiving of raw encrypted streams (zfs send -w)"),
             (Features::REDACTED, "receiving of redacted streams"),
-            (Features::RESUMING, "receiving of resumed streams"),
             (Features::DEDUP | Features::DEDUP_PROPS, "receiving of deduplicated streams: zstream redup converts them"),
         ] {
             if begin.features.intersects(feature) {
@@ -102,7 +117,8 @@ impl Incoming {
             3 => ObjsetKind::Volume,
             other => return Err(Error::invalid("", format!("invalid record type: {other:#x}"))),
         };
-        Ok(Self { begin: begin.clone(), kind })
+        let list = if first.payload.is_empty() { Nvlist::new() } else { Nvlist::parse(&first.payload).at("BEGIN")? };
+        Ok(Self { begin: begin.clone(), kind, list })
     }
 
     fn has_flag(&self, flag: u32) -> bool {
@@ -126,25 +142,48 @@ pub fn find_snapshot(tree: &Arc<Datasets>, guid: u64) -> Result<Option<String>> 
     Ok(found.filter(|d| d.is_snapshot()).find(|d| d.phys().guid == guid).map(|d| d.name().to_owned()))
 }
 
-/// Receives one stream whose BEGIN is `begin`, up to its END, as `target` says. Returns the bytes that were read of it.
+/// Receives one stream whose BEGIN is `first`, up to its END, as `target` says. Returns the bytes that were read of it.
 ///
-/// When it fails, what was made for it is destroyed.
+/// When it fails, what was made for it is destroyed, unless it is to be resumed.
 pub fn receive<R: Read>(
     live: &LiveDatasets,
     stream: &mut Checked<R>,
-    begin: &Begin,
+    first: &Covered,
     target: &Target<'_>,
 ) -> Result<u64> {
-    let incoming = Incoming::new(begin, stream.endian())?;
-    let place = begin::begin(live, &incoming, target)?;
-    let result = feed(live, stream, &incoming, &place, target);
-    let result = result.and_then(|bytes| end::end(live, &incoming, &place, target).map(|()| bytes));
+    let incoming = Incoming::new(first, stream.endian())?;
+    let resumes = incoming.begin.features.contains(Features::RESUMING);
+    let (spot, before) = match resumes {
+        true => state::resume(live, &incoming, target)?,
+        false => {
+            sweep(live, &target.dataset)?;
+            (begin::begin(live, &incoming, target)?, 0)
+        }
+    };
+    let result = (target.started)().and_then(|()| feed(live, stream, &incoming, &spot, before, target));
+    let result = result.and_then(|bytes| end::end(live, &incoming, &spot, target).map(|()| bytes));
     if result.is_err()
-        && let Err(error) = write::destroy(live, &place.name)
+        && !target.resumable
+        && !resumes
+        && let Err(error) = write::destroy(live, &spot.name)
     {
-        tracing::warn!(dataset = place.name, %error, "what was received in part stays");
+        tracing::warn!(dataset = spot.name, %error, "what was received in part stays");
     }
     result
+}
+
+/// Destroys what a receive into `dataset` left that was not to be resumed, when its process ended in the middle of it. OpenZFS does so at import.
+fn sweep(live: &LiveDatasets, dataset: &str) -> Result<()> {
+    let tree = live.synced()?;
+    for name in [format!("{dataset}/{CLONE}"), dataset.to_owned()] {
+        let Ok(left) = tree.dataset(&name) else { continue };
+        let is_left = left.phys().has(DslDataset::FLAG_INCONSISTENT) && left.field_u64(FIELD_RESUME_TOGUID)?.is_none();
+        if is_left && live.parts().1.get(left.id()).is_none() {
+            tracing::warn!(dataset = name, "left by a receive that did not end: destroyed");
+            write::destroy(live, &name)?;
+        }
+    }
+    Ok(())
 }
 
 /// Reads a stream to its END and checks it, for whoever wants nothing of it but to be behind it. Returns the bytes read.
@@ -158,24 +197,33 @@ pub fn skip<R: Read>(stream: &mut Checked<R>) -> Result<u64> {
     Ok(stream.offset() - start)
 }
 
-/// Brings the records to the dataset at `place`.
+/// Brings the records to the dataset at `spot`; `before`: bytes that came before the stream broke off.
 fn feed<R: Read>(
     live: &LiveDatasets,
     stream: &mut Checked<R>,
     incoming: &Incoming,
-    place: &Spot,
+    spot: &Spot,
+    before: u64,
     target: &Target<'_>,
 ) -> Result<u64> {
     let owners_of = (incoming.kind == ObjsetKind::FileSystem).then_some(target.owners_of);
-    let dataset = live.open_receiving(place.head, owners_of)?;
+    let dataset = live.open_receiving(spot.head, owners_of)?;
     let start = stream.offset();
+    let keeps_state = target.resumable || incoming.begin.features.contains(Features::RESUMING);
     let fed = (|| {
         let mut applier = Applier::new(dataset.objset().clone(), incoming);
         let (mut batch, mut bytes) = (Vec::new(), 0);
         loop {
-            let packet = stream.next_record()?;
-            let is_end = matches!(&packet, Some(Covered { record, .. }) if matches!(record.body, Body::End { .. }));
-            if let (Some(packet), false) = (packet, is_end) {
+            let (packet, broke) = match stream.next_record() {
+                Ok(packet) => (packet, None),
+                // What came before is covered, and need not come again.
+                Err(error) => (None, Some(error)),
+            };
+            let is_last = match &packet {
+                Some(packet) => matches!(packet.record.body, Body::End { .. }),
+                None => true,
+            };
+            if let (Some(packet), false) = (packet, is_last) {
                 bytes += packet.payload.len() as u64 + RECORD_COST_BYTES;
                 batch.push(packet);
                 if bytes < BATCH_BYTES && batch.len() < BATCH_RECORDS {
@@ -185,14 +233,21 @@ fn feed<R: Read>(
             if !batch.is_empty() {
                 let frees = batch.iter().all(|packet| packet.payload.is_empty());
                 let tx = if frees { dataset.begin_freeing(bytes)? } else { dataset.begin(bytes)? };
+                let mut last = None;
                 for packet in batch.drain(..) {
                     let place = packet.place();
+                    last = packet.written().map(|(object, offset)| (object, offset, packet.end())).or(last);
                     applier.apply(&tx, packet).at(&place)?;
+                }
+                if let (Some((object, offset, end)), true) = (last, keeps_state) {
+                    dataset.note_received(&tx, ReceivedTo { object, offset, bytes: before + end - start });
                 }
                 bytes = 0;
             }
-            if is_end {
-                return Ok(());
+            match broke {
+                Some(error) => return Err(error),
+                None if is_last => return Ok(()),
+                None => {}
             }
         }
     })();

@@ -17,6 +17,7 @@ use super::tree::{self, Node};
 use super::{bookmark, deadlist, feature, holds, keys, props, unsnap};
 use crate::intent_log::ClosedLog;
 use crate::live::{LiveDatasets, Open};
+use crate::receive::CLONE;
 use crate::{Error, KeyStore, Place, Refusal, Result};
 use ondisk::dsl_dataset::FIELD_REMAP_DEADLIST;
 use ondisk::{DslDataset, SpaceTriple};
@@ -25,8 +26,16 @@ use ondisk::{DslDataset, SpaceTriple};
 /// reads a few thousand indirect blocks.
 const AT_ONCE_BYTES: u64 = 8 << 30;
 
-/// Destroys dataset `name`. It must not be open.
+/// Destroys dataset `name`, and what an interrupted receive left in it. It must not be open.
 pub fn destroy(live: &LiveDatasets, name: &str) -> Result<()> {
+    let (tree, hidden) = (live.synced()?, format!("{name}/{CLONE}"));
+    if tree.dataset(&hidden).is_ok() && tree.children(tree.dataset(name)?.dir())?.is_empty() {
+        destroy_one(live, &hidden)?;
+    }
+    destroy_one(live, name)
+}
+
+fn destroy_one(live: &LiveDatasets, name: &str) -> Result<()> {
     let ((_, open), full) = (live.parts(), name.to_owned());
     let (id, is_large) = live.writer().task(move |sync| {
         let cx = Cx::new(sync);

@@ -29,14 +29,18 @@ pub enum Change {
     Inherit(String),
     /// Go back to what a stream brought, if it did (`zfs inherit -S`).
     Revert(String),
+    /// A stream brought it: in force unless it is set here.
+    Receive(Setting),
+    /// The newest stream did not bring it any more.
+    Forget(String),
 }
 
 impl Change {
     /// Name of the property.
     pub fn name(&self) -> &str {
         match self {
-            Self::Set(setting) => &setting.name,
-            Self::Inherit(name) | Self::Revert(name) => name,
+            Self::Set(setting) | Self::Receive(setting) => &setting.name,
+            Self::Inherit(name) | Self::Revert(name) | Self::Forget(name) => name,
         }
     }
 }
@@ -54,16 +58,20 @@ pub(crate) fn own_number(cx: &Cx<'_>, dir: u64, name: &str) -> Result<u64> {
 /// What will be in force for a property that is not inherited, after `change`.
 fn predict(cx: &Cx<'_>, dir: u64, change: &Change) -> Result<u64> {
     let default = find(change.name()).map_or(0, |def| def.default_number());
+    let set = PropertySet::load(cx.mos(), cx.dir(dir)?.phys.props_zap)?;
+    let local = match set.get(change.name()) {
+        Some(SetBy::Local(Value::Number(n))) => Some(*n),
+        _ => None,
+    };
     Ok(match change {
         Change::Set(setting) => setting.number(),
+        Change::Receive(setting) => local.unwrap_or(setting.number()),
+        Change::Forget(_) => local.unwrap_or(default),
         Change::Inherit(_) => default,
-        Change::Revert(name) => {
-            let set = PropertySet::load(cx.mos(), cx.dir(dir)?.phys.props_zap)?;
-            match set.received(name) {
-                Some(Value::Number(n)) => *n,
-                _ => default,
-            }
-        }
+        Change::Revert(name) => match set.received(name) {
+            Some(Value::Number(n)) => *n,
+            _ => default,
+        },
     })
 }
 
@@ -120,7 +128,9 @@ pub(crate) fn apply(cx: &Cx<'_>, node: &Node, change: &Change) -> Result<()> {
         "reservation" => space::set_reserved(cx, node.dir, own_number(cx, node.dir, "reservation")?),
         "refreservation" => did_set_refreservation(cx, node.dir, before, own_number(cx, node.dir, "refreservation")?),
         "filesystem_limit" | "snapshot_limit" => match change {
-            Change::Set(setting) if setting.number() != u64::MAX => limits::activate(cx, node.dir),
+            Change::Set(setting) | Change::Receive(setting) if setting.number() != u64::MAX => {
+                limits::activate(cx, node.dir)
+            }
             _ => Ok(()),
         },
         _ => Ok(()),
@@ -144,7 +154,7 @@ fn note(cx: &Cx<'_>, node: &Node, change: &Change) -> Result<()> {
         return Ok(());
     }
     let name = change.name();
-    let (inherit, iuv) = (format!("{name}$inherit"), format!("{name}$iuv"));
+    let (inherit, iuv, received) = (format!("{name}$inherit"), format!("{name}$iuv"), format!("{name}$recvd"));
     // Opened anew each time: an open ZAP does not see what was changed past it.
     let remove = |name: &str| match cx.zap(zap)?.lookup(name)? {
         Some(_) => cx.zap(zap)?.remove(cx.tx(), name.as_bytes()),
@@ -174,6 +184,8 @@ fn note(cx: &Cx<'_>, node: &Node, change: &Change) -> Result<()> {
             remove(name)?;
             remove(&inherit)?;
         }
+        Change::Receive(setting) => put(&received, &setting.value)?,
+        Change::Forget(_) => remove(&received)?,
     }
     if let Some(id) = node.snapshot
         && cx.zap(zap)?.count()? == 0
@@ -183,14 +195,17 @@ fn note(cx: &Cx<'_>, node: &Node, change: &Change) -> Result<()> {
     }
     let (event, text) = match change {
         Change::Set(setting) => ("set", format!("{name}={}", setting.text())),
-        Change::Inherit(_) | Change::Revert(_) => ("inherit", format!("{name}={}", in_force(cx, node, name)?)),
+        Change::Receive(setting) => ("set", format!("{received}={}", setting.text())),
+        Change::Inherit(_) | Change::Revert(_) | Change::Forget(_) => {
+            ("inherit", format!("{name}={}", in_force(cx, node, name)?))
+        }
     };
     cx.history(event, &node.name, node.snapshot.unwrap_or(node.head), &text)
 }
 
 fn snapshot_zap(cx: &Cx<'_>, id: u64, change: &Change) -> Result<u64> {
     let phys: DslDataset = cx.dataset(id)?.phys;
-    if phys.props_zap != 0 || !matches!(change, Change::Set(_)) {
+    if phys.props_zap != 0 || !matches!(change, Change::Set(_) | Change::Receive(_)) {
         return Ok(phys.props_zap);
     }
     let zap = cx.create_zap(ObjectType::DSL_PROPS)?;

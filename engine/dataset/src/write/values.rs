@@ -95,6 +95,24 @@ pub(crate) fn check(target: &Target<'_>, name: &str, text: &str) -> Result<Setti
     Ok(Setting { name: name.to_owned(), value })
 }
 
+/// Checks that a stream may bring `value` for `name` there. What people set only once, or not at all, it cannot.
+pub(crate) fn check_received(target: &Target<'_>, name: &str, value: &Value) -> Result<Setting> {
+    let text = match value {
+        Value::Text(text) => text.clone(),
+        Value::Number(n) => {
+            let invalid = || Error::invalid(target.dataset, format!("invalid property '{name}'"));
+            let def = find(name).filter(|def| def.name == name).ok_or_else(invalid)?;
+            match def.value_type {
+                ValueType::Index(_) => def.word(*n).ok_or_else(invalid)?.to_owned(),
+                // As a person writes that there is none.
+                ValueType::Number(_) if matches!(*n, 0 | u64::MAX) && !name.ends_with("blocks") => "none".to_owned(),
+                ValueType::Number(_) | ValueType::Text => n.to_string(),
+            }
+        }
+    };
+    check(target, name, &text)
+}
+
 /// Checks properties of a dataset that is to be made. `is_enabled` tells of features by guid.
 pub fn check_new(
     dataset: &str,

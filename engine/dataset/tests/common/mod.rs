@@ -244,6 +244,7 @@ impl Rig {
         for entry in tree.list(&[], &dataset::ListOptions::heads()).unwrap().entries {
             let dataset = entry.dataset().unwrap().clone();
             if dataset.kind().unwrap() == dataset::DatasetKind::FileSystem
+                && !dataset.phys().has(ondisk::DslDataset::FLAG_INCONSISTENT)
                 && self.live.keys().is_available(&dataset).unwrap()
             {
                 check_users(&dataset, self.live.keys());

@@ -1,36 +1,42 @@
-//! `zfs receive`: a stream on standard input becomes a snapshot.
+//! `zfs receive`: a stream on standard input, or a package of streams, becomes snapshots.
 //!
+//! ```text
+//!   mod       options; what is mounted afterwards          name      what a snapshot is called here
+//!   one       one stream                                   props     properties: the stream's, -o and -x
+//!   package   several, with a list of what there is        replicate what was renamed, promoted and destroyed since (-R -i)
+//! ```
 //! In a process that owns the pool, standard input is the caller's, asked for piece by piece ([`crate::client::Client::input`]): what
 //! is not asked for waits there, and a caller that goes away ends the stream.
 
 mod name;
+mod one;
+mod package;
+mod props;
+mod replicate;
 
 use super::create::record;
 use crate::context::{Context, Failure, Outcome};
 use crate::getopt::{Options, Parsed};
-use crate::number::nice_bytes;
 use crate::state::Imported;
 use crate::zpool::writing::{Lent, command_line, open, why};
-use dataset::receive::{self, Checked, Target};
-use dataset::{Error, Refusal};
-use name::Destination;
-use ondisk::send_record::{Begin, Body};
+use daemon::Owner;
+use dataset::receive::{CLONE, Checked, Covered};
+use dataset::{Error, Refusal, write};
+use ondisk::send_record::Body;
+use package::List;
+use props::Asked as AskedProperties;
 use std::cell::RefCell;
 use std::io::Read;
-use std::time::Instant;
+use std::sync::Arc;
 
 const OPTIONS: Options = Options { short: "o:x:dehMnuvFsAc", long: &[] };
 
 /// How it is called.
 pub const USAGE: &[&str] = &[
-    "[-vMnFhu] [-o origin=snapshot] filesystem|volume|snapshot",
-    "[-vMnFhu] [-o origin=snapshot] [-d | -e] filesystem",
+    "[-vMnsFhu] [-o property=value] ... [-x property] ... filesystem|volume|snapshot",
+    "[-vMnsFhu] [-o property=value] ... [-x property] ... [-d | -e] filesystem",
+    "-A filesystem|volume",
 ];
-
-/// Header type of a package of streams (`DMU_COMPOUNDSTREAM`).
-const PACKAGE: u8 = 2;
-/// BEGIN: the stream builds on a snapshot of another dataset.
-const FLAG_CLONE: u32 = 1;
 
 /// What options say.
 struct Asked {
@@ -41,31 +47,17 @@ struct Asked {
     verbose: bool,
     force: bool,
     force_unmount: bool,
+    resumable: bool,
+    skip_holds: bool,
     no_mount: bool,
-    origin: Option<String>,
+    properties: AskedProperties,
 }
 
 impl Asked {
     fn new(parsed: &Parsed) -> Result<Self, Failure> {
-        let unsupported =
-            |what: &str| Err(Failure::failed(format!("unsupported: {what} is not in this version of weir")));
-        for (letter, what) in [
-            ('s', "receiving so that it can be resumed (-s)"),
-            ('A', "giving up what was received in part (-A)"),
-            ('c', "healing of a snapshot by a stream (-c)"),
-            ('x', "leaving out received properties (-x)"),
-        ] {
-            if parsed.has(letter) {
-                return unsupported(what);
-            }
-        }
-        let mut origin = None;
-        for option in parsed.all('o') {
-            match option.split_once('=') {
-                Some(("origin", snapshot)) => origin = Some(snapshot.to_owned()),
-                Some(_) => return unsupported("setting properties of what is received (-o)"),
-                None => return Err(Failure::usage("missing '=' for property=value argument")),
-            }
+        if parsed.has('c') {
+            let what = "healing of a snapshot by a stream (-c)";
+            return Err(Failure::failed(format!("unsupported: {what} is not in this version of weir")));
         }
         let to = match parsed.operands.as_slice() {
             [] => return Err(Failure::usage("missing snapshot argument")),
@@ -80,9 +72,41 @@ impl Asked {
             verbose: parsed.has('v'),
             force: parsed.has('F'),
             force_unmount: parsed.has('M'),
+            resumable: parsed.has('s'),
+            skip_holds: parsed.has('h'),
             no_mount: parsed.has('u'),
-            origin,
+            properties: AskedProperties::new(parsed)?,
         })
+    }
+}
+
+/// One call of the command.
+struct Receiver<'r> {
+    record: &'r Imported,
+    pool: &'r Lent,
+    asked: &'r Asked,
+    /// Who mounts, if it is this process.
+    owner: Option<Arc<Owner>>,
+    /// What is told of the package, if it is one that tells something.
+    list: Option<List>,
+    /// What was sent, of which the streams' names begin.
+    sent: String,
+    /// The first dataset that was received into: options for properties are for this.
+    top: Option<String>,
+    /// File systems that were made.
+    made: Vec<String>,
+    /// Those that had to be let go of.
+    unmounted: RefCell<Vec<String>>,
+}
+
+impl Receiver<'_> {
+    /// Lets go of the files of a dataset that is about to be replaced, renamed or destroyed; it is mounted again at the end.
+    fn let_go(&self, name: &str) -> Result<(), Error> {
+        if let Some(owner) = &self.owner {
+            let names = crate::mounts::unmount_placed(owner, self.record, name, self.asked.force_unmount);
+            self.unmounted.borrow_mut().extend(names.map_err(|why| Error::invalid(name, why))?);
+        }
+        self.pool.close_dataset(name).map_err(|e| Error::invalid(name, format!("{e:#}")))
     }
 }
 
@@ -90,148 +114,99 @@ impl Asked {
 pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     let parsed = OPTIONS.parse(args).map_err(Failure::usage)?;
     let asked = Asked::new(&parsed)?;
+    let command = command_line("zfs receive", args);
+    let record = record(cx, "receive", asked.to.split('@').next().unwrap_or_default())?;
+    if parsed.has('A') {
+        if parsed.given.iter().any(|(letter, _)| "densu".contains(*letter)) {
+            return Err(Failure::usage("invalid option"));
+        }
+        return give_up(cx, &record, &asked.to, &command);
+    }
     if cx.client.input_is_terminal() {
         let what = "Error: Backup stream can not be read from a terminal.\nYou must redirect standard input.";
         return Err(Failure::failed(what));
     }
-    let record = record(cx, "receive", asked.to.split('@').next().unwrap_or_default())?;
-    let mut stream = Checked::new(cx.client.input().map_err(|e| Failure::failed(format!("cannot receive: {e}")))?);
-    let begin = first(&mut stream)?;
-    if begin.header_type == PACKAGE {
-        let what = "receiving of packages of streams (zfs send -R, -I, -p)";
-        return Err(Failure::failed(format!("unsupported: {what} is not in this version of weir")));
-    }
+    let input = cx.client.input().map_err(|e| Failure::failed(format!("cannot receive: {e}")))?;
+    let mut stream = Checked::new(input);
+    let first = begin_of(&mut stream)?.ok_or_else(|| Failure::failed("cannot receive: failed to read from stream"))?;
     let pool = open(cx, &record, "cannot receive")?;
-    let outcome = one(cx, &record, &pool, &asked, &mut stream, &begin);
-    let command = command_line("zfs receive", args);
-    let outcome = outcome.and_then(|done| match asked.is_dry {
-        true => Ok(done),
-        false => {
-            pool.note_command(&command).map(|()| done).map_err(|e| Failure::failed(format!("cannot receive: {e:#}")))
-        }
-    });
+    let mut receiver = Receiver {
+        record: &record,
+        pool: &pool,
+        asked: &asked,
+        owner: crate::mounts::owner(cx, record.guid),
+        list: None,
+        sent: String::new(),
+        top: None,
+        made: Vec::new(),
+        unmounted: RefCell::default(),
+    };
+    let outcome = receiver.all(cx, &mut stream, first);
+    if outcome.is_ok() && !asked.is_dry {
+        pool.note_command(&command).map_err(|e| Failure::failed(format!("cannot receive: {e:#}")))?;
+    }
+    let (made, unmounted) = (receiver.made, receiver.unmounted.take());
     let finished = pool.finish().map_err(|e| Failure::failed(format!("cannot receive: {e:#}")));
+    let code = mount(cx, &record, &asked, &made, &unmounted);
     let done = outcome?;
     finished?;
-    Ok(mount(cx, &record, &asked, done))
+    Ok(done.max(code))
 }
 
-/// The first record.
-fn first<R: Read>(stream: &mut Checked<R>) -> Result<Begin, Failure> {
+/// The next stream's first record; `None`: there is none, or a package ends.
+fn begin_of<R: Read>(stream: &mut Checked<R>) -> Result<Option<Covered>, Failure> {
     let failed = |why: String| Failure::failed(format!("cannot receive: {why}"));
-    match stream.next_record().map_err(|e| failed(said(&e)))?.map(|packet| packet.record.body) {
-        Some(Body::Begin(begin)) => Ok(begin),
-        Some(_) => Err(failed("invalid stream (bad magic number)".to_owned())),
-        None => Err(failed("failed to read from stream".to_owned())),
+    let packet = stream.next_record().map_err(|e| failed(said(&e)))?;
+    match packet {
+        Some(packet) => match &packet.record.body {
+            Body::Begin(_) => Ok(Some(packet)),
+            Body::End { .. } => Ok(None),
+            _ => Err(failed("invalid stream (bad magic number)".to_owned())),
+        },
+        None => Ok(None),
     }
 }
 
-/// What is to be mounted after a receive.
-struct Done {
-    /// A file system that was not there before.
-    made: Option<String>,
-    /// Had to be let go of.
-    unmounted: Vec<String>,
-}
-
-fn mount(cx: &mut Context<'_>, record: &Imported, asked: &Asked, done: Done) -> u8 {
+/// Mounts again what was let go of, and what was made.
+fn mount(cx: &mut Context<'_>, record: &Imported, asked: &Asked, made: &[String], unmounted: &[String]) -> u8 {
     let mut code = 0;
     if let Some(owner) = crate::mounts::owner(cx, record.guid)
-        && !done.unmounted.is_empty()
+        && !unmounted.is_empty()
+        && !asked.no_mount
     {
-        code |= crate::mounts::mount_again(cx, &owner, record, &done.unmounted);
+        code |= crate::mounts::mount_again(cx, &owner, record, unmounted);
     }
-    match done.made {
-        Some(made) if !asked.no_mount => code | super::create::mount_new(cx, record, &made),
-        _ => code,
+    if !asked.no_mount {
+        made.iter().for_each(|name| code |= super::create::mount_new(cx, record, name));
     }
+    code
 }
 
-/// One stream, whose BEGIN was read.
-fn one<R: Read>(
-    cx: &mut Context<'_>,
-    record: &Imported,
-    pool: &Lent,
-    asked: &Asked,
-    stream: &mut Checked<R>,
-    begin: &Begin,
-) -> Result<Done, Failure> {
-    let to_name = String::from_utf8_lossy(&begin.to_name).into_owned();
-    let sent = to_name.split('@').next().unwrap_or_default().to_owned();
-    let to = Destination::new(asked, &to_name, &sent)?;
-    let makes = begin.from_guid == 0 || begin.flags & FLAG_CLONE != 0 || asked.origin.is_some();
-    let cannot = if makes { "cannot receive new filesystem stream" } else { "cannot receive incremental stream" };
-    let failed = |e: Error| Failure::failed(tell(cannot, &to, &e));
-    let tree = pool.live.synced().map_err(failed)?;
-    let is_there = tree.dataset(&to.dataset).is_ok();
-    if asked.is_prefix && !asked.is_dry {
-        make_parents(pool, asked, &to)?;
-    }
-    if asked.verbose {
-        let verb = if asked.is_dry { "would receive" } else { "receiving" };
-        let kind = if begin.from_guid != 0 { "incremental" } else { "full" };
-        cx.print(&format!("{verb} {kind} stream of {to_name} into {to}\n"));
-        let _ = cx.out.flush();
-    }
-    if asked.is_dry {
-        receive::skip(stream).map_err(failed)?;
-        return Ok(Done { made: None, unmounted: Vec::new() });
-    }
-    let started = Instant::now();
-    let unmounted = RefCell::new(Vec::new());
-    let owner = crate::mounts::owner(cx, record.guid);
-    let let_go = || {
-        if let Some(owner) = &owner {
-            let names = crate::mounts::unmount_placed(owner, record, &to.dataset, asked.force_unmount);
-            *unmounted.borrow_mut() = names.map_err(|why| Error::invalid(&*to.dataset, why))?;
+/// `-A`: what came of a stream that broke off goes.
+fn give_up(cx: &mut Context<'_>, record: &Imported, name: &str, command: &str) -> Outcome {
+    let cannot = format!("cannot abort the receive into '{name}'");
+    let hidden = format!("{name}/{CLONE}");
+    crate::zpool::writing::change(cx, record, &cannot, command, |pool| {
+        let tree = pool.live.synced()?;
+        if tree.dataset(&hidden).is_ok() {
+            return Ok(write::destroy(&pool.live, &hidden)?);
         }
-        pool.close_dataset(&to.dataset).map_err(|e| Error::invalid(&*to.dataset, format!("{e:#}")))
-    };
-    let target = Target {
-        dataset: to.dataset.clone(),
-        snapshot: to.snapshot.clone(),
-        force: asked.force,
-        origin: asked.origin.clone(),
-        owners_of: admin::write::maker().owners_of,
-        let_go: &let_go,
-    };
-    let received = receive::receive(&pool.live, stream, begin, &target);
-    let done = Done { made: (!is_there).then(|| to.dataset.clone()), unmounted: unmounted.take() };
-    match received {
-        Ok(bytes) => {
-            if asked.verbose {
-                let seconds = started.elapsed().as_secs().max(1);
-                let rate = nice_bytes(bytes / seconds);
-                cx.print(&format!("received {} stream in {seconds} seconds ({rate}/sec)\n", nice_bytes(bytes)));
-            }
-            Ok(done)
+        let is_left = match tree.dataset(name) {
+            Ok(dataset) => dataset::resume::token(&dataset)?.is_some(),
+            Err(Error::NotFound { .. }) => false,
+            Err(error) => return Err(error.into()),
+        };
+        anyhow::ensure!(is_left, "'{name}' does not have any resumable receive state to abort");
+        Ok(write::destroy(&pool.live, name)?)
+    })
+    .map(|()| 0)
+    .map_err(|failure| match failure {
+        // As OpenZFS says it, with nothing before it.
+        Failure::Failed(text) if text.ends_with("receive state to abort") => {
+            Failure::Failed(text.trim_start_matches(&format!("{cannot}: ")).to_owned())
         }
-        Err(error) => {
-            mount(cx, record, asked, Done { made: None, ..done });
-            Err(failed(error))
-        }
-    }
-}
-
-/// With `-d` and `-e`, file systems above what is received are made.
-fn make_parents(pool: &Lent, asked: &Asked, to: &Destination) -> Result<(), Failure> {
-    let failed = |e: &Error| Failure::failed(format!("cannot receive: failed to create ancestors: {}", why(e)));
-    let tree = pool.live.synced().map_err(|e| failed(&e))?;
-    if tree.dataset(&asked.to).is_err() {
-        return Err(Failure::failed(format!("cannot receive: specified fs ({}) does not exist", asked.to)));
-    }
-    let Some((parent, _)) = to.dataset.rsplit_once('/').filter(|(parent, _)| tree.dataset(parent).is_err()) else {
-        return Ok(());
-    };
-    let new = dataset::write::NewDataset { name: parent.to_owned(), parents: true, ..Default::default() };
-    dataset::write::create(&pool.live, &new, admin::write::maker()).map_err(|e| failed(&e))
-}
-
-fn tell(cannot: &str, to: &Destination, error: &Error) -> String {
-    match error {
-        Error::Refused { why: Refusal::Exists, .. } => format!("cannot restore to {to}: destination already exists"),
-        error => format!("{cannot}: {}", said(error)),
-    }
+        failure => failure,
+    })
 }
 
 /// What is wrong, in OpenZFS's words where it has some; of a stream that is damaged, also with the record.

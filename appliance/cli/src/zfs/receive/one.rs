@@ -1,0 +1,246 @@
+//! One stream.
+
+use super::name::Destination;
+use super::{Receiver, said};
+use crate::context::{Context, Failure};
+use crate::number::nice_bytes;
+use crate::zpool::writing::why;
+use dataset::receive::{Checked, Covered, Target, receive, skip};
+use dataset::write::{self, ReceivedProperties};
+use dataset::{Dataset, Datasets, Error, ListOptions, Refusal};
+use ondisk::ObjsetKind;
+use ondisk::send_record::{Begin, Body, Features};
+use std::io::Read;
+use std::sync::Arc;
+use std::time::Instant;
+
+/// BEGIN: the stream builds on a snapshot of another dataset.
+const FLAG_CLONE: u32 = 1;
+/// Is set once everything has come: states in between may be larger.
+const SET_LAST: &str = "refquota";
+
+impl Receiver<'_> {
+    /// Receives the stream that `first` begins.
+    pub(super) fn one<R: Read>(
+        &mut self,
+        cx: &mut Context<'_>,
+        stream: &mut Checked<R>,
+        first: &Covered,
+    ) -> Result<(), Failure> {
+        let Body::Begin(begin) = &first.record.body else {
+            return Err(Failure::failed("cannot receive: invalid stream (bad magic number)"));
+        };
+        let asked = self.asked;
+        let to_name = String::from_utf8_lossy(&begin.to_name).into_owned();
+        let mut to = Destination::new(asked, &to_name, &self.sent)?;
+        let resumes = begin.features.contains(Features::RESUMING);
+        let is_based = begin.from_guid == 0 || begin.flags & FLAG_CLONE != 0 || asked.properties.origin.is_some();
+        let makes = is_based && !resumes;
+        let cannot = match (makes, resumes) {
+            (true, _) => "cannot receive new filesystem stream",
+            (_, true) => "cannot receive resume stream",
+            _ => "cannot receive incremental stream",
+        };
+        let tree = self.pool.live.synced().map_err(|e| Failure::failed(format!("{cannot}: {}", said(&e))))?;
+        let origin = match &asked.properties.origin {
+            Some(origin) => Some(origin.clone()),
+            None if begin.flags & FLAG_CLONE != 0 && !resumes => {
+                let missing = || Failure::failed(format!("{cannot}: local origin for clone {to} does not exist"));
+                Some(closest(&tree, &to.dataset, begin.from_guid).ok_or_else(missing)?)
+            }
+            None => None,
+        };
+        if asked.verbose
+            && let Some(origin) = &origin
+        {
+            let how = if asked.properties.origin.is_some() { "using provided" } else { "found" };
+            cx.print(&format!("{how} clone origin {origin}\n"));
+        }
+        self.find_place(&tree, begin, makes, &to_name, &mut to);
+        let is_there = tree.dataset(&to.dataset).is_ok();
+        if asked.is_prefix && !asked.is_tail && !asked.is_dry && !is_there {
+            self.make_parents(&to)?;
+        }
+        if asked.verbose {
+            let verb = if asked.is_dry { "would receive" } else { "receiving" };
+            let kind = if begin.from_guid != 0 { "incremental" } else { "full" };
+            cx.print(&format!("{verb} {kind} stream of {to_name} into {to}\n"));
+            let _ = cx.out.flush();
+        }
+        let failed = |e: &Error| Failure::failed(format!("{cannot}: {}", said(e)));
+        let is_top = self.top.get_or_insert_with(|| to.dataset.clone()) == &to.dataset;
+        let is_volume = begin.objset_type == ObjsetKind::Volume as u32;
+        let (properties, unencrypted) = self.properties(cx, begin, &tree, &to, is_top, is_volume, makes)?;
+        if asked.is_dry {
+            return skip(stream).map(drop).map_err(|e| failed(&e));
+        }
+        let started = Instant::now();
+        let let_go = || self.let_go(&to.dataset);
+        let early = ReceivedProperties {
+            brought: properties
+                .brought
+                .clone()
+                .map(|all| all.into_iter().filter(|(name, _)| name != SET_LAST).collect()),
+            ..properties.clone()
+        };
+        // A dataset that was there keeps what it has until all has come.
+        let begun = || match is_there {
+            true => Ok(()),
+            false => write::receive_properties(&self.pool.live, &to.dataset, &early, true).map(drop),
+        };
+        let target = Target {
+            dataset: to.dataset.clone(),
+            snapshot: to.snapshot.clone(),
+            force: asked.force,
+            resumable: asked.resumable,
+            unencrypted,
+            origin,
+            owners_of: admin::write::maker().owners_of,
+            started: &begun,
+            let_go: &let_go,
+        };
+        let bytes = match receive(&self.pool.live, stream, first, &target) {
+            Ok(bytes) => bytes,
+            Err(e @ (Error::Refused { why: Refusal::Exists, .. } | Error::NotFound { .. })) if self.has(&to, begin) => {
+                if asked.verbose {
+                    cx.print(&format!("snap {to} already exists; ignoring\n"));
+                }
+                tracing::debug!(%e, "the snapshot is there");
+                return skip(stream).map(drop).map_err(|e| failed(&e));
+            }
+            Err(error) => return Err(self.tell(cannot, &to, &error)),
+        };
+        let late = write::receive_properties(&self.pool.live, &to.dataset, &properties, !is_there);
+        for (name, error) in late.map_err(|e| failed(&e))? {
+            if name != SET_LAST || self.is_last(&to) {
+                cx.complain(&format!("cannot receive {name} property on {}: {}", to.dataset, why(&error)));
+            }
+        }
+        self.snapshot_parts(cx, begin, &to)?;
+        if !is_there && !is_volume {
+            self.made.push(to.dataset.clone());
+        }
+        if asked.verbose {
+            let seconds = started.elapsed().as_secs().max(1);
+            let rate = nice_bytes(bytes / seconds);
+            cx.print(&format!("received {} stream in {seconds} seconds ({rate}/sec)\n", nice_bytes(bytes)));
+        }
+        Ok(())
+    }
+
+    /// A dataset of a package may have another name here, or be somewhere else: it is known by its snapshots.
+    fn find_place(&self, tree: &Arc<Datasets>, begin: &Begin, makes: bool, to_name: &str, to: &mut Destination) {
+        if tree.dataset(&to.dataset).is_ok() {
+            return;
+        }
+        if makes {
+            let parent = self.list.as_ref().and_then(|list| list.of(begin.to_guid)).map_or(0, |member| member.parent);
+            let Some((above, last)) = to.dataset.rsplit_once('/') else { return };
+            if parent != 0
+                && tree.dataset(above).is_err()
+                && let Some(found) = closest(tree, above, parent)
+            {
+                to.dataset = format!("{}/{last}", found.split('@').next().unwrap_or_default());
+            }
+        } else if (self.asked.is_prefix || to_name.get(self.sent.len()..).is_none_or(|rest| !rest.starts_with('@')))
+            && let Some(found) = closest(tree, &to.dataset, begin.from_guid)
+        {
+            to.dataset = found.split('@').next().unwrap_or_default().to_owned();
+        }
+    }
+
+    /// With `-d`, file systems above what is received are made.
+    fn make_parents(&self, to: &Destination) -> Result<(), Failure> {
+        let failed = |e: &Error| Failure::failed(format!("cannot receive: failed to create ancestors: {}", why(e)));
+        let tree = self.pool.live.synced().map_err(|e| failed(&e))?;
+        if tree.dataset(&self.asked.to).is_err() {
+            return Err(Failure::failed(format!("cannot receive: specified fs ({}) does not exist", self.asked.to)));
+        }
+        let Some((parent, _)) = to.dataset.rsplit_once('/').filter(|(parent, _)| tree.dataset(parent).is_err()) else {
+            return Ok(());
+        };
+        let new = write::NewDataset { name: parent.to_owned(), parents: true, ..Default::default() };
+        write::create(&self.pool.live, &new, admin::write::maker()).map_err(|e| failed(&e))
+    }
+
+    /// Properties and holds of the snapshot itself.
+    fn snapshot_parts(&self, cx: &mut Context<'_>, begin: &Begin, to: &Destination) -> Result<(), Failure> {
+        let Some(list) = &self.list else { return Ok(()) };
+        let name = to.to_string();
+        if let Some(brought) = list.snapshot_properties(begin.to_guid) {
+            let properties = ReceivedProperties { brought: Some(brought), ..ReceivedProperties::default() };
+            let failures = write::receive_properties(&self.pool.live, &name, &properties, true);
+            for (property, error) in failures.map_err(|e| Failure::failed(format!("cannot receive: {}", said(&e))))? {
+                cx.complain(&format!("cannot receive {property} property on {name}: {}", why(&error)));
+            }
+        }
+        if list.holds && !self.asked.skip_holds {
+            for tag in list.snapshot_holds(begin.to_guid) {
+                if let Err(failures) = write::hold(&self.pool.live, std::slice::from_ref(&name), &tag) {
+                    for (_, error) in failures {
+                        cx.complain(&format!("cannot hold snapshot '{name}': {}", why(&error)));
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the snapshot is there already.
+    fn has(&self, to: &Destination, begin: &Begin) -> bool {
+        let tree = self.pool.live.synced();
+        let snapshots = tree.and_then(|tree| tree.dataset(&to.dataset)).and_then(|head| head.snapshots());
+        snapshots.is_ok_and(|all| all.iter().any(|s| s.phys().guid == begin.to_guid))
+    }
+
+    /// Whether no later snapshot of the package is to come.
+    fn is_last(&self, to: &Destination) -> bool {
+        self.list.as_ref().is_none_or(|list| list.last == to.snapshot)
+    }
+
+    fn tell(&self, cannot: &str, to: &Destination, error: &Error) -> Failure {
+        let dataset = self.pool.live.synced().and_then(|tree| tree.dataset(&to.dataset)).ok();
+        let token = || dataset.as_ref().and_then(|d: &Dataset| dataset::resume::token(d).ok().flatten());
+        let text = match error {
+            Error::Refused { why: Refusal::Exists, .. } => {
+                return Failure::failed(format!("cannot restore to {to}: destination already exists"));
+            }
+            Error::Refused { why: Refusal::Busy, .. } if token().is_some() => {
+                let name = &to.dataset;
+                format!("destination {name} contains partially-complete state from \"zfs receive -s\".")
+            }
+            Error::Corrupt { .. } | Error::Io { .. } if self.asked.resumable && token().is_some() => format!(
+                "checksum mismatch or incomplete stream.\nPartially received snapshot is saved.\nA resuming stream can be generated \
+                 on the sending system by running:\n    zfs send -t {}\n{error}",
+                token().unwrap_or_default()
+            ),
+            error => said(error),
+        };
+        Failure::failed(format!("{cannot}: {text}"))
+    }
+}
+
+/// The snapshot of that guid that is nearest to `name`: copies may be in several places.
+pub(super) fn closest(tree: &Arc<Datasets>, name: &str, guid: u64) -> Option<String> {
+    let list = tree.list(&[], &ListOptions::all()).ok()?;
+    let found = list.entries.iter().filter_map(|entry| entry.dataset());
+    let found = found.filter(|d| d.is_snapshot() && d.phys().guid == guid).map(|d| d.name().to_owned());
+    let shared = |other: &String| {
+        let other = other.split('@').next().unwrap_or_default();
+        name.split('/').zip(other.split('/')).take_while(|(a, b)| a == b).count()
+    };
+    found.rev_best(shared)
+}
+
+/// The first of those that have the most of something.
+trait Best: Iterator<Item = String> + Sized {
+    fn rev_best(self, of: impl Fn(&String) -> usize) -> Option<String> {
+        self.fold(None, |best: Option<(usize, String)>, name| match best {
+            Some((most, best)) if most >= of(&name) => Some((most, best)),
+            _ => Some((of(&name), name)),
+        })
+        .map(|(_, name)| name)
+    }
+}
+
+impl<I: Iterator<Item = String>> Best for I {}

@@ -1,0 +1,155 @@
+//! Packages of streams (`zfs send -R`, `-I`, `-p`): the list that comes first, and the streams behind it.
+//!
+//! Facts: `zfs_receive_package` in lib/libzfs/libzfs_sendrecv.c.
+
+use super::{Receiver, begin_of};
+use crate::context::{Context, Failure};
+use dataset::property::Value;
+use dataset::receive::{Checked, Covered};
+use ondisk::nvlist::{Nvlist, Value as Field};
+use ondisk::send_record::{Begin, Body, Features};
+use std::io::Read;
+
+/// Header type of a package of streams (`DMU_COMPOUNDSTREAM`).
+const PACKAGE: u8 = 2;
+
+/// What a package says of itself.
+pub(super) struct List {
+    /// All below what was sent goes with it (`-R`).
+    pub recursive: bool,
+    /// The snapshot that it builds on.
+    pub from: Option<String>,
+    /// Name of the last snapshot.
+    pub last: String,
+    /// It has holds.
+    pub holds: bool,
+    /// Its datasets.
+    pub members: Vec<Member>,
+}
+
+/// A dataset of a package.
+pub(super) struct Member {
+    /// Its name where it was sent.
+    pub name: String,
+    /// Guid of the snapshot, of the dataset above, that it was sent with.
+    pub parent: u64,
+    /// Guid of what it was cloned from; 0: nothing.
+    pub origin: u64,
+    /// Its snapshots: name and guid.
+    pub snapshots: Vec<(String, u64)>,
+    fields: Nvlist,
+}
+
+impl List {
+    /// Takes what follows the package's BEGIN; `None`: it says nothing.
+    fn new(payload: &[u8], begin: &Begin) -> Result<Option<Self>, Failure> {
+        if payload.is_empty() {
+            return Ok(None);
+        }
+        let bad = || Failure::failed("cannot receive: invalid backup stream");
+        let list = Nvlist::parse(payload).map_err(|_| bad())?;
+        let members = list.get_nvlist("fss").ok_or_else(bad)?;
+        let member = |fields: &Nvlist| -> Option<Member> {
+            let snapshots = fields.get_nvlist("snaps")?.pairs.iter();
+            Some(Member {
+                name: fields.get_str("name")?.to_owned(),
+                parent: fields.get_u64("parentfromsnap").unwrap_or(0),
+                origin: fields.get_u64("origin").unwrap_or(0),
+                snapshots: snapshots.filter_map(|s| Some((s.name_lossy().into_owned(), s.value.as_u64()?))).collect(),
+                fields: fields.clone(),
+            })
+        };
+        let members = members.pairs.iter().map(|pair| match &pair.value {
+            Field::Nvlist(fields) => member(fields).ok_or_else(bad),
+            _ => Err(bad()),
+        });
+        let to_name = String::from_utf8_lossy(&begin.to_name).into_owned();
+        Ok(Some(Self {
+            recursive: !list.contains("not_recursive"),
+            from: list.get_str("fromsnap").map(str::to_owned),
+            last: to_name.split_once('@').map_or_else(String::new, |(_, last)| last.to_owned()),
+            holds: begin.features.contains(Features::HOLDS),
+            members: members.collect::<Result<_, _>>()?,
+        }))
+    }
+
+    /// The dataset that has the snapshot of that guid.
+    pub fn of(&self, guid: u64) -> Option<&Member> {
+        self.members.iter().find(|member| member.snapshot(guid).is_some())
+    }
+
+    /// The properties that a dataset was sent with.
+    pub fn properties(&self, guid: u64) -> Option<Vec<(String, Value)>> {
+        self.of(guid)?.fields.get_nvlist("props").map(values)
+    }
+
+    /// The same of a snapshot.
+    pub fn snapshot_properties(&self, guid: u64) -> Option<Vec<(String, Value)>> {
+        let member = self.of(guid)?;
+        member.fields.get_nvlist("snapprops")?.get_nvlist(member.snapshot(guid)?).map(values)
+    }
+
+    /// Tags of the holds of a snapshot.
+    pub fn snapshot_holds(&self, guid: u64) -> Vec<String> {
+        let holds = self.of(guid).and_then(|member| {
+            let holds = member.fields.get_nvlist("snapholds")?.get_nvlist(member.snapshot(guid)?)?;
+            Some(holds.pairs.iter().map(|pair| pair.name_lossy().into_owned()).collect())
+        });
+        holds.unwrap_or_default()
+    }
+}
+
+impl Member {
+    /// What the snapshot of that guid is called.
+    pub fn snapshot(&self, guid: u64) -> Option<&str> {
+        self.snapshots.iter().find(|(_, other)| *other == guid).map(|(name, _)| name.as_str())
+    }
+}
+
+fn values(list: &Nvlist) -> Vec<(String, Value)> {
+    let value = |field: &Field| match field {
+        Field::Uint64(n) => Some(Value::Number(*n)),
+        Field::String(text) => Some(Value::Text(String::from_utf8_lossy(text).into_owned())),
+        _ => None,
+    };
+    list.pairs.iter().filter_map(|pair| Some((pair.name_lossy().into_owned(), value(&pair.value)?))).collect()
+}
+
+impl Receiver<'_> {
+    /// Receives everything that comes. The exit code.
+    pub(super) fn all<R: Read>(
+        &mut self,
+        cx: &mut Context<'_>,
+        stream: &mut Checked<R>,
+        first: Covered,
+    ) -> Result<u8, Failure> {
+        let Body::Begin(begin) = &first.record.body else { return Ok(1) };
+        let to_name = String::from_utf8_lossy(&begin.to_name).into_owned();
+        let Some((sent, _)) = to_name.split_once('@') else {
+            return Err(Failure::failed("cannot receive: invalid stream (bad snapshot name)"));
+        };
+        self.sent = sent.to_owned();
+        if begin.header_type != PACKAGE {
+            return self.one(cx, stream, &first).map(|()| 0);
+        }
+        self.list = List::new(&first.payload, begin)?;
+        let recursive = self.list.as_ref().is_some_and(|list| list.recursive);
+        if recursive && self.asked.to.contains('@') {
+            return Err(Failure::failed("cannot receive: cannot specify snapshot name for multi-snapshot stream"));
+        }
+        // The list's own END.
+        if begin_of(stream)?.is_some() {
+            return Err(Failure::failed("cannot receive: invalid backup stream"));
+        }
+        let again = recursive && !self.asked.is_dry && self.list.as_ref().is_some_and(|list| list.from.is_some());
+        let mut code = if again { self.replicate(cx, &to_name)? } else { 0 };
+        while let Some(next) = begin_of(stream)? {
+            self.one(cx, stream, &next)?;
+        }
+        if again {
+            // With what came, what waited for its parent can be renamed.
+            code = self.replicate(cx, &to_name)?;
+        }
+        Ok(code)
+    }
+}

@@ -1,0 +1,127 @@
+//! Properties of what is received: those that the stream brings, `-o` and `-x`.
+//!
+//! On the dataset at the top, `-o` sets and `-x` has it inherited whatever the stream says; datasets below inherit both. Facts:
+//! `zfs_receive_checkprops`, `zfs_setup_cmdline_props` in lib/libzfs/libzfs_sendrecv.c.
+
+use super::Receiver;
+use super::name::Destination;
+use crate::context::{Context, Failure};
+use crate::getopt::Parsed;
+use dataset::property::{Kinds, find, is_user_property};
+use dataset::write::ReceivedProperties;
+use dataset::{Datasets, Source, View, property};
+use ondisk::send_record::Begin;
+use std::sync::Arc;
+
+/// Properties of encryption.
+const OF_KEYS: [&str; 4] = ["encryption", "keyformat", "keylocation", "pbkdf2iters"];
+
+/// `-o` and `-x`.
+#[derive(Default)]
+pub(super) struct Asked {
+    /// `-o origin=snapshot`.
+    pub origin: Option<String>,
+    set: Vec<(String, String)>,
+    exclude: Vec<String>,
+}
+
+impl Asked {
+    pub fn new(parsed: &Parsed) -> Result<Self, Failure> {
+        let mut asked = Self::default();
+        for (letter, argument) in &parsed.given {
+            let name = match (letter, argument.split_once('=')) {
+                ('o', Some((name, value))) => {
+                    asked.set.push((name.to_owned(), value.to_owned()));
+                    name
+                }
+                ('o', None) => return Err(Failure::usage("missing '=' for property=value argument")),
+                ('x', None) => {
+                    asked.exclude.push(argument.clone());
+                    argument
+                }
+                ('x', Some(_)) => {
+                    return Err(Failure::usage("invalid property: a value does not go with -x"));
+                }
+                _ => continue,
+            };
+            let all = asked.set.iter().map(|(n, _)| n).chain(&asked.exclude);
+            if all.filter(|other| *other == name).count() > 1 {
+                return Err(Failure::failed(format!("property '{name}' specified multiple times")));
+            }
+            check(name)?;
+        }
+        if let Some(at) = asked.set.iter().position(|(name, _)| name == "origin") {
+            asked.origin = Some(asked.set.remove(at).1);
+        }
+        Ok(asked)
+    }
+}
+
+fn check(name: &str) -> Result<(), Failure> {
+    if name == "origin" || is_user_property(name) {
+        return Ok(());
+    }
+    if OF_KEYS.contains(&name) {
+        let what = format!("setting '{name}' of what is received (-o, -x)");
+        return Err(Failure::failed(format!("unsupported: {what} is not in this version of weir")));
+    }
+    match find(name).filter(|def| def.name == name) {
+        Some(def) if !def.readonly() && !matches!(name, "version" | "volsize") => Ok(()),
+        _ => Err(Failure::failed(format!("cannot receive: invalid property '{name}'"))),
+    }
+}
+
+impl Receiver<'_> {
+    /// What is noted of the dataset; and whether it is not to be encrypted, because properties would say if it were.
+    #[allow(clippy::too_many_arguments)] // Each says something else of the one stream.
+    pub(super) fn properties(
+        &self,
+        cx: &mut Context<'_>,
+        begin: &Begin,
+        tree: &Arc<Datasets>,
+        to: &Destination,
+        is_top: bool,
+        is_volume: bool,
+        makes: bool,
+    ) -> Result<(ReceivedProperties, bool), Failure> {
+        let (list, asked) = (self.list.as_ref(), &self.asked.properties);
+        let kinds = if is_volume { Kinds::VOLUME } else { Kinds::FILESYSTEM };
+        let applies = |name: &str| is_user_property(name) || find(name).is_some_and(|def| def.kinds.intersects(kinds));
+        let recursive = list.is_some_and(|list| list.recursive);
+        let mut brought = list.and_then(|list| list.properties(begin.to_guid));
+        let mut properties = ReceivedProperties::default();
+        for (name, value) in &asked.set {
+            match (applies(name), is_top) {
+                (true, true) => properties.set.push((name.clone(), value.clone())),
+                (true, false) => properties.inherit.push(name.clone()),
+                (false, _) if recursive => {}
+                (false, _) => {
+                    let what = format!("property '{name}' does not apply to datasets of this type");
+                    return Err(Failure::failed(format!("cannot receive: {what}")));
+                }
+            }
+        }
+        let existing = tree.entry(&to.dataset).ok();
+        for name in &asked.exclude {
+            if !applies(name) {
+                let what = format!("property '{name}' does not apply to datasets of this type");
+                cx.complain(&format!("Warning: {}: {what}", to.dataset));
+                continue;
+            }
+            let source =
+                existing.as_ref().and_then(|entry| property::get(entry, name, &View::default()).ok().flatten());
+            if source.is_some_and(|p| p.source == Source::Local) {
+                continue;
+            }
+            let is_inherited = is_user_property(name) || find(name).is_some_and(|def| def.inheritable());
+            match &mut brought {
+                Some(brought) if !is_inherited => brought.retain(|(other, _)| other != name),
+                _ if is_inherited => properties.inherit.push(name.clone()),
+                _ => {}
+            }
+        }
+        let unencrypted = makes && brought.is_some();
+        properties.brought = brought;
+        Ok((properties, unencrypted))
+    }
+}

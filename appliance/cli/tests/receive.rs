@@ -1,0 +1,227 @@
+//! `weir zfs receive`, as programs call it: packages with properties, what happens to renamed and destroyed datasets, what breaks off,
+//! alone and beside `weir serve`. That contents come right is for engine/dataset/tests/receive.rs to say; zdb judges where it is there.
+
+use std::io::Write;
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+struct Rig {
+    dir: tempfile::TempDir,
+    daemon: Option<Child>,
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+impl Rig {
+    /// With the pool `tank`.
+    fn new(serves: bool) -> Self {
+        let mut rig = Self { dir: tempfile::tempdir().expect("a folder"), daemon: None };
+        std::fs::create_dir(rig.path("d")).expect("a folder");
+        let disk = rig.path("d/disk");
+        std::fs::File::create(&disk).and_then(|f| f.set_len(128 << 20)).expect("an image file");
+        if serves {
+            rig.daemon = Some(rig.command("serve --no-mount").stderr(Stdio::null()).spawn().expect("it starts"));
+            let deadline = Instant::now() + Duration::from_secs(60);
+            while !Path::new(&rig.path("state/run/weir.sock")).exists() {
+                assert!(Instant::now() < deadline, "no socket");
+                std::thread::sleep(Duration::from_millis(10));
+            }
+        }
+        rig.good(&format!("zpool create -m none tank {disk}"));
+        rig
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.dir.path().join(name).display().to_string()
+    }
+
+    fn command(&self, line: &str) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
+        command.args(line.split(' ')).env("WEIR_STATE", self.path("state")).env("TZ", "UTC").stdin(Stdio::null());
+        command
+    }
+
+    fn good(&self, line: &str) -> String {
+        let Output { status, stdout, stderr } = self.command(line).output().expect("it runs");
+        assert!(status.success() && stderr.is_empty(), "{line}: {}", text(&stderr));
+        text(&stdout)
+    }
+
+    fn send(&self, line: &str) -> Vec<u8> {
+        let out = self.command(line).output().expect("it runs");
+        assert!(out.status.success(), "{line}: {}", text(&out.stderr));
+        out.stdout
+    }
+
+    /// Exit code and what is said, of a command with that on its standard input.
+    fn with(&self, line: &str, input: &[u8]) -> (i32, String) {
+        let mut command = self.command(line);
+        let mut child =
+            command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("runs");
+        let mut stdin = child.stdin.take().expect("a pipe");
+        std::thread::scope(|scope| {
+            // Whoever refuses a stream does not read it.
+            scope.spawn(move || drop(stdin.write_all(input)));
+            let out = child.wait_with_output().expect("it ends");
+            (out.status.code().unwrap_or(-1), text(&out.stdout) + &text(&out.stderr))
+        })
+    }
+
+    fn receive(&self, line: &str, input: &[u8]) {
+        assert_eq!(self.with(line, input), (0, String::new()), "{line}");
+    }
+
+    fn names(&self, root: &str) -> Vec<String> {
+        self.good(&format!("zfs list -H -r -t all -o name {root}")).lines().map(|l| l.replace(root, "")).collect()
+    }
+
+    fn judge(&self) {
+        if !Path::new("/usr/sbin/zdb").exists() && !Path::new("/sbin/zdb").exists() {
+            println!("skipped: zdb is not installed (Debian: zfsutils-linux)");
+            return;
+        }
+        self.good("zpool sync tank");
+        let args = ["-e", "-p", &self.path("d"), "-bcc", "tank"];
+        let out =
+            Command::new("zdb").args(args).env("SPA_CONFIG_PATH", self.path("no-cache")).output().expect("zdb runs");
+        let said = text(&out.stdout) + &text(&out.stderr);
+        assert!(out.status.success() && said.contains("No leaks"), "{said}");
+    }
+}
+
+impl Drop for Rig {
+    fn drop(&mut self) {
+        if let Some(mut daemon) = self.daemon.take() {
+            let _ = Command::new("kill").args(["-TERM", &daemon.id().to_string()]).status();
+            let _ = daemon.wait();
+        }
+    }
+}
+
+#[test]
+fn a_tree_is_received_and_follows_what_happens_to_it() {
+    let rig = Rig::new(false);
+    rig.good("zfs create -o compression=gzip-7 -o com.example:note=hello tank/src");
+    rig.good("zfs create -o quota=64M tank/src/a");
+    rig.good("zfs create tank/src/a/deep");
+    rig.good("zfs create -V 8M tank/src/volume");
+    rig.good("zfs create tank/src/gone");
+    rig.good("zfs snapshot -r tank/src@1");
+    rig.good("zfs hold keep tank/src/a@1");
+    rig.good("zfs clone tank/src/a@1 tank/src/clone");
+    rig.good("zfs snapshot -r -o com.example:snap=yes tank/src@2");
+    rig.receive("zfs receive tank/copy", &rig.send("zfs send -Rh tank/src@2"));
+    assert_eq!(rig.names("tank/copy"), rig.names("tank/src"));
+    let get = |what: &str| rig.good(&format!("zfs get -H -o value,source {what}"));
+    assert_eq!(get("compression tank/copy"), "gzip-7\treceived\n");
+    assert_eq!(get("compression tank/copy/a/deep"), "gzip-7\tinherited from tank/copy\n");
+    assert_eq!(get("com.example:note tank/copy"), "hello\treceived\n");
+    assert_eq!(get("quota tank/copy/a"), "64M\treceived\n");
+    assert_eq!(get("com.example:snap tank/copy/volume@2"), "yes\treceived\n");
+    assert_eq!(get("origin tank/copy/clone"), "tank/copy/a@1\t-\n");
+    assert!(rig.good("zfs holds tank/copy/a@1").contains("keep"));
+    rig.judge();
+
+    rig.good("zfs rename tank/src/a tank/src/b");
+    rig.good("zfs rename -r tank/src@1 tank/src@one");
+    rig.good("zfs destroy -r tank/src/gone");
+    rig.good("zfs create tank/src/b/new");
+    rig.good("zfs set compression=zstd tank/src");
+    rig.good("zfs snapshot -r tank/src@3");
+    let more = rig.send("zfs send -R -I @2 tank/src@3");
+    let (code, said) = rig.with("zfs receive -v -F tank/copy", &more);
+    assert_eq!(code, 0, "{said}");
+    assert!(said.contains("attempting rename tank/copy/a to tank/copy/b\nsuccess\n"), "{said}");
+    assert_eq!(rig.names("tank/copy"), rig.names("tank/src"));
+    assert_eq!(get("compression tank/copy"), "zstd\treceived\n");
+    // Once more, it is all there.
+    let (code, said) = rig.with("zfs receive -v tank/copy", &rig.send("zfs send -I @2 tank/src@3"));
+    assert!(code == 0 && said.contains("snap tank/copy@3 already exists; ignoring\n"), "{said}");
+    rig.judge();
+
+    // The whole once more, under other names and with other properties.
+    let all = rig.send("zfs send -R tank/src@3");
+    rig.good("zfs create tank/else");
+    rig.receive("zfs receive -e -x com.example:note -o compression=lz4 tank/else", &all);
+    assert_eq!(rig.names("tank/else/src"), rig.names("tank/src"));
+    assert_eq!(get("compression tank/else/src"), "lz4\tlocal\n");
+    assert_eq!(get("com.example:note tank/else/src").trim(), "-\t-");
+    let (code, said) = rig.with("zfs receive tank/x@y", &all);
+    assert_eq!((code, said.as_str()), (1, "cannot receive: cannot specify snapshot name for multi-snapshot stream\n"));
+    let (code, said) = rig.with("zfs receive -nv -d tank/else", &all);
+    assert!(
+        code == 0 && said.starts_with("would receive full stream of tank/src@one into tank/else/src@one\n"),
+        "{said}"
+    );
+    rig.judge();
+}
+
+#[test]
+fn what_is_wrong_is_said_as_openzfs_says_it() {
+    let rig = Rig::new(false);
+    rig.good("zfs create tank/a");
+    rig.good("zfs snapshot tank/a@1");
+    rig.good("zfs snapshot tank/a@2");
+    let (full, more) = (rig.send("zfs send tank/a@1"), rig.send("zfs send -i @1 tank/a@2"));
+    for (line, input, says) in [
+        (
+            "tank/a",
+            &full,
+            "cannot receive new filesystem stream: destination 'tank/a' exists\nmust specify -F to overwrite it\n",
+        ),
+        ("tank/b", &more, "cannot receive incremental stream: destination 'tank/b' does not exist\n"),
+        ("tank/no/b", &full, "cannot receive new filesystem stream: parent does not exist\n"),
+        ("-o nosuch=1 tank/b", &full, "cannot receive: invalid property 'nosuch'\n"),
+        ("tank/b", &Vec::new(), "cannot receive: failed to read from stream\n"),
+        ("-A tank/a", &full, "'tank/a' does not have any resumable receive state to abort\n"),
+        ("-c tank/a@1", &full, "unsupported: healing of a snapshot by a stream (-c) is not in this version of weir\n"),
+        ("-d tank/a@1", &full, "cannot receive: invalid argument - snapshot not allowed with -d\n"),
+    ] {
+        assert_eq!(rig.with(&format!("zfs receive {line}"), input), (1, says.to_owned()), "{line}");
+    }
+    let (code, said) = rig.with("zfs receive", &full);
+    assert!(code == 2 && said.starts_with("missing snapshot argument\nusage:\n\treceive "), "{said}");
+    let mut bad = full.clone();
+    let middle = bad.len() / 2;
+    bad[middle] ^= 1;
+    let (code, said) = rig.with("zfs receive tank/b", &bad);
+    assert!(
+        code == 1 && said.starts_with("cannot receive new filesystem stream: checksum mismatch\nrecord "),
+        "{said}"
+    );
+    assert_eq!(rig.names("tank"), ["", "/a", "/a@1", "/a@2"]);
+    rig.judge();
+}
+
+#[test]
+fn beside_a_daemon_the_stream_reaches_it_and_what_breaks_off_goes_on() {
+    let rig = Rig::new(true);
+    rig.good("zfs create -V 16M tank/volume");
+    rig.good("zfs create tank/a");
+    for at in 0..6 {
+        rig.good(&format!("zfs create tank/a/{at}"));
+    }
+    rig.good("zfs snapshot -r tank/a@1");
+    rig.receive("zfs receive tank/copy", &rig.send("zfs send -R tank/a@1"));
+    assert_eq!(rig.names("tank/copy"), rig.names("tank/a"));
+    let full = rig.send("zfs send tank/a@1");
+    let (code, said) = rig.with("zfs receive -s tank/part", &full[..full.len() / 2]);
+    let token = rig.good("zfs get -H -o value receive_resume_token tank/part");
+    assert!(code == 1 && said.contains(&format!("    zfs send -t {token}")), "{said}");
+    rig.receive("zfs receive -s tank/part", &rig.send(&format!("zfs send -t {}", token.trim())));
+    assert_eq!(rig.names("tank/part"), ["", "@1"]);
+    assert_eq!(rig.with("zfs receive -s tank/half", &full[..full.len() / 2]).0, 1);
+    rig.good("zfs receive -A tank/half");
+    // A client that goes away in the middle ends it, and nothing stays.
+    let mut child = rig.command("zfs receive tank/left").stdin(Stdio::piped()).spawn().expect("it runs");
+    let mut stdin = child.stdin.take().expect("a pipe");
+    stdin.write_all(&full[..400]).expect("taken");
+    child.kill().expect("killed");
+    child.wait().expect("it ends");
+    drop(stdin);
+    assert_eq!(rig.names("tank").iter().filter(|name| name.contains("half") || name.contains("left")).count(), 0);
+    rig.judge();
+}

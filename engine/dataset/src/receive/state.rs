@@ -1,0 +1,108 @@
+//! What is kept in a dataset of a receive that can go on when it breaks off: fields by name, as OpenZFS keeps them.
+//!
+//! | field (`com.delphix:resume_…`)             | meaning                                                       |
+//! |--------------------------------------------|---------------------------------------------------------------|
+//! | `fromguid`, `toguid`, `toname`             | the stream                                                    |
+//! | `object`, `offset`                         | the block that was written last: the rest begins with it      |
+//! | `bytes`                                    | read so far                                                   |
+//! | `largeblockok`, `embedok`, `compressok`    | what the stream has, and its rest may have                    |
+//!
+//! Facts: `dmu_recv_begin_sync`, `dmu_recv_resume_begin_check`, `save_resume_state` in module/zfs/dmu_recv.c.
+
+use super::{CLONE, Incoming, Spot, Target};
+use crate::live::{LiveDatasets, ReceivedTo};
+use crate::write::cx::Cx;
+use crate::write::tree;
+use crate::{Error, Refusal, Result};
+use object::ZapValue;
+use ondisk::DslDataset;
+use ondisk::dsl_dataset as field;
+use ondisk::send_record::Features;
+
+/// All of them.
+const FIELDS: [&str; 9] = [
+    field::FIELD_RESUME_FROMGUID,
+    field::FIELD_RESUME_TOGUID,
+    field::FIELD_RESUME_TONAME,
+    field::FIELD_RESUME_OBJECT,
+    field::FIELD_RESUME_OFFSET,
+    field::FIELD_RESUME_BYTES,
+    field::FIELD_RESUME_LARGEBLOCK,
+    field::FIELD_RESUME_EMBEDOK,
+    field::FIELD_RESUME_COMPRESSOK,
+];
+
+/// Notes the stream at its beginning.
+pub(super) fn begin(cx: &Cx<'_>, head: u64, incoming: &Incoming) -> Result<()> {
+    let begin = &incoming.begin;
+    if begin.from_guid != 0 {
+        cx.set_field(head, field::FIELD_RESUME_FROMGUID, &ZapValue::one(begin.from_guid))?;
+    }
+    cx.set_field(head, field::FIELD_RESUME_TOGUID, &ZapValue::one(begin.to_guid))?;
+    let name = ZapValue { int_bytes: 1, ints: begin.to_name.iter().copied().chain([0]).map(u64::from).collect() };
+    cx.set_field(head, field::FIELD_RESUME_TONAME, &name)?;
+    put(cx, head, &ReceivedTo { object: 1, offset: 0, bytes: 0 })?;
+    for (feature, name) in [
+        (Features::LARGE_BLOCKS, field::FIELD_RESUME_LARGEBLOCK),
+        (Features::EMBED_DATA, field::FIELD_RESUME_EMBEDOK),
+        (Features::COMPRESSED, field::FIELD_RESUME_COMPRESSOK),
+    ] {
+        if begin.features.contains(feature) {
+            cx.set_field(head, name, &ZapValue::one(1))?;
+        }
+    }
+    Ok(())
+}
+
+/// Notes how far it has come.
+pub(crate) fn put(cx: &Cx<'_>, head: u64, to: &ReceivedTo) -> Result<()> {
+    cx.set_field(head, field::FIELD_RESUME_OBJECT, &ZapValue::one(to.object))?;
+    cx.set_field(head, field::FIELD_RESUME_OFFSET, &ZapValue::one(to.offset))?;
+    cx.set_field(head, field::FIELD_RESUME_BYTES, &ZapValue::one(to.bytes))
+}
+
+/// Forgets all of it: the stream has come.
+pub(super) fn clear(cx: &Cx<'_>, head: u64) -> Result<()> {
+    for name in FIELDS {
+        if cx.field(head, name)?.is_some() {
+            cx.unset_field(head, name)?;
+        }
+    }
+    Ok(())
+}
+
+/// Where a stream goes on that broke off, and how many bytes came before.
+pub(super) fn resume(live: &LiveDatasets, incoming: &Incoming, target: &Target<'_>) -> Result<(Spot, u64)> {
+    let (name, force) = (target.dataset.clone(), target.force);
+    let ((_, open), incoming) = (live.parts(), incoming.clone());
+    live.writer().task(move |sync| {
+        let cx = Cx::new(sync);
+        let invalid = |what: &str| Err(Error::invalid(&*name, what));
+        let hidden = format!("{name}/{CLONE}");
+        let (found, node) = match tree::find(&cx, &hidden) {
+            Ok(node) => (&hidden, node),
+            Err(Error::NotFound { .. }) => (&name, tree::find(&cx, &name)?),
+            Err(e) => return Err(e),
+        };
+        let begin = &incoming.begin;
+        if *found == hidden && begin.from_guid == 0 && !force {
+            return invalid("Resuming recv on existing dataset without force");
+        }
+        let phys = cx.dataset(node.head)?.phys;
+        let number = |name: &str| cx.field_u64(node.head, name);
+        let same = number(field::FIELD_RESUME_TOGUID)? == Some(begin.to_guid)
+            && number(field::FIELD_RESUME_FROMGUID)?.unwrap_or(0) == begin.from_guid;
+        if !phys.has(DslDataset::FLAG_INCONSISTENT) || !same {
+            return invalid("there is no receive of this stream that broke off");
+        }
+        let at = (number(field::FIELD_RESUME_OBJECT)?, number(field::FIELD_RESUME_OFFSET)?);
+        if at != (incoming.list.get_u64("resume_object"), incoming.list.get_u64("resume_offset")) {
+            return invalid("the stream does not go on where the receive broke off");
+        }
+        if open.get(node.head).is_some() {
+            return Err(Refusal::Busy.at(found.as_str()));
+        }
+        cx.history("resume receive", found, node.head, " ")?;
+        Ok((Spot { name: found.clone(), head: node.head }, number(field::FIELD_RESUME_BYTES)?.unwrap_or(0)))
+    })
+}

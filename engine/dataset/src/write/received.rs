@@ -1,0 +1,108 @@
+//! Properties that come with a stream: kept beside those that are set here, which win.
+//!
+//! What a stream brings replaces all that an earlier one brought. A dataset that never received properties gives up those that it has
+//! when the first come, as in OpenZFS: they may be from a stream of before there was a difference. Facts: `zfs_ioc_recv_impl`,
+//! `clear_received_props` in module/zfs/zfs_ioctl.c, `dsl_prop_set_hasrecvd` in dsl_prop.c.
+
+use super::cx::Cx;
+use super::props::{self, Change};
+use super::snapshot::Failures;
+use super::values::{self, Target};
+use super::{contents, create, tree};
+use crate::live::LiveDatasets;
+use crate::property::set::PropertySet;
+use crate::property::{Attr, Kinds, Value, find, is_user_property};
+use crate::{Error, Result};
+use object::ZapValue;
+use ondisk::ObjsetKind;
+
+/// Says that properties were received.
+const HAS_RECEIVED: &str = "$hasrecvd";
+
+/// What comes with a stream, and what whoever receives it says to that.
+#[derive(Debug, Clone, Default)]
+pub struct ReceivedProperties {
+    /// Of the stream; `None`: it has no list of properties, and what is there stays.
+    pub brought: Option<Vec<(String, Value)>>,
+    /// `-o`: set here.
+    pub set: Vec<(String, String)>,
+    /// `-x`: inherited, whatever the stream says.
+    pub inherit: Vec<String>,
+}
+
+/// Notes the properties of dataset or snapshot `name`. With `is_new`, it was made for the stream. Returns those that could not be.
+pub fn receive_properties(
+    live: &LiveDatasets,
+    name: &str,
+    properties: &ReceivedProperties,
+    is_new: bool,
+) -> Result<Failures> {
+    let (name, properties) = (name.to_owned(), properties.clone());
+    let failures = live.writer().task(move |sync| {
+        let cx = Cx::new(sync);
+        sync.all_or_nothing(|| receive_in(&cx, &name, &properties, is_new))
+    })?;
+    live.refresh()?;
+    Ok(failures)
+}
+
+fn receive_in(cx: &Cx<'_>, name: &str, properties: &ReceivedProperties, is_new: bool) -> Result<Failures> {
+    let node = tree::find(cx, name)?;
+    let zap_of = || match node.snapshot {
+        None => Ok(cx.dir(node.dir)?.phys.props_zap),
+        Some(id) => Ok::<_, Error>(cx.dataset(id)?.phys.props_zap),
+    };
+    let mut failures = Failures::new();
+    let mut apply = |property: &str, change: Result<Change>| -> Result<()> {
+        match change.and_then(|change| props::check(cx, &node, &change).map(|()| change)) {
+            Ok(change) => props::apply(cx, &node, &change),
+            Err(e @ (Error::Invalid { .. } | Error::Unsupported { .. } | Error::Refused { .. })) => {
+                failures.push((property.to_owned(), e));
+                Ok(())
+            }
+            Err(e) => Err(e),
+        }
+    };
+    if let Some(brought) = &properties.brought {
+        let kinds = match node.snapshot {
+            Some(_) => Kinds::SNAPSHOT,
+            None => match contents::kind(cx, node.head, &cx.dataset(node.head)?.phys.bp)? {
+                ObjsetKind::Volume => Kinds::VOLUME,
+                _ => Kinds::FILESYSTEM,
+            },
+        };
+        let is_enabled = |guid: &str| cx.is_enabled(guid);
+        let target = Target { dataset: name, kinds, is_new: false, is_enabled: &is_enabled };
+        let set = PropertySet::load(cx.mos(), zap_of()?)?;
+        for property in set.names() {
+            let comes = brought.iter().any(|(name, _)| name == property);
+            if set.received(property).is_some() && !comes {
+                apply(property, Ok(Change::Forget(property.to_owned())))?;
+            } else if !set.has_received() && !is_new && is_clearable(property) {
+                apply(property, Ok(Change::Revert(property.to_owned())))?;
+            }
+        }
+        for (property, value) in brought {
+            apply(property, values::check_received(&target, property, value).map(Change::Receive))?;
+        }
+        // A snapshot has a place for properties only if it has some.
+        let zap = zap_of()?;
+        if zap != 0 {
+            cx.zap(zap)?.update(cx.tx(), HAS_RECEIVED.as_bytes(), &ZapValue::one(0))?;
+        }
+    }
+    for (property, text) in &properties.set {
+        let settings = create::settings_for(cx, &node, &[(property.clone(), text.clone())]);
+        let none = || Error::invalid(name, format!("invalid property '{property}'"));
+        apply(property, settings.and_then(|mut all| all.pop().map(Change::Set).ok_or_else(none)))?;
+    }
+    for property in &properties.inherit {
+        apply(property, Ok(Change::Inherit(property.clone())))?;
+    }
+    Ok(failures)
+}
+
+/// Whether people could have set it at any time.
+fn is_clearable(property: &str) -> bool {
+    is_user_property(property) || find(property).is_some_and(|def| matches!(def.attr, Attr::Default | Attr::Inherit))
+}

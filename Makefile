@@ -78,6 +78,7 @@ interop: build images ## other pools, other judges: OpenZFS's own test images, z
 	testing/posix/run
 	testing/sim/judge
 	testing/kernel/user-space
+	testing/system/sanoid
 	testing/kernel/replays
 	testing/kernel/round-trips
 	testing/nfs/pynfs

@@ -15,6 +15,7 @@ use dataset::{Datasets, Error, KeyStore, write};
 use ondisk::ddt::Key;
 use ondisk::send_record::{Begin, Body, Record, WriteRecord};
 use pool::{OpenOptions, Pool, search};
+use std::io::Read;
 use std::path::PathBuf;
 use std::process::Command;
 use std::sync::Arc;
@@ -367,4 +368,65 @@ fn properties_of_streams_stand_beside_those_set_here() {
     assert_eq!(rig.get("tank/p@s", "com.example:s"), "t");
     rig.check();
     rig.judge();
+}
+
+/// A stream that is interrupted by power cuts: at some of its bytes all that was received is brought to disk, and what the devices hold then
+/// is looked at as another machine would find it.
+struct WithCuts<'a> {
+    stream: &'a [u8],
+    at: usize,
+    every: usize,
+    rig: &'a Rig,
+    after: &'a dyn Fn(Rig),
+}
+
+impl Read for WithCuts<'_> {
+    fn read(&mut self, buf: &mut [u8]) -> std::io::Result<usize> {
+        let before = self.at / self.every;
+        let read = (&self.stream[self.at..]).read(buf)?;
+        self.at += read;
+        if self.at / self.every != before {
+            self.rig.live.writer().sync().unwrap();
+            (self.after)(self.rig.copy());
+        }
+        Ok(read)
+    }
+}
+
+#[test]
+fn after_a_power_cut_the_pool_opens_and_the_receive_goes_on_or_begins_anew() {
+    let Some(tree) = history() else { return };
+    let plain = Options::default();
+    let full = send(&tree, "th/prom@s1", None, plain);
+    let more = send(&tree, "th/prom@s4", Some("th/prom@s1"), plain);
+    for resumable in [true, false] {
+        let rig = Rig::new();
+        take(&rig, &full, "tank/there@s1", false).unwrap();
+        for (stream, to, sent, from) in
+            [(&full, "tank/new@s1", "th/prom@s1", None), (&more, "tank/there@s4", "th/prom@s4", Some("th/prom@s1"))]
+        {
+            let cuts = std::cell::Cell::new(0);
+            let after = |found: Rig| {
+                let target = Target { resumable, ..target(to, false) };
+                let name = to.split('@').next().unwrap();
+                found.check();
+                assert!(found.tree().dataset(to).is_err());
+                let is_begun = found.tree().dataset(if from.is_some() { "tank/there/%recv" } else { name }).is_ok();
+                match resumable && is_begun {
+                    true => try_receive(&found, &rest(&tree, &found, name, sent, from), &target),
+                    false => try_receive(&found, stream, &target),
+                }
+                .unwrap();
+                compare(to, &send(&found.tree(), to, None, plain), &send(&tree, sent, None, plain));
+                found.check();
+                cuts.set(cuts.get() + 1);
+            };
+            let source = WithCuts { stream, at: 0, every: stream.len() / 5, rig: &rig, after: &after };
+            let mut checked = Checked::new(source);
+            let first = checked.next_record().unwrap().unwrap();
+            receive(&rig.live, &mut checked, &first, &Target { resumable, ..target(to, false) }).unwrap();
+            assert!(cuts.get() >= 4, "{to}: {} cuts", cuts.get());
+        }
+        rig.check();
+    }
 }

@@ -182,6 +182,19 @@ impl Rig {
         Pool::open(&found, &OpenOptions::default()).unwrap()
     }
 
+    /// The pool as another machine finds it on copies of the devices as they are now: nobody may be writing to them.
+    pub fn copy(&self) -> Self {
+        let copies = self.devices.iter().map(|device| {
+            let mut bytes = vec![0; device.size_bytes() as usize];
+            device.read_at(0, &mut bytes).unwrap();
+            Arc::new(MemoryDevice::new(device.name().to_owned(), bytes)) as Arc<dyn Device>
+        });
+        let devices: Vec<_> = copies.collect();
+        let found = search_devices(devices.iter().cloned()).pools.remove(0);
+        let writer = Writer::open(&found, &OpenOptions::default(), &options()).unwrap();
+        Self { devices, live: LiveDatasets::new(writer, Arc::new(KeyStore::new())) }
+    }
+
     /// Exports and imports again.
     pub fn reopen(self) -> Self {
         let keys = self.live.keys().clone();

@@ -485,7 +485,7 @@ const ROUTES: Route[] = [
     this.changedDatasets(name.split(/[/@]/)[0]!);
     return ok();
   }),
-  R("GET", "/v1/datasets/{dataset}/destroy", "viewer", (ask) => {
+  R("GET", "/v1/datasets/{dataset}/destroy", "operator", (ask) => {
     const gone = snapshots.meant(ask.state, ask.params[0]!, ask.query.get("recursive") === "true");
     return ok({ count: gone.length, names: gone.map((one) => one.name).slice(0, 1000), reclaimed_bytes: gone.reduce((sum, one) => sum + one.used_bytes, 0) } satisfies Schemas["DestroyPreview"]);
   }),

@@ -416,7 +416,7 @@ const OPERATIONS: &[Operation] = &[
         Method::Get,
         "/v1/datasets/{dataset}/destroy",
         "previewDestroy",
-        VIEWER,
+        OPERATOR,
         "What destroying it would take along, and how much space it would give back. Nothing is destroyed.",
     )
     .query(PREVIEW)

@@ -261,6 +261,8 @@ fn every_operation_does_what_the_document_says() {
     let back = d.check("rollBack", &ask(&root, "POST", &at("tank/people@b", "rollback"), sure.clone()), 200);
     assert_eq!((&back["name"], &back["snapshots"]), (&json!("tank/people"), &json!(2)));
     let operator = rig.token_of("operator");
+    let preview = d.check("previewDestroy", &get(&operator, &at("tank/people@b", "destroy")), 200);
+    assert_eq!(preview["count"], 1, "who may not destroy it may look");
     assert_eq!(ask(&operator, "POST", &at("tank/people@b", "rollback"), sure).code(), "forbidden");
     let destroy = json!({"confirm": "tank@%", "recursive": true});
     let gone = ask(&root, "POST", &at("tank@%", "destroy"), destroy);

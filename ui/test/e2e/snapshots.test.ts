@@ -9,6 +9,7 @@ const confirm = async (page: Page, name: string) => page.getByLabel(/To confirm,
 
 test("one is taken of a dataset and all below, held, renamed, let go and destroyed", async () => {
   await withMock({ path: "/datasets/tank/home?tab=snapshots" }, async (page, mock) => {
+    page.setDefaultTimeout(20_000);
     await page.getByRole("button", { name: "Take a snapshot" }).click();
     await page.getByLabel("Name", { exact: true }).fill("no/slash");
     await page.getByText("Letters, digits, spaces and _ - . : only.").first().waitFor();

@@ -179,8 +179,7 @@ impl Pool {
         /// Offset of bvp_savedspace in the bonus of a device's block reference table.
         const SAVED_AT: usize = 48;
         let mut saved = 0u64;
-        for top in &self.root_vdev().children {
-            let Some(id) = self.directory().lookup_u64(ondisk::pool_dir::brt(top.id))? else { continue };
+        for (_, id) in crate::clones::tables(self)? {
             let object = self.mos().object(id).at(self.name())?;
             let bytes = object.bonus().get(SAVED_AT..SAVED_AT + 8).ok_or_else(|| {
                 Error::corrupt(object.place(), format!("bonus of {} bytes, expected 56", object.bonus().len()))

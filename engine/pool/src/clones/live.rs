@@ -65,9 +65,8 @@ impl Clones {
         space_bytes: impl Fn(&BlkPtr) -> u64 + Send + Sync + 'static,
     ) -> Result<Arc<Self>> {
         let mut tables = HashMap::new();
-        for top in &pool.root_vdev().children {
+        for (top, id) in super::tables(pool)? {
             let name = pool_dir::brt(top.id);
-            let Some(id) = pool.directory().lookup_u64(&name)? else { continue };
             let vdev = u32::try_from(top.id).map_err(|_| Error::corrupt(name.clone(), "the number of its device"))?;
             tables.insert(vdev, Table::load(mos, id, top.number(config::ASIZE)).at(&name)?);
         }

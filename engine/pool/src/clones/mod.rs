@@ -7,18 +7,29 @@ mod live;
 
 pub(crate) use live::Clones;
 
+use crate::config::VdevConfig;
 use crate::{Pool, Result};
 use object::Place;
 use object::zap::Zap;
 use ondisk::{brt, pool_dir};
 use std::collections::HashMap;
 
+/// The top-level devices with clones, and the object of each one's table.
+pub(crate) fn tables(pool: &Pool) -> Result<Vec<(&VdevConfig, u64)>> {
+    let mut found = Vec::new();
+    for top in &pool.root_vdev().children {
+        if let Some(id) = pool.directory().lookup_u64(pool_dir::brt(top.id))? {
+            found.push((top, id));
+        }
+    }
+    Ok(found)
+}
+
 /// (device, offset) -> references beyond the first.
 pub fn references(pool: &Pool) -> Result<HashMap<(u64, u64), u64>> {
     let mut found = HashMap::new();
-    for top in &pool.root_vdev().children {
+    for (top, id) in tables(pool)? {
         let name = pool_dir::brt(top.id);
-        let Some(id) = pool.directory().lookup_u64(&name)? else { continue };
         let object = pool.mos().object(id)?;
         let header = brt::Header::parse(object.bonus(), object.endian()).at_with(|| object.place())?;
         if header.entries_object == 0 {

@@ -117,8 +117,7 @@ impl Pool {
     }
 
     fn clone_stats(&self, stats: &mut PoolStats) -> Result<()> {
-        for top in &self.root_vdev().children {
-            let Some(id) = self.directory().lookup_u64(ondisk::pool_dir::brt(top.id))? else { continue };
+        for (_, id) in crate::clones::tables(self)? {
             let object = self.mos().object(id)?;
             let header = brt::Header::parse(object.bonus(), object.endian())?;
             stats.clone_used_bytes += header.used_bytes;

@@ -31,14 +31,22 @@ struct Range {
     pointers: Vec<Option<BlkPtr>>,
 }
 
+/// Whether blocks of that size that begin at `from` can begin at `to`.
+fn fits(block_bytes: u64, from: u64, to: u64) -> bool {
+    let is_aligned = block_bytes > 0 && from.is_multiple_of(block_bytes) && to.is_multiple_of(block_bytes);
+    is_aligned && (to == 0 || block_bytes.is_power_of_two())
+}
+
 impl FileSystem {
     /// Clones the beginning of a range, as far as it goes in one transaction. 0: none of it can be cloned.
     pub(super) fn clone_some(&self, who: &Caller, from: (u64, u64), to: (u64, u64), len: u64) -> Result<u64> {
+        let live = self.live()?;
+        let (source, target) = (live.node(from.0), live.node(to.0));
+        // Most copies that cannot be cloned are told so without a transaction.
+        if !live.backing.settings().clones || !fits(self.look(&source)?.object.block_bytes(), from.1, to.1) {
+            return Ok(0);
+        }
         self.operate(OVERHEAD_BYTES, false, |tx, live, settings| {
-            if !settings.clones {
-                return Ok(0);
-            }
-            let (source, target) = (live.node(from.0), live.node(to.0));
             self.change(&[&source, &target], |l| {
                 let size = l.get(to.0).size;
                 let file = l.get(from.0);
@@ -54,8 +62,7 @@ impl FileSystem {
     fn cloneable(file: &State, offset: u64, (to, size): (u64, u64), len: u64) -> Result<Option<Range>> {
         let block_bytes = file.object.block_bytes();
         let rest = file.size.saturating_sub(offset);
-        let aligned = block_bytes > 0 && offset.is_multiple_of(block_bytes) && to.is_multiple_of(block_bytes);
-        if rest == 0 || !aligned || to != 0 && !block_bytes.is_power_of_two() {
+        if rest == 0 || !fits(block_bytes, offset, to) {
             return Ok(None);
         }
         let mut len = len.min(rest).min(block_bytes.saturating_mul(BLOCKS_MAX));

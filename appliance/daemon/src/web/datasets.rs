@@ -159,8 +159,7 @@ pub async fn create(
         verb = verb.option("-V", &bytes.to_string());
     }
     verb = verb.on(&name);
-    let line = verb.line();
-    verb.run(&service, &caller).await?;
+    let line = verb.run(&service, &caller).await?;
     Ok((audited(line), Created(detail(service, name).await?)).into_response())
 }
 
@@ -184,13 +183,11 @@ pub async fn set_properties(
             verb = verb.on(format!("{property}={value}"));
         }
         let verb = verb.on(&name).of_pool(pool_of(&name));
-        told.push(verb.line());
-        verb.run(&service, &caller).await?;
+        told.push(verb.run(&service, &caller).await?);
     }
     for property in &change.inherit {
         let verb = Verb::zfs("inherit").on(property).on(&name).of_pool(pool_of(&name));
-        told.push(verb.line());
-        verb.run(&service, &caller).await?;
+        told.push(verb.run(&service, &caller).await?);
     }
     Ok((audited(told.join("; ")), Json(detail(service, name).await?)).into_response())
 }
@@ -204,8 +201,7 @@ pub async fn rename(
     dataset_name("dataset", &name)?;
     let to = dataset_name("to", &request.to)?.to_owned();
     let verb = Verb::zfs("rename").flag("-p", request.parents).flag("-r", request.recursive).on(&name).on(&to);
-    let line = verb.line();
-    verb.run(&service, &caller).await?;
+    let line = verb.run(&service, &caller).await?;
     Ok((audited(line), Json(detail(service, to).await?)).into_response())
 }
 
@@ -221,8 +217,7 @@ pub async fn load_key(
         verb = verb.option("-L", "prompt");
     }
     let verb = verb.on(&name);
-    let line = verb.line();
-    verb.run(&service, &caller).await?;
+    let line = verb.run(&service, &caller).await?;
     Ok((audited(line), Json(detail(service, name).await?)).into_response())
 }
 
@@ -233,8 +228,7 @@ pub async fn unload_key(
 ) -> Answer<Response> {
     dataset_name("dataset", &name)?;
     let verb = Verb::zfs("unload-key").on(&name);
-    let line = verb.line();
-    verb.run(&service, &caller).await?;
+    let line = verb.run(&service, &caller).await?;
     Ok((audited(line), Json(detail(service, name).await?)).into_response())
 }
 

@@ -101,8 +101,7 @@ pub async fn set_properties(
     let mut told = Vec::new();
     for (property, value) in &change.set {
         let verb = Verb::zpool("set").on(format!("{property}={value}")).on(&name);
-        told.push(verb.line());
-        verb.run(&service, &caller).await?;
+        told.push(verb.run(&service, &caller).await?);
     }
     let list = properties(State(service), Path(name)).await?;
     Ok((audited(told.join("; ")), list).into_response())
@@ -167,17 +166,16 @@ pub async fn create(
             made.extend(group.make_files_bytes.map(|bytes| (PathBuf::from(path), bytes)));
         }
     }
-    let line = verb.line();
     let files = waiting(move || make_files(made)).await?;
-    if let Err(problem) = verb.run(&service, &caller).await {
+    let line = verb.run(&service, &caller).await;
+    if line.is_err() {
         let _ = waiting(move || {
             files.iter().for_each(|path| drop(std::fs::remove_file(path)));
             Ok(())
         })
         .await;
-        return Err(problem);
     }
-    Ok((audited(line), Created(detail(service, name).await?)).into_response())
+    Ok((audited(line?), Created(detail(service, name).await?)).into_response())
 }
 
 /// Makes files for devices, those that are not there yet: sparse. Which ones were made.
@@ -211,8 +209,7 @@ pub async fn export(
     service.pool(&name)?;
     service.end_jobs(&name).await?;
     let verb = Verb::zpool("export").flag("-f", request.force).on(&name);
-    let line = verb.line();
-    verb.run(&service, &caller).await?;
+    let line = verb.run(&service, &caller).await?;
     Ok((audited(line), Done).into_response())
 }
 
@@ -237,8 +234,7 @@ pub async fn destroy(
     confirmed(&name, &request.confirm)?;
     service.end_jobs(&name).await?;
     let verb = Verb::zpool("destroy").flag("-f", request.force).on(&name);
-    let line = verb.line();
-    verb.run(&service, &caller).await?;
+    let line = verb.run(&service, &caller).await?;
     Ok((audited(line), Done).into_response())
 }
 
@@ -262,8 +258,7 @@ pub async fn clear(
         }
         verb = verb.on(device);
     }
-    let line = verb.line();
-    verb.run(&service, &caller).await?;
+    let line = verb.run(&service, &caller).await?;
     Ok((audited(line), Json(detail(service, name).await?)).into_response())
 }
 
@@ -324,9 +319,8 @@ pub async fn import(
     if let Some(name) = &new_name {
         verb = verb.on(dataset_name("new_name", name)?);
     }
-    let line = verb.line();
     let before: Vec<u64> = service.owner.house.list().iter().map(|p| p.guid()).collect();
-    verb.run(&service, &caller).await?;
+    let line = verb.run(&service, &caller).await?;
     // A pool that was named by its number has a name now.
     let new = service.owner.house.list().into_iter().find(|p| !before.contains(&p.guid()));
     let name = new.map_or_else(|| new_name.unwrap_or(pool), |p| p.name());

@@ -151,8 +151,7 @@ pub async fn set(
     };
     let pool = service.pool(pool_of(&name))?;
     let verb = verb.on(&name).of_pool(pool_of(&name));
-    let line = verb.line();
-    verb.run(&service, &caller).await?;
+    let line = verb.run(&service, &caller).await?;
     let service = service.clone();
     let share = waiting(move || {
         let of_nfs = exports::of_dataset(&pool, &name)?;

@@ -105,8 +105,7 @@ pub async fn destroy(
     confirmed(&name, &request.confirm)?;
     let verb = Verb::zfs("destroy").flag("-r", request.recursive).flag("-R", request.clones);
     let verb = verb.flag("-d", request.deferred).flag("-f", request.force).on(&name);
-    let line = verb.line();
-    verb.run(&service, &caller).await?;
+    let line = verb.run(&service, &caller).await?;
     Ok((audited(line), Done).into_response())
 }
 
@@ -123,8 +122,7 @@ pub async fn create(
     for name in &names {
         verb = verb.on(snapshot_name("names", name)?);
     }
-    let line = verb.line();
-    verb.run(&service, &caller).await?;
+    let line = verb.run(&service, &caller).await?;
     let taken = waiting(move || {
         let mounted = tree::mounted();
         let line = |name: &String| {
@@ -148,8 +146,7 @@ pub async fn roll_back(
     confirmed(&name, &request.confirm)?;
     let verb = Verb::zfs("rollback").flag("-r", request.recursive).flag("-R", request.clones);
     let verb = verb.flag("-f", request.force).on(&name);
-    let line = verb.line();
-    verb.run(&service, &caller).await?;
+    let line = verb.run(&service, &caller).await?;
     Ok((audited(line), Json(detail(service, of).await?)).into_response())
 }
 
@@ -165,8 +162,7 @@ pub async fn clone(
         may_set(&caller, property)?;
     }
     let verb = Verb::zfs("clone").flag("-p", request.parents).properties("-o", &request.properties)?.on(&name).on(&to);
-    let line = verb.line();
-    verb.run(&service, &caller).await?;
+    let line = verb.run(&service, &caller).await?;
     Ok((audited(line), Created(detail(service, to).await?)).into_response())
 }
 
@@ -177,8 +173,7 @@ pub async fn promote(
 ) -> Answer<Response> {
     dataset_name("dataset", &name)?;
     let verb = Verb::zfs("promote").on(&name);
-    let line = verb.line();
-    verb.run(&service, &caller).await?;
+    let line = verb.run(&service, &caller).await?;
     Ok((audited(line), Json(detail(service, name).await?)).into_response())
 }
 
@@ -191,8 +186,7 @@ pub async fn bookmark(
     dataset_name("dataset", &name)?;
     let mark = dataset_name("name", &request.name)?.to_owned();
     let verb = Verb::zfs("bookmark").flag("-r", request.recursive).on(&name).on(&mark);
-    let line = verb.line();
-    verb.run(&service, &caller).await?;
+    let line = verb.run(&service, &caller).await?;
     Ok((audited(line), Created(detail(service, mark).await?)).into_response())
 }
 
@@ -256,8 +250,7 @@ pub async fn hold(
 ) -> Answer<Response> {
     let pool = pool_of(snapshot_name("dataset", &name)?);
     let verb = Verb::zfs("hold").flag("-r", request.recursive).on(tag(&request.tag)?).on(&name).of_pool(pool);
-    let line = verb.line();
-    verb.run(&service, &caller).await?;
+    let line = verb.run(&service, &caller).await?;
     let items = waiting(move || holds_of(&service, &name, request.recursive)).await?;
     Ok((audited(line), Json(HoldList { items, next: None })).into_response())
 }
@@ -270,8 +263,7 @@ pub async fn release(
 ) -> Answer<Response> {
     let pool = pool_of(snapshot_name("dataset", &name)?);
     let verb = Verb::zfs("release").flag("-r", request.recursive).on(tag(&request.tag)?).on(&name).of_pool(pool);
-    let line = verb.line();
-    verb.run(&service, &caller).await?;
+    let line = verb.run(&service, &caller).await?;
     Ok((audited(line), Done).into_response())
 }
 

@@ -85,13 +85,13 @@ impl Verb {
     }
 
     /// As it stands in the audit log.
-    pub fn line(&self) -> String {
+    fn line(&self) -> String {
         let words = [self.program, self.verb].into_iter().map(str::to_owned);
         words.chain(self.options.iter().cloned()).chain(self.operands.iter().cloned()).collect::<Vec<_>>().join(" ")
     }
 
-    /// Runs it.
-    pub async fn run(self, service: &Arc<Service>, caller: &Caller) -> Answer<()> {
+    /// Runs it, and gives its line for the audit log.
+    pub async fn run(self, service: &Arc<Service>, caller: &Caller) -> Answer<String> {
         let line = self.line();
         let first = self.operands.first().map(|name| pool_of(name).to_owned());
         let pool = self.pool.clone().or(first).unwrap_or_default();
@@ -102,8 +102,8 @@ impl Verb {
         let err = done?;
         service.reschedule(&line);
         if err.code == 0 {
-            service.events.tell(Happening::info(kind, line).about(pool).by(caller.name()));
-            return Ok(());
+            service.events.tell(Happening::info(kind, line.clone()).about(pool).by(caller.name()));
+            return Ok(line);
         }
         Err(err.problem(&out))
     }

@@ -148,6 +148,7 @@ fn shared(
         mos_space: Mutex::default(),
         deflate: Arc::new(Deflate::new(deflate)),
         clones: Clones::none(),
+        scan: Default::default(),
         base: None,
         published: Mutex::new(None),
         stats: Default::default(),

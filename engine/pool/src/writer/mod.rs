@@ -29,6 +29,8 @@ mod missed;
 mod mos;
 mod open;
 mod props;
+mod replaced;
+mod scan;
 mod stats;
 mod sync;
 mod tx;
@@ -122,6 +124,9 @@ pub(crate) struct Shared {
     deflate: Arc<Deflate>,
     /// Blocks that are used more than once.
     clones: Arc<Clones>,
+    /// Scrub and resilver.
+    #[allow(dead_code, reason = "nothing that joins a pool is stale yet")]
+    scan: scan::Scans,
     /// The pool as it was opened; `None` while it is being made.
     base: Option<Arc<Pool>>,
     published: Mutex<Option<Arc<Pool>>>,

@@ -8,6 +8,7 @@ use super::config::{Identity, this_host};
 use super::deflate::Deflate;
 use super::features::LiveFeatures;
 use super::gate::Gate;
+use super::scan;
 use super::{ACTIVE, Participant, Progress, Shared, Writer};
 use crate::clones::Clones;
 use crate::import::search::{self, FoundDevice, FoundPool};
@@ -146,6 +147,7 @@ impl Writer {
             mos_space: Mutex::default(),
             deflate,
             clones,
+            scan: scan::Scans::default(),
             published: Mutex::new(Some(pool.clone())),
             base: Some(pool),
             stats: Default::default(),

@@ -7,6 +7,7 @@
 //!   * a field is set without touching its neighbours in the same word
 
 use crate::blkptr::{BlkPtr, Dva, EMBEDDED_PAYLOAD_BYTES};
+use crate::endian::Endian;
 use crate::types::{Checksum, Compression, ObjectType, Txg};
 
 const PROP: usize = 6;
@@ -98,6 +99,11 @@ impl BlkPtr {
         bp.flag(EMBEDDED | LITTLE, true);
         bp.words_mut()[LOGICAL_BIRTH] = birth.0;
         bp
+    }
+
+    /// Sets the order of the block's writer.
+    pub fn set_endian(&mut self, endian: Endian) {
+        self.flag(LITTLE, endian == Endian::Little);
     }
 
     /// Sets the address of copy `index` (0 to 2).

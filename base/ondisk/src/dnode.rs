@@ -77,6 +77,9 @@ pub struct Dnode {
     pub used_bytes: u64,
     /// The bonus, `dn_bonuslen` bytes.
     pub bonus: Vec<u8>,
+    /// What stands behind the bonus, up to its end: encryption covers all of it, so that what is taken as it was sealed has bytes
+    /// here. Empty: zeros. [`Dnode::parse`] leaves it out, [`Dnode::parse_whole`] does not.
+    pub bonus_rest: Vec<u8>,
     /// Pointer to the spill block, if there is one.
     pub spill: Option<BlkPtr>,
     /// Order of the writer, also that of the bonus.
@@ -165,11 +168,23 @@ impl Dnode {
             max_block_id: endian.u64(&bytes[16..]),
             used_bytes: if flags & Self::FLAG_USED_BYTES != 0 { used } else { used.saturating_mul(512) },
             bonus,
+            bonus_rest: Vec::new(),
             spill,
             endian,
         };
         if !free && u64::from(dnode.data_block_bytes) > blkptr::MAX_BLOCK_BYTES {
             return Err(Error::corrupt("dnode", "dn_datablkszsec", dnode.data_block_bytes, "at most 16 MiB"));
+        }
+        Ok(dnode)
+    }
+
+    /// As [`Dnode::parse`], with what stands behind the bonus.
+    pub fn parse_whole(bytes: &[u8], endian: Endian) -> Result<Self> {
+        let mut dnode = Self::parse(bytes, endian)?;
+        let at = CORE_BYTES + dnode.blkptrs.len() * blkptr::SIZE_BYTES;
+        let area = at + dnode.bonus.len()..at + dnode.bonus_bytes_max();
+        if dnode.object_type != ObjectType::NONE && bytes[area.clone()].iter().any(|byte| *byte != 0) {
+            dnode.bonus_rest = bytes[area].to_vec();
         }
         Ok(dnode)
     }
@@ -187,9 +202,10 @@ impl Dnode {
         if self.slots == 0 || self.slots as usize > BLOCK_BYTES / SLOT_BYTES {
             return Err(Error::corrupt("dnode", "dn_extra_slots", self.slots, "1 to 32 slots"));
         }
-        if self.bonus.len() > self.bonus_bytes_max() {
+        let bonus_bytes = self.bonus.len() + self.bonus_rest.len();
+        if bonus_bytes > self.bonus_bytes_max() {
             let expected = format_args!("at most {} beside {} pointers", self.bonus_bytes_max(), self.blkptrs.len());
-            return Err(Error::corrupt("dnode", "dn_bonuslen", self.bonus.len(), expected));
+            return Err(Error::corrupt("dnode", "dn_bonuslen", bonus_bytes, expected));
         }
         if !self.data_block_bytes.is_multiple_of(512) || self.data_block_bytes >> 9 > u32::from(u16::MAX) {
             return Err(Error::corrupt(
@@ -221,6 +237,8 @@ impl Dnode {
             at += blkptr::SIZE_BYTES;
         }
         out[at..at + self.bonus.len()].copy_from_slice(&self.bonus);
+        at += self.bonus.len();
+        out[at..at + self.bonus_rest.len()].copy_from_slice(&self.bonus_rest);
         if let Some(spill) = &self.spill {
             out[size - blkptr::SIZE_BYTES..].copy_from_slice(&spill.to_bytes(endian));
         }

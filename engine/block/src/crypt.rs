@@ -47,6 +47,7 @@ use crate::{Error, Result};
 pub use auth::verify_indirect;
 pub use create::{PBKDF2_ITERATIONS_DEFAULT, PBKDF2_ITERATIONS_MIN, WrappingKey};
 pub use key_object::{Attribute, KeyObject, WrappedKeyParams, attribute};
+pub(crate) use seal::seal_indirect;
 
 /// What [`DatasetKeys::unwrap`] says of a wrapping key that is not the right one; see [`is_incorrect_key`].
 const INCORRECT_KEY: &str = "incorrect key";

@@ -22,7 +22,7 @@ pub use error::{Error, Place, Refusal, Result};
 pub use policy::{Compress, WritePolicy};
 pub use references::References;
 pub use store::{OnWriteFailure, Store};
-pub use zio::{decompress, gang_members};
+pub use zio::{Sealed, TakenBlock, decompress, gang_members};
 
 pub use host::clock::{Stopwatch, nanoseconds};
 pub use host::device::Device;

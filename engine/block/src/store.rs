@@ -5,7 +5,8 @@
 use crate::arc::{Arc as Cache, Key, Met, Want};
 use crate::crypt::DatasetKeys;
 use crate::vdev::{Kind, Leaf, Tree, Vdev};
-use crate::{Allocate, Block, Bookmark, Class, Device, Error, Place, References, Refusal, Result, WritePolicy, zio};
+use crate::{Allocate, Block, Bookmark, Class, Device, Error, Place, References, Refusal, Result, TakenBlock};
+use crate::{WritePolicy, zio};
 use bytes::Bytes;
 use observe::{Collector, Info, Source, Unit, Value};
 use ondisk::{BlkPtr, Endian};
@@ -252,7 +253,25 @@ impl Store {
         at: &Bookmark,
         keys: Option<&DatasetKeys>,
     ) -> Result<BlkPtr> {
-        Ok(self.keep(self.write_patiently(txg, data, policy, at, keys, None)?))
+        Ok(self.keep(self.write_patiently(txg, data, policy, at, keys.into(), None)?))
+    }
+
+    /// As [`Store::write`] of a set that is received as its sender sealed it, whose keys are not here: an indirect block, or the root
+    /// block, with its MACs in it.
+    pub fn write_sealed_set(&self, txg: u64, data: Bytes, policy: &WritePolicy, at: &Bookmark) -> Result<BlkPtr> {
+        Ok(self.keep(self.write_patiently(txg, data, policy, at, zio::Seal::Elsewhere, None)?))
+    }
+
+    /// Writes a block as it came, born in `txg`: see [`TakenBlock`]. With `keys`, it is encrypted if it is not yet.
+    pub fn write_taken(
+        &self,
+        txg: u64,
+        block: &TakenBlock,
+        policy: &WritePolicy,
+        at: &Bookmark,
+        keys: Option<&DatasetKeys>,
+    ) -> Result<BlkPtr> {
+        self.patiently(at, || zio::write_taken(self, txg, block, policy, keys))
     }
 
     /// As [`Store::write`], over `old`, born in the same txg, if the contents fit into what it takes: then nothing is
@@ -266,7 +285,7 @@ impl Store {
         at: &Bookmark,
         keys: Option<&DatasetKeys>,
     ) -> Result<BlkPtr> {
-        let written = self.write_patiently(txg, data, policy, at, keys, Some(old))?;
+        let written = self.write_patiently(txg, data, policy, at, keys.into(), Some(old))?;
         let moved = written.bp.is_embedded() || written.bp.is_hole() || written.bp.dva(0) != old.dva(0);
         let bp = self.keep(written);
         if moved {
@@ -281,11 +300,15 @@ impl Store {
         data: Bytes,
         policy: &WritePolicy,
         at: &Bookmark,
-        keys: Option<&DatasetKeys>,
+        keys: zio::Seal<'_>,
         old: Option<&BlkPtr>,
     ) -> Result<zio::Written> {
+        self.patiently(at, || zio::write(self, txg, data.clone(), policy, keys, old))
+    }
+
+    fn patiently<T>(&self, at: &Bookmark, mut write: impl FnMut() -> Result<T>) -> Result<T> {
         loop {
-            let error = match zio::write(self, txg, data.clone(), policy, keys, old) {
+            let error = match write() {
                 Ok(written) => return Ok(written),
                 Err(e) => e.at(&self.place(at)),
             };

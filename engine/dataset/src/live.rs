@@ -31,7 +31,7 @@ use crate::write::pending;
 use crate::write::space::{self, Delta, Part};
 use crate::{Dataset, Datasets, Error, KeyStore, Place, Refusal, Result};
 use book::{Answer, Book};
-use object::{ObjectSet, Tx, Zap};
+use object::{ObjectSet, SealedSet, Tx, Zap};
 use observe::{Collector, Source};
 use ondisk::{BlkPtr, DslDataset, ObjsetKind};
 use parking_lot::{Mutex, RwLock, RwLockReadGuard};
@@ -160,37 +160,54 @@ impl LiveDatasets {
         if self.open.going.lock().contains(&dataset.id()) {
             return Err(Error::not_found(name, "the dataset"));
         }
-        let live = self.open_unchecked(&dataset, owners_of)?;
+        let live = self.open_unchecked(&dataset, owners_of, None)?;
         heads.insert(dataset.id(), live.clone());
         Ok(live)
     }
 
     /// Opens head `id`, which was made to receive a stream and is inconsistent until that has come.
-    pub(crate) fn open_receiving(&self, id: u64, owners_of: Option<OwnersOf>) -> Result<Arc<LiveDataset>> {
+    /// With `sealed`, it is received as its sender sealed it.
+    pub(crate) fn open_receiving(
+        &self,
+        id: u64,
+        owners_of: Option<OwnersOf>,
+        sealed: Option<&SealedSet>,
+    ) -> Result<Arc<LiveDataset>> {
         let mut heads = self.open.heads.lock();
         let dataset = self.synced()?.dataset_by_id(id)?;
         if heads.contains_key(&id) || !dataset.phys().has(DslDataset::FLAG_INCONSISTENT) {
             return Err(Refusal::Busy.at(dataset.name()));
         }
-        let live = self.open_unchecked(&dataset, owners_of)?;
+        let live = self.open_unchecked(&dataset, owners_of, sealed)?;
         heads.insert(id, live.clone());
         Ok(live)
     }
 
-    fn open_unchecked(&self, dataset: &Dataset, owners_of: Option<OwnersOf>) -> Result<Arc<LiveDataset>> {
+    fn open_unchecked(
+        &self,
+        dataset: &Dataset,
+        owners_of: Option<OwnersOf>,
+        sealed: Option<&SealedSet>,
+    ) -> Result<Arc<LiveDataset>> {
         let name = dataset.name();
         let keys = match dataset.crypto_object()? {
-            Some(_) => Some(self.keys.dataset_keys(dataset)?),
-            None => None,
+            Some(_) if sealed.is_none() => Some(self.keys.dataset_keys(dataset)?),
+            _ => None,
         };
         let phys = dataset.phys();
         let store = self.writer.store().clone();
         let kind = dataset.contents()?;
-        let objset = ObjectSet::open_live(store, Some(&phys.bp), dataset.id(), keys, kind).at(name)?;
+        let objset = match sealed {
+            Some(sealed) => ObjectSet::open_sealed(store, Some(&phys.bp), dataset.id(), kind, sealed),
+            None => ObjectSet::open_live(store, Some(&phys.bp), dataset.id(), keys, kind),
+        };
+        let objset = objset.at(name)?;
         let settings = Settings::of(dataset)?;
         self.open.book.note(dataset, settings.refquota_bytes, settings.refreservation_bytes)?;
         let features = dataset.tree().pool().features();
-        let counting = owners_of.filter(|_| kind == ObjsetKind::FileSystem).map(|owners_of| Counting {
+        // Whose a sealed file is, only who opens it can tell.
+        let owners_of = owners_of.filter(|_| kind == ObjsetKind::FileSystem && sealed.is_none());
+        let counting = owners_of.map(|owners_of| Counting {
             owners_of,
             objects: features.count(feature::USEROBJ_ACCOUNTING).is_some(),
             projects: features.count(feature::PROJECT_QUOTA).is_some(),
@@ -239,7 +256,7 @@ impl LiveDatasets {
         if !self.keys.is_available(&dataset)? {
             return Ok(());
         }
-        let live = self.open_unchecked(&dataset, None)?;
+        let live = self.open_unchecked(&dataset, None, None)?;
         self.open.heads.lock().insert(id, live.clone());
         let result = live.log.discard().and_then(|()| live.free_all_objects(batch_bytes));
         let closed = self.close(&live);
@@ -409,7 +426,8 @@ impl LiveDataset {
         if self.is_closed() {
             return Err(Refusal::Stale.at(self.name()));
         }
-        if self.counting.is_none() && self.objset.phys().kind == ObjsetKind::FileSystem {
+        let is_file_system = self.objset.phys().kind == ObjsetKind::FileSystem && !self.objset.is_sealed();
+        if self.counting.is_none() && is_file_system {
             return Err(Error::invalid(
                 self.name(),
                 "a file system is written only by who can tell the owners of files",
@@ -525,7 +543,7 @@ impl LiveDataset {
             return Ok(());
         }
         let settings = self.settings();
-        let is_encrypted = self.objset.keys().is_some();
+        let is_encrypted = self.objset.keys().is_some() || self.objset.is_sealed();
         let policies = Policies::new(Settings::clone(&settings), is_encrypted, &|guid| cx.is_enabled(guid));
         sync::DatasetSync::new(cx, self.id, policies, self.counting)?.run(&self.objset).at(&self.name())?;
         // Who begins now is told the truth about what is left.

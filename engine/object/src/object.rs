@@ -16,8 +16,8 @@ pub use parts::{Extent, Part};
 use crate::live::state::{Found, LiveObject};
 use crate::readahead::ReadAhead;
 use crate::{Block, Bookmark, Error, Place, Result};
-use block::Store;
 use block::crypt::DatasetKeys;
+use block::{Store, TakenBlock};
 use ondisk::{BlkPtr, Dnode, Endian, ObjectType, blkptr};
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -43,6 +43,8 @@ struct Inner {
 enum Elsewhere {
     /// There.
     At(Box<BlkPtr>),
+    /// In memory, as it is to be on disk.
+    Taken(Arc<TakenBlock>),
     /// In the tree of this dnode.
     Under(Arc<Dnode>),
 }
@@ -167,6 +169,7 @@ impl Object {
             Found::Data(data) => Ok(Some(Block { data, endian: Endian::Little })),
             Found::Hole => Ok(None),
             Found::At(bp) => Err(Elsewhere::At(Box::new(bp))),
+            Found::Taken(block) => Err(Elsewhere::Taken(block)),
             Found::Disk(tree) => Err(Elsewhere::Under(tree)),
         }
     }
@@ -184,7 +187,8 @@ impl Object {
         if let Some(live) = &self.inner.live {
             let changed = live.state.read().changed_spill();
             if let Some(spill) = changed {
-                return Ok(spill.map(|data| Block { data, endian: Endian::Little }));
+                let data = spill.map(|content| content.bytes()).transpose().at_with(|| self.place())?;
+                return Ok(data.map(|data| Block { data, endian: Endian::Little }));
             }
         }
         match &self.tree().spill {
@@ -256,6 +260,10 @@ impl Object {
     fn block_on_disk(&self, place: &Elsewhere, blkid: u64, recent: &mut Recent) -> Result<Option<Block>> {
         let (bp, size) = match place {
             Elsewhere::At(bp) => (**bp, bp.lsize_bytes()),
+            Elsewhere::Taken(block) => {
+                let data = block.contents().at_with(|| self.place())?;
+                return Ok(Some(Block { data, endian: block.endian }));
+            }
             Elsewhere::Under(tree) => (self.pointer_on_disk(tree, blkid, recent)?, u64::from(tree.data_block_bytes)),
         };
         if bp.is_hole() { Ok(None) } else { self.load(&bp, blkid, size).map(Some) }
@@ -431,7 +439,7 @@ impl Object {
             }
             let is_hole = match self.changed(blkid) {
                 Ok(block) => block.is_none(),
-                Err(Elsewhere::At(_)) => false,
+                Err(Elsewhere::At(_) | Elsewhere::Taken(_)) => false,
                 Err(Elsewhere::Under(_)) => blkid >= reach || self.pointer(&tree, 0, blkid, &mut recent)?.is_hole(),
             };
             if is_hole != want_data {

@@ -2,6 +2,8 @@
 //!
 //! Below: `block::Store`. Above: everything. ZFS name: DMU object set.
 
+use crate::live::SealedSet;
+use crate::live::sealed::Sealing;
 use crate::live::set::{LiveSet, new_phys};
 use crate::live::state::LiveObject;
 use crate::{Bookmark, Error, Object, Place, Result};
@@ -51,9 +53,38 @@ impl ObjectSet {
             Some(bp) => (Self::load_phys(&store, bp, id, keys.as_deref())?, *bp, bp.lsize_bytes() as usize),
             None => (new_phys(kind, 0), BlkPtr::HOLE, ROOT_BYTES),
         };
-        let live = LiveSet::new(&phys, bp, size_bytes, store.waiting_bytes().clone());
+        Ok(Self::live_of(store, id, phys, (bp, size_bytes), keys, None))
+    }
+
+    /// As [`ObjectSet::open_live`], of a set that is received as its sender sealed it: nothing in it can be read, and what is put into it
+    /// is written as it came, until its root block has the sender's MAC.
+    pub fn open_sealed(
+        store: Arc<Store>,
+        root: Option<&BlkPtr>,
+        id: u64,
+        kind: ObjsetKind,
+        sealed: &SealedSet,
+    ) -> Result<Arc<Self>> {
+        let (mut phys, bp, size_bytes) = match root.filter(|bp| !bp.is_hole()) {
+            Some(bp) => (Self::load_phys(&store, bp, id, None)?, *bp, bp.lsize_bytes() as usize),
+            None => (new_phys(kind, 0), BlkPtr::HOLE, ROOT_BYTES),
+        };
+        sealed.shape(&mut phys, bp.is_hole()).at_with(|| format!("{}: object set {id}", store.name()))?;
+        Ok(Self::live_of(store, id, phys, (bp, size_bytes), None, Some(sealed.start())))
+    }
+
+    fn live_of(
+        store: Arc<Store>,
+        id: u64,
+        phys: Objset,
+        (bp, size_bytes): (BlkPtr, usize),
+        keys: Option<Arc<DatasetKeys>>,
+        sealing: Option<Sealing>,
+    ) -> Arc<Self> {
+        let sealed = sealing.is_some();
+        let live = LiveSet::new(&phys, bp, size_bytes, store.waiting_bytes().clone(), sealing);
         let meta = Object::of_live(store.clone(), id, &live.meta, keys.clone()).expect("the dnode of dnodes is there");
-        Ok(Arc::new(Self { store, id, phys, keys, sealed: false, meta, open: Mutex::default(), live: Some(live) }))
+        Arc::new(Self { store, id, phys, keys, sealed, meta, open: Mutex::default(), live: Some(live) })
     }
 
     fn load_phys(store: &Arc<Store>, root: &BlkPtr, id: u64, keys: Option<&DatasetKeys>) -> Result<Objset> {
@@ -78,6 +109,11 @@ impl ObjectSet {
 
     pub(crate) fn live(&self) -> Option<&LiveSet> {
         self.live.as_ref()
+    }
+
+    /// Whether it is being received as its sender sealed it.
+    pub fn is_sealed(&self) -> bool {
+        self.live.as_ref().is_some_and(|live| live.sealed.is_some())
     }
 
     /// Whether it was opened for writing.
@@ -192,7 +228,12 @@ impl ObjectSet {
         if at != slot {
             return Err(missing());
         }
-        let mut dnode = Dnode::parse(&block.data[slot * SLOT_BYTES..], block.endian).at_with(|| self.place(id))?;
+        let bytes = &block.data[slot * SLOT_BYTES..];
+        if self.is_sealed() {
+            let dnode = Dnode::parse_whole(bytes, block.endian).at_with(|| self.place(id))?;
+            return if dnode.object_type == ObjectType::NONE { Err(missing()) } else { Ok(dnode) };
+        }
+        let mut dnode = Dnode::parse(bytes, block.endian).at_with(|| self.place(id))?;
         if self.sealed && dnode.bonus_type.is_encrypted() {
             // Without the key these bytes are noise: better none than wrong ones.
             dnode.bonus.clear();

@@ -9,7 +9,8 @@ use transform::checksum::{Algorithm, Order, Salted, checksum, truncate_for_mac};
 /// The pool's salt, prepared.
 pub type Salt = Salted;
 
-fn order(endian: Endian) -> Order {
+/// The order in which a block's checksum takes its words.
+pub(super) fn order(endian: Endian) -> Order {
     match endian {
         Endian::Little => Order::Little,
         Endian::Big => Order::Big,

@@ -10,6 +10,7 @@ mod gang_write;
 pub(crate) mod log;
 mod prefetch;
 mod read;
+mod taken;
 mod verify;
 mod write;
 
@@ -17,5 +18,7 @@ pub use check::{Salt, decompress};
 pub use gang::members as gang_members;
 pub use prefetch::Prefetcher;
 pub(crate) use read::{read, read_unopened, stored};
+pub(crate) use taken::write_taken;
+pub use taken::{Sealed, TakenBlock};
 pub(crate) use verify::verify;
-pub(crate) use write::{Written, write};
+pub(crate) use write::{Seal, Written, write};

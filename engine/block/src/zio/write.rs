@@ -23,7 +23,7 @@ use bytes::Bytes;
 use ondisk::{BlkPtr, Checksum, Compression, Dva, NewBlock, ObjectType, Txg, blkptr};
 use smallvec::SmallVec;
 use std::cell::Cell;
-use transform::checksum::{Algorithm, Order, checksum, truncate_for_mac};
+use transform::checksum::{Algorithm, checksum, truncate_for_mac};
 
 thread_local! {
     /// Room for a block on its way to the devices: compressed, encrypted.
@@ -39,16 +39,40 @@ pub(crate) struct Written {
     pub contents: Bytes,
 }
 
+/// What the object set of a block is protected with.
+#[derive(Clone, Copy)]
+pub(crate) enum Seal<'a> {
+    /// Nothing.
+    None,
+    /// These keys.
+    Keys(&'a DatasetKeys),
+    /// Keys that are not here: the set is received as its sender sealed it. Only what takes no key is written so: indirect blocks,
+    /// whose MAC sums up those below, and the root block, which holds its MACs itself.
+    Elsewhere,
+}
+
+impl<'a> From<Option<&'a DatasetKeys>> for Seal<'a> {
+    fn from(keys: Option<&'a DatasetKeys>) -> Self {
+        keys.map_or(Self::None, Self::Keys)
+    }
+}
+
+impl Seal<'_> {
+    fn is_none(self) -> bool {
+        matches!(self, Self::None)
+    }
+}
+
 /// Writes `contents`; over `old`, which was born in the same txg, when they fit there.
 pub(crate) fn write(
     store: &Store,
     txg: u64,
     contents: Bytes,
     policy: &WritePolicy,
-    keys: Option<&DatasetKeys>,
+    keys: Seal<'_>,
     old: Option<&BlkPtr>,
 ) -> Result<Written> {
-    check(policy, &contents)?;
+    check(policy, contents.len() as u64)?;
     let mut room = ROOM.take();
     let result = Writing { store, txg, policy, keys, old, room: &mut room }.run(contents);
     if room.len() <= ROOM_KEPT_BYTES {
@@ -57,8 +81,8 @@ pub(crate) fn write(
     result
 }
 
-fn check(policy: &WritePolicy, contents: &[u8]) -> Result<()> {
-    let size = contents.len() as u64;
+/// Refuses what cannot be a block of `size` bytes.
+pub(super) fn check(policy: &WritePolicy, size: u64) -> Result<()> {
     if size == 0 || !size.is_multiple_of(512) || size > blkptr::MAX_BLOCK_BYTES {
         return Err(Error::invalid("", format!("a block of {size} bytes cannot be stored")));
     }
@@ -74,7 +98,7 @@ struct Writing<'a> {
     store: &'a Store,
     txg: u64,
     policy: &'a WritePolicy,
-    keys: Option<&'a DatasetKeys>,
+    keys: Seal<'a>,
     old: Option<&'a BlkPtr>,
     room: &'a mut Vec<u8>,
 }
@@ -160,15 +184,13 @@ impl Writing<'_> {
         let plain = matches!(self.policy.object_type, ObjectType::DNODE | ObjectType::OBJSET) && self.policy.level == 0;
         match self.policy.compression {
             Compress::Off => Compress::Off,
-            _ if self.keys.is_some() && plain => Compress::Empty,
+            _ if !self.keys.is_none() && plain => Compress::Empty,
             other => other,
         }
     }
 
     fn copies(&self) -> u8 {
-        // Salt and IV take the place of the third address; also above level 0, as in OpenZFS.
-        let most = if self.keys.is_some() && self.policy.object_type.is_encrypted() { 2 } else { 3 };
-        self.policy.copies.min(most)
+        copies(self.policy, !self.keys.is_none())
     }
 
     fn may_embed(&self) -> bool {
@@ -205,7 +227,21 @@ impl Writing<'_> {
 
     /// Makes what a key protects unreadable, or at least unchangeable. Says whether the result stands in the room.
     fn seal(&mut self, bp: &mut BlkPtr, contents: &mut Bytes, shape: Shape) -> Result<bool> {
-        let Some(keys) = self.keys else { return Ok(shape.in_room) };
+        let keys = match self.keys {
+            Seal::None => return Ok(shape.in_room),
+            Seal::Keys(keys) => keys,
+            Seal::Elsewhere => {
+                bp.set_uses_crypt(true);
+                return match bp.object_type() {
+                    _ if bp.level() > 0 => {
+                        crate::crypt::seal_indirect(bp, contents);
+                        Ok(shape.in_room)
+                    }
+                    ObjectType::OBJSET => Ok(shape.in_room),
+                    _ => Err(Error::KeyUnavailable { place: String::new() }),
+                };
+            }
+        };
         bp.set_uses_crypt(true);
         if bp.level() > 0 {
             keys.seal_indirect(bp, contents);
@@ -232,7 +268,14 @@ impl Writing<'_> {
     }
 }
 
-fn is_zero(bytes: &[u8]) -> bool {
+/// Addresses that a block gets. Salt and IV take the place of the third one; also above level 0, as in OpenZFS.
+pub(super) fn copies(policy: &WritePolicy, is_protected: bool) -> u8 {
+    let most = if is_protected && policy.object_type.is_encrypted() { 2 } else { 3 };
+    policy.copies.min(most)
+}
+
+/// Whether all bytes are zero.
+pub(super) fn is_zero(bytes: &[u8]) -> bool {
     // Data differ early, as a rule; and eight words at a time become vectors.
     let (words, rest) = bytes.as_chunks::<64>();
     words.iter().all(|chunk| chunk.iter().fold(0, |all, byte| all | byte) == 0) && rest.iter().all(|byte| *byte == 0)
@@ -270,7 +313,7 @@ pub(super) fn sum(store: &Store, bp: &mut BlkPtr, stored: &[u8]) -> Result<()> {
     if algorithm.is_salted() && salt.is_none() {
         return Err(Error::invalid("", format!("the pool has no salt for the {} checksum", kind.name())));
     }
-    let words = checksum(algorithm, stored, Order::Little, salt.as_deref());
+    let words = checksum(algorithm, stored, super::check::order(bp.endian()), salt.as_deref());
     if super::check::is_cut(bp) {
         bp.set_half_checksum(truncate_for_mac(algorithm, words));
     } else {
@@ -280,7 +323,14 @@ pub(super) fn sum(store: &Store, bp: &mut BlkPtr, stored: &[u8]) -> Result<()> {
 }
 
 /// Finds addresses for `stored` and writes it; as a gang when there is no room for it in one piece.
-fn place(store: &Store, bp: &mut BlkPtr, stored: &[u8], txg: u64, policy: &WritePolicy, copies: u8) -> Result<()> {
+pub(super) fn place(
+    store: &Store,
+    bp: &mut BlkPtr,
+    stored: &[u8],
+    txg: u64,
+    policy: &WritePolicy,
+    copies: u8,
+) -> Result<()> {
     let allocator = store.allocator()?;
     let is_small = policy.class == Class::Normal && stored.len() as u64 <= policy.special_max_bytes;
     let want = Want {

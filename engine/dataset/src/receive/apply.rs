@@ -18,29 +18,36 @@
 
 use super::{Covered, FLAG_SPILL_BLOCK, Incoming};
 use crate::{Error, Result};
-use object::{NewObject, Object, ObjectSet, Tx};
+use bytes::Bytes;
+use object::{NewObject, Object, ObjectSet, TakenBlock, Tx};
 use ondisk::blkptr::MAX_BLOCK_BYTES;
 use ondisk::dnode::{BLOCK_BYTES, SLOT_BYTES};
 use ondisk::send_record::{Body, Features, ObjectRecord, Spill, WriteEmbedded, WriteRecord};
-use ondisk::{Compression, ObjectType};
+use ondisk::{BlkPtr, Compression, Endian, ObjectType, Txg};
 use std::sync::Arc;
 use transform::compress::{Algorithm, decompress};
 
 /// Largest object number of the format (`DN_MAX_OBJECT`).
-const OBJECT_MAX: u64 = 1 << 48;
+pub(super) const OBJECT_MAX: u64 = 1 << 48;
 /// Dnodes in one block of them.
 const SLOTS_PER_BLOCK: u64 = (BLOCK_BYTES / SLOT_BYTES) as u64;
 /// Largest block of a stream without large blocks, and of a spill block.
 const OLD_MAX_BLOCK_BYTES: u64 = 128 << 10;
 /// OBJECT: it has a spill block. SPILL: the block did not change.
-const SPILL: u8 = 4;
+pub(super) const SPILL: u8 = 4;
 /// Behind the last name that a file's contents may have: more checksum and compression numbers there are not.
 const FUNCTIONS_MAX: u8 = 64;
 
 /// Puts records into an object set.
 pub(super) struct Applier {
-    set: Arc<ObjectSet>,
+    pub(super) set: Arc<ObjectSet>,
     features: Features,
+    pub(super) endian: Endian,
+    is_raw: bool,
+    /// Blocks may stand in their pointers.
+    embeds: bool,
+    /// First object of the range that was named last, in a raw stream.
+    pub(super) range: Option<u64>,
     /// Every stream says whether an object has a spill block, or none does.
     spills_are_told: bool,
     is_full: bool,
@@ -49,10 +56,14 @@ pub(super) struct Applier {
 }
 
 impl Applier {
-    pub(super) fn new(set: Arc<ObjectSet>, incoming: &Incoming) -> Self {
+    pub(super) fn new(set: Arc<ObjectSet>, incoming: &Incoming, embeds: bool) -> Self {
         Self {
             set,
             features: incoming.begin.features,
+            endian: incoming.endian,
+            is_raw: incoming.is_raw(),
+            embeds,
+            range: None,
             spills_are_told: incoming.has_flag(FLAG_SPILL_BLOCK),
             is_full: incoming.begin.from_guid == 0,
             current: (0, false),
@@ -63,6 +74,12 @@ impl Applier {
     pub(super) fn apply(&mut self, tx: &Tx, packet: Covered) -> Result<()> {
         let payload = packet.payload;
         match &packet.record.body {
+            Body::ObjectRange { first, slots, crypt, flags, .. } if self.is_raw => {
+                self.object_range(*first, *slots, crypt, *flags)
+            }
+            Body::Object(record) if self.is_raw => self.sealed_object(tx, record, payload),
+            Body::Write(write) if self.is_raw => self.sealed_write(tx, write, payload),
+            Body::WriteEmbedded(_) if self.is_raw => Err(bad("an embedded block in a raw stream")),
             Body::Object(record) => self.object(tx, record, payload),
             Body::FreeObjects { first, count, .. } => self.free_objects(tx, *first, *count),
             Body::Write(write) => self.write(tx, write, payload),
@@ -75,7 +92,7 @@ impl Applier {
                 let (bytes, last) = (object.block_bytes(), object.dnode_now().max_block_id);
                 object.punch(tx, *offset, *length)?;
                 // Only a FREE without end says where the object ends, and says it also where that is a hole.
-                match *length == u64::MAX && bytes.is_power_of_two() {
+                match *length == u64::MAX && bytes.is_power_of_two() && !self.is_raw {
                     true => object.set_last_block(tx, offset.div_ceil(bytes).saturating_sub(1)),
                     false => object.set_last_block(tx, last),
                 }
@@ -88,7 +105,7 @@ impl Applier {
         }
     }
 
-    fn known(&self, id: u64) -> Result<Object> {
+    pub(super) fn known(&self, id: u64) -> Result<Object> {
         if id == 0 || id >= OBJECT_MAX {
             return Err(bad(format!("object {id}")));
         }
@@ -109,12 +126,7 @@ impl Applier {
             Err(Error::NotFound { .. }) => None,
             Err(e) => return Err(e),
         };
-        // Other slots of a large dnode: what was there is not sent as freed when the dnode grew over it.
-        for id in record.object + 1..record.object + u64::from(new.slots) {
-            if self.set.next_object(id - 1)? == Some(id) {
-                self.set.free_object(tx, id)?;
-            }
-        }
+        self.make_room(tx, record.object, new.slots)?;
         let Some(object) = found else { return self.set.create_object(tx, &new).map(drop) };
         let dnode = object.dnode_now();
         if new.slots != dnode.slots || new.pointers() < dnode.blkptrs.len() {
@@ -128,6 +140,16 @@ impl Applier {
             object.set_spill(tx, None)?;
         }
         object.remake(tx, &new)
+    }
+
+    /// Other slots of a large dnode: what was there is not sent as freed when the dnode grew over it.
+    pub(super) fn make_room(&self, tx: &Tx, object: u64, slots: u8) -> Result<()> {
+        for id in object + 1..object + u64::from(slots) {
+            if self.set.next_object(id - 1)? == Some(id) {
+                self.set.free_object(tx, id)?;
+            }
+        }
+        Ok(())
     }
 
     /// Gives an object the block size that the stream says, unless it may have to keep its blocks.
@@ -146,7 +168,7 @@ impl Applier {
     }
 
     /// The dnode that a record describes, without bonus; refused when it cannot be.
-    fn check(&self, record: &ObjectRecord) -> Result<NewObject> {
+    pub(super) fn check(&self, record: &ObjectRecord) -> Result<NewObject> {
         let slots = record.slots.max(1);
         let kinds = (u8::try_from(record.object_type), u8::try_from(record.bonus_type));
         let (Ok(object_type), Ok(bonus_type)) = kinds else { return Err(bad("a type above 255")) };
@@ -164,10 +186,11 @@ impl Applier {
             && record.compression < FUNCTIONS_MAX
             && (512..=most).contains(&bytes)
             && bytes.is_multiple_of(512)
-            && (record.raw_bonus_bytes, record.indirect_shift, record.levels, record.blkptrs) == (0, 0, 0, 0);
+            && (self.is_raw
+                || (record.raw_bonus_bytes, record.indirect_shift, record.levels, record.blkptrs) == (0, 0, 0, 0));
         let room = (u64::from(slots) * SLOT_BYTES as u64) - ondisk::dnode::CORE_BYTES as u64 - 128;
         let spill_room = if record.flags & SPILL != 0 { 128 } else { 0 };
-        if !good || u64::from(record.bonus_bytes) + spill_room > room {
+        if !good || u64::from(record.bonus_bytes.max(record.raw_bonus_bytes)) + spill_room > room {
             return Err(bad(format!("a dnode that cannot be: {record:?}")));
         }
         Ok(NewObject {
@@ -193,8 +216,18 @@ impl Applier {
     fn write(&mut self, tx: &Tx, write: &WriteRecord, payload: Vec<u8>) -> Result<()> {
         let object = self.known(write.object)?;
         self.check_block(write.offset, write.logical_bytes)?;
-        let data = unpacked(write.compression, payload, write.logical_bytes)?;
-        object.write_at(tx, write.offset, &data)
+        let size = object.block_bytes();
+        let is_whole = write.logical_bytes == size && write.offset.is_multiple_of(size);
+        if !is_whole || !is_packed(write.compression) {
+            let data = unpacked(write.compression, payload, write.logical_bytes)?;
+            return object.write_at(tx, write.offset, &data);
+        }
+        // As it came; but first it is seen that it unpacks, so that no reader finds later that it does not.
+        let bytes = Bytes::from(payload);
+        unpacked(write.compression, bytes.clone(), write.logical_bytes)?;
+        let compression = Compression::from_raw(write.compression)?;
+        let (lsize_bytes, endian) = (write.logical_bytes, self.endian);
+        object.put_taken(tx, write.offset / size, TakenBlock { bytes, lsize_bytes, compression, endian, sealed: None })
     }
 
     fn write_embedded(&mut self, tx: &Tx, write: &WriteEmbedded, payload: &[u8]) -> Result<()> {
@@ -202,8 +235,8 @@ impl Applier {
         if write.embedded_type != 0 || write.physical_bytes > 112 || u64::from(write.logical_bytes) > write.length {
             return Err(bad("an embedded block that cannot be"));
         }
-        let payload = payload.get(..write.physical_bytes as usize).unwrap_or_default().to_vec();
-        let data = unpacked(write.compression, payload, write.logical_bytes.into())?;
+        let payload = payload.get(..write.physical_bytes as usize).unwrap_or_default();
+        let data = unpacked(write.compression, payload.to_vec(), write.logical_bytes.into())?;
         // The number of a spill block is -2 (DMU_SPILL_BLKID): where it would begin, were it one of the file's.
         let beginning = |bytes: u64| bytes.wrapping_mul(2).wrapping_neg();
         let is_spill = [u64::from(write.logical_bytes), object.block_bytes()].map(beginning).contains(&write.offset);
@@ -211,7 +244,16 @@ impl Applier {
             return object.set_spill(tx, Some(data));
         }
         self.check_block(write.offset, write.length)?;
-        object.write_at(tx, write.offset, &data)
+        let size = object.block_bytes();
+        let is_whole = u64::from(write.logical_bytes) == size && write.offset.is_multiple_of(size);
+        if !is_whole || !self.embeds || payload.is_empty() {
+            return object.write_at(tx, write.offset, &data);
+        }
+        let compression =
+            if write.compression == 0 { Compression::Off } else { Compression::from_raw(write.compression)? };
+        let (kind, birth) = (object.dnode_now().object_type, Txg(tx.txg()));
+        let bp = BlkPtr::new_embedded(kind, 0, compression, size, payload, birth);
+        object.put_pointer(tx, write.offset / size, bp)
     }
 
     fn spill(&mut self, tx: &Tx, spill: &Spill, payload: Vec<u8>) -> Result<()> {
@@ -219,6 +261,9 @@ impl Applier {
         let is_unchanged = self.spills_are_told && spill.flags & SPILL != 0;
         if is_unchanged && object.dnode_now().spill.is_some() {
             return Ok(());
+        }
+        if self.is_raw {
+            return self.sealed_spill(tx, spill, payload);
         }
         if !(512..=OLD_MAX_BLOCK_BYTES).contains(&spill.length) || !spill.length.is_multiple_of(512) {
             return Err(bad(format!("a spill block of {} bytes", spill.length)));
@@ -237,16 +282,21 @@ impl Applier {
     }
 }
 
-fn bad(what: impl Into<String>) -> Error {
+pub(super) fn bad(what: impl Into<String>) -> Error {
     Error::corrupt("", what)
 }
 
+fn is_packed(compression: u8) -> bool {
+    compression != 0 && compression != Compression::Off.to_raw()
+}
+
 /// A block's contents: what does not unpack to its size is refused, so that no reader finds it later.
-fn unpacked(compression: u8, payload: Vec<u8>, bytes: u64) -> Result<Vec<u8>> {
-    if compression == 0 || compression == Compression::Off.to_raw() {
-        return match payload.len() as u64 == bytes {
-            true => Ok(payload),
-            false => Err(bad(format!("{} bytes for a block of {bytes}", payload.len()))),
+fn unpacked<P: AsRef<[u8]> + Into<Vec<u8>>>(compression: u8, payload: P, bytes: u64) -> Result<Vec<u8>> {
+    let length = payload.as_ref().len();
+    if !is_packed(compression) {
+        return match length as u64 == bytes {
+            true => Ok(payload.into()),
+            false => Err(bad(format!("{length} bytes for a block of {bytes}"))),
         };
     }
     if bytes > MAX_BLOCK_BYTES {
@@ -256,7 +306,7 @@ fn unpacked(compression: u8, payload: Vec<u8>, bytes: u64) -> Result<Vec<u8>> {
     let algorithm = Algorithm::from_number(kind.to_raw())
         .ok_or_else(|| Error::unsupported("", format!("compression {}", kind.name())))?;
     let mut data = vec![0; bytes as usize];
-    decompress(algorithm, &payload, &mut data)
+    decompress(algorithm, payload.as_ref(), &mut data)
         .map_err(|e| bad(format!("{} block does not unpack: {e}", kind.name())))?;
     Ok(data)
 }

@@ -10,7 +10,7 @@
 //! Facts: `dmu_recv_begin_check`, `dmu_recv_begin_sync` in module/zfs/dmu_recv.c, `dsl_dataset_modified_since_snap` in
 //! dsl_dataset.c, and for messages `zfs_receive_one` in lib/libzfs/libzfs_sendrecv.c.
 
-use super::{CLONE, FLAG_CI_DATA, FLAG_CLONE, FLAG_FREE_RECORDS, Incoming, Spot, Target, state};
+use super::{CLONE, FLAG_CI_DATA, FLAG_CLONE, FLAG_FREE_RECORDS, Incoming, SealedStream, Spot, Target, state};
 use crate::live::{LiveDatasets, OwnersOf};
 use crate::write::contents::{self, NewContents};
 use crate::write::cx::Cx;
@@ -18,12 +18,14 @@ use crate::write::tree::{self, Node};
 use crate::write::{clone, deadlist, feature, keys, limits};
 use crate::{Error, KeyStore, Refusal, Result};
 use object::{Bookmark, ZapValue};
+use ondisk::dsl_dataset::FIELD_IVSET_GUID;
 use ondisk::dsl_dir::FIELD_LIVELIST;
 use ondisk::send_record::Features;
 use ondisk::{Dnode, DslDataset, Objset, ObjsetKind};
 
 /// What a stream may have only if the pool has it enabled.
-const NEEDED: [(Features, &str); 6] = [
+const NEEDED: [(Features, &str); 7] = [
+    (Features::RAW, feature::ENCRYPTION),
     (Features::LARGE_BLOCKS, feature::LARGE_BLOCKS),
     (Features::LARGE_DNODE, feature::LARGE_DNODE),
     (Features::ZSTD, feature::ZSTD),
@@ -125,14 +127,31 @@ fn beside(cx: &Cx<'_>, store: &KeyStore, incoming: &Incoming, wanted: &Wanted) -
             return Ok(None);
         }
         check_base(cx, incoming, name, id)?;
+        if let Some(sealed) = &incoming.sealed {
+            check_sealed_base(cx, sealed, name, (from.dir, id))?;
+        }
         return cx.sync.all_or_nothing(|| {
             let dir = tree::create_dir(cx, parent, last)?;
             let node = stand_on(cx, name, dir, id)?;
+            if let Some(sealed) = &incoming.sealed {
+                sealed.key.renew(cx, store, dir)?;
+            }
             if cx.is_enabled(deadlist::LIVELIST) {
                 let list = deadlist::create(cx)?;
                 cx.set_field(dir, FIELD_LIVELIST, &ZapValue::one(list))?;
                 cx.feature_increment(deadlist::LIVELIST)?;
             }
+            started(cx, incoming, wanted, &node)
+        });
+    }
+    if let Some(sealed) = &incoming.sealed {
+        return cx.sync.all_or_nothing(|| {
+            let dir = tree::create_dir(cx, parent, last)?;
+            let head = tree::create_head(cx, dir, cx.origin_snapshot()?, flags(incoming))?;
+            let node = Node { name: name.clone(), dir, head, snapshot: None };
+            sealed.key.create(cx, &node)?;
+            limits::start(cx, dir)?;
+            contents::create_sealed(cx, &node, incoming.kind, &sealed.set)?;
             started(cx, incoming, wanted, &node)
         });
     }
@@ -178,13 +197,16 @@ fn below(cx: &Cx<'_>, incoming: &Incoming, wanted: &Wanted) -> Result<Option<Spo
         return Err(invalid(format!("destination {name} has children\ncannot overwrite with a ZVOL")));
     }
     let has_key = keys::key_of(cx, node.dir)?.is_some();
+    if incoming.is_raw() && !has_key && incoming.begin.from_guid != 0 {
+        return Err(invalid("cannot perform raw receive on top of existing unencrypted dataset".to_owned()));
+    }
     if has_key && incoming.begin.features.contains(Features::EMBED_DATA) {
         return Err(invalid("incompatible embedded data stream feature with encrypted receive.".to_owned()));
     }
     let base = match incoming.begin.from_guid {
         0 => {
             check_replaceable(cx, &node, &dir, &head)?;
-            if has_key {
+            if has_key || incoming.is_raw() {
                 let what = "zfs receive -F cannot be used to destroy an encrypted filesystem or overwrite an unencrypted \
                             one with an encrypted one";
                 return Err(invalid(what.to_owned()));
@@ -193,7 +215,8 @@ fn below(cx: &Cx<'_>, incoming: &Incoming, wanted: &Wanted) -> Result<Option<Spo
         }
         guid => {
             let base = snapshot_with(cx, &node, &head, guid)?;
-            if !wanted.force && modified_since(cx, &node, base)? {
+            // Snapshots in between have IVs that the sender does not know of.
+            if !wanted.force && (modified_since(cx, &node, base)? || (incoming.is_raw() && base != head.prev_snap)) {
                 return Err(modified(name));
             }
             // Snapshots since then have nothing of their own, unless they are given up.
@@ -202,6 +225,9 @@ fn below(cx: &Cx<'_>, incoming: &Incoming, wanted: &Wanted) -> Result<Option<Spo
                 return Ok(None);
             }
             check_base(cx, incoming, name, base)?;
+            if let Some(sealed) = &incoming.sealed {
+                check_sealed_base(cx, sealed, name, (node.dir, base))?;
+            }
             Some(base)
         }
     };
@@ -308,6 +334,15 @@ fn check_replaceable(cx: &Cx<'_>, node: &Node, dir: &ondisk::DslDir, head: &DslD
         return invalid(format!("destination '{name}' is a clone\nmust destroy it to overwrite it"));
     }
     Ok(())
+}
+
+/// Refuses raw streams that do not go on top of snapshot `base` of directory `dir`: their blocks would not be readable.
+fn check_sealed_base(cx: &Cx<'_>, sealed: &SealedStream, name: &str, (dir, base): (u64, u64)) -> Result<()> {
+    if keys::key_of(cx, dir)?.is_none() {
+        return Err(Error::invalid(name, "cannot perform raw receive on top of existing unencrypted dataset"));
+    }
+    sealed.key.check(cx, dir, name)?;
+    super::sealed::check_ivset(name, sealed.from_ivset, cx.field_u64(base, FIELD_IVSET_GUID)?.unwrap_or(0))
 }
 
 /// Refuses streams that do not go on top of snapshot `base`, and bases that we cannot clone.

@@ -2,14 +2,16 @@
 //!
 //! Facts: `dmu_recv_end_check`, `dmu_recv_end_sync` in module/zfs/dmu_recv.c.
 
-use super::{CLONE, Incoming, Spot, Target, begin, state};
+use super::{CLONE, Incoming, SealedStream, Spot, Target, begin, state};
 use crate::intent_log::ClosedLog;
 use crate::live::{LiveDatasets, Open};
 use crate::write::cx::Cx;
 use crate::write::tree::{self, Node};
 use crate::write::{bookmark, destroy, holds, props, rollback, snapshot, unsnap};
 use crate::{Error, KeyStore, Place, Refusal, Result};
+use object::ZapValue;
 use ondisk::DslDataset;
+use ondisk::dsl_dataset::FIELD_IVSET_GUID;
 use ondisk::send_record::Begin;
 
 /// Ends the receive into `spot`.
@@ -18,10 +20,10 @@ pub(super) fn end(live: &LiveDatasets, incoming: &Incoming, spot: &Spot, target:
     if is_hidden {
         (target.let_go)()?;
     }
-    let ((keys, open), begin) = (live.parts(), incoming.begin.clone());
+    let ((keys, open), begin, sealed) = (live.parts(), incoming.begin.clone(), incoming.sealed.clone());
     let (spot, dataset, short, force) = (spot.clone(), target.dataset.clone(), target.snapshot.clone(), target.force);
     loop {
-        let (keys, open, begin) = (keys.clone(), open.clone(), begin.clone());
+        let (keys, open, begin, sealed) = (keys.clone(), open.clone(), begin.clone(), sealed.clone());
         let (spot, dataset, short) = (spot.clone(), dataset.clone(), short.clone());
         let is_done = live.writer().task(move |sync| {
             let cx = Cx::new(sync);
@@ -33,9 +35,10 @@ pub(super) fn end(live: &LiveDatasets, incoming: &Incoming, spot: &Spot, target:
             if cx.dataset(made.head)?.phys.prev_snap_txg.0 >= cx.txg() {
                 return Ok(false);
             }
+            let stream = (&begin, sealed.as_deref());
             match is_hidden {
-                false => sync.all_or_nothing(|| take(&cx, &made, &short, &begin)).map(|()| true),
-                true => replace(&cx, &keys, &open, &made, (&dataset, &short), force, &begin),
+                false => sync.all_or_nothing(|| take(&cx, &made, &short, stream)).map(|()| true),
+                true => replace(&cx, &keys, &open, &made, (&dataset, &short), force, stream),
             }
         })?;
         if is_done {
@@ -46,13 +49,19 @@ pub(super) fn end(live: &LiveDatasets, incoming: &Incoming, spot: &Spot, target:
     live.writer().sync()
 }
 
+/// What a stream says of itself, and of the dataset that it brings sealed.
+type Stream<'s> = (&'s Begin, Option<&'s SealedStream>);
+
 /// Takes snapshot `short` of `node`, with the stream's guid and time.
-fn take(cx: &Cx<'_>, node: &Node, short: &str, begin: &Begin) -> Result<()> {
+fn take(cx: &Cx<'_>, node: &Node, short: &str, (begin, sealed): Stream<'_>) -> Result<()> {
     cx.change_dataset(node.head, |phys| phys.flags &= !DslDataset::FLAG_INCONSISTENT)?;
     state::clear(cx, node.head)?;
     let named = Node { name: format!("{}@{short}", node.name), ..node.clone() };
     let id = snapshot::take(cx, &named, short, begin.creation_time)?;
     cx.change_dataset(id, |phys| phys.guid = begin.to_guid)?;
+    if let Some(sealed) = sealed.filter(|sealed| sealed.ivset != 0) {
+        cx.set_field(id, FIELD_IVSET_GUID, &ZapValue::one(sealed.ivset))?;
+    }
     cx.history("finish receiving", &node.name, node.head, &format!("snap={short}"))
 }
 
@@ -64,7 +73,7 @@ fn replace(
     clone: &Node,
     (name, short): (&str, &str),
     force: bool,
-    begin: &Begin,
+    stream: Stream<'_>,
 ) -> Result<bool> {
     let node = tree::find(cx, name)?;
     let (head, hidden) = (cx.dataset(node.head)?.phys, cx.dataset(clone.head)?.phys);
@@ -110,9 +119,12 @@ fn replace(
     let last = name.rsplit('/').next().unwrap_or(name);
     cx.sync.all_or_nothing(|| {
         gone.iter().try_for_each(|id| unsnap::destroy_by_id(cx, *id))?;
+        if let (_, Some(sealed)) = stream {
+            sealed.key.renew(cx, store, node.dir)?;
+        }
         rollback::swap(cx, clone, &node)?;
         cx.history("clone swap", &clone.name, clone.head, &format!("parent={last}"))?;
-        take(cx, &node, short, begin)?;
+        take(cx, &node, short, stream)?;
         destroy::destroy_in(cx, store, clone)
     })?;
     debug_assert!(clone.name.ends_with(CLONE));

@@ -18,9 +18,11 @@ mod apply;
 mod begin;
 mod checked;
 mod end;
+mod sealed;
 mod state;
 
 pub use checked::{Checked, Covered};
+pub(crate) use sealed::SealedStream;
 pub(crate) use state::put as put_state;
 
 use crate::live::{LiveDatasets, OwnersOf, ReceivedTo};
@@ -76,6 +78,10 @@ pub(crate) struct Incoming {
     pub kind: ObjsetKind,
     /// What follows BEGIN.
     pub list: Nvlist,
+    /// Order of its writer.
+    pub endian: Endian,
+    /// Of a raw stream: what it says of the dataset as a whole.
+    pub sealed: Option<Arc<SealedStream>>,
 }
 
 impl Incoming {
@@ -95,12 +101,12 @@ impl Incoming {
             | Features::COMPRESSED
             | Features::LARGE_DNODE
             | Features::RESUMING
+            | Features::RAW
             | Features::ZSTD
             | Features::SWITCH_TO_LARGE_BLOCKS
             | Features::LONGNAME
             | Features::LARGE_MICROZAP;
         for (feature, what) in [
-            (Features::RAW, "receiving of raw encrypted streams (zfs send -w)"),
             (Features::REDACTED, "receiving of redacted streams"),
             (Features::DEDUP | Features::DEDUP_PROPS, "receiving of deduplicated streams: zstream redup converts them"),
         ] {
@@ -118,7 +124,11 @@ impl Incoming {
             other => return Err(Error::invalid("", format!("invalid record type: {other:#x}"))),
         };
         let list = if first.payload.is_empty() { Nvlist::new() } else { Nvlist::parse(&first.payload).at("BEGIN")? };
-        Ok(Self { begin: begin.clone(), kind, list })
+        let sealed = match begin.features.contains(Features::RAW) {
+            true => Some(Arc::new(sealed::parse(&list, begin.features, begin.flags & FLAG_SPILL_BLOCK != 0)?)),
+            false => None,
+        };
+        Ok(Self { begin: begin.clone(), kind, list, endian: endian.unwrap_or(Endian::Little), sealed })
     }
 
     fn has_flag(&self, flag: u32) -> bool {
@@ -207,11 +217,13 @@ fn feed<R: Read>(
     target: &Target<'_>,
 ) -> Result<u64> {
     let owners_of = (incoming.kind == ObjsetKind::FileSystem).then_some(target.owners_of);
-    let dataset = live.open_receiving(spot.head, owners_of)?;
+    let sealed = incoming.sealed.as_ref().map(|sealed| &sealed.set);
+    let dataset = live.open_receiving(spot.head, owners_of, sealed)?;
     let start = stream.offset();
     let keeps_state = target.resumable || incoming.begin.features.contains(Features::RESUMING);
     let fed = (|| {
-        let mut applier = Applier::new(dataset.objset().clone(), incoming);
+        let embeds = live.writer().feature_enabled("embedded_data") && dataset.objset().keys().is_none();
+        let mut applier = Applier::new(dataset.objset().clone(), incoming, embeds);
         let (mut batch, mut bytes) = (Vec::new(), 0);
         loop {
             let (packet, broke) = match stream.next_record() {

@@ -5,7 +5,7 @@
 //! | `fromguid`, `toguid`, `toname`             | the stream                                                    |
 //! | `object`, `offset`                         | the block that was written last: the rest begins with it      |
 //! | `bytes`                                    | read so far                                                   |
-//! | `largeblockok`, `embedok`, `compressok`    | what the stream has, and its rest may have                    |
+//! | `largeblockok`, `embedok`, `compressok`, `rawok` | what the stream has, and its rest may have                    |
 //!
 //! Facts: `dmu_recv_begin_sync`, `dmu_recv_resume_begin_check`, `save_resume_state` in module/zfs/dmu_recv.c.
 
@@ -20,7 +20,7 @@ use ondisk::dsl_dataset as field;
 use ondisk::send_record::Features;
 
 /// All of them.
-const FIELDS: [&str; 9] = [
+const FIELDS: [&str; 10] = [
     field::FIELD_RESUME_FROMGUID,
     field::FIELD_RESUME_TOGUID,
     field::FIELD_RESUME_TONAME,
@@ -30,6 +30,7 @@ const FIELDS: [&str; 9] = [
     field::FIELD_RESUME_LARGEBLOCK,
     field::FIELD_RESUME_EMBEDOK,
     field::FIELD_RESUME_COMPRESSOK,
+    field::FIELD_RESUME_RAWOK,
 ];
 
 /// Notes the stream at its beginning.
@@ -46,6 +47,7 @@ pub(super) fn begin(cx: &Cx<'_>, head: u64, incoming: &Incoming) -> Result<()> {
         (Features::LARGE_BLOCKS, field::FIELD_RESUME_LARGEBLOCK),
         (Features::EMBED_DATA, field::FIELD_RESUME_EMBEDOK),
         (Features::COMPRESSED, field::FIELD_RESUME_COMPRESSOK),
+        (Features::RAW, field::FIELD_RESUME_RAWOK),
     ] {
         if begin.features.contains(feature) {
             cx.set_field(head, name, &ZapValue::one(1))?;

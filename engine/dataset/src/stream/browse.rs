@@ -415,6 +415,7 @@ fn build(files: &[Arc<dyn Device>], state: &State) -> Result<Saved> {
         max_block_id,
         used_bytes: 0,
         bonus: Vec::new(),
+        bonus_rest: Vec::new(),
         spill: None,
         endian,
     };
@@ -475,6 +476,7 @@ impl SavedObject {
             max_block_id,
             used_bytes: self.blocks.values().chain(&self.spill).map(Piece::stored_bytes).sum(),
             bonus: self.bonus.clone(),
+            bonus_rest: Vec::new(),
             spill: self.spill.as_ref().map(|p| places.of(ObjectType::SA, p, p.logical_bytes)).transpose()?,
             endian: places.endian,
         })

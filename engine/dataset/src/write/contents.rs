@@ -13,7 +13,7 @@ use crate::property::Value;
 use crate::property::set::{PropertySet, SetBy};
 use crate::{Error, Result};
 use object::zap::ZapSpec;
-use object::{DatasetKeys, NewObject, ObjectSet, Tx, Zap, ZapValue};
+use object::{DatasetKeys, NewObject, ObjectSet, SealedSet, Tx, Zap, ZapValue};
 use ondisk::{BlkPtr, ObjectType, Objset, ObjsetKind};
 use std::sync::Arc;
 
@@ -111,6 +111,13 @@ pub(crate) fn number_set(cx: &Cx<'_>, dir: u64, name: &str) -> Result<Option<u64
 pub(crate) fn settings(cx: &Cx<'_>, dir: u64, place: &str) -> Result<Settings> {
     let has_lz4 = cx.is_active("org.illumos:lz4_compress");
     Settings::from_numbers(place, has_lz4, &|name| number_set(cx, dir, name))
+}
+
+/// Makes and writes the object set of the new dataset `node`, which is received as its sender sealed it: nothing, in the sender's shape.
+pub(crate) fn create_sealed(cx: &Cx<'_>, node: &Node, kind: ObjsetKind, sealed: &SealedSet) -> Result<()> {
+    let objset = ObjectSet::open_sealed(cx.mos().store().clone(), None, node.head, kind, sealed)?;
+    let policies = Policies::new(settings(cx, node.dir, &node.name)?, true, &|guid| cx.is_enabled(guid));
+    DatasetSync::new(*cx, node.head, policies, None)?.run(&objset)
 }
 
 /// Makes and writes the object set of the new dataset `node`.

@@ -321,7 +321,7 @@ fn put_changed(cx: &Cx<'_>, node: &Node, change: &KeyChange, opened: &[Opened], 
 type Opened = (u64, (u64, u64, u64), Zeroizing<[u8; 32]>, Zeroizing<[u8; 64]>);
 
 /// A key object: the directory that it was found at, its number, and what is in it.
-type Found = (u64, u64, KeyObject);
+pub(crate) type Found = (u64, u64, KeyObject);
 
 fn open((dir, id, key): &Found, wrapping: &Zeroizing<[u8; 32]>) -> Result<Opened> {
     let w = &key.wrapped;
@@ -332,7 +332,7 @@ fn open((dir, id, key): &Found, wrapping: &Zeroizing<[u8; 32]>) -> Result<Opened
 }
 
 /// The key objects of `dir` and of all below that share the wrapping key of `root`. Clones have their origin's object.
-fn sharing(cx: &Cx<'_>, dir: u64, root: u64, is_clone_of_seen: bool, found: &mut Vec<Found>) -> Result<()> {
+pub(crate) fn sharing(cx: &Cx<'_>, dir: u64, root: u64, is_clone_of_seen: bool, found: &mut Vec<Found>) -> Result<()> {
     let Some((id, key)) = key_of(cx, dir)? else { return Ok(()) };
     let phys = cx.dir(dir)?.phys;
     let is_clone = phys.origin != 0 && Some(phys.origin) != cx.origin_snapshot()?;

@@ -8,7 +8,7 @@
 //!     limits    counts of datasets                            feature    features that datasets use
 //!     contents  object sets of new datasets                   free       blocks of destroyed ones
 //!     snapshot, unsnap  snapshots taken and destroyed         bookmark, holds  what stands for them, what keeps them
-//!     received  properties that come with streams
+//!     received  properties that come with streams             raw_keys  keys that come sealed with raw streams
 //!     pending   what OpenZFS destroyed and did not free yet
 //! ```
 //! Below: `pool::Writer::task`. ZFS name: DSL sync tasks.
@@ -32,6 +32,7 @@ pub(crate) mod limits;
 pub(crate) mod pending;
 mod promote;
 pub(crate) mod props;
+pub(crate) mod raw_keys;
 mod received;
 mod rename;
 pub(crate) mod rollback;
@@ -50,6 +51,7 @@ pub use holds::{hold, release};
 pub use keys::{KeyChange, NewKey, PBKDF2_ITERATIONS};
 pub use promote::promote;
 pub use props::Change;
+pub use raw_keys::set_encryption_root;
 pub use received::{ReceivedProperties, receive_properties};
 pub use rename::{rename, rename_snapshot};
 pub use rollback::rollback;

@@ -20,12 +20,14 @@
 pub(crate) mod numbers;
 pub(crate) mod ranges;
 mod remake;
+pub(crate) mod sealed;
 pub(crate) mod set;
 pub(crate) mod state;
 mod sync;
 mod tree;
 mod write;
 
+pub use sealed::{SealedObject, SealedSet};
 pub use set::NewObject;
 pub use sync::{SyncContext, Written};
 pub use write::Cloneable;

@@ -1,7 +1,8 @@
 //! The live part of an object set: its objects in memory, free numbers, and what its root block will say.
 
 use super::numbers::{Mask, Numbers};
-use super::state::{Buffer, Dirty, LiveObject, WRITTEN};
+use super::sealed::Sealing;
+use super::state::{Buffer, Content, Dirty, LiveObject, WRITTEN};
 use super::{SyncContext, Tx};
 use crate::objset::USER_USED;
 use crate::{Error, Object, ObjectSet, Refusal, Result};
@@ -96,6 +97,7 @@ impl NewObject {
             max_block_id: 0,
             used_bytes: 0,
             bonus: self.bonus.clone(),
+            bonus_rest: Vec::new(),
             spill: None,
             endian: WRITTEN,
         }
@@ -119,10 +121,12 @@ pub(crate) struct LiveSet {
     pub root: Mutex<Root>,
     /// The root block has to be written even if no object changed.
     pub root_changed: std::sync::atomic::AtomicBool,
+    /// Of a set that is received as its sender sealed it.
+    pub sealed: Option<Sealing>,
 }
 
 impl LiveSet {
-    pub fn new(phys: &Objset, bp: BlkPtr, size_bytes: usize, waiting: Arc<AtomicU64>) -> Self {
+    pub fn new(phys: &Objset, bp: BlkPtr, size_bytes: usize, waiting: Arc<AtomicU64>, sealed: Option<Sealing>) -> Self {
         let dirty = Dirty::new(waiting);
         let accounting = [&phys.user_used, &phys.group_used, &phys.project_used];
         let mut number = 0;
@@ -139,7 +143,8 @@ impl LiveSet {
             numbers: Mutex::new(Numbers::new(cursor)),
             dirty,
             root: Mutex::new(Root { bp, zil: phys.zil, flags: phys.flags, size_bytes }),
-            root_changed: false.into(),
+            root_changed: sealed.is_some().into(),
+            sealed,
         }
     }
 
@@ -389,7 +394,7 @@ impl Object {
                 head.spill = None;
                 return Err(Error::invalid(self.place(), "the bonus leaves no place for a spill pointer"));
             }
-            state.open_mut().spill = Some(contents.map(Buffer::new));
+            state.open_mut().spill = Some(contents.map(|bytes| Content::Plain(Buffer::new(bytes))));
             Ok(())
         })
     }

@@ -2,6 +2,7 @@
 
 use super::ranges::Ranges;
 use crate::readahead::ReadAhead;
+use block::TakenBlock;
 use bytes::Bytes;
 use ondisk::{BlkPtr, Dnode, Endian};
 use parking_lot::{Mutex, RwLock};
@@ -35,6 +36,25 @@ impl AsRef<[u8]> for Buffer {
     }
 }
 
+/// What a block is to be.
+#[derive(Debug, Clone)]
+pub(crate) enum Content {
+    /// These contents.
+    Plain(Buffer),
+    /// What it is on disk elsewhere.
+    Taken(Arc<TakenBlock>),
+}
+
+impl Content {
+    /// The contents; what is sealed has none here.
+    pub fn bytes(&self) -> crate::Result<Bytes> {
+        match self {
+            Self::Plain(buffer) => Ok(buffer.bytes()),
+            Self::Taken(block) => block.contents(),
+        }
+    }
+}
+
 /// What one txg changes in an object.
 #[derive(Debug, Default)]
 pub(crate) struct Delta {
@@ -45,10 +65,15 @@ pub(crate) struct Delta {
     pub blocks: BTreeMap<u64, Buffer>,
     /// Blocks that are used elsewhere already: pointers taken over, with the births of there. Apart from `blocks`; they win over `holes`.
     pub pointers: BTreeMap<u64, BlkPtr>,
+    /// Blocks that are written as they came. Apart from the other two; they win over `holes`.
+    taken: BTreeMap<u64, Arc<TakenBlock>>,
+    taken_bytes: u64,
+    /// Levels that the tree has at least at the end of the txg.
+    pub levels_min: u8,
     /// Blocks that become holes.
     pub holes: Ranges,
     /// A new spill block, or none any more.
-    pub spill: Option<Option<Buffer>>,
+    pub spill: Option<Option<Content>>,
     /// Bytes of `blocks` when last counted.
     counted: u64,
     /// The dnode at the end of the txg; `None`: the object does not exist then. Set when the txg is closed.
@@ -61,6 +86,9 @@ impl Delta {
         self.wiped = true;
         self.blocks.clear();
         self.pointers.clear();
+        self.taken.clear();
+        self.taken_bytes = 0;
+        self.levels_min = 0;
         self.holes = Ranges::default();
         self.spill = None;
     }
@@ -68,7 +96,29 @@ impl Delta {
     /// Gives a block new contents.
     pub fn put(&mut self, blkid: u64, buffer: Buffer) {
         self.pointers.remove(&blkid);
+        self.forget_taken(blkid);
         self.blocks.insert(blkid, buffer);
+    }
+
+    /// Has a block written as it came.
+    pub fn put_taken(&mut self, blkid: u64, block: Arc<TakenBlock>) {
+        self.pointers.remove(&blkid);
+        self.blocks.remove(&blkid);
+        self.forget_taken(blkid);
+        self.taken_bytes += block.bytes.len() as u64;
+        self.taken.insert(blkid, block);
+    }
+
+    /// Gives up what came for a block; whether there was something.
+    pub fn forget_taken(&mut self, blkid: u64) -> bool {
+        let gone = self.taken.remove(&blkid);
+        self.taken_bytes -= gone.as_ref().map_or(0, |block| block.bytes.len() as u64);
+        gone.is_some()
+    }
+
+    /// Blocks that are written as they came.
+    pub fn taken(&self) -> &BTreeMap<u64, Arc<TakenBlock>> {
+        &self.taken
     }
 
     /// Blocks become holes.
@@ -79,6 +129,10 @@ impl Delta {
         }
         forget(&mut self.blocks, &range);
         forget(&mut self.pointers, &range);
+        let gone: Vec<u64> = self.taken.range(range.clone()).map(|(blkid, _)| *blkid).collect();
+        for blkid in gone {
+            self.forget_taken(blkid);
+        }
         self.holes.add(range);
     }
 
@@ -86,7 +140,9 @@ impl Delta {
     /// place in the map.
     fn bytes(&self) -> u64 {
         let pointers = self.pointers.len() as u64 * 256;
-        pointers + self.blocks.first_key_value().map_or(0, |(_, b)| b.as_ref().len() as u64) * self.blocks.len() as u64
+        pointers
+            + self.taken_bytes
+            + self.blocks.first_key_value().map_or(0, |(_, b)| b.as_ref().len() as u64) * self.blocks.len() as u64
     }
 }
 
@@ -96,6 +152,8 @@ pub(crate) enum Found {
     Hole,
     /// At a place that another block had already.
     At(BlkPtr),
+    /// Not on disk yet, as it came.
+    Taken(Arc<TakenBlock>),
     /// Under this dnode on disk.
     Disk(Arc<Dnode>),
 }
@@ -178,7 +236,9 @@ impl LiveObject {
         let state = self.state.read();
         let first = |delta: &Delta| {
             let written = delta.blocks.range(blkid..).next().map(|(b, _)| *b);
-            written.into_iter().chain(delta.pointers.range(blkid..).next().map(|(b, _)| *b)).min()
+            let cloned = delta.pointers.range(blkid..).next().map(|(b, _)| *b);
+            let taken = delta.taken.range(blkid..).next().map(|(b, _)| *b);
+            written.into_iter().chain(cloned).chain(taken).min()
         };
         state.deltas().filter_map(first).min()
     }
@@ -230,7 +290,9 @@ impl LiveObject {
         let gone_since = state.open.as_ref().is_some_and(|d| d.wiped);
         if let (Some(head), Some(synced), false) = (&state.head, &state.synced, gone_since) {
             let mut head = Dnode::clone(head);
+            let pointers = head.blkptrs.len().max(synced.blkptrs.len());
             head.blkptrs.clone_from(&synced.blkptrs);
+            head.blkptrs.resize(pointers, BlkPtr::HOLE);
             head.levels = synced.levels;
             head.used_bytes = synced.used_bytes;
             head.flags = synced.flags;
@@ -256,6 +318,9 @@ impl State {
             if let Some(bp) = delta.pointers.get(&blkid) {
                 return Found::At(*bp);
             }
+            if let Some(block) = delta.taken.get(&blkid) {
+                return Found::Taken(block.clone());
+            }
             if delta.wiped || delta.holes.contains(blkid) {
                 return Found::Hole;
             }
@@ -267,10 +332,10 @@ impl State {
     }
 
     /// The spill block among the changes: `None` when they do not concern it.
-    pub fn changed_spill(&self) -> Option<Option<Bytes>> {
+    pub fn changed_spill(&self) -> Option<Option<Content>> {
         for delta in self.deltas() {
             if let Some(spill) = &delta.spill {
-                return Some(spill.as_ref().map(Buffer::bytes));
+                return Some(spill.clone());
             }
             if delta.wiped {
                 return Some(None);

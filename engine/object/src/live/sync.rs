@@ -8,7 +8,7 @@
 use super::Tx;
 use super::ranges::Ranges;
 use super::set::{LiveSet, SLOTS_PER_BLOCK};
-use super::state::{Delta, LiveObject};
+use super::state::{Content, Delta, LiveObject};
 use super::tree::{Change, Tree, dnodes_in};
 use crate::{Bookmark, Error, ObjectSet, Result};
 use block::{Store, WritePolicy};
@@ -82,7 +82,7 @@ struct Going {
 struct Job {
     object: usize,
     blkid: u64,
-    data: Bytes,
+    content: Content,
 }
 
 impl ObjectSet {
@@ -155,7 +155,9 @@ impl ObjectSet {
         let mut jobs = Vec::new();
         for (object, g) in going.iter().enumerate() {
             if g.delta.head.is_some() {
-                jobs.extend(g.delta.blocks.iter().map(|(blkid, b)| Job { object, blkid: *blkid, data: b.bytes() }));
+                let job = |blkid: &u64, content| Job { object, blkid: *blkid, content };
+                jobs.extend(g.delta.blocks.iter().map(|(blkid, b)| job(blkid, Content::Plain(b.clone()))));
+                jobs.extend(g.delta.taken().iter().map(|(blkid, t)| job(blkid, Content::Taken(t.clone()))));
             }
         }
         let trees: Vec<Mutex<Option<Tree<'_>>>> = going.iter().map(|g| Mutex::new(self.tree(cx, g))).collect();
@@ -183,13 +185,23 @@ impl ObjectSet {
                 )
             };
             let at = Bookmark { objset: self.id(), object: id, level: 0, blkid: job.blkid };
-            let mut bp = if old.is_hole() {
-                cx.store().write(cx.txg(), job.data.clone(), &policy, &at, self.keys().map(Arc::as_ref))?
-            } else {
-                cx.store().rewrite(cx.txg(), &old, job.data.clone(), &policy, &at, self.keys().map(Arc::as_ref))?
+            let keys = self.keys().map(Arc::as_ref);
+            let mut bp = match &job.content {
+                Content::Taken(block) => cx.store().write_taken(cx.txg(), block, &policy, &at, keys)?,
+                Content::Plain(data) if id == 0 && self.is_sealed() => {
+                    let old = || match trees[job.object].lock().as_ref() {
+                        Some(tree) => tree.pointer(job.blkid),
+                        None => Ok(BlkPtr::HOLE),
+                    };
+                    self.write_sealed_dnodes(cx, job.blkid, data.bytes(), &policy, &at, &old)?
+                }
+                Content::Plain(data) if old.is_hole() => {
+                    cx.store().write(cx.txg(), data.bytes(), &policy, &at, keys)?
+                }
+                Content::Plain(data) => cx.store().rewrite(cx.txg(), &old, data.bytes(), &policy, &at, keys)?,
             };
-            if policy.object_type == ObjectType::DNODE && !bp.is_hole() {
-                bp.set_fill(dnodes_in(&job.data));
+            if let (Content::Plain(data), ObjectType::DNODE, false) = (&job.content, policy.object_type, bp.is_hole()) {
+                bp.set_fill(dnodes_in(data.as_ref()));
             }
             *pointers[i].lock() = bp;
             Ok(())
@@ -206,7 +218,7 @@ impl ObjectSet {
             let Some(tree) = slot.as_mut() else { return Ok(()) };
             let delta = &going[i].delta;
             let mut blocks: Vec<_> = (first[i]..first[i + 1]).map(|j| (jobs[j].blkid, *pointers[j].lock())).collect();
-            if !delta.pointers.is_empty() {
+            if !delta.pointers.is_empty() || !delta.taken().is_empty() {
                 blocks.extend(delta.pointers.iter().map(|(blkid, bp)| (*blkid, taken_over(*bp, cx.txg()))));
                 blocks.sort_unstable_by_key(|(blkid, _)| *blkid);
             }
@@ -219,7 +231,8 @@ impl ObjectSet {
     }
 
     fn bare_tree<'a>(&'a self, cx: &'a dyn SyncContext, id: u64, dnode: Dnode) -> Tree<'a> {
-        Tree { cx, objset: self.id(), id, keys: self.keys().map(Arc::as_ref), dnode }
+        let (keys, is_sealed) = (self.keys().map(Arc::as_ref), self.is_sealed());
+        Tree { cx, objset: self.id(), id, keys, is_sealed, levels_min: 0, dnode }
     }
 
     /// The new dnode, with the tree that is on disk.
@@ -227,7 +240,9 @@ impl ObjectSet {
         let mut dnode = Dnode::clone(g.delta.head.as_ref()?);
         match g.old.as_ref().filter(|_| !g.delta.wiped) {
             Some(old) => {
+                let pointers = dnode.blkptrs.len().max(old.blkptrs.len());
                 dnode.blkptrs.clone_from(&old.blkptrs);
+                dnode.blkptrs.resize(pointers, BlkPtr::HOLE);
                 (dnode.levels, dnode.used_bytes, dnode.flags) = (old.levels, old.used_bytes, old.flags);
                 dnode.spill = old.spill;
             }
@@ -240,25 +255,33 @@ impl ObjectSet {
                 }
             }
         }
-        Some(self.bare_tree(cx, g.live.id, dnode))
+        Some(Tree { levels_min: g.delta.levels_min, ..self.bare_tree(cx, g.live.id, dnode) })
     }
 
     fn sync_spill(&self, cx: &dyn SyncContext, tree: &mut Tree<'_>, delta: &Delta) -> Result<()> {
         let Some(spill) = &delta.spill else { return Ok(()) };
         let old = tree.dnode.spill.take().unwrap_or(BlkPtr::HOLE);
-        if let Some(buffer) = spill {
+        if let Some(content) = spill {
             // DMU_SPILL_BLKID: all ones.
             let at = Bookmark { objset: self.id(), object: tree.id, level: 0, blkid: u64::MAX };
             let policy = cx.policy(&tree.written(0, true));
             let keys = self.keys().map(Arc::as_ref);
-            let new = if tree.is_rewrite(&old) {
-                let new = cx.store().rewrite(cx.txg(), &old, buffer.bytes(), &policy, &at, keys)?;
-                tree.forget(&old);
-                new
-            } else {
-                let new = cx.store().write(cx.txg(), buffer.bytes(), &policy, &at, keys)?;
-                tree.kill(&old)?;
-                new
+            let new = match content {
+                Content::Plain(buffer) if tree.is_rewrite(&old) => {
+                    let new = cx.store().rewrite(cx.txg(), &old, buffer.bytes(), &policy, &at, keys)?;
+                    tree.forget(&old);
+                    new
+                }
+                Content::Plain(buffer) => {
+                    let new = cx.store().write(cx.txg(), buffer.bytes(), &policy, &at, keys)?;
+                    tree.kill(&old)?;
+                    new
+                }
+                Content::Taken(block) => {
+                    let new = cx.store().write_taken(cx.txg(), block, &policy, &at, keys)?;
+                    tree.kill(&old)?;
+                    new
+                }
             };
             tree.born(&new);
             tree.dnode.spill = Some(new);
@@ -274,7 +297,7 @@ impl ObjectSet {
         let mut by_block: BTreeMap<u64, Vec<(usize, Option<Dnode>)>> = BTreeMap::new();
         for (i, (g, mut new)) in going.iter().zip(done).enumerate() {
             let spill = || match &g.delta.spill {
-                Some(changed) => Ok(changed.as_ref().map(super::state::Buffer::bytes)),
+                Some(changed) => changed.as_ref().map(Content::bytes).transpose(),
                 None => match g.old.as_ref().filter(|_| !g.delta.wiped).and_then(|old| old.spill) {
                     Some(bp) if !bp.is_hole() => {
                         let at = Bookmark { objset: self.id(), object: g.live.id, level: 0, blkid: u64::MAX };
@@ -334,6 +357,7 @@ impl ObjectSet {
             root.size_bytes = 4096;
         }
         let fill = phys.meta_dnode.blkptrs.iter().map(|bp| if bp.is_hole() { 0 } else { bp.fill() }).sum();
+        self.seal_elsewhere(&mut phys);
         let mut bytes = phys.to_bytes(root.size_bytes)?;
         let keys = self.keys().map(Arc::as_ref);
         if let Some(keys) = keys {
@@ -348,7 +372,10 @@ impl ObjectSet {
             cx.forgotten(&old);
             new
         } else {
-            let new = cx.store().write(txg, Bytes::from(bytes), &policy, &at, keys)?;
+            let new = match self.is_sealed() {
+                true => cx.store().write_sealed_set(txg, Bytes::from(bytes), &policy, &at)?,
+                false => cx.store().write(txg, Bytes::from(bytes), &policy, &at, keys)?,
+            };
             if !old.is_hole() {
                 cx.killed(&old)?;
             }

@@ -33,6 +33,10 @@ pub(crate) struct Tree<'a> {
     pub objset: u64,
     pub id: u64,
     pub keys: Option<&'a DatasetKeys>,
+    /// The set is received as its sender sealed it, with keys that are not here.
+    pub is_sealed: bool,
+    /// Levels that it is to have at least.
+    pub levels_min: u8,
     /// The new dnode, with the old pointers at first.
     pub dnode: Dnode,
 }
@@ -132,15 +136,19 @@ impl Tree<'_> {
 
     /// More levels, until the last block can be reached: what was under the dnode moves under a new indirect block.
     fn grow(&mut self) -> Result<()> {
-        while self.span(self.dnode.levels - 1, self.dnode.blkptrs.len() as u64 - 1).end <= self.dnode.max_block_id {
+        while self.span(self.dnode.levels - 1, self.dnode.blkptrs.len() as u64 - 1).end <= self.dnode.max_block_id
+            || self.dnode.levels < self.levels_min
+        {
             let empty = vec![BlkPtr::HOLE; self.dnode.blkptrs.len()];
             let old = std::mem::replace(&mut self.dnode.blkptrs, empty);
             let level = self.dnode.levels;
             self.dnode.levels += 1;
-            if old.iter().any(|bp| !bp.is_hole() || bp.logical_birth().0 != 0) {
+            if old.iter().any(|bp| !bp.is_hole()) {
                 let mut entries = vec![BlkPtr::HOLE; self.dnode.pointers_per_indirect() as usize];
                 entries[..old.len()].copy_from_slice(&old);
                 self.dnode.blkptrs[0] = self.write_indirect(level, 0, BlkPtr::HOLE, &entries)?;
+            } else if old.iter().any(|bp| bp.logical_birth().0 != 0) {
+                self.dnode.blkptrs[0] = self.hole(level);
             }
         }
         Ok(())
@@ -220,7 +228,10 @@ impl Tree<'_> {
             self.forget(&old);
             new
         } else {
-            let new = store.write(txg, Bytes::from(data), &policy, &at, self.keys)?;
+            let new = match self.is_sealed {
+                true => store.write_sealed_set(txg, Bytes::from(data), &policy, &at)?,
+                false => store.write(txg, Bytes::from(data), &policy, &at, self.keys)?,
+            };
             self.kill(&old)?;
             new
         };

@@ -3,6 +3,7 @@
 use super::Tx;
 use super::state::{Buffer, Found, LiveObject};
 use crate::{Error, Object, Refusal, Result};
+use block::TakenBlock;
 use ondisk::{BlkPtr, blkptr};
 use std::sync::Arc;
 
@@ -76,7 +77,7 @@ impl Object {
     /// caller's transaction, and keeps others from changing the block.
     pub fn cloneable(&self, blkid: u64) -> Result<Cloneable> {
         let tree = match self.need_live()?.find(blkid) {
-            Found::Data(_) => return Ok(Cloneable::NotOnDisk),
+            Found::Data(_) | Found::Taken(_) => return Ok(Cloneable::NotOnDisk),
             Found::Hole => return Ok(Cloneable::Hole),
             Found::At(bp) => return Ok(Cloneable::At(bp)),
             Found::Disk(tree) => tree,
@@ -101,7 +102,26 @@ impl Object {
             }
             let delta = state.open_mut();
             delta.blocks.remove(&blkid);
+            delta.forget_taken(blkid);
             delta.pointers.insert(blkid, bp);
+            Ok(())
+        })
+    }
+
+    /// Has block `blkid` written as it came: compressed, and perhaps encrypted, by who sent it.
+    pub fn put_taken(&self, tx: &Tx, blkid: u64, block: TakenBlock) -> Result<()> {
+        let live = self.need_live()?;
+        live.change(tx.txg(), |state, head_changed| {
+            let Some(head) = &mut state.head else { return Err(Refusal::Stale.at(self.place())) };
+            if block.lsize_bytes != u64::from(head.data_block_bytes) {
+                let what = format!("{} bytes for a block of {}", block.lsize_bytes, head.data_block_bytes);
+                return Err(Error::invalid(self.place(), what));
+            }
+            if blkid > head.max_block_id {
+                Arc::make_mut(head).max_block_id = blkid;
+                *head_changed = true;
+            }
+            state.open_mut().put_taken(blkid, Arc::new(block));
             Ok(())
         })
     }
@@ -133,8 +153,8 @@ impl Object {
             }
             let delta = state.open_mut();
             // Cut away since the lock was let go: what was read is not there any more.
-            let taken = delta.pointers.remove(&blkid).is_some();
-            let cut = delta.holes.contains(blkid) && !taken && !delta.blocks.contains_key(&blkid);
+            let elsewhere = delta.pointers.remove(&blkid).is_some() | delta.forget_taken(blkid);
+            let cut = delta.holes.contains(blkid) && !elsewhere && !delta.blocks.contains_key(&blkid);
             let buffer = delta.blocks.entry(blkid).or_insert_with(|| Buffer::new(old));
             if cut {
                 buffer.make_mut().fill(0);
@@ -232,7 +252,7 @@ impl Object {
             let now = match state.find(0) {
                 Found::Data(data) => Some(data.to_vec()),
                 Found::Hole => None,
-                Found::At(_) | Found::Disk(_) => old,
+                Found::At(_) | Found::Taken(_) | Found::Disk(_) => old,
             };
             if let Some(mut contents) = now {
                 contents.resize(bytes as usize, 0);

@@ -23,6 +23,8 @@ pub(super) struct List {
     pub last: String,
     /// It has holds.
     pub holds: bool,
+    /// Encrypted datasets are in it as they are (`-w`).
+    pub raw: bool,
     /// Its datasets.
     pub members: Vec<Member>,
 }
@@ -69,6 +71,7 @@ impl List {
             from: list.get_str("fromsnap").map(str::to_owned),
             last: to_name.split_once('@').map_or_else(String::new, |(_, last)| last.to_owned()),
             holds: begin.features.contains(Features::HOLDS),
+            raw: list.contains("raw"),
             members: members.collect::<Result<_, _>>()?,
         }))
     }
@@ -87,6 +90,13 @@ impl List {
     pub fn snapshot_properties(&self, guid: u64) -> Option<Vec<(String, Value)>> {
         let member = self.of(guid)?;
         member.fields.get_nvlist("snapprops")?.get_nvlist(member.snapshot(guid)?).map(values)
+    }
+
+    /// Whether a dataset was an encryption root, and where its key came from.
+    pub fn encryption_root(&self, guid: u64) -> Option<(bool, Option<String>)> {
+        let fields = &self.of(guid)?.fields;
+        let location = fields.get_nvlist("props").and_then(|props| props.get_str("keylocation"));
+        Some((fields.contains("is_encroot"), location.map(str::to_owned)))
     }
 
     /// Tags of the holds of a snapshot.
@@ -150,6 +160,32 @@ impl Receiver<'_> {
             // With what came, what waited for its parent can be renamed.
             code = self.replicate(cx, &to_name)?;
         }
+        if !self.asked.is_dry
+            && let Some(list) = self.list.as_ref().filter(|list| list.raw)
+            && let Some(top) = &self.top
+        {
+            self.set_roots(list, top).map_err(|e| Failure::failed(format!("cannot receive: {}", super::said(&e))))?;
+        }
         Ok(code)
+    }
+
+    /// Each dataset that came raw is an encryption root for itself. Here those that were none get their key from above again.
+    /// Facts: `recv_fix_encryption_hierarchy`.
+    fn set_roots(&self, list: &List, top: &str) -> Result<(), dataset::Error> {
+        let tree = self.pool.live.synced()?;
+        for entry in tree.list(&[top], &dataset::ListOptions::heads())?.entries {
+            let Some(head) = entry.dataset().filter(|head| list.recursive || head.name() == top) else { continue };
+            let Some(root) = head.encryption_root()? else { continue };
+            let is_root = root.id() == head.dir().id();
+            let snapshots = head.snapshots()?;
+            let Some((was_root, location)) = snapshots.iter().find_map(|s| list.encryption_root(s.phys().guid)) else {
+                continue;
+            };
+            // The top's key is not above it here.
+            if was_root || (is_root && head.name() != top) {
+                dataset::write::set_encryption_root(&self.pool.live, head.name(), was_root, location.as_deref())?;
+            }
+        }
+        Ok(())
     }
 }

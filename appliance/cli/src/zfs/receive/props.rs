@@ -10,7 +10,7 @@ use crate::getopt::Parsed;
 use dataset::property::{Kinds, find, is_user_property};
 use dataset::write::ReceivedProperties;
 use dataset::{Datasets, Source, View, property};
-use ondisk::send_record::Begin;
+use ondisk::send_record::{Begin, Features};
 use std::sync::Arc;
 
 /// Properties of encryption.
@@ -57,13 +57,16 @@ impl Asked {
     }
 }
 
+fn is_of_keys(name: &str) -> bool {
+    OF_KEYS.contains(&name)
+}
+
 fn check(name: &str) -> Result<(), Failure> {
     if name == "origin" || is_user_property(name) {
         return Ok(());
     }
-    if OF_KEYS.contains(&name) {
-        let what = format!("setting '{name}' of what is received (-o, -x)");
-        return Err(Failure::failed(format!("unsupported: {what} is not in this version of weir")));
+    if is_of_keys(name) {
+        return Ok(());
     }
     match find(name).filter(|def| def.name == name) {
         Some(def) if !def.readonly() && !matches!(name, "version" | "volsize") => Ok(()),
@@ -89,6 +92,19 @@ impl Receiver<'_> {
         let applies = |name: &str| is_user_property(name) || find(name).is_some_and(|def| def.kinds.intersects(kinds));
         let recursive = list.is_some_and(|list| list.recursive);
         let mut brought = list.and_then(|list| list.properties(begin.to_guid));
+        let is_raw = begin.features.contains(Features::RAW);
+        if let Some(name) = asked.set.iter().map(|(name, _)| name).chain(&asked.exclude).find(|name| is_of_keys(name)) {
+            if is_raw {
+                let what = format!("encryption property '{name}' cannot be set or excluded for raw streams.");
+                return Err(Failure::failed(format!("cannot receive: {what}")));
+            }
+            let what = format!("setting '{name}' of what is received (-o, -x)");
+            return Err(Failure::failed(format!("unsupported: {what} is not in this version of weir")));
+        }
+        if let (true, Some(brought)) = (is_raw, &mut brought) {
+            // Which dataset has a key of its own shows when all have come.
+            brought.retain(|(name, _)| !is_of_keys(name));
+        }
         let mut properties = ReceivedProperties::default();
         for (name, value) in &asked.set {
             match (applies(name), is_top) {

@@ -1,0 +1,135 @@
+//! Writing a block as it came: compressed by who sent it, and perhaps encrypted with keys that are not here.
+//!
+//! Below: `write`, whose last steps are the same. Above: `store`; the receiver of a stream. ZFS names: `ZIO_FLAG_RAW_COMPRESS`,
+//! `ZIO_FLAG_RAW`.
+//!
+//! Invariants:
+//!   * a sealed block keeps its length: the MAC is over those bytes, and its pointer's part of the MAC above it has the length
+//!   * nothing of a sealed block is in the cache: what is there is readable
+
+use super::check;
+use super::write::{self, Seal, Written};
+use crate::crypt::DatasetKeys;
+use crate::policy::WritePolicy;
+use crate::store::Store;
+use crate::{Error, Result};
+use bytes::Bytes;
+use ondisk::{BlkPtr, Compression, Endian, NewBlock, Txg};
+
+/// How a block was encrypted: with keys of the dataset, under this salt and IV. One that is only authenticated has a MAC alone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Sealed {
+    /// Chooses the key.
+    pub salt: [u8; 8],
+    /// Initialisation vector.
+    pub iv: [u8; 12],
+    /// Message authentication code.
+    pub mac: [u8; 16],
+}
+
+/// A block as it is to stand on disk.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TakenBlock {
+    /// Its bytes.
+    pub bytes: Bytes,
+    /// Size of the contents, in bytes.
+    pub lsize_bytes: u64,
+    /// How they were made smaller.
+    pub compression: Compression,
+    /// Order of its writer.
+    pub endian: Endian,
+    /// How it was encrypted, if it was.
+    pub sealed: Option<Sealed>,
+}
+
+impl TakenBlock {
+    /// The contents; [`Error::KeyUnavailable`] for a sealed block.
+    pub fn contents(&self) -> Result<Bytes> {
+        match (self.sealed, self.is_packed()) {
+            (Some(_), _) => Err(Error::KeyUnavailable { place: String::new() }),
+            (None, false) => Ok(self.bytes.clone()),
+            (None, true) => {
+                check::decompress(self.compression, &self.bytes, self.lsize_bytes as usize).map(Bytes::from)
+            }
+        }
+    }
+
+    fn is_packed(&self) -> bool {
+        !matches!(self.compression, Compression::Off | Compression::Inherit | Compression::On | Compression::Empty)
+    }
+
+    fn check(&self, policy: &WritePolicy) -> Result<()> {
+        write::check(policy, self.lsize_bytes)?;
+        let (size, whole) = (self.bytes.len() as u64, self.lsize_bytes);
+        let fits = if self.is_packed() { (1..=whole).contains(&size) } else { size == whole };
+        if !fits || (self.sealed.is_some() && !size.is_multiple_of(512)) || policy.level > 0 {
+            let what = format!("{size} bytes for a block of {whole}, compression {}", self.compression.name());
+            return Err(Error::invalid("", what));
+        }
+        Ok(())
+    }
+}
+
+/// Writes `block`. With `keys`, one that is not sealed is. What its compression does not make smaller in units that devices
+/// allocate is unpacked first.
+pub(crate) fn write_taken(
+    store: &Store,
+    txg: u64,
+    block: &TakenBlock,
+    policy: &WritePolicy,
+    keys: Option<&DatasetKeys>,
+) -> Result<BlkPtr> {
+    block.check(policy)?;
+    let (whole, length) = (block.lsize_bytes as usize, block.bytes.len());
+    let psize = match block.sealed {
+        Some(_) => length,
+        None => {
+            let (minimum, unit) = store.units();
+            if length > minimum { length.next_multiple_of(unit) } else { minimum }
+        }
+    };
+    if block.sealed.is_none() && (!block.is_packed() || psize >= whole) {
+        let contents = block.contents()?;
+        return write::write(store, txg, contents, policy, Seal::from(keys), None).map(|Written { bp, .. }| bp);
+    }
+    let mut bp = BlkPtr::new_block(&NewBlock {
+        object_type: policy.object_type,
+        level: 0,
+        lsize_bytes: block.lsize_bytes,
+        psize_bytes: psize as u64,
+        compression: if block.is_packed() { block.compression } else { Compression::Off },
+        checksum: policy.checksum,
+    });
+    bp.set_endian(block.endian);
+    let mut padded = Vec::new();
+    if psize != length || (block.sealed.is_none() && keys.is_some()) {
+        padded.reserve_exact(psize);
+        padded.extend_from_slice(&block.bytes);
+        padded.resize(psize, 0);
+    }
+    match (&block.sealed, keys) {
+        (Some(sealed), _) => {
+            bp.set_uses_crypt(true);
+            if bp.is_encrypted() {
+                bp.set_crypt_params(&sealed.salt, &sealed.iv);
+            }
+            bp.set_crypt_mac(&sealed.mac);
+        }
+        (None, Some(keys)) => {
+            bp.set_uses_crypt(true);
+            if bp.is_encrypted() {
+                keys.seal_block(&mut bp, &mut padded)?;
+            } else {
+                keys.authenticate(&mut bp, &padded);
+            }
+        }
+        (None, None) => {}
+    }
+    let stored = if padded.is_empty() { &block.bytes[..] } else { &padded[..] };
+    write::sum(store, &mut bp, stored)?;
+    bp.set_birth(Txg(txg), Txg(txg));
+    bp.set_fill(1);
+    let copies = write::copies(policy, bp.uses_crypt());
+    write::place(store, &mut bp, stored, txg, policy, copies)?;
+    Ok(bp)
+}

@@ -1,0 +1,384 @@
+//! Raw streams: an encrypted dataset received without its key is, once the key is there, what was sent.
+//!
+//! Reading everything with the key checks every MAC up to the root block's portable one, so it finds a tree of another shape, a dnode
+//! with another bonus, a hole in another place.
+
+mod common;
+
+use common::{Rig, layout, noise, owners_of};
+use dataset::receive::{Checked, Target, receive};
+use dataset::send::{Base, Options, Outgoing};
+use dataset::stream::Writer;
+use dataset::write::{self, KeyChange, KeyFormat, NewKey};
+use dataset::{Dataset, Datasets, Error, KeyStore, LiveDataset};
+use object::{NewObject, ObjectSet};
+use ondisk::ObjectType;
+use ondisk::send_record::{Body, Features};
+use pool::{OpenOptions, Pool, search};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use zeroize::Zeroizing;
+
+const RAW: Options = Options { large_blocks: true, embedded: true, compressed: true, raw: true };
+const KEY: &str = "correct horse battery";
+
+fn send(tree: &Arc<Datasets>, to: &str, from: Option<&str>, options: Options) -> Vec<u8> {
+    let base = from.map(|name| match name.split_once('#') {
+        None => Base::Snapshot(tree.dataset(name).unwrap()),
+        Some((head, mark)) => Base::Bookmark(tree.dataset(head).unwrap().bookmark(mark).unwrap()),
+    });
+    let keys = KeyStore::new();
+    let outgoing = Outgoing::new(&tree.dataset(to).unwrap(), base.as_ref(), &keys, options, None).unwrap();
+    let mut writer = Writer::new(Vec::new(), outgoing.endian());
+    outgoing.run(&mut writer).unwrap();
+    writer.into_inner()
+}
+
+fn target<'a>(to: &str, force: bool) -> Target<'a> {
+    let (dataset, snapshot) = to.split_once('@').unwrap();
+    Target {
+        dataset: dataset.to_owned(),
+        snapshot: snapshot.to_owned(),
+        force,
+        resumable: false,
+        unencrypted: false,
+        origin: None,
+        owners_of,
+        started: &|| Ok(()),
+        let_go: &|| Ok(()),
+    }
+}
+
+fn take(rig: &Rig, stream: &[u8], to: &str, force: bool) -> dataset::Result<u64> {
+    let mut checked = Checked::new(stream);
+    let first = checked.next_record()?.expect("a stream begins with a record");
+    receive(&rig.live, &mut checked, &first, &target(to, force))
+}
+
+fn refused(rig: &Rig, stream: &[u8], to: &str, force: bool) -> String {
+    take(rig, stream, to, force).unwrap_err().to_string()
+}
+
+/// By object: bonus, spill block, blocks by number.
+type Contents = BTreeMap<u64, (Vec<u8>, Option<Vec<u8>>, BTreeMap<u64, Vec<u8>>)>;
+
+/// All that an object set holds, by object: what is in its bonus, spill block and blocks. Reading it checks the MACs.
+fn contents(set: &Arc<ObjectSet>) -> Contents {
+    let (mut all, mut at) = (BTreeMap::new(), 0);
+    while let Some(id) = set.next_object(at).unwrap() {
+        at = id;
+        let object = set.object(id).unwrap();
+        let mut blocks = BTreeMap::new();
+        let mut offset = 0;
+        while let Some(data) = object.next_data(offset).unwrap() {
+            let blkid = data / object.block_bytes();
+            blocks.insert(blkid, object.block(blkid).unwrap().map_or_else(Vec::new, |block| block.data.to_vec()));
+            offset = (blkid + 1) * object.block_bytes();
+        }
+        let spill = object.spill().unwrap().map(|spill| spill.data.to_vec());
+        all.insert(id, (object.bonus().to_vec(), spill, blocks));
+    }
+    all
+}
+
+/// The same of a dataset, its root block's MACs included, with a key that is loaded for this.
+fn opened(dataset: &Dataset, key: &[u8]) -> Contents {
+    let keys = KeyStore::new();
+    keys.load(dataset, key).unwrap_or_else(|e| panic!("{}: {e}", dataset.name()));
+    contents(&dataset.objset(&keys).unwrap())
+}
+
+/// What the kernel module wrote, sent raw (tests/send.rs: byte for byte as it sends), arrives.
+#[test]
+fn what_the_kernel_encrypted_opens_with_its_key() {
+    let Some(folder) = std::env::var_os("WEIR_FIXTURES").map(PathBuf::from) else {
+        println!("skipped: WEIR_FIXTURES is not set");
+        return;
+    };
+    let found = search(&[folder.join("encrypted")]);
+    let Some(found) = found.pools.first() else {
+        println!("skipped: there is no pool encrypted");
+        return;
+    };
+    let tree = Datasets::open(Pool::open(found, &OpenOptions::default()).unwrap()).unwrap();
+    for raidz in [false, true] {
+        let rig = Rig::with(layout(raidz), &[], None);
+        for (from, to) in
+            [("te/gcm@s", "tank/gcm@s"), ("te/gcm/child@s", "tank/child@x"), ("te/ccm@s", "tank/gcm/ccm@s")]
+        {
+            let stream = send(&tree, from, None, RAW);
+            take(&rig, &stream, to, false).unwrap();
+            assert_eq!(rig.get(to, "ivsetguid"), {
+                let entry = tree.entry(from).unwrap();
+                let view = dataset::View::default();
+                dataset::property::get(&entry, "ivsetguid", &view).unwrap().map_or("-".into(), |p| p.value.raw)
+            });
+            let head = to.split('@').next().unwrap();
+            assert_eq!((rig.get(head, "encryptionroot"), rig.get(head, "keylocation")), (head.into(), "prompt".into()));
+            // Without a key it is sent on as it came.
+            let again = send(&rig.tree(), to, None, RAW);
+            let (sent, comes) = (bodies(&stream), bodies(&again));
+            assert_eq!(sent.len(), comes.len(), "{from}");
+            sent.iter().zip(&comes).for_each(|(a, b)| assert_eq!(a, b, "{from}"));
+            let (sent, received) = (tree.dataset(from).unwrap(), rig.tree().dataset(to).unwrap());
+            if from != "te/ccm@s" {
+                assert!(opened(&sent, b"correct horse 1\n") == opened(&received, b"correct horse 1\n"), "{from}");
+            }
+            rig.check();
+        }
+        rig.judge();
+        // Opened for writing with the key, it is a dataset as any other.
+        rig.live.keys().load(&rig.tree().dataset("tank/gcm").unwrap(), b"correct horse 1\n").unwrap();
+        let head = rig.open("tank/gcm");
+        let tx = head.begin(1 << 20).unwrap();
+        let file = common::new_file(head.objset(), &tx, 7).unwrap();
+        head.objset().object(file).unwrap().write_at(&tx, 0, &noise(1, 300_000)).unwrap();
+        drop(tx);
+        rig.live.close(&head).unwrap();
+        let rig = rig.reopen();
+        let kept = opened(&rig.tree().dataset("tank/gcm").unwrap(), b"correct horse 1\n");
+        assert_eq!(kept[&file].2.len(), 3);
+        rig.judge();
+    }
+}
+
+/// The records, without names and sums.
+fn bodies(stream: &[u8]) -> Vec<(Body, Vec<u8>)> {
+    let (mut checked, mut all) = (Checked::new(stream), Vec::new());
+    while let Some(packet) = checked.next_record().unwrap() {
+        match packet.record.body {
+            Body::Begin(begin) => {
+                all.push((Body::Begin(ondisk::send_record::Begin { to_name: Vec::new(), ..begin }), vec![]))
+            }
+            Body::End { to_guid, .. } => all.push((Body::End { checksum: [0; 4], to_guid }, vec![])),
+            // What the checksum is over is the same, but not the checksum's kind.
+            Body::Write(write) => {
+                let key = ondisk::ddt::Key { checksum: [0; 4], prop: 0 };
+                let write = ondisk::send_record::WriteRecord { key, checksum_type: 0, ..write };
+                all.push((Body::Write(write), packet.payload));
+            }
+            body => all.push((body, packet.payload)),
+        }
+    }
+    all
+}
+
+fn encrypted(rig: &Rig, name: &str, properties: &[(&str, &str)]) {
+    let all =
+        [&[("encryption", "on"), ("keyformat", "passphrase"), ("pbkdf2iters", "100000")][..], properties].concat();
+    let new = write::NewDataset {
+        name: name.into(),
+        properties: common::owned(&all),
+        key: Some(Zeroizing::new(KEY.as_bytes().to_vec())),
+        ..write::NewDataset::default()
+    };
+    write::create(&rig.live, &new, common::MAKER).unwrap();
+}
+
+fn new_key(phrase: &str) -> KeyChange {
+    KeyChange::New(NewKey {
+        format: KeyFormat::Passphrase,
+        location: "prompt".into(),
+        iterations: Some(100_000),
+        material: Zeroizing::new(phrase.as_bytes().to_vec()),
+    })
+}
+
+/// A reproducible choice of numbers.
+struct Dice(u64);
+
+impl Dice {
+    fn roll(&mut self, sides: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 >> 11) % sides
+    }
+}
+
+/// Changes that make trees of every shape: files that grow over levels, are cut, get holes, are freed and made anew with other sizes.
+fn change(head: &Arc<LiveDataset>, files: &mut Vec<u64>, dice: &mut Dice) {
+    for _ in 0..dice.roll(12) + 1 {
+        let set = head.objset();
+        let tx = head.begin(4 << 20).unwrap();
+        let seed = dice.roll(1 << 40);
+        match dice.roll(9) {
+            0 | 1 => {
+                let sizes = [512, 1536, 4096, 16 << 10, 128 << 10];
+                let mut new = NewObject::new(ObjectType::PLAIN_FILE_CONTENTS, sizes[dice.roll(5) as usize])
+                    .with_bonus(ObjectType::SA, noise(seed | 1, 100 + dice.roll(200) as usize));
+                new.slots = [1, 1, 1, 2, 4][dice.roll(5) as usize];
+                new.indirect_shift = [17, 17, 14][dice.roll(3) as usize];
+                files.push(set.create_object(&tx, &new).unwrap().id());
+            }
+            2 if files.len() > 2 => {
+                let id = files.swap_remove(dice.roll(files.len() as u64) as usize);
+                set.free_object(&tx, id).unwrap();
+            }
+            _ if files.is_empty() => {}
+            3 => {
+                let object = set.object(files[dice.roll(files.len() as u64) as usize]).unwrap();
+                let spill = (dice.roll(3) > 0).then(|| noise(seed, 512 << dice.roll(4)));
+                // Not every bonus leaves room for one.
+                let _ = object.set_spill(&tx, spill);
+            }
+            4 => {
+                let object = set.object(files[dice.roll(files.len() as u64) as usize]).unwrap();
+                let from = dice.roll(object.max_block_id() + 2) * object.block_bytes();
+                let len = if dice.roll(2) == 0 { u64::MAX } else { dice.roll(40) * object.block_bytes() };
+                object.punch(&tx, from, len).unwrap();
+            }
+            _ => {
+                let object = set.object(files[dice.roll(files.len() as u64) as usize]).unwrap();
+                let size = object.block_bytes();
+                // One block only, where more could not be.
+                let last = if size.is_power_of_two() { [1, 8, 300, 40_000][dice.roll(4) as usize] } else { 1 };
+                let data = match dice.roll(3) {
+                    0 => vec![seed as u8 | 1; size as usize],
+                    1 => vec![0; size as usize],
+                    _ => noise(seed, size as usize),
+                };
+                object.write_at(&tx, dice.roll(last) * size, &data).unwrap();
+            }
+        }
+        drop(tx);
+        if dice.roll(4) == 0 {
+            head.sync().unwrap();
+        }
+    }
+    head.sync().unwrap();
+}
+
+fn snapshot(rig: &Rig, name: &str) {
+    write::snapshot(&rig.live, &[name.to_owned()], &[]).unwrap();
+}
+
+/// A to B, by increments, from bookmarks too, with the key changed on the way; then back from B, where it went on, to A. OpenZFS #12594:
+/// "Raw send on encrypted datasets does not work when copying snapshots back".
+fn round_trip(seed: u64, rounds: u64) {
+    let mut dice = Dice(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+    let (a, b) =
+        (Rig::new(), Rig::with(layout(seed % 2 == 1), &[("compression", "zstd"), ("checksum", "sha256")], None));
+    encrypted(&a, "tank/e", &[("compression", "lz4")]);
+    let (mut files, mut key) = (Vec::new(), KEY.to_owned());
+    let head = a.open("tank/e");
+    change(&head, &mut files, &mut dice);
+    snapshot(&a, "tank/e@s0");
+    take(&b, &send(&a.tree(), "tank/e@s0", None, RAW), "tank/e@s0", false).unwrap();
+    let same = |a: &Rig, b: &Rig, name: &str, key: &str, round: u64| {
+        // The snapshot's own key object is its head's, which the last stream sealed.
+        let (sent, received) = (a.tree().dataset(name).unwrap(), b.tree().dataset(name).unwrap());
+        assert_eq!(sent.phys().guid, received.phys().guid);
+        assert!(
+            opened(&sent, key.as_bytes()) == opened(&received, key.as_bytes()),
+            "seed {seed} round {round}: {name}"
+        );
+    };
+    same(&a, &b, "tank/e@s0", &key, 0);
+    for round in 1..=rounds {
+        change(&head, &mut files, &mut dice);
+        if dice.roll(3) == 0 {
+            key = format!("another phrase {round}");
+            write::change_key(&a.live, "tank/e", new_key(&key)).unwrap();
+        }
+        let (now, before) = (format!("tank/e@s{round}"), format!("tank/e@s{}", round - 1));
+        snapshot(&a, &now);
+        let from = match dice.roll(2) {
+            0 => before.clone(),
+            _ => {
+                write::bookmark(&a.live, &[(before.clone(), before.replace('@', "#"))]).unwrap();
+                before.replace('@', "#")
+            }
+        };
+        take(&b, &send(&a.tree(), &now, Some(&from), RAW), &now, false).unwrap();
+        same(&a, &b, &now, &key, round);
+        same(&a, &b, "tank/e@s0", &key, round);
+        b.check();
+    }
+    b.judge();
+    // B goes on, with the key, and gives back.
+    let b = b.reopen();
+    b.live.keys().load(&b.tree().dataset("tank/e").unwrap(), key.as_bytes()).unwrap();
+    let other = b.open("tank/e");
+    change(&other, &mut files, &mut dice);
+    snapshot(&b, "tank/e@back");
+    a.live.close(&head).unwrap();
+    let stream = send(&b.tree(), "tank/e@back", Some(&format!("tank/e@s{rounds}")), RAW);
+    take(&a, &stream, "tank/e@back", true).unwrap();
+    same(&b, &a, "tank/e@back", &key, rounds + 1);
+    a.check();
+    // And A, mounted again, writes; a wrong MAC of accounts would show here.
+    let head = a.open("tank/e");
+    change(&head, &mut files, &mut dice);
+    snapshot(&a, "tank/e@last");
+    a.live.close(&head).unwrap();
+    b.live.close(&other).unwrap();
+    take(&b, &send(&a.tree(), "tank/e@last", Some("tank/e@back"), RAW), "tank/e@last", false).unwrap();
+    same(&a, &b, "tank/e@last", &key, rounds + 2);
+    a.judge();
+    b.judge();
+}
+
+#[test]
+fn there_and_back_again_with_another_key() {
+    for seed in 1..=2 {
+        round_trip(seed, 4);
+    }
+}
+
+#[test]
+fn what_does_not_go_on_top_is_refused() {
+    let (a, b) = (Rig::new(), Rig::new());
+    encrypted(&a, "tank/e", &[]);
+    b.create("tank/plain", &[]).unwrap();
+    for name in ["tank/e@1", "tank/e@2", "tank/e@3"] {
+        let head = a.open("tank/e");
+        change(&head, &mut Vec::new(), &mut Dice(77));
+        a.live.close(&head).unwrap();
+        snapshot(&a, name);
+    }
+    let full = send(&a.tree(), "tank/e@1", None, RAW);
+    let (second, third) =
+        (send(&a.tree(), "tank/e@2", Some("tank/e@1"), RAW), send(&a.tree(), "tank/e@3", Some("tank/e@2"), RAW));
+    let clear = refused(&b, &full, "tank/plain@1", true);
+    assert!(clear.contains("zfs receive -F cannot be used to destroy an encrypted filesystem"), "{clear}");
+    take(&b, &full, "tank/e@1", false).unwrap();
+    assert!(
+        refused(&b, &third, "tank/e@3", false)
+            .contains("most recent snapshot of tank/e does not\nmatch incremental source")
+    );
+    // A snapshot in between has other IVs, even when nothing was changed.
+    snapshot(&b, "tank/e@own");
+    assert!(refused(&b, &second, "tank/e@2", false).contains("has been modified\nsince most recent snapshot"));
+    take(&b, &second, "tank/e@2", true).unwrap();
+    // The same snapshot, received with the key and not raw, has other IVs.
+    let keys = b.live.keys().clone();
+    let c = Rig::new();
+    encrypted(&c, "tank/e", &[]);
+    drop(keys);
+    let plain = {
+        let dataset = a.tree().dataset("tank/e@1").unwrap();
+        let outgoing = Outgoing::new(&dataset, None, a.live.keys(), Options::default(), None).unwrap();
+        let mut writer = Writer::new(Vec::new(), outgoing.endian());
+        outgoing.run(&mut writer).unwrap();
+        writer.into_inner()
+    };
+    take(&c, &plain, "tank/e/copy@1", false).unwrap();
+    let wrong = refused(&c, &second, "tank/e/copy@2", false);
+    assert!(wrong.contains("encryption key does not match existing key"), "{wrong}");
+    // Streams that say less than they must.
+    let mut checked = Checked::new(&full[..]);
+    let first = checked.next_record().unwrap().unwrap();
+    let Body::Begin(begin) = &first.record.body else { panic!("no BEGIN") };
+    assert!(begin.features.contains(Features::RAW));
+    for at in (0..full.len()).step_by(full.len() / 25) {
+        let mut bytes = full.clone();
+        bytes[at] ^= 0x10;
+        let error = take(&b, &bytes, "tank/new@s", false).unwrap_err();
+        assert!(!matches!(error, Error::Refused { .. }), "byte {at}: {error}");
+        assert!(b.tree().dataset("tank/new").is_err(), "byte {at}");
+    }
+    b.check();
+    b.judge();
+}

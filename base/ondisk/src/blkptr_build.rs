@@ -111,6 +111,17 @@ impl BlkPtr {
         (self.words_mut()[index * 2], self.words_mut()[index * 2 + 1]) = dva.to_words();
     }
 
+    /// The six words of the addresses; of an encrypted block the last two are salt and a part of the IV.
+    pub fn address_words(&self) -> [u64; 6] {
+        let [a, b, c, d, e, f, ..] = *self.words();
+        [a, b, c, d, e, f]
+    }
+
+    /// Sets them.
+    pub fn set_address_words(&mut self, words: [u64; 6]) {
+        self.words_mut()[..6].copy_from_slice(&words);
+    }
+
     /// Sets both births. Not for an embedded pointer, which has no physical one.
     pub fn set_birth(&mut self, logical: Txg, physical: Txg) {
         debug_assert!(!self.is_embedded());
@@ -126,6 +137,14 @@ impl BlkPtr {
         } else {
             self.set_birth(logical, self.physical_birth());
         }
+    }
+
+    /// The same pointer without the D bit.
+    #[must_use]
+    pub fn not_dedup(&self) -> Self {
+        let mut alone = *self;
+        alone.flag(DEDUP, false);
+        alone
     }
 
     /// Sets how many non-hole blocks, or objects, are at and below. An embedded pointer always has 1, and nothing is set.

@@ -34,10 +34,11 @@
 //!
 //! Source: include/sys/ddt.h, include/sys/ddt_impl.h, module/zfs/ddt_zap.c.
 
-use crate::blkptr::Dva;
+use crate::blkptr::{BlkPtr, Dva};
+use crate::blkptr_build::NewBlock;
 use crate::endian::{Endian, need, words};
 use crate::error::{Error, Result};
-use crate::types::{Compression, Txg};
+use crate::types::{Checksum, Compression, ObjectType, Txg};
 
 /// Names of the classes, in the order in which they are searched.
 pub const CLASSES: [&str; 3] = ["ditto", "duplicate", "unique"];
@@ -64,6 +65,33 @@ pub struct Key {
 impl Key {
     /// Bytes on disk, outside of a ZAP.
     pub const SIZE_BYTES: usize = 40;
+
+    /// The key of the contents that a pointer leads to.
+    pub fn of(bp: &BlkPtr) -> Self {
+        let sizes = (((bp.psize_bytes() >> 9) - 1) << 16) | ((bp.lsize_bytes() >> 9) - 1);
+        let compression = bp.compression().map_or(0, Compression::to_raw);
+        let prop = sizes | (u64::from(compression) << 32) | (u64::from(bp.uses_crypt()) << 39);
+        Self { checksum: bp.checksum(), prop }
+    }
+
+    /// A pointer to the contents at `phys`, as far as a table knows it: it says that they are some file's, and not that a table
+    /// counts them, so that freeing it gives back the space. Salt and IV of an encrypted block are not whole.
+    pub fn pointer(&self, checksum: Checksum, phys: &Phys) -> Result<BlkPtr> {
+        let mut bp = BlkPtr::new_block(&NewBlock {
+            object_type: ObjectType::PLAIN_FILE_CONTENTS,
+            level: 0,
+            lsize_bytes: self.lsize_bytes(),
+            psize_bytes: self.psize_bytes(),
+            compression: self.compression()?,
+            checksum,
+        });
+        bp.set_uses_crypt(self.is_encrypted());
+        bp.set_checksum(self.checksum);
+        bp.set_address_words(phys.addresses);
+        bp.set_birth(phys.birth, phys.birth);
+        bp.set_fill(1);
+        Ok(bp)
+    }
 
     /// From the five words of a ZAP key.
     pub fn from_words(words: &[u64]) -> Result<Self> {
@@ -117,6 +145,11 @@ pub struct PackedValue<'a> {
     pub payload: &'a [u8],
 }
 
+/// The first byte of a value that a little-endian host writes, packed by `compression`: off or zle.
+pub fn packing(compression: Compression) -> u8 {
+    0x80 | compression.to_raw()
+}
+
 impl<'a> PackedValue<'a> {
     /// Takes the bytes of a ZAP value.
     pub fn parse(bytes: &'a [u8]) -> Result<Self> {
@@ -133,8 +166,8 @@ impl<'a> PackedValue<'a> {
 /// Where a block is, and how often it is used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Phys {
-    /// Addresses.
-    pub dvas: [Dva; 3],
+    /// Addresses, two words each; of an encrypted block the third is salt and a part of the IV.
+    pub addresses: [u64; 6],
     /// References.
     pub references: u64,
     /// Round in which it was written.
@@ -151,8 +184,8 @@ impl Phys {
 
     fn parse(bytes: &[u8], endian: Endian) -> Result<Self> {
         let w: [u64; 8] = words("ddt_phys", bytes, endian)?;
-        let dvas = [Dva::from_words(w[0], w[1]), Dva::from_words(w[2], w[3]), Dva::from_words(w[4], w[5])];
-        Ok(Self { dvas, references: w[6], birth: Txg(w[7]), class_start: None })
+        let [a, b, c, d, e, f, references, birth] = w;
+        Ok(Self { addresses: [a, b, c, d, e, f], references, birth: Txg(birth), class_start: None })
     }
 
     /// Takes a traditional entry; places that are not used have birth 0.
@@ -171,12 +204,34 @@ impl Phys {
         Ok(Self { class_start: Some(endian.word(bytes, 8)), ..Self::parse(bytes, endian)? })
     }
 
+    /// Address of copy `index`, 0 to 2.
+    pub fn dva(&self, index: usize) -> Dva {
+        Dva::from_words(self.addresses[2 * index], self.addresses[2 * index + 1])
+    }
+
+    /// Whether there is something.
+    pub fn is_used(&self) -> bool {
+        self.birth != Txg(0)
+    }
+
+    fn words(&self) -> [u64; 8] {
+        let [a, b, c, d, e, f] = self.addresses;
+        [a, b, c, d, e, f, self.references, self.birth.0]
+    }
+
+    /// A traditional entry on disk.
+    pub fn to_traditional_bytes(places: &[Self; 4], endian: Endian) -> [u8; Self::TRADITIONAL_BYTES] {
+        let mut out = [0; Self::TRADITIONAL_BYTES];
+        for (chunk, word) in out.chunks_exact_mut(8).zip(places.iter().flat_map(Self::words)) {
+            endian.put_u64(chunk, word);
+        }
+        out
+    }
+
     /// The flat entry on disk.
     pub fn to_flat_bytes(&self, endian: Endian) -> [u8; Self::FLAT_BYTES] {
         let mut out = [0; Self::FLAT_BYTES];
-        let dvas = self.dvas.map(Dva::to_words);
-        let dvas = dvas.into_iter().flat_map(|(a, b)| [a, b]);
-        let words = dvas.chain([self.references, self.birth.0, self.class_start.unwrap_or(0)]);
+        let words = self.words().into_iter().chain([self.class_start.unwrap_or(0)]);
         for (chunk, word) in out.chunks_exact_mut(8).zip(words) {
             endian.put_u64(chunk, word);
         }
@@ -223,6 +278,23 @@ pub fn histogram_from_words(words: &[u64]) -> Result<Vec<Stat>> {
     Ok(rows.collect())
 }
 
+/// The words of a histogram of 64 rows.
+pub fn histogram_to_words(rows: &[Stat]) -> Vec<u64> {
+    let words = |row: &Stat| {
+        [
+            row.blocks,
+            row.lsize_bytes,
+            row.psize_bytes,
+            row.dsize_bytes,
+            row.referenced_blocks,
+            row.referenced_lsize_bytes,
+            row.referenced_psize_bytes,
+            row.referenced_dsize_bytes,
+        ]
+    };
+    rows.iter().flat_map(words).collect()
+}
+
 /// The bonus of a log object (`ddt_log_header_t`): info, length, first round, checkpoint key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LogHeader {
@@ -249,6 +321,18 @@ impl LogHeader {
         }
         let checkpoint = if info & 0x200 != 0 { Some(Key::parse(&bonus[24..], endian)?) } else { None };
         Ok(Self { is_flushing: info & 0x100 != 0, checkpoint, length_bytes, first_txg: Txg(first_txg) })
+    }
+
+    /// The bonus.
+    pub fn to_bytes(&self, endian: Endian) -> [u8; Self::SIZE_BYTES] {
+        let mut out = [0; Self::SIZE_BYTES];
+        let info = 1 | (u64::from(self.is_flushing) << 8) | (u64::from(self.checkpoint.is_some()) << 9);
+        let key = self.checkpoint.map_or([0; 5], |key| key.to_words());
+        let words = [info, self.length_bytes, self.first_txg.0].into_iter().chain(key);
+        for (chunk, word) in out.chunks_exact_mut(8).zip(words) {
+            endian.put_u64(chunk, word);
+        }
+        out
     }
 }
 
@@ -325,9 +409,13 @@ mod tests {
         let packed = PackedValue::parse(golden!("ddt_value_zap.bin")).unwrap();
         assert_eq!((packed.compression, packed.endian), (Compression::Off, Endian::Little));
         let phys = Phys::parse_flat(packed.payload, packed.endian).unwrap();
-        assert_eq!((phys.dvas[0].vdev, phys.dvas[0].offset_bytes), (1, 0x4c000));
+        assert_eq!((phys.dva(0).vdev, phys.dva(0).offset_bytes), (1, 0x4c000));
         assert_eq!((phys.references, phys.birth), (3, Txg(10)));
         assert_eq!(phys.to_flat_bytes(packed.endian), packed.payload);
+        assert_eq!(packing(packed.compression), golden!("ddt_value_zap.bin")[0]);
+        let bp = key.pointer(Checksum::Sha256, &phys).unwrap();
+        assert_eq!((Key::of(&bp), bp.dva(0), bp.physical_birth()), (key, phys.dva(0), Txg(10)));
+        assert!(!bp.is_dedup());
     }
 
     #[test]
@@ -337,6 +425,7 @@ mod tests {
         assert_eq!((rows[1].blocks, rows[1].lsize_bytes, rows[1].referenced_blocks), (3, 384 << 10, 9));
         assert_eq!(rows.iter().map(|r| r.blocks).sum::<u64>(), 3);
         assert!(histogram_from_words(&[0; 511]).is_err());
+        assert_eq!(histogram_to_words(&rows), golden_words(golden!("ddt_histogram.bin")));
     }
 
     #[test]
@@ -344,6 +433,7 @@ mod tests {
         let header = LogHeader::parse(golden!("ddt_log_bonus.bin"), Endian::Little).unwrap();
         assert_eq!((header.is_flushing, header.checkpoint, header.length_bytes), (false, None, 0));
         assert_eq!(header.first_txg, Txg(98));
+        assert_eq!(&header.to_bytes(Endian::Little)[..], &golden!("ddt_log_bonus.bin")[..LogHeader::SIZE_BYTES]);
         assert_eq!(log_entries(&[0; 512], Endian::Little).count(), 0);
     }
 
@@ -369,6 +459,9 @@ mod tests {
         bytes[128..136].fill(0);
         let places = Phys::parse_traditional(&bytes, Endian::Little).unwrap();
         assert_eq!(places.map(|p| p.references), [0, 3, 0, 0]);
+        let mut cleared = bytes;
+        cleared[128..136].fill(0);
+        assert_eq!(Phys::to_traditional_bytes(&places, Endian::Little), cleared);
     }
 
     #[test]

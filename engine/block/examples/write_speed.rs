@@ -99,6 +99,7 @@ fn main() {
                 class: Default::default(),
                 special_max_bytes: 0,
                 embed: true,
+                dedup: Default::default(),
             };
             let bare = |block: &Bytes| {
                 thread_local!(static ROOM: std::cell::RefCell<Vec<u8>> = const { std::cell::RefCell::new(Vec::new()) });

@@ -7,6 +7,7 @@
 mod allocate;
 pub mod arc;
 pub mod crypt;
+mod duplicates;
 pub mod error;
 pub mod label;
 mod policy;
@@ -18,11 +19,12 @@ pub mod vdev;
 mod zio;
 
 pub use allocate::{Allocate, Class, Gang, Want};
+pub use duplicates::{Duplicates, Found, Stored};
 pub use error::{Error, Place, Refusal, Result};
-pub use policy::{Compress, WritePolicy};
+pub use policy::{Compress, Dedup, WritePolicy};
 pub use references::References;
 pub use store::{OnWriteFailure, Store};
-pub use zio::{Sealed, TakenBlock, decompress, gang_members};
+pub use zio::{Sealed, TakenBlock, compress, decompress, gang_members};
 
 pub use host::clock::{Stopwatch, nanoseconds};
 pub use host::device::Device;

@@ -88,6 +88,20 @@ pub struct WritePolicy {
     pub special_max_bytes: u64,
     /// Whether contents of at most 112 bytes may go into the pointer (feature embedded_data).
     pub embed: bool,
+    /// Whether contents that are stored already are stored again. For level 0 blocks of data alone.
+    pub dedup: Dedup,
+}
+
+/// What becomes of contents that some block has already. ZFS property: dedup.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Dedup {
+    /// They are stored again.
+    #[default]
+    Off,
+    /// The block is used once more, if checksum, sizes and compression are the same.
+    Trusting,
+    /// The same, after the block was read and compared.
+    Verified,
 }
 
 impl WritePolicy {
@@ -102,6 +116,7 @@ impl WritePolicy {
             class: Class::Normal,
             special_max_bytes: 0,
             embed: true,
+            dedup: Dedup::Off,
         }
     }
 }

@@ -5,8 +5,10 @@
 use crate::arc::{Arc as Cache, Key, Met, Want};
 use crate::crypt::DatasetKeys;
 use crate::vdev::{Kind, Leaf, Tree, Vdev};
-use crate::{Allocate, Block, Bookmark, Class, Device, Error, Place, References, Refusal, Result, TakenBlock};
-use crate::{WritePolicy, zio};
+use crate::{
+    Allocate, Block, Bookmark, Class, Device, Duplicates, Error, Place, References, Refusal, Result, TakenBlock,
+    WritePolicy, zio,
+};
 use bytes::Bytes;
 use observe::{Collector, Info, Source, Unit, Value};
 use ondisk::{BlkPtr, Endian};
@@ -25,6 +27,7 @@ pub struct Store {
     data_errors: RwLock<std::collections::BTreeSet<Bookmark>>,
     allocator: RwLock<Option<Arc<dyn Allocate>>>,
     references: RwLock<Option<Arc<dyn References>>>,
+    duplicates: RwLock<Option<Arc<dyn Duplicates>>>,
     /// Smallest allocation, and unit of larger ones (`spa_min_alloc`, `spa_gcd_alloc`).
     units: (AtomicUsize, AtomicUsize),
     hole_births: AtomicBool,
@@ -56,6 +59,7 @@ impl Store {
             data_errors: RwLock::default(),
             allocator: RwLock::default(),
             references: RwLock::default(),
+            duplicates: RwLock::default(),
             hole_births: AtomicBool::new(true),
             waiting: Arc::default(),
             on_write_failure: RwLock::default(),
@@ -214,6 +218,15 @@ impl Store {
         *self.references.write() = Some(references);
     }
 
+    /// Sets who knows of deduplicated blocks. Without, none is written, and none can be freed.
+    pub fn set_duplicates(&self, duplicates: Arc<dyn Duplicates>) {
+        *self.duplicates.write() = Some(duplicates);
+    }
+
+    pub(crate) fn duplicates(&self) -> Option<Arc<dyn Duplicates>> {
+        self.duplicates.read().clone()
+    }
+
     pub(crate) fn allocator(&self) -> Result<Arc<dyn Allocate>> {
         self.allocator.read().clone().ok_or_else(|| Refusal::ReadOnly.at(""))
     }
@@ -332,10 +345,26 @@ impl Store {
         written.bp
     }
 
-    /// Gives back all addresses of a block, those of gang members included, unless it was cloned and is used elsewhere. Holes and
-    /// embedded blocks have none.
+    /// Gives back all addresses of a block, those of gang members included, unless it is used elsewhere, as a clone or because
+    /// it was deduplicated. Holes and embedded blocks have none.
     pub fn free(&self, txg: u64, bp: &BlkPtr) -> Result<()> {
-        if !is_metadata(bp) && !bp.is_hole() && !bp.is_embedded() && !bp.is_dedup() {
+        let alone;
+        let bp = match bp.is_dedup() {
+            false => bp,
+            true => {
+                let place = || format!("{}: freeing {bp}", self.name);
+                let Some(duplicates) = self.duplicates() else {
+                    return Err(Error::unsupported(place(), "freeing a deduplicated block without its table"));
+                };
+                if duplicates.release(bp).at_with(place)? {
+                    return Ok(());
+                }
+                // No table has it: `zpool ddtprune` took it out.
+                alone = bp.not_dedup();
+                &alone
+            }
+        };
+        if !is_metadata(bp) && !bp.is_hole() && !bp.is_embedded() {
             let references = self.references.read().clone();
             let is_last = references.map_or(Ok(true), |r| r.release(bp));
             if !is_last.at_with(|| format!("{}: freeing {bp}", self.name))? {

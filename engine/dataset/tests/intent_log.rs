@@ -100,6 +100,7 @@ impl SyncContext for Context {
             class: Default::default(),
             special_max_bytes: 0,
             embed: true,
+            dedup: Default::default(),
         }
     }
     fn root_policy(&self) -> WritePolicy {

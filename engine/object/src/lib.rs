@@ -15,8 +15,10 @@ pub mod zap;
 
 pub use block::crypt::Attribute as KeyAttribute;
 pub use block::crypt::{DatasetKeys, KeyObject, WrappedKeyParams, attribute as key_attribute, is_incorrect_key};
-pub use block::{Block, Bookmark, Class, Compress, Device, Error, Place, Refusal, Result, Sealed, Store, TakenBlock};
-pub use block::{WritePolicy, random};
+pub use block::{
+    Block, Bookmark, Class, Compress, Dedup, Device, Error, Place, Refusal, Result, Sealed, Store, TakenBlock,
+    WritePolicy, random,
+};
 pub use bpobj::{Bpobj, BpobjEntry};
 pub use live::{Cloneable, NewObject, SealedObject, SealedSet, SyncContext, Tx, Written};
 pub use object::{Extent, Object, Part, Piece};

@@ -5,6 +5,7 @@
 
 pub mod clones;
 pub mod config;
+mod dedup;
 pub mod devices;
 mod facts;
 pub mod feature;

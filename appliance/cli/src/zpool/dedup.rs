@@ -3,8 +3,8 @@
 use crate::number::{nice_bytes, number};
 use admin::status::DedupRow;
 
-/// The table with its totals.
-pub fn histogram(rows: &[DedupRow], literal: bool) -> String {
+/// The table with its totals. Its numbers are rounded, with `-p` too: OpenZFS's are.
+pub fn histogram(rows: &[DedupRow]) -> String {
     let mut out = "\nbucket              allocated                       referenced          \n\
                    ______   ______________________________   ______________________________\n"
         .to_owned();
@@ -15,23 +15,22 @@ pub fn histogram(rows: &[DedupRow], literal: bool) -> String {
     line(["refcnt", "blocks", "LSIZE", "PSIZE", "DSIZE", "blocks", "LSIZE", "PSIZE", "DSIZE"]);
     line(["------", "------", "-----", "-----", "-----", "------", "-----", "-----", "-----"]);
     let mut total = DedupRow::default();
-    let bytes = |n: u64| if literal { n.to_string() } else { nice_bytes(n) };
     let mut row = |name: &str, r: &DedupRow| {
         let cells = [
-            number(r.blocks, literal),
-            bytes(r.lsize),
-            bytes(r.psize),
-            bytes(r.dsize),
-            number(r.ref_blocks, literal),
-            bytes(r.ref_lsize),
-            bytes(r.ref_psize),
-            bytes(r.ref_dsize),
+            number(r.blocks, false),
+            nice_bytes(r.lsize),
+            nice_bytes(r.psize),
+            nice_bytes(r.dsize),
+            number(r.ref_blocks, false),
+            nice_bytes(r.ref_lsize),
+            nice_bytes(r.ref_psize),
+            nice_bytes(r.ref_dsize),
         ];
         let [b, l, p, d, rb, rl, rp, rd] = cells.each_ref().map(String::as_str);
         line([name, b, l, p, d, rb, rl, rp, rd]);
     };
     for r in rows.iter().filter(|r| r.blocks > 0) {
-        row(&number(1u64.checked_shl(r.bucket).unwrap_or(0), literal), r);
+        row(&number(1u64.checked_shl(r.bucket).unwrap_or(0), false), r);
         let sum = |a: &mut u64, b: u64| *a = a.saturating_add(b);
         sum(&mut total.blocks, r.blocks);
         sum(&mut total.lsize, r.lsize);

@@ -486,7 +486,7 @@ fn dedup(out: &mut String, status: &PoolStatus, literal: bool) {
         number(tables.disk_bytes, literal),
         number(tables.core_bytes, literal)
     );
-    out.push_str(&super::dedup::histogram(&tables.histogram, literal));
+    out.push_str(&super::dedup::histogram(&tables.histogram));
 }
 
 #[cfg(test)]

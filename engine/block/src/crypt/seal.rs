@@ -1,7 +1,7 @@
 //! The way in: what of a new block is made secret, and the MACs over it.
 //!
 //! Invariants:
-//!   * every encryption gets a new random IV; a salt, and with it a block key, seals a bounded number of blocks
+//!   * every encryption gets a new random IV, but for blocks to be deduplicated, of which equal ones have equal IVs; a salt, and with it a block key, seals a bounded number of blocks
 //!   * what is sealed here opens with `DatasetKeys::open_block`, `verify_objset` and `verify_indirect`
 
 use super::{DatasetKeys, auth, layout, objset};
@@ -28,6 +28,16 @@ impl DatasetKeys {
     /// its pointer. `stored` are the bytes that go to the device: compressed, and padded.
     pub fn seal_block(&self, bp: &mut BlkPtr, stored: &mut [u8]) -> Result<()> {
         self.seal_with(bp, &self.salt_for_writing(), &host::random::bytes(), stored)
+    }
+
+    /// The same, with a salt and an IV that equal contents share, so that they become equal bytes: those of OpenZFS
+    /// (`zio_crypt_generate_iv_salt_dedup`), the first bytes of an HMAC of the contents.
+    pub fn seal_block_once(&self, bp: &mut BlkPtr, stored: &mut [u8]) -> Result<()> {
+        let digest: [u8; SALT_BYTES + IV_BYTES] = self.hmac.mac(stored);
+        let (mut salt, mut iv) = ([0; SALT_BYTES], [0; IV_BYTES]);
+        salt.copy_from_slice(&digest[..SALT_BYTES]);
+        iv.copy_from_slice(&digest[SALT_BYTES..]);
+        self.seal_with(bp, &salt, &iv, stored)
     }
 
     pub(super) fn seal_with(

@@ -68,6 +68,13 @@ pub fn decompress(compression: Compression, stored: &[u8], lsize_bytes: usize) -
     Ok(out)
 }
 
+/// The value of a table's entry made smaller by an algorithm without levels; `None`: it does not become smaller.
+pub fn compress(compression: Compression, value: &[u8]) -> Option<Vec<u8>> {
+    let algorithm = transform::compress::Algorithm::from_number(compression.to_raw())?;
+    let level = transform::compress::zstd::Level::DEFAULT;
+    transform::compress::compress(algorithm, level, value, value.len().saturating_sub(1))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

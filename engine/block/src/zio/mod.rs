@@ -8,13 +8,14 @@ pub(crate) mod free;
 mod gang;
 mod gang_write;
 pub(crate) mod log;
+mod once;
 mod prefetch;
 mod read;
 mod taken;
 mod verify;
 mod write;
 
-pub use check::{Salt, decompress};
+pub use check::{Salt, compress, decompress};
 pub use gang::members as gang_members;
 pub use prefetch::Prefetcher;
 pub(crate) use read::{read, read_unopened, stored};

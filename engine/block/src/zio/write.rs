@@ -14,9 +14,9 @@
 //!   * the bytes that the checksum covers are those that are written, padding included
 //!   * when an error comes back, nothing stays allocated
 
-use super::gang_write;
+use super::{gang_write, once};
 use crate::crypt::DatasetKeys;
-use crate::policy::{Compress, WritePolicy};
+use crate::policy::{Compress, Dedup, WritePolicy};
 use crate::store::Store;
 use crate::{Allocate, Class, Error, Gang, Refusal, Result, Want};
 use bytes::Bytes;
@@ -162,6 +162,7 @@ impl Writing<'_> {
             compression: shape.compression,
             checksum: self.policy.checksum,
         });
+        bp.set_dedup(over.is_none() && self.may_dedup());
         let in_room = self.seal(&mut bp, &mut contents, shape)?;
         let stored = if in_room { &self.room[..shape.psize] } else { &contents[..] };
         sum(self.store, &mut bp, stored)?;
@@ -174,6 +175,7 @@ impl Writing<'_> {
                 let addresses: SmallVec<[Dva; 3]> = old.dvas().collect();
                 put(self.store, &mut bp, &addresses, stored, self.txg)?;
             }
+            None if bp.is_dedup() => once::place(self.store, &mut bp, stored, self.txg, self.policy, self.copies())?,
             None => place(self.store, &mut bp, stored, self.txg, self.policy, self.copies())?,
         }
         Ok(Written { bp, contents })
@@ -195,6 +197,17 @@ impl Writing<'_> {
 
     fn may_embed(&self) -> bool {
         self.policy.embed && self.keys.is_none() && self.policy.level == 0 && !self.policy.object_type.has_fill()
+    }
+
+    /// Of an encrypted dataset only what is secret: equal contents are sealed to equal bytes then.
+    fn may_dedup(&self) -> bool {
+        let is_data = self.policy.level == 0 && !self.policy.object_type.is_metadata();
+        let is_secret = self.keys.is_none() || self.policy.object_type.is_encrypted();
+        self.policy.dedup != Dedup::Off
+            && is_data
+            && is_secret
+            && self.old.is_none()
+            && self.store.duplicates().is_some()
     }
 
     fn may_go_over(&self, old: &BlkPtr) -> bool {
@@ -259,7 +272,10 @@ impl Writing<'_> {
                 self.make_room(shape.psize);
                 self.room[..shape.psize].copy_from_slice(contents);
             }
-            keys.seal_block(bp, &mut self.room[..shape.psize])?;
+            match bp.is_dedup() {
+                true => keys.seal_block_once(bp, &mut self.room[..shape.psize])?,
+                false => keys.seal_block(bp, &mut self.room[..shape.psize])?,
+            }
             return Ok(true);
         }
         let stored = if shape.in_room { &self.room[..shape.psize] } else { &contents[..] };
@@ -322,6 +338,20 @@ pub(super) fn sum(store: &Store, bp: &mut BlkPtr, stored: &[u8]) -> Result<()> {
     Ok(())
 }
 
+/// The space that `stored` wants.
+pub(super) fn want(stored: &[u8], txg: u64, policy: &WritePolicy, copies: u8) -> Want {
+    let is_small = policy.class == Class::Normal && stored.len() as u64 <= policy.special_max_bytes;
+    Want {
+        txg,
+        class: if is_small { Class::Special } else { policy.class },
+        psize_bytes: stored.len() as u64,
+        copies,
+        is_metadata: policy.level > 0 || policy.object_type.is_metadata(),
+        gang: Gang::None,
+        may_use_slop: true,
+    }
+}
+
 /// Finds addresses for `stored` and writes it; as a gang when there is no room for it in one piece.
 pub(super) fn place(
     store: &Store,
@@ -332,16 +362,7 @@ pub(super) fn place(
     copies: u8,
 ) -> Result<()> {
     let allocator = store.allocator()?;
-    let is_small = policy.class == Class::Normal && stored.len() as u64 <= policy.special_max_bytes;
-    let want = Want {
-        txg,
-        class: if is_small { Class::Special } else { policy.class },
-        psize_bytes: stored.len() as u64,
-        copies,
-        is_metadata: policy.level > 0 || policy.object_type.is_metadata(),
-        gang: Gang::None,
-        may_use_slop: true,
-    };
+    let want = want(stored, txg, policy, copies);
     let addresses = match allocator.allocate(&want) {
         Ok(addresses) => addresses,
         Err(e) if e.refusal() == Some(Refusal::NoSpace) && stored.len() > store.units().0 => {

@@ -222,6 +222,7 @@ pub fn policy() -> WritePolicy {
         class: Default::default(),
         special_max_bytes: 0,
         embed: true,
+        dedup: Default::default(),
     }
 }
 

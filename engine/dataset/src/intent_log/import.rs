@@ -13,7 +13,7 @@ use crate::live::{Policies, Settings};
 use crate::write::cx::Cx;
 use crate::{Datasets, Error, ListOptions, Place, Result};
 use bytes::Bytes;
-use object::{Bookmark, Class, Compress, WritePolicy};
+use object::{Bookmark, Class, Compress, Dedup, WritePolicy};
 use ondisk::{BlkPtr, Checksum, Endian, ObjectType, Txg, ZilHeader};
 use parking_lot::Mutex;
 use pool::{Participant, Pool, SyncTx};
@@ -105,6 +105,7 @@ fn policy(old: &BlkPtr) -> Result<WritePolicy> {
         class: Class::Special,
         special_max_bytes: 0,
         embed: false,
+        dedup: Dedup::Off,
     })
 }
 

@@ -3,7 +3,7 @@
 //! Facts: `dmu_write_policy` in module/zfs/dmu.c, `spa_preferred_class` in module/zfs/spa_misc.c.
 
 use super::settings::{RedundantMetadata, Settings};
-use object::{Class, Compress, WritePolicy, Written};
+use object::{Class, Compress, Dedup, WritePolicy, Written};
 use ondisk::{Checksum, Compression, ObjectType};
 
 /// What is decided once for a txg.
@@ -42,7 +42,9 @@ impl Policies {
         if what.level > 0 || what.object_type.is_metadata() || what.is_spill {
             return self.metadata(what.object_type, what.level, what.is_spill);
         }
+        let (dedup, dedup_checksum) = self.settings.dedup;
         let checksum = match Checksum::from_raw(what.checksum) {
+            _ if dedup != Dedup::Off => dedup_checksum,
             Ok(Checksum::Inherit) | Err(_) => self.settings.checksum,
             Ok(Checksum::On) => Checksum::Fletcher4,
             Ok(own) => own,
@@ -51,6 +53,11 @@ impl Policies {
             Ok(Compression::Inherit) | Err(_) => self.settings.compression,
             Ok(Compression::On) => self.on,
             Ok(own) => Compress::new(own, 0).unwrap_or(self.settings.compression),
+        };
+        // Zeros become holes also without compression: one entry with very many uses would be what all wait for.
+        let compression = match compression {
+            Compress::Off if dedup != Dedup::Off => Compress::Empty,
+            other => other,
         };
         WritePolicy {
             object_type: what.object_type,
@@ -61,6 +68,7 @@ impl Policies {
             class: Class::Normal,
             special_max_bytes: self.settings.special_small_bytes,
             embed: self.embed,
+            dedup,
         }
     }
 
@@ -87,6 +95,7 @@ impl Policies {
             class: Class::Special,
             special_max_bytes: 0,
             embed: self.embed,
+            dedup: Dedup::Off,
         }
     }
 

@@ -2,7 +2,7 @@
 
 use crate::property::{self, find};
 use crate::{Dataset, Error, Result};
-use object::Compress;
+use object::{Compress, Dedup};
 use ondisk::Checksum;
 
 /// The feature that lets files share blocks.
@@ -73,6 +73,8 @@ pub struct Settings {
     pub record_bytes: u32,
     /// Checksum of data; resolved, never `on`.
     pub checksum: Checksum,
+    /// Whether data that is stored already is used instead of stored again, and the checksum that tells; resolved.
+    pub dedup: (Dedup, Checksum),
     /// Compression of data; resolved, never `on`.
     pub compression: Compress,
     /// Copies of data, 1 to 3.
@@ -149,12 +151,11 @@ impl Settings {
             0 | 1 => Compress::Lzjb,
             n => Compress::from_property(n).ok_or_else(|| bad("compression", n))?,
         };
-        if number("dedup")? != 2 {
-            return Err(Error::unsupported(place, "writing with dedup on"));
-        }
+        let dedup = dedup(number("dedup")?).ok_or_else(|| bad("dedup", number("dedup").unwrap_or(0)))?;
         Ok(Self {
             record_bytes: u32::try_from(number("recordsize")?).unwrap_or(1 << 17).clamp(512, 16 << 20),
             checksum,
+            dedup,
             compression,
             copies: number("copies")?.clamp(1, 3) as u8,
             redundant_metadata: match number("redundant_metadata")? {
@@ -202,4 +203,18 @@ impl Settings {
             clones: false,
         })
     }
+}
+
+/// What the property `dedup` says: a checksum, with 0x100 for reading what is compared. `on` is SHA-256 (`ZIO_DEDUPCHECKSUM`).
+fn dedup(number: u64) -> Option<(Dedup, Checksum)> {
+    const VERIFY: u64 = 0x100;
+    let checksum = match Checksum::from_raw(u8::try_from(number & !VERIFY).ok()?).ok()? {
+        Checksum::Off => return Some((Dedup::Off, Checksum::Off)),
+        Checksum::On => Checksum::Sha256,
+        strong @ (Checksum::Sha256 | Checksum::Sha512 | Checksum::Skein | Checksum::EdonR | Checksum::Blake3) => strong,
+        _ => return None,
+    };
+    // Edon-R is not trusted to tell contents apart.
+    let is_verified = number & VERIFY != 0 || checksum == Checksum::EdonR;
+    Some((if is_verified { Dedup::Verified } else { Dedup::Trusting }, checksum))
 }

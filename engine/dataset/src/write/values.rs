@@ -192,8 +192,11 @@ fn check_value(target: &Target<'_>, def: &PropertyDef, value: &Value) -> std::re
             _ => {}
         },
         ("dnodesize", Value::Number(n)) if *n != 0 => needs(feature::LARGE_DNODE)?,
-        ("dedup", Value::Number(n)) if *n != 2 => {
-            return Err(Refused::Unsupported("writing deduplicated blocks: dedup can only be off".to_owned()));
+        ("dedup", Value::Number(n)) => {
+            let kind = u8::try_from(*n & 0xff).ok().and_then(|n| Checksum::from_raw(n).ok());
+            if let Some(feature) = kind.and_then(feature::of_checksum) {
+                needs(feature)?;
+            }
         }
         ("mountpoint", Value::Text(path)) if path != "none" && path != "legacy" => {
             if !path.starts_with('/') {
@@ -251,7 +254,6 @@ mod tests {
             ("volsize", "1G", "does not apply"),
             ("compression", "zstd-3", "zstd_compress"),
             ("compression", "brotli", "must be one of"),
-            ("dedup", "on", "deduplicated"),
             ("mountpoint", "home", "absolute path"),
             ("quota", "0", "use 'none'"),
             ("nosuch", "1", "invalid property 'nosuch'"),

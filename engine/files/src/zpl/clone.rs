@@ -75,7 +75,7 @@ impl FileSystem {
         for blkid in first..first + len.div_ceil(block_bytes) {
             match file.object.cloneable(blkid)? {
                 Cloneable::Hole => pointers.push(None),
-                Cloneable::At(bp) if bp.lsize_bytes() == block_bytes && !bp.is_redacted() && !bp.is_dedup() => {
+                Cloneable::At(bp) if bp.lsize_bytes() == block_bytes && !bp.is_redacted() => {
                     pointers.push(Some(bp));
                 }
                 Cloneable::At(_) | Cloneable::NotOnDisk => break,

@@ -14,6 +14,7 @@ use super::vdevs::{self, ByGuid, NewDevices, NewVdev, new_guid};
 use super::{ACTIVE, Progress, Shared, WriteOptions, Writer, history, label, sync};
 use crate::clones::Clones;
 use crate::config::VdevConfig;
+use crate::dedup::Dedup;
 use crate::import::search::search_devices;
 use crate::space::Allocator;
 use crate::space::alloc::Options;
@@ -149,6 +150,7 @@ fn shared(
         deflate: Arc::new(Deflate::new(deflate)),
         clones: Clones::none(),
         scan: Default::default(),
+        dedup: Dedup::none(),
         base: None,
         published: Mutex::new(None),
         stats: Default::default(),

@@ -45,6 +45,7 @@ pub use vdevs::{NewAuxiliary, NewDevices, NewVdev};
 
 use crate::clones::Clones;
 use crate::config::VdevConfig;
+use crate::dedup::Dedup;
 use crate::space::Allocator;
 use crate::{Error, Pool, Refusal, Result};
 use block::Store;
@@ -127,6 +128,8 @@ pub(crate) struct Shared {
     /// Scrub and resilver.
     #[allow(dead_code, reason = "nothing that joins a pool is stale yet")]
     scan: scan::Scans,
+    /// Contents that are stored once and used several times.
+    dedup: Arc<Dedup>,
     /// The pool as it was opened; `None` while it is being made.
     base: Option<Arc<Pool>>,
     published: Mutex<Option<Arc<Pool>>>,
@@ -522,6 +525,7 @@ impl Shared {
         !self.jobs.lock().is_empty()
             || self.config_dirty.load(Ordering::SeqCst)
             || self.participants.lock().iter().any(|p| p.is_dirty(txg))
+            || self.dedup.is_dirty()
     }
 }
 

@@ -3,7 +3,7 @@
 use super::Shared;
 use super::tx::SyncTx;
 use crate::Result;
-use block::{Class, Compress, Store, WritePolicy};
+use block::{Class, Compress, Dedup, Store, WritePolicy};
 use bytes::Bytes;
 use object::{ObjectSet, SyncContext, Tx, Written};
 use ondisk::{BlkPtr, Checksum, Compression, Dnode, ObjectType};
@@ -78,9 +78,10 @@ impl SyncContext for MosContext<'_> {
             checksum: Checksum::Fletcher4,
             compression: self.compression(if what.level == 0 { what.compression } else { 0 }),
             copies: COPIES,
-            class: self.class,
+            class: if what.object_type == ObjectType::DDT_ZAP { Class::Dedup } else { self.class },
             special_max_bytes: 0,
             embed: self.embed && self.pass < COMPRESS_UNTIL_PASS,
+            dedup: Dedup::Off,
         }
     }
 

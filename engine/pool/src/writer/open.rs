@@ -11,13 +11,14 @@ use super::gate::Gate;
 use super::scan;
 use super::{ACTIVE, Participant, Progress, Shared, Writer};
 use crate::clones::Clones;
+use crate::dedup::Dedup;
 use crate::import::search::{self, FoundDevice, FoundPool};
 use crate::space::Allocator;
 use crate::{Error, OpenOptions, Place, Pool, Refusal, Result};
 use block::Store;
 use host::device::{Device, FileDevice};
 use object::ObjectSet;
-use ondisk::pool_dir::{config, directory};
+use ondisk::pool_dir::config;
 use ondisk::{Endian, ObjsetKind, feature};
 use parking_lot::{Condvar, Mutex};
 use std::path::Path;
@@ -66,7 +67,6 @@ const NOT_WRITTEN: &[&str] = &[
     "obsolete_counts",
     "zpool_checkpoint",
     "block_cloning_endian",
-    "fast_dedup",
     "dynamic_gang_header",
     "draid_failure_domains",
 ];
@@ -125,6 +125,11 @@ impl Writer {
             move |bp| deflate.space_bytes(bp)
         })?;
         store.set_references(clones.clone());
+        let dedup = Dedup::load(&pool, &mos, {
+            let deflate = deflate.clone();
+            move |bp| deflate.space_bytes(bp)
+        })?;
+        store.set_duplicates(dedup.clone());
         let synced = uberblock.txg.0;
         let claimed = match options.claim_logs {
             Some(claim) => claim(&pool, synced + 1)?,
@@ -148,6 +153,7 @@ impl Writer {
             deflate,
             clones,
             scan: scan::Scans::default(),
+            dedup,
             published: Mutex::new(Some(pool.clone())),
             base: Some(pool),
             stats: Default::default(),
@@ -196,15 +202,6 @@ fn check(pool: &Pool) -> Result<()> {
         .collect();
     if !names.is_empty() {
         return unsupported(names.join(", "));
-    }
-    // Before fast_dedup there was no feature for it.
-    if pool
-        .directory()
-        .entries()?
-        .iter()
-        .any(|e| e.name.starts_with(b"DDT-") && e.name != directory::DDT_STATS.as_bytes())
-    {
-        return unsupported("pools with dedup tables".into());
     }
     let is_on = pool.set_properties()?.iter().any(|(name, value)| name == "multihost" && value.as_u64() == Some(1));
     if is_on || pool.uberblock().multihost.is_some_and(|m| m.delay_ns > 0) {

@@ -49,6 +49,9 @@ impl SyncTx<'_> {
                         zap.remove(self.tx(), name.as_bytes())?;
                     }
                 } else {
+                    if let ("dedup_table_quota", SetValue::Number(bytes)) = (name, value) {
+                        self.shared.dedup.set_quota(*bytes);
+                    }
                     zap.update(self.tx(), name.as_bytes(), &on_disk(value))?;
                 }
             }

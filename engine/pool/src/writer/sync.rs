@@ -108,7 +108,10 @@ fn txg(shared: &Arc<Shared>) -> Result<u64> {
     let tx = Tx::syncing(txg);
     let cx = SyncTx::new(shared, &tx);
     for participant in &participants {
-        participant.cloned(txg, &mut |bp| shared.clones.add(bp))?;
+        participant.cloned(txg, &mut |bp| match bp.is_dedup() && shared.dedup.add(bp)? {
+            true => Ok(()),
+            false => shared.clones.add(bp),
+        })?;
     }
     for participant in &participants {
         participant.sync(&cx)?;
@@ -116,6 +119,8 @@ fn txg(shared: &Arc<Shared>) -> Result<u64> {
     stats.phase_ns[1] = lap(&mut clock);
     jobs.into_iter().for_each(|job| job(&cx));
     cx.check_whole()?;
+    // What has no uses any more is freed, and may be a clone.
+    shared.dedup.sync(&cx)?;
     shared.clones.sync(&cx)?;
     stats.phase_ns[2] = lap(&mut clock);
 

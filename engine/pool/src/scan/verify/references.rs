@@ -7,18 +7,16 @@
 //! Format: `ondisk::{ddt, brt}`. With fast_dedup, entries of the logs count instead of those of the tables.
 
 use super::report::{Report, WrongReferences, push};
+use crate::dedup::{read_log, unpack};
 use crate::{Error, Place, Pool, Result, clones};
+use object::ObjectSet;
 use object::zap::Zap;
-use object::{Object, ObjectSet};
+use ondisk::Dva;
 use ondisk::ddt::{self, Key, PackedValue, Phys};
 use ondisk::pool_dir::directory;
-use ondisk::{Dva, Endian};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-
-/// A log of dedup changes that is read at most; OpenZFS flushes them long before.
-const LOG_BYTES_MAX: u64 = 1 << 30;
 
 #[derive(Default)]
 struct Counted {
@@ -53,7 +51,7 @@ impl References {
             let Some(name) = std::str::from_utf8(&entry.name).ok().filter(|n| n.starts_with("DDT-")) else { continue };
             let Some(id) = entry.value.as_u64().filter(|_| name != directory::DDT_STATS) else { continue };
             if name.contains(&format!("-{}-", ddt::STORE)) {
-                self.table(mos, id, false, &HashMap::new()).at(name)?;
+                self.table(mos, id, false, &BTreeMap::new()).at(name)?;
             } else {
                 self.fast(mos, id).at(name)?;
             }
@@ -78,20 +76,26 @@ impl References {
         }
         // What is being flushed is older than what is being gathered.
         logs.sort_by_key(|(header, _)| !header.is_flushing);
-        let mut logged = HashMap::new();
+        let mut logged = BTreeMap::new();
         for (header, object) in logs {
             read_log(&header, &object, &mut logged)?;
         }
         for id in tables {
             self.table(mos, id, is_flat, &logged)?;
         }
-        for phys in logged.into_values() {
+        for (_, phys) in logged.into_values() {
             self.note(&phys);
         }
         Ok(())
     }
 
-    fn table(&mut self, mos: &Arc<ObjectSet>, id: u64, is_flat: bool, logged: &HashMap<Key, Phys>) -> Result<()> {
+    fn table(
+        &mut self,
+        mos: &Arc<ObjectSet>,
+        id: u64,
+        is_flat: bool,
+        logged: &BTreeMap<Key, (u8, Phys)>,
+    ) -> Result<()> {
         for step in Zap::open(mos.object(id)?)?.cursor(0) {
             let (entry, _) = step?;
             if logged.contains_key(&Key::from_words(&entry.key)?) {
@@ -111,7 +115,7 @@ impl References {
     }
 
     fn note(&mut self, phys: &Phys) {
-        let first = phys.dvas[0];
+        let first = phys.dva(0);
         if phys.references > 1 && !first.is_empty() {
             let entry = self.0.entry((u64::from(first.vdev), first.offset_bytes)).or_default();
             entry.says = entry.says.saturating_add(phys.references);
@@ -148,37 +152,4 @@ impl References {
             push(&mut report.wrong_references, r);
         }
     }
-}
-
-fn unpack(packed: &PackedValue<'_>, size: usize) -> Result<Vec<u8>> {
-    match packed.compression {
-        ondisk::Compression::Off => Ok(packed.payload.to_vec()),
-        compression => block::decompress(compression, packed.payload, size),
-    }
-}
-
-fn read_log(header: &ddt::LogHeader, object: &Object, logged: &mut HashMap<Key, Phys>) -> Result<()> {
-    if header.length_bytes > LOG_BYTES_MAX {
-        let what = format!("a log of {} bytes, expected at most {LOG_BYTES_MAX}", header.length_bytes);
-        return Err(Error::corrupt(object.place(), what));
-    }
-    let mut at = 0;
-    while at < header.length_bytes && object.block_bytes() > 0 {
-        if let Some(block) = object.block(at / object.block_bytes())? {
-            for entry in ddt::log_entries(&block.data, block.endian) {
-                let entry = entry.at_with(|| object.place())?;
-                if header.is_flushing && header.checkpoint.is_some_and(|done| entry.key <= done) {
-                    continue;
-                }
-                logged.insert(entry.key, log_phys(entry.phys, block.endian).at_with(|| object.place())?);
-            }
-        }
-        at = at.saturating_add(object.block_bytes());
-    }
-    Ok(())
-}
-
-/// Logs exist only beside flat tables.
-fn log_phys(bytes: &[u8], endian: Endian) -> Result<Phys> {
-    Ok(Phys::parse_flat(bytes, endian)?)
 }

@@ -1,0 +1,116 @@
+//! Placing a block whose contents may be stored already.
+//!
+//! ZFS name: zio_ddt_write. The table is told of what was written only when it is on the devices.
+
+use super::write::{give_back, place as place_anew, put, want};
+use crate::duplicates::{Duplicates, Found, Stored};
+use crate::policy::{Dedup, WritePolicy};
+use crate::store::Store;
+use crate::{Refusal, Result};
+use ondisk::{BlkPtr, Dva, Txg};
+use smallvec::SmallVec;
+
+/// As placing any block, but contents that a table knows are not written again. Whether the pointer keeps its D bit tells if
+/// a table counts it.
+pub(super) fn place(
+    store: &Store,
+    bp: &mut BlkPtr,
+    stored: &[u8],
+    txg: u64,
+    policy: &WritePolicy,
+    copies: u8,
+) -> Result<()> {
+    let anew = |bp: &mut BlkPtr| {
+        bp.set_dedup(false);
+        place_anew(store, bp, stored, txg, policy, copies)
+    };
+    let Some(duplicates) = store.duplicates() else { return anew(bp) };
+    match duplicates.find(bp, copies)? {
+        Found::No => anew(bp),
+        Found::Stored(found) => {
+            let mut same = *bp;
+            found.fill(&mut same, Txg(txg));
+            if policy.dedup == Dedup::Verified && !holds(store, &same, stored) {
+                duplicates.release(&same)?;
+                return anew(bp);
+            }
+            *bp = same;
+            Ok(())
+        }
+        Found::Write { copies: missing, have } => {
+            let claim = Claim { duplicates: duplicates.as_ref(), bp: *bp, kept: false };
+            let written = match have {
+                None => {
+                    place_anew(store, bp, stored, txg, policy, missing)?;
+                    true
+                }
+                Some(have) => add_copies(store, bp, stored, txg, policy, missing, &have)?,
+            };
+            match written {
+                true => claim.keep(bp, copies),
+                false => {
+                    drop(claim);
+                    anew(bp)
+                }
+            }
+        }
+    }
+}
+
+/// Writes further copies beside those that are there. False: they cannot be, or what is there is something else.
+fn add_copies(
+    store: &Store,
+    bp: &mut BlkPtr,
+    stored: &[u8],
+    txg: u64,
+    policy: &WritePolicy,
+    missing: u8,
+    have: &Stored,
+) -> Result<bool> {
+    let mut all = *bp;
+    have.fill(&mut all, Txg(txg));
+    let there: SmallVec<[Dva; 3]> = all.dvas().collect();
+    if there.iter().any(|dva| dva.is_gang) || (policy.dedup == Dedup::Verified && !holds(store, &all, stored)) {
+        return Ok(false);
+    }
+    let allocator = store.allocator()?;
+    let addresses = match allocator.allocate(&want(stored, txg, policy, missing)) {
+        Ok(addresses) => addresses,
+        // What is in pieces is told by all of its addresses: not by some.
+        Err(e) if e.refusal() == Some(Refusal::NoSpace) => return Ok(false),
+        Err(e) => return Err(e),
+    };
+    put(store, &mut all, &addresses, stored, txg).inspect_err(|_| give_back(allocator.as_ref(), txg, &addresses))?;
+    for (index, dva) in there.iter().chain(&addresses).enumerate() {
+        all.set_dva(index, *dva);
+    }
+    *bp = all;
+    Ok(true)
+}
+
+/// Whether the block there has these very bytes. One that cannot be read has not.
+fn holds(store: &Store, bp: &BlkPtr, stored: &[u8]) -> bool {
+    super::read::stored_bytes(store, bp, 0).is_ok_and(|found| found == stored)
+}
+
+/// Contents that we write and others wait for.
+struct Claim<'a> {
+    duplicates: &'a dyn Duplicates,
+    bp: BlkPtr,
+    kept: bool,
+}
+
+impl Claim<'_> {
+    fn keep(mut self, bp: &BlkPtr, copies: u8) -> Result<()> {
+        self.kept = true;
+        self.duplicates.wrote(bp, copies)
+    }
+}
+
+impl Drop for Claim<'_> {
+    fn drop(&mut self) {
+        if !self.kept {
+            self.duplicates.gave_up(&self.bp);
+        }
+    }
+}

@@ -1,0 +1,295 @@
+//! Deduplicated blocks: the tables of a pool that is open for writing, as they change.
+//!
+//! Below: `object`. Above: `block::Store`, which asks before it writes ([`Duplicates::find`]) and frees ([`Duplicates::release`]), and the
+//! syncing txg, which writes what changed. Format: `ondisk::ddt`. ZFS name: DDT. Facts: module/zfs/ddt.c (ddt_lookup,
+//! ddt_sync_flush_entry, ddt_configure), zio.c (zio_ddt_write, zio_ddt_free).
+//!
+//! ```text
+//!   threads that write ── find ──> entry in memory <── from the tables on disk, once a txg
+//!   threads that free ─ release ──────┘ │
+//!                                       └─ end of the txg ──> tables, histograms; blocks without uses are freed
+//! ```
+//! With fast_dedup OpenZFS gathers changes in a log before they go into the tables. Such logs are read, and emptied into the tables
+//! by the first txg; here every txg goes into the tables, as without the feature.
+//!
+//! Invariants:
+//!   * contents are written once, however many threads come with them at a time: who comes later waits
+//!   * a block that lost its last use keeps its place until the txg ends, and may be used again until then
+//!   * entries, histograms and space maps on disk are of one txg
+
+mod entry;
+mod logs;
+mod table;
+
+pub(crate) use logs::{read_log, unpack};
+
+use crate::writer::SyncTx;
+use crate::{Error, Pool, Result};
+use block::{Duplicates, Found, Stored};
+use entry::{Entry, Slot};
+use object::ObjectSet;
+use ondisk::ddt::Key;
+use ondisk::{BlkPtr, Checksum};
+use parking_lot::{Condvar, Mutex, MutexGuard};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use table::Table;
+
+/// What a pointer's block takes, with parity taken off (`bp_get_dsize`).
+pub(crate) type SpaceOf = Box<dyn Fn(&BlkPtr) -> u64 + Send + Sync>;
+
+/// No limit of the tables' size (`dedup_table_quota`).
+const NO_QUOTA: u64 = 0;
+
+type Tables = BTreeMap<u8, Table>;
+
+/// The tables of a pool, one for each checksum.
+pub(crate) struct Dedup {
+    tables: Mutex<Tables>,
+    /// An entry was read, or written.
+    changed: Condvar,
+    space_bytes: SpaceOf,
+    /// What kind a new table is: the pool has fast_dedup.
+    is_fast: AtomicBool,
+    /// Most bytes that tables may take on disk, and those that they took at the end of the last txg.
+    quota_bytes: AtomicU64,
+    table_bytes: AtomicU64,
+}
+
+impl Dedup {
+    /// The tables of a pool, which `mos` is going to change.
+    pub fn load(
+        pool: &Pool,
+        mos: &Arc<ObjectSet>,
+        space_bytes: impl Fn(&BlkPtr) -> u64 + Send + Sync + 'static,
+    ) -> Result<Arc<Self>> {
+        let tables = table::load(pool, mos)?;
+        let bytes = tables.values().map(|table| table.disk_bytes(mos)).sum::<Result<u64>>()?;
+        let quota = pool.set_properties()?.into_iter().find(|(name, _)| name == "dedup_table_quota");
+        Ok(Arc::new(Self {
+            is_fast: pool.features().count("com.klarasystems:fast_dedup").is_some().into(),
+            quota_bytes: quota.and_then(|(_, value)| value.as_u64()).unwrap_or(NO_QUOTA).into(),
+            table_bytes: bytes.into(),
+            ..Self::over(tables, Box::new(space_bytes))
+        }))
+    }
+
+    /// Of a pool that is being made.
+    pub fn none() -> Arc<Self> {
+        Arc::new(Self::over(Tables::new(), Box::new(|_| 0)))
+    }
+
+    fn over(tables: Tables, space_bytes: SpaceOf) -> Self {
+        Self {
+            tables: Mutex::new(tables),
+            changed: Condvar::new(),
+            space_bytes,
+            is_fast: false.into(),
+            quota_bytes: NO_QUOTA.into(),
+            table_bytes: 0.into(),
+        }
+    }
+
+    /// Counts a use more of a block that was cloned. False: no table has it.
+    pub fn add(&self, bp: &BlkPtr) -> Result<bool> {
+        self.with_uses(bp, |uses| {
+            *uses += 1;
+            Ok(())
+        })
+    }
+
+    /// Whether entries of a log wait for the next txg.
+    pub fn is_dirty(&self) -> bool {
+        self.tables.lock().values().any(Table::is_dirty)
+    }
+
+    /// Writes what the txg changed into the MOS, and frees what has no uses any more.
+    pub fn sync(&self, cx: &SyncTx<'_>) -> Result<()> {
+        let mut tables = self.tables.lock();
+        let is_fast = cx.feature_enabled("fast_dedup");
+        self.is_fast.store(is_fast, Ordering::Relaxed);
+        let mut bytes = 0u64;
+        let mut gone = Vec::new();
+        for (kind, table) in tables.iter_mut() {
+            if table.is_dirty() {
+                table.sync(cx, &self.space_bytes)?;
+            }
+            table.forget();
+            match table.exists() {
+                true => bytes = bytes.saturating_add(table.disk_bytes(cx.mos())?),
+                false => gone.push(*kind),
+            }
+        }
+        for kind in gone {
+            tables.remove(&kind);
+        }
+        self.table_bytes.store(bytes, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Sets the most bytes that tables may take; 0 and [`u64::MAX`] (`auto`): as many as there are.
+    pub fn set_quota(&self, bytes: u64) {
+        self.quota_bytes.store(bytes, Ordering::Relaxed);
+    }
+
+    fn is_full(&self) -> bool {
+        let quota = self.quota_bytes.load(Ordering::Relaxed);
+        quota != NO_QUOTA && quota != u64::MAX && self.table_bytes.load(Ordering::Relaxed) > quota
+    }
+
+    /// The entry of `key`, read from disk if it has to be, once nobody writes it.
+    fn entry<'a>(&'a self, mut tables: MutexGuard<'a, Tables>, kind: Checksum, key: &Key) -> Result<EntryOf<'a>> {
+        loop {
+            let is_fast = self.is_fast.load(Ordering::Relaxed);
+            let table = tables.entry(kind as u8).or_insert_with(|| Table::new(kind, is_fast));
+            match table.entries.get(key) {
+                Some(Slot::Ready(entry)) if !entry.is_being_written => {
+                    return Ok(EntryOf { tables, kind, key: *key });
+                }
+                Some(_) => self.changed.wait(&mut tables),
+                None => {
+                    table.entries.insert(*key, Slot::Busy);
+                    let on_disk = table.on_disk();
+                    let found = MutexGuard::unlocked(&mut tables, || on_disk.find(key));
+                    self.changed.notify_all();
+                    let table = tables.get_mut(&(kind as u8)).ok_or_else(vanished)?;
+                    match found {
+                        Ok(entry) => table.entries.insert(*key, Slot::Ready(Box::new(entry))),
+                        Err(error) => {
+                            table.entries.remove(key);
+                            return Err(error);
+                        }
+                    };
+                }
+            }
+        }
+    }
+
+    /// Changes how often the block at `bp` is used. False: no table has it, as when it was taken out of it.
+    fn with_uses(&self, bp: &BlkPtr, change: impl FnOnce(&mut u64) -> Result<()>) -> Result<bool> {
+        let kind = bp.checksum_kind()?;
+        let mut found = self.entry(self.tables.lock(), kind, &Key::of(bp))?;
+        let entry = found.get()?;
+        match entry.place_of(bp) {
+            Some(place) => {
+                change(&mut entry.now[place].references)?;
+                entry.is_changed = true;
+                Ok(true)
+            }
+            None => {
+                found.drop_if_new();
+                Ok(false)
+            }
+        }
+    }
+
+    /// Ends what [`Found::Write`] began.
+    fn written(&self, bp: &BlkPtr, end: impl FnOnce(&mut Table, &mut Entry)) {
+        let mut tables = self.tables.lock();
+        let Ok(kind) = bp.checksum_kind() else { return };
+        let key = Key::of(bp);
+        if let Some(table) = tables.get_mut(&(kind as u8))
+            && let Some(Slot::Ready(mut entry)) = table.entries.remove(&key)
+        {
+            entry.is_being_written = false;
+            end(table, &mut entry);
+            if !entry.is_new() {
+                table.entries.insert(key, Slot::Ready(entry));
+            }
+        }
+        self.changed.notify_all();
+    }
+}
+
+fn vanished() -> Error {
+    Error::invalid("a dedup table", "is gone while it is looked at")
+}
+
+/// An entry, with the lock that it is under.
+struct EntryOf<'a> {
+    tables: MutexGuard<'a, Tables>,
+    kind: Checksum,
+    key: Key,
+}
+
+impl EntryOf<'_> {
+    fn table(&mut self) -> Result<&mut Table> {
+        self.tables.get_mut(&(self.kind as u8)).ok_or_else(vanished)
+    }
+
+    fn get(&mut self) -> Result<&mut Entry> {
+        let key = self.key;
+        match self.table()?.entries.get_mut(&key) {
+            Some(Slot::Ready(entry)) => Ok(entry),
+            _ => Err(vanished()),
+        }
+    }
+
+    /// An entry that no table has, and nobody needs.
+    fn drop_if_new(mut self) {
+        let key = self.key;
+        if self.get().is_ok_and(|entry| entry.is_new())
+            && let Ok(table) = self.table()
+        {
+            table.entries.remove(&key);
+        }
+    }
+}
+
+impl Duplicates for Dedup {
+    fn find(&self, bp: &BlkPtr, copies: u8) -> Result<Found> {
+        let kind = bp.checksum_kind()?;
+        let key = Key::of(bp);
+        let mut found = self.entry(self.tables.lock(), kind, &key)?;
+        let place = found.table()?.place(copies);
+        let is_full = self.is_full();
+        let entry = found.get()?;
+        let phys = &mut entry.now[place];
+        let dvas = [phys.dva(0), phys.dva(1), phys.dva(2)];
+        let addresses = if key.is_encrypted() { 2 } else { 3 };
+        let there = dvas.iter().take(addresses).filter(|dva| !dva.is_empty()).count() as u8;
+        let have = phys.is_used().then_some(Stored { dvas, birth: phys.birth });
+        match have {
+            Some(have) if there >= copies => {
+                phys.references += 1;
+                entry.is_changed = true;
+                Ok(Found::Stored(have))
+            }
+            None if is_full && entry.is_new() => {
+                found.drop_if_new();
+                Ok(Found::No)
+            }
+            have => {
+                entry.is_being_written = true;
+                Ok(Found::Write { copies: copies - if have.is_some() { there } else { 0 }, have })
+            }
+        }
+    }
+
+    fn wrote(&self, bp: &BlkPtr, copies: u8) -> Result<()> {
+        self.written(bp, |table, entry| {
+            let phys = &mut entry.now[table.place(copies)];
+            phys.addresses = bp.address_words();
+            if !phys.is_used() {
+                phys.birth = bp.physical_birth();
+            }
+            phys.references += 1;
+            entry.is_changed = true;
+        });
+        Ok(())
+    }
+
+    fn gave_up(&self, bp: &BlkPtr) {
+        self.written(bp, |_, _| ());
+    }
+
+    fn release(&self, bp: &BlkPtr) -> Result<bool> {
+        self.with_uses(bp, |uses| {
+            *uses = uses
+                .checked_sub(1)
+                .ok_or_else(|| Error::corrupt("a dedup table", format!("counts fewer uses of {bp} than there are")))?;
+            Ok(())
+        })
+    }
+}

@@ -1,0 +1,359 @@
+//! The table of one checksum: up to three objects, one for each class of blocks, and with fast_dedup a directory of its own.
+
+use super::entry::{DITTO, DUPLICATE, Entry, Slot, UNIQUE, count, row};
+use super::{SpaceOf, Tables, logs};
+use crate::writer::SyncTx;
+use crate::{Error, Place, Pool, Result};
+use object::zap::{Zap, ZapFlags, ZapSpec, ZapValue};
+use object::{Object, ObjectSet};
+use ondisk::ddt::{self, Key, LogHeader, PackedValue, Phys, Stat};
+use ondisk::pool_dir::{self, DIRECTORY_OBJECT, directory};
+use ondisk::{BlkPtr, Checksum, Compression, Endian, ObjectType, Txg};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// The feature: counts tables with a directory.
+const FAST: &str = "fast_dedup";
+/// log2 of the blocks of a table (`ddt_zap_default_bs`, `ddt_zap_default_ibs`).
+const BLOCK_SHIFT: u8 = 15;
+/// Rows of a histogram.
+const ROWS: usize = 64;
+/// Checksums that tell contents apart (`DDT_CHECKSUM_VALID`).
+const KINDS: [Checksum; 5] = [Checksum::Sha256, Checksum::Sha512, Checksum::Skein, Checksum::EdonR, Checksum::Blake3];
+
+/// The object of one class.
+struct Class {
+    zap: Zap,
+    histogram: Vec<Stat>,
+}
+
+/// The table of one checksum.
+pub(super) struct Table {
+    kind: Checksum,
+    /// Entries have one place; else four.
+    is_flat: bool,
+    /// It has a directory: its number, or 0 before it is made.
+    fast: Option<u64>,
+    classes: [Option<Class>; 3],
+    /// Logs of OpenZFS, to be emptied.
+    logs: Vec<(u64, LogHeader)>,
+    /// What the txg looked at, and what the logs say.
+    pub entries: BTreeMap<Key, Slot>,
+}
+
+/// The objects that have entries, to be asked without holding anything.
+pub(super) struct OnDisk {
+    is_flat: bool,
+    zaps: [Option<Zap>; 3],
+}
+
+/// All tables of a pool.
+pub(super) fn load(pool: &Pool, mos: &Arc<ObjectSet>) -> Result<Tables> {
+    let mut tables = Tables::new();
+    let root = pool.directory();
+    let Some(statistics) = root.lookup_u64(directory::DDT_STATS)?.filter(|id| *id != 0) else { return Ok(tables) };
+    let statistics = Zap::open(mos.object(statistics)?)?;
+    for kind in KINDS {
+        let name = pool_dir::ddt_directory(kind.name());
+        let table = match root.lookup_u64(&name)? {
+            Some(id) => Some(Table::load_fast(mos, kind, id, &statistics).at(&name)?),
+            None => {
+                Table::load_traditional(mos, kind, &Zap::open(mos.object(DIRECTORY_OBJECT)?)?, &statistics).at(&name)?
+            }
+        };
+        if let Some(table) = table {
+            tables.insert(kind as u8, table);
+        }
+    }
+    Ok(tables)
+}
+
+fn name(kind: Checksum, class: usize) -> String {
+    pool_dir::ddt_object(kind.name(), ddt::STORE, ddt::CLASSES[class])
+}
+
+impl Table {
+    /// A table that is not on disk yet.
+    pub fn new(kind: Checksum, is_fast: bool) -> Self {
+        let fast = is_fast.then_some(0);
+        Self { kind, is_flat: is_fast, fast, classes: [const { None }; 3], logs: Vec::new(), entries: BTreeMap::new() }
+    }
+
+    /// Opens the objects of all classes that `parent` names; false: none.
+    fn load_classes(&mut self, mos: &Arc<ObjectSet>, parent: &Zap, statistics: &Zap) -> Result<bool> {
+        for (class, slot) in self.classes.iter_mut().enumerate() {
+            let name = name(self.kind, class);
+            let Some(id) = parent.lookup_u64(&name)? else { continue };
+            let histogram = match statistics.lookup(&name)? {
+                Some(value) => ddt::histogram_from_words(&value.ints).at(&name)?,
+                None => return Err(Error::corrupt(name, "has no entry in the statistics of dedup tables")),
+            };
+            *slot = Some(Class { zap: Zap::open(mos.object(id)?)?, histogram });
+        }
+        Ok(self.classes.iter().any(Option::is_some))
+    }
+
+    fn load_traditional(mos: &Arc<ObjectSet>, kind: Checksum, root: &Zap, statistics: &Zap) -> Result<Option<Self>> {
+        let mut table = Self::new(kind, false);
+        Ok(table.load_classes(mos, root, statistics)?.then_some(table))
+    }
+
+    fn load_fast(mos: &Arc<ObjectSet>, kind: Checksum, id: u64, statistics: &Zap) -> Result<Self> {
+        let dir = Zap::open(mos.object(id)?)?;
+        let (version, flags) = (dir.lookup_u64(ddt::DIRECTORY_VERSION)?, dir.lookup_u64(ddt::DIRECTORY_FLAGS)?);
+        let flags = flags.unwrap_or(0);
+        if version != Some(1) || flags & !(ddt::FLAG_FLAT | ddt::FLAG_LOG) != 0 || flags & ddt::FLAG_FLAT == 0 {
+            let what = format!("a dedup table of version {} with flags {flags:#x}", version.unwrap_or(0));
+            return Err(Error::unsupported("", what));
+        }
+        let mut table = Self { fast: Some(id), ..Self::new(kind, true) };
+        table.load_classes(mos, &dir, statistics)?;
+        let mut logged = BTreeMap::new();
+        let mut found = Vec::new();
+        for index in 0..2 {
+            let Some(id) = dir.lookup_u64(pool_dir::ddt_log(kind.name(), index))? else { continue };
+            let object = mos.object(id)?;
+            let header = LogHeader::parse(object.bonus(), object.endian()).at_with(|| object.place())?;
+            found.push((header, object));
+        }
+        found.sort_by_key(|(header, _)| !header.is_flushing);
+        for (header, object) in found {
+            logs::read_log(&header, &object, &mut logged)?;
+            table.logs.push((object.id(), header));
+        }
+        for (key, (class, phys)) in logged {
+            let class = Some(usize::from(class)).filter(|class| *class < ddt::CLASSES.len());
+            table.entries.insert(key, Slot::Ready(Box::new(Entry::logged(class, phys))));
+        }
+        Ok(table)
+    }
+
+    /// Which place of an entry a block with so many copies has.
+    pub fn place(&self, copies: u8) -> usize {
+        if self.is_flat { 0 } else { usize::from(copies) }
+    }
+
+    /// Where its entries are.
+    pub fn on_disk(&self) -> OnDisk {
+        OnDisk { is_flat: self.is_flat, zaps: self.classes.each_ref().map(|class| Some(class.as_ref()?.zap.clone())) }
+    }
+
+    /// Whether there is something to write.
+    pub fn is_dirty(&self) -> bool {
+        let is_changed = |slot: &Slot| matches!(slot, Slot::Ready(entry) if entry.is_changed);
+        self.logs.iter().any(|(_, header)| header.length_bytes > 0) || self.entries.values().any(is_changed)
+    }
+
+    /// Whether it is on disk, or about to be.
+    pub fn exists(&self) -> bool {
+        self.fast.is_some_and(|id| id != 0) || self.classes.iter().any(Option::is_some) || !self.entries.is_empty()
+    }
+
+    /// Forgets what is on disk: the next txg reads it again.
+    pub fn forget(&mut self) {
+        self.entries.retain(|_, slot| !matches!(slot, Slot::Ready(entry) if !entry.is_being_written));
+    }
+
+    /// Bytes that its objects take.
+    pub fn disk_bytes(&self, mos: &Arc<ObjectSet>) -> Result<u64> {
+        let classes = self.classes.iter().flatten().map(|class| class.zap.id());
+        classes.map(|id| Ok(mos.object(id)?.dnode_now().used_bytes)).sum()
+    }
+
+    /// Writes what changed. A table without entries loses its objects.
+    pub fn sync(&mut self, cx: &SyncTx<'_>, space_bytes: &SpaceOf) -> Result<()> {
+        let statistics = self.statistics(cx)?;
+        if self.fast == Some(0) {
+            self.fast = Some(make_directory(cx, self.kind)?);
+        }
+        for (key, slot) in std::mem::take(&mut self.entries) {
+            match slot {
+                Slot::Ready(entry) if entry.is_changed => self.write(cx, &statistics, &key, *entry, space_bytes)?,
+                other => _ = self.entries.insert(key, other),
+            }
+        }
+        self.empty_logs(cx)?;
+        let mut entries = 0u64;
+        for class in self.classes.iter().flatten() {
+            entries = entries.saturating_add(class.zap.count()?);
+        }
+        if entries == 0 {
+            return self.destroy(cx, &statistics);
+        }
+        for (index, class) in self.classes.iter().enumerate() {
+            if let Some(class) = class {
+                statistics.update(cx.tx(), name(self.kind, index), &histogram(&class.histogram))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn statistics(&self, cx: &SyncTx<'_>) -> Result<Zap> {
+        let root = cx.directory()?;
+        match root.lookup_u64(directory::DDT_STATS)?.filter(|id| *id != 0) {
+            Some(id) => Zap::open(cx.mos().object(id)?),
+            None => {
+                let spec = ZapSpec::new(ObjectType::DDT_STATS);
+                Zap::create_linked(cx.mos(), cx.tx(), &spec, &root, directory::DDT_STATS)
+            }
+        }
+    }
+
+    fn parent(&self, cx: &SyncTx<'_>) -> Result<Zap> {
+        match self.fast {
+            Some(id) => Zap::open(cx.mos().object(id)?),
+            None => cx.directory(),
+        }
+    }
+
+    fn pointer(&self, key: &Key, phys: &Phys) -> Result<BlkPtr> {
+        Ok(key.pointer(self.kind, phys)?)
+    }
+
+    /// Adds what `places` count for to a class's histogram, or takes it away.
+    fn count(&mut self, class: usize, key: &Key, places: &[Phys; 4], space: &SpaceOf, is_more: bool) {
+        let kind = self.kind;
+        let space_of = |phys: &Phys| key.pointer(kind, phys).map_or(0, |bp| space(&bp));
+        if let (Some((index, stat)), Some(class)) = (row(key, places, space_of), &mut self.classes[class]) {
+            count(&mut class.histogram[index], &stat, is_more);
+        }
+    }
+
+    fn write(
+        &mut self,
+        cx: &SyncTx<'_>,
+        statistics: &Zap,
+        key: &Key,
+        mut entry: Entry,
+        space_bytes: &SpaceOf,
+    ) -> Result<()> {
+        for (index, phys) in entry.now.iter_mut().enumerate().filter(|(_, phys)| phys.is_used()) {
+            // What the old `dedupditto` wrote is no longer kept.
+            if phys.references == 0 || (!self.is_flat && index == DITTO) {
+                cx.free(&self.pointer(key, phys)?)?;
+                *phys = Phys::default();
+            }
+        }
+        let uses = Entry::uses(&entry.now);
+        let class = if uses > 1 { DUPLICATE } else { UNIQUE };
+        if let (Some(before), Some(counted)) = (entry.class, &entry.counted) {
+            self.count(before, key, counted, space_bytes, false);
+        }
+        if let Some(before) = entry.class.filter(|before| *before != class || uses == 0) {
+            let zap = self.classes[before].as_ref().map(|class| &class.zap);
+            let zap = zap.ok_or_else(|| Error::corrupt(name(self.kind, before), "an entry is said to be in it"))?;
+            zap.remove_key(cx.tx(), &key.to_words()).at_with(|| name(self.kind, before))?;
+        }
+        if uses == 0 {
+            return Ok(());
+        }
+        if self.classes[class].is_none() {
+            self.classes[class] = Some(self.make_class(cx, statistics, class)?);
+        }
+        self.count(class, key, &entry.now, space_bytes, true);
+        if let Some(stored) = &self.classes[class] {
+            let value = pack(self.is_flat, &entry.now, host::clock::seconds());
+            stored.zap.update_key(cx.tx(), &key.to_words(), &value)?;
+        }
+        Ok(())
+    }
+
+    fn make_class(&self, cx: &SyncTx<'_>, statistics: &Zap, class: usize) -> Result<Class> {
+        let mut flags = ZapFlags::HASH64 | ZapFlags::UINT64_KEY;
+        // All but Edon-R are good hashes of keys themselves.
+        flags.set(ZapFlags::PRE_HASHED_KEY, self.kind != Checksum::EdonR);
+        let spec = ZapSpec {
+            flags,
+            block_shift: BLOCK_SHIFT,
+            indirect_shift: BLOCK_SHIFT,
+            ..ZapSpec::new(ObjectType::DDT_ZAP)
+        };
+        let name = name(self.kind, class);
+        let zap = Zap::create_linked(cx.mos(), cx.tx(), &spec, &self.parent(cx)?, &name)?;
+        let rows = vec![Stat::default(); ROWS];
+        statistics.insert(cx.tx(), &name, &histogram(&rows))?;
+        Ok(Class { zap, histogram: rows })
+    }
+
+    /// What the logs said is in the tables now.
+    fn empty_logs(&mut self, cx: &SyncTx<'_>) -> Result<()> {
+        for (id, header) in self.logs.iter_mut().filter(|(_, header)| header.length_bytes > 0) {
+            let object: Object = cx.mos().object(*id)?;
+            object.punch(cx.tx(), 0, u64::MAX)?;
+            (header.length_bytes, header.checkpoint, header.first_txg) = (0, None, Txg(cx.txg()));
+            object.set_bonus(cx.tx(), header.to_bytes(object.endian()).to_vec())?;
+        }
+        Ok(())
+    }
+
+    /// Takes away all objects of a table without entries.
+    fn destroy(&mut self, cx: &SyncTx<'_>, statistics: &Zap) -> Result<()> {
+        let parent = self.parent(cx)?;
+        for (index, class) in self.classes.iter_mut().enumerate() {
+            if let Some(class) = class.take() {
+                let name = name(self.kind, index);
+                parent.remove(cx.tx(), &name)?;
+                statistics.remove(cx.tx(), &name)?;
+                cx.mos().free_object(cx.tx(), class.zap.id())?;
+            }
+        }
+        let Some(id) = self.fast.as_mut().map(std::mem::take).filter(|id| *id != 0) else { return Ok(()) };
+        for (log, _) in self.logs.drain(..) {
+            cx.mos().free_object(cx.tx(), log)?;
+        }
+        cx.mos().free_object(cx.tx(), id)?;
+        cx.directory()?.remove(cx.tx(), pool_dir::ddt_directory(self.kind.name()))?;
+        cx.feature_decrement(FAST)
+    }
+}
+
+fn make_directory(cx: &SyncTx<'_>, kind: Checksum) -> Result<u64> {
+    let spec = ZapSpec::new(ObjectType::OTN_ZAP_METADATA);
+    let name = pool_dir::ddt_directory(kind.name());
+    let dir = Zap::create_linked(cx.mos(), cx.tx(), &spec, &cx.directory()?, name)?;
+    dir.insert_u64(cx.tx(), ddt::DIRECTORY_VERSION, 1)?;
+    dir.insert_u64(cx.tx(), ddt::DIRECTORY_FLAGS, ddt::FLAG_FLAT | ddt::FLAG_LOG)?;
+    cx.feature_increment(FAST)?;
+    Ok(dir.id())
+}
+
+fn histogram(rows: &[Stat]) -> ZapValue {
+    ZapValue { int_bytes: 8, ints: ddt::histogram_to_words(rows) }
+}
+
+fn pack(is_flat: bool, places: &[Phys; 4], now_seconds: u64) -> ZapValue {
+    let bytes = match is_flat {
+        true => Phys { class_start: Some(now_seconds), ..places[0] }.to_flat_bytes(Endian::Little).to_vec(),
+        false => Phys::to_traditional_bytes(places, Endian::Little).to_vec(),
+    };
+    let packed = block::compress(Compression::Zle, &bytes);
+    let compression = if packed.is_some() { Compression::Zle } else { Compression::Off };
+    let all = std::iter::once(ddt::packing(compression)).chain(packed.unwrap_or(bytes));
+    ZapValue { int_bytes: 1, ints: all.map(u64::from).collect() }
+}
+
+impl OnDisk {
+    /// The entry, or a new one.
+    pub fn find(&self, key: &Key) -> Result<Entry> {
+        for (class, zap) in self.zaps.iter().enumerate() {
+            let Some(zap) = zap else { continue };
+            let Some(value) = zap.lookup_key(&key.to_words())? else { continue };
+            let place = || format!("the entry of {:016x} of a dedup table", key.checksum[0]);
+            let value = value.as_bytes().ok_or_else(|| Error::corrupt(place(), "is not bytes"))?;
+            let packed = PackedValue::parse(&value).at_with(place)?;
+            let places = match self.is_flat {
+                true => {
+                    let phys =
+                        Phys::parse_flat(&logs::unpack(&packed, Phys::FLAT_BYTES)?, packed.endian).at_with(place)?;
+                    [phys, Phys::default(), Phys::default(), Phys::default()]
+                }
+                false => {
+                    let bytes = logs::unpack(&packed, Phys::TRADITIONAL_BYTES)?;
+                    Phys::parse_traditional(&bytes, packed.endian).at_with(place)?
+                }
+            };
+            return Ok(Entry::stored(class, places));
+        }
+        Ok(Entry::default())
+    }
+}

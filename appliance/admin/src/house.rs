@@ -52,6 +52,7 @@ pub fn facts(record: &Imported) -> ImportFacts {
         readonly: record.readonly,
         altroot: record.altroot.clone(),
         cachefile: record.cachefile.clone(),
+        suspended: None,
     }
 }
 

@@ -6,7 +6,7 @@ use files::diff::Paths;
 use files::{FileSystem, zpl};
 use pool::Pool;
 use pool::property::{PropertyContext, SetValue};
-use pool::status::{PoolStatus, VdevStatus};
+use pool::status::{PoolStatus, Suspended, VdevStatus};
 use std::sync::Arc;
 
 /// Status and properties of an imported pool.
@@ -31,6 +31,8 @@ pub struct ImportFacts {
     pub altroot: Option<String>,
     /// `-o cachefile=`.
     pub cachefile: Option<String>,
+    /// Why it cannot write. Of such a pool it is told what can be read.
+    pub suspended: Option<Suspended>,
 }
 
 /// The same as [`view`], with the name of the dataset that is booted.
@@ -58,7 +60,8 @@ pub fn view(pool: &Pool, import: &ImportFacts) -> Result<PoolView> {
         features: pool.features().clone(),
         ..PropertyContext::default()
     };
-    for (name, value) in pool.set_properties()? {
+    let patient = |error: pool::Error| if import.suspended.is_some() { Ok(()) } else { Err(error) };
+    for (name, value) in pool.set_properties().or_else(|e| patient(e).map(|()| Default::default()))? {
         let value = match value.as_u64() {
             Some(number) if value.int_bytes == 8 => SetValue::Number(number),
             _ => SetValue::Text(value.as_string().unwrap_or_default()),
@@ -71,9 +74,10 @@ pub fn view(pool: &Pool, import: &ImportFacts) -> Result<PoolView> {
     if let Some(SetValue::Text(files)) = properties.set.get("compatibility") {
         properties.compatibility = Some(files.clone());
     }
-    properties.stats = pool.stats()?;
+    properties.stats = pool.stats().or_else(|e| patient(e).map(|()| Default::default()))?;
     let mut status = pool.status()?;
     status.name = import.name.clone();
+    status.suspended = import.suspended.clone();
     // A read-only import writes no configuration, so OpenZFS tells no txg of it.
     if import.readonly {
         status.config_txg = 0;

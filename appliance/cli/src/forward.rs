@@ -42,6 +42,15 @@ pub fn to_daemon(state: &State, program: &str, args: &[String]) -> Result<Option
     }
 }
 
+/// The same, by the process that has this pool mounted.
+pub fn to_pool(state: &State, record: &Imported, program: &str, args: &[String]) -> Result<Option<u8>> {
+    let path = socket::of_pool(state.folder(), record.guid);
+    match socket::connect(&path)? {
+        Some(stream) => converse(stream, &path, program, args).map(Some),
+        None => Ok(None),
+    }
+}
+
 /// A state of a pool that its owner keeps whole, as long as this lives.
 pub struct Hold(UnixStream);
 

@@ -66,12 +66,15 @@ fn weir(cx: &mut Context<'_>, owner: &Arc<Owner>, io: &Io, args: &[String]) -> u
     if verb == "schedule" {
         return commands::schedule::in_context(cx, args);
     }
+    if verb == "inject" && io.peer().is_owner() {
+        return commands::inject::in_owner(cx, owner, args);
+    }
     let done = match verb {
         "inspect" => commands::inspect::in_owner(owner, args).map(|text| cx.print(&text)),
         "mount" if io.peer().is_owner() => mount(cx, owner, args),
         "hold" if io.peer().is_owner() => hold(cx, owner, args),
         "nbd" if io.peer().is_owner() => nbd(cx, owner, args),
-        "mount" | "hold" | "nbd" => Err(anyhow::anyhow!("permission denied")),
+        "mount" | "hold" | "nbd" | "inject" => Err(anyhow::anyhow!("permission denied")),
         _ => Err(anyhow::anyhow!("it does not run in the daemon")),
     };
     let _ = cx.out.flush();

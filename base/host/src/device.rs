@@ -7,6 +7,7 @@
 //!   * a read or write moves all the bytes asked for, or gives an error
 //!   * what was written is safe from a power cut only after a [`Device::flush`] that gave no error
 
+pub mod faults;
 pub mod gpt;
 
 use parking_lot::{Mutex, RwLock};
@@ -42,6 +43,11 @@ pub trait Device: Send + Sync {
     /// do it says `Ok`.
     fn discard(&self, offset: u64, len: u64) -> io::Result<()> {
         let _ = (offset, len);
+        Ok(())
+    }
+    /// Whether the device works at all, whatever was the matter with it before: asked before it is used again. What is nothing
+    /// but memory always works.
+    fn probe(&self) -> io::Result<()> {
         Ok(())
     }
     /// Lets somebody else open it for writing, though it may still be read here: nothing is written here any more.
@@ -174,6 +180,14 @@ impl Device for FileDevice {
         self.is_writable.load(Ordering::Relaxed)
     }
 
+    /// Reads the first sector: of a disk that is gone, that fails.
+    fn probe(&self) -> io::Result<()> {
+        self.check_still_there()?;
+        let mut sector = [0; 512];
+        let len = sector.len().min(usize::try_from(self.size_bytes).unwrap_or(usize::MAX));
+        self.file.read_exact_at(&mut sector[..len], 0)
+    }
+
     /// A block device stays taken until it is closed.
     fn release(&self) {
         if self.is_writable.swap(false, Ordering::SeqCst) {
@@ -239,6 +253,10 @@ impl Device for Slice {
 
     fn is_writable(&self) -> bool {
         self.inner.is_writable()
+    }
+
+    fn probe(&self) -> io::Result<()> {
+        self.inner.probe()
     }
 
     fn release(&self) {

@@ -153,6 +153,14 @@ impl Arc {
         i.make_room(0);
     }
 
+    /// Lets go of all blocks.
+    pub fn clear(&self) {
+        let mut i = self.inner.lock();
+        let cap = std::mem::take(&mut i.cap);
+        i.make_room(0);
+        i.cap = cap;
+    }
+
     /// What the cache did so far.
     pub fn counters(&self) -> Counters {
         let i = self.inner.lock();

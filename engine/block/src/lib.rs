@@ -9,6 +9,7 @@ pub mod arc;
 pub mod crypt;
 mod duplicates;
 pub mod error;
+pub mod inject;
 pub mod label;
 mod policy;
 mod references;

@@ -4,6 +4,7 @@
 
 use crate::arc::{Arc as Cache, Key, Met, Want};
 use crate::crypt::DatasetKeys;
+use crate::inject::Injection;
 use crate::vdev::{Kind, Leaf, Tree, Vdev};
 use crate::{
     Allocate, Block, Bookmark, Class, Device, Duplicates, Error, Place, References, Refusal, Result, TakenBlock,
@@ -21,6 +22,7 @@ pub struct Store {
     name: String,
     tree: RwLock<Arc<Tree>>,
     cache: Cache,
+    injection: Injection,
     salt: RwLock<Option<Arc<zio::Salt>>>,
     prefetcher: zio::Prefetcher,
     /// Errors that reads met, for `zpool status`: blocks that no copy could give.
@@ -49,9 +51,12 @@ impl Store {
         let sizes = || tree.tops.iter().filter_map(|top| top.minimum_psize_bytes()).map(|bytes| bytes as usize);
         let units =
             (AtomicUsize::new(sizes().min().unwrap_or(512)), AtomicUsize::new(sizes().reduce(gcd).unwrap_or(512)));
+        let injection = Injection::default();
+        injection.govern(&tree);
         Arc::new(Self {
             name,
             units,
+            injection,
             tree: RwLock::new(Arc::new(tree)),
             cache: Cache::new(cache_bytes),
             salt: RwLock::new(None),
@@ -93,6 +98,12 @@ impl Store {
     pub fn change_tree(&self, change: impl FnOnce(&Tree) -> Tree) {
         let mut tree = self.tree.write();
         *tree = Arc::new(change(&tree));
+        self.injection.govern(&tree);
+    }
+
+    /// What is made to go wrong.
+    pub fn injection(&self) -> &Injection {
+        &self.injection
     }
 
     /// The cache.
@@ -154,12 +165,16 @@ impl Store {
                 return Ok(block);
             }
         }
-        zio::read_unopened(self, bp).at_with(|| self.place(at))
+        self.unless_injected(bp, at, || zio::read_unopened(self, bp))
     }
 
     /// The block's bytes as they are on disk, past the cache: their checksum is verified, but they stay compressed and encrypted.
     pub fn read_stored(&self, bp: &BlkPtr, at: &Bookmark) -> Result<Bytes> {
-        zio::stored(self, bp).map(Bytes::from).at_with(|| self.place(at))
+        self.unless_injected(bp, at, || zio::stored(self, bp).map(Bytes::from))
+    }
+
+    fn unless_injected<R>(&self, bp: &BlkPtr, at: &Bookmark, read: impl FnOnce() -> Result<R>) -> Result<R> {
+        self.injection.data_error(bp, at).map_or_else(read, Err).at_with(|| self.place(at))
     }
 
     /// Starts to read the block in the background, unless it is in the cache or the workers are busy.
@@ -194,7 +209,7 @@ impl Store {
             let size = bp.lsize_bytes().min(ondisk::blkptr::MAX_BLOCK_BYTES) as usize;
             return Ok(Block { data: Bytes::from(vec![0; size]), endian: bp.endian() });
         }
-        let result = zio::read(self, bp, keys).at_with(|| self.place(at));
+        let result = self.unless_injected(bp, at, || zio::read(self, bp, keys));
         if matches!(result, Err(Error::Corrupt { .. } | Error::Io { .. } | Error::Missing { .. })) {
             let mut errors = self.data_errors.write();
             if errors.len() < DATA_ERRORS_MAX {

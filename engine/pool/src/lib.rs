@@ -19,6 +19,7 @@ pub mod status;
 pub mod usable;
 pub mod writer;
 
+pub use block::inject;
 pub use block::{Block, Bookmark, Class, Stopwatch, Store, nanoseconds};
 pub use facts::LoggedError;
 pub use import::open::{OpenOptions, packed_list, uberblocks};

@@ -7,6 +7,8 @@ pub mod config;
 pub mod counters;
 pub mod cp;
 pub mod dist;
+pub mod inject;
+mod inject_parse;
 pub mod inspect;
 pub mod iostat;
 pub mod load;
@@ -53,6 +55,7 @@ pub const COMMANDS: &[Command] = &[
     Command { command: stream::command, run: stream::run },
     Command { command: verify::command, run: verify::run },
     Command { command: inspect::command, run: inspect::run },
+    Command { command: inject::command, run: inject::run },
     Command { command: mount::command, run: mount::run },
     Command { command: umount::command, run: umount::run },
     Command { command: nbd::command, run: nbd::run },

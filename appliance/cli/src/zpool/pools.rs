@@ -70,15 +70,13 @@ pub fn views(cx: &mut Context<'_>, names: &[String]) -> Result<Selection, Failur
     let (records, mut code) = records(cx, names)?;
     let mut views = Vec::new();
     for record in &records {
+        let suspended = owned(cx, record).ok().flatten().and_then(|owned| owned.suspension());
         let view = open(cx, record).and_then(|pool| {
-            admin::view::of_imported(&pool, &facts(record))
+            admin::view::of_imported(&pool, &admin::view::ImportFacts { suspended, ..facts(record) })
                 .map_err(|e| Failure::failed(format!("cannot open '{}': {e:#}", record.name)))
         });
         match view {
-            Ok(mut view) => {
-                view.status.suspended = owned(cx, record).ok().flatten().and_then(|owned| owned.suspension());
-                views.push(view);
-            }
+            Ok(view) => views.push(view),
             Err(Failure::Failed(message)) => {
                 cx.complain(&message);
                 code = 1;

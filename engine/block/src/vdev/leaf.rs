@@ -7,6 +7,7 @@
 use super::figures::{Figures, Telling};
 use host::clock::Stopwatch;
 use host::device::Device;
+use host::device::faults::{Faults, Faulty};
 use ondisk::label;
 use parking_lot::{Mutex, RwLock};
 use std::io;
@@ -69,6 +70,8 @@ pub struct Leaf {
     /// Path, as opened, or as the configuration says if it was not.
     pub path: String,
     device: Option<Arc<dyn Device>>,
+    /// The same, where faults are done to it.
+    faulty: Option<Arc<Faulty>>,
     /// Why there is no device.
     pub aux: Option<Aux>,
     /// Txg ranges (first, last) in which the device was away: what it holds from then is stale (`DTL_MISSING`).
@@ -90,7 +93,8 @@ pub struct Leaf {
 impl Leaf {
     /// A leaf with its device.
     pub fn present(guid: u64, device: Arc<dyn Device>) -> Self {
-        Self::new(guid, device.name().to_owned(), Some(device), None)
+        let path = device.name().to_owned();
+        Self::new(guid, path, Some(Arc::new(Faulty::new(device, guid))), None)
     }
 
     /// A leaf whose device cannot be used.
@@ -98,12 +102,14 @@ impl Leaf {
         Self::new(guid, path, None, Some(aux))
     }
 
-    fn new(guid: u64, path: String, device: Option<Arc<dyn Device>>, aux: Option<Aux>) -> Self {
+    fn new(guid: u64, path: String, faulty: Option<Arc<Faulty>>, aux: Option<Aux>) -> Self {
         let zero = || AtomicU64::new(0);
+        let device = faulty.clone().map(|faulty| -> Arc<dyn Device> { faulty });
         Self {
             guid,
             path,
             device,
+            faulty,
             aux,
             stale: RwLock::new(Vec::new()),
             read_errors: zero(),
@@ -120,6 +126,13 @@ impl Leaf {
     /// The device, if it can be used.
     pub fn device(&self) -> Option<&Arc<dyn Device>> {
         self.device.as_ref()
+    }
+
+    /// From now on, these rules say what goes wrong with the device.
+    pub(crate) fn obey(&self, faults: &Arc<Faults>) {
+        if let Some(faulty) = &self.faulty {
+            faulty.obey(faults);
+        }
     }
 
     /// Reads from `offset` on the device, labels included. `None`: there is no device.

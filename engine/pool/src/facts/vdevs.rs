@@ -87,11 +87,11 @@ impl Pool {
             root,
             caches: auxiliary(self.caches(), &tree.caches, VdevClass::Cache),
             spares,
-            scan: self.scan_status()?,
-            removal: self.removal_status()?,
-            checkpoint: self.checkpoint_status()?,
-            expand: self.expand_status()?,
-            dedup: self.dedup_status()?,
+            scan: readable(self.name(), self.scan_status()),
+            removal: readable(self.name(), self.removal_status()),
+            checkpoint: readable(self.name(), self.checkpoint_status()),
+            expand: readable(self.name(), self.expand_status()),
+            dedup: readable(self.name(), self.dedup_status()),
             error_count: errors.len() as u64,
             // Paths need the datasets; whoever has them fills this in.
             errors: Vec::new(),
@@ -112,6 +112,14 @@ impl Pool {
             .filter_map(ondisk::feature::by_name)
             .any(|f| self.features().count(f.guid).is_none())
     }
+}
+
+/// What can be read: devices that are gone must not keep the rest from being told.
+fn readable<T: Default>(pool: &str, part: Result<T>) -> T {
+    part.unwrap_or_else(|error| {
+        tracing::warn!(pool, %error, "part of the status cannot be read");
+        T::default()
+    })
 }
 
 fn set_class(status: &mut VdevStatus, class: VdevClass) {

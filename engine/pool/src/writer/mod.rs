@@ -516,9 +516,23 @@ impl Shared {
             return Ok(pool.clone());
         }
         let base = self.base.as_ref().ok_or_else(|| Refusal::Busy.at(self.store.name()))?;
-        let pool = base.at_uberblock(&self.store, &uberblock, &self.identity.lock())?;
-        *published = Some(pool.clone());
-        Ok(pool)
+        match base.at_uberblock(&self.store, &uberblock, &self.identity.lock()) {
+            Ok(pool) => {
+                *published = Some(pool.clone());
+                Ok(pool)
+            }
+            // Its devices are gone: how the pool was before still tells which they are, and that has to be shown.
+            Err(error) if self.is_suspended() => {
+                tracing::debug!("{}: shown as it was before: {error}", self.store.name());
+                Ok(published.as_ref().unwrap_or(base).clone())
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    fn is_suspended(&self) -> bool {
+        let progress = self.progress.lock();
+        progress.failed.is_some() || progress.suspended.is_some()
     }
 
     fn is_dirty(&self, txg: u64) -> bool {

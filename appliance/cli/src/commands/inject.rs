@@ -1,0 +1,310 @@
+//! `weir inject`: makes something go wrong in a pool that is in use, to see what happens then. ZFS name: zinject.
+//!
+//! Letters of options and words for errors are zinject's where it has them. Rules live in the process that has the pool, and end with it.
+
+use super::inject_parse::{self as parse, Wanted};
+use crate::client::Here;
+use crate::context::{Context, Failure, Outcome};
+use crate::state::State;
+use admin::OwnedPool;
+use anyhow::Result;
+use clap::{Arg, ArgAction, ArgMatches};
+use daemon::Owner;
+use pool::inject::{DataRule, Handler, Outcome as Effect, What};
+use std::io::BufWriter;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// Its options.
+pub fn command() -> clap::Command {
+    let option = |letter: char, value: &'static str, help: &'static str| {
+        Arg::new(letter.to_string()).short(letter).value_name(value).help(help)
+    };
+    let flag = |letter: char, help: &'static str| {
+        Arg::new(letter.to_string()).short(letter).action(ArgAction::SetTrue).help(help)
+    };
+    let missing =
+        |letter: char| Arg::new(letter.to_string()).short(letter).num_args(0..=1).hide(true).action(ArgAction::Append);
+    clap::Command::new("inject")
+        .about("Make devices fail, lie or slow down, or blocks unreadable, in a pool that is in use")
+        .long_about(
+            "Puts rules in force by which a pool that `weir serve` or `weir mount` has meets errors: to rehearse a failure, and to \
+             test. Without arguments it lists the rules. They end when they are cleared, or with the process that has the pool. \
+             What a rule makes a device lose is lost: take no pool whose contents matter.\n\n\
+             \x20 weir inject -d DEVICE [-e ERROR] [-T OPERATION,...] [-f PERCENT] [-L PART] POOL\n\
+             \x20     What the device is asked for fails. ERROR: nxio (the default: all fails, and also finding out whether it works), io, \
+             io-prefail (not even tried), corrupt (reads have one bit wrong), noop (nothing is done, and said to be done), torn (of writes \
+             half arrives, and is said to be done). OPERATION: read, write, flush, trim, probe, all.\n\
+             \x20 weir inject -d DEVICE -D MILLISECONDS:LANES [-T OPERATION,...] POOL\n\
+             \x20     The device takes at least so long for each operation, and does LANES of them at a time.\n\
+             \x20 weir inject -t TYPE [-e ERROR] [-l LEVEL] [-r START[,END]] [-f PERCENT] OBJECT\n\
+             \x20     Reads of blocks fail. TYPE: data or dnode of the file OBJECT, POOL/DATASET:/PATH (of a volume, POOL/VOLUME); or what \
+             the pool OBJECT keeps of itself: mos, mosdir, metaslab, config, bpobj, spacemap, errlog. ERROR: io (the default), checksum, \
+             decompress, decrypt.\n\
+             \x20 weir inject -b OBJSET:OBJECT:LEVEL:BLOCK[-BLOCK] [-e ERROR] [-f PERCENT] POOL\n\
+             \x20     The same for blocks by their numbers, which are hexadecimal.\n\
+             \x20 weir inject -c ID|all\n\
+             \x20     Ends a rule, or all.\n\
+             \x20 weir inject -a POOL\n\
+             \x20     Empties the cache of the pool, so that what is wanted is read; with a rule, after it is in force.",
+        )
+        .arg(Arg::new("target").value_name("TARGET").num_args(0..).help("A pool, or a file of one as POOL/DATASET:/PATH"))
+        .arg(option('c', "ID", "End the rule with this number, or all"))
+        .arg(option('d', "DEVICE", "A device of the pool: its path, name or guid"))
+        .arg(option('e', "ERROR", "What is told"))
+        .arg(option('T', "OPERATION", "With what the device fails, several with commas between them"))
+        .arg(option('f', "PERCENT", "How often, from 0.0001 to 100 [default: 100]"))
+        .arg(option('L', "PART", "Only in this part of the labels: nvlist, uber, pad1 or pad2"))
+        .arg(option('D', "LATENCY:LANES", "How slow the device is: milliseconds, and how many operations it does at a time"))
+        .arg(option('t', "TYPE", "Which blocks cannot be read"))
+        .arg(option('l', "LEVEL", "At this level of the object [default: 0]"))
+        .arg(option('r', "RANGE", "Only these bytes of the object: START[,END], with suffixes such as 64K"))
+        .arg(option('b', "BLOCKS", "Blocks by their numbers: OBJSET:OBJECT:LEVEL:BLOCK[-BLOCK]"))
+        .arg(flag('a', "Empty the cache"))
+        .arg(flag('q', "Print the number of the new rule alone"))
+        .args(parse::MISSING.iter().map(|letter| missing(*letter)))
+}
+
+/// `weir inject`.
+pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
+    let wanted = match parse::wanted(matches) {
+        Ok(wanted) => wanted,
+        Err(why) => {
+            eprintln!("weir inject: {why}");
+            return Ok(ExitCode::from(super::USAGE));
+        }
+    };
+    let args = parse::line(matches);
+    let state = State::of_process()?;
+    if let Some(code) = crate::forward::to_daemon(&state, "weir", &args)? {
+        return Ok(ExitCode::from(code));
+    }
+    // Without a daemon, each pool that is mounted has a process of its own.
+    let mut asked = Vec::new();
+    for record in state.pools()? {
+        let is_meant = wanted.pool().is_none_or(|pool| pool == record.name || pool == record.guid.to_string());
+        if is_meant && let Some(code) = crate::forward::to_pool(&state, &record, "weir", &args)? {
+            asked.push(code);
+        }
+    }
+    if let (true, Some(pool)) = (asked.is_empty(), wanted.pool()) {
+        anyhow::bail!("'{pool}' is in use by no 'weir serve' or 'weir mount': there is nothing that could go wrong");
+    }
+    if asked.is_empty() {
+        let (mut out, mut err) = (BufWriter::new(std::io::stdout().lock()), std::io::stderr().lock());
+        let mut cx = Context { out: &mut out, err: &mut err, state, client: &Here, owner: None };
+        return Ok(ExitCode::from(finish(&mut cx, |cx| done(cx, &[], &wanted))));
+    }
+    // Of several, one that knew the rule is enough.
+    let code = if matches!(wanted, Wanted::Clear(_)) { asked.iter().min() } else { asked.iter().max() };
+    Ok(ExitCode::from(code.copied().unwrap_or(0)))
+}
+
+/// The same, in the process that has the pools. Whoever calls this has made sure that he who asks may.
+pub fn in_owner(cx: &mut Context<'_>, owner: &Owner, args: &[String]) -> u8 {
+    let wanted = command().try_get_matches_from(args).map_err(|e| e.to_string()).and_then(|m| parse::wanted(&m));
+    finish(cx, |cx| {
+        let wanted = wanted.map_err(|why| Failure::failed(format!("weir inject: {why}")))?;
+        // What stands in the state folder and is not open cannot go wrong.
+        if let Some(pool) = wanted.pool() {
+            owner.house.pool(pool).map_err(|e| Failure::failed(format!("weir inject: {e:#}")))?;
+        }
+        done(cx, &owner.house.list(), &wanted)
+    })
+}
+
+fn finish(cx: &mut Context<'_>, act: impl FnOnce(&mut Context<'_>) -> Outcome) -> u8 {
+    let done = act(cx);
+    let _ = cx.out.flush();
+    match done {
+        Ok(code) | Err(Failure::Code(code)) => code,
+        Err(Failure::Failed(message) | Failure::Usage(message)) => {
+            cx.complain(&message);
+            super::SOME_FAILED
+        }
+    }
+}
+
+fn done(cx: &mut Context<'_>, pools: &[Arc<OwnedPool>], wanted: &Wanted) -> Outcome {
+    let failed = |e: anyhow::Error| Failure::failed(format!("weir inject: {e:#}"));
+    match wanted {
+        Wanted::List => list(cx, pools).map_err(failed)?,
+        Wanted::Clear(None) => {
+            for pool in pools {
+                let pool = pool.pool().map_err(failed)?;
+                let injection = pool.store().injection();
+                injection.list().iter().for_each(|handler| {
+                    injection.remove(handler.id);
+                });
+            }
+            cx.print("removed all rules\n");
+        }
+        Wanted::Clear(Some(id)) => {
+            let mut found = false;
+            for pool in pools {
+                found |= pool.pool().map_err(failed)?.store().injection().remove(*id);
+            }
+            if !found {
+                return Err(Failure::failed(format!("weir inject: there is no rule {id}")));
+            }
+            cx.print(&format!("removed rule {id}\n"));
+        }
+        Wanted::Flush { pool } => {
+            of(pools, pool).and_then(|owned| Ok(owned.pool()?.store().cache().clear())).map_err(failed)?;
+        }
+        Wanted::Add { pool, what, flush, quiet } => {
+            let owned = of(pools, pool).map_err(failed)?;
+            let what = resolve(owned, what).map_err(failed)?;
+            let store = owned.pool().map_err(failed)?.store().clone();
+            let told = told(&what);
+            let id = store.injection().add(what);
+            tracing::warn!(pool = owned.name(), id, what = told, "faults are injected");
+            if *flush {
+                store.cache().clear();
+            }
+            match quiet {
+                true => cx.print(&format!("{id}\n")),
+                false => cx.print(&format!("Added rule {id} to '{}': {told}\n", owned.name())),
+            }
+        }
+    }
+    Ok(0)
+}
+
+fn of<'p>(pools: &'p [Arc<OwnedPool>], name: &str) -> Result<&'p OwnedPool> {
+    let found = pools.iter().find(|pool| pool.name() == name || pool.guid().to_string() == name);
+    found.map(|pool| &**pool).ok_or_else(|| anyhow::anyhow!("no such pool '{name}'"))
+}
+
+/// Fills in what stands on disk: guids, object numbers, numbers of blocks.
+fn resolve(owned: &OwnedPool, what: &parse::What) -> Result<What> {
+    match what {
+        parse::What::Device { name, rule, region } => {
+            let status = owned.pool()?.status()?;
+            let found = crate::zpool::names::find(&status, name).filter(|v| v.is_leaf());
+            let found = found.ok_or_else(|| anyhow::anyhow!("'{name}' is no device of '{}'", owned.name()))?;
+            let areas = region.map(|region| region.areas(found.phys_bytes)).unwrap_or_default();
+            Ok(What::Device(pool::inject::Rule { device: found.guid, areas, ..rule.clone() }))
+        }
+        parse::What::Blocks(rule) => Ok(What::Data(rule.clone())),
+        parse::What::Object { dataset, path, dnode, level, bytes, error, per_million } => {
+            if let (Some(pool), None) = (owned.writable(), owned.suspension()) {
+                // A file that was made just now has its number, but its shape is what is on disk.
+                pool.writer().sync()?;
+            }
+            let found = owned.datasets()?.dataset(dataset)?;
+            let object = match path {
+                None => 1,
+                Some(path) => {
+                    let files = owned.provider(dataset)?.root()?;
+                    crate::tree::resolve(files.as_ref(), path, true)?.ino
+                }
+            };
+            let set = found.objset(owned.keys())?;
+            let (object, of, bytes) = match dnode {
+                // Dnodes of 512 bytes stand one behind the other in object 0.
+                true => (0, set.meta().dnode().clone(), Some(object * DNODE_BYTES..=object * DNODE_BYTES)),
+                false => (object, set.dnode(object)?, bytes.clone()),
+            };
+            let blocks = parse::blocks(&of, *level, bytes)?;
+            Ok(What::Data(DataRule {
+                objset: found.id(),
+                object: Some(object),
+                kind: None,
+                level: *level,
+                blocks,
+                error: *error,
+                per_million: *per_million,
+            }))
+        }
+    }
+}
+
+/// `DNODE_MIN_SIZE`.
+const DNODE_BYTES: u64 = 512;
+
+fn percent(per_million: u32) -> String {
+    format!("{:.4}%", f64::from(per_million) / 10_000.0)
+}
+
+fn told(what: &What) -> String {
+    match what {
+        What::Device(rule) => {
+            let how = match rule.outcome {
+                Effect::Slow { latency, lanes } => format!("takes {} ms, {lanes} at a time", latency.as_millis()),
+                outcome => format!("{} of {}", parse::error_name(outcome), parse::operations_name(&rule.operations)),
+            };
+            format!("device {}: {how}, {}", rule.device, percent(rule.per_million))
+        }
+        What::Data(rule) => {
+            let object = rule.object.map_or_else(|| "all objects".to_owned(), |object| format!("object {object}"));
+            let kind = rule.kind.map(|kind| format!(" of type {}", kind.name())).unwrap_or_default();
+            let blocks = parse::range_name(&rule.blocks);
+            let (objset, level, error) = (rule.objset, rule.level, parse::data_error_name(rule.error));
+            format!(
+                "object set {objset}, {object}{kind}, level {level}, {blocks}: {error}, {}",
+                percent(rule.per_million)
+            )
+        }
+    }
+}
+
+fn list(cx: &mut Context<'_>, pools: &[Arc<OwnedPool>]) -> Result<()> {
+    let mut rules: Vec<(String, Handler)> = Vec::new();
+    for owned in pools {
+        rules.extend(owned.pool()?.store().injection().list().into_iter().map(|handler| (owned.name(), handler)));
+    }
+    if rules.is_empty() {
+        cx.print("No rules are in force.\n");
+        return Ok(());
+    }
+    let (devices, data): (Vec<_>, Vec<_>) = rules.iter().partition(|(_, h)| matches!(h.what, What::Device(_)));
+    if !devices.is_empty() {
+        cx.print(&format!(
+            "{:>3}  {:15}  {:20}  {:10}  {:16}  {:>9}  {:>8}  {:>8}\n",
+            "ID", "POOL", "GUID", "TYPE", "ERROR", "FREQ", "MATCH", "INJECT"
+        ));
+    }
+    for (pool, handler) in devices {
+        let What::Device(rule) = &handler.what else { continue };
+        let error = match rule.outcome {
+            Effect::Slow { latency, lanes } => format!("{}ms:{lanes}", latency.as_millis()),
+            outcome => parse::error_name(outcome).to_owned(),
+        };
+        let (matched, injected) = counts(handler);
+        cx.print(&format!(
+            "{:>3}  {pool:15}  {:20}  {:10}  {error:16}  {:>9}  {matched:>8}  {injected:>8}\n",
+            handler.id,
+            rule.device,
+            parse::operations_name(&rule.operations),
+            percent(rule.per_million)
+        ));
+    }
+    if !data.is_empty() {
+        cx.print(&format!(
+            "{:>3}  {:15}  {:>6}  {:>6}  {:16}  {:>3}  {:16}  {:10}  {:>9}  {:>8}  {:>8}\n",
+            "ID", "POOL", "OBJSET", "OBJECT", "TYPE", "LVL", "RANGE", "ERROR", "FREQ", "MATCH", "INJECT"
+        ));
+    }
+    for (pool, handler) in data {
+        let What::Data(rule) = &handler.what else { continue };
+        let (matched, injected) = counts(handler);
+        cx.print(&format!(
+            "{:>3}  {pool:15}  {:>6}  {:>6}  {:16}  {:>3}  {:16}  {:10}  {:>9}  {matched:>8}  {injected:>8}\n",
+            handler.id,
+            rule.objset,
+            rule.object.map_or_else(|| "-".to_owned(), |object| object.to_string()),
+            rule.kind.map_or("-", |kind| kind.name()),
+            rule.level,
+            parse::range_name(&rule.blocks),
+            parse::data_error_name(rule.error),
+            percent(rule.per_million)
+        ));
+    }
+    Ok(())
+}
+
+fn counts(handler: &Handler) -> (u64, u64) {
+    (handler.struck.matched.load(Ordering::Relaxed), handler.struck.injected.load(Ordering::Relaxed))
+}

@@ -1,0 +1,474 @@
+//! What the options of `weir inject` ask for, before anything is looked up in a pool.
+
+use clap::ArgMatches;
+use host::device::faults::errno;
+use ondisk::label::{BOOTENV_OFFSET, CONFIG_OFFSET, LABEL_BYTES, LABELS, RING_OFFSET, label_offset};
+use ondisk::{Dnode, ObjectType};
+use pool::inject::{Area, DataError, DataRule, Operation, Outcome, Rule};
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+/// Options of zinject that are not here.
+pub const MISSING: &[char] = &['A', 'C', 'E', 'F', 'I', 'g', 'i', 'm', 'p', 'P', 's', 'u'];
+
+/// What is asked for.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Wanted {
+    /// All rules.
+    List,
+    /// A rule goes, or all.
+    Clear(Option<u64>),
+    /// The cache of a pool is emptied.
+    Flush {
+        /// Which.
+        pool: String,
+    },
+    /// A rule more.
+    Add {
+        /// For this pool.
+        pool: String,
+        /// What.
+        what: What,
+        /// The cache is emptied afterwards.
+        flush: bool,
+        /// Only the number is printed.
+        quiet: bool,
+    },
+}
+
+/// What is to go wrong, in the words of who asked.
+#[derive(Debug, Clone, PartialEq)]
+pub enum What {
+    /// With a device.
+    Device {
+        /// As it is called.
+        name: String,
+        /// How; without its guid.
+        rule: Rule,
+        /// Where in its labels.
+        region: Option<Region>,
+    },
+    /// With blocks that are named by numbers.
+    Blocks(DataRule),
+    /// With blocks of a file or volume.
+    Object {
+        /// Its dataset.
+        dataset: String,
+        /// Its path; of a volume there is none.
+        path: Option<Vec<u8>>,
+        /// Not its contents, but the block with its dnode.
+        dnode: bool,
+        /// Level.
+        level: i64,
+        /// Bytes of the object, the last one included.
+        bytes: Option<RangeInclusive<u64>>,
+        /// What is told.
+        error: DataError,
+        /// How often.
+        per_million: u32,
+    },
+}
+
+/// Part of each label.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Region {
+    start: u64,
+    end: u64,
+}
+
+impl Region {
+    fn parse(name: &str) -> Result<Self, String> {
+        let (start, end) = match name {
+            "pad1" => (0, BOOTENV_OFFSET),
+            "pad2" => (BOOTENV_OFFSET, CONFIG_OFFSET),
+            "nvlist" => (CONFIG_OFFSET, RING_OFFSET),
+            "uber" => (RING_OFFSET, LABEL_BYTES),
+            _ => return Err(format!("'{name}' is no part of a label: nvlist, uber, pad1 or pad2")),
+        };
+        Ok(Self { start, end })
+    }
+
+    /// Where that is on a device of this size.
+    pub fn areas(self, size_bytes: u64) -> Vec<Area> {
+        let labels = (0..LABELS).filter_map(|index| label_offset(size_bytes, index));
+        labels.map(|at| Area { start: at + self.start, end: at + self.end }).collect()
+    }
+}
+
+impl Wanted {
+    /// The pool that it is about; `None`: all.
+    pub fn pool(&self) -> Option<&str> {
+        match self {
+            Self::List | Self::Clear(_) => None,
+            Self::Flush { pool } | Self::Add { pool, .. } => Some(pool),
+        }
+    }
+}
+
+fn text<'m>(matches: &'m ArgMatches, letter: char) -> Option<&'m str> {
+    matches.get_one::<String>(&letter.to_string()).map(String::as_str)
+}
+
+fn targets(matches: &ArgMatches) -> Vec<&str> {
+    matches.get_many::<String>("target").into_iter().flatten().map(String::as_str).collect()
+}
+
+/// The command line again, for the process that has the pool.
+pub fn line(matches: &ArgMatches) -> Vec<String> {
+    let mut line = vec!["inject".to_owned()];
+    for letter in ['c', 'd', 'e', 'T', 'f', 'L', 'D', 't', 'l', 'r', 'b'] {
+        line.extend(text(matches, letter).map(|value| format!("-{letter}{value}")));
+    }
+    let flags = ['a', 'q'].into_iter().filter(|letter| matches.get_flag(&letter.to_string()));
+    line.extend(flags.map(|letter| format!("-{letter}")));
+    line.push("--".to_owned());
+    line.extend(targets(matches).into_iter().map(str::to_owned));
+    line
+}
+
+/// What the options say.
+pub fn wanted(matches: &ArgMatches) -> Result<Wanted, String> {
+    if let Some(letter) = MISSING.iter().find(|letter| matches.contains_id(&letter.to_string())) {
+        return Err(format!("unsupported: '-{letter}' of zinject"));
+    }
+    let targets = targets(matches);
+    if let Some(id) = text(matches, 'c') {
+        let others =
+            ['d', 'e', 'T', 'f', 'L', 'D', 't', 'l', 'r', 'b'].into_iter().find(|o| text(matches, *o).is_some());
+        if !targets.is_empty() || others.is_some() {
+            return Err("-c stands alone".to_owned());
+        }
+        return match id {
+            "all" => Ok(Wanted::Clear(None)),
+            id => id.parse().map(|id| Wanted::Clear(Some(id))).map_err(|_| format!("'{id}' is no number of a rule")),
+        };
+    }
+    let kinds = ['d', 't', 'b'].into_iter().filter(|kind| text(matches, *kind).is_some()).count();
+    let (flush, quiet) = (matches.get_flag("a"), matches.get_flag("q"));
+    match (kinds, targets.as_slice()) {
+        (0, []) if !flush => Ok(Wanted::List),
+        (0, [pool]) if flush => Ok(Wanted::Flush { pool: (*pool).to_owned() }),
+        (0, _) => Err("say what goes wrong: -d, -t or -b".to_owned()),
+        (1, [target]) => {
+            let (pool, what) = rule(matches, target)?;
+            Ok(Wanted::Add { pool, what, flush, quiet })
+        }
+        (1, []) => Err("say in which pool".to_owned()),
+        (1, _) => Err("one pool or object at a time".to_owned()),
+        _ => Err("-d, -t and -b exclude each other".to_owned()),
+    }
+}
+
+fn refuse(matches: &ArgMatches, letters: &[char], with: char) -> Result<(), String> {
+    match letters.iter().find(|letter| text(matches, **letter).is_some()) {
+        Some(letter) => Err(format!("-{letter} does not go with -{with}")),
+        None => Ok(()),
+    }
+}
+
+fn rule(matches: &ArgMatches, target: &str) -> Result<(String, What), String> {
+    let per_million = text(matches, 'f').map_or(Ok(1_000_000), frequency)?;
+    if let Some(name) = text(matches, 'd') {
+        refuse(matches, &['l', 'r'], 'd')?;
+        let (mut operations, outcome) = match text(matches, 'D') {
+            Some(slow) => {
+                refuse(matches, &['e', 'L'], 'D')?;
+                (Vec::new(), slowness(slow)?)
+            }
+            None => device_error(text(matches, 'e').unwrap_or("nxio"))?,
+        };
+        if let Some(list) = text(matches, 'T') {
+            operations = self::operations(list)?;
+        }
+        let needs = |of: Operation, what: &str| match operations.as_slice() {
+            [] => Ok(()),
+            some if some.contains(&of) => Ok(()),
+            _ => Err(format!("'{what}' is about {}: it needs -T {}", name_of(of), name_of(of))),
+        };
+        match outcome {
+            Outcome::Flipped => needs(Operation::Read, "corrupt")?,
+            Outcome::Torn => needs(Operation::Write, "torn")?,
+            _ => {}
+        }
+        let region = text(matches, 'L').map(Region::parse).transpose()?;
+        let rule = Rule { device: 0, operations, areas: Vec::new(), per_million, outcome };
+        return Ok((target.to_owned(), What::Device { name: name.to_owned(), rule, region }));
+    }
+    refuse(matches, &['T', 'L', 'D'], if text(matches, 'b').is_some() { 'b' } else { 't' })?;
+    let error = data_error(text(matches, 'e').unwrap_or("io"))?;
+    let level = text(matches, 'l').map_or(Ok(0), |l| l.parse().map_err(|_| format!("'{l}' is no level")))?;
+    if let Some(mark) = text(matches, 'b') {
+        refuse(matches, &['l', 'r'], 'b')?;
+        return Ok((target.to_owned(), What::Blocks(bookmark(mark, error, per_million)?)));
+    }
+    let bytes = text(matches, 'r').map(range).transpose()?;
+    let kind = text(matches, 't').unwrap_or_default();
+    if matches!(kind, "data" | "dnode") {
+        if kind == "dnode" && bytes.is_some() {
+            return Err("-r does not go with the type dnode".to_owned());
+        }
+        // Everything up to the colon is the dataset, whose name may have colons as well but no `:/`.
+        let (dataset, path) = match target.split_once(":/") {
+            Some((dataset, path)) => (dataset, Some(format!("/{path}").into_bytes())),
+            None => (target, None),
+        };
+        let pool = dataset.split(['/', '@']).next().unwrap_or(dataset).to_owned();
+        let dataset = dataset.to_owned();
+        let dnode = kind == "dnode";
+        return Ok((pool, What::Object { dataset, path, dnode, level, bytes, error, per_million }));
+    }
+    if bytes.is_some() {
+        return Err(format!("-r does not go with the type {kind}"));
+    }
+    let kind = mos_type(kind)?;
+    let rule = DataRule { objset: 0, object: None, kind, level, blocks: 0..=u64::MAX, error, per_million };
+    Ok((target.to_owned(), What::Blocks(rule)))
+}
+
+fn mos_type(name: &str) -> Result<Option<ObjectType>, String> {
+    Ok(Some(match name {
+        "mos" => return Ok(None),
+        "mosdir" => ObjectType::OBJECT_DIRECTORY,
+        "metaslab" => ObjectType::OBJECT_ARRAY,
+        "config" => ObjectType::PACKED_NVLIST,
+        "bpobj" => ObjectType::BPOBJ,
+        "spacemap" => ObjectType::SPACE_MAP,
+        "errlog" => ObjectType::ERROR_LOG,
+        _ => {
+            return Err(format!(
+                "'{name}' is no type: data, dnode, mos, mosdir, metaslab, config, bpobj, spacemap or errlog"
+            ));
+        }
+    }))
+}
+
+fn frequency(text: &str) -> Result<u32, String> {
+    let percent = text.trim_end_matches('%').parse::<f64>().ok().filter(|p| (0.0001..=100.0).contains(p));
+    let percent = percent.ok_or_else(|| format!("'{text}' is no rate: from 0.0001 to 100 percent"))?;
+    Ok((percent * 10_000.0).round() as u32)
+}
+
+fn slowness(text: &str) -> Result<Outcome, String> {
+    let both =
+        text.split_once(':').and_then(|(ms, lanes)| Some((ms.parse::<u64>().ok()?, lanes.parse::<usize>().ok()?)));
+    let both = both.filter(|(ms, lanes)| (1..=3_600_000).contains(ms) && (1..=1024).contains(lanes));
+    let (ms, lanes) = both.ok_or_else(|| format!("'{text}' is no delay: MILLISECONDS:LANES"))?;
+    Ok(Outcome::Slow { latency: Duration::from_millis(ms), lanes })
+}
+
+fn device_error(name: &str) -> Result<(Vec<Operation>, Outcome), String> {
+    const ALL: [Operation; 5] =
+        [Operation::Read, Operation::Write, Operation::Flush, Operation::Trim, Operation::Probe];
+    Ok(match name {
+        "nxio" => (ALL.to_vec(), Outcome::Failed(errno::ENXIO)),
+        "io" => (Vec::new(), Outcome::Failed(errno::EIO)),
+        "io-prefail" => (Vec::new(), Outcome::Prevented(errno::EIO)),
+        "noop" => (vec![Operation::Write, Operation::Flush, Operation::Trim], Outcome::Ignored),
+        "corrupt" => (vec![Operation::Read], Outcome::Flipped),
+        "torn" => (vec![Operation::Write], Outcome::Torn),
+        "dtl" => return Err("unsupported: '-e dtl'".to_owned()),
+        _ => return Err(format!("'{name}' is no error of a device: nxio, io, io-prefail, corrupt, noop or torn")),
+    })
+}
+
+/// The word for what a rule does.
+pub fn error_name(outcome: Outcome) -> &'static str {
+    match outcome {
+        Outcome::Failed(errno::ENXIO) => "nxio",
+        Outcome::Failed(_) => "io",
+        Outcome::Prevented(_) => "io-prefail",
+        Outcome::Ignored => "noop",
+        Outcome::Flipped => "corrupt",
+        Outcome::Torn => "torn",
+        Outcome::Slow { .. } => "slow",
+    }
+}
+
+fn operations(list: &str) -> Result<Vec<Operation>, String> {
+    let mut found = Vec::new();
+    for name in list.split(',') {
+        found.push(match name {
+            "read" => Operation::Read,
+            "write" => Operation::Write,
+            "flush" => Operation::Flush,
+            "trim" => Operation::Trim,
+            "probe" => Operation::Probe,
+            "all" => return Ok(Vec::new()),
+            "free" | "claim" => return Err(format!("unsupported: '-T {name}': devices are not asked for that")),
+            _ => return Err(format!("'{name}' is no operation: read, write, flush, trim, probe or all")),
+        });
+    }
+    Ok(found)
+}
+
+fn name_of(operation: Operation) -> &'static str {
+    match operation {
+        Operation::Read => "read",
+        Operation::Write => "write",
+        Operation::Flush => "flush",
+        Operation::Trim => "trim",
+        Operation::Probe => "probe",
+    }
+}
+
+/// The words for what a rule is about.
+pub fn operations_name(operations: &[Operation]) -> String {
+    match operations.len() {
+        0 | 5.. => "all".to_owned(),
+        _ => operations.iter().map(|o| name_of(*o)).collect::<Vec<_>>().join(","),
+    }
+}
+
+fn data_error(name: &str) -> Result<DataError, String> {
+    Ok(match name {
+        "io" => DataError::Io,
+        "checksum" => DataError::Checksum,
+        "decompress" => DataError::Decompress,
+        "decrypt" => DataError::Decrypt,
+        _ => return Err(format!("'{name}' is no error of a block: io, checksum, decompress or decrypt")),
+    })
+}
+
+/// The word for it.
+pub fn data_error_name(error: DataError) -> &'static str {
+    match error {
+        DataError::Io => "io",
+        DataError::Checksum => "checksum",
+        DataError::Decompress => "decompress",
+        DataError::Decrypt => "decrypt",
+    }
+}
+
+/// `all`, or the first and the last.
+pub fn range_name(blocks: &RangeInclusive<u64>) -> String {
+    match (*blocks.start(), *blocks.end()) {
+        (0, u64::MAX) => "all".to_owned(),
+        (first, last) => format!("[{first}, {last}]"),
+    }
+}
+
+fn bookmark(text: &str, error: DataError, per_million: u32) -> Result<DataRule, String> {
+    let wrong = || format!("'{text}' names no blocks: OBJSET:OBJECT:LEVEL:BLOCK[-BLOCK], in hexadecimal");
+    let number = |part: &str| u64::from_str_radix(part, 16).map_err(|_| wrong());
+    let parts: Vec<&str> = text.split(':').collect();
+    let (objset, object, level, first, last) = match parts.as_slice() {
+        [objset, object, level, blocks] => {
+            let (first, last) = blocks.split_once('-').unwrap_or((blocks, blocks));
+            (objset, object, level, first, last)
+        }
+        _ => return Err(wrong()),
+    };
+    let blocks = number(first)?..=number(last)?;
+    let level = i64::from_str_radix(level, 16).map_err(|_| wrong())?;
+    Ok(DataRule {
+        objset: number(objset)?,
+        object: Some(number(object)?),
+        kind: None,
+        level,
+        blocks,
+        error,
+        per_million,
+    })
+}
+
+fn range(text: &str) -> Result<RangeInclusive<u64>, String> {
+    let wrong = || format!("'{text}' is no range: START[,END]");
+    let bytes = |part: &str| if part == "0" { Ok(0) } else { crate::source::size(part).map_err(|_| wrong()) };
+    match text.split_once(',') {
+        None => bytes(text).map(|at| at..=at),
+        Some((start, end)) => {
+            let (start, end) = (bytes(start)?, bytes(end)?);
+            if start >= end { Err(wrong()) } else { Ok(start..=end - 1) }
+        }
+    }
+}
+
+/// The blocks of an object at a level that hold these bytes.
+pub fn blocks(dnode: &Dnode, level: i64, bytes: Option<RangeInclusive<u64>>) -> anyhow::Result<RangeInclusive<u64>> {
+    anyhow::ensure!((0..i64::from(dnode.levels)).contains(&level), "the object has {} levels", dnode.levels);
+    let Some(bytes) = bytes else { return Ok(0..=u64::MAX) };
+    // Pointers are of 128 bytes.
+    let pointers = 1u64.checked_shl(u32::from(dnode.indirect_shift).saturating_sub(7)).unwrap_or(u64::MAX);
+    let mut size = u64::from(dnode.data_block_bytes.max(1));
+    for _ in 0..level {
+        size = size.saturating_mul(pointers);
+    }
+    Ok(bytes.start() / size..=bytes.end() / size)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asked(line: &str) -> Result<Wanted, String> {
+        let words = std::iter::once("inject").chain(line.split_whitespace());
+        let matches = super::super::inject::command().try_get_matches_from(words).map_err(|e| e.to_string())?;
+        let wanted = wanted(&matches)?;
+        // What is passed on means the same.
+        let again =
+            super::super::inject::command().try_get_matches_from(super::line(&matches)).expect("a command line");
+        assert_eq!(super::wanted(&again).as_ref(), Ok(&wanted), "{line}");
+        Ok(wanted)
+    }
+
+    #[test]
+    fn letters_mean_what_zinject_means_by_them() {
+        assert_eq!(asked(""), Ok(Wanted::List));
+        assert_eq!(asked("-c all"), Ok(Wanted::Clear(None)));
+        assert_eq!(asked("-c 7"), Ok(Wanted::Clear(Some(7))));
+        assert_eq!(asked("-a tank"), Ok(Wanted::Flush { pool: "tank".into() }));
+        let Ok(Wanted::Add { pool, what: What::Device { name, rule, region }, .. }) =
+            asked("-d sda -e io -T write,flush -f 0.5 tank")
+        else {
+            panic!("a device")
+        };
+        assert_eq!((pool.as_str(), name.as_str(), region), ("tank", "sda", None));
+        assert_eq!((rule.operations.len(), rule.per_million, rule.outcome), (2, 5000, Outcome::Failed(errno::EIO)));
+        let Ok(Wanted::Add { what: What::Device { rule, .. }, .. }) = asked("-d sda -D 25:2 -T read tank") else {
+            panic!("a slow device")
+        };
+        assert_eq!(rule.outcome, Outcome::Slow { latency: Duration::from_millis(25), lanes: 2 });
+        let Ok(Wanted::Add { pool, what: What::Object { dataset, path, bytes, error, .. }, .. }) =
+            asked("-t data -e checksum -r 64K,128K tank/a:b:/c/d")
+        else {
+            panic!("a file")
+        };
+        assert_eq!((pool.as_str(), dataset.as_str(), path.as_deref()), ("tank", "tank/a:b", Some(&b"/c/d"[..])));
+        assert_eq!((bytes, error), (Some(65536..=131_071), DataError::Checksum));
+        let Ok(Wanted::Add { what: What::Blocks(rule), .. }) = asked("-b 36:2:0:a-1f tank") else { panic!("blocks") };
+        assert_eq!((rule.objset, rule.object, rule.blocks), (0x36, Some(2), 10..=31));
+        assert!(matches!(asked("-t spacemap tank"), Ok(Wanted::Add { what: What::Blocks(_), .. })));
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused_and_what_is_not_there_named() {
+        for line in [
+            "-d sda",
+            "tank",
+            "-d sda -t data tank",
+            "-c x",
+            "-c 1 tank",
+            "-d sda -f 101 tank",
+            "-d sda -e checksum tank",
+            "-d sda -e torn -T read tank",
+            "-d sda -D 5 tank",
+            "-d sda -L pad3 tank",
+            "-t nothing tank",
+            "-b 1:2:3 tank",
+            "-t dnode -r 0,5 tank/a:/b",
+            "-t data -T read tank/a:/b",
+            "-t data -r 5,5 tank/a:/b",
+        ] {
+            assert!(asked(line).is_err(), "{line}");
+        }
+        assert_eq!(asked("-I tank").unwrap_err(), "unsupported: '-I' of zinject");
+        assert_eq!(asked("-d sda -e dtl tank").unwrap_err(), "unsupported: '-e dtl'");
+    }
+
+    #[test]
+    fn parts_of_labels_are_in_all_four() {
+        let areas = Region::parse("uber").expect("a part").areas(64 << 20);
+        assert_eq!(areas.len(), 4);
+        assert_eq!(areas[1], Area { start: (256 + 128) << 10, end: 512 << 10 });
+    }
+}

@@ -1,102 +1,90 @@
 //! What `zpool status` and `zpool import` say of a pool that is not as it should be, and what to do about it.
 //!
-//! The words are OpenZFS's: people look them up, and scripts compare them.
+//! What OpenZFS means by each state, in our words; which page explains it (`see:`, [`Reason::message_id`]) is OpenZFS's number, so that it is
+//! found. What `zpool import` says in a line are OpenZFS's words, which scripts compare.
 
 use crate::health::Reason;
 
 /// State and advice for an imported pool; each ends a line, and follows a tab on its further lines.
 pub fn imported(reason: Reason) -> Option<(String, String)> {
-    let online = "Attach the missing device and online it using 'zpool online'.\n";
-    let clear = "Determine if the device needs to be replaced, and clear the errors\n\tusing 'zpool clear' or replace \
-                 the device with 'zpool replace'.\n";
-    let recover = "Destroy and re-create the pool from\n\ta backup source.\n";
+    let online = "Connect what is missing, then run 'zpool online'.\n";
+    let restore = "Make the pool anew, and restore it from a backup.\n";
     let (status, action) = match reason {
         Reason::Ok => return None,
         Reason::MissingDevR => (
-            "One or more devices could not be opened.  Sufficient replicas exist for\n\tthe pool to continue \
-             functioning in a degraded state.\n",
+            "Some devices are not there.  What they hold is on others too: everything\n\tcan be read and written, with less \
+             protection.\n",
             online,
         ),
         Reason::MissingDevNr => (
-            "One or more devices could not be opened.  There are insufficient\n\treplicas for the pool to continue \
-             functioning.\n",
+            "Some devices are not there, and no others have what they hold.  The pool\n\tcannot go on without them.\n",
             online,
         ),
         Reason::CorruptLabelR => (
-            "One or more devices could not be used because the label is missing or\n\tinvalid.  Sufficient replicas \
-             exist for the pool to continue\n\tfunctioning in a degraded state.\n",
-            "Replace the device using 'zpool replace'.\n",
+            "The labels of some devices are missing, or those of something else.  What\n\tthey held is on others too: the pool \
+             goes on, with less protection.\n",
+            "Put another device in its place with 'zpool replace'.\n",
         ),
         Reason::CorruptLabelNr => (
-            "One or more devices could not be used because the label is missing \n\tor invalid.  There are \
-             insufficient replicas for the pool to continue\n\tfunctioning.\n",
-            recover,
+            "The labels of some devices are missing, or those of something else, and no\n\tothers have what they held.  The pool \
+             cannot go on without them.\n",
+            restore,
         ),
         Reason::FailingDev => (
-            "One or more devices has experienced an unrecoverable error.  An\n\tattempt was made to correct the \
-             error.  Applications are unaffected.\n",
-            clear,
+            "Some devices failed, or gave wrong bytes.  What was asked for came from\n\tother copies or parity, so nobody has \
+             noticed.\n",
+            "If it is the device, put another one in its place with 'zpool replace'; if\n\tit was cable or power, forget the \
+             errors with 'zpool clear'.\n",
         ),
         Reason::OfflineDev => (
-            "One or more devices has been taken offline by the administrator.\n\tSufficient replicas exist for the \
-             pool to continue functioning in a\n\tdegraded state.\n",
-            "Online the device using 'zpool online' or replace the device with\n\t'zpool replace'.\n",
+            "Somebody took devices offline.  What they hold is on others too: the pool\n\tgoes on, with less protection.\n",
+            "Take them in again with 'zpool online', or put others in their place with\n\t'zpool replace'.\n",
         ),
         Reason::RemovedDev => (
-            "One or more devices have been removed.\n\tSufficient replicas exist for the pool to continue \
-             functioning in a\n\tdegraded state.\n",
-            "Online the device using zpool online' or replace the device with\n\t'zpool replace'.\n",
+            "Devices went away while they were in use.  What they hold is on others too:\n\tthe pool goes on, with less \
+             protection.\n",
+            "Connect them and run 'zpool online', or put others in their place with\n\t'zpool replace'.\n",
         ),
         Reason::Resilvering => (
-            "One or more devices is currently being resilvered.  The pool will\n\tcontinue to function, possibly in \
-             a degraded state.\n",
-            "Wait for the resilver to complete.\n",
+            "What devices missed is being written to them.  The pool can be used\n\tmeanwhile; its protection may be less.\n",
+            "Wait until it is done ('zpool wait -t resilver').\n",
         ),
         Reason::CorruptData => (
-            "One or more devices has experienced an error resulting in data\n\tcorruption.  Applications may be \
-             affected.\n",
-            "Restore the file in question if possible.  Otherwise restore the\n\tentire pool from backup.\n",
+            "Some blocks are damaged, and no copy of them is left.  Files may be\n\taffected.\n",
+            "Restore the files that 'zpool status -v' names; if these are more than\n\tcan be restored, the whole pool.\n",
         ),
-        Reason::CorruptPool => {
-            ("The pool metadata is incomplete or corrupted and the pool cannot be opened.\n", recover)
-        }
+        Reason::CorruptPool => ("What the pool keeps of itself is damaged: it cannot be opened.\n", restore),
         Reason::VersionOlder => (
-            "The pool is formatted using a legacy on-disk format.  The pool can\n\tstill be used, but some features \
-             are unavailable.\n",
-            "Upgrade the pool using 'zpool upgrade'.  Once this is done, the\n\tpool will no longer be accessible on \
-             software that does not support\n\tfeature flags.\n",
+            "The pool has an old format, without feature flags.  It can be used, but\n\tnot all that this version offers.\n",
+            "'zpool upgrade' brings it up to date.  Software that does not know feature\n\tflags cannot open it any more then.\n",
         ),
         Reason::VersionNewer => (
-            "The pool has been upgraded to a newer, incompatible on-disk version.\n\tThe pool cannot be accessed on \
-             this system.\n",
-            "Access the pool from a system running more recent software, or\n\trestore the pool from backup.\n",
+            "The pool has a newer format than this version knows, and cannot be opened\n\there.\n",
+            "Open it where the software is newer, or restore it from a backup.\n",
         ),
         Reason::FeatDisabled => (
-            "Some supported and requested features are not enabled on the pool.\n\tThe pool can still be used, but \
-             some features are unavailable.\n",
-            "Enable all features using 'zpool upgrade'. Once this is done,\n\tthe pool may no longer be accessible \
-             by software that does not support\n\tthe features. See zpool-features(7) for details.\n",
+            "The pool lacks features that it could have.  It can be used without them.\n",
+            "'zpool upgrade' adds them.  Software that does not know them may not open\n\tthe pool any more then; see \
+             zpool-features(7).\n",
         ),
         Reason::UnsupFeatRead => (
-            "The pool cannot be accessed on this system because it uses the\n\tfollowing feature(s) not supported on \
-             this system:\n",
-            "Access the pool from a system that supports the required feature(s),\n\tor restore the pool from \
-             backup.\n",
+            "The pool cannot be opened here, since it uses features that this version\n\tdoes not know:\n",
+            "Open it where they are known, or restore it from a backup.\n",
         ),
         Reason::FaultedDevR => (
-            "One or more devices are faulted in response to persistent errors.\n\tSufficient replicas exist for the \
-             pool to continue functioning in a\n\tdegraded state.\n",
-            "Replace the faulted device, or use 'zpool clear' to mark the device\n\trepaired.\n",
+            "Some devices failed so often that they are not used any more.  What they\n\thold is on others too: the pool goes \
+             on, with less protection.\n",
+            "Put another device in its place with 'zpool replace', or use it again\n\twith 'zpool clear'.\n",
         ),
         Reason::FaultedDevNr => (
-            "One or more devices are faulted in response to persistent errors.  There are insufficient replicas for \
-             the pool to\n\tcontinue functioning.\n",
-            "Destroy and re-create the pool from a backup source.  Manually marking the device\n\trepaired using \
-             'zpool clear' may allow some data to be recovered.\n",
+            "Some devices failed so often that they are not used any more, and no others\n\thave what they hold.  The pool cannot \
+             go on without them.\n",
+            "If 'zpool clear' gets them to work, copy away what can be read; else make\n\tthe pool anew, and restore it from a \
+             backup.\n",
         ),
         Reason::Suspended => (
-            "One or more devices are faulted in response to IO failures.\n",
-            "Make sure the affected devices are connected, then run 'zpool clear'.\n",
+            "Devices do not take what has to be written.  Reading goes on as far as they\n\tcan be read; writing waits.\n",
+            "Make sure that they are connected and have room, then run 'zpool clear'.\n",
         ),
         // OpenZFS has no such state: it trusts devices that failed to keep what they had taken.
         Reason::SuspendedForGood => (
@@ -104,20 +92,17 @@ pub fn imported(reason: Reason) -> Option<(String, String)> {
             "Make sure the affected devices are connected, then run 'zpool export'\n\tand 'zpool import'.\n",
         ),
         Reason::BadLog => (
-            "An intent log record could not be read.\n\tWaiting for administrator intervention to fix the faulted \
-             pool.\n",
-            "Either restore the affected device(s) and run 'zpool online',\n\tor ignore the intent log records by \
-             running 'zpool clear'.\n",
+            "The intent log cannot be read: what was promised last may be in it.\n",
+            "Connect its device and run 'zpool online', or go on without what it holds\n\twith 'zpool clear'.\n",
         ),
         Reason::HostidMismatch => (
-            "Mismatch between pool hostid and system hostid on imported pool.\n\tThis pool was previously imported \
-             into a system with a different hostid,\n\tand then was verbatim imported into this system.\n",
-            "Export this pool on all systems on which it is imported.\n\tThen import it to correct the mismatch.\n",
+            "Another system had the pool last, and may still have it.\n",
+            "Export it wherever it is imported, then import it here.\n",
         ),
-        Reason::BadGuidSum => ("One or more devices are missing from the system.\n", online),
+        Reason::BadGuidSum => ("Some devices of the pool are not known here.\n", online),
         Reason::Errata(number) => {
-            let text = format!("Errata #{number} detected.\n");
-            let action = if number == 1 { "To correct the issue run 'zpool scrub'.\n" } else { "" };
+            let text = format!("The pool has a known flaw: errata #{number}.\n");
+            let action = if number == 1 { "'zpool scrub' corrects it.\n" } else { "" };
             return Some((text, action.to_owned()));
         }
     };

@@ -195,6 +195,7 @@ pub fn create(request: &CreateRequest) -> Result<WritablePool> {
     if !spares.is_empty() || !caches.is_empty() {
         writer.add(NewDevices { spares, caches, ..NewDevices::default() }, false)?;
     }
+    writer.store().reporter().sysevent(pool::zevent::class::POOL_CREATE, |_| ());
     Ok(write::of_writer(writer, keys))
 }
 

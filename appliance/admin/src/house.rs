@@ -24,6 +24,7 @@ use dataset::pages::Names;
 use dataset::{Datasets, KeyStore, ListOptions, View, property};
 use files::namespace::Provider;
 use parking_lot::{Mutex, RwLock};
+use pool::zevent::{Queue, Reporter, class};
 use pool::{OpenOptions, Pool};
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -83,6 +84,8 @@ pub struct House {
     /// Most memory for cached blocks of each pool.
     cache_bytes: Mutex<Option<u64>>,
     slots: Mutex<BTreeMap<u64, Arc<Slot>>>,
+    /// What happens to the pools.
+    zevents: Arc<Queue>,
     greet: OnceLock<Greet>,
 }
 
@@ -121,8 +124,14 @@ impl House {
             scope,
             cache_bytes: Mutex::new(cache_bytes),
             slots: Mutex::default(),
+            zevents: Arc::default(),
             greet: OnceLock::new(),
         })
+    }
+
+    /// What happens to the pools, those that were open before included.
+    pub fn zevents(&self) -> &Arc<Queue> {
+        &self.zevents
     }
 
     /// What is imported.
@@ -148,6 +157,7 @@ impl House {
     }
 
     fn let_in(&self, slot: &Slot, pool: OwnedPool) -> Arc<OwnedPool> {
+        pool.reporter().join(&self.zevents);
         if let Some(greet) = self.greet.get() {
             greet(&pool);
         }
@@ -389,7 +399,26 @@ impl OwnedPool {
         Ok(hash.finish())
     }
 
+    /// Who tells what happens to it.
+    pub fn reporter(&self) -> Arc<Reporter> {
+        match &self.access {
+            Access::Write(pool) => pool.writer().store().reporter().clone(),
+            Access::Read { pool, .. } => pool.pool().store().reporter().clone(),
+        }
+    }
+
     fn leave(&self, how: Leave) -> Result<()> {
+        let reporter = self.reporter();
+        let left = self.let_go(how);
+        match how {
+            Leave::Close => {}
+            Leave::Export => reporter.sysevent(class::POOL_EXPORT, |_| ()),
+            Leave::Destroy => reporter.sysevent(class::POOL_DESTROY, |_| ()),
+        }
+        left
+    }
+
+    fn let_go(&self, how: Leave) -> Result<()> {
         match (&self.access, how) {
             (Access::Read { .. }, _) => Ok(()),
             (Access::Write(pool), Leave::Close) => pool.close(),

@@ -60,7 +60,12 @@ pub fn view(pool: &Pool, import: &ImportFacts) -> Result<PoolView> {
         features: pool.features().clone(),
         ..PropertyContext::default()
     };
-    let patient = |error: pool::Error| if import.suspended.is_some() { Ok(()) } else { Err(error) };
+    // Devices that are gone must not keep the rest from being shown.
+    let patient = |error: pool::Error| match error {
+        pool::Error::Io { .. } | pool::Error::Missing { .. } => Ok(()),
+        _ if import.suspended.is_some() => Ok(()),
+        error => Err(error),
+    };
     for (name, value) in pool.set_properties().or_else(|e| patient(e).map(|()| Default::default()))? {
         let value = match value.as_u64() {
             Some(number) if value.int_bytes == 8 => SetValue::Number(number),

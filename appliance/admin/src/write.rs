@@ -73,24 +73,27 @@ pub fn open(request: &OpenRequest) -> Result<WritablePool> {
 pub fn open_with(request: &OpenRequest, options: &OpenOptions) -> Result<WritablePool> {
     let found = import::find(request)?;
     let writer = Writer::open(&found, options, &write_options()).map_err(|e| explain(e, &found))?;
-    let pool = of_writer(writer, Arc::new(KeyStore::new()));
-    pool.files.replay_volumes();
-    Ok(pool)
+    Ok(told(of_writer(writer, Arc::new(KeyStore::new()))))
 }
 
 /// Opens a pool that was found.
 pub fn open_found(found: &FoundPool, request: &OpenRequest) -> Result<WritablePool> {
     let options = options(request);
     let writer = Writer::open(found, &options, &write_options()).map_err(|e| explain(e, found))?;
-    let pool = of_writer(writer, Arc::new(KeyStore::new()));
-    pool.files.replay_volumes();
-    Ok(pool)
+    Ok(told(of_writer(writer, Arc::new(KeyStore::new()))))
 }
 
 pub(crate) fn of_writer(writer: Arc<Writer>, keys: Arc<KeyStore>) -> WritablePool {
     let live = LiveDatasets::new(writer, keys.clone());
     let files = LiveFiles::new(live.clone());
     WritablePool { live, keys, files, closings: AtomicU64::new(0) }
+}
+
+/// Replays what logs of volumes hold, and tells that the pool is there.
+fn told(pool: WritablePool) -> WritablePool {
+    pool.files.replay_volumes();
+    pool.writer().store().reporter().sysevent(pool::zevent::class::POOL_IMPORT, |_| ());
+    pool
 }
 
 /// Says of errors that have a common reason what that is.

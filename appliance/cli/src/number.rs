@@ -107,6 +107,11 @@ pub fn date_history(seconds: u64) -> String {
     format(seconds, "%Y-%m-%d.%H:%M:%S")
 }
 
+/// As `zpool events` does: `Nov 21 2026 10:38:08.332000000`.
+pub fn date_event(seconds: u64, nanoseconds: u32) -> String {
+    format!("{}.{nanoseconds:09}", format(seconds, "%b %e %Y %H:%M:%S"))
+}
+
 /// As date(1) and JSON documents do: `Sat Nov 21 10:41:11 UTC 2026`. Zones other than UTC show as their offset.
 pub fn date_zone(seconds: u64) -> String {
     let Some(t) = local(seconds) else { return seconds.to_string() };

@@ -103,6 +103,29 @@ fn narrow(text: &str) -> String {
     text.lines().map(|l| l.split_whitespace().collect::<Vec<_>>().join(" ") + "\n").collect()
 }
 
+/// State and advice are OpenZFS's in our words: where they stand is compared, and the number of the page that explains them.
+fn without_advice(text: &str) -> String {
+    let mut within = false;
+    let mut out = String::new();
+    for line in text.lines() {
+        let head = line.split(' ').next().unwrap_or_default();
+        match head {
+            "status:" | "action:" => {
+                within = true;
+                out += head;
+                out.push('\n');
+            }
+            _ if within && !head.ends_with(':') && !line.is_empty() => {}
+            _ => {
+                within = false;
+                out += line;
+                out.push('\n');
+            }
+        }
+    }
+    out
+}
+
 const LIST: &str = "name,type,used,refer,usedbysnapshots,usedbydataset,usedbychildren,usedbyrefreservation,creation,\
                     createtxg,guid,origin,written,logicalused,logicalreferenced";
 
@@ -116,8 +139,8 @@ fn check(images: &Path, expected: &Path) -> Result<(), String> {
     let status = weir.good(&["zpool", "status", "-p", pool]).replace(&format!("{place}/"), "/tmp/v/");
     let theirs = std::fs::read_to_string(expected.join("zpool-status.txt")).expect("recorded");
     let scratch = tempfile::tempdir().expect("a folder");
-    std::fs::write(scratch.path().join("zpool-status.txt"), narrow(&theirs)).expect("written");
-    compare(scratch.path(), "zpool-status.txt", &narrow(&status))?;
+    std::fs::write(scratch.path().join("zpool-status.txt"), without_advice(&narrow(&theirs))).expect("written");
+    compare(scratch.path(), "zpool-status.txt", &without_advice(&narrow(&status)))?;
 
     compare(expected, "zpool-list.txt", &weir.good(&["zpool", "list", "-Hp", pool]))?;
     compare(expected, "zpool-get.txt", &weir.good(&["zpool", "get", "-Hp", "all", pool]))?;
@@ -245,9 +268,9 @@ fn a_renamed_pool_with_a_device_away_is_degraded_and_readable() {
     assert!(found.contains("UNAVAIL  cannot open\n"), "{found}");
     weir.good(&["zpool", "import", "-o", "readonly=on", "-d", dir, "-f", pool, "other"]);
     let status = weir.good(&["zpool", "status", "other"]);
-    assert!(
-        status.starts_with("  pool: other\n state: DEGRADED\nstatus: One or more devices could not be opened.  Suff")
-    );
+    assert!(status.starts_with(
+        "  pool: other\n state: DEGRADED\nstatus: Some devices are not there.  What they hold is on others"
+    ));
     let was = away.file_name().expect("a name").to_string_lossy().into_owned();
     assert!(status.contains(&format!("UNAVAIL      0     0     0  was /tmp/v/{was}\n")), "{status}");
     let names: BTreeSet<String> = weir.good(&["zfs", "list", "-H", "-o", "name"]).lines().map(str::to_owned).collect();

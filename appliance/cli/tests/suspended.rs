@@ -206,7 +206,16 @@ fn a_pool_whose_devices_refuse_answers_every_command_and_goes_on_when_they_work_
         assert_eq!(rig.good("zpool list -H"), "");
         rig.good("zpool import -d DIR tank");
         // Gone altogether: nothing can be read either.
-        let (change, _) = rig.suspend("-a");
+        rig.good("inject -d DIR/a tank");
+        rig.good("inject -a -d DIR/b tank");
+        rig.run("zfs list -r tank");
+        rig.until("zpool status tank", "state: UNAVAIL");
+        assert!(rig.good("zpool status -x").contains("too many errors"));
+        rig.good("inject -c all");
+        rig.run("zpool clear tank");
+        rig.until("zpool status tank", "state: ONLINE");
+        let (change, _) = rig.suspend("-e nxio");
+        rig.good("inject -a tank");
         assert!(rig.good("zpool status -x").contains("ZFS-8000-HC"));
         rig.run("zfs list -r tank");
         assert_eq!(rig.run("zpool export -f tank").0, 0);

@@ -117,8 +117,7 @@ impl Injection {
 
     /// Has the leaves of `tree` obey: also those that were not there before.
     pub(crate) fn govern(&self, tree: &Tree) {
-        let vdevs = tree.tops.iter().chain(&tree.caches).chain(&tree.spares);
-        vdevs.flat_map(|v| v.leaves()).for_each(|leaf| leaf.obey(&self.devices));
+        tree.all_leaves().for_each(|leaf| leaf.obey(&self.devices));
     }
 
     /// What a read of that block is told instead of its contents.

@@ -17,6 +17,7 @@ mod store;
 #[cfg(feature = "tamper")]
 pub mod tamper;
 pub mod vdev;
+pub mod zevent;
 mod zio;
 
 pub use allocate::{Allocate, Class, Gang, Want};

@@ -6,6 +6,7 @@ use crate::arc::{Arc as Cache, Key, Met, Want};
 use crate::crypt::DatasetKeys;
 use crate::inject::Injection;
 use crate::vdev::{Kind, Leaf, Tree, Vdev};
+use crate::zevent::{Reading, Reporter};
 use crate::{
     Allocate, Block, Bookmark, Class, Device, Duplicates, Error, Place, References, Refusal, Result, TakenBlock,
     WritePolicy, zio,
@@ -23,6 +24,7 @@ pub struct Store {
     tree: RwLock<Arc<Tree>>,
     cache: Cache,
     injection: Injection,
+    reporter: Arc<Reporter>,
     salt: RwLock<Option<Arc<zio::Salt>>>,
     prefetcher: zio::Prefetcher,
     /// Errors that reads met, for `zpool status`: blocks that no copy could give.
@@ -53,10 +55,13 @@ impl Store {
             (AtomicUsize::new(sizes().min().unwrap_or(512)), AtomicUsize::new(sizes().reduce(gcd).unwrap_or(512)));
         let injection = Injection::default();
         injection.govern(&tree);
+        let reporter = Reporter::new(&name);
+        tree.all_leaves().for_each(|leaf| leaf.report_to(&reporter));
         Arc::new(Self {
             name,
             units,
             injection,
+            reporter,
             tree: RwLock::new(Arc::new(tree)),
             cache: Cache::new(cache_bytes),
             salt: RwLock::new(None),
@@ -99,6 +104,12 @@ impl Store {
         let mut tree = self.tree.write();
         *tree = Arc::new(change(&tree));
         self.injection.govern(&tree);
+        tree.all_leaves().for_each(|leaf| leaf.report_to(&self.reporter));
+    }
+
+    /// Who tells what happens to the pool.
+    pub fn reporter(&self) -> &Arc<Reporter> {
+        &self.reporter
     }
 
     /// What is made to go wrong.
@@ -174,6 +185,7 @@ impl Store {
     }
 
     fn unless_injected<R>(&self, bp: &BlkPtr, at: &Bookmark, read: impl FnOnce() -> Result<R>) -> Result<R> {
+        let _reading = Reading::of(at);
         self.injection.data_error(bp, at).map_or_else(read, Err).at_with(|| self.place(at))
     }
 
@@ -211,6 +223,7 @@ impl Store {
         }
         let result = self.unless_injected(bp, at, || zio::read(self, bp, keys));
         if matches!(result, Err(Error::Corrupt { .. } | Error::Io { .. } | Error::Missing { .. })) {
+            self.reporter.data_report(at);
             let mut errors = self.data_errors.write();
             if errors.len() < DATA_ERRORS_MAX {
                 errors.insert(*at);

@@ -64,6 +64,11 @@ impl VdevConfig {
         self.all.get_u64(name).unwrap_or(0)
     }
 
+    /// Where a leaf is plugged in, if it is known.
+    pub fn phys_path(&self) -> Option<&str> {
+        self.all.get_str(config::PHYS_PATH)
+    }
+
     /// Whether it is a leaf kind.
     pub fn is_leaf(&self) -> bool {
         matches!(self.kind.as_str(), "disk" | "file" | "dspare")

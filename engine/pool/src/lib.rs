@@ -20,6 +20,8 @@ pub mod usable;
 pub mod writer;
 
 pub use block::inject;
+pub use block::vdev::set_slow;
+pub use block::zevent;
 pub use block::{Block, Bookmark, Class, Stopwatch, Store, nanoseconds};
 pub use facts::LoggedError;
 pub use import::open::{OpenOptions, packed_list, uberblocks};

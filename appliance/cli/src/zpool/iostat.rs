@@ -112,14 +112,7 @@ pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
             "sizes of requests are kept by Analytics, and not by queue: weir dist 'io.ops[disk=PATH][op=read][size]'",
         ));
     }
-    let stamp = match parsed.last('T') {
-        None => None,
-        Some("u") => Some(false),
-        Some("d") => Some(true),
-        Some(other) => {
-            return Err(Failure::usage(format!("invalid argument '{other}' for option -T: expected u or d")));
-        }
-    };
+    let stamp = Stamp::parse(&parsed)?;
     let (operands, interval, count) = pace(&parsed);
     if parsed.has('y') && interval.is_none() {
         return Err(Failure::usage("-y only makes sense with an interval"));
@@ -152,10 +145,7 @@ pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
             .filter_map(|name| samples.iter().find_map(|s| find(&s.status, name).map(|v| v.guid)))
             .collect();
         if !skip && !samples.is_empty() {
-            if let Some(date) = stamp {
-                let now = now();
-                cx.print(&if date { format!("{}\n", ctime(now)) } else { format!("{now}\n") });
-            }
+            stamp.print(cx);
             if before.len() != samples.len() && !before.is_empty() {
                 iteration = 0;
             }
@@ -174,8 +164,35 @@ pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     }
 }
 
+/// What `-T` puts before each report.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Stamp {
+    None,
+    Seconds,
+    Date,
+}
+
+impl Stamp {
+    pub(super) fn parse(parsed: &Parsed) -> Result<Self, Failure> {
+        match parsed.last('T') {
+            None => Ok(Self::None),
+            Some("u") => Ok(Self::Seconds),
+            Some("d") => Ok(Self::Date),
+            Some(other) => Err(Failure::usage(format!("invalid argument '{other}' for option -T: expected u or d"))),
+        }
+    }
+
+    pub(super) fn print(self, cx: &mut Context<'_>) {
+        match self {
+            Self::None => {}
+            Self::Seconds => cx.print(&format!("{}\n", now())),
+            Self::Date => cx.print(&format!("{}\n", ctime(now()))),
+        }
+    }
+}
+
 /// Waits for the next report; whether anybody still wants it.
-fn wait(cx: &Context<'_>, pace: &mut Pace) -> bool {
+pub(super) fn wait(cx: &Context<'_>, pace: &mut Pace) -> bool {
     let due = pace.due();
     loop {
         let left = due.saturating_duration_since(Instant::now());
@@ -190,7 +207,7 @@ fn wait(cx: &Context<'_>, pace: &mut Pace) -> bool {
 }
 
 /// The operands without the interval and count at their end. As there, a last operand that is a number is no pool.
-fn pace(parsed: &Parsed) -> (Vec<String>, Option<Duration>, Option<u64>) {
+pub(super) fn pace(parsed: &Parsed) -> (Vec<String>, Option<Duration>, Option<u64>) {
     let mut operands = parsed.operands.clone();
     let number = |text: Option<&String>| text?.parse::<f64>().ok().filter(|n| *n > 0.0 && *n < 1e9);
     let Some(last) = number(operands.last()) else { return (operands, None, None) };

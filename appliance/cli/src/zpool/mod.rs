@@ -85,7 +85,9 @@ pub static VERBS: &[Verb] = &[
     ),
     verb(
         "status",
-        &["[-dDegiLpPstvx] [-j [--json-flat-vdevs] [--json-int] [--json-pool-key-guid]] [pool] ..."],
+        &[
+            "[-dDegiLpPstvx] [-T d|u] [-j [--json-flat-vdevs] [--json-int] [--json-pool-key-guid]] [pool] ... [interval [count]]",
+        ],
         "Show how pools and their devices are",
         status::run,
     ),
@@ -99,7 +101,7 @@ pub static VERBS: &[Verb] = &[
         get::run,
     ),
     verb("history", &["[-il] [pool] ..."], "Show what was done to pools", history::run),
-    verb("events", &["[-vHf] [pool]", "-c"], "Show events; there are none", events::run),
+    verb("events", &["[-vHf] [pool]", "-c"], "Show what happened to pools, and follow it", events::run),
     not_yet("remove"),
     not_yet("checkpoint"),
     not_yet("prefetch"),

@@ -1,8 +1,10 @@
 //! `zpool status`: how each pool and each of its devices is.
 
+use super::iostat::{Stamp, pace, wait};
 use super::names::{NameOptions, vdev_name, width};
 use super::pools::{Selection, views};
 use super::status_json;
+use crate::asked::pace::Pace;
 use crate::context::{Context, Failure, Outcome};
 use crate::getopt::Options;
 use crate::number::{ctime, duration, nice_bytes, nice_number, number};
@@ -87,7 +89,24 @@ pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
             return Err(Failure::failed("unsupported: 'zpool status' with '-c' or '--power'"));
         }
     }
-    let Selection { mut views, code } = views(cx, &parsed.operands)?;
+    let stamp = Stamp::parse(&parsed)?;
+    let (names, interval, count) = pace(&parsed);
+    let mut pace = Pace::new(interval, count);
+    let mut first = true;
+    loop {
+        stamp.print(cx);
+        let code = report(cx, &names, &options, json, &mut first)?;
+        let more = pace.made();
+        let _ = cx.out.flush();
+        if !more || !wait(cx, &mut pace) {
+            return Ok(code);
+        }
+    }
+}
+
+/// One report. `first`: nothing was printed before it.
+fn report(cx: &mut Context<'_>, names: &[String], options: &StatusOptions, json: bool, first: &mut bool) -> Outcome {
+    let Selection { mut views, code } = views(cx, names)?;
     if options.verbose {
         for view in views.iter_mut().filter(|v| v.status.error_count != 0) {
             view.status.errors = damaged_files(cx, &view.status.name).unwrap_or_default();
@@ -96,22 +115,22 @@ pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     if json {
         let statuses: Vec<&PoolStatus> = views.iter().map(|v| &v.status).collect();
         if !statuses.is_empty() || code == 0 {
-            cx.print(&status_json::document(&statuses, &options));
+            cx.print(&status_json::document(&statuses, options));
         }
         return Ok(code);
     }
-    let all = parsed.operands.is_empty();
-    let mut first = true;
+    let all = names.is_empty();
+    let mut shown = false;
     for view in &views {
-        let text = pool(&view.status, &options, all);
+        let text = pool(&view.status, options, all);
         if text.is_empty() {
             continue;
         }
-        if !first {
+        if !std::mem::take(first) {
             cx.print("\n");
         }
         cx.print(&text);
-        first = false;
+        shown = true;
     }
     for view in &views {
         let pools = cx.owner.iter().flat_map(|owner| owner.house.list());
@@ -122,7 +141,7 @@ pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     }
     if all && views.is_empty() && code == 0 {
         cx.complain("no pools available");
-    } else if all && options.explain && first && code == 0 {
+    } else if all && options.explain && !shown && code == 0 {
         cx.print("all pools are healthy\n");
     }
     Ok(code)

@@ -68,9 +68,9 @@ fn a_degraded_pool_says_what_is_missing() {
     let expected = format!(
         "  pool: rz
  state: DEGRADED
-status: One or more devices could not be opened.  Sufficient replicas exist for
-\tthe pool to continue functioning in a degraded state.
-action: Attach the missing device and online it using 'zpool online'.
+status: Some devices are not there.  What they hold is on others too: everything
+\tcan be read and written, with less protection.
+action: Connect what is missing, then run 'zpool online'.
    see: https://openzfs.github.io/openzfs-docs/msg/ZFS-8000-2Q
   scan: scrub repaired 1.87M in 00:00:01 with 0 errors on {end}
 config:
@@ -102,7 +102,11 @@ fn damaged_files_are_counted_or_named() {
     let text = shown(&status, StatusOptions { verbose: true, ..StatusOptions::default() });
     let end = "errors: Permanent errors have been detected in the following files:\n\n        /tank/victim\n";
     assert!(text.ends_with(end), "{text}");
-    assert!(text.contains("action: Restore the file in question if possible.  Otherwise restore the\n\tentire pool"));
+    assert!(
+        text.contains(
+            "action: Restore the files that 'zpool status -v' names; if these are more than\n\tcan be restored"
+        )
+    );
 }
 
 #[test]

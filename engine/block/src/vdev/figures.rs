@@ -140,7 +140,7 @@ impl Source for Leaf {
         out.histogram(&READ_TIME, &[], &f.read_time);
         out.histogram(&WRITE_TIME, &[], &f.write_time);
         out.histogram(&FLUSH_TIME, &[], &f.flush_time);
-        let ErrorCounts { read, checksum, write } = self.errors();
+        let ErrorCounts { read, checksum, write, .. } = self.errors();
         for (kind, count) in [("read", read), ("write", write), ("checksum", checksum)] {
             out.put(&ERRORS, &[("kind", kind)], Value::Level(count));
         }

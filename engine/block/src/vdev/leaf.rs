@@ -5,14 +5,24 @@
 //!   * blocks never reach into the labels
 
 use super::figures::{Figures, Telling};
+use crate::zevent::{About, Operation, Report, Reporter, class};
 use host::clock::Stopwatch;
 use host::device::Device;
 use host::device::faults::{Faults, Faulty};
 use ondisk::label;
 use parking_lot::{Mutex, RwLock};
 use std::io;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+
+/// An operation that takes so long is slow: `zio_slow_io_ms`, 30 seconds as in OpenZFS. One number for all pools of a process.
+static SLOW_NS: AtomicU64 = AtomicU64::new(30_000_000_000);
+
+/// From now on, operations of devices that take so long count as slow. Not less than a millisecond.
+pub fn set_slow(after: std::time::Duration) {
+    let ns = u64::try_from(after.as_nanos()).unwrap_or(u64::MAX);
+    SLOW_NS.store(ns.max(1_000_000), Ordering::Relaxed);
+}
 
 /// Why a leaf cannot be used, as `zpool status` words it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,12 +50,15 @@ pub struct ErrorCounts {
     pub checksum: u64,
     /// Writes and flushes that failed.
     pub write: u64,
+    /// Operations that took very long.
+    pub slow: u64,
 }
 
 /// A read that a device answered well. It is told as such when this is dropped, unless its bytes are [wrong](Answer::is_wrong).
 pub struct Answer<'l> {
     leaf: &'l Leaf,
     telling: Option<Telling<'l>>,
+    report: Report,
 }
 
 impl<'l> Answer<'l> {
@@ -57,11 +70,18 @@ impl<'l> Answer<'l> {
     /// Counts the bytes as wrong, and tells the read as one of wrong bytes.
     pub fn is_wrong(mut self) {
         self.leaf.checksum_errors.fetch_add(1, Ordering::Relaxed);
+        self.leaf.report(class::CHECKSUM, Report { errno: WRONG_BYTES_ERRNO, ..self.report });
         if let Some(telling) = &mut self.telling {
             telling.was_wrong();
         }
     }
 }
+
+/// A device that fails all the time is tried no more often than this.
+const PROBE_NS: u64 = 1_000_000_000;
+
+/// What wrong bytes are called among numbers of errors (`ECKSUM`, on Linux `EBADE`).
+const WRONG_BYTES_ERRNO: i32 = 52;
 
 /// One disk or file.
 pub struct Leaf {
@@ -79,6 +99,13 @@ pub struct Leaf {
     read_errors: AtomicU64,
     checksum_errors: AtomicU64,
     write_errors: AtomicU64,
+    slow: AtomicU64,
+    /// The device did not even work when it was tried after an error.
+    gone: AtomicBool,
+    /// When it was last tried: nanoseconds since 1970.
+    probed_ns: AtomicU64,
+    /// Whom its errors are told.
+    reporter: OnceLock<Arc<Reporter>>,
     pub(super) figures: Box<Figures>,
     /// First and last txg written since the last flush; `u64::MAX` and 0 when there is none.
     unflushed: (AtomicU64, AtomicU64),
@@ -115,6 +142,10 @@ impl Leaf {
             read_errors: zero(),
             checksum_errors: zero(),
             write_errors: zero(),
+            slow: zero(),
+            gone: AtomicBool::new(false),
+            probed_ns: zero(),
+            reporter: OnceLock::new(),
             figures: Box::default(),
             unflushed: (AtomicU64::new(u64::MAX), zero()),
             flushing: Mutex::new(()),
@@ -145,11 +176,14 @@ impl Leaf {
         let device = self.device.as_ref()?;
         let clock = Stopwatch::start();
         let result = device.read_at(offset, buf);
-        let telling = self.figures.read(offset, buf.len(), clock.ns(), &result);
+        let ns = clock.ns();
+        let telling = self.figures.read(offset, buf.len(), ns, &result);
+        let report = Report { operation: Operation::Read, errno: 0, offset, size: buf.len() as u64, delay_ns: ns };
+        self.note_slow(report);
         if let Err(error) = &result {
-            self.count(&self.read_errors, "reading", error);
+            self.count(&self.read_errors, "reading", error, report);
         }
-        Some(result.map(|()| Answer { leaf: self, telling }))
+        Some(result.map(|()| Answer { leaf: self, telling, report }))
     }
 
     /// Errors so far.
@@ -158,13 +192,17 @@ impl Leaf {
             read: self.read_errors.load(Ordering::Relaxed),
             checksum: self.checksum_errors.load(Ordering::Relaxed),
             write: self.write_errors.load(Ordering::Relaxed),
+            slow: self.slow.load(Ordering::Relaxed),
         }
     }
 
     /// Sets all error counts to zero, as `zpool clear` does. A failed flush stays: only a new device object heals it.
     pub fn clear_errors(&self) {
-        for count in [&self.read_errors, &self.checksum_errors, &self.write_errors] {
+        for count in [&self.read_errors, &self.checksum_errors, &self.write_errors, &self.slow] {
             count.store(0, Ordering::Relaxed);
+        }
+        if self.is_gone() {
+            self.probe();
         }
     }
 
@@ -194,6 +232,7 @@ impl Leaf {
         let end_bytes = label::usable_bytes(device.size_bytes()).saturating_sub(label::END_BYTES);
         let within =
             offset >= label::BOOT_OFFSET && offset.checked_add(data.len() as u64).is_some_and(|e| e <= end_bytes);
+        let mut ns = 0;
         let result = if self.has_failed() {
             Err(io::Error::other("an earlier flush failed"))
         } else if !within {
@@ -201,22 +240,76 @@ impl Leaf {
         } else {
             let clock = Stopwatch::start();
             let result = device.write_at(offset, data);
-            self.figures.wrote(offset, data.len(), clock.ns(), &result);
+            ns = clock.ns();
+            self.figures.wrote(offset, data.len(), ns, &result);
             result
         };
+        let report = Report { operation: Operation::Write, errno: 0, offset, size: data.len() as u64, delay_ns: ns };
+        self.note_slow(report);
         match &result {
             // Noted after the write, so that a flush that runs meanwhile cannot take the note without the bytes.
             Ok(()) => self.note_unflushed(txg),
-            Err(error) => self.count(&self.write_errors, "writing", error),
+            Err(error) => self.count(&self.write_errors, "writing", error, report),
         }
         Some(result)
     }
 
     /// Counts an error; the first of its kind, since errors were last cleared, is told.
-    fn count(&self, errors: &AtomicU64, what: &str, error: &io::Error) {
+    fn count(&self, errors: &AtomicU64, what: &str, error: &io::Error, report: Report) {
+        self.report(class::IO, Report { errno: errno(error), ..report });
+        self.probe_after_error();
         if errors.fetch_add(1, Ordering::Relaxed) == 0 {
             tracing::warn!(device = %self.path, %error, "{what} failed; more of these are only counted");
         }
+    }
+
+    /// Finds out whether the device works at all, not more often than once in [`PROBE_NS`].
+    fn probe_after_error(&self) {
+        let (now, last) = (host::clock::nanoseconds(), self.probed_ns.load(Ordering::Relaxed));
+        let turn = now.abs_diff(last) >= PROBE_NS
+            && self.probed_ns.compare_exchange(last, now, Ordering::Relaxed, Ordering::Relaxed).is_ok();
+        if turn {
+            self.probe();
+        }
+    }
+
+    /// Finds out whether the device works at all: without one it does not.
+    pub fn probe(&self) -> bool {
+        let works = self.device.as_ref().is_some_and(|device| device.probe().is_ok());
+        if self.gone.swap(!works, Ordering::AcqRel) == works {
+            tracing::warn!(device = %self.path, works, "the device was tried after an error");
+        }
+        works
+    }
+
+    /// Whether the device did not work when it was last tried.
+    pub fn is_gone(&self) -> bool {
+        self.gone.load(Ordering::Acquire)
+    }
+
+    fn note_slow(&self, report: Report) {
+        if report.delay_ns >= SLOW_NS.load(Ordering::Relaxed) {
+            self.slow.fetch_add(1, Ordering::Relaxed);
+            self.report(class::DELAY, report);
+        }
+    }
+
+    fn report(&self, class: &'static str, report: Report) {
+        if let Some(reporter) = self.reporter.get() {
+            reporter.device_report(class, &self.about(), report);
+        }
+    }
+
+    /// As events tell of it.
+    pub fn about(&self) -> About {
+        let ErrorCounts { read, checksum, write, slow } = self.errors();
+        let kind = if self.path.starts_with("/dev/") { "disk" } else { "file" };
+        About { guid: self.guid, kind, path: self.path.clone(), errors: [read, write, checksum, slow] }
+    }
+
+    /// From now on, its errors are told there.
+    pub(crate) fn report_to(&self, reporter: &Arc<Reporter>) {
+        self.reporter.get_or_init(|| reporter.clone());
     }
 
     /// Notes that something of `txg` was written, so that the next flush asks the device.
@@ -259,10 +352,14 @@ impl Leaf {
         }
         let clock = Stopwatch::start();
         let result = device.flush();
-        self.figures.flushed(clock.ns(), &result);
+        let ns = clock.ns();
+        self.figures.flushed(ns, &result);
+        let report = Report { operation: Operation::Flush, errno: 0, offset: 0, size: 0, delay_ns: ns };
+        self.note_slow(report);
         result.inspect_err(|error| {
             self.flush_failed.store(true, Ordering::Release);
             self.count_write_error();
+            self.report(class::IO, Report { errno: errno(error), ..report });
             tracing::error!(device = %self.path, %error, "what was written may be lost: the device takes no writes any more");
             if dirty {
                 self.note_missed(first, last.max(first));
@@ -324,4 +421,8 @@ impl Leaf {
     pub fn stale_ranges(&self) -> Vec<(u64, u64)> {
         self.stale.read().clone()
     }
+}
+
+fn errno(error: &io::Error) -> i32 {
+    error.raw_os_error().unwrap_or(host::device::faults::errno::EIO)
 }

@@ -26,7 +26,7 @@ mod tree;
 mod verify;
 mod write;
 
-pub use leaf::{Answer, Aux, ErrorCounts, Leaf};
+pub use leaf::{Answer, Aux, ErrorCounts, Leaf, set_slow};
 pub use report::{BlockReport, CopyFault, Fault};
 pub use tree::{Failure, Tree};
 

@@ -121,6 +121,11 @@ impl Tree {
         self.tops.iter().chain(&self.caches).chain(&self.spares).find_map(|v| v.find(guid))
     }
 
+    /// All leaves, those of caches and spares included.
+    pub fn all_leaves(&self) -> impl Iterator<Item = &Leaf> {
+        self.tops.iter().chain(&self.caches).chain(&self.spares).flat_map(|v| v.leaves())
+    }
+
     /// All leaves of top-level devices, in order.
     pub fn leaves(&self) -> Vec<&Leaf> {
         self.tops.iter().flat_map(|top| top.leaves()).collect()

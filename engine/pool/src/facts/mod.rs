@@ -11,3 +11,4 @@ mod work;
 
 pub use errors::LoggedError;
 pub(crate) use stats::metaslab_fragmentation;
+pub(crate) use vdevs::state_number;

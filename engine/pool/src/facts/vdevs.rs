@@ -4,7 +4,7 @@ use crate::config::VdevConfig;
 use crate::space::Space;
 use crate::status::{PoolStatus, VdevAux, VdevClass, VdevState, VdevStatus};
 use crate::{Pool, Result};
-use block::vdev::{Aux, Kind, Vdev};
+use block::vdev::{Aux, Kind, Leaf, Vdev};
 use object::zap::Zap;
 use ondisk::pool_dir::{allocation_bias, config, vdev_top};
 use std::sync::Arc;
@@ -171,9 +171,10 @@ fn device(c: &VdevConfig, v: Option<&Vdev>) -> VdevStatus {
             s.phys_bytes = leaf.device().map_or(0, |d| d.size_bytes());
             let errors = leaf.errors();
             (s.read_errors, s.write_errors, s.checksum_errors) = (errors.read, errors.write, errors.checksum);
+            s.slow_ios = errors.slow;
             (s.read_ops, s.read_bytes) = leaf.traffic();
             (s.write_ops, s.write_bytes) = leaf.write_traffic();
-            if leaf.has_failed() {
+            if leaf.has_failed() || leaf.is_gone() {
                 (s.state, s.aux) = (VdevState::Faulted, VdevAux::ErrExceeded);
             }
         }
@@ -189,6 +190,12 @@ fn device(c: &VdevConfig, v: Option<&Vdev>) -> VdevStatus {
         None => (s.state, s.aux) = (VdevState::CantOpen, VdevAux::OpenFailed),
     }
     s
+}
+
+/// `vdev_state_t` of a leaf.
+pub(crate) fn state_number(leaf: &Leaf) -> u64 {
+    let state = if leaf.has_failed() || leaf.is_gone() { VdevState::Faulted } else { leaf_state(leaf.aux).0 };
+    state as u64
 }
 
 fn leaf_state(aux: Option<Aux>) -> (VdevState, VdevAux) {

@@ -154,6 +154,7 @@ fn shared(
         base: None,
         published: Mutex::new(None),
         stats: Default::default(),
+        states: Default::default(),
         interval: options.interval,
         options: options.clone(),
         store: store.clone(),

@@ -82,6 +82,7 @@ pub(super) fn write(cx: &SyncTx<'_>, root: BlkPtr, config_dirty: bool) -> Result
         if let Err(e) = labels(Which::Odd) {
             tracing::warn!("{}: labels: {e}", shared.store.name());
         }
+        shared.tell_config();
     }
     Ok(())
 }

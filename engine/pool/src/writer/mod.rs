@@ -33,6 +33,7 @@ mod replaced;
 mod scan;
 mod stats;
 mod sync;
+mod told;
 mod tx;
 mod vdev_props;
 mod vdevs;
@@ -136,6 +137,8 @@ pub(crate) struct Shared {
     /// How it was opened.
     options: WriteOptions,
     stats: stats::Stats,
+    /// What was last told of leaves.
+    states: told::States,
     interval: Duration,
 }
 
@@ -150,6 +153,8 @@ impl Writer {
         let weak = Arc::downgrade(&shared);
         let ask = move |e: &Error| weak.upgrade().is_some_and(|shared| shared.suspended(e));
         shared.store.set_on_write_failure(Some(Arc::new(ask)));
+        shared.tell_identity();
+        shared.tell_states();
         let thread = std::thread::Builder::new().name("txg-sync".into()).spawn({
             let shared = shared.clone();
             move || sync::run(&shared)
@@ -325,6 +330,7 @@ impl Writer {
             identity.name = name.to_owned();
             identity.label_name = name.to_owned();
         }
+        self.shared.tell_identity();
         self.change_config()
     }
 
@@ -349,6 +355,8 @@ impl Writer {
             root.guid = guid;
             root.all.put(ondisk::pool_dir::config::GUID, guid);
             cx.shared.identity.lock().guid = guid;
+            cx.shared.tell_identity();
+            cx.store().reporter().sysevent(block::zevent::class::POOL_REGUID, |_| ());
             cx.config_changed();
             Ok(())
         })
@@ -484,6 +492,8 @@ impl Shared {
             return false;
         }
         tracing::error!("{}: suspended: {error}", self.store.name());
+        self.tell_states();
+        self.store.reporter().pool_report(block::zevent::class::IO_FAILURE);
         let before = progress.resumed;
         progress.suspended = Some(error.clone());
         self.gate.suspend(true);
@@ -522,7 +532,7 @@ impl Shared {
                 Ok(pool)
             }
             // Its devices are gone: how the pool was before still tells which they are, and that has to be shown.
-            Err(error) if self.is_suspended() => {
+            Err(error) if self.is_suspended() || matches!(error, Error::Io { .. } | Error::Missing { .. }) => {
                 tracing::debug!("{}: shown as it was before: {error}", self.store.name());
                 Ok(published.as_ref().unwrap_or(base).clone())
             }

@@ -157,6 +157,7 @@ impl Writer {
             published: Mutex::new(Some(pool.clone())),
             base: Some(pool),
             stats: Default::default(),
+            states: Default::default(),
             interval: options.interval,
             options: options.clone(),
             store,

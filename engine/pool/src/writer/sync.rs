@@ -28,6 +28,8 @@ pub(super) fn run(shared: &Arc<Shared>) {
             Ok(txg) => progress.synced = txg,
             Err(e) => {
                 tracing::error!("{}: txg {open} cannot be written, the pool is suspended: {e}", shared.store.name());
+                shared.tell_states();
+                shared.store.reporter().pool_report(block::zevent::class::IO_FAILURE);
                 progress.failed = Some(e);
             }
         }
@@ -131,6 +133,7 @@ fn txg(shared: &Arc<Shared>) -> Result<u64> {
         tracing::error!("{}: {anomaly}", shared.store.name());
     }
     participants.iter().for_each(|p| p.synced(txg));
+    shared.tell_states();
     let after = shared.written();
     (stats.writes, stats.written_bytes) = (after.0 - before.0, after.1 - before.1);
     shared.stats.add(stats);

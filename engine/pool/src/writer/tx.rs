@@ -164,7 +164,9 @@ impl SyncTx<'_> {
 
     fn history_record(&self, mut list: Nvlist) -> Result<()> {
         list.put(keys::HOST, host::name().as_str());
-        super::history::append(self, &list)
+        super::history::append(self, &list)?;
+        self.shared.tell_history(&list);
+        Ok(())
     }
 
     /// Space of the pool's own objects since the last call, for the directory `$MOS`: used, compressed, uncompressed.

@@ -102,7 +102,14 @@ impl Writer {
                 tree.find(guid).ok_or_else(missing)?.leaves()
             }
         };
-        leaves.into_iter().for_each(|leaf| leaf.clear_errors());
+        for leaf in leaves {
+            leaf.clear_errors();
+            self.shared.store.reporter().sysevent(block::zevent::class::VDEV_CLEAR, |list| {
+                list.put("vdev_guid", leaf.guid);
+                list.put("vdev_state", crate::facts::state_number(leaf));
+                list.put("vdev_path", leaf.path.as_str());
+            });
+        }
         self.resume();
         self.task(move |cx| {
             if forget_faults(cx.shared, device) {

@@ -1,0 +1,465 @@
+//! What happens to a pool and its devices, as programs hear of it: `zpool events`, event programs, webhooks.
+//!
+//! ```text
+//!   leaf (reads, writes, wrong bytes) ─┐
+//!   txg engine (states, configuration) ├─> Reporter (of a pool) ─> Queue (of a process) ─> who listens
+//!   administration (import, export)   ─┘
+//! ```
+//! Class names and the names in payloads are OpenZFS's (include/sys/fm/fs/zfs.h, include/sys/sysevent/eventdefs.h), so that what was
+//! written for its events understands these. ZFS name: zevent (module/zfs/fm.c, zfs_fm.c).
+//!
+//! Invariants:
+//!   * who posts never waits for who listens: a full queue forgets the oldest, and says how many
+//!   * numbers of events only grow, and are given once in a queue
+//!   * errors of a device that come in numbers are told at a limited rate; the counters count them all
+
+use crate::Bookmark;
+pub use ondisk::nvlist::{Nvlist, Value};
+use parking_lot::{Condvar, Mutex, RwLock};
+use std::cell::Cell;
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// Events that a queue keeps. Chosen: a day of scrubs and snapshots, in less than 2 MiB.
+const KEPT: usize = 1024;
+/// Reports of one kind about one device in a second, at most (as `zfs_checksum_events_per_second`).
+const REPORTS_PER_SECOND: u32 = 20;
+
+/// Names of classes, behind `sysevent.fs.zfs.`, `resource.fs.zfs.` or `ereport.fs.zfs.`.
+pub mod class {
+    #![allow(missing_docs)] // They are named as they are.
+    pub const POOL_CREATE: &str = "pool_create";
+    pub const POOL_DESTROY: &str = "pool_destroy";
+    pub const POOL_IMPORT: &str = "pool_import";
+    pub const POOL_EXPORT: &str = "pool_export";
+    pub const POOL_REGUID: &str = "pool_reguid";
+    pub const CONFIG_SYNC: &str = "config_sync";
+    pub const HISTORY_EVENT: &str = "history_event";
+    pub const VDEV_ADD: &str = "vdev_add";
+    pub const VDEV_ATTACH: &str = "vdev_attach";
+    pub const VDEV_CLEAR: &str = "vdev_clear";
+    pub const VDEV_ONLINE: &str = "vdev_online";
+    pub const VDEV_REMOVE: &str = "vdev_remove_dev";
+    pub const VDEV_SPARE: &str = "vdev_spare";
+    pub const SCRUB_START: &str = "scrub_start";
+    pub const SCRUB_FINISH: &str = "scrub_finish";
+    pub const SCRUB_ABORT: &str = "scrub_abort";
+    pub const SCRUB_PAUSED: &str = "scrub_paused";
+    pub const SCRUB_RESUME: &str = "scrub_resume";
+    pub const RESILVER_START: &str = "resilver_start";
+    pub const RESILVER_FINISH: &str = "resilver_finish";
+    pub const TRIM_START: &str = "trim_start";
+    pub const TRIM_FINISH: &str = "trim_finish";
+    pub const STATE_CHANGE: &str = "statechange";
+    pub const IO: &str = "io";
+    pub const CHECKSUM: &str = "checksum";
+    pub const DATA: &str = "data";
+    pub const DELAY: &str = "delay";
+    pub const IO_FAILURE: &str = "io_failure";
+}
+
+/// Something that happened.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Event {
+    /// Its number (`eid`).
+    pub id: u64,
+    /// When: seconds since 1970, and nanoseconds.
+    pub time: (u64, u32),
+    /// `sysevent.fs.zfs.pool_import` and the like.
+    pub class: String,
+    /// All that is told of it, class, time and number included.
+    pub payload: Nvlist,
+}
+
+impl Event {
+    /// A text of the payload.
+    pub fn text(&self, name: &str) -> Option<&str> {
+        self.payload.get_str(name)
+    }
+
+    /// What stands behind the third dot of the class: `pool_import`.
+    pub fn subclass(&self) -> &str {
+        self.class.splitn(4, '.').nth(3).unwrap_or(&self.class)
+    }
+}
+
+#[derive(Default)]
+struct Ring {
+    events: VecDeque<Arc<Event>>,
+    last: u64,
+}
+
+/// The events of a process, or, until they are joined to one, of a pool.
+#[derive(Default)]
+pub struct Queue {
+    ring: Mutex<Ring>,
+    came: Condvar,
+}
+
+/// What a listener gets.
+#[derive(Debug, Clone, Default)]
+pub struct News {
+    /// The events, oldest first.
+    pub events: Vec<Arc<Event>>,
+    /// How many there were that are not kept any more.
+    pub dropped: u64,
+}
+
+impl Queue {
+    /// Tells that something happened just now. `payload` is what stands between class and time.
+    pub fn post(&self, class: String, payload: impl FnOnce(&mut Nvlist)) {
+        let time = host::clock::now();
+        let mut list = Nvlist::new();
+        payload(&mut list);
+        let mut ring = self.ring.lock();
+        ring.put(time, class, list);
+        drop(ring);
+        self.came.notify_all();
+    }
+
+    /// Events after that number, without waiting.
+    pub fn after(&self, id: u64) -> News {
+        self.ring.lock().after(id)
+    }
+
+    /// The same; waits so long for one, if there is none.
+    pub fn wait_after(&self, id: u64, longest: Duration) -> News {
+        let deadline = Instant::now() + longest;
+        let mut ring = self.ring.lock();
+        while ring.last <= id && !self.came.wait_until(&mut ring, deadline).timed_out() {}
+        ring.after(id)
+    }
+
+    /// Number of the last event.
+    pub fn last(&self) -> u64 {
+        self.ring.lock().last
+    }
+
+    /// Forgets all; how many that were.
+    pub fn clear(&self) -> usize {
+        let events = std::mem::take(&mut self.ring.lock().events);
+        events.len()
+    }
+}
+
+impl Ring {
+    fn put(&mut self, time: (u64, u32), class: String, mut payload: Nvlist) {
+        self.last += 1;
+        let id = self.last;
+        payload.put("time", Value::Int64Array(vec![time.0 as i64, i64::from(time.1)]));
+        payload.put("eid", id);
+        if self.events.len() >= KEPT {
+            self.events.pop_front();
+        }
+        self.events.push_back(Arc::new(Event { id, time, class, payload }));
+    }
+
+    fn after(&self, id: u64) -> News {
+        let events: Vec<_> = self.events.iter().filter(|e| e.id > id).cloned().collect();
+        let there = events.len() as u64;
+        News { events, dropped: self.last.saturating_sub(id).saturating_sub(there) }
+    }
+}
+
+/// A device, as events tell of it.
+#[derive(Debug, Clone, Default)]
+pub struct About {
+    /// Identity.
+    pub guid: u64,
+    /// `disk` or `file`.
+    pub kind: &'static str,
+    /// Where it is.
+    pub path: String,
+    /// Read, write and checksum errors so far, and operations that were slow.
+    pub errors: [u64; 4],
+}
+
+/// Read, write, flush: `zio_type` as events name it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Operation {
+    /// A read.
+    Read = 1,
+    /// A write.
+    Write = 2,
+    /// A flush.
+    Flush = 5,
+}
+
+/// An operation on a device that was not as it should be.
+#[derive(Debug, Clone, Copy)]
+pub struct Report {
+    /// Which.
+    pub operation: Operation,
+    /// What the operating system said; 0: nothing.
+    pub errno: i32,
+    /// Where on the device.
+    pub offset: u64,
+    /// How much.
+    pub size: u64,
+    /// How long it took, in nanoseconds.
+    pub delay_ns: u64,
+}
+
+thread_local! {
+    /// Which block this thread reads.
+    static READING: Cell<Option<Bookmark>> = const { Cell::new(None) };
+}
+
+/// Says of all reports of this thread, until this is dropped, that they are about a block.
+pub struct Reading(Option<Bookmark>);
+
+impl Reading {
+    /// From now on.
+    pub fn of(at: &Bookmark) -> Self {
+        Self(READING.replace(Some(*at)))
+    }
+}
+
+impl Drop for Reading {
+    fn drop(&mut self) {
+        READING.set(self.0);
+    }
+}
+
+#[derive(Debug, Clone, Default)]
+struct Identity {
+    name: String,
+    guid: u64,
+}
+
+/// Tells what happens to one pool.
+pub struct Reporter {
+    identity: RwLock<Identity>,
+    failmode: RwLock<&'static str>,
+    queue: RwLock<Arc<Queue>>,
+    rates: Mutex<HashMap<(u64, &'static str), (Instant, u32)>>,
+    withheld: AtomicU64,
+    quiet: AtomicBool,
+}
+
+impl Reporter {
+    /// Of a pool whose identity is told later.
+    pub fn new(name: &str) -> Arc<Self> {
+        Arc::new(Self {
+            identity: RwLock::new(Identity { name: name.to_owned(), guid: 0 }),
+            failmode: RwLock::new("wait"),
+            queue: RwLock::default(),
+            rates: Mutex::default(),
+            withheld: AtomicU64::new(0),
+            quiet: AtomicBool::new(false),
+        })
+    }
+
+    /// From now on the pool is called so.
+    pub fn set_identity(&self, name: &str, guid: u64) {
+        *self.identity.write() = Identity { name: name.to_owned(), guid };
+    }
+
+    /// `wait`, `continue` or `panic`.
+    pub fn set_failmode(&self, mode: &'static str) {
+        *self.failmode.write() = mode;
+    }
+
+    /// Tells nothing until this is called with `false`.
+    pub fn set_quiet(&self, yes: bool) {
+        self.quiet.store(yes, Ordering::Relaxed);
+    }
+
+    /// Gives what was told so far to `queue`, and all that comes.
+    pub fn join(&self, queue: &Arc<Queue>) {
+        let mut own = self.queue.write();
+        if Arc::ptr_eq(&own, queue) {
+            return;
+        }
+        let before = std::mem::take(&mut own.ring.lock().events);
+        if !before.is_empty() {
+            let mut ring = queue.ring.lock();
+            for event in before {
+                ring.put(event.time, event.class.clone(), event.payload.clone());
+            }
+        }
+        *own = queue.clone();
+        queue.came.notify_all();
+    }
+
+    /// Where it tells.
+    pub fn queue(&self) -> Arc<Queue> {
+        self.queue.read().clone()
+    }
+
+    /// Reports that were kept back, since there were too many.
+    pub fn withheld(&self) -> u64 {
+        self.withheld.load(Ordering::Relaxed)
+    }
+
+    /// Something was done to the pool: `sysevent.fs.zfs.CLASS`.
+    pub fn sysevent(&self, class: &str, more: impl FnOnce(&mut Nvlist)) {
+        self.event("sysevent", class, |list| more(list));
+    }
+
+    /// A leaf is in another state: `resource.fs.zfs.statechange`. States are `vdev_state_t`.
+    pub fn state_change(&self, leaf: &About, state: u64, before: u64, phys_path: Option<&str>) {
+        self.event("resource", class::STATE_CHANGE, |list| {
+            list.put("vdev_guid", leaf.guid);
+            list.put("vdev_state", state);
+            list.put("vdev_path", leaf.path.as_str());
+            if let Some(path) = phys_path {
+                list.put("vdev_physpath", path);
+            }
+            list.put("vdev_laststate", before);
+        });
+    }
+
+    fn event(&self, kind: &str, class: &str, more: impl FnOnce(&mut Nvlist)) {
+        if self.quiet.load(Ordering::Relaxed) {
+            return;
+        }
+        let class = format!("{kind}.fs.zfs.{class}");
+        let identity = self.identity.read().clone();
+        self.queue().post(class.clone(), |list| {
+            list.put("version", Value::Uint8(0));
+            list.put("class", class.as_str());
+            list.put("pool", identity.name.as_str());
+            list.put("pool_guid", identity.guid);
+            list.put("pool_state", 0u64);
+            list.put("pool_context", Value::Int32(0));
+            more(list);
+        });
+    }
+
+    /// The pool itself is in trouble: `ereport.fs.zfs.CLASS` without a device.
+    pub fn pool_report(&self, class: &'static str) {
+        self.ereport(class, None, None);
+    }
+
+    /// No copy of a block is good: `ereport.fs.zfs.data`.
+    pub fn data_report(&self, at: &Bookmark) {
+        if self.is_too_much(0, class::DATA) {
+            self.withheld.fetch_add(1, Ordering::Relaxed);
+            return;
+        }
+        let _reading = Reading::of(at);
+        self.ereport(class::DATA, None, None);
+    }
+
+    /// An operation on a device was not as it should be: `ereport.fs.zfs.CLASS`.
+    pub fn device_report(&self, class: &'static str, leaf: &About, report: Report) {
+        if self.is_too_much(leaf.guid, class) {
+            self.withheld.fetch_add(1, Ordering::Relaxed);
+            return;
+        }
+        self.ereport(class, Some(leaf), Some(report));
+    }
+
+    fn is_too_much(&self, guid: u64, class: &'static str) -> bool {
+        let now = Instant::now();
+        let mut rates = self.rates.lock();
+        let (since, count) = rates.entry((guid, class)).or_insert((now, 0));
+        if now.duration_since(*since) >= Duration::from_secs(1) {
+            (*since, *count) = (now, 0);
+        }
+        *count += 1;
+        *count > REPORTS_PER_SECOND
+    }
+
+    fn ereport(&self, class: &'static str, leaf: Option<&About>, report: Option<Report>) {
+        if self.quiet.load(Ordering::Relaxed) {
+            return;
+        }
+        let identity = self.identity.read().clone();
+        let failmode = *self.failmode.read();
+        let full = format!("ereport.fs.zfs.{class}");
+        self.queue().post(full.clone(), |list| {
+            list.put("class", full.as_str());
+            // One number for all reports of one operation; ours are told one by one.
+            list.put("ena", host::random::u64() | 1);
+            let mut detector = Nvlist::new();
+            detector.put("version", Value::Uint8(0));
+            detector.put("scheme", "zfs");
+            detector.put("pool", identity.guid);
+            if let Some(leaf) = leaf {
+                detector.put("vdev", leaf.guid);
+            }
+            list.put("detector", detector);
+            list.put("pool", identity.name.as_str());
+            list.put("pool_guid", identity.guid);
+            list.put("pool_state", 0u64);
+            list.put("pool_context", Value::Int32(0));
+            list.put("pool_failmode", failmode);
+            if let Some(leaf) = leaf {
+                list.put("vdev_guid", leaf.guid);
+                list.put("vdev_type", leaf.kind);
+                list.put("vdev_path", leaf.path.as_str());
+                let names = ["vdev_read_errors", "vdev_write_errors", "vdev_cksum_errors", "vdev_delays"];
+                names.iter().zip(leaf.errors).for_each(|(name, count)| list.put(name, count));
+            }
+            if let Some(report) = report {
+                list.put("zio_err", Value::Int32(report.errno));
+                list.put("zio_delay", report.delay_ns);
+                list.put("zio_type", Value::Uint32(report.operation as u32));
+                list.put("zio_offset", report.offset);
+                list.put("zio_size", report.size);
+            }
+            if let Some(at) = READING.get().filter(|_| report.is_some() || class == self::class::DATA) {
+                list.put("zio_objset", at.objset);
+                list.put("zio_object", at.object);
+                list.put("zio_level", Value::Int64(at.level));
+                list.put("zio_blkid", at.blkid);
+            }
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_listens_gets_what_came_since_and_how_much_he_missed() {
+        let reporter = Reporter::new("tank");
+        reporter.sysevent(class::POOL_IMPORT, |_| ());
+        let queue = Arc::<Queue>::default();
+        queue.post("sysevent.fs.zfs.pool_create".into(), |_| ());
+        reporter.join(&queue);
+        reporter.set_identity("tank", 7);
+        reporter.sysevent(class::CONFIG_SYNC, |_| ());
+        let news = queue.after(0);
+        let told: Vec<_> = news.events.iter().map(|e| (e.id, e.subclass().to_owned())).collect();
+        assert_eq!(told, [(1, "pool_create".into()), (2, "pool_import".into()), (3, "config_sync".into())]);
+        let last = &news.events[2];
+        assert_eq!(
+            (last.text("pool"), last.payload.get_u64("pool_guid"), last.payload.get_u64("eid")),
+            (Some("tank"), Some(7), Some(3))
+        );
+        assert_eq!(last.text("class"), Some("sysevent.fs.zfs.config_sync"));
+        (0..KEPT).for_each(|_| reporter.sysevent(class::CONFIG_SYNC, |_| ()));
+        let news = queue.after(1);
+        assert_eq!((news.events.len(), news.dropped), (KEPT, 2));
+        assert!(queue.wait_after(queue.last(), Duration::from_millis(1)).events.is_empty());
+        assert_eq!((queue.clear(), queue.after(0).events.len()), (KEPT, 0));
+    }
+
+    #[test]
+    fn a_device_that_fails_all_the_time_does_not_push_everything_else_out() {
+        let reporter = Reporter::new("tank");
+        let leaf = About { guid: 1, kind: "disk", path: "/dev/sda".into(), errors: [1, 2, 3, 4] };
+        let report = Report { operation: Operation::Read, errno: 5, offset: 512, size: 1024, delay_ns: 0 };
+        let at = Bookmark { objset: 54, object: 2, level: 0, blkid: 9 };
+        {
+            let _reading = Reading::of(&at);
+            (0..1000).for_each(|_| reporter.device_report(class::IO, &leaf, report));
+        }
+        reporter.device_report(class::CHECKSUM, &leaf, report);
+        let events = reporter.queue().after(0).events;
+        assert!(events.len() < 200 && reporter.withheld() > 800, "{}", events.len());
+        let first = &events[0];
+        assert_eq!((first.class.as_str(), first.payload.get_u64("zio_blkid")), ("ereport.fs.zfs.io", Some(9)));
+        assert_eq!(
+            events.last().map(|e| (e.class.as_str(), e.payload.contains("zio_blkid"))),
+            Some(("ereport.fs.zfs.checksum", false))
+        );
+    }
+}

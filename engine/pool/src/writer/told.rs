@@ -1,0 +1,76 @@
+//! What the txg engine tells of a pool: its configuration was written, its history grew, leaves changed their state.
+//!
+//! States are compared after each txg, and when the pool stops: so whatever changes them is told, in one place.
+//! Facts: vdev_set_state, spa_history_log_notify (module/zfs).
+
+use super::Shared;
+use crate::facts;
+use block::zevent::class;
+use ondisk::history::keys;
+use ondisk::nvlist::Nvlist;
+use parking_lot::Mutex;
+use std::collections::HashMap;
+
+/// By guid: the state that was last told (`vdev_state_t`).
+#[derive(Default)]
+pub(super) struct States(Mutex<HashMap<u64, u64>>);
+
+/// `VDEV_STATE_UNKNOWN` and `VDEV_STATE_HEALTHY`.
+const UNKNOWN: u64 = 0;
+const HEALTHY: u64 = 7;
+
+/// Names of a record of the history, and what events call them, in the order of events.
+const HISTORY: [(&str, &str); 11] = [
+    (keys::COMMAND, "history_command"),
+    (keys::INTERNAL_NAME, "history_internal_name"),
+    (keys::ZONE, "history_zone"),
+    (keys::HOST, "history_hostname"),
+    (keys::DATASET_NAME, "history_dsname"),
+    (keys::INTERNAL_TEXT, "history_internal_str"),
+    (keys::IOCTL, "history_ioctl"),
+    (keys::DATASET_ID, "history_dsid"),
+    (keys::TXG, "history_txg"),
+    (keys::TIME, "history_time"),
+    (keys::WHO, "history_who"),
+];
+
+impl Shared {
+    /// The pool's name or identity is another one.
+    pub(super) fn tell_identity(&self) {
+        let identity = self.identity.lock();
+        self.store.reporter().set_identity(&identity.name, identity.guid);
+    }
+
+    /// The configuration is in the labels.
+    pub(super) fn tell_config(&self) {
+        self.store.reporter().sysevent(class::CONFIG_SYNC, |_| ());
+    }
+
+    /// A record stands in the history.
+    pub(super) fn tell_history(&self, record: &Nvlist) {
+        self.store.reporter().sysevent(class::HISTORY_EVENT, |list| {
+            for (from, to) in HISTORY {
+                if let Some(value) = record.get(from) {
+                    list.put(to, value.clone());
+                }
+            }
+        });
+    }
+
+    /// Tells which leaves are in another state than before. Of one that was not known, only that it is not well.
+    pub(super) fn tell_states(&self) {
+        let tree = self.store.tree();
+        let mut known = self.states.0.lock();
+        let mut now = HashMap::new();
+        for leaf in tree.all_leaves() {
+            let state = facts::state_number(leaf);
+            let before = known.get(&leaf.guid).copied();
+            if before.map_or(state != HEALTHY, |before| before != state) {
+                let path = self.root.lock().find(leaf.guid).and_then(|c| c.phys_path().map(str::to_owned));
+                self.store.reporter().state_change(&leaf.about(), state, before.unwrap_or(UNKNOWN), path.as_deref());
+            }
+            now.insert(leaf.guid, state);
+        }
+        *known = now;
+    }
+}

@@ -15,6 +15,7 @@ pub mod keys;
 pub mod layout;
 pub mod new_key;
 pub mod open;
+pub mod plan;
 pub mod pool_properties;
 mod provider;
 pub mod schedule;

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 /// Verbs that only look, which is all that others than the pools' owner may do.
 const LOOKING: &[(&str, &[&str])] = &[
-    ("zpool", &["version", "list", "iostat", "status", "get", "history", "events", "help"]),
+    ("zpool", &["version", "list", "iostat", "status", "get", "history", "events", "wait", "help"]),
     // Keeps a state for those who read the disks; it is the owner's alone all the same.
     ("weir", &["hold", "schedule"]),
     ("zfs", &["version", "list", "get", "holds", "userspace", "groupspace", "projectspace", "help"]),

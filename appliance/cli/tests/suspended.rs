@@ -2,8 +2,9 @@
 //!
 //! Each answer is given [`LONGEST`], which is long because machines that run tests are busy; alone, each takes some hundredths of a second.
 
+use std::io::Read;
 use std::path::Path;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// A command that takes longer than this hangs.
@@ -12,11 +13,17 @@ const LONGEST: Duration = Duration::from_secs(30);
 struct Rig {
     dir: tempfile::TempDir,
     daemon: Option<Child>,
+    options: &'static str,
 }
 
 impl Rig {
     fn new(disks: &[&str]) -> Self {
-        let mut rig = Self { dir: tempfile::tempdir().expect("a folder"), daemon: None };
+        Self::with(disks, "")
+    }
+
+    /// With more options of the daemon.
+    fn with(disks: &[&str], options: &'static str) -> Self {
+        let mut rig = Self { dir: tempfile::tempdir().expect("a folder"), daemon: None, options };
         for disk in disks {
             std::fs::File::create(rig.dir.path().join(disk)).and_then(|f| f.set_len(128 << 20)).expect("an image file");
         }
@@ -36,7 +43,8 @@ impl Rig {
 
     fn serve(&mut self) {
         let log = std::fs::File::options().create(true).append(true).open(self.dir.path().join("log")).expect("a log");
-        self.daemon = Some(self.command("serve --no-mount").stderr(log).spawn().expect("it starts"));
+        self.daemon =
+            Some(self.command(&format!("serve --no-mount{}", self.options)).stderr(log).spawn().expect("it starts"));
         let deadline = Instant::now() + LONGEST;
         while !Path::new(&self.dir.path().join("state/run/weir.sock")).exists() {
             assert!(Instant::now() < deadline, "no socket: {}", self.log());
@@ -53,16 +61,28 @@ impl Rig {
     }
 
     fn ended(&self, mut child: Child, line: &str) -> (i32, String) {
+        // Read while it runs: who says more than a pipe holds would wait for ever.
+        let read = |stream: Option<Box<dyn Read + Send>>| {
+            std::thread::spawn(move || {
+                let mut bytes = Vec::new();
+                stream.map(|mut stream| stream.read_to_end(&mut bytes));
+                String::from_utf8_lossy(&bytes).into_owned()
+            })
+        };
+        let out = read(child.stdout.take().map(|stream| -> Box<dyn Read + Send> { Box::new(stream) }));
+        let err = read(child.stderr.take().map(|stream| -> Box<dyn Read + Send> { Box::new(stream) }));
         let deadline = Instant::now() + LONGEST;
-        while child.try_wait().expect("it can be waited for").is_none() {
+        let status = loop {
+            if let Some(status) = child.try_wait().expect("it can be waited for") {
+                break status;
+            }
             if Instant::now() > deadline {
                 let _ = child.kill();
                 panic!("'{line}' hangs\n{}", self.log());
             }
             std::thread::sleep(Duration::from_millis(5));
-        }
-        let Output { status, stdout, stderr } = child.wait_with_output().expect("it has ended");
-        let text = String::from_utf8_lossy(&stdout).into_owned() + &String::from_utf8_lossy(&stderr);
+        };
+        let text = out.join().expect("read") + &err.join().expect("read");
         (status.code().unwrap_or(-1), text)
     }
 
@@ -223,5 +243,104 @@ fn a_pool_whose_devices_refuse_answers_every_command_and_goes_on_when_they_work_
         rig.good("zpool import -d DIR tank");
         assert!(rig.good("zfs list -H -o name").contains("tank/more"));
         rig.good("zpool export tank");
+    }
+}
+
+#[test]
+fn what_happens_is_told_to_who_asks_who_follows_and_to_programs() {
+    use std::io::BufRead;
+    use std::os::unix::fs::PermissionsExt;
+    let rig = Rig::with(&["a", "b"], " --set events.programs=DIR/programs --set events.slow_ms=20");
+    let programs = rig.dir.path().join("programs");
+    std::fs::create_dir(&programs).expect("a folder");
+    std::fs::set_permissions(&programs, PermissionsExt::from_mode(0o755)).expect("set");
+    let program = programs.join("io-note");
+    let told = rig.dir.path().join("told");
+    let text = format!(
+        "#!/bin/sh\n\"$ZPOOL\" list -H -o name > {0}.$$\necho $ZEVENT_POOL $ZEVENT_VDEV_PATH $ZEVENT_ZIO_ERR >> {0}.$$\nmv {0}.$$ {0}\n",
+        told.display()
+    );
+    std::fs::write(&program, text).expect("written");
+    std::fs::set_permissions(&program, PermissionsExt::from_mode(0o755)).expect("set");
+    assert_eq!(rig.good("zpool events -H"), "");
+    rig.good("zpool create tank mirror DIR/a DIR/b");
+    let classes = |text: &str| text.lines().filter_map(|l| l.split('\t').nth(1).map(str::to_owned)).collect::<Vec<_>>();
+    let first = classes(&rig.good("zpool events -H"));
+    assert!(first.iter().any(|c| c == "sysevent.fs.zfs.pool_create"), "{first:?}");
+    rig.good("inject -d DIR/a -e io -T write tank");
+    rig.good("inject -d DIR/b -D 30:1 -T write tank");
+    let mut follows = rig.started("zpool events -H -f tank");
+    let mut lines = std::io::BufReader::new(follows.stdout.take().expect("a pipe")).lines();
+    rig.good("zfs set com.example:x=1 tank");
+    // Who follows gets what was before, and then what comes.
+    let mut seen = Vec::new();
+    for class in ["ereport.fs.zfs.io", "ereport.fs.zfs.delay"] {
+        while !seen.contains(&class.to_owned()) {
+            let line = lines.next().expect("more").expect("text");
+            seen.extend(line.split('\t').nth(1).map(str::to_owned));
+        }
+    }
+    follows.kill().and_then(|()| follows.wait()).expect("it ends");
+    let verbose = rig.good("zpool events -v tank");
+    for part in [
+        "class = \"ereport.fs.zfs.io\"",
+        "zio_type = 0x2 [WRITE]",
+        "history_internal_name = \"set\"",
+        "(embedded nvlist)",
+        "eid = 0x1\n",
+    ] {
+        assert!(verbose.contains(part), "no {part} in {verbose}");
+    }
+    let slow = rig.good("zpool status -ps tank");
+    let row = slow.lines().find(|l| l.contains("/b ")).expect("the slow one").split_whitespace().nth(5);
+    assert!(row.and_then(|n| n.parse::<u64>().ok()).is_some_and(|n| n > 0), "{slow}");
+    let deadline = Instant::now() + LONGEST;
+    while !told.exists() {
+        assert!(Instant::now() < deadline, "the program was not run: {}", rig.log());
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let text = std::fs::read_to_string(&told).expect("told");
+    assert_eq!(text, format!("tank\ntank {} 5\n", rig.dir.path().join("a").display()));
+    assert!(rig.good("zpool events -c").starts_with("cleared "));
+    rig.good("inject -c all");
+    rig.good("zpool export tank");
+    assert!(classes(&rig.good("zpool events -H")).contains(&"sysevent.fs.zfs.pool_export".to_owned()));
+}
+
+#[test]
+fn waiting_ends_at_once_when_nothing_goes_on() {
+    let rig = Rig::new(&["a"]);
+    rig.good("zpool create tank DIR/a");
+    assert_eq!(rig.good("zpool wait tank"), "");
+    assert_eq!(rig.good("zpool wait -t scrub,free tank 0.1"), "    FREE   SCRUB\n       0       0\n");
+    assert_eq!(rig.good("zpool wait -H -t scrub tank 0.1"), "0\n");
+    assert_eq!(rig.run("zpool wait -t nothing tank").0, 2);
+    assert_eq!(rig.run("zpool wait nosuch").0, 1);
+    assert_eq!(rig.good("zpool status tank 0.05 2").matches("  pool: tank").count(), 2);
+}
+
+#[test]
+fn the_advised_pool_can_be_made_as_it_is_printed_and_has_the_space_that_was_said() {
+    let disks = ["t0", "t1", "t2", "u0", "u1", "u2"];
+    let rig = Rig::new(&disks);
+    let shelves: String =
+        disks.iter().map(|d| format!("{d} {}\n", if d.starts_with('t') { "upper" } else { "lower" })).collect();
+    std::fs::write(rig.dir.path().join("shelves"), shelves).expect("written");
+    let devices: String = disks.iter().map(|d| format!(" DIR/{d}")).collect();
+    for goal in ["speed", "space", "balance"] {
+        let text = rig.good(&format!("zpool plan --pool made --for {goal} --enclosures DIR/shelves{devices}"));
+        let command = text.lines().last().expect("a command");
+        let json = rig.good(&format!("zpool plan -j --pool made --for {goal} --enclosures DIR/shelves{devices}"));
+        let document: serde_json::Value = serde_json::from_str(&json).expect("JSON");
+        let first = &document["proposals"][0];
+        assert_eq!((first["advised"].as_bool(), first["command"].as_str()), (Some(true), Some(command)));
+        if goal == "speed" {
+            assert_eq!(first["survives_any_shelf"], true, "{text}");
+        }
+        rig.good(command);
+        let numbers = rig.good("zfs list -Hp -o used,available made");
+        let sum: u64 = numbers.split_whitespace().map(|n| n.parse::<u64>().expect("a number")).sum();
+        assert_eq!(first["usable_bytes"].as_u64(), Some(sum), "{text}");
+        rig.good("zpool destroy made");
     }
 }

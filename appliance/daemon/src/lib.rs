@@ -34,6 +34,7 @@ mod outgoing;
 pub mod owner;
 mod page;
 mod process;
+mod programs;
 pub mod rules;
 mod run;
 pub mod schedules;

@@ -145,6 +145,8 @@ async fn until_stopped(
     let _ = tokio::task::spawn_blocking(move || serving.smb.stop()).await;
     let telling = service.clone();
     let _ = tokio::task::spawn_blocking(move || telling.alerts.stop()).await;
+    let running = service.clone();
+    let _ = tokio::task::spawn_blocking(move || running.programs.stop()).await;
     let counting = service.clone();
     let _ = tokio::task::spawn_blocking(move || counting.analytics.stop()).await;
     let stopping = owner.clone();

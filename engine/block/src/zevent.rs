@@ -230,12 +230,15 @@ struct Identity {
     guid: u64,
 }
 
+/// By device and class: since when, and how many.
+type Rates = HashMap<(u64, &'static str), (Instant, u32)>;
+
 /// Tells what happens to one pool.
 pub struct Reporter {
     identity: RwLock<Identity>,
     failmode: RwLock<&'static str>,
     queue: RwLock<Arc<Queue>>,
-    rates: Mutex<HashMap<(u64, &'static str), (Instant, u32)>>,
+    rates: Mutex<Rates>,
     withheld: AtomicU64,
     quiet: AtomicBool,
 }

@@ -58,17 +58,26 @@ fn is_busy(e: &std::io::Error) -> bool {
 
 /// log2 of the unit in which a device should be written: a disk's physical sectors; 9 for files.
 pub fn ashift(path: &Path) -> u8 {
-    let bytes = std::fs::metadata(path).ok().filter(|m| m.file_type().is_block_device()).and_then(|meta| {
-        let number = meta.rdev();
-        let (major, minor) = (major_of(number), minor_of(number));
-        // A partition has no queue of its own: it is its disk's.
-        ["queue", "../queue"].iter().find_map(|queue| {
-            let path = format!("/sys/dev/block/{major}:{minor}/{queue}/physical_block_size");
-            std::fs::read_to_string(path).ok()?.trim().parse::<u64>().ok()
-        })
-    });
+    let bytes = of_queue(path, "physical_block_size");
     let shift = bytes.filter(|b| b.is_power_of_two()).map_or(ASHIFT_MIN, |b| b.trailing_zeros() as u8);
     shift.clamp(ASHIFT_MIN, ASHIFT_AUTO_MAX)
+}
+
+/// Whether a disk has moving parts; `None`: it does not say, or is none.
+pub fn is_rotating(path: &Path) -> Option<bool> {
+    of_queue(path, "rotational").map(|n| n != 0)
+}
+
+/// A number that Linux tells of a block device.
+fn of_queue(path: &Path, name: &str) -> Option<u64> {
+    let meta = std::fs::metadata(path).ok().filter(|m| m.file_type().is_block_device())?;
+    let number = meta.rdev();
+    let (major, minor) = (major_of(number), minor_of(number));
+    // A partition has no queue of its own: it is its disk's.
+    ["queue", "../queue"].iter().find_map(|queue| {
+        let path = format!("/sys/dev/block/{major}:{minor}/{queue}/{name}");
+        std::fs::read_to_string(path).ok()?.trim().parse::<u64>().ok()
+    })
 }
 
 /// The parts of a device number, as Linux packs them.

@@ -13,9 +13,11 @@
 
 use crate::config::VdevConfig;
 use crate::{Error, Place, Pool, Result};
+use block::vdev::raidz::Geometry;
 use object::bpobj::Bpobj;
 use object::zap::Zap;
 use ondisk::BlkPtr;
+use ondisk::label::{END_BYTES, START_BYTES, usable_bytes};
 use ondisk::pool_dir::{config, directory};
 
 /// Least slop, unless that is half the pool.
@@ -137,14 +139,7 @@ impl Pool {
                 let what = format!("metaslab_shift of {} is {shift}, expected 9 to 62", top.display_name());
                 return Err(Error::corrupt(self.name(), what));
             }
-            let deflated = |bytes: u64| if deflate { (bytes >> 9).saturating_mul(deflate_ratio(top)) } else { bytes };
-            let count = top.number(config::ASIZE) >> shift;
-            raw = raw.saturating_add(deflated(metaslab_bytes(top, shift, count)));
-            if count > EMBEDDED_LOG_METASLABS_MIN {
-                let one = deflated(metaslab_bytes(top, shift, count) / count);
-                raw = raw.saturating_sub(one);
-                embedded_log = embedded_log.saturating_add(one);
-            }
+            add_top(top, deflate, &mut raw, &mut embedded_log);
         }
         let slop_bytes = slop_bytes(raw, embedded_log);
         let saved_bytes = self.saved_by_dedup()?.saturating_add(self.saved_by_cloning()?);
@@ -207,6 +202,69 @@ impl Pool {
             Some(id) => Ok(Bpobj::open(self.mos(), id).at(self.name())?.header().used_bytes),
             None => Ok(0),
         }
+    }
+}
+
+/// A top-level device that might be made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Planned {
+    /// Parity of a raidz; 0: a mirror, or a single device.
+    pub parity: u64,
+    /// Its leaves.
+    pub leaves: u64,
+    /// Size of the smallest leaf.
+    pub leaf_bytes: u64,
+    /// log2 of the unit of allocation.
+    pub ashift: u8,
+}
+
+impl Planned {
+    fn config(&self) -> VdevConfig {
+        let mut all = ondisk::nvlist::Nvlist::new();
+        let leaf = usable_bytes(self.leaf_bytes).saturating_sub(START_BYTES + END_BYTES);
+        let asize = match self.parity {
+            0 => leaf,
+            _ => (leaf >> self.ashift << self.ashift).saturating_mul(self.leaves),
+        };
+        all.put(config::ASHIFT, u64::from(self.ashift));
+        all.put(config::ASIZE, asize);
+        all.put(config::METASLAB_SHIFT, u64::from(crate::space::alloc::metaslab_shift(asize)));
+        all.put(config::NPARITY, self.parity);
+        let kind = if self.parity == 0 { "mirror" } else { "raidz" };
+        let children = vec![VdevConfig::default(); self.leaves as usize];
+        VdevConfig { kind: kind.into(), all, children, ..VdevConfig::default() }
+    }
+
+    /// Bytes on all leaves together that a block of `bytes` takes: copies, parity and what is lost between blocks.
+    pub fn bytes_on_leaves(&self, bytes: u64) -> Result<u64> {
+        match self.parity {
+            0 => Ok(bytes.next_multiple_of(1 << self.ashift).saturating_mul(self.leaves)),
+            parity => {
+                let geometry = Geometry::new(self.ashift, self.leaves as usize, parity as usize)?;
+                Ok(geometry.asize_bytes(bytes, 0))
+            }
+        }
+    }
+}
+
+/// What a new pool of these devices offers its datasets.
+pub fn planned(devices: &[Planned]) -> UsableSpace {
+    let configs: Vec<VdevConfig> = devices.iter().map(Planned::config).collect();
+    let (mut raw, mut embedded_log) = (0u64, 0u64);
+    configs.iter().for_each(|top| add_top(top, true, &mut raw, &mut embedded_log));
+    UsableSpace { raw_bytes: raw, slop_bytes: slop_bytes(raw, embedded_log), ..UsableSpace::default() }
+}
+
+/// Adds what a normal device offers, and what of it is set apart for the intent log.
+fn add_top(top: &VdevConfig, deflate: bool, raw: &mut u64, embedded_log: &mut u64) {
+    let shift = top.number(config::METASLAB_SHIFT);
+    let deflated = |bytes: u64| if deflate { (bytes >> 9).saturating_mul(deflate_ratio(top)) } else { bytes };
+    let count = top.number(config::ASIZE) >> shift;
+    *raw = raw.saturating_add(deflated(metaslab_bytes(top, shift, count)));
+    if count > EMBEDDED_LOG_METASLABS_MIN {
+        let one = deflated(metaslab_bytes(top, shift, count) / count);
+        *raw = raw.saturating_sub(one);
+        *embedded_log = embedded_log.saturating_add(one);
     }
 }
 

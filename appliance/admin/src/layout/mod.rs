@@ -253,7 +253,7 @@ impl Layout {
 }
 
 /// A file or disk by its full path, or a disk by its name in /dev.
-fn leaf(word: &str) -> Result<Leaf, Wrong> {
+pub fn leaf(word: &str) -> Result<Leaf, Wrong> {
     let full = word.starts_with('/');
     let path = if full { PathBuf::from(word) } else { Path::new("/dev").join(word) };
     match devices::kind(&path) {

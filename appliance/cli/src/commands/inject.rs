@@ -151,7 +151,8 @@ fn done(cx: &mut Context<'_>, pools: &[Arc<OwnedPool>], wanted: &Wanted) -> Outc
             cx.print(&format!("removed rule {id}\n"));
         }
         Wanted::Flush { pool } => {
-            of(pools, pool).and_then(|owned| Ok(owned.pool()?.store().cache().clear())).map_err(failed)?;
+            let pool = of(pools, pool).and_then(OwnedPool::pool).map_err(failed)?;
+            pool.store().cache().clear();
         }
         Wanted::Add { pool, what, flush, quiet } => {
             let owned = of(pools, pool).map_err(failed)?;

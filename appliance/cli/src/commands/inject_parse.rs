@@ -105,7 +105,7 @@ impl Wanted {
     }
 }
 
-fn text<'m>(matches: &'m ArgMatches, letter: char) -> Option<&'m str> {
+fn text(matches: &ArgMatches, letter: char) -> Option<&str> {
     matches.get_one::<String>(&letter.to_string()).map(String::as_str)
 }
 

@@ -14,6 +14,7 @@ mod info_json;
 pub mod iostat;
 pub mod list;
 pub mod names;
+pub mod plan;
 pub mod pools;
 #[cfg(test)]
 mod samples;
@@ -22,6 +23,7 @@ pub mod status;
 mod status_json;
 pub mod values;
 mod vdev_properties;
+pub mod wait;
 pub mod writing;
 
 use crate::context::{Context, Outcome, Verb, version};
@@ -100,7 +102,21 @@ pub static VERBS: &[Verb] = &[
         "Show properties of pools and devices",
         get::run,
     ),
+    verb(
+        "wait",
+        &["[-Hp] [-T d|u] [-t activity[,activity]...] pool [interval]"],
+        "Wait until a pool has done what it does by itself",
+        wait::run,
+    ),
     verb("history", &["[-il] [pool] ..."], "Show what was done to pools", history::run),
+    verb(
+        "plan",
+        &[
+            "[-j] [--enclosures file] [--for balance|space|speed] [--spares n] [--random n --stream megabytes] [--pool name] device ...",
+        ],
+        "Advise how to make a pool of devices, and what that offers",
+        plan::run,
+    ),
     verb("events", &["[-vHf] [pool]", "-c"], "Show what happened to pools, and follow it", events::run),
     not_yet("remove"),
     not_yet("checkpoint"),
@@ -116,6 +132,5 @@ pub static VERBS: &[Verb] = &[
     not_yet("resilver"),
     not_yet("scrub"),
     not_yet("trim"),
-    not_yet("wait"),
     not_yet("ddtprune"),
 ];

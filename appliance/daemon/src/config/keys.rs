@@ -274,6 +274,57 @@ const KEYS: &[Key] = &[
         "Where alerts go that are to be in the system log, as RFC 5424 has it: a datagram socket, or by UDP."
     ),
     key!(
+        "events.programs",
+        Restart,
+        events.programs,
+        "the absolute path of a folder",
+        Some("\"/etc/weir/events.d\""),
+        "A folder of programs that are run when something happens to a pool, as zed runs zedlets: statechange-mail.sh\n\
+         for each event of that class, all-log.sh for all, with the event in ZEVENT_ variables. They run as the user of\n\
+         the daemon; folder and programs must be his or root's, and nobody else may write to them."
+    ),
+    key!(
+        "events.program_seconds",
+        Restart,
+        events.program_seconds,
+        "a number from 1 to 3600",
+        None,
+        "A program that has not ended after so long is ended, with all that it started."
+    ),
+    key!(
+        "events.programs_at_once",
+        Restart,
+        events.programs_at_once,
+        "a number from 1 to 256",
+        None,
+        "How many programs run at a time; others wait for their turn."
+    ),
+    key!(
+        "events.webhooks",
+        Restart,
+        events.webhooks,
+        "a list of addresses, such as [\"https://chat.example.org/hook\"]",
+        None,
+        "Where events are posted, as a JSON document each."
+    ),
+    key!(
+        "events.webhook_classes",
+        Restart,
+        events.webhook_classes,
+        "a list of classes, such as [\"statechange\", \"io_failure\"], or [\"all\"]",
+        None,
+        "Which events are posted there."
+    ),
+    key!(
+        "events.slow_ms",
+        Now,
+        events.slow_ms,
+        "a number from 1 to 3600000",
+        None,
+        "A read, write or flush of a device that takes so many milliseconds is counted as slow (`zpool status -s`), and\n\
+         told as an event of the class delay."
+    ),
+    key!(
         "otlp.endpoint",
         Now,
         otlp.endpoint,

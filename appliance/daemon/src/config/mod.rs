@@ -51,6 +51,8 @@ pub struct Config {
     pub alerts: AlertsConfig,
     /// Where figures are pushed.
     pub otlp: OtlpConfig,
+    /// Who is told what happens to pools.
+    pub events: EventsConfig,
     /// What holds for shares that do not say otherwise.
     pub shares: SharesConfig,
     /// Which keys were set, and by what.
@@ -177,6 +179,51 @@ pub struct AlertsConfig {
     pub syslog: String,
 }
 
+/// Who is told what happens to pools.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EventsConfig {
+    /// A folder of programs.
+    pub programs: Option<PathBuf>,
+    /// Longest time for one of them.
+    pub program_seconds: u64,
+    /// How many run at a time.
+    pub programs_at_once: u64,
+    /// Addresses to which events are posted.
+    pub webhooks: Vec<String>,
+    /// Which events are.
+    pub webhook_classes: Vec<String>,
+    /// An operation of a device that takes so long is told as slow.
+    pub slow_ms: u64,
+}
+
+impl Default for EventsConfig {
+    fn default() -> Self {
+        const CLASSES: [&str; 13] = [
+            "statechange",
+            "io",
+            "checksum",
+            "data",
+            "delay",
+            "io_failure",
+            "scrub_finish",
+            "resilver_finish",
+            "vdev_remove_dev",
+            "vdev_spare",
+            "pool_import",
+            "pool_export",
+            "pool_destroy",
+        ];
+        Self {
+            programs: None,
+            program_seconds: 10,
+            programs_at_once: 16,
+            webhooks: Vec::new(),
+            webhook_classes: CLASSES.map(str::to_owned).to_vec(),
+            slow_ms: 30_000,
+        }
+    }
+}
+
 /// Where figures are pushed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OtlpConfig {
@@ -240,6 +287,7 @@ impl Default for Config {
             otlp: OtlpConfig { endpoint: String::new(), interval_seconds: 15, headers: Vec::new() },
             analytics: AnalyticsConfig { enabled: true, operations: Size(1 << 30), viewers_see_files: true },
             log: LogConfig { level: "info".to_owned(), format: LogFormat::Text },
+            events: EventsConfig::default(),
             shares: SharesConfig { options: "rw,root_squash".to_owned() },
             sources: BTreeMap::new(),
         }
@@ -364,6 +412,18 @@ impl Config {
                 self.alerts.mail_command.join(" ")
             );
             found.push(("alerts.mail_command", message));
+        }
+        if let Some((url, why)) = self.events.webhooks.iter().find_map(|u| Some((u, outgoing::wrong_url(u)?))) {
+            found.push(("events.webhooks", format!("events.webhooks has '{url}': {why}")));
+        }
+        for (key, number, most) in [
+            ("events.program_seconds", self.events.program_seconds, 3600),
+            ("events.programs_at_once", self.events.programs_at_once, 256),
+            ("events.slow_ms", self.events.slow_ms, 3_600_000),
+        ] {
+            if !(1..=most).contains(&number) {
+                found.push((key, format!("{key} is {number}, expected 1 to {most}")));
+            }
         }
         if !self.otlp.endpoint.is_empty()
             && let Some(why) = outgoing::wrong_url(&self.otlp.endpoint)

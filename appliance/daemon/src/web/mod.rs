@@ -47,6 +47,7 @@ use crate::nfs::{self, PoolExports};
 use crate::otlp;
 use crate::owner::Owner;
 use crate::process::Process;
+use crate::programs::Programs;
 use crate::schedules;
 use crate::smb::Smb;
 use crate::tls;
@@ -62,6 +63,7 @@ use parking_lot::Mutex;
 use serve::nfs::Server;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 use tokio::sync::watch::Receiver;
 
 /// Brings a level of the log into force; the error says why it cannot be one.
@@ -121,6 +123,8 @@ pub struct Service {
     pub watch: Wake,
     /// Wakes whoever takes snapshots by rule.
     pub schedules: Wake,
+    /// Programs and addresses that are told what happens to pools.
+    pub programs: Programs,
     /// Becomes true when the process stops.
     pub stopped: Receiver<bool>,
 }
@@ -157,6 +161,7 @@ impl Service {
             smb: Smb::new(owner.clone(), &folder),
             watch: Wake::default(),
             schedules: Wake::default(),
+            programs: Programs::start(&config.events, owner.house.zevents(), &folder),
             stopped,
             owner,
             settings,
@@ -164,6 +169,7 @@ impl Service {
             level,
         });
         otlp::start(&service)?;
+        pool::set_slow(Duration::from_millis(config.events.slow_ms));
         let of = Arc::downgrade(&service);
         let _ = service.owner.before_unmount.set(Box::new(move |dataset| {
             if let Some(service) = of.upgrade() {
@@ -186,6 +192,7 @@ impl Service {
         self.owner.mounts.set_automatic(config.mount);
         self.sessions.set_hours(config.api.session_hours);
         self.hosts.set(&config.api.hosts);
+        pool::set_slow(Duration::from_millis(config.events.slow_ms));
         self.exports.set_on(&config.shares.options);
         self.analytics.engine.switch(config.analytics.enabled);
         Ok(())

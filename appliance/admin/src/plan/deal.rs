@@ -1,0 +1,46 @@
+//! Dealing devices to groups so that each group has as few as possible from one shelf.
+//!
+//! Invariants:
+//!   * a group has at most one device more from a shelf than it must
+//!   * each device is dealt once
+
+use super::Candidate;
+use std::collections::BTreeMap;
+
+/// Who is in which group, by place among the candidates.
+pub struct Dealt {
+    pub groups: Vec<Vec<usize>>,
+    pub spares: Vec<usize>,
+    pub unused: Vec<usize>,
+}
+
+/// As many groups of `width` as there are devices for beside `spares`. `None`: not even one.
+pub fn deal(devices: &[&Candidate], width: usize, spares: usize) -> Option<Dealt> {
+    let count = devices.len().checked_sub(spares)? / width;
+    if count == 0 {
+        return None;
+    }
+    let mut shelves: BTreeMap<&Option<String>, Vec<usize>> = BTreeMap::new();
+    for (at, device) in devices.iter().enumerate() {
+        shelves.entry(&device.shelf).or_default().push(at);
+    }
+    // Taken from the front.
+    let mut shelves: Vec<Vec<usize>> = shelves.into_values().map(|all| all.into_iter().rev().collect()).collect();
+    let mut groups = vec![Vec::new(); count];
+    for group in &mut groups {
+        // How many it has from each shelf: the next one comes from where it has the fewest, and of these from where most are left.
+        let mut had = vec![0usize; shelves.len()];
+        while group.len() < width {
+            let next = (0..shelves.len()).filter(|s| !shelves[*s].is_empty());
+            let next = next.min_by_key(|s| (had[*s], std::cmp::Reverse(shelves[*s].len())))?;
+            had[next] += 1;
+            group.extend(shelves[next].pop());
+        }
+    }
+    let mut rest: Vec<usize> = shelves.into_iter().flatten().collect();
+    rest.sort_unstable();
+    // What fits into no group can stand in for any.
+    let kept = if spares == 0 { 0 } else { rest.len() };
+    let unused = rest.split_off(kept);
+    Some(Dealt { groups, spares: rest, unused })
+}

@@ -95,7 +95,8 @@ pub(crate) struct Devices {
     pub too_small: &'static str,
 }
 
-fn device(leaf: &Leaf, words: &Devices) -> Result<Arc<dyn Device>> {
+/// Opens a device and locks it.
+pub(crate) fn open_device(leaf: &Leaf, words: &Devices) -> Result<Arc<dyn Device>> {
     let device = devices::open_for_writing(&leaf.path).map_err(|error| match error {
         Error::Refused { why: Refusal::Busy, .. } => {
             let owner = lock_owner(&leaf.path).map(|o| format!("\n{} is locked by {o}", leaf.name()));
@@ -123,7 +124,7 @@ fn auxiliary(leaf: &Leaf, ashift: Option<u8>, words: &Devices) -> Result<NewAuxi
     Ok(NewAuxiliary {
         kind: leaf.kind(),
         path: leaf.name(),
-        device: device(leaf, words)?,
+        device: open_device(leaf, words)?,
         ashift: ashift.unwrap_or_else(|| devices::ashift(&leaf.path)),
     })
 }
@@ -134,7 +135,7 @@ fn top(top: &Top, wanted: Option<u8>, words: &Devices) -> Result<NewVdev> {
             kind: leaf.kind(),
             parity: 0,
             class: Class::Normal,
-            leaf: Some((leaf.name(), device(leaf, words)?)),
+            leaf: Some((leaf.name(), open_device(leaf, words)?)),
             ashift: 0,
             children: Vec::new(),
         })

@@ -42,6 +42,7 @@ pub fn request(record: &Imported) -> OpenRequest {
         rewind: record.rewind,
         name: Some(record.name.clone()),
         temporary_name: record.temporary_name,
+        offline: record.offline.clone(),
     }
 }
 
@@ -234,6 +235,7 @@ impl House {
             rewind: record.rewind,
             name: Some(record.name.clone()),
             temporary_name: record.temporary_name,
+            offline: record.offline.clone(),
             cache_bytes: self.cache_bytes.lock().unwrap_or(OpenOptions::default().cache_bytes),
         };
         let why = if record.readonly {

@@ -42,6 +42,8 @@ pub struct OpenRequest {
     pub name: Option<String>,
     /// That name is not to be written to the pool.
     pub temporary_name: bool,
+    /// Devices that are not to be used, by identity.
+    pub offline: Vec<u64>,
 }
 
 /// Every pool in these places.
@@ -72,7 +74,7 @@ pub fn open_found(found: &FoundPool, request: &OpenRequest) -> Result<Arc<Pool>>
 fn options(request: &OpenRequest) -> OpenOptions {
     let (txg, rewind, name, temporary_name) =
         (request.txg, request.rewind, request.name.clone(), request.temporary_name);
-    OpenOptions { txg, rewind, name, temporary_name, ..OpenOptions::default() }
+    OpenOptions { txg, rewind, name, temporary_name, offline: request.offline.clone(), ..OpenOptions::default() }
 }
 
 /// Looks how a found pool is.

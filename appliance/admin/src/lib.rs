@@ -4,6 +4,7 @@
 
 pub mod add;
 pub mod advice;
+pub mod attach;
 pub mod clear;
 pub mod compatibility;
 pub mod create;
@@ -18,8 +19,10 @@ pub mod open;
 pub mod plan;
 pub mod pool_properties;
 mod provider;
+pub mod remove;
 pub mod schedule;
 pub mod state;
+pub mod states;
 pub mod vdev_properties;
 pub mod verify;
 pub mod view;

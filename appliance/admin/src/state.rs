@@ -43,6 +43,9 @@ pub struct Imported {
     pub temporary_name: bool,
     /// `-N` was given.
     pub no_mount: bool,
+    /// Devices that are offline until the next import, by identity.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub offline: Vec<u64>,
 }
 
 /// The folder that remembers.

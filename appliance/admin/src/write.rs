@@ -60,7 +60,7 @@ pub fn maker() -> dataset::write::FileSystemMaker {
 
 fn options(request: &OpenRequest) -> OpenOptions {
     let (rewind, name, temporary_name) = (request.rewind, request.name.clone(), request.temporary_name);
-    OpenOptions { rewind, name, temporary_name, ..OpenOptions::default() }
+    OpenOptions { rewind, name, temporary_name, offline: request.offline.clone(), ..OpenOptions::default() }
 }
 
 /// Opens the pool with this identity.

@@ -325,7 +325,8 @@ impl Opener {
 
 fn open_options(record: &Imported) -> OpenOptions {
     let (txg, rewind) = (record.txg, record.rewind);
-    OpenOptions { txg, rewind, name: Some(record.name.clone()), ..OpenOptions::default() }
+    let offline = record.offline.clone();
+    OpenOptions { txg, rewind, name: Some(record.name.clone()), offline, ..OpenOptions::default() }
 }
 
 /// The arguments of a command that takes files.

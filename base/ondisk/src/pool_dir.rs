@@ -277,6 +277,8 @@ pub mod config {
     pub const FRU: &str = "fru";
     /// Why it is faulted.
     pub const AUX_STATE: &str = "aux_state";
+    /// Value of [`AUX_STATE`]: somebody said so, and it lasts.
+    pub const AUX_EXTERNAL: &str = "external";
     /// When the round that was loaded was written.
     pub const LOAD_TIME: &str = "rewind_txg_ts";
     /// Metadata errors found while loading.

@@ -305,6 +305,12 @@ impl LiveDatasets {
         Ok(())
     }
 
+    /// Empties the intent logs of all open datasets: all that they say is on disk then. They go on with new blocks.
+    pub fn empty_logs(&self) -> Result<()> {
+        let all: Vec<_> = self.open.heads.lock().values().cloned().collect();
+        all.iter().try_for_each(|dataset| dataset.log.close())
+    }
+
     /// Closes all.
     pub fn close_all(&self) -> Result<()> {
         let all: Vec<_> = self.open.heads.lock().values().cloned().collect();

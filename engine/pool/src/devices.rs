@@ -63,6 +63,12 @@ pub fn ashift(path: &Path) -> u8 {
     shift.clamp(ASHIFT_MIN, ASHIFT_AUTO_MAX)
 }
 
+/// log2 of the smallest piece that can be written to a device: a disk's logical sectors; 9 for files.
+pub fn sector_shift(path: &Path) -> u8 {
+    let bytes = of_queue(path, "logical_block_size").filter(|b| b.is_power_of_two());
+    bytes.map_or(ASHIFT_MIN, |b| b.trailing_zeros() as u8)
+}
+
 /// Whether a disk has moving parts; `None`: it does not say, or is none.
 pub fn is_rotating(path: &Path) -> Option<bool> {
     of_queue(path, "rotational").map(|n| n != 0)

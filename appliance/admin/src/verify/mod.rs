@@ -144,7 +144,7 @@ fn devices(pool: &OpenPool, report: &Report) -> Vec<Device> {
     let mut found = Vec::new();
     for top in &tree.tops {
         for leaf in top.leaves() {
-            let absent = leaf.device().is_none().then(|| leaf.aux.map_or_else(String::new, |aux| format!("{aux:?}")));
+            let absent = (!leaf.is_open()).then(|| leaf.aux().map_or_else(String::new, |aux| format!("{aux:?}")));
             found.push(Device {
                 name: leaf.path.clone(),
                 guid: leaf.guid,

@@ -4,7 +4,7 @@
 //!   * where the new devices are is remembered before they join: after a crash in between they are found, if the pool has them
 
 use super::names::{NameOptions, vdev_name};
-use super::writing::{self, change, command_line};
+use super::writing::{self, change, change_places, command_line};
 use super::{create, pools};
 use crate::context::{Context, Failure, Outcome};
 use crate::getopt::Options;
@@ -83,26 +83,13 @@ pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     }
     let places: Vec<PathBuf> =
         layout.leaves().map(|leaf| leaf.path.clone()).filter(|path| !record.places.contains(path)).collect();
-    let remember = |cx: &Context<'_>, change: &dyn Fn(&mut Vec<PathBuf>)| {
-        let all = |pools: &mut Vec<Imported>| {
-            pools.iter_mut().filter(|p| p.guid == record.guid).for_each(|p| change(&mut p.places));
-        };
-        cx.state.change(all).map_err(|e| Failure::failed(format!("cannot add to '{name}': {e:#}")))?;
-        if let Some(owner) = &cx.owner {
-            let mut record = record.clone();
-            change(&mut record.places);
-            owner.house.reimported(record.guid, record);
-        }
-        Ok::<(), Failure>(())
-    };
-    remember(cx, &|known| known.extend(places.iter().cloned()))?;
+    let cannot = format!("cannot add to '{name}'");
+    change_places(cx, &record, &cannot, &|known| known.extend(places.iter().cloned()))?;
     let same_ashift = !force && !parsed.has('3');
     let command = command_line("zpool add", args);
-    let result = change(cx, &record, &format!("cannot add to '{name}'"), &command, |pool| {
-        admin::add::add(pool, &layout, ashift, same_ashift)
-    });
+    let result = change(cx, &record, &cannot, &command, |pool| admin::add::add(pool, &layout, ashift, same_ashift));
     if result.is_err() && is_unchanged(cx, &record, &view.status) {
-        remember(cx, &|known| known.retain(|path| !places.contains(path)))?;
+        change_places(cx, &record, &cannot, &|known| known.retain(|path| !places.contains(path)))?;
     }
     result.map(|()| 0)
 }

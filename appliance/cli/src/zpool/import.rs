@@ -124,6 +124,7 @@ fn open_request(parsed: &Parsed, places: &[PathBuf], guid: u64) -> OpenRequest {
         rewind: parsed.has('F') || parsed.has('T'),
         name: None,
         temporary_name: false,
+        offline: Vec::new(),
     }
 }
 
@@ -205,6 +206,7 @@ fn import_one(
         txg: parsed.last('T').and_then(|t| t.parse().ok()),
         rewind: parsed.has('F') || parsed.has('T'),
         temporary_name: parsed.has('t'),
+        offline: Vec::new(),
         no_mount: parsed.has('N'),
     };
     let status = opened_status(&found, &record);

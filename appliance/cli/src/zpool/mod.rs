@@ -1,6 +1,7 @@
 //! `weir zpool`: the verbs of zpool(8), a file each. What they print is OpenZFS's, to the letter.
 
 pub mod add;
+pub mod attach;
 pub mod clear;
 pub mod create;
 mod dedup;
@@ -16,9 +17,11 @@ pub mod list;
 pub mod names;
 pub mod plan;
 pub mod pools;
+pub mod remove;
 #[cfg(test)]
 mod samples;
 pub mod set;
+pub mod states;
 pub mod status;
 mod status_json;
 pub mod values;
@@ -69,6 +72,18 @@ pub static VERBS: &[Verb] = &[
     verb("destroy", &["[-f] pool"], "Destroy a pool", destroy::destroy),
     verb("set", &["property=value pool", "property=value pool vdev"], "Set a property of a pool or a device", set::run),
     verb("clear", &["pool [vdev]"], "Forget errors, and try again what could not be written", clear::run),
+    verb("attach", &["[-f] [-o ashift=n] pool device new-device"], "Make mirrors, or widen them", attach::attach),
+    verb(
+        "replace",
+        &["[-f] [-o ashift=n] pool device [new-device]"],
+        "Let one device take the place of another",
+        attach::replace,
+    ),
+    verb("detach", &["pool device"], "Let a device leave a mirror", attach::detach),
+    verb("remove", &["[-w] pool device ..."], "Remove logs, spares and cache devices", remove::run),
+    verb("offline", &["[-ft] pool device ..."], "Take devices away for a while", states::offline),
+    verb("online", &["pool device ..."], "Bring devices back", states::online),
+    verb("reopen", &["[-n] [pool ...]"], "Look again for devices that are away", states::reopen),
     verb("upgrade", &["", "-v", "[-V version] -a | pool ..."], "Enable features", set::upgrade),
     verb("sync", &["[pool] ..."], "Bring everything to disk", destroy::sync),
     verb("reguid", &["[-g guid] pool"], "Give a pool another identity", destroy::reguid),
@@ -118,15 +133,8 @@ pub static VERBS: &[Verb] = &[
         plan::run,
     ),
     verb("events", &["[-vHf] [pool]", "-c"], "Show what happened to pools, and follow it", events::run),
-    not_yet("remove"),
     not_yet("checkpoint"),
     not_yet("prefetch"),
-    not_yet("online"),
-    not_yet("offline"),
-    not_yet("reopen"),
-    not_yet("attach"),
-    not_yet("detach"),
-    not_yet("replace"),
     not_yet("split"),
     not_yet("initialize"),
     not_yet("resilver"),

@@ -15,6 +15,7 @@ pub use admin::write::is_in_use;
 use anyhow::{Context as _, Result};
 use api::Wanted;
 use dataset::{Error, Refusal};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 /// A command as the pool's history keeps it.
@@ -120,15 +121,52 @@ pub fn change<R>(
     change: impl FnOnce(&WritablePool) -> Result<R>,
 ) -> Result<R, Failure> {
     let pool = open(cx, record, cannot)?;
+    let failed = |e: anyhow::Error| Failure::failed(format!("{cannot}: {}", reason(&e)));
+    change_opened(pool, command, change).map_err(failed)
+}
+
+/// The same for verbs with exit codes of their own.
+pub fn change_or<R>(
+    cx: &Context<'_>,
+    record: &Imported,
+    command: &str,
+    change: impl FnOnce(&WritablePool) -> Result<R>,
+) -> Result<R> {
+    let pool = open(cx, record, "").map_err(|failure| match failure {
+        Failure::Failed(why) => anyhow::anyhow!(why.trim_start_matches(": ").to_owned()),
+        _ => anyhow::anyhow!("pool cannot be opened"),
+    })?;
+    change_opened(pool, command, change)
+}
+
+fn change_opened<R>(pool: Lent, command: &str, change: impl FnOnce(&WritablePool) -> Result<R>) -> Result<R> {
     let result = change(&pool).and_then(|result| {
         pool.note_command(command)?;
         Ok(result)
     });
     let closed = pool.finish();
-    let failed = |e: anyhow::Error| Failure::failed(format!("{cannot}: {}", reason(&e)));
-    let result = result.map_err(failed)?;
-    closed.map_err(failed)?;
+    let result = result?;
+    closed?;
     Ok(result)
+}
+
+/// Changes in which places the devices of a pool are looked for.
+pub fn change_places(
+    cx: &Context<'_>,
+    record: &Imported,
+    cannot: &str,
+    change: &dyn Fn(&mut Vec<PathBuf>),
+) -> Result<(), Failure> {
+    let all = |pools: &mut Vec<Imported>| {
+        pools.iter_mut().filter(|p| p.guid == record.guid).for_each(|p| change(&mut p.places));
+    };
+    cx.state.change(all).map_err(|e| Failure::failed(format!("{cannot}: {e:#}")))?;
+    if let Some(owner) = &cx.owner {
+        let mut record = record.clone();
+        change(&mut record.places);
+        owner.house.reimported(record.guid, record);
+    }
+    Ok(())
 }
 
 /// Asks for a new key of that format, twice; input that is no terminal is read to the end of its first line.

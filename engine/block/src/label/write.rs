@@ -157,7 +157,9 @@ fn on_leaves<T: Sync>(
 ) -> Vec<Option<io::Result<()>>> {
     let run = |(leaf, what): &(&Leaf, T)| {
         // Nothing to say of a device that is known not to be there.
-        leaf.device()?;
+        if !leaf.is_open() {
+            return None;
+        }
         let result = job(leaf, what);
         if result.is_err() {
             leaf.count_write_error();
@@ -197,7 +199,7 @@ fn one_good<'a>(
 }
 
 /// The device of a leaf that takes writes.
-fn writable(leaf: &Leaf) -> io::Result<&Arc<dyn Device>> {
+fn writable(leaf: &Leaf) -> io::Result<Arc<dyn Device>> {
     if leaf.has_failed() {
         return Err(io::Error::other("an earlier flush failed"));
     }

@@ -134,7 +134,7 @@ impl Drop for Telling<'_> {
 
 impl Source for Leaf {
     fn collect(&self, out: &mut Collector<'_>) {
-        let f = &self.figures;
+        let f = self.figures();
         out.counter(&READ_BYTES, &[], &f.read_bytes);
         out.counter(&WRITTEN_BYTES, &[], &f.written_bytes);
         out.histogram(&READ_TIME, &[], &f.read_time);

@@ -1,8 +1,12 @@
 //! A leaf of the device tree: one disk or file, or the place of one that is not there.
 //!
+//! A [`Leaf`] is a handle: who has one sees the same device, the same counts and the same log of what was missed, also when a tree
+//! made later knows the leaf by another identity (a mirror's last side takes over the mirror's).
+//!
 //! Invariants:
 //!   * a leaf whose flush failed once is not written again: the system forgets which of the bytes it had taken it lost
 //!   * blocks never reach into the labels
+//!   * what was written before [`Leaf::close`] is safe, or noted as missed; what is written afterwards is refused
 
 use super::figures::{Figures, Telling};
 use crate::zevent::{About, Operation, Report, Reporter, class};
@@ -69,7 +73,7 @@ impl<'l> Answer<'l> {
 
     /// Counts the bytes as wrong, and tells the read as one of wrong bytes.
     pub fn is_wrong(mut self) {
-        self.leaf.checksum_errors.fetch_add(1, Ordering::Relaxed);
+        self.leaf.state.checksum_errors.fetch_add(1, Ordering::Relaxed);
         self.leaf.report(class::CHECKSUM, Report { errno: WRONG_BYTES_ERRNO, ..self.report });
         if let Some(telling) = &mut self.telling {
             telling.was_wrong();
@@ -84,16 +88,19 @@ const PROBE_NS: u64 = 1_000_000_000;
 const WRONG_BYTES_ERRNO: i32 = 52;
 
 /// One disk or file.
+#[derive(Clone)]
 pub struct Leaf {
     /// Identity, as in its labels.
     pub guid: u64,
     /// Path, as opened, or as the configuration says if it was not.
     pub path: String,
-    device: Option<Arc<dyn Device>>,
-    /// The same, where faults are done to it.
-    faulty: Option<Arc<Faulty>>,
-    /// Why there is no device.
-    pub aux: Option<Aux>,
+    state: Arc<State>,
+}
+
+/// What all handles of a leaf share.
+struct State {
+    /// Written through as long as it is locked for reading, so that closing waits for writes under way.
+    access: RwLock<Access>,
     /// Txg ranges (first, last) in which the device was away: what it holds from then is stale (`DTL_MISSING`).
     stale: RwLock<Vec<(u64, u64)>>,
     read_errors: AtomicU64,
@@ -106,15 +113,23 @@ pub struct Leaf {
     probed_ns: AtomicU64,
     /// Whom its errors are told.
     reporter: OnceLock<Arc<Reporter>>,
-    pub(super) figures: Box<Figures>,
+    /// What is done to its device on purpose.
+    faults: OnceLock<Arc<Faults>>,
+    figures: Figures,
     /// First and last txg written since the last flush; `u64::MAX` and 0 when there is none.
     unflushed: (AtomicU64, AtomicU64),
     /// Held while the device is flushed.
     flushing: Mutex<()>,
     /// A flush failed.
     flush_failed: AtomicBool,
-    /// The stale ranges grew since someone asked.
+    /// The stale ranges changed since someone asked.
     missed_more: AtomicBool,
+}
+
+/// The device, or why there is none.
+struct Access {
+    device: Option<Arc<Faulty>>,
+    aux: Option<Aux>,
 }
 
 impl Leaf {
@@ -129,15 +144,10 @@ impl Leaf {
         Self::new(guid, path, None, Some(aux))
     }
 
-    fn new(guid: u64, path: String, faulty: Option<Arc<Faulty>>, aux: Option<Aux>) -> Self {
+    fn new(guid: u64, path: String, device: Option<Arc<Faulty>>, aux: Option<Aux>) -> Self {
         let zero = || AtomicU64::new(0);
-        let device = faulty.clone().map(|faulty| -> Arc<dyn Device> { faulty });
-        Self {
-            guid,
-            path,
-            device,
-            faulty,
-            aux,
+        let state = State {
+            access: RwLock::new(Access { device, aux }),
             stale: RwLock::new(Vec::new()),
             read_errors: zero(),
             checksum_errors: zero(),
@@ -146,23 +156,83 @@ impl Leaf {
             gone: AtomicBool::new(false),
             probed_ns: zero(),
             reporter: OnceLock::new(),
-            figures: Box::default(),
+            faults: OnceLock::new(),
+            figures: Figures::default(),
             unflushed: (AtomicU64::new(u64::MAX), zero()),
             flushing: Mutex::new(()),
             flush_failed: AtomicBool::new(false),
             missed_more: AtomicBool::new(false),
-        }
+        };
+        Self { guid, path, state: Arc::new(state) }
+    }
+
+    /// Another handle of the same leaf, under another identity and path.
+    pub fn known_as(&self, guid: u64, path: String) -> Self {
+        Self { guid, path, state: self.state.clone() }
     }
 
     /// The device, if it can be used.
-    pub fn device(&self) -> Option<&Arc<dyn Device>> {
-        self.device.as_ref()
+    pub fn device(&self) -> Option<Arc<dyn Device>> {
+        self.open_device().map(|device| -> Arc<dyn Device> { device })
+    }
+
+    fn open_device(&self) -> Option<Arc<Faulty>> {
+        self.state.access.read().device.clone()
+    }
+
+    /// Whether there is a device that can be used.
+    pub fn is_open(&self) -> bool {
+        self.state.access.read().device.is_some()
+    }
+
+    /// Why there is no device.
+    pub fn aux(&self) -> Option<Aux> {
+        self.state.access.read().aux
+    }
+
+    /// Uses `device` from now on: opened anew, so nothing is known of failures of the one before. What was missed stays missed.
+    pub fn open(&self, device: Arc<dyn Device>) {
+        let device = Arc::new(Faulty::new(device, self.guid));
+        if let Some(faults) = self.state.faults.get() {
+            device.obey(faults);
+        }
+        self.change(Access { device: Some(device), aux: None });
+        self.state.flush_failed.store(false, Ordering::Release);
+        self.state.gone.store(false, Ordering::Release);
+    }
+
+    /// Uses the device no longer. What was written to it is flushed first; what that fails for is noted as missed.
+    pub fn close(&self, why: Aux) {
+        self.change(Access { device: None, aux: Some(why) });
+    }
+
+    fn change(&self, next: Access) {
+        let _turn = self.state.flushing.lock();
+        // Waits for writes under way.
+        let mut access = self.state.access.write();
+        let before = std::mem::replace(&mut *access, next).device;
+        let (first, last) = self.take_unflushed();
+        let Some(device) = before else { return };
+        if first != u64::MAX && (self.has_failed() || device.flush().is_err()) {
+            self.note_missed(first, last.max(first));
+        }
+        drop(access);
+        device.release();
+    }
+
+    /// Says otherwise why there is no device. Nothing happens when there is one.
+    pub fn set_aux(&self, why: Aux) {
+        let mut access = self.state.access.write();
+        if access.device.is_none() {
+            access.aux = Some(why);
+        }
     }
 
     /// From now on, these rules say what goes wrong with the device.
     pub(crate) fn obey(&self, faults: &Arc<Faults>) {
-        if let Some(faulty) = &self.faulty {
-            faulty.obey(faults);
+        let faults = self.state.faults.get_or_init(|| faults.clone());
+        if let Some(device) = self.open_device() {
+            device.obey(faults);
         }
     }
 
@@ -173,15 +243,15 @@ impl Leaf {
 
     /// The same where somebody is about to find out whether the bytes are right.
     pub fn read_to_judge(&self, offset: u64, buf: &mut [u8]) -> Option<io::Result<Answer<'_>>> {
-        let device = self.device.as_ref()?;
+        let device = self.open_device()?;
         let clock = Stopwatch::start();
         let result = device.read_at(offset, buf);
         let ns = clock.ns();
-        let telling = self.figures.read(offset, buf.len(), ns, &result);
+        let telling = self.state.figures.read(offset, buf.len(), ns, &result);
         let report = Report { operation: Operation::Read, errno: 0, offset, size: buf.len() as u64, delay_ns: ns };
         self.note_slow(report);
         if let Err(error) = &result {
-            self.count(&self.read_errors, "reading", error, report);
+            self.count(&self.state.read_errors, "reading", error, report);
         }
         Some(result.map(|()| Answer { leaf: self, telling, report }))
     }
@@ -189,16 +259,17 @@ impl Leaf {
     /// Errors so far.
     pub fn errors(&self) -> ErrorCounts {
         ErrorCounts {
-            read: self.read_errors.load(Ordering::Relaxed),
-            checksum: self.checksum_errors.load(Ordering::Relaxed),
-            write: self.write_errors.load(Ordering::Relaxed),
-            slow: self.slow.load(Ordering::Relaxed),
+            read: self.state.read_errors.load(Ordering::Relaxed),
+            checksum: self.state.checksum_errors.load(Ordering::Relaxed),
+            write: self.state.write_errors.load(Ordering::Relaxed),
+            slow: self.state.slow.load(Ordering::Relaxed),
         }
     }
 
     /// Sets all error counts to zero, as `zpool clear` does. A failed flush stays: only a new device object heals it.
     pub fn clear_errors(&self) {
-        for count in [&self.read_errors, &self.checksum_errors, &self.write_errors, &self.slow] {
+        for count in [&self.state.read_errors, &self.state.checksum_errors, &self.state.write_errors, &self.state.slow]
+        {
             count.store(0, Ordering::Relaxed);
         }
         if self.is_gone() {
@@ -206,29 +277,34 @@ impl Leaf {
         }
     }
 
+    pub(super) fn figures(&self) -> &Figures {
+        &self.state.figures
+    }
+
     /// From now on, each read, write and flush is told, as one of `pool`.
     pub fn tell_to(&self, events: &Arc<observe::Events>, pool: &str) {
-        self.figures.tell_to(events, pool, &self.path);
+        self.state.figures.tell_to(events, pool, &self.path);
     }
 
     /// Nanoseconds that reads, writes and flushes took so far, of several at once each.
     pub fn busy_ns(&self) -> u64 {
-        self.figures.busy_ns()
+        self.state.figures.busy_ns()
     }
 
     /// Reads and bytes so far.
     pub fn traffic(&self) -> (u64, u64) {
-        self.figures.reads()
+        self.state.figures.reads()
     }
 
     /// Writes and bytes so far.
     pub fn write_traffic(&self) -> (u64, u64) {
-        self.figures.writes()
+        self.state.figures.writes()
     }
 
     /// Writes part of a block of `txg` at `offset` on the device. `None`: there is no device.
     pub fn write(&self, txg: u64, offset: u64, data: &[u8]) -> Option<io::Result<()>> {
-        let device = self.device.as_ref()?;
+        let access = self.state.access.read();
+        let device = access.device.as_ref()?;
         let end_bytes = label::usable_bytes(device.size_bytes()).saturating_sub(label::END_BYTES);
         let within =
             offset >= label::BOOT_OFFSET && offset.checked_add(data.len() as u64).is_some_and(|e| e <= end_bytes);
@@ -241,7 +317,7 @@ impl Leaf {
             let clock = Stopwatch::start();
             let result = device.write_at(offset, data);
             ns = clock.ns();
-            self.figures.wrote(offset, data.len(), ns, &result);
+            self.state.figures.wrote(offset, data.len(), ns, &result);
             result
         };
         let report = Report { operation: Operation::Write, errno: 0, offset, size: data.len() as u64, delay_ns: ns };
@@ -249,7 +325,7 @@ impl Leaf {
         match &result {
             // Noted after the write, so that a flush that runs meanwhile cannot take the note without the bytes.
             Ok(()) => self.note_unflushed(txg),
-            Err(error) => self.count(&self.write_errors, "writing", error, report),
+            Err(error) => self.count(&self.state.write_errors, "writing", error, report),
         }
         Some(result)
     }
@@ -265,9 +341,9 @@ impl Leaf {
 
     /// Finds out whether the device works at all, not more often than once in [`PROBE_NS`].
     fn probe_after_error(&self) {
-        let (now, last) = (host::clock::nanoseconds(), self.probed_ns.load(Ordering::Relaxed));
+        let (now, last) = (host::clock::nanoseconds(), self.state.probed_ns.load(Ordering::Relaxed));
         let turn = now.abs_diff(last) >= PROBE_NS
-            && self.probed_ns.compare_exchange(last, now, Ordering::Relaxed, Ordering::Relaxed).is_ok();
+            && self.state.probed_ns.compare_exchange(last, now, Ordering::Relaxed, Ordering::Relaxed).is_ok();
         if turn {
             self.probe();
         }
@@ -275,8 +351,8 @@ impl Leaf {
 
     /// Finds out whether the device works at all: without one it does not.
     pub fn probe(&self) -> bool {
-        let works = self.device.as_ref().is_some_and(|device| device.probe().is_ok());
-        if self.gone.swap(!works, Ordering::AcqRel) == works {
+        let works = self.open_device().is_some_and(|device| device.probe().is_ok());
+        if self.state.gone.swap(!works, Ordering::AcqRel) == works {
             tracing::warn!(device = %self.path, works, "the device was tried after an error");
         }
         works
@@ -284,18 +360,18 @@ impl Leaf {
 
     /// Whether the device did not work when it was last tried.
     pub fn is_gone(&self) -> bool {
-        self.gone.load(Ordering::Acquire)
+        self.state.gone.load(Ordering::Acquire)
     }
 
     fn note_slow(&self, report: Report) {
         if report.delay_ns >= SLOW_NS.load(Ordering::Relaxed) {
-            self.slow.fetch_add(1, Ordering::Relaxed);
+            self.state.slow.fetch_add(1, Ordering::Relaxed);
             self.report(class::DELAY, report);
         }
     }
 
     fn report(&self, class: &'static str, report: Report) {
-        if let Some(reporter) = self.reporter.get() {
+        if let Some(reporter) = self.state.reporter.get() {
             reporter.device_report(class, &self.about(), report);
         }
     }
@@ -309,23 +385,28 @@ impl Leaf {
 
     /// From now on, its errors are told there.
     pub(crate) fn report_to(&self, reporter: &Arc<Reporter>) {
-        self.reporter.get_or_init(|| reporter.clone());
+        self.state.reporter.get_or_init(|| reporter.clone());
+    }
+
+    fn take_unflushed(&self) -> (u64, u64) {
+        let unflushed = &self.state.unflushed;
+        (unflushed.0.swap(u64::MAX, Ordering::AcqRel), unflushed.1.swap(0, Ordering::AcqRel))
     }
 
     /// Notes that something of `txg` was written, so that the next flush asks the device.
     pub fn note_unflushed(&self, txg: u64) {
-        self.unflushed.0.fetch_min(txg, Ordering::AcqRel);
-        self.unflushed.1.fetch_max(txg, Ordering::AcqRel);
+        self.state.unflushed.0.fetch_min(txg, Ordering::AcqRel);
+        self.state.unflushed.1.fetch_max(txg, Ordering::AcqRel);
     }
 
     /// Whether a flush has something to do, or to wait for.
     pub fn needs_flush(&self) -> bool {
-        self.unflushed.0.load(Ordering::Acquire) != u64::MAX || self.flushing.is_locked()
+        self.state.unflushed.0.load(Ordering::Acquire) != u64::MAX || self.state.flushing.is_locked()
     }
 
     /// Whether a flush failed since the device was opened.
     pub fn has_failed(&self) -> bool {
-        self.flush_failed.load(Ordering::Acquire)
+        self.state.flush_failed.load(Ordering::Acquire)
     }
 
     /// Puts everything written onto the medium. After an error the leaf has missed the txgs of which something may be lost,
@@ -342,22 +423,21 @@ impl Leaf {
     fn flush_if(&self, always: bool) -> io::Result<()> {
         // One at a time: a system tells an error once, to whoever comes first, and who finds nothing left to flush must
         // wait for the one that took it.
-        let _turn = self.flushing.lock();
-        let first = self.unflushed.0.swap(u64::MAX, Ordering::AcqRel);
-        let last = self.unflushed.1.swap(0, Ordering::AcqRel);
+        let _turn = self.state.flushing.lock();
+        let (first, last) = self.take_unflushed();
         let dirty = first != u64::MAX;
-        let Some(device) = self.device.as_ref().filter(|_| dirty || always) else { return Ok(()) };
+        let Some(device) = self.open_device().filter(|_| dirty || always) else { return Ok(()) };
         if self.has_failed() {
             return Err(io::Error::other("an earlier flush failed"));
         }
         let clock = Stopwatch::start();
         let result = device.flush();
         let ns = clock.ns();
-        self.figures.flushed(ns, &result);
+        self.state.figures.flushed(ns, &result);
         let report = Report { operation: Operation::Flush, errno: 0, offset: 0, size: 0, delay_ns: ns };
         self.note_slow(report);
         result.inspect_err(|error| {
-            self.flush_failed.store(true, Ordering::Release);
+            self.state.flush_failed.store(true, Ordering::Release);
             self.count_write_error();
             self.report(class::IO, Report { errno: errno(error), ..report });
             tracing::error!(device = %self.path, %error, "what was written may be lost: the device takes no writes any more");
@@ -369,16 +449,16 @@ impl Leaf {
 
     /// Counts a write that failed past [`Leaf::write`]: of a label.
     pub fn count_write_error(&self) {
-        self.write_errors.fetch_add(1, Ordering::Relaxed);
+        self.state.write_errors.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Notes that blocks of the txgs `first` to `last` did not reach this device, though the pool has them.
     pub fn note_missed(&self, first: u64, last: u64) {
         let covered = |ranges: &[(u64, u64)]| ranges.iter().any(|(f, l)| *f <= first && last <= *l);
-        if covered(&self.stale.read()) {
+        if covered(&self.state.stale.read()) {
             return;
         }
-        let mut stale = self.stale.write();
+        let mut stale = self.state.stale.write();
         stale.push((first, last));
         stale.sort_unstable();
         let mut merged: Vec<(u64, u64)> = Vec::with_capacity(stale.len());
@@ -389,37 +469,37 @@ impl Leaf {
             }
         }
         *stale = merged;
-        self.missed_more.store(true, Ordering::Release);
+        self.state.missed_more.store(true, Ordering::Release);
     }
 
     /// Whether [`Leaf::stale_ranges`] grew since [`Leaf::take_missed`] was last called.
     pub fn has_missed_more(&self) -> bool {
-        self.missed_more.load(Ordering::Acquire)
+        self.state.missed_more.load(Ordering::Acquire)
     }
 
     /// Whether [`Leaf::stale_ranges`] grew since this was last asked, and must be written to the leaf's DTL.
     pub fn take_missed(&self) -> bool {
-        self.missed_more.swap(false, Ordering::AcqRel)
+        self.state.missed_more.swap(false, Ordering::AcqRel)
     }
 
     /// Sets the txg ranges in which the device was away. Wrong bytes counted before that was known, while the pool was being
     /// opened, are no errors any more.
     pub fn set_stale(&self, ranges: Vec<(u64, u64)>) {
         if !ranges.is_empty() {
-            self.checksum_errors.store(0, Ordering::Relaxed);
+            self.state.checksum_errors.store(0, Ordering::Relaxed);
         }
-        *self.stale.write() = ranges;
+        *self.state.stale.write() = ranges;
     }
 
     /// Whether what was born in `txg` never reached this device.
     pub fn is_stale(&self, txg: u64) -> bool {
-        let stale = self.stale.read();
+        let stale = self.state.stale.read();
         !stale.is_empty() && stale.iter().any(|(first, last)| (*first..=*last).contains(&txg))
     }
 
     /// The txg ranges in which the device was away.
     pub fn stale_ranges(&self) -> Vec<(u64, u64)> {
-        self.stale.read().clone()
+        self.state.stale.read().clone()
     }
 }
 

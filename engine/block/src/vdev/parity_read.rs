@@ -193,7 +193,7 @@ impl Tree {
             for (i, leaf) in sources.into_iter().enumerate() {
                 if i == used {
                     match &found.buffers[place] {
-                        None if leaf.device().is_none() => note(leaf, Fault::Missing),
+                        None if !leaf.is_open() => note(leaf, Fault::Missing),
                         None => note(leaf, Fault::Unreadable),
                         Some(bytes) if bytes != right => note(leaf, Fault::Wrong),
                         Some(_) => {}

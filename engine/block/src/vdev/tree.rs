@@ -157,7 +157,7 @@ impl Tree {
             // Spread reads of different regions over the copies, and keep each region on one, which helps read-ahead.
             let len = found.len();
             found.rotate_left((offset >> 20) as usize % len);
-            found.sort_by_key(|leaf| (leaf.device().is_none(), leaf.is_stale(birth)));
+            found.sort_by_key(|leaf| (!leaf.is_open(), leaf.is_stale(birth)));
         }
         found
     }

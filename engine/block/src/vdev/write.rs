@@ -200,7 +200,7 @@ impl Tree {
             if leaves.is_empty() {
                 self.collect(vdev, 0, &mut leaves, 0);
             }
-            leaves.iter().any(|l| l.device().is_some() && !l.has_failed() && !overlaps(l))
+            leaves.iter().any(|l| l.is_open() && !l.has_failed() && !overlaps(l))
         };
         let parity = match &top.kind {
             Kind::Raidz(g) => g.parity(),

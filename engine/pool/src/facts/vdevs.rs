@@ -156,13 +156,14 @@ fn device(c: &VdevConfig, v: Option<&Vdev>) -> VdevStatus {
         expanding: c.all.contains(config::RAIDZ_EXPANDING),
         ..VdevStatus::default()
     };
-    s.children =
-        c.children.iter().enumerate().map(|(i, child)| device(child, v.and_then(|v| v.children.get(i)))).collect();
+    // By identity: the configuration is the last synced one, and the devices may have changed since.
+    let found = |child: &VdevConfig| v.and_then(|v| v.children.iter().find(|v| v.guid == child.guid));
+    s.children = c.children.iter().map(|child| device(child, found(child))).collect();
     match v.map(|v| &v.kind) {
         Some(Kind::Leaf(leaf)) => {
-            (s.state, s.aux) = leaf_state(leaf.aux);
-            s.not_present = leaf.aux == Some(Aux::NotFound);
-            if leaf.device().is_some() {
+            (s.state, s.aux) = leaf_state(leaf.aux());
+            s.not_present = leaf.aux() == Some(Aux::NotFound);
+            if leaf.is_open() {
                 s.path = Some(leaf.path.clone());
                 s.name = leaf.path.clone();
             } else if s.not_present {
@@ -176,6 +177,8 @@ fn device(c: &VdevConfig, v: Option<&Vdev>) -> VdevStatus {
             (s.write_ops, s.write_bytes) = leaf.write_traffic();
             if leaf.has_failed() || leaf.is_gone() {
                 (s.state, s.aux) = (VdevState::Faulted, VdevAux::ErrExceeded);
+            } else if leaf.is_open() && c.number(config::DEGRADED) != 0 {
+                (s.state, s.aux) = (VdevState::Degraded, VdevAux::External);
             }
         }
         Some(Kind::Missing) => (s.state, s.aux) = (VdevState::CantOpen, VdevAux::NoReplicas),
@@ -194,7 +197,7 @@ fn device(c: &VdevConfig, v: Option<&Vdev>) -> VdevStatus {
 
 /// `vdev_state_t` of a leaf.
 pub(crate) fn state_number(leaf: &Leaf) -> u64 {
-    let state = if leaf.has_failed() || leaf.is_gone() { VdevState::Faulted } else { leaf_state(leaf.aux).0 };
+    let state = if leaf.has_failed() || leaf.is_gone() { VdevState::Faulted } else { leaf_state(leaf.aux()).0 };
     state as u64
 }
 

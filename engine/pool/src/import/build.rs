@@ -15,6 +15,9 @@ use ondisk::pool_dir::config;
 use std::collections::HashMap;
 use std::sync::Arc;
 
+/// What the path of a device ends with that is replaced by another one of the same path (`spa_vdev_attach`).
+pub const REPLACED_BY_NAMESAKE: &str = "/old";
+
 /// Devices by the guid in their labels.
 pub type Devices = HashMap<u64, Arc<dyn Device>>;
 
@@ -22,6 +25,8 @@ pub type Devices = HashMap<u64, Arc<dyn Device>>;
 pub struct Context<'a> {
     /// The devices found.
     pub devices: &'a Devices,
+    /// Leaves that are in use already, by identity: a tree that is made anew goes on with them.
+    pub known: &'a HashMap<u64, Leaf>,
     /// Guids of the top-level devices, by number: dRAID spares name their device so.
     pub top_ids: HashMap<u64, u64>,
     /// `ub_raidz_reflow_info` of the uberblock in use.
@@ -73,11 +78,14 @@ fn vdev_under(c: &VdevConfig, cx: &Context<'_>, top: Option<&VdevConfig>, ashift
 
 fn leaf(c: &VdevConfig, top: &VdevConfig, cx: &Context<'_>) -> Leaf {
     let path = c.path.clone().unwrap_or_else(|| format!("device {}", c.guid));
-    let marked = [(config::OFFLINE, Aux::Offline), (config::REMOVED, Aux::Removed), (config::FAULTED, Aux::Faulted)];
-    for (key, aux) in marked {
-        if c.number(key) != 0 {
-            return Leaf::absent(c.guid, path, aux);
-        }
+    if let Some(known) = cx.known.get(&c.guid) {
+        // What is used is named as it was opened, unless its path was given to the device that replaces it.
+        let is_odd = [&path, &known.path].iter().any(|p| p.ends_with(REPLACED_BY_NAMESAKE));
+        let path = if is_odd { path } else { known.path.clone() };
+        return known.known_as(c.guid, path);
+    }
+    if let Some(aux) = marked(c) {
+        return Leaf::absent(c.guid, path, aux);
     }
     match cx.devices.get(&c.guid) {
         None => Leaf::absent(c.guid, path, Aux::NotFound),
@@ -89,8 +97,20 @@ fn leaf(c: &VdevConfig, top: &VdevConfig, cx: &Context<'_>) -> Leaf {
     }
 }
 
+/// Why the configuration keeps a leaf from being used. A fault that nobody asked to stay is over with the next import: the
+/// diagnosis was made elsewhere (`vdev_alloc`).
+pub fn marked(c: &VdevConfig) -> Option<Aux> {
+    let lasts = c.all.get_str(config::AUX_STATE) == Some(config::AUX_EXTERNAL);
+    let marks = [
+        (config::OFFLINE, true, Aux::Offline),
+        (config::REMOVED, true, Aux::Removed),
+        (config::FAULTED, lasts, Aux::Faulted),
+    ];
+    marks.into_iter().find(|(key, counts, _)| *counts && c.number(key) != 0).map(|(_, _, aux)| aux)
+}
+
 /// Bytes that a leaf must have at least: for mirrors and single devices what is allocatable and the labels.
-fn needed_bytes(top: &VdevConfig) -> u64 {
+pub fn needed_bytes(top: &VdevConfig) -> u64 {
     let share = match top.kind.as_str() {
         "raidz" => top.number(config::ASIZE) / (top.children.len().max(1) as u64),
         "mirror" | "disk" | "file" => top.number(config::ASIZE),

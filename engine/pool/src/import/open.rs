@@ -13,7 +13,7 @@ use super::search::FoundPool;
 use crate::config::VdevConfig;
 use crate::{Error, Place, Result, feature};
 use block::Store;
-use block::vdev::{Tree, Vdev};
+use block::vdev::{Aux, Tree, Vdev};
 use object::zap::Zap;
 use object::{Object, ObjectSet};
 use ondisk::ObjsetKind;
@@ -36,11 +36,20 @@ pub struct OpenOptions {
     pub name: Option<String>,
     /// That name is not to be written to the pool.
     pub temporary_name: bool,
+    /// Devices that are not to be used, by identity: somebody took them offline until the next import.
+    pub offline: Vec<u64>,
 }
 
 impl Default for OpenOptions {
     fn default() -> Self {
-        Self { cache_bytes: 256 << 20, txg: None, rewind: false, name: None, temporary_name: false }
+        Self {
+            cache_bytes: 256 << 20,
+            txg: None,
+            rewind: false,
+            name: None,
+            temporary_name: false,
+            offline: Vec::new(),
+        }
     }
 }
 
@@ -194,10 +203,13 @@ fn finish(store: &Arc<Store>, mos: Arc<ObjectSet>, uberblock: &Uberblock, warnin
 fn devices_by_guid(found: &FoundPool) -> Devices {
     let mut newest: HashMap<u64, (u64, Arc<dyn host::device::Device>)> = HashMap::new();
     for d in found.devices.iter().chain(&found.auxiliary) {
-        match newest.get(&d.guid) {
-            Some((txg, _)) if *txg >= d.txg() => {}
-            _ => {
-                newest.insert(d.guid, (d.txg(), d.device.clone()));
+        // A device may get another identity (the last side of a mirror has the mirror's), and the power fail before all of its
+        // labels say so.
+        let others = d.labels.configs().filter(|c| c.get_u64(config::POOL_GUID) == Some(found.guid));
+        let others = others.filter_map(|c| Some((c.get_u64(config::GUID)?, c.get_u64(config::POOL_TXG)?)));
+        for (guid, txg) in others.filter(|(_, txg)| *txg > 0).chain([(d.guid, d.txg())]) {
+            if newest.get(&guid).is_none_or(|(known, _)| *known < txg) {
+                newest.insert(guid, (txg, d.device.clone()));
             }
         }
     }
@@ -251,7 +263,8 @@ fn assemble(
     options: &OpenOptions,
 ) -> Result<(Arc<Store>, Arc<ObjectSet>)> {
     let top_ids = tops.iter().map(|t| (t.guid, t.id)).collect();
-    let cx = Context { devices, top_ids, reflow: uberblock.raidz_reflow };
+    let known = HashMap::new();
+    let cx = Context { devices, known: &known, top_ids, reflow: uberblock.raidz_reflow };
     let build = |list: &[VdevConfig]| {
         list.iter().map(|c| build::vdev(c, &cx).map(Arc::new)).collect::<Result<Vec<Arc<Vdev>>>>()
     };
@@ -261,6 +274,8 @@ fn assemble(
     if let Some((i, v)) = tree.tops.iter().enumerate().find(|(i, v)| v.id != *i as u64) {
         return Err(Error::corrupt(name, format!("top-level device {} stands at place {i}", v.id)));
     }
+    let leaves = options.offline.iter().filter_map(|guid| tree.find(*guid)?.leaf());
+    leaves.for_each(|leaf| leaf.close(Aux::Offline));
     let store = Store::new(name.to_owned(), tree, options.cache_bytes);
     let mos = ObjectSet::open(store.clone(), &uberblock.root, 0, None)?;
     if mos.phys().kind != ObjsetKind::Meta {

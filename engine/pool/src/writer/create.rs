@@ -151,6 +151,7 @@ fn shared(
         clones: Clones::none(),
         scan: Default::default(),
         dedup: Dedup::none(),
+        farewells: Mutex::default(),
         base: None,
         published: Mutex::new(None),
         stats: Default::default(),

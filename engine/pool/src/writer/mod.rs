@@ -17,6 +17,7 @@
 //!   * after an error in the middle of a txg nothing more is written: the pool is suspended, as the last synced txg left it
 
 mod add;
+mod attach;
 mod config;
 mod create;
 mod deflate;
@@ -29,17 +30,23 @@ mod missed;
 mod mos;
 mod open;
 mod props;
+mod remove;
 mod replaced;
 mod scan;
+mod shape;
+mod states;
 mod stats;
 mod sync;
 mod told;
+mod tree;
 mod tx;
 mod vdev_props;
 mod vdevs;
 
+pub use attach::{Joins, NewLeaf};
 pub use create::{CreatePool, check_features};
 pub use open::{ClaimLogs, WriteOptions, can_write, default_features, is_called};
+pub use states::{Lasts, Opener};
 pub use stats::{Phase, TxgStats};
 pub use tx::SyncTx;
 pub use vdevs::{NewAuxiliary, NewDevices, NewVdev};
@@ -127,10 +134,11 @@ pub(crate) struct Shared {
     /// Blocks that are used more than once.
     clones: Arc<Clones>,
     /// Scrub and resilver.
-    #[allow(dead_code, reason = "nothing that joins a pool is stale yet")]
     scan: scan::Scans,
     /// Contents that are stored once and used several times.
     dedup: Arc<Dedup>,
+    /// Devices that leave with the txg that is synced.
+    farewells: Mutex<Vec<replaced::Farewell>>,
     /// The pool as it was opened; `None` while it is being made.
     base: Option<Arc<Pool>>,
     published: Mutex<Option<Arc<Pool>>>,

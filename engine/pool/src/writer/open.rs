@@ -154,6 +154,7 @@ impl Writer {
             clones,
             scan: scan::Scans::default(),
             dedup,
+            farewells: Mutex::default(),
             published: Mutex::new(Some(pool.clone())),
             base: Some(pool),
             stats: Default::default(),
@@ -219,8 +220,8 @@ fn check(pool: &Pool) -> Result<()> {
         if top.number(config::REMOVING) != 0 {
             return unsupported("while a device is being removed".into());
         }
-        if top.leaves().iter().any(|l| l.all.contains(config::RESILVER_TXG) || l.all.contains(config::REBUILD_TXG)) {
-            return unsupported("while a resilver is under way".into());
+        if top.leaves().iter().any(|l| l.all.contains(config::REBUILD_TXG)) {
+            return unsupported("while a sequential rebuild is under way".into());
         }
     }
     Ok(())

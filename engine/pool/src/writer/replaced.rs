@@ -1,13 +1,214 @@
-//! What follows a resilver that ended well: devices that were only needed until then leave.
+//! Devices that leave others: `zpool detach`, and what follows a resilver that ended well, when devices leave that were only needed
+//! until then.
+//!
+//! ```text
+//!   txg n:        configuration without the device ─> its objects freed ─> labels of the others, uberblock
+//!   behind it:    the device's own labels say that it belongs to no pool, or that it is a spare again
+//! ```
+//! OpenZFS writes the labels of the one that leaves before the txg; a power cut then leaves a pool with a device without labels.
+//!
+//! Facts: spa_vdev_detach, spa_vdev_resilver_done_hunt (module/zfs/spa.c), vdev_dtl_sync (vdev.c).
+//!
+//! Invariants:
+//!   * no device leaves without which some block could not be read
 
+use super::shape;
+use super::tree::{self, NO_REPLICAS, find_leaf, is_required, known};
 use super::tx::SyncTx;
-use crate::Result;
+use super::vdevs::{self, List};
+use super::{Shared, Writer};
+use crate::config::VdevConfig;
+use crate::import::build::REPLACED_BY_NAMESAKE;
+use crate::{Error, Result};
+use block::vdev::{Aux, Leaf, Tree};
+use ondisk::nvlist::Nvlist;
+use ondisk::pool_dir::config;
+
+/// A leaf that left, with the label that it gets once the pool's last txg knows nothing of it.
+pub(super) struct Farewell {
+    leaf: Leaf,
+    label: Nvlist,
+}
+
+impl Writer {
+    /// Lets a device leave a mirror, or ends that it is replaced or that a spare stands in (`zpool detach`).
+    pub fn detach(&self, guid: u64) -> Result<()> {
+        self.task(move |cx| {
+            detach(cx, guid)?;
+            after_resilver(cx)
+        })
+    }
+}
 
 /// Called in the txg that notes the end of a resilver without errors, after what it wrote was taken out of the logs of missed txgs:
 /// whichever leaves have no stale ranges any more are whole. Detaches the old side of `replacing` and of `spare` devices.
 ///
 /// ZFS name: spa_vdev_resilver_done.
-#[allow(dead_code, reason = "nothing resilvers yet")]
-pub(super) fn after_resilver(_cx: &SyncTx<'_>) -> Result<()> {
+pub(super) fn after_resilver(cx: &SyncTx<'_>) -> Result<()> {
+    forget_resilvers(cx);
+    // Each round lets one device leave.
+    while let Some(guid) = find_replaced(&cx.shared.root.lock(), &cx.store().tree()) {
+        // The spare of a device that was replaced leaves with it.
+        let spare = {
+            let root = cx.shared.root.lock();
+            let parent = root.parent(guid).map(|p| (p.guid, p.id));
+            let above = parent.and_then(|(parent, id)| root.parent(parent).filter(|a| a.kind == "spare" && id == 0));
+            above.filter(|a| a.children.len() == 2).map(|a| a.children[1].guid)
+        };
+        detach(cx, guid)?;
+        if let Some(spare) = spare {
+            detach(cx, spare)?;
+        }
+    }
     Ok(())
+}
+
+/// Leaves that are whole were resilvered: they need not say any more up to when (`vdev_dtl_reassess`).
+fn forget_resilvers(cx: &SyncTx<'_>) {
+    let tree = cx.store().tree();
+    let mut root = cx.shared.root.lock();
+    for leaf in tree.leaves().into_iter().filter(|leaf| leaf.is_open() && leaf.stale_ranges().is_empty()) {
+        if let Some(c) = root.find_mut(leaf.guid)
+            && c.all.remove(config::RESILVER_TXG) | c.all.remove(config::RESILVER_DEFER)
+        {
+            cx.config_changed();
+        }
+    }
+}
+
+/// A device that is needed no longer, since the one that replaces it is whole.
+fn find_replaced(vdev: &VdevConfig, tree: &Tree) -> Option<u64> {
+    if let Some(found) = vdev.children.iter().find_map(|child| find_replaced(child, tree)) {
+        return Some(found);
+    }
+    let is_whole = |c: &VdevConfig| tree.find(c.guid).is_some_and(tree::is_whole);
+    let may_go = |c: &VdevConfig| find_leaf(tree, c.guid).is_ok_and(|(top, leaf)| !is_required(top, leaf.guid));
+    let (first, last) = (vdev.children.first()?, vdev.children.last()?);
+    let flag = |c: &VdevConfig, key| c.number(key) != 0;
+    match vdev.kind.as_str() {
+        "replacing" => (is_whole(last) && may_go(first)).then_some(first.guid),
+        "spare" => {
+            let pair = if flag(last, config::UNSPARE) {
+                Some((first, last))
+            } else if flag(first, config::UNSPARE) {
+                Some((last, first))
+            } else {
+                None
+            };
+            if let Some((old, new)) = pair
+                && is_whole(new)
+                && may_go(old)
+            {
+                return Some(old.guid);
+            }
+            // More than one spare for a device: all but the last are free for others.
+            let second = vdev.children.get(1).filter(|_| vdev.children.len() > 2)?;
+            let is_spare = |c| flag(c, config::IS_SPARE);
+            (is_spare(second) && is_spare(last) && is_whole(last) && may_go(second)).then_some(second.guid)
+        }
+        _ => None,
+    }
+}
+
+fn detach(cx: &SyncTx<'_>, guid: u64) -> Result<()> {
+    let shared = cx.shared;
+    let tree = cx.store().tree();
+    let (top, leaf) = find_leaf(&tree, guid)?;
+    let mut root = shared.root.lock().clone();
+    let refuse = |what: &str| Err(Error::invalid(leaf.path.as_str(), what));
+    let parent = match root.parent(guid) {
+        Some(parent) if matches!(parent.kind.as_str(), "mirror" | "replacing" | "spare") => parent.clone(),
+        _ => return refuse("only applicable to mirror and replacing vdevs"),
+    };
+    if is_required(top, guid) {
+        return refuse(NO_REPLICAS);
+    }
+    let mut leaves = known(&tree);
+    // The original leaves: the spare is none any more.
+    let is_first = parent.children.first().is_some_and(|c| c.guid == guid);
+    let settles = (parent.kind == "spare" && is_first).then(|| parent.children.last()).flatten();
+    let settled = settles.filter(|c| c.number(config::IS_SPARE) != 0 && c.kind != "dspare").map(|c| c.guid);
+
+    let gone = shape::remove_child(&mut root, guid).ok_or_else(|| Error::invalid("", "no such device in pool"))?;
+    if parent.kind == "replacing" && !is_first {
+        give_path_back(&mut root, parent.guid, &gone);
+    }
+    if let Some(c) = settled.and_then(|guid| root.find_mut(guid)) {
+        c.all.remove(config::IS_SPARE);
+        c.all.put(config::UNSPARE, 1u64);
+    }
+    if parent.children.len() == 2 {
+        let left = root.find(parent.guid).and_then(|p| p.children.first()).map(|c| c.guid);
+        if let Some(c) = left.and_then(|guid| root.find_mut(guid)).filter(|_| parent.kind == "spare") {
+            c.all.remove(config::UNSPARE);
+        }
+        if let Some((before, now)) = shape::remove_parent(&mut root, parent.guid)
+            && let Some(leaf) = leaves.remove(&before)
+        {
+            let path = leaf.path.clone();
+            leaves.insert(now, leaf.known_as(now, path));
+        }
+    }
+    let leaving = farewell(cx, leaf.clone(), &gone, top.guid);
+    cx.all_or_nothing(|| {
+        free_objects(cx, &gone)?;
+        if let Some(guid) = settled {
+            vdevs::unlist_auxiliary(cx, guid, List::Spares)?;
+            cx.store().change_tree(|tree| Tree {
+                spares: tree.spares.iter().filter(|spare| spare.guid != guid).cloned().collect(),
+                ..tree.clone()
+            });
+        }
+        tree::commit(cx, root, &leaves)?;
+        cx.history("detach", None, &format!("vdev={}", gone.path.as_deref().unwrap_or("none")))
+    })?;
+    shared.farewells.lock().push(leaving);
+    Ok(())
+}
+
+/// A device that was to be replaced by one of the same path has its path again.
+fn give_path_back(root: &mut VdevConfig, parent: u64, gone: &VdevConfig) {
+    let Some(path) = gone.path.as_deref() else { return };
+    let moved = format!("{path}{REPLACED_BY_NAMESAKE}");
+    let parent = root.find_mut(parent);
+    if let Some(c) = parent.and_then(|p| p.children.iter_mut().find(|c| c.path.as_ref() == Some(&moved))) {
+        c.set_path(path);
+    }
+}
+
+/// Frees what the pool keeps of a leaf that leaves: its log, its ZAP.
+pub(super) fn free_objects(cx: &SyncTx<'_>, gone: &VdevConfig) -> Result<()> {
+    let log = gone.number(config::DTL);
+    if log != 0 {
+        super::maps::with_maps(cx, |maps| maps.free_map(log))?;
+    }
+    vdevs::free_zap(cx, gone.number(config::VDEV_LEAF_ZAP))
+}
+
+/// A leaf that is to leave, of `top`.
+pub(super) fn farewell(cx: &SyncTx<'_>, leaf: Leaf, gone: &VdevConfig, top: u64) -> Farewell {
+    Farewell { leaf, label: farewell_label(cx.shared, gone, top, cx.txg()) }
+}
+
+fn farewell_label(shared: &Shared, gone: &VdevConfig, top: u64, txg: u64) -> Nvlist {
+    let identity = shared.identity.lock();
+    if gone.number(config::IS_SPARE) != 0 {
+        return vdevs::auxiliary_label(identity.version, gone, List::Spares);
+    }
+    let mut label = vdevs::first_label(&identity, shared.root.lock().guid, top, gone.guid);
+    label.put(config::CREATE_TXG, txg);
+    label
+}
+
+/// Writes the labels of those that left with the txg that is on disk now. One that cannot be written keeps the old ones, which are
+/// older than the pool.
+pub(super) fn bid_farewell(shared: &Shared) {
+    for Farewell { leaf, label } in std::mem::take(&mut *shared.farewells.lock()) {
+        if let Some(device) = leaf.device().filter(|_| !leaf.has_failed())
+            && let Err(error) = block::label::initialize(device.as_ref(), &label)
+        {
+            tracing::warn!(device = leaf.path, %error, "it left the pool, and its labels could not be changed");
+        }
+        leaf.close(Aux::Removed);
+    }
 }

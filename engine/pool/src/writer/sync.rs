@@ -2,7 +2,7 @@
 
 use super::stats::TxgStats;
 use super::tx::SyncTx;
-use super::{Shared, label, lap, missed, mos};
+use super::{Shared, label, lap, missed, mos, replaced};
 use crate::{Error, Result};
 use object::Tx;
 use std::sync::Arc;
@@ -127,6 +127,7 @@ fn txg(shared: &Arc<Shared>) -> Result<u64> {
     stats.phase_ns[2] = lap(&mut clock);
 
     settle(&cx, &mut stats, &mut clock)?;
+    replaced::bid_farewell(shared);
 
     shared.allocator.synced(txg, shared.mos.clone());
     for anomaly in shared.allocator.take_anomalies() {
@@ -135,7 +136,8 @@ fn txg(shared: &Arc<Shared>) -> Result<u64> {
     participants.iter().for_each(|p| p.synced(txg));
     shared.tell_states();
     let after = shared.written();
-    (stats.writes, stats.written_bytes) = (after.0 - before.0, after.1 - before.1);
+    // What devices that left have written is not among them any more.
+    (stats.writes, stats.written_bytes) = (after.0.saturating_sub(before.0), after.1.saturating_sub(before.1));
     shared.stats.add(stats);
     Ok(txg)
 }

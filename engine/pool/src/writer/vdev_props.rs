@@ -5,12 +5,15 @@
 //! vdev_props_set_sync, vdev_passivate, vdev_clear (module/zfs/vdev.c, vdev_removal.c).
 
 use super::props::{on_disk, shown};
+use super::states::Opener;
+use super::tree::judge_writable;
 use super::tx::SyncTx;
 use super::{Shared, Writer};
 use crate::config::VdevConfig;
 use crate::property::SetValue;
 use crate::{Error, Pool, Result};
 use block::Class;
+use block::vdev::Aux;
 use object::zap::{Zap, ZapValue};
 use ondisk::pool_dir::config;
 
@@ -91,9 +94,9 @@ fn unsuitable() -> Error {
 }
 
 impl Writer {
-    /// Forgets the errors of a device, or of all, and tries again what could not be written (`zpool clear`). Leaves that the
-    /// configuration holds for faulted are used again when the pool is opened the next time.
-    pub fn clear(&self, device: Option<u64>) -> Result<()> {
+    /// Forgets the errors of a device, or of all, and tries again what could not be written (`zpool clear`). Leaves that were faulty,
+    /// or failed, are opened anew.
+    pub fn clear(&self, device: Option<u64>, open: &Opener<'_>) -> Result<()> {
         let tree = self.shared.store.tree();
         let leaves = match device {
             None => tree.tops.iter().chain(&tree.caches).chain(&tree.spares).flat_map(|v| v.leaves()).collect(),
@@ -102,8 +105,13 @@ impl Writer {
                 tree.find(guid).ok_or_else(missing)?.leaves()
             }
         };
+        let mut is_back = false;
         for leaf in leaves {
             leaf.clear_errors();
+            // A pool that is suspended needs them before anything else can be done.
+            if leaf.aux().map_or(leaf.has_failed() || leaf.is_gone(), |aux| aux != Aux::Offline) {
+                is_back |= self.open_again(leaf, open);
+            }
             self.shared.store.reporter().sysevent(block::zevent::class::VDEV_CLEAR, |list| {
                 list.put("vdev_guid", leaf.guid);
                 list.put("vdev_state", crate::facts::state_number(leaf));
@@ -112,9 +120,10 @@ impl Writer {
         }
         self.resume();
         self.task(move |cx| {
-            if forget_faults(cx.shared, device) {
+            if forget_faults(cx.shared, device) || is_back {
                 cx.config_changed();
             }
+            judge_writable(cx);
             Ok(())
         })
     }

@@ -15,7 +15,7 @@ use crate::import::build::{self, Context};
 use crate::space::alloc::{NewDevice, Shape, metaslab_shift};
 use crate::{Error, Result};
 use block::Class;
-use block::vdev::Vdev;
+use block::vdev::{Leaf, Vdev};
 use host::device::Device;
 use object::zap::{Zap, ZapSpec};
 use object::{NewObject, ZapValue};
@@ -142,8 +142,18 @@ fn asize(new: &NewVdev) -> u64 {
 
 /// Builds the devices that configurations of the pool `root` describe.
 pub(super) fn build(configs: &[VdevConfig], root: &VdevConfig, devices: &ByGuid) -> Result<Vec<Vdev>> {
+    build_with(configs, root, devices, &HashMap::new())
+}
+
+/// The same, of which `known` leaves are in use already.
+pub(super) fn build_with(
+    configs: &[VdevConfig],
+    root: &VdevConfig,
+    devices: &ByGuid,
+    known: &HashMap<u64, Leaf>,
+) -> Result<Vec<Vdev>> {
     let top_ids = root.children.iter().map(|t| (t.guid, t.id)).collect();
-    let cx = Context { devices, top_ids, reflow: 0 };
+    let cx = Context { devices, known, top_ids, reflow: 0 };
     configs.iter().map(|c| build::vdev(c, &cx)).collect()
 }
 
@@ -151,20 +161,37 @@ pub(super) fn build(configs: &[VdevConfig], root: &VdevConfig, devices: &ByGuid)
 pub(super) fn initialize(identity: &Identity, root_guid: u64, tops: &[VdevConfig], devices: &ByGuid) -> Result<()> {
     for top in tops {
         for leaf in top.leaves() {
-            let mut list = Nvlist::new();
-            list.put(config::VERSION, identity.version);
-            list.put(config::POOL_NAME, identity.label_name.as_str());
-            list.put(config::POOL_STATE, super::ACTIVE);
-            list.put(config::POOL_TXG, 0u64);
-            list.put(config::POOL_GUID, root_guid);
-            list.put(config::TOP_GUID, top.guid);
-            list.put(config::GUID, leaf.guid);
-            list.put(config::CREATE_TXG, leaf.number(config::CREATE_TXG));
-            let device = &devices[&leaf.guid];
-            block::label::initialize(device.as_ref(), &list).map_err(|e| Error::io(device.name(), e))?;
+            initialize_leaf(identity, root_guid, top, leaf.guid, devices)?;
         }
     }
     Ok(())
+}
+
+/// Writes the first labels of one leaf below `top`.
+pub(super) fn initialize_leaf(
+    identity: &Identity,
+    root_guid: u64,
+    top: &VdevConfig,
+    guid: u64,
+    devices: &ByGuid,
+) -> Result<()> {
+    let mut list = first_label(identity, root_guid, top.guid, guid);
+    list.put(config::CREATE_TXG, top.find(guid).map_or(0, |leaf| leaf.number(config::CREATE_TXG)));
+    let device = &devices[&guid];
+    block::label::initialize(device.as_ref(), &list).map_err(|e| Error::io(device.name(), e))
+}
+
+/// A label of txg 0: of a device that is no part of the pool yet, or any more.
+pub(super) fn first_label(identity: &Identity, root_guid: u64, top_guid: u64, guid: u64) -> Nvlist {
+    let mut list = Nvlist::new();
+    list.put(config::VERSION, identity.version);
+    list.put(config::POOL_NAME, identity.label_name.as_str());
+    list.put(config::POOL_STATE, super::ACTIVE);
+    list.put(config::POOL_TXG, 0u64);
+    list.put(config::POOL_GUID, root_guid);
+    list.put(config::TOP_GUID, top_guid);
+    list.put(config::GUID, guid);
+    list
 }
 
 /// What the allocator has to know of a top-level device.
@@ -184,7 +211,7 @@ pub(super) fn for_allocator(new: &NewVdev, top: &VdevConfig, device: &Vdev) -> R
 
 /// Makes the lists of space maps of those top-level devices that have none.
 pub(super) fn make_arrays(cx: &SyncTx<'_>) -> Result<()> {
-    let lacks = |top: &&VdevConfig| top.all.get_u64(config::METASLAB_ARRAY) == Some(0);
+    let lacks = |top: &&VdevConfig| top.kind != "hole" && top.all.get_u64(config::METASLAB_ARRAY) == Some(0);
     let ids: Vec<u64> = cx.shared.root.lock().children.iter().filter(lacks).map(|top| top.id).collect();
     for id in ids {
         let array = with_maps(cx, |maps| cx.shared.allocator.metaslab_array(id as u32, maps))?;
@@ -303,14 +330,7 @@ pub(super) fn auxiliary_configs(new: &[NewAuxiliary], list: List, devices: &mut 
 /// Writes the labels of spares or cache devices, which name no pool.
 pub(super) fn initialize_auxiliary(version: u64, configs: &[VdevConfig], list: List, devices: &ByGuid) -> Result<()> {
     for c in configs {
-        let mut label = Nvlist::new();
-        label.put(config::VERSION, version);
-        label.put(config::POOL_STATE, if list == List::Spares { SPARE } else { L2CACHE });
-        label.put(config::GUID, c.guid);
-        if list == List::Caches {
-            label.put(config::ASHIFT, c.number(config::ASHIFT));
-        }
-        label.put(config::PATH, c.path.as_deref().unwrap_or_default());
+        let label = auxiliary_label(version, c, list);
         let device = &devices[&c.guid];
         if list == List::Caches {
             // What another pool cached there is nothing of this one.
@@ -320,6 +340,50 @@ pub(super) fn initialize_auxiliary(version: u64, configs: &[VdevConfig], list: L
         block::label::initialize(device.as_ref(), &label).map_err(|e| Error::io(device.name(), e))?;
     }
     Ok(())
+}
+
+/// The label of a spare or cache device.
+pub(super) fn auxiliary_label(version: u64, c: &VdevConfig, list: List) -> Nvlist {
+    let mut label = Nvlist::new();
+    label.put(config::VERSION, version);
+    label.put(config::POOL_STATE, if list == List::Spares { SPARE } else { L2CACHE });
+    label.put(config::GUID, c.guid);
+    if list == List::Caches {
+        label.put(config::ASHIFT, c.number(config::ASHIFT));
+    }
+    label.put(config::PATH, c.path.as_deref().unwrap_or_default());
+    label
+}
+
+/// Takes a device out of one of the pool's lists; its configuration there.
+pub(super) fn unlist_auxiliary(cx: &SyncTx<'_>, guid: u64, list: List) -> Result<Option<VdevConfig>> {
+    let (entry, key) = list.names();
+    let Some(id) = cx.directory_entry(entry)?.filter(|id| *id != 0) else { return Ok(None) };
+    let mut all = crate::import::open::packed_list(cx.mos(), id)?.get_nvlist_array(key).to_vec();
+    let Some(at) = all.iter().position(|c| c.get_u64(config::GUID) == Some(guid)) else { return Ok(None) };
+    let gone = VdevConfig::parse(&all.remove(at))?;
+    write_list(cx, id, key, all)?;
+    Ok(Some(gone))
+}
+
+fn write_list(cx: &SyncTx<'_>, id: u64, key: &str, all: Vec<Nvlist>) -> Result<()> {
+    let mut packed = Nvlist::new();
+    packed.put(key, all);
+    let packed = packed.to_xdr(Endian::Little);
+    let object = cx.mos().object(id)?;
+    object.write_at(cx.tx(), 0, &packed)?;
+    object.set_bonus(cx.tx(), (packed.len() as u64).to_le_bytes().to_vec())
+}
+
+/// Destroys the ZAP of a device that leaves; 0: it has none.
+pub(super) fn free_zap(cx: &SyncTx<'_>, id: u64) -> Result<()> {
+    if id == 0 {
+        return Ok(());
+    }
+    if let Some(all) = cx.directory_entry(directory::VDEV_ZAP_MAP)? {
+        Zap::open(cx.mos().object(all)?)?.remove(cx.tx(), format!("{id:x}").as_bytes())?;
+    }
+    cx.mos().free_object(cx.tx(), id)
 }
 
 /// Puts devices at the end of one of the pool's lists.
@@ -342,10 +406,5 @@ pub(super) fn list_auxiliary(cx: &SyncTx<'_>, configs: &[VdevConfig], list: List
         }
     };
     all.extend(configs.iter().map(|c| c.all.clone()));
-    let mut packed = Nvlist::new();
-    packed.put(key, all);
-    let packed = packed.to_xdr(Endian::Little);
-    let object = cx.mos().object(id)?;
-    object.write_at(cx.tx(), 0, &packed)?;
-    object.set_bonus(cx.tx(), (packed.len() as u64).to_le_bytes().to_vec())
+    write_list(cx, id, key, all)
 }

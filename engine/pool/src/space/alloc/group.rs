@@ -66,10 +66,10 @@ impl Shape {
 }
 
 /// Whether enough of a device is there for what is written to it to be read again.
-pub(super) fn is_writable(device: &Vdev) -> bool {
+pub(crate) fn is_writable(device: &Vdev) -> bool {
     let away = || device.children.iter().filter(|c| !is_writable(c)).count();
     match &device.kind {
-        Kind::Leaf(leaf) => leaf.device().is_some() && !leaf.has_failed(),
+        Kind::Leaf(leaf) => leaf.is_open() && !leaf.has_failed(),
         Kind::Mirror(_) => away() < device.children.len(),
         Kind::Raidz(g) => away() <= g.parity(),
         Kind::Draid(g) => away() <= g.parity(),

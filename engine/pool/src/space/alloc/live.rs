@@ -31,7 +31,8 @@ pub struct LiveMaps<'a> {
 }
 
 impl LiveMaps<'_> {
-    fn free_map(&self, id: u64) -> Result<()> {
+    /// Destroys a space map.
+    pub(crate) fn free_map(&self, id: u64) -> Result<()> {
         let has_histogram = self.mos.object(id)?.bonus().len() >= Header::SIZE_BYTES;
         self.mos.free_object(self.tx, id)?;
         if has_histogram { (self.count_feature)("spacemap_histogram", -1) } else { Ok(()) }

@@ -30,6 +30,7 @@ mod sync;
 mod tests;
 
 pub use group::Shape;
+pub(crate) use group::is_writable;
 pub use keep::Kept;
 pub use live::LiveMaps;
 pub use load::NewDevice;
@@ -227,6 +228,22 @@ impl Allocator {
         if let Some(g) = self.table().group(vdev) {
             g.is_writable.store(yes, Ordering::Relaxed);
         }
+    }
+
+    /// Whether nothing is on a device, nor waits to be handed out again.
+    pub fn is_empty(&self, vdev: u32) -> bool {
+        self.table().group(vdev).is_none_or(|g| g.totals.used.load(Ordering::Relaxed) == 0)
+    }
+
+    /// Forgets a device on which nothing is.
+    pub(crate) fn remove_device(&self, vdev: u32) {
+        let mut shared = self.table.write();
+        let mut table = Table { by_vdev: shared.by_vdev.clone(), by_class: shared.by_class.clone() };
+        if let Some(slot) = table.by_vdev.get_mut(vdev as usize) {
+            *slot = None;
+        }
+        table.by_class.iter_mut().for_each(|groups| groups.retain(|g| g.vdev != vdev));
+        *shared = Arc::new(table);
     }
 
     /// What cannot be and was met nevertheless: space freed twice, addresses beyond a device. Emptied by the call.

@@ -11,7 +11,6 @@ pub(crate) struct Scans {
 
 impl Scans {
     /// A leaf that is there has stale ranges, as of the syncing txg: it is to be resilvered. Cheap, and never waits.
-    #[allow(dead_code, reason = "nothing that joins a pool is stale yet")]
     pub(crate) fn resilver_wanted(&self) {
         self.wanted.store(true, Ordering::Release);
     }

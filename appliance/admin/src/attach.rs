@@ -1,0 +1,36 @@
+//! `zpool attach`, `zpool replace`, `zpool detach`: devices that join others, take their place, and leave.
+//!
+//! Invariants:
+//!   * everything that can be checked is checked before the first byte is written
+
+use crate::create::{Devices, open_device};
+use crate::layout::Leaf;
+use crate::write::WritablePool;
+use anyhow::Result;
+use pool::devices;
+use pool::writer::NewLeaf;
+
+pub use pool::writer::Joins;
+
+const WORDS: Devices = Devices { same: "device is busy", too_small: "device is too small" };
+
+/// Lets `new` join the device `to`. `ashift`: log2 of the smallest piece that can be written to it, if not what it says; `spare`: the
+/// identity of the pool's hot spare that it is.
+pub fn attach(
+    pool: &WritablePool,
+    to: u64,
+    new: &Leaf,
+    how: Joins,
+    ashift: Option<u8>,
+    spare: Option<u64>,
+) -> Result<()> {
+    let ashift = ashift.unwrap_or_else(|| devices::sector_shift(&new.path));
+    let device = open_device(new, &WORDS)?;
+    let new = NewLeaf { kind: new.kind(), path: new.name(), device, ashift, spare };
+    Ok(pool.writer().attach(to, new, how)?)
+}
+
+/// Lets a device leave.
+pub fn detach(pool: &WritablePool, guid: u64) -> Result<()> {
+    Ok(pool.writer().detach(guid)?)
+}

@@ -1,0 +1,9 @@
+//! `zpool remove`.
+
+use crate::write::WritablePool;
+use anyhow::Result;
+
+/// Removes a log, spare or cache device.
+pub fn remove(pool: &WritablePool, guid: u64) -> Result<()> {
+    Ok(pool.writer().remove(guid, &|| pool.live.empty_logs())?)
+}

@@ -1,0 +1,35 @@
+//! `zpool offline`, `zpool online`, `zpool reopen`: devices that go for a while, and come back.
+
+use crate::write::WritablePool;
+use anyhow::Result;
+use pool::devices::{self, Device};
+use std::path::Path;
+use std::sync::Arc;
+
+pub use pool::writer::Lasts;
+
+/// Opens the device at a path for writing, for this process alone.
+pub(crate) fn open(path: &str) -> pool::Result<Arc<dyn Device>> {
+    devices::open_for_writing(Path::new(path))
+}
+
+/// Takes a device offline.
+pub fn offline(pool: &WritablePool, guid: u64, lasts: Lasts) -> Result<()> {
+    Ok(pool.writer().offline(guid, lasts)?)
+}
+
+/// Declares a device faulty.
+pub fn fault(pool: &WritablePool, guid: u64, lasts: Lasts) -> Result<()> {
+    Ok(pool.writer().fault(guid, lasts)?)
+}
+
+/// Brings a device back; whether it is used now.
+pub fn online(pool: &WritablePool, guid: u64) -> Result<bool> {
+    Ok(pool.writer().online(guid, &open)?)
+}
+
+/// Looks again for devices that are away.
+pub fn reopen(pool: &WritablePool) -> Result<()> {
+    pool.writer().reopen(&open)?;
+    Ok(())
+}

@@ -1,0 +1,144 @@
+//! `zpool attach`, `zpool replace`, `zpool detach`.
+//!
+//! Invariants:
+//!   * where a new device is, is remembered before it joins: after a crash in between it is found, if the pool has it
+
+use super::states::{is_idle_spare, operands};
+use super::writing::{self, command_line, reason};
+use super::{create, names, pools};
+use crate::context::{Context, Failure, Outcome};
+use crate::getopt::{Options, Parsed};
+use admin::attach::{self, Joins};
+use admin::layout::{Group, Layout, Leaf, check_unused};
+use admin::status::{PoolStatus, VdevClass, VdevStatus};
+
+const JOIN: Options = Options { short: "fo:sw", long: &[] };
+const DETACH: Options = Options { short: "", long: &[] };
+/// What these verbs end with when the pool refuses: -1 of a C function.
+const REFUSED: u8 = 255;
+
+/// `zpool attach`.
+pub fn attach(cx: &mut Context<'_>, args: &[String]) -> Outcome {
+    join(cx, args, Joins::Attach)
+}
+
+/// `zpool replace`.
+pub fn replace(cx: &mut Context<'_>, args: &[String]) -> Outcome {
+    join(cx, args, Joins::Replace)
+}
+
+fn words(parsed: &Parsed, how: Joins) -> Result<(&String, &String, &String), Failure> {
+    match (parsed.operands.as_slice(), how) {
+        ([], _) => Err(Failure::usage("missing pool name argument")),
+        ([_], _) => Err(Failure::usage("missing <device> specification")),
+        ([_, _], Joins::Attach) => Err(Failure::usage("missing <new_device> specification")),
+        ([name, old], Joins::Replace) => Ok((name, old, old)),
+        ([name, old, new], _) => Ok((name, old, new)),
+        _ => Err(Failure::usage("too many arguments")),
+    }
+}
+
+fn join(cx: &mut Context<'_>, args: &[String], how: Joins) -> Outcome {
+    let parsed = JOIN.parse(args).map_err(Failure::usage)?;
+    let (name, old, word) = words(&parsed, how)?;
+    let mut properties = Vec::new();
+    for option in parsed.all('o') {
+        let (property, value) = option.split_once('=').ok_or_else(|| Failure::usage("missing '=' for -o option"))?;
+        if property != "ashift" {
+            return Err(Failure::usage(""));
+        }
+        properties.push((property.to_owned(), value.to_owned()));
+    }
+    let ashift = create::ashift(&properties)?;
+    let verb = if how == Joins::Attach { "attach" } else { "replace" };
+    if let Some(letter) = ['s', 'w'].into_iter().find(|letter| parsed.has(*letter)) {
+        return Err(Failure::failed(format!("unsupported: 'zpool {verb}' with '-{letter}'")));
+    }
+    let record = writing::record(cx, name)?;
+    let cannot = match how {
+        Joins::Attach => format!("cannot attach {word} to {old}"),
+        Joins::Replace => format!("cannot replace {old} with {word}"),
+    };
+    let status = pools::open(cx, &record)?.status().map_err(|e| Failure::failed(writing::why(&e)))?;
+    let (new, spare) = new_leaf(cx, &status, word, how, parsed.has('f'))?;
+    let refused = |cx: &mut Context<'_>, why: &str| {
+        cx.complain(&format!("{cannot}: {why}"));
+        Err(Failure::Code(REFUSED))
+    };
+    let found = match names::find(&status, old) {
+        None => return refused(cx, "no such device in pool"),
+        Some(found) if is_idle_spare(found) => return refused(cx, "device is reserved as a hot spare"),
+        Some(found) if found.class == VdevClass::Cache => return refused(cx, "device is in use as a cache"),
+        Some(found) => found.guid,
+    };
+    let Some(new) = new else { return refused(cx, "new device must be a single disk") };
+    let is_new = !record.places.contains(&new.path);
+    if is_new {
+        writing::change_places(cx, &record, &cannot, &|known| known.push(new.path.clone()))?;
+    }
+    let command = command_line(&format!("zpool {verb}"), args);
+    let result =
+        writing::change_or(cx, &record, &command, |pool| attach::attach(pool, found, &new, how, ashift, spare));
+    let Err(error) = result else { return Ok(0) };
+    let now = pools::open(cx, &record).ok().and_then(|pool| pool.status().ok());
+    if is_new && now.is_some_and(|now| now.all_vdevs().len() == status.all_vdevs().len()) {
+        writing::change_places(cx, &record, &cannot, &|known| known.retain(|path| *path != new.path))?;
+    }
+    refused(cx, &reason(&error))
+}
+
+/// The device that is to join, and which of the pool's spares it is. `None`: the word means more than a device.
+fn new_leaf(
+    cx: &Context<'_>,
+    status: &PoolStatus,
+    word: &str,
+    how: Joins,
+    force: bool,
+) -> Result<(Option<Leaf>, Option<u64>), Failure> {
+    // A path says more than the last part of one.
+    let layout = match Layout::parse(&[word.to_owned()]) {
+        Ok(layout) => layout,
+        Err(wrong) => return Err(Failure::failed(wrong)),
+    };
+    let [top] = layout.tops.as_slice() else { return Ok((None, None)) };
+    let (Group::Single, [leaf]) = (top.group, top.leaves.as_slice()) else { return Ok((None, None)) };
+    let is_it = |spare: &&VdevStatus| spare.path.as_deref() == Some(&*leaf.name());
+    if how == Joins::Replace
+        && let Some(spare) = status.spares.iter().find(is_it)
+    {
+        return Ok((Some(leaf.clone()), Some(spare.guid)));
+    }
+    let imported = cx.state.pools().map_err(|e| Failure::failed(format!("{e:#}")))?;
+    let is_imported = |guid: u64, device: u64| {
+        let is_its_own = || status.all_vdevs().iter().any(|v| v.guid == device);
+        imported.iter().any(|p| p.guid == guid) && (guid != status.guid || is_its_own())
+    };
+    check_unused(&layout, force, &is_imported).map_err(Failure::failed)?;
+    Ok((Some(leaf.clone()), None))
+}
+
+/// `zpool detach`.
+pub fn detach(cx: &mut Context<'_>, args: &[String]) -> Outcome {
+    let parsed = DETACH.parse(args).map_err(Failure::usage)?;
+    let (name, devices) = operands(&parsed, "missing <device> specification")?;
+    let device = &devices[0];
+    let record = writing::record(cx, name)?;
+    let status = pools::open(cx, &record)?.status().map_err(|e| Failure::failed(writing::why(&e)))?;
+    let why = match names::find(&status, device) {
+        None => "no such device in pool".to_owned(),
+        Some(found) if is_idle_spare(found) => "device is reserved as a hot spare".to_owned(),
+        Some(found) if found.class == VdevClass::Cache => "device is in use as a cache".to_owned(),
+        Some(found) if !found.is_leaf() => ONLY_MIRRORS.to_owned(),
+        Some(found) => {
+            let command = command_line("zpool detach", args);
+            match writing::change_or(cx, &record, &command, |pool| attach::detach(pool, found.guid)) {
+                Ok(()) => return Ok(0),
+                Err(error) => reason(&error),
+            }
+        }
+    };
+    cx.complain(&format!("cannot detach {device}: {why}"));
+    Err(Failure::Code(REFUSED))
+}
+
+const ONLY_MIRRORS: &str = "only applicable to mirror and replacing vdevs";

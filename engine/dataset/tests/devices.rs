@@ -1,0 +1,304 @@
+//! Devices that go, come back, join and leave: after each change OpenZFS's `zdb` finds every block, no leak, and the configuration
+//! that it would have made; what cannot be is refused in OpenZFS's words.
+
+mod common;
+
+use common::{Rig, layout, new_file, noise};
+use dataset::LiveDataset;
+use host::device::{Device, MemoryDevice};
+use object::{Error, Result};
+use pool::writer::{Joins, Lasts, NewLeaf, NewVdev};
+use std::sync::Arc;
+
+const BLOCK: u64 = 128 << 10;
+const DISK_BYTES: usize = 160 << 20;
+
+/// Files of noise, each in a txg of its own.
+struct Files {
+    live: Arc<LiveDataset>,
+    files: Vec<u64>,
+}
+
+impl Files {
+    fn new(rig: &Rig) -> Self {
+        rig.create("tank/a", &[]).unwrap();
+        Self { live: rig.open("tank/a"), files: Vec::new() }
+    }
+
+    fn put(&mut self, rig: &Rig) {
+        let seed = self.files.len() as u64 + 1;
+        let id = {
+            let tx = self.live.begin(8 * BLOCK).unwrap();
+            let id = new_file(self.live.objset(), &tx, 1).unwrap();
+            self.live.objset().object(id).unwrap().write_at(&tx, 0, &noise(seed, 6 * BLOCK as usize)).unwrap();
+            id
+        };
+        rig.live.writer().sync().unwrap();
+        self.files.push(id);
+    }
+}
+
+/// What is on disk is right, to us and to OpenZFS; every file has its contents.
+fn check(rig: &Rig, files: &Files) {
+    rig.live.writer().sync().unwrap();
+    let found = rig.found();
+    let report = pool::scan::verify(&found, &pool::scan::Options { threads: 1 }, &|_| true).unwrap();
+    assert!(report.is_consistent() && report.lost_blocks == 0, "{report:#?}");
+    let tree = dataset::Datasets::open(found).unwrap();
+    let set = tree.dataset("tank/a").unwrap().objset(rig.live.keys()).unwrap();
+    for (id, seed) in files.files.iter().zip(1..) {
+        let read = set.object(*id).unwrap().read_vec(0, 6 * BLOCK as usize).unwrap();
+        assert!(read == noise(seed, 6 * BLOCK as usize), "file {seed}");
+    }
+    rig.judge();
+}
+
+fn disk(name: &str) -> Arc<dyn Device> {
+    Arc::new(MemoryDevice::new(name, vec![0; DISK_BYTES]))
+}
+
+fn new_leaf(device: &Arc<dyn Device>) -> NewLeaf {
+    NewLeaf { kind: "file", path: device.name().to_owned(), device: device.clone(), ashift: 9, spare: None }
+}
+
+/// The leaf on the device of that name, as the pool knows it now.
+fn guid(rig: &Rig, name: &str) -> u64 {
+    let tree = rig.live.writer().store().tree();
+    tree.leaves().into_iter().find(|leaf| leaf.path == name).unwrap_or_else(|| panic!("{name}")).guid
+}
+
+fn stale(rig: &Rig, name: &str) -> Vec<(u64, u64)> {
+    let tree = rig.live.writer().store().tree();
+    tree.leaves().into_iter().find(|leaf| leaf.path == name).unwrap().stale_ranges()
+}
+
+fn refusal<T>(result: Result<T>) -> String {
+    match result {
+        Err(Error::Invalid { what, .. }) => what,
+        Err(error) => panic!("{error}"),
+        Ok(_) => panic!("it was not refused"),
+    }
+}
+
+/// Lines of what zdb says of the configuration in the MOS, without spaces in front; none where there is no zdb.
+fn config(rig: &Rig) -> Vec<String> {
+    let text = rig.zdb(&["-C", "tank"]).unwrap_or_default();
+    text.lines().map(|line| line.trim().to_owned()).collect()
+}
+
+fn has(config: &[String], line: &str) -> bool {
+    config.is_empty() || config.iter().any(|l| l.starts_with(line))
+}
+
+/// The pool imported anew, on those of its devices that are there.
+fn reopen(rig: Rig, files: Files) -> (Rig, Files) {
+    let Files { live, files } = files;
+    drop(live);
+    let rig = rig.reopen();
+    let live = rig.open("tank/a");
+    (rig, Files { live, files })
+}
+
+#[test]
+fn a_device_that_is_offline_stays_so_and_is_resilvered_by_what_it_missed() {
+    let rig = Rig::with(layout(true), &[], None);
+    let mut files = Files::new(&rig);
+    files.put(&rig);
+    let writer = rig.live.writer().clone();
+    let one = guid(&rig, "disk-1");
+    writer.offline(one, Lasts::Always).unwrap();
+    let first = writer.open_txg();
+    files.put(&rig);
+    files.put(&rig);
+    let last = writer.synced_txg();
+    check(&rig, &files);
+    assert!(has(&config(&rig), "offline: 1"));
+    // Parity stands in for one; another one is needed.
+    assert_eq!(refusal(writer.offline(guid(&rig, "disk-2"), Lasts::Always)), "no valid replicas");
+    assert_eq!(refusal(writer.detach(guid(&rig, "disk-2"))), "only applicable to mirror and replacing vdevs");
+    drop(writer);
+    let (rig, mut files) = reopen(rig, files);
+    let writer = rig.live.writer().clone();
+    let tree = writer.store().tree();
+    assert_eq!(tree.find(one).unwrap().leaf().unwrap().aux(), Some(block::vdev::Aux::Offline));
+    let device = rig.devices.iter().find(|d| d.name() == "disk-1").unwrap().clone();
+    let open = |_: &str| Ok(device.clone());
+    assert!(writer.online(one, &open).unwrap());
+    assert!(!has(&config(&rig), "offline") || config(&rig).is_empty());
+    let missed = stale(&rig, "disk-1");
+    let covers = |txg: u64| missed.iter().any(|(f, l)| (*f..=*l).contains(&txg));
+    assert!((first..=last).all(covers), "{missed:?} covers {first} to {last}");
+    // It takes blocks again, and what it missed stays missed until it is resilvered.
+    files.put(&rig);
+    assert_eq!(stale(&rig, "disk-1"), missed);
+    check(&rig, &files);
+    let other = disk("disk-1");
+    writer.offline(one, Lasts::UntilImport).unwrap();
+    assert!(!writer.online(one, &|_: &str| Ok(other.clone())).unwrap(), "another disk came in its place");
+}
+
+#[test]
+fn a_fault_lasts_until_it_is_cleared_and_marks_what_is_needed_only() {
+    let mirror = |names: [&str; 2]| NewVdev {
+        kind: "mirror",
+        parity: 0,
+        class: block::Class::Normal,
+        leaf: None,
+        ashift: 12,
+        children: names.map(|n| NewVdev { leaf: Some((n.into(), disk(n))), ..layout(false) }).into(),
+    };
+    let rig = Rig::with(mirror(["a", "b"]), &[], None);
+    let mut files = Files::new(&rig);
+    files.put(&rig);
+    let (a, b) = (guid(&rig, "a"), guid(&rig, "b"));
+    let writer = rig.live.writer().clone();
+    writer.fault(a, Lasts::Always).unwrap();
+    files.put(&rig);
+    let text = config(&rig);
+    assert!(has(&text, "faulted: 1") && has(&text, "aux_state: 'external'"), "{text:?}");
+    // The other side is needed now.
+    writer.fault(b, Lasts::Always).unwrap();
+    let text = config(&rig);
+    assert!(has(&text, "degraded: 1"), "{text:?}");
+    check(&rig, &files);
+    drop(writer);
+    let (rig, mut files) = reopen(rig, files);
+    let writer = rig.live.writer().clone();
+    let aux = |guid| writer.store().tree().find(guid).unwrap().leaf().unwrap().aux();
+    assert_eq!((aux(a), aux(b)), (Some(block::vdev::Aux::Faulted), None));
+    let device = rig.devices[0].clone();
+    assert!(!writer.online(a, &|_: &str| Ok(device.clone())).unwrap(), "a fault has to be cleared");
+    writer.clear(None, &|_: &str| Ok(device.clone())).unwrap();
+    assert_eq!(aux(a), None);
+    files.put(&rig);
+    let text = config(&rig);
+    assert!(text.is_empty() || !text.iter().any(|l| l.starts_with("faulted") || l.starts_with("degraded")), "{text:?}");
+    check(&rig, &files);
+}
+
+#[test]
+fn a_disk_becomes_a_mirror_and_a_disk_again() {
+    let rig = Rig::new();
+    let mut files = Files::new(&rig);
+    files.put(&rig);
+    let (a, before) = (guid(&rig, "disk"), config(&rig));
+    let top_zap = before.iter().find(|l| l.starts_with("com.delphix:vdev_zap_top")).cloned();
+    let second = disk("second");
+    let rig = Rig { devices: [rig.devices.clone(), vec![second.clone()]].concat(), live: rig.live };
+    let writer = rig.live.writer().clone();
+    let small: Arc<dyn Device> = Arc::new(MemoryDevice::new("small", vec![0; 80 << 20]));
+    assert_eq!(refusal(writer.attach(a, new_leaf(&small), Joins::Attach)), "device is too small");
+    let coarse = NewLeaf { ashift: 13, ..new_leaf(&second) };
+    assert!(refusal(writer.attach(a, coarse, Joins::Attach)).contains("higher alignment"));
+    writer.attach(a, new_leaf(&second), Joins::Attach).unwrap();
+    assert_eq!(stale(&rig, "second")[0].0, 4);
+    files.put(&rig);
+    let text = config(&rig);
+    assert!(has(&text, "type: 'mirror'") && top_zap.is_none_or(|zap| has(&text, &zap)), "{text:?}");
+    check(&rig, &files);
+    // The first side has all that there is, so it must stay.
+    assert_eq!(refusal(writer.detach(a)), "no valid replicas");
+    assert_eq!(refusal(writer.offline(a, Lasts::Always)), "no valid replicas");
+    drop(writer);
+    let (rig, mut files) = reopen(rig, files);
+    let writer = rig.live.writer().clone();
+    assert_eq!(stale(&rig, "second")[0].0, 4);
+    files.put(&rig);
+    check(&rig, &files);
+    let top = writer.store().tree().tops[0].guid;
+    writer.detach(guid(&rig, "second")).unwrap();
+    assert_eq!(guid(&rig, "disk"), top, "the last side goes on under the mirror's identity");
+    let labels = block::label::read(second.as_ref(), true);
+    assert!(labels.configs().all(|c| c.get_u64("txg") == Some(0)) && labels.uberblocks.is_empty());
+    files.put(&rig);
+    let text = config(&rig);
+    assert!(text.is_empty() || !text.iter().any(|l| l.contains("mirror")), "{text:?}");
+    check(&rig, &files);
+    drop(writer);
+    let (rig, files) = reopen(rig, files);
+    check(&rig, &files);
+}
+
+#[test]
+fn a_disk_that_is_replaced_stays_until_the_new_one_is_whole() {
+    let rig = Rig::with(layout(true), &[], None);
+    let mut files = Files::new(&rig);
+    files.put(&rig);
+    let writer = rig.live.writer().clone();
+    let old = guid(&rig, "disk-2");
+    // The same path, another disk: someone changed it while the machine was off.
+    writer.offline(old, Lasts::Always).unwrap();
+    files.put(&rig);
+    let new = disk("disk-2");
+    let rig = Rig { devices: [rig.devices[..2].to_vec(), vec![new.clone()]].concat(), live: rig.live };
+    writer.attach(old, new_leaf(&new), Joins::Replace).unwrap();
+    let again = refusal(writer.attach(writer.store().tree().tops[0].guid, new_leaf(&disk("x")), Joins::Replace));
+    assert!(again.starts_with("already in replacing/spare config"), "{again}");
+    files.put(&rig);
+    let text = config(&rig);
+    assert!(has(&text, "type: 'replacing'") && has(&text, "path: 'disk-2/old'"), "{text:?}");
+    check(&rig, &files);
+    drop(writer);
+    let (rig, mut files) = reopen(rig, files);
+    files.put(&rig);
+    check(&rig, &files);
+    // Given up: the old one has its path again.
+    let writer = rig.live.writer().clone();
+    writer.detach(guid(&rig, "disk-2")).unwrap();
+    files.put(&rig);
+    let text = config(&rig);
+    assert!(has(&text, "path: 'disk-2'") && !text.iter().any(|l| l.contains("replacing")), "{text:?}");
+    check(&rig, &files);
+}
+
+#[test]
+fn a_log_leaves_when_nothing_is_on_it_and_a_hole_stays() {
+    let rig = Rig::new();
+    let mut files = Files::new(&rig);
+    let (log, spare) = (disk("log"), disk("spare"));
+    let rig = Rig { devices: [rig.devices.clone(), vec![log.clone(), spare.clone()]].concat(), live: rig.live };
+    let writer = rig.live.writer().clone();
+    let aux = |device: &Arc<dyn Device>| pool::writer::NewAuxiliary {
+        kind: "file",
+        path: device.name().to_owned(),
+        device: device.clone(),
+        ashift: 9,
+    };
+    let top =
+        NewVdev { class: block::Class::Log, leaf: Some(("log".into(), log.clone())), ashift: 12, ..layout(false) };
+    let new = pool::writer::NewDevices { tops: vec![top], spares: vec![aux(&spare)], caches: Vec::new() };
+    writer.add(new, false).unwrap();
+    files.put(&rig);
+    // Something of a log is there.
+    let id = {
+        let tx = files.live.begin(BLOCK).unwrap();
+        let id = new_file(files.live.objset(), &tx, 1).unwrap();
+        files.live.log().record_unloggable(&tx, Some(id));
+        id
+    };
+    files.live.log().commit(Some(id)).unwrap();
+    let before = config(&rig);
+    let top = guid(&rig, "log");
+    writer.remove(top, &|| rig.live.empty_logs()).unwrap();
+    let text = config(&rig);
+    assert!(has(&text, "type: 'hole'") && has(&text, "hole_array[0]: 1"), "{text:?} before: {before:?}");
+    files.put(&rig);
+    check(&rig, &files);
+    let spare_guid = writer.store().tree().spares[0].guid;
+    writer.remove(spare_guid, &|| Ok(())).unwrap();
+    assert!(rig.found().spares().is_empty());
+    let data = guid(&rig, "disk");
+    assert!(matches!(writer.remove(data, &|| Ok(())), Err(Error::Unsupported { .. })));
+    drop(writer);
+    let (rig, mut files) = reopen(rig, files);
+    files.put(&rig);
+    check(&rig, &files);
+    // Another one gets a number of its own.
+    let again = disk("again");
+    let rig = Rig { devices: [rig.devices.clone(), vec![again.clone()]].concat(), live: rig.live };
+    let top = NewVdev { leaf: Some(("again".into(), again)), ..layout(false) };
+    let new = pool::writer::NewDevices { tops: vec![top], ..Default::default() };
+    rig.live.writer().add(new, false).unwrap();
+    files.put(&rig);
+    check(&rig, &files);
+}

@@ -1,0 +1,203 @@
+//! Devices that join others: `zpool attach` makes a mirror or widens one, `zpool replace` puts a new device beside the one it
+//! is to replace, until a resilver has filled it.
+//!
+//! ```text
+//!   txg n:   label of txg 0 on the new device ─> configuration, objects, log of all txgs up to n + 2 ─> labels, uberblock
+//!   later:   a resilver empties the log ─> `replaced` lets the old device go
+//! ```
+//! Facts: spa_vdev_attach (module/zfs/spa.c).
+//!
+//! Invariants:
+//!   * the new device is believed nothing of what was written before it was there: its log says that it missed all of that
+//!   * whatever is refused is refused before anything is written
+
+use super::shape;
+use super::tree::{self, known};
+use super::tx::SyncTx;
+use super::vdevs::{self, ByGuid};
+use super::{Shared, Writer};
+use crate::config::VdevConfig;
+use crate::import::build::REPLACED_BY_NAMESAKE;
+use crate::{Error, Result};
+use block::vdev::Leaf;
+use host::device::Device;
+use ondisk::label::{END_BYTES, START_BYTES, usable_bytes};
+use ondisk::nvlist::Nvlist;
+use ondisk::pool_dir::config;
+use std::sync::Arc;
+
+/// The first txg of a pool (`TXG_INITIAL`).
+const FIRST_TXG: u64 = 4;
+/// Txgs under way at once (`TXG_CONCURRENT_STATES`): blocks of these may be written by somebody who does not know the new device.
+const TXGS_UNDER_WAY: u64 = 3;
+
+/// A device that is to join others.
+#[derive(Clone)]
+pub struct NewLeaf {
+    /// `disk` or `file`.
+    pub kind: &'static str,
+    /// Its path.
+    pub path: String,
+    /// The device, open for writing.
+    pub device: Arc<dyn Device>,
+    /// log2 of the smallest piece that can be written to it.
+    pub ashift: u8,
+    /// It is the pool's hot spare with this identity.
+    pub spare: Option<u64>,
+}
+
+/// In which way a device joins another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Joins {
+    /// Both stay.
+    Attach,
+    /// The new one takes the place of the other, or, if it is a spare, stands in for it.
+    Replace,
+}
+
+impl Writer {
+    /// Lets `new` join the device `to`. It is filled by a resilver, which is asked for.
+    pub fn attach(&self, to: u64, new: NewLeaf, how: Joins) -> Result<()> {
+        self.task(move |cx| attach(cx, to, &new, how))
+    }
+}
+
+fn attach(cx: &SyncTx<'_>, to: u64, new: &NewLeaf, how: Joins) -> Result<()> {
+    let shared = cx.shared;
+    let mut root = shared.root.lock().clone();
+    let kind = check(shared, &root, to, new, how)?;
+    let tree = cx.store().tree();
+    let mut leaves = known(&tree);
+
+    let guid = new.spare.unwrap_or_else(vdevs::new_guid);
+    let mut joining = leaf_config(new, guid, cx.txg());
+    let old = root.find_mut(to).ok_or_else(no_device)?;
+    if let Some(txg) = old.all.get_u64(config::CREATE_TXG) {
+        joining.all.put(config::CREATE_TXG, txg);
+    }
+    let mut old_path = old.path.clone().unwrap_or_default();
+    if how == Joins::Replace && old_path == new.path {
+        // The one that goes must not be taken for the one that comes.
+        old_path.push_str(REPLACED_BY_NAMESAKE);
+        old.set_path(&old_path);
+        old.all.remove(config::DEVID);
+    }
+    let above = match root.parent(to) {
+        Some(parent) if parent.kind == kind => parent.guid,
+        _ => shape::add_parent(&mut root, to, kind).ok_or_else(no_device)?,
+    };
+    let parent = root.find_mut(above).ok_or_else(no_device)?;
+    joining.set_id(parent.children.len() as u64);
+    parent.children.push(joining);
+
+    // What a power cut leaves of this is a label of txg 0, which is nobody's.
+    let identity = shared.identity.lock().clone();
+    let top = root.top_of(guid).ok_or_else(no_device)?;
+    let devices = ByGuid::from([(guid, new.device.clone())]);
+    vdevs::initialize_leaf(&identity, root.guid, top, guid, &devices)?;
+
+    let leaf = Leaf::present(guid, new.device.clone());
+    leaf.note_missed(FIRST_TXG, cx.txg() + TXGS_UNDER_WAY - 1);
+    leaves.insert(guid, leaf);
+    cx.all_or_nothing(|| {
+        vdevs::make_zaps(cx, &mut root, &|_| None)?;
+        tree::commit(cx, root, &leaves)?;
+        let (verb, word) = match (how, new.spare) {
+            (Joins::Attach, _) => ("attach", "to"),
+            (Joins::Replace, None) => ("replace", "for"),
+            (Joins::Replace, Some(_)) => ("spare in", "for"),
+        };
+        cx.history("vdev attach", None, &format!("{verb} vdev={} {word} vdev={old_path}", new.path))
+    })?;
+    shared.scan.resilver_wanted();
+    Ok(())
+}
+
+fn no_device() -> Error {
+    Error::invalid("", "no such device in pool")
+}
+
+/// Refuses what cannot be; the kind of device that the two will be below.
+fn check(shared: &Shared, root: &VdevConfig, to: u64, new: &NewLeaf, how: Joins) -> Result<&'static str> {
+    let refuse = |what: &str| Err(Error::invalid(new.path.as_str(), what));
+    let old = root.find(to).ok_or_else(no_device)?;
+    if old.kind == "raidz" && how == Joins::Attach {
+        return Err(Error::unsupported(old.display_name(), "attaching to a raidz (raidz expansion)"));
+    }
+    let (parent, top) = (root.parent(to).ok_or_else(no_device)?, root.top_of(to).ok_or_else(no_device)?);
+    let is_spare = |c: &VdevConfig| c.number(config::IS_SPARE) != 0;
+    if !old.is_leaf() || old.kind == "dspare" {
+        return refuse(match how {
+            Joins::Attach => "can only attach to mirrors and top-level disks",
+            Joins::Replace => BUSY_REPLACING,
+        });
+    }
+    let is_set_apart = top.number(config::IS_LOG) != 0
+        || shared.allocator.class_of(top.id as u32).is_some_and(|class| class != block::Class::Normal);
+    if is_set_apart && new.spare.is_some() {
+        return refuse(match top.number(config::IS_LOG) {
+            0 => BUSY_REPLACING,
+            _ => "cannot replace a log with a spare",
+        });
+    }
+    let kind = match (how, new.spare) {
+        (Joins::Attach, _) if !matches!(parent.kind.as_str(), "mirror" | "root") => {
+            return refuse("can only attach to mirrors and top-level disks");
+        }
+        (Joins::Attach, _) => "mirror",
+        (Joins::Replace, _) if parent.kind == "spare" && new.spare.is_some() != is_spare(old) => {
+            return refuse(match is_spare(old) {
+                true => "can only be replaced by another hot spare",
+                false => BUSY_REPLACING,
+            });
+        }
+        (Joins::Replace, Some(_)) => "spare",
+        (Joins::Replace, None) => "replacing",
+    };
+    let bytes = usable_bytes(new.device.size_bytes()).saturating_sub(START_BYTES + END_BYTES);
+    if bytes < needed_bytes(top) {
+        return refuse("device is too small");
+    }
+    if u64::from(new.ashift) > top.number(config::ASHIFT) {
+        return refuse("The new device cannot have a higher alignment requirement than the top-level vdev.");
+    }
+    if new.spare.is_some_and(|guid| root.find(guid).is_some()) {
+        return refuse("device is in use as a spare");
+    }
+    Ok(kind)
+}
+
+/// What OpenZFS says of devices that cannot be replaced now.
+const BUSY_REPLACING: &str = "already in replacing/spare config; wait for completion or use 'zpool detach'";
+
+/// Allocatable bytes that a leaf below `top` must have: its share of all metaslabs (`vdev_get_min_asize`).
+pub(super) fn needed_bytes(top: &VdevConfig) -> u64 {
+    let shift = top.number(config::METASLAB_SHIFT).min(63);
+    let all = top.number(config::ASIZE) >> shift << shift;
+    match top.kind.as_str() {
+        "raidz" => all.div_ceil(top.children.len().max(1) as u64),
+        // Rows of 16 MiB are spread over the children; what the configuration says is a whole number of them.
+        "draid" => {
+            let spares = top.number(config::DRAID_NSPARES) as usize;
+            let data = top.children.len().saturating_sub(spares).max(1) as u64;
+            all.div_ceil(data).next_multiple_of(16 << 20)
+        }
+        _ => all,
+    }
+}
+
+fn leaf_config(new: &NewLeaf, guid: u64, txg: u64) -> VdevConfig {
+    let mut all = Nvlist::new();
+    all.put(config::TYPE, new.kind);
+    all.put(config::ID, 0u64);
+    all.put(config::GUID, guid);
+    all.put(config::PATH, new.path.as_str());
+    if new.kind == "disk" {
+        all.put(config::WHOLE_DISK, 0u64);
+    }
+    if new.spare.is_some() {
+        all.put(config::IS_SPARE, 1u64);
+    }
+    all.put(config::RESILVER_TXG, txg);
+    VdevConfig { kind: new.kind.into(), id: 0, guid, path: Some(new.path.clone()), all, children: Vec::new() }
+}

@@ -1,0 +1,166 @@
+//! Devices that leave the pool for good: `zpool remove` of logs, spares and cache devices.
+//!
+//! ```text
+//!   log:   no new blocks on it ─> all intent logs emptied by whoever has the datasets ─> nothing allocated, nothing waiting
+//!          ─> a hole in its place, its objects freed; behind the txg its labels say that it belongs to no pool
+//! ```
+//! Facts: spa_vdev_remove, spa_vdev_remove_log, vdev_remove_make_hole_and_free (module/zfs/vdev_removal.c), vdev_destroy_spacemaps
+//! (vdev.c).
+//!
+//! Invariants:
+//!   * nothing is on a log device that leaves
+//!   * numbers of other top-level devices stay: addresses name them
+
+use super::Writer;
+use super::replaced::{Farewell, farewell, free_objects};
+use super::tree::{self, known};
+use super::tx::SyncTx;
+use super::vdevs::{self, List};
+use crate::config::VdevConfig;
+use crate::{Error, Result};
+use block::vdev::{Leaf, Tree};
+use object::zap::Zap;
+use ondisk::nvlist::Nvlist;
+use ondisk::pool_dir::{config, vdev_top};
+
+/// Txgs after which what was freed is handed out again, and some more for logs that were just begun.
+const TXGS_MAX: usize = 8;
+/// What OpenZFS says when the log of a dataset that is not open is on the device.
+const UNREPLAYED: &str = "Mount encrypted datasets to replay logs.";
+
+impl Writer {
+    /// Removes a device from the pool. `empty_logs` empties the intent logs of all datasets: what they say is on disk then.
+    pub fn remove(&self, guid: u64, empty_logs: &dyn Fn() -> Result<()>) -> Result<()> {
+        let shared = &self.shared;
+        let (list, tree) = (self.auxiliary_of(guid), shared.store.tree());
+        if let Some(list) = list {
+            if shared.root.lock().find(guid).is_some() {
+                return Err(Error::invalid(self.name(), "Pool busy; removal may already be in progress"));
+            }
+            return self.task(move |cx| remove_auxiliary(cx, guid, list));
+        }
+        let Some(top) = tree.tops.iter().find(|top| top.guid == guid) else {
+            let what = match tree.find(guid) {
+                Some(_) => "operation not supported on this type of pool",
+                None => "no such device in pool",
+            };
+            return Err(Error::invalid(self.name(), what));
+        };
+        let id = top.id as u32;
+        if !shared.is_log(top.id) {
+            return Err(Error::unsupported(top.name.clone(), "removing devices that hold data"));
+        }
+        shared.allocator.set_allocating(id, false);
+        let removed = self.empty(id, empty_logs).and_then(|()| self.task(move |cx| remove_log(cx, guid)));
+        if removed.is_err() {
+            shared.allocator.set_allocating(id, true);
+        }
+        removed
+    }
+
+    fn auxiliary_of(&self, guid: u64) -> Option<List> {
+        let tree = self.shared.store.tree();
+        let has = |all: &[std::sync::Arc<block::vdev::Vdev>]| all.iter().any(|v| v.guid == guid);
+        if has(&tree.spares) {
+            return Some(List::Spares);
+        }
+        has(&tree.caches).then_some(List::Caches)
+    }
+
+    /// Waits until nothing is on a device that takes no blocks any more.
+    fn empty(&self, id: u32, empty_logs: &dyn Fn() -> Result<()>) -> Result<()> {
+        for turn in 0..TXGS_MAX {
+            if self.shared.allocator.is_empty(id) {
+                return Ok(());
+            }
+            if turn == 0 {
+                empty_logs()?;
+            }
+            // Freed space is handed out again two txgs later; until then the uberblocks before need it.
+            self.task(|_| Ok(()))?;
+        }
+        if self.shared.allocator.is_empty(id) { Ok(()) } else { Err(Error::invalid(self.name(), UNREPLAYED)) }
+    }
+}
+
+fn remove_auxiliary(cx: &SyncTx<'_>, guid: u64, list: List) -> Result<()> {
+    let (kind, name) = match list {
+        List::Spares => ("spare", cx.shared.store.name()),
+        List::Caches => ("l2cache", cx.shared.store.name()),
+    };
+    cx.all_or_nothing(|| {
+        let gone = vdevs::unlist_auxiliary(cx, guid, list)?;
+        let path = gone.and_then(|c| c.path).unwrap_or_else(|| "-".into());
+        let without =
+            |all: &[std::sync::Arc<block::vdev::Vdev>]| all.iter().filter(|v| v.guid != guid).cloned().collect();
+        cx.store().change_tree(|tree| Tree {
+            tops: tree.tops.clone(),
+            spares: without(&tree.spares),
+            caches: without(&tree.caches),
+        });
+        cx.config_changed();
+        cx.history("vdev remove", None, &format!("{name} vdev ({kind}) {path}"))
+    })
+}
+
+fn remove_log(cx: &SyncTx<'_>, guid: u64) -> Result<()> {
+    let shared = cx.shared;
+    let tree = cx.store().tree();
+    let mut root = shared.root.lock().clone();
+    let place = root.children.iter().position(|top| top.guid == guid);
+    let place = place.ok_or_else(|| Error::invalid(shared.store.name(), "no such device in pool"))?;
+    let top = root.children[place].clone();
+    if !shared.allocator.is_empty(top.id as u32) {
+        return Err(Error::invalid(shared.store.name(), UNREPLAYED));
+    }
+    root.children[place] = hole(top.id);
+    let leaves: Vec<Leaf> = tree.tops.iter().filter(|v| v.guid == guid).flat_map(|v| v.leaves()).cloned().collect();
+    let farewells: Vec<Farewell> =
+        leaves.into_iter().filter_map(|leaf| Some(farewell(cx, leaf.clone(), top.find(leaf.guid)?, guid))).collect();
+    cx.all_or_nothing(|| {
+        shared.allocator.remove_device(top.id as u32);
+        free_maps(cx, &top)?;
+        for leaf in top.leaves() {
+            free_objects(cx, leaf)?;
+        }
+        vdevs::free_zap(cx, top.number(config::VDEV_TOP_ZAP))?;
+        tree::commit(cx, root, &known(&tree))?;
+        shared.allocator.tell_units(&shared.store);
+        let path = top.path.as_deref().unwrap_or("-");
+        cx.history("vdev remove", None, &format!("{} vdev (log) {path}", shared.store.name()))
+    })?;
+    shared.farewells.lock().extend(farewells);
+    Ok(())
+}
+
+/// What stands in the place of a device that left.
+fn hole(id: u64) -> VdevConfig {
+    let mut all = Nvlist::new();
+    all.put(config::TYPE, "hole");
+    all.put(config::ID, id);
+    for key in
+        [config::GUID, config::METASLAB_ARRAY, config::METASLAB_SHIFT, config::ASHIFT, config::ASIZE, config::IS_LOG]
+    {
+        all.put(key, 0u64);
+    }
+    all.put(config::IS_HOLE, 1u64);
+    VdevConfig { kind: "hole".into(), id, guid: 0, path: None, all, children: Vec::new() }
+}
+
+/// Frees the space maps of a device, their list, and what is noted of them for log space maps.
+fn free_maps(cx: &SyncTx<'_>, top: &VdevConfig) -> Result<()> {
+    let array = top.number(config::METASLAB_ARRAY);
+    if array != 0 {
+        let count = top.number(config::ASIZE) >> top.number(config::METASLAB_SHIFT).min(63);
+        let maps = cx.mos().object(array)?.read_words(count)?;
+        super::maps::with_maps(cx, |live| maps.into_iter().filter(|id| *id != 0).try_for_each(|id| live.free_map(id)))?;
+        cx.mos().free_object(cx.tx(), array)?;
+    }
+    let zap = top.number(config::VDEV_TOP_ZAP);
+    if zap != 0
+        && let Some(unflushed) = Zap::open(cx.mos().object(zap)?)?.lookup_u64(vdev_top::MS_UNFLUSHED_PHYS_TXGS)?
+    {
+        cx.mos().free_object(cx.tx(), unflushed)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,183 @@
+//! Devices that people take away for a while, and bring back: `zpool offline`, `online`, `reopen`, and the faults that last.
+//!
+//! What a device misses meanwhile is in its log (`missed`), which a resilver reads. Facts: vdev_offline, vdev_online, vdev_fault,
+//! vdev_clear (module/zfs/vdev.c), what stands in configurations vdev_config_generate (vdev_label.c).
+//!
+//! Invariants:
+//!   * no device goes without which some block could not be read, unless it holds logs only
+//!   * a device that comes back is the one that went: its labels name the pool and its identity
+
+use super::tree::{NO_REPLICAS, find_leaf, is_required, judge_writable};
+use super::tx::SyncTx;
+use super::{Shared, Writer};
+use crate::config::VdevConfig;
+use crate::import::build;
+use crate::{Error, Result};
+use block::vdev::{Aux, Leaf};
+use host::device::Device;
+use ondisk::label::START_BYTES;
+use ondisk::pool_dir::config;
+use std::sync::Arc;
+
+/// How long a device is to stay away.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Lasts {
+    /// Until it is brought back.
+    Always,
+    /// Until the pool is imported the next time, or it is brought back.
+    UntilImport,
+}
+
+/// Finds the device that a path leads to, open for writing.
+pub type Opener<'a> = dyn Fn(&str) -> Result<Arc<dyn Device>> + 'a;
+
+impl Writer {
+    /// Takes a device offline (`zpool offline`). Refused when some block could not be read without it.
+    pub fn offline(&self, guid: u64, lasts: Lasts) -> Result<()> {
+        self.task(move |cx| offline(cx, guid, lasts))
+    }
+
+    /// Declares a device faulty (`zpool offline -f`). One that is needed is only marked as degraded.
+    pub fn fault(&self, guid: u64, lasts: Lasts) -> Result<()> {
+        self.task(move |cx| fault(cx, guid, lasts))
+    }
+
+    /// Brings a device back that was taken offline, or went away (`zpool online`). Whether it is used now; a fault has to be cleared
+    /// first.
+    pub fn online(&self, guid: u64, open: &Opener<'_>) -> Result<bool> {
+        let tree = self.shared.store.tree();
+        let (_, leaf) = find_leaf(&tree, guid)?;
+        if leaf.aux() != Some(Aux::Faulted) && (!leaf.is_open() || leaf.has_failed()) {
+            self.open_again(leaf, open);
+        }
+        self.task(move |cx| online(cx, guid))
+    }
+
+    /// Looks again for all devices that are away, unless somebody took them offline or they are faulty (`zpool reopen`). Those that
+    /// went away meanwhile are noticed when they are used. How many came back.
+    pub fn reopen(&self, open: &Opener<'_>) -> Result<usize> {
+        let tree = self.shared.store.tree();
+        let is_away = |leaf: &&Leaf| {
+            let may_come = |aux| matches!(aux, Aux::NotFound | Aux::CorruptLabel | Aux::TooSmall | Aux::Removed);
+            leaf.aux().map_or(leaf.has_failed(), may_come)
+        };
+        let away: Vec<&Leaf> = tree.leaves().into_iter().filter(is_away).collect();
+        let count = away.into_iter().filter(|leaf| self.open_again(leaf, open)).count();
+        if count > 0 {
+            self.task(|cx| {
+                judge_writable(cx);
+                cx.config_changed();
+                Ok(())
+            })?;
+        }
+        Ok(count)
+    }
+
+    /// Opens the device of a leaf anew, if it is there and the right one; whether it is.
+    pub(super) fn open_again(&self, leaf: &Leaf, open: &Opener<'_>) -> bool {
+        let path = self.shared.root.lock().find(leaf.guid).and_then(|c| c.path.clone());
+        let path = path.unwrap_or_else(|| leaf.path.clone());
+        // Who has it open for writing is this very process: nothing is written to it any more.
+        if let Some(device) = leaf.device() {
+            device.release();
+        }
+        let device = open(&path).inspect_err(|error| tracing::warn!(path, %error, "cannot be opened")).ok();
+        use_again(&self.shared, leaf, device)
+    }
+}
+
+/// Marks in the configuration of a leaf; those that are `None` are taken away.
+fn mark(shared: &Shared, guid: u64, marks: &[(&str, Option<u64>)]) {
+    let mut root = shared.root.lock();
+    let Some(c) = root.find_mut(guid) else { return };
+    for (key, value) in marks {
+        match value {
+            Some(value) => c.all.put(key, *value),
+            None => drop(c.all.remove(key)),
+        }
+    }
+}
+
+fn offline(cx: &SyncTx<'_>, guid: u64, lasts: Lasts) -> Result<()> {
+    let shared = cx.shared;
+    let tree = cx.store().tree();
+    let (top, leaf) = find_leaf(&tree, guid)?;
+    let is_log = shared.is_log(top.id);
+    if leaf.aux() != Some(Aux::Offline) {
+        if !is_log && is_required(top, guid) {
+            return Err(Error::invalid(leaf.path.as_str(), NO_REPLICAS));
+        }
+        leaf.close(Aux::Offline);
+    }
+    mark(shared, guid, &[(config::OFFLINE, (lasts == Lasts::Always).then_some(1))]);
+    judge_writable(cx);
+    cx.config_changed();
+    Ok(())
+}
+
+fn fault(cx: &SyncTx<'_>, guid: u64, lasts: Lasts) -> Result<()> {
+    let shared = cx.shared;
+    let tree = cx.store().tree();
+    let (top, leaf) = find_leaf(&tree, guid)?;
+    let is_needed = !shared.is_log(top.id) && is_required(top, guid);
+    if is_needed {
+        // OpenZFS writes the reason, too, and takes such a device for a faulty one at the next import, with which the pool is lost
+        // to it. So the mark stands alone here.
+        mark(shared, guid, &[(config::FAULTED, None), (config::DEGRADED, Some(1))]);
+    } else {
+        leaf.close(Aux::Faulted);
+        mark(shared, guid, &[(config::FAULTED, Some(1)), (config::DEGRADED, None)]);
+        if let (Lasts::Always, Some(c)) = (lasts, shared.root.lock().find_mut(guid)) {
+            c.all.put(config::AUX_STATE, config::AUX_EXTERNAL);
+        }
+    }
+    judge_writable(cx);
+    cx.config_changed();
+    Ok(())
+}
+
+fn online(cx: &SyncTx<'_>, guid: u64) -> Result<bool> {
+    let tree = cx.store().tree();
+    let (_, leaf) = find_leaf(&tree, guid)?;
+    mark(cx.shared, guid, &[(config::OFFLINE, None), (config::REMOVED, None)]);
+    judge_writable(cx);
+    cx.config_changed();
+    Ok(leaf.is_open() && !leaf.has_failed())
+}
+
+/// Goes on with a device that was away, if it is the right one; whether it is.
+fn use_again(shared: &Shared, leaf: &Leaf, device: Option<Arc<dyn Device>>) -> bool {
+    let Some(device) = device else {
+        leaf.set_aux(Aux::NotFound);
+        return false;
+    };
+    let labels = block::label::read(device.as_ref(), true);
+    let pool = shared.identity.lock().guid;
+    let is_it = labels.configs().any(|c| {
+        let number = |key| c.get_u64(key);
+        number(config::GUID) == Some(leaf.guid) && number(config::POOL_GUID) == Some(pool)
+    });
+    if !is_it {
+        tracing::warn!(device = device.name(), "its labels are another device's");
+        leaf.set_aux(Aux::CorruptLabel);
+        return false;
+    }
+    let root = shared.root.lock();
+    let is_large_enough =
+        root.top_of(leaf.guid).is_none_or(|top| device.size_bytes() >= build::needed_bytes(top).max(START_BYTES));
+    drop(root);
+    if !is_large_enough {
+        leaf.set_aux(Aux::TooSmall);
+        return false;
+    }
+    leaf.open(device);
+    true
+}
+
+impl Shared {
+    /// Whether a top-level device holds intent logs only.
+    pub(super) fn is_log(&self, id: u64) -> bool {
+        let root = self.root.lock();
+        root.children.iter().any(|top: &VdevConfig| top.id == id && top.number(config::IS_LOG) != 0)
+    }
+}

@@ -1,0 +1,169 @@
+//! Changes of the tree of devices: the configuration comes first, the devices follow it.
+//!
+//! ```text
+//!   VdevConfig of now ── shape ──> of then ── commit ──> device tree of then: devices that stay are the same ones, with their
+//!                                                        counts of errors and their logs of what they missed
+//! ```
+//! Above: `states`, `attach`, `replaced`, `split`. Facts: vdev_dtl_required, vdev_dtl_reassess (module/zfs/vdev.c).
+//!
+//! Invariants:
+//!   * configuration and devices change together, in the thread that syncs, and go to disk with one txg
+//!   * a device is let go of only when no block needs it
+
+use super::tx::SyncTx;
+use super::vdevs::{self, ByGuid};
+use crate::config::VdevConfig;
+use crate::space::alloc::is_writable;
+use crate::{Error, Result};
+use block::vdev::{Kind, Leaf, Tree, Vdev};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// Why a device must stay (`EZFS_NOREPLICAS`).
+pub(super) const NO_REPLICAS: &str = "no valid replicas";
+
+/// Leaves that are in use, by identity.
+pub(super) type Known = HashMap<u64, Leaf>;
+
+/// The leaves of now.
+pub(super) fn known(tree: &Tree) -> Known {
+    let all = tree.tops.iter().chain(&tree.spares).chain(&tree.caches);
+    all.flat_map(|top| top.leaves()).map(|leaf| (leaf.guid, leaf.clone())).collect()
+}
+
+/// Makes the pool's top-level devices those that `root` describes, of `known` leaves.
+pub(super) fn commit(cx: &SyncTx<'_>, root: VdevConfig, known: &Known) -> Result<()> {
+    let shared = cx.shared;
+    let tree = shared.store.tree();
+    let before = shared.root.lock().clone();
+    let unchanged = |c: &VdevConfig| {
+        let at = c.id as usize;
+        before.children.get(at).filter(|b| b.is_same_tree(c)).and_then(|_| tree.tops.get(at)).cloned()
+    };
+    let made = |c: &VdevConfig| -> Result<Arc<Vdev>> {
+        let one = vdevs::build_with(std::slice::from_ref(c), &root, &ByGuid::new(), known)?.pop();
+        one.map(Arc::new).ok_or_else(|| Error::invalid(c.display_name(), "cannot be made"))
+    };
+    let tops = root.children.iter().map(|c| unchanged(c).map_or_else(|| made(c), Ok)).collect::<Result<Vec<_>>>()?;
+    *shared.root.lock() = root;
+    shared.store.change_tree(|tree| Tree { tops, ..tree.clone() });
+    judge_writable(cx);
+    cx.config_changed();
+    Ok(())
+}
+
+/// Tells the allocator which top-level devices can be written.
+pub(super) fn judge_writable(cx: &SyncTx<'_>) {
+    let tree = cx.store().tree();
+    tree.tops.iter().for_each(|top| cx.shared.allocator.set_writable(top.id as u32, is_writable(top)));
+}
+
+/// The top-level device and the leaf with this guid. What is no leaf is refused.
+pub(super) fn find_leaf(tree: &Tree, guid: u64) -> Result<(&Arc<Vdev>, &Leaf)> {
+    let top = tree.tops.iter().find(|top| top.find(guid).is_some());
+    let top = top.ok_or_else(|| Error::invalid("", "no such device in pool"))?;
+    let leaf = top.find(guid).and_then(Vdev::leaf);
+    Ok((top, leaf.ok_or_else(|| Error::invalid(&*top.name, "operation not supported on this type of pool"))?))
+}
+
+/// Txg ranges, first and last, in order and apart.
+type Ranges = Vec<(u64, u64)>;
+
+/// Whether some block could not be read any more without the leaf `guid` (`vdev_dtl_required`).
+pub(super) fn is_required(top: &Vdev, guid: u64) -> bool {
+    top.guid == guid || !outage(top, guid).is_empty()
+}
+
+/// Whether all that should be on the device, or can be made of its children, is there.
+pub(super) fn is_whole(vdev: &Vdev) -> bool {
+    outage(vdev, 0).is_empty()
+}
+
+/// Txgs of which blocks cannot be read from `vdev`, `without` one leaf.
+fn outage(vdev: &Vdev, without: u64) -> Ranges {
+    let tolerates = match &vdev.kind {
+        Kind::Leaf(leaf) if vdev.guid == without || !leaf.is_open() || leaf.has_failed() || leaf.is_gone() => {
+            return vec![(0, u64::MAX)];
+        }
+        Kind::Leaf(leaf) => return leaf.stale_ranges(),
+        Kind::Missing => return vec![(0, u64::MAX)],
+        Kind::Hole | Kind::Indirect(_) | Kind::DraidSpare { .. } => return Vec::new(),
+        Kind::Mirror(_) => vdev.children.len().saturating_sub(1),
+        Kind::Raidz(g) => g.parity(),
+        Kind::Draid(g) => g.parity(),
+    };
+    let all: Vec<Ranges> = vdev.children.iter().map(|child| outage(child, without)).collect();
+    in_more_than(&all, tolerates)
+}
+
+/// The ranges that are in more than `count` of the sets.
+fn in_more_than(sets: &[Ranges], count: usize) -> Ranges {
+    // Where a range begins, one more is open; behind its end, one less. Ends at the very top stay open.
+    let mut edges: Vec<(u64, i64)> = Vec::new();
+    for (first, last) in sets.iter().flatten() {
+        edges.push((*first, 1));
+        edges.extend(last.checked_add(1).map(|end| (end, -1)));
+    }
+    edges.sort_unstable();
+    let (mut open, mut since, mut found) = (0i64, None, Ranges::new());
+    for (at, step) in edges {
+        open += step;
+        match since {
+            None if open > count as i64 => since = Some(at),
+            Some(first) if open <= count as i64 => {
+                since = None;
+                if first < at {
+                    found.push((first, at - 1));
+                }
+            }
+            _ => {}
+        }
+    }
+    found.extend(since.map(|first| (first, u64::MAX)));
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use block::vdev::{Aux, MirrorKind};
+    use host::device::MemoryDevice;
+
+    fn leaf(guid: u64, stale: &[(u64, u64)]) -> Vdev {
+        let leaf = Leaf::present(guid, Arc::new(MemoryDevice::new("disk", vec![0; 4096])));
+        leaf.set_stale(stale.to_vec());
+        Vdev { guid, id: 0, kind: Kind::Leaf(leaf), ashift: 9, children: Vec::new(), name: "disk".into() }
+    }
+
+    fn mirror(children: Vec<Vdev>) -> Vdev {
+        let kind = Kind::Mirror(MirrorKind::Mirror);
+        Vdev { guid: 100, id: 0, kind, ashift: 9, children, name: "mirror-0".into() }
+    }
+
+    #[test]
+    fn a_side_is_needed_for_what_the_others_missed() {
+        let two = mirror(vec![leaf(1, &[]), leaf(2, &[(10, 20)])]);
+        assert!(is_required(&two, 1));
+        assert!(!is_required(&two, 2));
+        assert!(is_whole(&two));
+        // Together the other two have all.
+        let three = mirror(vec![leaf(1, &[]), leaf(2, &[(10, 20)]), leaf(3, &[(30, 40)])]);
+        assert!(!is_required(&three, 1));
+        let overlapping = mirror(vec![leaf(1, &[]), leaf(2, &[(10, 20)]), leaf(3, &[(20, 40)])]);
+        assert!(is_required(&overlapping, 1));
+        let away = mirror(vec![leaf(1, &[]), leaf(2, &[])]);
+        assert!(!is_required(&away, 1));
+        away.children[1].leaf().unwrap().close(Aux::Offline);
+        assert!(is_required(&away, 1));
+        assert!(is_required(&leaf(7, &[]), 7));
+    }
+
+    #[test]
+    fn ranges_are_counted_where_they_overlap() {
+        let sets = [vec![(0, u64::MAX)], vec![(5, 9), (11, 12)], vec![(9, 11)]];
+        assert_eq!(in_more_than(&sets, 0), [(0, u64::MAX)]);
+        assert_eq!(in_more_than(&sets, 1), [(5, 12)]);
+        assert_eq!(in_more_than(&sets, 2), [(9, 9), (11, 11)]);
+        assert_eq!(in_more_than(&sets[1..], 2), []);
+    }
+}

@@ -262,6 +262,7 @@ impl House {
         }
         let found = crate::import::find(&request(record))?;
         let datasets = Datasets::open(Pool::open(&found, &options)?)?;
+        datasets.pool().store().start_second(record.guid, false)?;
         let keys = Arc::new(KeyStore::new());
         kept_keys::restore(&self.state, record, &datasets, &keys);
         let access = Access::Read { pool: OpenPool { datasets, keys }, why };

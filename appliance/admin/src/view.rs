@@ -116,7 +116,7 @@ fn set_replace_bytes(vdev: &mut VdevStatus, share: u64) {
 }
 
 /// A cache device can use what is left of it beside labels and one header.
-fn set_cache_space(cache: &mut VdevStatus) {
+pub fn set_cache_space(cache: &mut VdevStatus) {
     const LABEL: u64 = 256 << 10;
     cache.replace_bytes = cache.phys_bytes / LABEL * LABEL;
     let header = 1u64.checked_shl(u32::try_from(cache.ashift).unwrap_or(9)).unwrap_or(0).max(512);

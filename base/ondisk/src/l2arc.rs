@@ -48,6 +48,12 @@ pub const HEADER_OFFSET: u64 = START_BYTES;
 pub const HEADER_MAGIC: u64 = 0x5a46_5343_4143_4845;
 /// Magic of a log block, "LOGBLKHD".
 pub const LOG_BLOCK_MAGIC: u64 = 0x4c4f_4742_4c4b_4844;
+/// Bytes of a log block.
+pub const LOG_BLOCK_BYTES: usize = 64 << 10;
+/// Devices that end before this have no log blocks (`l2arc_rebuild_blocks_min_l2size`).
+pub const LOG_DEVICE_BYTES_MIN: u64 = 1 << 30;
+/// [`Header::flags`]: the device is being filled for the first time.
+pub const FIRST_SWEEP: u64 = 1;
 /// Most entries of a log block.
 pub const LOG_BLOCK_ENTRIES_MAX: usize = 1022;
 
@@ -74,6 +80,28 @@ impl LogPointer {
     pub fn parse(bytes: &[u8], endian: Endian) -> Result<Self> {
         let [offset_bytes, payload_bytes, payload_start, prop, a, b, c, d] = words("l2arc_log_blkptr", bytes, endian)?;
         Ok(Self { offset_bytes, payload_bytes, payload_start, prop, checksum: [a, b, c, d] })
+    }
+
+    /// To a log block of `lsize_bytes`, stored in `psize_bytes`, whose sum is of `kind`.
+    pub fn new(
+        offset_bytes: u64,
+        payload: (u64, u64),
+        sizes: (u64, u64),
+        compression: Compression,
+        kind: Checksum,
+        checksum: [u64; 4],
+    ) -> Self {
+        let prop = packed_sizes(sizes.0, sizes.1) | u64::from(compression.to_raw()) << 32 | (kind as u64) << 40;
+        Self { offset_bytes, payload_start: payload.0, payload_bytes: payload.1, prop, checksum }
+    }
+
+    /// One that leads nowhere.
+    pub const NOWHERE: Self = Self { offset_bytes: 0, payload_bytes: 0, payload_start: 0, prop: 0, checksum: [0; 4] };
+
+    /// As on disk.
+    pub fn to_bytes(&self) -> [u8; Self::SIZE_BYTES] {
+        let [a, b, c, d] = self.checksum;
+        words_to_bytes([self.offset_bytes, self.payload_bytes, self.payload_start, self.prop, a, b, c, d])
     }
 
     /// Whether it leads nowhere.
@@ -163,6 +191,63 @@ impl Header {
             trailer: Trailer::parse(bytes)?,
         })
     }
+
+    /// As on disk, without its checksum.
+    pub fn to_bytes(&self) -> [u8; Self::SIZE_BYTES] {
+        let mut out = [0; Self::SIZE_BYTES];
+        let head = [
+            HEADER_MAGIC,
+            1,
+            self.pool_guid,
+            self.vdev_guid,
+            self.log_entries,
+            self.evict_offset,
+            self.flags,
+            self.start_offset,
+            self.end_offset,
+        ];
+        out[..0x48].copy_from_slice(&words_to_bytes::<9, 0x48>(head));
+        out[0x48..0x88].copy_from_slice(&self.newest[0].to_bytes());
+        out[0x88..0xc8].copy_from_slice(&self.newest[1].to_bytes());
+        let tail = [self.log_blocks_bytes, self.log_blocks, self.trim_time, self.trim_state];
+        out[0xc8..0xe8].copy_from_slice(&words_to_bytes::<4, 0x20>(tail));
+        out
+    }
+}
+
+/// Sizes in sectors less one, as `L2BLK_SET_LSIZE` and `L2BLK_SET_PSIZE` pack them.
+fn packed_sizes(lsize_bytes: u64, psize_bytes: u64) -> u64 {
+    let sectors = |bytes: u64| (bytes.div_ceil(512).max(1) - 1) & 0xffff;
+    sectors(lsize_bytes) | sectors(psize_bytes) << 16
+}
+
+fn words_to_bytes<const N: usize, const BYTES: usize>(words: [u64; N]) -> [u8; BYTES] {
+    const { assert!(N * 8 == BYTES, "eight bytes a word") };
+    let mut out = [0; BYTES];
+    for (place, word) in out.chunks_exact_mut(8).zip(words) {
+        place.copy_from_slice(&word.to_le_bytes());
+    }
+    out
+}
+
+/// Packs a log block of these entries, in front of which `previous` stands in its chain.
+pub fn pack_log_block(previous: &LogPointer, entries: &[LogEntry]) -> Vec<u8> {
+    assert!(entries.len() <= LOG_BLOCK_ENTRIES_MAX, "more entries than a log block holds");
+    let mut out = vec![0; LOG_BLOCK_BYTES];
+    out[..8].copy_from_slice(&LOG_BLOCK_MAGIC.to_le_bytes());
+    out[8..8 + LogPointer::SIZE_BYTES].copy_from_slice(&previous.to_bytes());
+    for (place, entry) in out[0x80..].chunks_exact_mut(LogEntry::SIZE_BYTES).zip(entries) {
+        let (w0, w1) = entry.dva.to_words();
+        let words = [w0, w1, entry.birth.0, entry.prop, entry.offset_bytes, entry.compression_level, 0, 0];
+        place.copy_from_slice(&words_to_bytes::<8, 64>(words));
+    }
+    out
+}
+
+/// How many entries the log blocks of a device have whose contents lie from `start` to `end`; 0: none are written, since the
+/// device is small (`l2arc_rebuild_dev`).
+pub fn log_entries(start: u64, end: u64) -> u64 {
+    if end < LOG_DEVICE_BYTES_MIN { 0 } else { (end.saturating_sub(start) >> 24).min(LOG_BLOCK_ENTRIES_MAX as u64) }
 }
 
 fn magic_endian(structure: &'static str, field: &'static str, bytes: &[u8], magic: u64) -> Result<Endian> {
@@ -198,6 +283,17 @@ impl<'a> LogBlock<'a> {
     }
 }
 
+/// What a cached block is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Nature {
+    /// Metadata.
+    pub is_metadata: bool,
+    /// Encrypted or authenticated.
+    pub is_protected: bool,
+    /// It was asked for more than once (`ARC_STATE_MFU`, else `ARC_STATE_MRU`).
+    pub is_frequent: bool,
+}
+
 /// A cached block: word 0-1 address in the pool, 2 birth, 3 properties, 4 offset on the cache device, 5 level.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LogEntry {
@@ -216,6 +312,40 @@ pub struct LogEntry {
 impl LogEntry {
     /// Bytes on disk.
     pub const SIZE_BYTES: usize = 64;
+
+    /// Of a block of these sizes, in memory and as stored.
+    pub fn pack(
+        dva: Dva,
+        birth: Txg,
+        sizes: (u64, u64),
+        compression: Compression,
+        nature: Nature,
+        offset_bytes: u64,
+    ) -> Self {
+        let Nature { is_metadata, is_protected, is_frequent } = nature;
+        let list = if is_frequent { 3 } else { 1 };
+        let prop = packed_sizes(sizes.0, sizes.1)
+            | u64::from(compression.to_raw()) << 32
+            | (1 + u64::from(is_metadata)) << 48
+            | u64::from(is_protected) << 56
+            | list << 57;
+        Self { dva, birth, prop, offset_bytes, compression_level: 0 }
+    }
+
+    /// Bytes of the block in memory.
+    pub fn lsize_bytes(&self) -> u64 {
+        ((self.prop & 0xffff) + 1) << 9
+    }
+
+    /// Bytes of the block as stored.
+    pub fn psize_bytes(&self) -> u64 {
+        (((self.prop >> 16) & 0xffff) + 1) << 9
+    }
+
+    /// Whether it is metadata.
+    pub fn is_metadata(&self) -> bool {
+        (self.prop >> 48) & 0xff == 2
+    }
 
     fn parse(bytes: &[u8], endian: Endian) -> Result<Self> {
         let [w0, w1, birth, prop, offset_bytes, compression_level] = words("l2arc_log_ent_phys", bytes, endian)?;
@@ -250,6 +380,33 @@ mod tests {
         let births: Vec<_> = parsed.entries(2).map(|e| e.birth.0).collect();
         assert_eq!(births, [0, 99]);
         assert_eq!(parsed.entries(u64::MAX).count(), LOG_BLOCK_ENTRIES_MAX);
+    }
+
+    #[test]
+    fn what_is_packed_reads_back() {
+        let golden = golden!("l2arc_header.bin");
+        let header = Header::parse(golden).unwrap();
+        assert_eq!(header.to_bytes()[..0x1d8], golden[..0x1d8]);
+        let dva = Dva { vdev: 3, offset_bytes: 0x123_0000, asize_bytes: 0x3000, is_gang: false };
+        let nature = Nature { is_metadata: true, is_frequent: true, ..Nature::default() };
+        let entry = LogEntry::pack(dva, Txg(77), (131_072, 12_288), Compression::Lz4, nature, 0x50_0000);
+        assert_eq!((entry.lsize_bytes(), entry.psize_bytes(), entry.is_metadata()), (131_072, 12_288, true));
+        let to = LogPointer::new(
+            0x40_0200,
+            (0x40_0200, 512),
+            (65_536, 1024),
+            Compression::Lz4,
+            Checksum::Fletcher4,
+            [1, 2, 3, 4],
+        );
+        let packed = pack_log_block(&to, &[entry]);
+        let block = LogBlock::parse(&packed).unwrap();
+        assert_eq!((block.previous, block.entries(1).collect::<Vec<_>>()), (to, vec![entry]));
+        assert_eq!(
+            (to.lsize_bytes(), to.psize_bytes(), to.checksum_kind().unwrap()),
+            (65_536, 1024, Checksum::Fletcher4)
+        );
+        assert_eq!((log_entries(4 << 20, 1 << 29), log_entries(4 << 20, 1 << 40)), (0, 1022));
     }
 
     #[test]

@@ -17,9 +17,10 @@
 use crate::{Block, Result};
 use host::clock::Stopwatch;
 use observe::event::note;
+use ondisk::BlkPtr;
 use parking_lot::{Condvar, Mutex};
-use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc as Shared;
 
 /// What tells cached blocks apart: first address and birth, as in OpenZFS.
@@ -73,6 +74,33 @@ pub struct Counters {
     pub cap_bytes: u64,
 }
 
+/// A block that was put out of memory, for the second level.
+#[derive(Debug, Clone)]
+pub struct Evicted {
+    /// Where it lies in the pool.
+    pub bp: BlkPtr,
+    /// Its contents.
+    pub block: Block,
+    /// Whether it is metadata.
+    pub is_metadata: bool,
+    /// Whether it had been asked for more than once.
+    pub is_frequent: bool,
+}
+
+/// Blocks that wait for the second level, no more than [`EVICTED_BYTES_MAX`].
+#[derive(Default)]
+struct Outgoing {
+    wanted: bool,
+    blocks: VecDeque<Evicted>,
+    bytes: u64,
+    /// How many there was no room for.
+    refused: u64,
+}
+
+/// Bytes of blocks that wait for the second level at most, and part of the cap, in percent, that they may be.
+const EVICTED_BYTES_MAX: u64 = 32 << 20;
+const EVICTED_PERCENT: u64 = 12;
+
 /// The cache.
 pub struct Arc {
     inner: Mutex<Inner>,
@@ -92,6 +120,8 @@ struct Slot {
     list: usize,
     is_metadata: bool,
     prefetched: bool,
+    /// Where it lies in the pool, if the second level wants it.
+    origin: Option<Box<BlkPtr>>,
     prev: u32,
     next: u32,
 }
@@ -126,6 +156,17 @@ struct Inner {
     target: u64,
     cap: u64,
     count: Counters,
+    outgoing: Outgoing,
+}
+
+/// How a block comes into memory.
+#[derive(Clone, Copy)]
+struct Came<'o> {
+    want: Want,
+    is_metadata: bool,
+    was_ghost: bool,
+    /// Where it lies in the pool, if the second level wants it.
+    origin: Option<&'o BlkPtr>,
 }
 
 impl Arc {
@@ -141,6 +182,7 @@ impl Arc {
                 target: cap_bytes / 2,
                 cap: cap_bytes,
                 count: Counters::default(),
+                outgoing: Outgoing::default(),
             }),
         }
     }
@@ -151,6 +193,30 @@ impl Arc {
         i.cap = cap_bytes;
         i.target = i.target.min(cap_bytes);
         i.make_room(0);
+    }
+
+    /// Keeps what is put out, for [`Arc::take_evicted`], or not any more.
+    pub fn collect_evicted(&self, yes: bool) {
+        let mut i = self.inner.lock();
+        if i.outgoing.wanted != yes {
+            i.outgoing = Outgoing { wanted: yes, ..Outgoing::default() };
+        }
+    }
+
+    /// Blocks that were put out, the oldest first, of so many bytes at most; and how many were lost since the last call.
+    pub fn take_evicted(&self, bytes_max: u64) -> (Vec<Evicted>, u64) {
+        let mut i = self.inner.lock();
+        let (mut taken, mut bytes) = (Vec::new(), 0);
+        while let Some(one) = i.outgoing.blocks.front() {
+            let size = one.block.data.len() as u64;
+            if !taken.is_empty() && bytes + size > bytes_max {
+                break;
+            }
+            bytes += size;
+            taken.extend(i.outgoing.blocks.pop_front());
+        }
+        i.outgoing.bytes -= bytes;
+        (taken, std::mem::take(&mut i.outgoing.refused))
     }
 
     /// Lets go of all blocks.
@@ -204,6 +270,18 @@ impl Arc {
         is_metadata: bool,
         load: impl FnOnce() -> Result<Block>,
     ) -> (Result<Block>, Met) {
+        self.look_from(key, want, is_metadata, || None, load)
+    }
+
+    /// The same; `origin`, asked on a miss: where the block lies, if the second level wants it once it is put out.
+    pub fn look_from(
+        &self,
+        key: Key,
+        want: Want,
+        is_metadata: bool,
+        origin: impl FnOnce() -> Option<BlkPtr>,
+        load: impl FnOnce() -> Result<Block>,
+    ) -> (Result<Block>, Met) {
         let clock;
         let (flight, was_ghost) = {
             let mut i = self.inner.lock();
@@ -234,9 +312,11 @@ impl Arc {
             (f, was_ghost)
         };
         let mut guard = Landing { cache: self, key, flight: &flight, armed: true };
+        let origin = origin();
         let result = load();
         guard.armed = false;
-        self.inner.lock().land(key, want, is_metadata, was_ghost, &result, &flight);
+        let came = Came { want, is_metadata, was_ghost, origin: origin.as_ref() };
+        self.inner.lock().land(key, came, &result, &flight);
         *flight.done.lock() = Some(result.clone());
         flight.landed.notify_all();
         (result, Met::Miss { waited_ns: clock.ns() })
@@ -247,9 +327,14 @@ impl Arc {
     /// Puts in a block that was just written, in place of whatever the address held before. A read of that which is still
     /// under way gives its result to those who wait for it and to nobody later.
     pub fn insert(&self, key: Key, is_metadata: bool, block: Block) {
+        self.insert_from(key, is_metadata, None, block);
+    }
+
+    /// The same; `origin` as for [`Arc::look_from`].
+    pub fn insert_from(&self, key: Key, is_metadata: bool, origin: Option<&BlkPtr>, block: Block) {
         let mut i = self.inner.lock();
         i.forget(&key);
-        i.keep(key, Want::Demand, is_metadata, false, &block);
+        i.keep(key, Came { want: Want::Demand, is_metadata, was_ghost: false, origin }, &block);
     }
 
     /// Drops a block whose space was freed.
@@ -303,7 +388,8 @@ impl Drop for Landing<'_> {
     fn drop(&mut self) {
         if self.armed {
             let lost = Err(crate::Error::corrupt("cache", "the thread that was reading this block failed"));
-            self.cache.inner.lock().land(self.key, Want::Demand, false, false, &lost, self.flight);
+            let came = Came { want: Want::Demand, is_metadata: false, was_ghost: false, origin: None };
+            self.cache.inner.lock().land(self.key, came, &lost, self.flight);
             *self.flight.done.lock() = Some(lost);
             self.flight.landed.notify_all();
         }
@@ -355,22 +441,14 @@ impl Inner {
         false
     }
 
-    fn land(
-        &mut self,
-        key: Key,
-        want: Want,
-        is_metadata: bool,
-        was_ghost: bool,
-        result: &Result<Block>,
-        flight: &Shared<Flight>,
-    ) {
+    fn land(&mut self, key: Key, came: Came<'_>, result: &Result<Block>, flight: &Shared<Flight>) {
         // If something was written there meanwhile, this is what it was before.
         if !matches!(self.map.get(&key), Some(Where::Loading(f)) if Shared::ptr_eq(f, flight)) {
             return;
         }
         self.map.remove(&key);
         if let Ok(block) = result {
-            self.keep(key, want, is_metadata, was_ghost, block);
+            self.keep(key, came, block);
         }
     }
 
@@ -382,7 +460,8 @@ impl Inner {
         }
     }
 
-    fn keep(&mut self, key: Key, want: Want, is_metadata: bool, was_ghost: bool, block: &Block) {
+    fn keep(&mut self, key: Key, came: Came<'_>, block: &Block) {
+        let Came { want, is_metadata, was_ghost, origin } = came;
         let bytes = block.data.len() as u64;
         if bytes > self.cap {
             return;
@@ -395,6 +474,7 @@ impl Inner {
             list: RECENT,
             is_metadata,
             prefetched: want == Want::Prefetch,
+            origin: origin.copied().map(Box::new),
             prev: NIL,
             next: NIL,
         });
@@ -413,15 +493,33 @@ impl Inner {
             }
             self.unlink(s);
             let slot = &mut self.slots[s as usize];
-            slot.block = None;
+            let (block, origin) = (slot.block.take(), slot.origin.take());
+            let (is_metadata, was_used) = (slot.is_metadata, !slot.prefetched);
             self.count.evictions += 1;
             self.count.evicted_bytes[usize::from(slot.is_metadata)] += slot.bytes;
+            if let (Some(block), Some(bp), true) = (block, origin, was_used) {
+                self.send_out(Evicted { bp: *bp, block, is_metadata, is_frequent: from == FREQUENT });
+            }
             self.push(s, if from == RECENT { GHOST_RECENT } else { GHOST_FREQUENT });
         }
         while self.lists[RECENT].bytes + self.lists[GHOST_RECENT].bytes > self.cap && self.drop_ghost(GHOST_RECENT) {}
         while self.lists.iter().map(|l| l.bytes).sum::<u64>() > 2 * self.cap
             && (self.drop_ghost(GHOST_FREQUENT) || self.drop_ghost(GHOST_RECENT))
         {}
+    }
+
+    fn send_out(&mut self, one: Evicted) {
+        if !self.outgoing.wanted {
+            return;
+        }
+        let bytes = one.block.data.len() as u64;
+        let most = EVICTED_BYTES_MAX.min(self.cap / 100 * EVICTED_PERCENT).max(1 << 20);
+        if self.outgoing.bytes + bytes > most {
+            self.outgoing.refused += 1;
+            return;
+        }
+        self.outgoing.bytes += bytes;
+        self.outgoing.blocks.push_back(one);
     }
 
     fn drop_ghost(&mut self, list: usize) -> bool {

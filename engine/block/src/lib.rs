@@ -10,6 +10,7 @@ pub mod crypt;
 mod duplicates;
 pub mod error;
 pub mod inject;
+pub mod l2;
 pub mod label;
 mod policy;
 mod references;

@@ -5,6 +5,7 @@
 use crate::arc::{Arc as Cache, Key, Met, Want};
 use crate::crypt::DatasetKeys;
 use crate::inject::Injection;
+use crate::l2::L2;
 use crate::vdev::{Kind, Leaf, Tree, Vdev};
 use crate::zevent::{Reading, Reporter};
 use crate::{
@@ -24,6 +25,7 @@ pub struct Store {
     tree: RwLock<Arc<Tree>>,
     cache: Cache,
     injection: Injection,
+    second: Arc<L2>,
     reporter: Arc<Reporter>,
     salt: RwLock<Option<Arc<zio::Salt>>>,
     prefetcher: zio::Prefetcher,
@@ -61,6 +63,7 @@ impl Store {
             name,
             units,
             injection,
+            second: Arc::default(),
             reporter,
             tree: RwLock::new(Arc::new(tree)),
             cache: Cache::new(cache_bytes),
@@ -104,12 +107,30 @@ impl Store {
         let mut tree = self.tree.write();
         *tree = Arc::new(change(&tree));
         self.injection.govern(&tree);
+        self.second.let_go(&tree.caches);
         tree.all_leaves().for_each(|leaf| leaf.report_to(&self.reporter));
     }
 
     /// Who tells what happens to the pool.
     pub fn reporter(&self) -> &Arc<Reporter> {
         &self.reporter
+    }
+
+    /// The cache devices.
+    pub fn second(&self) -> &Arc<L2> {
+        &self.second
+    }
+
+    /// Finds again what lies on the cache devices of the pool with this identity, and, if `feeds`, writes there what is put out of
+    /// memory from now on, until [`Store::stop_second`].
+    pub fn start_second(self: &Arc<Self>, pool_guid: u64, feeds: bool) -> Result<()> {
+        self.second.start(self, pool_guid, feeds).map_err(|e| Error::io(self.name.clone(), e))
+    }
+
+    /// Writes nothing to cache devices any more.
+    pub fn stop_second(&self) {
+        self.cache.collect_evicted(false);
+        self.second.stop();
     }
 
     /// What is made to go wrong.
@@ -208,7 +229,9 @@ impl Store {
             Some(_) if bp.is_encrypted() && keys.is_none() => Err(Error::KeyUnavailable { place: self.place(at) }),
             Some(key) => {
                 let is_metadata = is_metadata(bp);
-                let (result, met) = self.cache.look(key, want, is_metadata, || self.load(bp, at, keys));
+                // What is there already is not sent there again.
+                let origin = || (self.second.wants(at.objset, is_metadata) && !self.second.has(bp)).then_some(*bp);
+                let (result, met) = self.cache.look_from(key, want, is_metadata, origin, || self.load(bp, at, keys));
                 met.note(is_metadata);
                 result
             }
@@ -294,13 +317,13 @@ impl Store {
         at: &Bookmark,
         keys: Option<&DatasetKeys>,
     ) -> Result<BlkPtr> {
-        Ok(self.keep(self.write_patiently(txg, data, policy, at, keys.into(), None)?))
+        Ok(self.keep(self.write_patiently(txg, data, policy, at, keys.into(), None)?, at))
     }
 
     /// As [`Store::write`] of a set that is received as its sender sealed it, whose keys are not here: an indirect block, or the root
     /// block, with its MACs in it.
     pub fn write_sealed_set(&self, txg: u64, data: Bytes, policy: &WritePolicy, at: &Bookmark) -> Result<BlkPtr> {
-        Ok(self.keep(self.write_patiently(txg, data, policy, at, zio::Seal::Elsewhere, None)?))
+        Ok(self.keep(self.write_patiently(txg, data, policy, at, zio::Seal::Elsewhere, None)?, at))
     }
 
     /// Writes a block as it came, born in `txg`: see [`TakenBlock`]. With `keys`, it is encrypted if it is not yet.
@@ -328,7 +351,7 @@ impl Store {
     ) -> Result<BlkPtr> {
         let written = self.write_patiently(txg, data, policy, at, keys.into(), Some(old))?;
         let moved = written.bp.is_embedded() || written.bp.is_hole() || written.bp.dva(0) != old.dva(0);
-        let bp = self.keep(written);
+        let bp = self.keep(written, at);
         if moved {
             self.free(txg, old).at_with(|| self.place(at))?;
         }
@@ -366,9 +389,11 @@ impl Store {
         *self.on_write_failure.write() = ask;
     }
 
-    fn keep(&self, written: zio::Written) -> BlkPtr {
+    fn keep(&self, written: zio::Written, at: &Bookmark) -> BlkPtr {
         if let Some(key) = cache_key(&written.bp) {
-            self.cache.insert(key, is_metadata(&written.bp), Block { data: written.contents, endian: Endian::Little });
+            let is_metadata = is_metadata(&written.bp);
+            let origin = self.second.wants(at.objset, is_metadata).then_some(&written.bp);
+            self.cache.insert_from(key, is_metadata, origin, Block { data: written.contents, endian: Endian::Little });
         }
         written.bp
     }
@@ -497,6 +522,7 @@ impl Source for Store {
         {
             out.put(info, &[], Value::Level(bytes));
         }
+        self.second.collect(out);
         let tree = self.tree();
         for leaf in tree.leaves() {
             out.within(&[("device", leaf.path.as_str())], leaf);

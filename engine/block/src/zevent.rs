@@ -261,9 +261,13 @@ impl Reporter {
         *self.identity.write() = Identity { name: name.to_owned(), guid };
     }
 
-    /// `wait`, `continue` or `panic`.
-    pub fn set_failmode(&self, mode: &'static str) {
-        *self.failmode.write() = mode;
+    /// The number of the pool's property `failmode`.
+    pub fn set_failmode(&self, number: u64) {
+        *self.failmode.write() = match number {
+            1 => "continue",
+            2 => "panic",
+            _ => "wait",
+        };
     }
 
     /// Tells nothing until this is called with `false`.

@@ -35,6 +35,7 @@ use object::{ObjectSet, SealedSet, Tx, Zap};
 use observe::{Collector, Source};
 use ondisk::{BlkPtr, DslDataset, ObjsetKind};
 use parking_lot::{Mutex, RwLock, RwLockReadGuard};
+use pool::l2::Secondary;
 use pool::{Participant, SyncTx, Writer};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -203,6 +204,7 @@ impl LiveDatasets {
         };
         let objset = objset.at(name)?;
         let settings = Settings::of(dataset)?;
+        self.writer.store().second().set_policy(dataset.id(), Secondary::from_number(settings.secondary_cache));
         self.open.book.note(dataset, settings.refquota_bytes, settings.refreservation_bytes)?;
         let features = dataset.tree().pool().features();
         // Whose a sealed file is, only who opens it can tell.
@@ -328,6 +330,8 @@ impl LiveDatasets {
                 Err(e) => return Err(e),
             };
             let settings = Settings::of(&dataset)?;
+            let policy = Secondary::from_number(settings.secondary_cache);
+            self.writer.store().second().set_policy(dataset.id(), policy);
             self.open.book.note(&dataset, settings.refquota_bytes, settings.refreservation_bytes)?;
             *live.name.write() = dataset.name().to_owned();
             live.log.set_mode(settings.sync);

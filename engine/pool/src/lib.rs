@@ -20,6 +20,7 @@ pub mod usable;
 pub mod writer;
 
 pub use block::inject;
+pub use block::l2;
 pub use block::vdev::set_slow;
 pub use block::zevent;
 pub use block::{Block, Bookmark, Class, Stopwatch, Store, nanoseconds};

@@ -65,8 +65,15 @@ const COLUMNS: &[Column] = &[
     rate("unc", "- : nothing is read past the cache."),
     rate("eskip", "- : nothing is skipped when blocks are put out."),
     rate("mtxmis", "- : no lock is tried."),
-    rate("l2hits", "Reads a second that a cache device served, by operations of clients."),
-    rate("l2miss", "- : not counted."),
+    rate("l2hits", "Misses of memory a second that a cache device served."),
+    rate("l2miss", "Misses of memory a second that no cache device could serve."),
+    rate("l2read", "Both together."),
+    share("l2hit%", "Share of those that a cache device served."),
+    share("l2miss%", "Share of those that none could serve."),
+    size("l2size", "Blocks on cache devices, as they are in memory."),
+    size("l2asize", "The same, as they lie there."),
+    rate("l2bytes", "Bytes a second read from cache devices."),
+    rate("l2wbytes", "Bytes a second written to cache devices."),
     size("size", "Memory that cached blocks take."),
     size("c", "Memory that they may take."),
     size("mrusz", "Share of it that is meant for blocks wanted once."),
@@ -167,6 +174,8 @@ fn row(before: Option<&Metrics>, now: &Metrics, pool: Option<&str>, clients: &BT
     let (data_hits, data_misses) = (met(&["data hits", "prefetched data hits", "L2ARC hits"]), met(&["data misses"]));
     let (meta_hits, meta_misses) = (met(&["metadata hits"]), met(&["metadata misses"]));
     let (data, meta) = (add(data_hits, data_misses), add(meta_hits, meta_misses));
+    let (second_hits, second_misses) = (rate("weir_l2_hits_total"), rate("weir_l2_misses_total"));
+    let second = add(second_hits, second_misses);
     let memory = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let of_machine = |field: &str| {
         let line = memory.lines().find_map(|line| line.strip_prefix(field))?;
@@ -198,7 +207,15 @@ fn row(before: Option<&Metrics>, now: &Metrics, pool: Option<&str>, clients: &BT
             "evict" => rate("weir_cache_evictions_total"),
             "mrug" => ghosts("recent"),
             "mfug" => ghosts("frequent"),
-            "l2hits" => met(&["L2ARC hits"]),
+            "l2hits" => second_hits,
+            "l2miss" => second_misses,
+            "l2read" => second,
+            "l2hit%" => percent(second_hits, second),
+            "l2miss%" => percent(second_misses, second),
+            "l2size" => now.sum("weir_l2_size_bytes", &labels),
+            "l2asize" => now.sum("weir_l2_stored_bytes", &labels),
+            "l2bytes" => rate("weir_l2_read_bytes_total"),
+            "l2wbytes" => rate("weir_l2_written_bytes_total"),
             "size" => now.sum("weir_cache_size_bytes", &labels),
             "c" => now.sum("weir_cache_cap_bytes", &labels),
             "mrusz" => now.sum("weir_cache_recent_target_bytes", &labels),

@@ -254,6 +254,7 @@ fn samples(cx: &mut Context<'_>, names: &[String]) -> Result<Vec<Sample>, Failur
         let pool = pools::open(cx, &record)?;
         let mut status = pool.status().map_err(|e| failed(e.into()))?;
         status.name.clone_from(&record.name);
+        status.caches.iter_mut().for_each(admin::view::set_cache_space);
         let mut times = HashMap::new();
         if owned.is_some() {
             let registry = Registry::new();

@@ -7,6 +7,7 @@ use analytics::name::Field;
 use analytics::sampled::{Label, Sample, Sampler};
 use observe::Events;
 use parking_lot::Mutex;
+use pool::l2::Figures as Second;
 use pool::writer::TxgStats;
 use pool::{Store, Writer};
 use serve::nfs::Figures;
@@ -129,13 +130,15 @@ pub struct Pools {
     busy: HashMap<(u64, u64), u64>,
     /// By pool: its last transaction group, and the bytes that its cache had evicted.
     seen: HashMap<u64, (u64, [u64; 2])>,
+    /// By pool: what its cache devices had done.
+    second: HashMap<u64, Second>,
     last: Instant,
 }
 
 impl Pools {
     pub fn new(owner: &Arc<Owner>, events: &Arc<Events>) -> Self {
-        let (busy, seen) = Default::default();
-        Self { owner: Arc::downgrade(owner), events: events.clone(), busy, seen, last: Instant::now() }
+        let (busy, seen, second) = Default::default();
+        Self { owner: Arc::downgrade(owner), events: events.clone(), busy, seen, second, last: Instant::now() }
     }
 }
 
@@ -143,7 +146,7 @@ impl Pools {
 pub fn listen(pool: &OwnedPool, events: &Arc<Events>) {
     let Ok(open) = pool.pool() else { return };
     let name = pool.name();
-    open.store().tree().leaves().iter().for_each(|leaf| leaf.tell_to(events, &name));
+    open.store().tree().all_leaves().for_each(|leaf| leaf.tell_to(events, &name));
     if let Some(writable) = pool.writable() {
         writable.live.tell_to(events, &name);
     }
@@ -162,6 +165,27 @@ fn cache(name: &str, store: &Store, evicted: [u64; 2], out: &mut Vec<Sample>) ->
         out.push(Sample::new("arc.evicted", &[(Field::Component, component), pool], grown(now, before)));
     }
     now.evicted_bytes
+}
+
+/// What cache devices did since it was `before`, and what they hold. What they did so far. Nothing of a pool that has none.
+fn second(name: &str, store: &Store, before: Second, out: &mut Vec<Sample>) -> Second {
+    let now = store.second().figures();
+    if store.tree().caches.is_empty() {
+        return now;
+    }
+    let pool = (Field::Pool, name);
+    for (word, now, before) in [("hit", now.hits, before.hits), ("miss", now.misses, before.misses)] {
+        out.push(Sample::new("arc.l2_accesses", &[(Field::HitMiss, word), pool], grown(now, before)));
+    }
+    for (word, now, before) in
+        [("in", now.written_bytes, before.written_bytes), ("out", now.read_bytes, before.read_bytes)]
+    {
+        out.push(Sample::new("arc.l2_bytes", &[(Field::Direction, word), pool], grown(now, before)));
+    }
+    out.push(Sample::new("arc.l2_size", &[pool], now.stored_bytes));
+    let errors = |of: &Second| of.wrong + of.read_errors;
+    out.push(Sample::new("arc.l2_errors", &[pool], grown(errors(&now), errors(&before))));
+    now
 }
 
 /// The transaction groups of a pool that are on disk since `last`, and what waits for the next ones. The newest of all.
@@ -189,7 +213,7 @@ impl Sampler for Pools {
         let Some(owner) = self.owner.upgrade() else { return };
         let passed = u64::try_from(self.last.elapsed().as_nanos()).unwrap_or(u64::MAX).max(1);
         self.last = Instant::now();
-        let (mut busy, mut seen) = (HashMap::new(), HashMap::new());
+        let (mut busy, mut seen, mut seconds) = (HashMap::new(), HashMap::new(), HashMap::new());
         for open in owner.house.list() {
             let Ok(pool) = open.pool() else { continue };
             let (guid, name) = (open.guid(), open.name());
@@ -197,6 +221,8 @@ impl Sampler for Pools {
             let store = pool.store();
             let (mut last, evicted) = self.seen.get(&guid).copied().unwrap_or_default();
             let evicted = cache(&name, store, evicted, out);
+            let before = self.second.get(&guid).copied().unwrap_or_default();
+            seconds.insert(guid, second(&name, store, before, out));
             if let Some(writable) = open.writable() {
                 last = txgs(&name, writable.writer(), last, out);
                 let (used, size) = writable.writer().allocator().totals().allocated_and_size();
@@ -206,7 +232,7 @@ impl Sampler for Pools {
             seen.insert(guid, (last, evicted));
             // Those that were added since the last time.
             listen(&open, &self.events);
-            for leaf in store.tree().leaves() {
+            for leaf in store.tree().all_leaves() {
                 let now = leaf.busy_ns();
                 let before = self.busy.get(&(guid, leaf.guid)).copied().unwrap_or(now);
                 busy.insert((guid, leaf.guid), now);
@@ -216,7 +242,7 @@ impl Sampler for Pools {
                 out.push(Sample { stat: "io.disks", labels, value: 1 });
             }
         }
-        (self.busy, self.seen) = (busy, seen);
+        (self.busy, self.seen, self.second) = (busy, seen, seconds);
     }
 }
 

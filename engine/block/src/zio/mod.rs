@@ -18,7 +18,7 @@ mod write;
 pub use check::{Salt, compress, decompress};
 pub use gang::members as gang_members;
 pub use prefetch::Prefetcher;
-pub(crate) use read::{read, read_unopened, stored};
+pub(crate) use read::{in_pool as stored_in_pool, matches, read, read_unopened, stored};
 pub(crate) use taken::write_taken;
 pub use taken::{Sealed, TakenBlock};
 pub(crate) use verify::verify;

@@ -29,7 +29,21 @@ pub(crate) fn stored(store: &Store, bp: &BlkPtr) -> Result<Vec<u8>> {
         return Ok(bp.embedded_payload()?);
     }
     check::supported(store, bp)?;
+    if let Some(bytes) = store.second().read(store, bp) {
+        return Ok(bytes);
+    }
+    in_pool(store, bp)
+}
+
+/// The same, from the pool's own devices.
+pub(crate) fn in_pool(store: &Store, bp: &BlkPtr) -> Result<Vec<u8>> {
+    check::supported(store, bp)?;
     stored_bytes(store, bp, 0).map_err(|f| f.into_error(String::new()))
+}
+
+/// Whether these are the block's bytes, as stored.
+pub(crate) fn matches(store: &Store, bp: &BlkPtr, bytes: &[u8]) -> bool {
+    check::matches(bp, bytes, store.salt().as_deref())
 }
 
 fn unpack(bp: &BlkPtr, clear: Vec<u8>) -> Result<Block> {

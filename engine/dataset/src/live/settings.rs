@@ -117,6 +117,8 @@ pub struct Settings {
     pub direct: u64,
     /// Kept in the cache: 0 nothing, 1 metadata, 2 all.
     pub primary_cache: u64,
+    /// `secondarycache`, as its number.
+    pub secondary_cache: u64,
     /// Most bytes that the head may reference; 0: no limit.
     pub refquota_bytes: u64,
     /// Bytes kept for the head.
@@ -198,6 +200,7 @@ impl Settings {
             long_names: flag("longname")?,
             direct: number("direct")?,
             primary_cache: number("primarycache")?,
+            secondary_cache: number("secondarycache")?,
             refquota_bytes: number("refquota")?,
             refreservation_bytes: number("refreservation")?,
             clones: false,

@@ -70,6 +70,7 @@ impl Pool {
                 .iter()
                 .map(|c| {
                     let mut s = device(c, devices.iter().find(|v| v.guid == c.guid).map(|v| &**v));
+                    s.alloc_bytes = self.store().second().held_bytes(c.guid);
                     set_class(&mut s, class);
                     s
                 })

@@ -18,6 +18,7 @@
 
 mod add;
 mod attach;
+mod caches;
 mod config;
 mod create;
 mod deflate;
@@ -162,12 +163,15 @@ impl Writer {
         let ask = move |e: &Error| weak.upgrade().is_some_and(|shared| shared.suspended(e));
         shared.store.set_on_write_failure(Some(Arc::new(ask)));
         shared.tell_identity();
+        shared.tell_failmode();
         shared.tell_states();
         let thread = std::thread::Builder::new().name("txg-sync".into()).spawn({
             let shared = shared.clone();
             move || sync::run(&shared)
         });
         let thread = thread.map_err(|e| Error::io(shared.store.name(), e))?;
+        let guid = shared.identity.lock().guid;
+        shared.store.start_second(guid, true)?;
         Ok(Arc::new(Self { shared, thread: Mutex::new(Some(thread)) }))
     }
 
@@ -416,8 +420,9 @@ impl Writer {
             // It panicked: whoever waited was told.
             let _ = thread.join();
         }
+        self.shared.store.stop_second();
         // Who still reads something of the pool keeps nobody from opening it.
-        self.shared.store.tree().leaves().iter().filter_map(|leaf| leaf.device()).for_each(|device| device.release());
+        self.shared.store.tree().all_leaves().filter_map(|leaf| leaf.device()).for_each(|device| device.release());
     }
 }
 

@@ -114,6 +114,7 @@ impl Writer {
         check(&pool)?;
         let uberblock = pool.uberblock().clone();
         let store = pool.store().clone();
+        super::caches::open(&store);
         let allocator = Allocator::load(&pool)?;
         store.set_allocator(allocator.clone());
         allocator.tell_units(&store);

@@ -52,6 +52,9 @@ impl SyncTx<'_> {
                     if let ("dedup_table_quota", SetValue::Number(bytes)) = (name, value) {
                         self.shared.dedup.set_quota(*bytes);
                     }
+                    if let ("failmode", SetValue::Number(mode)) = (name, value) {
+                        self.store().reporter().set_failmode(*mode);
+                    }
                     zap.update(self.tx(), name.as_bytes(), &on_disk(value))?;
                 }
             }

@@ -41,6 +41,13 @@ impl Shared {
         self.store.reporter().set_identity(&identity.name, identity.guid);
     }
 
+    /// What the property says, as the pool was opened.
+    pub(super) fn tell_failmode(&self) {
+        let set = self.base.as_ref().and_then(|base| base.set_properties().ok()).unwrap_or_default();
+        let mode = set.iter().find(|(name, _)| name == "failmode").and_then(|(_, value)| value.as_u64());
+        self.store.reporter().set_failmode(mode.unwrap_or(0));
+    }
+
     /// The configuration is in the labels.
     pub(super) fn tell_config(&self) {
         self.store.reporter().sysevent(class::CONFIG_SYNC, |_| ());

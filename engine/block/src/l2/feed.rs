@@ -1,0 +1,136 @@
+//! The thread that writes to cache devices what was put out of memory.
+
+use super::device::{CacheDevice, Stored};
+use super::rebuild::{Rebuilt, rebuild};
+use super::{Address, L2};
+use crate::arc::Evicted;
+use crate::store::Store;
+use crate::zio;
+use ondisk::Compression;
+use ondisk::l2arc::{LogEntry, Nature};
+use std::collections::HashSet;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+use transform::compress::{Algorithm as Packer, compress, zstd};
+
+/// How often is looked what there is to write, and how much is written in one go. OpenZFS looks each second (`l2arc_feed_secs`) along the
+/// ends of its lists; here what is put out waits in memory, which is short.
+const TURN: Duration = Duration::from_millis(50);
+/// The same in a pool without cache devices: how soon one that is added is taken up.
+const IDLE: Duration = Duration::from_millis(500);
+const BATCH_BYTES: u64 = 16 << 20;
+
+/// Finds again what lies on the devices, then feeds them until it is to end.
+pub fn run(l2: &Arc<L2>, store: &Weak<Store>, pool_guid: u64, feeds: bool) {
+    let mut next = 0;
+    loop {
+        let Some(store) = store.upgrade() else { return };
+        let known: Vec<u32> = l2.devices.read().iter().map(|d| d.number).collect();
+        l2.follow(&store.tree().caches, pool_guid);
+        let devices = l2.devices.read().clone();
+        for device in devices.iter().filter(|d| !known.contains(&d.number)) {
+            found(l2, device, feeds);
+        }
+        if feeds {
+            store.cache().collect_evicted(!devices.is_empty());
+            let more = feed(l2, &store, &devices, &mut next);
+            if more {
+                continue;
+            }
+        }
+        drop(store);
+        if l2.pause(if devices.is_empty() { IDLE } else { TURN }) {
+            return;
+        }
+    }
+}
+
+fn found(l2: &L2, device: &CacheDevice, feeds: bool) {
+    let path = &device.leaf().path;
+    let feeds = feeds && device.leaf().device().is_some_and(|d| d.is_writable());
+    device.ring.lock().failed |= !feeds;
+    match rebuild(l2, device) {
+        Rebuilt::All => {
+            l2.counts.rebuilds.add(1);
+            tracing::info!(device = path, blocks = device.ring.lock().entries.len(), "the cache device is warm");
+        }
+        Rebuilt::Part => {
+            l2.counts.rebuild_failures.add(1);
+            tracing::warn!(device = path, "only part of what the cache device holds was found again");
+        }
+        Rebuilt::Nothing => {
+            l2.counts.rebuild_failures.add(1);
+            tracing::info!(device = path, "the cache device holds nothing of this pool");
+            if feeds {
+                let mut ring = device.ring.lock();
+                if let Err(error) = device.write_header(&ring) {
+                    tracing::warn!(device = path, %error, "the cache device cannot be written, and is not used");
+                    ring.failed = true;
+                }
+            }
+        }
+    }
+}
+
+/// Writes a batch to the device whose turn it is; whether there is more to write.
+fn feed(l2: &L2, store: &Store, devices: &[Arc<CacheDevice>], next: &mut usize) -> bool {
+    let usable: Vec<&Arc<CacheDevice>> = devices.iter().filter(|d| !d.ring.lock().failed).collect();
+    let Some(device) = usable.get(*next % usable.len().max(1)) else {
+        // Nobody takes them.
+        drop(store.cache().take_evicted(u64::MAX));
+        return false;
+    };
+    *next += 1;
+    l2.counts.feeds.add(1);
+    let batch = BATCH_BYTES.min(device.batch_bytes_max());
+    let (evicted, refused) = store.cache().take_evicted(batch);
+    l2.counts.refused.add(refused);
+    if evicted.is_empty() || l2.is_full(store) {
+        return false;
+    }
+    let mut blocks: Vec<Stored> = Vec::with_capacity(evicted.len());
+    let mut taken = HashSet::new();
+    for one in &evicted {
+        let Some(address) = Address::of(&one.bp) else { continue };
+        if l2.knows(&address) || !taken.insert(address) {
+            continue;
+        }
+        let Some(bytes) = stored(store, one) else { continue };
+        let bp = &one.bp;
+        let Ok(compression) = bp.compression() else { continue };
+        let sizes = (bp.lsize_bytes(), bytes.len() as u64);
+        let nature =
+            Nature { is_metadata: one.is_metadata, is_protected: bp.uses_crypt(), is_frequent: one.is_frequent };
+        let entry = LogEntry::pack(bp.dva(0), bp.physical_birth(), sizes, compression, nature, 0);
+        blocks.push(Stored { address, bytes, entry });
+    }
+    if blocks.is_empty() {
+        return true;
+    }
+    if let Err(error) = device.write(l2, blocks) {
+        l2.counts.write_errors.add(1);
+        tracing::warn!(device = device.leaf().path, %error, "the cache device takes no writes any more");
+    }
+    true
+}
+
+/// The block as it lies in the pool: packed again if that gives the very same bytes, which its checksum tells, or else read.
+fn stored(store: &Store, one: &Evicted) -> Option<Vec<u8>> {
+    let bp = &one.bp;
+    let psize = usize::try_from(bp.psize_bytes()).ok()?;
+    if !bp.uses_crypt() {
+        let packed = match bp.compression().ok()? {
+            Compression::Off => Some(one.block.data.to_vec()),
+            Compression::Lz4 => compress(Packer::Lz4, zstd::Level::DEFAULT, &one.block.data, psize),
+            _ => None,
+        };
+        if let Some(mut packed) = packed.filter(|packed| packed.len() <= psize) {
+            packed.resize(psize, 0);
+            if zio::matches(store, bp, &packed) {
+                return Some(packed);
+            }
+        }
+    }
+    let bytes = zio::stored_in_pool(store, bp).ok()?;
+    (bytes.len() == psize).then_some(bytes)
+}

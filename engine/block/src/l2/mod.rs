@@ -1,0 +1,407 @@
+//! The second level of the cache (L2ARC): what the first one puts out lies on cache devices, and is read from there.
+//!
+//! ```text
+//!   Arc ── evicted blocks ─> feed (a thread) ─> device: | header | contents, log block, contents, log block … | a ring
+//!   zio::read ── miss ─> L2::read ─> index ─> leaf ─> the pointer's own checksum ─> the block, or a miss
+//! ```
+//! Format: [`ondisk::l2arc`]; what lies on a device is what lies in the pool, compressed and encrypted alike, so that the checksum in
+//! the block pointer holds for it. Written by us, the kernel module rebuilds from it, and the other way round. ZFS name: L2ARC
+//! (module/zfs/arc.c).
+//!
+//! Invariants:
+//!   * nothing is believed of a cache device: bytes that the checksum does not accept are a miss
+//!   * a place is taken out of the index before it is written over
+//!   * a device that fails costs warmth only
+
+mod device;
+mod feed;
+mod rebuild;
+
+use crate::store::Store;
+use crate::vdev::Vdev;
+use crate::zio;
+use device::CacheDevice;
+use observe::{Collector, Counter, Info, Source, Unit, Value};
+use ondisk::BlkPtr;
+use parking_lot::{Condvar, Mutex, RwLock};
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::JoinHandle;
+
+/// Which blocks of a dataset may go to cache devices (`secondarycache`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Secondary {
+    /// None.
+    None,
+    /// Metadata.
+    Metadata,
+    /// All.
+    #[default]
+    All,
+}
+
+impl Secondary {
+    /// From the number that the property has (`zfs_cache_type_t`).
+    pub fn from_number(number: u64) -> Self {
+        match number {
+            0 => Self::None,
+            1 => Self::Metadata,
+            _ => Self::All,
+        }
+    }
+}
+
+/// What tells blocks apart, as in OpenZFS: both words of the first address, and the birth.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+struct Address(u64, u64, u64);
+
+impl Address {
+    /// Of a block that can be on a cache device: not one that is in its pointer, or a gang.
+    fn of(bp: &BlkPtr) -> Option<Self> {
+        if bp.is_hole() || bp.is_embedded() || bp.is_gang() || bp.is_redacted() {
+            return None;
+        }
+        let (w0, w1) = bp.dva(0).to_words();
+        Some(Self(w0, w1, bp.physical_birth().0))
+    }
+}
+
+/// Where a block is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Place {
+    device: u32,
+    offset_bytes: u64,
+    lsize_bytes: u32,
+    psize_bytes: u32,
+}
+
+/// Bytes of memory that an entry of the index takes, with what the device's own list has of it. Measured once, rounded up.
+const ENTRY_BYTES: u64 = 160;
+/// Part of the first level's cap, in percent, that the index may take (`l2arc_meta_percent`).
+const INDEX_PERCENT: u64 = 33;
+
+#[derive(Default)]
+struct Counts {
+    hits: Counter,
+    misses: Counter,
+    read_bytes: Counter,
+    feeds: Counter,
+    writes: Counter,
+    written_bytes: Counter,
+    write_errors: Counter,
+    wrong: Counter,
+    read_errors: Counter,
+    log_blocks: Counter,
+    rebuilds: Counter,
+    rebuild_failures: Counter,
+    rebuilt_blocks: Counter,
+    rebuilt_bytes: Counter,
+    rebuilt_log_blocks: Counter,
+    refused: Counter,
+    size_bytes: AtomicU64,
+    stored_bytes: AtomicU64,
+}
+
+/// What it did so far.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Figures {
+    /// Misses of the first level that were found here, and those that were not.
+    pub hits: u64,
+    /// See `hits`.
+    pub misses: u64,
+    /// Bytes read for hits.
+    pub read_bytes: u64,
+    /// Bytes written.
+    pub written_bytes: u64,
+    /// Bytes of blocks held: in memory, and as stored.
+    pub size_bytes: u64,
+    /// See `size_bytes`.
+    pub stored_bytes: u64,
+    /// Bytes of memory for the index.
+    pub index_bytes: u64,
+    /// Blocks that lay wrong there, and reads that failed.
+    pub wrong: u64,
+    /// See `wrong`.
+    pub read_errors: u64,
+    /// Blocks found again after the pool was opened.
+    pub rebuilt_blocks: u64,
+}
+
+/// The cache devices of a pool.
+#[derive(Default)]
+pub struct L2 {
+    index: RwLock<HashMap<Address, Place>>,
+    devices: RwLock<Vec<Arc<CacheDevice>>>,
+    /// There are some.
+    has_devices: AtomicBool,
+    next: AtomicU64,
+    policies: RwLock<HashMap<u64, Secondary>>,
+    counts: Counts,
+    stop: Mutex<bool>,
+    stopping: Condvar,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl L2 {
+    /// Says which blocks of an object set may go to cache devices; without, all.
+    pub fn set_policy(&self, objset: u64, policy: Secondary) {
+        if policy == Secondary::All {
+            self.policies.write().remove(&objset);
+        } else {
+            self.policies.write().insert(objset, policy);
+        }
+    }
+
+    /// Whether a block, once it is put out of memory, is wanted here.
+    pub(crate) fn wants(&self, objset: u64, is_metadata: bool) -> bool {
+        self.has_devices.load(Ordering::Acquire)
+            && match self.policies.read().get(&objset) {
+                None | Some(Secondary::All) => true,
+                Some(Secondary::Metadata) => is_metadata,
+                Some(Secondary::None) => false,
+            }
+    }
+
+    /// Whether a block is believed to be there.
+    pub(crate) fn has(&self, bp: &BlkPtr) -> bool {
+        Address::of(bp).is_some_and(|address| self.knows(&address))
+    }
+
+    /// The stored bytes of a block, if a cache device has them, checked.
+    pub(crate) fn read(&self, store: &Store, bp: &BlkPtr) -> Option<Vec<u8>> {
+        if !self.has_devices.load(Ordering::Acquire) {
+            return None;
+        }
+        let address = Address::of(bp)?;
+        let place = self.index.read().get(&address).copied();
+        let Some(place) = place.filter(|p| u64::from(p.psize_bytes) == bp.psize_bytes()) else {
+            self.counts.misses.add(1);
+            return None;
+        };
+        let found = self.read_place(store, bp, &address, place);
+        match &found {
+            Some(bytes) => {
+                self.counts.hits.add(1);
+                self.counts.read_bytes.add(bytes.len() as u64);
+            }
+            None => self.counts.misses.add(1),
+        }
+        found
+    }
+
+    fn read_place(&self, store: &Store, bp: &BlkPtr, address: &Address, place: Place) -> Option<Vec<u8>> {
+        let device = self.devices.read().iter().find(|d| d.number == place.device).cloned()?;
+        let leaf = device.vdev.leaf()?;
+        let mut bytes = vec![0; place.psize_bytes as usize];
+        match leaf.read_to_judge(place.offset_bytes, &mut bytes)? {
+            Ok(_) if zio::matches(store, bp, &bytes) => return Some(bytes),
+            Ok(answer) => {
+                // If it was written over meanwhile, nothing is wrong with it.
+                if self.index.read().get(address) == Some(&place) {
+                    answer.is_wrong();
+                    self.counts.wrong.add(1);
+                }
+            }
+            Err(_) => self.counts.read_errors.add(1),
+        }
+        self.forget(address, place);
+        None
+    }
+
+    fn remember(&self, address: Address, place: Place) {
+        let before = self.index.write().insert(address, place);
+        if let Some(before) = before {
+            self.count_out(before);
+        }
+        self.counts.size_bytes.fetch_add(place.lsize_bytes.into(), Ordering::Relaxed);
+        self.counts.stored_bytes.fetch_add(place.psize_bytes.into(), Ordering::Relaxed);
+    }
+
+    /// Forgets that a block is there, unless it is somewhere else by now.
+    fn forget(&self, address: &Address, place: Place) {
+        let mut index = self.index.write();
+        if index.get(address) == Some(&place) {
+            index.remove(address);
+            self.count_out(place);
+        }
+    }
+
+    fn count_out(&self, place: Place) {
+        self.counts.size_bytes.fetch_sub(place.lsize_bytes.into(), Ordering::Relaxed);
+        self.counts.stored_bytes.fetch_sub(place.psize_bytes.into(), Ordering::Relaxed);
+    }
+
+    fn knows(&self, address: &Address) -> bool {
+        self.index.read().contains_key(address)
+    }
+
+    /// Whether the index takes as much memory as it may.
+    fn is_full(&self, store: &Store) -> bool {
+        let entries = self.index.read().len() as u64;
+        entries * ENTRY_BYTES > store.cache().counters().cap_bytes / 100 * INDEX_PERCENT
+    }
+
+    /// Begins: what lies on the devices is found again, and what the first level puts out is written there, if `feeds`.
+    pub(crate) fn start(self: &Arc<Self>, store: &Arc<Store>, pool_guid: u64, feeds: bool) -> std::io::Result<()> {
+        let mut thread = self.thread.lock();
+        if thread.is_some() {
+            return Ok(());
+        }
+        *self.stop.lock() = false;
+        let (l2, store) = (self.clone(), Arc::downgrade(store));
+        let work = move || feed::run(&l2, &store, pool_guid, feeds);
+        *thread = Some(std::thread::Builder::new().name("l2arc".into()).spawn(work)?);
+        Ok(())
+    }
+
+    /// Writes what is to be written, and ends. Reading goes on.
+    pub(crate) fn stop(&self) {
+        *self.stop.lock() = true;
+        self.stopping.notify_all();
+        if let Some(thread) = self.thread.lock().take()
+            && thread.thread().id() != std::thread::current().id()
+        {
+            // It panicked: then nothing is fed any more, which costs warmth only.
+            let _ = thread.join();
+        }
+    }
+
+    fn is_stopping(&self) -> bool {
+        *self.stop.lock()
+    }
+
+    /// Waits so long, or until it is to end: whether it is.
+    fn pause(&self, longest: std::time::Duration) -> bool {
+        let mut stop = self.stop.lock();
+        if !*stop {
+            self.stopping.wait_for(&mut stop, longest);
+        }
+        *stop
+    }
+
+    /// Takes up devices that have joined, and lets go of those that left.
+    fn follow(&self, caches: &[Arc<Vdev>], pool_guid: u64) {
+        let mut devices = self.devices.write();
+        let is_used = |v: &Vdev| v.leaf().is_some_and(|leaf| leaf.device().is_some());
+        let gone: Vec<u32> = devices
+            .iter()
+            .filter(|d| !caches.iter().any(|v| Arc::ptr_eq(v, &d.vdev) && is_used(v)))
+            .map(|d| d.number)
+            .collect();
+        devices.retain(|d| !gone.contains(&d.number));
+        if !gone.is_empty() {
+            let mut index = self.index.write();
+            index.retain(|_, place| {
+                let stays = !gone.contains(&place.device);
+                if !stays {
+                    self.count_out(*place);
+                }
+                stays
+            });
+        }
+        for vdev in caches.iter().filter(|v| is_used(v)) {
+            if devices.iter().any(|d| Arc::ptr_eq(vdev, &d.vdev)) {
+                continue;
+            }
+            let number = self.next.fetch_add(1, Ordering::Relaxed) as u32;
+            devices.extend(CacheDevice::new(number, vdev.clone(), pool_guid).map(Arc::new));
+        }
+        self.has_devices.store(!devices.is_empty(), Ordering::Release);
+    }
+
+    /// Writes nothing any more to devices that are not among these: when this returns, no write to one is under way. Their contents are
+    /// forgotten a moment later.
+    pub(crate) fn let_go(&self, caches: &[Arc<Vdev>]) {
+        let devices = self.devices.read().clone();
+        for device in devices.iter().filter(|d| !caches.iter().any(|v| Arc::ptr_eq(v, &d.vdev))) {
+            device.ring.lock().failed = true;
+        }
+    }
+
+    /// Bytes of blocks and log blocks that a device holds, by guid.
+    pub fn held_bytes(&self, guid: u64) -> u64 {
+        let devices = self.devices.read();
+        devices.iter().find(|d| d.vdev.guid == guid).map_or(0, |d| d.held_bytes())
+    }
+
+    /// What it did so far.
+    pub fn figures(&self) -> Figures {
+        let c = &self.counts;
+        Figures {
+            hits: c.hits.get(),
+            misses: c.misses.get(),
+            read_bytes: c.read_bytes.get(),
+            written_bytes: c.written_bytes.get(),
+            size_bytes: c.size_bytes.load(Ordering::Relaxed),
+            stored_bytes: c.stored_bytes.load(Ordering::Relaxed),
+            index_bytes: self.index.read().len() as u64 * ENTRY_BYTES,
+            wrong: c.wrong.get(),
+            read_errors: c.read_errors.get(),
+            rebuilt_blocks: c.rebuilt_blocks.get(),
+        }
+    }
+}
+
+macro_rules! infos {
+    ($($name:ident = $text:literal, $unit:ident, $help:literal;)*) => {
+        $(static $name: Info = Info { name: $text, unit: Unit::$unit, help: $help };)*
+    };
+}
+
+infos! {
+    HITS = "l2_hits", Number, "Blocks that were not in memory, and on a cache device.";
+    MISSES = "l2_misses", Number, "Blocks that were neither in memory nor on a cache device.";
+    READ = "l2_read", Bytes, "Bytes read from cache devices for hits.";
+    FEEDS = "l2_feeds", Number, "Times that was looked what to write to cache devices.";
+    WRITES = "l2_writes", Number, "Blocks written to cache devices.";
+    WRITTEN = "l2_written", Bytes, "Bytes written to cache devices.";
+    WRITE_ERRORS = "l2_write_errors", Number, "Writes to cache devices that failed.";
+    WRONG = "l2_checksum_errors", Number, "Blocks that lay wrong on a cache device, and were read from the pool.";
+    READ_ERRORS = "l2_read_errors", Number, "Reads of cache devices that failed; the pool was read instead.";
+    LOG_BLOCKS = "l2_log_blocks", Number, "Log blocks written, from which the cache is found again.";
+    REBUILDS = "l2_rebuilds", Number, "Cache devices whose contents were found again.";
+    REBUILD_FAILURES = "l2_rebuild_failures", Number, "Cache devices of which only part, or nothing, was found again.";
+    REBUILT = "l2_rebuilt_blocks", Number, "Blocks that were found again on cache devices.";
+    REBUILT_BYTES = "l2_rebuilt", Bytes, "Bytes in memory of those blocks.";
+    REBUILT_LOGS = "l2_rebuilt_log_blocks", Number, "Log blocks read for that.";
+    REFUSED = "l2_refused", Number, "Blocks put out of memory that were not written, since there were too many at once.";
+    SIZE = "l2_size", Bytes, "Bytes of the blocks on cache devices, as they are in memory.";
+    STORED = "l2_stored", Bytes, "The same, as they lie there.";
+    INDEX = "l2_index", Bytes, "Memory for knowing where they are.";
+}
+
+impl Source for L2 {
+    fn collect(&self, out: &mut Collector<'_>) {
+        if !self.has_devices.load(Ordering::Acquire) {
+            return;
+        }
+        let c = &self.counts;
+        for (info, counter) in [
+            (&HITS, &c.hits),
+            (&MISSES, &c.misses),
+            (&READ, &c.read_bytes),
+            (&FEEDS, &c.feeds),
+            (&WRITES, &c.writes),
+            (&WRITTEN, &c.written_bytes),
+            (&WRITE_ERRORS, &c.write_errors),
+            (&WRONG, &c.wrong),
+            (&READ_ERRORS, &c.read_errors),
+            (&LOG_BLOCKS, &c.log_blocks),
+            (&REBUILDS, &c.rebuilds),
+            (&REBUILD_FAILURES, &c.rebuild_failures),
+            (&REBUILT, &c.rebuilt_blocks),
+            (&REBUILT_BYTES, &c.rebuilt_bytes),
+            (&REBUILT_LOGS, &c.rebuilt_log_blocks),
+            (&REFUSED, &c.refused),
+        ] {
+            out.counter(info, &[], counter);
+        }
+        let figures = self.figures();
+        for (info, bytes) in
+            [(&SIZE, figures.size_bytes), (&STORED, figures.stored_bytes), (&INDEX, figures.index_bytes)]
+        {
+            out.put(info, &[], Value::Level(bytes));
+        }
+    }
+}

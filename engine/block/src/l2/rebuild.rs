@@ -1,0 +1,153 @@
+//! Finding again what lies on a cache device, from its header and the chains of log blocks.
+//!
+//! Two chains begin at the header, the newest log block and the one before; each log block names the one two before it. So they are read
+//! alternately, from the newest to the oldest. Facts: l2arc_rebuild, l2arc_log_blkptr_valid (module/zfs/arc.c).
+//!
+//! Invariants:
+//!   * a log block is believed only if its checksum is right, and neither it nor its contents have been given up since
+//!   * the walk ends: each log block lies at another offset than those before it
+
+use super::device::{CacheDevice, Ring, header_bytes};
+use super::{Address, L2, Place};
+use ondisk::l2arc::{FIRST_SWEEP, HEADER_OFFSET, Header, LOG_BLOCK_BYTES, LogBlock, LogPointer};
+use ondisk::{Checksum, Compression};
+use std::collections::HashSet;
+use transform::checksum::embedded::{self, Kind};
+use transform::checksum::{Algorithm, Order, checksum};
+use transform::compress::{Algorithm as Packer, decompress};
+
+/// What came of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Rebuilt {
+    /// All that the header leads to.
+    All,
+    /// Some log block cannot be read, or is damaged.
+    Part,
+    /// The device holds nothing of this pool.
+    Nothing,
+}
+
+/// Reads what the device says of itself, and takes it into the index.
+pub fn rebuild(l2: &L2, device: &CacheDevice) -> Rebuilt {
+    let mut ring = device.ring.lock();
+    let Some(header) = read_header(device) else { return Rebuilt::Nothing };
+    let newest = header.newest[0];
+    ring.hand = (newest.offset_bytes + newest.psize_bytes()).clamp(device.start, device.end);
+    if newest.is_empty() {
+        ring.hand = device.start;
+    }
+    ring.evict = header.evict_offset.max(device.start);
+    ring.first = header.flags & FIRST_SWEEP != 0;
+    ring.newest = header.newest;
+    let mut next = header.newest;
+    let mut seen = HashSet::new();
+    let mut result = Rebuilt::All;
+    while is_valid(device, &ring, &next[0]) && seen.insert(next[0].offset_bytes) {
+        if l2.is_stopping() {
+            return Rebuilt::Part;
+        }
+        let pointer = next[0];
+        let Some(whole) = read_log_block(device, &pointer) else {
+            result = Rebuilt::Part;
+            break;
+        };
+        let Ok(block) = LogBlock::parse(&whole) else {
+            result = Rebuilt::Part;
+            break;
+        };
+        restore(l2, device, &mut ring, &block);
+        ring.log_blocks.push_front(pointer);
+        l2.counts.rebuilt_log_blocks.add(1);
+        // The contents of this one may lie where those of the next were: then the next is older than what was given up.
+        if !ring.first && overlaps(next[1].payload_start, pointer.payload_start, ring.evict) {
+            break;
+        }
+        next = [next[1], block.previous];
+    }
+    result
+}
+
+fn read_header(device: &CacheDevice) -> Option<Header> {
+    let mut bytes = vec![0; header_bytes(device.vdev.ashift)];
+    device.leaf().read(HEADER_OFFSET, &mut bytes)?.ok()?;
+    embedded::verify(Kind::Label, &bytes, [HEADER_OFFSET, 0, 0, 0], false).ok()?;
+    let header = Header::parse(&bytes).ok()?;
+    let is_ours = header.pool_guid == device.pool_guid
+        && header.vdev_guid == device.vdev.guid
+        && header.log_entries == device.log_entries
+        && header.end_offset == device.end
+        && (device.start..=device.end).contains(&header.evict_offset);
+    is_ours.then_some(header)
+}
+
+/// Whether `check` lies in what was written from `bottom` to `top`, in a ring.
+fn overlaps(bottom: u64, top: u64, check: u64) -> bool {
+    if bottom <= top { (bottom..=top).contains(&check) } else { check <= top || bottom <= check }
+}
+
+fn is_valid(device: &CacheDevice, ring: &Ring, pointer: &LogPointer) -> bool {
+    let (start, size) = (pointer.payload_start, pointer.psize_bytes());
+    if pointer.is_empty() || size > LOG_BLOCK_BYTES as u64 || pointer.lsize_bytes() != LOG_BLOCK_BYTES as u64 {
+        return false;
+    }
+    let Some(end) = pointer.offset_bytes.checked_add(size - 1) else { return false };
+    if start < device.start || pointer.offset_bytes < device.start || end > device.end {
+        return false;
+    }
+    if ring.first {
+        return end < ring.hand;
+    }
+    let (hand, evict) = (ring.hand, ring.evict);
+    !(overlaps(start, end, hand)
+        || overlaps(start, end, evict)
+        || overlaps(hand, evict, start)
+        || overlaps(hand, evict, end))
+}
+
+fn read_log_block(device: &CacheDevice, pointer: &LogPointer) -> Option<Vec<u8>> {
+    let mut bytes = vec![0; usize::try_from(pointer.psize_bytes()).ok()?];
+    let answer = device.leaf().read_to_judge(pointer.offset_bytes, &mut bytes)?.ok()?;
+    // The sum is that of words in the order of the machine that wrote it.
+    let is_right = [Order::Little, Order::Big]
+        .into_iter()
+        .any(|order| checksum(Algorithm::Fletcher4, &bytes, order, None) == pointer.checksum);
+    if !is_right || pointer.checksum_kind().ok() != Some(Checksum::Fletcher4) {
+        answer.is_wrong();
+        return None;
+    }
+    match pointer.compression().ok()? {
+        Compression::Off => Some(bytes),
+        Compression::Lz4 => {
+            let mut whole = vec![0; LOG_BLOCK_BYTES];
+            decompress(Packer::Lz4, &bytes, &mut whole).ok()?;
+            Some(whole)
+        }
+        _ => None,
+    }
+}
+
+/// Takes up the blocks of a log block, from the newest to the oldest.
+fn restore(l2: &L2, device: &CacheDevice, ring: &mut Ring, block: &LogBlock<'_>) {
+    let entries: Vec<_> = block.entries(device.log_entries).collect();
+    for entry in entries.into_iter().rev() {
+        let end = entry.offset_bytes.checked_add(entry.psize_bytes());
+        let is_within = entry.offset_bytes >= device.start && end.is_some_and(|end| end <= device.end);
+        if entry.dva.is_empty() || !is_within {
+            continue;
+        }
+        let (w0, w1) = entry.dva.to_words();
+        let address = Address(w0, w1, entry.birth.0);
+        let place = Place {
+            device: device.number,
+            offset_bytes: entry.offset_bytes,
+            lsize_bytes: u32::try_from(entry.lsize_bytes()).unwrap_or(u32::MAX),
+            psize_bytes: u32::try_from(entry.psize_bytes()).unwrap_or(u32::MAX),
+        };
+        ring.entries.push_front((address, place));
+        if !l2.knows(&address) {
+            l2.remember(address, place);
+            l2.counts.rebuilt_blocks.add(1);
+            l2.counts.rebuilt_bytes.add(place.lsize_bytes.into());
+        }
+    }
+}

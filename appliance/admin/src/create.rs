@@ -3,7 +3,7 @@
 //! Invariants:
 //!   * everything that can be checked is checked before the first byte is written
 
-use crate::layout::{Group, Layout, Leaf, Purpose, Top, Wrong};
+use crate::layout::{Draid, Group, Layout, Leaf, Purpose, Top, Wrong};
 use crate::pool_properties::PoolSetting;
 use crate::write::{self, WritablePool, lock_owner};
 use anyhow::{Result, bail};
@@ -11,7 +11,7 @@ use dataset::KeyStore;
 use dataset::write::Bootstrap;
 use pool::devices::{self, Device, MIN_DEVICE_BYTES};
 use pool::property::SetValue;
-use pool::writer::{self, CreatePool, NewAuxiliary, NewDevices, NewVdev, WriteOptions};
+use pool::writer::{self, CreatePool, NewAuxiliary, NewDevices, NewDraid, NewVdev, WriteOptions};
 use pool::{Class, Error, OpenOptions, Refusal, Writer};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -134,6 +134,7 @@ fn top(top: &Top, wanted: Option<u8>, words: &Devices) -> Result<NewVdev> {
         Ok(NewVdev {
             kind: leaf.kind(),
             parity: 0,
+            draid: None,
             class: Class::Normal,
             leaf: Some((leaf.name(), open_device(leaf, words)?)),
             ashift: 0,
@@ -142,11 +143,14 @@ fn top(top: &Top, wanted: Option<u8>, words: &Devices) -> Result<NewVdev> {
     };
     let mut leaves = top.leaves.iter().map(leaf).collect::<Result<Vec<_>>>()?;
     let (class, ashift) = (class(top.purpose), wanted.unwrap_or_else(|| ashift(top)));
-    let group = |kind, parity, children| NewVdev { kind, parity, class, leaf: None, ashift, children };
+    let group = |kind, parity, children| NewVdev { kind, parity, draid: None, class, leaf: None, ashift, children };
     Ok(match top.group {
         Group::Single => NewVdev { class, ashift, ..leaves.remove(0) },
         Group::Mirror => group("mirror", 0, leaves),
         Group::Raidz(parity) => group("raidz", parity, leaves),
+        Group::Draid(Draid { parity, data, spares }) => {
+            NewVdev { draid: Some(NewDraid { data, spares }), ..group("draid", parity, leaves) }
+        }
     })
 }
 

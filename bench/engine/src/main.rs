@@ -148,6 +148,7 @@ impl Bench {
             Ok(NewVdev {
                 kind: "file",
                 parity: 0,
+                draid: None,
                 class: block::Class::Normal,
                 leaf: Some((image.clone(), device)),
                 ashift: 12,

@@ -142,6 +142,7 @@ fn a_fault_lasts_until_it_is_cleared_and_marks_what_is_needed_only() {
     let mirror = |names: [&str; 2]| NewVdev {
         kind: "mirror",
         parity: 0,
+        draid: None,
         class: block::Class::Normal,
         leaf: None,
         ashift: 12,

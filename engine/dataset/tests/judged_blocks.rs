@@ -10,7 +10,7 @@ use common::{MAKER, Rig, noise};
 use dataset::write::{self, NewDataset};
 use host::device::{Device, MemoryDevice};
 use ondisk::Dva;
-use pool::writer::NewVdev;
+use pool::writer::{NewDraid, NewVdev};
 use smallvec::SmallVec;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -43,11 +43,14 @@ fn layout(kind: &'static str, parity: u64, count: usize, ashift: u8) -> NewVdev 
     let leaf = |n: usize| {
         let name = format!("disk-{n}");
         let device: Arc<dyn Device> = Arc::new(MemoryDevice::new(name.clone(), vec![0; DISK_BYTES]));
-        NewVdev { kind: "file", parity: 0, class, leaf: Some((name, device)), ashift, children: vec![] }
+        NewVdev { kind: "file", parity: 0, draid: None, class, leaf: Some((name, device)), ashift, children: vec![] }
     };
     match kind {
         "file" => leaf(0),
-        _ => NewVdev { kind, parity, class, leaf: None, ashift, children: (0..count).map(leaf).collect() },
+        _ => {
+            let draid = (kind == "draid").then_some(NewDraid { data: 2, spares: 1 });
+            NewVdev { kind, parity, draid, class, leaf: None, ashift, children: (0..count).map(leaf).collect() }
+        }
     }
 }
 
@@ -151,4 +154,9 @@ fn raidz2_whole_and_without_two() {
 #[test]
 fn raidz3_whole_and_without_three() {
     judge("raidz", 3, 6, 9, 3);
+}
+
+#[test]
+fn draid2_whole_and_without_two() {
+    judge("draid", 2, 7, 9, 2);
 }

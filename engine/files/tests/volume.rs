@@ -30,7 +30,15 @@ impl Rig {
     fn new() -> Self {
         let device: Arc<dyn Device> = Arc::new(MemoryDevice::new("disk", vec![0; 128 << 20]));
         let leaf = Some(("disk".to_owned(), device.clone()));
-        let top = NewVdev { kind: "file", parity: 0, class: block::Class::Normal, leaf, ashift: 9, children: vec![] };
+        let top = NewVdev {
+            kind: "file",
+            parity: 0,
+            draid: None,
+            class: block::Class::Normal,
+            leaf,
+            ashift: 9,
+            children: vec![],
+        };
         let new = CreatePool {
             name: "tank".into(),
             tops: vec![top],

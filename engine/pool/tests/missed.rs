@@ -60,10 +60,10 @@ fn create(kind: &'static str, parity: u64, disks: &[Arc<Disk>], features: Vec<St
     let class = block::Class::Normal;
     let leaf = |disk: &Arc<Disk>| {
         let leaf = Some((disk.name().to_owned(), disk.clone() as Arc<dyn Device>));
-        NewVdev { kind: "file", parity: 0, class, leaf, ashift: 9, children: vec![] }
+        NewVdev { kind: "file", parity: 0, draid: None, class, leaf, ashift: 9, children: vec![] }
     };
     let children = disks.iter().map(leaf).collect();
-    let top = NewVdev { kind, parity, class, leaf: None, ashift: 9, children };
+    let top = NewVdev { kind, parity, draid: None, class, leaf: None, ashift: 9, children };
     let new = CreatePool { name: "tank".into(), tops: vec![top], features, comment: None, compatibility: None };
     Writer::create(&new, &OpenOptions::default(), &options(), |_| Ok(())).unwrap()
 }

@@ -16,12 +16,12 @@ const DISK_BYTES: usize = 72 << 20;
 fn leaf(name: &str) -> NewVdev {
     let device: Arc<dyn Device> = Arc::new(MemoryDevice::new(name, vec![0; DISK_BYTES]));
     let leaf = Some((name.to_owned(), device));
-    NewVdev { kind: "file", parity: 0, class: block::Class::Normal, leaf, ashift: 12, children: vec![] }
+    NewVdev { kind: "file", parity: 0, draid: None, class: block::Class::Normal, leaf, ashift: 12, children: vec![] }
 }
 
 fn group(kind: &'static str, parity: u64, count: usize) -> NewVdev {
     let children = (0..count).map(|i| leaf(&format!("{kind}-{i}"))).collect();
-    NewVdev { kind, parity, class: block::Class::Normal, leaf: None, ashift: 9, children }
+    NewVdev { kind, parity, draid: None, class: block::Class::Normal, leaf: None, ashift: 9, children }
 }
 
 fn devices(tops: &[NewVdev]) -> Vec<Arc<dyn Device>> {

@@ -106,14 +106,22 @@ impl Layout {
     fn tops(&self, devices: &[Arc<dyn Device>]) -> Vec<NewVdev> {
         let leaf = |device: &Arc<dyn Device>, class| {
             let leaf = Some((device.name().to_owned(), device.clone()));
-            NewVdev { kind: "file", parity: 0, class, leaf, ashift: 12, children: Vec::new() }
+            NewVdev { kind: "file", parity: 0, draid: None, class, leaf, ashift: 12, children: Vec::new() }
         };
         let normal: Vec<_> = devices[..self.disks].iter().map(|d| leaf(d, Class::Normal)).collect();
         let mut tops = match self.kind {
             "file" => normal,
             kind => {
                 let parity = u64::from(kind == "raidz");
-                vec![NewVdev { kind, parity, class: Class::Normal, leaf: None, ashift: 12, children: normal }]
+                vec![NewVdev {
+                    kind,
+                    parity,
+                    draid: None,
+                    class: Class::Normal,
+                    leaf: None,
+                    ashift: 12,
+                    children: normal,
+                }]
             }
         };
         tops.extend(devices[self.disks..].iter().map(|d| leaf(d, Class::Log)));

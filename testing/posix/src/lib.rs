@@ -41,7 +41,7 @@ impl LivePool {
     pub fn create(name: &str, device: Arc<dyn Device>, properties: &[(&str, &str)]) -> Result<Self> {
         let leaf = Some((device.name().to_owned(), device));
         let class = block::Class::Normal;
-        let top = NewVdev { kind: "file", parity: 0, class, leaf, ashift: 12, children: Vec::new() };
+        let top = NewVdev { kind: "file", parity: 0, draid: None, class, leaf, ashift: 12, children: Vec::new() };
         let new = CreatePool {
             name: name.to_owned(),
             tops: vec![top],

@@ -58,8 +58,9 @@ impl Layout {
     fn tops(self, machine: &Arc<Machine>, ashift: u8) -> Vec<NewVdev> {
         let leaves: Vec<NewVdev> =
             machine.devices().into_iter().take(self.devices()).map(|device| leaf(device, ashift)).collect();
-        let group =
-            |kind, parity, children| vec![NewVdev { kind, parity, class: Class::Normal, leaf: None, ashift, children }];
+        let group = |kind, parity, children| {
+            vec![NewVdev { kind, parity, draid: None, class: Class::Normal, leaf: None, ashift, children }]
+        };
         match self {
             Self::Single | Self::Stripe => leaves,
             Self::Mirror => group("mirror", 0, leaves),
@@ -77,6 +78,7 @@ fn leaf(device: Arc<dyn Device>, ashift: u8) -> NewVdev {
     NewVdev {
         kind: "file",
         parity: 0,
+        draid: None,
         class: Class::Normal,
         leaf: Some((device.name().to_owned(), device)),
         ashift,

@@ -8,6 +8,7 @@
 //! Invariants:
 //!   * nothing is written here; messages are OpenZFS's, to the letter
 
+mod draid;
 mod replication;
 mod unused;
 
@@ -72,6 +73,19 @@ pub enum Group {
     Mirror,
     /// Parity of so many devices.
     Raidz(u64),
+    /// The same, with groups and spare space spread over all devices.
+    Draid(Draid),
+}
+
+/// What the word says that begins a draid, and what follows from the number of devices.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Draid {
+    /// Parity devices of a group.
+    pub parity: u64,
+    /// Data devices of a group.
+    pub data: u64,
+    /// Distributed spares.
+    pub spares: u64,
 }
 
 /// What a top-level device is for.
@@ -105,6 +119,9 @@ impl Top {
             Group::Single => self.leaves.first().map(Leaf::name).unwrap_or_default(),
             Group::Mirror => "mirror".to_owned(),
             Group::Raidz(parity) => format!("raidz{parity}"),
+            Group::Draid(Draid { parity, data, spares }) => {
+                format!("draid{parity}:{data}d:{}c:{spares}s", self.leaves.len())
+            }
         }
     }
 }
@@ -125,6 +142,7 @@ pub struct Layout {
 enum Word {
     Mirror,
     Raidz(u64),
+    Draid(u64),
     Purpose(Purpose),
     Spare,
     Cache,
@@ -141,8 +159,7 @@ fn keyword(word: &str) -> Result<Option<Word>, Wrong> {
         "dedup" => Word::Purpose(Purpose::Dedup),
         "spare" => Word::Spare,
         "cache" => Word::Cache,
-        _ if word.starts_with("draid") => return wrong(format!("unsupported: making '{word}' devices")),
-        _ => return Ok(None),
+        _ => return draid::keyword(word).map(|parity| parity.map(Word::Draid)),
     }))
 }
 
@@ -170,7 +187,9 @@ impl Layout {
                 Word::Cache if seen_cache => return invalid("'cache' can be specified only once"),
                 Word::Spare | Word::Cache => purpose = Purpose::Normal,
                 Word::Raidz(_) if purpose == Purpose::Log => return invalid("unsupported 'log' device: raidz"),
-                Word::Mirror | Word::Raidz(_) => {}
+                Word::Draid(_) if purpose == Purpose::Log => return invalid("unsupported 'log' device: draid"),
+                Word::Draid(_) if purpose != Purpose::Normal => return invalid("unsupported 'special' device: draid"),
+                Word::Mirror | Word::Raidz(_) | Word::Draid(_) => {}
             }
             let mut leaves = Vec::new();
             while let Some(path) = words.peek()
@@ -181,7 +200,7 @@ impl Layout {
             }
             let (min, max) = match kind {
                 Word::Mirror => (2, usize::MAX),
-                Word::Raidz(parity) => (parity as usize + 1, RAIDZ_DEVICES_MAX),
+                Word::Raidz(parity) | Word::Draid(parity) => (parity as usize + 1, RAIDZ_DEVICES_MAX),
                 _ => (1, usize::MAX),
             };
             if leaves.len() < min {
@@ -194,6 +213,10 @@ impl Layout {
                 Word::Spare => (layout.spares, seen_spare) = (leaves, true),
                 Word::Cache => (layout.caches, seen_cache) = (leaves, true),
                 Word::Raidz(parity) => layout.tops.push(Top { group: Group::Raidz(parity), purpose, leaves }),
+                Word::Draid(parity) => {
+                    let shape = draid::shape(word, parity, leaves.len() as u64)?;
+                    layout.tops.push(Top { group: Group::Draid(shape), purpose, leaves });
+                }
                 _ => {
                     logs += usize::from(purpose == Purpose::Log);
                     layout.tops.push(Top { group: Group::Mirror, purpose, leaves });

@@ -27,6 +27,7 @@ impl Replication {
             Group::Single => Self { kind: leaves.first().map_or("disk", Leaf::kind), children: 1, parity: 0 },
             Group::Mirror => Self { kind: "mirror", children: leaves.len() as u64, parity: 0 },
             Group::Raidz(parity) => Self { kind: "raidz", children: leaves.len() as u64, parity },
+            Group::Draid(draid) => Self { kind: "draid", children: leaves.len() as u64, parity: draid.parity },
         }
     }
 }
@@ -34,8 +35,8 @@ impl Replication {
 /// The raidz and the mirror, if it is one of each.
 fn raidz_and_mirror(a: Replication, b: Replication) -> Option<(Replication, Replication)> {
     match (a.kind, b.kind) {
-        ("raidz", "mirror") => Some((a, b)),
-        ("mirror", "raidz") => Some((b, a)),
+        ("raidz" | "draid", "mirror") => Some((a, b)),
+        ("mirror", "raidz" | "draid") => Some((b, a)),
         _ => None,
     }
 }
@@ -50,6 +51,15 @@ fn mismatch(last: Replication, next: Replication) -> Option<String> {
         return level(format!(
             "raidz and mirror vdevs with different redundancy, {} vs. {failures} ({}-way) are present",
             raidz.parity, mirror.children
+        ));
+    }
+    if let ("raidz", "draid") | ("draid", "raidz") = (last.kind, next.kind) {
+        if last.parity == next.parity {
+            return None;
+        }
+        return level(format!(
+            "{} and {} vdevs with different redundancy, {} vs. {} are present",
+            last.kind, next.kind, last.parity, next.parity
         ));
     }
     if last.kind != next.kind {

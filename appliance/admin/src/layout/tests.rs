@@ -47,7 +47,20 @@ fn wrong_words_are_refused_in_openzfs_words() {
         ("a log", "invalid vdev specification: log requires at least 1 device"),
         ("a log raidz b c", "invalid vdev specification: unsupported 'log' device: raidz"),
         ("a spare b spare c", "invalid vdev specification: 'spare' can be specified only once"),
-        ("a draid1 b c d", "unsupported: making 'draid1' devices"),
+        ("draid4 a b c d", "invalid dRAID parity level 4; must be between 1 and 3"),
+        ("draid1:2 a b c d", "invalid dRAID syntax; expected [:<number><c|d|s>] not 'draid1:2'"),
+        ("draid1:x a b c d", "invalid dRAID syntax; expected [:<number><c|d|s>] not 'draid1:x'"),
+        ("draid1:5c a b c d", "invalid number of dRAID children; 5 required but 4 provided"),
+        (
+            "draid1:4d a b c d",
+            "requested number of dRAID data disks per group 4 is too high,\nat most 3 disks are available for data",
+        ),
+        (
+            "draid1:3s a b c d",
+            "request number of distributed spares 3 and parity level 1\nleaves no disks available for data",
+        ),
+        ("draid2 a b", "invalid vdev specification: draid2 requires at least 3 devices"),
+        ("a log draid b c d", "invalid vdev specification: unsupported 'log' device: draid"),
         ("/nosuch/file", "cannot resolve path '/nosuch/file'"),
         (
             "nosuchdisk",

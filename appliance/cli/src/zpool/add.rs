@@ -151,9 +151,14 @@ fn without_number(name: &str) -> &str {
 fn of_top(top: &Top) -> VdevStatus {
     match top.group {
         Group::Single => top.leaves.first().map(of_leaf).unwrap_or_default(),
-        Group::Mirror | Group::Raidz(_) => VdevStatus {
+        Group::Mirror | Group::Raidz(_) | Group::Draid(_) => VdevStatus {
             name: top.name(),
-            kind: if top.group == Group::Mirror { "mirror" } else { "raidz" }.to_owned(),
+            kind: match top.group {
+                Group::Draid(_) => "draid",
+                Group::Raidz(_) => "raidz",
+                _ => "mirror",
+            }
+            .to_owned(),
             children: top.leaves.iter().map(of_leaf).collect(),
             ..VdevStatus::default()
         },

@@ -94,7 +94,7 @@ pub fn options() -> WriteOptions {
 fn leaf(name: &str) -> NewVdev {
     let device: Arc<dyn Device> = Arc::new(MemoryDevice::new(name, vec![0; DISK_BYTES]));
     let leaf = Some((name.to_owned(), device));
-    NewVdev { kind: "file", parity: 0, class: block::Class::Normal, leaf, ashift: 12, children: vec![] }
+    NewVdev { kind: "file", parity: 0, draid: None, class: block::Class::Normal, leaf, ashift: 12, children: vec![] }
 }
 
 /// One disk, or a raidz1 of three.
@@ -104,6 +104,7 @@ pub fn layout(raidz: bool) -> NewVdev {
         true => NewVdev {
             kind: "raidz",
             parity: 1,
+            draid: None,
             class: block::Class::Normal,
             leaf: None,
             ashift: 12,

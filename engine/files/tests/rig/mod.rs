@@ -45,7 +45,15 @@ impl Rig {
     pub fn with_features(keep: impl Fn(&str) -> bool) -> Self {
         let device: Arc<dyn Device> = Arc::new(MemoryDevice::new("disk", vec![0; DISK_BYTES]));
         let leaf = Some(("disk".to_owned(), device.clone()));
-        let top = NewVdev { kind: "file", parity: 0, class: block::Class::Normal, leaf, ashift: 9, children: vec![] };
+        let top = NewVdev {
+            kind: "file",
+            parity: 0,
+            draid: None,
+            class: block::Class::Normal,
+            leaf,
+            ashift: 9,
+            children: vec![],
+        };
         let new = CreatePool {
             name: "tank".into(),
             tops: vec![top],

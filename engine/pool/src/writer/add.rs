@@ -44,7 +44,7 @@ fn add(cx: &SyncTx<'_>, new: &NewDevices, same_ashift: bool) -> Result<()> {
         .zip(first as u64..)
         .map(|(top, id)| vdevs::top_config(top, id, cx.txg(), &mut devices))
         .collect::<Result<Vec<_>>>()?;
-    let spares = vdevs::auxiliary_configs(&new.spares, List::Spares, &mut devices)?;
+    let mut spares = vdevs::auxiliary_configs(&new.spares, List::Spares, &mut devices)?;
     let caches = vdevs::auxiliary_configs(&new.caches, List::Caches, &mut devices)?;
     root.children.extend(configs);
     let joining = &root.children[first..];
@@ -52,7 +52,9 @@ fn add(cx: &SyncTx<'_>, new: &NewDevices, same_ashift: bool) -> Result<()> {
     let arc = |configs: &[VdevConfig]| -> Result<Vec<Arc<Vdev>>> {
         Ok(vdevs::build(configs, &root, &devices)?.into_iter().map(Arc::new).collect())
     };
-    let (spare_vdevs, cache_vdevs) = (arc(&spares)?, arc(&caches)?);
+    let distributed = vdevs::distributed_spares(joining);
+    let spare_vdevs = arc(&spares)?.into_iter().chain(arc(&distributed)?);
+    let cache_vdevs = arc(&caches)?;
     for (spec, (top, device)) in new.tops.iter().zip(joining.iter().zip(&tops)) {
         // What the allocator would refuse is refused before anything is written.
         let known = vdevs::for_allocator(spec, top, device)?;
@@ -63,6 +65,7 @@ fn add(cx: &SyncTx<'_>, new: &NewDevices, same_ashift: bool) -> Result<()> {
     let identity = shared.identity.lock().clone();
     vdevs::initialize(&identity, root.guid, joining, &devices)?;
     vdevs::initialize_auxiliary(identity.version, &spares, List::Spares, &devices)?;
+    spares.extend(distributed);
     vdevs::initialize_auxiliary(identity.version, &caches, List::Caches, &devices)?;
 
     let deflates = cx.directory_entry(directory::DEFLATE)?.is_some_and(|n| n != 0);
@@ -74,6 +77,7 @@ fn add(cx: &SyncTx<'_>, new: &NewDevices, same_ashift: bool) -> Result<()> {
             shared.deflate.push(if deflates { crate::usable::deflate_ratio(top) } else { 512 });
         }
         *shared.root.lock() = root;
+        vdevs::count_draids(cx, &cx.shared.root.lock().children[first..].to_vec())?;
         vdevs::make_arrays(cx)?;
         vdevs::list_auxiliary(cx, &spares, List::Spares)?;
         vdevs::list_auxiliary(cx, &caches, List::Caches)?;

@@ -10,7 +10,7 @@ use super::deflate::Deflate;
 use super::features::LiveFeatures;
 use super::gate::Gate;
 use super::tx::SyncTx;
-use super::vdevs::{self, ByGuid, NewDevices, NewVdev, new_guid};
+use super::vdevs::{self, ByGuid, List, NewDevices, NewVdev, new_guid};
 use super::{ACTIVE, Progress, Shared, WriteOptions, Writer, history, label, sync};
 use crate::clones::Clones;
 use crate::config::VdevConfig;
@@ -205,6 +205,9 @@ fn objects(cx: &SyncTx<'_>, new: &CreatePool, salt: &[u8; 32]) -> Result<()> {
     let mut root = cx.shared.root.lock().clone();
     vdevs::make_zaps(cx, &mut root, &|id| new.tops.get(id as usize).map(|top| top.class))?;
     *cx.shared.root.lock() = root;
+    let tops = cx.shared.root.lock().children.clone();
+    vdevs::count_draids(cx, &tops)?;
+    vdevs::list_auxiliary(cx, &vdevs::distributed_spares(&tops), List::Spares)?;
     vdevs::make_arrays(cx)?;
     let normal = cx.shared.allocator.totals();
     history::create(cx, normal.class(Class::Normal).deflated_size_bytes)?;

@@ -50,7 +50,7 @@ pub use open::{ClaimLogs, WriteOptions, can_write, default_features, is_called};
 pub use states::{Lasts, Opener};
 pub use stats::{Phase, TxgStats};
 pub use tx::SyncTx;
-pub use vdevs::{NewAuxiliary, NewDevices, NewVdev};
+pub use vdevs::{NewAuxiliary, NewDevices, NewDraid, NewVdev};
 
 use crate::clones::Clones;
 use crate::config::VdevConfig;

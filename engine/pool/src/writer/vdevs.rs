@@ -15,13 +15,13 @@ use crate::import::build::{self, Context};
 use crate::space::alloc::{NewDevice, Shape, metaslab_shift};
 use crate::{Error, Result};
 use block::Class;
-use block::vdev::{Leaf, Vdev};
+use block::vdev::{Leaf, Vdev, draid};
 use host::device::Device;
 use object::zap::{Zap, ZapSpec};
 use object::{NewObject, ZapValue};
 use ondisk::label::{END_BYTES, MIN_DEVICE_BYTES, START_BYTES, usable_bytes};
 use ondisk::nvlist::Nvlist;
-use ondisk::pool_dir::{allocation_bias as bias, config, directory, vdev_top};
+use ondisk::pool_dir::{allocation_bias as bias, config, directory, vdev_top, vdev_type as kind};
 use ondisk::{Endian, ObjectType, l2arc};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -35,10 +35,12 @@ const L2CACHE: u64 = 4;
 /// A device that is to become part of a pool.
 #[derive(Clone)]
 pub struct NewVdev {
-    /// `disk`, `file`, `mirror` or `raidz`.
+    /// `disk`, `file`, `mirror`, `raidz` or `draid`.
     pub kind: &'static str,
-    /// Parity of a raidz.
+    /// Parity of a raidz or draid.
     pub parity: u64,
+    /// Of a draid.
+    pub draid: Option<NewDraid>,
     /// What a top-level device is for.
     pub class: Class,
     /// Of a leaf: its path and the device, open for writing.
@@ -47,6 +49,23 @@ pub struct NewVdev {
     pub ashift: u8,
     /// Members.
     pub children: Vec<NewVdev>,
+}
+
+/// What a draid has beside its children and parity.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NewDraid {
+    /// Data columns of a group.
+    pub data: u64,
+    /// Distributed spares.
+    pub spares: u64,
+}
+
+impl NewDraid {
+    /// Groups that a slice takes, so that rows and groups come out even, for so many children.
+    pub fn groups(self, parity: u64, children: u64) -> u64 {
+        let (columns, disks) = (self.data + parity, children.saturating_sub(self.spares).max(1));
+        (1..=disks).find(|groups| (groups * columns).is_multiple_of(disks)).unwrap_or(disks)
+    }
 }
 
 /// A hot spare or a level-2 cache device.
@@ -96,7 +115,7 @@ fn check_size(path: &str, device: &dyn Device) -> Result<()> {
 /// The configuration of a top-level device that joins in `txg`, with new identities, and sizes as its devices have them.
 pub(super) fn top_config(new: &NewVdev, id: u64, txg: u64, devices: &mut ByGuid) -> Result<VdevConfig> {
     let mut top = vdev_config(new, id, txg, devices)?;
-    let asize = asize(new);
+    let asize = asize(new)?;
     top.all.put(config::METASLAB_ARRAY, 0u64);
     top.all.put(config::METASLAB_SHIFT, u64::from(metaslab_shift(asize)));
     top.all.put(config::ASHIFT, u64::from(new.ashift));
@@ -123,21 +142,39 @@ fn vdev_config(new: &NewVdev, id: u64, txg: u64, devices: &mut ByGuid) -> Result
         }
         devices.insert(guid, device.clone());
     }
-    if new.kind == "raidz" {
+    if matches!(new.kind, "raidz" | "draid") {
         all.put(config::NPARITY, new.parity);
+    }
+    if let Some(draid) = new.draid {
+        all.put(config::DRAID_NDATA, draid.data);
+        all.put(config::DRAID_NSPARES, draid.spares);
+        all.put(config::DRAID_NGROUPS, draid.groups(new.parity, new.children.len() as u64));
     }
     all.put(config::CREATE_TXG, txg);
     Ok(VdevConfig { kind: new.kind.into(), id, guid, path, all, children })
 }
 
 /// Bytes that can be allocated on a device, parity included.
-fn asize(new: &NewVdev) -> u64 {
+fn asize(new: &NewVdev) -> Result<u64> {
     let leaf = new.leaf.as_ref().map(|(_, d)| usable_bytes(d.size_bytes()).saturating_sub(START_BYTES + END_BYTES));
-    let children = || new.children.iter().map(asize).min().unwrap_or(0);
-    match new.kind {
-        "raidz" => (children() >> new.ashift << new.ashift) * new.children.len() as u64,
-        _ => leaf.unwrap_or_else(children),
-    }
+    let children = new.children.iter().map(asize).collect::<Result<Vec<_>>>()?.into_iter().min().unwrap_or(0);
+    let width = new.children.len();
+    Ok(match (new.kind, new.draid) {
+        ("raidz", _) => (children >> new.ashift << new.ashift) * width as u64,
+        ("draid", Some(draid)) => {
+            let shape = draid::Shape {
+                ashift: new.ashift,
+                width,
+                children: width,
+                parity: new.parity as usize,
+                data: draid.data as usize,
+                spares: draid.spares as usize,
+                groups: draid.groups(new.parity, width as u64) as usize,
+            };
+            draid::Geometry::new(shape)?.capacity_bytes(children)
+        }
+        _ => leaf.unwrap_or(children),
+    })
 }
 
 /// Builds the devices that configurations of the pool `root` describe.
@@ -279,8 +316,11 @@ fn leaf_zaps(vdev: &mut VdevConfig, make: &impl Fn() -> Result<Zap>) -> Result<(
     vdev.children.iter_mut().try_for_each(|child| leaf_zaps(child, make))
 }
 
-/// Special and dedup devices need a feature.
+/// Special and dedup devices, and draids, need a feature.
 pub(super) fn check_classes(new: &NewDevices, is_enabled: impl Fn(&str) -> bool) -> Result<()> {
+    if new.tops.iter().any(|top| top.draid.is_some()) && !is_enabled("draid") {
+        return Err(Error::invalid("draid devices", "need feature@draid"));
+    }
     let is_special = |top: &NewVdev| matches!(top.class, Class::Special | Class::Dedup);
     if new.tops.iter().any(is_special) && !is_enabled("allocation_classes") {
         return Err(Error::invalid("special and dedup devices", "need feature@allocation_classes"));
@@ -384,6 +424,33 @@ pub(super) fn free_zap(cx: &SyncTx<'_>, id: u64) -> Result<()> {
         Zap::open(cx.mos().object(all)?)?.remove(cx.tx(), format!("{id:x}").as_bytes())?;
     }
     cx.mos().free_object(cx.tx(), id)
+}
+
+/// The distributed spares of the draids among new top-level devices: they have no device of their own.
+pub(super) fn distributed_spares(tops: &[VdevConfig]) -> Vec<VdevConfig> {
+    let of_top = |top: &VdevConfig| -> Vec<VdevConfig> {
+        let one = |spare: u64| {
+            let guid = new_guid();
+            let path = format!("draid{}-{}-{spare}", top.number(config::NPARITY), top.id);
+            let mut all = Nvlist::new();
+            all.put(config::TYPE, kind::DRAID_SPARE);
+            all.put(config::GUID, guid);
+            all.put(config::PATH, path.as_str());
+            all.put(config::TOP_GUID, top.guid);
+            all.put(config::SPARE_ID, spare);
+            all.put(config::WHOLE_DISK, 1u64);
+            all.put(config::IS_SPARE, 1u64);
+            all.put(config::ASHIFT, top.number(config::ASHIFT));
+            VdevConfig { kind: kind::DRAID_SPARE.into(), id: 0, guid, path: Some(path), all, children: Vec::new() }
+        };
+        (0..top.number(config::DRAID_NSPARES)).map(one).collect()
+    };
+    tops.iter().filter(|top| top.kind == kind::DRAID).flat_map(of_top).collect()
+}
+
+/// Counts the feature for each draid among new top-level devices.
+pub(super) fn count_draids(cx: &SyncTx<'_>, tops: &[VdevConfig]) -> Result<()> {
+    tops.iter().filter(|top| top.kind == kind::DRAID).try_for_each(|_| cx.feature_increment("draid"))
 }
 
 /// Puts devices at the end of one of the pool's lists.

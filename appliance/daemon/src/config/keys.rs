@@ -277,8 +277,8 @@ const KEYS: &[Key] = &[
         "events.programs",
         Restart,
         events.programs,
-        "the absolute path of a folder",
-        Some("\"/etc/weir/events.d\""),
+        "the absolute path of a folder, such as \"/etc/weir/events.d\"; empty: none",
+        None,
         "A folder of programs that are run when something happens to a pool, as zed runs zedlets: statechange-mail.sh\n\
          for each event of that class, all-log.sh for all, with the event in ZEVENT_ variables. They run as the user of\n\
          the daemon; folder and programs must be his or root's, and nobody else may write to them."

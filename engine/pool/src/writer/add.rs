@@ -76,8 +76,9 @@ fn add(cx: &SyncTx<'_>, new: &NewDevices, same_ashift: bool) -> Result<()> {
             shared.allocator.add_device(&vdevs::for_allocator(spec, top, device)?)?;
             shared.deflate.push(if deflates { crate::usable::deflate_ratio(top) } else { 512 });
         }
+        let joined = root.children[first..].to_vec();
         *shared.root.lock() = root;
-        vdevs::count_draids(cx, &cx.shared.root.lock().children[first..].to_vec())?;
+        vdevs::count_draids(cx, &joined)?;
         vdevs::make_arrays(cx)?;
         vdevs::list_auxiliary(cx, &spares, List::Spares)?;
         vdevs::list_auxiliary(cx, &caches, List::Caches)?;

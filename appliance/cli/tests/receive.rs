@@ -177,7 +177,8 @@ fn what_is_wrong_is_said_as_openzfs_says_it() {
         ("-o nosuch=1 tank/b", &full, "cannot receive: invalid property 'nosuch'\n"),
         ("tank/b", &Vec::new(), "cannot receive: failed to read from stream\n"),
         ("-A tank/a", &full, "'tank/a' does not have any resumable receive state to abort\n"),
-        ("-c tank/a@1", &full, "unsupported: healing of a snapshot by a stream (-c) is not in this version of weir\n"),
+        ("-c tank/a@2", &full, "cannot receive: local snapshot doesn't match the snapshot in the provided stream\n"),
+        ("-F -c tank/a@1", &full, "cannot receive: corrective recv can not be used when combined with this flag\n"),
         ("-d tank/a@1", &full, "cannot receive: invalid argument - snapshot not allowed with -d\n"),
     ] {
         assert_eq!(rig.with(&format!("zfs receive {line}"), input), (1, says.to_owned()), "{line}");

@@ -259,6 +259,19 @@ impl Store {
         format!("{}: block {at}", self.name)
     }
 
+    /// Writes a block that cannot be read over with its contents from elsewhere, to all its addresses. False: `block` is not what the
+    /// pointer means, or cannot be made it again, and nothing was written. Nobody may free the block meanwhile.
+    pub fn heal(&self, bp: &BlkPtr, at: &Bookmark, block: &TakenBlock, keys: Option<&DatasetKeys>) -> Result<bool> {
+        let is_healed = zio::heal(self, bp, block, keys).at_with(|| self.place(at))?;
+        if is_healed {
+            if let Some(key) = cache_key(bp) {
+                self.cache.remove(&key);
+            }
+            self.data_errors.write().remove(at);
+        }
+        Ok(is_healed)
+    }
+
     /// Sets who gives out space. Until then every write is refused as read-only.
     pub fn set_allocator(&self, allocator: Arc<dyn Allocate>) {
         *self.allocator.write() = Some(allocator);

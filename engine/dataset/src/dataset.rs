@@ -14,6 +14,10 @@ use ondisk::dsl_dir::FIELD_CRYPTO_KEY_OBJ;
 use ondisk::{DslDataset, ObjsetKind};
 use std::sync::{Arc, OnceLock};
 
+/// Object of a file system that names everything else, and the name in it of the list of files without names.
+const MASTER_NODE: u64 = 1;
+const DELETE_QUEUE: &str = "DELETE_QUEUE";
+
 /// What a dataset or bookmark is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum DatasetKind {
@@ -203,6 +207,16 @@ impl Dataset {
                 let store = self.1.mos().store().clone();
                 ObjectSet::open(store, &self.0.phys.bp, self.0.id, Some(keys)).at(self.name())
             }
+        }
+    }
+
+    /// How many files of a file system have no name any more and are not freed yet: somebody has them open, or had when a machine stopped.
+    pub fn unlinked(&self, keys: &KeyStore) -> Result<u64> {
+        let set = self.objset(keys)?;
+        let master = Zap::open(set.object(MASTER_NODE).at(self.name())?).at(self.name())?;
+        match master.lookup_u64(DELETE_QUEUE).at(self.name())? {
+            Some(queue) => Zap::open(set.object(queue).at(self.name())?)?.count().at(self.name()),
+            None => Ok(0),
         }
     }
 

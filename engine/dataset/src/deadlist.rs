@@ -57,7 +57,7 @@ impl Deadlist {
     pub fn space(&self, devices: &dyn Fn(&BlkPtr) -> u64) -> Result<SpaceTriple> {
         match &self.form {
             Form::Keyed { total, .. } => Ok(*total),
-            Form::Old(list) => self.list_space(list, devices),
+            Form::Old(list) => list_space(&self.mos, list, devices),
         }
     }
 
@@ -76,7 +76,7 @@ impl Deadlist {
                     if opened.is_empty()? {
                         empty = Some(list);
                     } else {
-                        add(&mut sum, self.list_space(&opened, devices)?);
+                        add(&mut sum, list_space(&self.mos, &opened, devices)?);
                     }
                 }
             }
@@ -120,21 +120,22 @@ impl Deadlist {
         lists.sort_unstable();
         Ok(lists)
     }
+}
 
-    fn list_space(&self, list: &Bpobj, devices: &dyn Fn(&BlkPtr) -> u64) -> Result<SpaceTriple> {
-        let header = list.header();
-        if let Some(logical) = header.logical {
-            return Ok(SpaceTriple {
-                used: header.used_bytes,
-                compressed: logical.compressed_bytes,
-                uncompressed: logical.uncompressed_bytes,
-            });
-        }
-        let mut sum = SpaceTriple::default();
-        list.for_each(&self.mos, &mut |entry| {
-            add(&mut sum, space_of(&entry.bp, devices));
-            Ok(true)
-        })?;
-        Ok(SpaceTriple { used: header.used_bytes, ..sum })
+/// Space of the blocks of one list.
+pub(crate) fn list_space(mos: &Arc<ObjectSet>, list: &Bpobj, devices: &dyn Fn(&BlkPtr) -> u64) -> Result<SpaceTriple> {
+    let header = list.header();
+    if let Some(logical) = header.logical {
+        return Ok(SpaceTriple {
+            used: header.used_bytes,
+            compressed: logical.compressed_bytes,
+            uncompressed: logical.uncompressed_bytes,
+        });
     }
+    let mut sum = SpaceTriple::default();
+    list.for_each(mos, &mut |entry| {
+        add(&mut sum, space_of(&entry.bp, devices));
+        Ok(true)
+    })?;
+    Ok(SpaceTriple { used: header.used_bytes, ..sum })
 }

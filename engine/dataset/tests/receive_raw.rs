@@ -7,7 +7,7 @@ mod common;
 
 use common::{Rig, layout, noise, owners_of};
 use dataset::receive::{Checked, Target, receive};
-use dataset::send::{Base, Options, Outgoing};
+use dataset::send::{Base, Options, Outgoing, Resume};
 use dataset::stream::Writer;
 use dataset::write::{self, KeyChange, KeyFormat, NewKey};
 use dataset::{Dataset, Datasets, Error, KeyStore, LiveDataset};
@@ -380,5 +380,47 @@ fn what_does_not_go_on_top_is_refused() {
         assert!(b.tree().dataset("tank/new").is_err(), "byte {at}");
     }
     b.check();
+    b.judge();
+}
+
+/// A raw receive that breaks off goes on, full and incremental, wherever it was cut, and ends as what was sent.
+#[test]
+fn what_breaks_off_goes_on_sealed() {
+    let (a, b) = (Rig::new(), Rig::new());
+    encrypted(&a, "tank/e", &[("compression", "lz4")]);
+    let (mut files, mut dice) = (Vec::new(), Dice(4711));
+    for name in ["tank/e@1", "tank/e@2"] {
+        let head = a.open("tank/e");
+        (0..6).for_each(|_| change(&head, &mut files, &mut dice));
+        a.live.close(&head).unwrap();
+        snapshot(&a, name);
+    }
+    let resumable = |stream: &[u8], to: &str| {
+        let mut checked = Checked::new(stream);
+        let first = checked.next_record()?.expect("a stream begins with a record");
+        receive(&b.live, &mut checked, &first, &Target { resumable: true, ..target(to, false) })
+    };
+    for (name, from) in [("tank/e@1", None), ("tank/e@2", Some("tank/e@1"))] {
+        let mut stream = send(&a.tree(), name, from, RAW);
+        for parts in [2, 3, 5, 2] {
+            resumable(&stream[..stream.len() / parts], name).unwrap_err();
+            let token = dataset::resume::token(&b.tree().dataset("tank/e").unwrap()).unwrap().expect("a token");
+            let state = dataset::resume::parse(&token).unwrap();
+            assert!(state.contains("rawok"), "{token}");
+            let number = |name: &str| state.get_u64(name).unwrap();
+            let at = Some(Resume { object: number("object"), offset: number("offset") });
+            let tree = a.tree();
+            let base = from.map(|name| Base::Snapshot(tree.dataset(name).unwrap()));
+            let outgoing =
+                Outgoing::new(&tree.dataset(name).unwrap(), base.as_ref(), &KeyStore::new(), RAW, at).unwrap();
+            let mut writer = Writer::new(Vec::new(), outgoing.endian());
+            outgoing.run(&mut writer).unwrap();
+            stream = writer.into_inner();
+        }
+        resumable(&stream, name).unwrap();
+        let (sent, received) = (a.tree().dataset(name).unwrap(), b.tree().dataset(name).unwrap());
+        assert!(opened(&sent, KEY.as_bytes()) == opened(&received, KEY.as_bytes()), "{name}");
+        b.check();
+    }
     b.judge();
 }

@@ -113,7 +113,7 @@ pub fn mount_options(matches: &ArgMatches) -> Result<MountOptions> {
 }
 
 /// Starts the serving process and waits until it is up, or has said why not.
-fn start() -> Result<ExitCode> {
+pub fn start() -> Result<ExitCode> {
     let program = std::env::current_exe().context("cannot tell which program this is")?;
     let mut child = Command::new(program)
         .args(std::env::args_os().skip(1))
@@ -219,7 +219,7 @@ fn on_signal(mounted: Arc<Mutex<Option<Mounts>>>) -> Result<()> {
 }
 
 /// From here on the log takes what would go to the terminal.
-fn tell_parent(place: &Path) -> Result<()> {
+pub fn tell_parent(place: &Path) -> Result<()> {
     let log = match open_log(place) {
         Ok(log) => log,
         // Errors of reading would be lost, but the files can be read.

@@ -18,6 +18,7 @@ pub mod share;
 pub mod snapshot;
 pub mod space;
 pub mod values;
+pub mod wait;
 
 use crate::context::{Context, Outcome, Verb, version};
 use dataset::quota::Principal;
@@ -137,7 +138,7 @@ pub static VERBS: &[Verb] = &[
     not_yet("program"),
     not_yet("redact"),
     not_yet("rewrite"),
-    not_yet("wait"),
+    verb("wait", &["[-t activity] <filesystem>"], "Wait until what goes on in the background has ended", wait::run),
     not_yet("zone"),
     not_yet("unzone"),
     not_yet("jail"),

@@ -40,6 +40,16 @@ impl DatasetKeys {
         self.seal_with(bp, &salt, &iv, stored)
     }
 
+    /// Encrypts a block of `bp` as it was when the pointer was made; false: these were not its contents.
+    pub(crate) fn seal_again(&self, bp: &BlkPtr, stored: &mut [u8]) -> Result<bool> {
+        if !bp.is_encrypted() {
+            return Ok(self.hmac.mac(stored) == bp.crypt_mac());
+        }
+        let mut made = *bp;
+        self.seal_with(&mut made, &bp.crypt_salt(), &bp.crypt_iv(), stored)?;
+        Ok(made.crypt_mac() == bp.crypt_mac())
+    }
+
     pub(super) fn seal_with(
         &self,
         bp: &mut BlkPtr,

@@ -7,6 +7,7 @@ pub(crate) mod check;
 pub(crate) mod free;
 mod gang;
 mod gang_write;
+mod heal;
 pub(crate) mod log;
 mod once;
 mod prefetch;
@@ -17,6 +18,7 @@ mod write;
 
 pub use check::{Salt, compress, decompress};
 pub use gang::members as gang_members;
+pub(crate) use heal::heal;
 pub use prefetch::Prefetcher;
 pub(crate) use read::{in_pool as stored_in_pool, matches, read, read_unopened, stored};
 pub(crate) use taken::write_taken;

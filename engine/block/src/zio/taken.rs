@@ -10,7 +10,7 @@
 use super::check;
 use super::write::{self, Seal, Written};
 use crate::crypt::DatasetKeys;
-use crate::policy::WritePolicy;
+use crate::policy::{Dedup, WritePolicy};
 use crate::store::Store;
 use crate::{Error, Result};
 use bytes::Bytes;
@@ -54,7 +54,7 @@ impl TakenBlock {
         }
     }
 
-    fn is_packed(&self) -> bool {
+    pub(super) fn is_packed(&self) -> bool {
         !matches!(self.compression, Compression::Off | Compression::Inherit | Compression::On | Compression::Empty)
     }
 
@@ -71,7 +71,7 @@ impl TakenBlock {
 }
 
 /// Writes `block`. With `keys`, one that is not sealed is. What its compression does not make smaller in units that devices
-/// allocate is unpacked first.
+/// allocate is unpacked first, as is all that is to be deduplicated; sealed blocks are not deduplicated.
 pub(crate) fn write_taken(
     store: &Store,
     txg: u64,
@@ -88,7 +88,9 @@ pub(crate) fn write_taken(
             if length > minimum { length.next_multiple_of(unit) } else { minimum }
         }
     };
-    if block.sealed.is_none() && (!block.is_packed() || psize >= whole) {
+    // Where equal contents are kept once they must become equal bytes, however they came.
+    let is_shared = policy.dedup != Dedup::Off;
+    if block.sealed.is_none() && (!block.is_packed() || psize >= whole || is_shared) {
         let contents = block.contents()?;
         return write::write(store, txg, contents, policy, Seal::from(keys), None).map(|Written { bp, .. }| bp);
     }

@@ -7,6 +7,7 @@
 //! | WRITE           | writes; the pieces of a block that the stream cut are put together again                                |
 //! | WRITE_EMBEDDED  | the same for a block that stood in its pointer                                                          |
 //! | FREE            | makes holes; with no end, the object ends there                                                         |
+//! | REDACT          | makes holes: what was left out is told of the dataset as a whole                                         |
 //! | SPILL           | sets the spill block                                                                                    |
 //!
 //! An object that was freed and made anew since the snapshot built on is sent as a whole, so that keeping contents is always right;
@@ -84,7 +85,7 @@ impl Applier {
             Body::FreeObjects { first, count, .. } => self.free_objects(tx, *first, *count),
             Body::Write(write) => self.write(tx, write, payload),
             Body::WriteEmbedded(write) => self.write_embedded(tx, write, &payload),
-            Body::Free { object, offset, length, .. } => {
+            Body::Free { object, offset, length, .. } | Body::Redact { object, offset, length, .. } => {
                 if *length != u64::MAX && offset.checked_add(*length).is_none() {
                     return Err(bad(format!("{length} bytes from {offset} on")));
                 }
@@ -99,8 +100,8 @@ impl Applier {
             }
             Body::Spill(spill) => self.spill(tx, spill, payload),
             Body::Begin(_) | Body::End { .. } => Err(bad("a stream within a stream")),
-            Body::WriteByRef(_) | Body::ObjectRange { .. } | Body::Redact { .. } => {
-                Err(bad("a record that only raw, redacted or deduplicated streams have"))
+            Body::WriteByRef(_) | Body::ObjectRange { .. } => {
+                Err(bad("a record that only raw or deduplicated streams have"))
             }
         }
     }
@@ -286,12 +287,12 @@ pub(super) fn bad(what: impl Into<String>) -> Error {
     Error::corrupt("", what)
 }
 
-fn is_packed(compression: u8) -> bool {
+pub(super) fn is_packed(compression: u8) -> bool {
     compression != 0 && compression != Compression::Off.to_raw()
 }
 
 /// A block's contents: what does not unpack to its size is refused, so that no reader finds it later.
-fn unpacked<P: AsRef<[u8]> + Into<Vec<u8>>>(compression: u8, payload: P, bytes: u64) -> Result<Vec<u8>> {
+pub(super) fn unpacked<P: AsRef<[u8]> + Into<Vec<u8>>>(compression: u8, payload: P, bytes: u64) -> Result<Vec<u8>> {
     let length = payload.as_ref().len();
     if !is_packed(compression) {
         return match length as u64 == bytes {

@@ -18,13 +18,14 @@ use crate::write::tree::{self, Node};
 use crate::write::{clone, deadlist, feature, keys, limits};
 use crate::{Error, KeyStore, Refusal, Result};
 use object::{Bookmark, ZapValue};
-use ondisk::dsl_dataset::FIELD_IVSET_GUID;
+use ondisk::dsl_dataset::{FIELD_IVSET_GUID, FIELD_REDACTED_DATASETS};
 use ondisk::dsl_dir::FIELD_LIVELIST;
 use ondisk::send_record::Features;
 use ondisk::{Dnode, DslDataset, Objset, ObjsetKind};
 
 /// What a stream may have only if the pool has it enabled.
-const NEEDED: [(Features, &str); 7] = [
+const NEEDED: [(Features, &str); 8] = [
+    (Features::REDACTED, FIELD_REDACTED_DATASETS),
     (Features::RAW, feature::ENCRYPTION),
     (Features::LARGE_BLOCKS, feature::LARGE_BLOCKS),
     (Features::LARGE_DNODE, feature::LARGE_DNODE),
@@ -273,6 +274,10 @@ fn started(cx: &Cx<'_>, incoming: &Incoming, wanted: &Wanted, node: &Node) -> Re
             feature::activate(cx, node.head, guid)?;
         }
     }
+    if let Some(snapshots) = &incoming.redacted {
+        let value = ZapValue { int_bytes: 8, ints: snapshots.clone() };
+        feature::activate_with(cx, node.head, FIELD_REDACTED_DATASETS, &value)?;
+    }
     if wanted.resumable {
         if !cx.is_enabled("com.delphix:extensible_dataset") {
             return Err(Error::invalid(&*node.name, "pool must be upgraded to receive this stream."));
@@ -357,7 +362,7 @@ fn check_base(cx: &Cx<'_>, incoming: &Incoming, name: &str, base: u64) -> Result
         let what = "incremental send stream requires -L (--large-block), to match previous receive.";
         return Err(Error::invalid(name, what));
     }
-    if cx.field(base, ondisk::dsl_dataset::FIELD_REDACTED_DATASETS)?.is_some() {
+    if cx.field(base, FIELD_REDACTED_DATASETS)?.is_some() {
         return Err(Error::unsupported(name, "receiving on top of redacted datasets"));
     }
     Ok(())

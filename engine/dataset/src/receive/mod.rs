@@ -18,10 +18,12 @@ mod apply;
 mod begin;
 mod checked;
 mod end;
+mod heal;
 mod sealed;
 mod state;
 
 pub use checked::{Checked, Covered};
+pub use heal::{Healed, heal};
 pub(crate) use sealed::SealedStream;
 pub(crate) use state::put as put_state;
 
@@ -29,7 +31,7 @@ use crate::live::{LiveDatasets, OwnersOf, ReceivedTo};
 use crate::{Datasets, Error, ListOptions, Place, Result, write};
 use apply::Applier;
 use ondisk::dsl_dataset::FIELD_RESUME_TOGUID;
-use ondisk::nvlist::Nvlist;
+use ondisk::nvlist::{Nvlist, Value};
 use ondisk::send_record::{Begin, Body, Features};
 use ondisk::{DslDataset, Endian, ObjsetKind};
 use std::io::Read;
@@ -42,6 +44,8 @@ const FLAG_CLONE: u32 = 1;
 const FLAG_CI_DATA: u32 = 2;
 const FLAG_FREE_RECORDS: u32 = 4;
 const FLAG_SPILL_BLOCK: u32 = 8;
+/// What is left out of a redacted stream, in BEGIN's list.
+const REDACT_SNAPS: &str = "redact_snaps";
 /// Payloads of one transaction.
 const BATCH_BYTES: u64 = 1 << 20;
 /// Records of one transaction.
@@ -80,6 +84,8 @@ pub(crate) struct Incoming {
     pub list: Nvlist,
     /// Order of its writer.
     pub endian: Endian,
+    /// Of a redacted stream: guids of the snapshots whose blocks were left out.
+    pub redacted: Option<Vec<u64>>,
     /// Of a raw stream: what it says of the dataset as a whole.
     pub sealed: Option<Arc<SealedStream>>,
 }
@@ -102,17 +108,15 @@ impl Incoming {
             | Features::LARGE_DNODE
             | Features::RESUMING
             | Features::RAW
+            | Features::REDACTED
             | Features::ZSTD
             | Features::SWITCH_TO_LARGE_BLOCKS
             | Features::LONGNAME
             | Features::LARGE_MICROZAP;
-        for (feature, what) in [
-            (Features::REDACTED, "receiving of redacted streams"),
-            (Features::DEDUP | Features::DEDUP_PROPS, "receiving of deduplicated streams: zstream redup converts them"),
-        ] {
-            if begin.features.intersects(feature) {
-                return unsupported(what);
-            }
+        if begin.features.intersects(Features::DEDUP | Features::DEDUP_PROPS) {
+            // As OpenZFS says it.
+            let what = "stream has deprecated feature: dedup, try 'zstream redup [send in a file] | zfs recv [...]'";
+            return Err(Error::invalid("", what));
         }
         if !known.contains(begin.features) {
             let what = format!("stream has unsupported feature, feature flags = {:x}", begin.features.bits());
@@ -128,7 +132,15 @@ impl Incoming {
             true => Some(Arc::new(sealed::parse(&list, begin.features, begin.flags & FLAG_SPILL_BLOCK != 0)?)),
             false => None,
         };
-        Ok(Self { begin: begin.clone(), kind, list, endian: endian.unwrap_or(Endian::Little), sealed })
+        let words = |name: &str| match list.get(name) {
+            Some(Value::Uint64Array(words)) => Some(words.clone()),
+            _ => None,
+        };
+        let redacted = match begin.features.contains(Features::REDACTED) {
+            true => Some(words(REDACT_SNAPS).ok_or_else(|| apply::bad("a redacted stream that does not say of what"))?),
+            false => None,
+        };
+        Ok(Self { redacted, begin: begin.clone(), kind, list, endian: endian.unwrap_or(Endian::Little), sealed })
     }
 
     fn has_flag(&self, flag: u32) -> bool {

@@ -1,6 +1,7 @@
 //! `weir stream`: looks into saved send streams, without a pool.
 
 mod dump;
+mod mount;
 pub mod print;
 
 use super::{cat, cp, ls};
@@ -43,6 +44,7 @@ pub fn command() -> clap::Command {
             "Copy files, directories and volumes out of a saved stream",
             "FILE:/path... DESTINATION",
         ))
+        .subcommand(mount::command())
         .subcommand(
             clap::Command::new("token")
                 .about("Print what a resume token says: the property receive_resume_token of what was received in part")
@@ -85,6 +87,7 @@ pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
         Some(("ls", matches)) => ls::run(matches),
         Some(("cat", matches)) => cat::run(matches),
         Some(("cp", matches)) => cp::run(matches),
+        Some(("mount", matches)) => mount::run(matches),
         _ => unreachable!("clap requires one of them"),
     }
 }

@@ -15,13 +15,14 @@ mod props;
 mod replicate;
 
 use super::create::record;
+use super::datasets::Pools;
 use crate::context::{Context, Failure, Outcome};
 use crate::getopt::{Options, Parsed};
 use crate::state::Imported;
 use crate::zpool::writing::{Lent, command_line, open, why};
 use daemon::Owner;
 use dataset::receive::{CLONE, Checked, Covered};
-use dataset::{Error, Refusal, write};
+use dataset::{Datasets, Error, LiveDatasets, Refusal, write};
 use ondisk::send_record::Body;
 use package::List;
 use props::Asked as AskedProperties;
@@ -35,6 +36,7 @@ const OPTIONS: Options = Options { short: "o:x:dehMnuvFsAc", long: &[] };
 pub const USAGE: &[&str] = &[
     "[-vMnsFhu] [-o property=value] ... [-x property] ... filesystem|volume|snapshot",
     "[-vMnsFhu] [-o property=value] ... [-x property] ... [-d | -e] filesystem",
+    "-c [-vn] filesystem|volume|snapshot",
     "-A filesystem|volume",
 ];
 
@@ -50,15 +52,13 @@ struct Asked {
     resumable: bool,
     skip_holds: bool,
     no_mount: bool,
+    /// Blocks of the snapshot, which is there, are to be healed.
+    heals: bool,
     properties: AskedProperties,
 }
 
 impl Asked {
     fn new(parsed: &Parsed) -> Result<Self, Failure> {
-        if parsed.has('c') {
-            let what = "healing of a snapshot by a stream (-c)";
-            return Err(Failure::failed(format!("unsupported: {what} is not in this version of weir")));
-        }
         let to = match parsed.operands.as_slice() {
             [] => return Err(Failure::usage("missing snapshot argument")),
             [to] => to.clone(),
@@ -75,15 +75,24 @@ impl Asked {
             resumable: parsed.has('s'),
             skip_holds: parsed.has('h'),
             no_mount: parsed.has('u'),
+            heals: parsed.has('c'),
             properties: AskedProperties::new(parsed)?,
         })
     }
 }
 
+/// The pool that is received into.
+enum Pool<'r> {
+    /// Open for writing.
+    Writing(&'r Lent),
+    /// Looked at only, with `-n`.
+    Looking(Arc<Datasets>),
+}
+
 /// One call of the command.
 struct Receiver<'r> {
     record: &'r Imported,
-    pool: &'r Lent,
+    pool: Pool<'r>,
     asked: &'r Asked,
     /// Who mounts, if it is this process.
     owner: Option<Arc<Owner>>,
@@ -99,14 +108,46 @@ struct Receiver<'r> {
     unmounted: RefCell<Vec<String>>,
 }
 
-impl Receiver<'_> {
+impl<'r> Receiver<'r> {
+    fn new(cx: &Context<'_>, record: &'r Imported, pool: Pool<'r>, asked: &'r Asked) -> Self {
+        Self {
+            record,
+            pool,
+            asked,
+            owner: crate::mounts::owner(cx, record.guid),
+            list: None,
+            sent: String::new(),
+            top: None,
+            made: Vec::new(),
+            unmounted: RefCell::default(),
+        }
+    }
+
+    /// The datasets as the last txg left them.
+    fn tree(&self) -> Result<Arc<Datasets>, Error> {
+        match &self.pool {
+            Pool::Writing(pool) => pool.live.synced(),
+            Pool::Looking(tree) => Ok(tree.clone()),
+        }
+    }
+
+    fn live(&self) -> &LiveDatasets {
+        match &self.pool {
+            Pool::Writing(pool) => &pool.live,
+            Pool::Looking(_) => unreachable!("a dry run ends before anything is changed"),
+        }
+    }
+
     /// Lets go of the files of a dataset that is about to be replaced, renamed or destroyed; it is mounted again at the end.
     fn let_go(&self, name: &str) -> Result<(), Error> {
         if let Some(owner) = &self.owner {
             let names = crate::mounts::unmount_placed(owner, self.record, name, self.asked.force_unmount);
             self.unmounted.borrow_mut().extend(names.map_err(|why| Error::invalid(name, why))?);
         }
-        self.pool.close_dataset(name).map_err(|e| Error::invalid(name, format!("{e:#}")))
+        match &self.pool {
+            Pool::Writing(pool) => pool.close_dataset(name).map_err(|e| Error::invalid(name, format!("{e:#}"))),
+            Pool::Looking(_) => Ok(()),
+        }
     }
 }
 
@@ -129,20 +170,16 @@ pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     let input = cx.client.input().map_err(|e| Failure::failed(format!("cannot receive: {e}")))?;
     let mut stream = Checked::new(input);
     let first = begin_of(&mut stream)?.ok_or_else(|| Failure::failed("cannot receive: failed to read from stream"))?;
+    if asked.is_dry {
+        let looked = Pools::new(cx).pool(cx, &record.name)?;
+        let gone = || Failure::failed(format!("cannot receive: no such pool '{}'", record.name));
+        let tree = looked.ok_or_else(gone)?.datasets.clone();
+        return Receiver::new(cx, &record, Pool::Looking(tree), &asked).all(cx, &mut stream, first);
+    }
     let pool = open(cx, &record, "cannot receive")?;
-    let mut receiver = Receiver {
-        record: &record,
-        pool: &pool,
-        asked: &asked,
-        owner: crate::mounts::owner(cx, record.guid),
-        list: None,
-        sent: String::new(),
-        top: None,
-        made: Vec::new(),
-        unmounted: RefCell::default(),
-    };
+    let mut receiver = Receiver::new(cx, &record, Pool::Writing(&pool), &asked);
     let outcome = receiver.all(cx, &mut stream, first);
-    if outcome.is_ok() && !asked.is_dry {
+    if outcome.is_ok() {
         pool.note_command(&command).map_err(|e| Failure::failed(format!("cannot receive: {e:#}")))?;
     }
     let (made, unmounted) = (receiver.made, receiver.unmounted.take());

@@ -172,7 +172,7 @@ impl Receiver<'_> {
     /// Each dataset that came raw is an encryption root for itself. Here those that were none get their key from above again.
     /// Facts: `recv_fix_encryption_hierarchy`.
     fn set_roots(&self, list: &List, top: &str) -> Result<(), dataset::Error> {
-        let tree = self.pool.live.synced()?;
+        let tree = self.tree()?;
         for entry in tree.list(&[top], &dataset::ListOptions::heads())?.entries {
             let Some(head) = entry.dataset().filter(|head| list.recursive || head.name() == top) else { continue };
             let Some(root) = head.encryption_root()? else { continue };
@@ -183,7 +183,7 @@ impl Receiver<'_> {
             };
             // The top's key is not above it here.
             if was_root || (is_root && head.name() != top) {
-                dataset::write::set_encryption_root(&self.pool.live, head.name(), was_root, location.as_deref())?;
+                dataset::write::set_encryption_root(self.live(), head.name(), was_root, location.as_deref())?;
             }
         }
         Ok(())

@@ -63,7 +63,7 @@ impl Receiver<'_> {
     }
 
     fn locals(&self, top: &str, list: &List) -> Result<Vec<Local>, Error> {
-        let tree = self.pool.live.synced()?;
+        let tree = self.tree()?;
         if tree.dataset(top).is_err() {
             return Ok(Vec::new());
         }
@@ -99,7 +99,7 @@ impl Receiver<'_> {
             && list.of(local.origin).is_some_and(|of| of.name == member.name)
         {
             let done = self.attempt(cx, &format!("attempting promote {}", local.name), &mut |receiver| {
-                write::promote(&receiver.pool.live, &local.name)
+                write::promote(receiver.live(), &local.name)
             });
             return pass.done(done);
         }
@@ -109,7 +109,7 @@ impl Receiver<'_> {
             match list.of(*guid).and_then(|member| member.snapshot(*guid)) {
                 None if self.asked.force => {
                     let done = self.attempt(cx, &format!("attempting destroy {name}"), &mut |receiver| {
-                        let gone = write::destroy_snapshots(&receiver.pool.live, std::slice::from_ref(&name), false);
+                        let gone = write::destroy_snapshots(receiver.live(), std::slice::from_ref(&name), false);
                         gone.map_err(|mut all| all.pop().map_or_else(|| Error::invalid(&*name, "it stays"), |(_, e)| e))
                     });
                     pass.done(done);
@@ -130,7 +130,7 @@ impl Receiver<'_> {
             if self.asked.force && local.name != top {
                 let done = self.attempt(cx, &format!("attempting destroy {}", local.name), &mut |receiver| {
                     receiver.let_go(&local.name)?;
-                    write::destroy(&receiver.pool.live, &local.name)?;
+                    write::destroy(receiver.live(), &local.name)?;
                     receiver.unmounted.borrow_mut().retain(|name| *name != local.name);
                     Ok(())
                 });
@@ -154,7 +154,7 @@ impl Receiver<'_> {
             && last(&local.name).is_some()
             && last(&member.name).is_some_and(|sent| Some(sent) != last(&local.name));
         if moved || renamed {
-            let tree = self.pool.live.synced();
+            let tree = self.tree();
             let parent = tree.ok().and_then(|tree| super::one::closest(&tree, top, member.parent));
             let Some(parent) = parent else {
                 if self.asked.verbose {
@@ -167,7 +167,7 @@ impl Receiver<'_> {
                 format!("{}/{}", parent.split('@').next().unwrap_or_default(), last(&member.name).unwrap_or_default());
             let done = self.attempt(cx, &format!("attempting rename {} to {to}", local.name), &mut |receiver| {
                 receiver.let_go(&local.name)?;
-                write::rename(&receiver.pool.live, &local.name, &to)?;
+                write::rename(receiver.live(), &local.name, &to)?;
                 // Mounted again under the name that it has then.
                 let below = |name: &str| name.strip_prefix(&local.name).map(|rest| format!("{to}{rest}"));
                 receiver.unmounted.borrow_mut().iter_mut().for_each(|name| *name = below(name).unwrap_or(name.clone()));
@@ -181,7 +181,7 @@ impl Receiver<'_> {
     fn rename_snapshot(&self, cx: &mut Context<'_>, dataset: &str, from: &str, to: &str) -> bool {
         let rename = |receiver: &Self, from: &str, to: &str| {
             let (from, to) = (format!("{dataset}@{from}"), format!("{dataset}@{to}"));
-            let renamed = write::rename_snapshot(&receiver.pool.live, &from, &to, false);
+            let renamed = write::rename_snapshot(receiver.live(), &from, &to, false);
             renamed.map_err(|mut all| all.pop().map_or_else(|| Error::invalid(&*from, "it stays"), |(_, e)| e))
         };
         let text = format!("attempting rename {dataset}@{from} to {dataset}@{to}");

@@ -1,0 +1,47 @@
+//! `zfs wait`: until the files that were removed while they were open are gone (`deleteq`).
+
+use super::datasets::{Pools, cannot_open};
+use crate::context::{Context, Failure, Outcome};
+use crate::getopt::Options;
+use dataset::DatasetKind;
+use std::time::Duration;
+
+const OPTIONS: Options = Options { short: "t:", long: &[] };
+/// How often it is looked whether it has ended. OpenZFS is told; a txg is that long at most times.
+const EVERY: Duration = Duration::from_millis(300);
+
+/// `zfs wait`.
+pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
+    let parsed = OPTIONS.parse(args).map_err(Failure::usage)?;
+    for activity in parsed.last('t').into_iter().flat_map(|list| list.split(',')) {
+        if activity != "deleteq" {
+            return Err(Failure::usage(format!("invalid activity '{activity}'")));
+        }
+    }
+    let name = match parsed.operands.as_slice() {
+        [] => return Err(Failure::usage("missing 'filesystem' argument")),
+        [name] => name.clone(),
+        _ => return Err(Failure::usage("too many arguments")),
+    };
+    let mut is_first = true;
+    loop {
+        // What was destroyed or exported meanwhile has nothing left to wait for.
+        let Some(found) = Pools::new(cx).entry(cx, &name)? else { return Ok(u8::from(is_first)) };
+        let Some(dataset) = found.entry.dataset().filter(|d| d.kind().ok() == Some(DatasetKind::FileSystem)) else {
+            let what = format!("cannot open '{name}': operation not applicable to datasets of this type");
+            return Err(Failure::failed(what));
+        };
+        let waiting = match dataset.unlinked(&found.pool.keys) {
+            Ok(waiting) => waiting,
+            // Without the key nobody has it mounted.
+            Err(dataset::Error::KeyUnavailable { .. }) => 0,
+            Err(e) => return Err(Failure::failed(cannot_open(&name, &e))),
+        };
+        if waiting == 0 || cx.client.is_gone() {
+            return Ok(0);
+        }
+        is_first = false;
+        drop(found);
+        std::thread::sleep(EVERY);
+    }
+}

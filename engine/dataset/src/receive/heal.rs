@@ -1,0 +1,134 @@
+//! `zfs receive -c`: blocks of a snapshot that is there, and that no device gives any more, are written over with what the same snapshot's
+//! stream says they are.
+//!
+//! A block is written only when its pointer's checksum accepts what comes, in its place; the snapshot stays what it is, and heads and
+//! clones that share the block are healed with it. Facts: `receive_process_write_record`, `do_corrective_recv` in module/zfs/dmu_recv.c.
+//! OpenZFS heals file data; here spill blocks are, too.
+
+use super::apply::{bad, is_packed};
+use super::checked::{Checked, Covered};
+use super::{Features, Incoming};
+use crate::live::LiveDatasets;
+use crate::{Error, Place, Result};
+use bytes::Bytes;
+use object::{Bookmark, ObjectSet, Sealed, TakenBlock};
+use ondisk::send_record::{Body, Crypt};
+use ondisk::{Compression, Endian};
+use std::io::Read;
+use std::sync::Arc;
+
+/// What came of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Healed {
+    /// Blocks of the stream that were looked at on disk.
+    pub looked_at: u64,
+    /// Blocks that were written over, and can be read again.
+    pub healed: u64,
+    /// Bytes read of the stream.
+    pub stream_bytes: u64,
+}
+
+/// Heals snapshot `name` (`DATASET@SNAPSHOT`) with the stream whose BEGIN is `first`, up to its END.
+pub fn heal<R: Read>(live: &LiveDatasets, stream: &mut Checked<R>, first: &Covered, name: &str) -> Result<Healed> {
+    let incoming = Incoming::new(first, stream.endian())?;
+    let start = stream.offset();
+    // What is freed meanwhile is not written over with what it was.
+    let kept = live.writer().allocator().keep_freed();
+    let snapshot = live.synced()?.dataset(name)?;
+    if snapshot.phys().guid != incoming.begin.to_guid {
+        return Err(Error::invalid(name, "local snapshot doesn't match the snapshot\nin the provided stream"));
+    }
+    let is_encrypted = snapshot.crypto_object()?.is_some();
+    let is_raw = incoming.is_raw();
+    if is_encrypted && incoming.begin.features.contains(Features::EMBED_DATA) {
+        return Err(bad("embedded blocks in a stream for an encrypted dataset"));
+    }
+    if is_encrypted && !is_raw && !live.keys().is_available(&snapshot)? {
+        let what = "key must be loaded to do a non-raw corrective recv on an encrypted dataset.";
+        return Err(Error::invalid(name, what));
+    }
+    if is_raw != is_encrypted && is_raw {
+        return Err(other(name));
+    }
+    let set = match is_raw {
+        true => snapshot.objset_without_keys()?,
+        false => snapshot.objset(live.keys())?,
+    };
+    let mut done = Healed::default();
+    while let Some(packet) = stream.next_record()? {
+        let place = packet.place();
+        let (bp, at, block) = match (&packet.record.body, packet.payload) {
+            (Body::End { .. }, _) => break,
+            (Body::Write(w), payload) => {
+                let Some(object) = known(&set, w.object)? else { continue };
+                let size = object.block_bytes();
+                if w.logical_bytes != size || !w.offset.is_multiple_of(size) {
+                    return Err(other(name));
+                }
+                let blkid = w.offset / size;
+                let bp = object.block_pointer(0, blkid)?;
+                (bp, (w.object, blkid), taken(&incoming, (w.compression, w.flags), w.logical_bytes, &w.crypt, payload)?)
+            }
+            (Body::Spill(s), payload) => {
+                let Some(object) = known(&set, s.object)? else { continue };
+                let compression = if s.compressed_bytes == 0 { 0 } else { s.compression };
+                let Some(bp) = object.dnode().spill else { continue };
+                (bp, (s.object, u64::MAX), taken(&incoming, (compression, s.flags), s.length, &s.crypt, payload)?)
+            }
+            _ => continue,
+        };
+        if bp.is_hole() || bp.is_embedded() || bp.is_redacted() {
+            continue;
+        }
+        let at = Bookmark { objset: set.id(), object: at.0, level: 0, blkid: at.1 };
+        done.looked_at += 1;
+        match set.store().read_stored(&bp, &at) {
+            Ok(_) => continue,
+            Err(Error::Corrupt { .. }) => {}
+            Err(e) => return Err(e),
+        }
+        if !kept.holds() {
+            return Err(Error::invalid(name, "the pool is too full to keep what is freed meanwhile"));
+        }
+        if block.lsize_bytes != bp.lsize_bytes() {
+            return Err(other(name));
+        }
+        let keys = set.keys().map(Arc::as_ref);
+        if !set.store().heal(&bp, &at, &block, keys).at(&place)? {
+            let what = "corrective receive was not able to reconstruct the data needed for healing.";
+            return Err(Error::invalid(name, what));
+        }
+        tracing::info!(snapshot = name, %at, "a block was healed by a stream");
+        done.healed += 1;
+    }
+    done.stream_bytes = stream.offset() - start;
+    Ok(done)
+}
+
+fn known(set: &Arc<ObjectSet>, id: u64) -> Result<Option<object::Object>> {
+    match set.object(id) {
+        Ok(object) => Ok(Some(object)),
+        Err(Error::NotFound { .. }) => Ok(None),
+        Err(e) => Err(e),
+    }
+}
+
+fn other(name: &str) -> Error {
+    Error::invalid(name, "stream is not compatible with the data in the pool.")
+}
+
+/// A block as it came.
+fn taken(
+    incoming: &Incoming,
+    (compression, flags): (u8, u8),
+    lsize_bytes: u64,
+    crypt: &Crypt,
+    payload: Vec<u8>,
+) -> Result<TakenBlock> {
+    let compression = if is_packed(compression) { Compression::from_raw(compression)? } else { Compression::Off };
+    // Only raw streams have blocks of the other order.
+    let swapped = incoming.is_raw() && flags & 2 != 0;
+    let endian = if swapped { Endian::Big } else { Endian::Little };
+    let sealed = incoming.is_raw().then_some(Sealed { salt: crypt.salt, iv: crypt.iv, mac: crypt.mac });
+    Ok(TakenBlock { bytes: Bytes::from(payload), lsize_bytes, compression, endian, sealed })
+}

@@ -30,7 +30,12 @@ pub fn command() -> clap::Command {
         )
         .arg(Arg::new("foreground").short('f').long("foreground").action(ArgAction::SetTrue).help("Stay, and log to standard error"))
         .arg(Arg::new("notify").long("notify").action(ArgAction::SetTrue).hide(true))
+        .args(source::args())
         .args(source::stream_args())
+        .mut_args(|arg| match arg.get_id().as_str() {
+            "search" | "key-file" | "passphrase-file" | "keylocation" => arg.hide(true),
+            _ => arg,
+        })
         .after_help(
             "The stream is read to its end first, and nothing is mounted of one that was altered or cut off. It must be a file: not a pipe, \
              not compressed as a whole; and it stays in use until DIR is unmounted (weir umount DIR).",

@@ -21,6 +21,7 @@ pub mod pool_properties;
 mod provider;
 pub mod remove;
 pub mod schedule;
+pub mod spares;
 pub mod state;
 pub mod states;
 pub mod vdev_properties;

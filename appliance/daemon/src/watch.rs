@@ -89,7 +89,10 @@ pub fn watch(service: &Arc<Service>) {
                 now.insert(pool.name.clone(), look(pool, &devices));
             }
         }
-        service.owner.house.list().iter().for_each(|pool| freeing(service, pool));
+        service.owner.house.list().iter().for_each(|pool| {
+            freeing(service, pool);
+            spares(pool);
+        });
         for happening in differences(&seen, &now) {
             service.events.tell(happening);
         }
@@ -107,6 +110,17 @@ pub fn watch(service: &Arc<Service>) {
         if !clients.is_empty() && service.events.heard() {
             service.events.pass(LiveMessage::Clients { clients });
         }
+    }
+}
+
+/// Spares step in for devices that are lost.
+fn spares(pool: &OwnedPool) {
+    let Some(writable) = pool.writable() else { return };
+    match admin::spares::step_in(writable) {
+        Ok(pairs) => pairs.iter().for_each(|(lost, spare)| {
+            tracing::warn!(pool = pool.name(), lost, spare, "a spare steps in");
+        }),
+        Err(error) => tracing::debug!(pool = pool.name(), error = %format!("{error:#}"), "no spare steps in"),
     }
 }
 

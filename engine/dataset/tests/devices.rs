@@ -303,3 +303,48 @@ fn a_log_leaves_when_nothing_is_on_it_and_a_hole_stays() {
     files.put(&rig);
     check(&rig, &files);
 }
+
+#[test]
+fn a_spare_stands_in_until_the_device_is_good_again_or_stays_for_good() {
+    let rig = Rig::with(layout(true), &[], None);
+    let mut files = Files::new(&rig);
+    files.put(&rig);
+    let spare = disk("spare");
+    let rig = Rig { devices: [rig.devices.clone(), vec![spare.clone()]].concat(), live: rig.live };
+    let writer = rig.live.writer().clone();
+    let aux = pool::writer::NewAuxiliary { kind: "file", path: "spare".into(), device: spare.clone(), ashift: 9 };
+    writer.add(pool::writer::NewDevices { spares: vec![aux], ..Default::default() }, false).unwrap();
+    let listed = writer.store().tree().spares[0].guid;
+    let one = guid(&rig, "disk-1");
+    writer.fault(one, Lasts::Always).unwrap();
+    let stranger = NewLeaf { spare: Some(listed), ..new_leaf(&disk("stranger")) };
+    assert!(refusal(writer.attach(one, stranger, Joins::Replace)).ends_with("is busy"));
+    let steps_in = NewLeaf { spare: Some(listed), ..new_leaf(&spare) };
+    writer.attach(one, steps_in.clone(), Joins::Replace).unwrap();
+    files.put(&rig);
+    let text = config(&rig);
+    assert!(has(&text, "type: 'spare'") && has(&text, "is_spare: 1"), "{text:?}");
+    let status = rig.found().status().unwrap();
+    assert_eq!(status.spares[0].aux, pool::status::VdevAux::Spared);
+    check(&rig, &files);
+    drop(writer);
+    let (rig, mut files) = reopen(rig, files);
+    let writer = rig.live.writer().clone();
+    files.put(&rig);
+    // Given up by hand, it is a spare again, and says so on its labels.
+    writer.detach(listed).unwrap();
+    let labels = block::label::read(spare.as_ref(), true);
+    assert!(labels.configs().all(|c| c.get_u64("state") == Some(3) && c.get_u64("guid") == Some(listed)));
+    assert_eq!(rig.found().status().unwrap().spares[0].state, pool::status::VdevState::Healthy);
+    files.put(&rig);
+    check(&rig, &files);
+    // The original leaves: what stood in is a member like others, and no spare any more.
+    writer.attach(one, steps_in, Joins::Replace).unwrap();
+    assert_eq!(refusal(writer.detach(guid(&rig, "disk-0"))), "only applicable to mirror and replacing vdevs");
+    let device = rig.devices[1].clone();
+    writer.clear(Some(one), &|_: &str| Ok(device.clone())).unwrap();
+    let text = config(&rig);
+    assert!(has(&text, "unspare: 1"), "{text:?}");
+    files.put(&rig);
+    check(&rig, &files);
+}

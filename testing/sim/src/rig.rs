@@ -3,13 +3,14 @@
 use crate::device::Machine;
 use anyhow::{Context, Result, bail};
 use block::Class;
+use block::vdev::Kind;
 use dataset::write::{Bootstrap, NewDataset, bootstrap};
 use dataset::{KeyStore, LiveDataset, LiveDatasets};
 use files::zpl::{MAKER, owners_of};
 use files::{FileSystem, Volume};
 use host::device::Device;
 use pool::scan::{self, Options};
-use pool::writer::{CreatePool, NewDevices, NewVdev, WriteOptions, default_features};
+use pool::writer::{CreatePool, Joins, NewDevices, NewLeaf, NewVdev, WriteOptions, default_features};
 use pool::{FoundPool, OpenOptions, Pool, Writer, search_devices};
 use std::sync::Arc;
 use std::time::Duration;
@@ -165,6 +166,27 @@ impl Rig {
         let last = machine.devices().pop().context("a device to add")?;
         let tops = vec![NewVdev { class, ..leaf(last, ashift) }];
         self.writer.add(NewDevices { tops, ..NewDevices::default() }, true).context("adding a device")
+    }
+
+    /// Changes the devices as the layout allows: one becomes a mirror with the machine's last device, a mirror loses its first side, of
+    /// a raidz the second device is replaced by the last one, a log leaves.
+    pub fn change(&self, machine: &Arc<Machine>) -> Result<()> {
+        let tree = self.writer.store().tree();
+        let top = tree.tops.first().context("a device")?;
+        let joins = |guid, how| {
+            let device = machine.devices().pop().context("a device to join")?;
+            let new = NewLeaf { kind: "file", path: device.name().to_owned(), device, ashift: 9, spare: None };
+            self.writer.attach(guid, new, how).context("joining")
+        };
+        match (&top.kind, tree.tops.get(1)) {
+            (_, Some(log)) => {
+                let empty = || self.live.empty_logs();
+                self.writer.remove(log.guid, &empty).context("removing a log")
+            }
+            (Kind::Leaf(leaf), None) => joins(leaf.guid, Joins::Attach),
+            (Kind::Mirror(_), None) => self.writer.detach(top.leaves()[0].guid).context("detaching"),
+            _ => joins(top.leaves()[1].guid, Joins::Replace),
+        }
     }
 
     /// Makes a volume and opens it.

@@ -60,6 +60,8 @@ struct Setting {
     trouble: Option<Trouble>,
     /// Half-way another device joins the pool, for this.
     joins: Option<Class>,
+    /// Half-way a device joins another, takes its place, or leaves.
+    changes: bool,
 }
 
 /// What happens to a device.
@@ -110,7 +112,13 @@ impl Setting {
             2 => Some(Class::Special),
             _ => None,
         };
-        Self { shape, properties, txg_one_in, workers, trouble, joins }
+        let changes = chance.once_in(2) && joins.is_none() && trouble.is_none() && layout != Layout::Stripe;
+        Self { shape, properties, txg_one_in, workers, trouble, joins, changes }
+    }
+
+    /// Whether a device may lack what the others have.
+    fn is_hurt(&self) -> bool {
+        self.trouble.is_some() || (self.changes && matches!(self.shape.layout, Layout::Single | Layout::Raidz))
     }
 
     fn has(&self, name: &str, value: &str) -> bool {
@@ -125,7 +133,7 @@ struct Work {
 }
 
 fn run_with(plan: &Plan, setting: &Setting) -> Result<Done> {
-    let count = setting.shape.layout.devices() + usize::from(setting.joins.is_some());
+    let count = setting.shape.layout.devices() + usize::from(setting.joins.is_some() || setting.changes);
     let machine = Machine::new(plan.seed, count, DISK_BYTES);
     let rig = Rig::create(&machine, &setting.shape, &setting.properties).context("making the pool")?;
     let who = Caller { privileged: true, ..Caller::default() };
@@ -157,7 +165,7 @@ fn run_with(plan: &Plan, setting: &Setting) -> Result<Done> {
     }
     rig.export().context("exporting")?;
     machine.set_faults(0, Faults::default());
-    verify(&machine, setting.trouble.is_some()).context("after the export")?;
+    verify(&machine, setting.is_hurt()).context("after the export")?;
     let rig = Rig::open(&machine).context("after the export")?;
     judge_trees(&rig, &works, u64::MAX).context("after the export")?;
     Ok(Done {
@@ -188,6 +196,12 @@ fn work(plan: &Plan, setting: &Setting, machine: &Arc<Machine>, rig: &Rig, name:
             // In labels, in the txg, and right behind it.
             (0..4).for_each(|_| machine.cut_at(clock() + chance.below(90)));
             rig.grow(machine, setting.shape.ashift, class)?;
+            workload.model.acknowledge(clock(), None);
+        }
+        if number == 0 && setting.changes && step == steps / 2 {
+            // Before the change, in its labels, in its txgs, and behind them.
+            (0..6).for_each(|_| machine.cut_at(clock() + chance.below(160)));
+            rig.change(machine)?;
             workload.model.acknowledge(clock(), None);
         }
         if chance.below(plan.steps) < plan.cuts {
@@ -233,7 +247,7 @@ fn judge(plan: &Plan, setting: &Setting, works: &[Work], cut: &Cut) -> Result<()
 
 fn judge_inner(plan: &Plan, setting: &Setting, works: &[Work], cut: &Cut) -> Result<()> {
     let machine = Machine::with_media(plan.seed, cut.media.clone(), DISK_BYTES);
-    let is_hurt = setting.trouble.is_some();
+    let is_hurt = setting.is_hurt();
     verify(&machine, is_hurt).context("as it was left")?;
     // The power also fails while the pool is being opened, the log claimed and replayed, and everything closed again.
     let mut chance = Chance::of_case(plan.seed, cut.operation ^ u64::MAX);

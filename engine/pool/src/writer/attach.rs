@@ -161,8 +161,12 @@ fn check(shared: &Shared, root: &VdevConfig, to: u64, new: &NewLeaf, how: Joins)
     if u64::from(new.ashift) > top.number(config::ASHIFT) {
         return refuse("The new device cannot have a higher alignment requirement than the top-level vdev.");
     }
-    if new.spare.is_some_and(|guid| root.find(guid).is_some()) {
-        return refuse("device is in use as a spare");
+    if let Some(guid) = new.spare {
+        let labels = block::label::read(new.device.as_ref(), false);
+        let is_it = labels.configs().any(|c| c.get_u64(config::GUID) == Some(guid));
+        if root.find(guid).is_some() || !is_it {
+            return refuse(&format!("{} is busy", new.path));
+        }
     }
     Ok(kind)
 }

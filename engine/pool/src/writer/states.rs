@@ -65,7 +65,7 @@ impl Writer {
         let count = away.into_iter().filter(|leaf| self.open_again(leaf, open)).count();
         if count > 0 {
             self.task(|cx| {
-                judge_writable(cx);
+                come_back(cx);
                 cx.config_changed();
                 Ok(())
             })?;
@@ -140,9 +140,17 @@ fn online(cx: &SyncTx<'_>, guid: u64) -> Result<bool> {
     let tree = cx.store().tree();
     let (_, leaf) = find_leaf(&tree, guid)?;
     mark(cx.shared, guid, &[(config::OFFLINE, None), (config::REMOVED, None)]);
-    judge_writable(cx);
+    come_back(cx);
     cx.config_changed();
     Ok(leaf.is_open() && !leaf.has_failed())
+}
+
+/// Devices are used again: blocks may go there, and what they missed is to be brought to them.
+pub(super) fn come_back(cx: &SyncTx<'_>) {
+    judge_writable(cx);
+    if cx.store().tree().leaves().iter().any(|leaf| leaf.is_open() && !leaf.stale_ranges().is_empty()) {
+        cx.shared.scan.resilver_wanted();
+    }
 }
 
 /// Goes on with a device that was away, if it is the right one; whether it is.

@@ -5,8 +5,8 @@
 //! vdev_props_set_sync, vdev_passivate, vdev_clear (module/zfs/vdev.c, vdev_removal.c).
 
 use super::props::{on_disk, shown};
-use super::states::Opener;
-use super::tree::judge_writable;
+use super::replaced::after_resilver;
+use super::states::{Opener, come_back};
 use super::tx::SyncTx;
 use super::{Shared, Writer};
 use crate::config::VdevConfig;
@@ -120,13 +120,33 @@ impl Writer {
         }
         self.resume();
         self.task(move |cx| {
-            if forget_faults(cx.shared, device) || is_back {
+            if forget_faults(cx.shared, device) | unspare(cx, device) || is_back {
                 cx.config_changed();
             }
-            judge_writable(cx);
-            Ok(())
+            come_back(cx);
+            after_resilver(cx)
         })
     }
+}
+
+/// Devices for which a spare stands in, and that are good again, take their places back once they are whole.
+fn unspare(cx: &SyncTx<'_>, within: Option<u64>) -> bool {
+    fn mark(vdev: &mut VdevConfig, within: Option<u64>, is_good: &dyn Fn(u64) -> bool) -> bool {
+        let within = within.filter(|guid| *guid != vdev.guid);
+        let mut changed = false;
+        if vdev.kind == "spare"
+            && let Some(first) = vdev.children.first_mut()
+            && within.is_none_or(|guid| guid == first.guid)
+            && is_good(first.guid)
+        {
+            changed = first.number(config::UNSPARE) == 0;
+            first.all.put(config::UNSPARE, 1u64);
+        }
+        vdev.children.iter_mut().fold(changed, |any, child| mark(child, within, is_good) || any)
+    }
+    let tree = cx.store().tree();
+    let is_good = |guid| tree.find(guid).is_some_and(|v| v.leaves().iter().all(|l| l.is_open() && !l.has_failed()));
+    mark(&mut cx.shared.root.lock(), within, &is_good)
 }
 
 fn forget_faults(shared: &Shared, device: Option<u64>) -> bool {

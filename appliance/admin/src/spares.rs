@@ -1,0 +1,55 @@
+//! Hot spares that step in by themselves, as OpenZFS's event daemon has them do (zfs_retire).
+//!
+//! Invariants:
+//!   * a device gets one spare; one that somebody took offline gets none
+
+use crate::attach::{Joins, attach};
+use crate::layout::Leaf;
+use crate::status::{PoolStatus, VdevClass, VdevState, VdevStatus};
+use crate::write::WritablePool;
+use anyhow::Result;
+use std::path::PathBuf;
+
+/// Lets spares stand in for devices that are lost; each pair of paths, of the lost one and of the spare.
+pub fn step_in(pool: &WritablePool) -> Result<Vec<(String, String)>> {
+    let mut done = Vec::new();
+    if pool.writer().failure().is_some() || pool.writer().store().tree().spares.is_empty() {
+        return Ok(done);
+    }
+    let status = pool.writer().pool()?.status()?;
+    let mut free: Vec<&VdevStatus> =
+        status.spares.iter().filter(|s| s.state == VdevState::Healthy && s.kind != "dspare").collect();
+    for lost in lost(&status) {
+        // The first that fits: one that is too small is left for others.
+        let found = free.iter().position(|spare| {
+            let path = PathBuf::from(spare.path.as_deref().unwrap_or_default());
+            let leaf = Leaf { path, is_disk: spare.kind == "disk" };
+            let joined = attach(pool, lost.guid, &leaf, Joins::Replace, None, Some(spare.guid));
+            joined
+                .inspect_err(|error| tracing::debug!(spare = leaf.name(), %error, "cannot stand in for {}", lost.name))
+                .is_ok()
+        });
+        if let Some(at) = found {
+            let name = |v: &VdevStatus| v.path.clone().unwrap_or_else(|| v.name.clone());
+            done.push((name(lost), name(free.remove(at))));
+        }
+    }
+    Ok(done)
+}
+
+/// Leaves that are lost and for which nothing stands in.
+fn lost(status: &PoolStatus) -> Vec<&VdevStatus> {
+    fn collect<'s>(vdev: &'s VdevStatus, found: &mut Vec<&'s VdevStatus>) {
+        let is_lost = matches!(vdev.state, VdevState::Faulted | VdevState::CantOpen | VdevState::Removed);
+        if vdev.is_leaf() && is_lost && !matches!(vdev.kind.as_str(), "hole" | "indirect" | "missing") {
+            found.push(vdev);
+        }
+        if !matches!(vdev.kind.as_str(), "spare" | "replacing") {
+            vdev.children.iter().for_each(|child| collect(child, found));
+        }
+    }
+    let mut found = Vec::new();
+    // Other classes get no spares.
+    status.root.children.iter().filter(|top| top.class == VdevClass::Normal).for_each(|top| collect(top, &mut found));
+    found
+}

@@ -159,6 +159,10 @@ impl House {
 
     fn let_in(&self, slot: &Slot, pool: OwnedPool) -> Arc<OwnedPool> {
         pool.reporter().join(&self.zevents);
+        // Whoever has a pool for long scrubs and resilvers it.
+        if let Some(Err(error)) = pool.writable().map(|writable| writable.writer().run_scans()) {
+            tracing::warn!(pool = pool.name(), %error, "nothing is scrubbed or resilvered");
+        }
         if let Some(greet) = self.greet.get() {
             greet(&pool);
         }

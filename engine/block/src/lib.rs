@@ -26,7 +26,7 @@ pub use duplicates::{Duplicates, Found, Stored};
 pub use error::{Error, Place, Refusal, Result};
 pub use policy::{Compress, Dedup, WritePolicy};
 pub use references::References;
-pub use store::{OnWriteFailure, Store};
+pub use store::{OnWriteFailure, Store, Watch};
 pub use zio::{Sealed, TakenBlock, compress, decompress, gang_members};
 
 pub use host::clock::{Stopwatch, nanoseconds};

@@ -16,8 +16,9 @@ use bytes::Bytes;
 use observe::{Collector, Info, Source, Unit, Value};
 use ondisk::{BlkPtr, Endian};
 use parking_lot::RwLock;
+use std::cell::Cell;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 /// A pool's blocks.
 pub struct Store {
@@ -37,10 +38,22 @@ pub struct Store {
     /// Smallest allocation, and unit of larger ones (`spa_min_alloc`, `spa_gcd_alloc`).
     units: (AtomicUsize, AtomicUsize),
     hole_births: AtomicBool,
+    /// Reads and writes so far that somebody waits for.
+    demand: AtomicU64,
+    /// Told of bad blocks.
+    watch: RwLock<Option<Arc<dyn Watch>>>,
     /// Asked when a block cannot be written.
     on_write_failure: RwLock<Option<Arc<OnWriteFailure>>>,
     /// Bytes of changed contents that are in memory only.
     waiting: Arc<std::sync::atomic::AtomicU64>,
+}
+
+/// Is told of blocks that are not as they should be, by whoever reads them: it must return at once.
+pub trait Watch: Send + Sync {
+    /// The block was read, but not every place that was asked had the right bytes.
+    fn met_bad(&self, bp: &BlkPtr, at: &Bookmark);
+    /// The block cannot be read.
+    fn lost(&self, bp: &BlkPtr, at: &Bookmark);
 }
 
 /// Says whether to try again.
@@ -70,6 +83,8 @@ impl Store {
             salt: RwLock::new(None),
             prefetcher: zio::Prefetcher::new(host::processors().clamp(2, 8)),
             data_errors: RwLock::default(),
+            watch: RwLock::default(),
+            demand: AtomicU64::new(0),
             allocator: RwLock::default(),
             references: RwLock::default(),
             duplicates: RwLock::default(),
@@ -197,17 +212,23 @@ impl Store {
                 return Ok(block);
             }
         }
-        self.unless_injected(bp, at, || zio::read_unopened(self, bp))
+        self.unless_injected(bp, at, |met_bad| zio::read_unopened(self, bp, met_bad))
     }
 
     /// The block's bytes as they are on disk, past the cache: their checksum is verified, but they stay compressed and encrypted.
     pub fn read_stored(&self, bp: &BlkPtr, at: &Bookmark) -> Result<Bytes> {
-        self.unless_injected(bp, at, || zio::stored(self, bp).map(Bytes::from))
+        self.unless_injected(bp, at, |met_bad| zio::stored(self, bp, met_bad).map(Bytes::from))
     }
 
-    fn unless_injected<R>(&self, bp: &BlkPtr, at: &Bookmark, read: impl FnOnce() -> Result<R>) -> Result<R> {
+    fn unless_injected<R>(&self, bp: &BlkPtr, at: &Bookmark, read: impl FnOnce(&Cell<bool>) -> Result<R>) -> Result<R> {
         let _reading = Reading::of(at);
-        self.injection.data_error(bp, at).map_or_else(read, Err).at_with(|| self.place(at))
+        let met_bad = Cell::new(false);
+        let result = match self.injection.data_error(bp, at) {
+            Some(error) => Err(error),
+            None => read(&met_bad),
+        };
+        self.tell_bad(bp, at, &met_bad);
+        result.at_with(|| self.place(at))
     }
 
     /// Starts to read the block in the background, unless it is in the cache or the workers are busy.
@@ -244,15 +265,61 @@ impl Store {
             let size = bp.lsize_bytes().min(ondisk::blkptr::MAX_BLOCK_BYTES) as usize;
             return Ok(Block { data: Bytes::from(vec![0; size]), endian: bp.endian() });
         }
-        let result = self.unless_injected(bp, at, || zio::read(self, bp, keys));
+        self.demand.fetch_add(1, Ordering::Relaxed);
+        let result = self.unless_injected(bp, at, |met_bad| zio::read(self, bp, keys, met_bad));
         if matches!(result, Err(Error::Corrupt { .. } | Error::Io { .. } | Error::Missing { .. })) {
             self.reporter.data_report(at);
             let mut errors = self.data_errors.write();
             if errors.len() < DATA_ERRORS_MAX {
                 errors.insert(*at);
             }
+            drop(errors);
+            if let Some(watch) = self.watch.read().clone() {
+                watch.lost(bp, at);
+            }
         }
         result
+    }
+
+    fn tell_bad(&self, bp: &BlkPtr, at: &Bookmark, met_bad: &Cell<bool>) {
+        if met_bad.get()
+            && let Some(watch) = self.watch.read().clone()
+        {
+            watch.met_bad(bp, at);
+        }
+    }
+
+    /// Who is told of bad blocks from now on; `None`: nobody.
+    pub fn set_watch(&self, watch: Option<Arc<dyn Watch>>) {
+        *self.watch.write() = watch;
+    }
+
+    /// Looks at every copy and every column of the block, and writes the right bytes over those that `what` is about. The caller
+    /// makes sure that the block stays where it is meanwhile: nothing may be written to its place but what it holds.
+    pub fn repair(&self, bp: &BlkPtr, what: crate::vdev::Mend) -> crate::vdev::Mended {
+        zio::repair(self, bp, what)
+    }
+
+    /// Whether some device that is there lacks part of the block, because it was away when that was written.
+    pub fn lacks(&self, bp: &BlkPtr) -> bool {
+        let (size, birth) = (bp.psize_bytes(), bp.physical_birth().0);
+        let tree = self.tree();
+        bp.dvas().any(|dva| match dva.is_gang {
+            // Its members may be on any device.
+            true => tree.leaves().iter().any(|leaf| leaf.is_open() && leaf.is_stale(birth)),
+            false => tree.lacks(&dva, size, birth),
+        })
+    }
+
+    /// Grows with each read and write that somebody waits for; scans and healing are none.
+    pub fn demand(&self) -> u64 {
+        self.demand.load(Ordering::Relaxed)
+    }
+
+    /// Looks at every copy of blocks that lie close together on one top-level device, reading large pieces: for each whether all is
+    /// right there. `copies` are blocks and which of their addresses. What is not right says [`Store::repair`]. Gang blocks are never.
+    pub fn look_at_run(&self, copies: &[(&BlkPtr, usize)], read_bytes: &mut u64) -> Vec<bool> {
+        zio::look_at_run(self, copies, read_bytes)
     }
 
     fn place(&self, at: &Bookmark) -> String {
@@ -384,6 +451,7 @@ impl Store {
     }
 
     fn patiently<T>(&self, at: &Bookmark, mut write: impl FnMut() -> Result<T>) -> Result<T> {
+        self.demand.fetch_add(1, Ordering::Relaxed);
         loop {
             let error = match write() {
                 Ok(written) => return Ok(written),

@@ -4,6 +4,7 @@ use crate::config::VdevConfig;
 use crate::feature::Features;
 use crate::import::open::{self, OpenOptions, Opened};
 use crate::import::search::{FoundPool, PoolState};
+use crate::writer::ScanFigures;
 use crate::{Error, Result};
 use block::Store;
 use object::ObjectSet;
@@ -20,6 +21,8 @@ pub struct Pool {
     state: PoolState,
     label: Nvlist,
     opened: Opened,
+    /// How far the scan is, of a pool that this process writes.
+    pub(crate) scan_figures: Option<Arc<ScanFigures>>,
 }
 
 impl Pool {
@@ -32,12 +35,14 @@ impl Pool {
             state: found.state(),
             label: found.config().clone(),
             opened,
+            scan_figures: None,
         }))
     }
 
     /// The same pool, opened at another txg.
-    pub(crate) fn with(&self, name: String, guid: u64, opened: Opened) -> Arc<Self> {
-        Arc::new(Self { name, guid, state: self.state, label: self.label.clone(), opened })
+    pub(crate) fn with(&self, name: String, guid: u64, opened: Opened, figures: Arc<ScanFigures>) -> Arc<Self> {
+        let (state, label) = (self.state, self.label.clone());
+        Arc::new(Self { name, guid, state, label, opened, scan_figures: Some(figures) })
     }
 
     /// Its name.

@@ -321,12 +321,20 @@ pub struct ScanStatus {
     pub pass_start: u64,
     /// When it was paused; 0 if it is not.
     pub pause_time: u64,
+    /// Seconds of this pass in which it was paused.
+    pub spent_paused: u64,
+    /// Bytes looked at in this pass.
+    pub pass_examined_bytes: u64,
+    /// Bytes read in this pass.
+    pub pass_issued_bytes: u64,
+    /// Bytes read in all, where the process that does it tells.
+    pub issued_now_bytes: Option<u64>,
 }
 
 impl ScanStatus {
     /// Bytes read: what OpenZFS keeps of it over an import.
     pub fn issued_bytes(&self) -> u64 {
-        self.examined_bytes.saturating_sub(self.skipped_bytes)
+        self.issued_now_bytes.unwrap_or(self.examined_bytes.saturating_sub(self.skipped_bytes))
     }
 }
 

@@ -20,6 +20,7 @@ pub mod pools;
 pub mod remove;
 #[cfg(test)]
 mod samples;
+pub mod scrub;
 pub mod set;
 pub mod states;
 pub mod status;
@@ -137,8 +138,8 @@ pub static VERBS: &[Verb] = &[
     not_yet("prefetch"),
     not_yet("split"),
     not_yet("initialize"),
-    not_yet("resilver"),
-    not_yet("scrub"),
+    verb("resilver", &["pool ..."], "Bring devices what they missed, from the start", scrub::resilver),
+    verb("scrub", &["[-e | -s | -p | -C] [-w] pool ..."], "Read everything and repair what is wrong", scrub::run),
     not_yet("trim"),
     not_yet("ddtprune"),
 ];

@@ -3,6 +3,7 @@
 use super::iostat::{Stamp, pace, wait};
 use super::names::{NameOptions, vdev_name, width};
 use super::pools::{Selection, views};
+use super::scrub::host_seconds as now;
 use super::status_json;
 use crate::asked::pace::Pace;
 use crate::context::{Context, Failure, Outcome};
@@ -201,10 +202,16 @@ pub fn pool(status: &PoolStatus, options: &StatusOptions, all_pools: bool) -> St
     out
 }
 
+/// Bytes a second below which OpenZFS tells no time left.
+const TELLING_RATE: u64 = 10 << 20;
+
 fn scan(out: &mut String, scan: &ScanStatus, checkpoint: Option<&CheckpointStatus>) {
     let (end, start) = (ctime(scan.end_time), ctime(scan.start_time));
     let taken = duration(scan.end_time.saturating_sub(scan.start_time));
     let processed = nice_bytes(scan.processed_bytes);
+    if scan.kind == ScanKind::ErrorScrub {
+        return error_scrub(out, scan);
+    }
     let text = match (scan.kind, scan.state) {
         (ScanKind::None | ScanKind::ErrorScrub, _) | (_, Progress::None) => return,
         (ScanKind::Scrub, Progress::Finished) => {
@@ -225,13 +232,31 @@ fn scan(out: &mut String, scan: &ScanStatus, checkpoint: Option<&CheckpointStatu
                 }
                 _ => (format!("scrub in progress since {start}"), "repaired"),
             };
-            let tail = if scan.pause_time == 0 { ", no estimated completion time" } else { "" };
+            let is_paused = scan.pause_time != 0 && kind != ScanKind::Resilver;
+            let seconds = now().saturating_sub(scan.pass_start).saturating_sub(scan.spent_paused).max(1);
+            let (examine_rate, issue_rate) = (scan.pass_examined_bytes / seconds, scan.pass_issued_bytes / seconds);
+            let at = |rate| match rate {
+                0 => String::new(),
+                _ if is_paused => String::new(),
+                rate => format!(" at {}/s", nice_bytes(rate)),
+            };
+            // Few bytes so far say nothing of how long it takes.
+            let has_begun = if kind == ScanKind::Resilver { scan.processed_bytes > 0 } else { issued > 0 };
+            let tail = match is_paused {
+                true => String::new(),
+                false if to_issue >= issued && issue_rate >= TELLING_RATE && has_begun => {
+                    format!(", {} to go", duration((to_issue - issued) / issue_rate))
+                }
+                false => ", no estimated completion time".into(),
+            };
             format!(
-                "{head}\n\t{} / {} scanned, {} / {} issued\n\t{processed} {verb}, {:.2}% done{tail}",
+                "{head}\n\t{} / {} scanned{}, {} / {} issued{}\n\t{processed} {verb}, {:.2}% done{tail}",
                 nice_bytes(scan.examined_bytes),
                 nice_bytes(total),
+                at(examine_rate),
                 nice_bytes(issued),
                 nice_bytes(to_issue),
+                at(issue_rate),
                 100.0 * issued as f64 / to_issue.max(1) as f64,
             )
         }
@@ -246,6 +271,28 @@ fn scan(out: &mut String, scan: &ScanStatus, checkpoint: Option<&CheckpointStatu
         Some(_) => out.push_str("    scan warning: skipping blocks that are only referenced by the checkpoint.\n"),
         None => {}
     }
+}
+
+/// The scrub of the error log: its sizes are numbers of blocks.
+fn error_scrub(out: &mut String, scan: &ScanStatus) {
+    let (start, end) = (ctime(scan.start_time), ctime(scan.end_time));
+    let (seconds, examined) = (scan.end_time.saturating_sub(scan.start_time), scan.examined_bytes);
+    let _ = match scan.state {
+        Progress::None => return,
+        Progress::Finished => {
+            let (days, clock) = (seconds / 86_400, duration(seconds % 86_400));
+            writeln!(out, " scrub: scrubbed {examined} error blocks in {days} days {clock} on {end}")
+        }
+        Progress::Cancelled => writeln!(out, " scrub: error scrub canceled on {end}"),
+        Progress::Active => {
+            let head = match scan.pause_time {
+                0 => format!("error scrub in progress since {start}"),
+                since => format!("error scrub paused since {}\n\terror scrub started on {start}", ctime(since)),
+            };
+            let percent = 100.0 * examined as f64 / scan.to_examine_bytes.max(1) as f64;
+            writeln!(out, " scrub: {head}\n\t{percent:.2}% done, issued I/O for {examined} error blocks")
+        }
+    };
 }
 
 fn removal(out: &mut String, removal: &RemovalStatus, root: &VdevStatus) {

@@ -128,11 +128,11 @@ impl Maker<'_> {
             ("skipped", self.bytes(scan.skipped_bytes)),
             ("processed", self.bytes(scan.processed_bytes)),
             ("errors", self.number(scan.errors)),
-            ("bytes_per_scan", self.bytes(0)),
+            ("bytes_per_scan", self.bytes(scan.pass_examined_bytes)),
             ("pass_start", self.full(scan.pass_start)),
             ("scrub_pause", self.time(scan.pause_time)),
-            ("scrub_spent_paused", self.full(0)),
-            ("issued_bytes_per_scan", self.bytes(0)),
+            ("scrub_spent_paused", self.full(scan.spent_paused)),
+            ("issued_bytes_per_scan", self.bytes(scan.pass_issued_bytes)),
             ("issued", self.bytes(scan.issued_bytes())),
         ];
         object.extend(members.map(|(key, value)| (key.to_owned(), value)));

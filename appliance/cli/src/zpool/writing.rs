@@ -72,6 +72,11 @@ impl std::ops::Deref for Lent {
 }
 
 impl Lent {
+    /// Whether this process has the pool after the verb, too.
+    pub fn stays(&self) -> bool {
+        self.stays
+    }
+
     /// Closes the pool if this process opened it for the verb. Of one that stays, the tasks that changed it were waited for.
     pub fn finish(self) -> Result<()> {
         if self.stays { Ok(()) } else { self.pool.close() }

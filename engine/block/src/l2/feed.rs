@@ -131,6 +131,6 @@ fn stored(store: &Store, one: &Evicted) -> Option<Vec<u8>> {
             }
         }
     }
-    let bytes = zio::stored_in_pool(store, bp).ok()?;
+    let bytes = zio::stored_in_pool(store, bp, &std::cell::Cell::new(false)).ok()?;
     (bytes.len() == psize).then_some(bytes)
 }

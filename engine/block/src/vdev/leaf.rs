@@ -124,6 +124,8 @@ struct State {
     flush_failed: AtomicBool,
     /// The stale ranges changed since someone asked.
     missed_more: AtomicBool,
+    /// Bytes written over wrong ones, and by the last scan.
+    healed: (AtomicU64, AtomicU64),
 }
 
 /// The device, or why there is none.
@@ -162,6 +164,7 @@ impl Leaf {
             flushing: Mutex::new(()),
             flush_failed: AtomicBool::new(false),
             missed_more: AtomicBool::new(false),
+            healed: (zero(), zero()),
         };
         Self { guid, path, state: Arc::new(state) }
     }
@@ -256,6 +259,15 @@ impl Leaf {
         Some(result.map(|()| Answer { leaf: self, telling, report }))
     }
 
+    /// Reads where a failure is no error yet: whoever then looks closer counts it.
+    pub(super) fn read_without_counting(&self, offset: u64, buf: &mut [u8]) -> bool {
+        let Some(device) = self.open_device() else { return false };
+        let clock = Stopwatch::start();
+        let result = device.read_at(offset, buf);
+        drop(self.state.figures.read(offset, buf.len(), clock.ns(), &result));
+        result.is_ok()
+    }
+
     /// Errors so far.
     pub fn errors(&self) -> ErrorCounts {
         ErrorCounts {
@@ -279,6 +291,26 @@ impl Leaf {
 
     pub(super) fn figures(&self) -> &Figures {
         &self.state.figures
+    }
+
+    /// Counts bytes that were written because those on the device were wrong or missing.
+    pub fn note_mended(&self, bytes: u64, self_heal: bool, during_scan: bool) {
+        if self_heal {
+            self.state.healed.0.fetch_add(bytes, Ordering::Relaxed);
+        }
+        if during_scan {
+            self.state.healed.1.fetch_add(bytes, Ordering::Relaxed);
+        }
+    }
+
+    /// Bytes written over wrong ones since the pool was opened, and bytes that the last scan wrote.
+    pub fn mended(&self) -> (u64, u64) {
+        (self.state.healed.0.load(Ordering::Relaxed), self.state.healed.1.load(Ordering::Relaxed))
+    }
+
+    /// A scan begins: it has written nothing yet.
+    pub fn clear_scanned(&self) {
+        self.state.healed.1.store(0, Ordering::Relaxed);
     }
 
     /// From now on, each read, write and flush is told, as one of `pool`.
@@ -480,6 +512,19 @@ impl Leaf {
     /// Whether [`Leaf::stale_ranges`] grew since this was last asked, and must be written to the leaf's DTL.
     pub fn take_missed(&self) -> bool {
         self.state.missed_more.swap(false, Ordering::AcqRel)
+    }
+
+    /// What was born before `end` is on this device again: it was resilvered. Its log is written anew with the next txg.
+    pub fn excise(&self, end: u64) {
+        let mut stale = self.state.stale.write();
+        let before = stale.len();
+        stale.retain_mut(|(first, last)| {
+            *first = (*first).max(end);
+            *first <= *last
+        });
+        if stale.len() != before || before > 0 {
+            self.state.missed_more.store(true, Ordering::Release);
+        }
     }
 
     /// Sets the txg ranges in which the device was away. Wrong bytes counted before that was known, while the pool was being

@@ -21,13 +21,16 @@ mod parity_read;
 pub mod raidz;
 mod raidz_expanded;
 pub mod reconstruct;
+mod repair;
 mod report;
+mod run;
 mod tree;
 mod verify;
 mod write;
 
 pub use leaf::{Answer, Aux, ErrorCounts, Leaf, set_slow};
-pub use report::{BlockReport, CopyFault, Fault};
+pub use report::{BlockReport, CopyFault, Fault, Mend, Mended};
+pub use run::RunBlock;
 pub use tree::{Failure, Tree};
 
 use crate::vdev::indirect::Mapping;

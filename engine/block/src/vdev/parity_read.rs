@@ -11,6 +11,7 @@ use super::columns::Map;
 use super::reconstruct::{Suspects, reconstruct};
 use super::verify::note_wrong;
 use super::{Answer, BlockReport, CopyFault, Failure, Fault, Kind, Leaf, Tree, Vdev};
+use std::cell::Cell;
 use std::sync::Arc;
 
 /// Choices of devices tried for children with several.
@@ -48,6 +49,7 @@ impl Tree {
         size: u64,
         birth: u64,
         check: &mut dyn FnMut(&[u8]) -> bool,
+        met_bad: &Cell<bool>,
     ) -> Result<Vec<u8>, Failure> {
         let map = self.parity_map(top, offset, size, birth)?;
         let mut block = vec![0; map.size_bytes];
@@ -57,6 +59,8 @@ impl Tree {
         }
         let mut report = BlockReport::default();
         let mut block = self.rebuild(0, top, &map, size, birth, check, &mut report)?;
+        let is_bad = |fault: &CopyFault| matches!(fault.fault, Fault::Wrong | Fault::Unreadable);
+        met_bad.set(met_bad.get() || report.faults.iter().any(is_bad));
         block.truncate(size as usize);
         Ok(block)
     }

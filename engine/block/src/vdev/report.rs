@@ -37,4 +37,42 @@ pub struct BlockReport {
     pub bytes_read: u64,
     /// The error, when it is not readable.
     pub error: Option<String>,
+    /// Set by who asks: what is found wrong was counted before, and does not count in the devices' errors once more.
+    pub is_known: bool,
+}
+
+/// What a repair is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mend {
+    /// What is wrong, or cannot be read, though the device was there when it was written: healing, scrub.
+    Wrong {
+        /// The read that found it has counted it.
+        is_known: bool,
+    },
+    /// What devices missed while they were away: resilver. Only these devices are written to, and no other copy is looked at.
+    Missed,
+}
+
+/// What a repair found and did.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Mended {
+    /// The right bytes were found.
+    pub readable: bool,
+    /// Bytes read from devices.
+    pub read_bytes: u64,
+    /// Bytes written over, by guid of the leaf; a leaf may be there several times.
+    pub written: Vec<(u64, u64)>,
+    /// Leaves that did not take what was written.
+    pub failed: Vec<u64>,
+    /// Why the right bytes are not to be had.
+    pub error: Option<String>,
+    /// Nothing but devices that are not there keeps the block from being read.
+    pub is_missing: bool,
+}
+
+impl Mended {
+    /// Bytes written over on all leaves.
+    pub fn written_bytes(&self) -> u64 {
+        self.written.iter().map(|(_, bytes)| bytes).sum()
+    }
 }

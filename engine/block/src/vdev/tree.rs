@@ -5,6 +5,7 @@
 
 use super::{Kind, Leaf, Vdev};
 use crate::vdev::DATA_START_BYTES;
+use std::cell::Cell;
 use std::sync::Arc;
 
 /// How often an indirect device may point to another one.
@@ -133,13 +134,26 @@ impl Tree {
 
     /// `size` bytes at `offset` of top-level device `vdev`, born in `birth`, that pass `check`.
     pub fn read(&self, vdev: u32, offset: u64, size: u64, birth: u64, check: &mut dyn FnMut(&[u8]) -> bool) -> Outcome {
+        self.read_noting(vdev, offset, size, birth, check, &Cell::new(false))
+    }
+
+    /// The same; `met_bad` is set when some device gave wrong bytes, or none, that should have had the right ones.
+    pub(crate) fn read_noting(
+        &self,
+        vdev: u32,
+        offset: u64,
+        size: u64,
+        birth: u64,
+        check: &mut dyn FnMut(&[u8]) -> bool,
+        met_bad: &Cell<bool>,
+    ) -> Outcome {
         let Some(top) = self.tops.get(vdev as usize) else {
             return Err(Failure::other(format!("address on device {vdev} of {}", self.tops.len())));
         };
         match &top.kind {
-            Kind::Leaf(_) | Kind::Mirror(_) => self.read_copies(top, offset, size, birth, check),
-            Kind::Raidz(_) | Kind::Draid(_) => self.read_parity(top, offset, size, birth, check),
-            Kind::Indirect(_) => self.read_indirect(top, offset, size, birth, check),
+            Kind::Leaf(_) | Kind::Mirror(_) => self.read_copies(top, offset, size, birth, check, met_bad),
+            Kind::Raidz(_) | Kind::Draid(_) => self.read_parity(top, offset, size, birth, check, met_bad),
+            Kind::Indirect(_) => self.read_indirect(top, offset, size, birth, check, met_bad),
             Kind::DraidSpare { .. } => {
                 Err(Failure::other(format!("{} is a distributed spare and holds no blocks of its own", top.name)))
             }
@@ -190,6 +204,7 @@ impl Tree {
         size: u64,
         birth: u64,
         check: &mut dyn FnMut(&[u8]) -> bool,
+        met_bad: &Cell<bool>,
     ) -> Outcome {
         let mut failure = Failure::default();
         let Some(at) = offset.checked_add(DATA_START_BYTES) else {
@@ -199,11 +214,15 @@ impl Tree {
         for leaf in self.sources(vdev, offset, birth) {
             match leaf.read_to_judge(at, &mut buf) {
                 None => failure.missing.push(leaf.path.clone()),
-                Some(Err(e)) => failure.io.push((leaf.path.clone(), Arc::new(e))),
+                Some(Err(e)) => {
+                    met_bad.set(met_bad.get() || !leaf.is_stale(birth));
+                    failure.io.push((leaf.path.clone(), Arc::new(e)));
+                }
                 Some(Ok(_)) if check(&buf) => return Ok(buf),
                 Some(Ok(answer)) => {
                     if !leaf.is_stale(birth) {
                         answer.is_wrong();
+                        met_bad.set(true);
                     }
                     failure.wrong.push(leaf.path.clone());
                 }
@@ -232,7 +251,7 @@ impl Tree {
             return Ok(whole);
         }
         if matches!(top.kind, Kind::Raidz(_) | Kind::Draid(_)) {
-            return Ok(vec![self.read_parity(top, offset, size, birth, &mut |_| true)?]);
+            return Ok(vec![self.read_parity(top, offset, size, birth, &mut |_| true, &Cell::new(false))?]);
         }
         let mut failure = Failure::default();
         let mut found: Vec<Vec<u8>> = Vec::new();
@@ -275,12 +294,13 @@ impl Tree {
         size: u64,
         birth: u64,
         check: &mut dyn FnMut(&[u8]) -> bool,
+        met_bad: &Cell<bool>,
     ) -> Outcome {
         let pieces = self.pieces(top, offset, size, 0)?;
         if let [one] = pieces.as_slice()
             && self.tops.get(one.vdev as usize).is_some_and(|v| !matches!(v.kind, Kind::Indirect(_)))
         {
-            return self.read(one.vdev, one.offset_bytes, one.size_bytes, birth, check);
+            return self.read_noting(one.vdev, one.offset_bytes, one.size_bytes, birth, check, met_bad);
         }
         let mut all = Vec::new();
         for piece in &pieces {
@@ -292,6 +312,8 @@ impl Tree {
         for _ in 0..tries {
             let whole: Vec<u8> = choice.iter().zip(&all).flat_map(|(c, v)| v[*c].iter().copied()).collect();
             if check(&whole) {
+                // What the first copies of all pieces gave was not it.
+                met_bad.set(met_bad.get() || choice.iter().any(|c| *c > 0));
                 return Ok(whole);
             }
             let mut digit = 0;

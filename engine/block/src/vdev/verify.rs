@@ -115,7 +115,7 @@ impl Tree {
 pub(super) fn note_wrong(copy: usize, answer: Answer<'_>, birth: u64, report: &mut BlockReport) {
     let leaf = answer.leaf();
     let stale = leaf.is_stale(birth);
-    if !stale {
+    if !stale && !report.is_known {
         answer.is_wrong();
     }
     let fault = if stale { Fault::Stale } else { Fault::Wrong };

@@ -11,6 +11,7 @@ use super::check;
 use crate::store::Store;
 use crate::vdev::{BlockReport, Failure};
 use ondisk::{BlkPtr, Dva, Endian};
+use std::cell::Cell;
 use transform::checksum::embedded::Kind;
 
 /// Header size of every pool before dynamic_gang_header.
@@ -21,11 +22,17 @@ const TRAILER_BYTES: usize = 40;
 const DEPTH_MAX: u32 = 16;
 
 /// The stored bytes of the gang block at copy `dva` of `bp`, put together; the caller checks the whole.
-pub(super) fn read(store: &Store, bp: &BlkPtr, dva: &Dva, depth: u32) -> Result<Vec<u8>, Failure> {
+pub(super) fn read(
+    store: &Store,
+    bp: &BlkPtr,
+    dva: &Dva,
+    depth: u32,
+    met_bad: &Cell<bool>,
+) -> Result<Vec<u8>, Failure> {
     if depth >= DEPTH_MAX {
         return Err(Failure { other: vec!["gang headers nested too deep".into()], ..Failure::default() });
     }
-    let (header, endian) = read_header(store, bp, dva)?;
+    let (header, endian) = read_header(store, bp, dva, met_bad)?;
     let size = bp.psize_bytes() as usize;
     let mut whole = Vec::with_capacity(size);
     for raw in header[..header.len() - TRAILER_BYTES].chunks_exact(ondisk::blkptr::SIZE_BYTES) {
@@ -39,7 +46,7 @@ pub(super) fn read(store: &Store, bp: &BlkPtr, dva: &Dva, depth: u32) -> Result<
         if whole.len() as u64 + member.psize_bytes() > size as u64 {
             return Err(Failure { other: vec!["gang members are larger than the block".into()], ..Failure::default() });
         }
-        whole.extend(super::read::stored_bytes(store, &member, depth + 1)?);
+        whole.extend(super::read::stored_bytes(store, &member, depth + 1, met_bad)?);
     }
     if whole.len() != size {
         let what = format!("gang members hold {} bytes, expected {size}", whole.len());
@@ -49,21 +56,31 @@ pub(super) fn read(store: &Store, bp: &BlkPtr, dva: &Dva, depth: u32) -> Result<
 }
 
 /// The header's bytes and order. A larger header is tried when the small one does not pass.
-pub(super) fn read_header(store: &Store, bp: &BlkPtr, dva: &Dva) -> Result<(Vec<u8>, Endian), Failure> {
+pub(super) fn read_header(
+    store: &Store,
+    bp: &BlkPtr,
+    dva: &Dva,
+    met_bad: &Cell<bool>,
+) -> Result<(Vec<u8>, Endian), Failure> {
     let identity = bp.dva(0);
     let verifier = [u64::from(identity.vdev), identity.offset_bytes, bp.physical_birth().0, 0];
     let mut endian = bp.endian();
     let sector = store.tree().tops.get(dva.vdev as usize).map_or(HEADER_BYTES, |v| 1 << v.ashift.min(16));
     let mut read = |size| {
-        store.tree().read(dva.vdev, dva.offset_bytes, size, bp.physical_birth().0, &mut |bytes| {
-            match check::embedded_trailer(Kind::GangHeader, bytes, verifier, check::is_cut(bp)) {
+        // A larger header fails the first try, which is no fault of a device.
+        let bad = Cell::new(false);
+        let mut right =
+            |bytes: &[u8]| match check::embedded_trailer(Kind::GangHeader, bytes, verifier, check::is_cut(bp)) {
                 Some(e) => {
                     endian = e;
                     true
                 }
                 None => false,
-            }
-        })
+            };
+        let header =
+            store.tree().read_noting(dva.vdev, dva.offset_bytes, size, bp.physical_birth().0, &mut right, &bad)?;
+        met_bad.set(met_bad.get() || bad.get());
+        Ok(header)
     };
     let header = match read(HEADER_BYTES) {
         Err(_) if sector > HEADER_BYTES => read(sector)?,
@@ -82,7 +99,7 @@ pub(super) fn verify_header(
 ) -> Result<Vec<u8>, Failure> {
     let identity = bp.dva(0);
     let verifier = [u64::from(identity.vdev), identity.offset_bytes, bp.physical_birth().0, 0];
-    let known = read_header(store, bp, dva);
+    let known = read_header(store, bp, dva, &Cell::new(false));
     let size = known.as_ref().map_or(HEADER_BYTES, |(header, _)| header.len() as u64);
     let mut passes =
         |bytes: &[u8]| check::embedded_trailer(Kind::GangHeader, bytes, verifier, check::is_cut(bp)).is_some();
@@ -95,7 +112,7 @@ pub(super) fn verify_header(
 
 /// All members of the gang block, for walks over allocated space. The header itself occupies one sector at `dva`.
 pub fn members(store: &Store, bp: &BlkPtr, dva: &Dva) -> Result<Vec<BlkPtr>, Failure> {
-    let (header, endian) = read_header(store, bp, dva)?;
+    let (header, endian) = read_header(store, bp, dva, &Cell::new(false))?;
     let mut found: Vec<BlkPtr> = Vec::new();
     let mut total = 0;
     for raw in header[..header.len() - TRAILER_BYTES].chunks_exact(ondisk::blkptr::SIZE_BYTES) {

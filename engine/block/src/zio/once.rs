@@ -90,7 +90,7 @@ fn add_copies(
 
 /// Whether the block there has these very bytes. One that cannot be read has not.
 fn holds(store: &Store, bp: &BlkPtr, stored: &[u8]) -> bool {
-    super::read::stored_bytes(store, bp, 0).is_ok_and(|found| found == stored)
+    super::read::stored_bytes(store, bp, 0, &std::cell::Cell::new(false)).is_ok_and(|found| found == stored)
 }
 
 /// Contents that we write and others wait for.

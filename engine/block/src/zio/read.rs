@@ -7,20 +7,23 @@ use crate::vdev::Failure;
 use crate::{Block, Error, Result};
 use bytes::Bytes;
 use ondisk::{BlkPtr, Compression};
+use std::cell::Cell;
 
 /// The contents of the block at `bp`. Errors carry no place yet.
-pub(crate) fn read(store: &Store, bp: &BlkPtr, keys: Option<&DatasetKeys>) -> Result<Block> {
-    let stored = stored(store, bp)?;
+///
+/// `met_bad`, here and below, is set when some place where the block is did not give the right bytes, though another one did.
+pub(crate) fn read(store: &Store, bp: &BlkPtr, keys: Option<&DatasetKeys>, met_bad: &Cell<bool>) -> Result<Block> {
+    let stored = stored(store, bp, met_bad)?;
     unpack(bp, decrypt(bp, stored, keys)?)
 }
 
 /// As [`read`], but what is encrypted stays so. A block of an encrypted type that is compressed cannot be had this way.
-pub(crate) fn read_unopened(store: &Store, bp: &BlkPtr) -> Result<Block> {
-    unpack(bp, stored(store, bp)?)
+pub(crate) fn read_unopened(store: &Store, bp: &BlkPtr, met_bad: &Cell<bool>) -> Result<Block> {
+    unpack(bp, stored(store, bp, met_bad)?)
 }
 
 /// The block's bytes as they are on disk, their checksum verified: compressed and encrypted as they may be.
-pub(crate) fn stored(store: &Store, bp: &BlkPtr) -> Result<Vec<u8>> {
+pub(crate) fn stored(store: &Store, bp: &BlkPtr, met_bad: &Cell<bool>) -> Result<Vec<u8>> {
     bp.check()?;
     if bp.is_redacted() {
         return Err(Error::Redacted { place: String::new() });
@@ -32,13 +35,13 @@ pub(crate) fn stored(store: &Store, bp: &BlkPtr) -> Result<Vec<u8>> {
     if let Some(bytes) = store.second().read(store, bp) {
         return Ok(bytes);
     }
-    in_pool(store, bp)
+    in_pool(store, bp, met_bad)
 }
 
 /// The same, from the pool's own devices.
-pub(crate) fn in_pool(store: &Store, bp: &BlkPtr) -> Result<Vec<u8>> {
+pub(crate) fn in_pool(store: &Store, bp: &BlkPtr, met_bad: &Cell<bool>) -> Result<Vec<u8>> {
     check::supported(store, bp)?;
-    stored_bytes(store, bp, 0).map_err(|f| f.into_error(String::new()))
+    stored_bytes(store, bp, 0, met_bad).map_err(|f| f.into_error(String::new()))
 }
 
 /// Whether these are the block's bytes, as stored.
@@ -78,25 +81,37 @@ fn decrypt(bp: &BlkPtr, mut stored: Vec<u8>, keys: Option<&DatasetKeys>) -> Resu
 }
 
 /// The bytes as stored, from the first copy whose checksum is right.
-pub(super) fn stored_bytes(store: &Store, bp: &BlkPtr, depth: u32) -> std::result::Result<Vec<u8>, Failure> {
+pub(super) fn stored_bytes(
+    store: &Store,
+    bp: &BlkPtr,
+    depth: u32,
+    met_bad: &Cell<bool>,
+) -> std::result::Result<Vec<u8>, Failure> {
     let salt = store.salt();
     let mut failure = Failure::default();
     for dva in bp.dvas() {
         let copy = if dva.is_gang {
-            gang::read(store, bp, &dva, depth).and_then(|bytes| match check::matches(bp, &bytes, salt.as_deref()) {
-                true => Ok(bytes),
-                false => Err(Failure {
-                    other: vec!["gang block: checksum mismatch of the whole".into()],
-                    ..Failure::default()
-                }),
+            gang::read(store, bp, &dva, depth, met_bad).and_then(|bytes| {
+                match check::matches(bp, &bytes, salt.as_deref()) {
+                    true => Ok(bytes),
+                    false => Err(Failure {
+                        other: vec!["gang block: checksum mismatch of the whole".into()],
+                        ..Failure::default()
+                    }),
+                }
             })
         } else {
-            store.tree().read(dva.vdev, dva.offset_bytes, bp.psize_bytes(), bp.physical_birth().0, &mut |bytes| {
-                check::matches(bp, bytes, salt.as_deref())
-            })
+            let mut right = |bytes: &[u8]| check::matches(bp, bytes, salt.as_deref());
+            let birth = bp.physical_birth().0;
+            store.tree().read_noting(dva.vdev, dva.offset_bytes, bp.psize_bytes(), birth, &mut right, met_bad)
         };
         match copy {
-            Ok(bytes) => return Ok(bytes),
+            Ok(bytes) => {
+                // A copy before this one could not be had, and not only because devices are away.
+                let is_bad = !(failure.wrong.is_empty() && failure.io.is_empty() && failure.other.is_empty());
+                met_bad.set(met_bad.get() || is_bad);
+                return Ok(bytes);
+            }
             Err(more) => failure.merge(more),
         }
     }

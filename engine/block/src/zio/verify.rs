@@ -4,6 +4,7 @@ use super::{check, gang};
 use crate::store::Store;
 use crate::vdev::{BlockReport, Failure};
 use ondisk::BlkPtr;
+use std::cell::Cell;
 
 const GANG_DEPTH_MAX: u32 = 16;
 
@@ -101,7 +102,7 @@ fn verify_members(
     if let Some(e) = broken {
         return Err(other(&e));
     }
-    let whole = gang::read(store, bp, &dva, depth)?;
+    let whole = gang::read(store, bp, &dva, depth, &Cell::new(false))?;
     if check::matches(bp, &whole, store.salt().as_deref()) {
         Ok(())
     } else {

@@ -149,6 +149,7 @@ pub(crate) fn destroy_in(cx: &Cx<'_>, store: &KeyStore, node: &Node) -> Result<(
         cx.feature_decrement("com.delphix:obsolete_counts")?;
     }
     bookmark::destroy_all(cx, node.head)?;
+    cx.sync.scan_destroyed(node.head, None)?;
     cx.change_dir(node.dir, |dir| dir.head_dataset = 0)?;
     cx.free_object(phys.snapnames_zap)?;
     clear_bootfs(cx, node.head)?;

@@ -176,6 +176,7 @@ pub(crate) fn take(cx: &Cx<'_>, node: &Node, short: &str, time: u64) -> Result<u
     head.phys.flags |= DslDataset::FLAG_UNIQUE_ACCURATE;
     cx.put_dataset(&head)?;
     cx.zap(head.phys.snapnames_zap)?.insert(cx.tx(), short.as_bytes(), &ZapValue::one(id))?;
+    cx.sync.scan_snapshotted(head.id, id)?;
     if !is_origin {
         changed(cx, node.dir)?;
         cx.history("snapshot", &node.name, id, " ")?;

@@ -156,6 +156,7 @@ pub(crate) fn destroy_in(cx: &Cx<'_>, node: &Node, deferred: bool) -> Result<()>
     snapshot::changed(cx, node.dir)?;
     limits::adjust(cx, node.dir, Counted::Snapshots, -1)?;
     destroy::clear_bootfs(cx, id)?;
+    cx.sync.scan_destroyed(id, Some(next_id))?;
     for zap in [gone.next_clones_zap, gone.props_zap, gone.userrefs_zap] {
         if zap != 0 {
             cx.free_object(zap)?;

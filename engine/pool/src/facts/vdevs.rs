@@ -176,6 +176,7 @@ fn device(c: &VdevConfig, v: Option<&Vdev>) -> VdevStatus {
             s.slow_ios = errors.slow;
             (s.read_ops, s.read_bytes) = leaf.traffic();
             (s.write_ops, s.write_bytes) = leaf.write_traffic();
+            (s.self_healed_bytes, s.scan_processed_bytes) = leaf.mended();
             if leaf.has_failed() || leaf.is_gone() {
                 (s.state, s.aux) = (VdevState::Faulted, VdevAux::ErrExceeded);
             } else if leaf.is_open() && c.number(config::DEGRADED) != 0 {

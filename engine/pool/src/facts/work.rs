@@ -7,7 +7,7 @@ use crate::{Pool, Result};
 use object::zap::Zap;
 use ondisk::pool_dir::{config, directory, vdev_top};
 use ondisk::removal::Removing;
-use ondisk::scan::{Scan, ScanFunction, ScanState};
+use ondisk::scan::{ErrorScrub, Scan, ScanFunction, ScanState};
 use ondisk::uberblock::Uberblock;
 
 fn progress(state: ScanState) -> Progress {
@@ -21,6 +21,9 @@ fn progress(state: ScanState) -> Progress {
 
 impl Pool {
     pub(super) fn scan_status(&self) -> Result<Option<ScanStatus>> {
+        if let Some(status) = self.error_scrub_status()? {
+            return Ok(Some(status));
+        }
         let Some(value) = self.directory().lookup(directory::SCAN)? else { return Ok(None) };
         let scan = Scan::from_words(&value.ints)?;
         let kind = match scan.function {
@@ -29,7 +32,7 @@ impl Pool {
             ScanFunction::Resilver => ScanKind::Resilver,
             _ => ScanKind::ErrorScrub,
         };
-        Ok(Some(ScanStatus {
+        let mut status = ScanStatus {
             kind,
             state: progress(scan.state),
             start_time: scan.start_time,
@@ -41,6 +44,32 @@ impl Pool {
             errors: scan.errors,
             pass_start: scan.start_time,
             pause_time: if scan.flags & Scan::FLAG_PAUSED != 0 { scan.end_time.max(scan.start_time) } else { 0 },
+            ..ScanStatus::default()
+        };
+        if let Some(figures) = &self.scan_figures {
+            figures.show(&mut status);
+        }
+        Ok(Some(status))
+    }
+
+    /// The scrub of the error log, if it was the last scan: a scrub forgets it. Sizes are numbers of blocks.
+    fn error_scrub_status(&self) -> Result<Option<ScanStatus>> {
+        let Some(value) = self.directory().lookup(directory::ERRORSCRUB)? else { return Ok(None) };
+        let scrub = ErrorScrub::from_words(&value.ints)?;
+        if scrub.function != ScanFunction::ErrorScrub {
+            return Ok(None);
+        }
+        Ok(Some(ScanStatus {
+            kind: ScanKind::ErrorScrub,
+            state: progress(scrub.state),
+            start_time: scrub.start_time,
+            end_time: scrub.end_time,
+            to_examine_bytes: scrub.to_examine.saturating_add(scrub.examined),
+            examined_bytes: scrub.examined,
+            errors: scrub.errors,
+            pass_start: scrub.start_time,
+            pause_time: if scrub.paused != 0 { scrub.start_time } else { 0 },
+            ..ScanStatus::default()
         }))
     }
 

@@ -95,7 +95,7 @@ pub fn roots(pool: &Pool) -> Result<(Vec<Root>, Vec<String>)> {
 }
 
 /// Objects of the MOS that are datasets. Blocks of dnodes that cannot be read are told in `broken` and passed over.
-fn dataset_ids(pool: &Pool, broken: &mut Vec<String>) -> Vec<u64> {
+pub(crate) fn dataset_ids(pool: &Pool, broken: &mut Vec<String>) -> Vec<u64> {
     let (mos, meta) = (pool.mos(), pool.mos().meta());
     let size = meta.block_bytes().max(1);
     let mut found = Vec::new();

@@ -47,6 +47,8 @@ mod vdevs;
 pub use attach::{Joins, NewLeaf};
 pub use create::{CreatePool, check_features};
 pub use open::{ClaimLogs, WriteOptions, can_write, default_features, is_called};
+pub(crate) use scan::Figures as ScanFigures;
+pub use scan::{ScanActivity, ScanAnswer, ScanRefused};
 pub use states::{Lasts, Opener};
 pub use stats::{Phase, TxgStats};
 pub use tx::SyncTx;
@@ -172,6 +174,7 @@ impl Writer {
         let thread = thread.map_err(|e| Error::io(shared.store.name(), e))?;
         let guid = shared.identity.lock().guid;
         shared.store.start_second(guid, true)?;
+        shared.watch_reads();
         Ok(Arc::new(Self { shared, thread: Mutex::new(Some(thread)) }))
     }
 
@@ -198,17 +201,7 @@ impl Writer {
     ///
     /// A task that returns an error must have changed nothing.
     pub fn task<R: Send + 'static>(&self, task: impl FnOnce(&SyncTx<'_>) -> Result<R> + Send + 'static) -> Result<R> {
-        let slot = Arc::new(Mutex::new(None));
-        let shared = &self.shared;
-        let txg = {
-            let tx = shared.gate.enter().ok_or_else(|| shared.refusal())?;
-            let slot = slot.clone();
-            shared.jobs.lock().push(Box::new(move |cx| *slot.lock() = Some(task(cx))));
-            tx.txg()
-        };
-        self.wait(txg)?;
-        let result = slot.lock().take();
-        result.unwrap_or_else(|| Err(shared.refusal()))
+        self.shared.task(task)
     }
 
     /// Has `task` run in the thread that syncs, with the txg that is open now, and waits for nothing: what must not be lost is no task for
@@ -383,6 +376,7 @@ impl Writer {
 
     /// Syncs and stops: the pool stays in use by this host, as its labels say.
     pub fn close(&self) -> Result<()> {
+        self.shared.stop_scans();
         let result = self.sync();
         self.stop();
         result
@@ -400,6 +394,7 @@ impl Writer {
     }
 
     fn leave(&self, state: u64) -> Result<()> {
+        self.shared.stop_scans();
         let result = self.sync().and_then(|()| {
             self.shared.identity.lock().state = state;
             if state == EXPORTED {
@@ -413,6 +408,9 @@ impl Writer {
 
     fn stop(&self) {
         self.shared.gate.shut();
+        // Whoever waits for a txg is told that there are no more.
+        self.shared.done.notify_all();
+        self.shared.stop_scans();
         self.shared.progress.lock().stop = true;
         self.shared.wake.notify_all();
         self.shared.done.notify_all();
@@ -482,6 +480,20 @@ impl Shared {
         }
     }
 
+    /// See [`Writer::task`].
+    fn task<R: Send + 'static>(&self, task: impl FnOnce(&SyncTx<'_>) -> Result<R> + Send + 'static) -> Result<R> {
+        let slot = Arc::new(Mutex::new(None));
+        let txg = {
+            let tx = self.gate.enter().ok_or_else(|| self.refusal())?;
+            let slot = slot.clone();
+            self.jobs.lock().push(Box::new(move |cx| *slot.lock() = Some(task(cx))));
+            tx.txg()
+        };
+        self.wait(txg)?;
+        let result = slot.lock().take();
+        result.unwrap_or_else(|| Err(self.refusal()))
+    }
+
     fn wait(&self, txg: u64) -> Result<()> {
         let mut progress = self.progress.lock();
         progress.wanted = progress.wanted.max(txg);
@@ -539,7 +551,7 @@ impl Shared {
             return Ok(pool.clone());
         }
         let base = self.base.as_ref().ok_or_else(|| Refusal::Busy.at(self.store.name()))?;
-        match base.at_uberblock(&self.store, &uberblock, &self.identity.lock()) {
+        match base.at_uberblock(&self.store, &uberblock, &self.identity.lock(), &self.scan.figures) {
             Ok(pool) => {
                 *published = Some(pool.clone());
                 Ok(pool)
@@ -561,6 +573,7 @@ impl Shared {
     fn is_dirty(&self, txg: u64) -> bool {
         !self.jobs.lock().is_empty()
             || self.config_dirty.load(Ordering::SeqCst)
+            || self.scan.is_dirty()
             || self.participants.lock().iter().any(|p| p.is_dirty(txg))
             || self.dedup.is_dirty()
     }

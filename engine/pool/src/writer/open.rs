@@ -8,8 +8,8 @@ use super::config::{Identity, this_host};
 use super::deflate::Deflate;
 use super::features::LiveFeatures;
 use super::gate::Gate;
-use super::scan;
-use super::{ACTIVE, Participant, Progress, Shared, Writer};
+use super::scan::Scans;
+use super::{ACTIVE, Participant, Progress, ScanFigures, Shared, Writer};
 use crate::clones::Clones;
 use crate::dedup::Dedup;
 use crate::import::search::{self, FoundDevice, FoundPool};
@@ -131,6 +131,7 @@ impl Writer {
             move |bp| deflate.space_bytes(bp)
         })?;
         store.set_duplicates(dedup.clone());
+        let scan = Scans::load(&pool)?;
         let synced = uberblock.txg.0;
         let claimed = match options.claim_logs {
             Some(claim) => claim(&pool, synced + 1)?,
@@ -153,7 +154,7 @@ impl Writer {
             mos_space: Mutex::default(),
             deflate,
             clones,
-            scan: scan::Scans::default(),
+            scan,
             dedup,
             farewells: Mutex::default(),
             published: Mutex::new(Some(pool.clone())),
@@ -270,8 +271,9 @@ impl Pool {
         store: &Arc<Store>,
         uberblock: &ondisk::uberblock::Uberblock,
         identity: &Identity,
+        figures: &Arc<ScanFigures>,
     ) -> Result<Arc<Self>> {
         let opened = crate::import::open::at(store, uberblock, self.warnings().to_vec()).at(self.name())?;
-        Ok(self.with(identity.name.clone(), identity.guid, opened))
+        Ok(self.with(identity.name.clone(), identity.guid, opened, figures.clone()))
     }
 }

@@ -179,6 +179,9 @@ fn use_again(shared: &Shared, leaf: &Leaf, device: Option<Arc<dyn Device>>) -> b
         return false;
     }
     leaf.open(device);
+    if !leaf.stale_ranges().is_empty() {
+        shared.scan.resilver_wanted();
+    }
     true
 }
 

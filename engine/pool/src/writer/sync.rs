@@ -123,6 +123,7 @@ fn txg(shared: &Arc<Shared>) -> Result<u64> {
     cx.check_whole()?;
     // What has no uses any more is freed, and may be a clone.
     shared.dedup.sync(&cx)?;
+    shared.scan.sync_errors(&cx)?;
     shared.clones.sync(&cx)?;
     stats.phase_ns[2] = lap(&mut clock);
 

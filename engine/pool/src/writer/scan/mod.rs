@@ -1,17 +1,390 @@
-//! Scrub and resilver of a pool that is open for writing.
+//! Scrub and resilver of a pool that is open for writing, healing of what reads find bad, and the error log.
+//!
+//! ```text
+//!   commands, devices that are back ──> state (kept in the MOS, changed in the thread that syncs)
+//!                                          │ place                        ▲ place after the batch, results
+//!                                          v                              │
+//!   a thread: batch = what is freed is kept ─> ordered walk gathers blocks ─> sorted by device and offset ─> runs of reads
+//!                                                                             ─> what is wrong is mended, lost blocks are logged
+//! ```
+//! OpenZFS does this while a txg syncs, so that nothing changes under it. Here a batch sees the pool as the last synced txg left
+//! it, and the allocator keeps what is freed meanwhile; datasets that change tell it ([`Change`]).
+//!
+//! ZFS names: dsl_scan, spa_errlog.
+//!
+//! Invariants:
+//!   * the place that the pool keeps has everything before it looked at, and mended where that was possible
+//!   * memory is bounded: so many blocks in a batch, so many bytes being read
+//!   * a batch whose blocks could not be kept, or that is stopped, is done again: its place is not kept
 
+mod batch;
+mod errors;
+mod figures;
+mod heal;
+mod issue;
+mod run;
+mod state;
+
+pub(crate) use figures::Figures;
+pub(super) use heal::{Healer, Told};
+
+use super::tx::SyncTx;
+use super::{Shared, Writer};
+use crate::{Pool, Result};
+use block::Store;
+use block::vdev::Mended;
+use errors::Errors;
+use object::zap::Zap;
+use ondisk::pool_dir::directory;
+use ondisk::scan::{ErrorScrub, Scan, ScanFunction, ScanState};
+use parking_lot::{Condvar, Mutex};
+use state::End;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// Why a scan cannot begin, pause or end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ScanRefused {
+    /// A scrub is under way.
+    Scrubbing,
+    /// A scrub is paused.
+    ScrubPaused,
+    /// A scrub of the error log is under way.
+    ErrorScrubbing,
+    /// A scrub of the error log is paused.
+    ErrorScrubPaused,
+    /// A resilver is under way.
+    Resilvering,
+    /// Nothing is under way.
+    NoScan,
+}
+
+/// Whether it was done, or why not.
+pub type ScanAnswer = std::result::Result<(), ScanRefused>;
+
+/// What goes on in a pool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ScanActivity {
+    /// A scrub, of the error log too, is under way and not paused.
+    pub scrubbing: bool,
+    /// A resilver is under way, or is about to begin.
+    pub resilvering: bool,
+}
+
+/// What happens to datasets that a scan has to know of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Change {
+    Destroyed { id: u64, next: Option<u64> },
+    Snapshotted { head: u64, snapshot: u64 },
+    Swapped { a: u64, b: u64 },
+}
 
 /// What is scanned, and what is to be.
 #[derive(Default)]
 pub(crate) struct Scans {
-    #[allow(dead_code, reason = "nothing resilvers yet")]
+    errors: Errors,
+    pub figures: Arc<Figures>,
+    state: Mutex<State>,
+    /// A resilver is asked for.
     wanted: AtomicBool,
+    changed: Condvar,
+    healer: OnceLock<Arc<Healer>>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+#[derive(Default)]
+struct State {
+    /// As the pool keeps it.
+    scan: Option<Scan>,
+    queue: BTreeMap<u64, u64>,
+    error_scrub: Option<ErrorScrub>,
+    /// A batch goes on from an older place than the pool's: what changed since.
+    in_batch: bool,
+    changes: Vec<Change>,
+    /// The last txg that changed any of this.
+    changed_txg: u64,
+    /// Grows when what a batch does is of no use any more.
+    generation: u64,
+    /// Leaves that are there since the resilver began.
+    covered: HashSet<u64>,
+    /// Leaves, and births of blocks that they could not be given.
+    failed: HashSet<(u64, u64)>,
+    /// Nothing new begins: the pool is let go.
+    stop: bool,
+    /// The thread could not go on; told once.
+    trouble: bool,
+    /// What the thread does, until the txg that tells of it is on disk.
+    working: Option<ScanFunction>,
+}
+
+fn is_active(scan: &Scan) -> bool {
+    scan.state == ScanState::Scanning
+}
+
+fn is_paused(scan: &Scan) -> bool {
+    scan.flags & Scan::FLAG_PAUSED != 0
+}
+
+impl State {
+    fn began_anew(&mut self, txg: u64) {
+        self.generation += 1;
+        self.changes.clear();
+        self.in_batch = false;
+        self.changed_txg = txg;
+    }
+
+    fn is_error_scrubbing(&self) -> bool {
+        self.error_scrub.is_some_and(|s| s.state == ScanState::ErrorScrubbing && s.paused == 0)
+    }
 }
 
 impl Scans {
+    /// As the pool keeps it.
+    pub fn load(pool: &Pool) -> Result<Self> {
+        let scans = Self::default();
+        let mut state = scans.state.lock();
+        if let Some(value) = pool.directory().lookup(directory::SCAN)? {
+            let scan = Scan::from_words(&value.ints)?;
+            if is_active(&scan) && scan.queue_object != 0 {
+                for entry in Zap::open(pool.mos().object(scan.queue_object)?)?.entries()? {
+                    let id = std::str::from_utf8(&entry.name).ok().and_then(|n| u64::from_str_radix(n, 16).ok());
+                    if let (Some(id), Some(txg)) = (id, entry.value.as_u64()) {
+                        state.queue.insert(id, txg);
+                    }
+                }
+            }
+            state.scan = Some(scan).filter(|s| s.function != ScanFunction::None);
+        }
+        state.error_scrub = match pool.directory().lookup(directory::ERRORSCRUB)? {
+            Some(value) => Some(ErrorScrub::from_words(&value.ints)?).filter(|s| s.function != ScanFunction::None),
+            None => None,
+        };
+        if let Some(scan) = state.scan.filter(is_active) {
+            scans.figures.begin(&scan, host::clock::seconds());
+        }
+        drop(state);
+        Ok(scans)
+    }
+
     /// A leaf that is there has stale ranges, as of the syncing txg: it is to be resilvered. Cheap, and never waits.
     pub(crate) fn resilver_wanted(&self) {
         self.wanted.store(true, Ordering::Release);
+        self.changed.notify_all();
+    }
+
+    fn is_wanted(&self) -> bool {
+        self.wanted.load(Ordering::Acquire)
+    }
+
+    /// Writes what waits for the error log.
+    pub(super) fn sync_errors(&self, cx: &SyncTx<'_>) -> Result<()> {
+        self.errors.sync(cx)
+    }
+
+    /// Whether the open txg has something of this.
+    pub(super) fn is_dirty(&self) -> bool {
+        self.errors.is_dirty()
+    }
+
+    /// Whether errors are those of a scan. Takes no lock: whoever reads something asks.
+    fn is_running(&self) -> bool {
+        self.figures.is_running()
+    }
+}
+
+/// Counts what was written over.
+fn note_mended(store: &Store, mended: &Mended, self_heal: bool, during_scan: bool) {
+    let tree = store.tree();
+    for (guid, bytes) in &mended.written {
+        if let Some(leaf) = tree.find(*guid).and_then(|v| v.leaf()) {
+            leaf.note_mended(*bytes, self_heal, during_scan);
+        }
+    }
+}
+
+impl Shared {
+    fn begin_watching(self: &Arc<Self>) {
+        let healer = Healer::new(self);
+        self.store.set_watch(Some(Arc::new(Told(healer.clone()))));
+        let _ = self.scan.healer.set(healer);
+    }
+
+    /// Starts to heal what reads find bad.
+    pub(super) fn watch_reads(self: &Arc<Self>) {
+        self.begin_watching();
+    }
+
+    /// Ends what runs in the background, and waits for it. What was not kept yet is done again by whoever goes on.
+    pub(super) fn stop_scans(&self) {
+        self.scan.state.lock().stop = true;
+        self.scan.changed.notify_all();
+        self.store.set_watch(None);
+        if let Some(healer) = self.scan.healer.get() {
+            healer.stop();
+        }
+        let thread = self.scan.thread.lock().take();
+        // The last one to let go of the pool may be the thread itself.
+        if let Some(thread) = thread.filter(|t| t.thread().id() != std::thread::current().id()) {
+            let _ = thread.join();
+        }
+    }
+
+    /// Changes the state in the thread that syncs.
+    fn change_scan<R: Send + 'static>(
+        self: &Arc<Self>,
+        change: impl FnOnce(&SyncTx<'_>, &mut State) -> Result<R> + Send + 'static,
+    ) -> Result<R> {
+        let result = self.task(move |cx| {
+            let mut state = cx.shared.scan.state.lock();
+            cx.all_or_nothing(|| change(cx, &mut state))
+        });
+        self.scan.changed.notify_all();
+        result
+    }
+}
+
+impl Writer {
+    /// Has scans run in the background from now on: what was under way goes on, and devices that lack something are resilvered.
+    pub fn run_scans(&self) -> Result<()> {
+        run::start(&self.shared)
+    }
+
+    /// Begins a scrub, or has a paused one go on.
+    pub fn start_scrub(&self) -> Result<ScanAnswer> {
+        self.start_scrub_of(false)
+    }
+
+    /// The same, of what was written since the last scrub.
+    pub fn start_scrub_since_last(&self) -> Result<ScanAnswer> {
+        self.start_scrub_of(true)
+    }
+
+    fn start_scrub_of(&self, since_last: bool) -> Result<ScanAnswer> {
+        self.shared.change_scan(move |cx, state| match state::refusal(state) {
+            None => {
+                let min = match since_last {
+                    true => cx.directory_entry(directory::LAST_SCRUBBED_TXG)?.unwrap_or(0),
+                    false => 0,
+                };
+                state::begin(cx, state, ScanFunction::Scrub, min).map(Ok)
+            }
+            Some(ScanRefused::ScrubPaused) => state::pause(cx, state, false).map(Ok),
+            Some(why) => Ok(Err(why)),
+        })
+    }
+
+    /// Begins a scrub of the blocks in the error log, or has a paused one go on. Without errors there is nothing to do.
+    pub fn start_error_scrub(&self) -> Result<ScanAnswer> {
+        self.shared.change_scan(|cx, state| match state::refusal(state) {
+            None => {
+                let Some(log) = cx.directory_entry(directory::ERRLOG_LAST)?.filter(|id| *id != 0) else {
+                    return Ok(Ok(()));
+                };
+                let to_examine = Zap::open(cx.mos().object(log)?)?.count()?;
+                if to_examine == 0 {
+                    return Ok(Ok(()));
+                }
+                let scrub = ErrorScrub {
+                    function: ScanFunction::ErrorScrub,
+                    state: ScanState::ErrorScrubbing,
+                    cursor: 0,
+                    start_time: cx.shared.now(),
+                    end_time: 0,
+                    to_examine,
+                    examined: 0,
+                    errors: 0,
+                    paused: 0,
+                };
+                state.error_scrub = Some(scrub);
+                cx.shared.scan.figures.error_scrub(true);
+                state.began_anew(cx.txg());
+                state::keep_error_scrub(cx, Some(&scrub))?;
+                cx.config_changed();
+                let text = format!("func=3 mintxg=0 maxtxg={}", cx.txg());
+                cx.history("error scrub setup", None, &text).map(Ok)
+            }
+            Some(ScanRefused::ErrorScrubPaused) => {
+                let scrub = state.error_scrub.as_mut().map(|s| {
+                    s.paused = 0;
+                    *s
+                });
+                state::keep_error_scrub(cx, scrub.as_ref()).map(Ok)
+            }
+            Some(why) => Ok(Err(why)),
+        })
+    }
+
+    /// Pauses the scrub that is under way.
+    pub fn pause_scrub(&self) -> Result<ScanAnswer> {
+        self.shared.change_scan(|cx, state| match state::refusal(state) {
+            None => Ok(Err(ScanRefused::NoScan)),
+            Some(ScanRefused::Scrubbing) => state::pause(cx, state, true).map(Ok),
+            Some(why) => Ok(Err(why)),
+        })
+    }
+
+    /// Pauses the scrub of the error log that is under way.
+    pub fn pause_error_scrub(&self) -> Result<ScanAnswer> {
+        self.shared.change_scan(|cx, state| match state::refusal(state) {
+            None => Ok(Err(ScanRefused::NoScan)),
+            Some(ScanRefused::ErrorScrubbing) => {
+                let scrub = state.error_scrub.as_mut().map(|s| {
+                    s.paused = 1;
+                    *s
+                });
+                state::keep_error_scrub(cx, scrub.as_ref()).map(Ok)
+            }
+            Some(why) => Ok(Err(why)),
+        })
+    }
+
+    /// Ends the scrub that is under way or paused. A resilver cannot be ended.
+    pub fn stop_scrub(&self) -> Result<ScanAnswer> {
+        self.shared.change_scan(|cx, state| match state::refusal(state) {
+            None => Ok(Err(ScanRefused::NoScan)),
+            Some(ScanRefused::Resilvering) => Ok(Err(ScanRefused::Resilvering)),
+            Some(ScanRefused::ErrorScrubbing | ScanRefused::ErrorScrubPaused) => {
+                run::end_error_scrub(cx, state, false).map(Ok)
+            }
+            Some(_) => state::end(cx, state, End::Cancelled).map(Ok),
+        })
+    }
+
+    /// Begins a resilver of what devices lack, anew if one is under way. False: nothing lacks anything.
+    pub fn restart_resilver(&self) -> Result<bool> {
+        self.shared.change_scan(run::begin_resilver)
+    }
+
+    /// What goes on now.
+    pub fn scan_activity(&self) -> ScanActivity {
+        let state = self.shared.scan.state.lock();
+        let running = state.scan.as_ref().filter(|s| is_active(s) && !is_paused(s)).map(|s| s.function);
+        let any = |functions: &[ScanFunction]| [running, state.working].iter().flatten().any(|f| functions.contains(f));
+        ScanActivity {
+            scrubbing: any(&[ScanFunction::Scrub, ScanFunction::ErrorScrub]) || state.is_error_scrubbing(),
+            resilvering: any(&[ScanFunction::Resilver]) || self.shared.scan.is_wanted(),
+        }
+    }
+
+    /// Waits for a change of [`Writer::scan_activity`], but no longer than this.
+    pub fn wait_for_scan(&self, longest: Duration) {
+        let scan = &self.shared.scan;
+        let mut state = scan.state.lock();
+        scan.changed.wait_for(&mut state, longest);
+    }
+
+    /// Returns once everything that reads found bad so far was mended, or given up.
+    pub fn wait_for_healing(&self) {
+        while self.shared.scan.healer.get().is_some_and(|healer| !healer.is_idle()) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    /// Blocks and bytes that reads had written over since the pool was opened.
+    pub fn healed(&self) -> (u64, u64) {
+        self.shared.scan.figures.healed_so_far()
     }
 }

@@ -1,0 +1,139 @@
+//! Writing right bytes over wrong ones: into single leaves below an address, never into others.
+//!
+//! Invariants:
+//!   * only bytes that passed the block's check are written, and only to where the block lies
+//!   * a leaf that does not take them has missed the txg in which the block was born
+
+use super::columns::Map;
+use super::{DATA_START_BYTES, Kind, Leaf, Mended, Tree, Vdev};
+use ondisk::Dva;
+use std::borrow::Cow;
+
+/// How often an indirect device may point to another one.
+const INDIRECT_DEPTH_MAX: u32 = 16;
+
+impl Tree {
+    /// Whether a leaf that is there, below `dva`, missed the txg `birth`, so that it lacks part of a block of `size` bytes.
+    pub(crate) fn lacks(&self, dva: &Dva, size: u64, birth: u64) -> bool {
+        let Some(top) = self.tops.get(dva.vdev as usize) else { return false };
+        let mut found = false;
+        self.for_each_place(top, dva.offset_bytes, size, birth, 0, &mut |leaf, _, _, _| {
+            found |= leaf.is_open() && leaf.is_stale(birth);
+        });
+        found
+    }
+
+    /// Writes the parts of a block, whose right bytes are `data`, that lie on the leaves which `wanted` says.
+    pub(crate) fn write_over(
+        &self,
+        dva: &Dva,
+        data: &[u8],
+        birth: u64,
+        wanted: &dyn Fn(&Leaf) -> bool,
+        mended: &mut Mended,
+    ) {
+        let Some(top) = self.tops.get(dva.vdev as usize) else { return };
+        let size = data.len() as u64;
+        let mut parity = None;
+        self.for_each_place(top, dva.offset_bytes, size, birth, 0, &mut |leaf, at, place, map| {
+            if !leaf.is_open() || !wanted(leaf) {
+                return;
+            }
+            let bytes: Cow<'_, [u8]> = match (place, map) {
+                (Place::Bytes { from, len, unit }, _) => {
+                    let mut bytes = Cow::Borrowed(&data[from..from + len]);
+                    if !len.is_multiple_of(unit) {
+                        bytes.to_mut().resize(len.next_multiple_of(unit), 0);
+                    }
+                    bytes
+                }
+                (Place::Column(place), Some(map)) => {
+                    let (block, columns) = parity.get_or_insert_with(|| {
+                        let mut block = data.to_vec();
+                        block.resize(map.size_bytes, 0);
+                        let parity = map.generate_parity(&block);
+                        (block, parity)
+                    });
+                    let column = &map.columns[place];
+                    let part = match columns.iter().find(|(p, _)| *p == place) {
+                        Some((_, bytes)) => bytes.as_slice(),
+                        None => map.part(block, column),
+                    };
+                    // What pads the allocation of a draid is zeros; nothing but the block is there.
+                    let mut bytes = part.to_vec();
+                    bytes.resize(part.len() + column.padding_bytes, 0);
+                    Cow::Owned(bytes)
+                }
+                (Place::Column(_), None) => return,
+            };
+            match leaf.write(birth, at, &bytes) {
+                Some(Ok(())) => mended.written.push((leaf.guid, bytes.len() as u64)),
+                _ => {
+                    leaf.note_missed(birth, birth);
+                    mended.failed.push(leaf.guid);
+                }
+            }
+        });
+    }
+
+    /// Tells each leaf on which something of the block lies: where on it, and what.
+    fn for_each_place<'t>(
+        &'t self,
+        top: &'t Vdev,
+        offset: u64,
+        size: u64,
+        birth: u64,
+        depth: u32,
+        tell: &mut Tell<'_, 't>,
+    ) {
+        match &top.kind {
+            Kind::Leaf(_) | Kind::Mirror(_) => {
+                let mut leaves = Vec::new();
+                self.collect(top, offset, &mut leaves, 0);
+                let (at, unit) = (offset.saturating_add(DATA_START_BYTES), 1usize << top.ashift);
+                leaves.into_iter().for_each(|leaf| {
+                    tell(leaf, at, Place::Bytes { from: 0, len: size as usize, unit }, None);
+                });
+            }
+            Kind::Raidz(_) | Kind::Draid(_) => {
+                let Ok(map) = self.parity_map(top, offset, size, birth) else { return };
+                for (place, column) in map.columns.iter().enumerate() {
+                    if column.size_bytes == 0 && column.padding_bytes == 0 {
+                        continue;
+                    }
+                    let mut leaves = Vec::new();
+                    self.collect(&top.children[column.child], column.offset_bytes, &mut leaves, 0);
+                    let at = column.device_offset_bytes();
+                    leaves.into_iter().for_each(|leaf| tell(leaf, at, Place::Column(place), Some(&map)));
+                }
+            }
+            Kind::Indirect(_) if depth < INDIRECT_DEPTH_MAX => {
+                let Ok(pieces) = self.pieces(top, offset, size, depth) else { return };
+                for piece in pieces {
+                    let Some(target) = self.tops.get(piece.vdev as usize) else { continue };
+                    let start = (piece.source_bytes - offset) as usize;
+                    let part = &mut |leaf: &'t Leaf, at, place, _: Option<&Map>| {
+                        // Blocks are moved to devices without parity only; pieces are whole sectors.
+                        if let Place::Bytes { from, len, .. } = place {
+                            tell(leaf, at, Place::Bytes { from: start + from, len, unit: 1 }, None);
+                        }
+                    };
+                    self.for_each_place(target, piece.offset_bytes, piece.size_bytes, birth, depth + 1, part);
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Is told of a leaf, where on it, which part of the block, and how its columns lie.
+type Tell<'a, 't> = dyn FnMut(&'t Leaf, u64, Place, Option<&Map>) + 'a;
+
+/// Which part of a block.
+#[derive(Clone, Copy)]
+enum Place {
+    /// So many bytes of it, filled up to a multiple of `unit`.
+    Bytes { from: usize, len: usize, unit: usize },
+    /// A column, by its place in the map.
+    Column(usize),
+}

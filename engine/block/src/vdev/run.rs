@@ -1,0 +1,170 @@
+//! Looking at blocks that lie close together, with few large reads: what scrubs do.
+//!
+//! Every copy and every column of each block is held against its check and its parity. What cannot be told at once, because a
+//! device is away, fails or lies, is left to whoever looks at that one block closely (`repair`).
+//!
+//! Invariants:
+//!   * nothing is counted as an error here: whoever looks closely counts
+//!   * a block that is said to be right was read whole from every device that should have it
+
+use super::columns::Map;
+use super::{DATA_START_BYTES, Kind, Leaf, Tree};
+
+/// Reads are joined over gaps of up to so many bytes, which costs less than another read: as OpenZFS (`zfs_vdev_read_gap_limit`).
+const GAP_BYTES: u64 = 32 << 10;
+/// Longest joined read, unless one piece is longer: as OpenZFS (`zfs_vdev_aggregation_limit`).
+const READ_BYTES_MAX: u64 = 1 << 20;
+
+/// A block of a run.
+#[derive(Debug, Clone, Copy)]
+pub struct RunBlock {
+    /// Where it begins on the top-level device.
+    pub offset: u64,
+    /// Bytes as stored.
+    pub size: u64,
+    /// Txg in which it was written.
+    pub birth: u64,
+}
+
+/// A piece that some block needs of a leaf.
+struct Piece<'t> {
+    leaf: &'t Leaf,
+    offset: u64,
+    len: usize,
+    block: usize,
+    /// Column in the block's map; of a mirror 0.
+    place: usize,
+}
+
+impl Tree {
+    /// Whether each block is right on all devices. `judge` says whether bytes are those of the block of that number.
+    pub(crate) fn look_at_run(
+        &self,
+        vdev: u32,
+        blocks: &[RunBlock],
+        judge: &mut dyn FnMut(usize, &[u8]) -> bool,
+        read_bytes: &mut u64,
+    ) -> Vec<bool> {
+        let mut right = vec![true; blocks.len()];
+        let Some(top) = self.tops.get(vdev as usize) else { return vec![false; blocks.len()] };
+        let mut maps: Vec<Option<Map>> = Vec::new();
+        let mut pieces: Vec<Piece<'_>> = Vec::new();
+        for (number, block) in blocks.iter().enumerate() {
+            let mut leaves = Vec::new();
+            match &top.kind {
+                Kind::Leaf(_) | Kind::Mirror(_) => {
+                    self.collect(top, block.offset, &mut leaves, 0);
+                    leaves.retain(|leaf| leaf.is_open() && !leaf.is_stale(block.birth));
+                    right[number] = !leaves.is_empty();
+                    let offset = block.offset.saturating_add(DATA_START_BYTES);
+                    let piece = |leaf| Piece { leaf, offset, len: block.size as usize, block: number, place: 0 };
+                    pieces.extend(leaves.into_iter().map(piece));
+                    maps.push(None);
+                }
+                Kind::Raidz(_) | Kind::Draid(_) => {
+                    let map = self.parity_map(top, block.offset, block.size, block.birth).ok();
+                    right[number] = map.is_some();
+                    for (place, column) in map.iter().flat_map(|m| m.columns.iter().enumerate()) {
+                        if column.size_bytes == 0 {
+                            continue;
+                        }
+                        leaves.clear();
+                        self.collect(&top.children[column.child], column.offset_bytes, &mut leaves, 0);
+                        // Where several stand for one child, or one is away, it takes a closer look.
+                        match leaves.as_slice() {
+                            [leaf] if leaf.is_open() && !leaf.is_stale(block.birth) => pieces.push(Piece {
+                                leaf,
+                                offset: column.device_offset_bytes(),
+                                len: column.size_bytes,
+                                block: number,
+                                place,
+                            }),
+                            _ => right[number] = false,
+                        }
+                    }
+                    maps.push(map);
+                }
+                _ => {
+                    right[number] = false;
+                    maps.push(None);
+                }
+            }
+        }
+        pieces.retain(|piece| right[piece.block]);
+        pieces.sort_unstable_by_key(|piece| (piece.leaf.guid, piece.offset));
+        let reads = joined(&pieces);
+        let buffers: Vec<Option<Vec<u8>>> = reads
+            .iter()
+            .map(|read| {
+                let mut buf = vec![0; (read.end - read.start) as usize];
+                *read_bytes += buf.len() as u64;
+                read.leaf.read_without_counting(read.start, &mut buf).then_some(buf)
+            })
+            .collect();
+        // By block: its pieces, in the order of its columns.
+        let mut parts: Vec<Vec<(usize, &[u8])>> = vec![Vec::new(); blocks.len()];
+        for (read, buf) in reads.iter().zip(&buffers) {
+            for piece in &pieces[read.pieces.clone()] {
+                match buf {
+                    Some(buf) => {
+                        let from = (piece.offset - read.start) as usize;
+                        parts[piece.block].push((piece.place, &buf[from..from + piece.len]));
+                    }
+                    None => right[piece.block] = false,
+                }
+            }
+        }
+        for (number, (block, right)) in blocks.iter().zip(&mut right).enumerate().filter(|(_, (_, right))| **right) {
+            let parts = &mut parts[number];
+            match &maps[number] {
+                None => {
+                    *right = parts.first().is_some_and(|(_, first)| judge(number, first))
+                        && parts.windows(2).all(|pair| pair[0].1 == pair[1].1);
+                }
+                Some(map) => {
+                    parts.sort_unstable_by_key(|(place, _)| *place);
+                    let mut whole = vec![0; map.size_bytes];
+                    let mut stored: Vec<Option<&[u8]>> = vec![None; map.columns.len()];
+                    for (place, bytes) in parts.iter() {
+                        let column = &map.columns[*place];
+                        match column.is_data() {
+                            true => map.part_mut(&mut whole, column).copy_from_slice(bytes),
+                            false => stored[*place] = Some(bytes),
+                        }
+                    }
+                    *right =
+                        judge(number, &whole[..block.size as usize]) && map.wrong_parity(&whole, &stored).is_empty();
+                }
+            }
+        }
+        right
+    }
+}
+
+/// A read that brings in several pieces of a leaf.
+struct Joined<'t> {
+    leaf: &'t Leaf,
+    start: u64,
+    end: u64,
+    pieces: std::ops::Range<usize>,
+}
+
+/// Joins pieces, sorted by leaf and offset.
+fn joined<'t>(pieces: &[Piece<'t>]) -> Vec<Joined<'t>> {
+    let mut reads: Vec<Joined<'t>> = Vec::new();
+    for (number, piece) in pieces.iter().enumerate() {
+        let end = piece.offset + piece.len as u64;
+        match reads.last_mut() {
+            Some(read)
+                if std::ptr::eq(read.leaf, piece.leaf)
+                    && piece.offset <= read.end.saturating_add(GAP_BYTES)
+                    && end.max(read.end) - read.start <= READ_BYTES_MAX =>
+            {
+                read.end = read.end.max(end);
+                read.pieces.end = number + 1;
+            }
+            _ => reads.push(Joined { leaf: piece.leaf, start: piece.offset, end, pieces: number..number + 1 }),
+        }
+    }
+    reads
+}

@@ -1,0 +1,216 @@
+//! Mending one block: its right bytes are written over every copy, column, gang header and gang member that is not as it should be.
+//!
+//! Invariants:
+//!   * what is written has passed the block's check
+//!   * devices that gave right bytes are not written to
+
+use super::{check, gang, read};
+use crate::store::Store;
+use crate::vdev::{BlockReport, Fault, Leaf, Mend, Mended, RunBlock};
+use ondisk::{BlkPtr, Dva};
+use std::cell::Cell;
+
+const GANG_DEPTH_MAX: u32 = 16;
+
+/// Looks at the block and mends what `what` is about.
+pub(crate) fn repair(store: &Store, bp: &BlkPtr, what: Mend) -> Mended {
+    let mut mended = Mended::default();
+    if bp.is_embedded() || bp.is_hole() || bp.is_redacted() {
+        mended.readable = true;
+        return mended;
+    }
+    if let Err(e) = bp.check().map_err(crate::Error::from).and_then(|()| check::supported(store, bp)) {
+        mended.error = Some(e.to_string());
+        return mended;
+    }
+    at_depth(store, bp, what, 0, &mut mended);
+    mended
+}
+
+/// Which leaves below one address are to be written.
+enum Where {
+    Nowhere,
+    /// All that are there: too many lie to tell which.
+    Everywhere,
+    Leaves(Vec<u64>),
+}
+
+impl Where {
+    fn of(good: bool, report: &BlockReport) -> Self {
+        let bad = report.faults.iter().filter(|f| matches!(f.fault, Fault::Wrong | Fault::Unreadable));
+        let leaves: Vec<u64> = bad.map(|f| f.leaf).collect();
+        match (good, leaves.is_empty()) {
+            (true, true) => Self::Nowhere,
+            (true, false) => Self::Leaves(leaves),
+            (false, _) => Self::Everywhere,
+        }
+    }
+}
+
+fn at_depth(store: &Store, bp: &BlkPtr, what: Mend, depth: u32, mended: &mut Mended) {
+    let (birth, size) = (bp.physical_birth().0, bp.psize_bytes());
+    // By address: what is to be written to it. Gangs look after themselves.
+    let mut wanted: Vec<(Dva, Where)> = Vec::new();
+    let mut gang_is_right = None;
+    let mut failure: Option<crate::vdev::Failure> = None;
+    for (copy, dva) in bp.dvas().enumerate() {
+        if dva.is_gang {
+            let done = mend_gang(store, bp, copy, what, depth, gang_is_right == Some(true), mended);
+            if let Err(error) = &done {
+                mended.error.get_or_insert_with(|| error.clone());
+            }
+            gang_is_right = Some(gang_is_right == Some(true) || done.is_ok());
+            continue;
+        }
+        match what {
+            Mend::Missed => {
+                if store.tree().lacks(&dva, size, birth) {
+                    wanted.push((dva, Where::Everywhere));
+                }
+            }
+            Mend::Wrong { is_known } => {
+                let mut report = BlockReport { is_known, ..BlockReport::default() };
+                let salt = store.salt();
+                let mut right = |bytes: &[u8]| check::matches(bp, bytes, salt.as_deref());
+                let good = store.tree().verify(copy, &dva, size, birth, &mut right, &mut report);
+                mended.read_bytes += report.bytes_read;
+                mended.readable |= good.is_ok();
+                let place = Where::of(good.is_ok(), &report);
+                if let Err(e) = good {
+                    failure.get_or_insert_default().merge(e);
+                }
+                if !matches!(place, Where::Nowhere) {
+                    wanted.push((dva, place));
+                }
+            }
+        }
+    }
+    if gang_is_right == Some(true) {
+        mended.readable = true;
+        mended.error = None;
+    }
+    if wanted.is_empty() {
+        // Nothing is missing here: whether the rest can be read is not what was asked.
+        mended.readable |= what == Mend::Missed && gang_is_right.is_none();
+        return;
+    }
+    let bytes = match read::stored_bytes(store, bp, depth, &Cell::new(false)) {
+        Ok(bytes) => bytes,
+        Err(more) => {
+            let failure = match failure {
+                Some(mut failure) => {
+                    failure.merge(more);
+                    failure
+                }
+                None => more,
+            };
+            mended.readable = false;
+            mended.is_missing = !failure.missing.is_empty();
+            let error = failure.into_error(String::new()).to_string();
+            mended.error.get_or_insert(error.trim_start_matches(": ").to_owned());
+            return;
+        }
+    };
+    mended.readable = true;
+    if what == Mend::Missed {
+        mended.read_bytes += bytes.len() as u64;
+    }
+    for (dva, place) in wanted {
+        let is_wanted = |leaf: &Leaf| match (what, &place) {
+            (Mend::Missed, _) => leaf.is_stale(birth),
+            (_, Where::Everywhere) => !leaf.is_stale(birth),
+            (_, Where::Leaves(leaves)) => leaves.contains(&leaf.guid),
+            (_, Where::Nowhere) => false,
+        };
+        store.tree().write_over(&dva, &bytes, birth, &is_wanted, mended);
+    }
+}
+
+/// Mends the header at one address, and the members unless that `was_done` by way of another header: all headers are the same.
+fn mend_gang(
+    store: &Store,
+    bp: &BlkPtr,
+    copy: usize,
+    what: Mend,
+    depth: u32,
+    was_done: bool,
+    mended: &mut Mended,
+) -> Result<(), String> {
+    if depth >= GANG_DEPTH_MAX {
+        return Err("gang headers nested too deep".into());
+    }
+    let (dva, birth) = (bp.dva(copy), bp.physical_birth().0);
+    let told = |failure: crate::vdev::Failure| failure.into_error(String::new()).to_string();
+    let mut report =
+        BlockReport { is_known: !matches!(what, Mend::Wrong { is_known: false }), ..BlockReport::default() };
+    let own = gang::verify_header(store, bp, &dva, copy, &mut report);
+    mended.read_bytes += report.bytes_read;
+    let place = Where::of(own.is_ok(), &report);
+    // Any header that can be read tells what all hold.
+    let header = match own {
+        Ok(header) => header,
+        Err(failure) => bp
+            .dvas()
+            .filter(|other| other.is_gang && *other != dva)
+            .find_map(|other| gang::read_header(store, bp, &other, &Cell::new(false)).ok())
+            .map(|(header, _)| header)
+            .ok_or_else(|| told(failure))?,
+    };
+    let is_wanted = |leaf: &Leaf| match (what, &place) {
+        (Mend::Missed, _) => leaf.is_stale(birth),
+        (_, Where::Everywhere) => !leaf.is_stale(birth),
+        (_, Where::Leaves(leaves)) => leaves.contains(&leaf.guid),
+        (_, Where::Nowhere) => false,
+    };
+    store.tree().write_over(&dva, &header, birth, &is_wanted, mended);
+    if was_done {
+        return Ok(());
+    }
+    let members = gang::members(store, bp, &dva).map_err(told)?;
+    let mut lost = None;
+    for member in members {
+        let mut below = Mended::default();
+        at_depth(store, &member, what, depth + 1, &mut below);
+        mended.read_bytes += below.read_bytes;
+        mended.written.append(&mut below.written);
+        mended.failed.append(&mut below.failed);
+        mended.is_missing |= below.is_missing;
+        if !below.readable {
+            lost.get_or_insert(below.error.unwrap_or_else(|| "a gang member cannot be read".into()));
+        }
+    }
+    match lost {
+        Some(error) => Err(error),
+        None => {
+            let whole = gang::read(store, bp, &dva, depth, &Cell::new(false)).map_err(told)?;
+            match check::matches(bp, &whole, store.salt().as_deref()) {
+                true => Ok(()),
+                false => Err("gang block: checksum mismatch of the whole".into()),
+            }
+        }
+    }
+}
+
+/// Looks at blocks that lie close together on one top-level device: see [`Store::look_at_run`].
+pub(crate) fn look_at_run(store: &Store, copies: &[(&BlkPtr, usize)], read_bytes: &mut u64) -> Vec<bool> {
+    let Some((first, copy)) = copies.first() else { return Vec::new() };
+    let vdev = first.dva(*copy).vdev;
+    let blocks: Vec<RunBlock> = copies
+        .iter()
+        .map(|(bp, copy)| RunBlock {
+            offset: bp.dva(*copy).offset_bytes,
+            size: bp.psize_bytes(),
+            birth: bp.physical_birth().0,
+        })
+        .collect();
+    let salt = store.salt();
+    let mut judge = |number: usize, bytes: &[u8]| check::matches(copies[number].0, bytes, salt.as_deref());
+    let is_plain = |bp: &BlkPtr, copy: usize| {
+        let dva = bp.dva(copy);
+        !dva.is_gang && dva.vdev == vdev && check::supported(store, bp).is_ok() && bp.check().is_ok()
+    };
+    if copies.iter().any(|(bp, copy)| !is_plain(bp, *copy)) {
+        return vec![false; copies.len()];
+    }
+    store.tree().look_at_run(vdev, &blocks, &mut judge, read_bytes)
+}

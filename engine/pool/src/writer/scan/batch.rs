@@ -1,0 +1,206 @@
+//! One batch of a scan: what the walk found since the last place, looked at in the order of devices.
+//!
+//! Invariants:
+//!   * a place is kept only when everything that was found on the way to it was looked at, and nothing of it was handed out meanwhile
+
+use super::issue::{self, Found};
+use super::state::{self, End};
+use super::{Figures, State, is_active, is_paused};
+use crate::scan::ordered::{self, Ended, Position, Readers, Sink};
+use crate::writer::Shared;
+use crate::{Bookmark, Result};
+use ondisk::BlkPtr;
+use ondisk::scan::ScanFunction;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+/// How long the reads of a batch should take: longer means more in order, shorter that less is done again after a stop. Guessed.
+const AIM: Duration = Duration::from_secs(20);
+/// How long to gather at most.
+const GATHER_MAX: Duration = Duration::from_secs(30);
+/// Bytes of a batch at least, and at first.
+const BYTES_MIN: u64 = 64 << 20;
+const BYTES_FIRST: u64 = 1 << 30;
+/// Blocks of a batch, for each MiB that the cache may have: 1/16 of the cache at most.
+const BLOCKS_PER_MIB: u64 = (1 << 20) / 16 / size_of::<Found>() as u64;
+const BLOCKS: std::ops::Range<u64> = 10_000..400_000;
+
+/// How large batches are.
+pub(super) struct Size {
+    bytes: u64,
+    blocks: usize,
+}
+
+impl Size {
+    pub fn new(shared: &Shared) -> Self {
+        let cache_mib = shared.store.cache().counters().cap_bytes >> 20;
+        let blocks = (cache_mib * BLOCKS_PER_MIB).clamp(BLOCKS.start, BLOCKS.end) as usize;
+        Self { bytes: BYTES_FIRST, blocks }
+    }
+
+    pub fn shrink(&mut self) {
+        self.bytes = (self.bytes / 4).max(BYTES_MIN);
+    }
+
+    fn learn(&mut self, bytes: u64, took: Duration) {
+        let aim = bytes as f64 * AIM.as_secs_f64() / took.as_secs_f64().max(0.001);
+        self.bytes = (aim as u64).clamp(BYTES_MIN, self.bytes.saturating_mul(2));
+    }
+}
+
+/// What became of a batch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Outcome {
+    /// Its place is kept.
+    Kept,
+    /// It was stopped, or is about a scan that has ended.
+    Stopped,
+    /// The pool needed the room of what was freed meanwhile.
+    LostHold,
+}
+
+/// Whether a batch should stop.
+pub(super) struct Stop<'a> {
+    shared: &'a Shared,
+    generation: u64,
+    said: AtomicBool,
+    asked: AtomicU32,
+}
+
+/// Of so many times that it is asked whether to stop, it is looked at once.
+const ASKED: u32 = 64;
+
+impl Stop<'_> {
+    /// As [`Stop::now`], for those who ask often.
+    pub fn soon(&self) -> bool {
+        self.said.load(Ordering::Relaxed)
+            || (self.asked.fetch_add(1, Ordering::Relaxed).is_multiple_of(ASKED) && self.now())
+    }
+
+    pub fn now(&self) -> bool {
+        if self.said.load(Ordering::Relaxed) {
+            return true;
+        }
+        let state = self.shared.scan.state.lock();
+        let goes_on = state.scan.as_ref().is_some_and(|s| is_active(s) && !is_paused(s));
+        let stop = state.stop || self.shared.scan.is_wanted() || state.generation != self.generation || !goes_on;
+        drop(state);
+        self.said.fetch_or(stop, Ordering::Relaxed);
+        stop
+    }
+}
+
+struct Gather<'a> {
+    shared: &'a Shared,
+    figures: &'a Figures,
+    stop: &'a Stop<'a>,
+    function: ScanFunction,
+    found: Vec<Found>,
+    bytes: u64,
+    size: &'a Size,
+    until: Instant,
+}
+
+impl Sink for Gather<'_> {
+    fn found(&mut self, bp: &BlkPtr, at: &Bookmark) {
+        let bytes = bp.asize_bytes();
+        let is_needed = self.function != ScanFunction::Resilver || self.shared.store.lacks(bp);
+        self.figures.examined(bytes, !is_needed);
+        if is_needed {
+            self.bytes += bytes;
+            self.found.push(Found { bp: *bp, at: *at });
+        }
+    }
+
+    fn broken(&mut self, at: &Bookmark, birth: u64, was_found: bool, error: &crate::Error) {
+        if !was_found {
+            self.figures.error();
+            self.shared.scan.errors.add(at, birth, true);
+        }
+        tracing::warn!(pool = %self.shared.store.name(), block = %at, %error, "the scan cannot look below a block");
+    }
+
+    fn is_full(&self) -> bool {
+        self.found.len() >= self.size.blocks
+            || self.bytes >= self.size.bytes
+            || (Instant::now() >= self.until && !self.found.is_empty())
+            || self.stop.soon()
+    }
+}
+
+/// Does the next batch of the scan under way.
+pub(super) fn run(shared: &Arc<Shared>, readers: &Readers, size: &mut Size) -> Result<Outcome> {
+    let kept = shared.allocator.keep_freed();
+    // The place must be one of the view: what changed it last is waited for.
+    let (pool, mut place, generation) = loop {
+        let pool = shared.pool()?;
+        let view = pool.uberblock().txg.0;
+        let wait_for = {
+            let mut state = shared.scan.state.lock();
+            let Some(scan) = state.scan.filter(|s| is_active(s) && !is_paused(s)) else { return Ok(Outcome::Stopped) };
+            if state.changed_txg <= view {
+                state.in_batch = true;
+                state.changes.clear();
+                break (pool, Position { scan, queue: state.queue.clone() }, state.generation);
+            }
+            state.changed_txg
+        };
+        shared.wait(wait_for)?;
+    };
+    let stop = Stop { shared, generation, said: AtomicBool::new(false), asked: AtomicU32::new(0) };
+    let figures = shared.scan.figures.clone();
+    let mut gather = Gather {
+        shared,
+        figures: &figures,
+        stop: &stop,
+        function: place.scan.function,
+        found: Vec::new(),
+        bytes: 0,
+        size,
+        until: Instant::now() + GATHER_MAX,
+    };
+    let walked = ordered::visit(&pool, readers, &mut place, &mut gather);
+    let (found, bytes) = (std::mem::take(&mut gather.found), gather.bytes);
+    let forget = |state: &mut State| {
+        if state.generation == generation {
+            state.in_batch = false;
+            state.changes.clear();
+            if let Some(scan) = &state.scan {
+                figures.reset(scan);
+            }
+        }
+    };
+    let ended = match walked {
+        Ok(ended) if !stop.now() => ended,
+        other => {
+            forget(&mut shared.scan.state.lock());
+            return other.map(|_| Outcome::Stopped);
+        }
+    };
+    let begun = Instant::now();
+    let done = issue::issue(shared, &kept, place.scan.function, found, &stop);
+    if !done || !kept.holds() {
+        forget(&mut shared.scan.state.lock());
+        return Ok(if kept.holds() { Outcome::Stopped } else { Outcome::LostHold });
+    }
+    size.learn(bytes, begun.elapsed());
+    drop(kept);
+    shared.change_scan(move |cx, state| {
+        // Another one began, or it ended, while this waited.
+        if state.generation != generation {
+            return Ok(Outcome::Stopped);
+        }
+        state.in_batch = false;
+        state::advance(cx, state, place)?;
+        if ended == Ended::Done && state.queue.is_empty() && is_finished(state) {
+            state::end(cx, state, End::Complete)?;
+        }
+        Ok(Outcome::Kept)
+    })
+}
+
+/// Whether nothing is left: a dataset that changed while the last batch ran may have brought something back.
+fn is_finished(state: &State) -> bool {
+    state.scan.is_some_and(|s| s.bookmark.objset == ordered::NO_OBJSET)
+}

@@ -1,0 +1,161 @@
+//! The error log: which blocks could not be read, kept in the pool, so that `status -v` can name files after a restart.
+//!
+//! Errors of a scan gather in a log of their own, which takes the place of the last one when the scan ends: so what was damaged before
+//! and is not any more is forgotten by a scrub.
+//!
+//! Format: `ondisk::errlog`. Facts: `spa_errlog_sync`, `spa_errlog_rotate` (module/zfs/spa_errlog.c).
+
+use crate::writer::tx::SyncTx;
+use crate::{Bookmark, Result};
+use object::ZapValue;
+use object::zap::{Zap, ZapSpec};
+use ondisk::dsl_dataset::DslDataset;
+use ondisk::dsl_dir::DslDir;
+use ondisk::errlog::{ErrorBookmark, HeadError};
+use ondisk::pool_dir::directory;
+use ondisk::{ObjectType, Txg};
+use parking_lot::Mutex;
+use std::collections::BTreeMap;
+
+/// Errors that wait for a txg at most: more of them are only counted.
+const WAITING_MAX: usize = 100_000;
+
+/// Errors that wait to be written.
+#[derive(Default)]
+pub(super) struct Errors(Mutex<Lists>);
+
+/// Blocks, and the txgs in which they were born.
+#[derive(Default)]
+struct Lists {
+    last: BTreeMap<Bookmark, u64>,
+    scan: BTreeMap<Bookmark, u64>,
+    rotate: bool,
+}
+
+impl Errors {
+    /// Notes a block that cannot be read.
+    pub fn add(&self, at: &Bookmark, birth: u64, during_scan: bool) {
+        let mut lists = self.0.lock();
+        let during_scan = during_scan || lists.rotate;
+        let list = if during_scan { &mut lists.scan } else { &mut lists.last };
+        if list.len() < WAITING_MAX {
+            list.insert(*at, birth);
+        }
+    }
+
+    /// A scan ended: with the next txg its errors are those of the last scan.
+    pub fn rotate(&self) {
+        self.0.lock().rotate = true;
+    }
+
+    /// Whether a txg has something to write.
+    pub fn is_dirty(&self) -> bool {
+        let lists = self.0.lock();
+        lists.rotate || !lists.last.is_empty() || !lists.scan.is_empty()
+    }
+
+    /// Brings what waits into the pool's logs.
+    pub fn sync(&self, cx: &SyncTx<'_>) -> Result<()> {
+        if !self.is_dirty() {
+            return Ok(());
+        }
+        let Lists { last, scan, rotate } = std::mem::take(&mut *self.0.lock());
+        let by_head = cx.feature_enabled("head_errlog");
+        let before = (cx.directory_entry(directory::ERRLOG_LAST)?, cx.directory_entry(directory::ERRLOG_SCRUB)?);
+        let mut of_last = before.0.unwrap_or(0);
+        let mut of_scan = before.1.unwrap_or(0);
+        write(cx, &last, &mut of_last, by_head)?;
+        if rotate {
+            delete(cx, of_last, by_head)?;
+            of_last = std::mem::take(&mut of_scan);
+            write(cx, &scan, &mut of_last, by_head)?;
+        } else {
+            write(cx, &scan, &mut of_scan, by_head)?;
+        }
+        if before != (Some(of_last), Some(of_scan)) {
+            cx.directory()?.update_u64(cx.tx(), directory::ERRLOG_LAST, of_last)?;
+            cx.directory()?.update_u64(cx.tx(), directory::ERRLOG_SCRUB, of_scan)?;
+        }
+        Ok(())
+    }
+}
+
+/// Forgets the errors of a head that is destroyed (`spa_delete_dataset_errlog`).
+pub(super) fn forget_dataset(cx: &SyncTx<'_>, head: u64) -> Result<()> {
+    if !cx.feature_enabled("head_errlog") {
+        return Ok(());
+    }
+    for name in [directory::ERRLOG_LAST, directory::ERRLOG_SCRUB] {
+        let Some(log) = cx.directory_entry(name)?.filter(|id| *id != 0) else { continue };
+        let log = Zap::open(cx.mos().object(log)?)?;
+        let key = format!("{head:x}");
+        if let Some(own) = log.lookup_u64(&key)? {
+            log.remove(cx.tx(), &key)?;
+            cx.mos().free_object(cx.tx(), own)?;
+        }
+    }
+    Ok(())
+}
+
+fn create(cx: &SyncTx<'_>) -> Result<u64> {
+    Ok(Zap::create(cx.mos(), cx.tx(), &ZapSpec::new(ObjectType::ERROR_LOG))?.id())
+}
+
+fn write(cx: &SyncTx<'_>, errors: &BTreeMap<Bookmark, u64>, log: &mut u64, by_head: bool) -> Result<()> {
+    if errors.is_empty() {
+        return Ok(());
+    }
+    if *log == 0 {
+        *log = create(cx)?;
+    }
+    let outer = Zap::open(cx.mos().object(*log)?)?;
+    let nothing = ZapValue::string("");
+    for (at, birth) in errors {
+        if !by_head {
+            let name = ErrorBookmark { objset: at.objset, object: at.object, level: at.level, block: at.blkid };
+            outer.update(cx.tx(), name.to_string(), &nothing)?;
+            continue;
+        }
+        // Of a dataset that is gone only its number is known.
+        let head = head_of(cx, at.objset).ok().flatten().unwrap_or(at.objset);
+        let key = format!("{head:x}");
+        let own = match outer.lookup_u64(&key)? {
+            Some(own) => own,
+            None => {
+                let own = create(cx)?;
+                outer.insert_u64(cx.tx(), &key, own)?;
+                own
+            }
+        };
+        let name = HeadError { object: at.object, level: at.level, block: at.blkid, birth: Txg(*birth) };
+        Zap::open(cx.mos().object(own)?)?.update(cx.tx(), name.to_string(), &nothing)?;
+    }
+    Ok(())
+}
+
+/// The head of the directory to which a dataset or snapshot belongs.
+fn head_of(cx: &SyncTx<'_>, id: u64) -> Result<Option<u64>> {
+    if id == 0 {
+        return Ok(None);
+    }
+    let object = cx.mos().object(id)?;
+    if object.dnode().bonus_type != ObjectType::DSL_DATASET {
+        return Ok(None);
+    }
+    let dir = cx.mos().object(DslDataset::parse(object.bonus(), object.endian())?.dir)?;
+    Ok(Some(DslDir::parse(dir.bonus(), dir.endian())?.head_dataset).filter(|head| *head != 0))
+}
+
+fn delete(cx: &SyncTx<'_>, log: u64, by_head: bool) -> Result<()> {
+    if log == 0 {
+        return Ok(());
+    }
+    if by_head {
+        for entry in Zap::open(cx.mos().object(log)?)?.entries()? {
+            if let Some(own) = entry.value.as_u64() {
+                cx.mos().free_object(cx.tx(), own)?;
+            }
+        }
+    }
+    cx.mos().free_object(cx.tx(), log)
+}

@@ -1,0 +1,157 @@
+//! Self-healing: what a read found bad, while another place had the right bytes, is written over in the background.
+//!
+//! ```text
+//!   read ── some place was wrong ──> queue (bounded, each block once) ──> a thread: what is freed is kept from here on
+//!          ─> does the pool's tree, as of now, still lead to that block? ─> every place looked at, wrong ones written over
+//! ```
+//!
+//! Invariants:
+//!   * a block is written over only while the last synced tree leads to it and what is freed is kept: nothing else can be there
+//!   * readers wait for none of this
+//!
+//! What devices missed while they were away is left to the resilver.
+
+use crate::writer::Shared;
+use crate::{Bookmark, Pool};
+use block::Watch;
+use block::vdev::Mend;
+use ondisk::BlkPtr;
+use parking_lot::Mutex;
+use std::collections::{HashSet, VecDeque};
+use std::sync::{Arc, Weak};
+use std::thread::JoinHandle;
+
+/// Blocks that wait at most: of more, whoever reads them next tells again.
+const WAITING_MAX: usize = 1024;
+/// Blocks that are mended under one view of the pool. Guessed: what is freed meanwhile is kept for so long.
+const AT_ONCE: usize = 64;
+
+/// Is told of bad blocks and mends them.
+pub(crate) struct Healer {
+    shared: Weak<Shared>,
+    queue: Mutex<Queue>,
+}
+
+#[derive(Default)]
+struct Queue {
+    waiting: VecDeque<(BlkPtr, Bookmark)>,
+    /// First addresses and births of those.
+    known: HashSet<(u32, u64, u64)>,
+    is_running: bool,
+    thread: Option<JoinHandle<()>>,
+    stop: bool,
+}
+
+fn key(bp: &BlkPtr) -> (u32, u64, u64) {
+    let dva = bp.dva(0);
+    (dva.vdev, dva.offset_bytes, bp.physical_birth().0)
+}
+
+impl Healer {
+    pub fn new(shared: &Arc<Shared>) -> Arc<Self> {
+        Arc::new(Self { shared: Arc::downgrade(shared), queue: Mutex::default() })
+    }
+
+    fn offer(self: &Arc<Self>, bp: &BlkPtr, at: &Bookmark) {
+        let mut queue = self.queue.lock();
+        if queue.stop || queue.waiting.len() >= WAITING_MAX || !queue.known.insert(key(bp)) {
+            return;
+        }
+        queue.waiting.push_back((*bp, *at));
+        if !queue.is_running {
+            let healer = self.clone();
+            let thread = std::thread::Builder::new().name("heal".into()).spawn(move || healer.run());
+            queue.is_running = thread.is_ok();
+            // One that was there before has ended.
+            queue.thread = thread.ok();
+        }
+    }
+
+    /// Stops; what waits is found again by whoever reads it.
+    pub fn stop(&self) {
+        let thread = {
+            let mut queue = self.queue.lock();
+            queue.stop = true;
+            queue.waiting.clear();
+            queue.thread.take()
+        };
+        // The last one to let go of the pool may be the thread itself.
+        if let Some(thread) = thread.filter(|t| t.thread().id() != std::thread::current().id()) {
+            let _ = thread.join();
+        }
+    }
+
+    /// Whether nothing waits any more.
+    pub fn is_idle(&self) -> bool {
+        !self.queue.lock().is_running
+    }
+
+    fn run(&self) {
+        loop {
+            let some: Vec<_> = {
+                let mut queue = self.queue.lock();
+                let count = queue.waiting.len().min(AT_ONCE);
+                if count == 0 || queue.stop {
+                    queue.is_running = false;
+                    queue.known.clear();
+                    return;
+                }
+                queue.waiting.drain(..count).collect()
+            };
+            if let Some(shared) = self.shared.upgrade() {
+                self.mend(&shared, &some);
+            }
+            let mut queue = self.queue.lock();
+            some.iter().for_each(|(bp, _)| {
+                queue.known.remove(&key(bp));
+            });
+        }
+    }
+
+    fn mend(&self, shared: &Shared, blocks: &[(BlkPtr, Bookmark)]) {
+        let kept = shared.allocator.keep_freed();
+        let Ok(pool) = shared.pool() else { return };
+        for (bp, at) in blocks {
+            if self.queue.lock().stop {
+                return;
+            }
+            if !is_there(&pool, bp, at) {
+                continue;
+            }
+            let mended = kept.while_kept(|| shared.store.repair(bp, Mend::Wrong { is_known: true }));
+            let Some(mended) = mended else { return };
+            super::note_mended(&shared.store, &mended, true, false);
+            shared.scan.figures.healed(&mended);
+            if mended.written_bytes() > 0 {
+                tracing::info!(pool = %shared.store.name(), block = %at, bytes = mended.written_bytes(), "healed");
+            }
+        }
+    }
+}
+
+/// Whether the tree of `pool` leads to this very block.
+fn is_there(pool: &Pool, bp: &BlkPtr, at: &Bookmark) -> bool {
+    matches!(pool.find_block(at), Ok(Some(found)) if key(&found) == key(bp) && found.checksum() == bp.checksum())
+}
+
+/// What the store knows the healer as.
+pub(crate) struct Told(pub Arc<Healer>);
+
+impl Watch for Told {
+    fn met_bad(&self, bp: &BlkPtr, at: &Bookmark) {
+        // Blocks of the intent log are replayed or gone in a moment.
+        if at.level >= -1 && !bp.is_embedded() && !bp.is_hole() {
+            self.0.offer(bp, at);
+        }
+    }
+
+    fn lost(&self, bp: &BlkPtr, at: &Bookmark) {
+        if at.level < -1 {
+            return;
+        }
+        if let Some(shared) = self.0.shared.upgrade() {
+            let during_scan = shared.scan.is_running();
+            shared.scan.errors.add(at, bp.logical_birth().0, during_scan);
+        }
+    }
+}

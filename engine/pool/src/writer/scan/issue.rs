@@ -1,0 +1,193 @@
+//! Looking at the blocks of a batch in the order in which they lie on the devices, a run of neighbours at a time.
+//!
+//! Invariants:
+//!   * reads under way are bounded: a run for each thread
+//!   * while others read or sync, threads rest as long as they work
+
+use super::batch::Stop;
+use super::note_mended;
+use crate::Bookmark;
+use crate::space::alloc::Kept;
+use crate::writer::Shared;
+use block::vdev::Mend;
+use ondisk::BlkPtr;
+use ondisk::scan::ScanFunction;
+use parking_lot::Mutex;
+use std::collections::HashSet;
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+/// A run spans at most so many bytes of a top-level device, unless one block does.
+const RUN_BYTES_MAX: u64 = 2 << 20;
+/// Gaps in a run: larger ones are better not read.
+const GAP_BYTES: u64 = 128 << 10;
+/// Longest rest between two runs.
+const REST_MAX: Duration = Duration::from_millis(200);
+
+/// A block to be looked at.
+pub(super) struct Found {
+    pub bp: BlkPtr,
+    pub at: Bookmark,
+}
+
+struct Issue<'a> {
+    shared: &'a Shared,
+    kept: &'a Kept,
+    function: ScanFunction,
+    found: &'a [Found],
+    /// Which block and which of its addresses, by device and offset.
+    order: Vec<(u32, u8)>,
+    runs: Vec<Range<usize>>,
+    next: AtomicUsize,
+    gave_up: AtomicBool,
+    /// Blocks that were looked at closely: once is enough.
+    closely: Mutex<HashSet<u32>>,
+    stop: &'a Stop<'a>,
+}
+
+/// Looks at all of them and mends what is wrong. False: not all were, or what was freed could not be kept.
+pub(super) fn issue(shared: &Shared, kept: &Kept, function: ScanFunction, found: Vec<Found>, stop: &Stop<'_>) -> bool {
+    let mut order: Vec<(u32, u8)> = Vec::with_capacity(found.len());
+    for (number, block) in found.iter().enumerate() {
+        let copies = match function {
+            // One look at the whole block mends all that is missing.
+            ScanFunction::Resilver => 1,
+            _ if block.bp.is_gang() => 1,
+            _ => block.bp.dvas().count() as u8,
+        };
+        order.extend((0..copies).map(|copy| (number as u32, copy)));
+    }
+    let place = |(number, copy): (u32, u8)| {
+        let bp = &found[number as usize].bp;
+        let dva = bp.dva(usize::from(copy));
+        (dva.vdev, dva.offset_bytes, bp.physical_birth().0)
+    };
+    order.sort_unstable_by_key(|entry| place(*entry));
+    // Blocks that several datasets have, or that the walk came by twice.
+    order.dedup_by_key(|entry| place(*entry));
+    let mut runs: Vec<Range<usize>> = Vec::new();
+    let mut start = 0u64;
+    for at in 0..order.len() {
+        let (number, copy) = order[at];
+        let bp = &found[number as usize].bp;
+        let dva = bp.dva(usize::from(copy));
+        let joins = at > 0 && function != ScanFunction::Resilver && !bp.is_gang() && {
+            let (before, copy) = order[at - 1];
+            let (before, last) = (&found[before as usize].bp, found[before as usize].bp.dva(usize::from(copy)));
+            let end = last.offset_bytes + last.asize_bytes;
+            !before.is_gang()
+                && last.vdev == dva.vdev
+                && dva.offset_bytes <= end.saturating_add(GAP_BYTES)
+                && dva.offset_bytes + dva.asize_bytes - start <= RUN_BYTES_MAX
+        };
+        match runs.last_mut() {
+            Some(run) if joins => run.end = at + 1,
+            _ => {
+                start = dva.offset_bytes;
+                runs.push(at..at + 1);
+            }
+        }
+    }
+    let threads = host::processors().clamp(2, 8).min(runs.len());
+    let issue = Issue {
+        shared,
+        kept,
+        function,
+        found: &found,
+        order,
+        runs,
+        next: AtomicUsize::new(0),
+        gave_up: AtomicBool::new(false),
+        closely: Mutex::default(),
+        stop,
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| issue.work());
+        }
+    });
+    !issue.gave_up.load(Ordering::Relaxed) && issue.next.load(Ordering::Relaxed) >= issue.runs.len()
+}
+
+impl Issue<'_> {
+    fn work(&self) {
+        let mut load = self.shared.store.demand();
+        loop {
+            if self.gave_up.load(Ordering::Relaxed) {
+                return;
+            }
+            if self.stop.now() {
+                self.gave_up.store(true, Ordering::Relaxed);
+                return;
+            }
+            let Some(run) = self.runs.get(self.next.fetch_add(1, Ordering::Relaxed)) else { return };
+            let begun = Instant::now();
+            if !self.run(&self.order[run.clone()]) {
+                self.gave_up.store(true, Ordering::Relaxed);
+                return;
+            }
+            // Somebody else used the pool meanwhile: what he wants comes first.
+            let now = self.shared.store.demand();
+            if now != load {
+                load = now;
+                std::thread::sleep(begun.elapsed().min(REST_MAX));
+            }
+        }
+    }
+
+    /// False: what was freed could not be kept.
+    fn run(&self, entries: &[(u32, u8)]) -> bool {
+        let figures = &self.shared.scan.figures;
+        if self.function == ScanFunction::Resilver {
+            return entries.iter().all(|(number, _)| {
+                let done = self.mend(*number, Mend::Missed);
+                figures.issued(self.found[*number as usize].bp.asize_bytes());
+                done
+            });
+        }
+        let copies: Vec<(&BlkPtr, usize)> =
+            entries.iter().map(|(n, copy)| (&self.found[*n as usize].bp, usize::from(*copy))).collect();
+        let mut read_bytes = 0;
+        let right = self.shared.store.look_at_run(&copies, &mut read_bytes);
+        for ((number, copy), right) in entries.iter().zip(right) {
+            let bp = &self.found[*number as usize].bp;
+            if !right && !self.mend(*number, Mend::Wrong { is_known: false }) {
+                return false;
+            }
+            figures.issued(if bp.is_gang() { bp.asize_bytes() } else { bp.dva(usize::from(*copy)).asize_bytes });
+        }
+        true
+    }
+
+    fn mend(&self, number: u32, what: Mend) -> bool {
+        if !self.closely.lock().insert(number) {
+            return true;
+        }
+        let Found { bp, at } = &self.found[number as usize];
+        let mended = self.kept.while_kept(|| self.shared.store.repair(bp, what));
+        let Some(mended) = mended else { return false };
+        let scans = &self.shared.scan;
+        note_mended(&self.shared.store, &mended, what != Mend::Missed, true);
+        scans.figures.mended(&mended);
+        let birth = bp.physical_birth().0;
+        if what == Mend::Missed {
+            let mut state = scans.state.lock();
+            state.failed.extend(mended.failed.iter().map(|guid| (*guid, birth)));
+            if !mended.readable && mended.is_missing {
+                // It may be read again once others are back: then it is still missing here.
+                let tree = self.shared.store.tree();
+                let leaves = tree.leaves().into_iter().filter(|leaf| leaf.is_stale(birth));
+                state.failed.extend(leaves.map(|leaf| (leaf.guid, birth)));
+            }
+        }
+        // A log that was not replayed ends with a block that was never written.
+        if !mended.readable && at.level != -2 {
+            scans.figures.error();
+            scans.errors.add(at, bp.logical_birth().0, true);
+            let error = mended.error.as_deref().unwrap_or_default();
+            tracing::warn!(pool = %self.shared.store.name(), block = %at, %error, "a block cannot be read or mended");
+        }
+        true
+    }
+}

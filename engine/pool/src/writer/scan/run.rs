@@ -1,0 +1,248 @@
+//! The thread that scans: decides what is next, batch after batch.
+
+use super::batch::{self, Outcome};
+use super::state::{self, End};
+use super::{State, is_active, is_paused, note_mended};
+use crate::scan::find;
+use crate::scan::ordered::Readers;
+use crate::writer::Shared;
+use crate::writer::tx::SyncTx;
+use crate::{Bookmark, Error, Pool, Result};
+use block::vdev::Mend;
+use object::zap::Zap;
+use ondisk::dsl_dir::DslDir;
+use ondisk::errlog::{ErrorBookmark, HeadError, parse_head};
+use ondisk::pool_dir::directory;
+use ondisk::scan::{ScanFunction, ScanState};
+use ondisk::{BlkPtr, Txg};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+/// How long to wait after trouble, before it is tried again.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// How often to look for something to do.
+const LOOK: Duration = Duration::from_secs(1);
+/// Snapshots in which a damaged block is looked for.
+const SNAPSHOTS_MAX: usize = 100_000;
+
+/// Starts the thread, once.
+pub(super) fn start(shared: &Arc<Shared>) -> Result<()> {
+    let mut thread = shared.scan.thread.lock();
+    if thread.is_some() {
+        return Ok(());
+    }
+    {
+        let mut state = shared.scan.state.lock();
+        let tree = shared.store.tree();
+        let lacking = state::lacking(&tree);
+        let resilver = state.scan.filter(|s| is_active(s) && s.function == ScanFunction::Resilver);
+        match resilver {
+            // Goes on for whoever lacks no more than it is about; who lacks more has it begin anew.
+            Some(scan) => {
+                let within =
+                    |leaf: &block::vdev::Leaf| leaf.stale_ranges().last().is_some_and(|r| r.1 < scan.max_txg.0);
+                if scan.errors > 0 || lacking.iter().any(|leaf| !within(leaf)) {
+                    shared.scan.wanted.store(true, Ordering::Release);
+                }
+                state.covered = lacking.iter().map(|leaf| leaf.guid).collect();
+            }
+            None if !lacking.is_empty() => shared.scan.wanted.store(true, Ordering::Release),
+            None => {}
+        }
+    }
+    let shared_too = shared.clone();
+    let run = move || {
+        let shared = shared_too;
+        run(&shared);
+    };
+    let spawned = std::thread::Builder::new().name("scan".into()).spawn(run);
+    *thread = Some(spawned.map_err(|e| Error::io(shared.store.name(), e))?);
+    Ok(())
+}
+
+enum Work {
+    Resilver,
+    Batch,
+    ErrorScrub,
+}
+
+fn run(shared: &Arc<Shared>) {
+    let readers = Readers::new(host::processors().clamp(2, 8));
+    let mut size = batch::Size::new(shared);
+    while let Some(work) = next(shared) {
+        let result = match work {
+            Work::Resilver => shared.change_scan(begin_resilver).map(drop),
+            Work::Batch => batch::run(shared, &readers, &mut size).map(|outcome| {
+                if outcome == Outcome::LostHold {
+                    // The pool needed the room of what was freed: less at a time.
+                    size.shrink();
+                }
+            }),
+            Work::ErrorScrub => error_scrub(shared),
+        };
+        let mut state = shared.scan.state.lock();
+        state.working = None;
+        if let Err(error) = result {
+            if !state.stop && !std::mem::replace(&mut state.trouble, true) {
+                tracing::warn!(pool = %shared.store.name(), %error, "the scan cannot go on for now");
+            }
+            if !state.stop {
+                shared.scan.changed.wait_for(&mut state, PATIENCE);
+            }
+        } else {
+            state.trouble = false;
+        }
+        drop(state);
+        shared.scan.changed.notify_all();
+    }
+}
+
+/// Waits for something to do. `None`: stop.
+fn next(shared: &Shared) -> Option<Work> {
+    let mut state = shared.scan.state.lock();
+    loop {
+        if state.stop {
+            return None;
+        }
+        if shared.scan.is_wanted() {
+            state.working = Some(ScanFunction::Resilver);
+            return Some(Work::Resilver);
+        }
+        if let Some(scan) = state.scan.filter(|s| is_active(s) && !is_paused(s)) {
+            state.working = Some(scan.function);
+            return Some(Work::Batch);
+        }
+        if state.is_error_scrubbing() {
+            state.working = Some(ScanFunction::ErrorScrub);
+            return Some(Work::ErrorScrub);
+        }
+        // Whoever wants a resilver tells without the lock, so that it may be missed once.
+        shared.scan.changed.wait_for(&mut state, LOOK);
+    }
+}
+
+/// Begins a resilver if some leaf lacks something; whatever is under way makes room.
+pub(super) fn begin_resilver(cx: &SyncTx<'_>, state: &mut State) -> Result<bool> {
+    cx.shared.scan.wanted.store(false, Ordering::Release);
+    let is_resilver = state.scan.is_some_and(|s| is_active(&s) && s.function == ScanFunction::Resilver);
+    if state::lacking(&cx.store().tree()).is_empty() {
+        // Devices went away, or nothing is missing after all.
+        if is_resilver {
+            state::end(cx, state, End::Cancelled)?;
+        }
+        return Ok(false);
+    }
+    if state.is_error_scrubbing() {
+        end_error_scrub(cx, state, false)?;
+    }
+    state::end(cx, state, End::Restarting)?;
+    state::begin(cx, state, ScanFunction::Resilver, 0)?;
+    Ok(true)
+}
+
+/// Ends the scrub of the error log.
+pub(super) fn end_error_scrub(cx: &SyncTx<'_>, state: &mut State, complete: bool) -> Result<()> {
+    let Some(scrub) = state.error_scrub.as_mut() else { return Ok(()) };
+    scrub.state = if complete { ScanState::Finished } else { ScanState::Canceled };
+    scrub.end_time = cx.shared.now();
+    let (scrub, text) = (*scrub, if complete { "error scrub done" } else { "error scrub canceled" });
+    cx.shared.scan.figures.error_scrub(false);
+    state.began_anew(cx.txg());
+    // Of what was not looked at again nothing is known: the log stays as it is.
+    if complete {
+        cx.shared.scan.errors.rotate();
+    }
+    state::keep_error_scrub(cx, Some(&scrub))?;
+    cx.history(text, None, &format!("errors={}", scrub.errors))
+}
+
+/// Looks at all blocks of the error log once more.
+fn error_scrub(shared: &Arc<Shared>) -> Result<()> {
+    let generation = shared.scan.state.lock().generation;
+    let kept = shared.allocator.keep_freed();
+    let changed_txg = shared.scan.state.lock().changed_txg;
+    shared.wait(changed_txg)?;
+    let pool = shared.pool()?;
+    let (mut examined, mut errors) = (0, 0);
+    for (at, birth) in logged(&pool)? {
+        {
+            let state = shared.scan.state.lock();
+            if state.stop || state.generation != generation || !state.is_error_scrubbing() {
+                return Ok(());
+            }
+        }
+        examined += 1;
+        let Some((bp, at)) = find_logged(&pool, &at, birth)? else { continue };
+        let mended = kept.while_kept(|| shared.store.repair(&bp, Mend::Wrong { is_known: false }));
+        let Some(mended) = mended else { return Ok(()) };
+        note_mended(&shared.store, &mended, true, true);
+        if !mended.readable {
+            errors += 1;
+            shared.scan.errors.add(&at, bp.logical_birth().0, true);
+        }
+    }
+    shared.change_scan(move |cx, state| {
+        if state.generation != generation {
+            return Ok(());
+        }
+        if let Some(scrub) = state.error_scrub.as_mut() {
+            (scrub.examined, scrub.to_examine, scrub.errors) = (examined, 0, errors);
+        }
+        end_error_scrub(cx, state, true)
+    })
+}
+
+/// What the log of the last scan names; without head_errlog the births are not known.
+fn logged(pool: &Pool) -> Result<Vec<(Bookmark, Option<u64>)>> {
+    let mut found = Vec::new();
+    let Some(log) = pool.directory().lookup_u64(directory::ERRLOG_LAST)?.filter(|id| *id != 0) else {
+        return Ok(found);
+    };
+    let by_head = pool.features().count("com.delphix:head_errlog").is_some();
+    for entry in Zap::open(pool.mos().object(log)?)?.entries()? {
+        if !by_head {
+            let b = ErrorBookmark::parse(&entry.name)?;
+            let at = Bookmark { objset: b.objset, object: b.object, level: b.level, blkid: b.block };
+            found.push((at, None));
+            continue;
+        }
+        let head = parse_head(&entry.name)?;
+        let Some(own) = entry.value.as_u64() else { continue };
+        for inner in Zap::open(pool.mos().object(own)?)?.entries()? {
+            let b = HeadError::parse(&inner.name)?;
+            let at = Bookmark { objset: head, object: b.object, level: b.level, blkid: b.block };
+            found.push((at, Some(b.birth.0)));
+        }
+    }
+    Ok(found)
+}
+
+/// The block that an entry of the log means: in the head, or in one of its snapshots.
+fn find_logged(pool: &Pool, at: &Bookmark, birth: Option<u64>) -> Result<Option<(BlkPtr, Bookmark)>> {
+    let is_it = |bp: &BlkPtr| birth.is_none_or(|birth| bp.logical_birth() == Txg(birth));
+    let mut objset = at.objset;
+    for _ in 0..SNAPSHOTS_MAX {
+        let place = Bookmark { objset, ..*at };
+        if let Some(root) = pool.objset_root(objset)?
+            && let Ok(Some(bp)) = find::find(pool.store(), &root, &place)
+            && is_it(&bp)
+        {
+            return Ok(Some((bp, place)));
+        }
+        let Some(ds) = (match objset {
+            0 => None,
+            id => pool.dataset_phys(id)?,
+        }) else {
+            return Ok(None);
+        };
+        // Not past where the head's own snapshots begin.
+        let dir = pool.mos().object(ds.dir)?;
+        let origin = DslDir::parse(dir.bonus(), dir.endian())?.origin;
+        if ds.prev_snap == 0 || (ds.prev_snap == origin && birth.is_none()) {
+            return Ok(None);
+        }
+        objset = ds.prev_snap;
+    }
+    Ok(None)
+}

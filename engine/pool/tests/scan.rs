@@ -1,0 +1,289 @@
+//! Scrub, resilver and healing on devices in memory that are damaged, away or stale: what is on them afterwards must be right without
+//! any of the others that the layout can miss.
+
+use host::device::{Device, MemoryDevice};
+use object::NewObject;
+use ondisk::ObjectType;
+use pool::scan::{Options, verify};
+use pool::writer::{CreatePool, NewVdev, ScanRefused, WriteOptions, default_features};
+use pool::{OpenOptions, Pool, Writer, search_devices};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+const DISK_BYTES: usize = 72 << 20;
+/// Behind labels and boot area, where blocks are.
+const DATA: std::ops::Range<usize> = 4 << 20..DISK_BYTES - (1 << 20);
+
+fn disks(count: usize) -> Vec<Arc<MemoryDevice>> {
+    (0..count).map(|n| Arc::new(MemoryDevice::new(format!("disk-{n}"), vec![0; DISK_BYTES]))).collect()
+}
+
+fn options() -> WriteOptions {
+    WriteOptions { interval: Duration::from_secs(3600), ..WriteOptions::default() }
+}
+
+fn create(kind: &'static str, parity: u64, disks: &[Arc<MemoryDevice>]) -> Arc<Writer> {
+    let class = block::Class::Normal;
+    let leaf = |disk: &Arc<MemoryDevice>| {
+        let leaf = Some((disk.name().to_owned(), disk.clone() as Arc<dyn Device>));
+        NewVdev { kind: "file", parity: 0, class, leaf, ashift: 9, children: vec![], draid: None }
+    };
+    let children = disks.iter().map(leaf).collect();
+    let top = NewVdev { kind, parity, class, leaf: None, ashift: 9, children, draid: None };
+    let features = default_features().map(str::to_owned).collect();
+    let new = CreatePool { name: "tank".into(), tops: vec![top], features, comment: None, compatibility: None };
+    Writer::create(&new, &OpenOptions::default(), &options(), |_| Ok(())).unwrap()
+}
+
+fn contents(seed: u64, len: usize) -> Vec<u8> {
+    let mut x = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let step = || {
+        x ^= x << 13;
+        x ^= x >> 7;
+        x ^= x << 17;
+        x as u8
+    };
+    std::iter::repeat_with(step).take(len).collect()
+}
+
+/// Writes objects of several sizes, in a txg of their own.
+fn fill(writer: &Writer, seed: u64, bytes: usize) -> Vec<u64> {
+    let made = writer.task(move |cx| {
+        let mut made = Vec::new();
+        for (n, block) in [512u32, 4096, 128 << 10].into_iter().enumerate() {
+            let object = cx.mos().create_object(cx.tx(), &NewObject::new(ObjectType::UINT64_OTHER, block))?;
+            object.write_at(cx.tx(), 0, &contents(seed + n as u64, bytes))?;
+            made.push(object.id());
+        }
+        Ok(made)
+    });
+    made.unwrap()
+}
+
+fn found(disks: &[Arc<MemoryDevice>]) -> pool::FoundPool {
+    search_devices(disks.iter().map(|d| d.clone() as Arc<dyn Device>)).pools.remove(0)
+}
+
+fn reopen(disks: &[Arc<MemoryDevice>]) -> Arc<Writer> {
+    Writer::open(&found(disks), &OpenOptions::default(), &options()).unwrap()
+}
+
+fn wait(writer: &Writer) {
+    let begun = Instant::now();
+    loop {
+        let now = writer.scan_activity();
+        if !now.scrubbing && !now.resilvering {
+            return;
+        }
+        assert!(begun.elapsed() < Duration::from_secs(60), "the scan does not end: {now:?}");
+        writer.wait_for_scan(Duration::from_millis(20));
+    }
+}
+
+/// Everything reads without the devices of that number.
+fn assert_whole_without(disks: &[Arc<MemoryDevice>], away: &[usize]) {
+    let here: Vec<_> = disks.iter().enumerate().filter(|(n, _)| !away.contains(n)).map(|(_, d)| d.clone()).collect();
+    let pool = Pool::open(&found(&here), &OpenOptions::default()).unwrap();
+    let report = verify(&pool, &Options { threads: 2 }, &|_| true).unwrap();
+    assert!(report.damage.is_empty(), "without {away:?}: {:?}", report.damage);
+    let wrong: u64 = report.devices.values().map(|d| d.wrong + d.stale + d.unreadable).sum();
+    assert_eq!(wrong, 0, "without {away:?}: {:?}", report.devices);
+}
+
+fn scrub(writer: &Writer) -> pool::status::ScanStatus {
+    writer.run_scans().unwrap();
+    writer.start_scrub().unwrap().unwrap();
+    wait(writer);
+    writer.pool().unwrap().status().unwrap().scan.unwrap()
+}
+
+/// Which devices may be away at once.
+fn combinations(count: usize, size: usize) -> Vec<Vec<usize>> {
+    (0..1usize << count)
+        .filter(|set| set.count_ones() as usize == size)
+        .map(|set| (0..count).filter(|n| set >> n & 1 == 1).collect())
+        .collect()
+}
+
+#[test]
+fn a_scrub_repairs_what_any_allowed_devices_lost() {
+    for (kind, parity, count) in [("mirror", 0, 2), ("mirror", 0, 3), ("raidz", 1, 3), ("raidz", 2, 5), ("raidz", 3, 5)]
+    {
+        let lost = if kind == "mirror" { count - 1 } else { parity as usize };
+        {
+            let (round, zeroed) = (count % 2, count % 2 == 0);
+            let disks = disks(count);
+            let writer = create(kind, parity, &disks);
+            fill(&writer, 7 + round as u64, 300_000);
+            writer.sync().unwrap();
+            for n in 0..lost {
+                let n = (n + round) % count;
+                let with = if zeroed { vec![0; DATA.len()] } else { contents(n as u64 + 99, DATA.len()) };
+                disks[n].write_at(DATA.start as u64, &with).unwrap();
+            }
+            let scan = scrub(&writer);
+            assert_eq!((scan.errors, scan.state), (0, pool::status::Progress::Finished), "{kind}{parity} of {count}");
+            assert!(scan.processed_bytes > 100_000, "{scan:?}");
+            assert_eq!(scan.issued_bytes(), scan.examined_bytes);
+            let again = scrub(&writer);
+            assert_eq!((again.errors, again.processed_bytes), (0, 0), "{kind}{parity} of {count}");
+            assert!(again.examined_bytes > 900_000, "{again:?}");
+            writer.export().unwrap();
+            combinations(count, lost).iter().for_each(|away| assert_whole_without(&disks, away));
+        }
+    }
+}
+
+#[test]
+fn what_a_read_finds_wrong_is_written_over() {
+    for (kind, parity, count) in [("mirror", 0, 2), ("raidz", 1, 4)] {
+        let disks = disks(count);
+        let writer = create(kind, parity, &disks);
+        let objects = fill(&writer, 3, 500_000);
+        writer.close().unwrap();
+        drop(writer);
+        // A small cache: what is read comes from devices.
+        let open = OpenOptions { cache_bytes: 1 << 20, ..OpenOptions::default() };
+        let writer = Writer::open(&found(&disks), &open, &options()).unwrap();
+        disks[1].write_at(DATA.start as u64, &contents(5, DATA.len())).unwrap();
+        let read = || {
+            let pool = writer.pool().unwrap();
+            for (n, id) in objects.iter().enumerate() {
+                let bytes = pool.mos().object(*id).unwrap().read_vec(0, 500_000).unwrap();
+                assert!(bytes == contents(3 + n as u64, 500_000));
+            }
+            writer.wait_for_healing();
+        };
+        // More blocks may be bad than wait at once: readers tell again.
+        for _ in 0..20 {
+            read();
+        }
+        let errors = || writer.pool().unwrap().store().tree().leaves()[1].errors().checksum;
+        let (before, (blocks, bytes)) = (errors(), writer.healed());
+        assert!(before > 3 && blocks > 3 && bytes > 100_000, "{kind}: {before} errors, {blocks} blocks, {bytes} bytes");
+        read();
+        assert_eq!(errors(), before, "{kind}: something is still wrong");
+        // Telling the status reads more, which may be healed too.
+        let status = writer.pool().unwrap().status().unwrap();
+        assert!(status.root.children[0].children[1].self_healed_bytes >= bytes);
+        writer.close().unwrap();
+    }
+}
+
+#[test]
+fn a_resilver_brings_what_was_missed_and_nothing_else() {
+    for (kind, parity, count) in [("mirror", 0, 2), ("mirror", 0, 3), ("raidz", 1, 3), ("raidz", 2, 4)] {
+        let disks = disks(count);
+        let writer = create(kind, parity, &disks);
+        fill(&writer, 1, 3_000_000);
+        writer.export().unwrap();
+        drop(writer);
+        let without: Vec<_> = disks[..count - 1].to_vec();
+        let writer = reopen(&without);
+        fill(&writer, 40, 100_000);
+        writer.export().unwrap();
+        drop(writer);
+        let writer = reopen(&disks);
+        let leaf_traffic = || {
+            let tree = writer.pool().unwrap().store().tree();
+            tree.leaves().iter().map(|l| l.traffic().1).sum::<u64>()
+        };
+        let before = leaf_traffic();
+        writer.run_scans().unwrap();
+        wait(&writer);
+        let status = writer.pool().unwrap().status().unwrap();
+        let scan = status.scan.unwrap();
+        assert_eq!((scan.kind, scan.errors), (pool::status::ScanKind::Resilver, 0), "{kind}{parity}");
+        assert!(scan.processed_bytes > 100_000 && scan.processed_bytes < 2_000_000, "{scan:?}");
+        assert!(leaf_traffic() - before < 4_000_000, "{kind}: {} bytes read", leaf_traffic() - before);
+        let stale =
+            writer.pool().unwrap().store().tree().leaves().iter().map(|l| l.stale_ranges().len()).sum::<usize>();
+        assert_eq!(stale, 0, "{kind}{parity}");
+        writer.export().unwrap();
+        let lost = if kind == "mirror" { count - 1 } else { parity as usize };
+        combinations(count, lost).iter().for_each(|away| assert_whole_without(&disks, away));
+        let pool = Pool::open(&found(&disks), &OpenOptions::default()).unwrap();
+        assert!(pool.store().tree().leaves().iter().all(|l| l.stale_ranges().is_empty()), "{kind}{parity}");
+    }
+}
+
+#[test]
+fn a_scrub_pauses_stops_and_goes_on_after_a_restart() {
+    let disks = disks(2);
+    let writer = create("mirror", 0, &disks);
+    fill(&writer, 1, 2_000_000);
+    // Nothing runs yet: what is asked for is only kept.
+    writer.start_scrub().unwrap().unwrap();
+    assert_eq!(writer.start_scrub().unwrap(), Err(ScanRefused::Scrubbing));
+    writer.pause_scrub().unwrap().unwrap();
+    assert_eq!(writer.pause_scrub().unwrap(), Err(ScanRefused::ScrubPaused));
+    writer.export().unwrap();
+    drop(writer);
+    disks[1].write_at(DATA.start as u64, &vec![0; DATA.len()]).unwrap();
+
+    let writer = reopen(&disks);
+    writer.run_scans().unwrap();
+    assert!(!writer.scan_activity().scrubbing, "it is paused");
+    let scan = writer.pool().unwrap().status().unwrap().scan.unwrap();
+    assert_eq!(scan.state, pool::status::Progress::Active);
+    assert_ne!(scan.pause_time, 0);
+    writer.start_scrub().unwrap().unwrap();
+    wait(&writer);
+    let scan = writer.pool().unwrap().status().unwrap().scan.unwrap();
+    assert_eq!((scan.state, scan.errors), (pool::status::Progress::Finished, 0));
+    assert_eq!(writer.stop_scrub().unwrap(), Err(ScanRefused::NoScan));
+    assert_eq!(writer.pause_scrub().unwrap(), Err(ScanRefused::NoScan));
+    let directory = writer.pool().unwrap().directory().clone();
+    assert!(directory.lookup_u64("last_scrubbed_txg").unwrap().is_some_and(|txg| txg > 0));
+    writer.export().unwrap();
+    assert_whole_without(&disks, &[0]);
+
+    let writer = reopen(&disks);
+    writer.start_scrub().unwrap().unwrap();
+    writer.stop_scrub().unwrap().unwrap();
+    let scan = writer.pool().unwrap().status().unwrap().scan.unwrap();
+    assert_eq!(scan.state, pool::status::Progress::Cancelled);
+}
+
+#[test]
+fn what_cannot_be_repaired_is_logged_until_a_scrub_finds_it_gone() {
+    for features in [vec![], vec!["head_errlog"]] {
+        let disks = disks(2);
+        let class = block::Class::Normal;
+        let tops = disks.iter().map(|disk| {
+            let leaf = Some((disk.name().to_owned(), disk.clone() as Arc<dyn Device>));
+            NewVdev { kind: "file", parity: 0, class, leaf, ashift: 9, children: vec![], draid: None }
+        });
+        let features: Vec<String> = features.into_iter().map(str::to_owned).collect();
+        let by_head = !features.is_empty();
+        let new =
+            CreatePool { name: "tank".into(), tops: tops.collect(), features, comment: None, compatibility: None };
+        let writer = Writer::create(&new, &OpenOptions::default(), &options(), |_| Ok(())).unwrap();
+        let objects = fill(&writer, 1, 20_000);
+        let pool = writer.pool().unwrap();
+        let bp = pool.mos().object(objects[1]).unwrap().block_pointer(0, 2).unwrap();
+        let saved: Vec<_> = bp
+            .dvas()
+            .map(|dva| {
+                let (disk, at) = (&disks[dva.vdev as usize], dva.offset_bytes + (4 << 20));
+                let mut bytes = vec![0; bp.psize_bytes() as usize];
+                disk.read_at(at, &mut bytes).unwrap();
+                disk.write_at(at, &vec![0x5a; bytes.len()]).unwrap();
+                (disk.clone(), at, bytes)
+            })
+            .collect();
+        let scan = scrub(&writer);
+        assert_eq!(scan.errors, 1, "{scan:?}");
+        let status = writer.pool().unwrap().status().unwrap();
+        assert_eq!(status.error_count, 1, "head_errlog: {by_head}");
+        let log = writer.pool().unwrap().error_log().unwrap();
+        assert_eq!((log[0].dataset, log[0].object, log[0].level, log[0].block), (0, objects[1], 0, 2));
+        saved.iter().for_each(|(disk, at, bytes)| disk.write_at(*at, bytes).unwrap());
+        assert_eq!(writer.start_error_scrub().unwrap(), Ok(()));
+        wait(&writer);
+        assert_eq!(writer.pool().unwrap().error_log().unwrap(), []);
+        let scan = scrub(&writer);
+        assert_eq!((scan.errors, scan.processed_bytes), (0, 0));
+        writer.export().unwrap();
+    }
+}

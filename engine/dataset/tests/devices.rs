@@ -348,3 +348,48 @@ fn a_spare_stands_in_until_the_device_is_good_again_or_stays_for_good() {
     files.put(&rig);
     check(&rig, &files);
 }
+
+/// Waits until a resilver did all that it can.
+fn resilvered(rig: &Rig) {
+    let writer = rig.live.writer();
+    let end = std::time::Instant::now() + std::time::Duration::from_secs(60);
+    let tree = || writer.store().tree();
+    while tree().leaves().iter().any(|leaf| leaf.is_open() && !leaf.stale_ranges().is_empty()) {
+        assert!(std::time::Instant::now() < end, "no resilver: {:?}", rig.found().status().unwrap().scan);
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    writer.sync().unwrap();
+}
+
+#[test]
+fn a_resilver_fills_what_joins_and_lets_go_of_what_it_replaces() {
+    let rig = Rig::with(layout(true), &[], None);
+    let mut files = Files::new(&rig);
+    files.put(&rig);
+    files.put(&rig);
+    let writer = rig.live.writer().clone();
+    writer.run_scans().unwrap();
+    let (new, old) = (disk("new"), rig.devices[1].clone());
+    let rig = Rig { devices: [rig.devices.clone(), vec![new.clone()]].concat(), live: rig.live };
+    writer.attach(guid(&rig, "disk-1"), new_leaf(&new), Joins::Replace).unwrap();
+    files.put(&rig);
+    resilvered(&rig);
+    let text = config(&rig);
+    assert!(
+        !text.iter().any(|l| l.contains("replacing") || l.contains("resilver_txg") || l.contains("'disk-1'")),
+        "{text:?}"
+    );
+    let labels = block::label::read(old.as_ref(), true);
+    assert!(labels.configs().all(|c| c.get_u64("txg") == Some(0)), "it belongs to no pool any more");
+    check(&rig, &files);
+    assert!(rig.is_clean());
+    // What comes back gets what it missed, and nothing else has to be there then.
+    let zero = guid(&rig, "disk-0");
+    writer.offline(zero, Lasts::Always).unwrap();
+    files.put(&rig);
+    let device = rig.devices[0].clone();
+    writer.online(zero, &|_: &str| Ok(device.clone())).unwrap();
+    resilvered(&rig);
+    writer.offline(guid(&rig, "disk-2"), Lasts::UntilImport).unwrap();
+    check(&rig, &files);
+}

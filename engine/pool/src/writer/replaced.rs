@@ -47,7 +47,10 @@ impl Writer {
 pub(super) fn after_resilver(cx: &SyncTx<'_>) -> Result<()> {
     forget_resilvers(cx);
     // Each round lets one device leave.
-    while let Some(guid) = find_replaced(&cx.shared.root.lock(), &cx.store().tree()) {
+    loop {
+        // Not in a condition: the lock would be held as long as what follows it.
+        let found = find_replaced(&cx.shared.root.lock(), &cx.store().tree());
+        let Some(guid) = found else { break };
         // The spare of a device that was replaced leaves with it.
         let spare = {
             let root = cx.shared.root.lock();

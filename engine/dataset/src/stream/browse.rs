@@ -200,6 +200,14 @@ impl State {
             Body::WriteEmbedded(write) => {
                 let payload = packet.payload.get(..write.physical_bytes as usize).unwrap_or_default().to_vec();
                 let at = At::Embedded { payload, compression: Compression::from_raw(write.compression)? };
+                // OpenZFS 2.3 sends an embedded spill block as data, at the offset that a block numbered -2 would have.
+                let object = self.known(write.object)?;
+                let sizes = [u64::from(write.logical_bytes), object.record.block_bytes.into()];
+                let is_spill = sizes.iter().any(|size| write.offset == size.wrapping_mul(2).wrapping_neg());
+                if is_spill && object.record.flags & SPILL_FLAG != 0 {
+                    object.spill = Some(Piece { at, logical_bytes: write.logical_bytes.into() });
+                    return Ok(());
+                }
                 self.block(write.object, write.offset, Piece { at, logical_bytes: write.length })
             }
             Body::Free { object, offset, length, .. } => {

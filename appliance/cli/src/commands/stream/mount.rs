@@ -75,7 +75,9 @@ fn serve(matches: &ArgMatches, options: &MountOptions) -> Result<ExitCode> {
     if vfs.attr(vfs.root())?.kind != FileKind::Directory {
         bail!("{stream}: it is of a volume, which is one file: weir stream cp copies it");
     }
-    let handle = fuse::mount(vfs, dir, options).with_context(|| format!("cannot mount on {}", dir.display()))?;
+    // What `mount` and `df` show, as of a dataset.
+    let options = MountOptions { name: stream.clone(), ..options.clone() };
+    let handle = fuse::mount(vfs, dir, &options).with_context(|| format!("cannot mount on {}", dir.display()))?;
     *mounted.lock() = Some(handle.unmounter());
     if matches.get_flag("notify") {
         tell_parent(handle.dir())?;

@@ -25,7 +25,13 @@ pub fn attach(
     spare: Option<u64>,
 ) -> Result<()> {
     let ashift = ashift.unwrap_or_else(|| devices::sector_shift(&new.path));
-    let device = open_device(new, &WORDS)?;
+    // A spare that was added while the pool is open is locked already, by this very process.
+    let tree = pool.writer().store().tree();
+    let listed = spare.and_then(|guid| tree.spares.iter().find(|s| s.guid == guid)?.leaf()?.device());
+    let device = match listed.filter(|device| device.is_writable()) {
+        Some(device) => device,
+        None => open_device(new, &WORDS)?,
+    };
     let new = NewLeaf { kind: new.kind(), path: new.name(), device, ashift, spare };
     Ok(pool.writer().attach(to, new, how)?)
 }

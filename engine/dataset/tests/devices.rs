@@ -326,6 +326,12 @@ fn a_spare_stands_in_until_the_device_is_good_again_or_stays_for_good() {
     assert!(has(&text, "type: 'spare'") && has(&text, "is_spare: 1"), "{text:?}");
     let status = rig.found().status().unwrap();
     assert_eq!(status.spares[0].aux, pool::status::VdevAux::Spared);
+    // Another change of the same group: what the spare lacks is still known.
+    let lacks = stale(&rig, "spare");
+    let other = disk("other");
+    writer.attach(guid(&rig, "disk-0"), new_leaf(&other), Joins::Replace).unwrap();
+    writer.detach(guid(&rig, "other")).unwrap();
+    assert!(!lacks.is_empty() && stale(&rig, "spare") == lacks);
     check(&rig, &files);
     drop(writer);
     let (rig, mut files) = reopen(rig, files);

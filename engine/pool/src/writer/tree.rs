@@ -25,9 +25,9 @@ pub(super) const NO_REPLICAS: &str = "no valid replicas";
 /// Leaves that are in use, by identity.
 pub(super) type Known = HashMap<u64, Leaf>;
 
-/// The leaves of now.
+/// The leaves of now. A spare that stands in is listed as well: it is the one that stands in.
 pub(super) fn known(tree: &Tree) -> Known {
-    let all = tree.tops.iter().chain(&tree.spares).chain(&tree.caches);
+    let all = tree.spares.iter().chain(&tree.caches).chain(&tree.tops);
     all.flat_map(|top| top.leaves()).map(|leaf| (leaf.guid, leaf.clone())).collect()
 }
 

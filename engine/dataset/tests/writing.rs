@@ -97,7 +97,9 @@ fn properties_are_set_inherited_and_take_effect_at_once() {
     assert_eq!(rig.get("tank/a/b", "redundant_metadata"), "none");
     write::inherit(&rig.live, "tank/a/b", "com.example:x", false).unwrap();
     assert_eq!(rig.get("tank/a/b", "com.example:x"), "-");
-    assert!(rig.set("tank/a", "dedup", "on").is_err());
+    rig.set("tank/a", "dedup", "verify").unwrap();
+    assert_eq!((b.settings().dedup.0, rig.get("tank/a/b", "dedup").as_str()), (object::Dedup::Verified, "verify"));
+    assert!(rig.set("tank/a", "dedup", "fletcher4").is_err());
     assert!(rig.set("tank/a", "used", "1").is_err());
     assert!(write::inherit(&rig.live, "tank/a", "quota", false).is_err());
     rig.check();

@@ -118,6 +118,20 @@ impl Machine {
         self.state.lock().disks[index].faults = faults;
     }
 
+    /// Puts other bytes on device `index`, of which nobody is told: what was there is lost, also behind a flush.
+    pub fn scribble(&self, index: usize, offset: u64, bytes: &[u8]) {
+        let disk = &mut self.state.lock().disks[index];
+        disk.current.write(offset, bytes);
+        disk.durable.write(offset, bytes);
+    }
+
+    /// Puts back on device `index` what was on it at an earlier time.
+    pub fn set_back(&self, index: usize, medium: Pages) {
+        let disk = &mut self.state.lock().disks[index];
+        (disk.current, disk.durable) = (medium.clone(), medium);
+        disk.cached.clear();
+    }
+
     /// What the devices hold, as if everything had been flushed.
     pub fn media(&self) -> Vec<Pages> {
         self.state.lock().disks.iter().map(|d| d.current.clone()).collect()

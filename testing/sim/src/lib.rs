@@ -12,6 +12,7 @@
 //!   * a sector of 512 bytes is old or new, never a mixture
 
 pub mod device;
+pub mod failing;
 pub mod model;
 pub mod pages;
 pub mod rig;

@@ -10,7 +10,7 @@ use files::zpl::{MAKER, owners_of};
 use files::{FileSystem, Volume};
 use host::device::Device;
 use pool::scan::{self, Options};
-use pool::writer::{CreatePool, Joins, NewDevices, NewLeaf, NewVdev, WriteOptions, default_features};
+use pool::writer::{CreatePool, Joins, NewDevices, NewDraid, NewLeaf, NewVdev, WriteOptions, default_features};
 use pool::{FoundPool, OpenOptions, Pool, Writer, search_devices};
 use std::sync::Arc;
 use std::time::Duration;
@@ -36,6 +36,12 @@ pub enum Layout {
     WithLog,
     /// Two devices side by side.
     Stripe,
+    /// That many devices with the same contents.
+    Copies(usize),
+    /// Raidz of that parity and that many devices.
+    Parity(u64, usize),
+    /// Draid of that parity, with two data columns and a distributed spare, of that many devices.
+    Draid(u64, usize),
 }
 
 impl Layout {
@@ -44,7 +50,17 @@ impl Layout {
 
     /// Whether one of the devices may fail.
     pub fn is_redundant(self) -> bool {
-        matches!(self, Self::Mirror | Self::Raidz)
+        self.may_lose() > 0
+    }
+
+    /// How many devices may fail at a time.
+    pub fn may_lose(self) -> usize {
+        match self {
+            Self::Single | Self::WithLog | Self::Stripe => 0,
+            Self::Mirror | Self::Raidz => 1,
+            Self::Copies(count) => count - 1,
+            Self::Parity(parity, _) | Self::Draid(parity, _) => parity as usize,
+        }
     }
 
     /// Devices that it takes.
@@ -53,6 +69,7 @@ impl Layout {
             Self::Single => 1,
             Self::Mirror | Self::WithLog | Self::Stripe => 2,
             Self::Raidz => 3,
+            Self::Copies(count) | Self::Parity(_, count) | Self::Draid(_, count) => count,
         }
     }
 
@@ -66,6 +83,13 @@ impl Layout {
             Self::Single | Self::Stripe => leaves,
             Self::Mirror => group("mirror", 0, leaves),
             Self::Raidz => group("raidz", 1, leaves),
+            Self::Copies(_) => group("mirror", 0, leaves),
+            Self::Parity(parity, _) => group("raidz", parity, leaves),
+            Self::Draid(parity, _) => {
+                let mut tops = group("draid", parity, leaves);
+                tops.iter_mut().for_each(|top| top.draid = Some(NewDraid { data: 2, spares: 1 }));
+                tops
+            }
             Self::WithLog => leaves
                 .into_iter()
                 .zip([Class::Normal, Class::Log])
@@ -91,7 +115,8 @@ fn leaf(device: Arc<dyn Device>, ashift: u8) -> NewVdev {
 pub struct Rig {
     /// The txg engine.
     pub writer: Arc<Writer>,
-    live: Arc<LiveDatasets>,
+    /// Its datasets.
+    pub live: Arc<LiveDatasets>,
     dataset: Arc<LiveDataset>,
     /// The files.
     pub files: Arc<FileSystem>,
@@ -219,7 +244,11 @@ impl Rig {
 }
 
 fn found(machine: &Arc<Machine>) -> Result<FoundPool> {
-    let mut pools = search_devices(machine.devices()).pools;
+    found_on(machine.devices())
+}
+
+fn found_on(devices: Vec<Arc<dyn Device>>) -> Result<FoundPool> {
+    let mut pools = search_devices(devices).pools;
     if pools.len() != 1 {
         bail!("{} pools were found instead of one", pools.len());
     }
@@ -234,6 +263,18 @@ pub fn verify(machine: &Arc<Machine>, is_hurt: bool) -> Result<()> {
     let is_right = if is_hurt { report.is_consistent() && report.lost_blocks == 0 } else { report.is_clean() };
     if !is_right {
         bail!("verify finds, at txg {}: {report:?}", pool.uberblock().txg);
+    }
+    Ok(())
+}
+
+/// Every block can be read without the devices of these numbers, and nothing on the others is wrong.
+pub fn verify_without(machine: &Arc<Machine>, away: &[usize]) -> Result<()> {
+    let here = machine.devices().into_iter().enumerate().filter(|(n, _)| !away.contains(n)).map(|(_, d)| d).collect();
+    let pool = Pool::open(&found_on(here)?, &open_options()).with_context(|| format!("opening without {away:?}"))?;
+    let report = scan::verify(&pool, &Options { threads: 1 }, &|_| true)?;
+    let wrong: u64 = report.devices.values().map(|d| d.wrong + d.unreadable).sum();
+    if report.lost_blocks > 0 || !report.is_consistent() || wrong > 0 {
+        bail!("without {away:?}, verify finds: {report:?}");
     }
     Ok(())
 }

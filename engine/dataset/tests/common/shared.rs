@@ -7,8 +7,11 @@ use pool::scan::{Root, RootKind};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
+/// An address. A deduplicated block counts for each pointer to it, so of such the pointer's own place and birth belong to it, too.
+type Key = (u32, u64, Option<(Bookmark, u64)>);
+
 /// Space by address, with when it was written.
-type Blocks = BTreeMap<(u32, u64), (u64, u64)>;
+type Blocks = BTreeMap<Key, (u64, u64)>;
 
 struct Collect<'a> {
     tree: &'a Datasets,
@@ -20,7 +23,8 @@ impl Visitor for Collect<'_> {
         let bp = visit.bp;
         if let Some(dva) = bp.dvas().next() {
             let space = (self.tree.pool().deflated_bytes(bp), bp.logical_birth().0);
-            self.found.lock().unwrap().insert((dva.vdev, dva.offset_bytes), space);
+            let pointer = bp.is_dedup().then_some((Bookmark { objset: 0, ..visit.at }, bp.logical_birth().0));
+            self.found.lock().unwrap().insert((dva.vdev, dva.offset_bytes, pointer), space);
         }
         true
     }
@@ -61,8 +65,7 @@ pub fn check(tree: &Arc<Datasets>) {
     for (id, (state, own)) in &states {
         let phys = state.phys();
         assert_eq!(phys.referenced_bytes, sum(&mut own.values()), "referenced by {}", state.name());
-        let is_shared =
-            |key: &(u32, u64)| states.iter().any(|(other, (_, blocks))| other != id && blocks.contains_key(key));
+        let is_shared = |key: &Key| states.iter().any(|(other, (_, blocks))| other != id && blocks.contains_key(key));
         // That a clone has a block too does not count for the snapshots that it was not made of.
         if states.len() > 1 && phys.num_children <= 1 && heads.len() == tree_without_clones(&heads) {
             let alone = sum(&mut own.iter().filter(|(key, _)| !is_shared(key)).map(|(_, v)| v));

@@ -54,7 +54,7 @@ pub trait Duplicates: Send + Sync {
     fn find(&self, bp: &BlkPtr, copies: u8) -> Result<Found>;
     /// After [`Found::Write`]: the contents are at the addresses of `bp`, those that were there before among them, and are
     /// used once, or once more.
-    fn wrote(&self, bp: &BlkPtr, copies: u8) -> Result<()>;
+    fn wrote(&self, bp: &BlkPtr, copies: u8);
     /// After [`Found::Write`]: they are not written, or without a table.
     fn gave_up(&self, bp: &BlkPtr);
     /// Takes one use of a block away. False: no table has the block, and it is used once.

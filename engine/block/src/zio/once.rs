@@ -46,13 +46,12 @@ pub(super) fn place(
                 }
                 Some(have) => add_copies(store, bp, stored, txg, policy, missing, &have)?,
             };
-            match written {
-                true => claim.keep(bp, copies),
-                false => {
-                    drop(claim);
-                    anew(bp)
-                }
+            if !written {
+                drop(claim);
+                return anew(bp);
             }
+            claim.keep(bp, copies);
+            Ok(())
         }
     }
 }
@@ -101,9 +100,9 @@ struct Claim<'a> {
 }
 
 impl Claim<'_> {
-    fn keep(mut self, bp: &BlkPtr, copies: u8) -> Result<()> {
+    fn keep(mut self, bp: &BlkPtr, copies: u8) {
         self.kept = true;
-        self.duplicates.wrote(bp, copies)
+        self.duplicates.wrote(bp, copies);
     }
 }
 

@@ -1,24 +1,49 @@
 //! Packed values of tables, and the logs that stand before the tables of fast_dedup, as they are on disk.
 
 use crate::{Error, Place, Result};
-use object::Object;
-use ondisk::ddt::{self, Key, PackedValue, Phys};
+use object::zap::Zap;
+use object::{Object, ObjectSet};
+use ondisk::ddt::{self, Key, LogHeader, PackedValue, Phys};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// A log of changes that is read at most; OpenZFS flushes them long before.
 const LOG_BYTES_MAX: u64 = 1 << 30;
 
-/// A value, unpacked to `size` bytes.
-pub(crate) fn unpack(packed: &PackedValue<'_>, size: usize) -> Result<Vec<u8>> {
-    match packed.compression {
-        ondisk::Compression::Off => Ok(packed.payload.to_vec()),
-        compression => block::decompress(compression, packed.payload, size),
-    }
+/// What a log says, by key: the class of the table that has the entry, 3 for none, and the entry.
+pub(crate) type Logged = BTreeMap<Key, (u8, Phys)>;
+
+/// The four places of a packed value; a flat one has the first alone.
+pub(crate) fn places(packed: &PackedValue<'_>, is_flat: bool) -> Result<[Phys; 4]> {
+    let size = if is_flat { Phys::FLAT_BYTES } else { Phys::TRADITIONAL_BYTES };
+    let bytes = match packed.compression {
+        ondisk::Compression::Off => packed.payload.to_vec(),
+        compression => block::decompress(compression, packed.payload, size)?,
+    };
+    Ok(match is_flat {
+        true => [Phys::parse_flat(&bytes, packed.endian)?, Phys::default(), Phys::default(), Phys::default()],
+        false => Phys::parse_traditional(&bytes, packed.endian)?,
+    })
 }
 
-/// Adds the entries of a log: the class of the table that has each, 3 for none, and what it says. To be called with the log that
-/// is being flushed first, as what is being gathered is newer.
-pub(crate) fn read_log(header: &ddt::LogHeader, object: &Object, logged: &mut BTreeMap<Key, (u8, Phys)>) -> Result<()> {
+/// The logs that a table's directory names, and what they say together.
+pub(crate) fn read(mos: &Arc<ObjectSet>, dir: &Zap) -> Result<(Vec<(u64, LogHeader)>, Logged)> {
+    let mut logs = Vec::new();
+    for entry in dir.entries()?.iter().filter(|entry| entry.name.starts_with(b"DDT-log-")) {
+        let Some(id) = entry.value.as_u64() else { continue };
+        let object = mos.object(id)?;
+        logs.push((LogHeader::parse(object.bonus(), object.endian()).at_with(|| object.place())?, object));
+    }
+    // What is being flushed is older than what is being gathered.
+    logs.sort_by_key(|(header, _)| !header.is_flushing);
+    let mut logged = Logged::new();
+    for (header, object) in &logs {
+        read_one(header, object, &mut logged)?;
+    }
+    Ok((logs.into_iter().map(|(header, object)| (object.id(), header)).collect(), logged))
+}
+
+fn read_one(header: &LogHeader, object: &Object, logged: &mut Logged) -> Result<()> {
     if header.length_bytes > LOG_BYTES_MAX {
         let what = format!("a log of {} bytes, expected at most {LOG_BYTES_MAX}", header.length_bytes);
         return Err(Error::corrupt(object.place(), what));

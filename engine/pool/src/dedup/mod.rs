@@ -18,10 +18,8 @@
 //!   * entries, histograms and space maps on disk are of one txg
 
 mod entry;
-mod logs;
+pub(crate) mod logs;
 mod table;
-
-pub(crate) use logs::{read_log, unpack};
 
 use crate::writer::SyncTx;
 use crate::{Error, Pool, Result};
@@ -64,7 +62,7 @@ impl Dedup {
         mos: &Arc<ObjectSet>,
         space_bytes: impl Fn(&BlkPtr) -> u64 + Send + Sync + 'static,
     ) -> Result<Arc<Self>> {
-        let tables = table::load(pool, mos)?;
+        let tables = table::load(mos)?;
         let bytes = tables.values().map(|table| table.disk_bytes(mos)).sum::<Result<u64>>()?;
         let quota = pool.set_properties()?.into_iter().find(|(name, _)| name == "dedup_table_quota");
         Ok(Arc::new(Self {
@@ -267,7 +265,7 @@ impl Duplicates for Dedup {
         }
     }
 
-    fn wrote(&self, bp: &BlkPtr, copies: u8) -> Result<()> {
+    fn wrote(&self, bp: &BlkPtr, copies: u8) {
         self.written(bp, |table, entry| {
             let phys = &mut entry.now[table.place(copies)];
             phys.addresses = bp.address_words();
@@ -277,7 +275,6 @@ impl Duplicates for Dedup {
             phys.references += 1;
             entry.is_changed = true;
         });
-        Ok(())
     }
 
     fn gave_up(&self, bp: &BlkPtr) {

@@ -3,7 +3,7 @@
 use super::entry::{DITTO, DUPLICATE, Entry, Slot, UNIQUE, count, row};
 use super::{SpaceOf, Tables, logs};
 use crate::writer::SyncTx;
-use crate::{Error, Place, Pool, Result};
+use crate::{Error, Place, Result};
 use object::zap::{Zap, ZapFlags, ZapSpec, ZapValue};
 use object::{Object, ObjectSet};
 use ondisk::ddt::{self, Key, LogHeader, PackedValue, Phys, Stat};
@@ -48,18 +48,16 @@ pub(super) struct OnDisk {
 }
 
 /// All tables of a pool.
-pub(super) fn load(pool: &Pool, mos: &Arc<ObjectSet>) -> Result<Tables> {
+pub(super) fn load(mos: &Arc<ObjectSet>) -> Result<Tables> {
     let mut tables = Tables::new();
-    let root = pool.directory();
+    let root = Zap::open(mos.object(DIRECTORY_OBJECT)?)?;
     let Some(statistics) = root.lookup_u64(directory::DDT_STATS)?.filter(|id| *id != 0) else { return Ok(tables) };
     let statistics = Zap::open(mos.object(statistics)?)?;
     for kind in KINDS {
         let name = pool_dir::ddt_directory(kind.name());
         let table = match root.lookup_u64(&name)? {
             Some(id) => Some(Table::load_fast(mos, kind, id, &statistics).at(&name)?),
-            None => {
-                Table::load_traditional(mos, kind, &Zap::open(mos.object(DIRECTORY_OBJECT)?)?, &statistics).at(&name)?
-            }
+            None => Table::load_traditional(mos, kind, &root, &statistics).at(&name)?,
         };
         if let Some(table) = table {
             tables.insert(kind as u8, table);
@@ -108,19 +106,8 @@ impl Table {
         }
         let mut table = Self { fast: Some(id), ..Self::new(kind, true) };
         table.load_classes(mos, &dir, statistics)?;
-        let mut logged = BTreeMap::new();
-        let mut found = Vec::new();
-        for index in 0..2 {
-            let Some(id) = dir.lookup_u64(pool_dir::ddt_log(kind.name(), index))? else { continue };
-            let object = mos.object(id)?;
-            let header = LogHeader::parse(object.bonus(), object.endian()).at_with(|| object.place())?;
-            found.push((header, object));
-        }
-        found.sort_by_key(|(header, _)| !header.is_flushing);
-        for (header, object) in found {
-            logs::read_log(&header, &object, &mut logged)?;
-            table.logs.push((object.id(), header));
-        }
+        let (found, logged) = logs::read(mos, &dir)?;
+        table.logs = found;
         for (key, (class, phys)) in logged {
             let class = Some(usize::from(class)).filter(|class| *class < ddt::CLASSES.len());
             table.entries.insert(key, Slot::Ready(Box::new(Entry::logged(class, phys))));
@@ -212,9 +199,8 @@ impl Table {
 
     /// Adds what `places` count for to a class's histogram, or takes it away.
     fn count(&mut self, class: usize, key: &Key, places: &[Phys; 4], space: &SpaceOf, is_more: bool) {
-        let kind = self.kind;
-        let space_of = |phys: &Phys| key.pointer(kind, phys).map_or(0, |bp| space(&bp));
-        if let (Some((index, stat)), Some(class)) = (row(key, places, space_of), &mut self.classes[class]) {
+        let row = row(key, places, |phys| self.pointer(key, phys).map_or(0, |bp| space(&bp)));
+        if let (Some((index, stat)), Some(class)) = (row, &mut self.classes[class]) {
             count(&mut class.histogram[index], &stat, is_more);
         }
     }
@@ -341,18 +327,7 @@ impl OnDisk {
             let place = || format!("the entry of {:016x} of a dedup table", key.checksum[0]);
             let value = value.as_bytes().ok_or_else(|| Error::corrupt(place(), "is not bytes"))?;
             let packed = PackedValue::parse(&value).at_with(place)?;
-            let places = match self.is_flat {
-                true => {
-                    let phys =
-                        Phys::parse_flat(&logs::unpack(&packed, Phys::FLAT_BYTES)?, packed.endian).at_with(place)?;
-                    [phys, Phys::default(), Phys::default(), Phys::default()]
-                }
-                false => {
-                    let bytes = logs::unpack(&packed, Phys::TRADITIONAL_BYTES)?;
-                    Phys::parse_traditional(&bytes, packed.endian).at_with(place)?
-                }
-            };
-            return Ok(Entry::stored(class, places));
+            return Ok(Entry::stored(class, logs::places(&packed, self.is_flat).at_with(place)?));
         }
         Ok(Entry::default())
     }

@@ -17,6 +17,7 @@
 
 use super::find::{ACCOUNTING, SPILL};
 use super::roots::dataset_ids;
+use super::walk::dnodes_of;
 use crate::{Block, Bookmark, Pool, Result, Store};
 use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 use object::zap::Zap;
@@ -432,21 +433,14 @@ fn kids_of(kid: &Kid, block: &Block, sink: &mut dyn Sink) -> Result<Vec<Kid>> {
         }
         return Ok(found);
     }
-    let per_block = (block.data.len() / dnode::SLOT_BYTES) as u64;
-    let mut slot = 0;
-    while (slot as u64) < per_block {
-        let bytes = &block.data[slot * dnode::SLOT_BYTES..];
-        let number = kid.at.blkid.saturating_mul(per_block).saturating_add(slot as u64);
-        match Dnode::parse(bytes, block.endian) {
-            // Number 0 is the object that holds them all; what is in its slot is not part of any tree.
-            Ok(d) if d.object_type == ObjectType::NONE || number == 0 => {}
+    for (number, dnode) in dnodes_of(block, kid.at.blkid) {
+        match dnode {
             Ok(d) => push(&mut found, kid.at.objset, number, d),
             Err(e) => {
                 let at = Bookmark { objset: kid.at.objset, object: number, level: 0, blkid: 0 };
-                sink.broken(&at, kid.bp.logical_birth().0, false, &crate::Error::from(e));
+                sink.broken(&at, kid.bp.logical_birth().0, false, &e);
             }
         }
-        slot += Dnode::slots_at(bytes).max(1);
     }
     Ok(found)
 }

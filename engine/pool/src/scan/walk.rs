@@ -11,7 +11,7 @@
 //!   * every block pointer is handed to the visitor once, before what is below it
 //!   * a block that cannot be read ends the walk below it, not the walk
 
-use crate::{Bookmark, Result, Store};
+use crate::{Block, Bookmark, Result, Store};
 use ondisk::zil::LogBlock;
 use ondisk::{BlkPtr, Dnode, ObjectType, Objset, blkptr, dnode};
 use parking_lot::{Condvar, Mutex};
@@ -66,6 +66,25 @@ struct Walk<'a> {
     roots: &'a [super::Root],
     queue: Mutex<Queue>,
     changed: Condvar,
+}
+
+/// The objects whose dnodes are in block `blkid` of those that hold them, by number; an error for each that makes no sense.
+pub(super) fn dnodes_of(block: &Block, blkid: u64) -> impl Iterator<Item = (u64, Result<Dnode>)> + '_ {
+    let per_block = (block.data.len() / dnode::SLOT_BYTES) as u64;
+    let mut slot = 0;
+    std::iter::from_fn(move || {
+        while (slot as u64) < per_block {
+            let bytes = &block.data[slot * dnode::SLOT_BYTES..];
+            let number = blkid.saturating_mul(per_block).saturating_add(slot as u64);
+            slot += Dnode::slots_at(bytes);
+            match Dnode::parse(bytes, block.endian) {
+                // Number 0 is the object that holds them all; what is in its slot is not part of any tree.
+                Ok(d) if d.object_type == ObjectType::NONE || number == 0 => {}
+                dnode => return Some((number, dnode.map_err(crate::Error::from))),
+            }
+        }
+        None
+    })
 }
 
 /// Walks all blocks below `roots`, born after each root's `since_txg`, on `threads` threads.
@@ -201,21 +220,14 @@ impl Walk<'_> {
 
     fn dnodes(&self, worker: usize, task: &Task, found: &mut Vec<Task>) -> Result<()> {
         let block = self.store.read_unopened(&task.bp, &task.at)?;
-        let per_block = (block.data.len() / dnode::SLOT_BYTES) as u64;
-        let mut slot = 0;
-        while (slot as u64) < per_block {
-            let bytes = &block.data[slot * dnode::SLOT_BYTES..];
-            let number = task.at.blkid.saturating_mul(per_block).saturating_add(slot as u64);
-            match Dnode::parse(bytes, block.endian) {
-                // Number 0 is the object that holds them all; what is in its slot is not part of any tree.
-                Ok(d) if d.object_type == ObjectType::NONE || number == 0 => {}
+        for (number, dnode) in dnodes_of(&block, task.at.blkid) {
+            match dnode {
                 Ok(d) => self.dnode(task, number, d, found),
                 Err(e) => {
                     let at = Bookmark { object: number, level: 0, blkid: 0, ..task.at };
-                    self.visitor.broken(worker, at, &crate::Error::from(e));
+                    self.visitor.broken(worker, at, &e);
                 }
             }
-            slot += Dnode::slots_at(bytes);
         }
         Ok(())
     }

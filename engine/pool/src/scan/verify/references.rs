@@ -7,14 +7,14 @@
 //! Format: `ondisk::{ddt, brt}`. With fast_dedup, entries of the logs count instead of those of the tables.
 
 use super::report::{Report, WrongReferences, push};
-use crate::dedup::{read_log, unpack};
+use crate::dedup::logs::{self, Logged};
 use crate::{Error, Place, Pool, Result, clones};
 use object::ObjectSet;
 use object::zap::Zap;
 use ondisk::Dva;
 use ondisk::ddt::{self, Key, PackedValue, Phys};
 use ondisk::pool_dir::directory;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -51,7 +51,7 @@ impl References {
             let Some(name) = std::str::from_utf8(&entry.name).ok().filter(|n| n.starts_with("DDT-")) else { continue };
             let Some(id) = entry.value.as_u64().filter(|_| name != directory::DDT_STATS) else { continue };
             if name.contains(&format!("-{}-", ddt::STORE)) {
-                self.table(mos, id, false, &BTreeMap::new()).at(name)?;
+                self.table(mos, id, false, &Logged::new()).at(name)?;
             } else {
                 self.fast(mos, id).at(name)?;
             }
@@ -61,27 +61,14 @@ impl References {
 
     /// The tables and logs of one checksum, with fast_dedup.
     fn fast(&mut self, mos: &Arc<ObjectSet>, id: u64) -> Result<()> {
-        let (mut tables, mut logs) = (Vec::new(), Vec::new());
         let zap = Zap::open(mos.object(id)?)?;
         let is_flat = zap.lookup_u64(ddt::DIRECTORY_FLAGS)?.unwrap_or(0) & ddt::FLAG_FLAT != 0;
+        let (_, logged) = logs::read(mos, &zap)?;
         for entry in zap.entries()? {
-            let (Ok(name), Some(id)) = (std::str::from_utf8(&entry.name), entry.value.as_u64()) else { continue };
-            if name.starts_with("DDT-log-") {
-                let object = mos.object(id)?;
-                let header = ddt::LogHeader::parse(object.bonus(), object.endian()).at_with(|| object.place())?;
-                logs.push((header, object));
-            } else if name.starts_with("DDT-") {
-                tables.push(id);
+            let is_table = entry.name.starts_with(b"DDT-") && !entry.name.starts_with(b"DDT-log-");
+            if let Some(id) = entry.value.as_u64().filter(|_| is_table) {
+                self.table(mos, id, is_flat, &logged)?;
             }
-        }
-        // What is being flushed is older than what is being gathered.
-        logs.sort_by_key(|(header, _)| !header.is_flushing);
-        let mut logged = BTreeMap::new();
-        for (header, object) in logs {
-            read_log(&header, &object, &mut logged)?;
-        }
-        for id in tables {
-            self.table(mos, id, is_flat, &logged)?;
         }
         for (_, phys) in logged.into_values() {
             self.note(&phys);
@@ -89,27 +76,14 @@ impl References {
         Ok(())
     }
 
-    fn table(
-        &mut self,
-        mos: &Arc<ObjectSet>,
-        id: u64,
-        is_flat: bool,
-        logged: &BTreeMap<Key, (u8, Phys)>,
-    ) -> Result<()> {
+    fn table(&mut self, mos: &Arc<ObjectSet>, id: u64, is_flat: bool, logged: &Logged) -> Result<()> {
         for step in Zap::open(mos.object(id)?)?.cursor(0) {
             let (entry, _) = step?;
             if logged.contains_key(&Key::from_words(&entry.key)?) {
                 continue;
             }
             let value = entry.value.as_bytes().ok_or_else(|| Error::corrupt("", "an entry that is not bytes"))?;
-            let packed = PackedValue::parse(&value)?;
-            if is_flat {
-                self.note(&Phys::parse_flat(&unpack(&packed, Phys::FLAT_BYTES)?, packed.endian)?);
-                continue;
-            }
-            for phys in Phys::parse_traditional(&unpack(&packed, Phys::TRADITIONAL_BYTES)?, packed.endian)? {
-                self.note(&phys);
-            }
+            logs::places(&PackedValue::parse(&value)?, is_flat)?.iter().for_each(|phys| self.note(phys));
         }
         Ok(())
     }

@@ -2,10 +2,10 @@
 
 mod common;
 
+use common::streams::send_from;
 use common::{Rig, noise, owners_of};
 use dataset::receive::{Checked, Healed, Target, heal, receive};
-use dataset::send::{Options, Outgoing};
-use dataset::stream::Writer;
+use dataset::send::Options;
 use dataset::{Dataset, Error, KeyStore, write};
 use object::NewObject;
 use ondisk::{BlkPtr, ObjectType};
@@ -18,10 +18,7 @@ const RAW: Options = Options { raw: true, ..COMPRESSED };
 const DATA_START: u64 = 4 << 20;
 
 fn send(rig: &Rig, name: &str, options: Options, keys: &KeyStore) -> Vec<u8> {
-    let outgoing = Outgoing::new(&rig.tree().dataset(name).unwrap(), None, keys, options, None).unwrap();
-    let mut writer = Writer::new(Vec::new(), outgoing.endian());
-    outgoing.run(&mut writer).unwrap();
-    writer.into_inner()
+    send_from(&rig.tree(), name, None, options, keys)
 }
 
 fn healed(rig: &Rig, stream: &[u8], name: &str) -> dataset::Result<Healed> {

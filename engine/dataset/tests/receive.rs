@@ -5,13 +5,14 @@
 
 mod common;
 
+use common::streams::{send, take, target, try_receive};
 use common::{Rig, owners_of};
 use dataset::property::Value;
 use dataset::receive::{Checked, Target, receive};
 use dataset::send::{Base, Options, Outgoing, Resume};
 use dataset::stream::Writer;
 use dataset::write::ReceivedProperties;
-use dataset::{Datasets, Error, KeyStore, write};
+use dataset::{Datasets, KeyStore, write};
 use ondisk::ddt::Key;
 use ondisk::send_record::{Begin, Body, Record, WriteRecord};
 use pool::{OpenOptions, Pool, search};
@@ -33,40 +34,6 @@ fn history() -> Option<Arc<Datasets>> {
         return None;
     };
     Some(Datasets::open(Pool::open(found, &OpenOptions::default()).unwrap()).unwrap())
-}
-
-fn send(tree: &Arc<Datasets>, to: &str, from: Option<&str>, options: Options) -> Vec<u8> {
-    let base = from.map(|name| Base::Snapshot(tree.dataset(name).unwrap()));
-    let keys = KeyStore::new();
-    let outgoing = Outgoing::new(&tree.dataset(to).unwrap(), base.as_ref(), &keys, options, None).unwrap();
-    let mut writer = Writer::new(Vec::new(), outgoing.endian());
-    outgoing.run(&mut writer).unwrap();
-    writer.into_inner()
-}
-
-fn target<'a>(to: &str, force: bool) -> Target<'a> {
-    let (dataset, snapshot) = to.split_once('@').unwrap();
-    Target {
-        dataset: dataset.to_owned(),
-        snapshot: snapshot.to_owned(),
-        force,
-        resumable: false,
-        unencrypted: false,
-        origin: None,
-        owners_of,
-        started: &|| Ok(()),
-        let_go: &|| Ok(()),
-    }
-}
-
-fn try_receive(rig: &Rig, stream: &[u8], target: &Target<'_>) -> dataset::Result<u64> {
-    let mut checked = Checked::new(stream);
-    let Some(first) = checked.next_record()? else { return Err(Error::invalid("", "an empty stream")) };
-    receive(&rig.live, &mut checked, &first, target)
-}
-
-fn take(rig: &Rig, stream: &[u8], to: &str, force: bool) -> dataset::Result<u64> {
-    try_receive(rig, stream, &target(to, force))
 }
 
 /// The records, without what tells which pool and name they are of.

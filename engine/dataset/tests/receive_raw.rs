@@ -5,7 +5,8 @@
 
 mod common;
 
-use common::{Rig, layout, noise, owners_of};
+use common::streams::{send, take, target};
+use common::{Rig, layout, noise};
 use dataset::receive::{Checked, Target, receive};
 use dataset::send::{Base, Options, Outgoing, Resume};
 use dataset::stream::Writer;
@@ -22,39 +23,6 @@ use zeroize::Zeroizing;
 
 const RAW: Options = Options { large_blocks: true, embedded: true, compressed: true, raw: true };
 const KEY: &str = "correct horse battery";
-
-fn send(tree: &Arc<Datasets>, to: &str, from: Option<&str>, options: Options) -> Vec<u8> {
-    let base = from.map(|name| match name.split_once('#') {
-        None => Base::Snapshot(tree.dataset(name).unwrap()),
-        Some((head, mark)) => Base::Bookmark(tree.dataset(head).unwrap().bookmark(mark).unwrap()),
-    });
-    let keys = KeyStore::new();
-    let outgoing = Outgoing::new(&tree.dataset(to).unwrap(), base.as_ref(), &keys, options, None).unwrap();
-    let mut writer = Writer::new(Vec::new(), outgoing.endian());
-    outgoing.run(&mut writer).unwrap();
-    writer.into_inner()
-}
-
-fn target<'a>(to: &str, force: bool) -> Target<'a> {
-    let (dataset, snapshot) = to.split_once('@').unwrap();
-    Target {
-        dataset: dataset.to_owned(),
-        snapshot: snapshot.to_owned(),
-        force,
-        resumable: false,
-        unencrypted: false,
-        origin: None,
-        owners_of,
-        started: &|| Ok(()),
-        let_go: &|| Ok(()),
-    }
-}
-
-fn take(rig: &Rig, stream: &[u8], to: &str, force: bool) -> dataset::Result<u64> {
-    let mut checked = Checked::new(stream);
-    let first = checked.next_record()?.expect("a stream begins with a record");
-    receive(&rig.live, &mut checked, &first, &target(to, force))
-}
 
 fn refused(rig: &Rig, stream: &[u8], to: &str, force: bool) -> String {
     take(rig, stream, to, force).unwrap_err().to_string()

@@ -5,9 +5,7 @@ mod rig;
 
 use files::vfs::{Caller, NewNode, NodeId, RenameFlags, SetAttr, SetXattr, Vfs};
 use files::zpl::FileSystem;
-use host::device::{Device, MemoryDevice};
 use rig::{Rig, root, told};
-use std::sync::Arc;
 
 /// Some of everything.
 fn populate(fs: &FileSystem) {
@@ -398,19 +396,9 @@ fn clones_in_a_log_are_claimed_and_replayed() {
     live.log().record(&tx, target.0, RecordType::CLONE_RANGE, &body);
     drop(tx);
     live.log().commit(None).unwrap();
-    let crashed = || {
-        let copies = rig.devices.iter().map(|device| {
-            let mut bytes = vec![0; device.size_bytes() as usize];
-            device.read_at(0, &mut bytes).unwrap();
-            Arc::new(MemoryDevice::new(device.name().to_owned(), bytes)) as Arc<dyn Device>
-        });
-        let mut after = Rig { devices: copies.collect(), live: None };
-        after.open();
-        after
-    };
 
     // The source goes as soon as the file system can be used.
-    let mut after = crashed();
+    let mut after = rig.cut();
     let again = after.mount("tank/fs");
     let target = again.lookup(again.root(), b"target").unwrap();
     let cloned = |fs: &FileSystem| fs.read(target.node, 0, 1 << 20).unwrap();
@@ -425,7 +413,7 @@ fn clones_in_a_log_are_claimed_and_replayed() {
     after.judge();
 
     // Claimed, written on, claimed no second time, and never replayed.
-    let mut after = crashed();
+    let mut after = rig.cut();
     after.make("tank/other", &[]);
     let stats = after.live().writer().pool().unwrap().stats().unwrap();
     assert_eq!(stats.clone_saved_bytes, length.next_multiple_of(4096) - (10 << 12));

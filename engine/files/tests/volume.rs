@@ -1,109 +1,36 @@
 //! Volumes that are written: against bytes in memory, and judged by `verify` and, where it is installed, OpenZFS's `zdb`.
 
-use dataset::write::{Bootstrap, NewDataset, bootstrap, create};
-use dataset::{Datasets, KeyStore, LiveDatasets};
+mod rig;
+
+use dataset::write::{NewDataset, create};
+use dataset::{Datasets, KeyStore};
 use files::Volume;
 use files::zpl::MAKER;
-use host::device::{Device, MemoryDevice};
 use object::{Extent, Part};
-use pool::writer::{CreatePool, NewVdev, WriteOptions, default_features};
-use pool::{OpenOptions, Pool, Writer, scan, search_devices};
-use std::sync::Arc;
-use std::time::Duration;
+use rig::Rig;
 
 const SIZE: usize = 4 << 20;
 
-struct Rig {
-    device: Arc<dyn Device>,
-    live: Arc<LiveDatasets>,
+fn make(rig: &Rig, name: &str, properties: &[(&str, &str)]) -> Volume {
+    let mut all = vec![("volsize".to_owned(), SIZE.to_string())];
+    all.extend(properties.iter().map(|(n, v)| ((*n).to_owned(), (*v).to_owned())));
+    let new = NewDataset { name: name.into(), is_volume: true, properties: all, ..NewDataset::default() };
+    create(rig.live(), &new, MAKER).unwrap();
+    open(rig, name)
 }
 
-fn options() -> WriteOptions {
-    WriteOptions {
-        interval: Duration::from_secs(3600),
-        claim_logs: Some(dataset::intent_log::claim_logs),
-        ..WriteOptions::default()
-    }
+fn open(rig: &Rig, name: &str) -> Volume {
+    Volume::open_live(&rig.live().open(name, None).unwrap()).unwrap()
 }
 
-impl Rig {
-    fn new() -> Self {
-        let device: Arc<dyn Device> = Arc::new(MemoryDevice::new("disk", vec![0; 128 << 20]));
-        let leaf = Some(("disk".to_owned(), device.clone()));
-        let top = NewVdev {
-            kind: "file",
-            parity: 0,
-            draid: None,
-            class: block::Class::Normal,
-            leaf,
-            ashift: 9,
-            children: vec![],
-        };
-        let new = CreatePool {
-            name: "tank".into(),
-            tops: vec![top],
-            features: default_features().map(str::to_owned).collect(),
-            comment: None,
-            compatibility: None,
-        };
-        let keys = Arc::new(KeyStore::new());
-        let root = Bootstrap { properties: Vec::new(), key: None, keys: &keys, maker: MAKER };
-        let writer = Writer::create(&new, &OpenOptions::default(), &options(), |sync| bootstrap(sync, &root)).unwrap();
-        Self { device, live: LiveDatasets::new(writer, keys) }
-    }
-
-    fn make(&self, name: &str, properties: &[(&str, &str)]) -> Volume {
-        let mut all = vec![("volsize".to_owned(), SIZE.to_string())];
-        all.extend(properties.iter().map(|(n, v)| ((*n).to_owned(), (*v).to_owned())));
-        let new = NewDataset { name: name.into(), is_volume: true, properties: all, ..NewDataset::default() };
-        create(&self.live, &new, MAKER).unwrap();
-        Volume::open_live(&self.live.open(name, None).unwrap()).unwrap()
-    }
-
-    /// The devices as a power cut leaves them that keeps all that was written.
-    fn cut(&self) -> Self {
-        let mut bytes = vec![0; self.device.size_bytes() as usize];
-        self.device.read_at(0, &mut bytes).unwrap();
-        let device: Arc<dyn Device> = Arc::new(MemoryDevice::new("disk", bytes));
-        let found = search_devices([device.clone()]).pools.remove(0);
-        let writer = Writer::open(&found, &OpenOptions::default(), &options()).unwrap();
-        Self { device, live: LiveDatasets::new(writer, Arc::new(KeyStore::new())) }
-    }
-
-    fn open(&self, name: &str) -> Volume {
-        Volume::open_live(&self.live.open(name, None).unwrap()).unwrap()
-    }
-
-    /// Exports the pool, and holds it against the judges. It is read as `name` was left.
-    fn export(self, name: &str) -> Vec<u8> {
-        self.live.close_all().unwrap();
-        self.live.writer().export().unwrap();
-        let found = search_devices([self.device.clone()]).pools.remove(0);
-        let pool = Pool::open(&found, &OpenOptions::default()).unwrap();
-        let report = scan::verify(&pool, &scan::Options { threads: 1 }, &|_| true).unwrap();
-        assert!(report.is_clean(), "{report:#?}");
-        self.zdb();
-        let objset = Datasets::open(pool).unwrap().dataset(name).unwrap().objset(&KeyStore::new()).unwrap();
-        let volume = Volume::open(&objset, name).unwrap();
-        assert!(volume.is_read_only() && volume.write_at(0, &[1]).is_err());
-        all(&volume)
-    }
-
-    fn zdb(&self) {
-        if std::process::Command::new("zdb").arg("-V").output().is_err() {
-            println!("skipped: no zdb (Debian: zfsutils-linux)");
-            return;
-        }
-        let folder = tempfile::tempdir().unwrap();
-        let mut bytes = vec![0; self.device.size_bytes() as usize];
-        self.device.read_at(0, &mut bytes).unwrap();
-        std::fs::write(folder.path().join("disk"), bytes).unwrap();
-        let run =
-            std::process::Command::new("zdb").args(["-e", "-p"]).arg(folder.path()).args(["-bcc", "tank"]).output();
-        let run = run.unwrap();
-        let text = String::from_utf8_lossy(&run.stdout).into_owned() + &String::from_utf8_lossy(&run.stderr);
-        assert!(run.status.success() && text.contains("No leaks") && !text.contains("ERROR"), "zdb: {text}");
-    }
+/// Exports the pool, and holds it against the judges. It is read as `name` was left.
+fn export(mut rig: Rig, name: &str) -> Vec<u8> {
+    rig.export();
+    rig.judge();
+    let objset = Datasets::open(rig.found()).unwrap().dataset(name).unwrap().objset(&KeyStore::new()).unwrap();
+    let volume = Volume::open(&objset, name).unwrap();
+    assert!(volume.is_read_only() && volume.write_at(0, &[1]).is_err());
+    all(&volume)
 }
 
 fn all(volume: &Volume) -> Vec<u8> {
@@ -134,7 +61,7 @@ fn join(parts: Vec<Part>) -> Vec<u8> {
 fn a_volume_holds_what_was_written_also_after_its_log_was_replayed() {
     for (seed, block) in [(1, "4096"), (2, "16384"), (3, "131072")] {
         let rig = Rig::new();
-        let volume = rig.make("tank/v", &[("volblocksize", block)]);
+        let volume = make(&rig, "tank/v", &[("volblocksize", block)]);
         let mut model = vec![0u8; SIZE];
         let mut dice = Dice(seed);
         for step in 0..400u64 {
@@ -164,7 +91,7 @@ fn a_volume_holds_what_was_written_also_after_its_log_was_replayed() {
                         model[from as usize..to as usize].fill(0);
                     }
                 }
-                9 => rig.live.writer().sync().unwrap(),
+                9 => rig.live().writer().sync().unwrap(),
                 10 => {
                     let mut at = offset;
                     for Extent { bytes, is_hole } in volume.extents(offset, len, usize::MAX).unwrap() {
@@ -186,21 +113,21 @@ fn a_volume_holds_what_was_written_also_after_its_log_was_replayed() {
         assert!(all(&volume) == model, "seed {seed}");
         volume.flush().unwrap();
         let cut = rig.cut();
-        assert!(all(&cut.open("tank/v")) == model, "seed {seed}: after a power cut");
-        assert!(cut.export("tank/v") == model, "seed {seed}: after a power cut and an export");
-        assert!(rig.export("tank/v") == model, "seed {seed}: after an export");
+        assert!(all(&open(&cut, "tank/v")) == model, "seed {seed}: after a power cut");
+        assert!(export(cut, "tank/v") == model, "seed {seed}: after a power cut and an export");
+        assert!(export(rig, "tank/v") == model, "seed {seed}: after an export");
     }
 }
 
 #[test]
 fn what_is_not_in_memory_is_told_and_read() {
     let rig = Rig::new();
-    let volume = rig.make("tank/v", &[("compression", "off")]);
+    let volume = make(&rig, "tank/v", &[("compression", "off")]);
     volume.write_at(0, &[9; 1 << 20]).unwrap();
     drop(volume);
-    rig.live.close_all().unwrap();
+    rig.live().close_all().unwrap();
     let rig = rig.cut();
-    let volume = rig.open("tank/v");
+    let volume = open(&rig, "tank/v");
     assert_eq!(volume.parts_in_memory(100_000, 5000).unwrap(), None);
     assert_eq!(join(volume.read_parts(100_000, 5000).unwrap()), [9; 5000]);
     assert_eq!(join(volume.parts_in_memory(100_000, 5000).unwrap().unwrap()), [9; 5000]);
@@ -210,7 +137,7 @@ fn what_is_not_in_memory_is_told_and_read() {
     );
     assert_eq!(volume.extents(0, 2 << 20, 1).unwrap().len(), 1);
     assert!(volume.read_parts(SIZE as u64 - 1, 2).is_err() && volume.extents(u64::MAX, 2, 1).is_err());
-    rig.live.close_all().unwrap();
+    rig.live().close_all().unwrap();
     // Its blocks may be somebody else's from now on.
     assert!(volume.read(0, 1).is_err() && volume.write_at(0, &[1]).is_err());
 }
@@ -219,13 +146,13 @@ fn what_is_not_in_memory_is_told_and_read() {
 fn properties_hold_for_volumes_as_for_file_systems() {
     let rig = Rig::new();
     let set = |name: &str, value: &str| {
-        dataset::write::set(&rig.live, "tank/v", &[(name.to_owned(), value.to_owned())]).unwrap();
+        dataset::write::set(rig.live(), "tank/v", &[(name.to_owned(), value.to_owned())]).unwrap();
     };
-    let volume = rig.make("tank/v", &[]);
+    let volume = make(&rig, "tank/v", &[]);
     set("sync", "always");
     volume.write_at(8192, &[3; 4096]).unwrap();
     let cut = rig.cut();
-    assert_eq!(&all(&cut.open("tank/v"))[8192..8192 + 4096], [3; 4096]);
+    assert_eq!(&all(&open(&cut, "tank/v"))[8192..8192 + 4096], [3; 4096]);
     set("readonly", "on");
     assert!(volume.is_read_only());
     assert!(volume.write_at(0, &[1]).is_err() && volume.trim(0, 1 << 20).is_err());
@@ -236,6 +163,6 @@ fn properties_hold_for_volumes_as_for_file_systems() {
     set("sync", "disabled");
     volume.write_at(0, &[4; 4096]).unwrap();
     volume.flush().unwrap();
-    assert_eq!(all(&rig.cut().open("tank/v"))[0], 0);
-    rig.export("tank/v");
+    assert_eq!(all(&open(&rig.cut(), "tank/v"))[0], 0);
+    export(rig, "tank/v");
 }

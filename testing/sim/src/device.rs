@@ -125,13 +125,6 @@ impl Machine {
         disk.durable.write(offset, bytes);
     }
 
-    /// Puts back on device `index` what was on it at an earlier time.
-    pub fn set_back(&self, index: usize, medium: Pages) {
-        let disk = &mut self.state.lock().disks[index];
-        (disk.current, disk.durable) = (medium.clone(), medium);
-        disk.cached.clear();
-    }
-
     /// What the devices hold, as if everything had been flushed.
     pub fn media(&self) -> Vec<Pages> {
         self.state.lock().disks.iter().map(|d| d.current.clone()).collect()

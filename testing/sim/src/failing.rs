@@ -15,7 +15,7 @@ use crate::rig::{Layout, POOL, Rig, Shape, verify, verify_without};
 use crate::workload::{Workload, read_tree};
 use anyhow::{Context, Result, anyhow, bail};
 use files::vfs::{Caller, NewNode, Vfs};
-use pool::writer::{Joins, NewLeaf};
+use pool::writer::Joins;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -145,7 +145,11 @@ fn run_with(plan: &Plan, shape: &Shape, properties: &[(&str, &str)], chance: &mu
         for (place, kind) in &hurt {
             match kind {
                 Hurt::Replaced => {
-                    replace(&rig, &machine, places[*place], next_spare)?;
+                    rig.join(
+                        leaf_of(&rig, places[*place])?,
+                        machine.devices().swap_remove(next_spare),
+                        Joins::Replace,
+                    )?;
                     places[*place] = next_spare;
                     next_spare += 1;
                 }
@@ -218,12 +222,6 @@ fn come_back(rig: &Rig, machine: &Arc<Machine>, index: usize) -> Result<()> {
     let device = machine.devices().swap_remove(index);
     rig.writer.online(leaf_of(rig, index)?, &|_| Ok(device.clone()))?;
     Ok(())
-}
-
-fn replace(rig: &Rig, machine: &Arc<Machine>, index: usize, with: usize) -> Result<()> {
-    let device = machine.devices().swap_remove(with);
-    let new = NewLeaf { kind: "file", path: device.name().to_owned(), device, ashift: 9, spare: None };
-    rig.writer.attach(leaf_of(rig, index)?, new, Joins::Replace).context("putting a new device in")
 }
 
 fn wait(rig: &Rig) -> Result<()> {

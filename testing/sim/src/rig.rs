@@ -198,11 +198,7 @@ impl Rig {
     pub fn change(&self, machine: &Arc<Machine>) -> Result<()> {
         let tree = self.writer.store().tree();
         let top = tree.tops.first().context("a device")?;
-        let joins = |guid, how| {
-            let device = machine.devices().pop().context("a device to join")?;
-            let new = NewLeaf { kind: "file", path: device.name().to_owned(), device, ashift: 9, spare: None };
-            self.writer.attach(guid, new, how).context("joining")
-        };
+        let joins = |guid, how| self.join(guid, machine.devices().pop().context("a device to join")?, how);
         match (&top.kind, tree.tops.get(1)) {
             (_, Some(log)) => {
                 let empty = || self.live.empty_logs();
@@ -212,6 +208,12 @@ impl Rig {
             (Kind::Mirror(_), None) => self.writer.detach(top.leaves()[0].guid).context("detaching"),
             _ => joins(top.leaves()[1].guid, Joins::Replace),
         }
+    }
+
+    /// Lets a device join the one with this identity.
+    pub fn join(&self, to: u64, device: Arc<dyn Device>, how: Joins) -> Result<()> {
+        let new = NewLeaf { kind: "file", path: device.name().to_owned(), device, ashift: 9, spare: None };
+        self.writer.attach(to, new, how).context("joining")
     }
 
     /// Makes a volume and opens it.

@@ -4,6 +4,7 @@
 #![allow(dead_code)] // Not every test uses all of it.
 
 pub mod shared;
+pub mod streams;
 
 use dataset::write::{Bootstrap, FileSystemMaker, FileSystemTraits, NewDataset, bootstrap};
 use dataset::{Accounts, Datasets, Dir, KeyStore, LiveDataset, LiveDatasets, Principal};

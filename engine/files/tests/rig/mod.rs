@@ -102,6 +102,18 @@ impl Rig {
         self.live = Some(LiveDatasets::new(writer, Arc::new(KeyStore::new())));
     }
 
+    /// The pool on what a power cut leaves that keeps all that was written.
+    pub fn cut(&self) -> Self {
+        let copies = self.devices.iter().map(|device| {
+            let mut bytes = vec![0; device.size_bytes() as usize];
+            device.read_at(0, &mut bytes).unwrap();
+            Arc::new(MemoryDevice::new(device.name().to_owned(), bytes)) as Arc<dyn Device>
+        });
+        let mut after = Self { devices: copies.collect(), live: None };
+        after.open();
+        after
+    }
+
     pub fn export(&mut self) {
         self.live().close_all().unwrap();
         self.live().writer().export().unwrap();

@@ -5,6 +5,7 @@
 pub mod add;
 pub mod advice;
 pub mod attach;
+pub mod autoreplace;
 pub mod clear;
 pub mod compatibility;
 pub mod create;

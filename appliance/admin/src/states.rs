@@ -28,6 +28,12 @@ pub fn online(pool: &WritablePool, guid: u64) -> Result<bool> {
     Ok(pool.writer().online(guid, &open)?)
 }
 
+/// Uses what a device has grown by (`zpool online -e`).
+pub fn expand(pool: &WritablePool, guid: u64) -> Result<()> {
+    pool.writer().expand(guid)?;
+    Ok(())
+}
+
 /// Looks again for devices that are away.
 pub fn reopen(pool: &WritablePool) -> Result<()> {
     pool.writer().reopen(&open)?;

@@ -91,6 +91,7 @@ pub fn watch(service: &Arc<Service>) {
         }
         service.owner.house.list().iter().for_each(|pool| {
             freeing(service, pool);
+            other_devices(pool);
             spares(pool);
         });
         for happening in differences(&seen, &now) {
@@ -110,6 +111,23 @@ pub fn watch(service: &Arc<Service>) {
         if !clients.is_empty() && service.events.heard() {
             service.events.pass(LiveMessage::Clients { clients });
         }
+    }
+}
+
+/// Devices that became larger are used to their end, and new ones take the place of those that are gone, where the pool's properties
+/// `autoexpand` and `autoreplace` say so.
+fn other_devices(pool: &OwnedPool) {
+    let Some(writable) = pool.writable() else { return };
+    match writable.writer().autoexpand() {
+        Ok(true) => tracing::info!(pool = pool.name(), "devices became larger, and so did the pool"),
+        Ok(false) => {}
+        Err(error) => tracing::debug!(pool = pool.name(), %error, "devices are used as they were"),
+    }
+    match admin::autoreplace::replace(writable) {
+        Ok(paths) => paths.iter().for_each(|device| {
+            tracing::warn!(pool = pool.name(), device, "a new device takes the place of the one that was there");
+        }),
+        Err(error) => tracing::debug!(pool = pool.name(), error = %format!("{error:#}"), "no device is replaced"),
     }
 }
 

@@ -7,8 +7,11 @@
 //!   * a read or write moves all the bytes asked for, or gives an error
 //!   * what was written is safe from a power cut only after a [`Device::flush`] that gave no error
 
+#[allow(unsafe_code)]
+mod discard;
 pub mod faults;
 pub mod gpt;
+pub mod queue;
 
 use parking_lot::{Mutex, RwLock};
 use std::fs::File;
@@ -16,7 +19,7 @@ use std::io;
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// Something with bytes at offsets.
 pub trait Device: Send + Sync {
@@ -26,7 +29,12 @@ pub trait Device: Send + Sync {
     fn size_bytes(&self) -> u64;
     /// What to call it in messages: its path.
     fn name(&self) -> &str;
-    /// Writes all of `data` from `offset` on. A device never grows: what does not fit is an error of kind `UnexpectedEof`.
+    /// Looks whether the device has become larger, and uses what it has grown by; its size then. One that became smaller keeps its size,
+    /// and fails where it is used.
+    fn remeasure(&self) -> io::Result<u64> {
+        Ok(self.size_bytes())
+    }
+    /// Writes all of `data` from `offset` on. Writing never makes a device larger: what does not fit is an error of kind `UnexpectedEof`.
     fn write_at(&self, offset: u64, data: &[u8]) -> io::Result<()> {
         let _ = (offset, data);
         Err(io::ErrorKind::ReadOnlyFilesystem.into())
@@ -45,6 +53,10 @@ pub trait Device: Send + Sync {
         let _ = (offset, len);
         Ok(())
     }
+    /// Whether [`Device::discard`] does anything.
+    fn can_discard(&self) -> bool {
+        false
+    }
     /// Whether the device works at all, whatever was the matter with it before: asked before it is used again. What is nothing
     /// but memory always works.
     fn probe(&self) -> io::Result<()> {
@@ -62,7 +74,7 @@ pub trait Device: Send + Sync {
 #[derive(Debug)]
 pub struct FileDevice {
     file: File,
-    size_bytes: u64,
+    size_bytes: AtomicU64,
     is_writable: AtomicBool,
     /// A regular file that had a name when it was opened.
     has_name: bool,
@@ -102,13 +114,7 @@ impl FileDevice {
         )?
         .into();
         let meta = file.metadata()?;
-        let size_bytes = if meta.is_file() {
-            meta.len()
-        } else if meta.file_type().is_block_device() {
-            rustix::fs::seek(&file, rustix::fs::SeekFrom::End(0))?
-        } else {
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, "neither a file nor a block device"));
-        };
+        let size_bytes = AtomicU64::new(measure(&file, &meta)?);
         let is_writable = AtomicBool::new(flags.contains(rustix::fs::OFlags::RDWR));
         let has_name = meta.is_file() && meta.nlink() > 0;
         let writing = meta.is_file().then(Mutex::default);
@@ -123,8 +129,8 @@ impl FileDevice {
         let meta = self.file.metadata()?;
         let what = match (meta.nlink(), meta.len()) {
             (0, _) => "the file was deleted or replaced while in use".to_owned(),
-            (_, len) if len < self.size_bytes => {
-                format!("the file was cut to {len} bytes while in use, it had {}", self.size_bytes)
+            (_, len) if len < self.size_bytes() => {
+                format!("the file was cut to {len} bytes while in use, it had {}", self.size_bytes())
             }
             _ => return Ok(()),
         };
@@ -132,7 +138,18 @@ impl FileDevice {
     }
 
     fn check_end(&self, offset: u64, len: u64) -> io::Result<()> {
-        end_within(offset, len, self.size_bytes).map(|_| ())
+        end_within(offset, len, self.size_bytes()).map(|_| ())
+    }
+}
+
+/// Bytes of a file or block device.
+fn measure(file: &File, meta: &std::fs::Metadata) -> io::Result<u64> {
+    if meta.is_file() {
+        Ok(meta.len())
+    } else if meta.file_type().is_block_device() {
+        Ok(rustix::fs::seek(file, rustix::fs::SeekFrom::End(0))?)
+    } else {
+        Err(io::Error::new(io::ErrorKind::InvalidInput, "neither a file nor a block device"))
     }
 }
 
@@ -147,7 +164,12 @@ impl Device for FileDevice {
     }
 
     fn size_bytes(&self) -> u64 {
-        self.size_bytes
+        self.size_bytes.load(Ordering::Relaxed)
+    }
+
+    fn remeasure(&self) -> io::Result<u64> {
+        let now = measure(&self.file, &self.file.metadata()?)?;
+        Ok(self.size_bytes.fetch_max(now, Ordering::Relaxed).max(now))
     }
 
     fn name(&self) -> &str {
@@ -184,7 +206,7 @@ impl Device for FileDevice {
     fn probe(&self) -> io::Result<()> {
         self.check_still_there()?;
         let mut sector = [0; 512];
-        let len = sector.len().min(usize::try_from(self.size_bytes).unwrap_or(usize::MAX));
+        let len = sector.len().min(usize::try_from(self.size_bytes()).unwrap_or(usize::MAX));
         self.file.read_exact_at(&mut sector[..len], 0)
     }
 
@@ -196,11 +218,19 @@ impl Device for FileDevice {
         }
     }
 
+    fn can_discard(&self) -> bool {
+        self.writing.is_some()
+            || self.file.metadata().is_ok_and(|meta| queue::number_of(&meta, "discard_max_bytes") > Some(0))
+    }
+
     fn discard(&self, offset: u64, len: u64) -> io::Result<()> {
         if !self.is_writable() {
             return Err(io::ErrorKind::ReadOnlyFilesystem.into());
         }
         self.check_end(offset, len)?;
+        if self.writing.is_none() {
+            return discard::block_device(&self.file, offset, len);
+        }
         let how = rustix::fs::FallocateFlags::PUNCH_HOLE | rustix::fs::FallocateFlags::KEEP_SIZE;
         match rustix::fs::fallocate(&self.file, how, offset, len) {
             Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::NODEV | rustix::io::Errno::INVAL) => Ok(()),
@@ -263,6 +293,10 @@ impl Device for Slice {
         self.inner.release();
     }
 
+    fn can_discard(&self) -> bool {
+        self.inner.can_discard()
+    }
+
     fn discard(&self, offset: u64, len: u64) -> io::Result<()> {
         end_within(offset, len, self.size_bytes)?;
         self.inner.discard(self.start_bytes + offset, len)
@@ -284,6 +318,13 @@ impl MemoryDevice {
     /// What it holds now.
     pub fn contents(&self) -> Vec<u8> {
         self.bytes.read().clone()
+    }
+
+    /// Makes it larger: what is new reads as zeros.
+    pub fn grow(&self, size_bytes: usize) {
+        let mut bytes = self.bytes.write();
+        let size_bytes = size_bytes.max(bytes.len());
+        bytes.resize(size_bytes, 0);
     }
 }
 
@@ -316,6 +357,10 @@ impl Device for MemoryDevice {
     }
 
     fn is_writable(&self) -> bool {
+        true
+    }
+
+    fn can_discard(&self) -> bool {
         true
     }
 
@@ -418,6 +463,9 @@ mod tests {
         reader.read_at(8190, &mut buf).unwrap();
         assert_eq!(buf, [2; 2]);
         assert_eq!(writer.write_at(8190, &[2; 3]).unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
+        std::fs::File::options().write(true).open(&path).unwrap().set_len(16384).unwrap();
+        assert_eq!((writer.size_bytes(), writer.remeasure().unwrap(), writer.size_bytes()), (8192, 16384, 16384));
+        writer.write_at(16000, &[3; 3]).unwrap();
         assert_eq!(reader.write_at(0, &[2]).unwrap_err().kind(), io::ErrorKind::ReadOnlyFilesystem);
         drop(writer);
         assert!(FileDevice::open_for_writing(&path).is_ok());

@@ -399,3 +399,43 @@ fn a_resilver_fills_what_joins_and_lets_go_of_what_it_replaces() {
     writer.offline(guid(&rig, "disk-2"), Lasts::UntilImport).unwrap();
     check(&rig, &files);
 }
+
+#[test]
+fn a_device_that_becomes_larger_is_used_to_its_new_end() {
+    const MIB: usize = 1 << 20;
+    let memory: Vec<Arc<MemoryDevice>> =
+        (0..3).map(|i| Arc::new(MemoryDevice::new(format!("disk-{i}"), vec![0; 72 * MIB]))).collect();
+    let child = |d: &Arc<MemoryDevice>| NewVdev {
+        leaf: Some((d.name().to_owned(), d.clone() as Arc<dyn Device>)),
+        ..layout(false)
+    };
+    let rig = Rig::with(NewVdev { children: memory.iter().map(child).collect(), ..layout(true) }, &[], None);
+    let mut files = Files::new(&rig);
+    files.put(&rig);
+    let writer = rig.live.writer().clone();
+    let (before, size) = (writer.allocator().totals(), || writer.allocator().totals().allocated_and_size().1);
+    assert_eq!(size(), before.allocated_and_size().1);
+    memory[..2].iter().for_each(|d| d.grow(320 * MIB));
+    assert!(!writer.expand(guid(&rig, "disk-0")).unwrap(), "one is as small as it was");
+    memory[2].grow(160 * MIB);
+    let expand = |rig: &Rig| rig.found().status().unwrap().root.children[0].expand_bytes;
+    assert!(expand(&rig) > 220 << 20, "{}", expand(&rig));
+    assert!(!writer.autoexpand().unwrap(), "nobody wants it by itself");
+    assert!(writer.expand(guid(&rig, "disk-0")).unwrap());
+    memory[2].grow(280 * MIB);
+    let set = pool::property::SetValue::Number(1);
+    writer.task(move |cx| cx.set_pool_property("autoexpand", &set)).unwrap();
+    assert_eq!(expand(&rig), 0);
+    memory[2].grow(320 * MIB);
+    assert!(writer.autoexpand().unwrap() && !writer.autoexpand().unwrap());
+    assert!(size() > before.allocated_and_size().1 + (700 << 20));
+    // More than was there before.
+    for _ in 0..190 {
+        files.put(&rig);
+    }
+    check(&rig, &files);
+    drop(writer);
+    let (rig, mut files) = reopen(rig, files);
+    files.put(&rig);
+    check(&rig, &files);
+}

@@ -9,7 +9,7 @@ use crate::import::search::FoundDevice;
 use crate::{Error, Refusal, Result};
 use host::device::FileDevice;
 use ondisk::pool_dir::config;
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -76,23 +76,7 @@ pub fn is_rotating(path: &Path) -> Option<bool> {
 
 /// A number that Linux tells of a block device.
 fn of_queue(path: &Path, name: &str) -> Option<u64> {
-    let meta = std::fs::metadata(path).ok().filter(|m| m.file_type().is_block_device())?;
-    let number = meta.rdev();
-    let (major, minor) = (major_of(number), minor_of(number));
-    // A partition has no queue of its own: it is its disk's.
-    ["queue", "../queue"].iter().find_map(|queue| {
-        let path = format!("/sys/dev/block/{major}:{minor}/{queue}/{name}");
-        std::fs::read_to_string(path).ok()?.trim().parse::<u64>().ok()
-    })
-}
-
-/// The parts of a device number, as Linux packs them.
-fn major_of(number: u64) -> u64 {
-    ((number >> 32) & 0xffff_f000) | ((number >> 8) & 0xfff)
-}
-
-fn minor_of(number: u64) -> u64 {
-    ((number >> 12) & 0xffff_ff00) | (number & 0xff)
+    host::device::queue::number_of(&std::fs::metadata(path).ok()?, name)
 }
 
 /// The pool, spare or cache device whose label stands on the device at `path`.
@@ -141,14 +125,6 @@ pub fn foreign_contents(path: &Path) -> Option<&'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn device_numbers_come_apart_as_linux_packs_them() {
-        // /dev/nvme0n1p2 and a device mapper device with a large minor.
-        assert_eq!((major_of(0x10302), minor_of(0x10302)), (259, 2));
-        let large = (0x12_u64 << 20) | (253 << 8) | 0x34;
-        assert_eq!((major_of(large), minor_of(large)), (253, 0x1234));
-    }
 
     #[test]
     fn a_file_has_small_sectors_and_what_stands_on_it_is_named() {

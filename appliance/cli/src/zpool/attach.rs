@@ -5,7 +5,7 @@
 
 use super::states::{is_idle_spare, operands};
 use super::writing::{self, command_line, reason};
-use super::{create, names, pools};
+use super::{create, names, pools, scrub};
 use crate::context::{Context, Failure, Outcome};
 use crate::getopt::{Options, Parsed};
 use admin::attach::{self, Joins};
@@ -51,8 +51,8 @@ fn join(cx: &mut Context<'_>, args: &[String], how: Joins) -> Outcome {
     }
     let ashift = create::ashift(&properties)?;
     let verb = if how == Joins::Attach { "attach" } else { "replace" };
-    if let Some(letter) = ['s', 'w'].into_iter().find(|letter| parsed.has(*letter)) {
-        return Err(Failure::failed(format!("unsupported: 'zpool {verb}' with '-{letter}'")));
+    if parsed.has('s') {
+        return Err(Failure::failed(format!("unsupported: 'zpool {verb}' with '-s'")));
     }
     let record = writing::record(cx, name)?;
     let cannot = match how {
@@ -79,7 +79,10 @@ fn join(cx: &mut Context<'_>, args: &[String], how: Joins) -> Outcome {
     let command = command_line(&format!("zpool {verb}"), args);
     let result =
         writing::change_or(cx, &record, &command, |pool| attach::attach(pool, found, &new, how, ashift, spare));
-    let Err(error) = result else { return Ok(0) };
+    let Err(error) = result else {
+        scrub::resilver_now(cx, &record, parsed.has('w'))?;
+        return Ok(0);
+    };
     let now = pools::open(cx, &record).ok().and_then(|pool| pool.status().ok());
     if is_new && now.is_some_and(|now| now.all_vdevs().len() == status.all_vdevs().len()) {
         writing::change_places(cx, &record, &cannot, &|known| known.retain(|path| *path != new.path))?;

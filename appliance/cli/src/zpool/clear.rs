@@ -34,5 +34,8 @@ pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
         guid = Some(found.guid).filter(|_| found.kind != "root");
     }
     change(cx, &record, &cannot, &command_line("zpool clear", args), |pool| admin::clear::clear(pool, guid))?;
+    if cx.owner.is_none() {
+        super::scrub::resilver_now(cx, &record, false)?;
+    }
     Ok(0)
 }

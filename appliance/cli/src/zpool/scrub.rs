@@ -2,7 +2,8 @@
 //!
 //! A process that has the pool scans in the background, and the command returns at once, or waits with `-w`. Without one the command has
 //! the pool for as long as it takes, and tells how far it is on a terminal. What was looked at stays looked at when it is interrupted:
-//! the next `zpool scrub`, whoever has the pool next, and OpenZFS go on from there.
+//! the next `zpool scrub`, whoever has the pool next, and OpenZFS go on from there. The same holds for what `zpool attach`, `replace`, `online`
+//! and `clear` leave to be resilvered.
 
 use super::writing::{self, Lent, command_line, reason};
 use crate::context::{Context, Failure, Outcome};
@@ -118,6 +119,31 @@ fn one(cx: &mut Context<'_>, record: &Imported, job: Job, wait: bool, command: &
     };
     let closed = pool.finish().map_err(|e| failed(&reason(&e)));
     done.and(closed)
+}
+
+/// Devices of the pool lack something: whoever has the pool brings it to them in the background. Where nobody has it, this command does,
+/// and returns once they have all, as it does for `wait`.
+pub(super) fn resilver_due(cx: &mut Context<'_>, pool: &Lent, name: &str, wait: bool) -> anyhow::Result<()> {
+    if !pool.writer().needs_resilver() {
+        return Ok(());
+    }
+    let stays = pool.stays();
+    if !stays {
+        pool.writer().run_scans()?;
+    }
+    if wait || !stays {
+        follow(cx, pool, name, !stays);
+    }
+    Ok(())
+}
+
+/// The same for a pool that is to be opened for it.
+pub(super) fn resilver_now(cx: &mut Context<'_>, record: &Imported, wait: bool) -> Result<(), Failure> {
+    let cannot = format!("cannot resilver {}", record.name);
+    let pool = writing::open(cx, record, &cannot)?;
+    let done = resilver_due(cx, &pool, &record.name, wait);
+    let closed = pool.finish();
+    done.and(closed).map_err(|e| Failure::failed(format!("{cannot}: {}", reason(&e))))
 }
 
 fn start(writer: &Writer, job: Job, stays: bool) -> pool::Result<ScanAnswer> {

@@ -106,9 +106,7 @@ pub fn online(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     let parsed = ONLINE.parse(args).map_err(Failure::usage)?;
     no_power(&parsed, "zpool online")?;
     let (name, devices) = operands(&parsed, "missing device name")?;
-    if parsed.has('e') {
-        return Err(Failure::failed("unsupported: 'zpool online' with '-e'"));
-    }
+    let expand = parsed.has('e');
     let record = writing::record(cx, name)?;
     let pool = writing::open(cx, &record, &format!("cannot online {}", devices[0]))?;
     let before = status(&pool)?;
@@ -123,6 +121,10 @@ pub fn online(cx: &mut Context<'_>, args: &[String]) -> Outcome {
             true => Err("device is reserved as a hot spare".to_owned()),
             false => states::online(&pool, found.guid).map_err(|e| reason(&e)),
         };
+        let result = result.and_then(|is_used| match expand && is_used {
+            true => states::expand(&pool, found.guid).map_err(|e| reason(&e)),
+            false => Ok(()),
+        });
         if let Err(why) = result {
             cx.complain(&format!("cannot online {device}: {why}"));
             cx.complain(&format!("Failed to online \"{device}\" in pool \"{name}\": -1"));
@@ -140,6 +142,8 @@ pub fn online(cx: &mut Context<'_>, args: &[String]) -> Outcome {
             cx.print(&format!("warning: device '{device}' onlined, but remains in faulted state\n{then}\n"));
         }
     }
+    let resilvered = super::scrub::resilver_due(cx, &pool, name, false);
+    resilvered.map_err(|e| Failure::failed(reason(&e)))?;
     finish(pool, &command_line("zpool online", args), code)
 }
 

@@ -113,13 +113,16 @@ fn wait(
     loop {
         let owned = super::pools::owned(cx, record).map_err(|e| failed(format!("{e:#}")))?;
         let suspended = owned.as_ref().is_some_and(|owned| owned.suspension().is_some());
-        let has_owner = owned.as_ref().is_some_and(|owned| owned.writable().is_some());
+        let writable = owned.as_ref().and_then(|owned| owned.writable());
+        let has_owner = writable.is_some();
+        // One that was just asked for stands in no configuration yet.
+        let resilver_due = writable.is_some_and(|pool| pool.writer().scan_activity().resilvering);
         drop(owned);
         let pool = super::pools::open(cx, record)?;
         let status = pool.status().map_err(|e| failed(e.to_string()))?;
         let freeing = pool.freeing_bytes().map_err(|e| failed(e.to_string()))?;
         drop(pool);
-        let left = left(&status, freeing);
+        let left = left(&status, freeing, resilver_due);
         look(cx, &left);
         let goes_on = ALL.iter().zip(&left).any(|((activity, _), left)| wanted.contains(activity) && left.is_some());
         if !goes_on {
@@ -145,7 +148,7 @@ fn wait(
 }
 
 /// What is left to do of each activity, in bytes; `None`: it does not go on.
-fn left(status: &PoolStatus, freeing: u64) -> Left {
+fn left(status: &PoolStatus, freeing: u64, resilver_due: bool) -> Left {
     let scan = status.scan.as_ref().filter(|s| s.state == Progress::Active);
     let scan_left = |kinds: &[ScanKind]| {
         let scan = scan.filter(|s| kinds.contains(&s.kind) && s.pause_time == 0)?;
@@ -155,7 +158,7 @@ fn left(status: &PoolStatus, freeing: u64) -> Left {
         let going: Vec<_> = status.root.walk().into_iter().map(of).filter(|work| work.state == 1).collect();
         (!going.is_empty()).then(|| going.iter().map(|w| w.total_bytes.saturating_sub(w.done_bytes)).sum())
     };
-    let resilver = scan_left(&[ScanKind::Resilver]);
+    let resilver = scan_left(&[ScanKind::Resilver]).or(resilver_due.then_some(0));
     let replaces = status.root.walk().iter().any(|v| v.kind == "replacing");
     let spares = status.root.walk().iter().any(|v| v.kind == "spare");
     ALL.map(|(activity, _)| match activity {
@@ -212,7 +215,7 @@ mod tests {
     #[test]
     fn what_goes_on_is_told_in_bytes_that_are_left() {
         let mut status = PoolStatus::default();
-        assert_eq!(left(&status, 0), [None; 9]);
+        assert_eq!(left(&status, 0, false), [None; 9]);
         status.scan = Some(ScanStatus {
             kind: ScanKind::Resilver,
             state: Progress::Active,
@@ -225,7 +228,7 @@ mod tests {
             VdevStatus { kind: "replacing".into(), ..VdevStatus::default() },
             VdevStatus { kind: "disk".into(), trim: trimming, ..VdevStatus::default() },
         ];
-        let all = left(&status, 7);
+        let all = left(&status, 7, false);
         assert_eq!(all, [None, Some(7), None, Some(3072), None, Some(3072), None, Some(20), None]);
         let mut shown = Shown { wanted: &[Activity::Free, Activity::Resilver], scripted: false, literal: false };
         assert_eq!(shown.line(&all, true), "    FREE  RESILVER\n       7        3K\n");
@@ -233,6 +236,7 @@ mod tests {
         assert_eq!(shown.line(&all, true), "7\t3072\n");
         status.scan.as_mut().expect("one").kind = ScanKind::Scrub;
         status.scan.as_mut().expect("one").pause_time = 5;
-        assert_eq!(left(&status, 0)[6], None, "a scrub that pauses is not waited for");
+        assert_eq!(left(&status, 0, true)[5], Some(0), "one is about to begin");
+        assert_eq!(left(&status, 0, false)[6], None, "a scrub that pauses is not waited for");
     }
 }

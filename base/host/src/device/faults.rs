@@ -287,6 +287,14 @@ impl Device for Faulty {
         self.inner.name()
     }
 
+    fn remeasure(&self) -> io::Result<u64> {
+        self.inner.remeasure()
+    }
+
+    fn can_discard(&self) -> bool {
+        self.inner.can_discard()
+    }
+
     fn write_at(&self, offset: u64, data: &[u8]) -> io::Result<()> {
         match self.strike(Operation::Write, offset, data.len()) {
             None => self.inner.write_at(offset, data),

@@ -11,6 +11,7 @@
 //!   * a device that gave wrong bytes is counted once for each read that showed it
 //!   * a write succeeds when the block can be read again, whatever device failed, and those that failed are noted
 
+mod capacity;
 pub mod columns;
 pub mod draid;
 mod draid_seeds;

@@ -21,10 +21,13 @@ impl Pool {
     /// Space and ratios, from space maps that are loaded already.
     pub fn stats_of(&self, space: &Space) -> Result<PoolStats> {
         let mut stats = PoolStats::default();
+        let tree = self.store().tree();
         for device in &space.devices {
             let Some(top) = self.root_vdev().children.iter().find(|t| t.id == device.vdev) else { continue };
             if top.number(config::IS_LOG) == 0 {
                 stats.size_bytes += device.size_bytes;
+                let in_tree = tree.tops.get(top.id as usize).map(|v| &**v);
+                stats.expandsize_bytes += super::vdevs::expand_bytes(top, in_tree);
                 stats.allocated_bytes += device.allocated_bytes();
             }
             stats.checkpoint_bytes += self.checkpoint_bytes(top)?;

@@ -40,6 +40,7 @@ impl Pool {
         let mut tops = Vec::new();
         for c in &self.root_vdev().children {
             let mut status = device(c, tree.tops.get(c.id as usize).map(|v| &**v));
+            status.expand_bytes = expand_bytes(c, tree.tops.get(c.id as usize).map(|v| &**v));
             let class = self.class(c.id);
             set_class(&mut status, class);
             if let Some(d) = space.device(c.id) {
@@ -64,6 +65,7 @@ impl Pool {
             root.alloc_bytes += t.alloc_bytes;
             root.space_bytes += t.space_bytes;
             root.dspace_bytes += t.dspace_bytes;
+            root.expand_bytes += t.expand_bytes;
         }
         let auxiliary = |configs: &[VdevConfig], devices: &[Arc<Vdev>], class| -> Vec<VdevStatus> {
             configs
@@ -121,6 +123,13 @@ fn readable<T: Default>(pool: &str, part: Result<T>) -> T {
         tracing::warn!(pool, %error, "part of the status cannot be read");
         T::default()
     })
+}
+
+/// What a top-level device could hold more, in whole metaslabs.
+pub(super) fn expand_bytes(c: &VdevConfig, v: Option<&Vdev>) -> u64 {
+    let shift = c.number(config::METASLAB_SHIFT).min(63);
+    let could = v.and_then(Vdev::capacity_bytes).unwrap_or(0);
+    could.saturating_sub(c.number(config::ASIZE)) >> shift << shift
 }
 
 fn set_class(status: &mut VdevStatus, class: VdevClass) {

@@ -24,6 +24,7 @@ mod create;
 mod deflate;
 mod features;
 mod gate;
+mod grow;
 mod history;
 mod label;
 mod maps;

@@ -107,6 +107,10 @@ impl Writer {
             }
         }
         writer.shared.config_dirty.store(true, std::sync::atomic::Ordering::SeqCst);
+        // Disks that became larger while the pool was away.
+        if let Err(error) = writer.autoexpand() {
+            tracing::warn!(pool = writer.name(), %error, "devices that are larger than before are used as they were");
+        }
         Ok(writer)
     }
 

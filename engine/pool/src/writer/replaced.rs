@@ -163,6 +163,7 @@ fn detach(cx: &SyncTx<'_>, guid: u64) -> Result<()> {
             });
         }
         tree::commit(cx, root, &leaves)?;
+        super::grow::expand_by_itself(cx)?;
         cx.history("detach", None, &format!("vdev={}", gone.path.as_deref().unwrap_or("none")))
     })?;
     shared.farewells.lock().push(leaving);

@@ -10,6 +10,7 @@ use block::Class;
 use block::vdev::{Kind, Vdev, draid, raidz};
 use ondisk::Dva;
 use smallvec::SmallVec;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 /// Metaslabs in use at once: one for each copy of a block, and one for the intent log.
@@ -87,6 +88,11 @@ pub(super) enum Part {
     Log,
 }
 
+/// Bytes of these metaslabs.
+fn bytes_of(slabs: &[Arc<Slab>], ashift: u8) -> u64 {
+    slabs.iter().map(|s| u64::from(s.units) << ashift).sum()
+}
+
 /// A top-level device.
 pub(super) struct Group {
     pub vdev: u32,
@@ -99,8 +105,8 @@ pub(super) struct Group {
     pub top_zap: u64,
     /// Object that lists the space maps; 0: not made yet.
     pub array: AtomicU64,
-    pub slabs: Vec<Slab>,
-    pub totals: Totals,
+    pub slabs: Vec<Arc<Slab>>,
+    pub totals: Arc<Totals>,
     /// Bytes of the metaslab that is set apart for the intent log.
     pub log_bytes: AtomicU64,
     /// It is configured to take new blocks.
@@ -138,10 +144,10 @@ impl Group {
         deflate_ratio: u64,
         top_zap: u64,
         array: u64,
-        slabs: Vec<Slab>,
+        slabs: Vec<Arc<Slab>>,
     ) -> Self {
-        let used = |s: &Slab| u64::from(s.units - s.free_units.load(Ordering::Relaxed)) << ashift;
-        let totals = Totals::new(slabs.iter().map(|s| u64::from(s.units) << ashift).sum());
+        let used = |s: &Arc<Slab>| u64::from(s.units - s.free_units.load(Ordering::Relaxed)) << ashift;
+        let totals = Arc::new(Totals::new(bytes_of(&slabs, ashift)));
         totals.used.store(slabs.iter().map(used).sum(), Ordering::Relaxed);
         Self {
             vdev,
@@ -171,6 +177,26 @@ impl Group {
         {
             s.is_log.store(true, Ordering::Relaxed);
             self.log_bytes.store(u64::from(s.units) << self.ashift, Ordering::Relaxed);
+        }
+    }
+
+    /// The same device with `more` metaslabs behind those that it has.
+    pub fn with_more(&self, more: Vec<Slab>) -> Self {
+        let more: Vec<Arc<Slab>> = more.into_iter().map(Arc::new).collect();
+        self.totals.size.fetch_add(bytes_of(&more, self.ashift), Ordering::Relaxed);
+        let same = |flag: &AtomicBool| AtomicBool::new(flag.load(Ordering::Relaxed));
+        Self {
+            name: self.name.clone(),
+            shape: self.shape.clone(),
+            array: self.array.load(Ordering::Relaxed).into(),
+            slabs: self.slabs.iter().cloned().chain(more).collect(),
+            totals: self.totals.clone(),
+            log_bytes: self.log_bytes.load(Ordering::Relaxed).into(),
+            is_allocating: same(&self.is_allocating),
+            is_writable: same(&self.is_writable),
+            is_new: same(&self.is_new),
+            active: [const { AtomicU32::new(NONE) }; SLOTS],
+            ..*self
         }
     }
 

@@ -35,8 +35,14 @@ pub struct NewDevice {
     pub top_zap: u64,
 }
 
-/// The metaslabs of a device, `maps` by number.
-fn slabs(shape: &Shape, ashift: u8, shift: u8, maps: impl Iterator<Item = Option<MapState>>) -> Vec<Slab> {
+/// The metaslabs of a device from number `first` on, `maps` in order.
+fn slabs(
+    shape: &Shape,
+    ashift: u8,
+    shift: u8,
+    first: usize,
+    maps: impl Iterator<Item = Option<MapState>>,
+) -> Vec<Slab> {
     let align = (shape.alignment_bytes() >> ashift).max(1);
     let units = 1u64 << (shift - ashift);
     let one = |(i, map): (usize, Option<MapState>)| {
@@ -46,7 +52,7 @@ fn slabs(shape: &Shape, ashift: u8, shift: u8, maps: impl Iterator<Item = Option
         let usable = units.saturating_sub(start - nominal) / align * align;
         Slab::new(i as u32, start, usable as u32, ashift, map)
     };
-    maps.enumerate().map(one).collect()
+    (first..).zip(maps).map(one).collect()
 }
 
 impl Allocator {
@@ -118,6 +124,36 @@ impl Allocator {
     }
 }
 
+impl Allocator {
+    /// A device has become larger with the syncing txg: what it has more is handed out once that txg is on disk, for a crash before
+    /// that leads to the smaller device.
+    pub fn grow_device(&self, vdev: u32, asize_bytes: u64) {
+        self.growing.lock().push((vdev, asize_bytes));
+    }
+
+    /// The txg that said so is on disk.
+    pub(super) fn grow(&self) {
+        for (vdev, asize_bytes) in std::mem::take(&mut *self.growing.lock()) {
+            let mut shared = self.table.write();
+            let Some(group) = shared.group(vdev) else { continue };
+            let (known, count) = (group.slabs.len(), super::metaslab_count(asize_bytes, group.slab_shift) as usize);
+            if count <= known {
+                continue;
+            }
+            let more = slabs(&group.shape, group.ashift, group.slab_shift, known, (known..count).map(|_| None));
+            let grown = Arc::new(group.with_more(more));
+            let mut table = Table { by_vdev: shared.by_vdev.clone(), by_class: shared.by_class.clone() };
+            for place in &mut table.by_class[grown.class as usize] {
+                if place.vdev == vdev {
+                    place.clone_from(&grown);
+                }
+            }
+            table.by_vdev[vdev as usize] = Some(grown);
+            *shared = Arc::new(table);
+        }
+    }
+}
+
 impl Table {
     pub(super) fn add(&mut self, group: Group) {
         let group = Arc::new(group);
@@ -133,7 +169,7 @@ impl Table {
 /// A device with the space maps that it has.
 pub(super) fn group_of(new: &NewDevice, array: u64, maps: impl Iterator<Item = Option<MapState>>) -> Group {
     let (ashift, shift, shape) = (new.ashift, new.metaslab_shift, new.shape.clone());
-    let slabs = slabs(&shape, ashift, shift, maps);
+    let slabs = slabs(&shape, ashift, shift, 0, maps).into_iter().map(Arc::new).collect();
     let ratio = (1 << 17) / (shape.asize_bytes(1 << 17, ashift, 0) >> 9).max(1);
     let group =
         Group::new(new.vdev, new.name.clone(), new.class, shape, ashift, shift, ratio, new.top_zap, array, slabs);
@@ -168,7 +204,7 @@ fn load_group(pool: &Pool, top: &VdevConfig, shape: Shape, ratio: u64) -> Result
         VdevClass::Dedup => Class::Dedup,
         _ => Class::Normal,
     };
-    let slabs = slabs(&shape, ashift, shift, maps.into_iter());
+    let slabs = slabs(&shape, ashift, shift, 0, maps.into_iter()).into_iter().map(Arc::new).collect();
     let top_zap = top.number(config::VDEV_TOP_ZAP);
     let name = top.display_name();
     let group = Group::new(top.id as u32, name, class, shape, ashift, shift, ratio, top_zap, array, slabs);
@@ -241,7 +277,7 @@ pub(super) fn replay_logs(
     }
     for group in table.groups() {
         group.count_unflushed();
-        in_order &= group.slabs.iter().map(Slab::lock).all(|i| i.unflushed.is_empty() || i.unflushed_txg != 0);
+        in_order &= group.slabs.iter().map(|s| s.lock()).all(|i| i.unflushed.is_empty() || i.unflushed_txg != 0);
     }
     Ok(in_order)
 }
@@ -257,7 +293,7 @@ impl Group {
 
     /// Brings the numbers up to what the logs say.
     fn count_unflushed(&self) {
-        let units: i64 = self.slabs.iter().map(Slab::count_unflushed).sum();
+        let units: i64 = self.slabs.iter().map(|s| s.count_unflushed()).sum();
         let used = self.totals.used.load(Ordering::Relaxed).saturating_add_signed(units << self.ashift);
         self.totals.used.store(used, Ordering::Relaxed);
     }

@@ -208,7 +208,7 @@ impl Allocator {
     fn how_many(&self, table: &Table, logs: &mut Logs, turns: &[Turn<'_>]) -> usize {
         let mut stats = LogStats { logs: logs.all.len() as u64, log_bytes: logs.bytes(), ..LogStats::default() };
         turns.iter().for_each(|turn| stats.add(turn));
-        let pool_bytes = table.groups().map(|g| g.totals.size).sum();
+        let pool_bytes = table.groups().map(|g| g.totals.size()).sum();
         logs.credit += Pressure { pool_bytes, incoming_bytes: logs.incoming_bytes(), stats }.rate();
         let many = logs.credit / 1000;
         logs.credit %= 1000;
@@ -361,8 +361,7 @@ impl LogStats {
 
 /// All metaslabs that logs count for.
 fn turns(table: &Table) -> Vec<Turn<'_>> {
-    let of = |group| move |slab| Turn::of(group, slab);
-    table.groups().flat_map(|group| group.slabs.iter().filter_map(of(group))).collect()
+    table.groups().flat_map(|group| group.slabs.iter().filter_map(move |slab| Turn::of(group, slab))).collect()
 }
 
 impl<'a> Turn<'a> {

@@ -73,7 +73,7 @@ impl MapReader for object::ObjectSet {
 /// Bytes of a device, kept as they change.
 #[derive(Debug, Default)]
 pub(crate) struct Totals {
-    size: u64,
+    size: AtomicU64,
     /// Not to be handed out: allocated, or freed and waiting.
     used: AtomicU64,
     /// Freed and waiting.
@@ -82,7 +82,11 @@ pub(crate) struct Totals {
 
 impl Totals {
     fn new(size: u64) -> Self {
-        Self { size, ..Self::default() }
+        Self { size: size.into(), ..Self::default() }
+    }
+
+    fn size(&self) -> u64 {
+        self.size.load(Ordering::Relaxed)
     }
 
     fn allocated(&self, bytes: u64) {
@@ -140,6 +144,8 @@ pub struct Allocator {
     anomalies: Mutex<Vec<String>>,
     /// Who wants what is freed to stay as it is.
     keeps: keep::Keeps,
+    /// Devices, and bytes of them, that the syncing txg says have become larger.
+    growing: Mutex<Vec<(u32, u64)>>,
 }
 
 /// What of the pool's features matters here.
@@ -171,6 +177,7 @@ impl Allocator {
             flush_all: AtomicBool::new(false),
             anomalies: Mutex::default(),
             keeps: keep::Keeps::default(),
+            growing: Mutex::default(),
         }
     }
 

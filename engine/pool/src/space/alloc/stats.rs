@@ -56,7 +56,7 @@ impl SpaceStats {
 impl Group {
     /// Bytes that may be handed out, and all.
     pub(super) fn free_and_size(&self) -> (u64, u64) {
-        let size = self.totals.size;
+        let size = self.totals.size();
         (size - self.totals.used.load(Ordering::Relaxed).min(size), size)
     }
 
@@ -94,10 +94,10 @@ impl Allocator {
             let (mut weighted, mut all, mut known) = (0u128, 0u128, !groups.is_empty());
             for group in groups {
                 match group.fragmentation_percent(self.options.histograms) {
-                    Some(p) => weighted += u128::from(p) * u128::from(group.totals.size),
+                    Some(p) => weighted += u128::from(p) * u128::from(group.totals.size()),
                     None => known = false,
                 }
-                all += u128::from(group.totals.size);
+                all += u128::from(group.totals.size());
             }
             class.fragmentation_percent = known.then(|| weighted.checked_div(all)).flatten().map(|p| p as u64);
         }
@@ -121,11 +121,11 @@ pub(super) fn sums(table: &Table) -> SpaceStats {
         let class = &mut stats.classes[group.class as usize];
         let waiting = group.totals.waiting.load(Ordering::Relaxed);
         let log_bytes = group.log_bytes.load(Ordering::Relaxed);
-        class.size_bytes += group.totals.size;
+        class.size_bytes += group.totals.size();
         class.allocated_bytes += group.totals.used.load(Ordering::Relaxed).saturating_sub(waiting);
         class.deferred_bytes += waiting;
         if group.is_allocating.load(Ordering::Relaxed) {
-            class.deflated_size_bytes += group.deflated(group.totals.size - log_bytes);
+            class.deflated_size_bytes += group.deflated(group.totals.size() - log_bytes);
             stats.embedded_log_bytes += group.deflated(log_bytes);
         }
     }

@@ -219,6 +219,7 @@ impl Allocator {
             }
             group.is_new.store(false, Ordering::Relaxed);
         }
+        self.grow();
         self.last_txg.store(txg, Ordering::Relaxed);
         self.trim(super::RANGES_MAX);
     }

@@ -369,6 +369,11 @@ impl Writer {
         }
     }
 
+    /// Whether a resilver is under way, is asked for, or has something to do: a device that is there lacks something.
+    pub fn needs_resilver(&self) -> bool {
+        self.scan_activity().resilvering || !state::lacking(&self.shared.store.tree()).is_empty()
+    }
+
     /// Waits for a change of [`Writer::scan_activity`], but no longer than this.
     pub fn wait_for_scan(&self, longest: Duration) {
         let scan = &self.shared.scan;

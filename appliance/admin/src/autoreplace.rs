@@ -1,0 +1,57 @@
+//! Devices that are replaced by themselves: where one was, there is another one now, and the pool's property `autoreplace` says that it is
+//! to take its place. As OpenZFS's event daemon does it for disks (zfs_mod).
+//!
+//! Invariants:
+//!   * what has a label of any pool, or contents that some other system would know, is left alone: whose it is, a person has to say
+//!   * a device that somebody took offline is not replaced
+
+use crate::attach::{Joins, attach};
+use crate::layout::Leaf;
+use crate::status::{VdevAux, VdevState, VdevStatus};
+use crate::write::WritablePool;
+use anyhow::Result;
+use pool::devices::{self, PathKind};
+use std::path::{Path, PathBuf};
+
+/// Puts new devices in the place of those that are gone; the paths.
+pub fn replace(pool: &WritablePool) -> Result<Vec<String>> {
+    let writer = pool.writer();
+    let tree = writer.store().tree();
+    let all_there = tree.leaves().iter().all(|leaf| leaf.is_open() && !leaf.is_gone() && !leaf.has_failed());
+    if writer.failure().is_some() || all_there {
+        return Ok(Vec::new());
+    }
+    let view = writer.pool()?;
+    let is_on = view.set_properties()?.iter().any(|(name, value)| name == "autoreplace" && value.as_u64() == Some(1));
+    if !is_on {
+        return Ok(Vec::new());
+    }
+    let status = view.status()?;
+    let mut done = Vec::new();
+    for lost in status.root.walk().into_iter().filter(|v| is_lost(v)) {
+        let Some(path) = lost.path.as_deref().map(Path::new).filter(|path| is_blank(path)) else { continue };
+        let leaf = Leaf { path: PathBuf::from(path), is_disk: devices::kind(path)? == PathKind::Disk };
+        match attach(pool, lost.guid, &leaf, Joins::Replace, None, None) {
+            Ok(()) => done.push(leaf.name()),
+            Err(error) => tracing::debug!(device = leaf.name(), %error, "cannot take the place of what was there"),
+        }
+    }
+    Ok(done)
+}
+
+/// A leaf whose device is gone, or is another one. One below `replacing` is on its way out already.
+fn is_lost(vdev: &VdevStatus) -> bool {
+    let is_gone = match vdev.state {
+        VdevState::CantOpen => matches!(vdev.aux, VdevAux::OpenFailed | VdevAux::BadLabel | VdevAux::CorruptData),
+        VdevState::Removed => true,
+        VdevState::Faulted => vdev.aux == VdevAux::ErrExceeded,
+        _ => false,
+    };
+    vdev.is_leaf() && is_gone && matches!(vdev.kind.as_str(), "disk" | "file")
+}
+
+/// Whether a device is there that nobody has used.
+fn is_blank(path: &Path) -> bool {
+    let is_device = matches!(devices::kind(path), Ok(PathKind::Disk | PathKind::File));
+    is_device && devices::labelled(path).is_none() && devices::foreign_contents(path).is_none()
+}

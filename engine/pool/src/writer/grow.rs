@@ -1,0 +1,104 @@
+//! Devices that have become larger: `zpool online -e`, the property `autoexpand`, and a mirror whose smaller side left.
+//!
+//! ```text
+//!   txg n:    what all leaves hold now ─> asize in the configuration, so in the labels, which stand at the new ends
+//!   behind n: metaslabs behind those that are there are handed out
+//! ```
+//! Facts: vdev_open, vdev_expand, vdev_online, spa_vdev_detach (module/zfs).
+//!
+//! Invariants:
+//!   * no block is behind the end that the uberblock before knows of: a power cut leaves the smaller device, and nothing lost
+//!   * metaslabs stay as large as they are: there are more of them
+
+use super::Writer;
+use super::tree::find_leaf;
+use super::tx::SyncTx;
+use crate::Result;
+use object::zap::Zap;
+use ondisk::pool_dir::{config, directory};
+
+impl Writer {
+    /// Uses what the top-level device above the leaf `guid` could hold more (`zpool online -e`). Whether it became larger.
+    pub fn expand(&self, guid: u64) -> Result<bool> {
+        let tree = self.shared.store.tree();
+        let (top, _) = find_leaf(&tree, guid)?;
+        measure(top.leaves());
+        let id = top.id;
+        self.task(move |cx| Ok(expand(cx, &|top| top == id)))
+    }
+
+    /// Looks whether devices have become larger, and uses that if the pool is to do so by itself (`autoexpand`). Cheap when nothing
+    /// changed. Whether some did.
+    pub fn autoexpand(&self) -> Result<bool> {
+        let tree = self.shared.store.tree();
+        measure(tree.leaves());
+        let is_larger = {
+            let root = self.shared.root.lock();
+            let larger = |top: &crate::config::VdevConfig| {
+                let device = tree.tops.get(top.id as usize);
+                device.and_then(|d| d.capacity_bytes()).is_some_and(|bytes| bytes > top.number(config::ASIZE))
+            };
+            root.children.iter().any(larger)
+        };
+        if !is_larger || !is_on(&self.pool()?.set_properties()?) {
+            return Ok(false);
+        }
+        self.task(|cx| Ok(expand(cx, &|_| true)))
+    }
+}
+
+fn is_on(properties: &[(String, object::ZapValue)]) -> bool {
+    properties.iter().any(|(name, value)| name == "autoexpand" && value.as_u64() == Some(1))
+}
+
+fn measure(leaves: Vec<&block::vdev::Leaf>) {
+    for leaf in leaves {
+        if let Some(device) = leaf.device()
+            && let Err(error) = device.remeasure()
+        {
+            tracing::debug!(device = leaf.path, %error, "its size cannot be told");
+        }
+    }
+}
+
+/// Expands all top-level devices if the pool is to do so by itself: after a change that may have left larger leaves.
+pub(super) fn expand_by_itself(cx: &SyncTx<'_>) -> Result<()> {
+    let on = match cx.directory_entry(directory::PROPS)?.filter(|id| *id != 0) {
+        Some(id) => Zap::open(cx.mos().object(id)?)?.lookup_u64("autoexpand")? == Some(1),
+        None => false,
+    };
+    if on {
+        expand_all(cx);
+    }
+    Ok(())
+}
+
+/// The pool is to do so by itself from now on.
+pub(super) fn expand_all(cx: &SyncTx<'_>) {
+    measure(cx.store().tree().leaves());
+    expand(cx, &|_| true);
+}
+
+/// Takes what the top-level devices that are `meant` could hold more. Whether there was anything.
+fn expand(cx: &SyncTx<'_>, meant: &dyn Fn(u64) -> bool) -> bool {
+    let shared = cx.shared;
+    let tree = cx.store().tree();
+    let mut grown = Vec::new();
+    {
+        let mut root = shared.root.lock();
+        for top in root.children.iter_mut().filter(|top| meant(top.id) && top.number(config::METASLAB_ARRAY) != 0) {
+            let Some(bytes) = tree.tops.get(top.id as usize).and_then(|device| device.capacity_bytes()) else {
+                continue;
+            };
+            if bytes > top.number(config::ASIZE) && top.number(config::REMOVING) == 0 {
+                top.all.put(config::ASIZE, bytes);
+                grown.push((top.id as u32, bytes));
+            }
+        }
+    }
+    grown.iter().for_each(|(id, bytes)| shared.allocator.grow_device(*id, *bytes));
+    if !grown.is_empty() {
+        cx.config_changed();
+    }
+    !grown.is_empty()
+}

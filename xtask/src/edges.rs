@@ -21,13 +21,14 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("analytics", &["observe", "host"]),
     // Status and the like are the engine's words.
     ("daemon", &["serve", "admin", "analytics", "api", "host", "observe", "pool", "dataset", "files"]),
-    ("load", &["serve", "observe"]),
+    ("load", &["serve", "observe", "record"]),
+    ("record", &[]),
     // `inspect` reads the engine.
     (
         "cli",
         &[
-            "serve", "admin", "api", "daemon", "load", "host", "ondisk", "observe", "block", "object", "pool",
-            "dataset", "files",
+            "serve", "admin", "api", "daemon", "load", "record", "host", "ondisk", "observe", "block", "object",
+            "pool", "dataset", "files",
         ],
     ),
     // Everything, and nobody may depend on them.

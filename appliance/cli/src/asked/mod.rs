@@ -1,17 +1,19 @@
 //! What the running daemon knows: asked over its socket, by those of the commands that show figures.
 
-pub mod metrics;
-pub mod pace;
 pub mod when;
+
+pub use record::{metrics, pace};
 
 use crate::commands::serve;
 use crate::forward;
 use crate::state::State;
 use anyhow::{Context as _, Result};
 use daemon::config::Source;
+use record::metrics::Metrics;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::fmt::Write as _;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 /// The daemon of a state folder.
 pub struct Daemon {
@@ -62,6 +64,14 @@ impl Daemon {
         answer.with_context(|| {
             format!("'weir serve' is not running with the state folder {}", self.state.folder().display())
         })
+    }
+
+    /// All that it counts.
+    pub fn metrics(&self) -> Result<Metrics> {
+        let text = self.bytes("GET", "/metrics", None)?;
+        let text = String::from_utf8(text).context("the daemon's answer is not understood")?;
+        let at = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Ok(Metrics::parse(&text, at))
     }
 
     /// Asks for a document.

@@ -86,7 +86,7 @@ impl<F: FnMut(&Daemon, Option<&Metrics>, &Metrics) -> Result<Vec<Vec<Value>>>> C
     type Reading = Metrics;
 
     fn read(&mut self) -> Result<Metrics> {
-        Metrics::read(&self.daemon)
+        self.daemon.metrics()
     }
 
     fn at(reading: &Metrics) -> Duration {

@@ -17,6 +17,7 @@ pub mod man;
 pub mod mount;
 pub mod nbd;
 pub mod nicstat;
+pub mod record;
 pub mod schedule;
 pub mod serve;
 pub mod slower;
@@ -62,6 +63,7 @@ pub const COMMANDS: &[Command] = &[
     Command { command: serve::command, run: serve::run },
     Command { command: schedule::command, run: schedule::run },
     Command { command: load::command, run: load::run },
+    Command { command: record::command, run: record::run },
     Command { command: config::command, run: config::run },
     Command { command: man::command, run: man::run },
     Command { command: top::command, run: top::run },

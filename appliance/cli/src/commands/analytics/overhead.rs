@@ -5,7 +5,6 @@
 
 use super::super::statistic::now;
 use crate::asked::Daemon;
-use crate::asked::metrics::Metrics;
 use crate::report::{Column, Form, Kind, Options, Report, Stamp, Value, args, column, explained};
 use anyhow::{Context as _, Result, bail, ensure};
 use api::{ChangeCounted, ChangeSettings, CountStatistic, Counted, CountedList, SettingList};
@@ -199,12 +198,12 @@ fn measure(daemon: &Daemon, plan: &Plan, rounds: u64, pid: Option<u32>, tells: b
                 suspend(daemon, of, mode < 2)?;
             }
             run_for(plan, SETTLE)?;
-            let (first, thread) = (Metrics::read(daemon)?, thread_ns(pid));
+            let (first, thread) = (daemon.metrics()?, thread_ns(pid));
             let done = plan.run(&AtomicBool::new(false))?;
             if let Some(why) = done.first_failure {
                 bail!("{} operations failed; the first: {why}", done.failed);
             }
-            let cpu = Metrics::read(daemon)?.grown(Some(&first), "weir_process_cpu_seconds_total", &[]);
+            let cpu = daemon.metrics()?.grown(Some(&first), "weir_process_cpu_seconds_total", &[]);
             let ops = done.ops.max(1) as f64;
             let measured = Measured {
                 rate: done.ops as f64 / done.seconds,

@@ -1,9 +1,7 @@
 //! Figures that only grow, as the daemon's `/metrics` tells them: what happened between two readings is their difference.
 
-use super::Daemon;
-use anyhow::{Context as _, Result};
 use std::collections::BTreeMap;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 /// What tells values of one name apart.
 pub type Labels = BTreeMap<String, String>;
@@ -17,14 +15,6 @@ pub struct Metrics {
 }
 
 impl Metrics {
-    /// Those of now.
-    pub fn read(daemon: &Daemon) -> Result<Self> {
-        let text = daemon.bytes("GET", "/metrics", None)?;
-        let text = String::from_utf8(text).context("the daemon's answer is not understood")?;
-        let at = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        Ok(Self::parse(&text, at))
-    }
-
     /// Figures in Prometheus' text format, of this moment; lines that are none are left out.
     pub fn parse(text: &str, at: Duration) -> Self {
         let mut series: BTreeMap<String, Vec<(Labels, f64)>> = BTreeMap::new();
@@ -32,6 +22,11 @@ impl Metrics {
             series.entry(name).or_default().push((labels, value));
         }
         Self { at, series }
+    }
+
+    /// All names and their values.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &[(Labels, f64)])> {
+        self.series.iter().map(|(name, values)| (name.as_str(), values.as_slice()))
     }
 
     /// All values of a name.

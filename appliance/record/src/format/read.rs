@@ -1,0 +1,153 @@
+//! Reading a run: frames are checked, columns are taken out when somebody asks for them.
+
+use super::block::{unpack, unpack_times};
+use super::{Column, ColumnId, End, Error, FRAME_BYTES_MAX, MAGIC, Meta, Note, Stamp};
+use crate::series::Series;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+/// A run that was read.
+#[derive(Debug)]
+pub struct Run {
+    /// Where it was read from.
+    pub path: PathBuf,
+    /// About it.
+    pub meta: Meta,
+    /// Its columns, by their numbers.
+    pub columns: Vec<Column>,
+    /// The moments of its rows.
+    pub rows: Vec<Stamp>,
+    /// What happened meanwhile.
+    pub notes: Vec<Note>,
+    /// How it ended; nothing: it goes on, or was killed.
+    pub end: Option<End>,
+    /// Where the file ends without a whole frame: something was cut off there.
+    pub torn: Option<u64>,
+    bytes: Vec<u8>,
+    frames: Vec<Rows>,
+}
+
+/// A frame of rows: which they are, and where each column is in the file.
+#[derive(Debug)]
+struct Rows {
+    rows: Range<usize>,
+    /// Sorted by number.
+    columns: Vec<(u32, Range<usize>)>,
+}
+
+/// Takes `n` bytes off the front.
+fn take(at: &mut usize, end: usize, n: usize) -> Option<Range<usize>> {
+    let range = *at..at.checked_add(n)?;
+    (range.end <= end).then(|| {
+        *at = range.end;
+        range
+    })
+}
+
+fn word(bytes: &[u8], range: Range<usize>) -> Option<u32> {
+    Some(u32::from_le_bytes(bytes.get(range)?.try_into().ok()?))
+}
+
+impl Run {
+    /// Reads a file.
+    pub fn open(path: &Path) -> Result<Self, Error> {
+        let bytes = std::fs::read(path).map_err(|error| Error::Io { path: path.to_owned(), error })?;
+        Self::of(path, bytes)
+    }
+
+    /// Reads a file that is in memory already.
+    pub fn of(path: &Path, bytes: Vec<u8>) -> Result<Self, Error> {
+        let corrupt =
+            |at: usize, what: &str| Error::Corrupt { path: path.to_owned(), at: at as u64, what: what.to_owned() };
+        if !bytes.starts_with(MAGIC) {
+            return Err(corrupt(0, "this is no run, expected WEIRREC1"));
+        }
+        let mut at = MAGIC.len();
+        let (mut meta, mut columns, mut notes, mut end) = (None, Vec::new(), Vec::new(), None);
+        let (mut rows, mut frames, mut torn) = (Vec::new(), Vec::new(), None);
+        while at < bytes.len() {
+            let begin = at;
+            let Some((kind, range)) = frame(&bytes, &mut at) else {
+                torn = Some(begin as u64);
+                break;
+            };
+            let contents = &bytes[range.clone()];
+            let wrong = |e: serde_json::Error| corrupt(begin, &e.to_string());
+            match kind {
+                b'M' => meta = Some(serde_json::from_slice(contents).map_err(wrong)?),
+                b'C' => columns.extend(serde_json::from_slice::<Vec<Column>>(contents).map_err(wrong)?),
+                b'N' => notes.push(serde_json::from_slice(contents).map_err(wrong)?),
+                b'E' => end = Some(serde_json::from_slice(contents).map_err(wrong)?),
+                b'R' => frames.push(
+                    Rows::read(&bytes, range, &mut rows)
+                        .ok_or_else(|| corrupt(begin, "the frame of rows does not add up"))?,
+                ),
+                // Written by somebody newer: what we know is whole without it.
+                _ => {}
+            }
+        }
+        let meta = meta.ok_or_else(|| corrupt(MAGIC.len(), "the run says nothing about itself, expected a frame M"))?;
+        Ok(Self { path: path.to_owned(), meta, columns, rows, notes, end, torn, bytes, frames })
+    }
+
+    /// The numbers of a column, one a row; NaN: not measured.
+    pub fn values(&self, id: ColumnId) -> Vec<f64> {
+        let mut out = Vec::with_capacity(self.rows.len());
+        for frame in &self.frames {
+            let found = frame.columns.binary_search_by_key(&id.0, |(n, _)| *n).ok();
+            let range = found.and_then(|at| frame.columns.get(at)).map(|(_, range)| range.clone());
+            let before = out.len();
+            if range.and_then(|range| unpack(self.bytes.get(range)?, frame.rows.len(), &mut out)).is_none() {
+                out.truncate(before);
+                out.extend(std::iter::repeat_n(f64::NAN, frame.rows.len()));
+            }
+        }
+        out
+    }
+
+    /// A column over time.
+    pub fn series(&self, id: ColumnId) -> Option<Series> {
+        let column = self.columns.get(id.0 as usize)?;
+        Some(Series::of_rows(column, &self.rows, &self.values(id), self.meta.started, self.meta.every_ns))
+    }
+
+    /// All columns of a name.
+    pub fn named<'a>(&'a self, name: &'a str) -> impl Iterator<Item = (ColumnId, &'a Column)> + 'a {
+        (0u32..).map(ColumnId).zip(&self.columns).filter(move |(_, c)| c.name == name)
+    }
+}
+
+/// The kind and the place of the contents of the next frame; nothing where there is no whole one.
+fn frame(bytes: &[u8], at: &mut usize) -> Option<(u8, Range<usize>)> {
+    let begin = *at;
+    let kind = *bytes.get(take(at, bytes.len(), 1)?)?.first()?;
+    let length = word(bytes, take(at, bytes.len(), 4)?)? as usize;
+    if length > FRAME_BYTES_MAX {
+        return None;
+    }
+    let contents = take(at, bytes.len(), length)?;
+    let check = word(bytes, take(at, bytes.len(), 4)?)?;
+    (crc32fast::hash(bytes.get(begin..contents.end)?) == check).then_some((kind, contents))
+}
+
+impl Rows {
+    fn read(bytes: &[u8], frame: Range<usize>, rows: &mut Vec<Stamp>) -> Option<Self> {
+        let (mut at, end) = (frame.start, frame.end);
+        let count = word(bytes, take(&mut at, end, 4)?)? as usize;
+        let chunk = |at: &mut usize| {
+            let length = word(bytes, take(at, end, 4)?)? as usize;
+            take(at, end, length)
+        };
+        let utc = unpack_times(bytes.get(chunk(&mut at)?)?, count)?;
+        let mono = unpack_times(bytes.get(chunk(&mut at)?)?, count)?;
+        let first = rows.len();
+        rows.extend(utc.into_iter().zip(mono).map(|(utc_ns, mono_ns)| Stamp { utc_ns, mono_ns }));
+        let mut columns = Vec::new();
+        while at < end {
+            let id = word(bytes, take(&mut at, end, 4)?)?;
+            columns.push((id, chunk(&mut at)?));
+        }
+        columns.sort_by_key(|(id, _)| *id);
+        Some(Self { rows: first..rows.len(), columns })
+    }
+}

@@ -1,0 +1,26 @@
+//! Runs: what the system and Weir did second by second, in one file, and pictures of it.
+//!
+//! ```text
+//!   /proc, /sys ──┐                                                     ┌─> chart ─> SVG, PNG
+//!   /metrics ─────┼─ collect ─> recorder ─> format (one file a run) ─> series
+//!   a generator ──┘                      └─> twins (text)               ^
+//!   vmstat, iostat, nicstat, zpool iostat, arcstat, fio, vdbench ── import ┘
+//! ```
+//!
+//! **Invariant: a number has a name, a unit and a stretch of time; what was not measured is a gap, never a zero.**
+//!
+//! The file is described in docs/design/record.md, the charts in docs/operating/graph.md.
+
+pub mod collect;
+pub mod folder;
+pub mod format;
+pub mod metrics;
+pub mod pace;
+pub mod recorder;
+pub mod series;
+pub mod show;
+pub mod twins;
+
+pub use format::{Column, ColumnId, Kind, Meta, Run, Stamp, Unit, Writer};
+pub use recorder::Recorder;
+pub use series::{Series, Span};

@@ -40,6 +40,7 @@ pub fn request(record: &Imported) -> OpenRequest {
         places: record.places.clone(),
         txg: record.txg,
         rewind: record.rewind,
+        checkpoint: record.checkpoint,
         name: Some(record.name.clone()),
         temporary_name: record.temporary_name,
         offline: record.offline.clone(),
@@ -237,6 +238,7 @@ impl House {
         let options = OpenOptions {
             txg: record.txg,
             rewind: record.rewind,
+            checkpoint: record.checkpoint,
             name: Some(record.name.clone()),
             temporary_name: record.temporary_name,
             offline: record.offline.clone(),

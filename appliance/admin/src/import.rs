@@ -38,6 +38,8 @@ pub struct OpenRequest {
     pub txg: Option<u64>,
     /// Whether older uberblocks may be tried.
     pub rewind: bool,
+    /// It is opened as its checkpoint has it; for writing: wound back to there.
+    pub checkpoint: bool,
     /// Name under which it is imported, if not its own.
     pub name: Option<String>,
     /// That name is not to be written to the pool.
@@ -72,9 +74,15 @@ pub fn open_found(found: &FoundPool, request: &OpenRequest) -> Result<Arc<Pool>>
 }
 
 fn options(request: &OpenRequest) -> OpenOptions {
-    let (txg, rewind, name, temporary_name) =
-        (request.txg, request.rewind, request.name.clone(), request.temporary_name);
-    OpenOptions { txg, rewind, name, temporary_name, offline: request.offline.clone(), ..OpenOptions::default() }
+    OpenOptions {
+        txg: request.txg,
+        rewind: request.rewind,
+        checkpoint: request.checkpoint,
+        name: request.name.clone(),
+        temporary_name: request.temporary_name,
+        offline: request.offline.clone(),
+        ..OpenOptions::default()
+    }
 }
 
 /// Looks how a found pool is.

@@ -39,6 +39,9 @@ pub struct Imported {
     pub txg: Option<u64>,
     /// `-F`: older uberblocks are tried.
     pub rewind: bool,
+    /// `--rewind-to-checkpoint` of a pool that is imported read-only: it is shown as its checkpoint has it.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub checkpoint: bool,
     /// The name is used here only, the pool keeps its own: `-t`.
     pub temporary_name: bool,
     /// `-N` was given.

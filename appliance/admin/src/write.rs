@@ -59,8 +59,14 @@ pub fn maker() -> dataset::write::FileSystemMaker {
 }
 
 fn options(request: &OpenRequest) -> OpenOptions {
-    let (rewind, name, temporary_name) = (request.rewind, request.name.clone(), request.temporary_name);
-    OpenOptions { rewind, name, temporary_name, offline: request.offline.clone(), ..OpenOptions::default() }
+    OpenOptions {
+        rewind: request.rewind,
+        checkpoint: request.checkpoint,
+        name: request.name.clone(),
+        temporary_name: request.temporary_name,
+        offline: request.offline.clone(),
+        ..OpenOptions::default()
+    }
 }
 
 /// Opens the pool with this identity.

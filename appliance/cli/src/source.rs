@@ -324,9 +324,9 @@ impl Opener {
 }
 
 fn open_options(record: &Imported) -> OpenOptions {
-    let (txg, rewind) = (record.txg, record.rewind);
+    let (txg, rewind, checkpoint) = (record.txg, record.rewind, record.checkpoint);
     let offline = record.offline.clone();
-    OpenOptions { txg, rewind, name: Some(record.name.clone()), offline, ..OpenOptions::default() }
+    OpenOptions { txg, rewind, checkpoint, name: Some(record.name.clone()), offline, ..OpenOptions::default() }
 }
 
 /// The arguments of a command that takes files.

@@ -157,6 +157,12 @@ impl Uberblock {
         Self::parse(&bytes)
     }
 
+    /// The words that [`Uberblock::from_words`] takes, as the object directory keeps them.
+    pub fn to_words(&self) -> Vec<u64> {
+        let bytes = self.to_bytes();
+        bytes.chunks_exact(8).map(|word| u64::from_ne_bytes(word.try_into().expect("8 bytes"))).collect()
+    }
+
     /// The structure on disk, without the rest of the slot.
     pub fn to_bytes(&self) -> [u8; Self::SIZE_BYTES] {
         let mut out = [0; Self::SIZE_BYTES];
@@ -241,6 +247,7 @@ mod tests {
         let ub = Uberblock::from_words(&words).unwrap();
         assert_eq!((ub.txg, ub.checkpoint_txg, ub.is_checkpoint()), (Txg(12), Txg(12), true));
         assert_eq!(ub.root.logical_birth(), Txg(10));
+        assert_eq!(ub.to_words(), words);
         assert_eq!(Uberblock::from_words(&words[..26]).unwrap().raidz_reflow, 0);
         assert!(Uberblock::from_words(&words[..21]).is_err());
     }

@@ -615,7 +615,8 @@ impl Participant for Open {
             dataset.sync_in(Cx::new(cx))?;
         }
         self.book.settle(cx.txg());
-        if self.has_pending.load(Ordering::SeqCst) {
+        // Under a checkpoint destroying gives nothing back, and takes space for its lists.
+        if self.has_pending.load(Ordering::SeqCst) && !cx.is_full_with_checkpoint() {
             let more = pending::work(&Cx::new(cx), self.free_pace.load(Ordering::Relaxed))?;
             self.has_pending.store(more, Ordering::SeqCst);
         }

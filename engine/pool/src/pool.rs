@@ -60,6 +60,11 @@ impl Pool {
         self.state
     }
 
+    /// The uberblock that the pool can be wound back to (`zpool checkpoint`).
+    pub fn checkpoint(&self) -> Result<Option<Uberblock>> {
+        open::checkpoint(self.directory())
+    }
+
     /// The newest label's configuration.
     pub fn label(&self) -> &Nvlist {
         &self.label

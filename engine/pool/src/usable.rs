@@ -186,9 +186,6 @@ impl Pool {
 
     /// Bytes freed since the checkpoint, which it still holds.
     fn held_by_checkpoint(&self) -> Result<u64> {
-        if self.directory().lookup(directory::ZPOOL_CHECKPOINT)?.is_none() {
-            return Ok(0);
-        }
         let mut held = 0u64;
         for top in &self.root_vdev().children {
             held = held.saturating_add(self.checkpoint_bytes(top).at(self.name())?);

@@ -21,6 +21,8 @@ use std::path::PathBuf;
 
 const OPTIONS: Options = Options { short: "aCc:d:DEfFlmnNo:R:stT:VX", long: &[("rewind-to-checkpoint", false, 'K')] };
 
+/// What winding back to a checkpoint fails with that is not there.
+const NO_CHECKPOINT: &str = "checkpoint does not exist";
 /// Where devices are looked for when nothing is said.
 const DEFAULT_PLACES: &[&str] = &["/dev"];
 
@@ -80,7 +82,7 @@ fn check(parsed: &Parsed) -> Result<(), Failure> {
     if parsed.has('c') && parsed.has('d') {
         return usage("-c is incompatible with -d");
     }
-    for (letter, name) in [('c', "-c"), ('K', "--rewind-to-checkpoint"), ('V', "-V")] {
+    for (letter, name) in [('c', "-c"), ('V', "-V")] {
         if parsed.has(letter) {
             return Err(Failure::failed(format!("unsupported: 'zpool import' with '{name}'")));
         }
@@ -122,6 +124,7 @@ fn open_request(parsed: &Parsed, places: &[PathBuf], guid: u64) -> OpenRequest {
         places: places.to_vec(),
         txg: parsed.last('T').and_then(|t| t.parse().ok()),
         rewind: parsed.has('F') || parsed.has('T'),
+        checkpoint: parsed.has('K'),
         name: None,
         temporary_name: false,
         offline: Vec::new(),
@@ -205,6 +208,7 @@ fn import_one(
         altroot,
         txg: parsed.last('T').and_then(|t| t.parse().ok()),
         rewind: parsed.has('F') || parsed.has('T'),
+        checkpoint: parsed.has('K'),
         temporary_name: parsed.has('t'),
         offline: Vec::new(),
         no_mount: parsed.has('N'),
@@ -252,15 +256,19 @@ fn take_over(cx: &mut Context<'_>, found: &FoundPool, record: &mut Imported, com
         pool.log_command(command)?;
         match &cx.owner {
             Some(owner) if owner.house.owns(record.guid) => {
-                owner.house.adopt(record.clone(), pool);
+                owner.house.adopt(Imported { checkpoint: false, ..record.clone() }, pool);
                 Ok(())
             }
             _ => pool.close(),
         }
     });
     match taken {
-        Ok(()) => Ok(true),
-        Err(error) if is_in_use(&error) => {
+        Ok(()) => {
+            // The pool is there for good now.
+            record.checkpoint = false;
+            Ok(true)
+        }
+        Err(error) if is_in_use(&error) || record.checkpoint => {
             cx.complain(&format!("cannot import '{}': {}", found.name(), reason_of(&error)));
             Ok(false)
         }
@@ -326,6 +334,10 @@ fn rewound(cx: &mut Context<'_>, name: &str, newest: u64, shown: u64, dry_run: b
 
 /// Says why a pool cannot be imported: OpenZFS's words first, what was found behind them.
 fn refuse(cx: &mut Context<'_>, name: &str, found: FoundPool, error: &anyhow::Error, record: &Imported) {
+    if record.checkpoint && reason_of(error) == NO_CHECKPOINT {
+        cx.complain(&format!("cannot import '{name}': {NO_CHECKPOINT}"));
+        return;
+    }
     let candidate = import::examine(found, &request(record));
     let message = match (candidate.status.root.aux, candidate.status.root.state) {
         (VdevAux::VersionNewer, _) => {

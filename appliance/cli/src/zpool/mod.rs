@@ -2,6 +2,7 @@
 
 pub mod add;
 pub mod attach;
+pub mod checkpoint;
 pub mod clear;
 pub mod create;
 mod dedup;
@@ -64,7 +65,7 @@ pub static VERBS: &[Verb] = &[
         &[
             "[-d dir|device]... [-D]",
             "[-d dir|device]... [-afmNt] [-D] [-F [-nX]] [-T txg] [-o property=value]... [-R root] -a",
-            "[-d dir|device]... [-fmNt] [-D] [-F [-nX]] [-T txg] [-o property=value]... [-R root] pool|id [newpool]",
+            "[-d dir|device]... [-fmNt] [-D] [-F [-nX]] [-T txg] [--rewind-to-checkpoint] [-o property=value]... [-R root] pool|id [newpool]",
         ],
         "Find pools, or import them",
         import::run,
@@ -134,7 +135,7 @@ pub static VERBS: &[Verb] = &[
         plan::run,
     ),
     verb("events", &["[-vHf] [pool]", "-c"], "Show what happened to pools, and follow it", events::run),
-    not_yet("checkpoint"),
+    verb("checkpoint", &["[-d [-w]] pool"], "Make a state of the pool to go back to, or let it go", checkpoint::run),
     not_yet("prefetch"),
     not_yet("split"),
     not_yet("initialize"),

@@ -30,6 +30,8 @@ pub struct Claim {
     pub blocks: Vec<BlkPtr>,
     /// Data blocks that records use once more.
     pub cloned: Vec<BlkPtr>,
+    /// Blocks to free: of a log that goes.
+    pub freed: Vec<BlkPtr>,
 }
 
 /// What has to be claimed for `dataset` when `first_txg` is the first to be written. `None`: it has no log, or one that an
@@ -39,6 +41,31 @@ pub fn find_claim(dataset: &Dataset, first_txg: Txg) -> Result<Option<Claim>> {
         return Ok(None);
     }
     claim_chain(&*dataset.objset_without_keys()?, first_txg)
+}
+
+/// What becomes of a log that no import claimed before the checkpoint of `checkpoint_txg` was made, in a pool wound back to it: it
+/// goes, for its places may have been used again since, as in OpenZFS.
+pub fn find_cleared(dataset: &Dataset, checkpoint_txg: Txg) -> Result<Option<Claim>> {
+    if dataset.is_snapshot() || dataset.phys().bp.is_hole() {
+        return Ok(None);
+    }
+    let objset = dataset.objset_without_keys()?;
+    let header = objset.phys().zil;
+    if header.log.is_hole() || header.claim_txg.0 != 0 {
+        return Ok(None);
+    }
+    let mut freed = Vec::new();
+    chain::walk(&objset, &header, false, &mut |step| {
+        match step {
+            // Those from here on are free in the checkpoint.
+            Step::Pointer(bp) if bp.logical_birth() > checkpoint_txg => return Ok(ControlFlow::Break(())),
+            Step::Pointer(bp) => freed.push(*bp),
+            _ => {}
+        }
+        Ok(ControlFlow::Continue(()))
+    })?;
+    let header = ZilHeader { log: BlkPtr::HOLE, ..header };
+    Ok(Some(Claim { dataset: objset.id(), header, blocks: Vec::new(), cloned: Vec::new(), freed }))
 }
 
 /// The same for an object set.
@@ -88,7 +115,7 @@ fn claim(objset: &ObjectSet, header: ZilHeader, first_txg: Txg) -> Result<Claim>
         flags: header.flags | replay | ZilHeader::FLAG_CLAIM_RECORD_SEQ_VALID,
         ..header
     };
-    Ok(Claim { dataset: objset.id(), header, blocks, cloned })
+    Ok(Claim { dataset: objset.id(), header, blocks, cloned, freed: Vec::new() })
 }
 
 /// The data blocks that a record uses once more: from the claim on until the log is freed, whatever becomes of the record.

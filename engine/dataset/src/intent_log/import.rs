@@ -7,7 +7,7 @@
 //!   * blocks and heads are claimed in the same txg
 //!   * what cannot be claimed keeps the pool from being written at all
 
-use super::claim::{Claim, find_claim};
+use super::claim::{Claim, find_claim, find_cleared};
 use crate::live::sync::DatasetSync;
 use crate::live::{Policies, Settings};
 use crate::write::cx::Cx;
@@ -39,7 +39,11 @@ pub fn claim_logs(pool: &Arc<Pool>, first_txg: u64) -> Result<Option<Arc<dyn Par
         return Err(error);
     }
     for dataset in list.entries.iter().filter_map(|e| e.dataset()) {
-        if let Some(claim) = find_claim(dataset, Txg(first_txg)).at(dataset.name())? {
+        let found = match pool.uberblock() {
+            u if u.is_checkpoint() => find_cleared(dataset, u.checkpoint_txg),
+            _ => find_claim(dataset, Txg(first_txg)),
+        };
+        if let Some(claim) = found.at(dataset.name())? {
             for bp in &claim.blocks {
                 pool.store().claim(first_txg, bp).at(dataset.name())?;
             }
@@ -65,6 +69,7 @@ impl Participant for Heads {
         let todo = std::mem::take(&mut *self.todo.lock());
         todo.into_iter().try_for_each(|(claim, settings)| {
             let place = || format!("intent log of object set {}", claim.dataset);
+            claim.freed.iter().try_for_each(|bp| cx.free(bp)).at_with(place)?;
             put_header(Cx::new(cx), claim.dataset, &claim.header, settings).at_with(place)
         })
     }

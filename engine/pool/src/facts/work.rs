@@ -110,7 +110,9 @@ impl Pool {
                 let start_time = Uberblock::from_words(&value.ints).map_or(0, |u| u.timestamp);
                 Ok(Some(CheckpointStatus { discarding: false, start_time, space_bytes }))
             }
-            None if space_bytes > 0 => Ok(Some(CheckpointStatus { discarding: true, start_time: 0, space_bytes })),
+            None if self.features().is_active("com.delphix:zpool_checkpoint") => {
+                Ok(Some(CheckpointStatus { discarding: true, start_time: 0, space_bytes }))
+            }
             None => Ok(None),
         }
     }

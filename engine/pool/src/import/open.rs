@@ -36,6 +36,8 @@ pub struct OpenOptions {
     pub name: Option<String>,
     /// That name is not to be written to the pool.
     pub temporary_name: bool,
+    /// Open the pool as its checkpoint has it; for writing: wind it back to there for good.
+    pub checkpoint: bool,
     /// Devices that are not to be used, by identity: somebody took them offline until the next import.
     pub offline: Vec<u64>,
 }
@@ -48,6 +50,7 @@ impl Default for OpenOptions {
             rewind: false,
             name: None,
             temporary_name: false,
+            checkpoint: false,
             offline: Vec::new(),
         }
     }
@@ -59,6 +62,9 @@ const REWIND_MAX: usize = 128;
 const CONFIG_MAX: u64 = 16 << 20;
 /// The last version before feature flags, and the one with them.
 const VERSIONS: (u64, u64) = (28, 5000);
+
+/// There is none (`EZFS_NO_CHECKPOINT`).
+pub(crate) const NO_CHECKPOINT: &str = "checkpoint does not exist";
 
 /// What opening finds out, before it becomes a [`crate::Pool`].
 pub struct Opened {
@@ -120,7 +126,11 @@ pub fn open(found: &FoundPool, options: &OpenOptions) -> Result<Opened> {
     let mut warnings = Vec::new();
     let mut first_error = None;
     for u in candidates.into_iter().take(tries) {
-        match open_at(found, u, options) {
+        let opened = open_at(found, u, options).and_then(|opened| match options.checkpoint {
+            true => open_at(found, &wound_back(&opened)?, options),
+            false => Ok(opened),
+        });
+        match opened {
             Ok(mut opened) => {
                 opened.warnings.splice(0..0, warnings);
                 return Ok(opened);
@@ -132,6 +142,24 @@ pub fn open(found: &FoundPool, options: &OpenOptions) -> Result<Opened> {
         }
     }
     Err(first_error.expect("there was at least one candidate"))
+}
+
+/// The uberblock of the pool's checkpoint, if there is one.
+pub(crate) fn checkpoint(directory: &Zap) -> Result<Option<Uberblock>> {
+    let words = directory.lookup(directory::ZPOOL_CHECKPOINT)?;
+    words.map(|value| Ok(Uberblock::from_words(&value.ints)?)).transpose()
+}
+
+/// The checkpoint's uberblock as it becomes the pool's newest.
+fn wound_back(opened: &Opened) -> Result<Uberblock> {
+    let name = || opened.store.name();
+    let checkpoint = checkpoint(&opened.directory)?.ok_or_else(|| Error::invalid(name(), NO_CHECKPOINT))?;
+    if checkpoint.txg >= opened.uberblock.txg {
+        let what = format!("a checkpoint of txg {}, in txg {}", checkpoint.txg, opened.uberblock.txg);
+        return Err(Error::corrupt(name(), what));
+    }
+    let txg = ondisk::Txg(opened.uberblock.txg.0 + 1);
+    Ok(Uberblock { txg, timestamp: host::clock::seconds(), checkpoint_txg: checkpoint.txg, ..checkpoint })
 }
 
 fn open_at(found: &FoundPool, uberblock: &Uberblock, options: &OpenOptions) -> Result<Opened> {

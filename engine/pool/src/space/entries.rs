@@ -27,6 +27,8 @@ pub struct Spot {
     pub block_bytes: u64,
     /// Whether two-word entries are allowed.
     pub two_words: bool,
+    /// What offsets of entries count from: 0 in a metaslab's own map.
+    pub start_units: u64,
 }
 
 /// The bytes to append for `ranges`; none for none.
@@ -40,7 +42,7 @@ pub fn encode(ranges: &Ranges, action: Action, spot: &Spot) -> Vec<u8> {
     let mut out = vec![0; before];
     Item::Debug { action, pass: spot.pass, txg: Txg(spot.txg) }.write(&mut out, Endian::Little, block);
     for (start, len) in ranges.iter() {
-        let (mut at, mut left) = (u64::from(start), u64::from(len));
+        let (mut at, mut left) = (spot.start_units + u64::from(start), u64::from(len));
         let two_words = spot.two_words && left > RUN_MAX;
         while left > 0 {
             let run = if two_words { left } else { left.min(RUN_MAX) };
@@ -109,7 +111,7 @@ mod tests {
     use ondisk::spacemap::entries;
 
     fn spot(length_bytes: u64, two_words: bool) -> Spot {
-        Spot { txg: 7, pass: 2, length_bytes, block_bytes: 512, two_words }
+        Spot { txg: 7, pass: 2, length_bytes, block_bytes: 512, two_words, start_units: 0 }
     }
 
     #[test]

@@ -58,7 +58,10 @@ pub enum Joins {
 impl Writer {
     /// Lets `new` join the device `to`. It is filled by a resilver, which is asked for.
     pub fn attach(&self, to: u64, new: NewLeaf, how: Joins) -> Result<()> {
-        self.task(move |cx| attach(cx, to, &new, how))
+        self.task(move |cx| {
+            cx.shared.refuse_with_checkpoint()?;
+            attach(cx, to, &new, how)
+        })
     }
 }
 

@@ -145,6 +145,8 @@ fn shared(
         done: Condvar::new(),
         participants: Mutex::default(),
         jobs: Mutex::default(),
+        early_jobs: Mutex::default(),
+        discarding: false.into(),
         config_dirty: true.into(),
         mos_space: Mutex::default(),
         deflate: Arc::new(Deflate::new(deflate)),

@@ -51,6 +51,8 @@ pub(super) fn write(cx: &SyncTx<'_>, root: BlkPtr, config_dirty: bool) -> Result
     uberblock.version = identity.version;
     uberblock.timestamp = shared.now();
     uberblock.root = root;
+    // Whoever was wound back to a checkpoint goes on from there.
+    uberblock.checkpoint_txg = Txg(0);
     uberblock.software_version = SOFTWARE_VERSION;
     uberblock.endian = Endian::Little;
     uberblock.multihost = Some(Multihost { delay_ns: 0, config: 0 });

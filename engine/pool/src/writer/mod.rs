@@ -19,6 +19,7 @@
 mod add;
 mod attach;
 mod caches;
+mod checkpoint;
 mod config;
 mod create;
 mod deflate;
@@ -130,6 +131,10 @@ pub(crate) struct Shared {
     done: Condvar,
     participants: Mutex<Vec<Arc<dyn Participant>>>,
     jobs: Mutex<Vec<Job>>,
+    /// Those that come before anything of their txg is changed or freed.
+    early_jobs: Mutex<Vec<Job>>,
+    /// What a checkpoint kept goes, step by step.
+    discarding: AtomicBool,
     config_dirty: AtomicBool,
     /// Space of the MOS not yet counted in its directory: used, compressed, uncompressed.
     mos_space: Mutex<(i64, i64, i64)>,
@@ -357,6 +362,7 @@ impl Writer {
     /// Gives the pool another identity (`zpool reguid`).
     pub fn set_guid(&self, guid: u64) -> Result<()> {
         self.task(move |cx| {
+            checkpoint::refuse_while_there(cx)?;
             let mut root = cx.shared.root.lock();
             root.guid = guid;
             root.all.put(ondisk::pool_dir::config::GUID, guid);
@@ -483,11 +489,19 @@ impl Shared {
 
     /// See [`Writer::task`].
     fn task<R: Send + 'static>(&self, task: impl FnOnce(&SyncTx<'_>) -> Result<R> + Send + 'static) -> Result<R> {
+        self.task_among(&self.jobs, task)
+    }
+
+    fn task_among<R: Send + 'static>(
+        &self,
+        jobs: &Mutex<Vec<Job>>,
+        task: impl FnOnce(&SyncTx<'_>) -> Result<R> + Send + 'static,
+    ) -> Result<R> {
         let slot = Arc::new(Mutex::new(None));
         let txg = {
             let tx = self.gate.enter().ok_or_else(|| self.refusal())?;
             let slot = slot.clone();
-            self.jobs.lock().push(Box::new(move |cx| *slot.lock() = Some(task(cx))));
+            jobs.lock().push(Box::new(move |cx| *slot.lock() = Some(task(cx))));
             tx.txg()
         };
         self.wait(txg)?;
@@ -574,6 +588,7 @@ impl Shared {
     fn is_dirty(&self, txg: u64) -> bool {
         !self.jobs.lock().is_empty()
             || self.config_dirty.load(Ordering::SeqCst)
+            || self.discarding.load(Ordering::SeqCst)
             || self.scan.is_dirty()
             || self.participants.lock().iter().any(|p| p.is_dirty(txg))
             || self.dedup.is_dirty()

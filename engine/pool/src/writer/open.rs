@@ -62,14 +62,8 @@ impl WriteOptions {
 const DIRTY_BYTES: std::ops::Range<u64> = 16 << 20..256 << 20;
 
 /// Features that change what a writer must keep right, and that we do not: active, they make a pool read-only.
-const NOT_WRITTEN: &[&str] = &[
-    "device_removal",
-    "obsolete_counts",
-    "zpool_checkpoint",
-    "block_cloning_endian",
-    "dynamic_gang_header",
-    "draid_failure_domains",
-];
+const NOT_WRITTEN: &[&str] =
+    &["device_removal", "obsolete_counts", "block_cloning_endian", "dynamic_gang_header", "draid_failure_domains"];
 
 /// Features of OpenZFS 2.3 that a new pool gets: all but those that would make it read-only for us once somebody used them.
 pub fn default_features() -> impl Iterator<Item = &'static str> {
@@ -94,6 +88,10 @@ impl Writer {
     pub fn open(found: &FoundPool, open: &OpenOptions, options: &WriteOptions) -> Result<Arc<Self>> {
         let found = for_writing(found)?;
         let pool = Pool::open(&found, open)?;
+        if open.checkpoint {
+            super::checkpoint::wind_back(&pool)?;
+        }
+        let wound_back = open.checkpoint.then(|| pool.uberblock().checkpoint_txg);
         let writer = Self::of(pool, options, options.dirty_bytes(open.cache_bytes))?;
         {
             let mut identity = writer.shared.identity.lock();
@@ -107,6 +105,9 @@ impl Writer {
             }
         }
         writer.shared.config_dirty.store(true, std::sync::atomic::Ordering::SeqCst);
+        if let Some(txg) = wound_back {
+            writer.task(move |cx| cx.history("checkpoint rewind", None, &format!("rewound state to txg={txg}")))?;
+        }
         // Disks that became larger while the pool was away.
         if let Err(error) = writer.autoexpand() {
             tracing::warn!(pool = writer.name(), %error, "devices that are larger than before are used as they were");
@@ -154,6 +155,8 @@ impl Writer {
             done: Condvar::new(),
             participants: Mutex::new(claimed.iter().cloned().collect()),
             jobs: Mutex::default(),
+            early_jobs: Mutex::default(),
+            discarding: super::checkpoint::is_discarding(&pool)?.into(),
             config_dirty: false.into(),
             mos_space: Mutex::default(),
             deflate,
@@ -195,7 +198,7 @@ impl Progress {
 }
 
 /// Refuses what we cannot write, naming it.
-fn check(pool: &Pool) -> Result<()> {
+pub(super) fn check(pool: &Pool) -> Result<()> {
     let place = || format!("{}: writing", pool.name());
     let unsupported = |what: String| Err(Error::unsupported(place(), what));
     let features = pool.features();

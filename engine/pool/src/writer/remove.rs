@@ -32,6 +32,7 @@ impl Writer {
     /// Removes a device from the pool. `empty_logs` empties the intent logs of all datasets: what they say is on disk then.
     pub fn remove(&self, guid: u64, empty_logs: &dyn Fn() -> Result<()>) -> Result<()> {
         let shared = &self.shared;
+        shared.refuse_with_checkpoint()?;
         let (list, tree) = (self.auxiliary_of(guid), shared.store.tree());
         if let Some(list) = list {
             if shared.root.lock().find(guid).is_some() {

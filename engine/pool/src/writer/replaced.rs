@@ -34,6 +34,7 @@ impl Writer {
     /// Lets a device leave a mirror, or ends that it is replaced or that a spare stands in (`zpool detach`).
     pub fn detach(&self, guid: u64) -> Result<()> {
         self.task(move |cx| {
+            cx.shared.refuse_with_checkpoint()?;
             detach(cx, guid)?;
             after_resilver(cx)
         })
@@ -46,6 +47,10 @@ impl Writer {
 /// ZFS name: spa_vdev_resilver_done.
 pub(super) fn after_resilver(cx: &SyncTx<'_>) -> Result<()> {
     forget_resilvers(cx);
+    if cx.shared.refuse_with_checkpoint().is_err() {
+        // The pool may be wound back to where the old device is needed: it leaves when the checkpoint does.
+        return Ok(());
+    }
     // Each round lets one device leave.
     loop {
         // Not in a condition: the lock would be held as long as what follows it.

@@ -2,7 +2,7 @@
 
 use super::stats::TxgStats;
 use super::tx::SyncTx;
-use super::{Shared, label, lap, missed, mos, replaced};
+use super::{Shared, checkpoint, label, lap, missed, mos, replaced};
 use crate::{Error, Result};
 use object::Tx;
 use std::sync::Arc;
@@ -41,6 +41,9 @@ pub(super) fn run(shared: &Arc<Shared>) {
             break;
         }
         shared.gate.drained();
+        if shared.discarding.load(Ordering::SeqCst) {
+            shared.push();
+        }
     }
     drop(guard);
 }
@@ -97,10 +100,11 @@ fn txg(shared: &Arc<Shared>) -> Result<u64> {
     let mut clock = Instant::now();
     let mut stats = TxgStats { closed_seconds: shared.now(), ..TxgStats::default() };
     let before = shared.written();
-    let (txg, participants, jobs) = shared.gate.close(|txg| {
+    let (txg, participants, early, jobs) = shared.gate.close(|txg| {
         let participants = shared.participants.lock().clone();
         participants.iter().for_each(|p| p.quiesce(txg));
-        (txg, participants, std::mem::take(&mut *shared.jobs.lock()))
+        let early = std::mem::take(&mut *shared.early_jobs.lock());
+        (txg, participants, early, std::mem::take(&mut *shared.jobs.lock()))
     });
     stats.txg = txg;
     stats.open_ns = shared.stats.turned(clock);
@@ -109,6 +113,8 @@ fn txg(shared: &Arc<Shared>) -> Result<u64> {
 
     let tx = Tx::syncing(txg);
     let cx = SyncTx::new(shared, &tx);
+    early.into_iter().for_each(|job| job(&cx));
+    cx.check_whole()?;
     for participant in &participants {
         participant.cloned(txg, &mut |bp| match bp.is_dedup() && shared.dedup.add(bp)? {
             true => Ok(()),
@@ -123,6 +129,7 @@ fn txg(shared: &Arc<Shared>) -> Result<u64> {
     cx.check_whole()?;
     // What has no uses any more is freed, and may be a clone.
     shared.dedup.sync(&cx)?;
+    checkpoint::sync(&cx)?;
     shared.scan.sync_errors(&cx)?;
     shared.clones.sync(&cx)?;
     stats.phase_ns[2] = lap(&mut clock);

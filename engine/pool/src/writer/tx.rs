@@ -183,7 +183,8 @@ impl SyncTx<'_> {
     pub fn pool_bytes(&self) -> u64 {
         let stats = self.shared.allocator.totals();
         let normal = stats.class(block::Class::Normal);
-        normal.deflated_size_bytes.saturating_sub(normal.deferred_bytes).saturating_sub(stats.slop_bytes)
+        let held = normal.deferred_bytes + stats.checkpoint_bytes + stats.slop_bytes;
+        normal.deflated_size_bytes.saturating_sub(held)
     }
 
     /// Where metadata goes: to special devices where the pool has some.

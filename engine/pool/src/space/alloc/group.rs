@@ -4,11 +4,12 @@
 //! own metaslab in use, so that copies on one device lie far apart.
 
 use super::Totals;
-use super::slab::{Freed, Reader, Slab};
+use super::slab::{Freed, MapState, Reader, Slab};
 use crate::Result;
 use block::Class;
 use block::vdev::{Kind, Vdev, draid, raidz};
 use ondisk::Dva;
+use parking_lot::Mutex;
 use smallvec::SmallVec;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -116,6 +117,8 @@ pub(super) struct Group {
     /// It is part of the pool from the next txg on only.
     pub is_new: AtomicBool,
     active: [AtomicU32; SLOTS],
+    /// The space map of what the pool's checkpoint keeps on it.
+    pub checkpoint: Arc<Mutex<Option<MapState>>>,
 }
 
 /// What an allocation looks for.
@@ -166,6 +169,7 @@ impl Group {
             is_writable: true.into(),
             is_new: false.into(),
             active: [const { AtomicU32::new(NONE) }; SLOTS],
+            checkpoint: Arc::default(),
         }
     }
 
@@ -196,6 +200,7 @@ impl Group {
             is_writable: same(&self.is_writable),
             is_new: same(&self.is_new),
             active: [const { AtomicU32::new(NONE) }; SLOTS],
+            checkpoint: self.checkpoint.clone(),
             ..*self
         }
     }
@@ -293,10 +298,10 @@ impl Group {
         fits.then_some((slab, at as u32, len as u32))
     }
 
-    /// Gives an address back; false: it was free, or there is no such address.
-    pub fn free(&self, dva: &Dva, txg: u64, birth: u64, was_named: bool) -> bool {
+    /// Gives an address back, unless it is part of the pool's `checkpoint`; false: it was free, or there is no such address.
+    pub fn free(&self, dva: &Dva, txg: u64, birth: u64, was_named: bool, checkpoint: &AtomicU64) -> bool {
         let Some((slab, at, len)) = self.locate(dva.offset_bytes, dva.asize_bytes) else { return false };
-        match slab.free(at, len, txg, birth, was_named) {
+        match slab.free(at, len, txg, birth, was_named, checkpoint) {
             Freed::Some(at_once, later) => {
                 self.totals.freed(at_once << self.ashift, later << self.ashift);
                 true

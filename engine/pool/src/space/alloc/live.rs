@@ -104,6 +104,20 @@ impl MapWriter for LiveMaps<'_> {
         self.free_map(object)
     }
 
+    fn set_checkpoint_map(&self, top_zap: u64, object: Option<u64>) -> Result<()> {
+        let zap = Zap::open(self.mos.object(top_zap)?)?;
+        match object {
+            Some(object) => zap.insert_u64(self.tx, vdev_top::POOL_CHECKPOINT_SM, object),
+            None => {
+                if let Some(before) = zap.lookup_u64(vdev_top::POOL_CHECKPOINT_SM)? {
+                    zap.remove(self.tx, vdev_top::POOL_CHECKPOINT_SM)?;
+                    self.free_map(before)?;
+                }
+                Ok(())
+            }
+        }
+    }
+
     fn write_unflushed(&self, top_zap: u64, count: u64, metaslabs: &[u32], txg: u64) -> Result<()> {
         let zap = Zap::open(self.mos.object(top_zap)?)?;
         let list = match zap.lookup_u64(vdev_top::MS_UNFLUSHED_PHYS_TXGS)?.filter(|id| *id != 0) {

@@ -66,6 +66,7 @@ impl Allocator {
         };
         let mos: Arc<dyn MapReader> = pool.mos().clone();
         let mut allocator = Self::empty(pool.name(), options, Arc::downgrade(&mos));
+        allocator.checkpoint_txg = pool.checkpoint()?.map_or(0, |u| u.txg.0).into();
         allocator.last_txg.store(pool.uberblock().txg.0, Ordering::Relaxed);
         let ratios = pool.deflate_ratios();
         let mut table = Table::default();
@@ -209,6 +210,7 @@ fn load_group(pool: &Pool, top: &VdevConfig, shape: Shape, ratio: u64) -> Result
     let name = top.display_name();
     let group = Group::new(top.id as u32, name, class, shape, ashift, shift, ratio, top_zap, array, slabs);
     group.is_allocating.store(top.number(config::NONALLOCATING) == 0, Ordering::Relaxed);
+    super::checkpoint::load(pool, &group)?;
     Ok(group)
 }
 

@@ -16,6 +16,7 @@
 //!   * a unit is handed out once until it is freed and that free has been synced, and stayed so for two more txgs
 //!   * who allocates waits for nothing but a search in memory and the reading of a space map
 
+mod checkpoint;
 mod delta;
 mod group;
 mod keep;
@@ -93,6 +94,11 @@ impl Totals {
         self.used.fetch_add(bytes, Ordering::Relaxed);
     }
 
+    /// What waited is part of a checkpoint: it stays allocated.
+    fn kept(&self, bytes: u64) {
+        self.waiting.fetch_sub(bytes, Ordering::Relaxed);
+    }
+
     fn freed(&self, at_once: u64, later: u64) {
         self.used.fetch_sub(at_once, Ordering::Relaxed);
         self.waiting.fetch_add(later, Ordering::Relaxed);
@@ -146,6 +152,8 @@ pub struct Allocator {
     keeps: keep::Keeps,
     /// Devices, and bytes of them, that the syncing txg says have become larger.
     growing: Mutex<Vec<(u32, u64)>>,
+    /// What was born in this txg or before is part of the pool's checkpoint; 0: it has none.
+    checkpoint_txg: AtomicU64,
 }
 
 /// What of the pool's features matters here.
@@ -178,6 +186,7 @@ impl Allocator {
             anomalies: Mutex::default(),
             keeps: keep::Keeps::default(),
             growing: Mutex::default(),
+            checkpoint_txg: AtomicU64::new(0),
         }
     }
 
@@ -359,7 +368,7 @@ impl Allocator {
     }
 
     fn give_back(&self, table: &Table, txg: u64, birth: u64, dva: &Dva, was_named: bool) {
-        if !table.group(dva.vdev).is_some_and(|group| group.free(dva, txg, birth, was_named)) {
+        if !table.group(dva.vdev).is_some_and(|group| group.free(dva, txg, birth, was_named, &self.checkpoint_txg)) {
             // What is not freed is lost until the pool is repaired; what is freed twice would be handed out twice.
             let at = format!("{}:{:#x}+{:#x}", dva.vdev, dva.offset_bytes, dva.asize_bytes);
             self.anomaly(format!("{at} (born in txg {birth}) was to be freed in txg {txg} and is not allocated"));

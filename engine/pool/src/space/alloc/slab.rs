@@ -42,6 +42,8 @@ const TIGHT_PART: u64 = 25;
 
 /// In [`Slab::flags`]: something happened in the txg of that number modulo [`TXGS`].
 const PENDING: u8 = 1 << 4;
+/// In [`Slab::flags`]: something was freed that the checkpoint's space map does not have yet.
+const CHECKPOINTED: u8 = 1 << 5;
 
 /// The object of a metaslab's space map, as written last.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -79,6 +81,10 @@ pub(super) struct Inner {
     /// Those of `allocating` that the intent log names: a crash leads to them even before their txg is synced.
     allocating_log: [Ranges; TXGS],
     pub freeing: [Ranges; TXGS],
+    /// Freed, and part of the pool's checkpoint: stays allocated, and goes into the checkpoint's space map.
+    checkpointing: [Ranges; TXGS],
+    /// The same, of the txg that syncs.
+    checkpointed: Ranges,
     pub freed: Ranges,
     pub deferred: [Ranges; DEFERS],
     /// What log space maps add to the map.
@@ -157,6 +163,8 @@ impl Slab {
                 allocating: Default::default(),
                 allocating_log: Default::default(),
                 freeing: Default::default(),
+                checkpointing: Default::default(),
+                checkpointed: Ranges::default(),
                 freed: Ranges::default(),
                 deferred: Default::default(),
                 unflushed: Delta::default(),
@@ -225,16 +233,26 @@ impl Slab {
         self.exact.store(true, Ordering::Relaxed);
     }
 
-    /// Gives a range back. `was_named`: a pointer to it may be on disk, if it is of the intent log.
-    pub fn free(&self, start: u32, len: u32, txg: u64, birth: u64, was_named: bool) -> Freed {
+    /// Gives a range back. `was_named`: a pointer to it may be on disk, if it is of the intent log. What was born in the txg of the
+    /// pool's `checkpoint` or before stays allocated.
+    pub fn free(&self, start: u32, len: u32, txg: u64, birth: u64, was_named: bool, checkpoint: &AtomicU64) -> Freed {
         let mut inner = self.inner.lock();
         let inner = &mut *inner;
         let slot = txg as usize % TXGS;
+        let waiting =
+            inner.deferred.iter().chain(&inner.freeing).chain(&inner.checkpointing).chain([&inner.checkpointed]);
         let twice = inner.freed.overlap(start, len)
-            + inner.deferred.iter().chain(&inner.freeing).map(|r| r.overlap(start, len)).sum::<u64>()
+            + waiting.map(|r| r.overlap(start, len)).sum::<u64>()
             + if let Free::Loaded(free) = &inner.free { free.ranges().overlap(start, len) } else { 0 };
         if twice > 0 {
             return Freed::Twice;
+        }
+        // Read under the lock: who sets it goes over all metaslabs then.
+        let checkpoint = checkpoint.load(Ordering::SeqCst);
+        if checkpoint != 0 && birth <= checkpoint {
+            inner.checkpointing[slot].add(start, len);
+            self.flags.fetch_or(1 << slot, Ordering::Relaxed);
+            return Freed::Some(0, 0);
         }
         let mut at_once = 0;
         let is_ours = birth == txg && inner.allocating[slot].overlap(start, len) == u64::from(len);
@@ -253,6 +271,37 @@ impl Slab {
             self.flags.fetch_or(1 << slot, Ordering::Relaxed);
         }
         Freed::Some(at_once, u64::from(len) - at_once)
+    }
+
+    /// The pool got a checkpoint as of the last synced txg: what it has and is being freed stays allocated. Units that do not wait any
+    /// more.
+    pub fn checkpoint(&self) -> u64 {
+        let mut inner = self.inner.lock();
+        let inner = &mut *inner;
+        let mut units = 0;
+        for slot in 0..TXGS {
+            let mut kept = inner.freeing[slot].clone();
+            // What is not in any synced map yet is younger.
+            inner.allocating.iter().for_each(|young| kept.remove_all(young));
+            inner.freeing[slot].remove_all(&kept);
+            inner.checkpointing[slot].add_all(&kept);
+            units += kept.units();
+        }
+        units
+    }
+
+    /// Takes what is to be brought into the checkpoint's space map.
+    pub fn take_checkpointed(&self) -> Ranges {
+        if self.flags.fetch_and(!CHECKPOINTED, Ordering::Relaxed) & CHECKPOINTED == 0 {
+            return Ranges::default();
+        }
+        std::mem::take(&mut self.inner.lock().checkpointed)
+    }
+
+    /// Undoes [`Slab::take_checkpointed`]: it could not be written.
+    pub fn put_back_checkpointed(&self, ranges: &Ranges) {
+        self.inner.lock().checkpointed.add_all(ranges);
+        self.flags.fetch_or(CHECKPOINTED, Ordering::Relaxed);
     }
 
     /// Loads the map if it is not; waits while another thread does.
@@ -340,7 +389,7 @@ impl Slab {
 
     /// Whether there is something to sync in `txg`.
     pub fn is_dirty(&self, txg: u64) -> bool {
-        self.flags.load(Ordering::Relaxed) & (1 << (txg as usize % TXGS)) != 0
+        self.flags.load(Ordering::Relaxed) & ((1 << (txg as usize % TXGS)) | CHECKPOINTED) != 0
     }
 
     /// Takes what happened in `txg` so far.
@@ -348,6 +397,11 @@ impl Slab {
         let slot = txg as usize % TXGS;
         self.flags.fetch_and(!(1 << slot), Ordering::Relaxed);
         inner.allocating_log[slot] = Ranges::default();
+        let kept = std::mem::take(&mut inner.checkpointing[slot]);
+        if !kept.is_empty() {
+            inner.checkpointed.add_all(&kept);
+            self.flags.fetch_or(CHECKPOINTED, Ordering::Relaxed);
+        }
         let taken = (std::mem::take(&mut inner.allocating[slot]), std::mem::take(&mut inner.freeing[slot]));
         if !taken.0.is_empty() || !taken.1.is_empty() {
             self.flags.fetch_or(PENDING, Ordering::Relaxed);

@@ -37,6 +37,8 @@ pub struct SpaceStats {
     pub embedded_log_bytes: u64,
     /// What is kept back so that a full pool can be freed.
     pub slop_bytes: u64,
+    /// What only the pool's checkpoint still holds, on all devices.
+    pub checkpoint_bytes: u64,
 }
 
 impl SpaceStats {
@@ -124,6 +126,7 @@ pub(super) fn sums(table: &Table) -> SpaceStats {
         class.size_bytes += group.totals.size();
         class.allocated_bytes += group.totals.used.load(Ordering::Relaxed).saturating_sub(waiting);
         class.deferred_bytes += waiting;
+        stats.checkpoint_bytes += group.checkpoint_bytes();
         if group.is_allocating.load(Ordering::Relaxed) {
             class.deflated_size_bytes += group.deflated(group.totals.size() - log_bytes);
             stats.embedded_log_bytes += group.deflated(log_bytes);

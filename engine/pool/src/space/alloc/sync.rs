@@ -43,6 +43,9 @@ pub trait MapWriter {
     fn create_log(&self, txg: u64, block_bytes: u32, with_histogram: bool) -> Result<u64>;
     /// Destroys a log space map.
     fn remove_log(&self, txg: u64, object: u64) -> Result<()>;
+    /// Notes of a device with that ZAP which object is the space map of what its pool's checkpoint keeps; `None`: there is none any more,
+    /// and the one before is destroyed.
+    fn set_checkpoint_map(&self, top_zap: u64, object: Option<u64>) -> Result<()>;
     /// Notes of some metaslabs that logs count from `txg` on, in a list for all `count` of the device with that ZAP.
     fn write_unflushed(&self, top_zap: u64, count: u64, metaslabs: &[u32], txg: u64) -> Result<()>;
 }
@@ -67,7 +70,8 @@ impl Allocator {
         round.pass += 1;
         let table = self.table();
         if self.options.logs {
-            return self.sync_logged(&table, &mut round, maps);
+            let wrote = self.sync_logged(&table, &mut round, maps)?;
+            return Ok(self.sync_checkpoint(&table, (txg, round.pass), maps)? | wrote);
         }
         let mut wrote = false;
         for group in table.groups() {
@@ -75,7 +79,7 @@ impl Allocator {
                 wrote |= self.sync_slab(group, slab, &round, maps)?;
             }
         }
-        Ok(wrote)
+        Ok(self.sync_checkpoint(&table, (txg, round.pass), maps)? | wrote)
     }
 
     /// Whether `txg` has anything that is not in the space maps yet.
@@ -148,6 +152,7 @@ impl Allocator {
             length_bytes,
             block_bytes: map.block_bytes,
             two_words: self.options.two_words,
+            start_units: 0,
         };
         let (mut bytes, units);
         if let Some(free) = anew {

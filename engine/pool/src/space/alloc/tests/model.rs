@@ -168,6 +168,10 @@ impl MapWriter for FakeMaps {
         Ok(())
     }
 
+    fn set_checkpoint_map(&self, _: u64, _: Option<u64>) -> Result<()> {
+        unreachable!("these pools have no checkpoint")
+    }
+
     fn write_unflushed(&self, top_zap: u64, count: u64, metaslabs: &[u32], txg: u64) -> Result<()> {
         let mut all = self.unflushed.lock();
         let list = all.entry(top_zap).or_insert_with(|| vec![0; count as usize]);

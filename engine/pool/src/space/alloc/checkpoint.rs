@@ -1,0 +1,207 @@
+//! What a pool's checkpoint keeps: blocks that were freed since, and stay allocated until the checkpoint goes.
+//!
+//! ```text
+//!   free of what the checkpoint has ─> checkpointing[txg] ── sync ──> the device's checkpoint space map, as freed
+//!                                                                        │ discard: from its end, part by part
+//!                                                                        └─> freeing[txg], as any block
+//! ```
+//! Facts: metaslab_free_concrete, metaslab_sync (module/zfs/metaslab.c), spa_checkpoint_discard_thread_sync (spa_checkpoint.c).
+//!
+//! Invariants:
+//!   * entries of a checkpoint's space map are allocated by the metaslabs' maps, and cross no metaslab's end
+//!   * whether a block is the checkpoint's its birth alone tells: it was born in the checkpoint's txg or before
+
+use super::group::Group;
+use super::slab::{Freed, MapState};
+use super::sync::MapWriter;
+use super::{Allocator, Table};
+use crate::space::entries::{self, Spot};
+use crate::space::ranges::Ranges;
+use crate::{Error, Place, Pool, Result};
+use object::Object;
+use object::zap::Zap;
+use ondisk::pool_dir::vdev_top;
+use ondisk::spacemap::{self, Action, HISTOGRAM_BUCKETS, Header};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Bytes of a block of such a map. As OpenZFS (zfs_vdev_standard_sm_blksz).
+const BLOCK_BYTES: u32 = 128 << 10;
+/// Bytes of entries whose ranges are freed in one txg at most: some 100,000 ranges, a fraction of a second. Guessed.
+const STEP_BYTES: u64 = 1 << 20;
+
+/// Finds the map of a device that has one.
+pub(super) fn load(pool: &Pool, group: &Group) -> Result<()> {
+    if group.top_zap == 0 {
+        return Ok(());
+    }
+    let zap = Zap::open(pool.mos().object(group.top_zap)?)?;
+    let Some(id) = zap.lookup_u64(vdev_top::POOL_CHECKPOINT_SM)?.filter(|id| *id != 0) else { return Ok(()) };
+    let object = pool.mos().object(id)?;
+    let header = Header::parse(object.bonus(), object.endian()).at_with(|| object.place())?;
+    let block_bytes = object.block_bytes();
+    if header.allocated_bytes > 0 || block_bytes < 512 {
+        let what = format!("a checkpoint of {} bytes, in blocks of {block_bytes}", -header.allocated_bytes);
+        return Err(Error::corrupt(object.place(), what));
+    }
+    let (length_bytes, allocated_bytes) = (header.length_bytes, header.allocated_bytes);
+    let map = MapState { object: id, block_bytes, length_bytes, allocated_bytes, histogram: header.histogram };
+    *group.checkpoint.lock() = Some(map);
+    Ok(())
+}
+
+impl Group {
+    /// What only the checkpoint still holds.
+    pub(super) fn checkpoint_bytes(&self) -> u64 {
+        self.checkpoint.lock().as_ref().map_or(0, |map| map.allocated_bytes.unsigned_abs())
+    }
+}
+
+impl Allocator {
+    /// From now on what was born in `txg`, the last one synced, or before stays allocated when it is freed. Called by the syncing
+    /// thread before it frees anything.
+    pub(crate) fn set_checkpoint(&self, txg: u64) {
+        self.checkpoint_txg.store(txg, Ordering::SeqCst);
+        for group in self.table().groups() {
+            for slab in &group.slabs {
+                group.totals.kept(slab.checkpoint() << group.ashift);
+            }
+        }
+    }
+
+    /// The checkpoint is there no more: what is freed is free, and what it kept goes step by step.
+    pub(crate) fn forget_checkpoint(&self) {
+        self.checkpoint_txg.store(0, Ordering::SeqCst);
+    }
+
+    /// Whether there is a checkpoint, and the normal devices are full but for half of what is kept back.
+    pub(crate) fn is_full_with_checkpoint(&self) -> bool {
+        self.checkpoint_txg.load(Ordering::SeqCst) != 0 && self.table().is_in_reserve()
+    }
+
+    /// Whether a device can keep nothing for a checkpoint.
+    pub(crate) fn lacks_place_for_checkpoint(&self) -> bool {
+        self.table().groups().any(|group| group.top_zap == 0)
+    }
+
+    /// Writes what was freed of the checkpoint since the last pass; whether there was anything.
+    pub(super) fn sync_checkpoint(&self, table: &Table, when: (u64, u16), maps: &dyn MapWriter) -> Result<bool> {
+        let mut wrote = false;
+        for group in table.groups() {
+            for slab in &group.slabs {
+                let kept = slab.take_checkpointed();
+                if kept.is_empty() {
+                    continue;
+                }
+                let written = self.append_checkpoint(group, slab.start_units, &kept, when, maps);
+                written.inspect_err(|_| slab.put_back_checkpointed(&kept))?;
+                wrote = true;
+            }
+        }
+        Ok(wrote)
+    }
+
+    fn append_checkpoint(
+        &self,
+        group: &Group,
+        start_units: u64,
+        kept: &Ranges,
+        (txg, pass): (u64, u16),
+        maps: &dyn MapWriter,
+    ) -> Result<()> {
+        let mut shared = group.checkpoint.lock();
+        let mut map = match shared.clone() {
+            Some(map) => map,
+            None => {
+                let object = maps.create_map(BLOCK_BYTES, self.options.histograms)?;
+                maps.set_checkpoint_map(group.top_zap, Some(object))?;
+                MapState {
+                    object,
+                    block_bytes: BLOCK_BYTES.into(),
+                    length_bytes: 0,
+                    allocated_bytes: 0,
+                    histogram: self.options.histograms.then_some([0; HISTOGRAM_BUCKETS]),
+                }
+            }
+        };
+        let spot = Spot {
+            txg,
+            pass,
+            length_bytes: map.length_bytes,
+            block_bytes: map.block_bytes,
+            two_words: self.options.two_words,
+            start_units,
+        };
+        let bytes = entries::encode(kept, Action::Free, &spot);
+        maps.write_map(map.object, map.length_bytes, &bytes)?;
+        map.length_bytes += bytes.len() as u64;
+        map.allocated_bytes -= (kept.units() << group.ashift) as i64;
+        maps.set_header(map.object, &map.header())?;
+        *shared = Some(map);
+        Ok(())
+    }
+
+    /// Frees in `txg` a part of what a checkpoint kept that is there no more; whether there was anything. `read` gives a space map as
+    /// it is now.
+    pub(crate) fn discard(&self, txg: u64, maps: &dyn MapWriter, read: &dyn Fn(u64) -> Result<Object>) -> Result<bool> {
+        debug_assert_eq!(self.checkpoint_txg.load(Ordering::Relaxed), 0);
+        let table = self.table();
+        let Some((group, map)) = table.groups().find_map(|g| Some((g, g.checkpoint.lock().clone()?))) else {
+            return Ok(false);
+        };
+        let left = self.discard_end(group, map, txg, maps, read)?;
+        if left.is_none() {
+            maps.set_checkpoint_map(group.top_zap, None)?;
+        }
+        *group.checkpoint.lock() = left;
+        Ok(true)
+    }
+
+    /// Frees what the last blocks of the map name; what is left of it.
+    fn discard_end(
+        &self,
+        group: &Group,
+        mut map: MapState,
+        txg: u64,
+        maps: &dyn MapWriter,
+        read: &dyn Fn(u64) -> Result<Object>,
+    ) -> Result<Option<MapState>> {
+        let object = read(map.object)?;
+        let mut step = 0;
+        while map.length_bytes > 0 && step < STEP_BYTES {
+            // Entries of two words cross no block's end.
+            let number = (map.length_bytes - 1) / map.block_bytes;
+            let len = map.length_bytes - number * map.block_bytes;
+            let hole =
+                || Error::corrupt(object.place(), format!("the checkpoint's space map has a hole at block {number}"));
+            let block = object.block(number)?.ok_or_else(hole)?;
+            for entry in spacemap::entries(&block.data[..len as usize], block.endian) {
+                let entry = entry.at_with(|| object.place())?;
+                let (offset, size) = (entry.offset_units << group.ashift, entry.run_units << group.ashift);
+                self.discard_range(group, offset, size, txg);
+                map.allocated_bytes += size as i64;
+            }
+            map.length_bytes -= len;
+            step += len;
+        }
+        if map.length_bytes == 0 {
+            return Ok(None);
+        }
+        maps.set_header(map.object, &map.header())?;
+        Ok(Some(map))
+    }
+
+    fn discard_range(&self, group: &Group, offset_bytes: u64, size_bytes: u64, txg: u64) {
+        let none = AtomicU64::new(0);
+        let freed =
+            group.locate(offset_bytes, size_bytes).map(|(slab, at, len)| slab.free(at, len, txg, 0, true, &none));
+        match freed {
+            Some(Freed::Some(at_once, later)) => {
+                group.totals.freed(at_once << group.ashift, later << group.ashift);
+            }
+            _ => self.anomaly(format!(
+                "{}:{offset_bytes:#x}+{size_bytes:#x} was the checkpoint's and is not allocated",
+                group.vdev
+            )),
+        }
+    }
+}

@@ -27,7 +27,30 @@ pub fn run(state: &State, program: &str, args: &[String]) -> Result<Option<u8>> 
     for record in named(&state.pools()?, args) {
         let path = socket::of_pool(state.folder(), record.guid);
         if let Some(stream) = socket::connect(&path)? {
-            return converse(stream, &path, program, args).map(Some);
+            let code = converse(stream, &path, program, args)?;
+            settle(state, record, args, code);
+            return Ok(Some(code));
+        }
+    }
+    Ok(None)
+}
+
+/// A process that has a pool because something of it is mounted ends with the last mount: waits for that, so that the next command finds the pool free.
+fn settle(state: &State, record: &Imported, args: &[String], code: u8) {
+    if code == 0 && args.first().is_some_and(|verb| matches!(verb.as_str(), "unmount" | "umount")) {
+        crate::mounts::wait_for(state, record);
+    }
+}
+
+/// The same for a command whose arguments do not name a pool: by the first process that has one.
+pub fn run_anywhere(state: &State, program: &str, args: &[String]) -> Result<Option<u8>> {
+    if let Some(code) = to_daemon(state, program, args)? {
+        return Ok(Some(code));
+    }
+    for record in state.pools()? {
+        if let Some(code) = to_pool(state, &record, program, args)? {
+            settle(state, &record, args, code);
+            return Ok(Some(code));
         }
     }
     Ok(None)

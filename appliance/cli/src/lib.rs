@@ -3,6 +3,7 @@
 //! **Invariant: a command parses, calls the layers below, and prints; it knows no on-disk format (but for `inspect`).**
 
 pub mod asked;
+pub mod beadm;
 pub mod client;
 pub mod commands;
 pub mod context;

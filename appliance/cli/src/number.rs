@@ -102,6 +102,11 @@ pub fn date_seconds(seconds: u64) -> String {
     format(seconds, "%a %b %e %k:%M:%S %Y")
 }
 
+/// As `beadm list` does: `2026-11-21 10:18`.
+pub fn date_short(seconds: u64) -> String {
+    format(seconds, "%Y-%m-%d %H:%M")
+}
+
 /// As `zpool history` does: `2026-11-21.10:38:15`.
 pub fn date_history(seconds: u64) -> String {
     format(seconds, "%Y-%m-%d.%H:%M:%S")

@@ -2,7 +2,7 @@
 
 use crate::client::There;
 use crate::context::{Context, Verb, dispatch};
-use crate::{commands, zfs, zpool};
+use crate::{beadm, commands, zfs, zpool};
 use admin::KeySource;
 use anyhow::{Context as _, Result};
 use api::CommandRequest;
@@ -19,6 +19,8 @@ const LOOKING: &[(&str, &[&str])] = &[
     // Keeps a state for those who read the disks; it is the owner's alone all the same.
     ("weir", &["hold", "schedule"]),
     ("zfs", &["version", "list", "get", "holds", "userspace", "groupspace", "projectspace", "help"]),
+    ("beadm", &["list", "help"]),
+    ("bectl", &["list", "check", "help"]),
 ];
 
 /// The verbs of this program.
@@ -56,6 +58,8 @@ fn verbs(program: &str) -> Option<&'static [Verb]> {
     match program {
         "zpool" => Some(zpool::VERBS),
         "zfs" => Some(zfs::VERBS),
+        "beadm" => Some(beadm::VERBS),
+        "bectl" => Some(beadm::BECTL),
         _ => None,
     }
 }

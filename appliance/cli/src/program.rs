@@ -1,12 +1,12 @@
 //! The program: which of its faces a call means.
 //!
-//! Called through a link named `zpool`, `zfs`, `arcstat`, `zarcstat`, `zilstat` or `nicstat` it is that command; `weir zpool …` and `weir zfs …` are the same; everything
-//! else is one of Weir's own verbs.
+//! Called through a link named `zpool`, `zfs`, `beadm`, `bectl`, `arcstat`, `zarcstat`, `zilstat` or `nicstat` it is that command; `weir zpool …`, `weir zfs …`, `weir beadm …`
+//! and `weir bectl …` are the same; everything else is one of Weir's own verbs.
 
 use crate::client::Here;
 use crate::context::{Context, dispatch};
 use crate::state::{self, State};
-use crate::{commands, zfs, zpool};
+use crate::{beadm, commands, zfs, zpool};
 use std::ffi::OsString;
 use std::io::BufWriter;
 use std::path::{Path, PathBuf};
@@ -18,8 +18,8 @@ pub fn main() -> ExitCode {
     let args: Vec<OsString> = std::env::args_os().collect();
     let called = args.first().and_then(|a| Path::new(a).file_name()).and_then(|n| n.to_str()).unwrap_or("weir");
     let rest = args.get(1..).unwrap_or_default();
-    if matches!(called, "zpool" | "zfs") {
-        return openzfs(called, rest);
+    if is_face(called) {
+        return face(called, rest);
     }
     if matches!(called, "arcstat" | "zarcstat" | "zilstat" | "nicstat") {
         let name = if called == "zarcstat" { "arcstat" } else { called };
@@ -34,7 +34,7 @@ pub fn main() -> ExitCode {
         state::choose(folder);
     }
     match rest {
-        [face, rest @ ..] if face == "zpool" || face == "zfs" => openzfs(&face.to_string_lossy(), rest),
+        [name, rest @ ..] if name.to_str().is_some_and(is_face) => face(&name.to_string_lossy(), rest),
         _ => commands::main(rest),
     }
 }
@@ -52,12 +52,22 @@ fn split_state(args: &[OsString]) -> Option<(Option<PathBuf>, &[OsString])> {
     }
 }
 
-fn openzfs(face: &str, args: &[OsString]) -> ExitCode {
-    let args: Vec<String> = args.iter().map(|a| a.to_string_lossy().into_owned()).collect();
+/// Commands that other systems have, whose verbs also run in the process that owns the pools.
+fn is_face(name: &str) -> bool {
+    matches!(name, "zpool" | "zfs" | "beadm" | "bectl")
+}
+
+fn face(face: &str, args: &[OsString]) -> ExitCode {
+    let mut args: Vec<String> = args.iter().map(|a| a.to_string_lossy().into_owned()).collect();
+    if face == "bectl" {
+        args = beadm::split_root(&args);
+    }
     // A stream is bytes, and what goes from process to process is text: who reads snapshots does it by himself.
     let is_here = face == "zfs" && args.first().is_some_and(|verb| verb == "send");
     let forwarded = State::of_process().and_then(|state| match is_here {
         true => Ok((None, state)),
+        // An environment's name does not tell its pool.
+        false if matches!(face, "beadm" | "bectl") => Ok((crate::forward::run_anywhere(&state, face, &args)?, state)),
         false => Ok((crate::forward::run(&state, face, &args)?, state)),
     });
     let (mut out, mut err) = (BufWriter::new(std::io::stdout().lock()), std::io::stderr().lock());
@@ -70,6 +80,11 @@ fn openzfs(face: &str, args: &[OsString]) -> ExitCode {
         }
     };
     let mut cx = Context { out: &mut out, err: &mut err, state, client: &Here, owner: None };
-    let verbs = if face == "zpool" { zpool::VERBS } else { zfs::VERBS };
+    let verbs = match face {
+        "zpool" => zpool::VERBS,
+        "beadm" => beadm::VERBS,
+        "bectl" => beadm::BECTL,
+        _ => zfs::VERBS,
+    };
     ExitCode::from(dispatch(&mut cx, face, verbs, &args))
 }

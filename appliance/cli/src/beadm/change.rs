@@ -1,0 +1,271 @@
+//! `beadm activate`, `destroy`, `rename`, `rollback`, `menu`.
+
+use super::{Face, Found, find, one, operand, refresh, running, snapshot_of};
+use crate::context::{Context, Failure, Outcome};
+use crate::getopt::Options;
+use crate::mounts::{owner, unmount_below};
+use crate::zfs::destroy::destroy_all;
+use crate::zpool::writing::{change, command_line, open, reason, record};
+use admin::environments::{self, MenuChange, forget_origins, promote_dependents, write_menus};
+use api::Wanted;
+
+const PLAIN: Options = Options { short: "v", long: &[] };
+const DESTROY: Options = Options { short: "fFsv", long: &[] };
+
+/// `beadm activate`.
+pub fn activate(cx: &mut Context<'_>, args: &[String]) -> Outcome {
+    let parsed = PLAIN.parse(args).map_err(Failure::usage)?;
+    let name = operand(&parsed)?.to_owned();
+    let found = one(cx, &name, None)?;
+    start(cx, &found, &command_line("beadm activate", args), parsed.has('v'), None)
+        .map_err(|why| Failure::failed(format!("Unable to activate {name}.\n{why}")))?;
+    cx.print("Activated successfully\n");
+    Ok(0)
+}
+
+/// Has a pool start an environment. The error is a sentence.
+pub(super) fn start(
+    cx: &mut Context<'_>,
+    found: &Found,
+    command: &str,
+    verbose: bool,
+    root: Option<&str>,
+) -> Result<(), String> {
+    let (record, environment) = (found.record().clone(), found.environment.clone());
+    let pool = open(cx, &record, "").map_err(|failure| match failure {
+        Failure::Failed(why) => why.trim_start_matches(": ").to_owned(),
+        _ => "the pool cannot be opened".to_owned(),
+    })?;
+    let result = environments::activate(&pool, &environment.name, root).and_then(|()| pool.note_command(command));
+    if result.is_ok() {
+        refresh(cx, &pool, &record, &MenuChange::Activated { root: environment.root().to_owned() }, verbose);
+    }
+    let closed = pool.finish();
+    result.and(closed).map_err(|e| reason(&e))
+}
+
+/// Asks whether something may be destroyed.
+fn confirmed(cx: &mut Context<'_>, name: &str) -> Result<bool, Failure> {
+    cx.print(&format!("Are you sure you want to destroy {name}?\nThis action cannot be undone (y/[n]): "));
+    let _ = cx.out.flush();
+    let answer = cx.client.ask(Wanted::Line).map_err(|e| Failure::failed(format!("no answer: {e}")))?;
+    match answer.first() {
+        Some(b'y' | b'Y') => Ok(true),
+        None | Some(b'n' | b'N') => Ok(false),
+        Some(_) => {
+            cx.complain("Invalid response. Please enter 'y' or 'n'.");
+            Ok(false)
+        }
+    }
+}
+
+/// `beadm destroy`.
+pub fn destroy(cx: &mut Context<'_>, args: &[String]) -> Outcome {
+    let parsed = DESTROY.parse(args).map_err(Failure::usage)?;
+    let name = operand(&parsed)?.to_owned();
+    if !parsed.has('F') && !confirmed(cx, &name)? {
+        cx.print(&format!("{name} has not been destroyed.\n"));
+        return Ok(0);
+    }
+    let command = command_line("beadm destroy", args);
+    if name.contains('@') {
+        let (found, short) = snapshot_of(cx, &name, None)?;
+        snapshots(cx, &found, &short, &command)?;
+    } else {
+        let found = one(cx, &name, None)?;
+        let how = Destroy {
+            force: parsed.has('f'),
+            snapshots: parsed.has('s'),
+            origins: false,
+            root: None,
+            verbose: parsed.has('v'),
+        };
+        environment(cx, &found, &command, &how)?;
+    }
+    cx.print("Destroyed successfully\n");
+    Ok(0)
+}
+
+/// Destroys a snapshot of all parts.
+pub(super) fn snapshots(cx: &mut Context<'_>, found: &Found, short: &str, command: &str) -> Result<(), Failure> {
+    let names: Vec<String> = found.environment.parts.iter().map(|part| format!("{}@{short}", part.name)).collect();
+    match destroy_all(cx, command, &found.record().clone(), &names, false)? {
+        0 => Ok(()),
+        code => Err(Failure::Code(code)),
+    }
+}
+
+/// How an environment is destroyed.
+pub(super) struct Destroy<'a> {
+    /// Unmounts what is in use.
+    pub force: bool,
+    /// Takes snapshots that somebody took along.
+    pub snapshots: bool,
+    /// Takes the snapshots that it was made from along, also those that somebody named.
+    pub origins: bool,
+    /// The container that somebody named.
+    pub root: Option<&'a str>,
+    /// Tells each step.
+    pub verbose: bool,
+}
+
+pub(super) fn environment(
+    cx: &mut Context<'_>,
+    found: &Found,
+    command: &str,
+    how: &Destroy<'_>,
+) -> Result<(), Failure> {
+    let (name, record) = (found.name().to_owned(), found.record().clone());
+    let environment = found.environment.clone();
+    if running().as_deref() == Some(environment.root()) {
+        return Err(Failure::failed(format!(
+            "{name} is the currently active BE and cannot be destroyed.\nYou must boot from another BE in order to destroy {name}."
+        )));
+    }
+    let cannot = format!("Unable to destroy {name}.");
+    if environment.on_boot {
+        return Err(Failure::failed(format!("{cannot}\nIt is active on boot: activate another environment first.")));
+    }
+    let mounted = crate::mounts::mounted(cx);
+    if !how.force && environment.parts.iter().any(|part| mounted.iter().any(|(d, _)| *d == part.name)) {
+        return Err(Failure::failed(format!(
+            "{cannot}\nIt is currently mounted and must be unmounted before it can be destroyed.\nUse 'beadm unmount {name}' to unmount the BE before destroying\nit or 'beadm destroy -f {name}'."
+        )));
+    }
+    if let Some(owner) = owner(cx, record.guid) {
+        unmount_below(&owner, &record, environment.root(), how.force).map_err(Failure::failed)?;
+    }
+    // What others were made from goes over to them; what is left then is only this one's.
+    let left = change(cx, &record, &cannot, command, |pool| {
+        let own = |pool: &admin::write::WritablePool| {
+            let all = environments::find(&pool.live.synced()?, how.root)?;
+            let found = all.into_iter().find(|e| e.root() == environment.root());
+            found.ok_or_else(|| anyhow::anyhow!("the environment is gone"))
+        };
+        let before = own(pool)?;
+        if !how.snapshots
+            && let Some(kept) = environments::named_snapshot(pool, &before)?
+        {
+            anyhow::bail!("BE has snapshots ({kept}).\nUse 'beadm destroy -s {name}' to destroy them, too.");
+        }
+        promote_dependents(pool, &before)?;
+        own(pool)
+    })?;
+    let mut names: Vec<String> = Vec::new();
+    for part in left.parts.iter().rev() {
+        names.extend(part.snapshots.iter().map(|s| s.name.clone()));
+        names.push(part.name.clone());
+    }
+    match destroy_all(cx, command, &record, &names, how.force)? {
+        0 => {}
+        code => return Err(Failure::Code(code)),
+    }
+    let pool = open(cx, &record, &cannot)?;
+    let origins = forget_origins(&pool, &left, how.origins);
+    refresh(cx, &pool, &record, &MenuChange::Gone { root: left.root().to_owned() }, how.verbose);
+    let closed = pool.finish();
+    let failed = |e: anyhow::Error| Failure::failed(format!("{cannot}\n{}", reason(&e)));
+    let gone = origins.map_err(failed)?;
+    closed.map_err(failed)?;
+    for origin in gone.iter().filter(|_| how.verbose) {
+        cx.print(&format!("{origin} is destroyed, too\n"));
+    }
+    Ok(())
+}
+
+/// `beadm rename`.
+pub fn rename(cx: &mut Context<'_>, args: &[String]) -> Outcome {
+    let parsed = PLAIN.parse(args).map_err(Failure::usage)?;
+    let [from, to] = parsed.operands.as_slice() else { return Err(Failure::usage("")) };
+    let (from, to) = (from.clone(), to.clone());
+    let found = one(cx, &from, None)?;
+    rename_to(cx, &found, &to, parsed.has('v'), None, Face::Beadm)?;
+    cx.print("Renamed successfully\n");
+    Ok(0)
+}
+
+pub(super) fn rename_to(
+    cx: &mut Context<'_>,
+    found: &Found,
+    to: &str,
+    verbose: bool,
+    root: Option<&str>,
+    face: Face,
+) -> Result<(), Failure> {
+    let (record, environment) = (found.record().clone(), found.environment.clone());
+    let name = environment.name.clone();
+    let cannot = match face {
+        Face::Beadm => format!("Rename of BE {name} failed."),
+        Face::Bectl => format!("Failed to rename bootenv {name} to {to}"),
+    };
+    let failed = |why: &str| Failure::failed(format!("{cannot}\n{why}"));
+    if running().as_deref() == Some(environment.root()) {
+        return Err(failed("It is the currently active BE: boot from another one to rename it."));
+    }
+    if to.is_empty() || to.contains(['/', '@', '#']) || to.contains(char::is_whitespace) {
+        return Err(failed(&format!("'{to}' cannot be the name of a boot environment.")));
+    }
+    let all = find(&found.pool.datasets, root).map_err(|e| failed(&format!("{e:#}")))?;
+    if all.iter().any(|e| e.name == to) {
+        return Err(failed(&format!("BE {to} already exists.")));
+    }
+    let Some((above, _)) = environment.root().rsplit_once('/') else { return Err(failed("it is the root of a pool")) };
+    let new = format!("{above}/{to}");
+    match crate::zfs::create::rename(cx, &[environment.root().to_owned(), new.clone()])? {
+        0 => {}
+        code => return Err(Failure::Code(code)),
+    }
+    let pool = open(cx, &record, &cannot)?;
+    let change = MenuChange::Renamed { from: environment.root().to_owned(), to: new };
+    refresh(cx, &pool, &record, &change, verbose);
+    pool.finish().map_err(|e| failed(&format!("{e:#}")))
+}
+
+/// `beadm rollback`.
+pub fn rollback(cx: &mut Context<'_>, args: &[String]) -> Outcome {
+    let parsed = PLAIN.parse(args).map_err(Failure::usage)?;
+    let name = match parsed.operands.as_slice() {
+        [one] => one.clone(),
+        [name, short] => format!("{name}@{}", short.strip_prefix('@').unwrap_or(short)),
+        _ => return Err(Failure::usage("")),
+    };
+    let (found, short) = snapshot_of(cx, &name, None)?;
+    if running().as_deref() == Some(found.environment.root()) {
+        return Err(Failure::failed(format!(
+            "Rollback of BE {} failed.\nIt is the currently active BE: boot from another one first.",
+            found.name()
+        )));
+    }
+    let parts: Vec<String> = found.environment.parts.iter().map(|p| p.name.clone()).collect();
+    drop(found);
+    // Nothing is changed before all of it can be.
+    for part in &parts {
+        let snapshot = format!("{part}@{short}");
+        let code = crate::zfs::rollback::rollback(cx, &["-r".to_owned(), snapshot])?;
+        if code != 0 {
+            return Ok(code);
+        }
+    }
+    cx.print("Rolled back successfully\n");
+    Ok(0)
+}
+
+/// `beadm menu`.
+pub fn menu(cx: &mut Context<'_>, args: &[String]) -> Outcome {
+    let parsed = PLAIN.parse(args).map_err(Failure::usage)?;
+    let name = operand(&parsed)?.to_owned();
+    let record = record(cx, &name)?;
+    let cannot = format!("cannot write menus into '{name}'");
+    let done = change(cx, &record, &cannot, &command_line("beadm menu", args), |pool| {
+        let all = environments::find(&pool.live.synced()?, None)?;
+        anyhow::ensure!(!all.is_empty(), "it has no boot environments");
+        write_menus(pool, &name, &all)
+    })?;
+    for path in &done.changed {
+        cx.print(&format!("{name}: /{path}\n"));
+    }
+    if done.changed.is_empty() {
+        cx.print(&format!("{name}: all menus are there\n"));
+    }
+    Ok(0)
+}

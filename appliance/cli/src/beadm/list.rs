@@ -1,0 +1,232 @@
+//! `beadm list` and `bectl list`.
+
+use super::{Face, Found, all, running};
+use crate::context::{Context, Failure, Outcome};
+use crate::getopt::Options;
+use crate::json::{self, Object};
+use crate::number::{date_short, nice_bytes};
+use admin::environments::{DESCRIPTION, POLICY, Part, UUID, property};
+use serde_json::{Value, json};
+
+const OPTIONS: Options = Options { short: "adsHjvk:K:", long: &[("json", false, 'j')] };
+
+/// A line of a table: indented by so much, then what the columns say.
+pub struct Line {
+    /// Spaces before it.
+    pub indent: usize,
+    /// What is shown, in the order of the columns.
+    pub fields: Vec<String>,
+}
+
+/// Whether an environment runs and whether it is started: `NR`.
+pub fn active(found: &Found, dataset: &str, runs: Option<&str>) -> String {
+    let root = found.environment.root();
+    let mut text = String::new();
+    if dataset == root && runs == Some(root) {
+        text.push('N');
+    }
+    if dataset == root && found.environment.on_boot {
+        text.push('R');
+    }
+    text
+}
+
+/// Where a dataset is mounted, empty: nowhere.
+pub fn place(cx: &Context<'_>, dataset: &str) -> String {
+    if running().as_deref() == Some(dataset) {
+        return "/".to_owned();
+    }
+    crate::mounts::mounted(cx).into_iter().find(|(name, _)| name == dataset).map(|(_, place)| place).unwrap_or_default()
+}
+
+fn text(found: &Found, name: &str) -> Option<String> {
+    property(&found.pool.datasets, found.environment.root(), name).ok().flatten().filter(|v| v != "-" && !v.is_empty())
+}
+
+fn space(part: &Part) -> u64 {
+    part.used
+}
+
+/// `beadm list`.
+pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
+    let parsed = OPTIONS.parse(args).map_err(Failure::usage)?;
+    for other in ['d', 's'] {
+        if parsed.has('a') && parsed.has(other) {
+            return Err(Failure::usage(format!("Invalid options: -a and -{other} are mutually exclusive.")));
+        }
+    }
+    let wanted = match parsed.operands.as_slice() {
+        [] => None,
+        [one] => Some(one.as_str()),
+        _ => return Err(Failure::usage("")),
+    };
+    let (datasets, snapshots) = (parsed.has('d') || parsed.has('a'), parsed.has('s') || parsed.has('a'));
+    let mut found = all(cx, None)?;
+    if let Some(wanted) = wanted {
+        found = vec![super::one(cx, wanted, None)?];
+    }
+    if found.is_empty() {
+        return Err(Failure::failed("No boot environments found on this system."));
+    }
+    // As beadm(8): by date unless somebody says otherwise.
+    let (key, descends) = match (parsed.last('k'), parsed.last('K')) {
+        (Some(key), _) => (key, false),
+        (None, Some(key)) => (key, true),
+        (None, None) => ("date", false),
+    };
+    let head = |f: &Found| f.environment.head().map_or((0, 0), |p| (p.created, p.used));
+    match key {
+        "date" => found.sort_by_key(|f| head(f).0),
+        "name" => found.sort_by(|a, b| a.name().cmp(b.name())),
+        "space" => found.sort_by_key(|f| head(f).1),
+        other => return Err(Failure::usage(format!("Invalid sort key '{other}': date, name or space"))),
+    }
+    if descends {
+        found.reverse();
+    }
+    let runs = running();
+    if parsed.has('j') {
+        return document(cx, &found, runs.as_deref());
+    }
+    if parsed.has('H') {
+        return for_scripts(cx, &found, runs.as_deref(), datasets, snapshots);
+    }
+    let title = match (datasets, snapshots) {
+        (true, true) => "BE/Dataset/Snapshot",
+        (true, false) => "BE/Dataset",
+        (false, true) => "BE/Snapshot",
+        (false, false) => "BE",
+    };
+    let is_narrow = snapshots && !datasets;
+    let mut lines = Vec::new();
+    let mut titles = vec![title.to_owned()];
+    if !is_narrow {
+        titles.extend(["Active", "Mountpoint"].map(str::to_owned));
+    }
+    titles.extend(["Space", "Policy", "Created"].map(str::to_owned));
+    lines.push(Line { indent: 0, fields: titles });
+    let dash = |text: String| if text.is_empty() { "-".to_owned() } else { text };
+    for f in &found {
+        let policy = text(f, POLICY).unwrap_or_else(|| "static".to_owned());
+        let line = |indent: usize, name: &str, marks: String, place: String, used: u64, created: u64| {
+            let mut fields = vec![name.to_owned()];
+            if !is_narrow {
+                fields.extend([dash(marks), dash(place)]);
+            }
+            fields.extend([nice_bytes(used), policy.clone(), date_short(created)]);
+            Line { indent, fields }
+        };
+        if !datasets && !snapshots {
+            let Some(head) = f.environment.head() else { continue };
+            let marks = active(f, &head.name, runs.as_deref());
+            lines.push(line(0, f.name(), marks, place(cx, &head.name), space(head), head.created));
+            continue;
+        }
+        lines.push(Line { indent: 0, fields: vec![f.name().to_owned()] });
+        for part in &f.environment.parts {
+            if datasets {
+                let marks = active(f, &part.name, runs.as_deref());
+                lines.push(line(3, &part.name, marks, place(cx, &part.name), part.used, part.created));
+            }
+            for snapshot in part.snapshots.iter().filter(|_| snapshots) {
+                let name = match datasets {
+                    true => &snapshot.name,
+                    // Behind the environment's name, which stands above.
+                    false => snapshot.name.strip_prefix(f.environment.root()).unwrap_or(&snapshot.name),
+                };
+                let name = name.strip_prefix('@').unwrap_or(name);
+                lines.push(line(3, name, String::new(), String::new(), snapshot.used, snapshot.created));
+            }
+        }
+    }
+    cx.print(&table(&lines));
+    Ok(0)
+}
+
+/// Columns as wide as what they hold, a space between them.
+pub fn table(lines: &[Line]) -> String {
+    let columns = lines.iter().map(|line| line.fields.len()).max().unwrap_or(0);
+    let width = |at: usize| {
+        let of =
+            |line: &Line| line.fields.get(at).map_or(0, |f| f.chars().count() + if at == 0 { line.indent } else { 0 });
+        lines.iter().filter(|line| line.fields.len() > 1).map(of).max().unwrap_or(0)
+    };
+    let widths: Vec<usize> = (0..columns).map(width).collect();
+    let mut out = String::new();
+    for line in lines {
+        let mut text = " ".repeat(line.indent);
+        for (at, field) in line.fields.iter().enumerate() {
+            let room = if at == 0 { widths[at].saturating_sub(line.indent) } else { widths[at] };
+            text.push_str(&format!("{field:room$} "));
+        }
+        out.push_str(text.trim_end());
+        out.push('\n');
+    }
+    out
+}
+
+fn for_scripts(cx: &mut Context<'_>, found: &[Found], runs: Option<&str>, datasets: bool, snapshots: bool) -> Outcome {
+    let mut out = String::new();
+    for f in found {
+        let policy = text(f, POLICY).unwrap_or_else(|| "static".to_owned());
+        let uuid = text(f, UUID).unwrap_or_default();
+        for part in f.environment.parts.iter().take(if datasets || snapshots { usize::MAX } else { 1 }) {
+            let (marks, place) = (active(f, &part.name, runs), place(cx, &part.name));
+            if datasets || !snapshots {
+                let second = if datasets { &part.name } else { &uuid };
+                out += &format!("{};{second};{marks};{place};{};{policy};{}\n", f.name(), part.used, part.created);
+            }
+            for s in part.snapshots.iter().filter(|_| snapshots) {
+                let blank = if datasets { ";;" } else { "" };
+                out += &format!("{};{};{blank}{};{policy};{}\n", f.name(), s.short(), s.used, s.created);
+            }
+        }
+    }
+    cx.print(&out);
+    Ok(0)
+}
+
+fn document(cx: &mut Context<'_>, found: &[Found], runs: Option<&str>) -> Outcome {
+    let mut environments = Object::new();
+    for f in found {
+        let mut parts = Object::new();
+        for part in &f.environment.parts {
+            let snapshots: Vec<Value> = part
+                .snapshots
+                .iter()
+                .map(|s| json!({"name": s.short(), "used": s.used, "created": s.created}))
+                .collect();
+            let value = json!({
+                "used": part.used, "referenced": part.referenced, "created": part.created, "mountpoint": place(cx, &part.name),
+                "origin": part.origin.as_ref().map(|o| o.name.clone()), "snapshots": snapshots,
+            });
+            parts.insert(part.name.clone(), value);
+        }
+        let marks = active(f, f.environment.root(), runs);
+        let value = json!({
+            "name": f.name(), "pool": f.record().name, "dataset": f.environment.root(), "active_now": marks.contains('N'), "active_on_boot": marks.contains('R'),
+            "uuid": text(f, UUID), "policy": text(f, POLICY), "description": text(f, DESCRIPTION), "datasets": parts,
+        });
+        environments.insert(f.environment.root().to_owned(), value);
+    }
+    let mut document = json::document(&format!("{} list", Face::Beadm.name()));
+    document.insert("boot_environments".into(), Value::Object(environments));
+    cx.print(&json::line(document));
+    Ok(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_are_as_wide_as_what_they_hold() {
+        let line = |indent, fields: &[&str]| Line { indent, fields: fields.iter().map(|f| (*f).to_owned()).collect() };
+        let lines = [
+            line(0, &["BE/Dataset", "Active"]),
+            line(0, &["a-very-long-name-alone"]),
+            line(3, &["rpool/ROOT/a", "NR"]),
+        ];
+        assert_eq!(table(&lines), "BE/Dataset      Active\na-very-long-name-alone\n   rpool/ROOT/a NR\n");
+    }
+}

@@ -1,0 +1,229 @@
+//! `weir beadm` and `weir bectl`: boot environments, as beadm(8) of illumos and bectl(8) of FreeBSD have them. What an environment is: [`admin::environments`].
+
+mod bectl;
+mod change;
+mod create;
+mod list;
+mod mount;
+
+use crate::context::{Context, Failure, Outcome, Verb};
+use crate::getopt::Parsed;
+use crate::state::Imported;
+use crate::zfs::datasets::{OpenPool, Pools};
+use crate::zpool::pools;
+use admin::environments::{Environment, MenuChange, find, refresh_menus};
+use admin::write::WritablePool;
+use std::sync::Arc;
+
+pub use bectl::{VERBS as BECTL, split_root};
+
+type Run = fn(&mut Context<'_>, &[String]) -> Outcome;
+
+const fn verb(name: &'static str, usage: &'static [&'static str], about: &'static str, run: Run) -> Verb {
+    Verb { name, usage, about, run: Some(run) }
+}
+
+/// The verbs of beadm(8), and `menu`.
+pub static VERBS: &[Verb] = &[
+    verb("activate", &["[-v] beName"], "Have the pool start an environment", change::activate),
+    verb(
+        "create",
+        &[
+            "[-a] [-d description] [-e beName|beName@snapshot] [-o property=value] ... [-p zpool] [-v] beName",
+            "[-v] beName@snapshot",
+        ],
+        "Make an environment from another one, or a snapshot of one",
+        create::run,
+    ),
+    verb(
+        "destroy",
+        &["[-fFsv] beName|beName@snapshot"],
+        "Destroy an environment, or a snapshot of one",
+        change::destroy,
+    ),
+    verb(
+        "list",
+        &["[-a | -ds] [-H] [-j] [-k date|name|space | -K date|name|space] [-v] [beName]"],
+        "Show environments",
+        list::run,
+    ),
+    verb("mount", &["[-v] beName [mountpoint]"], "Mount all parts of an environment", mount::mount),
+    verb("unmount", &["[-fv] beName|mountpoint"], "Unmount an environment", mount::unmount),
+    verb("umount", &["[-fv] beName|mountpoint"], "Unmount an environment", mount::unmount),
+    verb("rename", &["[-v] beName newBeName"], "Give an environment another name", change::rename),
+    verb("rollback", &["[-v] beName snapshot", "[-v] beName@snapshot"], "Go back to a snapshot", change::rollback),
+    verb("menu", &["zpool"], "Write menus for boot loaders into a pool that has none", change::menu),
+];
+
+/// Who is run: their words differ, what they do does not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Face {
+    Beadm,
+    Bectl,
+}
+
+impl Face {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Beadm => "beadm",
+            Self::Bectl => "bectl",
+        }
+    }
+}
+
+/// An environment in the pool that it is in.
+struct Found {
+    pool: Arc<OpenPool>,
+    environment: Environment,
+}
+
+impl Found {
+    fn record(&self) -> &Imported {
+        &self.pool.record
+    }
+
+    fn name(&self) -> &str {
+        &self.environment.name
+    }
+}
+
+/// All environments of all imported pools; with `root`, those that are children of this dataset.
+fn all(cx: &mut Context<'_>, root: Option<&str>) -> Result<Vec<Found>, Failure> {
+    let (mut opened, mut found) = (Pools::new(cx), Vec::new());
+    for record in pools::records(cx, &[])?.0 {
+        if root.is_some_and(|root| crate::mounts::pool_of(root) != record.name) {
+            continue;
+        }
+        let pool = match opened.pool(cx, &record.name) {
+            Ok(Some(pool)) => pool,
+            Ok(None) => continue,
+            // Another pool may well have what is asked for.
+            Err(Failure::Failed(message)) => {
+                cx.complain(&message);
+                continue;
+            }
+            Err(other) => return Err(other),
+        };
+        let environments = find(&pool.datasets, root)
+            .map_err(|e| Failure::failed(format!("cannot look for environments in '{}': {e:#}", record.name)))?;
+        found.extend(environments.into_iter().map(|environment| Found { pool: pool.clone(), environment }));
+    }
+    Ok(found)
+}
+
+/// The environment called `name`, which may be written with its pool or as its dataset's name.
+fn one(cx: &mut Context<'_>, name: &str, root: Option<&str>) -> Result<Found, Failure> {
+    if let Some((head, short)) = name.split_once('@') {
+        return Err(Failure::failed(format!(
+            "'{name}' is a snapshot of '{head}', not an environment: '{short}' is what it was, '{head}' is what it is"
+        )));
+    }
+    let mut matching: Vec<Found> = all(cx, root)?
+        .into_iter()
+        .filter(|f| {
+            f.name() == name || f.environment.root() == name || format!("{}/{}", f.record().name, f.name()) == name
+        })
+        .collect();
+    match (matching.pop(), matching.as_slice()) {
+        (Some(found), []) => Ok(found),
+        (Some(last), others) => {
+            let names: Vec<&str> = others.iter().chain([&last]).map(|f| f.environment.root()).collect();
+            Err(Failure::failed(format!("there is more than one environment '{name}': say {}", names.join(" or "))))
+        }
+        (None, _) => Err(Failure::failed(format!(
+            "{name} does not exist or appear to be a valid BE.\nPlease check that the name of the BE provided is correct."
+        ))),
+    }
+}
+
+/// The environment and the snapshot of `beName@snapshot`. A snapshot of a single dataset is told apart from one of an environment.
+fn snapshot_of(cx: &mut Context<'_>, name: &str, root: Option<&str>) -> Result<(Found, String), Failure> {
+    let Some((head, short)) = name.split_once('@').filter(|(head, short)| !head.is_empty() && !short.is_empty()) else {
+        return Err(Failure::usage(""));
+    };
+    let found = match one(cx, head, root) {
+        Ok(found) => found,
+        Err(failure) => {
+            let holder = all(cx, root)?.into_iter().find(|f| f.environment.has(head));
+            return Err(match holder {
+                Some(f) => Failure::failed(format!(
+                    "'{name}' is a snapshot of the dataset '{head}', which is a part of the environment '{}': an environment's snapshot is named '{}@{short}', and is one of all of \
+                     its {} datasets",
+                    f.name(),
+                    f.name(),
+                    f.environment.parts.len()
+                )),
+                None => failure,
+            });
+        }
+    };
+    let lacking = found.environment.without(short);
+    if lacking.len() == found.environment.parts.len() {
+        return Err(Failure::failed(format!(
+            "{short} does not exist or appear to be a valid snapshot.\nPlease check that the name of the snapshot provided is correct."
+        )));
+    }
+    if let Some(first) = lacking.first() {
+        return Err(Failure::failed(format!(
+            "'{head}@{short}' is not a snapshot of the environment: some of its datasets have one of that name, '{first}' has none. Only 'beadm create {head}@NAME' and 'zfs snapshot -r' \
+             take one of all",
+        )));
+    }
+    Ok((found, short.to_owned()))
+}
+
+/// The dataset that this machine runs from, if that is in a pool.
+fn running() -> Option<String> {
+    let table = std::fs::read_to_string("/proc/self/mounts").unwrap_or_default();
+    let mut root = None;
+    for line in table.lines() {
+        let mut words = line.split(' ');
+        if let (Some(source), Some("/"), Some("zfs" | "fuse.weir")) = (words.next(), words.next(), words.next()) {
+            root = Some(source.to_owned());
+        }
+    }
+    root
+}
+
+/// What an environment is made from if nobody says: the one that runs, or else the one that is started.
+fn default_source(cx: &mut Context<'_>, root: Option<&str>) -> Result<Found, Failure> {
+    let mut found = all(cx, root)?;
+    let runs = running();
+    let at = found.iter().position(|f| Some(f.environment.root()) == runs.as_deref());
+    let boots: Vec<usize> = found.iter().enumerate().filter(|(_, f)| f.environment.on_boot).map(|(i, _)| i).collect();
+    match (at, boots.as_slice()) {
+        (Some(at), _) => Ok(found.swap_remove(at)),
+        (None, [one]) => Ok(found.swap_remove(*one)),
+        (None, []) if found.is_empty() => Err(Failure::failed("No boot environments found on this system.")),
+        (None, []) => Err(Failure::failed(
+            "no environment runs here, and none is active on boot: say with -e which one to start from",
+        )),
+        (None, several) => {
+            let names: Vec<&str> = several.iter().filter_map(|i| found.get(*i)).map(|f| f.environment.root()).collect();
+            Err(Failure::failed(format!(
+                "none of {} runs here: say with -e which one to start from",
+                names.join(" and ")
+            )))
+        }
+    }
+}
+
+/// Has the boot menus of a pool follow; what cannot be done there is said, and nothing more: the change itself stands.
+fn refresh(cx: &mut Context<'_>, pool: &WritablePool, record: &Imported, change: &MenuChange, verbose: bool) {
+    match refresh_menus(pool, &record.name, change) {
+        Ok(done) => {
+            for path in done.changed.iter().filter(|_| verbose) {
+                cx.print(&format!("{}: /{path} follows\n", record.name));
+            }
+        }
+        Err(error) => cx.complain(&format!("weir: boot menus of '{}' were not changed: {error:#}", record.name)),
+    }
+}
+
+/// The one operand of a verb.
+fn operand(parsed: &Parsed) -> Result<&str, Failure> {
+    match parsed.operands.as_slice() {
+        [one] => Ok(one),
+        _ => Err(Failure::usage("")),
+    }
+}

@@ -1,0 +1,120 @@
+//! `beadm mount` and `unmount`: an environment, with all of its parts, somewhere else than where it would run.
+
+use super::{Found, one, operand, running};
+use crate::context::{Context, Failure, Outcome};
+use crate::getopt::Options;
+use crate::mounts::owner;
+use daemon::mounts::Shape;
+use serve::fuse::MountOptions;
+use std::path::{Path, PathBuf};
+
+const MOUNT: Options = Options { short: "s:v", long: &[] };
+const UNMOUNT: Options = Options { short: "fv", long: &[] };
+
+/// `beadm mount`.
+pub fn mount(cx: &mut Context<'_>, args: &[String]) -> Outcome {
+    let parsed = MOUNT.parse(args).map_err(Failure::usage)?;
+    if parsed.has('s') {
+        return Err(Failure::failed("unsupported: -s (shared file systems of zones)"));
+    }
+    let (name, place) = match parsed.operands.as_slice() {
+        [name] => (name.clone(), None),
+        [name, place] => (name.clone(), Some(place.clone())),
+        _ => return Err(Failure::usage("")),
+    };
+    if let Some(place) = place.as_deref().filter(|place| !place.starts_with('/')) {
+        return Err(Failure::failed(format!("Invalid mount point {place}. Mount point must start with a /.")));
+    }
+    let found = one(cx, &name, None)?;
+    let place =
+        at(cx, &found, place.as_deref()).map_err(|why| Failure::failed(format!("Unable to mount {name}.\n{why}")))?;
+    cx.print(&format!("Mounted successfully on: '{}'\n", place.display()));
+    Ok(0)
+}
+
+/// Mounts an environment at `place`, or in a folder made for it. The error is a sentence.
+pub(super) fn at(cx: &mut Context<'_>, found: &Found, place: Option<&str>) -> Result<PathBuf, String> {
+    let root = found.environment.root().to_owned();
+    if let Some((_, place)) = crate::mounts::mounted(cx).into_iter().find(|(dataset, _)| *dataset == root) {
+        return Err(format!(
+            "{} is already mounted on '{place}'.\nPlease unmount the BE before mounting it again.",
+            found.name()
+        ));
+    }
+    if running().as_deref() == Some(&root) {
+        return Err("It is what this machine runs from.".to_owned());
+    }
+    let dir = match place {
+        Some(place) => PathBuf::from(place),
+        None => temporary().map_err(|e| format!("no folder for it: {e}"))?,
+    };
+    std::fs::create_dir_all(&dir).map_err(|e| format!("'{}' cannot be made: {e}", dir.display()))?;
+    match owner(cx, found.record().guid) {
+        Some(owner) => {
+            let failed = |e: &dyn std::fmt::Display| e.to_string();
+            let pool = owner.house.import(found.record()).map_err(|e| failed(&format!("{e:#}")))?;
+            let provider = pool.provider(&root).map_err(|e| failed(&format!("{e:#}")))?;
+            let shape = Shape { children: true, separate: rustix::process::geteuid().is_root() };
+            // What other servers write must show: nothing is kept back.
+            let options = MountOptions { write_back: false, ..MountOptions::default() };
+            let mounted = owner.mounts.mount_tree(pool.guid(), provider, &dir, &options, shape);
+            mounted.map_err(|e| daemon::mounts::text(&e))?;
+        }
+        None => by_process(cx, &root, &dir)?,
+    }
+    Ok(dir)
+}
+
+fn by_process(cx: &Context<'_>, dataset: &str, dir: &Path) -> Result<(), String> {
+    let program = std::env::current_exe().map_err(|e| e.to_string())?;
+    let mut command = std::process::Command::new(program);
+    command.arg("--state").arg(cx.state.folder()).args(["mount", dataset]).arg(dir);
+    match command.status() {
+        Ok(status) if status.success() => Ok(()),
+        Ok(_) => Err("weir mount said why.".to_owned()),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+/// A folder for one mount, which stays when it is unmounted, as with bectl(8).
+fn temporary() -> std::io::Result<PathBuf> {
+    let above = std::env::temp_dir();
+    loop {
+        let dir = above.join(format!("be_mount.{:08x}", host::random::u64() >> 32));
+        match std::fs::create_dir(&dir) {
+            Ok(()) => return Ok(dir),
+            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// `beadm unmount`.
+pub fn unmount(cx: &mut Context<'_>, args: &[String]) -> Outcome {
+    let parsed = UNMOUNT.parse(args).map_err(Failure::usage)?;
+    let name = operand(&parsed)?.to_owned();
+    from(cx, &name, parsed.has('f'), None)?;
+    cx.print("Unmounted successfully\n");
+    Ok(0)
+}
+
+/// Unmounts an environment, named or by its mount point.
+pub(super) fn from(cx: &mut Context<'_>, name: &str, force: bool, root: Option<&str>) -> Result<(), Failure> {
+    let what = match name.starts_with('/') {
+        true => name.to_owned(),
+        false => {
+            let found = one(cx, name, root)?;
+            if running().as_deref() == Some(found.environment.root()) {
+                return Err(Failure::failed(format!(
+                    "{name} is the currently active BE.\nIt cannot be unmounted unless another BE is the currently active BE."
+                )));
+            }
+            found.environment.root().to_owned()
+        }
+    };
+    let args: Vec<String> = force.then(|| "-f".to_owned()).into_iter().chain([what]).collect();
+    match crate::zfs::mount::unmount(cx, &args)? {
+        0 => Ok(()),
+        code => Err(Failure::Code(code)),
+    }
+}

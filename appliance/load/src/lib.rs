@@ -8,13 +8,27 @@
 //! With a rate the load is open: an operation has a time at which it should begin, whether the one before is done or not, and its
 //! latency counts from then. So a server that stalls is not asked less and thereby found faster.
 
+pub mod clients;
+pub mod command;
+pub mod draw;
+mod drive;
+pub mod fio;
+pub mod flow;
+mod nbd;
 pub mod nfs;
+mod number;
 mod pace;
 mod pattern;
+pub mod report;
 mod run;
 mod session;
 mod target;
+mod tree;
+pub mod vdb;
+mod watch;
 
+pub use drive::{Control, Report};
 pub use pattern::Kind;
-pub use run::{Arrivals, Plan, Report};
-pub use target::Target;
+pub use run::{Arrivals, Plan, Steps, together};
+pub use target::{Nbd, Nfs, Place, Target};
+pub use watch::{COLUMNS, Second, Total, What};

@@ -4,6 +4,7 @@ use anyhow::{Result, bail, ensure};
 use serve::nfs::xdr::{Malformed, Reader, Writer};
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
@@ -73,9 +74,28 @@ fn put_head_as(w: &mut Writer, who: Who, xid: u32, (program, version, procedure)
 pub struct Connection {
     stream: TcpStream,
     who: Who,
+    out: Vec<u8>,
     input: Vec<u8>,
+    /// Where in `input` what was not taken yet begins and ends.
     from: usize,
+    end: usize,
 }
+
+/// Whether something can be read, waiting for it up to `patience`.
+pub(crate) fn is_readable(socket: BorrowedFd<'_>, patience: Duration) -> io::Result<bool> {
+    let patience = rustix::event::Timespec::try_from(patience).map_err(io::Error::other)?;
+    let mut sockets = [rustix::event::PollFd::new(&socket, rustix::event::PollFlags::IN)];
+    match rustix::event::poll(&mut sockets, Some(&patience)) {
+        Ok(ready) => Ok(ready > 0),
+        Err(rustix::io::Errno::INTR) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Read at once: many answers of small reads.
+const INPUT: usize = 256 << 10;
+/// What marks a record's last fragment.
+const LAST: u32 = 1 << 31;
 
 impl Connection {
     /// To this server, as root.
@@ -89,7 +109,7 @@ impl Connection {
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(PATIENCE))?;
         stream.set_write_timeout(Some(PATIENCE))?;
-        Ok(Self { stream, who, input: Vec::new(), from: 0 })
+        Ok(Self { stream, who, out: Vec::new(), input: Vec::new(), from: 0, end: 0 })
     }
 
     /// The socket.
@@ -97,86 +117,115 @@ impl Connection {
         &mut self.stream
     }
 
-    /// Sends a call of version 3.
-    pub fn send(&mut self, xid: u32, procedure: u32, args: &[u8]) -> io::Result<()> {
+    /// Puts a call of version 3 behind those that [`Self::flush`] sends.
+    pub fn put(&mut self, xid: u32, procedure: u32, args: &[u8]) {
         let mut w = Writer::new();
         w.u32(0);
         let mark = w.mark();
         put_head_as(&mut w, self.who, xid, (NFS, 3, procedure));
         w.fixed(args);
         let len = w.since(mark);
-        let mut bytes = w.to_vec();
-        bytes[..4].copy_from_slice(&(len as u32 | 1 << 31).to_be_bytes());
-        self.stream.write_all(&bytes)
+        let at = self.out.len();
+        self.out.extend_from_slice(&w.to_vec());
+        self.out[at..at + 4].copy_from_slice(&(len as u32 | LAST).to_be_bytes());
+    }
+
+    /// Sends what was put.
+    pub fn flush(&mut self) -> io::Result<()> {
+        if !self.out.is_empty() {
+            self.stream.write_all(&self.out)?;
+            self.out.clear();
+        }
+        Ok(())
+    }
+
+    /// Sends a call of version 3.
+    pub fn send(&mut self, xid: u32, procedure: u32, args: &[u8]) -> io::Result<()> {
+        self.put(xid, procedure, args);
+        self.flush()
+    }
+
+    /// Whether something of an answer was read already.
+    pub fn has_input(&self) -> bool {
+        self.end > self.from
     }
 
     /// Whether something of an answer is there, waiting for it up to `patience`.
     pub fn is_answered(&self, patience: Duration) -> io::Result<bool> {
-        if self.input.len() > self.from {
-            return Ok(true);
-        }
-        let patience = rustix::event::Timespec::try_from(patience).map_err(io::Error::other)?;
-        let mut sockets = [rustix::event::PollFd::new(&self.stream, rustix::event::PollFlags::IN)];
-        match rustix::event::poll(&mut sockets, Some(&patience)) {
-            Ok(ready) => Ok(ready > 0),
-            Err(rustix::io::Errno::INTR) => Ok(false),
-            Err(error) => Err(error.into()),
-        }
+        if self.has_input() { Ok(true) } else { is_readable(self.stream.as_fd(), patience) }
     }
 
     /// The next answer: its number, and the record. Fails with [`io::ErrorKind::InvalidData`] for what is no answer that says that the
     /// call was done.
     pub fn receive(&mut self) -> io::Result<(u32, Vec<u8>)> {
-        let record = self.record()?;
-        let bad = |what: &str| io::Error::new(io::ErrorKind::InvalidData, format!("{what}: {record:02x?}"));
-        let mut r = Reader::new(&record);
-        let head = (|| -> std::result::Result<_, Malformed> {
-            let (xid, kind, stat) = (r.u32()?, r.u32()?, r.u32()?);
-            let (_flavour, _body) = (r.u32()?, r.opaque(400)?);
-            Ok((xid, kind, stat, r.u32()?))
-        })();
-        match head {
-            Ok((xid, 1, 0, 0)) => {
-                let at = record.len() - r.rest().len();
-                Ok((xid, record[at..].to_vec()))
-            }
-            Ok(_) => Err(bad("a call was refused")),
-            Err(Malformed) => Err(bad("no answer of RPC")),
+        self.receive_with(|xid, answer| (xid, answer.to_vec()))
+    }
+
+    /// The same, without a copy of the record.
+    pub fn receive_with<T>(&mut self, take: impl FnOnce(u32, &[u8]) -> T) -> io::Result<T> {
+        let mark = self.number()?;
+        if mark & LAST == 0 {
+            let record = self.longer(mark)?;
+            return answered(&record, take);
         }
+        let len = (mark & !LAST) as usize;
+        self.need(len)?;
+        let record = &self.input[self.from..self.from + len];
+        let taken = answered(record, take);
+        self.from += len;
+        taken
     }
 
     /// The next record, whatever is in it.
     pub fn record(&mut self) -> io::Result<Vec<u8>> {
+        let mark = self.number()?;
+        self.longer(mark)
+    }
+
+    /// A record whose first fragment has this mark.
+    fn longer(&mut self, mut mark: u32) -> io::Result<Vec<u8>> {
         let mut record = Vec::new();
         loop {
-            let mark = u32::from_be_bytes(self.take(4)?.try_into().map_err(|_| io::ErrorKind::InvalidData)?);
-            record.extend(self.take((mark & !(1 << 31)) as usize)?);
-            if mark & 1 << 31 != 0 {
+            let len = (mark & !LAST) as usize;
+            self.need(len)?;
+            record.extend_from_slice(&self.input[self.from..self.from + len]);
+            self.from += len;
+            if mark & LAST != 0 {
                 return Ok(record);
             }
+            mark = self.number()?;
         }
     }
 
-    fn take(&mut self, len: usize) -> io::Result<Vec<u8>> {
-        while self.input.len() - self.from < len {
-            self.input.drain(..self.from);
-            self.from = 0;
-            let had = self.input.len();
-            self.input.resize((had + (64 << 10)).max(len), 0);
-            let read = loop {
-                match self.stream.read(&mut self.input[had..]) {
-                    Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-                    other => break other,
-                }
-            };
-            self.input.truncate(had + *read.as_ref().unwrap_or(&0));
-            if read? == 0 {
-                return Err(io::ErrorKind::UnexpectedEof.into());
+    fn number(&mut self) -> io::Result<u32> {
+        self.need(4)?;
+        let bytes = &self.input[self.from..self.from + 4];
+        self.from += 4;
+        Ok(bytes.iter().fold(0, |n, b| n << 8 | u32::from(*b)))
+    }
+
+    /// Reads until so many bytes are there, in one piece.
+    fn need(&mut self, len: usize) -> io::Result<()> {
+        if self.end - self.from >= len {
+            return Ok(());
+        }
+        if self.from > 0 && (self.from == self.end || self.from + len > self.input.len()) {
+            self.input.copy_within(self.from..self.end, 0);
+            (self.from, self.end) = (0, self.end - self.from);
+        }
+        while self.end - self.from < len {
+            // Memory grows with what comes, not with the length that is announced.
+            if self.end == self.input.len() {
+                self.input.resize((self.end * 2).max(INPUT), 0);
+            }
+            match self.stream.read(&mut self.input[self.end..]) {
+                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                Ok(read) => self.end += read,
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) => return Err(e),
             }
         }
-        let bytes = self.input[self.from..self.from + len].to_vec();
-        self.from += len;
-        Ok(bytes)
+        Ok(())
     }
 
     /// One call and its answer.
@@ -188,6 +237,22 @@ impl Connection {
             return Err(io::Error::new(io::ErrorKind::InvalidData, format!("an answer to {got}, not to {xid}")));
         }
         Ok(answer)
+    }
+}
+
+/// What an answer of RPC says behind its head.
+fn answered<T>(record: &[u8], take: impl FnOnce(u32, &[u8]) -> T) -> io::Result<T> {
+    let bad = |what: &str| io::Error::new(io::ErrorKind::InvalidData, format!("{what}: {record:02x?}"));
+    let mut r = Reader::new(record);
+    let head = (|| -> std::result::Result<_, Malformed> {
+        let (xid, kind, stat) = (r.u32()?, r.u32()?, r.u32()?);
+        let (_flavour, _body) = (r.u32()?, r.opaque(400)?);
+        Ok((xid, kind, stat, r.u32()?))
+    })();
+    match head {
+        Ok((xid, 1, 0, 0)) => Ok(take(xid, r.rest())),
+        Ok(_) => Err(bad("a call was refused")),
+        Err(Malformed) => Err(bad("no answer of RPC")),
     }
 }
 

@@ -15,13 +15,12 @@ pub enum Arrivals {
 }
 
 impl Arrivals {
-    /// One thread's share of it.
-    pub(crate) fn shared(self, threads: usize) -> Self {
-        let threads = threads.max(1) as f64;
+    /// A part of it: of one thread among several.
+    pub(crate) fn part(self, share: f64) -> Self {
         match self {
             Self::Closed => Self::Closed,
-            Self::Even(rate) => Self::Even(rate / threads),
-            Self::Poisson(rate) => Self::Poisson(rate / threads),
+            Self::Even(rate) => Self::Even(rate * share),
+            Self::Poisson(rate) => Self::Poisson(rate * share),
         }
     }
 
@@ -62,6 +61,16 @@ impl Pace {
         let since = self.next;
         self.next += Duration::from_secs_f64(gap);
         since
+    }
+
+    /// How many should have begun before `end` and did not.
+    pub fn missed(&mut self, end: Instant, rng: &mut Rng) -> u64 {
+        let mut missed = 0;
+        while self.due().is_some_and(|due| due < end) {
+            self.begin(end, rng);
+            missed += 1;
+        }
+        missed
     }
 }
 

@@ -1,5 +1,6 @@
 //! What operations there are, in which order.
 
+use crate::watch::What;
 use fastrand::Rng;
 
 /// A kind of load.
@@ -41,6 +42,20 @@ pub(crate) enum Op {
     Create(u64),
     Look(u64),
     Remove(u64),
+    Sync,
+}
+
+impl Op {
+    pub fn what(self) -> What {
+        match self {
+            Self::Read(_) => What::Read,
+            Self::Write(_) => What::Write,
+            Self::Create(_) => What::Create,
+            Self::Look(_) => What::Look,
+            Self::Remove(_) => What::Remove,
+            Self::Sync => What::Sync,
+        }
+    }
 }
 
 /// The bits of a thread's number of cycles.
@@ -53,6 +68,9 @@ pub(crate) struct Pattern {
     /// Places of that size in the file.
     places: u64,
     at: u64,
+    /// After so many writes comes [`Op::Sync`]; 0: never.
+    fsync: u64,
+    written: u64,
 }
 
 impl Pattern {
@@ -64,10 +82,25 @@ impl Pattern {
             Kind::Meta => (share.0 as u64) << 40,
             _ => places * share.0 as u64 / share.1.max(1) as u64,
         };
-        Self { kind, size, places, at }
+        Self { kind, size, places, at, fsync: 0, written: 0 }
+    }
+
+    /// With a sync after so many writes.
+    pub fn with_fsync(self, fsync: u64) -> Self {
+        Self { fsync, ..self }
     }
 
     pub fn next(&mut self, rng: &mut Rng) -> Op {
+        if self.fsync > 0 && self.written == self.fsync {
+            self.written = 0;
+            return Op::Sync;
+        }
+        let op = self.following(rng);
+        self.written += u64::from(matches!(op, Op::Write(_)));
+        op
+    }
+
+    fn following(&mut self, rng: &mut Rng) -> Op {
         let turn = self.at;
         let at = match self.kind {
             Kind::SeqRead | Kind::SeqWrite => {

@@ -1,7 +1,8 @@
 //! Who does operations: a file of this machine, or a connection to a server, with several under way.
 
 mod file;
-mod remote;
+pub(crate) mod remote;
+mod volume;
 
 use crate::pattern::Op;
 use crate::target::Target;
@@ -29,6 +30,40 @@ pub(crate) struct Settings {
     /// Of a hundred bytes written so many are zeros.
     pub zeros: u8,
     pub seed: u64,
+    /// Past the memory of this machine.
+    pub direct: bool,
+}
+
+/// Bytes that begin where a device can take them from and put them to.
+pub(crate) struct Aligned {
+    bytes: Vec<u8>,
+    from: usize,
+    len: usize,
+}
+
+/// What every device wants at most.
+const ALIGNMENT: usize = 4096;
+
+impl Aligned {
+    pub fn new(len: usize) -> Self {
+        let bytes = vec![0u8; len + ALIGNMENT];
+        let from = bytes.as_ptr().align_offset(ALIGNMENT).min(ALIGNMENT);
+        Self { bytes, from, len }
+    }
+}
+
+impl std::ops::Deref for Aligned {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.bytes[self.from..self.from + self.len]
+    }
+}
+
+impl std::ops::DerefMut for Aligned {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        &mut self.bytes[self.from..self.from + self.len]
+    }
 }
 
 impl Target {
@@ -37,6 +72,7 @@ impl Target {
         match self {
             Self::Path(path) => file::prepare(path, file_size, meta, settings),
             Self::Nfs(nfs) => remote::prepare(nfs, file_size, meta, settings),
+            Self::Nbd(nbd) => volume::prepare(nbd, file_size, meta, settings),
         }
     }
 
@@ -44,14 +80,17 @@ impl Target {
         Ok(match self {
             Self::Path(path) => Box::new(file::Local::open(path, meta, writes, settings)?),
             Self::Nfs(nfs) => Box::new(remote::Remote::open(nfs, meta, settings)?),
+            Self::Nbd(nbd) => Box::new(volume::Volume::open(nbd, writes, settings)?),
         })
     }
 }
 
 /// What is written: never twice the same 4 KiB, of which `zeros` percent are zeros.
 pub(crate) struct Content {
-    bytes: Vec<u8>,
+    bytes: Aligned,
     turn: u64,
+    /// What is to be all zeros stays so.
+    stamped: bool,
 }
 
 /// In blocks of so many bytes.
@@ -60,17 +99,20 @@ const STAMPED: usize = 4096;
 impl Content {
     pub fn new(settings: Settings) -> Self {
         let mut rng = fastrand::Rng::with_seed(settings.seed);
-        let mut bytes = vec![0; settings.size];
+        let mut bytes = Aligned::new(settings.size);
         for block in bytes.chunks_mut(STAMPED) {
             let random = block.len() * (100 - usize::from(settings.zeros.min(100))) / 100;
             rng.fill(&mut block[..random]);
         }
-        Self { bytes, turn: settings.seed << 32 }
+        Self { bytes, turn: settings.seed << 32, stamped: settings.zeros < 100 }
     }
 
     /// Of an operation at `at`.
     pub fn at(&mut self, at: u64) -> &[u8] {
         self.turn += 1;
+        if !self.stamped {
+            return &self.bytes;
+        }
         for (i, block) in self.bytes.chunks_mut(STAMPED).enumerate() {
             let stamp = [(at + (i * STAMPED) as u64).to_le_bytes(), self.turn.to_le_bytes()].concat();
             let len = stamp.len().min(block.len());

@@ -1,4 +1,5 @@
-//! What is loaded: a path, or `nfs://HOST[:PORT]/PATH[?nfsport=N&mountport=N&uid=N&gid=N]`, as libnfs writes it.
+//! What is loaded: a path, `nfs://HOST[:PORT]/PATH[?nfsport=N&mountport=N&uid=N&gid=N]`, as libnfs writes it, or
+//! `nbd://HOST[:PORT]/EXPORT` and `nbd+unix:///EXPORT?socket=PATH`, as libnbd writes it.
 
 use anyhow::{Context, Result, bail, ensure};
 use std::fmt;
@@ -16,6 +17,42 @@ pub enum Target {
     Path(PathBuf),
     /// One of a server.
     Nfs(Nfs),
+    /// A volume of a server.
+    Nbd(Nbd),
+}
+
+/// An export of an NBD server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Nbd {
+    /// Where it answers.
+    pub server: Place,
+    /// Its name there.
+    pub export: String,
+}
+
+/// Where an NBD server answers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Place {
+    /// TCP.
+    Tcp(SocketAddr),
+    /// A socket of this machine.
+    Unix(PathBuf),
+}
+
+fn nbd(text: &str) -> Result<Option<Nbd>> {
+    if let Some(rest) = text.strip_prefix("nbd+unix://") {
+        let (export, query) = rest.split_once('?').unwrap_or((rest, ""));
+        let socket = query.split('&').find_map(|p| p.strip_prefix("socket="));
+        let socket = socket.with_context(|| format!("{text}: no ?socket=PATH"))?;
+        return Ok(Some(Nbd { server: Place::Unix(socket.into()), export: export.trim_start_matches('/').to_owned() }));
+    }
+    let Some(rest) = text.strip_prefix("nbd://") else { return Ok(None) };
+    let (authority, export) = rest.split_once('/').unwrap_or((rest, ""));
+    let (host, port) = match authority.rsplit_once(':').filter(|(_, port)| !port.contains(']')) {
+        Some((host, port)) => (host, port.parse().with_context(|| format!("{text}: port {port}"))?),
+        None => (authority, serve::nbd::PORT),
+    };
+    Ok(Some(Nbd { server: Place::Tcp(resolve(host, port)?), export: export.to_owned() }))
 }
 
 /// A file or directory of an NFS server.
@@ -46,8 +83,14 @@ impl FromStr for Target {
     type Err = anyhow::Error;
 
     fn from_str(text: &str) -> Result<Self> {
+        if let Some(nbd) = nbd(text)? {
+            return Ok(Self::Nbd(nbd));
+        }
         let Some(rest) = text.strip_prefix("nfs://") else {
-            ensure!(!text.contains("://"), "{text}: load knows paths and nfs://HOST/PATH");
+            ensure!(
+                !text.contains("://"),
+                "{text}: load knows paths, nfs://HOST/PATH, nbd://HOST/EXPORT and nbd+unix:///EXPORT?socket=PATH"
+            );
             return Ok(Self::Path(text.into()));
         };
         let (place, query) = rest.split_once('?').unwrap_or((rest, ""));
@@ -87,6 +130,10 @@ impl fmt::Display for Target {
         match self {
             Self::Path(path) => write!(f, "{}", path.display()),
             Self::Nfs(nfs) => write!(f, "nfs://{}{}", nfs.server, nfs.path),
+            Self::Nbd(Nbd { server: Place::Tcp(address), export }) => write!(f, "nbd://{address}/{export}"),
+            Self::Nbd(Nbd { server: Place::Unix(path), export }) => {
+                write!(f, "nbd+unix:///{export}?socket={}", path.display())
+            }
         }
     }
 }
@@ -104,6 +151,10 @@ mod tests {
         assert_eq!((nfs.server.port(), nfs.mount.port(), nfs.uid, nfs.path.as_str()), (12049, 12050, 7, "/tank/a/b"));
         let Ok(Target::Nfs(nfs)) = "nfs://[::1]:99/tank/".parse() else { panic!("an URL") };
         assert_eq!((nfs.server.to_string().as_str(), nfs.mount.port(), nfs.path.as_str()), ("[::1]:99", 99, "/tank"));
+        let Ok(Target::Nbd(nbd)) = "nbd://127.0.0.1/tank/v".parse() else { panic!("an URL") };
+        assert_eq!((nbd.server, nbd.export.as_str()), (Place::Tcp(([127, 0, 0, 1], 10809).into()), "tank/v"));
+        let text = "nbd+unix:///tank/v?socket=/run/nbd";
+        assert_eq!(text.parse::<Target>().map(|t| t.to_string()).ok().as_deref(), Some(text));
         assert_eq!("a/b".parse::<Target>().ok(), Some(Target::Path("a/b".into())));
         for wrong in [
             "nfs://127.0.0.1",
@@ -111,6 +162,8 @@ mod tests {
             "nfs://127.0.0.1:x/a",
             "ftp://x/y",
             "nfs://127.0.0.1/a?version=4",
+            "nbd://127.0.0.1:x/a",
+            "nbd+unix:///a",
         ] {
             let error = wrong.parse::<Target>().expect_err(wrong).to_string();
             assert!(error.contains(wrong), "{error}");

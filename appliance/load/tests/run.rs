@@ -1,6 +1,6 @@
 //! Loads a directory of this machine, and an NFS server on a file system in memory: what was done is what the report says.
 
-use load::{Arrivals, Kind, Plan, Target};
+use load::{Arrivals, Kind, Plan, Steps, Target, What};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
@@ -10,14 +10,11 @@ fn plan(kind: Kind, target: Target) -> Plan {
         targets: vec![target],
         size: 4096,
         threads: 2,
-        depth: 1,
-        arrivals: Arrivals::Closed,
         time: Some(Duration::from_millis(300)),
         file_size: 256 << 10,
-        span: None,
-        sync: false,
         zeros: 50,
         seed: 7,
+        ..Plan::default()
     }
 }
 
@@ -58,6 +55,53 @@ fn a_server_of_nfs_with_several_calls_under_way_and_at_a_rate() {
 }
 
 #[test]
+fn a_volume_of_nbd_with_several_requests_under_way_and_flushes() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let socket = folder.path().join("socket");
+    let _server = support::volume(&socket);
+    let target = |name: &str| format!("nbd+unix:///{name}?socket={}", socket.display()).parse().expect("an URL");
+    let never = AtomicBool::new(false);
+    for kind in [Kind::SeqWrite, Kind::RandRead, Kind::Mix(50)] {
+        let plan = Plan { depth: 8, fsync: 16, file_size: 0, ..plan(kind, target("tank/v")) };
+        let report = plan.run(&never).unwrap_or_else(|e| panic!("{}: {e:#}", kind.name()));
+        assert_eq!((report.failed, report.first_failure.as_deref()), (0, None), "{}", kind.name());
+        let (moved, synced) = (report.of(What::Read).count + report.of(What::Write).count, report.of(What::Sync).count);
+        assert_eq!((report.bytes, report.ops), (moved * 4096, moved + synced), "{}", kind.name());
+        assert_eq!(synced > 0, kind != Kind::RandRead, "{}", kind.name());
+    }
+    let error = plan(Kind::RandRead, target("tank/w")).run(&never).expect_err("there is none");
+    assert!(format!("{error:#}").contains("export 'tank/w'"), "{error:#}");
+}
+
+#[test]
+fn a_load_that_is_stepped_up_has_more_threads_each_step_and_counts_its_operations_by_second() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = Target::Path(folder.path().join("file"));
+    let plan = Plan {
+        threads: 3,
+        time: Some(Duration::from_secs(3)),
+        steps: Some(Steps { from: 1, every: Duration::from_secs(1) }),
+        ops: Some(u64::MAX),
+        ..plan(Kind::RandRead, file.clone())
+    };
+    let report = plan.run(&AtomicBool::new(false)).expect("done");
+    assert!(report.series.len() >= 3, "{}", report.series.len());
+    assert_eq!(report.series.iter().map(|s| s.threads).max(), Some(3));
+    assert!(report.series[0].threads < 3);
+    let in_seconds: u64 = report.series.iter().map(|s| s.ops).sum();
+    assert!(in_seconds <= report.ops && in_seconds * 2 > report.ops);
+    // A number of operations ends it, too.
+    let plan = Plan { ops: Some(10), time: None, steps: None, ..plan };
+    assert_eq!(plan.run(&AtomicBool::new(false)).expect("done").ops, 30);
+    // Past the memory of the machine, where its file system can.
+    let plan = Plan { ops: Some(10), time: None, direct: true, ..self::plan(Kind::Mix(50), file) };
+    match plan.run(&AtomicBool::new(false)) {
+        Ok(report) => assert_eq!((report.ops, report.failed), (20, 0)),
+        Err(error) => assert!(format!("{error:#}").contains("Invalid argument"), "{error:#}"),
+    }
+}
+
+#[test]
 fn what_cannot_be_is_said() {
     let never = AtomicBool::new(false);
     let error = |plan: Plan| format!("{:#}", plan.run(&never).expect_err("it cannot be"));
@@ -71,4 +115,5 @@ fn what_cannot_be_is_said() {
     assert!(error(plan(Kind::RandRead, nobody)).contains("127.0.0.1:1"));
 }
 
+mod flows;
 mod support;

@@ -263,6 +263,22 @@ fn built() -> Time {
     Time { seconds: 1_700_000_000, nanoseconds: 123_456_789 }
 }
 
+impl MemoryVfs {
+    /// Up to `most` entries of a directory behind `cookie`.
+    fn entries(&self, dir: NodeId, cookie: u64, most: usize) -> Result<Vec<DirEntry>> {
+        let state = self.state.read();
+        let node = state.node(dir)?;
+        let dots = [(1, &b"."[..], dir), (2, &b".."[..], node.parent)].into_iter().filter(|d| d.0 > cookie);
+        let entries = node.entries.range(cookie.saturating_add(1)..).map(|(&at, (name, node))| (at, &name[..], *node));
+        let entry = |(next_cookie, name, entry): (u64, &[u8], NodeId)| {
+            // A directory that was removed has a parent that may be gone.
+            let kind = state.node(entry).map_or(FileKind::Directory, |n| n.attr.kind);
+            DirEntry { name: name.to_vec(), node: entry, kind, next_cookie }
+        };
+        Ok(dots.chain(entries).take(most).map(entry).collect())
+    }
+}
+
 impl Vfs for MemoryVfs {
     fn root(&self) -> NodeId {
         NodeId(ROOT)
@@ -291,19 +307,19 @@ impl Vfs for MemoryVfs {
         Ok(node.data.read(offset..end.max(offset)).into())
     }
 
-    fn read_dir(&self, dir: NodeId, cookie: u64, sink: &mut dyn FnMut(DirEntry) -> bool) -> Result<()> {
-        let state = self.state.read();
-        let node = state.node(dir)?;
-        let dots = [(1, &b"."[..], dir), (2, &b".."[..], node.parent)].into_iter().filter(|d| d.0 > cookie);
-        let entries = node.entries.range(cookie.saturating_add(1)..).map(|(&at, (name, node))| (at, &name[..], *node));
-        for (next_cookie, name, entry) in dots.chain(entries) {
-            // A directory that was removed has a parent that may be gone.
-            let kind = state.node(entry).map_or(FileKind::Directory, |n| n.attr.kind);
-            if !sink(DirEntry { name: name.to_vec(), node: entry, kind, next_cookie }) {
-                break;
+    fn read_dir(&self, dir: NodeId, mut cookie: u64, sink: &mut dyn FnMut(DirEntry) -> bool) -> Result<()> {
+        loop {
+            // Whoever takes entries asks for their attributes: a lock held meanwhile would wait for itself behind one who changes.
+            for entry in self.entries(dir, cookie, 256)? {
+                cookie = entry.next_cookie;
+                if !sink(entry) {
+                    return Ok(());
+                }
+            }
+            if self.entries(dir, cookie, 1)?.is_empty() {
+                return Ok(());
             }
         }
-        Ok(())
     }
 
     fn list_xattr(&self, node: NodeId) -> Result<Vec<Vec<u8>>> {

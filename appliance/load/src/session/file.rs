@@ -1,6 +1,6 @@
 //! Files of this machine: an operation is over when it has begun.
 
-use super::{Content, Done, Session, Settings, name_of};
+use super::{Aligned, Content, Done, Session, Settings, name_of};
 use crate::pattern::Op;
 use anyhow::{Context, Result, ensure};
 use std::collections::VecDeque;
@@ -14,7 +14,7 @@ pub(super) struct Local {
     /// Absent where the path is a directory.
     file: Option<File>,
     path: PathBuf,
-    buffer: Vec<u8>,
+    buffer: Aligned,
     content: Content,
     done: VecDeque<Done>,
 }
@@ -22,10 +22,17 @@ pub(super) struct Local {
 fn opened(path: &Path, write: bool, settings: Settings) -> Result<File> {
     let mut options = OpenOptions::new();
     options.read(true).write(write);
-    if settings.sync {
-        options.custom_flags(rustix::fs::OFlags::DSYNC.bits() as i32);
-    }
+    let mut flags = rustix::fs::OFlags::empty();
+    flags.set(rustix::fs::OFlags::DSYNC, settings.sync);
+    flags.set(rustix::fs::OFlags::DIRECT, settings.direct);
+    options.custom_flags(flags.bits() as i32);
     options.open(path).with_context(|| path.display().to_string())
+}
+
+/// The length of a file or block device.
+fn length(path: &Path) -> Result<u64> {
+    let end = File::open(path).and_then(|mut f| io::Seek::seek(&mut f, io::SeekFrom::End(0)));
+    end.with_context(|| path.display().to_string())
 }
 
 pub(super) fn prepare(path: &Path, file_size: u64, meta: bool, settings: Settings) -> Result<u64> {
@@ -36,7 +43,7 @@ pub(super) fn prepare(path: &Path, file_size: u64, meta: bool, settings: Setting
     let has = match std::fs::metadata(path) {
         Ok(found) => {
             ensure!(!found.is_dir(), "{} is a directory: name a file in it", path.display());
-            found.len()
+            length(path)?
         }
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             File::create(path).with_context(|| path.display().to_string())?;
@@ -45,7 +52,7 @@ pub(super) fn prepare(path: &Path, file_size: u64, meta: bool, settings: Setting
         Err(error) => return Err(error).with_context(|| path.display().to_string()),
     };
     if has < file_size {
-        let file = opened(path, true, Settings { sync: false, ..settings })?;
+        let file = opened(path, true, Settings { sync: false, direct: false, ..settings })?;
         let mut content = Content::new(Settings { size: 1 << 20, ..settings });
         for at in (has..file_size).step_by(1 << 20) {
             let bytes = content.at(at);
@@ -61,20 +68,15 @@ impl Local {
     pub fn open(path: &Path, meta: bool, writes: bool, settings: Settings) -> Result<Self> {
         let file = if meta { None } else { Some(opened(path, writes, settings)?) };
         let path = path.to_owned();
-        Ok(Self { file, path, buffer: vec![0; settings.size], content: Content::new(settings), done: VecDeque::new() })
-    }
-
-    fn file(&self) -> io::Result<&File> {
-        self.file.as_ref().ok_or_else(|| io::ErrorKind::IsADirectory.into())
+        let buffer = Aligned::new(settings.size);
+        Ok(Self { file, path, buffer, content: Content::new(settings), done: VecDeque::new() })
     }
 
     fn run(&mut self, op: Op) -> io::Result<u64> {
         match op {
             Op::Read(at) => {
-                let mut buffer = std::mem::take(&mut self.buffer);
-                let read = self.file().and_then(|f| f.read_exact_at(&mut buffer, at));
-                self.buffer = buffer;
-                read.map(|()| self.buffer.len() as u64)
+                let file = self.file.as_ref().ok_or(io::ErrorKind::IsADirectory)?;
+                file.read_exact_at(&mut self.buffer, at).map(|()| self.buffer.len() as u64)
             }
             Op::Write(at) => {
                 let file = self.file.as_ref().ok_or(io::ErrorKind::IsADirectory)?;
@@ -85,6 +87,7 @@ impl Local {
                 OpenOptions::new().write(true).create_new(true).open(self.path.join(name_of(n))).map(|_| 0)
             }
             Op::Look(n) => std::fs::metadata(self.path.join(name_of(n))).map(|_| 0),
+            Op::Sync => self.file.as_ref().ok_or(io::ErrorKind::IsADirectory)?.sync_data().map(|()| 0),
             Op::Remove(n) => std::fs::remove_file(self.path.join(name_of(n))).map(|()| 0),
         }
     }

@@ -12,8 +12,8 @@ use std::time::Duration;
 /// `NFS3ERR_NOENT`.
 const NO_ENTRY: u32 = 2;
 /// Stable when answered, or when COMMIT is.
-const FILE_SYNC: u32 = 2;
-const UNSTABLE: u32 = 0;
+pub(crate) const FILE_SYNC: u32 = 2;
+pub(crate) const UNSTABLE: u32 = 0;
 /// Bytes of a write that fills a file: what every server takes.
 const FILL: usize = 64 << 10;
 
@@ -32,7 +32,7 @@ fn malformed(_: Malformed) -> anyhow::Error {
 }
 
 /// The directory of a path, as MOUNT gives it, or the nearest above with what lies between; and the connection.
-fn root(nfs: &Nfs, path: &str) -> Result<(Connection, Vec<u8>)> {
+fn root(nfs: &Nfs, path: &str, make: bool) -> Result<(Connection, Vec<u8>)> {
     let mut above = path.trim_end_matches('/').to_owned();
     let mut between: Vec<String> = Vec::new();
     let mut handle = loop {
@@ -50,13 +50,22 @@ fn root(nfs: &Nfs, path: &str) -> Result<(Connection, Vec<u8>)> {
     let who = Who { uid: nfs.uid, gid: nfs.gid };
     let mut connection = Connection::open_as(nfs.server, who).with_context(|| nfs.server.to_string())?;
     for name in between {
-        let found = lookup(&mut connection, &handle, &name)?;
+        let mut found = lookup(&mut connection, &handle, &name)?;
+        if found.is_none() && make {
+            let answer = connection.call(p::MKDIR, &args(|w| put_mkdir(w, &handle, &name)))?;
+            // Another thread may have been first.
+            let said = succeeded(&format!("MKDIR of {name}"), &answer).map(|_| ());
+            found = lookup(&mut connection, &handle, &name)?;
+            if found.is_none() {
+                said?;
+            }
+        }
         handle = found.with_context(|| format!("{path}: there is no '{name}'"))?;
     }
     Ok((connection, handle))
 }
 
-fn name_in(w: &mut Writer, directory: &[u8], name: &str) {
+pub(crate) fn name_in(w: &mut Writer, directory: &[u8], name: &str) {
     w.opaque(directory);
     w.opaque(name.as_bytes());
 }
@@ -71,22 +80,44 @@ fn lookup(connection: &mut Connection, directory: &[u8], name: &str) -> Result<O
     }
 }
 
-fn put_create(w: &mut Writer, directory: &[u8], name: &str) {
+/// Makes a file where there is none; `empty`: and empties it where there is one.
+pub(crate) fn put_create(w: &mut Writer, directory: &[u8], name: &str, empty: bool) {
     name_in(w, directory, name);
     w.u32(0); // UNCHECKED
     w.bool(true);
     w.u32(0o644);
+    w.u32(0); // Owner and group: as the server has them.
+    w.u32(0);
+    w.bool(empty);
+    if empty {
+        w.u64(0);
+    }
+    w.u32(0); // Times.
+    w.u32(0);
+}
+
+pub(crate) fn put_mkdir(w: &mut Writer, above: &[u8], name: &str) {
+    name_in(w, above, name);
+    w.bool(true);
+    w.u32(0o755);
     for _ in 0..5 {
         w.u32(0); // Owner, group, size and times: as the server has them.
     }
 }
 
-fn put_write(w: &mut Writer, handle: &[u8], at: u64, bytes: &[u8], stable: u32) {
+pub(crate) fn put_write(w: &mut Writer, handle: &[u8], at: u64, bytes: &[u8], stable: u32) {
     w.opaque(handle);
     w.u64(at);
     w.u32(bytes.len() as u32);
     w.u32(stable);
     w.opaque(bytes);
+}
+
+/// All of the file.
+pub(crate) fn put_commit(w: &mut Writer, handle: &[u8]) {
+    w.opaque(handle);
+    w.u64(0);
+    w.u32(0);
 }
 
 fn succeeded<'a>(what: &str, answer: &'a [u8]) -> Result<Reader<'a>> {
@@ -95,18 +126,23 @@ fn succeeded<'a>(what: &str, answer: &'a [u8]) -> Result<Reader<'a>> {
     Ok(r)
 }
 
+/// A directory and a connection to its server; what is missing of its path is made.
+pub(crate) fn directory(nfs: &Nfs) -> Result<(Connection, Vec<u8>)> {
+    root(nfs, &nfs.path, true)
+}
+
 /// The file (made where there is none), or with `meta` the directory.
 fn find(nfs: &Nfs, meta: bool) -> Result<(Connection, Vec<u8>)> {
     if meta {
-        return root(nfs, &nfs.path);
+        return root(nfs, &nfs.path, false);
     }
     let (directory, name) = nfs.path.rsplit_once('/').unwrap_or(("", &nfs.path));
     ensure!(!name.is_empty(), "{}: name a file", nfs.path);
-    let (mut connection, directory) = root(nfs, directory)?;
+    let (mut connection, directory) = root(nfs, directory, false)?;
     let handle = match lookup(&mut connection, &directory, name)? {
         Some(handle) => handle,
         None => {
-            let answer = connection.call(p::CREATE, &args(|w| put_create(w, &directory, name)))?;
+            let answer = connection.call(p::CREATE, &args(|w| put_create(w, &directory, name, false)))?;
             succeeded(&format!("CREATE of {}", nfs.path), &answer)?;
             lookup(&mut connection, &directory, name)?.with_context(|| format!("{} is gone again", nfs.path))?
         }
@@ -139,12 +175,7 @@ pub(super) fn prepare(nfs: &Nfs, file_size: u64, meta: bool, settings: Settings)
         ensure!(written > 0, "WRITE of {} wrote nothing", nfs.path);
         at += u64::from(written);
     }
-    let commit = |w: &mut Writer| {
-        w.opaque(&handle);
-        w.u64(0);
-        w.u32(0);
-    };
-    succeeded("COMMIT", &connection.call(p::COMMIT, &args(commit))?)?;
+    succeeded("COMMIT", &connection.call(p::COMMIT, &args(|w| put_commit(w, &handle)))?)?;
     Ok(at.max(file_size))
 }
 
@@ -162,22 +193,22 @@ impl Remote {
     }
 
     /// The bytes that an answer says were moved.
-    fn moved(&self, op: Op, answer: &[u8]) -> Result<u64> {
+    fn moved(size: usize, op: Op, answer: &[u8]) -> Result<u64> {
         let mut r = succeeded("the server", answer)?;
         match op {
             Op::Read(_) => {
                 nfs::optional_attributes(&mut r).map_err(malformed)?;
                 let count = r.u32().map_err(malformed)?;
-                ensure!(count as usize == self.size, "{count} bytes were read, not {}", self.size);
+                ensure!(count as usize == size, "{count} bytes were read, not {size}");
                 Ok(u64::from(count))
             }
             Op::Write(_) => {
                 nfs::skip_wcc(&mut r).map_err(malformed)?;
                 let count = r.u32().map_err(malformed)?;
-                ensure!(count as usize == self.size, "{count} bytes were written, not {}", self.size);
+                ensure!(count as usize == size, "{count} bytes were written, not {size}");
                 Ok(u64::from(count))
             }
-            Op::Create(_) | Op::Look(_) | Op::Remove(_) => Ok(0),
+            Op::Create(_) | Op::Look(_) | Op::Remove(_) | Op::Sync => Ok(0),
         }
     }
 }
@@ -194,12 +225,13 @@ impl Session for Remote {
                 }),
             ),
             Op::Write(at) => (p::WRITE, args(|w| put_write(w, &self.handle, at, self.content.at(at), self.stable))),
-            Op::Create(n) => (p::CREATE, args(|w| put_create(w, &self.handle, &name_of(n)))),
+            Op::Create(n) => (p::CREATE, args(|w| put_create(w, &self.handle, &name_of(n), false))),
             Op::Look(n) => (p::LOOKUP, args(|w| name_in(w, &self.handle, &name_of(n)))),
+            Op::Sync => (p::COMMIT, args(|w| put_commit(w, &self.handle))),
             Op::Remove(n) => (p::REMOVE, args(|w| name_in(w, &self.handle, &name_of(n)))),
         };
         let xid = nfs::next_xid();
-        self.connection.send(xid, procedure, &args)?;
+        self.connection.put(xid, procedure, &args);
         self.under_way.insert(xid, (tag, op));
         Ok(())
     }
@@ -209,12 +241,18 @@ impl Session for Remote {
             std::thread::sleep(patience);
             return Ok(None);
         }
+        // As long as answers are at hand, calls gather, and go out together.
+        if !self.connection.has_input() {
+            self.connection.flush()?;
+        }
         if !self.connection.is_answered(patience)? {
             return Ok(None);
         }
-        let (xid, answer) = self.connection.receive()?;
-        let (tag, op) =
-            self.under_way.remove(&xid).with_context(|| format!("an answer to {xid}, which was not asked"))?;
-        Ok(Some((tag, self.moved(op, &answer).map_err(|error| format!("{op:?}: {error:#}")))))
+        let (size, under_way) = (self.size, &mut self.under_way);
+        let done = self.connection.receive_with(|xid, answer| {
+            let (tag, op) = under_way.remove(&xid)?;
+            Some((tag, Self::moved(size, op, answer).map_err(|error| format!("{op:?}: {error:#}"))))
+        })?;
+        done.context("an answer to what was not asked").map(Some)
     }
 }

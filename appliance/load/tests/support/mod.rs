@@ -1,10 +1,12 @@
-//! A server of NFS on a file system in memory.
+//! A server of NFS on a file system in memory, one of NBD on a volume in memory.
 
 use files::memory::MemoryVfs;
 use files::vfs::Vfs;
+use files::volume::{Extent, Part};
+use serve::nbd::{Export, Exports, Found, Listed, Opened};
 use serve::nfs::{Config, Server, Share, ShareOptions, exports::FixedExports};
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 pub struct Running {
     pub address: SocketAddr,
@@ -30,4 +32,77 @@ pub fn server() -> Running {
     };
     let server = Server::start(config, Arc::new(FixedExports::new(vec![share]))).expect("a server");
     Running { address: server.addresses()[0], _server: server }
+}
+
+/// A volume in memory.
+struct Memory(Mutex<Vec<u8>>);
+
+impl Export for Memory {
+    fn size(&self) -> u64 {
+        self.0.lock().expect("no panic").len() as u64
+    }
+
+    fn block_bytes(&self) -> u64 {
+        4096
+    }
+
+    fn is_read_only(&self) -> bool {
+        false
+    }
+
+    fn read(&self, offset: u64, len: usize) -> files::Result<Vec<Part>> {
+        let at = offset as usize;
+        Ok(vec![Part::Data(self.0.lock().expect("no panic")[at..at + len].to_vec().into())])
+    }
+
+    fn read_at_once(&self, _offset: u64, _len: usize) -> files::Result<Option<Vec<Part>>> {
+        Ok(None)
+    }
+
+    fn write(&self, offset: u64, data: &[u8]) -> files::Result<()> {
+        let at = offset as usize;
+        self.0.lock().expect("no panic")[at..at + data.len()].copy_from_slice(data);
+        Ok(())
+    }
+
+    fn write_zeros(&self, _offset: u64, _len: u64, _punch: bool) -> files::Result<()> {
+        Ok(())
+    }
+
+    fn trim(&self, _offset: u64, _len: u64) -> files::Result<()> {
+        Ok(())
+    }
+
+    fn flush(&self) -> files::Result<()> {
+        Ok(())
+    }
+
+    fn extents(&self, _offset: u64, _len: u64, _max: usize) -> files::Result<Vec<Extent>> {
+        Ok(Vec::new())
+    }
+
+    fn prefetch(&self, _offset: u64, _len: u64) {}
+}
+
+struct One(Arc<Memory>);
+
+impl Exports for One {
+    fn list(&self) -> Vec<Listed> {
+        Vec::new()
+    }
+
+    fn open(&self, name: &str) -> Found {
+        if name != "tank/v" {
+            return Found::Unknown;
+        }
+        let export = Arc::clone(&self.0) as Arc<dyn Export>;
+        Found::Export(Opened { name: name.to_owned(), export, read_only: false, hold: Arc::new(()) })
+    }
+}
+
+/// Serves the volume `tank/v`, of a mebibyte, on a socket.
+pub fn volume(socket: &std::path::Path) -> serve::nbd::Server {
+    let config = serve::nbd::Config { socket: Some(socket.to_owned()), ..serve::nbd::Config::default() };
+    let memory = Arc::new(Memory(Mutex::new(vec![0; 1 << 20])));
+    serve::nbd::Server::start(config, Arc::new(One(memory))).expect("a server")
 }

@@ -9,7 +9,7 @@ use crate::report::{Column, Form, Kind, Options, Report, Stamp, Value, args, col
 use anyhow::{Context as _, Result, bail, ensure};
 use api::{ChangeCounted, ChangeSettings, CountStatistic, Counted, CountedList, SettingList};
 use clap::{Arg, ArgMatches, Command, value_parser};
-use load::{Arrivals, Plan, Target};
+use load::{Plan, Target};
 use std::io::{BufWriter, Write};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -143,13 +143,9 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
         size: 4096,
         threads: usize::try_from(number("threads"))?,
         depth: usize::try_from(number("depth"))?,
-        arrivals: Arrivals::Closed,
         time: Some(time),
         file_size: 16 << 20,
-        span: None,
-        sync: false,
-        zeros: 0,
-        seed: 1,
+        ..Plan::default()
     };
     let daemon = Daemon::find()?;
     let pid = daemon.pid()?;

@@ -1,0 +1,13 @@
+//! `weir load` alone, without the rest of the program: builds in seconds, for machines that only load.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    match load::command::run(&load::command::command().get_matches()) {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("load: {error:#}");
+            ExitCode::from(2)
+        }
+    }
+}

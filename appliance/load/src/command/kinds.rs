@@ -1,0 +1,202 @@
+//! `randread`, `randwrite`, `seqread`, `seqwrite`, `meta`, `mix`, and the same stepped up.
+
+use super::{Output, size, with_output};
+use crate::draw::duration;
+use crate::pattern::Kind;
+use crate::run::{Arrivals, Plan, Steps};
+use crate::target::Target;
+use crate::watch::Second;
+use anyhow::{Result, ensure};
+use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
+use std::process::ExitCode;
+use std::time::Duration;
+
+const KINDS: [(&str, &str); 6] = [
+    ("randread", "Read at random places, aligned to the size of an operation"),
+    ("randwrite", "Write at random places, aligned to the size of an operation"),
+    ("seqread", "Read from front to end, again and again; each thread begins elsewhere"),
+    ("seqwrite", "Write from front to end, again and again; each thread begins elsewhere"),
+    ("meta", "Create, look up and remove small files in a directory"),
+    ("mix", "Read and write at random places"),
+];
+
+pub(super) fn is_one(name: &str) -> bool {
+    KINDS.iter().any(|(kind, _)| *kind == name)
+}
+
+pub(super) fn commands() -> Vec<Command> {
+    KINDS.iter().map(|(name, about)| one(name, about)).collect()
+}
+
+fn one(name: &'static str, about: &'static str) -> Command {
+    let option = |name: &'static str, value: &'static str, default: &'static str, help: &'static str| {
+        Arg::new(name).long(name).value_name(value).default_value(default).help(help)
+    };
+    let optional = |name: &'static str, value: &'static str, help: &'static str| {
+        Arg::new(name).long(name).value_name(value).help(help)
+    };
+    let flag = |name: &'static str, help: &'static str| Arg::new(name).long(name).action(ArgAction::SetTrue).help(help);
+    let command = Command::new(name)
+        .about(about)
+        .arg(
+            Arg::new("target")
+                .value_name("TARGET")
+                .required(true)
+                .action(ArgAction::Append)
+                .help("On what: threads take them in turn"),
+        )
+        .arg(option("size", "SIZE", "8K", "Bytes of an operation; random ones are aligned to it").value_parser(size))
+        .arg(
+            option("threads", "N", "1", "Threads, each with a connection of its own")
+                .value_parser(value_parser!(usize)),
+        )
+        .arg(
+            option(
+                "depth",
+                "N",
+                "1",
+                "Operations that each thread has under way; on files of this machine: so many times the threads",
+            )
+            .value_parser(value_parser!(usize)),
+        )
+        .arg(optional("rate", "N", "Operations a second, of all threads together").value_parser(value_parser!(f64)))
+        .arg(flag("poisson", "They begin independent of each other, not at equal distances").requires("rate"))
+        .arg(optional("seconds", "N", "For how long [default: until it is ended]").value_parser(value_parser!(f64)))
+        .arg(optional("ops", "N", "Until each thread has begun so many").value_parser(value_parser!(u64)))
+        .arg(option("ramp", "N", "0", "So many seconds of the beginning do not count").value_parser(value_parser!(f64)))
+        .arg(optional("file-size", "SIZE", "A file that is shorter is filled up to this first").value_parser(size))
+        .arg(optional("span", "SIZE", "Touch so much of the front of a file [default: all]").value_parser(size))
+        .arg(flag("sync", "Writes are on stable storage when they are answered"))
+        .arg(
+            option("fsync", "N", "0", "After so many writes wait until they are on stable storage; 0: never")
+                .value_parser(value_parser!(u64)),
+        )
+        .arg(flag("direct", "Read and write files past the memory of this machine (O_DIRECT)"))
+        .arg(
+            option("compressible", "PERCENT", "0", "How many of a hundred bytes that are written are zeros")
+                .value_parser(value_parser!(u8).range(0..=100)),
+        )
+        .arg(option("seed", "N", "1", "The same seed does the same operations").value_parser(value_parser!(u64)));
+    let command = if name == "mix" {
+        command.arg(
+            option("reads", "PERCENT", "70", "How many of a hundred operations read")
+                .value_parser(value_parser!(u8).range(0..=100)),
+        )
+    } else {
+        command
+    };
+    with_output(command)
+}
+
+fn seconds(matches: &ArgMatches, name: &str) -> Result<Option<Duration>> {
+    let told = matches.get_one::<f64>(name).map(|s| Duration::try_from_secs_f64(*s));
+    told.transpose().map_err(|error| anyhow::anyhow!("--{name}: {error}"))
+}
+
+/// The plan that arguments tell.
+pub(super) fn plan(name: &str, matches: &ArgMatches) -> Result<Plan> {
+    let number = |name: &str| matches.get_one::<u64>(name).copied();
+    let kind = match name {
+        "randread" => Kind::RandRead,
+        "randwrite" => Kind::RandWrite,
+        "seqread" => Kind::SeqRead,
+        "seqwrite" => Kind::SeqWrite,
+        "meta" => Kind::Meta,
+        _ => Kind::Mix(matches.get_one("reads").copied().unwrap_or(70)),
+    };
+    let arrivals = match matches.get_one::<f64>("rate") {
+        None => Arrivals::Closed,
+        Some(rate) if matches.get_flag("poisson") => Arrivals::Poisson(*rate),
+        Some(rate) => Arrivals::Even(*rate),
+    };
+    let targets = matches.get_many::<String>("target").into_iter().flatten();
+    let ramp = seconds(matches, "ramp")?.unwrap_or_default();
+    Ok(Plan {
+        kind,
+        targets: targets.map(|t| t.parse::<Target>()).collect::<Result<_>>()?,
+        size: number("size").unwrap_or(8192),
+        threads: matches.get_one("threads").copied().unwrap_or(1),
+        depth: matches.get_one("depth").copied().unwrap_or(1),
+        arrivals,
+        // What does not count comes before the time that was asked for.
+        time: seconds(matches, "seconds")?.map(|t| t + ramp),
+        file_size: number("file-size").unwrap_or(0),
+        span: number("span"),
+        sync: matches.get_flag("sync"),
+        zeros: matches.get_one("compressible").copied().unwrap_or(0),
+        seed: number("seed").unwrap_or(1),
+        direct: matches.get_flag("direct"),
+        fsync: number("fsync").unwrap_or(0),
+        ramp,
+        steps: None,
+        ops: number("ops"),
+    })
+}
+
+pub(super) fn run(name: &str, matches: &ArgMatches) -> Result<ExitCode> {
+    let plan = plan(name, matches)?;
+    let output = Output { matches };
+    let report = output.watched(|control| plan.run_with(control))?;
+    output.finish(name, &report)
+}
+
+/// Options of `step`, before the kind.
+pub(super) fn step_command() -> Command {
+    let option = |name: &'static str, value: &'static str, default: &'static str, help: &'static str| {
+        Arg::new(name).long(name).value_name(value).default_value(default).help(help)
+    };
+    Command::new("step")
+        .about("Step a load up, a thread at a time, and tell what each step did")
+        .long_about("With --rate the rate is that of the last step: each thread has its share of it.")
+        .arg(option("from", "N", "1", "Threads of the first step").value_parser(value_parser!(usize)))
+        .arg(option("to", "N", "10", "Threads of the last step").value_parser(value_parser!(usize)))
+        .arg(option("every", "TIME", "60s", "How long a step lasts").value_parser(duration))
+        .subcommand_required(true)
+        .subcommands(commands())
+}
+
+/// One step of a load: its threads, and the seconds in which they alone were at work.
+fn steps_of(series: &[Second], from: usize, to: usize, every: Duration) -> Vec<(usize, Vec<&Second>)> {
+    let every = every.as_secs_f64();
+    let step = |n: usize| {
+        let (begin, end) = (every * (n - from) as f64, every * (n - from + 1) as f64);
+        // A second that reaches over the edge belongs to none.
+        let inside = |s: &&Second| s.at - s.took >= begin - 0.01 && s.at <= end + 0.01;
+        (n, series.iter().filter(inside).collect())
+    };
+    (from..=to).map(step).collect()
+}
+
+pub(super) fn step(matches: &ArgMatches) -> Result<ExitCode> {
+    let count = |name: &str| matches.get_one::<usize>(name).copied().unwrap_or(1);
+    let (from, to) = (count("from"), count("to"));
+    let every = matches.get_one::<Duration>("every").copied().unwrap_or(Duration::from_secs(60));
+    ensure!(from >= 1 && from <= to, "from {from} to {to} threads are no steps");
+    ensure!(every >= Duration::from_secs(1), "a step lasts a second at least");
+    let Some((name, matches)) = matches.subcommand() else { return Ok(ExitCode::SUCCESS) };
+    let mut plan = plan(name, matches)?;
+    plan.threads = to;
+    plan.steps = Some(Steps { from, every });
+    plan.time = Some(every * u32::try_from(to - from + 1)? + plan.ramp);
+    let output = Output { matches };
+    let report = output.watched(|control| plan.run_with(control))?;
+    if !output.flag("json") && !output.flag("await-go") {
+        println!("threads      ops/s      MiB/s     p50 ms     p99 ms     max ms");
+        for (threads, seconds) in steps_of(&report.series, from, to, every) {
+            let took: f64 = seconds.iter().map(|s| s.took).sum();
+            let ops: u64 = seconds.iter().map(|s| s.ops).sum();
+            let bytes: u64 = seconds.iter().map(|s| s.read.bytes + s.write.bytes).sum();
+            let latency = crate::report::summed(seconds.iter().map(|s| &s.latency));
+            let ms = |p| latency.percentile(p) as f64 / 1e6;
+            println!(
+                "{threads:>7} {:>10.0} {:>10.1} {:>10.3} {:>10.3} {:>10.3}",
+                ops as f64 / took.max(1e-9),
+                bytes as f64 / took.max(1e-9) / f64::from(1 << 20),
+                ms(50.0),
+                ms(99.0),
+                ms(100.0)
+            );
+        }
+    }
+    output.finish(name, &report)
+}

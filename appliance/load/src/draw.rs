@@ -1,0 +1,332 @@
+//! Pictures in heat maps: reads whose offsets, sizes or latencies, second after second, draw a text.
+//!
+//! A picture's column is a second (or more), its rows are parts of an axis: of the file, of the sizes up to the largest, or of the latencies
+//! that reads of sizes up to the largest have. The top row is the largest, as heat maps have it. Latencies are drawn by measuring for some
+//! seconds how long a read of each size takes, and asking for the size that takes as long as wanted.
+
+use crate::number;
+use crate::target::{Nfs, Target};
+use crate::tree::{self, Access, Mode, Node, Tree};
+use anyhow::{Context, Result, bail, ensure};
+use font8x8::legacy::BASIC_LEGACY;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// What is drawn with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Axis {
+    /// Where reads begin, over the whole file.
+    Offset,
+    /// How much they read, up to the largest.
+    Size,
+    /// How long they take.
+    Latency,
+}
+
+/// Black and white, line by line from the top.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Bitmap {
+    width: usize,
+    bits: Vec<bool>,
+}
+
+impl Bitmap {
+    /// A text, eight pixels high; letters that the font lacks are an error.
+    pub fn text(text: &str) -> Result<Self> {
+        let glyphs = text.chars().map(|c| {
+            let found = BASIC_LEGACY.get(c as usize).filter(|_| !c.is_control());
+            found.with_context(|| format!("the font has no '{c}'"))
+        });
+        let glyphs = glyphs.collect::<Result<Vec<_>>>()?;
+        ensure!(!glyphs.is_empty(), "nothing to draw");
+        let bits = (0..8).flat_map(|row| {
+            // A line's lowest bit is its leftmost pixel.
+            glyphs.iter().flat_map(move |g| (0..8).map(move |x| g[row] >> x & 1 == 1))
+        });
+        Ok(Self { width: glyphs.len() * 8, bits: bits.collect() })
+    }
+
+    /// A picture of PBM, plain (P1) or packed (P4).
+    pub fn pbm(bytes: &[u8]) -> Result<Self> {
+        let mut at = 2;
+        let mut word = || -> Result<usize> {
+            loop {
+                match bytes.get(at) {
+                    Some(b'#') => {
+                        at += bytes[at..].iter().position(|b| *b == b'\n').context("a comment without end")?
+                    }
+                    Some(b) if b.is_ascii_whitespace() => at += 1,
+                    _ => break,
+                }
+            }
+            let digits = bytes[at..].iter().take_while(|b| b.is_ascii_digit()).count();
+            let text = std::str::from_utf8(&bytes[at..at + digits])?;
+            at += digits;
+            text.parse().context("no width and height")
+        };
+        let is_plain = match bytes.get(..2) {
+            Some(b"P1") => true,
+            Some(b"P4") => false,
+            _ => bail!("no picture of PBM (P1 or P4)"),
+        };
+        let (width, height) = (word()?, word()?);
+        ensure!((1..=4096).contains(&width) && (1..=4096).contains(&height), "1 to 4096 pixels each way");
+        let rest = bytes.get(at + 1..).unwrap_or_default();
+        let bits: Vec<bool> = if is_plain {
+            rest.iter().filter(|b| matches!(b, b'0' | b'1')).map(|b| *b == b'1').collect()
+        } else {
+            let line = width.div_ceil(8);
+            let bit = |y: usize, x: usize| rest.get(y * line + x / 8).is_some_and(|b| b >> (7 - x % 8) & 1 == 1);
+            (0..height).flat_map(|y| (0..width).map(move |x| (y, x))).map(|(y, x)| bit(y, x)).collect()
+        };
+        ensure!(bits.len() == width * height, "the picture ends early");
+        Ok(Self { width, bits })
+    }
+
+    /// Columns.
+    pub fn width(&self) -> usize {
+        self.width
+    }
+
+    /// Rows.
+    pub fn height(&self) -> usize {
+        self.bits.len() / self.width
+    }
+
+    /// Whether a pixel is set; row 0 is the top.
+    pub fn is_set(&self, column: usize, row: usize) -> bool {
+        self.bits.get(row * self.width + column).copied().unwrap_or(false)
+    }
+}
+
+/// A drawing.
+#[derive(Debug, Clone)]
+pub struct Drawing {
+    /// The file that is read.
+    pub target: Target,
+    /// With what.
+    pub axis: Axis,
+    /// What.
+    pub bitmap: Bitmap,
+    /// How long a column lasts.
+    pub column: Duration,
+    /// The file is filled up to this first.
+    pub file_size: u64,
+    /// The largest read.
+    pub largest: u64,
+    /// Reads for each pixel that is set.
+    pub reads: u64,
+}
+
+/// Reads of drawings of offsets.
+const OFFSET_READ: u64 = 4096;
+/// Sizes are multiples of this.
+const SIZE_STEP: u64 = 1024;
+/// Sizes whose latency is measured, and for how long all together.
+const LADDER: u64 = 16;
+const CALIBRATE: Duration = Duration::from_secs(5);
+
+/// Latencies of sizes, ascending in both.
+type Ladder = Vec<(u64, f64)>;
+
+impl Drawing {
+    /// The part of the axis, 0 to 1, of read `i` for a pixel of this row.
+    fn part(&self, row: usize, i: u64) -> f64 {
+        let height = self.bitmap.height() as f64;
+        let from_bottom = height - 1.0 - row as f64;
+        (from_bottom + (i as f64 + 0.5) / self.reads.max(1) as f64) / height
+    }
+
+    /// Offsets and lengths of the reads of a column.
+    fn reads(&self, column: usize, ladder: &Ladder) -> Vec<(u64, u64)> {
+        let rows = (0..self.bitmap.height()).filter(|row| self.bitmap.is_set(column, *row));
+        let mut reads = Vec::new();
+        for row in rows {
+            for i in 0..self.reads {
+                let part = self.part(row, i);
+                reads.push(match self.axis {
+                    Axis::Offset => {
+                        let at = (part * self.file_size as f64) as u64 / OFFSET_READ * OFFSET_READ;
+                        (at.min(self.file_size - OFFSET_READ), OFFSET_READ)
+                    }
+                    Axis::Size => (0, (part * self.largest as f64) as u64 / SIZE_STEP * SIZE_STEP),
+                    Axis::Latency => (0, size_for(ladder, part)),
+                });
+            }
+        }
+        reads.retain(|(_, len)| *len > 0);
+        reads
+    }
+
+    /// Draws it; how many reads that took, and how many of its columns began late because reads took too long.
+    pub fn draw(&self, stop: &AtomicBool) -> Result<(u64, usize)> {
+        ensure!(self.reads > 0 && self.column > Duration::ZERO, "nothing to draw with");
+        ensure!(self.largest >= SIZE_STEP && self.largest <= tree::TRANSFER_MAX as u64, "reads have 1K to 16M");
+        ensure!(self.file_size >= OFFSET_READ.max(self.largest), "the file is smaller than a read");
+        let (folder, name) = folder(&self.target)?;
+        let mut tree = tree::open(&folder, Access::default(), self.largest as usize, 1)?;
+        let node = self.filled(tree.as_mut(), &name)?;
+        let ladder = if self.axis == Axis::Latency { self.calibrate(tree.as_mut(), &node)? } else { Vec::new() };
+        let (start, mut done, mut late) = (Instant::now(), 0, 0);
+        for column in 0..self.bitmap.width() {
+            let begin = start + self.column * column as u32;
+            let reads = self.reads(column, &ladder);
+            late += usize::from(Instant::now() > begin + self.column / 2);
+            for (i, (at, len)) in reads.iter().enumerate() {
+                let due = begin + self.column.mul_f64((i as f64 + 0.5) / reads.len() as f64);
+                std::thread::sleep(due.saturating_duration_since(Instant::now()));
+                tree.read(&node, *at, *len as usize)?;
+                done += 1;
+            }
+            while Instant::now() < begin + self.column {
+                if stop.load(Ordering::Relaxed) {
+                    return Ok((done, late));
+                }
+                let left = (begin + self.column).saturating_duration_since(Instant::now());
+                std::thread::sleep(left.min(Duration::from_millis(100)));
+            }
+        }
+        Ok((done, late))
+    }
+
+    fn filled(&self, tree: &mut dyn Tree, name: &str) -> Result<Node> {
+        let has = tree.look(name).unwrap_or(0);
+        if has < self.file_size {
+            let mut node = tree.open(name, Mode::Create)?;
+            let mut at = 0;
+            while at < self.file_size {
+                at += tree.write(&mut node, at, (self.file_size - at).min(1 << 20) as usize)?;
+            }
+            tree.close(node)?;
+        }
+        Ok(tree.open(name, Mode::Read)?)
+    }
+
+    /// Reads each size again and again; its median.
+    fn calibrate(&self, tree: &mut dyn Tree, node: &Node) -> Result<Ladder> {
+        let mut ladder: Ladder = Vec::new();
+        for step in 0..=LADDER {
+            let size = (self.largest * step / LADDER).max(SIZE_STEP);
+            let end = Instant::now() + CALIBRATE / (LADDER as u32 + 1);
+            let mut took = Vec::new();
+            while Instant::now() < end || took.len() < 5 {
+                let begin = Instant::now();
+                tree.read(node, 0, size as usize)?;
+                took.push(begin.elapsed().as_secs_f64());
+            }
+            took.sort_by(f64::total_cmp);
+            // A longer read never takes less: what seems so is chance.
+            let floor = ladder.last().map_or(0.0, |(_, t)| *t);
+            ladder.push((size, took[took.len() / 2].max(floor)));
+        }
+        let (fast, slow) = (ladder[0].1, ladder[ladder.len() - 1].1);
+        ensure!(
+            slow > fast * 1.5,
+            "a read of {} bytes takes {slow:.6} s, one of {} {fast:.6} s: no latencies to draw with, say a larger --size",
+            self.largest,
+            ladder[0].0
+        );
+        Ok(ladder)
+    }
+}
+
+/// The size whose latency is at this part of the slowest one's.
+fn size_for(ladder: &Ladder, part: f64) -> u64 {
+    let Some((largest, slowest)) = ladder.last() else { return 0 };
+    let wanted = part * slowest;
+    let above = ladder.iter().position(|(_, t)| *t >= wanted).unwrap_or(ladder.len() - 1);
+    let (size, time) = ladder[above];
+    let size = match above.checked_sub(1).map(|below| ladder[below]) {
+        // What is faster than the fastest cannot be drawn.
+        None if wanted < time * 0.5 => return 0,
+        None => size,
+        Some((low, fast)) if time > fast => low + ((size - low) as f64 * (wanted - fast) / (time - fast)) as u64,
+        Some((low, _)) => low,
+    };
+    size.clamp(SIZE_STEP, *largest)
+}
+
+/// The directory of a file, and its name.
+fn folder(target: &Target) -> Result<(Target, String)> {
+    match target {
+        Target::Path(path) => {
+            let name = path.file_name().and_then(|n| n.to_str()).with_context(|| format!("{target}: name a file"))?;
+            let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(std::path::Path::new("."));
+            Ok((Target::Path(folder.to_owned()), name.to_owned()))
+        }
+        Target::Nfs(nfs) => {
+            let (folder, name) = nfs.path.rsplit_once('/').with_context(|| format!("{target}: name a file"))?;
+            ensure!(!name.is_empty(), "{target}: name a file");
+            let path = if folder.is_empty() { "/".to_owned() } else { folder.to_owned() };
+            Ok((Target::Nfs(Nfs { path, ..nfs.clone() }), name.to_owned()))
+        }
+        Target::Nbd(_) => bail!("{target}: a file is drawn on, of this machine or an NFS server"),
+    }
+}
+
+/// `60s` as [`crate::number::time`] reads it; for commands.
+pub fn duration(text: &str) -> std::result::Result<Duration, String> {
+    number::time(text).ok_or_else(|| format!("'{text}' is no time such as 30, 90s, 5m, 2h"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn drawing(axis: Axis, text: &str) -> Drawing {
+        Drawing {
+            target: Target::Path("/x".into()),
+            axis,
+            bitmap: Bitmap::text(text).expect("letters"),
+            column: Duration::from_secs(1),
+            file_size: 64 << 20,
+            largest: 1 << 20,
+            reads: 32,
+        }
+    }
+
+    /// Of the picture and of counts in as many rows, the correlation.
+    fn correlation(drawing: &Drawing, part_of: impl Fn((u64, u64)) -> f64, ladder: &Ladder) -> f64 {
+        let (w, h) = (drawing.bitmap.width(), drawing.bitmap.height());
+        let (mut seen, mut wanted) = (vec![0.0; w * h], vec![0.0; w * h]);
+        for column in 0..w {
+            for read in drawing.reads(column, ladder) {
+                let row = h - 1 - ((part_of(read) * h as f64) as usize).min(h - 1);
+                seen[row * w + column] += 1.0;
+            }
+            (0..h).for_each(|row| wanted[row * w + column] = f64::from(u8::from(drawing.bitmap.is_set(column, row))));
+        }
+        let mean = |v: &[f64]| v.iter().sum::<f64>() / v.len() as f64;
+        let (a, b) = (mean(&seen), mean(&wanted));
+        let sum = |f: &dyn Fn(f64, f64) -> f64| seen.iter().zip(&wanted).map(|(x, y)| f(x - a, y - b)).sum::<f64>();
+        sum(&|x, y| x * y) / (sum(&|x, _| x * x) * sum(&|_, y| y * y)).sqrt()
+    }
+
+    #[test]
+    fn reads_draw_the_text_and_not_upside_down() {
+        let d = drawing(Axis::Offset, "Weir 8");
+        let size = d.file_size as f64;
+        assert!(correlation(&d, |(at, _)| at as f64 / size, &Vec::new()) > 0.99);
+        assert!(correlation(&d, |(at, _)| 1.0 - (at as f64 + 1.0) / size, &Vec::new()) < 0.5);
+        let d = drawing(Axis::Size, "Weir 8");
+        assert!(correlation(&d, |(_, len)| len as f64 / (1 << 20) as f64, &Vec::new()) > 0.97);
+        // A server that takes 50 us and 1 us for each KiB.
+        let took = |len: u64| 50.0 + len as f64 / 1024.0;
+        let ladder: Ladder = (0..=16u64).map(|i| (i << 16).max(1024)).map(|len| (len, took(len))).collect();
+        let d = drawing(Axis::Latency, "Weir 8");
+        assert!(correlation(&d, |(_, len)| took(len) / took(1 << 20), &ladder) > 0.9);
+    }
+
+    #[test]
+    fn pictures_come_from_texts_and_pbm() {
+        let t = Bitmap::text("T").expect("a letter");
+        assert_eq!((t.width(), t.height()), (8, 8));
+        // The bar of a T is its top row.
+        assert!(t.is_set(3, 0) && t.is_set(1, 0) && !t.is_set(1, 4) && t.is_set(3, 4));
+        let plain = Bitmap::pbm(b"P1\n# x\n3 2\n1 0 1\n0 1 0\n").expect("a picture");
+        let packed = Bitmap::pbm(&[b"P4 3 2\n".as_slice(), &[0b1010_0000, 0b0100_0000]].concat()).expect("a picture");
+        assert_eq!(plain, packed);
+        assert!(plain.is_set(2, 0) && plain.is_set(1, 1) && !plain.is_set(0, 1));
+        assert!(Bitmap::pbm(b"P1 3 2 1").is_err() && Bitmap::text("").is_err() && Bitmap::text("\u{2603}").is_err());
+    }
+}

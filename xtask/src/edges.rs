@@ -21,7 +21,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("analytics", &["observe", "host"]),
     // Status and the like are the engine's words.
     ("daemon", &["serve", "admin", "analytics", "api", "host", "observe", "pool", "dataset", "files"]),
-    ("load", &["serve", "observe", "record"]),
+    ("judge", &[]),
+    ("load", &["serve", "observe", "record", "judge"]),
     ("record", &[]),
     // `inspect` reads the engine.
     (

@@ -1,0 +1,599 @@
+//! The twelve checks. Each number that decides stands here, with where it is from.
+
+use crate::facts::{Claim, Facts, Server};
+use crate::statistics::{drift, humps, interval};
+use crate::{Finding, Judgement, Verdict};
+use serde::{Deserialize, Serialize};
+
+/// Which check.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Check {
+    /// No link, disk or clock was faster than it can be.
+    Limits,
+    /// Clients, server and wire counted the same.
+    Counts,
+    /// The client's memory did not answer.
+    ClientCache,
+    /// The clients were not what was measured.
+    ClientBound,
+    /// What kept it from being more is named.
+    Limiter,
+    /// Memory or disks: which.
+    CacheOrDisk,
+    /// How the pool is made is told.
+    Profile,
+    /// Caches were warm, and records as large as operations.
+    WarmUp,
+    /// What was asked to be stable was.
+    SyncWrites,
+    /// The systems are described, and nothing else was at work.
+    Documented,
+    /// Data that does not flatter.
+    Compressible,
+    /// Long enough, steady, at the rate that was asked for, and one number can stand for it.
+    Steady,
+}
+
+impl Check {
+    /// As it is printed.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Limits => "limits",
+            Self::Counts => "counts",
+            Self::ClientCache => "client cache",
+            Self::ClientBound => "client bound",
+            Self::Limiter => "limiter",
+            Self::CacheOrDisk => "cache or disk",
+            Self::Profile => "profile",
+            Self::WarmUp => "warm-up",
+            Self::SyncWrites => "sync writes",
+            Self::Documented => "documented",
+            Self::Compressible => "compressible data",
+            Self::Steady => "steady state",
+        }
+    }
+}
+
+/// Of a link's speed so much can be payload: headers of Ethernet, IP and TCP at 1500 bytes take 5 to 6 %, at 9000 less.
+const PAYLOAD: f64 = 0.97;
+/// Counts of two who counted the same differ by no more: operations under way at the edges of the run.
+const SAME: f64 = 0.02;
+/// Busy.
+const BUSY: f64 = 0.9;
+/// A server below this was not what was waited for.
+const IDLE: f64 = 0.8;
+/// One client of several that did less than this of the median.
+const UNFAIR: f64 = 0.7;
+/// Data may shrink by so much.
+const SHRINKS: f64 = 1.05;
+/// Seconds that are no steady state yet. Guessed: two rounds of writing out, 5 s each.
+const SHORT_SECONDS: f64 = 10.0;
+/// A rise over the whole run that is no steady state.
+const DRIFT: f64 = 0.05;
+/// A rate that was kept.
+const KEPT: f64 = 0.99;
+
+/// A check.
+type Judge = fn(&Facts) -> Found;
+
+struct Found {
+    verdict: Verdict,
+    reason: String,
+    arithmetic: Vec<String>,
+    label: Option<String>,
+}
+
+fn found(verdict: Verdict, reason: impl Into<String>) -> Found {
+    Found { verdict, reason: reason.into(), arithmetic: Vec::new(), label: None }
+}
+
+fn pass(reason: impl Into<String>) -> Found {
+    found(Verdict::Pass, reason)
+}
+
+fn warn(reason: impl Into<String>) -> Found {
+    found(Verdict::Warn, reason)
+}
+
+fn refuse(reason: impl Into<String>) -> Found {
+    found(Verdict::Refuse, reason)
+}
+
+impl Found {
+    fn with(mut self, line: impl Into<String>) -> Self {
+        self.arithmetic.push(line.into());
+        self
+    }
+
+    fn all(mut self, lines: Vec<String>) -> Self {
+        self.arithmetic.extend(lines);
+        self
+    }
+
+    fn called(mut self, label: &str) -> Self {
+        self.label = Some(label.to_owned());
+        self
+    }
+}
+
+fn mb(bytes: f64) -> String {
+    format!("{:.1} MB/s", bytes / 1e6)
+}
+
+fn percent(part: f64) -> String {
+    format!("{:.1} %", part * 100.0)
+}
+
+/// Judges a run.
+pub fn judge(facts: &Facts) -> Judgement {
+    let checks: [(Check, Judge); 12] = [
+        (Check::Limits, limits),
+        (Check::Counts, counts),
+        (Check::ClientCache, client_cache),
+        (Check::ClientBound, client_bound),
+        (Check::Limiter, limiter),
+        (Check::CacheOrDisk, cache_or_disk),
+        (Check::Profile, profile),
+        (Check::WarmUp, warm_up),
+        (Check::SyncWrites, sync_writes),
+        (Check::Documented, documented),
+        (Check::Compressible, compressible),
+        (Check::Steady, steady),
+    ];
+    let (mut findings, mut labels) = (Vec::new(), Vec::new());
+    for (check, run) in checks {
+        let Found { verdict, reason, arithmetic, label } = run(facts);
+        labels.extend(label);
+        findings.push(Finding { check, verdict, reason, arithmetic });
+    }
+    let verdict = findings.iter().map(|f| f.verdict).max().unwrap_or(Verdict::Pass);
+    Judgement { verdict, labels, findings }
+}
+
+fn limits(f: &Facts) -> Found {
+    let (mut lines, mut over) = (Vec::new(), None);
+    let mut hold = |what: String, rate: f64, limit: f64| {
+        let line = format!("{what}: {} of at most {} ({})", mb(rate), mb(limit), percent(rate / limit.max(1.0)));
+        if rate > limit {
+            over.get_or_insert(line.clone());
+        }
+        lines.push(line);
+    };
+    let seconds = f.seconds.max(1e-9);
+    for client in &f.clients {
+        if let Some(link) = &client.link
+            && let Some(limit) = link.limit_bytes_per_second
+        {
+            hold(format!("payload of {} over {}", client.name, link.name), client.bytes / seconds, limit * PAYLOAD);
+        }
+    }
+    if let Some(server) = &f.server {
+        let limits: Vec<f64> = server.links.iter().filter_map(|l| l.limit_bytes_per_second).collect();
+        if !limits.is_empty() && limits.len() == server.links.len() && !f.load.is_local {
+            let sum = limits.iter().sum::<f64>() * PAYLOAD;
+            hold("payload of all clients over the server's links".to_owned(), f.bytes() / seconds, sum);
+        }
+        for disk in &server.disks {
+            if let (Some(bytes), Some(limit)) = (disk.bytes, disk.limit_bytes_per_second) {
+                hold(format!("disk {}", disk.name), bytes / seconds, limit);
+            }
+        }
+    }
+    if f.load.op_bytes > 0 {
+        let (product, bytes) = (f.ops() * f.load.op_bytes as f64, f.bytes());
+        lines.push(format!(
+            "{:.0} operations of {} bytes are {:.0} bytes, {bytes:.0} were moved",
+            f.ops(),
+            f.load.op_bytes,
+            product
+        ));
+        if bytes > product * (1.0 + SAME) {
+            return refuse("more bytes were moved than operations can have").all(lines);
+        }
+    }
+    match over {
+        Some(line) => refuse(format!("faster than what carries it: {line}")).all(lines),
+        None if lines.is_empty() => warn("no limit is known: neither links nor disks say how fast they are"),
+        None => pass("nothing was faster than it can be").all(lines),
+    }
+}
+
+fn counts(f: &Facts) -> Found {
+    let Some(server) = &f.server else {
+        return pass("there is no server: the machine's own disks or files were loaded");
+    };
+    let mut lines = Vec::new();
+    let Some(ops) = server.ops else { return warn("the server's own counts are not known: nothing was checked twice") };
+    let ours = f.ops();
+    lines.push(format!("clients counted {ours:.0} operations, the server {ops:.0}: {}", percent(ops / ours.max(1.0))));
+    if ops > ours * (1.0 + SAME) {
+        return refuse("the server did more than these clients asked for: somebody else loads it, too").all(lines);
+    }
+    for link in f.clients.iter().filter_map(|c| c.link.as_ref()).chain(&server.links) {
+        if let Some(carried) = link.carried_bytes {
+            // Of a server with several links, or one that others use, only the sum says something.
+            lines.push(format!("{} carried {:.0} MB", link.name, carried / 1e6));
+        }
+    }
+    let carried: Option<f64> = server.links.iter().map(|l| l.carried_bytes).sum::<Option<f64>>().filter(|c| *c > 0.0);
+    if let Some(carried) = carried.filter(|_| ops >= ours * (1.0 - SAME)) {
+        let payload = f.bytes();
+        lines.push(format!("payload {:.0} MB, wire {:.0} MB", payload / 1e6, carried / 1e6));
+        // Reads and writes go in both directions; the busier one has half at least.
+        if carried < payload * 0.5 * (1.0 - SAME) {
+            return refuse("less went over the wire than was moved").all(lines);
+        }
+    }
+    pass("clients and server counted the same").all(lines)
+}
+
+fn client_cache(f: &Facts) -> Found {
+    let memory: Option<f64> = f.clients.iter().map(|c| c.memory_bytes).sum();
+    let mut lines = Vec::new();
+    if let (Some(set), Some(memory)) = (f.load.working_set_bytes, memory) {
+        lines.push(format!("{:.0} MB are touched, the clients have {:.0} MB of memory", set / 1e6, memory / 1e6));
+    }
+    lines.push(format!("past the client's memory: {}", if f.load.direct { "yes" } else { "no" }));
+    if let Some(ops) = f.server.as_ref().and_then(|s| s.ops) {
+        let share = ops / f.ops().max(1.0);
+        lines.push(format!("of the clients' operations {} reached the server", percent(share)));
+        if share < 1.0 - SAME {
+            return refuse("the client's cache was measured: not all operations reached the server")
+                .all(lines)
+                .called("client cache");
+        }
+        return pass("all operations reached the server").all(lines);
+    }
+    if f.load.direct {
+        return pass("files were read and written past the client's memory").all(lines);
+    }
+    let read: f64 = f.clients.iter().map(|c| c.read_bytes).sum();
+    let disks: Option<f64> = f.server.as_ref().and_then(|s| s.disks.iter().map(|d| d.bytes).sum());
+    if let Some(disks) = disks.filter(|_| read > 0.0) {
+        lines.push(format!("{:.0} MB were read, disks moved {:.0} MB", read / 1e6, disks / 1e6));
+        if disks < read * (1.0 - SAME) {
+            return refuse("this machine's memory was measured: less was read from disks than by the load")
+                .all(lines)
+                .called("client cache");
+        }
+        return pass("what was read came from disks").all(lines);
+    }
+    match (f.load.working_set_bytes, memory) {
+        (Some(set), Some(memory)) if set < memory => {
+            refuse("all that is touched fits the client's memory, and nobody knows what reached the server")
+                .all(lines)
+                .called("client cache")
+        }
+        _ => warn("whether operations reached the server is not known").all(lines),
+    }
+}
+
+fn client_bound(f: &Facts) -> Found {
+    let mut lines = Vec::new();
+    let server = f.server.as_ref().and_then(|s| s.cpu_busy);
+    let mut rates: Vec<f64> = f.clients.iter().map(|c| c.ops).collect();
+    rates.sort_by(f64::total_cmp);
+    let median = rates.get(rates.len() / 2).copied().unwrap_or(0.0);
+    let mut known = false;
+    for client in &f.clients {
+        let link =
+            client.link.as_ref().and_then(|l| Some(client.bytes / f.seconds.max(1e-9) / l.limit_bytes_per_second?));
+        for (what, busy) in [("processors", client.cpu_busy), ("link", link)] {
+            let Some(busy) = busy else { continue };
+            known = true;
+            lines.push(format!("{}: {what} {} busy", client.name, percent(busy)));
+            if busy >= BUSY && server.is_none_or(|s| s < IDLE) && f.server.is_some() {
+                let of_server = server.map_or("not known".to_owned(), percent);
+                let reason = format!(
+                    "bound by the client {}: its {what} are {} busy, the server's {of_server}",
+                    client.name,
+                    percent(busy)
+                );
+                return refuse(reason).all(lines).called("client-bound");
+            }
+        }
+    }
+    if f.clients.len() > 2 {
+        let slowest = f.clients.iter().min_by(|a, b| a.ops.total_cmp(&b.ops));
+        if let Some(slowest) = slowest {
+            let part = slowest.ops / median.max(1.0);
+            lines.push(format!("{} did {} of the median of {} clients", slowest.name, percent(part), f.clients.len()));
+            if part < UNFAIR {
+                let rate = mb(slowest.bytes / f.seconds.max(1e-9));
+                let reason = format!(
+                    "the client {} did {} of the median one ({rate}): it, or its link, was measured, too",
+                    slowest.name,
+                    percent(part)
+                );
+                return refuse(reason).all(lines).called("client-bound");
+            }
+        }
+    }
+    if known {
+        pass("the clients had room").all(lines)
+    } else {
+        warn("how busy the clients were is not known").all(lines)
+    }
+}
+
+fn limiter(f: &Facts) -> Found {
+    let mut all: Vec<(String, f64)> = Vec::new();
+    let seconds = f.seconds.max(1e-9);
+    for client in &f.clients {
+        all.extend(client.cpu_busy.map(|b| (format!("processors of the client {}", client.name), b)));
+        let link = client.link.as_ref();
+        all.extend(
+            link.and_then(|l| Some((format!("link {}", l.name), client.bytes / seconds / l.limit_bytes_per_second?))),
+        );
+    }
+    if let Some(server) = &f.server {
+        all.extend(server.cpu_busy.map(|b| ("processors of the server".to_owned(), b)));
+        for link in &server.links {
+            if let (Some(bytes), Some(limit)) = (link.carried_bytes, link.limit_bytes_per_second) {
+                all.push((format!("link {}", link.name), bytes / seconds / limit));
+            }
+        }
+        all.extend(server.disks.iter().filter_map(|d| Some((format!("disk {}", d.name), d.busy?))));
+    }
+    let lines = all.iter().map(|(name, busy)| format!("{name}: {} busy", percent(*busy))).collect();
+    if let Some(rate) = f.load.requested_rate {
+        return pass(format!("the rate that was asked for, {rate} a second, is what it is")).all(lines);
+    }
+    match all.iter().max_by(|a, b| a.1.total_cmp(&b.1)) {
+        Some((name, busy)) if *busy >= BUSY => pass(format!("limited by {name}, {} busy", percent(*busy))).all(lines),
+        Some((name, busy)) => {
+            let reason = format!(
+                "nothing was at its limit ({name} is nearest, {} busy): this may not be called a maximum",
+                percent(*busy)
+            );
+            warn(reason).all(lines).called("not a maximum")
+        }
+        None => warn("what limits it is not known: this may not be called a maximum").called("not a maximum"),
+    }
+}
+
+fn cache_or_disk(f: &Facts) -> Found {
+    let Some(server) = &f.server else { return pass("the machine's own disks or files were loaded").called("disk") };
+    let mut lines = Vec::new();
+    let read: f64 = f.clients.iter().map(|c| c.read_bytes).sum();
+    let written = f.bytes() - read;
+    if written > read {
+        let Some(most) = server.dirty_max_bytes else {
+            return warn("how much may wait to be written is not known").all(lines);
+        };
+        lines.push(format!("{:.0} MB were written, {:.0} MB may wait in memory", written / 1e6, most / 1e6));
+        if written < 3.0 * most && f.load.requested_rate.is_none() {
+            return refuse("so little was written that memory could take most of it").all(lines).called("cache");
+        }
+    }
+    if read == 0.0 {
+        return pass(if written > 0.0 { "writes, more than memory can hold" } else { "no data was read or written" })
+            .all(lines);
+    }
+    let (Some(hits), Some(misses)) = (server.cache_hits, server.cache_misses) else {
+        return warn("whether memory or disks answered is not known").all(lines);
+    };
+    let share = hits / (hits + misses).max(1.0);
+    lines.push(format!("{hits:.0} blocks were in memory, {misses:.0} were not: {} hits", percent(share)));
+    if let Some((before, after)) = server.cache_bytes {
+        lines.push(format!("the cache had {:.0} MB at the start, {:.0} MB at the end", before / 1e6, after / 1e6));
+        let grown = after - before;
+        if misses > 0.01 * (hits + misses) && share > 0.01 && grown > 0.05 * after.max(1.0) {
+            let reason =
+                "a cold server: its cache filled while it was measured; run once without counting until it is full";
+            return refuse(reason).all(lines).called("cold");
+        }
+    }
+    let label = if share > 0.01 { "cache" } else { "disk" };
+    match f.load.claim {
+        Some(Claim::Disk) if share > 0.01 => {
+            refuse(format!("{} of the blocks came from memory: this is no result of disks", percent(share)))
+                .all(lines)
+                .called(label)
+        }
+        Some(Claim::Cache) if share < 0.99 => {
+            refuse(format!("{} of the blocks came from disks: this is no result of memory", percent(1.0 - share)))
+                .all(lines)
+                .called(label)
+        }
+        _ if share > 0.01 && share < 0.99 => {
+            pass(format!("memory answered {}, disks the rest", percent(share))).all(lines).called("cache and disk")
+        }
+        _ => pass(format!("{label} answered")).all(lines).called(label),
+    }
+}
+
+fn profile(f: &Facts) -> Found {
+    let Some(server) = &f.server else { return pass("there is no pool") };
+    match &server.layout {
+        None => warn("how the pool is made is not known"),
+        Some(layout) if layout.contains("raid") => {
+            pass(format!("{layout}; mirrors of the same disks are what to compare it with at random operations"))
+        }
+        Some(layout) => pass(layout.clone()),
+    }
+}
+
+fn warm_up(f: &Facts) -> Found {
+    let Some(server) = &f.server else { return pass("there is no cache of a server") };
+    let mut lines = Vec::new();
+    if let Some((before, after)) = server.l2_bytes {
+        let rate = (after - before) / f.seconds.max(1e-9);
+        lines.push(format!(
+            "cache devices had {:.0} MB at the start, {:.0} MB at the end: {}",
+            before / 1e6,
+            after / 1e6,
+            mb(rate)
+        ));
+        if after > before * 1.01 + 1e6 {
+            return refuse("cache devices were still warming").all(lines).called("warming");
+        }
+    }
+    match server.record_bytes {
+        Some(record) if f.load.random && f.load.op_bytes > 0 && record != f.load.op_bytes => {
+            let factor = record as f64 / f.load.op_bytes as f64;
+            lines.push(format!("records of {record} bytes, operations of {}: {factor:.2}", f.load.op_bytes));
+            if factor > 1.0 {
+                warn(format!("each random operation touches a record {factor:.0} times as large")).all(lines)
+            } else {
+                pass("an operation has several records").all(lines)
+            }
+        }
+        None if f.load.random => warn("the record size is not known").all(lines),
+        _ => pass("warm, and records fit the operations").all(lines),
+    }
+}
+
+fn sync_writes(f: &Facts) -> Found {
+    if !f.load.sync {
+        return pass("nothing was asked to be stable at once");
+    }
+    let Some(server) = &f.server else {
+        return warn("whether the machine's own disks keep what they confirm is not known");
+    };
+    let mut lines = Vec::new();
+    if let Some(property) = &server.sync_property {
+        lines.push(format!("sync={property}"));
+        if property == "disabled" {
+            return refuse("sync=disabled: stable writes were confirmed without being so").all(lines);
+        }
+    }
+    if let (Some(syncs), Some(flushes)) = (server.sync_ops, server.device_flushes) {
+        lines.push(format!("{syncs:.0} operations had to be stable, devices flushed {flushes:.0} times"));
+        if syncs > 0.0 && flushes < 1.0 {
+            return refuse(
+                "what had to be stable was confirmed, and no device was flushed: something below ignores it",
+            )
+            .all(lines);
+        }
+    } else {
+        return warn("how often devices were flushed is not known").all(lines);
+    }
+    match server.has_log_device {
+        Some(true) => pass("stable, on a log device").all(lines),
+        Some(false) => pass("stable, without a log device").all(lines),
+        None => warn("whether there is a log device is not known").all(lines),
+    }
+}
+
+/// What a report must have of a system.
+const DOCUMENTED: [&str; 6] = ["version", "kernel", "processors", "memory_bytes", "disks", "links"];
+/// And of one that serves a pool.
+const OF_A_POOL: [&str; 4] = ["pool", "properties", "capacity_percent", "fragmentation_percent"];
+
+fn documented(f: &Facts) -> Found {
+    let server = f.server.as_ref();
+    if let Some(jobs) = server.map(|s| &s.jobs).filter(|j| !j.is_empty()) {
+        return refuse(format!("something else was at work: {}", jobs.join(", "))).called("disturbed");
+    }
+    if f.configuration.is_empty() {
+        return refuse("nothing is known of the systems: there is no result without them");
+    }
+    let pool: &[&str] = if server.is_some_and(|s| s.layout.is_some()) { &OF_A_POOL } else { &[] };
+    let missing: Vec<&str> =
+        DOCUMENTED.iter().chain(pool).copied().filter(|k| !f.configuration.contains_key(*k)).collect();
+    if !missing.is_empty() {
+        return warn(format!("not documented: {}", missing.join(", ")));
+    }
+    let mut mtu: Vec<u32> = f.clients.iter().filter_map(|c| c.link.as_ref()?.mtu).collect();
+    mtu.extend(server.into_iter().flat_map(|s| &s.links).filter_map(|l| l.mtu));
+    mtu.sort_unstable();
+    mtu.dedup();
+    if mtu.len() > 1 && !f.load.is_local {
+        return warn(format!("the links have packets of different sizes: {mtu:?}"));
+    }
+    if server.and_then(|s| s.atime) == Some(true) {
+        return warn("atime=on: reading writes, too");
+    }
+    pass("the systems are described, and nothing else was at work")
+}
+
+fn compressible(f: &Facts) -> Found {
+    let ratio = |s: &Server| s.compress_ratio;
+    match f.server.as_ref().and_then(ratio) {
+        _ if f.load.compressible => pass("data that compresses was asked for").called("compressible"),
+        None if f.bytes() == 0.0 => pass("no data was moved"),
+        None => warn("how much the data compresses is not known"),
+        Some(ratio) => {
+            let line = format!("a byte on disk holds {ratio:.2} bytes of files; at most {SHRINKS}");
+            if ratio > SHRINKS {
+                refuse("the data compresses, or is zeros, and nobody asked for that").with(line).called("compressible")
+            } else {
+                pass("the data does not flatter").with(line)
+            }
+        }
+    }
+}
+
+fn steady(f: &Facts) -> Found {
+    let mut lines = Vec::new();
+    if f.ops() == 0.0 {
+        return refuse("nothing was done");
+    }
+    if f.failed > 0.0 {
+        lines.push(format!("{:.0} failed, {:.0} succeeded", f.failed, f.ops()));
+        if f.failed > f.ops() * 0.001 {
+            return refuse("operations failed").all(lines);
+        }
+    }
+    if let Some(due) = f.due {
+        let kept = f.ops() / due.max(1.0);
+        lines.push(format!("{due:.0} operations were due, {:.0} were done: {}", f.ops(), percent(kept)));
+        if kept < KEPT {
+            return refuse("the rate that was asked for was not kept").all(lines).called("rate not kept");
+        }
+    }
+    lines.push(format!("{:.1} s, at least {SHORT_SECONDS}", f.seconds));
+    if f.seconds < SHORT_SECONDS * 0.99 {
+        return refuse("too short to know whether it is steady").all(lines).called("too short");
+    }
+    let rates: Vec<f64> = f.series.iter().filter(|s| s.seconds > 0.5).map(|s| s.ops / s.seconds).collect();
+    match drift(&rates) {
+        None => return warn("there are too few seconds to see a trend").all(lines),
+        Some((rise, is_sure)) => {
+            lines.push(format!(
+                "from the first to the last second {:+.1} % of the mean{}",
+                rise * 100.0,
+                if is_sure { "" } else { " (may be chance)" }
+            ));
+            if is_sure && rise.abs() > DRIFT {
+                let reason = format!(
+                    "not steady: it {} by {} while it was measured",
+                    if rise > 0.0 { "rose" } else { "fell" },
+                    percent(rise.abs())
+                );
+                return refuse(reason).all(lines).called("not steady");
+            }
+        }
+    }
+    if let Some((low, high)) = humps(&f.latency) {
+        lines.push(format!(
+            "latencies have two humps, at {:.3} and {:.3} ms; half within {:.3}, 99 % {:.3}, all {:.3} ms",
+            low as f64 / 1e6,
+            high as f64 / 1e6,
+            f.percentile(50.0) as f64 / 1e6,
+            f.percentile(99.0) as f64 / 1e6,
+            f.percentile(100.0) as f64 / 1e6
+        ));
+        return warn(
+            "an average latency would hide that there are two kinds of operations: tell both humps, or the heat map",
+        )
+        .all(lines)
+        .called("bimodal");
+    }
+    if f.repeats.len() < 3 {
+        return warn(format!("run {} times: chance is only known from 3 on", f.repeats.len().max(1))).all(lines);
+    }
+    if let Some((mean, half)) = interval(&f.repeats) {
+        lines.push(format!(
+            "{} repetitions: {mean:.0} a second, 95 % interval ± {half:.0} ({})",
+            f.repeats.len(),
+            percent(half / mean.max(1e-9))
+        ));
+        if half > 0.1 * mean {
+            return warn("repetitions differ so much that the interval is wider than a tenth").all(lines);
+        }
+    }
+    pass("long enough, steady, and repeated").all(lines)
+}

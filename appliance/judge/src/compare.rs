@@ -1,0 +1,94 @@
+//! Two results held against each other: only where what differs is what was declared to.
+
+use crate::Facts;
+use crate::statistics::{difference, interval};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// What a comparison says.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Comparison {
+    /// Why it is refused; nothing: it is not.
+    pub refused: Vec<String>,
+    /// The sentence.
+    pub text: String,
+    /// Operations a second of the one and the other.
+    pub rates: (f64, f64),
+    /// How much more the second does than the first, as a part of the first, and half the width of the 95 % interval.
+    pub gain: Option<(f64, f64)>,
+}
+
+/// Values that differ from run to run and say nothing of the system.
+const OF_A_MOMENT: [&str; 4] = ["directory", "started", "title", "command"];
+
+/// Paths of all values that differ.
+fn differing(path: &str, a: &Value, b: &Value, found: &mut Vec<String>) {
+    match (a, b) {
+        (Value::Object(x), Value::Object(y)) => {
+            let mut keys: Vec<&String> = x.keys().chain(y.keys()).collect();
+            keys.sort();
+            keys.dedup();
+            for key in keys {
+                let path = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
+                differing(&path, x.get(key).unwrap_or(&Value::Null), y.get(key).unwrap_or(&Value::Null), found);
+            }
+        }
+        (a, b) if a != b => found.push(format!("{path}: {a} and {b}")),
+        _ => {}
+    }
+}
+
+/// What differs besides what was declared to; `factor`: the last word of a path, or all of it.
+pub fn undeclared(a: &Facts, b: &Facts, factors: &[String]) -> Vec<String> {
+    let whole = |f: &Facts| {
+        let mut all = f.configuration.clone();
+        all.retain(|key, _| !OF_A_MOMENT.contains(&key.as_str()));
+        all.insert("load".to_owned(), serde_json::to_value(&f.load).unwrap_or(Value::Null));
+        if let Some(server) = &f.server {
+            all.insert("record_bytes".to_owned(), server.record_bytes.into());
+            all.insert("layout".to_owned(), server.layout.clone().into());
+        }
+        Value::Object(all)
+    };
+    let mut found = Vec::new();
+    differing("", &whole(a), &whole(b), &mut found);
+    found.retain(|line| {
+        let path = line.split(": ").next().unwrap_or_default();
+        !factors.iter().any(|f| path == f || path.ends_with(&format!(".{f}")))
+    });
+    found
+}
+
+/// Holds two runs against each other.
+pub fn compare(a: &Facts, b: &Facts, factors: &[String]) -> Comparison {
+    let mut refused: Vec<String> = undeclared(a, b, factors)
+        .into_iter()
+        .map(|what| format!("they differ in more than was declared: {what}"))
+        .collect();
+    for (name, facts) in [("the first", a), ("the second", b)] {
+        if facts.repeats.len() < 3 {
+            refused
+                .push(format!("{name} was repeated {} times, and chance is only known from 3 on", facts.repeats.len()));
+        }
+    }
+    let rates = (crate::statistics::mean(&a.repeats), crate::statistics::mean(&b.repeats));
+    let gain = difference(&a.repeats, &b.repeats).map(|(d, half)| (d / rates.0, half / rates.0));
+    let of = |f: &Facts| {
+        interval(&f.repeats).map_or_else(String::new, |(m, h)| format!("{m:.0} ({:.0} to {:.0})", m - h, m + h))
+    };
+    let text = match gain {
+        None => "nothing can be said of the difference".to_owned(),
+        Some((gain, half)) => {
+            let told = format!(
+                "{} against {} operations a second: {:+.1} %, 95 % interval {:+.1} % to {:+.1} %",
+                of(a),
+                of(b),
+                gain * 100.0,
+                (gain - half) * 100.0,
+                (gain + half) * 100.0
+            );
+            if gain.abs() > half { told } else { told + ": no difference that is more than chance" }
+        }
+    };
+    Comparison { refused, text, rates, gain }
+}

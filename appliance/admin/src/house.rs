@@ -164,6 +164,9 @@ impl House {
         if let Some(Err(error)) = pool.writable().map(|writable| writable.writer().run_scans()) {
             tracing::warn!(pool = pool.name(), %error, "nothing is scrubbed or resilvered");
         }
+        if let Some(Err(error)) = pool.writable().map(|writable| writable.writer().run_sweeps()) {
+            tracing::warn!(pool = pool.name(), %error, "nothing is trimmed or initialized");
+        }
         if let Some(greet) = self.greet.get() {
             greet(&pool);
         }

@@ -52,6 +52,9 @@ pub mod class {
     pub const RESILVER_FINISH: &str = "resilver_finish";
     pub const TRIM_START: &str = "trim_start";
     pub const TRIM_FINISH: &str = "trim_finish";
+    pub const TRIM_CANCEL: &str = "trim_cancel";
+    pub const TRIM_RESUME: &str = "trim_resume";
+    pub const TRIM_SUSPEND: &str = "trim_suspend";
     pub const STATE_CHANGE: &str = "statechange";
     pub const IO: &str = "io";
     pub const CHECKSUM: &str = "checksum";

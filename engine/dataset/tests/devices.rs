@@ -7,7 +7,7 @@ use common::{Rig, layout, new_file, noise};
 use dataset::LiveDataset;
 use host::device::{Device, MemoryDevice};
 use object::{Error, Result};
-use pool::writer::{Joins, Lasts, NewLeaf, NewVdev};
+use pool::writer::{Joins, Lasts, NewLeaf, NewVdev, Order, Work, WorkRefused, WorkState};
 use std::sync::Arc;
 
 const BLOCK: u64 = 128 << 10;
@@ -437,5 +437,130 @@ fn a_device_that_becomes_larger_is_used_to_its_new_end() {
     drop(writer);
     let (rig, mut files) = reopen(rig, files);
     files.put(&rig);
+    check(&rig, &files);
+}
+
+/// Waits until nothing of that kind goes on any more.
+fn worked(rig: &Rig, work: Work) {
+    let writer = rig.live.writer();
+    let end = std::time::Instant::now() + std::time::Duration::from_secs(60);
+    while writer.is_working(work, &[]) {
+        assert!(std::time::Instant::now() < end, "{work:?} does not end");
+        writer.wait_for_work(std::time::Duration::from_millis(20));
+    }
+}
+
+fn work_state(rig: &Rig, work: Work) -> Vec<(u64, u64, u64)> {
+    let status = rig.found().status().unwrap();
+    let leaves = status.root.walk().into_iter().filter(|v| v.is_leaf());
+    let of = |v: &pool::status::VdevStatus| if work == Work::Trim { v.trim } else { v.initialize };
+    leaves.map(of).map(|w| (w.state, w.done_bytes, w.total_bytes)).collect()
+}
+
+#[test]
+fn what_is_free_is_told_to_devices_or_written_over_and_nothing_else() {
+    const PATTERN: [u8; 8] = 0xdead_beef_dead_beee_u64.to_le_bytes();
+    let start = Order::Start { rate: 0 };
+    let mirror = |names: [&str; 2]| NewVdev {
+        kind: "mirror",
+        leaf: None,
+        children: names.map(|n| NewVdev { leaf: Some((n.into(), disk(n))), ..layout(false) }).into(),
+        ..layout(false)
+    };
+    let draid = NewVdev {
+        kind: "draid",
+        parity: 1,
+        draid: Some(pool::writer::NewDraid { data: 2, spares: 1 }),
+        leaf: None,
+        children: (0..5)
+            .map(|n| format!("d{n}"))
+            .map(|n| NewVdev { leaf: Some((n.clone(), disk(&n))), ..layout(false) })
+            .collect(),
+        ..layout(false)
+    };
+    for top in [draid, layout(true), mirror(["a", "b"])] {
+        let kind = top.kind;
+        let rig = Rig::with(top, &[], None);
+        let mut files = Files::new(&rig);
+        (0..6).for_each(|_| files.put(&rig));
+        let writer = rig.live.writer().clone();
+        let leaves: Vec<u64> = writer.store().tree().leaves().iter().map(|leaf| leaf.guid).collect();
+        let order = |work, what| leaves.iter().map(|g| writer.order_work(work, *g, what).unwrap()).collect::<Vec<_>>();
+        assert!(order(Work::Initialize, Order::Suspend).iter().all(|r| *r == Err(WorkRefused::NotActive)));
+        assert_eq!(writer.order_work(Work::Trim, 7, start).unwrap(), Err(WorkRefused::NoDevice));
+        assert!(order(Work::Initialize, start).iter().all(|r| *r == Ok(())));
+        files.put(&rig);
+        worked(&rig, Work::Initialize);
+        assert!(rig.is_clean());
+        let complete = |work| work_state(&rig, work).iter().all(|(s, ..)| *s == WorkState::Complete as u64);
+        assert!(complete(Work::Initialize), "{:?}", work_state(&rig, Work::Initialize));
+        let patterns = |device: &Arc<dyn Device>| {
+            let mut bytes = vec![0; DISK_BYTES];
+            device.read_at(0, &mut bytes).unwrap();
+            bytes.chunks_exact(4096).filter(|sector| sector.chunks_exact(8).all(|w| w == PATTERN)).count()
+        };
+        let before: Vec<usize> = rig.devices.iter().map(patterns).collect();
+        // All but the files.
+        let tree = writer.store().tree();
+        let all = writer.allocator().totals().allocated_and_size().1;
+        let sectors = |child| tree.tops[0].places(child, 0, all).iter().map(|(_, len)| len >> 12).sum::<u64>() as usize;
+        let shares: Vec<usize> = tree.tops[0].leaves_by_child().into_iter().map(|(child, _)| sectors(child)).collect();
+        let is_full = |(n, share): (&usize, &usize)| *n + 1700 > *share;
+        assert!(before.iter().zip(&shares).all(is_full), "{kind}: {before:?} of {shares:?}");
+        assert!(order(Work::Initialize, Order::Forget).iter().all(|r| *r == Ok(())));
+        assert!(work_state(&rig, Work::Initialize).iter().all(|(s, ..)| *s == 0));
+        files.put(&rig);
+        // A file that is gone leaves room that is not told yet.
+        assert!(order(Work::Trim, Order::Start { rate: 1 << 20 }).iter().all(|r| *r == Ok(())));
+        assert!(order(Work::Trim, start).contains(&Err(WorkRefused::Busy)), "{kind}");
+        assert!(order(Work::Trim, Order::Suspend).iter().all(|r| *r == Ok(())));
+        worked(&rig, Work::Trim);
+        let (_, done, total) = work_state(&rig, Work::Trim)[0];
+        assert!(done < total, "{kind}: {done} of {total}");
+        assert!(order(Work::Trim, Order::Cancel).iter().all(|r| *r == Ok(())));
+        drop(writer);
+        let (rig, mut files) = reopen(rig, files);
+        let writer = rig.live.writer().clone();
+        assert!(work_state(&rig, Work::Trim).iter().all(|(s, ..)| *s == WorkState::Cancelled as u64));
+        for guid in &leaves {
+            assert_eq!(writer.order_work(Work::Trim, *guid, start).unwrap(), Ok(()));
+        }
+        files.put(&rig);
+        worked(&rig, Work::Trim);
+        check(&rig, &files);
+        let after: Vec<usize> = rig.devices.iter().map(patterns).collect();
+        assert!(after.iter().zip(&before).all(|(a, b)| a * 20 < *b), "{kind}: {before:?} became {after:?}");
+        assert!(rig.is_clean());
+    }
+}
+
+#[test]
+fn what_was_freed_is_told_to_devices_by_itself() {
+    let rig = Rig::with(layout(true), &[], None);
+    let mut files = Files::new(&rig);
+    let writer = rig.live.writer().clone();
+    let set = pool::property::SetValue::Number(1);
+    writer.task(move |cx| cx.set_pool_property("autotrim", &set)).unwrap();
+    (0..4).for_each(|_| files.put(&rig));
+    let zeros = || {
+        let mut bytes = vec![0; DISK_BYTES];
+        rig.devices[0].read_at(0, &mut bytes).unwrap();
+        bytes.chunks_exact(4096).filter(|sector| sector.iter().all(|b| *b == 0)).count()
+    };
+    let gone = files.files.pop().unwrap();
+    let before = zeros();
+    {
+        let tx = files.live.begin(BLOCK).unwrap();
+        files.live.objset().free_object(&tx, gone).unwrap();
+    }
+    writer.sync().unwrap();
+    writer.trim_freed().unwrap();
+    assert!(zeros() < before + 64, "it may still be gone back to");
+    (0..4).for_each(|_| writer.task(|_| Ok(())).unwrap());
+    let before = zeros();
+    writer.trim_freed().unwrap();
+    assert!(zeros() > before + 64, "{} and {before}", zeros());
+    files.put(&rig);
+    files.files.pop();
     check(&rig, &files);
 }

@@ -258,6 +258,14 @@ impl VdevStatus {
         self.children.is_empty()
     }
 
+    /// The device with this guid, at or below.
+    pub(crate) fn find_mut(&mut self, guid: u64) -> Option<&mut VdevStatus> {
+        if self.guid == guid {
+            return Some(self);
+        }
+        self.children.iter_mut().find_map(|c| c.find_mut(guid))
+    }
+
     /// This device and all below, depth first.
     pub fn walk(&self) -> Vec<&VdevStatus> {
         let mut all = vec![self];

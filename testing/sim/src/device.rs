@@ -251,6 +251,26 @@ impl Device for SimDevice {
         })
     }
 
+    fn can_discard(&self) -> bool {
+        true
+    }
+
+    /// What was discarded is noise at once, also behind a flush: the worst that a device may do.
+    fn discard(&self, offset: u64, len: u64) -> io::Result<()> {
+        self.machine.check(offset, len as usize)?;
+        self.machine.operate(self.index, true, |disk, _| {
+            let noise = [0xdb; 64 << 10];
+            let mut at = offset;
+            while at < offset + len {
+                let part = &noise[..noise.len().min((offset + len - at) as usize)];
+                disk.current.write(at, part);
+                disk.durable.write(at, part);
+                at += part.len() as u64;
+            }
+            Ok(())
+        })
+    }
+
     fn flush(&self) -> io::Result<()> {
         self.machine.delay(self.index);
         self.machine.operate(self.index, true, |disk, _| {

@@ -8,6 +8,7 @@ use crate::workload::{Workload, read_tree};
 use anyhow::{Context, Result, anyhow};
 use block::Class;
 use files::vfs::{Caller, NewNode, Vfs};
+use pool::writer::{Order, Work};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -62,6 +63,8 @@ struct Setting {
     joins: Option<Class>,
     /// Half-way a device joins another, takes its place, or leaves.
     changes: bool,
+    /// Devices are told what is free, and forget it at once.
+    trims: bool,
 }
 
 /// What happens to a device.
@@ -113,7 +116,8 @@ impl Setting {
             _ => None,
         };
         let changes = chance.once_in(2) && joins.is_none() && trouble.is_none() && layout != Layout::Stripe;
-        Self { shape, properties, txg_one_in, workers, trouble, joins, changes }
+        let trims = chance.once_in(3);
+        Self { shape, properties, txg_one_in, workers, trouble, joins, changes, trims }
     }
 
     /// Whether a device may lack what the others have.
@@ -127,7 +131,7 @@ impl Setting {
 }
 
 /// What a worker did, below which directory.
-struct Work {
+struct Worked {
     directory: String,
     model: Model,
 }
@@ -143,8 +147,9 @@ fn run_with(plan: &Plan, setting: &Setting) -> Result<Done> {
         rig.files.create(&who, root, name.as_bytes(), &NewNode::Directory, 0o755, 0)?;
     }
     rig.writer.sync()?;
+    rig.writer.allocator().note_untold(setting.trims);
     let start = machine.operations();
-    let results: Vec<Result<Work>> = std::thread::scope(|scope| {
+    let results: Vec<Result<Worked>> = std::thread::scope(|scope| {
         let workers: Vec<_> = names
             .iter()
             .zip(0..)
@@ -175,7 +180,7 @@ fn run_with(plan: &Plan, setting: &Setting) -> Result<Done> {
     })
 }
 
-fn work(plan: &Plan, setting: &Setting, machine: &Arc<Machine>, rig: &Rig, name: &str, number: u64) -> Result<Work> {
+fn work(plan: &Plan, setting: &Setting, machine: &Arc<Machine>, rig: &Rig, name: &str, number: u64) -> Result<Worked> {
     let clock = || machine.operations();
     let root = rig.files.lookup(rig.files.root(), name.as_bytes())?.node;
     let seed = plan.seed.wrapping_add(number << 48);
@@ -204,6 +209,10 @@ fn work(plan: &Plan, setting: &Setting, machine: &Arc<Machine>, rig: &Rig, name:
             rig.change(machine)?;
             workload.model.acknowledge(clock(), None);
         }
+        if number == 0 && setting.trims && step % 20 == 19 {
+            (0..2).for_each(|_| machine.cut_at(clock() + (step + 7) % 30));
+            trim(rig, step == 39).context("trimming")?;
+        }
         if chance.below(plan.steps) < plan.cuts {
             // Soon: within a step, a commit, or a txg.
             machine.cut_at(clock() + chance.below(40));
@@ -216,7 +225,20 @@ fn work(plan: &Plan, setting: &Setting, machine: &Arc<Machine>, rig: &Rig, name:
     }
     // An export makes everything safe.
     workload.model.acknowledge(u64::MAX, None);
-    Ok(Work { directory: name.to_owned(), model: workload.model })
+    Ok(Worked { directory: name.to_owned(), model: workload.model })
+}
+
+/// Tells devices what was freed lately, or all that is free.
+fn trim(rig: &Rig, all: bool) -> Result<()> {
+    rig.writer.trim_freed()?;
+    if all {
+        let tree = rig.writer.store().tree();
+        for leaf in tree.leaves().into_iter().filter(|leaf| leaf.is_open()) {
+            // One that has just gone takes none.
+            let _ = rig.writer.order_work(Work::Trim, leaf.guid, Order::Start { rate: 0 })?;
+        }
+    }
+    Ok(())
 }
 
 /// The first device gets into trouble after a third of the steps, and out of it, if it does, after two thirds.
@@ -234,7 +256,7 @@ fn disturb(setting: &Setting, machine: &Machine, step: u64, steps: u64) {
     machine.set_faults(0, faults);
 }
 
-fn judge(plan: &Plan, setting: &Setting, works: &[Work], cut: &Cut) -> Result<()> {
+fn judge(plan: &Plan, setting: &Setting, works: &[Worked], cut: &Cut) -> Result<()> {
     if let Some(folder) = &plan.keep_all {
         keep(&folder.join(format!("{}-{}", plan.seed, cut.operation)), setting, cut)?;
     }
@@ -245,7 +267,7 @@ fn judge(plan: &Plan, setting: &Setting, works: &[Work], cut: &Cut) -> Result<()
     result.with_context(|| format!("power cut before operation {}", cut.operation))
 }
 
-fn judge_inner(plan: &Plan, setting: &Setting, works: &[Work], cut: &Cut) -> Result<()> {
+fn judge_inner(plan: &Plan, setting: &Setting, works: &[Worked], cut: &Cut) -> Result<()> {
     let machine = Machine::with_media(plan.seed, cut.media.clone(), DISK_BYTES);
     let is_hurt = setting.is_hurt();
     verify(&machine, is_hurt).context("as it was left")?;
@@ -273,7 +295,7 @@ fn judge_inner(plan: &Plan, setting: &Setting, works: &[Work], cut: &Cut) -> Res
     Ok(())
 }
 
-fn judge_second(plan: &Plan, is_hurt: bool, works: &[Work], operation: u64, cut: &Cut) -> Result<()> {
+fn judge_second(plan: &Plan, is_hurt: bool, works: &[Worked], operation: u64, cut: &Cut) -> Result<()> {
     let machine = Machine::with_media(plan.seed, cut.media.clone(), DISK_BYTES);
     verify(&machine, is_hurt).context("as it was left")?;
     let rig = Rig::open(&machine)?;
@@ -282,7 +304,7 @@ fn judge_second(plan: &Plan, is_hurt: bool, works: &[Work], operation: u64, cut:
     verify(&machine, is_hurt).context("after the log was replayed")
 }
 
-fn judge_trees(rig: &Rig, works: &[Work], operation: u64) -> Result<()> {
+fn judge_trees(rig: &Rig, works: &[Worked], operation: u64) -> Result<()> {
     for work in works {
         let root = rig.files.lookup(rig.files.root(), work.directory.as_bytes())?.node;
         let found = read_tree(&*rig.files, root).context("reading the tree")?;

@@ -26,6 +26,7 @@ pub mod set;
 pub mod states;
 pub mod status;
 mod status_json;
+pub mod sweep;
 pub mod values;
 mod vdev_properties;
 pub mod wait;
@@ -138,9 +139,14 @@ pub static VERBS: &[Verb] = &[
     verb("checkpoint", &["[-d [-w]] pool"], "Make a state of the pool to go back to, or let it go", checkpoint::run),
     not_yet("prefetch"),
     not_yet("split"),
-    not_yet("initialize"),
+    verb(
+        "initialize",
+        &["[-c | -s | -u | -w] pool [device ...]"],
+        "Write to all that is free on devices",
+        sweep::initialize,
+    ),
     verb("resilver", &["pool ..."], "Bring devices what they missed, from the start", scrub::resilver),
     verb("scrub", &["[-e | -s | -p | -C] [-w] pool ..."], "Read everything and repair what is wrong", scrub::run),
-    not_yet("trim"),
+    verb("trim", &["[-dw] [-r rate] [-c | -s] pool [device ...]"], "Tell devices what is free", sweep::trim),
     not_yet("ddtprune"),
 ];

@@ -192,6 +192,26 @@ impl Geometry {
         Some(self.child(permutation, place))
     }
 
+    /// Where whole rows, `len` bytes from `offset` on, lie on a child.
+    pub(super) fn places(&self, child: usize, offset: u64, len: u64) -> super::places::Places {
+        let columns = self.group_columns() as u64;
+        let (mut at, end) = (offset, offset.saturating_add(len) / self.alignment_bytes() * self.alignment_bytes());
+        let mut found = super::places::Places::new();
+        while at < end {
+            // A group lies on the same children all along.
+            let part = (end - at).min(self.group_bytes() - at % self.group_bytes());
+            let Some(group) = self.group(at) else { break };
+            for number in 0..columns {
+                if self.child(group.permutation, (group.start + number) % group.disks) == child {
+                    let row = if number >= group.disks - group.start { ROW_BYTES } else { 0 };
+                    found.push((group.offset_bytes + row, part / columns));
+                }
+            }
+            at += part;
+        }
+        found
+    }
+
     /// Where the block of `size_bytes` at `offset_bytes` (of a DVA) lies.
     ///
     /// A size that is not a whole number of sectors is rounded up.

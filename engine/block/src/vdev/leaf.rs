@@ -362,6 +362,22 @@ impl Leaf {
         Some(result)
     }
 
+    /// Whether the device does anything when it is [told](Leaf::discard) that bytes are not needed.
+    pub fn can_discard(&self) -> bool {
+        self.open_device().is_some_and(|device| device.can_discard())
+    }
+
+    /// Tells the device that nobody needs these bytes any more. `None`: there is no device. Failures are counted by whoever asks.
+    pub fn discard(&self, offset: u64, len: u64) -> Option<io::Result<()>> {
+        let access = self.state.access.read();
+        let device = access.device.as_ref()?;
+        let end_bytes = label::usable_bytes(device.size_bytes()).saturating_sub(label::END_BYTES);
+        if offset < label::START_BYTES || offset.checked_add(len).is_none_or(|end| end > end_bytes) {
+            return Some(Err(io::ErrorKind::UnexpectedEof.into()));
+        }
+        Some(device.discard(offset, len))
+    }
+
     /// Counts an error; the first of its kind, since errors were last cleared, is told.
     fn count(&self, errors: &AtomicU64, what: &str, error: &io::Error, report: Report) {
         self.report(class::IO, Report { errno: errno(error), ..report });

@@ -19,6 +19,7 @@ mod figures;
 pub mod indirect;
 mod leaf;
 mod parity_read;
+mod places;
 pub mod raidz;
 mod raidz_expanded;
 pub mod reconstruct;

@@ -2,7 +2,8 @@
 
 use crate::config::VdevConfig;
 use crate::space::Space;
-use crate::status::{PoolStatus, VdevAux, VdevClass, VdevState, VdevStatus};
+use crate::status::{PoolStatus, VdevAux, VdevClass, VdevState, VdevStatus, VdevWork};
+use crate::writer::{Work, WorkState, read_work};
 use crate::{Pool, Result};
 use block::vdev::{Aux, Kind, Leaf, Vdev};
 use object::zap::Zap;
@@ -50,6 +51,7 @@ impl Pool {
                 status.dspace_bytes = (d.size_bytes >> 9).saturating_mul(ratio);
                 status.fragmentation_percent = d.fragmentation_percent;
             }
+            self.tell_work(&mut status, c);
             status.checkpoint_bytes = self.checkpoint_bytes(c).unwrap_or(0);
             tops.push(status);
         }
@@ -103,6 +105,26 @@ impl Pool {
             errata: self.config().get_u64(config::ERRATA).unwrap_or(0),
             comment: self.config().get_str(config::COMMENT).map(str::to_owned),
         })
+    }
+
+    /// Trimming and initializing of all leaves below a top-level device.
+    fn tell_work(&self, top: &mut VdevStatus, c: &VdevConfig) {
+        let disks = if matches!(c.kind.as_str(), "raidz" | "draid") { c.children.len().max(1) as u64 } else { 1 };
+        let (free, each) = (top.space_bytes.saturating_sub(top.alloc_bytes) / disks, (top.space_bytes / disks).max(1));
+        for leaf in c.leaves() {
+            let zap = leaf.number(config::VDEV_LEAF_ZAP);
+            let Some(status) = top.find_mut(leaf.guid).filter(|_| zap != 0) else { continue };
+            let read =
+                |work| readable(self.name(), self.mos().object(zap).and_then(|z| read_work(&Zap::open(z)?, work)));
+            let tell = |work| -> VdevWork {
+                let p = read(work);
+                let part = p.last_offset.saturating_sub(block::vdev::DATA_START_BYTES).min(each);
+                let done = (u128::from(free) * u128::from(part) / u128::from(each)) as u64;
+                let done_bytes = if p.state == WorkState::Complete { free } else { done };
+                VdevWork { state: p.state as u64, done_bytes, total_bytes: free, action_time: p.action_time, errors: 0 }
+            };
+            (status.trim, status.initialize) = (tell(Work::Trim), tell(Work::Initialize));
+        }
     }
 
     fn text_property(&self, name: &str) -> Option<String> {
@@ -179,6 +201,7 @@ fn device(c: &VdevConfig, v: Option<&Vdev>) -> VdevStatus {
             } else if s.not_present {
                 s.name = c.guid.to_string();
             }
+            s.trim_unsupported = leaf.is_open() && !leaf.can_discard();
             s.phys_bytes = leaf.device().map_or(0, |d| d.size_bytes());
             let errors = leaf.errors();
             (s.read_errors, s.write_errors, s.checksum_errors) = (errors.read, errors.write, errors.checksum);

@@ -71,6 +71,12 @@ impl Ranges {
         self.remove_watched(start, len, &mut ())
     }
 
+    /// The first range that ends behind `from`, without what is before it.
+    pub fn next_from(&self, from: u32) -> Option<(u32, u32)> {
+        let before = self.runs.range(..from).next_back().map(|(s, l)| (from, (s + l).saturating_sub(from)));
+        before.filter(|(_, len)| *len > 0).or_else(|| self.runs.range(from..).next().map(|(s, l)| (*s, *l)))
+    }
+
     /// Adds all of another set.
     pub fn add_all(&mut self, other: &Self) {
         for (start, len) in other.iter() {
@@ -326,6 +332,18 @@ mod tests {
                 None => prop_assert!(free.ranges().iter().all(|(_, l)| l < need)),
             }
         }
+    }
+
+    #[test]
+    fn ranges_are_met_in_order_from_any_place() {
+        let mut set = Ranges::of(10, 10);
+        set.add(40, 5);
+        let from = |at| set.next_from(at);
+        assert_eq!(
+            (from(0), from(10), from(15), from(19)),
+            (Some((10, 10)), Some((10, 10)), Some((15, 5)), Some((19, 1)))
+        );
+        assert_eq!((from(20), from(44), from(45)), (Some((40, 5)), Some((44, 1)), None));
     }
 
     #[test]

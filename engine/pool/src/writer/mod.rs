@@ -39,6 +39,7 @@ mod scan;
 mod shape;
 mod states;
 mod stats;
+mod sweep;
 mod sync;
 mod told;
 mod tree;
@@ -53,6 +54,8 @@ pub(crate) use scan::Figures as ScanFigures;
 pub use scan::{ScanActivity, ScanAnswer, ScanRefused};
 pub use states::{Lasts, Opener};
 pub use stats::{Phase, TxgStats};
+pub(crate) use sweep::read_work;
+pub use sweep::{Order, Work, WorkRefused, WorkState};
 pub use tx::SyncTx;
 pub use vdevs::{NewAuxiliary, NewDevices, NewDraid, NewVdev};
 
@@ -144,6 +147,8 @@ pub(crate) struct Shared {
     clones: Arc<Clones>,
     /// Scrub and resilver.
     scan: scan::Scans,
+    /// Trimming and initializing.
+    sweeps: sweep::Sweeps,
     /// Contents that are stored once and used several times.
     dedup: Arc<Dedup>,
     /// Devices that leave with the txg that is synced.
@@ -383,7 +388,7 @@ impl Writer {
 
     /// Syncs and stops: the pool stays in use by this host, as its labels say.
     pub fn close(&self) -> Result<()> {
-        self.shared.stop_scans();
+        self.shared.stop_background();
         let result = self.sync();
         self.stop();
         result
@@ -401,7 +406,7 @@ impl Writer {
     }
 
     fn leave(&self, state: u64) -> Result<()> {
-        self.shared.stop_scans();
+        self.shared.stop_background();
         let result = self.sync().and_then(|()| {
             self.shared.identity.lock().state = state;
             if state == EXPORTED {
@@ -417,7 +422,7 @@ impl Writer {
         self.shared.gate.shut();
         // Whoever waits for a txg is told that there are no more.
         self.shared.done.notify_all();
-        self.shared.stop_scans();
+        self.shared.stop_background();
         self.shared.progress.lock().stop = true;
         self.shared.wake.notify_all();
         self.shared.done.notify_all();
@@ -460,6 +465,12 @@ impl Drop for Writer {
 }
 
 impl Shared {
+    /// Ends what runs in the background, and waits for it.
+    fn stop_background(&self) {
+        self.stop_sweeps();
+        self.stop_scans();
+    }
+
     fn now(&self) -> u64 {
         host::clock::seconds()
     }

@@ -162,6 +162,7 @@ impl Writer {
             deflate,
             clones,
             scan,
+            sweeps: Default::default(),
             dedup,
             farewells: Mutex::default(),
             published: Mutex::new(Some(pool.clone())),

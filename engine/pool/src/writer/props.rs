@@ -56,6 +56,9 @@ impl SyncTx<'_> {
                         self.store().reporter().set_failmode(*mode);
                     }
                     zap.update(self.tx(), name.as_bytes(), &on_disk(value))?;
+                    if let ("autotrim", SetValue::Number(on)) = (name, value) {
+                        self.shared.allocator.note_untold(*on != 0);
+                    }
                     if ("autoexpand", &SetValue::Number(1)) == (name, value) {
                         super::grow::expand_all(self);
                     }

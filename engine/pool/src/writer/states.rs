@@ -148,6 +148,7 @@ fn online(cx: &SyncTx<'_>, guid: u64) -> Result<bool> {
 /// Devices are used again: blocks may go there, and what they missed is to be brought to them.
 pub(super) fn come_back(cx: &SyncTx<'_>) {
     judge_writable(cx);
+    cx.shared.sweep_anew();
     if cx.store().tree().leaves().iter().any(|leaf| leaf.is_open() && !leaf.stale_ranges().is_empty()) {
         cx.shared.scan.resilver_wanted();
     }

@@ -48,6 +48,7 @@ pub(super) fn commit(cx: &SyncTx<'_>, root: VdevConfig, known: &Known) -> Result
     *shared.root.lock() = root;
     shared.store.change_tree(|tree| Tree { tops, ..tree.clone() });
     judge_writable(cx);
+    shared.sweep_anew();
     cx.config_changed();
     Ok(())
 }

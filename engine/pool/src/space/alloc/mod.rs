@@ -19,6 +19,7 @@
 mod checkpoint;
 mod delta;
 mod group;
+mod hold;
 mod keep;
 mod live;
 mod load;
@@ -32,6 +33,7 @@ mod tests;
 
 pub use group::Shape;
 pub(crate) use group::is_writable;
+pub use hold::{Held, Meant, Sweep};
 pub use keep::Kept;
 pub use live::LiveMaps;
 pub use load::NewDevice;
@@ -154,6 +156,8 @@ pub struct Allocator {
     growing: Mutex<Vec<(u32, u64)>>,
     /// What was born in this txg or before is part of the pool's checkpoint; 0: it has none.
     checkpoint_txg: AtomicU64,
+    /// What is freed is noted for whoever tells the devices.
+    tells: AtomicBool,
 }
 
 /// What of the pool's features matters here.
@@ -187,6 +191,7 @@ impl Allocator {
             keeps: keep::Keeps::default(),
             growing: Mutex::default(),
             checkpoint_txg: AtomicU64::new(0),
+            tells: AtomicBool::new(false),
         }
     }
 

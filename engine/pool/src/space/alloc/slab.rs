@@ -15,7 +15,7 @@
 //!
 //! Invariants:
 //!   * a metaslab with ranges in `allocating` is loaded
-//!   * `free`, `allocating`, `freed`, `deferred` and what the map with `unflushed` says is allocated (`freeing` with it) share no
+//!   * `free`, `held`, `allocating`, `freed`, `deferred` and what the map with `unflushed` says is allocated (`freeing` with it) share no
 //!     unit
 //!   * what a flush brings into the map stays in `flushing` until its txg is synced: who reads the map meanwhile may get it with or
 //!     without
@@ -87,6 +87,10 @@ pub(super) struct Inner {
     checkpointed: Ranges,
     pub freed: Ranges,
     pub deferred: [Ranges; DEFERS],
+    /// Free, and not to be handed out for a moment: something is done to the device there.
+    held: Ranges,
+    /// Free, and not told to the devices yet (`ms_trim`).
+    untold: Ranges,
     /// What log space maps add to the map.
     pub unflushed: Delta,
     /// What the syncing txg brings into the map.
@@ -167,6 +171,8 @@ impl Slab {
                 checkpointed: Ranges::default(),
                 freed: Ranges::default(),
                 deferred: Default::default(),
+                held: Ranges::default(),
+                untold: Ranges::default(),
                 unflushed: Delta::default(),
                 flushing: None,
                 unflushed_txg: 0,
@@ -198,6 +204,7 @@ impl Slab {
         let found = free.find(need, inner.cursors[cursor], tight);
         if let Some(at) = found {
             free.remove(at, need);
+            inner.untold.remove(at, need);
             inner.cursors[cursor] = at + need;
             inner.allocating[txg as usize % TXGS].add(at, need);
             if is_log {
@@ -221,6 +228,7 @@ impl Slab {
             return Ok(false);
         }
         free.remove(start, len);
+        inner.untold.remove(start, len);
         inner.allocating[txg as usize % TXGS].add(start, len);
         self.flags.fetch_or(1 << (txg as usize % TXGS), Ordering::Relaxed);
         self.note(free);
@@ -243,6 +251,7 @@ impl Slab {
             inner.deferred.iter().chain(&inner.freeing).chain(&inner.checkpointing).chain([&inner.checkpointed]);
         let twice = inner.freed.overlap(start, len)
             + waiting.map(|r| r.overlap(start, len)).sum::<u64>()
+            + inner.held.overlap(start, len)
             + if let Free::Loaded(free) = &inner.free { free.ranges().overlap(start, len) } else { 0 };
         if twice > 0 {
             return Freed::Twice;
@@ -302,6 +311,56 @@ impl Slab {
     pub fn put_back_checkpointed(&self, ranges: &Ranges) {
         self.inner.lock().checkpointed.add_all(ranges);
         self.flags.fetch_or(CHECKPOINTED, Ordering::Relaxed);
+    }
+
+    /// Sets aside the first free range that ends behind `from`, `max` units of it at most; with `untold`, of those that devices were
+    /// not told of. Ranges are cut to multiples of `align`, counted from their start.
+    pub fn hold(
+        &self,
+        reader: Reader<'_>,
+        from: u32,
+        max: u32,
+        align: u32,
+        untold: bool,
+    ) -> Result<Option<(u32, u32)>> {
+        let mut inner = self.load(reader)?;
+        let inner = &mut *inner;
+        let Free::Loaded(free) = &mut inner.free else { return Ok(None) };
+        let mut from = from;
+        loop {
+            let found = if untold { inner.untold.next_from(from) } else { free.ranges().next_from(from) };
+            let Some((start, len)) = found else { return Ok(None) };
+            let start = start.next_multiple_of(align).min(start + len);
+            let len = (len - (start - found.map_or(start, |f| f.0))).min(max) / align * align;
+            if len == 0 || free.ranges().overlap(start, len) < u64::from(len) {
+                // Smaller than anything is made of, or told and taken meanwhile.
+                from = start.saturating_add(len.max(1));
+                continue;
+            }
+            free.remove(start, len);
+            inner.held.add(start, len);
+            self.note(free);
+            return Ok(Some((start, len)));
+        }
+    }
+
+    /// What was [held](Slab::hold) may be handed out again; `told`: its devices know that it is free.
+    pub fn release(&self, start: u32, len: u32, told: bool) {
+        let mut inner = self.inner.lock();
+        let inner = &mut *inner;
+        inner.held.remove(start, len);
+        if told {
+            inner.untold.remove(start, len);
+        }
+        if let Free::Loaded(free) = &mut inner.free {
+            free.add(start, len);
+            self.note(free);
+        }
+    }
+
+    /// Nobody tells devices what is free any more.
+    pub fn forget_untold(&self) {
+        self.inner.lock().untold = Ranges::default();
     }
 
     /// Loads the map if it is not; waits while another thread does.
@@ -381,7 +440,7 @@ impl Slab {
         for delta in inner.flushing.as_deref().into_iter().chain([&inner.unflushed]) {
             delta.apply(&mut found);
         }
-        for waits in inner.deferred.iter().chain([&inner.freed]).chain(&inner.allocating) {
+        for waits in inner.deferred.iter().chain([&inner.freed, &inner.held]).chain(&inner.allocating) {
             found.remove_all(waits);
         }
         Free::Loaded(Box::new(FreeSpace::from(found)))
@@ -438,7 +497,7 @@ impl Slab {
     pub fn free_on_disk(&self, inner: &Inner, freeing: &Ranges) -> Option<Ranges> {
         let Free::Loaded(free) = &inner.free else { return None };
         let mut all = free.ranges().clone();
-        for more in inner.deferred.iter().chain([&inner.freed, freeing]).chain(&inner.allocating) {
+        for more in inner.deferred.iter().chain([&inner.freed, &inner.held, freeing]).chain(&inner.allocating) {
             all.add_all(more);
         }
         Some(all)
@@ -449,7 +508,7 @@ impl Slab {
         let mut histogram = match &inner.free {
             Free::Loaded(free) => {
                 let mut h = *free.histogram();
-                inner.deferred.iter().chain([&inner.freed]).for_each(|r| r.add_to_histogram(&mut h));
+                inner.deferred.iter().chain([&inner.freed, &inner.held]).for_each(|r| r.add_to_histogram(&mut h));
                 h
             }
             _ => inner.map.as_ref().and_then(|m| m.histogram).unwrap_or_default(),
@@ -468,7 +527,9 @@ impl Slab {
 
     /// The txg is on disk: what was freed two txgs ago may be handed out, unless it is to be kept; what was freed in this one waits,
     /// unless `at_once`.
-    pub fn synced(&self, txg: u64, at_once: bool, keep: bool, totals: &Totals) {
+    ///
+    /// With `tell`, what may be handed out now is noted as not told to the devices.
+    pub fn synced(&self, txg: u64, at_once: bool, keep: bool, tell: bool, totals: &Totals) {
         if self.flags.load(Ordering::Relaxed) & PENDING == 0 {
             return;
         }
@@ -483,6 +544,10 @@ impl Slab {
         }
         let ready = std::mem::replace(&mut inner.deferred[txg as usize % DEFERS], waits);
         let units = ready.units() + ready_too.units();
+        if tell {
+            inner.untold.add_all(&ready);
+            inner.untold.add_all(&ready_too);
+        }
         totals.released(units << self.ashift);
         match &mut inner.free {
             Free::Loaded(free) => {
@@ -513,7 +578,7 @@ impl Slab {
         let idle = inner.map.is_some()
             && !inner.is_ahead
             && matches!(inner.free, Free::Loaded(_))
-            && inner.allocating.iter().chain(&inner.freeing).chain([&inner.freed]).all(Ranges::is_empty);
+            && inner.allocating.iter().chain(&inner.freeing).chain([&inner.freed, &inner.held]).all(Ranges::is_empty);
         if idle {
             inner.free = Free::Unloaded;
         }

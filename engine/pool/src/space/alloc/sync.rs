@@ -218,9 +218,10 @@ impl Allocator {
         // What is kept for readers may be half as much as what is left for writers.
         let is_short = totals.classes.iter().any(|class| class.deferred_bytes > class.free_bytes() / 2);
         let keep = self.keeps.wanted(is_full || is_short);
+        let tell = self.notes_untold();
         for group in self.table().groups() {
             for slab in &group.slabs {
-                slab.synced(txg, is_full, keep, &group.totals);
+                slab.synced(txg, is_full, keep, tell, &group.totals);
             }
             group.is_new.store(false, Ordering::Relaxed);
         }

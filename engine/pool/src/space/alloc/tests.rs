@@ -92,10 +92,27 @@ fn sync(allocator: &Allocator, maps: &FakeMaps, txg: u64) {
 
 #[derive(Debug, Clone)]
 enum Step {
-    Allocate { sectors: u64, copies: u8, class: Class, is_ahead: bool },
-    Free { which: usize },
+    Allocate {
+        sectors: u64,
+        copies: u8,
+        class: Class,
+        is_ahead: bool,
+    },
+    Free {
+        which: usize,
+    },
     Pass,
-    Sync { reopen: bool, unload: bool, flush: bool },
+    /// Something is done to what is free.
+    Hold {
+        which: usize,
+        untold: bool,
+    },
+    Let,
+    Sync {
+        reopen: bool,
+        unload: bool,
+        flush: bool,
+    },
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -108,6 +125,8 @@ fn step() -> impl Strategy<Value = Step> {
             .prop_map(|(sectors, copies, class, is_ahead)| Step::Allocate { sectors, copies, class, is_ahead }),
         10 => any::<usize>().prop_map(|which| Step::Free { which }),
         1 => Just(Step::Pass),
+        2 => (any::<usize>(), any::<bool>()).prop_map(|(which, untold)| Step::Hold { which, untold }),
+        2 => Just(Step::Let),
         2 => (prop::bool::weighted(0.2), any::<bool>(), prop::bool::weighted(0.1))
             .prop_map(|(reopen, unload, flush)| Step::Sync { reopen, unload, flush }),
     ]
@@ -118,6 +137,8 @@ fn run(steps: &[Step], devices: &[NewDevice], options: Options) {
     let mut model = Model::default();
     let (mut txg, mut passes) = (5, 0);
     let mut full = 0;
+    let mut held: Vec<(u32, Held)> = Vec::new();
+    allocator.note_untold(true);
     for step in steps {
         match *step {
             Step::Allocate { sectors, copies, class, is_ahead } => {
@@ -128,6 +149,12 @@ fn run(steps: &[Step], devices: &[NewDevice], options: Options) {
                     Ok(found) => {
                         assert_eq!(found.len(), usize::from(copies));
                         for dva in &found {
+                            let end = dva.offset_bytes + dva.asize_bytes;
+                            let meets = |(vdev, h): &(u32, Held)| {
+                                let apart = end <= h.offset_bytes || h.offset_bytes + h.size_bytes <= dva.offset_bytes;
+                                *vdev == dva.vdev && !apart
+                            };
+                            assert!(!held.iter().any(meets), "{dva:?} is being trimmed");
                             let asize = allocator.asize_bytes(dva.vdev, sectors << 12, txg).unwrap();
                             assert_eq!(dva.asize_bytes, asize);
                             model.take(dva, txg);
@@ -157,7 +184,21 @@ fn run(steps: &[Step], devices: &[NewDevice], options: Options) {
                 passes += 1;
                 allocator.sync_maps(txg, &maps).unwrap();
             }
+            Step::Hold { which, untold } => {
+                let vdev = devices[which % devices.len()].vdev;
+                let mut at = Sweep::default();
+                (0..which % 3).for_each(|_| at.skip_slab());
+                let meant = if untold { Meant::Untold } else { Meant::Free };
+                if let Some(mut one) = allocator.hold_next(vdev, &mut at, 1 << 20, meant).unwrap() {
+                    if which % 2 == 0 {
+                        one.was_told();
+                    }
+                    held.push((vdev, one));
+                }
+            }
+            Step::Let => drop(held.pop()),
             Step::Sync { reopen, unload, flush } => {
+                held.retain(|_| !reopen);
                 if flush {
                     allocator.flush_all_next();
                 }

@@ -1,0 +1,98 @@
+//! Where ranges of a top-level device lie on its children: for whoever does something to free space, of which no block tells.
+//!
+//! Facts: vdev_xlate, vdev_raidz_xlate, vdev_draid_xlate (module/zfs).
+//!
+//! Invariants:
+//!   * a place that is told holds nothing but sectors of the range
+
+use super::{Kind, Vdev};
+use smallvec::SmallVec;
+
+/// Ranges on a child: offset (as in addresses of it) and bytes.
+pub type Places = SmallVec<[(u64, u64); 4]>;
+
+impl Vdev {
+    /// Where the range lies on child number `child`; of a single device, on itself. Nowhere while a raidz is being widened: sectors
+    /// move then.
+    pub fn places(&self, child: usize, offset: u64, len: u64) -> Places {
+        match &self.kind {
+            Kind::Leaf(_) | Kind::Mirror(_) => SmallVec::from_iter([(offset, len)]),
+            Kind::Raidz(g) if g.reflow().is_none() => {
+                let (first, end) = (offset >> self.ashift, (offset + len) >> self.ashift);
+                let width = self.children.len() as u64;
+                // Sector s is in row s / width on child s % width.
+                let row = |sector: u64| sector.saturating_sub(child as u64).div_ceil(width);
+                let (from, to) = (row(first), row(end));
+                let place = (from << self.ashift, (to - from) << self.ashift);
+                Some(place).filter(|(_, len)| *len > 0).into_iter().collect()
+            }
+            Kind::Draid(g) => g.places(child, offset, len),
+            _ => Places::new(),
+        }
+    }
+
+    /// The leaves, each with the number of the child that it is, or is below of.
+    pub fn leaves_by_child(&self) -> Vec<(usize, &super::Leaf)> {
+        match &self.kind {
+            Kind::Leaf(leaf) => vec![(0, leaf)],
+            _ => self
+                .children
+                .iter()
+                .enumerate()
+                .flat_map(|(n, c)| c.leaves().into_iter().map(move |l| (n, l)))
+                .collect(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{draid, raidz};
+    use super::*;
+    use crate::vdev::Leaf;
+    use host::device::MemoryDevice;
+    use std::collections::BTreeSet;
+    use std::sync::Arc;
+
+    fn vdev(kind: Kind, children: u64) -> Vdev {
+        let leaf = |id| {
+            let leaf = Leaf::present(id + 1, Arc::new(MemoryDevice::new("d", vec![0; 4096])));
+            Vdev { guid: id + 1, id, kind: Kind::Leaf(leaf), ashift: 9, children: Vec::new(), name: "d".into() }
+        };
+        Vdev { guid: 100, id: 0, kind, ashift: 9, children: (0..children).map(leaf).collect(), name: "top".into() }
+    }
+
+    /// All sectors of the range, found by what blocks of one row would use, are those that are told, and no others.
+    fn check(top: &Vdev, unit: u64, offset: u64, units: u64, columns: impl Fn(u64) -> Vec<(usize, u64)>) {
+        let mut expected: BTreeSet<(usize, u64)> = BTreeSet::new();
+        for n in 0..units {
+            expected.extend(columns(offset + n * unit));
+        }
+        let mut told = BTreeSet::new();
+        for child in 0..top.children.len() {
+            for (at, len) in top.places(child, offset, units * unit) {
+                told.extend((at..at + len).step_by(512).map(|at| (child, at)));
+            }
+        }
+        assert_eq!(told, expected, "{offset:#x}, {units}");
+    }
+
+    #[test]
+    fn places_of_a_range_are_those_of_its_sectors() {
+        let g = raidz::Geometry::new(9, 5, 2).unwrap();
+        let top = vdev(Kind::Raidz(g), 5);
+        for (offset, units) in [(0, 1), (0, 5), (3, 4), (7, 23), (11, 1000), (4, 1)] {
+            check(&top, 512, offset * 512, units, |at| vec![((at / 512 % 5) as usize, at / 512 / 5 * 512)]);
+        }
+        let shape = draid::Shape { ashift: 9, width: 9, children: 9, parity: 1, data: 3, spares: 1, groups: 2 };
+        let g = draid::Geometry::new(shape).unwrap();
+        let (row, group) = (g.alignment_bytes(), g.group_columns() as u64 * (16 << 20));
+        let top = vdev(Kind::Draid(g.clone()), 9);
+        for (offset, units) in [(0, 1), (row * 5, 40), (group - 3 * row, 7), (5 * group + 8 * row, 100)] {
+            check(&top, row, offset, units, |at| {
+                let map = g.map(at, g.minimum_psize_bytes()).unwrap();
+                map.columns.iter().map(|c| (c.child, c.offset_bytes)).collect()
+            });
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! Telling devices by itself what was freed: the property `autotrim`.
+//!
+//! What txgs free gathers until it may be handed out, and for some txgs more, so that neighbours become one range. Devices that are being
+//! replaced, and those with a spare beside them, are left in peace, as OpenZFS does.
+
+use super::run::{TRIM_BYTES_MIN, trim};
+use crate::Result;
+use crate::space::alloc::{Meant, Sweep};
+use crate::writer::Shared;
+use block::vdev::{DATA_START_BYTES, Kind, Leaf, MirrorKind, Vdev};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Txgs between two times (`zfs_trim_txg_batch`).
+const TXGS: u64 = 32;
+/// How often is looked whether they have passed.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// Until the pool is let go of. Also has what is under way for leaves that come back go on.
+pub(super) fn run(shared: &Arc<Shared>) {
+    let mut last = shared.progress.lock().synced;
+    loop {
+        {
+            let mut state = shared.sweeps.state.lock();
+            if state.stop {
+                return;
+            }
+            shared.sweeps.changed.wait_for(&mut state, LOOK);
+        }
+        // Leaves that came back go on with what was under way for them.
+        if let Err(error) = shared.start_sweeps() {
+            tracing::debug!(pool = shared.store.name(), %error, "trimming does not go on");
+        }
+        let now = shared.progress.lock().synced;
+        if now < last + TXGS || !shared.allocator.notes_untold() {
+            continue;
+        }
+        last = now;
+        if let Err(error) = all(shared) {
+            tracing::debug!(pool = shared.store.name(), %error, "not all that was freed was trimmed");
+        }
+    }
+}
+
+/// Tells all devices what was freed since they were last told.
+pub(super) fn all(shared: &Shared) -> Result<()> {
+    let tree = shared.store.tree();
+    for top in &tree.tops {
+        let mut leaves = top.leaves_by_child();
+        leaves.retain(|(_, leaf)| leaf.can_discard() && !is_in_trouble(top, leaf.guid));
+        if leaves.is_empty() || top.places(0, 0, 1 << 30).is_empty() {
+            continue;
+        }
+        let mut at = Sweep::default();
+        while let Some(mut held) = shared.allocator.hold_next(top.id as u32, &mut at, u64::MAX, Meant::Untold)? {
+            for (child, leaf) in &leaves {
+                tell(top, *child, leaf, held.offset_bytes, held.size_bytes);
+            }
+            held.was_told();
+            if shared.sweeps.state.lock().stop {
+                return Ok(());
+            }
+        }
+    }
+    Ok(())
+}
+
+fn tell(top: &Vdev, child: usize, leaf: &Leaf, offset: u64, len: u64) {
+    for (at, len) in top.places(child, offset, len).into_iter().filter(|(_, len)| *len >= TRIM_BYTES_MIN) {
+        trim(leaf, DATA_START_BYTES + at, len);
+    }
+}
+
+/// Whether the leaf is below `replacing` or `spare`.
+fn is_in_trouble(vdev: &Vdev, guid: u64) -> bool {
+    let is_pair = matches!(vdev.kind, Kind::Mirror(MirrorKind::Replacing | MirrorKind::Spare));
+    vdev.children.iter().any(|c| c.find(guid).is_some() && (is_pair || is_in_trouble(c, guid)))
+}

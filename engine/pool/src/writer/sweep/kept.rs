@@ -1,0 +1,195 @@
+//! What a leaf's ZAP says of what is done to its free space, and how that changes.
+//!
+//! Offsets count from the beginning of the device, labels included, as OpenZFS writes them.
+
+use super::{Order, Work, WorkState};
+use crate::Result;
+use crate::config::VdevConfig;
+use crate::writer::tx::SyncTx;
+use block::zevent::class;
+use object::ObjectSet;
+use object::zap::Zap;
+use ondisk::pool_dir::{config, vdev_leaf as key};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// How far it is with a leaf.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Progress {
+    pub state: WorkState,
+    /// What is before it on the device was done.
+    pub last_offset: u64,
+    /// When that began, or the state changed: seconds since 1970.
+    pub action_time: u64,
+    /// Bytes in a second; 0: no limit.
+    pub rate: u64,
+    /// Only in metaslabs that were ever used.
+    pub partial: bool,
+}
+
+impl WorkState {
+    fn of(number: u64) -> Self {
+        match number {
+            1 => Self::Active,
+            2 => Self::Cancelled,
+            3 => Self::Suspended,
+            4 => Self::Complete,
+            _ => Self::None,
+        }
+    }
+}
+
+/// Names in the ZAP: state, how far, since when.
+fn names(work: Work) -> [&'static str; 3] {
+    match work {
+        Work::Trim => [key::TRIM_STATE, key::TRIM_LAST_OFFSET, key::TRIM_ACTION_TIME],
+        Work::Initialize => [key::INITIALIZE_STATE, key::INITIALIZE_LAST_OFFSET, key::INITIALIZE_ACTION_TIME],
+    }
+}
+
+/// What the ZAP of a leaf says.
+pub(crate) fn read(zap: &Zap, work: Work) -> Result<Progress> {
+    let number = |name: &str| -> Result<u64> { Ok(zap.lookup_u64(name)?.unwrap_or(0)) };
+    let [state, offset, time] = names(work);
+    let mut progress = Progress {
+        state: WorkState::of(number(state)?),
+        last_offset: number(offset)?,
+        action_time: number(time)?,
+        ..Progress::default()
+    };
+    if work == Work::Trim && progress.state != WorkState::None {
+        progress.rate = number(key::TRIM_RATE)?;
+        progress.partial = number(key::TRIM_PARTIAL)? != 0;
+    }
+    Ok(progress)
+}
+
+/// Of all leaves.
+pub(super) fn load(mos: &Arc<ObjectSet>, root: &VdevConfig) -> Result<HashMap<(u64, Work), Progress>> {
+    let mut all = HashMap::new();
+    for leaf in root.leaves() {
+        let id = leaf.number(config::VDEV_LEAF_ZAP);
+        if id == 0 {
+            continue;
+        }
+        let zap = Zap::open(mos.object(id)?)?;
+        for work in [Work::Trim, Work::Initialize] {
+            let progress = read(&zap, work)?;
+            if progress.state != WorkState::None {
+                all.insert((leaf.guid, work), progress);
+            }
+        }
+    }
+    Ok(all)
+}
+
+/// Carries out what somebody wants, and tells.
+pub(super) fn change(cx: &SyncTx<'_>, work: Work, guid: u64, order: Order) -> Result<()> {
+    let mut state = cx.shared.sweeps.state.lock();
+    let before = state.leaves.get(&(guid, work)).copied().unwrap_or_default();
+    let mut now = before;
+    match order {
+        Order::Start { rate } => {
+            now.state = WorkState::Active;
+            if work == Work::Trim {
+                if matches!(before.state, WorkState::Complete | WorkState::Cancelled) {
+                    (now.last_offset, now.rate, now.partial) = (0, 0, false);
+                }
+                if rate != 0 {
+                    now.rate = rate;
+                }
+            }
+        }
+        Order::Cancel => now.state = WorkState::Cancelled,
+        Order::Suspend => now.state = WorkState::Suspended,
+        Order::Forget => now = Progress::default(),
+    }
+    state.generation += 1;
+    set(cx, &mut state, work, guid, before, now)
+}
+
+/// All was done for these leaves.
+pub(super) fn complete(cx: &SyncTx<'_>, work: Work, leaves: &[u64]) -> Result<()> {
+    let mut state = cx.shared.sweeps.state.lock();
+    for guid in leaves {
+        let Some(before) = state.leaves.get(&(*guid, work)).copied() else { continue };
+        if before.state == WorkState::Active {
+            set(cx, &mut state, work, *guid, before, Progress { state: WorkState::Complete, ..before })?;
+        }
+    }
+    Ok(())
+}
+
+fn set(
+    cx: &SyncTx<'_>,
+    state: &mut super::State,
+    work: Work,
+    guid: u64,
+    before: Progress,
+    mut now: Progress,
+) -> Result<()> {
+    // Where it goes on, it began when it did.
+    if before.state != WorkState::Suspended && now.state != before.state && now.state != WorkState::None {
+        now.action_time = cx.shared.now();
+    }
+    state.leaves.insert((guid, work), now);
+    keep(cx, work, guid, &now)?;
+    let path = cx.shared.root.lock().find(guid).and_then(|c| c.path.clone()).unwrap_or_default();
+    let verb = match work {
+        Work::Trim => "trim",
+        Work::Initialize if now.state == WorkState::None => "uninitialize",
+        Work::Initialize => "initialize",
+    };
+    let word = match now.state {
+        WorkState::None => "",
+        WorkState::Active => " activated",
+        WorkState::Cancelled => " canceled",
+        WorkState::Suspended => " suspended",
+        WorkState::Complete => " complete",
+    };
+    cx.history(verb, None, &format!("vdev={path}{word}"))?;
+    let class = match (work, now.state, before.state) {
+        (Work::Trim, WorkState::Active, WorkState::Suspended) => Some(class::TRIM_RESUME),
+        (Work::Trim, WorkState::Active, _) => Some(class::TRIM_START),
+        (Work::Trim, WorkState::Cancelled, _) => Some(class::TRIM_CANCEL),
+        (Work::Trim, WorkState::Suspended, _) => Some(class::TRIM_SUSPEND),
+        (Work::Trim, WorkState::Complete, _) => Some(class::TRIM_FINISH),
+        _ => None,
+    };
+    if let Some(class) = class {
+        cx.store().reporter().sysevent(class, |list| {
+            list.put("vdev_guid", guid);
+            list.put("vdev_path", path.as_str());
+        });
+    }
+    cx.shared.sweeps.changed.notify_all();
+    Ok(())
+}
+
+/// Writes it into the leaf's ZAP. A leaf that has left is not written to.
+pub(super) fn keep(cx: &SyncTx<'_>, work: Work, guid: u64, progress: &Progress) -> Result<()> {
+    let zap = cx.shared.root.lock().find(guid).map_or(0, |c| c.number(config::VDEV_LEAF_ZAP));
+    if zap == 0 {
+        return Ok(());
+    }
+    let zap = Zap::open(cx.mos().object(zap)?)?;
+    let [state, offset, time] = names(work);
+    if progress.state == WorkState::None {
+        for name in [state, offset, time] {
+            if zap.lookup(name)?.is_some() {
+                zap.remove(cx.tx(), name.as_bytes())?;
+            }
+        }
+        return Ok(());
+    }
+    let put = |name: &str, value: u64| zap.update_u64(cx.tx(), name, value);
+    put(offset, progress.last_offset)?;
+    put(time, progress.action_time)?;
+    put(state, progress.state as u64)?;
+    if work == Work::Trim {
+        put(key::TRIM_RATE, progress.rate)?;
+        put(key::TRIM_PARTIAL, u64::from(progress.partial))?;
+        put(key::TRIM_SECURE, 0)?;
+    }
+    Ok(())
+}

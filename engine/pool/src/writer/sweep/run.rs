@@ -1,0 +1,258 @@
+//! The thread of a top-level device: range after range.
+
+use super::{Work, WorkState, kept};
+use crate::Result;
+use crate::space::alloc::{Held, Meant, Sweep};
+use crate::writer::Shared;
+use block::vdev::{DATA_START_BYTES, Kind, Leaf, Vdev};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// What is written (`zfs_initialize_value`), and how much at a time (`zfs_initialize_chunk_size`).
+const PATTERN: u64 = 0xdead_beef_dead_beee;
+const CHUNK_BYTES: u64 = 1 << 20;
+/// Ranges shorter than this are not worth a device's while (`zfs_trim_extent_bytes_min`).
+pub(super) const TRIM_BYTES_MIN: u64 = 32 << 10;
+/// How much is set aside at a time, for each child, when patterns are written: a second or so of a disk. Guessed.
+const WRITE_BYTES: u64 = 64 << 20;
+/// How often is noted how far it is.
+const NOTE: Duration = Duration::from_secs(1);
+/// How often a thread that waits looks whether it is to end.
+const LOOK: Duration = Duration::from_millis(50);
+/// How long to wait after trouble.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// A leaf that wants the work.
+struct Worker<'v> {
+    /// The child that it is, or is below of.
+    child: usize,
+    leaf: &'v Leaf,
+    /// What is before this on it has been done.
+    since: u64,
+}
+
+/// Why a pass over a device ended.
+enum Pass {
+    /// It came to the end.
+    Done,
+    /// Leaves joined or left.
+    Changed,
+    Stop,
+}
+
+/// Does the work for the leaves of a top-level device until none wants it.
+pub(super) fn sweep(shared: &Arc<Shared>, top_guid: u64, work: Work) {
+    loop {
+        let Some((generation, top, active)) = active(shared, top_guid, work) else { return };
+        let result = pass(shared, &top, work, generation, &active);
+        match result {
+            Ok(Pass::Stop) => {
+                note(shared, work, &active);
+                shared.sweeps.state.lock().running.remove(&(top_guid, work));
+                return;
+            }
+            Ok(Pass::Changed) => note(shared, work, &active),
+            Ok(Pass::Done) => {
+                // Before it is said that it was done, it is.
+                let done = active.clone();
+                let ended = shared.task(move |cx| cx.all_or_nothing(|| kept::complete(cx, work, &done)));
+                if let Err(error) = ended {
+                    wait(shared, &error);
+                }
+            }
+            Err(error) => wait(shared, &error),
+        }
+    }
+}
+
+fn wait(shared: &Shared, error: &crate::Error) {
+    tracing::warn!(pool = shared.store.name(), %error, "trimming or initializing cannot go on for now");
+    let mut state = shared.sweeps.state.lock();
+    if !state.stop {
+        shared.sweeps.changed.wait_for(&mut state, PATIENCE);
+    }
+}
+
+/// The device and its leaves that want the work; `None`: there are none, and the thread is noted as gone.
+fn active(shared: &Shared, top_guid: u64, work: Work) -> Option<(u64, Arc<Vdev>, Vec<u64>)> {
+    let tree = shared.store.tree();
+    let top = tree.tops.iter().find(|top| top.guid == top_guid).cloned();
+    let mut state = shared.sweeps.state.lock();
+    let wants = |leaf: &&Leaf| {
+        let is_active = state.leaves.get(&(leaf.guid, work)).is_some_and(|p| p.state == WorkState::Active);
+        is_active && leaf.is_open() && !leaf.has_failed()
+    };
+    let leaves: Vec<u64> = top.iter().flat_map(|top| top.leaves()).filter(wants).map(|leaf| leaf.guid).collect();
+    match top.filter(|_| !leaves.is_empty() && !state.stop) {
+        Some(top) => Some((state.generation, top, leaves)),
+        None => {
+            state.running.remove(&(top_guid, work));
+            shared.sweeps.changed.notify_all();
+            None
+        }
+    }
+}
+
+/// Goes once over what is free.
+fn pass(shared: &Arc<Shared>, top: &Vdev, work: Work, generation: u64, active: &[u64]) -> Result<Pass> {
+    let leaves: Vec<(usize, &Leaf)> =
+        top.leaves_by_child().into_iter().filter(|(_, leaf)| active.contains(&leaf.guid)).collect();
+    let vdev = top.id as u32;
+    let (meant, max_bytes) = {
+        let state = shared.sweeps.state.lock();
+        let partial = |guid: &u64| state.leaves.get(&(*guid, work)).is_some_and(|p| p.partial);
+        let meant = if active.iter().all(partial) { Meant::Used } else { Meant::Free };
+        (meant, if work == Work::Trim { u64::MAX } else { WRITE_BYTES * top.children.len().max(1) as u64 })
+    };
+    // What was done before this pass, to a place on each leaf. The places of a draid are not in the order of its addresses: begin anew.
+    let resume: Vec<u64> = leaves
+        .iter()
+        .map(|(_, leaf)| match top.kind {
+            Kind::Draid(_) => 0,
+            _ => last_offset(shared, work, leaf.guid),
+        })
+        .collect();
+    let leaves: Vec<Worker<'_>> =
+        leaves.into_iter().zip(resume).map(|((child, leaf), since)| Worker { child, leaf, since }).collect();
+    let (started, mut noted, mut done_bytes) = (Instant::now(), Instant::now(), 0u64);
+    let mut at = Sweep::default();
+    while let Some((from, to)) = shared.allocator.slab_bounds(vdev, at.slab) {
+        // A metaslab that all leaves have behind them need not be loaded.
+        let is_behind = |w: &Worker<'_>| {
+            let ends = top.places(w.child, from, to - from).into_iter().map(|(at, len)| DATA_START_BYTES + at + len);
+            ends.max().is_none_or(|end| end <= w.since)
+        };
+        if leaves.iter().all(is_behind) {
+            at.skip_slab();
+            continue;
+        }
+        let Some(held) = shared.allocator.hold_next(vdev, &mut at, max_bytes, meant)? else { return Ok(Pass::Done) };
+        let bytes = apply(shared, top, work, &leaves, &held);
+        drop(held);
+        done_bytes += bytes;
+        if noted.elapsed() >= NOTE {
+            noted = Instant::now();
+            note(shared, work, active);
+        }
+        if let Some(pass) = interruption(shared, generation) {
+            return Ok(pass);
+        }
+        if let Some(pass) = slow_down(shared, work, active, generation, started, done_bytes) {
+            return Ok(pass);
+        }
+    }
+    Ok(Pass::Done)
+}
+
+fn interruption(shared: &Shared, generation: u64) -> Option<Pass> {
+    let state = shared.sweeps.state.lock();
+    if state.stop {
+        return Some(Pass::Stop);
+    }
+    (state.generation != generation).then_some(Pass::Changed)
+}
+
+/// Keeps to the rate that somebody asked for.
+fn slow_down(
+    shared: &Shared,
+    work: Work,
+    active: &[u64],
+    generation: u64,
+    started: Instant,
+    bytes: u64,
+) -> Option<Pass> {
+    loop {
+        let rate = {
+            let state = shared.sweeps.state.lock();
+            active.iter().filter_map(|guid| state.leaves.get(&(*guid, work))).map(|p| p.rate).filter(|r| *r > 0).min()
+        }?;
+        if bytes as f64 / started.elapsed().as_secs_f64().max(0.001) <= rate as f64 {
+            return None;
+        }
+        if let Some(pass) = interruption(shared, generation) {
+            return Some(pass);
+        }
+        let mut state = shared.sweeps.state.lock();
+        shared.sweeps.changed.wait_for(&mut state, LOOK);
+    }
+}
+
+fn last_offset(shared: &Shared, work: Work, guid: u64) -> u64 {
+    shared.sweeps.state.lock().leaves.get(&(guid, work)).map_or(0, |p| p.last_offset)
+}
+
+/// Does it to the places of a range on all leaves that want it; bytes of the leaf with most.
+fn apply(shared: &Shared, top: &Vdev, work: Work, leaves: &[Worker<'_>], held: &Held) -> u64 {
+    let txg = shared.gate.open();
+    let one = |w: &Worker<'_>| -> u64 {
+        let (leaf, mut bytes) = (w.leaf, 0);
+        for (at, len) in top.places(w.child, held.offset_bytes, held.size_bytes) {
+            let (from, to) = ((DATA_START_BYTES + at).max(w.since), DATA_START_BYTES + at + len);
+            if from >= to {
+                continue;
+            }
+            let done = match work {
+                Work::Trim if to - from < TRIM_BYTES_MIN => true,
+                Work::Trim => trim(leaf, from, to - from),
+                Work::Initialize => write_pattern(leaf, txg, from, to),
+            };
+            if done {
+                bytes += to - from;
+                let mut state = shared.sweeps.state.lock();
+                if let Some(p) = state.leaves.get_mut(&(leaf.guid, work)).filter(|p| p.state == WorkState::Active) {
+                    p.last_offset = p.last_offset.max(to);
+                }
+            }
+        }
+        bytes
+    };
+    match leaves {
+        [single] => one(single),
+        // Each waits for a device, so all wait at once.
+        several => std::thread::scope(|scope| {
+            let running: Vec<_> = several.iter().map(|w| scope.spawn(|| one(w))).collect();
+            running.into_iter().map(|thread| thread.join().unwrap_or(0)).max().unwrap_or(0)
+        }),
+    }
+}
+
+/// Whether it was told; that a device failed at it is no harm.
+pub(super) fn trim(leaf: &Leaf, offset: u64, len: u64) -> bool {
+    match leaf.discard(offset, len) {
+        Some(Ok(())) => true,
+        Some(Err(error)) => {
+            tracing::debug!(device = leaf.path, %error, offset, len, "a range could not be trimmed");
+            true
+        }
+        None => false,
+    }
+}
+
+fn write_pattern(leaf: &Leaf, txg: u64, from: u64, to: u64) -> bool {
+    let pattern = PATTERN.to_le_bytes().repeat((CHUNK_BYTES / 8) as usize);
+    let mut at = from;
+    while at < to {
+        let len = (to - at).min(CHUNK_BYTES);
+        match leaf.write(txg, at, &pattern[..len as usize]) {
+            None => return false,
+            // Best effort, as in OpenZFS: it is counted.
+            Some(_) => at += len,
+        }
+    }
+    true
+}
+
+/// Has it noted how far these leaves are; nobody waits for that.
+fn note(shared: &Arc<Shared>, work: Work, leaves: &[u64]) {
+    let leaves = leaves.to_vec();
+    let Some(_tx) = shared.gate.enter() else { return };
+    shared.jobs.lock().push(Box::new(move |cx| {
+        for guid in leaves {
+            let progress = cx.shared.sweeps.state.lock().leaves.get(&(guid, work)).copied();
+            let Some(progress) = progress.filter(|p| p.state != WorkState::None) else { continue };
+            if let Err(error) = kept::keep(cx, work, guid, &progress) {
+                tracing::warn!(%error, "how far trimming or initializing is cannot be noted");
+            }
+        }
+    }));
+}

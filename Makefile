@@ -79,6 +79,7 @@ interop: build images ## other pools, other judges: OpenZFS's own test images, z
 	testing/sim/judge
 	testing/kernel/user-space
 	testing/system/sanoid
+	testing/system/bench
 	testing/system/boot-environments
 	testing/kernel/replays
 	testing/kernel/round-trips

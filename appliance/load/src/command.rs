@@ -1,6 +1,6 @@
 //! `weir load`: its options, and what it prints.
 
-mod kinds;
+pub(crate) mod kinds;
 mod others;
 
 use crate::clients::{self, await_go};

@@ -167,7 +167,10 @@ impl Drawing {
         let mut tree = tree::open(&folder, Access::default(), self.largest as usize, 1)?;
         let node = self.filled(tree.as_mut(), &name)?;
         let ladder = if self.axis == Axis::Latency { self.calibrate(tree.as_mut(), &node)? } else { Vec::new() };
-        let (start, mut done, mut late) = (Instant::now(), 0, 0);
+        // Heat maps have a column for each second of the clock: one of the picture is one of theirs.
+        let past = std::time::UNIX_EPOCH.elapsed().map_or(0, |t| t.subsec_nanos());
+        let start = Instant::now() + Duration::from_nanos(u64::from(1_000_000_000 - past));
+        let (mut done, mut late) = (0, 0);
         for column in 0..self.bitmap.width() {
             let begin = start + self.column * column as u32;
             let reads = self.reads(column, &ladder);

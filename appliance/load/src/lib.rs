@@ -8,6 +8,7 @@
 //! With a rate the load is open: an operation has a time at which it should begin, whether the one before is done or not, and its
 //! latency counts from then. So a server that stalls is not asked less and thereby found faster.
 
+pub mod bench;
 pub mod clients;
 pub mod command;
 pub mod draw;

@@ -286,6 +286,8 @@ pub struct Attributes {
     pub links: u32,
     /// Length.
     pub size: u64,
+    /// Bytes that it takes on disk.
+    pub used: u64,
     /// Number.
     pub id: u64,
 }
@@ -293,9 +295,9 @@ pub struct Attributes {
 /// `fattr3`.
 pub fn attributes(r: &mut Reader<'_>) -> std::result::Result<Attributes, Malformed> {
     let (kind, mode, links, _uid, _gid, size) = (r.u32()?, r.u32()?, r.u32()?, r.u32()?, r.u32()?, r.u64()?);
-    let (_used, _device, _fs, id) = (r.u64()?, r.u64()?, r.u64()?, r.u64()?);
+    let (used, _device, _fs, id) = (r.u64()?, r.u64()?, r.u64()?, r.u64()?);
     r.fixed::<24>()?;
-    Ok(Attributes { kind, mode, links, size, id })
+    Ok(Attributes { kind, mode, links, size, used, id })
 }
 
 /// `post_op_attr`.

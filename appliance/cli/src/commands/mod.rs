@@ -2,6 +2,7 @@
 
 pub mod analytics;
 pub mod arcstat;
+pub mod bench;
 pub mod cat;
 pub mod config;
 pub mod counters;
@@ -63,6 +64,7 @@ pub const COMMANDS: &[Command] = &[
     Command { command: serve::command, run: serve::run },
     Command { command: schedule::command, run: schedule::run },
     Command { command: load::command, run: load::run },
+    Command { command: bench::command, run: bench::run },
     Command { command: record::command, run: record::run },
     Command { command: config::command, run: config::run },
     Command { command: man::command, run: man::run },

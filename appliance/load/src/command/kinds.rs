@@ -24,7 +24,7 @@ pub(super) fn is_one(name: &str) -> bool {
     KINDS.iter().any(|(kind, _)| *kind == name)
 }
 
-pub(super) fn commands() -> Vec<Command> {
+pub(crate) fn commands() -> Vec<Command> {
     KINDS.iter().map(|(name, about)| one(name, about)).collect()
 }
 
@@ -94,7 +94,7 @@ fn seconds(matches: &ArgMatches, name: &str) -> Result<Option<Duration>> {
 }
 
 /// The plan that arguments tell.
-pub(super) fn plan(name: &str, matches: &ArgMatches) -> Result<Plan> {
+pub(crate) fn plan(name: &str, matches: &ArgMatches) -> Result<Plan> {
     let number = |name: &str| matches.get_one::<u64>(name).copied();
     let kind = match name {
         "randread" => Kind::RandRead,

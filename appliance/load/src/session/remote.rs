@@ -150,6 +150,14 @@ fn find(nfs: &Nfs, meta: bool) -> Result<(Connection, Vec<u8>)> {
     Ok((connection, handle))
 }
 
+/// Bytes of a file, and bytes that it takes.
+pub(crate) fn lengths(nfs: &Nfs) -> Result<(u64, u64)> {
+    let (mut connection, handle) = find(nfs, false)?;
+    let answer = connection.call(p::GETATTR, &args(|w| w.opaque(&handle)))?;
+    let found = nfs::attributes(&mut succeeded("GETATTR", &answer)?).map_err(malformed)?;
+    Ok((found.size, found.used))
+}
+
 pub(super) fn prepare(nfs: &Nfs, file_size: u64, meta: bool, settings: Settings) -> Result<u64> {
     let (mut connection, handle) = find(nfs, meta)?;
     let answer = connection.call(p::GETATTR, &args(|w| w.opaque(&handle)))?;

@@ -448,11 +448,18 @@ static SUSPENDED: Info = Info {
 };
 static SYNCED: Info = Info { name: "txg_synced", unit: Unit::Number, help: "Number of the last txg on disk." };
 
+static DIRTY_CAP: Info = Info {
+    name: "txg_dirty_cap",
+    unit: Unit::Bytes,
+    help: "Most bytes of changed contents that may wait in memory before writers wait.",
+};
+
 /// Figures of the pool: its txgs, cache and devices.
 impl Source for Writer {
     fn collect(&self, out: &mut Collector<'_>) {
         out.put(&SUSPENDED, &[], Value::Level(u64::from(self.failure().is_some())));
         out.put(&SYNCED, &[], Value::Level(self.synced_txg()));
+        out.put(&DIRTY_CAP, &[], Value::Level(self.dirty_max_bytes()));
         self.shared.stats.collect(out);
         self.shared.store.collect(out);
     }

@@ -1,0 +1,292 @@
+//! `weir bench`: a load, what the machine and the server counted meanwhile, and a verdict, in one directory.
+//!
+//! ```text
+//!   command::kinds (what) ─> measure: N times ─┬─ record (machine, /metrics) ─> record*.weirrec
+//!                                              ├─ what clients saw ──────────> load-*.weirrec, load-*.csv, report-*.json
+//!                                              └─ counters before and after ─> facts.json ─> judge ─> verdict.json, report.html
+//! ```
+//! A result that the judge refuses is not told; with `--force` it is, and each line and picture says UNVERIFIED.
+
+mod counters;
+mod facts;
+mod measure;
+mod page;
+mod server;
+
+use crate::command::kinds;
+use crate::draw::duration;
+use crate::run::{Arrivals, Plan};
+use anyhow::{Context, Result, bail, ensure};
+use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
+use judge::limits::Search;
+use judge::{Claim, Facts, Judgement, Verdict, stamped};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+/// How it ends when a result was refused.
+const REFUSED: u8 = 1;
+/// How long a repetition lasts where nothing is said.
+const SECONDS: Duration = Duration::from_secs(30);
+
+/// Asks the server of this machine for its figures, in Prometheus' text format.
+pub type Ask = std::sync::Arc<dyn Fn() -> std::result::Result<String, String> + Send + Sync>;
+
+fn directory(help: &'static str) -> Arg {
+    Arg::new("dir").value_name("DIR").required(true).value_parser(value_parser!(PathBuf)).help(help)
+}
+
+fn force() -> Arg {
+    Arg::new("force")
+        .long("force")
+        .action(ArgAction::SetTrue)
+        .help("Tell a result that is refused, with UNVERIFIED on each line and picture")
+}
+
+fn measuring(command: Command) -> Command {
+    let option = |name: &'static str, value: &'static str, help: &'static str| {
+        Arg::new(name).long(name).value_name(value).help(help)
+    };
+    command
+        .arg(
+            option("warm", "TIME", "Load for so long first, without counting")
+                .default_value("0")
+                .value_parser(duration),
+        )
+        .arg(
+            option("claim", "WHAT", "What the result is said to be of; another one is refused")
+                .value_parser(["cache", "disk"]),
+        )
+        .arg(
+            option(
+                "link",
+                "BITS",
+                "The path has a link of so many bits a second (1G) of which this machine does not know",
+            )
+            .value_parser(bits),
+        )
+        .arg(option("weir", "PROGRAM", "The program that is asked about the pool [default: this one]"))
+}
+
+/// Options of `weir bench`.
+pub fn command() -> Command {
+    let run = Command::new("run")
+        .about("Load, record and judge, into a directory")
+        .arg(directory("Where all of it is kept; it must not be there yet, or be empty"))
+        .arg(
+            Arg::new("repeats")
+                .long("repeats")
+                .value_name("N")
+                .default_value("3")
+                .value_parser(value_parser!(usize))
+                .help("How often"),
+        )
+        .arg(force());
+    let limits = Command::new("limits")
+        .about("Search the highest rate at which latencies stay within a bound")
+        .arg(
+            Arg::new("latency")
+                .long("latency")
+                .value_name("TIME")
+                .required(true)
+                .value_parser(duration)
+                .help("The bound, such as 10ms"),
+        )
+        .arg(
+            Arg::new("percentile")
+                .long("percentile")
+                .value_name("P")
+                .default_value("99")
+                .value_parser(value_parser!(f64))
+                .help("Of so many of a hundred operations"),
+        )
+        .arg(
+            Arg::new("first")
+                .long("first")
+                .value_name("RATE")
+                .default_value("100")
+                .value_parser(value_parser!(f64))
+                .help("The first rate that is tried"),
+        )
+        .subcommand_required(true)
+        .subcommands(kinds::commands());
+    Command::new("bench")
+        .about("Benchmarks that can be believed: load, record and judge; compare; search limits")
+        .long_about(
+            "A run keeps all that it saw in one directory and is judged by twelve checks: limits of links and disks, counts of clients and \
+             server, caches, what was the limit, warm-up, stable writes, the system's description, data that flatters, steady state. \
+             Each is PASS, WARN or REFUSE, with its arithmetic; a refused result is not told. See docs/operating/bench.md.",
+        )
+        .subcommand_required(true)
+        .arg_required_else_help(true)
+        .subcommand(measuring(run).subcommand_required(true).subcommands(kinds::commands()))
+        .subcommand(Command::new("judge").about("Judge a run again").arg(directory("Of the run")).arg(force()))
+        .subcommand(
+            Command::new("compare")
+                .about("Hold two runs against each other; refused where they differ in more than was declared")
+                .arg(directory("Of the one run"))
+                .arg(Arg::new("other").value_name("OTHER").required(true).value_parser(value_parser!(PathBuf)).help("Of the other run"))
+                .arg(Arg::new("factor").long("factor").value_name("NAME").action(ArgAction::Append).help("What differs on purpose, such as recordsize"))
+                .arg(force()),
+        )
+        .subcommand(limits)
+}
+
+/// `1G`, `100M`, `1000000`: bits a second, in powers of 1000 as links are sold.
+fn bits(text: &str) -> std::result::Result<f64, String> {
+    let (digits, factor) = match text.char_indices().last() {
+        Some((at, 'k' | 'K')) => (&text[..at], 1e3),
+        Some((at, 'm' | 'M')) => (&text[..at], 1e6),
+        Some((at, 'g' | 'G')) => (&text[..at], 1e9),
+        _ => (text, 1.0),
+    };
+    let number = digits.parse::<f64>().ok().filter(|n| *n > 0.0 && n.is_finite());
+    number.map(|n| n * factor).ok_or_else(|| format!("'{text}' is no number of bits a second such as 1G"))
+}
+
+/// Does what `weir bench` is asked.
+pub fn run(matches: &ArgMatches, ask: Option<Ask>) -> Result<ExitCode> {
+    let path = |matches: &ArgMatches, name: &str| matches.get_one::<PathBuf>(name).cloned().unwrap_or_default();
+    match matches.subcommand() {
+        Some(("run", matches)) => run_one(matches, ask),
+        Some(("judge", matches)) => {
+            let folder = path(matches, "dir");
+            let facts = load(&folder)?;
+            let judgement = judge::judge(&facts);
+            page::write(&folder, &facts, &judgement, matches.get_flag("force"))?;
+            Ok(tell(&facts, &judgement, matches.get_flag("force")))
+        }
+        Some(("compare", matches)) => {
+            let factors: Vec<String> = matches.get_many::<String>("factor").into_iter().flatten().cloned().collect();
+            compare(&path(matches, "dir"), &path(matches, "other"), &factors, matches.get_flag("force"))
+        }
+        Some(("limits", matches)) => limits(matches),
+        _ => Ok(ExitCode::SUCCESS),
+    }
+}
+
+fn load(folder: &Path) -> Result<Facts> {
+    let path = folder.join("facts.json");
+    let text = std::fs::read_to_string(&path).with_context(|| path.display().to_string())?;
+    serde_json::from_str(&text).with_context(|| path.display().to_string())
+}
+
+/// Prints the verdict, and the result where it may be told.
+fn tell(facts: &Facts, judgement: &Judgement, force: bool) -> ExitCode {
+    print!("{}", judgement.text());
+    match (judgement.verdict, force) {
+        (Verdict::Refuse, false) => {
+            let reasons = judgement.findings.iter().filter(|f| f.verdict == Verdict::Refuse).map(|f| f.reason.as_str());
+            println!("no result: {}", reasons.collect::<Vec<_>>().join("; "));
+            return ExitCode::from(REFUSED);
+        }
+        (Verdict::Refuse, true) => print!("{}", stamped(&facts.text())),
+        _ => print!("{}", facts.text()),
+    }
+    ExitCode::SUCCESS
+}
+
+/// The plan of a kind, and its name.
+fn planned(matches: &ArgMatches) -> Result<(String, Plan)> {
+    let (name, matches) = matches.subcommand().context("no kind of load")?;
+    let mut plan = kinds::plan(name, matches)?;
+    ensure!(plan.ramp.is_zero(), "--ramp: here --warm loads first without counting");
+    plan.time.get_or_insert(SECONDS);
+    Ok((name.to_owned(), plan))
+}
+
+fn run_one(matches: &ArgMatches, ask: Option<Ask>) -> Result<ExitCode> {
+    let (name, plan) = planned(matches)?;
+    let folder = matches.get_one::<PathBuf>("dir").cloned().unwrap_or_default();
+    std::fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
+    ensure!(
+        std::fs::read_dir(&folder)?.next().is_none(),
+        "{} is not empty: a run has a directory of its own",
+        folder.display()
+    );
+    let claim = match matches.get_one::<String>("claim").map(String::as_str) {
+        Some("cache") => Some(Claim::Cache),
+        Some(_) => Some(Claim::Disk),
+        None => None,
+    };
+    let setup = measure::Setup {
+        name,
+        plan,
+        folder: folder.clone(),
+        warm: matches.get_one::<Duration>("warm").copied().unwrap_or_default(),
+        repeats: matches.get_one::<usize>("repeats").copied().unwrap_or(3).max(1),
+        claim,
+        link_bytes: matches.get_one::<f64>("link").map(|bits| bits / 8.0),
+        weir: matches.get_one::<String>("weir").map(PathBuf::from),
+        ask,
+    };
+    let facts = setup.measure()?;
+    let judgement = judge::judge(&facts);
+    page::write(&folder, &facts, &judgement, matches.get_flag("force"))?;
+    Ok(tell(&facts, &judgement, matches.get_flag("force")))
+}
+
+fn compare(a: &Path, b: &Path, factors: &[String], force: bool) -> Result<ExitCode> {
+    let (first, second) = (load(a)?, load(b)?);
+    let mut compared = judge::compare::compare(&first, &second, factors);
+    for (folder, facts) in [(a, &first), (b, &second)] {
+        if judge::judge(facts).verdict == Verdict::Refuse {
+            compared.refused.push(format!("{} itself is refused", folder.display()));
+        }
+    }
+    for reason in &compared.refused {
+        println!("REFUSE {reason}");
+    }
+    if compared.refused.is_empty() {
+        println!("{}", compared.text);
+        return Ok(ExitCode::SUCCESS);
+    }
+    if force {
+        print!("{}", stamped(&compared.text));
+        return Ok(ExitCode::SUCCESS);
+    }
+    Ok(ExitCode::from(REFUSED))
+}
+
+fn limits(matches: &ArgMatches) -> Result<ExitCode> {
+    let (name, plan) = planned(matches)?;
+    if plan.arrivals != Arrivals::Closed {
+        bail!("--rate is what is searched for");
+    }
+    let bound = matches.get_one::<Duration>("latency").copied().unwrap_or_default();
+    let percent = matches.get_one::<f64>("percentile").copied().unwrap_or(99.0);
+    let mut search = Search::new(matches.get_one::<f64>("first").copied().unwrap_or(100.0), 0.03);
+    println!("      rate       done   kept     p{percent} ms");
+    while let Some(rate) = search.next_rate() {
+        let plan = Plan { arrivals: Arrivals::Poisson(rate), ..plan.clone() };
+        let report = plan.run(&std::sync::atomic::AtomicBool::new(false))?;
+        let (kept, latency) = (report.kept().unwrap_or(0.0), report.latency.percentile(percent));
+        let is_good = kept >= 0.99 && report.failed == 0 && u128::from(latency) <= bound.as_nanos();
+        println!(
+            "{rate:>10.0} {:>10.0} {:>5.1}% {:>10.3}{}",
+            report.rate(),
+            kept * 100.0,
+            latency as f64 / 1e6,
+            if is_good { "" } else { "  too much" }
+        );
+        search.tell(rate, is_good);
+    }
+    let found = search.found();
+    if found == 0.0 {
+        println!("no rate keeps {percent} % of operations within {:.3} ms", bound.as_secs_f64() * 1e3);
+        return Ok(ExitCode::from(REFUSED));
+    }
+    println!(
+        "{name}: {found:.0} operations a second, with {percent} % of them within {:.3} ms",
+        bound.as_secs_f64() * 1e3
+    );
+    println!(
+        "  for each thread ({}): {:.0} a second; open loop, Poisson; 'weir bench run … --rate {found:.0}' judges it",
+        plan.threads,
+        found / plan.threads as f64
+    );
+    Ok(ExitCode::SUCCESS)
+}
+
+#[cfg(test)]
+mod tests;

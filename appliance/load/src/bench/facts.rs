@@ -1,0 +1,237 @@
+//! From counters to facts. What no counter tells stays unknown.
+
+use super::counters::{Counters, is};
+use super::measure::Setup;
+use super::server::{self, Known};
+use crate::drive::Report;
+use crate::pattern::Kind;
+use crate::session::remote;
+use crate::target::Target;
+use crate::watch::What;
+use judge::{Client, Disk, Facts, Link, Load, Second, Server};
+use serde_json::{Map, Value, json};
+use std::os::unix::fs::MetadataExt;
+
+/// A repetition, and counters before and after it.
+pub(super) struct Seen {
+    pub report: Report,
+    pub before: Counters,
+    pub after: Counters,
+}
+
+/// Bytes of a file, and bytes that it takes where it is.
+fn measured(target: &Target) -> Option<(f64, Option<f64>)> {
+    match target {
+        Target::Path(path) => {
+            let found = std::fs::metadata(path).ok()?;
+            found.is_file().then(|| (found.len() as f64, Some(found.blocks() as f64 * 512.0)))
+        }
+        Target::Nfs(nfs) => remote::lengths(nfs).ok().map(|(size, used)| (size as f64, Some(used as f64))),
+        Target::Nbd(nbd) => crate::nbd::Connection::open(nbd).ok().map(|c| (c.size as f64, None)),
+    }
+}
+
+/// How much smaller files are where they lie. Written lately they may not be there yet: then it is asked again, for some seconds.
+fn compress_ratio(targets: &[Target]) -> Option<f64> {
+    let ratio = || {
+        let all: Vec<(f64, Option<f64>)> = targets.iter().map(measured).collect::<Option<_>>()?;
+        let size: f64 = all.iter().map(|(s, _)| s).sum();
+        let used: f64 = all.iter().map(|(_, u)| *u).sum::<Option<f64>>()?;
+        Some(size / used.max(1.0))
+    };
+    let mut last = ratio()?;
+    for _ in 0..12 {
+        if last <= 1.05 {
+            break;
+        }
+        std::thread::sleep(std::time::Duration::from_secs(1));
+        last = last.min(ratio()?);
+    }
+    Some(last)
+}
+
+fn load(setup: &Setup) -> Load {
+    let plan = &setup.plan;
+    let sizes: Option<Vec<f64>> = plan.targets.iter().map(|t| measured(t).map(|(size, _)| size)).collect();
+    let touched = |size: f64| plan.span.map_or(size, |s| size.min(s as f64));
+    let is_meta = plan.kind == Kind::Meta;
+    Load {
+        name: setup.name.clone(),
+        random: matches!(plan.kind, Kind::RandRead | Kind::RandWrite | Kind::Mix(_)),
+        op_bytes: if is_meta { 0 } else { plan.size },
+        sync: plan.sync || plan.fsync > 0,
+        // Its own clients of NFS and NBD keep nothing.
+        direct: plan.direct || !plan.targets.iter().any(|t| matches!(t, Target::Path(_))),
+        working_set_bytes: sizes.map(|s| s.into_iter().map(touched).sum()),
+        requested_rate: plan.arrivals.rate(),
+        compressible: plan.zeros > 0,
+        claim: setup.claim,
+        is_local: plan.targets.iter().all(server::is_here),
+    }
+}
+
+fn client(setup: &Setup, seen: &Seen, cores: f64) -> Client {
+    let report = &seen.report;
+    let threads = setup.plan.threads as f64;
+    // The device that carried most; of a loopback what came is what went.
+    let devices = seen.after.labels("net.received_bytes", "device");
+    let carried = |device: &String| {
+        let grown = |name: &str| seen.after.grown(&seen.before, name, is("device", device)).unwrap_or(0.0);
+        grown("net.received_bytes").max(grown("net.sent_bytes"))
+    };
+    let busiest = devices.iter().max_by(|a, b| carried(a).total_cmp(&carried(b)));
+    let is_remote = setup.plan.targets.iter().any(|t| !matches!(t, Target::Path(_)));
+    let link = busiest.filter(|_| is_remote).map(|device| Link {
+        name: if setup.link_bytes.is_some() { "the link that was told of".to_owned() } else { device.clone() },
+        limit_bytes_per_second: setup.link_bytes.or_else(|| record::collect::network::speed(device)),
+        carried_bytes: Some(carried(device)),
+        mtu: None,
+    });
+    Client {
+        name: "this machine".to_owned(),
+        ops: report.ops as f64,
+        bytes: report.bytes as f64,
+        read_bytes: report.of(What::Read).bytes as f64,
+        cpu_busy: Some(report.cpu_seconds / report.seconds.max(1e-9) / threads.min(cores).max(1.0)),
+        memory_bytes: seen.after.all("memory.total"),
+        link,
+    }
+}
+
+/// What the server counted of what this client did, as this client counts.
+fn served(setup: &Setup, seen: &Seen) -> Option<f64> {
+    let grown = |name: &str| seen.after.grown(&seen.before, name, |_| true);
+    let report = &seen.report;
+    if report.bytes > 0 {
+        let protocol = if setup.plan.targets.iter().any(|t| matches!(t, Target::Nbd(_))) { "nbd" } else { "nfs" };
+        let read = grown(&format!("weir_{protocol}_read_bytes_total"))?;
+        let written = grown(&format!("weir_{protocol}_written_bytes_total"))?;
+        return Some((read + written) / report.bytes as f64 * report.ops as f64);
+    }
+    let ours = |c: &record::Column| {
+        let procedure = c.labels.get("procedure").map(|p| p.to_ascii_lowercase()).unwrap_or_default();
+        ["create", "lookup", "remove"].contains(&procedure.as_str())
+    };
+    seen.after.grown(&seen.before, "weir_nfs_call_time_seconds_count", ours)
+}
+
+fn disks(seen: &Seen, known: Option<&Known>) -> Vec<Disk> {
+    let seconds = seen.report.seconds.max(1e-9);
+    let of_machine: Vec<Disk> = seen
+        .after
+        .labels("disk.busy_time", "device")
+        .into_iter()
+        .map(|device| {
+            let grown = |name: &str| seen.after.grown(&seen.before, name, is("device", &device));
+            let bytes = grown("disk.read_bytes").zip(grown("disk.written_bytes")).map(|(r, w)| r + w);
+            let busy = grown("disk.busy_time").map(|b| (b / seconds).min(1.0));
+            Disk { name: device, busy, bytes, limit_bytes_per_second: None }
+        })
+        .filter(|d| d.bytes.is_some_and(|b| b > 0.0))
+        .collect();
+    let Some(known) = known else { return of_machine };
+    let busiest =
+        of_machine.iter().filter_map(|d| d.busy).fold(None, |m: Option<f64>, b| Some(m.map_or(b, |m| m.max(b))));
+    let of_pool = |name: &str, device: &str| {
+        let (device, pool) = (device.to_owned(), known.pool.clone());
+        let wanted = move |c: &record::Column| {
+            c.labels.get("device") == Some(&device) && c.labels.get("pool").is_none_or(|p| *p == pool)
+        };
+        seen.after.grown(&seen.before, name, wanted)
+    };
+    let devices = seen.after.labels("weir_device_read_bytes_total", "device");
+    let disk = |device: String| {
+        let read = of_pool("weir_device_read_bytes_total", &device)?;
+        let bytes = read + of_pool("weir_device_written_bytes_total", &device)?;
+        // A device that is a disk of the machine is as busy as that; one that is a file, as the busiest.
+        let own = of_machine.iter().find(|d| device.rsplit('/').next() == Some(d.name.as_str())).and_then(|d| d.busy);
+        let is_idle = bytes == 0.0;
+        let busy = own.or(if is_idle { Some(0.0) } else { busiest });
+        Some(Disk { name: device, busy, bytes: Some(bytes), limit_bytes_per_second: None })
+    };
+    devices.into_iter().filter_map(disk).collect()
+}
+
+fn number(map: &Map<String, Value>, name: &str) -> Option<f64> {
+    map.get(name)?.as_str()?.trim_end_matches('%').parse().ok()
+}
+
+fn server_of(setup: &Setup, seen: &Seen, known: Option<&Known>, (cores, chips): (u32, Option<u32>)) -> Server {
+    let grown = |name: &str| seen.after.grown(&seen.before, name, |_| true);
+    let both = |name: &str| seen.before.all(name).zip(seen.after.all(name));
+    let is_here = setup.plan.targets.iter().all(server::is_here);
+    let report = &seen.report;
+    let syncs = if setup.plan.sync { report.of(What::Write).count } else { 0 } + report.of(What::Sync).count;
+    let text = |name: &str| known.and_then(|k| k.properties.get(name)).and_then(Value::as_str).map(str::to_owned);
+    let records =
+        known.and_then(|k| number(&k.properties, "recordsize").or_else(|| number(&k.properties, "volblocksize")));
+    let is_served = known.is_some();
+    Server {
+        ops: served(setup, seen),
+        cpu_busy: seen.after.busy(&seen.before).filter(|_| is_here),
+        cores: is_here.then_some(cores),
+        chips: chips.filter(|_| is_here),
+        links: Vec::new(),
+        disks: if is_here { disks(seen, known) } else { Vec::new() },
+        cache_hits: grown("weir_cache_hits_total"),
+        cache_misses: grown("weir_cache_misses_total"),
+        cache_bytes: both("weir_cache_size_bytes"),
+        cache_max_bytes: seen.after.all("weir_cache_cap_bytes"),
+        l2_bytes: both("weir_l2_size_bytes").filter(|(_, after)| *after > 0.0),
+        dirty_max_bytes: seen.after.all("weir_txg_dirty_cap_bytes"),
+        record_bytes: records.map(|r| r as u64),
+        layout: known.and_then(|k| k.layout.clone()),
+        compress_ratio: compress_ratio(&setup.plan.targets),
+        has_log_device: known.map(|k| k.has_log),
+        sync_property: text("sync"),
+        sync_ops: is_served.then_some(syncs as f64),
+        device_flushes: grown("weir_device_flush_time_seconds_count").filter(|_| is_served),
+        jobs: known.map(|k| k.jobs.clone()).unwrap_or_default(),
+        atime: text("atime").map(|v| v == "on"),
+    }
+}
+
+/// Chips of this machine.
+fn chips() -> Option<u32> {
+    let text = std::fs::read_to_string("/proc/cpuinfo").ok()?;
+    let mut ids: Vec<&str> = text.lines().filter_map(|l| l.strip_prefix("physical id")).collect();
+    ids.sort_unstable();
+    ids.dedup();
+    u32::try_from(ids.len()).ok().filter(|n| *n > 0)
+}
+
+/// All that is known of the last repetition, and the rates of all.
+pub(super) fn facts(setup: &Setup, machine: &Map<String, Value>, known: Option<&Known>, seen: &[Seen]) -> Facts {
+    let Some(last) = seen.last() else { return Facts::default() };
+    let cores = last.after.all("cpu.count").unwrap_or(1.0);
+    let report = &last.report;
+    let mut configuration = machine.clone();
+    configuration.insert("version".to_owned(), json!(concat!("weir ", env!("CARGO_PKG_VERSION"))));
+    configuration.insert("directory".to_owned(), json!(setup.folder.display().to_string()));
+    configuration.insert("command".to_owned(), json!(std::env::args().skip(1).collect::<Vec<_>>().join(" ")));
+    configuration
+        .insert("targets".to_owned(), json!(setup.plan.targets.iter().map(ToString::to_string).collect::<Vec<_>>()));
+    let plan = &setup.plan;
+    configuration.insert("threads".to_owned(), json!({ "count": plan.threads, "depth": plan.depth }));
+    configuration.insert("compressible_percent".to_owned(), json!(plan.zeros));
+    if let Some(known) = known {
+        configuration.insert("pool".to_owned(), json!(known.pool));
+        configuration.insert("dataset".to_owned(), json!(known.dataset));
+        configuration.insert("properties".to_owned(), Value::Object(known.properties.clone()));
+        configuration.insert("capacity_percent".to_owned(), json!(number(&known.of_pool, "capacity")));
+        configuration.insert("fragmentation_percent".to_owned(), json!(number(&known.of_pool, "fragmentation")));
+        configuration.insert("health".to_owned(), known.of_pool.get("health").cloned().unwrap_or(Value::Null));
+    }
+    Facts {
+        load: load(setup),
+        seconds: report.seconds,
+        due: report.requested.map(|_| report.due as f64),
+        failed: report.failed as f64,
+        clients: vec![client(setup, last, cores)],
+        server: Some(server_of(setup, last, known, (cores as u32, chips()))),
+        series: report.series.iter().map(|s| Second { seconds: s.took, ops: s.ops as f64 }).collect(),
+        latency: report.latency.classes.clone(),
+        repeats: seen.iter().map(|s| s.report.rate()).collect(),
+        configuration,
+    }
+}

@@ -1,0 +1,59 @@
+use super::*;
+use crate::target::Target;
+
+fn bench(folder: &Path, line: &str) -> (ExitCode, Option<Facts>) {
+    let words = format!("bench {line}").replace("DIR", &folder.display().to_string());
+    let matches = command().try_get_matches_from(words.split(' ')).unwrap_or_else(|e| panic!("{e}"));
+    let code = run(&matches, None).unwrap_or_else(|e| panic!("{line}: {e:#}"));
+    (code, load(&folder.join("run")).ok())
+}
+
+#[test]
+fn a_run_keeps_all_that_it_saw_and_a_refused_result_is_told_with_a_stamp_only() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let at = folder.path();
+    let refused = format!("{:?}", ExitCode::from(REFUSED));
+    let (code, facts) = bench(at, "run DIR/run --repeats 2 randread DIR/file --file-size 1M --size 4K --seconds 1.2");
+    // A second is too short, and the machine's memory has it all.
+    assert_eq!(format!("{code:?}"), refused);
+    let facts = facts.expect("facts");
+    assert_eq!(
+        (facts.repeats.len(), facts.load.op_bytes, facts.load.working_set_bytes),
+        (2, 4096, Some(f64::from(1 << 20)))
+    );
+    let run = at.join("run");
+    for name in ["record.weirrec", "load-1.weirrec", "load-2.csv", "report-2.json", "verdict.json", "report.html"] {
+        assert!(run.join(name).metadata().is_ok_and(|m| m.len() > 100), "{name}");
+    }
+    let seconds = record::Run::open(&run.join("load-1.weirrec")).expect("a run");
+    let (id, _) = seconds.named("load.ops").next().expect("a column");
+    assert!(seconds.series(id).expect("seconds").area() > 100.0);
+    let page = std::fs::read_to_string(run.join("report.html")).expect("a page");
+    assert!(
+        page.contains("randread: REFUSE") && page.contains("too short") && !page.contains("a second,"),
+        "no result"
+    );
+    assert!(!run.join("latency-1.svg").exists(), "nor a picture");
+    let (code, _) = bench(at, "judge DIR/run --force");
+    assert_eq!(format!("{code:?}"), format!("{:?}", ExitCode::SUCCESS));
+    let page = std::fs::read_to_string(run.join("report.html")).expect("a page");
+    assert!(page.contains("UNVERIFIED randread: ") && page.contains("operations a second,"));
+    let picture = std::fs::read_to_string(run.join("latency-1.svg")).expect("a picture");
+    assert!(picture.contains(">UNVERIFIED<"));
+    // Not into what is there already, and not compared: each itself is refused.
+    let words = format!("bench run {} randread x", run.display());
+    let matches = command().try_get_matches_from(words.split(' ')).expect("a line");
+    assert!(super::run(&matches, None).is_err());
+    let (code, _) = bench(at, "compare DIR/run DIR/run");
+    assert_eq!(format!("{code:?}"), refused);
+}
+
+#[test]
+fn the_command_line_is_well_formed_and_links_are_told_in_bits() {
+    command().debug_assert();
+    assert_eq!((bits("1G"), bits("100M"), bits("9600")), (Ok(1e9), Ok(1e8), Ok(9600.0)));
+    assert!(bits("-1").is_err() && bits("fast").is_err());
+    assert!(server::is_here(&Target::Path("/x".into())));
+    assert!(server::is_here(&"nfs://127.0.0.1/x".parse().expect("an URL")));
+    assert!(!server::is_here(&"nfs://192.0.2.1/x".parse().expect("an URL")));
+}

@@ -536,7 +536,7 @@ const ROUTES: Route[] = [
   R("GET", "/v1/jobs", "viewer", ({ state }) => ok({ items: [...state.jobs].reverse() })),
   R("POST", "/v1/jobs", "operator", function ({ state, body, who }) {
     const pool = found(state.pools.find((candidate) => candidate.name === body.target), `cannot open '${body.target}': no such pool`);
-    const job: Schemas["Job"] = { id: state.jobs.length + 1, kind: "verify", target: pool.name, state: "running", started_by: who!.name, started: seconds(), progress: { done_bytes: 0, total_bytes: pool.allocated_bytes, percent: 0, bytes_per_second: 0 } };
+    const job: Schemas["Job"] = { id: state.jobs.length + 1, kind: body.kind!, target: pool.name, state: "running", started_by: who!.name, started: seconds(), progress: { done_bytes: 0, total_bytes: pool.allocated_bytes, percent: 0, bytes_per_second: 0 } };
     state.jobs.push(job);
     this.happen("job", "info", `Verifying ${pool.name} began.`, pool.name, who!.name);
     this.say({ type: "job", job });

@@ -7,6 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 pub use pool::writer::Lasts;
+use pool::writer::ScanRefused;
 
 /// Opens the device at a path for writing, for this process alone.
 pub(crate) fn open(path: &str) -> pool::Result<Arc<dyn Device>> {
@@ -38,4 +39,16 @@ pub fn expand(pool: &WritablePool, guid: u64) -> Result<()> {
 pub fn reopen(pool: &WritablePool) -> Result<()> {
     pool.writer().reopen(&open)?;
     Ok(())
+}
+
+/// Why a scan cannot be begun, paused or ended, in OpenZFS's words.
+pub fn scan_refusal(why: ScanRefused) -> &'static str {
+    match why {
+        ScanRefused::Scrubbing => "currently scrubbing; use 'zpool scrub -s' to cancel scrub",
+        ScanRefused::ScrubPaused => "scrub is paused; use 'zpool scrub' to resume scrub",
+        ScanRefused::ErrorScrubbing => "currently error scrubbing; use 'zpool scrub -s' to cancel error scrub",
+        ScanRefused::ErrorScrubPaused => "error scrub is paused; use 'zpool scrub -e' to resume error scrub",
+        ScanRefused::Resilvering => "currently resilvering",
+        ScanRefused::NoScan => "there is no active scrub",
+    }
 }

@@ -12,6 +12,10 @@ pub enum JobKind {
     Verify,
     /// Frees the space of datasets that were destroyed. Begins by itself, cannot be stopped, and goes on after a restart.
     Destroy,
+    /// Reads every copy of everything and all parity, and repairs what is wrong. Also one that was begun by a command, or went on after a restart.
+    Scrub,
+    /// Brings devices what they missed, or all of it. Begins by itself and cannot be stopped.
+    Resilver,
 }
 
 /// How far a job is.

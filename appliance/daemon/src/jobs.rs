@@ -154,6 +154,8 @@ fn name(kind: JobKind) -> &'static str {
     match kind {
         JobKind::Verify => "verify",
         JobKind::Destroy => "destroy",
+        JobKind::Scrub => "scrub",
+        JobKind::Resilver => "resilver",
     }
 }
 
@@ -166,13 +168,24 @@ fn interruption(job: &Job) -> String {
     match job.kind {
         JobKind::Verify => format!("the daemon ended{far}, and nothing is known of the rest; start it again"),
         JobKind::Destroy => format!("the daemon ended{far}; freeing goes on by itself"),
+        JobKind::Scrub | JobKind::Resilver => format!("the daemon ended{far}; it goes on by itself"),
     }
 }
 
 /// What is said of a job that somebody ended.
 fn cancellation(kind: JobKind) -> Option<String> {
-    let said = "the pool was let go of; freeing goes on when it is imported again";
-    (kind == JobKind::Destroy).then(|| said.to_owned())
+    let what = match kind {
+        JobKind::Verify => return None,
+        JobKind::Destroy => "freeing",
+        JobKind::Scrub => "scrubbing",
+        JobKind::Resilver => "resilvering",
+    };
+    Some(format!("the pool was let go of; {what} goes on when it is imported again"))
+}
+
+/// Whether a job shows what a pool does by itself and will not leave off.
+pub fn goes_on(kind: JobKind) -> bool {
+    matches!(kind, JobKind::Destroy | JobKind::Resilver)
 }
 
 /// Keeps a job as it is now.
@@ -289,6 +302,9 @@ impl Jobs {
                     let message = Some(interruption(&thread.job()));
                     (JobState::Interrupted, Finished { message, verification: None })
                 }
+                Ok(Ok(finished)) if thread.is_cancelled() && finished.message.is_some() => {
+                    (JobState::Cancelled, finished)
+                }
                 Ok(_) if thread.is_cancelled() => {
                     (JobState::Cancelled, Finished { message: cancellation(kind), verification: None })
                 }
@@ -323,7 +339,7 @@ impl Jobs {
     /// Lets one end; `None`: there is none. One that ended, or that cannot be stopped, is left as it is.
     pub fn cancel(&self, id: u64) -> Option<Job> {
         let running = self.all.lock().get(&id).cloned()?;
-        if running.job().kind == JobKind::Destroy {
+        if goes_on(running.job().kind) {
             return Some(running.job());
         }
         running.cancelled.store(true, Ordering::Relaxed);

@@ -37,6 +37,7 @@ mod process;
 mod programs;
 pub mod rules;
 mod run;
+mod scanned;
 pub mod schedules;
 pub mod smb;
 pub mod socket;

@@ -2,6 +2,7 @@
 
 use crate::events::Happening;
 use crate::jobs::Finished;
+use crate::scanned;
 use crate::web::Service;
 use admin::OwnedPool;
 use api::{Device, EventKind, Job, JobKind, LiveMessage, Pool, State};
@@ -91,6 +92,7 @@ pub fn watch(service: &Arc<Service>) {
         }
         service.owner.house.list().iter().for_each(|pool| {
             freeing(service, pool);
+            scanned::show(&service.jobs, pool);
             other_devices(pool);
             spares(pool);
         });

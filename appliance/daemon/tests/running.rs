@@ -29,14 +29,24 @@ fn jobs_and_events_are_there_after_a_restart() {
     let job = rig.ask(&root, "POST", "/v1/jobs", Some(&body)).json();
     let done = ended(&rig, &job["id"]);
     assert_eq!(done["state"], "done", "{done}");
-    let refused = rig.ask(&root, "POST", "/v1/jobs", Some(&json!({"kind": "destroy", "target": "tank"})));
-    assert_eq!((refused.status, refused.code().as_str()), (400, "invalid_request"));
+    for kind in ["destroy", "resilver"] {
+        let refused = rig.ask(&root, "POST", "/v1/jobs", Some(&json!({"kind": kind, "target": "tank"})));
+        assert_eq!((refused.status, refused.code().as_str()), (400, "invalid_request"));
+    }
+    let job = rig.ask(&root, "POST", "/v1/jobs", Some(&json!({"kind": "scrub", "target": "tank"})));
+    assert_eq!(job.status, 201, "{}", job.text());
+    let scrubbed = ended(&rig, &job.json()["id"]);
+    assert_eq!(
+        (&scrubbed["state"], &scrubbed["message"]),
+        (&json!("done"), &json!("0B repaired, no errors")),
+        "{scrubbed}"
+    );
     let before = rig.ask_locally("GET", "/v1/events", None).json();
     let last = before["items"].as_array().expect("events").last().expect("some")["id"].as_u64().expect("a number");
 
     let rig = Rig::in_folder(rig.end(), daemon::Config::default(), false);
     let jobs = rig.ask_locally("GET", "/v1/jobs", None).json();
-    assert_eq!(jobs["items"], json!([done]));
+    assert_eq!(jobs["items"], json!([scrubbed, done]));
     let after = rig.ask_locally("GET", "/v1/events", None).json();
     let after = after["items"].as_array().expect("events");
     let said = |e: &&Value| {

@@ -14,5 +14,14 @@ export function poolName(name: string): string {
 
 /** What a job does to what. */
 export function jobTitle(job: { kind: string; target: string }): string {
-  return job.kind === "destroy" ? `Free what was destroyed in ${job.target}` : `Verify ${job.target}`;
+  switch (job.kind) {
+    case "destroy":
+      return `Free what was destroyed in ${job.target}`;
+    case "scrub":
+      return `Scrub ${job.target}`;
+    case "resilver":
+      return `Resilver ${job.target}`;
+    default:
+      return `Verify ${job.target}`;
+  }
 }

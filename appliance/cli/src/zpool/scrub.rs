@@ -10,6 +10,7 @@ use crate::context::{Context, Failure, Outcome};
 use crate::getopt::Options;
 use crate::number::{duration, nice_bytes};
 use crate::state::Imported;
+use admin::states::scan_refusal;
 use admin::status::{Progress, ScanStatus};
 use pool::Writer;
 use pool::writer::{ScanAnswer, ScanRefused};
@@ -108,7 +109,7 @@ fn one(cx: &mut Context<'_>, record: &Imported, job: Job, wait: bool, command: &
         Err(ScanRefused::ScrubPaused) if job == Job::StartErrors => {
             Err(failed("scrub is paused; use 'zpool scrub' to resume or 'zpool scrub -s' to cancel scrub"))
         }
-        Err(why) => Err(failed(words(why))),
+        Err(why) => Err(failed(scan_refusal(why))),
         Ok(()) => {
             let noted = pool.note_command(command).map_err(|e| failed(&reason(&e)));
             if noted.is_ok() && runs && (wait || !stays) {
@@ -224,15 +225,4 @@ fn line(scan: &ScanStatus) -> Option<String> {
 /// Seconds since 1970.
 pub fn host_seconds() -> u64 {
     std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |d| d.as_secs())
-}
-
-fn words(why: ScanRefused) -> &'static str {
-    match why {
-        ScanRefused::Scrubbing => "currently scrubbing; use 'zpool scrub -s' to cancel scrub",
-        ScanRefused::ScrubPaused => "scrub is paused; use 'zpool scrub' to resume scrub",
-        ScanRefused::ErrorScrubbing => "currently error scrubbing; use 'zpool scrub -s' to cancel error scrub",
-        ScanRefused::ErrorScrubPaused => "error scrub is paused; use 'zpool scrub -e' to resume error scrub",
-        ScanRefused::Resilvering => "currently resilvering",
-        ScanRefused::NoScan => "there is no active scrub",
-    }
 }

@@ -8,8 +8,8 @@ use super::streams::{self, ALIVE, Place};
 use super::verbs::{dataset_name, pool_of};
 use crate::command::Io;
 use crate::http::Lines;
-use crate::jobs::{Finished, Running};
-use crate::verify;
+use crate::jobs::{Finished, Running, goes_on};
+use crate::{scanned, verify};
 use admin::OwnedPool;
 use api::{
     AuditList, CommandAnswer, CommandFrame, CommandRequest, ErrorCode, EventList, Job, JobKind, JobList, LiveMessage,
@@ -40,8 +40,8 @@ pub async fn start_job(
     Body(request): Body<StartJob>,
 ) -> Answer<Response> {
     let StartJob { kind, target } = request;
-    if kind == JobKind::Destroy {
-        let message = "a job of this kind begins by itself when a dataset is destroyed";
+    if goes_on(kind) {
+        let message = "a job of this kind begins by itself when there is something to do";
         return Err(Problem::new(ErrorCode::InvalidRequest, message).at("kind"));
     }
     dataset_name("target", &target)?;
@@ -49,15 +49,24 @@ pub async fn start_job(
     let by = caller.name();
     let target_too = target.clone();
     let job = waiting(move || {
-        let started = service.jobs.start(kind, &target, &by, work(pool));
+        if kind == JobKind::Scrub {
+            scanned::begin(&pool).map_err(|why| Problem::new(ErrorCode::Conflict, why).at(target.clone()))?;
+        }
+        let started = service.jobs.start(kind, &target, &by, work(kind, pool));
+        // Whoever looks after the pools may have seen it begin before.
+        let shown = || scanned::shown(&service.jobs, &target).filter(|_| kind == JobKind::Scrub);
+        let started = started.or_else(|why| shown().ok_or(why));
         started.map_err(|why| Problem::new(ErrorCode::Conflict, why).at(target))
     });
     let audited = Extension(Audited { target: Some(target_too), ..Audited::default() });
     Ok((audited, Created(job.await?)).into_response())
 }
 
-fn work(pool: Arc<OwnedPool>) -> impl FnOnce(&Running) -> anyhow::Result<Finished> + Send + 'static {
-    move |running| verify::verify(&pool, running)
+fn work(kind: JobKind, pool: Arc<OwnedPool>) -> impl FnOnce(&Running) -> anyhow::Result<Finished> + Send + 'static {
+    move |running| match kind {
+        JobKind::Verify => verify::verify(&pool, running),
+        JobKind::Scrub | JobKind::Resilver | JobKind::Destroy => scanned::follow(&pool, running),
+    }
 }
 
 fn no_job(id: u64) -> Problem {
@@ -69,9 +78,19 @@ pub async fn job(State(service): State<Arc<Service>>, Path(id): Path<u64>) -> An
 }
 
 pub async fn cancel_job(State(service): State<Arc<Service>>, Path(id): Path<u64>) -> Answer<Json<Job>> {
-    if service.jobs.get(id).is_some_and(|job| job.kind == JobKind::Destroy && job.ended.is_none()) {
-        let message = "what was destroyed cannot be got back: its space is being freed";
-        return Err(Problem::new(ErrorCode::Conflict, message).at(id.to_string()));
+    let job = service.jobs.get(id).filter(|job| job.ended.is_none());
+    let refused = |message: &str| Err(Problem::new(ErrorCode::Conflict, message).at(id.to_string()));
+    match job.as_ref().map(|job| job.kind) {
+        Some(JobKind::Destroy) => {
+            return refused("what was destroyed cannot be got back: its space is being freed");
+        }
+        Some(JobKind::Resilver) => return refused("devices lack what a resilver brings them: it cannot be stopped"),
+        Some(JobKind::Scrub) => {
+            let pool = service.pool(&job.map(|job| job.target).unwrap_or_default())?;
+            let stopped = waiting(move || scanned::stop(&pool).map_err(|why| Problem::new(ErrorCode::Conflict, why)));
+            stopped.await?;
+        }
+        Some(JobKind::Verify) | None => {}
     }
     service.jobs.cancel(id).map(Json).ok_or_else(|| no_job(id))
 }

@@ -20,6 +20,7 @@ use crate::config::VdevConfig;
 use crate::import::build::REPLACED_BY_NAMESAKE;
 use crate::{Error, Result};
 use block::vdev::Leaf;
+use block::zevent::class;
 use host::device::Device;
 use ondisk::label::{END_BYTES, START_BYTES, usable_bytes};
 use ondisk::nvlist::Nvlist;
@@ -112,6 +113,10 @@ fn attach(cx: &SyncTx<'_>, to: u64, new: &NewLeaf, how: Joins) -> Result<()> {
         };
         cx.history("vdev attach", None, &format!("{verb} vdev={} {word} vdev={old_path}", new.path))
     })?;
+    let class = if new.spare.is_some() { class::VDEV_SPARE } else { class::VDEV_ATTACH };
+    if let Some(leaf) = cx.store().tree().leaves().into_iter().find(|leaf| leaf.guid == guid) {
+        shared.tell_leaf(class, leaf);
+    }
     shared.scan.resilver_wanted();
     Ok(())
 }

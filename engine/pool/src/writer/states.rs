@@ -14,6 +14,7 @@ use crate::config::VdevConfig;
 use crate::import::build;
 use crate::{Error, Result};
 use block::vdev::{Aux, Leaf};
+use block::zevent::class;
 use host::device::Device;
 use ondisk::label::START_BYTES;
 use ondisk::pool_dir::config;
@@ -142,6 +143,7 @@ fn online(cx: &SyncTx<'_>, guid: u64) -> Result<bool> {
     mark(cx.shared, guid, &[(config::OFFLINE, None), (config::REMOVED, None)]);
     come_back(cx);
     cx.config_changed();
+    cx.shared.tell_leaf(class::VDEV_ONLINE, leaf);
     Ok(leaf.is_open() && !leaf.has_failed())
 }
 

@@ -5,6 +5,7 @@
 
 use super::Shared;
 use crate::facts;
+use block::vdev::Leaf;
 use block::zevent::class;
 use ondisk::history::keys;
 use ondisk::nvlist::Nvlist;
@@ -51,6 +52,24 @@ impl Shared {
     /// The configuration is in the labels.
     pub(super) fn tell_config(&self) {
         self.store.reporter().sysevent(class::CONFIG_SYNC, |_| ());
+    }
+
+    /// Something was done to a device.
+    pub(super) fn tell_leaf(&self, class: &str, leaf: &Leaf) {
+        self.store.reporter().sysevent(class, |list| {
+            list.put("vdev_guid", leaf.guid);
+            list.put("vdev_state", facts::state_number(leaf));
+            list.put("vdev_path", leaf.path.as_str());
+        });
+    }
+
+    /// A scan began, ended, or rests.
+    pub(super) fn tell_scan(&self, class: &str) {
+        self.store.reporter().sysevent(class, |list| {
+            if matches!(class, class::RESILVER_START | class::RESILVER_FINISH) {
+                list.put("resilver_type", "healing");
+            }
+        });
     }
 
     /// A record stands in the history.

@@ -112,11 +112,7 @@ impl Writer {
             if leaf.aux().map_or(leaf.has_failed() || leaf.is_gone(), |aux| aux != Aux::Offline) {
                 is_back |= self.open_again(leaf, open);
             }
-            self.shared.store.reporter().sysevent(block::zevent::class::VDEV_CLEAR, |list| {
-                list.put("vdev_guid", leaf.guid);
-                list.put("vdev_state", crate::facts::state_number(leaf));
-                list.put("vdev_path", leaf.path.as_str());
-            });
+            self.shared.tell_leaf(block::zevent::class::VDEV_CLEAR, leaf);
         }
         self.resume();
         self.task(move |cx| {

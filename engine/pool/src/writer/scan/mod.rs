@@ -33,6 +33,7 @@ use super::{Shared, Writer};
 use crate::{Pool, Result};
 use block::Store;
 use block::vdev::Mended;
+use block::zevent::class;
 use errors::Errors;
 use object::zap::Zap;
 use ondisk::pool_dir::directory;
@@ -304,14 +305,18 @@ impl Writer {
                 state::keep_error_scrub(cx, Some(&scrub))?;
                 cx.config_changed();
                 let text = format!("func=3 mintxg=0 maxtxg={}", cx.txg());
-                cx.history("error scrub setup", None, &text).map(Ok)
+                cx.history("error scrub setup", None, &text)?;
+                cx.shared.tell_scan(class::ERROR_SCRUB_START);
+                Ok(Ok(()))
             }
             Some(ScanRefused::ErrorScrubPaused) => {
                 let scrub = state.error_scrub.as_mut().map(|s| {
                     s.paused = 0;
                     *s
                 });
-                state::keep_error_scrub(cx, scrub.as_ref()).map(Ok)
+                state::keep_error_scrub(cx, scrub.as_ref())?;
+                cx.shared.tell_scan(class::ERROR_SCRUB_RESUME);
+                Ok(Ok(()))
             }
             Some(why) => Ok(Err(why)),
         })
@@ -335,7 +340,9 @@ impl Writer {
                     s.paused = 1;
                     *s
                 });
-                state::keep_error_scrub(cx, scrub.as_ref()).map(Ok)
+                state::keep_error_scrub(cx, scrub.as_ref())?;
+                cx.shared.tell_scan(class::ERROR_SCRUB_PAUSED);
+                Ok(Ok(()))
             }
             Some(why) => Ok(Err(why)),
         })

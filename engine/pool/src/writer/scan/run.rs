@@ -9,6 +9,7 @@ use crate::writer::Shared;
 use crate::writer::tx::SyncTx;
 use crate::{Bookmark, Error, Pool, Result};
 use block::vdev::Mend;
+use block::zevent::class;
 use object::zap::Zap;
 use ondisk::dsl_dir::DslDir;
 use ondisk::errlog::{ErrorBookmark, HeadError, parse_head};
@@ -154,7 +155,9 @@ pub(super) fn end_error_scrub(cx: &SyncTx<'_>, state: &mut State, complete: bool
         cx.shared.scan.errors.rotate();
     }
     state::keep_error_scrub(cx, Some(&scrub))?;
-    cx.history(text, None, &format!("errors={}", scrub.errors))
+    cx.history(text, None, &format!("errors={}", scrub.errors))?;
+    cx.shared.tell_scan(if complete { class::ERROR_SCRUB_FINISH } else { class::ERROR_SCRUB_ABORT });
+    Ok(())
 }
 
 /// Looks at all blocks of the error log once more.

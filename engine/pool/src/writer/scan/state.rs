@@ -13,6 +13,7 @@ use crate::scan::ordered::{NO_OBJSET, Position};
 use crate::writer::replaced;
 use crate::writer::tx::SyncTx;
 use block::vdev::Leaf;
+use block::zevent::class;
 use object::ZapValue;
 use object::zap::{Zap, ZapSpec};
 use ondisk::errlog::ErrorBookmark;
@@ -201,7 +202,12 @@ pub(super) fn begin(cx: &SyncTx<'_>, state: &mut State, function: ScanFunction, 
     state.began_anew(cx.txg());
     keep(cx, state)?;
     cx.config_changed();
-    cx.history("scan setup", None, &format!("func={} mintxg={min} maxtxg={max}", function as u64))
+    cx.history("scan setup", None, &format!("func={} mintxg={min} maxtxg={max}", function as u64))?;
+    cx.shared.tell_scan(match function {
+        ScanFunction::Resilver => class::RESILVER_START,
+        _ => class::SCRUB_START,
+    });
+    Ok(())
 }
 
 /// How a scan ends.
@@ -244,7 +250,14 @@ pub(super) fn end(cx: &SyncTx<'_>, state: &mut State, how: End) -> Result<()> {
     state.queue.clear();
     state.scan = Some(scan);
     state.began_anew(cx.txg());
-    keep(cx, state)
+    keep(cx, state)?;
+    match (how, scan.function) {
+        (End::Complete, ScanFunction::Resilver) => cx.shared.tell_scan(class::RESILVER_FINISH),
+        (End::Complete, _) => cx.shared.tell_scan(class::SCRUB_FINISH),
+        (End::Cancelled, ScanFunction::Scrub) => cx.shared.tell_scan(class::SCRUB_ABORT),
+        _ => {}
+    }
+    Ok(())
 }
 
 /// What was resilvered is taken out of the leaves' logs, but for what could not be written.
@@ -293,7 +306,9 @@ pub(super) fn pause(cx: &SyncTx<'_>, state: &mut State, paused: bool) -> Result<
         cx.shared.scan.figures.resumed(now);
     }
     state.changed_txg = cx.txg();
-    cx.directory()?.update(cx.tx(), directory::SCAN, &ZapValue::words(&scan.to_words()))
+    cx.directory()?.update(cx.tx(), directory::SCAN, &ZapValue::words(&scan.to_words()))?;
+    cx.shared.tell_scan(if paused { class::SCRUB_PAUSED } else { class::SCRUB_RESUME });
+    Ok(())
 }
 
 #[cfg(test)]

@@ -1,0 +1,98 @@
+//! The jobs "scrub" and "resilver": what a pool does by itself, shown while it does it, whoever began it.
+
+use crate::jobs::{Finished, Jobs, Running};
+use admin::OwnedPool;
+use anyhow::Result;
+use api::{Job, JobKind};
+use pool::status::{Progress, ScanStatus};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How often is looked how far it is.
+const LOOKED: Duration = Duration::from_millis(500);
+
+/// Shows what goes on in a pool, unless a job does already.
+pub fn show(jobs: &Jobs, pool: &Arc<OwnedPool>) {
+    let Some(writable) = pool.writable() else { return };
+    let activity = writable.writer().scan_activity();
+    let kind = match (activity.scrubbing, activity.resilvering) {
+        (_, true) => JobKind::Resilver,
+        (true, _) => JobKind::Scrub,
+        _ => return,
+    };
+    let name = pool.name();
+    let is_shown =
+        |j: &Job| matches!(j.kind, JobKind::Scrub | JobKind::Resilver) && j.target == name && j.ended.is_none();
+    if jobs.list().iter().any(is_shown) {
+        return;
+    }
+    let pool = pool.clone();
+    if let Err(why) = jobs.start(kind, &name, "the pool", move |running| follow(&pool, running)) {
+        tracing::debug!(pool = name, why, "the scan is not shown");
+    }
+}
+
+/// The job that shows a scrub, if one does.
+pub fn shown(jobs: &Jobs, pool: &str) -> Option<Job> {
+    jobs.list().into_iter().find(|j| j.kind == JobKind::Scrub && j.target == pool && j.ended.is_none())
+}
+
+/// Begins a scrub, or has a paused one go on. The error is a sentence.
+pub fn begin(pool: &OwnedPool) -> Result<(), String> {
+    let writable = pool.writable().ok_or("the pool is imported to be looked at only")?;
+    match writable.writer().start_scrub() {
+        Ok(Ok(())) => Ok(()),
+        Ok(Err(refused)) => Err(admin::states::scan_refusal(refused).to_owned()),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+/// Ends a scrub; one that has ended already is no error.
+pub fn stop(pool: &OwnedPool) -> Result<(), String> {
+    let Some(writable) = pool.writable() else { return Ok(()) };
+    match writable.writer().stop_scrub() {
+        Ok(_) => Ok(()),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+/// What the pool tells of its last scan.
+fn status(pool: &OwnedPool) -> Option<ScanStatus> {
+    pool.pool().ok()?.status().ok()?.scan
+}
+
+/// Tells how far a scan is until it ends, or until the job is to.
+pub fn follow(pool: &OwnedPool, running: &Running) -> Result<Finished> {
+    loop {
+        let Some(writable) = pool.writable() else { return Ok(Finished::default()) };
+        let activity = writable.writer().scan_activity();
+        let now = status(pool);
+        let is_paused = now.as_ref().is_some_and(|s| s.state == Progress::Active && s.pause_time != 0);
+        if let Some(scan) = &now {
+            let doing = match (is_paused, activity.resilvering) {
+                (true, _) => "paused",
+                (_, true) => "bringing devices what they lack",
+                _ => "reading every copy",
+            };
+            running.progress(doing, scan.issued_bytes(), scan.to_examine_bytes);
+        }
+        if !activity.scrubbing && !activity.resilvering && !is_paused {
+            let message = now.map(|scan| summary(&scan));
+            return Ok(Finished { message, verification: None });
+        }
+        // It goes on without being shown: whoever wanted it to end has ended it.
+        if running.is_cancelled() {
+            return Ok(Finished::default());
+        }
+        std::thread::sleep(LOOKED);
+    }
+}
+
+fn summary(scan: &ScanStatus) -> String {
+    let bytes = dataset::property::format::nice_bytes(scan.processed_bytes);
+    match scan.state {
+        Progress::Cancelled => "it was stopped".to_owned(),
+        _ if scan.errors == 0 => format!("{bytes} repaired, no errors"),
+        _ => format!("{bytes} repaired, {} errors that could not be", scan.errors),
+    }
+}

@@ -83,6 +83,7 @@ interop: build images ## other pools, other judges: OpenZFS's own test images, z
 	testing/system/boot-environments
 	testing/kernel/replays
 	testing/kernel/round-trips
+	testing/kernel/grow
 	testing/nfs/pynfs
 	testing/nfs/kernel-client
 

@@ -167,6 +167,9 @@ impl House {
         if let Some(Err(error)) = pool.writable().map(|writable| writable.writer().run_sweeps()) {
             tracing::warn!(pool = pool.name(), %error, "nothing is trimmed or initialized");
         }
+        if let Some(Err(error)) = pool.writable().map(|writable| writable.writer().run_expansion()) {
+            tracing::warn!(pool = pool.name(), %error, "no raidz is widened");
+        }
         if let Some(greet) = self.greet.get() {
             greet(&pool);
         }

@@ -564,3 +564,91 @@ fn what_was_freed_is_told_to_devices_by_itself() {
     files.files.pop();
     check(&rig, &files);
 }
+
+/// Until the expansion has ended.
+fn widened(rig: &Rig) {
+    let writer = rig.live.writer();
+    let end = std::time::Instant::now() + std::time::Duration::from_secs(120);
+    while writer.expansion_state().0 {
+        assert!(std::time::Instant::now() < end, "{:?}", rig.found().status().unwrap().expand);
+        writer.wait_for_expansion(std::time::Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn a_raidz_is_widened_while_it_is_used_and_every_step_is_what_openzfs_reads() {
+    for parity in [1, 2] {
+        let children = (0..2 + parity).map(|n| format!("disk-{n}"));
+        let child = |n: String| NewVdev { leaf: Some((n.clone(), disk(&n))), ..layout(false) };
+        let top = NewVdev { parity, children: children.map(child).collect(), ..layout(true) };
+        let rig = Rig::with(top, &[], None);
+        let mut files = Files::new(&rig);
+        (0..40).for_each(|_| files.put(&rig));
+        let added = disk("added");
+        let rig = Rig { devices: [rig.devices.clone(), vec![added.clone()]].concat(), live: rig.live };
+        let writer = rig.live.writer().clone();
+        let top = writer.store().tree().tops[0].guid;
+        let small: Arc<dyn Device> = Arc::new(MemoryDevice::new("small", vec![0; 80 << 20]));
+        assert_eq!(refusal(writer.attach(top, new_leaf(&small), Joins::Attach)), "device is too small");
+        writer.attach(top, new_leaf(&added), Joins::Attach).unwrap();
+        // The same txg moved the first rows into the scratch area.
+        let in_scratch = rig.found().uberblock().raidz_reflow >> 55;
+        assert!(in_scratch == 1 && rig.is_clean());
+        rig.judge();
+        let again = refusal(writer.attach(top, new_leaf(&disk("other")), Joins::Attach));
+        assert_eq!(again, "raidz expansion in progress");
+        let size = || writer.allocator().totals().allocated_and_size().1;
+        let before = size();
+        // Out of it, and on: each txg is a step, and each step is whole.
+        let (mut states, mut word) = (Vec::new(), 0);
+        for step in 0..6 {
+            match step % 3 {
+                1 => check(&rig, &files),
+                _ => writer.sync().unwrap(),
+            }
+            let now = rig.found().uberblock().raidz_reflow;
+            assert!(now & ((1 << 55) - 1) >= word & ((1 << 55) - 1));
+            (word, states) = (now, [states, vec![now >> 55]].concat());
+            if step % 2 == 0 {
+                files.put(&rig);
+            }
+        }
+        assert!(states.iter().all(|state| *state == 4), "{states:?}");
+        let text = config(&rig);
+        assert!(has(&text, "raidz_expanding"), "{text:?}");
+        drop(writer);
+        let (rig, mut files) = reopen(rig, files);
+        let writer = rig.live.writer().clone();
+        assert!(writer.expansion_state().0);
+        // One that is away has it wait.
+        let zero = guid(&rig, "disk-0");
+        writer.offline(zero, Lasts::Always).unwrap();
+        files.put(&rig);
+        let at = rig.found().uberblock().raidz_reflow;
+        files.put(&rig);
+        assert_eq!(rig.found().uberblock().raidz_reflow, at);
+        check(&rig, &files);
+        let device = rig.devices[0].clone();
+        writer.online(zero, &|_: &str| Ok(device.clone())).unwrap();
+        writer.run_scans().unwrap();
+        resilvered(&rig);
+        writer.run_expansion().unwrap();
+        (0..10).for_each(|_| files.put(&rig));
+        widened(&rig);
+        let text = config(&rig);
+        assert!(!text.iter().any(|l| l.contains("raidz_expanding")), "{text:?}");
+        assert!(has(&text, "raidz_expand_txgs[0]"), "{text:?}");
+        assert!(writer.allocator().totals().allocated_and_size().1 > before * 5 / 4);
+        (0..4).for_each(|_| files.put(&rig));
+        check(&rig, &files);
+        drop(writer);
+        let (rig, mut files) = reopen(rig, files);
+        files.put(&rig);
+        check(&rig, &files);
+        assert!(rig.is_clean());
+        // The new child carries its part: as many as the parity allows may be gone.
+        let writer = rig.live.writer();
+        writer.offline(guid(&rig, "disk-1"), Lasts::UntilImport).unwrap();
+        check(&rig, &files);
+    }
+}

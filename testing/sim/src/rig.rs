@@ -194,8 +194,8 @@ impl Rig {
     }
 
     /// Changes the devices as the layout allows: one becomes a mirror with the machine's last device, a mirror loses its first side, of
-    /// a raidz the second device is replaced by the last one, a log leaves.
-    pub fn change(&self, machine: &Arc<Machine>) -> Result<()> {
+    /// a raidz the second device is replaced by the last one, or with `widens` it gets that one as one more child, a log leaves.
+    pub fn change(&self, machine: &Arc<Machine>, widens: bool) -> Result<()> {
         let tree = self.writer.store().tree();
         let top = tree.tops.first().context("a device")?;
         let joins = |guid, how| self.join(guid, machine.devices().pop().context("a device to join")?, how);
@@ -206,8 +206,20 @@ impl Rig {
             }
             (Kind::Leaf(leaf), None) => joins(leaf.guid, Joins::Attach),
             (Kind::Mirror(_), None) => self.writer.detach(top.leaves()[0].guid).context("detaching"),
+            _ if widens => joins(top.guid, Joins::Attach),
             _ => joins(top.leaves()[1].guid, Joins::Replace),
         }
+    }
+
+    /// Has a raidz widened to the end.
+    pub fn widen(&self) -> Result<()> {
+        self.writer.run_expansion()?;
+        let end = std::time::Instant::now() + Duration::from_secs(120);
+        while self.writer.expansion_state().0 {
+            anyhow::ensure!(std::time::Instant::now() < end, "the raidz is not widened to the end");
+            self.writer.wait_for_expansion(Duration::from_millis(5));
+        }
+        Ok(())
     }
 
     /// Lets a device join the one with this identity.

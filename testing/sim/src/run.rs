@@ -63,6 +63,8 @@ struct Setting {
     joins: Option<Class>,
     /// Half-way a device joins another, takes its place, or leaves.
     changes: bool,
+    /// A raidz gets one more child instead.
+    widens: bool,
     /// Devices are told what is free, and forget it at once.
     trims: bool,
 }
@@ -117,12 +119,14 @@ impl Setting {
         };
         let changes = chance.once_in(2) && joins.is_none() && trouble.is_none() && layout != Layout::Stripe;
         let trims = chance.once_in(3);
-        Self { shape, properties, txg_one_in, workers, trouble, joins, changes, trims }
+        let widens = changes && layout == Layout::Raidz && chance.once_in(2);
+        Self { shape, properties, txg_one_in, workers, trouble, joins, changes, widens, trims }
     }
 
     /// Whether a device may lack what the others have.
     fn is_hurt(&self) -> bool {
-        self.trouble.is_some() || (self.changes && matches!(self.shape.layout, Layout::Single | Layout::Raidz))
+        let lacks = matches!(self.shape.layout, Layout::Single | Layout::Raidz) && !self.widens;
+        self.trouble.is_some() || (self.changes && lacks)
     }
 
     fn has(&self, name: &str, value: &str) -> bool {
@@ -206,7 +210,13 @@ fn work(plan: &Plan, setting: &Setting, machine: &Arc<Machine>, rig: &Rig, name:
         if number == 0 && setting.changes && step == steps / 2 {
             // Before the change, in its labels, in its txgs, and behind them.
             (0..6).for_each(|_| machine.cut_at(clock() + chance.below(160)));
-            rig.change(machine)?;
+            rig.change(machine, setting.widens)?;
+            workload.model.acknowledge(clock(), None);
+        }
+        if number == 0 && setting.widens && step >= steps / 2 && step % 4 == 0 {
+            // Each txg is a step: in the middle of what it moves, and beside its uberblock.
+            (0..2).for_each(|_| machine.cut_at(clock() + chance.below(120)));
+            rig.writer.sync().context("moving sectors")?;
             workload.model.acknowledge(clock(), None);
         }
         if number == 0 && setting.trims && step % 20 == 19 {
@@ -277,6 +287,10 @@ fn judge_inner(plan: &Plan, setting: &Setting, works: &[Worked], cut: &Cut) -> R
     machine.cut_at(chance.below(300));
     let rig = Rig::open(&machine)?;
     judge_trees(&rig, works, cut.operation)?;
+    if setting.widens && cut.operation.is_multiple_of(2) {
+        rig.widen()?;
+        judge_trees(&rig, works, cut.operation).context("widened to the end")?;
+    }
     let found = read_tree(&*rig.files, rig.files.root())?;
     rig.export().context("exporting what was found")?;
     verify(&machine, is_hurt).context("after the log was replayed")?;

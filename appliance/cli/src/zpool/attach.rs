@@ -8,12 +8,16 @@ use super::writing::{self, command_line, reason};
 use super::{create, names, pools, scrub};
 use crate::context::{Context, Failure, Outcome};
 use crate::getopt::{Options, Parsed};
+use crate::state::Imported;
 use admin::attach::{self, Joins};
 use admin::layout::{Group, Layout, Leaf, check_unused};
 use admin::status::{PoolStatus, VdevClass, VdevStatus};
+use std::time::Duration;
 
 const JOIN: Options = Options { short: "fo:sw", long: &[] };
 const DETACH: Options = Options { short: "", long: &[] };
+/// How often it is looked whether the caller went away.
+const LOOK: Duration = Duration::from_millis(200);
 /// What these verbs end with when the pool refuses: -1 of a C function.
 const REFUSED: u8 = 255;
 
@@ -69,8 +73,9 @@ fn join(cx: &mut Context<'_>, args: &[String], how: Joins) -> Outcome {
         None => return refused(cx, "no such device in pool"),
         Some(found) if is_idle_spare(found) => return refused(cx, "device is reserved as a hot spare"),
         Some(found) if found.class == VdevClass::Cache => return refused(cx, "device is in use as a cache"),
-        Some(found) => found.guid,
+        Some(found) => found,
     };
+    let (found, widens) = (found.guid, found.kind == "raidz" && how == Joins::Attach);
     let Some(new) = new else { return refused(cx, "new device must be a single disk") };
     let is_new = !record.places.contains(&new.path);
     if is_new {
@@ -80,7 +85,10 @@ fn join(cx: &mut Context<'_>, args: &[String], how: Joins) -> Outcome {
     let result =
         writing::change_or(cx, &record, &command, |pool| attach::attach(pool, found, &new, how, ashift, spare));
     let Err(error) = result else {
-        scrub::resilver_now(cx, &record, parsed.has('w'))?;
+        match widens {
+            true => widen_now(cx, &record, parsed.has('w'))?,
+            false => scrub::resilver_now(cx, &record, parsed.has('w'))?,
+        }
         return Ok(0);
     };
     let now = pools::open(cx, &record).ok().and_then(|pool| pool.status().ok());
@@ -88,6 +96,26 @@ fn join(cx: &mut Context<'_>, args: &[String], how: Joins) -> Outcome {
         writing::change_places(cx, &record, &cannot, &|known| known.retain(|path| *path != new.path))?;
     }
     refused(cx, &reason(&error))
+}
+
+/// Whoever has the pool widens the raidz in the background. Where nobody has it, this command does, has a look at what it moved, and
+/// returns then.
+fn widen_now(cx: &mut Context<'_>, record: &Imported, wait: bool) -> Result<(), Failure> {
+    let cannot = format!("cannot widen a raidz of {}", record.name);
+    let pool = writing::open(cx, record, &cannot)?;
+    let failed = |e: &anyhow::Error| Failure::failed(format!("{cannot}: {}", reason(e)));
+    let writer = pool.writer();
+    let stays = pool.stays();
+    let done = if stays { Ok(()) } else { writer.run_expansion().map_err(|e| failed(&e.into())) };
+    while done.is_ok() && (wait || !stays) && writer.expansion_state().0 && writer.failure().is_none() {
+        if cx.client.is_gone() {
+            break;
+        }
+        writer.wait_for_expansion(LOOK);
+    }
+    let scrubbed = if stays { Ok(()) } else { scrub::finish(cx, &pool, &record.name).map_err(|e| failed(&e)) };
+    let closed = pool.finish().map_err(|e| failed(&e));
+    done.and(scrubbed).and(closed)
 }
 
 /// The device that is to join, and which of the pool's spares it is. `None`: the word means more than a device.

@@ -75,7 +75,12 @@ pub static VERBS: &[Verb] = &[
     verb("destroy", &["[-f] pool"], "Destroy a pool", destroy::destroy),
     verb("set", &["property=value pool", "property=value pool vdev"], "Set a property of a pool or a device", set::run),
     verb("clear", &["pool [vdev]"], "Forget errors, and try again what could not be written", clear::run),
-    verb("attach", &["[-fw] [-o ashift=n] pool device new-device"], "Make mirrors, or widen them", attach::attach),
+    verb(
+        "attach",
+        &["[-fw] [-o ashift=n] pool device new-device"],
+        "Make mirrors, or widen mirrors and raidz",
+        attach::attach,
+    ),
     verb(
         "replace",
         &["[-fw] [-o ashift=n] pool device [new-device]"],

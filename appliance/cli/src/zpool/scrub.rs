@@ -138,6 +138,13 @@ pub(super) fn resilver_due(cx: &mut Context<'_>, pool: &Lent, name: &str, wait: 
     Ok(())
 }
 
+/// Waits until what is scanned is done, in a pool that nobody else has.
+pub(super) fn finish(cx: &mut Context<'_>, pool: &Lent, name: &str) -> anyhow::Result<()> {
+    pool.writer().run_scans()?;
+    follow(cx, pool, name, true);
+    Ok(())
+}
+
 /// The same for a pool that is to be opened for it.
 pub(super) fn resilver_now(cx: &mut Context<'_>, record: &Imported, wait: bool) -> Result<(), Failure> {
     let cannot = format!("cannot resilver {}", record.name);

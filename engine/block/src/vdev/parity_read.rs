@@ -8,6 +8,7 @@
 //!   * a child below which several devices stand (replacing, spare) is tried with each of them
 
 use super::columns::Map;
+use super::raidz::Still;
 use super::reconstruct::{Suspects, reconstruct};
 use super::verify::note_wrong;
 use super::{Answer, BlockReport, CopyFault, Failure, Fault, Kind, Leaf, Tree, Vdev};
@@ -28,8 +29,33 @@ struct Fetched<'t> {
     failure: Failure,
 }
 
+/// Where a block lies; as long as this is there, it stays there.
+pub(super) struct StillMap<'t> {
+    map: Map,
+    /// Of a raidz that is being expanded.
+    _still: Option<Still<'t>>,
+}
+
+impl std::ops::Deref for StillMap<'_> {
+    type Target = Map;
+
+    fn deref(&self) -> &Map {
+        &self.map
+    }
+}
+
 impl Tree {
-    pub(super) fn parity_map(&self, top: &Vdev, offset: u64, size: u64, birth: u64) -> Result<Map, Failure> {
+    pub(super) fn parity_map<'t>(
+        &self,
+        top: &'t Vdev,
+        offset: u64,
+        size: u64,
+        birth: u64,
+    ) -> Result<StillMap<'t>, Failure> {
+        let still = match &top.kind {
+            Kind::Raidz(g) => g.moving().map(|moving| moving.hold_still()),
+            _ => None,
+        };
         let map = match &top.kind {
             Kind::Raidz(g) => g.map(offset, size, birth),
             Kind::Draid(g) => g.map(offset, size),
@@ -39,7 +65,7 @@ impl Tree {
         if map.columns.iter().any(|c| c.child >= top.children.len()) {
             return Err(Failure::other(format!("{}: the address maps to a child that is not there", top.name)));
         }
-        Ok(map)
+        Ok(StillMap { map, _still: still })
     }
 
     pub(super) fn read_parity(

@@ -34,6 +34,9 @@ use smallvec::SmallVec;
 use super::columns::{Column, Map, Role};
 use super::raidz_expanded;
 use crate::{Error, Result};
+use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::cell::Cell;
+use std::sync::Arc;
 
 /// Largest block that a pointer can name, with room to spare: 65536 sectors of 512 bytes.
 const MAX_BLOCK_BYTES: u64 = 32 << 20;
@@ -48,11 +51,64 @@ pub struct Geometry {
     widths: Vec<(u64, usize)>,
     /// Width before any expansion.
     original_width: usize,
-    reflow: Option<Reflow>,
+    moving: Option<Arc<Moving>>,
 }
 
+/// How far an expansion has come, shared by all trees that know the device. Who looks up where a block lies holds it still until the
+/// block was read or written; whoever moves sectors stops all of them meanwhile.
+#[derive(Debug)]
+pub struct Moving(RwLock<Reflow>);
+
+/// As long as this is there, no sector of the device is moved.
+pub(super) struct Still<'m> {
+    /// Given up when this goes.
+    _guard: RwLockReadGuard<'m, Reflow>,
+}
+
+thread_local! {
+    /// How often this thread holds some device still.
+    static HELD: Cell<usize> = const { Cell::new(0) };
+}
+
+impl Moving {
+    /// That far.
+    pub fn new(reflow: Reflow) -> Self {
+        Self(RwLock::new(reflow))
+    }
+
+    /// How far.
+    pub fn now(&self) -> Reflow {
+        *self.0.read_recursive()
+    }
+
+    /// Waits until nobody reads or writes the device, and keeps all from it: for who moves sectors, and says how far he came.
+    pub fn stop(&self) -> RwLockWriteGuard<'_, Reflow> {
+        self.0.write()
+    }
+
+    pub(super) fn hold_still(&self) -> Still<'_> {
+        // Who has one already must not wait behind whoever waits for him.
+        let is_first = HELD.replace(HELD.get() + 1) == 0;
+        Still { _guard: if is_first { self.0.read() } else { self.0.read_recursive() } }
+    }
+}
+
+impl Drop for Still<'_> {
+    fn drop(&mut self) {
+        HELD.set(HELD.get() - 1);
+    }
+}
+
+impl PartialEq for Moving {
+    fn eq(&self, other: &Self) -> bool {
+        std::ptr::eq(self, other) || self.now() == other.now()
+    }
+}
+
+impl Eq for Moving {}
+
 /// How far an expansion has come.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Reflow {
     /// Sectors before this offset have been moved to where the new width puts them.
     pub offset_bytes: u64,
@@ -65,6 +121,17 @@ impl Reflow {
     pub fn from_uberblock(word: u64) -> Self {
         const SCRATCH_VALID: u64 = 1;
         Self { offset_bytes: (word & ((1 << 55) - 1)) << 9, in_scratch: word >> 55 == SCRATCH_VALID }
+    }
+
+    /// As the uberblock's word.
+    pub fn to_uberblock(self) -> u64 {
+        // RRSS_SCRATCH_VALID, RRSS_SCRATCH_INVALID_SYNCED_REFLOW, RRSS_SCRATCH_NOT_IN_USE.
+        let state: u64 = match (self.offset_bytes, self.in_scratch) {
+            (_, true) => 1,
+            (0, false) => 0,
+            (_, false) => 4,
+        };
+        self.offset_bytes >> 9 | state << 55
     }
 }
 
@@ -103,7 +170,13 @@ impl Geometry {
         let mut widths: Vec<(u64, usize)> =
             expand_txgs.iter().enumerate().map(|(i, txg)| (*txg, original_width + i + 1)).collect();
         widths.sort_unstable();
-        Ok(Self { ashift, children, parity, widths, original_width, reflow })
+        let moving = reflow.map(|reflow| Arc::new(Moving::new(reflow)));
+        Ok(Self { ashift, children, parity, widths, original_width, moving })
+    }
+
+    /// The same device, whose expansion others know of as well.
+    pub fn with_moving(self, moving: Option<Arc<Moving>>) -> Self {
+        Self { moving: self.moving.and(moving), ..self }
     }
 
     /// log2 of the sector size.
@@ -128,7 +201,12 @@ impl Geometry {
 
     /// How far a running expansion has come.
     pub fn reflow(&self) -> Option<Reflow> {
-        self.reflow
+        self.moving.as_ref().map(|moving| moving.now())
+    }
+
+    /// What all trees know of a running expansion.
+    pub fn moving(&self) -> Option<&Arc<Moving>> {
+        self.moving.as_ref()
     }
 
     /// The width for which a block was laid out, by the txg in which its space was allocated (physical birth).

@@ -7,7 +7,7 @@
 //!   * nothing is counted as an error here: whoever looks closely counts
 //!   * a block that is said to be right was read whole from every device that should have it
 
-use super::columns::Map;
+use super::parity_read::StillMap;
 use super::{DATA_START_BYTES, Kind, Leaf, Tree};
 
 /// Reads are joined over gaps of up to so many bytes, which costs less than another read: as OpenZFS (`zfs_vdev_read_gap_limit`).
@@ -47,7 +47,7 @@ impl Tree {
     ) -> Vec<bool> {
         let mut right = vec![true; blocks.len()];
         let Some(top) = self.tops.get(vdev as usize) else { return vec![false; blocks.len()] };
-        let mut maps: Vec<Option<Map>> = Vec::new();
+        let mut maps: Vec<Option<StillMap<'_>>> = Vec::new();
         let mut pieces: Vec<Piece<'_>> = Vec::new();
         for (number, block) in blocks.iter().enumerate() {
             let mut leaves = Vec::new();

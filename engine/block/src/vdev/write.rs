@@ -58,9 +58,6 @@ impl Tree {
         };
         match &top.kind {
             Kind::Leaf(_) | Kind::Mirror(_) => self.write_copies(top, offset, data, txg),
-            Kind::Raidz(g) if g.reflow().is_some() => {
-                Err(Failure::other(format!("{} is being expanded, and writing to it is unsupported", top.name)))
-            }
             Kind::Raidz(_) | Kind::Draid(_) => self.write_parity(top, offset, data, txg),
             Kind::Missing => Err(Failure { missing: vec![top.name.clone()], ..Failure::default() }),
             _ => Err(Failure::other(format!("{} takes no blocks", top.name))),

@@ -2,7 +2,7 @@
 
 use crate::config::VdevConfig;
 use crate::space::Space;
-use crate::status::{PoolStatus, VdevAux, VdevClass, VdevState, VdevStatus, VdevWork};
+use crate::status::{PoolStatus, Progress, VdevAux, VdevClass, VdevState, VdevStatus, VdevWork};
 use crate::writer::{Work, WorkState, read_work};
 use crate::{Pool, Result};
 use block::vdev::{Aux, Kind, Leaf, Vdev};
@@ -82,6 +82,11 @@ impl Pool {
         };
         let mut spares = auxiliary(self.spares(), &tree.spares, VdevClass::Spare);
         mark_spares_in_use(&mut spares, &root);
+        let mut expand = readable(self.name(), self.expand_status());
+        if let Some(expand) = expand.as_mut().filter(|e| e.state == Progress::Active) {
+            let top = root.children.iter().find(|top| top.id == expand.vdev);
+            expand.to_reflow_bytes = top.map_or(0, |top| top.alloc_bytes).max(expand.reflowed_bytes);
+        }
         let errors = self.error_log().unwrap_or_default();
         Ok(PoolStatus {
             suspended: None,
@@ -95,7 +100,7 @@ impl Pool {
             scan: readable(self.name(), self.scan_status()),
             removal: readable(self.name(), self.removal_status()),
             checkpoint: readable(self.name(), self.checkpoint_status()),
-            expand: readable(self.name(), self.expand_status()),
+            expand,
             dedup: readable(self.name(), self.dedup_status()),
             error_count: errors.len() as u64,
             // Paths need the datasets; whoever has them fills this in.

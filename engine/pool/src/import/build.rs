@@ -8,6 +8,7 @@
 
 use crate::config::VdevConfig;
 use crate::{Error, Result};
+use block::vdev::raidz::Moving;
 use block::vdev::{Aux, Kind, Leaf, MirrorKind, Vdev};
 use host::device::Device;
 use ondisk::label::{START_BYTES, usable_bytes};
@@ -29,8 +30,8 @@ pub struct Context<'a> {
     pub known: &'a HashMap<u64, Leaf>,
     /// Guids of the top-level devices, by number: dRAID spares name their device so.
     pub top_ids: HashMap<u64, u64>,
-    /// `ub_raidz_reflow_info` of the uberblock in use.
-    pub reflow: u64,
+    /// How far the expansion of a raidz has come, as the uberblock in use says.
+    pub moving: Option<Arc<Moving>>,
 }
 
 /// The device that `c` describes.
@@ -57,7 +58,7 @@ fn vdev_under(c: &VdevConfig, cx: &Context<'_>, top: Option<&VdevConfig>, ashift
         "mirror" => Kind::Mirror(MirrorKind::Mirror),
         "replacing" => Kind::Mirror(MirrorKind::Replacing),
         "spare" => Kind::Mirror(MirrorKind::Spare),
-        "raidz" => super::parity::raidz(c, ashift, cx.reflow)?,
+        "raidz" => super::parity::raidz(c, ashift, cx.moving.as_ref())?,
         "draid" => super::parity::draid(c, ashift)?,
         "dspare" => Kind::DraidSpare {
             top: cx.top_ids.get(&c.number(config::TOP_GUID)).copied().unwrap_or(u64::MAX),

@@ -13,6 +13,7 @@ use super::search::FoundPool;
 use crate::config::VdevConfig;
 use crate::{Error, Place, Result, feature};
 use block::Store;
+use block::vdev::raidz::{Moving, Reflow};
 use block::vdev::{Aux, Tree, Vdev};
 use object::zap::Zap;
 use object::{Object, ObjectSet};
@@ -292,7 +293,8 @@ fn assemble(
 ) -> Result<(Arc<Store>, Arc<ObjectSet>)> {
     let top_ids = tops.iter().map(|t| (t.guid, t.id)).collect();
     let known = HashMap::new();
-    let cx = Context { devices, known: &known, top_ids, reflow: uberblock.raidz_reflow };
+    let moving = Some(Arc::new(Moving::new(Reflow::from_uberblock(uberblock.raidz_reflow))));
+    let cx = Context { devices, known: &known, top_ids, moving };
     let build = |list: &[VdevConfig]| {
         list.iter().map(|c| build::vdev(c, &cx).map(Arc::new)).collect::<Result<Vec<Arc<Vdev>>>>()
     };

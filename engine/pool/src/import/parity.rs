@@ -4,16 +4,18 @@ use crate::config::VdevConfig;
 use crate::{Place, Result};
 use block::vdev::Kind;
 use block::vdev::draid;
-use block::vdev::raidz::{Geometry, Reflow};
+use block::vdev::raidz::{Geometry, Moving, Reflow};
 use ondisk::pool_dir::config;
+use std::sync::Arc;
 
-/// A RAID-Z device, also one that was or is being expanded. `reflow` is the uberblock's word.
-pub fn raidz(c: &VdevConfig, ashift: u8, reflow: u64) -> Result<Kind> {
+/// A RAID-Z device, also one that was or is being expanded. `moving`: how far, which others know as well.
+pub fn raidz(c: &VdevConfig, ashift: u8, moving: Option<&Arc<Moving>>) -> Result<Kind> {
     // Pools before version 17 have only single parity and do not say it.
     let parity = c.all.get_u64(config::NPARITY).unwrap_or(1) as usize;
     let txgs = c.all.get_u64_array(config::RAIDZ_EXPAND_TXGS).unwrap_or_default();
-    let reflow = c.all.contains(config::RAIDZ_EXPANDING).then(|| Reflow::from_uberblock(reflow));
-    Geometry::expanded(ashift, c.children.len(), parity, txgs, reflow).map(Kind::Raidz).at_with(|| c.display_name())
+    let reflow = c.all.contains(config::RAIDZ_EXPANDING).then(|| moving.map_or_else(Reflow::default, |m| m.now()));
+    let geometry = Geometry::expanded(ashift, c.children.len(), parity, txgs, reflow);
+    geometry.map(|g| Kind::Raidz(g.with_moving(moving.cloned()))).at_with(|| c.display_name())
 }
 
 /// A dRAID device.

@@ -57,11 +57,15 @@ pub enum Joins {
 }
 
 impl Writer {
-    /// Lets `new` join the device `to`. It is filled by a resilver, which is asked for.
+    /// Lets `new` join the device `to`. It is filled by a resilver, which is asked for; of a raidz it becomes one more child (`expand`).
     pub fn attach(&self, to: u64, new: NewLeaf, how: Joins) -> Result<()> {
         self.task(move |cx| {
             cx.shared.refuse_with_checkpoint()?;
-            attach(cx, to, &new, how)
+            let is_raidz = cx.shared.root.lock().find(to).is_some_and(|c| c.kind == "raidz");
+            match is_raidz && how == Joins::Attach {
+                true => super::expand::widen(cx, to, &new),
+                false => attach(cx, to, &new, how),
+            }
         })
     }
 }
@@ -129,9 +133,6 @@ fn no_device() -> Error {
 fn check(shared: &Shared, root: &VdevConfig, to: u64, new: &NewLeaf, how: Joins) -> Result<&'static str> {
     let refuse = |what: &str| Err(Error::invalid(new.path.as_str(), what));
     let old = root.find(to).ok_or_else(no_device)?;
-    if old.kind == "raidz" && how == Joins::Attach {
-        return Err(Error::unsupported(old.display_name(), "attaching to a raidz (raidz expansion)"));
-    }
     let (parent, top) = (root.parent(to).ok_or_else(no_device)?, root.top_of(to).ok_or_else(no_device)?);
     let is_spare = |c: &VdevConfig| c.number(config::IS_SPARE) != 0;
     if !old.is_leaf() || old.kind == "dspare" {
@@ -198,7 +199,7 @@ pub(super) fn needed_bytes(top: &VdevConfig) -> u64 {
     }
 }
 
-fn leaf_config(new: &NewLeaf, guid: u64, txg: u64) -> VdevConfig {
+pub(super) fn leaf_config(new: &NewLeaf, guid: u64, txg: u64) -> VdevConfig {
     let mut all = Nvlist::new();
     all.put(config::TYPE, new.kind);
     all.put(config::ID, 0u64);

@@ -89,6 +89,9 @@ impl Shared {
 fn make(cx: &SyncTx<'_>) -> Result<()> {
     let shared = cx.shared;
     let refused = |why: &str| Error::invalid(shared.store.name(), why);
+    if shared.expansion.is_active() {
+        return Err(refused("raidz expansion in progress"));
+    }
     if !cx.feature_enabled(FEATURE) {
         return Err(refused("operation not supported on this type of pool"));
     }

@@ -152,6 +152,7 @@ fn shared(
         deflate: Arc::new(Deflate::new(deflate)),
         clones: Clones::none(),
         scan: Default::default(),
+        expansion: Default::default(),
         sweeps: Default::default(),
         dedup: Dedup::none(),
         farewells: Mutex::default(),

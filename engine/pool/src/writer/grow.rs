@@ -73,6 +73,11 @@ pub(super) fn expand_by_itself(cx: &SyncTx<'_>) -> Result<()> {
     Ok(())
 }
 
+/// Takes what one top-level device could hold more.
+pub(super) fn expand_one(cx: &SyncTx<'_>, id: u64) {
+    expand(cx, &|top| top == id);
+}
+
 /// The pool is to do so by itself from now on.
 pub(super) fn expand_all(cx: &SyncTx<'_>) {
     measure(cx.store().tree().leaves());
@@ -90,7 +95,10 @@ fn expand(cx: &SyncTx<'_>, meant: &dyn Fn(u64) -> bool) -> bool {
             let Some(bytes) = tree.tops.get(top.id as usize).and_then(|device| device.capacity_bytes()) else {
                 continue;
             };
-            if bytes > top.number(config::ASIZE) && top.number(config::REMOVING) == 0 {
+            if bytes > top.number(config::ASIZE)
+                && top.number(config::REMOVING) == 0
+                && !top.all.contains(config::RAIDZ_EXPANDING)
+            {
                 top.all.put(config::ASIZE, bytes);
                 grown.push((top.id as u32, bytes));
             }

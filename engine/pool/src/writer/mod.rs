@@ -23,6 +23,7 @@ mod checkpoint;
 mod config;
 mod create;
 mod deflate;
+mod expand;
 mod features;
 mod gate;
 mod grow;
@@ -147,6 +148,8 @@ pub(crate) struct Shared {
     clones: Arc<Clones>,
     /// Scrub and resilver.
     scan: scan::Scans,
+    /// Of a raidz that is being widened.
+    expansion: expand::Expansion,
     /// Trimming and initializing.
     sweeps: sweep::Sweeps,
     /// Contents that are stored once and used several times.
@@ -474,6 +477,7 @@ impl Drop for Writer {
 impl Shared {
     /// Ends what runs in the background, and waits for it.
     fn stop_background(&self) {
+        self.stop_expansion();
         self.stop_sweeps();
         self.stop_scans();
     }

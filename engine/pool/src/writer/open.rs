@@ -6,6 +6,7 @@
 
 use super::config::{Identity, this_host};
 use super::deflate::Deflate;
+use super::expand::Expansion;
 use super::features::LiveFeatures;
 use super::gate::Gate;
 use super::scan::Scans;
@@ -137,6 +138,7 @@ impl Writer {
         })?;
         store.set_duplicates(dedup.clone());
         let scan = Scans::load(&pool)?;
+        let expansion = Expansion::load(&pool)?;
         let synced = uberblock.txg.0;
         let claimed = match options.claim_logs {
             Some(claim) => claim(&pool, synced + 1)?,
@@ -162,6 +164,7 @@ impl Writer {
             deflate,
             clones,
             scan,
+            expansion,
             sweeps: Default::default(),
             dedup,
             farewells: Mutex::default(),
@@ -222,9 +225,6 @@ pub(super) fn check(pool: &Pool) -> Result<()> {
     }
     if pool.uberblock().endian != Endian::Little {
         return unsupported("pools that a big-endian host wrote".into());
-    }
-    if pool.uberblock().reflow_offset_bytes() != 0 {
-        return unsupported("while a raidz expansion is under way".into());
     }
     for top in &pool.root_vdev().children {
         if top.number(config::REMOVING) != 0 {

@@ -76,7 +76,12 @@ impl VdevConfig {
     pub(super) fn is_same_tree(&self, other: &VdevConfig) -> bool {
         let same =
             |a: &VdevConfig, b: &VdevConfig| (&a.kind, a.id, a.guid, &a.path) == (&b.kind, b.id, b.guid, &b.path);
+        // What tells where sectors of a raidz lie.
+        let widths = |c: &VdevConfig| {
+            (c.all.contains(config::RAIDZ_EXPANDING), c.all.get_u64_array(config::RAIDZ_EXPAND_TXGS).map(<[u64]>::len))
+        };
         same(self, other)
+            && widths(self) == widths(other)
             && self.children.len() == other.children.len()
             && self.children.iter().zip(&other.children).all(|(a, b)| a.is_same_tree(b))
     }

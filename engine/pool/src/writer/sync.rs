@@ -2,7 +2,7 @@
 
 use super::stats::TxgStats;
 use super::tx::SyncTx;
-use super::{Shared, checkpoint, label, lap, missed, mos, replaced};
+use super::{Shared, checkpoint, expand, label, lap, missed, mos, replaced};
 use crate::{Error, Result};
 use object::Tx;
 use std::sync::Arc;
@@ -154,7 +154,8 @@ fn txg(shared: &Arc<Shared>) -> Result<u64> {
 fn settle(cx: &SyncTx<'_>, stats: &mut TxgStats, clock: &mut Instant) -> Result<()> {
     let (shared, txg) = (cx.shared, cx.txg());
     let mut config_dirty = false;
-    let root = loop {
+    let mut moving;
+    let (root, moved) = loop {
         stats.passes += 1;
         if stats.passes > PASSES_MAX {
             return Err(Error::invalid(
@@ -178,11 +179,22 @@ fn settle(cx: &SyncTx<'_>, stats: &mut TxgStats, clock: &mut Instant) -> Result<
         shared.store.flush()?;
         stats.phase_ns[4] += lap(clock);
         // A device may fail at the very end; what it missed must be on disk before the uberblock says that all is well.
+        if missed::is_pending(shared) {
+            continue;
+        }
+        moving = shared.expansion.moving();
+        let moved = expand::step(cx, moving.as_ref())?;
         if !missed::is_pending(shared) {
-            break root;
+            break (root, moved);
         }
     };
+    if let Some(moved) = &moved {
+        shared.uberblock.lock().raidz_reflow = moved.word();
+    }
     label::write(cx, root, config_dirty)?;
+    if let Some(moved) = moved {
+        moved.done(cx);
+    }
     stats.phase_ns[5] = lap(clock);
     Ok(())
 }

@@ -41,7 +41,8 @@ pub(super) fn commit(cx: &SyncTx<'_>, root: VdevConfig, known: &Known) -> Result
         before.children.get(at).filter(|b| b.is_same_tree(c)).and_then(|_| tree.tops.get(at)).cloned()
     };
     let made = |c: &VdevConfig| -> Result<Arc<Vdev>> {
-        let one = vdevs::build_with(std::slice::from_ref(c), &root, &ByGuid::new(), known)?.pop();
+        let one =
+            vdevs::build_with(std::slice::from_ref(c), &root, &ByGuid::new(), known, shared.expansion.moving())?.pop();
         one.map(Arc::new).ok_or_else(|| Error::invalid(c.display_name(), "cannot be made"))
     };
     let tops = root.children.iter().map(|c| unchanged(c).map_or_else(|| made(c), Ok)).collect::<Result<Vec<_>>>()?;

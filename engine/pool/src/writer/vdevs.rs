@@ -15,6 +15,7 @@ use crate::import::build::{self, Context};
 use crate::space::alloc::{NewDevice, Shape, metaslab_shift};
 use crate::{Error, Result};
 use block::Class;
+use block::vdev::raidz::Moving;
 use block::vdev::{Leaf, Vdev, draid};
 use host::device::Device;
 use object::zap::{Zap, ZapSpec};
@@ -179,18 +180,19 @@ fn asize(new: &NewVdev) -> Result<u64> {
 
 /// Builds the devices that configurations of the pool `root` describe.
 pub(super) fn build(configs: &[VdevConfig], root: &VdevConfig, devices: &ByGuid) -> Result<Vec<Vdev>> {
-    build_with(configs, root, devices, &HashMap::new())
+    build_with(configs, root, devices, &HashMap::new(), None)
 }
 
-/// The same, of which `known` leaves are in use already.
+/// The same, of which `known` leaves are in use already, and `moving` tells of the raidz that is being expanded.
 pub(super) fn build_with(
     configs: &[VdevConfig],
     root: &VdevConfig,
     devices: &ByGuid,
     known: &HashMap<u64, Leaf>,
+    moving: Option<Arc<Moving>>,
 ) -> Result<Vec<Vdev>> {
     let top_ids = root.children.iter().map(|t| (t.guid, t.id)).collect();
-    let cx = Context { devices, known, top_ids, reflow: 0 };
+    let cx = Context { devices, known, top_ids, moving };
     configs.iter().map(|c| build::vdev(c, &cx)).collect()
 }
 

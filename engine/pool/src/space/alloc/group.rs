@@ -186,12 +186,17 @@ impl Group {
 
     /// The same device with `more` metaslabs behind those that it has.
     pub fn with_more(&self, more: Vec<Slab>) -> Self {
+        self.changed(self.shape.clone(), more)
+    }
+
+    /// The same device, of another shape, with `more` metaslabs behind those that it has.
+    pub fn changed(&self, shape: Shape, more: Vec<Slab>) -> Self {
         let more: Vec<Arc<Slab>> = more.into_iter().map(Arc::new).collect();
         self.totals.size.fetch_add(bytes_of(&more, self.ashift), Ordering::Relaxed);
         let same = |flag: &AtomicBool| AtomicBool::new(flag.load(Ordering::Relaxed));
         Self {
             name: self.name.clone(),
-            shape: self.shape.clone(),
+            shape,
             array: self.array.load(Ordering::Relaxed).into(),
             slabs: self.slabs.iter().cloned().chain(more).collect(),
             totals: self.totals.clone(),

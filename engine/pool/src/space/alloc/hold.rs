@@ -116,6 +116,44 @@ impl Allocator {
         max_bytes.min(HELD_BYTES_MAX).min((free / HELD_PART).max(HELD_BYTES_MIN))
     }
 
+    /// Bytes of a device in whole metaslabs.
+    pub fn end_bytes(&self, vdev: u32) -> Option<u64> {
+        let table = self.table();
+        let group = table.group(vdev)?;
+        Some((group.slabs.len() as u64) << group.slab_shift)
+    }
+
+    /// Reads the space maps of `bytes` of a device from `from` on, so that [`Allocator::not_free`] knows them.
+    pub(crate) fn load_slabs(&self, vdev: u32, from: u64, bytes: u64) {
+        let table = self.table();
+        let Some(group) = table.group(vdev) else { return };
+        let reader = || self.maps();
+        let numbers = from >> group.slab_shift..=from.saturating_add(bytes) >> group.slab_shift;
+        for slab in numbers.map_while(|number| group.slabs.get(number as usize)) {
+            if let Err(error) = slab.make_known(&reader) {
+                tracing::debug!(device = group.name, metaslab = slab.id, %error, "what is free is not known");
+            }
+        }
+    }
+
+    /// Ranges of a device between two places that are not free, start and end, in order. Reads nothing: where it is not known, all counts.
+    pub(crate) fn not_free(&self, vdev: u32, from: u64, to: u64) -> Vec<(u64, u64)> {
+        let table = self.table();
+        let Some(group) = table.group(vdev) else { return vec![(from, to)] };
+        let mut found = Vec::new();
+        let slabs = group.slabs.iter().skip((from >> group.slab_shift) as usize);
+        for slab in slabs.take_while(|slab| slab.start_units << group.ashift < to) {
+            for (start, len) in slab.not_free() {
+                let start = (slab.start_units + u64::from(start)) << group.ashift;
+                let end = start + (u64::from(len) << group.ashift);
+                if end > from && start < to {
+                    found.push((start.max(from), end.min(to)));
+                }
+            }
+        }
+        found
+    }
+
     /// What is freed from now on is noted, for whoever tells the devices ([`Meant::Untold`]); or is not any more.
     pub fn note_untold(&self, yes: bool) {
         if self.tells.swap(yes, Ordering::Relaxed) && !yes {

@@ -142,20 +142,33 @@ impl Allocator {
                 continue;
             }
             let more = slabs(&group.shape, group.ashift, group.slab_shift, known, (known..count).map(|_| None));
-            let grown = Arc::new(group.with_more(more));
-            let mut table = Table { by_vdev: shared.by_vdev.clone(), by_class: shared.by_class.clone() };
-            for place in &mut table.by_class[grown.class as usize] {
-                if place.vdev == vdev {
-                    place.clone_from(&grown);
-                }
-            }
-            table.by_vdev[vdev as usize] = Some(grown);
-            *shared = Arc::new(table);
+            *shared = Arc::new(shared.with(group.with_more(more)));
+        }
+    }
+
+    /// Blocks become as large as this shape says from now on.
+    pub(crate) fn set_shape(&self, vdev: u32, shape: Shape) {
+        let mut shared = self.table.write();
+        if let Some(group) = shared.group(vdev) {
+            *shared = Arc::new(shared.with(group.changed(shape, Vec::new())));
         }
     }
 }
 
 impl Table {
+    /// The same with another state of a device that is in it.
+    fn with(&self, group: Group) -> Self {
+        let (vdev, group) = (group.vdev, Arc::new(group));
+        let mut table = Self { by_vdev: self.by_vdev.clone(), by_class: self.by_class.clone() };
+        for place in &mut table.by_class[group.class as usize] {
+            if place.vdev == vdev {
+                place.clone_from(&group);
+            }
+        }
+        table.by_vdev[vdev as usize] = Some(group);
+        table
+    }
+
     pub(super) fn add(&mut self, group: Group) {
         let group = Arc::new(group);
         let at = group.vdev as usize;

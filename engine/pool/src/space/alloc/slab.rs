@@ -358,6 +358,19 @@ impl Slab {
         }
     }
 
+    /// Reads the map, if that was not done yet.
+    pub fn make_known(&self, reader: Reader<'_>) -> Result<()> {
+        self.load(reader).map(drop)
+    }
+
+    /// What may not be handed out now; all of it where that is not known.
+    pub fn not_free(&self) -> Vec<(u32, u32)> {
+        match &self.inner.lock().free {
+            Free::Loaded(free) => free.ranges().complement(self.units).iter().collect(),
+            _ => vec![(0, self.units)],
+        }
+    }
+
     /// Nobody tells devices what is free any more.
     pub fn forget_untold(&self) {
         self.inner.lock().untold = Ranges::default();

@@ -196,6 +196,17 @@ impl Scans {
     }
 }
 
+/// Begins a scrub in the txg that syncs, unless something is under way.
+pub(super) fn start_scrub_in(cx: &SyncTx<'_>) -> Result<()> {
+    let scans: &Scans = &cx.shared.scan;
+    let mut state = scans.state.lock();
+    if state::refusal(&state).is_none() {
+        state::begin(cx, &mut state, ScanFunction::Scrub, 0)?;
+    }
+    scans.changed.notify_all();
+    Ok(())
+}
+
 /// Counts what was written over.
 fn note_mended(store: &Store, mended: &Mended, self_heal: bool, during_scan: bool) {
     let tree = store.tree();

@@ -1,0 +1,313 @@
+//! Widening a raidz by one device: `zpool attach POOL raidz1-0 DEVICE`.
+//!
+//! ```text
+//!   attach:  a child more in the configuration, marked as expanding
+//!   then, at the end of each txg, between what it wrote and its uberblock:  nobody reads or writes the device
+//!            ─> sectors are moved from where the old width puts them to where the new one does ─> flush
+//!            ─> the uberblock says how far that came ─> others go on, with the new places
+//!   first:   by way of the scratch area, the boot area of each child: a row would overwrite itself otherwise
+//!   end:     the new width holds from some txgs on; older blocks keep the width that they were laid out for
+//! ```
+//! OpenZFS moves sectors beside other work, and writes what meets them to both places. Here a txg's end does it, in pieces short
+//! enough that nobody notices: so all that is written is either moved, or written where it belongs.
+//!
+//! Format: docs/format/raidz.md, `ub_raidz_reflow_info`. Facts: module/zfs/vdev_raidz.c (from "Big Theory Statement for how a RAIDZ VDEV is
+//! expanded" on), spa_vdev_attach (spa.c).
+//!
+//! Invariants:
+//!   * sectors behind what the last uberblock says are where they were: a power cut at any moment leaves all of them readable
+//!   * sectors are moved only while all children are there and lack nothing
+//!   * nothing is trimmed or initialized meanwhile, and there is no checkpoint
+
+mod copy;
+mod step;
+
+pub(super) use step::step;
+
+use super::scan::start_scrub_in;
+use super::tree::{self, known};
+use super::tx::SyncTx;
+use super::vdevs::{self, ByGuid};
+use super::{NewLeaf, Shared, Writer};
+use crate::config::VdevConfig;
+use crate::space::alloc::Shape;
+use crate::{Error, Pool, Result};
+use block::vdev::raidz::{Moving, Reflow};
+use block::vdev::{Kind, Leaf, Vdev};
+use object::zap::Zap;
+use ondisk::label::{BOOT_BYTES, END_BYTES, START_BYTES, usable_bytes};
+use ondisk::nvlist::Value;
+use ondisk::pool_dir::{config, vdev_top};
+use parking_lot::{Condvar, Mutex};
+use std::sync::{Arc, Weak};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// Txgs under way at once (`TXG_CONCURRENT_STATES`): the new width holds from so many txgs later on.
+const TXGS_UNDER_WAY: u64 = 3;
+/// States in the device's ZAP: `DSS_SCANNING`, `DSS_FINISHED`.
+const ACTIVE: u64 = 1;
+const FINISHED: u64 = 2;
+/// How long to wait until it is looked whether all children are there again.
+const PATIENCE: Duration = Duration::from_millis(500);
+/// What OpenZFS says.
+const IN_PROGRESS: &str = "raidz expansion in progress";
+
+/// The expansion of a pool: there is one at most.
+#[derive(Default)]
+pub(super) struct Expansion {
+    state: Mutex<Option<Running>>,
+    changed: Condvar,
+    thread: Mutex<(Option<JoinHandle<()>>, bool)>,
+}
+
+/// One that is under way.
+struct Running {
+    /// Number of the top-level device.
+    vdev: u64,
+    moving: Arc<Moving>,
+    /// Bytes moved.
+    copied_bytes: u64,
+    /// How far the uberblock on disk says that it is.
+    synced_bytes: u64,
+    /// As it was before: who still reads it knows nothing of what is moved.
+    before: Option<Weak<Vdev>>,
+    /// A child is away, or lacks something.
+    waits: bool,
+    /// Bytes to move with a txg.
+    budget_bytes: u64,
+}
+
+impl Expansion {
+    /// What is known of a pool that is opened.
+    pub fn load(pool: &Pool) -> Result<Self> {
+        let tree = pool.store().tree();
+        for top in &pool.root_vdev().children {
+            let moving = match tree.tops.get(top.id as usize).map(|v| &v.kind) {
+                Some(Kind::Raidz(g)) => g.moving().cloned(),
+                _ => None,
+            };
+            let Some(moving) = moving.filter(|_| top.all.contains(config::RAIDZ_EXPANDING)) else { continue };
+            let zap = Zap::open(pool.mos().object(top.number(config::VDEV_TOP_ZAP))?)?;
+            let copied_bytes = zap.lookup_u64(vdev_top::RAIDZ_EXPAND_BYTES_COPIED)?.unwrap_or(0);
+            let running = Running::new(top.id, moving, copied_bytes, None);
+            return Ok(Self { state: Mutex::new(Some(running)), ..Self::default() });
+        }
+        Ok(Self::default())
+    }
+
+    /// What the trees of the pool are to know of it.
+    pub fn moving(&self) -> Option<Arc<Moving>> {
+        self.state.lock().as_ref().map(|running| running.moving.clone())
+    }
+
+    /// Whether a raidz is being widened.
+    pub fn is_active(&self) -> bool {
+        self.state.lock().is_some()
+    }
+}
+
+impl Running {
+    fn new(vdev: u64, moving: Arc<Moving>, copied_bytes: u64, before: Option<Weak<Vdev>>) -> Self {
+        let synced_bytes = moving.now().offset_bytes;
+        let budget_bytes = step::BUDGET_BYTES.start;
+        Self { vdev, moving, copied_bytes, synced_bytes, before, waits: false, budget_bytes }
+    }
+}
+
+impl Writer {
+    /// Has an expansion go on in the background from now on.
+    pub fn run_expansion(&self) -> Result<()> {
+        let mut thread = self.shared.expansion.thread.lock();
+        if thread.0.is_some() || thread.1 {
+            return Ok(());
+        }
+        let shared = self.shared.clone();
+        let spawned = std::thread::Builder::new().name("raidz-expand".into()).spawn(move || run(&shared));
+        thread.0 = Some(spawned.map_err(|e| Error::io(self.shared.store.name(), e))?);
+        Ok(())
+    }
+
+    /// Whether a raidz is being widened; whether it waits until all its children are there.
+    pub fn expansion_state(&self) -> (bool, bool) {
+        let state = self.shared.expansion.state.lock();
+        (state.is_some(), state.as_ref().is_some_and(|running| running.waits))
+    }
+
+    /// Waits for a change of [`Writer::expansion_state`], but no longer than this.
+    pub fn wait_for_expansion(&self, longest: Duration) {
+        let mut state = self.shared.expansion.state.lock();
+        self.shared.expansion.changed.wait_for(&mut state, longest);
+    }
+}
+
+impl Shared {
+    /// Ends what runs in the background, and waits for it.
+    pub(super) fn stop_expansion(&self) {
+        let thread = {
+            let mut thread = self.expansion.thread.lock();
+            thread.1 = true;
+            thread.0.take()
+        };
+        self.expansion.changed.notify_all();
+        if let Some(thread) = thread.filter(|t| t.thread().id() != std::thread::current().id()) {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Makes txgs as long as there is something to move, each of which moves a piece.
+fn run(shared: &Arc<Shared>) {
+    loop {
+        if shared.expansion.thread.lock().1 {
+            return;
+        }
+        let now = {
+            let mut state = shared.expansion.state.lock();
+            match state.as_ref().map(|r| (r.vdev, r.synced_bytes, r.budget_bytes, r.waits)) {
+                None | Some((.., true)) => {
+                    shared.expansion.changed.wait_for(&mut state, PATIENCE);
+                    state.as_mut().map(|r| {
+                        r.waits = false;
+                        (r.vdev, r.synced_bytes, r.budget_bytes)
+                    })
+                }
+                Some((vdev, synced, budget, false)) => Some((vdev, synced, budget)),
+            }
+        };
+        let Some((vdev, synced_bytes, budget_bytes)) = now else { continue };
+        let result = match shared.allocator.end_bytes(vdev as u32) {
+            Some(end) if synced_bytes >= end => shared.task(move |cx| cx.all_or_nothing(|| complete(cx, vdev))),
+            Some(_) => {
+                // What is free is to be known: reading space maps while nobody may read would not do.
+                shared.allocator.load_slabs(vdev as u32, synced_bytes, budget_bytes);
+                shared.task(move |cx| cx.all_or_nothing(|| note(cx, vdev)))
+            }
+            None => Err(Error::invalid(shared.store.name(), "the device that is to be widened has no metaslabs")),
+        };
+        if let Err(error) = result {
+            tracing::warn!(pool = shared.store.name(), %error, "the raidz expansion does not go on for now");
+            let mut state = shared.expansion.state.lock();
+            if !shared.expansion.thread.lock().1 {
+                shared.expansion.changed.wait_for(&mut state, PATIENCE);
+            }
+        }
+        shared.expansion.changed.notify_all();
+    }
+}
+
+/// Notes how much was moved, of which nothing depends on.
+fn note(cx: &SyncTx<'_>, vdev: u64) -> Result<()> {
+    let copied = cx.shared.expansion.state.lock().as_ref().map_or(0, |running| running.copied_bytes);
+    top_zap(cx, vdev)?.update_u64(cx.tx(), vdev_top::RAIDZ_EXPAND_BYTES_COPIED, copied)
+}
+
+fn top_zap(cx: &SyncTx<'_>, vdev: u64) -> Result<Zap> {
+    let zap =
+        cx.shared.root.lock().children.iter().find(|top| top.id == vdev).map(|top| top.number(config::VDEV_TOP_ZAP));
+    Zap::open(cx.mos().object(zap.unwrap_or(0))?)
+}
+
+/// Refuses what cannot be.
+fn check(cx: &SyncTx<'_>, top: &VdevConfig, device: &Vdev, new: &NewLeaf) -> Result<()> {
+    let refuse = |what: &str| Err(Error::invalid(new.path.as_str(), what));
+    if !cx.feature_enabled("raidz_expansion") {
+        return refuse("raidz_expansion feature must be enabled in order to attach a device to raidz");
+    }
+    if cx.shared.expansion.is_active() {
+        return refuse(IN_PROGRESS);
+    }
+    let ashift = top.number(config::ASHIFT);
+    let is_whole = |leaf: &Leaf| leaf.is_open() && !leaf.has_failed() && leaf.stale_ranges().is_empty();
+    if device.children.iter().any(|c| !c.leaf().is_some_and(is_whole)) {
+        return refuse("all devices of the raidz must be there and whole");
+    }
+    if (top.children.len() as u64 + 1) << ashift > BOOT_BYTES {
+        return refuse("too many devices for the scratch area");
+    }
+    let bytes = usable_bytes(new.device.size_bytes()).saturating_sub(START_BYTES + END_BYTES);
+    if bytes < super::attach::needed_bytes(top) {
+        return refuse("device is too small");
+    }
+    if u64::from(new.ashift) > ashift {
+        return refuse("The new device cannot have a higher alignment requirement than the top-level vdev.");
+    }
+    Ok(())
+}
+
+/// Lets `new` become one more child of the raidz `to`, and begins to spread over it what is there.
+pub(super) fn widen(cx: &SyncTx<'_>, to: u64, new: &NewLeaf) -> Result<()> {
+    let shared = cx.shared;
+    let tree = cx.store().tree();
+    let no_device = || Error::invalid("", "no such device in pool");
+    let mut root = shared.root.lock().clone();
+    let top = root.children.iter().find(|top| top.guid == to && top.kind == "raidz").cloned().ok_or_else(no_device)?;
+    let device = tree.tops.get(top.id as usize).cloned().ok_or_else(no_device)?;
+    check(cx, &top, &device, new)?;
+
+    let guid = vdevs::new_guid();
+    let mut joining = super::attach::leaf_config(new, guid, cx.txg());
+    joining.all.remove(config::RESILVER_TXG);
+    joining.all.put(config::CREATE_TXG, cx.txg());
+    joining.set_id(top.children.len() as u64);
+    let place = root.find_mut(to).ok_or_else(no_device)?;
+    place.children.push(joining);
+    place.all.put(config::RAIDZ_EXPANDING, Value::Boolean);
+    let (width, top) = (place.children.len(), place.clone());
+
+    let identity = shared.identity.lock().clone();
+    vdevs::initialize_leaf(&identity, root.guid, &top, guid, &ByGuid::from([(guid, new.device.clone())]))?;
+    let mut leaves = known(&tree);
+    leaves.insert(guid, Leaf::present(guid, new.device.clone()));
+    cx.all_or_nothing(|| {
+        let moving = Arc::new(Moving::new(Reflow::default()));
+        let running = Running::new(top.id, moving, 0, Some(Arc::downgrade(&device)));
+        *shared.expansion.state.lock() = Some(running);
+        drop(device);
+        cx.feature_increment("raidz_expansion")?;
+        vdevs::make_zaps(cx, &mut root, &|_| None)?;
+        tree::commit(cx, root, &leaves)?;
+        let zap = top_zap(cx, top.id)?;
+        zap.update_u64(cx.tx(), vdev_top::RAIDZ_EXPAND_STATE, ACTIVE)?;
+        zap.update_u64(cx.tx(), vdev_top::RAIDZ_EXPAND_START_TIME, shared.now())?;
+        for name in [vdev_top::RAIDZ_EXPAND_END_TIME, vdev_top::RAIDZ_EXPAND_BYTES_COPIED] {
+            if zap.lookup(name)?.is_some() {
+                zap.remove(cx.tx(), name.as_bytes())?;
+            }
+        }
+        let text = format!("{} vdev {} new width {width}", cx.pool_name(), top.id);
+        cx.history("raidz vdev expansion started", None, &text)
+    })
+}
+
+/// All was moved, and the uberblock on disk says so.
+fn complete(cx: &SyncTx<'_>, vdev: u64) -> Result<()> {
+    let shared = cx.shared;
+    let mut root = shared.root.lock().clone();
+    let Some(top) = root.children.iter_mut().find(|top| top.id == vdev) else { return Ok(()) };
+    let width = top.children.len();
+    let mut txgs = top.all.get_u64_array(config::RAIDZ_EXPAND_TXGS).map(<[u64]>::to_vec).unwrap_or_default();
+    txgs.push(cx.txg() + TXGS_UNDER_WAY);
+    top.all.put(config::RAIDZ_EXPAND_TXGS, txgs);
+    top.all.remove(config::RAIDZ_EXPANDING);
+    let Some(running) = shared.expansion.state.lock().take() else { return Ok(()) };
+    shared.uberblock.lock().raidz_reflow = 0;
+    let tree = cx.store().tree();
+    tree::commit(cx, root, &known(&tree))?;
+    let device = cx.store().tree().tops.get(vdev as usize).cloned();
+    if let Some(shape) = device.and_then(|device| Shape::of(&device.kind)) {
+        shared.allocator.set_shape(vdev as u32, shape);
+    }
+    let zap = top_zap(cx, vdev)?;
+    zap.update_u64(cx.tx(), vdev_top::RAIDZ_EXPAND_STATE, FINISHED)?;
+    zap.update_u64(cx.tx(), vdev_top::RAIDZ_EXPAND_END_TIME, shared.now())?;
+    zap.update_u64(cx.tx(), vdev_top::RAIDZ_EXPAND_BYTES_COPIED, running.copied_bytes)?;
+    let text = format!("{} vdev {vdev} new width {width}", cx.pool_name());
+    cx.history("raidz vdev expansion completed", None, &text)?;
+    // What the new child has room for, too.
+    super::grow::expand_one(cx, vdev);
+    // Nobody has looked at what was moved yet.
+    start_scrub_in(cx)?;
+    shared.sweep_anew();
+    Ok(())
+}

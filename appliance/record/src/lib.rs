@@ -11,9 +11,11 @@
 //!
 //! The file is described in docs/design/record.md, the charts in docs/operating/graph.md.
 
+pub mod chart;
 pub mod collect;
 pub mod folder;
 pub mod format;
+pub mod import;
 pub mod metrics;
 pub mod pace;
 pub mod recorder;

@@ -8,6 +8,7 @@ pub mod config;
 pub mod counters;
 pub mod cp;
 pub mod dist;
+pub mod graph;
 pub mod inject;
 mod inject_parse;
 pub mod inspect;
@@ -66,6 +67,7 @@ pub const COMMANDS: &[Command] = &[
     Command { command: load::command, run: load::run },
     Command { command: bench::command, run: bench::run },
     Command { command: record::command, run: record::run },
+    Command { command: graph::command, run: graph::run },
     Command { command: config::command, run: config::run },
     Command { command: man::command, run: man::run },
     Command { command: top::command, run: top::run },

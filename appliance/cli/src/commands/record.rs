@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A time of `0.5`, `10`, `90s`, `5m`, `2h`.
-fn time(text: &str) -> Result<Duration, String> {
+pub(super) fn time(text: &str) -> Result<Duration, String> {
     let wrong = || format!("'{text}' is no time, expected such as 0.5, 10s, 5m or 2h");
     let seconds = match text.parse::<f64>() {
         Ok(seconds) => seconds,

@@ -1,0 +1,142 @@
+//! `weir graph`: charts of recorded runs and of what other tools printed.
+
+use super::record::time;
+use crate::asked::when;
+use crate::report;
+use anyhow::{Context as _, Result, bail};
+use clap::builder::PossibleValuesParser;
+use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
+use record::chart::{Data, Error, Heat, KINDS, Theme, Wanted, figure};
+use record::import::Options;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+fn size(text: &str) -> Result<(u32, u32), String> {
+    let parts = text.split_once('x').and_then(|(w, h)| Some((w.parse().ok()?, h.parse().ok()?)));
+    parts.ok_or_else(|| format!("'{text}' is no size, expected such as 1200x600"))
+}
+
+/// Options of `weir graph`.
+pub fn command() -> Command {
+    let kinds: Vec<String> = KINDS.iter().map(|(name, _, help)| format!("{name}: {help}")).collect();
+    let text =
+        |id: &'static str, value: &'static str, help: &'static str| Arg::new(id).long(id).value_name(value).help(help);
+    Command::new("graph")
+        .about("Draw charts of recorded runs, and of what vmstat, iostat, nicstat, zpool iostat, arcstat, fio and vdbench printed")
+        .long_about(format!(
+            "A RUN is what 'weir record' wrote, a text of one of these tools, or a folder of either. Several are drawn over each \
+             other. Which tool it was is found out by its headings; the report since boot is left out, rows that -z left out are put \
+             in as zeros, and the picture says so.\n\n{}",
+            kinds.join("\n")
+        ))
+        .arg(
+            Arg::new("kind")
+                .value_name("KIND")
+                .required(true)
+                .value_parser(PossibleValuesParser::new(KINDS.iter().map(|(name, ..)| *name)))
+                .help("Which chart"),
+        )
+        .arg(Arg::new("run").value_name("RUN").required(true).action(ArgAction::Append).value_parser(value_parser!(PathBuf)).help("Folders or files"))
+        .arg(text("device", "NAME", "This device, pool or job alone; * stands for anything"))
+        .arg(text("from", "TIME", "Where the window begins: 5m after the begin, or 15:49 on the run's clock (UTC)"))
+        .arg(Arg::new("for").long("for").value_name("TIME").value_parser(time).help("How long the window is, such as 5m"))
+        .arg(text("y", "log|linear", "The left axis [default: as suits the chart]").value_parser(["log", "linear"]))
+        .arg(text("y2", "STATISTIC", "A statistic of the run for the right axis, such as disk.busy"))
+        .arg(Arg::new("smooth").long("smooth").value_name("TIME").value_parser(time).help("Draw an average over this time, too; the line itself stays"))
+        .arg(text("heat", "WHAT", "What is up in a heat map").value_parser(["latency", "offset", "size"]).default_value("latency"))
+        .arg(Arg::new("output").short('o').value_name("FILE").default_value("-").help("x.svg, x.png, or - for SVG on standard output"))
+        .arg(Arg::new("size").long("size").value_name("WxH").default_value("1200x600").value_parser(size).help("Pixels"))
+        .arg(text("theme", "light|dark", "Colours").value_parser(["light", "dark"]).default_value("light"))
+        .arg(text("title", "TEXT", "Above it [default: the chart and its runs]"))
+        .arg(Arg::new("interval").long("interval").value_name("TIME").value_parser(time).help("Between reports of texts that have no times [default: 1 s]"))
+        .arg(Arg::new("keep-first").long("keep-first").action(ArgAction::SetTrue).help("The first report of a text is no report since boot"))
+}
+
+/// Runs `weir graph`.
+pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
+    let text = |id: &str| matches.get_one::<String>(id).map(String::as_str);
+    let seconds = |id: &str| matches.get_one::<Duration>(id).map(Duration::as_secs_f64);
+    let kind = KINDS.iter().find(|(name, ..)| Some(*name) == text("kind")).context("KIND is missing")?.1;
+    let options = Options { interval: seconds("interval"), keep_first: matches.get_flag("keep-first") };
+    let load = |path: &PathBuf| Data::load(path, &options);
+    let runs =
+        matches.get_many::<PathBuf>("run").into_iter().flatten().map(load).collect::<Result<Vec<Data>, Error>>()?;
+    let from = text("from").map(|from| begin(from, runs.first().and_then(|r| r.clock))).transpose()?;
+    let wanted = Wanted {
+        size: matches.get_one("size").copied().unwrap_or((1200, 600)),
+        theme: if text("theme") == Some("dark") { Theme::Dark } else { Theme::Light },
+        title: text("title").map(str::to_owned),
+        device: text("device").map(str::to_owned),
+        window: (from.unwrap_or(0.0), seconds("for")),
+        log: text("y").map(|y| y == "log"),
+        smooth: seconds("smooth"),
+        heat: match text("heat") {
+            Some("offset") => Heat::Offset,
+            Some("size") => Heat::Size,
+            _ => Heat::Latency,
+        },
+        right: text("y2").map(str::to_owned),
+    };
+    let figure = figure(kind, &runs, &wanted)?;
+    let output = text("output").unwrap_or("-");
+    let picture = match Path::new(output).extension().and_then(|e| e.to_str()) {
+        Some("png") => figure.png(&wanted)?,
+        Some("svg") => figure.svg(&wanted)?.into_bytes(),
+        None if output == "-" => figure.svg(&wanted)?.into_bytes(),
+        _ => bail!("'{output}': expected a name that ends with .svg or .png, or -"),
+    };
+    if output != "-" {
+        std::fs::write(output, picture).with_context(|| output.to_owned())?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let mut out = std::io::stdout().lock();
+    report::quiet(out.write_all(&picture).and_then(|()| out.flush()).map_err(Into::into)).map(|()| ExitCode::SUCCESS)
+}
+
+/// Where a window begins, in seconds since the run's begin.
+fn begin(text: &str, clock: Option<f64>) -> Result<f64> {
+    if let Ok(after) = time(text) {
+        return Ok(after.as_secs_f64());
+    }
+    let Some(clock) = clock else {
+        bail!("--from {text}: the run has no clock; expected a time after its begin, such as 5m");
+    };
+    // Of a clock without a date it is a time of that day.
+    let day = clock - clock.rem_euclid(86_400.0);
+    let of_day = || -> Option<f64> {
+        let mut parts = text.split(':').map(|p| p.parse::<f64>().ok());
+        let (h, m, s) = (parts.next()??, parts.next()??, parts.next().unwrap_or(Some(0.0))?);
+        Some(day + h * 3600.0 + m * 60.0 + s)
+    };
+    let at = match of_day() {
+        Some(at) if at < clock => at + 86_400.0,
+        Some(at) => at,
+        None => when::parse(text, 0)? as f64,
+    };
+    Ok(at - clock)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn windows_begin_after_the_begin_or_on_the_clock() {
+        let clock = Some(1_795_416_000.0 + 3600.0);
+        assert_eq!(begin("5m", None).ok(), Some(300.0));
+        let of_day = 1_795_416_000.0f64.rem_euclid(86_400.0);
+        let (h, m) = ((of_day / 3600.0).floor(), (of_day / 60.0).floor() % 60.0);
+        assert_eq!(begin(&format!("{h}:{m:02}"), clock).ok().map(|s| s > 80_000.0), Some(true), "the next day");
+        assert_eq!(begin(&format!("{}:{m:02}:30", h + 1.0), clock).ok(), Some(30.0));
+        assert_eq!(begin("2026-11-23T07:41:00Z", Some(1_795_419_600.0)).ok(), Some(1_795_419_660.0 - 1_795_419_600.0));
+        assert!(begin("15:49", None).is_err() && begin("soon", clock).is_err());
+    }
+
+    #[test]
+    fn sizes_are_two_numbers() {
+        assert_eq!(size("1200x600"), Ok((1200, 600)));
+        assert!(size("1200").is_err() && size("x").is_err());
+    }
+}

@@ -1,0 +1,39 @@
+# What the recipes have in common; each begins with `. docs/cookbook/setup.sh NAME`. Not a recipe.
+#
+# A folder of its own that is removed at the end, the program as `weir`, `zpool` and `zfs`, and `serve` to start the daemon. WEIR names another
+# program, COOKBOOK_KEEP=1 leaves the folder, COOKBOOK_PORT another port for NFS.
+set -Eeuo pipefail
+recipe=$1
+weir=$(realpath "${WEIR:-${CARGO_TARGET_DIR:-target}/release/weir}")
+[ -x "$weir" ] || { echo "$recipe: there is no program $weir; make build, or WEIR=PROGRAM"; exit 1; }
+work=$(mktemp -d "${TMPDIR:-/var/tmp}/weir-$recipe.XXXXXX")
+export WEIR_STATE=$work/state
+port=${COOKBOOK_PORT:-12949}
+mkdir -p "$work/bin" "$work/state"
+for name in weir zpool zfs; do ln -s "$weir" "$work/bin/$name"; done
+PATH=$work/bin:$PATH
+server=
+cleanup() {
+    [ -z "$server" ] || { kill "$server" 2> /dev/null && wait "$server" 2> /dev/null; } || true
+    if [ -n "${COOKBOOK_KEEP:-}" ]; then echo "$recipe: $work is left"; else rm -rf --one-file-system "$work"; fi
+}
+trap cleanup EXIT
+fail() { echo "$recipe: FAILED: $*"; tail -20 "$work/log" 2> /dev/null || true; exit 1; }
+trap 'fail "line $LINENO: $BASH_COMMAND"' ERR
+say() { printf '\n== %s\n' "$*"; }
+# skip: the machine lacks something; said, not hidden.
+needs() { command -v "$1" > /dev/null || { echo "$recipe: skipped, needs $1 (Debian: $2)"; exit 0; }; }
+serve() {
+    weir serve --no-mount --set "nfs.listen=[\"127.0.0.1:$port\"]" --set "nbd.listen=[]" --set "api.listen=[]" "$@" > "$work/log" 2>&1 &
+    server=$!
+    for _ in $(seq 600); do
+        [ -S "$work/state/run/nbd.sock" ] && (exec 3<> "/dev/tcp/127.0.0.1/$port") 2> /dev/null && [ -S "$work/state/run/weir.sock" ] && return
+        kill -0 "$server" 2> /dev/null || fail "weir serve ended"
+        sleep 0.1
+    done
+    fail "weir serve does not answer"
+}
+nfs() { echo "nfs://127.0.0.1$1?nfsport=$port&mountport=$port"; }
+nbd() { echo "nbd+unix:///$1?socket=$work/state/run/nbd.sock"; }
+# number NAME FIELD JSON-on-stdin: a field of what weir load -j said.
+number() { python3 -c 'import json, sys; d = json.load(sys.stdin); print(d[sys.argv[1]])' "$1"; }

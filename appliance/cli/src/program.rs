@@ -1,6 +1,6 @@
 //! The program: which of its faces a call means.
 //!
-//! Called through a link named `zpool`, `zfs`, `beadm`, `bectl`, `arcstat`, `zarcstat`, `zilstat` or `nicstat` it is that command; `weir zpool …`, `weir zfs …`, `weir beadm …`
+//! Called through a link named `zpool`, `zfs`, `beadm`, `bectl`, `arcstat`, `zarcstat`, `arcsummary`, `arc_summary`, `zarcsummary`, `zilstat` or `nicstat` it is that command; `weir zpool …`, `weir zfs …`, `weir beadm …`
 //! and `weir bectl …` are the same; everything else is one of Weir's own verbs.
 
 use crate::client::Here;
@@ -21,8 +21,14 @@ pub fn main() -> ExitCode {
     if is_face(called) {
         return face(called, rest);
     }
-    if matches!(called, "arcstat" | "zarcstat" | "zilstat" | "nicstat") {
-        let name = if called == "zarcstat" { "arcstat" } else { called };
+    // What people know by these names, under ours.
+    let tool = match called {
+        "arcstat" | "zarcstat" => Some("arcstat"),
+        "arcsummary" | "arc_summary" | "zarcsummary" => Some("arcsummary"),
+        "zilstat" | "nicstat" => Some(called),
+        _ => None,
+    };
+    if let Some(name) = tool {
         let line: Vec<OsString> = std::iter::once(name.into()).chain(rest.iter().cloned()).collect();
         return commands::main(&line);
     }

@@ -23,9 +23,21 @@ const fn size(name: &'static str, help: &'static str) -> Column {
     column(name, Kind::Bytes, 10, help)
 }
 
+/// A column of OpenZFS that counts something which is not here.
+const fn absent(name: &'static str, why: &'static str) -> Column {
+    column(name, Kind::Number(0), 5, why)
+}
+
 /// Where a figure comes from that is not here.
 const NO_STREAMS: &str = "- : what is in memory already is not counted when it is read ahead.";
 const NO_IO_HITS: &str = "- : who waits for a read of another one is counted among the hits.";
+
+const NO_KINDS: &str = "- : what is read ahead is not told apart by data and metadata.";
+const NO_PARTS: &str = "- : the memory of the cache is not counted by what it holds.";
+const NO_LISTS: &str = "- : the lists of the cache are not counted by data and metadata, or by what could be put out.";
+const NO_L2_KINDS: &str = "- : what lies on cache devices is not counted by kind.";
+const NO_L2_PUT_OUT: &str = "- : what is put out is not told apart by whether a cache device has it.";
+const NO_ZFETCH: &str = "- : reading ahead does not count its streams; 'used' and pread tell what it was worth.";
 
 /// All fields.
 const COLUMNS: &[Column] = &[
@@ -76,13 +88,160 @@ const COLUMNS: &[Column] = &[
     rate("l2wbytes", "Bytes a second written to cache devices."),
     size("size", "Memory that cached blocks take."),
     size("c", "Memory that they may take."),
-    size("mrusz", "Share of it that is meant for blocks wanted once."),
     size("avail", "Memory of this machine that is available."),
     size("free", "Memory of this machine that nobody uses."),
     size("need", "- : nobody asks the cache for memory: its limit is fixed."),
+    absent("dioh", NO_IO_HITS),
+    absent("di%", NO_IO_HITS),
+    absent("ddioh", NO_IO_HITS),
+    absent("ddi%", NO_IO_HITS),
+    absent("dmioh", NO_IO_HITS),
+    absent("dmi%", NO_IO_HITS),
+    absent("pioh", NO_IO_HITS),
+    absent("pi%", NO_IO_HITS),
+    absent("mioh", NO_IO_HITS),
+    absent("mi%", NO_IO_HITS),
+    absent("pdhit", NO_KINDS),
+    absent("pdioh", NO_KINDS),
+    absent("pdmis", NO_KINDS),
+    absent("pdread", NO_KINDS),
+    absent("pdh%", NO_KINDS),
+    absent("pdi%", NO_KINDS),
+    absent("pdm%", NO_KINDS),
+    absent("pmhit", NO_KINDS),
+    absent("pmioh", NO_KINDS),
+    absent("pmmis", NO_KINDS),
+    absent("pmread", NO_KINDS),
+    absent("pmh%", NO_KINDS),
+    absent("pmi%", NO_KINDS),
+    absent("pmm%", NO_KINDS),
+    rate("mhit", "Metadata hits a second, by operations of clients."),
+    rate("mmis", "Metadata misses a second, by operations of clients."),
+    rate("mread", "Metadata reads a second, by operations of clients."),
+    share("mh%", "Share of hits of metadata reads."),
+    share("mm%", "Share of misses of metadata reads."),
+    size("arcsz", "Memory that cached blocks take: size."),
+    size("mrutg", "Share of the memory that is meant for blocks wanted once."),
+    size("mfutg", "Share of the memory that is meant for blocks wanted more often."),
+    absent("el2skip", NO_L2_PUT_OUT),
+    absent("el2cach", NO_L2_PUT_OUT),
+    absent("el2el", NO_L2_PUT_OUT),
+    absent("el2mfu", NO_L2_PUT_OUT),
+    absent("el2mru", NO_L2_PUT_OUT),
+    absent("el2inel", NO_L2_PUT_OUT),
+    absent("l2pref", NO_L2_KINDS),
+    absent("l2pref%", NO_L2_KINDS),
+    absent("l2mfu", NO_L2_KINDS),
+    absent("l2mfu%", NO_L2_KINDS),
+    absent("l2mru", NO_L2_KINDS),
+    absent("l2mru%", NO_L2_KINDS),
+    absent("l2data", NO_L2_KINDS),
+    absent("l2data%", NO_L2_KINDS),
+    absent("l2meta", NO_L2_KINDS),
+    absent("l2meta%", NO_L2_KINDS),
+    absent("grow", "- : nobody asks the cache for memory: its limit is fixed."),
+    absent("waste", "- : nobody counts what pages are not full."),
+    absent("ztotal", NO_ZFETCH),
+    absent("zhits", NO_ZFETCH),
+    absent("zahead", NO_ZFETCH),
+    absent("zpast", NO_ZFETCH),
+    absent("zmisses", NO_ZFETCH),
+    absent("zmax", NO_ZFETCH),
+    absent("zfuture", NO_ZFETCH),
+    absent("zstride", NO_ZFETCH),
+    absent("zissued", NO_ZFETCH),
+    absent("zactive", NO_ZFETCH),
+    absent("cmpsz", NO_PARTS),
+    absent("cmpsz%", NO_PARTS),
+    absent("ovhsz", NO_PARTS),
+    absent("ovhsz%", NO_PARTS),
+    absent("bonsz", NO_PARTS),
+    absent("bonsz%", NO_PARTS),
+    absent("dnosz", NO_PARTS),
+    absent("dnosz%", NO_PARTS),
+    absent("dbusz", NO_PARTS),
+    absent("dbusz%", NO_PARTS),
+    absent("hdrsz", NO_PARTS),
+    absent("hdrsz%", NO_PARTS),
+    absent("l2hsz", NO_PARTS),
+    absent("l2hsz%", NO_PARTS),
+    absent("abdsz", NO_PARTS),
+    absent("abdsz%", NO_PARTS),
+    absent("datatg", NO_LISTS),
+    absent("datatg%", NO_LISTS),
+    absent("datasz", NO_LISTS),
+    absent("datasz%", NO_LISTS),
+    absent("metatg", NO_LISTS),
+    absent("metatg%", NO_LISTS),
+    absent("metasz", NO_LISTS),
+    absent("metasz%", NO_LISTS),
+    absent("anosz", NO_LISTS),
+    absent("anosz%", NO_LISTS),
+    absent("anoda", NO_LISTS),
+    absent("anoda%", NO_LISTS),
+    absent("anome", NO_LISTS),
+    absent("anome%", NO_LISTS),
+    absent("anoed", NO_LISTS),
+    absent("anoed%", NO_LISTS),
+    absent("anoem", NO_LISTS),
+    absent("anoem%", NO_LISTS),
+    absent("mfusz", NO_LISTS),
+    absent("mfusz%", NO_LISTS),
+    absent("mfuda", NO_LISTS),
+    absent("mfuda%", NO_LISTS),
+    absent("mfume", NO_LISTS),
+    absent("mfume%", NO_LISTS),
+    absent("mfued", NO_LISTS),
+    absent("mfued%", NO_LISTS),
+    absent("mfuem", NO_LISTS),
+    absent("mfuem%", NO_LISTS),
+    absent("mrusz", NO_LISTS),
+    absent("mrusz%", NO_LISTS),
+    absent("mruda", NO_LISTS),
+    absent("mruda%", NO_LISTS),
+    absent("mrume", NO_LISTS),
+    absent("mrume%", NO_LISTS),
+    absent("mrued", NO_LISTS),
+    absent("mrued%", NO_LISTS),
+    absent("mruem", NO_LISTS),
+    absent("mruem%", NO_LISTS),
+    absent("uncsz", NO_LISTS),
+    absent("uncsz%", NO_LISTS),
+    absent("uncda", NO_LISTS),
+    absent("uncda%", NO_LISTS),
+    absent("uncme", NO_LISTS),
+    absent("uncme%", NO_LISTS),
+    absent("unced", NO_LISTS),
+    absent("unced%", NO_LISTS),
+    absent("uncem", NO_LISTS),
+    absent("uncem%", NO_LISTS),
+    absent("mfudt", NO_LISTS),
+    absent("mfudt%", NO_LISTS),
+    absent("mfumt", NO_LISTS),
+    absent("mfumt%", NO_LISTS),
+    absent("mfugsz", NO_LISTS),
+    absent("mfugsz%", NO_LISTS),
+    absent("mfugd", NO_LISTS),
+    absent("mfugd%", NO_LISTS),
+    absent("mfugm", NO_LISTS),
+    absent("mfugm%", NO_LISTS),
+    absent("mrudt", NO_LISTS),
+    absent("mrudt%", NO_LISTS),
+    absent("mrumt", NO_LISTS),
+    absent("mrumt%", NO_LISTS),
+    absent("mrugsz", NO_LISTS),
+    absent("mrugsz%", NO_LISTS),
+    absent("mrugd", NO_LISTS),
+    absent("mrugd%", NO_LISTS),
+    absent("mrugm", NO_LISTS),
+    absent("mrugm%", NO_LISTS),
+    share("mrutg%", "Share of the cache that is meant for blocks wanted once."),
+    share("mfutg%", "Share of the cache that is meant for blocks wanted more often."),
 ];
 
 const DEFAULT: &str = "read,ddread,ddh%,dmread,dmh%,pread,ph%,size,c,avail";
+/// The fields of OpenZFS's arcstat -z, which here hides idle rows.
+const ZFETCH: &str = "ztotal,zhits,zahead,zpast,zmisses,zmax,zfuture,zstride,zissued,zactive";
 const EXTENDED: &str = "mfu,mru,mfug,mrug,unc,eskip,mtxmis,dread,pread,read";
 
 /// Options of `weir arcstat`.
@@ -97,6 +256,7 @@ pub fn command() -> Command {
             )
             .arg(Arg::new("all").short('a').action(ArgAction::SetTrue).help("All fields"))
             .arg(Arg::new("extended").short('x').action(ArgAction::SetTrue).help("The fields of arcstat -x"))
+            .arg(Arg::new("zfetch").long("zfetch").action(ArgAction::SetTrue).help("The fields of OpenZFS's arcstat -z"))
             .arg(Arg::new("pool").long("pool").value_name("POOL").help("The cache of this pool alone")),
     )
 }
@@ -111,7 +271,11 @@ pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
         && !matches.get_flag("all")
         && options.form != Form::Json
     {
-        options.fields = if matches.get_flag("extended") { named(EXTENDED) } else { named(DEFAULT) };
+        options.fields = match (matches.get_flag("extended"), matches.get_flag("zfetch")) {
+            (true, _) => named(EXTENDED),
+            (_, true) => named(ZFETCH),
+            _ => named(DEFAULT),
+        };
     }
     // As arcstat has it, the time may be named like a field; it comes first always.
     if let Some(fields) = &mut options.fields {
@@ -181,6 +345,7 @@ fn row(before: Option<&Metrics>, now: &Metrics, pool: Option<&str>, clients: &BT
         let line = memory.lines().find_map(|line| line.strip_prefix(field))?;
         line.split_ascii_whitespace().next()?.parse::<f64>().ok().map(|kib| kib * 1024.0)
     };
+    let (cap, recent) = (now.sum("weir_cache_cap_bytes", &labels), now.sum("weir_cache_recent_target_bytes", &labels));
     let value = |name: &str| -> Option<f64> {
         match name {
             "hits" | "dhit" => hits,
@@ -217,8 +382,17 @@ fn row(before: Option<&Metrics>, now: &Metrics, pool: Option<&str>, clients: &BT
             "l2bytes" => rate("weir_l2_read_bytes_total"),
             "l2wbytes" => rate("weir_l2_written_bytes_total"),
             "size" => now.sum("weir_cache_size_bytes", &labels),
-            "c" => now.sum("weir_cache_cap_bytes", &labels),
-            "mrusz" => now.sum("weir_cache_recent_target_bytes", &labels),
+            "c" => cap,
+            "arcsz" => now.sum("weir_cache_size_bytes", &labels),
+            "mrutg" => recent,
+            "mfutg" => cap.zip(recent).map(|(cap, recent)| (cap - recent).max(0.0)),
+            "mrutg%" => percent(recent, cap),
+            "mfutg%" => percent(cap.zip(recent).map(|(cap, recent)| (cap - recent).max(0.0)), cap),
+            "mhit" => meta_hits,
+            "mmis" => meta_misses,
+            "mread" => meta,
+            "mh%" => percent(meta_hits, meta),
+            "mm%" => percent(meta_misses, meta),
             "avail" => of_machine("MemAvailable:"),
             "free" => of_machine("MemFree:"),
             _ => None,
@@ -249,8 +423,27 @@ mod tests {
 
     #[test]
     fn the_fields_that_are_shown_exist() {
-        for name in DEFAULT.split(',').chain(EXTENDED.split(',')) {
+        for name in DEFAULT.split(',').chain(EXTENDED.split(',')).chain(ZFETCH.split(',')) {
             assert!(COLUMNS.iter().any(|c| c.name == name), "{name}");
+        }
+    }
+
+    /// Scripts choose among OpenZFS's fields: each is here, once, if only as '-'.
+    #[test]
+    fn every_field_of_openzfs_is_here_once() {
+        let mut names: Vec<&str> = COLUMNS.iter().map(|c| c.name).collect();
+        names.sort_unstable();
+        let all = names.len();
+        names.dedup();
+        assert_eq!(names.len(), all, "a field is there twice");
+        let openzfs = "hits iohs miss read hit% ioh% miss% dhit dioh dmis dh% di% dm% ddhit ddioh ddmis ddh% ddi% ddm% dmhit dmioh \
+            dmmis dmh% dmi% dmm% phit pioh pmis ph% pi% pm% pdhit pdioh pdmis pdh% pdi% pdm% pmhit pmioh pmmis pmh% pmi% pmm% mhit mioh mmis \
+            mread mh% mi% mm% arcsz size c mfu mru mfug mrug unc eskip el2skip el2cach el2el el2mfu el2mru el2inel mtxmis dread ddread dmread \
+            pread pdread pmread l2hits l2miss l2read l2hit% l2miss% l2pref l2mfu l2mru l2data l2meta l2pref% l2mfu% l2mru% l2data% l2meta% \
+            l2asize l2size l2bytes l2wbytes grow need free avail waste ztotal zhits zahead zpast zmisses zmax zfuture zstride zissued zactive \
+            cmpsz cmpsz% abdsz l2hsz datatg datasz% metasz anosz mfusz mruem uncda% mfutg mrutg% mfudt mrumt% mrugsz mfugd mrugm%";
+        for name in openzfs.split_ascii_whitespace() {
+            assert!(names.binary_search(&name).is_ok(), "{name}");
         }
     }
 

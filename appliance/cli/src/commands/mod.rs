@@ -2,6 +2,7 @@
 
 pub mod analytics;
 pub mod arcstat;
+pub mod arcsummary;
 pub mod bench;
 pub mod cat;
 pub mod config;
@@ -75,6 +76,7 @@ pub const COMMANDS: &[Command] = &[
     Command { command: slower::command, run: slower::run },
     Command { command: analytics::command, run: analytics::run },
     Command { command: arcstat::command, run: arcstat::run },
+    Command { command: arcsummary::command, run: arcsummary::run },
     Command { command: iostat::command, run: iostat::run },
     Command { command: nicstat::command, run: nicstat::run },
     Command { command: zilstat::command, run: zilstat::run },

@@ -6,9 +6,10 @@ mod protocols;
 
 use super::counters::{Counters, show, with_args};
 use super::statistic::now;
-use crate::report::{self, Column, Kind, Value, column};
+use crate::report::{self, Column, Kind, Options, Report, Stamp, Value, column};
 use anyhow::{Context as _, Result, bail};
 use clap::{Arg, ArgAction, ArgMatches, Command};
+use record::collect::network;
 use std::collections::BTreeMap;
 use std::fs::read_to_string;
 use std::process::ExitCode;
@@ -39,6 +40,62 @@ const ERRORS: &[Column] = &[
     column("Defer", Kind::Number(2), 6, "- : Linux does not tell it."),
 ];
 
+/// Which columns there are.
+#[derive(Debug, Clone, Copy)]
+struct Layout {
+    /// `-x`.
+    errors: bool,
+    /// `-U`: the share of each direction, in the place of that of the busier one.
+    directions: bool,
+    /// `-M`: in Mbit.
+    megabits: bool,
+    /// `-s`: what was received and sent, and nothing else.
+    summary: bool,
+}
+
+impl Layout {
+    fn columns(self) -> Vec<Column> {
+        let mut out = COLUMNS.to_vec();
+        if self.megabits {
+            out[1] = column("rMbps", Kind::Number(3), 9, "Mbit a second received.");
+            out[2] = column("wMbps", Kind::Number(3), 9, "Mbit a second sent.");
+        }
+        if self.directions {
+            out.splice(
+                7..8,
+                [
+                    column(
+                        "%rUtil",
+                        Kind::Number(2),
+                        6,
+                        "Share of the device's speed that is received; - : its speed is not known.",
+                    ),
+                    column(
+                        "%wUtil",
+                        Kind::Number(2),
+                        6,
+                        "Share of the device's speed that is sent; - : its speed is not known.",
+                    ),
+                ],
+            );
+        }
+        if self.summary {
+            out.truncate(3);
+        } else if self.errors {
+            out.extend_from_slice(ERRORS);
+        }
+        out
+    }
+}
+
+const LIST: &[Column] = &[
+    column("Int", Kind::Text, 8, "The device."),
+    column("Loopback", Kind::Text, 8, "Whether it leads back to this machine."),
+    column("Mbit/s", Kind::Number(0), 8, "Its speed; - : not known."),
+    column("Duplex", Kind::Text, 6, "Whether it sends and receives at once."),
+    column("State", Kind::Text, 7, "Whether it is up."),
+];
+
 /// Options of `weir nicstat`.
 pub fn command() -> Command {
     with_args(
@@ -50,6 +107,11 @@ pub fn command() -> Command {
             )
             .arg(Arg::new("device").short('i').long("interface").value_name("DEVICE,…").value_delimiter(',').help("These devices alone"))
             .arg(Arg::new("errors").short('x').action(ArgAction::SetTrue).help("Errors too: IErr OErr Coll NoCP Defer"))
+            .arg(Arg::new("directions").short('U').action(ArgAction::SetTrue).help("The share of each direction: %rUtil %wUtil"))
+            .arg(Arg::new("megabits").short('M').action(ArgAction::SetTrue).help("Mbit a second, not KiB"))
+            .arg(Arg::new("no-loopback").short('n').action(ArgAction::SetTrue).help("Without the loopback device"))
+            .arg(Arg::new("summary").short('s').action(ArgAction::SetTrue).help("What was received and sent, and nothing else"))
+            .arg(Arg::new("list").short('l').action(ArgAction::SetTrue).help("The devices with their speeds, and whether they are up"))
             .arg(Arg::new("tcp").short('t').long("tcp").action(ArgAction::SetTrue).conflicts_with_all(["udp", "device", "errors"]).help("What TCP does, of all devices together"))
             .arg(Arg::new("udp").long("udp").action(ArgAction::SetTrue).conflicts_with_all(["device", "errors"]).help("What UDP does; nicstat's -u, which is the unit here")),
     )
@@ -72,7 +134,8 @@ struct Reading {
 
 struct Network {
     only: Vec<String>,
-    errors: bool,
+    without_loopback: bool,
+    form: Layout,
 }
 
 /// Runs `weir nicstat`.
@@ -83,26 +146,47 @@ pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
         let shown = show(matches, columns, |_| Ok(protocols::Protocol { is_tcp }));
         return report::quiet(shown).map(|()| ExitCode::SUCCESS);
     }
-    let errors = matches.get_flag("errors");
+    if matches.get_flag("list") {
+        return report::quiet(list(matches)).map(|()| ExitCode::SUCCESS);
+    }
+    let flag = |name: &str| matches.get_flag(name);
+    let form = Layout {
+        errors: flag("errors"),
+        directions: flag("directions"),
+        megabits: flag("megabits"),
+        summary: flag("summary"),
+    };
+    let without_loopback = flag("no-loopback");
     let only: Vec<String> = matches.get_many::<String>("device").into_iter().flatten().cloned().collect();
-    let columns: Vec<Column> = COLUMNS.iter().chain(ERRORS.iter().filter(|_| errors)).copied().collect();
-    report::quiet(show(matches, &columns, |_| Ok(Network { only, errors }))).map(|()| ExitCode::SUCCESS)
+    report::quiet(show(matches, &form.columns(), |_| Ok(Network { only, without_loopback, form })))
+        .map(|()| ExitCode::SUCCESS)
+}
+
+/// `-l`: the devices of this machine.
+fn list(matches: &ArgMatches) -> Result<()> {
+    let options = Options::of(matches)?;
+    let mut out = std::io::stdout().lock();
+    if report::explained(&mut out, LIST, &options)? {
+        return Ok(());
+    }
+    let mut report = Report::untimed(out, LIST, &options)?;
+    let text = read_to_string("/proc/net/dev").context("/proc/net/dev")?;
+    for (name, _) in network::devices(&text) {
+        let state = read_to_string(format!("/sys/class/net/{name}/operstate")).unwrap_or_default();
+        let speed = network::speed(&name).map(|bytes| bytes / 125_000.0);
+        // What has no speed has no duplex either.
+        let duplex = speed.map(|_| if network::is_half_duplex(&name) { "half" } else { "full" });
+        let loopback = if name == "lo" { "Yes" } else { "No" };
+        let row = [name.clone().into(), loopback.into(), speed.into(), duplex.into(), Value::from(state.trim())];
+        report.row(Stamp { at: now().as_secs(), boot: false }, &row)?;
+    }
+    Ok(report.flush()?)
 }
 
 /// Seconds since the machine started.
 fn uptime() -> f64 {
     let text = read_to_string("/proc/uptime").ok();
     text.and_then(|t| t.split(' ').next()?.parse().ok()).unwrap_or(1.0)
-}
-
-/// Devices and their counters (proc_pid_net(5)).
-fn parse(text: &str) -> BTreeMap<String, Vec<u64>> {
-    let device = |line: &str| {
-        let (name, rest) = line.split_once(':')?;
-        let counters: Vec<u64> = rest.split_ascii_whitespace().map_while(|w| w.parse().ok()).collect();
-        (counters.len() >= 16).then(|| (name.trim().to_owned(), counters))
-    };
-    text.lines().filter_map(device).collect()
 }
 
 impl Counters for Network {
@@ -112,17 +196,17 @@ impl Counters for Network {
         let text = read_to_string("/proc/net/dev").context("/proc/net/dev")?;
         let uptime = uptime();
         let mut devices = BTreeMap::new();
-        for (name, counters) in parse(&text) {
-            let of = |file: &str| read_to_string(format!("/sys/class/net/{name}/{file}")).ok();
-            // In Mbit a second; what has none says -1, or nothing.
-            let speed = of("speed").and_then(|t| t.trim().parse::<f64>().ok()).filter(|s| *s > 0.0);
-            let half_duplex = of("duplex").is_some_and(|t| t.trim() == "half");
-            devices.insert(name, Device { counters, speed: speed.map(|mbit| mbit * 125_000.0), half_duplex });
+        for (name, counters) in network::devices(&text) {
+            let (speed, half_duplex) = (network::speed(&name), network::is_half_duplex(&name));
+            devices.insert(name, Device { counters, speed, half_duplex });
         }
         if let Some(missing) = self.only.iter().find(|name| !devices.contains_key(*name)) {
             bail!("there is no network device '{missing}'");
         }
-        devices.retain(|name, _| self.only.is_empty() || self.only.contains(name));
+        devices.retain(|name, _| match self.only.is_empty() {
+            true => !(self.without_loopback && name == "lo"),
+            false => self.only.contains(name),
+        });
         Ok(Reading { at: now(), uptime, devices })
     }
 
@@ -134,13 +218,13 @@ impl Counters for Network {
         let seconds = before.map_or(now.uptime, |b| now.at.saturating_sub(b.at).as_secs_f64()).max(0.001);
         let row = |(name, device): (&String, &Device)| {
             let old = before.and_then(|b| b.devices.get(name));
-            row(name, old, device, seconds, self.errors)
+            row(name, old, device, seconds, self.form)
         };
         Ok(now.devices.iter().map(row).collect())
     }
 }
 
-fn row(name: &str, old: Option<&Device>, device: &Device, seconds: f64, errors: bool) -> Vec<Value> {
+fn row(name: &str, old: Option<&Device>, device: &Device, seconds: f64, form: Layout) -> Vec<Value> {
     // receive: bytes packets errs drop fifo frame compressed multicast; transmit: bytes packets errs drop fifo colls …
     let rate = |at: usize| {
         let now = device.counters.get(at).copied().unwrap_or(0);
@@ -162,7 +246,17 @@ fn row(name: &str, old: Option<&Device>, device: &Device, seconds: f64, errors: 
         device.speed.map(|speed| (100.0 * busy / speed).min(100.0)).into(),
         (rate(3) + rate(4) + rate(11) + rate(12)).into(),
     ];
-    if errors {
+    if form.megabits {
+        cells[1] = (read / 125_000.0).into();
+        cells[2] = (wrote / 125_000.0).into();
+    }
+    if form.directions {
+        let share = |bytes: f64| Value::from(device.speed.map(|speed| (100.0 * bytes / speed).min(100.0)));
+        cells.splice(7..8, [share(read), share(wrote)]);
+    }
+    if form.summary {
+        cells.truncate(3);
+    } else if form.errors {
         cells.extend([rate(2), rate(10), rate(13), rate(4)].map(Value::from));
         cells.push(Value::Absent);
     }
@@ -173,23 +267,33 @@ fn row(name: &str, old: Option<&Device>, device: &Device, seconds: f64, errors: 
 mod tests {
     use super::*;
 
+    const PLAIN: Layout = Layout { errors: false, directions: false, megabits: false, summary: false };
+
     #[test]
     fn devices_are_told_a_second_and_of_their_speed() {
         let text = "Inter-|   Receive    |  Transmit\n face |bytes\n  eth0: 2048 2 1 0 3 0 0 0 10240 10 0 1 0 4 0 0\n    lo:5 1\n";
-        let all = parse(text);
-        assert_eq!(all.keys().collect::<Vec<_>>(), ["eth0"]);
+        let all = network::devices(text);
+        assert_eq!(all.len(), 1);
         let device = |counters: Vec<u64>| Device { counters, speed: Some(102_400.0), half_duplex: false };
-        let now = device(all["eth0"].clone());
-        let row = row("eth0", Some(&device(vec![0; 16])), &now, 2.0, true);
-        let numbers: Vec<f64> =
-            row[1..].iter().filter_map(|v| if let Value::Number(n) = v { Some(*n) } else { None }).collect();
-        assert_eq!(numbers, [1024.0, 5120.0, 1.0, 5.0, 1024.0, 1024.0, 5.0, 2.0, 0.5, 0.0, 2.0, 1.5]);
-        assert_eq!((row.len(), row.last()), (COLUMNS.len() + ERRORS.len(), Some(&Value::Absent)));
-        let silent = Device { speed: None, ..now };
+        let now = device(all[0].1.clone());
+        let told = |form: Layout| row("eth0", Some(&device(vec![0; 16])), &now, 2.0, form);
+        let numbers = |row: &[Value]| -> Vec<f64> {
+            row[1..].iter().filter_map(|v| if let Value::Number(n) = v { Some(*n) } else { None }).collect()
+        };
+        let errors = Layout { errors: true, ..PLAIN };
+        assert_eq!(numbers(&told(errors)), [1024.0, 5120.0, 1.0, 5.0, 1024.0, 1024.0, 5.0, 2.0, 0.5, 0.0, 2.0, 1.5]);
+        assert_eq!(told(errors).last(), Some(&Value::Absent));
+        assert_eq!(numbers(&told(Layout { directions: true, ..PLAIN }))[6..8], [1.0, 5.0]);
         assert_eq!(
-            super::row("eth0", Some(&silent.clone()), &silent, 1.0, false)[7],
-            Value::Absent,
-            "no speed, no share"
+            numbers(&told(Layout { megabits: true, summary: true, ..PLAIN })),
+            [1024.0 / 125_000.0, 5120.0 / 125_000.0]
         );
+        for form in
+            [PLAIN, errors, Layout { directions: true, errors: true, ..PLAIN }, Layout { summary: true, ..errors }]
+        {
+            assert_eq!(told(form).len(), form.columns().len(), "{form:?}");
+        }
+        let silent = Device { speed: None, ..now.clone() };
+        assert_eq!(row("eth0", Some(&silent), &silent, 1.0, PLAIN)[7], Value::Absent, "no speed, no share");
     }
 }

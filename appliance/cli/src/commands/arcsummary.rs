@@ -1,0 +1,369 @@
+//! `weir arcsummary`: what the cache, cache devices, reading ahead and intent logs did since the daemon started, as OpenZFS's arc_summary.
+
+use super::counters::percent;
+use crate::asked::Daemon;
+use crate::asked::metrics::Metrics;
+use crate::number::nice_bytes;
+use crate::report::TimeForm;
+use crate::report::{self, decimal, moment};
+use anyhow::Result;
+use clap::{Arg, ArgAction, ArgMatches, Command};
+use serde_json::{Map, Value, json};
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::process::ExitCode;
+
+/// The sections, as arc_summary calls them.
+const SECTIONS: [(&str, &str); 7] = [
+    ("arc", "The cache: its size, its limit, what was put out."),
+    ("archits", "How well it served."),
+    ("dmu", "Reading ahead."),
+    ("l2arc", "Cache devices."),
+    ("spl", "The kernel's part, of which there is none here."),
+    ("tunables", "What is set."),
+    ("zil", "Intent logs."),
+];
+
+/// A line: its depth, what it tells, a number in base units, of what it is a share.
+struct Line {
+    depth: usize,
+    name: &'static str,
+    value: Told,
+    help: &'static str,
+}
+
+enum Told {
+    Bytes(Option<f64>),
+    Count(Option<f64>),
+    /// A part of all.
+    Of(Option<f64>, Option<f64>),
+    /// The same, of bytes.
+    BytesOf(Option<f64>, Option<f64>),
+    Milliseconds(Option<f64>),
+    Words(String),
+}
+
+/// Options of `weir arcsummary`.
+pub fn command() -> Command {
+    let flag = |id: &'static str, short: char, help: &'static str| {
+        Arg::new(id).short(short).action(ArgAction::SetTrue).help(help)
+    };
+    Command::new("arcsummary")
+        .about("Summarise the cache, cache devices, reading ahead and intent logs, as OpenZFS's arc_summary")
+        .long_about(format!(
+            "What a running 'weir serve' counted since it started. What nobody counts is '-'. Sections:\n{}",
+            SECTIONS.map(|(name, help)| format!("{name}: {help}")).join("\n")
+        ))
+        .arg(flag("all", 'a', "All sections; the same as no option"))
+        .arg(flag("describe", 'd', "What each line means"))
+        .arg(flag("graph", 'g', "The cache's size as a bar, and nothing else"))
+        .arg(flag("raw", 'r', "All figures as they are counted"))
+        .arg(flag("json", 'j', "As one JSON document").long("json"))
+        .arg(
+            Arg::new("section")
+                .short('s')
+                .long("section")
+                .value_name("SECTION")
+                .value_parser(SECTIONS.map(|(name, _)| name))
+                .help("This section alone"),
+        )
+        .arg(Arg::new("pool").long("pool").value_name("POOL").help("This pool alone"))
+}
+
+/// Runs `weir arcsummary`.
+pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
+    let daemon = Daemon::find()?;
+    let now = daemon.metrics()?;
+    let pool = matches.get_one::<String>("pool").map(String::as_str);
+    let labels: Vec<(&str, &str)> = pool.map(|pool| ("pool", pool)).into_iter().collect();
+    if let Some(pool) = pool.filter(|pool| !now.labels("weir_cache_size_bytes", "pool").iter().any(|p| p == pool)) {
+        anyhow::bail!("the daemon has no pool '{pool}'");
+    }
+    let section = matches.get_one::<String>("section").map(String::as_str);
+    let chosen: Vec<&str> =
+        SECTIONS.iter().map(|(name, _)| *name).filter(|n| section.is_none_or(|s| s == *n)).collect();
+    let text = if matches.get_flag("graph") {
+        graph(&now, &labels)
+    } else if matches.get_flag("raw") {
+        raw(&now, &labels)
+    } else if matches.get_flag("json") {
+        let sections = chosen.iter().map(|s| ((*s).to_owned(), as_json(&lines(s, &now, &labels))));
+        format!("{}\n", Value::Object(sections.collect()))
+    } else {
+        let mut text = format!("Weir {}, {}\n", env!("CARGO_PKG_VERSION"), moment(now.at.as_secs(), TimeForm::Date));
+        for section in chosen {
+            text.push_str(&as_text(section, &lines(section, &now, &labels), matches.get_flag("describe")));
+        }
+        text
+    };
+    report::quiet(std::io::stdout().lock().write_all(text.as_bytes()).map_err(Into::into)).map(|()| ExitCode::SUCCESS)
+}
+
+fn lines(section: &str, now: &Metrics, labels: &[(&str, &str)]) -> Vec<Line> {
+    let sum = |name: &str| now.sum(name, labels);
+    let line = |depth: usize, name: &'static str, value: Told, help: &'static str| Line { depth, name, value, help };
+    let add = |a: Option<f64>, b: Option<f64>| Some(a? + b?);
+    let (size, cap) = (sum("weir_cache_size_bytes"), sum("weir_cache_cap_bytes"));
+    let (hits, misses) = (sum("weir_cache_hits_total"), sum("weir_cache_misses_total"));
+    let ahead = sum("weir_cache_prefetches_total");
+    let all = add(hits, misses);
+    match section {
+        "arc" => {
+            let recent = sum("weir_cache_recent_target_bytes");
+            let frequent = cap.zip(recent).map(|(cap, recent)| (cap - recent).max(0.0));
+            let file = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+            let memory = |field: &str| {
+                let line = file.lines().find_map(|line| line.strip_prefix(field))?;
+                line.split_ascii_whitespace().next()?.parse::<f64>().ok().map(|kib| kib * 1024.0)
+            };
+            vec![
+                line(0, "Total memory size", Told::Bytes(memory("MemTotal:")), "Memory of this machine."),
+                line(0, "Free memory size", Told::Bytes(memory("MemFree:")), "What of it nobody uses."),
+                line(0, "Available memory size", Told::Bytes(memory("MemAvailable:")), "What of it can be had."),
+                line(
+                    0,
+                    "ARC size (current)",
+                    Told::BytesOf(size, cap),
+                    "Memory that cached blocks take, of what they may take.",
+                ),
+                line(1, "Max size (high water)", Told::Bytes(cap), "Memory that they may take: arc_max."),
+                line(1, "MRU target size", Told::BytesOf(recent, cap), "Of it, for blocks that were wanted once."),
+                line(
+                    1,
+                    "MFU target size",
+                    Told::BytesOf(frequent, cap),
+                    "Of it, for blocks that were wanted more often.",
+                ),
+                line(
+                    0,
+                    "Evictions",
+                    Told::Count(sum("weir_cache_evictions_total")),
+                    "Blocks that were put out for others.",
+                ),
+                line(1, "Mutex misses", Told::Count(None), "No lock is tried."),
+                line(1, "Eviction skips", Told::Count(None), "Nothing is skipped when blocks are put out."),
+            ]
+        }
+        "archits" => {
+            let ghosts = |list: &str| {
+                let labels: Vec<(&str, &str)> = labels.iter().copied().chain([("list", list)]).collect();
+                now.sum("weir_cache_ghost_hits_total", &labels)
+            };
+            vec![
+                line(0, "ARC total accesses", Told::Count(all), "Reads of the cache by somebody who waits."),
+                line(1, "Total hits", Told::Of(hits, all), "Those that found the block."),
+                line(
+                    1,
+                    "Total I/O hits",
+                    Told::Of(None, all),
+                    "Who waits for a read of another one is counted among the hits.",
+                ),
+                line(1, "Total misses", Told::Of(misses, all), "Those that did not."),
+                line(
+                    0,
+                    "Cache misses that would have been hits",
+                    Told::Count(add(ghosts("recent"), ghosts("frequent"))),
+                    "Blocks that had been put out not long ago.",
+                ),
+                line(
+                    1,
+                    "Most recently used (MRU) ghost",
+                    Told::Of(ghosts("recent"), misses),
+                    "Of misses: wanted once before.",
+                ),
+                line(
+                    1,
+                    "Most frequently used (MFU) ghost",
+                    Told::Of(ghosts("frequent"), misses),
+                    "Of misses: wanted more often before.",
+                ),
+            ]
+        }
+        "dmu" => vec![
+            line(0, "Blocks read ahead", Told::Count(ahead), "Before somebody wanted them."),
+            line(
+                1,
+                "Of these, wanted later",
+                Told::Of(sum("weir_cache_prefetched_hits_total"), ahead),
+                "Reading ahead that was worth it.",
+            ),
+            line(1, "Stream hits", Told::Count(None), "Streams are not counted."),
+        ],
+        "l2arc" => {
+            let (hits, misses) = (sum("weir_l2_hits_total"), sum("weir_l2_misses_total"));
+            let all = add(hits, misses);
+            let (size, stored) = (sum("weir_l2_size_bytes"), sum("weir_l2_stored_bytes"));
+            let state = if size.is_some() { "(HEALTHY)" } else { "no cache devices" };
+            let errors = add(sum("weir_l2_checksum_errors_total"), sum("weir_l2_read_errors_total"));
+            let state = if errors.is_some_and(|n| n > 0.0) { "(DEGRADED)" } else { state };
+            vec![
+                line(0, "L2ARC status", Told::Words(state.to_owned()), "Degraded: something could not be read back."),
+                line(
+                    1,
+                    "Checksum errors",
+                    Told::Count(sum("weir_l2_checksum_errors_total")),
+                    "Blocks that came back wrong.",
+                ),
+                line(1, "I/O errors", Told::Count(sum("weir_l2_read_errors_total")), "Reads that failed."),
+                line(1, "Write errors", Told::Count(sum("weir_l2_write_errors_total")), "Writes that failed."),
+                line(0, "L2ARC size (adaptive)", Told::Bytes(size), "Blocks on cache devices, as they are in memory."),
+                line(1, "Compressed", Told::BytesOf(stored, size), "The same, as they lie there."),
+                line(
+                    1,
+                    "Header size",
+                    Told::Bytes(sum("weir_l2_index_bytes")),
+                    "Memory that it takes to know what lies there.",
+                ),
+                line(0, "L2ARC accesses", Told::Count(all), "Misses of memory that came by them."),
+                line(1, "Hits", Told::Of(hits, all), "Those that they served."),
+                line(1, "Misses", Told::Of(misses, all), "Those that they could not serve."),
+                line(0, "L2ARC read", Told::Bytes(sum("weir_l2_read_bytes_total")), "Bytes read from them."),
+                line(0, "L2ARC written", Told::Bytes(sum("weir_l2_written_bytes_total")), "Bytes written to them."),
+            ]
+        }
+        "spl" => vec![line(0, "Solaris porting layer", Told::Words("none: there is no kernel module".to_owned()), "")],
+        "tunables" => vec![line(
+            0,
+            "arc_max",
+            Told::Bytes(sum("weir_cache_cap_bytes")),
+            "'weir config show' tells all that is set, and where.",
+        )],
+        _ => {
+            let commits = sum("weir_intent_log_commit_time_seconds_count");
+            let batches = sum("weir_intent_log_batches_total");
+            let time = sum("weir_intent_log_commit_time_seconds_sum");
+            let each = time.zip(commits).filter(|(_, n)| *n > 0.0).map(|(time, n)| 1000.0 * time / n);
+            vec![
+                line(0, "ZIL committed transactions", Told::Count(commits), "Somebody wanted to be safe, as by fsync."),
+                line(1, "Writes of logs", Told::Of(batches, commits), "One write serves all that asked meanwhile."),
+                line(
+                    1,
+                    "Waits for the txg",
+                    Told::Of(sum("weir_intent_log_waits_total"), commits),
+                    "What has no record, or would be written twice.",
+                ),
+                line(1, "Average time", Told::Milliseconds(each), "That a commit took."),
+                line(0, "Blocks written", Told::Count(sum("weir_intent_log_blocks_total")), "To logs."),
+                line(
+                    1,
+                    "Bytes written",
+                    Told::Bytes(sum("weir_intent_log_written_bytes_total")),
+                    "Of records, to logs.",
+                ),
+                line(1, "Errors", Told::Count(sum("weir_intent_log_errors_total")), "Writes of logs that failed."),
+            ]
+        }
+    }
+}
+
+/// A count as arc_summary has it: in units of 1000, with one decimal.
+fn hits(n: f64) -> String {
+    let units = ["", "k", "M", "G", "T", "P"];
+    let (mut n, mut unit) = (n, 0);
+    while n >= 1000.0 && unit + 1 < units.len() {
+        n /= 1000.0;
+        unit += 1;
+    }
+    if unit == 0 { decimal(n, 0) } else { format!("{}{}", decimal(n, 1), units[unit]) }
+}
+
+fn bytes(n: f64) -> String {
+    nice_bytes(n.max(0.0) as u64)
+}
+
+fn told(value: &Told) -> (String, String) {
+    let or = |n: &Option<f64>, f: &dyn Fn(f64) -> String| n.map_or_else(|| "-".to_owned(), f);
+    match value {
+        Told::Bytes(n) => (or(n, &bytes), String::new()),
+        Told::Count(n) => (or(n, &hits), String::new()),
+        Told::Milliseconds(n) => (or(n, &|n| format!("{} ms", decimal(n, 3))), String::new()),
+        Told::Words(text) => (text.clone(), String::new()),
+        Told::Of(part, all) | Told::BytesOf(part, all) => {
+            let share = percent(*part, *all).map_or_else(|| "-".to_owned(), |n| format!("{} %", decimal(n, 1)));
+            (if matches!(value, Told::Of(..)) { or(part, &hits) } else { or(part, &bytes) }, share)
+        }
+    }
+}
+
+fn as_text(section: &str, lines: &[Line], describe: bool) -> String {
+    let title = SECTIONS.iter().find(|(name, _)| *name == section).map_or("", |(_, help)| help);
+    let mut out = format!("\n{section}: {title}\n");
+    for line in lines {
+        let (value, share) = told(&line.value);
+        let name = format!("{:indent$}{}:", "", line.name, indent = 4 + 4 * line.depth);
+        // Writing to a string cannot fail.
+        let _ = writeln!(out, "{}", format!("{name:<52}{share:>9} {value:>12}").trim_end());
+        if describe && !line.help.is_empty() {
+            let _ = writeln!(out, "{:indent$}# {}", "", line.help, indent = 8 + 4 * line.depth);
+        }
+    }
+    out
+}
+
+fn as_json(lines: &[Line]) -> Value {
+    let value = |line: &Line| match &line.value {
+        Told::Bytes(n) | Told::Count(n) | Told::Of(n, _) | Told::BytesOf(n, _) => json!(n),
+        Told::Milliseconds(n) => json!(n.map(|n| n / 1000.0)),
+        Told::Words(text) => json!(text),
+    };
+    Value::Object(lines.iter().map(|line| (line.name.to_owned(), value(line))).collect::<Map<_, _>>())
+}
+
+/// The cache's size of its limit, as a bar.
+fn graph(now: &Metrics, labels: &[(&str, &str)]) -> String {
+    let (size, cap) = (now.sum("weir_cache_size_bytes", labels), now.sum("weir_cache_cap_bytes", labels));
+    let share = percent(size, cap).unwrap_or(0.0);
+    let full = ((share / 2.0).round() as usize).min(50);
+    format!(
+        "ARC: {} of {} ({} %)\n[{}{}]\n",
+        bytes(size.unwrap_or(0.0)),
+        bytes(cap.unwrap_or(0.0)),
+        decimal(share, 1),
+        "=".repeat(full),
+        " ".repeat(50 - full)
+    )
+}
+
+/// All figures of these parts, as they are counted.
+fn raw(now: &Metrics, labels: &[(&str, &str)]) -> String {
+    let mut out = String::new();
+    for (name, _) in now.iter() {
+        let ours = ["weir_cache_", "weir_l2_", "weir_intent_log_"].iter().any(|front| name.starts_with(front));
+        if let Some(n) = now.sum(name, labels).filter(|_| ours && !name.ends_with("_bucket")) {
+            let _ = writeln!(out, "{name:<52}{n}");
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    fn metrics() -> Metrics {
+        let text = "weir_cache_hits_total{pool=\"tank\"} 30000\nweir_cache_misses_total{pool=\"tank\"} 10000\n\
+                    weir_cache_size_bytes{pool=\"tank\"} 1048576\nweir_cache_cap_bytes{pool=\"tank\"} 4194304\n\
+                    weir_cache_recent_target_bytes{pool=\"tank\"} 1048576\nweir_cache_prefetches_total{pool=\"tank\"} 0\n";
+        Metrics::parse(text, Duration::from_secs(1))
+    }
+
+    #[test]
+    fn shares_are_of_what_they_are_shares_and_absent_ones_are_told_once() {
+        let text = as_text("archits", &lines("archits", &metrics(), &[]), false);
+        assert!(text.contains("Total hits:                                75.0 %        30.0k"), "{text}");
+        let io: Vec<&str> = text.lines().filter(|l| l.contains("I/O hits")).collect();
+        assert_eq!(io.iter().map(|l| l.matches(" -").count()).sum::<usize>(), 2, "{io:?}");
+        for (section, _) in SECTIONS {
+            assert!(!lines(section, &metrics(), &[]).is_empty(), "{section}");
+        }
+        assert!(as_text("arc", &lines("arc", &metrics(), &[]), true).contains("# Memory that they may take: arc_max."));
+    }
+
+    #[test]
+    fn the_bar_shows_how_full_the_cache_is() {
+        let text = graph(&metrics(), &[("pool", "tank")]);
+        assert!(text.contains("(25.0 %)") && text.contains("[============= "), "{text}");
+        assert!(raw(&metrics(), &[]).starts_with("weir_cache_cap_bytes"));
+    }
+}

@@ -115,17 +115,17 @@ fn vertical(name: &str, unit: Unit, per_second: bool, log: bool) -> Vertical {
     Vertical { unit, per_second, name: name.to_owned(), log }
 }
 
-/// Throughput of a run in operations: of the load generator, of pools, or of disks.
-fn operations(run: &Data) -> Option<Series> {
-    let both = |a: &str, b: &str| {
+/// Throughput of a run in operations, and of what: of the load generator, of the devices of pools, or of disks.
+fn operations(run: &Data) -> Option<(&'static str, Series)> {
+    let both = |shown: &'static str, a: &str, b: &str| {
         let parts: Vec<Series> = run.named(a).into_iter().chain(run.named(b)).collect();
-        derive::sum("operations", &[], &parts.iter().collect::<Vec<_>>())
+        Some((shown, derive::sum("operations", &[], &parts.iter().collect::<Vec<_>>())?))
     };
-    (run.sum("load.operations"))
-        .or_else(|| both("load.reads", "load.writes"))
-        .or_else(|| both("pool.reads", "pool.writes"))
-        .or_else(|| both("disk.reads", "disk.writes"))
-        .or_else(|| run.sum("disk.transfers"))
+    (run.sum("load.operations").map(|s| ("operations", s)))
+        .or_else(|| both("reads and writes", "load.reads", "load.writes"))
+        .or_else(|| both("reads and writes of pools", "pool.reads", "pool.writes"))
+        .or_else(|| both("reads and writes of disks", "disk.reads", "disk.writes"))
+        .or_else(|| run.sum("disk.transfers").map(|s| ("transfers of disks", s)))
 }
 
 /// The chart of some runs.
@@ -168,8 +168,8 @@ pub fn figure(kind: Kind, runs: &[Data], wanted: &Wanted) -> Result<Figure, Erro
         }
         Kind::Iops | Kind::Steps => {
             for run in runs {
-                if let Some(series) = operations(run) {
-                    l.push(run, "", "operations", series, false, None);
+                if let Some((shown, series)) = operations(run) {
+                    l.push(run, "", shown, series, false, None);
                 }
             }
             if kind == Kind::Steps {

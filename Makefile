@@ -84,6 +84,7 @@ interop: build images ## other pools, other judges: OpenZFS's own test images, z
 	testing/kernel/replays
 	testing/kernel/round-trips
 	testing/kernel/grow
+	testing/kernel/shape
 	testing/nfs/pynfs
 	testing/nfs/kernel-client
 	docs/cookbook/run

@@ -71,7 +71,7 @@ mod tests {
     #[test]
     fn a_new_pool_has_what_we_can_write_and_legacy_nothing() {
         let all = features("off").expect("no file is needed");
-        assert!(all.iter().any(|f| f == "lz4_compress") && !all.iter().any(|f| f == "device_removal"));
+        assert!(all.iter().any(|f| f == "lz4_compress") && !all.iter().any(|f| f == "draid_failure_domains"));
         assert_eq!(features("legacy").expect("no file is needed"), Vec::<String>::new());
         assert!(is_feature("block_cloning") && !is_feature("nosuch"));
     }

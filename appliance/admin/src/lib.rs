@@ -24,6 +24,7 @@ mod provider;
 pub mod remove;
 pub mod schedule;
 pub mod spares;
+pub mod split;
 pub mod state;
 pub mod states;
 pub mod vdev_properties;

@@ -80,6 +80,7 @@ impl ObjectType {
 
     pub const OTN_UINT8_DATA: Self = Self(0x80);
     pub const OTN_UINT8_METADATA: Self = Self(0xc0);
+    pub const OTN_UINT32_METADATA: Self = Self(0xc2);
     pub const OTN_UINT64_DATA: Self = Self(0x83);
     pub const OTN_UINT64_METADATA: Self = Self(0xc3);
     pub const OTN_ZAP_DATA: Self = Self(0x84);

@@ -5,7 +5,9 @@ mod common;
 
 use common::{Rig, layout, new_file, noise, options};
 use dataset::{KeyStore, LiveDataset, LiveDatasets};
+use host::device::{Device, MemoryDevice};
 use object::{Error, Result};
+use pool::writer::{NewDevices, NewVdev};
 use pool::{OpenOptions, Writer, search_devices};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -176,4 +178,237 @@ fn a_checkpoint_that_openzfs_made_is_kept_discarded_and_wound_back_to() {
     rig.live.writer().finish_discarding(&|| false).unwrap();
     assert!(rig.is_clean());
     rig.judge();
+}
+
+fn disk(name: &str, bytes: usize) -> Arc<dyn Device> {
+    Arc::new(MemoryDevice::new(name, vec![0; bytes]))
+}
+
+fn top(devices: &[Arc<dyn Device>], class: block::Class) -> NewVdev {
+    let one = |d: &Arc<dyn Device>| NewVdev { leaf: Some((d.name().to_owned(), d.clone())), class, ..layout(false) };
+    match devices {
+        [device] => one(device),
+        several => {
+            NewVdev { kind: "mirror", leaf: None, children: several.iter().map(one).collect(), ..one(&several[0]) }
+        }
+    }
+}
+
+/// Adds a top-level device of these disks.
+fn add(rig: Rig, disks: &[Arc<dyn Device>], class: block::Class) -> Rig {
+    let new = NewDevices { tops: vec![top(disks, class)], ..Default::default() };
+    rig.live.writer().add(new, false).unwrap();
+    Rig { devices: [rig.devices, disks.to_vec()].concat(), live: rig.live }
+}
+
+/// The top-level device on the disk of that name.
+fn top_guid(rig: &Rig, name: &str) -> u64 {
+    let tree = rig.live.writer().store().tree();
+    tree.tops.iter().find(|top| top.leaves().iter().any(|leaf| leaf.path == name)).expect(name).guid
+}
+
+/// A part of the removal, and a moment in which nothing is written.
+fn step(rig: &Rig, bytes: u64) {
+    let writer = rig.live.writer();
+    writer.limit_removal(Some(bytes));
+    writer.sync().unwrap();
+    writer.sync().unwrap();
+}
+
+#[test]
+fn a_device_leaves_with_all_on_it_copied_and_what_is_freed_meanwhile_and_later_is_free() {
+    let first = disk("disk-0", 96 << 20);
+    let rig = Rig::with(top(&[first.clone()], block::Class::Normal), &[], None);
+    let mut files = Files::new(&rig);
+    (0..14).for_each(|_| files.put(&rig));
+    let pair = [disk("disk-1", 160 << 20), disk("disk-2", 160 << 20)];
+    let rig = add(rig, &pair, block::Class::Normal);
+    (0..6).for_each(|_| files.put(&rig));
+    files.drop_oldest(&rig);
+    dataset::write::snapshot(&rig.live, &["tank/a@before".to_owned()], &[]).unwrap();
+    let writer = rig.live.writer().clone();
+    let empty = |rig: &Rig| {
+        let live = rig.live.clone();
+        move || live.empty_logs()
+    };
+    writer.limit_removal(Some(0));
+    let guid = top_guid(&rig, "disk-0");
+    writer.remove(guid, &empty(&rig)).unwrap();
+    assert_eq!(refusal(writer.remove(guid, &empty(&rig))), "removal for this vdev is already in progress.");
+    assert_eq!(refusal(writer.checkpoint()), "device removal in progress");
+    check(&rig, &files.all);
+    // In the middle: files come and go on both sides of where it is.
+    for round in 0..3 {
+        step(&rig, 2 << 20);
+        assert!(writer.is_removing());
+        files.put(&rig);
+        if round == 1 {
+            files.drop_oldest(&rig);
+            dataset::write::destroy_snapshots(&rig.live, &["tank/a@before".to_owned()], false).unwrap();
+        }
+        check(&rig, &files.all);
+    }
+    let status = rig.found().status().unwrap().removal.unwrap();
+    assert!(status.copied_bytes >= 6 << 20 && status.copied_bytes < status.to_copy_bytes, "{status:?}");
+    // As after a power cut, on another machine: it goes on, and gives up.
+    let other = rig.copy();
+    assert!(other.live.writer().is_removing());
+    other.live.writer().finish_removal(&|| false).unwrap();
+    check(&other, &files.all);
+    drop(other);
+    let other = rig.copy();
+    other.live.writer().cancel_removal().unwrap();
+    assert!(!other.live.writer().is_removing() && !other.live.writer().feature_active("device_removal"));
+    check(&other, &files.all);
+    drop((other, writer));
+
+    let (rig, mut files) = reopen(rig, files, &OpenOptions::default());
+    let writer = rig.live.writer().clone();
+    writer.finish_removal(&|| false).unwrap();
+    check(&rig, &files.all);
+    let status = rig.found().status().unwrap().removal.unwrap();
+    assert_eq!(status.copied_bytes, status.to_copy_bytes);
+    // Without the device; and what is on it goes.
+    drop(writer);
+    let devices = rig.devices[1..].to_vec();
+    let (rig, mut files) = {
+        files.put(&rig);
+        reopen(Rig { devices, live: rig.live }, files, &OpenOptions::default())
+    };
+    check(&rig, &files.all);
+    for _ in 0..6 {
+        files.drop_oldest(&rig);
+    }
+    check(&rig, &files.all);
+    // What nobody needs of the mapping is left out.
+    let ranges = |rig: &Rig| rig.found().status().unwrap().removal.unwrap().mapping_bytes;
+    let before = ranges(&rig);
+    rig.live.writer().condense_from(0);
+    files.put(&rig);
+    check(&rig, &files.all);
+    assert!(ranges(&rig) < before, "{before}");
+    files.drop_oldest(&rig);
+    check(&rig, &files.all);
+    // Another one is removed onto a third: addresses lead over two mappings.
+    let third = disk("disk-3", 320 << 20);
+    let rig = add(rig, &[third], block::Class::Normal);
+    let guid = top_guid(&rig, "disk-1");
+    rig.live.writer().remove(guid, &empty(&rig)).unwrap();
+    rig.live.writer().finish_removal(&|| false).unwrap();
+    check(&rig, &files.all);
+    let rig = Rig { devices: vec![rig.devices[2].clone()], live: rig.live };
+    let (rig, mut files) = reopen(rig, files, &OpenOptions::default());
+    while files.all.len() > 2 {
+        files.drop_oldest(&rig);
+    }
+    check(&rig, &files.all);
+    // A checkpoint keeps what is freed on devices that are gone.
+    rig.live.writer().checkpoint().unwrap();
+    files.drop_oldest(&rig);
+    check(&rig, &files.all);
+    judge_checkpoint(&rig);
+}
+
+#[test]
+fn a_pool_from_which_openzfs_removed_a_device_is_written() {
+    let Some(rig) = image("removed") else {
+        println!("skipped: no images (make fixtures)");
+        return;
+    };
+    let heads = rig.tree().list(&[], &dataset::ListOptions::heads()).unwrap().entries;
+    let heads: Vec<_> = heads.iter().filter_map(|e| e.dataset().cloned()).collect();
+    let snapshots: Vec<String> = heads.iter().map(|d| format!("{}@now", d.name())).collect();
+    dataset::write::snapshot(&rig.live, &snapshots, &[]).unwrap();
+    for head in heads.iter().filter(|d| d.kind().unwrap() == dataset::DatasetKind::FileSystem) {
+        let live = rig.open(head.name());
+        let set = live.objset();
+        let files = (1..512).filter(|id| {
+            set.object(*id).is_ok_and(|o| o.dnode().object_type == ondisk::ObjectType::PLAIN_FILE_CONTENTS)
+        });
+        for id in files.collect::<Vec<_>>() {
+            let tx = live.begin(BLOCK).unwrap();
+            set.free_object(&tx, id).unwrap();
+        }
+        rig.live.writer().sync().unwrap();
+        rig.judge();
+    }
+    assert!(rig.is_clean());
+    dataset::write::destroy_snapshots(&rig.live, &snapshots, false).unwrap();
+    rig.live.writer().sync().unwrap();
+    rig.live.writer().sync().unwrap();
+    assert!(rig.is_clean());
+    rig.judge();
+}
+
+#[test]
+fn a_special_device_leaves_and_what_cannot_leave_says_why() {
+    let rig = Rig::new();
+    let special = disk("special", 96 << 20);
+    let rig = add(rig, &[special.clone()], block::Class::Special);
+    let mut files = Files::new(&rig);
+    (0..3).for_each(|_| files.put(&rig));
+    let writer = rig.live.writer().clone();
+    let empty = || rig.live.empty_logs();
+    let mixed = "invalid config; all top-level vdevs must have the same sector size and not be raidz.";
+    assert_eq!(refusal(writer.remove(top_guid(&rig, "disk"), &empty)), "out of space");
+    writer.remove(top_guid(&rig, "special"), &empty).unwrap();
+    writer.finish_removal(&|| false).unwrap();
+    assert_eq!(writer.store().tree().tops.len(), 2);
+    files.drop_oldest(&rig);
+    files.put(&rig);
+    check(&rig, &files.all);
+    let raidz = NewDevices { tops: vec![layout(true)], ..Default::default() };
+    assert!(refusal(writer.add(raidz, false)).contains("does not support adding raidz"));
+    drop(writer);
+    let parity = Rig::with(layout(true), &[], None);
+    let parity = add(parity, &[disk("more", 96 << 20)], block::Class::Normal);
+    let writer = parity.live.writer();
+    assert_eq!(refusal(writer.remove(top_guid(&parity, "more"), &|| parity.live.empty_logs())), mixed);
+}
+
+#[test]
+fn a_side_of_each_mirror_becomes_a_pool_of_its_own() {
+    let disks: Vec<_> = (0..4).map(|n| disk(&format!("disk-{n}"), 96 << 20)).collect();
+    let rig = Rig::with(top(&disks[..2], block::Class::Normal), &[], None);
+    let rig = Rig { devices: disks[..2].to_vec(), ..rig };
+    let rig = add(rig, &[disk("log", 96 << 20)], block::Class::Log);
+    let rig = add(rig, &disks[2..4], block::Class::Normal);
+    let mut files = Files::new(&rig);
+    (0..5).for_each(|_| files.put(&rig));
+    files.live.log().commit(None).unwrap();
+    let writer = rig.live.writer().clone();
+    let guid = |name: &str| writer.store().tree().leaves().into_iter().find(|leaf| leaf.path == name).unwrap().guid;
+    let all = disks.clone();
+    let open: pool::writer::OwnedOpener =
+        Arc::new(move |path: &str| Ok(all.iter().find(|d| d.name() == path).expect("one of them").clone()));
+    let both = [guid("disk-0"), guid("disk-1")];
+    let refused = writer.split("half", &both, open.clone(), &|| rig.live.empty_logs());
+    assert_eq!(refusal(refused), "Device list must include at most one disk from each mirror");
+    writer.split("half", &[guid("disk-0")], open, &|| rig.live.empty_logs()).unwrap();
+    drop(writer);
+    let kept = files.all.clone();
+    let devices = rig.devices.iter().filter(|d| !["disk-0", "disk-3"].contains(&d.name())).cloned().collect();
+    let rig = Rig { devices, live: rig.live };
+    files.put(&rig);
+    check(&rig, &files.all);
+    // The other pool, with what was there then.
+    let devices = vec![disks[0].clone(), disks[3].clone()];
+    let found = search_devices(devices.iter().cloned()).pools.remove(0);
+    assert_eq!((found.name(), found.state()), ("half", pool::PoolState::Exported));
+    let writer = Writer::open(&found, &OpenOptions::default(), &options()).unwrap();
+    let half = Rig { devices, live: LiveDatasets::new(writer, Arc::new(KeyStore::new())) };
+    half.live.writer().sync().unwrap();
+    assert!(half.is_clean());
+    half.judge();
+    let set = half.tree().dataset("half/a").unwrap().objset(half.live.keys()).unwrap();
+    for (id, seed) in &kept {
+        assert!(set.object(*id).unwrap().read_vec(0, 6 * BLOCK as usize).unwrap() == noise(*seed, 6 * BLOCK as usize));
+    }
+    // Both go on, each with its own.
+    half.create("half/b", &[]).unwrap();
+    half.live.writer().sync().unwrap();
+    half.judge();
+    let (rig, mut files) = reopen(rig, files, &OpenOptions::default());
+    files.put(&rig);
+    check(&rig, &files.all);
 }

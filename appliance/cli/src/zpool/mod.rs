@@ -23,6 +23,7 @@ pub mod remove;
 mod samples;
 pub mod scrub;
 pub mod set;
+pub mod split;
 pub mod states;
 pub mod status;
 mod status_json;
@@ -88,7 +89,12 @@ pub static VERBS: &[Verb] = &[
         attach::replace,
     ),
     verb("detach", &["pool device"], "Let a device leave a mirror", attach::detach),
-    verb("remove", &["[-w] pool device ..."], "Remove logs, spares and cache devices", remove::run),
+    verb(
+        "remove",
+        &["[-npw] pool device ...", "-s pool"],
+        "Remove devices; what is on them is moved away first",
+        remove::run,
+    ),
     verb("offline", &["[-ft] pool device ..."], "Take devices away for a while", states::offline),
     verb("online", &["[-e] pool device ..."], "Bring devices back", states::online),
     verb("reopen", &["[-n] [pool ...]"], "Look again for devices that are away", states::reopen),
@@ -143,7 +149,12 @@ pub static VERBS: &[Verb] = &[
     verb("events", &["[-vHf] [pool]", "-c"], "Show what happened to pools, and follow it", events::run),
     verb("checkpoint", &["[-d [-w]] pool"], "Make a state of the pool to go back to, or let it go", checkpoint::run),
     not_yet("prefetch"),
-    not_yet("split"),
+    verb(
+        "split",
+        &["[-gLlnP] [-o property=value] ... [-R root] pool newpool [device ...]"],
+        "Make a pool of a side of each mirror",
+        split::run,
+    ),
     verb(
         "initialize",
         &["[-c | -s | -u | -w] pool [device ...]"],

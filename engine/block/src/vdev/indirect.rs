@@ -38,6 +38,11 @@ impl Mapping {
         Ok(Self { entries })
     }
 
+    /// Adds ranges behind those that are there.
+    pub fn extended(&self, more: impl IntoIterator<Item = Entry>) -> Result<Self, String> {
+        Self::new(self.entries.iter().copied().chain(more).collect())
+    }
+
     /// All entries.
     pub fn entries(&self) -> &[Entry] {
         &self.entries

@@ -13,6 +13,7 @@
 
 mod capacity;
 pub mod columns;
+mod copy;
 pub mod draid;
 mod draid_seeds;
 mod figures;

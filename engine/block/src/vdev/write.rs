@@ -25,10 +25,12 @@ const PARITY_KEPT_BYTES: usize = 2 << 20;
 
 impl Vdev {
     /// Bytes that a block of `psize_bytes`, born in `txg`, takes on this top-level device, parity and padding included.
-    /// `None` where no blocks are allocated: holes, removed and missing devices.
+    /// `None` where no blocks are: holes and missing devices.
     pub fn asize_bytes(&self, psize_bytes: u64, txg: u64) -> Option<u64> {
         match &self.kind {
             Kind::Leaf(_) | Kind::Mirror(_) => psize_bytes.checked_next_multiple_of(1 << self.ashift),
+            // Only such devices are removed.
+            Kind::Indirect(_) if self.ashift >= 9 => psize_bytes.checked_next_multiple_of(1 << self.ashift),
             Kind::Raidz(g) => Some(g.asize_bytes(psize_bytes, txg)),
             Kind::Draid(g) => Some(g.asize_bytes(psize_bytes)),
             _ => None,

@@ -163,6 +163,11 @@ pub(crate) fn space(cx: &Cx<'_>, id: u64) -> Result<SpaceTriple> {
 pub(crate) fn hand_over(cx: &Cx<'_>, id: u64, min_txg: u64) -> Result<SpaceTriple> {
     let missing = || Error::corrupt("", "the object directory has no free_bpobj");
     let free = cx.directory(directory::FREE_BPOBJ)?.ok_or_else(missing)?;
+    hand_over_to(cx, id, min_txg, free)
+}
+
+/// The same to another list than that of what is freed.
+pub(crate) fn hand_over_to(cx: &Cx<'_>, id: u64, min_txg: u64, free: u64) -> Result<SpaceTriple> {
     let mut gone = SpaceTriple::default();
     let shared = cx.directory(directory::EMPTY_BPOBJ)?;
     let (zap, mut unused) = (cx.zap(id)?, 0);

@@ -19,7 +19,6 @@ use crate::intent_log::ClosedLog;
 use crate::live::{LiveDatasets, Open};
 use crate::receive::CLONE;
 use crate::{Error, KeyStore, Place, Refusal, Result};
-use ondisk::dsl_dataset::FIELD_REMAP_DEADLIST;
 use ondisk::{DslDataset, SpaceTriple};
 
 /// Bytes whose blocks are freed in one task at most; what is more is freed before, some in each txg. Guessed: freeing 8 GiB
@@ -143,11 +142,7 @@ pub(crate) fn destroy_in(cx: &Cx<'_>, store: &KeyStore, node: &Node) -> Result<(
         }
     }
     deadlist::free(cx, phys.deadlist)?;
-    if let Some(list) = cx.field_u64(node.head, FIELD_REMAP_DEADLIST)? {
-        deadlist::free(cx, list)?;
-        cx.unset_field(node.head, FIELD_REMAP_DEADLIST)?;
-        cx.feature_decrement("com.delphix:obsolete_counts")?;
-    }
+    super::remaps::dropped(cx, node.head)?;
     bookmark::destroy_all(cx, node.head)?;
     cx.sync.scan_destroyed(node.head, None)?;
     cx.change_dir(node.dir, |dir| dir.head_dataset = 0)?;

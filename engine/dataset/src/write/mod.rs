@@ -34,6 +34,7 @@ mod promote;
 pub(crate) mod props;
 pub(crate) mod raw_keys;
 mod received;
+mod remaps;
 mod rename;
 pub(crate) mod rollback;
 pub(crate) mod snapshot;

@@ -31,7 +31,7 @@ const DESTROYED: u64 = u64::MAX;
 pub(crate) fn work(cx: &Cx<'_>, mut blocks: u64) -> Result<bool> {
     let Some(free_dir) = cx.special_dir("$FREE")? else { return Ok(false) };
     let mut gone = SpaceTriple::default();
-    let mut more = !drain_list(cx, &mut blocks, &mut gone)?;
+    let mut more = super::remaps::work(cx, &mut blocks)? || !drain_list(cx, &mut blocks, &mut gone)?;
     if !more && let Some(id) = cx.directory(directory::BPTREE_OBJ)? {
         more = !walk_trees(cx, id, &mut blocks, &mut gone)?;
     }

@@ -128,6 +128,7 @@ pub(crate) fn swap(cx: &Cx<'_>, clone: &Node, of: &Node) -> Result<()> {
     std::mem::swap(&mut a.deadlist, &mut b.deadlist);
     cx.put_dataset(&new)?;
     cx.put_dataset(&old)?;
+    super::remaps::swapped(cx, clone.head, of.head)?;
     cx.sync.scan_swapped(clone.head, of.head)?;
     space::did_use(cx, of.dir, Part::Refreservation, Delta::used(uncovered))?;
     bookmark::next_changed(cx, of.head, &before)?;

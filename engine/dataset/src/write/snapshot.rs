@@ -22,7 +22,7 @@ use crate::live::LiveDatasets;
 use crate::name::Tail;
 use crate::{Error, Refusal, Result};
 use object::ZapValue;
-use ondisk::dsl_dataset::{FIELD_IVSET_GUID, FIELD_REMAP_DEADLIST};
+use ondisk::dsl_dataset::FIELD_IVSET_GUID;
 use ondisk::dsl_dir::{FIELD_CRYPTO_KEY_OBJ, FIELD_SNAPSHOTS_CHANGED};
 use ondisk::{DslDataset, Endian, ObjectType, Txg};
 use std::collections::HashSet;
@@ -113,9 +113,6 @@ fn check(cx: &Cx<'_>, name: &str, properties: &[(String, String)]) -> Result<(No
     if cx.sync.version() < VERSION_FAST || deadlist::is_old(cx, head.deadlist)? {
         return Err(Error::unsupported(name, "snapshots in pools, or of datasets, from before pool version 27"));
     }
-    if cx.field_u64(node.head, FIELD_REMAP_DEADLIST)?.is_some() {
-        return Err(Error::unsupported(name, "snapshots of datasets with blocks on a removed device"));
-    }
     // What the snapshot alone will own was covered by the refreservation, and is not any more.
     let reserved = props::own_number(cx, node.dir, "refreservation")?.min(head.unique_bytes);
     if reserved > space::available(cx, node.dir, cx.sync.pool_bytes())? {
@@ -169,6 +166,7 @@ pub(crate) fn take(cx: &Cx<'_>, node: &Node, short: &str, time: u64) -> Result<u
     if is_encrypted && cx.is_enabled(feature::BOOKMARK_V2) {
         cx.set_field(id, FIELD_IVSET_GUID, &ZapValue::one(tree::unique_fsid()))?;
     }
+    super::remaps::taken(cx, head.id, id)?;
     head.phys.deadlist = list;
     head.phys.prev_snap = id;
     head.phys.prev_snap_txg = snapshot.creation_txg;

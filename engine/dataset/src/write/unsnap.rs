@@ -13,10 +13,9 @@ use super::limits::{self, Counted};
 use super::snapshot::{self, Failures};
 use super::space::{self, Delta, Part};
 use super::tree::{self, Node};
-use super::{bookmark, deadlist, destroy, feature, holds, props};
+use super::{bookmark, deadlist, destroy, feature, holds, props, remaps};
 use crate::live::LiveDatasets;
 use crate::{Error, Refusal, Result};
-use ondisk::dsl_dataset::FIELD_REMAP_DEADLIST;
 use ondisk::{DslDataset, SpaceTriple};
 
 /// Destroys the snapshots `names`, in this order, those that are there; with `deferred`, those that are held or cloned once
@@ -78,11 +77,6 @@ pub(crate) fn check_parts(cx: &Cx<'_>, name: &str, id: u64) -> Result<()> {
     if deadlist::is_old(cx, next.deadlist)? || deadlist::is_old(cx, phys.deadlist)? {
         return Err(Error::unsupported(name, "destroying snapshots from before pool version 26"));
     }
-    for id in [id, phys.next_snap] {
-        if cx.field_u64(id, FIELD_REMAP_DEADLIST)?.is_some() {
-            return Err(Error::unsupported(name, "destroying snapshots with blocks on a removed device"));
-        }
-    }
     Ok(())
 }
 
@@ -133,6 +127,7 @@ pub(crate) fn destroy_in(cx: &Cx<'_>, node: &Node, deferred: bool) -> Result<()>
         space::did_use(cx, free, Part::Head, delta.negated())?;
     }
     deadlist::merge(cx, list, gone.deadlist)?;
+    remaps::snapshot_destroyed(cx, id, since, next_id)?;
     let at = gone.creation_txg.0;
     if !keeps_keys {
         remove_clones_key(cx, node.dir, at)?;
@@ -144,6 +139,7 @@ pub(crate) fn destroy_in(cx: &Cx<'_>, node: &Node, deferred: bool) -> Result<()>
         cx.change_dataset(next_id, |phys| phys.unique_bytes = phys.unique_bytes.wrapping_add(shared))?;
         if !keeps_keys {
             deadlist::remove_key(cx, cx.dataset(node.head)?.phys.deadlist, at)?;
+            remaps::remove_key(cx, node.head, at)?;
         }
     } else {
         recount_unique(cx, next_id, next.unique_bytes)?;
@@ -221,6 +217,7 @@ pub(crate) fn remove_clones_key(cx: &Cx<'_>, dir: u64, txg: u64) -> Result<()> {
             let origin = cx.dir(clone.dir)?.phys.origin;
             if origin != 0 && cx.dataset(origin)?.phys.creation_txg.0 > txg {
                 deadlist::remove_key(cx, clone.deadlist, txg)?;
+                remaps::remove_key(cx, id, txg)?;
                 queue.push(clone.dir);
             }
         }

@@ -99,6 +99,28 @@ impl Pool {
         }))
     }
 
+    /// Bytes of the mapping that there would be if a top-level device were removed; `None`: it is none that can be.
+    pub fn mapping_bytes_if_removed(&self, guid: u64) -> Result<Option<u64>> {
+        /// What is copied in one piece, and what is copied along between pieces, at most.
+        const RANGE_BYTES_MAX: u64 = 16 << 20;
+        const SPAN_BYTES_MAX: u64 = 32 << 10;
+        let plain = |kind: &str| matches!(kind, "disk" | "file" | "mirror");
+        let top = self.root_vdev().children.iter().find(|top| top.guid == guid && plain(&top.kind));
+        let Some(top) = top.filter(|top| top.number(config::IS_LOG) == 0) else { return Ok(None) };
+        let space = crate::space::Space::load(self)?;
+        let Some(device) = space.device(top.id) else { return Ok(None) };
+        let (mut ranges, mut start, mut end) = (0, 0, 0);
+        for run in device.allocated.runs() {
+            let (from, to) = (run.start << device.shift, (run.start + run.len) << device.shift);
+            if ranges == 0 || from - end > SPAN_BYTES_MAX || to - start > RANGE_BYTES_MAX {
+                ranges += (to - from).div_ceil(RANGE_BYTES_MAX);
+                start = from;
+            }
+            end = to;
+        }
+        Ok(Some(ranges * ondisk::indirect::MappingEntry::SIZE_BYTES as u64))
+    }
+
     pub(super) fn checkpoint_status(&self) -> Result<Option<CheckpointStatus>> {
         let mut space_bytes = 0;
         for top in &self.root_vdev().children {

@@ -5,6 +5,6 @@
 pub(crate) mod build;
 pub mod open;
 mod parity;
-mod removed;
+pub(crate) mod removed;
 pub mod search;
 mod stale;

@@ -182,12 +182,19 @@ fn open_at(found: &FoundPool, uberblock: &Uberblock, options: &OpenOptions) -> R
     )
     .at(&name)?;
 
-    // Then with everything that the pool's own configuration knows: holes, removed devices, spares, cache.
+    // Then with everything that the pool's own configuration knows: holes, removed devices, spares, cache. Lists of the last two may be
+    // on a removed device.
+    drop((directory, mos, store));
+    let (mut store, mut mos) = assemble(&name, &root.children, &[], &[], &devices, uberblock, options)?;
+    super::removed::load_mappings(&store, &mos, &root).at(&name)?;
+    let directory = Zap::open(mos.object(ondisk::pool_dir::DIRECTORY_OBJECT)?)?;
     let spares = auxiliary(&mos, &directory, directory::SPARES, config::SPARES)?;
     let caches = auxiliary(&mos, &directory, directory::L2CACHE, config::L2CACHE)?;
-    drop((directory, mos, store));
-    let (store, mos) = assemble(&name, &root.children, &spares, &caches, &devices, uberblock, options)?;
-    super::removed::load_mappings(&store, &mos, &root).at(&name)?;
+    drop(directory);
+    if !spares.is_empty() || !caches.is_empty() {
+        (store, mos) = assemble(&name, &root.children, &spares, &caches, &devices, uberblock, options)?;
+        super::removed::load_mappings(&store, &mos, &root).at(&name)?;
+    }
     let opened = finish(&store, mos, uberblock, warnings).at(&name)?;
     if let Some(value) = opened.directory.lookup(directory::CHECKSUM_SALT)? {
         let bytes = value.as_bytes().unwrap_or_default();

@@ -46,7 +46,8 @@ pub fn load_mappings(store: &Arc<Store>, mos: &ObjectSet, root: &VdevConfig) -> 
     Ok(())
 }
 
-fn load(mos: &ObjectSet, c: &VdevConfig) -> Result<Mapping> {
+/// The mapping of a device that was removed, or is being removed.
+pub(crate) fn load(mos: &ObjectSet, c: &VdevConfig) -> Result<Mapping> {
     let place = || c.display_name();
     let id = c.number(config::INDIRECT_OBJECT);
     if id == 0 {

@@ -36,13 +36,18 @@ pub fn encode(ranges: &Ranges, action: Action, spot: &Spot) -> Vec<u8> {
     if ranges.is_empty() {
         return Vec::new();
     }
+    encode_runs(ranges.iter().map(|(start, len)| (u64::from(start), u64::from(len))), action, spot)
+}
+
+/// The same for runs of any length, of which there is one.
+pub fn encode_runs(runs: impl Iterator<Item = (u64, u64)>, action: Action, spot: &Spot) -> Vec<u8> {
     // What the block holds already stands before, so that entries of two words see where it ends.
     let block = spot.block_bytes as usize;
     let before = (spot.length_bytes % spot.block_bytes) as usize;
     let mut out = vec![0; before];
     Item::Debug { action, pass: spot.pass, txg: Txg(spot.txg) }.write(&mut out, Endian::Little, block);
-    for (start, len) in ranges.iter() {
-        let (mut at, mut left) = (spot.start_units + u64::from(start), u64::from(len));
+    for (start, len) in runs {
+        let (mut at, mut left) = (spot.start_units + start, len);
         let two_words = spot.two_words && left > RUN_MAX;
         while left > 0 {
             let run = if two_words { left } else { left.min(RUN_MAX) };

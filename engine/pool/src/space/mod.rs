@@ -7,7 +7,7 @@
 
 pub mod alloc;
 pub mod bits;
-mod entries;
+pub(crate) mod entries;
 pub mod metaslab;
 mod ranges;
 

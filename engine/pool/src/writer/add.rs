@@ -36,6 +36,7 @@ fn add(cx: &SyncTx<'_>, new: &NewDevices, same_ashift: bool) -> Result<()> {
         check_ashift(shared, new)?;
     }
     let mut root = shared.root.lock().clone();
+    check_removed(shared, &root, new)?;
     let mut devices = ByGuid::new();
     let first = root.children.len();
     let configs = new
@@ -94,6 +95,21 @@ fn add(cx: &SyncTx<'_>, new: &NewDevices, same_ashift: bool) -> Result<()> {
         cx.config_changed();
         Ok(())
     })
+}
+
+/// Refuses what would keep blocks from being moved, in a pool from which devices were removed, or are.
+fn check_removed(shared: &Shared, root: &VdevConfig, new: &NewDevices) -> Result<()> {
+    let has_removed = root.children.iter().any(|top| top.kind == "indirect");
+    let is_removing = shared.evacuation.is_active();
+    let has_parity = new.tops.iter().any(|top| matches!(top.kind, "raidz" | "draid"));
+    let differs = |ashift| new.tops.iter().any(|top| top.ashift != ashift);
+    if (has_removed || is_removing) && has_parity
+        || is_removing && shared.allocator.normal_ashifts().into_iter().any(differs)
+    {
+        let what = "invalid config; a pool with removing/removed vdevs does not support adding raidz or dRAID vdevs";
+        return Err(Error::invalid(shared.store.name(), what));
+    }
+    Ok(())
 }
 
 /// Refuses devices whose sectors differ from those of the pool's normal devices, when these are alike.

@@ -61,6 +61,7 @@ impl Writer {
     pub fn attach(&self, to: u64, new: NewLeaf, how: Joins) -> Result<()> {
         self.task(move |cx| {
             cx.shared.refuse_with_checkpoint()?;
+            cx.shared.refuse_while_removing()?;
             let is_raidz = cx.shared.root.lock().find(to).is_some_and(|c| c.kind == "raidz");
             match is_raidz && how == Joins::Attach {
                 true => super::expand::widen(cx, to, &new),

@@ -95,6 +95,7 @@ fn make(cx: &SyncTx<'_>) -> Result<()> {
     if !cx.feature_enabled(FEATURE) {
         return Err(refused("operation not supported on this type of pool"));
     }
+    shared.refuse_while_removing()?;
     shared.refuse_with_checkpoint()?;
     if shared.allocator.lacks_place_for_checkpoint() {
         return Err(Error::unsupported(shared.store.name(), "a checkpoint of devices without objects of their own"));

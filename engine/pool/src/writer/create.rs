@@ -146,6 +146,7 @@ fn shared(
         participants: Mutex::default(),
         jobs: Mutex::default(),
         early_jobs: Mutex::default(),
+        evacuation: super::evacuate::Evacuation::new(),
         discarding: false.into(),
         config_dirty: true.into(),
         mos_space: Mutex::default(),

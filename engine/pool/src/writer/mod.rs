@@ -23,6 +23,7 @@ mod checkpoint;
 mod config;
 mod create;
 mod deflate;
+mod evacuate;
 mod expand;
 mod features;
 mod gate;
@@ -38,6 +39,7 @@ mod remove;
 mod replaced;
 mod scan;
 mod shape;
+mod split;
 mod states;
 mod stats;
 mod sweep;
@@ -53,6 +55,7 @@ pub use create::{CreatePool, check_features};
 pub use open::{ClaimLogs, WriteOptions, can_write, default_features, is_called};
 pub(crate) use scan::Figures as ScanFigures;
 pub use scan::{ScanActivity, ScanAnswer, ScanRefused};
+pub use split::OwnedOpener;
 pub use states::{Lasts, Opener};
 pub use stats::{Phase, TxgStats};
 pub(crate) use sweep::read_work;
@@ -137,6 +140,8 @@ pub(crate) struct Shared {
     jobs: Mutex<Vec<Job>>,
     /// Those that come before anything of their txg is changed or freed.
     early_jobs: Mutex<Vec<Job>>,
+    /// Removal of devices that hold data.
+    evacuation: evacuate::Evacuation,
     /// What a checkpoint kept goes, step by step.
     discarding: AtomicBool,
     config_dirty: AtomicBool,
@@ -611,6 +616,7 @@ impl Shared {
         !self.jobs.lock().is_empty()
             || self.config_dirty.load(Ordering::SeqCst)
             || self.discarding.load(Ordering::SeqCst)
+            || self.evacuation.is_active()
             || self.scan.is_dirty()
             || self.participants.lock().iter().any(|p| p.is_dirty(txg))
             || self.dedup.is_dirty()

@@ -63,8 +63,7 @@ impl WriteOptions {
 const DIRTY_BYTES: std::ops::Range<u64> = 16 << 20..256 << 20;
 
 /// Features that change what a writer must keep right, and that we do not: active, they make a pool read-only.
-const NOT_WRITTEN: &[&str] =
-    &["device_removal", "obsolete_counts", "block_cloning_endian", "dynamic_gang_header", "draid_failure_domains"];
+const NOT_WRITTEN: &[&str] = &["block_cloning_endian", "dynamic_gang_header", "draid_failure_domains"];
 
 /// Features of OpenZFS 2.3 that a new pool gets: all but those that would make it read-only for us once somebody used them.
 pub fn default_features() -> impl Iterator<Item = &'static str> {
@@ -117,11 +116,22 @@ impl Writer {
     }
 
     fn of(pool: Arc<Pool>, options: &WriteOptions, dirty_bytes: u64) -> Result<Arc<Self>> {
+        Self::of_with(pool, options, dirty_bytes, |_| ())
+    }
+
+    /// The same; `prepare` has it before its first txg.
+    pub(super) fn of_with(
+        pool: Arc<Pool>,
+        options: &WriteOptions,
+        dirty_bytes: u64,
+        prepare: impl FnOnce(&Shared),
+    ) -> Result<Arc<Self>> {
         check(&pool)?;
         let uberblock = pool.uberblock().clone();
         let store = pool.store().clone();
         super::caches::open(&store);
         let allocator = Allocator::load(&pool)?;
+        super::evacuate::tell_allocator(&pool, &allocator)?;
         store.set_allocator(allocator.clone());
         allocator.tell_units(&store);
         store.set_hole_births(pool.features().is_active("com.delphix:hole_birth"));
@@ -158,6 +168,7 @@ impl Writer {
             participants: Mutex::new(claimed.iter().cloned().collect()),
             jobs: Mutex::default(),
             early_jobs: Mutex::default(),
+            evacuation: super::evacuate::Evacuation::load(&pool)?,
             discarding: super::checkpoint::is_discarding(&pool)?.into(),
             config_dirty: false.into(),
             mos_space: Mutex::default(),
@@ -176,6 +187,7 @@ impl Writer {
             options: options.clone(),
             store,
         };
+        prepare(&shared);
         let writer = Self::start(Arc::new(shared))?;
         if let Some(claimed) = claimed {
             // Whoever opens a dataset finds the log that was claimed.
@@ -227,9 +239,6 @@ pub(super) fn check(pool: &Pool) -> Result<()> {
         return unsupported("pools that a big-endian host wrote".into());
     }
     for top in &pool.root_vdev().children {
-        if top.number(config::REMOVING) != 0 {
-            return unsupported("while a device is being removed".into());
-        }
         if top.leaves().iter().any(|l| l.all.contains(config::REBUILD_TXG)) {
             return unsupported("while a sequential rebuild is under way".into());
         }

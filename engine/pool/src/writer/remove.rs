@@ -1,4 +1,4 @@
-//! Devices that leave the pool for good: `zpool remove` of logs, spares and cache devices.
+//! Devices that leave the pool for good: `zpool remove` of logs, spares and cache devices. Those that hold data: `evacuate`.
 //!
 //! ```text
 //!   log:   no new blocks on it ─> all intent logs emptied by whoever has the datasets ─> nothing allocated, nothing waiting
@@ -29,7 +29,8 @@ const TXGS_MAX: usize = 8;
 const UNREPLAYED: &str = "Mount encrypted datasets to replay logs.";
 
 impl Writer {
-    /// Removes a device from the pool. `empty_logs` empties the intent logs of all datasets: what they say is on disk then.
+    /// Removes a device from the pool. `empty_logs` empties the intent logs of all datasets: what they say is on disk then. One that holds
+    /// data leaves later, as [`Writer::is_removing`] tells.
     pub fn remove(&self, guid: u64, empty_logs: &dyn Fn() -> Result<()>) -> Result<()> {
         let shared = &self.shared;
         shared.refuse_with_checkpoint()?;
@@ -49,7 +50,7 @@ impl Writer {
         };
         let id = top.id as u32;
         if !shared.is_log(top.id) {
-            return Err(Error::unsupported(top.name.clone(), "removing devices that hold data"));
+            return self.evacuate(id, empty_logs);
         }
         shared.allocator.set_allocating(id, false);
         let removed = self.empty(id, empty_logs).and_then(|()| self.task(move |cx| remove_log(cx, guid)));
@@ -135,7 +136,7 @@ fn remove_log(cx: &SyncTx<'_>, guid: u64) -> Result<()> {
 }
 
 /// What stands in the place of a device that left.
-fn hole(id: u64) -> VdevConfig {
+pub(super) fn hole(id: u64) -> VdevConfig {
     let mut all = Nvlist::new();
     all.put(config::TYPE, "hole");
     all.put(config::ID, id);
@@ -149,7 +150,7 @@ fn hole(id: u64) -> VdevConfig {
 }
 
 /// Frees the space maps of a device, their list, and what is noted of them for log space maps.
-fn free_maps(cx: &SyncTx<'_>, top: &VdevConfig) -> Result<()> {
+pub(super) fn free_maps(cx: &SyncTx<'_>, top: &VdevConfig) -> Result<()> {
     let array = top.number(config::METASLAB_ARRAY);
     if array != 0 {
         let count = top.number(config::ASIZE) >> top.number(config::METASLAB_SHIFT).min(63);

@@ -118,7 +118,8 @@ fn find_replaced(vdev: &VdevConfig, tree: &Tree) -> Option<u64> {
     }
 }
 
-fn detach(cx: &SyncTx<'_>, guid: u64) -> Result<()> {
+/// Takes a leaf from among its siblings.
+pub(super) fn detach(cx: &SyncTx<'_>, guid: u64) -> Result<()> {
     let shared = cx.shared;
     let tree = cx.store().tree();
     let (top, leaf) = find_leaf(&tree, guid)?;

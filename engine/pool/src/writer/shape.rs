@@ -137,6 +137,16 @@ pub(super) fn remove_parent(root: &mut VdevConfig, guid: u64) -> Option<(u64, u6
     Some((before, now))
 }
 
+/// The side of a mirror among `going` as it stands alone, in the mirror's place and with what that knew of its space.
+pub(super) fn side_alone(mirror: &VdevConfig, going: &[u64]) -> VdevConfig {
+    let mut mirror = mirror.clone();
+    let side = mirror.children.iter().position(|child| going.contains(&child.guid));
+    let mut side = side.map_or_else(VdevConfig::default, |at| mirror.children.swap_remove(at));
+    move_top(&mut mirror, &mut side);
+    side.set_id(mirror.id);
+    side
+}
+
 /// Takes the device with this guid from among its siblings, which are numbered anew.
 pub(super) fn remove_child(root: &mut VdevConfig, guid: u64) -> Option<VdevConfig> {
     let parent = root.parent(guid)?.guid;

@@ -2,7 +2,7 @@
 
 use super::stats::TxgStats;
 use super::tx::SyncTx;
-use super::{Shared, checkpoint, expand, label, lap, missed, mos, replaced};
+use super::{Shared, checkpoint, evacuate, expand, label, lap, missed, mos, replaced};
 use crate::{Error, Result};
 use object::Tx;
 use std::sync::Arc;
@@ -41,7 +41,7 @@ pub(super) fn run(shared: &Arc<Shared>) {
             break;
         }
         shared.gate.drained();
-        if shared.discarding.load(Ordering::SeqCst) {
+        if shared.discarding.load(Ordering::SeqCst) || shared.evacuation.wants_txgs() {
             shared.push();
         }
     }
@@ -132,6 +132,7 @@ fn txg(shared: &Arc<Shared>) -> Result<u64> {
     checkpoint::sync(&cx)?;
     shared.scan.sync_errors(&cx)?;
     shared.clones.sync(&cx)?;
+    evacuate::step(&cx)?;
     stats.phase_ns[2] = lap(&mut clock);
 
     settle(&cx, &mut stats, &mut clock)?;
@@ -170,6 +171,7 @@ fn settle(cx: &SyncTx<'_>, stats: &mut TxgStats, clock: &mut Instant) -> Result<
             config_dirty = true;
             label::write_mos_config(cx)?;
         }
+        evacuate::sync(cx)?;
         shared.allocator.sync(cx)?;
         let root = mos::sync(cx, stats.passes)?;
         if shared.allocator.is_dirty(txg) || shared.mos.is_dirty(txg) {

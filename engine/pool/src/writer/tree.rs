@@ -33,6 +33,16 @@ pub(super) fn known(tree: &Tree) -> Known {
 
 /// Makes the pool's top-level devices those that `root` describes, of `known` leaves.
 pub(super) fn commit(cx: &SyncTx<'_>, root: VdevConfig, known: &Known) -> Result<()> {
+    commit_with(cx, root, known, None)
+}
+
+/// The same with a top-level device that is made already.
+pub(super) fn commit_with(
+    cx: &SyncTx<'_>,
+    root: VdevConfig,
+    known: &Known,
+    made_before: Option<Arc<Vdev>>,
+) -> Result<()> {
     let shared = cx.shared;
     let tree = shared.store.tree();
     let before = shared.root.lock().clone();
@@ -41,6 +51,9 @@ pub(super) fn commit(cx: &SyncTx<'_>, root: VdevConfig, known: &Known) -> Result
         before.children.get(at).filter(|b| b.is_same_tree(c)).and_then(|_| tree.tops.get(at)).cloned()
     };
     let made = |c: &VdevConfig| -> Result<Arc<Vdev>> {
+        if let Some(vdev) = made_before.as_ref().filter(|vdev| vdev.guid == c.guid) {
+            return Ok(vdev.clone());
+        }
         let one =
             vdevs::build_with(std::slice::from_ref(c), &root, &ByGuid::new(), known, shared.expansion.moving())?.pop();
         one.map(Arc::new).ok_or_else(|| Error::invalid(c.display_name(), "cannot be made"))

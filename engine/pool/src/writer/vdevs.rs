@@ -250,7 +250,8 @@ pub(super) fn for_allocator(new: &NewVdev, top: &VdevConfig, device: &Vdev) -> R
 
 /// Makes the lists of space maps of those top-level devices that have none.
 pub(super) fn make_arrays(cx: &SyncTx<'_>) -> Result<()> {
-    let lacks = |top: &&VdevConfig| top.kind != "hole" && top.all.get_u64(config::METASLAB_ARRAY) == Some(0);
+    let holds_none = |top: &VdevConfig| matches!(top.kind.as_str(), "hole" | "indirect");
+    let lacks = |top: &&VdevConfig| !holds_none(top) && top.all.get_u64(config::METASLAB_ARRAY) == Some(0);
     let ids: Vec<u64> = cx.shared.root.lock().children.iter().filter(lacks).map(|top| top.id).collect();
     for id in ids {
         let array = with_maps(cx, |maps| cx.shared.allocator.metaslab_array(id as u32, maps))?;
@@ -282,7 +283,7 @@ pub(super) fn make_zaps(cx: &SyncTx<'_>, root: &mut VdevConfig, class: &dyn Fn(u
         }
         root.all.put(config::VDEV_ROOT_ZAP, make()?.id());
     }
-    for top in root.children.iter_mut().filter(|top| !matches!(top.kind.as_str(), "hole" | "missing")) {
+    for top in root.children.iter_mut().filter(|top| !matches!(top.kind.as_str(), "hole" | "missing" | "indirect")) {
         if top.number(config::VDEV_TOP_ZAP) == 0 {
             let zap = make()?;
             top.all.put(config::VDEV_TOP_ZAP, zap.id());

@@ -22,9 +22,6 @@ use crate::space::Space;
 use crate::{Bookmark, Pool, Result};
 use block::vdev::{BlockReport, Fault};
 use ondisk::BlkPtr;
-use ondisk::pool_dir::directory;
-use ondisk::removal::Removing;
-use ondisk::scan::ScanState;
 use parking_lot::Mutex;
 use references::References;
 use space::Used;
@@ -76,14 +73,6 @@ pub fn verify(pool: &Pool, options: &Options, progress: &OnProgress<'_>) -> Resu
     });
     let (all, broken) = roots(pool)?;
     unknown.extend(broken);
-    // What a removal has copied so far is allocated and nobody's yet.
-    match pool.directory().lookup(directory::REMOVING).map(|v| v.map(|v| Removing::from_words(&v.ints))) {
-        Ok(Some(Ok(removing))) if removing.state == ScanState::Scanning => {
-            unknown.push("a device is being removed".into());
-        }
-        Ok(_) => {}
-        Err(e) => unknown.push(e.to_string()),
-    }
     let total_bytes = space.devices.iter().map(|d| d.allocated.count() << d.shift).sum();
     let (references, problem) = References::load(pool);
     unknown.extend(problem);

@@ -109,7 +109,24 @@ impl<'a> Used<'a> {
                 Ok(true)
             })?;
         }
+        self.copies_of_removal()?;
         self.checkpoint_frees()
+    }
+
+    /// What a removal under way has copied is allocated in both places.
+    fn copies_of_removal(&self) -> Result<()> {
+        for top in self.pool.root_vdev().children.iter().filter(|top| top.number(config::REMOVING) != 0) {
+            let Some(device) = self.space.device(top.id) else { continue };
+            let mapping = crate::import::removed::load(self.pool.mos(), top)?;
+            let end = mapping.entries().last().map_or(0, |e| e.source_bytes + e.size_bytes);
+            let runs = device.allocated.runs().map(|run| (run.start << device.shift, run.len << device.shift));
+            for (at, len) in runs.take_while(|(at, _)| *at < end) {
+                for p in mapping.resolve(at, len.min(end - at)).unwrap_or_default() {
+                    self.range(u64::from(p.vdev), p.offset_bytes, p.size_bytes, 0);
+                }
+            }
+        }
+        Ok(())
     }
 
     /// What was freed since a checkpoint stays allocated until the checkpoint is discarded.

@@ -18,6 +18,7 @@
 
 mod checkpoint;
 mod delta;
+mod evacuated;
 mod group;
 mod hold;
 mod keep;
@@ -31,6 +32,7 @@ mod sync;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use evacuated::Gone;
 pub use group::Shape;
 pub(crate) use group::is_writable;
 pub use hold::{Held, Meant, Sweep};
@@ -154,6 +156,8 @@ pub struct Allocator {
     keeps: keep::Keeps,
     /// Devices, and bytes of them, that the syncing txg says have become larger.
     growing: Mutex<Vec<(u32, u64)>>,
+    /// Devices that are being removed or were, and what is freed on them.
+    evacuated: evacuated::Evacuated,
     /// What was born in this txg or before is part of the pool's checkpoint; 0: it has none.
     checkpoint_txg: AtomicU64,
     /// What is freed is noted for whoever tells the devices.
@@ -190,6 +194,7 @@ impl Allocator {
             anomalies: Mutex::default(),
             keeps: keep::Keeps::default(),
             growing: Mutex::default(),
+            evacuated: Default::default(),
             checkpoint_txg: AtomicU64::new(0),
             tells: AtomicBool::new(false),
         }
@@ -373,6 +378,13 @@ impl Allocator {
     }
 
     fn give_back(&self, table: &Table, txg: u64, birth: u64, dva: &Dva, was_named: bool) {
+        if self.evacuated.put_down(txg, birth, dva) {
+            return;
+        }
+        self.give_back_here(table, txg, birth, dva, was_named);
+    }
+
+    fn give_back_here(&self, table: &Table, txg: u64, birth: u64, dva: &Dva, was_named: bool) {
         if !table.group(dva.vdev).is_some_and(|group| group.free(dva, txg, birth, was_named, &self.checkpoint_txg)) {
             // What is not freed is lost until the pool is repaired; what is freed twice would be handed out twice.
             let at = format!("{}:{:#x}+{:#x}", dva.vdev, dva.offset_bytes, dva.asize_bytes);

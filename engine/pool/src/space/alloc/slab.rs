@@ -459,6 +459,18 @@ impl Slab {
         Free::Loaded(Box::new(FreeSpace::from(found)))
     }
 
+    /// What is allocated as the txg that syncs has it so far, of a metaslab in which nothing is allocated any more.
+    pub fn allocated(&self, reader: Reader<'_>) -> Result<Ranges> {
+        let inner = self.load(reader)?;
+        match self.free_on_disk(&inner, &Ranges::default()) {
+            Some(mut free) => {
+                inner.freeing.iter().for_each(|waits| free.add_all(waits));
+                Ok(free.complement(self.units))
+            }
+            None => Err(Error::corrupt(format!("metaslab {}", self.id), "its space map cannot be read")),
+        }
+    }
+
     /// Whether there is something to sync in `txg`.
     pub fn is_dirty(&self, txg: u64) -> bool {
         self.flags.load(Ordering::Relaxed) & ((1 << (txg as usize % TXGS)) | CHECKPOINTED) != 0

@@ -84,7 +84,7 @@ impl Allocator {
 
     /// Whether `txg` has anything that is not in the space maps yet.
     pub fn is_dirty(&self, txg: u64) -> bool {
-        self.table().groups().any(|g| g.slabs.iter().any(|s| s.is_dirty(txg)))
+        self.evacuated.is_dirty(txg) || self.table().groups().any(|g| g.slabs.iter().any(|s| s.is_dirty(txg)))
     }
 
     fn sync_slab(&self, group: &Group, slab: &Slab, round: &Round, maps: &dyn MapWriter) -> Result<bool> {

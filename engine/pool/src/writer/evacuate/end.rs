@@ -1,0 +1,168 @@
+//! The end of a removal: nothing is left on the device, or it is given up.
+//!
+//! Facts: vdev_remove_complete_sync, spa_vdev_remove_cancel_sync, spa_finish_removal (module/zfs/vdev_removal.c).
+//!
+//! Invariants:
+//!   * a device leaves in a txg later than that of the last copy: what it is needed for by the state before stays there
+
+use super::super::remove::free_maps;
+use super::super::replaced::{Farewell, farewell, free_objects};
+use super::super::tree::{self, known};
+use super::super::tx::SyncTx;
+use super::super::vdevs;
+use super::free::free_moved;
+use super::mapping::Growing;
+use super::{DEVICE_REMOVAL, OBSOLETE_COUNTS, State, obsolete, top_zap};
+use crate::config::VdevConfig;
+use crate::{Error, Result};
+use block::vdev::indirect::Mapping;
+use block::vdev::{Kind, Leaf, Vdev};
+use ondisk::nvlist::Nvlist;
+use ondisk::pool_dir::{config, vdev_top};
+use ondisk::scan::ScanState;
+use parking_lot::RwLock;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// The mapping takes the device's place.
+pub(super) fn finish(cx: &SyncTx<'_>, state: &mut State) -> Result<()> {
+    let shared = cx.shared;
+    let Some(growing) = state.growing.take() else { return Ok(()) };
+    let tree = cx.store().tree();
+    let mut root = shared.root.lock().clone();
+    let top = of_vdev(&mut root, &growing, cx)?.clone();
+    let previous = state.removing.and_then(|r| r.previous_indirect_vdev);
+    let removed = indirect(&top, previous);
+    let stands = Arc::new(stand_in(&removed, growing.mapping.clone(), &tree.tops[growing.vdev as usize]));
+    root.children[growing.vdev as usize] = removed;
+    let leaves: Vec<Leaf> = tree.tops[growing.vdev as usize].leaves().into_iter().cloned().collect();
+    let farewells: Vec<Farewell> = leaves
+        .into_iter()
+        .filter_map(|leaf| Some(farewell(cx, leaf.clone(), top.find(leaf.guid)?, top.guid)))
+        .collect();
+    cx.all_or_nothing(|| {
+        free_maps(cx, &top)?;
+        for leaf in top.leaves() {
+            free_objects(cx, leaf)?;
+        }
+        shared.allocator.remove_device(growing.vdev);
+        tree::commit_with(cx, root, &known(&tree), Some(stands))?;
+        shared.allocator.tell_units(&shared.store);
+        if let Some(removing) = &mut state.removing {
+            removing.state = ScanState::Finished;
+            removing.end_time = shared.now();
+            removing.previous_indirect_vdev = Some(growing.vdev.into());
+            state.is_changed = true;
+        }
+        let text = format!("{} vdev {}", shared.store.name(), growing.vdev);
+        cx.history("vdev remove completed", None, &text)
+    })?;
+    shared.evacuation.active.store(false, Ordering::SeqCst);
+    shared.farewells.lock().extend(farewells);
+    Ok(())
+}
+
+fn of_vdev<'r>(root: &'r mut VdevConfig, growing: &Growing, cx: &SyncTx<'_>) -> Result<&'r mut VdevConfig> {
+    let top = root.children.get_mut(growing.vdev as usize).filter(|top| top.id == u64::from(growing.vdev));
+    top.ok_or_else(|| Error::invalid(cx.store().name(), "no such device in pool"))
+}
+
+/// What stands in the configuration where a device was.
+fn indirect(top: &VdevConfig, previous: Option<u64>) -> VdevConfig {
+    let guid = vdevs::new_guid();
+    let mut all = Nvlist::new();
+    all.put(config::TYPE, "indirect");
+    all.put(config::ID, top.id);
+    all.put(config::GUID, guid);
+    all.put(config::METASLAB_ARRAY, 0u64);
+    for key in [config::METASLAB_SHIFT, config::ASHIFT, config::ASIZE] {
+        all.put(key, top.number(key));
+    }
+    all.put(config::IS_LOG, 0u64);
+    all.put(config::NONALLOCATING, 1u64);
+    for key in [config::INDIRECT_OBJECT, config::INDIRECT_BIRTHS] {
+        all.put(key, top.number(key));
+    }
+    if let Some(previous) = previous {
+        all.put(config::PREV_INDIRECT_VDEV, previous);
+    }
+    for key in [config::CREATE_TXG, config::VDEV_TOP_ZAP] {
+        if let Some(value) = top.all.get_u64(key) {
+            all.put(key, value);
+        }
+    }
+    VdevConfig { kind: "indirect".into(), id: top.id, guid, path: None, all, children: Vec::new() }
+}
+
+/// The same in the tree of devices.
+fn stand_in(config: &VdevConfig, mapping: Arc<Mapping>, before: &Vdev) -> Vdev {
+    Vdev {
+        guid: config.guid,
+        id: config.id,
+        kind: Kind::Indirect(RwLock::new(Some(mapping))),
+        ashift: before.ashift,
+        children: Vec::new(),
+        name: config.display_name(),
+    }
+}
+
+/// The device stays: copies are freed.
+pub(super) fn give_up(cx: &SyncTx<'_>, state: &mut State) -> Result<()> {
+    let shared = cx.shared;
+    let Some(growing) = state.growing.take() else { return Ok(()) };
+    let vdev = growing.vdev;
+    cx.all_or_nothing(|| {
+        cx.feature_decrement(DEVICE_REMOVAL)?;
+        let zap = top_zap(cx, vdev)?;
+        if zap.lookup_u64(vdev_top::OBSOLETE_COUNTS_ARE_PRECISE)?.is_some() {
+            zap.remove(cx.tx(), vdev_top::OBSOLETE_COUNTS_ARE_PRECISE)?;
+            cx.feature_decrement(OBSOLETE_COUNTS)?;
+        }
+        state.obsolete.remove(&vdev);
+        obsolete::destroy(cx, vdev)?;
+        free_copies(cx, &growing)?;
+        growing.destroy(cx)?;
+        let path = {
+            let mut root = shared.root.lock();
+            let top = of_vdev(&mut root, &growing, cx)?;
+            for key in [config::REMOVING, config::INDIRECT_OBJECT, config::INDIRECT_BIRTHS] {
+                top.all.remove(key);
+            }
+            top.path.clone().unwrap_or_else(|| "-".into())
+        };
+        shared.allocator.set_evacuated(vdev, false);
+        if zap.lookup_u64("allocating")? != Some(0) {
+            if let Some(top) = shared.root.lock().children.get_mut(vdev as usize) {
+                top.all.remove(config::NONALLOCATING);
+            }
+            shared.allocator.set_allocating(vdev, true);
+        }
+        cx.config_changed();
+        if let Some(removing) = &mut state.removing {
+            removing.state = ScanState::Canceled;
+            removing.end_time = shared.now();
+            state.is_changed = true;
+        }
+        cx.history("vdev remove canceled", None, &format!("{} vdev {vdev} {path}", shared.store.name()))
+    })?;
+    shared.evacuation.active.store(false, Ordering::SeqCst);
+    Ok(())
+}
+
+fn free_copies(cx: &SyncTx<'_>, growing: &Growing) -> Result<()> {
+    let (allocator, end) = (&cx.shared.allocator, growing.header.max_offset_bytes);
+    for slab in 0.. {
+        let Some(all) = allocator.allocated_in(growing.vdev, slab)? else { break };
+        if all.first().is_some_and(|(at, _)| *at >= end) {
+            break;
+        }
+        for (at, len) in all.into_iter().take_while(|(at, _)| *at < end) {
+            let pieces = growing.mapping.resolve(at, len.min(end - at));
+            let unmapped = |at| Error::corrupt(cx.store().name(), format!("no mapping for {at:#x}"));
+            for p in pieces.map_err(unmapped)? {
+                free_moved(cx, cx.txg(), 0, p.vdev, p.offset_bytes, p.size_bytes);
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,80 @@
+//! What a free on a device means that is being removed, or was.
+//!
+//! ```text
+//!   being removed:   its own space map says so; below the mapping's end the copy is freed, too, and that part of the mapping is
+//!                    obsolete; behind it there is that much less to copy
+//!   removed:         the copy is freed, and that part of the mapping is obsolete
+//! ```
+//! Facts: free_from_removing_vdev (module/zfs/vdev_removal.c), metaslab_free_impl (metaslab.c).
+
+use super::super::tx::SyncTx;
+use super::State;
+use crate::Result;
+use crate::space::alloc::Gone;
+use block::Allocate;
+use block::vdev::Kind;
+use block::vdev::indirect::Mapping;
+use ondisk::Dva;
+
+/// Does what was put down up to this txg; what it leads to on other such devices, as well.
+pub(super) fn sync(cx: &SyncTx<'_>) -> Result<()> {
+    let allocator = &cx.shared.allocator;
+    loop {
+        let all = allocator.take_put_down(cx.txg());
+        if all.is_empty() {
+            return Ok(());
+        }
+        let mut state = cx.shared.evacuation.state.lock();
+        all.into_iter().for_each(|gone| free(cx, &mut state, &gone));
+    }
+}
+
+fn free(cx: &SyncTx<'_>, state: &mut State, gone: &Gone) {
+    let (vdev, offset, size) = (gone.dva.vdev, gone.dva.offset_bytes, gone.dva.asize_bytes);
+    let tree = cx.store().tree();
+    match tree.tops.get(vdev as usize).map(|top| &top.kind) {
+        Some(Kind::Indirect(mapping)) => {
+            let mapping = mapping.read().clone().unwrap_or_default();
+            free_copy(cx, state, gone, &mapping, (offset, size));
+        }
+        _ => {
+            cx.shared.allocator.free_here(cx.txg(), gone.birth, &gone.dva);
+            // Else it is only about to be removed.
+            let Some(growing) = state.growing.as_ref().filter(|g| g.vdev == vdev) else { return };
+            let end = growing.header.max_offset_bytes;
+            let mapped = size.min(end.saturating_sub(offset));
+            if mapped > 0 {
+                let mapping = growing.mapping.clone();
+                free_copy(cx, state, gone, &mapping, (offset, mapped));
+            }
+            if mapped < size
+                && let Some(removing) = &mut state.removing
+            {
+                removing.copied_bytes += size - mapped;
+                state.is_changed = true;
+            }
+        }
+    }
+}
+
+fn free_copy(cx: &SyncTx<'_>, state: &mut State, gone: &Gone, mapping: &Mapping, (offset, size): (u64, u64)) {
+    match mapping.resolve(offset, size) {
+        Ok(pieces) => {
+            state.obsolete.entry(gone.dva.vdev).or_default().push((offset, size));
+            for p in pieces {
+                free_moved(cx, cx.txg(), gone.birth, p.vdev, p.offset_bytes, p.size_bytes);
+            }
+        }
+        Err(at) => tracing::error!(
+            "{}: {}:{offset:#x}+{size:#x} was to be freed, and nothing tells where {at:#x} went",
+            cx.store().name(),
+            gone.dva.vdev
+        ),
+    }
+}
+
+/// Frees what a range of a mapping leads to, which may be on a device that was removed since.
+pub(super) fn free_moved(cx: &SyncTx<'_>, txg: u64, birth: u64, vdev: u32, offset_bytes: u64, asize_bytes: u64) {
+    let dva = Dva { vdev, offset_bytes, asize_bytes, is_gang: false };
+    cx.shared.allocator.free(txg, birth, &dva);
+}

@@ -1,0 +1,142 @@
+//! The mapping of a device that is being removed, as it grows: in memory, and the objects that hold it.
+//!
+//! Format: `ondisk::indirect`.
+//!
+//! Invariants:
+//!   * ranges come in the order of their offsets
+//!   * with obsolete counts, there is one for each range
+
+use super::super::tx::SyncTx;
+use super::OBSOLETE_COUNTS;
+use crate::config::VdevConfig;
+use crate::import::removed;
+use crate::{Error, Place, Pool, Result};
+use block::vdev::indirect::{Entry, Mapping};
+use object::NewObject;
+use ondisk::indirect::{MappingEntry, MappingHeader, birth_count};
+use ondisk::pool_dir::config;
+use ondisk::{Dva, Endian, ObjectType};
+use std::sync::Arc;
+
+/// Bytes of a block of these objects (`SPA_OLD_MAXBLOCKSIZE`).
+const BLOCK_BYTES: u32 = 128 << 10;
+const ENDIAN: Endian = Endian::Little;
+
+/// A mapping that grows.
+#[derive(Clone)]
+pub(super) struct Growing {
+    pub vdev: u32,
+    pub object: u64,
+    pub births: u64,
+    births_count: u64,
+    pub header: MappingHeader,
+    pub mapping: Arc<Mapping>,
+}
+
+/// A range to add: where it was, where it is, and how many bytes of it nobody needs.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct NewRange {
+    pub source_bytes: u64,
+    pub target: Dva,
+    pub obsolete_bytes: u32,
+}
+
+impl Growing {
+    /// As the pool was left.
+    pub fn load(pool: &Pool, vdev: u32) -> Result<Self> {
+        let top = pool.root_vdev().children.iter().find(|top| top.id == u64::from(vdev));
+        let missing = || Error::corrupt(pool.name(), format!("device {vdev} is being removed and is not there"));
+        let top: &VdevConfig = top.ok_or_else(missing)?;
+        let (object, births) = (top.number(config::INDIRECT_OBJECT), top.number(config::INDIRECT_BIRTHS));
+        let bonus = pool.mos().object(object).at_with(|| top.display_name())?;
+        let header = MappingHeader::parse(bonus.bonus(), bonus.endian())?;
+        let list = pool.mos().object(births).at_with(|| top.display_name())?;
+        let births_count = birth_count(list.bonus(), list.endian())?;
+        let mapping = Arc::new(removed::load(pool.mos(), top)?);
+        Ok(Self { vdev, object, births, births_count, header, mapping })
+    }
+
+    /// New objects, without ranges.
+    pub fn create(cx: &SyncTx<'_>, vdev: u32) -> Result<Self> {
+        let (object, header) = create_object(cx)?;
+        let births = NewObject::new(ObjectType::OTN_UINT64_METADATA, BLOCK_BYTES)
+            .with_bonus(ObjectType::OTN_UINT64_METADATA, vec![0; 8]);
+        let births = cx.mos().create_object(cx.tx(), &births)?.id();
+        Ok(Self { vdev, object, births, births_count: 0, header, mapping: Arc::default() })
+    }
+
+    /// Adds ranges that were copied in this txg.
+    pub fn extend(&mut self, cx: &SyncTx<'_>, ranges: &[NewRange]) -> Result<()> {
+        let entries = ranges.iter().map(NewRange::entry);
+        let mapping = self.mapping.extended(entries).map_err(|what| Error::invalid(cx.store().name(), what))?;
+        append(cx, self.object, &mut self.header, ranges)?;
+        self.mapping = Arc::new(mapping);
+        let births = cx.mos().object(self.births)?;
+        let mut entry = self.header.max_offset_bytes.to_le_bytes().to_vec();
+        entry.extend(cx.txg().to_le_bytes());
+        births.write_at(cx.tx(), self.births_count * entry.len() as u64, &entry)?;
+        self.births_count += 1;
+        births.set_bonus(cx.tx(), self.births_count.to_le_bytes().to_vec())
+    }
+
+    /// Destroys the objects.
+    pub fn destroy(&self, cx: &SyncTx<'_>) -> Result<()> {
+        destroy_object(cx, self.object, &self.header)?;
+        cx.mos().free_object(cx.tx(), self.births)
+    }
+}
+
+impl NewRange {
+    fn entry(&self) -> Entry {
+        Entry {
+            source_bytes: self.source_bytes,
+            size_bytes: self.target.asize_bytes,
+            vdev: self.target.vdev,
+            offset_bytes: self.target.offset_bytes,
+        }
+    }
+}
+
+/// A mapping's object, with one for counts where the pool keeps them.
+pub(super) fn create_object(cx: &SyncTx<'_>) -> Result<(u64, MappingHeader)> {
+    let counts_object = match cx.feature_enabled(OBSOLETE_COUNTS) {
+        true => {
+            let counts = NewObject::new(ObjectType::OTN_UINT32_METADATA, BLOCK_BYTES);
+            let counts = cx.mos().create_object(cx.tx(), &counts)?.id();
+            cx.feature_increment(OBSOLETE_COUNTS)?;
+            Some(counts)
+        }
+        false => None,
+    };
+    let header = MappingHeader { max_offset_bytes: 0, mapped_bytes: 0, entries: 0, counts_object };
+    let new = NewObject::new(ObjectType::OTN_UINT64_METADATA, BLOCK_BYTES)
+        .with_bonus(ObjectType::OTN_UINT64_METADATA, header.to_bytes(ENDIAN));
+    Ok((cx.mos().create_object(cx.tx(), &new)?.id(), header))
+}
+
+/// Appends ranges to the objects.
+pub(super) fn append(cx: &SyncTx<'_>, object: u64, header: &mut MappingHeader, ranges: &[NewRange]) -> Result<()> {
+    let Some(last) = ranges.last() else { return Ok(()) };
+    let bytes = ranges.iter().flat_map(|r| {
+        MappingEntry { source_offset_bytes: r.source_bytes, target: r.target, mark: false }.to_bytes(ENDIAN)
+    });
+    let mapping = cx.mos().object(object)?;
+    mapping.write_at(cx.tx(), header.entries * MappingEntry::SIZE_BYTES as u64, &bytes.collect::<Vec<u8>>())?;
+    if let Some(counts) = header.counts_object {
+        let bytes: Vec<u8> = ranges.iter().flat_map(|r| r.obsolete_bytes.to_le_bytes()).collect();
+        cx.mos().object(counts)?.write_at(cx.tx(), header.entries * 4, &bytes)?;
+    }
+    header.entries += ranges.len() as u64;
+    header.mapped_bytes += ranges.iter().map(|r| r.target.asize_bytes).sum::<u64>();
+    header.max_offset_bytes = last.source_bytes + last.target.asize_bytes;
+    mapping.set_bonus(cx.tx(), header.to_bytes(ENDIAN))
+}
+
+/// Destroys a mapping's object, and that of its counts.
+pub(super) fn destroy_object(cx: &SyncTx<'_>, object: u64, header: &MappingHeader) -> Result<()> {
+    if let Some(counts) = header.counts_object {
+        cx.mos().free_object(cx.tx(), counts)?;
+        cx.feature_decrement(OBSOLETE_COUNTS)?;
+    }
+    cx.mos().free_object(cx.tx(), object)
+}

@@ -177,7 +177,12 @@ fn server_of(setup: &Setup, seen: &Seen, known: Option<&Known>, (cores, chips): 
         cache_misses: grown("weir_cache_misses_total"),
         cache_bytes: both("weir_cache_size_bytes"),
         cache_max_bytes: seen.after.all("weir_cache_cap_bytes"),
-        l2_bytes: both("weir_l2_size_bytes").filter(|(_, after)| *after > 0.0),
+        // A cache device that joined a moment ago is told of when it has something.
+        l2_bytes: seen
+            .after
+            .all("weir_l2_size_bytes")
+            .filter(|after| *after > 0.0)
+            .map(|after| (seen.before.all("weir_l2_size_bytes").unwrap_or(0.0), after)),
         dirty_max_bytes: seen.after.all("weir_txg_dirty_cap_bytes"),
         record_bytes: records.map(|r| r as u64),
         layout: known.and_then(|k| k.layout.clone()),

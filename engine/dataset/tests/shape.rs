@@ -218,7 +218,7 @@ fn step(rig: &Rig, bytes: u64) {
 #[test]
 fn a_device_leaves_with_all_on_it_copied_and_what_is_freed_meanwhile_and_later_is_free() {
     let first = disk("disk-0", 96 << 20);
-    let rig = Rig::with(top(&[first.clone()], block::Class::Normal), &[], None);
+    let rig = Rig::with(top(std::slice::from_ref(&first), block::Class::Normal), &[], None);
     let mut files = Files::new(&rig);
     (0..14).for_each(|_| files.put(&rig));
     let pair = [disk("disk-1", 160 << 20), disk("disk-2", 160 << 20)];
@@ -344,7 +344,7 @@ fn a_pool_from_which_openzfs_removed_a_device_is_written() {
 fn a_special_device_leaves_and_what_cannot_leave_says_why() {
     let rig = Rig::new();
     let special = disk("special", 96 << 20);
-    let rig = add(rig, &[special.clone()], block::Class::Special);
+    let rig = add(rig, std::slice::from_ref(&special), block::Class::Special);
     let mut files = Files::new(&rig);
     (0..3).for_each(|_| files.put(&rig));
     let writer = rig.live.writer().clone();

@@ -64,6 +64,11 @@ impl Filer {
             sync,
             zeros: 0,
             seed: 7,
+            direct: false,
+            fsync: 0,
+            ramp: Duration::ZERO,
+            steps: None,
+            ops: None,
         };
         let report = plan.run(&AtomicBool::new(false)).expect("it is loaded");
         assert_eq!((report.failed, report.first_failure), (0, None));

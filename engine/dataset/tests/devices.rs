@@ -583,7 +583,7 @@ fn a_raidz_is_widened_while_it_is_used_and_every_step_is_what_openzfs_reads() {
         let top = NewVdev { parity, children: children.map(child).collect(), ..layout(true) };
         let rig = Rig::with(top, &[], None);
         let mut files = Files::new(&rig);
-        (0..40).for_each(|_| files.put(&rig));
+        (0..24).for_each(|_| files.put(&rig));
         let added = disk("added");
         let rig = Rig { devices: [rig.devices.clone(), vec![added.clone()]].concat(), live: rig.live };
         let writer = rig.live.writer().clone();
@@ -606,6 +606,7 @@ fn a_raidz_is_widened_while_it_is_used_and_every_step_is_what_openzfs_reads() {
                 1 => check(&rig, &files),
                 _ => writer.sync().unwrap(),
             }
+            assert!(rig.is_clean(), "step {step}");
             let now = rig.found().uberblock().raidz_reflow;
             assert!(now & ((1 << 55) - 1) >= word & ((1 << 55) - 1));
             (word, states) = (now, [states, vec![now >> 55]].concat());

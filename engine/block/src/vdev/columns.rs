@@ -93,6 +93,10 @@ pub struct Map {
     pub columns: SmallVec<[Column; 12]>,
     /// Sectors of the allocation that hold nothing: (child, offset as in [`Column::offset_bytes`]). raidz only.
     pub skipped: SmallVec<[(usize, u64); 3]>,
+    /// Columns that are to be written to a second place, too: (place in [`Map::columns`], child, offset as in [`Column::offset_bytes`]).
+    /// Those of a row that lies on both sides of how far a raidz expansion has come, and is read from its old place: what is before
+    /// is not moved again.
+    pub also: SmallVec<[(usize, usize, u64); 3]>,
 }
 
 impl Map {

@@ -262,7 +262,14 @@ impl Geometry {
             rest -= part;
             at += self.asize_bytes(part);
         }
-        Ok(Map { parity, width, size_bytes: block_offset_bytes, columns, skipped: SmallVec::new() })
+        Ok(Map {
+            parity,
+            width,
+            size_bytes: block_offset_bytes,
+            columns,
+            skipped: SmallVec::new(),
+            also: SmallVec::new(),
+        })
     }
 
     fn failure_groups(&self) -> u64 {

@@ -55,8 +55,12 @@ mod tests {
     use std::sync::Arc;
 
     fn vdev(kind: Kind, children: u64) -> Vdev {
+        vdev_of(kind, children, 4096)
+    }
+
+    fn vdev_of(kind: Kind, children: u64, bytes: usize) -> Vdev {
         let leaf = |id| {
-            let leaf = Leaf::present(id + 1, Arc::new(MemoryDevice::new("d", vec![0; 4096])));
+            let leaf = Leaf::present(id + 1, Arc::new(MemoryDevice::new("d", vec![0; bytes])));
             Vdev { guid: id + 1, id, kind: Kind::Leaf(leaf), ashift: 9, children: Vec::new(), name: "d".into() }
         };
         Vdev { guid: 100, id: 0, kind, ashift: 9, children: (0..children).map(leaf).collect(), name: "top".into() }
@@ -93,6 +97,47 @@ mod tests {
                 let map = g.map(at, g.minimum_psize_bytes()).unwrap();
                 map.columns.iter().map(|c| (c.child, c.offset_bytes)).collect()
             });
+        }
+    }
+
+    #[test]
+    fn a_block_that_lies_on_both_sides_of_a_moving_boundary_survives_what_the_parity_allows() {
+        use crate::vdev::{Aux, Tree};
+        let block: Vec<u8> = (0..20 << 9).map(|n: u32| (n.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
+        for (parity, children) in [(1, 4u64), (2, 5), (3, 6)] {
+            // Also where single parity changes places.
+            for (start, boundary) in [1000, 2050].into_iter().flat_map(|start| (0..48u64).map(move |b| (start, b))) {
+                let end = start + boundary - 4;
+                let reflow = raidz::Reflow { offset_bytes: end << 9, in_scratch: false };
+                let g = raidz::Geometry::expanded(9, children as usize, parity, &[], Some(reflow)).unwrap();
+                let moving = g.moving().unwrap().clone();
+                let tree = Tree::of(vec![vdev_of(Kind::Raidz(g), children, 6 << 20)]);
+                let leaf = |child: u64| tree.find(child + 1).unwrap().leaf().unwrap();
+                let device = |child: u64| leaf(child).device().unwrap();
+                let away = boundary % children;
+                let held = device(away);
+                leaf(away).close(Aux::Offline);
+                tree.write(0, start << 9, &block, 7).unwrap();
+                let read = |birth| tree.read(0, start << 9, block.len() as u64, birth, &mut |bytes| bytes == block);
+                assert!(read(7).is_ok(), "parity {parity}, boundary {boundary}, child {away} away");
+                leaf(away).open(held);
+                tree.write(0, start << 9, &block, 8).unwrap();
+                // What is behind the boundary is moved, and only that.
+                let mut sector = [0; 512];
+                for s in end..start + 200 {
+                    let at = |width: u64| (s % width, (4 << 20) + ((s / width) << 9));
+                    let ((from, from_at), (to, to_at)) = (at(children - 1), at(children));
+                    device(from).read_at(from_at, &mut sector).unwrap();
+                    device(to).write_at(to_at, &sector).unwrap();
+                }
+                *moving.stop() = raidz::Reflow { offset_bytes: (start + 200) << 9, in_scratch: false };
+                for away in 0..children {
+                    let held = device(away);
+                    leaf(away).close(Aux::Offline);
+                    assert!(read(8).is_ok(), "parity {parity}, boundary {boundary}, moved, child {away} away");
+                    leaf(away).open(held);
+                }
+            }
         }
     }
 }

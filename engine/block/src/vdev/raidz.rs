@@ -293,7 +293,7 @@ impl Geometry {
             .map(|sector| first + sector)
             .map(|sector| ((sector % width) as usize, (sector / width) << ashift))
             .collect();
-        Map { parity, width: count, size_bytes: block_offset_bytes, columns, skipped }
+        Map { parity, width: count, size_bytes: block_offset_bytes, columns, skipped, also: SmallVec::new() }
     }
 }
 

@@ -20,7 +20,8 @@
 //!
 //! While sectors are still being moved, a row is at its new place if all of it lies before the reflow offset, and else at
 //! its old place. The first part is moved by way of a scratch area, the boot area of each child: as long as the uberblock
-//! says that the scratch area is valid, moved rows are read from there.
+//! says that the scratch area is valid, moved rows are read from there. A row that lies on both sides of the offset is written to its old place
+//! and, what is before the offset of it, to the new one as well, since moving goes on behind the offset.
 
 use smallvec::SmallVec;
 
@@ -41,12 +42,27 @@ pub(super) fn map(geometry: &Geometry, width: usize, offset_bytes: u64, size_byt
     let first = offset_bytes >> ashift;
 
     let mut columns: SmallVec<[Column; 12]> = SmallVec::with_capacity(rows * row_columns);
+    let mut also = SmallVec::new();
+    let swaps = swapped(parity, offset_bytes) && row_columns > 1;
     for row in 0..rows {
         let start = first + (row * width) as u64;
         let place = Place::of_row(geometry, start, start + row_columns as u64);
+        let moved = Place::of_moved(geometry, start, start + row_columns as u64);
         for number in 0..row_columns {
             let (child, offset_bytes) = place.sector(start + number as u64, ashift);
             let absent = row == rows - 1 && shares.big != 0 && number >= shares.big;
+            if let Some((place, end)) = moved.as_ref().filter(|_| !absent) {
+                // Where columns 0 and 1 change places, each stands at the other one's sector.
+                let number_there = match number {
+                    0 | 1 if swaps => 1 - number,
+                    _ => number,
+                };
+                let sector = start + number_there as u64;
+                if sector < *end {
+                    let (child, at) = place.sector(sector, ashift);
+                    also.push((row * row_columns + number, child, at));
+                }
+            }
             let block_sector = match number.checked_sub(parity) {
                 None => 0,
                 Some(_) if absent => 0,
@@ -62,13 +78,20 @@ pub(super) fn map(geometry: &Geometry, width: usize, offset_bytes: u64, size_byt
                 block_offset_bytes: block_sector << ashift,
             });
         }
-        if swapped(parity, offset_bytes) && row_columns > 1 {
+        if swaps {
             swap_places(&mut columns[row * row_columns..]);
         }
     }
     let place = Place::of_row(geometry, first + shares.total, first + shares.allocated);
     let skipped = (shares.total..shares.allocated).map(|sector| place.sector(first + sector, ashift)).collect();
-    Map { parity, width: row_columns, size_bytes: (geometry.sectors(size_bytes) << ashift) as usize, columns, skipped }
+    Map {
+        parity,
+        width: row_columns,
+        size_bytes: (geometry.sectors(size_bytes) << ashift) as usize,
+        columns,
+        skipped,
+        also,
+    }
 }
 
 /// How sector numbers of one row become places.
@@ -87,6 +110,14 @@ impl Place {
             Some(reflow) if to > reflow.offset_bytes >> geometry.ashift() => Self { width: now - 1, in_scratch: false },
             Some(reflow) => Self { width: now, in_scratch: reflow.in_scratch },
         }
+    }
+
+    /// Where the sectors before the boundary of a row `[from, to)` that lies on both sides of it belong already, and that boundary.
+    fn of_moved(geometry: &Geometry, from: u64, to: u64) -> Option<(Self, u64)> {
+        let reflow = geometry.reflow()?;
+        let end = reflow.offset_bytes >> geometry.ashift();
+        let place = Self { width: geometry.children() as u64, in_scratch: reflow.in_scratch };
+        (from < end && end < to).then_some((place, end))
     }
 
     fn sector(&self, sector: u64, ashift: u8) -> (usize, u64) {

@@ -106,6 +106,12 @@ impl Tree {
                     let at = column.device_offset_bytes();
                     leaves.into_iter().for_each(|leaf| tell(leaf, at, Place::Column(place), Some(&map)));
                 }
+                for (place, child, offset) in &map.also {
+                    let mut leaves = Vec::new();
+                    self.collect(&top.children[*child], *offset, &mut leaves, 0);
+                    let at = offset.wrapping_add(DATA_START_BYTES);
+                    leaves.into_iter().for_each(|leaf| tell(leaf, at, Place::Column(*place), Some(&map)));
+                }
             }
             Kind::Indirect(_) if depth < INDIRECT_DEPTH_MAX => {
                 let Ok(pieces) = self.pieces(top, offset, size, depth) else { return };

@@ -134,6 +134,9 @@ impl Tree {
             let at = column.offset_bytes.wrapping_add(column.size_bytes as u64);
             put(column.child, at, &vec![0; column.padding_bytes]);
         }
+        for (place, child, at) in &map.also {
+            put(*child, *at, parts[*place]);
+        }
         let readable = failed_children.len() <= map.parity;
         attempt.conclude(readable, txg)
     }

@@ -164,16 +164,17 @@ fn run(shared: &Arc<Shared>) {
         }
         let now = {
             let mut state = shared.expansion.state.lock();
-            match state.as_ref().map(|r| (r.vdev, r.synced_bytes, r.budget_bytes, r.waits)) {
-                None | Some((.., true)) => {
-                    shared.expansion.changed.wait_for(&mut state, PATIENCE);
-                    state.as_mut().map(|r| {
-                        r.waits = false;
-                        (r.vdev, r.synced_bytes, r.budget_bytes)
-                    })
-                }
-                Some((vdev, synced, budget, false)) => Some((vdev, synced, budget)),
+            let tree = shared.store.tree();
+            let is_whole = |r: &Running| tree.tops.get(r.vdev as usize).is_some_and(|top| step::is_whole(top));
+            let found = state.as_mut().and_then(|r| {
+                let whole = is_whole(r);
+                let waited = std::mem::replace(&mut r.waits, !whole);
+                (whole && !waited).then_some((r.vdev, r.synced_bytes, r.budget_bytes))
+            });
+            if found.is_none() {
+                shared.expansion.changed.wait_for(&mut state, PATIENCE);
             }
+            found
         };
         let Some((vdev, synced_bytes, budget_bytes)) = now else { continue };
         let result = match shared.allocator.end_bytes(vdev as u32) {

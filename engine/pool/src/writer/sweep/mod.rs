@@ -201,7 +201,8 @@ impl Shared {
         for work in [Work::Trim, Work::Initialize] {
             for top in &tree.tops {
                 let is_active = |leaf: &&block::vdev::Leaf| {
-                    state.leaves.get(&(leaf.guid, work)).is_some_and(|p| p.state == WorkState::Active)
+                    let is_active = state.leaves.get(&(leaf.guid, work)).is_some_and(|p| p.state == WorkState::Active);
+                    is_active && leaf.is_open() && !leaf.has_failed()
                 };
                 if state.stop || !top.leaves().iter().any(is_active) || !state.running.insert((top.guid, work)) {
                     continue;
@@ -211,7 +212,11 @@ impl Shared {
                     run::sweep(&shared, top, work);
                 });
                 match spawned {
-                    Ok(thread) => self.sweeps.threads.lock().push(thread),
+                    Ok(thread) => {
+                        let mut threads = self.sweeps.threads.lock();
+                        threads.retain(|thread| !thread.is_finished());
+                        threads.push(thread);
+                    }
                     Err(e) => {
                         state.running.remove(&(top, work));
                         return Err(Error::io(self.store.name(), e));

@@ -224,8 +224,8 @@ fn without_pools_the_words_are_those_of_openzfs() {
         assert_eq!((code, out.as_str(), err.lines().next()), (2, "", Some(first)), "{line}");
         assert!(err.contains("usage:"), "{line}: {err}");
     }
-    let (code, _, err) = run("zpool split tank a b");
-    assert!(code == 1 && err.starts_with("unsupported: 'zpool split'"), "{err}");
+    let (code, _, err) = run("zpool ddtprune -p 10 tank");
+    assert!(code == 1 && err.starts_with("unsupported: 'zpool ddtprune'"), "{err}");
 }
 
 #[test]

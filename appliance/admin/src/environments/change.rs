@@ -55,8 +55,14 @@ pub struct Created {
     pub root: String,
 }
 
-/// The name of a snapshot that is taken now to be cloned; `taken` says which names there are.
-pub fn snapshot_name(taken: impl Fn(&str) -> bool) -> String {
+/// The name of a snapshot that is taken now to be cloned. None of a pool's environments may have it: with promoting, snapshots go from one to another.
+pub fn snapshot_name(all: &[Environment]) -> String {
+    let taken = |name: &str| all.iter().flat_map(|e| &e.parts).any(|p| p.snapshots.iter().any(|s| s.short() == name));
+    numbered(taken)
+}
+
+/// The time now, with a number behind it if that name is taken.
+fn numbered(taken: impl Fn(&str) -> bool) -> String {
     let base = jiff::Zoned::now().strftime(SNAPSHOT_FORM).to_string();
     let numbered = (0u32..).map(|n| if n == 0 { base.clone() } else { format!("{base}-{n}") });
     numbered.into_iter().find(|name| !taken(name)).unwrap_or(base.clone())
@@ -329,9 +335,9 @@ mod tests {
 
     #[test]
     fn snapshots_that_were_taken_to_be_cloned_are_known_by_name() {
-        let name = snapshot_name(|_| false);
+        let name = numbered(|_| false);
         assert!(is_automatic(&name), "{name}");
-        let second = snapshot_name(|n| !n.ends_with("-1"));
+        let second = numbered(|n| !n.ends_with("-1"));
         assert!(is_automatic(&second) && second.ends_with("-1"), "{second}");
         for other in
             ["2026-11-23", "before", "2026-11-23-10:00:0x", "2026-11-23-10:00:00-", "2026-11-23-10:00:00-x", ""]

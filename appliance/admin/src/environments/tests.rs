@@ -48,7 +48,7 @@ impl Machine {
 
     fn copy(&self, from: &str, name: &str) {
         let source = self.one(from);
-        let short = snapshot_name(|n| source.without(n).len() < source.parts.len());
+        let short = snapshot_name(&self.all());
         snapshot(&self.pool, &source, &short).expect("a snapshot");
         let new = NewEnvironment { name, snapshot: &short, uuid: "two", ..NewEnvironment::default() };
         clone_into(&self.pool, &self.one(from), &new).expect("a clone");

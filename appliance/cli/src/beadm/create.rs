@@ -111,11 +111,8 @@ fn uuid() -> String {
 /// Makes it in the pool of its source.
 pub(super) fn here(cx: &mut Context<'_>, wanted: &Wanted<'_>, command: &str, face: Face) -> Result<(), Failure> {
     let (record, environment) = (wanted.found.record().clone(), wanted.found.environment.clone());
-    let exists = find(&wanted.found.pool.datasets, wanted.container)
-        .map_err(|e| Failure::failed(format!("{e:#}")))?
-        .iter()
-        .any(|e| e.name == wanted.name);
-    if exists {
+    let all = find(&wanted.found.pool.datasets, wanted.container).map_err(|e| Failure::failed(format!("{e:#}")))?;
+    if all.iter().any(|e| e.name == wanted.name) {
         return Err(Failure::failed(format!("BE {} already exists\nPlease choose a different BE name.", wanted.name)));
     }
     let cannot = match face {
@@ -124,10 +121,7 @@ pub(super) fn here(cx: &mut Context<'_>, wanted: &Wanted<'_>, command: &str, fac
     };
     let short = match wanted.given {
         Some(short) => short.to_owned(),
-        None => {
-            let taken = |n: &str| environment.parts.iter().any(|p| p.snapshots.iter().any(|s| s.short() == n));
-            snapshot_name(taken)
-        }
+        None => snapshot_name(&all),
     };
     let uuid = uuid();
     let new = NewEnvironment {
@@ -215,8 +209,7 @@ fn elsewhere(cx: &mut Context<'_>, wanted: &Wanted<'_>, target: &str, command: &
     let short = match wanted.given {
         Some(short) => short.to_owned(),
         None => {
-            let taken = |n: &str| environment.parts.iter().any(|p| p.snapshots.iter().any(|s| s.short() == n));
-            let short = snapshot_name(taken);
+            let short = snapshot_name(&environments);
             change(cx, &from, &cannot, command, |pool| environments::snapshot(pool, &environment, &short))?;
             short
         }

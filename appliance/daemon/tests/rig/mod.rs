@@ -144,6 +144,13 @@ impl Rig {
     /// Ends it as the daemon ends, and gives back its folder.
     pub fn end(mut self) -> tempfile::TempDir {
         self.stop_all();
+        // Who looks after the pools may be at it still; what he holds is open until he is done.
+        for _ in 0..600 {
+            if Arc::strong_count(&self.service) == 1 {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(100));
+        }
         std::mem::replace(&mut self.folder, tempfile::tempdir().expect("a folder"))
     }
 

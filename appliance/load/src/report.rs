@@ -65,7 +65,8 @@ impl Second {
         })
     }
 
-    fn add(&mut self, more: &Self) {
+    /// Both as one.
+    pub(crate) fn add(&mut self, more: &Self) {
         self.threads += more.threads;
         self.ops += more.ops;
         self.failed += more.failed;

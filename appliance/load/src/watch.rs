@@ -199,7 +199,7 @@ impl Totals {
 }
 
 /// One second of a run.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Second {
     /// Seconds from the start to its end.
     pub at: f64,

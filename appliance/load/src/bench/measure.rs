@@ -6,6 +6,7 @@ use super::{Ask, server};
 use crate::drive::{Control, Report};
 use crate::run::Plan;
 use crate::target::Target;
+use crate::watch::Second;
 use anyhow::{Context, Result};
 use judge::{Claim, Facts};
 use record::collect::machine;
@@ -83,28 +84,73 @@ impl Setup {
         meta.started = Stamp { utc_ns: meta.started.utc_ns - back, mono_ns: meta.started.mono_ns - back };
         let started = meta.started;
         let mut writer = Writer::create(&self.folder.join(format!("load-{n}.weirrec")), &meta)?;
-        for second in &report.series {
-            let value = |name: &str, unit, kind, value: f64| (Column::new(name, &[], unit, kind), value);
-            let rate = |count: u64| count as f64 / second.took.max(1e-9);
-            let p = |percent: f64| second.latency.percentile(percent) as f64 / 1e9;
-            let row = [
-                value("load.ops", Unit::Count, Kind::Rate, rate(second.ops)),
-                value("load.reads", Unit::Count, Kind::Rate, rate(second.read.count)),
-                value("load.writes", Unit::Count, Kind::Rate, rate(second.write.count)),
-                value("load.read_bytes", Unit::Bytes, Kind::Rate, rate(second.read.bytes)),
-                value("load.written_bytes", Unit::Bytes, Kind::Rate, rate(second.write.bytes)),
-                value("load.failed", Unit::Count, Kind::Rate, rate(second.failed)),
-                value("load.threads", Unit::Count, Kind::Level, second.threads as f64),
-                value("load.latency_p50", Unit::Seconds, Kind::Mean, p(50.0)),
-                value("load.latency_p99", Unit::Seconds, Kind::Mean, p(99.0)),
-                value("load.latency_p99_9", Unit::Seconds, Kind::Mean, p(99.9)),
-                value("load.latency_max", Unit::Seconds, Kind::Mean, p(100.0)),
-            ];
-            let row: Vec<_> = row.iter().map(|(column, value)| (writer.column(column), *value)).collect();
-            writer.row(started.plus(Duration::from_secs_f64(second.at)), &row)?;
+        // Sums from the begin on, so that what is drawn has the area of what was counted, however late a second was looked at.
+        let bounds = bounds(&report.series);
+        let mut sum = Second::default();
+        for second in std::iter::once(None).chain(report.series.iter().map(Some)) {
+            if let Some(second) = second {
+                sum.add(second);
+            }
+            let mut row: Vec<_> = counted(&sum).map(|(column, value)| (writer.column(&column), value)).collect();
+            for class in bounds.clone() {
+                let last = bound(class);
+                let classes = sum.latency.classes.iter().take_while(|(ns, _)| *ns <= last);
+                let within: u64 = classes.map(|(_, count)| count).sum();
+                let le = (last as f64 / 1e9).to_string();
+                let column = Column::new("load.latency_bucket", &[("le", &le)], Unit::Count, Kind::Total);
+                row.push((writer.column(&column), within as f64));
+            }
+            if let Some(second) = second {
+                row.extend(of_moment(second).map(|(column, value)| (writer.column(&column), value)));
+            }
+            let at = second.map_or(0.0, |s| s.at);
+            writer.row(started.plus(Duration::from_secs_f64(at)), &row)?;
         }
         writer.finish(0)?;
         Ok(())
+    }
+}
+
+/// What was done since the begin, in names that `weir graph` draws.
+fn counted(sum: &Second) -> impl Iterator<Item = (Column, f64)> + use<> {
+    let counts = [
+        ("load.operations", Unit::Count, sum.ops),
+        ("load.reads", Unit::Count, sum.read.count),
+        ("load.writes", Unit::Count, sum.write.count),
+        ("load.read_bytes", Unit::Bytes, sum.read.bytes),
+        ("load.written_bytes", Unit::Bytes, sum.write.bytes),
+        ("load.failed", Unit::Count, sum.failed),
+    ];
+    counts.into_iter().map(|(name, unit, count)| (Column::new(name, &[], unit, Kind::Total), count as f64))
+}
+
+/// What a second was like: how many threads worked, and percentiles where anything was done.
+fn of_moment(second: &Second) -> impl Iterator<Item = (Column, f64)> {
+    let p = |percent: f64| second.latency.percentile(percent) as f64 / 1e9;
+    let percentiles = [
+        ("load.latency_p50", p(50.0)),
+        ("load.latency_p99", p(99.0)),
+        ("load.latency_p99_9", p(99.9)),
+        ("load.latency_max", p(100.0)),
+    ];
+    let threads = (Column::new("load.threads", &[], Unit::Count, Kind::Level), second.threads as f64);
+    let percentiles = percentiles.into_iter().filter(|_| second.latency.count > 0);
+    std::iter::once(threads)
+        .chain(percentiles.map(|(name, value)| (Column::new(name, &[], Unit::Seconds, Kind::Mean), value)))
+}
+
+/// Nanoseconds that a class of `load.latency_bucket` goes to: four classes for each doubling, as rows of the report's heat map.
+fn bound(class: i32) -> u64 {
+    (1000.0 * (f64::from(class) / 4.0).exp2()) as u64
+}
+
+/// Classes of all latencies of a run, and the one below the least: so that the least class has a lower end, too.
+fn bounds(series: &[Second]) -> std::ops::Range<i32> {
+    let all = || series.iter().flat_map(|s| &s.latency.classes).map(|(ns, _)| *ns);
+    let class = |ns: u64| (-40..200).find(|class| bound(*class) >= ns).unwrap_or(200);
+    match (all().min(), all().max()) {
+        (Some(least), Some(most)) => class(least) - 1..class(most) + 1,
+        _ => 0..0,
     }
 }
 

@@ -1,11 +1,20 @@
 use super::*;
+use crate::drive::Report;
 use crate::target::Target;
+use record::chart::{Content, Data, Kind, Wanted, figure};
+use record::import::Options;
 
 fn bench(folder: &Path, line: &str) -> (ExitCode, Option<Facts>) {
     let words = format!("bench {line}").replace("DIR", &folder.display().to_string());
     let matches = command().try_get_matches_from(words.split(' ')).unwrap_or_else(|e| panic!("{e}"));
     let code = run(&matches, None).unwrap_or_else(|e| panic!("{line}: {e:#}"));
     (code, load(&folder.join("run")).ok())
+}
+
+/// Seconds from the begin of a run to that of one of its repetitions.
+fn data_begin(run: &Path, n: usize, data: &Data) -> f64 {
+    let file = record::Run::open(&run.join(format!("load-{n}.weirrec"))).expect("a run");
+    file.meta.started.utc_ns as f64 / 1e9 - data.clock.expect("it has a clock")
 }
 
 #[test]
@@ -25,9 +34,28 @@ fn a_run_keeps_all_that_it_saw_and_a_refused_result_is_told_with_a_stamp_only() 
     for name in ["record.weirrec", "load-1.weirrec", "load-2.csv", "report-2.json", "verdict.json", "report.html"] {
         assert!(run.join(name).metadata().is_ok_and(|m| m.len() > 100), "{name}");
     }
-    let seconds = record::Run::open(&run.join("load-1.weirrec")).expect("a run");
-    let (id, _) = seconds.named("load.ops").next().expect("a column");
-    assert!(seconds.series(id).expect("seconds").area() > 100.0);
+    // What was done, and how long it took, is drawn of the folder as it is: by the names that the charts look for.
+    let data = Data::load(&run, &Options::default()).expect("a run");
+    let reports: Vec<Report> = ["report-1.json", "report-2.json"]
+        .map(|name| std::fs::read_to_string(run.join(name)).expect("a report"))
+        .iter()
+        .filter_map(|text| Report::from_json(&serde_json::from_str(text).ok()?))
+        .collect();
+    let counted: u64 = reports.iter().flat_map(|r| &r.series).map(|s| s.ops).sum();
+    let near = |drawn: f64| (drawn / counted as f64 - 1.0).abs() < 1e-6;
+    let drawn = figure(Kind::Iops, std::slice::from_ref(&data), &Wanted::default()).expect("operations");
+    let Content::Lines(lines) = drawn.content else { panic!("no lines") };
+    assert_eq!((lines.len(), lines[0].name.as_str()), (1, "operations"));
+    assert!(drawn.notes.iter().any(|n| n.starts_with("UNVERIFIED")), "{:?}", drawn.notes);
+    assert!(counted > 100 && near(lines[0].series.area()), "{} of {counted}", lines[0].series.area());
+    let drawn = figure(Kind::Heat, std::slice::from_ref(&data), &Wanted::default()).expect("latencies");
+    assert!(drawn.notes.contains(&"of load.latency_bucket".to_owned()), "{:?}", drawn.notes);
+    let Content::Heat(cells) = drawn.content else { panic!("no heat map") };
+    let sum: f64 = cells.iter().map(|c| c.count).sum();
+    assert!(near(sum), "{sum} of {counted}");
+    assert!(cells.iter().all(|c| c.range.1 / c.range.0 < 1.2), "classes are as narrow as they were counted");
+    let begins = |n: usize| cells.iter().any(|c| (c.time.0 - data_begin(&run, n, &data)).abs() < 1e-3);
+    assert!(begins(1) && begins(2), "each repetition at its time");
     let page = std::fs::read_to_string(run.join("report.html")).expect("a page");
     assert!(
         page.contains("randread: REFUSE") && page.contains("too short") && !page.contains("a second,"),

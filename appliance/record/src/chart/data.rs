@@ -64,7 +64,9 @@ impl Data {
                 Err(error) => return Err(error.into()),
             }
         }
-        Ok(Self::of(name, runs, texts))
+        let mut data = Self::of(name, runs, texts);
+        data.notes.extend(refused(path));
+        Ok(data)
     }
 
     /// A run of parts that were read already; those with a clock are laid over each other by it.
@@ -126,9 +128,9 @@ impl Data {
         derive::sum(name, &[], &parts.iter().collect::<Vec<_>>())
     }
 
-    /// The recorded files.
-    pub(super) fn runs(&self) -> impl Iterator<Item = &Run> {
-        self.recorded.iter().map(|(_, run)| run)
+    /// The recorded files, and how many seconds after the first each begins.
+    pub(super) fn recorded(&self) -> impl Iterator<Item = (f64, &Run)> {
+        self.recorded.iter().map(|(shift, run)| (*shift, run))
     }
 
     /// The texts.
@@ -156,6 +158,13 @@ impl Data {
         names.dedup();
         if names.is_empty() { "nothing".to_owned() } else { names.join(" ") }
     }
+}
+
+/// What `weir bench` says of a run of its own that it refused: whoever draws that one is told, too.
+fn refused(folder: &Path) -> Option<String> {
+    let text = std::fs::read_to_string(folder.join("verdict.json")).ok()?;
+    let verdict: serde_json::Value = serde_json::from_str(&text).ok()?;
+    (verdict["verdict"] == "REFUSE").then(|| "UNVERIFIED: weir bench refused this run".to_owned())
 }
 
 fn shifted(mut series: Series, by: f64) -> Series {

@@ -153,14 +153,13 @@ pub(super) fn all(run: &Run, wants: &dyn Fn(&str) -> bool) -> Vec<Series> {
     out
 }
 
-/// Operations by latency or size: what the buckets of a distribution grew by, of the first of these that the run has.
-pub(super) fn buckets(run: &Run, names: &[&str]) -> Option<(String, Vec<Cell>)> {
-    let name = names.iter().find(|name| run.named(name).next().is_some())?;
+/// Operations by latency or size: what the buckets of a distribution grew by.
+pub(super) fn buckets(run: &Run, name: &str) -> Vec<Cell> {
     // By moment and upper bound: counts of all kinds of operations together.
     let mut counts: BTreeMap<(u64, u64), (f64, f64)> = BTreeMap::new();
     for (id, column) in run.named(name) {
         let bound = column.labels.get("le").and_then(|le| le.parse::<f64>().ok()).unwrap_or(f64::INFINITY);
-        for span in run.series(id)?.spans {
+        for span in run.series(id).into_iter().flat_map(|series| series.spans) {
             let entry = counts.entry((span.to.max(0.0).to_bits(), bound.to_bits())).or_insert((span.from, 0.0));
             entry.1 += span.value * (span.to - span.from);
         }
@@ -178,5 +177,5 @@ pub(super) fn buckets(run: &Run, names: &[&str]) -> Option<(String, Vec<Cell>)> 
             cells.push(Cell { time: (from, f64::from_bits(to)), range: (lower, upper), count: up_to - fewer });
         }
     }
-    Some(((*name).to_owned(), cells))
+    cells
 }

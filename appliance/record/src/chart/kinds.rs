@@ -274,8 +274,14 @@ fn heat(runs: &[Data], wanted: &Wanted, nothing: impl Fn(&str) -> Error) -> Resu
     let mut from = String::new();
     let mut cells: Vec<Cell> = Vec::new();
     if wanted.heat == Heat::Latency {
-        if let Some((of, found)) = run.runs().find_map(|run| derive::buckets(run, &LATENCIES)) {
-            (from, cells) = (of, found);
+        // What a client saw of several repetitions lies in a file for each.
+        let has = |name: &&&str| run.recorded().any(|(_, run)| run.named(name).next().is_some());
+        if let Some(name) = LATENCIES.iter().find(has) {
+            from = (*name).to_owned();
+            for (shift, run) in run.recorded() {
+                let moved = |c: Cell| Cell { time: (c.time.0 + shift, c.time.1 + shift), ..c };
+                cells.extend(derive::buckets(run, name).into_iter().map(moved));
+            }
         }
         let buckets = run.texts().flat_map(|t| &t.latencies);
         cells.extend(buckets.map(|b| Cell { time: b.time, range: b.range, count: b.count }));

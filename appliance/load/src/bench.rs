@@ -12,6 +12,7 @@ mod facts;
 mod measure;
 mod page;
 mod server;
+mod work;
 
 use crate::command::kinds;
 use crate::draw::duration;
@@ -23,11 +24,10 @@ use judge::{Claim, Facts, Judgement, Verdict, stamped};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
+use work::{SECONDS, Work};
 
 /// How it ends when a result was refused.
 const REFUSED: u8 = 1;
-/// How long a repetition lasts where nothing is said.
-const SECONDS: Duration = Duration::from_secs(30);
 
 /// Asks the server of this machine for its figures, in Prometheus' text format.
 pub type Ask = std::sync::Arc<dyn Fn() -> std::result::Result<String, String> + Send + Sync>;
@@ -119,7 +119,7 @@ pub fn command() -> Command {
         )
         .subcommand_required(true)
         .arg_required_else_help(true)
-        .subcommand(measuring(run).subcommand_required(true).subcommands(kinds::commands()))
+        .subcommand(measuring(run).subcommand_required(true).subcommands(work::commands()))
         .subcommand(Command::new("judge").about("Judge a run again").arg(directory("Of the run")).arg(force()))
         .subcommand(
             Command::new("compare")
@@ -196,7 +196,7 @@ fn planned(matches: &ArgMatches) -> Result<(String, Plan)> {
 }
 
 fn run_one(matches: &ArgMatches, ask: Option<Ask>) -> Result<ExitCode> {
-    let (name, plan) = planned(matches)?;
+    let (name, work, ramp) = Work::of(matches)?;
     let folder = matches.get_one::<PathBuf>("dir").cloned().unwrap_or_default();
     std::fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
     ensure!(
@@ -211,9 +211,9 @@ fn run_one(matches: &ArgMatches, ask: Option<Ask>) -> Result<ExitCode> {
     };
     let setup = measure::Setup {
         name,
-        plan,
+        work: work.or_for(SECONDS),
         folder: folder.clone(),
-        warm: matches.get_one::<Duration>("warm").copied().unwrap_or_default(),
+        warm: matches.get_one::<Duration>("warm").copied().filter(|t| !t.is_zero()).unwrap_or(ramp),
         repeats: matches.get_one::<usize>("repeats").copied().unwrap_or(3).max(1),
         claim,
         link_bytes: matches.get_one::<f64>("link").map(|bits| bits / 8.0),

@@ -90,6 +90,11 @@ impl Clients {
 
     /// Runs all; as many reports as there are hosts, or why not.
     pub fn run(&self) -> Result<Vec<One>> {
+        self.run_with(&|| Ok(()))
+    }
+
+    /// The same; `ready` is called when all are, before the word.
+    pub fn run_with(&self, ready: &dyn Fn() -> Result<()>) -> Result<Vec<One>> {
         ensure!(!self.hosts.is_empty(), "no clients");
         let mut all = self.hosts.iter().map(|h| self.start(h)).collect::<Result<Vec<_>>>()?;
         for client in &mut all {
@@ -102,6 +107,7 @@ impl Clients {
                 }
             }
         }
+        ready()?;
         let begin = Instant::now();
         for client in &mut all {
             writeln!(client.input, "{GO}").and_then(|()| client.input.flush()).with_context(|| client.host.clone())?;

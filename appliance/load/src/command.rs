@@ -1,7 +1,7 @@
 //! `weir load`: its options, and what it prints.
 
 pub(crate) mod kinds;
-mod others;
+pub(crate) mod others;
 
 use crate::clients::{self, await_go};
 use crate::drive::{Control, Report};

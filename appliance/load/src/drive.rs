@@ -54,6 +54,8 @@ pub struct Report {
     pub cpu_seconds: f64,
     /// When it began, in seconds since 1970.
     pub began_unix: f64,
+    /// Processors of the machine that made load; of several clients nothing.
+    pub processors: Option<usize>,
 }
 
 impl Report {
@@ -190,5 +192,6 @@ pub(crate) fn drive<W>(
         first_done: first.map_or(seconds, |at| at.saturating_duration_since(began).as_secs_f64()),
         cpu_seconds: cpu() - cpu_before,
         began_unix,
+        processors: std::thread::available_parallelism().ok().map(usize::from),
     })
 }

@@ -94,6 +94,7 @@ impl Report {
             "due": self.due,
             "kept": self.kept(),
             "cpu_seconds": self.cpu_seconds,
+            "processors": self.processors,
             "latency_ns": PERCENTILES.into_iter().map(percentile).collect::<serde_json::Map<_, _>>(),
             "operations": self.kinds.iter().map(|(w, t)| (w.name().to_owned(), total_json(t))).collect::<serde_json::Map<_, _>>(),
             "latency": spread_json(&self.latency),
@@ -119,6 +120,7 @@ impl Report {
             first_done: value["first_done_s"].as_f64()?,
             cpu_seconds: value["cpu_seconds"].as_f64()?,
             began_unix: value["began_unix_s"].as_f64()?,
+            processors: value["processors"].as_u64().and_then(|n| usize::try_from(n).ok()),
         })
     }
 
@@ -126,6 +128,9 @@ impl Report {
     pub fn merged(reports: &[Self]) -> Option<Self> {
         let (first, rest) = reports.split_first()?;
         let mut all = first.clone();
+        if !rest.is_empty() {
+            all.processors = None;
+        }
         for more in rest {
             all.seconds = all.seconds.max(more.seconds);
             all.first_done = all.first_done.min(more.first_done);
@@ -247,6 +252,7 @@ mod tests {
             first_done: 0.5,
             cpu_seconds: 0.25,
             began_unix: 7.0,
+            processors: Some(2),
         }
     }
 

@@ -125,6 +125,19 @@ impl FromStr for Target {
     }
 }
 
+impl Target {
+    /// A file or directory below this one.
+    pub(crate) fn below(&self, path: &str) -> Self {
+        match self {
+            Self::Path(root) => Self::Path(root.join(path)),
+            Self::Nfs(nfs) => {
+                Self::Nfs(Nfs { path: format!("{}/{path}", nfs.path.trim_end_matches('/')), ..nfs.clone() })
+            }
+            Self::Nbd(nbd) => Self::Nbd(nbd.clone()),
+        }
+    }
+}
+
 impl fmt::Display for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

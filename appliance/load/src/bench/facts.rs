@@ -3,8 +3,9 @@
 use super::counters::{Counters, is};
 use super::measure::Setup;
 use super::server::{self, Known};
+use super::work::Work;
+use crate::clients::One;
 use crate::drive::Report;
-use crate::pattern::Kind;
 use crate::session::remote;
 use crate::target::Target;
 use crate::watch::What;
@@ -15,6 +16,8 @@ use std::os::unix::fs::MetadataExt;
 /// A repetition, and counters before and after it.
 pub(super) struct Seen {
     pub report: Report,
+    /// Where there are several clients, each of them.
+    pub each: Vec<One>,
     pub before: Counters,
     pub after: Counters,
 }
@@ -34,10 +37,11 @@ fn measured(target: &Target) -> Option<(f64, Option<f64>)> {
 /// How much smaller files are where they lie. Written lately they may not be there yet: then it is asked again, for some seconds.
 fn compress_ratio(targets: &[Target]) -> Option<f64> {
     let ratio = || {
-        let all: Vec<(f64, Option<f64>)> = targets.iter().map(measured).collect::<Option<_>>()?;
+        // Files that a flow has removed again say nothing.
+        let all: Vec<(f64, Option<f64>)> = targets.iter().filter_map(measured).collect();
         let size: f64 = all.iter().map(|(s, _)| s).sum();
         let used: f64 = all.iter().map(|(_, u)| *u).sum::<Option<f64>>()?;
-        Some(size / used.max(1.0))
+        (size > 0.0).then(|| size / used.max(1.0))
     };
     let mut last = ratio()?;
     for _ in 0..12 {
@@ -51,51 +55,71 @@ fn compress_ratio(targets: &[Target]) -> Option<f64> {
 }
 
 fn load(setup: &Setup) -> Load {
-    let plan = &setup.plan;
-    let sizes: Option<Vec<f64>> = plan.targets.iter().map(|t| measured(t).map(|(size, _)| size)).collect();
-    let touched = |size: f64| plan.span.map_or(size, |s| size.min(s as f64));
-    let is_meta = plan.kind == Kind::Meta;
+    let work = &setup.work;
     Load {
         name: setup.name.clone(),
-        random: matches!(plan.kind, Kind::RandRead | Kind::RandWrite | Kind::Mix(_)),
-        op_bytes: if is_meta { 0 } else { plan.size },
-        sync: plan.sync || plan.fsync > 0,
-        // Its own clients of NFS and NBD keep nothing.
-        direct: plan.direct || !plan.targets.iter().any(|t| matches!(t, Target::Path(_))),
-        working_set_bytes: sizes.map(|s| s.into_iter().map(touched).sum()),
-        requested_rate: plan.arrivals.rate(),
-        compressible: plan.zeros > 0,
+        random: work.is_random(),
+        op_bytes: work.op_bytes(),
+        sync: work.is_sync(),
+        direct: work.is_direct(),
+        working_set_bytes: work.working_set(&|target| measured(target).map(|(size, _)| size)),
+        requested_rate: work.rate(),
+        compressible: work.zeros() > 0,
         claim: setup.claim,
-        is_local: plan.targets.iter().all(server::is_here),
+        is_local: !matches!(work, Work::Clients(..)) && work.targets().iter().all(server::is_here),
     }
 }
 
-fn client(setup: &Setup, seen: &Seen, cores: f64) -> Client {
-    let report = &seen.report;
-    let threads = setup.plan.threads as f64;
-    // The device that carried most; of a loopback what came is what went.
-    let devices = seen.after.labels("net.received_bytes", "device");
+/// The network device of this machine that carried most, and how much; of a loopback what came is what went.
+fn busiest_link(seen: &Seen) -> Option<Link> {
     let carried = |device: &String| {
         let grown = |name: &str| seen.after.grown(&seen.before, name, is("device", device)).unwrap_or(0.0);
         grown("net.received_bytes").max(grown("net.sent_bytes"))
     };
-    let busiest = devices.iter().max_by(|a, b| carried(a).total_cmp(&carried(b)));
-    let is_remote = setup.plan.targets.iter().any(|t| !matches!(t, Target::Path(_)));
-    let link = busiest.filter(|_| is_remote).map(|device| Link {
-        name: if setup.link_bytes.is_some() { "the link that was told of".to_owned() } else { device.clone() },
-        limit_bytes_per_second: setup.link_bytes.or_else(|| record::collect::network::speed(device)),
-        carried_bytes: Some(carried(device)),
+    let devices = seen.after.labels("net.received_bytes", "device");
+    let busiest = devices.iter().max_by(|a, b| carried(a).total_cmp(&carried(b)))?;
+    Some(Link {
+        name: busiest.clone(),
+        limit_bytes_per_second: record::collect::network::speed(busiest),
+        carried_bytes: Some(carried(busiest)),
         mtu: None,
-    });
+    })
+}
+
+fn client_of(name: &str, report: &Report, threads: usize, link: Option<Link>, memory_bytes: Option<f64>) -> Client {
+    // More threads than processors keep no more than these busy.
+    let busy =
+        |processors: usize| report.cpu_seconds / report.seconds.max(1e-9) / threads.min(processors).max(1) as f64;
     Client {
-        name: "this machine".to_owned(),
+        name: name.to_owned(),
         ops: report.ops as f64,
         bytes: report.bytes as f64,
         read_bytes: report.of(What::Read).bytes as f64,
-        cpu_busy: Some(report.cpu_seconds / report.seconds.max(1e-9) / threads.min(cores).max(1.0)),
-        memory_bytes: seen.after.all("memory.total"),
+        cpu_busy: report.processors.map(busy),
+        memory_bytes,
         link,
     }
+}
+
+/// Who made load: this machine, or each of several.
+fn clients(setup: &Setup, seen: &Seen) -> Vec<Client> {
+    let told = setup.link_bytes.map(|limit| Link {
+        name: "the link that was told of".to_owned(),
+        limit_bytes_per_second: Some(limit),
+        ..Link::default()
+    });
+    let Work::Clients(_, works) = &setup.work else {
+        let is_remote = setup.work.targets().iter().any(|t| !matches!(t, Target::Path(_)));
+        let found = busiest_link(seen).filter(|_| is_remote);
+        let link = match (told, found) {
+            (Some(told), Some(found)) => Some(Link { carried_bytes: found.carried_bytes, ..told }),
+            (_, found) => found,
+        };
+        let memory = seen.after.all("memory.total");
+        return vec![client_of("this machine", &seen.report, setup.work.threads(), link, memory)];
+    };
+    let one = |(one, work): (&One, &Work)| client_of(&one.host, &one.report, work.threads(), told.clone(), None);
+    seen.each.iter().zip(works).map(one).collect()
 }
 
 /// What the server counted of what this client did, as this client counts.
@@ -103,10 +127,13 @@ fn served(setup: &Setup, seen: &Seen) -> Option<f64> {
     let grown = |name: &str| seen.after.grown(&seen.before, name, |_| true);
     let report = &seen.report;
     if report.bytes > 0 {
-        let protocol = if setup.plan.targets.iter().any(|t| matches!(t, Target::Nbd(_))) { "nbd" } else { "nfs" };
+        let protocol = if setup.work.targets().iter().any(|t| matches!(t, Target::Nbd(_))) { "nbd" } else { "nfs" };
         let read = grown(&format!("weir_{protocol}_read_bytes_total"))?;
         let written = grown(&format!("weir_{protocol}_written_bytes_total"))?;
         return Some((read + written) / report.bytes as f64 * report.ops as f64);
+    }
+    if !setup.work.is_meta() {
+        return None;
     }
     let ours = |c: &record::Column| {
         let procedure = c.labels.get("procedure").map(|p| p.to_ascii_lowercase()).unwrap_or_default();
@@ -159,9 +186,10 @@ fn number(map: &Map<String, Value>, name: &str) -> Option<f64> {
 fn server_of(setup: &Setup, seen: &Seen, known: Option<&Known>, (cores, chips): (u32, Option<u32>)) -> Server {
     let grown = |name: &str| seen.after.grown(&seen.before, name, |_| true);
     let both = |name: &str| seen.before.all(name).zip(seen.after.all(name));
-    let is_here = setup.plan.targets.iter().all(server::is_here);
+    let is_here = setup.work.targets().iter().all(server::is_here);
     let report = &seen.report;
-    let syncs = if setup.plan.sync { report.of(What::Write).count } else { 0 } + report.of(What::Sync).count;
+    let syncs =
+        if setup.work.writes_are_stable() { report.of(What::Write).count } else { 0 } + report.of(What::Sync).count;
     let text = |name: &str| known.and_then(|k| k.properties.get(name)).and_then(Value::as_str).map(str::to_owned);
     let records =
         known.and_then(|k| number(&k.properties, "recordsize").or_else(|| number(&k.properties, "volblocksize")));
@@ -171,7 +199,11 @@ fn server_of(setup: &Setup, seen: &Seen, known: Option<&Known>, (cores, chips): 
         cpu_busy: seen.after.busy(&seen.before).filter(|_| is_here),
         cores: is_here.then_some(cores),
         chips: chips.filter(|_| is_here),
-        links: Vec::new(),
+        // With clients elsewhere the network is the server's.
+        links: match setup.work {
+            Work::Clients(..) if is_here => busiest_link(seen).into_iter().collect(),
+            _ => Vec::new(),
+        },
         disks: if is_here { disks(seen, known) } else { Vec::new() },
         cache_hits: grown("weir_cache_hits_total"),
         cache_misses: grown("weir_cache_misses_total"),
@@ -186,7 +218,7 @@ fn server_of(setup: &Setup, seen: &Seen, known: Option<&Known>, (cores, chips): 
         dirty_max_bytes: seen.after.all("weir_txg_dirty_cap_bytes"),
         record_bytes: records.map(|r| r as u64),
         layout: known.and_then(|k| k.layout.clone()),
-        compress_ratio: compress_ratio(&setup.plan.targets),
+        compress_ratio: compress_ratio(&setup.work.files()),
         has_log_device: known.map(|k| k.has_log),
         sync_property: text("sync"),
         sync_ops: is_served.then_some(syncs as f64),
@@ -215,10 +247,10 @@ pub(super) fn facts(setup: &Setup, machine: &Map<String, Value>, known: Option<&
     configuration.insert("directory".to_owned(), json!(setup.folder.display().to_string()));
     configuration.insert("command".to_owned(), json!(std::env::args().skip(1).collect::<Vec<_>>().join(" ")));
     configuration
-        .insert("targets".to_owned(), json!(setup.plan.targets.iter().map(ToString::to_string).collect::<Vec<_>>()));
-    let plan = &setup.plan;
-    configuration.insert("threads".to_owned(), json!({ "count": plan.threads, "depth": plan.depth }));
-    configuration.insert("compressible_percent".to_owned(), json!(plan.zeros));
+        .insert("targets".to_owned(), json!(setup.work.targets().iter().map(ToString::to_string).collect::<Vec<_>>()));
+    let work = &setup.work;
+    configuration.insert("threads".to_owned(), json!({ "count": work.threads(), "depth": work.depth() }));
+    configuration.insert("compressible_percent".to_owned(), json!(work.zeros()));
     if let Some(known) = known {
         configuration.insert("pool".to_owned(), json!(known.pool));
         configuration.insert("dataset".to_owned(), json!(known.dataset));
@@ -232,7 +264,7 @@ pub(super) fn facts(setup: &Setup, machine: &Map<String, Value>, known: Option<&
         seconds: report.seconds,
         due: report.requested.map(|_| report.due as f64),
         failed: report.failed as f64,
-        clients: vec![client(setup, last, cores)],
+        clients: clients(setup, last),
         server: Some(server_of(setup, last, known, (cores as u32, chips()))),
         series: report.series.iter().map(|s| Second { seconds: s.took, ops: s.ops as f64 }).collect(),
         latency: report.latency.classes.clone(),

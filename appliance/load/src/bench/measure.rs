@@ -2,9 +2,9 @@
 
 use super::counters::{Counters, sources};
 use super::facts::{self, Seen};
+use super::work::{Done, Work};
 use super::{Ask, server};
-use crate::drive::{Control, Report};
-use crate::run::Plan;
+use crate::drive::Report;
 use crate::target::Target;
 use crate::watch::Second;
 use anyhow::{Context, Result};
@@ -12,15 +12,15 @@ use judge::{Claim, Facts};
 use record::collect::machine;
 use record::format::{Kind, Meta, Stamp, Unit, Writer};
 use record::{Column, Recorder};
+use serde_json::Value;
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 /// What is to be measured.
 pub(super) struct Setup {
     pub name: String,
-    pub plan: Plan,
+    pub work: Work,
     pub folder: PathBuf,
     pub warm: Duration,
     pub repeats: usize,
@@ -35,12 +35,12 @@ pub(super) struct Setup {
 impl Setup {
     /// Measures, and writes all that was seen.
     pub fn measure(&self) -> Result<Facts> {
-        let first = self.plan.targets.first().context("nothing to load")?;
+        let targets = self.work.targets();
+        let first = targets.first().context("nothing to load")?;
         let is_here = server::is_here(first);
         let ask = self.ask.as_ref().filter(|_| is_here && !matches!(first, Target::Path(_)));
-        let stop = AtomicBool::new(false);
         if !self.warm.is_zero() {
-            Plan { time: Some(self.warm), ..self.plan.clone() }.run(&stop).context("while warming up")?;
+            self.work.warm(self.warm).context("while warming up")?;
         }
         let program = self.weir.clone().or_else(|| std::env::current_exe().ok());
         let known = program.filter(|_| is_here).and_then(|p| server::known(&p, first));
@@ -50,19 +50,17 @@ impl Setup {
         let mut seen = Vec::new();
         for n in 1..=self.repeats {
             recorder.note(&format!("repetition {n} begins"));
-            // Other seeds, so that chance is seen; the same ones each time the benchmark is run.
-            let plan = Plan { seed: self.plan.seed + n as u64, ..self.plan.clone() };
             let before = RefCell::new(Counters::default());
             let ready = || {
                 *before.borrow_mut() = Counters::now(ask);
                 Ok(())
             };
-            let control = Control { stop: &stop, ready: Some(&ready), each: None };
-            let report = plan.run_with(control).with_context(|| format!("repetition {n}"))?;
+            let is_first = n == 1 && self.warm.is_zero();
+            let done = self.work.run(n, is_first, &ready).with_context(|| format!("repetition {n}"))?;
             let after = Counters::now(ask);
             recorder.note(&format!("repetition {n} ends"));
-            self.keep(n, &report)?;
-            seen.push(Seen { report, before: before.into_inner(), after });
+            self.keep(n, &done)?;
+            seen.push(Seen { report: done.report, each: done.each, before: before.into_inner(), after });
         }
         recorder.stop()?;
         let later = known.as_ref().and_then(|before| {
@@ -75,7 +73,13 @@ impl Setup {
     }
 
     /// Raw seconds of a repetition: as JSON with all classes of latencies, as a table, and as a run that `weir graph` draws.
-    fn keep(&self, n: usize, report: &Report) -> Result<()> {
+    fn keep(&self, n: usize, done: &Done) -> Result<()> {
+        let report: &Report = &done.report;
+        if !done.each.is_empty() {
+            let each = done.each.iter().map(|one| (one.host.clone(), one.report.json(&one.host)));
+            let each = Value::Object(each.collect());
+            write(&self.folder.join(format!("clients-{n}.json")), &each.to_string())?;
+        }
         write(&self.folder.join(format!("report-{n}.json")), &report.json(&self.name).to_string())?;
         write(&self.folder.join(format!("load-{n}.csv")), &crate::report::csv(&report.series))?;
         let mut meta = Meta::now(&format!("{} {n}", self.name), Duration::from_secs(1));

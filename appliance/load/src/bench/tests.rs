@@ -77,6 +77,34 @@ fn a_run_keeps_all_that_it_saw_and_a_refused_result_is_told_with_a_stamp_only() 
 }
 
 #[test]
+fn profiles_and_runs_of_vdbench_are_judged_one_at_a_time() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let at = folder.path();
+    let line = "run DIR/run --repeats 2 --warm 100ms profile oltp DIR/files --scale 0.02 --seconds 0.6 --rate 200";
+    let (_, facts) = bench(at, line);
+    let facts = facts.expect("facts");
+    assert_eq!((facts.repeats.len(), facts.load.op_bytes, facts.load.name.as_str()), (2, 0, "oltp"));
+    assert!(facts.load.random && facts.load.sync && facts.load.requested_rate == Some(200.0) && facts.ops() > 20.0);
+    // What the files take is measured of the files: they are no zeros.
+    let ratio = facts.server.and_then(|s| s.compress_ratio).expect("asked");
+    assert!(ratio < 1.5, "{ratio}");
+    let text = "fsd=f,anchor=/x,depth=1,width=2,files=4,size=8k\nfwd=w,fsd=f,operation=read,xfersize=4k,threads=2\n";
+    std::fs::write(at.join("one"), format!("{text}rd=r,fwd=w,fwdrate=100,format=yes,elapsed=1,warmup=2\n"))
+        .expect("written");
+    std::fs::write(at.join("two"), format!("{text}rd=r,fwd=w,fwdrate=(100,200),format=yes,elapsed=1\n"))
+        .expect("written");
+    std::fs::remove_dir_all(at.join("run")).expect("removed");
+    let (_, facts) = bench(at, "run DIR/run --repeats 2 vdb DIR/one --anchor f=DIR/tree");
+    let facts = facts.expect("facts");
+    assert_eq!((facts.load.working_set_bytes, facts.load.requested_rate), (Some(65536.0), Some(100.0)));
+    assert!(facts.seconds < 2.9, "the warm-up does not count: {}", facts.seconds);
+    let words = format!("bench run {0}/other vdb {0}/two --anchor f={0}/tree", at.display());
+    let matches = command().try_get_matches_from(words.split(' ')).expect("a line");
+    let error = format!("{:#}", super::run(&matches, None).expect_err("two runs"));
+    assert!(error.contains("2 runs are in the file"), "{error}");
+}
+
+#[test]
 fn the_command_line_is_well_formed_and_links_are_told_in_bits() {
     command().debug_assert();
     assert_eq!((bits("1G"), bits("100M"), bits("9600")), (Ok(1e9), Ok(1e8), Ok(9600.0)));

@@ -20,7 +20,7 @@ const KINDS: [(&str, &str); 6] = [
     ("mix", "Read and write at random places"),
 ];
 
-pub(super) fn is_one(name: &str) -> bool {
+pub(crate) fn is_one(name: &str) -> bool {
     KINDS.iter().any(|(kind, _)| *kind == name)
 }
 

@@ -42,7 +42,7 @@ pub(super) fn commands() -> Vec<Command> {
     ]
 }
 
-fn clients_command() -> Command {
+pub(crate) fn clients_command() -> Command {
     Command::new("clients")
         .about("Run the same load on many machines over ssh; all begin at the same instant")
         .long_about(
@@ -56,7 +56,7 @@ fn clients_command() -> Command {
         .arg(Arg::new("line").value_name("LOAD").required(true).num_args(1..).trailing_var_arg(true).allow_hyphen_values(true).help("What comes behind 'weir load' on each machine: 'randread nfs://filer/tank/%h …'"))
 }
 
-fn vdb_command() -> Command {
+pub(crate) fn vdb_command() -> Command {
     with_output(
         Command::new("vdb")
             .about("Run a parameter file of vdbench: file systems (fsd), what is done on them (fwd), runs (rd)")
@@ -91,7 +91,7 @@ fn fio_command() -> Command {
         .arg(flag("json", "Print what each job saw as JSON").short('j'))
 }
 
-fn profile_command() -> Command {
+pub(crate) fn profile_command() -> Command {
     let names = profile::ALL.map(|(name, _)| name);
     let list: Vec<String> = profile::ALL.iter().map(|(name, about)| format!("{name}: {about}")).collect();
     with_output(
@@ -199,17 +199,22 @@ fn code(failed: bool) -> ExitCode {
     if failed { ExitCode::from(SOME_FAILED) } else { ExitCode::SUCCESS }
 }
 
-fn run_clients(matches: &ArgMatches) -> Result<ExitCode> {
+/// The clients of a list, and the words behind 'weir load' on each.
+pub(crate) fn clients(matches: &ArgMatches) -> Result<(Clients, Vec<String>)> {
     let words = |name: &str| -> Vec<String> {
         let text = matches.get_one::<String>(name).map(String::as_str).unwrap_or_default();
         text.split_whitespace().map(str::to_owned).collect()
     };
     let mut line = words("program");
     line.push("load".to_owned());
-    line.extend(matches.get_many::<String>("line").into_iter().flatten().cloned());
+    let load: Vec<String> = matches.get_many::<String>("line").into_iter().flatten().cloned().collect();
+    line.extend(load.iter().cloned());
     line.push("--await-go".to_owned());
-    let clients = Clients { hosts: clients::hosts(&text(path(matches, "file"))?), shell: words("rsh"), line };
-    let all = clients.run()?;
+    Ok((Clients { hosts: clients::hosts(&text(path(matches, "file"))?), shell: words("rsh"), line }, load))
+}
+
+fn run_clients(matches: &ArgMatches) -> Result<ExitCode> {
+    let all = clients(matches)?.0.run()?;
     let reports: Vec<Report> = all.iter().map(|c| c.report.clone()).collect();
     let together = Report::merged(&reports).context("no clients")?;
     if matches.get_flag("json") {
@@ -224,7 +229,8 @@ fn run_clients(matches: &ArgMatches) -> Result<ExitCode> {
     Ok(code(together.failed > 0))
 }
 
-fn run_vdb(matches: &ArgMatches) -> Result<ExitCode> {
+/// The runs of a parameter file, changed as options say.
+pub(crate) fn vdb_runs(matches: &ArgMatches) -> Result<Vec<vdb::Run>> {
     let pairs = |name: &str| -> Result<Vec<(String, String)>> {
         let told = matches.get_many::<String>(name).into_iter().flatten();
         let pair = |t: &String| {
@@ -243,7 +249,11 @@ fn run_vdb(matches: &ArgMatches) -> Result<ExitCode> {
         variables: pairs("variable")?.into_iter().collect(),
         seed: matches.get_one("seed").copied().unwrap_or(1),
     };
-    let runs = vdb::read(path(matches, "file"), &changes)?;
+    vdb::read(path(matches, "file"), &changes)
+}
+
+fn run_vdb(matches: &ArgMatches) -> Result<ExitCode> {
+    let runs = vdb_runs(matches)?;
     let output = Output { matches };
     let mut failed = false;
     for run in &runs {
@@ -275,7 +285,8 @@ fn run_fio(matches: &ArgMatches) -> Result<ExitCode> {
     Ok(code(failed))
 }
 
-fn run_profile(matches: &ArgMatches) -> Result<ExitCode> {
+/// A profile's name, and what it does.
+pub(crate) fn profile_flow(matches: &ArgMatches) -> Result<(String, Flow)> {
     let number = |name: &str| matches.get_one::<f64>(name).copied();
     let time =
         |name: &str| Duration::try_from_secs_f64(number(name).unwrap_or(0.0)).with_context(|| format!("--{name}"));
@@ -295,9 +306,14 @@ fn run_profile(matches: &ArgMatches) -> Result<ExitCode> {
     flow.access.direct = matches.get_flag("direct");
     flow.access.zeros = matches.get_one("compressible").copied().unwrap_or(0);
     flow.seed = matches.get_one("seed").copied().unwrap_or(1);
+    Ok((name.to_owned(), flow))
+}
+
+fn run_profile(matches: &ArgMatches) -> Result<ExitCode> {
+    let (name, flow) = profile_flow(matches)?;
     let output = Output { matches };
     let report = output.watched(|control| flow.run(control))?;
-    output.finish(name, &report)
+    output.finish(&name, &report)
 }
 
 fn run_disks(matches: &ArgMatches) -> Result<ExitCode> {

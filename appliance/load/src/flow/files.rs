@@ -64,7 +64,7 @@ impl Fileset {
     }
 
     /// The path of file `n`.
-    pub(super) fn path(&self, n: u64) -> String {
+    pub(crate) fn path(&self, n: u64) -> String {
         let (directory, file) = (n / self.files, n % self.files);
         let name = format!("vdb_f{:04}.file", file + 1);
         let directory = if self.depth == 0 {

@@ -27,20 +27,8 @@ pub const ALL: [(&str, &str); 7] = [
 ];
 
 fn set(name: &str, at: &Target, (depth, width, files): (u32, u32, u64), sizes: Mix, there: u8) -> Fileset {
-    let anchor = below(at, name);
+    let anchor = at.below(name);
     Fileset { name: name.to_owned(), anchor, depth, width, files, everywhere: false, sizes, there, shared: false }
-}
-
-/// A directory below a target.
-fn below(at: &Target, name: &str) -> Target {
-    match at {
-        Target::Path(path) => Target::Path(path.join(name)),
-        Target::Nfs(nfs) => {
-            let path = format!("{}/{name}", nfs.path.trim_end_matches('/'));
-            Target::Nfs(crate::target::Nfs { path, ..nfs.clone() })
-        }
-        Target::Nbd(nbd) => Target::Nbd(nbd.clone()),
-    }
 }
 
 fn group(name: &str, fileset: usize, threads: usize, steps: Vec<Step>) -> Group {

@@ -127,3 +127,36 @@ fn clients_on_several_machines_begin_when_all_are_ready() {
     let broken = load::clients::Clients { line: vec!["false".to_owned()], ..clients };
     assert!(format!("{:#}", broken.run().expect_err("none is ready")).contains("ended before it was ready"));
 }
+
+/// Three clients of one benchmark, one of which may do a tenth: the judge names it, and each client's own seconds are kept.
+#[test]
+fn a_benchmark_of_several_clients_names_the_slow_one() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let at = folder.path();
+    let program = std::env::current_exe().expect("this test");
+    let example = program.parent().and_then(|p| p.parent()).expect("a folder").join("examples/load");
+    std::fs::write(at.join("list"), "one\ntwo\nthree\n").expect("written");
+    // In place of ssh. The example takes no word 'load' in front.
+    let script = "[ \"$1\" != two ] || set -- two \"$(echo \"$2\" | sed 's/--rate 100/--rate 10/')\"\neval \"$(echo \"$2\" | sed 's/ load / /')\"\n";
+    std::fs::write(at.join("rsh"), script).expect("written");
+    let words = "bench run DIR/run --repeats 2 --link 1G clients -f DIR/list --rsh sh|DIR/rsh --program EXAMPLE randread DIR/%h --file-size 64K --rate 100 --seconds 1.2";
+    let words: Vec<String> = words
+        .split(' ')
+        .map(|w| w.replace("DIR", &at.display().to_string()).replace("EXAMPLE", &example.display().to_string()))
+        .map(|w| w.replace('|', " "))
+        .collect();
+    let matches = load::bench::command().try_get_matches_from(words).expect("a line");
+    load::bench::run(&matches, None).expect("measured");
+    let facts: serde_json::Value =
+        serde_json::from_slice(&std::fs::read(at.join("run/facts.json")).expect("facts")).expect("JSON");
+    let clients = facts["clients"].as_array().expect("clients");
+    let names: Vec<_> = clients.iter().filter_map(|c| c["name"].as_str()).collect();
+    assert_eq!((names, facts["load"]["requested_rate"].as_f64()), (vec!["one", "two", "three"], Some(300.0)));
+    assert!(clients.iter().all(|c| c["cpu_busy"].is_number() && c["link"]["limit_bytes_per_second"] == 125e6));
+    assert_eq!(facts["repeats"].as_array().map(Vec::len), Some(2));
+    let verdict = std::fs::read_to_string(at.join("run/verdict.json")).expect("a verdict");
+    assert!(verdict.contains("the client two did"), "{verdict}");
+    let each: serde_json::Value =
+        serde_json::from_slice(&std::fs::read(at.join("run/clients-2.json")).expect("kept")).expect("JSON");
+    assert!(each["three"]["ops"].as_u64().is_some_and(|ops| ops > 50), "{each}");
+}

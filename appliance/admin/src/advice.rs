@@ -49,6 +49,10 @@ pub fn imported(reason: Reason) -> Option<(String, String)> {
             "What devices missed is being written to them.  The pool can be used\n\tmeanwhile; its protection may be less.\n",
             "Wait until it is done ('zpool wait -t resilver').\n",
         ),
+        Reason::RebuildScrub => (
+            "What was written to new devices in the order of addresses was not compared\n\twith its checksums yet.\n",
+            "Have it looked at with 'zpool scrub'.\n",
+        ),
         Reason::CorruptData => (
             "Some blocks are damaged, and no copy of them is left.  Files may be\n\taffected.\n",
             "Restore the files that 'zpool status -v' names; if these are more than\n\tcan be restored, the whole pool.\n",
@@ -133,6 +137,6 @@ pub fn found(reason: Reason, indent: &str) -> Option<String> {
         Reason::Errata(number) => format!("Errata #{number} detected.\n"),
         // Whoever finds a pool that is not imported has not tried to write to it.
         Reason::Suspended | Reason::SuspendedForGood => return None,
-        Reason::Ok | Reason::FailingDev | Reason::RemovedDev => return None,
+        Reason::Ok | Reason::FailingDev | Reason::RemovedDev | Reason::RebuildScrub => return None,
     })
 }

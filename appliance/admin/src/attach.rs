@@ -15,7 +15,7 @@ pub use pool::writer::Joins;
 const WORDS: Devices = Devices { same: "device is busy", too_small: "device is too small" };
 
 /// Lets `new` join the device `to`. `ashift`: log2 of the smallest piece that can be written to it, if not what it says; `spare`: the
-/// identity of the pool's hot spare that it is.
+/// identity of the pool's hot spare that it is; `sequentially`: it is filled in the order of addresses, and a scrub follows.
 pub fn attach(
     pool: &WritablePool,
     to: u64,
@@ -23,6 +23,7 @@ pub fn attach(
     how: Joins,
     ashift: Option<u8>,
     spare: Option<u64>,
+    sequentially: bool,
 ) -> Result<()> {
     let ashift = ashift.unwrap_or_else(|| devices::sector_shift(&new.path));
     // A spare that was added while the pool is open is locked already, by this very process.
@@ -32,7 +33,7 @@ pub fn attach(
         Some(device) => device,
         None => open_device(new, &WORDS)?,
     };
-    let new = NewLeaf { kind: new.kind(), path: new.name(), device, ashift, spare };
+    let new = NewLeaf { kind: new.kind(), path: new.name(), device, ashift, spare, sequentially };
     Ok(pool.writer().attach(to, new, how)?)
 }
 

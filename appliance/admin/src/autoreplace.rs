@@ -31,7 +31,7 @@ pub fn replace(pool: &WritablePool) -> Result<Vec<String>> {
     for lost in status.root.walk().into_iter().filter(|v| is_lost(v)) {
         let Some(path) = lost.path.as_deref().map(Path::new).filter(|path| is_blank(path)) else { continue };
         let leaf = Leaf { path: PathBuf::from(path), is_disk: devices::kind(path)? == PathKind::Disk };
-        match attach(pool, lost.guid, &leaf, Joins::Replace, None, None) {
+        match attach(pool, lost.guid, &leaf, Joins::Replace, None, None, false) {
             Ok(()) => done.push(leaf.name()),
             Err(error) => tracing::debug!(device = leaf.name(), %error, "cannot take the place of what was there"),
         }

@@ -2,7 +2,7 @@
 //!
 //! The order of the questions is OpenZFS's (lib/libzfs/libzfs_status.c), and scripts rely on it.
 
-use pool::status::{PoolStatus, Progress, ScanKind, VdevAux, VdevState, VdevStatus};
+use pool::status::{PoolStatus, Progress, RebuildStatus, ScanKind, VdevAux, VdevState, VdevStatus};
 
 /// The most pressing thing that is wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -11,6 +11,8 @@ pub enum Reason {
     Ok,
     /// It is being resilvered.
     Resilvering,
+    /// What was rebuilt without looking at blocks was not scrubbed since.
+    RebuildScrub,
     /// Another system had it last, and did not export it.
     HostidMismatch,
     /// It was written by a newer version.
@@ -102,6 +104,20 @@ pub fn pool_state(status: &PoolStatus) -> &'static str {
     if status.suspended.is_some() { "SUSPENDED" } else { state_name(status.root.state, status.root.aux) }
 }
 
+fn rebuilds(status: &PoolStatus) -> impl Iterator<Item = &RebuildStatus> {
+    status.root.children.iter().filter_map(|top| top.rebuild.as_ref())
+}
+
+/// Whether something was rebuilt, and no scrub ended, or is under way, since then.
+fn lacks_scrub(status: &PoolStatus) -> bool {
+    let Some(rebuilt) = rebuilds(status).filter(|r| r.state == 3).map(|r| r.end_time).max() else { return false };
+    status.scan.as_ref().is_none_or(|scan| match scan.state {
+        Progress::None => true,
+        Progress::Finished => scan.kind == ScanKind::Scrub && rebuilt > scan.end_time,
+        _ => false,
+    })
+}
+
 /// The most pressing thing that is wrong with a pool that is imported, or that could be.
 pub fn reason(status: &PoolStatus, importing: bool) -> Reason {
     let (state, aux) = (status.root.state, status.root.aux);
@@ -116,6 +132,8 @@ pub fn reason(status: &PoolStatus, importing: bool) -> Reason {
     let (scan, suspended) = (status.scan.as_ref(), status.suspended.as_ref());
     match () {
         () if scan.is_some_and(|s| s.kind == ScanKind::Resilver && s.state == Progress::Active) => Reason::Resilvering,
+        () if rebuilds(status).any(|r| r.state == 1) => Reason::Resilvering,
+        () if lacks_scrub(status) => Reason::RebuildScrub,
         () if cannot_open && aux == VdevAux::Active => Reason::HostidMismatch,
         () if cannot_open && aux == VdevAux::VersionNewer => Reason::VersionNewer,
         () if cannot_open && aux == VdevAux::UnsupFeat => Reason::UnsupFeatRead,

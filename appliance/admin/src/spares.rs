@@ -24,7 +24,7 @@ pub fn step_in(pool: &WritablePool) -> Result<Vec<(String, String)>> {
         let found = free.iter().position(|spare| {
             let path = PathBuf::from(spare.path.as_deref().unwrap_or_default());
             let leaf = Leaf { path, is_disk: spare.kind == "disk" };
-            let joined = attach(pool, lost.guid, &leaf, Joins::Replace, None, Some(spare.guid));
+            let joined = attach(pool, lost.guid, &leaf, Joins::Replace, None, Some(spare.guid), false);
             joined
                 .inspect_err(|error| tracing::debug!(spare = leaf.name(), %error, "cannot stand in for {}", lost.name))
                 .is_ok()

@@ -109,15 +109,15 @@ impl Condensing {
 }
 
 /// A sequential rebuild (`vdev_rebuild_phys_t`), in the order of its twelve words.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Rebuild {
-    /// 0 none, 1 active, 2 cancelled, 3 complete.
+    /// 0 none, or one of the constants below (`vdev_rebuild_state_t`).
     pub state: u64,
     /// How far it got.
     pub last_offset_bytes: u64,
-    /// First round that was missed.
+    /// The round before the first that was missed.
     pub min_txg: Txg,
-    /// Last round that was missed.
+    /// The round behind the last that was missed.
     pub max_txg: Txg,
     /// Seconds since 1970.
     pub start_time: u64,
@@ -138,6 +138,31 @@ pub struct Rebuild {
 }
 
 impl Rebuild {
+    /// It goes on.
+    pub const ACTIVE: u64 = 1;
+    /// It was given up.
+    pub const CANCELLED: u64 = 2;
+    /// It is done.
+    pub const COMPLETE: u64 = 3;
+
+    /// The words of the ZAP value.
+    pub fn to_words(&self) -> [u64; 12] {
+        [
+            self.state,
+            self.last_offset_bytes,
+            self.min_txg.0,
+            self.max_txg.0,
+            self.start_time,
+            self.end_time,
+            self.run_time_ms,
+            self.scanned_bytes,
+            self.issued_bytes,
+            self.rebuilt_bytes,
+            self.total_bytes,
+            self.errors,
+        ]
+    }
+
     /// Takes the words of the ZAP value.
     pub fn from_words(words: &[u64]) -> Result<Self> {
         let w: [u64; 12] = value("vdev_rebuild_phys", words)?;
@@ -184,6 +209,7 @@ mod tests {
         assert!(Removing::from_words(&strange).is_err());
         assert!(Condensing::from_words(&[1, 2]).is_err());
         assert_eq!(Condensing::from_words(&[1, 2, 3]).unwrap().next_mapping, 3);
-        assert_eq!(Rebuild::from_words(&[7; 12]).unwrap().errors, 7);
+        let words = std::array::from_fn(|number| number as u64 + 1);
+        assert_eq!(Rebuild::from_words(&words).unwrap().to_words(), words);
     }
 }

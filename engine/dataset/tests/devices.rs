@@ -58,7 +58,14 @@ fn disk(name: &str) -> Arc<dyn Device> {
 }
 
 fn new_leaf(device: &Arc<dyn Device>) -> NewLeaf {
-    NewLeaf { kind: "file", path: device.name().to_owned(), device: device.clone(), ashift: 9, spare: None }
+    NewLeaf {
+        kind: "file",
+        path: device.name().to_owned(),
+        device: device.clone(),
+        ashift: 9,
+        spare: None,
+        sequentially: false,
+    }
 }
 
 /// The leaf on the device of that name, as the pool knows it now.
@@ -652,4 +659,114 @@ fn a_raidz_is_widened_while_it_is_used_and_every_step_is_what_openzfs_reads() {
         writer.offline(guid(&rig, "disk-1"), Lasts::UntilImport).unwrap();
         check(&rig, &files);
     }
+}
+
+/// Waits for the scan's thread to have nothing to do.
+fn settle(rig: &Rig) {
+    let (writer, since) = (rig.live.writer(), std::time::Instant::now());
+    loop {
+        let now = writer.scan_activity();
+        if !now.resilvering && !now.scrubbing {
+            return;
+        }
+        assert!(since.elapsed().as_secs() < 60, "{now:?}");
+        writer.wait_for_scan(std::time::Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn a_side_that_joins_in_the_order_of_addresses_has_all_and_a_scrub_follows() {
+    let rig = Rig::new();
+    let mut files = Files::new(&rig);
+    (0..5).for_each(|_| files.put(&rig));
+    let (a, second, third) = (guid(&rig, "disk"), disk("second"), disk("third"));
+    let more = vec![second.clone(), third.clone()];
+    let rig = Rig { devices: [rig.devices.clone(), more].concat(), live: rig.live };
+    let writer = rig.live.writer().clone();
+    let sequentially = |device| NewLeaf { sequentially: true, ..new_leaf(device) };
+    writer.attach(a, sequentially(&second), Joins::Attach).unwrap();
+    // Nobody runs it yet.
+    assert!(writer.scan_activity().resilvering && writer.feature_active("device_rebuild"));
+    let healing = refusal(writer.attach(a, new_leaf(&third), Joins::Attach));
+    assert_eq!(healing, "currently sequentially resilvering");
+    assert!(writer.start_scrub().unwrap().is_err());
+    assert!(has(&config(&rig), "rebuild_txg:"));
+    files.put(&rig);
+    check(&rig, &files);
+    drop(writer);
+    // Whoever opens the pool goes on.
+    let (rig, mut files) = reopen(rig, files);
+    let writer = rig.live.writer().clone();
+    assert_eq!(stale(&rig, "second")[0].0, 4);
+    writer.run_scans().unwrap();
+    files.put(&rig);
+    settle(&rig);
+    assert_eq!(stale(&rig, "second"), []);
+    assert!(!writer.feature_active("device_rebuild"));
+    let status = writer.pool().unwrap().status().unwrap();
+    let scan = status.scan.expect("a scrub follows");
+    assert_eq!((scan.kind, scan.errors, scan.processed_bytes), (pool::status::ScanKind::Scrub, 0, 0));
+    let rebuild = status.root.children[0].rebuild.expect("it is told of");
+    assert_eq!((rebuild.state, rebuild.errors), (3, 0));
+    assert!(rebuild.rebuilt_bytes >= 5 * 6 * BLOCK && rebuild.total_bytes >= rebuild.scanned_bytes, "{rebuild:?}");
+    check(&rig, &files);
+    // The first side may leave: the second has all.
+    writer.attach(guid(&rig, "disk"), sequentially(&third), Joins::Replace).unwrap();
+    settle(&rig);
+    assert!(writer.store().tree().leaves().iter().all(|leaf| leaf.path != "disk"), "it was replaced");
+    writer.detach(guid(&rig, "second")).unwrap();
+    files.put(&rig);
+    check(&rig, &files);
+}
+
+#[test]
+fn a_child_of_a_draid_is_rebuilt_of_the_others() {
+    let draid = pool::writer::NewDraid { data: 2, spares: 0 };
+    let leaf = |n| NewVdev { leaf: Some((format!("disk-{n}"), disk(&format!("disk-{n}")))), ..layout(false) };
+    let rig = Rig::with(
+        NewVdev { kind: "draid", draid: Some(draid), children: (0..5).map(leaf).collect(), ..layout(true) },
+        &[],
+        None,
+    );
+    let mut files = Files::new(&rig);
+    (0..8).for_each(|_| files.put(&rig));
+    let (writer, new) = (rig.live.writer().clone(), disk("new"));
+    let gone = guid(&rig, "disk-3");
+    writer.offline(gone, Lasts::Always).unwrap();
+    let rig = Rig { devices: [rig.devices.clone(), vec![new.clone()]].concat(), live: rig.live };
+    writer.attach(gone, NewLeaf { sequentially: true, ..new_leaf(&new) }, Joins::Replace).unwrap();
+    files.put(&rig);
+    writer.run_scans().unwrap();
+    settle(&rig);
+    let status = writer.pool().unwrap().status().unwrap();
+    let scan = status.scan.expect("a scrub follows");
+    assert_eq!((scan.kind, scan.errors, scan.processed_bytes), (pool::status::ScanKind::Scrub, 0, 0));
+    assert!(writer.store().tree().leaves().iter().all(|leaf| leaf.path != "disk-3"), "it was replaced");
+    assert_eq!(stale(&rig, "new"), []);
+    check(&rig, &files);
+}
+
+#[test]
+fn a_rebuild_ends_when_whom_it_is_for_leaves_and_is_none_of_a_raidz() {
+    let rig = Rig::new();
+    let mut files = Files::new(&rig);
+    files.put(&rig);
+    let (a, second) = (guid(&rig, "disk"), disk("second"));
+    let rig = Rig { devices: [rig.devices.clone(), vec![second.clone()]].concat(), live: rig.live };
+    let writer = rig.live.writer().clone();
+    writer.attach(a, NewLeaf { sequentially: true, ..new_leaf(&second) }, Joins::Attach).unwrap();
+    writer.detach(guid(&rig, "second")).unwrap();
+    writer.run_scans().unwrap();
+    settle(&rig);
+    assert!(!writer.feature_active("device_rebuild"));
+    let rebuild = writer.pool().unwrap().status().unwrap().root.children[0].rebuild.expect("it is told of");
+    assert_eq!(rebuild.state, 2);
+    files.put(&rig);
+    check(&rig, &files);
+    let rig = Rig::with(layout(true), &[], None);
+    let writer = rig.live.writer().clone();
+    let (top, new) = (writer.store().tree().tops[0].guid, NewLeaf { sequentially: true, ..new_leaf(&disk("x")) });
+    let only = "only mirror and dRAID vdevs support sequential reconstruction";
+    assert_eq!(refusal(writer.attach(guid(&rig, "disk-1"), new.clone(), Joins::Replace)), only);
+    assert!(refusal(writer.attach(top, new, Joins::Attach)).starts_with("raidz_expansion"));
 }

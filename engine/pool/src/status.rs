@@ -165,6 +165,35 @@ pub struct VdevWork {
     pub errors: u64,
 }
 
+/// A sequential rebuild of a top-level device. Times are seconds since 1970 unless named otherwise.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct RebuildStatus {
+    /// 1 active, 2 cancelled, 3 complete.
+    pub state: u64,
+    /// When it began.
+    pub start_time: u64,
+    /// When it ended.
+    pub end_time: u64,
+    /// Milliseconds that it ran.
+    pub run_time_ms: u64,
+    /// Bytes looked at.
+    pub scanned_bytes: u64,
+    /// Bytes read.
+    pub issued_bytes: u64,
+    /// Bytes written.
+    pub rebuilt_bytes: u64,
+    /// Bytes to look at.
+    pub total_bytes: u64,
+    /// Ranges that could not be read.
+    pub errors: u64,
+    /// Since the pool was opened, where the process that does it tells: milliseconds.
+    pub pass_time_ms: u64,
+    /// Bytes looked at in that time.
+    pub pass_scanned_bytes: u64,
+    /// Bytes read in that time.
+    pub pass_issued_bytes: u64,
+}
+
 /// A device and everything below it. The default is a good leaf without name or size.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct VdevStatus {
@@ -240,6 +269,8 @@ pub struct VdevStatus {
     pub expanding: bool,
     /// The scan has rewritten so many bytes here.
     pub scan_processed_bytes: u64,
+    /// The last sequential rebuild, of a top-level device (`vdev_rebuild_stat_t`).
+    pub rebuild: Option<RebuildStatus>,
     /// It waits for a resilver.
     pub resilver_deferred: bool,
     /// Initialising.

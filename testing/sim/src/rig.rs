@@ -224,7 +224,14 @@ impl Rig {
 
     /// Lets a device join the one with this identity.
     pub fn join(&self, to: u64, device: Arc<dyn Device>, how: Joins) -> Result<()> {
-        let new = NewLeaf { kind: "file", path: device.name().to_owned(), device, ashift: 9, spare: None };
+        let new = NewLeaf {
+            kind: "file",
+            path: device.name().to_owned(),
+            device,
+            ashift: 9,
+            spare: None,
+            sequentially: false,
+        };
         self.writer.attach(to, new, how).context("joining")
     }
 

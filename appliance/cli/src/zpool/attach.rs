@@ -55,9 +55,7 @@ fn join(cx: &mut Context<'_>, args: &[String], how: Joins) -> Outcome {
     }
     let ashift = create::ashift(&properties)?;
     let verb = if how == Joins::Attach { "attach" } else { "replace" };
-    if parsed.has('s') {
-        return Err(Failure::failed(format!("unsupported: 'zpool {verb}' with '-s'")));
-    }
+    let sequentially = parsed.has('s');
     let record = writing::record(cx, name)?;
     let cannot = match how {
         Joins::Attach => format!("cannot attach {word} to {old}"),
@@ -82,8 +80,9 @@ fn join(cx: &mut Context<'_>, args: &[String], how: Joins) -> Outcome {
         writing::change_places(cx, &record, &cannot, &|known| known.push(new.path.clone()))?;
     }
     let command = command_line(&format!("zpool {verb}"), args);
-    let result =
-        writing::change_or(cx, &record, &command, |pool| attach::attach(pool, found, &new, how, ashift, spare));
+    let result = writing::change_or(cx, &record, &command, |pool| {
+        attach::attach(pool, found, &new, how, ashift, spare, sequentially)
+    });
     let Err(error) = result else {
         match widens {
             true => widen_now(cx, &record, parsed.has('w'))?,

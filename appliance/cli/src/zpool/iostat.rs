@@ -562,7 +562,7 @@ impl Writer<'_> {
 }
 
 /// Nanoseconds as OpenZFS shortens them: whole numbers of `ns`, `us`, `ms` and `s`.
-fn nice_time(ns: u64) -> String {
+pub(super) fn nice_time(ns: u64) -> String {
     let units = [(1, "ns"), (1000, "us"), (1_000_000, "ms"), (1_000_000_000, "s")];
     let (unit, name) = units.iter().rev().find(|(unit, _)| ns >= *unit).unwrap_or(&units[0]);
     format!("{}{name}", ns / unit)

@@ -78,13 +78,13 @@ pub static VERBS: &[Verb] = &[
     verb("clear", &["pool [vdev]"], "Forget errors, and try again what could not be written", clear::run),
     verb(
         "attach",
-        &["[-fw] [-o ashift=n] pool device new-device"],
+        &["[-fsw] [-o ashift=n] pool device new-device"],
         "Make mirrors, or widen mirrors and raidz",
         attach::attach,
     ),
     verb(
         "replace",
-        &["[-fw] [-o ashift=n] pool device [new-device]"],
+        &["[-fsw] [-o ashift=n] pool device [new-device]"],
         "Let one device take the place of another",
         attach::replace,
     ),

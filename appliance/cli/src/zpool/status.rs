@@ -13,8 +13,8 @@ use crate::zfs::datasets::Pools;
 use admin::advice;
 use admin::health::{self, state_name};
 use admin::status::{
-    CheckpointStatus, ExpandStatus, PoolStatus, Progress, RemovalStatus, ScanKind, ScanStatus, VdevAux, VdevClass,
-    VdevState, VdevStatus, VdevWork,
+    CheckpointStatus, ExpandStatus, PoolStatus, Progress, RebuildStatus, RemovalStatus, ScanKind, ScanStatus, VdevAux,
+    VdevClass, VdevState, VdevStatus, VdevWork,
 };
 use std::fmt::Write;
 
@@ -170,9 +170,7 @@ pub fn pool(status: &PoolStatus, options: &StatusOptions, all_pools: bool) -> St
     if let Some(id) = reason.message_id() {
         let _ = writeln!(out, "   see: https://openzfs.github.io/openzfs-docs/msg/{id}");
     }
-    if let Some(s) = &status.scan {
-        scan(&mut out, s, status.checkpoint.as_ref());
-    }
+    scans(&mut out, status);
     if let Some(r) = &status.removal {
         removal(&mut out, r, &status.root);
     }
@@ -204,6 +202,60 @@ pub fn pool(status: &PoolStatus, options: &StatusOptions, all_pools: bool) -> St
 
 /// Bytes a second below which OpenZFS tells no time left.
 const TELLING_RATE: u64 = 10 << 20;
+
+/// A scrub in any case; of resilvers and rebuilds what goes on, or else what ended last.
+fn scans(out: &mut String, status: &PoolStatus) {
+    let rebuilds = || status.root.children.iter().filter_map(|top| Some((top, top.rebuild?)));
+    let rebuilding = rebuilds().any(|(_, r)| r.state == 1);
+    let rebuilt = rebuilds().map(|(_, r)| r.end_time).max().unwrap_or(0);
+    let resilver = status.scan.as_ref().filter(|s| s.kind == ScanKind::Resilver);
+    let resilvering = resilver.is_some_and(|s| s.state == Progress::Active);
+    let resilvered = resilver.map_or(0, |s| s.end_time);
+    if let Some(s) = status.scan.as_ref()
+        && (s.kind != ScanKind::Resilver || resilvering || (!rebuilding && resilvered >= rebuilt))
+    {
+        scan(out, s, status.checkpoint.as_ref());
+    }
+    if rebuilding || (!resilvering && rebuilt > resilvered) {
+        rebuilds().for_each(|(top, r)| rebuild(out, &r, &vdev_name(top, NameOptions::default())));
+    }
+}
+
+fn rebuild(out: &mut String, rebuild: &RebuildStatus, name: &str) {
+    let (start, end, rebuilt) = (ctime(rebuild.start_time), ctime(rebuild.end_time), nice_bytes(rebuild.rebuilt_bytes));
+    let text = match rebuild.state {
+        3 => {
+            let taken = duration(rebuild.run_time_ms / 1000);
+            format!("resilvered ({name}) {rebuilt} in {taken} with {} errors on {end}", rebuild.errors)
+        }
+        2 => format!("resilver ({name}) canceled on {end}"),
+        _ => {
+            let (total, scanned) = (rebuild.total_bytes, rebuild.scanned_bytes);
+            let skipped = scanned.saturating_sub(rebuild.issued_bytes);
+            let rate = |bytes: u64| bytes / (rebuild.pass_time_ms + 1) * 1000;
+            let scan_rate = rate(rebuild.pass_scanned_bytes);
+            let at = |rate| if rate == 0 { String::new() } else { format!(" at {}/s", nice_bytes(rate)) };
+            let tail = match scan_rate {
+                TELLING_RATE.. if total >= scanned => {
+                    format!(", {} to go", duration((total - scanned) / scan_rate))
+                }
+                _ => ", no estimated completion time".into(),
+            };
+            format!(
+                "resilver ({name}) in progress since {start}\n\t{} / {} scanned{}, {} / {} issued{}\n\t{rebuilt} resilvered, \
+                 {:.2}% done{tail}",
+                nice_bytes(scanned),
+                nice_bytes(total),
+                at(scan_rate),
+                nice_bytes(rebuild.issued_bytes),
+                nice_bytes(total.saturating_sub(skipped)),
+                at(rate(rebuild.pass_issued_bytes)),
+                (100.0 * scanned as f64 / (total + 1) as f64).min(100.0),
+            )
+        }
+    };
+    let _ = writeln!(out, "  scan: {text}");
+}
 
 fn scan(out: &mut String, scan: &ScanStatus, checkpoint: Option<&CheckpointStatus>) {
     let (end, start) = (ctime(scan.end_time), ctime(scan.start_time));
@@ -375,7 +427,9 @@ fn config(out: &mut String, status: &PoolStatus, options: &StatusOptions) {
         }
     }
     out.push('\n');
-    let table = Devices { options, name_width, scan: status.scan.as_ref() };
+    let rebuilding = status.root.children.iter().filter(|top| top.rebuild.is_some_and(|r| r.state == 1));
+    let rebuilding = rebuilding.flat_map(VdevStatus::walk).map(|vdev| vdev.guid).collect();
+    let table = Devices { options, name_width, scan: status.scan.as_ref(), rebuilding };
     table.device(out, &status.root, &status.name, 0, false);
     let classes = [(VdevClass::Dedup, "dedup\t"), (VdevClass::Special, "special\t"), (VdevClass::Log, "logs\t")];
     for (class, heading) in classes {
@@ -390,6 +444,8 @@ struct Devices<'a> {
     options: &'a StatusOptions,
     name_width: usize,
     scan: Option<&'a ScanStatus>,
+    /// Devices of which some are being rebuilt.
+    rebuilding: Vec<u64>,
 }
 
 impl Devices<'_> {
@@ -436,6 +492,10 @@ impl Devices<'_> {
             } else if vdev.resilver_deferred {
                 out.push_str("  (awaiting resilver)");
             }
+        }
+        let is_rebuilt = vdev.is_leaf() && vdev.state == VdevState::Healthy && vdev.scan_processed_bytes != 0;
+        if is_rebuilt && self.rebuilding.contains(&vdev.guid) {
+            out.push_str("  (resilvering)");
         }
         if vdev.is_leaf() {
             let (initialize, trim) = (&vdev.initialize, &vdev.trim);

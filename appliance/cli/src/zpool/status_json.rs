@@ -1,6 +1,7 @@
 //! `zpool status -j`.
 
 use super::info_json;
+use super::iostat::nice_time;
 use super::status::{StatusOptions, is_healthy, shown_state};
 use crate::json::{self, Object};
 use crate::number::{date_zone, nice_bytes, nice_number};
@@ -44,8 +45,13 @@ fn pool(status: &PoolStatus, options: &StatusOptions) -> Object {
         object.insert("msgid".into(), id.into());
         object.insert("moreinfo".into(), format!("https://openzfs.github.io/openzfs-docs/msg/{id}").into());
     }
-    if let Some(scan) = status.scan.as_ref().filter(|s| s.kind != ScanKind::None) {
-        object.insert("scan_stats".into(), Value::Object(maker.scan(scan)));
+    let mut scan = status.scan.as_ref().filter(|s| s.kind != ScanKind::None).map(|s| maker.scan(s)).unwrap_or_default();
+    let rebuilds = maker.rebuilds();
+    if !rebuilds.is_empty() {
+        scan.insert("rebuild_stats".into(), Value::Object(rebuilds));
+    }
+    if !scan.is_empty() {
+        object.insert("scan_stats".into(), Value::Object(scan));
     }
     maker.work(&mut object);
     let mut tree = Object::new();
@@ -137,6 +143,40 @@ impl Maker<'_> {
         ];
         object.extend(members.map(|(key, value)| (key.to_owned(), value)));
         object
+    }
+
+    /// Sequential rebuilds, by name of the top-level device.
+    fn rebuilds(&self) -> Object {
+        let mut all = Object::new();
+        for top in &self.status.root.children {
+            let Some(r) = top.rebuild else { continue };
+            let name = info_json::name(top, self.status, self.options.names);
+            let mut object = info_json::vdev(top, &name, false, self.options.json_int);
+            let state = match r.state {
+                1 => "ACTIVE",
+                2 => "CANCELED",
+                _ => "COMPLETE",
+            };
+            object.insert("state".into(), state.into());
+            let duration = |ms: u64| self.value(ms.saturating_mul(1_000_000), nice_time);
+            let members = [
+                ("start_time", self.time(r.start_time)),
+                ("end_time", self.time(r.end_time)),
+                ("scan_time", duration(r.run_time_ms)),
+                ("scanned", self.bytes(r.scanned_bytes)),
+                ("issued", self.bytes(r.issued_bytes)),
+                ("rebuilt", self.bytes(r.rebuilt_bytes)),
+                ("to_scan", self.bytes(r.total_bytes)),
+                ("errors", self.number(r.errors)),
+                ("pass_time", duration(r.pass_time_ms)),
+                ("pass_scanned", self.bytes(r.pass_scanned_bytes)),
+                ("pass_issued", self.bytes(r.pass_issued_bytes)),
+                ("pass_skipped", self.bytes(r.scanned_bytes.saturating_sub(r.issued_bytes))),
+            ];
+            object.extend(members.map(|(key, value)| (key.to_owned(), value)));
+            all.insert(name, Value::Object(object));
+        }
+        all
     }
 
     /// Removal, checkpoint and expansion.

@@ -162,6 +162,11 @@ impl Geometry {
         (self.group_columns() as u64) << self.shape.ashift
     }
 
+    /// Bytes from an address to the end of its group, where other children follow.
+    pub(super) fn bytes_to_group_end(&self, offset_bytes: u64) -> u64 {
+        self.group_bytes() - offset_bytes % self.group_bytes()
+    }
+
     /// The least that a block's data is rounded up to.
     pub fn minimum_psize_bytes(&self) -> u64 {
         (self.shape.data as u64) << self.shape.ashift

@@ -23,6 +23,7 @@ mod parity_read;
 mod places;
 pub mod raidz;
 mod raidz_expanded;
+mod rebuild;
 pub mod reconstruct;
 mod repair;
 mod report;
@@ -32,6 +33,7 @@ mod verify;
 mod write;
 
 pub use leaf::{Answer, Aux, ErrorCounts, Leaf, set_slow};
+pub use rebuild::is_rebuilt;
 pub use report::{BlockReport, CopyFault, Fault, Mend, Mended};
 pub use run::RunBlock;
 pub use tree::{Failure, Tree};

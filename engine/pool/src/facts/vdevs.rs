@@ -52,6 +52,7 @@ impl Pool {
                 status.fragmentation_percent = d.fragmentation_percent;
             }
             self.tell_work(&mut status, c);
+            status.rebuild = self.rebuild_status(c);
             status.checkpoint_bytes = self.checkpoint_bytes(c).unwrap_or(0);
             tops.push(status);
         }

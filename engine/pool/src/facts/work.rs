@@ -1,12 +1,13 @@
 //! Scans, removals, expansions and the checkpoint, as the MOS tells of them.
 
+use crate::config::VdevConfig;
 use crate::status::{
-    CheckpointStatus, DedupRow, DedupStatus, ExpandStatus, Progress, RemovalStatus, ScanKind, ScanStatus,
+    CheckpointStatus, DedupRow, DedupStatus, ExpandStatus, Progress, RebuildStatus, RemovalStatus, ScanKind, ScanStatus,
 };
 use crate::{Pool, Result};
 use object::zap::Zap;
 use ondisk::pool_dir::{config, directory, vdev_top};
-use ondisk::removal::Removing;
+use ondisk::removal::{Rebuild, Removing};
 use ondisk::scan::{ErrorScrub, Scan, ScanFunction, ScanState};
 use ondisk::uberblock::Uberblock;
 
@@ -20,6 +21,34 @@ fn progress(state: ScanState) -> Progress {
 }
 
 impl Pool {
+    /// The last sequential rebuild of a top-level device. A state that is damaged is none (`vdev_rebuild_load`).
+    pub(crate) fn rebuild_of(&self, top: &VdevConfig) -> Option<Rebuild> {
+        let zap = Some(top.number(config::VDEV_TOP_ZAP)).filter(|zap| *zap != 0)?;
+        let zap = self.mos().object(zap).and_then(Zap::open).ok()?;
+        Rebuild::from_words(&zap.lookup(vdev_top::VDEV_REBUILD_PHYS).ok()??.ints).ok()
+    }
+
+    pub(super) fn rebuild_status(&self, top: &VdevConfig) -> Option<RebuildStatus> {
+        let kept = self.rebuild_of(top).filter(|rebuild| rebuild.state != 0)?;
+        let live = self.scan_figures.as_ref().filter(|_| kept.state == Rebuild::ACTIVE);
+        // What is newer than what the pool keeps, and how it was when the pool was opened.
+        let (now, before) = live.and_then(|f| f.rebuilds.lock().get(&top.id).copied()).unwrap_or((kept, kept));
+        Some(RebuildStatus {
+            state: kept.state,
+            start_time: kept.start_time,
+            end_time: kept.end_time,
+            run_time_ms: now.run_time_ms,
+            scanned_bytes: now.scanned_bytes,
+            issued_bytes: now.issued_bytes,
+            rebuilt_bytes: now.rebuilt_bytes,
+            total_bytes: now.total_bytes.max(now.scanned_bytes),
+            errors: now.errors,
+            pass_time_ms: now.run_time_ms.saturating_sub(before.run_time_ms),
+            pass_scanned_bytes: now.scanned_bytes.saturating_sub(before.scanned_bytes),
+            pass_issued_bytes: now.issued_bytes.saturating_sub(before.issued_bytes),
+        })
+    }
+
     pub(super) fn scan_status(&self) -> Result<Option<ScanStatus>> {
         if let Some(status) = self.error_scrub_status()? {
             return Ok(Some(status));

@@ -11,6 +11,7 @@
 //!   * the new device is believed nothing of what was written before it was there: its log says that it missed all of that
 //!   * whatever is refused is refused before anything is written
 
+use super::scan;
 use super::shape;
 use super::tree::{self, known};
 use super::tx::SyncTx;
@@ -45,6 +46,8 @@ pub struct NewLeaf {
     pub ashift: u8,
     /// It is the pool's hot spare with this identity.
     pub spare: Option<u64>,
+    /// It is filled in the order of addresses, without looking at blocks, and a scrub follows.
+    pub sequentially: bool,
 }
 
 /// In which way a device joins another.
@@ -57,13 +60,14 @@ pub enum Joins {
 }
 
 impl Writer {
-    /// Lets `new` join the device `to`. It is filled by a resilver, which is asked for; of a raidz it becomes one more child (`expand`).
+    /// Lets `new` join the device `to`. It is filled by a resilver, which is asked for, or by a rebuild; of a raidz it becomes one more child (`expand`).
     pub fn attach(&self, to: u64, new: NewLeaf, how: Joins) -> Result<()> {
         self.task(move |cx| {
             cx.shared.refuse_with_checkpoint()?;
             cx.shared.refuse_while_removing()?;
+            check_resilvers(cx, &new)?;
             let is_raidz = cx.shared.root.lock().find(to).is_some_and(|c| c.kind == "raidz");
-            match is_raidz && how == Joins::Attach {
+            match is_raidz && how == Joins::Attach && !new.sequentially {
                 true => super::expand::widen(cx, to, &new),
                 false => attach(cx, to, &new, how),
             }
@@ -74,7 +78,11 @@ impl Writer {
 fn attach(cx: &SyncTx<'_>, to: u64, new: &NewLeaf, how: Joins) -> Result<()> {
     let shared = cx.shared;
     let mut root = shared.root.lock().clone();
+    if new.sequentially {
+        check_sequential(cx, root.top_of(to).ok_or_else(no_device)?, new, how)?;
+    }
     let kind = check(shared, &root, to, new, how)?;
+    let vdev = root.top_of(to).ok_or_else(no_device)?.id;
     let tree = cx.store().tree();
     let mut leaves = known(&tree);
 
@@ -116,15 +124,48 @@ fn attach(cx: &SyncTx<'_>, to: u64, new: &NewLeaf, how: Joins) -> Result<()> {
             (Joins::Replace, None) => ("replace", "for"),
             (Joins::Replace, Some(_)) => ("spare in", "for"),
         };
-        cx.history("vdev attach", None, &format!("{verb} vdev={} {word} vdev={old_path}", new.path))
+        cx.history("vdev attach", None, &format!("{verb} vdev={} {word} vdev={old_path}", new.path))?;
+        if new.sequentially { scan::rebuild::begin(cx, vdev) } else { Ok(()) }
     })?;
     let class = if new.spare.is_some() { class::VDEV_SPARE } else { class::VDEV_ATTACH };
     if let Some(leaf) = cx.store().tree().leaves().into_iter().find(|leaf| leaf.guid == guid) {
         shared.tell_leaf(class, leaf);
     }
-    shared.scan.resilver_wanted();
+    if !new.sequentially {
+        shared.scan.resilver_wanted();
+    }
     Ok(())
 }
+
+/// One kind of resilver at a time.
+fn check_resilvers(cx: &SyncTx<'_>, new: &NewLeaf) -> Result<()> {
+    let refuse = |what: &str| Err(Error::invalid(new.path.as_str(), what));
+    match new.sequentially {
+        true if cx.shared.is_resilvering() => refuse("currently resilvering"),
+        false if cx.shared.is_rebuilding() => refuse("currently sequentially resilvering"),
+        _ => Ok(()),
+    }
+}
+
+/// Whether devices below `top` can be filled without looking at blocks.
+fn check_sequential(cx: &SyncTx<'_>, top: &VdevConfig, new: &NewLeaf, how: Joins) -> Result<()> {
+    let refuse = |what: &str| Err(Error::invalid(new.path.as_str(), what));
+    let is_enabled = cx.feature_enabled("device_rebuild");
+    match (top.kind.as_str(), how) {
+        ("raidz", Joins::Attach) => {
+            refuse("raidz_expansion feature must be enabled in order to attach a device to raidz")
+        }
+        (_, Joins::Attach) if !is_enabled => {
+            refuse("device_rebuild feature must be enabled in order to use sequential reconstruction")
+        }
+        ("raidz", _) => refuse(ONLY_SOME),
+        (_, Joins::Replace) if !is_enabled => refuse(ONLY_SOME),
+        _ => Ok(()),
+    }
+}
+
+/// What OpenZFS says of devices that cannot be rebuilt.
+const ONLY_SOME: &str = "only mirror and dRAID vdevs support sequential reconstruction";
 
 fn no_device() -> Error {
     Error::invalid("", "no such device in pool")
@@ -212,6 +253,6 @@ pub(super) fn leaf_config(new: &NewLeaf, guid: u64, txg: u64) -> VdevConfig {
     if new.spare.is_some() {
         all.put(config::IS_SPARE, 1u64);
     }
-    all.put(config::RESILVER_TXG, txg);
+    all.put(if new.sequentially { config::REBUILD_TXG } else { config::RESILVER_TXG }, txg);
     VdevConfig { kind: new.kind.into(), id: 0, guid, path: Some(new.path.clone()), all, children: Vec::new() }
 }

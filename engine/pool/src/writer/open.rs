@@ -238,11 +238,6 @@ pub(super) fn check(pool: &Pool) -> Result<()> {
     if pool.uberblock().endian != Endian::Little {
         return unsupported("pools that a big-endian host wrote".into());
     }
-    for top in &pool.root_vdev().children {
-        if top.leaves().iter().any(|l| l.all.contains(config::REBUILD_TXG)) {
-            return unsupported("while a sequential rebuild is under way".into());
-        }
-    }
     Ok(())
 }
 

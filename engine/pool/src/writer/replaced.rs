@@ -77,7 +77,9 @@ fn forget_resilvers(cx: &SyncTx<'_>) {
     let mut root = cx.shared.root.lock();
     for leaf in tree.leaves().into_iter().filter(|leaf| leaf.is_open() && leaf.stale_ranges().is_empty()) {
         if let Some(c) = root.find_mut(leaf.guid)
-            && c.all.remove(config::RESILVER_TXG) | c.all.remove(config::RESILVER_DEFER)
+            && c.all.remove(config::RESILVER_TXG)
+                | c.all.remove(config::REBUILD_TXG)
+                | c.all.remove(config::RESILVER_DEFER)
         {
             cx.config_changed();
         }

@@ -72,6 +72,13 @@ impl Shared {
         });
     }
 
+    /// A sequential rebuild begins or ends.
+    pub(super) fn tell_rebuild(&self, class: &str) {
+        self.store.reporter().sysevent(class, |list| {
+            list.put("resilver_type", "sequential");
+        });
+    }
+
     /// A record stands in the history.
     pub(super) fn tell_history(&self, record: &Nvlist) {
         self.store.reporter().sysevent(class::HISTORY_EVENT, |list| {

@@ -122,6 +122,9 @@ fn begin(cx: &SyncTx<'_>, id: u32) -> Result<()> {
     shared.refuse_with_checkpoint()?;
     // Said again, for the other one may have begun meanwhile.
     shared.refuse_while_removing()?;
+    if shared.is_rebuilding() {
+        return Err(Error::invalid(shared.store.name(), "currently sequentially resilvering"));
+    }
     super::free::sync(cx)?;
     let mut to_copy_bytes = 0;
     for slab in 0.. {

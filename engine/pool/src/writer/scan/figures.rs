@@ -2,7 +2,10 @@
 
 use crate::status::{Progress, ScanStatus};
 use block::vdev::Mended;
+use ondisk::removal::Rebuild;
 use ondisk::scan::Scan;
+use parking_lot::Mutex;
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 /// Numbers of the scan under way, and of healing.
@@ -25,6 +28,8 @@ pub(crate) struct Figures {
     paused_for: AtomicU64,
     healed_blocks: AtomicU64,
     healed_bytes: AtomicU64,
+    /// Sequential rebuilds, by number of the device: now, and as they were when this process began.
+    pub rebuilds: Mutex<BTreeMap<u64, (Rebuild, Rebuild)>>,
     /// A scrub of the error log is under way.
     is_error_scrub: AtomicBool,
 }
@@ -62,6 +67,17 @@ impl Figures {
     /// Whether a scan is under way, and not paused.
     pub fn is_running(&self) -> bool {
         (self.is_active.load(Relaxed) && self.paused_since.load(Relaxed) == 0) || self.is_error_scrub.load(Relaxed)
+    }
+
+    /// How far a sequential rebuild is.
+    pub fn rebuild(&self, vdev: u64, now: Rebuild) {
+        let mut rebuilds = self.rebuilds.lock();
+        let known = rebuilds.entry(vdev).or_insert((now, now));
+        // Another one, or the same anew.
+        if now.max_txg != known.1.max_txg {
+            known.1 = now;
+        }
+        known.0 = now;
     }
 
     pub fn examined(&self, bytes: u64, is_skipped: bool) {

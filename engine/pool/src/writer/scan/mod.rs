@@ -22,6 +22,7 @@ mod errors;
 mod figures;
 mod heal;
 mod issue;
+pub(super) mod rebuild;
 mod run;
 mod state;
 
@@ -71,7 +72,7 @@ pub type ScanAnswer = std::result::Result<(), ScanRefused>;
 pub struct ScanActivity {
     /// A scrub, of the error log too, is under way and not paused.
     pub scrubbing: bool,
-    /// A resilver is under way, or is about to begin.
+    /// A resilver or rebuild is under way, or is about to begin.
     pub resilvering: bool,
 }
 
@@ -101,6 +102,8 @@ struct State {
     /// As the pool keeps it.
     scan: Option<Scan>,
     queue: BTreeMap<u64, u64>,
+    /// Sequential rebuilds, as the pool keeps them.
+    rebuilds: rebuild::Rebuilds,
     error_scrub: Option<ErrorScrub>,
     /// A batch goes on from an older place than the pool's: what changed since.
     in_batch: bool,
@@ -163,6 +166,7 @@ impl Scans {
             Some(value) => Some(ErrorScrub::from_words(&value.ints)?).filter(|s| s.function != ScanFunction::None),
             None => None,
         };
+        state.rebuilds = rebuild::load(pool);
         if let Some(scan) = state.scan.filter(is_active) {
             scans.figures.begin(&scan, host::clock::seconds());
         }
@@ -383,11 +387,11 @@ impl Writer {
         let any = |functions: &[ScanFunction]| [running, state.working].iter().flatten().any(|f| functions.contains(f));
         ScanActivity {
             scrubbing: any(&[ScanFunction::Scrub, ScanFunction::ErrorScrub]) || state.is_error_scrubbing(),
-            resilvering: any(&[ScanFunction::Resilver]) || self.shared.scan.is_wanted(),
+            resilvering: any(&[ScanFunction::Resilver]) || self.shared.scan.is_wanted() || state.is_rebuilding(),
         }
     }
 
-    /// Whether a resilver is under way, is asked for, or has something to do: a device that is there lacks something.
+    /// Whether a resilver or rebuild is under way, is asked for, or has something to do: a device that is there lacks something.
     pub fn needs_resilver(&self) -> bool {
         self.scan_activity().resilvering || !state::lacking(&self.shared.store.tree()).is_empty()
     }

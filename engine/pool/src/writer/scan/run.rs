@@ -2,7 +2,7 @@
 
 use super::batch::{self, Outcome};
 use super::state::{self, End};
-use super::{State, is_active, is_paused, note_mended};
+use super::{State, is_active, is_paused, note_mended, rebuild};
 use crate::scan::find;
 use crate::scan::ordered::Readers;
 use crate::writer::Shared;
@@ -48,6 +48,8 @@ pub(super) fn start(shared: &Arc<Shared>) -> Result<()> {
                 }
                 state.covered = lacking.iter().map(|leaf| leaf.guid).collect();
             }
+            // What is being rebuilt is looked at again when that ends.
+            None if state.is_rebuilding() => {}
             None if !lacking.is_empty() => shared.scan.wanted.store(true, Ordering::Release),
             None => {}
         }
@@ -63,6 +65,7 @@ pub(super) fn start(shared: &Arc<Shared>) -> Result<()> {
 }
 
 enum Work {
+    Rebuild,
     Resilver,
     Batch,
     ErrorScrub,
@@ -70,9 +73,10 @@ enum Work {
 
 fn run(shared: &Arc<Shared>) {
     let readers = Readers::new(host::processors().clamp(2, 8));
-    let mut size = batch::Size::new(shared);
+    let (mut size, mut rebuilt) = (batch::Size::new(shared), rebuild::Size::new());
     while let Some(work) = next(shared) {
         let result = match work {
+            Work::Rebuild => rebuild::run(shared, &mut rebuilt),
             Work::Resilver => shared.change_scan(begin_resilver).map(drop),
             Work::Batch => batch::run(shared, &readers, &mut size).map(|outcome| {
                 if outcome == Outcome::LostHold {
@@ -106,6 +110,10 @@ fn next(shared: &Shared) -> Option<Work> {
         if state.stop {
             return None;
         }
+        if state.is_rebuilding() {
+            state.working = Some(ScanFunction::Resilver);
+            return Some(Work::Rebuild);
+        }
         if shared.scan.is_wanted() {
             state.working = Some(ScanFunction::Resilver);
             return Some(Work::Resilver);
@@ -125,6 +133,10 @@ fn next(shared: &Shared) -> Option<Work> {
 
 /// Begins a resilver if some leaf lacks something; whatever is under way makes room.
 pub(super) fn begin_resilver(cx: &SyncTx<'_>, state: &mut State) -> Result<bool> {
+    if state.is_rebuilding() {
+        cx.shared.scan.resilver_wanted();
+        return Ok(true);
+    }
     cx.shared.scan.wanted.store(false, Ordering::Release);
     let is_resilver = state.scan.is_some_and(|s| is_active(&s) && s.function == ScanFunction::Resilver);
     if state::lacking(&cx.store().tree()).is_empty() {

@@ -146,6 +146,9 @@ pub(super) fn lacking(tree: &block::vdev::Tree) -> Vec<&Leaf> {
 
 /// Why nothing new can begin.
 pub(super) fn refusal(state: &State) -> Option<ScanRefused> {
+    if state.is_rebuilding() {
+        return Some(ScanRefused::Resilvering);
+    }
     if let Some(scan) = state.scan.as_ref().filter(|scan| is_active(scan)) {
         return Some(match (scan.function, is_paused(scan)) {
             (ScanFunction::Resilver, _) => ScanRefused::Resilvering,
@@ -171,6 +174,7 @@ pub(super) fn begin(cx: &SyncTx<'_>, state: &mut State, function: ScanFunction, 
         min = ranges().map(|(first, _)| first).min().unwrap_or(0).saturating_sub(1);
         max = ranges().map(|(_, last)| last).max().unwrap_or(cx.txg()).saturating_add(1);
         state.covered = leaves.iter().map(|leaf| leaf.guid).collect();
+        super::rebuild::forget_ended(cx, state)?;
     }
     tree.leaves().iter().for_each(|leaf| leaf.clear_scanned());
     state.error_scrub = None;

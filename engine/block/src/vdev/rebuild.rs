@@ -1,0 +1,120 @@
+//! Sequential rebuild: what leaves lack is made of what the others have, range by range and without looking at blocks.
+//!
+//! No checksum tells whether bytes are right, so only leaves that lack nothing at all are read. A scrub looks at the result later.
+//!
+//! Facts: vdev_rebuild_range, vdev_draid_rebuild_asize (module/zfs).
+//!
+//! Invariants:
+//!   * what lacks anything is never read
+//!   * a leaf that does not take its part is noted as lacking the txg of the attempt: who ends the rebuild leaves its log alone
+
+use super::columns::{Column, Map};
+use super::reconstruct::{Suspects, reconstruct};
+use super::{DATA_START_BYTES, Failure, Kind, Leaf, Mended, Tree, Vdev};
+use ondisk::Dva;
+use std::sync::Arc;
+
+/// Bytes read at a time from each disk (`zfs_rebuild_max_segment`).
+const SEGMENT_BYTES: u64 = 1 << 20;
+/// Most bytes of a range (`SPA_MAXBLOCKSIZE`).
+const RANGE_BYTES_MAX: u64 = 16 << 20;
+
+/// Whether a rebuild of what was born before `until` is for this leaf: it is there, and all that it lacks is older.
+pub fn is_rebuilt(leaf: &Leaf, until: u64) -> bool {
+    leaf.is_open() && !leaf.has_failed() && leaf.stale_ranges().last().is_some_and(|(_, last)| *last < until)
+}
+
+impl Vdev {
+    /// Whether leaves below can be rebuilt without knowing blocks.
+    pub fn can_rebuild(&self) -> bool {
+        matches!(self.kind, Kind::Leaf(_) | Kind::Mirror(_) | Kind::Draid(_))
+    }
+
+    /// The longest range at `offset`, of `size` bytes at most, that [`Tree::rebuild_range`] takes.
+    pub fn rebuild_bytes(&self, offset: u64, size: u64) -> u64 {
+        match &self.kind {
+            Kind::Draid(g) => {
+                let unit = g.alignment_bytes();
+                let most = (SEGMENT_BYTES / (1 << self.ashift) * unit).min(RANGE_BYTES_MAX / unit * unit).max(unit);
+                size.min(most).min(g.bytes_to_group_end(offset))
+            }
+            _ => size.min(SEGMENT_BYTES),
+        }
+    }
+}
+
+impl Tree {
+    /// Writes `size` bytes at `offset` of a top-level device, all of them allocated, to the leaves that lack something born before
+    /// `until` and nothing later. `txg` is one that is open.
+    pub fn rebuild_range(&self, vdev: u32, offset: u64, size: u64, until: u64, txg: u64) -> Result<Mended, Failure> {
+        let Some(top) = self.tops.get(vdev as usize).filter(|top| top.can_rebuild()) else {
+            return Err(Failure::other(format!("device {vdev} is not one to rebuild")));
+        };
+        let data = match &top.kind {
+            Kind::Draid(g) => self.read_whole_rows(top, offset, g.psize_bytes(size))?,
+            _ => self.read_whole(top, offset, size as usize)?,
+        };
+        let dva = Dva { vdev, offset_bytes: offset, asize_bytes: size, is_gang: false };
+        let mut mended = Mended::default();
+        self.write_over(&dva, &data, txg, &|leaf| is_rebuilt(leaf, until), &mut mended);
+        Ok(mended)
+    }
+
+    /// From a leaf below `vdev` that lacks nothing.
+    fn read_whole(&self, vdev: &Vdev, offset: u64, size: usize) -> Result<Vec<u8>, Failure> {
+        let mut failure = Failure::default();
+        let mut buf = vec![0; size];
+        let Some(at) = offset.checked_add(DATA_START_BYTES) else {
+            return Err(Failure::other(format!("offset {offset:#x} on {}", vdev.name)));
+        };
+        let mut leaves = Vec::new();
+        self.collect(vdev, offset, &mut leaves, 0);
+        if leaves.len() > 1 {
+            // Several whole sides share the reading.
+            let first = (offset >> 20) as usize % leaves.len();
+            leaves.rotate_left(first);
+        }
+        for leaf in leaves {
+            if !leaf.is_open() || leaf.has_failed() || !leaf.stale_ranges().is_empty() {
+                failure.missing.push(leaf.path.clone());
+                continue;
+            }
+            match leaf.read(at, &mut buf) {
+                Some(Ok(())) => return Ok(buf),
+                Some(Err(e)) => failure.io.push((leaf.path.clone(), Arc::new(e))),
+                None => failure.missing.push(leaf.path.clone()),
+            }
+        }
+        Err(failure)
+    }
+
+    /// Whole rows of a draid: from children that lack nothing, and what is missing from parity.
+    fn read_whole_rows(&self, top: &Vdev, offset: u64, size: u64) -> Result<Vec<u8>, Failure> {
+        let map: &Map = &*self.parity_map(top, offset, size, 0)?;
+        let mut failure = Failure::default();
+        let mut columns: Vec<Option<Vec<u8>>> = Vec::with_capacity(map.columns.len());
+        let mut read = |column: &Column| {
+            let read = self.read_whole(&top.children[column.child], column.offset_bytes, column.size_bytes);
+            read.map_err(|f| failure.merge(f)).ok()
+        };
+        for column in &map.columns {
+            columns.push(if column.is_data() { read(column) } else { None });
+        }
+        if map.columns.iter().zip(&columns).any(|(column, bytes)| column.is_data() && bytes.is_none()) {
+            for (column, bytes) in map.columns.iter().zip(&mut columns).filter(|(column, _)| !column.is_data()) {
+                *bytes = read(column);
+            }
+        } else {
+            let mut block = vec![0; map.size_bytes];
+            for (column, bytes) in map.columns.iter().zip(&columns) {
+                if let Some(bytes) = bytes {
+                    map.part_mut(&mut block, column).copy_from_slice(bytes);
+                }
+            }
+            return Ok(block);
+        }
+        let known: Vec<Option<&[u8]>> = columns.iter().map(Option::as_deref).collect();
+        let suspects = Suspects::new(top.ashift, top.children.len(), top.children.len());
+        reconstruct(map, &suspects, &known, size as usize, &mut |_| true).map(|solved| solved.block).ok_or(failure)
+    }
+}

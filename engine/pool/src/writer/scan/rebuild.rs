@@ -1,0 +1,439 @@
+//! Sequential rebuild (`zpool attach -s`, `zpool replace -s`): devices that join are filled in the order of addresses, without looking at
+//! blocks; a scrub looks at them then.
+//!
+//! ```text
+//!   attach: state in the top-level device's ZAP, feature device_rebuild counts one more
+//!   batch:  what is freed is kept ─> what is allocated behind the place, as of the last txg ─> copied, many ranges at a time
+//!           ─> a txg notes the new place
+//!   end:    what was missed up to the attach is taken out of the new devices' logs ─> who was replaced leaves ─> scrub
+//! ```
+//! It goes before any scan, as in OpenZFS: a scrub ends, a resilver waits.
+//!
+//! Format: `ondisk::removal::Rebuild`. Facts: module/zfs/vdev_rebuild.c.
+//!
+//! Invariants:
+//!   * the place that the pool keeps has everything before it on the new devices, flushed before the uberblock that tells so
+//!   * only what was allocated in txgs on disk, and is kept, is written to: whatever is written meanwhile is written elsewhere
+//!   * a device that did not take something lacks a later txg than the rebuild is about: neither we nor OpenZFS take it for whole
+
+use super::state::{self, End, lacking};
+use super::{State, run};
+use crate::config::VdevConfig;
+use crate::space::alloc::Kept;
+use crate::writer::tx::SyncTx;
+use crate::writer::{Shared, replaced};
+use crate::{Pool, Result};
+use block::vdev::{Kind, Leaf, Tree, Vdev, is_rebuilt};
+use block::zevent::class;
+use object::ZapValue;
+use object::zap::Zap;
+use ondisk::Txg;
+use ondisk::pool_dir::{config, vdev_top};
+use ondisk::removal::Rebuild;
+use ondisk::scan::ScanFunction;
+use parking_lot::Mutex;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+/// Feature that counts rebuilds under way.
+const FEATURE: &str = "device_rebuild";
+/// How long a batch should take, and its bytes, for each device. Guessed: what is freed is kept for so long.
+const AIM: Duration = Duration::from_secs(5);
+const BYTES: std::ops::Range<u64> = 64 << 20..16 << 30;
+/// Ranges of a batch at most: 16 bytes each.
+const RANGES_MAX: usize = 1 << 20;
+/// Ranges of a device in flight: reading one while others are written.
+const IN_FLIGHT: usize = 4;
+/// Longest rest between two ranges.
+const REST_MAX: Duration = Duration::from_millis(200);
+
+/// Of each top-level device that has a state, by number.
+pub(super) type Rebuilds = BTreeMap<u64, Rebuild>;
+
+/// What the pool keeps of them. One that is damaged does not keep the pool from being used.
+pub(super) fn load(pool: &Pool) -> Rebuilds {
+    let read = |top: &VdevConfig| pool.rebuild_of(top).filter(|rebuild| rebuild.state != 0);
+    pool.root_vdev().children.iter().filter_map(|top| Some((top.id, read(top)?))).collect()
+}
+
+fn is_active(rebuild: &Rebuild) -> bool {
+    rebuild.state == Rebuild::ACTIVE
+}
+
+impl State {
+    /// Whether some device is being rebuilt.
+    pub(super) fn is_rebuilding(&self) -> bool {
+        self.rebuilds.values().any(is_active)
+    }
+}
+
+impl Shared {
+    /// Whether some device is being rebuilt.
+    pub(in crate::writer) fn is_rebuilding(&self) -> bool {
+        self.scan.state.lock().is_rebuilding()
+    }
+
+    /// Whether a resilver is under way or about to begin.
+    pub(in crate::writer) fn is_resilvering(&self) -> bool {
+        let state = self.scan.state.lock();
+        self.scan.is_wanted()
+            || state.scan.is_some_and(|s| super::is_active(&s) && s.function == ScanFunction::Resilver)
+    }
+}
+
+/// Begins the rebuild of what leaves of a top-level device lack, or begins anew if it is under way. They are in the tree.
+pub(in crate::writer) fn begin(cx: &SyncTx<'_>, vdev: u64) -> Result<()> {
+    let mut guard = cx.shared.scan.state.lock();
+    let state = &mut *guard;
+    if state.is_error_scrubbing() {
+        run::end_error_scrub(cx, state, false)?;
+    }
+    state::end(cx, state, End::Cancelled)?;
+    let tree = cx.store().tree();
+    let leaves = lacking(&tree);
+    let below = |leaf: &&&Leaf| tree.tops.get(vdev as usize).is_some_and(|top| top.find(leaf.guid).is_some());
+    let ranges: Vec<(u64, u64)> = leaves.iter().filter(below).flat_map(|leaf| leaf.stale_ranges()).collect();
+    let active = state.rebuilds.get(&vdev).copied().filter(is_active);
+    let rebuild = Rebuild {
+        state: Rebuild::ACTIVE,
+        min_txg: Txg(ranges.iter().map(|(first, _)| *first).min().unwrap_or(1).saturating_sub(1)),
+        max_txg: Txg(ranges.iter().map(|(_, last)| *last).max().unwrap_or(cx.txg()).saturating_add(1)),
+        start_time: active.map_or(cx.shared.now(), |known| known.start_time),
+        total_bytes: used_bytes(cx.shared, vdev),
+        errors: active.map_or(0, |known| known.errors),
+        ..Rebuild::default()
+    };
+    if active.is_none() {
+        cx.feature_increment(FEATURE)?;
+    }
+    tree.leaves().iter().for_each(|leaf| leaf.clear_scanned());
+    state.began_anew(cx.txg());
+    keep(cx, state, vdev, rebuild)?;
+    tell(cx, vdev, if active.is_none() { "started" } else { "reset" })?;
+    if active.is_none() {
+        cx.shared.tell_rebuild(class::RESILVER_START);
+    }
+    cx.shared.scan.changed.notify_all();
+    Ok(())
+}
+
+fn used_bytes(shared: &Shared, vdev: u64) -> u64 {
+    shared.allocator.used_and_size(vdev as u32).map_or(0, |(used, _)| used)
+}
+
+/// Writes it into the device's ZAP.
+fn keep(cx: &SyncTx<'_>, state: &mut State, vdev: u64, rebuild: Rebuild) -> Result<()> {
+    let zap = {
+        let root = cx.shared.root.lock();
+        root.children.iter().find(|top| top.id == vdev).map_or(0, |top| top.number(config::VDEV_TOP_ZAP))
+    };
+    let zap = Zap::open(cx.mos().object(zap)?)?;
+    zap.update(cx.tx(), vdev_top::VDEV_REBUILD_PHYS, &ZapValue::words(&rebuild.to_words()))?;
+    match rebuild.state {
+        0 => state.rebuilds.remove(&vdev),
+        _ => state.rebuilds.insert(vdev, rebuild),
+    };
+    cx.shared.scan.figures.rebuild(vdev, rebuild);
+    Ok(())
+}
+
+fn tell(cx: &SyncTx<'_>, vdev: u64, word: &str) -> Result<()> {
+    let guid = cx.shared.root.lock().children.iter().find(|top| top.id == vdev).map_or(0, |top| top.guid);
+    cx.history("rebuild", None, &format!("vdev_id={vdev} vdev_guid={guid} {word}"))
+}
+
+/// What was said of rebuilds that ended is forgotten when a resilver begins (`vdev_rebuild_clear_sync`).
+pub(super) fn forget_ended(cx: &SyncTx<'_>, state: &mut State) -> Result<()> {
+    let ended: Vec<u64> = state.rebuilds.iter().filter(|(_, r)| !is_active(r)).map(|(vdev, _)| *vdev).collect();
+    ended.into_iter().try_for_each(|vdev| keep(cx, state, vdev, Rebuild::default()))
+}
+
+/// What a batch does on a device.
+struct Plan {
+    vdev: u64,
+    rebuild: Rebuild,
+    /// Offsets and bytes, in order.
+    ranges: Vec<(u64, u64)>,
+    /// The place when all of these are done.
+    end_bytes: u64,
+}
+
+/// How a device's part of a batch went.
+struct Done {
+    vdev: u64,
+    rebuild: Rebuild,
+}
+
+/// Bytes of a batch on each device.
+pub(super) struct Size(u64);
+
+impl Size {
+    pub fn new() -> Self {
+        Self(BYTES.start)
+    }
+}
+
+/// Rebuilds a batch on each device that wants it.
+pub(super) fn run(shared: &Arc<Shared>, size: &mut Size) -> Result<()> {
+    let kept = shared.allocator.keep_freed();
+    let (generation, places) = {
+        let state = shared.scan.state.lock();
+        let active = state.rebuilds.iter().filter(|(_, r)| is_active(r));
+        (state.generation, active.map(|(vdev, r)| (*vdev, r.last_offset_bytes, r.max_txg.0)).collect::<Vec<_>>())
+    };
+    for (vdev, place, until) in places {
+        // Whoever began to write before the device was there has ended.
+        shared.wait(until)?;
+        shared.allocator.load_slabs(vdev as u32, place, size.0);
+    }
+    let bytes = size.0;
+    let plans = shared.change_scan(move |cx, state| match state.generation == generation {
+        true => plan(cx, state, bytes),
+        false => Ok(Vec::new()),
+    })?;
+    let begun = Instant::now();
+    let done: Vec<Done> = std::thread::scope(|scope| {
+        let running: Vec<_> =
+            plans.iter().map(|plan| scope.spawn(|| Copying::new(shared, &kept, generation, plan).run())).collect();
+        running.into_iter().filter_map(|thread| thread.join().ok()).collect()
+    });
+    drop(kept);
+    if done.is_empty() {
+        return Ok(());
+    }
+    let aim = bytes as f64 * AIM.as_secs_f64() / begun.elapsed().as_secs_f64().max(0.001);
+    size.0 = (aim as u64).clamp(BYTES.start, bytes.saturating_mul(2).min(BYTES.end));
+    shared.change_scan(move |cx, state| {
+        if state.generation != generation {
+            return Ok(());
+        }
+        done.into_iter().try_for_each(|done| keep(cx, state, done.vdev, done.rebuild))
+    })
+}
+
+/// Ends what has nothing left to do, and tells what is next on the others.
+fn plan(cx: &SyncTx<'_>, state: &mut State, bytes: u64) -> Result<Vec<Plan>> {
+    let active: Vec<(u64, Rebuild)> =
+        state.rebuilds.iter().filter(|(_, r)| is_active(r)).map(|(vdev, r)| (*vdev, *r)).collect();
+    let mut plans = Vec::new();
+    for (vdev, rebuild) in active {
+        let tree = cx.store().tree();
+        let until = rebuild.max_txg.0;
+        let Some(top) = tree.tops.get(vdev as usize).filter(|top| goes_on(top, until)) else {
+            end(cx, state, vdev, rebuild, false)?;
+            continue;
+        };
+        // Devices that are away now, and lack what this is about, come back without it.
+        let away = |leaf: &&Leaf| leaf.stale_ranges().last().is_some_and(|r| r.1 < until) && !is_rebuilt(leaf, until);
+        top.leaves().into_iter().filter(away).for_each(|leaf| leaf.note_missed(cx.txg(), cx.txg()));
+        match next(cx, vdev, rebuild, bytes)? {
+            Some(plan) => plans.push(plan),
+            None => end(cx, state, vdev, rebuild, true)?,
+        }
+    }
+    Ok(plans)
+}
+
+/// Whether some leaf is to be rebuilt, and can be: of what is needed for that, others have all.
+fn goes_on(top: &Vdev, until: u64) -> bool {
+    let has_all = |vdev: &Vdev| {
+        let whole = |leaf: &Leaf| leaf.is_open() && !leaf.has_failed() && leaf.stale_ranges().is_empty();
+        vdev.leaves().into_iter().any(whole)
+    };
+    let can = match &top.kind {
+        Kind::Draid(g) => top.children.iter().filter(|child| !has_all(child)).count() <= g.parity(),
+        _ => has_all(top),
+    };
+    can && top.leaves().iter().any(|leaf| is_rebuilt(leaf, until))
+}
+
+/// What is allocated behind the place, as the last txg has it: about so many bytes. `None`: nothing.
+fn next(cx: &SyncTx<'_>, vdev: u64, rebuild: Rebuild, bytes: u64) -> Result<Option<Plan>> {
+    let allocator = &cx.shared.allocator;
+    let from = rebuild.last_offset_bytes;
+    let Some(shift) = allocator.slab_shift(vdev as u32) else { return Ok(None) };
+    let (mut ranges, mut total, mut end_bytes) = (Vec::new(), 0, from);
+    let mut slab = from >> shift;
+    while total < bytes && ranges.len() < RANGES_MAX {
+        let Some(allocated) = allocator.allocated_in(vdev as u32, slab)? else { break };
+        let behind = allocated.into_iter().filter(|(at, len)| at + len > from);
+        for (at, len) in behind {
+            let start = at.max(from);
+            ranges.push((start, at + len - start));
+            total += at + len - start;
+        }
+        slab += 1;
+        end_bytes = slab << shift;
+    }
+    Ok((end_bytes > from).then_some(Plan { vdev, rebuild, ranges, end_bytes }))
+}
+
+/// Ends the rebuild of a device, in the txg that syncs: what it wrote is flushed.
+fn end(cx: &SyncTx<'_>, state: &mut State, vdev: u64, mut rebuild: Rebuild, complete: bool) -> Result<()> {
+    rebuild.state = if complete { Rebuild::COMPLETE } else { Rebuild::CANCELLED };
+    rebuild.end_time = cx.shared.now();
+    keep(cx, state, vdev, rebuild)?;
+    cx.feature_decrement(FEATURE)?;
+    tell(cx, vdev, if complete { "complete" } else { "canceled" })?;
+    cx.shared.tell_rebuild(class::RESILVER_FINISH);
+    let tree = cx.store().tree();
+    if complete && rebuild.errors == 0 {
+        let until = rebuild.max_txg.0;
+        let leaves = tree.tops.get(vdev as usize).map(|top| top.leaves()).unwrap_or_default();
+        leaves.into_iter().filter(|leaf| is_rebuilt(leaf, until)).for_each(|leaf| leaf.excise(until));
+        replaced::after_resilver(cx)?;
+    }
+    if state.is_rebuilding() {
+        return Ok(());
+    }
+    if !lacking(&cx.store().tree()).is_empty() {
+        cx.shared.scan.resilver_wanted();
+    } else if complete && state::refusal(state).is_none() {
+        state::begin(cx, state, ScanFunction::Scrub, 0)?;
+    }
+    Ok(())
+}
+
+/// Copies what a plan says.
+struct Copying<'a> {
+    shared: &'a Shared,
+    kept: &'a Kept,
+    generation: u64,
+    plan: &'a Plan,
+    next: AtomicUsize,
+    /// The first range that was not done.
+    undone: AtomicUsize,
+    stop: AtomicBool,
+    issued: AtomicU64,
+    written: AtomicU64,
+    errors: AtomicU64,
+    begun: Instant,
+    told: Mutex<Instant>,
+}
+
+impl<'a> Copying<'a> {
+    fn new(shared: &'a Shared, kept: &'a Kept, generation: u64, plan: &'a Plan) -> Self {
+        Self {
+            shared,
+            kept,
+            generation,
+            plan,
+            next: AtomicUsize::new(0),
+            undone: AtomicUsize::new(usize::MAX),
+            stop: AtomicBool::new(false),
+            issued: AtomicU64::new(0),
+            written: AtomicU64::new(0),
+            errors: AtomicU64::new(0),
+            begun: Instant::now(),
+            told: Mutex::new(Instant::now()),
+        }
+    }
+
+    fn run(self) -> Done {
+        std::thread::scope(|scope| {
+            for _ in 0..IN_FLIGHT.min(self.plan.ranges.len()) {
+                scope.spawn(|| self.work());
+            }
+        });
+        let undone = self.undone.load(Ordering::Relaxed).min(self.next.load(Ordering::Relaxed));
+        let ranges = &self.plan.ranges;
+        let mut rebuild = self.plan.rebuild;
+        rebuild.last_offset_bytes = ranges.get(undone).map_or(self.plan.end_bytes, |(at, _)| *at);
+        let scanned = ranges.iter().take(undone).map(|(_, len)| *len).sum::<u64>();
+        rebuild.run_time_ms += self.begun.elapsed().as_millis() as u64;
+        rebuild.scanned_bytes += scanned;
+        self.count(&mut rebuild);
+        let left = used_bytes(self.shared, self.plan.vdev).max(rebuild.scanned_bytes);
+        rebuild.total_bytes = if undone < ranges.len() { rebuild.total_bytes.max(left) } else { left };
+        Done { vdev: self.plan.vdev, rebuild }
+    }
+
+    fn count(&self, rebuild: &mut Rebuild) {
+        rebuild.issued_bytes += self.issued.load(Ordering::Relaxed);
+        rebuild.rebuilt_bytes += self.written.load(Ordering::Relaxed);
+        rebuild.errors += self.errors.load(Ordering::Relaxed);
+    }
+
+    fn work(&self) {
+        let mut load = self.shared.store.demand();
+        while !self.stop.load(Ordering::Relaxed) && !self.is_over() {
+            let number = self.next.fetch_add(1, Ordering::Relaxed);
+            let Some((at, len)) = self.plan.ranges.get(number) else { return };
+            let begun = Instant::now();
+            if !self.copy(*at, *len) {
+                self.undone.fetch_min(number, Ordering::Relaxed);
+                self.stop.store(true, Ordering::Relaxed);
+                return;
+            }
+            self.show();
+            // Somebody else used the pool meanwhile: what he wants comes first.
+            let now = self.shared.store.demand();
+            if now != load {
+                load = now;
+                std::thread::sleep(begun.elapsed().min(REST_MAX));
+            }
+        }
+    }
+
+    /// Whether nobody wants any more of it.
+    fn is_over(&self) -> bool {
+        let state = self.shared.scan.state.lock();
+        state.stop || state.generation != self.generation
+    }
+
+    /// False: it was not done.
+    fn copy(&self, mut at: u64, len: u64) -> bool {
+        let (end, until) = (at + len, self.plan.rebuild.max_txg.0);
+        while at < end {
+            let tree = self.shared.store.tree();
+            let Some(top) = tree.tops.get(self.plan.vdev as usize) else { return false };
+            if !goes_on(top, until) {
+                return false;
+            }
+            let size = top.rebuild_bytes(at, end - at);
+            let Some(done) = self.kept.while_kept(|| self.piece(&tree, at, size, until)) else { return false };
+            if !done {
+                return false;
+            }
+            at += size;
+        }
+        true
+    }
+
+    fn piece(&self, tree: &Tree, at: u64, size: u64, until: u64) -> bool {
+        let txg = self.shared.gate.open();
+        match tree.rebuild_range(self.plan.vdev as u32, at, size, until, txg) {
+            Ok(mended) => {
+                super::note_mended(&self.shared.store, &mended, false, true);
+                self.issued.fetch_add(size, Ordering::Relaxed);
+                self.written.fetch_add(mended.written_bytes(), Ordering::Relaxed);
+                true
+            }
+            // One of those that had all lacks something now.
+            Err(_) if !tree.tops.get(self.plan.vdev as usize).is_some_and(|top| goes_on(top, until)) => false,
+            Err(failure) => {
+                let error = failure.into_error(self.shared.store.name().to_owned());
+                tracing::warn!(%error, offset = at, "a range cannot be rebuilt");
+                self.errors.fetch_add(1, Ordering::Relaxed);
+                true
+            }
+        }
+    }
+
+    /// Has the figures follow.
+    fn show(&self) {
+        let Some(mut told) = self.told.try_lock() else { return };
+        if told.elapsed() < Duration::from_millis(100) {
+            return;
+        }
+        *told = Instant::now();
+        let mut now = self.plan.rebuild;
+        now.run_time_ms += self.begun.elapsed().as_millis() as u64;
+        let scanned = self.issued.load(Ordering::Relaxed);
+        now.scanned_bytes += scanned;
+        self.count(&mut now);
+        self.shared.scan.figures.rebuild(self.plan.vdev, now);
+    }
+}

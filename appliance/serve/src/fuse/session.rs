@@ -76,7 +76,8 @@ fn receive(device: &File, buffer: &mut [u8]) -> io::Result<Got> {
             Ok(bytes) => return Ok(Got::Request(bytes)),
             // A request that was withdrawn while it was handed out; a signal.
             Err(Errno::NOENT | Errno::INTR | Errno::AGAIN) => {}
-            Err(Errno::NODEV) => return Ok(Got::End),
+            // Unmounted; or the connection was cut, by an unmount that met a request on its way, or by an administrator.
+            Err(Errno::NODEV | Errno::CONNABORTED) => return Ok(Got::End),
             Err(e) => return Err(e.into()),
         }
     }

@@ -24,6 +24,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 type Key = (u32, u8, u64);
 
@@ -33,6 +34,8 @@ const PARTS: TableDefinition<'_, Key, &[u8]> = TableDefinition::new("parts");
 const BLOCKS: TableDefinition<'_, Key, &[u8]> = TableDefinition::new("blocks");
 /// What the store may hold in memory.
 const CACHE: usize = 8 << 20;
+/// How long another process may keep the store before that is an error.
+const PATIENCE: Duration = Duration::from_secs(5);
 /// Words at most; what comes then is counted with the others.
 const WORDS_MAX: u32 = 1 << 20;
 
@@ -119,9 +122,19 @@ fn other(error: impl Into<redb::Error>) -> io::Error {
 }
 
 impl Archive {
-    /// Opens the store of a file, or begins it.
+    /// Opens the store of a file, or begins it. Waits a moment for whoever has it: who ends right now, and who was started by
+    /// him with his files open, lets go of it soon.
     pub fn open(path: &Path) -> io::Result<Self> {
-        match Self::try_open(path) {
+        let patience = Instant::now() + PATIENCE;
+        let opened = loop {
+            match Self::try_open(path) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock && Instant::now() < patience => {
+                    std::thread::sleep(Duration::from_millis(20));
+                }
+                done => break done,
+            }
+        };
+        match opened {
             Err(error) if error.kind() != io::ErrorKind::WouldBlock && path.exists() => {
                 let aside = path.with_extension("damaged");
                 let (shown, moved) = (path.display(), aside.display());

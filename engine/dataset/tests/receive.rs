@@ -14,12 +14,15 @@ use dataset::stream::Writer;
 use dataset::write::ReceivedProperties;
 use dataset::{Datasets, KeyStore, write};
 use ondisk::ddt::Key;
-use ondisk::send_record::{Begin, Body, Record, WriteRecord};
+use ondisk::send_record::{Begin, Body, Crypt, Record, WriteRecord};
+use ondisk::{Endian, ObjectType};
 use pool::{OpenOptions, Pool, search};
+use std::collections::BTreeMap;
 use std::io::Read;
 use std::path::PathBuf;
 use std::process::Command;
 use std::sync::Arc;
+use transform::compress::{Algorithm, compress, decompress, zstd};
 
 const LEC: Options = Options { large_blocks: true, embedded: true, compressed: true, raw: false };
 
@@ -93,6 +96,100 @@ fn full_streams_come_back_as_they_were() {
     let rig = rig.reopen();
     rig.check();
     assert_eq!(rig.get("tank/r0", "inconsistent"), "0");
+}
+
+/// The stream as a big-endian host would have written it. System attributes say their order themselves, so that they may be as they
+/// are: the file system came to that host from a little-endian one.
+fn turned(stream: &[u8]) -> Vec<u8> {
+    let (mut checked, mut writer) = (Checked::new(stream), Writer::new(Vec::new(), Endian::Big));
+    let mut types = BTreeMap::new();
+    while let Some(packet) = checked.next_record().unwrap() {
+        let (mut body, mut payload) = (packet.record.body, packet.payload);
+        let is_zap =
+            |object| ![ObjectType::PLAIN_FILE_CONTENTS, ObjectType::ZVOL, ObjectType::FUID].contains(&types[object]);
+        match &body {
+            Body::End { to_guid, .. } => {
+                writer.end(*to_guid).unwrap();
+                continue;
+            }
+            Body::Object(object) => {
+                types.insert(object.object, ObjectType(object.object_type as u8));
+                if ObjectType(object.bonus_type as u8) == ObjectType::FUID_SIZE {
+                    payload.reverse();
+                }
+            }
+            Body::Write(write) if is_zap(&write.object) => {
+                let mut data = turned_zap(write.compression, &payload, write.logical_bytes);
+                let room = payload.len();
+                let packed = Algorithm::from_number(write.compression)
+                    .and_then(|algorithm| compress(algorithm, zstd::Level::DEFAULT, &data, room));
+                if let Some(mut packed) = packed {
+                    packed.resize(room, 0);
+                    payload = packed;
+                } else {
+                    body = Body::Write(WriteRecord { compression: 0, compressed_bytes: 0, ..*write });
+                    payload = std::mem::take(&mut data);
+                }
+            }
+            Body::WriteEmbedded(write) if is_zap(&write.object) => {
+                payload = turned_zap(write.compression, &payload, write.logical_bytes.into());
+                body = Body::Write(WriteRecord {
+                    object: write.object,
+                    object_type: u32::from(types[&write.object].0),
+                    offset: write.offset,
+                    logical_bytes: write.length,
+                    to_guid: write.to_guid,
+                    checksum_type: 0,
+                    flags: 0,
+                    compression: 0,
+                    key: Key { checksum: [0; 4], prop: 0 },
+                    compressed_bytes: 0,
+                    crypt: Crypt::default(),
+                });
+            }
+            _ => {}
+        }
+        writer.record(body, &payload).unwrap();
+    }
+    writer.into_inner()
+}
+
+/// An unpacked block of a ZAP, big-endian.
+fn turned_zap(compression: u8, payload: &[u8], bytes: u64) -> Vec<u8> {
+    let mut data = vec![0; bytes as usize];
+    match Algorithm::from_number(compression) {
+        Some(algorithm) => decompress(algorithm, payload, &mut data).unwrap(),
+        None => data.copy_from_slice(payload),
+    }
+    if data.iter().any(|&b| b != 0) {
+        ondisk::zap::swap::turn(&mut data, Endian::Little).unwrap();
+    }
+    data
+}
+
+#[test]
+fn streams_of_big_endian_hosts_become_what_was_sent() {
+    let Some(tree) = history() else { return };
+    let rig = Rig::new();
+    let from = [
+        ("th/prom@s1", Options::default(), None),
+        ("th/prom@s4", Options::default(), Some("th/prom@s1")),
+        ("th/vol@v1", Options::default(), None),
+        ("th/fs@s5", LEC, None),
+    ];
+    for (i, (sent, options, base)) in from.into_iter().enumerate() {
+        let stream = turned(&send(&tree, sent, base, options));
+        let to = match base {
+            Some(_) => format!("tank/r{}@there", i - 1),
+            None => format!("tank/r{i}@here"),
+        };
+        take(&rig, &stream, &to, false).unwrap();
+        let plain = |tree: &Arc<Datasets>, name: &str| send(tree, name, None, Options::default());
+        compare(sent, &plain(&rig.tree(), &to), &plain(&tree, sent));
+        rig.check();
+    }
+    rig.judge();
+    rig.reopen().check();
 }
 
 #[test]

@@ -9,7 +9,12 @@ use crate::error::Result;
 
 /// Makes a big-endian block of a ZAP little-endian.
 pub fn to_little(bytes: &mut [u8]) -> Result<()> {
-    match BlockKind::of(bytes, Endian::Big)? {
+    turn(bytes, Endian::Big)
+}
+
+/// Turns the order of a block of a ZAP that is in the order `from`.
+pub fn turn(bytes: &mut [u8], from: Endian) -> Result<()> {
+    match BlockKind::of(bytes, from)? {
         BlockKind::Micro => micro_block(bytes),
         BlockKind::Leaf => leaf(bytes),
         BlockKind::Header | BlockKind::Table => bytes.chunks_exact_mut(8).for_each(<[u8]>::reverse),

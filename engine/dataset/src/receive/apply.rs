@@ -17,7 +17,7 @@
 //! **OpenZFS 2.3 sends embedded spill blocks as file data** at the offset that a block numbered -2 would have; its receiver
 //! puts them there, and attributes are lost. Here they become the spill block that they were.
 
-use super::{Covered, FLAG_SPILL_BLOCK, Incoming};
+use super::{Covered, FLAG_SPILL_BLOCK, Incoming, turned};
 use crate::{Error, Result};
 use bytes::Bytes;
 use object::{NewObject, Object, ObjectSet, TakenBlock, Tx};
@@ -119,6 +119,9 @@ impl Applier {
     fn object(&mut self, tx: &Tx, record: &ObjectRecord, mut bonus: Vec<u8>) -> Result<()> {
         let new = self.check(record)?;
         bonus.truncate(record.bonus_bytes as usize);
+        if self.endian == Endian::Big {
+            turned::bonus(new.bonus_type, &mut bonus)?;
+        }
         let new = NewObject { bonus, ..new };
         let has_spill = record.flags & SPILL != 0;
         self.current = (record.object, has_spill);
@@ -221,7 +224,7 @@ impl Applier {
         let is_whole = write.logical_bytes == size && write.offset.is_multiple_of(size);
         if !is_whole || !is_packed(write.compression) {
             let data = unpacked(write.compression, payload, write.logical_bytes)?;
-            return object.write_at(tx, write.offset, &data);
+            return object.write_at(tx, write.offset, &self.native(&object, data)?);
         }
         // As it came; but first it is seen that it unpacks, so that no reader finds later that it does not.
         let bytes = Bytes::from(payload);
@@ -247,8 +250,8 @@ impl Applier {
         self.check_block(write.offset, write.length)?;
         let size = object.block_bytes();
         let is_whole = u64::from(write.logical_bytes) == size && write.offset.is_multiple_of(size);
-        if !is_whole || !self.embeds || payload.is_empty() {
-            return object.write_at(tx, write.offset, &data);
+        if !is_whole || !self.embeds || payload.is_empty() || self.endian == Endian::Big {
+            return object.write_at(tx, write.offset, &self.native(&object, data)?);
         }
         let compression =
             if write.compression == 0 { Compression::Off } else { Compression::from_raw(write.compression)? };
@@ -272,6 +275,14 @@ impl Applier {
         let compression = if spill.compressed_bytes == 0 { 0 } else { spill.compression };
         let data = unpacked(compression, payload, spill.length)?;
         object.set_spill(tx, Some(data))
+    }
+
+    /// What a block of the stream is on our disks, where pointers say little-endian.
+    fn native(&self, object: &Object, mut data: Vec<u8>) -> Result<Vec<u8>> {
+        if self.endian == Endian::Big {
+            turned::block(object.dnode_now().object_type, &mut data)?;
+        }
+        Ok(data)
     }
 
     fn check_block(&self, offset: u64, bytes: u64) -> Result<()> {

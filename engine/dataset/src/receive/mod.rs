@@ -21,6 +21,7 @@ mod end;
 mod heal;
 mod sealed;
 mod state;
+mod turned;
 
 pub use checked::{Checked, Covered};
 pub use heal::{Healed, heal};
@@ -97,8 +98,8 @@ impl Incoming {
             return Err(Error::invalid("", "invalid stream (bad magic number)"));
         };
         let unsupported = |what: &str| Err(Error::unsupported("", what));
-        if endian == Some(Endian::Big) {
-            return unsupported("receiving a stream that a big-endian host wrote");
+        if endian == Some(Endian::Big) && begin.features.contains(Features::RAW) {
+            return unsupported("receiving a raw stream that a big-endian host wrote");
         }
         let known = Features::SA_SPILL
             | Features::EMBED_DATA

@@ -22,8 +22,7 @@ pub fn replace(pool: &WritablePool) -> Result<Vec<String>> {
         return Ok(Vec::new());
     }
     let view = writer.pool()?;
-    let is_on = view.set_properties()?.iter().any(|(name, value)| name == "autoreplace" && value.as_u64() == Some(1));
-    if !is_on {
+    if !view.is_on("autoreplace")? {
         return Ok(Vec::new());
     }
     let status = view.status()?;

@@ -73,7 +73,8 @@ pub fn open_found(found: &FoundPool, request: &OpenRequest) -> Result<Arc<Pool>>
     Ok(Pool::open(found, &options(request))?)
 }
 
-fn options(request: &OpenRequest) -> OpenOptions {
+/// How the pool of a request is opened.
+pub(crate) fn options(request: &OpenRequest) -> OpenOptions {
     OpenOptions {
         txg: request.txg,
         rewind: request.rewind,

@@ -58,15 +58,9 @@ pub fn maker() -> dataset::write::FileSystemMaker {
     files::zpl::MAKER
 }
 
+/// The same as for reading, but for a txg: only the newest one can be gone on from.
 fn options(request: &OpenRequest) -> OpenOptions {
-    OpenOptions {
-        rewind: request.rewind,
-        checkpoint: request.checkpoint,
-        name: request.name.clone(),
-        temporary_name: request.temporary_name,
-        offline: request.offline.clone(),
-        ..OpenOptions::default()
-    }
+    OpenOptions { txg: None, ..import::options(request) }
 }
 
 /// Opens the pool with this identity.

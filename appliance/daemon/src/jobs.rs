@@ -331,6 +331,12 @@ impl Jobs {
         self.all.lock().values().rev().map(|r| r.job()).collect()
     }
 
+    /// The one of these kinds that has a target under way.
+    pub fn running_on(&self, kinds: &[JobKind], target: &str) -> Option<Job> {
+        let is_it = |job: &Job| kinds.contains(&job.kind) && job.target == target && job.ended.is_none();
+        self.all.lock().values().map(|running| running.job()).find(is_it)
+    }
+
     /// One.
     pub fn get(&self, id: u64) -> Option<Job> {
         self.all.lock().get(&id).map(|r| r.job())

@@ -3,7 +3,7 @@
 use crate::jobs::{Finished, Jobs, Running};
 use admin::OwnedPool;
 use anyhow::Result;
-use api::{Job, JobKind};
+use api::JobKind;
 use pool::status::{Progress, ScanStatus};
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,20 +21,13 @@ pub fn show(jobs: &Jobs, pool: &Arc<OwnedPool>) {
         _ => return,
     };
     let name = pool.name();
-    let is_shown =
-        |j: &Job| matches!(j.kind, JobKind::Scrub | JobKind::Resilver) && j.target == name && j.ended.is_none();
-    if jobs.list().iter().any(is_shown) {
+    if jobs.running_on(&[JobKind::Scrub, JobKind::Resilver], &name).is_some() {
         return;
     }
     let pool = pool.clone();
     if let Err(why) = jobs.start(kind, &name, "the pool", move |running| follow(&pool, running)) {
         tracing::debug!(pool = name, why, "the scan is not shown");
     }
-}
-
-/// The job that shows a scrub, if one does.
-pub fn shown(jobs: &Jobs, pool: &str) -> Option<Job> {
-    jobs.list().into_iter().find(|j| j.kind == JobKind::Scrub && j.target == pool && j.ended.is_none())
 }
 
 /// Begins a scrub, or has a paused one go on. The error is a sentence.

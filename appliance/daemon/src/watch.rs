@@ -5,7 +5,7 @@ use crate::jobs::Finished;
 use crate::scanned;
 use crate::web::Service;
 use admin::OwnedPool;
-use api::{Device, EventKind, Job, JobKind, LiveMessage, Pool, State};
+use api::{Device, EventKind, JobKind, LiveMessage, Pool, State};
 use parking_lot::{Condvar, Mutex};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -152,8 +152,8 @@ fn left(pool: &OwnedPool) -> u64 {
 /// What was destroyed is freed by the pool itself; the job tells how far it is.
 fn freeing(service: &Arc<Service>, pool: &Arc<OwnedPool>) {
     let name = pool.name();
-    let is_shown = |j: &Job| j.kind == JobKind::Destroy && j.target == name && j.ended.is_none();
-    if pool.writable().is_none() || left(pool) == 0 || service.jobs.list().iter().any(is_shown) {
+    let is_shown = || service.jobs.running_on(&[JobKind::Destroy], &name).is_some();
+    if pool.writable().is_none() || left(pool) == 0 || is_shown() {
         return;
     }
     let pool = pool.clone();

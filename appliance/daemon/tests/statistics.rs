@@ -3,7 +3,7 @@
 mod rig;
 
 use daemon::config::{Config, Portmap};
-use load::{Arrivals, Kind, Plan};
+use load::{Kind, Plan};
 use rig::{Client, Rig};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -56,19 +56,11 @@ impl Filer {
             targets: vec![target.parse().expect("an URL")],
             size: 64 << 10,
             threads: 2,
-            depth: 1,
-            arrivals: Arrivals::Closed,
             time: Some(Duration::from_millis(500)),
             file_size: 24 * MIB,
-            span: None,
             sync,
-            zeros: 0,
             seed: 7,
-            direct: false,
-            fsync: 0,
-            ramp: Duration::ZERO,
-            steps: None,
-            ops: None,
+            ..Plan::default()
         };
         let report = plan.run(&AtomicBool::new(false)).expect("it is loaded");
         assert_eq!((report.failed, report.first_failure), (0, None));

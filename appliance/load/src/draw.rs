@@ -6,7 +6,7 @@
 
 use crate::number;
 use crate::target::{Nfs, Target};
-use crate::tree::{self, Access, Mode, Node, Tree};
+use crate::tree::{self, Access, Mode, Node, Tree, fill};
 use anyhow::{Context, Result, bail, ensure};
 use font8x8::legacy::BASIC_LEGACY;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -196,12 +196,7 @@ impl Drawing {
     fn filled(&self, tree: &mut dyn Tree, name: &str) -> Result<Node> {
         let has = tree.look(name).unwrap_or(0);
         if has < self.file_size {
-            let mut node = tree.open(name, Mode::Create)?;
-            let mut at = 0;
-            while at < self.file_size {
-                at += tree.write(&mut node, at, (self.file_size - at).min(1 << 20) as usize)?;
-            }
-            tree.close(node)?;
+            fill(tree, name, self.file_size, 1 << 20)?;
         }
         Ok(tree.open(name, Mode::Read)?)
     }

@@ -120,14 +120,14 @@ impl Connection {
     /// Puts a call of version 3 behind those that [`Self::flush`] sends.
     pub fn put(&mut self, xid: u32, procedure: u32, args: &[u8]) {
         let mut w = Writer::new();
-        w.u32(0);
-        let mark = w.mark();
         put_head_as(&mut w, self.who, xid, (NFS, 3, procedure));
-        w.fixed(args);
-        let len = w.since(mark);
-        let at = self.out.len();
-        self.out.extend_from_slice(&w.to_vec());
-        self.out[at..at + 4].copy_from_slice(&(len as u32 | LAST).to_be_bytes());
+        let head = w.to_vec();
+        let padding = args.len().next_multiple_of(4) - args.len();
+        let len = head.len() + args.len() + padding;
+        self.out.extend_from_slice(&(len as u32 | LAST).to_be_bytes());
+        self.out.extend_from_slice(&head);
+        self.out.extend_from_slice(args);
+        self.out.extend_from_slice(&[0; 3][..padding]);
     }
 
     /// Sends what was put.

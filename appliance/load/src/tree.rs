@@ -43,6 +43,16 @@ pub(crate) trait Tree {
     fn list(&mut self, path: &str) -> io::Result<u64>;
 }
 
+/// Makes a file of `size` bytes, or fills the one that is there anew, `step` bytes at a time.
+pub(crate) fn fill(tree: &mut dyn Tree, path: &str, size: u64, step: usize) -> io::Result<()> {
+    let mut node = tree.open(path, Mode::Create)?;
+    let mut at = 0;
+    while at < size {
+        at += tree.write(&mut node, at, (size - at).min(step as u64) as usize)?;
+    }
+    tree.close(node)
+}
+
 /// How files are read and written.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Access {

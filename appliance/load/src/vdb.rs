@@ -45,8 +45,6 @@ pub struct Run {
     pub chosen: Vec<(String, String)>,
     /// What is done.
     pub flow: Flow,
-    /// Seconds between lines of its report.
-    pub interval: Duration,
     /// Only files are made, nothing is run.
     pub only_format: bool,
     /// Waits so long before it.

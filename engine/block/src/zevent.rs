@@ -41,9 +41,6 @@ pub mod class {
     pub const VDEV_ATTACH: &str = "vdev_attach";
     pub const VDEV_CLEAR: &str = "vdev_clear";
     pub const VDEV_ONLINE: &str = "vdev_online";
-    pub const VDEV_REMOVE: &str = "vdev_remove";
-    pub const VDEV_REMOVE_AUX: &str = "vdev_remove_aux";
-    pub const VDEV_REMOVE_DEV: &str = "vdev_remove_dev";
     pub const VDEV_SPARE: &str = "vdev_spare";
     pub const SCRUB_START: &str = "scrub_start";
     pub const SCRUB_FINISH: &str = "scrub_finish";

@@ -2,9 +2,9 @@
 
 mod common;
 
-use common::streams::send_from;
-use common::{Rig, noise, owners_of};
-use dataset::receive::{Checked, Healed, Target, heal, receive};
+use common::streams::{send_from, target, try_receive};
+use common::{Rig, noise};
+use dataset::receive::{Checked, Healed, heal};
 use dataset::send::Options;
 use dataset::{Dataset, Error, KeyStore, write};
 use object::NewObject;
@@ -131,20 +131,7 @@ fn encrypted_blocks_come_back_with_the_key_or_raw_without() {
     assert!(rig.is_clean());
     // One that was received raw is healed by the same stream, too.
     let other = Rig::new();
-    let mut checked = Checked::new(&raw[..]);
-    let first = checked.next_record().unwrap().unwrap();
-    let target = Target {
-        dataset: "tank/r".into(),
-        snapshot: "s".into(),
-        force: false,
-        resumable: false,
-        unencrypted: false,
-        origin: None,
-        owners_of,
-        started: &|| Ok(()),
-        let_go: &|| Ok(()),
-    };
-    receive(&other.live, &mut checked, &first, &target).unwrap();
+    try_receive(&other, &raw, &target("tank/r@s", false)).unwrap();
     let all = blocks(&other.tree().dataset("tank/r@s").unwrap());
     all.iter().for_each(|bp| damage(&other, bp));
     assert_eq!(healed(&other, &raw, "tank/r@s").unwrap().healed, all.len() as u64);

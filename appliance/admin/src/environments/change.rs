@@ -48,13 +48,6 @@ pub struct NewEnvironment<'a> {
     pub uuid: &'a str,
 }
 
-/// What was made.
-#[derive(Debug, Clone)]
-pub struct Created {
-    /// Full name of its root.
-    pub root: String,
-}
-
 /// The name of a snapshot that is taken now to be cloned. None of a pool's environments may have it: with promoting, snapshots go from one to another.
 pub fn snapshot_name(all: &[Environment]) -> String {
     let taken = |name: &str| all.iter().flat_map(|e| &e.parts).any(|p| p.snapshots.iter().any(|s| s.short() == name));
@@ -90,8 +83,8 @@ pub fn snapshot(pool: &WritablePool, environment: &Environment, short: &str) -> 
     })
 }
 
-/// Makes an environment from a snapshot of all parts of `source`, beside it.
-pub fn clone_into(pool: &WritablePool, source: &Environment, new: &NewEnvironment<'_>) -> Result<Created> {
+/// Makes an environment from a snapshot of all parts of `source`, beside it; the full name of its root.
+pub fn clone_into(pool: &WritablePool, source: &Environment, new: &NewEnvironment<'_>) -> Result<String> {
     check_name(new.name)?;
     let datasets = pool.live.synced()?;
     let (above, _) = source.root().rsplit_once('/').context("the root of a pool cannot be cloned beside itself")?;
@@ -124,11 +117,11 @@ pub fn clone_into(pool: &WritablePool, source: &Environment, new: &NewEnvironmen
         }
         return Err(error);
     }
-    Ok(Created { root })
+    Ok(root)
 }
 
-/// Names that environments can have.
-fn check_name(name: &str) -> Result<()> {
+/// Refuses names that environments cannot have.
+pub fn check_name(name: &str) -> Result<()> {
     if name.is_empty() || name.contains(['/', '@', '#', '%']) || name.contains(char::is_whitespace) {
         bail!(
             "'{name}' cannot be the name of a boot environment: it is the last part of a dataset's name, without spaces"

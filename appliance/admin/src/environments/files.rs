@@ -2,7 +2,7 @@
 //!
 //! Only what is there is changed: a pool without `boot/menu.lst`, `boot/grub/menu.lst` and `boot/loader/entries` has another boot loader, which finds environments itself.
 
-use super::menu::{self, Change};
+use super::menu::{self, Change, last};
 use super::{Environment, property};
 use crate::write::WritablePool;
 use anyhow::{Context, Result, bail};
@@ -29,14 +29,14 @@ pub struct Refreshed {
 }
 
 /// Reads and replaces files of a file system, as root.
-struct Folder {
+pub(super) struct Folder {
     files: Arc<FileSystem>,
     who: Caller,
 }
 
 impl Folder {
     /// The root file system of a pool; `None`: its key is not loaded.
-    fn open(pool: &WritablePool, name: &str) -> Result<Option<Self>> {
+    pub fn open(pool: &WritablePool, name: &str) -> Result<Option<Self>> {
         let dataset = pool.live.synced()?.dataset(name)?;
         if !pool.keys.is_available(&dataset)? {
             return Ok(None);
@@ -57,7 +57,7 @@ impl Folder {
         Ok(Some(at))
     }
 
-    fn read(&self, path: &str) -> Result<Option<String>> {
+    pub fn read(&self, path: &str) -> Result<Option<String>> {
         let Some(node) = self.find(path)? else { return Ok(None) };
         let data = self.files.read(node, 0, MENU_BYTES + 1)?;
         if data.len() > MENU_BYTES {
@@ -93,7 +93,7 @@ impl Folder {
     }
 
     /// Puts `text` in the place of a file, whole or not at all.
-    fn replace(&self, path: &str, text: &str) -> Result<()> {
+    pub fn replace(&self, path: &str, text: &str) -> Result<()> {
         let (above, name) = path.rsplit_once('/').unwrap_or(("", path));
         let dir = self.folder(above)?;
         let mode = match self.find(path)? {
@@ -159,10 +159,6 @@ pub fn refresh_menus(pool: &WritablePool, pool_name: &str, change: &Change) -> R
         }
     }
     Ok(done)
-}
-
-fn last(root: &str) -> &str {
-    root.rsplit('/').next().unwrap_or(root)
 }
 
 /// The name of an entry's file for another environment.

@@ -40,7 +40,8 @@ pub enum Change {
     },
 }
 
-fn last(root: &str) -> &str {
+/// The last part of a dataset's name.
+pub(super) fn last(root: &str) -> &str {
     root.rsplit('/').next().unwrap_or(root)
 }
 

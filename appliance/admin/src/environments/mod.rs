@@ -14,7 +14,7 @@ mod files;
 mod menu;
 
 pub use change::{
-    Created, NewEnvironment, activate, clone_into, describe, forget_origins, is_automatic, named_snapshot,
+    NewEnvironment, activate, check_name, clone_into, describe, forget_origins, is_automatic, named_snapshot,
     promote_dependents, settle_received, snapshot, snapshot_name,
 };
 pub use files::{Refreshed, refresh_menus, write_menus};
@@ -180,7 +180,7 @@ pub fn find(datasets: &Arc<Datasets>, container: Option<&str>) -> Result<Vec<Env
             let Some(dataset) = entry.dataset() else { continue };
             parts.push(part(entry, dataset)?);
         }
-        let name = root.rsplit('/').next().unwrap_or(&root).to_owned();
+        let name = menu::last(&root).to_owned();
         found.push(Environment { name, pool: pool.clone(), parts, on_boot: boot_name.as_ref() == Some(&root) });
     }
     found.sort_by(|a, b| a.name.cmp(&b.name));

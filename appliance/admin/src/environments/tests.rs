@@ -4,7 +4,6 @@ use super::*;
 use crate::create::{CreateRequest, create};
 use crate::layout::Layout;
 use crate::write::{WritablePool, maker};
-use ::files::vfs::{Caller, NewNode, Vfs};
 use dataset::write::{self, NewDataset};
 
 struct Machine {
@@ -72,30 +71,16 @@ impl Machine {
         places
     }
 
+    fn files(&self, dataset: &str) -> files::Folder {
+        files::Folder::open(&self.pool, dataset).expect("opened").expect("it needs no key")
+    }
+
     fn write(&self, dataset: &str, path: &str, text: &str) {
-        let found = self.pool.live.synced().expect("datasets").dataset(dataset).expect(dataset);
-        let files = self.pool.files().written(&found).expect("files");
-        let who = Caller { uid: 0, gid: 0, groups: Vec::new(), privileged: true };
-        let mut at = files.root();
-        let (above, name) = path.rsplit_once('/').unwrap_or(("", path));
-        for part in above.split('/').filter(|p| !p.is_empty()) {
-            at = match files.lookup(at, part.as_bytes()) {
-                Ok(found) => found.node,
-                Err(_) => files.create(&who, at, part.as_bytes(), &NewNode::Directory, 0o755, 0).expect("made").node,
-            };
-        }
-        let file = files.create(&who, at, name.as_bytes(), &NewNode::Regular, 0o600, 0).expect("made");
-        files.write(&who, file.node, 0, text.as_bytes()).expect("written");
+        self.files(dataset).replace(path, text).expect("written");
     }
 
     fn read(&self, dataset: &str, path: &str) -> Option<String> {
-        let found = self.pool.live.synced().expect("datasets").dataset(dataset).expect(dataset);
-        let files = self.pool.files().written(&found).expect("files");
-        let mut at = files.root();
-        for part in path.split('/') {
-            at = files.lookup(at, part.as_bytes()).ok()?.node;
-        }
-        Some(String::from_utf8(files.read(at, 0, 1 << 20).expect("read").to_vec()).expect("text"))
+        self.files(dataset).read(path).expect("read")
     }
 }
 

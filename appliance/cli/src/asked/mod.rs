@@ -66,10 +66,15 @@ impl Daemon {
         })
     }
 
+    /// All that it counts, as it says it.
+    pub fn metrics_text(&self) -> Result<String> {
+        let text = self.bytes("GET", "/metrics", None)?;
+        String::from_utf8(text).context("the daemon's answer is not understood")
+    }
+
     /// All that it counts.
     pub fn metrics(&self) -> Result<Metrics> {
-        let text = self.bytes("GET", "/metrics", None)?;
-        let text = String::from_utf8(text).context("the daemon's answer is not understood")?;
+        let text = self.metrics_text()?;
         let at = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         Ok(Metrics::parse(&text, at))
     }

@@ -2,8 +2,8 @@
 
 use super::change::{Destroy, environment, rename_to, snapshots, start};
 use super::create::{Wanted, here, snapshot, source};
-use super::list::{Line, active, place, table};
-use super::{Face, Run, all, mount, one, operand, running, snapshot_of, verb};
+use super::list::{Line, Now, table};
+use super::{Face, Run, all, mount, one, operand, snapshot_of, verb};
 use crate::context::{Context, Failure, Outcome, Verb};
 use crate::getopt::Options;
 use crate::number::date_short;
@@ -223,13 +223,13 @@ fn list(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     }
     let (datasets, snapshots) = (parsed.has('a'), parsed.has('s'));
     let is_deep = datasets || snapshots;
-    let runs = running();
+    let now = Now::look(cx);
     let dash = |text: String| if text.is_empty() { "-".to_owned() } else { text };
     let titles = [if is_deep { "BE/Dataset/Snapshot" } else { "BE" }, "Active", "Mountpoint", "Space", "Created"];
     let mut lines = vec![Line { indent: 0, fields: titles.map(str::to_owned).to_vec() }];
     for f in &found {
         let Some(part) = f.environment.head() else { continue };
-        let marks = dash(active(f, &part.name, runs.as_deref()));
+        let marks = dash(now.active(f, &part.name));
         let mut space = part.used;
         if !is_deep {
             space += part.origin.as_ref().map_or(0, |o| o.used);
@@ -239,7 +239,7 @@ fn list(cx: &mut Context<'_>, args: &[String]) -> Outcome {
                 space += other.map_or(0, |p| p.used);
             }
             let fields =
-                vec![f.name().to_owned(), marks, dash(place(cx, &part.name)), human(space), date_short(part.created)];
+                vec![f.name().to_owned(), marks, dash(now.place(&part.name)), human(space), date_short(part.created)];
             lines.push(Line { indent: 0, fields });
             continue;
         }
@@ -248,7 +248,7 @@ fn list(cx: &mut Context<'_>, args: &[String]) -> Outcome {
         for (at, part) in f.environment.parts.iter().enumerate().filter(|(at, _)| *at == 0 || datasets) {
             let marks = if at == 0 { marks.clone() } else { "-".to_owned() };
             let own =
-                vec![part.name.clone(), marks, dash(place(cx, &part.name)), human(part.used), date_short(part.created)];
+                vec![part.name.clone(), marks, dash(now.place(&part.name)), human(part.used), date_short(part.created)];
             lines.push(Line { indent: 2, fields: own });
             let mut line = |indent: usize, s: &admin::environments::Snapshot| {
                 let fields = vec![s.name.clone(), "-".into(), "-".into(), human(s.used), date_short(s.created)];

@@ -202,9 +202,7 @@ pub(super) fn rename_to(
     if running().as_deref() == Some(environment.root()) {
         return Err(failed("It is the currently active BE: boot from another one to rename it."));
     }
-    if to.is_empty() || to.contains(['/', '@', '#']) || to.contains(char::is_whitespace) {
-        return Err(failed(&format!("'{to}' cannot be the name of a boot environment.")));
-    }
+    environments::check_name(to).map_err(|e| failed(&e.to_string()))?;
     let all = find(&found.pool.datasets, root).map_err(|e| failed(&format!("{e:#}")))?;
     if all.iter().any(|e| e.name == to) {
         return Err(failed(&format!("BE {to} already exists.")));

@@ -142,15 +142,12 @@ pub(super) fn here(cx: &mut Context<'_>, wanted: &Wanted<'_>, command: &str, fac
                 source.parts.truncate(1);
             }
         }
-        let made = clone_into(&pool, &source, &new)?;
+        let root = clone_into(&pool, &source, &new)?;
         let title = wanted.description.unwrap_or(wanted.name).to_owned();
-        notes.push((
-            MenuChange::Made { root: made.root.clone(), like: source.root().to_owned(), title },
-            wanted.verbose,
-        ));
+        notes.push((MenuChange::Made { root: root.clone(), like: source.root().to_owned(), title }, wanted.verbose));
         if wanted.activate {
             activate(&pool, wanted.name, wanted.container)?;
-            notes.push((MenuChange::Activated { root: made.root }, wanted.verbose));
+            notes.push((MenuChange::Activated { root }, wanted.verbose));
         }
         pool.note_command(command)
     })();
@@ -214,7 +211,7 @@ fn elsewhere(cx: &mut Context<'_>, wanted: &Wanted<'_>, target: &str, command: &
             short
         }
     };
-    transfer(cx, &format!("{}@{short}", environment.root()), &root, &environment).map_err(failed)?;
+    transfer(cx, &short, &root, &environment).map_err(failed)?;
 
     let mut notes = Vec::new();
     let there = crate::zpool::writing::open(cx, &to, &cannot)?;
@@ -248,7 +245,7 @@ fn elsewhere(cx: &mut Context<'_>, wanted: &Wanted<'_>, target: &str, command: &
 }
 
 /// Sends the parts of an environment from pool to pool, by two processes: each of them reaches the process that has its pool.
-fn transfer(cx: &Context<'_>, snapshot: &str, root: &str, environment: &Environment) -> Result<(), String> {
+fn transfer(cx: &Context<'_>, short: &str, root: &str, environment: &Environment) -> Result<(), String> {
     let program = std::env::current_exe().map_err(|e| format!("cannot tell which program this is: {e}"))?;
     let command = |args: &[&str]| {
         let mut command = Command::new(&program);
@@ -257,7 +254,7 @@ fn transfer(cx: &Context<'_>, snapshot: &str, root: &str, environment: &Environm
     };
     for part in &environment.parts {
         let name = format!("{root}{}", &part.name[environment.root().len()..]);
-        let from = format!("{}@{}", part.name, snapshot.split_once('@').map_or("", |(_, short)| short));
+        let from = format!("{}@{short}", part.name);
         let mut sender = command(&["send", "-p", "-L", "-e", "-c", &from])
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
@@ -265,8 +262,12 @@ fn transfer(cx: &Context<'_>, snapshot: &str, root: &str, environment: &Environm
             .spawn()
             .map_err(|e| format!("cannot start the sender: {e}"))?;
         let Some(stream) = sender.stdout.take() else { return Err("the sender has no output".to_owned()) };
-        let receiver = command(&["receive", "-u", "-o", "canmount=noauto", &name]);
-        let received = if part.is_volume { command(&["receive", "-u", &name]) } else { receiver }
+        let mut receive = vec!["receive", "-u"];
+        if !part.is_volume {
+            receive.extend(["-o", "canmount=noauto"]);
+        }
+        receive.push(&name);
+        let received = command(&receive)
             .stdin(Stdio::from(stream))
             .output()
             .map_err(|e| format!("cannot start the receiver: {e}"))?;

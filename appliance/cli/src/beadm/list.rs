@@ -5,7 +5,7 @@ use crate::context::{Context, Failure, Outcome};
 use crate::getopt::Options;
 use crate::json::{self, Object};
 use crate::number::{date_short, nice_bytes};
-use admin::environments::{DESCRIPTION, POLICY, Part, UUID, property};
+use admin::environments::{DESCRIPTION, POLICY, UUID, property};
 use serde_json::{Value, json};
 
 const OPTIONS: Options = Options { short: "adsHjvk:K:", long: &[("json", false, 'j')] };
@@ -18,33 +18,42 @@ pub struct Line {
     pub fields: Vec<String>,
 }
 
-/// Whether an environment runs and whether it is started: `NR`.
-pub fn active(found: &Found, dataset: &str, runs: Option<&str>) -> String {
-    let root = found.environment.root();
-    let mut text = String::new();
-    if dataset == root && runs == Some(root) {
-        text.push('N');
-    }
-    if dataset == root && found.environment.on_boot {
-        text.push('R');
-    }
-    text
+/// What this machine runs from, and where what is mounted: looked at once for a list.
+pub struct Now {
+    runs: Option<String>,
+    mounted: Vec<(String, String)>,
 }
 
-/// Where a dataset is mounted, empty: nowhere.
-pub fn place(cx: &Context<'_>, dataset: &str) -> String {
-    if running().as_deref() == Some(dataset) {
-        return "/".to_owned();
+impl Now {
+    /// As it is.
+    pub fn look(cx: &Context<'_>) -> Self {
+        Self { runs: running(), mounted: crate::mounts::mounted(cx) }
     }
-    crate::mounts::mounted(cx).into_iter().find(|(name, _)| name == dataset).map(|(_, place)| place).unwrap_or_default()
+
+    /// Whether an environment runs and whether it is started: `NR`.
+    pub fn active(&self, found: &Found, dataset: &str) -> String {
+        let root = found.environment.root();
+        let mut text = String::new();
+        if dataset == root && self.runs.as_deref() == Some(root) {
+            text.push('N');
+        }
+        if dataset == root && found.environment.on_boot {
+            text.push('R');
+        }
+        text
+    }
+
+    /// Where a dataset is mounted, empty: nowhere.
+    pub fn place(&self, dataset: &str) -> String {
+        if self.runs.as_deref() == Some(dataset) {
+            return "/".to_owned();
+        }
+        self.mounted.iter().find(|(name, _)| name == dataset).map(|(_, place)| place.clone()).unwrap_or_default()
+    }
 }
 
 fn text(found: &Found, name: &str) -> Option<String> {
     property(&found.pool.datasets, found.environment.root(), name).ok().flatten().filter(|v| v != "-" && !v.is_empty())
-}
-
-fn space(part: &Part) -> u64 {
-    part.used
 }
 
 /// `beadm list`.
@@ -84,12 +93,12 @@ pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     if descends {
         found.reverse();
     }
-    let runs = running();
+    let now = Now::look(cx);
     if parsed.has('j') {
-        return document(cx, &found, runs.as_deref());
+        return document(cx, &found, &now);
     }
     if parsed.has('H') {
-        return for_scripts(cx, &found, runs.as_deref(), datasets, snapshots);
+        return for_scripts(cx, &found, &now, datasets, snapshots);
     }
     let title = match (datasets, snapshots) {
         (true, true) => "BE/Dataset/Snapshot",
@@ -118,15 +127,15 @@ pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
         };
         if !datasets && !snapshots {
             let Some(head) = f.environment.head() else { continue };
-            let marks = active(f, &head.name, runs.as_deref());
-            lines.push(line(0, f.name(), marks, place(cx, &head.name), space(head), head.created));
+            let marks = now.active(f, &head.name);
+            lines.push(line(0, f.name(), marks, now.place(&head.name), head.used, head.created));
             continue;
         }
         lines.push(Line { indent: 0, fields: vec![f.name().to_owned()] });
         for part in &f.environment.parts {
             if datasets {
-                let marks = active(f, &part.name, runs.as_deref());
-                lines.push(line(3, &part.name, marks, place(cx, &part.name), part.used, part.created));
+                let marks = now.active(f, &part.name);
+                lines.push(line(3, &part.name, marks, now.place(&part.name), part.used, part.created));
             }
             for snapshot in part.snapshots.iter().filter(|_| snapshots) {
                 let name = match datasets {
@@ -165,13 +174,13 @@ pub fn table(lines: &[Line]) -> String {
     out
 }
 
-fn for_scripts(cx: &mut Context<'_>, found: &[Found], runs: Option<&str>, datasets: bool, snapshots: bool) -> Outcome {
+fn for_scripts(cx: &mut Context<'_>, found: &[Found], now: &Now, datasets: bool, snapshots: bool) -> Outcome {
     let mut out = String::new();
     for f in found {
         let policy = text(f, POLICY).unwrap_or_else(|| "static".to_owned());
         let uuid = text(f, UUID).unwrap_or_default();
         for part in f.environment.parts.iter().take(if datasets || snapshots { usize::MAX } else { 1 }) {
-            let (marks, place) = (active(f, &part.name, runs), place(cx, &part.name));
+            let (marks, place) = (now.active(f, &part.name), now.place(&part.name));
             if datasets || !snapshots {
                 let second = if datasets { &part.name } else { &uuid };
                 out += &format!("{};{second};{marks};{place};{};{policy};{}\n", f.name(), part.used, part.created);
@@ -186,7 +195,7 @@ fn for_scripts(cx: &mut Context<'_>, found: &[Found], runs: Option<&str>, datase
     Ok(0)
 }
 
-fn document(cx: &mut Context<'_>, found: &[Found], runs: Option<&str>) -> Outcome {
+fn document(cx: &mut Context<'_>, found: &[Found], now: &Now) -> Outcome {
     let mut environments = Object::new();
     for f in found {
         let mut parts = Object::new();
@@ -197,12 +206,12 @@ fn document(cx: &mut Context<'_>, found: &[Found], runs: Option<&str>) -> Outcom
                 .map(|s| json!({"name": s.short(), "used": s.used, "created": s.created}))
                 .collect();
             let value = json!({
-                "used": part.used, "referenced": part.referenced, "created": part.created, "mountpoint": place(cx, &part.name),
+                "used": part.used, "referenced": part.referenced, "created": part.created, "mountpoint": now.place(&part.name),
                 "origin": part.origin.as_ref().map(|o| o.name.clone()), "snapshots": snapshots,
             });
             parts.insert(part.name.clone(), value);
         }
-        let marks = active(f, f.environment.root(), runs);
+        let marks = now.active(f, f.environment.root());
         let value = json!({
             "name": f.name(), "pool": f.record().name, "dataset": f.environment.root(), "active_now": marks.contains('N'), "active_on_boot": marks.contains('R'),
             "uuid": text(f, UUID), "policy": text(f, POLICY), "description": text(f, DESCRIPTION), "datasets": parts,

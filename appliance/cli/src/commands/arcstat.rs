@@ -8,6 +8,7 @@ use crate::report::{self, Column, Form, Kind, Options, Value, column};
 use anyhow::{Result, bail};
 use api::CellKey;
 use clap::{Arg, ArgAction, ArgMatches, Command};
+use record::collect::machine::memory_bytes;
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 
@@ -341,10 +342,7 @@ fn row(before: Option<&Metrics>, now: &Metrics, pool: Option<&str>, clients: &BT
     let (second_hits, second_misses) = (rate("weir_l2_hits_total"), rate("weir_l2_misses_total"));
     let second = add(second_hits, second_misses);
     let memory = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    let of_machine = |field: &str| {
-        let line = memory.lines().find_map(|line| line.strip_prefix(field))?;
-        line.split_ascii_whitespace().next()?.parse::<f64>().ok().map(|kib| kib * 1024.0)
-    };
+    let of_machine = |field: &str| memory_bytes(&memory, field);
     let (cap, recent) = (now.sum("weir_cache_cap_bytes", &labels), now.sum("weir_cache_recent_target_bytes", &labels));
     let value = |name: &str| -> Option<f64> {
         match name {

@@ -8,6 +8,7 @@ use crate::report::TimeForm;
 use crate::report::{self, decimal, moment};
 use anyhow::Result;
 use clap::{Arg, ArgAction, ArgMatches, Command};
+use record::collect::machine::memory_bytes;
 use serde_json::{Map, Value, json};
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -112,10 +113,7 @@ fn lines(section: &str, now: &Metrics, labels: &[(&str, &str)]) -> Vec<Line> {
             let recent = sum("weir_cache_recent_target_bytes");
             let frequent = cap.zip(recent).map(|(cap, recent)| (cap - recent).max(0.0));
             let file = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
-            let memory = |field: &str| {
-                let line = file.lines().find_map(|line| line.strip_prefix(field))?;
-                line.split_ascii_whitespace().next()?.parse::<f64>().ok().map(|kib| kib * 1024.0)
-            };
+            let memory = |field: &str| memory_bytes(&file, field);
             vec![
                 line(0, "Total memory size", Told::Bytes(memory("MemTotal:")), "Memory of this machine."),
                 line(0, "Free memory size", Told::Bytes(memory("MemFree:")), "What of it nobody uses."),

@@ -11,10 +11,7 @@ pub use ::load::bench::command;
 /// Does what it is asked.
 pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
     let ask = Daemon::find().ok().map(|daemon| {
-        let ask = move || {
-            let text = daemon.bytes("GET", "/metrics", None).map_err(|e| format!("{e:#}"))?;
-            String::from_utf8(text).map_err(|e| e.to_string())
-        };
+        let ask = move || daemon.metrics_text().map_err(|e| format!("{e:#}"));
         Arc::new(ask) as ::load::bench::Ask
     });
     ::load::bench::run(matches, ask)

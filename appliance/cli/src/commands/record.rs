@@ -212,10 +212,7 @@ pub fn sources(with_daemon: bool) -> Result<Vec<Box<dyn Source>>> {
     let mut sources = collect::machine();
     if with_daemon {
         let daemon = Daemon::find()?;
-        let ask = move || {
-            let text = daemon.bytes("GET", "/metrics", None).map_err(|e| format!("{e:#}"))?;
-            String::from_utf8(text).map_err(|e| e.to_string())
-        };
+        let ask = move || daemon.metrics_text().map_err(|e| format!("{e:#}"));
         sources.push(Box::new(daemon::Daemon::new(Box::new(ask))));
     }
     Ok(sources)

@@ -43,12 +43,11 @@ pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
         None => Err(failed("Device list must include at most one disk from each mirror")),
     });
     let named = named.collect::<Result<Vec<u64>, Failure>>()?;
+    let taken = pool.writer().plan_split(&named).map_err(|e| failed(&writing::why(&e)))?;
     if parsed.has('n') {
-        let plan = pool.writer().plan_split(&named).map_err(|e| failed(&writing::why(&e)))?;
-        cx.print(&layout(&before, new, &plan, name_options(&parsed)));
+        cx.print(&layout(&before, new, &taken, name_options(&parsed)));
         return pool.finish().map(|()| 0).map_err(|e| failed(&reason(&e)));
     }
-    let taken = pool.writer().plan_split(&named).map_err(|e| failed(&writing::why(&e)))?;
     let places: Vec<String> = taken
         .iter()
         .filter_map(|guid| before.root.walk().into_iter().find(|v| v.guid == *guid)?.path.clone())

@@ -54,7 +54,7 @@ pub async fn start_job(
         }
         let started = service.jobs.start(kind, &target, &by, work(kind, pool));
         // Whoever looks after the pools may have seen it begin before.
-        let shown = || scanned::shown(&service.jobs, &target).filter(|_| kind == JobKind::Scrub);
+        let shown = || service.jobs.running_on(&[JobKind::Scrub], &target).filter(|_| kind == JobKind::Scrub);
         let started = started.or_else(|why| shown().ok_or(why));
         started.map_err(|why| Problem::new(ErrorCode::Conflict, why).at(target))
     });

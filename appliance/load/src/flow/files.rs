@@ -2,7 +2,7 @@
 
 use super::{Fileset, Format};
 use crate::drive::Control;
-use crate::tree::{self, Access, Mode, Tree};
+use crate::tree::{self, Access, Tree, fill};
 use anyhow::{Context, Result, bail};
 use std::io;
 use std::sync::Mutex;
@@ -211,14 +211,7 @@ impl Files {
                 return Ok(());
             }
             (Format::Fill, Some(size)) if found == Some(size) => {}
-            (_, Some(size)) => {
-                let mut node = tree.open(path, Mode::Create)?;
-                let mut at = 0;
-                while at < size {
-                    at += tree.write(&mut node, at, (size - at).min(MAKE_BYTES as u64) as usize)?;
-                }
-                tree.close(node)?;
-            }
+            (_, Some(size)) => fill(tree, path, size, MAKE_BYTES)?,
         }
         self.set_there(n, true, wanted.unwrap_or(0));
         Ok(())

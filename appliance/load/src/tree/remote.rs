@@ -40,6 +40,27 @@ fn said(what: &str, status: u32) -> io::Error {
     io::Error::new(kind, format!("{what} says {status}"))
 }
 
+/// A call whose answer begins with a status, which must be 0 for `take` to see the rest.
+fn call<T>(
+    connection: &mut Connection,
+    (what, procedure): (&str, u32),
+    write: impl FnOnce(&mut Writer),
+    take: impl FnOnce(&mut Reader<'_>) -> std::result::Result<T, Malformed>,
+) -> io::Result<T> {
+    let xid = nfs::next_xid();
+    connection.send(xid, procedure, &args(write))?;
+    connection.receive_with(|got, answer| {
+        if got != xid {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, format!("an answer to {got}, not to {xid}")));
+        }
+        let mut r = Reader::new(answer);
+        match r.u32().map_err(bad)? {
+            0 => take(&mut r).map_err(bad),
+            status => Err(said(what, status)),
+        }
+    })?
+}
+
 fn split(path: &str) -> (&str, &str) {
     path.rsplit_once('/').unwrap_or(("", path))
 }
@@ -52,25 +73,14 @@ impl Remote {
         Ok(Self { connection, root, directories: HashMap::new(), content, size: settings.size, stable })
     }
 
-    /// A call whose answer begins with a status, which must be 0 for `take` to see the rest.
+    /// See [`call`].
     fn call<T>(
         &mut self,
-        (what, procedure): (&str, u32),
+        what: (&str, u32),
         write: impl FnOnce(&mut Writer),
         take: impl FnOnce(&mut Reader<'_>) -> std::result::Result<T, Malformed>,
     ) -> io::Result<T> {
-        let xid = nfs::next_xid();
-        self.connection.send(xid, procedure, &args(write))?;
-        self.connection.receive_with(|got, answer| {
-            if got != xid {
-                return Err(io::Error::new(io::ErrorKind::InvalidData, format!("an answer to {got}, not to {xid}")));
-            }
-            let mut r = Reader::new(answer);
-            match r.u32().map_err(bad)? {
-                0 => take(&mut r).map_err(bad),
-                status => Err(said(what, status)),
-            }
-        })?
+        call(&mut self.connection, what, write, take)
     }
 
     fn lookup(&mut self, directory: &[u8], name: &str) -> io::Result<Vec<u8>> {
@@ -151,12 +161,14 @@ impl Tree for Remote {
 
     fn write(&mut self, node: &mut Node, at: u64, len: usize) -> io::Result<u64> {
         let Node::Remote { handle, written } = node else { return Err(io::ErrorKind::InvalidInput.into()) };
-        *written |= self.stable != calls::FILE_SYNC;
-        let bytes = super::content(&mut self.content, at, len).to_vec();
+        let Self { connection, content, stable, .. } = self;
+        *written |= *stable != calls::FILE_SYNC;
+        let bytes = super::content(content, at, len);
         let mut done = 0;
         while done < bytes.len() {
-            let (at, rest, stable) = (at + done as u64, &bytes[done..], self.stable);
-            let count = self.call(
+            let (at, rest, stable) = (at + done as u64, &bytes[done..], *stable);
+            let count = call(
+                connection,
                 ("WRITE", p::WRITE),
                 |w| calls::put_write(w, handle, at, rest, stable),
                 |r| {

@@ -288,11 +288,12 @@ impl Rd<'_> {
             access,
             seed: self.changes.seed,
         };
+        // Reports are not by the interval of the file, but what it says must be a time.
+        duration(self.values, "interval")?;
         Ok(Run {
             name: self.name.to_owned(),
             chosen: told,
             flow,
-            interval: duration(self.values, "interval")?.unwrap_or(Duration::from_secs(1)),
             only_format,
             pause: duration(self.values, "pause")?.unwrap_or_default(),
         })

@@ -34,10 +34,15 @@ pub(super) fn memory(text: &str, into: &mut Sample) {
         ("SwapTotal:", "swap.total"),
         ("SwapFree:", "swap.free"),
     ] {
-        if let Some(kib) = field(text, line) {
-            into.level(name, &[], Unit::Bytes, kib * 1024.0);
+        if let Some(bytes) = memory_bytes(text, line) {
+            into.level(name, &[], Unit::Bytes, bytes);
         }
     }
+}
+
+/// Bytes of a line of /proc/meminfo, such as `MemTotal:`.
+pub fn memory_bytes(text: &str, line: &str) -> Option<f64> {
+    field(text, line).map(|kib| kib * 1024.0)
 }
 
 pub(super) fn paging(text: &str, into: &mut Sample) {
@@ -69,8 +74,8 @@ pub fn describe() -> Map<String, Value> {
     let model = models.clone().next().map(|m| m.trim_start_matches([' ', '\t', ':']).to_owned());
     let count = processors.lines().filter(|line| line.starts_with("processor")).count();
     out.insert("processors".to_owned(), json!({ "count": count, "model": model }));
-    let memory = read("/proc/meminfo").ok().and_then(|text| field(&text, "MemTotal:"));
-    out.insert("memory_bytes".to_owned(), json!(memory.map(|kib| kib * 1024.0)));
+    let memory = read("/proc/meminfo").ok().and_then(|text| memory_bytes(&text, "MemTotal:"));
+    out.insert("memory_bytes".to_owned(), json!(memory));
     out.insert("links".to_owned(), Value::Array(network::links()));
     out.insert("disks".to_owned(), Value::Array(super::disks::describe()));
     out

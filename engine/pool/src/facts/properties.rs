@@ -15,4 +15,9 @@ impl Pool {
             }
         }
     }
+
+    /// Whether somebody set a property to `on`.
+    pub fn is_on(&self, name: &str) -> Result<bool> {
+        Ok(self.set_properties()?.iter().any(|(n, value)| n == name && value.as_u64() == Some(1)))
+    }
 }

@@ -4,6 +4,7 @@ use crate::config::VdevConfig;
 use crate::status::{
     CheckpointStatus, DedupRow, DedupStatus, ExpandStatus, Progress, RebuildStatus, RemovalStatus, ScanKind, ScanStatus,
 };
+use crate::writer::{RANGE_BYTES_MAX, SPAN_BYTES_MAX};
 use crate::{Pool, Result};
 use object::zap::Zap;
 use ondisk::pool_dir::{config, directory, vdev_top};
@@ -130,9 +131,6 @@ impl Pool {
 
     /// Bytes of the mapping that there would be if a top-level device were removed; `None`: it is none that can be.
     pub fn mapping_bytes_if_removed(&self, guid: u64) -> Result<Option<u64>> {
-        /// What is copied in one piece, and what is copied along between pieces, at most.
-        const RANGE_BYTES_MAX: u64 = 16 << 20;
-        const SPAN_BYTES_MAX: u64 = 32 << 10;
         let plain = |kind: &str| matches!(kind, "disk" | "file" | "mirror");
         let top = self.root_vdev().children.iter().find(|top| top.guid == guid && plain(&top.kind));
         let Some(top) = top.filter(|top| top.number(config::IS_LOG) == 0) else { return Ok(None) };

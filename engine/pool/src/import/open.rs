@@ -14,7 +14,7 @@ use crate::config::VdevConfig;
 use crate::{Error, Place, Result, feature};
 use block::Store;
 use block::vdev::raidz::{Moving, Reflow};
-use block::vdev::{Aux, Tree, Vdev};
+use block::vdev::{Aux, Leaf, Tree, Vdev};
 use object::zap::Zap;
 use object::{Object, ObjectSet};
 use ondisk::ObjsetKind;
@@ -172,7 +172,7 @@ fn open_at(found: &FoundPool, uberblock: &Uberblock, options: &OpenOptions) -> R
     // First through the labels: each tells only of its own top-level device.
     let tops = tops_from_labels(found, uberblock.txg.0)?;
     let (store, mos) =
-        assemble(&name, &tops, &[], &[], &devices, uberblock, options).map_err(|e| add_missing(e, &tops, &devices))?;
+        assemble(&name, &tops, &devices, uberblock, options).map_err(|e| add_missing(e, &tops, &devices))?;
     let directory = Zap::open(mos.object(ondisk::pool_dir::DIRECTORY_OBJECT)?)?;
     let mos_config = read_config(&mos, &directory).at_with(|| format!("{name}: configuration"))?;
     let root = VdevConfig::parse(
@@ -185,15 +185,18 @@ fn open_at(found: &FoundPool, uberblock: &Uberblock, options: &OpenOptions) -> R
     // Then with everything that the pool's own configuration knows: holes, removed devices, spares, cache. Lists of the last two may be
     // on a removed device.
     drop((directory, mos, store));
-    let (mut store, mut mos) = assemble(&name, &root.children, &[], &[], &devices, uberblock, options)?;
+    let (store, mos) = assemble(&name, &root.children, &devices, uberblock, options)?;
     super::removed::load_mappings(&store, &mos, &root).at(&name)?;
     let directory = Zap::open(mos.object(ondisk::pool_dir::DIRECTORY_OBJECT)?)?;
     let spares = auxiliary(&mos, &directory, directory::SPARES, config::SPARES)?;
     let caches = auxiliary(&mos, &directory, directory::L2CACHE, config::L2CACHE)?;
     drop(directory);
     if !spares.is_empty() || !caches.is_empty() {
-        (store, mos) = assemble(&name, &root.children, &spares, &caches, &devices, uberblock, options)?;
-        super::removed::load_mappings(&store, &mos, &root).at(&name)?;
+        let known = HashMap::new();
+        let cx = context(&root.children, &devices, &known, uberblock);
+        let (spares, caches) = (build_all(&spares, &cx).at(&name)?, build_all(&caches, &cx).at(&name)?);
+        close_offline(options, spares.iter().chain(&caches).flat_map(|v| v.leaves()));
+        store.change_tree(|tree| Tree { tops: tree.tops.clone(), spares, caches });
     }
     let opened = finish(&store, mos, uberblock, warnings).at(&name)?;
     if let Some(value) = opened.directory.lookup(directory::CHECKSUM_SALT)? {
@@ -288,31 +291,42 @@ fn tops_from_labels(found: &FoundPool, txg: u64) -> Result<Vec<VdevConfig>> {
         .collect()
 }
 
-#[allow(clippy::too_many_arguments)] // The parts of a pool; there is no better name for them together.
+/// What devices of a pool are made from.
+fn context<'a>(
+    tops: &[VdevConfig],
+    devices: &'a Devices,
+    known: &'a HashMap<u64, Leaf>,
+    uberblock: &Uberblock,
+) -> Context<'a> {
+    let top_ids = tops.iter().map(|t| (t.guid, t.id)).collect();
+    let moving = Some(Arc::new(Moving::new(Reflow::from_uberblock(uberblock.raidz_reflow))));
+    Context { devices, known, top_ids, moving }
+}
+
+fn build_all(list: &[VdevConfig], cx: &Context<'_>) -> Result<Vec<Arc<Vdev>>> {
+    list.iter().map(|c| build::vdev(c, cx).map(Arc::new)).collect()
+}
+
+/// Leaves that are to stay unused.
+fn close_offline<'a>(options: &OpenOptions, leaves: impl Iterator<Item = &'a Leaf>) {
+    leaves.filter(|leaf| options.offline.contains(&leaf.guid)).for_each(|leaf| leaf.close(Aux::Offline));
+}
+
 fn assemble(
     name: &str,
     tops: &[VdevConfig],
-    spares: &[VdevConfig],
-    caches: &[VdevConfig],
     devices: &Devices,
     uberblock: &Uberblock,
     options: &OpenOptions,
 ) -> Result<(Arc<Store>, Arc<ObjectSet>)> {
-    let top_ids = tops.iter().map(|t| (t.guid, t.id)).collect();
     let known = HashMap::new();
-    let moving = Some(Arc::new(Moving::new(Reflow::from_uberblock(uberblock.raidz_reflow))));
-    let cx = Context { devices, known: &known, top_ids, moving };
-    let build = |list: &[VdevConfig]| {
-        list.iter().map(|c| build::vdev(c, &cx).map(Arc::new)).collect::<Result<Vec<Arc<Vdev>>>>()
-    };
-    let mut tree =
-        Tree { tops: build(tops).at(name)?, caches: build(caches).at(name)?, spares: build(spares).at(name)? };
+    let cx = context(tops, devices, &known, uberblock);
+    let mut tree = Tree { tops: build_all(tops, &cx).at(name)?, spares: Vec::new(), caches: Vec::new() };
     tree.tops.sort_by_key(|v| v.id);
     if let Some((i, v)) = tree.tops.iter().enumerate().find(|(i, v)| v.id != *i as u64) {
         return Err(Error::corrupt(name, format!("top-level device {} stands at place {i}", v.id)));
     }
-    let leaves = options.offline.iter().filter_map(|guid| tree.find(*guid)?.leaf());
-    leaves.for_each(|leaf| leaf.close(Aux::Offline));
+    close_offline(options, tree.leaves().into_iter());
     let store = Store::new(name.to_owned(), tree, options.cache_bytes);
     let mos = ObjectSet::open(store.clone(), &uberblock.root, 0, None)?;
     if mos.phys().kind != ObjsetKind::Meta {

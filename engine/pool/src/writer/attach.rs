@@ -11,6 +11,7 @@
 //!   * the new device is believed nothing of what was written before it was there: its log says that it missed all of that
 //!   * whatever is refused is refused before anything is written
 
+use super::create::FIRST_TXG;
 use super::scan;
 use super::shape;
 use super::tree::{self, known};
@@ -28,10 +29,8 @@ use ondisk::nvlist::Nvlist;
 use ondisk::pool_dir::config;
 use std::sync::Arc;
 
-/// The first txg of a pool (`TXG_INITIAL`).
-const FIRST_TXG: u64 = 4;
 /// Txgs under way at once (`TXG_CONCURRENT_STATES`): blocks of these may be written by somebody who does not know the new device.
-const TXGS_UNDER_WAY: u64 = 3;
+pub(super) const TXGS_UNDER_WAY: u64 = 3;
 
 /// A device that is to join others.
 #[derive(Clone)]
@@ -205,13 +204,7 @@ fn check(shared: &Shared, root: &VdevConfig, to: u64, new: &NewLeaf, how: Joins)
         (Joins::Replace, Some(_)) => "spare",
         (Joins::Replace, None) => "replacing",
     };
-    let bytes = usable_bytes(new.device.size_bytes()).saturating_sub(START_BYTES + END_BYTES);
-    if bytes < needed_bytes(top) {
-        return refuse("device is too small");
-    }
-    if u64::from(new.ashift) > top.number(config::ASHIFT) {
-        return refuse("The new device cannot have a higher alignment requirement than the top-level vdev.");
-    }
+    check_fits(new, top)?;
     if let Some(guid) = new.spare {
         let labels = block::label::read(new.device.as_ref(), false);
         let is_it = labels.configs().any(|c| c.get_u64(config::GUID) == Some(guid));
@@ -222,11 +215,24 @@ fn check(shared: &Shared, root: &VdevConfig, to: u64, new: &NewLeaf, how: Joins)
     Ok(kind)
 }
 
+/// Refuses a device that is too small for one more child of a top-level device, or has larger sectors.
+pub(super) fn check_fits(new: &NewLeaf, top: &VdevConfig) -> Result<()> {
+    let refuse = |what: &str| Err(Error::invalid(new.path.as_str(), what));
+    let bytes = usable_bytes(new.device.size_bytes()).saturating_sub(START_BYTES + END_BYTES);
+    if bytes < needed_bytes(top) {
+        return refuse("device is too small");
+    }
+    if u64::from(new.ashift) > top.number(config::ASHIFT) {
+        return refuse("The new device cannot have a higher alignment requirement than the top-level vdev.");
+    }
+    Ok(())
+}
+
 /// What OpenZFS says of devices that cannot be replaced now.
 const BUSY_REPLACING: &str = "already in replacing/spare config; wait for completion or use 'zpool detach'";
 
 /// Allocatable bytes that a leaf below `top` must have: its share of all metaslabs (`vdev_get_min_asize`).
-pub(super) fn needed_bytes(top: &VdevConfig) -> u64 {
+fn needed_bytes(top: &VdevConfig) -> u64 {
     let shift = top.number(config::METASLAB_SHIFT).min(63);
     let all = top.number(config::ASIZE) >> shift << shift;
     match top.kind.as_str() {

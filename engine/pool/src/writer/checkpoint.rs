@@ -69,13 +69,8 @@ impl SyncTx<'_> {
     }
 }
 
-/// Refuses what would make a checkpoint worthless: devices that leave, another identity.
-pub(super) fn refuse_while_there(cx: &SyncTx<'_>) -> Result<()> {
-    cx.shared.refuse_with_checkpoint()
-}
-
 impl Shared {
-    /// See [`refuse_while_there`].
+    /// Refuses what would make a checkpoint worthless: devices that leave, another identity.
     pub(super) fn refuse_with_checkpoint(&self) -> Result<()> {
         let why = match self.features.count(GUID).is_some_and(|n| n > 0) {
             false => return Ok(()),

@@ -40,15 +40,11 @@ impl Writer {
             };
             root.children.iter().any(larger)
         };
-        if !is_larger || !is_on(&self.pool()?.set_properties()?) {
+        if !is_larger || !self.pool()?.is_on("autoexpand")? {
             return Ok(false);
         }
         self.task(|cx| Ok(expand(cx, &|_| true)))
     }
-}
-
-fn is_on(properties: &[(String, object::ZapValue)]) -> bool {
-    properties.iter().any(|(name, value)| name == "autoexpand" && value.as_u64() == Some(1))
 }
 
 fn measure(leaves: Vec<&block::vdev::Leaf>) {

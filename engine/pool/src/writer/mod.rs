@@ -52,6 +52,7 @@ mod vdevs;
 
 pub use attach::{Joins, NewLeaf};
 pub use create::{CreatePool, check_features};
+pub(crate) use evacuate::{RANGE_BYTES_MAX, SPAN_BYTES_MAX};
 pub use open::{ClaimLogs, WriteOptions, can_write, default_features, is_called};
 pub(crate) use scan::Figures as ScanFigures;
 pub use scan::{ScanActivity, ScanAnswer, ScanRefused};
@@ -375,7 +376,7 @@ impl Writer {
     /// Gives the pool another identity (`zpool reguid`).
     pub fn set_guid(&self, guid: u64) -> Result<()> {
         self.task(move |cx| {
-            checkpoint::refuse_while_there(cx)?;
+            cx.shared.refuse_with_checkpoint()?;
             let mut root = cx.shared.root.lock();
             root.guid = guid;
             root.all.put(ondisk::pool_dir::config::GUID, guid);

@@ -230,8 +230,7 @@ pub(super) fn check(pool: &Pool) -> Result<()> {
     if !names.is_empty() {
         return unsupported(names.join(", "));
     }
-    let is_on = pool.set_properties()?.iter().any(|(name, value)| name == "multihost" && value.as_u64() == Some(1));
-    if is_on || pool.uberblock().multihost.is_some_and(|m| m.delay_ns > 0) {
+    if pool.is_on("multihost")? || pool.uberblock().multihost.is_some_and(|m| m.delay_ns > 0) {
         // Another host that finds no heartbeats of ours would take the pool away from under us.
         return unsupported("multihost=on: no heartbeats are written".into());
     }

@@ -12,13 +12,13 @@
 //!   * numbers of other top-level devices stay: addresses name them
 
 use super::Writer;
-use super::replaced::{Farewell, farewell, free_objects};
+use super::replaced::{farewells, free_objects};
 use super::tree::{self, known};
 use super::tx::SyncTx;
 use super::vdevs::{self, List};
 use crate::config::VdevConfig;
 use crate::{Error, Result};
-use block::vdev::{Leaf, Tree};
+use block::vdev::Tree;
 use object::zap::Zap;
 use ondisk::nvlist::Nvlist;
 use ondisk::pool_dir::{config, vdev_top};
@@ -116,9 +116,8 @@ fn remove_log(cx: &SyncTx<'_>, guid: u64) -> Result<()> {
         return Err(Error::invalid(shared.store.name(), UNREPLAYED));
     }
     root.children[place] = hole(top.id);
-    let leaves: Vec<Leaf> = tree.tops.iter().filter(|v| v.guid == guid).flat_map(|v| v.leaves()).cloned().collect();
-    let farewells: Vec<Farewell> =
-        leaves.into_iter().filter_map(|leaf| Some(farewell(cx, leaf.clone(), top.find(leaf.guid)?, guid))).collect();
+    let device = tree.tops.iter().find(|v| v.guid == guid);
+    let farewells = device.map(|device| farewells(cx, device, &top)).unwrap_or_default();
     cx.all_or_nothing(|| {
         shared.allocator.remove_device(top.id as u32);
         free_maps(cx, &top)?;

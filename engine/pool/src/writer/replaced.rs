@@ -20,7 +20,7 @@ use super::{Shared, Writer};
 use crate::config::VdevConfig;
 use crate::import::build::REPLACED_BY_NAMESAKE;
 use crate::{Error, Result};
-use block::vdev::{Aux, Leaf, Tree};
+use block::vdev::{Aux, Leaf, Tree, Vdev};
 use ondisk::nvlist::Nvlist;
 use ondisk::pool_dir::config;
 
@@ -200,6 +200,12 @@ pub(super) fn free_objects(cx: &SyncTx<'_>, gone: &VdevConfig) -> Result<()> {
 /// A leaf that is to leave, of `top`.
 pub(super) fn farewell(cx: &SyncTx<'_>, leaf: Leaf, gone: &VdevConfig, top: u64) -> Farewell {
     Farewell { leaf, label: farewell_label(cx.shared, gone, top, cx.txg()) }
+}
+
+/// What is written to all leaves of a top-level device that leaves.
+pub(super) fn farewells(cx: &SyncTx<'_>, device: &Vdev, top: &VdevConfig) -> Vec<Farewell> {
+    let of = |leaf: &Leaf| Some(farewell(cx, leaf.clone(), top.find(leaf.guid)?, top.guid));
+    device.leaves().into_iter().filter_map(of).collect()
 }
 
 fn farewell_label(shared: &Shared, gone: &VdevConfig, top: u64, txg: u64) -> Nvlist {

@@ -158,10 +158,11 @@ pub(super) fn remove_child(root: &mut VdevConfig, guid: u64) -> Option<VdevConfi
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
 
-    fn device(kind: &str, guid: u64, id: u64, children: Vec<VdevConfig>) -> VdevConfig {
+    /// A device as configurations have it.
+    pub(in crate::writer) fn device(kind: &str, guid: u64, id: u64, children: Vec<VdevConfig>) -> VdevConfig {
         let mut all = Nvlist::new();
         all.put(config::TYPE, kind);
         all.put(config::GUID, guid);

@@ -236,15 +236,8 @@ fn keep_root(all: &Nvlist, guid: u64) -> Nvlist {
 
 #[cfg(test)]
 mod tests {
+    use super::super::shape::tests::device;
     use super::*;
-
-    fn device(kind: &str, guid: u64, id: u64, children: Vec<VdevConfig>) -> VdevConfig {
-        let mut all = Nvlist::new();
-        all.put(config::TYPE, kind);
-        all.put(config::GUID, guid);
-        all.put(config::ID, id);
-        VdevConfig { kind: kind.into(), id, guid, path: None, all, children }
-    }
 
     #[test]
     fn the_last_sides_go_or_those_that_are_named_one_of_each_mirror() {

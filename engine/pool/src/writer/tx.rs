@@ -181,10 +181,7 @@ impl SyncTx<'_> {
 
     /// What all datasets together may use, as the allocator has it now.
     pub fn pool_bytes(&self) -> u64 {
-        let stats = self.shared.allocator.totals();
-        let normal = stats.class(block::Class::Normal);
-        let held = normal.deferred_bytes + stats.checkpoint_bytes + stats.slop_bytes;
-        normal.deflated_size_bytes.saturating_sub(held)
+        self.shared.allocator.totals().usable_bytes()
     }
 
     /// Where metadata goes: to special devices where the pool has some.

@@ -429,6 +429,18 @@ pub(super) fn free_zap(cx: &SyncTx<'_>, id: u64) -> Result<()> {
     cx.mos().free_object(cx.tx(), id)
 }
 
+/// The ZAP of a top-level device.
+pub(super) fn top_zap(cx: &SyncTx<'_>, vdev: u64) -> Result<Zap> {
+    let id = {
+        let root = cx.shared.root.lock();
+        root.children.iter().find(|top| top.id == vdev).map_or(0, |top| top.number(config::VDEV_TOP_ZAP))
+    };
+    if id == 0 {
+        return Err(Error::unsupported(cx.store().name(), "changes of devices without objects of their own"));
+    }
+    Zap::open(cx.mos().object(id)?)
+}
+
 /// The distributed spares of the draids among new top-level devices: they have no device of their own.
 pub(super) fn distributed_spares(tops: &[VdevConfig]) -> Vec<VdevConfig> {
     let of_top = |top: &VdevConfig| -> Vec<VdevConfig> {

@@ -108,8 +108,9 @@ impl Allocator {
         (txg, pass): (u64, u16),
         maps: &dyn MapWriter,
     ) -> Result<()> {
-        let mut shared = group.checkpoint.lock();
-        let mut map = match shared.clone() {
+        // Whoever asks for the pool's figures does not wait for the map to be written.
+        let before = group.checkpoint.lock().clone();
+        let mut map = match before {
             Some(map) => map,
             None => {
                 let object = maps.create_map(BLOCK_BYTES, self.options.histograms)?;
@@ -136,7 +137,7 @@ impl Allocator {
         map.length_bytes += bytes.len() as u64;
         map.allocated_bytes -= (kept.units() << group.ashift) as i64;
         maps.set_header(map.object, &map.header())?;
-        *shared = Some(map);
+        *group.checkpoint.lock() = Some(map);
         Ok(())
     }
 

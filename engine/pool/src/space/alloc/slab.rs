@@ -301,9 +301,11 @@ impl Slab {
 
     /// Takes what is to be brought into the checkpoint's space map.
     pub fn take_checkpointed(&self) -> Ranges {
-        if self.flags.fetch_and(!CHECKPOINTED, Ordering::Relaxed) & CHECKPOINTED == 0 {
+        // The thread that syncs asks each metaslab in each pass, and is the only one to set the flag or take it away.
+        if self.flags.load(Ordering::Relaxed) & CHECKPOINTED == 0 {
             return Ranges::default();
         }
+        self.flags.fetch_and(!CHECKPOINTED, Ordering::Relaxed);
         std::mem::take(&mut self.inner.lock().checkpointed)
     }
 

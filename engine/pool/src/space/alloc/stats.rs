@@ -47,6 +47,13 @@ impl SpaceStats {
         &self.classes[class as usize]
     }
 
+    /// What all datasets together may use.
+    pub fn usable_bytes(&self) -> u64 {
+        let normal = self.class(Class::Normal);
+        let held = normal.deferred_bytes + self.checkpoint_bytes + self.slop_bytes;
+        normal.deflated_size_bytes.saturating_sub(held)
+    }
+
     /// Allocated bytes and all bytes of the devices that are not there for the log, as `zpool list` counts them.
     pub fn allocated_and_size(&self) -> (u64, u64) {
         let log = Class::Log as usize;

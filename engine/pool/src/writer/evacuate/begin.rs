@@ -92,15 +92,12 @@ impl Writer {
 
     /// What datasets may still use, all together.
     fn available_bytes(&self) -> Result<u64> {
-        let stats = self.shared.allocator.totals();
-        let normal = stats.class(Class::Normal);
-        let held = normal.deferred_bytes + stats.checkpoint_bytes + stats.slop_bytes;
         let mos = self.mos();
         let directory = object::zap::Zap::open(mos.object(DIRECTORY_OBJECT)?)?;
         let root = directory.lookup_u64(pool_dir::directory::ROOT_DATASET)?.unwrap_or(0);
         let root = mos.object(root)?;
         let used = DslDir::parse(root.bonus(), root.endian())?.used_bytes;
-        Ok(normal.deflated_size_bytes.saturating_sub(held).saturating_sub(used))
+        Ok(self.shared.allocator.totals().usable_bytes().saturating_sub(used))
     }
 }
 
@@ -137,7 +134,7 @@ fn begin(cx: &SyncTx<'_>, id: u32) -> Result<()> {
         cx.feature_increment(DEVICE_REMOVAL)?;
         if cx.feature_enabled(OBSOLETE_COUNTS) {
             cx.feature_increment(OBSOLETE_COUNTS)?;
-            top_zap(cx, id)?.insert_u64(cx.tx(), vdev_top::OBSOLETE_COUNTS_ARE_PRECISE, 1)?;
+            top_zap(cx, id.into())?.insert_u64(cx.tx(), vdev_top::OBSOLETE_COUNTS_ARE_PRECISE, 1)?;
         }
         let growing = Growing::create(cx, id)?;
         let path = {

@@ -15,10 +15,10 @@ use ondisk::Dva;
 use std::collections::VecDeque;
 
 /// Longest range of a mapping (`SPA_MAXBLOCKSIZE`).
-const RANGE_BYTES_MAX: u64 = 16 << 20;
+pub(crate) const RANGE_BYTES_MAX: u64 = 16 << 20;
 /// What is free between two pieces is copied along up to this length, so that there are fewer ranges. As OpenZFS
 /// (vdev_removal_max_span).
-const SPAN_BYTES_MAX: u64 = 32 << 10;
+pub(crate) const SPAN_BYTES_MAX: u64 = 32 << 10;
 
 /// How a step went.
 pub(super) enum Step {

@@ -6,7 +6,7 @@
 //!   * a device leaves in a txg later than that of the last copy: what it is needed for by the state before stays there
 
 use super::super::remove::free_maps;
-use super::super::replaced::{Farewell, farewell, free_objects};
+use super::super::replaced::{farewells, free_objects};
 use super::super::tree::{self, known};
 use super::super::tx::SyncTx;
 use super::super::vdevs;
@@ -16,7 +16,7 @@ use super::{DEVICE_REMOVAL, OBSOLETE_COUNTS, State, obsolete, top_zap};
 use crate::config::VdevConfig;
 use crate::{Error, Result};
 use block::vdev::indirect::Mapping;
-use block::vdev::{Kind, Leaf, Vdev};
+use block::vdev::{Kind, Vdev};
 use ondisk::nvlist::Nvlist;
 use ondisk::pool_dir::{config, vdev_top};
 use ondisk::scan::ScanState;
@@ -35,11 +35,7 @@ pub(super) fn finish(cx: &SyncTx<'_>, state: &mut State) -> Result<()> {
     let removed = indirect(&top, previous);
     let stands = Arc::new(stand_in(&removed, growing.mapping.clone(), &tree.tops[growing.vdev as usize]));
     root.children[growing.vdev as usize] = removed;
-    let leaves: Vec<Leaf> = tree.tops[growing.vdev as usize].leaves().into_iter().cloned().collect();
-    let farewells: Vec<Farewell> = leaves
-        .into_iter()
-        .filter_map(|leaf| Some(farewell(cx, leaf.clone(), top.find(leaf.guid)?, top.guid)))
-        .collect();
+    let farewells = farewells(cx, &tree.tops[growing.vdev as usize], &top);
     cx.all_or_nothing(|| {
         free_maps(cx, &top)?;
         for leaf in top.leaves() {
@@ -113,7 +109,7 @@ pub(super) fn give_up(cx: &SyncTx<'_>, state: &mut State) -> Result<()> {
     let vdev = growing.vdev;
     cx.all_or_nothing(|| {
         cx.feature_decrement(DEVICE_REMOVAL)?;
-        let zap = top_zap(cx, vdev)?;
+        let zap = top_zap(cx, vdev.into())?;
         if zap.lookup_u64(vdev_top::OBSOLETE_COUNTS_ARE_PRECISE)?.is_some() {
             zap.remove(cx.tx(), vdev_top::OBSOLETE_COUNTS_ARE_PRECISE)?;
             cx.feature_decrement(OBSOLETE_COUNTS)?;
@@ -160,7 +156,7 @@ fn free_copies(cx: &SyncTx<'_>, growing: &Growing) -> Result<()> {
             let pieces = growing.mapping.resolve(at, len.min(end - at));
             let unmapped = |at| Error::corrupt(cx.store().name(), format!("no mapping for {at:#x}"));
             for p in pieces.map_err(unmapped)? {
-                free_moved(cx, cx.txg(), 0, p.vdev, p.offset_bytes, p.size_bytes);
+                free_moved(cx, 0, p.vdev, p.offset_bytes, p.size_bytes);
             }
         }
     }

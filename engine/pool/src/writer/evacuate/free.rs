@@ -62,7 +62,7 @@ fn free_copy(cx: &SyncTx<'_>, state: &mut State, gone: &Gone, mapping: &Mapping,
         Ok(pieces) => {
             state.obsolete.entry(gone.dva.vdev).or_default().push((offset, size));
             for p in pieces {
-                free_moved(cx, cx.txg(), gone.birth, p.vdev, p.offset_bytes, p.size_bytes);
+                free_moved(cx, gone.birth, p.vdev, p.offset_bytes, p.size_bytes);
             }
         }
         Err(at) => tracing::error!(
@@ -74,7 +74,7 @@ fn free_copy(cx: &SyncTx<'_>, state: &mut State, gone: &Gone, mapping: &Mapping,
 }
 
 /// Frees what a range of a mapping leads to, which may be on a device that was removed since.
-pub(super) fn free_moved(cx: &SyncTx<'_>, txg: u64, birth: u64, vdev: u32, offset_bytes: u64, asize_bytes: u64) {
+pub(super) fn free_moved(cx: &SyncTx<'_>, birth: u64, vdev: u32, offset_bytes: u64, asize_bytes: u64) {
     let dva = Dva { vdev, offset_bytes, asize_bytes, is_gang: false };
-    cx.shared.allocator.free(txg, birth, &dva);
+    cx.shared.allocator.free(cx.txg(), birth, &dva);
 }

@@ -26,14 +26,16 @@ mod mapping;
 mod obsolete;
 
 use super::tx::SyncTx;
+use super::vdevs::top_zap;
 use super::{Shared, Writer};
 use crate::{Error, Pool, Refusal, Result};
 use block::vdev::Kind;
 use copy::Step;
+pub(crate) use copy::{RANGE_BYTES_MAX, SPAN_BYTES_MAX};
 use mapping::Growing;
 use object::zap::ZapValue;
 use ondisk::Dva;
-use ondisk::pool_dir::{config, directory};
+use ondisk::pool_dir::directory;
 use ondisk::removal::Removing;
 use ondisk::scan::ScanState;
 use parking_lot::Mutex;
@@ -233,16 +235,4 @@ pub(super) fn sync(cx: &SyncTx<'_>) -> Result<()> {
         cx.directory()?.update(cx.tx(), directory::REMOVING.as_bytes(), &value)?;
     }
     Ok(())
-}
-
-/// The ZAP of a top-level device.
-fn top_zap(cx: &SyncTx<'_>, vdev: u32) -> Result<object::zap::Zap> {
-    let id = {
-        let root = cx.shared.root.lock();
-        root.children.iter().find(|top| top.id == u64::from(vdev)).map_or(0, |top| top.number(config::VDEV_TOP_ZAP))
-    };
-    if id == 0 {
-        return Err(Error::unsupported(cx.store().name(), "removed devices without objects of their own"));
-    }
-    object::zap::Zap::open(cx.mos().object(id)?)
 }

@@ -55,7 +55,7 @@ pub(super) fn sync(cx: &SyncTx<'_>, all: &mut BTreeMap<u32, Vec<(u64, u64)>>) ->
 }
 
 fn write(cx: &SyncTx<'_>, vdev: u32, runs: &[(u64, u64)]) -> Result<()> {
-    let zap = top_zap(cx, vdev)?;
+    let zap = top_zap(cx, vdev.into())?;
     let id = match zap.lookup_u64(vdev_top::INDIRECT_OBSOLETE_SM)?.filter(|id| *id != 0) {
         Some(id) => id,
         None => {
@@ -86,7 +86,7 @@ fn write(cx: &SyncTx<'_>, vdev: u32, runs: &[(u64, u64)]) -> Result<()> {
 
 /// Destroys a device's space map of obsolete ranges, if it has one.
 pub(super) fn destroy(cx: &SyncTx<'_>, vdev: u32) -> Result<()> {
-    let zap = top_zap(cx, vdev)?;
+    let zap = top_zap(cx, vdev.into())?;
     if let Some(id) = zap.lookup_u64(vdev_top::INDIRECT_OBSOLETE_SM)?.filter(|id| *id != 0) {
         zap.remove(cx.tx(), vdev_top::INDIRECT_OBSOLETE_SM)?;
         destroy_map(cx, id)?;
@@ -129,7 +129,7 @@ fn is_worth_it(cx: &SyncTx<'_>, vdev: u32, mapping: &Mapping) -> Result<bool> {
     if bytes <= cx.shared.evacuation.condense_bytes_min.load(Ordering::SeqCst) {
         return Ok(false);
     }
-    let Some(id) = top_zap(cx, vdev)?.lookup_u64(vdev_top::INDIRECT_OBSOLETE_SM)?.filter(|id| *id != 0) else {
+    let Some(id) = top_zap(cx, vdev.into())?.lookup_u64(vdev_top::INDIRECT_OBSOLETE_SM)?.filter(|id| *id != 0) else {
         return Ok(false);
     };
     let map = cx.mos().object(id)?;
@@ -156,7 +156,7 @@ fn rewrite(cx: &SyncTx<'_>, vdev: u32, mapping: &Mapping, begun: Option<Condensi
         destroy_object(cx, begun.next_mapping, &header)?;
         cx.directory()?.remove(cx.tx(), directory::CONDENSING_INDIRECT)?;
     }
-    if let Some(id) = top_zap(cx, vdev)?.lookup_u64(vdev_top::INDIRECT_OBSOLETE_SM)?.filter(|id| *id != 0) {
+    if let Some(id) = top_zap(cx, vdev.into())?.lookup_u64(vdev_top::INDIRECT_OBSOLETE_SM)?.filter(|id| *id != 0) {
         add(cx, id, mapping, &mut counts)?;
         destroy(cx, vdev)?;
     }

@@ -24,6 +24,7 @@ mod step;
 
 pub(super) use step::step;
 
+use super::attach::{TXGS_UNDER_WAY, check_fits};
 use super::scan::start_scrub_in;
 use super::tree::{self, known};
 use super::tx::SyncTx;
@@ -35,7 +36,7 @@ use crate::{Error, Pool, Result};
 use block::vdev::raidz::{Moving, Reflow};
 use block::vdev::{Kind, Leaf, Vdev};
 use object::zap::Zap;
-use ondisk::label::{BOOT_BYTES, END_BYTES, START_BYTES, usable_bytes};
+use ondisk::label::BOOT_BYTES;
 use ondisk::nvlist::Value;
 use ondisk::pool_dir::{config, vdev_top};
 use parking_lot::{Condvar, Mutex};
@@ -43,8 +44,6 @@ use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Txgs under way at once (`TXG_CONCURRENT_STATES`): the new width holds from so many txgs later on.
-const TXGS_UNDER_WAY: u64 = 3;
 /// States in the device's ZAP: `DSS_SCANNING`, `DSS_FINISHED`.
 const ACTIVE: u64 = 1;
 const FINISHED: u64 = 2;
@@ -200,13 +199,7 @@ fn run(shared: &Arc<Shared>) {
 /// Notes how much was moved, of which nothing depends on.
 fn note(cx: &SyncTx<'_>, vdev: u64) -> Result<()> {
     let copied = cx.shared.expansion.state.lock().as_ref().map_or(0, |running| running.copied_bytes);
-    top_zap(cx, vdev)?.update_u64(cx.tx(), vdev_top::RAIDZ_EXPAND_BYTES_COPIED, copied)
-}
-
-fn top_zap(cx: &SyncTx<'_>, vdev: u64) -> Result<Zap> {
-    let zap =
-        cx.shared.root.lock().children.iter().find(|top| top.id == vdev).map(|top| top.number(config::VDEV_TOP_ZAP));
-    Zap::open(cx.mos().object(zap.unwrap_or(0))?)
+    vdevs::top_zap(cx, vdev)?.update_u64(cx.tx(), vdev_top::RAIDZ_EXPAND_BYTES_COPIED, copied)
 }
 
 /// Refuses what cannot be.
@@ -219,21 +212,13 @@ fn check(cx: &SyncTx<'_>, top: &VdevConfig, device: &Vdev, new: &NewLeaf) -> Res
         return refuse(IN_PROGRESS);
     }
     let ashift = top.number(config::ASHIFT);
-    let is_whole = |leaf: &Leaf| leaf.is_open() && !leaf.has_failed() && leaf.stale_ranges().is_empty();
-    if device.children.iter().any(|c| !c.leaf().is_some_and(is_whole)) {
+    if !step::is_whole(device) {
         return refuse("all devices of the raidz must be there and whole");
     }
     if (top.children.len() as u64 + 1) << ashift > BOOT_BYTES {
         return refuse("too many devices for the scratch area");
     }
-    let bytes = usable_bytes(new.device.size_bytes()).saturating_sub(START_BYTES + END_BYTES);
-    if bytes < super::attach::needed_bytes(top) {
-        return refuse("device is too small");
-    }
-    if u64::from(new.ashift) > ashift {
-        return refuse("The new device cannot have a higher alignment requirement than the top-level vdev.");
-    }
-    Ok(())
+    check_fits(new, top)
 }
 
 /// Lets `new` become one more child of the raidz `to`, and begins to spread over it what is there.
@@ -268,7 +253,7 @@ pub(super) fn widen(cx: &SyncTx<'_>, to: u64, new: &NewLeaf) -> Result<()> {
         cx.feature_increment("raidz_expansion")?;
         vdevs::make_zaps(cx, &mut root, &|_| None)?;
         tree::commit(cx, root, &leaves)?;
-        let zap = top_zap(cx, top.id)?;
+        let zap = vdevs::top_zap(cx, top.id)?;
         zap.update_u64(cx.tx(), vdev_top::RAIDZ_EXPAND_STATE, ACTIVE)?;
         zap.update_u64(cx.tx(), vdev_top::RAIDZ_EXPAND_START_TIME, shared.now())?;
         for name in [vdev_top::RAIDZ_EXPAND_END_TIME, vdev_top::RAIDZ_EXPAND_BYTES_COPIED] {
@@ -288,6 +273,7 @@ fn complete(cx: &SyncTx<'_>, vdev: u64) -> Result<()> {
     let Some(top) = root.children.iter_mut().find(|top| top.id == vdev) else { return Ok(()) };
     let width = top.children.len();
     let mut txgs = top.all.get_u64_array(config::RAIDZ_EXPAND_TXGS).map(<[u64]>::to_vec).unwrap_or_default();
+    // The new width holds once nobody works in a txg of before.
     txgs.push(cx.txg() + TXGS_UNDER_WAY);
     top.all.put(config::RAIDZ_EXPAND_TXGS, txgs);
     top.all.remove(config::RAIDZ_EXPANDING);
@@ -299,7 +285,7 @@ fn complete(cx: &SyncTx<'_>, vdev: u64) -> Result<()> {
     if let Some(shape) = device.and_then(|device| Shape::of(&device.kind)) {
         shared.allocator.set_shape(vdev as u32, shape);
     }
-    let zap = top_zap(cx, vdev)?;
+    let zap = vdevs::top_zap(cx, vdev)?;
     zap.update_u64(cx.tx(), vdev_top::RAIDZ_EXPAND_STATE, FINISHED)?;
     zap.update_u64(cx.tx(), vdev_top::RAIDZ_EXPAND_END_TIME, shared.now())?;
     zap.update_u64(cx.tx(), vdev_top::RAIDZ_EXPAND_BYTES_COPIED, running.copied_bytes)?;

@@ -324,15 +324,7 @@ impl Writer {
                 cx.shared.tell_scan(class::ERROR_SCRUB_START);
                 Ok(Ok(()))
             }
-            Some(ScanRefused::ErrorScrubPaused) => {
-                let scrub = state.error_scrub.as_mut().map(|s| {
-                    s.paused = 0;
-                    *s
-                });
-                state::keep_error_scrub(cx, scrub.as_ref())?;
-                cx.shared.tell_scan(class::ERROR_SCRUB_RESUME);
-                Ok(Ok(()))
-            }
+            Some(ScanRefused::ErrorScrubPaused) => state::pause_errors(cx, state, false).map(Ok),
             Some(why) => Ok(Err(why)),
         })
     }
@@ -350,15 +342,7 @@ impl Writer {
     pub fn pause_error_scrub(&self) -> Result<ScanAnswer> {
         self.shared.change_scan(|cx, state| match state::refusal(state) {
             None => Ok(Err(ScanRefused::NoScan)),
-            Some(ScanRefused::ErrorScrubbing) => {
-                let scrub = state.error_scrub.as_mut().map(|s| {
-                    s.paused = 1;
-                    *s
-                });
-                state::keep_error_scrub(cx, scrub.as_ref())?;
-                cx.shared.tell_scan(class::ERROR_SCRUB_PAUSED);
-                Ok(Ok(()))
-            }
+            Some(ScanRefused::ErrorScrubbing) => state::pause_errors(cx, state, true).map(Ok),
             Some(why) => Ok(Err(why)),
         })
     }

@@ -315,6 +315,17 @@ pub(super) fn pause(cx: &SyncTx<'_>, state: &mut State, paused: bool) -> Result<
     Ok(())
 }
 
+/// Pauses a scrub of the error log, or has it go on.
+pub(super) fn pause_errors(cx: &SyncTx<'_>, state: &mut State, paused: bool) -> Result<()> {
+    let scrub = state.error_scrub.as_mut().map(|scrub| {
+        scrub.paused = paused.into();
+        *scrub
+    });
+    keep_error_scrub(cx, scrub.as_ref())?;
+    cx.shared.tell_scan(if paused { class::ERROR_SCRUB_PAUSED } else { class::ERROR_SCRUB_RESUME });
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

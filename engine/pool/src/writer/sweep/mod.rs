@@ -25,6 +25,7 @@ use super::tree::find_leaf;
 use super::{Shared, Writer};
 use crate::config::VdevConfig;
 use crate::{Error, Result};
+use block::vdev::Leaf;
 use kept::Progress;
 use parking_lot::{Condvar, Mutex};
 use std::collections::{HashMap, HashSet};
@@ -109,6 +110,14 @@ struct State {
     runs: bool,
     trims_by_itself: bool,
     stop: bool,
+}
+
+impl State {
+    /// Whether a leaf that is there wants the work.
+    fn wants(&self, work: Work, leaf: &Leaf) -> bool {
+        let is_active = self.leaves.get(&(leaf.guid, work)).is_some_and(|p| p.state == WorkState::Active);
+        is_active && leaf.is_open() && !leaf.has_failed()
+    }
 }
 
 impl Writer {
@@ -200,11 +209,8 @@ impl Shared {
         let mut state = self.sweeps.state.lock();
         for work in [Work::Trim, Work::Initialize] {
             for top in &tree.tops {
-                let is_active = |leaf: &&block::vdev::Leaf| {
-                    let is_active = state.leaves.get(&(leaf.guid, work)).is_some_and(|p| p.state == WorkState::Active);
-                    is_active && leaf.is_open() && !leaf.has_failed()
-                };
-                if state.stop || !top.leaves().iter().any(is_active) || !state.running.insert((top.guid, work)) {
+                let is_wanted = top.leaves().into_iter().any(|leaf| state.wants(work, leaf));
+                if state.stop || !is_wanted || !state.running.insert((top.guid, work)) {
                     continue;
                 }
                 let (shared, top) = (self.clone(), top.guid);
@@ -232,8 +238,7 @@ impl Shared {
         if state.stop || std::mem::replace(&mut state.trims_by_itself, true) {
             return Ok(());
         }
-        let on = self.base.as_ref().and_then(|base| base.set_properties().ok()).unwrap_or_default();
-        let on = on.iter().any(|(name, value)| name == "autotrim" && value.as_u64() == Some(1));
+        let on = self.base.as_ref().is_some_and(|base| base.is_on("autotrim").unwrap_or(false));
         self.allocator.note_untold(on);
         let shared = self.clone();
         let spawned = std::thread::Builder::new().name("autotrim".into()).spawn(move || autotrim::run(&shared));

@@ -78,11 +78,8 @@ fn active(shared: &Shared, top_guid: u64, work: Work) -> Option<(u64, Arc<Vdev>,
     let tree = shared.store.tree();
     let top = tree.tops.iter().find(|top| top.guid == top_guid).cloned();
     let mut state = shared.sweeps.state.lock();
-    let wants = |leaf: &&Leaf| {
-        let is_active = state.leaves.get(&(leaf.guid, work)).is_some_and(|p| p.state == WorkState::Active);
-        is_active && leaf.is_open() && !leaf.has_failed()
-    };
-    let leaves: Vec<u64> = top.iter().flat_map(|top| top.leaves()).filter(wants).map(|leaf| leaf.guid).collect();
+    let leaves = top.iter().flat_map(|top| top.leaves()).filter(|leaf| state.wants(work, leaf));
+    let leaves: Vec<u64> = leaves.map(|leaf| leaf.guid).collect();
     match top.filter(|_| !leaves.is_empty() && !state.stop) {
         Some(top) => Some((state.generation, top, leaves)),
         None => {

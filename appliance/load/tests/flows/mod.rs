@@ -1,6 +1,6 @@
 //! Flows on a directory of this machine and on an NFS server: the published mail archive at a small scale, and each profile.
 
-use load::flow::{Format, profile};
+use load::flow::{Flow, Format, profile};
 use load::vdb::{self, Changes};
 use load::{Control, Report, Target, What};
 use std::process::Command;
@@ -48,15 +48,27 @@ fn profiles(target: &Target) {
     for (name, _) in profile::ALL {
         let scale = if name == "mailarchive" { 0.0001 } else { 0.01 };
         let mut flow = profile::named(name, target, scale).expect(name);
-        flow.time = Some(Duration::from_millis(700));
-        let report = flow.run(Control::plain(&AtomicBool::new(false))).unwrap_or_else(|e| panic!("{name}: {e:#}"));
-        assert_eq!((report.failed, report.first_failure.as_deref()), (0, None), "{name}");
-        assert!(report.ops > 0, "{name}");
-        assert!(matches!(name, "webserver" | "mailarchive") || report.of(What::Write).count > 0, "{name}");
+        let writes = !matches!(name, "webserver" | "mailarchive");
+        worked(&mut flow, |report| report.ops > 0 && (!writes || report.of(What::Write).count > 0));
         // Once more, over what the first run left.
         flow.format = Format::Fill;
-        assert!(flow.run(Control::plain(&AtomicBool::new(false))).expect(name).ops > 0);
+        worked(&mut flow, |report| report.ops > 0);
     }
+}
+
+/// Runs a flow for a moment; for longer where a machine that is busy with others did not come to all of it.
+fn worked(flow: &mut Flow, is_enough: impl Fn(&Report) -> bool) {
+    for ms in [700, 5_000, 60_000] {
+        flow.time = Some(Duration::from_millis(ms));
+        let report =
+            flow.run(Control::plain(&AtomicBool::new(false))).unwrap_or_else(|e| panic!("{}: {e:#}", flow.name));
+        assert_eq!((report.failed, report.first_failure.as_deref()), (0, None), "{}", flow.name);
+        if is_enough(&report) {
+            return;
+        }
+        flow.format = Format::Fill;
+    }
+    panic!("{}: too little was done in a minute", flow.name);
 }
 
 #[test]

@@ -747,6 +747,39 @@ fn a_child_of_a_draid_is_rebuilt_of_the_others() {
 }
 
 #[test]
+fn a_full_pool_is_rebuilt_though_nothing_that_is_freed_can_be_kept() {
+    let rig = Rig::new();
+    let mut files = Files::new(&rig);
+    files.put(&rig);
+    // Full to the reserve.
+    let id = {
+        let tx = files.live.begin(BLOCK).unwrap();
+        new_file(files.live.objset(), &tx, 1).unwrap()
+    };
+    let (mut at, block) = (0, noise(99, 8 * BLOCK as usize));
+    while let Ok(tx) = files.live.begin(8 * BLOCK) {
+        files.live.objset().object(id).unwrap().write_at(&tx, at, &block).unwrap();
+        at += 8 * BLOCK;
+        drop(tx);
+        if at.is_multiple_of(64 * BLOCK) {
+            rig.live.writer().sync().unwrap();
+        }
+        assert!(at < DISK_BYTES as u64);
+    }
+    let second = disk("second");
+    let rig = Rig { devices: [rig.devices.clone(), vec![second.clone()]].concat(), live: rig.live };
+    let writer = rig.live.writer().clone();
+    let new = NewLeaf { sequentially: true, ..new_leaf(&second) };
+    writer.attach(guid(&rig, "disk"), new, Joins::Attach).unwrap();
+    writer.run_scans().unwrap();
+    settle(&rig);
+    assert_eq!(stale(&rig, "second"), []);
+    let scan = writer.pool().unwrap().status().unwrap().scan.expect("a scrub follows");
+    assert_eq!((scan.kind, scan.errors, scan.processed_bytes), (pool::status::ScanKind::Scrub, 0, 0));
+    check(&rig, &files);
+}
+
+#[test]
 fn a_rebuild_ends_when_whom_it_is_for_leaves_and_is_none_of_a_raidz() {
     let rig = Rig::new();
     let mut files = Files::new(&rig);

@@ -84,6 +84,8 @@ fn join(cx: &mut Context<'_>, args: &[String], how: Joins) -> Outcome {
         attach::attach(pool, found, &new, how, ashift, spare, sequentially)
     });
     let Err(error) = result else {
+        // The pool is found with the new device from here on.
+        let record = writing::record(cx, name)?;
         match widens {
             true => widen_now(cx, &record, parsed.has('w'))?,
             false => scrub::resilver_now(cx, &record, parsed.has('w'))?,

@@ -167,6 +167,7 @@ impl Scans {
             None => None,
         };
         state.rebuilds = rebuild::load(pool);
+        state.rebuilds.iter().for_each(|(vdev, rebuild)| scans.figures.rebuild(*vdev, *rebuild));
         if let Some(scan) = state.scan.filter(is_active) {
             scans.figures.begin(&scan, host::clock::seconds());
         }

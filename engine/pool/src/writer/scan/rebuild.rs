@@ -13,7 +13,7 @@
 //!
 //! Invariants:
 //!   * the place that the pool keeps has everything before it on the new devices, flushed before the uberblock that tells so
-//!   * only what was allocated in txgs on disk, and is kept, is written to: whatever is written meanwhile is written elsewhere
+//!   * only what was allocated in txgs on disk, and is kept or cannot be handed out now, is written to: whatever is written meanwhile is written elsewhere
 //!   * a device that did not take something lacks a later txg than the rebuild is about: neither we nor OpenZFS take it for whole
 
 use super::state::{self, End, lacking};
@@ -193,10 +193,15 @@ pub(super) fn run(shared: &Arc<Shared>, size: &mut Size) -> Result<()> {
         true => plan(cx, state, bytes),
         false => Ok(Vec::new()),
     })?;
+    if !plans.is_empty() && !kept.holds() {
+        return in_txg(shared, generation);
+    }
     let begun = Instant::now();
     let done: Vec<Done> = std::thread::scope(|scope| {
-        let running: Vec<_> =
-            plans.iter().map(|plan| scope.spawn(|| Copying::new(shared, &kept, generation, plan).run())).collect();
+        let running: Vec<_> = plans
+            .iter()
+            .map(|plan| scope.spawn(|| Copying::new(shared, Some(&kept), generation, plan).run()))
+            .collect();
         running.into_iter().filter_map(|thread| thread.join().ok()).collect()
     });
     drop(kept);
@@ -210,6 +215,24 @@ pub(super) fn run(shared: &Arc<Shared>, size: &mut Size) -> Result<()> {
             return Ok(());
         }
         done.into_iter().try_for_each(|done| keep(cx, state, done.vdev, done.rebuild))
+    })
+}
+
+/// A batch in the thread that syncs, where nothing is handed out meanwhile: the pool is so full that what is freed cannot be kept.
+fn in_txg(shared: &Arc<Shared>, generation: u64) -> Result<()> {
+    shared.task(move |cx| {
+        let scan = &cx.shared.scan;
+        let plans = {
+            let mut state = scan.state.lock();
+            if state.generation != generation {
+                return Ok(());
+            }
+            cx.all_or_nothing(|| plan(cx, &mut state, BYTES.start))?
+        };
+        // Flushed before this txg's uberblock tells of it.
+        let done: Vec<Done> = plans.iter().map(|p| Copying::new(cx.shared, None, generation, p).run()).collect();
+        let mut state = scan.state.lock();
+        cx.all_or_nothing(|| done.into_iter().try_for_each(|done| keep(cx, &mut state, done.vdev, done.rebuild)))
     })
 }
 
@@ -299,7 +322,8 @@ fn end(cx: &SyncTx<'_>, state: &mut State, vdev: u64, mut rebuild: Rebuild, comp
 /// Copies what a plan says.
 struct Copying<'a> {
     shared: &'a Shared,
-    kept: &'a Kept,
+    /// `None`: within a txg.
+    kept: Option<&'a Kept>,
     generation: u64,
     plan: &'a Plan,
     next: AtomicUsize,
@@ -314,7 +338,7 @@ struct Copying<'a> {
 }
 
 impl<'a> Copying<'a> {
-    fn new(shared: &'a Shared, kept: &'a Kept, generation: u64, plan: &'a Plan) -> Self {
+    fn new(shared: &'a Shared, kept: Option<&'a Kept>, generation: u64, plan: &'a Plan) -> Self {
         Self {
             shared,
             kept,
@@ -370,7 +394,7 @@ impl<'a> Copying<'a> {
             self.show();
             // Somebody else used the pool meanwhile: what he wants comes first.
             let now = self.shared.store.demand();
-            if now != load {
+            if now != load && self.kept.is_some() {
                 load = now;
                 std::thread::sleep(begun.elapsed().min(REST_MAX));
             }
@@ -393,8 +417,9 @@ impl<'a> Copying<'a> {
                 return false;
             }
             let size = top.rebuild_bytes(at, end - at);
-            let Some(done) = self.kept.while_kept(|| self.piece(&tree, at, size, until)) else { return false };
-            if !done {
+            let piece = || self.piece(&tree, at, size, until);
+            let done = self.kept.map_or_else(|| Some(piece()), |kept| kept.while_kept(piece));
+            if done != Some(true) {
                 return false;
             }
             at += size;

@@ -85,6 +85,7 @@ interop: build images ## other pools, other judges: OpenZFS's own test images, z
 	testing/kernel/round-trips
 	testing/kernel/grow
 	testing/kernel/shape
+	testing/kernel/rebuild
 	testing/nfs/pynfs
 	testing/nfs/kernel-client
 	docs/cookbook/run

@@ -64,7 +64,7 @@ pub struct Explanation {
     pub inside: u64,
     /// Operations they were compared with.
     pub outside: u64,
-    /// Fields, the most telling first.
+    /// Fields, the most telling first; of two that tell about as much, who it was before what it did.
     pub fields: Vec<Ranked>,
     /// Where the selected spent their time.
     pub times_inside: Times,
@@ -72,6 +72,9 @@ pub struct Explanation {
     pub times_outside: Times,
 }
 
+/// What a field that tells of kinds counts beside one that tells who. Guessed from planted faults: such fields were ahead by up to 11 %
+/// where a client was the cause, and by more than half where they were.
+const KIND_WEIGHT: f64 = 0.8;
 /// Values of a field that are listed.
 const LISTED: usize = 20;
 
@@ -178,7 +181,7 @@ impl Explainer {
             let score = values.first().map_or(0.0, |v| v.score);
             fields.push(Ranked { field: *field, score, values, more });
         }
-        fields.sort_by(|a, b| b.score.total_cmp(&a.score));
+        fields.sort_by(|a, b| rank(b).total_cmp(&rank(a)));
         let mean = |times: Times, count: u64| {
             let count = count.max(1) as f64;
             Times {
@@ -198,6 +201,13 @@ impl Explainer {
             times_outside: mean(times_outside, outside),
         }
     }
+}
+
+/// Where a field stands. What kind of operations they are follows from who asks: who suddenly reads a file makes the reads more, and the
+/// hits, too. So that says less than a client, a file or a disk that is nearly as special.
+fn rank(field: &Ranked) -> f64 {
+    let is_kind = matches!(field.field, Field::Op | Field::HitMiss);
+    if is_kind { field.score * KIND_WEIGHT } else { field.score }
 }
 
 /// The excess of a value's share, less what chance explains: shares are taken one standard error towards each other, so that
@@ -239,6 +249,22 @@ mod tests {
         let mut explainer = Explainer::new(&name.parse().expect("a name"), span, rows).expect("known");
         events.iter().for_each(|e| explainer.add(e, &names));
         explainer.finish(&names, |word| names.0.name(word).map(|n| n.to_string()).unwrap_or_default())
+    }
+
+    #[test]
+    fn who_comes_before_what_he_does() {
+        // Everybody writes and reads a little; then one client reads much.
+        let operation = |n: u64, op: u8, client: u32| {
+            let note = Note { place: 1, object: u64::from(client), ..Note::default() };
+            Event { done: n, latency: 1000, op, client, note, ..Event::default() }
+        };
+        let before = (0..1000).map(|n| operation(n, if n % 3 == 0 { 6 } else { 7 }, (n % 10) as u32 + 1));
+        let after = (1000..2000).map(|n| operation(n, 6, if n % 100 < 73 { 7 } else { (n % 10) as u32 + 1 }));
+        let all: Vec<Event> = before.chain(after).collect();
+        let found = explain("nfs3.ops", (1000, 2000), None, &all);
+        let score = |field| found.fields.iter().find(|f| f.field == field).map_or(0.0, |f| f.score);
+        assert!(score(Field::Op) > score(Field::Client), "{found:?}");
+        assert!(matches!(found.fields[0].field, Field::Client | Field::File), "{found:?}");
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //!
 //! The order of the questions is OpenZFS's (lib/libzfs/libzfs_status.c), and scripts rely on it.
 
-use pool::status::{PoolStatus, Progress, RebuildStatus, ScanKind, VdevAux, VdevState, VdevStatus};
+use pool::status::{PoolStatus, Progress, ScanKind, VdevAux, VdevState, VdevStatus};
 
 /// The most pressing thing that is wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -104,13 +104,10 @@ pub fn pool_state(status: &PoolStatus) -> &'static str {
     if status.suspended.is_some() { "SUSPENDED" } else { state_name(status.root.state, status.root.aux) }
 }
 
-fn rebuilds(status: &PoolStatus) -> impl Iterator<Item = &RebuildStatus> {
-    status.root.children.iter().filter_map(|top| top.rebuild.as_ref())
-}
-
 /// Whether something was rebuilt, and no scrub ended, or is under way, since then.
 fn lacks_scrub(status: &PoolStatus) -> bool {
-    let Some(rebuilt) = rebuilds(status).filter(|r| r.state == 3).map(|r| r.end_time).max() else { return false };
+    let ended = status.rebuilds().filter(|(_, r)| r.progress() == Progress::Finished).map(|(_, r)| r.now.end_time);
+    let Some(rebuilt) = ended.max() else { return false };
     status.scan.as_ref().is_none_or(|scan| match scan.state {
         Progress::None => true,
         Progress::Finished => scan.kind == ScanKind::Scrub && rebuilt > scan.end_time,
@@ -132,7 +129,7 @@ pub fn reason(status: &PoolStatus, importing: bool) -> Reason {
     let (scan, suspended) = (status.scan.as_ref(), status.suspended.as_ref());
     match () {
         () if scan.is_some_and(|s| s.kind == ScanKind::Resilver && s.state == Progress::Active) => Reason::Resilvering,
-        () if rebuilds(status).any(|r| r.state == 1) => Reason::Resilvering,
+        () if status.rebuilds().any(|(_, r)| r.progress() == Progress::Active) => Reason::Resilvering,
         () if lacks_scrub(status) => Reason::RebuildScrub,
         () if cannot_open && aux == VdevAux::Active => Reason::HostidMismatch,
         () if cannot_open && aux == VdevAux::VersionNewer => Reason::VersionNewer,

@@ -3,6 +3,8 @@
 //! Plain data, filled from an open pool or from the labels that a search found; `admin` judges it and `cli` prints it.
 //! Numbers and names of states are OpenZFS's (`vdev_state_t`, `vdev_aux_t`, `vdev_stat_t` in include/sys/fs/zfs.h).
 
+use ondisk::removal::Rebuild;
+
 /// State of a device, worst first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub enum VdevState {
@@ -165,33 +167,29 @@ pub struct VdevWork {
     pub errors: u64,
 }
 
-/// A sequential rebuild of a top-level device. Times are seconds since 1970 unless named otherwise.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+/// A sequential rebuild of a top-level device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RebuildStatus {
-    /// 1 active, 2 cancelled, 3 complete.
-    pub state: u64,
-    /// When it began.
-    pub start_time: u64,
-    /// When it ended.
-    pub end_time: u64,
-    /// Milliseconds that it ran.
-    pub run_time_ms: u64,
-    /// Bytes looked at.
-    pub scanned_bytes: u64,
-    /// Bytes read.
-    pub issued_bytes: u64,
-    /// Bytes written.
-    pub rebuilt_bytes: u64,
-    /// Bytes to look at.
-    pub total_bytes: u64,
-    /// Ranges that could not be read.
-    pub errors: u64,
+    /// As the pool keeps it; its figures as they are now, where the process that does it tells.
+    pub now: Rebuild,
     /// Since the pool was opened, where the process that does it tells: milliseconds.
     pub pass_time_ms: u64,
     /// Bytes looked at in that time.
     pub pass_scanned_bytes: u64,
     /// Bytes read in that time.
     pub pass_issued_bytes: u64,
+}
+
+impl RebuildStatus {
+    /// How it stands.
+    pub fn progress(&self) -> Progress {
+        match self.now.state {
+            Rebuild::ACTIVE => Progress::Active,
+            Rebuild::CANCELLED => Progress::Cancelled,
+            Rebuild::COMPLETE => Progress::Finished,
+            _ => Progress::None,
+        }
+    }
 }
 
 /// A device and everything below it. The default is a good leaf without name or size.
@@ -515,6 +513,11 @@ pub struct PoolStatus {
 }
 
 impl PoolStatus {
+    /// Sequential rebuilds, with the top-level device of each.
+    pub fn rebuilds(&self) -> impl Iterator<Item = (&VdevStatus, &RebuildStatus)> {
+        self.root.children.iter().filter_map(|top| Some((top, top.rebuild.as_ref()?)))
+    }
+
     /// All devices: the tree, then cache devices and spares.
     pub fn all_vdevs(&self) -> Vec<&VdevStatus> {
         self.root.walk().into_iter().chain(self.caches.iter().chain(&self.spares).flat_map(VdevStatus::walk)).collect()

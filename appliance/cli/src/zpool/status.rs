@@ -205,9 +205,8 @@ const TELLING_RATE: u64 = 10 << 20;
 
 /// A scrub in any case; of resilvers and rebuilds what goes on, or else what ended last.
 fn scans(out: &mut String, status: &PoolStatus) {
-    let rebuilds = || status.root.children.iter().filter_map(|top| Some((top, top.rebuild?)));
-    let rebuilding = rebuilds().any(|(_, r)| r.state == 1);
-    let rebuilt = rebuilds().map(|(_, r)| r.end_time).max().unwrap_or(0);
+    let rebuilding = status.rebuilds().any(|(_, r)| r.progress() == Progress::Active);
+    let rebuilt = status.rebuilds().map(|(_, r)| r.now.end_time).max().unwrap_or(0);
     let resilver = status.scan.as_ref().filter(|s| s.kind == ScanKind::Resilver);
     let resilvering = resilver.is_some_and(|s| s.state == Progress::Active);
     let resilvered = resilver.map_or(0, |s| s.end_time);
@@ -217,21 +216,22 @@ fn scans(out: &mut String, status: &PoolStatus) {
         scan(out, s, status.checkpoint.as_ref());
     }
     if rebuilding || (!resilvering && rebuilt > resilvered) {
-        rebuilds().for_each(|(top, r)| rebuild(out, &r, &vdev_name(top, NameOptions::default())));
+        status.rebuilds().for_each(|(top, r)| rebuild(out, r, &vdev_name(top, NameOptions::default())));
     }
 }
 
 fn rebuild(out: &mut String, rebuild: &RebuildStatus, name: &str) {
-    let (start, end, rebuilt) = (ctime(rebuild.start_time), ctime(rebuild.end_time), nice_bytes(rebuild.rebuilt_bytes));
-    let text = match rebuild.state {
-        3 => {
-            let taken = duration(rebuild.run_time_ms / 1000);
-            format!("resilvered ({name}) {rebuilt} in {taken} with {} errors on {end}", rebuild.errors)
+    let r = &rebuild.now;
+    let (start, end, rebuilt) = (ctime(r.start_time), ctime(r.end_time), nice_bytes(r.rebuilt_bytes));
+    let text = match rebuild.progress() {
+        Progress::Finished => {
+            let taken = duration(r.run_time_ms / 1000);
+            format!("resilvered ({name}) {rebuilt} in {taken} with {} errors on {end}", r.errors)
         }
-        2 => format!("resilver ({name}) canceled on {end}"),
-        _ => {
-            let (total, scanned) = (rebuild.total_bytes, rebuild.scanned_bytes);
-            let skipped = scanned.saturating_sub(rebuild.issued_bytes);
+        Progress::Cancelled => format!("resilver ({name}) canceled on {end}"),
+        Progress::Active | Progress::None => {
+            let (total, scanned) = (r.total_bytes, r.scanned_bytes);
+            let skipped = scanned.saturating_sub(r.issued_bytes);
             let rate = |bytes: u64| bytes / (rebuild.pass_time_ms + 1) * 1000;
             let scan_rate = rate(rebuild.pass_scanned_bytes);
             let at = |rate| if rate == 0 { String::new() } else { format!(" at {}/s", nice_bytes(rate)) };
@@ -247,7 +247,7 @@ fn rebuild(out: &mut String, rebuild: &RebuildStatus, name: &str) {
                 nice_bytes(scanned),
                 nice_bytes(total),
                 at(scan_rate),
-                nice_bytes(rebuild.issued_bytes),
+                nice_bytes(r.issued_bytes),
                 nice_bytes(total.saturating_sub(skipped)),
                 at(rate(rebuild.pass_issued_bytes)),
                 (100.0 * scanned as f64 / (total + 1) as f64).min(100.0),
@@ -427,8 +427,8 @@ fn config(out: &mut String, status: &PoolStatus, options: &StatusOptions) {
         }
     }
     out.push('\n');
-    let rebuilding = status.root.children.iter().filter(|top| top.rebuild.is_some_and(|r| r.state == 1));
-    let rebuilding = rebuilding.flat_map(VdevStatus::walk).map(|vdev| vdev.guid).collect();
+    let rebuilding = status.rebuilds().filter(|(_, r)| r.progress() == Progress::Active);
+    let rebuilding = rebuilding.flat_map(|(top, _)| top.walk()).map(|vdev| vdev.guid).collect();
     let table = Devices { options, name_width, scan: status.scan.as_ref(), rebuilding };
     table.device(out, &status.root, &status.name, 0, false);
     let classes = [(VdevClass::Dedup, "dedup\t"), (VdevClass::Special, "special\t"), (VdevClass::Log, "logs\t")];

@@ -148,15 +148,15 @@ impl Maker<'_> {
     /// Sequential rebuilds, by name of the top-level device.
     fn rebuilds(&self) -> Object {
         let mut all = Object::new();
-        for top in &self.status.root.children {
-            let Some(r) = top.rebuild else { continue };
+        for (top, rebuild) in self.status.rebuilds() {
             let name = info_json::name(top, self.status, self.options.names);
             let mut object = info_json::vdev(top, &name, false, self.options.json_int);
-            let state = match r.state {
-                1 => "ACTIVE",
-                2 => "CANCELED",
-                _ => "COMPLETE",
+            let state = match rebuild.progress() {
+                Progress::Active => "ACTIVE",
+                Progress::Cancelled => "CANCELED",
+                Progress::Finished | Progress::None => "COMPLETE",
             };
+            let r = &rebuild.now;
             object.insert("state".into(), state.into());
             let duration = |ms: u64| self.value(ms.saturating_mul(1_000_000), nice_time);
             let members = [
@@ -168,9 +168,9 @@ impl Maker<'_> {
                 ("rebuilt", self.bytes(r.rebuilt_bytes)),
                 ("to_scan", self.bytes(r.total_bytes)),
                 ("errors", self.number(r.errors)),
-                ("pass_time", duration(r.pass_time_ms)),
-                ("pass_scanned", self.bytes(r.pass_scanned_bytes)),
-                ("pass_issued", self.bytes(r.pass_issued_bytes)),
+                ("pass_time", duration(rebuild.pass_time_ms)),
+                ("pass_scanned", self.bytes(rebuild.pass_scanned_bytes)),
+                ("pass_issued", self.bytes(rebuild.pass_issued_bytes)),
                 ("pass_skipped", self.bytes(r.scanned_bytes.saturating_sub(r.issued_bytes))),
             ];
             object.extend(members.map(|(key, value)| (key.to_owned(), value)));

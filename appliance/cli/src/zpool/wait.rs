@@ -158,8 +158,9 @@ fn left(status: &PoolStatus, freeing: u64, resilver_due: bool) -> Left {
         let going: Vec<_> = status.root.walk().into_iter().map(of).filter(|work| work.state == 1).collect();
         (!going.is_empty()).then(|| going.iter().map(|w| w.total_bytes.saturating_sub(w.done_bytes)).sum())
     };
-    let rebuilds = status.root.children.iter().filter_map(|top| top.rebuild.filter(|r| r.state == 1));
-    let rebuild = rebuilds.map(|r| r.total_bytes.saturating_sub(r.rebuilt_bytes)).reduce(|all, left| all + left);
+    let rebuilds = status.rebuilds().filter(|(_, r)| r.progress() == Progress::Active);
+    let rebuild =
+        rebuilds.map(|(_, r)| r.now.total_bytes.saturating_sub(r.now.rebuilt_bytes)).reduce(|all, left| all + left);
     let resilver = scan_left(&[ScanKind::Resilver]).or(rebuild).or(resilver_due.then_some(0));
     let replaces = status.root.walk().iter().any(|v| v.kind == "replacing");
     let spares = status.root.walk().iter().any(|v| v.kind == "spare");

@@ -35,15 +35,13 @@ impl Pool {
         // What is newer than what the pool keeps, and how it was when the pool was opened.
         let (now, before) = live.and_then(|f| f.rebuilds.lock().get(&top.id).copied()).unwrap_or((kept, kept));
         Some(RebuildStatus {
-            state: kept.state,
-            start_time: kept.start_time,
-            end_time: kept.end_time,
-            run_time_ms: now.run_time_ms,
-            scanned_bytes: now.scanned_bytes,
-            issued_bytes: now.issued_bytes,
-            rebuilt_bytes: now.rebuilt_bytes,
-            total_bytes: now.total_bytes.max(now.scanned_bytes),
-            errors: now.errors,
+            now: Rebuild {
+                state: kept.state,
+                start_time: kept.start_time,
+                end_time: kept.end_time,
+                total_bytes: now.total_bytes.max(now.scanned_bytes),
+                ..now
+            },
             pass_time_ms: now.run_time_ms.saturating_sub(before.run_time_ms),
             pass_scanned_bytes: now.scanned_bytes.saturating_sub(before.scanned_bytes),
             pass_issued_bytes: now.issued_bytes.saturating_sub(before.issued_bytes),

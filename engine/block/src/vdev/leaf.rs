@@ -558,6 +558,11 @@ impl Leaf {
         !stale.is_empty() && stale.iter().any(|(first, last)| (*first..=*last).contains(&txg))
     }
 
+    /// Whether it is there and has all that was written to it.
+    pub fn is_whole(&self) -> bool {
+        self.is_open() && !self.has_failed() && self.state.stale.read().is_empty()
+    }
+
     /// The txg ranges in which the device was away.
     pub fn stale_ranges(&self) -> Vec<(u64, u64)> {
         self.state.stale.read().clone()

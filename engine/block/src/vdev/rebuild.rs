@@ -75,7 +75,7 @@ impl Tree {
             leaves.rotate_left(first);
         }
         for leaf in leaves {
-            if !leaf.is_open() || leaf.has_failed() || !leaf.stale_ranges().is_empty() {
+            if !leaf.is_whole() {
                 failure.missing.push(leaf.path.clone());
                 continue;
             }
@@ -92,19 +92,13 @@ impl Tree {
     fn read_whole_rows(&self, top: &Vdev, offset: u64, size: u64) -> Result<Vec<u8>, Failure> {
         let map: &Map = &*self.parity_map(top, offset, size, 0)?;
         let mut failure = Failure::default();
-        let mut columns: Vec<Option<Vec<u8>>> = Vec::with_capacity(map.columns.len());
         let mut read = |column: &Column| {
             let read = self.read_whole(&top.children[column.child], column.offset_bytes, column.size_bytes);
             read.map_err(|f| failure.merge(f)).ok()
         };
-        for column in &map.columns {
-            columns.push(if column.is_data() { read(column) } else { None });
-        }
-        if map.columns.iter().zip(&columns).any(|(column, bytes)| column.is_data() && bytes.is_none()) {
-            for (column, bytes) in map.columns.iter().zip(&mut columns).filter(|(column, _)| !column.is_data()) {
-                *bytes = read(column);
-            }
-        } else {
+        let mut columns: Vec<Option<Vec<u8>>> =
+            map.columns.iter().map(|column| if column.is_data() { read(column) } else { None }).collect();
+        if map.columns.iter().zip(&columns).all(|(column, bytes)| bytes.is_some() || !column.is_data()) {
             let mut block = vec![0; map.size_bytes];
             for (column, bytes) in map.columns.iter().zip(&columns) {
                 if let Some(bytes) = bytes {
@@ -112,6 +106,9 @@ impl Tree {
                 }
             }
             return Ok(block);
+        }
+        for (column, bytes) in map.columns.iter().zip(&mut columns).filter(|(column, _)| !column.is_data()) {
+            *bytes = read(column);
         }
         let known: Vec<Option<&[u8]>> = columns.iter().map(Option::as_deref).collect();
         let suspects = Suspects::new(top.ashift, top.children.len(), top.children.len());

@@ -93,8 +93,7 @@ pub(in crate::writer) fn step<'m>(
 
 /// Whether all children are there and lack nothing.
 pub(super) fn is_whole(top: &Vdev) -> bool {
-    let whole = |leaf: &Leaf| leaf.is_open() && !leaf.has_failed() && leaf.stale_ranges().is_empty();
-    top.children.iter().all(|c| c.leaf().is_some_and(whole))
+    top.children.iter().all(|c| c.leaf().is_some_and(Leaf::is_whole))
 }
 
 fn wait(cx: &SyncTx<'_>) {

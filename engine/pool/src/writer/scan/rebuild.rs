@@ -261,10 +261,7 @@ fn plan(cx: &SyncTx<'_>, state: &mut State, bytes: u64) -> Result<Vec<Plan>> {
 
 /// Whether some leaf is to be rebuilt, and can be: of what is needed for that, others have all.
 fn goes_on(top: &Vdev, until: u64) -> bool {
-    let has_all = |vdev: &Vdev| {
-        let whole = |leaf: &Leaf| leaf.is_open() && !leaf.has_failed() && leaf.stale_ranges().is_empty();
-        vdev.leaves().into_iter().any(whole)
-    };
+    let has_all = |vdev: &Vdev| vdev.leaves().into_iter().any(Leaf::is_whole);
     let can = match &top.kind {
         Kind::Draid(g) => top.children.iter().filter(|child| !has_all(child)).count() <= g.parity(),
         _ => has_all(top),

@@ -119,10 +119,7 @@ impl Applier {
     fn object(&mut self, tx: &Tx, record: &ObjectRecord, mut bonus: Vec<u8>) -> Result<()> {
         let new = self.check(record)?;
         bonus.truncate(record.bonus_bytes as usize);
-        if self.endian == Endian::Big {
-            turned::bonus(new.bonus_type, &mut bonus)?;
-        }
-        let new = NewObject { bonus, ..new };
+        let new = NewObject { bonus: self.native("a bonus", new.bonus_type, bonus)?, ..new };
         let has_spill = record.flags & SPILL != 0;
         self.current = (record.object, has_spill);
         let found = match self.set.object(record.object) {
@@ -224,7 +221,7 @@ impl Applier {
         let is_whole = write.logical_bytes == size && write.offset.is_multiple_of(size);
         if !is_whole || !is_packed(write.compression) {
             let data = unpacked(write.compression, payload, write.logical_bytes)?;
-            return object.write_at(tx, write.offset, &self.native(&object, data)?);
+            return object.write_at(tx, write.offset, &self.native("a block", object.dnode_now().object_type, data)?);
         }
         // As it came; but first it is seen that it unpacks, so that no reader finds later that it does not.
         let bytes = Bytes::from(payload);
@@ -251,7 +248,7 @@ impl Applier {
         let size = object.block_bytes();
         let is_whole = u64::from(write.logical_bytes) == size && write.offset.is_multiple_of(size);
         if !is_whole || !self.embeds || payload.is_empty() || self.endian == Endian::Big {
-            return object.write_at(tx, write.offset, &self.native(&object, data)?);
+            return object.write_at(tx, write.offset, &self.native("a block", object.dnode_now().object_type, data)?);
         }
         let compression =
             if write.compression == 0 { Compression::Off } else { Compression::from_raw(write.compression)? };
@@ -277,10 +274,10 @@ impl Applier {
         object.set_spill(tx, Some(data))
     }
 
-    /// What a block of the stream is on our disks, where pointers say little-endian.
-    fn native(&self, object: &Object, mut data: Vec<u8>) -> Result<Vec<u8>> {
+    /// What contents of the stream are on our disks, where dnodes and pointers say little-endian.
+    fn native(&self, what: &str, of: ObjectType, mut data: Vec<u8>) -> Result<Vec<u8>> {
         if self.endian == Endian::Big {
-            turned::block(object.dnode_now().object_type, &mut data)?;
+            turned::turn(what, of, &mut data)?;
         }
         Ok(data)
     }

@@ -97,9 +97,8 @@ impl Incoming {
         let Body::Begin(begin) = &first.record.body else {
             return Err(Error::invalid("", "invalid stream (bad magic number)"));
         };
-        let unsupported = |what: &str| Err(Error::unsupported("", what));
         if endian == Some(Endian::Big) && begin.features.contains(Features::RAW) {
-            return unsupported("receiving a raw stream that a big-endian host wrote");
+            return Err(Error::unsupported("", "receiving a raw stream that a big-endian host wrote"));
         }
         let known = Features::SA_SPILL
             | Features::EMBED_DATA

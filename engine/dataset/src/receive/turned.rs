@@ -50,7 +50,8 @@ fn kind(of: ObjectType) -> Kind {
     }
 }
 
-fn turn(what: &str, of: ObjectType, bytes: &mut [u8]) -> Result<()> {
+/// Turns what the bonus of a dnode holds, or an uncompressed block of an object; `what` of these it is, for the refusal.
+pub(super) fn turn(what: &str, of: ObjectType, bytes: &mut [u8]) -> Result<()> {
     match kind(of) {
         Kind::Bytes => {}
         Kind::Numbers(size) => bytes.chunks_exact_mut(size).for_each(<[u8]>::reverse),
@@ -63,14 +64,4 @@ fn turn(what: &str, of: ObjectType, bytes: &mut [u8]) -> Result<()> {
         }
     }
     Ok(())
-}
-
-/// Turns what the bonus of a dnode holds.
-pub(super) fn bonus(of: ObjectType, bytes: &mut [u8]) -> Result<()> {
-    turn("a bonus", of, bytes)
-}
-
-/// Turns an uncompressed block of an object.
-pub(super) fn block(of: ObjectType, bytes: &mut [u8]) -> Result<()> {
-    turn("a block", of, bytes)
 }

@@ -96,10 +96,12 @@ impl Setup {
                 sum.add(second);
             }
             let mut row: Vec<_> = counted(&sum).map(|(column, value)| (writer.column(&column), value)).collect();
+            let (mut classes, mut within) = (sum.latency.classes.iter().peekable(), 0);
             for class in bounds.clone() {
                 let last = bound(class);
-                let classes = sum.latency.classes.iter().take_while(|(ns, _)| *ns <= last);
-                let within: u64 = classes.map(|(_, count)| count).sum();
+                while let Some((_, count)) = classes.next_if(|(ns, _)| *ns <= last) {
+                    within += count;
+                }
                 let le = (last as f64 / 1e9).to_string();
                 let column = Column::new("load.latency_bucket", &[("le", &le)], Unit::Count, Kind::Total);
                 row.push((writer.column(&column), within as f64));

@@ -185,8 +185,9 @@ impl Work {
                 let mut seen: Vec<Vec<Target>> = Vec::new();
                 let mut sum = 0.0;
                 for work in works {
-                    if !seen.contains(&work.targets()) {
-                        seen.push(work.targets());
+                    let targets = work.targets();
+                    if !seen.contains(&targets) {
+                        seen.push(targets);
                         sum += work.working_set(length)?;
                     }
                 }

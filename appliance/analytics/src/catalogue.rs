@@ -4,6 +4,7 @@
 //! anything that an operation has, also afterwards; or from figures that others keep ([`Origin::Sampled`]), once a second.
 
 mod network;
+mod streams;
 mod txg;
 mod zil;
 
@@ -268,6 +269,10 @@ pub static CATALOGUE: &[Statistic] = &[
     txg::PHASES,
     txg::BYTES,
     txg::DIRTY,
+    streams::SEND_OPS,
+    streams::SEND_BYTES,
+    streams::RECEIVE_OPS,
+    streams::RECEIVE_BYTES,
     sampled("cap.bytesused", "Capacity", "Capacity: bytes used", "bytes", Shown::Level, &[Field::Pool], "Space taken."),
     sampled(
         "cap.percentused",

@@ -13,7 +13,7 @@ pub struct Operation {
     pub layer: &'static str,
     /// What it was.
     pub op: &'static str,
-    /// Who asked; the pool of a device or log.
+    /// Who asked; the pool of a device, log or stream.
     pub client: String,
     /// For whom; empty for devices.
     pub user: String,
@@ -53,6 +53,8 @@ fn layer(layer: Layer) -> &'static str {
         Layer::Disk => "disk",
         Layer::Nbd => "nbd",
         Layer::Log => "zil",
+        Layer::Send => "send",
+        Layer::Receive => "receive",
     }
 }
 

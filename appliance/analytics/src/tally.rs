@@ -67,7 +67,7 @@ struct Test {
 /// Counts for one statistic.
 pub struct Tally {
     /// A bit for each layer that it counts.
-    layers: u8,
+    layers: u16,
     weight: Weight,
     tests: Vec<Test>,
     breakdown: Option<Field>,
@@ -81,12 +81,12 @@ pub struct Tally {
     lost: u64,
 }
 
-fn bit(layer: Layer) -> u8 {
+fn bit(layer: Layer) -> u16 {
     1 << layer as u8
 }
 
 /// The layers of operations, a bit each: [`Tally::wants_any`].
-pub fn layers_of(events: &[Event]) -> u8 {
+pub fn layers_of(events: &[Event]) -> u16 {
     events.iter().fold(0, |all, event| all | bit(event.layer))
 }
 
@@ -230,7 +230,7 @@ impl Tally {
     }
 
     /// Whether operations of one of these layers can count.
-    pub fn wants_any(&self, layers: u8) -> bool {
+    pub fn wants_any(&self, layers: u16) -> bool {
         self.layers & layers != 0
     }
 

@@ -2,7 +2,8 @@
 //!
 //! The answer is a stream of [`CommandFrame`]s, one JSON document a line (`application/x-ndjson`), that ends with [`CommandFrame::Exit`]. A
 //! command that asks for something (a passphrase) sends [`CommandFrame::Ask`], and waits until the client posts an [`CommandAnswer`] to
-//! `/v1/commands/input`. Closing the connection cancels the command.
+//! `/v1/commands/input`. One that gives bytes instead of text (`zfs send`) asks for [`Wanted::Output`]: they are at `/v1/commands/output`; one that takes many (`zfs
+//! receive`) for [`Wanted::Input`]: they go to `/v1/commands/bytes`. Closing the connection cancels the command.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -12,6 +13,10 @@ use utoipa::ToSchema;
 pub const COMMANDS_PATH: &str = "/v1/commands";
 /// Where answers are posted.
 pub const COMMAND_INPUT_PATH: &str = "/v1/commands/input";
+/// Where bytes of standard input are posted.
+pub const COMMAND_BYTES_PATH: &str = "/v1/commands/bytes";
+/// Where bytes for standard output are read.
+pub const COMMAND_OUTPUT_PATH: &str = "/v1/commands/output";
 /// Variables of the client's environment that commands look at.
 pub const COMMAND_ENVIRONMENT: &[&str] = &["ZPOOL_IMPORT_PATH", "TZ"];
 
@@ -79,6 +84,10 @@ pub enum Wanted {
     Line,
     /// So many bytes of standard input, or fewer if it ends before.
     Bytes(u32),
+    /// All of standard input, as the body of a request to `/v1/commands/bytes?id=` with the number of this question. No answer is posted.
+    Input,
+    /// That bytes are taken to standard output: those of `/v1/commands/output?id=` with the number of this question. No answer is posted.
+    Output,
 }
 
 /// What a client says to a [`CommandQuestion`].

@@ -16,6 +16,10 @@ pub enum JobKind {
     Scrub,
     /// Brings devices what they missed, or all of it. Begins by itself and cannot be stopped.
     Resilver,
+    /// A stream, or a package of them, that a command sends. Begins with the command, when it takes longer than a second.
+    Send,
+    /// The same, received.
+    Receive,
 }
 
 /// How far a job is.

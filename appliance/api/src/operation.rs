@@ -184,6 +184,7 @@ const STREAM: &[Param] = &[text(
     "topics",
     "What is wanted, separated by commas: `events`, `pools`, `jobs`, `datasets`, `clients`; all when not given.",
 )];
+const COMMAND_OUTPUT: &[Param] = &[text("id", "Of the question.")];
 const PLACES: &[Param] = &[text("place", "A folder or device to look in, instead of the usual places.")];
 const COUNT: &[Param] = &[LIMIT, text("cursor", "`next` of the page before, further back.")];
 
@@ -664,6 +665,23 @@ const OPERATIONS: &[Operation] = &[
     .gives(Reply::Lines("CommandFrame")),
     op(Method::Post, "/v1/commands/input", "answerCommand", VIEWER, "Answers what a running command asked.")
         .takes("CommandAnswer"),
+    op(
+        Method::Post,
+        "/v1/commands/bytes",
+        "writeCommandInput",
+        VIEWER,
+        "Takes bytes to a running command that asked for its standard input, from who has its question's number, once; ends when the command needs no more.",
+    )
+    .query(COMMAND_OUTPUT),
+    op(
+        Method::Get,
+        "/v1/commands/output",
+        "readCommandOutput",
+        VIEWER,
+        "Bytes that a running command gives instead of text, to who has its question's number, once.",
+    )
+    .query(COMMAND_OUTPUT)
+    .gives(Reply::File(&["application/octet-stream"])),
 ];
 
 /// All operations.

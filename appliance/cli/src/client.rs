@@ -4,10 +4,12 @@
 //! another one ([`There`]), which is asked through its connection.
 
 use api::{CommandRequest, Wanted};
-use daemon::Io;
-use std::io::{self, BufRead, IsTerminal, Read};
+use daemon::{Io, Peer};
+use std::io::{self, BufRead, IsTerminal, Read, Write};
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 /// See the module.
 pub trait Client {
@@ -23,6 +25,14 @@ pub trait Client {
     fn ask(&self, wanted: Wanted) -> io::Result<Vec<u8>>;
     /// Its standard input, to be read as far as it is needed.
     fn input(&self) -> io::Result<Box<dyn Read + '_>>;
+    /// Where bytes for its standard output go, where text takes another way; they are out when it is dropped. `None`: they take the same.
+    fn output(&self) -> io::Result<Option<Box<dyn Write + '_>>> {
+        Ok(None)
+    }
+    /// Another process that called, and what stops the command when it is set.
+    fn caller(&self) -> Option<(Peer, Arc<AtomicBool>)> {
+        None
+    }
     /// Whether it went away.
     fn is_gone(&self) -> bool {
         false
@@ -75,6 +85,8 @@ impl Client for Here {
                     bytes.pop();
                 }
             }
+            // Taken by who passes it on, not asked for here.
+            Wanted::Input | Wanted::Output => return Err(io::ErrorKind::Unsupported.into()),
             Wanted::Bytes(most) => {
                 io::stdin().lock().take(u64::from(most)).read_to_end(&mut bytes)?;
             }
@@ -118,30 +130,18 @@ impl Client for There<'_> {
     }
 
     fn input(&self) -> io::Result<Box<dyn Read + '_>> {
-        Ok(Box::new(Asking { client: self, bytes: io::Cursor::default() }))
+        Ok(Box::new(self.io.input()?))
+    }
+
+    fn output(&self) -> io::Result<Option<Box<dyn Write + '_>>> {
+        Ok(Some(Box::new(self.io.output()?)))
+    }
+
+    fn caller(&self) -> Option<(Peer, Arc<AtomicBool>)> {
+        Some((self.io.peer(), self.io.canceller().clone()))
     }
 
     fn is_gone(&self) -> bool {
         self.io.is_cancelled()
-    }
-}
-
-/// Standard input asked for at a time. In the answer a byte takes up to four, and an answer has at most a mebibyte.
-const ASKED_BYTES: u32 = 192 << 10;
-
-/// Another process's standard input: it gives as much as it is asked for, and keeps the rest.
-struct Asking<'a> {
-    client: &'a There<'a>,
-    bytes: io::Cursor<Vec<u8>>,
-}
-
-impl Read for Asking<'_> {
-    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
-        let read = self.bytes.read(buf)?;
-        if read > 0 || buf.is_empty() {
-            return Ok(read);
-        }
-        self.bytes = io::Cursor::new(self.client.ask(Wanted::Bytes(ASKED_BYTES))?);
-        self.bytes.read(buf)
     }
 }

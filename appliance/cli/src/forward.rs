@@ -6,16 +6,30 @@ use crate::client::{Client, Here};
 use crate::state::{Imported, State};
 use anyhow::{Context as _, Result, bail};
 use api::{
-    COMMAND_ENVIRONMENT, COMMAND_INPUT_PATH, COMMANDS_PATH, CommandAnswer, CommandFrame, CommandQuestion,
-    CommandRequest, ErrorReply, Terminal,
+    COMMAND_BYTES_PATH, COMMAND_ENVIRONMENT, COMMAND_INPUT_PATH, COMMAND_OUTPUT_PATH, COMMANDS_PATH, CommandAnswer,
+    CommandFrame, CommandQuestion, CommandRequest, ErrorReply, Terminal, Wanted,
 };
 use daemon::socket;
+use std::fs::File;
 use std::io::{self, BufRead, BufReader, IsTerminal, Read, Write};
+use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 /// Longest line of an answer that is taken.
 const LINE_BYTES: u64 = 1 << 20;
+/// Bytes that are read of an answer at once.
+const READ_BYTES: usize = 8 << 10;
+/// The same, where the answer is a command's output.
+const OUTPUT_READ_BYTES: usize = 256 << 10;
+/// Bytes of standard input that are passed on at once, at most.
+const INPUT_READ_BYTES: usize = 256 << 10;
+/// How long what is left of the output of a command that failed may take: who reads it may not go on.
+const LAST_OUTPUT: Duration = Duration::from_secs(5);
+/// How often is looked whether it is out.
+const LAST_OUTPUT_POLL: Duration = Duration::from_millis(10);
 /// Longest answer that is taken as a whole.
 const ANSWER_BYTES: u64 = 16 << 20;
 
@@ -143,6 +157,7 @@ fn converse(mut stream: UnixStream, path: &Path, program: &str, args: &[String])
         bail!("{}", answer.problem());
     }
     let (mut out, mut err) = (io::stdout().lock(), io::stderr().lock());
+    let mut output: Option<JoinHandle<()>> = None;
     while let Some(line) = answer.line()? {
         // A reader that went away is no error: the output was for it.
         match serde_json::from_slice(&line).context("the daemon's answer is not understood")? {
@@ -152,8 +167,13 @@ fn converse(mut stream: UnixStream, path: &Path, program: &str, args: &[String])
             CommandFrame::Stderr(text) => {
                 let _ = err.write_all(text.as_bytes());
             }
+            CommandFrame::Ask(CommandQuestion { id, wanted: Wanted::Output }) => output = Some(take(path, &id)?),
+            CommandFrame::Ask(CommandQuestion { id, wanted: Wanted::Input }) => give(path, &id)?,
             CommandFrame::Ask(question) => tell(path, question)?,
-            CommandFrame::Exit(code) => return Ok(code),
+            CommandFrame::Exit(code) => {
+                finish(output, code);
+                return Ok(code);
+            }
         }
     }
     bail!("the process that owns the pools ended before the command did")
@@ -189,6 +209,66 @@ pub fn lines(state: &State, path: &str, each: &mut dyn FnMut(&[u8]) -> Result<bo
         }
     }
     Ok(Some(()))
+}
+
+/// Gives a command standard input, as long as it takes it. Nobody waits for the end: a command that has what it needs ends.
+fn give(path: &Path, id: &str) -> Result<()> {
+    let mut stream = socket::connect(path)?.context("the process that owns the pools ended")?;
+    let head = format!(
+        "POST {COMMAND_BYTES_PATH}?id={id} HTTP/1.1\r\nHost: weir\r\nContent-Type: application/octet-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
+    );
+    stream.write_all(head.as_bytes()).context("the daemon does not listen")?;
+    // Past the buffer of the standard library: what is not read is left to the program that reads next.
+    let mut from = File::from(io::stdin().as_fd().try_clone_to_owned()?);
+    let copied = move || {
+        let mut piece = vec![0; INPUT_READ_BYTES];
+        // A command whose input breaks off is told so by its connection.
+        while let Ok(read) = from.read(&mut piece) {
+            let head = format!("{read:x}\r\n");
+            let parts = [head.as_bytes(), &piece[..read], b"\r\n"];
+            if parts.iter().any(|part| stream.write_all(part).is_err()) || read == 0 {
+                // Closed only once it was taken: the answer comes then.
+                let _ = head_line(&mut BufReader::new(stream));
+                return;
+            }
+        }
+    };
+    std::thread::Builder::new().name("input".to_owned()).spawn(copied)?;
+    Ok(())
+}
+
+/// Takes a command's bytes to standard output, beside its text. Ends with them, or when nobody takes them here: then the command is told by its connection.
+fn take(path: &Path, id: &str) -> Result<JoinHandle<()>> {
+    let mut stream = socket::connect(path)?.context("the process that owns the pools ended")?;
+    send(&mut stream, "GET", &format!("{COMMAND_OUTPUT_PATH}?id={id}"), &[])?;
+    let mut reply = Reply::with_capacity(stream, OUTPUT_READ_BYTES)?;
+    if reply.status != 200 {
+        bail!("{}", reply.problem());
+    }
+    // Past the buffer of the standard library, which is for text.
+    let mut to = File::from(io::stdout().as_fd().try_clone_to_owned()?);
+    let copied = move || {
+        while let Ok(true) = reply.more() {
+            if to.write_all(&reply.line).is_err() {
+                return;
+            }
+            reply.line.clear();
+        }
+    };
+    Ok(std::thread::Builder::new().name("output".to_owned()).spawn(copied)?)
+}
+
+/// Waits until the bytes of a command that has ended are out. One that could not write has said so.
+fn finish(output: Option<JoinHandle<()>>, code: u8) {
+    let Some(output) = output else { return };
+    let deadline = Instant::now() + LAST_OUTPUT;
+    while code != 0 && !output.is_finished() {
+        if Instant::now() >= deadline {
+            return;
+        }
+        std::thread::sleep(LAST_OUTPUT_POLL);
+    }
+    let _ = output.join();
 }
 
 /// Answers a question, over a connection of its own.
@@ -237,7 +317,11 @@ enum Body {
 
 impl Reply {
     fn begin(stream: UnixStream) -> Result<Self> {
-        let mut stream = BufReader::new(stream);
+        Self::with_capacity(stream, READ_BYTES)
+    }
+
+    fn with_capacity(stream: UnixStream, bytes: usize) -> Result<Self> {
+        let mut stream = BufReader::with_capacity(bytes, stream);
         let first = head_line(&mut stream)?;
         let status = first.split(' ').nth(1).and_then(|s| s.parse().ok());
         let status = status.with_context(|| format!("the daemon's answer is not understood: '{first}'"))?;

@@ -3,10 +3,11 @@
 use crate::client::There;
 use crate::context::{Context, Verb, dispatch};
 use crate::{beadm, commands, zfs, zpool};
-use admin::KeySource;
+use admin::{KeySource, OwnedPool};
 use anyhow::{Context as _, Result};
 use api::CommandRequest;
 use daemon::{Commands, Io, Owner, Stream};
+use pool::space::alloc::Kept;
 use serve::fuse::MountOptions;
 use std::io::BufWriter;
 use std::path::PathBuf;
@@ -94,15 +95,21 @@ fn weir(cx: &mut Context<'_>, owner: &Arc<Owner>, io: &Io, args: &[String]) -> u
 /// How often is looked whether a state is still wanted.
 const HELD: Duration = Duration::from_millis(100);
 
-/// For somebody who reads the disks: brings all that is acknowledged to disk, and keeps that state whole until he is gone.
-fn hold(cx: &mut Context<'_>, owner: &Arc<Owner>, args: &[String]) -> Result<()> {
-    let pool = owner.house.pool(args.get(1).context("no pool")?)?;
+/// Brings all that is acknowledged to disk, and keeps that state whole as long as what is returned lives; nothing for a pool that nobody writes to.
+pub fn keep(pool: &OwnedPool) -> Result<Option<Kept>> {
     // What is freed after this is kept; the txg that is synced after it is what will be read.
     let kept = pool.writable().map(|writable| writable.writer().allocator().keep_freed());
     // A suspended pool syncs nothing: what it has is read.
     if let (Some(writable), None) = (pool.writable(), pool.suspension()) {
         writable.writer().sync()?;
     }
+    Ok(kept)
+}
+
+/// For somebody who reads the disks: brings all that is acknowledged to disk, and keeps that state whole until he is gone.
+fn hold(cx: &mut Context<'_>, owner: &Arc<Owner>, args: &[String]) -> Result<()> {
+    let pool = owner.house.pool(args.get(1).context("no pool")?)?;
+    let kept = keep(&pool)?;
     cx.print("held\n");
     let _ = cx.out.flush();
     while !cx.client.is_gone() && owner.is_ready() {

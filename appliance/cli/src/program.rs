@@ -68,13 +68,10 @@ fn face(face: &str, args: &[OsString]) -> ExitCode {
     if face == "bectl" {
         args = beadm::split_root(&args);
     }
-    // A stream is bytes, and what goes from process to process is text: who reads snapshots does it by himself.
-    let is_here = face == "zfs" && args.first().is_some_and(|verb| verb == "send");
-    let forwarded = State::of_process().and_then(|state| match is_here {
-        true => Ok((None, state)),
+    let forwarded = State::of_process().and_then(|state| match face {
         // An environment's name does not tell its pool.
-        false if matches!(face, "beadm" | "bectl") => Ok((crate::forward::run_anywhere(&state, face, &args)?, state)),
-        false => Ok((crate::forward::run(&state, face, &args)?, state)),
+        "beadm" | "bectl" => Ok((crate::forward::run_anywhere(&state, face, &args)?, state)),
+        _ => Ok((crate::forward::run(&state, face, &args)?, state)),
     });
     let (mut out, mut err) = (BufWriter::new(std::io::stdout().lock()), std::io::stderr().lock());
     let state = match forwarded {

@@ -1,6 +1,8 @@
 //! Commands that show figures of a running daemon: their columns, their rows, and how they end.
 
-use std::io::Read;
+use std::collections::BTreeMap;
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -68,6 +70,53 @@ impl Rig {
     fn json(&self, line: &str) -> Vec<serde_json::Value> {
         self.good(line).lines().map(|line| serde_json::from_str(line).expect("a line of JSON")).collect()
     }
+}
+
+impl Rig {
+    /// What the daemon answers.
+    fn ask(&self, method: &str, path: &str) -> serde_json::Value {
+        let mut stream = UnixStream::connect(self.path("state/run/weir.sock")).expect("it listens");
+        let asked = format!("{method} {path} HTTP/1.1\r\nHost: weir\r\nConnection: close\r\n\r\n");
+        stream.write_all(asked.as_bytes()).expect("asked");
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).expect("answered");
+        let (head, body) = answer.split_once("\r\n\r\n").expect("a head");
+        assert!(head.starts_with("HTTP/1.1 200"), "{path}: {answer}");
+        serde_json::from_str(body).unwrap_or_else(|e| panic!("{path}: {e}: {answer}"))
+    }
+
+    /// All that a statistic has counted, by key; raw, under an empty one.
+    fn sums(&self, name: &str) -> BTreeMap<String, u64> {
+        let name = name.replace('[', "%5B").replace(']', "%5D").replace('=', "%3D");
+        let told = self.ask("GET", &format!("/v1/analytics/query?name={name}&from={}", seconds() - 600));
+        let mut sums = BTreeMap::new();
+        for column in told["columns"].as_array().expect("columns") {
+            let cells = column["cells"].as_array().expect("cells");
+            if cells.is_empty() {
+                *sums.entry(String::new()).or_default() += column["total"].as_u64().expect("a number");
+            }
+            for cell in cells.chunks(2) {
+                let key = told["keys"][cell[0].to_string()].as_str().expect("a name").to_owned();
+                *sums.entry(key).or_default() += cell[1].as_u64().expect("a number");
+            }
+        }
+        sums.retain(|_, sum| *sum > 0);
+        sums
+    }
+
+    /// The newest job of a kind, once it is as wanted.
+    fn job(&self, kind: &str, is_so: impl Fn(&serde_json::Value) -> bool) -> serde_json::Value {
+        let newest = |rig: &Self| {
+            let all = rig.ask("GET", "/v1/jobs")["items"].as_array().expect("jobs").clone();
+            all.into_iter().find(|job| job["kind"] == kind).filter(|job| is_so(job))
+        };
+        self.wait(kind, |rig| newest(rig).is_some());
+        newest(self).expect("it was there")
+    }
+}
+
+fn seconds() -> u64 {
+    std::time::UNIX_EPOCH.elapsed().expect("a clock").as_secs()
 }
 
 impl Drop for Rig {
@@ -272,4 +321,70 @@ fn a_pool_that_no_process_has_is_idle() {
     assert_eq!((cells[0], &cells[3..]), ("tank", &["0", "0", "0", "0"][..]), "{row}");
     let (code, _, err) = rig.run("arcstat");
     assert_eq!((code, err.contains("'weir serve' is not running")), (1, true), "{err}");
+}
+
+#[test]
+fn streams_beside_the_daemon_are_counted_by_what_they_bring_and_shown_while_they_run() {
+    let rig = Rig::new();
+    rig.good("zfs create -s -V 32M -o compression=off tank/v");
+    rig.wait("volumes are not served", |rig| Path::new(&rig.path("state/run/nbd.sock")).exists());
+    let write = |ops: u32| {
+        rig.good(&format!("load seqwrite nbd+unix:///tank/v?socket=DIR/state/run/nbd.sock --size 128K --ops {ops}"));
+    };
+    write(160);
+    rig.good("zfs snapshot tank/v@a");
+    write(16);
+    rig.good("zfs snapshot tank/v@b");
+
+    // As long as nobody reads it, it is under way.
+    let send = |line: &str| rig.command(line).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it runs");
+    let mut sending = send("zfs send tank/v@a");
+    let running = |job: &serde_json::Value| job["state"] == "running" && job["progress"]["done_bytes"] != 0;
+    let job = rig.job("send", running);
+    let number = |job: &serde_json::Value, name: &str| job["progress"][name].as_u64().expect("a number");
+    assert_eq!((&job["target"], &job["message"]), (&"tank/v@a".into(), &"tank/v@a, all of it".into()));
+    assert!(number(&job, "done_bytes") < number(&job, "total_bytes") && number(&job, "total_bytes") > 20 << 20);
+    let mut full = Vec::new();
+    sending.stdout.take().expect("a pipe").read_to_end(&mut full).expect("read");
+    assert!(sending.wait().expect("it ends").success());
+    let job = rig.job("send", |job| job["state"] == "done");
+    assert_eq!(number(&job, "done_bytes"), full.len() as u64);
+    let since = rig.command("zfs send -i @a tank/v@b").output().expect("it runs").stdout;
+    assert!(since.len() > 1 << 20 && since.len() < full.len());
+
+    let mut receiving = rig.command("zfs receive tank/copy").stdin(Stdio::piped()).spawn().expect("it runs");
+    let mut stdin = receiving.stdin.take().expect("a pipe");
+    stdin.write_all(&full[..full.len() / 2]).expect("taken");
+    let job = rig.job("receive", |job| job["state"] == "running");
+    assert_eq!((&job["target"], number(&job, "total_bytes")), (&"tank/copy".into(), 0));
+    stdin.write_all(&full[full.len() / 2..]).expect("taken");
+    drop(stdin);
+    assert!(receiving.wait().expect("it ends").success());
+    let mut receiving = rig.command("zfs receive tank/copy").stdin(Stdio::piped()).spawn().expect("it runs");
+    receiving.stdin.take().expect("a pipe").write_all(&since).expect("taken");
+    assert!(receiving.wait().expect("it ends").success());
+
+    let all = (full.len() + since.len()) as u64;
+    for (way, dataset) in [("send", "tank/v"), ("receive", "tank/copy")] {
+        let raw = format!("{way}.bytes");
+        rig.wait("not all bytes are counted", |rig| rig.sums(&raw).values().sum::<u64>() >= all);
+        assert_eq!(rig.sums(&raw).values().sum::<u64>(), all, "{raw}");
+        // Those that nobody counts are found among the operations that were recorded.
+        for (field, key) in [("share", dataset), ("pool", "tank")] {
+            rig.wait("not all bytes are recorded", |rig| rig.sums(&format!("{raw}[{field}]")).get(key) == Some(&all));
+        }
+        let kinds = rig.sums(&format!("{raw}[op]"));
+        assert!(kinds["write"] > 20 << 20 && kinds["object"] > 0 && kinds.values().sum::<u64>() == all, "{kinds:?}");
+    }
+
+    // Whoever stops the job stops the command.
+    let mut sending = send("zfs send tank/v@b");
+    let job = rig.job("send", |job| job["target"] == "tank/v@b" && job["state"] == "running");
+    rig.ask("POST", &format!("/v1/jobs/{}/cancel", job["id"]));
+    rig.job("send", |job| job["state"] == "cancelled");
+    drop(sending.stdout.take());
+    let mut said = String::new();
+    sending.stderr.take().expect("a pipe").read_to_string(&mut said).expect("read");
+    assert_eq!(sending.wait().expect("it ends").code(), Some(1));
+    assert!(said.starts_with("warning: cannot send 'tank/v@b'") && said.contains("it was stopped"), "{said}");
 }

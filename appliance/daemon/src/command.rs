@@ -2,18 +2,26 @@
 
 use crate::owner::{Owner, Peer};
 use api::{CommandAnswer, CommandFrame, CommandQuestion, CommandRequest, Wanted};
+use axum::body::Bytes;
 use parking_lot::Mutex;
 use std::collections::HashMap;
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel};
 use std::time::Duration;
-use tokio::sync::mpsc::Sender;
+use tokio::runtime::Handle;
+use tokio::sync::mpsc::error::SendTimeoutError;
+use tokio::sync::mpsc::{Receiver, Sender, channel};
 
 /// How often a command that waits for an answer looks whether its client is still there.
 const POLL: Duration = Duration::from_millis(200);
 /// Longest piece of output in one frame.
 const FRAME_BYTES: usize = 64 << 10;
+/// Bytes of output that are passed on at once.
+const PIECE_BYTES: usize = 256 << 10;
+/// Pieces that wait for the client, at most.
+const PIECES: usize = 4;
 
 /// The program's commands.
 pub trait Commands: Send + Sync {
@@ -29,6 +37,7 @@ pub struct Io {
     frames: Sender<CommandFrame>,
     owner: Arc<Owner>,
     peer: Peer,
+    cancelled: Arc<AtomicBool>,
 }
 
 /// Which of the standard streams.
@@ -48,21 +57,57 @@ pub struct StreamWriter {
     part: Vec<u8>,
 }
 
+/// Bytes of a client's standard input.
+pub struct Input {
+    from: Receiver<io::Result<Bytes>>,
+    piece: Bytes,
+    frames: Sender<CommandFrame>,
+    cancelled: Arc<AtomicBool>,
+    id: String,
+    owner: Arc<Owner>,
+}
+
+/// Bytes for a client's standard output.
+pub struct Output {
+    to: Sender<Bytes>,
+    piece: Vec<u8>,
+    frames: Sender<CommandFrame>,
+    cancelled: Arc<AtomicBool>,
+    id: String,
+    owner: Arc<Owner>,
+}
+
 /// Questions that wait for an answer.
 #[derive(Default)]
-pub(crate) struct Questions(Mutex<HashMap<String, SyncSender<CommandAnswer>>>);
+pub(crate) struct Questions {
+    waiting: Mutex<HashMap<String, SyncSender<CommandAnswer>>>,
+    /// Bytes that nobody has come for yet.
+    outputs: Mutex<HashMap<String, Receiver<Bytes>>>,
+    /// Those who wait for bytes that have not begun to come.
+    inputs: Mutex<HashMap<String, Sender<io::Result<Bytes>>>>,
+}
 
 impl Questions {
     /// Passes an answer on; whether anybody waits for it.
     pub fn answer(&self, answer: CommandAnswer) -> bool {
-        let waiting = self.0.lock().remove(&answer.id);
+        let waiting = self.waiting.lock().remove(&answer.id);
         waiting.is_some_and(|to| to.try_send(answer).is_ok())
+    }
+
+    /// Where bytes go that a command asks for under this number, once. Dropping it ends them.
+    pub fn input(&self, id: &str) -> Option<Sender<io::Result<Bytes>>> {
+        self.inputs.lock().remove(id)
+    }
+
+    /// The bytes that a command offers under this number, once. Dropping them ends the command.
+    pub fn output(&self, id: &str) -> Option<Receiver<Bytes>> {
+        self.outputs.lock().remove(id)
     }
 }
 
 impl Io {
     pub(crate) fn new(frames: Sender<CommandFrame>, owner: Arc<Owner>, peer: Peer) -> Self {
-        Self { frames, owner, peer }
+        Self { frames, owner, peer, cancelled: Arc::default() }
     }
 
     /// One of the client's streams.
@@ -75,19 +120,58 @@ impl Io {
         self.peer
     }
 
-    /// Whether the client went away: what takes long ends early then.
+    /// Whether the client went away, or somebody stopped the command: what takes long ends early then.
     pub fn is_cancelled(&self) -> bool {
-        self.frames.is_closed()
+        self.frames.is_closed() || self.cancelled.load(Ordering::Relaxed)
+    }
+
+    /// Stops the command when it is set.
+    pub fn canceller(&self) -> &Arc<AtomicBool> {
+        &self.cancelled
+    }
+
+    /// Asks the client for its standard input.
+    pub fn input(&self) -> io::Result<Input> {
+        let (to, from) = channel(PIECES);
+        let id = number();
+        self.owner.questions.inputs.lock().insert(id.clone(), to);
+        let input = Input {
+            from,
+            piece: Bytes::new(),
+            frames: self.frames.clone(),
+            cancelled: self.cancelled.clone(),
+            id: id.clone(),
+            owner: self.owner.clone(),
+        };
+        let question = CommandQuestion { id, wanted: Wanted::Input };
+        self.frames.blocking_send(CommandFrame::Ask(question)).map_err(|_| gone())?;
+        Ok(input)
+    }
+
+    /// Asks the client to take bytes to its standard output.
+    pub fn output(&self) -> io::Result<Output> {
+        let (to, from) = channel(PIECES);
+        let id = number();
+        self.owner.questions.outputs.lock().insert(id.clone(), from);
+        let output = Output {
+            to,
+            piece: Vec::with_capacity(PIECE_BYTES),
+            frames: self.frames.clone(),
+            cancelled: self.cancelled.clone(),
+            id: id.clone(),
+            owner: self.owner.clone(),
+        };
+        let question = CommandQuestion { id, wanted: Wanted::Output };
+        self.frames.blocking_send(CommandFrame::Ask(question)).map_err(|_| gone())?;
+        Ok(output)
     }
 
     /// Asks the client.
     pub fn ask(&self, wanted: Wanted) -> io::Result<Vec<u8>> {
-        let random = host::random::u64;
-        let id = format!("{:016x}{:016x}", random(), random());
+        let id = number();
         let (to, from) = sync_channel(1);
-        let waiting = &self.owner.questions.0;
+        let waiting = &self.owner.questions.waiting;
         waiting.lock().insert(id.clone(), to);
-        let gone = || io::Error::new(io::ErrorKind::BrokenPipe, "the client went away");
         let asked = self
             .frames
             .blocking_send(CommandFrame::Ask(CommandQuestion { id: id.clone(), wanted }))
@@ -105,6 +189,88 @@ impl Io {
         let answer = answer?;
         let nobody = || io::Error::other(answer.error.unwrap_or_else(|| "there is nobody to ask".to_owned()));
         answer.bytes.ok_or_else(nobody)
+    }
+}
+
+fn gone() -> io::Error {
+    io::Error::new(io::ErrorKind::BrokenPipe, "the client went away")
+}
+
+/// Of a question: nobody can guess it.
+fn number() -> String {
+    let random = host::random::u64;
+    format!("{:016x}{:016x}", random(), random())
+}
+
+impl Read for Input {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        while self.piece.is_empty() && !buf.is_empty() {
+            let came = match Handle::try_current() {
+                Ok(runtime) => runtime.block_on(async { tokio::time::timeout(POLL, self.from.recv()).await }),
+                Err(_) => Ok(self.from.blocking_recv()),
+            };
+            match came {
+                Ok(Some(piece)) => self.piece = piece?,
+                Ok(None) => return Ok(0),
+                Err(_) if self.cancelled.load(Ordering::Relaxed) => return Err(io::Error::other("it was stopped")),
+                Err(_) if self.frames.is_closed() => return Err(gone()),
+                Err(_) => {}
+            }
+        }
+        let taken = self.piece.split_to(self.piece.len().min(buf.len()));
+        buf[..taken.len()].copy_from_slice(&taken);
+        Ok(taken.len())
+    }
+}
+
+impl Drop for Input {
+    fn drop(&mut self) {
+        // Nobody may have begun.
+        self.owner.questions.inputs.lock().remove(&self.id);
+    }
+}
+
+impl Output {
+    fn pass(&mut self, mut piece: Bytes) -> io::Result<()> {
+        while !piece.is_empty() {
+            let sent = match Handle::try_current() {
+                Ok(runtime) => runtime.block_on(self.to.send_timeout(piece, POLL)),
+                Err(_) => self.to.blocking_send(piece).map_err(|e| SendTimeoutError::Closed(e.0)),
+            };
+            piece = match sent {
+                Ok(()) => break,
+                Err(SendTimeoutError::Timeout(_)) if self.cancelled.load(Ordering::Relaxed) => {
+                    return Err(io::Error::other("it was stopped"));
+                }
+                Err(SendTimeoutError::Timeout(_)) if self.frames.is_closed() => return Err(gone()),
+                Err(SendTimeoutError::Timeout(piece)) => piece,
+                Err(SendTimeoutError::Closed(_)) => return Err(gone()),
+            };
+        }
+        Ok(())
+    }
+}
+
+impl Write for Output {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let taken = bytes.len().min(PIECE_BYTES - self.piece.len());
+        self.piece.extend_from_slice(&bytes[..taken]);
+        if self.piece.len() == PIECE_BYTES {
+            self.flush()?;
+        }
+        Ok(taken)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        let piece = std::mem::replace(&mut self.piece, Vec::with_capacity(PIECE_BYTES));
+        self.pass(piece.into())
+    }
+}
+
+impl Drop for Output {
+    fn drop(&mut self) {
+        // Nobody may have come for them.
+        self.owner.questions.outputs.lock().remove(&self.id);
     }
 }
 

@@ -5,12 +5,12 @@
 use crate::command::Io;
 use crate::owner::{Owner, Peer};
 use api::{
-    COMMAND_INPUT_PATH, COMMANDS_PATH, Check, CommandAnswer, CommandFrame, CommandRequest, ErrorBody, ErrorCode,
-    ErrorReply, HealthReply,
+    COMMAND_BYTES_PATH, COMMAND_INPUT_PATH, COMMAND_OUTPUT_PATH, COMMANDS_PATH, Check, CommandAnswer, CommandFrame,
+    CommandRequest, ErrorBody, ErrorCode, ErrorReply, HealthReply,
 };
 use axum::body::{Body, Bytes};
 use axum::extract::connect_info::{ConnectInfo, Connected};
-use axum::extract::{DefaultBodyLimit, State};
+use axum::extract::{DefaultBodyLimit, Query, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
@@ -22,7 +22,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use tokio::net::UnixListener;
-use tokio::sync::mpsc::{Receiver, channel};
+use tokio::sync::mpsc::{Receiver, Sender, channel};
 
 /// Frames of a command that its client has not read yet, at most.
 const FRAMES_WAITING: usize = 16;
@@ -45,6 +45,8 @@ pub fn control(owner: Arc<Owner>) -> Router {
     Router::new()
         .route(COMMANDS_PATH, post(command))
         .route(COMMAND_INPUT_PATH, post(input))
+        .route(COMMAND_BYTES_PATH, post(bytes))
+        .route(COMMAND_OUTPUT_PATH, get(output))
         .route("/healthz", get(health))
         .layer(DefaultBodyLimit::max(REQUEST_BYTES))
         .with_state(owner)
@@ -91,6 +93,42 @@ async fn input(
     match owner.questions.answer(answer) {
         true => StatusCode::NO_CONTENT.into_response(),
         false => problem(ErrorCode::NotFound, "nobody waits for this answer"),
+    }
+}
+
+/// Whose bytes.
+#[derive(serde::Deserialize)]
+pub(crate) struct OutputOf {
+    /// Of the question.
+    pub(crate) id: String,
+}
+
+async fn bytes(State(owner): State<Arc<Owner>>, Query(of): Query<OutputOf>, body: Body) -> Response {
+    match owner.questions.input(&of.id) {
+        Some(to) => {
+            pass(body, to).await;
+            StatusCode::NO_CONTENT.into_response()
+        }
+        None => problem(ErrorCode::NotFound, "no command asks for input under this number"),
+    }
+}
+
+/// Takes a body to a command until it ends, breaks off, or the command needs no more.
+pub(crate) async fn pass(body: Body, to: Sender<io::Result<Bytes>>) {
+    let mut body = body.into_data_stream();
+    while let Some(piece) = std::future::poll_fn(|cx| Pin::new(&mut body).poll_next(cx)).await {
+        let piece = piece.map_err(|error| io::Error::new(io::ErrorKind::BrokenPipe, error));
+        let broke = piece.is_err();
+        if to.send(piece).await.is_err() || broke {
+            return;
+        }
+    }
+}
+
+async fn output(State(owner): State<Arc<Owner>>, Query(of): Query<OutputOf>) -> Response {
+    match owner.questions.output(&of.id) {
+        Some(from) => crate::web::bytes(from, "application/octet-stream"),
+        None => problem(ErrorCode::NotFound, "no command has output of this number"),
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! Invariants:
 //!   * a job runs in a thread of its own, and ends soon after it is cancelled
-//!   * [`AT_A_TIME`] run at once, and one of a kind on a target; [`ENDED_KEPT`] that ended are kept, with their results
+//!   * [`AT_A_TIME`] run at once, and one of a kind on a target, streams aside, which run anyway; [`ENDED_KEPT`] that ended are kept, with their results
 //!   * a job whose thread panics has failed; nothing else is hurt
 //!   * each is a file in `jobs/` of the state folder: those that ended are there after a restart, and one that ran when the process
 //!     ended is told to be interrupted
@@ -23,8 +23,10 @@ use std::time::{Duration, Instant};
 
 /// Jobs that run at once.
 const AT_A_TIME: usize = 8;
-/// Jobs that ended and are kept.
+/// Jobs that ended and are kept, streams aside.
 const ENDED_KEPT: usize = 100;
+/// Streams that ended and are kept: there may be some each minute.
+const STREAMS_KEPT: usize = 20;
 /// How often listeners are told of progress.
 const TOLD_EVERY: Duration = Duration::from_secs(1);
 /// How often the file of a job is told of progress.
@@ -156,6 +158,8 @@ fn name(kind: JobKind) -> &'static str {
         JobKind::Destroy => "destroy",
         JobKind::Scrub => "scrub",
         JobKind::Resilver => "resilver",
+        JobKind::Send => "send",
+        JobKind::Receive => "receive",
     }
 }
 
@@ -169,13 +173,14 @@ fn interruption(job: &Job) -> String {
         JobKind::Verify => format!("the daemon ended{far}, and nothing is known of the rest; start it again"),
         JobKind::Destroy => format!("the daemon ended{far}; freeing goes on by itself"),
         JobKind::Scrub | JobKind::Resilver => format!("the daemon ended{far}; it goes on by itself"),
+        JobKind::Send | JobKind::Receive => format!("the daemon ended{far}; start the command again"),
     }
 }
 
 /// What is said of a job that somebody ended.
 fn cancellation(kind: JobKind) -> Option<String> {
     let what = match kind {
-        JobKind::Verify => return None,
+        JobKind::Verify | JobKind::Send | JobKind::Receive => return None,
         JobKind::Destroy => "freeing",
         JobKind::Scrub => "scrubbing",
         JobKind::Resilver => "resilvering",
@@ -186,6 +191,11 @@ fn cancellation(kind: JobKind) -> Option<String> {
 /// Whether a job shows what a pool does by itself and will not leave off.
 pub fn goes_on(kind: JobKind) -> bool {
     matches!(kind, JobKind::Destroy | JobKind::Resilver)
+}
+
+/// Whether a job shows a stream, which a command sends or receives.
+pub fn is_stream(kind: JobKind) -> bool {
+    matches!(kind, JobKind::Send | JobKind::Receive)
 }
 
 /// Keeps a job as it is now.
@@ -254,8 +264,11 @@ impl Jobs {
 
     /// Of those that ended, only the newest are kept.
     fn forget_old(&self, all: &mut BTreeMap<u64, Arc<Running>>) {
-        let ended: Vec<u64> = all.values().map(|r| r.job()).filter(|j| j.ended.is_some()).map(|j| j.id).collect();
-        for old in ended.iter().take(ended.len().saturating_sub(ENDED_KEPT)) {
+        let ended = all.values().map(|r| r.job()).filter(|j| j.ended.is_some());
+        let (streams, others): (Vec<Job>, Vec<Job>) = ended.partition(|job| is_stream(job.kind));
+        let most = [(streams, STREAMS_KEPT), (others, ENDED_KEPT)];
+        let old = most.iter().flat_map(|(jobs, kept)| jobs.iter().take(jobs.len().saturating_sub(*kept)));
+        for old in old.map(|job| &job.id) {
             if let Some(file) = all.remove(old).and_then(|running| running.file.clone()) {
                 let _ = fs::remove_file(file);
             }
@@ -272,10 +285,10 @@ impl Jobs {
     ) -> Result<Job, String> {
         let mut all = self.all.lock();
         let running: Vec<Job> = all.values().map(|r| r.job()).filter(|j| j.ended.is_none()).collect();
-        if let Some(same) = running.iter().find(|j| j.kind == kind && j.target == target) {
+        if let Some(same) = running.iter().find(|j| j.kind == kind && j.target == target && !is_stream(kind)) {
             return Err(format!("job {} is at it", same.id));
         }
-        if running.len() >= AT_A_TIME {
+        if !is_stream(kind) && running.iter().filter(|j| !is_stream(j.kind)).count() >= AT_A_TIME {
             return Err(format!("{AT_A_TIME} jobs are running"));
         }
         let id = self.last.fetch_add(1, Ordering::Relaxed) + 1;
@@ -320,8 +333,11 @@ impl Jobs {
         all.insert(id, running);
         self.forget_old(&mut all);
         drop(all);
-        let begins = Happening::info(EventKind::Job, format!("{} of {target} begins", name(kind)));
-        self.events.tell(begins.about(target).by(by));
+        // The command of a stream is told by itself.
+        if !is_stream(kind) {
+            let begins = Happening::info(EventKind::Job, format!("{} of {target} begins", name(kind)));
+            self.events.tell(begins.about(target).by(by));
+        }
         self.events.pass(LiveMessage::Job { job: job.clone() });
         Ok(job)
     }

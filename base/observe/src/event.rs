@@ -36,6 +36,10 @@ pub enum Layer {
     Nbd,
     /// Intent logs of pools.
     Log,
+    /// Streams that are sent, record by record.
+    Send,
+    /// Streams that are received, record by record.
+    Receive,
 }
 
 /// Operations of NFS version 3, by the number of their procedure (RFC 1813).
@@ -115,11 +119,26 @@ const FUSE: &[&str] = &[
 
 const DISK: &[&str] = &["read", "write", "flush", "trim"];
 const LOG: &[&str] = &["commit", "write"];
+/// Records of send streams, by `drr_type` (include/sys/zfs_ioctl.h).
+const STREAM: &[&str] = &[
+    "begin",
+    "object",
+    "freeobjects",
+    "write",
+    "free",
+    "end",
+    "write_byref",
+    "spill",
+    "write_embedded",
+    "object_range",
+    "redact",
+];
 const NBD: &[&str] = &["read", "write", "flush", "trim", "write_zeroes", "block_status", "other"];
 
 impl Layer {
     /// All of them.
-    pub const ALL: [Self; 7] = [Self::Nfs3, Self::Nfs4, Self::Nfs41, Self::Fuse, Self::Disk, Self::Nbd, Self::Log];
+    pub const ALL: [Self; 9] =
+        [Self::Nfs3, Self::Nfs4, Self::Nfs41, Self::Fuse, Self::Disk, Self::Nbd, Self::Log, Self::Send, Self::Receive];
 
     /// What its operations are called, by their code; an empty name is a code that is not used.
     pub fn operations(self) -> &'static [&'static str] {
@@ -130,6 +149,7 @@ impl Layer {
             Self::Disk => DISK,
             Self::Nbd => NBD,
             Self::Log => LOG,
+            Self::Send | Self::Receive => STREAM,
         }
     }
 
@@ -201,7 +221,7 @@ pub struct Event {
     pub layer: Layer,
     /// What it was: [`Layer::operation`].
     pub op: u8,
-    /// Who asked, by [`Names`]; the pool where layer is [`Layer::Disk`] or [`Layer::Log`]; 0 is unknown.
+    /// Who asked, by [`Names`]; the pool where layer is [`Layer::Disk`], [`Layer::Log`], [`Layer::Send`] or [`Layer::Receive`]; 0 is unknown.
     pub client: u32,
     /// For whom.
     pub user: u32,

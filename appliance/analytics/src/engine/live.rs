@@ -42,6 +42,8 @@ pub const DEFAULTS: &[&str] = &[
     "nic.kilobytes",
     "nic.kilobytes[device]",
     "nic.kilobytes[direction]",
+    "receive.bytes",
+    "send.bytes",
 ];
 
 /// How it is counted.

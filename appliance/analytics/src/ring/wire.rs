@@ -1,7 +1,7 @@
 //! Events as bytes: what is zero takes no room.
 //!
 //! ```text
-//!   flags │ op │ step of time │ latency │ client │ place │ object │ size │ result? cache? waits? offset? user? queue?     varints
+//!   flags │ op │ layer? │ step of time │ latency │ client │ place │ object │ size │ result? cache? waits? offset? user? queue?     varints
 //! ```
 
 use crate::column::take;
@@ -25,8 +25,8 @@ pub fn encode(event: &Event, before: u64, out: &mut Vec<u8>) {
     let cached = [c.data_hits, c.data_misses, c.prefetched, c.metadata_hits, c.metadata_misses, c.level2_hits];
     let waits = [n.log_wait, n.txg_wait, n.disk_wait];
     let has = |yes: bool, bit: u8| if yes { 1u8 << bit } else { 0 };
-    // Bits 0-2 the layer, then what of the rest is not zero.
-    let flags = event.layer as u8
+    // Bits 0-2 the layer, or that a byte of its own tells it; then what of the rest is not zero.
+    let flags = (event.layer as u8).min(FURTHER)
         | has(event.note.result != 0, 3)
         | has(cached.iter().any(|n| *n > 0), 4)
         | has(waits.iter().any(|n| *n > 0), 5)
@@ -35,6 +35,9 @@ pub fn encode(event: &Event, before: u64, out: &mut Vec<u8>) {
     let mut to = Piece { bytes: [0; LONGEST], len: 2 };
     // Bit 7 of the type: no layer has as many.
     (to.bytes[0], to.bytes[1]) = (flags, event.op & !QUEUED | if n.queue_wait != 0 { QUEUED } else { 0 });
+    if event.layer as u8 >= FURTHER {
+        to.put(event.layer as u64);
+    }
     to.put(zigzag(event.done, before));
     to.put(event.latency);
     to.put(event.client.into());
@@ -62,11 +65,13 @@ pub fn encode(event: &Event, before: u64, out: &mut Vec<u8>) {
     out.extend_from_slice(&to.bytes[..to.len]);
 }
 
+/// In place of a layer: its number, this one or a higher one, follows the type.
+const FURTHER: u8 = 7;
 /// Of the type: the time in the queue follows.
 const QUEUED: u8 = 1 << 7;
 
-/// Flags and type, and at most 19 numbers of at most 10 bytes.
-const LONGEST: usize = 2 + 19 * 10;
+/// Flags and type, and at most 20 numbers of at most 10 bytes.
+const LONGEST: usize = 2 + 20 * 10;
 
 /// Bytes of one event: what the vector grows by at once.
 struct Piece {
@@ -92,7 +97,11 @@ impl Piece {
 pub fn decode(bytes: &mut &[u8], before: u64) -> Option<Event> {
     let (&[flags, op], rest) = bytes.split_first_chunk()?;
     *bytes = rest;
-    let layer = *Layer::ALL.get(usize::from(flags & 7))?;
+    let layer = match flags & 7 {
+        FURTHER => usize::try_from(take(bytes)?).ok()?,
+        layer => layer.into(),
+    };
+    let layer = *Layer::ALL.get(layer)?;
     let mut event = Event { layer, op: op & !QUEUED, ..Event::default() };
     event.done = unzigzag(take(bytes)?, before);
     event.latency = take(bytes)?;

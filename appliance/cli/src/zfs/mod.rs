@@ -4,6 +4,7 @@ pub mod create;
 pub mod datasets;
 pub mod destroy;
 pub mod diff;
+pub mod flow;
 pub mod get;
 pub mod holds;
 mod info_json;

@@ -1,18 +1,23 @@
 //! `zfs send`: a snapshot, or several, as a stream on standard output.
 //!
-//! It runs in the process that was called, also when another one has the pool: a stream is bytes, and what goes from process to
-//! process is text. The other process keeps the state that is read whole meanwhile ([`crate::forward::hold`]).
+//! In a process that owns the pool, standard output is the caller's, to which bytes go beside the text ([`crate::client::Client::output`]). Either
+//! way, what is read is kept whole meanwhile ([`crate::owned::keep`]).
 
 use super::datasets::{Found, OpenPool, Pools};
+use super::flow;
 use crate::commands::stream::print;
 use crate::context::{Context, Failure, Outcome};
 use crate::forward::Hold;
 use crate::getopt::{Options, Parsed};
 use crate::number::{nice_bytes, nice_number};
+use crate::zpool::pools::owned;
+use daemon::Direction;
+use daemon::flows::Begun;
 use dataset::send::{self, Base, Outgoing, Package, PackageOptions, Planned, Resume};
 use dataset::stream::Writer;
 use dataset::{Entry, Error, ListOptions};
 use ondisk::{Endian, Nvlist};
+use pool::space::alloc::Kept;
 use std::io::{self, Write};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -102,7 +107,10 @@ impl Asked {
 /// Pools being read, kept whole by whoever has them.
 struct Source {
     pools: Pools,
+    /// By another process.
     holds: Vec<Hold>,
+    /// By this one.
+    kept: Vec<Kept>,
 }
 
 impl Source {
@@ -111,11 +119,19 @@ impl Source {
         let record = cx.state.pool(pool).map_err(|e| Failure::failed(format!("{e:#}")))?;
         if let Some(record) = record
             && self.holds.is_empty()
+            && self.kept.is_empty()
         {
-            let hold = crate::forward::hold(&cx.state, &record).map_err(|e| Failure::failed(format!("{e:#}")))?;
-            self.holds.extend(hold);
+            let failed = |e: anyhow::Error| Failure::failed(format!("{e:#}"));
+            match owned(cx, &record).map_err(failed)? {
+                Some(pool) => self.kept.extend(crate::owned::keep(&pool).map_err(failed)?),
+                None => self.holds.extend(crate::forward::hold(&cx.state, &record).map_err(failed)?),
+            }
         }
         self.pools.entry(cx, name)
+    }
+
+    fn is_whole(&self) -> bool {
+        self.holds.iter().all(Hold::is_whole) && self.kept.iter().all(Kept::holds)
     }
 }
 
@@ -129,13 +145,13 @@ pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     }
     check(cx, &parsed)?;
     let asked = Asked::new(&parsed);
-    let mut source = Source { pools: Pools::new(cx), holds: Vec::new() };
+    let mut source = Source { pools: Pools::new(cx), holds: Vec::new(), kept: Vec::new() };
     let outcome = match parsed.last('t') {
         Some(token) => resume(cx, &mut source, token, asked),
         None if parsed.has('R') || parsed.has('I') => many(cx, &mut source, &parsed, &asked),
         None => one(cx, &mut source, &parsed, &asked),
     };
-    if outcome.is_err() && source.holds.iter().any(|hold| !hold.is_whole()) {
+    if outcome.is_err() && !source.is_whole() {
         cx.complain(
             "the process that has the pool needed the space of what was read: try again when the pool is less full",
         );
@@ -169,11 +185,6 @@ fn check(cx: &mut Context<'_>, parsed: &Parsed) -> Result<(), Failure> {
         }
     } else if operands != 1 {
         return Err(Failure::usage(if operands == 0 { "missing snapshot argument" } else { "too many arguments" }));
-    }
-    if cx.owner.is_some() {
-        return Err(Failure::failed(
-            "unsupported: a stream is bytes, and the interface gives text; run zfs send by itself",
-        ));
     }
     if !has("n") && cx.client.output_is_terminal() {
         let what = "Error: Stream can not be written to a terminal.\nYou must redirect standard output.";
@@ -275,7 +286,11 @@ fn one(cx: &mut Context<'_>, source: &mut Source, parsed: &Parsed, asked: &Asked
     if asked.is_dry {
         return Ok(0);
     }
-    write(cx, asked, package.as_ref(), &mut std::iter::once(Ok(outgoing)))
+    let flow = flow::begin(cx, Direction::Send, name);
+    if let Some(flow) = &flow {
+        flow.total(send::estimate(&to, base.as_ref(), asked.options).unwrap_or(0));
+    }
+    write(cx, asked, flow, package.as_ref(), &mut std::iter::once(Ok(outgoing)))
 }
 
 /// What is said of one stream before it is sent.
@@ -335,23 +350,32 @@ fn many(cx: &mut Context<'_>, source: &mut Source, parsed: &Parsed, asked: &Aske
     if asked.is_dry {
         return Ok(0);
     }
+    let flow = flow::begin(cx, Direction::Send, &parsed.operands[0]);
+    if let Some(flow) = &flow {
+        flow.total(planned.iter().filter_map(|stream| estimated(stream, asked).1.ok()).sum());
+    }
     let keys = &found.pool.keys;
     let mut streams = planned.iter().map(|stream| {
         let outgoing = Outgoing::new(&stream.to, stream.from.as_ref(), keys, asked.options, None);
         outgoing.map_err(|e| self::cannot(stream.to.name(), &e))
     });
-    write(cx, asked, Some(&package), &mut streams)
+    write(cx, asked, flow, Some(&package), &mut streams)
+}
+
+/// What a stream of a package builds on, and its size. What the first stream of a clone builds on is not looked at: as in OpenZFS.
+fn estimated<'s>(stream: &'s Planned, asked: &Asked) -> (Option<&'s Base>, dataset::Result<u64>) {
+    let base = stream.from.as_ref().filter(|from| match from {
+        Base::Snapshot(from) => from.dir().id() == stream.to.dir().id(),
+        Base::Bookmark(_) => true,
+    });
+    (base, send::estimate(&stream.to, base, asked.options))
 }
 
 fn tell_estimates(cx: &mut Context<'_>, asked: &Asked, planned: &[Planned]) {
     let mut sum = 0;
     for stream in planned {
-        // What the first stream of a clone builds on is not looked at: as in OpenZFS.
-        let base = stream.from.as_ref().filter(|from| match from {
-            Base::Snapshot(from) => from.dir().id() == stream.to.dir().id(),
-            Base::Bookmark(_) => true,
-        });
-        match send::estimate(&stream.to, base, asked.options) {
+        let (base, bytes) = estimated(stream, asked);
+        match bytes {
             Ok(bytes) => {
                 let from = match base {
                     Some(Base::Snapshot(from)) => from.snapshot_name(),
@@ -424,7 +448,12 @@ fn resume(cx: &mut Context<'_>, source: &mut Source, token: &str, mut asked: Ask
     if asked.is_dry {
         return Ok(0);
     }
-    write(cx, &asked, None, &mut std::iter::once(Ok(outgoing)))
+    let flow = flow::begin(cx, Direction::Send, to.name());
+    if let Some(flow) = &flow {
+        let whole = send::estimate(&to, base.as_ref(), asked.options).unwrap_or(0);
+        flow.total(whole.saturating_sub(done));
+    }
+    write(cx, &asked, flow, None, &mut std::iter::once(Ok(outgoing)))
 }
 
 /// The snapshot, or bookmark, of that GUID.
@@ -441,17 +470,36 @@ fn by_guid(pool: &Arc<OpenPool>, guid: u64, bookmarks: bool) -> dataset::Result<
 fn write(
     cx: &mut Context<'_>,
     asked: &Asked,
+    flow: Option<Begun>,
     package: Option<&Package>,
     streams: &mut dyn Iterator<Item = Result<Outgoing, Failure>>,
 ) -> Outcome {
+    let outcome = written(cx, asked, flow.as_ref(), package, streams);
+    flow::end(flow, &outcome);
+    outcome
+}
+
+fn written(
+    cx: &mut Context<'_>,
+    asked: &Asked,
+    flow: Option<&Begun>,
+    package: Option<&Package>,
+    streams: &mut dyn Iterator<Item = Result<Outgoing, Failure>>,
+) -> Outcome {
+    let client = cx.client;
+    let mut bytes = client.output().map_err(|e| Failure::failed(format!("warning: cannot send: {e}")))?;
     let Context { out, err, .. } = cx;
-    let meter = Meter { out: &mut **out, err: &mut **err, asked, name: String::new(), bytes: 0, next: Instant::now() };
+    let out: &mut dyn Write = match &mut bytes {
+        Some(bytes) => &mut **bytes,
+        None => &mut **out,
+    };
+    let meter = Meter { out, err: &mut **err, asked, name: String::new(), bytes: 0, next: Instant::now() };
     let mut streams = streams.peekable();
     let endian = match streams.peek() {
         Some(Ok(first)) => first.endian(),
         _ => Endian::Little,
     };
-    let mut writer = Writer::new(meter, endian);
+    let mut writer = Writer::new(meter, endian).watched(flow::sending(flow));
     let lost = |e: Error| Failure::failed(format!("warning: cannot send: {e}"));
     if let Some(package) = package {
         package.open(&mut writer, endian).map_err(lost)?;
@@ -460,6 +508,9 @@ fn write(
     for outgoing in streams {
         outcome = outgoing.and_then(|outgoing| {
             writer.get_mut().begin(outgoing.name());
+            if let Some(flow) = flow {
+                flow.doing(flow::words(outgoing.name(), outgoing.from()));
+            }
             outgoing.run(&mut writer).map_err(|e| cannot(outgoing.name(), &e)).map(|()| 0)
         });
         if outcome.is_err() {

@@ -7,8 +7,8 @@ use super::reply::{Answer, Body, Created, Done, Page, Path, Problem, Query, limi
 use super::streams::{self, ALIVE, Place};
 use super::verbs::{dataset_name, pool_of};
 use crate::command::Io;
-use crate::http::Lines;
-use crate::jobs::{Finished, Running, goes_on};
+use crate::http::{Lines, OutputOf, pass};
+use crate::jobs::{Finished, Running, goes_on, is_stream};
 use crate::{scanned, verify};
 use admin::OwnedPool;
 use api::{
@@ -40,8 +40,11 @@ pub async fn start_job(
     Body(request): Body<StartJob>,
 ) -> Answer<Response> {
     let StartJob { kind, target } = request;
-    if goes_on(kind) {
-        let message = "a job of this kind begins by itself when there is something to do";
+    if goes_on(kind) || is_stream(kind) {
+        let message = match is_stream(kind) {
+            true => "a job of this kind begins with its command",
+            false => "a job of this kind begins by itself when there is something to do",
+        };
         return Err(Problem::new(ErrorCode::InvalidRequest, message).at("kind"));
     }
     dataset_name("target", &target)?;
@@ -66,6 +69,7 @@ fn work(kind: JobKind, pool: Arc<OwnedPool>) -> impl FnOnce(&Running) -> anyhow:
     move |running| match kind {
         JobKind::Verify => verify::verify(&pool, running),
         JobKind::Scrub | JobKind::Resilver | JobKind::Destroy => scanned::follow(&pool, running),
+        JobKind::Send | JobKind::Receive => anyhow::bail!("it begins with its command"),
     }
 }
 
@@ -90,7 +94,7 @@ pub async fn cancel_job(State(service): State<Arc<Service>>, Path(id): Path<u64>
             let stopped = waiting(move || scanned::stop(&pool).map_err(|why| Problem::new(ErrorCode::Conflict, why)));
             stopped.await?;
         }
-        Some(JobKind::Verify) | None => {}
+        Some(JobKind::Verify | JobKind::Send | JobKind::Receive) | None => {}
     }
     service.jobs.cancel(id).map(Json).ok_or_else(|| no_job(id))
 }
@@ -249,6 +253,25 @@ pub async fn answer(State(service): State<Arc<Service>>, Body(answer): Body<Comm
         true => Ok((Extension(Audited { own: true, ..Audited::default() }), Done).into_response()),
         false => Err(Problem::new(ErrorCode::NotFound, "nobody waits for this answer")),
     }
+}
+
+/// Bytes that a command takes.
+pub async fn bytes(
+    State(service): State<Arc<Service>>,
+    Query(of): Query<OutputOf>,
+    body: axum::body::Body,
+) -> Answer<Response> {
+    let nobody = || Problem::new(ErrorCode::NotFound, "no command asks for input under this number");
+    let to = service.owner.questions.input(&of.id).ok_or_else(nobody)?;
+    pass(body, to).await;
+    Ok((Extension(Audited { own: true, ..Audited::default() }), Done).into_response())
+}
+
+/// Bytes that a command gives.
+pub async fn output(State(service): State<Arc<Service>>, Query(of): Query<OutputOf>) -> Answer<Response> {
+    let nobody = || Problem::new(ErrorCode::NotFound, "no command has output of this number");
+    let from = service.owner.questions.output(&of.id).ok_or_else(nobody)?;
+    Ok(super::bytes(from, "application/octet-stream"))
 }
 
 fn line(request: &CommandRequest) -> String {

@@ -34,6 +34,7 @@ mod worksheets;
 pub use caller::Caller;
 pub use guard::Hosts;
 pub use sight::Sight;
+pub(crate) use streams::send as bytes;
 
 use crate::access::{Accounts, AuditLog, Limits, Sessions, SetupLink, now};
 use crate::alerts::Alerts;
@@ -174,6 +175,16 @@ impl Service {
         let _ = service.owner.before_unmount.set(Box::new(move |dataset| {
             if let Some(service) = of.upgrade() {
                 service.smb.release(&service.settings.now().smb, dataset);
+            }
+        }));
+        let of = Arc::downgrade(&service);
+        service.owner.flows.tell_to(service.analytics.events.clone());
+        service.owner.flows.show_by(Box::new(move |flow| {
+            let Some(service) = of.upgrade() else { return };
+            let followed = flow.clone();
+            let shown = service.jobs.start(flow.kind(), flow.target(), &flow.by(), move |job| followed.follow(job));
+            if let Err(why) = shown {
+                tracing::warn!(target = flow.target(), why, "the stream is not shown");
             }
         }));
         Ok(service)
@@ -417,6 +428,8 @@ fn handler(id: &str, filter: MethodFilter) -> Option<MethodRouter<Arc<Service>>>
         "deleteAlert" => on(filter, alerts::delete),
         "runCommand" => on(filter, activity::command),
         "answerCommand" => on(filter, activity::answer),
+        "writeCommandInput" => on(filter, activity::bytes),
+        "readCommandOutput" => on(filter, activity::output),
         _ => return None,
     })
 }

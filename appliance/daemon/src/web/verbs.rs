@@ -148,12 +148,20 @@ impl Verb {
             match frame {
                 CommandFrame::Stdout(text) => take(text),
                 CommandFrame::Stderr(text) => keep(&mut said, &text),
+                // Dropped: bytes neither come from here nor are taken.
+                CommandFrame::Ask(question) if question.wanted == Wanted::Output => {
+                    drop(service.owner.questions.output(&question.id));
+                }
+                CommandFrame::Ask(question) if question.wanted == Wanted::Input => {
+                    drop(service.owner.questions.input(&question.id));
+                }
                 CommandFrame::Ask(question) => {
                     let bytes = secret.as_ref().and_then(|secret| match question.wanted {
                         Wanted::Secret(_) | Wanted::Line => Some(secret.clone().into_bytes()),
                         Wanted::Bytes(count) => {
                             secret.as_bytes().get(..(count as usize).min(secret.len())).map(<[u8]>::to_vec)
                         }
+                        Wanted::Input | Wanted::Output => None,
                     });
                     let error = bytes.is_none().then(|| "a passphrase is needed".to_owned());
                     service.owner.questions.answer(CommandAnswer { id: question.id, bytes, error });

@@ -3,7 +3,7 @@
 //! The sum that covers a record's payload is in the next record, and the whole stream's is in END. Bytes are read as they are
 //! needed and not beyond END: what follows a stream is for who reads next.
 
-use crate::stream::{Reader, kind_name};
+use crate::stream::{Reader, Watch, kind_name};
 use crate::{Error, Result};
 use ondisk::Endian;
 use ondisk::send_record::{Body, RECORD_BYTES, Record};
@@ -46,12 +46,19 @@ pub struct Checked<R> {
     reader: Reader<R>,
     held: Option<Covered>,
     count: u64,
+    watch: Option<Box<dyn Watch>>,
 }
 
 impl<R: Read> Checked<R> {
     /// From the first byte of `source`.
     pub fn new(source: R) -> Self {
-        Self { reader: Reader::new(source), held: None, count: 0 }
+        Self { reader: Reader::new(source), held: None, count: 0, watch: None }
+    }
+
+    /// With somebody who is told of each record, before a sum has covered it.
+    #[must_use]
+    pub fn watched(self, watch: Option<Box<dyn Watch>>) -> Self {
+        Self { watch, ..self }
     }
 
     /// The order of its writer; `None` before the first record.
@@ -83,6 +90,9 @@ impl<R: Read> Checked<R> {
 
     fn read(&mut self) -> Result<Option<Covered>> {
         let Some((record, payload, offset)) = self.reader.next_owned()? else { return Ok(None) };
+        if let Some(watch) = &mut self.watch {
+            watch.passed(&record.body, (RECORD_BYTES + payload.len()) as u64)?;
+        }
         let number = self.count;
         self.count += 1;
         Ok(Some(Covered { record, payload, offset, number }))

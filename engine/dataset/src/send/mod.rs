@@ -108,6 +108,7 @@ pub struct Resume {
 /// A stream about to be written.
 pub struct Outgoing {
     to: Dataset,
+    from: Option<String>,
     set: Arc<ObjectSet>,
     from_txg: u64,
     begin: Begin,
@@ -156,12 +157,18 @@ impl Outgoing {
         let begin = begin::begin(to, from, &set, features)?;
         let list = begin::list(to, from, &set, features, resume)?;
         let from_txg = from.map_or(0, Base::txg);
-        Ok(Self { to: to.clone(), set, from_txg, begin, list, resume, endian })
+        let from = from.map(|from| from.name().to_owned());
+        Ok(Self { to: to.clone(), from, set, from_txg, begin, list, resume, endian })
     }
 
     /// What is sent.
     pub fn name(&self) -> &str {
         self.to.name()
+    }
+
+    /// What it builds on: a snapshot or a bookmark.
+    pub fn from(&self) -> Option<&str> {
+        self.from.as_deref()
     }
 
     /// The first record.

@@ -8,9 +8,11 @@
 
 pub mod browse;
 mod read;
+mod watch;
 mod write;
 
 pub use read::{Packet, Reader};
+pub use watch::{Watch, kind_number, place_of};
 pub use write::Writer;
 
 use ondisk::send_record::Body;

@@ -1,5 +1,6 @@
 //! Writing a stream record by record.
 
+use super::Watch;
 use crate::{Error, Result};
 use ondisk::Endian;
 use ondisk::send_record::{Body, CHECKSUM_OFFSET, RECORD_BYTES, Record};
@@ -13,12 +14,19 @@ pub struct Writer<W> {
     endian: Endian,
     sum: Fletcher4,
     bytes: u64,
+    watch: Option<Box<dyn Watch>>,
 }
 
 impl<W: Write> Writer<W> {
     /// Into `out`, with numbers in the order `endian`.
     pub fn new(out: W, endian: Endian) -> Self {
-        Self { out, endian, sum: new_sum(endian), bytes: 0 }
+        Self { out, endian, sum: new_sum(endian), bytes: 0, watch: None }
+    }
+
+    /// With somebody who is told of each record.
+    #[must_use]
+    pub fn watched(self, watch: Option<Box<dyn Watch>>) -> Self {
+        Self { watch, ..self }
     }
 
     /// Bytes written.
@@ -53,7 +61,8 @@ impl<W: Write> Writer<W> {
         self.sum.update(&bytes[CHECKSUM_OFFSET..]);
         self.put(&bytes)?;
         self.sum.update(payload);
-        self.put(payload)
+        self.put(payload)?;
+        self.tell(&record.body, payload.len())
     }
 
     /// The end of a stream, with its sum.
@@ -84,7 +93,15 @@ impl<W: Write> Writer<W> {
         let record = Record { payload_len: 0, body: Body::End { checksum, to_guid: 0 }, checksum: [0; 4] };
         let bytes: [u8; RECORD_BYTES] = record.to_bytes(self.endian);
         self.sum = new_sum(self.endian);
-        self.put(&bytes)
+        self.put(&bytes)?;
+        self.tell(&record.body, 0)
+    }
+
+    fn tell(&mut self, body: &Body, payload: usize) -> Result<()> {
+        match &mut self.watch {
+            Some(watch) => watch.passed(body, (RECORD_BYTES + payload) as u64),
+            None => Ok(()),
+        }
     }
 
     fn put(&mut self, bytes: &[u8]) -> Result<()> {

@@ -5,8 +5,8 @@
 //!   one       one stream                                   props     properties: the stream's, -o and -x
 //!   package   several, with a list of what there is        replicate what was renamed, promoted and destroyed since (-R -i)
 //! ```
-//! In a process that owns the pool, standard input is the caller's, asked for piece by piece ([`crate::client::Client::input`]): what
-//! is not asked for waits there, and a caller that goes away ends the stream.
+//! In a process that owns the pool, standard input is the caller's, given as fast as it is taken ([`crate::client::Client::input`]): what
+//! is beyond the end may have been taken too, and a caller that goes away ends the stream.
 
 mod name;
 mod one;
@@ -16,11 +16,12 @@ mod replicate;
 
 use super::create::record;
 use super::datasets::Pools;
+use super::flow;
 use crate::context::{Context, Failure, Outcome};
 use crate::getopt::{Options, Parsed};
 use crate::state::Imported;
 use crate::zpool::writing::{Lent, command_line, open, why};
-use daemon::Owner;
+use daemon::{Direction, Flow, Owner};
 use dataset::receive::{CLONE, Checked, Covered};
 use dataset::{Datasets, Error, LiveDatasets, Refusal, write};
 use ondisk::send_record::Body;
@@ -106,6 +107,8 @@ struct Receiver<'r> {
     made: Vec<String>,
     /// Those that had to be let go of.
     unmounted: RefCell<Vec<String>>,
+    /// Who is told what is received.
+    flow: Option<Arc<Flow>>,
 }
 
 impl<'r> Receiver<'r> {
@@ -120,6 +123,7 @@ impl<'r> Receiver<'r> {
             top: None,
             made: Vec::new(),
             unmounted: RefCell::default(),
+            flow: None,
         }
     }
 
@@ -168,7 +172,8 @@ pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
         return Err(Failure::failed(what));
     }
     let input = cx.client.input().map_err(|e| Failure::failed(format!("cannot receive: {e}")))?;
-    let mut stream = Checked::new(input);
+    let flow = if asked.is_dry { None } else { flow::begin(cx, Direction::Receive, &asked.to) };
+    let mut stream = Checked::new(input).watched(flow::receiving(flow.as_ref()));
     let first = begin_of(&mut stream)?.ok_or_else(|| Failure::failed("cannot receive: failed to read from stream"))?;
     if asked.is_dry {
         let looked = Pools::new(cx).pool(cx, &record.name)?;
@@ -178,7 +183,9 @@ pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     }
     let pool = open(cx, &record, "cannot receive")?;
     let mut receiver = Receiver::new(cx, &record, Pool::Writing(&pool), &asked);
+    receiver.flow = flow.as_ref().map(|flow| Arc::clone(flow));
     let outcome = receiver.all(cx, &mut stream, first);
+    flow::end(flow, &outcome);
     if outcome.is_ok() {
         pool.note_command(&command).map_err(|e| Failure::failed(format!("cannot receive: {e:#}")))?;
     }

@@ -70,6 +70,11 @@ impl Receiver<'_> {
             cx.print(&format!("{verb} {kind} stream of {to_name} into {to}\n"));
             let _ = cx.out.flush();
         }
+        if let Some(flow) = &self.flow {
+            flow.dataset(&to.dataset);
+            let how = if begin.from_guid != 0 { "what came since" } else { "all of it" };
+            flow.doing(format!("{to_name} into {to}, {how}"));
+        }
         let failed = |e: &Error| Failure::failed(format!("{cannot}: {}", said(e)));
         let is_top = self.top.get_or_insert_with(|| to.dataset.clone()) == &to.dataset;
         let is_volume = begin.objset_type == ObjsetKind::Volume as u32;

@@ -1,0 +1,50 @@
+//! Send streams: what goes out and comes in, record by record.
+
+use super::{Field, Layer, Origin, Statistic, Weight, ops};
+
+const CATEGORY: &str = "Streams";
+const SEND: &[Layer] = &[Layer::Send];
+const RECEIVE: &[Layer] = &[Layer::Receive];
+/// The kind of record; the dataset here; the file whose blocks they are; how long the stream took for the record.
+const FIELDS: &[Field] =
+    &[Field::Op, Field::Pool, Field::Share, Field::File, Field::User, Field::Latency, Field::Size, Field::Offset];
+
+const fn records(name: &'static str, title: &'static str, layers: &'static [Layer], help: &'static str) -> Statistic {
+    Statistic { fields: FIELDS, help, ..ops(name, CATEGORY, title, layers) }
+}
+
+const fn bytes(name: &'static str, title: &'static str, layers: &'static [Layer], help: &'static str) -> Statistic {
+    Statistic { unit: "bytes", origin: Origin::Events(layers, Weight::Bytes), ..records(name, title, layers, help) }
+}
+
+/// Records of streams that are sent.
+pub const SEND_OPS: Statistic = records(
+    "send.ops",
+    "Send: records",
+    SEND,
+    "Records of streams that are sent. The latency of one is how long the stream took from the record before it: for reading, and until the other end took it.",
+);
+
+/// Their bytes.
+pub const SEND_BYTES: Statistic = bytes(
+    "send.bytes",
+    "Send: bytes",
+    SEND,
+    "Bytes of streams that are sent, as they go out: compressed or encrypted where the stream is.",
+);
+
+/// Records of streams that are received.
+pub const RECEIVE_OPS: Statistic = records(
+    "receive.ops",
+    "Receive: records",
+    RECEIVE,
+    "Records of streams that are received. The latency of one is how long the stream took from the record before it: until it came, and for what had come to be taken in.",
+);
+
+/// Their bytes.
+pub const RECEIVE_BYTES: Statistic = bytes(
+    "receive.bytes",
+    "Receive: bytes",
+    RECEIVE,
+    "Bytes of streams that are received, as they come in: compressed or encrypted where the stream is.",
+);

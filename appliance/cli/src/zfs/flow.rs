@@ -1,0 +1,84 @@
+//! What `zfs send` and `zfs receive` tell the process that runs them, if it is one that others look at: records as they pass, for its statistics, and how
+//! far they are, for its jobs.
+
+use crate::context::{Context, Failure, Outcome};
+use daemon::flows::{Begun, Direction, Flow};
+use dataset::stream::{Watch, kind_number, place_of};
+use dataset::{Error, Result};
+use ondisk::send_record::Body;
+use std::io;
+use std::sync::Arc;
+
+/// BEGIN of a stream, not of a package.
+const STREAM: u8 = 1;
+
+/// Begins to tell, if there is somebody.
+pub fn begin(cx: &Context<'_>, direction: Direction, target: &str) -> Option<Begun> {
+    let owner = cx.owner.as_ref()?;
+    let (peer, cancelled) = cx.client.caller()?;
+    Some(owner.flows.begin(direction, target, peer, cancelled))
+}
+
+/// Tells how it ended.
+pub fn end(flow: Option<Begun>, outcome: &Outcome) {
+    let Some(flow) = flow else { return };
+    flow.end(match outcome {
+        Ok(0) => Ok(()),
+        Err(Failure::Failed(why) | Failure::Usage(why)) => Err(why.clone()),
+        Ok(code) | Err(Failure::Code(code)) => Err(format!("it ended with {code}")),
+    });
+}
+
+/// Who looks on while a stream is written.
+pub fn sending(flow: Option<&Begun>) -> Option<Box<dyn Watch>> {
+    flow.map(|flow| Box::new(Told { flow: Arc::clone(flow), names_datasets: true }) as Box<dyn Watch>)
+}
+
+/// Who looks on while one is read. What the datasets are called here, its sender does not know: [`Flow::dataset`] is for who receives.
+pub fn receiving(flow: Option<&Begun>) -> Option<Box<dyn Watch>> {
+    flow.map(|flow| Box::new(Told { flow: Arc::clone(flow), names_datasets: false }) as Box<dyn Watch>)
+}
+
+struct Told {
+    flow: Arc<Flow>,
+    /// BEGIN says what the dataset is called here.
+    names_datasets: bool,
+}
+
+impl Watch for Told {
+    fn passed(&mut self, body: &Body, bytes: u64) -> Result<()> {
+        if let Body::Begin(begin) = body
+            && self.names_datasets
+            && begin.header_type == STREAM
+        {
+            self.flow.dataset(&String::from_utf8_lossy(&begin.to_name));
+        }
+        let (object, offset) = place_of(body);
+        match self.flow.passed(kind_number(body), object, offset, bytes) {
+            true => Ok(()),
+            false => Err(Error::io("the stream", io::Error::other("it was stopped"))),
+        }
+    }
+}
+
+/// A stream in words: what is sent, and what it builds on.
+pub fn words(to: &str, from: Option<&str>) -> String {
+    let dataset = to.split('@').next().unwrap_or(to);
+    match from {
+        Some(from) => format!("{to} since {}", from.strip_prefix(dataset).unwrap_or(from)),
+        None => format!("{to}, all of it"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn streams_are_told_in_words() {
+        assert_eq!(words("tank/a@s", None), "tank/a@s, all of it");
+        assert_eq!(words("tank/a@s", Some("tank/a@r")), "tank/a@s since @r");
+        assert_eq!(words("tank/a@s", Some("tank/a#r")), "tank/a@s since #r");
+        assert_eq!(words("tank/clone@s", Some("tank/a@r")), "tank/clone@s since tank/a@r");
+    }
+}

@@ -1,0 +1,327 @@
+//! Streams that `zfs send` and `zfs receive` pass: each record is counted, and who takes longer than a moment is shown as a job.
+//!
+//! ```text
+//!   the command's thread ── begin ─> Flow <── passed, a record at a time ── the stream
+//!                                     └ a thread that looks on: after a second, a job until the end
+//! ```
+//!
+//! Invariants:
+//!   * counting waits for nobody: a record costs a few atomic additions, and an event where events are wanted
+//!   * a flow that is dropped has ended, whatever happened to its command
+
+use crate::jobs::{Finished, Running};
+use crate::owner::Peer;
+use anyhow::{Result, bail};
+use api::JobKind;
+use observe::event::Note;
+use observe::{Event, Events, Layer};
+use parking_lot::{Condvar, Mutex};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
+
+/// What ends sooner is counted, and is no job: most incremental streams do.
+const SHOWN_AFTER: Duration = Duration::from_secs(1);
+/// How often is looked how far one is.
+const LOOKED: Duration = Duration::from_millis(500);
+
+/// Which way bytes go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Direction {
+    /// Out.
+    Send,
+    /// In.
+    Receive,
+}
+
+/// Shows a flow as a job.
+pub(crate) type Show = Box<dyn Fn(&Arc<Flow>) + Send + Sync>;
+
+/// All flows of a process: who is told of them.
+#[derive(Default)]
+pub struct Flows {
+    events: OnceLock<Arc<Events>>,
+    show: OnceLock<Show>,
+}
+
+/// A command that sends or receives; several streams, if they are a package.
+pub struct Flow {
+    direction: Direction,
+    target: String,
+    by: Peer,
+    events: Option<Arc<Events>>,
+    pool: u32,
+    place: AtomicU32,
+    /// When the record before ended, in nanoseconds.
+    last: AtomicU64,
+    bytes: AtomicU64,
+    total: AtomicU64,
+    doing: Mutex<String>,
+    cancelled: Arc<AtomicBool>,
+    started: Instant,
+    end: Mutex<Option<Result<(), String>>>,
+    ended: Condvar,
+}
+
+/// A flow, for whom it belongs to: it ends with this.
+pub struct Begun(Arc<Flow>);
+
+impl Flows {
+    /// From now on, records are told there; once, the first time counts.
+    pub(crate) fn tell_to(&self, events: Arc<Events>) {
+        let _ = self.events.set(events);
+    }
+
+    /// From now on, who takes longer is shown by this; once, the first time counts.
+    pub(crate) fn show_by(&self, show: Show) {
+        let _ = self.show.set(show);
+    }
+
+    /// A command begins to send or receive `target`, a dataset or snapshot. `cancelled` becomes true when somebody stops it.
+    pub fn begin(self: &Arc<Self>, direction: Direction, target: &str, by: Peer, cancelled: Arc<AtomicBool>) -> Begun {
+        let events = self.events.get().cloned();
+        let pool = target.split(['/', '@', '#']).next().unwrap_or(target);
+        let flow = Arc::new(Flow {
+            direction,
+            target: target.to_owned(),
+            by,
+            pool: events.as_ref().map_or(0, |events| events.clients.number(pool)),
+            events,
+            place: AtomicU32::new(0),
+            last: AtomicU64::new(host::clock::nanoseconds()),
+            bytes: AtomicU64::new(0),
+            total: AtomicU64::new(0),
+            doing: Mutex::default(),
+            cancelled,
+            started: Instant::now(),
+            end: Mutex::default(),
+            ended: Condvar::new(),
+        });
+        flow.dataset(target);
+        let (flows, looked_at) = (self.clone(), flow.clone());
+        let looking = std::thread::Builder::new().name("weir-flow".to_owned()).spawn(move || {
+            if !looked_at.ends_within(SHOWN_AFTER)
+                && let Some(show) = flows.show.get()
+            {
+                show(&looked_at);
+            }
+        });
+        if let Err(error) = looking {
+            tracing::warn!(%error, target, "the stream is not shown");
+        }
+        Begun(flow)
+    }
+}
+
+impl Flow {
+    /// What is sent or received into.
+    pub(crate) fn target(&self) -> &str {
+        &self.target
+    }
+
+    /// Whoever called the command.
+    pub(crate) fn by(&self) -> String {
+        format!("uid {}", self.by.uid)
+    }
+
+    /// As which job it is shown.
+    pub(crate) fn kind(&self) -> JobKind {
+        match self.direction {
+            Direction::Send => JobKind::Send,
+            Direction::Receive => JobKind::Receive,
+        }
+    }
+
+    /// So many bytes will pass, about; 0: nobody knows.
+    pub fn total(&self, bytes: u64) {
+        self.total.store(bytes, Relaxed);
+    }
+
+    /// What passes next, in words.
+    pub fn doing(&self, what: String) {
+        *self.doing.lock() = what;
+    }
+
+    /// The dataset that the next records are of; of a snapshot, its dataset.
+    pub fn dataset(&self, name: &str) {
+        let Some(events) = &self.events else { return };
+        self.place.store(events.places.number(name.split(['@', '#']).next().unwrap_or(name)), Relaxed);
+    }
+
+    /// A record passed: its kind as [`Layer::operation`] numbers it, what it is about, its bytes. False: the stream is to end.
+    pub fn passed(&self, kind: u8, object: u64, offset: u64, bytes: u64) -> bool {
+        self.bytes.fetch_add(bytes, Relaxed);
+        if let Some(events) = self.events.as_ref().filter(|events| events.is_on()) {
+            let done = host::clock::nanoseconds();
+            let latency = done.saturating_sub(self.last.swap(done, Relaxed));
+            let size = u32::try_from(bytes).unwrap_or(u32::MAX);
+            let note = Note { place: self.place.load(Relaxed), object, offset, size, ..Note::default() };
+            let layer = match self.direction {
+                Direction::Send => Layer::Send,
+                Direction::Receive => Layer::Receive,
+            };
+            events.record(Event { done, latency, layer, op: kind, client: self.pool, user: self.by.uid, note });
+        }
+        !self.cancelled.load(Relaxed)
+    }
+
+    fn ends_within(&self, longest: Duration) -> bool {
+        let mut end = self.end.lock();
+        if end.is_none() {
+            self.ended.wait_for(&mut end, longest);
+        }
+        end.is_some()
+    }
+
+    /// Tells how far it is until it ends. A job that is stopped stops it.
+    pub(crate) fn follow(&self, running: &Running) -> Result<Finished> {
+        loop {
+            let ended = self.ends_within(LOOKED);
+            let bytes = self.bytes.load(Relaxed);
+            let total = match self.total.load(Relaxed) {
+                // An estimate: what has passed, will have passed.
+                total if total > 0 => total.max(bytes),
+                _ => 0,
+            };
+            let doing = self.doing.lock().clone();
+            match self.end.lock().clone() {
+                Some(Ok(())) => {
+                    running.progress(&doing, bytes, bytes);
+                    let seconds = self.started.elapsed().as_secs().max(1);
+                    let (size, rate) = (nice(bytes), nice(bytes / seconds));
+                    let message = Some(format!("{size} in {seconds} seconds ({rate}/sec)"));
+                    return Ok(Finished { message, verification: None });
+                }
+                Some(Err(why)) if !running.is_cancelled() => bail!(why),
+                Some(Err(_)) => {
+                    let message = Some(format!("stopped after {}", nice(bytes)));
+                    return Ok(Finished { message, verification: None });
+                }
+                None => running.progress(&doing, bytes, total),
+            }
+            if running.is_cancelled() && !ended {
+                self.cancelled.store(true, Relaxed);
+            }
+        }
+    }
+}
+
+fn nice(bytes: u64) -> String {
+    dataset::property::format::nice_bytes(bytes)
+}
+
+impl std::ops::Deref for Begun {
+    type Target = Arc<Flow>;
+
+    fn deref(&self) -> &Arc<Flow> {
+        &self.0
+    }
+}
+
+impl Begun {
+    /// It came to its end, or could not: why.
+    pub fn end(self, how: Result<(), String>) {
+        *self.0.end.lock() = Some(how);
+    }
+}
+
+impl Drop for Begun {
+    fn drop(&mut self) {
+        self.0.end.lock().get_or_insert_with(|| Err("it broke off".to_owned()));
+        self.0.ended.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::events::Events as Told;
+    use crate::jobs::Jobs;
+    use api::{Job, JobState};
+
+    const PEER: Peer = Peer { uid: 7, gid: 7, pid: None };
+
+    fn shown() -> (Arc<Flows>, Arc<Jobs>) {
+        let (flows, jobs) = (Arc::new(Flows::default()), Arc::new(Jobs::new(Arc::new(Told::default()))));
+        let shows = jobs.clone();
+        flows.show_by(Box::new(move |flow| {
+            let followed = flow.clone();
+            let started = shows.start(flow.kind(), flow.target(), &flow.by(), move |running| followed.follow(running));
+            started.expect("streams are always shown");
+        }));
+        (flows, jobs)
+    }
+
+    fn until(jobs: &Jobs, wanted: impl Fn(&Job) -> bool) -> Job {
+        for _ in 0..6000 {
+            if let Some(job) = jobs.list().into_iter().find(|job| wanted(job)) {
+                return job;
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        panic!("no such job: {:?}", jobs.list());
+    }
+
+    #[test]
+    fn records_are_counted_where_they_belong() {
+        let flows = Arc::new(Flows::default());
+        let events = Arc::new(Events::new(1, 100));
+        events.switch(true);
+        flows.tell_to(events.clone());
+        let flow = flows.begin(Direction::Receive, "tank/a@s", PEER, Arc::default());
+        assert!(flow.passed(3, 12, 4096, 8504));
+        flow.dataset("tank/a/b");
+        assert!(flow.passed(1, 13, 0, 312));
+        flow.end(Ok(()));
+        let mut all = Vec::new();
+        events.drain(&mut all);
+        let name = |e: &Event| (events.clients.name(e.client), events.places.name(e.note.place));
+        let told: Vec<_> = all.iter().map(|e| (name(e), e.layer, e.op, e.user, e.note.object, e.note.size)).collect();
+        let of = |dataset: &str| (Some("tank".into()), Some(dataset.into()));
+        assert_eq!(
+            told,
+            [(of("tank/a"), Layer::Receive, 3, 7, 12, 8504), (of("tank/a/b"), Layer::Receive, 1, 7, 13, 312)]
+        );
+        assert!(all[1].latency <= all[1].done - all[0].done);
+    }
+
+    #[test]
+    fn who_takes_longer_is_a_job_with_what_has_passed_until_he_ends() {
+        let (flows, jobs) = shown();
+        let flow = flows.begin(Direction::Send, "tank/a@s", PEER, Arc::default());
+        flow.total(1000);
+        flow.doing("tank/a@s since @r".to_owned());
+        flow.passed(3, 1, 0, 400);
+        let job = until(&jobs, |job| job.progress.done_bytes == 400);
+        let progress = &job.progress;
+        assert_eq!((job.kind, job.target.as_str(), job.started_by.as_str()), (JobKind::Send, "tank/a@s", "uid 7"));
+        assert_eq!((progress.total_bytes, job.message.as_deref()), (1000, Some("tank/a@s since @r")));
+        flow.passed(5, 0, 0, 300);
+        flow.end(Ok(()));
+        let job = until(&jobs, |job| job.state == JobState::Done);
+        assert_eq!((job.progress.done_bytes, job.progress.total_bytes), (700, 700));
+        assert!(job.message.is_some_and(|m| m.starts_with("700B in ")));
+    }
+
+    #[test]
+    fn a_job_that_is_stopped_stops_its_stream() {
+        let (flows, jobs) = shown();
+        let flow = flows.begin(Direction::Send, "tank/a@s", PEER, Arc::default());
+        let id = until(&jobs, |job| job.state == JobState::Running).id;
+        jobs.cancel(id);
+        for _ in 0..6000 {
+            if !flow.passed(3, 1, 0, 1) {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        assert!(!flow.passed(3, 1, 0, 1));
+        drop(flow);
+        until(&jobs, |job| job.id == id && job.state == JobState::Cancelled);
+        // Another one breaks off by itself.
+        let flow = flows.begin(Direction::Receive, "tank/b", PEER, Arc::default());
+        until(&jobs, |job| job.state == JobState::Running);
+        drop(flow);
+        until(&jobs, |job| job.state == JobState::Failed && job.message.as_deref() == Some("it broke off"));
+    }
+}

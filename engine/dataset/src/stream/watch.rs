@@ -1,0 +1,106 @@
+//! Who looks on while a stream passes.
+
+use crate::Result;
+use ondisk::send_record::Body;
+
+/// Is told of each record when it has passed, whole.
+pub trait Watch: Send {
+    /// A record with what follows it: so many bytes of the stream. An error ends the stream.
+    fn passed(&mut self, body: &Body, bytes: u64) -> Result<()>;
+}
+
+/// The number of a record's kind: `drr_type`.
+pub fn kind_number(body: &Body) -> u8 {
+    match body {
+        Body::Begin(_) => 0,
+        Body::Object(_) => 1,
+        Body::FreeObjects { .. } => 2,
+        Body::Write(_) => 3,
+        Body::Free { .. } => 4,
+        Body::End { .. } => 5,
+        Body::WriteByRef(_) => 6,
+        Body::Spill(_) => 7,
+        Body::WriteEmbedded(_) => 8,
+        Body::ObjectRange { .. } => 9,
+        Body::Redact { .. } => 10,
+    }
+}
+
+/// Object and offset that a record is about; zeros where it is about none.
+pub fn place_of(body: &Body) -> (u64, u64) {
+    match body {
+        Body::Begin(_) | Body::End { .. } => (0, 0),
+        Body::Object(record) => (record.object, 0),
+        Body::FreeObjects { first, .. } | Body::ObjectRange { first, .. } => (*first, 0),
+        Body::Write(record) => (record.object, record.offset),
+        Body::Free { object, offset, .. } | Body::Redact { object, offset, .. } => (*object, *offset),
+        Body::WriteByRef(record) => (record.object, record.offset),
+        Body::Spill(record) => (record.object, 0),
+        Body::WriteEmbedded(record) => (record.object, record.offset),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::receive::Checked;
+    use crate::stream::{Writer, kind_name};
+    use ondisk::Endian;
+    use ondisk::send_record::{Begin, Features};
+    use parking_lot::Mutex;
+    use std::sync::Arc;
+
+    #[derive(Clone, Default)]
+    struct Seen(Arc<Mutex<Vec<(u8, u64, u64)>>>);
+
+    impl Watch for Seen {
+        fn passed(&mut self, body: &Body, bytes: u64) -> Result<()> {
+            self.0.lock().push((kind_number(body), place_of(body).0, bytes));
+            match self.0.lock().len() {
+                5.. => Err(crate::Error::invalid("", "enough")),
+                _ => Ok(()),
+            }
+        }
+    }
+
+    fn write(seen: &Seen) -> Vec<u8> {
+        let mut writer = Writer::new(Vec::new(), Endian::Little).watched(Some(Box::new(seen.clone())));
+        let begin = Begin {
+            header_type: 1,
+            features: Features::SA_SPILL,
+            creation_time: 1,
+            objset_type: 2,
+            flags: 0,
+            to_guid: 7,
+            from_guid: 0,
+            to_name: b"tank@s".to_vec(),
+        };
+        writer.record(Body::Begin(begin), b"a list of pairs!").unwrap();
+        writer.record(Body::FreeObjects { first: 9, count: 2, to_guid: 7 }, &[]).unwrap();
+        writer.end(7).unwrap();
+        assert_eq!(writer.bytes(), seen.0.lock().iter().map(|(.., bytes)| bytes).sum::<u64>());
+        writer.into_inner()
+    }
+
+    #[test]
+    fn every_byte_of_a_stream_is_told_once_on_both_ends() {
+        let (sent, received) = (Seen::default(), Seen::default());
+        let stream = write(&sent);
+        let mut checked = Checked::new(&stream[..]).watched(Some(Box::new(received.clone())));
+        while checked.next_record().unwrap().is_some() {}
+        let expected = [(0, 0, 328), (2, 9, 312), (5, 0, 312)];
+        assert_eq!((&sent.0.lock()[..], &received.0.lock()[..]), (&expected[..], &expected[..]));
+        let layer = observe::Layer::Send;
+        let name = kind_name(&Body::FreeObjects { first: 0, count: 0, to_guid: 0 });
+        assert_eq!(layer.operation(2), name.to_lowercase());
+    }
+
+    #[test]
+    fn who_looks_on_can_end_a_stream() {
+        let seen = Seen::default();
+        let two = [write(&seen), write(&Seen::default())].concat();
+        let mut checked = Checked::new(&two[..]).watched(Some(Box::new(seen.clone())));
+        let error = std::iter::from_fn(|| checked.next_record().transpose()).find_map(|r| r.err());
+        assert!(error.is_some_and(|e| e.to_string().contains("enough")));
+    }
+}

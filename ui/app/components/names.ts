@@ -12,6 +12,16 @@ export function poolName(name: string): string {
   return name.split(/[/@#]/, 1)[0]!;
 }
 
+/** Whether a job is about a pool as a whole or something in it. */
+export function isOfPool(job: { target: string }, pool: string): boolean {
+  return poolName(job.target) === pool;
+}
+
+/** Whether a job is about a dataset, or a snapshot of it. */
+export function isOfDataset(job: { target: string }, dataset: string): boolean {
+  return job.target === dataset || (/[@#]/.test(job.target) && parentName(job.target) === dataset);
+}
+
 /** What a job does to what. */
 export function jobTitle(job: { kind: string; target: string }): string {
   switch (job.kind) {
@@ -21,6 +31,10 @@ export function jobTitle(job: { kind: string; target: string }): string {
       return `Scrub ${job.target}`;
     case "resilver":
       return `Resilver ${job.target}`;
+    case "send":
+      return `Send ${job.target}`;
+    case "receive":
+      return `Receive into ${job.target}`;
     default:
       return `Verify ${job.target}`;
   }

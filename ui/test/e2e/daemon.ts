@@ -38,6 +38,11 @@ export class Daemon {
     return stdout;
   }
 
+  /** The same, left running: nobody reads what it writes until somebody does. */
+  begin(...words: string[]): ChildProcess {
+    return spawn(program, words, { stdio: ["ignore", "pipe", "pipe"], env: this.#environment() });
+  }
+
   async start(): Promise<void> {
     this.said = "";
     const daemon = spawn(program, ["serve", "--no-mount", "--config", join(this.folder, "weir.toml")], { stdio: ["ignore", "pipe", "pipe"], env: this.#environment() });

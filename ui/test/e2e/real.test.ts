@@ -124,3 +124,55 @@ test.skipIf(!program)("from the first-start link to a pool, a share and a verify
   expect(complaints).toEqual([]);
   await close();
 }, 180_000);
+
+test.skipIf(!program)("a stream shows how far it is while its reader waits, on the page of its dataset, and can be stopped there", async () => {
+  // Of its own when it is tried again.
+  const name = `tank/v${Date.now()}`;
+  const volume = `nbd+unix:///${name}?socket=${join(folder, "state/run/nbd.sock")}`;
+  const write = (operations: string) => daemon!.run("load", "seqwrite", volume, "--size", "128K", "--ops", operations);
+  daemon!.run("zfs", "create", "-s", "-V", "32M", "-o", "compression=off", name);
+  write("160");
+  daemon!.run("zfs", "snapshot", `${name}@a`);
+  write("80");
+  daemon!.run("zfs", "snapshot", `${name}@b`);
+
+  const { page, complaints, close } = await open(`${daemon!.url}/datasets/${name}`);
+  page.setDefaultTimeout(60_000);
+  await page.getByLabel("User").fill("admin");
+  await page.getByLabel("Password").fill("long enough for this");
+  await page.keyboard.press("Enter");
+  await page.getByRole("heading", { name: name, exact: true }).waitFor();
+  const line = page.getByRole("region", { name: "Running now" });
+  const ended = (command: ReturnType<Daemon["begin"]>) => new Promise<number | null>((done) => command.on("exit", done));
+
+  const sending = daemon!.begin("zfs", "send", "-i", "@a", `${name}@b`);
+  const sent = ended(sending);
+  await line.getByRole("link", { name: `Send ${name}@b` }).waitFor();
+  await line.getByText(`${name}@b since @a`).waitFor();
+  await line.getByText(/ of .+ · .+\/s/).waitFor();
+  const far = Number(await line.getByRole("progressbar", { name: `Send ${name}@b` }).getAttribute("aria-valuenow"));
+  expect(far).toBeGreaterThan(0);
+  expect(far).toBeLessThan(99);
+  expect(await axe(page)).toEqual([]);
+  sending.stdout!.resume();
+  expect(await sent).toBe(0);
+  await line.waitFor({ state: "detached" });
+
+  const stopped = daemon!.begin("zfs", "send", `${name}@a`);
+  const code = ended(stopped);
+  let said = "";
+  stopped.stderr!.on("data", (text: Buffer) => (said += text.toString()));
+  await line.getByRole("link", { name: `Send ${name}@a` }).waitFor();
+  await line.getByRole("button", { name: "Stop" }).click();
+  await line.waitFor({ state: "detached" });
+  stopped.stdout!.resume();
+  expect(await code).toBe(1);
+  expect(said).toContain("it was stopped");
+
+  await page.getByRole("link", { name: "Jobs", exact: true }).first().click();
+  const row = (name: string, outcome: string) => page.getByRole("row", { name: new RegExp(`${name} ${outcome}`) });
+  await row(`Send ${name}@b`, "done").waitFor();
+  await row(`Send ${name}@a`, "cancelled").waitFor();
+  expect(complaints).toEqual([]);
+  await close();
+}, 180_000);

@@ -20,6 +20,8 @@ const POLL: Duration = Duration::from_millis(200);
 const FRAME_BYTES: usize = 64 << 10;
 /// Bytes of output that are passed on at once.
 const PIECE_BYTES: usize = 256 << 10;
+/// How often is looked whether the client has come for bytes.
+const FETCHED_POLL: Duration = Duration::from_millis(2);
 /// Pieces that wait for the client, at most.
 const PIECES: usize = 4;
 
@@ -269,7 +271,11 @@ impl Write for Output {
 
 impl Drop for Output {
     fn drop(&mut self) {
-        // Nobody may have come for them.
+        // A short stream ends before its client has come for it.
+        let is_waiting = || self.owner.questions.outputs.lock().contains_key(&self.id);
+        while is_waiting() && !self.frames.is_closed() {
+            std::thread::sleep(FETCHED_POLL);
+        }
         self.owner.questions.outputs.lock().remove(&self.id);
     }
 }

@@ -86,6 +86,7 @@ interop: build images ## other pools, other judges: OpenZFS's own test images, z
 	testing/kernel/grow
 	testing/kernel/shape
 	testing/kernel/rebuild
+	testing/kernel/spares
 	testing/nfs/pynfs
 	testing/nfs/kernel-client
 	docs/cookbook/run

@@ -25,15 +25,20 @@ pub fn attach(
     spare: Option<u64>,
     sequentially: bool,
 ) -> Result<()> {
+    let tree = pool.writer().store().tree();
+    let listed = spare.and_then(|guid| tree.spares.iter().find(|s| s.guid == guid));
+    if listed.and_then(|listed| listed.log()).is_some_and(|log| log.is_distributed()) {
+        let new = NewLeaf { kind: "dspare", path: new.name(), device: None, ashift: 0, spare, sequentially };
+        return Ok(pool.writer().attach(to, new, how)?);
+    }
     let ashift = ashift.unwrap_or_else(|| devices::sector_shift(&new.path));
     // A spare that was added while the pool is open is locked already, by this very process.
-    let tree = pool.writer().store().tree();
-    let listed = spare.and_then(|guid| tree.spares.iter().find(|s| s.guid == guid)?.leaf()?.device());
-    let device = match listed.filter(|device| device.is_writable()) {
+    let known = listed.and_then(|listed| listed.leaf()?.device());
+    let device = match known.filter(|device| device.is_writable()) {
         Some(device) => device,
         None => open_device(new, &WORDS)?,
     };
-    let new = NewLeaf { kind: new.kind(), path: new.name(), device, ashift, spare, sequentially };
+    let new = NewLeaf { kind: new.kind(), path: new.name(), device: Some(device), ashift, spare, sequentially };
     Ok(pool.writer().attach(to, new, how)?)
 }
 

@@ -17,14 +17,15 @@ pub fn step_in(pool: &WritablePool) -> Result<Vec<(String, String)>> {
         return Ok(done);
     }
     let status = pool.writer().pool()?.status()?;
-    let mut free: Vec<&VdevStatus> =
-        status.spares.iter().filter(|s| s.state == VdevState::Healthy && s.kind != "dspare").collect();
+    let mut free: Vec<&VdevStatus> = status.spares.iter().filter(|s| s.state == VdevState::Healthy).collect();
     for lost in lost(&status) {
-        // The first that fits: one that is too small is left for others.
+        // The first that fits: one that is too small, or is another draid's, is left for others. Distributed ones are filled in the order
+        // of addresses.
         let found = free.iter().position(|spare| {
             let path = PathBuf::from(spare.path.as_deref().unwrap_or_default());
             let leaf = Leaf { path, is_disk: spare.kind == "disk" };
-            let joined = attach(pool, lost.guid, &leaf, Joins::Replace, None, Some(spare.guid), false);
+            let sequentially = spare.kind == "dspare";
+            let joined = attach(pool, lost.guid, &leaf, Joins::Replace, None, Some(spare.guid), sequentially);
             joined
                 .inspect_err(|error| tracing::debug!(spare = leaf.name(), %error, "cannot stand in for {}", lost.name))
                 .is_ok()

@@ -306,7 +306,7 @@ impl Store {
         let tree = self.tree();
         bp.dvas().any(|dva| match dva.is_gang {
             // Its members may be on any device.
-            true => tree.leaves().iter().any(|leaf| leaf.is_open() && leaf.is_stale(birth)),
+            true => tree.logs().iter().any(|leaf| leaf.is_open() && leaf.is_stale(birth)),
             false => tree.lacks(&dva, size, birth),
         })
     }

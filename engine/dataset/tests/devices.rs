@@ -40,6 +40,11 @@ impl Files {
 
 /// What is on disk is right, to us and to OpenZFS; every file has its contents.
 fn check(rig: &Rig, files: &Files) {
+    check_ours(rig, files);
+    rig.judge();
+}
+
+fn check_ours(rig: &Rig, files: &Files) {
     rig.live.writer().sync().unwrap();
     let found = rig.found();
     let report = pool::scan::verify(&found, &pool::scan::Options { threads: 1 }, &|_| true).unwrap();
@@ -50,7 +55,6 @@ fn check(rig: &Rig, files: &Files) {
         let read = set.object(*id).unwrap().read_vec(0, 6 * BLOCK as usize).unwrap();
         assert!(read == noise(seed, 6 * BLOCK as usize), "file {seed}");
     }
-    rig.judge();
 }
 
 fn disk(name: &str) -> Arc<dyn Device> {
@@ -61,7 +65,7 @@ fn new_leaf(device: &Arc<dyn Device>) -> NewLeaf {
     NewLeaf {
         kind: "file",
         path: device.name().to_owned(),
-        device: device.clone(),
+        device: Some(device.clone()),
         ashift: 9,
         spare: None,
         sequentially: false,
@@ -802,4 +806,170 @@ fn a_rebuild_ends_when_whom_it_is_for_leaves_and_is_none_of_a_raidz() {
     let only = "only mirror and dRAID vdevs support sequential reconstruction";
     assert_eq!(refusal(writer.attach(guid(&rig, "disk-1"), new.clone(), Joins::Replace)), only);
     assert!(refusal(writer.attach(top, new, Joins::Attach)).starts_with("raidz_expansion"));
+}
+
+/// A draid with one distributed spare; the busiest of its leaves, and the spare's identity.
+fn draid_with_spare(parity: u64, children: usize) -> (Rig, Files, u64, u64) {
+    let draid = pool::writer::NewDraid { data: 2, spares: 1 };
+    let leaf = |n| NewVdev { leaf: Some((format!("disk-{n}"), disk(&format!("disk-{n}")))), ..layout(false) };
+    let children = (0..children).map(leaf).collect();
+    let rig = Rig::with(NewVdev { kind: "draid", parity, draid: Some(draid), children, ..layout(true) }, &[], None);
+    let mut files = Files::new(&rig);
+    (0..6).for_each(|_| files.put(&rig));
+    let tree = rig.live.writer().store().tree();
+    let busiest = tree.leaves().into_iter().max_by_key(|leaf| leaf.write_traffic().1).unwrap().guid;
+    let spare = tree.spares[0].guid;
+    (rig, files, busiest, spare)
+}
+
+fn distributed(spare: u64, sequentially: bool) -> NewLeaf {
+    let path = "draid-spare".to_owned();
+    NewLeaf { kind: "dspare", path, device: None, ashift: 0, spare: Some(spare), sequentially }
+}
+
+fn lacks(rig: &Rig, guid: u64) -> Vec<(u64, u64)> {
+    let tree = rig.live.writer().store().tree();
+    tree.logs().into_iter().find(|log| log.guid == guid).expect("it stands in").stale_ranges()
+}
+
+/// So many of the others may be lost now, whichever. OpenZFS is asked about the first of them.
+fn check_without_each(rig: &Rig, files: &Files, parity: usize) {
+    let writer = rig.live.writer();
+    let leaves: Vec<u64> =
+        writer.store().tree().leaves().into_iter().filter(|leaf| leaf.is_open()).map(|leaf| leaf.guid).collect();
+    for (number, lost) in leaves.windows(parity).enumerate() {
+        let devices: Vec<(u64, Arc<dyn Device>)> = lost
+            .iter()
+            .map(|guid| (*guid, writer.store().tree().find(*guid).unwrap().leaf().unwrap().device().unwrap()))
+            .collect();
+        lost.iter().for_each(|guid| writer.offline(*guid, Lasts::Always).unwrap());
+        match number {
+            0 => check(rig, files),
+            _ => check_ours(rig, files),
+        }
+        for (guid, device) in &devices {
+            writer.online(*guid, &|_: &str| Ok(device.clone())).unwrap();
+        }
+        resilvered(rig);
+    }
+}
+
+#[test]
+fn a_distributed_spare_stands_in_and_another_device_may_be_lost_then() {
+    for sequentially in [false, true] {
+        let (rig, mut files, lost, spare) = draid_with_spare(1, 5);
+        let writer = rig.live.writer().clone();
+        writer.fault(lost, Lasts::Always).unwrap();
+        files.put(&rig);
+        writer.attach(lost, distributed(spare, sequentially), Joins::Replace).unwrap();
+        let text = config(&rig);
+        for line in ["type: 'spare'", "type: 'dspare'", "is_spare: 1", "spareid: 0", "top_guid: "] {
+            assert!(has(&text, line), "{line}: {text:?}");
+        }
+        assert_eq!(rig.found().status().unwrap().spares[0].aux, pool::status::VdevAux::Spared);
+        assert!(refusal(writer.attach(lost, distributed(spare, false), Joins::Replace)).len() > 1);
+        files.put(&rig);
+        check(&rig, &files);
+        let before = lacks(&rig, spare);
+        assert_eq!(before.first().map(|(first, _)| *first), Some(4));
+        drop(writer);
+        // Whoever opens the pool knows what it lacks, and fills it.
+        let (rig, mut files) = reopen(rig, files);
+        assert_eq!(lacks(&rig, spare), before);
+        let writer = rig.live.writer().clone();
+        writer.run_scans().unwrap();
+        files.put(&rig);
+        settle(&rig);
+        assert_eq!(lacks(&rig, spare), []);
+        check_without_each(&rig, &files, 1);
+        // Given up by hand, it is free for another device.
+        writer.detach(spare).unwrap();
+        assert_eq!(rig.found().status().unwrap().spares[0].state, pool::status::VdevState::Healthy);
+        files.put(&rig);
+        writer.attach(lost, distributed(spare, sequentially), Joins::Replace).unwrap();
+        settle(&rig);
+        check_without_each(&rig, &files, 1);
+    }
+}
+
+#[test]
+fn a_device_takes_over_from_a_distributed_spare_which_is_free_again() {
+    let (rig, mut files, lost, spare) = draid_with_spare(1, 5);
+    let writer = rig.live.writer().clone();
+    writer.run_scans().unwrap();
+    writer.fault(lost, Lasts::Always).unwrap();
+    writer.attach(lost, distributed(spare, false), Joins::Replace).unwrap();
+    files.put(&rig);
+    settle(&rig);
+    let (new, newer) = (disk("new"), disk("newer"));
+    let rig = Rig { devices: [rig.devices.clone(), vec![new.clone(), newer.clone()]].concat(), live: rig.live };
+    writer.attach(lost, new_leaf(&new), Joins::Replace).unwrap();
+    files.put(&rig);
+    settle(&rig);
+    assert_eq!(rig.found().status().unwrap().spares[0].state, pool::status::VdevState::Healthy);
+    assert!(!config(&rig).iter().any(|line| line.contains("type: 'dspare'") && line.contains("type: 'spare'")));
+    check_without_each(&rig, &files, 1);
+    // The device leaves, and the spare stays in its place until it is replaced itself.
+    let lost = guid(&rig, "new");
+    writer.fault(lost, Lasts::Always).unwrap();
+    writer.attach(lost, distributed(spare, true), Joins::Replace).unwrap();
+    settle(&rig);
+    writer.detach(lost).unwrap();
+    files.put(&rig);
+    check_without_each(&rig, &files, 1);
+    drop(writer);
+    let (rig, mut files) = reopen(rig, files);
+    let writer = rig.live.writer().clone();
+    writer.run_scans().unwrap();
+    files.put(&rig);
+    assert_eq!(rig.found().status().unwrap().spares[0].aux, pool::status::VdevAux::Spared);
+    writer.attach(spare, new_leaf(&newer), Joins::Replace).unwrap();
+    files.put(&rig);
+    settle(&rig);
+    assert!(writer.store().tree().logs().iter().all(|log| !log.is_distributed()), "it was replaced");
+    assert_eq!(rig.found().status().unwrap().spares[0].state, pool::status::VdevState::Healthy);
+    check_without_each(&rig, &files, 1);
+}
+
+#[test]
+fn what_a_device_was_to_hold_for_a_distributed_spare_while_it_was_away_it_gets_later() {
+    for sequentially in [false, true] {
+        let (rig, mut files, lost, spare) = draid_with_spare(2, 6);
+        let writer = rig.live.writer().clone();
+        let tree = writer.store().tree();
+        let block::vdev::Kind::Draid(geometry) = &tree.tops[0].kind else { panic!("a draid") };
+        let below = tree.tops[0].children[geometry.spare_child(0, 0).unwrap()].guid;
+        let lost = if lost == below { guid(&rig, "disk-0") } else { lost };
+        writer.fault(lost, Lasts::Always).unwrap();
+        writer.offline(below, Lasts::Always).unwrap();
+        writer.attach(lost, distributed(spare, sequentially), Joins::Replace).unwrap();
+        files.put(&rig);
+        check_ours(&rig, &files);
+        writer.run_scans().unwrap();
+        settle(&rig);
+        check_ours(&rig, &files);
+        let device = rig.devices.iter().find(|device| tree.find(below).unwrap().name == device.name()).unwrap().clone();
+        writer.online(below, &|_: &str| Ok(device.clone())).unwrap();
+        settle(&rig);
+        assert_eq!(lacks(&rig, spare), []);
+        assert_eq!(lacks(&rig, below), []);
+        check_without_each(&rig, &files, 2);
+        let errors: u64 = writer.store().tree().leaves().iter().map(|leaf| leaf.errors().checksum).sum();
+        assert_eq!(errors, 0, "nothing was wrong");
+    }
+}
+
+#[test]
+fn a_distributed_spare_is_for_children_of_its_own_draid() {
+    let (rig, _, _, spare) = draid_with_spare(1, 5);
+    let writer = rig.live.writer().clone();
+    let other = disk("other");
+    let rig = Rig { devices: [rig.devices.clone(), vec![other.clone()]].concat(), live: rig.live };
+    let top = NewVdev { leaf: Some(("other".into(), other)), ..layout(false) };
+    writer.add(pool::writer::NewDevices { tops: vec![top], ..Default::default() }, false).unwrap();
+    let only = "dRAID spares can only replace child devices in their parent's dRAID vdev";
+    assert_eq!(refusal(writer.attach(guid(&rig, "other"), distributed(spare, false), Joins::Replace)), only);
+    assert!(refusal(writer.attach(guid(&rig, "disk-1"), distributed(7, false), Joins::Replace)).ends_with("is busy"));
+    assert!(writer.offline(spare, Lasts::Always).is_err());
+    rig.judge();
 }

@@ -227,7 +227,7 @@ impl Rig {
         let new = NewLeaf {
             kind: "file",
             path: device.name().to_owned(),
-            device,
+            device: Some(device),
             ashift: 9,
             spare: None,
             sequentially: false,

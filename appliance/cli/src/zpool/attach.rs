@@ -75,7 +75,8 @@ fn join(cx: &mut Context<'_>, args: &[String], how: Joins) -> Outcome {
     };
     let (found, widens) = (found.guid, found.kind == "raidz" && how == Joins::Attach);
     let Some(new) = new else { return refused(cx, "new device must be a single disk") };
-    let is_new = !record.places.contains(&new.path);
+    // A distributed spare is nowhere by itself.
+    let is_new = !record.places.contains(&new.path) && !is_distributed(&status, spare);
     if is_new {
         writing::change_places(cx, &record, &cannot, &|known| known.push(new.path.clone()))?;
     }
@@ -97,6 +98,10 @@ fn join(cx: &mut Context<'_>, args: &[String], how: Joins) -> Outcome {
         writing::change_places(cx, &record, &cannot, &|known| known.retain(|path| *path != new.path))?;
     }
     refused(cx, &reason(&error))
+}
+
+fn is_distributed(status: &PoolStatus, spare: Option<u64>) -> bool {
+    status.spares.iter().any(|s| Some(s.guid) == spare && s.kind == "dspare")
 }
 
 /// Whoever has the pool widens the raidz in the background. Where nobody has it, this command does, has a look at what it moved, and
@@ -127,6 +132,11 @@ fn new_leaf(
     how: Joins,
     force: bool,
 ) -> Result<(Option<Leaf>, Option<u64>), Failure> {
+    if how == Joins::Replace
+        && let Some(spare) = status.spares.iter().find(|s| s.kind == "dspare" && s.path.as_deref() == Some(word))
+    {
+        return Ok((Some(Leaf { path: word.into(), is_disk: false }), Some(spare.guid)));
+    }
     // A path says more than the last part of one.
     let layout = match Layout::parse(&[word.to_owned()]) {
         Ok(layout) => layout,

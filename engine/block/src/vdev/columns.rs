@@ -17,6 +17,7 @@
 //!   * the data columns of all rows together are the block, each byte once
 //!   * in a row no column is longer than the parity columns, which have one length
 
+use super::draid::ROW_BYTES;
 use smallvec::SmallVec;
 use transform::parity;
 
@@ -110,7 +111,8 @@ impl Map {
         self.columns.len() / self.width
     }
 
-    /// The reads that bring in the columns that are `wanted`, with neighbouring columns of a child joined.
+    /// The reads that bring in the columns that are `wanted`, with neighbouring columns of a child joined, but not from one row
+    /// of a draid to the next: a distributed spare may lie on another child from there on.
     pub fn reads(&self, wanted: impl Fn(&Column) -> bool) -> Vec<Read> {
         let mut order: SmallVec<[usize; 16]> = (0..self.columns.len())
             .filter(|place| self.columns[*place].size_bytes > 0 && wanted(&self.columns[*place]))
@@ -125,6 +127,7 @@ impl Map {
             match reads.last_mut() {
                 Some(read)
                     if read.child == column.child
+                        && !column.offset_bytes.is_multiple_of(ROW_BYTES)
                         && read.offset_bytes.wrapping_add(read.size_bytes as u64) == column.offset_bytes =>
                 {
                     read.size_bytes += column.size_bytes;

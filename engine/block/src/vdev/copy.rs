@@ -8,7 +8,7 @@
 //! Invariants:
 //!   * as many different copies as there are stay different: a good one does not become as bad as another one
 
-use super::{DATA_START_BYTES, Failure, Kind, Leaf, Tree, Vdev};
+use super::{DATA_START_BYTES, Failure, Kind, Source, Tree, Vdev};
 use std::sync::Arc;
 
 /// The first txg of a pool.
@@ -20,8 +20,7 @@ impl Tree {
     pub fn copy(&self, from: (u32, u64), to: (u32, u64), size: u64, txg: u64) -> Result<(), Failure> {
         let (source, from) = (self.plain(from.0)?, place(from.1)?);
         let (target, to) = (self.plain(to.0)?, place(to.1)?);
-        let mut sources = Vec::new();
-        self.collect(source, from, &mut sources, 0);
+        let sources = self.collect(source, from);
         let mut read: Vec<Option<Arc<Vec<u8>>>> = vec![None; sources.len()];
         let sides: Vec<&Vdev> = match &target.kind {
             Kind::Mirror(_) => target.children.iter().collect(),
@@ -30,9 +29,7 @@ impl Tree {
         let (mut failure, mut missed, mut good) = (Failure::default(), Vec::new(), false);
         for (number, side) in sides.into_iter().enumerate() {
             let bytes = bytes_of(&sources, number, from, size, &mut read)?;
-            let mut leaves = Vec::new();
-            self.collect(side, to, &mut leaves, 0);
-            for leaf in leaves {
+            for leaf in self.collect(side, to) {
                 match leaf.write(txg, to, &bytes) {
                     Some(Ok(())) => {
                         good = true;
@@ -41,7 +38,7 @@ impl Tree {
                     None => failure.missing.push(leaf.path.clone()),
                     Some(Err(e)) => failure.io.push((leaf.path.clone(), Arc::new(e))),
                 }
-                missed.push(leaf);
+                missed.push(leaf.leaf());
             }
         }
         if !good {
@@ -63,7 +60,7 @@ fn place(offset: u64) -> Result<u64, Failure> {
 
 /// What the side of that number has, or, where it cannot be read or missed something, another one.
 fn bytes_of(
-    sources: &[&Leaf],
+    sources: &[Source<'_>],
     number: usize,
     at: u64,
     size: u64,
@@ -89,7 +86,7 @@ fn bytes_of(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::vdev::MirrorKind;
+    use crate::vdev::{Leaf, MirrorKind};
     use host::device::{Device, MemoryDevice};
 
     fn leaf(guid: u64, fill: u8) -> Vdev {

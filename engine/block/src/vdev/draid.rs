@@ -41,7 +41,7 @@ use super::raidz::Shares;
 use crate::{Error, Result};
 
 /// Bytes of each child that a row takes: a block of 16 MiB must fit into one column.
-const ROW_BYTES: u64 = 16 << 20;
+pub(super) const ROW_BYTES: u64 = 16 << 20;
 
 /// Bytes at the end of each child that are kept free for an expansion to come.
 const RESERVED_BYTES: u64 = 2 * ROW_BYTES;

@@ -126,6 +126,8 @@ struct State {
     missed_more: AtomicBool,
     /// Bytes written over wrong ones, and by the last scan.
     healed: (AtomicU64, AtomicU64),
+    /// It stands for spare space on other leaves.
+    is_distributed: bool,
 }
 
 /// The device, or why there is none.
@@ -141,12 +143,21 @@ impl Leaf {
         Self::new(guid, path, Some(Arc::new(Faulty::new(device, guid))), None)
     }
 
+    /// The log of a distributed spare: always there, and without a device of its own.
+    pub fn distributed(guid: u64, path: String) -> Self {
+        Self::of(guid, path, None, None, true)
+    }
+
     /// A leaf whose device cannot be used.
     pub fn absent(guid: u64, path: String, aux: Aux) -> Self {
         Self::new(guid, path, None, Some(aux))
     }
 
     fn new(guid: u64, path: String, device: Option<Arc<Faulty>>, aux: Option<Aux>) -> Self {
+        Self::of(guid, path, device, aux, false)
+    }
+
+    fn of(guid: u64, path: String, device: Option<Arc<Faulty>>, aux: Option<Aux>, is_distributed: bool) -> Self {
         let zero = || AtomicU64::new(0);
         let state = State {
             access: RwLock::new(Access { device, aux }),
@@ -165,6 +176,7 @@ impl Leaf {
             flush_failed: AtomicBool::new(false),
             missed_more: AtomicBool::new(false),
             healed: (zero(), zero()),
+            is_distributed,
         };
         Self { guid, path, state: Arc::new(state) }
     }
@@ -183,9 +195,14 @@ impl Leaf {
         self.state.access.read().device.clone()
     }
 
-    /// Whether there is a device that can be used.
+    /// Whether it is that of a distributed spare.
+    pub fn is_distributed(&self) -> bool {
+        self.state.is_distributed
+    }
+
+    /// Whether there is a device that can be used, or its space is on others.
     pub fn is_open(&self) -> bool {
-        self.state.access.read().device.is_some()
+        self.state.is_distributed || self.state.access.read().device.is_some()
     }
 
     /// Why there is no device.

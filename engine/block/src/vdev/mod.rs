@@ -28,6 +28,7 @@ pub mod reconstruct;
 mod repair;
 mod report;
 mod run;
+mod source;
 mod tree;
 mod verify;
 mod write;
@@ -36,6 +37,7 @@ pub use leaf::{Answer, Aux, ErrorCounts, Leaf, set_slow};
 pub use rebuild::is_rebuilt;
 pub use report::{BlockReport, CopyFault, Fault, Mend, Mended};
 pub use run::RunBlock;
+pub(crate) use source::Source;
 pub use tree::{Failure, Tree};
 
 use crate::vdev::indirect::Mapping;
@@ -61,6 +63,8 @@ pub enum Kind {
         top: u64,
         /// Number of the spare in it.
         spare: u64,
+        /// What it missed itself. It has no device.
+        log: Leaf,
     },
     /// Removed: its blocks were moved to other devices.
     Indirect(RwLock<Option<Arc<Mapping>>>),
@@ -104,6 +108,20 @@ impl Vdev {
             Kind::Leaf(leaf) => Some(leaf),
             _ => None,
         }
+    }
+
+    /// What keeps a log of what it missed: a leaf, or a distributed spare.
+    pub fn log(&self) -> Option<&Leaf> {
+        match &self.kind {
+            Kind::Leaf(leaf) | Kind::DraidSpare { log: leaf, .. } => Some(leaf),
+            _ => None,
+        }
+    }
+
+    /// All that keep such a log, at and below, in order: the leaves, and distributed spares, which have no device.
+    pub fn logs(&self) -> Vec<&Leaf> {
+        let below = self.children.iter().flat_map(Self::logs);
+        self.log().into_iter().chain(below).collect()
     }
 
     /// All leaves at and below, in order.

@@ -11,7 +11,7 @@ use super::columns::Map;
 use super::raidz::Still;
 use super::reconstruct::{Suspects, reconstruct};
 use super::verify::note_wrong;
-use super::{Answer, BlockReport, CopyFault, Failure, Fault, Kind, Leaf, Tree, Vdev};
+use super::{Answer, BlockReport, CopyFault, Failure, Fault, Kind, Source, Tree, Vdev};
 use std::cell::Cell;
 use std::sync::Arc;
 
@@ -22,8 +22,8 @@ const CHOICES_MAX: usize = 64;
 struct Fetched<'t> {
     /// By place in the map.
     buffers: Vec<Option<Vec<u8>>>,
-    /// The leaf that each child was read from.
-    leaves: Vec<Option<&'t Leaf>>,
+    /// Where each was read from.
+    sources: Vec<Option<Source<'t>>>,
     /// What was read well.
     answers: Vec<Answer<'t>>,
     failure: Failure,
@@ -113,14 +113,15 @@ impl Tree {
     ) -> Fetched<'t> {
         let mut found = Fetched {
             buffers: vec![None; map.columns.len()],
-            leaves: vec![None; top.children.len()],
+            sources: vec![None; map.columns.len()],
             answers: Vec::new(),
             failure: Failure::default(),
         };
         for read in map.reads(|_| true) {
             let sources = self.sources(&top.children[read.child], read.offset_bytes, birth);
-            let Some(leaf) = sources.get(choice[read.child] % sources.len().max(1)) else { continue };
-            found.leaves[read.child] = Some(leaf);
+            let Some(source) = sources.get(choice[read.child] % sources.len().max(1)) else { continue };
+            read.columns.iter().for_each(|place| found.sources[*place] = Some(source.clone()));
+            let leaf = source.leaf();
             let mut buf = vec![0; read.size_bytes];
             match leaf.read_to_judge(map.columns[read.columns[0]].device_offset_bytes(), &mut buf) {
                 None => found.failure.missing.push(leaf.path.clone()),
@@ -159,7 +160,12 @@ impl Tree {
         check: &mut dyn FnMut(&[u8]) -> bool,
         report: &mut BlockReport,
     ) -> Result<Vec<u8>, Failure> {
-        let ways: Vec<usize> = top.children.iter().map(|c| self.sources(c, 0, birth).len().max(1)).collect();
+        let mut ways = vec![1; top.children.len()];
+        for column in &map.columns {
+            // On which devices a distributed spare lies depends on the place.
+            let count = self.sources(&top.children[column.child], column.offset_bytes, birth).len();
+            ways[column.child] = ways[column.child].max(count);
+        }
         let mut choice = vec![0; ways.len()];
         let suspects = match &top.kind {
             Kind::Raidz(g) => Suspects::new(g.ashift(), g.children(), g.original_width()),
@@ -171,9 +177,9 @@ impl Tree {
             let known: Vec<Option<&[u8]>> = found
                 .buffers
                 .iter()
-                .zip(&map.columns)
+                .zip(&found.sources)
                 // What is known to be stale is no evidence; it is held against the result below.
-                .map(|(b, c)| b.as_deref().filter(|_| found.leaves[c.child].is_none_or(|l| !l.is_stale(birth))))
+                .map(|(b, s)| b.as_deref().filter(|_| s.as_ref().is_none_or(|s| !s.is_stale(birth))))
                 .collect();
             if let Some(solved) = reconstruct(map, &suspects, &known, size as usize, check) {
                 self.note_faults(copy, top, map, birth, found, &solved.block, &choice, report);
@@ -206,11 +212,11 @@ impl Tree {
         report: &mut BlockReport,
     ) {
         let parity = map.generate_parity(block);
-        let mut faults: Vec<CopyFault> = Vec::new();
-        let mut note = |leaf: &Leaf, fault: Fault| {
+        let mut faults: Vec<(CopyFault, bool)> = Vec::new();
+        let mut note = |source: &Source<'_>, fault: Fault| {
             // A device counts once for a block, however many of its columns are wrong.
-            if !faults.iter().any(|f| f.leaf == leaf.guid) {
-                faults.push(CopyFault { copy, leaf: leaf.guid, fault });
+            if !faults.iter().any(|(f, _)| f.leaf == source.guid) {
+                faults.push((CopyFault { copy, leaf: source.guid, fault }, source.is_stale(birth)));
             }
         };
         for (place, column) in map.columns.iter().enumerate().filter(|(_, c)| c.size_bytes > 0) {
@@ -220,32 +226,32 @@ impl Tree {
             };
             let sources = self.sources(&top.children[column.child], column.offset_bytes, birth);
             let used = choice[column.child] % sources.len().max(1);
-            for (i, leaf) in sources.into_iter().enumerate() {
+            for (i, source) in sources.iter().enumerate() {
                 if i == used {
                     match &found.buffers[place] {
-                        None if !leaf.is_open() => note(leaf, Fault::Missing),
-                        None => note(leaf, Fault::Unreadable),
-                        Some(bytes) if bytes != right => note(leaf, Fault::Wrong),
+                        None if !source.is_open() => note(source, Fault::Missing),
+                        None => note(source, Fault::Unreadable),
+                        Some(bytes) if bytes != right => note(source, Fault::Wrong),
                         Some(_) => {}
                     }
                     continue;
                 }
                 let mut other = vec![0; column.size_bytes];
-                match leaf.read_to_judge(column.device_offset_bytes(), &mut other) {
-                    None => note(leaf, Fault::Missing),
-                    Some(Err(_)) => note(leaf, Fault::Unreadable),
+                match source.leaf().read_to_judge(column.device_offset_bytes(), &mut other) {
+                    None => note(source, Fault::Missing),
+                    Some(Err(_)) => note(source, Fault::Unreadable),
                     Some(Ok(answer)) if other != right => {
-                        note(leaf, Fault::Wrong);
+                        note(source, Fault::Wrong);
                         found.answers.push(answer);
                     }
                     Some(Ok(_)) => {}
                 }
             }
         }
-        for fault in faults {
+        for (fault, stale) in faults {
             let answer = found.answers.iter().position(|a| a.leaf().guid == fault.leaf);
             match answer.filter(|_| fault.fault == Fault::Wrong) {
-                Some(at) => note_wrong(copy, found.answers.swap_remove(at), birth, report),
+                Some(at) => note_wrong(copy, found.answers.swap_remove(at), stale, report),
                 None => report.faults.push(fault),
             }
         }

@@ -56,7 +56,10 @@ impl Tree {
         };
         let dva = Dva { vdev, offset_bytes: offset, asize_bytes: size, is_gang: false };
         let mut mended = Mended::default();
-        self.write_over(&dva, &data, txg, &|leaf| is_rebuilt(leaf, until), &mut mended);
+        self.write_over(&dva, &data, txg, &|source| source.is_rebuilt(until), &mut mended);
+        // The leaf's log tells of the attempt only, so that the spare's must not be emptied at the end.
+        let failed_for = |log: &&Leaf| mended.failed_for.contains(&log.guid);
+        top.logs().into_iter().filter(failed_for).for_each(|log| log.note_missed(txg, txg));
         Ok(mended)
     }
 
@@ -67,8 +70,7 @@ impl Tree {
         let Some(at) = offset.checked_add(DATA_START_BYTES) else {
             return Err(Failure::other(format!("offset {offset:#x} on {}", vdev.name)));
         };
-        let mut leaves = Vec::new();
-        self.collect(vdev, offset, &mut leaves, 0);
+        let mut leaves = self.collect(vdev, offset);
         if leaves.len() > 1 {
             // Several whole sides share the reading.
             let first = (offset >> 20) as usize % leaves.len();

@@ -5,7 +5,7 @@
 //!   * a leaf that does not take them has missed the txg in which the block was born
 
 use super::columns::Map;
-use super::{DATA_START_BYTES, Kind, Leaf, Mended, Tree, Vdev};
+use super::{DATA_START_BYTES, Kind, Mended, Source, Tree, Vdev};
 use ondisk::Dva;
 use std::borrow::Cow;
 
@@ -13,12 +13,13 @@ use std::borrow::Cow;
 const INDIRECT_DEPTH_MAX: u32 = 16;
 
 impl Tree {
-    /// Whether a leaf that is there, below `dva`, missed the txg `birth`, so that it lacks part of a block of `size` bytes.
+    /// Whether a leaf that is there, below `dva`, or a distributed spare, missed the txg `birth`, so that it lacks part of a block of
+    /// `size` bytes.
     pub(crate) fn lacks(&self, dva: &Dva, size: u64, birth: u64) -> bool {
         let Some(top) = self.tops.get(dva.vdev as usize) else { return false };
         let mut found = false;
-        self.for_each_place(top, dva.offset_bytes, size, birth, 0, &mut |leaf, _, _, _| {
-            found |= leaf.is_open() && leaf.is_stale(birth);
+        self.for_each_place(top, dva.offset_bytes, size, birth, 0, &mut |source, _, _, _| {
+            found |= source.is_to_fill(birth);
         });
         found
     }
@@ -29,15 +30,18 @@ impl Tree {
         dva: &Dva,
         data: &[u8],
         birth: u64,
-        wanted: &dyn Fn(&Leaf) -> bool,
+        wanted: &dyn Fn(&Source<'_>) -> bool,
         mended: &mut Mended,
     ) {
         let Some(top) = self.tops.get(dva.vdev as usize) else { return };
         let size = data.len() as u64;
         let mut parity = None;
         self.for_each_place(top, dva.offset_bytes, size, birth, 0, &mut |leaf, at, place, map| {
-            if !leaf.is_open() || !wanted(leaf) {
+            if !wanted(&leaf) {
                 return;
+            }
+            if !leaf.is_open() {
+                return leaf.did_not_take(birth, mended);
             }
             let bytes: Cow<'_, [u8]> = match (place, map) {
                 (Place::Bytes { from, len, unit }, _) => {
@@ -67,11 +71,8 @@ impl Tree {
                 (Place::Column(_), None) => return,
             };
             match leaf.write(birth, at, &bytes) {
-                Some(Ok(())) => mended.written.push((leaf.guid, bytes.len() as u64)),
-                _ => {
-                    leaf.note_missed(birth, birth);
-                    mended.failed.push(leaf.guid);
-                }
+                Some(Ok(())) => leaf.took(bytes.len() as u64, mended),
+                _ => leaf.did_not_take(birth, mended),
             }
         });
     }
@@ -88,10 +89,8 @@ impl Tree {
     ) {
         match &top.kind {
             Kind::Leaf(_) | Kind::Mirror(_) => {
-                let mut leaves = Vec::new();
-                self.collect(top, offset, &mut leaves, 0);
                 let (at, unit) = (offset.saturating_add(DATA_START_BYTES), 1usize << top.ashift);
-                leaves.into_iter().for_each(|leaf| {
+                self.collect(top, offset).into_iter().for_each(|leaf| {
                     tell(leaf, at, Place::Bytes { from: 0, len: size as usize, unit }, None);
                 });
             }
@@ -101,14 +100,12 @@ impl Tree {
                     if column.size_bytes == 0 && column.padding_bytes == 0 {
                         continue;
                     }
-                    let mut leaves = Vec::new();
-                    self.collect(&top.children[column.child], column.offset_bytes, &mut leaves, 0);
+                    let leaves = self.collect(&top.children[column.child], column.offset_bytes);
                     let at = column.device_offset_bytes();
                     leaves.into_iter().for_each(|leaf| tell(leaf, at, Place::Column(place), Some(&map)));
                 }
                 for (place, child, offset) in &map.also {
-                    let mut leaves = Vec::new();
-                    self.collect(&top.children[*child], *offset, &mut leaves, 0);
+                    let leaves = self.collect(&top.children[*child], *offset);
                     let at = offset.wrapping_add(DATA_START_BYTES);
                     leaves.into_iter().for_each(|leaf| tell(leaf, at, Place::Column(*place), Some(&map)));
                 }
@@ -118,7 +115,7 @@ impl Tree {
                 for piece in pieces {
                     let Some(target) = self.tops.get(piece.vdev as usize) else { continue };
                     let start = (piece.source_bytes - offset) as usize;
-                    let part = &mut |leaf: &'t Leaf, at, place, _: Option<&Map>| {
+                    let part = &mut |leaf: Source<'t>, at, place, _: Option<&Map>| {
                         // Blocks are moved to devices without parity only; pieces are whole sectors.
                         if let Place::Bytes { from, len, .. } = place {
                             tell(leaf, at, Place::Bytes { from: start + from, len, unit: 1 }, None);
@@ -133,7 +130,7 @@ impl Tree {
 }
 
 /// Is told of a leaf, where on it, which part of the block, and how its columns lie.
-type Tell<'a, 't> = dyn FnMut(&'t Leaf, u64, Place, Option<&Map>) + 'a;
+type Tell<'a, 't> = dyn FnMut(Source<'t>, u64, Place, Option<&Map>) + 'a;
 
 /// Which part of a block.
 #[derive(Clone, Copy)]

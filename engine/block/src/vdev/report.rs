@@ -62,8 +62,12 @@ pub struct Mended {
     pub read_bytes: u64,
     /// Bytes written over, by guid of the leaf; a leaf may be there several times.
     pub written: Vec<(u64, u64)>,
+    /// What of that was written for distributed spares, by guid of the spare.
+    pub written_for: Vec<(u64, u64)>,
     /// Leaves that did not take what was written.
     pub failed: Vec<u64>,
+    /// Distributed spares whose part a leaf did not take, or which is away.
+    pub failed_for: Vec<u64>,
     /// Why the right bytes are not to be had.
     pub error: Option<String>,
     /// Nothing but devices that are not there keeps the block from being read.

@@ -8,7 +8,7 @@
 //!   * a block that is said to be right was read whole from every device that should have it
 
 use super::parity_read::StillMap;
-use super::{DATA_START_BYTES, Kind, Leaf, Tree};
+use super::{DATA_START_BYTES, Kind, Leaf, Source, Tree};
 
 /// Reads are joined over gaps of up to so many bytes, which costs less than another read: as OpenZFS (`zfs_vdev_read_gap_limit`).
 const GAP_BYTES: u64 = 32 << 10;
@@ -50,15 +50,14 @@ impl Tree {
         let mut maps: Vec<Option<StillMap<'_>>> = Vec::new();
         let mut pieces: Vec<Piece<'_>> = Vec::new();
         for (number, block) in blocks.iter().enumerate() {
-            let mut leaves = Vec::new();
             match &top.kind {
                 Kind::Leaf(_) | Kind::Mirror(_) => {
-                    self.collect(top, block.offset, &mut leaves, 0);
+                    let mut leaves = self.collect(top, block.offset);
                     leaves.retain(|leaf| leaf.is_open() && !leaf.is_stale(block.birth));
                     right[number] = !leaves.is_empty();
                     let offset = block.offset.saturating_add(DATA_START_BYTES);
                     let piece = |leaf| Piece { leaf, offset, len: block.size as usize, block: number, place: 0 };
-                    pieces.extend(leaves.into_iter().map(piece));
+                    pieces.extend(leaves.iter().map(Source::leaf).map(piece));
                     maps.push(None);
                 }
                 Kind::Raidz(_) | Kind::Draid(_) => {
@@ -68,12 +67,11 @@ impl Tree {
                         if column.size_bytes == 0 {
                             continue;
                         }
-                        leaves.clear();
-                        self.collect(&top.children[column.child], column.offset_bytes, &mut leaves, 0);
+                        let leaves = self.collect(&top.children[column.child], column.offset_bytes);
                         // Where several stand for one child, or one is away, it takes a closer look.
                         match leaves.as_slice() {
                             [leaf] if leaf.is_open() && !leaf.is_stale(block.birth) => pieces.push(Piece {
-                                leaf,
+                                leaf: leaf.leaf(),
                                 offset: column.device_offset_bytes(),
                                 len: column.size_bytes,
                                 block: number,

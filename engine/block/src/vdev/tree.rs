@@ -3,7 +3,7 @@
 //! A read goes to the cheapest source first (one copy, or the data columns) and widens only when the check fails:
 //! other copies, then parity, then the search for the combination of silently wrong columns.
 
-use super::{Kind, Leaf, Vdev};
+use super::{Kind, Leaf, Source, Vdev};
 use crate::vdev::DATA_START_BYTES;
 use std::cell::Cell;
 use std::sync::Arc;
@@ -132,6 +132,11 @@ impl Tree {
         self.tops.iter().flat_map(|top| top.leaves()).collect()
     }
 
+    /// All of top-level devices that keep a log of what they missed, in order: leaves, and distributed spares that stand in.
+    pub fn logs(&self) -> Vec<&Leaf> {
+        self.tops.iter().flat_map(|top| top.logs()).collect()
+    }
+
     /// `size` bytes at `offset` of top-level device `vdev`, born in `birth`, that pass `check`.
     pub fn read(&self, vdev: u32, offset: u64, size: u64, birth: u64, check: &mut dyn FnMut(&[u8]) -> bool) -> Outcome {
         self.read_noting(vdev, offset, size, birth, check, &Cell::new(false))
@@ -164,36 +169,41 @@ impl Tree {
 
     /// The sources that should all hold the same bytes at and below `vdev`: fresh ones first, then stale ones.
     /// A distributed spare resolves to the leaf that holds `offset` for it.
-    pub(super) fn sources<'a>(&'a self, vdev: &'a Vdev, offset: u64, birth: u64) -> Vec<&'a Leaf> {
-        let mut found = Vec::new();
-        self.collect(vdev, offset, &mut found, 0);
+    pub(super) fn sources<'a>(&'a self, vdev: &'a Vdev, offset: u64, birth: u64) -> Vec<Source<'a>> {
+        let mut found = self.collect(vdev, offset);
         if found.len() > 1 {
             // Spread reads of different regions over the copies, and keep each region on one, which helps read-ahead.
             let len = found.len();
             found.rotate_left((offset >> 20) as usize % len);
-            found.sort_by_key(|leaf| (!leaf.is_open(), leaf.is_stale(birth)));
+            found.sort_by_key(|source| (!source.is_open(), source.is_stale(birth)));
         }
         found
     }
 
-    pub(super) fn collect<'a>(&'a self, vdev: &'a Vdev, offset: u64, found: &mut Vec<&'a Leaf>, depth: u32) {
+    /// The same in no order of preference.
+    pub(super) fn collect<'a>(&'a self, vdev: &'a Vdev, offset: u64) -> Vec<Source<'a>> {
+        let mut found = Vec::with_capacity(1);
+        self.collect_by(vdev, offset, &mut Vec::new(), &mut found);
+        found
+    }
+
+    /// `spares`: the distributed spares passed so far.
+    fn collect_by<'a>(&'a self, vdev: &'a Vdev, offset: u64, spares: &mut Vec<&'a Leaf>, found: &mut Vec<Source<'a>>) {
         match &vdev.kind {
-            Kind::Leaf(leaf) => found.push(leaf),
-            Kind::DraidSpare { top, spare } if depth < 4 => {
+            Kind::Leaf(leaf) => found.push(Source::new(leaf, spares)),
+            // One that leads back to itself stands at a place of its own spare space, where its child holds nothing.
+            Kind::DraidSpare { top, spare, log } if spares.iter().all(|passed| passed.guid != log.guid) => {
                 if let Some(d) = self.tops.get(*top as usize)
                     && let Kind::Draid(geometry) = &d.kind
                     && let Some(child) = geometry.spare_child(*spare as usize, offset)
                     && let Some(child) = d.children.get(child)
                 {
-                    self.collect(child, offset, found, depth + 1);
+                    spares.push(log);
+                    self.collect_by(child, offset, spares, found);
+                    spares.pop();
                 }
             }
-            _ if depth < 8 => {
-                for child in &vdev.children {
-                    self.collect(child, offset, found, depth + 1);
-                }
-            }
-            _ => {}
+            _ => vdev.children.iter().for_each(|child| self.collect_by(child, offset, spares, found)),
         }
     }
 

@@ -86,7 +86,8 @@ impl Tree {
         let mut failure = Failure::default();
         let mut good = false;
         let mut buf = vec![0; size as usize];
-        for leaf in self.sources(vdev, offset, birth) {
+        for source in self.sources(vdev, offset, birth) {
+            let leaf = source.leaf();
             match leaf.read_to_judge(offset.saturating_add(DATA_START_BYTES), &mut buf) {
                 None => {
                     failure.missing.push(leaf.path.clone());
@@ -102,7 +103,7 @@ impl Tree {
                         good = true;
                     } else {
                         failure.wrong.push(leaf.path.clone());
-                        note_wrong(copy, answer, birth, report);
+                        note_wrong(copy, answer, source.is_stale(birth), report);
                     }
                 }
             }
@@ -111,13 +112,12 @@ impl Tree {
     }
 }
 
-/// Notes that a leaf gave wrong bytes; it counts as an error unless the device is known to have been away.
-pub(super) fn note_wrong(copy: usize, answer: Answer<'_>, birth: u64, report: &mut BlockReport) {
-    let leaf = answer.leaf();
-    let stale = leaf.is_stale(birth);
+/// Notes that a leaf gave wrong bytes; it counts as an error unless the device is known to have been away, so that they are `stale`.
+pub(super) fn note_wrong(copy: usize, answer: Answer<'_>, stale: bool, report: &mut BlockReport) {
+    let leaf = answer.leaf().guid;
     if !stale && !report.is_known {
         answer.is_wrong();
     }
     let fault = if stale { Fault::Stale } else { Fault::Wrong };
-    report.faults.push(CopyFault { copy, leaf: leaf.guid, fault });
+    report.faults.push(CopyFault { copy, leaf, fault });
 }

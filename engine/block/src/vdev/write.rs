@@ -71,12 +71,10 @@ impl Tree {
             return Err(Failure::other(format!("offset {offset:#x} on {}", top.name)));
         };
         let data = whole_sectors(data, 1 << top.ashift);
-        let mut leaves = Vec::new();
-        self.collect(top, offset, &mut leaves, 0);
         let mut attempt = Attempt::default();
         let mut good = 0;
-        for leaf in leaves {
-            good += usize::from(attempt.write(leaf, txg, at, &data));
+        for leaf in self.collect(top, offset) {
+            good += usize::from(attempt.write(leaf.leaf(), txg, at, &data));
         }
         attempt.conclude(good > 0, txg)
     }
@@ -111,11 +109,9 @@ impl Tree {
         let mut attempt = Attempt::default();
         let mut failed_children: SmallVec<[usize; 4]> = SmallVec::new();
         let mut put = |child: usize, offset: u64, bytes: &[u8]| {
-            let mut leaves = Vec::new();
-            self.collect(&top.children[child], offset, &mut leaves, 0);
             let mut good = false;
-            for leaf in leaves {
-                good |= attempt.write(leaf, txg, offset.wrapping_add(DATA_START_BYTES), bytes);
+            for leaf in self.collect(&top.children[child], offset) {
+                good |= attempt.write(leaf.leaf(), txg, offset.wrapping_add(DATA_START_BYTES), bytes);
             }
             if !good && !failed_children.contains(&child) {
                 failed_children.push(child);
@@ -198,11 +194,8 @@ impl Tree {
             stale.iter().any(|(f, l)| lost.iter().any(|(first, last)| f <= last && first <= l))
         };
         let good = |vdev: &Vdev| {
-            let mut leaves = vdev.leaves();
-            if leaves.is_empty() {
-                self.collect(vdev, 0, &mut leaves, 0);
-            }
-            leaves.iter().any(|l| l.is_open() && !l.has_failed() && !overlaps(l))
+            // A distributed spare is as good as what it stands in for: a block has one column on each device below.
+            vdev.logs().into_iter().any(|l| l.is_open() && !l.has_failed() && !overlaps(l))
         };
         let parity = match &top.kind {
             Kind::Raidz(g) => g.parity(),

@@ -6,7 +6,7 @@
 
 use super::{check, gang, read};
 use crate::store::Store;
-use crate::vdev::{BlockReport, Fault, Leaf, Mend, Mended, RunBlock};
+use crate::vdev::{BlockReport, Fault, Mend, Mended, RunBlock, Source};
 use ondisk::{BlkPtr, Dva};
 use std::cell::Cell;
 
@@ -116,7 +116,7 @@ fn at_depth(store: &Store, bp: &BlkPtr, what: Mend, depth: u32, mended: &mut Men
         mended.read_bytes += bytes.len() as u64;
     }
     for (dva, place) in wanted {
-        let is_wanted = |leaf: &Leaf| match (what, &place) {
+        let is_wanted = |leaf: &Source<'_>| match (what, &place) {
             (Mend::Missed, _) => leaf.is_stale(birth),
             (_, Where::Everywhere) => !leaf.is_stale(birth),
             (_, Where::Leaves(leaves)) => leaves.contains(&leaf.guid),
@@ -156,7 +156,7 @@ fn mend_gang(
             .map(|(header, _)| header)
             .ok_or_else(|| told(failure))?,
     };
-    let is_wanted = |leaf: &Leaf| match (what, &place) {
+    let is_wanted = |leaf: &Source<'_>| match (what, &place) {
         (Mend::Missed, _) => leaf.is_stale(birth),
         (_, Where::Everywhere) => !leaf.is_stale(birth),
         (_, Where::Leaves(leaves)) => leaves.contains(&leaf.guid),
@@ -173,6 +173,7 @@ fn mend_gang(
         at_depth(store, &member, what, depth + 1, &mut below);
         mended.read_bytes += below.read_bytes;
         mended.written.append(&mut below.written);
+        mended.written_for.append(&mut below.written_for);
         mended.failed.append(&mut below.failed);
         mended.is_missing |= below.is_missing;
         if !below.readable {

@@ -222,7 +222,11 @@ fn device(c: &VdevConfig, v: Option<&Vdev>) -> VdevStatus {
             }
         }
         Some(Kind::Missing) => (s.state, s.aux) = (VdevState::CantOpen, VdevAux::NoReplicas),
-        Some(Kind::Hole | Kind::Indirect(_) | Kind::DraidSpare { .. }) => s.state = VdevState::Healthy,
+        Some(Kind::DraidSpare { log, .. }) => {
+            s.state = VdevState::Healthy;
+            s.scan_processed_bytes = log.mended().1;
+        }
+        Some(Kind::Hole | Kind::Indirect(_)) => s.state = VdevState::Healthy,
         Some(_) => {
             let tolerates = match c.kind.as_str() {
                 "raidz" | "draid" => c.number(config::NPARITY).max(1) as usize,

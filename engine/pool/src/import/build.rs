@@ -63,6 +63,7 @@ fn vdev_under(c: &VdevConfig, cx: &Context<'_>, top: Option<&VdevConfig>, ashift
         "dspare" => Kind::DraidSpare {
             top: cx.top_ids.get(&c.number(config::TOP_GUID)).copied().unwrap_or(u64::MAX),
             spare: c.number(config::SPARE_ID),
+            log: distributed(c, cx),
         },
         "indirect" => Kind::Indirect(Default::default()),
         "hole" => Kind::Hole,
@@ -75,6 +76,19 @@ fn vdev_under(c: &VdevConfig, cx: &Context<'_>, top: Option<&VdevConfig>, ashift
         _ => c.display_name(),
     };
     Ok(Vdev { guid: c.guid, id: c.id, kind, ashift, children, name })
+}
+
+/// What a distributed spare missed. Until its log is loaded nothing is believed of one that is being filled: wrong bytes would count as
+/// errors of the devices below.
+fn distributed(c: &VdevConfig, cx: &Context<'_>) -> Leaf {
+    if let Some(known) = cx.known.get(&c.guid) {
+        return known.clone();
+    }
+    let log = Leaf::distributed(c.guid, c.display_name());
+    if c.all.contains(config::RESILVER_TXG) || c.all.contains(config::REBUILD_TXG) {
+        log.set_stale(vec![(0, u64::MAX)]);
+    }
+    log
 }
 
 fn leaf(c: &VdevConfig, top: &VdevConfig, cx: &Context<'_>) -> Leaf {

@@ -17,11 +17,8 @@ pub fn load(store: &Arc<Store>, mos: &ObjectSet, root: &VdevConfig, warnings: &m
     let tree = store.tree();
     for c in root.leaves() {
         let id = c.number(config::DTL);
-        let Some(leaf) = tree.find(c.guid).and_then(|v| v.leaf()) else { continue };
-        if id == 0 {
-            continue;
-        }
-        match ranges(mos, id) {
+        let Some(leaf) = tree.find(c.guid).and_then(|v| v.log()) else { continue };
+        match if id == 0 { Ok(Vec::new()) } else { ranges(mos, id) } {
             Ok(ranges) => leaf.set_stale(ranges),
             Err(e) => warnings.push(format!("{}: the log of missed txgs cannot be read: {e}", c.display_name())),
         }

@@ -21,7 +21,7 @@ use super::{Shared, Writer};
 use crate::config::VdevConfig;
 use crate::import::build::REPLACED_BY_NAMESAKE;
 use crate::{Error, Result};
-use block::vdev::Leaf;
+use block::vdev::{Kind, Leaf, Tree};
 use block::zevent::class;
 use host::device::Device;
 use ondisk::label::{END_BYTES, START_BYTES, usable_bytes};
@@ -35,12 +35,12 @@ pub(super) const TXGS_UNDER_WAY: u64 = 3;
 /// A device that is to join others.
 #[derive(Clone)]
 pub struct NewLeaf {
-    /// `disk` or `file`.
+    /// `disk` or `file`, or `dspare`.
     pub kind: &'static str,
     /// Its path.
     pub path: String,
-    /// The device, open for writing.
-    pub device: Arc<dyn Device>,
+    /// The device, open for writing. A distributed spare has none.
+    pub device: Option<Arc<dyn Device>>,
     /// log2 of the smallest piece that can be written to it.
     pub ashift: u8,
     /// It is the pool's hot spare with this identity.
@@ -87,6 +87,10 @@ fn attach(cx: &SyncTx<'_>, to: u64, new: &NewLeaf, how: Joins) -> Result<()> {
 
     let guid = new.spare.unwrap_or_else(vdevs::new_guid);
     let mut joining = leaf_config(new, guid, cx.txg());
+    if let Some(place) = spare_place(&tree, guid) {
+        joining.all.put(config::TOP_GUID, place.0);
+        joining.all.put(config::SPARE_ID, place.1);
+    }
     let old = root.find_mut(to).ok_or_else(no_device)?;
     if let Some(txg) = old.all.get_u64(config::CREATE_TXG) {
         joining.all.put(config::CREATE_TXG, txg);
@@ -109,10 +113,13 @@ fn attach(cx: &SyncTx<'_>, to: u64, new: &NewLeaf, how: Joins) -> Result<()> {
     // What a power cut leaves of this is a label of txg 0, which is nobody's.
     let identity = shared.identity.lock().clone();
     let top = root.top_of(guid).ok_or_else(no_device)?;
-    let devices = ByGuid::from([(guid, new.device.clone())]);
-    vdevs::initialize_leaf(&identity, root.guid, top, guid, &devices)?;
-
-    let leaf = Leaf::present(guid, new.device.clone());
+    let leaf = match &new.device {
+        Some(device) => {
+            vdevs::initialize_leaf(&identity, root.guid, top, guid, &ByGuid::from([(guid, device.clone())]))?;
+            Leaf::present(guid, device.clone())
+        }
+        None => Leaf::distributed(guid, new.path.clone()),
+    };
     leaf.note_missed(FIRST_TXG, cx.txg() + TXGS_UNDER_WAY - 1);
     leaves.insert(guid, leaf);
     cx.all_or_nothing(|| {
@@ -127,7 +134,7 @@ fn attach(cx: &SyncTx<'_>, to: u64, new: &NewLeaf, how: Joins) -> Result<()> {
         if new.sequentially { scan::rebuild::begin(cx, vdev) } else { Ok(()) }
     })?;
     let class = if new.spare.is_some() { class::VDEV_SPARE } else { class::VDEV_ATTACH };
-    if let Some(leaf) = cx.store().tree().leaves().into_iter().find(|leaf| leaf.guid == guid) {
+    if let Some(leaf) = cx.store().tree().logs().into_iter().find(|leaf| leaf.guid == guid) {
         shared.tell_leaf(class, leaf);
     }
     if !new.sequentially {
@@ -176,7 +183,7 @@ fn check(shared: &Shared, root: &VdevConfig, to: u64, new: &NewLeaf, how: Joins)
     let old = root.find(to).ok_or_else(no_device)?;
     let (parent, top) = (root.parent(to).ok_or_else(no_device)?, root.top_of(to).ok_or_else(no_device)?);
     let is_spare = |c: &VdevConfig| c.number(config::IS_SPARE) != 0;
-    if !old.is_leaf() || old.kind == "dspare" {
+    if !old.is_leaf() {
         return refuse(match how {
             Joins::Attach => "can only attach to mirrors and top-level disks",
             Joins::Replace => BUSY_REPLACING,
@@ -204,21 +211,41 @@ fn check(shared: &Shared, root: &VdevConfig, to: u64, new: &NewLeaf, how: Joins)
         (Joins::Replace, Some(_)) => "spare",
         (Joins::Replace, None) => "replacing",
     };
-    check_fits(new, top)?;
     if let Some(guid) = new.spare {
-        let labels = block::label::read(new.device.as_ref(), false);
-        let is_it = labels.configs().any(|c| c.get_u64(config::GUID) == Some(guid));
+        let place = spare_place(&shared.store.tree(), guid);
+        let is_it = match &new.device {
+            Some(device) => {
+                block::label::read(device.as_ref(), false).configs().any(|c| c.get_u64(config::GUID) == Some(guid))
+            }
+            None => place.is_some(),
+        };
         if root.find(guid).is_some() || !is_it {
             return refuse(&format!("{} is busy", new.path));
         }
+        if place.is_some_and(|(draid, _)| draid != top.guid) {
+            return refuse(match new.sequentially {
+                true => ONLY_SOME,
+                false => "dRAID spares can only replace child devices in their parent's dRAID vdev",
+            });
+        }
     }
+    check_fits(new, top)?;
     Ok(kind)
+}
+
+/// Of a distributed spare among the pool's spares: the identity of its draid, and its number there.
+fn spare_place(tree: &Tree, guid: u64) -> Option<(u64, u64)> {
+    let spare = tree.spares.iter().find(|spare| spare.guid == guid)?;
+    let Kind::DraidSpare { top, spare, .. } = &spare.kind else { return None };
+    Some((tree.tops.get(*top as usize)?.guid, *spare))
 }
 
 /// Refuses a device that is too small for one more child of a top-level device, or has larger sectors.
 pub(super) fn check_fits(new: &NewLeaf, top: &VdevConfig) -> Result<()> {
     let refuse = |what: &str| Err(Error::invalid(new.path.as_str(), what));
-    let bytes = usable_bytes(new.device.size_bytes()).saturating_sub(START_BYTES + END_BYTES);
+    // A distributed spare is as large as any other child.
+    let Some(device) = &new.device else { return Ok(()) };
+    let bytes = usable_bytes(device.size_bytes()).saturating_sub(START_BYTES + END_BYTES);
     if bytes < needed_bytes(top) {
         return refuse("device is too small");
     }

@@ -27,12 +27,12 @@ const RANGES_MAX: usize = 1024;
 /// Writes the logs that grew.
 pub(super) fn sync(cx: &SyncTx<'_>) -> Result<()> {
     let tree = cx.store().tree();
-    tree.leaves().into_iter().filter(|leaf| leaf.take_missed()).try_for_each(|leaf| write(cx, leaf))
+    tree.logs().into_iter().filter(|leaf| leaf.take_missed()).try_for_each(|leaf| write(cx, leaf))
 }
 
 /// Whether some log grew that is not written yet.
 pub(super) fn is_pending(shared: &Shared) -> bool {
-    shared.store.tree().leaves().iter().any(|leaf| leaf.has_missed_more())
+    shared.store.tree().logs().iter().any(|leaf| leaf.has_missed_more())
 }
 
 fn write(cx: &SyncTx<'_>, leaf: &Leaf) -> Result<()> {

@@ -13,7 +13,7 @@
 //!   * no device leaves without which some block could not be read
 
 use super::shape;
-use super::tree::{self, NO_REPLICAS, find_leaf, is_required, known};
+use super::tree::{self, NO_REPLICAS, find_log, is_required, known};
 use super::tx::SyncTx;
 use super::vdevs::{self, List};
 use super::{Shared, Writer};
@@ -75,7 +75,7 @@ pub(super) fn after_resilver(cx: &SyncTx<'_>) -> Result<()> {
 fn forget_resilvers(cx: &SyncTx<'_>) {
     let tree = cx.store().tree();
     let mut root = cx.shared.root.lock();
-    for leaf in tree.leaves().into_iter().filter(|leaf| leaf.is_open() && leaf.stale_ranges().is_empty()) {
+    for leaf in tree.logs().into_iter().filter(|leaf| leaf.is_open() && leaf.stale_ranges().is_empty()) {
         if let Some(c) = root.find_mut(leaf.guid)
             && c.all.remove(config::RESILVER_TXG)
                 | c.all.remove(config::REBUILD_TXG)
@@ -92,7 +92,7 @@ fn find_replaced(vdev: &VdevConfig, tree: &Tree) -> Option<u64> {
         return Some(found);
     }
     let is_whole = |c: &VdevConfig| tree.find(c.guid).is_some_and(tree::is_whole);
-    let may_go = |c: &VdevConfig| find_leaf(tree, c.guid).is_ok_and(|(top, leaf)| !is_required(top, leaf.guid));
+    let may_go = |c: &VdevConfig| find_log(tree, c.guid).is_ok_and(|(top, leaf)| !is_required(top, leaf.guid));
     let (first, last) = (vdev.children.first()?, vdev.children.last()?);
     let flag = |c: &VdevConfig, key| c.number(key) != 0;
     match vdev.kind.as_str() {
@@ -124,7 +124,7 @@ fn find_replaced(vdev: &VdevConfig, tree: &Tree) -> Option<u64> {
 pub(super) fn detach(cx: &SyncTx<'_>, guid: u64) -> Result<()> {
     let shared = cx.shared;
     let tree = cx.store().tree();
-    let (top, leaf) = find_leaf(&tree, guid)?;
+    let (top, leaf) = find_log(&tree, guid)?;
     let mut root = shared.root.lock().clone();
     let refuse = |what: &str| Err(Error::invalid(leaf.path.as_str(), what));
     let parent = match root.parent(guid) {
@@ -174,7 +174,10 @@ pub(super) fn detach(cx: &SyncTx<'_>, guid: u64) -> Result<()> {
         super::grow::expand_by_itself(cx)?;
         cx.history("detach", None, &format!("vdev={}", gone.path.as_deref().unwrap_or("none")))
     })?;
-    shared.farewells.lock().push(leaving);
+    // A distributed spare has no labels.
+    if !leaf.is_distributed() {
+        shared.farewells.lock().push(leaving);
+    }
     Ok(())
 }
 

@@ -151,7 +151,7 @@ fn online(cx: &SyncTx<'_>, guid: u64) -> Result<bool> {
 pub(super) fn come_back(cx: &SyncTx<'_>) {
     judge_writable(cx);
     cx.shared.sweep_anew();
-    if cx.store().tree().leaves().iter().any(|leaf| leaf.is_open() && !leaf.stale_ranges().is_empty()) {
+    if cx.store().tree().logs().iter().any(|leaf| leaf.is_open() && !leaf.stale_ranges().is_empty()) {
         cx.shared.scan.resilver_wanted();
     }
 }

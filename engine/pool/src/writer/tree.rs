@@ -25,10 +25,10 @@ pub(super) const NO_REPLICAS: &str = "no valid replicas";
 /// Leaves that are in use, by identity.
 pub(super) type Known = HashMap<u64, Leaf>;
 
-/// The leaves of now. A spare that stands in is listed as well: it is the one that stands in.
+/// The leaves of now, and the logs of distributed spares. A spare that stands in is listed as well: it is the one that stands in.
 pub(super) fn known(tree: &Tree) -> Known {
     let all = tree.spares.iter().chain(&tree.caches).chain(&tree.tops);
-    all.flat_map(|top| top.leaves()).map(|leaf| (leaf.guid, leaf.clone())).collect()
+    all.flat_map(|top| top.logs()).map(|leaf| (leaf.guid, leaf.clone())).collect()
 }
 
 /// Makes the pool's top-level devices those that `root` describes, of `known` leaves.
@@ -75,9 +75,18 @@ pub(super) fn judge_writable(cx: &SyncTx<'_>) {
 
 /// The top-level device and the leaf with this guid. What is no leaf is refused.
 pub(super) fn find_leaf(tree: &Tree, guid: u64) -> Result<(&Arc<Vdev>, &Leaf)> {
+    find_by(tree, guid, Vdev::leaf)
+}
+
+/// The same, or a distributed spare.
+pub(super) fn find_log(tree: &Tree, guid: u64) -> Result<(&Arc<Vdev>, &Leaf)> {
+    find_by(tree, guid, Vdev::log)
+}
+
+fn find_by(tree: &Tree, guid: u64, pick: impl Fn(&Vdev) -> Option<&Leaf>) -> Result<(&Arc<Vdev>, &Leaf)> {
     let top = tree.tops.iter().find(|top| top.find(guid).is_some());
     let top = top.ok_or_else(|| Error::invalid("", "no such device in pool"))?;
-    let leaf = top.find(guid).and_then(Vdev::leaf);
+    let leaf = top.find(guid).and_then(pick);
     Ok((top, leaf.ok_or_else(|| Error::invalid(&*top.name, "operation not supported on this type of pool"))?))
 }
 
@@ -102,7 +111,10 @@ fn outage(vdev: &Vdev, without: u64) -> Ranges {
         }
         Kind::Leaf(leaf) => return leaf.stale_ranges(),
         Kind::Missing => return vec![(0, u64::MAX)],
-        Kind::Hole | Kind::Indirect(_) | Kind::DraidSpare { .. } => return Vec::new(),
+        // A block has one column on each device at most, its own or a spare's: who lacks something below counts where it is itself.
+        Kind::DraidSpare { log, .. } if log.guid != without => return log.stale_ranges(),
+        Kind::DraidSpare { .. } => return vec![(0, u64::MAX)],
+        Kind::Hole | Kind::Indirect(_) => return Vec::new(),
         Kind::Mirror(_) => vdev.children.len().saturating_sub(1),
         Kind::Raidz(g) => g.parity(),
         Kind::Draid(g) => g.parity(),

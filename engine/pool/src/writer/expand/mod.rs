@@ -240,11 +240,12 @@ pub(super) fn widen(cx: &SyncTx<'_>, to: u64, new: &NewLeaf) -> Result<()> {
     place.children.push(joining);
     place.all.put(config::RAIDZ_EXPANDING, Value::Boolean);
     let (width, top) = (place.children.len(), place.clone());
+    let new_device = new.device.clone().ok_or_else(no_device)?;
 
     let identity = shared.identity.lock().clone();
-    vdevs::initialize_leaf(&identity, root.guid, &top, guid, &ByGuid::from([(guid, new.device.clone())]))?;
+    vdevs::initialize_leaf(&identity, root.guid, &top, guid, &ByGuid::from([(guid, new_device.clone())]))?;
     let mut leaves = known(&tree);
-    leaves.insert(guid, Leaf::present(guid, new.device.clone()));
+    leaves.insert(guid, Leaf::present(guid, new_device.clone()));
     cx.all_or_nothing(|| {
         let moving = Arc::new(Moving::new(Reflow::default()));
         let running = Running::new(top.id, moving, 0, Some(Arc::downgrade(&device)));

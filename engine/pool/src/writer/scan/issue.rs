@@ -177,7 +177,7 @@ impl Issue<'_> {
             if !mended.readable && mended.is_missing {
                 // It may be read again once others are back: then it is still missing here.
                 let tree = self.shared.store.tree();
-                let leaves = tree.leaves().into_iter().filter(|leaf| leaf.is_stale(birth));
+                let leaves = tree.logs().into_iter().filter(|leaf| leaf.is_stale(birth));
                 state.failed.extend(leaves.map(|leaf| (leaf.guid, birth)));
             }
         }

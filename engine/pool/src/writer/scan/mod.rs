@@ -215,9 +215,9 @@ pub(super) fn start_scrub_in(cx: &SyncTx<'_>) -> Result<()> {
 /// Counts what was written over.
 fn note_mended(store: &Store, mended: &Mended, self_heal: bool, during_scan: bool) {
     let tree = store.tree();
-    for (guid, bytes) in &mended.written {
-        if let Some(leaf) = tree.find(*guid).and_then(|v| v.leaf()) {
-            leaf.note_mended(*bytes, self_heal, during_scan);
+    for (guid, bytes) in mended.written.iter().chain(&mended.written_for) {
+        if let Some(log) = tree.find(*guid).and_then(|v| v.log()) {
+            log.note_mended(*bytes, self_heal, during_scan);
         }
     }
 }

@@ -108,7 +108,7 @@ pub(in crate::writer) fn begin(cx: &SyncTx<'_>, vdev: u64) -> Result<()> {
     if active.is_none() {
         cx.feature_increment(FEATURE)?;
     }
-    tree.leaves().iter().for_each(|leaf| leaf.clear_scanned());
+    tree.logs().iter().for_each(|leaf| leaf.clear_scanned());
     state.began_anew(cx.txg());
     keep(cx, state, vdev, rebuild)?;
     tell(cx, vdev, if active.is_none() { "started" } else { "reset" })?;
@@ -261,12 +261,12 @@ fn plan(cx: &SyncTx<'_>, state: &mut State, bytes: u64) -> Result<Vec<Plan>> {
 
 /// Whether some leaf is to be rebuilt, and can be: of what is needed for that, others have all.
 fn goes_on(top: &Vdev, until: u64) -> bool {
-    let has_all = |vdev: &Vdev| vdev.leaves().into_iter().any(Leaf::is_whole);
+    let has_all = |vdev: &Vdev| vdev.logs().into_iter().any(Leaf::is_whole);
     let can = match &top.kind {
         Kind::Draid(g) => top.children.iter().filter(|child| !has_all(child)).count() <= g.parity(),
         _ => has_all(top),
     };
-    can && top.leaves().iter().any(|leaf| is_rebuilt(leaf, until))
+    can && top.logs().iter().any(|leaf| is_rebuilt(leaf, until))
 }
 
 /// What is allocated behind the place, as the last txg has it: about so many bytes. `None`: nothing.
@@ -301,7 +301,7 @@ fn end(cx: &SyncTx<'_>, state: &mut State, vdev: u64, mut rebuild: Rebuild, comp
     let tree = cx.store().tree();
     if complete && rebuild.errors == 0 {
         let until = rebuild.max_txg.0;
-        let leaves = tree.tops.get(vdev as usize).map(|top| top.leaves()).unwrap_or_default();
+        let leaves = tree.tops.get(vdev as usize).map(|top| top.logs()).unwrap_or_default();
         leaves.into_iter().filter(|leaf| is_rebuilt(leaf, until)).for_each(|leaf| leaf.excise(until));
         replaced::after_resilver(cx)?;
     }

@@ -137,9 +137,9 @@ pub(super) fn keep_error_scrub(cx: &SyncTx<'_>, scrub: Option<&ErrorScrub>) -> R
     cx.directory()?.update(cx.tx(), directory::ERRORSCRUB, &ZapValue::words(&words))
 }
 
-/// Leaves that are there and lack something.
+/// Leaves and distributed spares that are there and lack something.
 pub(super) fn lacking(tree: &block::vdev::Tree) -> Vec<&Leaf> {
-    let mut leaves = tree.leaves();
+    let mut leaves = tree.logs();
     leaves.retain(|leaf| leaf.is_open() && !leaf.has_failed() && !leaf.stale_ranges().is_empty());
     leaves
 }
@@ -176,7 +176,7 @@ pub(super) fn begin(cx: &SyncTx<'_>, state: &mut State, function: ScanFunction, 
         state.covered = leaves.iter().map(|leaf| leaf.guid).collect();
         super::rebuild::forget_ended(cx, state)?;
     }
-    tree.leaves().iter().for_each(|leaf| leaf.clear_scanned());
+    tree.logs().iter().for_each(|leaf| leaf.clear_scanned());
     state.error_scrub = None;
     keep_error_scrub(cx, None)?;
     let scan = Scan {

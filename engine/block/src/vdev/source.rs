@@ -1,0 +1,225 @@
+//! Where a part of a block stands: on a leaf, which may hold it for distributed spares.
+//!
+//! ```text
+//!   child of a draid ─> spare-0 ─┬─> the device that is lost
+//!                                └─> distributed spare ─> another child, by offset ─> leaf
+//! ```
+//! Facts: vdev_draid_missing, vdev_draid_spare_get_child (module/zfs/vdev_draid.c).
+//!
+//! Invariants:
+//!   * a distributed spare lacks what its own log says and what the leaf below it lacks: that leaf's log covers its spare space, too
+
+use super::{Leaf, Mended};
+use smallvec::SmallVec;
+use std::ops::Deref;
+
+/// A leaf, and the distributed spares by way of which it was found.
+#[derive(Clone)]
+pub(crate) struct Source<'t> {
+    leaf: &'t Leaf,
+    /// Their logs, from the outermost on.
+    spares: SmallVec<[&'t Leaf; 1]>,
+}
+
+impl Deref for Source<'_> {
+    type Target = Leaf;
+
+    fn deref(&self) -> &Leaf {
+        self.leaf
+    }
+}
+
+impl<'t> Source<'t> {
+    pub fn new(leaf: &'t Leaf, spares: &[&'t Leaf]) -> Self {
+        Self { leaf, spares: SmallVec::from_slice(spares) }
+    }
+
+    /// The leaf itself.
+    pub fn leaf(&self) -> &'t Leaf {
+        self.leaf
+    }
+
+    fn logs(&self) -> impl Iterator<Item = &'t Leaf> + '_ {
+        std::iter::once(self.leaf).chain(self.spares.iter().copied())
+    }
+
+    /// Whether what was born in `txg` never got here.
+    pub fn is_stale(&self, txg: u64) -> bool {
+        self.logs().any(|leaf| leaf.is_stale(txg))
+    }
+
+    /// Whether it is there, and has all.
+    pub fn is_whole(&self) -> bool {
+        self.logs().all(Leaf::is_whole)
+    }
+
+    /// Whether a rebuild of what was born before `until` is for the leaf or a spare.
+    pub fn is_rebuilt(&self, until: u64) -> bool {
+        self.logs().any(|leaf| super::is_rebuilt(leaf, until))
+    }
+
+    /// Whether a resilver can and should do something about a block that was born in `birth`: also where the leaf is away, as long as
+    /// its log does not say what it lacks for a spare.
+    pub fn is_to_fill(&self, birth: u64) -> bool {
+        match self.leaf.is_open() {
+            true => self.is_stale(birth),
+            false => !self.leaf.is_stale(birth) && self.is_stale(birth),
+        }
+    }
+
+    /// Notes that `bytes` of a block that were missing or wrong here are right now.
+    pub fn took(&self, bytes: u64, mended: &mut Mended) {
+        mended.written.push((self.leaf.guid, bytes));
+        mended.written_for.extend(self.spares.iter().map(|spare| (spare.guid, bytes)));
+    }
+
+    /// Notes that a part of a block, born in `birth`, did not get here. A leaf that is away has what is its own in its log already, but
+    /// not what it is to hold for spares.
+    pub fn did_not_take(&self, birth: u64, mended: &mut Mended) {
+        if self.leaf.is_open() || !self.spares.is_empty() {
+            self.leaf.note_missed(birth, birth);
+            mended.failed.push(self.leaf.guid);
+        }
+        mended.failed_for.extend(self.spares.iter().map(|spare| spare.guid));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Aux, DATA_START_BYTES, Kind, MirrorKind, Tree, Vdev, draid};
+    use super::*;
+    use host::device::MemoryDevice;
+    use std::sync::Arc;
+
+    const CHILDREN: u64 = 7;
+    const BIRTH: u64 = 9;
+
+    fn vdev(guid: u64, kind: Kind, children: Vec<Vdev>) -> Vdev {
+        Vdev { guid, id: 0, kind, ashift: 12, children, name: format!("d{guid}") }
+    }
+
+    fn leaf(guid: u64) -> Vdev {
+        let device = Arc::new(MemoryDevice::new(format!("d{guid}"), vec![0; 300 << 20]));
+        vdev(guid, Kind::Leaf(Leaf::present(guid, device)), Vec::new())
+    }
+
+    /// A draid of parity 1 with two distributed spares, which stand in for the children of these numbers.
+    fn tree(lost: [u64; 2]) -> Tree {
+        let shape = draid::Shape { ashift: 12, width: 7, children: 7, parity: 1, data: 2, spares: 2, groups: 5 };
+        let spare = |spare| {
+            let log = Leaf::distributed(30 + spare, format!("draid1-0-{spare}"));
+            vdev(30 + spare, Kind::DraidSpare { top: 0, spare, log }, Vec::new())
+        };
+        let child = |n| match lost.iter().zip(0..).find(|(l, _)| **l == n) {
+            Some((_, number)) => vdev(20 + n, Kind::Mirror(MirrorKind::Spare), vec![leaf(n), spare(number)]),
+            None => leaf(n),
+        };
+        let geometry = draid::Geometry::new(shape).unwrap();
+        Tree::of(vec![vdev(100, Kind::Draid(geometry), (0..CHILDREN).map(child).collect())])
+    }
+
+    /// Blocks at the begin and the end of each group, and such that go on in the next one.
+    fn blocks(tree: &Tree) -> Vec<(u64, Vec<u8>)> {
+        let Kind::Draid(g) = &tree.tops[0].kind else { unreachable!("it is one") };
+        let (group, row) = (g.bytes_to_group_end(0), g.alignment_bytes());
+        let bytes =
+            |seed: u64| (0..5 * 8192).map(|n: u64| ((n + seed).wrapping_mul(2_654_435_761) >> 13) as u8).collect();
+        (0..20).flat_map(|n| [n * group + 8 * row, (n + 1) * group - 2 * row]).map(|at| (at, bytes(at))).collect()
+    }
+
+    fn close(tree: &Tree, guid: u64) -> Option<Arc<dyn host::device::Device>> {
+        let leaf = tree.find(guid).and_then(Vdev::leaf).expect("a leaf");
+        let device = leaf.device();
+        leaf.close(Aux::Offline);
+        device
+    }
+
+    fn check(tree: &Tree, blocks: &[(u64, Vec<u8>)], what: &str) {
+        for (at, bytes) in blocks {
+            let read = tree.read(0, *at, bytes.len() as u64, BIRTH, &mut |found| found == bytes.as_slice());
+            assert!(read.is_ok(), "{what}: {at:#x}: {:?}", read.err());
+        }
+    }
+
+    #[test]
+    fn what_is_written_while_spares_stand_in_survives_the_loss_of_another_device() {
+        for lost in [[0, 1], [2, 5], [6, 3]] {
+            let tree = tree(lost);
+            lost.iter().for_each(|guid| drop(close(&tree, *guid)));
+            let blocks = blocks(&tree);
+            blocks.iter().for_each(|(at, bytes)| tree.write(0, *at, bytes, BIRTH).unwrap());
+            assert!(tree.logs().iter().filter(|log| log.is_distributed()).all(|log| log.is_whole()));
+            for another in (0..CHILDREN).filter(|n| !lost.contains(n)) {
+                let device = close(&tree, another).unwrap();
+                check(&tree, &blocks, &format!("{lost:?} and {another}"));
+                tree.find(another).and_then(Vdev::leaf).unwrap().open(device);
+            }
+            let errors = tree.leaves().iter().map(|leaf| leaf.errors().checksum).sum::<u64>();
+            assert_eq!(errors, 0, "nothing was wrong");
+        }
+    }
+
+    #[test]
+    fn spares_are_filled_also_where_the_device_below_is_away_meanwhile() {
+        for (lost, another) in [([0, 1], 4), ([2, 5], 3), ([6, 3], 0)] {
+            let tree = tree(lost);
+            let blocks = blocks(&tree);
+            blocks.iter().for_each(|(at, bytes)| tree.write(0, *at, bytes, BIRTH).unwrap());
+            // What stood in was not there when that was written.
+            for (log, by) in
+                [(30, &tree.tops[0].children[lost[0] as usize]), (31, &tree.tops[0].children[lost[1] as usize])]
+            {
+                let log = by.find(log).and_then(Vdev::log).unwrap();
+                log.note_missed(4, BIRTH);
+                assert!(!log.is_whole() && log.is_open());
+            }
+            // Spare space holds something else.
+            for leaf in tree.leaves() {
+                let Kind::Draid(g) = &tree.tops[0].kind else { unreachable!("it is one") };
+                for place in (0..18).map(|n| n * (16 << 20)) {
+                    let is_spare = |n| g.spare_child(n, place) == Some(leaf.guid as usize);
+                    if is_spare(0) || is_spare(1) {
+                        leaf.write(4, DATA_START_BYTES + place, &[0xee; 1 << 16]).unwrap().unwrap();
+                        leaf.write(4, DATA_START_BYTES + place + (16 << 20) - (1 << 16), &[0xee; 1 << 16])
+                            .unwrap()
+                            .unwrap();
+                    }
+                }
+            }
+            check(&tree, &blocks, "before");
+            let first = close(&tree, lost[0]).unwrap();
+            check(&tree, &blocks, "one lost");
+            tree.find(lost[0]).and_then(Vdev::leaf).unwrap().open(first);
+            let device = close(&tree, another).unwrap();
+            let fill = |to: &dyn Fn(&Source<'_>) -> bool| {
+                let mut mended = Mended::default();
+                for (at, bytes) in &blocks {
+                    let dva =
+                        ondisk::Dva { vdev: 0, offset_bytes: *at, asize_bytes: bytes.len() as u64, is_gang: false };
+                    if tree.lacks(&dva, bytes.len() as u64, BIRTH) {
+                        tree.write_over(&dva, bytes, BIRTH, to, &mut mended);
+                    }
+                }
+                mended
+            };
+            let mended = fill(&|source| source.is_stale(BIRTH));
+            assert!(!mended.written_for.is_empty() && !mended.failed_for.is_empty());
+            let log = |guid| tree.logs().into_iter().find(|log: &&Leaf| log.guid == guid).unwrap();
+            [30, 31].into_iter().for_each(|guid| log(guid).excise(BIRTH + 1));
+            // The one that was away knows what it lacks.
+            let leaf = tree.find(another).and_then(Vdev::leaf).unwrap();
+            assert_eq!(leaf.stale_ranges(), [(BIRTH, BIRTH)]);
+            leaf.open(device);
+            lost.iter().for_each(|guid| drop(close(&tree, *guid)));
+            check(&tree, &blocks, "before it is filled");
+            assert!(fill(&|source| source.is_stale(BIRTH)).failed.is_empty());
+            leaf.excise(BIRTH + 1);
+            for third in (0..CHILDREN).filter(|n| !lost.contains(n)) {
+                let device = close(&tree, third).unwrap();
+                check(&tree, &blocks, &format!("{lost:?} and {third}"));
+                tree.find(third).and_then(Vdev::leaf).unwrap().open(device);
+            }
+            assert_eq!(tree.leaves().iter().map(|leaf| leaf.errors().checksum).sum::<u64>(), 0, "nothing was wrong");
+        }
+    }
+}

@@ -9,6 +9,7 @@ mod support;
 use block::crypt::DatasetKeys;
 use block::{Compress, Error, Refusal, Store, WritePolicy};
 use bytes::Bytes;
+use host::device::Device;
 use ondisk::{BlkPtr, Checksum, Compression, ObjectType, Txg};
 use std::sync::atomic::Ordering;
 use support::*;
@@ -248,6 +249,35 @@ fn a_device_that_fails_is_counted_and_has_missed_the_txg_while_the_rest_carries_
         assert!(matches!(e, Error::Io { .. }), "{e}");
         assert!(e.to_string().contains("disk-0"), "{e}");
         assert_eq!(bench.space.used(), used);
+    }
+}
+
+#[test]
+fn noise_behind_the_end_of_a_block_smaller_than_a_sector_is_mended_once_and_for_all() {
+    for layout in [Layout::Raidz(1, 4), Layout::Raidz(2, 5), Layout::Draid] {
+        let bench = bench(layout, 12);
+        let data = noise(512, 7);
+        let bp = write(&bench.store, &data, &policy(), None);
+        bench.store.flush().unwrap();
+        // Where it is, and its parity, as far as that is the same.
+        let mut places = Vec::new();
+        for disk in &bench.disks {
+            let mut sector = [0; 4096];
+            for at in (0..disk.size_bytes()).step_by(4096) {
+                disk.read_at(at, &mut sector).unwrap();
+                if sector[..512] == data[..] {
+                    places.push((disk, at));
+                }
+            }
+        }
+        assert!(places.len() > 1, "{layout:?}");
+        for (disk, at) in places {
+            disk.memory.write_at(at + 512, &[0xee; 3584]).unwrap();
+            let mend = || bench.store.repair(&bp, block::vdev::Mend::Wrong { is_known: false });
+            assert_eq!(mend().written.len(), 1, "{layout:?}");
+            assert_eq!(mend().written, [], "{layout:?}");
+            check(&bench, &bp, &data, None);
+        }
     }
 }
 

@@ -182,8 +182,11 @@ impl Tree {
                 .map(|(b, s)| b.as_deref().filter(|_| s.as_ref().is_none_or(|s| !s.is_stale(birth))))
                 .collect();
             if let Some(solved) = reconstruct(map, &suspects, &known, size as usize, check) {
-                self.note_faults(copy, top, map, birth, found, &solved.block, &choice, report);
-                return Ok(solved.block);
+                let mut block = solved.block;
+                // The block's check tells nothing of what fills its last sector, which was written as zeros, and counts for parity.
+                block[size as usize..].fill(0);
+                self.note_faults(copy, top, map, birth, found, &block, &choice, report);
+                return Ok(block);
             }
             failure.get_or_insert(found.failure);
             if !next_choice(&mut choice, &ways) {

@@ -23,6 +23,8 @@ pub struct Faults {
     pub delay: Duration,
     /// Every operation fails, as when the cable was pulled. What is on the device stays as it was.
     pub is_gone: bool,
+    /// Nothing can be read or written from here on, as when a file was cut off.
+    pub ends_at: Option<u64>,
 }
 
 /// What the media hold after the power failed.
@@ -206,6 +208,13 @@ fn after_cut(disk: &Disk, chance: &mut Chance) -> Pages {
     media
 }
 
+fn within(disk: &Disk, offset: u64, len: usize) -> io::Result<()> {
+    match disk.faults.ends_at {
+        Some(end) if offset.saturating_add(len as u64) > end => Err(io::ErrorKind::UnexpectedEof.into()),
+        _ => Ok(()),
+    }
+}
+
 fn fails(one_in: u64, chance: &mut Chance) -> bool {
     one_in != 0 && chance.once_in(one_in)
 }
@@ -222,6 +231,7 @@ impl Device for SimDevice {
         self.machine.check(offset, buf.len())?;
         self.machine.delay(self.index);
         self.machine.operate(self.index, false, |disk, chance| {
+            within(disk, offset, buf.len())?;
             if fails(disk.faults.reads_fail_one_in, chance) {
                 return Err(io::Error::other("simulated read error"));
             }
@@ -231,7 +241,8 @@ impl Device for SimDevice {
     }
 
     fn size_bytes(&self) -> u64 {
-        self.machine.size_bytes
+        let ends_at = self.machine.state.lock().disks[self.index].faults.ends_at;
+        ends_at.map_or(self.machine.size_bytes, |end| end.min(self.machine.size_bytes))
     }
 
     fn name(&self) -> &str {
@@ -242,6 +253,7 @@ impl Device for SimDevice {
         self.machine.check(offset, data.len())?;
         self.machine.delay(self.index);
         self.machine.operate(self.index, true, |disk, chance| {
+            within(disk, offset, data.len())?;
             if fails(disk.faults.writes_fail_one_in, chance) {
                 return Err(io::Error::other("simulated write error"));
             }

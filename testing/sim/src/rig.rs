@@ -10,7 +10,9 @@ use files::zpl::{MAKER, owners_of};
 use files::{FileSystem, Volume};
 use host::device::Device;
 use pool::scan::{self, Options};
-use pool::writer::{CreatePool, Joins, NewDevices, NewDraid, NewLeaf, NewVdev, WriteOptions, default_features};
+use pool::writer::{
+    CreatePool, Joins, NewAuxiliary, NewDevices, NewDraid, NewLeaf, NewVdev, WriteOptions, default_features,
+};
 use pool::{FoundPool, OpenOptions, Pool, Writer, search_devices};
 use std::sync::Arc;
 use std::time::Duration;
@@ -42,6 +44,8 @@ pub enum Layout {
     Parity(u64, usize),
     /// Draid of that parity, with two data columns and a distributed spare, of that many devices.
     Draid(u64, usize),
+    /// That many devices side by side, each of which holds one of the `copies` of every block, at best.
+    SideBySide(usize),
 }
 
 impl Layout {
@@ -56,7 +60,7 @@ impl Layout {
     /// How many devices may fail at a time.
     pub fn may_lose(self) -> usize {
         match self {
-            Self::Single | Self::WithLog | Self::Stripe => 0,
+            Self::Single | Self::WithLog | Self::Stripe | Self::SideBySide(_) => 0,
             Self::Mirror | Self::Raidz => 1,
             Self::Copies(count) => count - 1,
             Self::Parity(parity, _) | Self::Draid(parity, _) => parity as usize,
@@ -69,7 +73,7 @@ impl Layout {
             Self::Single => 1,
             Self::Mirror | Self::WithLog | Self::Stripe => 2,
             Self::Raidz => 3,
-            Self::Copies(count) | Self::Parity(_, count) | Self::Draid(_, count) => count,
+            Self::Copies(count) | Self::Parity(_, count) | Self::Draid(_, count) | Self::SideBySide(count) => count,
         }
     }
 
@@ -80,7 +84,7 @@ impl Layout {
             vec![NewVdev { kind, parity, draid: None, class: Class::Normal, leaf: None, ashift, children }]
         };
         match self {
-            Self::Single | Self::Stripe => leaves,
+            Self::Single | Self::Stripe | Self::SideBySide(_) => leaves,
             Self::Mirror => group("mirror", 0, leaves),
             Self::Raidz => group("raidz", 1, leaves),
             Self::Copies(_) => group("mirror", 0, leaves),
@@ -111,6 +115,12 @@ fn leaf(device: Arc<dyn Device>, ashift: u8) -> NewVdev {
     }
 }
 
+/// A device that is to join others.
+pub fn new_leaf(device: Arc<dyn Device>) -> NewLeaf {
+    let path = device.name().to_owned();
+    NewLeaf { kind: "file", path, device: Some(device), ashift: 9, spare: None, sequentially: false }
+}
+
 /// A pool that is open for writing, with its file system mounted.
 pub struct Rig {
     /// The txg engine.
@@ -134,6 +144,60 @@ pub struct Shape {
     pub ashift: u8,
     /// Time between txgs. An hour: only when asked for, so that the clock is no part of a run.
     pub interval: Duration,
+    /// What there is beside the main device.
+    pub extras: Extras,
+}
+
+/// Devices beside the main one: they follow its devices in the order of the machine's.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Extras {
+    /// Devices for the intent log: two are a mirror.
+    pub logs: usize,
+    /// Devices for metadata and small blocks, one mirror.
+    pub special: usize,
+    /// Hot spares.
+    pub spares: usize,
+}
+
+impl Shape {
+    /// Devices that it takes.
+    pub fn devices(&self) -> usize {
+        self.layout.devices() + self.extras.logs + self.extras.special + self.extras.spares
+    }
+
+    fn tops(&self, machine: &Arc<Machine>) -> Vec<NewVdev> {
+        let mut tops = self.layout.tops(machine, self.ashift);
+        let mut devices = machine.devices().into_iter().skip(self.layout.devices());
+        for (count, class) in [(self.extras.logs, Class::Log), (self.extras.special, Class::Special)] {
+            let mut leaves: Vec<NewVdev> =
+                devices.by_ref().take(count).map(|device| leaf(device, self.ashift)).collect();
+            match leaves.len() {
+                0 => {}
+                1 => tops.extend(leaves.pop().map(|leaf| NewVdev { class, ..leaf })),
+                _ => tops.push(NewVdev {
+                    kind: "mirror",
+                    parity: 0,
+                    draid: None,
+                    class,
+                    leaf: None,
+                    ashift: self.ashift,
+                    children: leaves,
+                }),
+            }
+        }
+        tops
+    }
+
+    fn spares(&self, machine: &Arc<Machine>) -> Vec<NewAuxiliary> {
+        let first = self.devices() - self.extras.spares;
+        let spare = |device: Arc<dyn Device>| NewAuxiliary {
+            kind: "file",
+            path: device.name().to_owned(),
+            device,
+            ashift: self.ashift,
+        };
+        machine.devices().into_iter().skip(first).take(self.extras.spares).map(spare).collect()
+    }
 }
 
 fn options(interval: Duration) -> WriteOptions {
@@ -149,14 +213,21 @@ impl Rig {
     pub fn create(machine: &Arc<Machine>, shape: &Shape, properties: &[(&str, &str)]) -> Result<Self> {
         let new = CreatePool {
             name: POOL.into(),
-            tops: shape.layout.tops(machine, shape.ashift),
+            tops: shape.tops(machine),
             features: default_features().map(str::to_owned).collect(),
             comment: None,
             compatibility: None,
         };
         let keys = Arc::new(KeyStore::new());
-        let root = Bootstrap { properties: Vec::new(), key: None, keys: &keys, maker: MAKER };
+        // Of what all need to reach the files there are as many copies as of these.
+        let copies = properties.iter().filter(|(name, _)| *name == "copies");
+        let copies = copies.map(|(n, v)| ((*n).to_owned(), (*v).to_owned())).collect();
+        let root = Bootstrap { properties: copies, key: None, keys: &keys, maker: MAKER };
         let writer = Writer::create(&new, &open_options(), &options(shape.interval), |sync| bootstrap(sync, &root))?;
+        let spares = shape.spares(machine);
+        if !spares.is_empty() {
+            writer.add(NewDevices { spares, ..NewDevices::default() }, false).context("adding spares")?;
+        }
         let live = LiveDatasets::new(writer.clone(), keys);
         let is_encrypted = properties.iter().any(|(name, _)| *name == "encryption");
         let properties = properties.iter().map(|(n, v)| ((*n).to_owned(), (*v).to_owned())).collect();
@@ -224,14 +295,7 @@ impl Rig {
 
     /// Lets a device join the one with this identity.
     pub fn join(&self, to: u64, device: Arc<dyn Device>, how: Joins) -> Result<()> {
-        let new = NewLeaf {
-            kind: "file",
-            path: device.name().to_owned(),
-            device: Some(device),
-            ashift: 9,
-            spare: None,
-            sequentially: false,
-        };
+        let new = new_leaf(device);
         self.writer.attach(to, new, how).context("joining")
     }
 

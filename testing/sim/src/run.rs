@@ -3,7 +3,7 @@
 use crate::Chance;
 use crate::device::{Cut, Faults, Machine};
 use crate::model::Model;
-use crate::rig::{Layout, Rig, Shape, verify};
+use crate::rig::{Extras, Layout, Rig, Shape, verify};
 use crate::workload::{Workload, read_tree};
 use anyhow::{Context, Result, anyhow};
 use block::Class;
@@ -98,6 +98,7 @@ impl Setting {
         let layout = *chance.pick(&Layout::ALL).expect("there are layouts");
         let by_clock = chance.once_in(3);
         let shape = Shape {
+            extras: Extras::default(),
             layout,
             ashift: 9 + 3 * chance.below(2) as u8,
             interval: if by_clock { Duration::from_millis(5 + chance.below(40)) } else { Duration::from_secs(3600) },

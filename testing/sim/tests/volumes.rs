@@ -7,7 +7,7 @@
 use anyhow::{Context, Result, bail};
 use files::Volume;
 use sim::device::{Cut, Machine};
-use sim::rig::{Layout, Rig, Shape, verify};
+use sim::rig::{Extras, Layout, Rig, Shape, verify};
 use sim::{Chance, pages};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -83,7 +83,7 @@ fn stamps(volume: &Volume) -> Result<Vec<u64>> {
 fn run(seed: u64) -> Result<usize> {
     let mut chance = Chance::of_case(seed, 77);
     let layout = *chance.pick(&Layout::ALL).expect("there are some");
-    let shape = Shape { layout, ashift: 9, interval: Duration::from_secs(3600) };
+    let shape = Shape { layout, ashift: 9, interval: Duration::from_secs(3600), extras: Extras::default() };
     let machine = Machine::new(seed, layout.devices(), DISK_BYTES);
     let rig = Rig::create(&machine, &shape, &[]).context("making the pool")?;
     let size = (SECTORS * SECTOR).to_string();
@@ -188,7 +188,8 @@ fn nothing_flushed_to_a_volume_is_lost_by_a_power_cut() {
 #[test]
 fn a_volume_changes_its_size_while_it_is_written() {
     let machine = Machine::new(5, 1, DISK_BYTES);
-    let shape = Shape { layout: Layout::Single, ashift: 9, interval: Duration::from_millis(20) };
+    let shape =
+        Shape { layout: Layout::Single, ashift: 9, interval: Duration::from_millis(20), extras: Extras::default() };
     let rig = Rig::create(&machine, &shape, &[]).unwrap();
     let properties = [("volsize", "8388608"), ("volblocksize", "16384")];
     let volume = rig.make_volume(NAME, &properties).unwrap();

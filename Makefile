@@ -79,6 +79,10 @@ interop: build images ## other pools, other judges: OpenZFS's own test images, z
 	testing/sim/judge
 	testing/kernel/user-space
 	testing/system/sanoid
+	testing/system/zfs-auto-snapshot
+	testing/system/pyznap
+	testing/system/zrepl
+	testing/system/httm
 	testing/system/bench
 	testing/system/boot-environments
 	testing/kernel/replays

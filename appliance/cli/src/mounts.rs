@@ -155,8 +155,8 @@ pub struct Remount {
     unmounted: Vec<String>,
     /// Were mounted and stayed so.
     below: Vec<Mounted>,
-    /// Had no place before, but may get one.
-    placeless: bool,
+    /// Had no place before, but may get one: the dataset and those that inherit from it.
+    placeless: Vec<String>,
 }
 
 impl Remount {
@@ -172,14 +172,14 @@ impl Remount {
         else {
             return Ok(None);
         };
-        let mut this = Self { unmounted: Vec::new(), below: Vec::new(), placeless: false };
+        let mut this = Self { unmounted: Vec::new(), below: Vec::new(), placeless: Vec::new() };
         let moves = properties.iter().any(|(n, v)| *n == "mountpoint" || (*n, *v) == ("canmount", "off"));
         if moves {
             this.unmounted = unmount_placed(&owner, record, dataset, false)?;
             let pool = owner.house.import(record).map_err(|e| format!("{e:#}"))?;
-            use daemon::rules::{NotMounted, plan};
-            let none = matches!(plan(&pool, dataset), Err(NotMounted::Legacy | NotMounted::NoPlace));
-            this.placeless = none && owner.mounts.is_automatic();
+            if owner.mounts.is_automatic() {
+                this.placeless = daemon::rules::placeless(&pool, dataset).map_err(|e| format!("{e:#}"))?;
+            }
         } else {
             this.below = owner.mounts.below(record.guid, dataset).into_iter().filter(|m| !m.by_hand).collect();
         }
@@ -190,10 +190,9 @@ impl Remount {
     pub fn settle(self, cx: &mut Context<'_>, record: &Imported, dataset: &str) -> u8 {
         let Some(owner) = owner(cx, record.guid) else { return 0 };
         let Ok(pool) = owner.house.import(record) else { return 1 };
-        let mut names = self.unmounted;
-        if self.placeless && daemon::rules::plan(&pool, dataset).is_ok_and(|plan| !plan.by_name) {
-            names.insert(0, dataset.to_owned());
-        }
+        let mut names = self.placeless;
+        names.retain(|name| daemon::rules::plan(&pool, name).is_ok_and(|plan| !plan.by_name));
+        names.extend(self.unmounted);
         let changed =
             self.below.iter().any(|m| daemon::rules::plan(&pool, &m.dataset).is_ok_and(|plan| plan != m.plan));
         if changed {

@@ -102,6 +102,19 @@ fn plan_of(pool: &OwnedPool, dataset: &Dataset) -> Result<Plan, NotMounted> {
     })
 }
 
+/// The file system `name`, and those below it, if their properties give them no place, in the order in which they could be mounted. None if it has one itself: who inherits
+/// from it has one then, too.
+pub fn placeless(pool: &OwnedPool, name: &str) -> Result<Vec<String>, anyhow::Error> {
+    let without = |dataset: &Dataset| matches!(plan_of(pool, dataset), Err(NotMounted::Legacy | NotMounted::NoPlace));
+    let datasets = pool.datasets()?;
+    if !without(&datasets.dataset(name)?) {
+        return Ok(Vec::new());
+    }
+    let listing = datasets.list(&[name], &dataset::ListOptions::heads())?;
+    let all = listing.entries.iter().filter_map(Entry::dataset);
+    Ok(all.filter(|dataset| without(dataset)).map(|dataset| dataset.name().to_owned()).collect())
+}
+
 /// The file systems of a pool that are mounted by themselves, in the order in which they can be: what lies inside another comes
 /// after it.
 pub fn all(pool: &OwnedPool) -> Result<Vec<(String, Plan)>, anyhow::Error> {

@@ -76,9 +76,10 @@ pub static VERBS: &[Verb] = &[
     verb(
         "destroy",
         &[
-            "[-fnpRrv] filesystem|volume",
-            "[-dnpRrv] filesystem|volume@snap[%snap][,snap[%snap]]...",
-            "filesystem|volume#bookmark",
+            "[-fnpRrv] <filesystem|volume>",
+            // zrepl looks for this spelling before it names several snapshots at once.
+            "[-dnpRrv] <filesystem|volume>@<snap>[%<snap>][,...]",
+            "<filesystem|volume>#<bookmark>",
         ],
         "Destroy datasets, snapshots and bookmarks",
         destroy::destroy,

@@ -419,7 +419,7 @@ fn resume(cx: &mut Context<'_>, source: &mut Source, token: &str, mut asked: Ask
         return Err(Failure::failed("unsupported: resuming of redacted streams is not in this version of weir"));
     }
     let Some(found) = source.entry(cx, name.split(['/', '@']).next().unwrap_or(&name))? else { return Ok(1) };
-    let Some(Base::Snapshot(to)) = by_guid(&found.pool, guid, false).map_err(|e| cannot(&name, &e))? else {
+    let Some(Base::Snapshot(to)) = by_guid(&found.pool, &name, guid, false).map_err(|e| cannot(&name, &e))? else {
         return Err(failed(&match found.pool.datasets.entry(&name) {
             Ok(_) => format!("'{name}' is no longer the same snapshot used in the initial send"),
             Err(_) => format!("'{name}' used in the initial send no longer exists"),
@@ -428,7 +428,7 @@ fn resume(cx: &mut Context<'_>, source: &mut Source, token: &str, mut asked: Ask
     let from = state.get_u64("fromguid").filter(|guid| *guid != 0);
     let base = match from {
         Some(guid) => Some(
-            by_guid(&found.pool, guid, true)
+            by_guid(&found.pool, &name, guid, true)
                 .map_err(|e| cannot(&name, &e))?
                 .ok_or_else(|| failed(&format!("incremental source {guid:#x} no longer exists")))?,
         ),
@@ -456,14 +456,22 @@ fn resume(cx: &mut Context<'_>, source: &mut Source, token: &str, mut asked: Ask
     write(cx, &asked, flow, None, &mut std::iter::once(Ok(outgoing)))
 }
 
-/// The snapshot, or bookmark, of that GUID.
-fn by_guid(pool: &Arc<OpenPool>, guid: u64, bookmarks: bool) -> dataset::Result<Option<Base>> {
+/// The snapshot, or bookmark, of that GUID. A copy of a snapshot has the same one: of several it is the nearest to the dataset of the snapshot `near`.
+fn by_guid(pool: &Arc<OpenPool>, near: &str, guid: u64, bookmarks: bool) -> dataset::Result<Option<Base>> {
     let options = ListOptions { bookmarks, ..ListOptions::all() };
-    let found = pool.datasets.list(&[], &options)?.entries.into_iter().find(|entry| match entry {
+    let all = pool.datasets.list(&[], &options)?.entries.into_iter().filter(|entry| match entry {
         Entry::Dataset(d) => d.is_snapshot() && d.phys().guid == guid,
         Entry::Bookmark(b) => b.phys().guid == guid,
     });
-    Ok(found.map(base_of))
+    Ok(all.min_by_key(|entry| distance(near, entry.name())).map(base_of))
+}
+
+/// How far a snapshot or bookmark is from the dataset of the snapshot `near`: steps up to where both are below, steps down from there, a snapshot before a bookmark.
+fn distance(near: &str, name: &str) -> (usize, usize, bool) {
+    let of = |name: &str| name.split(['@', '#']).next().unwrap_or_default().split('/').map(str::to_owned).collect();
+    let (near, there): (Vec<String>, Vec<String>) = (of(near), of(name));
+    let shared = near.iter().zip(&there).take_while(|(a, b)| a == b).count();
+    (near.len() - shared, there.len() - shared, name.contains('#'))
 }
 
 /// Writes streams, in a package if they are to be in one.
@@ -565,5 +573,17 @@ impl Write for Meter<'_> {
 
     fn flush(&mut self) -> io::Result<()> {
         self.out.flush()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::distance;
+
+    #[test]
+    fn of_copies_the_nearest_one_is_gone_on_from() {
+        let near = "p/a/b@2";
+        let by_distance = ["p/a/b@1", "p/a/b#1", "p/a/b/c@1", "p/a@1", "p/a/copy@1", "p@1", "p/other/p/a/b@1"];
+        assert!(by_distance.is_sorted_by_key(|name| distance(near, name)));
     }
 }

@@ -38,7 +38,8 @@ pub const USAGE: &[&str] = &[
     "[-vMnsFhu] [-o property=value] ... [-x property] ... filesystem|volume|snapshot",
     "[-vMnsFhu] [-o property=value] ... [-x property] ... [-d | -e] filesystem",
     "-c [-vn] filesystem|volume|snapshot",
-    "-A filesystem|volume",
+    // zrepl looks for this spelling before it asks for what can be resumed.
+    "-A <filesystem|volume>",
 ];
 
 /// What options say.
@@ -142,11 +143,15 @@ impl<'r> Receiver<'r> {
         }
     }
 
-    /// Lets go of the files of a dataset that is about to be replaced, renamed or destroyed; it is mounted again at the end.
-    fn let_go(&self, name: &str) -> Result<(), Error> {
+    /// Lets go of the files of a dataset that is about to be replaced, renamed, destroyed or brought up to date; it is mounted again at the end. With `-u` one that
+    /// is replaced as a whole is not.
+    fn let_go(&self, name: &str, is_replaced: bool) -> Result<(), Error> {
         if let Some(owner) = &self.owner {
             let names = crate::mounts::unmount_placed(owner, self.record, name, self.asked.force_unmount);
-            self.unmounted.borrow_mut().extend(names.map_err(|why| Error::invalid(name, why))?);
+            let names = names.map_err(|why| Error::invalid(name, why))?;
+            if !(is_replaced && self.asked.no_mount) {
+                self.unmounted.borrow_mut().extend(names);
+            }
         }
         match &self.pool {
             Pool::Writing(pool) => pool.close_dataset(name).map_err(|e| Error::invalid(name, format!("{e:#}"))),
@@ -216,7 +221,6 @@ fn mount(cx: &mut Context<'_>, record: &Imported, asked: &Asked, made: &[String]
     let mut code = 0;
     if let Some(owner) = crate::mounts::owner(cx, record.guid)
         && !unmounted.is_empty()
-        && !asked.no_mount
     {
         code |= crate::mounts::mount_again(cx, &owner, record, unmounted);
     }

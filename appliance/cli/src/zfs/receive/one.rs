@@ -83,7 +83,7 @@ impl Receiver<'_> {
             return skip(stream).map(drop).map_err(|e| failed(&e));
         }
         let started = Instant::now();
-        let let_go = || self.let_go(&to.dataset);
+        let let_go = || self.let_go(&to.dataset, begin.from_guid == 0);
         let early = ReceivedProperties {
             brought: properties
                 .brought

@@ -129,7 +129,7 @@ impl Receiver<'_> {
             // Below the top, what the package does not know was destroyed where it came from.
             if self.asked.force && local.name != top {
                 let done = self.attempt(cx, &format!("attempting destroy {}", local.name), &mut |receiver| {
-                    receiver.let_go(&local.name)?;
+                    receiver.let_go(&local.name, false)?;
                     write::destroy(receiver.live(), &local.name)?;
                     receiver.unmounted.borrow_mut().retain(|name| *name != local.name);
                     Ok(())
@@ -166,7 +166,7 @@ impl Receiver<'_> {
             let to =
                 format!("{}/{}", parent.split('@').next().unwrap_or_default(), last(&member.name).unwrap_or_default());
             let done = self.attempt(cx, &format!("attempting rename {} to {to}", local.name), &mut |receiver| {
-                receiver.let_go(&local.name)?;
+                receiver.let_go(&local.name, false)?;
                 write::rename(receiver.live(), &local.name, &to)?;
                 // Mounted again under the name that it has then.
                 let below = |name: &str| name.strip_prefix(&local.name).map(|rest| format!("{to}{rest}"));

@@ -39,9 +39,14 @@ pub mod class {
     pub const HISTORY_EVENT: &str = "history_event";
     pub const VDEV_ADD: &str = "vdev_add";
     pub const VDEV_ATTACH: &str = "vdev_attach";
+    pub const VDEV_AUTOEXPAND: &str = "vdev_autoexpand";
     pub const VDEV_CLEAR: &str = "vdev_clear";
     pub const VDEV_ONLINE: &str = "vdev_online";
+    pub const VDEV_REMOVE: &str = "vdev_remove";
+    pub const VDEV_REMOVE_AUX: &str = "vdev_remove_aux";
+    pub const VDEV_REMOVE_DEV: &str = "vdev_remove_dev";
     pub const VDEV_SPARE: &str = "vdev_spare";
+    pub const BOOTFS_VDEV_ATTACH: &str = "bootfs_vdev_attach";
     pub const SCRUB_START: &str = "scrub_start";
     pub const SCRUB_FINISH: &str = "scrub_finish";
     pub const SCRUB_ABORT: &str = "scrub_abort";
@@ -65,6 +70,9 @@ pub mod class {
     pub const DATA: &str = "data";
     pub const DELAY: &str = "delay";
     pub const IO_FAILURE: &str = "io_failure";
+    pub const OPEN_FAILED: &str = "vdev.open_failed";
+    pub const TOO_SMALL: &str = "vdev.too_small";
+    pub const BAD_LABEL: &str = "vdev.bad_label";
 }
 
 /// Something that happened.
@@ -357,6 +365,11 @@ impl Reporter {
         }
         let _reading = Reading::of(at);
         self.ereport(class::DATA, None, None);
+    }
+
+    /// A device cannot be opened: `ereport.fs.zfs.CLASS`.
+    pub fn open_report(&self, class: &'static str, leaf: &About) {
+        self.ereport(class, Some(leaf), None);
     }
 
     /// An operation on a device was not as it should be: `ereport.fs.zfs.CLASS`.

@@ -5,7 +5,7 @@ use object::NewObject;
 use object::zap::Zap;
 use ondisk::ObjectType;
 use ondisk::pool_dir::{config, directory, vdev_top};
-use pool::writer::{CreatePool, NewAuxiliary, NewDevices, NewVdev, WriteOptions, default_features};
+use pool::writer::{CreatePool, Joins, NewAuxiliary, NewDevices, NewLeaf, NewVdev, WriteOptions, default_features};
 use pool::{OpenOptions, Writer, search_devices};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -266,6 +266,55 @@ fn spares_and_cache_devices_are_listed_and_their_labels_name_no_pool() {
     assert_eq!((names(&status.spares), names(&status.caches)), known);
     assert!(status.spares.iter().chain(&status.caches).all(|v| !v.not_present), "{status:?}");
     check(&all);
+}
+
+#[test]
+fn devices_that_join_and_leave_are_told_of_in_the_words_of_openzfs() {
+    let first = group("mirror", 0, 2);
+    let new = CreatePool {
+        name: "tank".into(),
+        tops: vec![first],
+        features: default_features().map(str::to_owned).collect(),
+        comment: None,
+        compatibility: None,
+    };
+    let writer = Writer::create(&new, &OpenOptions::default(), &options(), |_| Ok(())).unwrap();
+    let queue = writer.store().reporter().queue();
+    let memory = |name: &str| -> Arc<dyn Device> { Arc::new(MemoryDevice::new(name, vec![0; DISK_BYTES])) };
+    let auxiliary = |name: &str| NewAuxiliary { kind: "file", path: name.to_owned(), device: memory(name), ashift: 9 };
+    // What was told since the last look: classes, and of which device.
+    let mut seen = queue.last();
+    let mut news = || {
+        let events = queue.after(seen).events;
+        seen = queue.last();
+        let told = events.iter().filter(|e| e.class.contains(".vdev_"));
+        told.map(|e| format!("{} {}", e.subclass(), e.text("vdev_path").unwrap_or("-"))).collect::<Vec<_>>()
+    };
+    let guid = |path: &str| {
+        let tree = writer.store().tree();
+        let found = tree.all_leaves().find(|leaf| leaf.path == path).map(|leaf| leaf.guid);
+        found.unwrap()
+    };
+    let log = NewVdev { class: block::Class::Log, ashift: 9, ..leaf("log") };
+    let (spares, caches) = (vec![auxiliary("spare")], vec![auxiliary("cache")]);
+    writer.add(NewDevices { tops: vec![log], spares, caches }, true).unwrap();
+    assert_eq!(news(), ["vdev_add -"]);
+    let joins = NewLeaf {
+        kind: "file",
+        path: "third".into(),
+        device: Some(memory("third")),
+        ashift: 9,
+        spare: None,
+        sequentially: false,
+    };
+    writer.attach(guid("mirror-0"), joins, Joins::Attach).unwrap();
+    assert_eq!(news(), ["vdev_attach third"]);
+    writer.detach(guid("third")).unwrap();
+    assert_eq!(news(), ["vdev_remove third"]);
+    for (path, class) in [("spare", "vdev_remove_aux"), ("cache", "vdev_remove_aux"), ("log", "vdev_remove_dev")] {
+        writer.remove(guid(path), &|| Ok(())).unwrap();
+        assert_eq!(news(), [format!("{class} {path}")]);
+    }
 }
 
 #[test]

@@ -11,4 +11,4 @@ mod work;
 
 pub use errors::LoggedError;
 pub(crate) use stats::metaslab_fragmentation;
-pub(crate) use vdevs::state_number;
+pub(crate) use vdevs::{device_state, state_number};

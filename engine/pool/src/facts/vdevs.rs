@@ -239,6 +239,11 @@ fn device(c: &VdevConfig, v: Option<&Vdev>) -> VdevStatus {
     s
 }
 
+/// `vdev_state_t` of a device that is configured so.
+pub(crate) fn device_state(c: &VdevConfig, v: Option<&Vdev>) -> u64 {
+    device(c, v).state as u64
+}
+
 /// `vdev_state_t` of a leaf.
 pub(crate) fn state_number(leaf: &Leaf) -> u64 {
     let state = if leaf.has_failed() || leaf.is_gone() { VdevState::Faulted } else { leaf_state(leaf.aux()).0 };

@@ -94,7 +94,9 @@ fn add(cx: &SyncTx<'_>, new: &NewDevices, same_ashift: bool) -> Result<()> {
         shared.allocator.tell_units(&shared.store);
         cx.config_changed();
         Ok(())
-    })
+    })?;
+    shared.tell_added();
+    Ok(())
 }
 
 /// Refuses what would keep blocks from being moved, in a pool from which devices were removed, or are.

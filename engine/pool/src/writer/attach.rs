@@ -133,9 +133,11 @@ fn attach(cx: &SyncTx<'_>, to: u64, new: &NewLeaf, how: Joins) -> Result<()> {
         cx.history("vdev attach", None, &format!("{verb} vdev={} {word} vdev={old_path}", new.path))?;
         if new.sequentially { scan::rebuild::begin(cx, vdev) } else { Ok(()) }
     })?;
-    let class = if new.spare.is_some() { class::VDEV_SPARE } else { class::VDEV_ATTACH };
+    let boots = cx.pool_number("bootfs")?.is_some_and(|dataset| dataset != 0);
     if let Some(leaf) = cx.store().tree().logs().into_iter().find(|leaf| leaf.guid == guid) {
-        shared.tell_leaf(class, leaf);
+        let told = [(new.spare.is_some(), class::VDEV_SPARE), (boots, class::BOOTFS_VDEV_ATTACH)];
+        told.iter().filter(|(holds, _)| *holds).for_each(|(_, class)| shared.tell_leaf(class, leaf));
+        shared.tell_leaf(class::VDEV_ATTACH, leaf);
     }
     if !new.sequentially {
         shared.scan.resilver_wanted();

@@ -14,8 +14,8 @@ use super::Writer;
 use super::tree::find_leaf;
 use super::tx::SyncTx;
 use crate::Result;
-use object::zap::Zap;
-use ondisk::pool_dir::{config, directory};
+use block::zevent::class;
+use ondisk::pool_dir::config;
 
 impl Writer {
     /// Uses what the top-level device above the leaf `guid` could hold more (`zpool online -e`). Whether it became larger.
@@ -24,7 +24,7 @@ impl Writer {
         let (top, _) = find_leaf(&tree, guid)?;
         measure(top.leaves());
         let id = top.id;
-        self.task(move |cx| Ok(expand(cx, &|top| top == id)))
+        self.task(move |cx| Ok(!expand(cx, &|top| top == id).is_empty()))
     }
 
     /// Looks whether devices have become larger, and uses that if the pool is to do so by itself (`autoexpand`). Cheap when nothing
@@ -43,7 +43,7 @@ impl Writer {
         if !is_larger || !self.pool()?.is_on("autoexpand")? {
             return Ok(false);
         }
-        self.task(|cx| Ok(expand(cx, &|_| true)))
+        self.task(|cx| Ok(expand_all(cx)))
     }
 }
 
@@ -59,11 +59,7 @@ fn measure(leaves: Vec<&block::vdev::Leaf>) {
 
 /// Expands all top-level devices if the pool is to do so by itself: after a change that may have left larger leaves.
 pub(super) fn expand_by_itself(cx: &SyncTx<'_>) -> Result<()> {
-    let on = match cx.directory_entry(directory::PROPS)?.filter(|id| *id != 0) {
-        Some(id) => Zap::open(cx.mos().object(id)?)?.lookup_u64("autoexpand")? == Some(1),
-        None => false,
-    };
-    if on {
+    if cx.pool_number("autoexpand")? == Some(1) {
         expand_all(cx);
     }
     Ok(())
@@ -75,13 +71,18 @@ pub(super) fn expand_one(cx: &SyncTx<'_>, id: u64) {
 }
 
 /// The pool is to do so by itself from now on.
-pub(super) fn expand_all(cx: &SyncTx<'_>) {
-    measure(cx.store().tree().leaves());
-    expand(cx, &|_| true);
+pub(super) fn expand_all(cx: &SyncTx<'_>) -> bool {
+    let tree = cx.store().tree();
+    measure(tree.leaves());
+    let grown = expand(cx, &|_| true);
+    for leaf in grown.iter().flat_map(|(id, _)| tree.tops[*id as usize].leaves()) {
+        cx.shared.tell_leaf(class::VDEV_AUTOEXPAND, leaf);
+    }
+    !grown.is_empty()
 }
 
-/// Takes what the top-level devices that are `meant` could hold more. Whether there was anything.
-fn expand(cx: &SyncTx<'_>, meant: &dyn Fn(u64) -> bool) -> bool {
+/// Takes what the top-level devices that are `meant` could hold more: those that had anything, and how large they are now.
+fn expand(cx: &SyncTx<'_>, meant: &dyn Fn(u64) -> bool) -> Vec<(u32, u64)> {
     let shared = cx.shared;
     let tree = cx.store().tree();
     let mut grown = Vec::new();
@@ -104,5 +105,5 @@ fn expand(cx: &SyncTx<'_>, meant: &dyn Fn(u64) -> bool) -> bool {
     if !grown.is_empty() {
         cx.config_changed();
     }
-    !grown.is_empty()
+    grown
 }

@@ -68,6 +68,14 @@ impl SyncTx<'_> {
         self.history("set", None, &format!("{name}={}", shown(value)))
     }
 
+    /// What a property of the pool that is a number was set to.
+    pub(super) fn pool_number(&self, name: &str) -> Result<Option<u64>> {
+        match self.directory_entry(directory::PROPS)?.filter(|id| *id != 0) {
+            Some(id) => Zap::open(self.mos().object(id)?)?.lookup_u64(name),
+            None => Ok(None),
+        }
+    }
+
     /// Enables a feature, and says so in the history.
     pub fn enable_feature_property(&self, name: &str) -> Result<()> {
         self.feature_enable(name)?;

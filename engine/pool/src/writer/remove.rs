@@ -19,6 +19,7 @@ use super::vdevs::{self, List};
 use crate::config::VdevConfig;
 use crate::{Error, Result};
 use block::vdev::Tree;
+use block::zevent::class;
 use object::zap::Zap;
 use ondisk::nvlist::Nvlist;
 use ondisk::pool_dir::{config, vdev_top};
@@ -90,6 +91,8 @@ fn remove_auxiliary(cx: &SyncTx<'_>, guid: u64, list: List) -> Result<()> {
         List::Spares => ("spare", cx.shared.store.name()),
         List::Caches => ("l2cache", cx.shared.store.name()),
     };
+    let tree = cx.store().tree();
+    let leaving = [&tree.spares, &tree.caches].into_iter().flatten().find(|v| v.guid == guid).and_then(|v| v.leaf());
     cx.all_or_nothing(|| {
         let gone = vdevs::unlist_auxiliary(cx, guid, list)?;
         let path = gone.and_then(|c| c.path).unwrap_or_else(|| "-".into());
@@ -102,7 +105,11 @@ fn remove_auxiliary(cx: &SyncTx<'_>, guid: u64, list: List) -> Result<()> {
         });
         cx.config_changed();
         cx.history("vdev remove", None, &format!("{name} vdev ({kind}) {path}"))
-    })
+    })?;
+    if let Some(leaf) = leaving {
+        cx.shared.tell_leaf(class::VDEV_REMOVE_AUX, leaf);
+    }
+    Ok(())
 }
 
 fn remove_log(cx: &SyncTx<'_>, guid: u64) -> Result<()> {
@@ -130,6 +137,7 @@ fn remove_log(cx: &SyncTx<'_>, guid: u64) -> Result<()> {
         let path = top.path.as_deref().unwrap_or("-");
         cx.history("vdev remove", None, &format!("{} vdev (log) {path}", shared.store.name()))
     })?;
+    shared.tell_top(class::VDEV_REMOVE_DEV, &top, device.map(|top| &**top));
     shared.farewells.lock().extend(farewells);
     Ok(())
 }

@@ -21,6 +21,7 @@ use crate::config::VdevConfig;
 use crate::import::build::REPLACED_BY_NAMESAKE;
 use crate::{Error, Result};
 use block::vdev::{Aux, Leaf, Tree, Vdev};
+use block::zevent::class;
 use ondisk::nvlist::Nvlist;
 use ondisk::pool_dir::config;
 
@@ -120,8 +121,16 @@ fn find_replaced(vdev: &VdevConfig, tree: &Tree) -> Option<u64> {
     }
 }
 
+/// Lets a leaf leave its siblings, and tells of it.
+fn detach(cx: &SyncTx<'_>, guid: u64) -> Result<()> {
+    let tree = cx.store().tree();
+    take_out(cx, guid)?;
+    cx.shared.tell_leaf(class::VDEV_REMOVE, find_log(&tree, guid)?.1);
+    Ok(())
+}
+
 /// Takes a leaf from among its siblings.
-pub(super) fn detach(cx: &SyncTx<'_>, guid: u64) -> Result<()> {
+pub(super) fn take_out(cx: &SyncTx<'_>, guid: u64) -> Result<()> {
     let shared = cx.shared;
     let tree = cx.store().tree();
     let (top, leaf) = find_log(&tree, guid)?;

@@ -13,7 +13,7 @@
 //!     are the new pool's, or sides of the old one that are as it is, or missed something
 
 use super::remove::free_maps;
-use super::replaced::{detach, free_objects};
+use super::replaced::{free_objects, take_out};
 use super::shape;
 use super::tree::{self, is_required, known};
 use super::tx::SyncTx;
@@ -131,7 +131,7 @@ fn split(cx: &SyncTx<'_>, name: &str, named: &[u64], open: &OwnedOpener) -> Resu
         cx.config_changed();
         return Err(error);
     }
-    cx.all_or_nothing(|| going.iter().try_for_each(|guid| detach(cx, *guid)))
+    cx.all_or_nothing(|| going.iter().try_for_each(|guid| take_out(cx, *guid)))
 }
 
 /// Makes the new pool, and exports it.

@@ -4,8 +4,9 @@
 //! Facts: vdev_set_state, spa_history_log_notify (module/zfs).
 
 use super::Shared;
+use crate::config::VdevConfig;
 use crate::facts;
-use block::vdev::Leaf;
+use block::vdev::{Aux, Leaf, Vdev};
 use block::zevent::class;
 use ondisk::history::keys;
 use ondisk::nvlist::Nvlist;
@@ -54,13 +55,29 @@ impl Shared {
         self.store.reporter().sysevent(class::CONFIG_SYNC, |_| ());
     }
 
-    /// Something was done to a device.
+    /// Something was done to a leaf.
     pub(super) fn tell_leaf(&self, class: &str, leaf: &Leaf) {
+        self.tell_vdev(class, leaf.guid, facts::state_number(leaf), Some(&leaf.path));
+    }
+
+    /// Something was done to a top-level device that is configured so.
+    pub(super) fn tell_top(&self, class: &str, config: &VdevConfig, top: Option<&Vdev>) {
+        self.tell_vdev(class, config.guid, facts::device_state(config, top), config.path.as_deref());
+    }
+
+    fn tell_vdev(&self, class: &str, guid: u64, state: u64, path: Option<&str>) {
         self.store.reporter().sysevent(class, |list| {
-            list.put("vdev_guid", leaf.guid);
-            list.put("vdev_state", facts::state_number(leaf));
-            list.put("vdev_path", leaf.path.as_str());
+            list.put("vdev_guid", guid);
+            list.put("vdev_state", state);
+            if let Some(path) = path {
+                list.put("vdev_path", path);
+            }
         });
+    }
+
+    /// Devices joined that stand beside those there were.
+    pub(super) fn tell_added(&self) {
+        self.store.reporter().sysevent(class::VDEV_ADD, |_| ());
     }
 
     /// A scan began, ended, or rests.
@@ -100,10 +117,24 @@ impl Shared {
             let before = known.get(&leaf.guid).copied();
             if before.map_or(state != HEALTHY, |before| before != state) {
                 let path = self.root.lock().find(leaf.guid).and_then(|c| c.phys_path().map(str::to_owned));
-                self.store.reporter().state_change(&leaf.about(), state, before.unwrap_or(UNKNOWN), path.as_deref());
+                let (reporter, about) = (self.store.reporter(), leaf.about());
+                reporter.state_change(&about, state, before.unwrap_or(UNKNOWN), path.as_deref());
+                if let Some(class) = leaf.aux().and_then(cannot_open) {
+                    reporter.open_report(class, &about);
+                }
             }
             now.insert(leaf.guid, state);
         }
         *known = now;
+    }
+}
+
+/// The report of a leaf that cannot be opened.
+fn cannot_open(aux: Aux) -> Option<&'static str> {
+    match aux {
+        Aux::NotFound => Some(class::OPEN_FAILED),
+        Aux::TooSmall => Some(class::TOO_SMALL),
+        Aux::CorruptLabel => Some(class::BAD_LABEL),
+        Aux::Offline | Aux::Removed | Aux::Faulted => None,
     }
 }

@@ -17,6 +17,7 @@ use crate::config::VdevConfig;
 use crate::{Error, Result};
 use block::vdev::indirect::Mapping;
 use block::vdev::{Kind, Vdev};
+use block::zevent::class;
 use ondisk::nvlist::Nvlist;
 use ondisk::pool_dir::{config, vdev_top};
 use ondisk::scan::ScanState;
@@ -54,6 +55,7 @@ pub(super) fn finish(cx: &SyncTx<'_>, state: &mut State) -> Result<()> {
         cx.history("vdev remove completed", None, &text)
     })?;
     shared.evacuation.active.store(false, Ordering::SeqCst);
+    shared.tell_top(class::VDEV_REMOVE_DEV, &top, Some(&tree.tops[growing.vdev as usize]));
     shared.farewells.lock().extend(farewells);
     Ok(())
 }

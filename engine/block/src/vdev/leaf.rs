@@ -128,6 +128,8 @@ struct State {
     healed: (AtomicU64, AtomicU64),
     /// It stands for spare space on other leaves.
     is_distributed: bool,
+    /// Of trimming and of initializing, since the pool was opened.
+    sweep_errors: (AtomicU64, AtomicU64),
 }
 
 /// The device, or why there is none.
@@ -177,6 +179,7 @@ impl Leaf {
             missed_more: AtomicBool::new(false),
             healed: (zero(), zero()),
             is_distributed,
+            sweep_errors: (zero(), zero()),
         };
         Self { guid, path, state: Arc::new(state) }
     }
@@ -393,6 +396,18 @@ impl Leaf {
             return Some(Err(io::ErrorKind::UnexpectedEof.into()));
         }
         Some(device.discard(offset, len))
+    }
+
+    /// A range of free space could not be trimmed; or, if not that, not be initialized.
+    pub fn note_sweep_error(&self, is_trim: bool) {
+        let (trim, initialize) = &self.state.sweep_errors;
+        (if is_trim { trim } else { initialize }).fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// How often trimming, and initializing, failed since the pool was opened.
+    pub fn sweep_errors(&self) -> (u64, u64) {
+        let (trim, initialize) = &self.state.sweep_errors;
+        (trim.load(Ordering::Relaxed), initialize.load(Ordering::Relaxed))
     }
 
     /// Counts an error; the first of its kind, since errors were last cleared, is told.

@@ -122,14 +122,15 @@ impl Pool {
             let Some(status) = top.find_mut(leaf.guid).filter(|_| zap != 0) else { continue };
             let read =
                 |work| readable(self.name(), self.mos().object(zap).and_then(|z| read_work(&Zap::open(z)?, work)));
-            let tell = |work| -> VdevWork {
+            let tell = |work, errors| -> VdevWork {
                 let p = read(work);
                 let part = p.last_offset.saturating_sub(block::vdev::DATA_START_BYTES).min(each);
                 let done = (u128::from(free) * u128::from(part) / u128::from(each)) as u64;
                 let done_bytes = if p.state == WorkState::Complete { free } else { done };
-                VdevWork { state: p.state as u64, done_bytes, total_bytes: free, action_time: p.action_time, errors: 0 }
+                VdevWork { state: p.state as u64, done_bytes, total_bytes: free, action_time: p.action_time, errors }
             };
-            (status.trim, status.initialize) = (tell(Work::Trim), tell(Work::Initialize));
+            status.trim = tell(Work::Trim, status.trim.errors);
+            status.initialize = tell(Work::Initialize, status.initialize.errors);
         }
     }
 
@@ -212,6 +213,7 @@ fn device(c: &VdevConfig, v: Option<&Vdev>) -> VdevStatus {
             let errors = leaf.errors();
             (s.read_errors, s.write_errors, s.checksum_errors) = (errors.read, errors.write, errors.checksum);
             s.slow_ios = errors.slow;
+            (s.trim.errors, s.initialize.errors) = leaf.sweep_errors();
             (s.read_ops, s.read_bytes) = leaf.traffic();
             (s.write_ops, s.write_bytes) = leaf.write_traffic();
             (s.self_healed_bytes, s.scan_processed_bytes) = leaf.mended();

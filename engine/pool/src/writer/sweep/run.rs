@@ -219,6 +219,7 @@ pub(super) fn trim(leaf: &Leaf, offset: u64, len: u64) -> bool {
         Some(Ok(())) => true,
         Some(Err(error)) => {
             tracing::debug!(device = leaf.path, %error, offset, len, "a range could not be trimmed");
+            leaf.note_sweep_error(true);
             true
         }
         None => false,
@@ -233,7 +234,12 @@ fn write_pattern(leaf: &Leaf, txg: u64, from: u64, to: u64) -> bool {
         match leaf.write(txg, at, &pattern[..len as usize]) {
             None => return false,
             // Best effort, as in OpenZFS: it is counted.
-            Some(_) => at += len,
+            Some(written) => {
+                if written.is_err() {
+                    leaf.note_sweep_error(false);
+                }
+                at += len;
+            }
         }
     }
     true

@@ -5,6 +5,7 @@ use super::states::status;
 use super::writing::{self, command_line, reason};
 use crate::context::{Context, Failure, Outcome};
 use crate::getopt::{Options, Parsed};
+use admin::pool_properties::{PoolSetting, When, parse};
 use admin::status::{PoolStatus, VdevClass, VdevStatus};
 
 const OPTIONS: Options = Options { short: "gLR:lno:P", long: &[] };
@@ -20,9 +21,6 @@ pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     if !imports && parsed.has('l') {
         return Err(Failure::usage("loading keys is only valid when importing the pool"));
     }
-    if !imports && !options.is_empty() {
-        return Err(Failure::failed("unsupported: 'zpool split' with '-o' and without '-R'"));
-    }
     let (name, new, devices) = match parsed.operands.as_slice() {
         [] => return Err(Failure::usage("Missing pool name")),
         [_] => return Err(Failure::usage("Missing new pool name")),
@@ -36,6 +34,17 @@ pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
         return Err(failed("pool already exists"));
     }
     admin::create::check_name(new).map_err(|why| failed(&why))?;
+    let assigned: Vec<(&str, &str)> = options.iter().filter_map(|option| option.split_once('=')).collect();
+    for (property, value) in assigned.iter().filter(|_| !imports) {
+        match parse(property, value, When::Set).map_err(|why| failed(&why))? {
+            PoolSetting::Stored(name, _) if name != "bootfs" => {}
+            PoolSetting::Feature(..) => {}
+            _ => {
+                let what = format!("unsupported: 'zpool split' with '-o {property}' and without '-R'");
+                return Err(Failure::failed(what));
+            }
+        }
+    }
     let pool = writing::open(cx, &record, &cannot)?;
     let before = status(&pool)?;
     let named = devices.iter().map(|device| match names::find(&before, device) {
@@ -56,12 +65,12 @@ pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
         admin::split::split(&pool, new, &named).and_then(|()| pool.note_command(&command_line("zpool split", args)));
     let closed = pool.finish();
     done.and(closed).map_err(|e| failed(&reason(&e)))?;
-    if !imports {
-        return Ok(0);
-    }
     let mut words = Vec::new();
     for place in &places {
         words.extend(["-d".to_owned(), place.clone()]);
+    }
+    if !imports {
+        return if options.is_empty() { Ok(0) } else { set_properties(cx, words, new, &options) };
     }
     for option in options.iter().filter(|option| option.contains('=')) {
         words.extend(["-o".to_owned(), (*option).to_owned()]);
@@ -69,6 +78,27 @@ pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     words.extend(parsed.has('l').then(|| "-l".to_owned()));
     words.extend(["-R".to_owned(), parsed.last('R').unwrap_or_default().to_owned(), new.clone()]);
     super::import::run(cx, &words)
+}
+
+/// Sets properties of the pool that was made: nothing of it is mounted meanwhile, and it is exported again.
+fn set_properties(cx: &mut Context<'_>, mut import: Vec<String>, name: &str, options: &[&str]) -> Outcome {
+    import.extend(["-N".to_owned(), name.to_owned()]);
+    let mut code = super::import::run(cx, &import)?;
+    if code != 0 {
+        return Ok(code);
+    }
+    let name = name.to_owned();
+    for option in options {
+        match super::set::run(cx, &[(*option).to_owned(), name.clone()]) {
+            Ok(set) => code |= set,
+            Err(Failure::Usage(why) | Failure::Failed(why)) => {
+                cx.complain(&why);
+                code = 1;
+            }
+            Err(Failure::Code(set)) => code |= set,
+        }
+    }
+    Ok(code | super::export::run(cx, &[name])?)
 }
 
 fn name_options(parsed: &Parsed) -> NameOptions {

@@ -226,3 +226,53 @@ fn beside_a_daemon_the_stream_reaches_it_and_what_breaks_off_goes_on() {
     assert_eq!(rig.names("tank").iter().filter(|name| name.contains("half") || name.contains("left")).count(), 0);
     rig.judge();
 }
+
+#[test]
+fn plain_streams_are_encrypted_as_options_and_what_is_above_say() {
+    let rig = Rig::new(true);
+    std::fs::write(rig.path("key"), "correct horse battery").expect("a key");
+    let own = format!("-o encryption=aes-128-ccm -o keyformat=passphrase -o keylocation=file://{}", rig.path("key"));
+    rig.good("zfs create tank/src");
+    rig.good("zfs create -V 1M -s tank/src/v");
+    rig.good("zfs snapshot -r tank/src@1");
+    rig.good("zfs snapshot -r tank/src@2");
+    rig.good(&format!("zfs create {own} tank/vault"));
+    let (bare, with, all) =
+        (rig.send("zfs send tank/src@1"), rig.send("zfs send -p tank/src@1"), rig.send("zfs send -R tank/src@1"));
+    let is = |name: &str, encryption: &str, root: &str| {
+        let found = rig.good(&format!("zfs get -Ho value encryption,encryptionroot,keystatus {name}"));
+        let status = if root == "-" { "-" } else { "available" };
+        assert_eq!(found.lines().collect::<Vec<_>>(), [encryption, root, status], "{name}");
+    };
+    rig.receive("zfs receive tank/vault/bare", &bare);
+    is("tank/vault/bare", "aes-128-ccm", "tank/vault");
+    rig.receive("zfs receive tank/vault/plain", &with);
+    is("tank/vault/plain", "off", "-");
+    rig.receive("zfs receive -x encryption tank/vault/kept", &with);
+    is("tank/vault/kept", "aes-128-ccm", "tank/vault");
+    rig.receive(&format!("zfs receive {own} tank/own"), &bare);
+    is("tank/own", "aes-128-ccm", "tank/own");
+    rig.receive(&format!("zfs receive {own} tank/all"), &all);
+    is("tank/all", "aes-128-ccm", "tank/all");
+    is("tank/all/v", "aes-128-ccm", "tank/all");
+    rig.receive("zfs receive -x encryption tank/vault/all", &all);
+    is("tank/vault/all/v", "aes-128-ccm", "tank/vault");
+
+    let more = rig.send("zfs send -i @1 tank/src@2");
+    let raw = rig.send("zfs send -w tank/vault/bare@1");
+    let prompt = "cannot receive: Cannot use 'prompt' keylocation because stdin is in use.\n";
+    for (line, input, why) in [
+        ("-o encryption=on -o keyformat=passphrase tank/x", &bare, prompt),
+        ("-o encryption=on tank/x", &bare, "Keyformat required for new encryption root."),
+        ("-o encryption=on tank/own", &more, "encryption property 'encryption' cannot be set for incremental streams."),
+        ("-x encryption tank/x", &raw, "encryption property 'encryption' cannot be set or excluded for raw streams."),
+    ] {
+        let (code, said) = rig.with(&format!("zfs receive {line}"), input);
+        assert!(code == 1 && said.contains(why), "{line}: {said}");
+    }
+    rig.receive("zfs receive -x encryption tank/own", &more);
+    assert_eq!(rig.names("tank/own"), ["", "@1", "@2"]);
+    is("tank/own", "aes-128-ccm", "tank/own");
+    assert!(rig.names("tank").iter().all(|name| !name.starts_with("/x")));
+    rig.judge();
+}

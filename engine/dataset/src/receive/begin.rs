@@ -15,13 +15,14 @@ use crate::live::{LiveDatasets, OwnersOf};
 use crate::write::contents::{self, NewContents};
 use crate::write::cx::Cx;
 use crate::write::tree::{self, Node};
-use crate::write::{clone, deadlist, feature, keys, limits};
+use crate::write::{clone, create, deadlist, feature, keys, limits};
 use crate::{Error, KeyStore, Refusal, Result};
 use object::{Bookmark, ZapValue};
 use ondisk::dsl_dataset::{FIELD_IVSET_GUID, FIELD_REDACTED_DATASETS};
 use ondisk::dsl_dir::FIELD_LIVELIST;
 use ondisk::send_record::Features;
 use ondisk::{Dnode, DslDataset, Objset, ObjsetKind};
+use zeroize::Zeroizing;
 
 /// What a stream may have only if the pool has it enabled.
 const NEEDED: [(Features, &str); 8] = [
@@ -37,16 +38,14 @@ const NEEDED: [(Features, &str); 8] = [
 const LARGE_MICROZAP: &str = "com.klarasystems:large_microzap";
 const LONGNAME: &str = "org.zfsonlinux:longname";
 
-/// The value `off` of the property encryption.
-const ENCRYPTION_OFF: u64 = 2;
-
 /// What of the target a task takes with it.
 struct Wanted {
     dataset: String,
     snapshot: String,
     force: bool,
     resumable: bool,
-    unencrypted: bool,
+    encryption: Vec<(String, String)>,
+    key: Option<Zeroizing<Vec<u8>>>,
     origin: Option<String>,
     owners_of: OwnersOf,
 }
@@ -70,7 +69,8 @@ pub(super) fn begin(live: &LiveDatasets, incoming: &Incoming, target: &Target<'_
         snapshot: target.snapshot.clone(),
         force: target.force,
         resumable: target.resumable,
-        unencrypted: target.unencrypted,
+        encryption: target.encryption.clone(),
+        key: target.key.clone(),
         origin,
         owners_of: target.owners_of,
     };
@@ -81,6 +81,8 @@ pub(super) fn begin(live: &LiveDatasets, incoming: &Incoming, target: &Target<'_
             dataset: wanted.dataset.clone(),
             snapshot: wanted.snapshot.clone(),
             origin: wanted.origin.clone(),
+            encryption: wanted.encryption.clone(),
+            key: wanted.key.clone(),
             ..wanted
         };
         let spot = live.writer().task(move |sync| begin_in(&Cx::new(sync), &keys, &incoming, &wanted))?;
@@ -114,6 +116,10 @@ fn beside(cx: &Cx<'_>, store: &KeyStore, incoming: &Incoming, wanted: &Wanted) -
     let (parent, last) = tree::find_parent(cx, name)?;
     contents::settings(cx, parent, name)?;
     if let Some(origin) = &wanted.origin {
+        if wanted.key.is_some() {
+            // It has its origin's keys.
+            return Err(Error::invalid(&**name, "a clone has the key of its origin, and cannot be given another one"));
+        }
         let from = tree::find(cx, origin)?;
         let id = from.snapshot.ok_or_else(|| Error::invalid(&**origin, "the origin of a clone is a snapshot"))?;
         let phys = cx.dataset(id)?.phys;
@@ -156,8 +162,8 @@ fn beside(cx: &Cx<'_>, store: &KeyStore, incoming: &Incoming, wanted: &Wanted) -
             started(cx, incoming, wanted, &node)
         });
     }
-    let encryption = wanted.unencrypted.then_some(ENCRYPTION_OFF);
-    let plan = keys::plan(cx, store, Some(parent), name, keys::Wanted { encryption, ..keys::Wanted::default() })?;
+    let encryption = create::encryption(cx, name, &wanted.encryption, wanted.key.as_ref())?;
+    let plan = keys::plan(cx, store, Some(parent), name, encryption)?;
     cx.sync.all_or_nothing(|| {
         let dir = tree::create_dir(cx, parent, last)?;
         let head = tree::create_head(cx, dir, cx.origin_snapshot()?, flags(incoming))?;

@@ -37,6 +37,7 @@ use ondisk::send_record::{Begin, Body, Features};
 use ondisk::{DslDataset, Endian, ObjsetKind};
 use std::io::Read;
 use std::sync::Arc;
+use zeroize::Zeroizing;
 
 /// Name of the hidden clone, below its dataset, that a stream into a dataset that is there is received into.
 pub const CLONE: &str = "%recv";
@@ -64,8 +65,10 @@ pub struct Target<'a> {
     pub force: bool,
     /// `-s`: what came stays when the stream breaks off, so that it can go on.
     pub resumable: bool,
-    /// What is made is not encrypted, whatever is above it.
-    pub unencrypted: bool,
+    /// The properties of encryption that a new dataset is made with; none: it is encrypted as what is above it is. Raw streams bring their own.
+    pub encryption: Vec<(String, String)>,
+    /// The key, when it is to be an encryption root (property `keyformat`).
+    pub key: Option<Zeroizing<Vec<u8>>>,
     /// `-o origin=`: the snapshot that the dataset is to be a clone of.
     pub origin: Option<String>,
     /// Tells who owns an object of a file system.

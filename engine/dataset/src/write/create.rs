@@ -91,6 +91,22 @@ fn create_in(cx: &Cx<'_>, store: &KeyStore, new: &NewDataset, maker: FileSystemM
     })
 }
 
+/// The encryption that properties of a new dataset ask for.
+pub(crate) fn encryption(
+    cx: &Cx<'_>,
+    name: &str,
+    properties: &[(String, String)],
+    key: Option<&Zeroizing<Vec<u8>>>,
+) -> Result<keys::Wanted> {
+    let new = NewDataset {
+        name: name.to_owned(),
+        properties: properties.to_vec(),
+        key: key.cloned(),
+        ..NewDataset::default()
+    };
+    Ok(sort(cx, &new, FileSystemTraits::default())?.wanted)
+}
+
 fn wanted(sorted: &Sorted) -> keys::Wanted {
     let w = &sorted.wanted;
     keys::Wanted {

@@ -20,7 +20,7 @@
 pub(crate) mod bookmark;
 pub(crate) mod clone;
 pub(crate) mod contents;
-mod create;
+pub(crate) mod create;
 pub(crate) mod cx;
 pub(crate) mod deadlist;
 pub(crate) mod destroy;

@@ -78,7 +78,7 @@ impl Receiver<'_> {
         let failed = |e: &Error| Failure::failed(format!("{cannot}: {}", said(e)));
         let is_top = self.top.get_or_insert_with(|| to.dataset.clone()) == &to.dataset;
         let is_volume = begin.objset_type == ObjsetKind::Volume as u32;
-        let (properties, unencrypted) = self.properties(cx, begin, &tree, &to, is_top, is_volume, makes)?;
+        let (properties, encryption) = self.properties(cx, begin, &tree, &to, is_top, is_volume, makes)?;
         if asked.is_dry {
             return skip(stream).map(drop).map_err(|e| failed(&e));
         }
@@ -101,7 +101,8 @@ impl Receiver<'_> {
             snapshot: to.snapshot.clone(),
             force: asked.force,
             resumable: asked.resumable,
-            unencrypted,
+            encryption: encryption.properties,
+            key: encryption.key.clone(),
             origin,
             owners_of: admin::write::maker().owners_of,
             started: &begun,
@@ -118,6 +119,10 @@ impl Receiver<'_> {
             }
             Err(error) => return Err(self.tell(cannot, &to, &error)),
         };
+        if let Some(key) = &encryption.key {
+            super::super::keys::keep_new(&cx.state, self.record, &to.dataset, key)
+                .map_err(|e| Failure::failed(format!("{cannot}: {e:#}")))?;
+        }
         let late = write::receive_properties(self.live(), &to.dataset, &properties, !is_there);
         for (name, error) in late.map_err(|e| failed(&e))? {
             if name != SET_LAST || self.is_last(&to) {

@@ -2,11 +2,15 @@
 //!
 //! On the dataset at the top, `-o` sets and `-x` has it inherited whatever the stream says; datasets below inherit both. Facts:
 //! `zfs_receive_checkprops`, `zfs_setup_cmdline_props` in lib/libzfs/libzfs_sendrecv.c.
+//!
+//! A new dataset is encrypted as what is above it is, unless `-o encryption` says otherwise, or its properties came along: those of a plain stream are of a dataset
+//! that was not encrypted, so it is not here either, unless `-x encryption` leaves that out.
 
 use super::Receiver;
 use super::name::Destination;
 use crate::context::{Context, Failure};
 use crate::getopt::Parsed;
+use admin::new_key::{self, Material};
 use dataset::property::{Kinds, find, is_user_property};
 use dataset::write::ReceivedProperties;
 use dataset::{Datasets, Source, View, property};
@@ -74,8 +78,17 @@ fn check(name: &str) -> Result<(), Failure> {
     }
 }
 
+/// The encryption of a new dataset.
+#[derive(Default)]
+pub(super) struct Encryption {
+    /// Its properties; none: as what is above it.
+    pub properties: Vec<(String, String)>,
+    /// The key of one that is to be an encryption root.
+    pub key: Option<Material>,
+}
+
 impl Receiver<'_> {
-    /// What is noted of the dataset; and whether it is not to be encrypted, because properties would say if it were.
+    /// What is noted of the dataset; and how it is to be encrypted, if it is made.
     #[allow(clippy::too_many_arguments)] // Each says something else of the one stream.
     pub(super) fn properties(
         &self,
@@ -86,27 +99,43 @@ impl Receiver<'_> {
         is_top: bool,
         is_volume: bool,
         makes: bool,
-    ) -> Result<(ReceivedProperties, bool), Failure> {
+    ) -> Result<(ReceivedProperties, Encryption), Failure> {
         let (list, asked) = (self.list.as_ref(), &self.asked.properties);
         let kinds = if is_volume { Kinds::VOLUME } else { Kinds::FILESYSTEM };
         let applies = |name: &str| is_user_property(name) || find(name).is_some_and(|def| def.kinds.intersects(kinds));
         let recursive = list.is_some_and(|list| list.recursive);
         let mut brought = list.and_then(|list| list.properties(begin.to_guid));
         let is_raw = begin.features.contains(Features::RAW);
-        if let Some(name) = asked.set.iter().map(|(name, _)| name).chain(&asked.exclude).find(|name| is_of_keys(name)) {
-            if is_raw {
-                let what = format!("encryption property '{name}' cannot be set or excluded for raw streams.");
-                return Err(Failure::failed(format!("cannot receive: {what}")));
+        let set_keys: Vec<(String, String)> = asked.set.iter().filter(|(name, _)| is_of_keys(name)).cloned().collect();
+        let excluded_key = asked.exclude.iter().find(|name| is_of_keys(name));
+        let refused = |name: &str, what: &str| {
+            Err(Failure::failed(format!("cannot receive: encryption property '{name}' cannot be {what} streams.")))
+        };
+        match set_keys.first().map(|(name, _)| name).or(excluded_key) {
+            Some(name) if is_raw => return refused(name, "set or excluded for raw"),
+            // In a package, what goes on top of what is there has nothing to do with how that was made.
+            Some(name) if !makes && !recursive && !set_keys.is_empty() => return refused(name, "set for incremental"),
+            _ => {}
+        }
+        let mut encryption = Encryption::default();
+        if makes && !is_raw {
+            if is_top {
+                encryption.properties = set_keys;
             }
-            let what = format!("setting '{name}' of what is received (-o, -x)");
-            return Err(Failure::failed(format!("unsupported: {what} is not in this version of weir")));
+            let says = |name: &String| name == "encryption";
+            if brought.is_some() && !asked.set.iter().any(|(name, _)| says(name)) && !asked.exclude.iter().any(says) {
+                encryption.properties.push(("encryption".to_owned(), "off".to_owned()));
+            }
+            let prompt = |_: &str| anyhow::bail!("Cannot use 'prompt' keylocation because stdin is in use.");
+            let key = new_key::ask(&encryption.properties, &to.dataset, None, &prompt);
+            encryption.key = key.map_err(|e| Failure::failed(format!("cannot receive: {e:#}")))?;
         }
         if let (true, Some(brought)) = (is_raw, &mut brought) {
             // Which dataset has a key of its own shows when all have come.
             brought.retain(|(name, _)| !is_of_keys(name));
         }
         let mut properties = ReceivedProperties::default();
-        for (name, value) in &asked.set {
+        for (name, value) in asked.set.iter().filter(|(name, _)| !is_of_keys(name)) {
             match (applies(name), is_top) {
                 (true, true) => properties.set.push((name.clone(), value.clone())),
                 (true, false) => properties.inherit.push(name.clone()),
@@ -136,8 +165,7 @@ impl Receiver<'_> {
                 _ => {}
             }
         }
-        let unencrypted = makes && brought.is_some();
         properties.brought = brought;
-        Ok((properties, unencrypted))
+        Ok((properties, encryption))
     }
 }

@@ -68,6 +68,12 @@ pub trait Device: Send + Sync {
     fn will_need(&self, offset: u64, len: u64) {
         let _ = (offset, len);
     }
+    /// Hint that small writes with a flush after each will come here: gives the range the space that it lacks, and leaves what it reads
+    /// as. What is not at once on the medium is with the next flush.
+    fn take_space(&self, offset: u64, len: u64) -> io::Result<()> {
+        let _ = (offset, len);
+        Ok(())
+    }
 }
 
 /// A file or a block device.
@@ -181,6 +187,10 @@ impl Device for FileDevice {
         let _ = rustix::fs::fadvise(&self.file, offset, std::num::NonZero::new(len), rustix::fs::Advice::WillNeed);
     }
 
+    fn take_space(&self, offset: u64, len: u64) -> io::Result<()> {
+        self.fill_holes(offset, len)
+    }
+
     fn write_at(&self, offset: u64, data: &[u8]) -> io::Result<()> {
         if !self.is_writable() {
             return Err(io::ErrorKind::ReadOnlyFilesystem.into());
@@ -239,6 +249,38 @@ impl Device for FileDevice {
     }
 }
 
+impl FileDevice {
+    /// Writes zeros where a regular file has holes. Each flush after a write to a hole writes what the file system of the host keeps of the
+    /// file, too, which takes 1.5 to 3 times as long (ext4, 8 KiB at a time: 158 to 307 microseconds, 101 to 108 elsewhere); space that
+    /// was reserved and never written costs as much.
+    fn fill_holes(&self, offset: u64, len: u64) -> io::Result<()> {
+        static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
+        // Whoever writes waits: nothing but a hole is overwritten.
+        let Some(writing) = self.writing.as_ref().filter(|_| self.is_writable()) else { return Ok(()) };
+        let end = end_within(offset, len, self.size_bytes())?;
+        let _turn = writing.lock();
+        let mut at = offset;
+        while at < end {
+            let start = rustix::fs::seek(&self.file, rustix::fs::SeekFrom::Hole(at))?;
+            if start >= end {
+                break;
+            }
+            at = match rustix::fs::seek(&self.file, rustix::fs::SeekFrom::Data(start)) {
+                Ok(data) => data.min(end),
+                Err(rustix::io::Errno::NXIO) => end,
+                Err(error) => return Err(error.into()),
+            };
+            let mut from = start;
+            while from < at {
+                let count = (at - from).min(ZEROS.len() as u64);
+                self.file.write_all_at(&ZEROS[..count as usize], from)?;
+                from += count;
+            }
+        }
+        Ok(())
+    }
+}
+
 /// A range of another device, such as a partition.
 pub struct Slice {
     inner: Arc<dyn Device>,
@@ -270,6 +312,11 @@ impl Device for Slice {
 
     fn will_need(&self, offset: u64, len: u64) {
         self.inner.will_need(self.start_bytes + offset, len);
+    }
+
+    fn take_space(&self, offset: u64, len: u64) -> io::Result<()> {
+        end_within(offset, len, self.size_bytes)?;
+        self.inner.take_space(self.start_bytes + offset, len)
     }
 
     fn write_at(&self, offset: u64, data: &[u8]) -> io::Result<()> {
@@ -444,6 +491,25 @@ mod tests {
         rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, rustix::fs::Mode::RUSR, 0).unwrap();
         assert!(FileDevice::open(&pipe).is_err());
         assert!(devices_in(dir.path()).unwrap().is_empty());
+    }
+
+    #[test]
+    fn holes_of_a_file_are_filled_and_nothing_else() {
+        use std::os::unix::fs::MetadataExt;
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("disk");
+        std::fs::File::create(&path).unwrap().set_len(1 << 20).unwrap();
+        let device = FileDevice::open_for_writing(&path).unwrap();
+        device.write_at(200_000, &[7; 100]).unwrap();
+        let before = std::fs::read(&path).unwrap();
+        device.take_space(100_000, 300_000).unwrap();
+        device.flush().unwrap();
+        assert_eq!(std::fs::read(&path).unwrap(), before);
+        let taken = std::fs::metadata(&path).unwrap().blocks() * 512;
+        assert!((300_000..1 << 20).contains(&taken), "{taken} bytes");
+        assert_eq!(device.take_space(1 << 20, 1).unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
+        FileDevice::open(&path).unwrap().take_space(0, 1 << 20).unwrap();
+        assert_eq!(std::fs::metadata(&path).unwrap().blocks() * 512, taken, "a reader writes nothing");
     }
 
     #[test]

@@ -330,6 +330,10 @@ impl Device for Faulty {
     fn will_need(&self, offset: u64, len: u64) {
         self.inner.will_need(offset, len);
     }
+
+    fn take_space(&self, offset: u64, len: u64) -> io::Result<()> {
+        self.inner.take_space(offset, len)
+    }
 }
 
 #[cfg(test)]

@@ -16,11 +16,15 @@ use host::device::faults::{Faults, Faulty};
 use ondisk::label;
 use parking_lot::{Mutex, RwLock};
 use std::io;
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 /// An operation that takes so long is slow: `zio_slow_io_ms`, 30 seconds as in OpenZFS. One number for all pools of a process.
 static SLOW_NS: AtomicU64 = AtomicU64::new(30_000_000_000);
+
+/// How far ahead of the intent log a device takes space. Guessed: more of it makes a single sync wait for longer, less of it more of them.
+const READY_BYTES: u64 = 1 << 20;
 
 /// From now on, operations of devices that take so long count as slow. Not less than a millisecond.
 pub fn set_slow(after: std::time::Duration) {
@@ -130,6 +134,8 @@ struct State {
     is_distributed: bool,
     /// Of trimming and of initializing, since the pool was opened.
     sweep_errors: (AtomicU64, AtomicU64),
+    /// Where the device was told last to take space.
+    readied: Mutex<Range<u64>>,
 }
 
 /// The device, or why there is none.
@@ -180,6 +186,7 @@ impl Leaf {
             healed: (zero(), zero()),
             is_distributed,
             sweep_errors: (zero(), zero()),
+            readied: Mutex::default(),
         };
         Self { guid, path, state: Arc::new(state) }
     }
@@ -395,6 +402,7 @@ impl Leaf {
         if offset < label::START_BYTES || offset.checked_add(len).is_none_or(|end| end > end_bytes) {
             return Some(Err(io::ErrorKind::UnexpectedEof.into()));
         }
+        *self.state.readied.lock() = 0..0;
         Some(device.discard(offset, len))
     }
 
@@ -408,6 +416,22 @@ impl Leaf {
     pub fn sweep_errors(&self) -> (u64, u64) {
         let (trim, initialize) = &self.state.sweep_errors;
         (trim.load(Ordering::Relaxed), initialize.load(Ordering::Relaxed))
+    }
+
+    /// Tells the device that small writes with a flush after each will come, from `offset` on, the first of them of `len` bytes.
+    pub fn take_space(&self, offset: u64, len: u64) {
+        let access = self.state.access.read();
+        let Some(device) = access.device.as_ref().filter(|_| !self.has_failed()) else { return };
+        let end_bytes = label::usable_bytes(device.size_bytes()).saturating_sub(label::END_BYTES);
+        let mut readied = self.state.readied.lock();
+        if (readied.contains(&offset) && offset + len <= readied.end) || offset >= end_bytes {
+            return;
+        }
+        *readied = offset..end_bytes.min(offset + READY_BYTES);
+        // It is slower without; a device that fails says so when it is written to.
+        if let Err(error) = device.take_space(offset, readied.end - offset) {
+            tracing::debug!(device = %self.path, %error, "space for the intent log is taken block by block");
+        }
     }
 
     /// Counts an error; the first of its kind, since errors were last cleared, is told.

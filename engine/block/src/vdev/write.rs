@@ -53,6 +53,16 @@ impl Tree {
         self.tops.get(vdev as usize)?.asize_bytes(psize_bytes, txg)
     }
 
+    /// Tells the devices of a log block's address what they [may expect](super::Leaf::take_space). RAID-Z and dRAID, where a block is
+    /// in many places, are told nothing.
+    pub(crate) fn expect_log(&self, dva: &ondisk::Dva) {
+        let Some(top) = self.tops.get(dva.vdev as usize) else { return };
+        if let (Kind::Leaf(_) | Kind::Mirror(_), Some(at)) = (&top.kind, dva.offset_bytes.checked_add(DATA_START_BYTES))
+        {
+            top.leaves().iter().for_each(|leaf| leaf.take_space(at, dva.asize_bytes));
+        }
+    }
+
     /// Writes `data`, part of `txg`, at `offset` of top-level device `vdev`.
     pub fn write(&self, vdev: u32, offset: u64, data: &[u8], txg: u64) -> Result<(), Failure> {
         let Some(top) = self.tops.get(vdev as usize) else {

@@ -37,6 +37,7 @@ pub(crate) fn allocate(
         give_back(allocator.as_ref(), txg, &addresses);
         return Err(Error::invalid("", format!("{} addresses for a log block", addresses.len())));
     };
+    store.tree().expect_log(dva);
     let mut bp = BlkPtr::new_block(&NewBlock {
         object_type: ObjectType::INTENT_LOG,
         level: 0,

@@ -357,19 +357,20 @@ impl Log {
     fn write_blocks(&self, turn: &mut Turn, blocks: Vec<Packed>) -> Result<()> {
         turn.forecast.note(blocks.iter().map(|b| b.records.len()).sum());
         let from = self.chain.lock().blocks.back().map_or(0, Block::number);
-        let mut result = Ok(());
-        for (i, packed) in blocks.iter().enumerate() {
-            let next_bytes = match blocks.get(i + 1) {
-                Some(next) => block_for(next.records.len()),
-                None => turn.forecast.block_bytes(),
-            };
-            result = self.write_block(packed, next_bytes);
-            if result.is_err() {
-                break;
-            }
-        }
-        // What was written before an error must not stay in a cache either: the chain is read as far as it goes.
-        let result = result.and_then(|()| self.objset.store().flush());
+        let written: Result<Vec<BlkPtr>> = blocks
+            .iter()
+            .enumerate()
+            .map(|(i, packed)| {
+                let next_bytes = match blocks.get(i + 1) {
+                    Some(next) => block_for(next.records.len()),
+                    None => turn.forecast.block_bytes(),
+                };
+                self.write_block(packed, next_bytes)
+            })
+            .collect();
+        // Records hold all their data and point to nothing, so that only their own devices matter: those of a txg that is
+        // being written may have much to flush.
+        let result = written.and_then(|written| self.objset.store().flush_blocks(&written));
         let mut chain = self.chain.lock();
         match &result {
             Ok(()) => {
@@ -383,8 +384,8 @@ impl Log {
         result
     }
 
-    /// Writes the reserved block, after the one behind it was reserved.
-    fn write_block(&self, packed: &Packed, next_bytes: u64) -> Result<()> {
+    /// Writes the reserved block, after the one behind it was reserved; the block.
+    fn write_block(&self, packed: &Packed, next_bytes: u64) -> Result<BlkPtr> {
         let store = self.objset.store();
         let keys = self.objset.keys().map(AsRef::as_ref);
         let (own, next) = {
@@ -404,7 +405,7 @@ impl Log {
         let clock = Stopwatch::start();
         store.write_log(&own, &mut block, keys)?;
         self.ground.figures().wrote(|| self.ground.name(), packed.records.len(), clock.ns());
-        Ok(())
+        Ok(own)
     }
 
     /// In the sync of `txg`, before the root block is written: moves the head on, and frees what lies before it.

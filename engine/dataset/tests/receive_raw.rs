@@ -5,7 +5,7 @@
 
 mod common;
 
-use common::streams::{send, take, target};
+use common::streams::{send, send_from, take, target};
 use common::{Rig, layout, noise};
 use dataset::receive::{Checked, Target, receive};
 use dataset::send::{Base, Options, Outgoing, Resume};
@@ -19,6 +19,8 @@ use pool::{OpenOptions, Pool, search};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 use zeroize::Zeroizing;
 
 const RAW: Options = Options { large_blocks: true, embedded: true, compressed: true, raw: true };
@@ -293,6 +295,77 @@ fn there_and_back_again_with_another_key() {
     for seed in 1..=2 {
         round_trip(seed, 4);
     }
+}
+
+/// Says so when it goes.
+struct Ends<'a>(&'a AtomicBool);
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Snapshots come and go, are sent raw and plain and given up, while the file system is written to: OpenZFS #12014, where reading what
+/// was sent found errors that a scrub did not. The dataset gets other keys under way.
+#[test]
+fn snapshots_that_come_and_go_while_they_are_sent_stay_whole() {
+    const ROUNDS: u64 = 6;
+    let (a, b) = (Rig::new(), Rig::with(layout(true), &[], None));
+    encrypted(&a, "tank/e", &[("compression", "lz4")]);
+    let head = a.open("tank/e");
+    let (done, steps) = (AtomicBool::new(false), AtomicU64::new(0));
+    let mut key = KEY.to_owned();
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let (mut files, mut dice) = (Vec::new(), Dice(12014));
+            while !done.load(Ordering::Relaxed) {
+                change(&head, &mut files, &mut dice);
+                steps.fetch_add(1, Ordering::Relaxed);
+            }
+        });
+        // The writer ends also when something here fails.
+        let _ends = Ends(&done);
+        for round in 0..ROUNDS {
+            let seen = steps.load(Ordering::Relaxed);
+            let start = Instant::now();
+            while steps.load(Ordering::Relaxed) == seen && start.elapsed() < Duration::from_secs(60) {
+                std::thread::yield_now();
+            }
+            let now = format!("tank/e@s{round}");
+            let before = round.checked_sub(1).map(|before| format!("tank/e@s{before}"));
+            snapshot(&a, &now);
+            // As a sender does beside a server: what its view of the pool names stays.
+            let kept = a.live.writer().allocator().keep_freed();
+            let tree = a.tree();
+            let raw = send(&tree, &now, before.as_deref(), RAW);
+            let base = before.as_deref().map(|name| Base::Snapshot(tree.dataset(name).unwrap()));
+            let plain = send_from(&tree, &now, base.as_ref(), Options::default(), a.live.keys());
+            drop(kept);
+            take(&b, &raw, &now, false).unwrap();
+            take(&b, &plain, &now.replace("/e@", "/plain@"), false).unwrap();
+            if round % 4 == 3 {
+                key = format!("another phrase {round}");
+                write::change_key(&a.live, "tank/e", new_key(&key)).unwrap();
+            }
+            for (rig, name) in before.iter().flat_map(|name| [(&a, name.clone()), (&b, name.clone())]) {
+                write::destroy_snapshots(&rig.live, &[name], false).unwrap();
+            }
+            let sent = a.tree().dataset(&now).unwrap().objset(a.live.keys()).unwrap();
+            let copy = b.tree().dataset(&now.replace("/e@", "/plain@")).unwrap().objset(&KeyStore::new()).unwrap();
+            assert!(contents(&sent) == contents(&copy), "round {round}");
+        }
+    });
+    a.live.close(&head).unwrap();
+    let last = format!("tank/e@s{}", ROUNDS - 1);
+    snapshot(&a, "tank/e@last");
+    take(&b, &send(&a.tree(), "tank/e@last", Some(&last), RAW), "tank/e@last", false).unwrap();
+    let (sent, received) = (a.tree().dataset("tank/e@last").unwrap(), b.tree().dataset("tank/e@last").unwrap());
+    assert!(opened(&sent, key.as_bytes()) == opened(&received, key.as_bytes()));
+    a.check();
+    b.check();
+    a.judge();
+    b.judge();
 }
 
 #[test]

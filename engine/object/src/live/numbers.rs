@@ -94,13 +94,12 @@ impl Numbers {
         if id == 0 || at + u32::from(slots) > SLOTS_PER_BLOCK as u32 {
             return Ok(false);
         }
-        for freed in self.waiting.values_mut() {
-            if let Some(found) = freed.iter().position(|(freed, _)| *freed == id) {
-                let (id, slots) = freed.swap_remove(found);
-                self.give(id, slots);
-                break;
-            }
-        }
+        // Whatever of its slots was freed under another number, too: a dnode of several slots went, and one within them comes.
+        let end = id + u64::from(slots);
+        let is_in_place = |(freed, slots): &mut (u64, u8)| *freed < end && id < *freed + u64::from(*slots);
+        let freed: Vec<(u64, u8)> =
+            self.waiting.values_mut().flat_map(|freed| freed.extract_if(.., is_in_place).collect::<Vec<_>>()).collect();
+        freed.into_iter().for_each(|(freed, slots)| self.give(freed, slots));
         let used = self.used(block, &mut look)?;
         let free = used & (run(slots) << at) == 0;
         self.blocks.insert(block, if free { used | (run(slots) << at) } else { used });
@@ -169,6 +168,22 @@ mod tests {
         assert_eq!(n.take(1, empty), Ok(12));
         n.closed(6);
         assert_eq!(n.take(1, empty), Ok(5));
+    }
+
+    #[test]
+    fn a_number_within_what_an_open_txg_freed_can_be_asked_for() {
+        let mut n = Numbers::new(0);
+        assert!(n.claim(4, 4, empty).unwrap() && n.claim(8, 1, empty).unwrap() && n.claim(9, 1, empty).unwrap());
+        n.give_later(5, 4, 4);
+        assert!(n.claim(6, 1, empty).unwrap());
+        n.give_later(6, 8, 1);
+        n.give_later(6, 9, 1);
+        assert!(n.claim(7, 2, empty).unwrap(), "over two of them");
+        assert!(!n.claim(8, 1, empty).unwrap());
+        assert!(n.claim(4, 2, empty).unwrap(), "what is left of the first");
+        assert_eq!((1..=5).map(|_| n.take(1, empty).unwrap()).collect::<Vec<_>>(), [1, 2, 3, 10, 11]);
+        n.closed(6);
+        assert_eq!(n.take(1, empty), Ok(9));
     }
 
     #[test]

@@ -195,17 +195,16 @@ impl ObjectSet {
     }
 
     fn used_slots(self: &Arc<Self>, live: &LiveSet, block: u64) -> Result<Mask> {
-        let mut mask = self.slots_on_disk(block)?;
+        let run = |at: u32, slots: u8| if slots >= 32 { Mask::MAX } else { ((1 << slots) - 1) << at };
+        let (mut gone, mut taken) = (0, 0);
         for at in 0..SLOTS_PER_BLOCK as u32 {
             let Some(object) = live.known(block * SLOTS_PER_BLOCK + u64::from(at)) else { continue };
             let state = object.state.read();
-            let run = |slots: u8| if slots >= 32 { Mask::MAX } else { ((1 << slots) - 1) << at };
-            match (&state.head, &state.synced) {
-                (Some(head), _) => mask |= run(head.slots),
-                (None, Some(gone)) => mask &= !run(gone.slots),
-                (None, None) => {}
-            }
+            gone |= state.synced.as_ref().map_or(0, |old| run(at, old.slots));
+            taken |= state.head.as_ref().map_or(0, |head| run(at, head.slots));
         }
+        // What is there now may lie where others went, whichever number is the lower.
+        let mask = self.slots_on_disk(block)? & !gone | taken;
         Ok(mask)
     }
 

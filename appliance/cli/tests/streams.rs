@@ -78,6 +78,42 @@ fn files_come_out_of_saved_streams() {
 }
 
 #[test]
+fn a_saved_stream_is_mounted_read_only_until_it_is_unmounted() {
+    let Some(weir) = Weir::with_history() else { return };
+    let full = weir.send("full", &["-Lec", "th/prom@s1"]);
+    let more = weir.send("more", &["-I", "@s1", "th/prom@s4"]);
+    let place = weir.state.path().join("mount");
+    std::fs::create_dir(&place).expect("a folder");
+    let at = place.to_str().expect("text");
+    for (words, snapshot) in
+        [(&["--then", &more][..], "s4"), (&["--then", &more, "--snapshot", "s2"], "s2"), (&[], "s1")]
+    {
+        let mounted = weir.run(&[&["stream", "mount", &full, at], words].concat());
+        let said = String::from_utf8_lossy(&mounted.stderr);
+        if said.contains("/dev/fuse") || said.contains("fusermount3") {
+            println!("skipped: this machine cannot mount FUSE: {said}");
+            return;
+        }
+        assert!(mounted.status.success(), "{said}");
+        let text = std::fs::read(place.join("text.txt")).expect("read");
+        let written = std::fs::write(place.join("new"), "x").expect_err("read-only");
+        let names = std::fs::read_dir(&place).expect("listed").count();
+        weir.good(&["umount", at]);
+        assert!(text == weir.good(&["cat", &format!("th/prom@{snapshot}:/text.txt")]), "{snapshot}");
+        assert_eq!(written.kind(), std::io::ErrorKind::ReadOnlyFilesystem);
+        assert_eq!(names, weir.text(&["ls", "-a", &format!("th/prom@{snapshot}:/")]).lines().count(), "{snapshot}");
+        assert_eq!(std::fs::read_dir(&place).expect("listed").count(), 0, "nothing is mounted any more");
+    }
+    // Nothing is mounted of one that was altered.
+    let mut altered = std::fs::read(&full).expect("read");
+    let middle = altered.len() / 2;
+    altered[middle] ^= 4;
+    std::fs::write(&full, altered).expect("written");
+    let (code, said) = weir.bad(&["stream", "mount", &full, at]);
+    assert!(code == 1 && said.contains("record"), "{code}: {said}");
+}
+
+#[test]
 fn a_volume_is_copied_out_of_a_stream() {
     let Some(weir) = Weir::with_history() else { return };
     let stream = weir.send("volume", &["th/vol@v1"]);

@@ -100,7 +100,7 @@ pub struct Crypt {
 /// First record of a stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Begin {
-    /// Bits 0-1 of `drr_versioninfo`: 1 stream, 2 package.
+    /// Bits 0-1 of `drr_versioninfo`: [`Begin::STREAM`] or [`Begin::PACKAGE`].
     pub header_type: u8,
     /// What the reader must know.
     pub features: Features,
@@ -244,6 +244,32 @@ pub enum Body {
         length: u64,
         to_guid: u64,
     },
+}
+
+impl Begin {
+    /// Header type of a stream (`DMU_SUBSTREAM`).
+    pub const STREAM: u8 = 1;
+    /// Header type of a package of streams (`DMU_COMPOUNDSTREAM`).
+    pub const PACKAGE: u8 = 2;
+}
+
+impl Body {
+    /// The number of the record's kind: `drr_type`.
+    pub fn kind(&self) -> u8 {
+        match self {
+            Self::Begin(_) => 0,
+            Self::Object(_) => 1,
+            Self::FreeObjects { .. } => 2,
+            Self::Write(_) => 3,
+            Self::Free { .. } => 4,
+            Self::End { .. } => 5,
+            Self::WriteByRef(_) => 6,
+            Self::Spill(_) => 7,
+            Self::WriteEmbedded(_) => 8,
+            Self::ObjectRange { .. } => 9,
+            Self::Redact { .. } => 10,
+        }
+    }
 }
 
 /// A record.

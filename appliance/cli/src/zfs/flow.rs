@@ -3,14 +3,11 @@
 
 use crate::context::{Context, Failure, Outcome};
 use daemon::flows::{Begun, Direction, Flow};
-use dataset::stream::{Watch, kind_number, place_of};
+use dataset::stream::{Watch, place_of};
 use dataset::{Error, Result};
-use ondisk::send_record::Body;
+use ondisk::send_record::{Begin, Body};
 use std::io;
 use std::sync::Arc;
-
-/// BEGIN of a stream, not of a package.
-const STREAM: u8 = 1;
 
 /// Begins to tell, if there is somebody.
 pub fn begin(cx: &Context<'_>, direction: Direction, target: &str) -> Option<Begun> {
@@ -49,12 +46,12 @@ impl Watch for Told {
     fn passed(&mut self, body: &Body, bytes: u64) -> Result<()> {
         if let Body::Begin(begin) = body
             && self.names_datasets
-            && begin.header_type == STREAM
+            && begin.header_type == Begin::STREAM
         {
             self.flow.dataset(&String::from_utf8_lossy(&begin.to_name));
         }
         let (object, offset) = place_of(body);
-        match self.flow.passed(kind_number(body), object, offset, bytes) {
+        match self.flow.passed(body.kind(), object, offset, bytes) {
             true => Ok(()),
             false => Err(Error::io("the stream", io::Error::other("it was stopped"))),
         }

@@ -6,8 +6,8 @@ use crate::endian::Endian;
 /// The record on disk.
 pub(super) fn record(record: &Record, endian: Endian) -> [u8; RECORD_BYTES] {
     let mut w = Writer { out: [0; RECORD_BYTES], endian };
-    let kind = write_body(&mut w, &record.body);
-    w.u32(0, kind);
+    w.u32(0, record.body.kind().into());
+    write_body(&mut w, &record.body);
     w.u32(4, record.payload_len);
     if !matches!(record.body, Body::Begin(_)) {
         w.words(CHECKSUM_OFFSET, &record.checksum);
@@ -42,8 +42,7 @@ impl Writer {
     }
 }
 
-/// Writes the body, says its kind.
-fn write_body(w: &mut Writer, body: &Body) -> u32 {
+fn write_body(w: &mut Writer, body: &Body) {
     match body {
         Body::Begin(b) => {
             let info = u64::from(b.header_type & 3) | (b.features.bits() << 2);
@@ -52,7 +51,6 @@ fn write_body(w: &mut Writer, body: &Body) -> u32 {
             w.u32(36, b.flags);
             w.words(40, &[b.to_guid, b.from_guid]);
             w.bytes(56, &b.to_name[..b.to_name.len().min(255)]);
-            0
         }
         Body::Object(o) => {
             w.words(8, &[o.object]);
@@ -64,11 +62,9 @@ fn write_body(w: &mut Writer, body: &Body) -> u32 {
             w.words(40, &[o.to_guid]);
             w.bytes(48, &[o.indirect_shift, o.levels, o.blkptrs]);
             w.words(56, &[o.max_block_id]);
-            1
         }
         Body::FreeObjects { first, count, to_guid } => {
             w.words(8, &[*first, *count, *to_guid]);
-            2
         }
         Body::Write(r) => {
             w.words(8, &[r.object]);
@@ -78,22 +74,18 @@ fn write_body(w: &mut Writer, body: &Body) -> u32 {
             w.words(56, &r.key.to_words());
             w.words(96, &[r.compressed_bytes]);
             w.crypt(104, &r.crypt);
-            3
         }
         Body::Free { object, offset, length, to_guid } => {
             w.words(8, &[*object, *offset, *length, *to_guid]);
-            4
         }
         Body::End { checksum, to_guid } => {
             w.words(8, checksum);
             w.words(40, &[*to_guid]);
-            5
         }
         Body::WriteByRef(r) => {
             w.words(8, &[r.object, r.offset, r.length, r.to_guid, r.ref_guid, r.ref_object, r.ref_offset]);
             w.bytes(64, &[r.checksum_type, r.flags]);
             w.words(72, &r.key.to_words());
-            6
         }
         Body::Spill(s) => {
             w.words(8, &[s.object, s.length, s.to_guid]);
@@ -101,24 +93,20 @@ fn write_body(w: &mut Writer, body: &Body) -> u32 {
             w.words(40, &[s.compressed_bytes]);
             w.crypt(48, &s.crypt);
             w.u32(84, s.object_type);
-            7
         }
         Body::WriteEmbedded(e) => {
             w.words(8, &[e.object, e.offset, e.length, e.to_guid]);
             w.bytes(40, &[e.compression, e.embedded_type]);
             w.u32(48, e.logical_bytes);
             w.u32(52, e.physical_bytes);
-            8
         }
         Body::ObjectRange { first, slots, to_guid, crypt, flags } => {
             w.words(8, &[*first, *slots, *to_guid]);
             w.crypt(32, crypt);
             w.bytes(68, &[*flags]);
-            9
         }
         Body::Redact { object, offset, length, to_guid } => {
             w.words(8, &[*object, *offset, *length, *to_guid]);
-            10
         }
     }
 }

@@ -106,22 +106,12 @@ fn cut() -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::stream::Writer;
-    use ondisk::send_record::{Begin, Features};
+    use crate::stream::{Writer, begin};
+    use ondisk::send_record::Begin;
 
     fn stream() -> Vec<u8> {
         let mut writer = Writer::new(Vec::new(), Endian::Little);
-        let begin = Begin {
-            header_type: 1,
-            features: Features::SA_SPILL,
-            creation_time: 1,
-            objset_type: 2,
-            flags: 0,
-            to_guid: 7,
-            from_guid: 0,
-            to_name: b"tank@s".to_vec(),
-        };
-        writer.record(Body::Begin(begin), b"a list of pairs!").unwrap();
+        writer.record(begin(Begin::STREAM), b"a list of pairs!").unwrap();
         writer.record(Body::FreeObjects { first: 1, count: 2, to_guid: 7 }, &[]).unwrap();
         writer.end(7).unwrap();
         writer.into_inner()

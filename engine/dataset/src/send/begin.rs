@@ -25,8 +25,6 @@ const FLAG_CLONE: u32 = 1;
 const FLAG_CI_DATA: u32 = 2;
 const FLAG_FREE_RECORDS: u32 = 4;
 const FLAG_SPILL_BLOCK: u32 = 8;
-/// Header type of a stream (`DMU_SUBSTREAM`).
-const STREAM: u8 = 1;
 
 /// Whether a feature that counts by dataset is active in this one.
 fn is_active(dataset: &Dataset, guid: &str) -> Result<bool> {
@@ -81,7 +79,7 @@ pub(super) fn begin(to: &Dataset, from: Option<&Base>, set: &ObjectSet, features
     }
     let suffix = if to.is_snapshot() { "" } else { "@--head--" };
     Ok(Begin {
-        header_type: STREAM,
+        header_type: Begin::STREAM,
         features,
         creation_time: phys.creation_time,
         objset_type: set.phys().kind as u32,

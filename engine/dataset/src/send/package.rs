@@ -15,8 +15,6 @@ use ondisk::send_record::{Begin, Body, Features};
 use std::collections::HashMap;
 use std::io::Write;
 
-/// Header type of a package (`DMU_COMPOUNDSTREAM`).
-const PACKAGE: u8 = 2;
 /// Properties that a snapshot has only because its dataset has them.
 const SPACE_LIMITS: [&str; 4] = ["quota", "reservation", "refquota", "refreservation"];
 
@@ -286,7 +284,7 @@ impl Package {
         let list = if self.has_list() { self.header.to_xdr(endian) } else { Vec::new() };
         let features = if self.options.holds { Features::HOLDS } else { Features::empty() };
         let begin = Begin {
-            header_type: PACKAGE,
+            header_type: Begin::PACKAGE,
             features,
             creation_time: 0,
             objset_type: 0,

@@ -29,8 +29,6 @@ use std::sync::Arc;
 const LABELS_BYTES: u64 = ondisk::label::START_BYTES;
 /// Address of what is in the files. Below it is what is in memory.
 const FILES_AT: u64 = 1 << 40;
-/// Header type of a package of streams (`DMU_COMPOUNDSTREAM`).
-const PACKAGE: u8 = 2;
 /// Largest object number of the format (`DN_MAX_OBJECT`).
 const OBJECT_MAX: u64 = 1 << 48;
 /// Dnodes in one block of them.
@@ -117,7 +115,7 @@ fn read_all(
         let offset = packet.offset;
         match &packet.record.body {
             // The list of a package: its streams say all that is needed.
-            Body::Begin(begin) if begin.header_type == PACKAGE => {}
+            Body::Begin(begin) if begin.header_type == Begin::PACKAGE => {}
             Body::Begin(begin) => {
                 at = Some(follow(states, begin).at_with(|| format!("stream at byte {offset}"))?);
             }

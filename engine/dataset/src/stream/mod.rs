@@ -12,7 +12,7 @@ mod watch;
 mod write;
 
 pub use read::{Packet, Reader};
-pub use watch::{Watch, kind_number, place_of};
+pub use watch::{Watch, place_of};
 pub use write::Writer;
 
 use ondisk::send_record::Body;
@@ -32,4 +32,20 @@ pub fn kind_name(body: &Body) -> &'static str {
         Body::ObjectRange { .. } => "OBJECT_RANGE",
         Body::Redact { .. } => "REDACT",
     }
+}
+
+/// A BEGIN for tests.
+#[cfg(test)]
+pub(crate) fn begin(header_type: u8) -> Body {
+    use ondisk::send_record::{Begin, Features};
+    Body::Begin(Begin {
+        header_type,
+        features: Features::SA_SPILL,
+        creation_time: 1,
+        objset_type: 2,
+        flags: 0,
+        to_guid: 7,
+        from_guid: 0,
+        to_name: b"tank@s".to_vec(),
+    })
 }

@@ -4,15 +4,13 @@ use super::kind_name;
 use crate::{Error, Place, Result};
 use ondisk::Endian;
 use ondisk::blkptr::MAX_BLOCK_BYTES;
-use ondisk::send_record::{Body, CHECKSUM_OFFSET, RECORD_BYTES, Record, stream_endian};
+use ondisk::send_record::{Begin, Body, CHECKSUM_OFFSET, RECORD_BYTES, Record, stream_endian};
 use std::io::Read;
 use transform::checksum::Order;
 use transform::checksum::fletcher4::Fletcher4;
 
 /// Longest list in a BEGIN record. OpenZFS's default for what a receiver takes is a quarter of its memory (`libzfs_max_nvlist`).
 const LIST_BYTES_MAX: u64 = 256 << 20;
-/// Header type of a package of streams (`DMU_COMPOUNDSTREAM`).
-const PACKAGE: u8 = 2;
 
 /// A record with what follows it.
 pub struct Packet<'a> {
@@ -121,7 +119,7 @@ impl<R: Read> Reader<R> {
         self.count += 1;
         match &record.body {
             Body::Begin(begin) => {
-                self.in_package |= begin.header_type == PACKAGE;
+                self.in_package |= begin.header_type == Begin::PACKAGE;
                 self.is_open = true;
             }
             // Behind the streams of a package comes an END that has no BEGIN.
@@ -196,22 +194,8 @@ impl<R: Read> Reader<R> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Writer;
+    use super::super::{Writer, begin};
     use super::*;
-    use ondisk::send_record::{Begin, Features};
-
-    fn begin(header_type: u8) -> Body {
-        Body::Begin(Begin {
-            header_type,
-            features: Features::SA_SPILL,
-            creation_time: 1,
-            objset_type: 2,
-            flags: 0,
-            to_guid: 7,
-            from_guid: 0,
-            to_name: b"tank@s".to_vec(),
-        })
-    }
 
     fn stream(endian: Endian) -> Vec<u8> {
         let mut writer = Writer::new(Vec::new(), endian);

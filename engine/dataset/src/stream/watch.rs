@@ -9,23 +9,6 @@ pub trait Watch: Send {
     fn passed(&mut self, body: &Body, bytes: u64) -> Result<()>;
 }
 
-/// The number of a record's kind: `drr_type`.
-pub fn kind_number(body: &Body) -> u8 {
-    match body {
-        Body::Begin(_) => 0,
-        Body::Object(_) => 1,
-        Body::FreeObjects { .. } => 2,
-        Body::Write(_) => 3,
-        Body::Free { .. } => 4,
-        Body::End { .. } => 5,
-        Body::WriteByRef(_) => 6,
-        Body::Spill(_) => 7,
-        Body::WriteEmbedded(_) => 8,
-        Body::ObjectRange { .. } => 9,
-        Body::Redact { .. } => 10,
-    }
-}
-
 /// Object and offset that a record is about; zeros where it is about none.
 pub fn place_of(body: &Body) -> (u64, u64) {
     match body {
@@ -44,9 +27,9 @@ pub fn place_of(body: &Body) -> (u64, u64) {
 mod tests {
     use super::*;
     use crate::receive::Checked;
-    use crate::stream::{Writer, kind_name};
+    use crate::stream::{Writer, begin, kind_name};
     use ondisk::Endian;
-    use ondisk::send_record::{Begin, Features};
+    use ondisk::send_record::Begin;
     use parking_lot::Mutex;
     use std::sync::Arc;
 
@@ -55,7 +38,7 @@ mod tests {
 
     impl Watch for Seen {
         fn passed(&mut self, body: &Body, bytes: u64) -> Result<()> {
-            self.0.lock().push((kind_number(body), place_of(body).0, bytes));
+            self.0.lock().push((body.kind(), place_of(body).0, bytes));
             match self.0.lock().len() {
                 5.. => Err(crate::Error::invalid("", "enough")),
                 _ => Ok(()),
@@ -65,17 +48,7 @@ mod tests {
 
     fn write(seen: &Seen) -> Vec<u8> {
         let mut writer = Writer::new(Vec::new(), Endian::Little).watched(Some(Box::new(seen.clone())));
-        let begin = Begin {
-            header_type: 1,
-            features: Features::SA_SPILL,
-            creation_time: 1,
-            objset_type: 2,
-            flags: 0,
-            to_guid: 7,
-            from_guid: 0,
-            to_name: b"tank@s".to_vec(),
-        };
-        writer.record(Body::Begin(begin), b"a list of pairs!").unwrap();
+        writer.record(begin(Begin::STREAM), b"a list of pairs!").unwrap();
         writer.record(Body::FreeObjects { first: 9, count: 2, to_guid: 7 }, &[]).unwrap();
         writer.end(7).unwrap();
         assert_eq!(writer.bytes(), seen.0.lock().iter().map(|(.., bytes)| bytes).sum::<u64>());

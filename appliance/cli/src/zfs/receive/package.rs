@@ -10,9 +10,6 @@ use ondisk::nvlist::{Nvlist, Value as Field};
 use ondisk::send_record::{Begin, Body, Features};
 use std::io::Read;
 
-/// Header type of a package of streams (`DMU_COMPOUNDSTREAM`).
-const PACKAGE: u8 = 2;
-
 /// What a package says of itself.
 pub(super) struct List {
     /// All below what was sent goes with it (`-R`).
@@ -139,7 +136,7 @@ impl Receiver<'_> {
             return Err(Failure::failed("cannot receive: invalid stream (bad snapshot name)"));
         };
         self.sent = sent.to_owned();
-        if begin.header_type != PACKAGE {
+        if begin.header_type != Begin::PACKAGE {
             return self.one(cx, stream, &first).map(|()| 0);
         }
         self.list = List::new(&first.payload, begin)?;

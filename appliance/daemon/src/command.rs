@@ -63,19 +63,21 @@ pub struct StreamWriter {
 pub struct Input {
     from: Receiver<io::Result<Bytes>>,
     piece: Bytes,
-    frames: Sender<CommandFrame>,
-    cancelled: Arc<AtomicBool>,
-    id: String,
-    owner: Arc<Owner>,
+    asked: Asked,
 }
 
 /// Bytes for a client's standard output.
 pub struct Output {
     to: Sender<Bytes>,
     piece: Vec<u8>,
+    asked: Asked,
+}
+
+/// Bytes that a client was asked to give or take beside its text.
+struct Asked {
+    id: String,
     frames: Sender<CommandFrame>,
     cancelled: Arc<AtomicBool>,
-    id: String,
     owner: Arc<Owner>,
 }
 
@@ -135,37 +137,24 @@ impl Io {
     /// Asks the client for its standard input.
     pub fn input(&self) -> io::Result<Input> {
         let (to, from) = channel(PIECES);
-        let id = number();
-        self.owner.questions.inputs.lock().insert(id.clone(), to);
-        let input = Input {
-            from,
-            piece: Bytes::new(),
-            frames: self.frames.clone(),
-            cancelled: self.cancelled.clone(),
-            id: id.clone(),
-            owner: self.owner.clone(),
-        };
-        let question = CommandQuestion { id, wanted: Wanted::Input };
-        self.frames.blocking_send(CommandFrame::Ask(question)).map_err(|_| gone())?;
-        Ok(input)
+        let asked = self.about();
+        self.owner.questions.inputs.lock().insert(asked.id.clone(), to);
+        asked.ask(Wanted::Input)?;
+        Ok(Input { from, piece: Bytes::new(), asked })
     }
 
     /// Asks the client to take bytes to its standard output.
     pub fn output(&self) -> io::Result<Output> {
         let (to, from) = channel(PIECES);
-        let id = number();
-        self.owner.questions.outputs.lock().insert(id.clone(), from);
-        let output = Output {
-            to,
-            piece: Vec::with_capacity(PIECE_BYTES),
-            frames: self.frames.clone(),
-            cancelled: self.cancelled.clone(),
-            id: id.clone(),
-            owner: self.owner.clone(),
-        };
-        let question = CommandQuestion { id, wanted: Wanted::Output };
-        self.frames.blocking_send(CommandFrame::Ask(question)).map_err(|_| gone())?;
-        Ok(output)
+        let asked = self.about();
+        self.owner.questions.outputs.lock().insert(asked.id.clone(), from);
+        asked.ask(Wanted::Output)?;
+        Ok(Output { to, piece: Vec::with_capacity(PIECE_BYTES), asked })
+    }
+
+    fn about(&self) -> Asked {
+        let (frames, cancelled, owner) = (self.frames.clone(), self.cancelled.clone(), self.owner.clone());
+        Asked { id: number(), frames, cancelled, owner }
     }
 
     /// Asks the client.
@@ -204,6 +193,30 @@ fn number() -> String {
     format!("{:016x}{:016x}", random(), random())
 }
 
+impl Asked {
+    fn ask(&self, wanted: Wanted) -> io::Result<()> {
+        let question = CommandQuestion { id: self.id.clone(), wanted };
+        self.frames.blocking_send(CommandFrame::Ask(question)).map_err(|_| gone())
+    }
+
+    /// Refuses to wait longer for a client that went away, and in a command that was stopped.
+    fn check(&self) -> io::Result<()> {
+        match () {
+            () if self.cancelled.load(Ordering::Relaxed) => Err(io::Error::other("it was stopped")),
+            () if self.frames.is_closed() => Err(gone()),
+            () => Ok(()),
+        }
+    }
+}
+
+impl Drop for Asked {
+    fn drop(&mut self) {
+        // Nobody may have come for them, or begun.
+        self.owner.questions.inputs.lock().remove(&self.id);
+        self.owner.questions.outputs.lock().remove(&self.id);
+    }
+}
+
 impl Read for Input {
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
         while self.piece.is_empty() && !buf.is_empty() {
@@ -214,21 +227,12 @@ impl Read for Input {
             match came {
                 Ok(Some(piece)) => self.piece = piece?,
                 Ok(None) => return Ok(0),
-                Err(_) if self.cancelled.load(Ordering::Relaxed) => return Err(io::Error::other("it was stopped")),
-                Err(_) if self.frames.is_closed() => return Err(gone()),
-                Err(_) => {}
+                Err(_) => self.asked.check()?,
             }
         }
         let taken = self.piece.split_to(self.piece.len().min(buf.len()));
         buf[..taken.len()].copy_from_slice(&taken);
         Ok(taken.len())
-    }
-}
-
-impl Drop for Input {
-    fn drop(&mut self) {
-        // Nobody may have begun.
-        self.owner.questions.inputs.lock().remove(&self.id);
     }
 }
 
@@ -241,11 +245,10 @@ impl Output {
             };
             piece = match sent {
                 Ok(()) => break,
-                Err(SendTimeoutError::Timeout(_)) if self.cancelled.load(Ordering::Relaxed) => {
-                    return Err(io::Error::other("it was stopped"));
+                Err(SendTimeoutError::Timeout(piece)) => {
+                    self.asked.check()?;
+                    piece
                 }
-                Err(SendTimeoutError::Timeout(_)) if self.frames.is_closed() => return Err(gone()),
-                Err(SendTimeoutError::Timeout(piece)) => piece,
                 Err(SendTimeoutError::Closed(_)) => return Err(gone()),
             };
         }
@@ -272,11 +275,10 @@ impl Write for Output {
 impl Drop for Output {
     fn drop(&mut self) {
         // A short stream ends before its client has come for it.
-        let is_waiting = || self.owner.questions.outputs.lock().contains_key(&self.id);
-        while is_waiting() && !self.frames.is_closed() {
+        let is_waiting = || self.asked.owner.questions.outputs.lock().contains_key(&self.asked.id);
+        while is_waiting() && !self.asked.frames.is_closed() {
             std::thread::sleep(FETCHED_POLL);
         }
-        self.owner.questions.outputs.lock().remove(&self.id);
     }
 }
 

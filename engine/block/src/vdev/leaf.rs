@@ -138,6 +138,11 @@ struct State {
     readied: Mutex<Range<u64>>,
 }
 
+/// Where blocks end on a device: its last labels begin there.
+fn end_bytes(device: &dyn Device) -> u64 {
+    label::usable_bytes(device.size_bytes()).saturating_sub(label::END_BYTES)
+}
+
 /// The device, or why there is none.
 struct Access {
     device: Option<Arc<Faulty>>,
@@ -364,7 +369,7 @@ impl Leaf {
     pub fn write(&self, txg: u64, offset: u64, data: &[u8]) -> Option<io::Result<()>> {
         let access = self.state.access.read();
         let device = access.device.as_ref()?;
-        let end_bytes = label::usable_bytes(device.size_bytes()).saturating_sub(label::END_BYTES);
+        let end_bytes = end_bytes(device.as_ref());
         let within =
             offset >= label::BOOT_OFFSET && offset.checked_add(data.len() as u64).is_some_and(|e| e <= end_bytes);
         let mut ns = 0;
@@ -398,7 +403,7 @@ impl Leaf {
     pub fn discard(&self, offset: u64, len: u64) -> Option<io::Result<()>> {
         let access = self.state.access.read();
         let device = access.device.as_ref()?;
-        let end_bytes = label::usable_bytes(device.size_bytes()).saturating_sub(label::END_BYTES);
+        let end_bytes = end_bytes(device.as_ref());
         if offset < label::START_BYTES || offset.checked_add(len).is_none_or(|end| end > end_bytes) {
             return Some(Err(io::ErrorKind::UnexpectedEof.into()));
         }
@@ -422,7 +427,7 @@ impl Leaf {
     pub fn take_space(&self, offset: u64, len: u64) {
         let access = self.state.access.read();
         let Some(device) = access.device.as_ref().filter(|_| !self.has_failed()) else { return };
-        let end_bytes = label::usable_bytes(device.size_bytes()).saturating_sub(label::END_BYTES);
+        let end_bytes = end_bytes(device.as_ref());
         let mut readied = self.state.readied.lock();
         if (readied.contains(&offset) && offset + len <= readied.end) || offset >= end_bytes {
             return;

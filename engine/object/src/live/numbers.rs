@@ -131,7 +131,8 @@ impl Numbers {
     }
 }
 
-fn run(slots: u8) -> Mask {
+/// A run of slots from the first of its block on.
+pub(crate) fn run(slots: u8) -> Mask {
     if slots >= 32 { Mask::MAX } else { (1 << slots) - 1 }
 }
 

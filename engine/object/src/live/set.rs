@@ -1,6 +1,6 @@
 //! The live part of an object set: its objects in memory, free numbers, and what its root block will say.
 
-use super::numbers::{Mask, Numbers};
+use super::numbers::{Mask, Numbers, run};
 use super::sealed::Sealing;
 use super::state::{Buffer, Content, Dirty, LiveObject, WRITTEN};
 use super::{SyncContext, Tx};
@@ -195,17 +195,15 @@ impl ObjectSet {
     }
 
     fn used_slots(self: &Arc<Self>, live: &LiveSet, block: u64) -> Result<Mask> {
-        let run = |at: u32, slots: u8| if slots >= 32 { Mask::MAX } else { ((1 << slots) - 1) << at };
         let (mut gone, mut taken) = (0, 0);
         for at in 0..SLOTS_PER_BLOCK as u32 {
             let Some(object) = live.known(block * SLOTS_PER_BLOCK + u64::from(at)) else { continue };
             let state = object.state.read();
-            gone |= state.synced.as_ref().map_or(0, |old| run(at, old.slots));
-            taken |= state.head.as_ref().map_or(0, |head| run(at, head.slots));
+            gone |= state.synced.as_ref().map_or(0, |old| run(old.slots) << at);
+            taken |= state.head.as_ref().map_or(0, |head| run(head.slots) << at);
         }
         // What is there now may lie where others went, whichever number is the lower.
-        let mask = self.slots_on_disk(block)? & !gone | taken;
-        Ok(mask)
+        Ok(self.slots_on_disk(block)? & !gone | taken)
     }
 
     /// Makes an object.

@@ -32,6 +32,18 @@ fn options() -> WriteOptions {
     WriteOptions { interval: Duration::from_secs(3600), ..WriteOptions::default() }
 }
 
+/// A pool of these, with every feature that pools have by themselves.
+fn create(tops: Vec<NewVdev>) -> Arc<Writer> {
+    let new = CreatePool {
+        name: "tank".into(),
+        tops,
+        features: default_features().map(str::to_owned).collect(),
+        comment: None,
+        compatibility: None,
+    };
+    Writer::create(&new, &OpenOptions::default(), &options(), |_| Ok(())).unwrap()
+}
+
 /// Says how many log space maps there are.
 fn check(devices: &[Arc<dyn Device>]) -> usize {
     let found = search_devices(devices.iter().cloned()).pools.remove(0);
@@ -116,14 +128,7 @@ fn every_layout_is_made_written_and_opened_again_without_a_leak() {
     ];
     for tops in layouts {
         let devices = devices(&tops);
-        let new = CreatePool {
-            name: "tank".into(),
-            tops,
-            features: default_features().map(str::to_owned).collect(),
-            comment: None,
-            compatibility: None,
-        };
-        let mut writer = Writer::create(&new, &OpenOptions::default(), &options(), |_| Ok(())).unwrap();
+        let mut writer = create(tops);
         check(&devices);
         let mut ids = Vec::new();
         for round in 0..6u64 {
@@ -187,14 +192,7 @@ fn devices_of_every_kind_join_an_open_pool_and_take_blocks_from_the_next_txg_on(
         vec![NewVdev { class: block::Class::Dedup, ..leaf("dedup") }],
     ];
     let mut all = devices(std::slice::from_ref(&first));
-    let new = CreatePool {
-        name: "tank".into(),
-        tops: vec![first],
-        features: default_features().map(str::to_owned).collect(),
-        comment: None,
-        compatibility: None,
-    };
-    let mut writer = Writer::create(&new, &OpenOptions::default(), &options(), |_| Ok(())).unwrap();
+    let mut writer = create(vec![first]);
     let mut ids = fill(&writer, 4);
     let mut count = 1;
     for (round, tops) in joining.into_iter().enumerate() {
@@ -233,14 +231,7 @@ fn devices_of_every_kind_join_an_open_pool_and_take_blocks_from_the_next_txg_on(
 fn spares_and_cache_devices_are_listed_and_their_labels_name_no_pool() {
     let first = leaf("first");
     let mut all = devices(std::slice::from_ref(&first));
-    let new = CreatePool {
-        name: "tank".into(),
-        tops: vec![first],
-        features: default_features().map(str::to_owned).collect(),
-        comment: None,
-        compatibility: None,
-    };
-    let writer = Writer::create(&new, &OpenOptions::default(), &options(), |_| Ok(())).unwrap();
+    let writer = create(vec![first]);
     let auxiliary = |name: &str| {
         let device: Arc<dyn Device> = Arc::new(MemoryDevice::new(name, vec![0; DISK_BYTES]));
         NewAuxiliary { kind: "file", path: name.to_owned(), device, ashift: 9 }
@@ -271,14 +262,7 @@ fn spares_and_cache_devices_are_listed_and_their_labels_name_no_pool() {
 #[test]
 fn devices_that_join_and_leave_are_told_of_in_the_words_of_openzfs() {
     let first = group("mirror", 0, 2);
-    let new = CreatePool {
-        name: "tank".into(),
-        tops: vec![first],
-        features: default_features().map(str::to_owned).collect(),
-        comment: None,
-        compatibility: None,
-    };
-    let writer = Writer::create(&new, &OpenOptions::default(), &options(), |_| Ok(())).unwrap();
+    let writer = create(vec![first]);
     let queue = writer.store().reporter().queue();
     let memory = |name: &str| -> Arc<dyn Device> { Arc::new(MemoryDevice::new(name, vec![0; DISK_BYTES])) };
     let auxiliary = |name: &str| NewAuxiliary { kind: "file", path: name.to_owned(), device: memory(name), ashift: 9 };
@@ -365,14 +349,7 @@ impl Device for Faulty {
 fn on_faulty() -> (Arc<Faulty>, Arc<Writer>, Vec<Arc<dyn Device>>) {
     let faulty = Arc::new(Faulty(MemoryDevice::new("faulty", vec![0; DISK_BYTES]), false.into()));
     let top = NewVdev { leaf: Some(("faulty".into(), faulty.clone())), ..leaf("unused") };
-    let new = CreatePool {
-        name: "tank".into(),
-        tops: vec![top],
-        features: default_features().map(str::to_owned).collect(),
-        comment: None,
-        compatibility: None,
-    };
-    let writer = Writer::create(&new, &OpenOptions::default(), &options(), |_| Ok(())).unwrap();
+    let writer = create(vec![top]);
     let devices: Vec<Arc<dyn Device>> = vec![faulty.clone()];
     (faulty, writer, devices)
 }

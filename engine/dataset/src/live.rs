@@ -54,6 +54,8 @@ pub struct LiveDatasets {
     keys: Arc<KeyStore>,
     open: Arc<Open>,
     log_figures: Arc<LogFigures>,
+    /// Held while properties are taken over, so that what an older txg says never replaces what a newer one said.
+    refreshing: Mutex<()>,
 }
 
 /// What takes part in txgs.
@@ -124,7 +126,7 @@ impl LiveDatasets {
             free_pace: AtomicU64::new(FREE_PACE),
         });
         writer.register(open.clone());
-        Arc::new(Self { writer, keys, open, log_figures: Arc::default() })
+        Arc::new(Self { writer, keys, open, log_figures: Arc::default(), refreshing: Mutex::default() })
     }
 
     /// The txg engine.
@@ -321,6 +323,7 @@ impl LiveDatasets {
 
     /// Takes over what changed of names, properties and quotas, once a txg with such changes is synced.
     pub fn refresh(&self) -> Result<()> {
+        let _one = self.refreshing.lock();
         let tree = self.synced()?;
         let all: Vec<_> = self.open.heads.lock().values().cloned().collect();
         for live in all {

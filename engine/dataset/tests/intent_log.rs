@@ -447,6 +447,42 @@ fn without_sync_nothing_is_logged_and_nobody_waits() {
     assert_eq!((pool.syncs.load(Ordering::SeqCst), pool.used()), (0, 0));
 }
 
+/// Files that were fsynced after `zfs set sync=standard` had returned were lost with a crash: what was made under `disabled` a
+/// moment before had no record, so that theirs were replayed on a tree without it.
+#[test]
+fn nothing_is_logged_on_top_of_what_sync_disabled_left_out() {
+    for logged_before in [false, true] {
+        let pool = pool();
+        let (_, log) = pool.open();
+        let change = |n: u64| {
+            let tx = pool.hold().unwrap();
+            name(&log, &tx, n);
+        };
+        let syncs = || pool.syncs.load(Ordering::SeqCst);
+        // Begins the chain.
+        change(0);
+        log.commit(None).unwrap();
+        if logged_before {
+            change(1);
+            log.commit(None).unwrap();
+        }
+        assert_eq!(syncs(), 1);
+        log.set_mode(SyncMode::Disabled);
+        change(2);
+        log.commit(None).unwrap();
+        assert_eq!(syncs(), 1);
+        log.set_mode(SyncMode::Standard);
+        change(3);
+        log.commit(Some(77)).unwrap();
+        assert_eq!(syncs(), 2, "what has no record is on disk before the commit returns");
+        change(4);
+        log.commit(None).unwrap();
+        assert_eq!(syncs(), 2, "and from then on the log is enough");
+        let (_, log) = pool.crash();
+        assert_eq!(replayed(&log, &pool), ["4"]);
+    }
+}
+
 #[test]
 fn a_log_that_cannot_be_written_gives_way_to_txgs_and_is_begun_anew() {
     let pool = pool();

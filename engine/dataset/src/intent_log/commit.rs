@@ -13,7 +13,8 @@
 //!
 //! Invariants:
 //!   * `commit` returns `Ok` only when all that was asked for is in flushed log blocks, or its txg is on disk
-//!   * while records wait for their txg none that came after them is logged: it would be done again on a tree without them
+//!   * while records wait for their txg none that came after them is logged: it would be done again on a tree without them; a
+//!     change that was not recorded at all, since `sync` was `disabled`, waits in the same way
 //!   * nobody waits for a txg while holding one, or while holding a lock that `sync` takes
 //!   * a block is freed in the sync of a txg not older than any record in it and younger than itself
 //!
@@ -135,8 +136,11 @@ impl Log {
         }
     }
 
-    /// Sets how the property `sync` stands now.
+    /// Sets how the property `sync` stands now. What was changed under `disabled` has no record: when that ends, commits wait for
+    /// the txgs of those changes.
     pub fn set_mode(&self, mode: SyncMode) {
+        // Records are added, or skipped, under this lock: from here on none is skipped that the next commit does not know of.
+        let _pending = self.pending.lock();
         self.mode.store(mode as u8, Ordering::Relaxed);
     }
 
@@ -189,19 +193,19 @@ impl Log {
         self.add(tx, object, None, || Item::Unloggable);
     }
 
-    /// Drops what is noted of the contents of `object`, which was removed in `tx`: its number may come to mean another.
+    /// Drops what is noted of the contents and attributes of `object`, which was removed: its number may come to mean another.
     pub fn forget(&self, object: u64) {
         self.pending.lock().forget(object);
     }
 
     fn add(&self, tx: &Tx, own: Option<u64>, leads_to: Option<u64>, item: impl FnOnce() -> Item) {
-        match self.replaying.load(Ordering::Acquire) {
-            0 if self.mode() == SyncMode::Disabled => return,
-            0 => {}
-            sequence => {
-                self.chain.lock().replayed.insert(tx.txg(), sequence);
-                return;
-            }
+        let sequence = self.replaying.load(Ordering::Acquire);
+        if sequence != 0 {
+            self.chain.lock().replayed.insert(tx.txg(), sequence);
+            return;
+        }
+        if self.mode() == SyncMode::Disabled && self.skip(tx) {
+            return;
         }
         let item = item();
         let mut pending = self.pending.lock();
@@ -209,6 +213,16 @@ impl Log {
             pending.urge(leads_to);
         }
         pending.add(tx.txg(), own, item);
+    }
+
+    /// Notes that a change of `tx` is not recorded, as `sync=disabled` wants it. `false`: it does not any more.
+    fn skip(&self, tx: &Tx) -> bool {
+        let mut pending = self.pending.lock();
+        let is_disabled = self.mode() == SyncMode::Disabled;
+        if is_disabled {
+            pending.skip(tx.txg());
+        }
+        is_disabled
     }
 
     /// Returns when all that was done to `object` (or to everything) and all names are safe from a power cut. The caller
@@ -253,6 +267,12 @@ impl Log {
         }
         let figures = self.ground.figures();
         figures.batches.increment();
+        if batch.unlogged_txg > synced {
+            // `sync` was `disabled` a moment ago.
+            figures.waits.increment();
+            turn.wait_txg = turn.wait_txg.max(max_txg);
+            return;
+        }
         match self.log_batch(turn, &batch, synced) {
             Ok(true) => return,
             Ok(false) => {}

@@ -39,12 +39,14 @@ pub(super) struct Batch {
     pub entries: Vec<Entry>,
     /// Requests that this batch answers: all up to this one.
     pub serves: u64,
+    /// Newest txg with changes that have no record, see [`Pending::skip`]; 0: there is none.
+    pub unlogged_txg: u64,
 }
 
 impl Batch {
-    /// Newest txg of them; 0 when there is none.
+    /// Newest txg of them, and of what has no record; 0 when there is none.
     pub fn max_txg(&self) -> u64 {
-        self.entries.iter().map(|e| e.txg).max().unwrap_or(0)
+        self.entries.iter().map(|e| e.txg).max().unwrap_or(0).max(self.unlogged_txg)
     }
 }
 
@@ -62,6 +64,7 @@ pub(super) struct Pending {
     txgs: BTreeMap<u64, Lists>,
     order: u64,
     requests: u64,
+    unlogged_txg: u64,
 }
 
 impl Pending {
@@ -79,6 +82,12 @@ impl Pending {
                 }
             }
         }
+    }
+
+    /// Something changed in `txg` and is not recorded (`sync=disabled`). Until that txg is synced, nothing that came later can be
+    /// replayed without it, so batches report it.
+    pub fn skip(&mut self, txg: u64) {
+        self.unlogged_txg = self.unlogged_txg.max(txg);
     }
 
     /// Moves what waits for `object`, or everything, to what the next batch takes.
@@ -113,12 +122,15 @@ impl Pending {
             entries.append(&mut lists.urgent);
             entries[from..].sort_unstable_by_key(|e| e.order);
         }
-        Batch { entries, serves: self.requests }
+        Batch { entries, serves: self.requests, unlogged_txg: self.unlogged_txg }
     }
 
     /// `txg` is on disk: its records, and older ones, are not needed any more.
     pub fn synced(&mut self, txg: u64) {
         self.txgs = self.txgs.split_off(&(txg + 1));
+        if self.unlogged_txg <= txg {
+            self.unlogged_txg = 0;
+        }
     }
 }
 
@@ -172,6 +184,21 @@ mod tests {
         assert_eq!(taken(&mut p), []);
         assert_eq!(p.request(None), 2);
         assert_eq!(taken(&mut p), [2]);
+    }
+
+    #[test]
+    fn what_was_not_recorded_is_reported_until_its_txg_is_synced() {
+        let mut p = Pending::default();
+        p.skip(6);
+        p.skip(5);
+        p.add(5, None, named(1));
+        p.request(None);
+        let batch = p.take();
+        assert_eq!((batch.unlogged_txg, batch.max_txg()), (6, 6));
+        p.synced(5);
+        assert_eq!(p.take().unlogged_txg, 6);
+        p.synced(6);
+        assert_eq!(p.take(), Batch { serves: 1, ..Batch::default() });
     }
 
     #[test]

@@ -3,7 +3,7 @@
 
 mod rig;
 
-use files::vfs::{Caller, NewNode, NodeId, RenameFlags, SetAttr, SetXattr, Vfs};
+use files::vfs::{Caller, NewNode, NodeId, RenameFlags, SetAttr, SetXattr, SyncKind, Vfs};
 use files::zpl::FileSystem;
 use rig::{Rig, root, told};
 
@@ -424,4 +424,108 @@ fn clones_in_a_log_are_claimed_and_replayed() {
     assert_eq!(after.live().writer().pool().unwrap().stats().unwrap().clone_saved_bytes, 0);
     after.export();
     after.judge();
+}
+
+/// `named` users beside owner, group and others may do what `bits` say.
+fn posix_list(bits: u16, named: u32) -> Vec<u8> {
+    let entries =
+        [(1u16, 6, u32::MAX), (2, bits, named), (4, 4, u32::MAX), (0x10, bits | 4, u32::MAX), (0x20, 0, u32::MAX)];
+    let bytes = entries
+        .iter()
+        .flat_map(|(tag, bits, id)| [&tag.to_le_bytes()[..], &bits.to_le_bytes(), &id.to_le_bytes()].concat());
+    2u32.to_le_bytes().into_iter().chain(bytes).collect()
+}
+
+/// Attributes in the hidden directory were empty after setxattr, fsync and a crash: the log had made their files, and what was
+/// written to them waited for commits of the attribute itself, which no one can ask for.
+#[test]
+fn an_fsync_makes_extended_attributes_safe_in_both_forms() {
+    let who = root();
+    for form in ["sa", "dir"] {
+        let rig = Rig::new();
+        let fs = rig.make("tank/fs", &[("xattr", form)]);
+        let make = |name: &[u8]| fs.create(&who, fs.root(), name, &NewNode::Regular, 0o644, 0).unwrap().node;
+        // The first commit begins the log, with a txg.
+        let old = make(b"old");
+        for (name, size) in [(&b"user.shrinks"[..], 50_000), (b"user.goes", 40_000), (b"user.grows", 10)] {
+            fs.set_xattr(&who, old, name, &vec![1; size], SetXattr::Either).unwrap();
+        }
+        fs.sync_all().unwrap();
+        let new = make(b"new");
+        let sizes = [1, 100, 5000, 32 << 10, (32 << 10) + 1, 64 << 10];
+        for size in sizes {
+            let name = format!("user.{size}");
+            fs.set_xattr(&who, new, name.as_bytes(), &vec![size as u8 | 1; size], SetXattr::Either).unwrap();
+        }
+        fs.set_xattr(&who, old, b"user.shrinks", &[2; 7], SetXattr::Either).unwrap();
+        fs.remove_xattr(&who, old, b"user.goes").unwrap();
+        fs.set_xattr(&who, old, b"user.grows", &vec![3; 60_000], SetXattr::Either).unwrap();
+        let before = rig.live().writer().synced_txg();
+        fs.sync_node(new, SyncKind::All).unwrap();
+        fs.sync_node(old, SyncKind::All).unwrap();
+        assert_eq!(rig.live().writer().synced_txg(), before, "{form}: the log is enough");
+
+        let mut after = rig.cut();
+        let again = after.mount("tank/fs");
+        let find = |name: &[u8]| again.lookup(again.root(), name).unwrap().node;
+        let get = |node, name: &[u8]| again.get_xattr(node, name).unwrap();
+        for size in sizes {
+            let value = get(find(b"new"), format!("user.{size}").as_bytes());
+            assert_eq!(value.as_ref().map(Vec::len), Some(size), "{form}");
+            assert!(value.unwrap().iter().all(|b| *b == size as u8 | 1), "{form}: {size}");
+        }
+        assert_eq!(get(find(b"old"), b"user.shrinks"), Some(vec![2; 7]), "{form}");
+        assert_eq!(get(find(b"old"), b"user.goes"), None, "{form}");
+        assert_eq!(get(find(b"old"), b"user.grows"), Some(vec![3; 60_000]), "{form}");
+        drop(again);
+        after.export();
+        after.judge();
+    }
+}
+
+/// A file was found with an access list of 0 bytes, which can neither be read nor replaced, or without the list that it inherits,
+/// so that its group could do what only the list's mask allows.
+#[test]
+fn an_fsync_of_another_file_leaves_no_half_of_an_access_list() {
+    const ACCESS: &[u8] = b"system.posix_acl_access";
+    const DEFAULT: &[u8] = b"system.posix_acl_default";
+    let who = root();
+    for form in ["sa", "dir"] {
+        let rig = Rig::new();
+        let fs = rig.make("tank/fs", &[("xattr", form), ("acltype", "posix")]);
+        let make = |dir, name: &[u8]| fs.create(&who, dir, name, &NewNode::Regular, 0o664, 0o022).unwrap().node;
+        let dir = fs.create(&who, fs.root(), b"dir", &NewNode::Directory, 0o755, 0).unwrap().node;
+        fs.set_xattr(&who, dir, DEFAULT, &posix_list(6, 1234), SetXattr::Either).unwrap();
+        let (old, other) = (make(fs.root(), b"old"), make(fs.root(), b"other"));
+        fs.sync_all().unwrap();
+        let new = make(dir, b"new");
+        fs.create(&who, dir, b"below", &NewNode::Directory, 0o755, 0).unwrap();
+        fs.set_xattr(&who, old, ACCESS, &posix_list(4, 77), SetXattr::Either).unwrap();
+        fs.write(&who, other, 0, b"else").unwrap();
+        fs.sync_node(other, SyncKind::All).unwrap();
+
+        let mut after = rig.cut();
+        let again = after.mount("tank/fs");
+        let find = |dir, name: &[u8]| again.lookup(dir, name).unwrap().node;
+        let dir = find(again.root(), b"dir");
+        for (name, lists) in [(&b"new"[..], &[ACCESS][..]), (b"below", &[ACCESS, DEFAULT])] {
+            for list in lists {
+                let expected =
+                    fs.get_xattr(fs.lookup(fs.lookup(fs.root(), b"dir").unwrap().node, name).unwrap().node, list);
+                let found = again.get_xattr(find(dir, name), list).unwrap();
+                assert_eq!(found, expected.unwrap(), "{form}: {}", String::from_utf8_lossy(name));
+                assert!(found.is_some());
+            }
+        }
+        assert_eq!(again.attr(find(dir, b"new")).unwrap().mode, fs.attr(new).unwrap().mode);
+        let old = find(again.root(), b"old");
+        match again.get_xattr(old, ACCESS).unwrap() {
+            None => assert_eq!(again.attr(old).unwrap().mode, 0o644, "{form}: list and mode are one change"),
+            Some(list) => assert_eq!((list, again.attr(old).unwrap().mode), (posix_list(4, 77), 0o640), "{form}"),
+        }
+        again.set_xattr(&who, old, ACCESS, &posix_list(2, 78), SetXattr::Either).unwrap();
+        drop(again);
+        after.export();
+        after.judge();
+    }
 }

@@ -63,6 +63,18 @@ pub trait Ground: Send + Sync {
     }
 }
 
+/// A record's kind, and the record as [`Body::encode`] makes it.
+pub type Encoded = (RecordType, Vec<u8>);
+
+/// Which commits take a change that is several records.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reach {
+    /// Those of its file.
+    File,
+    /// All: it is about names, or frees an object whose number comes to mean another one.
+    All,
+}
+
 /// A block of the chain that is not freed.
 struct Block {
     bp: BlkPtr,
@@ -180,11 +192,22 @@ impl Log {
         }
     }
 
-    /// The same of what is one change but several records: a file that is made, and what it is given at once. They are in one block of
-    /// the log, so that a crash leaves all of them or none.
-    pub fn record_together(&self, tx: &Tx, records: &[(RecordType, Body<'_>)]) {
-        let encode = |(kind, body): &(RecordType, Body<'_>)| body.encode(*kind, tx.txg());
-        self.add(tx, None, None, || Item::Together(records.iter().map(encode).collect()));
+    /// The same of what is one change of `node` but several records: a file that is made and what it is given at once, the file of
+    /// an extended attribute and its contents. They are in one block of the log, so that a crash leaves all of them or none.
+    ///
+    /// With [`Reach::All`], what waits for `node` is logged with them.
+    pub fn record_together(&self, tx: &Tx, node: u64, reach: Reach, records: Vec<Encoded>) {
+        let (own, leads_to) = match reach {
+            Reach::All => (None, Some(node)),
+            Reach::File => (Some(node), None),
+        };
+        self.add(tx, own, leads_to, || {
+            let has_attributes = records.iter().any(|(kind, _)| *kind == RecordType::SETSAXATTR);
+            match has_attributes && !self.ground.logs_attributes() {
+                true => Item::Unloggable,
+                false => Item::Together(records.into_iter().map(|(_, record)| record).collect()),
+            }
+        });
     }
 
     /// Notes that something was done in `tx` that has no record: commits wait for the txg. `object`: it concerns only

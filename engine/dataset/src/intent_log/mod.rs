@@ -24,7 +24,7 @@ mod summary;
 
 pub use crate::live::SyncMode;
 pub use claim::{Claim, claim_chain, find_claim};
-pub use commit::{Ground, Log};
+pub use commit::{Encoded, Ground, Log, Reach};
 pub use figures::LogFigures;
 pub use import::claim_logs;
 pub(crate) use import::put_header;

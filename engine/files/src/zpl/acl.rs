@@ -50,11 +50,13 @@ impl FileSystem {
                 file.mode = file.mode & !0o777 | mode;
                 file.touch(live.backing.now());
                 file.set_acl(self, tx, list)?;
-                self.log_acl(tx, file, list);
-                if settings.posix_acl && !self.is_replaying() {
-                    self.sync_list(tx, settings, file)?;
-                }
-                Ok(())
+                self.grouped(tx, file, |file, group| {
+                    group.acl(tx, file, list);
+                    if settings.posix_acl && !self.is_replaying() {
+                        self.sync_list(tx, settings, file, group)?;
+                    }
+                    Ok(())
+                })
             })
         })
     }

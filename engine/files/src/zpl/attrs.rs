@@ -6,7 +6,7 @@ use super::FileSystem;
 use super::Znode;
 use super::backing::{AtimeMode, Settings};
 use super::live::Live;
-use super::log::time_of;
+use super::log::{Group, time_of};
 use super::state::State;
 use crate::posix_acl::ACCESS;
 use crate::vfs::{Attr, Caller, FileKind, NodeId, SetAttr};
@@ -135,17 +135,20 @@ impl FileSystem {
         file.crtime = set.btime.unwrap_or(file.crtime);
         file.touch(now);
         file.ctime = set.ctime.map_or(now, |t| time_of(t, now));
-        match set.mode {
-            Some(_) => {
-                file.set_mode(self, tx, mode, settings.acl_mode)?;
-                if settings.posix_acl && !replayed {
-                    self.sync_list(tx, settings, file)?;
+        // Mode and access list change together, or a crash would leave a list that allows more, or less, than either.
+        self.grouped(tx, file, |file, group| {
+            match set.mode {
+                Some(_) => {
+                    file.set_mode(self, tx, mode, settings.acl_mode)?;
+                    if settings.posix_acl && !replayed {
+                        self.sync_list(tx, settings, file, group)?;
+                    }
                 }
+                None => file.store(self, tx, &[])?,
             }
-            None => file.store(self, tx, &[])?,
-        }
-        self.log_set_attr(tx, file, &set);
-        Ok(())
+            group.set_attr(tx, file, &set);
+            Ok(())
+        })
     }
 
     fn check_space(&self, live: &Live, file: &State) -> Result<()> {
@@ -250,14 +253,14 @@ impl FileSystem {
     }
 
     /// Makes the POSIX list say what the mode says.
-    pub(super) fn sync_list(&self, tx: &Tx, settings: &Settings, file: &mut State) -> Result<()> {
+    pub(super) fn sync_list(&self, tx: &Tx, settings: &Settings, file: &mut State, group: &mut Group) -> Result<()> {
         if file.kind == FileKind::Symlink {
             return Ok(());
         }
         let Some(list) = self.stored_list(file, ACCESS)? else { return Ok(()) };
         let changed = list.with_mode(file.mode as u32);
         if changed != list {
-            self.store_xattr(tx, settings, file, ACCESS, Some(&changed.to_bytes()))?;
+            self.store_xattr(tx, settings, file, group, (ACCESS, Some(&changed.to_bytes())))?;
         }
         Ok(())
     }

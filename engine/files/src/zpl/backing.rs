@@ -6,6 +6,7 @@ use super::Space;
 pub use super::trivial_acl::{AclInherit, AclMode};
 use crate::Result;
 use crate::vfs::{Quota, Time};
+pub use dataset::intent_log::{Encoded, Reach};
 use dataset::quota::Principal;
 use object::Tx;
 use ondisk::zil::{Body, RecordType};
@@ -100,13 +101,16 @@ pub trait Backing: Send + Sync {
     /// Puts a record into the intent log. `node`: the file that it is about, whose sync must bring it to stable storage.
     /// While the log is replayed, this notes that a record of it was done again.
     fn record(&self, tx: &Tx, node: u64, kind: RecordType, body: &Body<'_>);
-    /// Puts records into the log of which a crash leaves all or none.
-    fn record_together(&self, tx: &Tx, node: u64, records: &[(RecordType, Body<'_>)]) {
-        records.iter().for_each(|(kind, body)| self.record(tx, node, *kind, body));
-    }
-    /// Something was done to `node` that no record can tell: its commits must wait for the txg.
+    /// Puts records into the intent log of which a crash leaves all or none: one change of `node`, which other files see as far
+    /// as `reach` says.
+    fn record_together(&self, tx: &Tx, node: u64, reach: Reach, records: Vec<Encoded>);
+    /// Something was done to `node` that no record describes: its commits must wait for the txg.
     fn unloggable(&self, tx: &Tx, node: u64) {
         let _ = (tx, node);
+    }
+    /// The same where records of any file may build on it: all commits must wait for the txg.
+    fn unloggable_for_all(&self, tx: &Tx) {
+        let _ = tx;
     }
     /// A file was freed: what was written to it need not reach the log any more.
     fn forget(&self, node: u64) {

@@ -72,6 +72,23 @@ impl FileSystem {
         offset: u64,
         data: &[u8],
     ) -> Result<()> {
+        if self.write_unlogged(tx, settings, file, keeps_set_id, offset, data)? {
+            self.log_mode(tx, file);
+        }
+        self.log_write(tx, file, offset, data);
+        Ok(())
+    }
+
+    /// The same without a record. Whether set-id bits were cleared.
+    pub(super) fn write_unlogged(
+        &self,
+        tx: &Tx,
+        settings: &Settings,
+        file: &mut State,
+        keeps_set_id: bool,
+        offset: u64,
+        data: &[u8],
+    ) -> Result<bool> {
         let now = self.live()?.backing.now();
         let end = offset + data.len() as u64;
         self.grow_block(tx, settings, file, end)?;
@@ -80,11 +97,7 @@ impl FileSystem {
         file.touch_contents(now);
         let cleared = !keeps_set_id && file.drop_set_id();
         file.store(self, tx, &[])?;
-        if cleared {
-            self.log_mode(tx, file);
-        }
-        self.log_write(tx, file, offset, data);
-        Ok(())
+        Ok(cleared)
     }
 
     pub(super) fn check_writable(file: &State) -> Result<()> {
@@ -168,6 +181,20 @@ impl FileSystem {
         (offset, len): (u64, u64),
         now: Time,
     ) -> Result<()> {
+        self.free_range_unlogged(tx, settings, file, (offset, len), now)?;
+        self.log_truncate(tx, file, offset, len);
+        Ok(())
+    }
+
+    /// The same without a record.
+    pub(super) fn free_range_unlogged(
+        &self,
+        tx: &Tx,
+        settings: &Settings,
+        file: &mut State,
+        (offset, len): (u64, u64),
+        now: Time,
+    ) -> Result<()> {
         let end = offset.checked_add(len).filter(|end| *end <= SIZE_MAX);
         let end = end.ok_or_else(|| Refusal::TooLarge.at(file.object.place()))?;
         if len == 0 || offset > file.size {
@@ -183,9 +210,7 @@ impl FileSystem {
             }
         }
         file.touch_contents(now);
-        file.store(self, tx, &[])?;
-        self.log_truncate(tx, file, offset, len);
-        Ok(())
+        file.store(self, tx, &[])
     }
 
     /// [`Vfs::allocate`](crate::vfs::Vfs::allocate).

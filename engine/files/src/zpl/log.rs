@@ -6,6 +6,7 @@
 //!   * nothing is recorded of files that no name leads to any more
 //!   * while the log is replayed, each record that is done again is recorded: that is how the log learns of it
 
+use super::backing::{Encoded, Reach};
 use super::live::Live;
 use super::make::Made;
 use super::state::State;
@@ -115,7 +116,137 @@ fn set_attr_record(file: &State, set: &SetAttr) -> Body<'static> {
     }
 }
 
+fn rename_record<'a>(
+    from: (u64, &'a [u8]),
+    to: (u64, &'a [u8]),
+    exchange: bool,
+    white: Option<&Made>,
+) -> (RecordType, Body<'a>) {
+    let kind = match (exchange, white.is_some()) {
+        (true, _) => RecordType::RENAME_EXCHANGE,
+        (_, true) => RecordType::RENAME_WHITEOUT,
+        _ => RecordType::RENAME,
+    };
+    let whiteout = white.map(|Made { state: white, slots, .. }| Whiteout {
+        object: white.object.id(),
+        slots: *slots,
+        mode: white.mode,
+        uid: white.uid,
+        gid: white.gid,
+        generation: white.generation,
+        created: words(white.crtime),
+        rdev: white.rdev,
+    });
+    (kind, Body::Rename { from_directory: from.0, to_directory: to.0, from: from.1, to: to.1, whiteout })
+}
+
+/// The records of one change that is several: a file and the access lists that it inherits, the file of an extended attribute and
+/// its contents. They are in one block of the log, so that a crash leaves all of them or none.
+#[derive(Default)]
+pub(super) struct Group {
+    records: Vec<Encoded>,
+    /// Other files see the change: names, and object numbers that come free.
+    is_seen: bool,
+    /// A part of it has no record: commits wait for the txg.
+    is_unloggable: bool,
+}
+
+impl Group {
+    fn put(&mut self, tx: &Tx, kind: RecordType, body: &Body<'_>) {
+        self.records.push((kind, body.encode(kind, tx.txg())));
+    }
+
+    /// A file, directory or link was made.
+    pub fn create(&mut self, tx: &Tx, made: &State, name: &[u8], target: Option<&[u8]>, slots: u8) {
+        let (kind, body) = create_record(made, name, target, slots);
+        self.put(tx, kind, &body);
+        self.is_seen = true;
+    }
+
+    /// The hidden directory of a file, or a file in it, was made.
+    pub fn create_hidden(&mut self, tx: &Tx, made: &State, name: &[u8], slots: u8) {
+        let (kind, body) = create_record(made, name, None, slots);
+        self.put(tx, kind, &body);
+    }
+
+    /// A file was removed from a hidden directory. Its number may come to mean another file, whose records must come later.
+    pub fn remove_hidden(&mut self, tx: &Tx, directory: u64, name: &[u8]) {
+        self.put(tx, RecordType::REMOVE, &Body::Remove { directory, name });
+        self.is_seen = true;
+    }
+
+    /// Attributes were set: which, `set` says; what they are now, `file`.
+    pub fn set_attr(&mut self, tx: &Tx, file: &State, set: &SetAttr) {
+        self.put(tx, RecordType::SETATTR, &set_attr_record(file, set));
+    }
+
+    /// ZFS's own access list was set, and the mode with it.
+    pub fn acl(&mut self, tx: &Tx, file: &State, list: &[Ace]) {
+        let entries = trivial_acl::pack(list);
+        let acl = Acl { count: list.len() as u64, flags: 0, entries: &entries, fuids: Vec::new(), domains: Vec::new() };
+        self.put(tx, RecordType::ACL, &Body::Acl { object: file.object.id(), acl });
+    }
+
+    /// An attribute among the file's own was set or removed.
+    pub fn set_sa_xattr(&mut self, tx: &Tx, file: &State, name: &[u8], value: Option<&[u8]>) {
+        // The record of an empty value says that the attribute is gone.
+        self.is_unloggable |= value.is_some_and(<[u8]>::is_empty);
+        let body = Body::SetSaXattr { object: file.object.id(), name, value };
+        self.put(tx, RecordType::SETSAXATTR, &body);
+    }
+
+    /// The contents of an attribute in the hidden directory are `value` now. Unlike those of a file they are in the record, since
+    /// they are part of the change.
+    pub fn contents(&mut self, tx: &Tx, attribute: &State, was_empty: bool, value: &[u8]) {
+        let object = attribute.object.id();
+        if !was_empty {
+            self.put(tx, RecordType::TRUNCATE, &Body::Truncate { object, offset: 0, length: 0 });
+        }
+        if !value.is_empty() {
+            let (length, pointer) = (value.len() as u64, BlkPtr::HOLE);
+            self.put(tx, RecordType::WRITE, &Body::Write { object, offset: 0, length, pointer, data: value });
+        }
+    }
+
+    /// A name moved.
+    pub fn rename(&mut self, tx: &Tx, from: (u64, &[u8]), to: (u64, &[u8]), exchange: bool, white: Option<&Made>) {
+        let (kind, body) = rename_record(from, to, exchange, white);
+        self.put(tx, kind, &body);
+        self.is_seen = true;
+    }
+}
+
 impl FileSystem {
+    /// Does `change`, and puts what it records into the intent log as one change of `file`; also when it fails half-way, since
+    /// what was done by then stays done.
+    pub(super) fn grouped<R>(
+        &self,
+        tx: &Tx,
+        file: &mut State,
+        change: impl FnOnce(&mut State, &mut Group) -> crate::Result<R>,
+    ) -> crate::Result<R> {
+        let mut group = Group::default();
+        let result = change(file, &mut group);
+        self.log_group(tx, file, group);
+        result
+    }
+
+    /// Puts a change of `file` into the intent log.
+    pub(super) fn log_group(&self, tx: &Tx, file: &State, group: Group) {
+        let node = file.object.id();
+        let is_logged = !group.records.is_empty() && (file.has_name() || self.is_replaying());
+        let Some(live) = self.live.as_ref().filter(|_| is_logged) else { return };
+        if group.is_unloggable && !self.is_replaying() {
+            if group.is_seen {
+                live.backing.unloggable_for_all(tx);
+            }
+            live.backing.unloggable(tx, node);
+            return;
+        }
+        let reach = if group.is_seen { Reach::All } else { Reach::File };
+        live.backing.record_together(tx, node, reach, group.records);
+    }
+
     fn put_record(&self, tx: &Tx, node: u64, kind: RecordType, body: &Body<'_>) {
         if let Some(live) = &self.live {
             live.backing.record(tx, node, kind, body);
@@ -126,20 +257,6 @@ impl FileSystem {
         self.live.as_ref().is_some_and(|live: &Live| live.replaying.load(Ordering::Relaxed))
     }
 
-    /// A file, directory or link was made.
-    pub(super) fn log_create(&self, tx: &Tx, made: &State, name: &[u8], target: Option<&[u8]>, slots: u8) {
-        let (kind, body) = create_record(made, name, target, slots);
-        self.put_record(tx, made.object.id(), kind, &body);
-    }
-
-    /// A file was made, and given attributes: one change.
-    pub(super) fn log_create_set(&self, tx: &Tx, made: &State, name: &[u8], slots: u8, set: &SetAttr) {
-        let attributes = (RecordType::SETATTR, set_attr_record(made, set));
-        if let Some(live) = &self.live {
-            live.backing.record_together(tx, made.object.id(), &[create_record(made, name, None, slots), attributes]);
-        }
-    }
-
     pub(super) fn log_remove(&self, tx: &Tx, directory: u64, object: u64, name: &[u8], is_dir: bool) {
         let kind = if is_dir { RecordType::RMDIR } else { RecordType::REMOVE };
         self.put_record(tx, object, kind, &Body::Remove { directory, name });
@@ -147,34 +264,6 @@ impl FileSystem {
 
     pub(super) fn log_link(&self, tx: &Tx, directory: u64, object: u64, name: &[u8]) {
         self.put_record(tx, object, RecordType::LINK, &Body::Link { directory, object, name });
-    }
-
-    pub(super) fn log_rename(
-        &self,
-        tx: &Tx,
-        from: (u64, &[u8]),
-        to: (u64, &[u8]),
-        object: u64,
-        exchange: bool,
-        white: Option<&Made>,
-    ) {
-        let kind = match (exchange, white.is_some()) {
-            (true, _) => RecordType::RENAME_EXCHANGE,
-            (_, true) => RecordType::RENAME_WHITEOUT,
-            _ => RecordType::RENAME,
-        };
-        let whiteout = white.map(|Made { state: white, slots, .. }| Whiteout {
-            object: white.object.id(),
-            slots: *slots,
-            mode: white.mode,
-            uid: white.uid,
-            gid: white.gid,
-            generation: white.generation,
-            created: words(white.crtime),
-            rdev: white.rdev,
-        });
-        let body = Body::Rename { from_directory: from.0, to_directory: to.0, from: from.1, to: to.1, whiteout };
-        self.put_record(tx, object, kind, &body);
     }
 
     pub(super) fn log_write(&self, tx: &Tx, file: &State, offset: u64, data: &[u8]) {
@@ -203,43 +292,9 @@ impl FileSystem {
     /// The mode changed by itself, not because somebody set it.
     pub(super) fn log_mode(&self, tx: &Tx, file: &State) {
         // While the log is replayed, the record that caused this counts, not this.
-        if !self.is_replaying() {
-            self.log_set_attr(tx, file, &SetAttr { mode: Some(0), ..SetAttr::default() });
-        }
-    }
-
-    /// ZFS's own access list was set, and the mode with it.
-    pub(super) fn log_acl(&self, tx: &Tx, file: &State, list: &[Ace]) {
-        if !file.has_name() && !self.is_replaying() {
-            return;
-        }
-        let entries = trivial_acl::pack(list);
-        let acl = Acl { count: list.len() as u64, flags: 0, entries: &entries, fuids: Vec::new(), domains: Vec::new() };
-        self.put_record(tx, file.object.id(), RecordType::ACL, &Body::Acl { object: file.object.id(), acl });
-    }
-
-    /// Attributes were set: which, `set` says; what they are now, `file`.
-    pub(super) fn log_set_attr(&self, tx: &Tx, file: &State, set: &SetAttr) {
-        let object = file.object.id();
-        if !file.has_name() && !self.is_replaying() {
-            return;
-        }
-        let body = set_attr_record(file, set);
-        self.put_record(tx, object, RecordType::SETATTR, &body);
-    }
-
-    /// An attribute among the file's own was set or taken away.
-    pub(super) fn log_set_sa_xattr(&self, tx: &Tx, file: &State, name: &[u8], value: Option<&[u8]>) {
-        let object = file.object.id();
-        if value.is_some_and(<[u8]>::is_empty) && !self.is_replaying() {
-            // The record of an empty value says that the attribute is gone.
-            if let Some(live) = &self.live {
-                live.backing.unloggable(tx, object);
-            }
-            return;
-        }
-        if file.has_name() || self.is_replaying() {
-            self.put_record(tx, object, RecordType::SETSAXATTR, &Body::SetSaXattr { object, name, value });
+        if !self.is_replaying() && file.has_name() {
+            let set = SetAttr { mode: Some(0), ..SetAttr::default() };
+            self.put_record(tx, file.object.id(), RecordType::SETATTR, &set_attr_record(file, &set));
         }
     }
 }

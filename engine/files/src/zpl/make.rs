@@ -3,6 +3,7 @@
 //! Facts: zfs_mknode, zfs_acl_ids_create, zfs_create_fs.
 
 use super::backing::Settings;
+use super::log::Group;
 use super::state::State;
 use super::{CaseSensitivity, FileSystem, MASTER_NODE, NormFlags, VERSION_MAX, Znode, trivial_acl};
 use crate::posix_acl::{ACCESS, DEFAULT};
@@ -348,16 +349,16 @@ impl FileSystem {
         }
     }
 
-    /// Gives a new file the access lists that it inherited.
-    pub(super) fn store_lists(&self, tx: &Tx, settings: &Settings, made: &mut Made) -> Result<()> {
+    /// Gives a new file the access lists that it inherited: part of its creation, so that it is never found without them.
+    pub(super) fn store_lists(&self, tx: &Tx, settings: &Settings, made: &mut Made, group: &mut Group) -> Result<()> {
         if let Some(list) = made.entries.take() {
             made.state.set_acl(self, tx, &list)?;
-            self.log_acl(tx, &made.state, &list);
+            group.acl(tx, &made.state, &list);
         }
         let lists = [(DEFAULT, made.default_list.take()), (ACCESS, made.access_list.take())];
         for (name, list) in lists {
             if let Some(list) = list {
-                self.store_xattr(tx, settings, &mut made.state, name, Some(&list))?;
+                self.store_xattr(tx, settings, &mut made.state, group, (name, Some(&list)))?;
             }
         }
         Ok(())

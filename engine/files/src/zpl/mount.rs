@@ -3,7 +3,7 @@
 //! Below: [`LiveDataset`] gives transactions, settings, the intent log. Above: whoever mounts.
 
 use super::backing::time_now;
-use super::backing::{AclInherit, AclMode, AtimeMode, Backing, Estimate, Settings, XattrMode};
+use super::backing::{AclInherit, AclMode, AtimeMode, Backing, Encoded, Estimate, Reach, Settings, XattrMode};
 use super::{
     CaseSensitivity, CreateOptions, FileSystem, MASTER_NODE, NormFlags, Options, Space, VERSION_MAX, create_contents,
     owners_of,
@@ -146,12 +146,16 @@ impl Backing for DatasetBacking {
         self.live.log().record(tx, node, kind, body);
     }
 
-    fn record_together(&self, tx: &Tx, _node: u64, records: &[(RecordType, Body<'_>)]) {
-        self.live.log().record_together(tx, records);
+    fn record_together(&self, tx: &Tx, node: u64, reach: Reach, records: Vec<Encoded>) {
+        self.live.log().record_together(tx, node, reach, records);
     }
 
     fn unloggable(&self, tx: &Tx, node: u64) {
         self.live.log().record_unloggable(tx, Some(node));
+    }
+
+    fn unloggable_for_all(&self, tx: &Tx) {
+        self.live.log().record_unloggable(tx, None);
     }
 
     fn forget(&self, node: u64) {

@@ -4,6 +4,7 @@
 
 use super::backing::{Estimate, Settings};
 use super::live::{Live, Locked};
+use super::log::Group;
 use super::make::Forced;
 use super::state::State;
 use super::{CaseSensitivity, FileSystem};
@@ -142,17 +143,20 @@ impl FileSystem {
                     NewNode::Symlink(target) => Some(&target[..]),
                     _ => None,
                 };
-                match times {
-                    None => self.log_create(tx, &made.state, name, target, made.slots),
+                let mut group = Group::default();
+                group.create(tx, &made.state, name, target, made.slots);
+                let stored = match times {
+                    None => Ok(()),
                     Some((atime, mtime)) => {
                         (made.state.atime, made.state.mtime) = (atime, mtime);
-                        made.state.store(self, tx, &[])?;
                         let (atime, mtime) = (Some(SetTime::To(atime)), Some(SetTime::To(mtime)));
-                        let set = SetAttr { atime, mtime, ..SetAttr::default() };
-                        self.log_create_set(tx, &made.state, name, made.slots, &set);
+                        group.set_attr(tx, &made.state, &SetAttr { atime, mtime, ..SetAttr::default() });
+                        made.state.store(self, tx, &[])
                     }
-                }
-                self.store_lists(tx, settings, &mut made)?;
+                };
+                let stored = stored.and_then(|()| self.store_lists(tx, settings, &mut made, &mut group));
+                self.log_group(tx, &made.state, group);
+                stored?;
                 self.attr_of(&made.state, settings.record_bytes)
             })
         })
@@ -466,11 +470,11 @@ impl FileSystem {
             }
             false => None,
         };
-        self.log_rename(tx, from, to, ids.source, flags.exchange, white.as_ref());
-        if let Some(white) = &mut white {
-            self.store_lists(tx, settings, white)?;
-        }
-        Ok(Some(orphan))
+        let mut group = Group::default();
+        group.rename(tx, from, to, flags.exchange, white.as_ref());
+        let stored = white.as_mut().map_or(Ok(()), |white| self.store_lists(tx, settings, white, &mut group));
+        self.log_group(tx, l.get(ids.source), group);
+        stored.map(|()| Some(orphan))
     }
 
     /// A file changed its directory.

@@ -5,6 +5,7 @@
 
 use super::FileSystem;
 use super::live::Locked;
+use super::log::Group;
 use super::names::{NAMES_BYTES, check_directory};
 use crate::vfs::{Attr, Caller, NewNode};
 use crate::{Error, Result};
@@ -42,8 +43,9 @@ impl FileSystem {
             })?;
             let id = made.state.object.id();
             made.state.links = 0;
+            // Nothing is recorded of a file without a name.
             let stored = self
-                .store_lists(tx, settings, &mut made)
+                .store_lists(tx, settings, &mut made, &mut Group::default())
                 .and_then(|()| made.state.store(self, tx, &[]))
                 .and_then(|()| self.queue_unlinked(tx, id));
             if let Err(e) = stored {

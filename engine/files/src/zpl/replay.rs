@@ -105,7 +105,9 @@ impl FileSystem {
                     if file.xattr_dir != 0 {
                         return Err(Refusal::Exists.at(file.object.place()));
                     }
-                    self.make_hidden_dir(tx, settings, file, Some(&forced)).map(|_| ())
+                    self.grouped(tx, file, |file, group| {
+                        self.make_hidden_dir(tx, settings, file, group, Some(&forced)).map(|_| ())
+                    })
                 })
             });
         }

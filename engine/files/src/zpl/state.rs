@@ -63,8 +63,6 @@ pub(super) struct State {
     pub crtime: Time,
     /// The access time moved, and that is not stored yet.
     pub atime_dirty: bool,
-    /// It is an extended attribute of a file that has no name.
-    pub owner_is_nameless: bool,
     /// Whether it can hold attributes beyond those of old znodes.
     pub is_sa: bool,
     pub object: Object,
@@ -101,7 +99,6 @@ impl State {
             ctime: time(Sa::Ctime)?,
             crtime: time(Sa::Crtime)?,
             atime_dirty: false,
-            owner_is_nameless: false,
             is_sa: a.is_sa(),
             bonus: object.bonus().to_vec(),
             endian: a.bonus_endian(),
@@ -220,7 +217,7 @@ impl State {
 
     /// Whether a crash may not lose what is done to it: some name leads to it.
     pub fn has_name(&self) -> bool {
-        self.links != 0 && !self.owner_is_nameless
+        self.links != 0
     }
 
     /// Links that a directory or file has when no name leads to it.

@@ -4,12 +4,13 @@
 
 use super::backing::{Settings, XattrMode};
 use super::live::Live;
+use super::log::Group;
 use super::make::{NewFile, new_flags};
 use super::state::State;
 use super::xattr::{NAMESPACES, USER};
 use super::{FileSystem, Znode};
 use crate::posix_acl::{ACCESS, DEFAULT, PosixAcl};
-use crate::vfs::{Caller, FileKind, NewNode, SetXattr};
+use crate::vfs::{Caller, FileKind, NewNode, SetAttr, SetXattr};
 use crate::{Error, Refusal, Result};
 use object::Tx;
 use ondisk::Endian;
@@ -61,14 +62,16 @@ impl FileSystem {
                     (false, _) if value.is_none() => return Err(Refusal::NoAttribute.at(shown(name))),
                     _ => {}
                 }
-                // The same attribute as older systems named it.
-                if let Some(old_name) = old_name.filter(|_| is_there_bare) {
-                    self.store_xattr(tx, settings, file, old_name, None)?;
-                }
-                if value.is_some() || is_there {
-                    self.store_xattr(tx, settings, file, name, value)?;
-                }
-                Ok(())
+                self.grouped(tx, file, |file, group| {
+                    // The same attribute as older systems named it.
+                    if let Some(old_name) = old_name.filter(|_| is_there_bare) {
+                        self.store_xattr(tx, settings, file, group, (old_name, None))?;
+                    }
+                    if value.is_some() || is_there {
+                        self.store_xattr(tx, settings, file, group, (name, value))?;
+                    }
+                    Ok(())
+                })
             })
         })
     }
@@ -111,22 +114,24 @@ impl FileSystem {
             return if list.is_some() { Err(Refusal::PermissionDenied.at(shown(name))) } else { Ok(()) };
         }
         let mut value = value.filter(|_| list.is_some());
-        if let Some(list) = list.filter(|_| name == ACCESS) {
-            let bits = list.mode();
-            if list.is_mode_alone() {
-                value = None;
+        self.grouped(tx, file, |file, group| {
+            if let Some(list) = list.filter(|_| name == ACCESS) {
+                let bits = list.mode();
+                if list.is_mode_alone() {
+                    value = None;
+                }
+                if file.mode & 0o777 != u64::from(bits) {
+                    let mode = file.mode & 0o7000 | u64::from(bits);
+                    file.touch(live.backing.now());
+                    file.set_mode(self, tx, mode, settings.acl_mode)?;
+                    group.set_attr(tx, file, &SetAttr { mode: Some(mode as u32), ..SetAttr::default() });
+                }
             }
-            if file.mode & 0o777 != u64::from(bits) {
-                let mode = file.mode & 0o7000 | u64::from(bits);
-                file.touch(live.backing.now());
-                file.set_mode(self, tx, mode, settings.acl_mode)?;
-                self.log_mode(tx, file);
+            if value.is_some() || self.has_xattr(file, name)? {
+                self.store_xattr(tx, settings, file, group, (name, value))?;
             }
-        }
-        if value.is_some() || self.has_xattr(file, name)? {
-            self.store_xattr(tx, settings, file, name, value)?;
-        }
-        Ok(())
+            Ok(())
+        })
     }
 
     fn has_xattr(&self, file: &State, name: &[u8]) -> Result<bool> {
@@ -147,14 +152,15 @@ impl FileSystem {
     }
 
     /// Stores an attribute under this very name, or takes it away: among the file's attributes if the dataset wants that and
-    /// it fits, else in the hidden directory; in the other place it is not any more then.
+    /// it fits, else in the hidden directory; in the other place it is not any more then. What is to be logged goes into `group`:
+    /// all of it, contents too, is one change, which a crash leaves whole or not at all.
     pub(super) fn store_xattr(
         &self,
         tx: &Tx,
         settings: &Settings,
         file: &mut State,
-        name: &[u8],
-        value: Option<&[u8]>,
+        group: &mut Group,
+        (name, value): (&[u8], Option<&[u8]>),
     ) -> Result<()> {
         let now = self.live()?.backing.now();
         let packed = {
@@ -172,18 +178,18 @@ impl FileSystem {
         {
             list.pairs.push(Pair { name: name.to_vec(), value: Value::ByteArray(value.to_vec()) });
             if self.store_packed(tx, file, &list, now)? {
-                self.log_set_sa_xattr(tx, file, name, Some(value));
-                return self.remove_hidden(tx, file, name);
+                group.set_sa_xattr(tx, file, name, Some(value));
+                return self.remove_hidden(tx, file, group, name);
             }
             list.remove(name);
         }
         match value {
-            Some(value) => self.store_hidden(tx, settings, file, name, value)?,
-            None => self.remove_hidden(tx, file, name)?,
+            Some(value) => self.store_hidden(tx, settings, file, group, (name, value))?,
+            None => self.remove_hidden(tx, file, group, name)?,
         }
         if was_packed {
             self.store_packed(tx, file, &list, now)?;
-            self.log_set_sa_xattr(tx, file, name, None);
+            group.set_sa_xattr(tx, file, name, None);
         } else {
             file.touch(now);
             file.store(self, tx, &[])?;
@@ -211,8 +217,10 @@ impl FileSystem {
         if !self.store_packed(tx, file, &list, self.live()?.backing.now())? {
             return Err(Refusal::AttributeTooLarge.at(shown(name)));
         }
-        self.log_set_sa_xattr(tx, file, name, value);
-        Ok(())
+        self.grouped(tx, file, |file, group| {
+            group.set_sa_xattr(tx, file, name, value);
+            Ok(())
+        })
     }
 
     /// Whether it fitted.
@@ -227,11 +235,11 @@ impl FileSystem {
     }
 
     /// The state of a file's hidden directory, made if `make`.
-    pub(super) fn hidden_dir(&self, tx: &Tx, settings: &Settings, file: &mut State) -> Result<State> {
+    fn hidden_dir(&self, tx: &Tx, settings: &Settings, file: &mut State, group: &mut Group) -> Result<State> {
         if file.xattr_dir != 0 {
             return self.load_state(file.xattr_dir);
         }
-        self.make_hidden_dir(tx, settings, file, None)
+        self.make_hidden_dir(tx, settings, file, group, None)
     }
 
     /// Makes the hidden directory of a file that has none.
@@ -240,6 +248,7 @@ impl FileSystem {
         tx: &Tx,
         settings: &Settings,
         file: &mut State,
+        group: &mut Group,
         forced: Option<&super::make::Forced>,
     ) -> Result<State> {
         let live = self.live()?;
@@ -265,38 +274,42 @@ impl FileSystem {
         file.xattr_dir = id;
         file.store(self, tx, &[])?;
         let hidden = self.load_state(id)?;
-        if file.has_name() {
-            self.log_create(tx, &hidden, b"", None, new.slots);
-        }
+        group.create_hidden(tx, &hidden, b"", new.slots);
         Ok(hidden)
     }
 
-    fn store_hidden(&self, tx: &Tx, settings: &Settings, file: &mut State, name: &[u8], value: &[u8]) -> Result<()> {
+    fn store_hidden(
+        &self,
+        tx: &Tx,
+        settings: &Settings,
+        file: &mut State,
+        group: &mut Group,
+        (name, value): (&[u8], &[u8]),
+    ) -> Result<()> {
         let now = self.live()?.backing.now();
-        let mut hidden = self.hidden_dir(tx, settings, file)?;
+        let mut hidden = self.hidden_dir(tx, settings, file, group)?;
         let mut attribute = match self.find_entry(file.xattr_dir, name)? {
             Some(id) => self.load_state(id)?,
             None => {
                 let owner = Caller { uid: file.uid as u32, gid: file.gid as u32, groups: Vec::new(), privileged: true };
                 let options = (0o644, 0, None);
                 let made = self.make_in(tx, settings, &owner, &mut hidden, (name, &NewNode::Regular), options)?;
-                if file.has_name() {
-                    self.log_create(tx, &made.state, name, None, made.slots);
-                }
+                group.create_hidden(tx, &made.state, name, made.slots);
                 made.state
             }
         };
-        attribute.owner_is_nameless = !file.has_name();
-        if attribute.size != 0 {
-            self.free_range_in(tx, settings, &mut attribute, (0, 0), now)?;
+        let was_empty = attribute.size == 0;
+        group.contents(tx, &attribute, was_empty, value);
+        if !was_empty {
+            self.free_range_unlogged(tx, settings, &mut attribute, (0, 0), now)?;
         }
         if !value.is_empty() {
-            self.write_in(tx, settings, &mut attribute, true, 0, value)?;
+            self.write_unlogged(tx, settings, &mut attribute, true, 0, value)?;
         }
         Ok(())
     }
 
-    fn remove_hidden(&self, tx: &Tx, file: &mut State, name: &[u8]) -> Result<()> {
+    fn remove_hidden(&self, tx: &Tx, file: &mut State, group: &mut Group, name: &[u8]) -> Result<()> {
         if file.xattr_dir == 0 {
             return Ok(());
         }
@@ -307,9 +320,7 @@ impl FileSystem {
         self.objset.free_object(tx, value.object)?;
         live.backing.forget(value.object);
         live.forget(value.object);
-        if file.has_name() {
-            self.log_remove(tx, file.xattr_dir, value.object, &stored, false);
-        }
+        group.remove_hidden(tx, file.xattr_dir, &stored);
         Ok(())
     }
 }

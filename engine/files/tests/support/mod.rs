@@ -4,7 +4,7 @@ use block::vdev::{Kind, Leaf, Tree, Vdev};
 use block::{Allocate, Compress, References, Store, Want, WritePolicy};
 use bytes::Bytes;
 use files::vfs::Time;
-use files::zpl::backing::{Backing, Estimate, Settings};
+use files::zpl::backing::{Backing, Encoded, Estimate, Reach, Settings};
 use files::zpl::{CreateOptions, FileSystem, Options, Space, create_contents};
 use host::device::MemoryDevice;
 use object::{ObjectSet, Refusal, Result, SyncContext, Tx, Written};
@@ -185,6 +185,16 @@ impl Backing for TestBacking {
         if self.keeps_records.load(Ordering::Relaxed) {
             self.records.lock().push(body.encode(kind, tx.txg()));
         }
+    }
+
+    fn record_together(&self, _tx: &Tx, _node: u64, _reach: Reach, records: Vec<Encoded>) {
+        if self.keeps_records.load(Ordering::Relaxed) {
+            self.records.lock().extend(records.into_iter().map(|(_, record)| record));
+        }
+    }
+
+    fn unloggable_for_all(&self, _tx: &Tx) {
+        self.unlogged.store(true, Ordering::SeqCst);
     }
 
     fn unloggable(&self, _tx: &Tx, _node: u64) {

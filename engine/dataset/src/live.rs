@@ -494,6 +494,8 @@ impl LiveDataset {
         }
         let tx = self.begin_freeing(0)?;
         let mut size = self.volume_bytes.write();
+        // What is written beyond the old end counts only in a volume that is as large as that.
+        self.log.record_unloggable(&tx, None);
         Zap::open(properties)?.update_u64(&tx, "size", bytes)?;
         data.punch(&tx, bytes, u64::MAX)?;
         *size = bytes;

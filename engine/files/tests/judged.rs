@@ -529,3 +529,24 @@ fn an_fsync_of_another_file_leaves_no_half_of_an_access_list() {
         after.judge();
     }
 }
+
+/// A file that is given its first name is not in the log, so that a record that took that name away again could not be done.
+#[test]
+fn a_name_given_to_a_file_without_one_is_on_disk_before_records_about_it() {
+    let who = root();
+    let rig = Rig::new();
+    let fs = rig.make("tank/fs", &[]);
+    let other = fs.create(&who, fs.root(), b"other", &NewNode::Regular, 0o644, 0).unwrap().node;
+    fs.sync_all().unwrap();
+    let unnamed = fs.create_unnamed(&who, fs.root(), 0o600, 0).unwrap().node;
+    fs.open_node(unnamed).unwrap();
+    fs.link(&who, unnamed, fs.root(), b"now").unwrap();
+    fs.unlink(&who, fs.root(), b"now").unwrap();
+    fs.write(&who, other, 0, b"kept").unwrap();
+    fs.sync_node(other, SyncKind::All).unwrap();
+    let after = rig.cut();
+    let again = after.mount("tank/fs");
+    let other = again.lookup(again.root(), b"other").unwrap();
+    assert_eq!(&again.read(other.node, 0, 9).unwrap()[..], b"kept");
+    assert!(again.lookup(again.root(), b"now").is_err());
+}

@@ -199,11 +199,11 @@ impl FileSystem {
                 file.touch(now);
                 file.store(self, tx, &[])?;
                 if is_first {
-                    // The log does not know how it was made: whoever wants it to last waits for the txg.
+                    // The log does not know how it was made. All commits wait for the txg: any record about this name, one that
+                    // removes it too, needs a tree that has it.
+                    live.backing.unloggable_for_all(tx);
                     self.unqueue(tx, id)?;
                     node.unnamed.store(false, Ordering::SeqCst);
-                    live.backing.unloggable(tx, id);
-                    live.backing.unloggable(tx, dir);
                 } else {
                     self.log_link(tx, dir, id, name);
                 }

@@ -3,6 +3,8 @@
 //!
 //! A call is the same if XID, address and port of the client, procedure, and the checksum of its arguments are.
 
+use super::message::{Accept, put_accepted};
+use crate::nfs::xdr::Writer;
 use parking_lot::Mutex;
 use std::collections::{HashMap, VecDeque};
 use std::net::SocketAddr;
@@ -14,6 +16,39 @@ const BYTES_MAX: usize = 8 << 20;
 /// Arguments beyond this do not count: two calls with one XID differ early.
 const CHECKED_BYTES: usize = 256;
 const SHARDS: usize = 16;
+
+/// Ends the entry of a call that is being done, however that ends: a call whose thread panics would else stay "under way", and
+/// its client, which repeats it over its next connection, would never be answered.
+pub(super) struct Doing<'d> {
+    duplicates: &'d Duplicates,
+    key: Key,
+    is_ended: bool,
+}
+
+impl<'d> Doing<'d> {
+    /// Of the call that [`Duplicates::begin`] found to be new.
+    pub fn new(duplicates: &'d Duplicates, key: Key) -> Self {
+        Self { duplicates, key, is_ended: false }
+    }
+
+    /// See [`Duplicates::done`].
+    pub fn done(mut self, answer: Option<Vec<u8>>) {
+        self.is_ended = true;
+        self.duplicates.done(self.key, answer);
+    }
+}
+
+impl Drop for Doing<'_> {
+    fn drop(&mut self) {
+        if self.is_ended {
+            return;
+        }
+        // How much of it was done is not known, so it is not done again: the client learns that it failed.
+        let mut answer = Writer::new();
+        put_accepted(&mut answer, self.key.xid, Accept::SystemError);
+        self.duplicates.done(self.key, Some(answer.to_vec()));
+    }
+}
 
 /// What makes two calls one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

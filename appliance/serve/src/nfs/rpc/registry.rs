@@ -1,6 +1,6 @@
 //! The programs of a server, and the answer to a record.
 
-use super::duplicates::{Duplicates, Key, Known};
+use super::duplicates::{Doing, Duplicates, Key, Known};
 use super::message::{Accept, Denial, Message, put_accepted, put_denied};
 use super::{Call, Fault, Peer, Program, Wait};
 use crate::nfs::figures::{Figures, Times};
@@ -92,9 +92,10 @@ impl Registry {
         // Procedure 0 does nothing, in every program.
         let key =
             (call.header.procedure != 0 && program.changes(call.header.procedure)).then(|| Key::new(&call, r.rest()));
+        let mut doing = None;
         if let Some(key) = key {
             match self.duplicates.begin(key) {
-                Known::New => {}
+                Known::New => doing = Some(Doing::new(&self.duplicates, key)),
                 Known::UnderWay => return Ok(()),
                 Known::Done(answer) => {
                     out.fixed(&answer);
@@ -131,9 +132,9 @@ impl Registry {
                 Fault::Drop => {}
             }
         }
-        if let Some(key) = key {
+        if let Some(doing) = doing {
             let keep = was_done && out.since(start) <= ANSWER_BYTES_MAX;
-            self.duplicates.done(key, keep.then(|| out.copy_since(start)));
+            doing.done(keep.then(|| out.copy_since(start)));
         }
         Ok(())
     }
@@ -183,7 +184,7 @@ mod tests {
             &["null", "add"]
         }
         fn changes(&self, procedure: u32) -> bool {
-            procedure == 1
+            matches!(procedure, 1 | 4)
         }
         fn call(&self, call: &Call<'_>, args: &mut Reader<'_>, out: &mut Writer) -> Result<(), Fault> {
             match call.header.procedure {
@@ -197,6 +198,7 @@ mod tests {
                     Err(Fault::SystemError)
                 }
                 3 => Err(Fault::Drop),
+                4 => panic!("as a test wants it"),
                 _ => Err(Fault::ProcedureUnavailable),
             }
         }
@@ -279,5 +281,17 @@ mod tests {
         // Arguments that could not be read changed nothing.
         ask(&registry, 10, (300, 2, 1), &[]);
         assert_eq!(ask(&registry, 10, (300, 2, 1), &[1]).last(), Some(&11));
+    }
+
+    /// The entry of such a call was never ended: the client that repeated it waited for ever.
+    #[test]
+    fn a_change_that_panicked_is_answered_with_an_error_when_it_is_repeated() {
+        let mut registry = Registry::default();
+        registry.add(Arc::new(Counter::default()));
+        let panics = || ask(&registry, 11, (300, 2, 4), &[]);
+        std::panic::catch_unwind(std::panic::AssertUnwindSafe(panics)).expect_err("it panics");
+        for _ in 0..2 {
+            assert_eq!(panics(), [11, 1, 0, 0, 0, 5], "SYSTEM_ERR, and it is not done again");
+        }
     }
 }

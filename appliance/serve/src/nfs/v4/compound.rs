@@ -46,7 +46,7 @@ pub(super) struct Compound<'a> {
     pub saved_state: Option<StateId>,
     /// The client of the session.
     pub client: Option<u64>,
-    pub session: Option<SlotInUse>,
+    pub session: Option<SlotInUse<'a>>,
     pub last_share: RefCell<Option<LastShare>>,
     /// Operations in all, and the one at hand.
     pub count: u32,
@@ -58,12 +58,22 @@ pub(super) struct Compound<'a> {
 /// Pool and file system, their share, and what this client may do there.
 pub(super) type LastShare = ((u64, u64), Arc<Share>, Arc<Granted>);
 
-/// The slot that the request came on.
-pub(super) struct SlotInUse {
+/// The slot that the request came on. It is released when this is dropped: also when the request panics, since a slot that stays
+/// in use refuses all that comes on it.
+pub(super) struct SlotInUse<'a> {
+    server: &'a Server,
     pub session: [u8; 16],
     pub slot: u32,
     pub cache: bool,
     pub fore: ChannelAttrs,
+    reply: Option<bytes::Bytes>,
+}
+
+impl Drop for SlotInUse<'_> {
+    fn drop(&mut self) {
+        let reply = self.reply.take();
+        self.server.with(|state| state.end_sequence(&self.session, self.slot, reply));
+    }
 }
 
 impl Compound<'_> {
@@ -155,11 +165,10 @@ pub(super) fn answer(
         }
     };
     finish(w, status, done);
-    if let Some(slot) = compound.session {
+    if let Some(mut slot) = compound.session.take() {
         let len = w.since(start);
         let keep = len <= KEPT_BYTES || slot.cache && len <= slot.fore.cached_bytes_max as usize;
-        let reply = keep.then(|| w.copy_since(start).into());
-        server.with(|state| state.end_sequence(&slot.session, slot.slot, reply));
+        slot.reply = keep.then(|| w.copy_since(start).into());
     }
     Ok(())
 }
@@ -284,7 +293,7 @@ impl Compound<'_> {
             SequenceAnswer::Uncached { highest_slot } => (highest_slot, Err(Status::RETRY_UNCACHED_REP)),
             SequenceAnswer::Go { client, fore } => {
                 self.client = Some(client);
-                self.session = Some(SlotInUse { session, slot, cache, fore });
+                self.session = Some(SlotInUse { server: self.server, session, slot, cache, fore, reply: None });
                 (fore.slots - 1, Ok(None))
             }
         };

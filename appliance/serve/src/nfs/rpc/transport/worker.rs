@@ -188,7 +188,12 @@ impl<'e> Worker<'e> {
                 let local = socket.local_addr().unwrap_or(address);
                 let mut out = self.writer();
                 let peer = Peer::datagram(address, local);
-                if registry.answer(&peer, &self.scratch[..len], &mut out).is_ok() && !out.is_empty() {
+                let answer = || registry.answer(&peer, &self.scratch[..len], &mut out);
+                let answered = catch_unwind(AssertUnwindSafe(answer)).unwrap_or_else(|_| {
+                    tracing::error!(?peer, "a datagram broke an invariant of this program: it is not answered");
+                    Err(Malformed)
+                });
+                if answered.is_ok() && !out.is_empty() {
                     let _ = socket.send_to(&out.to_vec(), address);
                 }
                 out.clear();

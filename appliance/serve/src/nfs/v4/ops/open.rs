@@ -1,5 +1,6 @@
 //! OPEN and what follows from it: OPEN_CONFIRM, OPEN_DOWNGRADE, CLOSE.
 
+use super::super::Server;
 use super::super::attr::NewAttrs;
 use super::super::bitmap::{self, Bitmap};
 use super::super::place::{Node, Place};
@@ -97,6 +98,32 @@ pub(super) fn name_of_owner(r: &mut Reader<'_>) -> Result<Arc<[u8]>> {
     Ok(Arc::from(r.opaque(OWNER_BYTES_MAX)?))
 }
 
+/// An owner whose request is being done. It ends with it, also when that panics: an owner that stays in use has every further
+/// request refused.
+struct OwnerInUse<'a> {
+    server: &'a Server,
+    key: &'a OwnerKey,
+    seqid: u32,
+    number: u32,
+    is_ended: bool,
+}
+
+impl OwnerInUse<'_> {
+    fn end(mut self, reply: Reply) {
+        self.is_ended = true;
+        self.server.with(|state| state.end(self.key, self.seqid, reply));
+    }
+}
+
+impl Drop for OwnerInUse<'_> {
+    fn drop(&mut self) {
+        if !self.is_ended {
+            let reply = Reply { op: self.number, status: Status::SERVERFAULT, body: Vec::new(), handle: None };
+            self.server.with(|state| state.end(self.key, self.seqid, reply));
+        }
+    }
+}
+
 impl Compound<'_> {
     /// Does a request that goes by an owner's sequence: once in 4.0, as it is in 4.1.
     pub(super) fn in_sequence(
@@ -118,6 +145,7 @@ impl Compound<'_> {
                 Ok(reply.status)
             }
             Begin::Go => {
+                let in_use = OwnerInUse { server: self.server, key, seqid, number, is_ended: false };
                 let mut own = Writer::new();
                 let result = act(self, &mut own);
                 let (status, body) = match result {
@@ -129,7 +157,7 @@ impl Compound<'_> {
                     _ => None,
                 };
                 w.fixed(&body);
-                self.server.with(|state| state.end(key, seqid, Reply { op: number, status, body, handle }));
+                in_use.end(Reply { op: number, status, body, handle });
                 Ok(status)
             }
         }

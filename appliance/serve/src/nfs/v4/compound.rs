@@ -8,7 +8,7 @@
 use super::ops::op;
 use super::place::Place;
 use super::pseudo::PseudoTree;
-use super::state::{Asker, ChannelAttrs, SequenceAnswer, SequenceArgs, StateId};
+use super::state::{Asker, Caller, ChannelAttrs, SequenceAnswer, SequenceArgs, StateId};
 use super::status::{Result, Status};
 use super::{Granted, Server};
 use crate::nfs::exports::{Share, Table};
@@ -88,6 +88,11 @@ impl Compound<'_> {
             crate::nfs::rpc::Credential::None => u64::MAX,
             crate::nfs::rpc::Credential::Sys(sys) => u64::from(sys.uid),
         }
+    }
+
+    /// Who sends this, for what is about a client as a whole.
+    pub fn caller(&self) -> Caller {
+        Caller { principal: self.principal(), host: self.call.peer.address.ip() }
     }
 
     /// Reads a state ID; the special one that stands for the newest becomes that.
@@ -285,9 +290,17 @@ impl Compound<'_> {
         let mut hasher = DefaultHasher::new();
         let rest = r.rest();
         (self.principal(), self.count, rest.len(), &rest[..rest.len().min(FINGERPRINT_BYTES)]).hash(&mut hasher);
-        let (request_bytes, operations) = (request_bytes + RPC_BYTES, self.count);
-        let args =
-            SequenceArgs { session, sequence, slot, cache, request_bytes, operations, fingerprint: hasher.finish() };
+        let (request_bytes, operations, host) = (request_bytes + RPC_BYTES, self.count, self.call.peer.address.ip());
+        let args = SequenceArgs {
+            session,
+            host,
+            sequence,
+            slot,
+            cache,
+            request_bytes,
+            operations,
+            fingerprint: hasher.finish(),
+        };
         let (highest_slot, outcome) = match self.server.with(|state| state.sequence(&args))? {
             SequenceAnswer::Repeat(reply) => return Ok(Some(reply)),
             SequenceAnswer::Uncached { highest_slot } => (highest_slot, Err(Status::RETRY_UNCACHED_REP)),

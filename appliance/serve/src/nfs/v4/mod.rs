@@ -94,6 +94,7 @@ impl Server {
             lease_ms: u64::from(config.lease_seconds) * 1000,
             may_reclaim,
             limits: Limits::default(),
+            session_key: host::random::bytes(),
         };
         Self {
             state: Mutex::new(State::new(start, core.locks.clone())),

@@ -167,7 +167,7 @@ impl Compound<'_> {
             _ => return Err(Status::ENCR_ALG_UNSUPP),
         }
         let update = flags & UPD_CONFIRMED_REC_A != 0;
-        let args = ExchangeId { name, verifier, update, principal: self.principal() };
+        let args = ExchangeId { name, verifier, update, caller: self.caller() };
         let answer = self.server.with(|state| state.exchange_id(&args))?;
         w.u64(answer.client);
         w.u32(answer.sequence);
@@ -193,9 +193,9 @@ impl Compound<'_> {
         if flags & !SESSION_FLAGS != 0 {
             return Err(Status::INVAL);
         }
-        let principal = self.principal();
+        let caller = self.caller();
         let reply = self.server.with(|state| {
-            state.create_session(client, sequence, (fore, back), principal, |session| {
+            state.create_session(client, sequence, (fore, back), caller, |session| {
                 let mut own = Writer::new();
                 own.fixed(&session.id);
                 own.u32(sequence);
@@ -216,12 +216,14 @@ impl Compound<'_> {
         if self.session.as_ref().is_some_and(|own| own.session == id) && self.at + 1 != self.count {
             return Err(Status::NOT_ONLY_OP);
         }
-        self.server.with(|state| state.destroy_session(&id))
+        let caller = self.caller();
+        self.server.with(|state| state.destroy_session(&id, caller))
     }
 
     pub(super) fn destroy_clientid(&mut self, r: &mut Reader<'_>) -> Result<()> {
         let client = r.u64()?;
-        self.server.with(|state| state.destroy_client_id(client))
+        let caller = self.caller();
+        self.server.with(|state| state.destroy_client_id(client, caller))
     }
 
     pub(super) fn bind_conn_to_session(&mut self, r: &mut Reader<'_>, w: &mut Writer) -> Result<()> {
@@ -229,15 +231,15 @@ impl Compound<'_> {
         if self.session.is_some() || self.count != 1 {
             return Err(Status::NOT_ONLY_OP);
         }
-        if !self.server.with(|state| state.has_session(&id)) {
-            return Err(Status::BADSESSION);
-        }
-        // Any connection serves any session; only requests go over it (`CDFS4_FORE`), since we never ask.
+        let caller = self.caller();
+        // Only requests go over any connection (`CDFS4_FORE`): the server never calls a client.
         let to_server = 1;
-        match direction {
-            1 | 3 | 7 => {}
-            2 => return Err(Status::INVAL),
-            _ => return Err(Status::BADXDR),
+        if !matches!(direction, 1 | 2 | 3 | 7) {
+            return Err(Status::BADXDR);
+        }
+        self.server.with(|state| state.bind(&id, caller))?;
+        if direction == 2 {
+            return Err(Status::INVAL);
         }
         w.fixed(&id);
         w.u32(to_server);

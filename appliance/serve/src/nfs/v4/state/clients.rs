@@ -5,7 +5,27 @@
 use super::{Chore, Entry, Millis, OwnerKey, State};
 use crate::nfs::locks::LockOwner;
 use crate::nfs::v4::status::{Result, Status};
+use std::net::IpAddr;
 use std::sync::Arc;
+
+/// Who sends a request that is about a client as a whole.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Caller {
+    pub principal: u64,
+    pub host: IpAddr,
+}
+
+/// Hosts that one client is known to use; beyond this the one that was added first is forgotten, and has to bind itself to its
+/// session again. Guessed: more addresses than trunking clients have.
+const HOSTS_MAX: usize = 64;
+
+/// The part of an address that a host keeps: hosts of IPv6 change the rest of it (RFC 8981).
+fn host_part(host: IpAddr) -> IpAddr {
+    match host.to_canonical() {
+        IpAddr::V4(v4) => IpAddr::V4(v4),
+        IpAddr::V6(v6) => IpAddr::V6((u128::from(v6) >> 64 << 64).into()),
+    }
+}
 
 pub(super) struct Client {
     pub id: u64,
@@ -15,7 +35,9 @@ pub(super) struct Client {
     pub name: Arc<[u8]>,
     /// Changes when the client starts anew.
     verifier: [u8; 8],
-    principal: u64,
+    pub principal: u64,
+    /// Where it introduced itself from (EXCHANGE_ID), or bound connections to a session from; the newest last.
+    hosts: Vec<IpAddr>,
     pub confirmed: bool,
     /// What confirms it (4.0), and what would confirm its new callback.
     confirm: [u8; 8],
@@ -31,12 +53,38 @@ pub(super) struct Client {
     pub recorded: bool,
 }
 
+impl Client {
+    /// Whether it showed that it uses this host.
+    pub fn is_of_host(&self, host: IpAddr) -> bool {
+        self.hosts.contains(&host_part(host))
+    }
+
+    pub fn add_host(&mut self, host: IpAddr) {
+        let host = host_part(host);
+        if self.hosts.contains(&host) {
+            return;
+        }
+        if self.hosts.len() >= HOSTS_MAX {
+            self.hosts.remove(0);
+        }
+        self.hosts.push(host);
+    }
+
+    /// Refuses others than the client itself.
+    pub fn check_caller(&self, caller: Caller) -> Result<()> {
+        if self.principal != caller.principal {
+            return Err(Status::WRONG_CRED);
+        }
+        if self.is_of_host(caller.host) { Ok(()) } else { Err(Status::CONN_NOT_BOUND_TO_SESSION) }
+    }
+}
+
 /// Arguments of EXCHANGE_ID that matter.
 pub(crate) struct ExchangeId<'a> {
     pub name: &'a [u8],
     pub verifier: [u8; 8],
     pub update: bool,
-    pub principal: u64,
+    pub caller: Caller,
 }
 
 /// What it answers.
@@ -60,7 +108,13 @@ impl State {
         })
     }
 
-    fn add_client(&mut self, name: &[u8], verifier: [u8; 8], principal: u64, has_sessions: bool) -> Result<u64> {
+    fn add_client(
+        &mut self,
+        name: &[u8],
+        verifier: [u8; 8],
+        principal: u64,
+        host_of_sessions: Option<IpAddr>,
+    ) -> Result<u64> {
         if self.clients.len() >= self.limits.clients && !self.make_room() {
             tracing::warn!(limit = self.limits.clients, "there are too many NFSv4 clients");
             return Err(Status::DELAY);
@@ -72,10 +126,11 @@ impl State {
             id,
             Client {
                 id,
-                has_sessions,
+                has_sessions: host_of_sessions.is_some(),
                 name: Arc::from(name),
                 verifier,
                 principal,
+                hosts: host_of_sessions.map(host_part).into_iter().collect(),
                 confirmed: false,
                 confirm: number.to_be_bytes(),
                 new_confirm: None,
@@ -143,7 +198,7 @@ impl State {
             }
             return Ok((id, confirm));
         }
-        let id = self.add_client(name, verifier, principal, false)?;
+        let id = self.add_client(name, verifier, principal, None)?;
         Ok((id, self.clients.get(&id).map_or([0; 8], |c| c.confirm)))
     }
 
@@ -208,38 +263,43 @@ impl State {
             if verifier != args.verifier {
                 return Err(Status::NOT_SAME);
             }
-            if whose != args.principal {
+            if whose != args.caller.principal {
                 return Err(Status::PERM);
             }
-            self.renew_client(client);
+            self.came_back(client, args.caller.host);
             return Ok(ExchangeAnswer { client, sequence: sequence.wrapping_add(1), confirmed: true });
         }
         if let Some((client, whose, verifier, sequence)) = confirmed {
-            if whose != args.principal {
+            if whose != args.caller.principal {
                 if self.has_state(client) && !self.has_lapsed(client) {
                     return Err(Status::CLID_INUSE);
                 }
                 self.remove_client(client, false);
             } else if verifier == args.verifier {
-                self.renew_client(client);
+                self.came_back(client, args.caller.host);
                 return Ok(ExchangeAnswer { client, sequence: sequence.wrapping_add(1), confirmed: true });
             }
         }
         if let Some(unconfirmed) = self.find(args.name, true, false).map(|c| c.id) {
             self.remove_client(unconfirmed, false);
         }
-        let client = self.add_client(args.name, args.verifier, args.principal, true)?;
+        let client = self.add_client(args.name, args.verifier, args.caller.principal, Some(args.caller.host))?;
         Ok(ExchangeAnswer { client, sequence: 1, confirmed: false })
     }
 
-    /// The first session confirms a client ID; another of the same client, from before it started anew, goes.
-    pub(super) fn confirm_by_session(&mut self, id: u64, principal: u64) -> Result<()> {
+    /// A client that is known introduced itself again: its lease is renewed, and this host is one of its.
+    fn came_back(&mut self, id: u64, host: IpAddr) {
+        self.renew_client(id);
+        if let Some(client) = self.clients.get_mut(&id) {
+            client.add_host(host);
+        }
+    }
+
+    /// The first session confirms a client ID; another of the same client, from before it restarted, is removed.
+    pub(super) fn confirm_by_session(&mut self, id: u64) -> Result<()> {
         let Some(client) = self.clients.get(&id) else { return Err(Status::STALE_CLIENTID) };
         if client.confirmed {
             return Ok(());
-        }
-        if client.principal != principal {
-            return Err(Status::CLID_INUSE);
         }
         let name = client.name.clone();
         if let Some(old) = self.find(&name, true, true).map(|c| c.id) {
@@ -252,8 +312,10 @@ impl State {
     }
 
     /// DESTROY_CLIENTID.
-    pub fn destroy_client_id(&mut self, id: u64) -> Result<()> {
+    pub fn destroy_client_id(&mut self, id: u64, caller: Caller) -> Result<()> {
         let client = self.clients.get(&id).filter(|c| c.has_sessions).ok_or(Status::STALE_CLIENTID)?;
+        // It has no error for a host that is not the client's.
+        client.check_caller(caller).map_err(|_| Status::WRONG_CRED)?;
         if !client.sessions.is_empty() || self.has_state(id) {
             return Err(Status::CLIENTID_BUSY);
         }

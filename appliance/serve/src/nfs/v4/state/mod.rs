@@ -26,7 +26,7 @@ mod sessions;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use clients::ExchangeId;
+pub(crate) use clients::{Caller, ExchangeId};
 pub(crate) use locking::{LockAnswer, LockWho};
 pub(crate) use opens::{IoWant, OpenRequest};
 pub(crate) use seqid::{Begin, OwnerKey, Reply};
@@ -71,6 +71,8 @@ pub(crate) struct Start {
     /// Names of clients that may reclaim what they had: those of [`Chore::Record`] in the run before.
     pub may_reclaim: HashSet<Vec<u8>>,
     pub limits: Limits,
+    /// What IDs of sessions are made with: random, so that they cannot be guessed.
+    pub session_key: [u8; 32],
 }
 
 /// `stateid4`.
@@ -124,6 +126,7 @@ pub(crate) struct State {
     epoch: u32,
     lease_ms: Millis,
     limits: Limits,
+    session_key: [u8; 32],
     locks: Arc<LockTable>,
     now: Millis,
     /// When leases were looked at last.
@@ -177,6 +180,7 @@ impl State {
             epoch: start.epoch,
             lease_ms: start.lease_ms,
             limits: start.limits,
+            session_key: start.session_key,
             locks,
             now: 0,
             looked: 0,

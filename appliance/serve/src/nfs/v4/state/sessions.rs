@@ -1,8 +1,10 @@
 //! Sessions: what makes every request of 4.1 happen exactly once (RFC 8881 2.10, 18.36, 18.37, 18.46).
 
 use super::State;
+use super::clients::Caller;
 use crate::nfs::v4::status::{Result, Status};
 use bytes::Bytes;
+use std::net::IpAddr;
 
 /// `channel_attrs4`, but for RDMA.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,6 +42,8 @@ struct Slot {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct SequenceArgs {
     pub session: [u8; 16],
+    /// Where the request comes from.
+    pub host: IpAddr,
     pub sequence: u32,
     pub slot: u32,
     /// The reply is to be kept.
@@ -80,10 +84,17 @@ impl State {
         client: u64,
         sequence: u32,
         (wanted, back): (ChannelAttrs, ChannelAttrs),
-        principal: u64,
+        caller: Caller,
         encode: impl FnOnce(&Session) -> Vec<u8>,
     ) -> Result<Vec<u8>> {
         let known = self.clients.get(&client).filter(|c| c.has_sessions).ok_or(Status::STALE_CLIENTID)?;
+        if known.principal != caller.principal {
+            return Err(if known.confirmed { Status::WRONG_CRED } else { Status::CLID_INUSE });
+        }
+        if !known.is_of_host(caller.host) {
+            // It introduces itself again from there, which shows that it is the client.
+            return Err(Status::STALE_CLIENTID);
+        }
         if sequence == known.sequence
             && let Some(reply) = &known.create_reply
         {
@@ -104,7 +115,7 @@ impl State {
             tracing::warn!(client, "there are too many NFSv4 sessions");
             return Err(Status::RESOURCE);
         }
-        self.confirm_by_session(client, principal)?;
+        self.confirm_by_session(client)?;
         let left = self.limits.slots.saturating_sub(self.slots) as u32;
         let slots = wanted.slots.min(SLOTS_MAX).min(left.max(1));
         let fore = ChannelAttrs {
@@ -114,10 +125,7 @@ impl State {
             operations_max: wanted.operations_max.min(OPERATIONS_MAX),
             slots,
         };
-        let number = self.number();
-        let mut id = [0; 16];
-        id[..8].copy_from_slice(&client.to_be_bytes());
-        id[8..].copy_from_slice(&number.to_be_bytes());
+        let id = self.session_id(client);
         self.slots += slots as usize;
         self.sessions.insert(id, SessionState { client, fore, slots: vec![Slot::default(); slots as usize] });
         let reply = encode(&Session { id, fore });
@@ -137,15 +145,38 @@ impl State {
         }
     }
 
+    /// An ID that no other host can guess: under SP4_NONE it is all that SEQUENCE shows (RFC 8881 2.10.8.3).
+    fn session_id(&mut self, client: u64) -> [u8; 16] {
+        let number = self.number();
+        let mut id = [0; 16];
+        id[..8].copy_from_slice(&client.to_be_bytes());
+        let hash = blake3::keyed_hash(&self.session_key, &number.to_be_bytes());
+        id[8..].copy_from_slice(&hash.as_bytes()[..8]);
+        id
+    }
+
     /// Whether there is such a session.
+    #[cfg(test)]
     pub fn has_session(&self, id: &[u8; 16]) -> bool {
         self.sessions.contains_key(id)
     }
 
+    /// BIND_CONN_TO_SESSION: from now on the client uses the session from this host, too.
+    pub fn bind(&mut self, id: &[u8; 16], caller: Caller) -> Result<()> {
+        let session = self.sessions.get(id).ok_or(Status::BADSESSION)?;
+        let client = self.clients.get_mut(&session.client).ok_or(Status::BADSESSION)?;
+        if client.principal != caller.principal {
+            return Err(Status::WRONG_CRED);
+        }
+        client.add_host(caller.host);
+        Ok(())
+    }
+
     /// DESTROY_SESSION.
-    pub fn destroy_session(&mut self, id: &[u8; 16]) -> Result<()> {
+    pub fn destroy_session(&mut self, id: &[u8; 16], caller: Caller) -> Result<()> {
         let session = self.sessions.get(id).ok_or(Status::BADSESSION)?;
         if let Some(client) = self.clients.get_mut(&session.client) {
+            client.check_caller(caller)?;
             client.sessions.retain(|s| s != id);
         }
         self.drop_session(id);
@@ -155,6 +186,9 @@ impl State {
     /// SEQUENCE.
     pub fn sequence(&mut self, args: &SequenceArgs) -> Result<SequenceAnswer> {
         let session = self.sessions.get_mut(&args.session).ok_or(Status::BADSESSION)?;
+        if self.clients.get(&session.client).is_some_and(|client| !client.is_of_host(args.host)) {
+            return Err(Status::CONN_NOT_BOUND_TO_SESSION);
+        }
         let highest_slot = session.slots.len() as u32 - 1;
         let slot = session.slots.get_mut(args.slot as usize).ok_or(Status::BADSLOT)?;
         let (client, fore) = (session.client, session.fore);

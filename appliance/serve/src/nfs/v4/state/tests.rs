@@ -2,13 +2,18 @@
 
 use super::*;
 use crate::nfs::locks::LockRange;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 const LEASE: Millis = 90_000;
+const CALLER: Caller = Caller { principal: 0, host: IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1)) };
 const FILE: FileKey = FileKey { fs_guid: 1, object: 2, generation: 3 };
 
 fn machine(limits: Limits, may_reclaim: &[&[u8]]) -> State {
     let may_reclaim = may_reclaim.iter().map(|n| n.to_vec()).collect();
-    State::new(Start { epoch: 7, lease_ms: LEASE, may_reclaim, limits }, Arc::new(LockTable::new(1000)))
+    State::new(
+        Start { epoch: 7, lease_ms: LEASE, may_reclaim, limits, session_key: [3; 32] },
+        Arc::new(LockTable::new(1000)),
+    )
 }
 
 fn old_client(state: &mut State, name: &[u8]) -> u64 {
@@ -28,10 +33,11 @@ fn channel() -> ChannelAttrs {
 }
 
 fn new_client(state: &mut State, name: &[u8], verifier: u8) -> (u64, [u8; 16]) {
-    let args = ExchangeId { name, verifier: [verifier; 8], update: false, principal: 0 };
+    let args = ExchangeId { name, verifier: [verifier; 8], update: false, caller: CALLER };
     let answer = state.exchange_id(&args).unwrap();
-    let made =
-        state.create_session(answer.client, answer.sequence, (channel(), channel()), 0, |s| s.id.to_vec()).unwrap();
+    let made = state
+        .create_session(answer.client, answer.sequence, (channel(), channel()), CALLER, |s| s.id.to_vec())
+        .unwrap();
     (answer.client, made.try_into().unwrap())
 }
 
@@ -79,16 +85,87 @@ fn a_client_that_starts_anew_loses_what_it_had_and_one_that_asks_again_does_not(
     let (first, session) = new_client(&mut state, b"c", 1);
     state.reclaim_complete(first).unwrap();
     open(&mut state, first, 1, 3, 0).unwrap();
-    let again = ExchangeId { name: b"c", verifier: [1; 8], update: false, principal: 0 };
+    let again = ExchangeId { name: b"c", verifier: [1; 8], update: false, caller: CALLER };
     let answer = state.exchange_id(&again).unwrap();
     assert!(answer.confirmed && answer.client == first && answer.sequence == 2);
     // Another user may not take its name.
-    let other = ExchangeId { principal: 9, ..again };
+    let other = ExchangeId { caller: Caller { principal: 9, ..CALLER }, ..again };
     assert_eq!(state.exchange_id(&other), Err(Status::CLID_INUSE));
     let (second, _) = new_client(&mut state, b"c", 2);
     assert_ne!(first, second);
     assert!(!state.has_session(&session), "its old session is gone");
     assert_eq!(state.counts(), (1, 1, 0));
+}
+
+fn sequence(session: [u8; 16], sequence: u32, host: IpAddr) -> SequenceArgs {
+    SequenceArgs { session, host, sequence, slot: 0, cache: false, request_bytes: 100, operations: 1, fingerprint: 5 }
+}
+
+/// Every host that knew the number of a session, which could be guessed, could use its slots and destroy it.
+#[test]
+fn a_session_belongs_to_the_principal_and_the_hosts_of_its_client() {
+    let mut state = machine(Limits::default(), &[]);
+    let (client, session) = new_client(&mut state, b"c", 1);
+    let elsewhere = Caller { host: [10, 0, 0, 2].into(), ..CALLER };
+    let user = Caller { principal: 1000, ..CALLER };
+    assert_eq!(state.sequence(&sequence(session, 1, elsewhere.host)), Err(Status::CONN_NOT_BOUND_TO_SESSION));
+    assert_eq!(state.destroy_session(&session, elsewhere), Err(Status::CONN_NOT_BOUND_TO_SESSION));
+    assert_eq!(state.destroy_session(&session, user), Err(Status::WRONG_CRED));
+    assert_eq!(state.bind(&session, Caller { principal: 1000, ..elsewhere }), Err(Status::WRONG_CRED));
+    for caller in [elsewhere, user] {
+        assert_eq!(state.destroy_client_id(client, caller), Err(Status::WRONG_CRED));
+    }
+    let mut create =
+        |sequence, caller| state.create_session(client, sequence, (channel(), channel()), caller, |_| vec![]);
+    for again in [1, 2] {
+        assert_eq!(create(again, user), Err(Status::WRONG_CRED));
+        assert_eq!(create(again, elsewhere), Err(Status::STALE_CLIENTID));
+    }
+    assert!(matches!(state.sequence(&sequence(session, 1, CALLER.host)), Ok(SequenceAnswer::Go { .. })));
+    state.end_sequence(&session, 0, None);
+    // One that is not confirmed yet, as knfsd has it.
+    let fresh = ExchangeId { name: b"d", verifier: [1; 8], update: false, caller: CALLER };
+    let fresh = state.exchange_id(&fresh).unwrap().client;
+    let made = state.create_session(fresh, 1, (channel(), channel()), user, |_| vec![]);
+    assert_eq!(made, Err(Status::CLID_INUSE));
+    assert_eq!(state.destroy_session(&session, CALLER), Ok(()));
+    assert_eq!(state.destroy_client_id(client, CALLER), Ok(()));
+}
+
+#[test]
+fn a_client_with_many_addresses_uses_its_session_from_all_of_them() {
+    let mut state = machine(Limits::default(), &[]);
+    let (client, session) = new_client(&mut state, b"c", 1);
+    let mut number = 0;
+    let mut works = |state: &mut State, host| {
+        number += 1;
+        assert!(matches!(state.sequence(&sequence(session, number, host)), Ok(SequenceAnswer::Go { .. })), "{host}");
+        state.end_sequence(&session, 0, None);
+    };
+    // Trunking: it introduces itself over each address, as Linux does.
+    let second = Caller { host: [10, 0, 0, 2].into(), ..CALLER };
+    let again = ExchangeId { name: b"c", verifier: [1; 8], update: false, caller: second };
+    assert_eq!(state.exchange_id(&again).unwrap().client, client);
+    works(&mut state, second.host);
+    // Its address changed, and it binds its new connection.
+    let third = Caller { host: [10, 0, 0, 3].into(), ..CALLER };
+    assert_eq!(state.bind(&session, third), Ok(()));
+    works(&mut state, third.host);
+    works(&mut state, CALLER.host);
+    // Hosts of IPv6 change the lower half of their addresses; IPv4 within IPv6 is IPv4.
+    let v6 = |last| IpAddr::V6(Ipv6Addr::new(0xfd00, 0, 0, 1, 0, 0, 0, last));
+    assert_eq!(state.bind(&session, Caller { host: v6(1), ..CALLER }), Ok(()));
+    works(&mut state, v6(2));
+    works(&mut state, IpAddr::V6(Ipv4Addr::new(10, 0, 0, 3).to_ipv6_mapped()));
+    assert_eq!(state.destroy_session(&session, third), Ok(()));
+}
+
+#[test]
+fn numbers_of_sessions_cannot_be_guessed_from_those_of_others() {
+    let mut state = machine(Limits::default(), &[]);
+    let secret = |id: [u8; 16]| u64::from_be_bytes(id[8..].try_into().unwrap());
+    let ids: Vec<u64> = (0..20).map(|n| secret(new_client(&mut state, &[n], 1).1)).collect();
+    assert!(ids.windows(2).all(|pair| pair[0].abs_diff(pair[1]) > 1 << 20), "{ids:x?}");
 }
 
 #[test]
@@ -97,6 +174,7 @@ fn a_request_is_done_once_and_its_reply_is_given_again() {
     let (client, session) = new_client(&mut state, b"c", 1);
     let args = |sequence, slot| SequenceArgs {
         session,
+        host: CALLER.host,
         sequence,
         slot,
         cache: true,
@@ -122,10 +200,10 @@ fn a_request_is_done_once_and_its_reply_is_given_again() {
     state.end_sequence(&session, 0, None);
     assert_eq!(state.sequence(&args(2, 0)), Ok(SequenceAnswer::Uncached { highest_slot: 7 }));
     // CREATE_SESSION has a slot of its own.
-    let repeated = state.create_session(client, 1, (channel(), channel()), 0, |_| panic!("not again")).unwrap();
+    let repeated = state.create_session(client, 1, (channel(), channel()), CALLER, |_| panic!("not again")).unwrap();
     assert_eq!(repeated, session);
     assert_eq!(
-        state.create_session(client, 3, (channel(), channel()), 0, |s| s.id.to_vec()),
+        state.create_session(client, 3, (channel(), channel()), CALLER, |s| s.id.to_vec()),
         Err(Status::SEQ_MISORDERED)
     );
 }
@@ -346,7 +424,7 @@ fn a_full_server_refuses_and_makes_room_by_ending_whose_lease_ran_out() {
     let limits = Limits { clients: 2, sessions: 2, slots: 10, owners: 3, states: 2 };
     let mut state = machine(limits, &[]);
     let (a, b) = (ready_client(&mut state, b"a"), ready_client(&mut state, b"b"));
-    let third = ExchangeId { name: b"c", verifier: [0; 8], update: false, principal: 0 };
+    let third = ExchangeId { name: b"c", verifier: [0; 8], update: false, caller: CALLER };
     assert_eq!(state.exchange_id(&third), Err(Status::DELAY));
     open(&mut state, a, 1, 1, 0).unwrap();
     open(&mut state, b, 1, 1, 0).unwrap();

@@ -81,8 +81,18 @@ struct Opened {
     attr: Attr,
     /// The directory that a name was looked up in, and its `change` before.
     dir: Option<(Node, u64)>,
-    is_new: bool,
+    made: Made,
     set: Bitmap,
+}
+
+/// Whether OPEN made the file.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Made {
+    No,
+    Now,
+    /// It has the verifier of this exclusive create, so an earlier try of the same request may have made it. Times that were set by
+    /// hand look the same.
+    Before,
 }
 
 /// The times that an exclusive create keeps its verifier in.
@@ -251,7 +261,7 @@ impl Compound<'_> {
             _ => {
                 let place = self.current()?.clone();
                 let attr = self.attr_of(&place)?;
-                Opened { place, attr, dir: None, is_new: false, set: Bitmap::default() }
+                Opened { place, attr, dir: None, made: Made::No, set: Bitmap::default() }
             }
         };
         let node = match &found.place {
@@ -268,8 +278,13 @@ impl Compound<'_> {
         if args.access & WRITE != 0 {
             node.check_writable()?;
         }
-        // Who made it may do with it what he asked for.
-        if !found.is_new && !reclaims {
+        // The user who made it gets the access that it asked for, whatever the mode of the file is.
+        let may_have_made = match found.made {
+            Made::No => false,
+            Made::Now => true,
+            Made::Before => found.attr.uid == node.who().uid,
+        };
+        if !may_have_made && !reclaims {
             if args.access & READ != 0 {
                 check_open_read(node, &found.attr)?;
             }
@@ -288,7 +303,7 @@ impl Compound<'_> {
         // Cut only now: nobody's reservation is against it.
         let mut set = found.set;
         if let Create::Unchecked(attrs) = &args.create
-            && !found.is_new
+            && found.made == Made::No
             && args.claim == CLAIM_NULL
             && attrs.set.size == Some(0)
         {
@@ -301,7 +316,7 @@ impl Compound<'_> {
             set_attrs(node, &node.attr()?, &cut, is_open, &mut set)?;
             self.changed(node)?;
         }
-        let made = found.is_new;
+        let made = found.made != Made::No;
         write_state(w, &id);
         match &found.dir {
             Some((dir, before)) => {
@@ -379,12 +394,12 @@ impl Compound<'_> {
             node.vfs().sync_node(node.id, SyncKind::All)?;
         }
         let attr = node.vfs().attr(node.id)?;
-        Ok(Opened { place, attr, dir: Some((dir.clone(), before)), is_new: true, set })
+        Ok(Opened { place, attr, dir: Some((dir.clone(), before)), made: Made::Now, set })
     }
 
     fn open_existing(&self, dir: &Node, before: u64, place: Place, args: &Args) -> Result<Opened> {
         let attr = self.attr_of(&place)?;
-        let mut is_new = false;
+        let mut made = Made::No;
         match &args.create {
             Create::Guarded(_) => return Err(Status::EXIST),
             Create::Exclusive(verifier, _) => {
@@ -392,12 +407,11 @@ impl Compound<'_> {
                 if attr.kind != FileKind::Regular || (attr.atime, attr.mtime) != (atime, mtime) {
                     return Err(Status::EXIST);
                 }
-                // The same request once more.
-                is_new = true;
+                made = Made::Before;
             }
             Create::No | Create::Unchecked(_) => {}
         }
-        Ok(Opened { place, attr, dir: Some((dir.clone(), before)), is_new, set: Bitmap::default() })
+        Ok(Opened { place, attr, dir: Some((dir.clone(), before)), made, set: Bitmap::default() })
     }
 
     pub(super) fn open_confirm(&mut self, r: &mut Reader<'_>, w: &mut Writer) -> Result<Status> {

@@ -3,15 +3,20 @@
 #[path = "nfs_v4/client.rs"]
 mod client;
 
+use bytes::Bytes;
 use client::{Client, House, OK, Ops, house, share};
 use files::memory::MemoryVfs;
-use files::vfs::Vfs;
+use files::vfs::{Attr, DirEntry, FileHandle, NodeId, StatFs, Vfs};
+use files::{Error, Result};
 use parking_lot::Mutex;
 use proptest::prelude::*;
+use serve::nfs::handle::WireHandle;
 use serve::nfs::locks::{LockOwner, LockRange};
 use serve::nfs::v4::{ClientRecords, NoRecords};
 use std::collections::BTreeSet;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 const NOENT: u32 = 2;
 const ACCESS: u32 = 13;
@@ -32,6 +37,12 @@ const NXIO: u32 = 6;
 const NOXATTR: u32 = 10095;
 const MINOR_VERS_MISMATCH: u32 = 10021;
 const OP_NOT_IN_SESSION: u32 = 10071;
+const CONN_NOT_BOUND_TO_SESSION: u32 = 10055;
+const WRONG_CRED: u32 = 10082;
+const DELAY: u32 = 10008;
+const BIND_CONN_TO_SESSION: u32 = 41;
+const DESTROY_SESSION: u32 = 44;
+const DESTROY_CLIENTID: u32 = 57;
 
 fn tree(fs_guid: u64) -> MemoryVfs {
     let mut vfs = MemoryVfs::new().identity(fs_guid);
@@ -265,8 +276,8 @@ fn a_client_that_no_list_names_gets_nothing_by_path_or_by_handle() {
     let house = house(vec![share("/a", 5, vfs, "rw=10.0.0.1,no_root_squash")], Arc::new(NoRecords));
     let mut known = Client::new(&house, 1, "known");
     let file = known.handle("/a/hello");
-    let mut other = Client::new(&house, 1, "other");
-    other.address = [10, 0, 0, 2];
+    let mut other = Client::plain(&house, 1, [10, 0, 0, 2]);
+    other.exchange_id("other", 1);
     assert_eq!(other.run(Ops::default().path("/a")).status, ACCESS);
     assert_eq!(other.run(Ops::default().put(&file)).status, ACCESS);
     let mut reply = other.run(Ops::default().root().op(26).u64(0).fixed([0; 8]).u32(0).u32(4096).bits(&[]));
@@ -276,6 +287,161 @@ fn a_client_that_no_list_names_gets_nothing_by_path_or_by_handle() {
     forged[20] ^= 1;
     assert_eq!(known.run(Ops::default().put(&forged)).status, STALE);
     assert_eq!(known.run(Ops::default().put(b"short")).status, BADHANDLE);
+}
+
+#[test]
+fn another_host_or_user_can_neither_use_nor_end_a_session() {
+    let house = two_shares();
+    let mut owner = Client::new(&house, 1, "owner");
+    let (session, _) = owner.session.unwrap();
+    let root = || Ops::default().root();
+    // On a slot that is free, with the right sequence.
+    let mut thief = Client { address: [10, 0, 0, 2], ..owner.clone() };
+    assert_eq!(thief.run(root()).status, CONN_NOT_BOUND_TO_SESSION);
+    let plain = Client { session: None, ..owner.clone() };
+    let alone = |address, uid, number: u32, id: &[u8]| {
+        let mut client = Client { uid, address, ..plain.clone() };
+        let bind = |ops: Ops| if number == BIND_CONN_TO_SESSION { ops.u32(1).u32(0) } else { ops };
+        client.run(bind(Ops::default().op(number).fixed(id))).status
+    };
+    let id = owner.id.to_be_bytes();
+    assert_eq!(alone([10, 0, 0, 2], 0, DESTROY_SESSION, &session), CONN_NOT_BOUND_TO_SESSION);
+    assert_eq!(alone([10, 0, 0, 1], 1000, DESTROY_SESSION, &session), WRONG_CRED);
+    assert_eq!(alone([10, 0, 0, 2], 1000, BIND_CONN_TO_SESSION, &session), WRONG_CRED);
+    assert_eq!(alone([10, 0, 0, 2], 0, DESTROY_CLIENTID, &id), WRONG_CRED);
+    assert_eq!(alone([10, 0, 0, 1], 1000, DESTROY_CLIENTID, &id), WRONG_CRED);
+    // Users of the client's host share its session; its own new address is bound first.
+    let mut user = Client { uid: 1000, ..owner.clone() };
+    assert_eq!(user.run(root()).status, OK);
+    owner.session = user.session;
+    assert_eq!(alone([10, 0, 0, 3], 0, BIND_CONN_TO_SESSION, &session), OK);
+    owner.address = [10, 0, 0, 3];
+    assert_eq!(owner.run(root()).status, OK);
+    assert_eq!(alone([10, 0, 0, 3], 0, DESTROY_SESSION, &session), OK);
+}
+
+/// Times that a user sets, or tar restores, can be those of a verifier.
+#[test]
+fn an_exclusive_open_of_a_file_with_such_times_needs_the_rights_of_any_other_open() {
+    let house = two_shares();
+    let mut root = Client::new(&house, 1, "c");
+    let (dir, file) = (root.handle("/srv/a"), root.handle("/srv/a/hello"));
+    let times = Ops::default().u32(1).u64(0x11).u32(0).u32(1).u64(0x22).u32(0).w.to_vec();
+    let set = Ops::default().put(&file).op(34).fixed([0; 16]).bits(&[48, 54]).opaque(&times);
+    assert_eq!(root.run(set).status, OK);
+    let verifier = [0, 0, 0, 0x11, 0, 0, 0, 0x22];
+    let open = |client: &mut Client, name: &str, verifier: [u8; 8], attrs: &Ops| {
+        let ops = Ops::default().put(&dir).op(18).u32(0).u32(3).u32(0).u64(client.id).opaque("o");
+        client.run(ops.u32(1).u32(3).fixed(verifier).fixed(attrs.w.to_vec()).u32(0).opaque(name)).status
+    };
+    let none = Ops::default().bits(&[]).u32(0);
+    let mut ada = Client { uid: 1815, ..root.clone() };
+    assert_eq!(open(&mut ada, "hello", verifier, &none), ACCESS, "mode 0644 of root");
+    assert_eq!(open(&mut ada, "hello", [7; 8], &none), EXIST);
+    // Ada's own try comes again: she gets what she asked for, whatever mode she gave it.
+    let locked = Ops::default().bits(&[33]).u32(4).u32(0o000);
+    assert_eq!(open(&mut ada, "mine", [9; 8], &locked), OK);
+    assert_eq!(open(&mut ada, "mine", [9; 8], &locked), OK);
+    let mut other = Client { uid: 1816, ..ada.clone() };
+    assert_eq!(open(&mut other, "mine", [9; 8], &locked), ACCESS);
+}
+
+/// A tree of which reading panics, or whose device does not answer, while `is_broken`.
+struct Faulty {
+    tree: MemoryVfs,
+    is_broken: AtomicBool,
+}
+
+impl Vfs for Faulty {
+    fn root(&self) -> NodeId {
+        self.tree.root()
+    }
+    fn lookup(&self, dir: NodeId, name: &[u8]) -> Result<Attr> {
+        self.tree.lookup(dir, name)
+    }
+    fn attr(&self, node: NodeId) -> Result<Attr> {
+        self.tree.attr(node)
+    }
+    fn read_link(&self, node: NodeId) -> Result<Vec<u8>> {
+        self.tree.read_link(node)
+    }
+    fn read(&self, node: NodeId, offset: u64, len: usize) -> Result<Bytes> {
+        assert!(!self.is_broken.load(Ordering::SeqCst), "as a test wants it");
+        self.tree.read(node, offset, len)
+    }
+    fn read_dir(&self, dir: NodeId, cookie: u64, sink: &mut dyn FnMut(DirEntry) -> bool) -> Result<()> {
+        self.tree.read_dir(dir, cookie, sink)
+    }
+    fn list_xattr(&self, node: NodeId) -> Result<Vec<Vec<u8>>> {
+        self.tree.list_xattr(node)
+    }
+    fn get_xattr(&self, node: NodeId, name: &[u8]) -> Result<Option<Vec<u8>>> {
+        self.tree.get_xattr(node, name)
+    }
+    fn seek_data(&self, node: NodeId, offset: u64) -> Result<Option<u64>> {
+        self.tree.seek_data(node, offset)
+    }
+    fn seek_hole(&self, node: NodeId, offset: u64) -> Result<u64> {
+        self.tree.seek_hole(node, offset)
+    }
+    fn stat_fs(&self, node: NodeId) -> Result<StatFs> {
+        self.tree.stat_fs(node)
+    }
+    fn handle(&self, node: NodeId) -> Result<FileHandle> {
+        self.tree.handle(node)
+    }
+    fn by_handle(&self, handle: &FileHandle) -> Result<Attr> {
+        self.tree.by_handle(handle)
+    }
+    fn open_node(&self, node: NodeId) -> Result<()> {
+        assert!(!self.is_broken.load(Ordering::SeqCst), "as a test wants it");
+        self.tree.open_node(node)
+    }
+    fn home_of(&self, fs_guid: u64) -> Result<u64> {
+        let broken = || Err(Error::io("vdev 0", std::io::Error::from_raw_os_error(5)));
+        if self.is_broken.load(Ordering::SeqCst) { broken() } else { Ok(if fs_guid == 70 { 5 } else { fs_guid }) }
+    }
+}
+
+fn faulty() -> (House, Arc<Faulty>) {
+    let vfs = Arc::new(Faulty { tree: tree(5).writable(), is_broken: AtomicBool::new(false) });
+    (house(vec![share("/a", 5, vfs.clone(), "rw,no_root_squash")], Arc::new(NoRecords)), vfs)
+}
+
+/// The slot, or the owner, stayed in use, so that every further request was answered with NFS4ERR_DELAY.
+#[test]
+fn after_a_request_that_panicked_its_slot_and_its_owner_can_be_used() {
+    let (house, vfs) = faulty();
+    for minor in [0, 1] {
+        let mut client = Client::new(&house, minor, &format!("c{minor}"));
+        let (dir, file) = (client.handle("/a"), client.handle("/a/hello"));
+        let read = || Ops::default().put(&file).read(&[0; 16], 0, 5);
+        vfs.is_broken.store(true, Ordering::SeqCst);
+        let open = |client: &Client, seqid| Ops::default().put(&dir).open(client, "o", seqid, (1, 0), "hello", false);
+        for ops in [read(), open(&client, 1)] {
+            let mut broken = client.clone();
+            catch_unwind(AssertUnwindSafe(|| broken.run(ops))).err().expect("it panics");
+            client.session = broken.session;
+        }
+        vfs.is_broken.store(false, Ordering::SeqCst);
+        assert_eq!(client.run(read()).status, OK);
+        assert_eq!(client.run(open(&client, 2)).status, OK);
+    }
+}
+
+#[test]
+fn a_snapshot_whose_share_cannot_be_looked_up_is_asked_for_again() {
+    let (house, vfs) = faulty();
+    let mut client = Client::new(&house, 1, "c");
+    let file = FileHandle { fs_guid: 70, object: 1, generation: 1 };
+    let handle = house.core.handles.seal(&WireHandle { pool_guid: 1, file });
+    vfs.is_broken.store(true, Ordering::SeqCst);
+    assert_eq!(client.run(Ops::default().put(&handle)).status, DELAY);
+    vfs.is_broken.store(false, Ordering::SeqCst);
+    assert_eq!(client.run(Ops::default().put(&handle)).status, STALE, "found, and it has no such file");
+    let unknown = FileHandle { fs_guid: 71, ..file };
+    let unknown = house.core.handles.seal(&WireHandle { pool_guid: 1, file: unknown });
+    assert_eq!(client.run(Ops::default().put(&unknown)).status, STALE);
 }
 
 #[test]

@@ -79,7 +79,7 @@ impl Core {
     /// The node that `handle` names, for the caller.
     pub fn at(&self, call: &Call<'_>, handle: &[u8]) -> Result<At> {
         let WireHandle { pool_guid, file } = self.handles.open(handle)?;
-        let share = self.exports.table().of(pool_guid, file.fs_guid).ok_or(Status::STALE)?;
+        let share = self.exports.table().of(pool_guid, file.fs_guid)?.ok_or(Status::STALE)?;
         self.at_file(call, share, file)
     }
 
@@ -103,7 +103,7 @@ impl Core {
         if file.fs_guid == at.file.fs_guid {
             return Ok((at.share.clone(), file));
         }
-        let share = self.exports.table().of(at.share.pool_guid, file.fs_guid).ok_or(Status::ACCES)?;
+        let share = self.exports.table().of(at.share.pool_guid, file.fs_guid)?.ok_or(Status::ACCES)?;
         if share.fs_guid != at.share.fs_guid {
             self.exports.granted(&share, call.peer.address).ok_or(Status::ACCES)?;
         }

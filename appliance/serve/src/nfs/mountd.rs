@@ -55,7 +55,7 @@ impl Mount {
         }
         let file = vfs.handle(attr.node)?;
         // The path may have led into a dataset beneath.
-        let owner = self.core.table().of(share.pool_guid, file.fs_guid).ok_or(Status::ACCES)?;
+        let owner = self.core.table().of(share.pool_guid, file.fs_guid)?.ok_or(Status::ACCES)?;
         self.core.exports.granted(&owner, call.peer.address).ok_or(Status::ACCES)?;
         Ok((self.core.seal(&owner, file).to_vec(), owner.options.takes_nobody))
     }
@@ -88,7 +88,12 @@ impl Mount {
                 );
                 // Of those of NFS, MOUNT has the first ones.
                 let known = [Status::PERM, Status::NOENT, Status::IO, Status::ACCES, Status::NOTDIR, Status::INVAL];
-                out.u32(if known.contains(&status) { status.0 } else { Status::ACCES.0 });
+                out.u32(match status {
+                    // It has no word for "later"; this one says that the client is not at fault.
+                    Status::JUKEBOX => Status::SERVERFAULT.0,
+                    status if known.contains(&status) => status.0,
+                    _ => Status::ACCES.0,
+                });
             }
         }
         Ok(())

@@ -11,6 +11,7 @@ pub mod options;
 
 pub use options::ShareOptions;
 
+use super::status::{Result, Status};
 use files::vfs::{FileHandle, Vfs};
 use parking_lot::{Mutex, RwLock};
 use std::collections::HashMap;
@@ -123,25 +124,42 @@ impl Table {
         &self.shares
     }
 
-    /// The share that a file system belongs to: its own, or that of the dataset which it is a snapshot of.
-    pub fn of(&self, pool_guid: u64, fs_guid: u64) -> Option<Arc<Share>> {
+    /// The share that a file system belongs to: its own, or that of the dataset which it is a snapshot of. `Ok(None)`: it is not
+    /// shared. An error: whether it is cannot be determined now, [`Status::JUKEBOX`] if the client should ask again.
+    pub fn of(&self, pool_guid: u64, fs_guid: u64) -> Result<Option<Arc<Share>>> {
         let key = (pool_guid, fs_guid);
         if let Some(share) = self.by_guid.get(&key) {
-            return Some(share.clone());
+            return Ok(Some(share.clone()));
         }
         if let Some(known) = self.homes.read().get(&key) {
-            return known.clone();
+            return Ok(known.clone());
         }
-        let home = self.shares.iter().filter(|s| s.pool_guid == pool_guid).find_map(|share| {
-            let home = share.vfs.home_of(fs_guid).ok().filter(|home| *home != fs_guid)?;
-            self.by_guid.get(&(pool_guid, home)).cloned()
-        });
+        let (mut found, mut failed) = (None, None);
+        for share in self.shares.iter().filter(|s| s.pool_guid == pool_guid) {
+            match share.vfs.home_of(fs_guid) {
+                Ok(home) if home != fs_guid => found = self.by_guid.get(&(pool_guid, home)).cloned(),
+                Ok(_) => {}
+                Err(error) => match why_unknown(&error) {
+                    Unknown::NotThere => {}
+                    other => failed = Some(other),
+                },
+            }
+            if found.is_some() {
+                break;
+            }
+        }
+        // Only a whole answer is remembered: what failed once may be there at the next call.
+        match failed.filter(|_| found.is_none()) {
+            Some(Unknown::Failed(status)) => return Err(status),
+            Some(_) => return Ok(None),
+            None => {}
+        }
         let mut homes = self.homes.write();
         if homes.len() >= HOMES_MAX {
             homes.clear();
         }
-        homes.insert(key, home.clone());
-        home
+        homes.insert(key, found.clone());
+        Ok(found)
     }
 
     /// The share with the longest path that `path` begins with, and the components behind it.
@@ -154,6 +172,29 @@ impl Table {
             .max_by_key(|share| components(share.path.as_bytes()).len())?;
         let skip = components(longest.path.as_bytes()).len();
         Some((longest.clone(), wanted[skip..].to_vec()))
+    }
+}
+
+/// Why a tree does not say where a file system belongs.
+enum Unknown {
+    /// It has no such file system.
+    NotThere,
+    /// Not as long as a key is missing.
+    Locked,
+    /// It could not look.
+    Failed(Status),
+}
+
+fn why_unknown(error: &files::Error) -> Unknown {
+    use files::{Error, Refusal};
+    match error {
+        Error::NotFound { .. } | Error::Refused { why: Refusal::Stale, .. } => Unknown::NotThere,
+        Error::KeyUnavailable { .. } => Unknown::Locked,
+        Error::Io { .. } | Error::Refused { why: Refusal::Suspended | Refusal::Busy, .. } => {
+            tracing::warn!(%error, "cannot look up the share of a file system; clients ask again");
+            Unknown::Failed(Status::JUKEBOX)
+        }
+        other => Unknown::Failed(Status::from(other)),
     }
 }
 
@@ -209,6 +250,8 @@ impl Watched {
 mod tests {
     use super::*;
     use files::memory::MemoryVfs;
+    use files::vfs::{Attr, DirEntry, NodeId, StatFs};
+    use std::sync::atomic::AtomicBool;
 
     fn share(path: &str, fs_guid: u64, options: &str) -> Share {
         Share {
@@ -237,13 +280,77 @@ mod tests {
         let exports = Arc::new(FixedExports::new(vec![share("/tank", 5, "ro=10.0.0.1,insecure")]));
         let watched = Watched::new(exports.clone(), true);
         let client: SocketAddr = ([10, 0, 0, 1], 5000).into();
-        let granted = || watched.table().of(1, 5).and_then(|s| watched.granted(&s, client));
+        let granted = || watched.table().of(1, 5).expect("an answer").and_then(|s| watched.granted(&s, client));
         assert_eq!(granted(), Some(Granted { read_only: true, trusts_root: false }));
         exports.set(vec![share("/tank", 5, "rw=10.0.0.2,insecure")]);
         assert_eq!(granted(), None);
         exports.set(vec![share("/tank", 5, "on")]);
         assert_eq!(granted(), None, "not from a high port");
         exports.set(Vec::new());
-        assert!(watched.table().of(1, 5).is_none());
+        assert!(watched.table().of(1, 5).expect("an answer").is_none());
+    }
+
+    /// A tree whose device does not answer at times.
+    struct Flaky(AtomicBool);
+
+    impl Vfs for Flaky {
+        fn root(&self) -> NodeId {
+            NodeId(1)
+        }
+        fn lookup(&self, _: NodeId, _: &[u8]) -> files::Result<Attr> {
+            unreachable!("only its file systems are asked for")
+        }
+        fn attr(&self, _: NodeId) -> files::Result<Attr> {
+            unreachable!("only its file systems are asked for")
+        }
+        fn read_link(&self, _: NodeId) -> files::Result<Vec<u8>> {
+            unreachable!("only its file systems are asked for")
+        }
+        fn read(&self, _: NodeId, _: u64, _: usize) -> files::Result<bytes::Bytes> {
+            unreachable!("only its file systems are asked for")
+        }
+        fn read_dir(&self, _: NodeId, _: u64, _: &mut dyn FnMut(DirEntry) -> bool) -> files::Result<()> {
+            unreachable!("only its file systems are asked for")
+        }
+        fn list_xattr(&self, _: NodeId) -> files::Result<Vec<Vec<u8>>> {
+            unreachable!("only its file systems are asked for")
+        }
+        fn get_xattr(&self, _: NodeId, _: &[u8]) -> files::Result<Option<Vec<u8>>> {
+            unreachable!("only its file systems are asked for")
+        }
+        fn seek_data(&self, _: NodeId, _: u64) -> files::Result<Option<u64>> {
+            unreachable!("only its file systems are asked for")
+        }
+        fn seek_hole(&self, _: NodeId, _: u64) -> files::Result<u64> {
+            unreachable!("only its file systems are asked for")
+        }
+        fn stat_fs(&self, _: NodeId) -> files::Result<StatFs> {
+            unreachable!("only its file systems are asked for")
+        }
+        fn home_of(&self, fs_guid: u64) -> files::Result<u64> {
+            match fs_guid {
+                _ if self.0.load(Ordering::SeqCst) => {
+                    Err(files::Error::io("vdev 0", std::io::Error::from_raw_os_error(5)))
+                }
+                70 => Ok(5),
+                _ => Err(files::Refusal::Stale.at("file system")),
+            }
+        }
+    }
+
+    /// It was remembered as not shared until the shares changed, so clients saw ESTALE in a snapshot long after the device was back.
+    #[test]
+    fn a_share_that_could_not_be_looked_up_is_looked_up_again() {
+        let flaky = Arc::new(Flaky(AtomicBool::new(true)));
+        let table = Table::new(1, vec![Share { vfs: flaky.clone(), ..share("/tank", 5, "on") }]);
+        let of = |fs_guid| table.of(1, fs_guid).map(|found| found.map(|share| share.fs_guid));
+        assert_eq!(of(5), Ok(Some(5)), "a share itself needs no device");
+        assert_eq!(of(70), Err(Status::JUKEBOX));
+        assert_eq!(of(71), Err(Status::JUKEBOX));
+        flaky.0.store(false, Ordering::SeqCst);
+        assert_eq!(of(70), Ok(Some(5)));
+        assert_eq!(of(71), Ok(None));
+        flaky.0.store(true, Ordering::SeqCst);
+        assert_eq!((of(70), of(71)), (Ok(Some(5)), Ok(None)), "both are known now");
     }
 }

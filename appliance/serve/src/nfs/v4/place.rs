@@ -147,7 +147,7 @@ impl Compound<'_> {
         {
             return Ok((share.clone(), granted.clone()));
         }
-        let share = self.shares.of(pool_guid, fs_guid).ok_or(Status::NOENT)?;
+        let share = self.shares.of(pool_guid, fs_guid).map_err(|e| Status(e.0))?.ok_or(Status::NOENT)?;
         let granted = Arc::new(self.server.grant(&share, self.call)?);
         *self.last_share.borrow_mut() = Some(((pool_guid, fs_guid), share.clone(), granted.clone()));
         Ok((share, granted))

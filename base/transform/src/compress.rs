@@ -158,4 +158,6 @@ fn framed<'a>(algorithm: &'static str, src: &'a [u8], header_bytes: usize) -> Re
 }
 
 #[cfg(test)]
+mod reuse;
+#[cfg(test)]
 mod tests;

@@ -144,6 +144,34 @@ fn sha256_of_abc_is_fips_180_4s() {
 }
 
 proptest! {
+    /// The salted states of a pool are made once, and hashes of many blocks begin with them at the same time: none may see another.
+    #[test]
+    fn a_pool_s_salt_gives_what_a_fresh_one_gives_however_many_hashes_were_dropped(
+        salt: [u8; 32],
+        blocks in prop::collection::vec((prop::collection::vec(any::<u8>(), 0..700), any::<prop::sample::Index>()), 1..10),
+    ) {
+        let kept = Salted::new(&salt);
+        let algorithms = [Algorithm::Skein, Algorithm::EdonR, Algorithm::Blake3, Algorithm::Sha256, Algorithm::Sha512];
+        let (mut waiting, mut begun) = (Vec::new(), 0);
+        for (data, at) in &blocks {
+            for algorithm in algorithms {
+                let mut hash = Hasher::new(algorithm, Order::Little, Some(&kept));
+                hash.update(&data[..at.index(data.len() + 1)]);
+                // Every third is dropped half done, the others are finished after all else.
+                begun += 1;
+                if begun % 3 != 0 {
+                    waiting.push((hash, algorithm, data, at));
+                }
+                let fresh = checksum(algorithm, data, Order::Little, Some(&Salted::new(&salt)));
+                prop_assert_eq!(checksum(algorithm, data, Order::Little, Some(&kept)), fresh);
+            }
+        }
+        for (mut hash, algorithm, data, at) in waiting {
+            hash.update(&data[at.index(data.len() + 1)..]);
+            prop_assert_eq!(hash.finish(), checksum(algorithm, data, Order::Little, Some(&Salted::new(&salt))));
+        }
+    }
+
     /// Every twin, in both orders, at every length that is a multiple of 4, from any alignment.
     #[test]
     fn fletcher4_twins_agree(data in prop::collection::vec(any::<u8>(), 0..3000), offset in 0..64_usize, words in prop::array::uniform4(any::<u64>())) {

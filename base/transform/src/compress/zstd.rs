@@ -5,6 +5,9 @@
 //!   | length | level | version, big-endian |  frame ...      as written by everyone now
 //!   | length | version, big-endian | level |  frame ...      as written by big-endian hosts before OpenZFS 2.0.6
 //! ```
+//! Contexts are kept after failures, too: the library forgets an unfinished frame when the next one begins (`ZSTD_compress2`,
+//! `ZSTD_decompressDCtx`), and the tests in `reuse` hold kept contexts against fresh ones at every level.
+//!
 //! The length is big-endian. The version is the library's (10405 for 1.4.5): its top byte is zero, and tells which layout it is.
 
 use std::cell::RefCell;

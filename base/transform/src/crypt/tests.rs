@@ -1,5 +1,7 @@
 //! The algorithms against published vectors, and against keys that OpenZFS made.
 
+use proptest::prelude::*;
+
 use super::*;
 
 fn hex(digits: &str) -> Vec<u8> {
@@ -299,4 +301,42 @@ fn suites_have_the_numbers_of_the_property() {
         assert_eq!(KeyFormat::from_raw(raw).unwrap().to_raw(), raw);
     }
     assert_eq!((KeyFormat::from_raw(0), KeyFormat::from_raw(4)), (None, None));
+}
+
+proptest! {
+    /// Ciphers, HMAC keys and derivations are made once and used by all threads for all blocks: blocks that are refused, cut short or
+    /// begun and dropped must leave them as they were.
+    #[test]
+    fn a_key_in_use_gives_what_a_fresh_one_gives_whatever_was_refused_before(
+        suite in prop::sample::select(&Suite::ALL[..]),
+        key: [u8; 32],
+        hmac_key: [u8; 32],
+        blocks in prop::collection::vec((prop::collection::vec(any::<u8>(), 0..600), any::<[u8; IV_BYTES]>(), any::<prop::sample::Index>()), 1..12),
+    ) {
+        let hmac_key: [u8; HMAC_KEY_BYTES] = std::array::from_fn(|i| hmac_key[i % 32]);
+        let (cipher, hmac, derivation) = (Cipher::new(suite, &key), HmacKey::new(&hmac_key), KeyDerivation::new(suite, &key));
+        for (data, iv, at) in blocks {
+            let fresh = Cipher::new(suite, &key);
+            let aad = &data[..at.index(data.len() + 1)];
+            let (mut sealed, mut expected) = (data.clone(), data.clone());
+            let mac = cipher.seal(&iv, aad, &mut sealed).unwrap();
+            prop_assert_eq!((mac, &sealed), (fresh.seal(&iv, aad, &mut expected).unwrap(), &expected));
+            let mut wrong = mac;
+            wrong[at.index(MAC_BYTES)] ^= 1;
+            let mut altered = sealed.clone();
+            prop_assert!(cipher.open(&iv, aad, &mut altered, &wrong).is_err());
+            let mut cut = sealed[..sealed.len() / 2].to_vec();
+            prop_assert!(data.is_empty() || cipher.open(&iv, aad, &mut cut, &mac).is_err());
+            prop_assert!(cipher.open(&iv, aad, &mut sealed, &mac).is_ok());
+            prop_assert_eq!(&sealed, &data);
+
+            let mut dropped = hmac.start();
+            dropped.update(aad);
+            drop(dropped);
+            prop_assert!(hmac.verify(&data, &wrong).is_err());
+            prop_assert_eq!(hmac.mac::<64>(&data), HmacKey::new(&hmac_key).mac::<64>(&data));
+            let salt = std::array::from_fn(|i| iv[i]);
+            prop_assert_eq!(derivation.block_key(&salt), KeyDerivation::new(suite, &key).block_key(&salt));
+        }
+    }
 }

@@ -30,19 +30,24 @@ use crate::write::feature;
 use crate::write::pending;
 use crate::write::space::{self, Delta, Part};
 use crate::{Dataset, Datasets, Error, KeyStore, Place, Refusal, Result};
-use book::{Answer, Book};
+use book::{Answer, Book, Room};
 use object::{ObjectSet, SealedSet, Tx, Zap};
 use observe::{Collector, Source};
 use ondisk::{BlkPtr, DslDataset, ObjsetKind};
 use parking_lot::{Mutex, RwLock, RwLockReadGuard};
 use pool::l2::Secondary;
-use pool::{Participant, SyncTx, Writer};
+use pool::space::Allocator;
+use pool::{Participant, SpaceCheck, SyncTx, Writer};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// Times that a change waits for a txg because space may come free, before it is refused.
-const WAITS_MAX: usize = 4;
+/// Times that a change waits for a txg because of what others were promised, before it is refused. Guessed: each of those
+/// txgs had room for others.
+const WAITS_MAX: usize = 100;
+/// Times that a change waits for a txg because space was freed, before it is refused. Blocks can be used again two txgs
+/// after the one that freed them; one txg more for datasets that are freed in the background, and one to be sure.
+const FREE_WAITS_MAX: usize = 5;
 /// Blocks of destroyed datasets freed in one txg. Guessed: a second or so of reading pointers.
 const FREE_PACE: u64 = 50_000;
 /// Bytes that a change takes at least: a few blocks of metadata.
@@ -68,6 +73,11 @@ pub(crate) struct Open {
     has_pending: AtomicBool,
     /// Blocks of them freed in one txg.
     free_pace: AtomicU64,
+    /// What they still count for.
+    freeing_bytes: AtomicU64,
+    /// The pool's own objects and free space. Not the writer: it ends the thread that syncs, and so must not end there.
+    mos: Arc<ObjectSet>,
+    allocator: Arc<Allocator>,
 }
 
 /// A file system or volume that is open for writing.
@@ -124,6 +134,9 @@ impl LiveDatasets {
             going: Mutex::default(),
             has_pending: AtomicBool::new(true),
             free_pace: AtomicU64::new(FREE_PACE),
+            freeing_bytes: AtomicU64::new(0),
+            mos: writer.mos().clone(),
+            allocator: writer.allocator().clone(),
         });
         writer.register(open.clone());
         Arc::new(Self { writer, keys, open, log_figures: Arc::default(), refreshing: Mutex::default() })
@@ -207,7 +220,7 @@ impl LiveDatasets {
         let objset = objset.at(name)?;
         let settings = Settings::of(dataset)?;
         self.writer.store().second().set_policy(dataset.id(), Secondary::from_number(settings.secondary_cache));
-        self.open.book.note(dataset, settings.refquota_bytes, settings.refreservation_bytes)?;
+        self.open.book.note(dataset, settings.refquota_bytes, settings.refreservation_bytes);
         let features = dataset.tree().pool().features();
         // Whose a sealed file is, only who opens it can tell.
         let owners_of = owners_of.filter(|_| kind == ObjsetKind::FileSystem && sealed.is_none());
@@ -335,7 +348,7 @@ impl LiveDatasets {
             let settings = Settings::of(&dataset)?;
             let policy = Secondary::from_number(settings.secondary_cache);
             self.writer.store().second().set_policy(dataset.id(), policy);
-            self.open.book.note(&dataset, settings.refquota_bytes, settings.refreservation_bytes)?;
+            self.open.book.note(&dataset, settings.refquota_bytes, settings.refreservation_bytes);
             *live.name.write() = dataset.name().to_owned();
             live.log.set_mode(settings.sync);
             *live.settings.write() = Arc::new(settings);
@@ -359,6 +372,10 @@ impl Open {
     /// There is space to free from the next txg on.
     pub(crate) fn has_more_to_free(&self) {
         self.has_pending.store(true, Ordering::SeqCst);
+    }
+
+    fn room(&self, saved_bytes: u64) -> Room {
+        Room::of(&self.allocator.totals(), saved_bytes, self.freeing_bytes.load(Ordering::Relaxed))
     }
 
     pub(crate) fn get(&self, id: u64) -> Option<Arc<LiveDataset>> {
@@ -447,23 +464,33 @@ impl LiveDataset {
             ));
         }
         let promised = bytes.saturating_add(LEAST_BYTES).saturating_mul(u64::from(self.settings.read().copies));
-        for _ in 0..WAITS_MAX {
+        let (mut waits, mut free_waits) = (0, 0);
+        while waits < WAITS_MAX {
             let tx = self.writer.begin()?;
-            match self.open.book.ask(self.id, tx.txg(), promised, net_free) {
+            let room = self.open.room(self.writer.saved_bytes());
+            match self.open.book.ask(self.id, tx.txg(), promised, net_free, &room) {
                 Answer::Granted => return Ok(tx),
                 Answer::Refused(why) => return Err(why.at(self.name())),
-                Answer::Later => {
-                    drop(tx);
-                    self.writer.sync()?;
+                Answer::Later => waits += 1,
+                Answer::AfterFrees if free_waits == FREE_WAITS_MAX => {
+                    self.open.book.waited_in_vain(&room);
+                    break;
+                }
+                Answer::AfterFrees => {
+                    free_waits += 1;
+                    self.writer.allocator().needs_room();
                 }
             }
+            drop(tx);
+            self.writer.sync()?;
         }
         Err(Refusal::NoSpace.at(self.name()))
     }
 
     /// Space, with what is on its way to disk.
     pub fn space(&self) -> Space {
-        let (available_bytes, referenced_bytes) = self.open.book.space(self.id);
+        let (available_bytes, referenced_bytes) =
+            self.open.book.space(self.id, self.writer.usable_bytes(SpaceCheck::Normal));
         Space { available_bytes, referenced_bytes }
     }
 
@@ -560,19 +587,7 @@ impl LiveDataset {
         let settings = self.settings();
         let is_encrypted = self.objset.keys().is_some() || self.objset.is_sealed();
         let policies = Policies::new(Settings::clone(&settings), is_encrypted, &|guid| cx.is_enabled(guid));
-        sync::DatasetSync::new(cx, self.id, policies, self.counting)?.run(&self.objset).at(&self.name())?;
-        // Who begins now is told the truth about what is left.
-        let phys = cx.dataset(self.id)?.phys;
-        let (mut dirs, mut at) = (Vec::new(), phys.dir);
-        while at != 0 {
-            let dir = cx.dir(at)?.phys;
-            let parent = dir.parent;
-            dirs.push((at, dir));
-            at = parent;
-        }
-        let head = (phys.referenced_bytes, phys.unique_bytes);
-        self.open.book.synced(self.id, head, dirs.into_iter(), cx.sync.pool_bytes());
-        Ok(())
+        sync::DatasetSync::new(cx, self.id, policies, self.counting)?.run(&self.objset).at(&self.name())
     }
 }
 
@@ -619,17 +634,18 @@ impl Participant for Open {
         for dataset in all {
             dataset.sync_in(Cx::new(cx))?;
         }
-        self.book.settle(cx.txg());
         // Under a checkpoint destroying gives nothing back, and takes space for its lists.
         if self.has_pending.load(Ordering::SeqCst) && !cx.is_full_with_checkpoint() {
             let more = pending::work(&Cx::new(cx), self.free_pace.load(Ordering::Relaxed))?;
             self.has_pending.store(more, Ordering::SeqCst);
+            self.freeing_bytes.store(if more { pending::left(&Cx::new(cx))? } else { 0 }, Ordering::Relaxed);
         }
         charge_mos(&Cx::new(cx))
     }
 
     fn synced(&self, txg: u64) {
         self.going.lock().clear();
+        self.book.synced(txg, &self.mos, self.room(0).coming_bytes());
         self.heads.lock().values().for_each(|dataset| dataset.log.synced(txg));
     }
 }

@@ -167,6 +167,150 @@ fn a_full_pool_refuses_and_still_lets_files_be_removed() {
     rig.judge();
 }
 
+/// Writes files of `bytes` until the dataset has no room; their objects.
+fn fill_up(dataset: &dataset::LiveDataset, bytes: usize) -> Vec<u64> {
+    let set = dataset.objset().clone();
+    let mut files = Vec::new();
+    loop {
+        let tx = match dataset.begin(bytes as u64) {
+            Ok(tx) => tx,
+            Err(e) => {
+                assert_eq!(e.refusal(), Some(Refusal::NoSpace), "{e}");
+                return files;
+            }
+        };
+        let id = new_file(&set, &tx, 1).unwrap();
+        set.object(id).unwrap().write_at(&tx, 0, &noise(files.len() as u64, bytes)).unwrap();
+        files.push(id);
+    }
+}
+
+/// Files of 4 MiB, then smaller ones until nothing more fits.
+fn fill_up_whole(dataset: &dataset::LiveDataset) -> Vec<u64> {
+    let mut files = fill_up(dataset, 4 * MIB);
+    files.extend(fill_up(dataset, MIB / 8));
+    files
+}
+
+#[test]
+fn what_was_deleted_on_a_full_pool_can_be_written_again_at_once() {
+    // Nothing else happens in between: no txg comes but those that the writer waits for.
+    for kept_by_a_snapshot in [false, true] {
+        let rig = Rig::new();
+        let root = rig.open("tank");
+        let set = root.objset().clone();
+        let files = fill_up_whole(&root);
+        if kept_by_a_snapshot {
+            // A full pool takes no snapshot.
+            set.free_object(&root.begin_freeing(0).unwrap(), files[0]).unwrap();
+            rig.live.writer().sync().unwrap();
+            write::snapshot(&rig.live, &["tank@full".to_owned()], &[]).unwrap();
+        }
+        let start = usize::from(kept_by_a_snapshot);
+        for id in &files[start..] {
+            set.free_object(&root.begin_freeing(0).unwrap(), *id).unwrap();
+        }
+        if kept_by_a_snapshot {
+            rig.live.writer().sync().unwrap();
+            write::destroy_snapshots(&rig.live, &["tank@full".to_owned()], false).unwrap();
+        }
+        let tx = root.begin(4 * MIB as u64).unwrap();
+        drop(tx);
+        assert!(fill_up(&root, 4 * MIB).len() > 10, "snapshot: {kept_by_a_snapshot}");
+        rig.check();
+    }
+}
+
+#[test]
+fn what_another_dataset_or_snapshot_gives_back_can_be_written_at_once() {
+    for is_snapshot in [false, true] {
+        let rig = Rig::new();
+        rig.create("tank/a", &[]).unwrap();
+        rig.create("tank/b", &[]).unwrap();
+        let b = rig.open("tank/b");
+        let tx = b.begin(32 * MIB as u64).unwrap();
+        let id = new_file(b.objset(), &tx, 1).unwrap();
+        b.objset().object(id).unwrap().write_at(&tx, 0, &noise(99, 32 * MIB)).unwrap();
+        drop(tx);
+        b.sync().unwrap();
+        if is_snapshot {
+            write::snapshot(&rig.live, &["tank/b@s".to_owned()], &[]).unwrap();
+            b.objset().free_object(&b.begin_freeing(0).unwrap(), id).unwrap();
+        }
+        rig.live.close(&b).unwrap();
+        let a = rig.open("tank/a");
+        fill_up_whole(&a);
+        match is_snapshot {
+            true => write::destroy_snapshots(&rig.live, &["tank/b@s".to_owned()], false).unwrap(),
+            false => write::destroy(&rig.live, "tank/b").unwrap(),
+        }
+        assert!(fill_up(&a, 4 * MIB).len() >= 6, "snapshot: {is_snapshot}");
+        rig.check();
+    }
+}
+
+#[test]
+fn files_can_be_removed_from_a_full_pool_whose_snapshots_keep_them() {
+    // Each removal takes space, for deadlists and changed blocks, and gives none back.
+    let rig = Rig::new();
+    let root = rig.open("tank");
+    let set = root.objset().clone();
+    let files = fill_up(&root, MIB / 8);
+    set.free_object(&root.begin_freeing(0).unwrap(), files[0]).unwrap();
+    set.free_object(&root.begin_freeing(0).unwrap(), files[1]).unwrap();
+    rig.live.writer().sync().unwrap();
+    write::snapshot(&rig.live, &["tank@full".to_owned()], &[]).unwrap();
+    fill_up(&root, MIB / 8);
+    fill_up(&root, 512);
+    // As an unlink estimates, in several threads.
+    std::thread::scope(|scope| {
+        for part in files[2..].chunks(files.len().div_ceil(4)) {
+            let (root, set) = (root.clone(), set.clone());
+            scope.spawn(move || {
+                for id in part {
+                    set.free_object(&root.begin_freeing(128 << 10).unwrap(), *id).unwrap();
+                }
+            });
+        }
+    });
+    // Limits and destroying work as well.
+    rig.set("tank", "quota", "1G").unwrap();
+    rig.check();
+    write::destroy_snapshots(&rig.live, &["tank@full".to_owned()], false).unwrap();
+    assert!(fill_up(&root, 4 * MIB).len() > 10);
+    rig.judge();
+}
+
+#[test]
+fn a_full_pool_makes_no_new_datasets_and_destroys_those_it_has() {
+    let rig = Rig::new();
+    rig.create("tank/a", &[]).unwrap();
+    rig.create("tank/b", &[]).unwrap();
+    fill_up_whole(&rig.open("tank/a"));
+    fill_up(&rig.open("tank/a"), 512);
+    let refused = rig.create("tank/c", &[]).unwrap_err();
+    assert_eq!(refused.refusal(), Some(Refusal::NoSpace), "{refused}");
+    rig.set("tank/b", "com.example:note", "small changes may use half of the slop").unwrap();
+    write::destroy(&rig.live, "tank/b").unwrap();
+    rig.check();
+}
+
+#[test]
+fn what_deduplication_saves_is_there_to_be_written() {
+    let rig = Rig::with(layout(false), &[("dedup", "on")], None);
+    let root = rig.open("tank");
+    let set = root.objset().clone();
+    // The pool has some 80 MiB for its datasets.
+    for _ in 0..40 {
+        let tx = root.begin(4 * MIB as u64).unwrap();
+        let id = new_file(&set, &tx, 1).unwrap();
+        set.object(id).unwrap().write_at(&tx, 0, &noise(7, 4 * MIB)).unwrap();
+        drop(tx);
+        root.sync().unwrap();
+    }
+    rig.check();
+}
+
 #[test]
 fn volumes_and_missing_parents_are_made() {
     let rig = Rig::new();

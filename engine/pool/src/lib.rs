@@ -29,4 +29,5 @@ pub use import::open::{OpenOptions, packed_list, uberblocks};
 pub use import::search::{FoundDevice, FoundPool, PoolState, Search, Skipped, search, search_devices};
 pub use object::{Error, Place, Refusal, Result};
 pub use pool::Pool;
+pub use space::alloc::SpaceCheck;
 pub use writer::{Participant, SyncTx, Writer};

@@ -1,20 +1,25 @@
 //! Who may still write how much: used space, quotas and reservations of directories, with what open txgs have promised.
 //!
 //! ```text
-//!   begin: promise bytes in the open txg, for the dataset's directory and all above it
-//!   sync:  what was written is in `used` now; the promises of that txg are dropped
+//!   begin:  promise bytes in the open txg, for the dataset's directory and all above it
+//!   synced: all figures are read again from the pool's own objects, and the promises of that txg are dropped
 //! ```
-//! A change that would go over a limit while promises are out waits for them to be synced, since estimates are large; only
-//! when it does not fit into what is then on disk, it is refused. Facts: `dsl_dir_tempreserve_impl` in module/zfs/dsl_dir.c,
-//! `dsl_dataset_check_quota` in dsl_dataset.c.
+//! A change that would go over a limit while promises are out waits for them to be synced, since estimates are large. One
+//! that lacks no more than what was freed and is not free yet waits for that. Only a change that fits into neither is
+//! refused. Facts: `dsl_dir_tempreserve_impl` in module/zfs/dsl_dir.c, `dsl_dataset_check_quota` in dsl_dataset.c.
 //!
 //! Invariants:
 //!   * a txg that was let begin can be synced: the slop of the pool (1/32) covers what estimates leave out
+//!   * figures change in every txg, whatever changed them: a write, a task, or freeing in the background
 
+use crate::write::cx::{read_dataset, read_dir};
 use crate::write::space::weight_change;
-use crate::{Dataset, Datasets, Refusal, Result};
+use crate::{Dataset, Refusal, Result};
+use object::ObjectSet;
 use ondisk::DslDir;
 use parking_lot::Mutex;
+use pool::SpaceCheck;
+use pool::space::alloc::SpaceStats;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -44,7 +49,40 @@ struct HeadBook {
 struct Pages {
     dirs: HashMap<u64, DirBook>,
     heads: HashMap<u64, HeadBook>,
-    pool_bytes: u64,
+    /// Of what comes free, what a change waited for in vain: each txg frees blocks of the pool's own objects, and writes as
+    /// many.
+    churn_bytes: u64,
+}
+
+/// The pool's space as it is now. What is deferred is in none of the limits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Room {
+    /// What the datasets may use together.
+    pub normal_bytes: u64,
+    /// The same for what frees space.
+    pub reserved_bytes: u64,
+    /// Freed, and free after the next txgs.
+    pub deferred_bytes: u64,
+    /// Counted as used by destroyed datasets, and being freed.
+    pub freeing_bytes: u64,
+}
+
+impl Room {
+    pub(crate) fn of(totals: &SpaceStats, saved_bytes: u64, freeing_bytes: u64) -> Self {
+        let deferred_bytes = totals.held_back_bytes();
+        let usable = |check| totals.usable_bytes(check).saturating_add(saved_bytes).saturating_sub(deferred_bytes);
+        Self {
+            normal_bytes: usable(SpaceCheck::Normal),
+            reserved_bytes: usable(SpaceCheck::Reserved),
+            deferred_bytes,
+            freeing_bytes,
+        }
+    }
+
+    /// What will be free after some txgs.
+    pub(crate) fn coming_bytes(&self) -> u64 {
+        self.deferred_bytes.saturating_add(self.freeing_bytes)
+    }
 }
 
 /// The book of a pool.
@@ -58,6 +96,8 @@ pub(crate) enum Answer {
     Granted,
     /// It may fit once the txgs under way are synced.
     Later,
+    /// It may fit once what was freed is free.
+    AfterFrees,
     /// It does not fit.
     Refused(Refusal),
 }
@@ -67,22 +107,22 @@ fn slot(txg: u64) -> usize {
 }
 
 impl Book {
-    /// Takes over what the last synced txg says of `head` and the directories above it.
-    pub(crate) fn note(&self, head: &Dataset, refquota: u64, refreservation: u64) -> Result<()> {
-        let tree: &Arc<Datasets> = head.tree();
-        let pool_bytes = tree.pool_bytes()?;
+    /// Opens a page for `head`, and for the directories above it, or changes its limits. The figures of pages that are open
+    /// may be newer than those of `head`.
+    pub(crate) fn note(&self, head: &Dataset, refquota: u64, refreservation: u64) {
         let mut pages = self.0.lock();
-        pages.pool_bytes = pool_bytes;
-        let page = pages.heads.entry(head.id()).or_default();
-        page.dir = head.dir().id();
-        (page.referenced, page.unique) = (head.phys().referenced_bytes, head.phys().unique_bytes);
+        let page = pages.heads.entry(head.id()).or_insert_with(|| HeadBook {
+            dir: head.dir().id(),
+            referenced: head.phys().referenced_bytes,
+            unique: head.phys().unique_bytes,
+            ..HeadBook::default()
+        });
         (page.refquota, page.refreservation) = (refquota, refreservation);
         let mut at = Some(head.dir().clone());
         while let Some(dir) = at {
-            pages.dirs.entry(dir.id()).or_default().take(dir.phys());
+            pages.dirs.entry(dir.id()).or_insert_with(|| DirBook::of(dir.phys()));
             at = dir.parent().cloned();
         }
-        Ok(())
     }
 
     /// The dataset is not written any more.
@@ -90,33 +130,40 @@ impl Book {
         self.0.lock().heads.remove(&head);
     }
 
-    /// What `head` and the directories above it weigh now that `txg` is written.
-    pub(crate) fn synced(
-        &self,
-        head: u64,
-        (referenced, unique): (u64, u64),
-        dirs: impl Iterator<Item = (u64, DslDir)>,
-        pool_bytes: u64,
-    ) {
+    /// Takes over what the pool's own objects say after `txg` of all heads and the directories above them. What was promised
+    /// in that txg is on disk, or was not used.
+    pub(crate) fn synced(&self, txg: u64, mos: &Arc<ObjectSet>, coming_bytes: u64) {
+        let heads: Vec<u64> = self.0.lock().heads.keys().copied().collect();
+        let found = Figures::read(mos, &heads);
         let mut pages = self.0.lock();
-        pages.pool_bytes = pool_bytes;
-        if let Some(page) = pages.heads.get_mut(&head) {
-            (page.referenced, page.unique) = (referenced, unique);
+        if let Err(error) = &found {
+            tracing::warn!(%error, "the space that datasets use cannot be read, figures stay as they were");
         }
-        for (id, phys) in dirs {
-            pages.dirs.entry(id).or_default().take(&phys);
+        if let Ok(found) = found {
+            // Pages opened meanwhile have newer figures, and directories of their own.
+            if pages.heads.keys().all(|id| found.heads.contains_key(id)) {
+                pages.dirs.retain(|id, _| found.dirs.contains_key(id));
+            }
+            for (id, (dir, referenced, unique)) in found.heads {
+                if let Some(page) = pages.heads.get_mut(&id) {
+                    (page.dir, page.referenced, page.unique) = (dir, referenced, unique);
+                }
+            }
+            for (id, phys) in found.dirs {
+                pages.dirs.entry(id).or_default().take(&phys);
+            }
         }
+        pages.settle(txg);
+        pages.churn_bytes = pages.churn_bytes.min(coming_bytes);
     }
 
-    /// What was promised in `txg` is on disk, or was not used.
-    pub(crate) fn settle(&self, txg: u64) {
-        let mut pages = self.0.lock();
-        pages.dirs.values_mut().for_each(|dir| dir.promised[slot(txg)] = 0);
-        pages.heads.values_mut().for_each(|head| head.promised[slot(txg)] = 0);
+    /// A change waited for what was to come free, and had no room even then.
+    pub(crate) fn waited_in_vain(&self, room: &Room) {
+        self.0.lock().churn_bytes = room.coming_bytes();
     }
 
     /// Promises `bytes` to `head` in `txg`. What frees space (`net_free`) may go over quotas, and into half of the slop.
-    pub(crate) fn ask(&self, head: u64, txg: u64, bytes: u64, net_free: bool) -> Answer {
+    pub(crate) fn ask(&self, head: u64, txg: u64, bytes: u64, net_free: bool, room: &Room) -> Answer {
         let mut pages = self.0.lock();
         let Some(page) = pages.heads.get(&head) else { return Answer::Granted };
         let inflight: u64 = page.promised.iter().sum();
@@ -140,15 +187,20 @@ impl Book {
                 limit = dir.quota;
             }
             if dir.parent == 0 {
-                // Removing files needs space for a moment: it may use half of what is kept back for such times.
-                let pool =
-                    if net_free { pages.pool_bytes.saturating_add(pages.pool_bytes / 62) } else { pages.pool_bytes };
+                let pool = if net_free { room.reserved_bytes } else { room.normal_bytes };
                 if pool < limit {
                     (limit, why) = (pool, Refusal::NoSpace);
                 }
             }
-            if used.saturating_add(inflight).saturating_add(asked) > limit {
-                return later(inflight > 0, why);
+            let over = used.saturating_add(inflight).saturating_add(asked).saturating_sub(limit);
+            // Estimates are large: one change at a time is let through while anything is left for it.
+            let is_alone = net_free && inflight == 0 && used < limit;
+            if over > 0 && !is_alone {
+                let coming = room.coming_bytes().saturating_sub(pages.churn_bytes);
+                return match why {
+                    Refusal::NoSpace if inflight == 0 && over <= coming => Answer::AfterFrees,
+                    why => later(inflight > 0, why),
+                };
             }
             granted.push((at, asked));
             let weight = weight_change(
@@ -171,12 +223,12 @@ impl Book {
     }
 
     /// Bytes that `head` may still write, and bytes that it references, with what is promised counted as written.
-    pub(crate) fn space(&self, head: u64) -> (u64, u64) {
+    pub(crate) fn space(&self, head: u64, pool_bytes: u64) -> (u64, u64) {
         let pages = self.0.lock();
         let Some(page) = pages.heads.get(&head) else { return (0, 0) };
         let inflight: u64 = page.promised.iter().sum();
         let referenced = page.referenced.saturating_add(inflight);
-        let open = pages.available(page.dir);
+        let open = pages.available(page.dir, pool_bytes);
         let available = open.saturating_add(page.refreservation.saturating_sub(page.unique));
         let available = match page.refquota {
             0 => available,
@@ -190,7 +242,38 @@ fn later(has_promises: bool, why: Refusal) -> Answer {
     if has_promises { Answer::Later } else { Answer::Refused(why) }
 }
 
+/// What the pool's own objects say.
+struct Figures {
+    /// Directory, referenced and unique bytes.
+    heads: HashMap<u64, (u64, u64, u64)>,
+    dirs: HashMap<u64, DslDir>,
+}
+
+impl Figures {
+    fn read(mos: &Arc<ObjectSet>, heads: &[u64]) -> Result<Self> {
+        let mut found = Self { heads: HashMap::new(), dirs: HashMap::new() };
+        for id in heads {
+            let phys = read_dataset(mos, *id)?;
+            found.heads.insert(*id, (phys.dir, phys.referenced_bytes, phys.unique_bytes));
+            let mut at = phys.dir;
+            while at != 0 && !found.dirs.contains_key(&at) {
+                let dir = read_dir(mos, at)?;
+                let parent = dir.parent;
+                found.dirs.insert(at, dir);
+                at = parent;
+            }
+        }
+        Ok(found)
+    }
+}
+
 impl DirBook {
+    fn of(phys: &DslDir) -> Self {
+        let mut page = Self::default();
+        page.take(phys);
+        page
+    }
+
     fn take(&mut self, phys: &DslDir) {
         self.parent = phys.parent;
         self.used = phys.used_bytes;
@@ -200,15 +283,20 @@ impl DirBook {
 }
 
 impl Pages {
-    fn available(&self, id: u64) -> u64 {
+    fn settle(&mut self, txg: u64) {
+        self.dirs.values_mut().for_each(|dir| dir.promised[slot(txg)] = 0);
+        self.heads.values_mut().for_each(|head| head.promised[slot(txg)] = 0);
+    }
+
+    fn available(&self, id: u64, pool_bytes: u64) -> u64 {
         let Some(dir) = self.dirs.get(&id) else { return u64::MAX };
         let used = dir.used.saturating_add(dir.promised.iter().sum());
         let mut quota = if dir.quota == 0 { u64::MAX } else { dir.quota };
         let above = if dir.parent == 0 {
-            quota = quota.min(self.pool_bytes);
+            quota = quota.min(pool_bytes);
             u64::MAX
         } else {
-            self.available(dir.parent).saturating_add(dir.reserved.saturating_sub(used))
+            self.available(dir.parent, pool_bytes).saturating_add(dir.reserved.saturating_sub(used))
         };
         above.min(quota.saturating_sub(used))
     }
@@ -224,31 +312,66 @@ mod tests {
         let pages = Pages {
             dirs: HashMap::from([(1, root), (2, DirBook { parent: 1, ..dir })]),
             heads: HashMap::from([(3, HeadBook { dir: 2, ..head })]),
-            pool_bytes: 1000,
+            churn_bytes: 0,
         };
         Book(Mutex::new(pages))
+    }
+
+    fn room(deferred_bytes: u64) -> Room {
+        Room { normal_bytes: 1000, reserved_bytes: 1016, deferred_bytes, freeing_bytes: 0 }
+    }
+
+    fn ask(book: &Book, txg: u64, bytes: u64, net_free: bool) -> Answer {
+        book.ask(3, txg, bytes, net_free, &room(0))
+    }
+
+    #[test]
+    fn what_lacks_no_more_than_was_freed_waits_for_it() {
+        let full = book(DirBook::default(), HeadBook::default());
+        full.0.lock().dirs.get_mut(&1).unwrap().used = 1000;
+        let with = |deferred| full.ask(3, 1, 50, false, &room(deferred));
+        assert_eq!(with(49), Answer::Refused(Refusal::NoSpace));
+        assert_eq!(with(50), Answer::AfterFrees);
+        // Blocks that each txg frees and writes again bring nothing.
+        full.waited_in_vain(&room(50));
+        assert_eq!(with(50), Answer::Refused(Refusal::NoSpace));
+        assert_eq!(with(100), Answer::AfterFrees);
+    }
+
+    #[test]
+    fn removing_goes_into_the_slop_one_change_at_a_time() {
+        let full = book(DirBook::default(), HeadBook::default());
+        full.0.lock().dirs.get_mut(&1).unwrap().used = 1010;
+        assert_eq!(ask(&full, 1, 1, false), Answer::Refused(Refusal::NoSpace));
+        assert_eq!(ask(&full, 1, 500, true), Answer::Granted);
+        assert_eq!(ask(&full, 1, 500, true), Answer::Later);
+        full.0.lock().settle(1);
+        assert_eq!(ask(&full, 2, 500, true), Answer::Granted);
+        full.0.lock().settle(2);
+        full.0.lock().dirs.get_mut(&1).unwrap().used = 1016;
+        assert_eq!(ask(&full, 3, 1, true), Answer::Refused(Refusal::NoSpace));
     }
 
     #[test]
     fn a_full_pool_refuses_at_once_and_waits_while_promises_are_out() {
         let book = book(DirBook::default(), HeadBook::default());
-        assert_eq!(book.ask(3, 5, 901, false), Answer::Refused(Refusal::NoSpace));
-        assert_eq!(book.ask(3, 5, 800, false), Answer::Granted);
-        assert_eq!(book.ask(3, 6, 101, false), Answer::Later);
-        book.settle(5);
-        assert_eq!(book.ask(3, 6, 101, false), Answer::Granted);
+        assert_eq!(ask(&book, 5, 901, false), Answer::Refused(Refusal::NoSpace));
+        assert_eq!(ask(&book, 5, 800, false), Answer::Granted);
+        assert_eq!(ask(&book, 6, 101, false), Answer::Later);
+        book.0.lock().settle(5);
+        assert_eq!(ask(&book, 6, 101, false), Answer::Granted);
     }
 
     #[test]
     fn quotas_bind_the_dataset_and_everything_below() {
         let quota = DirBook { quota: 300, used: 250, ..DirBook::default() };
         let full = book(quota, HeadBook::default());
-        assert_eq!(full.ask(3, 1, 51, false), Answer::Refused(Refusal::QuotaExceeded));
-        assert_eq!(full.ask(3, 1, 51, true), Answer::Granted);
+        assert_eq!(ask(&full, 1, 51, false), Answer::Refused(Refusal::QuotaExceeded));
+        assert_eq!(ask(&full, 1, 51, true), Answer::Granted);
         let refquota = HeadBook { refquota: 100, referenced: 90, ..HeadBook::default() };
         let full = book(DirBook::default(), refquota);
-        assert_eq!(full.ask(3, 1, 11, false), Answer::Refused(Refusal::QuotaExceeded));
-        assert_eq!(full.ask(3, 1, 10, false), Answer::Granted);
+        assert_eq!(ask(&full, 1, 11, false), Answer::Refused(Refusal::QuotaExceeded));
+        assert_eq!(ask(&full, 1, 10, false), Answer::Granted);
     }
 
     #[test]
@@ -257,7 +380,7 @@ mod tests {
         let dir = DirBook { reserved: 900, used: 100, ..DirBook::default() };
         let full = book(dir, HeadBook::default());
         full.0.lock().dirs.get_mut(&1).unwrap().used = 1000;
-        assert_eq!(full.ask(3, 1, 800, false), Answer::Granted);
-        assert_eq!(full.ask(3, 1, 1, false), Answer::Refused(Refusal::NoSpace));
+        assert_eq!(ask(&full, 1, 800, false), Answer::Granted);
+        assert_eq!(ask(&full, 1, 1, false), Answer::Refused(Refusal::NoSpace));
     }
 }

@@ -17,6 +17,7 @@ use object::zap::NormFlags;
 use object::{Zap, ZapValue};
 use ondisk::dsl_dataset::{FIELD_BOOKMARKS, FIELD_IVSET_GUID};
 use ondisk::{DslBookmark, DslDataset, ObjectType, SpaceTriple};
+use pool::SpaceCheck;
 use std::collections::BTreeSet;
 
 const BOOKMARKS: &str = "com.delphix:bookmarks";
@@ -142,6 +143,7 @@ pub fn bookmark(live: &LiveDatasets, pairs: &[(String, String)]) -> std::result:
     let pairs = pairs.to_vec();
     let task = live.writer().task(move |sync| {
         let cx = Cx::new(sync);
+        sync.check_space(cx.mos().store().name(), pairs.len() as u64, SpaceCheck::Normal)?;
         let (mut failures, mut found) = (Failures::new(), Vec::new());
         for (source, name) in &pairs {
             match check(&cx, source, name) {
@@ -287,6 +289,7 @@ pub fn destroy_bookmark(live: &LiveDatasets, name: &str) -> Result<()> {
     let name = name.to_owned();
     live.writer().task(move |sync| {
         let cx = Cx::new(sync);
+        sync.check_space(&name, 1, SpaceCheck::Reserved)?;
         let parsed = DatasetName::parse(&name)?;
         let missing = || Error::not_found(&*name, "the bookmark");
         let Tail::Bookmark(short) = parsed.tail else { return Err(missing()) };

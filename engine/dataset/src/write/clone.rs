@@ -13,6 +13,7 @@ use crate::{Error, Result};
 use object::{Bookmark, ZapValue};
 use ondisk::dsl_dir::FIELD_LIVELIST;
 use ondisk::{Endian, Objset, ZilHeader};
+use pool::SpaceCheck;
 
 /// Properties that a clone has from its origin, for its whole life.
 const OF_ORIGIN: &[&str] = &[
@@ -37,6 +38,7 @@ pub fn clone(live: &LiveDatasets, origin: &str, name: &str, properties: &[(Strin
 }
 
 fn clone_in(cx: &Cx<'_>, origin: &str, name: &str, properties: &[(String, String)]) -> Result<()> {
+    cx.sync.check_space(name, create::CREATED_BLOCKS, SpaceCheck::Normal)?;
     let from = tree::find(cx, origin)?;
     let id = from.snapshot.ok_or_else(|| Error::invalid(origin, "only a snapshot can be cloned"))?;
     let (parent, last) = tree::find_parent(cx, name)?;

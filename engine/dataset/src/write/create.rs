@@ -18,7 +18,7 @@ use crate::{Error, KeyStore, Refusal, Result};
 use object::Bpobj;
 use ondisk::pool_dir::directory;
 use ondisk::{Checksum, DslDataset};
-use pool::{Pool, SyncTx};
+use pool::{Pool, SpaceCheck, SyncTx};
 use zeroize::Zeroizing;
 
 /// What to make.
@@ -44,6 +44,9 @@ struct Sorted {
     changes: Vec<Change>,
 }
 
+/// Blocks of the pool's own objects that a new dataset takes. As OpenZFS.
+pub(super) const CREATED_BLOCKS: u64 = 6;
+
 /// Makes a file system or volume.
 pub fn create(live: &LiveDatasets, new: &NewDataset, maker: FileSystemMaker) -> Result<()> {
     tree::check_new_name(&new.name)?;
@@ -53,6 +56,7 @@ pub fn create(live: &LiveDatasets, new: &NewDataset, maker: FileSystemMaker) -> 
 }
 
 fn create_in(cx: &Cx<'_>, store: &KeyStore, new: &NewDataset, maker: FileSystemMaker) -> Result<()> {
+    cx.sync.check_space(&new.name, CREATED_BLOCKS, SpaceCheck::Normal)?;
     // The missing ones above are made first, each a file system without properties of its own. All of them are below one
     // that is there, so that what is checked for the last holds for them as well.
     let mut missing = Vec::new();

@@ -38,6 +38,18 @@ pub(crate) struct DatasetNode {
     pub(crate) phys: DslDataset,
 }
 
+/// Directory `id`, as the pool's own objects have it.
+pub(crate) fn read_dir(mos: &Arc<ObjectSet>, id: u64) -> Result<DslDir> {
+    let object = mos.object(id)?;
+    DslDir::parse(object.bonus(), object.endian()).at_with(|| object.place())
+}
+
+/// Head or snapshot `id`, as the pool's own objects have it.
+pub(crate) fn read_dataset(mos: &Arc<ObjectSet>, id: u64) -> Result<DslDataset> {
+    let object = mos.object(id)?;
+    DslDataset::parse(object.bonus(), object.endian()).at_with(|| object.place())
+}
+
 impl<'a> Cx<'a> {
     pub(crate) fn new(sync: &'a SyncTx<'a>) -> Self {
         Self { sync }
@@ -119,9 +131,7 @@ impl<'a> Cx<'a> {
     }
 
     pub(crate) fn dir(&self, id: u64) -> Result<DirNode> {
-        let object = self.object(id)?;
-        let phys = DslDir::parse(object.bonus(), object.endian()).at_with(|| object.place())?;
-        Ok(DirNode { id, phys })
+        Ok(DirNode { id, phys: read_dir(self.mos(), id)? })
     }
 
     pub(crate) fn put_dir(&self, dir: &DirNode) -> Result<()> {
@@ -140,9 +150,7 @@ impl<'a> Cx<'a> {
     }
 
     pub(crate) fn dataset(&self, id: u64) -> Result<DatasetNode> {
-        let object = self.object(id)?;
-        let phys = DslDataset::parse(object.bonus(), object.endian()).at_with(|| object.place())?;
-        Ok(DatasetNode { id, phys })
+        Ok(DatasetNode { id, phys: read_dataset(self.mos(), id)? })
     }
 
     pub(crate) fn put_dataset(&self, dataset: &DatasetNode) -> Result<()> {

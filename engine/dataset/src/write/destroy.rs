@@ -20,6 +20,7 @@ use crate::live::{LiveDatasets, Open};
 use crate::receive::CLONE;
 use crate::{Error, KeyStore, Place, Refusal, Result};
 use ondisk::{DslDataset, SpaceTriple};
+use pool::SpaceCheck;
 
 /// Bytes whose blocks are freed in one task at most; what is more is freed before, some in each txg. Guessed: freeing 8 GiB
 /// reads a few thousand indirect blocks.
@@ -38,6 +39,7 @@ fn destroy_one(live: &LiveDatasets, name: &str) -> Result<()> {
     let ((_, open), full) = (live.parts(), name.to_owned());
     let (id, is_large) = live.writer().task(move |sync| {
         let cx = Cx::new(sync);
+        sync.check_space(&full, 0, SpaceCheck::ExtraReserved)?;
         let node = check(&cx, &open, &full)?;
         let unique = cx.dataset(node.head)?.phys.unique_bytes;
         let is_large = unique > AT_ONCE_BYTES && !cx.is_enabled(ASYNC_DESTROY);

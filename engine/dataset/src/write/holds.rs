@@ -10,6 +10,7 @@ use crate::live::LiveDatasets;
 use crate::{Error, Refusal, Result};
 use object::{Zap, ZapValue};
 use ondisk::{DslDataset, ObjectType};
+use pool::SpaceCheck;
 
 /// Bytes of a tag at most (`MAXNAMELEN`).
 const TAG_MAX: usize = 256;
@@ -28,7 +29,7 @@ pub(crate) fn count(cx: &Cx<'_>, phys: &DslDataset) -> Result<u64> {
 
 /// Holds the snapshots `names` with `tag`, all of them or none.
 pub fn hold(live: &LiveDatasets, names: &[String], tag: &str) -> std::result::Result<(), Failures> {
-    change(live, names, tag, hold_check, |cx, node, id, tag| {
+    change(live, names, tag, (hold_check, SpaceCheck::Reserved), |cx, node, id, tag| {
         let mut snapshot = cx.dataset(id)?;
         if snapshot.phys.userrefs_zap == 0 {
             snapshot.phys.userrefs_zap = cx.create_zap(ObjectType::USERREFS)?;
@@ -52,7 +53,7 @@ fn hold_check(cx: &Cx<'_>, name: &str, phys: &DslDataset, tag: &str) -> Result<(
 
 /// Takes `tag` from the snapshots `names`, all of them or none. What was to be destroyed once nobody holds it is.
 pub fn release(live: &LiveDatasets, names: &[String], tag: &str) -> std::result::Result<(), Failures> {
-    change(live, names, tag, release_check, |cx, node, id, tag| {
+    change(live, names, tag, (release_check, SpaceCheck::ExtraReserved), |cx, node, id, tag| {
         let phys = cx.dataset(id)?.phys;
         if let Some(zap) = zap_of(cx, &phys)? {
             zap.remove(cx.tx(), tag.as_bytes())?;
@@ -78,13 +79,14 @@ fn change(
     live: &LiveDatasets,
     names: &[String],
     tag: &str,
-    check: Check,
+    (check, space): (Check, SpaceCheck),
     apply: Apply,
 ) -> std::result::Result<(), Failures> {
     let whole = |e: Error| vec![(String::new(), e)];
     let ((_, open), names, tag) = (live.parts(), names.to_vec(), tag.to_owned());
     let task = live.writer().task(move |sync| {
         let cx = Cx::new(sync);
+        sync.check_space(cx.mos().store().name(), names.len() as u64, space)?;
         let (mut failures, mut found) = (Failures::new(), Vec::new());
         for name in &names {
             let node = tree::find(&cx, name).and_then(|node| {

@@ -66,6 +66,7 @@ use crate::live::LiveDatasets;
 use crate::property::{Attr, find, is_user_property};
 use crate::{Error, Result};
 use cx::Cx;
+use pool::SpaceCheck;
 
 /// Sets properties of dataset `name`, all of them or none. `volsize` is part of the volume's contents and is set behind the
 /// others.
@@ -121,12 +122,18 @@ pub fn change_key(live: &LiveDatasets, name: &str, change: KeyChange) -> Result<
     let ((keys, _), name) = (live.parts(), name.to_owned());
     live.writer().task(move |sync| {
         let cx = Cx::new(sync);
+        sync.check_space(&name, 1, SpaceCheck::Reserved)?;
         keys::change(&cx, &keys, &tree::find(&cx, &name)?, change)
     })?;
     live.refresh()
 }
 
 fn apply_all(cx: &Cx<'_>, node: &tree::Node, changes: Vec<Change>) -> Result<()> {
+    // Limits are what a full pool is freed with.
+    let is_limit =
+        |change: &Change| matches!(change.name(), "quota" | "reservation" | "refquota" | "refreservation" | "volsize");
+    let check = if changes.iter().all(is_limit) { SpaceCheck::ExtraReserved } else { SpaceCheck::Reserved };
+    cx.sync.check_space(&node.name, changes.len() as u64, check)?;
     changes.iter().try_for_each(|change| props::check(cx, node, change))?;
     cx.sync.all_or_nothing(|| changes.iter().try_for_each(|change| props::apply(cx, node, change)))
 }

@@ -39,6 +39,12 @@ pub(crate) fn work(cx: &Cx<'_>, mut blocks: u64) -> Result<bool> {
     Ok(more)
 }
 
+/// Bytes that what was destroyed and is not freed yet counts for.
+pub(crate) fn left(cx: &Cx<'_>) -> Result<u64> {
+    let dir = cx.special_dir("$FREE")?;
+    dir.map_or(Ok(0), |dir| Ok(cx.dir(dir)?.phys.used_bytes))
+}
+
 fn drain_list(cx: &Cx<'_>, blocks: &mut u64, gone: &mut SpaceTriple) -> Result<bool> {
     let Some(id) = cx.directory(directory::FREE_BPOBJ)? else { return Ok(true) };
     let list = cx.bpobj(id)?;

@@ -17,12 +17,14 @@ use crate::tree::CHAIN_MAX;
 use crate::{Error, KeyStore, Refusal, Result};
 use object::ZapValue;
 use ondisk::{DslDataset, ObjectType, SpaceTriple};
+use pool::SpaceCheck;
 
 /// Promotes clone `name`.
 pub fn promote(live: &LiveDatasets, name: &str) -> Result<()> {
     let ((keys, _), name) = (live.parts(), name.to_owned());
     live.writer().task(move |sync| {
         let cx = Cx::new(sync);
+        sync.check_space(&name, 2, SpaceCheck::Reserved)?;
         let plan = Plan::new(&cx, &name)?;
         sync.all_or_nothing(|| plan.apply(&cx, &keys))
     })?;

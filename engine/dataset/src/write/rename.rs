@@ -12,6 +12,7 @@ use crate::live::LiveDatasets;
 use crate::name::{DatasetName, Tail, is_hidden};
 use crate::{Error, Refusal, Result};
 use object::ZapValue;
+use pool::SpaceCheck;
 
 /// Renames dataset `from` to `to`, which may be below another one of the same pool. With `parents`, missing file systems
 /// above are the caller's to make first.
@@ -23,6 +24,7 @@ pub fn rename(live: &LiveDatasets, from: &str, to: &str) -> Result<()> {
 }
 
 fn rename_in(cx: &Cx<'_>, from: &str, to: &str) -> Result<()> {
+    cx.sync.check_space(from, 3, SpaceCheck::Reserved)?;
     let node = tree::find(cx, from)?;
     if node.snapshot.is_some() {
         return Err(Error::invalid(from, "a file system or volume has no '@' in its name"));
@@ -67,6 +69,7 @@ pub fn rename_snapshot(
     let (from, to) = (from.to_owned(), to.to_owned());
     let task = live.writer().task(move |sync| {
         let cx = Cx::new(sync);
+        sync.check_space(&from, 1, SpaceCheck::Reserved)?;
         let mut found = Vec::new();
         let checked = check_snapshots(&cx, &from, &to, recursive, &mut found);
         if let Err(e) = checked {

@@ -12,6 +12,7 @@ use crate::intent_log::ClosedLog;
 use crate::live::{LiveDatasets, Open};
 use crate::{Error, KeyStore, Place, Refusal, Result};
 use ondisk::{DslDataset, SpaceTriple};
+use pool::SpaceCheck;
 
 /// Name of the hidden clone.
 const CLONE: &str = "%rollback";
@@ -22,6 +23,7 @@ pub fn rollback(live: &LiveDatasets, to: &str) -> Result<()> {
         let ((keys, open), to) = (live.parts(), to.to_owned());
         let is_done = live.writer().task(move |sync| {
             let cx = Cx::new(sync);
+            sync.check_space(&to, 1, SpaceCheck::Reserved)?;
             let Some((node, head)) = check(&cx, &open, &to)? else { return Ok(false) };
             // There is no way back once blocks are freed: that they can be found is seen before.
             ClosedLog::open(cx.mos().store(), &head.bp, node.head).at(&to)?;

@@ -25,6 +25,7 @@ use object::ZapValue;
 use ondisk::dsl_dataset::FIELD_IVSET_GUID;
 use ondisk::dsl_dir::{FIELD_CRYPTO_KEY_OBJ, FIELD_SNAPSHOTS_CHANGED};
 use ondisk::{DslDataset, Endian, ObjectType, Txg};
+use pool::SpaceCheck;
 use std::collections::HashSet;
 
 /// Names and why it cannot be. An empty name stands for the whole.
@@ -34,6 +35,9 @@ pub type Failures = Vec<(String, Error)>;
 const VERSION_FAST: u64 = 27;
 /// Name of the one snapshot that is nobody's, and of its directory.
 const ORIGIN: &str = "$ORIGIN";
+
+/// Blocks of the pool's own objects that a snapshot takes. As OpenZFS.
+const TAKEN_BLOCKS: u64 = 3;
 
 /// Takes the snapshots `names`, each with these user properties.
 pub fn snapshot(
@@ -60,6 +64,9 @@ enum Taken {
 }
 
 fn snapshot_in(cx: &Cx<'_>, names: &[String], properties: &[(String, String)]) -> std::result::Result<Taken, Failures> {
+    cx.sync
+        .check_space(cx.mos().store().name(), names.len() as u64 * TAKEN_BLOCKS, SpaceCheck::Normal)
+        .map_err(|e| vec![(String::new(), e)])?;
     let (mut failures, mut found, mut seen) = (Failures::new(), Vec::new(), HashSet::new());
     let mut later = false;
     for name in names {

@@ -17,6 +17,7 @@ use super::{bookmark, deadlist, destroy, feature, holds, props, remaps};
 use crate::live::LiveDatasets;
 use crate::{Error, Refusal, Result};
 use ondisk::{DslDataset, SpaceTriple};
+use pool::SpaceCheck;
 
 /// Destroys the snapshots `names`, in this order, those that are there; with `deferred`, those that are held or cloned once
 /// they are not any more. None is destroyed if one cannot be.
@@ -25,6 +26,7 @@ pub fn destroy_snapshots(live: &LiveDatasets, names: &[String], deferred: bool) 
     let ((_, open), names) = (live.parts(), names.to_vec());
     let task = live.writer().task(move |sync| {
         let cx = Cx::new(sync);
+        sync.check_space(cx.mos().store().name(), 0, SpaceCheck::ExtraReserved)?;
         let (mut failures, mut found) = (Failures::new(), Vec::new());
         for name in &names {
             match check(&cx, name, deferred) {

@@ -190,7 +190,8 @@ impl Volume {
                 // A whole block holds what later records count on.
                 let is_block = data.len() as u64 > *length;
                 let at = if is_block { offset - offset % data.len() as u64 } else { *offset };
-                let tx = live.dataset.begin(data.len() as u64 + OVERHEAD_BYTES)?;
+                // It was let through before the crash, and must be again.
+                let tx = live.dataset.begin_freeing(data.len() as u64 + OVERHEAD_BYTES)?;
                 // Beyond the end: written before the volume became smaller.
                 let len = (*live.dataset.volume_bytes()).saturating_sub(at).min(data.len() as u64);
                 self.data.write_at(&tx, at, &data[..len as usize])?;

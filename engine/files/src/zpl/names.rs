@@ -37,7 +37,8 @@ impl FileSystem {
         if settings.read_only && !replaying {
             return Err(Refusal::ReadOnly.at(""));
         }
-        let tx = live.backing.begin(Estimate { bytes, frees })?;
+        // What the log says was let through before the crash, and must be again.
+        let tx = live.backing.begin(Estimate { bytes, frees: frees || replaying })?;
         let result = op(&tx, live, &settings)?;
         drop(tx);
         if settings.sync_always && !replaying {

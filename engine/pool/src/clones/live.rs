@@ -20,7 +20,7 @@ use ondisk::{BlkPtr, Endian, ObjectType};
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// The feature: counts tables.
 const FEATURE: &str = "block_cloning";
@@ -53,6 +53,8 @@ pub(crate) struct Clones {
     tables: Mutex<HashMap<u32, Table>>,
     /// Whether there is any table: most pools have none, and then frees need not look.
     any: AtomicBool,
+    /// Bytes that would be needed more if each use of a block were a block, as of the last txg that was written.
+    saved_bytes: AtomicU64,
     /// What a block takes, with parity taken off.
     space_bytes: Box<dyn Fn(&BlkPtr) -> u64 + Send + Sync>,
 }
@@ -71,12 +73,23 @@ impl Clones {
             tables.insert(vdev, Table::load(mos, id, top.number(config::ASIZE)).at(&name)?);
         }
         let any = AtomicBool::new(!tables.is_empty());
-        Ok(Arc::new(Self { tables: Mutex::new(tables), any, space_bytes: Box::new(space_bytes) }))
+        let saved_bytes = AtomicU64::new(saved(&tables));
+        Ok(Arc::new(Self { tables: Mutex::new(tables), any, saved_bytes, space_bytes: Box::new(space_bytes) }))
     }
 
     /// Of a pool that is being made.
     pub fn none() -> Arc<Self> {
-        Arc::new(Self { tables: Mutex::default(), any: AtomicBool::new(false), space_bytes: Box::new(|_| 0) })
+        Arc::new(Self {
+            tables: Mutex::default(),
+            any: AtomicBool::new(false),
+            saved_bytes: AtomicU64::new(0),
+            space_bytes: Box::new(|_| 0),
+        })
+    }
+
+    /// Bytes that would be needed more if each use of a block were a block.
+    pub fn saved_bytes(&self) -> u64 {
+        self.saved_bytes.load(Ordering::Relaxed)
     }
 
     /// Counts one more use of a data block. Before anything is freed in the txg.
@@ -108,8 +121,13 @@ impl Clones {
             tables.remove(&vdev);
         }
         self.any.store(!tables.is_empty(), Ordering::Release);
+        self.saved_bytes.store(saved(&tables), Ordering::Relaxed);
         Ok(())
     }
+}
+
+fn saved(tables: &HashMap<u32, Table>) -> u64 {
+    tables.values().map(|table| table.header.saved_bytes).fold(0, u64::saturating_add)
 }
 
 impl References for Clones {

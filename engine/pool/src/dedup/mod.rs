@@ -53,6 +53,8 @@ pub(crate) struct Dedup {
     /// Most bytes that tables may take on disk, and those that they took at the end of the last txg.
     quota_bytes: AtomicU64,
     table_bytes: AtomicU64,
+    /// Bytes that would be needed more if each use of a block were a block, as of the last txg that was written.
+    saved_bytes: AtomicU64,
 }
 
 impl Dedup {
@@ -65,7 +67,9 @@ impl Dedup {
         let tables = table::load(mos)?;
         let bytes = tables.values().map(|table| table.disk_bytes(mos)).sum::<Result<u64>>()?;
         let quota = pool.set_properties()?.into_iter().find(|(name, _)| name == "dedup_table_quota");
+        let saved = tables.values().map(Table::saved_bytes).fold(0, u64::wrapping_add);
         Ok(Arc::new(Self {
+            saved_bytes: saved.into(),
             is_fast: pool.features().count("com.klarasystems:fast_dedup").is_some().into(),
             quota_bytes: quota.and_then(|(_, value)| value.as_u64()).unwrap_or(NO_QUOTA).into(),
             table_bytes: bytes.into(),
@@ -86,7 +90,13 @@ impl Dedup {
             is_fast: false.into(),
             quota_bytes: NO_QUOTA.into(),
             table_bytes: 0.into(),
+            saved_bytes: 0.into(),
         }
+    }
+
+    /// Bytes that would be needed more if each use of a block were a block.
+    pub fn saved_bytes(&self) -> u64 {
+        self.saved_bytes.load(Ordering::Relaxed)
     }
 
     /// Counts a use more of a block that was cloned. False: no table has it.
@@ -123,6 +133,8 @@ impl Dedup {
             tables.remove(&kind);
         }
         self.table_bytes.store(bytes, Ordering::Relaxed);
+        let saved = tables.values().map(Table::saved_bytes).fold(0, u64::wrapping_add);
+        self.saved_bytes.store(saved, Ordering::Relaxed);
         Ok(())
     }
 

@@ -147,6 +147,12 @@ impl Table {
         classes.map(|id| Ok(mos.object(id)?.dnode_now().used_bytes)).sum()
     }
 
+    /// Bytes that would be needed more if each use of its blocks were a block.
+    pub fn saved_bytes(&self) -> u64 {
+        let rows = self.classes.iter().flatten().flat_map(|class| &class.histogram);
+        rows.fold(0, |sum, row| sum.wrapping_add(row.referenced_dsize_bytes.wrapping_sub(row.dsize_bytes)))
+    }
+
     /// Writes what changed. A table without entries loses its objects.
     pub fn sync(&mut self, cx: &SyncTx<'_>, space_bytes: &SpaceOf) -> Result<()> {
         let statistics = self.statistics(cx)?;

@@ -68,16 +68,18 @@ use crate::clones::Clones;
 use crate::config::VdevConfig;
 use crate::dedup::Dedup;
 use crate::space::Allocator;
-use crate::{Error, Pool, Refusal, Result};
+use crate::{Error, Pool, Refusal, Result, SpaceCheck};
 use block::Store;
 use config::Identity;
 use deflate::Deflate;
 use features::LiveFeatures;
 use gate::Gate;
+use object::zap::Zap;
 use object::{ObjectSet, Tx};
 use observe::{Collector, Info, Source, Unit, Value};
-use ondisk::BlkPtr;
+use ondisk::pool_dir::{DIRECTORY_OBJECT, directory};
 use ondisk::uberblock::Uberblock;
+use ondisk::{BlkPtr, DslDir};
 use parking_lot::{Condvar, Mutex};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -276,6 +278,16 @@ impl Writer {
     /// Most bytes of changed contents that may wait in memory.
     pub fn dirty_max_bytes(&self) -> u64 {
         self.shared.gate.limit()
+    }
+
+    /// What deduplication and cloning save.
+    pub fn saved_bytes(&self) -> u64 {
+        self.shared.saved_bytes()
+    }
+
+    /// What all datasets together may use, with what deduplication and cloning save. Deferred frees count as free.
+    pub fn usable_bytes(&self, check: SpaceCheck) -> u64 {
+        self.shared.usable_bytes(check)
     }
 
     /// The pool's free space.
@@ -606,6 +618,23 @@ impl Shared {
             }
             Err(error) => Err(error),
         }
+    }
+
+    /// What all datasets together may use, with what deduplication and cloning save.
+    fn usable_bytes(&self, check: SpaceCheck) -> u64 {
+        self.allocator.totals().usable_bytes(check).saturating_add(self.saved_bytes())
+    }
+
+    fn saved_bytes(&self) -> u64 {
+        self.dedup.saved_bytes().saturating_add(self.clones.saved_bytes())
+    }
+
+    /// What all datasets together use, as the pool's own objects say now.
+    fn used_bytes(&self) -> Result<u64> {
+        let objects = Zap::open(self.mos.object(DIRECTORY_OBJECT)?)?;
+        let root = objects.lookup_u64(directory::ROOT_DATASET)?.unwrap_or(0);
+        let root = self.mos.object(root)?;
+        Ok(DslDir::parse(root.bonus(), root.endian())?.used_bytes)
     }
 
     fn is_suspended(&self) -> bool {

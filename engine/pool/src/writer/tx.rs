@@ -1,7 +1,7 @@
 //! What changes of the pool's own objects work with, while their txg is being synced.
 
 use super::Shared;
-use crate::{Error, Result};
+use crate::{Error, Refusal, Result, SpaceCheck};
 use block::Store;
 use object::zap::Zap;
 use object::{ObjectSet, Tx};
@@ -19,11 +19,18 @@ pub struct SyncTx<'a> {
     pub(super) tx: &'a Tx,
     /// Why the txg must not be finished.
     pub(super) broken: Mutex<Option<Error>>,
+    /// Bytes that all datasets together use, as the last synced txg left it.
+    used_before: u64,
 }
+
+/// A block of the pool's own objects in three copies, for estimates. As OpenZFS (`DST_AVG_BLKSHIFT`).
+const MOS_BLOCK_BYTES: u64 = 3 * (16 << 10);
 
 impl<'a> SyncTx<'a> {
     pub(super) fn new(shared: &'a Shared, tx: &'a Tx) -> Self {
-        Self { shared, tx, broken: Mutex::new(None) }
+        // While a pool is being made it has no root directory.
+        let used_before = shared.used_bytes().unwrap_or(0);
+        Self { shared, tx, broken: Mutex::new(None), used_before }
     }
 }
 
@@ -181,7 +188,17 @@ impl SyncTx<'_> {
 
     /// What all datasets together may use, as the allocator has it now.
     pub fn pool_bytes(&self) -> u64 {
-        self.shared.allocator.totals().usable_bytes()
+        self.shared.usable_bytes(SpaceCheck::Normal)
+    }
+
+    /// Refuses a change of about `blocks` blocks of the pool's own objects when what was used before this txg leaves too
+    /// little of the slop. Facts: `dsl_sync_task_sync`.
+    pub fn check_space(&self, place: &str, blocks: u64, check: SpaceCheck) -> Result<()> {
+        let asked = blocks.saturating_mul(MOS_BLOCK_BYTES);
+        match self.used_before.saturating_add(asked) > self.shared.usable_bytes(check) {
+            true => Err(Refusal::NoSpace.at(place)),
+            false => Ok(()),
+        }
     }
 
     /// Where metadata goes: to special devices where the pool has some.

@@ -52,6 +52,11 @@ impl super::Allocator {
         self.keeps.0.lock().push(holds.clone());
         Kept { holds }
     }
+
+    /// A writer has no room until what was freed is free: from the end of this txg on nothing is kept for readers.
+    pub fn needs_room(&self) {
+        self.needs_room.store(true, std::sync::atomic::Ordering::Relaxed);
+    }
 }
 
 #[cfg(test)]

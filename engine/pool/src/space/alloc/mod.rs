@@ -42,7 +42,7 @@ pub use load::NewDevice;
 pub use logs::LogStats;
 pub use size::{METASLAB_SHIFT_MIN, metaslab_count, metaslab_shift};
 pub use slab::MapState;
-pub use stats::{ClassSpace, SpaceStats};
+pub use stats::{ClassSpace, SpaceCheck, SpaceStats};
 pub use sync::MapWriter;
 
 use super::Entry;
@@ -154,6 +154,8 @@ pub struct Allocator {
     anomalies: Mutex<Vec<String>>,
     /// Who wants what is freed to stay as it is.
     keeps: keep::Keeps,
+    /// A writer waits for what was freed.
+    needs_room: AtomicBool,
     /// Devices, and bytes of them, that the syncing txg says have become larger.
     growing: Mutex<Vec<(u32, u64)>>,
     /// Devices that are being removed or were, and what is freed on them.
@@ -193,6 +195,7 @@ impl Allocator {
             flush_all: AtomicBool::new(false),
             anomalies: Mutex::default(),
             keeps: keep::Keeps::default(),
+            needs_room: AtomicBool::new(false),
             growing: Mutex::default(),
             evacuated: Default::default(),
             checkpoint_txg: AtomicU64::new(0),

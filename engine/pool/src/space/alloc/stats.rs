@@ -17,6 +17,8 @@ pub struct ClassSpace {
     pub deferred_bytes: u64,
     /// Capacity as datasets count it.
     pub deflated_size_bytes: u64,
+    /// `deferred_bytes` as datasets count them.
+    pub deflated_deferred_bytes: u64,
     /// How torn the free space is, 0 to 100; `None` when the pool keeps no histograms.
     pub fragmentation_percent: Option<u64>,
 }
@@ -26,6 +28,17 @@ impl ClassSpace {
     pub fn free_bytes(&self) -> u64 {
         self.size_bytes - (self.allocated_bytes + self.deferred_bytes).min(self.size_bytes)
     }
+}
+
+/// How much of the slop must stay free after a change. ZFS name: `zfs_space_check_t`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SpaceCheck {
+    /// All of it: for what takes space.
+    Normal,
+    /// Half of it: for what frees space, and for administration that takes little.
+    Reserved,
+    /// A quarter of it: for what frees space for certain, such as destroying, and lifting limits.
+    ExtraReserved,
 }
 
 /// Space of all devices.
@@ -47,11 +60,20 @@ impl SpaceStats {
         &self.classes[class as usize]
     }
 
-    /// What all datasets together may use.
-    pub fn usable_bytes(&self) -> u64 {
-        let normal = self.class(Class::Normal);
-        let held = normal.deferred_bytes + self.checkpoint_bytes + self.slop_bytes;
-        normal.deflated_size_bytes.saturating_sub(held)
+    /// What all datasets together may use, once deferred frees have become free. What deduplication and cloning save
+    /// comes on top of it.
+    pub fn usable_bytes(&self, check: SpaceCheck) -> u64 {
+        let slop = match check {
+            SpaceCheck::Normal => self.slop_bytes,
+            SpaceCheck::Reserved => self.slop_bytes / 2,
+            SpaceCheck::ExtraReserved => self.slop_bytes / 4,
+        };
+        self.class(Class::Normal).deflated_size_bytes.saturating_sub(self.checkpoint_bytes.saturating_add(slop))
+    }
+
+    /// Freed, but not free before later txgs, as datasets count it.
+    pub fn held_back_bytes(&self) -> u64 {
+        self.class(Class::Normal).deflated_deferred_bytes
     }
 
     /// Allocated bytes and all bytes of the devices that are not there for the log, as `zpool list` counts them.
@@ -133,6 +155,7 @@ pub(super) fn sums(table: &Table) -> SpaceStats {
         class.size_bytes += group.totals.size();
         class.allocated_bytes += group.totals.used.load(Ordering::Relaxed).saturating_sub(waiting);
         class.deferred_bytes += waiting;
+        class.deflated_deferred_bytes += group.deflated(waiting);
         stats.checkpoint_bytes += group.checkpoint_bytes();
         if group.is_allocating.load(Ordering::Relaxed) {
             class.deflated_size_bytes += group.deflated(group.totals.size() - log_bytes);

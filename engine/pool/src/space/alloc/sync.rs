@@ -217,7 +217,8 @@ impl Allocator {
         let is_full = normal.free_bytes() + normal.deferred_bytes <= totals.slop_bytes;
         // What is kept for readers may be half as much as what is left for writers.
         let is_short = totals.classes.iter().any(|class| class.deferred_bytes > class.free_bytes() / 2);
-        let keep = self.keeps.wanted(is_full || is_short);
+        let is_awaited = self.needs_room.swap(false, Ordering::Relaxed);
+        let keep = self.keeps.wanted(is_full || is_short || is_awaited);
         let tell = self.notes_untold();
         for group in self.table().groups() {
             for slab in &group.slabs {

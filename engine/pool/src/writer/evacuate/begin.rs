@@ -10,13 +10,12 @@ use super::super::Writer;
 use super::super::tx::SyncTx;
 use super::mapping::Growing;
 use super::{DEVICE_REMOVAL, OBSOLETE_COUNTS, top_zap};
-use crate::{Error, Result};
+use crate::{Error, Result, SpaceCheck};
 use block::Class;
 use block::vdev::{Kind, Vdev};
 use ondisk::pool_dir::{DIRECTORY_OBJECT, config, vdev_top};
 use ondisk::removal::Removing;
 use ondisk::scan::ScanState;
-use ondisk::{DslDir, pool_dir};
 use std::sync::atomic::Ordering;
 
 /// Txgs after which everything that was allocated or freed before is synced.
@@ -92,12 +91,9 @@ impl Writer {
 
     /// What datasets may still use, all together.
     fn available_bytes(&self) -> Result<u64> {
-        let mos = self.mos();
-        let directory = object::zap::Zap::open(mos.object(DIRECTORY_OBJECT)?)?;
-        let root = directory.lookup_u64(pool_dir::directory::ROOT_DATASET)?.unwrap_or(0);
-        let root = mos.object(root)?;
-        let used = DslDir::parse(root.bonus(), root.endian())?.used_bytes;
-        Ok(self.shared.allocator.totals().usable_bytes().saturating_sub(used))
+        let used = self.shared.used_bytes()?;
+        let deferred = self.shared.allocator.totals().held_back_bytes();
+        Ok(self.shared.usable_bytes(SpaceCheck::Normal).saturating_sub(deferred).saturating_sub(used))
     }
 }
 

@@ -407,3 +407,87 @@ fn a_suspended_pool_is_let_go_as_its_last_txg_left_it() {
     writer.export().unwrap();
     check(&devices);
 }
+
+/// A device whose reads wait, where the thread called `reader` makes them and it is said so.
+struct Slow {
+    device: MemoryDevice,
+    /// Whether they wait; how many do.
+    state: std::sync::Mutex<(bool, usize)>,
+    changed: std::sync::Condvar,
+}
+
+impl Slow {
+    fn wait_for(&self, what: impl Fn((bool, usize)) -> bool) {
+        let limit = Duration::from_secs(20);
+        let (state, waited) =
+            self.changed.wait_timeout_while(self.state.lock().unwrap(), limit, |now| !what(*now)).unwrap();
+        assert!(!waited.timed_out(), "{:?}", *state);
+    }
+
+    fn set(&self, waits: bool) {
+        self.state.lock().unwrap().0 = waits;
+        self.changed.notify_all();
+    }
+}
+
+impl Device for Slow {
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> std::io::Result<()> {
+        if std::thread::current().name() == Some("reader") && self.state.lock().unwrap().0 {
+            self.state.lock().unwrap().1 += 1;
+            self.changed.notify_all();
+            self.wait_for(|(waits, _)| !waits);
+        }
+        self.device.read_at(offset, buf)
+    }
+    fn size_bytes(&self) -> u64 {
+        self.device.size_bytes()
+    }
+    fn name(&self) -> &str {
+        self.device.name()
+    }
+    fn write_at(&self, offset: u64, data: &[u8]) -> std::io::Result<()> {
+        self.device.write_at(offset, data)
+    }
+    fn flush(&self) -> std::io::Result<()> {
+        self.device.flush()
+    }
+    fn is_writable(&self) -> bool {
+        true
+    }
+}
+
+/// While a raidz is widened, reads of it wait for the end of a txg. Reading the pool as the last txg left it held the pool's identity
+/// meanwhile, which that end needs for the labels: neither went on, and `zpool status` never answered.
+#[test]
+fn a_txg_ends_while_the_state_before_it_is_still_being_read() {
+    let slow = Arc::new(Slow {
+        device: MemoryDevice::new("slow", vec![0; DISK_BYTES]),
+        state: Default::default(),
+        changed: Default::default(),
+    });
+    let top = NewVdev { leaf: Some(("slow".into(), slow.clone())), ..leaf("unused") };
+    let writer = create(vec![top]);
+    writer.export().unwrap();
+    drop(writer);
+    let found = search_devices([slow.clone() as Arc<dyn Device>]).pools.remove(0);
+    let writer = Writer::open(&found, &OpenOptions::default(), &options()).unwrap();
+    add_object(&writer).unwrap();
+    writer.store().cache().clear();
+    slow.set(true);
+    let reader = std::thread::Builder::new().name("reader".into()).spawn({
+        let writer = writer.clone();
+        move || writer.pool().map(|pool| pool.uberblock().txg.0)
+    });
+    slow.wait_for(|(_, waiting)| waiting > 0);
+    let (ended, end) = std::sync::mpsc::channel();
+    std::thread::spawn({
+        let writer = writer.clone();
+        move || ended.send(writer.set_guid(7))
+    });
+    let result = end.recv_timeout(Duration::from_secs(20));
+    slow.set(false);
+    result.expect("the txg does not end").unwrap();
+    assert!(reader.unwrap().join().unwrap().unwrap() < writer.synced_txg());
+    writer.export().unwrap();
+    check(&[slow]);
+}

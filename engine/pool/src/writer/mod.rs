@@ -600,13 +600,14 @@ impl Shared {
     }
 
     fn pool(&self) -> Result<Arc<Pool>> {
-        let uberblock = self.uberblock.lock().clone();
+        // Copies: reading devices may wait for the end of a txg that moves sectors of a raidz, and that end needs both.
+        let (uberblock, identity) = (self.uberblock.lock().clone(), self.identity.lock().clone());
         let mut published = self.published.lock();
         if let Some(pool) = published.as_ref().filter(|p| p.uberblock().txg == uberblock.txg) {
             return Ok(pool.clone());
         }
         let base = self.base.as_ref().ok_or_else(|| Refusal::Busy.at(self.store.name()))?;
-        match base.at_uberblock(&self.store, &uberblock, &self.identity.lock(), &self.scan.figures) {
+        match base.at_uberblock(&self.store, &uberblock, &identity, &self.scan.figures) {
             Ok(pool) => {
                 *published = Some(pool.clone());
                 Ok(pool)

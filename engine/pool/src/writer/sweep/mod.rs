@@ -170,8 +170,11 @@ impl Writer {
 impl Shared {
     fn load_sweeps(&self) -> Result<()> {
         let mut state = self.sweeps.state.lock();
-        if !std::mem::replace(&mut state.is_loaded, true) {
-            state.leaves = kept::load(&self.mos, &self.root.lock())?;
+        if !state.is_loaded {
+            // A copy: reading may wait for the end of a txg, which needs the configuration.
+            let root = self.root.lock().clone();
+            state.leaves = kept::load(&self.mos, &root)?;
+            state.is_loaded = true;
         }
         Ok(())
     }

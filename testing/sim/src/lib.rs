@@ -11,6 +11,7 @@
 //!   * what was flushed survives every cut; what was not, may survive whole, in part, or not, in any order
 //!   * a sector of 512 bytes is old or new, never a mixture
 
+pub mod admin;
 pub mod device;
 pub mod failing;
 pub mod model;

@@ -34,7 +34,7 @@ pub struct State {
     pub data: Arc<Vec<u8>>,
     /// Permission bits.
     pub mode: u32,
-    /// `user.` attributes.
+    /// `user.` attributes, and POSIX access lists.
     pub xattrs: Arc<BTreeMap<Vec<u8>, Vec<u8>>>,
 }
 
@@ -116,6 +116,12 @@ impl Model {
     /// Makes a node, without a name yet.
     pub fn add(&mut self, kind: Kind, mode: u32) -> usize {
         self.nodes.push(Node { kind, versions: vec![(self.step(), State::empty(mode))] });
+        self.nodes.len() - 1
+    }
+
+    /// Makes a node that is like this from the start.
+    pub fn add_like(&mut self, kind: Kind, state: State) -> usize {
+        self.nodes.push(Node { kind, versions: vec![(self.step(), state)] });
         self.nodes.len() - 1
     }
 

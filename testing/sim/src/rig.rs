@@ -4,11 +4,12 @@ use crate::device::Machine;
 use anyhow::{Context, Result, bail};
 use block::Class;
 use block::vdev::Kind;
-use dataset::write::{Bootstrap, NewDataset, bootstrap};
+use dataset::write::{Bootstrap, KeyChange, KeyFormat, NewDataset, NewKey, bootstrap};
 use dataset::{KeyStore, LiveDataset, LiveDatasets};
 use files::zpl::{MAKER, owners_of};
 use files::{FileSystem, Volume};
 use host::device::Device;
+use parking_lot::Mutex;
 use pool::scan::{self, Options};
 use pool::writer::{
     CreatePool, Joins, NewAuxiliary, NewDevices, NewDraid, NewLeaf, NewVdev, WriteOptions, default_features,
@@ -130,10 +131,14 @@ pub struct Rig {
     dataset: Arc<LiveDataset>,
     /// The files.
     pub files: Arc<FileSystem>,
+    /// Which of [`KEYS`] it has.
+    key: Mutex<usize>,
+    /// Snapshots taken.
+    snapshots: Mutex<u64>,
 }
 
-/// The key of an encrypted file system.
-const KEY: &[u8] = b"0123456789abcdef0123456789abcdef";
+/// The key of encrypted datasets, and the one that takes turns with it.
+const KEYS: [&[u8]; 2] = [b"0123456789abcdef0123456789abcdef", b"fedcba9876543210fedcba9876543210"];
 
 /// How a pool is made.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -231,7 +236,7 @@ impl Rig {
         let live = LiveDatasets::new(writer.clone(), keys);
         let is_encrypted = properties.iter().any(|(name, _)| *name == "encryption");
         let properties = properties.iter().map(|(n, v)| ((*n).to_owned(), (*v).to_owned())).collect();
-        let key = is_encrypted.then(|| Zeroizing::new(KEY.to_vec()));
+        let key = is_encrypted.then(|| Zeroizing::new(KEYS[0].to_vec()));
         let new = NewDataset { name: FILES.into(), properties, key, ..NewDataset::default() };
         dataset::write::create(&live, &new, MAKER)?;
         Self::mount(writer, live)
@@ -246,7 +251,7 @@ impl Rig {
         let live = LiveDatasets::new(writer.clone(), keys.clone());
         let dataset = live.synced()?.dataset(FILES)?;
         if dataset.crypto_object()?.is_some() {
-            keys.load(&dataset, KEY).context("loading the key")?;
+            keys.load(&dataset, KEYS[0]).or_else(|_| keys.load(&dataset, KEYS[1])).context("loading the key")?;
         }
         Self::mount(writer, live)
     }
@@ -254,7 +259,38 @@ impl Rig {
     fn mount(writer: Arc<Writer>, live: Arc<LiveDatasets>) -> Result<Self> {
         let dataset = live.open(FILES, Some(owners_of)).context("opening the dataset")?;
         let files = FileSystem::mount(&dataset).context("mounting")?;
-        Ok(Self { writer, live, dataset, files })
+        Ok(Self { writer, live, dataset, files, key: Mutex::new(0), snapshots: Mutex::new(0) })
+    }
+
+    /// Sets a property of the file system.
+    pub fn set(&self, property: &str, value: &str) -> Result<()> {
+        dataset::write::set(&self.live, FILES, &[(property.to_owned(), value.to_owned())])
+            .with_context(|| format!("zfs set {property}={value}"))
+    }
+
+    /// Gives the file system another key, if it is encrypted.
+    pub fn change_key(&self) -> Result<()> {
+        if self.live.synced()?.dataset(FILES)?.crypto_object()?.is_none() {
+            return Ok(());
+        }
+        let mut number = self.key.lock();
+        *number = 1 - *number;
+        let key = Zeroizing::new(KEYS[*number].to_vec());
+        let new = NewKey { format: KeyFormat::Raw, location: "prompt".into(), iterations: None, material: key };
+        dataset::write::change_key(&self.live, FILES, KeyChange::New(new)).context("zfs change-key")
+    }
+
+    /// Takes a snapshot, and destroys the one before it.
+    pub fn snapshot(&self) -> Result<()> {
+        let mut number = self.snapshots.lock();
+        let name = |n: u64| vec![format!("{FILES}@{n}")];
+        let failed = |failures: dataset::write::Failures| anyhow::anyhow!("snapshots: {failures:?}");
+        *number += 1;
+        dataset::write::snapshot(&self.live, &name(*number), &[]).map_err(failed)?;
+        match *number {
+            1 => Ok(()),
+            number => dataset::write::destroy_snapshots(&self.live, &name(number - 1), false).map_err(failed),
+        }
     }
 
     /// Lets the machine's last device join the pool, to be what `class` says.
@@ -319,7 +355,7 @@ impl Rig {
 
     /// Closes everything as an export does.
     pub fn export(self) -> Result<()> {
-        let Self { writer, live, dataset, files } = self;
+        let Self { writer, live, dataset, files, .. } = self;
         drop((files, dataset));
         live.close_all()?;
         drop(live);

@@ -1,6 +1,7 @@
 //! One seed: a pool, a workload, power cuts, and the judgement of each.
 
 use crate::Chance;
+use crate::admin::{self, Promises};
 use crate::device::{Cut, Faults, Machine};
 use crate::model::Model;
 use crate::rig::{Extras, Layout, Rig, Shape, verify};
@@ -67,6 +68,8 @@ struct Setting {
     widens: bool,
     /// Devices are told what is free, and forget it at once.
     trims: bool,
+    /// One step in so many of the first worker, properties, the key or snapshots change.
+    administers_one_in: u64,
 }
 
 /// What happens to a device.
@@ -89,8 +92,9 @@ impl Setting {
             ("recordsize", pick(&["128K", "4K", "32K"])),
             ("xattr", pick(&["sa", "dir"])),
             ("checksum", pick(&["fletcher4", "sha256"])),
-            ("sync", pick(&["standard", "standard", "standard", "always"])),
+            ("sync", pick(&["standard", "standard", "standard", "always", "disabled"])),
             ("logbias", pick(&["latency", "throughput"])),
+            ("acltype", pick(&["off", "posix"])),
         ];
         if chance.once_in(3) {
             properties.extend([("encryption", "on"), ("keyformat", "raw")]);
@@ -121,7 +125,8 @@ impl Setting {
         let changes = chance.once_in(2) && joins.is_none() && trouble.is_none() && layout != Layout::Stripe;
         let trims = chance.once_in(3);
         let widens = changes && layout == Layout::Raidz && chance.once_in(2);
-        Self { shape, properties, txg_one_in, workers, trouble, joins, changes, widens, trims }
+        let administers_one_in = [u64::MAX, 40, 12][chance.below(3) as usize];
+        Self { shape, properties, txg_one_in, workers, trouble, joins, changes, widens, trims, administers_one_in }
     }
 
     /// Whether a device may lack what the others have.
@@ -154,13 +159,15 @@ fn run_with(plan: &Plan, setting: &Setting) -> Result<Done> {
     rig.writer.sync()?;
     rig.writer.allocator().note_untold(setting.trims);
     let start = machine.operations();
+    let sync = setting.properties.iter().find(|(name, _)| *name == "sync").map_or("standard", |(_, value)| value);
+    let promises = Promises::new(sync);
     let results: Vec<Result<Worked>> = std::thread::scope(|scope| {
         let workers: Vec<_> = names
             .iter()
             .zip(0..)
             .map(|(name, number)| {
-                let (machine, rig) = (&machine, &rig);
-                scope.spawn(move || work(plan, setting, machine, rig, name, number))
+                let (machine, rig, promises) = (&machine, &rig, &promises);
+                scope.spawn(move || work(plan, setting, (machine, rig, promises), name, number))
             })
             .collect();
         let panicked = || Err(anyhow!("a worker panicked"));
@@ -185,16 +192,20 @@ fn run_with(plan: &Plan, setting: &Setting) -> Result<Done> {
     })
 }
 
-fn work(plan: &Plan, setting: &Setting, machine: &Arc<Machine>, rig: &Rig, name: &str, number: u64) -> Result<Worked> {
+fn work(
+    plan: &Plan,
+    setting: &Setting,
+    (machine, rig, promises): (&Arc<Machine>, &Rig, &Promises),
+    name: &str,
+    number: u64,
+) -> Result<Worked> {
     let clock = || machine.operations();
     let root = rig.files.lookup(rig.files.root(), name.as_bytes())?.node;
     let seed = plan.seed.wrapping_add(number << 48);
     let mut workload = Workload::new(seed, &*rig.files, root, &clock)?;
-    if setting.has("sync", "always") {
-        workload.always_safe();
-    }
-    if setting.has("xattr", "dir") {
-        workload.without_xattrs();
+    workload.promised_by(promises);
+    if setting.has("acltype", "posix") {
+        workload.with_lists();
     }
     let mut chance = Chance::of_case(seed, 3);
     let steps = plan.steps / setting.workers;
@@ -223,6 +234,11 @@ fn work(plan: &Plan, setting: &Setting, machine: &Arc<Machine>, rig: &Rig, name:
         if number == 0 && setting.trims && step % 20 == 19 {
             (0..2).for_each(|_| machine.cut_at(clock() + (step + 7) % 30));
             trim(rig, step == 39).context("trimming")?;
+        }
+        if number == 0 && chance.once_in(setting.administers_one_in) {
+            // Before, within, and behind it.
+            (0..2).for_each(|_| machine.cut_at(clock() + chance.below(60)));
+            admin::act(rig, promises, &mut chance)?;
         }
         if chance.below(plan.steps) < plan.cuts {
             // Soon: within a step, a commit, or a txg.

@@ -3,6 +3,7 @@
 //! Few names in few directories, so that changes meet: renames replace, removed names come back, links share.
 
 use crate::Chance;
+use crate::admin::{Promise, Promises, Seen};
 use crate::model::{Found, Kind, Model, Path, State};
 use anyhow::{Context, Result, bail};
 use files::vfs::{Allocate, Caller, FileKind, NewNode, NodeId, RenameFlags, SetAttr, SetXattr, SyncKind, Vfs};
@@ -18,6 +19,9 @@ const FILE_BYTES_MAX: u64 = 600 << 10;
 /// What one step writes lies within one record of this size, so that it is one change.
 const RECORD_BYTES: u64 = 128 << 10;
 
+/// POSIX access lists.
+const LISTS: [&[u8]; 2] = [b"system.posix_acl_access", b"system.posix_acl_default"];
+
 /// Drives a tree and knows what it should be.
 pub struct Workload<'a> {
     vfs: &'a dyn Vfs,
@@ -27,8 +31,8 @@ pub struct Workload<'a> {
     clock: &'a (dyn Fn() -> u64 + Sync),
     chance: Chance,
     who: Caller,
-    always_safe: bool,
-    with_xattrs: bool,
+    promises: Option<&'a Promises>,
+    with_lists: bool,
     /// What was done.
     pub model: Model,
 }
@@ -39,16 +43,7 @@ impl<'a> Workload<'a> {
         let mut model = Model::new(vfs.attr(root)?.mode);
         model.acknowledge(0, None);
         let who = Caller { privileged: true, ..Caller::default() };
-        Ok(Self {
-            vfs,
-            root,
-            clock,
-            chance: Chance::of_case(seed, 1),
-            who,
-            always_safe: false,
-            with_xattrs: true,
-            model,
-        })
+        Ok(Self { vfs, root, clock, chance: Chance::of_case(seed, 1), who, promises: None, with_lists: false, model })
     }
 
     fn node(&self, path: &str) -> Result<NodeId> {
@@ -72,24 +67,31 @@ impl<'a> Workload<'a> {
         (dir, name)
     }
 
-    /// Every change is safe when it is answered (`sync=always`).
-    pub fn always_safe(&mut self) {
-        self.always_safe = true;
+    /// What is safe when it is answered is what these say; without them, what was asked for.
+    pub fn promised_by(&mut self, promises: &'a Promises) {
+        self.promises = Some(promises);
     }
 
-    /// No extended attributes: where they are files in a hidden directory (`xattr=dir`), they are neither changed in one step
-    /// nor made safe with the file that has them, in OpenZFS as here.
-    pub fn without_xattrs(&mut self) {
-        self.with_xattrs = false;
+    /// POSIX access lists are set and inherited, too (`acltype=posix`).
+    pub fn with_lists(&mut self) {
+        self.with_lists = true;
     }
 
     /// Does one thing.
     pub fn step(&mut self) -> Result<()> {
+        let before = self.promises.map(Promises::look);
         self.change()?;
-        if self.always_safe {
+        if self.promised(before) == Promise::All {
             self.model.acknowledge((self.clock)(), None);
         }
         Ok(())
+    }
+
+    fn promised(&self, before: Option<Seen>) -> Promise {
+        match (self.promises, before) {
+            (Some(promises), Some(before)) => promises.since(before),
+            _ => Promise::Asked,
+        }
     }
 
     fn change(&mut self) -> Result<()> {
@@ -97,17 +99,21 @@ impl<'a> Workload<'a> {
         self.model.begin((self.clock)());
         match what {
             0..12 => self.create(),
-            12..16 => self.make_directory(),
-            16..18 => self.make_symlink(),
-            18..22 => self.link(),
+            12..15 => self.make_directory(),
+            15..17 => self.make_symlink(),
+            17 => self.create_unnamed(),
+            18..21 => self.link(),
+            21 => self.replace(),
             22..30 => self.remove(),
             30..40 => self.rename(),
-            40..66 => self.write(),
+            40..60 => self.write(),
+            60..66 => self.copy(),
             66..70 => self.truncate(),
             70..73 => self.punch(),
             73..77 => self.set_mode(),
-            77..81 if self.with_xattrs => self.set_xattr(),
-            77..97 => self.sync_one(),
+            77..82 => self.set_xattr(),
+            82..84 if self.with_lists => self.set_list(),
+            82..97 => self.sync_one(),
             _ => self.sync_all(),
         }
     }
@@ -119,9 +125,110 @@ impl<'a> Workload<'a> {
             return Ok(());
         }
         let mode = 0o600 | (self.chance.below(64) as u32);
-        self.vfs.create(&self.who, self.node(&dir)?, name.as_bytes(), &NewNode::Regular, mode, 0).context("create")?;
-        let node = self.model.add(Kind::File, mode);
+        let made = self.vfs.create(&self.who, self.node(&dir)?, name.as_bytes(), &NewNode::Regular, mode, 0);
+        let state = self.state_now(made.context("create")?.node, Vec::new(), BTreeMap::new())?;
+        let node = self.model.add_like(Kind::File, state);
         self.model.rename(|n| n.insert(path, node));
+        Ok(())
+    }
+
+    /// A file as it is, but for its contents and `user.` attributes: the mode and the access lists that it has inherited, or that were
+    /// changed with one another. What they should be is for other tests to say.
+    fn state_now(&self, id: NodeId, data: Vec<u8>, mut xattrs: BTreeMap<Vec<u8>, Vec<u8>>) -> Result<State> {
+        let mode = self.vfs.attr(id)?.mode;
+        for name in LISTS.into_iter().filter(|_| self.with_lists) {
+            match self.vfs.get_xattr(id, name)? {
+                Some(list) => drop(xattrs.insert(name.to_vec(), list)),
+                None => drop(xattrs.remove(name)),
+            }
+        }
+        Ok(State { data: Arc::new(data), mode, xattrs: Arc::new(xattrs) })
+    }
+
+    /// After a change of the mode, or of an access list.
+    fn note_mode(&mut self, id: NodeId, node: usize) -> Result<()> {
+        let xattrs = BTreeMap::clone(&self.model.state(node).xattrs);
+        let now = self.state_now(id, Vec::new(), xattrs)?;
+        self.model.change(node, |state| (state.mode, state.xattrs) = (now.mode, now.xattrs));
+        Ok(())
+    }
+
+    /// A file that gets its name, and the place of another, when it is whole: as `O_TMPFILE` and `linkat` do.
+    fn create_unnamed(&mut self) -> Result<()> {
+        let (dir, name) = self.place();
+        let path = join(&dir, &name);
+        if self.model.names().contains_key(&path) {
+            return Ok(());
+        }
+        let parent = self.node(&dir)?;
+        let id = self.vfs.create_unnamed(&self.who, parent, 0o640, 0).context("O_TMPFILE")?.node;
+        self.vfs.open_node(id)?;
+        let len = self.chance.below(9000) as usize;
+        let data = self.chance.bytes(len);
+        let xattrs = BTreeMap::from([(b"user.x0".to_vec(), vec![7; 40])]);
+        let done = self.vfs.write(&self.who, id, 0, &data).and_then(|()| {
+            self.vfs.set_xattr(&self.who, id, b"user.x0", &[7; 40], SetXattr::Either)?;
+            self.vfs.link(&self.who, id, parent, name.as_bytes())
+        });
+        self.vfs.close_node(id);
+        done.context("linkat")?;
+        let state = self.state_now(id, data, xattrs)?;
+        let node = self.model.add_like(Kind::File, state);
+        self.model.rename(|n| n.insert(path, node));
+        Ok(())
+    }
+
+    /// A new file takes the place of another once it is safe, as editors and databases do it. Three steps.
+    fn replace(&mut self) -> Result<()> {
+        let Some((path, _)) = self.pick(|k| *k == Kind::File) else { return Ok(()) };
+        let (dir, name) = split(&path);
+        let (new_name, parent) = (format!("{}.new", &name[..name.len().min(9)]), self.node(dir)?);
+        let new_path = join(dir, &new_name);
+        if self.model.names().contains_key(&new_path) {
+            return Ok(());
+        }
+        let made = self.vfs.create(&self.who, parent, new_name.as_bytes(), &NewNode::Regular, 0o600, 0)?;
+        let state = self.state_now(made.node, Vec::new(), BTreeMap::new())?;
+        let node = self.model.add_like(Kind::File, state);
+        self.model.rename(|n| n.insert(new_path.clone(), node));
+        self.model.begin((self.clock)());
+        let len = 1 + self.chance.below(20_000) as usize;
+        let data = self.chance.bytes(len);
+        self.vfs.write(&self.who, made.node, 0, &data)?;
+        self.model.change(node, |state| state.data = Arc::new(data));
+        if self.chance.once_in(2) {
+            self.sync_node(made.node, node)?;
+        }
+        self.model.begin((self.clock)());
+        let flags = RenameFlags::default();
+        self.vfs.rename(&self.who, parent, new_name.as_bytes(), parent, name.as_bytes(), flags)?;
+        self.model.rename(|names| {
+            names.remove(&new_path);
+            names.insert(path.clone(), node)
+        });
+        Ok(())
+    }
+
+    /// Copies from file to file, within what the target has: blocks are cloned where that can be.
+    fn copy(&mut self) -> Result<()> {
+        let (Some((from, source)), Some((to, target))) =
+            (self.pick(|k| *k == Kind::File), self.pick(|k| *k == Kind::File))
+        else {
+            return Ok(());
+        };
+        let sizes = [source, target].map(|n| self.model.state(n).data.len() as u64);
+        if source == target || sizes.contains(&0) {
+            return Ok(());
+        }
+        let align = [1, 4096, 32 << 10, 128 << 10][self.chance.below(4) as usize];
+        let [at, put] = sizes.map(|size| self.chance.below(size) / align * align);
+        let len = 1 + self.chance.below((sizes[0] - at).min(sizes[1] - put));
+        let (from, to) = (self.node(&from)?, self.node(&to)?);
+        let copied = self.vfs.copy_range(&self.who, from, at, to, put, len).context("copy_file_range")?;
+        let piece = self.model.state(source).data[at as usize..(at + copied) as usize].to_vec();
+        self.model.change(target, |state| {
+            Arc::make_mut(&mut state.data)[put as usize..put as usize + piece.len()].copy_from_slice(&piece);
+        });
         Ok(())
     }
 
@@ -134,7 +241,8 @@ impl<'a> Workload<'a> {
         self.vfs
             .create(&self.who, self.node(&dir)?, name.as_bytes(), &NewNode::Directory, 0o755, 0)
             .context("mkdir")?;
-        let node = self.model.add(Kind::Directory, 0o755);
+        let state = self.state_now(self.node(&path)?, Vec::new(), BTreeMap::new())?;
+        let node = self.model.add_like(Kind::Directory, state);
         self.model.rename(|n| n.insert(path, node));
         Ok(())
     }
@@ -290,9 +398,33 @@ impl<'a> Workload<'a> {
         let Some((path, node)) = self.pick(|k| matches!(k, Kind::File | Kind::Directory)) else { return Ok(()) };
         let mode = 0o700 | self.chance.below(64) as u32;
         let set = SetAttr { mode: Some(mode), ..SetAttr::default() };
-        self.vfs.set_attr(&self.who, self.node(&path)?, &set).context("chmod")?;
-        self.model.change(node, |state| state.mode = mode);
-        Ok(())
+        let id = self.node(&path)?;
+        self.vfs.set_attr(&self.who, id, &set).context("chmod")?;
+        self.note_mode(id, node)
+    }
+
+    fn set_list(&mut self) -> Result<()> {
+        let Some((path, node)) = self.pick(|k| matches!(k, Kind::File | Kind::Directory)) else { return Ok(()) };
+        let is_default = *self.model.kind(node) == Kind::Directory && self.chance.once_in(2);
+        let name = LISTS[usize::from(is_default)];
+        let id = self.node(&path)?;
+        if self.model.state(node).xattrs.contains_key(name) && self.chance.once_in(4) {
+            self.vfs.remove_xattr(&self.who, id, name).context("removing an access list")?;
+        } else {
+            let mut list = 2u32.to_le_bytes().to_vec();
+            let user = 1000 + self.chance.below(100) as u32;
+            for (tag, bits, id) in [
+                (1u16, 7, u32::MAX),
+                (2, self.chance.below(8), user),
+                (4, 5, u32::MAX),
+                (16, 7, u32::MAX),
+                (32, 0, u32::MAX),
+            ] {
+                list.extend([&tag.to_le_bytes()[..], &(bits as u16).to_le_bytes(), &id.to_le_bytes()].concat());
+            }
+            self.vfs.set_xattr(&self.who, id, name, &list, SetXattr::Either).context("setting an access list")?;
+        }
+        self.note_mode(id, node)
     }
 
     fn set_xattr(&mut self) -> Result<()> {
@@ -304,7 +436,11 @@ impl<'a> Workload<'a> {
             self.model.change(node, |state| drop(Arc::make_mut(&mut state.xattrs).remove(&name)));
             return Ok(());
         }
-        let len = 1 + self.chance.below(600) as usize;
+        let len = match self.chance.below(12) {
+            0 => 0,
+            1 => 30_000 + self.chance.below(35_000) as usize,
+            _ => 1 + self.chance.below(600) as usize,
+        };
         let value = self.chance.bytes(len);
         self.vfs.set_xattr(&self.who, id, &name, &value, SetXattr::Either).context("setxattr")?;
         self.model.change(node, |state| drop(Arc::make_mut(&mut state.xattrs).insert(name, value)));
@@ -313,16 +449,25 @@ impl<'a> Workload<'a> {
 
     fn sync_one(&mut self) -> Result<()> {
         let Some((path, node)) = self.pick(|_| true) else { return Ok(()) };
-        let id = self.node(&path)?;
+        self.sync_node(self.node(&path)?, node)
+    }
+
+    fn sync_node(&mut self, id: NodeId, node: usize) -> Result<()> {
+        let before = self.promises.map(Promises::look);
         let kind = if self.chance.once_in(3) { SyncKind::Data } else { SyncKind::All };
         self.vfs.sync_node(id, kind).context("fsync")?;
-        self.model.acknowledge((self.clock)(), Some(node));
+        if self.promised(before) != Promise::Nothing {
+            self.model.acknowledge((self.clock)(), Some(node));
+        }
         Ok(())
     }
 
     fn sync_all(&mut self) -> Result<()> {
+        let before = self.promises.map(Promises::look);
         self.vfs.sync_all().context("sync")?;
-        self.model.acknowledge((self.clock)(), None);
+        if self.promised(before) != Promise::Nothing {
+            self.model.acknowledge((self.clock)(), None);
+        }
         Ok(())
     }
 
@@ -373,7 +518,7 @@ pub fn read_tree(vfs: &dyn Vfs, root: NodeId) -> Result<BTreeMap<Path, Found>> {
             other => bail!("{path} is a {other:?}"),
         };
         let mut xattrs = BTreeMap::new();
-        for name in vfs.list_xattr(node)?.into_iter().filter(|n| n.starts_with(b"user.")) {
+        for name in vfs.list_xattr(node)?.into_iter().filter(|n| n.starts_with(b"user.") || LISTS.contains(&&n[..])) {
             let value =
                 vfs.get_xattr(node, &name)?.with_context(|| format!("{path}: a listed attribute is missing"))?;
             xattrs.insert(name, value);

@@ -108,6 +108,9 @@ impl Writer {
         if let Some(txg) = wound_back {
             writer.task(move |cx| cx.history("checkpoint rewind", None, &format!("rewound state to txg={txg}")))?;
         }
+        if let Err(error) = writer.task_later(super::evacuate::remove_stale_entries) {
+            tracing::warn!(pool = writer.name(), %error, "the ZAPs of removed devices stay as they are");
+        }
         // Disks that became larger while the pool was away.
         if let Err(error) = writer.autoexpand() {
             tracing::warn!(pool = writer.name(), %error, "devices that are larger than before are used as they were");

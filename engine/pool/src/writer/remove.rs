@@ -166,10 +166,13 @@ pub(super) fn free_maps(cx: &SyncTx<'_>, top: &VdevConfig) -> Result<()> {
         cx.mos().free_object(cx.tx(), array)?;
     }
     let zap = top.number(config::VDEV_TOP_ZAP);
-    if zap != 0
-        && let Some(unflushed) = Zap::open(cx.mos().object(zap)?)?.lookup_u64(vdev_top::MS_UNFLUSHED_PHYS_TXGS)?
-    {
-        cx.mos().free_object(cx.tx(), unflushed)?;
+    if zap != 0 {
+        let zap = Zap::open(cx.mos().object(zap)?)?;
+        if let Some(unflushed) = zap.lookup_u64(vdev_top::MS_UNFLUSHED_PHYS_TXGS)? {
+            cx.mos().free_object(cx.tx(), unflushed)?;
+            // The ZAP of a device that held data outlives it, and the number is given to another object.
+            zap.remove(cx.tx(), vdev_top::MS_UNFLUSHED_PHYS_TXGS)?;
+        }
     }
     Ok(())
 }

@@ -28,14 +28,15 @@ mod obsolete;
 use super::tx::SyncTx;
 use super::vdevs::top_zap;
 use super::{Shared, Writer};
+use crate::config::VdevConfig;
 use crate::{Error, Pool, Refusal, Result};
 use block::vdev::Kind;
 use copy::Step;
 pub(crate) use copy::{RANGE_BYTES_MAX, SPAN_BYTES_MAX};
 use mapping::Growing;
-use object::zap::ZapValue;
+use object::zap::{Zap, ZapValue};
 use ondisk::Dva;
-use ondisk::pool_dir::directory;
+use ondisk::pool_dir::{config, directory, vdev_top};
 use ondisk::removal::Removing;
 use ondisk::scan::ScanState;
 use parking_lot::Mutex;
@@ -127,6 +128,23 @@ pub(super) fn tell_allocator(pool: &Pool, allocator: &crate::space::Allocator) -
     for vdev in removed.chain(running(removing(pool)?.as_ref())) {
         allocator.set_evacuated(vdev, true);
         allocator.set_allocating(vdev, false);
+    }
+    Ok(())
+}
+
+/// Removes an entry that earlier releases left in the ZAPs of removed devices: the list of unflushed txgs was freed with the space
+/// maps, and its number belongs to another object since. OpenZFS removes the entry with the list (`vdev_destroy_ms_flush_data`).
+pub(super) fn remove_stale_entries(cx: &SyncTx<'_>) -> Result<()> {
+    let is_removed = |top: &&VdevConfig| top.kind == "indirect" && top.number(config::VDEV_TOP_ZAP) != 0;
+    let zaps: Vec<u64> = {
+        let root = cx.shared.root.lock();
+        root.children.iter().filter(is_removed).map(|top| top.number(config::VDEV_TOP_ZAP)).collect()
+    };
+    for zap in zaps {
+        let zap = Zap::open(cx.mos().object(zap)?)?;
+        if zap.lookup(vdev_top::MS_UNFLUSHED_PHYS_TXGS)?.is_some() {
+            zap.remove(cx.tx(), vdev_top::MS_UNFLUSHED_PHYS_TXGS)?;
+        }
     }
     Ok(())
 }

@@ -79,16 +79,10 @@ impl Rig {
     }
 
     fn judge(&self) {
-        if !Path::new("/usr/sbin/zdb").exists() && !Path::new("/sbin/zdb").exists() {
-            println!("skipped: zdb is not installed (Debian: zfsutils-linux)");
-            return;
-        }
         self.good("zpool sync tank");
-        let args = ["-e", "-p", &self.path("d"), "-bcc", "tank"];
-        let out =
-            Command::new("zdb").args(args).env("SPA_CONFIG_PATH", self.path("no-cache")).output().expect("zdb runs");
-        let said = text(&out.stdout) + &text(&out.stderr);
-        assert!(out.status.success() && said.contains("No leaks"), "{said}");
+        let judge = concat!(env!("CARGO_MANIFEST_DIR"), "/../../testing/zdb");
+        let out = Command::new(judge).args([&self.path("d"), "tank"]).output().expect("testing/zdb runs");
+        assert!(matches!(out.status.code(), Some(0 | 77)), "{}", text(&out.stdout));
     }
 }
 

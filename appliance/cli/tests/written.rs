@@ -64,16 +64,9 @@ impl Rig {
 
     /// What zdb finds when it reads every block of a pool, and adds them all up.
     fn judge(&self, pool: &str) {
-        if !Path::new("/usr/sbin/zdb").exists() && !Path::new("/sbin/zdb").exists() {
-            println!("skipped: zdb is not installed (Debian: zfsutils-linux)");
-            return;
-        }
-        // A cache file that something else on this machine left names other pools, maybe of this name.
-        let no_cache = self.dir.path().join("no-cache");
-        let args = ["-e", "-p", &self.disks(), "-bcc", pool];
-        let output = Command::new("zdb").args(args).env("SPA_CONFIG_PATH", no_cache).output().expect("zdb runs");
-        let said = format!("{}{}", text(&output.stdout), text(&output.stderr));
-        assert!(output.status.success() && said.contains("No leaks"), "zdb -bcc {pool}: {said}");
+        let judge = concat!(env!("CARGO_MANIFEST_DIR"), "/../../testing/zdb");
+        let output = Command::new(judge).args([&self.disks(), pool]).output().expect("testing/zdb runs");
+        assert!(matches!(output.status.code(), Some(0 | 77)), "{}", text(&output.stdout));
     }
 }
 

@@ -91,12 +91,6 @@ fn reopen(rig: Rig, files: Files, open: &OpenOptions) -> (Rig, Files) {
     (rig, Files { live, all, next_seed })
 }
 
-/// OpenZFS's view of the checkpoint itself: every block that it needs is there.
-fn judge_checkpoint(rig: &Rig) {
-    let Some(text) = rig.zdb(&["-kbcc", &rig.live.writer().name()]) else { return };
-    assert!(text.contains("No leaks") && !text.contains("ERROR"), "zdb -k: {text}");
-}
-
 #[test]
 fn a_checkpoint_keeps_what_is_freed_until_it_is_discarded_or_the_pool_is_wound_back() {
     for raidz in [false, true] {
@@ -110,19 +104,16 @@ fn a_checkpoint_keeps_what_is_freed_until_it_is_discarded_or_the_pool_is_wound_b
         assert_eq!(refusal(writer.checkpoint()), "checkpoint exists");
         assert_eq!(refusal(writer.set_guid(7)), "checkpoint exists");
         check(&rig, &files.all);
-        judge_checkpoint(&rig);
         files.drop_oldest(&rig);
         files.drop_oldest(&rig);
         files.put(&rig);
         check(&rig, &files.all);
-        judge_checkpoint(&rig);
         let status = rig.found().status().unwrap().checkpoint.unwrap();
         assert!(!status.discarding && status.space_bytes > 12 * BLOCK, "{status:?}");
         drop(writer);
         (rig, files) = reopen(rig, files, &OpenOptions::default());
         files.drop_oldest(&rig);
         check(&rig, &files.all);
-        judge_checkpoint(&rig);
 
         // As it was, to look at, and then for good.
         let found = search_devices(rig.devices.iter().cloned()).pools.remove(0);
@@ -172,7 +163,6 @@ fn a_checkpoint_that_openzfs_made_is_kept_discarded_and_wound_back_to() {
     assert!(rig.found().status().unwrap().checkpoint.is_some());
     rig.live.writer().sync().unwrap();
     rig.judge();
-    judge_checkpoint(&rig);
     let rig = rig.copy();
     rig.live.writer().discard_checkpoint().unwrap();
     rig.live.writer().finish_discarding(&|| false).unwrap();
@@ -306,7 +296,6 @@ fn a_device_leaves_with_all_on_it_copied_and_what_is_freed_meanwhile_and_later_i
     rig.live.writer().checkpoint().unwrap();
     files.drop_oldest(&rig);
     check(&rig, &files.all);
-    judge_checkpoint(&rig);
 }
 
 #[test]
@@ -338,6 +327,35 @@ fn a_pool_from_which_openzfs_removed_a_device_is_written() {
     rig.live.writer().sync().unwrap();
     assert!(rig.is_clean());
     rig.judge();
+}
+
+/// Earlier releases freed the list of unflushed txgs of a device that left, and kept its number in the device's ZAP, which stays. Two
+/// devices had one object once the number was given out again: `zdb` aborts on such a pool.
+#[test]
+fn an_entry_that_outlived_its_object_leaves_the_zap_of_a_removed_device_when_the_pool_is_opened() {
+    let rig = add(Rig::new(), &[disk("larger", 256 << 20)], block::Class::Normal);
+    let writer = rig.live.writer().clone();
+    writer.remove(top_guid(&rig, "disk"), &|| rig.live.empty_logs()).unwrap();
+    writer.finish_removal(&|| false).unwrap();
+    let unflushed = |rig: &Rig, top: usize| {
+        let found = rig.found();
+        let zap = found.root_vdev().children[top].number(ondisk::pool_dir::config::VDEV_TOP_ZAP);
+        let entry = ondisk::pool_dir::vdev_top::MS_UNFLUSHED_PHYS_TXGS;
+        (zap, object::Zap::open(found.mos().object(zap).unwrap()).unwrap().lookup_u64(entry).unwrap())
+    };
+    let ((removed, gone), (_, other)) = (unflushed(&rig, 0), unflushed(&rig, 1));
+    assert_eq!(gone, None);
+    let other = other.expect("the device that stays has such a list");
+    let stale = move |cx: &pool::writer::SyncTx<'_>| {
+        let zap = object::Zap::open(cx.mos().object(removed)?)?;
+        zap.insert_u64(cx.tx(), ondisk::pool_dir::vdev_top::MS_UNFLUSHED_PHYS_TXGS, other)
+    };
+    writer.task(stale).unwrap();
+    drop(writer);
+    let rig = rig.reopen();
+    rig.judge();
+    assert_eq!(unflushed(&rig, 0), (removed, None));
+    assert_eq!(unflushed(&rig, 1).1, Some(other));
 }
 
 #[test]

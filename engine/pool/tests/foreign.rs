@@ -79,15 +79,13 @@ fn churn(writer: &Writer, rounds: u64) {
 }
 
 fn zdb(folder: &Path, pool: &str) {
-    let Ok(out) = Command::new("zdb").args(["-e", "-p"]).arg(folder).args(["-bcc", pool]).output() else {
-        println!("zdb is not installed (zfsutils-linux): it is not asked");
-        return;
-    };
-    let text = String::from_utf8_lossy(&out.stdout).into_owned() + &String::from_utf8_lossy(&out.stderr);
-    assert!(out.status.success(), "{text}");
-    assert!(text.contains("No leaks"), "{text}");
-    for bad in ["leaked space", "leaked object", "mismatch", "not allocated", "double"] {
-        assert!(!text.contains(bad), "{text}");
+    let judge = concat!(env!("CARGO_MANIFEST_DIR"), "/../../testing/zdb");
+    let out = Command::new(judge).arg(folder).arg(pool).output().unwrap();
+    let text = String::from_utf8_lossy(&out.stdout);
+    match out.status.code() {
+        Some(0) => {}
+        Some(77) => print!("{text}"),
+        _ => panic!("{text}"),
     }
 }
 

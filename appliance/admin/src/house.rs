@@ -15,17 +15,18 @@
 //!   * a pool that cannot be written is open read-only, and it is known why
 
 use crate::kept_keys;
+use crate::latest::{Found, Latest};
 use crate::open::OpenPool;
 use crate::state::{Imported, State};
-use crate::view::ImportFacts;
+use crate::view::{self, ImportFacts, PoolView};
 use crate::write::{self, WritablePool};
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, bail};
 use dataset::pages::Names;
 use dataset::{Datasets, KeyStore, ListOptions, View, property};
 use files::namespace::Provider;
 use parking_lot::{Mutex, RwLock};
 use pool::zevent::{Queue, Reporter, class};
-use pool::{OpenOptions, Pool};
+use pool::{OpenOptions, Pool, Store};
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, OnceLock};
@@ -94,11 +95,16 @@ pub struct House {
 /// Sees a pool that this process has open from now on.
 type Greet = Box<dyn Fn(&OwnedPool) + Send + Sync>;
 
+/// Why there is nothing to show of a pool.
+const SILENT: &str = "its devices do not answer";
+
 /// The place of a pool, held while it is opened or closed.
 #[derive(Default)]
 struct Slot {
     opening: Mutex<()>,
     pool: RwLock<Option<Arc<OwnedPool>>>,
+    /// Opens it for those who do not wait for devices without end.
+    attempts: Latest<Arc<OwnedPool>>,
 }
 
 /// An imported pool that this process has open.
@@ -107,6 +113,8 @@ pub struct OwnedPool {
     names: Names,
     access: Access,
     opened: Instant,
+    views: Latest<PoolView>,
+    damaged: Latest<Vec<String>>,
 }
 
 enum Access {
@@ -145,10 +153,9 @@ impl House {
     pub fn set_cache_bytes(&self, bytes: u64) {
         *self.cache_bytes.lock() = Some(bytes);
         for owned in self.list() {
-            match (owned.writable(), owned.pool()) {
-                (Some(pool), _) => pool.writer().set_cache_bytes(bytes),
-                (None, Ok(pool)) => pool.store().cache().set_cap(bytes),
-                (None, Err(_)) => {}
+            match owned.writable() {
+                Some(pool) => pool.writer().set_cache_bytes(bytes),
+                None => owned.store().cache().set_cap(bytes),
             }
         }
     }
@@ -224,6 +231,19 @@ impl House {
         Ok(self.let_in(&slot, self.open(record)?))
     }
 
+    /// The same for display: waits no longer than [`crate::latest::PATIENCE`] for devices that do not answer.
+    pub fn import_in_time(self: &Arc<Self>, record: &Imported) -> Result<Arc<OwnedPool>> {
+        let slot = self.slot(record.guid);
+        if let Some(pool) = slot.pool.read().clone() {
+            return Ok(pool);
+        }
+        let (this, record) = (self.clone(), record.clone());
+        match slot.attempts.get(move || this.import(&record))? {
+            Found::Fresh(pool) => Ok(pool),
+            Found::Old(..) | Found::Nothing => bail!(SILENT),
+        }
+    }
+
     /// Takes over a pool that was opened or made just now.
     pub fn adopt(&self, record: Imported, pool: WritablePool) -> Arc<OwnedPool> {
         // Whoever opened it did not know how much this process gives a pool.
@@ -231,13 +251,7 @@ impl House {
             pool.writer().set_cache_bytes(bytes);
         }
         let slot = self.slot(record.guid);
-        let owned = OwnedPool {
-            record: RwLock::new(record),
-            names: Names::default(),
-            access: Access::Write(Arc::new(pool)),
-            opened: Instant::now(),
-        };
-        self.let_in(&slot, owned)
+        self.let_in(&slot, OwnedPool::new(record, Access::Write(Arc::new(pool))))
     }
 
     fn open(&self, record: &Imported) -> Result<OwnedPool> {
@@ -256,13 +270,7 @@ impl House {
             match write::open_with(&request(record), &options) {
                 Ok(pool) => {
                     kept_keys::restore(&self.state, record, &pool.live.synced()?, &pool.keys);
-                    let access = Access::Write(Arc::new(pool));
-                    return Ok(OwnedPool {
-                        record: RwLock::new(record.clone()),
-                        names: Names::default(),
-                        access,
-                        opened: Instant::now(),
-                    });
+                    return Ok(OwnedPool::new(record.clone(), Access::Write(Arc::new(pool))));
                 }
                 // Another process may write it: what we would show is not what is there a moment later.
                 Err(error) if write::is_in_use(&error) => return Err(error),
@@ -277,8 +285,7 @@ impl House {
         datasets.pool().store().start_second(record.guid, false)?;
         let keys = Arc::new(KeyStore::new());
         kept_keys::restore(&self.state, record, &datasets, &keys);
-        let access = Access::Read { pool: OpenPool { datasets, keys }, why };
-        Ok(OwnedPool { record: RwLock::new(record.clone()), names: Names::default(), access, opened: Instant::now() })
+        Ok(OwnedPool::new(record.clone(), Access::Read { pool: OpenPool { datasets, keys }, why }))
     }
 
     /// Lets go of a pool: it is synced first, and closed or marked. It is let go of in any case; the error says what could not
@@ -314,6 +321,17 @@ impl House {
 }
 
 impl OwnedPool {
+    fn new(record: Imported, access: Access) -> Self {
+        Self {
+            record: RwLock::new(record),
+            names: Names::default(),
+            access,
+            opened: Instant::now(),
+            views: Latest::default(),
+            damaged: Latest::default(),
+        }
+    }
+
     /// As it is imported.
     pub fn record(&self) -> Imported {
         self.record.read().clone()
@@ -338,18 +356,72 @@ impl OwnedPool {
         self.opened
     }
 
-    /// The pool as the last synced txg left it.
+    /// The pool for display: as the last synced txg left it, as long as its devices answer (`pool::Writer::shown`).
     pub fn pool(&self) -> Result<Arc<Pool>> {
         match &self.access {
-            Access::Write(pool) => Ok(pool.writer().pool()?),
+            Access::Write(pool) => Ok(pool.writer().shown()?),
             Access::Read { pool, .. } => Ok(pool.pool().clone()),
         }
     }
 
-    /// Its datasets as the last synced txg left them.
+    /// Its blocks: nothing is read for that.
+    pub fn store(&self) -> &Arc<Store> {
+        match &self.access {
+            Access::Write(pool) => pool.writer().store(),
+            Access::Read { pool, .. } => pool.pool().store(),
+        }
+    }
+
+    /// Its status and properties, in bounded time whatever its devices do: when they do not answer, the last ones that could be read,
+    /// with the devices' states and errors of this moment.
+    pub fn view(self: &Arc<Self>) -> Result<PoolView> {
+        let this = self.clone();
+        let found = self.views.get(move || this.gather())?;
+        let suspended = self.suspension();
+        let (mut view, age) = match found {
+            Found::Fresh(view) => return Ok(view),
+            Found::Old(view, age) => (view, age),
+            Found::Nothing => bail!(SILENT),
+        };
+        self.pool()?.refresh(&mut view.status);
+        view.status.suspended = suspended;
+        view.properties.health = crate::health::pool_state(&view.status).to_owned();
+        view.age = Some(age);
+        Ok(view)
+    }
+
+    fn gather(&self) -> Result<PoolView> {
+        let pool = self.pool()?;
+        let mut view =
+            view::of_imported(&pool, &ImportFacts { suspended: self.suspension(), ..facts(&self.record()) })?;
+        view.txg = pool.uberblock().txg.0;
+        view.warnings = pool.warnings().iter().map(ToString::to_string).collect();
+        // Devices that are gone must not keep the rest from being shown.
+        let root = self.datasets().and_then(|datasets| {
+            let root = datasets.head(datasets.root())?;
+            Ok((root.dir().phys().used_bytes, root.available()?))
+        });
+        (view.used_bytes, view.available_bytes) = root.unwrap_or_default();
+        Ok(view)
+    }
+
+    /// Names of damaged files (`view::damaged_files`), in bounded time.
+    pub fn damaged_files(self: &Arc<Self>) -> Result<Vec<String>> {
+        let this = self.clone();
+        let found = self.damaged.get(move || {
+            let altroot = this.record().altroot;
+            view::damaged_files(&this.datasets()?, this.keys(), altroot.as_deref())
+        })?;
+        match found {
+            Found::Fresh(names) | Found::Old(names, _) => Ok(names),
+            Found::Nothing => bail!(SILENT),
+        }
+    }
+
+    /// Its datasets for display, as [`OwnedPool::pool`].
     pub fn datasets(&self) -> Result<Arc<Datasets>> {
         match &self.access {
-            Access::Write(pool) => Ok(pool.live.synced()?),
+            Access::Write(pool) => Ok(pool.live.shown()?),
             Access::Read { pool, .. } => Ok(pool.datasets.clone()),
         }
     }

@@ -15,6 +15,7 @@ pub mod house;
 pub mod import;
 pub mod kept_keys;
 pub mod keys;
+pub mod latest;
 pub mod layout;
 pub mod new_key;
 pub mod open;

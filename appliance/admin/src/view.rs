@@ -8,6 +8,7 @@ use pool::Pool;
 use pool::property::{PropertyContext, SetValue};
 use pool::status::{PoolStatus, Suspended, VdevStatus};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Status and properties of an imported pool.
 #[derive(Debug, Clone, Default)]
@@ -16,6 +17,16 @@ pub struct PoolView {
     pub status: PoolStatus,
     /// Properties.
     pub properties: PropertyContext,
+    /// Space of the pool's own file system with all below it; of pools that this process has open.
+    pub used_bytes: u64,
+    /// What it can still take.
+    pub available_bytes: u64,
+    /// The txg that is shown.
+    pub txg: u64,
+    /// What a person should know.
+    pub warnings: Vec<String>,
+    /// Its devices do not answer: how old this is.
+    pub age: Option<Duration>,
 }
 
 /// What an import adds to a pool.
@@ -43,6 +54,14 @@ pub fn of_imported(pool: &Arc<Pool>, import: &ImportFacts) -> Result<PoolView> {
         view.properties.bootfs = name.ok();
     }
     Ok(view)
+}
+
+impl PoolView {
+    /// That devices do not answer, if they do not.
+    pub fn silence(&self) -> Option<String> {
+        let seconds = self.age?.as_secs();
+        Some(format!("The devices do not answer. Space, properties and progress are those of {seconds} s ago."))
+    }
 }
 
 /// Gathers all that can be told of an open pool.
@@ -94,7 +113,7 @@ pub fn view(pool: &Pool, import: &ImportFacts) -> Result<PoolView> {
     status.caches.iter_mut().for_each(set_cache_space);
     status.features_disabled = properties.features_disabled() && properties.compatibility.is_none();
     properties.health = crate::health::pool_state(&status).to_owned();
-    Ok(PoolView { status, properties })
+    Ok(PoolView { status, properties, ..PoolView::default() })
 }
 
 /// Bytes of a leaf that are labels and boot area.

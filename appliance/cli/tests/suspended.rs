@@ -247,6 +247,29 @@ fn a_pool_whose_devices_refuse_answers_every_command_and_goes_on_when_they_work_
 }
 
 #[test]
+fn a_pool_whose_devices_do_not_answer_is_listed_as_it_last_was_and_hinders_no_other() {
+    let rig = Rig::new(&["a", "b"]);
+    rig.good("zpool create tank DIR/a");
+    rig.good("zpool create good DIR/b");
+    rig.good("zpool status");
+    // Longer than any test waits: as far as commands can see, for ever.
+    rig.good("inject -d DIR/a -D 600000:1 tank");
+    rig.good("inject -a tank");
+    let begun = Instant::now();
+    for _ in 0..3 {
+        let list = rig.good("zpool list -H -o name,health");
+        assert!(list.contains("tank\tONLINE") && list.contains("good\tONLINE"), "{list}");
+        assert!(list.contains("tank: The devices do not answer."), "{list}");
+        let status = rig.good("zpool status");
+        assert!(status.contains("pool: tank") && status.contains("pool: good"), "{status}");
+    }
+    assert!(begun.elapsed() < LONGEST, "six commands wait for the devices once");
+    rig.good("zpool get all good");
+    rig.good("zfs create good/x");
+    assert!(rig.good("zfs list -H -o name -r good").contains("good/x"));
+}
+
+#[test]
 fn what_happens_is_told_to_who_asks_who_follows_and_to_programs() {
     use std::io::BufRead;
     use std::os::unix::fs::PermissionsExt;

@@ -5,6 +5,7 @@ use crate::jobs::Finished;
 use crate::scanned;
 use crate::web::Service;
 use admin::OwnedPool;
+use admin::latest::{Found, Latest};
 use api::{Device, EventKind, JobKind, LiveMessage, Pool, State};
 use parking_lot::{Condvar, Mutex};
 use std::collections::BTreeMap;
@@ -70,10 +71,44 @@ struct Seen {
     devices: BTreeMap<String, (State, u64)>,
 }
 
+/// What is looked after by itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Whose {
+    Pool(u64),
+    Smb,
+    Nfs,
+}
+
+/// Work that waits for devices. A pool whose devices do not answer keeps its own work waiting, and no other's.
+#[derive(Default)]
+struct Upkeep(BTreeMap<Whose, Latest<()>>);
+
+impl Upkeep {
+    fn of(&mut self, whose: Whose, work: impl FnOnce() + Send + 'static) {
+        let done = self.0.entry(whose).or_default().get(move || {
+            work();
+            Ok(())
+        });
+        match done {
+            Ok(Found::Fresh(())) => {}
+            Ok(_) => tracing::debug!(?whose, "devices do not answer: not looked after now"),
+            Err(error) => tracing::warn!(?whose, error = %format!("{error:#}"), "not looked after"),
+        }
+    }
+
+    fn keep_only(&mut self, pools: &[Arc<OwnedPool>]) {
+        self.0.retain(|whose, _| match whose {
+            Whose::Pool(guid) => pools.iter().any(|pool| pool.guid() == *guid),
+            Whose::Smb | Whose::Nfs => true,
+        });
+    }
+}
+
 /// Looks until [`Wake::end`].
 pub fn watch(service: &Arc<Service>) {
     let mut seen: BTreeMap<String, Seen> = BTreeMap::new();
     let mut told: Vec<Pool> = Vec::new();
+    let mut upkeep = Upkeep::default();
     loop {
         let longest = if service.events.heard() { LISTENED } else { ALONE };
         if !service.watch.wait(longest) {
@@ -82,7 +117,8 @@ pub fn watch(service: &Arc<Service>) {
         if !service.owner.is_ready() {
             continue;
         }
-        service.smb.refresh(&service.settings.now().smb);
+        let refreshing = service.clone();
+        upkeep.of(Whose::Smb, move || refreshing.smb.refresh(&refreshing.settings.now().smb));
         let pools = service.pools();
         let mut now = BTreeMap::new();
         for pool in &pools {
@@ -90,12 +126,17 @@ pub fn watch(service: &Arc<Service>) {
                 now.insert(pool.name.clone(), look(pool, &devices));
             }
         }
-        service.owner.house.list().iter().for_each(|pool| {
-            freeing(service, pool);
-            scanned::show(&service.jobs, pool);
-            other_devices(pool);
-            spares(pool);
-        });
+        let open = service.owner.house.list();
+        upkeep.keep_only(&open);
+        for pool in open {
+            let service = service.clone();
+            upkeep.of(Whose::Pool(pool.guid()), move || {
+                freeing(&service, &pool);
+                scanned::show(&service.jobs, &pool);
+                other_devices(&pool);
+                spares(&pool);
+            });
+        }
         for happening in differences(&seen, &now) {
             service.events.tell(happening);
         }
@@ -103,7 +144,8 @@ pub fn watch(service: &Arc<Service>) {
             service.exports.changed();
         }
         // What is not shared any more is not kept until a client calls: its pool may be gone.
-        service.refresh_nfs();
+        let refreshing = service.clone();
+        upkeep.of(Whose::Nfs, move || refreshing.refresh_nfs());
         seen = now;
         if !same(&pools, &told) {
             service.events.pass(LiveMessage::Pools { pools: pools.clone() });

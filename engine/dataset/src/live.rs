@@ -162,6 +162,12 @@ impl LiveDatasets {
         Datasets::open(self.writer.pool()?)
     }
 
+    /// The datasets for display: as the last synced txg left them, or as an earlier one did when the devices do not let them be read
+    /// in time. Nothing is opened for writing by what these say.
+    pub fn shown(&self) -> Result<Arc<Datasets>> {
+        Datasets::open(self.writer.shown()?)
+    }
+
     /// Opens file system or volume `name` for writing. `owners_of` tells who owns an object of a file system, for the
     /// accounts by user, group and project.
     pub fn open(&self, name: &str, owners_of: Option<OwnersOf>) -> Result<Arc<LiveDataset>> {

@@ -70,11 +70,17 @@ pub fn views(cx: &mut Context<'_>, names: &[String]) -> Result<Selection, Failur
     let (records, mut code) = records(cx, names)?;
     let mut views = Vec::new();
     for record in &records {
-        let suspended = owned(cx, record).ok().flatten().and_then(|owned| owned.suspension());
-        let view = open(cx, record).and_then(|pool| {
-            admin::view::of_imported(&pool, &admin::view::ImportFacts { suspended, ..facts(record) })
-                .map_err(|e| Failure::failed(format!("cannot open '{}': {e:#}", record.name)))
-        });
+        let view = match &cx.owner {
+            Some(owner) if owner.house.owns(record.guid) => {
+                // Of a pool whose devices do not answer: what is known. The others are not kept waiting.
+                owner.house.import_in_time(record).and_then(|owned| owned.view())
+            }
+            _ => admin::import::open(&request(record)).and_then(|pool| admin::view::of_imported(&pool, &facts(record))),
+        };
+        let view = view.map_err(|e| Failure::failed(format!("cannot open '{}': {e:#}", record.name)));
+        if let Some(silence) = view.as_ref().ok().and_then(PoolView::silence) {
+            cx.complain(&format!("{}: {silence}", record.name));
+        }
         match view {
             Ok(view) => views.push(view),
             Err(Failure::Failed(message)) => {

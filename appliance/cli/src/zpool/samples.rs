@@ -80,7 +80,7 @@ pub fn rz() -> PoolView {
         fragmentation_percent: Some(4),
         ..PoolStats::default()
     };
-    PoolView { properties: context(&status, stats), status }
+    PoolView { properties: context(&status, stats), status, ..PoolView::default() }
 }
 
 /// `zpool create tank mirror a b`.
@@ -106,7 +106,7 @@ pub fn tank() -> PoolView {
         fragmentation_percent: Some(9),
         ..PoolStats::default()
     };
-    PoolView { properties: context(&status, stats), status }
+    PoolView { properties: context(&status, stats), status, ..PoolView::default() }
 }
 
 /// `rz` later: without log and spare, with a mirror more, scrubbed, and `d` away.

@@ -198,7 +198,7 @@ fn follow(cx: &mut Context<'_>, pool: &Lent, name: &str, tell: bool) {
         if tell && told.elapsed() >= TELL {
             told = Instant::now();
             if let Some(text) =
-                writer.pool().ok().and_then(|p| p.status().ok()).and_then(|s| s.scan).and_then(|s| line(&s))
+                writer.shown().ok().and_then(|p| p.status().ok()).and_then(|s| s.scan).and_then(|s| line(&s))
             {
                 cx.print(&format!("\r\x1b[K{name}: {text}"));
                 let _ = cx.out.flush();

@@ -35,7 +35,7 @@ fn no_power(parsed: &Parsed, verb: &str) -> Result<(), Failure> {
 
 /// The state of a pool that is open for writing.
 pub(super) fn status(pool: &Lent) -> Result<PoolStatus, Failure> {
-    pool.writer().pool().and_then(|pool| pool.status()).map_err(|e| Failure::failed(writing::why(&e)))
+    pool.writer().shown().and_then(|pool| pool.status()).map_err(|e| Failure::failed(writing::why(&e)))
 }
 
 /// Notes the command in the history if it could do all, and lets go of the pool.

@@ -150,6 +150,10 @@ fn report(cx: &mut Context<'_>, names: &[String], options: &StatusOptions, json:
 
 /// The damaged files of an imported pool, by name.
 fn damaged_files(cx: &mut Context<'_>, name: &str) -> Option<Vec<String>> {
+    let open = cx.owner.iter().flat_map(|owner| owner.house.list()).find(|pool| pool.name() == name);
+    if let Some(pool) = open {
+        return pool.damaged_files().ok();
+    }
     let pool = Pools::new(cx).pool(cx, name).ok()??;
     admin::view::damaged_files(&pool.datasets, &pool.keys, pool.record.altroot.as_deref()).ok()
 }

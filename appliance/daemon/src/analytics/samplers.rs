@@ -144,9 +144,8 @@ impl Pools {
 
 /// Has the devices and intent logs of a pool tell of their operations; those that do already are left alone.
 pub fn listen(pool: &OwnedPool, events: &Arc<Events>) {
-    let Ok(open) = pool.pool() else { return };
     let name = pool.name();
-    open.store().tree().all_leaves().for_each(|leaf| leaf.tell_to(events, &name));
+    pool.store().tree().all_leaves().for_each(|leaf| leaf.tell_to(events, &name));
     if let Some(writable) = pool.writable() {
         writable.live.tell_to(events, &name);
     }
@@ -215,10 +214,9 @@ impl Sampler for Pools {
         self.last = Instant::now();
         let (mut busy, mut seen, mut seconds) = (HashMap::new(), HashMap::new(), HashMap::new());
         for open in owner.house.list() {
-            let Ok(pool) = open.pool() else { continue };
             let (guid, name) = (open.guid(), open.name());
             let labels = [(Field::Pool, name.as_str())];
-            let store = pool.store();
+            let store = open.store();
             let (mut last, evicted) = self.seen.get(&guid).copied().unwrap_or_default();
             let evicted = cache(&name, store, evicted, out);
             let before = self.second.get(&guid).copied().unwrap_or_default();

@@ -68,7 +68,7 @@ pub async fn list(State(service): State<Arc<Service>>) -> Answer<Json<PoolList>>
 }
 
 async fn detail(service: Arc<Service>, name: String) -> Answer<PoolDetail> {
-    waiting(move || Ok(shown::pool_detail(&*service.pool(&name)?)?)).await
+    waiting(move || Ok(shown::pool_detail(&service.pool(&name)?)?)).await
 }
 
 pub async fn get(State(service): State<Arc<Service>>, Path(name): Path<String>) -> Answer<Json<PoolDetail>> {
@@ -77,7 +77,7 @@ pub async fn get(State(service): State<Arc<Service>>, Path(name): Path<String>) 
 
 pub async fn properties(State(service): State<Arc<Service>>, Path(name): Path<String>) -> Answer<Json<PropertyList>> {
     waiting(move || {
-        let view = shown::pool_view(&*service.pool(&name)?)?;
+        let view = shown::pool_view(&service.pool(&name)?)?;
         Ok(Json(PropertyList { items: shown::pool_properties(&view.properties), next: None }))
     })
     .await

@@ -1,23 +1,24 @@
 //! The engine's facts in the interface's words: pools and devices.
 
+use admin::OwnedPool;
 use admin::advice;
 use admin::health::{self, Reason, state_name};
 use admin::property::{Kind, Property as PoolProperty, PropertyContext, Source as PoolSource, Value};
 use admin::status::{PoolStatus, Progress, ScanKind, ScanStatus, VdevAux, VdevState, VdevStatus};
-use admin::view::{self, PoolView};
-use admin::{OwnedPool, house};
+use admin::view::PoolView;
 use anyhow::Result;
 use api::{
     Device, Feature, FeatureState, Health, Pool, PoolDetail, Property, PropertyDefinition, PropertyOf, Scan, Source,
     State, ValueKind,
 };
+use std::sync::Arc;
 
 /// Damaged files that are named.
 const NAMED: usize = 1_000;
 
 /// A pool as it is now.
-pub fn pool_view(pool: &OwnedPool) -> Result<PoolView> {
-    view::of_imported(&pool.pool()?, &house::facts(&pool.record()))
+pub fn pool_view(pool: &Arc<OwnedPool>) -> Result<PoolView> {
+    pool.view()
 }
 
 fn state(word: &str) -> State {
@@ -53,8 +54,6 @@ pub fn health(reason: Reason) -> Health {
 /// A pool, in a line.
 pub fn pool(owned: &OwnedPool, view: &PoolView) -> Result<Pool> {
     let (status, stats) = (&view.status, &view.properties.stats);
-    let datasets = owned.datasets()?;
-    let root = datasets.head(datasets.root())?;
     let mut health = health(health::reason(status, false));
     let mut shown = state(health::pool_state(status));
     if let Some(failure) = owned.writable().and_then(|w| w.writer().failure()) {
@@ -65,6 +64,9 @@ pub fn pool(owned: &OwnedPool, view: &PoolView) -> Result<Pool> {
             action: Some("Make sure the devices are connected, then run 'zpool clear'.".to_owned()),
             see: Some("https://openzfs.github.io/openzfs-docs/msg/ZFS-8000-HC".to_owned()),
         };
+    }
+    if let (true, Some(silence)) = (health.ok, view.silence()) {
+        health = Health { ok: false, status: Some(silence), action: None, see: None };
     }
     if let (true, Some(why)) = (health.ok, owned.why_read_only()) {
         health = Health {
@@ -85,12 +87,12 @@ pub fn pool(owned: &OwnedPool, view: &PoolView) -> Result<Pool> {
         free_bytes: stats.free_bytes,
         capacity_percent: stats.capacity_percent(),
         fragmentation_percent: stats.fragmentation_percent,
-        used_bytes: root.dir().phys().used_bytes,
-        available_bytes: root.available()?,
+        used_bytes: view.used_bytes,
+        available_bytes: view.available_bytes,
         dedup_ratio: stats.dedup_ratio as f64 / 100.0,
         altroot: view.properties.altroot.clone(),
         error_count: status.error_count,
-        txg: owned.pool()?.uberblock().txg.0,
+        txg: view.txg,
         scan: status.scan.as_ref().and_then(scan),
     })
 }
@@ -121,12 +123,12 @@ fn scan(scan: &ScanStatus) -> Option<Scan> {
 }
 
 /// A pool with its devices.
-pub fn pool_detail(owned: &OwnedPool) -> Result<PoolDetail> {
+pub fn pool_detail(owned: &Arc<OwnedPool>) -> Result<PoolDetail> {
     let view = pool_view(owned)?;
     let status = &view.status;
     let mut damaged_files = match status.error_count {
         0 => Vec::new(),
-        _ => view::damaged_files(&owned.datasets()?, owned.keys(), view.properties.altroot.as_deref())?,
+        _ => owned.damaged_files()?,
     };
     damaged_files.truncate(NAMED);
     Ok(PoolDetail {
@@ -136,7 +138,7 @@ pub fn pool_detail(owned: &OwnedPool) -> Result<PoolDetail> {
         spares: status.spares.iter().map(|d| device(d, true)).collect(),
         features: features(&view.properties),
         damaged_files,
-        warnings: owned.pool()?.warnings().iter().map(ToString::to_string).collect(),
+        warnings: view.warnings.iter().cloned().chain(view.silence()).collect(),
         activity: activity(status),
     })
 }

@@ -79,7 +79,6 @@ pub async fn system(State(service): State<Arc<Service>>) -> Answer<Json<System>>
 fn cache(service: &Service) -> Cache {
     let mut sum = Cache::default();
     for pool in service.owner.house.list() {
-        let Ok(pool) = pool.pool() else { continue };
         let counters = pool.store().cache().counters();
         sum.max_bytes += counters.cap_bytes;
         sum.used_bytes += counters.size_bytes;

@@ -113,6 +113,18 @@ impl Pool {
         })
     }
 
+    /// Brings the states and errors of devices in an earlier status to this moment. Memory has them: nothing is read.
+    pub fn refresh(&self, status: &mut PoolStatus) {
+        let tree = self.store().tree();
+        for c in &self.root_vdev().children {
+            let now = device(c, tree.tops.get(c.id as usize).map(|v| &**v));
+            if let Some(shown) = status.root.children.iter_mut().find(|shown| shown.guid == now.guid) {
+                take_states(shown, &now);
+            }
+        }
+        (status.root.state, status.root.aux) = root_state(&status.root.children);
+    }
+
     /// Trimming and initializing of all leaves below a top-level device.
     fn tell_work(&self, top: &mut VdevStatus, c: &VdevConfig) {
         let disks = if matches!(c.kind.as_str(), "raidz" | "draid") { c.children.len().max(1) as u64 } else { 1 };
@@ -159,6 +171,21 @@ pub(super) fn expand_bytes(c: &VdevConfig, v: Option<&Vdev>) -> u64 {
     let shift = c.number(config::METASLAB_SHIFT).min(63);
     let could = v.and_then(Vdev::capacity_bytes).unwrap_or(0);
     could.saturating_sub(c.number(config::ASIZE)) >> shift << shift
+}
+
+/// What memory has of a device.
+fn take_states(shown: &mut VdevStatus, now: &VdevStatus) {
+    (shown.state, shown.aux, shown.not_present) = (now.state, now.aux, now.not_present);
+    (shown.read_errors, shown.write_errors, shown.checksum_errors) =
+        (now.read_errors, now.write_errors, now.checksum_errors);
+    shown.slow_ios = now.slow_ios;
+    (shown.read_ops, shown.read_bytes) = (now.read_ops, now.read_bytes);
+    (shown.write_ops, shown.write_bytes) = (now.write_ops, now.write_bytes);
+    for child in &mut shown.children {
+        if let Some(now) = now.children.iter().find(|now| now.guid == child.guid) {
+            take_states(child, now);
+        }
+    }
 }
 
 fn set_class(status: &mut VdevStatus, class: VdevClass) {

@@ -158,7 +158,7 @@ fn shared(
         dedup: Dedup::none(),
         farewells: Mutex::default(),
         base: None,
-        published: Mutex::new(None),
+        views: super::views::Views::new(None),
         stats: Default::default(),
         states: Default::default(),
         interval: options.interval,

@@ -49,6 +49,7 @@ mod tree;
 mod tx;
 mod vdev_props;
 mod vdevs;
+mod views;
 
 pub use attach::{Joins, NewLeaf};
 pub use create::{CreatePool, check_features};
@@ -166,7 +167,8 @@ pub(crate) struct Shared {
     farewells: Mutex<Vec<replaced::Farewell>>,
     /// The pool as it was opened; `None` while it is being made.
     base: Option<Arc<Pool>>,
-    published: Mutex<Option<Arc<Pool>>>,
+    /// For those who read.
+    views: views::Views,
     /// How it was opened.
     options: WriteOptions,
     stats: stats::Stats,
@@ -259,9 +261,14 @@ impl Writer {
         self.shared.progress.lock().synced
     }
 
-    /// The pool as the last synced txg left it, for reading.
+    /// The pool as the last synced txg left it, for whatever must not miss a change. Opening it reads from devices, and waits for them.
     pub fn pool(&self) -> Result<Arc<Pool>> {
         self.shared.pool()
+    }
+
+    /// The pool for display: as the last synced txg left it, or as an earlier one did when the devices do not let it be read in time.
+    pub fn shown(&self) -> Result<Arc<Pool>> {
+        self.shared.shown()
     }
 
     /// The pool's blocks.
@@ -597,28 +604,6 @@ impl Shared {
     /// Space that a block counts for (`bp_get_dsize`).
     fn space_bytes(&self, bp: &BlkPtr) -> u64 {
         self.deflate.space_bytes(bp)
-    }
-
-    fn pool(&self) -> Result<Arc<Pool>> {
-        // Copies: reading devices may wait for the end of a txg that moves sectors of a raidz, and that end needs both.
-        let (uberblock, identity) = (self.uberblock.lock().clone(), self.identity.lock().clone());
-        let mut published = self.published.lock();
-        if let Some(pool) = published.as_ref().filter(|p| p.uberblock().txg == uberblock.txg) {
-            return Ok(pool.clone());
-        }
-        let base = self.base.as_ref().ok_or_else(|| Refusal::Busy.at(self.store.name()))?;
-        match base.at_uberblock(&self.store, &uberblock, &identity, &self.scan.figures) {
-            Ok(pool) => {
-                *published = Some(pool.clone());
-                Ok(pool)
-            }
-            // Its devices are gone: how the pool was before still tells which they are, and that has to be shown.
-            Err(error) if self.is_suspended() || matches!(error, Error::Io { .. } | Error::Missing { .. }) => {
-                tracing::debug!("{}: shown as it was before: {error}", self.store.name());
-                Ok(published.as_ref().unwrap_or(base).clone())
-            }
-            Err(error) => Err(error),
-        }
     }
 
     /// What all datasets together may use, with what deduplication and cloning save.

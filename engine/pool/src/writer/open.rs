@@ -182,7 +182,7 @@ impl Writer {
             sweeps: Default::default(),
             dedup,
             farewells: Mutex::default(),
-            published: Mutex::new(Some(pool.clone())),
+            views: super::views::Views::new(Some(pool.clone())),
             base: Some(pool),
             stats: Default::default(),
             states: Default::default(),

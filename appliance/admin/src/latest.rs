@@ -1,0 +1,182 @@
+//! A value that is gathered from devices, for callers who do not wait for devices without end.
+//!
+//! One thread gathers at a time. A caller gets what a gathering found that began after the call; if that takes longer than the
+//! caller's patience, the last value that was found, with its age.
+//!
+//! Invariants:
+//!   * however many ask, one thread waits for the devices
+//!   * a value found in time is not older than the call
+
+use anyhow::Result;
+use parking_lot::{Condvar, Mutex};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// How long commands and requests wait for what a pool tells of itself. Guessed: longer than a busy disk takes for the few blocks.
+pub const PATIENCE: Duration = Duration::from_secs(5);
+
+/// See the module.
+pub struct Latest<T>(Arc<Shared<T>>);
+
+struct Shared<T> {
+    state: Mutex<State<T>>,
+    ended: Condvar,
+}
+
+struct State<T> {
+    /// Gatherings that have begun, and when the one under way did.
+    begun: u64,
+    since: Option<Instant>,
+    /// What the last one that ended found.
+    result: Option<(u64, Result<T>)>,
+    /// The last value.
+    last: Option<(Instant, T)>,
+}
+
+/// What a caller gets.
+#[derive(Debug, Clone)]
+pub enum Found<T> {
+    /// It is not older than the call.
+    Fresh(T),
+    /// Devices do not answer: the last value, and how old it is.
+    Old(T, Duration),
+    /// Devices do not answer, and there is no last value.
+    Nothing,
+}
+
+impl<T> Default for Latest<T> {
+    fn default() -> Self {
+        let state = State { begun: 0, since: None, result: None, last: None };
+        Self(Arc::new(Shared { state: Mutex::new(state), ended: Condvar::new() }))
+    }
+}
+
+impl<T: Clone + Send + 'static> Latest<T> {
+    /// Has `gather` run by a thread of its own unless another gathering that begins after this call serves as well, and waits for
+    /// [`PATIENCE`] at most.
+    pub fn get(&self, gather: impl FnOnce() -> Result<T> + Send + 'static) -> Result<Found<T>> {
+        self.get_within(PATIENCE, gather)
+    }
+
+    fn get_within(&self, patience: Duration, gather: impl FnOnce() -> Result<T> + Send + 'static) -> Result<Found<T>> {
+        let deadline = Instant::now() + patience;
+        let mut gather = Some(gather);
+        let mut state = self.0.state.lock();
+        let wanted = state.begun + 1;
+        loop {
+            if let Some((_, result)) = state.result.as_ref().filter(|(number, _)| *number >= wanted) {
+                return match result {
+                    Ok(value) => Ok(Found::Fresh(value.clone())),
+                    // Context stays: whoever prints it shows the whole chain.
+                    Err(error) => Err(anyhow::anyhow!("{error:#}")),
+                };
+            }
+            // One that waits for devices for longer than this is not waited for again.
+            let is_stuck = state.since.is_some_and(|since| since.elapsed() >= patience);
+            if state.since.is_none() && state.begun < wanted {
+                let gather = gather.take().expect("a number is begun once");
+                state.begun += 1;
+                let (number, shared) = (state.begun, self.0.clone());
+                let ending = Ending { shared, number, result: None };
+                std::thread::Builder::new().name("pool-facts".to_owned()).spawn(move || {
+                    let mut ending = ending;
+                    ending.result = Some(gather());
+                })?;
+                state.since = Some(Instant::now());
+            }
+            if is_stuck || self.0.ended.wait_until(&mut state, deadline).timed_out() {
+                return Ok(match &state.last {
+                    Some((found, value)) => Found::Old(value.clone(), found.elapsed()),
+                    None => Found::Nothing,
+                });
+            }
+        }
+    }
+}
+
+/// The end of a gathering, also of one that panics.
+struct Ending<T: Clone> {
+    shared: Arc<Shared<T>>,
+    number: u64,
+    result: Option<Result<T>>,
+}
+
+impl<T: Clone> Drop for Ending<T> {
+    fn drop(&mut self) {
+        let result =
+            self.result.take().unwrap_or_else(|| Err(anyhow::anyhow!("a fault of this program; the log has more")));
+        let mut state = self.shared.state.lock();
+        state.since = None;
+        if let Ok(value) = &result {
+            state.last = Some((Instant::now(), value.clone()));
+        }
+        state.result = Some((self.number, result));
+        drop(state);
+        self.shared.ended.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicU32, Ordering};
+    use std::sync::mpsc::channel;
+
+    const SHORT: Duration = Duration::from_millis(50);
+    const LONG: Duration = Duration::from_secs(60);
+
+    #[test]
+    fn a_value_is_gathered_after_the_call_and_by_one_thread_for_all_who_wait() {
+        let (latest, runs) = (Arc::new(Latest::default()), Arc::new(AtomicU32::new(0)));
+        let (go, wait) = channel::<()>();
+        let first = {
+            let latest = latest.clone();
+            std::thread::spawn(move || latest.get_within(LONG, move || Ok(wait.recv().map(|()| 0)?)))
+        };
+        while latest.0.state.lock().since.is_none() {
+            std::thread::yield_now();
+        }
+        let later: Vec<_> = (0..20)
+            .map(|_| {
+                let (latest, runs) = (latest.clone(), runs.clone());
+                std::thread::spawn(move || {
+                    latest.get_within(LONG, move || Ok(runs.fetch_add(1, Ordering::SeqCst) as i32 + 1))
+                })
+            })
+            .collect();
+        std::thread::sleep(SHORT);
+        go.send(()).expect("it waits");
+        assert!(matches!(first.join().expect("no panic"), Ok(Found::Fresh(0))));
+        for thread in later {
+            // What the first one found may have been read before these asked.
+            assert!(matches!(thread.join().expect("no panic"), Ok(Found::Fresh(1..))));
+        }
+        assert!(runs.load(Ordering::SeqCst) < 20, "those who wait share what is found");
+    }
+
+    #[test]
+    fn while_devices_do_not_answer_there_is_the_last_value_and_no_further_thread() {
+        let latest = Latest::default();
+        let (go, wait) = channel::<i32>();
+        assert!(matches!(latest.get_within(SHORT, move || Ok(wait.recv()?)), Ok(Found::Nothing)));
+        let begun = Instant::now();
+        for _ in 0..100 {
+            assert!(matches!(latest.get_within(SHORT, || panic!("one is waiting")), Ok(Found::Nothing)));
+        }
+        assert!(begun.elapsed() < LONG / 10, "what is stuck is not waited for again");
+        go.send(1).expect("it waits");
+        assert!(matches!(latest.get_within(LONG, || Ok(2)), Ok(Found::Fresh(2))));
+        let (_hold, wait) = channel::<i32>();
+        assert!(matches!(latest.get_within(SHORT, move || Ok(wait.recv()?)), Ok(Found::Old(2, _))));
+    }
+
+    #[test]
+    fn an_error_is_told_to_those_who_wait_for_it_and_the_next_one_tries_again() {
+        let latest = Latest::default();
+        let failed =
+            latest.get_within(LONG, || Err(anyhow::anyhow!("label").context("disk-3"))).map(|_: Found<i32>| ());
+        assert_eq!(failed.expect_err("it fails").to_string(), "disk-3: label");
+        assert!(latest.get_within(LONG, || panic!("meant")).is_err());
+        assert!(matches!(latest.get_within(LONG, || Ok(3)), Ok(Found::Fresh(3))));
+    }
+}

@@ -4,4 +4,5 @@
 
 pub mod fuse;
 pub mod nbd;
+pub mod network;
 pub mod nfs;

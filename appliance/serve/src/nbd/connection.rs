@@ -21,13 +21,15 @@ use host::clock::Stopwatch;
 use observe::event::note;
 use parking_lot::{Condvar, Mutex};
 use std::io;
-use std::net::Shutdown;
+use std::net::{IpAddr, Shutdown};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// How long a client may take for each step of the handshake.
 const HANDSHAKE: Duration = Duration::from_secs(30);
+/// How long it may take for all of them.
+const HANDSHAKE_MOST: Duration = Duration::from_secs(120);
 /// Options of one handshake. Guessed: clients send about five.
 const OPTIONS_MAX: u32 = 256;
 /// Requests of a connection that are under way at other threads.
@@ -37,6 +39,10 @@ const TOGETHER_BYTES: usize = 256 << 10;
 /// How often it is looked whether somebody needs the memory of a write whose data does not come, and how long it may take then.
 const LOOK: Duration = Duration::from_secs(1);
 const STALLED: Duration = Duration::from_secs(20);
+/// How long a client has for the rest of a request, and for its first one, when others need its place. Guessed: data follows its
+/// request at once, and who attaches a disk reads it.
+const REST: Duration = Duration::from_secs(2);
+const FIRST: Duration = Duration::from_secs(30);
 
 /// What all connections of a server share.
 pub(super) struct Shared {
@@ -53,18 +59,36 @@ pub(super) struct Connection {
     output: Arc<Output>,
     /// Who it is, for figures.
     client: String,
+    /// Whom its places are counted for; `None`: a local client, which keeps its place.
+    network: Option<IpAddr>,
+    waits: Arc<Mutex<Waits>>,
     under_way: Mutex<usize>,
     fewer: Condvar,
     is_stopping: AtomicBool,
 }
 
+/// For what a connection waits, and since when.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Waits {
+    /// For its client to choose an export.
+    Handshake(Instant),
+    /// For the rest of a request that its client has begun.
+    Rest(Instant),
+    /// For the first request: the client has an export, and has never used it.
+    First(Instant),
+    /// For the next request, maybe for days, or not for its client.
+    Nothing,
+}
+
 impl Connection {
-    pub fn new(socket: Socket, client: String) -> Arc<Self> {
+    pub fn new(socket: Socket, client: String, network: Option<IpAddr>) -> Arc<Self> {
         let socket = Arc::new(socket);
         Arc::new(Self {
             output: Output::new(socket.clone()),
             socket,
             client,
+            network,
+            waits: Arc::new(Mutex::new(Waits::Handshake(Instant::now()))),
             under_way: Mutex::new(0),
             fewer: Condvar::new(),
             is_stopping: AtomicBool::new(false),
@@ -75,6 +99,29 @@ impl Connection {
     pub fn stop(&self) {
         self.is_stopping.store(true, Ordering::SeqCst);
         self.socket.shutdown(Shutdown::Read);
+    }
+
+    /// Whom its places are counted for.
+    pub fn network(&self) -> Option<IpAddr> {
+        self.network
+    }
+
+    /// Whether it shakes hands.
+    pub fn is_new(&self) -> bool {
+        matches!(*self.waits.lock(), Waits::Handshake(_))
+    }
+
+    /// Since when it keeps a place that others need, if it does: the class of what it waits for, those first that have proved the
+    /// least, and the time. A disk that is attached and not used waits for nothing.
+    pub fn idles(&self) -> Option<(u8, Instant)> {
+        match *self.waits.lock() {
+            Waits::Handshake(since) => Some((0, since)),
+            Waits::Rest(since) => Some((1, since)).filter(|_| since.elapsed() >= REST),
+            Waits::First(since) => Some((2, since)).filter(|_| since.elapsed() >= FIRST),
+            // What it asked for is not taken.
+            Waits::Nothing if self.output.is_stalled(STALLED) => Some((1, Instant::now())),
+            Waits::Nothing => None,
+        }
     }
 
     /// Whether there are answers that the client has not begun to take for long.
@@ -89,10 +136,11 @@ impl Connection {
 
     /// Serves until the client ends, or the server.
     pub fn serve(self: &Arc<Self>, shared: &Arc<Shared>, needs_tls: bool) {
-        let mut input = Input::new(self.socket.clone(), self.output.clone());
+        let mut input = Input::new(self.socket.clone(), self.output.clone(), self.waits.clone());
         let ended = self.greet(shared, &mut input, needs_tls).and_then(|chosen| match chosen {
             Some((opened, agreed)) => {
                 self.socket.set_patience(None)?;
+                self.now_waits(Waits::First(Instant::now()));
                 tracing::debug!(client = self.client, export = opened.name, "serving NBD");
                 self.transmit(shared, &mut input, &opened, agreed)
             }
@@ -112,6 +160,10 @@ impl Connection {
         self.output.give_up();
     }
 
+    fn now_waits(&self, waits: Waits) {
+        *self.waits.lock() = waits;
+    }
+
     fn greet(
         self: &Arc<Self>,
         shared: &Arc<Shared>,
@@ -119,6 +171,7 @@ impl Connection {
         needs_tls: bool,
     ) -> io::Result<Option<(Opened, Agreed)>> {
         self.socket.set_patience(Some(HANDSHAKE))?;
+        let deadline = Instant::now() + HANDSHAKE_MOST;
         let flags = (handshake::FIXED_NEWSTYLE | handshake::NO_ZEROES) as u16;
         self.send([&GREETING[..], &flags.to_be_bytes()].concat());
         let Some(flags) = input.next::<4>()? else { return Ok(None) };
@@ -131,6 +184,9 @@ impl Connection {
         let mut state =
             Handshake::new(&*exports, tls, u32::from_be_bytes(flags)).ok_or_else(|| bad("unknown flags"))?;
         for _ in 0..OPTIONS_MAX {
+            if Instant::now() >= deadline {
+                return Err(bad("a handshake that takes too long"));
+            }
             let Some(head) = input.next::<{ OptionHead::BYTES }>()? else { return Ok(None) };
             let head = OptionHead::parse(&head).ok_or_else(|| bad("no option"))?;
             if head.length > OPTION_BYTES_MAX {
@@ -172,12 +228,17 @@ impl Connection {
         let names = shared.figures.names(&self.client, &opened.name);
         let export = &*opened.export;
         let mut out = Replies::default();
+        let mut is_first = true;
         loop {
             if !input.has(Request::BYTES) || out.bytes() >= TOGETHER_BYTES {
                 self.answer(&mut out);
             }
             let Some(bytes) = input.next::<{ Request::BYTES }>()? else { return Ok(()) };
             let request = Request::parse(&bytes).ok_or_else(|| bad("no request"))?;
+            if is_first {
+                self.now_waits(Waits::Nothing);
+                is_first = false;
+            }
             let clock = Stopwatch::start();
             note::clear();
             if request.command == Command::Disconnect {
@@ -191,7 +252,9 @@ impl Connection {
                         return Err(bad("a write of more than 32 MiB"));
                     }
                     self.answer(&mut out);
+                    self.now_waits(Waits::Rest(Instant::now()));
                     input.skip(request.length as usize)?;
+                    self.now_waits(Waits::Nothing);
                 }
                 out.error(&request, agreed, number, &text);
                 shared.figures.answered(names, &answered(&request, number, &clock, 0));
@@ -266,10 +329,12 @@ impl Connection {
         }
         self.socket.set_patience(Some(LOOK))?;
         let begun = Instant::now();
+        self.now_waits(Waits::Rest(begun));
         let data = input.take(length, &mut || {
             self.is_stopping.load(Ordering::SeqCst) || shared.memory.is_short() && begun.elapsed() > STALLED
         });
         self.socket.set_patience(None)?;
+        self.now_waits(Waits::Nothing);
         data
     }
 

@@ -6,6 +6,7 @@ use super::figures::Figures;
 use super::memory::Memory;
 use super::stream::Socket;
 use super::threads::Threads;
+use crate::network::network;
 use crate::nfs::{HostNames, HostPattern};
 use parking_lot::{Condvar, Mutex};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
@@ -13,7 +14,7 @@ use rustix::fd::{AsFd, OwnedFd};
 use rustix::net::sockopt;
 use std::collections::BTreeMap;
 use std::io;
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
@@ -26,6 +27,9 @@ const KEEPALIVE: Duration = Duration::from_secs(60);
 const STACK_BYTES: usize = 512 << 10;
 /// How often it is looked whether a client that takes nothing keeps memory from others.
 const LOOK: Timespec = Timespec { tv_sec: 2, tv_nsec: 0 };
+
+/// Handshakes of one network at once.
+const HANDSHAKES: usize = 128;
 
 /// Gives what TLS is spoken with, for each connection anew.
 pub type Tls = Arc<dyn Fn() -> Arc<rustls::ServerConfig> + Send + Sync>;
@@ -43,8 +47,11 @@ pub struct Config {
     pub tls: Option<Tls>,
     /// Over TCP, nothing is told without TLS.
     pub tls_required: bool,
-    /// Connections at once; further ones are closed.
+    /// Connections over TCP at once. A further one takes the place of one that does not get on with its handshake or its request, or
+    /// is closed. As many again may come by the Unix socket.
     pub connections: usize,
+    /// Of one network at once: an IPv4 address, or the /64 of an IPv6 address.
+    pub connections_of_one: usize,
     /// Memory for requests that are under way.
     pub memory_bytes: usize,
     /// Threads for requests that wait.
@@ -63,7 +70,8 @@ impl Default for Config {
             hosts: vec![HostPattern::Everyone],
             tls: None,
             tls_required: false,
-            connections: 1024,
+            connections: 2048,
+            connections_of_one: 1024,
             memory_bytes: 256 << 20,
             threads: 128,
             figures: Arc::default(),
@@ -239,8 +247,34 @@ impl Inner {
         }
     }
 
+    /// Whether there is a place for a connection from there. If all are taken, one that keeps its place without using it is cut off.
+    fn has_place(&self, network: Option<IpAddr>) -> bool {
+        let mut all = self.connections.lock();
+        let of_own = || all.values().filter(|c| c.network() == network);
+        let own = of_own().count();
+        let Some(network) = network else { return own < self.config.connections };
+        let is_own_full =
+            own >= self.config.connections_of_one || of_own().filter(|c| c.is_new()).count() >= HANDSHAKES;
+        let remote = all.values().filter(|c| c.network().is_some()).count();
+        if !is_own_full && remote < self.config.connections {
+            return true;
+        }
+        let idle = all.iter().filter_map(|(id, connection)| {
+            let of = connection.network()?;
+            let (class, since) = connection.idles().filter(|_| !is_own_full || of == network)?;
+            Some((class, since, *id))
+        });
+        let Some((_, _, id)) = idle.min() else { return false };
+        if let Some(connection) = all.remove(&id) {
+            tracing::debug!("a client of NBD that keeps its place without using it is cut off: another one needs it");
+            connection.cut();
+        }
+        true
+    }
+
     fn take(self: &Arc<Self>, socket: Socket, address: Option<SocketAddr>) -> io::Result<()> {
-        if self.connections.lock().len() >= self.config.connections {
+        let network = address.map(|address| network(address.ip()));
+        if !self.has_place(network) {
             tracing::warn!(?address, "too many connections of NBD: this one is closed");
             return Ok(());
         }
@@ -249,7 +283,7 @@ impl Inner {
             Socket::Unix(socket) => socket.set_nonblocking(false)?,
         }
         let client = address.map_or_else(|| "local".to_owned(), |a| a.ip().to_canonical().to_string());
-        let connection = Connection::new(socket, client);
+        let connection = Connection::new(socket, client, network);
         let id = self.next.fetch_add(1, Ordering::Relaxed);
         self.connections.lock().insert(id, connection.clone());
         self.shared.figures.connections.fetch_add(1, Ordering::Relaxed);

@@ -7,6 +7,7 @@
 //!   * one thread at a time writes, so that what TLS encrypts goes out in the order in which it was encrypted
 //!   * after an error, or a client that is gone, nothing more is written or kept
 
+use super::connection::Waits;
 use bytes::Bytes;
 use parking_lot::{Condvar, Mutex};
 use rustix::event::{PollFd, PollFlags, poll};
@@ -90,11 +91,24 @@ pub(super) struct Input {
     /// As it came, for TLS.
     raw: Vec<u8>,
     raw_start: usize,
+    /// For what the connection waits: also for the rest of what came.
+    waits: Arc<Mutex<Waits>>,
 }
 
 impl Input {
-    pub fn new(socket: Arc<Socket>, output: Arc<Output>) -> Self {
-        Self { socket, tls: None, output, buf: vec![0; INPUT_BYTES], start: 0, end: 0, raw: Vec::new(), raw_start: 0 }
+    pub fn new(socket: Arc<Socket>, output: Arc<Output>, waits: Arc<Mutex<Waits>>) -> Self {
+        let (buf, raw) = (vec![0; INPUT_BYTES], Vec::new());
+        Self { socket, tls: None, output, buf, start: 0, end: 0, raw, raw_start: 0, waits }
+    }
+
+    /// A part of a request is there, or all of it.
+    fn has_part(&self, is_part: bool) {
+        let mut waits = self.waits.lock();
+        match *waits {
+            Waits::Nothing | Waits::First(_) if is_part => *waits = Waits::Rest(Instant::now()),
+            Waits::Rest(_) if !is_part => *waits = Waits::Nothing,
+            _ => {}
+        }
     }
 
     /// Speaks TLS from now on. What came before is not for it: the client waits for our answer.
@@ -115,9 +129,16 @@ impl Input {
                 self.buf.copy_within(self.start..self.end, 0);
                 (self.start, self.end) = (0, self.end - self.start);
             }
+            let is_part = self.end > self.start;
+            if is_part {
+                self.has_part(true);
+            }
             let mut buf = std::mem::take(&mut self.buf);
             let count = self.receive(&mut buf[self.end..]);
             self.buf = buf;
+            if is_part {
+                self.has_part(false);
+            }
             match count? {
                 0 if self.end == self.start => return Ok(None),
                 0 => return Err(io::ErrorKind::UnexpectedEof.into()),

@@ -6,6 +6,7 @@ use files::volume::{Extent, Part};
 use files::{Error, Result};
 use parking_lot::{Condvar, Mutex};
 use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -118,8 +119,7 @@ impl Rig {
         let socket = UnixStream::connect(&self.path).expect("it listens");
         socket.set_read_timeout(Some(Duration::from_secs(60))).expect("a socket");
         let mut client = Client { socket };
-        assert_eq!(client.take(18), [&GREETING[..], &[0, 3]].concat());
-        client.put(&3_u32.to_be_bytes());
+        client.greet();
         client
     }
 
@@ -146,11 +146,60 @@ fn text(text: &str) -> Vec<u8> {
     [&(text.len() as u32).to_be_bytes()[..], text.as_bytes()].concat()
 }
 
-struct Client {
-    socket: UnixStream,
+struct Client<S = UnixStream> {
+    socket: S,
 }
 
-impl Client {
+/// Servers that TCP clients reach, with few places.
+struct Crowded {
+    disk: Arc<Disk>,
+    server: Server,
+}
+
+impl Crowded {
+    fn new(connections: usize, connections_of_one: usize) -> Self {
+        let disk = Arc::new(Disk { bytes: Mutex::new(vec![0; SIZE as usize]), ..Disk::default() });
+        let listen = vec!["127.0.0.1:0".parse().expect("an address")];
+        let config = Config { listen, connections, connections_of_one, ..Config::default() };
+        Self { server: Server::start(config, Arc::new(One(disk.clone()))).expect("it starts"), disk }
+    }
+
+    /// Shakes no hands.
+    fn connect(&self) -> Client<TcpStream> {
+        let socket = TcpStream::connect(self.server.addresses()[0]).expect("it listens");
+        socket.set_read_timeout(Some(Duration::from_secs(60))).expect("a socket");
+        Client { socket }
+    }
+
+    /// Has an export.
+    fn chosen(&self) -> Client<TcpStream> {
+        let mut client = self.connect();
+        client.greet();
+        let (mut kind, _) = client.ask(option::GO, &[&text("tank/v")[..], &[0, 0]].concat());
+        while kind == 3 {
+            (kind, _) = client.answer();
+        }
+        assert_eq!(kind, 1);
+        client
+    }
+}
+
+impl Client<TcpStream> {
+    /// Whether a read is answered.
+    fn is_served(&mut self) -> bool {
+        self.request(0, Command::Read.code().into(), 7, 0, 512);
+        let served = self.simple() == (7, 0);
+        self.take(512);
+        served
+    }
+}
+
+impl<S: Read + Write> Client<S> {
+    fn greet(&mut self) {
+        assert_eq!(self.take(18), [&GREETING[..], &[0, 3]].concat());
+        self.put(&3_u32.to_be_bytes());
+    }
+
     fn put(&mut self, bytes: &[u8]) {
         self.socket.write_all(bytes).expect("it reads");
     }
@@ -367,4 +416,52 @@ fn many_answers_that_nobody_takes_hold_up_nobody_else() {
         assert_eq!(lazy.simple().1, 0);
         assert!(lazy.take(256 << 10).iter().all(|b| *b == 9));
     }
+}
+
+#[test]
+fn clients_that_shake_no_hands_keep_no_place_from_others_and_disks_that_are_not_used_keep_theirs() {
+    let crowded = Crowded::new(8, 8);
+    let mut disks: Vec<_> = (0..3).map(|_| crowded.chosen()).collect();
+    assert!(disks.iter_mut().all(Client::is_served));
+    let idle: Vec<_> = (0..30).map(|_| crowded.connect()).collect();
+    let mut further = crowded.chosen();
+    assert!(further.is_served(), "it has the place of one that only connected");
+    assert!(disks.iter_mut().all(Client::is_served), "none of the disks gave up its place");
+    drop(idle);
+    drop(crowded.disk);
+}
+
+#[test]
+fn a_client_that_leaves_a_request_unfinished_makes_room_and_one_network_does_not_take_all_places() {
+    let crowded = Crowded::new(4, 3);
+    let mut disk = crowded.chosen();
+    assert!(disk.is_served());
+    let mut half: Vec<_> = (0..2).map(|_| crowded.chosen()).collect();
+    // A write whose data does not come, and a request without its end.
+    half[0].request(0, Command::Write.code().into(), 1, 0, 4096);
+    half[1].put(&0x2560_9513_u32.to_be_bytes());
+    let deadline = std::time::Instant::now() + Duration::from_secs(60);
+    for _ in 0..2 {
+        let mut further = loop {
+            // Its data may be on its way, for a moment.
+            let mut client = crowded.connect();
+            let mut greeting = [0; 18];
+            if client.socket.read_exact(&mut greeting).is_ok() {
+                break client;
+            }
+            assert!(std::time::Instant::now() < deadline, "no place");
+            std::thread::sleep(Duration::from_millis(50));
+        };
+        further.put(&3_u32.to_be_bytes());
+        let (mut kind, _) = further.ask(option::GO, &[&text("tank/v")[..], &[0, 0]].concat());
+        while kind == 3 {
+            (kind, _) = further.answer();
+        }
+        assert!(further.is_served());
+        // It stays, so that the next one needs another place.
+        half.push(further);
+    }
+    assert!(half.iter_mut().take(2).all(Client::is_closed) && disk.is_served());
+    // All three are in use now: a fourth of this network is refused.
+    assert!(crowded.connect().is_closed());
 }

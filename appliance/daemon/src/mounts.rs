@@ -75,6 +75,8 @@ pub struct Mounts {
     shared: Arc<(Mutex<Table>, Condvar)>,
     /// Nothing is mounted unless somebody asks for it by name.
     quiet: Arc<AtomicBool>,
+    /// What is mounted from now on talks to the kernel by way of io_uring.
+    uring: Arc<AtomicBool>,
     /// Whom operations of mounts are told.
     events: Arc<OnceLock<Arc<observe::Events>>>,
 }
@@ -98,6 +100,11 @@ impl Mounts {
     /// Mounts from now on when file systems are made or imported, or only when somebody asks.
     pub fn set_automatic(&self, automatic: bool) {
         self.quiet.store(!automatic, Ordering::Relaxed);
+    }
+
+    /// Mounts from now on by way of io_uring, where the kernel offers it, or through /dev/fuse.
+    pub fn set_uring(&self, uring: bool) {
+        self.uring.store(uring, Ordering::Relaxed);
     }
 
     /// All, parents first.
@@ -137,6 +144,7 @@ impl Mounts {
         let provider = pool.provider(dataset).map_err(|e| other(&format!("{e:#}")))?;
         let namespace = Namespace::with_children(provider, move |_| !root).map_err(|e| other(&e))?;
         let mut options = plan.options();
+        options.uring = self.uring.load(Ordering::Relaxed);
         options.name = dataset.to_owned();
         options.threads.get_or_insert(THREADS);
         if let Some(events) = self.events.get() {

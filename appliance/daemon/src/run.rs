@@ -36,7 +36,9 @@ pub fn run(state: State, source: Source, commands: Arc<dyn Commands>, level: Set
     let config = settings.now();
     let mut listening = socket::listen(&socket::of_daemon(state.folder()))?;
     let house = House::new(state, Scope::All, Some(config.arc_max.0));
-    let owner = Owner::new(house, Mounts::new(!config.mount), commands);
+    let mounts = Mounts::new(!config.mount);
+    mounts.set_uring(config.mount_uring);
+    let owner = Owner::new(house, mounts, commands);
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .thread_name("weir-http")

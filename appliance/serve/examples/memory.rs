@@ -1,7 +1,7 @@
 //! Mounts an empty tree that lives in memory, until it is unmounted: what test suites and benchmarks are held against to tell
 //! what FUSE and the server do from what the storage engine does.
 //!
-//! cargo run --release -p weir-serve --example memory -- DIRECTORY [write-back] [nouring] [limit=BYTES] [threads=N]
+//! cargo run --release -p weir-serve --example memory -- DIRECTORY [write-back] [uring] [limit=BYTES] [threads=N]
 
 use files::memory::MemoryVfs;
 use serve::fuse::{MountOptions, mount};
@@ -19,7 +19,7 @@ fn main() -> std::io::Result<()> {
         let number = |text: &str| text.parse().map_err(std::io::Error::other);
         match arg.split_once('=') {
             None if arg == "write-back" => options.write_back = true,
-            None if arg == "nouring" => options.uring = Some(false),
+            None if arg == "uring" => options.uring = true,
             Some(("limit", n)) => vfs = vfs.limit(number(n)?),
             Some(("threads", n)) => options.threads = Some(number(n)? as usize),
             _ => return Err(std::io::Error::other(format!("what is {arg}?"))),

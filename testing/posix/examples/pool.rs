@@ -1,7 +1,7 @@
 //! Makes a pool on an image file (or opens the one that is there), mounts it until it is unmounted, and exports it. The mount
 //! shows the image's name as its source.
 //!
-//! cargo run --release -p weir-posix --example pool -- IMAGE DIRECTORY [write-back] [nouring] [PROPERTY=VALUE]...
+//! cargo run --release -p weir-posix --example pool -- IMAGE DIRECTORY [write-back] [uring] [PROPERTY=VALUE]...
 
 use host::device::FileDevice;
 use posix::LivePool;
@@ -21,7 +21,7 @@ fn main() -> anyhow::Result<()> {
         Err(e) => return Err(e),
     };
     let write_back = rest.iter().any(|a| a == "write-back");
-    let uring = Some(!rest.iter().any(|a| a == "nouring"));
+    let uring = rest.iter().any(|a| a == "uring");
     let name = Path::new(image).file_name().unwrap_or_default().to_string_lossy().into_owned();
     let options = MountOptions { name, devices: true, setuid: true, write_back, uring, ..MountOptions::default() };
     mount(pool.vfs(), Path::new(dir), &options)?.wait()?;

@@ -52,7 +52,7 @@ pub fn command() -> clap::Command {
                 .value_name("OPTION[,OPTION]...")
                 .action(ArgAction::Append)
                 .value_delimiter(',')
-                .help("ro, rw, allow_other, noallow_other, default_permissions, dev, suid, noexec, nowriteback (tell of a full pool at each write, not at close or fsync), uring, nouring (requests by way of io_uring, where Linux offers it: the default; or through /dev/fuse)"),
+                .help("ro, rw, allow_other, noallow_other, default_permissions, dev, suid, noexec, nowriteback (tell of a full pool at each write, not at close or fsync), uring (requests by way of io_uring, where Linux offers it: faster, but see the guide to weir mount first), nouring (through /dev/fuse: the default)"),
         )
         .arg(Arg::new("foreground").short('f').long("foreground").action(ArgAction::SetTrue).help("Stay, and log to standard error"))
         .arg(Arg::new("no-children").long("no-children").action(ArgAction::SetTrue).help("Only the dataset itself"))
@@ -98,8 +98,8 @@ pub fn mount_options(matches: &ArgMatches) -> Result<MountOptions> {
             "rw" => options.read_only = false,
             "writeback" => options.write_back = true,
             "nowriteback" => options.write_back = false,
-            "uring" => options.uring = Some(true),
-            "nouring" => options.uring = Some(false),
+            "uring" => options.uring = true,
+            "nouring" => options.uring = false,
             "allow_other" => options.allow_other = Some(true),
             "noallow_other" => options.allow_other = Some(false),
             "default_permissions" => options.enforce_permissions = Some(true),
@@ -240,4 +240,22 @@ fn open_log(place: &Path) -> Result<File> {
     let name: String = place.to_string_lossy().chars().map(|c| if c == '/' { '-' } else { c }).collect();
     let path = dir.join(format!("mount{name}.log"));
     File::options().create(true).append(true).open(&path).with_context(|| path.display().to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_go_through_dev_fuse_unless_io_uring_is_asked_for() {
+        let uring = |args: &[&str]| {
+            let all = ["mount"].iter().chain(args).chain(&["tank", "/mnt"]);
+            let matches = command().try_get_matches_from(all).expect("arguments");
+            mount_options(&matches).expect("options").uring
+        };
+        assert!(!uring(&[]));
+        assert!(!uring(&["-o", "ro,nowriteback"]));
+        assert!(uring(&["-o", "ro,uring"]));
+        assert!(!uring(&["-o", "uring", "-o", "nouring"]));
+    }
 }

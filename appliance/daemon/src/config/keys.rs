@@ -72,6 +72,16 @@ const KEYS: &[Key] = &[
         "Mount file systems where their properties say, when pools are opened or file systems are made."
     ),
     key!(
+        "mount_uring",
+        Now,
+        mount_uring,
+        "true or false",
+        None,
+        "Have the kernel hand over requests of mounts made from now on by way of io_uring, where Linux offers it: faster,\n\
+         but a daemon that is killed as the last process of a container with mounts of its own may leave the machine\n\
+         unable to sync(2) until it is restarted."
+    ),
+    key!(
         "api.listen",
         Restart,
         api.listen,

@@ -35,6 +35,8 @@ pub struct Config {
     pub arc_max: Size,
     /// Mount file systems where their properties say.
     pub mount: bool,
+    /// Mounts talk to the kernel by way of io_uring, where it is offered.
+    pub mount_uring: bool,
     /// The HTTP interface over TCP.
     pub api: ApiConfig,
     /// The NFS server.
@@ -260,6 +262,7 @@ impl Default for Config {
             state: None,
             arc_max: Size(256 << 20),
             mount: true,
+            mount_uring: false,
             api: ApiConfig {
                 listen: Vec::new(),
                 hosts: Vec::new(),

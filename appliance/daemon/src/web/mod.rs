@@ -201,6 +201,7 @@ impl Service {
         }
         self.owner.house.set_cache_bytes(config.arc_max.0);
         self.owner.mounts.set_automatic(config.mount);
+        self.owner.mounts.set_uring(config.mount_uring);
         self.sessions.set_hours(config.api.session_hours);
         self.hosts.set(&config.api.hosts);
         pool::set_slow(Duration::from_millis(config.events.slow_ms));

@@ -29,8 +29,8 @@
 //! The protocol is spoken here and not by a library: the one that there is (fuser) has no way to birth times, to the kernel's
 //! word on who keeps setuid, or to whose list of access takes setgid away.
 //!
-//! Where Linux offers it, requests come by way of io_uring ([`ring`]): a thread then needs one system call for each, not two, and
-//! works on the core that asks. Measured on 2 cores with a tree in memory (`MEDIA=memory PARTS=... bench/run fs` shows both):
+//! Where it is asked for, and Linux offers it, requests come by way of io_uring ([`ring`]): a thread then needs one system call for
+//! each, not two, and works on the core that asks. Measured on 2 cores with a tree in memory (`MEDIA=memory PARTS=... bench/run fs` shows both):
 //! create, stat and unlink 10-15 % more a second, 8 KiB reads past the kernel's cache twice as many.
 //!
 //! Not offered: locks that other machines see. `sync` and `syncfs` do not

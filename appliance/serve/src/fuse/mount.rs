@@ -58,9 +58,10 @@ pub struct MountOptions {
     /// Others change the tree as well, an NFS server say: the kernel asks again after a second and at each open, as an NFS client
     /// does, and keeps nothing that is written for itself.
     pub shared: bool,
-    /// Whether requests come by way of io_uring, where the kernel offers it; else, and otherwise, through /dev/fuse. `None`: they
-    /// do, which is what measured best.
-    pub uring: Option<bool>,
+    /// Requests come by way of io_uring, where the kernel offers it; else, and by default, through /dev/fuse. Faster, but with
+    /// Linux up to 6.18 at least a server that is killed as the last process of a mount namespace never ends, and neither does
+    /// any sync(2) of the machine (docs/upstream/fuse-io-uring-kill.md).
+    pub uring: bool,
     /// Where it is counted what the kernel asks for.
     pub figures: Arc<Figures>,
 }
@@ -138,7 +139,7 @@ pub fn mount(vfs: Arc<dyn Vfs>, dir: &Path, options: &MountOptions) -> io::Resul
     let cannot = |e: io::Error| io::Error::new(e.kind(), format!("cannot mount at {}: {e}", dir.display()));
     let server = Arc::new(Server(ops.clone()));
     let connection = Arc::new(attach(&dir, &how).map_err(cannot)?);
-    let wanted = server.wanted() | if options.uring.unwrap_or(true) { can::OVER_IO_URING } else { 0 };
+    let wanted = server.wanted() | if options.uring { can::OVER_IO_URING } else { 0 };
     let session = Session::begin(connection, wanted, threads.div_ceil(cores).max(CORE_THREADS_MIN)).map_err(|e| {
         // Nobody will answer there.
         let _ = sys::unmount(&dir, true);

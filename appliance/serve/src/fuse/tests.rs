@@ -32,11 +32,17 @@ impl Drop for Mounted {
     }
 }
 
+/// Reading is tested through /dev/fuse, as mounts are by default, and with `WEIR_FUSE_URING=1` by way of io_uring; writing
+/// (`write::each_way`) both ways at all times.
+fn over_io_uring() -> bool {
+    std::env::var_os("WEIR_FUSE_URING").is_some_and(|value| value == "1")
+}
+
 /// Mounts, or says why this machine cannot.
 fn mounted(name: &str, vfs: MemoryVfs) -> Option<Mounted> {
     let dir = std::env::temp_dir().join(format!("weir-fuse-{name}-{}", std::process::id()));
     fs::create_dir_all(&dir).expect("a folder to mount at");
-    let options = MountOptions { name: format!("tank/{name}"), uring: Some(true), ..MountOptions::default() };
+    let options = MountOptions { name: format!("tank/{name}"), uring: over_io_uring(), ..MountOptions::default() };
     match mount(Arc::new(vfs), &dir, &options) {
         Ok(handle) => Some(Mounted { handle: Some(handle), dir, figures: options.figures.clone() }),
         Err(e) => {

@@ -20,7 +20,7 @@ use std::sync::Arc;
 /// Threads that serve a child's mount. Few: there may be hundreds of children, and the root's mount has its own.
 const CHILD_THREADS: usize = 2;
 
-/// On machines with more cores than this, children do without io_uring, which takes threads for each core.
+/// On machines with more cores than this, children do without io_uring even if it is asked for: it takes threads for each core.
 const CHILD_CORES_MAX: usize = 4;
 
 /// Mounts that belong together, parents first.
@@ -88,7 +88,7 @@ impl MountedTree {
             let place = dir.join(OsStr::from_bytes(&child.place));
             let mut options = options.clone();
             options.threads.get_or_insert(CHILD_THREADS);
-            options.uring.get_or_insert(cores <= CHILD_CORES_MAX);
+            options.uring &= cores <= CHILD_CORES_MAX;
             let mounted = provider
                 .open_child(&child.key)
                 .map_err(other)

@@ -22,8 +22,7 @@ fn each_way(name: &str, build: impl Fn() -> MemoryVfs, check: impl Fn(&Path, &Me
         let vfs = Arc::new(vfs);
         let dir = std::env::temp_dir().join(format!("weir-write-{name}-{write_back}-{uring}-{}", std::process::id()));
         fs::create_dir_all(&dir).expect("a folder to mount at");
-        let options =
-            MountOptions { name: format!("tank/{name}"), write_back, uring: Some(uring), ..MountOptions::default() };
+        let options = MountOptions { name: format!("tank/{name}"), write_back, uring, ..MountOptions::default() };
         match mount(vfs.clone(), &dir, &options) {
             Ok(handle) => {
                 let mounted = Mounted { handle: Some(handle), dir, figures: options.figures.clone() };

@@ -12,7 +12,7 @@ export WEIR_RECORDED ?= $(CURDIR)/testing/images
 # Seconds for each part of `make soak`.
 SECONDS_EACH ?= 600
 
-.PHONY: help build ui ui-if-node ui-test deps images test lint unit demo deps-demo rot soak interop bench doc
+.PHONY: help build ui ui-if-node ui-test deps images test lint advisories unit demo deps-demo rot soak interop bench doc
 
 help: ## this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
@@ -55,10 +55,13 @@ lint: ## format, warnings, who uses whom
 	$(CARGO) clippy --workspace --all-targets --quiet -- -D warnings
 	$(CARGO) xtask edges
 
+advisories: ## known vulnerabilities and licences of dependencies, where cargo-deny is installed
+	@testing/deny
+
 unit: images ## all tests
 	$(CARGO) test --workspace --quiet
 
-test: deps ui-if-node lint unit ui-test ## everything that must hold before a commit lands
+test: deps ui-if-node lint advisories unit ui-test ## everything that must hold before a commit lands
 	@echo "make test: all passed"
 
 demo: deps-demo build ## a filer to play with: a pool on image files, NFS, the page on http://127.0.0.1:8215

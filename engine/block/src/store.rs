@@ -354,6 +354,17 @@ impl Store {
         *self.duplicates.write() = Some(duplicates);
     }
 
+    /// Drops what was set for writing, once no txg follows. All of it may refer to objects that are read through this store, which
+    /// would never be freed otherwise. Reading works as before; writing is refused as read-only.
+    pub fn end_writing(&self) {
+        let allocator = self.allocator.write().take();
+        let references = self.references.write().take();
+        let duplicates = self.duplicates.write().take();
+        let on_write_failure = self.on_write_failure.write().take();
+        // Outside of the locks: the last of them may end the store's objects.
+        drop((allocator, references, duplicates, on_write_failure));
+    }
+
     pub(crate) fn duplicates(&self) -> Option<Arc<dyn Duplicates>> {
         self.duplicates.read().clone()
     }

@@ -338,7 +338,10 @@ fn cloned_blocks_are_counted_until_their_last_use_goes() {
         fs.unlink(&who, top, &name).unwrap();
         let tale = told(&*fs);
         drop(fs);
+        let store = std::sync::Arc::downgrade(rig.live().writer().store());
         rig.export();
+        // The tables of clones are read through the store that asks them: they kept all of an exported pool in memory.
+        assert!(store.upgrade().is_none(), "an exported pool is still in memory");
         rig.judge();
         assert!(told(&*rig.read("tank/clones")) == tale);
         rig.open();

@@ -459,6 +459,7 @@ impl Writer {
             let _ = thread.join();
         }
         self.shared.store.stop_second();
+        self.shared.store.end_writing();
         // Who still reads something of the pool keeps nobody from opening it.
         self.shared.store.tree().all_leaves().filter_map(|leaf| leaf.device()).for_each(|device| device.release());
     }

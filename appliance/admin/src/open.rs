@@ -3,10 +3,12 @@
 use crate::keys::{self, KeyFile, KeySource};
 use crate::provider::DatasetProvider;
 use anyhow::{Context, Result, bail};
+use dataset::tree::{Entry, ListOptions};
 use dataset::{Dataset, Datasets, KeyStore};
 use files::namespace::Provider;
 use files::vfs::Vfs;
 use pool::{FoundPool, OpenOptions, Pool, PoolState, Search};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -89,6 +91,23 @@ impl OpenPool {
             keys::load(&self.keys, &dataset, source).with_context(|| format!("{name}: cannot load its key"))?;
         }
         Ok(dataset)
+    }
+
+    /// Loads the keys of all encrypted datasets that `source` has, or that are where the datasets say. The encryption roots that stay
+    /// locked, each with why.
+    pub fn load_keys(&self, source: &KeySource<'_>) -> Result<Vec<(String, anyhow::Error)>> {
+        let mut locked = BTreeMap::new();
+        for entry in self.datasets.list(&[], &ListOptions::heads())?.entries {
+            let Entry::Dataset(dataset) = entry else { continue };
+            let Some(root) = dataset.encryption_root()? else { continue };
+            if locked.contains_key(root.name()) || self.keys.is_available(&dataset)? {
+                continue;
+            }
+            if let Err(e) = keys::load(&self.keys, &dataset, source) {
+                locked.insert(root.name().to_owned(), e);
+            }
+        }
+        Ok(locked.into_iter().collect())
     }
 
     /// The files of a file system or snapshot; of a volume, the one file that it is.

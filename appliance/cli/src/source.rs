@@ -220,6 +220,12 @@ impl Opener {
         }
     }
 
+    /// Loads the keys of all encrypted datasets of a pool, from the files that were named and from where the datasets say, and asks
+    /// no one. The encryption roots that stay locked, each with why.
+    pub fn load_keys(&self, pool: &OpenPool) -> Result<Vec<(String, anyhow::Error)>> {
+        pool.load_keys(&KeySource { files: self.key_files.clone(), location: self.location.clone(), ask: None })
+    }
+
     /// The pool of that name, or of the dataset of that name.
     pub fn pool(&mut self, name: &str) -> Result<&OpenPool> {
         let pool_name = name.split(['/', '@']).next().unwrap_or(name).to_owned();
@@ -245,6 +251,11 @@ impl Opener {
             self.pools.insert(pool_name.clone(), pool);
         }
         Ok(self.pools.get(&pool_name).expect("it was opened above"))
+    }
+
+    /// The pool of that name, or of the dataset of that name, if [`Self::pool`] opened it.
+    pub fn opened(&self, name: &str) -> Option<&OpenPool> {
+        self.pools.get(name.split(['/', '@']).next().unwrap_or(name))
     }
 
     /// A dataset, its key loaded if it needs one.

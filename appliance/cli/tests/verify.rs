@@ -4,10 +4,11 @@
 //! that the right answer is known exactly. `WEIR_FIXTURES` is a folder with the devices as SCENARIO/DEVICE.
 
 use block::vdev::{DATA_START_BYTES, Kind};
-use dataset::{Datasets, KeyStore};
-use object::Zap;
-use ondisk::BlkPtr;
-use pool::{OpenOptions, Pool};
+use dataset::{Datasets, KeyStore, LiveDatasets};
+use object::{TakenBlock, Zap};
+use ondisk::{BlkPtr, Compression, Endian};
+use pool::writer::WriteOptions;
+use pool::{OpenOptions, Pool, Writer};
 use serde_json::Value;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -60,11 +61,29 @@ impl Copy {
     fn block_of(&self, dataset: &str, file: &str, blkid: u64) -> BlkPtr {
         let datasets = Datasets::open(self.open()).expect("datasets");
         let set = datasets.dataset(dataset).and_then(|d| d.objset(&KeyStore::new())).expect("contents");
-        let zap = |id| set.object(id).and_then(Zap::open).expect("a zap");
-        let root = zap(1).lookup_u64("ROOT").expect("readable").expect("a root");
-        let entry = zap(root).lookup_u64(file).expect("readable").expect("the file");
-        let object = set.object(entry & ((1 << 48) - 1)).expect("the file's object");
-        object.block_pointer(0, blkid).expect("a pointer")
+        object_of(&set, file).block_pointer(0, blkid).expect("a pointer")
+    }
+
+    /// Writes block `blkid` of a file so that its checksum is right and nothing can decompress it, as a broken compressor does.
+    fn spoil(&self, dataset: &str, file: &str, blkid: u64) {
+        let found = pool::search(&[self.folder.path().to_owned()]).pools;
+        let found = found.iter().find(|p| p.name() == self.name).expect("the pool is there");
+        let writer = Writer::open(found, &OpenOptions::default(), &WriteOptions::default()).expect("opens for writing");
+        let live = LiveDatasets::new(writer, Arc::new(KeyStore::new()));
+        let head = live.open(dataset, Some(files::zpl::owners_of)).expect("the dataset");
+        let object = object_of(head.objset(), file);
+        let tx = head.begin(1 << 20).expect("a transaction");
+        let block = TakenBlock {
+            bytes: vec![0x5a; 8192].into(),
+            lsize_bytes: u64::from(object.dnode().data_block_bytes),
+            compression: Compression::Gzip(1),
+            endian: Endian::Little,
+            sealed: None,
+        };
+        object.put_taken(&tx, blkid, block).expect("taken");
+        drop((tx, object, head));
+        live.close_all().expect("closes");
+        live.writer().export().expect("exports");
     }
 
     fn flip(&self, device: &str, offset: u64) {
@@ -96,12 +115,25 @@ impl Copy {
     }
 }
 
+/// The object of the file called `file` in the root of a file system.
+fn object_of(set: &Arc<object::ObjectSet>, file: &str) -> object::Object {
+    let zap = |id| set.object(id).and_then(Zap::open).expect("a zap");
+    let root = zap(1).lookup_u64("ROOT").expect("readable").expect("a root");
+    let entry = zap(root).lookup_u64(file).expect("readable").expect("the file");
+    set.object(entry & ((1 << 48) - 1)).expect("the file's object")
+}
+
 fn verify(folder: &Path, name: &str) -> Answer {
+    verify_with(folder, name, &[])
+}
+
+fn verify_with(folder: &Path, name: &str, options: &[&str]) -> Answer {
     let state = tempfile::tempdir().expect("a temporary folder");
     let output = Command::new(env!("CARGO_BIN_EXE_weir"))
         .env("WEIR_STATE", state.path())
         .args(["verify", "--json", "-d"])
         .arg(folder)
+        .args(options)
         .arg(name)
         .output()
         .expect("weir runs");
@@ -184,6 +216,43 @@ fn a_block_without_a_good_copy_is_named_by_file_range_and_snapshot() {
     assert_eq!(holders, ["tm", "tm@a"]);
     // Lost data says nothing about space: it is compared all the same.
     assert_eq!((&answer.json["space"]["unknown"], &answer.json["space"]["leaked_bytes"]), (&Value::Null, &0.into()));
+}
+
+/// The story: gzip-1 wrote blocks with right checksums that nothing could decompress, and `weir verify`, scrubs and zdb called such pools
+/// clean.
+#[test]
+fn a_block_that_does_not_decompress_is_lost_and_named_though_all_copies_are_right() {
+    let Some(pool) = copy("mirror3", "tm") else { return };
+    pool.spoil("tm", "text.txt", 1);
+    let answer = pool.verify();
+    assert_eq!((answer.code, answer.lost()), (2, 1), "{}", answer.json);
+    assert_eq!((&answer.json["malformed_blocks"], &answer.json["verdict"]), (&1.into(), &"lost".into()));
+    assert_eq!((answer.wrong(), &answer.json["repairable_blocks"]), (vec![], &0.into()), "no device is to blame");
+    let file = &answer.json["files"][0];
+    assert!(matches!(file["path"].as_str(), Some("/text.txt" | "/hard-link")), "{file}");
+    assert_eq!(
+        (&file["dataset"], &file["ranges"][0][0], &file["also_in"]),
+        (&"tm".into(), &131_072.into(), &Value::Array(vec![]))
+    );
+    assert!(file["error"].as_str().is_some_and(|e| e.contains("gzip-1 block does not unpack")), "{file}");
+    // Space is as it should be.
+    assert_eq!((&answer.json["space"]["unknown"], &answer.json["space"]["leaked_bytes"]), (&Value::Null, &0.into()));
+}
+
+#[test]
+fn encrypted_blocks_are_decrypted_with_their_keys_and_counted_without() {
+    let Some(fixtures) = std::env::var_os("WEIR_FIXTURES").map(PathBuf::from) else { return };
+    let folder = fixtures.join("encrypted");
+    let without = verify(&folder, "te");
+    let sealed = |answer: &Answer| answer.json["sealed_blocks"].as_u64().expect("a number");
+    assert!(without.code == 0 && sealed(&without) > 0, "{}", without.json);
+    let keys = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testing/images/encrypted");
+    let key = |file: &str| keys.join(file).to_str().expect("text").to_owned();
+    let (raw, pass) = (key("key32"), key("pass"));
+    let with = verify_with(&folder, "te", &["--key-file", &raw, "--passphrase-file", &pass]);
+    assert_eq!((with.code, &with.json["verdict"]), (0, &"clean".into()), "{}", with.json);
+    assert!(sealed(&with) < sealed(&without), "{}", with.json);
+    assert_eq!(sealed(&with), 0, "these files have the keys of all its datasets: {}", with.json);
 }
 
 #[test]

@@ -49,6 +49,20 @@ fn told(found: &verifying::Verification) -> Verification {
             notes.push(text);
         }
     };
+    note(
+        report.malformed_blocks > 0,
+        format!(
+            "{} of the blocks that cannot be read have the right checksum, but do not decrypt or decompress",
+            report.malformed_blocks
+        ),
+    );
+    note(
+        report.sealed_blocks > 0,
+        format!(
+            "{} blocks are encrypted and their key is not loaded: only their checksums were compared",
+            report.sealed_blocks
+        ),
+    );
     note(report.leaked_bytes > 0, format!("{} bytes are allocated, and nothing leads there", report.leaked_bytes));
     note(
         report.unallocated_bytes > 0,

@@ -568,6 +568,12 @@ impl Store {
     pub fn verify(&self, bp: &BlkPtr) -> crate::vdev::BlockReport {
         zio::verify(self, bp)
     }
+
+    /// As [`Store::verify`], and says whether the right bytes are contents too: they are decrypted, where `keys` are given, and
+    /// decompressed.
+    pub fn verify_contents(&self, bp: &BlkPtr, keys: Option<&DatasetKeys>) -> crate::vdev::BlockReport {
+        zio::verify_contents(self, bp, keys)
+    }
 }
 
 static HITS: Info = Info { name: "cache_hits", unit: Unit::Number, help: "Blocks wanted that were in memory." };

@@ -7,10 +7,11 @@
 mod support;
 
 use block::crypt::DatasetKeys;
-use block::{Compress, Error, Refusal, Store, WritePolicy};
+use block::vdev::Contents;
+use block::{Compress, Error, Refusal, Store, TakenBlock, WritePolicy};
 use bytes::Bytes;
 use host::device::Device;
-use ondisk::{BlkPtr, Checksum, Compression, ObjectType, Txg};
+use ondisk::{BlkPtr, Checksum, Compression, Endian, ObjectType, Txg};
 use std::sync::atomic::Ordering;
 use support::*;
 use transform::compress::zstd;
@@ -79,6 +80,76 @@ fn every_checksum_and_compression_reads_back() {
     }
     let wrong = WritePolicy { checksum: Checksum::On, ..policy() };
     assert!(matches!(bench.store.write(TXG, Bytes::from(data), &wrong, &AT, None), Err(Error::Invalid { .. })));
+}
+
+/// The story: for months a level of gzip wrote blocks that no one could unpack, and every verification called them clean, because their
+/// checksums were right.
+#[test]
+fn a_block_that_does_not_unpack_is_not_readable_however_right_its_copies_are() {
+    const LSIZE: usize = 131_072;
+    for layout in [Layout::Disk, Layout::Mirror(2), Layout::Raidz(2, 6), Layout::Draid] {
+        let bench = bench(layout, 12);
+        let take = |bytes: Vec<u8>, compression| {
+            let (bytes, lsize_bytes) = (Bytes::from(bytes), LSIZE as u64);
+            let block = TakenBlock { bytes, lsize_bytes, compression, endian: Endian::Little, sealed: None };
+            bench.store.write_taken(TXG, &block, &policy(), &AT, None).unwrap()
+        };
+        for compression in
+            [Compression::Lzjb, Compression::Gzip(1), Compression::Zle, Compression::Lz4, Compression::Zstd]
+        {
+            let algorithm = transform::compress::Algorithm::from_number(compression.to_raw()).unwrap();
+            let packed =
+                transform::compress::compress(algorithm, zstd::Level::DEFAULT, &half(LSIZE, 5), LSIZE).unwrap();
+            let good = take(packed.clone(), compression);
+            let seen = bench.store.verify_contents(&good, None);
+            assert_eq!((seen.readable, seen.contents, seen.error), (true, Contents::Whole, None), "{good}");
+            // The first half of the stream, which is all that there is.
+            let cut = take(packed[..packed.len() / 2].to_vec(), compression);
+            let seen = bench.store.verify(&cut);
+            assert!(seen.readable && seen.faults.is_empty(), "its copies are what was written: {seen:?}");
+            let seen = bench.store.verify_contents(&cut, None);
+            assert_eq!((seen.readable, seen.contents), (false, Contents::Malformed), "{cut}: {seen:?}");
+            assert_eq!((seen.good_copies, seen.faults.len()), (cut.dvas().count(), 0), "no device is to blame");
+            let error = seen.error.unwrap();
+            assert!(error.contains("does not unpack"), "{error}");
+            assert!(bench.store.read_uncached(&cut, &AT, None).is_err(), "a reader thinks the same");
+        }
+    }
+}
+
+#[test]
+fn a_gang_and_a_pointer_with_contents_are_unpacked_too() {
+    let bench = bench(Layout::Disk, 9);
+    bench.space.largest.store(16 << 10, Ordering::Relaxed);
+    let packed = transform::compress::compress(
+        transform::compress::Algorithm::Gzip(1),
+        zstd::Level::DEFAULT,
+        &half(131_072, 5),
+        131_072,
+    )
+    .unwrap();
+    for (length, expected) in [(packed.len(), Contents::Whole), (packed.len() / 2, Contents::Malformed)] {
+        let block = TakenBlock {
+            bytes: Bytes::copy_from_slice(&packed[..length]),
+            lsize_bytes: 131_072,
+            compression: Compression::Gzip(1),
+            endian: Endian::Little,
+            sealed: None,
+        };
+        let bp = bench.store.write_taken(TXG, &block, &policy(), &AT, None).unwrap();
+        assert!(bp.is_gang());
+        let seen = bench.store.verify_contents(&bp, None);
+        assert_eq!((seen.contents, seen.readable), (expected, expected == Contents::Whole), "{seen:?}");
+    }
+    for (payload, expected) in
+        [(&[3, 0, 0, 0, 0x10, b'a', b'b'][..], Contents::Malformed), (&[0x4f; 8], Contents::Whole)]
+    {
+        let compression = if expected == Contents::Whole { Compression::Zle } else { Compression::Lz4 };
+        let lsize = if expected == Contents::Whole { 8 * 16 } else { 4096 };
+        let bp = BlkPtr::new_embedded(ObjectType::PLAIN_FILE_CONTENTS, 0, compression, lsize, payload, Txg(TXG));
+        let seen = bench.store.verify_contents(&bp, None);
+        assert_eq!((seen.contents, seen.readable), (expected, expected == Contents::Whole), "{bp}: {seen:?}");
+    }
 }
 
 #[test]

@@ -3,6 +3,7 @@
 mod support;
 
 use block::crypt::{DatasetKeys, KeyObject, WrappingKey, is_incorrect_key};
+use block::vdev::Contents;
 use block::{Class, Compress, Error, WritePolicy};
 use bytes::Bytes;
 use ondisk::{BlkPtr, Endian, ObjectType};
@@ -45,6 +46,35 @@ fn data_are_secret_under_every_suite_and_read_back() {
         for disk in &bench.disks {
             let contents = disk.memory.contents();
             assert!(!contents.windows(8).any(|w| w == b"a secret"), "{}", suite.name());
+        }
+    }
+}
+
+#[test]
+fn verifying_decrypts_with_the_key_and_says_when_it_has_none() {
+    for suite in Suite::ALL {
+        let (bench, keys, other) =
+            (bench(Layout::Mirror(2), 12), DatasetKeys::generate(suite), DatasetKeys::generate(suite));
+        let write = |object_type, data: &[u8]| {
+            let policy = WritePolicy { object_type, compression: Compress::Gzip(1), ..policy() };
+            bench.store.write(TXG, Bytes::copy_from_slice(data), &policy, &AT, Some(&keys)).unwrap()
+        };
+        let seen = |bp: &BlkPtr, keys: Option<&DatasetKeys>| {
+            let seen = bench.store.verify_contents(bp, keys);
+            assert_eq!(seen.readable, seen.contents != Contents::Malformed);
+            assert_eq!(seen.good_copies, bp.dvas().count());
+            seen.contents
+        };
+        for data in [half(131_072, 3), noise(131_072, 3)] {
+            let secret = write(ObjectType::PLAIN_FILE_CONTENTS, &data);
+            assert_eq!(seen(&secret, Some(&keys)), Contents::Whole);
+            assert_eq!(seen(&secret, None), Contents::Sealed);
+            assert_eq!(seen(&secret, Some(&other)), Contents::Malformed);
+            // What is authenticated only unpacks without a key.
+            let open = write(ObjectType::ZAP_OTHER, &data);
+            assert!(open.is_authenticated() || open.is_encrypted());
+            let without = if open.is_encrypted() { Contents::Sealed } else { Contents::Whole };
+            assert_eq!((seen(&open, Some(&keys)), seen(&open, None)), (Contents::Whole, without));
         }
     }
 }

@@ -2,8 +2,8 @@
 //! any of the others that the layout can miss.
 
 use host::device::{Device, MemoryDevice};
-use object::NewObject;
-use ondisk::ObjectType;
+use object::{NewObject, TakenBlock};
+use ondisk::{Compression, Endian, ObjectType};
 use pool::scan::{Options, verify};
 use pool::writer::{CreatePool, NewVdev, ScanRefused, WriteOptions, default_features};
 use pool::{OpenOptions, Pool, Writer, search_devices};
@@ -103,6 +103,39 @@ fn combinations(count: usize, size: usize) -> Vec<Vec<usize>> {
         .filter(|set| set.count_ones() as usize == size)
         .map(|set| (0..count).filter(|n| set >> n & 1 == 1).collect())
         .collect()
+}
+
+/// What a broken compressor leaves: each copy is what was written, and nothing can be made of it.
+#[test]
+fn a_block_that_does_not_unpack_is_lost_while_space_and_devices_are_right() {
+    let disks = disks(3);
+    let writer = create("raidz", 1, &disks);
+    let object = writer.task(|cx| {
+        let object = cx.mos().create_object(cx.tx(), &NewObject::new(ObjectType::UINT64_OTHER, 128 << 10))?;
+        for (blkid, compression) in [(0, Compression::Gzip(1)), (2, Compression::Lz4), (5, Compression::Zstd)] {
+            let block = TakenBlock {
+                bytes: contents(blkid, 4096).into(),
+                lsize_bytes: 128 << 10,
+                compression,
+                endian: Endian::Little,
+                sealed: None,
+            };
+            object.put_taken(cx.tx(), blkid, block)?;
+        }
+        object.write_at(cx.tx(), 128 << 10, &contents(9, 128 << 10))?;
+        Ok(object.id())
+    });
+    let object = object.unwrap();
+    writer.sync().unwrap();
+    let report = verify(&writer.pool().unwrap(), &Options { threads: 2 }, &|_| true).unwrap();
+    assert_eq!((report.lost_blocks, report.malformed_blocks, report.repairable_blocks), (3, 3, 0), "{report:#?}");
+    let at: Vec<_> =
+        report.damage.iter().map(|d| (d.at.objset, d.at.object, d.at.level, d.at.blkid, d.span_bytes)).collect();
+    assert_eq!(at, [0, 2, 5].map(|blkid| (0, object, 0, blkid, 128 << 10)));
+    assert!(!report.is_clean() && report.is_consistent(), "{report:#?}");
+    // A scrub compares checksums, as OpenZFS's does, and has nothing to repair.
+    let scan = scrub(&writer);
+    assert_eq!((scan.errors, scan.processed_bytes), (0, 0), "{scan:?}");
 }
 
 #[test]

@@ -106,7 +106,8 @@ pub struct Verification {
 /// Verifies all of `pool`.
 pub fn verify(pool: &OpenPool, threads: usize, progress: &OnProgress<'_>) -> Result<Verification> {
     let started = Instant::now();
-    let report = scan::verify(pool.pool(), &Options { threads }, progress)?;
+    let keys = |id| pool.datasets.dataset_by_id(id).and_then(|dataset| pool.keys.dataset_keys(&dataset)).ok();
+    let report = scan::verify_with(pool.pool(), &Options { threads }, &keys, progress)?;
     let elapsed = started.elapsed();
     let devices = devices(pool, &report);
     let absent = devices.iter().any(|d| d.absent.is_some());

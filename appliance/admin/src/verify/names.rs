@@ -9,6 +9,8 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// Dnodes in one block of them.
 const DNODES_PER_BLOCK: u64 = 32;
+/// Level of what belongs to an intent log.
+const LOG_LEVEL: i64 = -2;
 /// Ranges listed for one object; the rest is one range from there to the end of the last.
 const RANGES_MAX: usize = 1000;
 /// Numbers from here on are the accounting objects of an object set.
@@ -130,7 +132,13 @@ fn places<'d>(
     let mut found = Vec::new();
     if object == 0 || blocks.iter().any(|d| d.at.level < 0) {
         for d in blocks {
-            let place = if d.at.level < 0 { Place::Everything } else { objects(&d.at) };
+            let place = match d.at.level {
+                LOG_LEVEL => {
+                    Place::Object { what: "its intent log, which is replayed up to there".into(), ranges: Vec::new() }
+                }
+                ..0 => Place::Everything,
+                _ => objects(&d.at),
+            };
             found.push((place, vec![*d]));
         }
         return found;
@@ -286,6 +294,14 @@ mod tests {
             panic!("not objects");
         };
         assert_eq!(end, 32 * 1024);
+    }
+
+    #[test]
+    fn a_bad_block_of_an_intent_log_is_not_the_whole_dataset() {
+        let blocks = [damage(0, -2, 7, 0), damage(0, -1, 0, 0)];
+        let found = places(0, &blocks.iter().collect::<Vec<_>>(), None, &HashMap::new());
+        assert!(matches!(&found[0].0, Place::Object { what, .. } if what.contains("intent log")), "{found:?}");
+        assert_eq!(found[1].0, Place::Everything);
     }
 
     #[test]

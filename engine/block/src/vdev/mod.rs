@@ -35,7 +35,7 @@ mod write;
 
 pub use leaf::{Answer, Aux, ErrorCounts, Leaf, set_slow};
 pub use rebuild::is_rebuilt;
-pub use report::{BlockReport, CopyFault, Fault, Mend, Mended};
+pub use report::{BlockReport, Contents, CopyFault, Fault, Mend, Mended};
 pub use run::RunBlock;
 pub(crate) use source::Source;
 pub use tree::{Failure, Tree};

@@ -24,11 +24,27 @@ pub struct CopyFault {
     pub fault: Fault,
 }
 
+/// What came of decrypting and decompressing a block whose checksum is right.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Contents {
+    /// Not tried: nothing asked for it, or no copy is good.
+    #[default]
+    NotTried,
+    /// A read gets them.
+    Whole,
+    /// They are encrypted, and the key is not loaded.
+    Sealed,
+    /// They do not decrypt or decompress: every copy is what was written, and what was written is wrong.
+    Malformed,
+}
+
 /// What `verify` found of a block.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct BlockReport {
-    /// Whether at least one way to read the block gives the right bytes.
+    /// Whether at least one way to read the block gives the right bytes, and they are not known to be [`Contents::Malformed`].
     pub readable: bool,
+    /// Whether the right bytes are contents too.
+    pub contents: Contents,
     /// Number of addresses that give the right bytes, by whatever way.
     pub good_copies: usize,
     /// Copies and columns that are not as they should be.

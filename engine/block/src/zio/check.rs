@@ -61,11 +61,16 @@ pub(crate) fn embedded_trailer(kind: Kind, bytes: &[u8], verifier: [u64; 4], cut
 /// The contents of a compressed block, or of a table's entry that is packed like one.
 pub fn decompress(compression: Compression, stored: &[u8], lsize_bytes: usize) -> Result<Vec<u8>> {
     let mut out = vec![0; lsize_bytes];
+    decompress_into(compression, stored, &mut out)?;
+    Ok(out)
+}
+
+/// As [`decompress`], into `out`, which has the size of the contents.
+pub(super) fn decompress_into(compression: Compression, stored: &[u8], out: &mut [u8]) -> Result<()> {
     let algorithm = transform::compress::Algorithm::from_number(compression.to_raw())
         .ok_or_else(|| Error::unsupported("", format!("compression {}", compression.name())))?;
-    transform::compress::decompress(algorithm, stored, &mut out)
-        .map_err(|e| Error::corrupt("", format!("{} block does not unpack: {e}", compression.name())))?;
-    Ok(out)
+    transform::compress::decompress(algorithm, stored, out)
+        .map_err(|e| Error::corrupt("", format!("{} block does not unpack: {e}", compression.name())))
 }
 
 /// The value of a table's entry made smaller by an algorithm without levels; `None`: it does not become smaller.

@@ -25,5 +25,5 @@ pub(crate) use read::{in_pool as stored_in_pool, matches, read, read_unopened, s
 pub(crate) use repair::{look_at_run, repair};
 pub(crate) use taken::write_taken;
 pub use taken::{Sealed, TakenBlock};
-pub(crate) use verify::verify;
+pub(crate) use verify::{verify, verify_contents};
 pub(crate) use write::{Seal, Written, write};

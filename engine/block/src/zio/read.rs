@@ -67,7 +67,7 @@ fn unpack(bp: &BlkPtr, clear: Vec<u8>) -> Result<Block> {
     Ok(Block { data: Bytes::from(data), endian: bp.endian() })
 }
 
-fn decrypt(bp: &BlkPtr, mut stored: Vec<u8>, keys: Option<&DatasetKeys>) -> Result<Vec<u8>> {
+pub(super) fn decrypt(bp: &BlkPtr, mut stored: Vec<u8>, keys: Option<&DatasetKeys>) -> Result<Vec<u8>> {
     if bp.is_embedded() || !bp.uses_crypt() {
         return Ok(stored);
     }

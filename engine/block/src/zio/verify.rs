@@ -1,15 +1,86 @@
-//! Looking at every copy of one block.
+//! Looking at every copy of one block, and at whether its contents can be had.
 
-use super::{check, gang};
+use super::{check, gang, read};
+use crate::Error;
+use crate::crypt::{DatasetKeys, verify_indirect};
 use crate::store::Store;
-use crate::vdev::{BlockReport, Failure};
-use ondisk::BlkPtr;
+use crate::vdev::{BlockReport, Contents, Failure};
+use ondisk::{BlkPtr, Compression, ObjectType};
+use std::borrow::Cow;
 use std::cell::Cell;
 
 const GANG_DEPTH_MAX: u32 = 16;
 
+thread_local! {
+    /// Room for the contents of a block: `verify` looks at millions of blocks and keeps none.
+    static ROOM: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+}
+
 /// Reads every copy and every column of the block. Embedded pointers and holes have nothing to verify.
 pub(crate) fn verify(store: &Store, bp: &BlkPtr) -> BlockReport {
+    look(store, bp, &mut |_| {})
+}
+
+/// As [`verify`], and decrypts and decompresses what it can: a checksum only proves that the bytes are those that were written.
+pub(crate) fn verify_contents(store: &Store, bp: &BlkPtr, keys: Option<&DatasetKeys>) -> BlockReport {
+    let mut opened = None;
+    let mut report = look(store, bp, &mut |stored| {
+        opened.get_or_insert_with(|| take_apart(bp, stored, keys));
+    });
+    if bp.is_embedded() {
+        let payload = bp.embedded_payload().map_err(Error::from);
+        opened = Some(payload.and_then(|payload| take_apart(bp, &payload, keys)));
+    }
+    match opened {
+        None => {}
+        Some(Ok(())) => report.contents = Contents::Whole,
+        Some(Err(Error::KeyUnavailable { .. })) => report.contents = Contents::Sealed,
+        Some(Err(e)) => {
+            report.contents = Contents::Malformed;
+            report.readable = false;
+            report.error = Some(e.to_string().trim_start_matches(": ").to_owned());
+        }
+    }
+    report
+}
+
+/// Takes the block apart as a read would, and keeps nothing of it.
+fn take_apart(bp: &BlkPtr, stored: &[u8], keys: Option<&DatasetKeys>) -> crate::Result<()> {
+    let clear = if bp.is_embedded() || !bp.uses_crypt() || (keys.is_none() && !bp.is_encrypted()) {
+        Cow::Borrowed(stored)
+    } else {
+        Cow::Owned(read::decrypt(bp, stored.to_vec(), keys)?)
+    };
+    let compression = bp.compression()?;
+    let lsize = bp.lsize_bytes() as usize;
+    let examine = |contents: &[u8]| {
+        if bp.has_indirect_mac() {
+            verify_indirect(bp, contents)?;
+        }
+        match keys {
+            Some(keys) if bp.uses_crypt() && bp.object_type() == ObjectType::OBJSET => {
+                keys.verify_objset(contents, bp.endian())
+            }
+            _ => Ok(()),
+        }
+    };
+    if matches!(compression, Compression::Off | Compression::Inherit | Compression::On) {
+        if clear.len() != lsize {
+            return Err(Error::corrupt("", format!("block holds {} bytes, expected {lsize}", clear.len())));
+        }
+        return examine(&clear);
+    }
+    let mut room = ROOM.take();
+    if room.len() < lsize {
+        room.resize(lsize, 0);
+    }
+    let result = check::decompress_into(compression, &clear, &mut room[..lsize]).and_then(|()| examine(&room[..lsize]));
+    ROOM.set(room);
+    result
+}
+
+/// `open` gets the stored bytes of each good copy.
+fn look(store: &Store, bp: &BlkPtr, open: &mut dyn FnMut(&[u8])) -> BlockReport {
     let mut report = BlockReport::default();
     if bp.is_embedded() || bp.is_hole() {
         report.readable = true;
@@ -19,18 +90,24 @@ pub(crate) fn verify(store: &Store, bp: &BlkPtr) -> BlockReport {
         report.error = Some(e.to_string());
         return report;
     }
-    verify_at_depth(store, bp, 0, &mut report);
+    verify_at_depth(store, bp, 0, open, &mut report);
     report
 }
 
-fn verify_at_depth(store: &Store, bp: &BlkPtr, depth: u32, report: &mut BlockReport) {
+fn verify_at_depth(store: &Store, bp: &BlkPtr, depth: u32, open: &mut dyn FnMut(&[u8]), report: &mut BlockReport) {
     let salt = store.salt();
     let mut seen = None;
     for (copy, dva) in bp.dvas().enumerate() {
         let good = if dva.is_gang {
-            verify_gang(store, bp, copy, depth, &mut seen, report)
+            verify_gang(store, bp, copy, depth, &mut seen, open, report)
         } else {
-            let mut matches = |bytes: &[u8]| check::matches(bp, bytes, salt.as_deref());
+            let mut matches = |bytes: &[u8]| {
+                let good = check::matches(bp, bytes, salt.as_deref());
+                if good {
+                    open(bytes);
+                }
+                good
+            };
             store.tree().verify(copy, &dva, bp.psize_bytes(), bp.physical_birth().0, &mut matches, report)
         };
         match good {
@@ -54,6 +131,7 @@ fn verify_gang(
     copy: usize,
     depth: u32,
     seen: &mut Option<(Vec<u8>, Result<(), Failure>)>,
+    open: &mut dyn FnMut(&[u8]),
     report: &mut BlockReport,
 ) -> Result<(), Failure> {
     let dva = bp.dva(copy);
@@ -67,7 +145,7 @@ fn verify_gang(
     {
         return result.clone();
     }
-    let result = verify_members(store, bp, copy, depth, report);
+    let result = verify_members(store, bp, copy, depth, open, report);
     *seen = Some((header, result.clone()));
     result
 }
@@ -77,6 +155,7 @@ fn verify_members(
     bp: &BlkPtr,
     copy: usize,
     depth: u32,
+    open: &mut dyn FnMut(&[u8]),
     report: &mut BlockReport,
 ) -> Result<(), Failure> {
     let dva = bp.dva(copy);
@@ -92,7 +171,7 @@ fn verify_members(
         if let Err(e) = member.check() {
             return Err(other(&format!("gang member: {e}")));
         }
-        verify_at_depth(store, &member, depth + 1, &mut below);
+        verify_at_depth(store, &member, depth + 1, &mut |_| {}, &mut below);
         report.bytes_read += below.bytes_read;
         report.faults.extend(below.faults.into_iter().map(|f| crate::vdev::CopyFault { copy, ..f }));
         if !below.readable {
@@ -104,6 +183,7 @@ fn verify_members(
     }
     let whole = gang::read(store, bp, &dva, depth, &Cell::new(false))?;
     if check::matches(bp, &whole, store.salt().as_deref()) {
+        open(&whole);
         Ok(())
     } else {
         Err(other("gang block: checksum mismatch of the whole"))

@@ -14,5 +14,6 @@ pub mod walk;
 
 pub use roots::{Root, RootKind, roots};
 pub use verify::{
-    Accounting, Damage, DeviceFaults, Leak, OnProgress, Options, Phase, Progress, Report, WrongReferences, verify,
+    Accounting, Damage, DeviceFaults, KeysOf, Leak, OnProgress, Options, Phase, Progress, Report, WrongReferences,
+    verify, verify_with,
 };

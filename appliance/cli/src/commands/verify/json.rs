@@ -7,6 +7,8 @@
 //! | `seconds` | how long it took |
 //! | `checked` | `blocks`, `logical_bytes`, `allocated_bytes`, `read_bytes`, `shared_blocks`, `log_blocks` |
 //! | `repairable_blocks`, `lost_blocks` | blocks with something wrong that are readable; blocks that are not |
+//! | `malformed_blocks` | of the lost ones: their checksum is right, but they do not decrypt or decompress |
+//! | `sealed_blocks` | encrypted blocks whose key is not loaded: whether they decrypt and decompress is not known |
 //! | `devices` | `path`, `guid` (text), `top`, `absent` (why, or null), `missing`, `unreadable`, `wrong`, `stale` blocks |
 //! | `files` | `dataset`, `object`, `kind`, `path` (or null), `ranges` (`[from, to)` in bytes), `blocks`, `error`, `also_in` |
 //! | `space` | `unknown` (why, or null), and for `leaked`, `unallocated`, `doubly_used`: bytes and the first ranges |
@@ -33,6 +35,8 @@ pub fn document(v: &Verification) -> Value {
         },
         "repairable_blocks": r.repairable_blocks,
         "lost_blocks": r.lost_blocks,
+        "malformed_blocks": r.malformed_blocks,
+        "sealed_blocks": r.sealed_blocks,
         "devices": v.devices.iter().map(|d| json!({
             "path": d.name, "guid": d.guid.to_string(), "top": d.top, "absent": d.absent,
             "missing": d.faults.missing, "unreadable": d.faults.unreadable, "wrong": d.faults.wrong,

@@ -1,5 +1,5 @@
-//! `weir verify`: reads every copy and every parity column of every block of a pool, holds the space maps against what is
-//! used and the accounting against the blocks, and says what is wrong in words that a person can act on.
+//! `weir verify`: reads every copy and every parity column of every block of a pool, decrypts and decompresses each block, holds the
+//! space maps against what is used and the accounting against the blocks, and says what is wrong in words that a person can act on.
 //!
 //! Exit code: 0 clean, 1 damaged but readable, 2 data lost (or a pool that cannot be opened for damage), 3 could not run.
 
@@ -21,9 +21,12 @@ pub const COULD_NOT_RUN: u8 = 3;
 /// Options of `weir verify`.
 pub fn command() -> clap::Command {
     clap::Command::new("verify")
-        .about("Check every block of a pool: all copies, parity, space and accounting")
+        .about("Check every block of a pool: all copies, parity, contents, space and accounting")
         .after_help(
             "Exit code: 0 clean; 1 something is wrong, but all data is readable; 2 data is lost; 3 it could not be done.\n\
+             Blocks are decrypted and decompressed too: a checksum only proves that a block is what was written. Encrypted blocks\n\
+             whose key is not loaded, not in a file that --key-file or --passphrase-file names, and not where keylocation says,\n\
+             are checked by their checksums alone, and counted.\n\
              Nothing is written.",
         )
         .arg(Arg::new("pool").value_name("POOL").required(true).help("The pool's name or number"))
@@ -50,10 +53,17 @@ pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
     let name = matches.get_one::<String>("pool").expect("clap requires it");
     let (as_json, quiet) = (matches.get_flag("json"), matches.get_flag("quiet"));
     let mut opener = Opener::new(matches);
-    let pool = match opener.pool(name) {
-        Ok(pool) => pool,
-        Err(e) => return Ok(cannot_open(name, &e, as_json)),
-    };
+    if let Err(e) = opener.pool(name) {
+        return Ok(cannot_open(name, &e, as_json));
+    }
+    let pool = opener.opened(name).expect("it was opened above");
+    match opener.load_keys(pool) {
+        Ok(_) if quiet => {}
+        Ok(locked) => {
+            locked.iter().for_each(|(root, why)| eprintln!("weir verify: {root}: its key is not loaded: {why:#}"))
+        }
+        Err(e) => eprintln!("weir verify: {name}: keys are not loaded: {e:#}"),
+    }
     let threads = matches.get_one::<u16>("threads").map_or(0, |n| usize::from(*n));
     let bar = if quiet || as_json || !io::stderr().is_terminal() { ProgressBar::hidden() } else { progress_bar() };
     let tell = |p: Progress| {

@@ -25,6 +25,13 @@ pub fn report(v: &Verification) -> String {
         nice_bytes(r.read_bytes),
         nice_bytes(rate)
     );
+    if r.sealed_blocks > 0 {
+        let _ = writeln!(
+            out,
+            "         {} are encrypted and were not decrypted, as their key is not loaded: only their checksums are known to be right",
+            count(r.sealed_blocks, "block")
+        );
+    }
     devices(&mut out, v);
     files(&mut out, v);
     space(&mut out, v, r);
@@ -38,7 +45,10 @@ fn verdict(v: &Verification) -> String {
     let r = &v.report;
     match v.verdict {
         Verdict::Clean => {
-            "clean. Every copy and all parity is right; space maps and accounting fit the blocks.".to_owned()
+            let sealed = if r.sealed_blocks > 0 { " that has a key" } else { "" };
+            format!(
+                "clean. Every copy and all parity is right, everything{sealed} unpacks; space maps and accounting fit the blocks."
+            )
         }
         Verdict::Damaged if r.repairable_blocks > 0 => format!(
             "DAMAGED, nothing lost. {} have wrong or missing copies or parity; all of them are readable.",
@@ -53,7 +63,11 @@ fn verdict(v: &Verification) -> String {
                 0 => String::new(),
                 n => format!(" {} more are damaged and readable.", count(n, "block")),
             };
-            format!("DATA LOST. {} cannot be read in any way.{also}", count(r.lost_blocks, "block"))
+            let malformed = match r.malformed_blocks {
+                0 => String::new(),
+                n => format!(" Of {n} every copy is what was written, but it does not decrypt or decompress."),
+            };
+            format!("DATA LOST. {} cannot be read in any way.{malformed}{also}", count(r.lost_blocks, "block"))
         }
     }
 }

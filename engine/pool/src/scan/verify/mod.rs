@@ -2,9 +2,13 @@
 //!
 //! Above: `weir verify`. What `zdb -bcc` checks, and parity and each mirror side besides.
 //!
+//! A checksum proves that a block is what was written, and not that a reader can make anything of it. So each block is also decrypted,
+//! where its key is there, and decompressed, on the thread that has it in hand.
+//!
 //! Invariants:
-//!   * a clean verdict means: every copy and parity column of every block was read and is right, allocated space is
-//!     exactly what is reachable, and shared blocks are used as often as their tables say
+//!   * a clean verdict means: every copy and parity column of every block was read and is right, all that is not sealed by a
+//!     missing key decrypts and decompresses, allocated space is exactly what is reachable, and shared blocks are used as often
+//!     as their tables say
 //!   * memory is bounded: a bit for each allocation unit, a counter for each block that a table says is shared, and lists
 //!     cut at [`LISTED_MAX`] with the count kept
 //!   * workers share no lock for long: each adds up for itself, and the sums are added at the end
@@ -20,13 +24,15 @@ use super::walk::{Visit, Visitor, walk};
 use super::{Root, RootKind, roots};
 use crate::space::Space;
 use crate::{Bookmark, Pool, Result};
-use block::vdev::{BlockReport, Fault};
+use block::crypt::DatasetKeys;
+use block::vdev::{BlockReport, Contents, Fault};
 use ondisk::BlkPtr;
 use parking_lot::Mutex;
 use references::References;
 use space::Used;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 /// How to verify.
 #[derive(Debug, Clone, Copy)]
@@ -60,11 +66,21 @@ pub struct Progress {
 /// Called now and then from some thread; when it returns false, verifying ends early.
 pub type OnProgress<'a> = dyn Fn(Progress) -> bool + Sync + 'a;
 
+/// The keys of the dataset or snapshot with that object number, if they are loaded.
+pub type KeysOf<'a> = dyn Fn(u64) -> Option<Arc<DatasetKeys>> + Sync + 'a;
+
 /// A worker tells of its progress after this many bytes. Guessed: a few times a second on one slow disk.
 const PROGRESS_BYTES: u64 = 8 << 20;
+/// The level that the walk gives blocks of intent logs and what their records point to.
+const LOG_LEVEL: i64 = -2;
 
-/// Verifies the pool.
+/// Verifies the pool without any keys.
 pub fn verify(pool: &Pool, options: &Options, progress: &OnProgress<'_>) -> Result<Report> {
+    verify_with(pool, options, &|_| None, progress)
+}
+
+/// Verifies the pool, and decrypts the blocks of which `keys` has the keys.
+pub fn verify_with(pool: &Pool, options: &Options, keys: &KeysOf<'_>, progress: &OnProgress<'_>) -> Result<Report> {
     progress(Progress { phase: Phase::SpaceMaps, done_bytes: 0, total_bytes: 0 });
     let mut unknown = Vec::new();
     let mut space = Space::load(pool).unwrap_or_else(|e| {
@@ -88,6 +104,8 @@ pub fn verify(pool: &Pool, options: &Options, progress: &OnProgress<'_>) -> Resu
         roots: &all,
         deflate: pool.deflate_ratios(),
         born: all.iter().map(|_| AtomicU64::new(0)).collect(),
+        keys_of: keys,
+        keys: all.iter().map(|_| OnceLock::new()).collect(),
         tallies: (0..threads.max(1)).map(|_| Mutex::default()).collect(),
         done: AtomicU64::new(0),
         total: total_bytes,
@@ -122,6 +140,9 @@ struct Checker<'a> {
     deflate: Vec<u64>,
     /// Deflated bytes of the blocks of each root.
     born: Vec<AtomicU64>,
+    keys_of: &'a KeysOf<'a>,
+    /// Of each root that has encrypted blocks.
+    keys: Vec<OnceLock<Option<Arc<DatasetKeys>>>>,
     tallies: Vec<Mutex<Tally>>,
     done: AtomicU64,
     total: u64,
@@ -133,6 +154,15 @@ impl Checker<'_> {
     fn deflated(&self, bp: &BlkPtr) -> u64 {
         let ratio = |vdev: u32| self.deflate.get(vdev as usize).copied().unwrap_or(512);
         bp.dvas().map(|d| (d.asize_bytes >> 9).saturating_mul(ratio(d.vdev))).fold(0, u64::saturating_add)
+    }
+
+    /// Reads every copy of the block, and takes it apart as far as there are keys.
+    fn examine(&self, visit: &Visit<'_>) -> BlockReport {
+        let keys = match visit.bp.uses_crypt() {
+            true => self.keys[visit.root].get_or_init(|| (self.keys_of)(self.roots[visit.root].objset)).as_deref(),
+            false => None,
+        };
+        self.pool.store().verify_contents(visit.bp, keys)
     }
 
     fn note_progress(&self, tally: &mut Tally, bytes: u64) {
@@ -159,7 +189,8 @@ impl Checker<'_> {
             unknown.push("stopped early".into());
         }
         // Lost data blocks were marked all the same; what is below lost metadata was not.
-        if report.damage.iter().any(|d| d.at.level != 0 || d.at.object == 0 || d.span_bytes == 0) {
+        let is_metadata = |at: &Bookmark| at.level != LOG_LEVEL && (at.level != 0 || at.object == 0);
+        if report.damage.iter().any(|d| is_metadata(&d.at) || (d.at.level == 0 && d.span_bytes == 0)) {
             unknown.push("some metadata cannot be read, and what lies below it is not known".into());
         }
         self.used.note_beyond(&mut report);
@@ -182,9 +213,12 @@ impl Checker<'_> {
             return false;
         }
         self.used.block(bp);
-        let seen = self.pool.store().verify(bp);
+        let seen = self.examine(visit);
         let mut tally = self.tallies[visit.worker].lock();
         tally.report.log_blocks += 1;
+        // A block that power did not let through fails its checksum. One that passes and cannot be taken apart was written so, and the
+        // replay of the log stops at it.
+        note_contents(&mut tally.report, visit, &seen, 0);
         // The last block of a chain is reserved and not written: that it cannot be read is how the chain ends. The one before may
         // have been on its way when power failed: that a side or column lacks it is no damage.
         seen.readable
@@ -208,13 +242,36 @@ fn note_faults(report: &mut Report, bp: &BlkPtr, seen: &BlockReport) {
     }
 }
 
+/// Counts a block that nothing can be made of, or whose key is not there. What is merely unreadable is not counted here.
+fn note_contents(report: &mut Report, visit: &Visit<'_>, seen: &BlockReport, span_bytes: u64) {
+    match seen.contents {
+        Contents::NotTried | Contents::Whole => {}
+        Contents::Sealed => report.sealed_blocks += 1,
+        Contents::Malformed => {
+            report.malformed_blocks += 1;
+            let error = seen.error.clone().unwrap_or_default();
+            report.lost(Damage { at: visit.at, span_bytes, error, also_in: Vec::new() });
+        }
+    }
+}
+
+/// Bytes of the object that the block spans; 0 when it belongs to none.
+fn span_below(visit: &Visit<'_>) -> u64 {
+    visit.dnode.map_or(0, |d| span(d, visit.at.level))
+}
+
 impl Visitor for Checker<'_> {
     fn block(&self, visit: &Visit<'_>) -> bool {
         let bp = visit.bp;
-        if bp.is_embedded() || bp.is_redacted() {
+        if bp.is_redacted() {
             return true;
         }
-        if visit.at.level == -2 {
+        if bp.is_embedded() {
+            let seen = self.examine(visit);
+            note_contents(&mut self.tallies[visit.worker].lock().report, visit, &seen, span_below(visit));
+            return seen.readable;
+        }
+        if visit.at.level == LOG_LEVEL {
             return self.log_block(visit);
         }
         let is_destroyed = self.roots[visit.root].kind == RootKind::Destroyed;
@@ -242,13 +299,13 @@ impl Visitor for Checker<'_> {
             let leak = Leak { vdev: u64::from(d.vdev), offset_bytes: d.offset_bytes, size_bytes: d.asize_bytes };
             tally.report.doubly_used(leak);
         }
-        let seen = self.pool.store().verify(bp);
+        let seen = self.examine(visit);
         tally.report.allocated_bytes += bytes;
         note_faults(&mut tally.report, bp, &seen);
-        if !seen.readable {
-            let span_bytes = visit.dnode.map_or(0, |d| span(d, visit.at.level));
-            let error = seen.error.unwrap_or_default();
-            tally.report.lost(Damage { at: visit.at, span_bytes, error, also_in: Vec::new() });
+        note_contents(&mut tally.report, visit, &seen, span_below(visit));
+        if !seen.readable && seen.contents != Contents::Malformed {
+            let error = seen.error.clone().unwrap_or_default();
+            tally.report.lost(Damage { at: visit.at, span_bytes: span_below(visit), error, also_in: Vec::new() });
         }
         self.note_progress(&mut tally, bytes);
         // What is below a block met twice was walked the first time; pointers that all lead to it would never end.

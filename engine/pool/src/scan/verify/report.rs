@@ -82,6 +82,10 @@ pub struct Report {
     pub repairable_blocks: u64,
     /// Blocks that cannot be read at all.
     pub lost_blocks: u64,
+    /// Those of them whose checksum is right, but which do not decrypt or decompress: they were written so.
+    pub malformed_blocks: u64,
+    /// Encrypted blocks whose key is not loaded: their copies are right, and whether they decrypt and decompress is not known.
+    pub sealed_blocks: u64,
     /// The first of them.
     pub damage: Vec<Damage>,
     /// Wrong copies and columns by device guid.
@@ -156,6 +160,8 @@ impl Report {
         self.read_bytes = self.read_bytes.saturating_add(more.read_bytes);
         self.repairable_blocks += more.repairable_blocks;
         self.lost_blocks += more.lost_blocks;
+        self.malformed_blocks += more.malformed_blocks;
+        self.sealed_blocks += more.sealed_blocks;
         self.shared_blocks += more.shared_blocks;
         self.log_blocks += more.log_blocks;
         for (guid, faults) in more.devices {

@@ -413,6 +413,36 @@ fn encrypted_datasets_are_made_with_their_key_which_can_be_changed() {
         "Key load error: Incorrect key provided for 'tank/enc'.",
     );
     rig.good("zfs load-key tank/enc");
+
+    // One that inherits its key becomes an encryption root, whose format is not taken from what it inherits.
+    let sub = || rig.good("zfs get -H -o value encryptionroot,keylocation tank/enc/sub");
+    let needed = "Key change error: Keyformat required for new encryption root.";
+    rig.bad("zfs change-key tank/enc/sub", 255, needed);
+    rig.bad(&format!("zfs change-key -o keylocation={first} tank/enc/sub"), 255, needed);
+    let not_root = "Key change error: Key inheritting can only be performed on encryption roots.";
+    rig.bad("zfs change-key -i tank/enc/sub", 255, not_root);
+    assert_eq!(sub(), "tank/enc\nnone\n");
+    rig.good(&format!("zfs change-key -o keyformat=passphrase -o keylocation={first} -o my:key=own tank/enc/sub"));
+    assert_eq!(sub(), format!("tank/enc/sub\n{first}\n"));
+    assert_eq!(rig.good("zfs get -H -o value my:key tank/enc/sub"), "own\n");
+    rig.good("zfs unload-key tank/enc/sub");
+    rig.bad("zfs change-key -i tank/enc/sub", 255, "Key change error: Key must be loaded.");
+    rig.good("zfs load-key tank/enc/sub");
+    let user_only = "Key change error: Only user properties may be set with 'zfs change-key -i'";
+    rig.bad("zfs change-key -i -o keyformat=raw tank/enc/sub", 255, user_only);
+    rig.good("zfs change-key -i tank/enc/sub");
+    assert_eq!(sub(), "tank/enc\nnone\n");
+    rig.bad("zfs change-key -i tank/enc", 255, "Key change error: Parent must be encrypted.");
+    rig.bad("zfs change-key tank", 255, "Key change error: Dataset not encrypted.");
+    rig.good("zfs snapshot tank/enc@s");
+    rig.good("zfs clone tank/enc@s tank/enc/clone");
+    let clone = "Key change error: Keys cannot be changed on clones.";
+    rig.bad("zfs change-key -o keyformat=passphrase tank/enc/clone", 255, clone);
+    rig.bad(
+        "zfs change-key -o compression=lz4 tank/enc",
+        255,
+        "Key change error: Only keyformat, keylocation, pbkdf2iters, and user properties may be set with this command.",
+    );
     rig.judge("tank");
 }
 

@@ -6,7 +6,7 @@ use crate::getopt::Options;
 use crate::mounts::{Remount, pool_of};
 use crate::zpool::writing::{self, change, command_line, why};
 use admin::write::WritablePool;
-use anyhow::{Result, anyhow};
+use anyhow::{Context as _, Result, anyhow, bail, ensure};
 use daemon::smb::SmbOptions;
 use dataset::property::{self, parse_size};
 use dataset::quota::Principal;
@@ -19,6 +19,8 @@ const INHERIT: Options = Options { short: "rS", long: &[] };
 const CHANGE_KEY: Options = Options { short: "lio:", long: &[] };
 /// How libzfs ends when a property is no good.
 const BAD_PROPERTY: u8 = 255;
+/// How `zfs change-key` ends when it has changed nothing: -1 in libzfs.
+const KEY_NOT_CHANGED: u8 = 255;
 
 fn open(cx: &mut Context<'_>, name: &str) -> Result<Option<Found>, Failure> {
     Pools::new(cx).entry(cx, name)
@@ -204,77 +206,121 @@ fn applies(def: &property::PropertyDef, entry: &Entry) -> bool {
     }
 }
 
-/// `zfs change-key`.
+/// `zfs change-key`. Facts: `zfs_do_change_key`, `zfs_crypto_rewrap` in lib/libzfs/libzfs_crypto.c.
 pub fn change_key(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     let parsed = CHANGE_KEY.parse(args).map_err(Failure::usage)?;
-    let name = match parsed.operands.as_slice() {
-        [] => return Err(Failure::usage("Missing dataset argument")),
-        [name] => name.clone(),
-        _ => return Err(Failure::usage("Too many arguments")),
-    };
-    if parsed.has('i') && parsed.has('o') {
-        return Err(Failure::usage("Properties not allowed when inheriting"));
-    }
     let mut properties: Vec<(String, String)> = Vec::new();
     for option in parsed.all('o') {
         let Some((property, value)) = option.split_once('=') else {
             return Err(Failure::failed("missing '=' for property=value argument"));
         };
-        if !matches!(property, "keyformat" | "keylocation" | "pbkdf2iters") {
-            return Err(Failure::failed(
-                "Key change error: Only keyformat, keylocation, pbkdf2iters, and user properties may be set with this command.",
-            ));
+        if properties.iter().any(|(other, _)| other == property) {
+            return Err(Failure::failed(format!("property '{property}' specified multiple times")));
         }
         properties.push((property.to_owned(), value.to_owned()));
     }
-    let Some(found) = open(cx, &name)? else { return Ok(1) };
-    let failed = |why: &str| Failure::failed(format!("Key change error: {why}"));
+    let name = match parsed.operands.as_slice() {
+        [] => return Err(Failure::usage("Missing dataset argument")),
+        [name] => name.clone(),
+        _ => return Err(Failure::usage("Too many arguments")),
+    };
+    // The message is printed; how the command is called follows, as with OpenZFS.
+    let Some(found) = open(cx, &name)? else { return Err(Failure::usage("")) };
     if parsed.has('l') {
-        let dataset = found.entry.dataset().ok_or_else(|| failed("a bookmark has no key"))?;
-        if !found.pool.keys.is_available(dataset).map_err(|e| failed(&why(&e)))? {
+        let dataset = found.entry.dataset().ok_or_else(|| Failure::failed("a bookmark has no key"))?;
+        let is_available = found.pool.keys.is_available(dataset);
+        if !is_available.map_err(|e| Failure::failed(format!("Key load error: {}", why(&e))))? {
             let code = super::keys::load(cx, std::slice::from_ref(&name))?;
             if code != 0 {
                 return Ok(code);
             }
         }
     }
-    let present = |property: &str| -> Option<String> {
-        property::get(&found.entry, property, &View::default()).ok().flatten().map(|p| p.value.raw)
-    };
-    let asked = properties.clone();
-    let given = |property: &str| asked.iter().find(|(n, _)| n == property).map(|(_, v)| v.clone());
-    let (change_to, material) = if parsed.has('i') {
-        (KeyChange::Inherit, None)
-    } else {
-        let format = given("keyformat").or_else(|| present("keyformat")).unwrap_or_default();
-        let location = given("keylocation")
-            .or_else(|| present("keylocation").filter(|l| l != "none"))
-            .unwrap_or_else(|| "prompt".into());
-        properties.retain(|(n, _)| n != "keylocation");
-        properties.push(("keylocation".into(), location.clone()));
-        let material =
-            admin::new_key::ask(&properties, &name, Some(&format), &|format| writing::ask(cx.client, format))
-                .map_err(|e| failed(&format!("{e:#}")))?
-                .ok_or_else(|| failed("Dataset not encrypted."))?;
-        let format = match format.as_str() {
-            "raw" => KeyFormat::Raw,
-            "hex" => KeyFormat::Hex,
-            _ => KeyFormat::Passphrase,
-        };
-        let iterations = match given("pbkdf2iters").map(|t| t.parse::<u64>()) {
-            Some(Err(_)) => return Err(failed("bad numeric value for pbkdf2iters")),
-            other => other.and_then(Result::ok),
-        };
-        (KeyChange::New(NewKey { format, location, iterations, material: material.clone() }), Some(material))
+    let change = match new_key(cx, &found, &properties, parsed.has('i')) {
+        Ok(change) => change,
+        Err(error) => {
+            cx.complain(&format!("Key change error: {error:#}"));
+            return Ok(KEY_NOT_CHANGED);
+        }
     };
     let record = &found.pool.record;
-    change(cx, record, "Key change error", &command_line("zfs change-key", args), |pool| {
-        Ok(write::change_key(&pool.live, &name, change_to)?)
-    })?;
+    let user: Vec<_> = properties.into_iter().filter(|(name, _)| property::is_user_property(name)).collect();
+    let (change_to, material) = change;
+    let changed = writing::change(cx, record, "Key change error", &command_line("zfs change-key", args), |pool| {
+        write::change_key(&pool.live, &name, change_to).map_err(|error| match error {
+            dataset::Error::KeyUnavailable { .. } => anyhow!("Key must be loaded."),
+            error => error.into(),
+        })?;
+        if user.is_empty() { Ok(()) } else { set_all(pool, &name, &user) }
+    });
+    match changed {
+        Ok(()) => {}
+        Err(Failure::Failed(message)) => {
+            cx.complain(&message);
+            return Ok(KEY_NOT_CHANGED);
+        }
+        Err(other) => return Err(other),
+    }
     match material {
         Some(material) => super::keys::keep_new(&cx.state, record, &name, &material),
         None => super::keys::drop_one(&cx.state, record, &name).map(|_| ()),
     }
-    .map_err(|e| failed(&format!("{e:#}")))?;
+    .map_err(|e| Failure::failed(format!("Key change error: {e:#}")))?;
     Ok(0)
+}
+
+/// What becomes of the key of a dataset, and the new key itself. Asks for it.
+///
+/// A dataset that inherits its key becomes an encryption root, for which the format must be given: without this check the key
+/// that it happens to inherit would say how a person's input is read.
+fn new_key(
+    cx: &mut Context<'_>,
+    found: &Found,
+    properties: &[(String, String)],
+    inherits: bool,
+) -> Result<(KeyChange, Option<admin::new_key::Material>)> {
+    let name = found.entry.name();
+    let dataset = found.entry.dataset().filter(|d| !d.is_snapshot()).context("Dataset not encrypted.")?;
+    let root = dataset.encryption_root()?.context("Dataset not encrypted.")?;
+    let is_root = root.name() == name;
+    ensure!(dataset.origin()?.is_none(), "Keys cannot be changed on clones.");
+    let of_key = |property: &str| matches!(property, "keyformat" | "keylocation" | "pbkdf2iters");
+    for (property, _) in properties {
+        if property::is_user_property(property) || (of_key(property) && !inherits) {
+            continue;
+        }
+        ensure!(!inherits, "Only user properties may be set with 'zfs change-key -i'");
+        bail!("Only keyformat, keylocation, pbkdf2iters, and user properties may be set with this command.");
+    }
+    if inherits {
+        ensure!(is_root, "Key inheritting can only be performed on encryption roots.");
+        let (parent, _) = name.rsplit_once('/').context("Root dataset cannot inherit key.")?;
+        let parent = dataset.tree().dataset(parent).context("Failed to lookup parent.")?;
+        ensure!(parent.encryption_root()?.is_some(), "Parent must be encrypted.");
+        ensure!(found.pool.keys.is_available(&parent)?, "Parent key must be loaded.");
+        return Ok((KeyChange::Inherit, None));
+    }
+    let given = |property: &str| properties.iter().find(|(n, _)| n == property).map(|(_, v)| v.clone());
+    let present = |property: &str| -> Option<String> {
+        let found = property::get(&found.entry, property, &View::default()).ok().flatten();
+        found.map(|p| p.value.raw).filter(|value| value != "none" && is_root)
+    };
+    let format = given("keyformat").or_else(|| present("keyformat"));
+    let format = format.context("Keyformat required for new encryption root.")?;
+    let location = given("keylocation").or_else(|| present("keylocation")).unwrap_or_else(|| "prompt".into());
+    let mut all = properties.to_vec();
+    all.retain(|(n, _)| n != "keylocation");
+    all.push(("keylocation".into(), location.clone()));
+    let material = admin::new_key::ask(&all, name, Some(&format), &|format| writing::ask(cx.client, format))?;
+    let material = material.context("Dataset not encrypted.")?;
+    let format = match format.as_str() {
+        "raw" => KeyFormat::Raw,
+        "hex" => KeyFormat::Hex,
+        _ => KeyFormat::Passphrase,
+    };
+    let iterations = match given("pbkdf2iters").map(|text| text.parse::<u64>()) {
+        Some(Err(_)) => bail!("bad numeric value for pbkdf2iters"),
+        other => other.and_then(Result::ok),
+    };
+    Ok((KeyChange::New(NewKey { format, location, iterations, material: material.clone() }), Some(material)))
 }

@@ -640,3 +640,28 @@ fn a_mounted_pool_is_written_and_commands_reach_it_meanwhile() {
     rig.good("zpool import -d DISKS tank");
     assert_eq!(rig.good("cat tank/sub:/other"), "text");
 }
+
+/// Looking for what hangs on such a dataset led back to it without end, and the server's stack overflowed.
+#[test]
+fn a_dataset_that_is_a_clone_of_one_below_it_is_not_destroyed_until_it_is_promoted() {
+    let rig = Rig::new(&["a"]);
+    rig.good("zpool create tank a");
+    rig.good("zfs create tank/fs");
+    rig.good("zfs snapshot tank/fs@snap");
+    rig.good("zfs clone tank/fs@snap tank/fs/clone");
+    rig.good("zfs promote tank/fs/clone");
+    rig.bad(
+        "zfs destroy tank/fs",
+        1,
+        "cannot destroy 'tank/fs': filesystem has children\nuse '-r' to destroy the following datasets:\n\
+         tank/fs/clone@snap\ntank/fs/clone",
+    );
+    let circle = "cannot determine dependent datasets: recursive dependency at 'tank/fs'";
+    for line in ["destroy -r tank/fs", "destroy -R tank/fs", "destroy -r tank", "destroy -R tank/fs/clone@snap"] {
+        rig.bad(&format!("zfs {line}"), 1, circle);
+    }
+    assert_eq!(rig.good("zfs get -H -o value origin tank/fs tank/fs/clone"), "tank/fs/clone@snap\n-\n");
+    rig.good("zfs promote tank/fs");
+    rig.good("zfs destroy -r tank/fs");
+    assert_eq!(rig.good("zfs list -H -o name"), "tank\n");
+}

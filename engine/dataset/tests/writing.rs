@@ -526,3 +526,46 @@ fn encrypted_datasets_are_made_written_and_opened_with_their_keys() {
     assert!(!rig.found().features().is_active("com.datto:encryption"));
     rig.judge();
 }
+
+/// A clone that was made below its origin and promoted has its origin below it. Looking for what shares a key did not end there, or
+/// left both out, so that neither opened with the new key.
+#[test]
+fn a_new_key_opens_a_clone_and_its_origin_below_it() {
+    let rig = Rig::new();
+    let secret = NewDataset {
+        name: "tank/secret".into(),
+        properties: common::owned(&[("encryption", "on"), ("keyformat", "passphrase"), ("pbkdf2iters", "100000")]),
+        key: Some(Zeroizing::new(b"correct horse".to_vec())),
+        ..NewDataset::default()
+    };
+    write::create(&rig.live, &secret, common::MAKER).unwrap();
+    rig.create("tank/secret/a", &[]).unwrap();
+    write::snapshot(&rig.live, &["tank/secret/a@s".to_owned()], &[]).unwrap();
+    write::clone(&rig.live, "tank/secret/a@s", "tank/secret/a/c", &[]).unwrap();
+    write::promote(&rig.live, "tank/secret/a/c").unwrap();
+    rig.create("tank/secret/a/c/kid", &[]).unwrap();
+    write::change_key(&rig.live, "tank/secret", KeyChange::New(passphrase("another one"))).unwrap();
+    let rig = rig.reopen();
+    let root = rig.tree().dataset("tank/secret").unwrap();
+    rig.live.keys().unload(&root).unwrap();
+    rig.live.keys().load(&root, b"another one").unwrap();
+    for name in ["tank/secret/a", "tank/secret/a/c", "tank/secret/a/c/kid"] {
+        assert_eq!(rig.get(name, "encryptionroot"), "tank/secret");
+        rig.live.close(&rig.open(name)).unwrap();
+    }
+    rig.check();
+    rig.judge();
+}
+
+#[test]
+fn a_rename_makes_no_dataset_that_is_deeper_than_openzfs_allows() {
+    let rig = Rig::new();
+    let chain = |letter: &str, levels: usize| format!("tank{}", format!("/{letter}").repeat(levels));
+    for (letter, levels) in [("a", 30), ("b", 20)] {
+        (1..=levels).for_each(|level| rig.create(&chain(letter, level), &[]).unwrap());
+    }
+    let too_deep = write::rename(&rig.live, "tank/a", &format!("{}/a", chain("b", 20)));
+    assert_eq!(too_deep.err().and_then(|e| e.refusal()), Some(dataset::Refusal::NameTooLong));
+    write::rename(&rig.live, "tank/a", &format!("{}/a", chain("b", 19))).unwrap();
+    rig.check();
+}

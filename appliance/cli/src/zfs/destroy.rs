@@ -62,43 +62,100 @@ fn complaint(name: &str, error: &Error) -> String {
 }
 
 /// What must go before a dataset can, in the order in which it can go: what is below, snapshots, and clones of these.
+///
+/// A dataset may be a clone of a snapshot below itself: a clone made below its origin and promoted. Then neither can go first.
 #[derive(Default)]
 pub struct Dependents {
     /// Their names, those that must go first in front.
     pub names: Vec<String>,
+    /// A dataset that depends on itself.
+    circle: Option<String>,
     seen: HashSet<u64>,
 }
 
+/// What is left to do. Chains of clones are as long as people make them, so there is a list in place of recursion.
+enum Visit {
+    /// All that hangs on the file system or volume.
+    Head(Dataset),
+    /// All that hangs on the snapshot.
+    Snapshot(Dataset),
+    /// Nothing hangs on it any more.
+    Done(Dataset),
+}
+
 impl Dependents {
+    /// All that hangs on `head`.
     fn of_head(&mut self, head: &Dataset) -> Result<(), Error> {
-        let tree = head.tree();
-        for child in tree.children(head.dir())? {
-            let child = tree.head(&child)?;
-            self.of_head(&child)?;
-            self.push(&child);
-        }
-        for snapshot in head.snapshots()?.iter().filter(|s| !s.snapshot_name().is_some_and(is_hidden)) {
-            self.of_snapshot(snapshot)?;
-            self.push(snapshot);
-        }
-        Ok(())
+        self.visit(Visit::Head(head.clone()))
     }
 
     /// The clones of `snapshot`, with what hangs on them.
     pub fn of_snapshot(&mut self, snapshot: &Dataset) -> Result<(), Error> {
-        for clone in snapshot.clones()? {
-            if !self.seen.contains(&clone.id()) {
-                self.of_head(&clone)?;
-                self.push(&clone);
+        self.visit(Visit::Snapshot(snapshot.clone()))
+    }
+
+    fn visit(&mut self, first: Visit) -> Result<(), Error> {
+        // The way from the first one to where the visit is.
+        let mut way = HashSet::new();
+        let mut left = vec![first];
+        while let Some(visit) = left.pop() {
+            let mut next = Vec::new();
+            match visit {
+                Visit::Head(head) if way.contains(&head.id()) => {
+                    self.circle.get_or_insert_with(|| head.name().to_owned());
+                }
+                Visit::Head(head) if self.seen.contains(&head.id()) => {}
+                Visit::Head(head) => {
+                    way.insert(head.id());
+                    let tree = head.tree();
+                    for child in tree.children(head.dir())? {
+                        self.add(&way, tree.head(&child)?, &mut next);
+                    }
+                    for snapshot in head.snapshots()? {
+                        if !snapshot.snapshot_name().is_some_and(is_hidden) {
+                            next.extend([Visit::Snapshot(snapshot.clone()), Visit::Done(snapshot)]);
+                        }
+                    }
+                }
+                Visit::Snapshot(snapshot) => {
+                    for clone in snapshot.clones()? {
+                        self.add(&way, clone, &mut next);
+                    }
+                }
+                Visit::Done(dataset) => {
+                    way.remove(&dataset.id());
+                    self.push(&dataset);
+                }
             }
+            left.extend(next.into_iter().rev());
         }
         Ok(())
+    }
+
+    /// A child or a clone comes next, unless it was there already.
+    fn add(&self, way: &HashSet<u64>, head: Dataset, next: &mut Vec<Visit>) {
+        if way.contains(&head.id()) {
+            next.push(Visit::Head(head));
+        } else if !self.seen.contains(&head.id()) {
+            next.extend([Visit::Head(head.clone()), Visit::Done(head)]);
+        }
     }
 
     /// `dataset` goes next.
     pub fn push(&mut self, dataset: &Dataset) {
         if self.seen.insert(dataset.id()) {
             self.names.push(dataset.name().to_owned());
+        }
+    }
+
+    /// Refuses what OpenZFS refuses when all of them are to go: one of them would have to go before itself.
+    pub fn check_order(&self) -> Result<(), Failure> {
+        match &self.circle {
+            None => Ok(()),
+            Some(name) => {
+                let what = format!("cannot determine dependent datasets: recursive dependency at '{name}'");
+                Err(Failure::failed(what))
+            }
         }
     }
 }
@@ -127,6 +184,7 @@ fn head(cx: &mut Context<'_>, args: &[String], parsed: &Parsed, name: &str) -> O
     }
     let mut dependents = Dependents::default();
     dependents.of_head(&dataset).map_err(|e| Failure::failed(format!("{cannot}: {}", why(&e))))?;
+    let order = dependents.check_order();
     let mut all = dependents.names;
     let is_below = |n: &str| n.strip_prefix(name).is_some_and(|rest| rest.starts_with(['/', '@']));
     let (reported, what, option): (Vec<&str>, _, _) = match (recursive, parsed.has('R')) {
@@ -141,6 +199,7 @@ fn head(cx: &mut Context<'_>, args: &[String], parsed: &Parsed, name: &str) -> O
             reported.join("\n")
         )));
     }
+    order?;
     if !is_root {
         all.push(name.to_owned());
     }
@@ -281,6 +340,9 @@ fn snapshots(cx: &mut Context<'_>, args: &[String], parsed: &Parsed, of: &str, s
             bytes += reclaimed(&head, &meant).map_err(broken)?;
         }
         names.extend(meant.iter().map(|s| s.name().to_owned()));
+    }
+    if parsed.has('R') {
+        clones.check_order()?;
     }
     drop(found);
     if names.is_empty() {

@@ -61,6 +61,7 @@ pub fn rollback(cx: &mut Context<'_>, args: &[String]) -> Outcome {
             gone.names.join("\n")
         )));
     }
+    gone.check_order()?;
     newer.iter().for_each(|snapshot| gone.push(snapshot));
     drop((found, target, head, newer));
 

@@ -7,8 +7,8 @@
 //! module/zfs/dsl_crypt.c.
 
 use super::cx::Cx;
-use super::feature;
 use super::tree::{self, Node};
+use super::{feature, rename};
 use crate::dir::open_zap;
 use crate::keys::KeyLocation;
 use crate::{Error, KeyStore, Place, Result};
@@ -16,6 +16,7 @@ use object::random;
 use object::{DatasetKeys, KeyAttribute, KeyObject, ZapValue};
 use ondisk::ObjectType;
 use ondisk::dsl_dir::FIELD_CRYPTO_KEY_OBJ;
+use std::collections::HashSet;
 use std::sync::Arc;
 use transform::crypt::{KeyFormat, Suite, WrapContext, unwrap_keys, wrap_keys, wrapping_key};
 use zeroize::Zeroizing;
@@ -287,8 +288,7 @@ pub(crate) fn change(cx: &Cx<'_>, store: &KeyStore, node: &Node, change: KeyChan
         }
     };
     // Everything that will be sealed anew is opened first: nothing is changed unless all of it can be.
-    let mut found = Vec::new();
-    sharing(cx, node.dir, old.root_dir, false, &mut found)?;
+    let found = sharing(cx, node.dir, old.root_dir)?;
     let opened = found.iter().map(|key| open(key, &old_wrapping)).collect::<Result<Vec<_>>>()?;
     cx.sync.all_or_nothing(|| put_changed(cx, node, &change, &opened, &wrapping))?;
     if old.root_dir == node.dir {
@@ -331,37 +331,53 @@ fn open((dir, id, key): &Found, wrapping: &Zeroizing<[u8; 32]>) -> Result<Opened
     Ok((*id, (w.suite, w.guid, w.version), master, hmac))
 }
 
-/// The key objects of `dir` and of all below that share the wrapping key of `root`. Clones have their origin's object.
-pub(crate) fn sharing(cx: &Cx<'_>, dir: u64, root: u64, is_clone_of_seen: bool, found: &mut Vec<Found>) -> Result<()> {
-    let Some((id, key)) = key_of(cx, dir)? else { return Ok(()) };
-    let phys = cx.dir(dir)?.phys;
-    let is_clone = phys.origin != 0 && Some(phys.origin) != cx.origin_snapshot()?;
-    if !is_clone_of_seen {
-        if key.root_dir != root || is_clone {
-            return Ok(());
+/// The key objects of `dir` and of all below that share the wrapping key of `root`, each once. Clones have their origin's object.
+///
+/// A list in place of recursion, and each directory once: chains of clones are as long as people make them, and a directory may be a
+/// clone of one below it.
+pub(crate) fn sharing(cx: &Cx<'_>, dir: u64, root: u64) -> Result<Vec<Found>> {
+    let (mut found, mut seen, mut objects) = (Vec::new(), HashSet::new(), HashSet::new());
+    let mut left = vec![(dir, false)];
+    while let Some((dir, is_clone_of_seen)) = left.pop() {
+        let Some((id, key)) = key_of(cx, dir)? else { continue };
+        let phys = cx.dir(dir)?.phys;
+        if !is_clone_of_seen && (key.root_dir != root || is_clone(cx, dir, phys.origin)?) {
+            continue;
         }
-        found.push((dir, id, key));
-    }
-    for entry in cx.zap(phys.children_zap)?.entries()? {
-        if let (Some(child), false) = (entry.value.as_u64(), entry.name.starts_with(b"$")) {
-            sharing(cx, child, root, false, found)?;
+        if !seen.insert(dir) {
+            continue;
         }
-    }
-    if phys.clones_zap != 0 {
-        for entry in cx.zap(phys.clones_zap)?.entries()? {
-            if let Some(clone) = entry.value.as_u64() {
-                sharing(cx, cx.dataset(clone)?.phys.dir, root, true, found)?;
+        if objects.insert(id) {
+            found.push((dir, id, key));
+        }
+        for entry in cx.zap(phys.children_zap)?.entries()? {
+            if let (Some(child), false) = (entry.value.as_u64(), entry.name.starts_with(b"$")) {
+                left.push((child, false));
+            }
+        }
+        if phys.clones_zap != 0 {
+            for entry in cx.zap(phys.clones_zap)?.entries()? {
+                if let Some(clone) = entry.value.as_u64() {
+                    left.push((cx.dataset(clone)?.phys.dir, true));
+                }
             }
         }
     }
-    Ok(())
+    Ok(found)
+}
+
+/// Whether directory `dir` gets its key object from a directory that is somewhere else. Where the origin is below it, because a clone made
+/// below its origin was promoted, the way to the origin leads by here.
+fn is_clone(cx: &Cx<'_>, dir: u64, origin: u64) -> Result<bool> {
+    if origin == 0 || Some(origin) == cx.origin_snapshot()? {
+        return Ok(false);
+    }
+    Ok(!rename::ancestors(cx, cx.dataset(origin)?.phys.dir)?.contains(&dir))
 }
 
 /// Clone `to` is the encryption root from now on that its origin's directory `from` was, with the same key.
 pub(crate) fn hand_on_root(cx: &Cx<'_>, store: &KeyStore, from: u64, to: u64) -> Result<()> {
-    let mut found = Vec::new();
-    sharing(cx, from, from, false, &mut found)?;
-    for (_, id, _) in found {
+    for (_, id, _) in sharing(cx, from, from)? {
         cx.zap(id)?.update_u64(cx.tx(), object::key_attribute::ROOT_DIR.as_bytes(), to)?;
     }
     let (theirs, ours) = (cx.dir(from)?.phys.props_zap, cx.dir(to)?.phys.props_zap);

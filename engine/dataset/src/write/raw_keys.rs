@@ -153,9 +153,7 @@ pub fn set_encryption_root(live: &LiveDatasets, name: &str, is_root: bool, locat
         };
         sync.all_or_nothing(|| {
             if let Some(to) = to {
-                let mut found = Vec::new();
-                sharing(&cx, node.dir, key.root_dir, false, &mut found)?;
-                for (_, id, _) in found {
+                for (_, id, _) in sharing(&cx, node.dir, key.root_dir)? {
                     cx.zap(id)?.update_u64(cx.tx(), name::ROOT_DIR.as_bytes(), to)?;
                 }
                 put_location(&cx, node.dir, is_root.then_some("prompt"))?;

@@ -6,7 +6,7 @@ use super::cx::Cx;
 use super::limits::{self, Counted};
 use super::snapshot::Failures;
 use super::space::{self, Delta, Part};
-use super::tree::{NAME_MAX, Node};
+use super::tree::{DEPTH_MAX, NAME_MAX, Node};
 use super::{keys, snapshot, tree};
 use crate::live::LiveDatasets;
 use crate::name::{DatasetName, Tail, is_hidden};
@@ -37,9 +37,14 @@ fn rename_in(cx: &Cx<'_>, from: &str, to: &str) -> Result<()> {
         return Err(Refusal::CrossDevice.at(to));
     }
     let (parent, last) = tree::find_parent(cx, to)?;
+    let components = |name: &str| name.split('/').count();
     let growth = to.len().saturating_sub(from.len());
-    if growth > 0 && longest_name(cx, node.dir, from.len())? + growth > NAME_MAX {
-        return Err(Refusal::NameTooLong.at(to));
+    let deeper = components(to).saturating_sub(components(from));
+    if growth > 0 || deeper > 0 {
+        let (longest, deepest) = longest_name(cx, node.dir, from.len(), components(from))?;
+        if (growth > 0 && longest + growth > NAME_MAX) || (deeper > 0 && deepest + deeper > DEPTH_MAX) {
+            return Err(Refusal::NameTooLong.at(to));
+        }
     }
     let moves = parent != dir.phys.parent;
     if moves {
@@ -133,10 +138,15 @@ fn rename_one(cx: &Cx<'_>, node: &Node, stored: &[u8], short: &str) -> Result<()
     cx.zap(names)?.insert(cx.tx(), short.as_bytes(), &ZapValue::one(id))
 }
 
-/// Bytes of the longest full name at and below directory `id`, whose own has `len`.
-fn longest_name(cx: &Cx<'_>, id: u64, len: usize) -> Result<usize> {
+/// Bytes of the longest full name at and below directory `id`, whose own has `len`; components of the deepest one, where that of `id` has
+/// `depth`. As `dsl_valid_rename`.
+fn longest_name(cx: &Cx<'_>, id: u64, len: usize, depth: usize) -> Result<(usize, usize)> {
+    // No pool has such names: each level adds to them.
+    if depth > NAME_MAX {
+        return Err(Error::corrupt("", format!("directory {id} is {depth} levels deep, expected at most {NAME_MAX}")));
+    }
     let dir = cx.dir(id)?.phys;
-    let mut longest = len;
+    let (mut longest, mut deepest) = (len, depth);
     if dir.head_dataset != 0 {
         for entry in cx.zap(cx.dataset(dir.head_dataset)?.phys.snapnames_zap)?.entries()? {
             longest = longest.max(len + 1 + entry.name.len());
@@ -144,14 +154,15 @@ fn longest_name(cx: &Cx<'_>, id: u64, len: usize) -> Result<usize> {
     }
     for entry in cx.zap(dir.children_zap)?.entries()? {
         if let Some(child) = entry.value.as_u64() {
-            longest = longest.max(longest_name(cx, child, len + 1 + entry.name.len())?);
+            let (long, deep) = longest_name(cx, child, len + 1 + entry.name.len(), depth + 1)?;
+            (longest, deepest) = (longest.max(long), deepest.max(deep));
         }
     }
-    Ok(longest)
+    Ok((longest, deepest))
 }
 
 /// The directories from `id` up to the root.
-fn ancestors(cx: &Cx<'_>, id: u64) -> Result<Vec<u64>> {
+pub(super) fn ancestors(cx: &Cx<'_>, id: u64) -> Result<Vec<u64>> {
     let (mut found, mut at) = (Vec::new(), id);
     while at != 0 && found.len() < 256 {
         found.push(at);

@@ -15,7 +15,7 @@ use ondisk::{BlkPtr, DslDataset, DslDir, Endian, ObjectType, Txg};
 /// Bytes of a dataset's name at most, without its NUL.
 pub(crate) const NAME_MAX: usize = 255;
 /// Directories above one another at most (`zfs_max_dataset_nesting`).
-const DEPTH_MAX: usize = 50;
+pub(super) const DEPTH_MAX: usize = 50;
 /// Txg of a new pool's first objects.
 pub const TXG_INITIAL: u64 = 4;
 

@@ -1,6 +1,5 @@
 //! Pools that the program makes and changes, judged by zdb where it is installed; messages are OpenZFS's.
 
-use std::path::Path;
 use std::process::{Command, Output};
 
 /// A folder with image files and a state folder.

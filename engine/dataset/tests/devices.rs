@@ -315,6 +315,34 @@ fn a_log_leaves_when_nothing_is_on_it_and_a_hole_stays() {
     check(&rig, &files);
 }
 
+/// OpenZFS says UNAVAIL once a scrub begins; here such a log stayed ONLINE until the next import, which then lacked it.
+#[test]
+fn a_log_device_that_was_overwritten_is_not_used_from_the_next_scrub_on() {
+    let rig = Rig::new();
+    let log = disk("log");
+    let top =
+        NewVdev { class: block::Class::Log, leaf: Some(("log".into(), log.clone())), ashift: 12, ..layout(false) };
+    let writer = rig.live.writer().clone();
+    writer.add(pool::writer::NewDevices { tops: vec![top], ..Default::default() }, false).unwrap();
+    let leaf = |name: &str| writer.store().tree().leaves().into_iter().find(|leaf| leaf.path == name).unwrap().clone();
+    assert_eq!(writer.validate_labels().unwrap(), 0);
+    log.write_at(0, &vec![0; log.size_bytes() as usize]).unwrap();
+    writer.start_scrub().unwrap().unwrap();
+    assert!(!leaf("log").is_open() && leaf("disk").is_open());
+    assert_eq!(leaf("log").aux(), Some(block::vdev::Aux::CorruptLabel));
+    // The data device is needed, whatever its labels say.
+    writer.sync().unwrap();
+    let data = rig.devices[0].clone();
+    let labels = data.size_bytes() - (512 << 10);
+    for at in [0, labels] {
+        data.write_at(at, &vec![0; 512 << 10]).unwrap();
+    }
+    assert_eq!(writer.validate_labels().unwrap(), 0);
+    assert!(leaf("disk").is_open());
+    writer.set_guid(7).unwrap();
+    assert_eq!(writer.validate_labels().unwrap(), 0);
+}
+
 #[test]
 fn a_spare_stands_in_until_the_device_is_good_again_or_stays_for_good() {
     let rig = Rig::with(layout(true), &[], None);

@@ -19,6 +19,7 @@ use host::device::Device;
 use ondisk::label::START_BYTES;
 use ondisk::pool_dir::config;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 /// How long a device is to stay away.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,9 +55,18 @@ impl Writer {
         self.task(move |cx| online(cx, guid))
     }
 
-    /// Looks again for all devices that are away, unless somebody took them offline or they are faulty (`zpool reopen`). Those that
-    /// went away meanwhile are noticed when they are used. How many came back.
+    /// Looks whether the devices that are used still have their labels, as at the start of a scrub (`vdev_validate`). One on which
+    /// something else was written is not used any more, unless some block could not be read without it. How many there were.
+    ///
+    /// A log is read only when the pool is opened, so without this one that was overwritten looks well until then.
+    pub fn validate_labels(&self) -> Result<usize> {
+        self.task(validate_labels)
+    }
+
+    /// Looks again for all devices that are away, unless somebody took them offline or they are faulty (`zpool reopen`), and at the labels
+    /// of the others. Those that went away meanwhile are noticed when they are used. How many came back.
     pub fn reopen(&self, open: &Opener<'_>) -> Result<usize> {
+        self.validate_labels()?;
         let tree = self.shared.store.tree();
         let is_away = |leaf: &&Leaf| {
             let may_come = |aux| matches!(aux, Aux::NotFound | Aux::CorruptLabel | Aux::TooSmall | Aux::Removed);
@@ -154,6 +164,41 @@ pub(super) fn come_back(cx: &SyncTx<'_>) {
     if cx.store().tree().logs().iter().any(|leaf| leaf.is_open() && !leaf.stale_ranges().is_empty()) {
         cx.shared.scan.resilver_wanted();
     }
+}
+
+fn validate_labels(cx: &SyncTx<'_>) -> Result<usize> {
+    let shared = cx.shared;
+    if shared.config_dirty.load(Ordering::SeqCst) {
+        // What labels are to say changes with this txg, and is not written yet.
+        return Ok(0);
+    }
+    let (tree, mut found) = (cx.store().tree(), 0);
+    for top in &tree.tops {
+        let is_log = shared.is_log(top.id);
+        for leaf in top.leaves().into_iter().filter(|leaf| leaf.is_open() && !leaf.has_failed()) {
+            let Some(device) = leaf.device() else { continue };
+            // One that cannot be read is another matter.
+            let is_other = device.probe().is_ok() && !has_label(device.as_ref(), leaf.guid);
+            if is_other && (is_log || !is_required(top, leaf.guid)) {
+                tracing::error!(
+                    device = leaf.path,
+                    "its labels are gone, or another device's: it is not used any more"
+                );
+                leaf.close(Aux::CorruptLabel);
+                found += 1;
+            }
+        }
+    }
+    if found > 0 {
+        judge_writable(cx);
+        cx.config_changed();
+    }
+    Ok(found)
+}
+
+/// Whether a label of the device is that of leaf `guid`, of whatever pool: the pool's own identity may just be changing.
+fn has_label(device: &dyn Device, guid: u64) -> bool {
+    block::label::read(device, true).configs().any(|c| c.get_u64(config::GUID) == Some(guid))
 }
 
 /// Goes on with a device that was away, if it is the right one; whether it is.

@@ -280,6 +280,8 @@ impl Writer {
     }
 
     fn start_scrub_of(&self, since_last: bool) -> Result<ScanAnswer> {
+        // As OpenZFS, which reopens all devices first.
+        self.validate_labels()?;
         self.shared.change_scan(move |cx, state| match state::refusal(state) {
             None => {
                 let min = match since_last {

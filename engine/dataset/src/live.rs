@@ -39,8 +39,8 @@ use pool::l2::Secondary;
 use pool::space::Allocator;
 use pool::{Participant, SpaceCheck, SyncTx, Writer};
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
 
 /// Times that a change waits for a txg because of what others were promised, before it is refused. Guessed: each of those
 /// txgs had room for others.
@@ -80,6 +80,13 @@ pub(crate) struct Open {
     allocator: Arc<Allocator>,
 }
 
+/// Small changes that wait in memory for a txg that comes anyway, such as times of reading.
+pub trait LateChanges: Send + Sync {
+    /// Makes them, in a transaction that `begin` begins for so many bytes. Called before each txg closes, by the thread that
+    /// closes it: it must wait for no txg, and for no lock that is held while waiting for one.
+    fn bring(&self, begin: &dyn Fn(u64) -> Result<Tx>);
+}
+
 /// A file system or volume that is open for writing.
 pub struct LiveDataset {
     id: u64,
@@ -98,6 +105,7 @@ pub struct LiveDataset {
     received: Mutex<BTreeMap<u64, ReceivedTo>>,
     is_receiving: bool,
     closed: AtomicBool,
+    late: Mutex<Option<Weak<dyn LateChanges>>>,
 }
 
 /// How far a receive has come: the block that was written last, and the bytes read of the stream.
@@ -269,6 +277,7 @@ impl LiveDatasets {
             received: Mutex::default(),
             is_receiving,
             closed: AtomicBool::new(false),
+            late: Mutex::default(),
         }))
     }
 
@@ -318,6 +327,7 @@ impl LiveDatasets {
 
     /// Brings everything to disk and closes the dataset. Views of it must not be changed any more.
     pub fn close(&self, dataset: &Arc<LiveDataset>) -> Result<()> {
+        dataset.bring_late_changes();
         dataset.closed.store(true, Ordering::SeqCst);
         dataset.log.close()?;
         if !dataset.objset.is_clean() {
@@ -493,6 +503,29 @@ impl LiveDataset {
         Err(Refusal::NoSpace.at(self.name()))
     }
 
+    /// Has `changes` made before each txg closes, and before this dataset is closed.
+    pub fn set_late_changes(&self, changes: Weak<dyn LateChanges>) {
+        *self.late.lock() = Some(changes);
+    }
+
+    fn bring_late_changes(&self) {
+        let late = self.late.lock().as_ref().and_then(Weak::upgrade);
+        if let Some(late) = late.filter(|_| !self.is_closed()) {
+            late.bring(&|bytes| self.hold(bytes));
+        }
+    }
+
+    /// A hold on the open txg without waiting for anything.
+    fn hold(&self, bytes: u64) -> Result<Tx> {
+        let tx = self.writer.hold()?;
+        let promised = bytes.saturating_add(LEAST_BYTES).saturating_mul(u64::from(self.settings.read().copies));
+        match self.open.book.ask(self.id, tx.txg(), promised, false, &self.open.room(self.writer.saved_bytes())) {
+            Answer::Granted => Ok(tx),
+            Answer::Refused(why) => Err(why.at(self.name())),
+            Answer::Later | Answer::AfterFrees => Err(Refusal::Busy.at(self.name())),
+        }
+    }
+
     /// Space, with what is on its way to disk.
     pub fn space(&self) -> Space {
         let (available_bytes, referenced_bytes) =
@@ -622,6 +655,11 @@ impl Participant for Open {
         let heads = self.heads.lock();
         self.has_pending.load(Ordering::SeqCst)
             || heads.values().any(|dataset| dataset.objset.is_dirty(txg) || !dataset.features.lock().is_empty())
+    }
+
+    fn before_close(&self) {
+        let all: Vec<_> = self.heads.lock().values().cloned().collect();
+        all.iter().for_each(|dataset| dataset.bring_late_changes());
     }
 
     fn quiesce(&self, txg: u64) {

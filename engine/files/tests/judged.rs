@@ -241,6 +241,34 @@ fn quotas_of_users_and_projects_hold_once_a_txg_has_counted() {
 }
 
 #[test]
+fn times_of_reading_are_stored_with_the_next_txg_though_nobody_closes_the_file() {
+    // As NFSv3 reads: it opens and closes nothing.
+    let mut rig = Rig::new();
+    let fs = rig.make("tank/a", &[]);
+    let (who, top) = (root(), fs.root());
+    let files: Vec<_> = (0..50)
+        .map(|i| fs.create(&who, top, format!("f{i}").as_bytes(), &NewNode::Regular, 0o644, 0).unwrap().node)
+        .collect();
+    rig.live().writer().sync().unwrap();
+    files.iter().for_each(|node| fs.accessed(*node));
+    let read: Vec<_> = files.iter().map(|node| fs.attr(*node).unwrap().atime).collect();
+    rig.live().writer().sync().unwrap();
+    let stored = rig.read("tank/a");
+    for (node, atime) in files.iter().zip(&read) {
+        let found = stored.attr(*node).unwrap();
+        assert!(found.atime == *atime && found.atime > found.mtime, "{found:?}, expected {atime:?}");
+    }
+    // What was read last is stored when the file system is closed.
+    fs.set_attr(&who, files[0], &SetAttr { mode: Some(0o600), ..SetAttr::default() }).unwrap();
+    fs.accessed(files[0]);
+    let atime = fs.attr(files[0]).unwrap().atime;
+    assert_ne!(atime, read[0]);
+    rig.export();
+    assert_eq!(rig.read("tank/a").attr(files[0]).unwrap().atime, atime);
+    rig.judge();
+}
+
+#[test]
 fn a_full_file_system_can_be_emptied() {
     use files::Refusal;
     let mut rig = Rig::new();

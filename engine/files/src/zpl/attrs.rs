@@ -5,7 +5,7 @@
 use super::FileSystem;
 use super::Znode;
 use super::backing::{AtimeMode, Settings};
-use super::live::Live;
+use super::live::{Live, Slot};
 use super::log::{Group, time_of};
 use super::state::State;
 use crate::posix_acl::ACCESS;
@@ -20,6 +20,10 @@ use ondisk::znode::Flags;
 const ATTRIBUTES_BYTES: u64 = 64 << 10;
 /// A relative access time is moved at least this often.
 const DAY_SECONDS: i64 = 24 * 60 * 60;
+/// Access times that are stored before one txg closes. Guessed: some 20 ms.
+const ATIMES_AT_ONCE: usize = 10_000;
+/// What storing one may write: a dnode.
+const ATIME_BYTES: u64 = 512;
 /// `ZFS_INVALID_PROJID`.
 const PROJECT_INVALID: u64 = u64::MAX;
 
@@ -287,8 +291,48 @@ impl FileSystem {
         self.change(&[&node], |l| {
             let file = l.get(id);
             (file.atime, file.atime_dirty) = (now, true);
+            live.note_atime(&node);
             Ok(())
         })
+    }
+
+    /// Puts access times that moved into a transaction that `begin` begins for so many bytes. Called before a txg closes, and
+    /// waits for nothing: what is in use has its turn in the next one.
+    pub(super) fn store_accesses(&self, begin: &dyn Fn(u64) -> Result<Tx>) {
+        let Ok(live) = self.live() else { return };
+        if self.is_replaying() || live.backing.settings().read_only {
+            return;
+        }
+        let nodes = live.take_atimes(ATIMES_AT_ONCE);
+        if nodes.is_empty() {
+            return;
+        }
+        let tx = begin(nodes.len() as u64 * ATIME_BYTES);
+        let has_no_room =
+            matches!(&tx, Err(e) if matches!(e.refusal(), Some(Refusal::NoSpace | Refusal::QuotaExceeded)));
+        for node in nodes {
+            let Some(mut slot) = node.slot.try_write() else {
+                live.note_atime(&node);
+                continue;
+            };
+            let Slot::Loaded(file) = &mut *slot else { continue };
+            if !file.atime_dirty {
+                continue;
+            }
+            let stored = match &tx {
+                Ok(tx) => file.store(self, tx, &[]),
+                // The times of reading are not worth an error later on.
+                Err(e) if has_no_room => Err(e.clone()),
+                Err(_) => {
+                    live.note_atime(&node);
+                    continue;
+                }
+            };
+            if let Err(error) = stored {
+                tracing::debug!(object = node.id, %error, "an access time is lost");
+                *slot = Slot::Unloaded;
+            }
+        }
     }
 
     /// Stores an access time that moved.

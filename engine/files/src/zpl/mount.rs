@@ -10,7 +10,7 @@ use super::{
 };
 use crate::vfs::Quota;
 use crate::{Error, Result};
-use dataset::live::{self, AclType, LiveDataset, SyncMode, XattrStore};
+use dataset::live::{self, AclType, LateChanges, LiveDataset, SyncMode, XattrStore};
 use dataset::quota::Principal;
 use dataset::write::{FileSystemMaker, FileSystemTraits};
 use object::zap::ZapSpec;
@@ -19,7 +19,7 @@ use ondisk::zil::{Body, RecordType};
 use ondisk::{ObjectType, Objset};
 use parking_lot::{Mutex, RwLock};
 use std::os::unix::fs::MetadataExt;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 /// Feature that names of more than 255 bytes need.
 const LONG_NAME: &str = "org.zfsonlinux:longname";
@@ -253,6 +253,12 @@ impl Backing for DatasetBacking {
     }
 }
 
+impl LateChanges for FileSystem {
+    fn bring(&self, begin: &dyn Fn(u64) -> Result<Tx>) {
+        self.store_accesses(begin);
+    }
+}
+
 impl FileSystem {
     /// Opens the files of a live dataset: frees what was removed while open before, and does again what the intent log holds.
     pub fn mount(live: &Arc<LiveDataset>) -> Result<Arc<Self>> {
@@ -268,6 +274,8 @@ impl FileSystem {
             name,
         };
         let this = Self::open_live(live.objset().clone(), options, Arc::new(backing))?;
+        let late: Weak<dyn LateChanges> = Arc::downgrade(&this) as Weak<Self>;
+        live.set_late_changes(late);
         if settings.read_only && !live.log().needs_replay() {
             return Ok(this);
         }

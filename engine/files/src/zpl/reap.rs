@@ -155,9 +155,15 @@ impl FileSystem {
     }
 
     pub(super) fn closed(&self, id: u64) -> Result<()> {
-        let Some(node) = self.live.as_ref().and_then(|live| live.known(id)) else { return Ok(()) };
+        let Some(live) = &self.live else { return Ok(()) };
+        let Some(node) = live.known(id) else { return Ok(()) };
         let before = node.opens.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |n| n.checked_sub(1));
         if before != Ok(1) {
+            return Ok(());
+        }
+        if node.rests() {
+            // Nobody refers to it any more, and it is in no ring.
+            live.enter(&node);
             return Ok(());
         }
         let (is_nameless, is_dirty) = {

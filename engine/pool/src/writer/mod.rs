@@ -88,6 +88,9 @@ use std::time::{Duration, Instant};
 
 /// Something whose changes are part of txgs: a dataset open for writing.
 pub trait Participant: Send + Sync {
+    /// The open txg is about to be closed, if it has any changes: changes may be made in it still. Called by the thread that
+    /// closes it, which must not wait for a txg.
+    fn before_close(&self) {}
     /// Whether `txg` has changes of it.
     fn is_dirty(&self, txg: u64) -> bool;
     /// `txg` is closed: nobody changes anything in it any more. Hands over, and returns quickly: everybody waits.
@@ -454,7 +457,9 @@ impl Writer {
         self.shared.progress.lock().stop = true;
         self.shared.wake.notify_all();
         self.shared.done.notify_all();
-        if let Some(thread) = self.thread.lock().take() {
+        // The thread itself may be the last that had something of the pool.
+        let is_other = |thread: &std::thread::JoinHandle<()>| thread.thread().id() != std::thread::current().id();
+        if let Some(thread) = self.thread.lock().take().filter(is_other) {
             // It panicked: whoever waited was told.
             let _ = thread.join();
         }

@@ -18,6 +18,9 @@ pub(super) const EARLY_PERCENT: u64 = 20;
 pub(super) fn run(shared: &Arc<Shared>) {
     let guard = StopGuard(shared);
     while let Some(force) = next(shared) {
+        let participants = shared.participants.lock().clone();
+        participants.iter().for_each(|p| p.before_close());
+        drop(participants);
         let open = shared.gate.open();
         if !force && !shared.is_dirty(open) {
             continue;

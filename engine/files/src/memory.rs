@@ -426,6 +426,13 @@ impl Vfs for MemoryVfs {
         self.change()?.write(who, node, offset, data, self.space_bytes)
     }
 
+    fn write_cached(&self, who: &Caller, node: NodeId, offset: u64, data: &[u8]) -> Result<()> {
+        let mut state = self.change()?;
+        let before = state.node(node)?.attr;
+        state.write(who, node, offset, data, self.space_bytes)?;
+        state.set_times(node, before.mtime, before.ctime)
+    }
+
     fn append(&self, who: &Caller, node: NodeId, data: &[u8]) -> Result<u64> {
         let mut state = self.change()?;
         let end = state.node(node)?.attr.size;

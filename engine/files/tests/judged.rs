@@ -269,6 +269,27 @@ fn times_of_reading_are_stored_with_the_next_txg_though_nobody_closes_the_file()
 }
 
 #[test]
+fn writes_from_the_cache_of_a_kernel_leave_the_times_to_it() {
+    let rig = Rig::new();
+    let fs = rig.make("tank/a", &[]);
+    let who = root();
+    let node = fs.create(&who, fs.root(), b"f", &NewNode::Regular, 0o644, 0).unwrap().node;
+    let time = files::vfs::SetTime::To(files::vfs::Time { seconds: 1_000_000, nanoseconds: 7 });
+    fs.set_attr(&who, node, &SetAttr { mtime: Some(time), ctime: Some(time), ..SetAttr::default() }).unwrap();
+    fs.sync_node(node, files::vfs::SyncKind::All).unwrap();
+    let before = fs.attr(node).unwrap();
+    fs.write_cached(&who, node, 0, b"written before, and kept").unwrap();
+    let after = fs.attr(node).unwrap();
+    assert_eq!((after.size, after.mtime, after.ctime), (24, before.mtime, before.ctime));
+    // What replays the log moves no time of change either.
+    fs.sync_node(node, files::vfs::SyncKind::All).unwrap();
+    let cut = rig.cut();
+    let fs = cut.mount("tank/a");
+    assert_eq!(&fs.read(node, 0, 100).unwrap()[..], b"written before, and kept");
+    assert_eq!(fs.attr(node).unwrap().mtime, before.mtime);
+}
+
+#[test]
 fn a_full_file_system_can_be_emptied() {
     use files::Refusal;
     let mut rig = Rig::new();

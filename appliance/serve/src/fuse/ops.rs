@@ -204,10 +204,21 @@ impl Ops {
     }
 
     /// Writes; `unannounced`, if [`Self::before_write`] was not asked though setuid and setgid may have to go.
-    pub fn write(&self, who: &Caller, node: NodeId, offset: u64, data: &[u8], unannounced: bool) -> Result<(), Errno> {
+    /// `is_cached`, if the kernel has kept it and sets the times of the file itself.
+    pub fn write(
+        &self,
+        who: &Caller,
+        node: NodeId,
+        (offset, data): (u64, &[u8]),
+        is_cached: bool,
+        unannounced: bool,
+    ) -> Result<(), Errno> {
         let failed = |e| self.failed(node, &e);
         let has_setid = unannounced && self.vfs.attr(node).map_err(failed)?.mode & (libc::S_ISUID | libc::S_ISGID) != 0;
-        self.vfs.write(who, node, offset, data).map_err(failed)?;
+        match is_cached {
+            true => self.vfs.write_cached(who, node, offset, data).map_err(failed)?,
+            false => self.vfs.write(who, node, offset, data).map_err(failed)?,
+        }
         self.settle.written(node);
         if has_setid && let Some(kernel) = self.kernel.get() {
             // It keeps the mode that it knows; a negative offset stands for attributes alone.

@@ -25,6 +25,8 @@ const PLUS_BATCH: usize = 128;
 const COPY_BYTES_MAX: u64 = 1 << 30;
 /// `FUSE_WRITE_KILL_SUIDGID`.
 const WRITE_KILL_SETID: u32 = 1 << 2;
+/// `FUSE_WRITE_CACHE`.
+const WRITE_CACHE: u32 = 1;
 /// `FUSE_IOCTL_UNRESTRICTED`: of character devices alone.
 const IOCTL_UNRESTRICTED: u32 = 1 << 1;
 
@@ -145,7 +147,10 @@ impl Answer for Server {
                 let kills = flags & WRITE_KILL_SETID != 0;
                 let who = Caller { privileged: !kills, ..caller(header) };
                 let past_cache = open_flags as i32 & libc::O_DIRECT != 0;
-                match self.0.write(&who, node, offset, data, kills && past_cache) {
+                // With write-back the kernel keeps the times of files, shows them, and sets them itself. Elsewhere a write from
+                // its cache is one to a mapping, whose time is ours to say.
+                let is_cached = self.0.write_back && flags & WRITE_CACHE != 0;
+                match self.0.write(&who, node, (offset, data), is_cached, kills && past_cache) {
                     Ok(()) => {
                         self.0.figures.written.add(data.len() as u64);
                         reply.written(data.len() as u32);

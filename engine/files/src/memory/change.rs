@@ -3,7 +3,7 @@
 use super::{Node, State, missing, now};
 use crate::nfs4_acl::{self, Ace};
 use crate::posix_acl::{ACCESS, DEFAULT, PosixAcl};
-use crate::vfs::{Allocate, Attr, Caller, FileKind, NewNode, NodeId, RenameFlags, SetAttr, SetTime, SetXattr};
+use crate::vfs::{Allocate, Attr, Caller, FileKind, NewNode, NodeId, RenameFlags, SetAttr, SetTime, SetXattr, Time};
 use crate::{Error, Refusal, Result};
 
 const SETUID: u32 = 0o4000;
@@ -427,6 +427,12 @@ impl State {
         file.drop_setid(who);
         file.touch();
         file.count_blocks();
+        Ok(())
+    }
+
+    pub fn set_times(&mut self, node: NodeId, mtime: Time, ctime: Time) -> Result<()> {
+        let attr = &mut self.node_mut(node)?.attr;
+        (attr.mtime, attr.ctime) = (mtime, ctime);
         Ok(())
     }
 

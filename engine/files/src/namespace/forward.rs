@@ -315,6 +315,11 @@ impl Vfs for Namespace {
         opened.vfs.write(who, local, offset, data)
     }
 
+    fn write_cached(&self, who: &Caller, node: NodeId, offset: u64, data: &[u8]) -> Result<()> {
+        let (opened, local) = self.find_own(node)?;
+        opened.vfs.write_cached(who, local, offset, data)
+    }
+
     fn append(&self, who: &Caller, node: NodeId, data: &[u8]) -> Result<u64> {
         let (opened, local) = self.find_own(node)?;
         opened.vfs.append(who, local, data)

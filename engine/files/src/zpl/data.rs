@@ -30,6 +30,15 @@ fn grown_block_bytes(block: u64, end: u64, record: u64) -> u64 {
     limit.min(end.next_multiple_of(SECTOR)).max(block)
 }
 
+/// What writing does to the times of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Times {
+    /// It changes now.
+    Move,
+    /// It changed before, and a kernel keeps its times.
+    Stay,
+}
+
 impl FileSystem {
     /// Makes the only block of a file larger if the file becomes `end` bytes long.
     fn grow_block(&self, tx: &Tx, settings: &Settings, file: &mut State, end: u64) -> Result<()> {
@@ -68,14 +77,18 @@ impl FileSystem {
         tx: &Tx,
         settings: &Settings,
         file: &mut State,
-        keeps_set_id: bool,
+        (keeps_set_id, times): (bool, Times),
         offset: u64,
         data: &[u8],
     ) -> Result<()> {
-        if self.write_unlogged(tx, settings, file, keeps_set_id, offset, data)? {
+        if self.write_unlogged(tx, settings, file, (keeps_set_id, times), offset, data)? {
             self.log_mode(tx, file);
         }
         self.log_write(tx, file, offset, data);
+        if times == Times::Stay {
+            // Writing again after a crash moves the time.
+            self.log_mtime(tx, file);
+        }
         Ok(())
     }
 
@@ -85,7 +98,7 @@ impl FileSystem {
         tx: &Tx,
         settings: &Settings,
         file: &mut State,
-        keeps_set_id: bool,
+        (keeps_set_id, times): (bool, Times),
         offset: u64,
         data: &[u8],
     ) -> Result<bool> {
@@ -94,7 +107,10 @@ impl FileSystem {
         self.grow_block(tx, settings, file, end)?;
         file.object.write_at(tx, offset, data)?;
         file.size = file.size.max(end);
-        file.touch_contents(now);
+        match times {
+            Times::Move => file.touch_contents(now),
+            Times::Stay => file.flags |= Flags::ARCHIVE | Flags::AV_MODIFIED,
+        }
         let cleared = !keeps_set_id && file.drop_set_id();
         file.store(self, tx, &[])?;
         Ok(cleared)
@@ -113,7 +129,14 @@ impl FileSystem {
     }
 
     /// Writes `data` at `offset`; `None`: behind the end. Gives where it was written.
-    pub(super) fn write_data(&self, who: &Caller, id: u64, offset: Option<u64>, data: &[u8]) -> Result<u64> {
+    pub(super) fn write_data(
+        &self,
+        who: &Caller,
+        id: u64,
+        offset: Option<u64>,
+        data: &[u8],
+        times: Times,
+    ) -> Result<u64> {
         let mut written_at = None;
         let mut pieces = data.chunks(PIECE_BYTES);
         let mut done = 0u64;
@@ -140,7 +163,7 @@ impl FileSystem {
                         return Ok(at);
                     }
                     self.check_space_quota(live, file)?;
-                    self.write_in(tx, settings, file, who.privileged, at, piece)?;
+                    self.write_in(tx, settings, file, (who.privileged, times), at, piece)?;
                     Ok(at)
                 })
             })?;
@@ -286,7 +309,7 @@ impl FileSystem {
             if piece.is_empty() {
                 break;
             }
-            self.write_data(who, to.0, Some(to.1 + done), &piece)?;
+            self.write_data(who, to.0, Some(to.1 + done), &piece, Times::Move)?;
             done += piece.len() as u64;
         }
         Ok(done)

@@ -257,6 +257,14 @@ impl FileSystem {
         self.live.as_ref().is_some_and(|live: &Live| live.replaying.load(Ordering::Relaxed))
     }
 
+    /// The time of the last change of a file's contents is what it was.
+    pub(super) fn log_mtime(&self, tx: &Tx, file: &State) {
+        let set = SetAttr { mtime: Some(SetTime::To(file.mtime)), ..SetAttr::default() };
+        if file.has_name() {
+            self.put_record(tx, file.object.id(), RecordType::SETATTR, &set_attr_record(file, &set));
+        }
+    }
+
     pub(super) fn log_remove(&self, tx: &Tx, directory: u64, object: u64, name: &[u8], is_dir: bool) {
         let kind = if is_dir { RecordType::RMDIR } else { RecordType::REMOVE };
         self.put_record(tx, object, kind, &Body::Remove { directory, name });

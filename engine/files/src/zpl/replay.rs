@@ -8,6 +8,7 @@
 //!   * nobody else uses the file system meanwhile
 
 use super::FileSystem;
+use super::data::Times;
 use super::log::{MAP_CREATED, MAP_PROJECT, MAP_PROJECT_INHERIT, mask};
 use super::make::Forced;
 use crate::vfs::{Caller, NewNode, RenameFlags, SetAttr, SetTime, Time};
@@ -142,7 +143,7 @@ impl FileSystem {
                 let size = file.size.max(end);
                 // A whole block holds what later records, which only move the end, count on.
                 let at = if data.len() as u64 > length { offset - offset % data.len() as u64 } else { offset };
-                self.write_in(tx, settings, file, true, at, data)?;
+                self.write_in(tx, settings, file, (true, Times::Move), at, data)?;
                 if file.size != size {
                     file.size = size;
                     file.store(self, tx, &[])?;

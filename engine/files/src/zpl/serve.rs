@@ -1,5 +1,6 @@
 //! The files of a dataset as a [`Vfs`].
 
+use super::data::Times;
 use super::live::{Live, Slot};
 use super::{FileSystem, dir};
 use crate::nfs4_acl::Ace;
@@ -341,11 +342,15 @@ impl Vfs for FileSystem {
     }
 
     fn write(&self, who: &Caller, node: NodeId, offset: u64, data: &[u8]) -> Result<()> {
-        self.named(self.write_data(who, node.0, Some(offset), data).map(|_| ()))
+        self.named(self.write_data(who, node.0, Some(offset), data, Times::Move).map(|_| ()))
+    }
+
+    fn write_cached(&self, who: &Caller, node: NodeId, offset: u64, data: &[u8]) -> Result<()> {
+        self.named(self.write_data(who, node.0, Some(offset), data, Times::Stay).map(|_| ()))
     }
 
     fn append(&self, who: &Caller, node: NodeId, data: &[u8]) -> Result<u64> {
-        self.named(self.write_data(who, node.0, None, data))
+        self.named(self.write_data(who, node.0, None, data, Times::Move))
     }
 
     fn allocate(&self, who: &Caller, node: NodeId, what: Allocate, offset: u64, len: u64) -> Result<()> {

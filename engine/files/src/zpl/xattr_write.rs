@@ -3,6 +3,7 @@
 //! The lock of a file covers its hidden directory and what is in it. Facts: zpl_xattr.c, zfs_make_xattrdir.
 
 use super::backing::{Settings, XattrMode};
+use super::data::Times;
 use super::live::Live;
 use super::log::Group;
 use super::make::{NewFile, new_flags};
@@ -304,7 +305,7 @@ impl FileSystem {
             self.free_range_unlogged(tx, settings, &mut attribute, (0, 0), now)?;
         }
         if !value.is_empty() {
-            self.write_unlogged(tx, settings, &mut attribute, true, 0, value)?;
+            self.write_unlogged(tx, settings, &mut attribute, (true, Times::Move), 0, value)?;
         }
         Ok(())
     }

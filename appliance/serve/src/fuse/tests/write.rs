@@ -233,6 +233,44 @@ fn what_others_change_shows_in_a_shared_mount() {
     assert_eq!(names(&m.dir), ["f", "g"]);
 }
 
+/// With write-back, the kernel's own flusher sends pages and times at once: whatever comes first, the times are those that it
+/// has shown.
+#[test]
+fn times_that_were_seen_are_the_same_after_unmounting() {
+    for write_back in [false, true] {
+        let vfs = Arc::new(MemoryVfs::new().writable());
+        let dir = std::env::temp_dir().join(format!("weir-write-times-{write_back}-{}", std::process::id()));
+        fs::create_dir_all(&dir).expect("a folder to mount at");
+        let options = MountOptions { write_back, ..MountOptions::default() };
+        let Ok(handle) = mount(vfs.clone(), &dir, &options) else {
+            return fs::remove_dir(&dir).expect("still empty");
+        };
+        let m = Mounted { handle: Some(handle), dir, figures: options.figures.clone() };
+        let mut seen = Vec::new();
+        for round in 0..3 {
+            let files: Vec<_> = (0..200)
+                .map(|i| {
+                    let mut file = File::create(m.dir.join(format!("{round}-{i}"))).expect("create");
+                    file.write_all(&pattern(100 + i * 50)).expect("write");
+                    file
+                })
+                .collect();
+            let top = File::open(&m.dir).expect("open");
+            rustix::fs::syncfs(&top).expect("syncfs");
+            for (i, file) in files.iter().enumerate() {
+                let stat = file.metadata().expect("stat");
+                seen.push((format!("{round}-{i}"), (stat.mtime(), stat.mtime_nsec() as u32)));
+            }
+        }
+        drop(m);
+        let moved = seen.iter().filter(|(name, mtime)| {
+            let now = vfs.lookup(vfs.root(), name.as_bytes()).expect("there").mtime;
+            (now.seconds, now.nanoseconds) != *mtime
+        });
+        assert_eq!(moved.count(), 0, "of {} files, write-back: {write_back}", seen.len());
+    }
+}
+
 #[test]
 fn the_time_of_birth_shows() {
     plain("birth", |dir, vfs| {

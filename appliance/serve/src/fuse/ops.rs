@@ -229,6 +229,21 @@ impl Ops {
         Ok(())
     }
 
+    /// A file was opened for reading. The kernel asks for none of the bytes of an empty one, so that this stands for reading it.
+    pub fn opened_for_reading(&self, node: NodeId) {
+        let Ok(before) = self.vfs.attr(node) else { return };
+        if before.size != 0 || before.kind != FileKind::Regular {
+            return;
+        }
+        self.vfs.accessed(node);
+        let moved = self.vfs.attr(node).is_ok_and(|now| now.atime != before.atime);
+        if let Some(kernel) = self.kernel.get().filter(|_| moved)
+            && let Err(error) = kernel.invalidate(self.inodes.to_fuse(node), -1)
+        {
+            tracing::debug!(%error, "the kernel does not take it");
+        }
+    }
+
     pub fn set_xattr(
         &self,
         req: &Header,

@@ -328,6 +328,9 @@ impl Server {
         }
         let flags_out = open_flags(flags, self.0.shared);
         let answer = move || reply.opened(flags_out);
+        if !writes(flags) {
+            self.0.opened_for_reading(node);
+        }
         if writes(flags) { self.0.held.writing(node, answer) } else { answer() }
     }
 

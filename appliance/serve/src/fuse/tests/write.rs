@@ -272,6 +272,20 @@ fn times_that_were_seen_are_the_same_after_unmounting() {
 }
 
 #[test]
+fn reading_an_empty_file_moves_its_access_time() {
+    plain("empty", |dir, _| {
+        let path = dir.join("f");
+        File::create(&path).expect("create");
+        let old = Timespec { tv_sec: 5, tv_nsec: 6 };
+        let times = Timestamps { last_access: old, last_modification: old };
+        rustix::fs::utimensat(CWD, &path, &times, AtFlags::empty()).expect("utimensat");
+        assert_eq!(fs::metadata(&path).expect("stat").atime(), 5);
+        assert_eq!(fs::read(&path).expect("read"), b"");
+        assert!(fs::metadata(&path).expect("stat").atime() > 1_000_000);
+    });
+}
+
+#[test]
 fn the_time_of_birth_shows() {
     plain("birth", |dir, vfs| {
         fs::write(dir.join("f"), "x").expect("write");

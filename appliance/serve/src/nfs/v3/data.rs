@@ -32,8 +32,8 @@ impl V3 {
             let wanted = u64::from(count.min(TRANSFER_BYTES)).min(at.attr.size.saturating_sub(offset));
             let pieces = read_pieces(at, offset, wanted as usize)?;
             let len: usize = pieces.iter().map(bytes::Bytes::len).sum();
+            at.vfs().accessed(at.node());
             if len > 0 {
-                at.vfs().accessed(at.node());
                 note::span(offset, len);
                 self.core.figures.read.add(len as u64);
                 call.peer.client.read.add(len as u64);

@@ -33,6 +33,7 @@ impl Compound<'_> {
         let room = self.room(w).saturating_sub(16);
         let count = (count.min(IO_BYTES_MAX) as usize).min(room);
         if offset >= attr.size || count == 0 {
+            node.vfs().accessed(node.id);
             w.bool(offset >= attr.size);
             w.u32(0);
             return Ok(());

@@ -93,6 +93,24 @@ impl FileSystem {
         parent.store(self, tx, &[])
     }
 
+    /// Has `name`, exactly as stored, lead to another file than before, which is of kind `old`.
+    fn replace(
+        &self,
+        tx: &Tx,
+        parent: &mut State,
+        name: &[u8],
+        old: FileKind,
+        (id, kind): (u64, FileKind),
+        now: Time,
+    ) -> Result<()> {
+        let value = id | super::make::kind_bits(kind) >> 12 << 60;
+        self.dir_zap(parent.object.id())?.update(tx, name, &ZapValue::one(value))?;
+        parent.links += u64::from(kind == FileKind::Directory);
+        parent.links -= u64::from(old == FileKind::Directory && parent.links > 0);
+        parent.touch_contents(now);
+        parent.store(self, tx, &[])
+    }
+
     /// [`Vfs::create`](crate::vfs::Vfs::create), with `forced` when it comes from the intent log.
     pub(super) fn make_named(
         &self,
@@ -448,20 +466,33 @@ impl FileSystem {
             // First what can be refused: the directory may not be empty.
             orphan = self.drop_link(tx, l, (to.0, stored), target, now)?;
         }
-        self.leave(tx, l.get(from.0), &from_stored, source_kind, now)?;
-        if let (Some((_, stored)), Some(kind), true) = (&over, target_kind, flags.exchange) {
-            self.leave(tx, l.get(to.0), stored, kind, now)?;
+        let source = (ids.source, source_kind);
+        match (&over, ids.target.zip(target_kind)) {
+            (Some((_, stored)), Some(target)) if flags.exchange => {
+                self.replace(tx, l.get(to.0), stored, target.1, source, now)?;
+                if let Err(e) = self.replace(tx, l.get(from.0), &from_stored, source_kind, target, now) {
+                    self.replace(tx, l.get(to.0), stored, source_kind, target, now)?;
+                    return Err(e);
+                }
+                self.moved(tx, l, target.0, from.0, now)?;
+            }
+            _ if respells => {
+                self.leave(tx, l.get(from.0), &from_stored, source_kind, now)?;
+                if let Err(e) = self.enter(tx, l.get(to.0), to.1, ids.source, source_kind, now) {
+                    self.enter(tx, l.get(from.0), &from_stored, ids.source, source_kind, now)?;
+                    return Err(e);
+                }
+            }
+            _ => {
+                // The new name first: a file that loses its only name cannot be found again.
+                self.enter(tx, l.get(to.0), to.1, ids.source, source_kind, now)?;
+                if let Err(e) = self.leave(tx, l.get(from.0), &from_stored, source_kind, now) {
+                    self.leave(tx, l.get(to.0), to.1, source_kind, now)?;
+                    return Err(e);
+                }
+            }
         }
-        let to_name = match &over {
-            Some((_, stored)) if flags.exchange => stored,
-            _ => to.1,
-        };
-        self.enter(tx, l.get(to.0), to_name, ids.source, source_kind, now)?;
         self.moved(tx, l, ids.source, to.0, now)?;
-        if let (Some(target), Some(kind), true) = (ids.target, target_kind, flags.exchange) {
-            self.enter(tx, l.get(from.0), &from_stored, target, kind, now)?;
-            self.moved(tx, l, target, from.0, now)?;
-        }
         let mut white = match flags.whiteout {
             true => {
                 let device = NewNode::CharDevice { major: 0, minor: 0 };

@@ -613,6 +613,8 @@ fn a_mounted_pool_is_written_and_commands_reach_it_meanwhile() {
     assert_eq!(std::fs::read_to_string(place.join("sub/.zfs/snapshot/then/other")).expect("read"), "text");
     rig.good("zfs destroy -r tank@then");
     assert_eq!(shown(&place.join("sub/.zfs/snapshot")), [""; 0]);
+    let gone = std::fs::read_to_string(place.join("sub/.zfs/snapshot/then/other"));
+    assert_eq!(gone.expect_err("it was read a moment ago").kind(), std::io::ErrorKind::NotFound);
     std::fs::write(place.join("sub/other"), "text").expect("written");
     rig.good("zpool sync tank");
     rig.good("zpool clear tank");

@@ -423,8 +423,8 @@ impl Namespace {
         })
     }
 
-    /// What is in a made-up directory: name, number, kind.
-    fn made_entries(&self, node: NodeId, made: Made) -> Result<Vec<(Vec<u8>, NodeId, FileKind)>> {
+    /// What is in a made-up directory: name, number, kind. With `only`, of snapshots just the one of that name.
+    fn made_entries(&self, node: NodeId, made: Made, only: Option<&[u8]>) -> Result<Vec<(Vec<u8>, NodeId, FileKind)>> {
         let directory = FileKind::Directory;
         let list = |layer: usize, names: Vec<String>, source: fn(String) -> Source, kind| {
             let entry = |name: String| Ok((name.clone().into_bytes(), self.layer(layer, source(name), node)?, kind));
@@ -436,7 +436,9 @@ impl Namespace {
                 (b"volume".to_vec(), self.made(Made::Volumes(layer))?, directory),
             ]),
             Made::Snapshots(layer) => {
-                let names = self.open(layer)?.provider.as_ref().map_or(Ok(Vec::new()), |p| p.snapshots())?;
+                let mut names = self.open(layer)?.provider.as_ref().map_or(Ok(Vec::new()), |p| p.snapshots())?;
+                // Each that is shown gets a door, and there may be thousands.
+                names.retain(|name| only.is_none_or(|only| name.as_bytes() == only));
                 list(layer, names, Source::Snapshot, directory)
             }
             Made::Volumes(layer) => {
@@ -467,7 +469,7 @@ impl Namespace {
             b"." => self.made_attr(node, made),
             b".." => self.attr(self.made_parent(made)?),
             name => {
-                let found = self.made_entries(node, made)?.into_iter().find(|e| e.0 == name);
+                let found = self.made_entries(node, made, Some(name))?.into_iter().find(|e| e.0 == name);
                 match found {
                     Some((_, node, _)) => self.attr(node),
                     None => Err(Error::not_found(".zfs", String::from_utf8_lossy(name).into_owned())),
@@ -485,7 +487,7 @@ impl Namespace {
     ) -> Result<()> {
         let directory = FileKind::Directory;
         let mut all = vec![(b".".to_vec(), node, directory), (b"..".to_vec(), self.made_parent(made)?, directory)];
-        all.extend(self.made_entries(node, made)?);
+        all.extend(self.made_entries(node, made, None)?);
         let from = usize::try_from(cookie).unwrap_or(usize::MAX);
         for (i, (name, node, kind)) in all.into_iter().enumerate().skip(from) {
             if !sink(DirEntry { name, node, kind, next_cookie: i as u64 + 1 }) {

@@ -22,9 +22,9 @@ use std::time::Duration;
 
 /// Nothing changes but by way of the kernel, which sees to what it remembers: it may believe what it was told for a year.
 pub(super) const FOREVER: Duration = Duration::from_secs(365 * 86_400);
-/// What others change as well: `.zfs/snapshot`.
+/// What others change as well: attributes in `.zfs/snapshot`, and shared trees.
 const SHORTLY: Duration = Duration::from_secs(1);
-/// For what could not be read, or has more names than the kernel knows: ask again.
+/// For what could not be read, has more names than the kernel knows, or is a name in `.zfs/snapshot`: ask again.
 pub(super) const NOT_AT_ALL: Duration = Duration::ZERO;
 
 /// What the threads share.
@@ -99,9 +99,10 @@ impl Ops {
 
     /// How long the kernel may believe that `name` in `dir` is `node`, or is not there.
     pub fn entry_ttl(&self, dir: NodeId, node: Option<NodeId>) -> Duration {
-        if !self.exact {
+        if !self.exact || !self.read_only && (is_door(dir) || node.is_some_and(is_door)) {
+            // A snapshot that was destroyed is gone at once.
             NOT_AT_ALL
-        } else if self.shared || !self.read_only && (is_door(dir) || node.is_some_and(is_door)) {
+        } else if self.shared {
             SHORTLY
         } else {
             FOREVER

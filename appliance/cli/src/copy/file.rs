@@ -2,6 +2,7 @@
 
 use super::attributes::{self, Target};
 use super::damage::DamageMap;
+use super::reach::reach;
 use super::{Options, Report};
 use anyhow::{Context, Result, bail};
 use files::vfs::{Attr, Vfs};
@@ -130,7 +131,7 @@ impl OutFile {
             report.fail(&self.shown, format_args!("{error:#}{hint}"));
             // Half a file must not pass for a whole one. (Not a disk that somebody named as the target.)
             if self.sparse
-                && let Err(e) = std::fs::remove_file(&self.path)
+                && let Err(e) = reach(&self.path).and_then(|path| std::fs::remove_file(&*path))
             {
                 report.fail(&self.path.display().to_string(), e);
             }
@@ -145,7 +146,8 @@ impl OutFile {
             let (count, bytes) = (ranges.len(), ranges.iter().map(|r| r.1).sum::<u64>());
             let first = ranges.first().map_or("", |r| r.2.as_str()).to_owned();
             let what = format!("{bytes} of {} bytes in {count} ranges could not be read: {first}", self.attr.size);
-            match damage.write(&self.shown, self.attr.size, &self.path) {
+            let written = reach(&self.path).and_then(|path| damage.write(&self.shown, self.attr.size, &path));
+            match written.map(|_| DamageMap::path_for(&self.path)) {
                 Ok(map) => report.fail(&self.shown, format_args!("{what}; the ranges are in {}", map.display())),
                 Err(e) => report.fail(&self.shown, format_args!("{what}; and their list could not be written: {e}")),
             }

@@ -18,6 +18,7 @@
 pub mod attributes;
 pub mod damage;
 mod file;
+mod reach;
 mod walk;
 
 use anyhow::Result;

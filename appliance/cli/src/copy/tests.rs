@@ -137,3 +137,34 @@ fn a_volume_is_a_file() {
     let meta = fs::metadata(&out).expect("stat");
     assert_eq!((meta.size(), meta.blocks()), (1 << 30, (3 << 20) / 512));
 }
+
+/// Longer paths than a system call takes: 5,000 levels.
+#[test]
+fn a_tree_that_is_deeper_than_paths_can_be_long_comes_out() {
+    const LEVELS: usize = 5_000;
+    let mut t = MemoryVfs::new();
+    let root = t.root();
+    let mut at = root;
+    for level in 0..LEVELS {
+        at = t.add_dir(at, if level % 2 == 0 { "a" } else { "b" });
+    }
+    t.attr_mut(at).mtime = Time { seconds: 77, nanoseconds: 0 };
+    t.add_file(at, "file", "at the bottom");
+    t.add_symlink(at, "link", "file");
+    let folder = tempfile::tempdir().expect("a folder");
+    let out = folder.path().join("out");
+    assert_eq!(run(&t, root, &out, |_| ()), 0);
+    // Taken down from the top: each level moves up once, so that no path is long.
+    for level in 0..LEVELS {
+        let (name, next) = if level % 2 == 0 { ("a", "b") } else { ("b", "a") };
+        let here = out.join(name);
+        if level + 1 == LEVELS {
+            assert_eq!(fs::read_to_string(here.join("file")).expect("read"), "at the bottom");
+            assert_eq!(fs::read_link(here.join("link")).expect("readlink"), Path::new("file"));
+            assert_eq!(fs::metadata(&here).expect("stat").mtime(), 77);
+            return;
+        }
+        fs::rename(here.join(next), out.join(next)).expect("moves up");
+        fs::remove_dir(here).expect("is empty");
+    }
+}

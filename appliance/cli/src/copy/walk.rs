@@ -2,6 +2,7 @@
 
 use super::attributes::{self, Target};
 use super::file::{OutFile, PIECE_BYTES};
+use super::reach::reach;
 use super::{Options, Report};
 use crate::tree;
 use anyhow::{Context, Result, anyhow, bail};
@@ -86,7 +87,7 @@ pub(super) fn copy(
         (walker.later, walker.directories)
     });
     for (first, to, shown) in later {
-        let made = remove_in_the_way(&to).and_then(|()| Ok(fs::hard_link(&first, &to)?));
+        let made = remove_in_the_way(&to).and_then(|()| Ok(fs::hard_link(&*reach(&first)?, &*reach(&to)?)?));
         if let Err(e) = made {
             report.fail(&shown, format_args!("cannot be linked to {}: {e:#}", first.display()));
         }
@@ -165,10 +166,11 @@ impl Walker<'_> {
             bail!("this directory was met before: the tree is not a tree");
         }
         // Ours alone until its contents are there: what it will allow in the end may forbid us to write into it.
-        match rustix::fs::mkdir(&item.to, Mode::RWXU) {
+        let reached = reach(&item.to).with_context(|| item.shown.clone())?;
+        match rustix::fs::mkdir(&*reached, Mode::RWXU) {
             Ok(()) => {}
             Err(rustix::io::Errno::EXIST) => {
-                let meta = if item.named { fs::metadata(&item.to) } else { fs::symlink_metadata(&item.to) };
+                let meta = if item.named { fs::metadata(&*reached) } else { fs::symlink_metadata(&*reached) };
                 if !meta.with_context(|| item.to.display().to_string())?.is_dir() {
                     bail!("{} is in the way and no directory", item.to.display());
                 }
@@ -220,12 +222,13 @@ impl Walker<'_> {
     /// Symbolic links, devices, pipes and sockets.
     fn other(&self, item: &Item) -> Result<()> {
         let attr = &item.attr;
-        remove_in_the_way(&item.to)?;
+        let to = reach(&item.to)?;
+        remove_in_the_way(&to)?;
         let kind = match attr.kind {
             FileKind::Symlink => {
                 let target = self.vfs.read_link(attr.node)?;
-                std::os::unix::fs::symlink(OsStr::from_bytes(&target), &item.to)?;
-                attributes::apply(self.vfs, attr, &item.shown, &Target::Path(&item.to), self.options, self.report);
+                std::os::unix::fs::symlink(OsStr::from_bytes(&target), &*to)?;
+                attributes::apply(self.vfs, attr, &item.shown, &Target::Path(&to), self.options, self.report);
                 return Ok(());
             }
             FileKind::Fifo => FileType::Fifo,
@@ -234,17 +237,19 @@ impl Walker<'_> {
             _ => FileType::BlockDevice,
         };
         let device = rustix::fs::makedev(attr.rdev_major, attr.rdev_minor);
-        rustix::fs::mknodat(CWD, &item.to, kind, Mode::RUSR | Mode::WUSR, device).map_err(|e| match e {
+        rustix::fs::mknodat(CWD, &*to, kind, Mode::RUSR | Mode::WUSR, device).map_err(|e| match e {
             rustix::io::Errno::PERM => anyhow!("only root can make device nodes"),
             e => io::Error::from(e).into(),
         })?;
-        attributes::apply(self.vfs, attr, &item.shown, &Target::Path(&item.to), self.options, self.report);
+        attributes::apply(self.vfs, attr, &item.shown, &Target::Path(&to), self.options, self.report);
         Ok(())
     }
 }
 
 /// Opens the target empty. Below the named target nothing is followed: a link there was made by the tree itself.
 fn create(to: &Path, named: bool) -> io::Result<File> {
+    let reached = reach(to)?;
+    let to = &*reached;
     let mut options = File::options();
     options.write(true).create(true).mode(0o600);
     if named {
@@ -262,7 +267,7 @@ fn create(to: &Path, named: bool) -> io::Result<File> {
 }
 
 fn remove_in_the_way(to: &Path) -> Result<()> {
-    match fs::remove_file(to) {
+    match fs::remove_file(&*reach(to)?) {
         Err(e) if e.kind() != io::ErrorKind::NotFound => {
             Err(e).with_context(|| format!("{} is in the way", to.display()))
         }
@@ -272,5 +277,5 @@ fn remove_in_the_way(to: &Path) -> Result<()> {
 
 fn open_directory(path: &Path) -> io::Result<File> {
     let flags = (OFlags::NOFOLLOW | OFlags::DIRECTORY).bits().cast_signed();
-    File::options().read(true).custom_flags(flags).open(path)
+    File::options().read(true).custom_flags(flags).open(&*reach(path)?)
 }

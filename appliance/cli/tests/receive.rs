@@ -124,6 +124,10 @@ fn a_tree_is_received_and_follows_what_happens_to_it() {
     rig.good("zfs destroy -r tank/src/gone");
     rig.good("zfs create tank/src/b/new");
     rig.good("zfs set compression=zstd tank/src");
+    // Properties of snapshots that are there already: another value, a new one, and one that was set here.
+    rig.good("zfs set com.example:snap=no tank/src/volume@2");
+    rig.good("zfs set com.example:more=new tank/src@one");
+    rig.good("zfs set com.example:snap=here tank/copy@2");
     rig.good("zfs snapshot -r tank/src@3");
     let more = rig.send("zfs send -R -I @2 tank/src@3");
     let (code, said) = rig.with("zfs receive -v -F tank/copy", &more);
@@ -131,6 +135,9 @@ fn a_tree_is_received_and_follows_what_happens_to_it() {
     assert!(said.contains("attempting rename tank/copy/a to tank/copy/b\nsuccess\n"), "{said}");
     assert_eq!(rig.names("tank/copy"), rig.names("tank/src"));
     assert_eq!(get("compression tank/copy"), "zstd\treceived\n");
+    assert_eq!(get("com.example:snap tank/copy/volume@2"), "no\treceived\n");
+    assert_eq!(get("com.example:more tank/copy@one"), "new\treceived\n");
+    assert_eq!(get("com.example:snap tank/copy@2"), "here\tlocal\n");
     // Once more, it is all there.
     let (code, said) = rig.with("zfs receive -v tank/copy", &rig.send("zfs send -I @2 tank/src@3"));
     assert!(code == 0 && said.contains("snap tank/copy@3 already exists; ignoring\n"), "{said}");

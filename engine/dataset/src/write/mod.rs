@@ -53,7 +53,7 @@ pub use keys::{KeyChange, NewKey, PBKDF2_ITERATIONS};
 pub use promote::promote;
 pub use props::Change;
 pub use raw_keys::set_encryption_root;
-pub use received::{ReceivedProperties, receive_properties};
+pub use received::{ReceivedProperties, receive_properties, snapshot_differs};
 pub use rename::{rename, rename_snapshot};
 pub use rollback::rollback;
 pub use snapshot::{Failures, snapshot};

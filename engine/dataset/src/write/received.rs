@@ -12,7 +12,7 @@ use super::{contents, create, tree};
 use crate::live::LiveDatasets;
 use crate::property::set::PropertySet;
 use crate::property::{Attr, Kinds, Value, find, is_user_property};
-use crate::{Error, Result};
+use crate::{Dataset, Error, Result};
 use object::ZapValue;
 use ondisk::ObjsetKind;
 
@@ -44,6 +44,13 @@ pub fn receive_properties(
     })?;
     live.refresh()?;
     Ok(failures)
+}
+
+/// Whether a snapshot has received other properties than those that come: if not, nothing has to be changed, and no txg waited for.
+pub fn snapshot_differs(snapshot: &Dataset, brought: &[(String, Value)]) -> Result<bool> {
+    let set = snapshot.own_props()?;
+    let gone = set.names().any(|name| set.received(name).is_some() && brought.iter().all(|(other, _)| other != name));
+    Ok(gone || brought.iter().any(|(name, value)| set.received(name) != Some(value)))
 }
 
 fn receive_in(cx: &Cx<'_>, name: &str, properties: &ReceivedProperties, is_new: bool) -> Result<Failures> {

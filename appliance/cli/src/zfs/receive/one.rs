@@ -5,6 +5,7 @@ use super::{Receiver, said};
 use crate::context::{Context, Failure};
 use crate::number::nice_bytes;
 use crate::zpool::writing::why;
+use dataset::property::Value;
 use dataset::receive::{Checked, Covered, Target, receive, skip};
 use dataset::write::{self, ReceivedProperties};
 use dataset::{Dataset, Datasets, Error, ListOptions, Refusal};
@@ -227,11 +228,8 @@ impl Receiver<'_> {
         let Some(list) = &self.list else { return Ok(()) };
         let name = to.to_string();
         if let Some(brought) = list.snapshot_properties(begin.to_guid) {
-            let properties = ReceivedProperties { brought: Some(brought), ..ReceivedProperties::default() };
-            let failures = write::receive_properties(self.live(), &name, &properties, true);
-            for (property, error) in failures.map_err(|e| Failure::failed(format!("cannot receive: {}", said(&e))))? {
-                cx.complain(&format!("cannot receive {property} property on {name}: {}", why(&error)));
-            }
+            self.receive_snapshot_properties(cx, &name, brought)
+                .map_err(|e| Failure::failed(format!("cannot receive: {}", said(&e))))?;
         }
         if list.holds && !self.asked.skip_holds {
             for tag in list.snapshot_holds(begin.to_guid) {
@@ -241,6 +239,20 @@ impl Receiver<'_> {
                     }
                 }
             }
+        }
+        Ok(())
+    }
+
+    /// Notes what a package says of a snapshot, in place of what an earlier one said. What was set here stays.
+    pub(super) fn receive_snapshot_properties(
+        &self,
+        cx: &mut Context<'_>,
+        name: &str,
+        brought: Vec<(String, Value)>,
+    ) -> Result<(), Error> {
+        let properties = ReceivedProperties { brought: Some(brought), ..ReceivedProperties::default() };
+        for (property, error) in write::receive_properties(self.live(), name, &properties, true)? {
+            cx.complain(&format!("cannot receive {property} property on {name}: {}", why(&error)));
         }
         Ok(())
     }

@@ -5,6 +5,7 @@
 //! | a snapshot or dataset was destroyed | it is destroyed, with `-F`                                  |
 //! | it was renamed, or moved            | it is renamed                                               |
 //! | a clone was promoted                | it is promoted                                              |
+//! | a snapshot has other properties     | they are received                                           |
 //!
 //! What cannot be done yet, since a name is taken or a parent has not come, is tried again. Facts: `recv_incremental_replication` in
 //! lib/libzfs/libzfs_sendrecv.c.
@@ -46,6 +47,7 @@ impl Receiver<'_> {
     pub(super) fn replicate(&self, cx: &mut Context<'_>, to_name: &str) -> Result<u8, Failure> {
         let Some(list) = &self.list else { return Ok(0) };
         let top = Destination::new(self.asked, to_name, &self.sent)?.dataset;
+        self.snapshot_properties(cx, list, &top).map_err(|e| Failure::failed(format!("cannot receive: {e}")))?;
         for _ in 0..PASSES_MAX {
             let mut pass = Pass::default();
             for local in self.locals(&top, list).map_err(|e| Failure::failed(format!("cannot receive: {e}")))? {
@@ -60,6 +62,28 @@ impl Receiver<'_> {
             }
         }
         Ok(1)
+    }
+
+    /// Snapshots that came with an earlier package get the properties that they have now where they were sent.
+    fn snapshot_properties(&self, cx: &mut Context<'_>, list: &List, top: &str) -> Result<(), Error> {
+        let tree = self.tree()?;
+        if tree.dataset(top).is_err() {
+            return Ok(());
+        }
+        let mut changed = Vec::new();
+        for entry in tree.list(&[top], &ListOptions::heads())?.entries {
+            let Some(head) = entry.dataset() else { continue };
+            for snapshot in head.snapshots()? {
+                let Some(brought) = list.snapshot_properties(snapshot.phys().guid) else { continue };
+                if write::snapshot_differs(&snapshot, &brought)? {
+                    changed.push((snapshot.name().to_owned(), brought));
+                }
+            }
+        }
+        for (name, brought) in changed {
+            self.receive_snapshot_properties(cx, &name, brought)?;
+        }
+        Ok(())
     }
 
     fn locals(&self, top: &str, list: &List) -> Result<Vec<Local>, Error> {

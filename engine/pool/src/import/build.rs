@@ -124,13 +124,39 @@ pub fn marked(c: &VdevConfig) -> Option<Aux> {
     marks.into_iter().find(|(key, counts, _)| *counts && c.number(key) != 0).map(|(_, _, aux)| aux)
 }
 
-/// Bytes that a leaf must have at least: for mirrors and single devices what is allocatable and the labels.
+/// Bytes that a leaf must have at least: for mirrors and single devices what is allocatable and the labels. This also bounds what is
+/// kept in memory for a device by what is there of it: its size is otherwise what its label says.
 pub fn needed_bytes(top: &VdevConfig) -> u64 {
     let share = match top.kind.as_str() {
-        "raidz" => top.number(config::ASIZE) / (top.children.len().max(1) as u64),
+        // Of a draid, spare space counts on each child besides.
+        "raidz" | "draid" => top.number(config::ASIZE) / (top.children.len().max(1) as u64),
         "mirror" | "disk" | "file" => top.number(config::ASIZE),
         _ => 0,
     };
     // Half of it: labels 2 and 3 and small shrinking are no reason to refuse what may be readable.
     (share / 2).saturating_add(START_BYTES)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ondisk::nvlist::Nvlist;
+
+    fn top(kind: &str, asize: u64, children: usize) -> VdevConfig {
+        let one = |kind: &str, children| {
+            let mut all = Nvlist::new();
+            all.put(config::ASIZE, asize);
+            VdevConfig { kind: kind.into(), id: 0, guid: 1, path: None, all, children }
+        };
+        one(kind, (0..children).map(|_| one("file", Vec::new())).collect())
+    }
+
+    /// A label could claim any size for a draid: `weir verify` then took memory for it.
+    #[test]
+    fn every_layout_that_holds_blocks_asks_its_devices_for_what_its_label_claims() {
+        for (kind, children) in [("file", 0), ("disk", 0), ("mirror", 2), ("raidz", 5), ("draid", 9)] {
+            let needed = needed_bytes(&top(kind, 1 << 50, children));
+            assert!(needed > 1 << 45, "{kind}: {needed:#x}");
+        }
+    }
 }

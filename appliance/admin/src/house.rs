@@ -228,6 +228,10 @@ impl House {
         if let Some(pool) = slot.pool.read().clone() {
             return Ok(pool);
         }
+        // It may have been exported or destroyed since the caller looked: opened again, nobody would ever close it.
+        if !self.state.pools()?.iter().any(|known| known.guid == record.guid) {
+            bail!("no such pool '{}'", record.name);
+        }
         Ok(self.let_in(&slot, self.open(record)?))
     }
 
@@ -290,11 +294,23 @@ impl House {
 
     /// Lets go of a pool: it is synced first, and closed or marked. It is let go of in any case; the error says what could not
     /// be told to its devices. A pool that is not open is none of this House's business.
+    ///
+    /// One that is exported or destroyed is not imported any more before anyone else may open it.
     pub fn release(&self, guid: u64, how: Leave) -> Result<()> {
         let Some(slot) = self.slots.lock().get(&guid).cloned() else { return Ok(()) };
         let _opening = slot.opening.lock();
         let Some(pool) = slot.pool.write().take() else { return Ok(()) };
-        pool.leave(how)
+        let left = pool.leave(how);
+        let is_gone = match how {
+            Leave::Close => false,
+            Leave::Export => true,
+            Leave::Destroy => left.is_ok(),
+        };
+        if is_gone {
+            let forgotten = self.state.change(|pools| pools.retain(|known| known.guid != guid));
+            return left.and(forgotten);
+        }
+        left
     }
 
     /// Notes that a pool is imported otherwise than before; it may have got another identity.
@@ -541,6 +557,23 @@ mod tests {
         let owned = house.adopt(record, opened);
         assert_eq!(owned.pool().expect("open").store().cache().counters().cap_bytes, 77 << 20);
         assert!(house.close_all().is_empty());
+    }
+
+    /// Whoever had looked it up before opened it again, and its devices stayed locked for a pool that nobody saw.
+    #[test]
+    fn a_pool_that_was_exported_is_not_opened_by_who_found_it_before() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let state = State::new(dir.path().join("state"));
+        let (record, opened) = pool(dir.path(), "gone");
+        state.change(|all| all.push(record.clone())).expect("written");
+        let house = House::new(state, Scope::All, None);
+        let held = house.adopt(record.clone(), opened);
+        house.release(record.guid, Leave::Export).expect("exported");
+        assert!(house.import(&record).is_err_and(|error| error.to_string() == "no such pool 'gone'"));
+        assert!(house.state().pools().expect("read").is_empty());
+        pool::devices::open_for_writing(&record.places[0])
+            .expect("it is not locked, although someone still knows the pool");
+        drop(held);
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// A folder with image files and a state folder; with a daemon or without.
@@ -250,6 +251,56 @@ fn two_clients_at_once_both_get_what_they_want() {
     // What it had goes on without it.
     assert_eq!(rig.good("zfs list -H -o name").lines().count(), 22);
     rig.good("zfs create one/after");
+}
+
+/// A command that had looked up a pool opened it again after another one had exported or destroyed it: its devices stayed in use by the
+/// server, for a pool that no list showed. Devices that left a pool stayed open as long as anything still knew its state before.
+#[test]
+fn a_command_that_ended_has_released_the_devices_that_it_was_to_release() {
+    const ROUND: &[&str] = &[
+        "zpool create -f -m none p mirror DIRd/a DIRd/b",
+        "zpool offline p DIRd/a",
+        "zpool online p DIRd/a",
+        "zpool destroy -f p",
+        "zpool create -f -m none p mirror DIRd/a DIRd/b",
+        "zpool add p spare DIRd/c",
+        "zpool remove p DIRd/c",
+        "zpool create -f -m none q DIRd/c",
+        "zpool destroy q",
+        "zpool add -f p cache DIRd/c",
+        "zpool remove p DIRd/c",
+        "zpool create -f -m none q DIRd/c",
+        "zpool destroy q",
+        "zpool add -f p log DIRd/c",
+        "zpool remove p DIRd/c",
+        "zpool detach p DIRd/b",
+        "zpool create -f -m none q DIRd/b",
+        "zpool export q",
+        "zpool import -d DIRd q",
+        "zpool destroy q",
+        "zpool export p",
+        "zpool import -d DIRd p",
+        "zpool export p",
+        "zpool import -d DIRd p",
+        "zpool destroy p",
+    ];
+    let mut rig = Rig::new(&["a", "b", "c"]);
+    rig.serve();
+    let (rig, over) = (&rig, &AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        // People look at the pools meanwhile, and may find one that is just going.
+        for line in ["zpool status", "zfs list -t all", "zpool list -v"] {
+            scope.spawn(move || {
+                while !over.load(Ordering::SeqCst) {
+                    rig.run(line);
+                }
+            });
+        }
+        let all = (0..2).flat_map(|_| ROUND).map(|line| (line, rig.run(line)));
+        let wrong: Vec<_> = all.filter(|(_, said)| *said != (0, String::new(), String::new())).take(1).collect();
+        over.store(true, Ordering::SeqCst);
+        assert!(wrong.is_empty(), "{wrong:?}");
+    });
 }
 
 #[test]

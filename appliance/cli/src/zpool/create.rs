@@ -146,14 +146,25 @@ pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
         crate::zfs::keys::keep_new(&cx.state, &record, shown, key)
             .map_err(|e| cannot(&format!("its key cannot be kept loaded: {e:#}")))?;
     }
-    cx.state.change(|pools| pools.push(record.clone())).map_err(|e| cannot(&format!("{e:#}")))?;
+    let remember = || {
+        let changed = cx.state.change(|pools| pools.push(record.clone()));
+        changed.map_err(|e| cannot(&format!("{e:#}")))
+    };
     match crate::mounts::owner(cx, guid) {
         Some(owner) => {
             pool.writer().sync().map_err(|e| cannot(&writing::why(&e)))?;
-            let pool = owner.house.adopt(record, pool);
+            // Others who find it in the list must find it open: it cannot be opened twice.
+            let pool = owner.house.adopt(record.clone(), pool);
+            if let Err(failure) = remember() {
+                let _ = owner.house.release(guid, admin::house::Leave::Close);
+                return Err(failure);
+            }
             return Ok(crate::mounts::mount_all(cx, &pool));
         }
-        _ => pool.close().map_err(|e| cannot(&writing::reason(&e)))?,
+        _ => {
+            remember()?;
+            pool.close().map_err(|e| cannot(&writing::reason(&e)))?;
+        }
     }
     Ok(0)
 }

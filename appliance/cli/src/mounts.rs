@@ -22,7 +22,7 @@ pub fn pool_of(dataset: &str) -> &str {
 
 /// Where a running `weir mount` of this state folder has mounted datasets of the pool. Another pool of the same name, which
 /// somebody else has mounted, is not meant.
-fn places(state: &State, record: &Imported) -> Vec<PathBuf> {
+pub fn places(state: &State, record: &Imported) -> Vec<PathBuf> {
     let document = crate::figures::read(state.folder(), &record.name).ok().flatten();
     let mounted = crate::zfs::mount::mounted();
     let is_mounted = |place: &PathBuf| mounted.iter().any(|(_, p)| Path::new(p) == place);

@@ -20,6 +20,7 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 /// A file or directory in a pool.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -157,6 +158,9 @@ pub fn stream_args() -> [Arg; 3] {
 
 /// An option that only commands for streams have.
 const OF_STREAMS: &str = "of-streams";
+/// How long a process that had a pool mounted may take to close it, and how often is looked. Guessed.
+const CLOSING_MAX: Duration = Duration::from_secs(20);
+const CLOSING_POLL: Duration = Duration::from_millis(50);
 
 /// What options say of saved streams.
 struct Streams {
@@ -277,12 +281,14 @@ impl Opener {
         let Some(record) = self.imported(pool_name)?.filter(|r| !r.readonly) else { return Ok(None) };
         let request = crate::zpool::pools::request(&record);
         let options = OpenOptions { name: Some(record.name.clone()), ..self.capped(open_options(&record)) };
-        let pool =
-            admin::write::open_with(&request, &options).map_err(|e| match crate::zpool::writing::reason(&e) {
+        let state = State::of_process()?;
+        let pool = open_patiently(&state, &record, || admin::write::open_with(&request, &options)).map_err(|e| {
+            match crate::zpool::writing::reason(&e) {
                 why if crate::zpool::writing::is_in_use(&e) => anyhow::anyhow!("cannot mount '{dataset}': {why}"),
                 why => anyhow::anyhow!("cannot open '{pool_name}' for writing: {why} (-o ro mounts it read-only)"),
-            })?;
-        crate::zfs::keys::restore(&State::of_process()?, &record, &pool.live.synced()?, &pool.keys);
+            }
+        })?;
+        crate::zfs::keys::restore(&state, &record, &pool.live.synced()?, &pool.keys);
         Ok(Some((record, pool)))
     }
 
@@ -343,6 +349,23 @@ fn open_options(record: &Imported) -> OpenOptions {
 /// The arguments of a command that takes files.
 pub fn operands(matches: &ArgMatches, id: &str) -> Vec<OsString> {
     matches.get_many::<OsString>(id).into_iter().flatten().cloned().collect()
+}
+
+/// Opens a pool that another process may be about to close, since nothing of it is mounted any more: umount(8) returns before that.
+fn open_patiently(state: &State, record: &Imported, open: impl Fn() -> Result<WritablePool>) -> Result<WritablePool> {
+    let deadline = Instant::now() + CLOSING_MAX;
+    loop {
+        match open() {
+            Err(error)
+                if crate::zpool::writing::is_in_use(&error)
+                    && Instant::now() < deadline
+                    && crate::mounts::places(state, record).is_empty() =>
+            {
+                std::thread::sleep(CLOSING_POLL);
+            }
+            result => return result,
+        }
+    }
 }
 
 #[cfg(test)]

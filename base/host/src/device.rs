@@ -8,6 +8,8 @@
 //!   * what was written is safe from a power cut only after a [`Device::flush`] that gave no error
 
 #[allow(unsafe_code)]
+mod claim;
+#[allow(unsafe_code)]
 mod discard;
 pub mod faults;
 pub mod gpt;
@@ -220,11 +222,17 @@ impl Device for FileDevice {
         self.file.read_exact_at(&mut sector[..len], 0)
     }
 
-    /// A block device stays taken until it is closed.
+    /// A block device is claimed by what was opened with `O_EXCL` until that is closed: reading goes on through another opening, without
+    /// a claim, in its place.
     fn release(&self) {
-        if self.is_writable.swap(false, Ordering::SeqCst) {
-            // It is let go of when it is closed, at the latest.
+        if !self.is_writable.swap(false, Ordering::SeqCst) {
+            return;
+        }
+        // It is released when it is closed, at the latest.
+        if self.writing.is_some() {
             let _ = rustix::fs::flock(&self.file, rustix::fs::FlockOperation::Unlock);
+        } else {
+            let _ = claim::give_up(&self.file);
         }
     }
 
@@ -491,6 +499,30 @@ mod tests {
         rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, rustix::fs::Mode::RUSR, 0).unwrap();
         assert!(FileDevice::open(&pipe).is_err());
         assert!(devices_in(dir.path()).unwrap().is_empty());
+    }
+
+    #[test]
+    fn a_block_device_that_was_released_is_free_for_others_while_it_is_still_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let image = dir.path().join("image");
+        std::fs::write(&image, vec![7; 1 << 20]).unwrap();
+        let losetup = |args: &[&str]| std::process::Command::new("losetup").args(args).output();
+        let path = match losetup(&["--find", "--show", image.to_str().unwrap()]) {
+            Ok(output) if output.status.success() => PathBuf::from(String::from_utf8_lossy(&output.stdout).trim()),
+            _ => return println!("skipped: no loop devices, or not root"),
+        };
+        let first = FileDevice::open_for_writing(&path).unwrap();
+        let refused = FileDevice::open_for_writing(&path).err().map(|e| e.kind());
+        first.release();
+        let second = FileDevice::open_for_writing(&path);
+        let mut sector = [0; 512];
+        let read = first.read_at(4096, &mut sector);
+        let written = first.write_at(0, &sector).is_err();
+        let second = second.map(drop);
+        drop(first);
+        losetup(&["--detach", path.to_str().unwrap()]).unwrap();
+        assert_eq!(refused, Some(io::ErrorKind::ResourceBusy));
+        assert!(second.is_ok() && read.is_ok() && written && sector == [7; 512], "{second:?} {read:?}");
     }
 
     #[test]

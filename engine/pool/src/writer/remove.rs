@@ -18,7 +18,7 @@ use super::tx::SyncTx;
 use super::vdevs::{self, List};
 use crate::config::VdevConfig;
 use crate::{Error, Result};
-use block::vdev::Tree;
+use block::vdev::{Aux, Tree};
 use block::zevent::class;
 use object::zap::Zap;
 use ondisk::nvlist::Nvlist;
@@ -40,7 +40,14 @@ impl Writer {
             if shared.root.lock().find(guid).is_some() {
                 return Err(Error::invalid(self.name(), "Pool busy; removal may already be in progress"));
             }
-            return self.task(move |cx| remove_auxiliary(cx, guid, list));
+            let leaf =
+                [&tree.spares, &tree.caches].into_iter().flatten().find(|v| v.guid == guid).and_then(|v| v.leaf());
+            self.task(move |cx| remove_auxiliary(cx, guid, list))?;
+            // Older states of the pool, and what feeds the cache devices, still know it: it is not theirs to keep from others.
+            if let Some(leaf) = leaf {
+                leaf.close(Aux::Removed);
+            }
+            return Ok(());
         }
         let Some(top) = tree.tops.iter().find(|top| top.guid == guid) else {
             let what = match tree.find(guid) {

@@ -93,7 +93,14 @@ impl Writer {
             device.release();
         }
         let device = open(&path).inspect_err(|error| tracing::warn!(path, %error, "cannot be opened")).ok();
-        use_again(&self.shared, leaf, device)
+        let is_used = use_again(&self.shared, leaf, device);
+        // The pool was closed meanwhile, and released its devices before this one was among them.
+        if self.shared.progress.lock().stopped
+            && let Some(device) = leaf.device()
+        {
+            device.release();
+        }
+        is_used
     }
 }
 

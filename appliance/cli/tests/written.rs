@@ -666,3 +666,31 @@ fn a_dataset_that_is_a_clone_of_one_below_it_is_not_destroyed_until_it_is_promot
     rig.good("zfs destroy -r tank/fs");
     assert_eq!(rig.good("zfs list -H -o name"), "tank\n");
 }
+
+/// umount(8) returns before the process that served has closed the pool: the next mount was told that it is in use.
+#[test]
+fn what_was_unmounted_can_be_mounted_again_at_once() {
+    let rig = Rig::new(&["a"]);
+    let place = rig.dir.path().join("mnt");
+    std::fs::create_dir(&place).expect("a folder");
+    rig.good("zpool create tank a");
+    let mount = format!("mount tank {}", place.display());
+    for round in 0..4u8 {
+        let (code, _, err) = rig.run(&mount);
+        if code != 0 && round == 0 {
+            println!("skipped: this machine cannot mount FUSE: {err}");
+            return;
+        }
+        assert_eq!(code, 0, "{err}");
+        std::fs::write(place.join("file"), vec![round; 8 << 20]).expect("written");
+        let status = Command::new("umount").arg(&place).status().expect("umount runs");
+        if !status.success() {
+            println!("skipped: umount is for root");
+            rig.good(&format!("umount {}", place.display()));
+            return;
+        }
+    }
+    assert_eq!(rig.run(&mount).0, 0);
+    assert_eq!(std::fs::read(place.join("file")).expect("read"), vec![3; 8 << 20]);
+    rig.good(&format!("umount {}", place.display()));
+}

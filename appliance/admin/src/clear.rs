@@ -6,6 +6,15 @@ use anyhow::Result;
 
 /// Forgets the errors of the device with this identity, or of all, and has a suspended pool try again what it could not write. An
 /// error says that it still cannot. Returns once a txg is on disk.
+///
+/// Without a device, the intent logs of which records could not be replayed are discarded, too: whoever clears the pool does without
+/// what they hold, as OpenZFS has it for logs that cannot be read.
 pub fn clear(pool: &WritablePool, device: Option<u64>) -> Result<()> {
-    Ok(pool.writer().clear(device, &states::open)?)
+    pool.writer().clear(device, &states::open)?;
+    if device.is_none() {
+        for dataset in pool.live.discard_kept_logs()? {
+            tracing::warn!(dataset, "the intent log of which records could not be replayed is discarded");
+        }
+    }
+    Ok(())
 }

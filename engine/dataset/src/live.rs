@@ -23,17 +23,17 @@ pub use settings::{AclType, LogBias, RedundantMetadata, Settings, SyncMode, Xatt
 pub(crate) use owners::Counting;
 pub(crate) use policy::Policies;
 
-use crate::intent_log::{Log, LogFigures};
+use crate::intent_log::{self, ClosedLog, Log, LogFigures, put_header};
 use crate::write::contents::{VOLUME_DATA, VOLUME_PROPERTIES};
 use crate::write::cx::Cx;
 use crate::write::feature;
 use crate::write::pending;
 use crate::write::space::{self, Delta, Part};
-use crate::{Dataset, Datasets, Error, KeyStore, Place, Refusal, Result};
+use crate::{Dataset, Datasets, Error, KeyStore, ListOptions, Place, Refusal, Result};
 use book::{Answer, Book, Room};
 use object::{ObjectSet, SealedSet, Tx, Zap};
 use observe::{Collector, Source};
-use ondisk::{BlkPtr, DslDataset, ObjsetKind};
+use ondisk::{BlkPtr, DslDataset, ObjsetKind, ZilHeader};
 use parking_lot::{Mutex, RwLock, RwLockReadGuard};
 use pool::l2::Secondary;
 use pool::space::Allocator;
@@ -247,6 +247,7 @@ impl LiveDatasets {
         let in_use = Arc::<Mutex<BTreeSet<_>>>::default();
         let ground = ground::DatasetGround {
             writer: self.writer.clone(),
+            id: dataset.id(),
             name: shared_name.clone(),
             features: in_use.clone(),
             figures: self.log_figures.clone(),
@@ -342,6 +343,38 @@ impl LiveDatasets {
     pub fn empty_logs(&self) -> Result<()> {
         let all: Vec<_> = self.open.heads.lock().values().cloned().collect();
         all.iter().try_for_each(|dataset| dataset.log.close())
+    }
+
+    /// Frees the intent logs of which records could not be replayed, of all datasets, also of those that are not open. Returns whose
+    /// they were.
+    pub fn discard_kept_logs(&self) -> Result<Vec<String>> {
+        let tree = self.synced()?;
+        let mut discarded = Vec::new();
+        for dataset in tree.list(&[], &ListOptions::heads())?.entries.iter().filter_map(|e| e.dataset()) {
+            if !intent_log::has_skipped(dataset)? {
+                continue;
+            }
+            match self.get(dataset.id()) {
+                Some(live) => live.log.discard()?,
+                None => self.discard_closed_log(dataset)?,
+            }
+            discarded.push(dataset.name().to_owned());
+        }
+        Ok(discarded)
+    }
+
+    fn discard_closed_log(&self, dataset: &Dataset) -> Result<()> {
+        let (id, name, settings) = (dataset.id(), dataset.name().to_owned(), Settings::of(dataset)?);
+        let open = self.open.clone();
+        self.writer.task(move |sync| {
+            if open.get(id).is_some() {
+                return Err(Refusal::Busy.at(&*name));
+            }
+            let cx = Cx::new(sync);
+            let root = cx.dataset(id)?.phys.bp;
+            ClosedLog::open(cx.mos().store(), &root, id).at(&name)?.free(cx.txg())?;
+            put_header(Cx::new(sync), id, &ZilHeader::EMPTY, settings).at(&name)
+        })
     }
 
     /// Closes all.

@@ -5,7 +5,7 @@ use block::vdev::{Kind, Leaf, Tree, Vdev};
 use block::{Allocate, Compress, Refusal, Store, Want, WritePolicy};
 use bytes::Bytes;
 use dataset::Result;
-use dataset::intent_log::{Ground, Log, SyncMode};
+use dataset::intent_log::{Ground, Log, Replayed, Skipped, SyncMode};
 use host::device::{Device, MemoryDevice};
 use object::{NewObject, ObjectSet, SyncContext, Tx, Written};
 use ondisk::zil::{Body, RecordType};
@@ -162,6 +162,8 @@ struct Pool {
     live: Mutex<Option<(Arc<ObjectSet>, Arc<Log>)>>,
     root: Mutex<BlkPtr>,
     figures: dataset::intent_log::LogFigures,
+    /// Records of which it was noted on disk that they were skipped.
+    skipped: Mutex<Vec<u64>>,
 }
 
 impl Ground for Pool {
@@ -201,6 +203,14 @@ impl Ground for Pool {
     fn random(&self) -> u64 {
         0x1234_5678
     }
+    fn skipped(&self, _claim_txg: u64, record: &Skipped) -> Result<()> {
+        self.sync()?;
+        self.skipped.lock().push(record.sequence);
+        Ok(())
+    }
+    fn skipped_before(&self, _claim_txg: u64) -> Result<Vec<u64>> {
+        Ok(self.skipped.lock().clone())
+    }
 }
 
 fn pool() -> Arc<Pool> {
@@ -229,6 +239,7 @@ fn pool() -> Arc<Pool> {
         live: Mutex::default(),
         root: Mutex::new(BlkPtr::HOLE),
         figures: Default::default(),
+        skipped: Mutex::default(),
     })
 }
 
@@ -268,23 +279,26 @@ fn name(log: &Log, tx: &Tx, n: u64) {
 
 fn replayed(log: &Log, ground: &Pool) -> Vec<String> {
     let mut found = Vec::new();
-    let replay = log.replay(&mut |record, body| {
-        let tx = ground.hold()?;
-        log.record(&tx, 0, record.kind, body);
-        found.push(match body {
-            Body::Remove { name, .. } => String::from_utf8_lossy(name).into_owned(),
-            Body::Write { object, offset, length, data, .. } => {
-                assert_eq!(data.len() as u64, *length);
-                let first = data.first().copied().unwrap_or(0);
-                assert!(data.iter().all(|b| *b == first));
-                format!("{object}:{offset}+{length}={first}")
-            }
-            other => format!("{other:?}"),
-        });
-        Ok(())
-    });
+    let replay = log.replay(
+        &mut |record, body| {
+            let tx = ground.hold()?;
+            log.record(&tx, 0, record.kind, body);
+            found.push(match body {
+                Body::Remove { name, .. } => String::from_utf8_lossy(name).into_owned(),
+                Body::Write { object, offset, length, data, .. } => {
+                    assert_eq!(data.len() as u64, *length);
+                    let first = data.first().copied().unwrap_or(0);
+                    assert!(data.iter().all(|b| *b == first));
+                    format!("{object}:{offset}+{length}={first}")
+                }
+                other => format!("{other:?}"),
+            });
+            Ok(())
+        },
+        &|_, _| None,
+    );
     let replay = replay.unwrap();
-    assert!(replay.failed.is_none());
+    assert!(replay.skipped.is_empty() && !replay.is_kept);
     found
 }
 
@@ -420,15 +434,18 @@ fn a_replay_that_a_crash_interrupts_goes_on_behind_what_is_on_disk() {
     }
     let (_, log) = pool.crash();
     let mut count = 0;
-    let stopped = log.replay(&mut |record, body| {
-        if count == 3 {
-            return Err(Refusal::NoSpace.at("test"));
-        }
-        count += 1;
-        let tx = pool.hold()?;
-        log.record(&tx, 0, record.kind, body);
-        Ok(())
-    });
+    let stopped = log.replay(
+        &mut |record, body| {
+            if count == 3 {
+                return Err(Refusal::NoSpace.at("test"));
+            }
+            count += 1;
+            let tx = pool.hold()?;
+            log.record(&tx, 0, record.kind, body);
+            Ok(())
+        },
+        &|_, _| None,
+    );
     assert!(stopped.is_err() && log.needs_replay());
     let (_, log) = pool.open();
     let rest = replayed(&log, &pool);
@@ -535,4 +552,83 @@ fn nothing_goes_into_the_log_before_what_waits_for_its_txg() {
     pool.refuses.store(false, Ordering::SeqCst);
     let (_, log) = pool.crash();
     assert_eq!(replayed(&log, &pool), ["2"]);
+}
+
+/// A log with `count` removals of the names 0, 1, ... in it, claimed.
+fn logged(pool: &Arc<Pool>, count: u64) -> Arc<Log> {
+    let (_, log) = pool.open();
+    log.commit(None).unwrap();
+    // The first to ask waits for a txg, which makes the chain known.
+    name(&log, &pool.hold().unwrap(), 99);
+    log.commit(None).unwrap();
+    for n in 0..count {
+        name(&log, &pool.hold().unwrap(), n);
+        log.commit(None).unwrap();
+    }
+    pool.crash().1
+}
+
+/// Replays a log of which some names cannot be removed, until `stop_at`, where the pool is out of space.
+fn attempt(log: &Log, pool: &Pool, fails: &[&str], stop_at: Option<&str>) -> (Result<Replayed>, Vec<String>) {
+    let mut done = Vec::new();
+    let result = log.replay(
+        &mut |record, body| {
+            let Body::Remove { name, .. } = body else { panic!("{body:?}") };
+            let name = String::from_utf8_lossy(name).into_owned();
+            if stop_at == Some(&name) {
+                return Err(Refusal::NoSpace.at("test"));
+            }
+            if fails.contains(&&name[..]) {
+                return Err(object::Error::not_found("test", "the name"));
+            }
+            let tx = pool.hold()?;
+            log.record(&tx, 0, record.kind, body);
+            done.push(name);
+            Ok(())
+        },
+        &|_, _| None,
+    );
+    (result, done)
+}
+
+#[test]
+fn a_record_that_cannot_be_replayed_is_skipped_and_the_log_is_kept() {
+    let pool = pool();
+    let log = logged(&pool, 5);
+    let (replayed, done) = attempt(&log, &pool, &["1", "3"], None);
+    let replayed = replayed.unwrap();
+    assert_eq!(done, ["0", "2", "4"]);
+    assert!(replayed.is_kept && log.is_kept() && !log.needs_replay());
+    let named: Vec<_> = replayed.skipped.iter().map(|s| (s.kind, s.what.as_str())).collect();
+    assert_eq!(named, [("TX_REMOVE", "\"1\" in directory 34"), ("TX_REMOVE", "\"3\" in directory 34")]);
+    assert!(replayed.skipped[0].cause.contains("does not exist"), "{:?}", replayed.skipped);
+    // What is done meanwhile is safe all the same.
+    let before = pool.synced_txg();
+    name(&log, &pool.hold().unwrap(), 50);
+    log.commit(None).unwrap();
+    assert!(pool.synced_txg() > before);
+
+    // It is kept over a crash, and nothing of it is done again, until it is discarded.
+    let (_, log) = pool.crash();
+    let (replayed, done) = attempt(&log, &pool, &[], None);
+    assert!(replayed.unwrap().is_kept && log.is_kept() && done.is_empty());
+    let used = pool.used();
+    log.discard().unwrap();
+    assert!(!log.is_kept() && pool.used() < used);
+    pool.skipped.lock().clear();
+    let (set, log) = pool.open();
+    assert!(set.zil_header().log.is_hole() && !log.needs_replay());
+}
+
+#[test]
+fn a_replay_that_a_crash_interrupts_remembers_what_it_skipped() {
+    let pool = pool();
+    let log = logged(&pool, 4);
+    let (stopped, done) = attempt(&log, &pool, &["0"], Some("2"));
+    assert!(stopped.is_err() && log.needs_replay());
+    assert_eq!(done, ["1"]);
+    let (_, log) = pool.crash();
+    let (replayed, done) = attempt(&log, &pool, &[], None);
+    assert!(replayed.unwrap().is_kept);
+    assert_eq!(done, ["2", "3"], "what was skipped is not tried again on a tree that has changed since");
 }

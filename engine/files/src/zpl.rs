@@ -39,6 +39,7 @@ mod xattr;
 mod xattr_write;
 
 pub use make::{CreateOptions, create_contents};
+pub(crate) use mount::KEPT;
 pub use mount::MAKER;
 pub use owners::owners_of;
 

@@ -602,3 +602,88 @@ fn a_name_given_to_a_file_without_one_is_on_disk_before_records_about_it() {
     assert_eq!(&again.read(other.node, 0, 9).unwrap()[..], b"kept");
     assert!(again.lookup(again.root(), b"now").is_err());
 }
+
+/// What is wrong with one record kept all that came after it from being replayed, and the log was gone.
+#[test]
+fn a_record_without_its_directory_is_skipped_alone_and_the_log_kept_until_it_is_discarded() {
+    use ondisk::zil::RecordType;
+    use ondisk::zil::record::Body;
+    let who = root();
+    let rig = Rig::new();
+    let fs = rig.make("tank/fs", &[]);
+    let make = |name: &[u8]| fs.create(&who, fs.root(), name, &NewNode::Regular, 0o644, 0).unwrap().node;
+    let old = make(b"old");
+    fs.sync_all().unwrap();
+    let live = rig.live().open("tank/fs", Some(files::zpl::owners_of)).unwrap();
+    let before = make(b"before");
+    fs.write(&who, before, 0, b"before").unwrap();
+    let tx = live.begin(1 << 20).unwrap();
+    let body = Body::Remove { directory: 77_777, name: b"lost" };
+    live.log().record(&tx, 77_778, RecordType::REMOVE, &body);
+    drop(tx);
+    let after = make(b"after");
+    fs.write(&who, after, 0, b"after").unwrap();
+    fs.rename(&who, fs.root(), b"old", fs.root(), b"moved", RenameFlags::default()).unwrap();
+    fs.write(&who, old, 0, b"moved").unwrap();
+    fs.sync_all().unwrap();
+
+    let listed = |rig: &Rig| {
+        let tree = dataset::Datasets::open(rig.found()).unwrap();
+        let mut skipped = Vec::new();
+        dataset::intent_log::read(&tree.dataset("tank/fs").unwrap(), None, &mut |e| {
+            skipped.extend(e.skipped.map(|why| (e.record.unwrap().kind.name(), why)));
+        })
+        .unwrap();
+        skipped
+    };
+    let mut pool = rig.cut();
+    let expected = |pool: &Rig, fs: &FileSystem| {
+        for (name, contents) in [(&b"before"[..], &b"before"[..]), (b"after", b"after"), (b"moved", b"moved")] {
+            let file = fs.lookup(fs.root(), name).unwrap();
+            assert_eq!(&fs.read(file.node, 0, 99).unwrap()[..], contents);
+        }
+        assert!(pool.live().open("tank/fs", Some(files::zpl::owners_of)).unwrap().log().is_kept());
+    };
+    // Before it is replayed, it is known that its directory is missing.
+    let would = listed(&pool);
+    assert!(would.len() == 1 && would[0].1.contains("directory 77777 is missing"), "{would:?}");
+    let again = pool.mount("tank/fs");
+    expected(&pool, &again);
+    // An fsync waits for a txg now, and is worth as much.
+    let late = again.create(&who, again.root(), b"late", &NewNode::Regular, 0o644, 0).unwrap().node;
+    again.sync_node(late, SyncKind::All).unwrap();
+    drop(again);
+    pool.export();
+    pool.judge();
+    let skipped = listed(&pool);
+    assert!(skipped.len() == 1 && skipped[0].0 == "TX_REMOVE", "{skipped:?}");
+    assert!(skipped[0].1.contains("\"lost\" in directory 77777"), "{skipped:?}");
+    let history = pool.found().history().unwrap();
+    assert!(history.iter().any(|e| e.get_str("internal_name") == Some("intent log record skipped")));
+
+    // It stays over exports, whether it is open when it is discarded or not.
+    for is_open in [true, false] {
+        let mut pool = pool.cut();
+        let again = is_open.then(|| pool.mount("tank/fs"));
+        if let Some(again) = &again {
+            expected(&pool, again);
+            assert!(again.lookup(again.root(), b"late").is_ok());
+        }
+        assert_eq!(pool.live().discard_kept_logs().unwrap(), ["tank/fs"]);
+        assert_eq!(pool.live().discard_kept_logs().unwrap(), [""; 0]);
+        drop(again);
+        pool.export();
+        pool.judge();
+        assert_eq!(listed(&pool), []);
+        pool.open();
+        let again = pool.mount("tank/fs");
+        assert!(!pool.live().open("tank/fs", Some(files::zpl::owners_of)).unwrap().log().is_kept());
+        drop(again);
+        pool.export();
+    }
+    // And it may go with its file system.
+    pool.open();
+    dataset::write::destroy(pool.live(), "tank/fs").unwrap();
+    pool.export();
+    pool.judge();
+}

@@ -23,7 +23,7 @@
 use super::figures::LogFigures;
 use super::pack::{DATA_MAX, Forecast, Packed, Packer, block_for, split, whole_sectors};
 use super::pending::{Batch, Entry, Item, Pending};
-use super::replay::Old;
+use super::replay::{Old, Skipped};
 use crate::live::SyncMode;
 use crate::{Error, Result};
 use object::{Class, ObjectSet, Tx};
@@ -57,6 +57,17 @@ pub trait Ground: Send + Sync {
     fn random(&self) -> u64;
     /// A chain is begun in a txg that is held.
     fn begins(&self) {}
+    /// A record is skipped by a replay, of the log that was claimed in `claim_txg`. Returns when that is on disk: nothing that comes
+    /// later is replayed before.
+    fn skipped(&self, claim_txg: u64, record: &Skipped) -> Result<()> {
+        let _ = (claim_txg, record);
+        Ok(())
+    }
+    /// Numbers of the records of that log that [`Ground::skipped`] was called with, in this life of the pool or an earlier one.
+    fn skipped_before(&self, claim_txg: u64) -> Result<Vec<u64>> {
+        let _ = claim_txg;
+        Ok(Vec::new())
+    }
     /// Whether records of extended attributes may be in the log (feature zilsaxattr).
     fn logs_attributes(&self) -> bool {
         true

@@ -6,6 +6,20 @@
 //! ```
 //! `pending` holds in memory what open txgs did; a commit `pack`s what it needs into log blocks; `chain` finds them again.
 //!
+//! What holds when a property changes while the dataset is in use:
+//!
+//! | property | effect on the log |
+//! |---|---|
+//! | `sync` | counts from when the command returns. Changes made under `disabled` have no record; the first commit after it waits for their txg. A call that was under way promises what either value does |
+//! | `logbias` | none: records hold their data, and are written to log devices if there are any |
+//! | `xattr`, `acltype` | a record says where an attribute goes, so replay asks neither property. Setting one is one group, in either place |
+//! | `recordsize`, `dnodesize` | replay writes with what they are then; contents are the same, sizes of blocks and dnodes as for new files (a created dnode has the size that its record says) |
+//! | `compression`, `checksum`, `copies`, `dedup` | none: they concern data blocks. Log blocks are not compressed and carry their own checksum |
+//! | keys | log blocks are sealed with the master key, which `zfs change-key` does not change. `unload-key` refuses while the dataset is open; a log of a dataset without key waits, claimed |
+//! | `readonly` | replay does not ask: what was acknowledged before it was set is replayed |
+//! | `quota`, `refquota`, `userquota` and others | those of users do not count in replay; where a dataset is full, replay stops, keeps the log and tries again when it is opened |
+//! | `volsize` | commits wait until a new size is on disk |
+//!
 //! Below: `object`. Above: `files`, which writes records and replays them. Format: `ondisk::zil`. ZFS name: zil.
 //!
 //! Invariants:
@@ -17,6 +31,7 @@ mod claim;
 mod commit;
 mod figures;
 mod import;
+mod missing;
 mod pack;
 mod pending;
 mod replay;
@@ -29,5 +44,6 @@ pub use figures::LogFigures;
 pub use import::claim_logs;
 pub(crate) use import::put_header;
 pub(crate) use replay::ClosedLog;
-pub use replay::Replayed;
-pub use summary::{LogEntry, LogSummary, needs_replay, read};
+pub use replay::{Replayed, Skipped};
+pub use summary::{LogEntry, LogSummary, has_skipped, needs_replay, read};
+pub(crate) use summary::{SKIPPED_EVENT, skipped_records};

@@ -5,6 +5,7 @@
 //!
 //! Invariants:
 //!   * records are handed over in order, those of synced txgs and those replayed before are not
+//!   * a record that fails for good is skipped, with all that builds on it (see [`missing`](super::missing)), and the log is kept
 //!   * only a chain that an import claimed is replayed or freed: anyone else may own its blocks by now
 //!
 //! ZFS names: zil_replay, zil_destroy.
@@ -12,7 +13,8 @@
 use super::chain::{self, LOG_LEVEL, Step};
 use super::claim::cloned_blocks;
 use super::commit::{Chain, Log};
-use crate::{Error, Place, Result};
+use super::missing::{Missing, contents_of};
+use crate::{Error, Place, Refusal, Result};
 use bytes::Bytes;
 use object::{Bookmark, ObjectSet, Store};
 use ondisk::zil::{Body, Record, RecordType};
@@ -27,11 +29,34 @@ pub(super) struct Old {
     header: ZilHeader,
     /// Free it in this txg.
     destroy_txg: Option<u64>,
+    /// Records of it were skipped: it stays until it is discarded.
+    is_kept: bool,
 }
 
 impl Old {
     pub(super) fn new(header: ZilHeader) -> Self {
-        Self { header, destroy_txg: None }
+        Self { header, destroy_txg: None, is_kept: false }
+    }
+}
+
+/// A record that was not replayed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Skipped {
+    /// Its number in the log.
+    pub sequence: u64,
+    /// The txg in which it was done.
+    pub txg: u64,
+    /// Its type, as `zdb` prints it.
+    pub kind: &'static str,
+    /// What it is about.
+    pub what: String,
+    /// Why it was skipped.
+    pub cause: String,
+}
+
+impl std::fmt::Display for Skipped {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "record {} of txg {}, {} {}: {}", self.sequence, self.txg, self.kind, self.what, self.cause)
     }
 }
 
@@ -40,77 +65,167 @@ impl Old {
 pub struct Replayed {
     /// Records handed over.
     pub records: u64,
-    /// The record that could not be replayed, and why. It and what followed it is lost, as OpenZFS does it.
-    pub failed: Option<(u64, Error)>,
+    /// Records that were not replayed: the first [`SKIPPED_MAX`] of them.
+    pub skipped: Vec<Skipped>,
+    /// The log is kept, since records were skipped, now or by an earlier replay.
+    pub is_kept: bool,
+}
+
+/// Skipped records that are reported one by one.
+const SKIPPED_MAX: usize = 1000;
+
+/// A replay under way.
+struct Run<'a> {
+    header: ZilHeader,
+    missing: Missing,
+    /// Records that an earlier attempt skipped for a reason of their own.
+    before: HashSet<u64>,
+    apply: &'a mut dyn FnMut(&Record<'_>, &Body<'_>) -> Result<()>,
+    find: &'a dyn Fn(u64, &[u8]) -> Option<u64>,
+    replayed: Replayed,
 }
 
 impl Log {
     /// Whether a log was found that is to be replayed, or at least freed, before the dataset is used.
     pub fn needs_replay(&self) -> bool {
-        self.chain.lock().old.is_some()
+        self.chain.lock().old.as_ref().is_some_and(|old| !old.is_kept)
+    }
+
+    /// Whether the log holds records that could not be replayed. Until it is discarded nothing is logged, and commits wait for txgs.
+    pub fn is_kept(&self) -> bool {
+        self.chain.lock().old.as_ref().is_some_and(|old| old.is_kept)
     }
 
     /// Hands what an old log holds to `apply`, record after record, and frees the log. What `apply` does it records with
-    /// [`Log::record`] as always: that is how progress gets into the same txg.
+    /// [`Log::record`] as always: that is how progress gets into the same txg. `find` says which object a name in a directory
+    /// leads to.
     ///
     /// A write whose data stands in a block of its own comes with the whole block as `data`; it may begin before `offset`.
     /// A record that fails is tried again when all before it is on disk. After an error that may pass (no space, device
-    /// missing) the log is kept as it is for the next attempt; what is wrong with the record itself ends the replay.
-    pub fn replay(&self, apply: &mut dyn FnMut(&Record<'_>, &Body<'_>) -> Result<()>) -> Result<Replayed> {
+    /// missing) the log is kept as it is for the next attempt. A record that is itself wrong is skipped, and so is what builds on
+    /// it; what does not is replayed, and the log is kept until it is discarded.
+    pub fn replay(
+        &self,
+        apply: &mut dyn FnMut(&Record<'_>, &Body<'_>) -> Result<()>,
+        find: &dyn Fn(u64, &[u8]) -> Option<u64>,
+    ) -> Result<Replayed> {
         let Some(header) = self.chain.lock().old.as_ref().map(|o| o.header) else { return Ok(Replayed::default()) };
         if header.claim_txg.0 == 0 && !header.log.is_hole() {
             let what = "the intent log was not claimed when the pool was imported";
             return Err(Error::invalid(format!("object set {}", self.objset.id()), what));
         }
-        let mut replayed = Replayed::default();
-        if header.flags & ZilHeader::FLAG_REPLAY_NEEDED != 0 {
-            let outcome = chain::walk(&self.objset, &header, true, &mut |step| match step {
-                Step::Record(_, Ok(record)) if is_due(&header, &record) => {
-                    self.replay_record(&record, apply, &mut replayed)
-                }
-                _ => Ok(ControlFlow::Continue(())),
-            });
-            self.replaying.store(0, Ordering::Release);
-            outcome?;
+        if header.flags & ZilHeader::FLAG_REPLAY_NEEDED == 0 {
+            self.destroy_old()?;
+            return Ok(Replayed::default());
         }
-        self.destroy_old()?;
+        // Only where an earlier attempt got on: what it skipped before that is tried again. A pool's history may be long.
+        let before = match header.replay_seq {
+            0 => HashSet::new(),
+            _ => self.ground.skipped_before(header.claim_txg.0)?.into_iter().collect(),
+        };
+        let (missing, replayed) = (Missing::default(), Replayed::default());
+        let mut run = Run { header, missing, before, apply, find, replayed };
+        let mut last = 0;
+        let outcome = chain::walk(&self.objset, &header, true, &mut |step| {
+            if let Step::Record(_, Ok(record)) = step
+                && record.kind != RecordType::COMMIT
+                && record.txg >= header.claim_txg
+            {
+                last = record.sequence;
+                self.replay_record(&record, &mut run)?;
+            }
+            Ok(ControlFlow::Continue(()))
+        });
+        self.replaying.store(0, Ordering::Release);
+        outcome?;
+        let mut replayed = run.replayed;
+        replayed.is_kept = !run.missing.is_empty();
+        match replayed.is_kept {
+            true => self.keep_old(last)?,
+            false => self.destroy_old()?,
+        }
         Ok(replayed)
     }
 
-    fn replay_record(
-        &self,
-        record: &Record<'_>,
-        apply: &mut dyn FnMut(&Record<'_>, &Body<'_>) -> Result<()>,
-        replayed: &mut Replayed,
-    ) -> Result<ControlFlow<()>> {
+    fn replay_record(&self, record: &Record<'_>, run: &mut Run<'_>) -> Result<()> {
+        if record.sequence <= run.header.replay_seq {
+            // Done, or skipped, by an attempt that a crash interrupted.
+            if let Ok(body) = record.parse_body() {
+                match run.before.contains(&record.sequence) || run.missing.needed_by(&body).is_some() {
+                    true => run.missing.note(record.sequence, &body),
+                    false => run.missing.done(&body),
+                }
+            } else if run.before.contains(&record.sequence) {
+                run.missing.note_unknown(record.sequence);
+            }
+            return Ok(());
+        }
+        let body = match record.parse_body() {
+            Ok(body) => body,
+            Err(error) if may_pass(&Error::from(error.clone())) => return Err(error.into()),
+            Err(error) => {
+                let body = Body::Commit;
+                run.missing.note_unknown(record.sequence);
+                return self.skip_record(record, &body, (error.to_string(), true), run);
+            }
+        };
+        let (needed, lacked) = (run.missing.needed_by(&body), run.missing.lacked_by_moved(&body, run.find));
+        if let Some(earlier) = needed.or(lacked) {
+            run.missing.note(record.sequence, &body);
+            let cause = format!("it builds on record {earlier}, which was skipped");
+            return self.skip_record(record, &body, (cause, needed.is_none()), run);
+        }
         self.replaying.store(record.sequence.max(1), Ordering::Release);
-        let mut attempt = self.replay_once(record, apply);
+        let mut attempt = self.replay_once(record, &body, run.apply);
         if attempt.is_err() {
             // What was removed before it may be in the way until it is really gone.
             self.ground.sync()?;
-            attempt = self.replay_once(record, apply);
+            attempt = self.replay_once(record, &body, run.apply);
         }
+        self.replaying.store(0, Ordering::Release);
         match attempt {
             Ok(()) => {
-                replayed.records += 1;
-                Ok(ControlFlow::Continue(()))
+                run.replayed.records += 1;
+                run.missing.done(&body);
+                Ok(())
             }
             Err(error) if may_pass(&error) => Err(error),
             Err(error) => {
-                tracing::warn!(%error, sequence = record.sequence, kind = record.kind.name(), "record of the intent log cannot be replayed");
-                replayed.failed = Some((record.sequence, error));
-                Ok(ControlFlow::Break(()))
+                run.missing.note(record.sequence, &body);
+                self.skip_record(record, &body, (error.to_string(), true), run)
             }
         }
+    }
+
+    /// Reports a record that is skipped. One with a reason of its own (`is_first`) is noted on disk, so that an attempt that a crash
+    /// interrupts is continued without it; those that build on it are found again.
+    fn skip_record(
+        &self,
+        record: &Record<'_>,
+        body: &Body<'_>,
+        (cause, is_first): (String, bool),
+        run: &mut Run<'_>,
+    ) -> Result<()> {
+        let (sequence, txg) = (record.sequence, record.txg.0);
+        let skipped = Skipped { sequence, txg, kind: record.kind.name(), what: what_of(body), cause };
+        tracing::error!(dataset = self.ground.name(), "intent log: {skipped}");
+        if is_first && !run.before.contains(&sequence) {
+            self.ground.skipped(run.header.claim_txg.0, &skipped)?;
+        }
+        if run.replayed.skipped.len() < SKIPPED_MAX {
+            run.replayed.skipped.push(skipped);
+        }
+        Ok(())
     }
 
     fn replay_once(
         &self,
         record: &Record<'_>,
+        body: &Body<'_>,
         apply: &mut dyn FnMut(&Record<'_>, &Body<'_>) -> Result<()>,
     ) -> Result<()> {
-        let mut body = record.parse_body()?;
-        if let Some(object) = out_of_order(&body)
+        let mut body = body.clone();
+        if let Some(object) = contents_of(&body)
             && matches!(self.objset.object(object), Err(Error::NotFound { .. }))
         {
             // These are logged after what came later: the object may be gone by now.
@@ -140,7 +255,22 @@ impl Log {
         Ok(self.objset.store().read_uncached(pointer, &at, self.objset.keys().map(AsRef::as_ref))?.data)
     }
 
-    /// Frees an old log without replaying it: the dataset is about to be destroyed.
+    /// Keeps a log of which records were skipped. All of it, up to record `last`, counts as replayed: OpenZFS, which keeps no such
+    /// log, only frees it then.
+    fn keep_old(&self, last: u64) -> Result<()> {
+        {
+            let tx = self.ground.hold()?;
+            let mut chain = self.chain.lock();
+            if let Some(old) = &mut chain.old {
+                old.is_kept = true;
+            }
+            chain.replayed.insert(tx.txg(), last);
+        }
+        self.ground.sync()
+    }
+
+    /// Frees an old log without replaying it: the dataset is about to be destroyed, or someone decided to do without what was
+    /// skipped.
     pub fn discard(&self) -> Result<()> {
         if self.chain.lock().old.is_none() {
             return Ok(());
@@ -221,31 +351,36 @@ fn free_chain(objset: &ObjectSet, header: &ZilHeader, txg: u64) -> Result<()> {
     Ok(())
 }
 
-fn is_due(header: &ZilHeader, record: &Record<'_>) -> bool {
-    record.kind != RecordType::COMMIT && record.sequence > header.replay_seq && record.txg >= header.claim_txg
-}
-
-/// The object of a record that concerns only its contents or attributes (`TX_OOO`).
-fn out_of_order(body: &Body<'_>) -> Option<u64> {
-    match body {
-        Body::Write { object, .. }
-        | Body::Truncate { object, .. }
-        | Body::SetAttr { object, .. }
-        | Body::Acl { object, .. }
-        | Body::SetSaXattr { object, .. }
-        | Body::CloneRange { object, .. } => Some(*object),
-        _ => None,
-    }
-}
-
 /// Whether the same record may succeed another time.
 fn may_pass(error: &Error) -> bool {
     matches!(
         error,
         Error::Io { .. }
             | Error::Missing { .. }
-            | Error::Refused { .. }
+            | Error::Refused {
+                why: Refusal::NoSpace | Refusal::QuotaExceeded | Refusal::Busy | Refusal::Suspended,
+                ..
+            }
             | Error::KeyUnavailable { .. }
             | Error::Unsupported { .. }
     )
+}
+
+/// What a record is about, for people.
+fn what_of(body: &Body<'_>) -> String {
+    let name = |n: &[u8]| format!("{:?}", String::from_utf8_lossy(n));
+    match body {
+        Body::Create(c) => format!("{} in directory {}, object {}", name(c.name), c.directory, c.object),
+        Body::Remove { directory, name: n } => format!("{} in directory {directory}", name(n)),
+        Body::Link { directory, object, name: n } => format!("{} in directory {directory}, object {object}", name(n)),
+        Body::Rename { from_directory, to_directory, from, to, .. } => {
+            format!("{} in directory {from_directory} to {} in directory {to_directory}", name(from), name(to))
+        }
+        Body::Write { object, offset, length, .. }
+        | Body::Truncate { object, offset, length }
+        | Body::CloneRange { object, offset, length, .. } => format!("object {object}, {length} bytes at {offset}"),
+        Body::SetSaXattr { object, name: n, .. } => format!("object {object}, attribute {}", name(n)),
+        Body::SetAttr { object, .. } | Body::Acl { object, .. } => format!("object {object}"),
+        Body::Commit => "of unknown contents".to_owned(),
+    }
 }

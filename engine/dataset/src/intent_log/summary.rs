@@ -1,9 +1,15 @@
 //! What the log holds, for those who only look.
 
 use super::chain::{self, Step};
-use crate::{Dataset, KeyStore, Result};
-use ondisk::zil::{Record, RecordType};
+use super::missing::Missing;
+use crate::{Dataset, Error, KeyStore, Result};
+use object::ObjectSet;
+use ondisk::history::keys;
+use ondisk::nvlist::Nvlist;
+use ondisk::zil::{Body, Record, RecordType};
 use ondisk::{BlkPtr, Txg, ZilHeader};
+use pool::Pool;
+use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
 
 /// What the log holds.
@@ -35,6 +41,86 @@ pub struct LogEntry<'a> {
     pub is_unreplayed: bool,
     /// The body is readable: not encrypted, or its key was given.
     pub is_open: bool,
+    /// Why a replay skipped it, or would skip it.
+    pub skipped: Option<String>,
+}
+
+/// Name of the events in the pool's history that report skipped records.
+pub(crate) const SKIPPED_EVENT: &str = "intent log record skipped";
+
+/// Records of the log of dataset `id` that was claimed in `claim_txg`, which a replay skipped for a reason of their own: numbers, and
+/// what was reported.
+pub(crate) fn skipped_records(pool: &Pool, id: u64, claim_txg: u64) -> Result<Vec<(u64, String)>> {
+    let of_dataset = |list: &Nvlist| {
+        list.get_str(keys::INTERNAL_NAME) == Some(SKIPPED_EVENT) && list.get_u64(keys::DATASET_ID) == Some(id)
+    };
+    let prefix = format!("claim_txg={claim_txg} sequence=");
+    let found = pool.history()?.into_iter().filter(of_dataset).filter_map(|list| {
+        let (sequence, what) = list.get_str(keys::INTERNAL_TEXT)?.strip_prefix(&prefix)?.split_once(' ')?;
+        Some((sequence.parse().ok()?, what.to_owned()))
+    });
+    Ok(found.collect())
+}
+
+/// Whether the log of `dataset` is kept because a replay skipped records of it. No key is needed.
+pub fn has_skipped(dataset: &Dataset) -> Result<bool> {
+    if dataset.is_snapshot() || dataset.phys().bp.is_hole() {
+        return Ok(false);
+    }
+    let header = dataset.objset_without_keys()?.phys().zil;
+    let is_claimed = header.flags & ZilHeader::FLAG_REPLAY_NEEDED != 0 && header.replay_seq > 0;
+    Ok(is_claimed && !skipped_records(dataset.tree().pool(), dataset.id(), header.claim_txg.0)?.is_empty())
+}
+
+/// What a replay skipped of a log, and what it would skip of the rest, as far as the tree tells without trying.
+struct Forecast {
+    skipped: HashMap<u64, String>,
+    missing: Missing,
+    made: HashSet<u64>,
+}
+
+impl Forecast {
+    fn new(dataset: &Dataset, header: &ZilHeader) -> Result<Self> {
+        let skipped = match header.replay_seq {
+            0 => Vec::new(),
+            _ => skipped_records(dataset.tree().pool(), dataset.id(), header.claim_txg.0)?,
+        };
+        Ok(Self { skipped: skipped.into_iter().collect(), missing: Missing::default(), made: HashSet::new() })
+    }
+
+    fn cause(&mut self, objset: &ObjectSet, record: &Record<'_>, is_unreplayed: bool) -> Option<String> {
+        let body = record.parse_body().ok();
+        let noted = self.skipped.get(&record.sequence).cloned();
+        let Some(body) = body else {
+            if noted.is_some() {
+                self.missing.note_unknown(record.sequence);
+            }
+            return noted;
+        };
+        let needed = self.missing.needed_by(&body);
+        let cause = noted.or_else(|| needed.map(|earlier| format!("it builds on record {earlier}, which is skipped")));
+        let cause = cause.or_else(|| if is_unreplayed { self.lacks(objset, &body) } else { None });
+        match &cause {
+            Some(_) => self.missing.note(record.sequence, &body),
+            None => {
+                self.made.extend(if let Body::Create(c) = &body { Some(c.object) } else { None });
+                self.missing.done(&body);
+            }
+        }
+        cause
+    }
+
+    /// What a record needs and the tree does not have.
+    fn lacks(&self, objset: &ObjectSet, body: &Body<'_>) -> Option<String> {
+        let directories = match body {
+            Body::Create(c) => vec![c.directory],
+            Body::Remove { directory, .. } | Body::Link { directory, .. } => vec![*directory],
+            Body::Rename { from_directory, to_directory, .. } => vec![*from_directory, *to_directory],
+            _ => Vec::new(),
+        };
+        let is_there = |id: &u64| self.made.contains(id) || !matches!(objset.object(*id), Err(Error::NotFound { .. }));
+        directories.iter().find(|id| !is_there(id)).map(|id| format!("directory {id} is missing"))
+    }
 }
 
 /// Whether a crash left records in the log of `dataset` that an import claimed and nobody replayed yet. No key is needed.
@@ -58,19 +144,24 @@ pub fn read(dataset: &Dataset, keys: Option<&KeyStore>, sink: &mut dyn FnMut(Log
     };
     let synced = dataset.tree().pool().uberblock().txg;
     let head = objset.phys().zil;
+    let mut forecast = Forecast::new(dataset, &head)?;
     let walked = chain::walk(&objset, &head, objset.keys().is_some(), &mut |step| {
         match step {
             Step::Pointer(_) => {}
             Step::Record(bp, record) => {
                 let is_open = objset.keys().is_some() || !bp.is_encrypted();
-                let is_unreplayed = record.as_ref().is_ok_and(|r| is_unreplayed(r, synced, head.replay_seq));
+                let is_unreplayed = record.as_ref().is_ok_and(|r| is_unreplayed(r, &head, synced));
                 if let Ok(record) = &record {
                     summary.records += 1;
                     if is_unreplayed {
                         note(&mut summary, record, is_open);
                     }
                 }
-                sink(LogEntry { block: bp.checksum()[3], pointer: bp, record, is_unreplayed, is_open });
+                let skipped = match &record {
+                    Ok(record) if is_open => forecast.cause(&objset, record, is_unreplayed),
+                    _ => None,
+                };
+                sink(LogEntry { block: bp.checksum()[3], pointer: bp, record, is_unreplayed, is_open, skipped });
             }
             Step::End(bytes) => {
                 summary.blocks += 1;
@@ -83,8 +174,13 @@ pub fn read(dataset: &Dataset, keys: Option<&KeyStore>, sink: &mut dyn FnMut(Log
     Ok(summary)
 }
 
-fn is_unreplayed(record: &Record<'_>, synced: Txg, replayed: u64) -> bool {
-    record.kind != RecordType::COMMIT && record.txg > synced && record.sequence > replayed
+/// Whether the tree as of txg `synced` lacks a record. An import that claimed the log has synced a txg since.
+fn is_unreplayed(record: &Record<'_>, header: &ZilHeader, synced: Txg) -> bool {
+    let is_due = match header.claim_txg.0 {
+        0 => record.txg > synced,
+        _ => header.flags & ZilHeader::FLAG_REPLAY_NEEDED != 0 && record.txg >= header.claim_txg,
+    };
+    record.kind != RecordType::COMMIT && is_due && record.sequence > header.replay_seq
 }
 
 fn note(summary: &mut LogSummary, record: &Record<'_>, is_open: bool) {

@@ -1,7 +1,7 @@
 //! What the intent log of a dataset stands on: the pool's txgs, and the dataset's features.
 
 use crate::Result;
-use crate::intent_log::{Ground, LogFigures};
+use crate::intent_log::{self, Ground, LogFigures, SKIPPED_EVENT, Skipped};
 use object::Tx;
 use parking_lot::{Mutex, RwLock};
 use pool::Writer;
@@ -15,6 +15,8 @@ const ZILSAXATTR_NAME: &str = "zilsaxattr";
 /// The ground of a dataset's log.
 pub(super) struct DatasetGround {
     pub writer: Arc<Writer>,
+    /// Object number of the dataset.
+    pub id: u64,
     /// Shared with the dataset, which follows renames.
     pub name: Arc<RwLock<String>>,
     /// Shared with the dataset: noted on disk with the next txg.
@@ -45,6 +47,17 @@ impl Ground for DatasetGround {
 
     fn random(&self) -> u64 {
         self.writer.random()
+    }
+
+    fn skipped(&self, claim_txg: u64, record: &Skipped) -> Result<()> {
+        let (name, id) = (self.name(), self.id);
+        let text = format!("claim_txg={claim_txg} sequence={} {record}", record.sequence);
+        self.writer.task(move |sync| sync.history(SKIPPED_EVENT, Some((&name, id)), &text))
+    }
+
+    fn skipped_before(&self, claim_txg: u64) -> Result<Vec<u64>> {
+        let found = intent_log::skipped_records(&*self.writer.pool()?, self.id, claim_txg)?;
+        Ok(found.into_iter().map(|(sequence, _)| sequence).collect())
     }
 
     fn begins(&self) {

@@ -175,10 +175,11 @@ impl Volume {
         if !log.needs_replay() {
             return Ok(());
         }
-        let replayed =
-            log.replay(&mut |record, body| self.replay_record(live, record, body)).at_with(|| self.name())?;
-        if let Some((sequence, error)) = replayed.failed {
-            tracing::warn!(volume = self.name(), sequence, %error, "the rest of the intent log is lost");
+        let replayed = log
+            .replay(&mut |record, body| self.replay_record(live, record, body), &|_, _| None)
+            .at_with(|| self.name())?;
+        if replayed.is_kept {
+            tracing::error!(volume = self.name(), "{}", crate::zpl::KEPT);
         }
         Ok(())
     }

@@ -28,6 +28,9 @@ const QUOTAS: [&str; 6] =
     ["userquota@", "groupquota@", "projectquota@", "userobjquota@", "groupobjquota@", "projectobjquota@"];
 /// Prefix of counts of objects.
 const OBJECTS_PREFIX: &str = "obj-";
+/// What is reported of a log of which records were skipped.
+pub(crate) const KEPT: &str = "records of the intent log could not be replayed: 'weir inspect log' lists them, 'zpool clear' \
+     discards the log; until then each fsync waits for a transaction group";
 /// What setting a quota may write. Guessed.
 const QUOTA_BYTES: u64 = 64 << 10;
 
@@ -282,10 +285,11 @@ impl FileSystem {
         // Before the log: it may make files under numbers that these still have.
         this.replaying(|| this.drain_unlinked())?;
         if live.log().needs_replay() {
+            let find = |directory: u64, name: &[u8]| this.find_entry(directory, name).ok().flatten();
             let replayed =
-                this.replaying(|| live.log().replay(&mut |record, body| this.replay_record(record, body)))?;
-            if let Some((sequence, error)) = replayed.failed {
-                tracing::warn!(dataset = live.name(), sequence, %error, "the rest of the intent log is lost");
+                this.replaying(|| live.log().replay(&mut |record, body| this.replay_record(record, body), &find))?;
+            if replayed.is_kept {
+                tracing::error!(dataset = live.name(), "{KEPT}");
             }
             this.replaying(|| this.drain_unlinked())?;
         }

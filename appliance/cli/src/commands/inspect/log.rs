@@ -73,7 +73,7 @@ fn record(e: &LogEntry<'_>) -> Value {
     };
     json!({
         "block": e.block, "type": r.kind.name(), "txg": r.txg.0, "sequence": r.sequence, "bytes": r.size_bytes(),
-        "unreplayed": e.is_unreplayed, "what": what,
+        "unreplayed": e.is_unreplayed, "what": what, "skipped": e.skipped,
     })
 }
 

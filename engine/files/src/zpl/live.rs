@@ -353,7 +353,7 @@ impl FileSystem {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::zpl::backing::{Estimate, Settings};
+    use crate::zpl::backing::{Encoded, Estimate, Reach, Settings};
     use object::Tx;
     use ondisk::zil::{Body, RecordType};
 
@@ -365,6 +365,7 @@ mod tests {
             Err(Refusal::ReadOnly.at(""))
         }
         fn record(&self, _: &Tx, _: u64, _: RecordType, _: &Body<'_>) {}
+        fn record_together(&self, _: &Tx, _: u64, _: Reach, _: Vec<Encoded>) {}
         fn commit(&self, _: Option<u64>) -> Result<()> {
             Ok(())
         }

@@ -13,6 +13,7 @@ use files::zpl::CreateOptions;
 use files::zpl::backing::{Settings, XattrMode};
 use files::{Error, Refusal, Result};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use support::Fixture;
 
 struct Random(u64);
@@ -344,6 +345,13 @@ fn run(seed: u64, xattr: XattrMode, dnode_slots: u8, steps: u32) -> usize {
             assert_eq!(there, re.attr(p.real).is_ok(), "seed {seed} step {step}: {what}");
             there
         });
+        if r.one_in(25) {
+            // Attributes stay where they are until they are set again.
+            let mut settings = Settings::clone(&f.backing.settings.lock());
+            settings.xattr = r.pick(&[XattrMode::Sa, XattrMode::Dir]);
+            settings.dnode_slots = r.pick(&[1, 2, 8]);
+            *f.backing.settings.lock() = Arc::new(settings);
+        }
         if r.one_in(40) {
             compare(m, re, &format!("at step {step} of seed {seed}, after {what}"));
         }

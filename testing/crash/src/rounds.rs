@@ -4,10 +4,12 @@ use crate::serve::{KEY, Layout, POOL, create, verify, zdb};
 use crate::writer::Writer;
 use anyhow::{Context, Result, bail, ensure};
 use damage::chance::Chance;
+use damage::promises::Promises;
 use std::fs;
-use std::io::Read;
+use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -48,6 +50,15 @@ struct Server {
     dir: PathBuf,
 }
 
+/// Properties that say how files are written, and values that leave them as they are.
+const PROPERTIES: [(&str, &[&str]); 6] = [
+    ("recordsize", &["4K", "32K", "128K"]),
+    ("xattr", &["sa", "dir"]),
+    ("compression", &["lz4", "off", "zstd", "gzip-1"]),
+    ("checksum", &["fletcher4", "sha256", "blake3"]),
+    ("copies", &["1", "2"]),
+    ("logbias", &["latency", "throughput"]),
+];
 /// Times between txgs, in milliseconds.
 const INTERVALS: [u64; 3] = [100, 700, 5000];
 
@@ -72,7 +83,7 @@ impl Plan {
                 command
             }
         };
-        let child = command.stdout(Stdio::piped()).spawn().context("start the server")?;
+        let child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().context("start the server")?;
         Ok(Server { child, dir })
     }
 
@@ -92,13 +103,15 @@ impl Plan {
                 .arg(POOL);
             ensure!(import.status()?.success(), "weir zpool import");
         }
-        let new = |n| Writer::new(self.folder.join(format!("mount/thread{n}")), self.seed ^ (n << 32));
+        let promises = Arc::new(Promises::new("standard"));
+        let new =
+            |n| Writer::new(self.folder.join(format!("mount/thread{n}")), self.seed ^ (n << 32), promises.clone());
         let mut writers: Vec<Writer> = (0..self.threads).map(new).collect();
         let mut totals = Totals::default();
         let mut synced = None;
         for round in 0..=self.kills {
             let mut chance = Chance::of_case(self.seed, round);
-            self.round(round, &mut chance, &mut writers, &mut synced, &mut totals)
+            self.round(round, &mut chance, &promises, &mut writers, &mut synced, &mut totals)
                 .with_context(|| format!("layout {} seed {} round {round}", self.layout.name, self.seed))?;
         }
         totals.operations = writers.iter().fold((0, 0), |sum, w| (sum.0 + w.done.0, sum.1 + w.done.1));
@@ -109,6 +122,7 @@ impl Plan {
         &self,
         round: u64,
         chance: &mut Chance,
+        promises: &Promises,
         writers: &mut [Writer],
         synced: &mut Option<Instant>,
         totals: &mut Totals,
@@ -157,9 +171,9 @@ impl Plan {
                 })
             };
             let threads: Vec<_> = writers.iter_mut().map(run).collect();
-            std::thread::sleep(work);
+            let changed = self.administer(&mut server, chance, promises, work);
             killed.store(true, Ordering::SeqCst);
-            let dead = server.kill();
+            let dead = changed.and_then(|()| server.kill());
             let ends = threads.into_iter().map(|t| t.join().expect("a writer does not panic")).collect();
             dead.map(|()| ends)
         })?;
@@ -168,6 +182,43 @@ impl Plan {
             bail!("an operation failed while the server lived: {error}");
         }
         *synced = writers.iter().filter_map(|w| w.synced_since).max();
+        Ok(())
+    }
+
+    /// Changes properties while the others work, for so long.
+    fn administer(&self, server: &mut Server, chance: &mut Chance, promises: &Promises, work: Duration) -> Result<()> {
+        let end = Instant::now() + work;
+        let changes = chance.once_in(2);
+        loop {
+            let rest = end.saturating_duration_since(Instant::now());
+            let pause = if changes { Duration::from_millis(chance.below(300)).min(rest) } else { rest };
+            std::thread::sleep(pause);
+            if pause == rest {
+                return Ok(());
+            }
+            match chance.once_in(2) {
+                true => promises.change(chance, |sync| self.set(server, "sync", sync))?,
+                false => {
+                    let (name, values) = chance.pick(&PROPERTIES).context("there are some")?;
+                    self.set(server, name, chance.pick(values).context("there are some")?)?;
+                }
+            }
+        }
+    }
+
+    fn set(&self, server: &mut Server, property: &str, value: &str) -> Result<()> {
+        let place = || format!("zfs set {property}={value}");
+        if let Some(weir) = &self.weir {
+            let mut set = Command::new(weir);
+            set.env("WEIR_STATE", self.folder.join("state"));
+            let status = set.args(["zfs", "set", &format!("{property}={value}"), POOL]).status().with_context(place)?;
+            ensure!(status.success(), "{}: {status}", place());
+            return Ok(());
+        }
+        writeln!(server.child.stdin.as_mut().context("no pipe")?, "{property}={value}").with_context(place)?;
+        let mut answer = [0; 5];
+        server.child.stdout.as_mut().context("no pipe")?.read_exact(&mut answer).with_context(place)?;
+        ensure!(answer == *b"done\n", "{}: {answer:?}", place());
         Ok(())
     }
 
@@ -181,13 +232,16 @@ impl Plan {
 
 impl Server {
     fn wait_up(&mut self) -> Result<()> {
-        // `weir mount` says +, the one here says up.
+        // `weir mount` says +, the one here says up and a newline.
         let mut byte = [0];
         let out = self.child.stdout.as_mut().context("no pipe")?;
         if out.read_exact(&mut byte).is_err() {
             bail!("the server does not come up: {}", self.child.wait()?);
         }
         ensure!(matches!(byte, [b'u' | b'+']), "the server says {byte:?}");
+        if byte == [b'u'] {
+            out.read_exact(&mut [0; 2])?;
+        }
         Ok(())
     }
 

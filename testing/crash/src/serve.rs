@@ -167,13 +167,33 @@ pub fn serve(layout: &Layout, folder: &Path, dir: &Path, interval: Duration) -> 
     }
     let dataset = live.open(POOL, Some(owners_of))?;
     let files = FileSystem::mount(&dataset).context("mount")?;
-    let handle = mount(files, dir, &MountOptions { name: POOL.to_owned(), ..MountOptions::default() })?;
+    // A server that is killed with a ring can block sync(2) of the whole machine.
+    let handle =
+        mount(files, dir, &MountOptions { name: POOL.to_owned(), uring: Some(false), ..MountOptions::default() })?;
     let mut out = std::io::stdout();
     out.write_all(b"up\n").and_then(|()| out.flush())?;
+    // Ends with this process, or when its client closes the pipe.
+    let (setter, name) = (live.clone(), POOL);
+    std::thread::spawn(move || set_properties(&setter, name));
     handle.wait()?;
     drop(dataset);
     live.close_all()?;
     live.writer().export().context("export")
+}
+
+/// Sets the properties that it reads, one `name=value` a line, and answers `done` when a command would have returned.
+fn set_properties(live: &LiveDatasets, dataset: &str) {
+    for line in std::io::stdin().lines().map_while(Result::ok) {
+        let Some((name, value)) = line.split_once('=') else { return };
+        if let Err(error) = dataset::write::set(live, dataset, &[(name.to_owned(), value.to_owned())]) {
+            eprintln!("{line}: {error}");
+            return;
+        }
+        let mut out = std::io::stdout();
+        if out.write_all(b"done\n").and_then(|()| out.flush()).is_err() {
+            return;
+        }
+    }
 }
 
 /// Walks every block of the pool as it lies there.

@@ -2,11 +2,13 @@
 
 use crate::model::{Change, Entry, File as Modelled, Found, Model, State, Step, Tree};
 use damage::chance::Chance;
+use damage::promises::{Promise, Promises, Seen};
 use rustix::fs::{CWD, FallocateFlags, RenameFlags, XattrFlags};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Instant;
 
 const FILES: u64 = 10;
@@ -22,6 +24,7 @@ pub struct Writer {
     pub synced_since: Option<Instant>,
     /// Operations done, of which synced.
     pub done: (u64, u64),
+    promises: Arc<Promises>,
     chance: Chance,
     dir: PathBuf,
     /// Open files without a name: they must be gone when the pool comes back.
@@ -29,10 +32,10 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// Works in `dir`, which need not be there yet.
-    pub fn new(dir: PathBuf, seed: u64) -> Self {
+    /// Works in `dir`, which need not be there yet. What a sync is worth, `promises` say.
+    pub fn new(dir: PathBuf, seed: u64, promises: Arc<Promises>) -> Self {
         let (model, chance) = (Model::default(), Chance::new(seed));
-        Self { model, synced_since: None, done: (0, 0), chance, dir, orphans: Vec::new() }
+        Self { model, synced_since: None, done: (0, 0), promises, chance, dir, orphans: Vec::new() }
     }
 
     /// Works until something fails, as it does when the server dies.
@@ -79,20 +82,34 @@ impl Writer {
     }
 
     fn sync(&mut self, file: usize, open: &File) -> io::Result<()> {
-        let since = Instant::now();
+        let (since, before) = (Instant::now(), self.promises.look());
         if self.chance.once_in(3) {
             open.sync_data()?
         } else {
             open.sync_all()?
         }
-        self.model.synced_file(file);
-        self.acknowledged(since);
+        self.acknowledged(since, before, Some(file));
         Ok(())
     }
 
-    fn acknowledged(&mut self, since: Instant) {
+    /// A sync of a file, or of the names in the directory, that began at `since` was answered.
+    fn acknowledged(&mut self, since: Instant, before: Seen, file: Option<usize>) {
+        if self.promises.since(before) == Promise::Nothing {
+            return;
+        }
+        match file {
+            Some(file) => self.model.synced_file(file),
+            None => self.model.synced_names(),
+        }
         self.synced_since = Some(since);
         self.done.1 += 1;
+    }
+
+    fn sync_names(&mut self) -> io::Result<()> {
+        let (dir, since, before) = (File::open(&self.dir)?, Instant::now(), self.promises.look());
+        dir.sync_all()?;
+        self.acknowledged(since, before, None);
+        Ok(())
     }
 
     /// A path in the directory or one of its directories, in use or not.
@@ -132,13 +149,7 @@ impl Writer {
             14 => self.unlink(&path),
             15 => self.directory(),
             16 => self.orphan(),
-            17 => {
-                let (dir, since) = (File::open(&self.dir)?, Instant::now());
-                dir.sync_all()?;
-                self.model.synced_names();
-                self.acknowledged(since);
-                Ok(())
-            }
+            17 => self.sync_names(),
             _ => {
                 let open = File::open(self.at(&path))?;
                 self.sync(file, &open)
@@ -210,10 +221,9 @@ impl Writer {
                 let flags = if self.chance.once_in(2) { rustix::fs::OFlags::SYNC } else { rustix::fs::OFlags::DSYNC };
                 let open = OpenOptions::new().write(true).custom_flags(flags.bits() as i32).open(path)?;
                 for _ in 0..=self.chance.below(4) {
-                    let since = Instant::now();
+                    let (since, before) = (Instant::now(), self.promises.look());
                     self.write_data(file, &open)?;
-                    self.model.synced_file(file);
-                    self.acknowledged(since);
+                    self.acknowledged(since, before, Some(file));
                 }
                 Ok(())
             }
@@ -279,10 +289,7 @@ impl Writer {
         drop(open);
         self.step(Step::Rename("new".into(), path.clone()), |this| fs::rename(this.at("new"), this.at(&path)))?;
         if self.chance.once_in(2) {
-            let (dir, since) = (File::open(&self.dir)?, Instant::now());
-            dir.sync_all()?;
-            self.model.synced_names();
-            self.acknowledged(since);
+            self.sync_names()?;
         }
         Ok(())
     }

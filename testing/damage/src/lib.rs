@@ -14,6 +14,7 @@ pub mod flips;
 pub mod image;
 pub mod overlay;
 pub mod places;
+pub mod promises;
 pub mod survey;
 
 /// The scenario of that name, or an early return from the test with a printed line.

@@ -1,13 +1,14 @@
 //! One seed: a pool, a workload, power cuts, and the judgement of each.
 
 use crate::Chance;
-use crate::admin::{self, Promises};
+use crate::admin;
 use crate::device::{Cut, Faults, Machine};
 use crate::model::Model;
 use crate::rig::{Extras, Layout, Rig, Shape, verify};
 use crate::workload::{Workload, read_tree};
 use anyhow::{Context, Result, anyhow};
 use block::Class;
+use damage::promises::Promises;
 use files::vfs::{Caller, NewNode, Vfs};
 use pool::writer::{Order, Work};
 use std::path::{Path, PathBuf};

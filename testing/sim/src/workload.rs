@@ -3,9 +3,9 @@
 //! Few names in few directories, so that changes meet: renames replace, removed names come back, links share.
 
 use crate::Chance;
-use crate::admin::{Promise, Promises, Seen};
 use crate::model::{Found, Kind, Model, Path, State};
 use anyhow::{Context, Result, bail};
+use damage::promises::{Promise, Promises, Seen};
 use files::vfs::{Allocate, Caller, FileKind, NewNode, NodeId, RenameFlags, SetAttr, SetXattr, SyncKind, Vfs};
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -4,13 +4,12 @@
 //! state folder's `keys` if that folder was chosen, else in `$XDG_RUNTIME_DIR/weir` or `/run/weir`, which a restart empties,
 //! as it empties a kernel's memory. Unloading removes it.
 
+use crate::durable;
 use crate::state::{Imported, State};
 use anyhow::{Context as _, Result};
 use dataset::{Datasets, KeyStore};
 use serde::{Deserialize, Serialize};
 use std::fs;
-use std::io::Write;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::PathBuf;
 
 /// A loaded key as it is kept.
@@ -43,13 +42,10 @@ fn kept(state: &State, record: &Imported) -> Vec<Kept> {
 }
 
 fn keep(state: &State, record: &Imported, keys: &[Kept]) -> Result<()> {
-    let (folder, path) = (folder(state), path(state, record));
-    fs::DirBuilder::new().recursive(true).mode(0o700).create(&folder).with_context(|| folder.display().to_string())?;
-    let fresh = path.with_extension("new");
-    let _ = fs::remove_file(&fresh);
-    let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&fresh)?;
-    file.write_all(&serde_json::to_vec(keys)?)?;
-    fs::rename(&fresh, &path).with_context(|| path.display().to_string())
+    let path = path(state, record);
+    let folder = folder(state);
+    durable::make_private(&folder).with_context(|| folder.display().to_string())?;
+    durable::replace(&path, &serde_json::to_vec(keys)?, durable::PRIVATE).with_context(|| path.display().to_string())
 }
 
 /// Keeps the key of a dataset that was just made or got a new one: it counts as loaded.

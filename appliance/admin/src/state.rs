@@ -7,6 +7,7 @@
 //!   * `pools.json` is replaced as a whole, under a lock: readers see one state or the other
 //!   * a folder that does not exist yet means that nothing is imported; it is made by the first import
 
+use crate::durable;
 use anyhow::{Context as _, Result};
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File};
@@ -128,9 +129,9 @@ impl State {
             .with_context(|| lock_path.display().to_string())?;
         let mut pools = self.pools()?;
         let result = change(&mut pools);
-        let (path, fresh) = (self.folder.join("pools.json"), self.folder.join("pools.json.new"));
-        fs::write(&fresh, serde_json::to_vec_pretty(&pools)?).with_context(|| fresh.display().to_string())?;
-        fs::rename(&fresh, &path).with_context(|| path.display().to_string())?;
+        let path = self.folder.join("pools.json");
+        durable::replace(&path, &serde_json::to_vec_pretty(&pools)?, durable::PUBLIC)
+            .with_context(|| path.display().to_string())?;
         Ok(result)
     }
 }

@@ -21,7 +21,9 @@ use redb::{Database, ReadableDatabase, ReadableTable, TableDefinition, WriteTran
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::fs::File;
 use std::io;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -153,6 +155,8 @@ impl Archive {
     }
 
     fn try_open(path: &Path) -> io::Result<Self> {
+        // What is counted names files and users; the store takes an empty file for a new one.
+        File::options().write(true).create(true).truncate(false).mode(0o600).open(path)?;
         let db = match redb::Builder::new().set_cache_size(CACHE).create(path) {
             Err(redb::DatabaseError::DatabaseAlreadyOpen) => {
                 let wrong = format!("{} is in use by another process", path.display());

@@ -34,7 +34,9 @@ pub use operations::Follower;
 use operations::Followers;
 use parking_lot::{Condvar, Mutex};
 use rustc_hash::FxHashMap;
+use std::fs::DirBuilder;
 use std::io;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -172,7 +174,7 @@ impl Engine {
         let (archive, ring) = match &config.folder {
             None => (Archive::in_memory()?, None),
             Some(folder) => {
-                std::fs::create_dir_all(folder)?;
+                DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
                 let ring =
                     (config.ring > 0).then(|| Ring::open(&folder.join("operations"), config.ring, events.clone()));
                 (Archive::open(&folder.join("statistics.redb"))?, ring.transpose()?)

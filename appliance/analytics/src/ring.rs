@@ -17,8 +17,9 @@ use crate::column::{put, take};
 use observe::event::{Event, Events};
 use parking_lot::Mutex;
 use rustc_hash::{FxHashMap, FxHashSet};
-use std::fs::File;
+use std::fs::{DirBuilder, File};
 use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -120,7 +121,8 @@ fn unknown(numbers: impl Iterator<Item = u32>, known: &FxHashSet<u32>) -> FxHash
 impl Ring {
     /// Opens the recorder of a folder, which keeps up to `limit` bytes. `names` is what gives numbers to clients and places.
     pub fn open(folder: &Path, limit: u64, names: Arc<Events>) -> io::Result<Self> {
-        std::fs::create_dir_all(folder)?;
+        // What is recorded names files and users.
+        DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
         let mut files: Vec<(u64, PathBuf)> = Vec::new();
         for entry in std::fs::read_dir(folder)? {
             let entry = entry?;
@@ -223,7 +225,7 @@ impl Ring {
         }
         if state.writing.is_none() {
             let path = Arc::new(self.folder.join(format!("ops-{:010}", state.next)));
-            let file = File::options().read(true).write(true).create_new(true).open(&*path)?;
+            let file = File::options().read(true).write(true).create_new(true).mode(0o600).open(&*path)?;
             state.next += 1;
             state.numbers.insert(path.to_path_buf(), Arc::default());
             let (clients, places) = Default::default();

@@ -270,6 +270,25 @@ fn a_pool_whose_devices_do_not_answer_is_listed_as_it_last_was_and_hinders_no_ot
 }
 
 #[test]
+fn an_export_that_cannot_be_remembered_changes_nothing() {
+    let rig = Rig::new(&["a"]);
+    rig.good("zpool create tank DIR/a");
+    // In the way of the new list, as no space would be.
+    let obstacle = rig.dir.path().join("state/pools.json.new");
+    std::fs::create_dir(&obstacle).expect("made");
+    for line in ["zpool export tank", "zpool destroy tank"] {
+        let (code, text) = rig.run(line);
+        assert!(code != 0 && text.contains("pools.json"), "{line}: {code}: {text}");
+        assert!(rig.good("zpool list -H -o name,health").contains("tank\tONLINE"));
+        rig.good("zfs set com.example:x=1 tank");
+    }
+    std::fs::remove_dir(&obstacle).expect("removed");
+    rig.good("zpool export tank");
+    assert_eq!(rig.good("zpool list -H"), "");
+    rig.good("zpool import -d DIR tank");
+}
+
+#[test]
 fn what_happens_is_told_to_who_asks_who_follows_and_to_programs() {
     use std::io::BufRead;
     use std::os::unix::fs::PermissionsExt;

@@ -9,6 +9,7 @@ pub mod worksheets;
 
 use crate::config::AnalyticsConfig;
 use crate::owner::Owner;
+use admin::durable;
 use analytics::engine::{Config, Engine, Retention};
 use anyhow::{Context as _, Result};
 pub use live::{Columns, Second};
@@ -48,11 +49,9 @@ impl Analytics {
         owner.mounts.tell_to(events.clone());
         let telling = events.clone();
         owner.house.greet_with(move |pool| samplers::listen(pool, &telling));
-        let config = Config {
-            folder: Some(folder.join("analytics")),
-            ring: wanted.operations.0,
-            retention: Retention::default(),
-        };
+        let folder_of = folder.join("analytics");
+        durable::make_private(&folder_of).with_context(|| folder_of.display().to_string())?;
+        let config = Config { folder: Some(folder_of), ring: wanted.operations.0, retention: Retention::default() };
         let paths = Arc::new(Paths::new(owner));
         let server = Arc::<Mutex<Weak<Figures>>>::default();
         let network = Network::new(server.clone()).context("analytics")?;

@@ -9,6 +9,7 @@
 
 use crate::access::now;
 use crate::events::{Events, Happening};
+use admin::durable;
 use anyhow::{Context as _, Result};
 use api::{EventKind, Job, JobKind, JobProgress, JobState, LiveMessage, Verification};
 use parking_lot::Mutex;
@@ -201,11 +202,8 @@ pub fn is_stream(kind: JobKind) -> bool {
 /// Keeps a job as it is now.
 fn note(file: Option<&Path>, job: &Job) {
     let Some(path) = file else { return };
-    let fresh = path.with_extension("new");
-    let written = serde_json::to_vec(job).map_err(std::io::Error::other).and_then(|text| {
-        fs::write(&fresh, text)?;
-        fs::rename(&fresh, path)
-    });
+    let written = serde_json::to_vec(job).map_err(std::io::Error::other);
+    let written = written.and_then(|text| durable::replace(path, &text, durable::PRIVATE));
     if let Err(error) = written {
         tracing::error!(%error, path = %path.display(), "the job will not be known after a restart");
     }

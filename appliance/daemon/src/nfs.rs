@@ -8,7 +8,7 @@ use crate::access::secret;
 use crate::config::{Config, Portmap};
 use crate::exports;
 use crate::owner::Owner;
-use admin::OwnedPool;
+use admin::{OwnedPool, durable};
 use anyhow::{Context as _, Result};
 use files::namespace::Namespace;
 use files::vfs::Vfs;
@@ -16,8 +16,6 @@ use parking_lot::{Mutex, RwLock};
 use serve::nfs::{self, Exports, PortMapper, Server, Share, ShareOptions};
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::Write as _;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
@@ -169,15 +167,8 @@ fn handle_secret(state: &Path) -> Result<[u8; 32]> {
         return Ok(secret);
     }
     let made = host::random::bytes::<32>();
-    fs::create_dir_all(state).with_context(|| state.display().to_string())?;
-    let fresh = path.with_extension("new");
-    let _ = fs::remove_file(&fresh);
-    let file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&fresh);
-    let written = file.and_then(|mut f| {
-        f.write_all(secret::hex(&made).as_bytes())?;
-        f.sync_all()
-    });
-    written.and_then(|()| fs::rename(&fresh, &path)).with_context(|| path.display().to_string())?;
+    let text = secret::hex(&made);
+    durable::replace(&path, text.as_bytes(), durable::PRIVATE).with_context(|| path.display().to_string())?;
     Ok(made)
 }
 

@@ -5,15 +5,15 @@
 
 use crate::access::secret;
 use crate::config::ApiConfig;
+use admin::durable;
 use anyhow::{Context as _, Result, bail};
 use parking_lot::RwLock;
 use rcgen::{CertificateParams, DnType, KeyPair};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeSet;
 use std::fs;
-use std::io::Write as _;
 use std::net::IpAddr;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -132,11 +132,7 @@ fn own(config: &ApiConfig, folder: &Path) -> Result<(PathBuf, PathBuf)> {
     params.not_after = (now + GOOD_FOR).into();
     let signed = params.self_signed(&fresh)?;
     for (path, text) in [(&key, fresh.serialize_pem()), (&certificate, signed.pem()), (&wanted, list)] {
-        let new = path.with_extension("new");
-        let _ = fs::remove_file(&new);
-        let file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new);
-        file.and_then(|mut f| f.write_all(text.as_bytes())).with_context(|| new.display().to_string())?;
-        fs::rename(&new, path).with_context(|| path.display().to_string())?;
+        durable::replace(path, text.as_bytes(), durable::PRIVATE).with_context(|| path.display().to_string())?;
     }
     tracing::info!(folder = %folder.display(), id = &secret::digest(&signed.pem())[..8], "made a certificate");
     Ok((certificate, key))

@@ -3,6 +3,7 @@
 use super::writing::{self, change, command_line, reason};
 use crate::context::{Context, Failure, Outcome};
 use crate::getopt::Options;
+use crate::state::Imported;
 use admin::house::Leave;
 use admin::import::LabelState;
 use std::path::{Path, PathBuf};
@@ -27,15 +28,23 @@ pub fn destroy(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     if crate::mounts::has_used_volume(cx, &record) {
         return Err(Failure::failed(format!("cannot destroy '{name}': pool is busy")));
     }
-    crate::mounts::release(cx, &record, parsed.has('f'))
-        .map_err(|why| Failure::failed(format!("{why}\ncould not destroy '{name}': could not unmount datasets")))?;
-    let cannot = format!("cannot destroy '{name}'");
-    let pool = writing::open(cx, &record, &cannot)?;
-    let logged = pool.log_command(&command_line("zpool destroy", args));
-    let destroyed = logged.and_then(|()| pool.leave(cx, &record, Leave::Destroy));
-    destroyed.map_err(|e| Failure::failed(format!("{cannot}: {}", reason(&e))))?;
-    super::export::forget(cx, &record)?;
+    let command = command_line("zpool destroy", args);
+    super::export::forgetting(cx, &record, "destroy", |cx| destroyed(cx, &record, &command, parsed.has('f')))
+        .map_err(Failure::failed)?;
     Ok(0)
+}
+
+fn destroyed(cx: &mut Context<'_>, record: &Imported, command: &str, force: bool) -> Result<(), String> {
+    let cannot = format!("cannot destroy '{}'", record.name);
+    crate::mounts::release(cx, record, force)
+        .map_err(|why| format!("{why}\ncould not destroy '{}': could not unmount datasets", record.name))?;
+    let pool = writing::open(cx, record, &cannot).map_err(|failure| match failure {
+        Failure::Failed(why) | Failure::Usage(why) => why,
+        Failure::Code(_) => cannot.clone(),
+    })?;
+    let logged = pool.log_command(command);
+    let destroyed = logged.and_then(|()| pool.leave(cx, record, Leave::Destroy));
+    destroyed.map_err(|e| format!("{cannot}: {}", reason(&e)))
 }
 
 /// `zpool sync`: what commands changed is on disk when they end; a mounted pool is asked by syncing its files.
@@ -82,12 +91,12 @@ pub fn reguid(cx: &mut Context<'_>, args: &[String]) -> Outcome {
         pool.writer().set_guid(guid)?;
         Ok(pool.writer().task(move |cx| cx.history("guid change", None, &format!("old={before} new={guid}")))?)
     })?;
-    let rename = |pools: &mut Vec<crate::state::Imported>| {
+    let rename = |pools: &mut Vec<Imported>| {
         pools.iter_mut().filter(|p| p.name == *name && p.guid == record.guid).for_each(|p| p.guid = guid);
     };
     cx.state.change(rename).map_err(|e| Failure::failed(format!("{e:#}")))?;
     if let Some(owner) = &cx.owner {
-        owner.house.reimported(record.guid, crate::state::Imported { guid, ..record.clone() });
+        owner.house.reimported(record.guid, Imported { guid, ..record.clone() });
     }
     Ok(0)
 }

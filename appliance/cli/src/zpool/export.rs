@@ -27,23 +27,31 @@ pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
         if cx.client.is_gone() {
             return Ok(1);
         }
-        match export(cx, record, &command, parsed.has('f')) {
-            Ok(()) => forget(cx, record)?,
-            Err(message) => {
-                cx.complain(&message);
-                code = 1;
-            }
+        if let Err(message) = forgetting(cx, record, "export", |cx| export(cx, record, &command, parsed.has('f'))) {
+            cx.complain(&message);
+            code = 1;
         }
     }
     Ok(code)
 }
 
-/// Forgets that a pool is imported, and its keys.
-pub fn forget(cx: &Context<'_>, record: &Imported) -> Result<(), Failure> {
-    crate::zfs::keys::forget(&cx.state, record);
-    cx.state
-        .change(|pools| pools.retain(|p| record.guid != p.guid || record.name != p.name))
-        .map_err(|e| Failure::failed(format!("{e:#}")))
+/// Forgets that a pool is imported, has `leave` let go of it, and forgets its keys. In this order: when the state folder cannot be
+/// written, nothing has changed yet. If the pool is not left, it is imported as before.
+pub fn forgetting(
+    cx: &mut Context<'_>,
+    record: &Imported,
+    verb: &str,
+    leave: impl FnOnce(&mut Context<'_>) -> Result<(), String>,
+) -> Result<(), String> {
+    let forgotten = cx.state.change(|pools| pools.retain(|p| record.guid != p.guid || record.name != p.name));
+    forgotten.map_err(|error| format!("cannot {verb} '{}': {error:#}", record.name))?;
+    let left = leave(cx);
+    if left.is_ok() {
+        crate::zfs::keys::forget(&cx.state, record);
+    } else if let Err(error) = cx.state.change(|pools| pools.push(record.clone())) {
+        cx.complain(&format!("weir: '{}' is in use, but will not be after a restart: {error:#}", record.name));
+    }
+    left
 }
 
 fn export(cx: &mut Context<'_>, record: &Imported, command: &str, force: bool) -> Result<(), String> {

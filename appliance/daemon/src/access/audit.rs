@@ -43,7 +43,7 @@ impl AuditLog {
     /// Entries, newest first: `limit` of them after the first `skip`; and whether there are more.
     pub fn read(&self, skip: usize, limit: usize) -> (Vec<AuditEntry>, bool) {
         let found: Vec<AuditEntry> = self.0.newest(skip.saturating_add(limit).saturating_add(1));
-        let more = found.len() > skip + limit;
+        let more = found.len() > skip.saturating_add(limit);
         (found.into_iter().skip(skip).take(limit).collect(), more)
     }
 }
@@ -79,6 +79,8 @@ mod tests {
             |(entries, more): (Vec<AuditEntry>, bool)| (entries.into_iter().map(|e| e.what).collect::<Vec<_>>(), more);
         assert_eq!(what(log.read(0, 2)), (vec!["5".into(), "4".into()], true));
         assert_eq!(what(log.read(4, 2)), (vec!["1".into(), "0".into()], false));
+        assert_eq!(what(log.read(usize::MAX, 2)), (vec![], false));
+        assert_eq!(what(log.read(usize::MAX - 1, 1000)), (vec![], false));
         let mode = fs::metadata(folder.path().join("audit.log")).expect("there").permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
     }

@@ -11,8 +11,7 @@ use anyhow::{Context as _, Result};
 use api::{SaveWorksheet, Worksheet, WorksheetGraph, WorksheetSpan};
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
-use std::io::{ErrorKind, Write as _};
-use std::os::unix::fs::OpenOptionsExt;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 /// Worksheets at most.
@@ -177,14 +176,7 @@ impl Worksheets {
     }
 
     fn write(&self, kept: &Kept) -> std::io::Result<()> {
-        if let Some(folder) = self.path.parent() {
-            std::fs::create_dir_all(folder)?;
-        }
-        let fresh = self.path.with_extension("new");
-        let mut file = std::fs::File::options().create(true).write(true).truncate(true).mode(0o600).open(&fresh)?;
-        file.write_all(&serde_json::to_vec_pretty(kept)?)?;
-        file.sync_all()?;
-        std::fs::rename(&fresh, &self.path)
+        crate::kept::replace(&self.path, kept)
     }
 }
 

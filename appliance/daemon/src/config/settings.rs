@@ -9,6 +9,7 @@
 //!   * a key that needs a restart is in force as it was at the start; what the next start will take is told beside it
 
 use super::{Config, Wrong, keys, unknown};
+use admin::durable;
 use api::SettingSource;
 use parking_lot::{Mutex, RwLock};
 use std::collections::BTreeMap;
@@ -128,9 +129,7 @@ impl Settings {
         }
         let config = self.source.with(&written, &self.path)?;
         let change = self.become_(config, apply)?;
-        let fresh = self.path.with_extension("new");
-        let kept = std::fs::write(&fresh, written).and_then(|()| std::fs::rename(&fresh, &self.path));
-        if let Err(error) = kept {
+        if let Err(error) = durable::replace(&self.path, written.as_bytes(), durable::PRIVATE) {
             let message = format!("it is in force, but will not be after a restart: {error}");
             return Err(vec![Wrong { file: self.path.display().to_string(), line: None, message }]);
         }

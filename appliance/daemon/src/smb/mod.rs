@@ -15,7 +15,7 @@ pub use options::{SmbOptions, share_name};
 
 use crate::config::SmbConfig;
 use crate::owner::Owner;
-use admin::OwnedPool;
+use admin::{OwnedPool, durable};
 use anyhow::{Context as _, Result, bail};
 use dataset::{DatasetKind, Entry, ListOptions, Source, View, property};
 use parking_lot::Mutex;
@@ -232,10 +232,7 @@ impl Smb {
                 let mode = if name == "private" { 0o700 } else { 0o755 };
                 made(&folder).and_then(|()| fs::set_permissions(&folder, fs::Permissions::from_mode(mode)))?;
             }
-            let fresh = path.with_extension("new");
-            fs::write(&fresh, &text)
-                .and_then(|()| fs::rename(&fresh, &path))
-                .with_context(|| path.display().to_string())?;
+            durable::replace(&path, text.as_bytes(), durable::PUBLIC).with_context(|| path.display().to_string())?;
             server.text = text;
             if let Some(child) = &server.child {
                 kill_process(pid(child)?, Signal::HUP).context("smbd")?;

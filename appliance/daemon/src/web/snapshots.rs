@@ -238,7 +238,8 @@ pub async fn holds(
     let page = Page { limit, cursor };
     let (skip, limit) = (page.skip()?, page.limit()?);
     let all = waiting(move || holds_of(&service, &name, recursive)).await?;
-    let next = (skip + limit < all.len()).then(|| (skip + limit).to_string());
+    let until = skip.saturating_add(limit);
+    let next = (until < all.len()).then(|| until.to_string());
     Ok(Json(HoldList { items: all.into_iter().skip(skip).take(limit).collect(), next }))
 }
 

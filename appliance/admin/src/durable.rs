@@ -1,0 +1,112 @@
+//! Files of the state folder, replaced as a whole.
+//!
+//! Invariants:
+//!   * whatever happens, a reader finds the old contents or the new ones
+//!   * once [`replace`] has returned, a power cut does not bring the old ones back
+//!   * on an error the old ones stay, and nothing is left behind
+
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+
+/// For the owner alone: what holds secrets, names of files or of users.
+pub const PRIVATE: u32 = 0o600;
+/// For whoever may enter the folder.
+pub const PUBLIC: u32 = 0o644;
+
+/// Puts `contents` in the place of what is at `path`; its folder is made if it is missing.
+pub fn replace(path: &Path, contents: &[u8], mode: u32) -> io::Result<()> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    fs::create_dir_all(folder)?;
+    let fresh = beside(path);
+    let written = write(&fresh, contents, mode).and_then(|()| fs::rename(&fresh, path));
+    if written.is_err() {
+        let _ = fs::remove_file(&fresh);
+    }
+    written?;
+    File::open(folder)?.sync_all()
+}
+
+fn write(fresh: &Path, contents: &[u8], mode: u32) -> io::Result<()> {
+    match fs::remove_file(fresh) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(mode).open(fresh)?;
+    file.write_all(contents)?;
+    file.sync_all()
+}
+
+fn beside(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".new");
+    name.into()
+}
+
+/// Makes a folder for its owner alone. If it is there, it and what is in it is taken from everyone else: an earlier version may have
+/// made them for all.
+pub fn make_private(folder: &Path) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+    let restrict = |path: &Path, mode: u32| -> io::Result<()> {
+        match fs::symlink_metadata(path)?.permissions().mode() & 0o077 {
+            0 => Ok(()),
+            _ => fs::set_permissions(path, fs::Permissions::from_mode(mode)),
+        }
+    };
+    restrict(folder, 0o700)?;
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        match entry.file_type()? {
+            kind if kind.is_dir() => make_private(&entry.path())?,
+            kind if kind.is_file() => restrict(&entry.path(), PRIVATE)?,
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mode(path: &Path) -> u32 {
+        fs::metadata(path).expect("there").permissions().mode() & 0o777
+    }
+
+    #[test]
+    fn a_file_is_replaced_as_a_whole_and_for_those_it_is_for() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("deep/er/file.json");
+        replace(&path, b"one", PRIVATE).expect("written");
+        assert_eq!(mode(&path), 0o600);
+        // A process that was killed left this.
+        fs::write(beside(&path), "half").expect("written");
+        replace(&path, b"two", PUBLIC).expect("written");
+        assert_eq!((fs::read(&path).expect("read"), mode(&path) & 0o400), (b"two".to_vec(), 0o400));
+        assert!(!beside(&path).exists());
+    }
+
+    #[test]
+    fn on_an_error_the_old_contents_stay_and_nothing_is_left_behind() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("file");
+        fs::create_dir(&path).expect("made");
+        fs::write(path.join("inside"), "x").expect("written");
+        assert!(replace(&path, b"two", PRIVATE).is_err(), "a folder is no file");
+        assert!(path.join("inside").exists() && !beside(&path).exists());
+    }
+
+    #[test]
+    fn what_an_earlier_version_made_for_all_is_for_the_owner_alone() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (below, file) = (folder.path().join("a/b"), folder.path().join("a/b/ops"));
+        fs::create_dir_all(&below).expect("made");
+        fs::write(&file, "x").expect("written");
+        for (path, mode) in [(&file, 0o644), (&below, 0o755), (&folder.path().join("a"), 0o755)] {
+            fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("set");
+        }
+        make_private(&folder.path().join("a")).expect("set");
+        assert_eq!((mode(&file), mode(&below), mode(&folder.path().join("a"))), (0o600, 0o700, 0o700));
+    }
+}

@@ -2,14 +2,26 @@
 //!
 //! Invariants:
 //!   * a request ends within its time, whatever the other side does; at most some KiB of its answer are read
+//!   * what operators may choose an address for reaches neither this machine nor its link, unless the configuration says so; the address
+//!     that was looked at is the one that is connected to
 //!   * redirections are not followed and proxies of the environment not used: what is sent goes where the configuration says
 
+use serve::nfs::{HostNames, HostPattern};
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio_rustls::rustls::crypto::ring;
 use ureq::Agent;
+use ureq::config::Config;
 use ureq::http::Uri;
 use ureq::tls::{Certificate, RootCerts, TlsConfig};
+use ureq::unversioned::resolver::{DefaultResolver, ResolvedSocketAddrs, Resolver};
+use ureq::unversioned::transport::{DefaultConnector, NextTimeout};
+
+/// Where clouds tell a machine its keys, beside link-local addresses: Alibaba, Oracle; AWS.
+const METADATA_V4: [Ipv4Addr; 2] = [Ipv4Addr::new(100, 100, 100, 200), Ipv4Addr::new(192, 0, 0, 192)];
+const METADATA_V6: Ipv6Addr = Ipv6Addr::new(0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x254);
 
 /// Longest address.
 const URL_BYTES: usize = 2000;
@@ -56,6 +68,83 @@ fn agent() -> &'static Agent {
     })
 }
 
+/// Hosts that may be reached although they are of this machine or its link.
+fn exceptions(hosts: &[String]) -> Vec<HostPattern> {
+    hosts.iter().filter_map(|host| HostPattern::parse(host).ok()).collect()
+}
+
+/// Whether an address leads to this machine, to what is on its link alone, or to where clouds tell a machine its keys.
+fn is_inside(address: IpAddr) -> bool {
+    match address.to_canonical() {
+        IpAddr::V4(v4) => {
+            v4.octets()[0] == 0
+                || v4.is_loopback()
+                || v4.is_link_local()
+                || v4.is_multicast()
+                || v4.is_broadcast()
+                || METADATA_V4.contains(&v4)
+        }
+        IpAddr::V6(v6) => {
+            let segments = v6.segments();
+            // NAT64 (RFC 6052) and IPv4-compatible addresses hold one of IPv4.
+            let holds_v4 = segments[..6] == [0x64, 0xff9b, 0, 0, 0, 0] || segments[..6] == [0; 6];
+            let held = Ipv4Addr::from(u32::from(segments[6]) << 16 | u32::from(segments[7]));
+            v6.is_loopback()
+                || v6.is_unspecified()
+                || v6.is_multicast()
+                || v6.is_unicast_link_local()
+                || v6 == METADATA_V6
+                || holds_v4 && is_inside(held.into())
+        }
+    }
+}
+
+fn may_reach(address: IpAddr, exceptions: &[HostPattern]) -> bool {
+    let names = HostNames::default();
+    !is_inside(address) || exceptions.iter().any(|host| host.matches(address, &names))
+}
+
+/// Why an alert may not be told to an address, as far as the address itself says so; names are looked up when it is used.
+pub fn refused_host(url: &str, hosts: &[String]) -> Option<String> {
+    let uri: Uri = url.parse().ok()?;
+    let host = uri.host()?.trim_start_matches('[').trim_end_matches(']');
+    let address = match host {
+        name if name.eq_ignore_ascii_case("localhost") => IpAddr::from(Ipv4Addr::LOCALHOST),
+        other => other.parse().ok()?,
+    };
+    (!may_reach(address, &exceptions(hosts))).then(|| inside(host))
+}
+
+fn inside(host: &str) -> String {
+    format!("{host} is this machine or on its link, which webhooks do not reach unless alerts.webhook_hosts names it")
+}
+
+/// Resolves names to addresses outside.
+#[derive(Debug)]
+struct Outside(Vec<HostPattern>);
+
+impl Resolver for Outside {
+    fn resolve(&self, uri: &Uri, config: &Config, timeout: NextTimeout) -> Result<ResolvedSocketAddrs, ureq::Error> {
+        let found = DefaultResolver::default().resolve(uri, config, timeout)?;
+        let mut allowed = self.empty();
+        for address in found.iter().filter(|address| may_reach(address.ip(), &self.0)) {
+            allowed.push(*address);
+        }
+        if allowed.is_empty() {
+            let why = inside(uri.host().unwrap_or_default());
+            return Err(io::Error::new(io::ErrorKind::PermissionDenied, why).into());
+        }
+        Ok(allowed)
+    }
+}
+
+/// As [`post`], to an address that an operator chose.
+pub fn post_outside(url: &str, kind: &str, body: &[u8], patience: Duration, hosts: &[String]) -> Result<(), String> {
+    let resolver = Outside(exceptions(hosts));
+    let agent = Agent::with_parts(agent().config().clone(), DefaultConnector::default(), resolver);
+    post_by(&agent, url, kind, &[], body, patience)
+}
+
 /// Sends a document. Waits for the answer, `patience` at most; an answer that is not 2xx is an error.
 pub fn post(
     url: &str,
@@ -64,7 +153,18 @@ pub fn post(
     body: &[u8],
     patience: Duration,
 ) -> Result<(), String> {
-    let mut request = agent().post(url).header("content-type", kind);
+    post_by(agent(), url, kind, headers, body, patience)
+}
+
+fn post_by(
+    agent: &Agent,
+    url: &str,
+    kind: &str,
+    headers: &[(String, String)],
+    body: &[u8],
+    patience: Duration,
+) -> Result<(), String> {
+    let mut request = agent.post(url).header("content-type", kind);
     for (name, value) in headers {
         request = request.header(name, value);
     }
@@ -81,6 +181,40 @@ pub fn post(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn operators_reach_neither_this_machine_nor_its_link() {
+        let refused = |url: &str| refused_host(url, &[]).is_some();
+        for inside in [
+            "http://127.0.0.1/",
+            "http://localhost:8215/",
+            "http://169.254.169.254/latest/meta-data/",
+            "http://0.0.0.0:1/",
+            "http://[::1]/",
+            "http://[fe80::1]/",
+            "http://[::ffff:127.0.0.1]/",
+            "http://[64:ff9b::a9fe:a9fe]/",
+            "http://[fd00:ec2::254]/",
+            "http://100.100.100.200/",
+        ] {
+            assert!(refused(inside), "{inside}");
+        }
+        for outside in ["http://192.0.2.1/", "http://10.0.0.7:9093/", "http://[2001:db8::1]/", "http://hooks.example/"]
+        {
+            assert!(!refused(outside), "{outside}");
+        }
+        let hosts = ["127.0.0.0/8".to_owned()];
+        assert!(refused_host("http://127.0.0.1/", &hosts).is_none() && refused_host("http://[::1]/", &hosts).is_some());
+        // Names are looked at when they are resolved, and addresses that are written otherwise are names.
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+        listener.set_nonblocking(true).expect("set");
+        let port = listener.local_addr().expect("bound").port();
+        for name in ["localhost", "127.1", "2130706433", "0x7f.1"] {
+            let url = format!("http://{name}:{port}/");
+            assert!(post_outside(&url, "text/plain", b"x", Duration::from_secs(20), &[]).is_err(), "{name}");
+        }
+        assert!(listener.accept().is_err(), "nothing was connected to");
+    }
 
     #[test]
     fn addresses_are_those_of_servers() {

@@ -65,6 +65,7 @@ fn a_threshold_tells_its_receivers_when_it_fires_and_when_it_clears_and_tries_ag
     let socket = UnixDatagram::bind(&log).expect("bound");
     socket.set_read_timeout(Some(PATIENCE)).expect("set");
     let mut config = Config::default();
+    config.alerts.webhook_hosts = vec!["127.0.0.1".to_owned()];
     config.alerts.syslog = log.to_str().expect("text").to_owned();
     config.alerts.mail_command = ["/usr/bin/tee", mail.to_str().expect("text")].map(str::to_owned).to_vec();
     let rig = Rig::in_folder(folder, config.clone(), false);
@@ -132,7 +133,9 @@ fn a_threshold_tells_its_receivers_when_it_fires_and_when_it_clears_and_tries_ag
 
 #[test]
 fn redirections_are_not_followed_and_what_failed_is_shown() {
-    let rig = Rig::new();
+    let mut config = Config::default();
+    config.alerts.webhook_hosts = vec!["127.0.0.1".to_owned()];
+    let rig = Rig::with(config, false);
     let root = rig.administrator();
     let (elsewhere, told_elsewhere) = hook(&["200 OK"]);
     // The address of the other server is only known now.
@@ -152,4 +155,31 @@ fn redirections_are_not_followed_and_what_failed_is_shown() {
     let bad = json!({"title": "x", "statistic": "nfs3.ops[colour]", "reduction": "total", "side": "above", "limit": 1});
     assert_eq!(rig.ask(&root, "POST", "/v1/analytics/alerts", Some(&bad)).code(), "invalid_request");
     assert_eq!(rig.ask(&Client::default(), "GET", &path, None).status, 401);
+}
+
+#[test]
+fn operators_cannot_have_this_machine_asked_for_what_only_it_may_ask() {
+    let rig = Rig::new();
+    let _root = rig.administrator();
+    let operator = rig.token_of("operator");
+    let make = |url: &str| {
+        let rule = rule("cpu", "cpu.utilization", -1.0, json!([{"kind": "webhook", "url": url}]));
+        rig.ask(&operator, "POST", "/v1/analytics/alerts", Some(&rule))
+    };
+    for url in ["http://169.254.169.254/latest/meta-data/", "http://127.0.0.1:1/", "http://[::1]/", "http://localhost/"]
+    {
+        let refused = make(url);
+        assert_eq!(refused.code(), "invalid_request", "{url}");
+        assert!(refused.text().contains("alerts.webhook_hosts"), "{}", refused.text());
+    }
+    // Another way to write 127.0.0.1 is seen when it is resolved, and nothing is connected to.
+    let (url, told) = hook(&["200 OK"]);
+    let made = make(&url.replace("127.0.0.1", "2130706433"));
+    assert_eq!(made.status, 201, "{}", made.text());
+    let path = format!("/v1/analytics/alerts/{}", made.json()["id"]);
+    let alert = until("the refusal is noted", || {
+        Some(rig.ask_locally("GET", &path, None).json()).filter(|alert| alert["last_error"].is_string())
+    });
+    assert!(alert["last_error"].as_str().is_some_and(|e| e.contains("alerts.webhook_hosts")), "{alert}");
+    assert!(told.try_recv().is_err());
 }

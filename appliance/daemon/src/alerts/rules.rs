@@ -1,7 +1,7 @@
 //! Rules as people write them, looked at before they are taken.
 
 use crate::config::AlertsConfig;
-use crate::outgoing::wrong_url;
+use crate::outgoing::{refused_host, wrong_url};
 use analytics::alert::{Reduction, Threshold};
 use analytics::catalogue;
 use analytics::engine::Answer;
@@ -110,7 +110,9 @@ impl Ready {
 
 fn check(action: &AlertAction, config: &AlertsConfig) -> Result<(), Refused> {
     match action {
-        AlertAction::Webhook { url } => wrong_url(url).map_or(Ok(()), wrong),
+        AlertAction::Webhook { url } => {
+            wrong_url(url).or_else(|| refused_host(url, &config.webhook_hosts)).map_or(Ok(()), wrong)
+        }
         AlertAction::Mail { to } => {
             if config.mail_command.is_empty() {
                 return wrong("mail cannot be sent: alerts.mail_command is not set in the configuration");
@@ -138,6 +140,7 @@ fn check(action: &AlertAction, config: &AlertsConfig) -> Result<(), Refused> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::Config;
 
     fn rule() -> AlertRule {
         AlertRule {
@@ -156,7 +159,7 @@ mod tests {
 
     #[test]
     fn a_rule_is_looked_at_before_it_is_taken() {
-        let config = AlertsConfig { mail_command: vec!["mail".to_owned()], syslog: String::new() };
+        let config = AlertsConfig { mail_command: vec!["mail".to_owned()], ..Config::default().alerts };
         assert!(Ready::new(&rule(), &config).is_ok());
         let mail = |to: &str| vec![AlertAction::Mail { to: vec![to.to_owned()] }];
         assert!(Ready::new(&AlertRule { actions: mail("ann@example.org"), ..rule() }, &config).is_ok());
@@ -181,7 +184,7 @@ mod tests {
         for rule in bad {
             assert!(matches!(Ready::new(&rule, &config), Err(Refused::Rule(_))), "{rule:?}");
         }
-        let without = AlertsConfig { mail_command: Vec::new(), syslog: String::new() };
+        let without = Config::default().alerts;
         assert!(Ready::new(&AlertRule { actions: mail("ann@example.org"), ..rule() }, &without).is_err());
     }
 }

@@ -24,7 +24,7 @@ pub fn send(action: &AlertAction, notice: &AlertNotice, config: &AlertsConfig) -
     match action {
         AlertAction::Webhook { url } => {
             let body = serde_json::to_vec(notice).map_err(|e| e.to_string())?;
-            outgoing::post(url, "application/json", &[], &body, PATIENCE)
+            outgoing::post_outside(url, "application/json", &body, PATIENCE, &config.webhook_hosts)
         }
         AlertAction::Mail { to } => mail(&config.mail_command, &letter(to, notice)),
         AlertAction::Syslog => syslog(&config.syslog, &line(notice)),
@@ -149,7 +149,8 @@ mod tests {
     }
 
     fn config(command: &[&str], syslog: &str) -> AlertsConfig {
-        AlertsConfig { mail_command: command.iter().map(|s| (*s).to_owned()).collect(), syslog: syslog.to_owned() }
+        let mail_command = command.iter().map(|s| (*s).to_owned()).collect();
+        AlertsConfig { mail_command, syslog: syslog.to_owned(), webhook_hosts: Vec::new() }
     }
 
     #[test]

@@ -284,6 +284,16 @@ const KEYS: &[Key] = &[
         "Where alerts go that are to be in the system log, as RFC 5424 has it: a datagram socket, or by UDP."
     ),
     key!(
+        "alerts.webhook_hosts",
+        Restart,
+        alerts.webhook_hosts,
+        "addresses and networks, such as [\"127.0.0.1\", \"169.254.7.0/24\"]",
+        None,
+        "What webhooks of alerts may reach of this machine and its link. Operators make alerts, and what listens at\n\
+         loopback and link-local addresses or tells a cloud's machines their keys takes them for the machine itself;\n\
+         everything else may be reached anyway."
+    ),
+    key!(
         "events.programs",
         Restart,
         events.programs,

@@ -179,6 +179,8 @@ pub struct AlertsConfig {
     pub mail_command: Vec<String>,
     /// Path of a datagram socket, or address and port.
     pub syslog: String,
+    /// Hosts inside of what is otherwise refused that webhooks may reach.
+    pub webhook_hosts: Vec<String>,
 }
 
 /// Who is told what happens to pools.
@@ -286,7 +288,7 @@ impl Default for Config {
                 workgroup: "WORKGROUP".to_owned(),
                 include: None,
             },
-            alerts: AlertsConfig { mail_command: Vec::new(), syslog: "/dev/log".to_owned() },
+            alerts: AlertsConfig { mail_command: Vec::new(), syslog: "/dev/log".to_owned(), webhook_hosts: Vec::new() },
             otlp: OtlpConfig { endpoint: String::new(), interval_seconds: 15, headers: Vec::new() },
             analytics: AnalyticsConfig { enabled: true, operations: Size(1 << 30), viewers_see_files: true },
             log: LogConfig { level: "info".to_owned(), format: LogFormat::Text },
@@ -408,6 +410,9 @@ impl Config {
         if !self.smb.program.is_absolute() {
             let message = format!("smb.program is '{}', expected an absolute path", self.smb.program.display());
             found.push(("smb.program", message));
+        }
+        if let Some(why) = self.alerts.webhook_hosts.iter().find_map(|h| serve::nfs::HostPattern::parse(h).err()) {
+            found.push(("alerts.webhook_hosts", format!("alerts.webhook_hosts: {why}")));
         }
         if self.alerts.mail_command.first().is_some_and(|program| !program.starts_with('/')) {
             let message = format!(

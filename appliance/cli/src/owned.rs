@@ -42,7 +42,7 @@ impl Commands for Programs {
             return 2;
         };
         let verb = request.args.first().map(String::as_str).unwrap_or_default();
-        if !io.peer().is_owner() && !only_looks(program, verb) {
+        if !io.peer().is_owner() && !only_looks(program, &request.args) {
             cx.complain(&format!("cannot {verb}: permission denied"));
             return 1;
         }
@@ -51,7 +51,7 @@ impl Commands for Programs {
     }
 
     fn only_looks(&self, request: &CommandRequest) -> bool {
-        only_looks(&request.program, request.args.first().map(String::as_str).unwrap_or_default())
+        only_looks(&request.program, &request.args)
     }
 }
 
@@ -168,7 +168,11 @@ fn nbd(cx: &mut Context<'_>, owner: &Arc<Owner>, args: &[String]) -> Result<()> 
     Ok(())
 }
 
-fn only_looks(program: &str, verb: &str) -> bool {
+fn only_looks(program: &str, args: &[String]) -> bool {
+    let verb = args.first().map(String::as_str).unwrap_or_default();
+    if (program, verb) == ("zpool", "events") && zpool::events::clears(&args[1..]) {
+        return false;
+    }
     verb.is_empty() || verb.starts_with('-') || LOOKING.iter().any(|(p, verbs)| *p == program && verbs.contains(&verb))
 }
 
@@ -179,12 +183,23 @@ mod tests {
     #[test]
     fn others_than_the_owner_only_look() {
         for (program, verb) in [("zpool", "list"), ("zfs", "get"), ("zpool", "-V"), ("zfs", "")] {
-            assert!(only_looks(program, verb), "{program} {verb}");
+            assert!(only_looks(program, &[verb.to_owned()]), "{program} {verb}");
         }
         for (program, verb) in
             [("zpool", "create"), ("zfs", "set"), ("zpool", "import"), ("zfs", "mount"), ("weir", "list")]
         {
-            assert!(!only_looks(program, verb), "{program} {verb}");
+            assert!(!only_looks(program, &[verb.to_owned()]), "{program} {verb}");
+        }
+        // What clears them changes something, however it is written.
+        let events = |options: &[&str]| {
+            let args: Vec<String> = ["events"].iter().chain(options).map(|a| (*a).to_owned()).collect();
+            only_looks("zpool", &args)
+        };
+        for options in [&["-c"][..], &["-vc"], &["-H", "-c"], &["tank", "-c"], &["-cf"]] {
+            assert!(!events(options), "{options:?}");
+        }
+        for options in [&[][..], &["-v"], &["-f", "tank"], &["--", "-c"]] {
+            assert!(events(options), "{options:?}");
         }
         // What is named there is there.
         for (program, verb) in LOOKING.iter().flat_map(|(p, all)| all.iter().map(move |v| (*p, *v))) {

@@ -91,6 +91,17 @@ pub(crate) struct Questions {
     inputs: Mutex<HashMap<String, Sender<io::Result<Bytes>>>>,
 }
 
+/// Runs a command in a thread of its own: one that takes long, or waits for a device, keeps no other request from a thread.
+pub(crate) fn in_thread(run: impl FnOnce() + Send + 'static) -> io::Result<()> {
+    let runtime = Handle::current();
+    let thread = std::thread::Builder::new().name("weir-command".to_owned());
+    let thread = thread.spawn(move || {
+        let _inside = runtime.enter();
+        run();
+    });
+    thread.map(drop)
+}
+
 impl Questions {
     /// Passes an answer on; whether anybody waits for it.
     pub fn answer(&self, answer: CommandAnswer) -> bool {

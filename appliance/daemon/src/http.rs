@@ -1,8 +1,8 @@
 //! HTTP: which path leads to what.
 //!
-//! Whatever may wait for a disk runs under `spawn_blocking`.
+//! Whatever may wait for a disk runs in a thread that may wait.
 
-use crate::command::Io;
+use crate::command::{Io, in_thread};
 use crate::owner::{Owner, Peer};
 use api::{
     COMMAND_BYTES_PATH, COMMAND_INPUT_PATH, COMMAND_OUTPUT_PATH, COMMANDS_PATH, Check, CommandAnswer, CommandFrame,
@@ -66,7 +66,7 @@ async fn command(
     Json(request): Json<CommandRequest>,
 ) -> Response {
     let (frames, answer) = channel(FRAMES_WAITING);
-    tokio::task::spawn_blocking(move || {
+    let begun = in_thread(move || {
         let io = Io::new(frames.clone(), owner.clone(), peer);
         // It runs until its last word is said.
         let running = owner.begin();
@@ -80,6 +80,9 @@ async fn command(
         let _ = frames.blocking_send(CommandFrame::Exit(code));
         drop(running);
     });
+    if let Err(error) = begun {
+        return problem(ErrorCode::Unavailable, format_args!("no thread for the command: {error}"));
+    }
     ([(header::CONTENT_TYPE, "application/x-ndjson")], Body::from_stream(Lines(answer))).into_response()
 }
 

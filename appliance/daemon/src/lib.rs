@@ -34,6 +34,7 @@ mod otlp;
 mod outgoing;
 pub mod owner;
 mod page;
+mod places;
 mod process;
 mod programs;
 pub mod rules;

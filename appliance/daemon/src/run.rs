@@ -13,10 +13,12 @@ use admin::{House, OwnedPool};
 use anyhow::{Context as _, Result};
 use api::EventKind;
 use axum::Router;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use sd_notify::NotifyState;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::net::UnixListener;
+use tokio::runtime::{Handle, Runtime};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
@@ -25,6 +27,9 @@ const COMMANDS_END: Duration = Duration::from_secs(5);
 /// How long a pool that another process has is waited for at the start: a command may be about to end.
 const IN_USE: Duration = Duration::from_secs(10);
 const IN_USE_POLL: Duration = Duration::from_millis(100);
+
+/// Descriptors that the process may have: more than all connections together.
+const DESCRIPTORS: u64 = 65_536;
 
 /// Longest time that jobs have to end when the daemon stops.
 const JOBS_END: Duration = Duration::from_secs(5);
@@ -35,19 +40,17 @@ pub fn run(state: State, source: Source, commands: Arc<dyn Commands>, level: Set
     let settings = Settings::open(source, state.folder()).map_err(|wrong| anyhow::anyhow!(all(&wrong)))?;
     let config = settings.now();
     let mut listening = socket::listen(&socket::of_daemon(state.folder()))?;
+    raise_descriptors();
     let house = House::new(state, Scope::All, Some(config.arc_max.0));
     let mounts = Mounts::new(!config.mount);
     mounts.set_uring(config.mount_uring);
     let owner = Owner::new(house, mounts, commands);
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .thread_name("weir-http")
-        .enable_all()
-        .build()
-        .context("cannot start threads")?;
+    // Clients of the network have threads of their own: whatever they do, the local socket is answered.
+    let (runtime, network) = (threads("weir-local")?, threads("weir-http")?);
     let listener = listening.listener().context("the socket was taken")?;
-    let result = runtime.block_on(until_stopped(&owner, settings, level, listener));
+    let result = runtime.block_on(until_stopped(&owner, settings, level, listener, network.handle()));
     // What still runs is a command whose client is gone, or that waits for a device.
+    network.shutdown_timeout(Duration::from_millis(100));
     runtime.shutdown_timeout(Duration::from_millis(100));
     owner.mounts.unmount_all();
     for (pool, error) in owner.house.close_all() {
@@ -55,6 +58,22 @@ pub fn run(state: State, source: Source, commands: Arc<dyn Commands>, level: Set
     }
     tracing::info!("stopped");
     result
+}
+
+/// Shells give a process 1,024 descriptors, and each connection, file and device takes one.
+fn raise_descriptors() {
+    let limit = getrlimit(Resource::Nofile);
+    let wanted = limit.maximum.map_or(DESCRIPTORS, |most| most.min(DESCRIPTORS));
+    if limit.current.is_some_and(|current| current < wanted)
+        && let Err(error) = setrlimit(Resource::Nofile, Rlimit { current: Some(wanted), ..limit })
+    {
+        tracing::warn!(%error, "the limit of open files stays as it is");
+    }
+}
+
+fn threads(name: &str) -> Result<Runtime> {
+    let mut builder = tokio::runtime::Builder::new_multi_thread();
+    builder.worker_threads(2).thread_name(name).enable_all().build().context("cannot start threads")
 }
 
 /// All that is wrong, in a text.
@@ -67,6 +86,7 @@ async fn until_stopped(
     settings: Settings,
     level: SetLevel,
     listener: std::os::unix::net::UnixListener,
+    network: &Handle,
 ) -> Result<()> {
     let mut terminate = signal(SignalKind::terminate()).context("cannot wait for SIGTERM")?;
     let mut interrupt = signal(SignalKind::interrupt()).context("cannot wait for SIGINT")?;
@@ -76,7 +96,7 @@ async fn until_stopped(
     let (stop, stopped) = watch::channel(false);
     let service = Service::new(owner.clone(), settings, level, stopped.clone())?;
     let router = web::router(&service);
-    listen(&service, &router, &stopped)?;
+    listen(&service, &router, &stopped, network)?;
     let watcher = service.clone();
     let watcher = tokio::task::spawn_blocking(move || watching::watch(&watcher));
     let taking = service.clone();
@@ -162,7 +182,8 @@ async fn until_stopped(
 }
 
 /// Serves over TCP where that is configured, and says how the first administrator is made.
-fn listen(service: &Arc<Service>, router: &Router, stopped: &watch::Receiver<bool>) -> Result<()> {
+fn listen(service: &Arc<Service>, router: &Router, stopped: &watch::Receiver<bool>, network: &Handle) -> Result<()> {
+    let _inside = network.enter();
     let config = service.settings.now();
     let api = &config.api;
     let Some(first) = api.listen.first() else { return Ok(()) };
@@ -181,7 +202,7 @@ fn listen(service: &Arc<Service>, router: &Router, stopped: &watch::Receiver<boo
             shown = bound;
         }
         tracing::info!(url = %format!("{scheme}://{bound}/"), "listening");
-        tokio::spawn(tcp::serve(listener, acceptor.clone(), router.clone(), stopped.clone()));
+        network.spawn(tcp::serve(listener, acceptor.clone(), router.clone(), stopped.clone()));
     }
     if service.accounts.is_empty() {
         if shown.ip().is_unspecified() {

@@ -210,6 +210,142 @@ fn passwords_cannot_be_guessed_for_long() {
 }
 
 #[test]
+fn guesses_that_come_at_once_are_no_more_than_those_that_come_one_by_one() {
+    let rig = Rig::new();
+    rig.administrator();
+    let guess = |n: usize| {
+        let wrong = json!({"user": "root", "password": format!("wrong horse {n}")});
+        rig.ask(&Client::default(), "POST", "/v1/session", Some(&wrong)).status
+    };
+    let answers: Vec<u16> = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..60).map(|n| scope.spawn(move || guess(n))).collect();
+        threads.into_iter().map(|thread| thread.join().expect("an answer")).collect()
+    });
+    let checked = answers.iter().filter(|status| **status == 401).count();
+    assert!((1..=5).contains(&checked), "{answers:?}");
+    assert!(answers.iter().all(|status| [401, 429].contains(status)), "{answers:?}");
+}
+
+#[test]
+fn a_stream_ends_with_its_token_or_its_role_whatever_else_is_called_so() {
+    let rig = Rig::new();
+    let root = rig.administrator();
+    rig.service.accounts.create("op", api::Role::Operator, PASSWORD, false).expect("made");
+    let made = || {
+        let wanted = api::CreateToken { name: "t".to_owned(), role: api::Role::Operator, days: None, statistics: None };
+        rig.service.accounts.create_token("op", wanted).expect("made")
+    };
+    let (first, second) = (made(), made());
+    let ends = |mut stream: std::io::BufReader<TcpStream>| {
+        let begun = std::time::Instant::now();
+        let mut line = String::new();
+        // The last chunk is empty; the connection stays open for another request.
+        while line != "0\r\n" {
+            line.clear();
+            assert!(stream.read_line(&mut line).expect("the stream ends") > 0);
+        }
+        assert!(begun.elapsed().as_secs() < 10, "at once, not when it is looked at the next time");
+    };
+    for path in ["/v1/events/stream", "/v1/analytics/stream?name=io.ops"] {
+        assert_eq!(rig.open_stream(&Client::token(&second.secret), path).0, 200, "{path}");
+    }
+    let (status, stream) = rig.open_stream(&Client::token(&first.secret), "/v1/events/stream");
+    assert_eq!(status, 200);
+    let gone = rig.ask(&root, "DELETE", &format!("/v1/tokens/{}", first.token.id), None);
+    assert_eq!(gone.status, 204, "{}", gone.text());
+    ends(stream);
+    // The other one is still good, until its user may less.
+    let (status, stream) = rig.open_stream(&Client::token(&second.secret), "/v1/events/stream");
+    assert_eq!(status, 200);
+    let viewer = json!({"role": "viewer"});
+    assert_eq!(rig.ask(&root, "PATCH", "/v1/users/op", Some(&viewer)).status, 200);
+    ends(stream);
+    assert_eq!(rig.ask(&Client::token(&second.secret), "GET", "/v1/pools", None).status, 200);
+}
+
+#[test]
+fn a_login_of_before_a_change_of_the_user_opens_nothing() {
+    let rig = Rig::new();
+    rig.administrator();
+    rig.service.accounts.create("eve", api::Role::Viewer, PASSWORD, false).expect("made");
+    // Checked, but its session begins only after the change.
+    let proof = rig.service.accounts.check("eve", PASSWORD).expect("right");
+    rig.service.accounts.change_user("eve", None, Some("another horse")).expect("changed");
+    let (number, _) = rig.service.sessions.begin("eve", proof);
+    let client = Client::default().with("Cookie", format!("weir_session={number}"));
+    assert_eq!(rig.ask(&client, "GET", "/v1/pools", None).status, 401);
+}
+
+#[test]
+fn viewers_look_at_events_and_do_not_clear_them() {
+    let rig = Rig::new();
+    let _root = rig.administrator();
+    let viewer = rig.token_of("viewer");
+    let run = |args: &[&str]| {
+        rig.ask(&viewer, "POST", "/v1/commands", Some(&json!({"program": "zpool", "args": args}))).status
+    };
+    assert_eq!((run(&["events"]), run(&["events", "-c"]), run(&["events", "-vc"])), (200, 403, 403));
+}
+
+#[test]
+fn commands_without_end_and_logins_hold_up_neither_health_nor_the_local_socket() {
+    let rig = Rig::new();
+    let root = rig.administrator();
+    assert_eq!(rig.make_pool(&root, "tank").status, 201);
+    let viewer = rig.token_of("viewer");
+    let follow = json!({"program": "zpool", "args": ["iostat", "60"]}).to_string();
+    let login = json!({"user": "someone", "password": "x".repeat(20)}).to_string();
+    let post = |path: &str, headers: String, body: &str| {
+        let mut stream = TcpStream::connect(rig.address).expect("it listens");
+        stream.set_read_timeout(Some(std::time::Duration::from_secs(60))).expect("set");
+        let request = format!(
+            "POST {path} HTTP/1.1\r\nHost: localhost\r\n{headers}Content-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+            body.len()
+        );
+        stream.write_all(request.as_bytes()).expect("sent");
+        stream
+    };
+    let token = viewer.headers.iter().map(|(n, v)| format!("{n}: {v}\r\n")).collect::<String>();
+    let mut commands: Vec<_> = (0..60).map(|_| post("/v1/commands", token.clone(), &follow)).collect();
+    let _logins: Vec<_> = (0..60).map(|_| post("/v1/session", String::new(), &login)).collect();
+    let begun = std::time::Instant::now();
+    assert_eq!(rig.ask(&Client::default(), "GET", "/healthz", None).status, 200);
+    let list = json!({"program": "zpool", "args": ["list", "-H"]});
+    let answer = rig.ask_locally("POST", "/v1/commands", Some(&list));
+    assert!(answer.text().contains("tank"), "{}", answer.text());
+    assert!(begun.elapsed().as_secs() < 10);
+    let status = |stream: &mut TcpStream| {
+        let mut head = [0; 12];
+        stream.read_exact(&mut head).expect("an answer");
+        String::from_utf8_lossy(&head[9..]).into_owned()
+    };
+    let answers: Vec<String> = commands.iter_mut().map(status).collect();
+    let running = answers.iter().filter(|s| *s == "200").count();
+    assert!(running == 32 && answers.iter().all(|s| s == "200" || s == "429"), "{answers:?}");
+}
+
+#[test]
+fn bodies_that_do_not_come_are_not_waited_for_and_keep_no_place_from_others() {
+    let rig = Rig::new();
+    rig.administrator();
+    let begin = || {
+        let mut stream = TcpStream::connect(rig.address).expect("it listens");
+        stream.set_read_timeout(Some(std::time::Duration::from_secs(60))).expect("set");
+        let head = "POST /v1/session HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n{";
+        stream.write_all(head.as_bytes()).expect("sent");
+        stream
+    };
+    // More than one address may have.
+    let mut slow: Vec<_> = (0..300).map(|_| begin()).collect();
+    assert_eq!(rig.ask(&Client::default(), "GET", "/healthz", None).status, 200);
+    let begun = std::time::Instant::now();
+    let mut got = Vec::new();
+    let _ = slow.pop().expect("the last").read_to_end(&mut got);
+    assert!(got.starts_with(b"HTTP/1.1 400"), "{}", String::from_utf8_lossy(&got));
+    assert!(begun.elapsed().as_secs() < 30);
+}
+
+#[test]
 fn operators_set_no_properties_by_which_they_would_get_the_machine() {
     let rig = Rig::new();
     let root = rig.administrator();

@@ -14,6 +14,11 @@ const OPTIONS: Options = Options { short: "vHfc", long: &[] };
 /// How often who follows is looked after.
 const TURN: Duration = Duration::from_millis(200);
 
+/// Whether these arguments clear what is kept, instead of showing it. Those that are wrong do nothing.
+pub fn clears(args: &[String]) -> bool {
+    OPTIONS.parse(args).is_ok_and(|parsed| parsed.has('c'))
+}
+
 /// `zpool events`.
 pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     let parsed = OPTIONS.parse(args).map_err(Failure::usage)?;

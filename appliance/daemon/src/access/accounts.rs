@@ -46,6 +46,17 @@ struct Kept {
     users: BTreeMap<String, KeptUser>,
     tokens: Vec<KeptToken>,
     last_token: u64,
+    #[serde(skip)]
+    last_generation: u64,
+}
+
+/// What a password proves: who it is, until something about the user changes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Proof {
+    /// What the user may do.
+    pub role: Role,
+    /// Of the user as it is now: another one after each change, and of a later user of the same name.
+    pub generation: u64,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -55,6 +66,9 @@ struct KeptUser {
     created: u64,
     #[serde(default)]
     last_login: Option<u64>,
+    /// Another one after each change of what a login proves: sessions of before are over.
+    #[serde(skip)]
+    generation: u64,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -143,7 +157,12 @@ impl Accounts {
 
     /// A user's role.
     pub fn role(&self, user: &str) -> Option<Role> {
-        self.kept.lock().users.get(user).map(|u| u.role)
+        self.proof(user).map(|proof| proof.role)
+    }
+
+    /// What a login as this user proves at present.
+    pub fn proof(&self, user: &str) -> Option<Proof> {
+        self.kept.lock().users.get(user).map(|u| Proof { role: u.role, generation: u.generation })
     }
 
     /// Makes a user; as the first one, only if there is none.
@@ -151,7 +170,7 @@ impl Accounts {
         if let Some(why) = name_refusal(name).or_else(|| password::refusal(new)) {
             return refuse(ErrorCode::InvalidRequest, why);
         }
-        let user = KeptUser { role, password: Hash::of(new), created: now(), last_login: None };
+        let mut user = KeptUser { role, password: Hash::of(new), created: now(), last_login: None, generation: 0 };
         self.change(|kept| {
             if first && !kept.users.is_empty() {
                 return refuse(ErrorCode::Conflict, "the first administrator was made already");
@@ -162,6 +181,8 @@ impl Accounts {
             if kept.users.len() >= USERS {
                 return refuse(ErrorCode::Conflict, format!("there are {USERS} users already"));
             }
+            kept.last_generation += 1;
+            user.generation = kept.last_generation;
             kept.users.insert(name.to_owned(), user.clone());
             Ok(shown(name, &user, 0))
         })
@@ -174,7 +195,9 @@ impl Accounts {
         }
         let hash = new.map(Hash::of);
         self.change(|kept| {
+            kept.last_generation += 1;
             let Some(user) = kept.users.get_mut(name) else { return no_user(name) };
+            user.generation = kept.last_generation;
             user.role = role.unwrap_or(user.role);
             user.password = hash.unwrap_or_else(|| user.password.clone());
             let (role, shown) = (user.role, shown(name, user, 0));
@@ -196,11 +219,13 @@ impl Accounts {
         })
     }
 
-    /// The role of the user with this password. Takes the same time whether there is such a user or not.
-    pub fn check(&self, name: &str, given: &str) -> Option<Role> {
-        let found = self.kept.lock().users.get(name).map(|u| (u.role, u.password.clone()));
+    /// What the password proves, if it is the user's. Takes the same time whether there is such a user or not.
+    pub fn check(&self, name: &str, given: &str) -> Option<Proof> {
+        let found = self.kept.lock().users.get(name).cloned();
         match found {
-            Some((role, hash)) => hash.is_of(given).then_some(role),
+            Some(KeptUser { role, password, generation, .. }) => {
+                password.is_of(given).then_some(Proof { role, generation })
+            }
             None => {
                 password::pretend(given);
                 None
@@ -222,6 +247,13 @@ impl Accounts {
     pub fn tokens(&self, of: Option<&str>) -> Vec<Token> {
         let kept = self.kept.lock();
         kept.tokens.iter().filter(|t| of.is_none_or(|user| t.user == user)).map(KeptToken::shown).collect()
+    }
+
+    /// What may be done with the token of this number at present.
+    pub fn token_role(&self, id: u64) -> Option<Role> {
+        let kept = self.kept.lock();
+        let token = kept.tokens.iter().find(|t| t.id == id && !t.is_over())?;
+        Some(token.role.min(kept.users.get(&token.user)?.role))
     }
 
     /// Makes a token for a user.
@@ -347,8 +379,8 @@ mod tests {
         let (folder, accounts) = with_root();
         accounts.create("eve", Role::Viewer, PASSWORD, false).expect("made");
         let again = Accounts::open(folder.path()).expect("kept");
-        assert_eq!(again.check("root", PASSWORD), Some(Role::Administrator));
-        assert_eq!(again.check("eve", PASSWORD), Some(Role::Viewer));
+        assert_eq!(again.check("root", PASSWORD).map(|proof| proof.role), Some(Role::Administrator));
+        assert_eq!(again.check("eve", PASSWORD).map(|proof| proof.role), Some(Role::Viewer));
         assert_eq!(again.check("eve", "long enougH"), None);
         assert_eq!(again.check("nobody", PASSWORD), None);
         let path = folder.path().join("accounts.json");
@@ -424,6 +456,20 @@ mod tests {
         assert_eq!(accounts.by_token(&made.secret), None);
         accounts.remove("op").expect("removed");
         assert_eq!(accounts.tokens(None), []);
+    }
+
+    #[test]
+    fn what_a_password_proved_is_void_after_the_user_changes() {
+        let (_folder, accounts) = with_root();
+        let create = || accounts.create("eve", Role::Operator, PASSWORD, false).expect("made");
+        create();
+        let first = accounts.check("eve", PASSWORD).expect("right");
+        assert_eq!(accounts.proof("eve"), Some(first));
+        accounts.change_user("eve", None, Some("another one")).expect("changed");
+        assert_ne!(accounts.proof("eve"), Some(first), "the password");
+        accounts.remove("eve").expect("removed");
+        create();
+        assert_ne!(accounts.proof("eve"), Some(first), "another user of the same name");
     }
 
     #[test]

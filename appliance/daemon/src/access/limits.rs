@@ -1,10 +1,12 @@
 //! How often passwords may be guessed: each failure makes the next attempt wait longer, for the address and for the account.
 //!
 //! Invariants:
-//!   * an attempt that comes too early is not looked at, and does not make the wait longer
+//!   * an attempt that comes too early is not checked, and does not make the wait longer
+//!   * an attempt counts as failed before it is checked: those that are under way at once cannot be more than those one after the other
 //!   * a user who is attacked waits a minute at most: others cannot lock him out for good
 //!   * what is remembered is bounded; when it is full, what waits the least is forgotten
 
+use crate::places::network;
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -43,13 +45,6 @@ pub struct Limits {
     failures: Mutex<HashMap<Who, Failures>>,
 }
 
-fn network(address: IpAddr) -> IpAddr {
-    match address.to_canonical() {
-        IpAddr::V6(v6) => IpAddr::V6((v6.to_bits() >> 64 << 64).into()),
-        v4 => v4,
-    }
-}
-
 fn wait(count: u32, most: Duration) -> Duration {
     match count.saturating_sub(FREE) {
         0 => Duration::ZERO,
@@ -65,25 +60,19 @@ impl Limits {
         keys
     }
 
-    /// How long an attempt has to wait; `None`: it may be made.
-    pub fn wait(&self, address: Option<IpAddr>, account: &str) -> Option<Duration> {
-        self.wait_at(Instant::now(), address, account)
+    /// Counts an attempt as failed, until [`Limits::succeeded`]; refused with the time that it has to wait.
+    pub fn begin(&self, address: Option<IpAddr>, account: &str) -> Result<(), Duration> {
+        self.begin_at(Instant::now(), address, account)
     }
 
-    fn wait_at(&self, now: Instant, address: Option<IpAddr>, account: &str) -> Option<Duration> {
-        let failures = self.failures.lock();
-        let waits = Self::keys(address, account).into_iter().filter_map(|(who, _)| failures.get(&who));
-        waits.map(|f| f.until.saturating_duration_since(now)).max().filter(|w| !w.is_zero())
-    }
-
-    /// Notes a failure.
-    pub fn failed(&self, address: Option<IpAddr>, account: &str) {
-        self.failed_at(Instant::now(), address, account);
-    }
-
-    fn failed_at(&self, now: Instant, address: Option<IpAddr>, account: &str) {
+    fn begin_at(&self, now: Instant, address: Option<IpAddr>, account: &str) -> Result<(), Duration> {
         let mut failures = self.failures.lock();
-        for (who, most) in Self::keys(address, account) {
+        let keys = Self::keys(address, account);
+        let waits = keys.iter().filter_map(|(who, _)| failures.get(who));
+        if let Some(wait) = waits.map(|f| f.until.saturating_duration_since(now)).max().filter(|w| !w.is_zero()) {
+            return Err(wait);
+        }
+        for (who, most) in keys {
             if failures.len() >= REMEMBERED && !failures.contains_key(&who) {
                 failures.retain(|_, f| now.saturating_duration_since(f.last) < FORGOTTEN);
             }
@@ -100,6 +89,7 @@ impl Limits {
             entry.count = entry.count.saturating_add(1);
             (entry.last, entry.until) = (now, now + wait(entry.count, most));
         }
+        Ok(())
     }
 
     /// Notes a success: the account's failures are forgotten; those of the address too, as it has proved to be somebody's.
@@ -118,50 +108,84 @@ mod tests {
     const A: Option<IpAddr> = Some(IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 1)));
     const B: Option<IpAddr> = Some(IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 2)));
 
+    /// Makes an attempt fail `now`, whether it would have had to wait or not.
+    fn failed_at(limits: &Limits, now: Instant, address: Option<IpAddr>, account: &str) {
+        for (who, _) in Limits::keys(address, account) {
+            if let Some(failures) = limits.failures.lock().get_mut(&who) {
+                failures.until = now;
+            }
+        }
+        assert_eq!(limits.begin_at(now, address, account), Ok(()));
+    }
+
+    fn wait_at(limits: &Limits, now: Instant, address: Option<IpAddr>, account: &str) -> Option<Duration> {
+        let failures = limits.failures.lock();
+        let waits = Limits::keys(address, account).into_iter().filter_map(|(who, _)| failures.get(&who).copied());
+        waits.map(|f| f.until.saturating_duration_since(now)).max().filter(|w| !w.is_zero())
+    }
+
+    #[test]
+    fn attempts_at_once_are_no_more_than_attempts_one_after_the_other() {
+        let limits = std::sync::Arc::new(Limits::default());
+        let attempts: Vec<_> = (0..100)
+            .map(|_| {
+                let limits = limits.clone();
+                // None of them has been checked when the next one comes.
+                std::thread::spawn(move || limits.begin(A, "root").is_ok())
+            })
+            .collect();
+        let allowed = attempts.into_iter().filter_map(|t| t.join().ok()).filter(|allowed| *allowed).count();
+        assert_eq!(allowed, FREE as usize + 1);
+    }
+
     #[test]
     fn waits_double_and_end_at_their_bounds() {
         let (limits, now) = (Limits::default(), Instant::now());
-        (0..FREE).for_each(|_| limits.failed_at(now, A, "root"));
-        assert_eq!(limits.wait_at(now, A, "root"), None);
+        (0..FREE).for_each(|_| failed_at(&limits, now, A, "root"));
+        assert_eq!(wait_at(&limits, now, A, "root"), None);
         for seconds in [1, 2, 4, 8] {
-            limits.failed_at(now, A, "root");
-            assert_eq!(limits.wait_at(now, A, "root"), Some(Duration::from_secs(seconds)));
+            failed_at(&limits, now, A, "root");
+            assert_eq!(wait_at(&limits, now, A, "root"), Some(Duration::from_secs(seconds)));
         }
-        (0..100).for_each(|_| limits.failed_at(now, A, "root"));
-        assert_eq!(limits.wait_at(now, A, "other"), Some(ADDRESS_MOST), "the address waits, whatever name it gives");
-        assert_eq!(limits.wait_at(now, B, "root"), Some(ACCOUNT_MOST), "the account waits, wherever it is tried from");
-        assert_eq!(limits.wait_at(now, B, "other"), None);
-        assert_eq!(limits.wait_at(now + ACCOUNT_MOST, B, "root"), None);
+        (0..100).for_each(|_| failed_at(&limits, now, A, "root"));
+        assert_eq!(wait_at(&limits, now, A, "other"), Some(ADDRESS_MOST), "the address waits, whatever name it gives");
+        assert_eq!(
+            wait_at(&limits, now, B, "root"),
+            Some(ACCOUNT_MOST),
+            "the account waits, wherever it is tried from"
+        );
+        assert_eq!(wait_at(&limits, now, B, "other"), None);
+        assert_eq!(wait_at(&limits, now + ACCOUNT_MOST, B, "root"), None);
     }
 
     #[test]
     fn success_and_an_hour_make_failures_forgotten() {
         let (limits, now) = (Limits::default(), Instant::now());
-        (0..20).for_each(|_| limits.failed_at(now, A, "root"));
+        (0..20).for_each(|_| failed_at(&limits, now, A, "root"));
         limits.succeeded(A, "root");
-        assert_eq!(limits.wait_at(now, A, "root"), None);
-        (0..20).for_each(|_| limits.failed_at(now, A, "root"));
-        limits.failed_at(now + FORGOTTEN, A, "root");
-        assert_eq!(limits.wait_at(now + FORGOTTEN, A, "root"), None);
+        assert_eq!(wait_at(&limits, now, A, "root"), None);
+        (0..20).for_each(|_| failed_at(&limits, now, A, "root"));
+        failed_at(&limits, now + FORGOTTEN, A, "root");
+        assert_eq!(wait_at(&limits, now + FORGOTTEN, A, "root"), None);
     }
 
     #[test]
     fn a_network_of_ipv6_is_one_address() {
         let (limits, now) = (Limits::default(), Instant::now());
         let address = |last: u16| Some(IpAddr::from([0x2001, 0xdb8, 0, 1, 0, 0, 0, last]));
-        (0..20).for_each(|i| limits.failed_at(now, address(i), &format!("user{i}")));
-        assert!(limits.wait_at(now, address(99), "another").is_some());
+        (0..20).for_each(|i| failed_at(&limits, now, address(i), &format!("user{i}")));
+        assert!(wait_at(&limits, now, address(99), "another").is_some());
         assert_eq!(network("::ffff:192.0.2.1".parse().expect("an address")), A.expect("one"));
     }
 
     #[test]
     fn what_is_remembered_is_bounded_and_those_who_wait_are_kept() {
         let (limits, now) = (Limits::default(), Instant::now());
-        (0..30).for_each(|_| limits.failed_at(now, A, "root"));
+        (0..30).for_each(|_| failed_at(&limits, now, A, "root"));
         for i in 0..2 * REMEMBERED as u32 {
-            limits.failed_at(now, Some(IpAddr::from(i.to_be_bytes())), &format!("user{i}"));
+            failed_at(&limits, now, Some(IpAddr::from(i.to_be_bytes())), &format!("user{i}"));
         }
         assert!(limits.failures.lock().len() <= REMEMBERED);
-        assert_eq!(limits.wait_at(now, A, "other"), Some(ADDRESS_MOST));
+        assert_eq!(wait_at(&limits, now, A, "other"), Some(ADDRESS_MOST));
     }
 }

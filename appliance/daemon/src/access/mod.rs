@@ -11,6 +11,7 @@ pub mod accounts;
 pub mod audit;
 pub mod limits;
 pub mod password;
+pub mod refusals;
 pub mod secret;
 pub mod sessions;
 pub mod setup;
@@ -18,6 +19,7 @@ pub mod setup;
 pub use accounts::Accounts;
 pub use audit::AuditLog;
 pub use limits::Limits;
+pub use refusals::Refusals;
 pub use sessions::Sessions;
 pub use setup::SetupLink;
 

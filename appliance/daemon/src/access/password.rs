@@ -1,9 +1,14 @@
 //! Passwords: argon2id, with the parameters kept beside each so that they can be raised.
+//!
+//! Invariant: [`AT_A_TIME`] are checked or made at once, as each takes 19 MiB: whoever computes a [`Hash`] has a [`Turn`].
 
 use super::secret;
+use crate::places::{Full, Places, network};
 use argon2::{Algorithm, Argon2, Params, Version};
-use parking_lot::{Condvar, Mutex};
 use serde::{Deserialize, Serialize};
+use std::net::IpAddr;
+use std::sync::Arc;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// Shortest password, in bytes.
 pub const LEAST_BYTES: usize = 10;
@@ -12,7 +17,7 @@ pub const MOST_BYTES: usize = 256;
 
 /// What OWASP's cheat sheet of 2023 names first for argon2id: 19 MiB, 2 passes, 1 lane.
 const COST: Cost = Cost { memory_kib: 19 << 10, passes: 2, lanes: 1 };
-/// Passwords that are checked at a time: each takes 19 MiB.
+/// Passwords that are checked at a time.
 const AT_A_TIME: usize = 2;
 
 /// What checking a password costs.
@@ -32,34 +37,40 @@ pub struct Hash {
     cost: Cost,
 }
 
-static RUNNING: Mutex<usize> = Mutex::new(0);
-static ENDED: Condvar = Condvar::new();
+/// Attempts that wait for their turn, at most. Guessed: some seconds of work.
+const WAITING: usize = 256;
+/// Of one address.
+const WAITING_OF_ONE: usize = 8;
 
-/// One of those that are checked.
-struct Turn;
+/// Passwords are checked in turn. Who waits for his turn holds no thread, so that nothing else waits with him.
+pub struct Turns {
+    running: Arc<Semaphore>,
+    waiting: Arc<Places<IpAddr>>,
+}
 
-impl Turn {
-    fn take() -> Self {
-        let mut running = RUNNING.lock();
-        while *running >= AT_A_TIME {
-            ENDED.wait(&mut running);
-        }
-        *running += 1;
-        Self
+/// The right to check a password, or to make one.
+pub struct Turn {
+    _running: OwnedSemaphorePermit,
+}
+
+impl Default for Turns {
+    fn default() -> Self {
+        Self { running: Arc::new(Semaphore::new(AT_A_TIME)), waiting: Places::new(WAITING, WAITING_OF_ONE) }
     }
 }
 
-impl Drop for Turn {
-    fn drop(&mut self) {
-        *RUNNING.lock() -= 1;
-        ENDED.notify_one();
+impl Turns {
+    /// Waits for a turn, unless too many wait already. `address`: of a caller who need not be known; others are few.
+    pub async fn take(&self, address: Option<IpAddr>) -> Result<Turn, Full> {
+        let _place = address.map(|address| self.waiting.take(network(address))).transpose()?;
+        let running = self.running.clone().acquire_owned().await;
+        Ok(Turn { _running: running.expect("it is never closed") })
     }
 }
 
 fn compute(password: &str, salt: &[u8], cost: Cost) -> Option<[u8; 32]> {
     let params = Params::new(cost.memory_kib, cost.passes, cost.lanes, Some(32)).ok()?;
     let mut out = [0; 32];
-    let _turn = Turn::take();
     Argon2::new(Algorithm::Argon2id, Version::V0x13, params)
         .hash_password_into(password.as_bytes(), salt, &mut out)
         .ok()?;

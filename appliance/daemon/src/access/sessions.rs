@@ -1,7 +1,7 @@
 //! Sessions of browsers. They end with the process.
 
+use super::accounts::Proof;
 use super::{now, secret};
-use api::Role;
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,8 +14,8 @@ const OF_A_USER: usize = 50;
 pub struct Session {
     /// Whose.
     pub user: String,
-    /// What he might do when he logged in.
-    pub role: Role,
+    /// What the login proved.
+    pub proof: Proof,
     /// What requests that change something must carry besides the cookie.
     pub csrf: String,
     /// When it ends, if it is not used before.
@@ -44,10 +44,10 @@ impl Sessions {
     }
 
     /// Begins one: its number for the cookie, and it.
-    pub fn begin(&self, user: &str, role: Role) -> (String, Session) {
+    pub fn begin(&self, user: &str, proof: Proof) -> (String, Session) {
         let number = secret::random();
         let expires = now() + self.seconds.load(Ordering::Relaxed);
-        let session = Session { user: user.to_owned(), role, csrf: secret::random(), expires };
+        let session = Session { user: user.to_owned(), proof, csrf: secret::random(), expires };
         let mut open = self.open.lock();
         open.retain(|_, s| s.expires > now());
         let mut own: Vec<(u64, String)> =
@@ -66,6 +66,13 @@ impl Sessions {
         let session = open.get_mut(&secret::digest(number)).filter(|s| s.expires > now())?;
         session.expires = now() + self.seconds.load(Ordering::Relaxed);
         Some(session.clone())
+    }
+
+    /// The session has proved this as well: its user changed the password with it.
+    pub fn renew(&self, number: &str, proof: Proof) {
+        if let Some(session) = self.open.lock().get_mut(&secret::digest(number)) {
+            session.proof = proof;
+        }
     }
 
     /// Ends a session.
@@ -88,13 +95,16 @@ impl Sessions {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use api::Role;
+
+    const PROOF: Proof = Proof { role: Role::Viewer, generation: 1 };
 
     #[test]
     fn sessions_end_one_by_one_or_all_but_one() {
         let sessions = Sessions::new(1);
-        let (a, first) = sessions.begin("eve", Role::Viewer);
-        let (b, _) = sessions.begin("eve", Role::Viewer);
-        let (c, _) = sessions.begin("root", Role::Administrator);
+        let (a, first) = sessions.begin("eve", PROOF);
+        let (b, _) = sessions.begin("eve", PROOF);
+        let (c, _) = sessions.begin("root", PROOF);
         assert_eq!(sessions.find(&a).expect("open").csrf, first.csrf);
         assert_eq!(sessions.find("0"), None);
         sessions.end_all("eve", Some(&b));
@@ -107,16 +117,16 @@ mod tests {
     #[test]
     fn nobody_has_sessions_without_end() {
         let sessions = Sessions::new(1);
-        let (first, _) = sessions.begin("eve", Role::Viewer);
+        let (first, _) = sessions.begin("eve", PROOF);
         sessions.open.lock().values_mut().for_each(|s| s.expires -= 1);
-        (0..OF_A_USER).for_each(|_| drop(sessions.begin("eve", Role::Viewer)));
+        (0..OF_A_USER).for_each(|_| drop(sessions.begin("eve", PROOF)));
         assert_eq!((sessions.count("eve"), sessions.find(&first)), (OF_A_USER as u64, None));
     }
 
     #[test]
     fn a_session_that_is_not_used_ends() {
         let sessions = Sessions::new(1);
-        let (number, _) = sessions.begin("eve", Role::Viewer);
+        let (number, _) = sessions.begin("eve", PROOF);
         sessions.open.lock().values_mut().for_each(|s| s.expires = now());
         assert_eq!((sessions.find(&number), sessions.count("eve")), (None, 0));
     }

@@ -4,9 +4,9 @@ use super::Service;
 use super::caller::Caller;
 use super::guard::Audited;
 use super::reply::{Answer, Body, Created, Done, Page, Path, Problem, Query, limit, waiting};
-use super::streams::{self, ALIVE, Place};
+use super::streams::{self, ALIVE};
 use super::verbs::{dataset_name, pool_of};
-use crate::command::Io;
+use crate::command::{Io, in_thread};
 use crate::http::{Lines, OutputOf, pass};
 use crate::jobs::{Finished, Running, goes_on, is_stream};
 use crate::{scanned, verify};
@@ -22,6 +22,7 @@ use axum::response::{IntoResponse, Response};
 use axum::{Extension, Json};
 use serde::Deserialize;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::mpsc::{Sender, channel};
 
@@ -120,7 +121,7 @@ pub async fn audit(State(service): State<Arc<Service>>, Query(page): Query<Page>
     waiting(move || {
         let (skip, limit) = (page.skip()?, page.limit()?);
         let (items, more) = service.audit.read(skip, limit);
-        Ok(Json(AuditList { items, next: more.then(|| (skip + limit).to_string()) }))
+        Ok(Json(AuditList { items, next: more.then(|| skip.saturating_add(limit).to_string()) }))
     })
     .await
 }
@@ -186,7 +187,7 @@ pub async fn stream(
     headers: HeaderMap,
 ) -> Answer<Response> {
     let wanted = topics.wanted()?;
-    let place = Place::take()?;
+    let place = service.stream_place(&caller)?;
     let last = headers.get("last-event-id").and_then(|v| v.to_str().ok()?.parse().ok());
     let (to, from) = channel(UNREAD);
     tokio::spawn(async move {
@@ -210,6 +211,7 @@ async fn tell(service: &Arc<Service>, caller: &Caller, wanted: Wanted, last: Opt
     }
     let mut alive = tokio::time::interval(ALIVE);
     let mut stopped = service.stopped.clone();
+    let mut over = std::pin::pin!(service.until_over(caller));
     loop {
         let chunk = tokio::select! {
             message = live.recv() => match message.map(|m| m.seen(service.sight(caller))) {
@@ -218,12 +220,8 @@ async fn tell(service: &Arc<Service>, caller: &Caller, wanted: Wanted, last: Opt
                 Err(RecvError::Lagged(_)) => text(&LiveMessage::Missed),
                 Err(RecvError::Closed) => return,
             },
-            _ = alive.tick() => {
-                if !service.is_still(caller) {
-                    return;
-                }
-                Bytes::from_static(b": \n\n")
-            }
+            _ = alive.tick() => Bytes::from_static(b": \n\n"),
+            () = &mut over => return,
             _ = to.closed() => return,
             _ = stopped.wait_for(|stopped| *stopped) => return,
         };
@@ -286,13 +284,24 @@ pub async fn command(
 ) -> Answer<Response> {
     if !caller.is_administrator() && !service.owner.commands.only_looks(&request) {
         let line = line(&request);
-        service.note(&caller, &line, None, Outcome::Denied, None);
+        service.note_waiting(caller, line.clone(), None, Outcome::Denied, None).await;
         return Err(Problem::new(ErrorCode::Forbidden, format!("{line} is for administrators")));
     }
+    let place = caller.key().map(|key| service.commands.take(key)).transpose();
+    let place = place.map_err(|full| Problem::full(full, "commands run"))?;
     let (frames, answer) = channel(FRAMES);
-    tokio::task::spawn_blocking(move || {
+    let io = Io::new(frames.clone(), service.owner.clone(), caller.peer());
+    let (watcher, watched, canceller) = (service.clone(), caller.clone(), io.canceller().clone());
+    let (running_until, ended) = tokio::sync::oneshot::channel::<()>();
+    tokio::spawn(async move {
+        tokio::select! {
+            () = watcher.until_over(&watched) => canceller.store(true, Ordering::Relaxed),
+            _ = ended => {}
+        }
+    });
+    let begun = in_thread(move || {
+        let _until = (place, running_until);
         let owner = service.owner.clone();
-        let io = Io::new(frames.clone(), owner.clone(), caller.peer());
         // It runs until its last word is said.
         let running = owner.begin();
         let code = match &running {
@@ -317,6 +326,7 @@ pub async fn command(
         let _ = frames.blocking_send(CommandFrame::Exit(code));
         drop(running);
     });
+    begun.map_err(|error| Problem::new(ErrorCode::Unavailable, format!("no thread for the command: {error}")))?;
     let audited = Extension(Audited { own: true, ..Audited::default() });
     let kind = [(header::CONTENT_TYPE, "application/x-ndjson")];
     Ok((audited, kind, axum::body::Body::from_stream(Lines(answer))).into_response())

@@ -1,6 +1,7 @@
 //! Who asks, and from where.
 
 use crate::owner::Peer;
+use crate::places::network;
 use crate::tcp::Remote;
 use api::{Authentication, Role};
 use axum::extract::{FromRequestParts, connect_info::ConnectInfo};
@@ -28,8 +29,10 @@ pub enum Who {
     Token {
         /// Whose it is.
         user: String,
-        /// What it is called.
+        /// What it is called. Another one may be called so, too.
         name: String,
+        /// Its number, which no other one ever has.
+        id: u64,
     },
     /// Somebody.
     Nobody,
@@ -58,7 +61,7 @@ impl Caller {
         match &self.who {
             Who::Local(peer) => format!("uid {}", peer.uid),
             Who::Session { user, .. } => user.clone(),
-            Who::Token { user, name } => format!("token {name} of {user}"),
+            Who::Token { user, name, .. } => format!("token {name} of {user}"),
             Who::Nobody => "-".to_owned(),
         }
     }
@@ -83,6 +86,18 @@ impl Caller {
     /// His address.
     pub fn address(&self) -> Option<IpAddr> {
         self.remote.map(|r| r.address.ip())
+    }
+
+    /// By what its requests, commands and streams are counted; `None`: they are not, as the owner of the pools is always served.
+    pub fn key(&self) -> Option<String> {
+        match (&self.who, self.remote) {
+            (Who::Local(peer), _) if peer.is_owner() => None,
+            (Who::Local(peer), _) => Some(format!("uid {}", peer.uid)),
+            (Who::Session { user, .. } | Who::Token { user, .. }, _) => Some(user.clone()),
+            // No user is called so.
+            (Who::Nobody, Some(remote)) => Some(format!("from {}", network(remote.address.ip()))),
+            (Who::Nobody, None) => Some("-".to_owned()),
+        }
     }
 
     /// How he is known.

@@ -5,7 +5,7 @@ use super::caller::Caller;
 use super::reply::{Answer, Problem, Query, waiting};
 use super::sight::Sight;
 use super::statistics::{name, problem};
-use super::streams::{self, ALIVE, Place};
+use super::streams::{self, ALIVE};
 use crate::analytics::Second;
 use analytics::engine::{Engine, Watch};
 use analytics::name::Name;
@@ -57,7 +57,7 @@ pub async fn stream(
     let Wanted { names, after } = wanted(pairs)?;
     let sight = service.sight(&caller);
     names.iter().try_for_each(|name| sight.may(name))?;
-    let place = Place::take()?;
+    let place = service.stream_place(&caller)?;
     let last = headers.get("last-event-id").and_then(|v| v.to_str().ok()?.parse().ok()).or(after);
     let engine = service.analytics.engine.clone();
     let watched = names.clone();
@@ -98,6 +98,7 @@ async fn tell(service: &Arc<Service>, caller: &Caller, names: Vec<Name>, last: O
     }
     let mut alive = tokio::time::interval(ALIVE);
     let mut stopped = service.stopped.clone();
+    let mut over = std::pin::pin!(service.until_over(caller));
     loop {
         let chunk = tokio::select! {
             second = live.recv() => match second {
@@ -108,12 +109,8 @@ async fn tell(service: &Arc<Service>, caller: &Caller, names: Vec<Name>, last: O
                 Ok(_) | Err(RecvError::Lagged(_)) => continue,
                 Err(RecvError::Closed) => return,
             },
-            _ = alive.tick() => {
-                if !service.is_still(caller) {
-                    return;
-                }
-                Bytes::from_static(b": \n\n")
-            }
+            _ = alive.tick() => Bytes::from_static(b": \n\n"),
+            () = &mut over => return,
             _ = to.closed() => return,
             _ = stopped.wait_for(|stopped| *stopped) => return,
         };

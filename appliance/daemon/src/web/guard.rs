@@ -9,9 +9,11 @@
 use super::Service;
 use super::caller::{Caller, Who, bearer, connection, cookie};
 use super::reply::{Problem, Said};
+use crate::access::sessions::Session;
 use crate::access::{now_ms, secret};
 use crate::owner::Peer;
-use crate::tcp::Remote;
+use crate::places::Place;
+use crate::tcp::{Remote, Visitor};
 use analytics::name::Name;
 use api::{AuditEntry, ErrorCode, Operation, Outcome, Role, Token};
 use axum::extract::{MatchedPath, Query, Request, State};
@@ -21,6 +23,9 @@ use axum::response::{IntoResponse, Response};
 use parking_lot::RwLock;
 use std::net::IpAddr;
 use std::sync::Arc;
+
+/// What is answered from memory, or at once: it says whether all is well.
+const UNCOUNTED: &[&str] = &["getHealth", "getReadiness", "getVersion", "getSetup"];
 
 /// The header with the session's CSRF token.
 pub const CSRF: &str = "x-csrf-token";
@@ -55,9 +60,17 @@ pub async fn guard(State(service): State<Arc<Service>>, mut request: Request, ne
     if let Err(problem) = may.and_then(|()| within(operation, &caller, request.uri())) {
         if problem.body.code == ErrorCode::Forbidden {
             let reason = Some(problem.body.message.clone());
-            service.note(&caller, operation.id, target, Outcome::Denied, reason);
+            service.note_waiting(caller, operation.id.to_owned(), target, Outcome::Denied, reason).await;
         }
         return problem.into_response();
+    }
+    let _place = match service.place(operation, &caller) {
+        Ok(place) => place,
+        Err(problem) => return problem.into_response(),
+    };
+    if let (Some(_), Some(visitor)) = (caller.role, request.extensions().get::<Arc<Visitor>>()) {
+        // Known, and limited by other means: what it sends may take its time.
+        visitor.works();
     }
     request.extensions_mut().insert(caller.clone());
     let mut response = next.run(request).await;
@@ -71,9 +84,7 @@ pub async fn guard(State(service): State<Arc<Service>>, mut request: Request, ne
             StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN | StatusCode::TOO_MANY_REQUESTS => Outcome::Denied,
             _ => Outcome::Failed,
         };
-        let service = service.clone();
-        // Written by a thread that may wait for the disk; the answer waits for it.
-        let _ = tokio::task::spawn_blocking(move || service.note(&caller, &what, target, outcome, reason)).await;
+        service.note_waiting(caller, what, target, outcome, reason).await;
     }
     response
 }
@@ -175,28 +186,68 @@ impl Service {
         }
         if let Some(token) = bearer(headers) {
             return match self.accounts.by_token(token) {
-                Some(Token { user, name, role, statistics, .. }) => {
-                    Caller { only: statistics.map(Into::into), ..caller(Who::Token { user, name }, Some(role)) }
+                Some(Token { id, user, name, role, statistics, .. }) => {
+                    Caller { only: statistics.map(Into::into), ..caller(Who::Token { user, name, id }, Some(role)) }
                 }
                 None => caller(Who::Nobody, None),
             };
         }
         let session = cookie(headers).and_then(|number| Some((number, self.sessions.find(number)?)));
         let Some((number, session)) = session else { return caller(Who::Nobody, None) };
-        // His role may be another by now, or he may be gone.
-        let Some(role) = self.accounts.role(&session.user) else { return caller(Who::Nobody, None) };
+        // The user may be another one by now, or gone.
+        let Some(role) = self.proved(&session) else { return caller(Who::Nobody, None) };
         let who = Who::Session { user: session.user, number: number.to_owned() };
         Caller { csrf: Some(session.csrf), expires: Some(session.expires), ..caller(who, Some(role)) }
     }
 
-    /// Whether who began something long may still go on with it.
+    /// What who logged in may do, as long as nothing about the user has changed since.
+    fn proved(&self, session: &Session) -> Option<Role> {
+        self.accounts.proof(&session.user).filter(|proof| *proof == session.proof).map(|proof| proof.role)
+    }
+
+    /// Whether the caller who began something long may continue it: with the same session or token, and in the same role.
     pub fn is_still(&self, caller: &Caller) -> bool {
-        match &caller.who {
-            Who::Local(_) => true,
-            Who::Session { user, number } => self.sessions.find(number).is_some() && self.accounts.role(user).is_some(),
-            Who::Token { user, name } => self.accounts.tokens(Some(user)).iter().any(|t| t.name == *name),
-            Who::Nobody => false,
+        let role = match &caller.who {
+            Who::Local(_) => return true,
+            Who::Session { number, .. } => self.sessions.find(number).and_then(|session| self.proved(&session)),
+            Who::Token { id, .. } => self.accounts.token_role(*id),
+            Who::Nobody => None,
+        };
+        role.is_some() && role == caller.role
+    }
+
+    /// A place for a request. What says whether the process works takes none: it waits for nothing. What anybody may ask has limits of
+    /// its own, and its body may be slow.
+    fn place(&self, operation: &Operation, caller: &Caller) -> Result<Option<Place<String>>, Problem> {
+        if UNCOUNTED.contains(&operation.id) || caller.role.is_none() {
+            return Ok(None);
         }
+        let Some(key) = caller.key() else { return Ok(None) };
+        match self.requests.take(key) {
+            Ok(place) => Ok(Some(place)),
+            Err(full) => Err(Problem::full(full, "requests are under way")),
+        }
+    }
+
+    /// Notes in the audit log, by a thread that may wait for the disk; the answer waits for it.
+    pub(super) async fn note_waiting(
+        self: &Arc<Self>,
+        caller: Caller,
+        what: String,
+        target: Option<String>,
+        outcome: Outcome,
+        reason: Option<String>,
+    ) {
+        let mut reason = reason;
+        if let (Outcome::Denied, Some(address)) = (outcome, caller.address()) {
+            let Some(left_out) = self.refusals.count(address) else { return };
+            if left_out > 0 {
+                let text = reason.unwrap_or_default();
+                reason = Some(format!("{text} ({left_out} refusals of this address before it are not recorded)"));
+            }
+        }
+        let service = self.clone();
+        let _ = tokio::task::spawn_blocking(move || service.note(&caller, &what, target, outcome, reason)).await;
     }
 
     /// Notes in the audit log what was done or refused.

@@ -36,7 +36,8 @@ pub use guard::Hosts;
 pub use sight::Sight;
 pub(crate) use streams::send as bytes;
 
-use crate::access::{Accounts, AuditLog, Limits, Sessions, SetupLink, now};
+use crate::access::password::Turns;
+use crate::access::{Accounts, AuditLog, Limits, Refusals, Sessions, SetupLink, now};
 use crate::alerts::Alerts;
 use crate::analytics::Analytics;
 use crate::clients::Clients;
@@ -47,6 +48,7 @@ use crate::nbd;
 use crate::nfs::{self, PoolExports};
 use crate::otlp;
 use crate::owner::Owner;
+use crate::places::Places;
 use crate::process::Process;
 use crate::programs::Programs;
 use crate::schedules;
@@ -73,6 +75,15 @@ pub type SetLevel = Box<dyn Fn(&str) -> Result<(), String> + Send + Sync>;
 /// Longest request.
 const REQUEST_BYTES: usize = 1 << 20;
 
+/// Requests under way at once: fewer than there are threads for them, so that there is one to say that all is well.
+const REQUESTS: usize = 384;
+/// Of one caller.
+const REQUESTS_OF_ONE: usize = 64;
+/// Commands that run at once for others than the owner of the pools. Each has a thread.
+const COMMANDS: usize = 256;
+/// Of one caller.
+const COMMANDS_OF_ONE: usize = 32;
+
 /// All that handlers need.
 pub struct Service {
     /// The pools, and the commands.
@@ -89,6 +100,18 @@ pub struct Service {
     pub sessions: Sessions,
     /// How often passwords may be guessed.
     pub limits: Limits,
+    /// Checks of passwords, in turn.
+    pub turns: Turns,
+    /// Changes when sessions or tokens end, or roles change.
+    pub revocations: tokio::sync::watch::Sender<u64>,
+    /// Requests under way, by caller.
+    requests: Arc<Places<String>>,
+    /// Commands that run, by caller.
+    commands: Arc<Places<String>>,
+    /// Streams that are open, by caller.
+    streams: Arc<Places<String>>,
+    /// Refusals for the audit log.
+    refusals: Refusals,
     /// The link for the first administrator.
     pub setup: SetupLink,
     /// What was asked for.
@@ -144,6 +167,12 @@ impl Service {
             accounts: Accounts::open(&folder)?,
             sessions: Sessions::new(config.api.session_hours),
             limits: Limits::default(),
+            turns: Turns::default(),
+            revocations: tokio::sync::watch::Sender::new(0),
+            requests: Places::new(REQUESTS, REQUESTS_OF_ONE),
+            commands: Places::new(COMMANDS, COMMANDS_OF_ONE),
+            streams: streams::places(),
+            refusals: Refusals::default(),
             setup: SetupLink::default(),
             audit: AuditLog::open(&folder)?,
             jobs: Jobs::open(events.clone(), &folder)?,
@@ -285,10 +314,9 @@ impl Service {
         for pool in pools {
             let labels = [("pool", pool.name())];
             let labels: Vec<(&str, &str)> = labels.iter().map(|(n, v)| (*n, v.as_str())).collect();
-            let source: Arc<dyn Source> = match (pool.writable(), pool.pool()) {
-                (Some(writable), _) => writable.live.clone(),
-                (None, Ok(pool)) => pool.store().clone(),
-                (None, Err(_)) => continue,
+            let source: Arc<dyn Source> = match pool.writable() {
+                Some(writable) => writable.live.clone(),
+                None => pool.store().clone(),
             };
             if listed.insert(pool.guid()) {
                 self.registry.add(&labels, &source);

@@ -5,7 +5,7 @@ use super::caller::Caller;
 use super::reply::{Answer, Problem, Query, waiting};
 use super::sight::Sight;
 use super::statistics::{name, problem, span};
-use super::streams::{self, ALIVE, Place};
+use super::streams;
 use analytics::engine::Follower;
 use analytics::operation::Operation;
 use api::{RecordedOperation, RecordedOperationList};
@@ -15,7 +15,7 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tokio::sync::mpsc::{Sender, channel};
 
 /// Operations of one list, at most; a fifth of it is plenty for a person.
@@ -70,7 +70,7 @@ pub async fn list(
     sight.may(&statistic)?;
     let slower = wanted.slower_than_ns.unwrap_or(0);
     if wanted.follow == Some(true) {
-        let place = Place::take()?;
+        let place = service.stream_place(&caller)?;
         let engine = service.analytics.engine.clone();
         let follower = waiting(move || engine.follow(&statistic, slower).map_err(problem)).await?;
         let (to, from) = channel(UNREAD);
@@ -96,20 +96,15 @@ pub async fn list(
 /// Tells operations until the client goes away, may not any more, or the process stops.
 async fn tell(service: &Arc<Service>, caller: &Caller, follower: Arc<Follower>, to: &Sender<Bytes>) {
     let mut often = tokio::time::interval(OFTEN);
-    let mut looked = Instant::now();
     let mut stopped = service.stopped.clone();
+    let mut over = std::pin::pin!(service.until_over(caller));
     let mut missed = 0;
     loop {
         tokio::select! {
             _ = often.tick() => {}
+            () = &mut over => return,
             _ = to.closed() => return,
             _ = stopped.wait_for(|stopped| *stopped) => return,
-        }
-        if looked.elapsed() >= ALIVE {
-            looked = Instant::now();
-            if !service.is_still(caller) {
-                return;
-            }
         }
         let (follower, sight) = (follower.clone(), service.sight(caller));
         let told = tokio::task::spawn_blocking(move || lines(&follower, sight, missed)).await;

@@ -4,6 +4,8 @@ use super::Service;
 use super::caller::{Caller, Who, set_cookie};
 use super::guard::Audited;
 use super::reply::{Answer, Body, Created, Done, Path, Problem, waiting};
+use crate::access::accounts::Proof;
+use crate::access::password::Turn;
 use crate::events::Happening;
 use api::{
     Authentication, ChangePassword, ChangeUser, CreateToken, CreateUser, CreatedToken, ErrorCode, EventKind, Login,
@@ -17,11 +19,11 @@ use std::sync::Arc;
 
 impl Service {
     /// Begins a session, and answers with its cookie.
-    fn begin_session(&self, caller: &Caller, user: &str, role: Role) -> Response {
-        let (number, session) = self.sessions.begin(user, role);
+    fn begin_session(&self, caller: &Caller, user: &str, proof: Proof) -> Response {
+        let (number, session) = self.sessions.begin(user, proof);
         let told = Session {
             user: user.to_owned(),
-            role,
+            role: proof.role,
             by: Authentication::Session,
             csrf_token: Some(session.csrf),
             expires: Some(session.expires),
@@ -30,16 +32,25 @@ impl Service {
         ([(header::SET_COOKIE, set_cookie(&number, tls))], Created(told)).into_response()
     }
 
-    fn too_early(&self, caller: &Caller, account: &str) -> Answer<()> {
-        match self.limits.wait(caller.address(), account) {
-            None => Ok(()),
-            Some(wait) => {
-                let message = format!("too many attempts failed; try again in {} s", wait.as_secs() + 1);
-                let mut problem = Problem::new(ErrorCode::TooManyRequests, message);
-                problem.retry_after = Some(wait);
-                Err(problem)
-            }
-        }
+    /// Counts an attempt to prove something, as failed until it succeeds; refused if it comes too early.
+    fn attempt(&self, caller: &Caller, account: &str) -> Answer<()> {
+        self.limits.begin(caller.address(), account).map_err(|wait| {
+            let message = format!("too many attempts failed; try again in {} s", wait.as_secs() + 1);
+            let mut problem = Problem::new(ErrorCode::TooManyRequests, message);
+            problem.retry_after = Some(wait);
+            problem
+        })
+    }
+
+    /// Waits for a turn to check a password, or to make one.
+    async fn turn(&self, caller: &Caller) -> Answer<Turn> {
+        let unknown = caller.role.is_none().then(|| caller.address()).flatten();
+        self.turns.take(unknown).await.map_err(|full| Problem::full(full, "attempts wait to be checked"))
+    }
+
+    /// Something may not be done any more by those who began it: streams and commands look at once.
+    fn revoked(&self) {
+        self.revocations.send_modify(|n| *n += 1);
     }
 
     fn about(&self, happening: Happening, caller: &Caller, user: &str) {
@@ -56,22 +67,26 @@ pub async fn set_up(
     caller: Caller,
     Body(request): Body<Setup>,
 ) -> Answer<Response> {
-    service.too_early(&caller, "")?;
+    let turn = service.turn(&caller).await?;
+    service.attempt(&caller, "")?;
     waiting(move || {
+        let _turn = turn;
         let Setup { token, user, password } = request;
         let made = service.setup.using(&token, || service.accounts.create(&user, Role::Administrator, &password, true));
         match made {
             None => {
-                service.limits.failed(caller.address(), "");
                 let message = "the link is not good any more; when the daemon starts without users, it logs a new one";
                 Err(Problem::new(ErrorCode::Unauthenticated, message))
             }
             Some(made) => {
+                service.limits.succeeded(caller.address(), "");
                 made?;
                 service.about(Happening::info(EventKind::Account, "the first administrator was made"), &caller, &user);
                 service.accounts.logged_in(&user);
                 let audited = Extension(Audited { target: Some(user.clone()), ..Audited::default() });
-                Ok((audited, service.begin_session(&caller, &user, Role::Administrator)).into_response())
+                let gone = || Problem::new(ErrorCode::Conflict, "the user was removed at once");
+                let proof = service.accounts.proof(&user).ok_or_else(gone)?;
+                Ok((audited, service.begin_session(&caller, &user, proof)).into_response())
             }
         }
     })
@@ -86,19 +101,25 @@ pub async fn log_in(
     let Login { user, password } = request;
     let named: String = user.chars().take(64).collect();
     let audited = Audited { target: Some(named.clone()), ..Audited::default() };
-    if let Err(problem) = service.too_early(&caller, &user) {
-        return Ok((Extension(audited), problem).into_response());
-    }
+    let turn = match service.turn(&caller).await {
+        // Others may have failed while this one waited.
+        Ok(turn) => service.attempt(&caller, &user).map(|()| turn),
+        Err(problem) => Err(problem),
+    };
+    let turn = match turn {
+        Ok(turn) => turn,
+        Err(problem) => return Ok((Extension(audited), problem).into_response()),
+    };
     waiting(move || {
+        let _turn = turn;
         let response = match service.accounts.check(&user, &password) {
-            Some(role) => {
+            Some(proof) => {
                 service.limits.succeeded(caller.address(), &user);
                 service.accounts.logged_in(&user);
                 service.about(Happening::info(EventKind::Login, "logged in"), &caller, &named);
-                service.begin_session(&caller, &user, role)
+                service.begin_session(&caller, &user, proof)
             }
             None => {
-                service.limits.failed(caller.address(), &user);
                 service.about(Happening::warning(EventKind::Login, "a login failed"), &caller, &named);
                 Problem::new(ErrorCode::Unauthenticated, "the name or the password is wrong").into_response()
             }
@@ -120,6 +141,7 @@ pub async fn log_out(State(service): State<Arc<Service>>, caller: Caller) -> Ans
         return Err(Problem::new(ErrorCode::Conflict, "there is no session to end"));
     };
     service.sessions.end(number);
+    service.revoked();
     service.about(Happening::info(EventKind::Login, "logged out"), &caller, user);
     let tls = caller.remote.is_some_and(|r| r.tls);
     Ok(([(header::SET_COOKIE, set_cookie("", tls))], Done).into_response())
@@ -133,14 +155,20 @@ pub async fn change_password(
     let Who::Session { user, number } = caller.who.clone() else {
         return Err(Problem::new(ErrorCode::Conflict, "only who is logged in with a password has one"));
     };
-    service.too_early(&caller, &user)?;
+    let turn = service.turn(&caller).await?;
+    service.attempt(&caller, &user)?;
     waiting(move || {
+        let _turn = turn;
         if service.accounts.check(&user, &request.current).is_none() {
-            service.limits.failed(caller.address(), &user);
             return Err(Problem::new(ErrorCode::Forbidden, "the current password is wrong").at("current"));
         }
+        service.limits.succeeded(caller.address(), &user);
         service.accounts.change_user(&user, None, Some(&request.new))?;
         service.sessions.end_all(&user, Some(&number));
+        if let Some(proof) = service.accounts.proof(&user) {
+            service.sessions.renew(&number, proof);
+        }
+        service.revoked();
         service.about(Happening::info(EventKind::Account, "the password was changed"), &caller, &user);
         Ok(Done)
     })
@@ -157,7 +185,9 @@ pub async fn create_user(
     Body(request): Body<CreateUser>,
 ) -> Answer<Response> {
     let CreateUser { name, role, password } = request;
+    let turn = service.turn(&caller).await?;
     waiting(move || {
+        let _turn = turn;
         let user = service.accounts.create(&name, role, &password, false)?;
         service.about(Happening::info(EventKind::Account, "a user was made"), &caller, &name);
         let audited = Extension(Audited { target: Some(name), ..Audited::default() });
@@ -172,9 +202,12 @@ pub async fn change_user(
     Path(name): Path<String>,
     Body(request): Body<ChangeUser>,
 ) -> Answer<Json<User>> {
+    let turn = service.turn(&caller).await?;
     waiting(move || {
+        let _turn = turn;
         let user = service.accounts.change_user(&name, request.role, request.password.as_deref())?;
         service.sessions.end_all(&name, None);
+        service.revoked();
         service.about(Happening::info(EventKind::Account, "a user was changed"), &caller, &name);
         Ok(Json(user))
     })
@@ -189,6 +222,7 @@ pub async fn delete_user(
     waiting(move || {
         service.accounts.remove(&name)?;
         service.sessions.end_all(&name, None);
+        service.revoked();
         service.about(Happening::info(EventKind::Account, "a user was removed"), &caller, &name);
         Ok(Done)
     })
@@ -224,6 +258,7 @@ pub async fn create_token(
 pub async fn delete_token(State(service): State<Arc<Service>>, caller: Caller, Path(id): Path<u64>) -> Answer<Done> {
     waiting(move || {
         service.accounts.remove_token(id, whose(&caller))?;
+        service.revoked();
         let who = caller.name();
         service.about(Happening::info(EventKind::Account, format!("token {id} was removed")), &caller, &who);
         Ok(Done)

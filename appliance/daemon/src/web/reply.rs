@@ -1,6 +1,7 @@
 //! Answers: JSON, or an error as the interface tells it.
 
 use crate::access::accounts::Refused;
+use crate::places::Full;
 use api::{ErrorBody, ErrorCode, ErrorReply};
 use axum::Json;
 use axum::extract::{FromRequest, FromRequestParts, Request};
@@ -10,6 +11,11 @@ use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::time::Duration;
+
+/// How long the body of a request may take. Its head has as long (`tcp`).
+const PATIENCE: Duration = Duration::from_secs(15);
+/// When to try again what there was no place for.
+const AGAIN: Duration = Duration::from_secs(1);
 
 /// Why something was not done.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,6 +43,15 @@ impl Problem {
         (problem.body.place, problem.body.found) = (Some(place.to_owned()), Some(found));
         problem.body.expected = Some(expected);
         problem
+    }
+
+    /// There is no place for it: too many `what`, such as "requests are under way".
+    pub fn full(full: Full, what: &str) -> Self {
+        let (code, message) = match full {
+            Full::One(n) => (ErrorCode::TooManyRequests, format!("{n} {what} of this caller, which is the most")),
+            Full::All(n) => (ErrorCode::Unavailable, format!("{n} {what}, which is the most")),
+        };
+        Self { retry_after: Some(AGAIN), ..Self::new(code, message) }
     }
 
     /// What it is about.
@@ -106,7 +121,11 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Body<T> {
     type Rejection = Problem;
 
     async fn from_request(request: Request, state: &S) -> Answer<Self> {
-        match Json::<T>::from_request(request, state).await {
+        let Ok(body) = tokio::time::timeout(PATIENCE, Json::<T>::from_request(request, state)).await else {
+            let message = format!("the body did not come within {} s", PATIENCE.as_secs());
+            return Err(Problem::new(ErrorCode::InvalidRequest, message));
+        };
+        match body {
             Ok(Json(body)) => Ok(Self(body)),
             Err(rejection) => {
                 let code = match rejection.status() {

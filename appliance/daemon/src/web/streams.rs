@@ -1,40 +1,49 @@
 //! What all streams have in common: how many there may be, and how they are sent.
 
+use super::Service;
+use super::caller::Caller;
 use super::reply::{Answer, Problem};
-use api::ErrorCode;
+use crate::places::{Place, Places};
 use axum::body::Bytes;
 use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use futures_core::Stream;
 use std::convert::Infallible;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::sync::mpsc::Receiver;
 
 /// Streams at once.
 const STREAMS: usize = 256;
+/// Of one caller: some dozens of open pages.
+const STREAMS_OF_ONE: usize = 64;
 /// How often a stream without news says that it is there, and each looks whether its client still may.
 pub const ALIVE: Duration = Duration::from_secs(15);
 
-static OPEN: AtomicUsize = AtomicUsize::new(0);
-
-/// A stream that is open.
-pub struct Place;
-
-impl Place {
-    /// One more, if there may be.
-    pub fn take() -> Answer<Self> {
-        let taken = OPEN.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| (n < STREAMS).then_some(n + 1));
-        let full = || Problem::new(ErrorCode::Unavailable, format!("{STREAMS} streams are open"));
-        taken.map(|_| Self).map_err(|_| full())
-    }
+/// Places for streams.
+pub fn places() -> Arc<Places<String>> {
+    Places::new(STREAMS, STREAMS_OF_ONE)
 }
 
-impl Drop for Place {
-    fn drop(&mut self) {
-        OPEN.fetch_sub(1, Ordering::Relaxed);
+impl Service {
+    /// A place for a stream.
+    pub fn stream_place(&self, caller: &Caller) -> Answer<Option<Place<String>>> {
+        let place = caller.key().map(|key| self.streams.take(key)).transpose();
+        place.map_err(|full| Problem::full(full, "streams are open"))
+    }
+
+    /// Returns when the caller may not continue what it began: its session or token is over, or its role is another one.
+    pub async fn until_over(&self, caller: &Caller) {
+        let mut revocations = self.revocations.subscribe();
+        let mut alive = tokio::time::interval(ALIVE);
+        while self.is_still(caller) {
+            tokio::select! {
+                _ = alive.tick() => {}
+                _ = revocations.changed() => {}
+            }
+        }
     }
 }
 

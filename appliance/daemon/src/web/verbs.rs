@@ -8,7 +8,7 @@
 use super::Service;
 use super::caller::Caller;
 use super::reply::{Answer, Problem};
-use crate::command::Io;
+use crate::command::{Io, in_thread};
 use crate::events::Happening;
 use api::{CommandAnswer, CommandFrame, CommandRequest, Wanted};
 use api::{ErrorCode, EventKind, LiveMessage};
@@ -138,11 +138,16 @@ impl Verb {
         };
         let (frames, mut got) = channel(FRAMES);
         let (owner, peer) = (service.owner.clone(), caller.peer());
-        let running = tokio::task::spawn_blocking(move || {
-            let _running = owner.begin()?;
-            let io = Io::new(frames, owner.clone(), peer);
-            Some(owner.commands.run(&owner, &request, &io))
+        let (ended, running) = tokio::sync::oneshot::channel();
+        let begun = in_thread(move || {
+            let code = owner.begin().map(|_running| {
+                let io = Io::new(frames, owner.clone(), peer);
+                owner.commands.run(&owner, &request, &io)
+            });
+            // Its request may be gone.
+            let _ = ended.send(code);
         });
+        begun.map_err(|error| Problem::new(ErrorCode::Unavailable, format!("no thread for the command: {error}")))?;
         let mut said = String::new();
         while let Some(frame) = got.recv().await {
             match frame {

@@ -168,8 +168,7 @@ pub fn serve(layout: &Layout, folder: &Path, dir: &Path, interval: Duration) -> 
     let dataset = live.open(POOL, Some(owners_of))?;
     let files = FileSystem::mount(&dataset).context("mount")?;
     // A server that is killed with a ring can block sync(2) of the whole machine.
-    let handle =
-        mount(files, dir, &MountOptions { name: POOL.to_owned(), uring: Some(false), ..MountOptions::default() })?;
+    let handle = mount(files, dir, &MountOptions { name: POOL.to_owned(), uring: false, ..MountOptions::default() })?;
     let mut out = std::io::stdout();
     out.write_all(b"up\n").and_then(|()| out.flush())?;
     // Ends with this process, or when its client closes the pipe.

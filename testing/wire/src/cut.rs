@@ -14,17 +14,19 @@
 use anyhow::{Context, Result};
 use crash::serve::{KEY, Layout, POOL};
 use damage::chance::Chance;
+use dataset::write::NewDataset;
 use dataset::{KeyStore, LiveDatasets};
-use files::FileSystem;
 use files::zpl::owners_of;
+use files::{FileSystem, Volume};
 use host::device::{Device, FileDevice};
 use parking_lot::Mutex;
 use pool::writer::WriteOptions;
 use pool::{OpenOptions, Writer, search_devices};
+use serve::nbd::{self, Exports, Found, Listed, Opened};
 use serve::nfs::exports::FixedExports;
 use serve::nfs::{Config, Server, Share, ShareOptions};
 use std::collections::BTreeMap;
-use std::io;
+use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
@@ -115,8 +117,40 @@ impl Device for VolatileDevice {
     }
 }
 
-/// Opens the pool in `folder`, which replays its log, and serves it until standard input ends.
-pub fn serve(layout: &Layout, folder: &Path, address: SocketAddr, seed: u64) -> Result<()> {
+/// Name of the volume, and its size.
+pub const VOLUME: &str = "crash/volume";
+/// See [`VOLUME`].
+pub const VOLUME_BYTES: u64 = 8 << 20;
+
+/// The volume, and nothing else.
+struct OneVolume(Arc<Volume>);
+
+impl Exports for OneVolume {
+    fn list(&self) -> Vec<Listed> {
+        vec![Listed { name: VOLUME.to_owned(), description: String::new() }]
+    }
+
+    fn open(&self, name: &str) -> Found {
+        let opened =
+            || Opened { name: VOLUME.to_owned(), export: self.0.clone(), read_only: false, hold: Arc::new(()) };
+        if name == VOLUME { Found::Export(opened()) } else { Found::Unknown }
+    }
+}
+
+fn serve_volume(live: &LiveDatasets, socket: &Path) -> Result<nbd::Server> {
+    if live.synced()?.dataset(VOLUME).is_err() {
+        let properties = vec![("volsize".to_owned(), VOLUME_BYTES.to_string())];
+        let new = NewDataset { name: VOLUME.to_owned(), is_volume: true, properties, ..NewDataset::default() };
+        dataset::write::create(live, &new, files::zpl::MAKER)?;
+    }
+    let volume = Volume::open_live(&live.open(VOLUME, None)?)?;
+    let config = nbd::Config { socket: Some(socket.to_owned()), ..nbd::Config::default() };
+    Ok(nbd::Server::start(config, Arc::new(OneVolume(Arc::new(volume))))?)
+}
+
+/// Opens the pool in `folder`, which replays its log, and serves it until standard input ends. With `volume`, a volume is served
+/// there by NBD. Lines of standard input are properties that are set, each answered with `ok`.
+pub fn serve(layout: &Layout, folder: &Path, address: SocketAddr, seed: u64, volume: Option<&Path>) -> Result<()> {
     rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
     let open = |(n, path): (usize, std::path::PathBuf)| -> Result<Arc<dyn Device>> {
         Ok(Arc::new(VolatileDevice::new(FileDevice::open_for_writing(&path)?, seed ^ n as u64)))
@@ -144,9 +178,16 @@ pub fn serve(layout: &Layout, folder: &Path, address: SocketAddr, seed: u64) -> 
     };
     let mut config = Config::new([7; 32]);
     config.listen.push(address);
+    let volume = volume.map(|socket| serve_volume(&live, socket)).transpose().context("serve the volume")?;
     let server = Server::start(config, Arc::new(FixedExports::new(vec![share])))?;
-    io::copy(&mut io::stdin().lock(), &mut io::sink())?;
-    drop(server);
+    for line in io::stdin().lines() {
+        let line = line?;
+        let (name, value) = line.split_once('=').with_context(|| format!("{line:?} is no property"))?;
+        dataset::write::set(&live, POOL, &[(name.to_owned(), value.to_owned())]).with_context(|| line.clone())?;
+        let mut out = io::stdout().lock();
+        out.write_all(b"ok\n").and_then(|()| out.flush())?;
+    }
+    drop((server, volume));
     drop(dataset);
     live.close_all()?;
     live.writer().export().context("export")

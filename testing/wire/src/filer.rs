@@ -4,9 +4,10 @@ use anyhow::{Context, Result, bail, ensure};
 use crash::serve::{Layout, POOL, create, verify, zdb};
 use load::nfs::{Connection, PATIENCE};
 use std::fs;
+use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// What the daemon of this crate's own program is started with in its environment: it is `weir` then.
@@ -32,6 +33,10 @@ pub struct Filer {
     /// Where it serves.
     pub address: SocketAddr,
     child: Option<Child>,
+    /// The answers of [`Server::Cut`] to [`Self::set`].
+    answers: Option<BufReader<ChildStdout>>,
+    /// [`Server::Cut`] serves a volume by NBD, too, at [`Self::nbd_socket`].
+    pub has_volume: bool,
     lives: u64,
     seed: u64,
 }
@@ -57,6 +62,8 @@ impl Filer {
             layout,
             address,
             child: None,
+            answers: None,
+            has_volume: false,
             lives: 0,
             seed,
         };
@@ -123,11 +130,31 @@ impl Filer {
                 let mut command = Command::new(&self.program);
                 command.args(["cut", self.layout.name]).arg(self.folder.join("disks"));
                 command.args([self.address.to_string(), (self.seed ^ self.lives << 40).to_string()]);
+                if self.has_volume {
+                    command.arg(self.nbd_socket());
+                }
                 // It serves until this end of the pipe is closed.
-                command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(log).spawn()
+                command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(log).spawn()
             }
         };
-        self.child = Some(child.context("start the server")?);
+        let mut child = child.context("start the server")?;
+        self.answers = child.stdout.take().map(BufReader::new);
+        self.child = Some(child);
+        Ok(())
+    }
+
+    /// Where [`Server::Cut`] serves its volume.
+    pub fn nbd_socket(&self) -> PathBuf {
+        self.folder.join("nbd.sock")
+    }
+
+    /// Has [`Server::Cut`] set a property of the file system that it serves.
+    pub fn set(&mut self, property: &str, value: &str) -> Result<()> {
+        let input = self.child.as_mut().and_then(|child| child.stdin.as_mut()).context("no server to ask")?;
+        writeln!(input, "{property}={value}")?;
+        let mut answer = String::new();
+        self.answers.as_mut().context("no answers")?.read_line(&mut answer)?;
+        ensure!(answer == "ok\n", "set {property}={value}: the server says {answer:?}:\n{}", self.log());
         Ok(())
     }
 

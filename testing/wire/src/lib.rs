@@ -4,13 +4,15 @@
 //! ```text
 //!   kills  ─┐                                        ┌─ `weir serve` on a real pool, killed
 //!   load   ─┼─ client: version 3 over TCP ── filer ──┤
-//!   mutate ─┘                                        └─ a process over devices that forget what was not flushed (cut)
+//!   mutate ─┤                                        │
+//!   ledger ─┴─ clients: 4.2 over TCP, NBD ───────────┴─ a process over devices that forget what was not flushed (cut)
 //! ```
 //! The clients share only XDR with the server.
 
 pub mod cut;
 pub mod filer;
 pub mod kills;
+pub mod ledger;
 pub mod load;
 pub mod mutate;
 

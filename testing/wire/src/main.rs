@@ -1,6 +1,9 @@
 //! wire kills [seed=N] [kills=N] [threads=N] [zdb=N] [weir=PROGRAM|cut] [keep=FOLDER] [LAYOUT]...: kills the server under clients, so
 //! often in all; `cut` is a power cut under the devices.
 //!
+//! wire ledger [seed=N] [cuts=N] [clients=N] [zdb=N] [keep=FOLDER] [LAYOUT]...: power cuts under clients of NFSv4.2 and NBD, while
+//! properties change.
+//!
 //! wire load [seconds=N] [weir=PROGRAM] [connections=N] [clients=N] [outstanding=N]: many clients at once.
 //!
 //! wire mutate [seconds=N] [seed=N] [weir=PROGRAM] [keep=FOLDER]: calls that are none. `wire seeds FOLDER COUNT` writes what fuzzing
@@ -11,7 +14,7 @@ use crash::Layout;
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
-use wire::{Server, filer, kills, load, mutate};
+use wire::{Server, filer, kills, ledger, load, mutate};
 
 struct Args(Vec<String>);
 
@@ -40,10 +43,11 @@ fn main() -> Result<ExitCode> {
         return Ok(cli::program::main());
     }
     let mut args: Vec<String> = std::env::args().skip(1).collect();
-    if let [word, layout, folder, address, seed] = args.as_slice()
+    if let [word, layout, folder, address, seed, volume @ ..] = args.as_slice()
         && word == "cut"
     {
-        wire::cut::serve(&Layout::find(layout)?, Path::new(folder), address.parse()?, seed.parse()?)?;
+        let volume = volume.first().map(Path::new);
+        wire::cut::serve(&Layout::find(layout)?, Path::new(folder), address.parse()?, seed.parse()?, volume)?;
         return Ok(ExitCode::SUCCESS);
     }
     if let [word, folder, count] = args.as_slice()
@@ -57,9 +61,10 @@ fn main() -> Result<ExitCode> {
     let seed = args.number("seed", SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs())?;
     let result = match word.as_str() {
         "kills" => kill(&args, seed),
+        "ledger" => ledger(&args, seed),
         "load" => load(&args),
         "mutate" => mutate(&args, seed),
-        _ => anyhow::bail!("wire kills, wire load or wire mutate? See the top of main.rs."),
+        _ => anyhow::bail!("wire kills, wire ledger, wire load or wire mutate? See the top of main.rs."),
     };
     match result {
         Ok(()) => Ok(ExitCode::SUCCESS),
@@ -100,6 +105,27 @@ fn kill(args: &Args, seed: u64) -> Result<()> {
             t.zdb,
             began.elapsed().as_secs_f64()
         );
+    }
+    Ok(())
+}
+
+fn ledger(args: &Args, seed: u64) -> Result<()> {
+    let named: Vec<&str> = args.0.iter().filter(|a| !a.contains('=')).map(String::as_str).collect();
+    let layouts = if named.is_empty() { vec!["single", "raidz1", "log", "encrypted"] } else { named };
+    let (cuts, clients, zdb_every) = (args.number("cuts", 20)?, args.number("clients", 3)?, args.number("zdb", 10)?);
+    for (n, name) in layouts.iter().enumerate() {
+        let temporary = tempfile::tempdir()?;
+        let folder = temporary.path().canonicalize()?;
+        let cuts = cuts * (n as u64 + 1) / layouts.len() as u64 - cuts * n as u64 / layouts.len() as u64;
+        let (program, layout) = (std::env::current_exe()?, Layout::find(name)?);
+        let plan = ledger::Plan { program, layout, folder: folder.clone(), seed, cuts, clients, zdb_every };
+        let began = Instant::now();
+        let result = plan.run();
+        if let (Err(_), Some(to)) = (&result, args.text("keep")) {
+            std::fs::create_dir_all(to)?;
+            std::process::Command::new("cp").args(["-r", "--sparse=always"]).arg(folder.join(".")).arg(to).status()?;
+        }
+        println!("{name:<10} seed {seed}: {}; {:.0} s", result?, began.elapsed().as_secs_f64());
     }
     Ok(())
 }

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 use std::time::Duration;
-use wire::{Server, kills, load, mutate};
+use wire::{Server, kills, ledger, load, mutate};
 
 fn program() -> PathBuf {
     PathBuf::from(env!("CARGO_BIN_EXE_wire"))
@@ -37,6 +37,18 @@ fn nothing_acknowledged_over_nfs_is_missing_when_the_daemon_is_killed() {
 #[test]
 fn nothing_acknowledged_over_nfs_is_missing_when_the_power_fails() {
     kill(Server::Cut, "encrypted-raidz1-log");
+}
+
+/// Extended attributes, copies, space, volumes: what clients of 4.2 and NBD were told is safe, while properties change.
+#[test]
+fn nothing_acknowledged_over_nfs_4_2_and_nbd_is_missing_when_the_power_fails_while_properties_change() {
+    let (_kept, folder) = folder();
+    let layout = crash::Layout::find("raidz1").expect("a layout");
+    let plan = ledger::Plan { program: program(), layout, folder, seed: seed(), cuts: 4, clients: 2, zdb_every: 4 };
+    let totals = plan.run().unwrap_or_else(|e| panic!("{e:#}"));
+    println!("{totals}");
+    let (contents, attributes, _, blocks) = totals.safe;
+    assert!(totals.judged > 8 && contents > 20 && attributes > 10 && blocks > 20, "{totals}");
 }
 
 #[test]

@@ -142,6 +142,15 @@ impl File {
         self.now.resize(len, 0);
     }
 
+    /// What a new life of the server has is what the client goes on with; it was judged.
+    pub fn adopt(&mut self, found: Vec<u8>) {
+        self.note(format!("another life, {} bytes", found.len()));
+        self.loose.clear();
+        self.resizing = None;
+        self.now.clone_from(&found);
+        self.stable = found;
+    }
+
     /// Holds what a new life of the server has against what it may have.
     pub fn judge(&self, found: &[u8]) -> Result<(), String> {
         if let Some(len) = self.resizing {

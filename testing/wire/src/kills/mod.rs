@@ -12,7 +12,7 @@
 //!   * handles of before are good; those of removed files are stale
 //!   * a client that sends again what got no answer gets no error that the first one does not explain
 
-mod file;
+pub(crate) mod file;
 mod writer;
 
 use crate::{Filer, Server};

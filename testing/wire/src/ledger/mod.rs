@@ -1,0 +1,304 @@
+//! Cuts the power under clients of NFSv4.2 and NBD, and judges what they were told is safe.
+//!
+//! ```text
+//!   files   ── NFSv4.2: WRITE COMMIT SETATTR SETXATTR REMOVEXATTR COPY CLONE ALLOCATE DEALLOCATE ─┐
+//!   volume  ── NBD: write, FUA, flush, trim, write zeroes ─────────────────────────────────────────┼─> wire cut
+//!   changes ── sync, recordsize, compression, xattr, logbias … ────────────────────────────────────┘
+//! ```
+//! Each client keeps its journal in this process: what was answered as safe, and what may be there or not. At each new life of the
+//! server it holds what is there against that, and continues with it.
+//!
+//! Invariants:
+//!   * what was answered as safe is there: FILE_SYNC, COMMIT, SETXATTR, COPY, …, FUA, flush
+//!   * a change that got no answer is there, or not; of contents each byte is new or old
+//!   * no property that changes meanwhile alters either; while `sync=disabled`, answers promise nothing
+
+mod files;
+mod nbd;
+mod v42;
+mod volume;
+
+use crate::{Filer, Server};
+use anyhow::{Context, Result, anyhow, bail, ensure};
+use crash::Layout;
+use damage::chance::Chance;
+use load::nfs::PATIENCE;
+use parking_lot::RwLock;
+use std::fmt;
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// How it goes.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    /// This crate's own program.
+    pub program: PathBuf,
+    /// What the pool is made of.
+    pub layout: Layout,
+    /// Where the pool is made.
+    pub folder: PathBuf,
+    /// Of everything random, but for how threads meet.
+    pub seed: u64,
+    /// Power cuts.
+    pub cuts: u64,
+    /// Clients of NFSv4.2; one of NBD is beside them.
+    pub clients: u64,
+    /// zdb judges after as many cuts.
+    pub zdb_every: u64,
+}
+
+/// What was done.
+#[derive(Debug, Default, Clone, Copy)]
+pub struct Totals {
+    /// Power cuts, of which while the log of the one before was being replayed.
+    pub cuts: (u64, u64),
+    /// Changes of properties.
+    pub properties: u64,
+    /// Calls and requests answered.
+    pub calls: u64,
+    /// Changes that were answered as safe: of contents, of extended attributes, copies, and requests of NBD.
+    pub safe: (u64, u64, u64, u64),
+    /// Times that a client judged all that it has.
+    pub judged: u64,
+    /// Times that zdb looked.
+    pub zdb: u64,
+}
+
+impl fmt::Display for Totals {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (contents, attributes, copies, blocks) = self.safe;
+        write!(
+            f,
+            "{} power cuts, {} more while opening, {} changes of properties; {} calls; acknowledged and not lost: {contents} \
+             changes of contents, {attributes} of extended attributes, {copies} copies, {blocks} of the volume; judged {} times, \
+             by zdb {}",
+            self.cuts.0, self.cuts.1, self.properties, self.calls, self.judged, self.zdb
+        )
+    }
+}
+
+impl Totals {
+    fn add(&mut self, other: Self) {
+        self.calls += other.calls;
+        self.judged += other.judged;
+        self.safe.0 += other.safe.0;
+        self.safe.1 += other.safe.1;
+        self.safe.2 += other.safe.2;
+        self.safe.3 += other.safe.3;
+    }
+}
+
+/// How an attempt failed.
+enum Failure {
+    /// The server is gone: it is started again.
+    Lost,
+    /// It is wrong.
+    Wrong(anyhow::Error),
+}
+
+type Attempt<T> = std::result::Result<T, Failure>;
+
+impl From<anyhow::Error> for Failure {
+    fn from(e: anyhow::Error) -> Self {
+        Self::Wrong(e)
+    }
+}
+
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Self {
+        use io::ErrorKind as K;
+        match error.kind() {
+            K::InvalidData => Self::Wrong(anyhow!(error)),
+            K::WouldBlock | K::TimedOut => Self::Wrong(anyhow!("no answer within {PATIENCE:?}, and the server lives")),
+            _ => Self::Lost,
+        }
+    }
+}
+
+/// A client with its journal.
+trait Client: Send {
+    /// Connects; what is there is judged, and the client continues with it.
+    fn begin(&mut self) -> Attempt<()>;
+    /// One operation. `promises`: answers say what is safe.
+    fn work(&mut self, promises: bool) -> Attempt<()>;
+    /// Makes all safe.
+    fn settle(&mut self) -> Attempt<()>;
+    /// The connection is gone.
+    fn forget(&mut self);
+    fn totals(&self) -> Totals;
+}
+
+/// Works until it is told to stop; then all is settled and judged once more.
+fn run(client: &mut dyn Client, stop: &AtomicBool, promises: &RwLock<bool>) -> Result<()> {
+    let (mut is_new_life, mut deadline) = (true, Instant::now() + 3 * PATIENCE);
+    loop {
+        let attempt = (|| -> Attempt<bool> {
+            if is_new_life {
+                client.begin()?;
+                is_new_life = false;
+            }
+            if stop.load(Ordering::SeqCst) {
+                client.settle()?;
+                return client.begin().map(|()| true);
+            }
+            let promises = promises.read();
+            client.work(*promises).map(|()| false)
+        })();
+        match attempt {
+            Ok(true) => return Ok(()),
+            Ok(false) => deadline = Instant::now() + 3 * PATIENCE,
+            Err(Failure::Lost) => {
+                ensure!(Instant::now() < deadline, "the server stays away");
+                client.forget();
+                is_new_life = true;
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            Err(Failure::Wrong(e)) => return Err(e),
+        }
+    }
+}
+
+/// What is changed while clients work.
+const PROPERTIES: [(&str, &[&str]); 7] = [
+    ("recordsize", &["4k", "16k", "128k"]),
+    ("compression", &["off", "lz4", "zstd", "gzip-1"]),
+    ("logbias", &["latency", "throughput"]),
+    ("xattr", &["sa", "dir"]),
+    ("sync", &["standard", "always"]),
+    ("copies", &["1", "2"]),
+    ("checksum", &["fletcher4", "sha256", "blake3"]),
+];
+
+impl Plan {
+    /// Runs it; an error is what went wrong.
+    pub fn run(&self) -> Result<Totals> {
+        let mut filer = Filer::create(&self.program, Server::Cut, self.layout, &self.folder, self.seed, "64M")?;
+        filer.has_volume = true;
+        filer.start()?;
+        let (stop, promises) = (Arc::new(AtomicBool::new(false)), Arc::new(RwLock::new(true)));
+        let mut totals = Totals::default();
+        let mut clients: Vec<Box<dyn Client>> = vec![Box::new(volume::Volume::new(filer.nbd_socket(), self.seed))];
+        for n in 0..self.clients {
+            clients.push(Box::new(files::Files::new(filer.address, n, self.seed ^ (n + 1) << 32)));
+        }
+        let threads: Vec<_> = clients
+            .into_iter()
+            .map(|mut client| {
+                let (stop, promises) = (stop.clone(), promises.clone());
+                std::thread::spawn(move || {
+                    let result = run(&mut *client, &stop, &promises);
+                    (client, result)
+                })
+            })
+            .collect();
+        let result = self.cut_and_start(&mut filer, &threads, &promises, &mut totals);
+        stop.store(true, Ordering::SeqCst);
+        if let Err(error) = result {
+            // They wait for a server that does not come; what they say is not the reason.
+            let ended = threads.into_iter().filter(|t| t.is_finished());
+            let said: Vec<String> = ended.filter_map(|t| Some(format!("{:#}", t.join().ok()?.1.err()?))).collect();
+            filer.kill().ok();
+            return Err(error.context(format!("clients: {said:#?}")));
+        }
+        let mut clients = Vec::new();
+        for thread in threads {
+            let (client, result) = thread.join().map_err(|_| anyhow!("a client panicked"))?;
+            result.with_context(|| self.at(self.cuts))?;
+            clients.push(client);
+        }
+        // Another life, ended well: nothing may be left over of those before.
+        filer.end()?;
+        filer.verify().context("exported")?;
+        filer.zdb().context("exported")?;
+        totals.zdb += 1;
+        filer.start()?;
+        for client in &mut clients {
+            client.forget();
+            match client.begin() {
+                Ok(()) => totals.add(client.totals()),
+                Err(Failure::Lost) => bail!("the server is gone"),
+                Err(Failure::Wrong(e)) => return Err(e.context("after a clean stop")),
+            }
+        }
+        filer.end()?;
+        filer.check_log()?;
+        Ok(totals)
+    }
+
+    fn at(&self, round: u64) -> String {
+        format!("layout {} seed {} round {round}", self.layout.name, self.seed)
+    }
+
+    fn cut_and_start<T>(
+        &self,
+        filer: &mut Filer,
+        threads: &[std::thread::JoinHandle<T>],
+        promises: &RwLock<bool>,
+        totals: &mut Totals,
+    ) -> Result<()> {
+        for round in 0..self.cuts {
+            let (mut chance, at) = (Chance::of_case(self.seed, round), || self.at(round));
+            let work = if chance.once_in(8) { chance.below(5000) } else { 100 + chance.below(1000) };
+            let until = Instant::now() + Duration::from_millis(work);
+            while Instant::now() < until {
+                let pause = Duration::from_millis(chance.below(150));
+                std::thread::sleep(pause.min(until.saturating_duration_since(Instant::now())));
+                if threads.iter().any(std::thread::JoinHandle::is_finished) {
+                    bail!("{}: a client gave up", at());
+                }
+                self.change(filer, &mut chance, promises).with_context(at)?;
+                totals.properties += 1;
+            }
+            filer.check_alive().with_context(at)?;
+            filer.kill()?;
+            totals.cuts.0 += 1;
+            // As the cut left it.
+            if chance.once_in(5) {
+                filer.verify().with_context(at)?;
+            }
+            if (round + 1).is_multiple_of(self.zdb_every.max(1)) {
+                filer.zdb().with_context(at)?;
+                totals.zdb += 1;
+            }
+            // A cut while the log of the last one is being replayed.
+            if chance.once_in(4) {
+                filer.begin()?;
+                std::thread::sleep(Duration::from_millis(chance.below(400)));
+                filer.kill()?;
+                totals.cuts.1 += 1;
+            }
+            filer.start().with_context(at)?;
+            if !*promises.read() {
+                self.promise(filer, promises).with_context(at)?;
+            }
+        }
+        // Time to end what is under way.
+        std::thread::sleep(Duration::from_millis(300));
+        if *promises.read() { Ok(()) } else { self.promise(filer, promises) }
+    }
+
+    /// Changes a property under way.
+    fn change(&self, filer: &mut Filer, chance: &mut Chance, promises: &RwLock<bool>) -> Result<()> {
+        if !*promises.read() {
+            return self.promise(filer, promises);
+        }
+        if chance.once_in(6) {
+            // Nobody may take an answer from before for one from after.
+            let mut promises = promises.write();
+            *promises = false;
+            return filer.set("sync", "disabled");
+        }
+        let (name, values) = *chance.pick(&PROPERTIES).context("properties")?;
+        filer.set(name, chance.pick(values).context("values")?)
+    }
+
+    /// From the moment when the command has returned, answers promise what they say.
+    fn promise(&self, filer: &mut Filer, promises: &RwLock<bool>) -> Result<()> {
+        filer.set("sync", "standard")?;
+        *promises.write() = true;
+        Ok(())
+    }
+}

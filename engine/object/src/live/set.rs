@@ -111,8 +111,30 @@ pub(crate) struct Root {
     pub size_bytes: usize,
 }
 
+/// The live objects of some numbers.
+#[derive(Default)]
+struct Shard {
+    objects: HashMap<u64, Arc<LiveObject>>,
+    /// How many there may be before those that nobody uses are looked for again. Twice as many as were in use then, so that
+    /// looking at all of them costs each new one little, however many are in use.
+    full_at: usize,
+}
+
+impl Shard {
+    fn get_or_insert(&mut self, id: u64, make: impl FnOnce() -> Arc<LiveObject>) -> Arc<LiveObject> {
+        if let Some(found) = self.objects.get(&id) {
+            return found.clone();
+        }
+        if self.objects.len() >= self.full_at.max(OBJECTS_MAX / SHARDS) {
+            self.objects.retain(|_, o| Arc::strong_count(o) > 1);
+            self.full_at = 2 * self.objects.len();
+        }
+        self.objects.entry(id).or_insert_with(make).clone()
+    }
+}
+
 pub(crate) struct LiveSet {
-    shards: [Mutex<HashMap<u64, Arc<LiveObject>>>; SHARDS],
+    shards: [Mutex<Shard>; SHARDS],
     pub meta: Arc<LiveObject>,
     /// By user, group, project; not in the dnode of dnodes but in the root block.
     pub accounting: [Arc<LiveObject>; 3],
@@ -148,12 +170,12 @@ impl LiveSet {
         }
     }
 
-    fn shard(&self, id: u64) -> &Mutex<HashMap<u64, Arc<LiveObject>>> {
+    fn shard(&self, id: u64) -> &Mutex<Shard> {
         &self.shards[(id % SHARDS as u64) as usize]
     }
 
     pub fn known(&self, id: u64) -> Option<Arc<LiveObject>> {
-        self.shard(id).lock().get(&id).cloned()
+        self.shard(id).lock().objects.get(&id).cloned()
     }
 
     /// The object, loaded with `load` if it is not in memory.
@@ -162,23 +184,18 @@ impl LiveSet {
             return Ok(found);
         }
         let loaded = LiveObject::new(id, Some(Arc::new(load()?)), self.dirty.clone());
-        let mut shard = self.shard(id).lock();
-        if shard.len() >= OBJECTS_MAX / SHARDS {
-            shard.retain(|_, o| Arc::strong_count(o) > 1);
-        }
-        Ok(shard.entry(id).or_insert(loaded).clone())
+        Ok(self.shard(id).lock().get_or_insert(id, || loaded))
     }
 
     fn get_or_absent(&self, id: u64) -> Arc<LiveObject> {
-        let mut shard = self.shard(id).lock();
-        shard.entry(id).or_insert_with(|| LiveObject::new(id, None, self.dirty.clone())).clone()
+        self.shard(id).lock().get_or_insert(id, || LiveObject::new(id, None, self.dirty.clone()))
     }
 
     /// Numbers of live objects behind `after` that exist, the smallest first.
     pub fn next_known(&self, after: u64) -> Option<u64> {
         let exists = |o: &LiveObject| o.state.read().head.is_some();
-        let of_shard = |s: &Mutex<HashMap<u64, Arc<LiveObject>>>| {
-            s.lock().iter().filter(|(id, o)| **id > after && exists(o)).map(|(id, _)| *id).min()
+        let of_shard = |s: &Mutex<Shard>| {
+            s.lock().objects.iter().filter(|(id, o)| **id > after && exists(o)).map(|(id, _)| *id).min()
         };
         self.shards.iter().filter_map(of_shard).min()
     }
@@ -394,5 +411,26 @@ impl Object {
             state.open_mut().spill = Some(contents.map(|bytes| Content::Plain(Buffer::new(bytes))));
             Ok(())
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn objects_in_use_are_not_all_looked_at_for_each_new_one() {
+        // They cannot be dropped: each new one once looked at all others, which took minutes here.
+        let count = 40 * (OBJECTS_MAX / SHARDS) as u64;
+        let mut shard = Shard::default();
+        let mut add = |id| shard.get_or_insert(id, || LiveObject::new(id, None, Arc::default()));
+        let held: Vec<_> = (0..count).map(&mut add).collect();
+        drop(held);
+        // Unused ones go once there are twice as many as were in use.
+        for id in count..3 * count {
+            add(id);
+        }
+        assert!(shard.objects.len() as u64 <= count, "{}", shard.objects.len());
+        assert!(shard.objects.contains_key(&(3 * count - 1)));
     }
 }

@@ -283,7 +283,8 @@ impl Visitor for Checker<'_> {
         self.born[visit.root].fetch_add(self.deflated(bp), Ordering::Relaxed);
         let first = bp.dvas().next();
         let met = self.references.count(first);
-        let fresh = self.used.block(bp);
+        // Marked by the one that met it first alone: another worker that marked it in between would make it look doubly used.
+        let fresh = met != Some(true) && self.used.block(bp);
         let mut tally = self.tallies[visit.worker].lock();
         tally.report.blocks += 1;
         tally.report.logical_bytes += bp.lsize_bytes();

@@ -90,6 +90,7 @@ interop: build images ## other pools, other judges: OpenZFS's own test images, z
 	testing/system/boot-environments
 	testing/kernel/replays
 	testing/kernel/round-trips
+	testing/kernel/matrix
 	testing/kernel/grow
 	testing/kernel/shape
 	testing/kernel/rebuild

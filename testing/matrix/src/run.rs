@@ -1,0 +1,280 @@
+//! One pool of the matrix, from its first byte to its last judge.
+
+use crate::contents::{File, bytes_max, files};
+use crate::{Arrangement, Case, Group};
+use anyhow::{Context, Result, bail, ensure};
+use block::Class;
+use damage::chance::Chance;
+use dataset::write::{Bootstrap, NewDataset, bootstrap};
+use dataset::{Datasets, KeyStore, LiveDatasets};
+use files::vfs::{Caller, NewNode, Vfs};
+use files::zpl::{MAKER, owners_of};
+use files::{FileSystem, zpl};
+use host::device::{Device, MemoryDevice};
+use pool::scan::{self, Options};
+use pool::writer::{CreatePool, NewDraid, NewVdev, WriteOptions, default_features};
+use pool::{OpenOptions, Pool, Writer, search_devices};
+use sha2::{Digest, Sha256};
+use std::fmt::Write as _;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::process::Command;
+use std::sync::Arc;
+use std::time::Duration;
+use zeroize::Zeroizing;
+
+/// Name of the pool.
+pub const POOL: &str = "matrix";
+/// The key of every encrypted dataset, in hexadecimal: zdb takes no raw ones.
+pub const KEY: &str = "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f";
+/// Space on each device beside what the files take: metadata, and the slop that no file gets.
+const DISK_BYTES_MIN: usize = 256 << 20;
+/// Pieces in which devices are copied to files; those of zeros stay holes.
+const COPY_BYTES: usize = 256 << 10;
+
+/// Who looks at the pool beside our own reading and verifying.
+#[derive(Debug, Clone, Copy)]
+pub struct Judges<'a> {
+    /// Have zdb check the pool, where it is installed.
+    pub zdb: bool,
+    /// Datasets of which zdb reads a file; each costs it an import.
+    pub zdb_reads: usize,
+    /// Leave the devices, the key and the sums of all files (`sums`) in this folder.
+    pub keep: Option<&'a Path>,
+}
+
+/// What was run.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Outcome {
+    /// Datasets.
+    pub datasets: usize,
+    /// Bytes of files.
+    pub bytes: u64,
+    /// Files that zdb read.
+    pub zdb_reads: usize,
+}
+
+/// Writes a group's files, exports and imports the pool, and has everything that came back judged.
+pub fn run(group: &Group, judges: &Judges<'_>) -> Result<Outcome> {
+    let arrangement = &group.arrangement;
+    run_in(group, judges).with_context(|| format!("on {}", arrangement.name))
+}
+
+fn run_in(group: &Group, judges: &Judges<'_>) -> Result<Outcome> {
+    // Each device could hold it all with its parity, and once more: records that are synced in the middle are written twice. What is not touched
+    // takes no memory.
+    let stored = |case: &Case| bytes_max(case) * usize::from(case.copies) * (1 + group.arrangement.parity as usize);
+    let disk_bytes = (DISK_BYTES_MIN + 2 * group.cases.iter().map(stored).sum::<usize>()).next_multiple_of(1 << 20);
+    let devices: Vec<Arc<dyn Device>> = (0..group.arrangement.devices)
+        .map(|n| Arc::new(MemoryDevice::new(format!("disk-{n}"), vec![0; disk_bytes])) as Arc<dyn Device>)
+        .collect();
+    write(group, &devices).context("writing")?;
+    let mut outcome = Outcome { datasets: group.cases.len(), ..Outcome::default() };
+    outcome.bytes = compare(group, &devices).context("after export and import")?;
+    verify(&devices)?;
+    if judges.zdb || judges.keep.is_some() {
+        let scratch = tempfile::tempdir()?;
+        let folder = judges.keep.unwrap_or(scratch.path());
+        leave(group, &devices, folder)?;
+        if judges.zdb {
+            outcome.zdb_reads = zdb(group, folder, scratch.path(), judges.zdb_reads)?;
+        }
+    }
+    Ok(outcome)
+}
+
+/// The letter is there as zdb takes a number for that of an object set.
+fn name_of(number: usize) -> String {
+    format!("{POOL}/c{number:02}")
+}
+
+fn top(arrangement: &Arrangement, devices: &[Arc<dyn Device>]) -> Vec<NewVdev> {
+    let ashift = arrangement.ashift;
+    let vdev = |kind, leaf| NewVdev {
+        kind,
+        parity: arrangement.parity,
+        draid: None,
+        class: Class::Normal,
+        leaf,
+        ashift,
+        children: Vec::new(),
+    };
+    let leaves = devices
+        .iter()
+        .map(|device| NewVdev { parity: 0, ..vdev("file", Some((device.name().to_owned(), device.clone()))) });
+    match arrangement.kind {
+        "file" => leaves.collect(),
+        kind => {
+            let draid = (kind == "draid").then_some(NewDraid { data: 2, spares: 1 });
+            vec![NewVdev { children: leaves.collect(), draid, ..vdev(kind, None) }]
+        }
+    }
+}
+
+fn options() -> WriteOptions {
+    WriteOptions {
+        claim_logs: Some(dataset::intent_log::claim_logs),
+        interval: Duration::from_secs(3600),
+        ..WriteOptions::default()
+    }
+}
+
+fn write(group: &Group, devices: &[Arc<dyn Device>]) -> Result<()> {
+    let new = CreatePool {
+        name: POOL.into(),
+        tops: top(&group.arrangement, devices),
+        features: default_features().map(str::to_owned).collect(),
+        comment: None,
+        compatibility: None,
+    };
+    let keys = Arc::new(KeyStore::new());
+    let root = Bootstrap { properties: Vec::new(), key: None, keys: &keys, maker: MAKER };
+    let writer = Writer::create(&new, &OpenOptions::default(), &options(), |sync| bootstrap(sync, &root))?;
+    let live = LiveDatasets::new(writer, keys);
+    for (number, case) in group.cases.iter().enumerate() {
+        fill(&live, &name_of(number), case).with_context(|| format!("{case:?}"))?;
+    }
+    live.close_all()?;
+    live.writer().export()?;
+    Ok(())
+}
+
+fn fill(live: &Arc<LiveDatasets>, name: &str, case: &Case) -> Result<()> {
+    let key = case.encryption.map(|_| Zeroizing::new(KEY.as_bytes().to_vec()));
+    let new = NewDataset { name: name.into(), properties: case.properties(), key, ..NewDataset::default() };
+    dataset::write::create(live, &new, MAKER)?;
+    let dataset = live.open(name, Some(owners_of))?;
+    let fs = FileSystem::mount(&dataset)?;
+    let who = Caller { privileged: true, ..Caller::default() };
+    let mut chance = Chance::new(!case.seed);
+    for File { name, bytes, writes } in files(case) {
+        let node = fs.create(&who, fs.root(), name.as_bytes(), &NewNode::Regular, 0o644, 0)?.node;
+        let mut at = 0;
+        for len in writes {
+            fs.write(&who, node, at as u64, &bytes[at..at + len])?;
+            at += len;
+            // A record of which a part was synced is read, unpacked and written again.
+            if chance.once_in(12) {
+                live.writer().sync()?;
+            }
+        }
+    }
+    live.writer().sync()?;
+    Ok(())
+}
+
+/// Imports the pool, holds every byte of it against the plan, and exports it. How many bytes that was.
+fn compare(group: &Group, devices: &[Arc<dyn Device>]) -> Result<u64> {
+    let found = search_devices(devices.iter().cloned()).pools.pop().context("the pool is not found")?;
+    let writer = Writer::open(&found, &OpenOptions::default(), &options())?;
+    let live = LiveDatasets::new(writer, Arc::new(KeyStore::new()));
+    let mut compared = 0;
+    for (number, case) in group.cases.iter().enumerate() {
+        let name = name_of(number);
+        if case.encryption.is_some() {
+            live.keys().load(&live.synced()?.dataset(&name)?, KEY.as_bytes())?;
+        }
+        let fs = FileSystem::mount(&live.open(&name, Some(owners_of))?)?;
+        for file in files(case) {
+            let step = || format!("{name}/{} of {} bytes, {case:?}", file.name, file.bytes.len());
+            compared += read_back(&fs, &file).with_context(step)?;
+        }
+    }
+    live.close_all()?;
+    live.writer().export()?;
+    Ok(compared)
+}
+
+fn read_back(fs: &zpl::FileSystem, file: &File) -> Result<u64> {
+    let attr = fs.lookup(fs.root(), file.name.as_bytes())?;
+    ensure!(attr.size == file.bytes.len() as u64, "it is {} bytes long", attr.size);
+    let mut at = 0;
+    while at < file.bytes.len() {
+        let part = fs.read(attr.node, at as u64, 1 << 20)?;
+        let expected = &file.bytes[at..(at + (1 << 20)).min(file.bytes.len())];
+        if part[..] != *expected {
+            let wrong = part.iter().zip(expected).position(|(a, b)| a != b).unwrap_or(part.len().min(expected.len()));
+            bail!("byte {} is another than was written", at + wrong);
+        }
+        at += part.len();
+    }
+    Ok(file.bytes.len() as u64)
+}
+
+fn verify(devices: &[Arc<dyn Device>]) -> Result<()> {
+    let found = search_devices(devices.iter().cloned()).pools.pop().context("the pool is not found")?;
+    let pool = Pool::open(&found, &OpenOptions::default())?;
+    let tree = Datasets::open(pool.clone())?;
+    let keys = KeyStore::new();
+    for entry in tree.list(&[], &dataset::ListOptions::heads())?.entries {
+        if let dataset::Entry::Dataset(head) = entry
+            && !keys.is_available(&head)?
+        {
+            keys.load(&head, KEY.as_bytes())?;
+        }
+    }
+    let keys_of = |id| tree.dataset_by_id(id).and_then(|head| keys.dataset_keys(&head)).ok();
+    let report = scan::verify_with(&pool, &Options { threads: 0 }, &keys_of, &|_| true)?;
+    ensure!(report.is_clean() && report.sealed_blocks == 0, "verify: {report:#?}");
+    Ok(())
+}
+
+/// The devices as files, the key, and the sums as `sha256sum -c` takes them.
+fn leave(group: &Group, devices: &[Arc<dyn Device>], folder: &Path) -> Result<()> {
+    for device in devices {
+        let file = std::fs::File::create(folder.join(device.name()))?;
+        file.set_len(device.size_bytes())?;
+        let mut part = vec![0; COPY_BYTES];
+        for at in (0..device.size_bytes()).step_by(COPY_BYTES) {
+            let len = COPY_BYTES.min((device.size_bytes() - at) as usize);
+            device.read_at(at, &mut part[..len])?;
+            if part[..len].iter().any(|byte| *byte != 0) {
+                file.write_all_at(&part[..len], at)?;
+            }
+        }
+    }
+    let mut sums = String::new();
+    for (number, case) in group.cases.iter().enumerate() {
+        for file in files(case) {
+            let sum = Sha256::digest(&file.bytes);
+            sum.iter().for_each(|byte| write!(sums, "{byte:02x}").expect("strings take all"));
+            writeln!(sums, "  {}/{}", name_of(number), file.name)?;
+        }
+    }
+    std::fs::write(folder.join("sums"), sums)?;
+    std::fs::write(folder.join("key"), KEY)?;
+    Ok(())
+}
+
+/// OpenZFS's own code in user space: `zdb -bcc` checks sums and space, plain `zdb` walks all metadata, `zdb -r` reads a file through
+/// decryption and decompression. How many files that was.
+fn zdb(group: &Group, folder: &Path, scratch: &Path, reads: usize) -> Result<usize> {
+    if Command::new("zdb").arg("-V").output().is_err() {
+        println!("skipped: no zdb (Debian: zfsutils-linux)");
+        return Ok(0);
+    }
+    let ask = |args: &[&str]| -> Result<String> {
+        let run = Command::new("zdb").arg("-e").arg("-p").arg(folder).args(args).output()?;
+        let text = String::from_utf8_lossy(&run.stdout).into_owned() + &String::from_utf8_lossy(&run.stderr);
+        let tail: String =
+            text.lines().rev().take(30).collect::<Vec<_>>().into_iter().rev().collect::<Vec<_>>().join("\n");
+        ensure!(run.status.success(), "zdb {}: {}\n{tail}", args.join(" "), run.status);
+        Ok(text)
+    };
+    let text = ask(&["-bcc", POOL])?;
+    ensure!(text.contains("No leaks") && !text.contains("ERROR"), "zdb -bcc: {text}");
+    ask(&[POOL])?;
+    // Those that come first are the ones that a seed's slice is about.
+    for (number, case) in group.cases.iter().enumerate().take(reads) {
+        let file = files(case).into_iter().next().context("each case has files")?;
+        let (name, copy) = (name_of(number), scratch.join("copy"));
+        let copy = copy.to_str().context("a path that is text")?;
+        let args = ["-r", &name, &file.name, copy];
+        let with_key = ["-K", KEY, "-r", &name, &file.name, copy];
+        ask(if case.encryption.is_some() { &with_key } else { &args }).with_context(|| format!("{case:?}"))?;
+        let back = std::fs::read(copy)?;
+        ensure!(back == file.bytes, "zdb reads {name}/{} otherwise than it was written: {case:?}", file.name);
+        std::fs::remove_file(copy)?;
+    }
+    Ok(reads.min(group.cases.len()))
+}

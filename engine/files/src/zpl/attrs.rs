@@ -120,6 +120,10 @@ impl FileSystem {
                 mode &= !0o2000;
             }
         }
+        if set.mode.is_some() {
+            // Before the size changes: contents that were cut off would not come back.
+            file.check_mode(self, settings.acl_mode)?;
+        }
         if let Some(size) = set.size {
             if size > file.size {
                 self.check_space(live, file)?;

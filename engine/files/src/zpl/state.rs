@@ -240,16 +240,24 @@ impl State {
         self.mode != before
     }
 
+    /// Refuses new permission bits where ZFS's own list forbids them (`aclmode=restricted`). Asked before anything is changed.
+    pub fn check_mode(&self, fs: &FileSystem, acl_mode: trivial_acl::AclMode) -> Result<()> {
+        let is_restricted = acl_mode == trivial_acl::AclMode::Restricted;
+        if is_restricted && !trivial_acl::is_trivial(&fs.aces(&Znode::new(self.attributes(fs)?)?)?.unwrap_or_default())
+        {
+            return Err(crate::Refusal::NotPermitted.at(self.object.place()));
+        }
+        Ok(())
+    }
+
     /// Sets the permission bits, and makes ZFS's own list say the same.
     pub fn set_mode(&mut self, fs: &FileSystem, tx: &Tx, mode: u64, acl_mode: trivial_acl::AclMode) -> Result<()> {
         use trivial_acl::AclMode;
+        self.check_mode(fs, acl_mode)?;
         let old = match acl_mode {
             AclMode::Discard => Vec::new(),
             _ => fs.aces(&Znode::new(self.attributes(fs)?)?)?.unwrap_or_default(),
         };
-        if acl_mode == AclMode::Restricted && !trivial_acl::is_trivial(&old) {
-            return Err(crate::Refusal::NotPermitted.at(self.object.place()));
-        }
         let list = trivial_acl::with_mode(&old, mode, self.is_dir(), acl_mode == AclMode::GroupMask);
         self.mode = self.mode & !0o7777 | mode & 0o7777;
         self.set_acl(fs, tx, &list)

@@ -183,9 +183,8 @@ impl Live {
 
     /// A node got its attributes, or was closed without them: the hand looks at it when its time comes.
     pub fn enter(&self, node: &Arc<Node>) {
-        if !node.in_ring.load(Ordering::SeqCst) {
-            self.shard(node.id).lock().enter(node);
-        }
+        // Always under the lock: the hand may be about to drop it from the ring.
+        self.shard(node.id).lock().enter(node);
     }
 
     /// The access time of a node moved.

@@ -9,6 +9,7 @@
 //!   rename "a" to "b"       remove "a" (a newer one)     remove the file that should be "b"
 //!   write to object 9       rename object 9 over "b"     replace a whole file by an incomplete one
 //!   write to object 9       write to object 9            leave a file as it never was
+//!   link "a" as "b"         remove "a"                   remove the last name, and with it the file
 //! ```
 //! So an object that lacks a change stays as it was before that; entries of directories likewise.
 
@@ -22,6 +23,8 @@ pub(super) struct Missing {
     objects: HashMap<u64, u64>,
     /// Objects that lack a change of their contents or attributes.
     stale: HashMap<u64, u64>,
+    /// Objects that lack a name: the one that they have may be their last.
+    nameless: HashMap<u64, u64>,
     /// Entries of directories, in lower case: names that differ in that alone may be the same.
     entries: HashMap<(u64, Vec<u8>), u64>,
     /// The file that a hidden directory of extended attributes, or an object in it, belongs to, as far as the log makes them.
@@ -73,11 +76,15 @@ impl Missing {
         self.blind.or(found.copied())
     }
 
-    /// The skipped record that a file which moves lacks: `find` says which object a name leads to.
-    pub fn lacked_by_moved(&self, body: &Body<'_>, find: &dyn Fn(u64, &[u8]) -> Option<u64>) -> Option<u64> {
+    /// The skipped record that a file which moves, or loses a name, lacks: `find` says which object a name leads to.
+    pub fn lacked_by_named(&self, body: &Body<'_>, find: &dyn Fn(u64, &[u8]) -> Option<u64>) -> Option<u64> {
+        let lacked = |lacks: &HashMap<u64, u64>, directory: u64, name: &[u8]| {
+            if lacks.is_empty() { None } else { find(directory, name).and_then(|id| lacks.get(&id).copied()) }
+        };
         match body {
-            Body::Rename { from_directory, from, .. } if !self.stale.is_empty() => {
-                find(*from_directory, from).and_then(|id| self.stale.get(&id).copied())
+            Body::Remove { directory, name } => lacked(&self.nameless, *directory, name),
+            Body::Rename { from_directory, to_directory, from, to, .. } => {
+                lacked(&self.stale, *from_directory, from).or_else(|| lacked(&self.nameless, *to_directory, to))
             }
             _ => None,
         }
@@ -93,8 +100,12 @@ impl Missing {
                     self.stale.insert(owner, sequence);
                 }
             }
-            Body::Remove { directory, name } | Body::Link { directory, name, .. } => {
+            Body::Remove { directory, name } => {
                 self.entries.insert(entry(*directory, name), sequence);
+            }
+            Body::Link { directory, object, name } => {
+                self.entries.insert(entry(*directory, name), sequence);
+                self.nameless.insert(*object, sequence);
             }
             Body::Rename { from_directory, to_directory, from, to, whiteout } => {
                 self.entries.insert(entry(*from_directory, from), sequence);
@@ -125,6 +136,7 @@ impl Missing {
             // From here on, the number means what the log says.
             self.objects.remove(&c.object);
             self.stale.remove(&c.object);
+            self.nameless.remove(&c.object);
             self.owners.remove(&c.object);
         }
         self.follow(body);
@@ -164,6 +176,18 @@ mod tests {
             name,
             target: None,
         })
+    }
+
+    #[test]
+    fn a_file_that_lacks_a_name_keeps_the_one_that_it_has() {
+        let mut missing = Missing::default();
+        missing.note(1, &Body::Link { directory: 34, object: 9, name: b"b" });
+        let find = |_: u64, name: &[u8]| if name == b"a" { Some(9) } else { Some(8) };
+        let remove = |name| Body::Remove { directory: 34, name };
+        assert_eq!(missing.lacked_by_named(&remove(b"a"), &find), Some(1));
+        assert_eq!(missing.lacked_by_named(&remove(b"c"), &find), None);
+        assert_eq!(missing.lacked_by_named(&rename(b"c", b"a"), &find), Some(1), "it would be replaced");
+        assert_eq!(missing.lacked_by_named(&rename(b"a", b"c"), &find), None, "it keeps a name");
     }
 
     fn truncate(object: u64) -> Body<'static> {
@@ -206,8 +230,8 @@ mod tests {
         assert_eq!(m.needed_by(&truncate(9)), Some(7));
         let move_it = rename(b"tmp", b"file");
         assert_eq!(m.needed_by(&move_it), None);
-        assert_eq!(m.lacked_by_moved(&move_it, &|_, name| (name == b"tmp").then_some(9)), Some(7));
-        assert_eq!(m.lacked_by_moved(&move_it, &|_, _| Some(8)), None);
+        assert_eq!(m.lacked_by_named(&move_it, &|_, name| (name == b"tmp").then_some(9)), Some(7));
+        assert_eq!(m.lacked_by_named(&move_it, &|_, _| Some(8)), None);
         // It may be removed, which takes nothing from another.
         assert_eq!(m.needed_by(&remove(b"tmp")), None);
     }

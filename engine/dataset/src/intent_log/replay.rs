@@ -169,7 +169,7 @@ impl Log {
                 return self.skip_record(record, &body, (error.to_string(), true), run);
             }
         };
-        let (needed, lacked) = (run.missing.needed_by(&body), run.missing.lacked_by_moved(&body, run.find));
+        let (needed, lacked) = (run.missing.needed_by(&body), run.missing.lacked_by_named(&body, run.find));
         if let Some(earlier) = needed.or(lacked) {
             run.missing.note(record.sequence, &body);
             let cause = format!("it builds on record {earlier}, which was skipped");

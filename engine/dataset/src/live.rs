@@ -355,7 +355,11 @@ impl LiveDatasets {
                 continue;
             }
             match self.get(dataset.id()) {
+                // It is being replayed.
+                Some(live) if !live.log.is_kept() => continue,
                 Some(live) => live.log.discard()?,
+                // Its replay stopped because of what may pass: the next mount resumes it.
+                None if intent_log::read(dataset, None, &mut |_| ())?.unreplayed_records != 0 => continue,
                 None => self.discard_closed_log(dataset)?,
             }
             discarded.push(dataset.name().to_owned());
@@ -367,13 +371,17 @@ impl LiveDatasets {
         let (id, name, settings) = (dataset.id(), dataset.name().to_owned(), Settings::of(dataset)?);
         let open = self.open.clone();
         self.writer.task(move |sync| {
-            if open.get(id).is_some() {
-                return Err(Refusal::Busy.at(&*name));
-            }
             let cx = Cx::new(sync);
             let root = cx.dataset(id)?.phys.bp;
-            ClosedLog::open(cx.mos().store(), &root, id).at(&name)?.free(cx.txg())?;
-            put_header(Cx::new(sync), id, &ZilHeader::EMPTY, settings).at(&name)
+            let log = ClosedLog::open(cx.mos().store(), &root, id).at(&name)?;
+            // Until the txg is on disk, an open would find the log in the state before it.
+            if !open.let_go(id) {
+                return Err(Refusal::Busy.at(&*name));
+            }
+            sync.all_or_nothing(|| {
+                log.free(sync.txg())?;
+                put_header(Cx::new(sync), id, &ZilHeader::EMPTY, settings).at(&name)
+            })
         })
     }
 

@@ -405,7 +405,13 @@ impl LiveDatasets {
             let settings = Settings::of(&dataset)?;
             let policy = Secondary::from_number(settings.secondary_cache);
             self.writer.store().second().set_policy(dataset.id(), policy);
-            self.open.book.note(&dataset, settings.refquota_bytes, settings.refreservation_bytes);
+            {
+                // One that was closed meanwhile has no page any more, and must not get one again.
+                let heads = self.open.heads.lock();
+                if heads.contains_key(&live.id) {
+                    self.open.book.note(&dataset, settings.refquota_bytes, settings.refreservation_bytes);
+                }
+            }
             *live.name.write() = dataset.name().to_owned();
             live.log.set_mode(settings.sync);
             *live.settings.write() = Arc::new(settings);

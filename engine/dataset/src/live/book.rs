@@ -14,7 +14,7 @@
 
 use crate::write::cx::{read_dataset, read_dir};
 use crate::write::space::weight_change;
-use crate::{Dataset, Refusal, Result};
+use crate::{Dataset, Error, Refusal, Result};
 use object::ObjectSet;
 use ondisk::DslDir;
 use parking_lot::Mutex;
@@ -136,22 +136,18 @@ impl Book {
         let heads: Vec<u64> = self.0.lock().heads.keys().copied().collect();
         let found = Figures::read(mos, &heads);
         let mut pages = self.0.lock();
-        if let Err(error) = &found {
-            tracing::warn!(%error, "the space that datasets use cannot be read, figures stay as they were");
+        pages.heads.retain(|id, _| !found.gone.contains(id));
+        // Pages opened meanwhile have newer figures, and directories of their own.
+        if pages.heads.keys().all(|id| found.heads.contains_key(id)) {
+            pages.dirs.retain(|id, _| found.dirs.contains_key(id));
         }
-        if let Ok(found) = found {
-            // Pages opened meanwhile have newer figures, and directories of their own.
-            if pages.heads.keys().all(|id| found.heads.contains_key(id)) {
-                pages.dirs.retain(|id, _| found.dirs.contains_key(id));
+        for (id, (dir, referenced, unique)) in found.heads {
+            if let Some(page) = pages.heads.get_mut(&id) {
+                (page.dir, page.referenced, page.unique) = (dir, referenced, unique);
             }
-            for (id, (dir, referenced, unique)) in found.heads {
-                if let Some(page) = pages.heads.get_mut(&id) {
-                    (page.dir, page.referenced, page.unique) = (dir, referenced, unique);
-                }
-            }
-            for (id, phys) in found.dirs {
-                pages.dirs.entry(id).or_default().take(&phys);
-            }
+        }
+        for (id, phys) in found.dirs {
+            pages.dirs.entry(id).or_default().take(&phys);
         }
         pages.settle(txg);
         pages.churn_bytes = pages.churn_bytes.min(coming_bytes);
@@ -247,23 +243,37 @@ struct Figures {
     /// Directory, referenced and unique bytes.
     heads: HashMap<u64, (u64, u64, u64)>,
     dirs: HashMap<u64, DslDir>,
+    /// Heads that are there no more.
+    gone: Vec<u64>,
 }
 
 impl Figures {
-    fn read(mos: &Arc<ObjectSet>, heads: &[u64]) -> Result<Self> {
-        let mut found = Self { heads: HashMap::new(), dirs: HashMap::new() };
+    /// What cannot be read of one head leaves its figures as they were, and those of all others right.
+    fn read(mos: &Arc<ObjectSet>, heads: &[u64]) -> Self {
+        let mut found = Self { heads: HashMap::new(), dirs: HashMap::new(), gone: Vec::new() };
         for id in heads {
-            let phys = read_dataset(mos, *id)?;
-            found.heads.insert(*id, (phys.dir, phys.referenced_bytes, phys.unique_bytes));
-            let mut at = phys.dir;
-            while at != 0 && !found.dirs.contains_key(&at) {
-                let dir = read_dir(mos, at)?;
-                let parent = dir.parent;
-                found.dirs.insert(at, dir);
-                at = parent;
+            match found.add(mos, *id) {
+                Ok(()) => {}
+                Err(Error::NotFound { .. }) => found.gone.push(*id),
+                Err(error) => {
+                    tracing::warn!(%error, "the space that a dataset uses cannot be read, its figures stay as they were")
+                }
             }
         }
-        Ok(found)
+        found
+    }
+
+    fn add(&mut self, mos: &Arc<ObjectSet>, id: u64) -> Result<()> {
+        let phys = read_dataset(mos, id)?;
+        let mut at = phys.dir;
+        while at != 0 && !self.dirs.contains_key(&at) {
+            let dir = read_dir(mos, at)?;
+            let parent = dir.parent;
+            self.dirs.insert(at, dir);
+            at = parent;
+        }
+        self.heads.insert(id, (phys.dir, phys.referenced_bytes, phys.unique_bytes));
+        Ok(())
     }
 }
 

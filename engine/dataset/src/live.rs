@@ -37,7 +37,7 @@ use ondisk::{BlkPtr, DslDataset, ObjsetKind, ZilHeader};
 use parking_lot::{Mutex, RwLock, RwLockReadGuard};
 use pool::l2::Secondary;
 use pool::space::Allocator;
-use pool::{Participant, SpaceCheck, SyncTx, Writer};
+use pool::{Participant, SpaceCheck, Stopwatch, SyncTx, Writer};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
@@ -45,6 +45,9 @@ use std::sync::{Arc, Weak};
 /// Times that a change waits for a txg because of what others were promised, before it is refused. Guessed: each of those
 /// txgs had room for others.
 const WAITS_MAX: usize = 100;
+/// Such waits that are always made, and the time after which no further one is. Guessed: writers at a limit get their answer soon.
+const WAITS_MIN: usize = 4;
+const WAITS_NS_MAX: u64 = 10_000_000_000;
 /// Times that a change waits for a txg because space was freed, before it is refused. Blocks can be used again two txgs
 /// after the one that freed them; one txg more for datasets that are freed in the background, and one to be sure.
 const FREE_WAITS_MAX: usize = 5;
@@ -528,7 +531,8 @@ impl LiveDataset {
         }
         let promised = bytes.saturating_add(LEAST_BYTES).saturating_mul(u64::from(self.settings.read().copies));
         let (mut waits, mut free_waits) = (0, 0);
-        while waits < WAITS_MAX {
+        let clock = Stopwatch::start();
+        while waits < WAITS_MIN || waits < WAITS_MAX && clock.ns() < WAITS_NS_MAX {
             let tx = self.writer.begin()?;
             let room = self.open.room(self.writer.saved_bytes());
             match self.open.book.ask(self.id, tx.txg(), promised, net_free, &room) {

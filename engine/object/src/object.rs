@@ -54,7 +54,16 @@ enum Elsewhere {
 const SEARCH_STEPS_MAX: u32 = 1 << 24;
 
 /// The last indirect block used by a walk over neighbouring blocks.
-type Recent = Option<(u64, Block)>;
+struct Indirect {
+    /// The pointer in the dnode that it was found under: the tree may be replaced in the middle of a walk, and this with all that
+    /// changed below it.
+    root: BlkPtr,
+    /// Its number on its level.
+    number: u64,
+    block: Block,
+}
+
+type Recent = Option<Indirect>;
 
 impl Object {
     pub(crate) fn from_parts(
@@ -208,17 +217,19 @@ impl Object {
         let Some(top) = dnode.levels.checked_sub(1).filter(|top| *top >= level) else { return Ok(BlkPtr::HOLE) };
         let shift = u32::from(dnode.indirect_shift.max(blkptr::SIZE_BYTES.ilog2() as u8)) - blkptr::SIZE_BYTES.ilog2();
         let parent = blkid >> shift.min(63);
-        if level < top
-            && let Some((at, block)) = recent
-            && *at == parent
-        {
-            return self.entry(block, level, blkid, shift);
-        }
         let index_at = |l: u8| blkid.checked_shr(shift * u32::from(l - level)).unwrap_or(0);
-        let mut bp = match dnode.blkptrs.get(usize::try_from(index_at(top)).unwrap_or(usize::MAX)) {
+        let root = match dnode.blkptrs.get(usize::try_from(index_at(top)).unwrap_or(usize::MAX)) {
             Some(bp) => *bp,
             None => return Ok(BlkPtr::HOLE),
         };
+        if level < top
+            && let Some(known) = recent
+            && known.number == parent
+            && known.root == root
+        {
+            return self.entry(&known.block, level, blkid, shift);
+        }
+        let mut bp = root;
         self.expect_level(&bp, top)?;
         for l in (level..top).rev() {
             if bp.is_hole() {
@@ -227,7 +238,7 @@ impl Object {
             let block = self.inner.store.read(&bp, &self.bookmark(i64::from(l) + 1, index_at(l + 1)), self.keys())?;
             bp = self.entry(&block, l, index_at(l), shift)?;
             if l == level {
-                *recent = Some((parent, block));
+                *recent = Some(Indirect { root, number: parent, block });
             }
         }
         Ok(bp)

@@ -210,3 +210,37 @@ fn random_changes_over_many_txgs_are_what_a_plain_model_says() {
         run(seed);
     }
 }
+
+#[test]
+fn a_txg_that_is_synced_in_the_middle_of_a_read_does_not_bring_back_what_it_replaced() {
+    const BLOCK: usize = 4096;
+    let (store, _allocator) = store();
+    let set = ObjectSet::open_live(store.clone(), None, 5, None, ObjsetKind::Other).unwrap();
+    let sync = |txg| {
+        let cx = Context { txg, repeats: false, store: store.clone(), used: AtomicI64::new(0) };
+        set.sync(&cx).unwrap();
+    };
+    let tx = Tx::open(10, Box::new(()));
+    let new = NewObject::new(ObjectType::PLAIN_FILE_CONTENTS, BLOCK as u32);
+    let id = set.create_object(&tx, &new).unwrap().id();
+    set.object(id).unwrap().write_at(&tx, 0, &[1; 8 * BLOCK]).unwrap();
+    drop(tx);
+    sync(10);
+    let tx = Tx::open(11, Box::new(()));
+    let object = set.object(id).unwrap();
+    object.write_at(&tx, 5 * BLOCK as u64, &[2; BLOCK]).unwrap();
+    drop(tx);
+    let (mut read, mut is_synced) = (Vec::new(), false);
+    let take = &mut |piece: object::Piece<'_>| {
+        match piece {
+            object::Piece::Hole(len) => read.resize(read.len() + len, 0),
+            object::Piece::Data(data) => read.extend_from_slice(data),
+        }
+        if !std::mem::replace(&mut is_synced, true) {
+            sync(11);
+        }
+    };
+    object.read_pieces(0, 8 * BLOCK, take).unwrap();
+    let blocks: Vec<u8> = read.chunks(BLOCK).map(|block| block[0]).collect();
+    assert_eq!(blocks, [1, 1, 1, 1, 1, 2, 1, 1]);
+}

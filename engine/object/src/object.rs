@@ -429,7 +429,18 @@ impl Object {
     }
 
     fn next(&self, offset: u64, want_data: bool) -> Result<Option<u64>> {
-        let (size, tree) = (self.block_bytes(), self.tree());
+        loop {
+            let tree = self.tree();
+            let found = self.next_under(&tree, offset, want_data)?;
+            // A txg that was synced meanwhile took changes from memory into another tree, where this search did not look.
+            if Arc::ptr_eq(&tree, &self.tree()) {
+                return Ok(found);
+            }
+        }
+    }
+
+    fn next_under(&self, tree: &Arc<Dnode>, offset: u64, want_data: bool) -> Result<Option<u64>> {
+        let size = self.block_bytes();
         if size == 0 {
             return Ok(if want_data { None } else { Some(offset) });
         }
@@ -451,7 +462,7 @@ impl Object {
             let is_hole = match self.changed(blkid) {
                 Ok(block) => block.is_none(),
                 Err(Elsewhere::At(_) | Elsewhere::Taken(_)) => false,
-                Err(Elsewhere::Under(_)) => blkid >= reach || self.pointer(&tree, 0, blkid, &mut recent)?.is_hole(),
+                Err(Elsewhere::Under(_)) => blkid >= reach || self.pointer(tree, 0, blkid, &mut recent)?.is_hole(),
             };
             if is_hole != want_data {
                 return Ok(Some(blkid.saturating_mul(size).max(offset)));
@@ -460,7 +471,7 @@ impl Object {
                 blkid += 1;
                 continue;
             }
-            let after = if blkid >= reach { u64::MAX } else { self.behind_hole(&tree, blkid, shift)? };
+            let after = if blkid >= reach { u64::MAX } else { self.behind_hole(tree, blkid, shift)? };
             // What changed meanwhile may lie in the middle of what is a hole on disk.
             let changed = self.inner.live.as_ref().and_then(|live| live.next_changed(blkid + 1)).unwrap_or(u64::MAX);
             blkid = after.min(changed);

@@ -290,6 +290,8 @@ impl Visitor for Checker<'_> {
         tally.report.logical_bytes += bp.lsize_bytes();
         if met == Some(true) {
             tally.report.shared_blocks += 1;
+            drop(tally);
+            self.used.further_copies(bp);
             return false;
         }
         // With its table's count at one, a shared block was met for the first time, and its space must be fresh.

@@ -39,12 +39,17 @@ impl<'a> Used<'a> {
 
     /// Marks the space of a block, gang members included. False: some of it was used before.
     pub fn block(&self, bp: &BlkPtr) -> bool {
-        self.block_at(bp, 0, &mut { MEMBERS_MAX })
+        self.block_at(bp, 0, 0, &mut { MEMBERS_MAX })
     }
 
-    fn block_at(&self, bp: &BlkPtr, depth: u32, budget: &mut u32) -> bool {
+    /// Marks the copies of a shared block beyond its first one: a later use may have more of them than the use that was met first.
+    pub fn further_copies(&self, bp: &BlkPtr) {
+        self.block_at(bp, 1, 0, &mut { MEMBERS_MAX });
+    }
+
+    fn block_at(&self, bp: &BlkPtr, skipped: usize, depth: u32, budget: &mut u32) -> bool {
         let mut fresh = true;
-        for dva in bp.dvas() {
+        for dva in bp.dvas().skip(skipped) {
             // A gang block's address is that of its header; the members have their own.
             let size = if dva.is_gang { self.gang_header_bytes(&dva) } else { dva.asize_bytes };
             fresh &= self.range(u64::from(dva.vdev), dva.offset_bytes, size, 0);
@@ -52,7 +57,7 @@ impl<'a> Used<'a> {
                 for member in block::gang_members(self.pool.store(), bp, &dva).unwrap_or_default() {
                     let Some(left) = budget.checked_sub(1) else { break };
                     *budget = left;
-                    self.block_at(&member, depth + 1, budget);
+                    self.block_at(&member, 0, depth + 1, budget);
                 }
             }
         }

@@ -250,8 +250,16 @@ fn times_of_reading_are_stored_with_the_next_txg_though_nobody_closes_the_file()
         .map(|i| fs.create(&who, top, format!("f{i}").as_bytes(), &NewNode::Regular, 0o644, 0).unwrap().node)
         .collect();
     rig.live().writer().sync().unwrap();
-    files.iter().for_each(|node| fs.accessed(*node));
-    let read: Vec<_> = files.iter().map(|node| fs.attr(*node).unwrap().atime).collect();
+    // The clock of files moves in ticks of milliseconds: the access and the creation must not share one.
+    let read_later = |node| {
+        let before = fs.attr(node).unwrap();
+        while fs.attr(node).unwrap().atime <= before.atime.max(before.mtime).max(before.ctime) {
+            std::thread::sleep(std::time::Duration::from_millis(1));
+            fs.accessed(node);
+        }
+        fs.attr(node).unwrap().atime
+    };
+    let read: Vec<_> = files.iter().map(|node| read_later(*node)).collect();
     rig.live().writer().sync().unwrap();
     let stored = rig.read("tank/a");
     for (node, atime) in files.iter().zip(&read) {
@@ -260,8 +268,7 @@ fn times_of_reading_are_stored_with_the_next_txg_though_nobody_closes_the_file()
     }
     // What was read last is stored when the file system is closed.
     fs.set_attr(&who, files[0], &SetAttr { mode: Some(0o600), ..SetAttr::default() }).unwrap();
-    fs.accessed(files[0]);
-    let atime = fs.attr(files[0]).unwrap().atime;
+    let atime = read_later(files[0]);
     assert_ne!(atime, read[0]);
     rig.export();
     assert_eq!(rig.read("tank/a").attr(files[0]).unwrap().atime, atime);

@@ -29,8 +29,12 @@ pub fn destroy(cx: &mut Context<'_>, args: &[String]) -> Outcome {
         return Err(Failure::failed(format!("cannot destroy '{name}': pool is busy")));
     }
     let command = command_line("zpool destroy", args);
-    super::export::forgetting(cx, &record, "destroy", |cx| destroyed(cx, &record, &command, parsed.has('f')))
-        .map_err(Failure::failed)?;
+    super::export::forgetting(cx, &record, "destroy", |cx, open| {
+        // Held until the end: it is open when it is destroyed.
+        let _open = open.map_err(|e| format!("cannot destroy '{name}': {}", reason(&e)))?;
+        destroyed(cx, &record, &command, parsed.has('f'))
+    })
+    .map_err(Failure::failed)?;
     Ok(0)
 }
 

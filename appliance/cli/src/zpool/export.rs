@@ -9,6 +9,7 @@ use crate::getopt::Options;
 use crate::state::Imported;
 use admin::OwnedPool;
 use admin::house::Leave;
+use std::sync::Arc;
 
 const OPTIONS: Options = Options { short: "afF", long: &[] };
 
@@ -27,7 +28,9 @@ pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
         if cx.client.is_gone() {
             return Ok(1);
         }
-        if let Err(message) = forgetting(cx, record, "export", |cx| export(cx, record, &command, parsed.has('f'))) {
+        if let Err(message) =
+            forgetting(cx, record, "export", |cx, open| export(cx, record, open, &command, parsed.has('f')))
+        {
             cx.complain(&message);
             code = 1;
         }
@@ -35,17 +38,23 @@ pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     Ok(code)
 }
 
-/// Forgets that a pool is imported, has `leave` let go of it, and forgets its keys. In this order: when the state folder cannot be
-/// written, nothing has changed yet. If the pool is not left, it is imported as before.
+/// A pool that this process is to have open, or why it cannot be opened; `None`: it belongs to no process.
+pub type Opened = anyhow::Result<Option<Arc<OwnedPool>>>;
+
+/// Forgets that a pool is imported, calls `leave` to close it, and forgets its keys. In this order: when the state folder cannot be
+/// written, nothing has changed yet. If `leave` fails, the pool is imported as before.
+///
+/// The pool is opened first, since one that is not imported cannot be opened.
 pub fn forgetting(
     cx: &mut Context<'_>,
     record: &Imported,
     verb: &str,
-    leave: impl FnOnce(&mut Context<'_>) -> Result<(), String>,
+    leave: impl FnOnce(&mut Context<'_>, Opened) -> Result<(), String>,
 ) -> Result<(), String> {
+    let open = if record.readonly { Ok(None) } else { super::pools::owned(cx, record) };
     let forgotten = cx.state.change(|pools| pools.retain(|p| record.guid != p.guid || record.name != p.name));
     forgotten.map_err(|error| format!("cannot {verb} '{}': {error:#}", record.name))?;
-    let left = leave(cx);
+    let left = leave(cx, open);
     if left.is_ok() {
         crate::zfs::keys::forget(&cx.state, record);
     } else if let Err(error) = cx.state.change(|pools| pools.push(record.clone())) {
@@ -54,7 +63,7 @@ pub fn forgetting(
     left
 }
 
-fn export(cx: &mut Context<'_>, record: &Imported, command: &str, force: bool) -> Result<(), String> {
+fn export(cx: &mut Context<'_>, record: &Imported, open: Opened, command: &str, force: bool) -> Result<(), String> {
     if crate::mounts::has_used_volume(cx, record) {
         return Err(format!("cannot export '{}': pool is busy", record.name));
     }
@@ -66,7 +75,7 @@ fn export(cx: &mut Context<'_>, record: &Imported, command: &str, force: bool) -
         }
         return Ok(());
     }
-    let exported = match super::pools::owned(cx, record) {
+    let exported = match open {
         Ok(Some(owned)) => leave(cx, &owned, command),
         Ok(None) => admin::write::open(&super::pools::request(record)).and_then(|pool| {
             pool.log_command(command)?;

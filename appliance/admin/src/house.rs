@@ -103,8 +103,8 @@ const SILENT: &str = "its devices do not answer";
 struct Slot {
     opening: Mutex<()>,
     pool: RwLock<Option<Arc<OwnedPool>>>,
-    /// Opens it for those who do not wait for devices without end.
-    attempts: Latest<Arc<OwnedPool>>,
+    /// Opens it for callers that do not wait for devices without end. Holds no pool: one that was exported would stay in memory.
+    attempts: Latest<()>,
 }
 
 /// An imported pool that this process has open.
@@ -242,8 +242,10 @@ impl House {
             return Ok(pool);
         }
         let (this, record) = (self.clone(), record.clone());
-        match slot.attempts.get(move || this.import(&record))? {
-            Found::Fresh(pool) => Ok(pool),
+        let name = record.name.clone();
+        match slot.attempts.get(move || this.import(&record).map(drop))? {
+            // Another caller may have exported it since.
+            Found::Fresh(()) => slot.pool.read().clone().with_context(|| format!("no such pool '{name}'")),
             Found::Old(..) | Found::Nothing => bail!(SILENT),
         }
     }
@@ -574,6 +576,21 @@ mod tests {
         pool::devices::open_for_writing(&record.places[0])
             .expect("it is not locked, although someone still knows the pool");
         drop(held);
+    }
+
+    /// The attempt kept its last result: a pool that `zpool list` had opened kept its cache and its files after the export.
+    #[test]
+    fn a_pool_that_was_opened_to_be_shown_leaves_memory_when_it_is_exported() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let state = State::new(dir.path().join("state"));
+        let (record, opened) = pool(dir.path(), "shown");
+        opened.close().expect("synced");
+        drop(opened);
+        state.change(|all| all.push(record.clone())).expect("written");
+        let house = House::new(state, Scope::All, None);
+        let shown = Arc::downgrade(&house.import_in_time(&record).expect("opened"));
+        house.release(record.guid, Leave::Export).expect("exported");
+        assert!(shown.upgrade().is_none());
     }
 
     #[test]

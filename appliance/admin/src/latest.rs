@@ -15,6 +15,9 @@ use std::time::{Duration, Instant};
 /// How long commands and requests wait for what a pool tells of itself. Guessed: longer than a busy disk takes for the few blocks.
 pub const PATIENCE: Duration = Duration::from_secs(5);
 
+/// What a thread of its own does.
+type Job = Box<dyn FnOnce() + Send>;
+
 /// See the module.
 pub struct Latest<T>(Arc<Shared<T>>);
 
@@ -59,6 +62,17 @@ impl<T: Clone + Send + 'static> Latest<T> {
     }
 
     fn get_within(&self, patience: Duration, gather: impl FnOnce() -> Result<T> + Send + 'static) -> Result<Found<T>> {
+        self.get_by(patience, gather, |job| {
+            std::thread::Builder::new().name("pool-facts".to_owned()).spawn(job).map(drop)
+        })
+    }
+
+    fn get_by(
+        &self,
+        patience: Duration,
+        gather: impl FnOnce() -> Result<T> + Send + 'static,
+        start: impl FnOnce(Job) -> std::io::Result<()> + Copy,
+    ) -> Result<Found<T>> {
         let deadline = Instant::now() + patience;
         let mut gather = Some(gather);
         let mut state = self.0.state.lock();
@@ -75,13 +89,13 @@ impl<T: Clone + Send + 'static> Latest<T> {
             let is_stuck = state.since.is_some_and(|since| since.elapsed() >= patience);
             if state.since.is_none() && state.begun < wanted {
                 let gather = gather.take().expect("a number is begun once");
-                state.begun += 1;
-                let (number, shared) = (state.begun, self.0.clone());
-                let ending = Ending { shared, number, result: None };
-                std::thread::Builder::new().name("pool-facts".to_owned()).spawn(move || {
-                    let mut ending = ending;
+                let (number, shared) = (state.begun + 1, self.0.clone());
+                // The end is made by the thread: one that cannot be started, and drops it here, would wait for the lock held here.
+                start(Box::new(move || {
+                    let mut ending = Ending { shared, number, result: None };
                     ending.result = Some(gather());
-                })?;
+                }))?;
+                state.begun = number;
                 state.since = Some(Instant::now());
             }
             if is_stuck || self.0.ended.wait_until(&mut state, deadline).timed_out() {
@@ -178,5 +192,14 @@ mod tests {
         assert_eq!(failed.expect_err("it fails").to_string(), "disk-3: label");
         assert!(latest.get_within(LONG, || panic!("meant")).is_err());
         assert!(matches!(latest.get_within(LONG, || Ok(3)), Ok(Found::Fresh(3))));
+    }
+    /// The job that was dropped took the lock that its caller held, and every later caller waited without end.
+    #[test]
+    fn a_thread_that_cannot_be_started_is_an_error_and_the_next_call_tries_again() {
+        let latest = Latest::default();
+        let none_left = |_: Job| Err(std::io::ErrorKind::WouldBlock.into());
+        let failed = latest.get_by(LONG, || Ok(1), none_left);
+        assert!(failed.is_err(), "{failed:?}");
+        assert!(matches!(latest.get_within(LONG, || Ok(2)), Ok(Found::Fresh(2))));
     }
 }

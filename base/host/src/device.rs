@@ -511,10 +511,22 @@ mod tests {
             Ok(output) if output.status.success() => PathBuf::from(String::from_utf8_lossy(&output.stdout).trim()),
             _ => return println!("skipped: no loop devices, or not root"),
         };
-        let first = FileDevice::open_for_writing(&path).unwrap();
+        // udev looks at a block device that has just come or was just closed, and locks it meanwhile.
+        let opened = || {
+            let deadline = std::time::Instant::now() + std::time::Duration::from_secs(10);
+            loop {
+                match FileDevice::open_for_writing(&path) {
+                    Err(e) if e.kind() == io::ErrorKind::ResourceBusy && std::time::Instant::now() < deadline => {
+                        std::thread::sleep(std::time::Duration::from_millis(10));
+                    }
+                    other => break other,
+                }
+            }
+        };
+        let first = opened().unwrap();
         let refused = FileDevice::open_for_writing(&path).err().map(|e| e.kind());
         first.release();
-        let second = FileDevice::open_for_writing(&path);
+        let second = opened();
         let mut sector = [0; 512];
         let read = first.read_at(4096, &mut sector);
         let written = first.write_at(0, &sector).is_err();

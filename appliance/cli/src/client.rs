@@ -41,7 +41,7 @@ pub trait Client {
     /// What a person types behind `prompt`, unseen.
     fn secret(&self, prompt: &str) -> io::Result<String> {
         let typed = self.ask(Wanted::Secret(prompt.to_owned()))?;
-        String::from_utf8(typed).map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "what was typed is no text"))
+        String::from_utf8(typed).map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "the input is not valid text"))
     }
 
     /// The path as seen from the root.

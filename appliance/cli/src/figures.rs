@@ -111,7 +111,7 @@ fn run(writer: &Arc<Writer>, pool: &str, places: &[PathBuf], path: &Path, stoppe
             .and_then(|bytes| std::fs::write(&fresh, bytes))
             .and_then(|()| std::fs::rename(&fresh, path));
         if let Err(error) = written {
-            tracing::warn!(path = %path.display(), %error, "figures cannot be written");
+            tracing::warn!(path = %path.display(), %error, "cannot write statistics");
             return;
         }
     }

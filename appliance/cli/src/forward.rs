@@ -106,13 +106,13 @@ pub fn hold(state: &State, record: &Imported) -> Result<Option<Hold>> {
         post(&mut stream, COMMANDS_PATH, &serde_json::to_vec(&request)?)?;
         let mut answer = Reply::begin(stream)?;
         if answer.status != 200 {
-            tracing::debug!(why = answer.problem(), "the pool is read as it stands on its disks");
+            tracing::debug!(why = answer.problem(), "reading the pool's last synced state");
             return Ok(None);
         }
         while let Some(line) = answer.line()? {
-            match serde_json::from_slice(&line).context("the daemon's answer is not understood")? {
+            match serde_json::from_slice(&line).context("cannot parse the daemon's answer")? {
                 CommandFrame::Stdout(_) => return Ok(Some(Hold(keep))),
-                CommandFrame::Stderr(text) => tracing::debug!(text, "the pool is read as it stands on its disks"),
+                CommandFrame::Stderr(text) => tracing::debug!(text, "reading the pool's last synced state"),
                 CommandFrame::Ask(_) => {}
                 CommandFrame::Exit(_) => break,
             }
@@ -160,7 +160,7 @@ fn converse(mut stream: UnixStream, path: &Path, program: &str, args: &[String])
     let mut output: Option<JoinHandle<()>> = None;
     while let Some(line) = answer.line()? {
         // A reader that went away is no error: the output was for it.
-        match serde_json::from_slice(&line).context("the daemon's answer is not understood")? {
+        match serde_json::from_slice(&line).context("cannot parse the daemon's answer")? {
             CommandFrame::Stdout(text) => {
                 let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
             }
@@ -324,7 +324,7 @@ impl Reply {
         let mut stream = BufReader::with_capacity(bytes, stream);
         let first = head_line(&mut stream)?;
         let status = first.split(' ').nth(1).and_then(|s| s.parse().ok());
-        let status = status.with_context(|| format!("the daemon's answer is not understood: '{first}'"))?;
+        let status = status.with_context(|| format!("cannot parse the daemon's answer: '{first}'"))?;
         let mut body = Body::Sized(0);
         loop {
             let line = head_line(&mut stream)?;
@@ -350,7 +350,7 @@ impl Reply {
                 if *left == 0 {
                     let size = head_line(&mut self.stream)?;
                     let digits = size.split(';').next().unwrap_or_default().trim();
-                    *left = u64::from_str_radix(digits, 16).context("the daemon's answer is not understood")?;
+                    *left = u64::from_str_radix(digits, 16).context("cannot parse the daemon's answer")?;
                     if *left == 0 {
                         self.body = Body::Ended;
                         return Ok(false);
@@ -381,7 +381,7 @@ impl Reply {
                 return Ok(Some(std::mem::replace(&mut self.line, rest)));
             }
             if self.line.len() as u64 > LINE_BYTES {
-                bail!("the daemon's answer is not understood: a line without end");
+                bail!("cannot parse the daemon's answer: a line without end");
             }
             if !self.more()? {
                 return Ok(None);

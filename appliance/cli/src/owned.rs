@@ -114,7 +114,7 @@ fn hold(cx: &mut Context<'_>, owner: &Arc<Owner>, args: &[String]) -> Result<()>
     let _ = cx.out.flush();
     while !cx.client.is_gone() && owner.is_ready() {
         let holds = kept.as_ref().is_none_or(|kept| kept.holds());
-        anyhow::ensure!(holds, "the pool is nearly full and needed the space of what was being read");
+        anyhow::ensure!(holds, "the pool is nearly full, and the space being read was reused");
         std::thread::sleep(HELD);
     }
     Ok(())

@@ -148,11 +148,10 @@ pub fn stream_args() -> [Arg; 3] {
             .value_name("FILE")
             .action(ArgAction::Append)
             .value_parser(value_parser!(PathBuf))
-            .help("An incremental stream that goes on where the one before ended. May be repeated"),
-        Arg::new("snapshot")
-            .long("snapshot")
-            .value_name("SNAPSHOT")
-            .help("The snapshot to show, in full or what is behind its '@' [default: the last of the dataset that comes first]"),
+            .help("An incremental stream that continues from the one before. May be repeated"),
+        Arg::new("snapshot").long("snapshot").value_name("SNAPSHOT").help(
+            "The snapshot to show, by its full name or the part after '@' [default: the last one of the first dataset]",
+        ),
     ]
 }
 

@@ -238,7 +238,7 @@ fn what_is_asked_wrongly_is_told() {
         ("stat nfs3.ops 1 2 3", "not more"),
         ("stat nfs3.ops --from tomorrow", "invalid time 'tomorrow'"),
         ("stat nfs3.ops --from now", "is not before"),
-        ("stat nfs3.ops -f nosuch", "there is no column 'nosuch'"),
+        ("stat nfs3.ops -f nosuch", "unknown column 'nosuch'"),
         ("analytics export nfs3.ops --width 5", "--width is for pictures"),
         ("analytics explain nfs3.ops[latency] --low 5K", "'K' is no unit of latency"),
     ] {
@@ -342,7 +342,7 @@ fn streams_beside_the_daemon_are_counted_by_what_they_bring_and_shown_while_they
     let running = |job: &serde_json::Value| job["state"] == "running" && job["progress"]["done_bytes"] != 0;
     let job = rig.job("send", running);
     let number = |job: &serde_json::Value, name: &str| job["progress"][name].as_u64().expect("a number");
-    assert_eq!((&job["target"], &job["message"]), (&"tank/v@a".into(), &"tank/v@a, all of it".into()));
+    assert_eq!((&job["target"], &job["message"]), (&"tank/v@a".into(), &"tank/v@a, full".into()));
     assert!(number(&job, "done_bytes") < number(&job, "total_bytes") && number(&job, "total_bytes") > 20 << 20);
     let mut full = Vec::new();
     sending.stdout.take().expect("a pipe").read_to_end(&mut full).expect("read");

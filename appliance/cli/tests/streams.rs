@@ -164,11 +164,7 @@ fn sends_say_what_openzfs_says() {
         ),
         (&["-X", "th/a", "th/prom@s2"], 1, "Cannot specify dataset exclusion (-X) on a non-recursive send.\n"),
         (&["-R", "-i", "th/fs@s5", "th/prom@s4"], 2, "incremental source must be in same filesystem\n"),
-        (
-            &["--redact", "b", "th/prom@s2"],
-            1,
-            "unsupported: sending of redacted streams (-d) is not in this version of weir\n",
-        ),
+        (&["--redact", "b", "th/prom@s2"], 1, "unsupported: redacted send (-d) is not in this version of weir\n"),
         (&["-t", "1-2-3"], 1, "cannot resume send: resume token is corrupt (invalid format)\n"),
     ] {
         let (found, said) = weir.bad(&[&["zfs", "send"], args].concat());

@@ -69,7 +69,7 @@ impl Daemon {
     /// All that it counts, as it says it.
     pub fn metrics_text(&self) -> Result<String> {
         let text = self.bytes("GET", "/metrics", None)?;
-        String::from_utf8(text).context("the daemon's answer is not understood")
+        String::from_utf8(text).context("cannot parse the daemon's answer")
     }
 
     /// All that it counts.
@@ -81,13 +81,13 @@ impl Daemon {
 
     /// Asks for a document.
     pub fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T> {
-        serde_json::from_slice(&self.bytes("GET", path, None)?).context("the daemon's answer is not understood")
+        serde_json::from_slice(&self.bytes("GET", path, None)?).context("cannot parse the daemon's answer")
     }
 
     /// Has something done, and gives what it says of it.
     pub fn send<T: DeserializeOwned>(&self, method: &str, path: &str, body: &impl Serialize) -> Result<T> {
         let answer = self.bytes(method, path, Some(&serde_json::to_vec(body)?))?;
-        serde_json::from_slice(&answer).context("the daemon's answer is not understood")
+        serde_json::from_slice(&answer).context("cannot parse the daemon's answer")
     }
 
     /// Asks for what comes line by line, until `each` says that it is enough, or there is no more.

@@ -21,12 +21,12 @@ const UNMOUNT: Options = Options { short: "f", long: &[ROOT] };
 
 /// The verbs of bectl(8).
 pub static VERBS: &[Verb] = &[
-    verb("activate", &["[-t | -T] beName"], "Have the pool start an environment", activate),
-    verb("check", &[""], "End with 0 when there are environments", check),
+    verb("activate", &["[-t | -T] beName"], "Set the environment to boot", activate),
+    verb("check", &[""], "Exit with 0 if there are environments", check),
     verb(
         "create",
         &["[-r] [-e {nonActiveBe | beName@snapshot}] newBeName", "[-r] beName@snapshot"],
-        "Make an environment from another one, or a snapshot of one",
+        "Create an environment from another one, or from a snapshot",
         create,
     ),
     verb("destroy", &["[-Fo] {beName | beName@snapshot}"], "Destroy an environment, or a snapshot of one", destroy),
@@ -37,7 +37,7 @@ pub static VERBS: &[Verb] = &[
     not_yet("unjail"),
     verb("list", &["[-aDHs] [{-c property | -C property}]"], "Show environments", list),
     verb("mount", &["beName [mountpoint]"], "Mount all parts of an environment", mount_at),
-    verb("rename", &["origBeName newBeName"], "Give an environment another name", rename),
+    verb("rename", &["origBeName newBeName"], "Rename an environment", rename),
     verb("umount", &["[-f] beName"], "Unmount an environment", unmount),
     verb("unmount", &["[-f] beName"], "Unmount an environment", unmount),
 ];
@@ -62,7 +62,7 @@ pub fn split_root(args: &[String]) -> Vec<String> {
 fn activate(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     let parsed = ACTIVATE.parse(args).map_err(Failure::usage)?;
     if parsed.has('t') || parsed.has('T') {
-        return Err(Failure::failed("unsupported: -t and -T (an environment for the next start only)"));
+        return Err(Failure::failed("unsupported: -t and -T (an environment for the next boot only)"));
     }
     let name = operand(&parsed)?.to_owned();
     let root = parsed.last('B').map(str::to_owned);

@@ -140,7 +140,7 @@ pub(super) fn environment(
         let own = |pool: &admin::write::WritablePool| {
             let all = environments::find(&pool.live.synced()?, how.root)?;
             let found = all.into_iter().find(|e| e.root() == environment.root());
-            found.ok_or_else(|| anyhow::anyhow!("the environment is gone"))
+            found.ok_or_else(|| anyhow::anyhow!("the environment no longer exists"))
         };
         let before = own(pool)?;
         if !how.snapshots
@@ -168,7 +168,7 @@ pub(super) fn environment(
     let gone = origins.map_err(failed)?;
     closed.map_err(failed)?;
     for origin in gone.iter().filter(|_| how.verbose) {
-        cx.print(&format!("{origin} is destroyed, too\n"));
+        cx.print(&format!("{origin} is destroyed too\n"));
     }
     Ok(())
 }
@@ -256,14 +256,14 @@ pub fn menu(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     let cannot = format!("cannot write menus into '{name}'");
     let done = change(cx, &record, &cannot, &command_line("beadm menu", args), |pool| {
         let all = environments::find(&pool.live.synced()?, None)?;
-        anyhow::ensure!(!all.is_empty(), "it has no boot environments");
+        anyhow::ensure!(!all.is_empty(), "the pool has no boot environments");
         write_menus(pool, &name, &all)
     })?;
     for path in &done.changed {
         cx.print(&format!("{name}: /{path}\n"));
     }
     if done.changed.is_empty() {
-        cx.print(&format!("{name}: all menus are there\n"));
+        cx.print(&format!("{name}: all menus are written\n"));
     }
     Ok(0)
 }

@@ -21,7 +21,7 @@ pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     let command = command_line("beadm create", args);
     if name.contains('@') {
         if ['a', 'd', 'e', 'o', 'p'].iter().any(|option| parsed.has(*option)) {
-            return Err(Failure::usage("a snapshot takes none of -a, -d, -e, -o and -p"));
+            return Err(Failure::usage("-a, -d, -e, -o and -p do not apply to a snapshot"));
         }
         snapshot(cx, &name, &command, None)?;
         cx.print("Created successfully\n");
@@ -159,7 +159,7 @@ pub(super) fn here(cx: &mut Context<'_>, wanted: &Wanted<'_>, command: &str, fac
     result.map_err(failed)?;
     closed.map_err(failed)?;
     if wanted.verbose {
-        cx.print(&format!("{}: made from {}@{short}\n", wanted.name, environment.name));
+        cx.print(&format!("{}: created from {}@{short}\n", wanted.name, environment.name));
     }
     Ok(())
 }
@@ -172,7 +172,7 @@ fn again(
 ) -> anyhow::Result<Environment> {
     let all = find(&pool.live.synced()?, container)?;
     let found = all.into_iter().find(|e| e.root() == environment.root());
-    found.ok_or_else(|| anyhow::anyhow!("the environment '{}' is gone", environment.name))
+    found.ok_or_else(|| anyhow::anyhow!("the environment '{}' no longer exists", environment.name))
 }
 
 /// Makes it in another pool: a stream of all parts goes there. What the environment used without owning it stays, and is named.
@@ -246,7 +246,7 @@ fn elsewhere(cx: &mut Context<'_>, wanted: &Wanted<'_>, target: &str, command: &
 
 /// Sends the parts of an environment from pool to pool, by two processes: each of them reaches the process that has its pool.
 fn transfer(cx: &Context<'_>, short: &str, root: &str, environment: &Environment) -> Result<(), String> {
-    let program = std::env::current_exe().map_err(|e| format!("cannot tell which program this is: {e}"))?;
+    let program = std::env::current_exe().map_err(|e| format!("cannot find the path of this program: {e}"))?;
     let command = |args: &[&str]| {
         let mut command = Command::new(&program);
         command.arg("--state").arg(cx.state.folder()).arg("zfs").args(args);

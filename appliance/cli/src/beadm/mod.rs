@@ -25,14 +25,14 @@ const fn verb(name: &'static str, usage: &'static [&'static str], about: &'stati
 
 /// The verbs of beadm(8), and `menu`.
 pub static VERBS: &[Verb] = &[
-    verb("activate", &["[-v] beName"], "Have the pool start an environment", change::activate),
+    verb("activate", &["[-v] beName"], "Set the environment to boot", change::activate),
     verb(
         "create",
         &[
             "[-a] [-d description] [-e beName|beName@snapshot] [-o property=value] ... [-p zpool] [-v] beName",
             "[-v] beName@snapshot",
         ],
-        "Make an environment from another one, or a snapshot of one",
+        "Create an environment from another one, or from a snapshot",
         create::run,
     ),
     verb(
@@ -50,9 +50,9 @@ pub static VERBS: &[Verb] = &[
     verb("mount", &["[-v] beName [mountpoint]"], "Mount all parts of an environment", mount::mount),
     verb("unmount", &["[-fv] beName|mountpoint"], "Unmount an environment", mount::unmount),
     verb("umount", &["[-fv] beName|mountpoint"], "Unmount an environment", mount::unmount),
-    verb("rename", &["[-v] beName newBeName"], "Give an environment another name", change::rename),
-    verb("rollback", &["[-v] beName snapshot", "[-v] beName@snapshot"], "Go back to a snapshot", change::rollback),
-    verb("menu", &["zpool"], "Write menus for boot loaders into a pool that has none", change::menu),
+    verb("rename", &["[-v] beName newBeName"], "Rename an environment", change::rename),
+    verb("rollback", &["[-v] beName snapshot", "[-v] beName@snapshot"], "Roll back to a snapshot", change::rollback),
+    verb("menu", &["zpool"], "Write boot loader menus to a pool that has none", change::menu),
 ];
 
 /// Who is run: their words differ, what they do does not.
@@ -105,7 +105,7 @@ fn all(cx: &mut Context<'_>, root: Option<&str>) -> Result<Vec<Found>, Failure> 
             Err(other) => return Err(other),
         };
         let environments = find(&pool.datasets, root)
-            .map_err(|e| Failure::failed(format!("cannot look for environments in '{}': {e:#}", record.name)))?;
+            .map_err(|e| Failure::failed(format!("cannot search for environments in '{}': {e:#}", record.name)))?;
         found.extend(environments.into_iter().map(|environment| Found { pool: pool.clone(), environment }));
     }
     Ok(found)
@@ -115,7 +115,7 @@ fn all(cx: &mut Context<'_>, root: Option<&str>) -> Result<Vec<Found>, Failure> 
 fn one(cx: &mut Context<'_>, name: &str, root: Option<&str>) -> Result<Found, Failure> {
     if let Some((head, short)) = name.split_once('@') {
         return Err(Failure::failed(format!(
-            "'{name}' is a snapshot of '{head}', not an environment: '{short}' is what it was, '{head}' is what it is"
+            "'{name}' is a snapshot of '{head}', not an environment: specify '{head}', without '@{short}'"
         )));
     }
     let mut matching: Vec<Found> = all(cx, root)?
@@ -128,7 +128,7 @@ fn one(cx: &mut Context<'_>, name: &str, root: Option<&str>) -> Result<Found, Fa
         (Some(found), []) => Ok(found),
         (Some(last), others) => {
             let names: Vec<&str> = others.iter().chain([&last]).map(|f| f.environment.root()).collect();
-            Err(Failure::failed(format!("there is more than one environment '{name}': say {}", names.join(" or "))))
+            Err(Failure::failed(format!("there is more than one environment '{name}': specify {}", names.join(" or "))))
         }
         (None, _) => Err(Failure::failed(format!(
             "{name} does not exist or appear to be a valid BE.\nPlease check that the name of the BE provided is correct."
@@ -195,15 +195,12 @@ fn default_source(cx: &mut Context<'_>, root: Option<&str>) -> Result<Found, Fai
         (Some(at), _) => Ok(found.swap_remove(at)),
         (None, [one]) => Ok(found.swap_remove(*one)),
         (None, []) if found.is_empty() => Err(Failure::failed("No boot environments found on this system.")),
-        (None, []) => Err(Failure::failed(
-            "no environment runs here, and none is active on boot: say with -e which one to start from",
-        )),
+        (None, []) => {
+            Err(Failure::failed("no environment is running, and none is active on boot: use -e to select the source"))
+        }
         (None, several) => {
             let names: Vec<&str> = several.iter().filter_map(|i| found.get(*i)).map(|f| f.environment.root()).collect();
-            Err(Failure::failed(format!(
-                "none of {} runs here: say with -e which one to start from",
-                names.join(" and ")
-            )))
+            Err(Failure::failed(format!("none of {} is running: use -e to select the source", names.join(" and "))))
         }
     }
 }

@@ -42,13 +42,13 @@ pub(super) fn at(cx: &mut Context<'_>, found: &Found, place: Option<&str>) -> Re
         ));
     }
     if running().as_deref() == Some(&root) {
-        return Err("It is what this machine runs from.".to_owned());
+        return Err("The machine is running from it.".to_owned());
     }
     let dir = match place {
         Some(place) => PathBuf::from(place),
-        None => temporary().map_err(|e| format!("no folder for it: {e}"))?,
+        None => temporary().map_err(|e| format!("cannot create a temporary directory: {e}"))?,
     };
-    std::fs::create_dir_all(&dir).map_err(|e| format!("'{}' cannot be made: {e}", dir.display()))?;
+    std::fs::create_dir_all(&dir).map_err(|e| format!("cannot create '{}': {e}", dir.display()))?;
     match owner(cx, found.record().guid) {
         Some(owner) => {
             let failed = |e: &dyn std::fmt::Display| e.to_string();
@@ -71,7 +71,7 @@ fn by_process(cx: &Context<'_>, dataset: &str, dir: &Path) -> Result<(), String>
     command.arg("--state").arg(cx.state.folder()).args(["mount", dataset]).arg(dir);
     match command.status() {
         Ok(status) if status.success() => Ok(()),
-        Ok(_) => Err("weir mount said why.".to_owned()),
+        Ok(_) => Err("See the message of weir mount above.".to_owned()),
         Err(error) => Err(error.to_string()),
     }
 }

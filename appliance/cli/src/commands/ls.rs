@@ -18,7 +18,7 @@ pub fn command() -> clap::Command {
         Arg::new(id).short(short).long(id).action(ArgAction::SetTrue).help(help)
     };
     clap::Command::new("ls")
-        .about("List files straight out of a pool")
+        .about("List files in a pool, without mounting it")
         .arg(
             Arg::new("source")
                 .value_name("POOL/DATASET[@SNAPSHOT][:/path]")
@@ -32,16 +32,16 @@ pub fn command() -> clap::Command {
                 .action(ArgAction::SetTrue)
                 .help("Show mode, links, owner, group, size and time"),
         )
-        .arg(flag("all", 'a', "Show names that begin with a dot, too"))
-        .arg(flag("recursive", 'R', "List directories beneath as well"))
+        .arg(flag("all", 'a', "Show names that start with a dot"))
+        .arg(flag("recursive", 'R', "List subdirectories recursively"))
         .arg(flag("inode", 'i', "Show the object number of each file"))
         .arg(
             Arg::new("directory")
                 .long("directory")
                 .action(ArgAction::SetTrue)
-                .help("List directories themselves, not what is in them"),
+                .help("List directories themselves, not their contents"),
         )
-        .arg(Arg::new("full-time").long("full-time").action(ArgAction::SetTrue).help("Like -l, with whole times"))
+        .arg(Arg::new("full-time").long("full-time").action(ArgAction::SetTrue).help("Like -l, with full timestamps"))
         .args(source::args())
 }
 
@@ -160,7 +160,7 @@ impl Lister<'_> {
         let mut seen = HashSet::new();
         while let Some((node, shown)) = stack.pop() {
             if !seen.insert(node) {
-                self.fail(&shown, &anyhow::anyhow!("this directory was met before: the tree is not a tree"));
+                self.fail(&shown, &anyhow::anyhow!("directory loop: this directory was already visited"));
                 continue;
             }
             if seen.len() > 1 {
@@ -183,7 +183,7 @@ impl Lister<'_> {
         let entries = tree::entries(vfs, dir, &mut |name| bad.push(name.to_vec()))?;
         for name in bad {
             let name = String::from_utf8_lossy(&tree::shown(&name, true)).into_owned();
-            self.fail(shown, &anyhow::anyhow!("entry '{name}' is not a possible file name"));
+            self.fail(shown, &anyhow::anyhow!("entry '{name}' is not a valid file name"));
         }
         let mut rows = Vec::new();
         let mut below = Vec::new();

@@ -37,7 +37,7 @@ impl OutFile {
     pub fn new(attr: Attr, shown: String, path: PathBuf, file: File) -> Result<Self> {
         let sparse = file.metadata()?.is_file();
         if sparse {
-            file.set_len(attr.size).with_context(|| format!("cannot make it {} bytes long", attr.size))?;
+            file.set_len(attr.size).with_context(|| format!("cannot set its size to {} bytes", attr.size))?;
         }
         let (damage, failed, gave_up) = (Mutex::default(), Mutex::default(), AtomicBool::new(false));
         Ok(Self { attr, shown, path, file, sparse, damage, failed, gave_up })

@@ -163,7 +163,7 @@ impl Walker<'_> {
     fn directory(&mut self, item: Item) -> Result<Vec<Item>> {
         // A directory has one parent. A damaged or malicious pool may say otherwise, and would keep us busy for ever.
         if !self.seen.insert(item.attr.node) {
-            bail!("this directory was met before: the tree is not a tree");
+            bail!("directory loop: this directory was already visited");
         }
         // Ours alone until its contents are there: what it will allow in the end may forbid us to write into it.
         let reached = reach(&item.to).with_context(|| item.shown.clone())?;
@@ -172,7 +172,7 @@ impl Walker<'_> {
             Err(rustix::io::Errno::EXIST) => {
                 let meta = if item.named { fs::metadata(&*reached) } else { fs::symlink_metadata(&*reached) };
                 if !meta.with_context(|| item.to.display().to_string())?.is_dir() {
-                    bail!("{} is in the way and no directory", item.to.display());
+                    bail!("{} exists and is not a directory", item.to.display());
                 }
             }
             Err(e) => return Err(io::Error::from(e)).with_context(|| item.to.display().to_string()),
@@ -183,7 +183,7 @@ impl Walker<'_> {
         let report = self.report;
         let mut bad = |name: &[u8]| {
             let name = String::from_utf8_lossy(&tree::shown(name, true)).into_owned();
-            report.fail(&item.shown, format_args!("entry '{name}' is not a possible file name"));
+            report.fail(&item.shown, format_args!("entry '{name}' is not a valid file name"));
         };
         let entries = tree::entries(self.vfs, item.attr.node, &mut bad)?;
         let slash = if item.shown.ends_with('/') { "" } else { "/" };
@@ -202,7 +202,7 @@ impl Walker<'_> {
     fn file(&mut self, item: Item) -> Result<()> {
         let file = create(&item.to, item.named).with_context(|| item.to.display().to_string())?;
         let out = OutFile::new(item.attr, item.shown, item.to, file)?;
-        let gone = || anyhow!("the threads that copy have ended");
+        let gone = || anyhow!("the copying threads have exited");
         if out.attr.size <= PIECE_BYTES {
             return self.jobs.send(Job::Small(Box::new(out))).map_err(|_| gone());
         }
@@ -238,7 +238,7 @@ impl Walker<'_> {
         };
         let device = rustix::fs::makedev(attr.rdev_major, attr.rdev_minor);
         rustix::fs::mknodat(CWD, &*to, kind, Mode::RUSR | Mode::WUSR, device).map_err(|e| match e {
-            rustix::io::Errno::PERM => anyhow!("only root can make device nodes"),
+            rustix::io::Errno::PERM => anyhow!("only root can create device nodes"),
             e => io::Error::from(e).into(),
         })?;
         attributes::apply(self.vfs, attr, &item.shown, &Target::Path(&to), self.options, self.report);
@@ -269,7 +269,7 @@ fn create(to: &Path, named: bool) -> io::Result<File> {
 fn remove_in_the_way(to: &Path) -> Result<()> {
     match fs::remove_file(&*reach(to)?) {
         Err(e) if e.kind() != io::ErrorKind::NotFound => {
-            Err(e).with_context(|| format!("{} is in the way", to.display()))
+            Err(e).with_context(|| format!("{} already exists", to.display()))
         }
         _ => Ok(()),
     }

@@ -81,7 +81,7 @@ pub fn args() -> Vec<Arg> {
     vec![
         flag("scripted", 'H', "For scripts: no headings, one tab between cells"),
         flag("exact", 'p', "Exact numbers, bytes as bytes"),
-        flag("json", 'j', "One JSON object a line; bytes as bytes, null where nothing is counted").long("json"),
+        flag("json", 'j', "One JSON object per line; exact bytes, null where nothing is counted").long("json"),
         Arg::new("time").short('T').value_name("u|d|iso").value_parser(["u", "d", "iso"]).help(
             "Times in seconds since 1970, as date(1), or by ISO 8601 [default: the clock; u unless on a terminal]",
         ),
@@ -93,16 +93,16 @@ pub fn args() -> Vec<Arg> {
                 Unit::named(text).map(|_| text.to_owned()).ok_or("expected B, KiB, MiB, GiB or auto")
             })
             .help("Unit of all bytes; the heading names it [default: KiB; B unless on a terminal]"),
-        flag("skip-first", 'y', "Without the first report, which tells what was since the start"),
-        flag("hide-idle", 'z', "Leave rows out in which nothing happened; only in tables, never from -H and -j"),
+        flag("skip-first", 'y', "Skip the first report, which covers the time since the start"),
+        flag("hide-idle", 'z', "Hide idle rows; in tables only, never with -H or -j"),
         Arg::new("fields")
             .short('f')
             .value_name("COLUMN,…")
             .value_delimiter(',')
             .action(ArgAction::Append)
-            .help("These columns only, in this order"),
-        flag("glossary", 'v', "Say what the columns mean, and end"),
-        Arg::new("columns").long("columns").action(ArgAction::SetTrue).help("Describe the columns in JSON, and end"),
+            .help("Show only these columns, in this order"),
+        flag("glossary", 'v', "Describe the columns and exit"),
+        Arg::new("columns").long("columns").action(ArgAction::SetTrue).help("Describe the columns in JSON and exit"),
     ]
 }
 
@@ -189,7 +189,7 @@ impl Options {
             Some(at) => Ok(at),
             None => {
                 let all: Vec<&str> = columns.iter().map(|c| c.name).collect();
-                bail!("there is no column '{field}', expected some of {}", all.join(","))
+                bail!("unknown column '{field}', expected one or more of {}", all.join(","))
             }
         };
         fields.iter().map(place).collect()

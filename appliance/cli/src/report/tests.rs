@@ -84,7 +84,7 @@ fn idle_rows_are_hidden_from_people_alone() {
 fn a_field_that_there_is_not_is_named() {
     let wrong = Options { fields: Some(vec!["read".into(), "nosuch".into()]), ..options(Form::Table) };
     let error = Report::new(Vec::new(), COLUMNS, &wrong).map(|_| ()).expect_err("refused").to_string();
-    assert_eq!(error, "there is no column 'nosuch', expected some of read,hit%,wait,client");
+    assert_eq!(error, "unknown column 'nosuch', expected one or more of read,hit%,wait,client");
 }
 
 #[test]

@@ -63,7 +63,7 @@ pub fn words(to: &str, from: Option<&str>) -> String {
     let dataset = to.split('@').next().unwrap_or(to);
     match from {
         Some(from) => format!("{to} since {}", from.strip_prefix(dataset).unwrap_or(from)),
-        None => format!("{to}, all of it"),
+        None => format!("{to}, full"),
     }
 }
 
@@ -73,7 +73,7 @@ mod tests {
 
     #[test]
     fn streams_are_told_in_words() {
-        assert_eq!(words("tank/a@s", None), "tank/a@s, all of it");
+        assert_eq!(words("tank/a@s", None), "tank/a@s, full");
         assert_eq!(words("tank/a@s", Some("tank/a@r")), "tank/a@s since @r");
         assert_eq!(words("tank/a@s", Some("tank/a#r")), "tank/a@s since #r");
         assert_eq!(words("tank/clone@s", Some("tank/a@r")), "tank/clone@s since tank/a@r");

@@ -147,7 +147,7 @@ fn material(client: &dyn Client, entry: &Entry, location: Option<&str>) -> Resul
             }
             Ok(bytes)
         }
-        Some(KeyLocation::Url(url)) => anyhow::bail!("unsupported: keys from the web ('{url}')"),
+        Some(KeyLocation::Url(url)) => anyhow::bail!("unsupported: keys from a web server ('{url}')"),
         _ if format == "raw" => anyhow::bail!("Cannot read raw key from terminal; use -L file:///path"),
         _ => {
             let kind = if format == "hex" { "hex key" } else { "passphrase" };

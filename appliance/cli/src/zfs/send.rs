@@ -153,7 +153,7 @@ pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     };
     if outcome.is_err() && !source.is_whole() {
         cx.complain(
-            "the process that has the pool needed the space of what was read: try again when the pool is less full",
+            "the pool is nearly full, and the space being read was reused: try again when the pool is less full",
         );
     }
     outcome
@@ -162,9 +162,7 @@ pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
 /// Refuses what cannot go together, and what is not there yet.
 fn check(cx: &mut Context<'_>, parsed: &Parsed) -> Result<(), Failure> {
     let has = |letters: &str| letters.chars().any(|letter| parsed.has(letter));
-    for (letter, what) in
-        [('d', "sending of redacted streams (-d)"), ('S', "sending of what was received in part (-S)")]
-    {
+    for (letter, what) in [('d', "redacted send (-d)"), ('S', "sending a partially received dataset (-S)")] {
         if parsed.has(letter) {
             return Err(Failure::failed(format!("unsupported: {what} is not in this version of weir")));
         }

@@ -144,7 +144,7 @@ pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     };
     if let Some(key) = &request.key {
         crate::zfs::keys::keep_new(&cx.state, &record, shown, key)
-            .map_err(|e| cannot(&format!("its key cannot be kept loaded: {e:#}")))?;
+            .map_err(|e| cannot(&format!("cannot keep its key loaded: {e:#}")))?;
     }
     let remember = || {
         let changed = cx.state.change(|pools| pools.push(record.clone()));

@@ -46,7 +46,9 @@ pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     }
     let Some(queue) = queue else {
         return match parsed.has('f') {
-            true => Err(Failure::failed("no process has the pools, so nothing will be told: start 'weir serve'")),
+            true => {
+                Err(Failure::failed("no process has the pools open, so no events will be recorded: start 'weir serve'"))
+            }
             false => Ok(0),
         };
     };

@@ -58,7 +58,7 @@ pub fn forgetting(
     if left.is_ok() {
         crate::zfs::keys::forget(&cx.state, record);
     } else if let Err(error) = cx.state.change(|pools| pools.push(record.clone())) {
-        cx.complain(&format!("weir: '{}' is in use, but will not be after a restart: {error:#}", record.name));
+        cx.complain(&format!("weir: '{}' is still imported, but will not be after a restart: {error:#}", record.name));
     }
     left
 }
@@ -88,7 +88,7 @@ fn export(cx: &mut Context<'_>, record: &Imported, open: Opened, command: &str, 
         Err(error) if is_in_use(&error) => Err(format!("cannot export '{}': {}", record.name, reason(&error))),
         Err(error) => {
             cx.complain(&format!(
-                "weir: '{}' is not in use any more, but its devices could not be told: {}",
+                "weir: '{}' is closed, but could not be marked as exported on its devices: {}",
                 record.name,
                 reason(&error)
             ));

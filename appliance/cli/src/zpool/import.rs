@@ -292,7 +292,7 @@ fn not_whole(cx: &mut Context<'_>, name: &str, status: Option<&PoolStatus>, with
     if status.root.state == VdevState::CantOpen {
         cx.print("\tDestroy and re-create the pool from\n\ta backup source.\n");
         cx.complain(&format!("cannot import '{name}': no such pool or dataset"));
-        cx.complain("weir: what is whole can still be read without an import: weir ls -d DIR POOL/DATASET");
+        cx.complain("weir: intact data can still be read without an import: weir ls -d DIR POOL/DATASET");
         return Some(1);
     }
     let logs = status.root.children.iter().filter(|v| v.class == VdevClass::Log && v.kind != "hole");

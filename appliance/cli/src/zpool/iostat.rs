@@ -109,7 +109,7 @@ pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     }
     if parsed.has('r') {
         return Err(Failure::failed(
-            "sizes of requests are kept by Analytics, and not by queue: weir dist 'io.ops[disk=PATH][op=read][size]'",
+            "unsupported: 'zpool iostat -r'. Analytics has the sizes of requests: weir dist 'io.ops[disk=PATH][op=read][size]'",
         ));
     }
     let stamp = Stamp::parse(&parsed)?;

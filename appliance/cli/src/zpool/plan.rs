@@ -47,17 +47,17 @@ pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     }
     let named = |device: &str| candidates.iter().any(|c| is_called(&c.leaf, device));
     if let Some(unknown) = shelves.keys().find(|device| !named(device)) {
-        cx.complain(&format!("weir: {unknown} is on a shelf, and not among the devices"));
+        cx.complain(&format!("weir: {unknown} is listed in an enclosure but is not among the devices"));
     }
     let mut paths: Vec<_> = candidates.iter().map(|c| &c.leaf.path).collect();
     paths.sort();
     if paths.windows(2).any(|two| two[0] == two[1]) {
-        return Err(Failure::failed("a device is there twice"));
+        return Err(Failure::failed("a device is given twice"));
     }
     let (proposals, others) = plan(&candidates, &wish);
     let Some(first) = proposals.first() else {
         return Err(Failure::failed(
-            "no pool that survives a failure can be made of these: at least two of one size are needed",
+            "these devices cannot form a redundant pool: at least two of the same size are required",
         ));
     };
     if parsed.has('j') {
@@ -87,7 +87,7 @@ fn wish(parsed: &Parsed) -> Result<Wish, Failure> {
     let rates = match (number('r', "random")?, number('b', "stream")?) {
         (None, None) => None,
         (Some(random), Some(stream)) => Some((random, stream * 1e6)),
-        _ => return Err(Failure::usage("'--random' and '--stream' go together")),
+        _ => return Err(Failure::usage("'--random' and '--stream' must be given together")),
     };
     Ok(Wish { goal, spares, rates })
 }
@@ -108,7 +108,7 @@ fn candidate(cx: &Context<'_>, word: &str, shelves: &BTreeMap<String, String>) -
     let device = host::device::FileDevice::open(&leaf.path).map_err(|e| failed(super::writing::os_text(&e)))?;
     let size_bytes = host::device::Device::size_bytes(&device);
     if size_bytes < pool::devices::MIN_DEVICE_BYTES {
-        return Err(failed("it is smaller than 64 MiB".to_owned()));
+        return Err(failed("the device is smaller than 64 MiB".to_owned()));
     }
     let shelf = shelves.iter().find(|(device, _)| is_called(&leaf, device)).map(|(_, shelf)| shelf.clone());
     let (ashift, is_rotating) = (pool::devices::ashift(&leaf.path), pool::devices::is_rotating(&leaf.path));
@@ -161,8 +161,8 @@ fn report(pool: &str, first: &Proposal, all: &[Proposal], others: &[Leaf], count
             if p.is_advised { "  *" } else { "" },
         );
     }
-    out += "\nUSABLE: what datasets get of blocks of 128 KiB.  4K to 1M: what part of the devices holds data, with blocks of that size.\n\
-            READS, WRITES: small, in any order.  READ, WRITE: bytes, one after the other.  All bounded by the devices: no cache is counted.\n\n";
+    out += "\nUSABLE: space for datasets with blocks of 128 KiB.  4K to 1M: share of the raw space that holds data, by block size.\n\
+            READS, WRITES: small random operations.  READ, WRITE: sequential bytes.  All are limits of the devices, without caches.\n\n";
     let _ = writeln!(out, "Of {count} devices, {} ({} in use):", first.name, first.layout.leaves().count());
     let _ = writeln!(out, "  may fail:    {}", failures(first));
     let _ = writeln!(out, "  a failure:   {} are read to replace a full device", nice_number(first.rebuild_bytes));

@@ -187,7 +187,7 @@ pub fn upgrade(cx: &mut Context<'_>, args: &[String]) -> Outcome {
         }
         if known < version {
             return Err(Failure::failed(format!(
-                "cannot upgrade '{name}': unsupported: pools of version {known} are not written"
+                "cannot upgrade '{name}': unsupported: upgrading pools of version {known}"
             )));
         }
         let features: Vec<&Feature> =

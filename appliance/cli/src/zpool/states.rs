@@ -65,7 +65,7 @@ pub fn offline(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     let (fault, lasts) = (parsed.has('f'), if parsed.has('t') { Lasts::UntilImport } else { Lasts::Always });
     if fault && parsed.has('t') && cx.owner.is_none() {
         return Err(Failure::failed(
-            "unsupported: 'zpool offline -f -t' without 'weir serve': nobody keeps the pool open",
+            "unsupported: 'zpool offline -f -t' without 'weir serve', because no process keeps the pool open",
         ));
     }
     let record = writing::record(cx, name)?;

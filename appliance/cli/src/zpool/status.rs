@@ -137,7 +137,7 @@ fn report(cx: &mut Context<'_>, names: &[String], options: &StatusOptions, json:
         let pools = cx.owner.iter().flat_map(|owner| owner.house.list());
         let why = pools.filter(|p| p.name() == view.status.name).find_map(|p| p.why_read_only().map(str::to_owned));
         if let Some(why) = why {
-            cx.complain(&format!("weir: '{}' is open to be looked at only: {why}", view.status.name));
+            cx.complain(&format!("weir: '{}' is open read-only: {why}", view.status.name));
         }
     }
     if all && views.is_empty() && code == 0 {

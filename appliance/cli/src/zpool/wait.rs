@@ -133,7 +133,8 @@ fn wait(
         }
         if !has_owner {
             return Err(failed(
-                "no process has the pool open for writing, so nothing goes on: start 'weir serve'".to_owned(),
+                "no process has the pool open for writing, so there is no activity to wait for: start 'weir serve'"
+                    .to_owned(),
             ));
         }
         if cx.client.is_gone() || cx.owner.as_ref().is_some_and(|owner| !owner.is_ready()) {

@@ -185,8 +185,8 @@ pub fn ask(client: &dyn Client, format: &str) -> Result<Material> {
         "hex" => "hex key",
         _ => "passphrase",
     };
-    let typed = client.secret(&format!("Enter new {kind}:")).context("cannot ask for the key")?;
-    let again = client.secret(&format!("Re-enter new {kind}:")).context("cannot ask for the key")?;
+    let typed = client.secret(&format!("Enter new {kind}:")).context("cannot prompt for the key")?;
+    let again = client.secret(&format!("Re-enter new {kind}:")).context("cannot prompt for the key")?;
     anyhow::ensure!(typed == again, "Provided keys do not match.");
     Ok(Material::new(typed.into_bytes()))
 }

@@ -73,7 +73,7 @@ impl Receiver<'_> {
         }
         if let Some(flow) = &self.flow {
             flow.dataset(&to.dataset);
-            let how = if begin.from_guid != 0 { "what came since" } else { "all of it" };
+            let how = if begin.from_guid != 0 { "incremental" } else { "full" };
             flow.doing(format!("{to_name} into {to}, {how}"));
         }
         let failed = |e: &Error| Failure::failed(format!("{cannot}: {}", said(e)));

@@ -182,7 +182,7 @@ fn who_is_busy_and_how_latencies_are_spread_is_shown() {
     assert_eq!(rows.last().expect("rows")["so_far%"], 100);
     let (code, _, err) = rig.run("dist io.ops[op]");
     assert_eq!(code, 1, "{err}");
-    assert!(err.contains("told apart by names"), "{err}");
+    assert!(err.contains("broken down by names"), "{err}");
     let found = rig.good("analytics explain io.ops[latency] --from -5m");
     assert!(found.contains("operations from ") && found.contains("disk "), "{found}");
 }
@@ -235,7 +235,7 @@ fn what_is_asked_wrongly_is_told() {
         ("stat nfs3.ops 0", "invalid interval '0'"),
         ("stat nfs3.ops 1.5", "whole seconds"),
         ("stat nfs3.ops 1 0", "invalid count '0'"),
-        ("stat nfs3.ops 1 2 3", "not more"),
+        ("stat nfs3.ops 1 2 3", "expected NAME [INTERVAL [COUNT]]"),
         ("stat nfs3.ops --from tomorrow", "invalid time 'tomorrow'"),
         ("stat nfs3.ops --from now", "is not before"),
         ("stat nfs3.ops -f nosuch", "unknown column 'nosuch'"),
@@ -277,7 +277,7 @@ fn the_tools_that_people_know_have_their_columns() {
     assert_eq!(rig.json("zilstat -j")[0]["ds"], "tank");
     assert_eq!(rig.json("zilstat -j")[0]["idc"], serde_json::Value::Null);
     let (code, _, err) = rig.run("arcstat --pool nosuch");
-    assert_eq!((code, err.contains("has no pool 'nosuch'")), (1, true), "{err}");
+    assert_eq!((code, err.contains("does not have the pool 'nosuch'")), (1, true), "{err}");
 }
 
 #[test]

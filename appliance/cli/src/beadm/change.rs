@@ -263,7 +263,7 @@ pub fn menu(cx: &mut Context<'_>, args: &[String]) -> Outcome {
         cx.print(&format!("{name}: /{path}\n"));
     }
     if done.changed.is_empty() {
-        cx.print(&format!("{name}: all menus are written\n"));
+        cx.print(&format!("{name}: all menus are up to date\n"));
     }
     Ok(0)
 }

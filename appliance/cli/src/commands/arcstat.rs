@@ -30,68 +30,68 @@ const fn absent(name: &'static str, why: &'static str) -> Column {
 }
 
 /// Where a figure comes from that is not here.
-const NO_STREAMS: &str = "- : what is in memory already is not counted when it is read ahead.";
-const NO_IO_HITS: &str = "- : who waits for a read of another one is counted among the hits.";
+const NO_STREAMS: &str = "- : prefetches of blocks that are already cached are not counted.";
+const NO_IO_HITS: &str = "- : waiting for a read that is already in progress counts as a hit.";
 
-const NO_KINDS: &str = "- : what is read ahead is not told apart by data and metadata.";
-const NO_PARTS: &str = "- : the memory of the cache is not counted by what it holds.";
-const NO_LISTS: &str = "- : the lists of the cache are not counted by data and metadata, or by what could be put out.";
-const NO_L2_KINDS: &str = "- : what lies on cache devices is not counted by kind.";
-const NO_L2_PUT_OUT: &str = "- : what is put out is not told apart by whether a cache device has it.";
-const NO_ZFETCH: &str = "- : reading ahead does not count its streams; 'used' and pread tell what it was worth.";
+const NO_KINDS: &str = "- : prefetches are not counted by data and metadata.";
+const NO_PARTS: &str = "- : cache memory is not counted by type of content.";
+const NO_LISTS: &str = "- : cache lists are not counted by data and metadata, or by evictability.";
+const NO_L2_KINDS: &str = "- : blocks on cache devices are not counted by type.";
+const NO_L2_PUT_OUT: &str = "- : evictions are not counted by whether a cache device holds the block.";
+const NO_ZFETCH: &str = "- : prefetch streams are not counted; 'used' and pread show the benefit.";
 
 /// All fields.
 const COLUMNS: &[Column] = &[
-    rate("hits", "Reads of the cache a second that found the block."),
+    rate("hits", "Cache reads per second that hit."),
     rate("iohs", NO_IO_HITS),
-    rate("miss", "Reads a second that did not, read ahead included."),
-    rate("read", "All reads of the cache a second, read ahead included."),
-    share("hit%", "Share of hits of all reads."),
+    rate("miss", "Cache reads per second that missed, including prefetch."),
+    rate("read", "All cache reads per second, including prefetch."),
+    share("hit%", "Hits as a share of all reads."),
     share("ioh%", NO_IO_HITS),
-    share("miss%", "Share of misses of all reads."),
-    rate("dhit", "Demand hits a second: somebody waits for the block."),
-    rate("dmis", "Demand misses a second."),
-    rate("dread", "Demand reads a second."),
-    share("dh%", "Share of hits of demand reads."),
-    share("dm%", "Share of misses of demand reads."),
-    rate("ddhit", "Demand data hits a second, by operations of clients."),
-    rate("ddmis", "Demand data misses a second, by operations of clients."),
-    rate("ddread", "Demand data reads a second, by operations of clients."),
-    share("ddh%", "Share of hits of demand data reads."),
-    share("ddm%", "Share of misses of demand data reads."),
-    rate("dmhit", "Demand metadata hits a second, by operations of clients."),
-    rate("dmmis", "Demand metadata misses a second, by operations of clients."),
-    rate("dmread", "Demand metadata reads a second, by operations of clients."),
-    share("dmh%", "Share of hits of demand metadata reads."),
-    share("dmm%", "Share of misses of demand metadata reads."),
+    share("miss%", "Misses as a share of all reads."),
+    rate("dhit", "Demand hits per second: an operation waits for the block."),
+    rate("dmis", "Demand misses per second."),
+    rate("dread", "Demand reads per second."),
+    share("dh%", "Hits as a share of demand reads."),
+    share("dm%", "Misses as a share of demand reads."),
+    rate("ddhit", "Demand data hits per second, by operations of clients."),
+    rate("ddmis", "Demand data misses per second, by operations of clients."),
+    rate("ddread", "Demand data reads per second, by operations of clients."),
+    share("ddh%", "Hits as a share of demand data reads."),
+    share("ddm%", "Misses as a share of demand data reads."),
+    rate("dmhit", "Demand metadata hits per second, by operations of clients."),
+    rate("dmmis", "Demand metadata misses per second, by operations of clients."),
+    rate("dmread", "Demand metadata reads per second, by operations of clients."),
+    share("dmh%", "Hits as a share of demand metadata reads."),
+    share("dmm%", "Misses as a share of demand metadata reads."),
     rate("phit", NO_STREAMS),
-    rate("pmis", "Blocks read ahead a second."),
-    rate("pread", "Reads ahead a second that went to a device."),
+    rate("pmis", "Blocks prefetched per second."),
+    rate("pread", "Prefetches per second that went to a device."),
     share("ph%", NO_STREAMS),
     share("pm%", NO_STREAMS),
-    rate("used", "Blocks read ahead that were wanted for the first time, a second: read ahead that was worth it."),
-    rate("evict", "Blocks a second that were put out for others."),
-    rate("mrug", "Misses a second of blocks that had been wanted once and were put out not long ago."),
-    rate("mfug", "Misses a second of blocks that had been wanted more often and were put out not long ago."),
-    rate("mru", "- : the lists of the cache do not count their hits."),
-    rate("mfu", "- : the lists of the cache do not count their hits."),
-    rate("unc", "- : nothing is read past the cache."),
-    rate("eskip", "- : nothing is skipped when blocks are put out."),
-    rate("mtxmis", "- : no lock is tried."),
-    rate("l2hits", "Misses of memory a second that a cache device served."),
-    rate("l2miss", "Misses of memory a second that no cache device could serve."),
-    rate("l2read", "Both together."),
-    share("l2hit%", "Share of those that a cache device served."),
-    share("l2miss%", "Share of those that none could serve."),
-    size("l2size", "Blocks on cache devices, as they are in memory."),
-    size("l2asize", "The same, as they lie there."),
-    rate("l2bytes", "Bytes a second read from cache devices."),
-    rate("l2wbytes", "Bytes a second written to cache devices."),
-    size("size", "Memory that cached blocks take."),
-    size("c", "Memory that they may take."),
-    size("avail", "Memory of this machine that is available."),
-    size("free", "Memory of this machine that nobody uses."),
-    size("need", "- : nobody asks the cache for memory: its limit is fixed."),
+    rate("used", "Prefetched blocks that were used for the first time, per second: useful prefetches."),
+    rate("evict", "Blocks evicted per second."),
+    rate("mrug", "Misses per second of recently evicted blocks that had been used once (MRU ghost hits)."),
+    rate("mfug", "Misses per second of recently evicted blocks that had been used repeatedly (MFU ghost hits)."),
+    rate("mru", "- : cache lists do not count their hits."),
+    rate("mfu", "- : cache lists do not count their hits."),
+    rate("unc", "- : no reads bypass the cache."),
+    rate("eskip", "- : eviction skips no blocks."),
+    rate("mtxmis", "- : eviction does not use try-locks."),
+    rate("l2hits", "ARC misses per second that a cache device served."),
+    rate("l2miss", "ARC misses per second that no cache device could serve."),
+    rate("l2read", "The sum of both."),
+    share("l2hit%", "Share of them that a cache device served."),
+    share("l2miss%", "Share of them that no cache device served."),
+    size("l2size", "Uncompressed size of the blocks on cache devices."),
+    size("l2asize", "Their size on the cache devices."),
+    rate("l2bytes", "Bytes read from cache devices per second."),
+    rate("l2wbytes", "Bytes written to cache devices per second."),
+    size("size", "Memory used by cached blocks."),
+    size("c", "Limit of that memory."),
+    size("avail", "Available memory of the machine."),
+    size("free", "Free memory of the machine."),
+    size("need", "- : the cache has a fixed limit and no memory pressure."),
     absent("dioh", NO_IO_HITS),
     absent("di%", NO_IO_HITS),
     absent("ddioh", NO_IO_HITS),
@@ -116,14 +116,14 @@ const COLUMNS: &[Column] = &[
     absent("pmh%", NO_KINDS),
     absent("pmi%", NO_KINDS),
     absent("pmm%", NO_KINDS),
-    rate("mhit", "Metadata hits a second, by operations of clients."),
-    rate("mmis", "Metadata misses a second, by operations of clients."),
-    rate("mread", "Metadata reads a second, by operations of clients."),
-    share("mh%", "Share of hits of metadata reads."),
-    share("mm%", "Share of misses of metadata reads."),
-    size("arcsz", "Memory that cached blocks take: size."),
-    size("mrutg", "Share of the memory that is meant for blocks wanted once."),
-    size("mfutg", "Share of the memory that is meant for blocks wanted more often."),
+    rate("mhit", "Metadata hits per second, by operations of clients."),
+    rate("mmis", "Metadata misses per second, by operations of clients."),
+    rate("mread", "Metadata reads per second, by operations of clients."),
+    share("mh%", "Hits as a share of metadata reads."),
+    share("mm%", "Misses as a share of metadata reads."),
+    size("arcsz", "Memory used by cached blocks: size."),
+    size("mrutg", "Target size for blocks used once (MRU)."),
+    size("mfutg", "Target size for blocks used repeatedly (MFU)."),
     absent("el2skip", NO_L2_PUT_OUT),
     absent("el2cach", NO_L2_PUT_OUT),
     absent("el2el", NO_L2_PUT_OUT),
@@ -140,8 +140,8 @@ const COLUMNS: &[Column] = &[
     absent("l2data%", NO_L2_KINDS),
     absent("l2meta", NO_L2_KINDS),
     absent("l2meta%", NO_L2_KINDS),
-    absent("grow", "- : nobody asks the cache for memory: its limit is fixed."),
-    absent("waste", "- : nobody counts what pages are not full."),
+    absent("grow", "- : the cache has a fixed limit and no memory pressure."),
+    absent("waste", "- : unused parts of pages are not counted."),
     absent("ztotal", NO_ZFETCH),
     absent("zhits", NO_ZFETCH),
     absent("zahead", NO_ZFETCH),
@@ -236,8 +236,8 @@ const COLUMNS: &[Column] = &[
     absent("mrugd%", NO_LISTS),
     absent("mrugm", NO_LISTS),
     absent("mrugm%", NO_LISTS),
-    share("mrutg%", "Share of the cache that is meant for blocks wanted once."),
-    share("mfutg%", "Share of the cache that is meant for blocks wanted more often."),
+    share("mrutg%", "Share of the cache for blocks used once (MRU)."),
+    share("mfutg%", "Share of the cache for blocks used repeatedly (MFU)."),
 ];
 
 const DEFAULT: &str = "read,ddread,ddh%,dmread,dmh%,pread,ph%,size,c,avail";
@@ -249,16 +249,16 @@ const EXTENDED: &str = "mfu,mru,mfug,mrug,unc,eskip,mtxmis,dread,pread,read";
 pub fn command() -> Command {
     with_args(
         Command::new("arcstat")
-            .about("Show how well the cache serves, as OpenZFS's arcstat")
+            .about("Show cache statistics, like OpenZFS's arcstat")
             .long_about(
-                "A report each INTERVAL, by the names of OpenZFS's arcstat; -v tells what each means, and why some are '-'. -f \
-                 chooses among them. The first report is the average since the daemon started. All caches of the daemon's pools \
-                 together, or that of --pool.",
+                "Prints a report each INTERVAL, with the field names of OpenZFS's arcstat; -v describes each and why some are \
+                 '-', -f selects some. The first report is the average since the daemon started. Covers the caches of all \
+                 pools of the daemon, or that of --pool.",
             )
             .arg(Arg::new("all").short('a').action(ArgAction::SetTrue).help("All fields"))
             .arg(Arg::new("extended").short('x').action(ArgAction::SetTrue).help("The fields of arcstat -x"))
             .arg(Arg::new("zfetch").long("zfetch").action(ArgAction::SetTrue).help("The fields of OpenZFS's arcstat -z"))
-            .arg(Arg::new("pool").long("pool").value_name("POOL").help("The cache of this pool alone")),
+            .arg(Arg::new("pool").long("pool").value_name("POOL").help("Only the cache of this pool")),
     )
 }
 
@@ -287,7 +287,7 @@ pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
         if let Some(pool) = &pool
             && !now.labels("weir_cache_size_bytes", "pool").contains(pool)
         {
-            bail!("the daemon has no pool '{pool}'");
+            bail!("the daemon does not have the pool '{pool}'");
         }
         let clients = if pool.is_none() { accesses(daemon, before, now) } else { BTreeMap::new() };
         Ok(vec![row(before, now, pool.as_deref(), &clients)])

@@ -16,12 +16,12 @@ use std::process::ExitCode;
 
 /// The sections, as arc_summary calls them.
 const SECTIONS: [(&str, &str); 7] = [
-    ("arc", "The cache: its size, its limit, what was put out."),
-    ("archits", "How well it served."),
+    ("arc", "The cache: size, limit, evictions."),
+    ("archits", "Hits and misses."),
     ("dmu", "Reading ahead."),
     ("l2arc", "Cache devices."),
-    ("spl", "The kernel's part, of which there is none here."),
-    ("tunables", "What is set."),
+    ("spl", "The kernel module, which Weir does not have."),
+    ("tunables", "Settings."),
     ("zil", "Intent logs."),
 ];
 
@@ -50,15 +50,15 @@ pub fn command() -> Command {
         Arg::new(id).short(short).action(ArgAction::SetTrue).help(help)
     };
     Command::new("arcsummary")
-        .about("Summarise the cache, cache devices, reading ahead and intent logs, as OpenZFS's arc_summary")
+        .about("Summarise the cache, cache devices, prefetch and intent logs, like OpenZFS's arc_summary")
         .long_about(format!(
             "What a running 'weir serve' counted since it started. What nobody counts is '-'. Sections:\n{}",
             SECTIONS.map(|(name, help)| format!("{name}: {help}")).join("\n")
         ))
         .arg(flag("all", 'a', "All sections; the same as no option"))
-        .arg(flag("describe", 'd', "What each line means"))
-        .arg(flag("graph", 'g', "The cache's size as a bar, and nothing else"))
-        .arg(flag("raw", 'r', "All figures as they are counted"))
+        .arg(flag("describe", 'd', "Describe each line"))
+        .arg(flag("graph", 'g', "Only the cache's size, as a bar"))
+        .arg(flag("raw", 'r', "All counters, unformatted"))
         .arg(flag("json", 'j', "As one JSON document").long("json"))
         .arg(
             Arg::new("section")
@@ -66,9 +66,9 @@ pub fn command() -> Command {
                 .long("section")
                 .value_name("SECTION")
                 .value_parser(SECTIONS.map(|(name, _)| name))
-                .help("This section alone"),
+                .help("Only this section"),
         )
-        .arg(Arg::new("pool").long("pool").value_name("POOL").help("This pool alone"))
+        .arg(Arg::new("pool").long("pool").value_name("POOL").help("Only this pool"))
 }
 
 /// Runs `weir arcsummary`.
@@ -78,7 +78,7 @@ pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
     let pool = matches.get_one::<String>("pool").map(String::as_str);
     let labels: Vec<(&str, &str)> = pool.map(|pool| ("pool", pool)).into_iter().collect();
     if let Some(pool) = pool.filter(|pool| !now.labels("weir_cache_size_bytes", "pool").iter().any(|p| p == pool)) {
-        anyhow::bail!("the daemon has no pool '{pool}'");
+        anyhow::bail!("the daemon does not have the pool '{pool}'");
     }
     let section = matches.get_one::<String>("section").map(String::as_str);
     let chosen: Vec<&str> =
@@ -115,31 +115,21 @@ fn lines(section: &str, now: &Metrics, labels: &[(&str, &str)]) -> Vec<Line> {
             let file = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
             let memory = |field: &str| memory_bytes(&file, field);
             vec![
-                line(0, "Total memory size", Told::Bytes(memory("MemTotal:")), "Memory of this machine."),
-                line(0, "Free memory size", Told::Bytes(memory("MemFree:")), "What of it nobody uses."),
-                line(0, "Available memory size", Told::Bytes(memory("MemAvailable:")), "What of it can be had."),
+                line(0, "Total memory size", Told::Bytes(memory("MemTotal:")), "Memory of the machine."),
+                line(0, "Free memory size", Told::Bytes(memory("MemFree:")), "Free memory."),
+                line(0, "Available memory size", Told::Bytes(memory("MemAvailable:")), "Memory available to programs."),
                 line(
                     0,
                     "ARC size (current)",
                     Told::BytesOf(size, cap),
-                    "Memory that cached blocks take, of what they may take.",
+                    "Memory used by cached blocks, and their limit.",
                 ),
-                line(1, "Max size (high water)", Told::Bytes(cap), "Memory that they may take: arc_max."),
-                line(1, "MRU target size", Told::BytesOf(recent, cap), "Of it, for blocks that were wanted once."),
-                line(
-                    1,
-                    "MFU target size",
-                    Told::BytesOf(frequent, cap),
-                    "Of it, for blocks that were wanted more often.",
-                ),
-                line(
-                    0,
-                    "Evictions",
-                    Told::Count(sum("weir_cache_evictions_total")),
-                    "Blocks that were put out for others.",
-                ),
-                line(1, "Mutex misses", Told::Count(None), "No lock is tried."),
-                line(1, "Eviction skips", Told::Count(None), "Nothing is skipped when blocks are put out."),
+                line(1, "Max size (high water)", Told::Bytes(cap), "Limit of the cache: arc_max."),
+                line(1, "MRU target size", Told::BytesOf(recent, cap), "Part for blocks used once."),
+                line(1, "MFU target size", Told::BytesOf(frequent, cap), "Part for blocks used repeatedly."),
+                line(0, "Evictions", Told::Count(sum("weir_cache_evictions_total")), "Blocks evicted."),
+                line(1, "Mutex misses", Told::Count(None), "Eviction does not use try-locks."),
+                line(1, "Eviction skips", Told::Count(None), "Eviction skips no blocks."),
             ]
         }
         "archits" => {
@@ -148,44 +138,44 @@ fn lines(section: &str, now: &Metrics, labels: &[(&str, &str)]) -> Vec<Line> {
                 now.sum("weir_cache_ghost_hits_total", &labels)
             };
             vec![
-                line(0, "ARC total accesses", Told::Count(all), "Reads of the cache by somebody who waits."),
-                line(1, "Total hits", Told::Of(hits, all), "Those that found the block."),
+                line(0, "ARC total accesses", Told::Count(all), "Demand reads of the cache."),
+                line(1, "Total hits", Told::Of(hits, all), "Reads that found the block."),
                 line(
                     1,
                     "Total I/O hits",
                     Told::Of(None, all),
-                    "Who waits for a read of another one is counted among the hits.",
+                    "Waiting for a read already in progress counts as a hit.",
                 ),
-                line(1, "Total misses", Told::Of(misses, all), "Those that did not."),
+                line(1, "Total misses", Told::Of(misses, all), "Reads that did not find it."),
                 line(
                     0,
                     "Cache misses that would have been hits",
                     Told::Count(add(ghosts("recent"), ghosts("frequent"))),
-                    "Blocks that had been put out not long ago.",
+                    "Blocks that had been evicted recently.",
                 ),
                 line(
                     1,
                     "Most recently used (MRU) ghost",
                     Told::Of(ghosts("recent"), misses),
-                    "Of misses: wanted once before.",
+                    "Misses of blocks used once before.",
                 ),
                 line(
                     1,
                     "Most frequently used (MFU) ghost",
                     Told::Of(ghosts("frequent"), misses),
-                    "Of misses: wanted more often before.",
+                    "Misses of blocks used repeatedly before.",
                 ),
             ]
         }
         "dmu" => vec![
-            line(0, "Blocks read ahead", Told::Count(ahead), "Before somebody wanted them."),
+            line(0, "Blocks read ahead", Told::Count(ahead), "Blocks prefetched before they were needed."),
             line(
                 1,
                 "Of these, wanted later",
                 Told::Of(sum("weir_cache_prefetched_hits_total"), ahead),
-                "Reading ahead that was worth it.",
+                "Useful prefetches.",
             ),
-            line(1, "Stream hits", Told::Count(None), "Streams are not counted."),
+            line(1, "Stream hits", Told::Count(None), "Prefetch streams are not counted."),
         ],
         "l2arc" => {
             let (hits, misses) = (sum("weir_l2_hits_total"), sum("weir_l2_misses_total"));
@@ -195,26 +185,31 @@ fn lines(section: &str, now: &Metrics, labels: &[(&str, &str)]) -> Vec<Line> {
             let errors = add(sum("weir_l2_checksum_errors_total"), sum("weir_l2_read_errors_total"));
             let state = if errors.is_some_and(|n| n > 0.0) { "(DEGRADED)" } else { state };
             vec![
-                line(0, "L2ARC status", Told::Words(state.to_owned()), "Degraded: something could not be read back."),
+                line(0, "L2ARC status", Told::Words(state.to_owned()), "Degraded: some blocks could not be read back."),
                 line(
                     1,
                     "Checksum errors",
                     Told::Count(sum("weir_l2_checksum_errors_total")),
-                    "Blocks that came back wrong.",
+                    "Blocks with a wrong checksum.",
                 ),
                 line(1, "I/O errors", Told::Count(sum("weir_l2_read_errors_total")), "Reads that failed."),
                 line(1, "Write errors", Told::Count(sum("weir_l2_write_errors_total")), "Writes that failed."),
-                line(0, "L2ARC size (adaptive)", Told::Bytes(size), "Blocks on cache devices, as they are in memory."),
-                line(1, "Compressed", Told::BytesOf(stored, size), "The same, as they lie there."),
+                line(
+                    0,
+                    "L2ARC size (adaptive)",
+                    Told::Bytes(size),
+                    "Uncompressed size of the blocks on cache devices.",
+                ),
+                line(1, "Compressed", Told::BytesOf(stored, size), "Their size on the cache devices."),
                 line(
                     1,
                     "Header size",
                     Told::Bytes(sum("weir_l2_index_bytes")),
-                    "Memory that it takes to know what lies there.",
+                    "Memory used by the index of cache devices.",
                 ),
-                line(0, "L2ARC accesses", Told::Count(all), "Misses of memory that came by them."),
-                line(1, "Hits", Told::Of(hits, all), "Those that they served."),
-                line(1, "Misses", Told::Of(misses, all), "Those that they could not serve."),
+                line(0, "L2ARC accesses", Told::Count(all), "ARC misses that were looked up there."),
+                line(1, "Hits", Told::Of(hits, all), "Lookups that a cache device served."),
+                line(1, "Misses", Told::Of(misses, all), "Lookups that no cache device served."),
                 line(0, "L2ARC read", Told::Bytes(sum("weir_l2_read_bytes_total")), "Bytes read from them."),
                 line(0, "L2ARC written", Told::Bytes(sum("weir_l2_written_bytes_total")), "Bytes written to them."),
             ]
@@ -224,7 +219,7 @@ fn lines(section: &str, now: &Metrics, labels: &[(&str, &str)]) -> Vec<Line> {
             0,
             "arc_max",
             Told::Bytes(sum("weir_cache_cap_bytes")),
-            "'weir config show' tells all that is set, and where.",
+            "'weir config show' lists all settings and their sources.",
         )],
         _ => {
             let commits = sum("weir_intent_log_commit_time_seconds_count");
@@ -232,23 +227,23 @@ fn lines(section: &str, now: &Metrics, labels: &[(&str, &str)]) -> Vec<Line> {
             let time = sum("weir_intent_log_commit_time_seconds_sum");
             let each = time.zip(commits).filter(|(_, n)| *n > 0.0).map(|(time, n)| 1000.0 * time / n);
             vec![
-                line(0, "ZIL committed transactions", Told::Count(commits), "Somebody wanted to be safe, as by fsync."),
-                line(1, "Writes of logs", Told::Of(batches, commits), "One write serves all that asked meanwhile."),
+                line(0, "ZIL committed transactions", Told::Count(commits), "Commits, such as fsync."),
+                line(1, "Writes of logs", Told::Of(batches, commits), "Log writes; one can serve several commits."),
                 line(
                     1,
                     "Waits for the txg",
                     Told::Of(sum("weir_intent_log_waits_total"), commits),
-                    "What has no record, or would be written twice.",
+                    "Commits that waited for a txg instead of the log.",
                 ),
-                line(1, "Average time", Told::Milliseconds(each), "That a commit took."),
-                line(0, "Blocks written", Told::Count(sum("weir_intent_log_blocks_total")), "To logs."),
+                line(1, "Average time", Told::Milliseconds(each), "Average time of a commit."),
+                line(0, "Blocks written", Told::Count(sum("weir_intent_log_blocks_total")), "Log blocks written."),
                 line(
                     1,
                     "Bytes written",
                     Told::Bytes(sum("weir_intent_log_written_bytes_total")),
-                    "Of records, to logs.",
+                    "Bytes of log records written.",
                 ),
-                line(1, "Errors", Told::Count(sum("weir_intent_log_errors_total")), "Writes of logs that failed."),
+                line(1, "Errors", Told::Count(sum("weir_intent_log_errors_total")), "Log writes that failed."),
             ]
         }
     }
@@ -356,7 +351,7 @@ mod tests {
         for (section, _) in SECTIONS {
             assert!(!lines(section, &metrics(), &[]).is_empty(), "{section}");
         }
-        assert!(as_text("arc", &lines("arc", &metrics(), &[]), true).contains("# Memory that they may take: arc_max."));
+        assert!(as_text("arc", &lines("arc", &metrics(), &[]), true).contains("# Limit of the cache: arc_max."));
     }
 
     #[test]

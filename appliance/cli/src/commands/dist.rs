@@ -13,10 +13,10 @@ use std::process::ExitCode;
 
 const COLUMNS: &[Column] = &[
     column("from", Kind::Text, 8, "Start of the range."),
-    column("to", Kind::Text, 8, "Its end, which is not in it any more; - where the last range has none."),
-    column("count", Kind::Number(0), 10, "Operations in it."),
-    column("percent", Kind::Number(2), 7, "Their share of all."),
-    column("so_far%", Kind::Number(2), 7, "Share of all that are in it or below."),
+    column("to", Kind::Text, 8, "End of the range (exclusive); - if the last range has none."),
+    column("count", Kind::Number(0), 10, "Operations in the range."),
+    column("percent", Kind::Number(2), 7, "Share of all operations."),
+    column("so_far%", Kind::Number(2), 7, "Share of all operations in this range or a lower one."),
 ];
 
 /// What is shown without a time, in seconds.
@@ -29,13 +29,13 @@ const PERCENTILES: [f64; 6] = [50.0, 90.0, 95.0, 99.0, 99.9, 100.0];
 /// Options of `weir dist`.
 pub fn command() -> Command {
     Command::new("dist")
-        .about("Show how latencies, sizes or offsets are spread, and their percentiles")
+        .about("Show the distribution and percentiles of latencies, sizes or offsets")
         .long_about(
             "NAME is a statistic broken down by a number, such as nfs3.ops[latency] or nfs3.ops[op=write][size]; without a \
              breakdown, by latency. Shows the last minute, what --from and --to say, or each INTERVAL from now on.",
         )
         .arg(Arg::new("name").value_name("NAME").required(true).help("The statistic"))
-        .arg(Arg::new("all").short('a').long("all").action(ArgAction::SetTrue).help("Each range as it was counted, not powers of two or halves of decades"))
+        .arg(Arg::new("all").short('a').long("all").action(ArgAction::SetTrue).help("Show each range as counted, not merged into powers of two or half decades"))
         .args(span_args())
         .args(args())
         .args(pace_args())
@@ -120,7 +120,7 @@ fn show(matches: &ArgMatches) -> Result<()> {
     let daemon = Daemon::find()?;
     let every = options.interval.map_or(0, |i| i.as_secs());
     if options.interval.is_some_and(|i| i.subsec_nanos() != 0 || i.as_secs() == 0) {
-        bail!("invalid interval: statistics are kept a second each, so it takes whole seconds");
+        bail!("invalid interval: statistics are kept per second, expected whole seconds");
     }
     let all = matches.get_flag("all");
     let mut report = Report::new(out, COLUMNS, &options)?;
@@ -128,7 +128,7 @@ fn show(matches: &ArgMatches) -> Result<()> {
         let (from, to) = span(matches, LATELY)?;
         let data = daemon.query(&name, from, to, to - from)?;
         if data.columns.is_empty() {
-            bail!("{name} was not recorded then");
+            bail!("{name} was not recorded at that time");
         }
         return print(&mut report, &data, &name, (from, to), all);
     }
@@ -152,7 +152,7 @@ fn print<W: Write>(
 ) -> Result<()> {
     let field = breakdown(name).unwrap_or_default().to_owned();
     if data.keys.values().any(|key| matches!(key, CellKey::Name(_))) {
-        bail!("{name} is told apart by names, not by numbers: 'weir stat {name}' shows it");
+        bail!("{name} is broken down by names, not by numbers: use 'weir stat {name}'");
     }
     let exact = ranges(data);
     let total: u64 = exact.iter().map(|r| r.count).sum();

@@ -8,20 +8,20 @@ use clap::{Arg, ArgAction, ArgMatches, Command};
 use std::process::ExitCode;
 
 const NO_QUEUE: &str =
-    "- : reads and writes do not wait in Weir before a device; what they wait in the system is part of asvc_t.";
+    "- : Weir does not queue requests before a device; time in the kernel's queue is part of asvc_t.";
 
 const COLUMNS: &[Column] = &[
-    column("r/s", Kind::Number(1), 7, "Reads a second."),
-    column("w/s", Kind::Number(1), 7, "Writes a second."),
-    column("kr/s", Kind::Kibi(1), 9, "KiB a second read."),
-    column("kw/s", Kind::Kibi(1), 9, "KiB a second written."),
+    column("r/s", Kind::Number(1), 7, "Reads per second."),
+    column("w/s", Kind::Number(1), 7, "Writes per second."),
+    column("kr/s", Kind::Kibi(1), 9, "KiB read per second."),
+    column("kw/s", Kind::Kibi(1), 9, "KiB written per second."),
     column("wait", Kind::Number(1), 5, NO_QUEUE),
-    column("actv", Kind::Number(1), 5, "Reads, writes and flushes under way, on average."),
+    column("actv", Kind::Number(1), 5, "Average number of reads, writes and flushes in progress."),
     column("wsvc_t", Kind::Number(1), 6, NO_QUEUE),
-    column("asvc_t", Kind::Number(1), 6, "Milliseconds that a read or write took, on average."),
+    column("asvc_t", Kind::Number(1), 6, "Average time of a read or write, in milliseconds."),
     column("%w", Kind::Number(0), 3, NO_QUEUE),
     column("%b", Kind::Number(0), 3, "Share of the time with something under way, if never two at once; 100 at most."),
-    column("device", Kind::Text, 8, "The device; its pool before it."),
+    column("device", Kind::Text, 8, "The device, after its pool."),
 ];
 
 /// Options of `weir iostat`.
@@ -29,10 +29,10 @@ pub fn command() -> Command {
     let flag = |id: &'static str, short: char| Arg::new(id).short(short).action(ArgAction::SetTrue).hide(true);
     with_args(
         Command::new("iostat")
-            .about("Show what the devices of pools do, as iostat -xn")
+            .about("Show I/O statistics of the devices of pools, like iostat -xn")
             .long_about(
                 "A row for each device of the running daemon's pools; the first report is the average since the daemon started. \
-                 Idle devices have rows with zeros, unless -z hides them on a terminal. -x and -n are taken, and change nothing.",
+                 Idle devices have rows with zeros, unless -z hides them on a terminal. -x and -n are accepted and have no effect.",
             )
             .arg(flag("extended", 'x'))
             .arg(flag("descriptive", 'n')),

@@ -17,27 +17,27 @@ use std::time::Duration;
 
 const COLUMNS: &[Column] = &[
     column("Int", Kind::Text, 8, "The device."),
-    column("rKB/s", Kind::Kibi(2), 9, "KiB a second received."),
-    column("wKB/s", Kind::Kibi(2), 9, "KiB a second sent."),
-    column("rPk/s", Kind::Number(2), 9, "Packets a second received."),
-    column("wPk/s", Kind::Number(2), 9, "Packets a second sent."),
-    column("rAvs", Kind::Number(1), 7, "Bytes of a received packet on average: near 9000 where jumbo frames arrive."),
-    column("wAvs", Kind::Number(1), 7, "Bytes of a sent packet on average."),
+    column("rKB/s", Kind::Kibi(2), 9, "KiB received per second."),
+    column("wKB/s", Kind::Kibi(2), 9, "KiB sent per second."),
+    column("rPk/s", Kind::Number(2), 9, "Packets received per second."),
+    column("wPk/s", Kind::Number(2), 9, "Packets sent per second."),
+    column("rAvs", Kind::Number(1), 7, "Average size of received packets in bytes: near 9000 with jumbo frames."),
+    column("wAvs", Kind::Number(1), 7, "Average size of sent packets in bytes."),
     column(
         "%Util",
         Kind::Number(2),
         6,
-        "Share of the device's speed, of the busier direction where it has both; - : its speed is not known.",
+        "Share of the device's speed in use, of the busier direction if full duplex; - : unknown speed.",
     ),
-    column("Sat", Kind::Number(2), 5, "Packets a second that were dropped or did not fit."),
+    column("Sat", Kind::Number(2), 5, "Packets per second that were dropped or overran."),
 ];
 
 const ERRORS: &[Column] = &[
-    column("IErr", Kind::Number(2), 6, "Errors a second while receiving."),
-    column("OErr", Kind::Number(2), 6, "Errors a second while sending."),
-    column("Coll", Kind::Number(2), 6, "Collisions a second."),
-    column("NoCP", Kind::Number(2), 6, "Received packets a second that had no room."),
-    column("Defer", Kind::Number(2), 6, "- : Linux does not tell it."),
+    column("IErr", Kind::Number(2), 6, "Receive errors per second."),
+    column("OErr", Kind::Number(2), 6, "Transmit errors per second."),
+    column("Coll", Kind::Number(2), 6, "Collisions per second."),
+    column("NoCP", Kind::Number(2), 6, "Received packets per second dropped for lack of buffers."),
+    column("Defer", Kind::Number(2), 6, "- : Linux does not report it."),
 ];
 
 /// Which columns there are.
@@ -57,8 +57,8 @@ impl Layout {
     fn columns(self) -> Vec<Column> {
         let mut out = COLUMNS.to_vec();
         if self.megabits {
-            out[1] = column("rMbps", Kind::Number(3), 9, "Mbit a second received.");
-            out[2] = column("wMbps", Kind::Number(3), 9, "Mbit a second sent.");
+            out[1] = column("rMbps", Kind::Number(3), 9, "Mbit received per second.");
+            out[2] = column("wMbps", Kind::Number(3), 9, "Mbit sent per second.");
         }
         if self.directions {
             out.splice(
@@ -68,13 +68,13 @@ impl Layout {
                         "%rUtil",
                         Kind::Number(2),
                         6,
-                        "Share of the device's speed that is received; - : its speed is not known.",
+                        "Share of the device's speed used for receiving; - : unknown speed.",
                     ),
                     column(
                         "%wUtil",
                         Kind::Number(2),
                         6,
-                        "Share of the device's speed that is sent; - : its speed is not known.",
+                        "Share of the device's speed used for sending; - : unknown speed.",
                     ),
                 ],
             );
@@ -90,9 +90,9 @@ impl Layout {
 
 const LIST: &[Column] = &[
     column("Int", Kind::Text, 8, "The device."),
-    column("Loopback", Kind::Text, 8, "Whether it leads back to this machine."),
-    column("Mbit/s", Kind::Number(0), 8, "Its speed; - : not known."),
-    column("Duplex", Kind::Text, 6, "Whether it sends and receives at once."),
+    column("Loopback", Kind::Text, 8, "Whether it is a loopback device."),
+    column("Mbit/s", Kind::Number(0), 8, "Its speed; - : unknown."),
+    column("Duplex", Kind::Text, 6, "Whether it is full duplex."),
     column("State", Kind::Text, 7, "Whether it is up."),
 ];
 
@@ -100,20 +100,20 @@ const LIST: &[Column] = &[
 pub fn command() -> Command {
     with_args(
         Command::new("nicstat")
-            .about("Show what passes over the network devices of this machine")
+            .about("Show traffic of the network devices of this machine")
             .long_about(
                 "A row for each device; the first report is the average since the machine started. Idle devices have rows with \
                  zeros, unless -z hides them on a terminal.",
             )
-            .arg(Arg::new("device").short('i').long("interface").value_name("DEVICE,…").value_delimiter(',').help("These devices alone"))
-            .arg(Arg::new("errors").short('x').action(ArgAction::SetTrue).help("Errors too: IErr OErr Coll NoCP Defer"))
+            .arg(Arg::new("device").short('i').long("interface").value_name("DEVICE,…").value_delimiter(',').help("Only these devices"))
+            .arg(Arg::new("errors").short('x').action(ArgAction::SetTrue).help("Include errors: IErr OErr Coll NoCP Defer"))
             .arg(Arg::new("directions").short('U').action(ArgAction::SetTrue).help("The share of each direction: %rUtil %wUtil"))
-            .arg(Arg::new("megabits").short('M').action(ArgAction::SetTrue).help("Mbit a second, not KiB"))
+            .arg(Arg::new("megabits").short('M').action(ArgAction::SetTrue).help("Mbit per second instead of KiB"))
             .arg(Arg::new("no-loopback").short('n').action(ArgAction::SetTrue).help("Without the loopback device"))
-            .arg(Arg::new("summary").short('s').action(ArgAction::SetTrue).help("What was received and sent, and nothing else"))
+            .arg(Arg::new("summary").short('s').action(ArgAction::SetTrue).help("Only the traffic received and sent"))
             .arg(Arg::new("list").short('l').action(ArgAction::SetTrue).help("The devices with their speeds, and whether they are up"))
-            .arg(Arg::new("tcp").short('t').long("tcp").action(ArgAction::SetTrue).conflicts_with_all(["udp", "device", "errors"]).help("What TCP does, of all devices together"))
-            .arg(Arg::new("udp").long("udp").action(ArgAction::SetTrue).conflicts_with_all(["device", "errors"]).help("What UDP does; nicstat's -u, which is the unit here")),
+            .arg(Arg::new("tcp").short('t').long("tcp").action(ArgAction::SetTrue).conflicts_with_all(["udp", "device", "errors"]).help("TCP statistics of the machine"))
+            .arg(Arg::new("udp").long("udp").action(ArgAction::SetTrue).conflicts_with_all(["device", "errors"]).help("UDP statistics of the machine (nicstat's -u, which selects the unit here)")),
     )
 }
 
@@ -201,7 +201,7 @@ impl Counters for Network {
             devices.insert(name, Device { counters, speed, half_duplex });
         }
         if let Some(missing) = self.only.iter().find(|name| !devices.contains_key(*name)) {
-            bail!("there is no network device '{missing}'");
+            bail!("no such network device: '{missing}'");
         }
         devices.retain(|name, _| match self.only.is_empty() {
             true => !(self.without_loopback && name == "lo"),

@@ -10,26 +10,21 @@ use std::io::{BufWriter, Write};
 use std::process::ExitCode;
 
 const COLUMNS: &[Column] = &[
-    column("ms", Kind::Number(3), 10, "How long it took, from the request to the answer."),
-    column("queue_ms", Kind::Number(3), 9, "Of it, waiting to be taken up, behind other calls of its connection."),
-    column("log_ms", Kind::Number(3), 9, "Of it, waiting for the intent log: a synchronous write, fsync or COMMIT."),
-    column(
-        "txg_ms",
-        Kind::Number(3),
-        9,
-        "Of it, waiting to enter a transaction group: the pool writes more slowly than it is written to.",
-    ),
-    column("disk_ms", Kind::Number(3), 9, "Of it, waiting for devices to read."),
-    column("rest_ms", Kind::Number(3), 9, "What is left: waiting for locks and processors, and the work itself."),
-    column("layer", Kind::Text, 6, "Through which door it came."),
-    column("op", Kind::Text, 10, "What it was."),
-    column("size", Kind::Bytes, 10, "Bytes of it."),
+    column("ms", Kind::Number(3), 10, "Time from the request to the answer."),
+    column("queue_ms", Kind::Number(3), 9, "Time waiting behind other calls of its connection."),
+    column("log_ms", Kind::Number(3), 9, "Time waiting for the intent log: a synchronous write, fsync or COMMIT."),
+    column("txg_ms", Kind::Number(3), 9, "Time waiting to enter a txg: the pool cannot write as fast as data arrives."),
+    column("disk_ms", Kind::Number(3), 9, "Time waiting for reads of devices."),
+    column("rest_ms", Kind::Number(3), 9, "The rest: waiting for locks and processors, and processing."),
+    column("layer", Kind::Text, 6, "Protocol."),
+    column("op", Kind::Text, 10, "Type of operation."),
+    column("size", Kind::Bytes, 10, "Bytes."),
     column("offset", Kind::Bytes, 12, "First byte."),
-    column("cache", Kind::Text, 15, "What the cache said."),
-    column("result", Kind::Text, 6, "How it ended."),
-    column("client", Kind::Text, 15, "Who asked; of a device, its pool."),
+    column("cache", Kind::Text, 15, "Cache hit or miss."),
+    column("result", Kind::Text, 6, "Result."),
+    column("client", Kind::Text, 15, "Client; for a device, its pool."),
     column("user", Kind::Text, 8, "For whom."),
-    column("file", Kind::Text, 4, "Which file; where it has no name, the share."),
+    column("file", Kind::Text, 4, "File; if its name is unknown, the share."),
 ];
 
 /// What is shown without a time, in seconds.
@@ -38,10 +33,10 @@ const LATELY: u64 = 60;
 /// Options of `weir slower`.
 pub fn command() -> Command {
     Command::new("slower")
-        .about("Show each operation that took longer than so many milliseconds, and what it waited for")
+        .about("Show operations that took longer than a limit, and what they waited for")
         .long_about(
-            "Takes the operations from the recorder, which has each single one of the last minutes: so this also tells of a \
-             time when nobody looked. --follow shows what happens from now on.",
+            "Reads the recorder, which keeps every operation of the last minutes, so it covers the past too. --follow \
+             shows new operations as they happen.",
         )
         .arg(Arg::new("ms").value_name("MS").required(true).value_parser(milliseconds).help("Milliseconds, such as 10 or 0.5"))
         .arg(
@@ -50,8 +45,8 @@ pub fn command() -> Command {
                 .value_name("NAME")
                 .help("Of this statistic only, such as nfs3.ops[client=10.0.0.7] or io.ops[disk=/dev/sdb] [default: all of protocols]"),
         )
-        .arg(Arg::new("limit").long("limit").value_name("COUNT").value_parser(value_parser!(u64).range(1..)).help("The newest so many [default: 1000]"))
-        .arg(Arg::new("follow").long("follow").action(ArgAction::SetTrue).help("Go on with what happens from now on"))
+        .arg(Arg::new("limit").long("limit").value_name("COUNT").value_parser(value_parser!(u64).range(1..)).help("Maximum number, newest first [default: 1000]"))
+        .arg(Arg::new("follow").long("follow").action(ArgAction::SetTrue).help("Continue with new operations as they happen"))
         .args(span_args())
         .args(args())
 }
@@ -143,7 +138,7 @@ fn show(matches: &ArgMatches) -> Result<()> {
         return print(&mut report, &gather(&daemon, &names, (from, to), slower, limit)?);
     }
     if matches.contains_id("from") || matches.contains_id("to") {
-        bail!("--follow goes on from now: it takes neither --from nor --to");
+        bail!("--follow starts now and cannot be combined with --from or --to");
     }
     let mut from = super::statistic::now().as_secs();
     loop {

@@ -16,7 +16,7 @@ use std::process::ExitCode;
 /// Options of `weir stat`.
 pub fn command() -> clap::Command {
     clap::Command::new("stat")
-        .about("Show a statistic of the running daemon, or what is known of a file in a pool")
+        .about("Show a statistic of the running daemon, or the attributes of a file in a pool")
         .long_about(
             "NAME is a statistic, such as nfs3.ops, nfs3.ops[client] or nfs3.ops[op=read][latency]: what it was in the last \
              minute, or with INTERVAL from now on; 'weir analytics statistics' lists them. Names have a dot, and no slash, \
@@ -39,7 +39,7 @@ pub fn command() -> clap::Command {
                 .long("step")
                 .value_name("SECONDS")
                 .value_parser(value_parser!(u64).range(1..))
-                .help("Of a statistic's past: a row for each so many seconds [default: one for all]"),
+                .help("Seconds per row of a statistic's history [default: one row for all]"),
         )
         .args(statistic::span_args())
         .args(report::args())

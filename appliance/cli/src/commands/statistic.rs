@@ -25,9 +25,9 @@ pub fn span_args() -> [Arg; 2] {
     [
         arg(
             "from",
-            "From when: -10m (ago), 15:49:35, 2026-11-22T15:49 or seconds since 1970 [default: a minute before the end]",
+            "Start: -10m (ago), 15:49:35, 2026-11-22T15:49 or seconds since 1970 [default: a minute before the end]",
         ),
-        arg("to", "Up to when [default: now]"),
+        arg("to", "End [default: now]"),
     ]
 }
 
@@ -108,10 +108,10 @@ pub fn cells(column: &StatisticColumn) -> impl Iterator<Item = (u64, u64)> {
 
 fn columns(data: &StatisticData, field: Option<&str>) -> Vec<Column> {
     let (kind, help) = match (data.unit.as_str(), data.level) {
-        ("bytes", true) => (Kind::Bytes, "How much there was, on average."),
-        ("bytes", false) => (Kind::ByteRate, "How much a second, on average."),
-        (_, true) => (Kind::Number(1), "How much there was, on average."),
-        (_, false) => (Kind::Number(1), "How many a second, on average."),
+        ("bytes", true) => (Kind::Bytes, "Average value."),
+        ("bytes", false) => (Kind::ByteRate, "Average amount per second."),
+        (_, true) => (Kind::Number(1), "Average value."),
+        (_, false) => (Kind::Number(1), "Average number per second."),
     };
     let name: &'static str = match (data.unit.as_str(), data.level) {
         ("bytes", _) => "value",
@@ -198,7 +198,7 @@ impl<W: Write> Printer<W> {
 pub fn run(words: &[String], matches: &ArgMatches) -> Result<()> {
     let [name, rest @ ..] = words else { bail!("expected the name of a statistic") };
     if rest.len() > 2 {
-        bail!("expected NAME [INTERVAL [COUNT]], not more");
+        bail!("expected NAME [INTERVAL [COUNT]]");
     }
     let mut options = Options::of(matches)?;
     options.interval = rest.first().map(|t| crate::report::interval(t)).transpose()?;
@@ -220,7 +220,7 @@ pub fn run(words: &[String], matches: &ArgMatches) -> Result<()> {
         let step = step.unwrap_or(to - from);
         let data = daemon.query(name, from, to, step)?;
         if data.columns.is_empty() {
-            bail!("{name} was not recorded then");
+            bail!("{name} was not recorded at that time");
         }
         let mut printer = printer(step < to - from);
         for column in &data.columns {
@@ -230,7 +230,7 @@ pub fn run(words: &[String], matches: &ArgMatches) -> Result<()> {
     };
     let every = interval.as_secs();
     if every == 0 || interval.subsec_nanos() != 0 {
-        bail!("invalid interval: statistics are kept a second each, so it takes whole seconds");
+        bail!("invalid interval: statistics are kept per second, expected whole seconds");
     }
     follow(&daemon, name, every, &mut printer(true), out, options.count)
 }

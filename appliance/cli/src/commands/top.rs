@@ -16,7 +16,7 @@ use std::process::ExitCode;
 const ROWS: usize = 20;
 
 const COLUMNS: &[Column] = &[
-    column("ops/s", Kind::Number(1), 10, "Operations answered a second."),
+    column("ops/s", Kind::Number(1), 10, "Operations completed per second."),
     column("data", Kind::ByteRate, 10, "Bytes read and written."),
     column("avg_ms", Kind::Number(3), 9, "Average latency of the operations, in milliseconds."),
     column("max_ms", Kind::Number(3), 9, "The longest latency, in milliseconds."),
@@ -31,10 +31,10 @@ const BY: &[(&str, &str)] =
 /// Options of `weir top`.
 pub fn command() -> Command {
     Command::new("top")
-        .about("Show who does most now: clients, files, datasets, users, types of operation, or disks")
+        .about("Show the busiest clients, files, datasets, users, types of operation or disks")
         .long_about(
             "Adds up what came over NFS and through mounts; --by disk shows what devices did. On a terminal the table is \
-             drawn anew for each interval of a second, or of INTERVAL seconds; elsewhere, and with COUNT, one table follows the other.",
+             redrawn for each interval of a second, or of INTERVAL seconds; elsewhere, and with COUNT, one table follows the other.",
         )
         .arg(
             Arg::new("by")
@@ -42,7 +42,7 @@ pub fn command() -> Command {
                 .value_name("WHAT")
                 .default_value("client")
                 .value_parser(BY.iter().map(|b| b.0).collect::<Vec<_>>())
-                .help("What to tell apart"),
+                .help("What to group by"),
         )
         .arg(
             Arg::new("rows")
@@ -50,7 +50,7 @@ pub fn command() -> Command {
                 .long("rows")
                 .value_name("ROWS")
                 .value_parser(value_parser!(u64).range(1..=10_000))
-                .help("How many rows, the busiest [default: what the terminal has; 20]"),
+                .help("Number of rows to show [default: what fits on the terminal, else 20]"),
         )
         .args(args())
         .args(pace_args())
@@ -80,7 +80,7 @@ fn show(matches: &ArgMatches) -> Result<()> {
     let field = BY.iter().find(|b| b.0 == by).map_or(by, |b| b.1);
     let every = options.interval.map_or(1, |i| i.as_secs());
     if every == 0 || options.interval.is_some_and(|i| i.subsec_nanos() != 0) {
-        bail!("invalid interval: statistics are kept a second each, so it takes whole seconds");
+        bail!("invalid interval: statistics are kept per second, expected whole seconds");
     }
     let daemon = Daemon::find()?;
     let stats = statistics(&daemon.get("/v1/analytics/statistics")?, field);

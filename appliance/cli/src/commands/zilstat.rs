@@ -7,26 +7,26 @@ use anyhow::Result;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use std::process::ExitCode;
 
-const NO_KINDS: &str = "- : records are counted by the block, not by how they carry their data.";
-const NO_CLASSES: &str = "- : blocks are not counted by whether a log device took them; blk and blkb have them all.";
+const NO_KINDS: &str = "- : records are counted by block, not by write type.";
+const NO_CLASSES: &str = "- : blocks are not counted by device class; blk and blkb include all.";
 
-const NO_PADDING: &str = "- : the room that blocks of logs take beyond their records is not counted.";
+const NO_PADDING: &str = "- : unused space in log blocks is not counted.";
 
 const fn rate(name: &'static str, help: &'static str) -> Column {
     column(name, Kind::Number(1), 6, help)
 }
 
 const COLUMNS: &[Column] = &[
-    column("ds", Kind::Text, 8, "The pool: its logs are counted together."),
-    rate("cc", "Commits a second: somebody wants to be safe, as by fsync."),
-    rate("cwc", "Times a second that a log was written, for all that asked meanwhile."),
+    column("ds", Kind::Text, 8, "The pool; its intent logs are counted together."),
+    rate("cc", "Commits per second, such as fsync."),
+    rate("cwc", "Log writes per second; one can serve several commits."),
     rate(
         "csc",
-        "Of those, times that waited for the txg instead: a new chain, what has no record, or too much to be written twice.",
+        "Commits that waited for a txg instead: a new chain, a change without a record, or too much data to write twice.",
     ),
-    rate("cec", "Commits a second that failed, and waited for the txg."),
-    rate("cSc", "- : logs are not suspended: a snapshot is taken at the end of a txg."),
-    rate("cCc", "- : commits that a log which broke off did not serve are among cec."),
+    rate("cec", "Commits per second that failed and waited for a txg."),
+    rate("cSc", "- : logs are not suspended: snapshots are taken at the end of a txg."),
+    rate("cCc", "- : commits that a failed log did not serve are counted in cec."),
     rate("ic", NO_KINDS),
     rate("idc", NO_KINDS),
     rate("idb", NO_KINDS),
@@ -46,8 +46,8 @@ const COLUMNS: &[Column] = &[
     rate("imsb", NO_CLASSES),
     rate("imsw", NO_CLASSES),
     rate("imsa", NO_CLASSES),
-    rate("imc", "Blocks of logs written a second, of both classes: blk."),
-    rate("imb", "Bytes of records written to logs a second: blkb."),
+    rate("imc", "Log blocks written per second, of both classes: blk."),
+    rate("imb", "Bytes of log records written per second: blkb."),
     rate("imw", NO_PADDING),
     rate("ima", NO_PADDING),
     rate("se%", NO_PADDING),
@@ -56,10 +56,10 @@ const COLUMNS: &[Column] = &[
     rate("te%", NO_PADDING),
     rate("ten%", NO_PADDING),
     rate("tes%", NO_PADDING),
-    rate("blk", "Blocks of logs written a second."),
-    column("blkb", Kind::ByteRate, 9, "Bytes of records written to logs."),
-    column("each", Kind::Number(2), 6, "Commits that a write of the log served, on average."),
-    column("cms", Kind::Number(3), 8, "Milliseconds that a commit took, on average."),
+    rate("blk", "Log blocks written per second."),
+    column("blkb", Kind::ByteRate, 9, "Bytes of log records written."),
+    column("each", Kind::Number(2), 6, "Average number of commits per log write."),
+    column("cms", Kind::Number(3), 8, "Average time of a commit, in milliseconds."),
 ];
 
 const DEFAULT: &str = "ds,cc,ic,idc,idb,iic,iib,imnc,imnw,imsc,imsw,blk,blkb,each,cms";
@@ -68,10 +68,10 @@ const DEFAULT: &str = "ds,cc,ic,idc,idb,iic,iib,imnc,imnw,imsc,imsw,blk,blkb,eac
 pub fn command() -> Command {
     with_args(
         Command::new("zilstat")
-            .about("Show what the intent logs of pools do, as OpenZFS's zilstat")
+            .about("Show intent log statistics, like OpenZFS's zilstat")
             .long_about(
-                "A row for each pool of the running daemon; the first report is the average since the daemon started. -v tells what \
-                 the columns mean, and why some are '-'.",
+                "A row for each pool of the running daemon; the first report is the average since the daemon started. -v describes \
+                 the columns and why some are '-'.",
             )
             .arg(Arg::new("all").short('a').action(ArgAction::SetTrue).help("All columns")),
     )

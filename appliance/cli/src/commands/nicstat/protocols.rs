@@ -11,21 +11,21 @@ use std::time::Duration;
 pub const TCP: &[Column] = &[
     column("InKB", Kind::Kibi(2), 9, "- : Linux does not count bytes of TCP."),
     column("OutKB", Kind::Kibi(2), 9, "- : Linux does not count bytes of TCP."),
-    column("InSeg", Kind::Number(2), 9, "Segments a second received."),
-    column("OutSeg", Kind::Number(2), 9, "Segments a second sent."),
-    column("Reset", Kind::Number(2), 6, "Connections a second that were there and were reset."),
-    column("AttF", Kind::Number(2), 6, "Connections a second that did not come about."),
-    column("%ReTX", Kind::Number(2), 6, "Share of the sent segments that were sent again."),
-    column("InConn", Kind::Number(2), 7, "Connections a second that others opened."),
-    column("OutCon", Kind::Number(2), 7, "Connections a second that this machine opened."),
-    column("Drops", Kind::Number(2), 6, "Connections a second that nobody took in time."),
+    column("InSeg", Kind::Number(2), 9, "Segments received per second."),
+    column("OutSeg", Kind::Number(2), 9, "Segments sent per second."),
+    column("Reset", Kind::Number(2), 6, "Established connections reset per second."),
+    column("AttF", Kind::Number(2), 6, "Failed connection attempts per second."),
+    column("%ReTX", Kind::Number(2), 6, "Share of sent segments that were retransmitted."),
+    column("InConn", Kind::Number(2), 7, "Passively opened connections per second."),
+    column("OutCon", Kind::Number(2), 7, "Actively opened connections per second."),
+    column("Drops", Kind::Number(2), 6, "Connections dropped per second because the listen queue was full."),
 ];
 
 pub const UDP: &[Column] = &[
-    column("InDG", Kind::Number(2), 9, "Datagrams a second received."),
-    column("OutDG", Kind::Number(2), 9, "Datagrams a second sent."),
-    column("InErr", Kind::Number(2), 7, "Datagrams a second that could not be given to anybody who listens."),
-    column("OutErr", Kind::Number(2), 7, "Datagrams a second that could not be sent."),
+    column("InDG", Kind::Number(2), 9, "Datagrams received per second."),
+    column("OutDG", Kind::Number(2), 9, "Datagrams sent per second."),
+    column("InErr", Kind::Number(2), 7, "Datagrams received per second that no socket accepted."),
+    column("OutErr", Kind::Number(2), 7, "Datagrams per second that could not be sent."),
 ];
 
 /// Counters of a protocol.

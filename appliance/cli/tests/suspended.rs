@@ -137,10 +137,10 @@ impl Drop for Rig {
 #[test]
 fn rules_are_put_in_force_listed_and_ended() {
     let rig = Rig::new(&["a", "b"]);
-    assert_eq!(rig.good("inject"), "No rules are in force.\n");
+    assert_eq!(rig.good("inject"), "No rules are active.\n");
     assert!(rig.run("inject -d DIR/a tank").1.contains("no such pool 'tank'"));
     rig.good("zpool create tank mirror DIR/a DIR/b");
-    assert!(rig.run("inject -d nosuch tank").1.contains("'nosuch' is no device of 'tank'"));
+    assert!(rig.run("inject -d nosuch tank").1.contains("'nosuch' is not a device of 'tank'"));
     let id = rig.good("inject -q -d DIR/a -e io -T write -f 50 tank");
     let id = id.trim();
     for n in 0..20 {
@@ -169,7 +169,7 @@ fn rules_are_put_in_force_listed_and_ended() {
     rig.good("inject -t spacemap -e checksum -f 0.5 tank");
     assert!(rig.good("inject").contains("SPA space map") || rig.good("inject").contains("space map"));
     rig.good("inject -c all");
-    assert_eq!(rig.good("inject"), "No rules are in force.\n");
+    assert_eq!(rig.good("inject"), "No rules are active.\n");
     // A slow device is slow, and nothing more.
     rig.good("inject -d DIR/b -D 20:1 tank");
     let start = Instant::now();

@@ -52,7 +52,7 @@ pub fn command() -> Command {
     Command::new("arcsummary")
         .about("Summarise the cache, cache devices, prefetch and intent logs, like OpenZFS's arc_summary")
         .long_about(format!(
-            "What a running 'weir serve' counted since it started. What nobody counts is '-'. Sections:\n{}",
+            "Counters of the running 'weir serve' since it started; '-' where nothing is counted. Sections:\n{}",
             SECTIONS.map(|(name, help)| format!("{name}: {help}")).join("\n")
         ))
         .arg(flag("all", 'a', "All sections; the same as no option"))

@@ -21,7 +21,7 @@ const PIECES_AHEAD: usize = 4;
 /// Options of `weir cat`.
 pub fn command() -> clap::Command {
     clap::Command::new("cat")
-        .about("Write files out of a pool to standard output")
+        .about("Write files of a pool to standard output")
         .arg(
             Arg::new("source")
                 .value_name("POOL/DATASET[@SNAPSHOT]:/path")

@@ -16,29 +16,29 @@ pub fn command() -> Command {
     let set = Arg::new("set").value_name("KEY=VALUE").required(true).action(ArgAction::Append);
     let unset = Arg::new("unset").value_name("KEY").required(true).action(ArgAction::Append);
     Command::new("config")
-        .about("Write out, check, show or change the configuration of 'weir serve'")
+        .about("Print, check, show or change the configuration of 'weir serve'")
         .subcommand_required(true)
         .arg_required_else_help(true)
         .subcommand(Command::new("default").about("Print a commented file with all keys and their defaults"))
         .subcommand(
             Command::new("check")
                 .about(
-                    "Say what is wrong with a configuration (exit code 1, and a line for each mistake), and what a running \
-                     daemon would do with it: change at once, or after a restart",
+                    "Check a configuration: print each error on a line (exit code 1), and which settings a running daemon \
+                     would apply at once or after a restart",
                 )
                 .arg(file.help("The file [default: /etc/weir/weir.toml]")),
         )
-        .subcommand(Command::new("show").about("Print the settings that are in force, and where each comes from"))
+        .subcommand(Command::new("show").about("Print the current settings and the source of each"))
         .subcommand(Command::new("reload").about(
-            "Have the daemon read its file, and its certificate, again; no client is lost. Prints what is in force now, and \
-             what needs a restart",
+            "Make the daemon re-read its file and certificate, without disconnecting clients. Prints what has changed and \
+             what requires a restart",
         ))
         .subcommand(
             Command::new("set")
-                .about("Change settings of the running daemon, and of later starts: they stand above the file")
+                .about("Change settings of the running daemon and of later starts; they override the file")
                 .arg(set),
         )
-        .subcommand(Command::new("unset").about("Set settings back to what the file says").arg(unset))
+        .subcommand(Command::new("unset").about("Revert settings to those of the file").arg(unset))
 }
 
 /// Runs `weir config`.
@@ -70,7 +70,7 @@ pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
 /// What the running daemon has in force.
 fn in_force(config: &Config) -> Result<Option<SettingList>> {
     let answer = forward::ask(&serve::state(config)?, "GET", "/v1/settings", None)?;
-    answer.map(|text| serde_json::from_slice(&text).context("the daemon's answer is not understood")).transpose()
+    answer.map(|text| serde_json::from_slice(&text).context("cannot parse the daemon's answer")).transpose()
 }
 
 fn check(file: &Path) -> Result<ExitCode> {
@@ -96,10 +96,10 @@ fn check(file: &Path) -> Result<ExitCode> {
         let Some(value) = says.get(&setting.name).filter(|value| **value != setting.value) else { continue };
         let (name, has) = (&setting.name, &setting.value);
         let what = match (setting.source, setting.changes) {
-            (SettingSource::Option, _) => "an option of its command line stands above the file",
-            (SettingSource::Interface, _) => "it was set with 'weir config set', which stands above the file",
-            (_, SettingChanges::Now) => "'weir config reload' brings it into force",
-            (_, SettingChanges::Restart) => "it is in force after a restart",
+            (SettingSource::Option, _) => "an option of its command line overrides the file",
+            (SettingSource::Interface, _) => "it was set with 'weir config set', which overrides the file",
+            (_, SettingChanges::Now) => "'weir config reload' applies it",
+            (_, SettingChanges::Restart) => "it applies after a restart",
         };
         println!("{name} = {value}, the running daemon has {has}: {what}");
     }
@@ -115,7 +115,7 @@ fn show() -> Result<()> {
         Some(list) => list.items,
         None => {
             let config = config?;
-            eprintln!("weir config: no daemon runs; this is what it would begin with");
+            eprintln!("weir config: no daemon is running; these are the settings it would start with");
             config.settings(&config)
         }
     };
@@ -138,10 +138,10 @@ fn changed(method: &str, path: &str, request: Option<&ChangeSettings>) -> Result
     let Some(text) = forward::ask(&serve::state(&config)?, method, path, body.as_deref())? else {
         bail!("'weir serve' is not running with this state folder");
     };
-    let done: SettingsChanged = serde_json::from_slice(&text).context("the daemon's answer is not understood")?;
+    let done: SettingsChanged = serde_json::from_slice(&text).context("cannot parse the daemon's answer")?;
     match done.changed.is_empty() {
-        true => println!("nothing is another"),
-        false => println!("in force now: {}", done.changed.join(", ")),
+        true => println!("nothing changed"),
+        false => println!("changed: {}", done.changed.join(", ")),
     }
     if !done.restart.is_empty() {
         println!("after a restart: {}", done.restart.join(", "));

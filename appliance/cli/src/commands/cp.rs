@@ -22,10 +22,10 @@ pub fn command() -> clap::Command {
         .long_about(
             "Copies out of a pool, with mode, times, extended attributes, ACLs, links and holes; as root with owners and \
              devices. A volume is copied as POOL/VOLUME: into an image file with holes, or onto a disk.\n\n\
-             A file that is damaged beyond repair is not copied, and reported. With --best-effort all of it that can be \
-             verified is copied, with zeros for the rest, and FILE.weir-map beside it lists the missing byte ranges as \
+             A file that is damaged beyond repair is reported and not copied. With --best-effort, everything that can be \
+             verified is copied, the rest is filled with zeros, and FILE.weir-map beside it lists the missing byte ranges as \
              JSON: {\"unreadable\": [{\"offset\": …, \"bytes\": …, \"error\": …}, …], …}.\n\n\
-             Ends with 0 if all was copied, 1 if some was not, 2 if called wrongly.",
+             Exit code: 0 if everything was copied, 1 if something was not, 2 for a usage error.",
         )
         .override_usage("weir cp [OPTIONS] POOL/DATASET[@SNAPSHOT]:/path... DESTINATION")
         .arg(
@@ -34,12 +34,12 @@ pub fn command() -> clap::Command {
                 .required(true)
                 .num_args(2..)
                 .value_parser(value_parser!(OsString))
-                .help("POOL/DATASET[@SNAPSHOT]:/path of one or more things to copy, then where to"),
+                .help("One or more POOL/DATASET[@SNAPSHOT]:/path to copy, then the destination"),
         )
-        .arg(Arg::new("recursive").short('r').short_alias('R').long("recursive").action(ArgAction::SetTrue).help("Copy directories with all that is in them"))
+        .arg(Arg::new("recursive").short('r').short_alias('R').long("recursive").action(ArgAction::SetTrue).help("Copy directories recursively"))
         .arg(Arg::new("archive").short('a').long("archive").action(ArgAction::SetTrue).help("The same as -r: attributes are always kept"))
         .arg(Arg::new("preserve").short('p').action(ArgAction::SetTrue).hide(true))
-        .arg(Arg::new("best-effort").long("best-effort").action(ArgAction::SetTrue).help("Copy what can be verified of damaged files, and list the rest in FILE.weir-map"))
+        .arg(Arg::new("best-effort").long("best-effort").action(ArgAction::SetTrue).help("Copy the intact parts of damaged files, and list the rest in FILE.weir-map"))
         .arg(Arg::new("no-owner").long("no-owner").action(ArgAction::SetTrue).help("Do not set owners, even as root"))
         .arg(Arg::new("quiet").short('q').long("quiet").action(ArgAction::SetTrue).help("Show no progress"))
         .args(source::args())
@@ -81,10 +81,10 @@ pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
 
 fn check_target(specs: &[Spec], to: &Path) -> Result<()> {
     if to.as_os_str().as_bytes().windows(2).any(|w| w == b":/") && !to.exists() {
-        bail!("{}: copying into a pool is not possible yet; the destination is a path of this machine", to.display());
+        bail!("{}: copying into a pool is not supported; the destination must be a path of this machine", to.display());
     }
     if specs.len() > 1 && !to.is_dir() {
-        bail!("{}: not a directory, and there are several things to copy", to.display());
+        bail!("{}: not a directory, but there are several sources", to.display());
     }
     Ok(())
 }

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 fn size(text: &str) -> Result<(u32, u32), String> {
     let parts = text.split_once('x').and_then(|(w, h)| Some((w.parse().ok()?, h.parse().ok()?)));
-    parts.ok_or_else(|| format!("'{text}' is no size, expected such as 1200x600"))
+    parts.ok_or_else(|| format!("invalid size '{text}': expected, for example, 1200x600"))
 }
 
 /// Options of `weir graph`.
@@ -24,11 +24,11 @@ pub fn command() -> Command {
     let text =
         |id: &'static str, value: &'static str, help: &'static str| Arg::new(id).long(id).value_name(value).help(help);
     Command::new("graph")
-        .about("Draw charts of recorded runs, and of what vmstat, iostat, nicstat, zpool iostat, arcstat, fio and vdbench printed")
+        .about("Draw charts of recorded runs, and of the output of vmstat, iostat, nicstat, zpool iostat, arcstat, fio and vdbench")
         .long_about(format!(
-            "A RUN is what 'weir record' wrote, a text of one of these tools, or a folder of either. Several are drawn over each \
-             other. Which tool it was is found out by its headings; the report since boot is left out, rows that -z left out are put \
-             in as zeros, and the picture says so.\n\n{}",
+            "A RUN is the output of 'weir record', text output of one of these tools, or a folder of either. Several are drawn \
+             over one another. The tool is recognised by its headings. The report since boot is left out and rows that -z \
+             omitted are drawn as zeros; the picture notes both.\n\n{}",
             kinds.join("\n")
         ))
         .arg(
@@ -39,19 +39,19 @@ pub fn command() -> Command {
                 .help("Which chart"),
         )
         .arg(Arg::new("run").value_name("RUN").required(true).action(ArgAction::Append).value_parser(value_parser!(PathBuf)).help("Folders or files"))
-        .arg(text("device", "NAME", "This device, pool or job alone; * stands for anything"))
-        .arg(text("from", "TIME", "Where the window begins: 5m after the begin, or 15:49 on the run's clock (UTC)"))
-        .arg(Arg::new("for").long("for").value_name("TIME").value_parser(time).help("How long the window is, such as 5m"))
-        .arg(text("y", "log|linear", "The left axis [default: as suits the chart]").value_parser(["log", "linear"]))
+        .arg(text("device", "NAME", "Only this device, pool or job; * matches anything"))
+        .arg(text("from", "TIME", "Start of the window: 5m after the start of the run, or 15:49 on the run's clock (UTC)"))
+        .arg(Arg::new("for").long("for").value_name("TIME").value_parser(time).help("Length of the window, such as 5m"))
+        .arg(text("y", "log|linear", "Scale of the left axis [default: depends on the chart]").value_parser(["log", "linear"]))
         .arg(text("y2", "STATISTIC", "A statistic of the run for the right axis, such as disk.busy"))
-        .arg(Arg::new("smooth").long("smooth").value_name("TIME").value_parser(time).help("Draw an average over this time, too; the line itself stays"))
-        .arg(text("heat", "WHAT", "What is up in a heat map").value_parser(["latency", "offset", "size"]).default_value("latency"))
+        .arg(Arg::new("smooth").long("smooth").value_name("TIME").value_parser(time).help("Also draw a moving average over this time"))
+        .arg(text("heat", "WHAT", "Vertical axis of a heat map").value_parser(["latency", "offset", "size"]).default_value("latency"))
         .arg(Arg::new("output").short('o').value_name("FILE").default_value("-").help("x.svg, x.png, or - for SVG on standard output"))
         .arg(Arg::new("size").long("size").value_name("WxH").default_value("1200x600").value_parser(size).help("Pixels"))
         .arg(text("theme", "light|dark", "Colours").value_parser(["light", "dark"]).default_value("light"))
-        .arg(text("title", "TEXT", "Above it [default: the chart and its runs]"))
-        .arg(Arg::new("interval").long("interval").value_name("TIME").value_parser(time).help("Between reports of texts that have no times [default: 1 s]"))
-        .arg(Arg::new("keep-first").long("keep-first").action(ArgAction::SetTrue).help("The first report of a text is no report since boot"))
+        .arg(text("title", "TEXT", "Title [default: the chart and its runs]"))
+        .arg(Arg::new("interval").long("interval").value_name("TIME").value_parser(time).help("Interval of text output without timestamps [default: 1 s]"))
+        .arg(Arg::new("keep-first").long("keep-first").action(ArgAction::SetTrue).help("Keep the first report of text output (by default dropped as the report since boot)"))
 }
 
 /// Runs `weir graph`.
@@ -101,7 +101,7 @@ fn begin(text: &str, clock: Option<f64>) -> Result<f64> {
         return Ok(after.as_secs_f64());
     }
     let Some(clock) = clock else {
-        bail!("--from {text}: the run has no clock; expected a time after its begin, such as 5m");
+        bail!("--from {text}: the run has no clock; expected a time after its start, such as 5m");
     };
     // Of a clock without a date it is a time of that day.
     let day = clock - clock.rem_euclid(86_400.0);

@@ -29,40 +29,40 @@ pub fn command() -> clap::Command {
     clap::Command::new("inject")
         .about("Make devices fail, lie or slow down, or blocks unreadable, in a pool that is in use")
         .long_about(
-            "Puts rules in force by which a pool that `weir serve` or `weir mount` has meets errors: to rehearse a failure, and to \
-             test. Without arguments it lists the rules. They end when they are cleared, or with the process that has the pool. \
-             What a rule makes a device lose is lost: take no pool whose contents matter.\n\n\
+            "Adds rules that inject errors into a pool that `weir serve` or `weir mount` has open, to rehearse failures and to \
+             test. Without arguments it lists the rules. A rule lasts until it is removed or the process ends. \
+             Data that a rule makes a device lose is really lost: do not use a pool whose contents matter.\n\n\
              \x20 weir inject -d DEVICE [-e ERROR] [-T OPERATION,...] [-f PERCENT] [-L PART] POOL\n\
-             \x20     What the device is asked for fails. ERROR: nxio (the default: all fails, and also finding out whether it works), io, \
-             io-prefail (not even tried), corrupt (reads have one bit wrong), noop (nothing is done, and said to be done), torn (of writes \
-             half arrives, and is said to be done). OPERATION: read, write, flush, trim, probe, all.\n\
+             \x20     Operations of the device fail. ERROR: nxio (the default: all operations and probes fail), io, \
+             io-prefail (fails without being tried), corrupt (reads have one wrong bit), noop (reports success but does nothing), torn (writes \
+             half the data and reports success). OPERATION: read, write, flush, trim, probe, all.\n\
              \x20 weir inject -d DEVICE -D MILLISECONDS:LANES [-T OPERATION,...] POOL\n\
-             \x20     The device takes at least so long for each operation, and does LANES of them at a time.\n\
+             \x20     Each operation takes at least MILLISECONDS, and at most LANES run at a time.\n\
              \x20 weir inject -t TYPE [-e ERROR] [-l LEVEL] [-r START[,END]] [-f PERCENT] OBJECT\n\
-             \x20     Reads of blocks fail. TYPE: data or dnode of the file OBJECT, POOL/DATASET:/PATH (of a volume, POOL/VOLUME); or what \
-             the pool OBJECT keeps of itself: mos, mosdir, metaslab, config, bpobj, spacemap, errlog. ERROR: io (the default), checksum, \
+             \x20     Reads of blocks fail. TYPE: data or dnode of the file OBJECT, POOL/DATASET:/PATH (of a volume, POOL/VOLUME); or \
+             metadata of the pool OBJECT: mos, mosdir, metaslab, config, bpobj, spacemap, errlog. ERROR: io (the default), checksum, \
              decompress, decrypt.\n\
              \x20 weir inject -b OBJSET:OBJECT:LEVEL:BLOCK[-BLOCK] [-e ERROR] [-f PERCENT] POOL\n\
-             \x20     The same for blocks by their numbers, which are hexadecimal.\n\
+             \x20     The same for blocks by their numbers, in hexadecimal.\n\
              \x20 weir inject -c ID|all\n\
-             \x20     Ends a rule, or all.\n\
+             \x20     Removes a rule, or all.\n\
              \x20 weir inject -a POOL\n\
-             \x20     Empties the cache of the pool, so that what is wanted is read; with a rule, after it is in force.",
+             \x20     Empties the cache of the pool, so that blocks are read again; with a rule, after adding it.",
         )
         .arg(Arg::new("target").value_name("TARGET").num_args(0..).help("A pool, or a file of one as POOL/DATASET:/PATH"))
-        .arg(option('c', "ID", "End the rule with this number, or all"))
+        .arg(option('c', "ID", "Remove the rule with this number, or all"))
         .arg(option('d', "DEVICE", "A device of the pool: its path, name or guid"))
-        .arg(option('e', "ERROR", "What is told"))
-        .arg(option('T', "OPERATION", "With what the device fails, several with commas between them"))
+        .arg(option('e', "ERROR", "The error to return"))
+        .arg(option('T', "OPERATION", "Operations that fail, separated by commas"))
         .arg(option('f', "PERCENT", "How often, from 0.0001 to 100 [default: 100]"))
         .arg(option('L', "PART", "Only in this part of the labels: nvlist, uber, pad1 or pad2"))
-        .arg(option('D', "LATENCY:LANES", "How slow the device is: milliseconds, and how many operations it does at a time"))
-        .arg(option('t', "TYPE", "Which blocks cannot be read"))
+        .arg(option('D', "LATENCY:LANES", "Delay in milliseconds, and number of concurrent operations"))
+        .arg(option('t', "TYPE", "Type of block to fail"))
         .arg(option('l', "LEVEL", "At this level of the object [default: 0]"))
         .arg(option('r', "RANGE", "Only these bytes of the object: START[,END], with suffixes such as 64K"))
         .arg(option('b', "BLOCKS", "Blocks by their numbers: OBJSET:OBJECT:LEVEL:BLOCK[-BLOCK]"))
         .arg(flag('a', "Empty the cache"))
-        .arg(flag('q', "Print the number of the new rule alone"))
+        .arg(flag('q', "Print only the number of the new rule"))
         .args(parse::MISSING.iter().map(|letter| missing(*letter)))
 }
 
@@ -89,7 +89,7 @@ pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
         }
     }
     if let (true, Some(pool)) = (asked.is_empty(), wanted.pool()) {
-        anyhow::bail!("'{pool}' is in use by no 'weir serve' or 'weir mount': there is nothing that could go wrong");
+        anyhow::bail!("'{pool}' is not open in 'weir serve' or 'weir mount', so no faults can be injected");
     }
     if asked.is_empty() {
         let (mut out, mut err) = (BufWriter::new(std::io::stdout().lock()), std::io::stderr().lock());
@@ -146,7 +146,7 @@ fn done(cx: &mut Context<'_>, pools: &[Arc<OwnedPool>], wanted: &Wanted) -> Outc
                 found |= pool.pool().map_err(failed)?.store().injection().remove(*id);
             }
             if !found {
-                return Err(Failure::failed(format!("weir inject: there is no rule {id}")));
+                return Err(Failure::failed(format!("weir inject: no such rule: {id}")));
             }
             cx.print(&format!("removed rule {id}\n"));
         }
@@ -184,7 +184,7 @@ fn resolve(owned: &OwnedPool, what: &parse::What) -> Result<What> {
         parse::What::Device { name, rule, region } => {
             let status = owned.pool()?.status()?;
             let found = crate::zpool::names::find(&status, name).filter(|v| v.is_leaf());
-            let found = found.ok_or_else(|| anyhow::anyhow!("'{name}' is no device of '{}'", owned.name()))?;
+            let found = found.ok_or_else(|| anyhow::anyhow!("'{name}' is not a device of '{}'", owned.name()))?;
             let areas = region.map(|region| region.areas(found.phys_bytes)).unwrap_or_default();
             Ok(What::Device(pool::inject::Rule { device: found.guid, areas, ..rule.clone() }))
         }
@@ -257,7 +257,7 @@ fn list(cx: &mut Context<'_>, pools: &[Arc<OwnedPool>]) -> Result<()> {
         rules.extend(owned.pool()?.store().injection().list().into_iter().map(|handler| (owned.name(), handler)));
     }
     if rules.is_empty() {
-        cx.print("No rules are in force.\n");
+        cx.print("No rules are active.\n");
         return Ok(());
     }
     let (devices, data): (Vec<_>, Vec<_>) = rules.iter().partition(|(_, h)| matches!(h.what, What::Device(_)));

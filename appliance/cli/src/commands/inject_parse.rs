@@ -83,7 +83,7 @@ impl Region {
             "pad2" => (BOOTENV_OFFSET, CONFIG_OFFSET),
             "nvlist" => (CONFIG_OFFSET, RING_OFFSET),
             "uber" => (RING_OFFSET, LABEL_BYTES),
-            _ => return Err(format!("'{name}' is no part of a label: nvlist, uber, pad1 or pad2")),
+            _ => return Err(format!("unknown label part '{name}': expected nvlist, uber, pad1 or pad2")),
         };
         Ok(Self { start, end })
     }
@@ -136,11 +136,11 @@ pub fn wanted(matches: &ArgMatches) -> Result<Wanted, String> {
         let others =
             ['d', 'e', 'T', 'f', 'L', 'D', 't', 'l', 'r', 'b'].into_iter().find(|o| text(matches, *o).is_some());
         if !targets.is_empty() || others.is_some() {
-            return Err("-c stands alone".to_owned());
+            return Err("-c cannot be combined with other options".to_owned());
         }
         return match id {
             "all" => Ok(Wanted::Clear(None)),
-            id => id.parse().map(|id| Wanted::Clear(Some(id))).map_err(|_| format!("'{id}' is no number of a rule")),
+            id => id.parse().map(|id| Wanted::Clear(Some(id))).map_err(|_| format!("invalid rule number '{id}'")),
         };
     }
     let kinds = ['d', 't', 'b'].into_iter().filter(|kind| text(matches, *kind).is_some()).count();
@@ -148,20 +148,20 @@ pub fn wanted(matches: &ArgMatches) -> Result<Wanted, String> {
     match (kinds, targets.as_slice()) {
         (0, []) if !flush => Ok(Wanted::List),
         (0, [pool]) if flush => Ok(Wanted::Flush { pool: (*pool).to_owned() }),
-        (0, _) => Err("say what goes wrong: -d, -t or -b".to_owned()),
+        (0, _) => Err("one of -d, -t or -b is required".to_owned()),
         (1, [target]) => {
             let (pool, what) = rule(matches, target)?;
             Ok(Wanted::Add { pool, what, flush, quiet })
         }
-        (1, []) => Err("say in which pool".to_owned()),
-        (1, _) => Err("one pool or object at a time".to_owned()),
-        _ => Err("-d, -t and -b exclude each other".to_owned()),
+        (1, []) => Err("the pool is missing".to_owned()),
+        (1, _) => Err("only one pool or object can be given".to_owned()),
+        _ => Err("-d, -t and -b are mutually exclusive".to_owned()),
     }
 }
 
 fn refuse(matches: &ArgMatches, letters: &[char], with: char) -> Result<(), String> {
     match letters.iter().find(|letter| text(matches, **letter).is_some()) {
-        Some(letter) => Err(format!("-{letter} does not go with -{with}")),
+        Some(letter) => Err(format!("-{letter} cannot be combined with -{with}")),
         None => Ok(()),
     }
 }
@@ -183,7 +183,7 @@ fn rule(matches: &ArgMatches, target: &str) -> Result<(String, What), String> {
         let needs = |of: Operation, what: &str| match operations.as_slice() {
             [] => Ok(()),
             some if some.contains(&of) => Ok(()),
-            _ => Err(format!("'{what}' is about {}: it needs -T {}", name_of(of), name_of(of))),
+            _ => Err(format!("'{what}' applies to {} and requires -T {}", name_of(of), name_of(of))),
         };
         match outcome {
             Outcome::Flipped => needs(Operation::Read, "corrupt")?,
@@ -196,7 +196,7 @@ fn rule(matches: &ArgMatches, target: &str) -> Result<(String, What), String> {
     }
     refuse(matches, &['T', 'L', 'D'], if text(matches, 'b').is_some() { 'b' } else { 't' })?;
     let error = data_error(text(matches, 'e').unwrap_or("io"))?;
-    let level = text(matches, 'l').map_or(Ok(0), |l| l.parse().map_err(|_| format!("'{l}' is no level")))?;
+    let level = text(matches, 'l').map_or(Ok(0), |l| l.parse().map_err(|_| format!("invalid level '{l}'")))?;
     if let Some(mark) = text(matches, 'b') {
         refuse(matches, &['l', 'r'], 'b')?;
         return Ok((target.to_owned(), What::Blocks(bookmark(mark, error, per_million)?)));
@@ -205,7 +205,7 @@ fn rule(matches: &ArgMatches, target: &str) -> Result<(String, What), String> {
     let kind = text(matches, 't').unwrap_or_default();
     if matches!(kind, "data" | "dnode") {
         if kind == "dnode" && bytes.is_some() {
-            return Err("-r does not go with the type dnode".to_owned());
+            return Err("-r cannot be used with type dnode".to_owned());
         }
         // Everything up to the colon is the dataset, whose name may have colons as well but no `:/`.
         let (dataset, path) = match target.split_once(":/") {
@@ -218,7 +218,7 @@ fn rule(matches: &ArgMatches, target: &str) -> Result<(String, What), String> {
         return Ok((pool, What::Object { dataset, path, dnode, level, bytes, error, per_million }));
     }
     if bytes.is_some() {
-        return Err(format!("-r does not go with the type {kind}"));
+        return Err(format!("-r cannot be used with type {kind}"));
     }
     let kind = mos_type(kind)?;
     let rule = DataRule { objset: 0, object: None, kind, level, blocks: 0..=u64::MAX, error, per_million };
@@ -236,7 +236,7 @@ fn mos_type(name: &str) -> Result<Option<ObjectType>, String> {
         "errlog" => ObjectType::ERROR_LOG,
         _ => {
             return Err(format!(
-                "'{name}' is no type: data, dnode, mos, mosdir, metaslab, config, bpobj, spacemap or errlog"
+                "unknown type '{name}': expected data, dnode, mos, mosdir, metaslab, config, bpobj, spacemap or errlog"
             ));
         }
     }))
@@ -244,7 +244,7 @@ fn mos_type(name: &str) -> Result<Option<ObjectType>, String> {
 
 fn frequency(text: &str) -> Result<u32, String> {
     let percent = text.trim_end_matches('%').parse::<f64>().ok().filter(|p| (0.0001..=100.0).contains(p));
-    let percent = percent.ok_or_else(|| format!("'{text}' is no rate: from 0.0001 to 100 percent"))?;
+    let percent = percent.ok_or_else(|| format!("invalid frequency '{text}': expected 0.0001 to 100 percent"))?;
     Ok((percent * 10_000.0).round() as u32)
 }
 
@@ -252,7 +252,7 @@ fn slowness(text: &str) -> Result<Outcome, String> {
     let both =
         text.split_once(':').and_then(|(ms, lanes)| Some((ms.parse::<u64>().ok()?, lanes.parse::<usize>().ok()?)));
     let both = both.filter(|(ms, lanes)| (1..=3_600_000).contains(ms) && (1..=1024).contains(lanes));
-    let (ms, lanes) = both.ok_or_else(|| format!("'{text}' is no delay: MILLISECONDS:LANES"))?;
+    let (ms, lanes) = both.ok_or_else(|| format!("invalid delay '{text}': expected MILLISECONDS:LANES"))?;
     Ok(Outcome::Slow { latency: Duration::from_millis(ms), lanes })
 }
 
@@ -267,7 +267,9 @@ fn device_error(name: &str) -> Result<(Vec<Operation>, Outcome), String> {
         "corrupt" => (vec![Operation::Read], Outcome::Flipped),
         "torn" => (vec![Operation::Write], Outcome::Torn),
         "dtl" => return Err("unsupported: '-e dtl'".to_owned()),
-        _ => return Err(format!("'{name}' is no error of a device: nxio, io, io-prefail, corrupt, noop or torn")),
+        _ => {
+            return Err(format!("unknown device error '{name}': expected nxio, io, io-prefail, corrupt, noop or torn"));
+        }
     })
 }
 
@@ -294,8 +296,8 @@ fn operations(list: &str) -> Result<Vec<Operation>, String> {
             "trim" => Operation::Trim,
             "probe" => Operation::Probe,
             "all" => return Ok(Vec::new()),
-            "free" | "claim" => return Err(format!("unsupported: '-T {name}': devices are not asked for that")),
-            _ => return Err(format!("'{name}' is no operation: read, write, flush, trim, probe or all")),
+            "free" | "claim" => return Err(format!("unsupported: '-T {name}': devices have no such operation")),
+            _ => return Err(format!("unknown operation '{name}': expected read, write, flush, trim, probe or all")),
         });
     }
     Ok(found)
@@ -325,7 +327,7 @@ fn data_error(name: &str) -> Result<DataError, String> {
         "checksum" => DataError::Checksum,
         "decompress" => DataError::Decompress,
         "decrypt" => DataError::Decrypt,
-        _ => return Err(format!("'{name}' is no error of a block: io, checksum, decompress or decrypt")),
+        _ => return Err(format!("unknown block error '{name}': expected io, checksum, decompress or decrypt")),
     })
 }
 
@@ -348,7 +350,7 @@ pub fn range_name(blocks: &RangeInclusive<u64>) -> String {
 }
 
 fn bookmark(text: &str, error: DataError, per_million: u32) -> Result<DataRule, String> {
-    let wrong = || format!("'{text}' names no blocks: OBJSET:OBJECT:LEVEL:BLOCK[-BLOCK], in hexadecimal");
+    let wrong = || format!("invalid blocks '{text}': expected OBJSET:OBJECT:LEVEL:BLOCK[-BLOCK] in hexadecimal");
     let number = |part: &str| u64::from_str_radix(part, 16).map_err(|_| wrong());
     let parts: Vec<&str> = text.split(':').collect();
     let (objset, object, level, first, last) = match parts.as_slice() {
@@ -372,7 +374,7 @@ fn bookmark(text: &str, error: DataError, per_million: u32) -> Result<DataRule, 
 }
 
 fn range(text: &str) -> Result<RangeInclusive<u64>, String> {
-    let wrong = || format!("'{text}' is no range: START[,END]");
+    let wrong = || format!("invalid range '{text}': expected START[,END]");
     let bytes = |part: &str| if part == "0" { Ok(0) } else { crate::source::size(part).map_err(|_| wrong()) };
     match text.split_once(',') {
         None => bytes(text).map(|at| at..=at),

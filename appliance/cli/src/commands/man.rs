@@ -10,7 +10,7 @@ pub fn command() -> Command {
     Command::new("man")
         .about("Write man pages of all commands into a folder")
         .long_about(
-            "A page for each command: weir.1, weir-stat.1, weir-analytics-datasets.1 and so on. Packages put them into \
+            "One page for each command: weir.1, weir-stat.1, weir-analytics-datasets.1 and so on. Packages put them into \
              /usr/share/man/man1; 'man -l FILE' shows one.",
         )
         .arg(Arg::new("folder").value_name("FOLDER").required(true).value_parser(value_parser!(PathBuf)))
@@ -31,8 +31,8 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         clap_mangen::generate_to(crate::commands::command(), &folder).expect("written");
         let page = |name: &str| std::fs::read_to_string(folder.path().join(name)).expect(name);
-        assert!(page("weir-top.1").contains("Adds up what came over NFS and through mounts"));
-        assert!(page("weir-analytics-datasets-prune.1").contains("Forget what was counted before a time"));
+        assert!(page("weir-top.1").contains("Counts operations over NFS and through mounts"));
+        assert!(page("weir-analytics-datasets-prune.1").contains("Delete data from before a time"));
         for command in crate::commands::COMMANDS {
             let name = (command.command)().get_name().to_owned();
             assert!(page(&format!("weir-{name}.1")).contains("SYNOPSIS"), "{name}");

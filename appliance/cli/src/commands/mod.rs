@@ -93,7 +93,7 @@ pub fn command() -> clap::Command {
             clap::Arg::new("state")
                 .long("state")
                 .value_name("DIR")
-                .help("Where it is remembered which pools are imported; must come first [default: $WEIR_STATE]"),
+                .help("The state folder, which lists the imported pools; must come first [default: $WEIR_STATE]"),
         )
         .subcommand(clap::Command::new("zpool").about("The commands of zpool(8); see `weir zpool help`"))
         .subcommand(clap::Command::new("zfs").about("The commands of zfs(8); see `weir zfs help`"))
@@ -118,7 +118,7 @@ pub fn main(args: &[OsString]) -> ExitCode {
     };
     let (name, matches) = matches.subcommand().expect("clap insists on a subcommand");
     let Some(found) = COMMANDS.iter().find(|c| (c.command)().get_name() == name) else {
-        eprintln!("weir: options other than --state go behind '{name}'");
+        eprintln!("weir: options other than --state must follow '{name}'");
         return ExitCode::from(USAGE);
     };
     match (found.run)(matches) {

@@ -34,15 +34,16 @@ const COMMANDS_END: Duration = Duration::from_secs(60);
 /// Options of `weir mount`.
 pub fn command() -> clap::Command {
     clap::Command::new("mount")
-        .about("Mount a dataset, with those beneath it")
+        .about("Mount a dataset and its descendants")
         .long_about(
-            "Mounts a dataset or a snapshot over FUSE. It is there when the command returns, and is served in the \
+            "Mounts a dataset or a snapshot with FUSE. The mount is ready when the command returns, and is served in the \
              background until it is unmounted (weir umount DIR, or umount -R DIR).\n\n\
-             Files of an imported pool can be written; meanwhile zpool and zfs commands for that pool run in the process that \
-             serves. With -o ro, with -d, of a pool that is imported read-only and of a snapshot they can only be read.\n\n\
-             Datasets beneath are mounted in it: as root each for itself, so that find -xdev and df see them apart; else \
-             all in one. As root, others may look in, within the files' permissions; who mounts for himself may read all. \
-             Snapshots are under DIR/.zfs/snapshot, volumes as files under DIR/.zfs/volume.",
+             An imported pool is mounted read-write; meanwhile zpool and zfs commands for that pool run in the serving \
+             process. With -o ro or -d, and for a read-only pool or a snapshot, the mount is read-only.\n\n\
+             Descendants are mounted below it: for root as separate mounts, so that find -xdev and df tell them apart; for \
+             other users in one mount. If root mounts, other users have access according to the files' permissions; any \
+             other user who mounts can read everything. Snapshots are under DIR/.zfs/snapshot, volumes as files under \
+             DIR/.zfs/volume.",
         )
         .arg(Arg::new("dataset").value_name("POOL/DATASET[@SNAPSHOT]").required(true))
         .arg(Arg::new("directory").value_name("DIR").required(true).value_parser(value_parser!(PathBuf)))
@@ -52,11 +53,11 @@ pub fn command() -> clap::Command {
                 .value_name("OPTION[,OPTION]...")
                 .action(ArgAction::Append)
                 .value_delimiter(',')
-                .help("ro, rw, allow_other, noallow_other, default_permissions, dev, suid, noexec, nowriteback (tell of a full pool at each write, not at close or fsync), uring (requests by way of io_uring, where Linux offers it: faster, but see the guide to weir mount first), nouring (through /dev/fuse: the default)"),
+                .help("ro, rw, allow_other, noallow_other, default_permissions, dev, suid, noexec, nowriteback (report a full pool at each write, not at close or fsync), uring (use io_uring where Linux supports it: faster, but read the guide to weir mount first), nouring (through /dev/fuse: the default)"),
         )
-        .arg(Arg::new("foreground").short('f').long("foreground").action(ArgAction::SetTrue).help("Stay, and log to standard error"))
+        .arg(Arg::new("foreground").short('f').long("foreground").action(ArgAction::SetTrue).help("Stay in the foreground and log to standard error"))
         .arg(Arg::new("no-children").long("no-children").action(ArgAction::SetTrue).help("Only the dataset itself"))
-        .arg(Arg::new("one-mount").long("one-mount").action(ArgAction::SetTrue).help("All datasets in one mount, also as root"))
+        .arg(Arg::new("one-mount").long("one-mount").action(ArgAction::SetTrue).help("One mount for all datasets, also as root"))
         .arg(Arg::new("notify").long("notify").action(ArgAction::SetTrue).hide(true))
         .args(source::args())
 }
@@ -114,13 +115,13 @@ pub fn mount_options(matches: &ArgMatches) -> Result<MountOptions> {
 
 /// Starts the serving process and waits until it is up, or has said why not.
 pub fn start() -> Result<ExitCode> {
-    let program = std::env::current_exe().context("cannot tell which program this is")?;
+    let program = std::env::current_exe().context("cannot find the path of this program")?;
     let mut child = Command::new(program)
         .args(std::env::args_os().skip(1))
         .args(["--foreground", "--notify"])
         .stdout(Stdio::piped())
         .spawn()
-        .context("cannot start the process that serves")?;
+        .context("cannot start the serving process")?;
     let mut byte = [0];
     let told = child.stdout.take().context("no pipe")?.read(&mut byte);
     if matches!(told, Ok(1)) {
@@ -209,7 +210,7 @@ fn control(owner: &Arc<Owner>, pool: &OwnedPool) -> Option<Control> {
 
 /// Ended by a signal before it is up: just ends. After: unmounts, which ends it.
 fn on_signal(mounted: Arc<Mutex<Option<Mounts>>>) -> Result<()> {
-    let signals = Signals::block().context("cannot hold back signals")?;
+    let signals = Signals::block().context("cannot block signals")?;
     signals
         .each(move |_| match &*mounted.lock() {
             Some(mounts) => mounts.unmount_all(),
@@ -231,7 +232,7 @@ pub fn tell_parent(place: &Path) -> Result<()> {
     let mut out = io::stdout();
     // The parent may be gone by now: then nobody waits.
     let _ = out.write_all(b"+").and_then(|()| out.flush());
-    leave_terminal(&log).context("cannot leave the terminal")
+    leave_terminal(&log).context("cannot detach from the terminal")
 }
 
 fn open_log(place: &Path) -> Result<File> {

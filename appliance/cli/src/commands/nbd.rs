@@ -25,14 +25,14 @@ const COMMANDS_END: Duration = Duration::from_secs(60);
 /// Options of `weir nbd`.
 pub fn command() -> clap::Command {
     clap::Command::new("nbd")
-        .about("Serve a volume by NBD")
+        .about("Serve a volume over NBD")
         .long_about(
             "Serves a volume, or a snapshot of one (which can only be read), to clients of NBD, the network block device \
-             protocol: qemu, nbd-client, nbdcopy and others. It is served until the command is ended by SIGINT or SIGTERM. \
-             Where weir serve has the pool, it is that process that serves; it also serves all volumes by itself \
+             protocol: qemu, nbd-client, nbdcopy and others. It is served until the command receives SIGINT or SIGTERM. \
+             If weir serve has the pool open, that process serves the volume; it also serves all volumes on its own \
              (nbd.listen, nbd.local).\n\n\
-             Whoever can connect can read and write: without --listen and --socket that is every user of this machine, by \
-             way of port 10809 of 127.0.0.1.",
+             Any client that can connect can read and write: without --listen and --socket, every user of this machine, \
+             through port 10809 of 127.0.0.1.",
         )
         .arg(Arg::new("volume").value_name("POOL/VOLUME[@SNAPSHOT]").required(true))
         .arg(
@@ -41,14 +41,14 @@ pub fn command() -> clap::Command {
                 .value_name("ADDRESS:PORT")
                 .action(ArgAction::Append)
                 .value_parser(value_parser!(SocketAddr))
-                .help("Where to listen; may be repeated [default: 127.0.0.1:10809, unless there is --socket]"),
+                .help("Address to listen on; may be repeated [default: 127.0.0.1:10809, unless --socket is given]"),
         )
         .arg(
             Arg::new("socket")
                 .long("socket")
                 .value_name("PATH")
                 .value_parser(value_parser!(PathBuf))
-                .help("A Unix socket to listen at, for the own user alone"),
+                .help("A Unix socket to listen on, accessible to the current user only"),
         )
         .arg(Arg::new("read-only").short('r').long("read-only").action(ArgAction::SetTrue).help("Refuse changes"))
         .args(source::args())
@@ -82,7 +82,7 @@ pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
             return Ok(ExitCode::from(code));
         }
     } else {
-        eprintln!("weir nbd: only volumes of imported pools are served; 'weir zpool import' imports one");
+        eprintln!("weir nbd: only volumes of imported pools are served; import the pool with 'weir zpool import'");
         return Ok(ExitCode::from(USAGE));
     }
     serve(matches)
@@ -92,7 +92,7 @@ fn serve(matches: &ArgMatches) -> Result<ExitCode> {
     let ended = Arc::new((Mutex::new(false), Condvar::new()));
     let ending = ended.clone();
     // Before anything starts a thread.
-    let signals = Signals::block().context("cannot hold back signals")?;
+    let signals = Signals::block().context("cannot block signals")?;
     let end = move |_| {
         *ending.0.lock() = true;
         ending.1.notify_all();
@@ -103,7 +103,7 @@ fn serve(matches: &ArgMatches) -> Result<ExitCode> {
     let (one, config) = wanted(matches, socket.clone());
     let mut opener = Opener::new(matches);
     let Some((record, pool)) = opener.writable(&one.name)? else {
-        bail!("'{}' is not of a pool that is imported to be written", one.name);
+        bail!("'{}' is not in a pool that is imported for writing", one.name);
     };
     let house = House::new(crate::state::State::of_process()?, Scope::One(record.guid), None);
     let pool = house.adopt(record, pool);

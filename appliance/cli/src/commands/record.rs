@@ -20,7 +20,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A time of `0.5`, `10`, `90s`, `5m`, `2h`.
 pub(super) fn time(text: &str) -> Result<Duration, String> {
-    let wrong = || format!("'{text}' is no time, expected such as 0.5, 10s, 5m or 2h");
+    let wrong = || format!("invalid time '{text}': expected, for example, 0.5, 10s, 5m or 2h");
     let seconds = match text.parse::<f64>() {
         Ok(seconds) => seconds,
         Err(_) => when::span(text).ok_or_else(wrong)? as f64,
@@ -29,7 +29,7 @@ pub(super) fn time(text: &str) -> Result<Duration, String> {
 }
 
 fn pair(text: &str) -> Result<(String, String), String> {
-    let (name, value) = text.split_once('=').ok_or_else(|| format!("'{text}' is no NAME=VALUE"))?;
+    let (name, value) = text.split_once('=').ok_or_else(|| format!("invalid value '{text}': expected NAME=VALUE"))?;
     Ok((name.to_owned(), value.to_owned()))
 }
 
@@ -38,7 +38,7 @@ fn dir() -> Arg {
         .value_name("DIR")
         .required(true)
         .value_parser(value_parser!(PathBuf))
-        .help("The folder of the run; made if it is not there")
+        .help("The folder of the run; created if it does not exist")
 }
 
 fn recording(command: Command) -> Command {
@@ -49,7 +49,7 @@ fn recording(command: Command) -> Command {
                 .long("for")
                 .value_name("TIME")
                 .value_parser(time)
-                .help("For how long, such as 5m [default: until it is ended]"),
+                .help("How long to record, such as 5m [default: until stopped]"),
         )
         .arg(
             Arg::new("every")
@@ -59,31 +59,26 @@ fn recording(command: Command) -> Command {
                 .value_parser(time)
                 .help("Seconds between rows"),
         )
-        .arg(
-            Arg::new("title")
-                .long("title")
-                .value_name("TEXT")
-                .help("What the run is called [default: the folder's name]"),
-        )
+        .arg(Arg::new("title").long("title").value_name("TEXT").help("Name of the run [default: the folder's name]"))
         .arg(
             Arg::new("about")
                 .long("about")
                 .value_name("NAME=VALUE")
                 .action(ArgAction::Append)
                 .value_parser(pair)
-                .help("Something to know about the run, kept with it"),
+                .help("A note to store with the run"),
         )
         .arg(
             Arg::new("no-daemon")
                 .long("no-daemon")
                 .action(ArgAction::SetTrue)
-                .help("The machine alone, not what 'weir serve' tells"),
+                .help("Record only the machine, without 'weir serve'"),
         )
         .arg(
             Arg::new("text")
                 .long("text")
                 .action(ArgAction::SetTrue)
-                .help("At the end the same as text too, as vmstat, iostat, nicstat and zpool iostat print it"),
+                .help("At the end, also write text in the format of vmstat, iostat, nicstat and zpool iostat"),
         )
 }
 
@@ -97,23 +92,23 @@ pub fn command() -> Command {
             .help("A run's folder or file")
     };
     recording(Command::new("record"))
-        .about("Record what the machine and Weir do into one file a run")
+        .about("Record statistics of the machine and of Weir into one file per run")
         .long_about(
             "Writes a row each second into DIR/record.weirrec: processors, memory, disks, network devices, and all that a running \
-             'weir serve' counts; with units and the time on both clocks. It ends at --for, or by ^C. 'weir graph' draws it. The file \
+             'weir serve' counts; with units and the time on both clocks. Stops after --for, or on ^C. 'weir graph' draws it. The file \
              is described in docs/design/record.md.",
         )
         .args_conflicts_with_subcommands(true)
         .subcommand_negates_reqs(true)
         .subcommand(recording(Command::new("start")).about("Record in the background, until 'weir record stop'"))
-        .subcommand(Command::new("stop").about("End what records into a folder").arg(dir()))
-        .subcommand(Command::new("show").about("What a run is about, and its columns").arg(file()))
-        .subcommand(Command::new("text").about("Write the run as text beside it: vmstat.txt, iostat.txt, nicstat.txt, zpool-iostat.txt").arg(file()))
+        .subcommand(Command::new("stop").about("Stop the recording into a folder").arg(dir()))
+        .subcommand(Command::new("show").about("Describe a run and its columns").arg(file()))
+        .subcommand(Command::new("text").about("Write the run as text files beside it: vmstat.txt, iostat.txt, nicstat.txt, zpool-iostat.txt").arg(file()))
         .subcommand(
             Command::new("csv")
                 .about("The rows of a run as CSV, totals as rates")
                 .arg(file())
-                .arg(Arg::new("column").value_name("COLUMN").action(ArgAction::Append).help("These columns alone, such as disk.read_bytes")),
+                .arg(Arg::new("column").value_name("COLUMN").action(ArgAction::Append).help("Only these columns, such as disk.read_bytes")),
         )
 }
 
@@ -126,7 +121,7 @@ pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
         Some(("stop", matches)) => {
             let path = path(matches)?;
             if !folder::stop(&path, PATIENCE).with_context(|| path.display().to_string())? {
-                bail!("nobody records into {}", path.display());
+                bail!("no process is recording into {}", path.display());
             }
         }
         Some(("text", matches)) => {
@@ -164,7 +159,7 @@ pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
 fn files(path: &Path) -> Result<Vec<PathBuf>> {
     let files = folder::files(path).with_context(|| path.display().to_string())?;
     if files.is_empty() {
-        bail!("{}: there is no run in it", path.display());
+        bail!("{}: contains no run", path.display());
     }
     Ok(files)
 }
@@ -181,7 +176,7 @@ fn twins(file: &Path) -> Result<()> {
 fn here(matches: &ArgMatches, path: &Path) -> Result<()> {
     create_dir_all(path).with_context(|| path.display().to_string())?;
     let Some(_held) = folder::hold(path).with_context(|| path.display().to_string())? else {
-        bail!("somebody records into {} already", path.display());
+        bail!("a process is already recording into {}", path.display());
     };
     let name = path.canonicalize().ok().and_then(|p| Some(p.file_name()?.to_string_lossy().into_owned()));
     let title = matches.get_one::<String>("title").cloned().or(name).unwrap_or_default();
@@ -191,7 +186,7 @@ fn here(matches: &ArgMatches, path: &Path) -> Result<()> {
     for (name, value) in matches.get_many::<(String, String)>("about").into_iter().flatten() {
         meta.about.insert(name.clone(), value.clone().into());
     }
-    let signals = Signals::block().context("cannot hold back signals")?;
+    let signals = Signals::block().context("cannot block signals")?;
     let file = folder::file(path);
     let (recording, orders) = Recording::new(
         &file,
@@ -229,8 +224,8 @@ fn start(path: &Path) -> Result<()> {
         .iter()
         .position(|a| a == "record")
         .and_then(|at| args.get(at + 1).is_some_and(|a| a == "start").then_some(at + 1));
-    args.remove(verb.context("'start' comes right behind 'record'")?);
-    let mut child = std::process::Command::new(std::env::current_exe().context("where this program is")?)
+    args.remove(verb.context("'start' must follow 'record' directly")?);
+    let mut child = std::process::Command::new(std::env::current_exe().context("finding the path of this program")?)
         .args(args)
         .stdin(Stdio::null())
         .stdout(Stdio::null())
@@ -248,7 +243,7 @@ fn start(path: &Path) -> Result<()> {
             bail!("{}", said.trim().trim_start_matches("weir record: "));
         }
         if begun.elapsed() > PATIENCE {
-            bail!("the process {} does not begin; see {}", child.id(), log.display());
+            bail!("process {} does not start recording; see {}", child.id(), log.display());
         }
         std::thread::sleep(Duration::from_millis(10));
     }

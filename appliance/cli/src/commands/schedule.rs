@@ -14,13 +14,13 @@ use std::process::ExitCode;
 /// Its options.
 pub fn command() -> clap::Command {
     clap::Command::new("schedule")
-        .about("Show which snapshots are taken by rule, how many there are, and when the next one is")
+        .about("Show scheduled snapshots: their rules, how many exist, and when the next is due")
         .long_about(
-            "Shows which snapshots `weir serve` takes by rule.\n\nRules are properties: `weir zfs set weir:snapshot-hourly=24 tank/home` keeps the \
-             newest 24 of tank/home and of all below it, `24,only` of tank/home alone, `0` none. Labels are frequent \
+            "Shows the snapshots that `weir serve` takes on a schedule.\n\nRules are properties: `weir zfs set weir:snapshot-hourly=24 tank/home` keeps the \
+             newest 24 of tank/home and its descendants, `24,only` those of tank/home only, `0` none. Labels are frequent \
              (each quarter of an hour), hourly, daily, weekly and monthly, in UTC. Where com.sun:auto-snapshot is false, none are taken.",
         )
-        .arg(Arg::new("dataset").value_name("DATASET").num_args(0..).help("Pools and datasets, with all below; all pools when not given"))
+        .arg(Arg::new("dataset").value_name("DATASET").num_args(0..).help("Pools and datasets, with their descendants [default: all pools]"))
         .arg(Arg::new("scripted").short('H').action(ArgAction::SetTrue).help("No header, tabs between columns"))
 }
 
@@ -81,7 +81,7 @@ fn show(cx: &mut Context<'_>, matches: &ArgMatches, now: u64) -> Outcome {
             }
         }
         for Wrong { dataset, label, value } in wrong.iter().filter(|wrong| is_below(&wrong.dataset)) {
-            cx.complain(&format!("{dataset}: {}={value} is no rule", label.property()));
+            cx.complain(&format!("{dataset}: {}={value} is not a valid rule", label.property()));
             code = 1;
         }
     }
@@ -119,7 +119,7 @@ fn render(lines: &[[String; 7]], scripted: bool) -> String {
         return lines.iter().map(|line| line.join("\t") + "\n").collect();
     }
     if lines.is_empty() {
-        return "No snapshots are taken by rule.\n".to_owned();
+        return "No snapshots are scheduled.\n".to_owned();
     }
     let width =
         |at: usize| lines.iter().map(|line| line[at].chars().count()).chain([HEADER[at].len()]).max().unwrap_or(0);
@@ -150,6 +150,6 @@ mod tests {
         let table = render(&[line], false);
         let expected = "DATASET  LABEL   KEEP  HAVE  NEWEST  NEXT  SET ON\ntank/a   hourly    24     3  -       now   tank alone\n";
         assert_eq!(table, expected);
-        assert_eq!(render(&[], false), "No snapshots are taken by rule.\n");
+        assert_eq!(render(&[], false), "No snapshots are scheduled.\n");
     }
 }

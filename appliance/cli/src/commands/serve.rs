@@ -14,25 +14,25 @@ use tracing_subscriber::EnvFilter;
 /// Options of `weir serve`.
 pub fn command() -> clap::Command {
     clap::Command::new("serve")
-        .about("Run the daemon: it has the imported pools, and zpool and zfs commands reach it")
+        .about("Run the daemon, which opens the imported pools and runs zpool and zfs commands")
         .long_about(
-            "Opens the pools that are imported and keeps them open until it is ended by SIGTERM or SIGINT: then it \
-             brings everything to disk. Meanwhile the commands of the same state folder (weir zpool, weir zfs) run in it, \
-             and say what they say without it. One daemon serves a state folder.",
+            "Opens the imported pools and keeps them open until SIGTERM or SIGINT, when it writes all pending data to \
+             disk. Meanwhile the commands of the same state folder (weir zpool, weir zfs) run in it, with the same output \
+             as without it. Only one daemon can use a state folder.",
         )
         .arg(
             Arg::new("config")
                 .long("config")
                 .value_name("FILE")
                 .value_parser(value_parser!(PathBuf))
-                .help("The configuration [default: /etc/weir/weir.toml, if it is there]; see 'weir config default'"),
+                .help("The configuration [default: /etc/weir/weir.toml, if it exists]; see 'weir config default'"),
         )
         .arg(
             Arg::new("set")
                 .long("set")
                 .value_name("KEY=VALUE")
                 .action(ArgAction::Append)
-                .help("Sets a key of the configuration, whatever the file says; may be repeated"),
+                .help("Set a key of the configuration, overriding the file; may be repeated"),
         )
         .arg(
             Arg::new("arc-max")
@@ -44,7 +44,7 @@ pub fn command() -> clap::Command {
             Arg::new("no-mount")
                 .long("no-mount")
                 .action(clap::ArgAction::SetTrue)
-                .help("Mount file systems only when somebody asks for one, not when they are made or imported"),
+                .help("Mount file systems on request only, not when they are created or imported"),
         )
 }
 

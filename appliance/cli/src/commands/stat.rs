@@ -18,7 +18,7 @@ pub fn command() -> clap::Command {
     clap::Command::new("stat")
         .about("Show a statistic of the running daemon, or the attributes of a file in a pool")
         .long_about(
-            "NAME is a statistic, such as nfs3.ops, nfs3.ops[client] or nfs3.ops[op=read][latency]: what it was in the last \
+            "NAME is a statistic, such as nfs3.ops, nfs3.ops[client] or nfs3.ops[op=read][latency]: its values of the last \
              minute, or with INTERVAL from now on; 'weir analytics statistics' lists them. Names have a dot, and no slash, \
              colon or @ before a bracket. Everything else is a file in a pool, which is shown as stat(1) does; a pool whose \
              name looks like a statistic's is written with a colon: POOL.NAME:/",

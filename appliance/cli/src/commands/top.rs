@@ -33,8 +33,8 @@ pub fn command() -> Command {
     Command::new("top")
         .about("Show the busiest clients, files, datasets, users, types of operation or disks")
         .long_about(
-            "Adds up what came over NFS and through mounts; --by disk shows what devices did. On a terminal the table is \
-             redrawn for each interval of a second, or of INTERVAL seconds; elsewhere, and with COUNT, one table follows the other.",
+            "Counts operations over NFS and through mounts; --by disk shows those of devices. On a terminal the table is \
+             redrawn for each interval of a second, or of INTERVAL seconds; otherwise, and with COUNT, tables follow one another.",
         )
         .arg(
             Arg::new("by")

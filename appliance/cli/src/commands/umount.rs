@@ -10,14 +10,14 @@ use std::process::ExitCode;
 /// Options of `weir umount`.
 pub fn command() -> clap::Command {
     clap::Command::new("umount")
-        .about("Unmount a dataset and those mounted beneath it")
+        .about("Unmount a dataset and those mounted below it")
         .arg(Arg::new("directory").value_name("DIR").required(true).value_parser(value_parser!(PathBuf)))
         .arg(
             Arg::new("lazy")
                 .short('l')
                 .long("lazy")
                 .action(ArgAction::SetTrue)
-                .help("Even when in use: it ends with its last user"),
+                .help("Even if in use; the mount disappears with its last user (lazy unmount)"),
         )
 }
 
@@ -27,7 +27,7 @@ pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
     let pools = pools_below(dir);
     let count = serve::fuse::unmount_below(dir, matches.get_flag("lazy")).with_context(|| dir.display().to_string())?;
     if count == 0 {
-        eprintln!("weir umount: {}: nothing of Weir's is mounted here", dir.display());
+        eprintln!("weir umount: {}: not a mount of Weir", dir.display());
         return Ok(ExitCode::from(SOME_FAILED));
     }
     if !matches.get_flag("lazy") {

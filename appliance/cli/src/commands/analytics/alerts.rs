@@ -14,12 +14,12 @@ const PATH: &str = "/v1/analytics/alerts";
 const COLUMNS: &[Column] = &[
     column("id", Kind::Number(0), 4, "Its number."),
     column("state", Kind::Text, 9, "firing, quiet, or suspended."),
-    column("since", Kind::Text, 19, "Since when it fires."),
-    column("value", Kind::Number(3), 12, "What the last second that had a value was, in the unit of the limit."),
-    column("side", Kind::Text, 5, "On which side of the limit it fires."),
+    column("since", Kind::Text, 19, "Time since which it fires."),
+    column("value", Kind::Number(3), 12, "Last value, in the unit of the limit."),
+    column("side", Kind::Text, 5, "Side of the limit on which it fires."),
     column("limit", Kind::Number(3), 12, "The limit; of average and percentile in nanoseconds or bytes."),
-    column("waiting", Kind::Number(0), 7, "Notices that are still to be delivered."),
-    column("what", Kind::Text, 10, "What of each second is compared: total, average, or a percentile."),
+    column("waiting", Kind::Number(0), 7, "Notifications still to be delivered."),
+    column("what", Kind::Text, 10, "Value compared each second: total, average, or a percentile."),
     column("statistic", Kind::Text, 16, "The statistic."),
     column("title", Kind::Text, 16, "What it is called."),
 ];
@@ -38,7 +38,7 @@ pub fn command() -> Command {
         .args(args())
         .subcommand(
             Command::new("create")
-                .about("Have people told when a statistic is above or below a limit for some time")
+                .about("Send notifications when a statistic is above or below a limit for some time")
                 .arg(
                     Arg::new("name")
                         .value_name("NAME")
@@ -59,13 +59,13 @@ pub fn command() -> Command {
                 .arg(option("percentile", "P", "Compare a percentile of a heat map").value_parser(value_parser!(f64)))
                 .arg(seconds("for", "Fire after so many seconds in a row"))
                 .arg(seconds("clear", "Clear after so many seconds in a row"))
-                .arg(option("webhook", "URL", "POST there; may be given several times").action(ArgAction::Append))
-                .arg(option("mail", "ADDRESS", "Mail there; may be given several times").action(ArgAction::Append))
-                .arg(Arg::new("syslog").long("syslog").action(ArgAction::SetTrue).help("Tell the system log")),
+                .arg(option("webhook", "URL", "URL to POST to; may be repeated").action(ArgAction::Append))
+                .arg(option("mail", "ADDRESS", "Address to send mail to; may be repeated").action(ArgAction::Append))
+                .arg(Arg::new("syslog").long("syslog").action(ArgAction::SetTrue).help("Write to the system log")),
         )
         .subcommand(Command::new("show").about("Print an alert as JSON").arg(id()))
-        .subcommand(Command::new("suspend").about("Do not look at it until it is resumed").arg(id()))
-        .subcommand(Command::new("resume").about("Look at it again").arg(id()))
+        .subcommand(Command::new("suspend").about("Suspend an alert").arg(id()))
+        .subcommand(Command::new("resume").about("Resume an alert").arg(id()))
         .subcommand(Command::new("destroy").about("Remove an alert").arg(id()))
 }
 
@@ -110,7 +110,7 @@ fn rule(of: &ArgMatches) -> Result<AlertRule> {
         _ => bail!("expected --above or --below"),
     };
     let limit = match reduction {
-        AlertReduction::Total => limit.parse().with_context(|| format!("'{limit}' is no number"))?,
+        AlertReduction::Total => limit.parse().with_context(|| format!("'{limit}' is not a number"))?,
         _ => edge(limit, breakdown(&statistic).unwrap_or_default())? as f64,
     };
     let mut actions: Vec<_> = all("webhook").into_iter().map(|url| AlertAction::Webhook { url }).collect();

@@ -10,12 +10,12 @@ use clap::{Arg, ArgMatches, Command};
 
 const COLUMNS: &[Column] = &[
     column("id", Kind::Number(0), 4, "Its number."),
-    column("state", Kind::Text, 9, "active: it is counted; suspended: it is not, and what was counted stays."),
-    column("kept", Kind::Text, 8, "archived: on disk, over restarts; memory: as long as the daemon runs."),
+    column("state", Kind::Text, 9, "active: being counted; suspended: not counted, existing data is kept."),
+    column("kept", Kind::Text, 8, "archived: on disk, across restarts; memory: while the daemon runs."),
     column("incore", Kind::Bytes, 10, "Bytes in memory."),
     column("ondisk", Kind::Bytes, 10, "Bytes on disk."),
-    column("cost_ns", Kind::Number(1), 7, "Nanoseconds of processor time that counting it costs an operation, lately."),
-    column("created", Kind::Text, 19, "Since when it is counted."),
+    column("cost_ns", Kind::Number(1), 7, "Recent processor time for counting it, in nanoseconds per operation."),
+    column("created", Kind::Text, 19, "Time since which it is counted."),
     column("name", Kind::Text, 4, "Its name."),
 ];
 
@@ -26,16 +26,16 @@ pub fn command() -> Command {
         Command::new(verb).about(about).arg(name("Which: its name, or its number"))
     };
     Command::new("datasets")
-        .about("List the statistics that are counted, or change which are")
+        .about("List the statistics that are counted, or change the list")
         .args(args())
-        .subcommand(one("add", "Count a statistic from now on, on disk, over restarts"))
-        .subcommand(one("watch", "Count a statistic in memory, as long as the daemon runs"))
+        .subcommand(one("add", "Count a statistic from now on, and keep it on disk across restarts"))
+        .subcommand(one("watch", "Count a statistic in memory while the daemon runs"))
         .subcommand(one("archive", "Keep a statistic on disk that was counted in memory"))
-        .subcommand(one("suspend", "Stop counting for a while; what was counted stays"))
-        .subcommand(one("resume", "Go on counting"))
-        .subcommand(one("destroy", "Stop counting, and forget what was counted"))
+        .subcommand(one("suspend", "Pause counting; existing data is kept"))
+        .subcommand(one("resume", "Resume counting"))
+        .subcommand(one("destroy", "Stop counting and delete the data"))
         .subcommand(
-            one("prune", "Forget what was counted before a time").arg(
+            one("prune", "Delete data from before a time").arg(
                 Arg::new("before")
                     .long("before")
                     .value_name("TIME")
@@ -92,7 +92,7 @@ fn find(daemon: &Daemon, name: &str) -> Result<Counted> {
     let number = name.parse::<u32>().ok();
     match list(daemon)?.into_iter().find(|d| d.name == name || Some(d.id) == number) {
         Some(found) => Ok(found),
-        None => bail!("no statistic '{name}' is counted: 'weir analytics datasets' lists those that are"),
+        None => bail!("statistic '{name}' is not counted: 'weir analytics datasets' lists those that are"),
     }
 }
 

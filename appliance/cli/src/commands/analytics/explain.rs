@@ -14,7 +14,7 @@ const COLUMNS: &[Column] = &[
         "score",
         Kind::Number(2),
         5,
-        "How much the value tells the selected operations from the others: 0 nothing, 1 all.",
+        "How well the value separates the selected operations from the others: 0 not at all, 1 completely.",
     ),
     column("inside", Kind::Number(0), 9, "Selected operations that have the value."),
     column("inside%", Kind::Number(1), 7, "Their share of the selected."),
@@ -26,7 +26,7 @@ const COLUMNS: &[Column] = &[
 pub fn command() -> Command {
     let edge = |id: &'static str, help: &'static str| Arg::new(id).long(id).value_name("VALUE").help(help);
     Command::new("explain")
-        .about("Say what is special about some operations: who sent them, for which files, what they waited for")
+        .about("Find what distinguishes some operations: their clients, files, and what they waited for")
         .long_about(
             "Takes a rectangle of a heat map: a span of time, and on its vertical axis from --low up to --high. The operations in \
              it are compared with all others from five minutes before until its end.",
@@ -34,7 +34,7 @@ pub fn command() -> Command {
         .arg(Arg::new("name").value_name("NAME").required(true).help("The heat map, such as nfs3.ops[latency]"))
         .args(span_args())
         .arg(edge("low", "Lower edge, such as 5ms or 8K [default: the lowest]"))
-        .arg(edge("high", "Upper edge, which is not in it any more [default: the highest]"))
+        .arg(edge("high", "Upper edge, exclusive [default: the highest]"))
         .args(args())
 }
 
@@ -50,11 +50,11 @@ pub fn edge(text: &str, field: &str) -> Result<u64> {
         ("latency" | "queuewait" | "logwait" | "txgwait" | "diskwait", "ms") => 1e6,
         ("latency" | "queuewait" | "logwait" | "txgwait" | "diskwait", "s") => 1e9,
         ("latency" | "queuewait" | "logwait" | "txgwait" | "diskwait", "ns") | ("utilization", "%") | (_, "") => 1.0,
-        (field, unit) => bail!("'{unit}' is no unit of {field}"),
+        (field, unit) => bail!("'{unit}' is not a unit of {field}"),
     };
     match digits.parse::<f64>() {
         Ok(n) if n >= 0.0 && n * unit < 1e19 => Ok((n * unit).round() as u64),
-        _ => bail!("'{text}' is no number with a unit"),
+        _ => bail!("'{text}' is not a number with a unit"),
     }
 }
 

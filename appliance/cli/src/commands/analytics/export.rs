@@ -15,8 +15,8 @@ const DRAWN: &[(&str, &str, &str)] = &[
     ("palette", "NAME", "cividis, viridis, inferno, grey or classic"),
     ("coloring", "NAME", "rank, linear or log"),
     ("scale", "NAME", "The vertical axis: linear or log"),
-    ("outliers", "PERCENT", "Leave out so many of the highest: 5, 1, 0.1, 0.01 or none"),
-    ("shape", "NAME", "What is no heat map: lines or stacked"),
+    ("outliers", "PERCENT", "Percentage of the highest values to leave out: 5, 1, 0.1, 0.01 or none"),
+    ("shape", "NAME", "For statistics other than heat maps: lines or stacked"),
     ("theme", "NAME", "light or dark"),
     ("low", "NUMBER", "Lower edge of the vertical axis"),
     ("high", "NUMBER", "Upper edge of the vertical axis"),
@@ -36,7 +36,7 @@ pub fn command() -> Command {
                 .long("step")
                 .value_name("SECONDS")
                 .value_parser(value_parser!(u64).range(1..))
-                .help("Seconds of a column"),
+                .help("Seconds per column"),
         )
         .arg(
             Arg::new("format")
@@ -64,10 +64,10 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
     let picture = matches!(format.as_str(), "png" | "svg");
     let output = matches.get_one::<PathBuf>("output");
     if format == "png" && output.is_none() && std::io::stdout().is_terminal() {
-        bail!("a PNG is nothing for a terminal: give a file with -o");
+        bail!("a PNG cannot be written to a terminal: give a file with -o");
     }
     if let Some((id, ..)) = DRAWN.iter().find(|(id, ..)| !picture && text(id).is_some()) {
-        bail!("--{id} is for pictures: --format png or svg");
+        bail!("--{id} applies to pictures only: use --format png or svg");
     }
     let (from, to) = span(matches, 60)?;
     let mut params = vec![

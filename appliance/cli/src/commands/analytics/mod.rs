@@ -16,28 +16,21 @@ use std::io::{BufWriter, Write};
 use std::process::ExitCode;
 
 const STATISTICS: &[Column] = &[
-    column("name", Kind::Text, 16, "The statistic; brackets behind it narrow it down and break it down."),
-    column("category", Kind::Text, 8, "Under what it is listed."),
-    column("unit", Kind::Text, 8, "In what it is counted."),
-    column(
-        "fields",
-        Kind::Text,
-        6,
-        "By what it can be told apart; numbers, which make heat maps, have a + behind them.",
-    ),
-    column("help", Kind::Text, 4, "What it means."),
+    column("name", Kind::Text, 16, "The statistic; brackets after it select values and break it down."),
+    column("category", Kind::Text, 8, "Category."),
+    column("unit", Kind::Text, 8, "Unit."),
+    column("fields", Kind::Text, 6, "Possible breakdowns; numeric ones, which make heat maps, are marked with +."),
+    column("help", Kind::Text, 4, "Description."),
 ];
 
 /// Options of `weir analytics`.
 pub fn command() -> Command {
     Command::new("analytics")
-        .about("What is counted and kept; what is special about some operations; export")
+        .about("Manage statistics, explain operations, export")
         .subcommand_required(true)
         .arg_required_else_help(true)
         .subcommand(datasets::command())
-        .subcommand(
-            Command::new("statistics").about("List what can be counted, and by what it can be told apart").args(args()),
-        )
+        .subcommand(Command::new("statistics").about("List all statistics and their breakdowns").args(args()))
         .subcommand(alerts::command())
         .subcommand(export::command())
         .subcommand(explain::command())

@@ -19,26 +19,26 @@ const COLUMNS: &[Column] = &[
         "mode",
         Kind::Text,
         8,
-        "off: nothing is noted; default: what is counted without asking; all: every breakdown of NFS, heat maps of latency, size and offset.",
+        "off: nothing is recorded; default: the default statistics; all: every breakdown of NFS, heat maps of latency, size and offset.",
     ),
-    column("ops/s", Kind::Number(0), 9, "Operations a second: the median of all rounds."),
+    column("ops/s", Kind::Number(0), 9, "Operations per second: the median of all rounds."),
     column("least", Kind::Number(0), 9, "The slowest round."),
     column("most", Kind::Number(0), 9, "The fastest round."),
     column(
         "loss%",
         Kind::Number(2),
         7,
-        "Operations a second less than in the mode off: the median of the rounds' losses.",
+        "Loss in operations per second compared with mode off: the median of all rounds.",
     ),
-    column("cpu_ns", Kind::Number(0), 8, "Processor time of the daemon an operation, in nanoseconds: the median."),
-    column("more_ns", Kind::Number(0), 8, "More than in the mode off: the median of the rounds' differences."),
+    column("cpu_ns", Kind::Number(0), 8, "Processor time of the daemon per operation, in nanoseconds: the median."),
+    column("more_ns", Kind::Number(0), 8, "Increase compared with mode off: the median of all rounds."),
     column(
         "spread",
         Kind::Number(0),
         8,
-        "Of these differences, the largest less the smallest: what is smaller than this may be chance.",
+        "Spread of these differences (largest minus smallest): smaller effects may be noise.",
     ),
-    column("thread_ns", Kind::Number(1), 9, "Of cpu_ns, the thread that counts; - : it cannot be seen from here."),
+    column("thread_ns", Kind::Number(1), 9, "Part of cpu_ns spent in the counting thread; - : not visible from here."),
 ];
 
 /// Every breakdown of NFS by name, and the heat maps of what every operation has.
@@ -70,7 +70,7 @@ pub fn command() -> Command {
         .arg(number("rounds", "5", "Rounds"))
         .arg(number("seconds", "4", "Seconds of each mode in each round"))
         .arg(number("threads", "2", "Connections"))
-        .arg(number("depth", "16", "Calls that each has under way"))
+        .arg(number("depth", "16", "Calls in progress per connection"))
         .args(args())
 }
 
@@ -203,7 +203,7 @@ fn measure(daemon: &Daemon, plan: &Plan, rounds: u64, pid: Option<u32>, tells: b
             let ops = done.ops.max(1) as f64;
             let measured = Measured {
                 rate: done.ops as f64 / done.seconds,
-                cpu_ns: cpu.context("the daemon does not tell its processor time")? * 1e9 / ops,
+                cpu_ns: cpu.context("the daemon does not report its processor time")? * 1e9 / ops,
                 thread_ns: thread_ns(pid).zip(thread).map(|(now, before)| (now - before) / ops),
             };
             if tells {

@@ -9,10 +9,10 @@ use serde::Deserialize;
 
 const COLUMNS: &[Column] = &[
     column("id", Kind::Number(0), 4, "Its number; the page shows it at /analytics/ID."),
-    column("owner", Kind::Text, 10, "Who made it."),
-    column("changed", Kind::Text, 19, "When it was changed last."),
-    column("title", Kind::Text, 20, "What it is called."),
-    column("statistics", Kind::Text, 10, "What it shows."),
+    column("owner", Kind::Text, 10, "Owner."),
+    column("changed", Kind::Text, 19, "Time of the last change."),
+    column("title", Kind::Text, 20, "Title."),
+    column("statistics", Kind::Text, 10, "Contents."),
 ];
 
 #[derive(Deserialize)]
@@ -40,10 +40,10 @@ struct Graph {
 pub fn command() -> Command {
     let id = || Arg::new("id").value_name("ID").required(true).value_parser(value_parser!(u64)).help("Its number");
     Command::new("worksheets")
-        .about("List the worksheets that are kept, show one as JSON, or remove one")
+        .about("List the saved worksheets, show one as JSON, or remove one")
         .args(args())
         .subcommand(Command::new("show").about("Print a worksheet as JSON").arg(id()))
-        .subcommand(Command::new("destroy").about("Remove a worksheet; its statistics are counted on").arg(id()))
+        .subcommand(Command::new("destroy").about("Remove a worksheet; its statistics are still counted").arg(id()))
 }
 
 /// Runs it.

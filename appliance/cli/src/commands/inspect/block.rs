@@ -69,7 +69,7 @@ fn at(pool: &admin::OpenPool, at: &Bookmark, shown: usize) -> Result<Value> {
                 Fault::Missing => "device is missing",
                 Fault::Unreadable => "cannot be read",
                 Fault::Wrong => "wrong bytes",
-                Fault::Stale => "stale: written while the device was away",
+                Fault::Stale => "stale: written while the device was missing",
             };
             json!({ "copy": f.copy, "device": device, "fault": what })
         })
@@ -95,7 +95,7 @@ fn raw(pool: &Pool, vdev: u32, offset: u64, size: u64, shown: usize) -> Result<V
     }
     let tree = pool.store().tree();
     let Some(top) = tree.tops.get(vdev as usize) else {
-        bail!("there is no device {vdev}: the pool has {}", tree.tops.len());
+        bail!("no such device: {vdev}; the pool has {}", tree.tops.len());
     };
     let mut document =
         json!({ "device": vdev, "name": top.name, "offset": format!("{offset:x}"), "size": format!("{size:x}") });

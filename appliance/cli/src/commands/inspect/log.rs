@@ -113,7 +113,7 @@ fn body_text(body: &Body<'_>) -> String {
         Body::Acl { object, acl } => format!("object {object}: {} entries", acl.count),
         Body::SetSaXattr { object, name: n, value } => match value {
             Some(v) => format!("object {object}: {} = {} bytes", name(n), v.len()),
-            None => format!("object {object}: {} taken away", name(n)),
+            None => format!("object {object}: {} removed", name(n)),
         },
         Body::CloneRange { object, offset, length, pointers, .. } => {
             format!("object {object}: {length} bytes at {offset} from {} blocks", pointers.len())

@@ -38,25 +38,25 @@ struct Part {
 const PARTS: &[Part] = &[
     Part {
         name: "label",
-        about: "The four labels of a device: what is wrong with which, and the configuration in them",
+        about: "The four labels of a device: errors in each, and the configuration",
         args: &[("DEVICE", "A device or image file")],
         run: device::label,
     },
     Part {
         name: "uberblocks",
-        about: "Earlier states of a pool: when each was, and which datasets it would show (for `zpool import -T`)",
+        about: "Earlier states of a pool: time of each, and the datasets it would show (for `zpool import -T`)",
         args: &[("DEVICE-OR-POOL", "A device (its rings of uberblocks), or a pool (its states)")],
         run: device::uberblocks,
     },
     Part {
         name: "nvlist",
-        about: "A file that holds a packed list, such as zpool.cache",
+        about: "A file with a packed nvlist, such as zpool.cache",
         args: &[("FILE", "The file")],
         run: device::nvlist,
     },
     Part {
         name: "config",
-        about: "The configuration that the pool keeps of itself",
+        about: "The configuration stored in the pool",
         args: &[("POOL", "The pool")],
         run: pool::config,
     },
@@ -68,19 +68,19 @@ const PARTS: &[Part] = &[
     },
     Part {
         name: "history",
-        about: "Everything that was done to the pool, internal events too",
+        about: "The history of the pool, including internal events",
         args: &[("POOL", "The pool")],
         run: pool::history,
     },
     Part {
         name: "dataset",
-        about: "What the pool keeps of a dataset or snapshot",
+        about: "The metadata of a dataset or snapshot",
         args: &[("DATASET", "POOL/DATASET[@SNAPSHOT]")],
         run: dataset::dataset,
     },
     Part {
         name: "object",
-        about: "An object: its dnode, what it holds, and where its blocks are",
+        about: "An object: its dnode, contents, and block locations",
         args: &[
             ("DATASET", "POOL/DATASET[@SNAPSHOT]; with --mos the pool, for its own objects"),
             ("[NUMBER]", "The object's number [default: a list of all objects]"),
@@ -89,7 +89,7 @@ const PARTS: &[Part] = &[
     },
     Part {
         name: "block",
-        about: "A block: is each copy right, and what is in it",
+        about: "A block: state of each copy, and contents",
         args: &[
             ("POOL", "The pool"),
             ("ADDRESS", "DEVICE:OFFSET:SIZE (hexadecimal, as zdb), or OBJSET:OBJECT:LEVEL:BLOCK (decimal)"),
@@ -98,7 +98,7 @@ const PARTS: &[Part] = &[
     },
     Part {
         name: "spacemap",
-        about: "Which space is allocated: devices, a device's metaslabs, or the entries of one",
+        about: "Allocated space: of devices, of a device's metaslabs, or the entries of one",
         args: &[
             ("POOL", "The pool"),
             ("[DEVICE]", "Number of the top-level device"),
@@ -108,13 +108,13 @@ const PARTS: &[Part] = &[
     },
     Part {
         name: "log",
-        about: "The intent log: what was promised since the last synced txg, and is not replayed",
+        about: "The intent log: records since the last synced txg that are not replayed",
         args: &[("DATASET", "POOL for all logs, or POOL/DATASET for one")],
         run: log::log,
     },
     Part {
         name: "txgs",
-        about: "The last txgs of a mounted pool: how much each wrote, and how long its phases took",
+        about: "The last txgs of a mounted pool: bytes written and duration of the phases",
         args: &[("POOL", "The pool, mounted for writing")],
         run: txgs::txgs,
     },
@@ -139,7 +139,7 @@ pub fn command() -> clap::Command {
                         .value_name("N")
                         .default_value("10000")
                         .value_parser(value_parser!(u64))
-                        .help("Block pointers and entries listed at most"),
+                        .help("Maximum number of block pointers and entries to list"),
                 )
             }
             "block" => command.arg(
@@ -148,13 +148,13 @@ pub fn command() -> clap::Command {
                     .value_name("N")
                     .default_value("512")
                     .value_parser(value_parser!(usize))
-                    .help("Bytes shown at most"),
+                    .help("Maximum number of bytes to show"),
             ),
             _ => command,
         }
     };
     clap::Command::new("inspect")
-        .about("Look at what stands on the disks, structure by structure")
+        .about("Show the on-disk structures of a pool")
         .subcommand_required(true)
         .arg_required_else_help(true)
         .subcommands(PARTS.iter().map(part))
@@ -189,7 +189,7 @@ pub fn in_owner(owner: &Owner, args: &[String]) -> Result<String> {
     let matches = command().try_get_matches_from(args)?;
     match matches.subcommand() {
         Some(("txgs", matches)) => Ok(text(&txgs::of_owner(owner, argument(matches, "POOL"))?, matches)),
-        _ => anyhow::bail!("only 'inspect txgs' runs in the process that has the pool"),
+        _ => anyhow::bail!("only 'inspect txgs' runs in the process that has the pool open"),
     }
 }
 

@@ -49,9 +49,9 @@ fn all(set: &Arc<ObjectSet>, limit: u64) -> Result<Value> {
 fn one(set: &Arc<ObjectSet>, id: u64, limit: u64) -> Result<Value> {
     // Numbers of the accounting objects are the last; zdb writes them as negative ones.
     let object = match id {
-        u64::MAX => set.user_used().context("there is no accounting by user")?,
-        n if n == u64::MAX - 1 => set.group_used().context("there is no accounting by group")?,
-        n if n == u64::MAX - 2 => set.project_used().context("there is no accounting by project")?,
+        u64::MAX => set.user_used().context("no accounting by user")?,
+        n if n == u64::MAX - 1 => set.group_used().context("no accounting by group")?,
+        n if n == u64::MAX - 2 => set.project_used().context("no accounting by project")?,
         0 => set.meta().clone(),
         n => set.object(n)?,
     };

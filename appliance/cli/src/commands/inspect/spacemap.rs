@@ -26,7 +26,7 @@ pub fn spacemap(matches: &ArgMatches) -> Result<Value> {
     };
     let Some(vdev) = number("DEVICE")? else { return devices(pool) };
     let Some(top) = pool.root_vdev().children.iter().find(|t| t.id == vdev) else {
-        bail!("there is no device {vdev}");
+        bail!("no such device: {vdev}");
     };
     let shift = top.number(config::METASLAB_SHIFT);
     if top.number(config::METASLAB_ARRAY) == 0 || !(9..63).contains(&shift) {
@@ -113,7 +113,7 @@ fn allocated_in(bits: &::pool::space::bits::Bits, units: Run) -> u64 {
 fn one(pool: &Pool, top: &VdevConfig, metaslab: u64) -> Result<Value> {
     let (maps, _) = space_maps(pool, top)?;
     let id = usize::try_from(metaslab).ok().and_then(|i| maps.get(i).copied());
-    let id = id.with_context(|| format!("there is no metaslab {metaslab}: the device has {}", maps.len()))?;
+    let id = id.with_context(|| format!("no such metaslab: {metaslab}; the device has {}", maps.len()))?;
     if id == 0 {
         return Ok(json!({ "device": top.id, "metaslab": metaslab, "space_map": 0, "entries": [] }));
     }

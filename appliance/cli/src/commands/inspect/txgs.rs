@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 pub fn txgs(matches: &ArgMatches) -> Result<Value> {
     let pool = argument(matches, "POOL");
     let Some(document) = figures::read(&crate::state::folder()?, pool)? else {
-        bail!("{pool}: no process has it mounted for writing; figures are kept as long as one does");
+        bail!("{pool}: no process has the pool mounted for writing; statistics exist only while one does");
     };
     Ok(show(&document))
 }
@@ -26,7 +26,7 @@ pub fn of_owner(owner: &Owner, pool: &str) -> Result<Value> {
     let owned = owner.house.pool(pool)?;
     match owned.writable() {
         Some(writable) => Ok(show(&figures::document(writable.writer(), pool, &[]))),
-        None => bail!("{pool}: it is not open for writing, so there are no txgs"),
+        None => bail!("{pool}: not open for writing, so there are no txgs"),
     }
 }
 

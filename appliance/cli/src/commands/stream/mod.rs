@@ -21,7 +21,7 @@ pub fn command() -> clap::Command {
     let flag =
         |id: &'static str, short, help: &'static str| Arg::new(id).short(short).action(ArgAction::SetTrue).help(help);
     clap::Command::new("stream")
-        .about("Look into saved send streams: what `zfs send` wrote, without receiving it")
+        .about("Inspect saved send streams without receiving them")
         .subcommand_required(true)
         .arg_required_else_help(true)
         .subcommand(
@@ -34,7 +34,7 @@ pub fn command() -> clap::Command {
                         .action(ArgAction::Count)
                         .help("Print every record; twice, with its checksum"),
                 )
-                .arg(flag("unchecked", 'C', "Do not look at checksums"))
+                .arg(flag("unchecked", 'C', "Do not verify checksums"))
                 .arg(flag("data", 'd', "Print every record with its checksum and what follows it")),
         )
         .subcommand(browsing(ls::command(), "List the files in a saved stream", "FILE[:/path]..."))
@@ -47,7 +47,7 @@ pub fn command() -> clap::Command {
         .subcommand(mount::command())
         .subcommand(
             clap::Command::new("token")
-                .about("Print what a resume token says: the property receive_resume_token of what was received in part")
+                .about("Print the contents of a resume token (property receive_resume_token of a partially received dataset)")
                 .arg(Arg::new("token").value_name("TOKEN").required(true)),
         )
 }
@@ -60,13 +60,13 @@ fn browsing(command: clap::Command, about: &'static str, operands: &'static str)
         .long_about(None::<&str>)
         .override_usage(format!("weir stream {name} [OPTIONS] {operands}"));
     let command = command.args(source::stream_args()).after_help(
-        "The stream is read to its end first, and nothing is shown of one that was altered or cut off. It must be a file: not a pipe, \
+        "The whole stream is read first; an altered or truncated one is refused. It must be a file: not a pipe, \
          not compressed as a whole.",
     );
     command.mut_args(|arg| match arg.get_id().as_str() {
         "search" | "key-file" | "passphrase-file" | "keylocation" => arg.hide(true),
         "source" => arg.value_name("FILE[:/path]"),
-        "paths" => arg.help("FILE:/path of one or more things to copy, then where to"),
+        "paths" => arg.help("One or more FILE:/path to copy, then the destination"),
         _ => arg,
     })
 }
@@ -107,7 +107,7 @@ fn open(matches: &ArgMatches) -> Result<Box<dyn Read>> {
     let path = matches.get_one::<PathBuf>("file").expect("it has a default");
     if path == Path::new("-") {
         if io::stdin().is_terminal() {
-            bail!("a send stream is not for terminals: name a file, or redirect standard input");
+            bail!("a send stream cannot be read from a terminal: name a file, or redirect standard input");
         }
         return Ok(Box::new(BufReader::with_capacity(READ_BYTES, io::stdin().lock())));
     }

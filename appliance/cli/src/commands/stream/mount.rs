@@ -28,7 +28,7 @@ pub fn command() -> clap::Command {
                 .value_delimiter(',')
                 .help("allow_other, noallow_other, default_permissions, dev, suid, noexec, uring, nouring, as of weir mount"),
         )
-        .arg(Arg::new("foreground").short('f').long("foreground").action(ArgAction::SetTrue).help("Stay, and log to standard error"))
+        .arg(Arg::new("foreground").short('f').long("foreground").action(ArgAction::SetTrue).help("Stay in the foreground and log to standard error"))
         .arg(Arg::new("notify").long("notify").action(ArgAction::SetTrue).hide(true))
         .args(source::args())
         .args(source::stream_args())
@@ -37,7 +37,7 @@ pub fn command() -> clap::Command {
             _ => arg,
         })
         .after_help(
-            "The stream is read to its end first, and nothing is mounted of one that was altered or cut off. It must be a file: not a pipe, \
+            "The whole stream is read first; an altered or truncated one is refused. It must be a file: not a pipe, \
              not compressed as a whole; and it stays in use until DIR is unmounted (weir umount DIR).",
         )
 }
@@ -57,7 +57,7 @@ pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
 fn serve(matches: &ArgMatches, options: &MountOptions) -> Result<ExitCode> {
     let mounted: Arc<Mutex<Option<Unmounter>>> = Arc::default();
     // Before anything starts a thread.
-    let signals = Signals::block().context("cannot hold back signals")?;
+    let signals = Signals::block().context("cannot block signals")?;
     let seen = mounted.clone();
     signals
         .each(move |_| match &*seen.lock() {
@@ -73,7 +73,7 @@ fn serve(matches: &ArgMatches, options: &MountOptions) -> Result<ExitCode> {
     }
     let vfs = Opener::new(matches).open(stream)?;
     if vfs.attr(vfs.root())?.kind != FileKind::Directory {
-        bail!("{stream}: it is of a volume, which is one file: weir stream cp copies it");
+        bail!("{stream}: contains a volume, which is one file: copy it with weir stream cp");
     }
     // What `mount` and `df` show, as of a dataset.
     let options = MountOptions { name: stream.clone(), ..options.clone() };

@@ -23,10 +23,10 @@ pub fn command() -> clap::Command {
     clap::Command::new("verify")
         .about("Check every block of a pool: all copies, parity, contents, space and accounting")
         .after_help(
-            "Exit code: 0 clean; 1 something is wrong, but all data is readable; 2 data is lost; 3 it could not be done.\n\
+            "Exit code: 0 clean; 1 damaged, but all data is readable; 2 data is lost; 3 could not verify.\n\
              Blocks are decrypted and decompressed too: a checksum only proves that a block is what was written. Encrypted blocks\n\
-             whose key is not loaded, not in a file that --key-file or --passphrase-file names, and not where keylocation says,\n\
-             are checked by their checksums alone, and counted.\n\
+             whose key is not loaded, not given by --key-file or --passphrase-file, and not found at keylocation,\n\
+             are checked by checksum only, and counted.\n\
              Nothing is written.",
         )
         .arg(Arg::new("pool").value_name("POOL").required(true).help("The pool's name or number"))
@@ -77,7 +77,7 @@ pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
         Err(e) => return Ok(cannot_open(name, &e, as_json)),
     };
     if done.verdict != Verdict::Clean && opener.lost().next().is_some() {
-        let why = "it is nearly full, and its process needed the space of what was being verified; try again when it is not \
+        let why = "the pool is nearly full, and the space being verified was reused; try again when it is not \
                    written to";
         return Ok(cannot_open(name, &anyhow::anyhow!(why), as_json));
     }

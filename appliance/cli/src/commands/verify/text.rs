@@ -55,9 +55,11 @@ fn verdict(v: &Verification) -> String {
             count(r.repairable_blocks, "block")
         ),
         Verdict::Damaged if v.devices.iter().any(|d| d.absent.is_some()) => {
-            "DAMAGED, nothing lost. Devices are away; all data is readable.".to_owned()
+            "DAMAGED, nothing lost. Devices are missing; all data is readable.".to_owned()
         }
-        Verdict::Damaged => "DAMAGED, nothing lost. All data is readable, but the pool's books are wrong.".to_owned(),
+        Verdict::Damaged => {
+            "DAMAGED, nothing lost. All data is readable, but the pool's space accounting is wrong.".to_owned()
+        }
         Verdict::Lost => {
             let also = match r.repairable_blocks {
                 0 => String::new(),
@@ -115,9 +117,12 @@ fn place(f: &DamagedFile) -> String {
         Place::Directory { path: p } => format!("{ds}:{}  (directory: some names in it cannot be read)", path(p)),
         Place::Attributes { path: p } => format!("{ds}:{}  (extended attributes and access lists)", path(p)),
         Place::Object { what, ranges } => format!("{ds}: object {}: {what}{}", f.object, bytes(ranges)),
-        Place::Objects { first, end } if end - first == 1 => format!("{ds}: object {first} cannot be looked at"),
+        Place::Objects { first, end } if end - first == 1 => format!("{ds}: object {first} cannot be read"),
         Place::Objects { first, end } => {
-            format!("{ds}: objects {first} to {} cannot be looked at: files and directories may be hidden", end - 1)
+            format!(
+                "{ds}: objects {first} to {} cannot be read: files and directories may be missing from this list",
+                end - 1
+            )
         }
         Place::Everything => format!("{ds}: everything in it"),
     }
@@ -163,7 +168,7 @@ fn space(out: &mut String, v: &Verification, r: &Report) {
         }
         more(out, leaks.len());
     };
-    list("Leaked (allocated, but nothing uses it)", r.leaked_bytes, &r.leaked);
+    list("Leaked (allocated, but not referenced)", r.leaked_bytes, &r.leaked);
     list("In use but free in the space maps (the next write may destroy it)", r.unallocated_bytes, &r.unallocated);
     list("Used by two blocks", r.doubly_used_bytes, &r.doubly_used);
     if !r.space_anomalies.is_empty() {
@@ -218,22 +223,19 @@ fn advice(out: &mut String, v: &Verification) {
     let _ = writeln!(out, "\nWhat to do:");
     let absent: Vec<&str> = v.devices.iter().filter(|d| d.absent.is_some()).map(|d| d.name.as_str()).collect();
     if !absent.is_empty() {
-        let _ = writeln!(
-            out,
-            "  - bring back or replace {}; until then less can go wrong before data is lost",
-            absent.join(", ")
-        );
+        let _ =
+            writeln!(out, "  - bring back or replace {}; until then the pool has less redundancy", absent.join(", "));
     }
     if v.verdict == Verdict::Lost {
         let _ = writeln!(
             out,
-            "  - copy out what is whole (`weir cp -r --best-effort {name}:/ DIR`), and restore the files above from a backup"
+            "  - copy the intact files (`weir cp -r --best-effort {name}:/ DIR`), and restore the files above from a backup"
         );
     }
     if v.devices.iter().any(|d| d.faults.wrong + d.faults.unreadable > 0) {
         let _ = writeln!(
             out,
-            "  - look after the devices above: a scrub of the imported pool (`zpool scrub {name}`) rewrites what is wrong on them"
+            "  - check the devices above: a scrub of the imported pool (`zpool scrub {name}`) repairs the damage on them"
         );
     }
     if v.devices.iter().any(|d| d.faults.stale > 0) {
@@ -246,10 +248,7 @@ fn advice(out: &mut String, v: &Verification) {
         || !r.space_anomalies.is_empty()
         || r.wrong_references_count > 0
     {
-        let _ = writeln!(
-            out,
-            "  - no data is in danger by reading; the space comes back when the data is copied to a new pool"
-        );
+        let _ = writeln!(out, "  - reading is safe; the space is recovered by copying the data to a new pool");
     }
 }
 

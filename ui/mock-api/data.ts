@@ -47,7 +47,7 @@ function pools(): Schemas["PoolDetail"][] {
     },
     {
       name: "archive", guid: guid(2), state: "DEGRADED",
-      health: { ok: false, status: "The labels of some devices are missing, or those of something else. What they held is on others too: the pool goes on, with less protection.", action: "Put another device in its place with 'zpool replace'.", see: "https://openzfs.github.io/openzfs-docs/msg/ZFS-8000-4J" },
+      health: { ok: false, status: "Some devices have missing or foreign labels. The pool has enough redundancy to work without them, but is less protected.", action: "Replace the devices with 'zpool replace'.", see: "https://openzfs.github.io/openzfs-docs/msg/ZFS-8000-4J" },
       read_only: false, size_bytes: 3.62 * 1024 * G, allocated_bytes: 3.04 * 1024 * G, free_bytes: 0.58 * 1024 * G, capacity_percent: 84, fragmentation_percent: 31, used_bytes: 3.04 * 1024 * G,
       available_bytes: 0.46 * 1024 * G, dedup_ratio: 1.04, error_count: 0, txg: 1_940_028,
       devices: device("archive", "root", 20, { state: "DEGRADED", children: [

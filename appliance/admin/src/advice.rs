@@ -7,105 +7,105 @@ use crate::health::Reason;
 
 /// State and advice for an imported pool; each ends a line, and follows a tab on its further lines.
 pub fn imported(reason: Reason) -> Option<(String, String)> {
-    let online = "Connect what is missing, then run 'zpool online'.\n";
-    let restore = "Make the pool anew, and restore it from a backup.\n";
+    let online = "Reconnect the missing devices, then run 'zpool online'.\n";
+    let restore = "Destroy and re-create the pool, and restore it from a backup.\n";
     let (status, action) = match reason {
         Reason::Ok => return None,
         Reason::MissingDevR => (
-            "Some devices are not there.  What they hold is on others too: everything\n\tcan be read and written, with less \
-             protection.\n",
+            "Some devices are missing.  The pool has enough redundancy to work without\n\tthem, but is less protected \
+             until they return.\n",
             online,
         ),
         Reason::MissingDevNr => (
-            "Some devices are not there, and no others have what they hold.  The pool\n\tcannot go on without them.\n",
+            "Some devices are missing, and the pool does not have enough redundancy\n\tto work without them.\n",
             online,
         ),
         Reason::CorruptLabelR => (
-            "The labels of some devices are missing, or those of something else.  What\n\tthey held is on others too: the pool \
-             goes on, with less protection.\n",
-            "Put another device in its place with 'zpool replace'.\n",
+            "Some devices have missing or foreign labels.  The pool has enough redundancy\n\tto work without them, but is \
+             less protected.\n",
+            "Replace the devices with 'zpool replace'.\n",
         ),
         Reason::CorruptLabelNr => (
-            "The labels of some devices are missing, or those of something else, and no\n\tothers have what they held.  The pool \
-             cannot go on without them.\n",
+            "Some devices have missing or foreign labels, and the pool does not have\n\tenough redundancy to work without \
+             them.\n",
             restore,
         ),
         Reason::FailingDev => (
-            "Some devices failed, or gave wrong bytes.  What was asked for came from\n\tother copies or parity, so nobody has \
-             noticed.\n",
-            "If it is the device, put another one in its place with 'zpool replace'; if\n\tit was cable or power, forget the \
+            "Some devices returned errors or wrong data.  All requests were served from\n\tother copies or parity, so \
+             applications are not affected.\n",
+            "If a device is failing, replace it with 'zpool replace'.  If the cause was\n\tcabling or power, clear the \
              errors with 'zpool clear'.\n",
         ),
         Reason::OfflineDev => (
-            "Somebody took devices offline.  What they hold is on others too: the pool\n\tgoes on, with less protection.\n",
-            "Take them in again with 'zpool online', or put others in their place with\n\t'zpool replace'.\n",
+            "Some devices were taken offline.  The pool works without them, but is less\n\tprotected.\n",
+            "Bring them back with 'zpool online', or replace them with 'zpool replace'.\n",
         ),
         Reason::RemovedDev => (
-            "Devices went away while they were in use.  What they hold is on others too:\n\tthe pool goes on, with less \
-             protection.\n",
-            "Connect them and run 'zpool online', or put others in their place with\n\t'zpool replace'.\n",
+            "Some devices were removed while in use.  The pool works without them, but\n\tis less \
+             protected.\n",
+            "Reconnect them and run 'zpool online', or replace them with\n\t'zpool replace'.\n",
         ),
         Reason::Resilvering => (
-            "What devices missed is being written to them.  The pool can be used\n\tmeanwhile; its protection may be less.\n",
-            "Wait until it is done ('zpool wait -t resilver').\n",
+            "Some devices are being resilvered.  The pool can be used meanwhile, possibly\n\twith less protection.\n",
+            "Wait for the resilver to finish ('zpool wait -t resilver').\n",
         ),
         Reason::RebuildScrub => (
-            "What was written to new devices in the order of addresses was not compared\n\twith its checksums yet.\n",
-            "Have it looked at with 'zpool scrub'.\n",
+            "Some devices were rebuilt sequentially, and their data has not been checked\n\tagainst its checksums yet.\n",
+            "Check the data with 'zpool scrub'.\n",
         ),
         Reason::CorruptData => (
-            "Some blocks are damaged, and no copy of them is left.  Files may be\n\taffected.\n",
-            "Restore the files that 'zpool status -v' names; if these are more than\n\tcan be restored, the whole pool.\n",
+            "Some blocks are damaged and cannot be repaired.  Files may be affected.\n",
+            "Restore the files that 'zpool status -v' lists, or else the whole pool, from\n\ta backup.\n",
         ),
-        Reason::CorruptPool => ("What the pool keeps of itself is damaged: it cannot be opened.\n", restore),
+        Reason::CorruptPool => ("The pool's metadata is damaged, and the pool cannot be opened.\n", restore),
         Reason::VersionOlder => (
-            "The pool has an old format, without feature flags.  It can be used, but\n\tnot all that this version offers.\n",
-            "'zpool upgrade' brings it up to date.  Software that does not know feature\n\tflags cannot open it any more then.\n",
+            "The pool has an old format without feature flags.  It can be used, but some\n\tfunctions are not available.\n",
+            "Upgrade it in OpenZFS with 'zpool upgrade'.  Afterwards, software without\n\tfeature flags cannot open it.\n",
         ),
         Reason::VersionNewer => (
-            "The pool has a newer format than this version knows, and cannot be opened\n\there.\n",
-            "Open it where the software is newer, or restore it from a backup.\n",
+            "The pool has a newer format than this version supports, and cannot be opened\n\there.\n",
+            "Open it with newer software, or restore it from a backup.\n",
         ),
         Reason::FeatDisabled => (
-            "The pool lacks features that it could have.  It can be used without them.\n",
-            "'zpool upgrade' adds them.  Software that does not know them may not open\n\tthe pool any more then; see \
+            "Some supported features are not enabled.  The pool can be used without them.\n",
+            "'zpool upgrade' enables them.  Afterwards, software without these features\n\tmay be unable to open the pool; see \
              zpool-features(7).\n",
         ),
         Reason::UnsupFeatRead => (
-            "The pool cannot be opened here, since it uses features that this version\n\tdoes not know:\n",
-            "Open it where they are known, or restore it from a backup.\n",
+            "The pool cannot be opened here, because it uses features that this version\n\tdoes not support:\n",
+            "Open it with software that supports them, or restore it from a backup.\n",
         ),
         Reason::FaultedDevR => (
-            "Some devices failed so often that they are not used any more.  What they\n\thold is on others too: the pool goes \
-             on, with less protection.\n",
-            "Put another device in its place with 'zpool replace', or use it again\n\twith 'zpool clear'.\n",
+            "Some devices are faulted after repeated errors.  The pool works without\n\tthem, but is less \
+             protected.\n",
+            "Replace the devices with 'zpool replace', or return them to service with\n\t'zpool clear'.\n",
         ),
         Reason::FaultedDevNr => (
-            "Some devices failed so often that they are not used any more, and no others\n\thave what they hold.  The pool cannot \
-             go on without them.\n",
-            "If 'zpool clear' gets them to work, copy away what can be read; else make\n\tthe pool anew, and restore it from a \
+            "Some devices are faulted after repeated errors, and the pool does not have\n\tenough redundancy to work without \
+             them.\n",
+            "If the devices work after 'zpool clear', copy all readable data.  Otherwise\n\tre-create the pool and restore it from a \
              backup.\n",
         ),
         Reason::Suspended => (
-            "Devices do not take what has to be written.  Reading goes on as far as they\n\tcan be read; writing waits.\n",
-            "Make sure that they are connected and have room, then run 'zpool clear'.\n",
+            "Devices refuse writes.  Reads continue as far as devices can be read; writes\n\twait.\n",
+            "Make sure the devices are connected and not full, then run 'zpool clear'.\n",
         ),
         // OpenZFS has no such state: it trusts devices that failed to keep what they had taken.
         Reason::SuspendedForGood => (
-            "One or more devices failed to keep what was written to them.  Reading\n\tgoes on, writing does not.\n",
+            "One or more devices failed to keep data that was written to them.  Reads\n\tcontinue, writes are refused.\n",
             "Make sure the affected devices are connected, then run 'zpool export'\n\tand 'zpool import'.\n",
         ),
         Reason::BadLog => (
-            "The intent log cannot be read: what was promised last may be in it.\n",
-            "Connect its device and run 'zpool online', or go on without what it holds\n\twith 'zpool clear'.\n",
+            "The intent log cannot be read.  It may contain the latest synchronous writes.\n",
+            "Reconnect the log device and run 'zpool online', or discard the log with\n\t'zpool clear'.\n",
         ),
         Reason::HostidMismatch => (
-            "Another system had the pool last, and may still have it.\n",
-            "Export it wherever it is imported, then import it here.\n",
+            "The pool was last used by another system, and may still be in use there.\n",
+            "Export the pool on the other system, then import it here.\n",
         ),
-        Reason::BadGuidSum => ("Some devices of the pool are not known here.\n", online),
+        Reason::BadGuidSum => ("Some devices of the pool were not found.\n", online),
         Reason::Errata(number) => {
-            let text = format!("The pool has a known flaw: errata #{number}.\n");
+            let text = format!("The pool is affected by a known defect: errata #{number}.\n");
             let action = if number == 1 { "'zpool scrub' corrects it.\n" } else { "" };
             return Some((text, action.to_owned()));
         }

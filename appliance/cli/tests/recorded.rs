@@ -269,7 +269,7 @@ fn a_renamed_pool_with_a_device_away_is_degraded_and_readable() {
     weir.good(&["zpool", "import", "-o", "readonly=on", "-d", dir, "-f", pool, "other"]);
     let status = weir.good(&["zpool", "status", "other"]);
     assert!(status.starts_with(
-        "  pool: other\n state: DEGRADED\nstatus: Some devices are not there.  What they hold is on others"
+        "  pool: other\n state: DEGRADED\nstatus: Some devices are missing.  The pool has enough redundancy"
     ));
     let was = away.file_name().expect("a name").to_string_lossy().into_owned();
     assert!(status.contains(&format!("UNAVAIL      0     0     0  was /tmp/v/{was}\n")), "{status}");

@@ -133,7 +133,7 @@ describe("datasets", () => {
 describe("pools", () => {
   test("what is wrong stands first: which pool, why, and what to do", async () => {
     await withMock({}, async (page) => {
-      await page.getByText(/archive: The labels of some devices are missing/).waitFor();
+      await page.getByText(/archive: Some devices have missing or foreign labels/).waitFor();
       await page.getByRole("link", { name: "Look at archive" }).click();
       const row = page.getByRole("row", { name: /WCC7K0BBBBBB/ });
       await row.getByText("UNAVAIL").waitFor();

@@ -68,9 +68,9 @@ fn a_degraded_pool_says_what_is_missing() {
     let expected = format!(
         "  pool: rz
  state: DEGRADED
-status: Some devices are not there.  What they hold is on others too: everything
-\tcan be read and written, with less protection.
-action: Connect what is missing, then run 'zpool online'.
+status: Some devices are missing.  The pool has enough redundancy to work without
+\tthem, but is less protected until they return.
+action: Reconnect the missing devices, then run 'zpool online'.
    see: https://openzfs.github.io/openzfs-docs/msg/ZFS-8000-2Q
   scan: scrub repaired 1.87M in 00:00:01 with 0 errors on {end}
 config:
@@ -104,7 +104,7 @@ fn damaged_files_are_counted_or_named() {
     assert!(text.ends_with(end), "{text}");
     assert!(
         text.contains(
-            "action: Restore the files that 'zpool status -v' names; if these are more than\n\tcan be restored"
+            "action: Restore the files that 'zpool status -v' lists, or else the whole pool, from\n\ta backup."
         )
     );
 }

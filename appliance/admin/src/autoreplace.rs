@@ -32,7 +32,7 @@ pub fn replace(pool: &WritablePool) -> Result<Vec<String>> {
         let leaf = Leaf { path: PathBuf::from(path), is_disk: devices::kind(path)? == PathKind::Disk };
         match attach(pool, lost.guid, &leaf, Joins::Replace, None, None, false) {
             Ok(()) => done.push(leaf.name()),
-            Err(error) => tracing::debug!(device = leaf.name(), %error, "cannot take the place of what was there"),
+            Err(error) => tracing::debug!(device = leaf.name(), %error, "cannot replace the missing device with it"),
         }
     }
     Ok(done)

@@ -13,7 +13,7 @@ pub fn clear(pool: &WritablePool, device: Option<u64>) -> Result<()> {
     pool.writer().clear(device, &states::open)?;
     if device.is_none() {
         for dataset in pool.live.discard_kept_logs()? {
-            tracing::warn!(dataset, "the intent log of which records could not be replayed is discarded");
+            tracing::warn!(dataset, "discarded an intent log with records that could not be replayed");
         }
     }
     Ok(())

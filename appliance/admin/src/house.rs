@@ -169,13 +169,13 @@ impl House {
         pool.reporter().join(&self.zevents);
         // Whoever has a pool for long scrubs and resilvers it.
         if let Some(Err(error)) = pool.writable().map(|writable| writable.writer().run_scans()) {
-            tracing::warn!(pool = pool.name(), %error, "nothing is scrubbed or resilvered");
+            tracing::warn!(pool = pool.name(), %error, "scrubs and resilvers are not running");
         }
         if let Some(Err(error)) = pool.writable().map(|writable| writable.writer().run_sweeps()) {
-            tracing::warn!(pool = pool.name(), %error, "nothing is trimmed or initialized");
+            tracing::warn!(pool = pool.name(), %error, "trim and initialize are not running");
         }
         if let Some(Err(error)) = pool.writable().map(|writable| writable.writer().run_expansion()) {
-            tracing::warn!(pool = pool.name(), %error, "no raidz is widened");
+            tracing::warn!(pool = pool.name(), %error, "raidz expansion is not running");
         }
         if let Some(greet) = self.greet.get() {
             greet(&pool);

@@ -76,7 +76,7 @@ pub fn forget_below(state: &State, record: &Imported, dataset: &str) {
     if keys.len() != before
         && let Err(error) = keep(state, record, &keys)
     {
-        tracing::warn!(dataset, error = %format!("{error:#}"), "its key is still kept");
+        tracing::warn!(dataset, error = %format!("{error:#}"), "its key is still stored");
     }
 }
 
@@ -89,7 +89,7 @@ pub fn rename(state: &State, record: &Imported, from: &str, to: &str) {
         changed = true;
     }
     if changed && let Err(error) = keep(state, record, &keys) {
-        tracing::warn!(dataset = to, error = %format!("{error:#}"), "its key has to be loaded again");
+        tracing::warn!(dataset = to, error = %format!("{error:#}"), "its key must be loaded again");
     }
 }
 
@@ -99,7 +99,7 @@ pub fn hand_on(state: &State, record: &Imported, from: &str, to: &str) {
     let Some(key) = keys.iter_mut().find(|k| k.dataset == from) else { return };
     key.dataset = to.to_owned();
     if let Err(error) = keep(state, record, &keys) {
-        tracing::warn!(dataset = to, error = %format!("{error:#}"), "its key has to be loaded again");
+        tracing::warn!(dataset = to, error = %format!("{error:#}"), "its key must be loaded again");
     }
 }
 
@@ -117,7 +117,7 @@ pub fn restore(state: &State, record: &Imported, datasets: &std::sync::Arc<Datas
     for key in kept(state, record) {
         let loaded = datasets.dataset(&key.dataset).and_then(|d| keys.load(&d, &key.material));
         if let Err(error) = loaded {
-            tracing::warn!(dataset = key.dataset, %error, "a key that was loaded does not fit any more");
+            tracing::warn!(dataset = key.dataset, %error, "a loaded key no longer matches");
         }
     }
 }

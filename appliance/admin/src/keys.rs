@@ -61,10 +61,10 @@ pub fn load(keys: &KeyStore, dataset: &Dataset, source: &KeySource<'_>) -> Resul
     match KeyLocation::parse(&location) {
         Some(KeyLocation::File(path)) => Ok(keys.load(dataset, &read_key(Path::new(&path), key.key_format)?)?),
         Some(KeyLocation::Url(url)) => {
-            bail!("{url}: keys from the web are not supported; fetch it and use -L file:///...")
+            bail!("{url}: keys from a web server are not supported; download it and use -L file:///...")
         }
         Some(KeyLocation::Prompt) => prompt(keys, root.name(), dataset, key.key_format, source),
-        Some(KeyLocation::None) | None => bail!("keylocation is '{location}'; say with -L where the key is"),
+        Some(KeyLocation::None) | None => bail!("keylocation is '{location}'; give the location of the key with -L"),
     }
 }
 
@@ -77,7 +77,7 @@ fn read_key(path: &Path, format: u64) -> Result<Vec<u8>> {
     let shown = || path.display().to_string();
     let len = std::fs::metadata(path).with_context(shown)?.len();
     if len > KEY_FILE_MAX {
-        bail!("{}: {len} bytes are no key", path.display());
+        bail!("{}: a key cannot have {len} bytes", path.display());
     }
     let mut bytes = std::fs::read(path).with_context(shown)?;
     if format != FORMAT_RAW
@@ -93,13 +93,13 @@ fn prompt(keys: &KeyStore, root: &str, dataset: &Dataset, format: u64, source: &
         return Err(files::Error::KeyUnavailable { place: dataset.name().to_owned() }.into());
     };
     let kind = match format {
-        FORMAT_RAW => bail!("a raw key cannot be typed: give it with --key-file"),
+        FORMAT_RAW => bail!("a raw key cannot be entered at a terminal: use --key-file"),
         FORMAT_HEX => "Hexadecimal key",
         _ => "Passphrase",
     };
     let mut attempt = 1;
     loop {
-        let typed = ask(&format!("{kind} for '{root}': ")).context("cannot ask for the key")?;
+        let typed = ask(&format!("{kind} for '{root}': ")).context("cannot prompt for the key")?;
         match keys.load(dataset, typed.as_bytes()) {
             Ok(()) => return Ok(()),
             Err(files::Error::Invalid { .. }) if attempt < ATTEMPTS => attempt += 1,

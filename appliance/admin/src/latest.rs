@@ -117,8 +117,7 @@ struct Ending<T: Clone> {
 
 impl<T: Clone> Drop for Ending<T> {
     fn drop(&mut self) {
-        let result =
-            self.result.take().unwrap_or_else(|| Err(anyhow::anyhow!("a fault of this program; the log has more")));
+        let result = self.result.take().unwrap_or_else(|| Err(anyhow::anyhow!("internal error; see the log")));
         let mut state = self.shared.state.lock();
         state.since = None;
         if let Ok(value) = &result {

@@ -36,7 +36,7 @@ pub fn ask(
     let key = match KeyLocation::parse(location) {
         Some(KeyLocation::File(path)) => from_file(Path::new(&path), format)?,
         Some(KeyLocation::Prompt) => ask(format)?,
-        Some(KeyLocation::Url(url)) => bail!("unsupported: keys from the web ('{url}')"),
+        Some(KeyLocation::Url(url)) => bail!("unsupported: keys from a web server ('{url}')"),
         Some(KeyLocation::None) | None => bail!("invalid keylocation"),
     };
     check(format, &key)

@@ -43,7 +43,7 @@ fn choose(name: &str, search: Search, everywhere: bool) -> Result<FoundPool> {
     }
     if found.len() > 1 {
         let guids: Vec<String> = found.iter().map(|p| p.guid.to_string()).collect();
-        bail!("there are {} pools called '{name}': say which by its number, {}", found.len(), guids.join(" or "));
+        bail!("there are {} pools named '{name}': specify one by its GUID, {}", found.len(), guids.join(" or "));
     }
     if let Some(found) = found.pop() {
         return Ok(found);
@@ -62,7 +62,7 @@ fn choose(name: &str, search: Search, everywhere: bool) -> Result<FoundPool> {
         why += &format!("; {}: {}", device.path.display(), device.why);
     }
     if everywhere {
-        why += " (-d says where else to look for its disks)";
+        why += " (use -d to search other places for its devices)";
     }
     bail!("{why}")
 }

@@ -71,10 +71,10 @@ pub fn parse(name: &str, value: &str, when: When) -> Result<PoolSetting, String>
     let stored = |value: SetValue| Ok(PoolSetting::Stored(name.to_owned(), value));
     match name {
         "readonly" => Err("property 'readonly' can only be set at import time".to_owned()),
-        "multihost" if value == "on" => Err("unsupported: multihost=on, the pool would have to be watched".to_owned()),
+        "multihost" if value == "on" => Err("unsupported: multihost=on".to_owned()),
         "version" => match value {
-            "5000" => Err("the pool has feature flags already".to_owned()),
-            _ => Err("unsupported: pools of a version before feature flags cannot be made".to_owned()),
+            "5000" => Err("the pool already has feature flags".to_owned()),
+            _ => Err("unsupported: creating pools of versions before feature flags".to_owned()),
         },
         "altroot" if when == When::Set => {
             Err("property 'altroot' can only be set during pool creation or import".to_owned())

@@ -272,7 +272,7 @@ pub(crate) fn unreplayed(dataset: &Dataset, keys: &KeyStore) -> Option<String> {
     (log.unreplayed_records > 0).then(|| {
         let (count, bytes) = (log.unreplayed_records, log.unreplayed_bytes);
         format!(
-            "{count} changes ({bytes} bytes) are in the intent log only and do not show; `weir inspect log` lists them"
+            "{count} changes ({bytes} bytes) are only in the intent log and are not shown; `weir inspect log` lists them"
         )
     })
 }
@@ -306,7 +306,7 @@ pub(crate) fn files_of_volume(dataset: &Dataset) -> Result<()> {
     // A snapshot's kind is "snapshot"; what it is of, its head says.
     match dataset.tree().head(dataset.dir())?.kind()? {
         DatasetKind::Volume => Ok(()),
-        _ => Err(Error::invalid(dataset.name(), "is no volume")),
+        _ => Err(Error::invalid(dataset.name(), "is not a volume")),
     }
 }
 

@@ -27,7 +27,9 @@ pub fn step_in(pool: &WritablePool) -> Result<Vec<(String, String)>> {
             let sequentially = spare.kind == "dspare";
             let joined = attach(pool, lost.guid, &leaf, Joins::Replace, None, Some(spare.guid), sequentially);
             joined
-                .inspect_err(|error| tracing::debug!(spare = leaf.name(), %error, "cannot stand in for {}", lost.name))
+                .inspect_err(
+                    |error| tracing::debug!(spare = leaf.name(), %error, "cannot replace {} with a spare", lost.name),
+                )
                 .is_ok()
         });
         if let Some(at) = found {

@@ -60,7 +60,7 @@ impl PoolView {
     /// That devices do not answer, if they do not.
     pub fn silence(&self) -> Option<String> {
         let seconds = self.age?.as_secs();
-        Some(format!("The devices do not answer. Space, properties and progress are those of {seconds} s ago."))
+        Some(format!("Devices do not respond. Space, properties and progress are {seconds} s old."))
     }
 }
 

@@ -111,7 +111,7 @@ impl LiveFiles {
     /// promised. Those whose key is not there wait until they are opened.
     pub fn replay_volumes(&self) {
         if let Err(error) = replay_volumes(self.live()) {
-            tracing::warn!(%error, "the logs of volumes are not replayed");
+            tracing::warn!(%error, "cannot replay the intent logs of volumes");
         }
     }
 }
@@ -132,7 +132,7 @@ fn replay_volumes(live: &Arc<LiveDatasets>) -> files::Result<()> {
         });
         match replayed {
             Ok(()) => tracing::info!(volume = dataset.name(), "intent log replayed"),
-            Err(error) => tracing::warn!(volume = dataset.name(), %error, "its intent log is not replayed"),
+            Err(error) => tracing::warn!(volume = dataset.name(), %error, "cannot replay its intent log"),
         }
     }
     Ok(())

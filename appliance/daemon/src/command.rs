@@ -135,7 +135,7 @@ impl Io {
         self.peer
     }
 
-    /// Whether the client went away, or somebody stopped the command: what takes long ends early then.
+    /// Whether the client disconnected, or somebody stopped the command: what takes long ends early then.
     pub fn is_cancelled(&self) -> bool {
         self.frames.is_closed() || self.cancelled.load(Ordering::Relaxed)
     }
@@ -189,13 +189,13 @@ impl Io {
         });
         waiting.lock().remove(&id);
         let answer = answer?;
-        let nobody = || io::Error::other(answer.error.unwrap_or_else(|| "there is nobody to ask".to_owned()));
+        let nobody = || io::Error::other(answer.error.unwrap_or_else(|| "cannot prompt for input".to_owned()));
         answer.bytes.ok_or_else(nobody)
     }
 }
 
 fn gone() -> io::Error {
-    io::Error::new(io::ErrorKind::BrokenPipe, "the client went away")
+    io::Error::new(io::ErrorKind::BrokenPipe, "the client disconnected")
 }
 
 /// Of a question: nobody can guess it.

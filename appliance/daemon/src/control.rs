@@ -26,7 +26,7 @@ impl Control {
     /// Listens at `path` for `owner`'s commands.
     pub fn start(owner: Arc<Owner>, path: &Path) -> Result<Self> {
         let mut listening = socket::listen(path)?;
-        let listener = listening.listener().context("the socket was taken")?;
+        let listener = listening.listener().context("the socket was replaced")?;
         listener.set_nonblocking(true).context("the control socket")?;
         let runtime =
             tokio::runtime::Builder::new_multi_thread().worker_threads(1).thread_name("weir-http").enable_all().build();

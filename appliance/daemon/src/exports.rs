@@ -50,7 +50,7 @@ fn among(pool: &OwnedPool, roots: &[&str], depth: Option<usize>) -> Result<Vec<S
         let problem = match ShareOptions::parse(&options) {
             Err(why) => Some(why),
             Ok(None) => Some("sharenfs is off".to_owned()),
-            Ok(Some(_)) if path.is_none() => Some("it has no mount point, by which clients would find it".to_owned()),
+            Ok(Some(_)) if path.is_none() => Some("it has no mount point, which clients need to find it".to_owned()),
             Ok(Some(_)) if !pool.keys().is_available(dataset)? => Some("its key is not loaded".to_owned()),
             Ok(Some(_)) => None,
         };

@@ -81,7 +81,7 @@ async fn command(
         drop(running);
     });
     if let Err(error) = begun {
-        return problem(ErrorCode::Unavailable, format_args!("no thread for the command: {error}"));
+        return problem(ErrorCode::Unavailable, format_args!("cannot start a thread for the command: {error}"));
     }
     ([(header::CONTENT_TYPE, "application/x-ndjson")], Body::from_stream(Lines(answer))).into_response()
 }
@@ -95,7 +95,7 @@ async fn input(
     let _ = peer;
     match owner.questions.answer(answer) {
         true => StatusCode::NO_CONTENT.into_response(),
-        false => problem(ErrorCode::NotFound, "nobody waits for this answer"),
+        false => problem(ErrorCode::NotFound, "no command is waiting for this answer"),
     }
 }
 
@@ -112,7 +112,7 @@ async fn bytes(State(owner): State<Arc<Owner>>, Query(of): Query<OutputOf>, body
             pass(body, to).await;
             StatusCode::NO_CONTENT.into_response()
         }
-        None => problem(ErrorCode::NotFound, "no command asks for input under this number"),
+        None => problem(ErrorCode::NotFound, "no command with this number is waiting for input"),
     }
 }
 
@@ -131,7 +131,7 @@ pub(crate) async fn pass(body: Body, to: Sender<io::Result<Bytes>>) {
 async fn output(State(owner): State<Arc<Owner>>, Query(of): Query<OutputOf>) -> Response {
     match owner.questions.output(&of.id) {
         Some(from) => crate::web::bytes(from, "application/octet-stream"),
-        None => problem(ErrorCode::NotFound, "no command has output of this number"),
+        None => problem(ErrorCode::NotFound, "no command with this number has output"),
     }
 }
 

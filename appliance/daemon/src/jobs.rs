@@ -171,10 +171,10 @@ fn interruption(job: &Job) -> String {
         _ => format!(" at {:.0} %", job.progress.percent),
     };
     match job.kind {
-        JobKind::Verify => format!("the daemon ended{far}, and nothing is known of the rest; start it again"),
-        JobKind::Destroy => format!("the daemon ended{far}; freeing goes on by itself"),
-        JobKind::Scrub | JobKind::Resilver => format!("the daemon ended{far}; it goes on by itself"),
-        JobKind::Send | JobKind::Receive => format!("the daemon ended{far}; start the command again"),
+        JobKind::Verify => format!("the daemon stopped{far}, and the rest was not done; start the job again"),
+        JobKind::Destroy => format!("the daemon stopped{far}; freeing continues automatically"),
+        JobKind::Scrub | JobKind::Resilver => format!("the daemon stopped{far}; it continues automatically"),
+        JobKind::Send | JobKind::Receive => format!("the daemon stopped{far}; start the command again"),
     }
 }
 
@@ -186,7 +186,7 @@ fn cancellation(kind: JobKind) -> Option<String> {
         JobKind::Scrub => "scrubbing",
         JobKind::Resilver => "resilvering",
     };
-    Some(format!("the pool was let go of; {what} goes on when it is imported again"))
+    Some(format!("the pool was exported; {what} continues when it is imported again"))
 }
 
 /// Whether a job shows what a pool does by itself and will not leave off.
@@ -205,7 +205,7 @@ fn note(file: Option<&Path>, job: &Job) {
     let written = serde_json::to_vec(job).map_err(std::io::Error::other);
     let written = written.and_then(|text| durable::replace(path, &text, durable::PRIVATE));
     if let Err(error) = written {
-        tracing::error!(%error, path = %path.display(), "the job will not be known after a restart");
+        tracing::error!(%error, path = %path.display(), "the job will be lost at a restart");
     }
 }
 
@@ -230,7 +230,7 @@ impl Jobs {
                 (Some(number), Some(job)) if number == job.id && number < u64::MAX / 2 => {
                     drop(found.insert(number, job))
                 }
-                _ => tracing::warn!(path = %path.display(), "this is no job, it is left out"),
+                _ => tracing::warn!(path = %path.display(), "skipped an invalid job record"),
             }
         }
         jobs.last = AtomicU64::new(found.keys().next_back().copied().unwrap_or(0));
@@ -284,7 +284,7 @@ impl Jobs {
         let mut all = self.all.lock();
         let running: Vec<Job> = all.values().map(|r| r.job()).filter(|j| j.ended.is_none()).collect();
         if let Some(same) = running.iter().find(|j| j.kind == kind && j.target == target && !is_stream(kind)) {
-            return Err(format!("job {} is at it", same.id));
+            return Err(format!("job {} is already doing that", same.id));
         }
         if !is_stream(kind) && running.iter().filter(|j| !is_stream(j.kind)).count() >= AT_A_TIME {
             return Err(format!("{AT_A_TIME} jobs are running"));
@@ -321,19 +321,19 @@ impl Jobs {
                 }
                 Ok(Ok(finished)) => (JobState::Done, finished),
                 Ok(Err(error)) => failed(format!("{error:#}")),
-                Err(_) => failed("a fault of this program; the log has more".to_owned()),
+                Err(_) => failed("internal error; see the log".to_owned()),
             };
             thread.end(state, finished);
         });
         if let Err(e) = spawned {
-            return Err(format!("no thread can be started: {e}"));
+            return Err(format!("cannot start a thread: {e}"));
         }
         all.insert(id, running);
         self.forget_old(&mut all);
         drop(all);
         // The command of a stream is told by itself.
         if !is_stream(kind) {
-            let begins = Happening::info(EventKind::Job, format!("{} of {target} begins", name(kind)));
+            let begins = Happening::info(EventKind::Job, format!("{} of {target} started", name(kind)));
             self.events.tell(begins.about(target).by(by));
         }
         self.events.pass(LiveMessage::Job { job: job.clone() });

@@ -137,7 +137,7 @@ impl Mounts {
             return self.show_through(pool, id, dataset, plan);
         }
         if unmount_dead(&plan.place)? {
-            tracing::info!(place = %plan.place.display(), "a process that was killed had left it mounted");
+            tracing::info!(place = %plan.place.display(), "removed the stale mount of a killed process");
         }
         std::fs::create_dir_all(&plan.place)
             .map_err(|e| io::Error::new(e.kind(), format!("failed to create mountpoint: {}", text(&e))))?;
@@ -183,7 +183,7 @@ impl Mounts {
         let this = self.clone();
         std::thread::Builder::new().name("weir-mounted".to_owned()).spawn(move || {
             if let Err(error) = wait() {
-                tracing::error!(%error, "a mount ended badly");
+                tracing::error!(%error, "a mount ended with an error");
                 this.shared.0.lock().failed = Some(error);
             }
             this.gone(id);
@@ -276,7 +276,7 @@ impl Mounts {
                 tracing::info!(
                     dataset = gone.dataset,
                     error = text(&error),
-                    "an empty directory stays until it is mounted anew"
+                    "an empty directory remains until it is mounted again"
                 );
             }
         }
@@ -318,7 +318,7 @@ impl Mounts {
         let mut table = table.lock();
         while table.entries.iter().any(|e| e.id == id) {
             if changed.wait_until(&mut table, deadline).timed_out() {
-                return Err(io::Error::new(ErrorKind::TimedOut, "it is not on disk yet"));
+                return Err(io::Error::new(ErrorKind::TimedOut, "not written to disk yet"));
             }
         }
         Ok(())
@@ -376,7 +376,7 @@ impl Mounts {
     pub fn unmount_all(&self) {
         for one in self.list().iter().rev() {
             if let Err(error) = self.unmount(&one.dataset, true) {
-                tracing::error!(place = %one.place.display(), %error, "cannot be unmounted");
+                tracing::error!(place = %one.place.display(), %error, "cannot unmount");
             }
         }
     }

@@ -89,7 +89,7 @@ impl Exports for PoolVolumes {
         let of = |pool: &Arc<OwnedPool>| match Self::of_pool(pool) {
             Ok(volumes) => volumes,
             Err(error) => {
-                tracing::error!(pool = pool.name(), error = %format!("{error:#}"), "its volumes cannot be told");
+                tracing::error!(pool = pool.name(), error = %format!("{error:#}"), "cannot list its volumes");
                 Vec::new()
             }
         };
@@ -108,7 +108,7 @@ impl Exports for PoolVolumes {
             Ok(Some(opened)) => Found::Export(opened),
             Ok(None) => Found::Unknown,
             Err(error) => {
-                tracing::warn!(volume = name, error = %format!("{error:#}"), "it cannot be served");
+                tracing::warn!(volume = name, error = %format!("{error:#}"), "cannot serve it");
                 Found::Refused(format!("{error:#}"))
             }
         }
@@ -168,7 +168,7 @@ pub fn start_one(one: One, settings: nbd::Config, owner: &Arc<Owner>) -> Result<
     // That there is none such is to be said now, not to clients.
     match exports.open("") {
         Found::Export(_) => {}
-        Found::Unknown => anyhow::bail!("there is no such volume"),
+        Found::Unknown => anyhow::bail!("no such volume"),
         Found::Refused(why) => anyhow::bail!("{why}"),
     }
     Server::start(settings, exports).context("cannot serve NBD")

@@ -114,7 +114,7 @@ impl Exports for PoolExports {
         let of = |pool: &Arc<OwnedPool>| match self.of_pool(pool) {
             Ok(shares) => shares,
             Err(error) => {
-                tracing::error!(pool = pool.name(), error = %format!("{error:#}"), "its shares cannot be told");
+                tracing::error!(pool = pool.name(), error = %format!("{error:#}"), "cannot list its shares");
                 Vec::new()
             }
         };

@@ -30,7 +30,7 @@ pub fn wrong_header(header: &str) -> Option<String> {
             && value.chars().all(|c| c == ' ' || c.is_ascii_graphic())
     });
     // What is wrong with it is not shown: headers carry secrets.
-    (!is_right).then(|| "has a header that is none, expected NAME: VALUE".to_owned())
+    (!is_right).then(|| "contains an invalid header, expected NAME: VALUE".to_owned())
 }
 
 /// Pushes as the configuration says, in a thread of its own, as long as there is the service.
@@ -60,12 +60,12 @@ fn run(of: &Weak<Service>) {
         drop(service);
         match push(&config.otlp, &document) {
             Ok(()) if failing => {
-                tracing::info!(endpoint = config.otlp.endpoint, "figures are pushed again");
+                tracing::info!(endpoint = config.otlp.endpoint, "pushing metrics works again");
                 failing = false;
             }
             Ok(()) => {}
             Err(error) if !failing => {
-                tracing::warn!(endpoint = config.otlp.endpoint, error, "figures cannot be pushed");
+                tracing::warn!(endpoint = config.otlp.endpoint, error, "cannot push metrics");
                 failing = true;
             }
             Err(_) => {}

@@ -37,7 +37,7 @@ pub fn wrong_url(url: &str) -> Option<String> {
             && uri.host().is_some_and(|h| !h.is_empty())
             && !authority.contains('@')
     });
-    (!is_right).then(|| format!("'{shown}' is no address that can be sent to, {expected}"))
+    (!is_right).then(|| format!("'{shown}' is not a valid URL, {expected}"))
 }
 
 /// The client; certificates are those that this machine trusts (or of the file that `SSL_CERT_FILE` names).
@@ -46,7 +46,7 @@ fn agent() -> &'static Agent {
     AGENT.get_or_init(|| {
         let found = rustls_native_certs::load_native_certs();
         for error in &found.errors {
-            tracing::warn!(%error, "certificates that this machine trusts");
+            tracing::warn!(%error, "loading the trusted certificates of this machine");
         }
         let roots: Vec<Certificate<'static>> =
             found.certs.iter().map(|der| Certificate::from_der(der).to_owned()).collect();
@@ -173,7 +173,7 @@ fn post_by(
     let status = answer.status();
     match status.as_u16() {
         200..=299 => Ok(()),
-        300..=399 => Err(format!("it answered {status}: redirections are not followed")),
+        300..=399 => Err(format!("it answered {status}: redirects are not followed")),
         _ => Err(format!("it answered {status}")),
     }
 }

@@ -16,7 +16,7 @@ use std::sync::LazyLock;
 include!(concat!(env!("OUT_DIR"), "/page.rs"));
 
 const ABSENT: &str = "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><title>Weir</title>\
-    <h1>Weir is running, its page is not built in</h1>\
+    <h1>Weir is running without its web page</h1>\
     <p>This program was built without the files of the web page. With Node installed, <code>make ui</code> builds them, and \
     <code>make build</code> builds the program with them. Until then: the interface is under <code>/v1/</code>, and \
     <code>weir zpool</code> and <code>weir zfs</code> work as ever.</p></html>\n";

@@ -9,7 +9,7 @@ static CPU: Info =
 static FILES: Info = Info { name: "process_open_files", unit: Unit::Number, help: "Open files and sockets." };
 static THREADS: Info = Info { name: "process_threads", unit: Unit::Number, help: "Threads." };
 static START: Info =
-    Info { name: "process_start_time", unit: Unit::Number, help: "When it started, in seconds since 1970." };
+    Info { name: "process_start_time", unit: Unit::Number, help: "Start time, in seconds since 1970." };
 
 /// What the process uses.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -44,7 +44,7 @@ pub fn usage() -> Usage {
 
 /// This process as a source of figures.
 pub struct Process {
-    /// When it started, in seconds since 1970.
+    /// Start time, in seconds since 1970.
     pub started: u64,
 }
 

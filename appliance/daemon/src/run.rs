@@ -47,14 +47,14 @@ pub fn run(state: State, source: Source, commands: Arc<dyn Commands>, level: Set
     let owner = Owner::new(house, mounts, commands);
     // Clients of the network have threads of their own: whatever they do, the local socket is answered.
     let (runtime, network) = (threads("weir-local")?, threads("weir-http")?);
-    let listener = listening.listener().context("the socket was taken")?;
+    let listener = listening.listener().context("the socket was replaced")?;
     let result = runtime.block_on(until_stopped(&owner, settings, level, listener, network.handle()));
     // What still runs is a command whose client is gone, or that waits for a device.
     network.shutdown_timeout(Duration::from_millis(100));
     runtime.shutdown_timeout(Duration::from_millis(100));
     owner.mounts.unmount_all();
     for (pool, error) in owner.house.close_all() {
-        tracing::error!(pool, error = %format!("{error:#}"), "closed, but not everything is on disk");
+        tracing::error!(pool, error = %format!("{error:#}"), "closed, but some data was not written to disk");
     }
     tracing::info!("stopped");
     result
@@ -67,7 +67,7 @@ fn raise_descriptors() {
     if limit.current.is_some_and(|current| current < wanted)
         && let Err(error) = setrlimit(Resource::Nofile, Rlimit { current: Some(wanted), ..limit })
     {
-        tracing::warn!(%error, "the limit of open files stays as it is");
+        tracing::warn!(%error, "cannot raise the limit of open files");
     }
 }
 
@@ -211,7 +211,7 @@ fn listen(service: &Arc<Service>, router: &Router, stopped: &watch::Receiver<boo
         let url = format!("{scheme}://{shown}/setup#token={}", service.setup.make());
         // On a line of its own, so that a terminal lets it be clicked.
         eprintln!(
-            "weir: nobody can log in yet. Within an hour, this link makes the first administrator, once:\n  {url}"
+            "weir: there are no users yet. Create the first administrator with this link (valid for an hour, once):\n  {url}"
         );
     }
     Ok(())
@@ -220,7 +220,7 @@ fn listen(service: &Arc<Service>, router: &Router, stopped: &watch::Receiver<boo
 /// Tells systemd, if it started us.
 fn notify(state: &[NotifyState<'_>]) {
     if let Err(error) = sd_notify::notify(state) {
-        tracing::warn!(%error, "systemd cannot be told");
+        tracing::warn!(%error, "cannot notify systemd");
     }
 }
 
@@ -228,7 +228,7 @@ fn notify(state: &[NotifyState<'_>]) {
 fn open_all(owner: &Arc<Owner>) {
     let records = match owner.house.state().pools() {
         Ok(records) => records,
-        Err(error) => return tracing::error!(error = %format!("{error:#}"), "what is imported is not known"),
+        Err(error) => return tracing::error!(error = %format!("{error:#}"), "cannot read the list of imported pools"),
     };
     std::thread::scope(|scope| {
         for record in &records {

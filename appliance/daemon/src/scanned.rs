@@ -26,13 +26,13 @@ pub fn show(jobs: &Jobs, pool: &Arc<OwnedPool>) {
     }
     let pool = pool.clone();
     if let Err(why) = jobs.start(kind, &name, "the pool", move |running| follow(&pool, running)) {
-        tracing::debug!(pool = name, why, "the scan is not shown");
+        tracing::debug!(pool = name, why, "cannot show the scan");
     }
 }
 
 /// Begins a scrub, or has a paused one go on. The error is a sentence.
 pub fn begin(pool: &OwnedPool) -> Result<(), String> {
-    let writable = pool.writable().ok_or("the pool is imported to be looked at only")?;
+    let writable = pool.writable().ok_or("the pool is imported read-only")?;
     match writable.writer().start_scrub() {
         Ok(Ok(())) => Ok(()),
         Ok(Err(refused)) => Err(admin::states::scan_refusal(refused).to_owned()),
@@ -64,7 +64,7 @@ pub fn follow(pool: &OwnedPool, running: &Running) -> Result<Finished> {
         if let Some(scan) = &now {
             let doing = match (is_paused, activity.resilvering) {
                 (true, _) => "paused",
-                (_, true) => "bringing devices what they lack",
+                (_, true) => "resilvering devices",
                 _ => "reading every copy",
             };
             running.progress(doing, scan.issued_bytes(), scan.to_examine_bytes);
@@ -86,6 +86,6 @@ fn summary(scan: &ScanStatus) -> String {
     match scan.state {
         Progress::Cancelled => "it was stopped".to_owned(),
         _ if scan.errors == 0 => format!("{bytes} repaired, no errors"),
-        _ => format!("{bytes} repaired, {} errors that could not be", scan.errors),
+        _ => format!("{bytes} repaired, {} errors could not be repaired", scan.errors),
     }
 }

@@ -76,7 +76,7 @@ impl Schedules {
         let rounds = match schedule::run(writable, now, self.done.entry(pool.guid()).or_default()) {
             Ok(rounds) => rounds,
             Err(error) => {
-                wrong.insert(format!("no snapshots were taken by rule in {name}: {error}"));
+                wrong.insert(format!("no scheduled snapshots were taken in {name}: {error}"));
                 return;
             }
         };
@@ -104,5 +104,5 @@ fn said(label: Label, round: &Round) -> Option<String> {
     };
     let parts = [count(&round.taken, "taken"), count(&round.destroyed, "destroyed")];
     let parts: Vec<String> = parts.into_iter().flatten().collect();
-    (!parts.is_empty()).then(|| format!("{} snapshots by rule: {}", label.name(), parts.join(", ")))
+    (!parts.is_empty()).then(|| format!("{} scheduled snapshots: {}", label.name(), parts.join(", ")))
 }

@@ -61,7 +61,7 @@ fn lock(socket: &Path) -> Result<Option<File>> {
 
 /// Listens at `socket`. Refused when another process does.
 pub fn listen(socket: &Path) -> Result<Listening> {
-    let folder = socket.parent().context("a socket without a folder")?;
+    let folder = socket.parent().context("the socket path has no parent folder")?;
     fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
     let Some(lock) = lock(socket)? else {
         bail!("{}: another process is serving this state folder", socket.display());
@@ -73,7 +73,7 @@ pub fn listen(socket: &Path) -> Result<Listening> {
     // Nobody may connect before the permissions are right: it is made under another name.
     let fresh = socket.with_extension("new");
     let _ = fs::remove_file(&fresh);
-    let listener = UnixListener::bind(&fresh).with_context(|| format!("cannot listen at {}", socket.display()))?;
+    let listener = UnixListener::bind(&fresh).with_context(|| format!("cannot listen on {}", socket.display()))?;
     let group = if rustix::process::geteuid().is_root() { group(GROUP) } else { None };
     if let Some(group) = group {
         chown(&fresh, None, Some(group)).with_context(|| socket.display().to_string())?;
@@ -121,7 +121,8 @@ pub fn connect(socket: &Path) -> Result<Option<UnixStream>> {
                     return Ok(None);
                 }
                 if Instant::now() >= deadline {
-                    return Err(e).with_context(|| format!("{}: its process does not answer", socket.display()));
+                    return Err(e)
+                        .with_context(|| format!("{}: the process that owns it does not answer", socket.display()));
                 }
                 std::thread::sleep(BEGINS_POLL);
             }

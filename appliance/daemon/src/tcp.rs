@@ -54,15 +54,15 @@ pub struct Remote {
 /// Listens at an address.
 pub fn bind(address: SocketAddr) -> Result<TcpListener> {
     let listener = std::net::TcpListener::bind(address)
-        .with_context(|| format!("cannot listen at {address}{}", privileged(&[address])))?;
+        .with_context(|| format!("cannot listen on {address}{}", privileged(&[address])))?;
     listener.set_nonblocking(true)?;
-    TcpListener::from_std(listener).with_context(|| format!("cannot listen at {address}"))
+    TcpListener::from_std(listener).with_context(|| format!("cannot listen on {address}"))
 }
 
 /// What to do where ports are for root, if one of these is.
 pub fn privileged(addresses: &[SocketAddr]) -> &'static str {
     match !rustix::process::geteuid().is_root() && addresses.iter().any(|a| (1..1024).contains(&a.port())) {
-        true => " (ports below 1024 are for root: another port, or sysctl net.ipv4.ip_unprivileged_port_start)",
+        true => " (ports below 1024 require root: use another port, or set sysctl net.ipv4.ip_unprivileged_port_start)",
         false => "",
     }
 }
@@ -141,7 +141,7 @@ impl Drop for Place {
 struct Patient {
     socket: TcpStream,
     visitor: Arc<Visitor>,
-    /// Ends while the client takes nothing.
+    /// Ends while the client does not read.
     stalled: Option<Pin<Box<Sleep>>>,
 }
 
@@ -157,7 +157,7 @@ impl Patient {
         self.visitor.waits();
         let stalled = self.stalled.get_or_insert_with(|| Box::pin(tokio::time::sleep(STALLED)));
         match stalled.as_mut().poll(cx) {
-            Poll::Ready(()) => Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "the client takes nothing"))),
+            Poll::Ready(()) => Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "the client does not read"))),
             Poll::Pending => Poll::Pending,
         }
     }
@@ -268,7 +268,7 @@ pub async fn serve(
                         tracing::debug!(%address, %error, "connection");
                     }
                 }
-                () = visitor.end.notified() => tracing::debug!(%address, "its place is taken by another connection"),
+                () = visitor.end.notified() => tracing::debug!(%address, "replaced by another connection"),
             }
             drop(place);
         });

@@ -70,7 +70,7 @@ impl Current {
     pub fn replace(&self, loaded: Loaded) -> bool {
         let is_new = loaded.sha256 != self.0.read().sha256;
         if is_new {
-            tracing::info!(sha256 = loaded.sha256, "new connections get another certificate");
+            tracing::info!(sha256 = loaded.sha256, "new connections use the new certificate");
         }
         *self.0.write() = loaded;
         is_new
@@ -81,13 +81,13 @@ impl Current {
 pub fn load(config: &ApiConfig, state: &Path) -> Result<Loaded> {
     let (certificate, key) = match (&config.certificate, &config.key) {
         (Some(certificate), Some(key)) => (certificate.clone(), key.clone()),
-        _ => own(config, &state.join("tls")).context("cannot make a certificate")?,
+        _ => own(config, &state.join("tls")).context("cannot create a certificate")?,
     };
     let chain: Vec<CertificateDer<'static>> =
         CertificateDer::pem_file_iter(&certificate)
             .and_then(Iterator::collect)
             .with_context(|| format!("{}: expected certificates in PEM", certificate.display()))?;
-    let Some(first) = chain.first() else { bail!("{}: there is no certificate in it", certificate.display()) };
+    let Some(first) = chain.first() else { bail!("{}: contains no certificate", certificate.display()) };
     let digits: Vec<String> = Sha256::digest(first).iter().map(|byte| format!("{byte:02X}")).collect();
     let sha256 = digits.join(":");
     tracing::info!(file = %certificate.display(), sha256, "certificate");
@@ -99,7 +99,7 @@ pub fn load(config: &ApiConfig, state: &Path) -> Result<Loaded> {
         .context("TLS versions")?
         .with_no_client_auth()
         .with_single_cert(chain, key_der)
-        .with_context(|| format!("{} and {} do not fit", certificate.display(), key.display()))?;
+        .with_context(|| format!("{} and {} do not match", certificate.display(), key.display()))?;
     server.alpn_protocols = vec![b"http/1.1".to_vec()];
     Ok(Loaded { acceptor: TlsAcceptor::from(Arc::new(server)), sha256 })
 }
@@ -134,7 +134,7 @@ fn own(config: &ApiConfig, folder: &Path) -> Result<(PathBuf, PathBuf)> {
     for (path, text) in [(&key, fresh.serialize_pem()), (&certificate, signed.pem()), (&wanted, list)] {
         durable::replace(path, text.as_bytes(), durable::PRIVATE).with_context(|| path.display().to_string())?;
     }
-    tracing::info!(folder = %folder.display(), id = &secret::digest(&signed.pem())[..8], "made a certificate");
+    tracing::info!(folder = %folder.display(), id = &secret::digest(&signed.pem())[..8], "created a certificate");
     Ok((certificate, key))
 }
 

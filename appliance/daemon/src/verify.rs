@@ -24,17 +24,15 @@ pub fn verify(pool: &OwnedPool, running: &Running) -> Result<Finished> {
         !running.is_cancelled() && kept.as_ref().is_none_or(|kept| kept.holds())
     })?;
     if kept.as_ref().is_some_and(|kept| !kept.holds()) {
-        bail!(
-            "the pool is nearly full and needed the space that was being verified; try again when it is not written to"
-        );
+        bail!("the pool is nearly full, and the space being verified was reused; try again when it is not written to");
     }
     if running.is_cancelled() {
         return Ok(Finished::default());
     }
     let told = told(&found);
     let message = match (told.verdict, told.damaged_blocks, told.lost_blocks) {
-        (api::Verdict::Clean, ..) => format!("all {} blocks are as they should be", told.blocks),
-        (api::Verdict::Damaged, 0, _) => "all data is readable, but something is wrong".to_owned(),
+        (api::Verdict::Clean, ..) => format!("all {} blocks are intact", told.blocks),
+        (api::Verdict::Damaged, 0, _) => "all data is readable, but there are errors".to_owned(),
         (api::Verdict::Damaged, n, _) => format!("all data is readable; {n} blocks have damaged copies"),
         (api::Verdict::Lost, _, n) => format!("{n} blocks cannot be read"),
     };
@@ -63,27 +61,26 @@ fn told(found: &verifying::Verification) -> Verification {
             report.sealed_blocks
         ),
     );
-    note(report.leaked_bytes > 0, format!("{} bytes are allocated, and nothing leads there", report.leaked_bytes));
+    note(report.leaked_bytes > 0, format!("{} bytes are allocated but not referenced (leaked)", report.leaked_bytes));
     note(
         report.unallocated_bytes > 0,
         format!(
-            "{} bytes are in use, but free by the space maps: writing would destroy them",
+            "{} bytes are referenced but free in the space maps: writes could overwrite them",
             report.unallocated_bytes
         ),
     );
-    note(
-        report.doubly_used_bytes > 0,
-        format!("{} bytes are used by two blocks that do not know of each other", report.doubly_used_bytes),
-    );
+    note(report.doubly_used_bytes > 0, format!("{} bytes are allocated to two blocks", report.doubly_used_bytes));
     note(
         report.wrong_references_count > 0,
-        format!("{} shared blocks have wrong counts", report.wrong_references_count),
+        format!("{} shared blocks have wrong reference counts", report.wrong_references_count),
     );
     notes.extend(report.space_anomalies.iter().take(100).cloned());
     notes.extend(report.space_unknown.iter().map(|why| format!("space could not be compared: {why}")));
     let wrong = found.accounting.iter().take(100);
     notes.extend(
-        wrong.map(|a| format!("{} says it references {} bytes, and has {}", a.dataset, a.says_bytes, a.found_bytes)),
+        wrong.map(|a| {
+            format!("{} records {} referenced bytes, but {} were found", a.dataset, a.says_bytes, a.found_bytes)
+        }),
     );
     notes.extend(found.log_errors.iter().take(100).map(|e| format!("an intent log cannot be read: {e}")));
     let device = |d: &verifying::Device| DamagedDevice {

@@ -91,8 +91,8 @@ impl Upkeep {
         });
         match done {
             Ok(Found::Fresh(())) => {}
-            Ok(_) => tracing::debug!(?whose, "devices do not answer: not looked after now"),
-            Err(error) => tracing::warn!(?whose, error = %format!("{error:#}"), "not looked after"),
+            Ok(_) => tracing::debug!(?whose, "devices do not answer: maintenance is postponed"),
+            Err(error) => tracing::warn!(?whose, error = %format!("{error:#}"), "maintenance failed"),
         }
     }
 
@@ -163,15 +163,17 @@ pub fn watch(service: &Arc<Service>) {
 fn other_devices(pool: &OwnedPool) {
     let Some(writable) = pool.writable() else { return };
     match writable.writer().autoexpand() {
-        Ok(true) => tracing::info!(pool = pool.name(), "devices became larger, and so did the pool"),
+        Ok(true) => tracing::info!(pool = pool.name(), "devices became larger, and the pool was expanded"),
         Ok(false) => {}
-        Err(error) => tracing::debug!(pool = pool.name(), %error, "devices are used as they were"),
+        Err(error) => tracing::debug!(pool = pool.name(), %error, "cannot expand devices"),
     }
     match admin::autoreplace::replace(writable) {
         Ok(paths) => paths.iter().for_each(|device| {
-            tracing::warn!(pool = pool.name(), device, "a new device takes the place of the one that was there");
+            tracing::warn!(pool = pool.name(), device, "a device was replaced automatically");
         }),
-        Err(error) => tracing::debug!(pool = pool.name(), error = %format!("{error:#}"), "no device is replaced"),
+        Err(error) => {
+            tracing::debug!(pool = pool.name(), error = %format!("{error:#}"), "automatic replacement failed")
+        }
     }
 }
 
@@ -180,9 +182,9 @@ fn spares(pool: &OwnedPool) {
     let Some(writable) = pool.writable() else { return };
     match admin::spares::step_in(writable) {
         Ok(pairs) => pairs.iter().for_each(|(lost, spare)| {
-            tracing::warn!(pool = pool.name(), lost, spare, "a spare steps in");
+            tracing::warn!(pool = pool.name(), lost, spare, "a hot spare replaces a device");
         }),
-        Err(error) => tracing::debug!(pool = pool.name(), error = %format!("{error:#}"), "no spare steps in"),
+        Err(error) => tracing::debug!(pool = pool.name(), error = %format!("{error:#}"), "no hot spare can be used"),
     }
 }
 
@@ -204,9 +206,9 @@ fn freeing(service: &Arc<Service>, pool: &Arc<OwnedPool>) {
         loop {
             let left = left(&pool);
             most = most.max(left);
-            running.progress("freeing what was destroyed", most - left, most);
+            running.progress("freeing destroyed datasets", most - left, most);
             if left == 0 {
-                let message = Some("all space of what was destroyed is free".to_owned());
+                let message = Some("all space of destroyed datasets is free".to_owned());
                 return Ok(Finished { message, verification: None });
             }
             if running.is_cancelled() {
@@ -216,7 +218,7 @@ fn freeing(service: &Arc<Service>, pool: &Arc<OwnedPool>) {
         }
     });
     if let Err(why) = started {
-        tracing::debug!(pool = name, why, "freeing is not shown");
+        tracing::debug!(pool = name, why, "cannot show freeing");
     }
 }
 
@@ -281,13 +283,13 @@ fn differences(before: &BTreeMap<String, Seen>, now: &BTreeMap<String, Seen>) ->
                     .about(name),
                 );
             } else if errors > errors_before {
-                let message = format!("{device} had {} errors more", errors - errors_before);
+                let message = format!("{device} had {} new errors", errors - errors_before);
                 told.push(Happening::warning(EventKind::Device, message).about(name));
             }
         }
     }
     for name in before.keys().filter(|name| !now.contains_key(*name)) {
-        told.push(Happening::info(EventKind::Pool, "the pool is not imported any more").about(name));
+        told.push(Happening::info(EventKind::Pool, "the pool is no longer imported").about(name));
     }
     told
 }
@@ -323,8 +325,8 @@ mod tests {
                 "/d1 is REMOVED, it was ONLINE"
             ]
         );
-        assert_eq!(told(&good, &seen(State::Online, 0, (State::Online, 2))), ["/d1 had 2 errors more"]);
-        assert_eq!(told(&bad, &BTreeMap::new()), ["the pool is not imported any more"]);
+        assert_eq!(told(&good, &seen(State::Online, 0, (State::Online, 2))), ["/d1 had 2 new errors"]);
+        assert_eq!(told(&bad, &BTreeMap::new()), ["the pool is no longer imported"]);
     }
 
     #[test]

@@ -149,7 +149,7 @@ fn redirections_are_not_followed_and_what_failed_is_shown() {
         Some(rig.ask(&root, "GET", &path, None).json()).filter(|alert| alert["last_error"].is_string())
     });
     let error = alert["last_error"].as_str().expect("text");
-    assert!(error.contains("302") && error.contains("redirections are not followed"), "{error}");
+    assert!(error.contains("302") && error.contains("redirects are not followed"), "{error}");
     assert_eq!(alert["waiting"], 1, "it is tried again later");
     assert!(told_elsewhere.try_recv().is_err());
     let bad = json!({"title": "x", "statistic": "nfs3.ops[colour]", "reduction": "total", "side": "above", "limit": 1});

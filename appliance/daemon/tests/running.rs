@@ -85,7 +85,7 @@ fn settings_change_while_a_client_goes_on() {
     assert_eq!((ask("old.example"), ask("new.example")), (421, 200));
     // Who was there hears of it.
     let mut line = String::new();
-    while !line.contains("now in force: api.hosts; after a restart: nfs.listen") {
+    while !line.contains("changed: api.hosts; after a restart: nfs.listen") {
         line.clear();
         assert!(stream.read_line(&mut line).expect("it goes on") > 0, "the stream ended");
     }

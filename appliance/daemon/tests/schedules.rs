@@ -41,8 +41,12 @@ fn rules_set_over_the_interface_are_kept_and_told() {
         let all = events["items"].as_array().expect("a list").iter();
         all.filter(|e| e["by"] == "schedule" && e["message"].as_str().is_some_and(|m| m.contains(what))).count()
     };
-    assert_eq!(said("hourly snapshots by rule: 2 taken"), 4, "{events:#}");
+    assert_eq!(said("hourly scheduled snapshots: 2 taken"), 4, "{events:#}");
     assert_eq!(said("2 destroyed"), 2, "{events:#}");
-    assert_eq!(said("weir:snapshot-daily=some: expected how many are kept"), 1, "once, not at each look: {events:#}");
+    assert_eq!(
+        said("weir:snapshot-daily=some: expected the number of snapshots to keep"),
+        1,
+        "once, not at each look: {events:#}"
+    );
     assert!(concerns("zfs set weir:snapshot-hourly=2 tank") && !concerns("zfs set atime=off tank"));
 }

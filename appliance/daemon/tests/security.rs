@@ -423,7 +423,7 @@ fn a_stream_ends_with_its_session() {
     let eve = json!({"name": "eve", "role": "viewer", "password": PASSWORD});
     assert_eq!(rig.ask(&root, "POST", "/v1/users", Some(&eve)).status, 201);
     let mut text = String::new();
-    while !text.contains("a user was made") {
+    while !text.contains("a user was created") {
         assert!(stream.read_line(&mut text).expect("a line") > 0, "{text}");
     }
     assert!(text.contains("event: event\nid: "), "{text}");

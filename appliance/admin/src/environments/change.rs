@@ -95,7 +95,7 @@ pub fn clone_into(pool: &WritablePool, source: &Environment, new: &NewEnvironmen
     let lacking = source.without(new.snapshot);
     if let Some(first) = lacking.first() {
         bail!(
-            "'{}@{}' is no snapshot of the whole environment: {first} has none of that name{}",
+            "'{}@{}' is not a snapshot of the whole environment: {first} has none of that name{}",
             source.name,
             new.snapshot,
             if lacking.len() > 1 { format!(", nor have {} others", lacking.len() - 1) } else { String::new() }
@@ -106,7 +106,7 @@ pub fn clone_into(pool: &WritablePool, source: &Environment, new: &NewEnvironmen
         let name = format!("{root}{}", &part.name[source.root().len()..]);
         let properties = properties_of_clone(&datasets, part, part.name == source.root(), new)?;
         write::clone(&pool.live, &format!("{}@{}", part.name, new.snapshot), &name, &properties)
-            .with_context(|| format!("cannot make '{name}'"))?;
+            .with_context(|| format!("cannot create '{name}'"))?;
         made.push(name);
         Ok(())
     });
@@ -183,7 +183,7 @@ pub fn describe(pool: &WritablePool, root: &str, description: &str) -> Result<()
 /// Has the pool start `name`: it stands on its own from then on, its parts are mounted where the other ones' were.
 pub fn activate(pool: &WritablePool, name: &str, container: Option<&str>) -> Result<()> {
     let all = find(&pool.live.synced()?, container)?;
-    let target = all.iter().find(|e| e.name == name).with_context(|| format!("no environment '{name}'"))?;
+    let target = all.iter().find(|e| e.name == name).with_context(|| format!("no such environment '{name}'"))?;
     for part in &target.parts {
         promote(pool, &part.name)?;
     }
@@ -224,12 +224,12 @@ fn promote(pool: &WritablePool, name: &str) -> Result<()> {
         }
         write::promote(&pool.live, name).map_err(|error| match error {
             Error::Refused { why: Refusal::Exists, place } => {
-                anyhow!("cannot promote '{name}': snapshot '{place}' is there twice, rename one of them")
+                anyhow!("cannot promote '{name}': snapshot '{place}' exists twice, rename one of them")
             }
             error => anyhow!(error).context(format!("cannot promote '{name}'")),
         })?;
     }
-    bail!("cannot promote '{name}': it is a clone of a clone without end")
+    bail!("cannot promote '{name}': its chain of clones is endless")
 }
 
 /// Has clones of an environment that are none of its parts own what they stand on, so that it can be destroyed. The one that was made from the latest snapshot takes all

@@ -63,7 +63,7 @@ impl Folder {
         if data.len() > MENU_BYTES {
             bail!("{path}: larger than the {MENU_BYTES} bytes that a menu may have");
         }
-        Ok(Some(String::from_utf8(data.to_vec()).with_context(|| format!("{path}: it is no text"))?))
+        Ok(Some(String::from_utf8(data.to_vec()).with_context(|| format!("{path}: not a text file"))?))
     }
 
     fn list(&self, path: &str) -> Result<Option<Vec<String>>> {
@@ -122,7 +122,7 @@ impl Folder {
 pub fn refresh_menus(pool: &WritablePool, pool_name: &str, change: &Change) -> Result<Refreshed> {
     let mut done = Refreshed::default();
     let Some(folder) = Folder::open(pool, pool_name)? else {
-        bail!("the key of '{pool_name}' is not loaded: boot menus in it stay as they are");
+        bail!("the key of '{pool_name}' is not loaded: its boot menus are unchanged");
     };
     for path in LISTS {
         let Some(text) = folder.read(path)? else { continue };
@@ -173,7 +173,7 @@ fn other_name(name: &str, from: &str, to: &str) -> String {
 pub fn write_menus(pool: &WritablePool, pool_name: &str, environments: &[Environment]) -> Result<Refreshed> {
     let mut done = Refreshed::default();
     let Some(folder) = Folder::open(pool, pool_name)? else {
-        bail!("the key of '{pool_name}' is not loaded: no menu can be written there");
+        bail!("the key of '{pool_name}' is not loaded: cannot write a menu there");
     };
     if folder.find(LISTS[0])?.is_none() {
         folder.replace(LISTS[0], &menu::new_lst(environments))?;

@@ -146,7 +146,7 @@ fn a_snapshot_of_a_part_is_none_of_the_environment() {
     assert_eq!(named_snapshot(&m.pool, &debian).expect("told").as_deref(), Some("rpool/ROOT/debian@alone"));
     let new = NewEnvironment { name: "x", snapshot: "alone", ..NewEnvironment::default() };
     let error = clone_into(&m.pool, &debian, &new).expect_err("it must not be made").to_string();
-    assert!(error.contains("no snapshot of the whole environment"), "{error}");
+    assert!(error.contains("not a snapshot of the whole environment"), "{error}");
     assert_eq!(m.all().len(), 1, "nothing is left of it");
 }
 

@@ -282,7 +282,7 @@ pub fn read_shelves(text: &str) -> Result<BTreeMap<String, String>, String> {
             return Err(format!("line {}: '{line}', expected DEVICE SHELF", number + 1));
         };
         if found.insert((*device).to_owned(), (*shelf).to_owned()).is_some() {
-            return Err(format!("line {}: {device} is there twice", number + 1));
+            return Err(format!("line {}: {device} is listed twice", number + 1));
         }
     }
     Ok(found)

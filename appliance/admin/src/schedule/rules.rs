@@ -46,7 +46,7 @@ pub struct Wrong {
 impl Wrong {
     /// What it should be.
     pub fn expected(&self) -> &'static str {
-        "expected how many are kept, 0 to 100000, and ',only' behind it to leave out what is below"
+        "expected the number of snapshots to keep, 0 to 100000, optionally followed by ',only' to exclude descendants"
     }
 }
 
@@ -138,7 +138,7 @@ fn ruled(head: &Dataset, values: &Values, wrong: &mut Vec<Wrong>) -> Result<Opti
 pub fn rules(datasets: &Arc<Datasets>) -> Result<(Vec<Ruled>, Vec<Wrong>), Error> {
     let listing = datasets.list(&[], &ListOptions::heads())?;
     for error in &listing.errors {
-        tracing::warn!(%error, "a dataset is left out of what snapshots are taken of by rule");
+        tracing::warn!(%error, "a dataset is skipped by scheduled snapshots");
     }
     let (mut all, mut wrong) = (Vec::new(), Vec::new());
     let mut above: HashMap<String, Values> = HashMap::new();

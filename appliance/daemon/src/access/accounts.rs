@@ -140,7 +140,7 @@ impl Accounts {
         let result = change(&mut changed)?;
         let administrators = |k: &Kept| k.users.values().filter(|u| u.role == Role::Administrator).count();
         if administrators(&changed) == 0 && administrators(&kept) > 0 {
-            return refuse(ErrorCode::Conflict, "nobody would be administrator any more");
+            return refuse(ErrorCode::Conflict, "there would be no administrator left");
         }
         match crate::kept::replace(&self.path, &changed) {
             Ok(()) => *kept = changed,
@@ -173,13 +173,13 @@ impl Accounts {
         let mut user = KeptUser { role, password: Hash::of(new), created: now(), last_login: None, generation: 0 };
         self.change(|kept| {
             if first && !kept.users.is_empty() {
-                return refuse(ErrorCode::Conflict, "the first administrator was made already");
+                return refuse(ErrorCode::Conflict, "the first administrator already exists");
             }
             if kept.users.contains_key(name) {
-                return refuse(ErrorCode::Conflict, format!("there is a user '{name}' already"));
+                return refuse(ErrorCode::Conflict, format!("user '{name}' already exists"));
             }
             if kept.users.len() >= USERS {
-                return refuse(ErrorCode::Conflict, format!("there are {USERS} users already"));
+                return refuse(ErrorCode::Conflict, format!("there are already {USERS} users, the maximum"));
             }
             kept.last_generation += 1;
             user.generation = kept.last_generation;
@@ -263,21 +263,21 @@ impl Accounts {
             return refuse(ErrorCode::InvalidRequest, "a token's name has 1 to 100 bytes and no control characters");
         }
         if days == Some(0) {
-            return refuse(ErrorCode::InvalidRequest, "a token holds for a day at least");
+            return refuse(ErrorCode::InvalidRequest, "a token is valid for at least a day");
         }
         if statistics.is_some() && role != Role::Viewer {
-            return refuse(ErrorCode::InvalidRequest, "a token for statistics alone has the role viewer");
+            return refuse(ErrorCode::InvalidRequest, "a token for statistics only must have the role viewer");
         }
         let statistics = statistics.map(|names| as_written(&names)).transpose()?;
         let secret = format!("{TOKEN_PREFIX}{}", secret::random());
         self.change(|kept| {
             let Some(owner) = kept.users.get(user) else { return no_user(user) };
             if role > owner.role {
-                return refuse(ErrorCode::Forbidden, "a token may do at most what its user may");
+                return refuse(ErrorCode::Forbidden, "a token cannot have more rights than its user");
             }
             kept.tokens.retain(|t| !t.is_over());
             if kept.tokens.iter().filter(|t| t.user == user).count() >= TOKENS {
-                return refuse(ErrorCode::Conflict, format!("'{user}' has {TOKENS} tokens already"));
+                return refuse(ErrorCode::Conflict, format!("'{user}' already has {TOKENS} tokens, the maximum"));
             }
             kept.last_token += 1;
             let token = KeptToken {
@@ -303,7 +303,7 @@ impl Accounts {
             let before = kept.tokens.len();
             kept.tokens.retain(|t| t.id != id || of.is_some_and(|user| t.user != user));
             if kept.tokens.len() == before {
-                return refuse(ErrorCode::NotFound, format!("there is no token {id}"));
+                return refuse(ErrorCode::NotFound, format!("no such token: {id}"));
             }
             Ok(())
         })
@@ -332,7 +332,7 @@ impl Accounts {
 }
 
 fn no_user<T>(name: &str) -> Result<T, Refused> {
-    refuse(ErrorCode::NotFound, format!("there is no user '{name}'"))
+    refuse(ErrorCode::NotFound, format!("no such user: '{name}'"))
 }
 
 fn shown(name: &str, user: &KeptUser, sessions: u64) -> User {

@@ -44,7 +44,7 @@ impl Refusals {
                 let is_over = now.saturating_duration_since(counted.since) >= WINDOW;
                 if is_over && counted.left_out > 0 {
                     let count = counted.left_out;
-                    tracing::warn!(?address, count, "refusals are not in the audit log: there were too many");
+                    tracing::warn!(?address, count, "refusals were not recorded in the audit log: too many");
                 }
                 !is_over
             });

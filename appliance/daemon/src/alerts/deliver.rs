@@ -69,8 +69,8 @@ fn done(inner: &Inner, id: u64, result: Result<(), String>) {
         is_over.then(|| (alert.rule.title.clone(), error))
     });
     if let Some((title, error)) = given_up {
-        tracing::warn!(alert = title, error, "a notice could not be delivered");
-        let message = format!("a notice could not be delivered, after {ATTEMPTS} attempts: {error}");
+        tracing::warn!(alert = title, error, "cannot deliver a notification");
+        let message = format!("cannot deliver a notification, after {ATTEMPTS} attempts: {error}");
         inner.events.tell(Happening::error(EventKind::Alert, message).about(title));
     }
 }

@@ -132,7 +132,7 @@ impl Alerts {
         let ready = self.ready(&rule)?;
         let id = self.inner.change(|kept| {
             if kept.alerts.len() >= ALERTS {
-                return Err(Refused::Rule(format!("there are {ALERTS} alerts, which is most that there can be")));
+                return Err(Refused::Rule(format!("there are already {ALERTS} alerts, the maximum")));
             }
             kept.last_alert += 1;
             let (watch, last_error) = Default::default();
@@ -219,7 +219,7 @@ impl Inner {
         let mut kept = self.kept.lock();
         let done = change(&mut kept);
         if let Err(error) = crate::kept::replace(&self.path, &*kept) {
-            tracing::warn!(%error, file = %self.path.display(), "alerts cannot be kept");
+            tracing::warn!(%error, file = %self.path.display(), "cannot save alerts");
         }
         self.changed.notify_all();
         done
@@ -235,7 +235,7 @@ impl Inner {
             let counted = Ready::new(&alert.rule, &self.config)
                 .and_then(|ready| self.engine.count(&ready.name, false).map_err(|e| Refused::Failed(e.to_string())));
             if let Err(error) = counted {
-                tracing::warn!(alert = alert.rule.title, %error, "an alert is not watched");
+                tracing::warn!(alert = alert.rule.title, %error, "cannot evaluate an alert");
             }
         }
         let mut seen = now().saturating_sub(1);
@@ -307,7 +307,7 @@ impl Inner {
             rule.actions.len().saturating_sub(room)
         });
         if left_out > 0 {
-            let message = format!("{NOTICES} notices wait to be delivered: {left_out} of this alert are left out");
+            let message = format!("{NOTICES} notifications are pending: {left_out} of this alert are dropped");
             self.events.tell(Happening::error(EventKind::Alert, message).about(rule.title.as_str()));
         }
     }
@@ -337,7 +337,7 @@ fn notice(
             seconds(rule.for_seconds)
         ),
         AlertState::Cleared => format!(
-            "{host}: {}: {what} has not been {side} {} {unit} for {} any more ({found})",
+            "{host}: {}: {what} has no longer been {side} {} {unit} for {} ({found})",
             rule.title,
             rule.limit,
             seconds(rule.clear_seconds)

@@ -22,7 +22,7 @@ pub enum Refused {
     #[error("{0}")]
     Rule(String),
     /// There is no such alert.
-    #[error("there is no such alert")]
+    #[error("no such alert")]
     Missing,
     /// It cannot be kept or counted.
     #[error("{0}")]
@@ -59,7 +59,7 @@ impl Ready {
                 let found = p.map_or_else(|| "missing".to_owned(), |p| p.to_string());
                 return wrong(format!("percentile is {found}, expected more than 0 and at most 100"));
             }
-            (_, Some(_)) => return wrong("percentile is set, expected the reduction `percentile` with it"),
+            (_, Some(_)) => return wrong("percentile requires the reduction `percentile`"),
         };
         if !is_map && reduction != Reduction::Total {
             return wrong(format!(
@@ -68,7 +68,7 @@ impl Ready {
             ));
         }
         if !rule.limit.is_finite() {
-            return wrong("limit is no number");
+            return wrong("limit is not a number");
         }
         for (place, seconds) in [("for_seconds", rule.for_seconds), ("clear_seconds", rule.clear_seconds)] {
             if seconds == 0 || seconds > SECONDS {
@@ -129,7 +129,7 @@ fn check(action: &AlertAction, config: &AlertsConfig) -> Result<(), Refused> {
                         .is_some_and(|(user, host)| !user.is_empty() && !host.is_empty() && !host.contains('@'))
             };
             match to.iter().find(|a| !is_address(a)) {
-                Some(bad) => wrong(format!("'{}' is no mail address", bad.escape_debug())),
+                Some(bad) => wrong(format!("'{}' is not a mail address", bad.escape_debug())),
                 None => Ok(()),
             }
         }

@@ -85,12 +85,12 @@ fn mail(command: &[String], letter: &str) -> Result<(), String> {
             None if Instant::now() >= deadline => {
                 let _ = child.kill();
                 let _ = child.wait();
-                return Err(format!("{program} had not ended after {} s", PATIENCE.as_secs()));
+                return Err(format!("{program} did not finish within {} s", PATIENCE.as_secs()));
             }
             None => std::thread::sleep(POLL),
         }
     };
-    if status.success() { Ok(()) } else { Err(format!("{program} ended with {status}: {}", said(&mut child))) }
+    if status.success() { Ok(()) } else { Err(format!("{program} failed with {status}: {}", said(&mut child))) }
 }
 
 /// What an ended program has said, without waiting for children of its own that may still hold the pipe.
@@ -165,7 +165,7 @@ mod tests {
         assert!(text.starts_with(expected), "{text}");
         assert!(text.ends_with("\n\n`reboot` $(reboot)\nsecond line\n"), "{text}");
         let error = send(&action, &notice("x"), &config(&["ls", "/no such folder"], "")).expect_err("it fails");
-        assert!(error.starts_with("ls ended with exit status: 2: ") && error.contains("no such folder"), "{error}");
+        assert!(error.starts_with("ls failed with exit status: 2: ") && error.contains("no such folder"), "{error}");
         assert!(send(&action, &notice("x"), &config(&["/no/such/program"], "")).is_err());
         assert_eq!(send(&action, &notice("x"), &config(&[], "")), Err("alerts.mail_command is not set".to_owned()));
         let subject = letter(&[], &notice("äöü: langsam"));

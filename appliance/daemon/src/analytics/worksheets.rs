@@ -48,10 +48,10 @@ pub enum Refused {
     #[error("there are {WORKSHEETS} worksheets: remove some first")]
     Full,
     /// There is none with this number.
-    #[error("there is no worksheet {0}")]
+    #[error("no such worksheet: {0}")]
     Missing(u32),
     /// It cannot be written.
-    #[error("worksheets cannot be kept: {0}")]
+    #[error("cannot save worksheets: {0}")]
     Io(#[from] std::io::Error),
 }
 
@@ -109,7 +109,7 @@ impl Worksheets {
                 Err(error) => {
                     let aside = path.with_extension("damaged");
                     let (file, moved) = (path.display(), aside.display());
-                    tracing::warn!(%file, %error, moved_to = %moved, "worksheets cannot be read; there are none now");
+                    tracing::warn!(%file, %error, moved_to = %moved, "cannot read worksheets; starting with none");
                     std::fs::rename(&path, &aside).with_context(|| path.display().to_string())?;
                     Kept::default()
                 }

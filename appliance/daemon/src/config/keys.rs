@@ -52,8 +52,8 @@ const KEYS: &[Key] = &[
         state,
         "an absolute path",
         Some("\"/var/lib/weir\""),
-        "The folder that remembers which pools are imported; users, the audit log and the control socket\n\
-         (run/weir.sock) are in it too. When not set: /var/lib/weir for root, ~/.local/state/weir for others."
+        "The state folder: the list of imported pools, users, the audit log and the control socket\n\
+         (run/weir.sock). Default: /var/lib/weir for root, ~/.local/state/weir for other users."
     ),
     key!(
         "arc_max",
@@ -61,7 +61,7 @@ const KEYS: &[Key] = &[
         arc_max,
         "bytes, or a number with K, M, G or T",
         None,
-        "Most memory for cached blocks of each pool. (How much may wait to be written follows it when the pool is opened.)"
+        "Maximum memory for cached blocks, for each pool. It also determines the limit of dirty data when a pool is opened."
     ),
     key!(
         "mount",
@@ -69,7 +69,7 @@ const KEYS: &[Key] = &[
         mount,
         "true or false",
         None,
-        "Mount file systems where their properties say, when pools are opened or file systems are made."
+        "Mount file systems according to their properties when pools are opened or file systems are created."
     ),
     key!(
         "mount_uring",
@@ -77,9 +77,8 @@ const KEYS: &[Key] = &[
         mount_uring,
         "true or false",
         None,
-        "Have the kernel hand over requests of mounts made from now on by way of io_uring, where Linux offers it: faster,\n\
-         but a daemon that is killed as the last process of a container with mounts of its own may leave the machine\n\
-         unable to sync(2) until it is restarted."
+        "Use io_uring for new FUSE mounts where Linux supports it. This is faster, but if the daemon is killed as the\n\
+         last process of a container with its own mount namespace, sync(2) may hang until the machine is restarted."
     ),
     key!(
         "api.listen",
@@ -87,7 +86,7 @@ const KEYS: &[Key] = &[
         api.listen,
         "addresses with ports, such as [\"127.0.0.1:8215\", \"[::1]:8215\"]",
         None,
-        "Where the web page and the HTTP interface are served over TCP. Empty: only on the control socket."
+        "Addresses on which the web page and the HTTP API are served. Empty: only on the control socket."
     ),
     key!(
         "api.hosts",
@@ -95,8 +94,8 @@ const KEYS: &[Key] = &[
         api.hosts,
         "a list of names",
         None,
-        "Names by which browsers may call it, besides addresses, localhost and this machine's name. Requests\n\
-         for other hosts are refused, so that no other site can have its own name lead here."
+        "Host names that browsers may use, in addition to addresses, localhost and this machine's name. Requests\n\
+         for other hosts are refused, which prevents DNS rebinding."
     ),
     key!(
         "api.plain_http",
@@ -104,7 +103,7 @@ const KEYS: &[Key] = &[
         api.plain_http,
         "true or false",
         None,
-        "Serve HTTP instead of HTTPS. Only possible where api.listen has loopback addresses alone."
+        "Serve HTTP instead of HTTPS. Requires that api.listen contains only loopback addresses."
     ),
     key!(
         "api.certificate",
@@ -112,17 +111,17 @@ const KEYS: &[Key] = &[
         api.certificate,
         "the absolute path of a file in PEM",
         None,
-        "Certificate for HTTPS, followed by those that vouch for it. When not set, one of its own is made at the\n\
-         first start, and kept in the state folder under tls/."
+        "Certificate for HTTPS, followed by its chain. If not set, a self-signed one is created at the first start\n\
+         and kept in the state folder under tls/."
     ),
-    key!("api.key", Now, api.key, "the absolute path of a file in PEM", None, "The key of that certificate."),
+    key!("api.key", Now, api.key, "the absolute path of a file in PEM", None, "The private key of api.certificate."),
     key!(
         "api.session_hours",
         Now,
         api.session_hours,
         "a number of hours",
         None,
-        "A session that is not used for so long ends."
+        "Idle time after which a session ends."
     ),
     key!(
         "nfs.listen",
@@ -130,7 +129,7 @@ const KEYS: &[Key] = &[
         nfs.listen,
         "addresses with ports, such as [\"0.0.0.0:2049\"]",
         None,
-        "Where file systems with sharenfs are served by NFS. Empty: nowhere."
+        "Addresses on which file systems with sharenfs are served over NFS. Empty: none."
     ),
     key!(
         "nfs.versions",
@@ -138,7 +137,7 @@ const KEYS: &[Key] = &[
         nfs.versions,
         "a list of \"3\", \"4.0\", \"4.1\", \"4.2\"",
         None,
-        "Versions that clients may use."
+        "NFS versions that are offered."
     ),
     key!(
         "nfs.lease_seconds",
@@ -146,8 +145,8 @@ const KEYS: &[Key] = &[
         nfs.lease_seconds,
         "a number from 10 to 3600",
         None,
-        "How long clients have to take back their locks after a restart, during which others get none; and\n\
-         how long a client of version 4 that is silent keeps what others want."
+        "Grace period in which clients can reclaim locks after a restart, while no new ones are granted; and the\n\
+         lease time after which the state of a silent NFSv4 client may be revoked for others."
     ),
     key!(
         "nfs.portmap",
@@ -155,16 +154,16 @@ const KEYS: &[Key] = &[
         nfs.portmap,
         "\"off\", \"register\" or \"answer\"",
         None,
-        "How NFSv3 clients learn the ports of MOUNT and locking: not at all (they are given port= and\n\
-         mountport=), from the system's rpcbind, or from this process at port 111."
+        "How NFSv3 clients find the ports of MOUNT and locking: not at all (they mount with port= and\n\
+         mountport=), from the system's rpcbind, or from this process on port 111."
     ),
     key!(
         "nfs.threads",
         Restart,
         nfs.threads,
-        "a number; 0 is as many as suit this machine",
+        "a number; 0 chooses one for this machine",
         None,
-        "Threads that answer NFS."
+        "Number of NFS server threads."
     ),
     key!(
         "nfs.secure",
@@ -172,8 +171,8 @@ const KEYS: &[Key] = &[
         nfs.secure,
         "true or false",
         None,
-        "Whether shares that say neither secure nor insecure want clients to call from ports below 1024,\n\
-         which only root can. Clients that run as a user need false, or insecure in sharenfs."
+        "Whether shares without secure or insecure require client ports below 1024, which only root can use.\n\
+         Clients that run as a user need false, or insecure in sharenfs."
     ),
     key!(
         "nbd.listen",
@@ -181,8 +180,8 @@ const KEYS: &[Key] = &[
         nbd.listen,
         "addresses with ports, such as [\"127.0.0.1:10809\"]",
         None,
-        "Where volumes are served by NBD over TCP: all of them whose volmode is not none, to be read and written by\n\
-         whoever can connect, so also by every user of this machine where it is a loopback address. Empty: nowhere."
+        "Addresses on which all volumes whose volmode is not none are served over NBD. Any client that can connect can\n\
+         read and write them; on a loopback address, every user of this machine. Empty: none."
     ),
     key!(
         "nbd.local",
@@ -190,7 +189,7 @@ const KEYS: &[Key] = &[
         nbd.local,
         "true or false",
         None,
-        "Serve volumes at the socket run/nbd.sock in the state folder, for the user who runs the daemon alone."
+        "Serve volumes on the socket run/nbd.sock in the state folder, accessible only to the daemon's user."
     ),
     key!(
         "nbd.hosts",
@@ -198,7 +197,7 @@ const KEYS: &[Key] = &[
         nbd.hosts,
         "a list of addresses, networks and names of hosts, such as [\"10.0.0.0/8\", \"*.example.org\"]",
         None,
-        "Whom connections to nbd.listen are taken from; others are closed at once."
+        "Clients that may connect to nbd.listen; other connections are closed at once."
     ),
     key!(
         "nbd.tls",
@@ -206,8 +205,8 @@ const KEYS: &[Key] = &[
         nbd.tls,
         "\"off\", \"offered\" or \"required\"",
         None,
-        "TLS at nbd.listen, with the certificate of api.certificate: not at all, where clients ask for it, or\n\
-         as the only way to be told anything. The certificate tells clients who this is; who they are, nbd.hosts says."
+        "TLS on nbd.listen with api.certificate: off, on request of the client, or required. The certificate\n\
+         identifies the server; clients are identified by nbd.hosts only."
     ),
     key!(
         "smb.listen",
@@ -215,7 +214,7 @@ const KEYS: &[Key] = &[
         smb.listen,
         "addresses with one port, such as [\"0.0.0.0:445\"]",
         None,
-        "Where file systems with sharesmb are served by SMB: Samba's smbd is started for it. Empty: nowhere."
+        "Addresses on which file systems with sharesmb are served over SMB, by Samba's smbd. Empty: none."
     ),
     key!(
         "smb.program",
@@ -223,7 +222,7 @@ const KEYS: &[Key] = &[
         smb.program,
         "an absolute path",
         None,
-        "Samba's server (apt-get install samba). Users get their passwords with its pdbedit."
+        "Samba's smbd (apt-get install samba). Passwords of users are set with pdbedit."
     ),
     key!(
         "smb.workgroup",
@@ -239,7 +238,7 @@ const KEYS: &[Key] = &[
         smb.include,
         "the absolute path of a file",
         None,
-        "More lines for the section [global] of smb.conf(5): encryption, directories of users, and so on."
+        "A file with more settings for the section [global] of smb.conf(5), such as encryption."
     ),
     key!(
         "analytics.enabled",
@@ -247,7 +246,7 @@ const KEYS: &[Key] = &[
         analytics.enabled,
         "true or false",
         None,
-        "Count and record operations. Without, nothing of Analytics costs anything, and the time is as not recorded."
+        "Count and record operations. If false, Analytics costs nothing and the time counts as not recorded."
     ),
     key!(
         "analytics.operations",
@@ -255,8 +254,8 @@ const KEYS: &[Key] = &[
         analytics.operations,
         "bytes, or a number with K, M, G or T",
         None,
-        "Most bytes on disk, in the state folder, for the record of single operations, from which questions are\n\
-         answered that nobody thought of before: about 25 bytes each, so that 1G has 10 minutes of 70,000 a second."
+        "Maximum disk space, in the state folder, for the record of single operations, which allows any breakdown in\n\
+         retrospect. An operation takes about 25 bytes: 1G holds 10 minutes at 70,000 operations per second."
     ),
     key!(
         "analytics.viewers_see_files",
@@ -264,7 +263,7 @@ const KEYS: &[Key] = &[
         analytics.viewers_see_files,
         "true or false",
         None,
-        "Whether users with the role viewer see names of files in statistics; otherwise all files are one, <hidden>, to them."
+        "Whether users with the role viewer see file names in statistics. If false, all files are shown as <hidden>."
     ),
     key!(
         "alerts.mail_command",
@@ -272,8 +271,8 @@ const KEYS: &[Key] = &[
         alerts.mail_command,
         "a program with its arguments, such as [\"/usr/sbin/sendmail\", \"-t\", \"-i\"]",
         None,
-        "What sends mail for alerts: it gets the whole mail, with its headers, at its standard input. No shell is\n\
-         involved. Empty: alerts send no mail."
+        "Program that sends mail for alerts. It reads the mail with headers from standard input; no shell is used.\n\
+         Empty: alerts send no mail."
     ),
     key!(
         "alerts.syslog",
@@ -281,7 +280,7 @@ const KEYS: &[Key] = &[
         alerts.syslog,
         "the path of a socket, or an address with a port, such as \"192.0.2.1:514\"",
         None,
-        "Where alerts go that are to be in the system log, as RFC 5424 has it: a datagram socket, or by UDP."
+        "Destination of alerts to the system log (RFC 5424): a datagram socket, or a UDP address."
     ),
     key!(
         "alerts.webhook_hosts",
@@ -289,9 +288,9 @@ const KEYS: &[Key] = &[
         alerts.webhook_hosts,
         "addresses and networks, such as [\"127.0.0.1\", \"169.254.7.0/24\"]",
         None,
-        "What webhooks of alerts may reach of this machine and its link. Operators make alerts, and what listens at\n\
-         loopback and link-local addresses or tells a cloud's machines their keys takes them for the machine itself;\n\
-         everything else may be reached anyway."
+        "Loopback and link-local addresses that webhooks of alerts may reach. By default they reach none of them, nor\n\
+         cloud metadata services, because operators define alerts and such services trust requests from this\n\
+         machine. All other addresses are allowed."
     ),
     key!(
         "events.programs",
@@ -299,9 +298,9 @@ const KEYS: &[Key] = &[
         events.programs,
         "the absolute path of a folder, such as \"/etc/weir/events.d\"; empty: none",
         None,
-        "A folder of programs that are run when something happens to a pool, as zed runs zedlets: statechange-mail.sh\n\
+        "A folder of programs to run for pool events, as zed runs zedlets: statechange-mail.sh\n\
          for each event of that class, all-log.sh for all, with the event in ZEVENT_ variables. They run as the user of\n\
-         the daemon; folder and programs must be his or root's, and nobody else may write to them."
+         the daemon; folder and programs must belong to that user or root, and must not be writable by others."
     ),
     key!(
         "events.program_seconds",
@@ -309,7 +308,7 @@ const KEYS: &[Key] = &[
         events.program_seconds,
         "a number from 1 to 3600",
         None,
-        "A program that has not ended after so long is ended, with all that it started."
+        "Seconds after which a program is killed, with all processes that it started."
     ),
     key!(
         "events.programs_at_once",
@@ -317,7 +316,7 @@ const KEYS: &[Key] = &[
         events.programs_at_once,
         "a number from 1 to 256",
         None,
-        "How many programs run at a time; others wait for their turn."
+        "Number of programs that run at the same time; others wait."
     ),
     key!(
         "events.webhooks",
@@ -325,7 +324,7 @@ const KEYS: &[Key] = &[
         events.webhooks,
         "a list of addresses, such as [\"https://chat.example.org/hook\"]",
         None,
-        "Where events are posted, as a JSON document each."
+        "URLs to which events are posted, as one JSON document each."
     ),
     key!(
         "events.webhook_classes",
@@ -333,7 +332,7 @@ const KEYS: &[Key] = &[
         events.webhook_classes,
         "a list of classes, such as [\"statechange\", \"io_failure\"], or [\"all\"]",
         None,
-        "Which events are posted there."
+        "Classes of events to post."
     ),
     key!(
         "events.slow_ms",
@@ -341,8 +340,8 @@ const KEYS: &[Key] = &[
         events.slow_ms,
         "a number from 1 to 3600000",
         None,
-        "A read, write or flush of a device that takes so many milliseconds is counted as slow (`zpool status -s`), and\n\
-         told as an event of the class delay."
+        "A read, write or flush of a device that takes this many milliseconds counts as slow (`zpool status -s`) and\n\
+         causes a delay event."
     ),
     key!(
         "otlp.endpoint",
@@ -350,8 +349,8 @@ const KEYS: &[Key] = &[
         otlp.endpoint,
         "an address, such as \"http://127.0.0.1:4318\"",
         None,
-        "The OpenTelemetry collector to which all figures are pushed, by OTLP over HTTP (at /v1/metrics below\n\
-         this address). Empty: nowhere."
+        "The OpenTelemetry collector to which all metrics are pushed, by OTLP over HTTP (at /v1/metrics below\n\
+         this address). Empty: none."
     ),
     key!(
         "otlp.interval_seconds",
@@ -359,7 +358,7 @@ const KEYS: &[Key] = &[
         otlp.interval_seconds,
         "a number from 1 to 3600",
         None,
-        "How often figures are pushed."
+        "Seconds between pushes of metrics."
     ),
     key!(
         "otlp.headers",
@@ -367,7 +366,7 @@ const KEYS: &[Key] = &[
         otlp.headers,
         "a list of headers, such as [\"Authorization: Bearer SECRET\"]",
         None,
-        "Headers that go with each push. Administrators can read them."
+        "Headers of each push. Administrators can read them."
     ),
     key!(
         "log.level",
@@ -377,8 +376,8 @@ const KEYS: &[Key] = &[
         None,
         "What is logged to standard error."
     ),
-    key!("log.format", Restart, log.format, "\"text\" or \"json\"", None, "How a line of the log looks."),
-    key!("shares.options", Now, shares.options, "options as in exports(5)", None, "What sharenfs=on stands for."),
+    key!("log.format", Restart, log.format, "\"text\" or \"json\"", None, "Format of log lines."),
+    key!("shares.options", Now, shares.options, "options as in exports(5)", None, "Options that sharenfs=on means."),
 ];
 
 /// All keys, in the order of the commented file.

@@ -491,15 +491,15 @@ fn unknown(name: &str) -> String {
     if near.is_empty() {
         near = keys().iter().map(|k| k.name).collect();
     }
-    format!("there is no key {name}, expected one of {}", near.join(", "))
+    format!("unknown key {name}, expected one of {}", near.join(", "))
 }
 
 /// The commented file with all defaults.
 pub fn default_file() -> String {
     let config = Config::default();
     let mut text = String::from(
-        "# Configuration of `weir serve`: /etc/weir/weir.toml, or what --config names.\n# Every key is shown with its \
-         default, commented out. `weir config check FILE` says what is wrong with a file.\n",
+        "# Configuration of `weir serve`: /etc/weir/weir.toml, or the file given by --config.\n# Every key is shown with its \
+         default, commented out. `weir config check FILE` reports errors in a file.\n",
     );
     let mut section = "";
     for key in keys() {
@@ -512,7 +512,7 @@ pub fn default_file() -> String {
         for line in key.help.lines() {
             let _ = writeln!(text, "# {line}");
         }
-        let when = if key.live { "can change while the daemon runs" } else { "a change needs a restart" };
+        let when = if key.live { "can change while the daemon runs" } else { "a change requires a restart" };
         let _ = writeln!(text, "# Takes {}; {when}.", key.expected);
         let _ = writeln!(text, "#{name} = {}", key.example.map_or_else(|| (key.get)(&config), str::to_owned));
     }

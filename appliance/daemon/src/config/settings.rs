@@ -110,11 +110,11 @@ impl Settings {
         for (name, value) in set {
             let Some(key) = keys().iter().find(|k| k.name == name) else { return Err(wrong(unknown(name))) };
             if !key.live {
-                let message = format!("{name} is changed in the configuration file, and in force after a restart");
+                let message = format!("{name} is set in the configuration file, and applies after a restart");
                 return Err(wrong(message));
             }
             if self.source.options.iter().any(|(option, _)| option == name) {
-                return Err(wrong(format!("{name} is set by an option of the command line, which stands above all")));
+                return Err(wrong(format!("{name} is set by a command line option, which overrides everything else")));
             }
             match value {
                 Some(value) => {
@@ -123,14 +123,14 @@ impl Settings {
                 None => drop(kept.sources.remove(key.name)),
             }
         }
-        let mut written = String::from("# What was set through the interface: stands above the configuration file.\n");
+        let mut written = String::from("# Settings made through the API: they override the configuration file.\n");
         for key in keys().iter().filter(|k| kept.sources.contains_key(k.name)) {
             written += &format!("{} = {}\n", key.name, (key.get)(&kept));
         }
         let config = self.source.with(&written, &self.path)?;
         let change = self.become_(config, apply)?;
         if let Err(error) = durable::replace(&self.path, written.as_bytes(), durable::PRIVATE) {
-            let message = format!("it is in force, but will not be after a restart: {error}");
+            let message = format!("it applies now, but will be lost at a restart: {error}");
             return Err(vec![Wrong { file: self.path.display().to_string(), line: None, message }]);
         }
         Ok(change)
@@ -226,7 +226,7 @@ mod tests {
         {
             let told = settings.change(&set(&[(wrong.0, Some(wrong.1))]), |_| Ok(())).expect_err("refused");
             assert!(
-                told[0].message.starts_with(if wrong.0 == "no.such" { "there is no key" } else { wrong.0 }),
+                told[0].message.starts_with(if wrong.0 == "no.such" { "unknown key" } else { wrong.0 }),
                 "{told:?}"
             );
         }

@@ -35,9 +35,9 @@ fn errors_name_the_line_what_was_found_and_what_is_expected() {
 #[test]
 fn unknown_keys_are_errors_that_name_those_that_there_are() {
     let all = errors("[log]\n\nlevle = 'info'\n[nsf]\nlisten = []\n");
-    assert_eq!(all[0], "weir.toml, line 3: there is no key log.levle, expected one of log.level, log.format");
+    assert_eq!(all[0], "weir.toml, line 3: unknown key log.levle, expected one of log.level, log.format");
     assert!(
-        all[1].starts_with("weir.toml, line 4: there is no key nsf, expected one of state, arc_max, mount, "),
+        all[1].starts_with("weir.toml, line 4: unknown key nsf, expected one of state, arc_max, mount, "),
         "{}",
         all[1]
     );
@@ -97,9 +97,9 @@ fn what_alerts_run_and_tell_has_to_be_named_in_full() {
 #[test]
 fn where_figures_are_pushed_is_an_address() {
     let all = errors("[otlp]\nendpoint = 'collector:4318'\ninterval_seconds = 0\nheaders = ['secret']");
-    assert!(all[0].starts_with("weir.toml, line 2: otlp.endpoint: 'collector:4318' is no address"), "{}", all[0]);
+    assert!(all[0].starts_with("weir.toml, line 2: otlp.endpoint: 'collector:4318' is not a valid URL"), "{}", all[0]);
     assert_eq!(all[1], "weir.toml, line 3: otlp.interval_seconds is 0, expected 1 to 3600");
-    assert!(all[2].starts_with("weir.toml, line 4: otlp.headers has a header that is none"), "{}", all[2]);
+    assert!(all[2].starts_with("weir.toml, line 4: otlp.headers contains an invalid header"), "{}", all[2]);
     assert!(!all[2].contains("secret"));
     assert!(Config::parse("[otlp]\nendpoint = 'https://c.example/x'\nheaders = ['A: b']", "x").is_ok());
 }

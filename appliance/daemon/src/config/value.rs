@@ -22,9 +22,9 @@ impl FromStr for Size {
             "M" => 20,
             "G" => 30,
             "T" => 40,
-            unit => return Err(format!("'{unit}' is no unit, use K, M, G or T")),
+            unit => return Err(format!("'{unit}' is not a unit, use K, M, G or T")),
         };
-        let number: u64 = digits.parse().map_err(|_| format!("'{digits}' is no number"))?;
+        let number: u64 = digits.parse().map_err(|_| format!("'{digits}' is not a number"))?;
         let bytes = number.checked_mul(1 << shift).filter(|&n| n > 0);
         bytes.map(Self).ok_or_else(|| format!("'{text}' is out of range"))
     }

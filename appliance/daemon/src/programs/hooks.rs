@@ -34,7 +34,7 @@ impl Hook {
                 tracing::warn!(
                     url = self.url,
                     missed = news.dropped,
-                    "the address is too slow: events were not posted"
+                    "the webhook is too slow: events were not posted"
                 );
             }
             for event in &news.events {
@@ -52,13 +52,7 @@ impl Hook {
         loop {
             let Err(error) = outgoing::post(&self.url, "application/json", &[], &body, PATIENCE) else { return };
             let Some(pause) = pauses.next() else {
-                tracing::warn!(
-                    url = self.url,
-                    event = event.id,
-                    class = event.class,
-                    error,
-                    "an event could not be posted"
-                );
+                tracing::warn!(url = self.url, event = event.id, class = event.class, error, "cannot post an event");
                 return;
             };
             let until = Instant::now() + Duration::from_secs(*pause);

@@ -42,7 +42,7 @@ impl Programs {
             .spawn(work)
         {
             Ok(thread) => threads.push(thread),
-            Err(error) => tracing::error!(%error, "events are not told"),
+            Err(error) => tracing::error!(%error, "events are not delivered"),
         };
         if let Some(folder) = &config.programs {
             let runner = run::Runner::new(folder.clone(), config, state);

@@ -42,7 +42,7 @@ impl Runner {
     pub fn new(folder: PathBuf, config: &EventsConfig, state: &Path) -> Self {
         let tools = tools(state);
         if let Err(error) = &tools {
-            tracing::warn!(%error, "programs get no ZPOOL and ZFS");
+            tracing::warn!(%error, "programs run without ZPOOL and ZFS");
         }
         let longest = Duration::from_secs(config.program_seconds);
         let at_once = usize::try_from(config.programs_at_once).unwrap_or(1).max(1);
@@ -55,7 +55,7 @@ impl Runner {
         while !ended.load(Ordering::Acquire) {
             let news = queue.wait_after(seen, if running.is_empty() { TURN } else { POLL });
             if news.dropped > 0 && seen > 0 {
-                tracing::warn!(missed = news.dropped, "programs are too slow: events were not told");
+                tracing::warn!(missed = news.dropped, "programs are too slow: events were dropped");
             }
             for event in &news.events {
                 seen = event.id;
@@ -78,7 +78,7 @@ impl Runner {
     /// What is to be run for an event, by name. What somebody else could have changed is told and left out.
     fn programs(&self, event: &Event) -> Vec<PathBuf> {
         if let Err(why) = check(&self.folder, true) {
-            tracing::warn!(folder = %self.folder.display(), why, "programs for events are not run");
+            tracing::warn!(folder = %self.folder.display(), why, "event programs are not run");
             return Vec::new();
         }
         let Ok(entries) = std::fs::read_dir(&self.folder) else { return Vec::new() };
@@ -91,7 +91,7 @@ impl Runner {
             match check(path, false) {
                 Ok(()) => true,
                 Err(why) => {
-                    tracing::warn!(program = %path.display(), why, "it is not run");
+                    tracing::warn!(program = %path.display(), why, "the program is skipped");
                     false
                 }
             }
@@ -118,7 +118,7 @@ impl Runner {
                 Some(Running { child, name, event: event.id, until: Instant::now() + self.longest })
             }
             Err(error) => {
-                tracing::warn!(program = name, event = event.id, %error, "it cannot be run");
+                tracing::warn!(program = name, event = event.id, %error, "cannot run the program");
                 None
             }
         }
@@ -160,11 +160,11 @@ fn check(path: &Path, is_folder: bool) -> Result<(), String> {
         return Err(format!("it belongs to user {}", meta.uid()));
     }
     if meta.permissions().mode() & 0o022 != 0 {
-        return Err("others may write to it".to_owned());
+        return Err("it is writable by others".to_owned());
     }
     match is_folder {
-        true if !meta.is_dir() => Err("it is no folder".to_owned()),
-        false if !meta.is_file() => Err("it is no file".to_owned()),
+        true if !meta.is_dir() => Err("it is not a folder".to_owned()),
+        false if !meta.is_file() => Err("it is not a file".to_owned()),
         false if meta.permissions().mode() & 0o100 == 0 => Err("it is not executable".to_owned()),
         _ => Ok(()),
     }
@@ -175,7 +175,7 @@ fn reap(running: &mut Vec<Running>) {
     running.retain_mut(|one| match one.child.try_wait() {
         Ok(None) if Instant::now() < one.until => true,
         Ok(None) => {
-            tracing::warn!(program = one.name, event = one.event, "it took too long, and was ended");
+            tracing::warn!(program = one.name, event = one.event, "it took too long and was killed");
             kill(one);
             false
         }
@@ -185,7 +185,7 @@ fn reap(running: &mut Vec<Running>) {
             false
         }
         Err(error) => {
-            tracing::warn!(program = one.name, event = one.event, %error, "it is lost");
+            tracing::warn!(program = one.name, event = one.event, %error, "its process is lost");
             false
         }
     });

@@ -136,8 +136,10 @@ impl Smb {
             let path = own.or_else(|| mounts.iter().find(above).map(|_| mountpoint.clone()));
             let problem = match (&parsed, &path) {
                 (Err(why), _) => Some(why.clone()),
-                (_, None) => Some("it is not mounted, and SMB is served from its mount".to_owned()),
-                (_, Some(path)) if !conf::fits(path) => Some("its mount point cannot stand in smb.conf".to_owned()),
+                (_, None) => Some("it is not mounted, which SMB requires".to_owned()),
+                (_, Some(path)) if !conf::fits(path) => {
+                    Some("its mount point cannot be written in smb.conf".to_owned())
+                }
                 _ if self.owner.unshared_smb.lock().contains(name) => Some("it was unshared".to_owned()),
                 _ => None,
             };
@@ -194,7 +196,7 @@ impl Smb {
         let before = server.names.clone();
         server.released.push((dataset.to_owned(), Instant::now() + RELEASED));
         if let Err(error) = self.bring(&mut server, config) {
-            tracing::warn!(error = %format!("{error:#}"), "smbd was not told");
+            tracing::warn!(error = %format!("{error:#}"), "cannot notify smbd");
         }
         if server.names != before {
             // Messages to the processes of clients have no answer.
@@ -269,7 +271,7 @@ impl Smb {
 
     fn last_words(&self) -> String {
         let log = fs::read_to_string(self.folder.join("start.log")).unwrap_or_default();
-        log.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("it said nothing").trim().to_owned()
+        log.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("no output").trim().to_owned()
     }
 
     fn control(&self, config: &SmbConfig, args: &[&str]) {
@@ -283,7 +285,7 @@ impl Smb {
             .stdin(Stdio::null())
             .output();
         if let Err(error) = done {
-            tracing::warn!(%error, "smbcontrol cannot be run: clients keep what they have open");
+            tracing::warn!(%error, "cannot run smbcontrol: clients keep their open files");
         }
     }
 
@@ -310,5 +312,5 @@ impl Drop for Smb {
 }
 
 fn pid(child: &Child) -> Result<Pid> {
-    i32::try_from(child.id()).ok().and_then(Pid::from_raw).context("smbd has no number")
+    i32::try_from(child.id()).ok().and_then(Pid::from_raw).context("smbd has no process ID")
 }

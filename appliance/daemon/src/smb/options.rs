@@ -30,7 +30,7 @@ impl SmbOptions {
             let yes = |value: &str| match value {
                 "true" => Ok(true),
                 "false" => Ok(false),
-                other => Err(format!("'{other}' stands where true or false is expected")),
+                other => Err(format!("invalid value '{other}', expected true or false")),
             };
             match word.split_once('=').unwrap_or((word, "")) {
                 ("ro", "") => options.read_only = true,
@@ -38,13 +38,13 @@ impl SmbOptions {
                 ("guestok", value) => options.guests = yes(value)?,
                 ("abe", value) => options.hides_unreadable = yes(value)?,
                 ("name", name) if name == share_name(name) && !name.is_empty() => options.name = Some(name.to_owned()),
-                ("name", name) => return Err(format!("'{name}' cannot be the name of a share")),
+                ("name", name) => return Err(format!("'{name}' is not a valid share name")),
                 ("description", text) if !text.is_empty() && !text.contains(char::is_control) => {
                     options.description = Some(text.to_owned());
                 }
                 _ => {
                     return Err(format!(
-                        "'{word}' is no option; there are ro, rw, guestok=, abe=, name= and description="
+                        "unknown option '{word}', expected ro, rw, guestok=, abe=, name= or description="
                     ));
                 }
             }

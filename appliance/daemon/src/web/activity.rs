@@ -43,8 +43,8 @@ pub async fn start_job(
     let StartJob { kind, target } = request;
     if goes_on(kind) || is_stream(kind) {
         let message = match is_stream(kind) {
-            true => "a job of this kind begins with its command",
-            false => "a job of this kind begins by itself when there is something to do",
+            true => "a job of this kind is started by its command",
+            false => "a job of this kind starts automatically when needed",
         };
         return Err(Problem::new(ErrorCode::InvalidRequest, message).at("kind"));
     }
@@ -70,12 +70,12 @@ fn work(kind: JobKind, pool: Arc<OwnedPool>) -> impl FnOnce(&Running) -> anyhow:
     move |running| match kind {
         JobKind::Verify => verify::verify(&pool, running),
         JobKind::Scrub | JobKind::Resilver | JobKind::Destroy => scanned::follow(&pool, running),
-        JobKind::Send | JobKind::Receive => anyhow::bail!("it begins with its command"),
+        JobKind::Send | JobKind::Receive => anyhow::bail!("it is started by its command"),
     }
 }
 
 fn no_job(id: u64) -> Problem {
-    Problem::new(ErrorCode::NotFound, format!("there is no job {id}"))
+    Problem::new(ErrorCode::NotFound, format!("no such job: {id}"))
 }
 
 pub async fn job(State(service): State<Arc<Service>>, Path(id): Path<u64>) -> Answer<Json<Job>> {
@@ -87,9 +87,9 @@ pub async fn cancel_job(State(service): State<Arc<Service>>, Path(id): Path<u64>
     let refused = |message: &str| Err(Problem::new(ErrorCode::Conflict, message).at(id.to_string()));
     match job.as_ref().map(|job| job.kind) {
         Some(JobKind::Destroy) => {
-            return refused("what was destroyed cannot be got back: its space is being freed");
+            return refused("destroyed data cannot be recovered: its space is being freed");
         }
-        Some(JobKind::Resilver) => return refused("devices lack what a resilver brings them: it cannot be stopped"),
+        Some(JobKind::Resilver) => return refused("a resilver cannot be stopped, because devices lack data"),
         Some(JobKind::Scrub) => {
             let pool = service.pool(&job.map(|job| job.target).unwrap_or_default())?;
             let stopped = waiting(move || scanned::stop(&pool).map_err(|why| Problem::new(ErrorCode::Conflict, why)));
@@ -249,7 +249,7 @@ pub async fn answer(State(service): State<Arc<Service>>, Body(answer): Body<Comm
     // Who knows the number of the question was asked.
     match service.owner.questions.answer(answer) {
         true => Ok((Extension(Audited { own: true, ..Audited::default() }), Done).into_response()),
-        false => Err(Problem::new(ErrorCode::NotFound, "nobody waits for this answer")),
+        false => Err(Problem::new(ErrorCode::NotFound, "no command is waiting for this answer")),
     }
 }
 
@@ -259,7 +259,7 @@ pub async fn bytes(
     Query(of): Query<OutputOf>,
     body: axum::body::Body,
 ) -> Answer<Response> {
-    let nobody = || Problem::new(ErrorCode::NotFound, "no command asks for input under this number");
+    let nobody = || Problem::new(ErrorCode::NotFound, "no command with this number is waiting for input");
     let to = service.owner.questions.input(&of.id).ok_or_else(nobody)?;
     pass(body, to).await;
     Ok((Extension(Audited { own: true, ..Audited::default() }), Done).into_response())
@@ -267,7 +267,7 @@ pub async fn bytes(
 
 /// Bytes that a command gives.
 pub async fn output(State(service): State<Arc<Service>>, Query(of): Query<OutputOf>) -> Answer<Response> {
-    let nobody = || Problem::new(ErrorCode::NotFound, "no command has output of this number");
+    let nobody = || Problem::new(ErrorCode::NotFound, "no command with this number has output");
     let from = service.owner.questions.output(&of.id).ok_or_else(nobody)?;
     Ok(super::bytes(from, "application/octet-stream"))
 }
@@ -314,7 +314,7 @@ pub async fn command(
         if !owner.commands.only_looks(&request) {
             let line = line(&request);
             let outcome = if code == 0 { Outcome::Ok } else { Outcome::Failed };
-            let reason = (code != 0).then(|| format!("it ended with {code}"));
+            let reason = (code != 0).then(|| format!("it exited with {code}"));
             service.note(&caller, &line, None, outcome, reason);
             service.ran(&caller, &line, code);
             // Which pool it was about is in the arguments somewhere.
@@ -326,7 +326,9 @@ pub async fn command(
         let _ = frames.blocking_send(CommandFrame::Exit(code));
         drop(running);
     });
-    begun.map_err(|error| Problem::new(ErrorCode::Unavailable, format!("no thread for the command: {error}")))?;
+    begun.map_err(|error| {
+        Problem::new(ErrorCode::Unavailable, format!("cannot start a thread for the command: {error}"))
+    })?;
     let audited = Extension(Audited { own: true, ..Audited::default() });
     let kind = [(header::CONTENT_TYPE, "application/x-ndjson")];
     Ok((audited, kind, axum::body::Body::from_stream(Lines(answer))).into_response())

@@ -77,13 +77,13 @@ pub async fn list(State(service): State<Arc<Service>>, Query(wanted): Query<Want
             let part = Part { options: &options, after, search, limit: limit - items.len() };
             let page = pool.names().page(&datasets, &root, &part).map_err(|e| not_found(&root, &e))?;
             for error in &page.errors {
-                tracing::warn!(pool = name, %error, "a dataset is left out of a list");
+                tracing::warn!(pool = name, %error, "a dataset is omitted from a list");
             }
             let last = page.entries.last().map(|entry| entry.name().to_owned());
             for entry in &page.entries {
                 match tree::dataset(pool, entry, &mounted) {
                     Ok(line) => items.push(line),
-                    Err(error) => tracing::warn!(dataset = entry.name(), %error, "it is left out of a list"),
+                    Err(error) => tracing::warn!(dataset = entry.name(), %error, "it is omitted from a list"),
                 }
             }
             if page.more {

@@ -95,7 +95,7 @@ const OF_STATISTICS: &[&str] = &["queryStatistic", "streamStatistics", "listStat
 /// Whether a caller who may look at some statistics only asks for no others.
 fn within(operation: &Operation, caller: &Caller, uri: &Uri) -> Result<(), Problem> {
     let (Some(only), Some(_)) = (&caller.only, operation.role) else { return Ok(()) };
-    let forbidden = |what: &str| Err(Problem::new(ErrorCode::Forbidden, format!("this token opens no {what}")));
+    let forbidden = |what: &str| Err(Problem::new(ErrorCode::Forbidden, format!("this token does not allow {what}")));
     if !OF_STATISTICS.contains(&operation.id) {
         return forbidden(operation.id);
     }
@@ -113,10 +113,10 @@ fn within(operation: &Operation, caller: &Caller, uri: &Uri) -> Result<(), Probl
 fn allowed(operation: &Operation, caller: &Caller, headers: &HeaderMap) -> Result<(), Problem> {
     if let Some(least) = operation.role {
         match caller.role {
-            None => return Err(Problem::new(ErrorCode::Unauthenticated, "log in, or send a token")),
+            None => return Err(Problem::new(ErrorCode::Unauthenticated, "log in or send a token")),
             Some(role) if role < least => {
                 let name = |role: Role| format!("{role:?}").to_lowercase();
-                let message = format!("{} is for the role {}", operation.id, name(least));
+                let message = format!("{} requires the role {}", operation.id, name(least));
                 let mut problem = Problem::new(ErrorCode::Forbidden, message);
                 (problem.body.found, problem.body.expected) = (Some(name(role)), Some(name(least)));
                 return Err(problem);
@@ -225,7 +225,7 @@ impl Service {
         let Some(key) = caller.key() else { return Ok(None) };
         match self.requests.take(key) {
             Ok(place) => Ok(Some(place)),
-            Err(full) => Err(Problem::full(full, "requests are under way")),
+            Err(full) => Err(Problem::full(full, "requests are in progress")),
         }
     }
 
@@ -243,7 +243,7 @@ impl Service {
             let Some(left_out) = self.refusals.count(address) else { return };
             if left_out > 0 {
                 let text = reason.unwrap_or_default();
-                reason = Some(format!("{text} ({left_out} refusals of this address before it are not recorded)"));
+                reason = Some(format!("{text} ({left_out} earlier refusals of this address were not recorded)"));
             }
         }
         let service = self.clone();

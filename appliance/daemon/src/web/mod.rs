@@ -213,7 +213,7 @@ impl Service {
             let followed = flow.clone();
             let shown = service.jobs.start(flow.kind(), flow.target(), &flow.by(), move |job| followed.follow(job));
             if let Err(why) = shown {
-                tracing::warn!(target = flow.target(), why, "the stream is not shown");
+                tracing::warn!(target = flow.target(), why, "cannot show the stream");
             }
         }));
         Ok(service)
@@ -269,8 +269,8 @@ impl Service {
                     done.changed.push("api.certificate".to_owned());
                 }
                 let mut message = match done.changed.is_empty() {
-                    true => format!("{what}: nothing is another"),
-                    false => format!("{what}: now in force: {}", done.changed.join(", ")),
+                    true => format!("{what}: nothing changed"),
+                    false => format!("{what}: changed: {}", done.changed.join(", ")),
                 };
                 if !done.restart.is_empty() {
                     message += &format!("; after a restart: {}", done.restart.join(", "));
@@ -281,8 +281,8 @@ impl Service {
             }
             Err(wrong) => {
                 let why = crate::run::all(&wrong);
-                tracing::error!(why, "the configuration is refused, nothing has changed");
-                let message = format!("the configuration is refused, nothing has changed: {why}");
+                tracing::error!(why, "the configuration is invalid, nothing changed");
+                let message = format!("the configuration is invalid, nothing changed: {why}");
                 self.events.tell(Happening::error(EventKind::Service, message).by(by));
                 Err(why)
             }
@@ -293,7 +293,7 @@ impl Service {
     pub fn ran(&self, caller: &Caller, line: &str, code: u8) {
         let happening = match code {
             0 => Happening::info(EventKind::Command, line),
-            code => Happening::warning(EventKind::Command, format!("{line}: ended with {code}")),
+            code => Happening::warning(EventKind::Command, format!("{line}: exited with {code}")),
         };
         self.events.tell(happening.by(caller.name()));
         self.reschedule(line);

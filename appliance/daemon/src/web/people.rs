@@ -45,7 +45,7 @@ impl Service {
     /// Waits for a turn to check a password, or to make one.
     async fn turn(&self, caller: &Caller) -> Answer<Turn> {
         let unknown = caller.role.is_none().then(|| caller.address()).flatten();
-        self.turns.take(unknown).await.map_err(|full| Problem::full(full, "attempts wait to be checked"))
+        self.turns.take(unknown).await.map_err(|full| Problem::full(full, "login attempts are waiting"))
     }
 
     /// Something may not be done any more by those who began it: streams and commands look at once.
@@ -75,13 +75,17 @@ pub async fn set_up(
         let made = service.setup.using(&token, || service.accounts.create(&user, Role::Administrator, &password, true));
         match made {
             None => {
-                let message = "the link is not good any more; when the daemon starts without users, it logs a new one";
+                let message = "the link has expired; the daemon logs a new one when it starts without users";
                 Err(Problem::new(ErrorCode::Unauthenticated, message))
             }
             Some(made) => {
                 service.limits.succeeded(caller.address(), "");
                 made?;
-                service.about(Happening::info(EventKind::Account, "the first administrator was made"), &caller, &user);
+                service.about(
+                    Happening::info(EventKind::Account, "the first administrator was created"),
+                    &caller,
+                    &user,
+                );
                 service.accounts.logged_in(&user);
                 let audited = Extension(Audited { target: Some(user.clone()), ..Audited::default() });
                 let gone = || Problem::new(ErrorCode::Conflict, "the user was removed at once");
@@ -130,7 +134,7 @@ pub async fn log_in(
 }
 
 pub async fn session(caller: Caller) -> Answer<Json<Session>> {
-    let role = caller.role.ok_or_else(|| Problem::new(ErrorCode::Unauthenticated, "nobody is logged in"))?;
+    let role = caller.role.ok_or_else(|| Problem::new(ErrorCode::Unauthenticated, "not logged in"))?;
     let user = caller.user().map_or_else(|| caller.name(), str::to_owned);
     let (by, csrf_token) = (caller.by(), caller.csrf.clone());
     Ok(Json(Session { user, role, by, csrf_token, expires: caller.expires }))
@@ -138,7 +142,7 @@ pub async fn session(caller: Caller) -> Answer<Json<Session>> {
 
 pub async fn log_out(State(service): State<Arc<Service>>, caller: Caller) -> Answer<Response> {
     let Who::Session { number, user } = &caller.who else {
-        return Err(Problem::new(ErrorCode::Conflict, "there is no session to end"));
+        return Err(Problem::new(ErrorCode::Conflict, "no session to end"));
     };
     service.sessions.end(number);
     service.revoked();
@@ -153,7 +157,7 @@ pub async fn change_password(
     Body(request): Body<ChangePassword>,
 ) -> Answer<Done> {
     let Who::Session { user, number } = caller.who.clone() else {
-        return Err(Problem::new(ErrorCode::Conflict, "only who is logged in with a password has one"));
+        return Err(Problem::new(ErrorCode::Conflict, "only a user who logged in with a password has one"));
     };
     let turn = service.turn(&caller).await?;
     service.attempt(&caller, &user)?;
@@ -189,7 +193,7 @@ pub async fn create_user(
     waiting(move || {
         let _turn = turn;
         let user = service.accounts.create(&name, role, &password, false)?;
-        service.about(Happening::info(EventKind::Account, "a user was made"), &caller, &name);
+        service.about(Happening::info(EventKind::Account, "a user was created"), &caller, &name);
         let audited = Extension(Audited { target: Some(name), ..Audited::default() });
         Ok((audited, Created(user)).into_response())
     })
@@ -244,12 +248,12 @@ pub async fn create_token(
     Body(request): Body<CreateToken>,
 ) -> Answer<Created<CreatedToken>> {
     let Who::Session { user, .. } = caller.who.clone() else {
-        return Err(Problem::new(ErrorCode::Conflict, "a token is made by who is logged in with a password"));
+        return Err(Problem::new(ErrorCode::Conflict, "creating a token requires a login with a password"));
     };
     waiting(move || {
         let made = service.accounts.create_token(&user, request)?;
         let name = &made.token.name;
-        service.about(Happening::info(EventKind::Account, format!("token {name} was made")), &caller, &user);
+        service.about(Happening::info(EventKind::Account, format!("token {name} was created")), &caller, &user);
         Ok(Created(made))
     })
     .await

@@ -34,7 +34,7 @@ impl Service {
             return Ok(pool);
         }
         let message = match self.owner.house.state().pool(name) {
-            Ok(Some(_)) => format!("cannot open '{name}': it is imported, and could not be opened; the log has more"),
+            Ok(Some(_)) => format!("cannot open '{name}': it is imported but could not be opened; see the log"),
             _ => format!("cannot open '{name}': no such pool"),
         };
         Err(Problem::new(ErrorCode::NotFound, message).at(name))
@@ -45,7 +45,7 @@ impl Service {
         let line = |pool: &Arc<OwnedPool>| match shown::pool_view(pool).and_then(|view| shown::pool(pool, &view)) {
             Ok(line) => Some(line),
             Err(error) => {
-                tracing::warn!(pool = pool.name(), error = %format!("{error:#}"), "its state cannot be told");
+                tracing::warn!(pool = pool.name(), error = %format!("{error:#}"), "cannot read its state");
                 None
             }
         };
@@ -91,9 +91,8 @@ pub async fn set_properties(
 ) -> Answer<Response> {
     service.pool(&name)?;
     if let Some(property) = change.inherit.first() {
-        return Err(
-            Problem::new(ErrorCode::InvalidRequest, format!("{property}: pools inherit from nobody")).at("inherit")
-        );
+        return Err(Problem::new(ErrorCode::InvalidRequest, format!("{property}: pools do not inherit properties"))
+            .at("inherit"));
     }
     for property in change.set.keys() {
         property_name(property)?;
@@ -193,7 +192,7 @@ fn make_files(files: Vec<(PathBuf, u64)>) -> Answer<Vec<PathBuf>> {
         };
         if let Err(error) = result {
             made.iter().for_each(|path| drop(std::fs::remove_file(path)));
-            let message = format!("cannot make {}: {error}", path.display());
+            let message = format!("cannot create {}: {error}", path.display());
             return Err(Problem::new(ErrorCode::Failed, message).at(path.display().to_string()));
         }
     }
@@ -218,7 +217,7 @@ pub fn confirmed(name: &str, confirm: &str) -> Answer<()> {
     if confirm == name {
         return Ok(());
     }
-    let mut problem = Problem::new(ErrorCode::ConfirmationRequired, format!("all that is in '{name}' would be lost"));
+    let mut problem = Problem::new(ErrorCode::ConfirmationRequired, format!("all data in '{name}' would be lost"));
     problem.body.place = Some("confirm".to_owned());
     (problem.body.found, problem.body.expected) = (Some(confirm.to_owned()), Some(name.to_owned()));
     Err(problem)

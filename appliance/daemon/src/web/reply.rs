@@ -48,8 +48,8 @@ impl Problem {
     /// There is no place for it: too many `what`, such as "requests are under way".
     pub fn full(full: Full, what: &str) -> Self {
         let (code, message) = match full {
-            Full::One(n) => (ErrorCode::TooManyRequests, format!("{n} {what} of this caller, which is the most")),
-            Full::All(n) => (ErrorCode::Unavailable, format!("{n} {what}, which is the most")),
+            Full::One(n) => (ErrorCode::TooManyRequests, format!("{n} {what} of this caller, which is the maximum")),
+            Full::All(n) => (ErrorCode::Unavailable, format!("{n} {what}, which is the maximum")),
         };
         Self { retry_after: Some(AGAIN), ..Self::new(code, message) }
     }
@@ -122,7 +122,7 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Body<T> {
 
     async fn from_request(request: Request, state: &S) -> Answer<Self> {
         let Ok(body) = tokio::time::timeout(PATIENCE, Json::<T>::from_request(request, state)).await else {
-            let message = format!("the body did not come within {} s", PATIENCE.as_secs());
+            let message = format!("the body did not arrive within {} s", PATIENCE.as_secs());
             return Err(Problem::new(ErrorCode::InvalidRequest, message));
         };
         match body {
@@ -170,7 +170,7 @@ impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for Path<T>
 pub async fn waiting<T: Send + 'static>(work: impl FnOnce() -> Answer<T> + Send + 'static) -> Answer<T> {
     match tokio::task::spawn_blocking(work).await {
         Ok(result) => result,
-        Err(_) => Err(Problem::new(ErrorCode::Internal, "a fault of this program; the log has more")),
+        Err(_) => Err(Problem::new(ErrorCode::Internal, "internal error; see the log")),
     }
 }
 
@@ -179,7 +179,7 @@ pub async fn waiting<T: Send + 'static>(work: impl FnOnce() -> Answer<T> + Send 
 pub struct Page {
     /// How many items, if not the usual number.
     pub limit: Option<u64>,
-    /// `next` of the page before.
+    /// `next` of the previous page.
     pub cursor: Option<String>,
 }
 
@@ -192,7 +192,7 @@ impl Page {
     /// The cursor as a number of items to pass over.
     pub fn skip(&self) -> Answer<usize> {
         let Some(cursor) = &self.cursor else { return Ok(0) };
-        cursor.parse().map_err(|_| Problem::invalid("cursor", format!("'{cursor}'"), "`next` of the page before"))
+        cursor.parse().map_err(|_| Problem::invalid("cursor", format!("'{cursor}'"), "`next` of the previous page"))
     }
 }
 
@@ -206,5 +206,5 @@ pub fn limit(limit: Option<u64>) -> Answer<usize> {
 
 /// A path of the interface that leads nowhere, or not by this method.
 pub async fn unknown(method: axum::http::Method, uri: axum::http::Uri) -> Problem {
-    Problem::new(ErrorCode::NotFound, format!("there is no {method} {}", uri.path()))
+    Problem::new(ErrorCode::NotFound, format!("no such operation: {method} {}", uri.path()))
 }

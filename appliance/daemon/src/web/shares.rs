@@ -155,8 +155,9 @@ pub async fn set(
     let service = service.clone();
     let share = waiting(move || {
         let of_nfs = exports::of_dataset(&pool, &name)?;
-        let of_nfs = of_nfs
-            .ok_or_else(|| Problem::new(ErrorCode::NotFound, format!("'{name}' is no file system")).at(name.clone()))?;
+        let of_nfs = of_nfs.ok_or_else(|| {
+            Problem::new(ErrorCode::NotFound, format!("'{name}' is not a file system")).at(name.clone())
+        })?;
         if protocol == Protocol::Nfs {
             return Ok(shown(&service, of_nfs));
         }

@@ -60,7 +60,7 @@ pub fn pool(owned: &OwnedPool, view: &PoolView) -> Result<Pool> {
         shown = State::Suspended;
         health = Health {
             ok: false,
-            status: Some(format!("Devices do not take writes: {failure}. Reads go on, changes wait.")),
+            status: Some(format!("Devices refuse writes: {failure}. Reads continue, changes wait.")),
             action: Some("Make sure the devices are connected, then run 'zpool clear'.".to_owned()),
             see: Some("https://openzfs.github.io/openzfs-docs/msg/ZFS-8000-HC".to_owned()),
         };
@@ -69,12 +69,8 @@ pub fn pool(owned: &OwnedPool, view: &PoolView) -> Result<Pool> {
         health = Health { ok: false, status: Some(silence), action: None, see: None };
     }
     if let (true, Some(why)) = (health.ok, owned.why_read_only()) {
-        health = Health {
-            ok: false,
-            status: Some(format!("The pool is open to be looked at only: {why}")),
-            action: None,
-            see: None,
-        };
+        health =
+            Health { ok: false, status: Some(format!("The pool is open read-only: {why}")), action: None, see: None };
     }
     Ok(Pool {
         name: view.properties.name.clone(),
@@ -152,11 +148,14 @@ fn activity(status: &PoolStatus) -> Vec<String> {
     if let Some(c) = &status.checkpoint {
         found.push(match c.discarding {
             true => "The checkpoint is being discarded".to_owned(),
-            false => format!("There is a checkpoint, which keeps {} bytes", c.space_bytes),
+            false => format!("A checkpoint exists and holds {} bytes", c.space_bytes),
         });
     }
     if let Some(e) = status.expand.as_ref().filter(|e| e.state == Progress::Active) {
-        found.push(format!("A raidz device grows: {:.1}% copied", percent(e.reflowed_bytes, e.to_reflow_bytes)));
+        found.push(format!(
+            "A raidz device is being expanded: {:.1}% copied",
+            percent(e.reflowed_bytes, e.to_reflow_bytes)
+        ));
     }
     found
 }

@@ -35,7 +35,7 @@ impl Sight {
         if self.files || !name.predicates.iter().any(|p| p.field == Field::File) {
             return Ok(());
         }
-        Err(Problem::new(ErrorCode::Forbidden, "names of files are not for viewers (analytics.viewers_see_files)")
+        Err(Problem::new(ErrorCode::Forbidden, "viewers cannot see file names (analytics.viewers_see_files)")
             .at("name"))
     }
 

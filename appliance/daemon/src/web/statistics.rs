@@ -85,7 +85,7 @@ fn one(service: &Service, id: u32) -> Answer<Counted> {
 }
 
 fn missing(id: u32) -> Problem {
-    Problem::new(ErrorCode::NotFound, format!("no statistic with the number {id} is counted"))
+    Problem::new(ErrorCode::NotFound, format!("no such statistic: {id}"))
 }
 
 pub async fn datasets(State(service): State<Arc<Service>>, caller: Caller) -> Answer<Json<CountedList>> {
@@ -175,12 +175,10 @@ pub async fn query(
         return Err(Problem::invalid("rows", rows.to_string(), format!("1 to {ROWS}")));
     }
     if wanted.rows.is_none() && (wanted.scale.is_some() || wanted.top.is_some()) {
-        return Err(
-            Problem::new(ErrorCode::InvalidRequest, "scale and top are of rows, and rows is not given").at("rows")
-        );
+        return Err(Problem::new(ErrorCode::InvalidRequest, "scale and top require rows").at("rows"));
     }
     if wanted.rows.is_some() && statistic.breakdown.is_none_or(|field| field.scheme().is_none()) {
-        return Err(Problem::invalid("rows", "of no heat map", "a statistic broken down by a number, such as latency"));
+        return Err(Problem::invalid("rows", "not a heat map", "a statistic broken down by a number, such as latency"));
     }
     waiting(move || {
         let mut found = service.analytics.engine.query(&statistic, from, to, step).map_err(problem)?;

@@ -26,7 +26,7 @@ fn health(checks: Vec<Check>) -> Response {
 /// The process answers, and its threads that may wait for disks are not all stuck.
 pub async fn healthz() -> Response {
     let free = tokio::time::timeout(PATIENCE, tokio::task::spawn_blocking(|| ())).await.is_ok();
-    let message = (!free).then(|| "all threads wait for disks".to_owned());
+    let message = (!free).then(|| "all threads are waiting for disks".to_owned());
     health(vec![Check { name: "threads".to_owned(), ok: free, message }])
 }
 

@@ -147,7 +147,9 @@ impl Verb {
             // Its request may be gone.
             let _ = ended.send(code);
         });
-        begun.map_err(|error| Problem::new(ErrorCode::Unavailable, format!("no thread for the command: {error}")))?;
+        begun.map_err(|error| {
+            Problem::new(ErrorCode::Unavailable, format!("cannot start a thread for the command: {error}"))
+        })?;
         let mut said = String::new();
         while let Some(frame) = got.recv().await {
             match frame {
@@ -168,7 +170,7 @@ impl Verb {
                         }
                         Wanted::Input | Wanted::Output => None,
                     });
-                    let error = bytes.is_none().then(|| "a passphrase is needed".to_owned());
+                    let error = bytes.is_none().then(|| "a passphrase is required".to_owned());
                     service.owner.questions.answer(CommandAnswer { id: question.id, bytes, error });
                 }
                 CommandFrame::Exit(_) => {}
@@ -177,7 +179,7 @@ impl Verb {
         match running.await {
             Ok(Some(code)) => Ok(Ended { code, said }),
             Ok(None) => Err(Problem::new(ErrorCode::Unavailable, "the daemon is starting or stopping")),
-            Err(_) => Err(Problem::new(ErrorCode::Internal, "a fault of this program; the log has more")),
+            Err(_) => Err(Problem::new(ErrorCode::Internal, "internal error; see the log")),
         }
     }
 }
@@ -241,7 +243,7 @@ fn explain(said: &str, code: u8) -> Problem {
     };
     // Behind an error of usage stands how the command is called, which nobody asked for here.
     let said = said.split("\nusage:").next().unwrap_or(said).trim();
-    Problem::new(kind, if said.is_empty() { format!("the command ended with {code}") } else { said.to_owned() })
+    Problem::new(kind, if said.is_empty() { format!("the command exited with {code}") } else { said.to_owned() })
 }
 
 /// Refuses what is no name of a pool, dataset, snapshot or bookmark.

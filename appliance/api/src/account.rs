@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// What somebody may do; each may do what those before it may.
+/// Role of a user; each includes the rights of those before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
@@ -20,34 +20,34 @@ pub enum Role {
 pub struct User {
     /// Name.
     pub name: String,
-    /// What he may do.
+    /// Role of the user.
     pub role: Role,
-    /// When he was made.
+    /// Time of creation.
     pub created: u64,
-    /// When he last logged in.
+    /// Time of the last login.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_login: Option<u64>,
     /// Sessions that are open.
     pub sessions: u64,
 }
 
-/// Makes a user.
+/// Creates a user.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CreateUser {
     /// Name: 1 to 32 of `a-z 0-9 . _ -`, beginning with a letter.
     pub name: String,
-    /// What he may do.
+    /// Role of the user.
     pub role: Role,
     /// Password: 10 to 256 bytes.
     pub password: String,
 }
 
-/// Changes a user. His sessions end; tokens stay, with the lesser of both roles.
+/// Changes a user. The user's sessions end; tokens remain, with the lesser of both roles.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ChangeUser {
-    /// What he may do.
+    /// Role of the user.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub role: Option<Role>,
     /// New password.
@@ -65,14 +65,14 @@ pub struct Login {
     pub password: String,
 }
 
-/// Who asks, and what he may.
+/// The current user and role.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Session {
     /// Name: a user, or `uid 0` of a local process.
     pub user: String,
-    /// What he may do.
+    /// Role of the user.
     pub role: Role,
-    /// How he is known.
+    /// Authentication.
     pub by: Authentication,
     /// To be sent as `X-CSRF-Token` with every request that changes something and carries the cookie.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -82,7 +82,7 @@ pub struct Session {
     pub expires: Option<u64>,
 }
 
-/// How somebody is known.
+/// Authentication.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Authentication {
@@ -104,14 +104,14 @@ pub struct ChangePassword {
     pub new: String,
 }
 
-/// Whether the first administrator is still to be made.
+/// Whether the first administrator has not been created yet.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct SetupState {
-    /// Nobody can log in yet; the log names a link.
+    /// There are no users yet; the log contains a setup link.
     pub needed: bool,
 }
 
-/// Makes the first administrator, with the token of the link.
+/// Creates the first administrator, with the token of the link.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Setup {
@@ -128,16 +128,16 @@ pub struct Setup {
 pub struct Token {
     /// Number.
     pub id: u64,
-    /// What it is for.
+    /// Its purpose.
     pub name: String,
     /// Whose it is.
     pub user: String,
-    /// What it may do, at most what its user may.
+    /// Its role, at most that of its user.
     pub role: Role,
     /// It shows these statistics and opens nothing else; without: all that its role may.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub statistics: Option<Vec<String>>,
-    /// When it was made.
+    /// Time of creation.
     pub created: u64,
     /// When it ends.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -147,13 +147,13 @@ pub struct Token {
     pub last_used: Option<u64>,
 }
 
-/// Makes a token.
+/// Creates a token.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CreateToken {
-    /// What it is for.
+    /// Its purpose.
     pub name: String,
-    /// What it may do, at most what its user may.
+    /// Its role, at most that of its user.
     pub role: Role,
     /// Days until it ends; without: never.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -163,12 +163,12 @@ pub struct CreateToken {
     pub statistics: Option<Vec<String>>,
 }
 
-/// A token that was made.
+/// A new token.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct CreatedToken {
     /// It.
     #[serde(flatten)]
     pub token: Token,
-    /// What to send as `Authorization: Bearer`. It is not told again.
+    /// The secret to send as `Authorization: Bearer`. It is not shown again.
     pub secret: String,
 }

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// What of each second is compared with the limit.
+/// Value of each second that is compared with the limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum AlertReduction {
@@ -25,7 +25,7 @@ pub enum AlertSide {
     Below,
 }
 
-/// Who is told when an alert fires, and when it clears.
+/// Receiver of notifications when an alert fires and when it clears.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum AlertAction {
@@ -43,7 +43,7 @@ pub enum AlertAction {
     Syslog,
 }
 
-/// An alert, as it is made and changed.
+/// Definition of an alert.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AlertRule {
@@ -51,7 +51,7 @@ pub struct AlertRule {
     pub title: String,
     /// Such as `nfs3.ops[op=read][latency]`. It is counted as long as there is the alert.
     pub statistic: String,
-    /// What of each second is compared.
+    /// Value compared each second.
     pub reduction: AlertReduction,
     /// Which percentile, more than 0 and at most 100; only for `percentile`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -69,7 +69,7 @@ pub struct AlertRule {
     /// Whether it is not looked at.
     #[serde(default)]
     pub suspended: bool,
-    /// Who is told, besides the events of the daemon: at most 8.
+    /// Receivers of notifications, besides the daemon's events: at most 8.
     #[serde(default)]
     pub actions: Vec<AlertAction>,
 }
@@ -83,9 +83,9 @@ fn minute() -> u32 {
 pub struct Alert {
     /// Number.
     pub id: u32,
-    /// What it watches.
+    /// Statistic that it watches.
     pub rule: AlertRule,
-    /// Who made it or changed it last.
+    /// User who created it or changed it last.
     pub owner: String,
     /// Since when it fires: seconds since 1970.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -95,7 +95,7 @@ pub struct Alert {
     pub last_value: Option<f64>,
     /// Notices that are still to be delivered.
     pub waiting: u64,
-    /// Why the last notice that could not be delivered was not.
+    /// Error of the last notification that could not be delivered.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_error: Option<String>,
 }
@@ -107,7 +107,7 @@ pub struct AlertList {
     pub items: Vec<Alert>,
 }
 
-/// What a webhook gets.
+/// Body of a webhook request.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct AlertNotice {
     /// Number of the alert.
@@ -118,14 +118,14 @@ pub struct AlertNotice {
     pub state: AlertState,
     /// When that was: seconds since 1970.
     pub second: u64,
-    /// What is watched.
+    /// Statistic that is watched.
     pub statistic: String,
     /// The value at that time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub value: Option<f64>,
     /// The limit.
     pub limit: f64,
-    /// In what value and limit are.
+    /// Unit of value and limit.
     pub unit: String,
     /// The machine.
     pub host: String,
@@ -133,7 +133,7 @@ pub struct AlertNotice {
     pub message: String,
 }
 
-/// What an alert does.
+/// Action of an alert.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum AlertState {

@@ -9,28 +9,28 @@ use utoipa::ToSchema;
 pub struct Statistic {
     /// Such as `nfs3.ops`: names are made of it by brackets, `nfs3.ops[op=read][latency]`.
     pub name: String,
-    /// Under what it is listed.
+    /// Category.
     pub category: String,
     /// As titles have it.
     pub title: String,
-    /// In what it is counted: `ops`, `bytes`, `percent`.
+    /// Unit: `ops`, `bytes`, `percent`.
     pub unit: String,
     /// What it means.
     pub help: String,
     /// Whether its values are levels (averaged over time) and not rates (a second).
     pub level: bool,
-    /// By what it can be told apart.
+    /// Possible breakdowns.
     pub fields: Vec<StatisticField>,
 }
 
-/// By what a statistic can be told apart.
+/// A possible breakdown of a statistic.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct StatisticField {
     /// As it is written in names.
     pub name: String,
     /// As titles have it.
     pub title: String,
-    /// Whether it is a number: then it makes a heat map.
+    /// Whether it is numeric, which makes a heat map.
     pub heat_map: bool,
 }
 
@@ -52,18 +52,18 @@ pub struct Counted {
     pub title: String,
     /// Since when.
     pub created: u64,
-    /// Whether it is not counted at present.
+    /// Whether counting is suspended.
     pub suspended: bool,
     /// Whether it is kept on disk.
     pub archived: bool,
-    /// Whether it is counted only as long as somebody looks at it.
+    /// Whether it is counted only while a client reads it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub passing: bool,
     /// Bytes in memory.
     pub incore_bytes: u64,
     /// Bytes on disk.
     pub ondisk_bytes: u64,
-    /// Nanoseconds of processor time that counting it costs an operation, lately.
+    /// Recent processor time for counting it, in nanoseconds per operation.
     pub cost_ns: f64,
 }
 
@@ -89,11 +89,11 @@ pub struct CountStatistic {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ChangeCounted {
-    /// Whether it is not counted until this is false again; what was counted stays.
+    /// Whether counting is suspended; existing data is kept.
     pub suspended: bool,
 }
 
-/// Forgets what a statistic had.
+/// Deletes data of a statistic.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PruneCounted {
@@ -101,14 +101,14 @@ pub struct PruneCounted {
     pub before: u64,
 }
 
-/// What a statistic was, over some time.
+/// Values of a statistic over a time span.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct StatisticData {
     /// Its name.
     pub name: String,
     /// The name in words.
     pub title: String,
-    /// In what it is counted.
+    /// Unit.
     pub unit: String,
     /// Whether values are levels: divide by `seconds` for the average. Rates: divide by `step`.
     pub level: bool,
@@ -119,11 +119,11 @@ pub struct StatisticData {
     pub closed: u64,
     /// Columns that were recorded, ascending; a time without one was not recorded, which is not zero.
     pub columns: Vec<StatisticColumn>,
-    /// What the keys of cells stand for: names, or for a heat map the first number and the one behind the last.
+    /// Meaning of the keys of cells: names, or for a heat map the first number and the one after the last.
     pub keys: BTreeMap<String, CellKey>,
 }
 
-/// What a key of a cell stands for.
+/// Meaning of a cell key.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(untagged)]
 pub enum CellKey {
@@ -142,7 +142,7 @@ pub enum CellKey {
 /// A span of time of a statistic.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct StatisticColumn {
-    /// When it begins: seconds since 1970.
+    /// Start, in seconds since 1970.
     pub start: u64,
     /// How many of its seconds were recorded.
     pub seconds: u32,
@@ -158,7 +158,7 @@ pub struct StatisticColumn {
     pub cells: Vec<u64>,
 }
 
-/// What statistics were in one second.
+/// Values of statistics in one second.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct LiveColumns {
     /// Which: seconds since 1970.
@@ -167,27 +167,27 @@ pub struct LiveColumns {
     pub statistics: Vec<LiveStatistic>,
 }
 
-/// What a statistic was in one second.
+/// Value of a statistic in one second.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct LiveStatistic {
     /// Its name.
     pub name: String,
     /// Its column; nothing if it was not counted.
     pub column: Option<StatisticColumn>,
-    /// What the keys of its cells stand for.
+    /// Meaning of the keys of its cells.
     pub keys: BTreeMap<String, CellKey>,
 }
 
 /// A line of an exported statistic.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct ExportedValue {
-    /// When the column begins: seconds since 1970.
+    /// Start of the column, in seconds since 1970.
     pub start: u64,
     /// The same for people, in UTC.
     pub time: String,
     /// How many of the column's seconds were recorded.
     pub seconds: u32,
-    /// What it is of: a client, a file; nothing for a heat map, or without a breakdown.
+    /// Value of the breakdown, such as a client or a file; missing for a heat map or without a breakdown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
     /// Of a heat map: the first number of the row.
@@ -196,16 +196,16 @@ pub struct ExportedValue {
     /// Of a heat map: the first number above it; nothing for the last row, which has no end.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub to: Option<u64>,
-    /// How much there was.
+    /// Amount.
     pub count: u64,
     /// A second (rates), or on average (levels).
     pub value: f64,
 }
 
-/// What is special about the operations in a rectangle.
+/// What distinguishes the operations in a rectangle.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct StatisticExplanation {
-    /// Operations in it.
+    /// Operations in the range.
     pub inside: u64,
     /// Operations they were compared with.
     pub outside: u64,
@@ -245,18 +245,18 @@ pub struct ExplainedValue {
     pub score: f64,
 }
 
-/// For what time went: nanoseconds an operation, on average.
+/// Average nanoseconds per operation, by what they were spent on.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct OperationTimes {
     /// From request to answer.
     pub latency_ns: f64,
-    /// Of it, waiting to be taken up.
+    /// Part of it: waiting in the queue.
     pub queue_wait_ns: f64,
-    /// Of it, waiting for the intent log.
+    /// Part of it: waiting for the intent log.
     pub log_wait_ns: f64,
-    /// Of it, waiting for a transaction group.
+    /// Part of it: waiting for a transaction group.
     pub txg_wait_ns: f64,
-    /// Of it, waiting for devices.
+    /// Part of it: waiting for devices.
     pub disk_wait_ns: f64,
 }
 
@@ -269,7 +269,7 @@ pub struct RecordedOperation {
     pub layer: String,
     /// What it was.
     pub op: String,
-    /// Who asked; the pool of a device.
+    /// Client; for a device, its pool.
     pub client: String,
     /// For whom; empty for devices.
     pub user: String,
@@ -277,7 +277,7 @@ pub struct RecordedOperation {
     pub share: String,
     /// Which file; empty for devices.
     pub file: String,
-    /// Its number; 0 if it is not known.
+    /// Its number; 0 if unknown.
     pub object: u64,
     /// First byte.
     pub offset: u64,
@@ -285,7 +285,7 @@ pub struct RecordedOperation {
     pub size: u64,
     /// How long it took.
     pub latency_ns: u64,
-    /// Of that, waiting to be taken up: NFS calls, behind others of their connection.
+    /// Part of it: NFS calls waiting behind others of their connection.
     pub queue_wait_ns: u64,
     /// Waiting for the intent log.
     pub log_wait_ns: u64,
@@ -293,7 +293,7 @@ pub struct RecordedOperation {
     pub txg_wait_ns: u64,
     /// Waiting for devices.
     pub disk_wait_ns: u64,
-    /// What the cache said: `data hits`, `data misses` …, `no lookup`.
+    /// Result of the cache lookup: `data hits`, `data misses` …, `no lookup`.
     pub cache: String,
     /// `ok`, or the error.
     pub result: String,

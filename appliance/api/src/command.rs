@@ -65,16 +65,16 @@ pub enum CommandFrame {
     Exit(u8),
 }
 
-/// What a command wants to know.
+/// Question of a running command.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct CommandQuestion {
-    /// Goes back with the answer; nobody else can guess it.
+    /// Secret to return with the answer.
     pub id: String,
-    /// What is asked for.
+    /// The request.
     pub wanted: Wanted,
 }
 
-/// What is asked for.
+/// The request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Wanted {
@@ -94,9 +94,9 @@ pub enum Wanted {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CommandAnswer {
-    /// Of the question.
+    /// ID of the question.
     pub id: String,
-    /// The bytes; missing when there is nobody to ask.
+    /// The bytes; missing if no user can be asked.
     pub bytes: Option<Vec<u8>>,
     /// Why there are none.
     #[serde(default)]

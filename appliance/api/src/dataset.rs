@@ -15,7 +15,7 @@ pub enum DatasetKind {
     Volume,
     /// A snapshot of either.
     Snapshot,
-    /// What is left of a snapshot to send from.
+    /// A bookmark, from which an incremental stream can start.
     Bookmark,
 }
 
@@ -28,7 +28,7 @@ pub struct Dataset {
     pub kind: DatasetKind,
     /// Identity: a decimal number.
     pub guid: String,
-    /// When it was made.
+    /// Time of creation.
     pub created: u64,
     /// Bytes that it and all below it use.
     pub used_bytes: u64,
@@ -61,7 +61,7 @@ pub struct Dataset {
     pub children: u64,
     /// Snapshots that it has.
     pub snapshots: u64,
-    /// Of a snapshot: tags that keep it from being destroyed.
+    /// Of a snapshot: tags of its holds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub holds: Option<u64>,
     /// Of a snapshot: datasets that were cloned from it.
@@ -103,7 +103,7 @@ pub struct CreateDataset {
     /// Reserve no space for the volume (`-s`).
     #[serde(default)]
     pub sparse: bool,
-    /// Make what is above it too (`-p`).
+    /// Also create missing parents (`-p`).
     #[serde(default)]
     pub parents: bool,
     /// Properties.
@@ -120,7 +120,7 @@ pub struct CreateDataset {
 pub struct RenameDataset {
     /// New full name.
     pub to: String,
-    /// Make what is above it (`-p`).
+    /// Create missing parents (`-p`).
     #[serde(default)]
     pub parents: bool,
     /// Of a snapshot: those of the same name below too (`-r`).

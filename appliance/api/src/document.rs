@@ -170,18 +170,18 @@ pub fn document() -> Value {
             "securitySchemes": {
                 "session": {
                     "type": "apiKey", "in": "cookie", "name": "weir_session",
-                    "description": "Set by `POST /v1/session`. What changes something also needs the header `X-CSRF-Token`.",
+                    "description": "Set by `POST /v1/session`. Requests that change something also require the header `X-CSRF-Token`.",
                 },
-                "token": {"type": "http", "scheme": "bearer", "description": "Made by `POST /v1/tokens`."},
+                "token": {"type": "http", "scheme": "bearer", "description": "Created by `POST /v1/tokens`."},
             },
         },
     })
 }
 
-const ABOUT: &str = "The interface of `weir serve`, on its Unix socket and over TCP. On the socket whoever may open it is \
-    administrator; over TCP a session or a token says who asks. `x-role` names the least role of each operation. \
-    Parameters in paths are percent-encoded: the dataset `tank/home` is `/v1/datasets/tank%2Fhome`. Identities of 64 bits \
-    are text, sizes are bytes, times are seconds since 1970.";
+const ABOUT: &str = "The API of `weir serve`, on its Unix socket and over TCP. On the socket, every user who can open it is an \
+    administrator; over TCP, a session or a token identifies the caller. `x-role` names the lowest role that may perform \
+    an operation. Parameters in paths are percent-encoded: the dataset `tank/home` is `/v1/datasets/tank%2Fhome`. 64-bit \
+    identifiers are strings, sizes are bytes, times are seconds since 1970.";
 
 fn describe(operation: &Operation) -> Value {
     let mut described = json!({
@@ -226,7 +226,7 @@ fn describe(operation: &Operation) -> Value {
         responses["503"] = content("application/json", reference("HealthReply"));
     }
     let mut error = content("application/json", reference("ErrorReply"));
-    error["description"] = "It was not done.".into();
+    error["description"] = "The operation was not performed.".into();
     responses["default"] = error;
     described["responses"] = responses;
     if operation.role.is_some() {

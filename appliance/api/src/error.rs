@@ -10,20 +10,20 @@ pub struct ErrorReply {
     pub error: ErrorBody,
 }
 
-/// What went wrong, where, and what was expected instead.
+/// The error, its place, and the expected value.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ErrorBody {
     /// For programs.
     pub code: ErrorCode,
     /// For people.
     pub message: String,
-    /// What it is about: a pool, a dataset, a field of the request.
+    /// Subject: a pool, a dataset, a field of the request.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub place: Option<String>,
-    /// What was found there.
+    /// The value found.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub found: Option<String>,
-    /// What would have been right.
+    /// The expected value.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expected: Option<String>,
 }
@@ -32,13 +32,13 @@ pub struct ErrorBody {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ErrorCode {
-    /// 400: the request is not what the operation takes.
+    /// 400: the request is invalid.
     InvalidRequest,
-    /// 401: it is not known who asks.
+    /// 401: authentication is required.
     Unauthenticated,
-    /// 403: who asks may not.
+    /// 403: the caller lacks permission.
     Forbidden,
-    /// 404: what the request names is not there.
+    /// 404: the named object does not exist.
     NotFound,
     /// 405: the path knows other methods.
     MethodNotAllowed,
@@ -54,7 +54,7 @@ pub enum ErrorCode {
     Failed,
     /// 429: too many attempts; `Retry-After` says when to try again.
     TooManyRequests,
-    /// 500: a fault of this program.
+    /// 500: internal error.
     Internal,
     /// 501: this version cannot do it.
     Unsupported,

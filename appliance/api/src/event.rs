@@ -14,19 +14,19 @@ pub enum EventKind {
     Pool,
     /// A device failed or came back.
     Device,
-    /// A dataset was made, changed or destroyed.
+    /// A dataset was created, changed or destroyed.
     Dataset,
-    /// A share was made, changed or removed.
+    /// A share was created, changed or removed.
     Share,
     /// A job started or ended.
     Job,
-    /// Somebody logged in, or tried to.
+    /// A login, or an attempt.
     Login,
     /// A command was run.
     Command,
     /// Users or tokens were changed.
     Account,
-    /// An alert fires, has ended, or could not be told.
+    /// An alert fires, clears, or could not be delivered.
     Alert,
 }
 
@@ -36,16 +36,16 @@ pub enum EventKind {
 pub enum Severity {
     /// Nothing to do.
     Info,
-    /// Somebody should know.
+    /// A warning that needs attention.
     Warning,
-    /// Somebody should do something.
+    /// A problem that needs action.
     Error,
 }
 
 /// Something that happened.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Event {
-    /// Number; rises by one, and goes on after a restart.
+    /// Sequence number, which continues after a restart.
     pub id: u64,
     /// When, in milliseconds since 1970.
     pub time_ms: u64,
@@ -53,12 +53,12 @@ pub struct Event {
     pub kind: EventKind,
     /// How much it matters.
     pub severity: Severity,
-    /// What it is about: a pool, dataset, device or user.
+    /// Subject: a pool, dataset, device or user.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub subject: Option<String>,
-    /// What happened, in a sentence.
+    /// Description of the event.
     pub message: String,
-    /// Who did it.
+    /// Author of the request.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub by: Option<String>,
 }
@@ -102,11 +102,11 @@ pub enum LiveMessage {
 pub struct AuditEntry {
     /// When, in milliseconds since 1970.
     pub time_ms: u64,
-    /// Who: a user, `token NAME of USER`, `uid 0` of a local process, or `-` when that is not known.
+    /// User, `token NAME of USER`, `uid 0` of a local process, or `-` if unknown.
     pub who: String,
     /// From where: an address, or `local` with the process's number.
     pub from: String,
-    /// What: the operation, or the command with its arguments. Secrets are left out.
+    /// The operation, or the command with its arguments, without secrets.
     pub what: String,
     /// To which pool, dataset or user.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -126,6 +126,6 @@ pub enum Outcome {
     Ok,
     /// Tried, and failed.
     Failed,
-    /// Not tried: who asked may not.
+    /// Refused: the caller lacks permission.
     Denied,
 }

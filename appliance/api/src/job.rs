@@ -10,13 +10,13 @@ use utoipa::ToSchema;
 pub enum JobKind {
     /// Reads everything in a pool and compares it with its checksums; changes nothing.
     Verify,
-    /// Frees the space of datasets that were destroyed. Begins by itself, cannot be stopped, and goes on after a restart.
+    /// Frees the space of destroyed datasets. Starts automatically, cannot be stopped, and continues after a restart.
     Destroy,
     /// Reads every copy of everything and all parity, and repairs what is wrong. Also one that was begun by a command, or went on after a restart.
     Scrub,
-    /// Brings devices what they missed, or all of it. Begins by itself and cannot be stopped.
+    /// Resilvers devices. Starts automatically and cannot be stopped.
     Resilver,
-    /// A stream, or a package of them, that a command sends. Begins with the command, when it takes longer than a second.
+    /// A stream or package that a command sends. Listed once it takes longer than a second.
     Send,
     /// The same, received.
     Receive,
@@ -30,11 +30,11 @@ pub enum JobState {
     Running,
     /// It is being stopped.
     Cancelling,
-    /// It came to its end; the result says what was found.
+    /// It finished; see the result.
     Done,
-    /// It could not go on.
+    /// It failed.
     Failed,
-    /// It was stopped by somebody.
+    /// It was stopped by a user.
     Cancelled,
     /// The process ended before it did.
     Interrupted,
@@ -47,11 +47,11 @@ pub struct Job {
     pub id: u64,
     /// What it does.
     pub kind: JobKind,
-    /// What it does it to: a pool or dataset.
+    /// Target: a pool or dataset.
     pub target: String,
     /// How far it is.
     pub state: JobState,
-    /// Who started it.
+    /// User who started it.
     pub started_by: String,
     /// When.
     pub started: u64,
@@ -60,10 +60,10 @@ pub struct Job {
     pub ended: Option<u64>,
     /// How much is done.
     pub progress: JobProgress,
-    /// What it is doing, or why it failed.
+    /// Current step, or the reason for its failure.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
-    /// What verifying found.
+    /// Result of the verification.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub verification: Option<Verification>,
 }
@@ -77,9 +77,9 @@ pub struct JobProgress {
     pub total_bytes: u64,
     /// Done part of the total.
     pub percent: f64,
-    /// Bytes a second, lately.
+    /// Recent bytes per second.
     pub bytes_per_second: f64,
-    /// Seconds until it is done, if it goes on like this.
+    /// Estimated seconds until it is done.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub seconds_left: Option<u64>,
 }
@@ -88,7 +88,7 @@ pub struct JobProgress {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct StartJob {
-    /// What to do.
+    /// Recommended action.
     pub kind: JobKind,
     /// To which pool or dataset.
     pub target: String,

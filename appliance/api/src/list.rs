@@ -24,15 +24,15 @@ macro_rules! lists {
 lists! {
     /// Pools that this process has imported.
     PoolList of Pool;
-    /// Pools that could be imported.
+    /// Pools available for import.
     ImportablePoolList of ImportablePool;
-    /// Datasets, each after the one that it is in.
+    /// Datasets, each after its parent.
     DatasetList of Dataset;
-    /// What keeps snapshots, by snapshot and tag.
+    /// Holds, by snapshot and tag.
     HoldList of Hold;
     /// Properties.
     PropertyList of Property;
-    /// What properties there are.
+    /// Properties that can be set.
     PropertyDefinitionList of PropertyDefinition;
     /// What is shared.
     ShareList of Share;
@@ -46,8 +46,8 @@ lists! {
     UserList of User;
     /// Tokens.
     TokenList of Token;
-    /// What was asked for, newest first.
+    /// Requests in the audit log, newest first.
     AuditList of AuditEntry;
-    /// The configuration that is in force.
+    /// The current configuration.
     SettingList of Setting;
 }

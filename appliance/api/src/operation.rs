@@ -159,13 +159,13 @@ const fn number(name: &'static str, help: &'static str) -> Param {
     Param { name, place: Place::Query, kind: "integer", help }
 }
 
-const LIMIT: Param = number("limit", "Most items on a page: 1 to 1000, 100 when not given.");
-const CURSOR: Param = text("cursor", "`next` of the page before.");
+const LIMIT: Param = number("limit", "Maximum number of items per page: 1 to 1000, default 100.");
+const CURSOR: Param = text("cursor", "`next` of the previous page.");
 const PAGE: &[Param] = &[LIMIT, CURSOR];
 const DATASETS: &[Param] = &[
-    text("root", "A pool or dataset: only it and what is below it."),
-    number("depth", "How far below `root`; 0: only `root`, 1: its children too."),
-    text("kind", "Kinds, separated by commas: `filesystem`, `volume` (these when not given), `snapshot`, `bookmark`."),
+    text("root", "A pool or dataset: only it and its descendants."),
+    number("depth", "Depth below `root`; 0: only `root`, 1: also its children."),
+    text("kind", "Kinds, separated by commas: `filesystem`, `volume` (the default is both), `snapshot`, `bookmark`."),
     text("search", "Only names that contain this."),
     LIMIT,
     CURSOR,
@@ -175,109 +175,107 @@ const fn flag(name: &'static str, help: &'static str) -> Param {
 }
 
 const PREVIEW: &[Param] = &[
-    flag("recursive", "As `recursive` of the request that destroys."),
-    flag("clones", "As `clones` of the request that destroys."),
+    flag("recursive", "Same as `recursive` of the destroy request."),
+    flag("clones", "Same as `clones` of the destroy request."),
 ];
-const HOLDS: &[Param] = &[flag("recursive", "Of a snapshot: those of the same name below too."), LIMIT, CURSOR];
+const HOLDS: &[Param] = &[flag("recursive", "For a snapshot: also those of the same name below."), LIMIT, CURSOR];
 const EVENTS: &[Param] = &[number("after", "Only events with a greater number."), LIMIT];
-const STREAM: &[Param] = &[text(
-    "topics",
-    "What is wanted, separated by commas: `events`, `pools`, `jobs`, `datasets`, `clients`; all when not given.",
-)];
-const COMMAND_OUTPUT: &[Param] = &[text("id", "Of the question.")];
-const PLACES: &[Param] = &[text("place", "A folder or device to look in, instead of the usual places.")];
-const COUNT: &[Param] = &[LIMIT, text("cursor", "`next` of the page before, further back.")];
+const STREAM: &[Param] =
+    &[text("topics", "Topics, separated by commas: `events`, `pools`, `jobs`, `datasets`, `clients`; default all.")];
+const COMMAND_OUTPUT: &[Param] = &[text("id", "ID of the question.")];
+const PLACES: &[Param] = &[text("place", "A folder or device to search, instead of the default places.")];
+const COUNT: &[Param] = &[LIMIT, text("cursor", "`next` of the previous page, for older items.")];
 
 const NAME: Param = text("name", "A statistic, such as `nfs3.ops[op=read][latency]`.");
-const FROM: Param = number("from", "First second, since 1970; a minute ago when not given.");
-const TO: Param = number("to", "The first second that is not wanted any more; now when not given.");
+const FROM: Param = number("from", "First second, since 1970; default a minute ago.");
+const TO: Param = number("to", "End (exclusive), in seconds since 1970; default now.");
 const QUERY: &[Param] = &[
     NAME,
     FROM,
     TO,
-    number("step", "Seconds of a column; 1 when not given."),
+    number("step", "Seconds per column; default 1."),
     number(
         "rows",
-        "Of a heat map: most rows, 1 to 4096; rows of the scheme are put together, never split. Keys are their numbers.",
+        "For a heat map: maximum number of rows, 1 to 4096; rows of the scheme are merged, never split. Keys are their numbers.",
     ),
-    text("scale", "How these rows follow each other: `linear` (when not given) or `log`."),
-    number("top", "What is this number or more is summed up in the last of these rows."),
+    text("scale", "Scale of these rows: `linear` (default) or `log`."),
+    number("top", "Values from this number on are summed up in the last row."),
 ];
 const RECORDED: &[Param] = &[
     NAME,
     FROM,
     TO,
-    number("slower_than_ns", "Only those that took longer."),
-    number("limit", "Most of them, the newest: 1 to 10000, 1000 when not given."),
+    number("slower_than_ns", "Only operations that took longer."),
+    number("limit", "Maximum number, newest first: 1 to 10000, default 1000."),
     Param {
         name: "follow",
         place: Place::Query,
         kind: "boolean",
-        help: "Those that come from now on, as they come: `application/x-ndjson`, an operation a line, until the client goes.",
+        help: "New operations as they happen: `application/x-ndjson`, one operation per line, until the client disconnects.",
     },
 ];
 const COLUMNS: &[Param] = &[
-    text("name", "A statistic; may be given up to 32 times."),
-    number("after", "First the seconds after this one, as far back as 15 minutes; `Last-Event-ID` does the same."),
+    text("name", "A statistic; may be repeated up to 32 times."),
+    number("after", "Start after this second, at most 15 minutes back; same as `Last-Event-ID`."),
 ];
 const EXPLAIN: &[Param] = &[
     NAME,
     FROM,
     TO,
-    number("low", "The least number in the rectangle, as the breakdown of `name` counts it."),
-    number("high", "The first number above it."),
-    number("among_from", "First second of what it is compared with; 5 minutes before `from` when not given."),
-    number("among_to", "Its end; `to` when not given."),
+    number("low", "Lower edge of the rectangle, in the unit of the breakdown of `name`."),
+    number("high", "Upper edge (exclusive)."),
+    number("among_from", "Start of the span to compare with; default 5 minutes before `from`."),
+    number("among_to", "End of that span; default `to`."),
 ];
 
 const PICTURE: &[Param] = &[
     NAME,
     FROM,
     TO,
-    number("step", "Seconds of a column; the shortest that has no more columns than pixels when not given."),
-    text("format", "`png` (when not given) or `svg`."),
-    number("width", "Pixels of the area between the axes, 1 to 4096; 600 when not given."),
-    number("height", "Pixels of the area between the axes, 1 to 4096; 300 when not given."),
-    number("rows", "Of a heat map: its finest resolution upwards, at most 1000 and the height; 100 when not given."),
-    text("palette", "Of a heat map: `cividis` (when not given), `viridis`, `inferno`, `grey`, `classic`."),
-    text("coloring", "Of a heat map: by `rank` (when not given), `linear` or `log`."),
-    text("scale", "The vertical axis of a heat map: `linear` (when not given) or `log`."),
-    text("outliers", "Of the largest numbers of a heat map, leave out `5`, `1`, `0.1`, `0.01` percent or `none`."),
-    number("low", "Of a heat map: the least number to show."),
-    number("high", "Of a heat map: the first number above."),
-    text("shape", "What is no heat map: `lines` (when not given) or `stacked`."),
-    text("theme", "On what: `light` (when not given) or `dark`."),
+    number("step", "Seconds per column; default: the shortest with at most one column per pixel."),
+    text("format", "`png` (default) or `svg`."),
+    number("width", "Width of the plot area in pixels, 1 to 4096; default 600."),
+    number("height", "Height of the plot area in pixels, 1 to 4096; default 300."),
+    number("rows", "For a heat map: maximum number of rows, at most 1000 and the height; default 100."),
+    text("palette", "For a heat map: `cividis` (default), `viridis`, `inferno`, `grey`, `classic`."),
+    text("coloring", "For a heat map: by `rank` (default), `linear` or `log`."),
+    text("scale", "Vertical axis of a heat map: `linear` (default) or `log`."),
+    text("outliers", "Percentage of the largest values of a heat map to leave out: `5`, `1`, `0.1`, `0.01` or `none`."),
+    number("low", "For a heat map: lower edge."),
+    number("high", "For a heat map: upper edge (exclusive)."),
+    text("shape", "For other statistics: `lines` (default) or `stacked`."),
+    text("theme", "Theme: `light` (default) or `dark`."),
     Param {
         name: "plain",
         place: Place::Query,
         kind: "boolean",
-        help: "Only the area, without axes, title and legend.",
+        help: "Only the plot area, without axes, title and legend.",
     },
 ];
 const EXPORT: &[Param] = &[
     NAME,
     FROM,
     TO,
-    number("step", "Seconds of a column; 1 when not given."),
-    text("format", "`csv` (when not given), or `json`: one document a line."),
+    number("step", "Seconds per column; default 1."),
+    text("format", "`csv` (default), or `json`: one document per line."),
 ];
 
 const OPERATIONS: &[Operation] = &[
     // The process.
-    op(Method::Get, "/healthz", "getHealth", ANYBODY, "Whether the process works; 503 if not.").json("HealthReply"),
-    op(Method::Get, "/readyz", "getReadiness", ANYBODY, "Whether everything is imported and served; 503 if not.")
+    op(Method::Get, "/healthz", "getHealth", ANYBODY, "Whether the process is healthy; 503 if not.").json("HealthReply"),
+    op(Method::Get, "/readyz", "getReadiness", ANYBODY, "Whether all pools are imported and served; 503 if not.")
         .json("HealthReply"),
     op(
         Method::Get,
         "/metrics",
         "getMetrics",
         VIEWER,
-        "All figures in Prometheus's text format, or in its protobuf, with native histograms, for those who ask for it.",
+        "All metrics in Prometheus's text format, or on request in its protobuf format with native histograms.",
     )
     .gives(Reply::File(&["text/plain", "application/vnd.google.protobuf"])),
     op(Method::Get, "/v1/version", "getVersion", ANYBODY, "Versions.").json("Version"),
-    op(Method::Get, "/v1/system", "getSystem", VIEWER, "What the process uses.").json("System"),
-    op(Method::Get, "/v1/settings", "listSettings", ADMINISTRATOR, "The configuration that is in force.")
+    op(Method::Get, "/v1/system", "getSystem", VIEWER, "Resources used by the process.").json("System"),
+    op(Method::Get, "/v1/settings", "listSettings", ADMINISTRATOR, "The current configuration.")
         .json("SettingList"),
     op(Method::Patch, "/v1/settings", "changeSettings", ADMINISTRATOR, "Changes settings, also for later starts.")
         .takes("ChangeSettings")
@@ -287,42 +285,42 @@ const OPERATIONS: &[Operation] = &[
         "/v1/settings/reload",
         "reloadSettings",
         ADMINISTRATOR,
-        "Reads the configuration file and the certificate again; no client is lost.",
+        "Re-reads the configuration file and the certificate, without disconnecting clients.",
     )
     .json("SettingsChanged"),
     // Who asks.
-    op(Method::Get, "/v1/setup", "getSetup", ANYBODY, "Whether the first administrator is still to be made.")
+    op(Method::Get, "/v1/setup", "getSetup", ANYBODY, "Whether the first administrator has not been created yet.")
         .json("SetupState"),
     op(
         Method::Post,
         "/v1/setup",
         "setUp",
         ANYBODY,
-        "Makes the first administrator, with the token of the link, and logs in.",
+        "Creates the first administrator, with the token of the link, and logs in.",
     )
     .takes("Setup")
     .created("Session"),
-    op(Method::Post, "/v1/session", "logIn", ANYBODY, "Logs in: sets the cookie and gives the CSRF token.")
+    op(Method::Post, "/v1/session", "logIn", ANYBODY, "Logs in: sets the cookie and returns the CSRF token.")
         .takes("Login")
         .created("Session"),
-    op(Method::Get, "/v1/session", "getSession", VIEWER, "Who asks, and what he may.").json("Session"),
-    op(Method::Delete, "/v1/session", "logOut", VIEWER, "Ends the session."),
+    op(Method::Get, "/v1/session", "getSession", VIEWER, "The current user and role.").json("Session"),
+    op(Method::Delete, "/v1/session", "logOut", VIEWER, "Logs out."),
     op(
         Method::Put,
         "/v1/session/password",
         "changePassword",
         VIEWER,
-        "Changes one's own password; other sessions end.",
+        "Changes the caller's password; other sessions end.",
     )
     .takes("ChangePassword"),
     op(Method::Get, "/v1/users", "listUsers", ADMINISTRATOR, "Users.").json("UserList"),
-    op(Method::Post, "/v1/users", "createUser", ADMINISTRATOR, "Makes a user.").takes("CreateUser").created("User"),
+    op(Method::Post, "/v1/users", "createUser", ADMINISTRATOR, "Creates a user.").takes("CreateUser").created("User"),
     op(Method::Patch, "/v1/users/{user}", "changeUser", ADMINISTRATOR, "Changes a user's role or password.")
         .takes("ChangeUser")
         .json("User"),
-    op(Method::Delete, "/v1/users/{user}", "deleteUser", ADMINISTRATOR, "Removes a user, his sessions and tokens."),
-    op(Method::Get, "/v1/tokens", "listTokens", VIEWER, "One's own tokens; an administrator's: all.").json("TokenList"),
-    op(Method::Post, "/v1/tokens", "createToken", VIEWER, "Makes a token for oneself.")
+    op(Method::Delete, "/v1/users/{user}", "deleteUser", ADMINISTRATOR, "Removes a user with all sessions and tokens."),
+    op(Method::Get, "/v1/tokens", "listTokens", VIEWER, "Tokens of the caller; for an administrator, all tokens.").json("TokenList"),
+    op(Method::Post, "/v1/tokens", "createToken", VIEWER, "Creates a token for the caller.")
         .takes("CreateToken")
         .created("CreatedToken"),
     op(
@@ -330,17 +328,17 @@ const OPERATIONS: &[Operation] = &[
         "/v1/tokens/{token}",
         "deleteToken",
         VIEWER,
-        "Removes a token of one's own; an administrator: any.",
+        "Removes a token of the caller; for an administrator, any token.",
     ),
-    op(Method::Get, "/v1/audit", "listAudit", ADMINISTRATOR, "What was asked for, newest first.")
+    op(Method::Get, "/v1/audit", "listAudit", ADMINISTRATOR, "Requests in the audit log, newest first.")
         .query(COUNT)
         .json("AuditList"),
     // Pools.
-    op(Method::Get, "/v1/pools", "listPools", VIEWER, "Pools that are imported.").json("PoolList"),
-    op(Method::Post, "/v1/pools", "createPool", ADMINISTRATOR, "Makes a pool of devices or files.")
+    op(Method::Get, "/v1/pools", "listPools", VIEWER, "Imported pools.").json("PoolList"),
+    op(Method::Post, "/v1/pools", "createPool", ADMINISTRATOR, "Creates a pool from devices or files.")
         .takes("CreatePool")
         .created("PoolDetail"),
-    op(Method::Get, "/v1/importable", "listImportablePools", ADMINISTRATOR, "Pools that could be imported.")
+    op(Method::Get, "/v1/importable", "listImportablePools", ADMINISTRATOR, "Pools available for import.")
         .query(PLACES)
         .json("ImportablePoolList"),
     op(Method::Post, "/v1/import", "importPool", ADMINISTRATOR, "Imports a pool.")
@@ -352,31 +350,31 @@ const OPERATIONS: &[Operation] = &[
     op(Method::Patch, "/v1/pools/{pool}/properties", "setPoolProperties", ADMINISTRATOR, "Sets properties of a pool.")
         .takes("ChangeProperties")
         .json("PropertyList"),
-    op(Method::Post, "/v1/pools/{pool}/export", "exportPool", ADMINISTRATOR, "Exports a pool: its shares end.")
+    op(Method::Post, "/v1/pools/{pool}/export", "exportPool", ADMINISTRATOR, "Exports a pool; its shares end.")
         .takes("ExportPool"),
     op(
         Method::Post,
         "/v1/pools/{pool}/destroy",
         "destroyPool",
         ADMINISTRATOR,
-        "Destroys a pool and all that is in it.",
+        "Destroys a pool and all its data.",
     )
     .takes("Confirm"),
-    op(Method::Post, "/v1/pools/{pool}/sync", "syncPool", OPERATOR, "Brings all changes to disk."),
+    op(Method::Post, "/v1/pools/{pool}/sync", "syncPool", OPERATOR, "Writes all pending changes to disk."),
     op(
         Method::Post,
         "/v1/pools/{pool}/clear",
         "clearPool",
         OPERATOR,
-        "Forgets errors, and tries devices again that failed.",
+        "Clears errors and retries failed devices.",
     )
     .takes("ClearPool")
     .json("PoolDetail"),
     // Datasets.
-    op(Method::Get, "/v1/datasets", "listDatasets", VIEWER, "Datasets, each after the one that it is in.")
+    op(Method::Get, "/v1/datasets", "listDatasets", VIEWER, "Datasets, each after its parent.")
         .query(DATASETS)
         .json("DatasetList"),
-    op(Method::Post, "/v1/datasets", "createDataset", OPERATOR, "Makes a file system or volume.")
+    op(Method::Post, "/v1/datasets", "createDataset", OPERATOR, "Creates a file system or volume.")
         .takes("CreateDataset")
         .created("DatasetDetail"),
     op(
@@ -401,7 +399,7 @@ const OPERATIONS: &[Operation] = &[
         "/v1/datasets/{dataset}/rename",
         "renameDataset",
         OPERATOR,
-        "Gives a dataset another name in its pool.",
+        "Renames a dataset within its pool.",
     )
     .takes("RenameDataset")
     .json("DatasetDetail"),
@@ -410,7 +408,7 @@ const OPERATIONS: &[Operation] = &[
         "/v1/datasets/{dataset}/destroy",
         "destroyDataset",
         ADMINISTRATOR,
-        "Destroys a dataset and all that is in it; or snapshots of one dataset: `pool/a@b,c,d%e` names b, c, and d to e.",
+        "Destroys a dataset and all its data, or snapshots of one dataset: `pool/a@b,c,d%e` means b, c, and d to e.",
     )
     .takes("DestroyDataset"),
     op(
@@ -418,7 +416,7 @@ const OPERATIONS: &[Operation] = &[
         "/v1/datasets/{dataset}/destroy",
         "previewDestroy",
         OPERATOR,
-        "What destroying it would take along, and how much space it would give back. Nothing is destroyed.",
+        "What a destroy would remove, and how much space it would free. Nothing is destroyed.",
     )
     .query(PREVIEW)
     .json("DestroyPreview"),
@@ -430,7 +428,7 @@ const OPERATIONS: &[Operation] = &[
         "/v1/datasets/{dataset}/unload-key",
         "unloadKey",
         OPERATOR,
-        "Forgets the key of an encrypted dataset.",
+        "Unloads the key of an encrypted dataset.",
     )
     .json("DatasetDetail"),
     // Snapshots.
@@ -439,7 +437,7 @@ const OPERATIONS: &[Operation] = &[
         "/v1/snapshots",
         "createSnapshots",
         OPERATOR,
-        "Takes snapshots, all at one moment: all of them or none. What comes back is those that were named.",
+        "Takes snapshots atomically: all or none. Returns the named ones.",
     )
     .takes("CreateSnapshots")
     .created("DatasetList"),
@@ -448,11 +446,11 @@ const OPERATIONS: &[Operation] = &[
         "/v1/datasets/{dataset}/rollback",
         "rollBack",
         ADMINISTRATOR,
-        "Makes a file system or volume what this snapshot of it is; what was changed since is lost.",
+        "Rolls a file system or volume back to this snapshot; later changes are lost.",
     )
     .takes("RollBack")
     .json("DatasetDetail"),
-    op(Method::Post, "/v1/datasets/{dataset}/clone", "cloneSnapshot", OPERATOR, "Makes a dataset of a snapshot.")
+    op(Method::Post, "/v1/datasets/{dataset}/clone", "cloneSnapshot", OPERATOR, "Clones a snapshot into a dataset.")
         .takes("CloneSnapshot")
         .created("DatasetDetail"),
     op(
@@ -460,7 +458,7 @@ const OPERATIONS: &[Operation] = &[
         "/v1/datasets/{dataset}/promote",
         "promoteClone",
         OPERATOR,
-        "Makes a clone the origin of what it was cloned from: snapshots up to that become its own.",
+        "Promotes a clone: snapshots of its origin up to the cloned one become its own.",
     )
     .json("DatasetDetail"),
     op(
@@ -468,7 +466,7 @@ const OPERATIONS: &[Operation] = &[
         "/v1/datasets/{dataset}/bookmark",
         "createBookmark",
         OPERATOR,
-        "Keeps of a snapshot, or bookmark, what is needed to send from it.",
+        "Creates a bookmark of a snapshot or bookmark.",
     )
     .takes("CreateBookmark")
     .created("DatasetDetail"),
@@ -477,11 +475,11 @@ const OPERATIONS: &[Operation] = &[
         "/v1/datasets/{dataset}/holds",
         "listHolds",
         VIEWER,
-        "What keeps a snapshot from being destroyed; of a dataset: all its snapshots.",
+        "Holds on a snapshot, or on all snapshots of a dataset.",
     )
     .query(HOLDS)
     .json("HoldList"),
-    op(Method::Post, "/v1/datasets/{dataset}/hold", "holdSnapshot", OPERATOR, "Keeps a snapshot from being destroyed.")
+    op(Method::Post, "/v1/datasets/{dataset}/hold", "holdSnapshot", OPERATOR, "Places a hold on a snapshot.")
         .takes("HoldSnapshot")
         .json("HoldList"),
     op(
@@ -489,10 +487,10 @@ const OPERATIONS: &[Operation] = &[
         "/v1/datasets/{dataset}/release",
         "releaseSnapshot",
         OPERATOR,
-        "Takes a hold from a snapshot. One that was to be destroyed then is.",
+        "Releases a hold on a snapshot, and destroys the snapshot if that was deferred.",
     )
     .takes("HoldSnapshot"),
-    op(Method::Get, "/v1/properties", "listPropertyDefinitions", VIEWER, "What properties there are, for forms.")
+    op(Method::Get, "/v1/properties", "listPropertyDefinitions", VIEWER, "Properties that can be set, for forms.")
         .json("PropertyDefinitionList"),
     // Shares and their clients.
     op(Method::Get, "/v1/shares", "listShares", VIEWER, "File systems whose `sharenfs` or `sharesmb` is not off.")
@@ -509,29 +507,29 @@ const OPERATIONS: &[Operation] = &[
         "/v1/jobs",
         "listJobs",
         VIEWER,
-        "Jobs, newest first; the last 100 that ended are kept, over restarts too.",
+        "Jobs, newest first; the last 100 finished ones are kept, across restarts.",
     )
     .json("JobList"),
     op(Method::Post, "/v1/jobs", "startJob", OPERATOR, "Starts a job.").takes("StartJob").created("Job"),
     op(Method::Get, "/v1/jobs/{job}", "getJob", VIEWER, "A job.").json("Job"),
-    op(Method::Post, "/v1/jobs/{job}/cancel", "cancelJob", OPERATOR, "Stops a job that runs.").json("Job"),
+    op(Method::Post, "/v1/jobs/{job}/cancel", "cancelJob", OPERATOR, "Stops a running job.").json("Job"),
     // What happened.
     op(
         Method::Get,
         "/v1/events",
         "listEvents",
         VIEWER,
-        "What happened lately: the last 10,000 events are kept, over restarts too.",
+        "Recent events; the last 10,000 are kept, across restarts.",
     )
     .query(EVENTS)
     .json("EventList"),
-    op(Method::Get, "/v1/events/stream", "streamEvents", VIEWER, "What happens, as it happens: server-sent events.")
+    op(Method::Get, "/v1/events/stream", "streamEvents", VIEWER, "Changes as they happen: server-sent events.")
         .query(STREAM)
         .gives(Reply::Events("LiveMessage")),
     // Analytics.
-    op(Method::Get, "/v1/analytics/statistics", "listStatistics", VIEWER, "What can be asked for.")
+    op(Method::Get, "/v1/analytics/statistics", "listStatistics", VIEWER, "Available statistics.")
         .json("StatisticList"),
-    op(Method::Get, "/v1/analytics/datasets", "listCounted", VIEWER, "What is counted, with sizes and costs.")
+    op(Method::Get, "/v1/analytics/datasets", "listCounted", VIEWER, "Statistics that are counted, with sizes and costs.")
         .json("CountedList"),
     op(Method::Post, "/v1/analytics/datasets", "countStatistic", OPERATOR, "Counts a statistic from now on.")
         .takes("CountStatistic")
@@ -541,7 +539,7 @@ const OPERATIONS: &[Operation] = &[
         "/v1/analytics/datasets/{counted}",
         "changeCounted",
         OPERATOR,
-        "Suspends a statistic, or goes on with it.",
+        "Suspends or resumes a statistic.",
     )
     .takes("ChangeCounted")
     .json("Counted"),
@@ -550,14 +548,14 @@ const OPERATIONS: &[Operation] = &[
         "/v1/analytics/datasets/{counted}",
         "deleteCounted",
         OPERATOR,
-        "Ends counting a statistic, and forgets what was kept of it.",
+        "Stops counting a statistic and deletes its data.",
     ),
     op(
         Method::Post,
         "/v1/analytics/datasets/{counted}/prune",
         "pruneCounted",
         OPERATOR,
-        "Forgets what a statistic had before a second.",
+        "Deletes data of a statistic from before a time.",
     )
     .takes("PruneCounted")
     .json("Counted"),
@@ -566,7 +564,7 @@ const OPERATIONS: &[Operation] = &[
         "/v1/analytics/query",
         "queryStatistic",
         VIEWER,
-        "What a statistic was. What was not counted then is counted now, as far back as operations are recorded.",
+        "Values of a statistic. If it was not counted, they are computed as far back as operations are recorded.",
     )
     .query(QUERY)
     .json("StatisticData"),
@@ -575,7 +573,7 @@ const OPERATIONS: &[Operation] = &[
         "/v1/analytics/stream",
         "streamStatistics",
         VIEWER,
-        "What statistics are, a message each second: server-sent events. They are counted as long as somebody looks.",
+        "Values of statistics, one message per second: server-sent events. They are counted while a client is connected.",
     )
     .query(COLUMNS)
     .gives(Reply::Events("LiveColumns")),
@@ -584,7 +582,7 @@ const OPERATIONS: &[Operation] = &[
         "/v1/analytics/operations",
         "listOperations",
         VIEWER,
-        "Single operations that a statistic counts, as far back as they are recorded; or as they come.",
+        "Single operations of a statistic, as far back as they are recorded, or as they happen.",
     )
     .query(RECORDED)
     .json("RecordedOperationList"),
@@ -593,18 +591,18 @@ const OPERATIONS: &[Operation] = &[
         "/v1/analytics/explain",
         "explainStatistic",
         VIEWER,
-        "What is special about the operations in a rectangle of a heat map.",
+        "What distinguishes the operations in a rectangle of a heat map.",
     )
     .query(EXPLAIN)
     .json("StatisticExplanation"),
-    op(Method::Get, "/v1/analytics/worksheets", "listWorksheets", VIEWER, "Worksheets that are kept, by title.")
+    op(Method::Get, "/v1/analytics/worksheets", "listWorksheets", VIEWER, "Saved worksheets, by title.")
         .json("WorksheetList"),
     op(
         Method::Post,
         "/v1/analytics/worksheets",
         "createWorksheet",
         OPERATOR,
-        "Keeps a worksheet, and archives its statistics from now on.",
+        "Saves a worksheet, and archives its statistics from now on.",
     )
     .takes("SaveWorksheet")
     .created("Worksheet"),
@@ -614,7 +612,7 @@ const OPERATIONS: &[Operation] = &[
         "/v1/analytics/worksheets/{worksheet}",
         "saveWorksheet",
         OPERATOR,
-        "Keeps what a worksheet says now, and archives its statistics.",
+        "Updates a worksheet, and archives its statistics.",
     )
     .takes("SaveWorksheet")
     .json("Worksheet"),
@@ -623,27 +621,27 @@ const OPERATIONS: &[Operation] = &[
         "/v1/analytics/worksheets/{worksheet}",
         "deleteWorksheet",
         OPERATOR,
-        "Removes a worksheet; its statistics are counted on.",
+        "Removes a worksheet; its statistics are still counted.",
     ),
     op(
         Method::Get,
         "/v1/analytics/picture",
         "drawStatistic",
         VIEWER,
-        "A heat map or graph of a statistic, drawn as the page draws it.",
+        "A heat map or graph of a statistic, as the page draws it.",
     )
     .query(PICTURE)
     .gives(Reply::File(&["image/png", "image/svg+xml"])),
-    op(Method::Get, "/v1/analytics/export", "exportStatistic", VIEWER, "What a statistic was, as a table.")
+    op(Method::Get, "/v1/analytics/export", "exportStatistic", VIEWER, "Values of a statistic, as a table.")
         .query(EXPORT)
         .gives(Reply::Table("ExportedValue")),
-    op(Method::Get, "/v1/analytics/alerts", "listAlerts", OPERATOR, "Thresholds on statistics, and who is told.")
+    op(Method::Get, "/v1/analytics/alerts", "listAlerts", OPERATOR, "Alerts: thresholds on statistics, and receivers.")
         .json("AlertList"),
-    op(Method::Post, "/v1/analytics/alerts", "createAlert", OPERATOR, "Makes an alert.")
+    op(Method::Post, "/v1/analytics/alerts", "createAlert", OPERATOR, "Creates an alert.")
         .takes("AlertRule")
         .created("Alert"),
     op(Method::Get, "/v1/analytics/alerts/{alert}", "getAlert", OPERATOR, "An alert.").json("Alert"),
-    op(Method::Put, "/v1/analytics/alerts/{alert}", "replaceAlert", OPERATOR, "Makes another one of an alert.")
+    op(Method::Put, "/v1/analytics/alerts/{alert}", "replaceAlert", OPERATOR, "Replaces the definition of an alert.")
         .takes("AlertRule")
         .json("Alert"),
     op(
@@ -651,7 +649,7 @@ const OPERATIONS: &[Operation] = &[
         "/v1/analytics/alerts/{alert}",
         "deleteAlert",
         OPERATOR,
-        "Removes an alert, and what of it waits to be told.",
+        "Removes an alert and its pending notifications.",
     ),
     // The command line.
     op(
@@ -659,18 +657,18 @@ const OPERATIONS: &[Operation] = &[
         "/v1/commands",
         "runCommand",
         VIEWER,
-        "Runs `zpool` or `zfs` with these arguments; who is not administrator: those that only look.",
+        "Runs `zpool` or `zfs` with these arguments; only administrators can run commands that change something.",
     )
     .takes("CommandRequest")
     .gives(Reply::Lines("CommandFrame")),
-    op(Method::Post, "/v1/commands/input", "answerCommand", VIEWER, "Answers what a running command asked.")
+    op(Method::Post, "/v1/commands/input", "answerCommand", VIEWER, "Answers a question of a running command.")
         .takes("CommandAnswer"),
     op(
         Method::Post,
         "/v1/commands/bytes",
         "writeCommandInput",
         VIEWER,
-        "Takes bytes to a running command that asked for its standard input, from who has its question's number, once; ends when the command needs no more.",
+        "Sends standard input to a running command, once, with the number of its question; ends when the command needs no more.",
     )
     .query(COMMAND_OUTPUT),
     op(
@@ -678,7 +676,7 @@ const OPERATIONS: &[Operation] = &[
         "/v1/commands/output",
         "readCommandOutput",
         VIEWER,
-        "Bytes that a running command gives instead of text, to who has its question's number, once.",
+        "Binary output of a running command, once, with the number of its question.",
     )
     .query(COMMAND_OUTPUT)
     .gives(Reply::File(&["application/octet-stream"])),

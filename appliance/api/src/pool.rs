@@ -9,7 +9,7 @@ use utoipa::ToSchema;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum State {
-    /// Good.
+    /// In service.
     Online,
     /// It works, with parts missing.
     Degraded,
@@ -17,13 +17,13 @@ pub enum State {
     Faulted,
     /// An administrator took it offline.
     Offline,
-    /// It went away while in use.
+    /// It was removed while in use.
     Removed,
     /// It cannot be opened.
     Unavail,
     /// It was split off into another pool.
     Split,
-    /// Its devices take no writes; reads go on until they are cleared.
+    /// Its devices refuse writes; reads continue. Resumed by `zpool clear`.
     Suspended,
     /// A spare that waits.
     Avail,
@@ -40,11 +40,11 @@ pub struct Pool {
     pub name: String,
     /// Identity: a decimal number.
     pub guid: String,
-    /// How it is.
+    /// Its state.
     pub state: State,
-    /// What is wrong, and what to do.
+    /// Problems, and what to do about them.
     pub health: Health,
-    /// Whether it is imported to be looked at only.
+    /// Whether it is imported read-only.
     pub read_only: bool,
     /// Allocatable bytes of all devices, parity included.
     pub size_bytes: u64,
@@ -54,10 +54,10 @@ pub struct Pool {
     pub free_bytes: u64,
     /// Allocated part of the size.
     pub capacity_percent: u64,
-    /// How torn the free space is.
+    /// Fragmentation of the free space.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fragmentation_percent: Option<u64>,
-    /// Bytes that all datasets use; parity does not count.
+    /// Bytes used by all datasets, without parity.
     pub used_bytes: u64,
     /// Bytes that datasets can still take.
     pub available_bytes: u64,
@@ -70,7 +70,7 @@ pub struct Pool {
     pub error_count: u64,
     /// The newest txg on disk.
     pub txg: u64,
-    /// Work that goes on over the whole pool.
+    /// Background work on the whole pool.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub scan: Option<Scan>,
 }
@@ -80,10 +80,10 @@ pub struct Pool {
 pub struct Health {
     /// Nothing needs attention.
     pub ok: bool,
-    /// What `zpool status` says below `status:`.
+    /// The text that `zpool status` shows below `status:`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub status: Option<String>,
-    /// What it says below `action:`.
+    /// The text below `action:`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub action: Option<String>,
     /// The page that explains it.
@@ -107,24 +107,24 @@ pub struct PoolDetail {
     pub features: Vec<Feature>,
     /// Files that are known to be damaged, by name. At most 1,000.
     pub damaged_files: Vec<String>,
-    /// What was said when it was opened.
+    /// Warnings from opening it.
     pub warnings: Vec<String>,
     /// The lines below `scan:`, `remove:`, `checkpoint:` and `expand:` of `zpool status`.
     pub activity: Vec<String>,
 }
 
-/// A device and what is below it.
+/// A device and its children.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Device {
     /// As `zpool status` names it.
     pub name: String,
     /// `root`, `mirror`, `raidz`, `draid`, `file`, `disk`, `replacing`, `spare`, `indirect`, `hole`, `missing` …
     pub kind: String,
-    /// What it is for: `normal`, `log`, `special`, `dedup`, `l2cache`, `spare`.
+    /// Class: `normal`, `log`, `special`, `dedup`, `l2cache`, `spare`.
     pub class: String,
     /// Identity: a decimal number.
     pub guid: String,
-    /// How it is.
+    /// Its state.
     pub state: State,
     /// Why it is so.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -140,7 +140,7 @@ pub struct Device {
     pub checksum_errors: u64,
     /// Operations that took longer than 30 s.
     pub slow_operations: u64,
-    /// Bytes written anew because they were found damaged.
+    /// Bytes rewritten because they were damaged.
     pub self_healed_bytes: u64,
     /// Operations since the pool was opened.
     pub read_operations: u64,
@@ -167,7 +167,7 @@ pub struct Device {
 pub struct Feature {
     /// Short name, as in `feature@NAME`.
     pub name: String,
-    /// How it is.
+    /// Its state.
     pub state: FeatureState,
 }
 
@@ -214,7 +214,7 @@ pub struct ImportablePool {
     pub guid: String,
     /// How it would be.
     pub state: State,
-    /// What is wrong, and what to do.
+    /// Problems, and what to do about them.
     pub health: Health,
     /// It was destroyed.
     pub destroyed: bool,
@@ -222,7 +222,7 @@ pub struct ImportablePool {
     pub devices: Device,
 }
 
-/// `zpool create`: makes a pool of devices or files.
+/// `zpool create`: creates a pool from devices or files.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CreatePool {
@@ -241,7 +241,7 @@ pub struct CreatePool {
     pub force: bool,
 }
 
-/// Devices that make one top-level device, or several if they are single.
+/// Devices of one top-level device, or of several if they are single.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DeviceGroup {
@@ -252,7 +252,7 @@ pub struct DeviceGroup {
     pub purpose: Purpose,
     /// Absolute paths of devices or files.
     pub paths: Vec<String>,
-    /// Files that are not there yet are made, each this large.
+    /// Missing files are created, each of this size.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub make_files_bytes: Option<u64>,
 }
@@ -261,7 +261,7 @@ pub struct DeviceGroup {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Layout {
-    /// Each on its own: what is on one is lost with it.
+    /// Single devices without redundancy.
     Single,
     /// All hold the same.
     Mirror,
@@ -323,13 +323,13 @@ pub struct ExportPool {
     pub force: bool,
 }
 
-/// `zpool destroy`, `zfs destroy`: what is lost has to be named again.
+/// `zpool destroy`, `zfs destroy`: the name must be repeated to confirm.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Confirm {
-    /// The name of what is lost.
+    /// Name of the object to destroy.
     pub confirm: String,
-    /// Also what is below it (`-r`).
+    /// Also descendants (`-r`).
     #[serde(default)]
     pub recursive: bool,
     /// Also while it is in use (`-f`).

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use utoipa::ToSchema;
 
-/// A property, its value and where that comes from.
+/// A property, its value and the source of the value.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Property {
     /// Name.
@@ -13,7 +13,7 @@ pub struct Property {
     pub value: String,
     /// Value for people.
     pub text: String,
-    /// Where it comes from.
+    /// Its source.
     pub source: Source,
     /// The dataset that it is inherited from.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -40,7 +40,7 @@ pub enum Source {
     Received,
 }
 
-/// What a property is; forms are made from it.
+/// Description of a property, for forms.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct PropertyDefinition {
     /// Name.

@@ -33,18 +33,18 @@ pub struct Share {
     /// Why not, if not.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// Who may, in the order in which hosts are compared; by SMB users with their passwords.
+    /// Clients with access, in the order in which hosts are compared; over SMB, users with passwords.
     pub hosts: Vec<ShareHost>,
 }
 
-/// Hosts and what they may do.
+/// Hosts and their access.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ShareHost {
     /// An address, a network, a name or `*`.
     pub hosts: String,
     /// Whether they may write.
     pub writable: bool,
-    /// Which users become nobody: `none`, `root` or `all`.
+    /// Users that are mapped to nobody: `none`, `root` or `all`.
     pub squash: String,
 }
 
@@ -52,7 +52,7 @@ pub struct ShareHost {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SetShare {
-    /// `on`, `off` or options; `inherit`: what is set above.
+    /// `on`, `off` or options; `inherit`: the parent's value.
     pub options: String,
     /// Which of them; NFS when not given. SMB is for administrators.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -64,7 +64,7 @@ pub struct SetShare {
 pub struct Client {
     /// Its address.
     pub address: String,
-    /// `nfs3`, `nfs4.0`, `nfs4.1`, `nfs4.2`; empty where that is not told apart.
+    /// `nfs3`, `nfs4.0`, `nfs4.1` or `nfs4.2`; empty if versions are not distinguished.
     pub protocols: Vec<String>,
     /// Connections that are open.
     pub connections: u64,
@@ -81,10 +81,10 @@ pub struct Client {
     pub read_bytes: u64,
     /// Bytes of files that it wrote.
     pub written_bytes: u64,
-    /// Calls a second, lately.
+    /// Recent calls per second.
     pub operations_per_second: f64,
-    /// Bytes a second, lately.
+    /// Recent bytes per second.
     pub read_bytes_per_second: f64,
-    /// Bytes a second, lately.
+    /// Recent bytes per second.
     pub written_bytes_per_second: f64,
 }

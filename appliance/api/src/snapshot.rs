@@ -22,30 +22,30 @@ pub struct CreateSnapshots {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DestroyDataset {
-    /// The name of what is lost, repeated.
+    /// Name of the object to destroy, repeated to confirm.
     pub confirm: String,
-    /// Also what is below it; of a snapshot: also those of the same name below (`-r`).
+    /// Also descendants; for a snapshot, also those of the same name below (`-r`).
     #[serde(default)]
     pub recursive: bool,
-    /// Also clones, with what hangs on them (`-R`).
+    /// Also clones and their dependents (`-R`).
     #[serde(default)]
     pub clones: bool,
     /// A snapshot that is held or cloned goes once it is not any more (`-d`).
     #[serde(default)]
     pub deferred: bool,
-    /// Also what is in use (`-f`).
+    /// Also datasets in use (`-f`).
     #[serde(default)]
     pub force: bool,
 }
 
-/// What would be destroyed.
+/// Datasets and snapshots that would be destroyed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct DestroyPreview {
     /// How many datasets, snapshots and bookmarks.
     pub count: u64,
     /// Their names: the first 1000, in the order in which they would go.
     pub names: Vec<String>,
-    /// Bytes that snapshots would give back. Of file systems and volumes nobody counts that before.
+    /// Bytes that snapshots would free. Not known in advance for file systems and volumes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reclaimed_bytes: Option<u64>,
 }
@@ -54,7 +54,7 @@ pub struct DestroyPreview {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RollBack {
-    /// The snapshot's name, repeated: what was changed since is lost.
+    /// The snapshot's name, repeated to confirm that later changes are lost.
     pub confirm: String,
     /// Destroys snapshots and bookmarks that are newer (`-r`).
     #[serde(default)]
@@ -73,7 +73,7 @@ pub struct RollBack {
 pub struct CloneSnapshot {
     /// Full name of the clone, in the same pool.
     pub to: String,
-    /// Makes what is above it too (`-p`).
+    /// Also creates missing parents (`-p`).
     #[serde(default)]
     pub parents: bool,
     /// Properties of the clone.
@@ -96,14 +96,14 @@ pub struct CreateBookmark {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct HoldSnapshot {
-    /// What the hold is called.
+    /// Tag of the hold.
     pub tag: String,
     /// Of the snapshots of the same name below too (`-r`).
     #[serde(default)]
     pub recursive: bool,
 }
 
-/// What keeps a snapshot from being destroyed.
+/// A hold on a snapshot.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Hold {
     /// The snapshot.

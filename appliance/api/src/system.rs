@@ -38,7 +38,7 @@ pub struct Version {
     pub host: String,
 }
 
-/// What the process uses.
+/// Resources used by the process.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct System {
     /// When it started.
@@ -53,7 +53,7 @@ pub struct System {
     pub open_files: u64,
     /// Threads.
     pub threads: u64,
-    /// Processors of this machine.
+    /// Processors of the machine.
     pub processors: u64,
     /// The block caches of all pools together.
     pub cache: Cache,
@@ -81,7 +81,7 @@ pub struct Setting {
     pub value: String,
     /// The value when nothing is set.
     pub default: String,
-    /// Where it comes from.
+    /// Its source.
     pub source: SettingSource,
     /// What it means.
     pub help: String,
@@ -111,7 +111,7 @@ pub struct ChangeSettings {
     pub set: BTreeMap<String, Option<String>>,
 }
 
-/// What a change of settings meant.
+/// Result of a change of settings.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct SettingsChanged {
     /// Keys that have another value now.
@@ -128,7 +128,7 @@ pub enum SettingSource {
     Default,
     /// The configuration file.
     File,
-    /// Somebody set it through the interface.
+    /// Set through the API.
     Interface,
     /// An option of the command line.
     Option,

@@ -15,7 +15,7 @@ pub enum Verdict {
     Lost,
 }
 
-/// What verifying found.
+/// Result of the verification.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Verification {
     /// How bad it is.
@@ -45,7 +45,7 @@ pub struct Verification {
 pub struct DamagedFile {
     /// The dataset, or `<metadata>`.
     pub dataset: String,
-    /// The path in it, or what the object is.
+    /// The path in it, or the kind of object.
     pub path: String,
     /// Whether some of it is lost.
     pub lost: bool,
@@ -61,7 +61,7 @@ pub struct DamagedDevice {
     /// Why it could not be used, if so.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub absent: Option<String>,
-    /// Copies or columns that are not what was written.
+    /// Copies or columns with wrong contents.
     pub bad_copies: u64,
     /// Reads that failed.
     pub read_errors: u64,

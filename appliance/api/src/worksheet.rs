@@ -3,18 +3,18 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// What a worksheet says: all that its users can change.
+/// Contents of a worksheet that users can change.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SaveWorksheet {
-    /// What it is called: 1 to 200 bytes.
+    /// Title, 1 to 200 bytes.
     pub title: String,
-    /// What somebody says about it: up to 4096 bytes.
+    /// Comment, up to 4096 bytes.
     #[serde(default)]
     pub comment: String,
     /// Its graphs, from above: up to 64. Saving it archives their statistics.
     pub graphs: Vec<WorksheetGraph>,
-    /// What time it shows.
+    /// Time span that it shows.
     pub span: WorksheetSpan,
 }
 
@@ -24,13 +24,13 @@ pub struct SaveWorksheet {
 pub struct WorksheetGraph {
     /// Its statistic, such as `nfs3.ops[latency]`.
     pub name: String,
-    /// How it is shown, as the page wants it: kept as it is, up to 4096 bytes.
+    /// Display settings of the page: stored unchanged, up to 4096 bytes.
     #[serde(default)]
     #[schema(value_type = Object)]
     pub view: serde_json::Map<String, serde_json::Value>,
 }
 
-/// What time a worksheet shows: the last `seconds`, or always `from` to `to`.
+/// Time span of a worksheet: the last `seconds`, or always `from` to `to`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct WorksheetSpan {
@@ -52,9 +52,9 @@ pub struct Worksheet {
     pub id: u32,
     /// What it is called.
     pub title: String,
-    /// What somebody says about it.
+    /// Comment.
     pub comment: String,
-    /// Who made it.
+    /// Owner.
     pub owner: String,
     /// When.
     pub created: u64,
@@ -62,7 +62,7 @@ pub struct Worksheet {
     pub changed: u64,
     /// Its graphs, from above.
     pub graphs: Vec<WorksheetGraph>,
-    /// What time it shows.
+    /// Time span that it shows.
     pub span: WorksheetSpan,
 }
 

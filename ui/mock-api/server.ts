@@ -104,7 +104,7 @@ export class Mock {
     if (only && (!OF_STATISTICS.includes(url.pathname) || url.searchParams.getAll("name").some((name) => !only.includes(name)))) throw new Refused(403, "forbidden", "This token opens only its statistics.");
     if (role !== null) {
       if (!who) throw new Refused(401, "unauthenticated", "Log in first.");
-      if (ROLES.indexOf(who.role) < ROLES.indexOf(role)) throw new Refused(403, "forbidden", `This needs the role ${role}.`);
+      if (ROLES.indexOf(who.role) < ROLES.indexOf(role)) throw new Refused(403, "forbidden", `This requires the role ${role}.`);
       if (method !== "GET" && !this.#options.loggedIn && request.headers["x-csrf-token"] !== session?.csrf) throw new Refused(403, "forbidden", "X-CSRF-Token is missing or wrong.");
     }
     if (!route) return url.pathname === "/v1/analytics/stream" ? this.#columns(url.searchParams, request, response) : this.#stream(request, response);

@@ -53,7 +53,7 @@ class CurrentSession {
 
   /** Why a button for `role` cannot be pressed, or null when it can. */
   why(role: Role): string | null {
-    return this.may(role) ? null : `This needs the role ${role}; ${this.who?.user ?? "nobody"} is ${this.who?.role ?? "not logged in"}.`;
+    return this.may(role) ? null : `This requires the role ${role}; ${this.who?.user ?? "nobody"} is ${this.who?.role ?? "not logged in"}.`;
   }
 
   async #whoCould(): Promise<void> {

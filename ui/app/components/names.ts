@@ -26,7 +26,7 @@ export function isOfDataset(job: { target: string }, dataset: string): boolean {
 export function jobTitle(job: { kind: string; target: string }): string {
   switch (job.kind) {
     case "destroy":
-      return `Free what was destroyed in ${job.target}`;
+      return `Free destroyed datasets of ${job.target}`;
     case "scrub":
       return `Scrub ${job.target}`;
     case "resilver":

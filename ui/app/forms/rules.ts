@@ -34,7 +34,7 @@ export function holdTagProblem(tag: string): string | null {
 
 export function poolNameProblem(name: string): string | null {
   if (name === "") return "A name is needed.";
-  if (!/^[A-Za-z]/.test(name)) return "It begins with a letter.";
-  if (/^(mirror|raidz|draid|spare)/.test(name) || name === "log") return "zpool keeps names that begin like this for itself.";
+  if (!/^[A-Za-z]/.test(name)) return "The name must start with a letter.";
+  if (/^(mirror|raidz|draid|spare)/.test(name) || name === "log") return "Names that start like this are reserved.";
   return /^[A-Za-z0-9 _.:-]+$/.test(name) ? null : "Letters, digits and _ - . : only.";
 }

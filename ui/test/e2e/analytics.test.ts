@@ -247,7 +247,7 @@ test("a worksheet stands in a page of others, by a token, and there shows nothin
   await withMock({ path: sheet("60", "nfs3.ops[latency]") }, async (page, mock) => {
     await page.getByRole("button", { name: "Embed" }).click();
     await page.getByRole("button", { name: "Make a token for it" }).click();
-    const text = page.getByLabel("What to write there");
+    const text = page.getByLabel("HTML to insert");
     await expect.poll(() => text.inputValue()).toContain("#token=weir_3nJxq9mock");
     expect(mock.state.tokens.at(-1)?.statistics).toEqual(["nfs3.ops[latency]"]);
     expect(await text.inputValue()).toMatch(/^<iframe src="http:\/\/127\.0\.0\.1:\d+\/embed\/analytics\?span=60&amp;g=nfs3/);

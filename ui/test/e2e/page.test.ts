@@ -40,7 +40,7 @@ describe("who may what", () => {
       const verify = page.getByRole("button", { name: "Verify" });
       await verify.click({ force: true });
       expect(await verify.getAttribute("aria-disabled")).toBe("true");
-      expect(await verify.getAttribute("title")).toBe("This needs the role operator; eve is viewer.");
+      expect(await verify.getAttribute("title")).toBe("This requires the role operator; eve is viewer.");
       expect(mock.state.jobs).toHaveLength(1);
     });
   });
@@ -155,9 +155,9 @@ describe("pools", () => {
       await page.getByLabel("Name").fill("scratch");
       await page.getByLabel("Devices or image files").fill("/srv/a\n/srv/b\nc");
       await page.getByRole("button", { name: "Create the pool" }).click();
-      await page.getByText("c is no absolute path.").waitFor();
+      await page.getByText("c is not an absolute path.").waitFor();
       await page.getByLabel("Devices or image files").fill("/srv/a\n/srv/b\n/srv/c");
-      await page.getByLabel("Make image files").check();
+      await page.getByLabel("Create missing image files").check();
       await page.getByText("Any one device may fail. 67% of the space holds data.").waitFor();
       await page.getByRole("button", { name: "Create the pool" }).click();
       await page.getByRole("row", { name: "/srv/c" }).waitFor();

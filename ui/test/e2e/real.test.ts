@@ -30,7 +30,7 @@ test.skipIf(!program)("from the first-start link to a pool, a share and a verify
   await page.getByRole("link", { name: "create one" }).click();
   await page.getByLabel("Name").fill("tank");
   await page.getByLabel("Devices or image files").fill([0, 1, 2, 3].map((nth) => join(folder, `disk${nth}`)).join("\n"));
-  await page.getByLabel("Make image files").check();
+  await page.getByLabel("Create missing image files").check();
   await page.getByLabel("Size of each new file").fill("256M");
   await page.getByRole("button", { name: "Create the pool" }).click();
   await page.getByRole("heading", { name: "tank", level: 1 }).waitFor();

@@ -68,7 +68,7 @@ test("a clone tells its origin, and can take its place", async () => {
     await page.getByRole("button", { name: "Clone" }).click();
     expect(await page.getByLabel("Name of the clone, in full").inputValue()).toBe("tank/home/ann-before-upgrade");
     await page.getByLabel("Name of the clone, in full").fill("archive/ann");
-    await page.getByText("It stays in its pool: the name begins with tank/.").first().waitFor();
+    await page.getByText("A clone is in the same pool: the name must start with tank/.").first().waitFor();
     await page.getByLabel("Name of the clone, in full").fill("tank/trial");
     await page.keyboard.press("Enter");
     await page.getByRole("heading", { name: "tank/trial" }).waitFor();
@@ -106,7 +106,7 @@ test("a schedule is set, inherited below, and ended there", async () => {
     await page.getByText("None are taken by schedule.").waitFor();
     await page.getByRole("button", { name: "Schedule" }).click();
     await page.getByLabel("hourly: how many are kept").fill("x");
-    await page.getByText("How many hourly ones are kept is a number.").first().waitFor();
+    await page.getByText("The number of hourly snapshots to keep must be a number.").first().waitFor();
     await page.getByLabel("hourly: how many are kept").fill("24");
     await page.getByLabel("daily: how many are kept").fill("31");
     await page.getByLabel("daily: of tank/home alone").check();
@@ -130,7 +130,7 @@ test("who only looks is told why nothing of it can be done", async () => {
     await page.keyboard.press("Enter");
     await page.getByRole("region", { name: "Snapshot monday" }).waitFor();
     for (const [name, role] of [["Take a snapshot", "operator"], ["Roll back", "administrator"], ["Clone", "operator"]] as const) {
-      expect(await page.getByRole("button", { name, exact: true }).getAttribute("title")).toBe(`This needs the role ${role}; eve is viewer.`);
+      expect(await page.getByRole("button", { name, exact: true }).getAttribute("title")).toBe(`This requires the role ${role}; eve is viewer.`);
     }
   });
 });

@@ -593,7 +593,7 @@ const ROUTES: Route[] = [
   R("GET", "/v1/analytics/alerts", "operator", function () { return ok({ items: this.alerts } satisfies Schemas["AlertList"]); }),
   R("POST", "/v1/analytics/alerts", "operator", function ({ body, who }) {
     const rule = body as unknown as Schemas["AlertRule"];
-    if (!/^[a-z0-9_-]+\.[a-z0-9_-]+/.test(rule.statistic)) throw new Refused(400, "invalid_request", `There is no statistic '${rule.statistic}'.`);
+    if (!/^[a-z0-9_-]+\.[a-z0-9_-]+/.test(rule.statistic)) throw new Refused(400, "invalid_request", `Unknown statistic '${rule.statistic}'.`);
     const alert: Schemas["Alert"] = { id: (this.alerts.at(-1)?.id ?? 0) + 1, rule, owner: who!.name, waiting: 0 };
     this.alerts.push(alert);
     return ok(alert, 201);

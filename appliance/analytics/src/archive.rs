@@ -140,7 +140,7 @@ impl Archive {
             Err(error) if error.kind() != io::ErrorKind::WouldBlock && path.exists() => {
                 let aside = path.with_extension("damaged");
                 let (shown, moved) = (path.display(), aside.display());
-                tracing::warn!(file = %shown, %error, moved_to = %moved, "the archive of statistics cannot be read; a new one begins");
+                tracing::warn!(file = %shown, %error, moved_to = %moved, "cannot read the archive of statistics; starting a new one");
                 std::fs::rename(path, &aside)?;
                 Self::try_open(path)
             }

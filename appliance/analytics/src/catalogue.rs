@@ -161,7 +161,7 @@ pub static CATALOGUE: &[Statistic] = &[
         "bytes",
         Shown::Level,
         &[Field::Component, Field::Pool],
-        "Memory that the cache takes: for contents of files, for metadata, and for headers, which is what it knows about them.",
+        "Memory used by the cache: for file data, for metadata, and for headers.",
     ),
     sampled(
         "arc.target",
@@ -188,7 +188,7 @@ pub static CATALOGUE: &[Statistic] = &[
         "accesses",
         Shown::Rate,
         &[Field::HitMiss, Field::Pool],
-        "Questions to cache devices: for what was not in memory, found or not.",
+        "Lookups in cache devices after ARC misses: hits and misses.",
     ),
     sampled(
         "arc.l2_bytes",
@@ -289,8 +289,7 @@ pub static CATALOGUE: &[Statistic] = &[
 pub fn find(name: &Name) -> Result<&'static Statistic, BadName> {
     let bad = |at: usize, wrong: String| BadName { name: name.to_string(), at, wrong };
     let raw = name.raw();
-    let found =
-        CATALOGUE.iter().find(|s| s.name == raw).ok_or_else(|| bad(0, format!("there is no statistic '{raw}'")))?;
+    let found = CATALOGUE.iter().find(|s| s.name == raw).ok_or_else(|| bad(0, format!("unknown statistic '{raw}'")))?;
     let mut fields = name.predicates.iter().map(|p| p.field).chain(name.breakdown);
     if let Some(field) = fields.find(|field| !found.fields.contains(field)) {
         let known: Vec<_> = found.fields.iter().map(|f| f.name()).collect();

@@ -525,7 +525,7 @@ pub enum Error {
     #[error(transparent)]
     Io(#[from] io::Error),
     /// Operations are not recorded.
-    #[error("operations are not recorded: the recorder is off, or the statistic is no count of operations")]
+    #[error("operations are not recorded: the recorder is off, or the statistic does not count operations")]
     NotRecorded,
     /// More than one answer may have.
     #[error("{0} columns are more than {1}: ask for a shorter time or a larger step")]

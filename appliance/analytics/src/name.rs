@@ -273,7 +273,7 @@ fn units(scheme: Scheme) -> &'static [(&'static str, u64)] {
 fn number(text: &str, scheme: Scheme) -> Result<u64, String> {
     let wrong = || {
         let units: Vec<_> = units(scheme).iter().map(|(unit, _)| *unit).filter(|u| !u.is_empty()).collect();
-        format!("'{text}' is no number with one of the units {}", units.join(", "))
+        format!("'{text}' is not a number with one of the units {}", units.join(", "))
     };
     let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let (digits, unit) = text.split_at(end);
@@ -371,7 +371,7 @@ mod tests {
             ("nfs3.ops[op", 8, "']' is missing"),
             ("nfs3.ops[op][client]", 12, "nothing may follow the breakdown"),
             ("nfs3.ops[colour]", 8, "unknown field 'colour'"),
-            ("nfs3.ops[latency=fast]", 8, "'fast' is no number"),
+            ("nfs3.ops[latency=fast]", 8, "'fast' is not a number"),
             ("nfs3.ops[size=2K..1K]", 8, "empty range"),
             ("nfs3.ops[op=a]x", 14, "expected '['"),
             ("NFS.ops", 0, "lower-case"),

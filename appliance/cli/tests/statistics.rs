@@ -231,7 +231,7 @@ fn a_reader_that_goes_away_ends_a_command_without_a_word() {
 fn what_is_asked_wrongly_is_told() {
     let rig = Rig::new();
     for (line, message) in [
-        ("stat nosuch.ops", "there is no statistic 'nosuch.ops'"),
+        ("stat nosuch.ops", "unknown statistic 'nosuch.ops'"),
         ("stat nfs3.ops 0", "invalid interval '0'"),
         ("stat nfs3.ops 1.5", "whole seconds"),
         ("stat nfs3.ops 1 0", "invalid count '0'"),

@@ -40,7 +40,7 @@ fn force() -> Arg {
     Arg::new("force")
         .long("force")
         .action(ArgAction::SetTrue)
-        .help("Tell a result that is refused, with UNVERIFIED on each line and picture")
+        .help("Print a refused result too, with UNVERIFIED on each line and picture")
 }
 
 fn measuring(command: Command) -> Command {
@@ -54,7 +54,7 @@ fn measuring(command: Command) -> Command {
                 .value_parser(duration),
         )
         .arg(
-            option("claim", "WHAT", "What the result is said to be of; another one is refused")
+            option("claim", "WHAT", "Limit that the result claims to measure; a result with another limit is refused")
                 .value_parser(["cache", "disk"]),
         )
         .arg(
@@ -126,7 +126,7 @@ pub fn command() -> Command {
                 .about("Hold two runs against each other; refused where they differ in more than was declared")
                 .arg(directory("Of the one run"))
                 .arg(Arg::new("other").value_name("OTHER").required(true).value_parser(value_parser!(PathBuf)).help("Of the other run"))
-                .arg(Arg::new("factor").long("factor").value_name("NAME").action(ArgAction::Append).help("What differs on purpose, such as recordsize"))
+                .arg(Arg::new("factor").long("factor").value_name("NAME").action(ArgAction::Append).help("Intended difference, such as recordsize"))
                 .arg(force()),
         )
         .subcommand(limits)
@@ -141,7 +141,7 @@ fn bits(text: &str) -> std::result::Result<f64, String> {
         _ => (text, 1.0),
     };
     let number = digits.parse::<f64>().ok().filter(|n| *n > 0.0 && n.is_finite());
-    number.map(|n| n * factor).ok_or_else(|| format!("'{text}' is no number of bits a second such as 1G"))
+    number.map(|n| n * factor).ok_or_else(|| format!("'{text}' is not a number of bits per second, such as 1G"))
 }
 
 /// Does what `weir bench` is asked.
@@ -251,7 +251,7 @@ fn compare(a: &Path, b: &Path, factors: &[String], force: bool) -> Result<ExitCo
 fn limits(matches: &ArgMatches) -> Result<ExitCode> {
     let (name, plan) = planned(matches)?;
     if plan.arrivals != Arrivals::Closed {
-        bail!("--rate is what is searched for");
+        bail!("--rate cannot be given, as it is searched for");
     }
     let bound = matches.get_one::<Duration>("latency").copied().unwrap_or_default();
     let percent = matches.get_one::<f64>("percentile").copied().unwrap_or(99.0);

@@ -118,7 +118,7 @@ impl Clients {
             .map(|client| {
                 let mut line = String::new();
                 client.output.read_line(&mut line).with_context(|| client.host.clone())?;
-                ensure!(line.trim() == GO, "{} did not begin: {}", client.host, line.trim());
+                ensure!(line.trim() == GO, "{} did not start: {}", client.host, line.trim());
                 Ok(begin.elapsed())
             })
             .collect::<Result<_>>()?;
@@ -156,7 +156,7 @@ pub fn await_go() -> Result<()> {
     writeln!(out, "{READY}").and_then(|()| out.flush())?;
     let mut line = String::new();
     std::io::stdin().lock().read_line(&mut line)?;
-    ensure!(line.trim() == GO, "whoever started this went away");
+    ensure!(line.trim() == GO, "the controlling process disconnected");
     writeln!(out, "{GO}").and_then(|()| out.flush())?;
     Ok(())
 }

@@ -42,7 +42,7 @@ pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
 
 /// A size, as arguments take it.
 pub fn size(text: &str) -> std::result::Result<u64, String> {
-    crate::number::size(text).ok_or_else(|| format!("'{text}' is no size such as 4096, 8K, 1.5G"))
+    crate::number::size(text).ok_or_else(|| format!("'{text}' is not a size, such as 4096, 8K or 1.5G"))
 }
 
 /// What every kind of load is told about its report.
@@ -54,7 +54,7 @@ fn with_output(command: Command) -> Command {
                 .short('j')
                 .long("json")
                 .action(ArgAction::SetTrue)
-                .help("Print what the clients saw as JSON"),
+                .help("Print the clients' results as JSON"),
         )
         .arg(flag("each", "Print a line each second"))
         .arg(
@@ -64,7 +64,7 @@ fn with_output(command: Command) -> Command {
                 .value_parser(clap::value_parser!(PathBuf))
                 .help("Write each second's numbers to a file"),
         )
-        .arg(flag("await-go", "Say when ready, begin at a word on standard input").hide(true))
+        .arg(flag("await-go", "Report when ready, and start on a word on standard input").hide(true))
 }
 
 /// How a run is watched, from its options.

@@ -278,7 +278,7 @@ fn folder(target: &Target) -> Result<(Target, String)> {
 
 /// `60s` as [`crate::number::time`] reads it; for commands.
 pub fn duration(text: &str) -> std::result::Result<Duration, String> {
-    number::time(text).ok_or_else(|| format!("'{text}' is no time such as 30, 90s, 5m, 2h"))
+    number::time(text).ok_or_else(|| format!("'{text}' is not a time, such as 30, 90s, 5m or 2h"))
 }
 
 #[cfg(test)]

@@ -60,7 +60,7 @@ pub fn parse(text: &str) -> Result<Vec<Stage>> {
             None => bail!("line {}: an option before any [job]", n + 1),
         }
     }
-    ensure!(!jobs.is_empty(), "there is no [job]");
+    ensure!(!jobs.is_empty(), "no [job] found");
     let mut stages: Vec<Stage> = Vec::new();
     for (name, options) in jobs {
         let mut job = Job { name: &name, options };
@@ -85,11 +85,11 @@ impl Job<'_> {
     }
 
     fn number(&mut self, names: &[&str]) -> Result<Option<u64>> {
-        self.take(names).map(|v| size(&v).with_context(|| format!("{}={v} is no number", names[0]))).transpose()
+        self.take(names).map(|v| size(&v).with_context(|| format!("{}={v} is not a number", names[0]))).transpose()
     }
 
     fn time(&mut self, names: &[&str]) -> Result<Option<Duration>> {
-        self.take(names).map(|v| time(&v).with_context(|| format!("{}={v} is no time", names[0]))).transpose()
+        self.take(names).map(|v| time(&v).with_context(|| format!("{}={v} is not a time", names[0]))).transpose()
     }
 
     fn flag(&mut self, names: &[&str]) -> Result<bool> {
@@ -129,7 +129,7 @@ impl Job<'_> {
         let ramp = self.time(&["ramp_time"])?.unwrap_or_default();
         let runtime = self.time(&["runtime", "timeout"])?.map(|t| t + ramp);
         let time_based = self.flag(&["time_based"])?;
-        ensure!(!time_based || runtime.is_some(), "time_based wants a runtime");
+        ensure!(!time_based || runtime.is_some(), "time_based requires runtime");
         let span = file_size.context("no size")?;
         let depth = self.number(&["iodepth"])?.unwrap_or(1) as usize;
         // Each job does its size once, unless time alone ends it.
@@ -179,12 +179,12 @@ impl Job<'_> {
                 Ok(names.iter().map(|n| Target::Path(folder.join(n))).collect())
             }
             "nfs" => {
-                let url = self.take(&["nfs_url"]).context("ioengine=nfs wants nfs_url")?;
+                let url = self.take(&["nfs_url"]).context("ioengine=nfs requires nfs_url")?;
                 let (place, query) = url.split_once('?').unwrap_or((&url, ""));
                 let join = |name: &String| format!("{}/{name}?{query}", place.trim_end_matches('/')).parse();
                 names.iter().map(join).collect()
             }
-            "nbd" => Ok(vec![self.take(&["uri"]).context("ioengine=nbd wants uri")?.parse()?]),
+            "nbd" => Ok(vec![self.take(&["uri"]).context("ioengine=nbd requires uri")?.parse()?]),
             other => bail!("Unsupported: ioengine={other}"),
         }
     }

@@ -159,7 +159,7 @@ impl Connection {
         let (magic, error) = (number(0), number(4));
         let cookie = u64::from(number(8)) << 32 | u64::from(number(12));
         if magic != REPLY_MAGIC {
-            return Err(io::Error::new(io::ErrorKind::InvalidData, format!("an answer begins with {magic:08x}")));
+            return Err(io::Error::new(io::ErrorKind::InvalidData, format!("a reply starts with {magic:08x}")));
         }
         self.filled.0 += 16;
         let bytes = if error == 0 { expected(cookie) } else { 0 };
@@ -204,7 +204,7 @@ fn greet(stream: &mut dyn ReadWrite, export: &str) -> Result<(u64, u16)> {
         let mut data = vec![0; length as usize];
         stream.read_exact(&mut data)?;
         match kind {
-            ACK => return agreed.context("the server does not tell the size of the export"),
+            ACK => return agreed.context("the server does not report the size of the export"),
             INFO if data.starts_with(&[0, 0]) && data.len() >= 12 => {
                 let value =
                     |range: std::ops::Range<usize>| data[range].iter().fold(0u64, |n, b| n << 8 | u64::from(*b));

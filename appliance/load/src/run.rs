@@ -238,7 +238,7 @@ impl Ready {
         *left -= 1;
         self.all.notify_all();
         while *left > 0 {
-            ensure!(!failed.load(Ordering::Relaxed), "not begun, as another one could not");
+            ensure!(!failed.load(Ordering::Relaxed), "not started, because another one failed to start");
             left = self.all.wait_timeout(left, NAP).unwrap_or_else(|e| e.into_inner()).0;
         }
         Ok(())

@@ -110,7 +110,7 @@ fn what_cannot_be_is_said() {
     assert!(error(Plan { size: 0, ..plan(Kind::RandRead, file.clone()) }).contains("operations have"));
     assert!(error(Plan { size: 1 << 20, ..plan(Kind::RandRead, file.clone()) }).contains("say --file-size"));
     assert!(error(Plan { depth: 2, ..plan(Kind::Meta, Target::Path(folder.path().into())) }).contains("meta"));
-    assert!(error(plan(Kind::Meta, file)).contains("no directory"));
+    assert!(error(plan(Kind::Meta, file)).contains("is not a directory"));
     let nobody = "nfs://127.0.0.1:1/export/file".parse().expect("an URL");
     assert!(error(plan(Kind::RandRead, nobody)).contains("127.0.0.1:1"));
 }

@@ -115,7 +115,7 @@ impl Recording {
                 Ok(()) if self.failing.remove(&name) => self.writer.note(at, &format!("{name} answers again"))?,
                 Ok(()) => {}
                 Err(error) if self.failing.insert(name.clone()) => {
-                    self.writer.note(at, &format!("{name} tells nothing: {error}"))?;
+                    self.writer.note(at, &format!("{name} cannot be read: {error}"))?;
                 }
                 Err(_) => {}
             }

@@ -21,7 +21,7 @@ pub fn show(run: &Run, out: &mut impl Write) -> io::Result<()> {
     writeln!(out, "began    {}", moment(meta.started.utc_ns))?;
     let ended = match (&run.end, run.torn) {
         (Some(end), _) => format!("{}, {} rows, {} missed", moment(end.at.utc_ns), end.rows, end.missed),
-        (None, Some(at)) => format!("not: cut off at byte {at}, {} rows are whole", run.rows.len()),
+        (None, Some(at)) => format!("no: truncated at byte {at}, {} rows are complete", run.rows.len()),
         (None, None) => format!("not yet, or it was killed; {} rows", run.rows.len()),
     };
     writeln!(out, "ended    {ended}")?;

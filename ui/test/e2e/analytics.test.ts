@@ -226,7 +226,7 @@ test("an alert is made, suspended and deleted", async () => {
     await dialog.getByLabel("Statistic").fill("!");
     await dialog.getByLabel("Limit").fill("20ms");
     await dialog.getByRole("button", { name: "Watch it" }).click();
-    await dialog.getByRole("alert").getByText("There is no statistic '!'.").waitFor();
+    await dialog.getByRole("alert").getByText("Unknown statistic '!'.").waitFor();
     await dialog.getByLabel("Statistic").fill("nfs3.ops[op=read][latency]");
     await dialog.getByLabel("Compare").selectOption("percentile");
     await dialog.getByLabel("Webhooks").fill("https://chat.example/hook");

@@ -10,5 +10,5 @@ pub const BYTES: Statistic = sampled(
     "bytes",
     Shown::Rate,
     &[Field::Hostname, Field::Client, Field::Direction],
-    "Bytes that came from NFS clients and went to them, without the headers of TCP and IP. A client that no name leads back to is told by its address.",
+    "Bytes received from and sent to NFS clients, without TCP and IP headers. A client without a host name is shown by its address.",
 );

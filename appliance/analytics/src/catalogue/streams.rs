@@ -38,7 +38,7 @@ pub const RECEIVE_OPS: Statistic = records(
     "receive.ops",
     "Receive: records",
     RECEIVE,
-    "Records of streams that are received. The latency of one is how long the stream took from the record before it: until it came, and for what had come to be taken in.",
+    "Records of streams that are received. The latency of a record is the time since the previous one: until it arrived and the previous one was processed.",
 );
 
 /// Their bytes.

@@ -12,7 +12,7 @@ pub const PHASES: Statistic = sampled(
     "phases",
     Shown::Rate,
     &[Field::Phase, Field::Pool, Field::Latency],
-    "Phases of transaction groups, counted when their group is on disk: open, quiesce (closed, but somebody is still inside), sync.",
+    "Phases of transaction groups, counted when the group is on disk: open, quiesce (closed, waiting for running operations), sync.",
 );
 
 /// What syncing them wrote.

@@ -7,7 +7,7 @@ const LAYERS: &[Layer] = &[Layer::Log];
 /// Commits, and blocks written for them.
 pub const OPS: Statistic = Statistic {
     fields: &[Field::Op, Field::Share, Field::Pool, Field::Latency, Field::Size],
-    help: "Commits, each of which ends when what was done is safe, and blocks written to intent logs, one of which serves all commits that wait for it.",
+    help: "Commits, timed until their data is durable, and blocks written to intent logs, each of which can serve several commits.",
     ..ops("zil.ops", "Intent log", "Intent log: operations", LAYERS)
 };
 

@@ -49,7 +49,7 @@ impl Setup {
         let recorder = Recorder::start(&record::folder::file(&self.folder), &meta, sources(ask))?;
         let mut seen = Vec::new();
         for n in 1..=self.repeats {
-            recorder.note(&format!("repetition {n} begins"));
+            recorder.note(&format!("repetition {n} starts"));
             let before = RefCell::new(Counters::default());
             let ready = || {
                 *before.borrow_mut() = Counters::now(ask);

@@ -14,8 +14,8 @@ use std::time::Duration;
 const KINDS: [(&str, &str); 6] = [
     ("randread", "Read at random places, aligned to the size of an operation"),
     ("randwrite", "Write at random places, aligned to the size of an operation"),
-    ("seqread", "Read from front to end, again and again; each thread begins elsewhere"),
-    ("seqwrite", "Write from front to end, again and again; each thread begins elsewhere"),
+    ("seqread", "Read sequentially, repeatedly; each thread starts at another offset"),
+    ("seqwrite", "Write sequentially, repeatedly; each thread starts at another offset"),
     ("meta", "Create, look up and remove small files in a directory"),
     ("mix", "Read and write at random places"),
 ];
@@ -43,7 +43,7 @@ fn one(name: &'static str, about: &'static str) -> Command {
                 .value_name("TARGET")
                 .required(true)
                 .action(ArgAction::Append)
-                .help("On what: threads take them in turn"),
+                .help("Targets; threads use them in turn"),
         )
         .arg(option("size", "SIZE", "8K", "Bytes of an operation; random ones are aligned to it").value_parser(size))
         .arg(
@@ -59,10 +59,10 @@ fn one(name: &'static str, about: &'static str) -> Command {
             )
             .value_parser(value_parser!(usize)),
         )
-        .arg(optional("rate", "N", "Operations a second, of all threads together").value_parser(value_parser!(f64)))
-        .arg(flag("poisson", "They begin independent of each other, not at equal distances").requires("rate"))
+        .arg(optional("rate", "N", "Operations per second of all threads together").value_parser(value_parser!(f64)))
+        .arg(flag("poisson", "Start operations independently (Poisson), not at equal intervals").requires("rate"))
         .arg(optional("seconds", "N", "For how long [default: until it is ended]").value_parser(value_parser!(f64)))
-        .arg(optional("ops", "N", "Until each thread has begun so many").value_parser(value_parser!(u64)))
+        .arg(optional("ops", "N", "Stop after this many operations of each thread").value_parser(value_parser!(u64)))
         .arg(option("ramp", "N", "0", "So many seconds of the beginning do not count").value_parser(value_parser!(f64)))
         .arg(optional("file-size", "SIZE", "A file that is shorter is filled up to this first").value_parser(size))
         .arg(optional("span", "SIZE", "Touch so much of the front of a file [default: all]").value_parser(size))
@@ -146,7 +146,7 @@ pub(super) fn step_command() -> Command {
         Arg::new(name).long(name).value_name(value).default_value(default).help(help)
     };
     Command::new("step")
-        .about("Step a load up, a thread at a time, and tell what each step did")
+        .about("Increase the load one thread at a time, and report each step")
         .long_about("With --rate the rate is that of the last step: each thread has its share of it.")
         .arg(option("from", "N", "1", "Threads of the first step").value_parser(value_parser!(usize)))
         .arg(option("to", "N", "10", "Threads of the last step").value_parser(value_parser!(usize)))
@@ -171,8 +171,8 @@ pub(super) fn step(matches: &ArgMatches) -> Result<ExitCode> {
     let count = |name: &str| matches.get_one::<usize>(name).copied().unwrap_or(1);
     let (from, to) = (count("from"), count("to"));
     let every = matches.get_one::<Duration>("every").copied().unwrap_or(Duration::from_secs(60));
-    ensure!(from >= 1 && from <= to, "from {from} to {to} threads are no steps");
-    ensure!(every >= Duration::from_secs(1), "a step lasts a second at least");
+    ensure!(from >= 1 && from <= to, "from {from} to {to} threads gives no steps");
+    ensure!(every >= Duration::from_secs(1), "a step must last at least a second");
     let Some((name, matches)) = matches.subcommand() else { return Ok(ExitCode::SUCCESS) };
     let mut plan = plan(name, matches)?;
     plan.threads = to;

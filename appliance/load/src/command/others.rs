@@ -44,22 +44,22 @@ pub(super) fn commands() -> Vec<Command> {
 
 pub(crate) fn clients_command() -> Command {
     Command::new("clients")
-        .about("Run the same load on many machines over ssh; all begin at the same instant")
+        .about("Run the same load on many machines over ssh, starting at the same time")
         .long_about(
             "Runs 'weir load …' on each machine of a list. Each connects and makes its files, then waits; when all are ready they begin \
              together. %h in what follows stands for the machine's name, so that each may have a share or file of its own.",
         )
         .arg(option("file", "LIST", "File with a machine on each line").short('f').required(true).value_parser(value_parser!(PathBuf)))
-        .arg(option("rsh", "COMMAND", "What runs a line on a machine").default_value("ssh -o BatchMode=yes"))
+        .arg(option("rsh", "COMMAND", "Command that runs a line on a machine").default_value("ssh -o BatchMode=yes"))
         .arg(option("program", "PATH", "The program there").default_value("weir"))
-        .arg(flag("json", "Print what each client saw as JSON").short('j'))
-        .arg(Arg::new("line").value_name("LOAD").required(true).num_args(1..).trailing_var_arg(true).allow_hyphen_values(true).help("What comes behind 'weir load' on each machine: 'randread nfs://filer/tank/%h …'"))
+        .arg(flag("json", "Print the results of each client as JSON").short('j'))
+        .arg(Arg::new("line").value_name("LOAD").required(true).num_args(1..).trailing_var_arg(true).allow_hyphen_values(true).help("Arguments of 'weir load' on each machine: 'randread nfs://filer/tank/%h …'"))
 }
 
 pub(crate) fn vdb_command() -> Command {
     with_output(
         Command::new("vdb")
-            .about("Run a parameter file of vdbench: file systems (fsd), what is done on them (fwd), runs (rd)")
+            .about("Run a vdbench parameter file: file systems (fsd), workloads (fwd), runs (rd)")
             .arg(place("file", "FILE", "The parameter file").value_parser(value_parser!(PathBuf)))
             .arg(Arg::new("variable").value_name("NAME=VALUE").num_args(0..).help("Values of $NAME in the file"))
             .arg(
@@ -86,9 +86,9 @@ pub(crate) fn vdb_command() -> Command {
 
 fn fio_command() -> Command {
     Command::new("fio")
-        .about("Run a job file of fio, as far as it says what, where, how many and how fast")
+        .about("Run a fio job file, limited to operations, targets, sizes and rates")
         .arg(place("file", "FILE", "The job file").value_parser(value_parser!(PathBuf)))
-        .arg(flag("json", "Print what each job saw as JSON").short('j'))
+        .arg(flag("json", "Print the results of each job as JSON").short('j'))
 }
 
 pub(crate) fn profile_command() -> Command {
@@ -98,11 +98,11 @@ pub(crate) fn profile_command() -> Command {
         Command::new("profile")
             .about("Load as a known kind of user does: mail server, file server, database, desktops, build …")
             .long_about(format!(
-                "Makes files below TARGET, a directory or nfs:// URL, and works on them.\n\n{}",
+                "Creates files below TARGET, a directory or nfs:// URL, and works on them.\n\n{}",
                 list.join("\n")
             ))
             .arg(place("name", "NAME", "Which").value_parser(names))
-            .arg(place("target", "TARGET", "Where its files are, or are made"))
+            .arg(place("target", "TARGET", "Directory of its files, created if missing"))
             .arg(
                 option("scale", "FACTOR", "So many times the files")
                     .default_value("1")
@@ -114,8 +114,8 @@ pub(crate) fn profile_command() -> Command {
                     .default_value("0")
                     .value_parser(value_parser!(f64)),
             )
-            .arg(option("rate", "N", "Operations a second, of all threads together").value_parser(value_parser!(f64)))
-            .arg(flag("poisson", "They begin independent of each other, not at equal distances").requires("rate"))
+            .arg(option("rate", "N", "Operations per second of all threads together").value_parser(value_parser!(f64)))
+            .arg(flag("poisson", "Start operations independently (Poisson), not at equal intervals").requires("rate"))
             .arg(flag("sync", "Writes are on stable storage when they are answered"))
             .arg(flag("direct", "Read and write files past the memory of this machine (O_DIRECT)"))
             .arg(
@@ -142,7 +142,7 @@ fn disks_command() -> Command {
                     .num_args(1..)
                     .help("Devices, or image files; they are only read"),
             )
-            .arg(flag("light-up", "One disk after the other joins, and all go on").required(true))
+            .arg(flag("light-up", "Use one more disk after another, all concurrently").required(true))
             .arg(
                 option("every", "TIME", "How long until the next one joins").default_value("5s").value_parser(duration),
             )
@@ -153,7 +153,7 @@ fn disks_command() -> Command {
 fn draw_command() -> Command {
     Command::new("draw")
         .about("Draw a text into the heat maps of the server's offsets, sizes or latencies")
-        .arg(option("offset", "TEXT", "Draw with where reads begin").num_args(0..=1).default_missing_value(""))
+        .arg(option("offset", "TEXT", "Draw with the offsets of reads").num_args(0..=1).default_missing_value(""))
         .arg(
             option("draw-size", "TEXT", "Draw with how much they read")
                 .long("size")
@@ -168,7 +168,7 @@ fn draw_command() -> Command {
         .group(ArgGroup::new("axis").args(["offset", "draw-size", "latency"]).required(true))
         .arg(place("target", "TARGET", "A file, of this machine or nfs:// URL"))
         .arg(option("bitmap", "FILE", "Draw this picture (PBM) instead of a text").value_parser(value_parser!(PathBuf)))
-        .arg(option("duration", "TIME", "How long it takes [default: a second for each column]").value_parser(duration))
+        .arg(option("duration", "TIME", "Duration [default: a second per column]").value_parser(duration))
         .arg(option("file-size", "SIZE", "The file is filled up to this first").default_value("64M").value_parser(size))
         .arg(option("largest", "SIZE", "The largest read").default_value("1M").value_parser(size))
         .arg(option("reads", "N", "Reads for each pixel").default_value("24").value_parser(value_parser!(u64)))
@@ -234,7 +234,7 @@ pub(crate) fn vdb_runs(matches: &ArgMatches) -> Result<Vec<vdb::Run>> {
     let pairs = |name: &str| -> Result<Vec<(String, String)>> {
         let told = matches.get_many::<String>(name).into_iter().flatten();
         let pair = |t: &String| {
-            let (name, value) = t.split_once('=').with_context(|| format!("'{t}' is no NAME=VALUE"))?;
+            let (name, value) = t.split_once('=').with_context(|| format!("'{t}' is not NAME=VALUE"))?;
             Ok((name.to_owned(), value.to_owned()))
         };
         told.map(pair).collect()
@@ -263,7 +263,7 @@ fn run_vdb(matches: &ArgMatches) -> Result<ExitCode> {
         if run.only_format {
             let make = Flow { time: Some(Duration::from_millis(1)), arrivals: Arrivals::Closed, ..run.flow.clone() };
             output.watched(|control| make.run(control))?;
-            println!("{name}: {} files made", run.flow.filesets.iter().map(|s| s.count()).sum::<u64>());
+            println!("{name}: {} files created", run.flow.filesets.iter().map(|s| s.count()).sum::<u64>());
             continue;
         }
         let report = output.watched(|control| run.flow.run(control))?;
@@ -354,7 +354,7 @@ fn run_draw(matches: &ArgMatches) -> Result<ExitCode> {
     let column = matches.get_one::<Duration>("duration").map_or(second, |d| *d / columns);
     ensure!(
         column >= second,
-        "{columns} columns are to be drawn, and heat maps have one a second: say --duration {columns}s, or a shorter text"
+        "the text has {columns} columns, and heat maps have one per second: use --duration {columns}s or a shorter text"
     );
     let number = |name: &str| matches.get_one::<u64>(name).copied().unwrap_or(0);
     let drawing = Drawing {

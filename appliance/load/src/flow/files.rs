@@ -184,7 +184,7 @@ impl Files {
         });
         match why.into_inner().unwrap_or_else(|e| e.into_inner()) {
             Some(error) => Err(error),
-            None if control.stop.load(Ordering::Relaxed) => bail!("stopped while files were made"),
+            None if control.stop.load(Ordering::Relaxed) => bail!("stopped while files were being created"),
             None => Ok(()),
         }
     }

@@ -26,7 +26,7 @@ impl Flow {
             let wants = |g: &Group| self.filesets[g.fileset] == set.set && !g.steps.iter().any(makes_files);
             ensure!(
                 set.has_some() || self.format != Format::Keep || !self.groups.iter().any(wants),
-                "{}: there are no files in {}; format=yes makes them",
+                "{}: no files in {}; format=yes creates them",
                 set.set.name,
                 set.set.anchor
             );

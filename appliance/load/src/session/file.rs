@@ -37,7 +37,7 @@ fn length(path: &Path) -> Result<u64> {
 
 pub(super) fn prepare(path: &Path, file_size: u64, meta: bool, settings: Settings) -> Result<u64> {
     if meta {
-        ensure!(path.is_dir(), "{} is no directory: meta makes its files in one", path.display());
+        ensure!(path.is_dir(), "{} is not a directory, which meta requires", path.display());
         return Ok(0);
     }
     let has = match std::fs::metadata(path) {

@@ -60,7 +60,7 @@ fn root(nfs: &Nfs, path: &str, make: bool) -> Result<(Connection, Vec<u8>)> {
                 said?;
             }
         }
-        handle = found.with_context(|| format!("{path}: there is no '{name}'"))?;
+        handle = found.with_context(|| format!("{path}: no such file '{name}'"))?;
     }
     Ok((connection, handle))
 }
@@ -122,7 +122,7 @@ pub(crate) fn put_commit(w: &mut Writer, handle: &[u8]) {
 
 fn succeeded<'a>(what: &str, answer: &'a [u8]) -> Result<Reader<'a>> {
     let (code, r) = status(answer)?;
-    ensure!(code == 0, "{what} says {code}");
+    ensure!(code == 0, "{what} returned {code}");
     Ok(r)
 }
 
@@ -144,7 +144,7 @@ fn find(nfs: &Nfs, meta: bool) -> Result<(Connection, Vec<u8>)> {
         None => {
             let answer = connection.call(p::CREATE, &args(|w| put_create(w, &directory, name, false)))?;
             succeeded(&format!("CREATE of {}", nfs.path), &answer)?;
-            lookup(&mut connection, &directory, name)?.with_context(|| format!("{} is gone again", nfs.path))?
+            lookup(&mut connection, &directory, name)?.with_context(|| format!("{} has disappeared", nfs.path))?
         }
     };
     Ok((connection, handle))
@@ -164,7 +164,7 @@ pub(super) fn prepare(nfs: &Nfs, file_size: u64, meta: bool, settings: Settings)
     let attributes = nfs::attributes(&mut succeeded("GETATTR", &answer)?).map_err(malformed)?;
     ensure!(
         attributes.kind == if meta { 2 } else { 1 },
-        "{} is no {}",
+        "{} is not a {}",
         nfs.path,
         if meta { "directory" } else { "file" }
     );
@@ -261,6 +261,6 @@ impl Session for Remote {
             let (tag, op) = under_way.remove(&xid)?;
             Some((tag, Self::moved(size, op, answer).map_err(|error| format!("{op:?}: {error:#}"))))
         })?;
-        done.context("an answer to what was not asked").map(Some)
+        done.context("a reply without a matching call").map(Some)
     }
 }

@@ -18,7 +18,7 @@ pub(super) struct Volume {
 
 /// The size of the export.
 pub(super) fn prepare(nbd: &Nbd, file_size: u64, meta: bool, settings: Settings) -> Result<u64> {
-    ensure!(!meta, "a volume has no files: meta wants a directory");
+    ensure!(!meta, "a volume has no files: meta requires a directory");
     let connection = Connection::open(nbd)?;
     ensure!(
         connection.size >= file_size,

@@ -19,7 +19,7 @@ pub(super) struct Local {
 impl Local {
     pub fn open(root: &Path, settings: Settings) -> Result<Self> {
         std::fs::create_dir_all(root).with_context(|| root.display().to_string())?;
-        ensure!(root.is_dir(), "{} is no directory", root.display());
+        ensure!(root.is_dir(), "{} is not a directory", root.display());
         let buffer = Aligned::new(settings.size);
         Ok(Self { root: root.to_owned(), settings, buffer, content: Content::new(settings) })
     }

@@ -37,7 +37,7 @@ fn said(what: &str, status: u32) -> io::Error {
         66 => io::ErrorKind::DirectoryNotEmpty,
         _ => io::ErrorKind::Other,
     };
-    io::Error::new(kind, format!("{what} says {status}"))
+    io::Error::new(kind, format!("{what} returned {status}"))
 }
 
 /// A call whose answer begins with a status, which must be 0 for `take` to see the rest.

@@ -94,7 +94,7 @@ pub(super) fn runs(lines: &[Line], changes: &Changes) -> Result<Vec<Run>> {
         let rd = Rd { defined: &defined, changes, name, values };
         rd.looped(loops, &mut Vec::new(), &mut runs).with_context(|| format!("rd={name}"))?;
     }
-    ensure!(!runs.is_empty(), "there is no rd: nothing is run");
+    ensure!(!runs.is_empty(), "no rd found, so nothing to run");
     Ok(runs)
 }
 
@@ -124,14 +124,14 @@ fn define(lines: &[Line]) -> Result<Defined> {
                 bail!("{}: Unsupported: {keyword}; raw devices are loaded with 'weir load randread …'", at())
             }
             "messagescan" | "report" | "create_anchors" | "monitor" => continue,
-            other => bail!("{}: '{other}' begins no line that is known (fsd, fwd, rd, hd)", at()),
+            other => bail!("{}: unknown keyword '{other}' at the start of a line, expected fsd, fwd, rd or hd", at()),
         };
         let name = values.first().filter(|n| !n.is_empty()).with_context(|| format!("{}: {kind} has no name", at()))?;
         let mut all = defaults.get(kind).cloned().unwrap_or_default();
         let mut loops = Vec::new();
         for item in &line.items[1..] {
             let word = full(&item.keyword, known)
-                .with_context(|| format!("{}: '{}' is no keyword of {kind}", at(), item.keyword))?;
+                .with_context(|| format!("{}: '{}' is not a keyword of {kind}", at(), item.keyword))?;
             if word.starts_with("for") && word != "format" {
                 loops.push((word, range(&item.values).with_context(at)?));
             } else {
@@ -156,22 +156,22 @@ fn one<'a>(values: &'a Values, word: &str) -> Option<&'a str> {
 }
 
 fn number(values: &Values, word: &str) -> Result<Option<u64>> {
-    one(values, word).map(|v| size(v).with_context(|| format!("{word}={v} is no number"))).transpose()
+    one(values, word).map(|v| size(v).with_context(|| format!("{word}={v} is not a number"))).transpose()
 }
 
 fn duration(values: &Values, word: &str) -> Result<Option<Duration>> {
-    one(values, word).map(|v| time(v).with_context(|| format!("{word}={v} is no time"))).transpose()
+    one(values, word).map(|v| time(v).with_context(|| format!("{word}={v} is not a time"))).transpose()
 }
 
 /// `8k`, or `8k,60,32k,40`: sizes and their shares, which add up to 100.
 fn mix(word: &str, values: &[String]) -> Result<Mix> {
-    let number = |v: &String| size(v).with_context(|| format!("{word}={v} is no size"));
+    let number = |v: &String| size(v).with_context(|| format!("{word}={v} is not a size"));
     if let [only] = values {
         return Ok(Mix::one(number(only)?));
     }
-    ensure!(values.len().is_multiple_of(2), "{word}: sizes and their percents stand in pairs");
+    ensure!(values.len().is_multiple_of(2), "{word}: sizes and percentages must come in pairs");
     let pairs = values.chunks(2).map(|pair| {
-        let percent: f64 = pair[1].parse().with_context(|| format!("{word}: '{}' is no percent", pair[1]))?;
+        let percent: f64 = pair[1].parse().with_context(|| format!("{word}: '{}' is not a percentage", pair[1]))?;
         Ok((number(&pair[0])?, percent))
     });
     let pairs = pairs.collect::<Result<Vec<_>>>()?;

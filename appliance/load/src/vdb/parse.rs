@@ -54,7 +54,7 @@ pub(super) fn lines(
         }
     }
     if let Some((number, whole)) = open {
-        bail!("line {number}: '{whole}' goes on, but the file ends");
+        bail!("line {number}: '{whole}' is continued, but the file ends");
     }
     Ok(found)
 }
@@ -110,7 +110,7 @@ fn split(text: &str) -> Result<Vec<&str>> {
 fn items(line: &str) -> Result<Vec<Item>> {
     let mut items = Vec::new();
     for part in split(line)? {
-        let (keyword, value) = part.split_once('=').with_context(|| format!("'{part}' is no keyword=value"))?;
+        let (keyword, value) = part.split_once('=').with_context(|| format!("'{part}' is not keyword=value"))?;
         let value = value.trim();
         let values = match value.strip_prefix('(').and_then(|v| v.strip_suffix(')')) {
             Some(list) => split(list)?,

@@ -82,7 +82,7 @@ fn a_recording_goes_on_without_a_source_and_with_it_again() {
     thread.join().expect("no panic").expect("recorded");
     let run = Run::open(&path).expect("read");
     let notes: Vec<&str> = run.notes.iter().map(|n| n.text.as_str()).collect();
-    assert_eq!(notes, ["it tells nothing: not yet", "begin", "it answers again"]);
+    assert_eq!(notes, ["it cannot be read: not yet", "begin", "it answers again"]);
     assert_eq!(run.end.as_ref().map(|e| e.rows), Some(run.rows.len() as u64));
     let (id, _) = run.named("calls").next().expect("a column");
     assert_eq!(run.values(id)[..4].iter().filter(|v| v.is_nan()).count(), 3);

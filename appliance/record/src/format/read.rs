@@ -60,7 +60,7 @@ impl Run {
         let corrupt =
             |at: usize, what: &str| Error::Corrupt { path: path.to_owned(), at: at as u64, what: what.to_owned() };
         if !bytes.starts_with(MAGIC) {
-            return Err(corrupt(0, "this is no run, expected WEIRREC1"));
+            return Err(corrupt(0, "not a recorded run, expected WEIRREC1"));
         }
         let mut at = MAGIC.len();
         let (mut meta, mut columns, mut notes, mut end) = (None, Vec::new(), Vec::new(), None);

@@ -81,8 +81,8 @@ pub(super) fn read(source: &Source<'_>) -> Result<Imported, Error> {
             false => Key::new(vdev_name, unit, per_second).of("pool", &pool).of("vdev", name),
         };
         for ((pool_name, vdev_name, unit, per_second), word) in COLUMNS.iter().zip(&words[1..]) {
-            let value =
-                scaled(word, BASE).ok_or_else(|| source.wrong(n, format!("'{word}' is no number of zpool iostat")))?;
+            let value = scaled(word, BASE)
+                .ok_or_else(|| source.wrong(n, format!("'{word}' is not a number of zpool iostat")))?;
             reports.put(key(pool_name, vdev_name, *unit, *per_second), value);
         }
         if has_waits {

@@ -73,7 +73,7 @@ fn by_fusermount(dir: &Path, how: &How) -> io::Result<File> {
     command.arg("-o").arg(OsString::from(options.join(","))).arg("--").arg(dir);
     let child = command.spawn().map_err(|e| match e.kind() {
         io::ErrorKind::NotFound => {
-            let text = "fusermount3 is not installed, and without root nobody else can mount (apt-get install fuse3)";
+            let text = "fusermount3 is not installed, which is required to mount without root (apt-get install fuse3)";
             io::Error::new(io::ErrorKind::NotFound, text)
         }
         kind => io::Error::new(kind, format!("fusermount3: {e}")),

@@ -94,7 +94,7 @@ impl Session {
             };
             let request = buffer.get(..bytes).and_then(|b| wire::parse(b, false));
             let Some((header, Op::Init { major, minor, read_ahead, flags })) = request else {
-                return Err(io::Error::other("the kernel did not begin as FUSE does"));
+                return Err(io::Error::other("the kernel did not send FUSE_INIT first"));
             };
             let reply = Reply::new(device.clone(), header.unique);
             if major > MAJOR {

@@ -49,7 +49,7 @@ pub fn mount_tree(
         Ok(()) => Ok(tree),
         Err(e) => {
             if let Err(error) = tree.unmounter().unmount_now() {
-                tracing::warn!(%error, "cannot take back what was mounted");
+                tracing::warn!(%error, "cannot undo the mounts");
             }
             Err(e)
         }
@@ -68,10 +68,8 @@ impl MountedTree {
         let other = |e: files::Error| io::Error::other(e.to_string());
         let root = provider.root().map_err(other)?;
         if root.attr(root.root()).map_err(other)?.kind != FileKind::Directory {
-            let what = format!(
-                "{} is a volume, not a file system: mount what is above it, and look into .zfs/volume",
-                provider.name()
-            );
+            let what =
+                format!("{} is a volume, not a file system: mount its parent and see .zfs/volume", provider.name());
             return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
         }
         let all = if children { provider.children().map_err(other)? } else { Vec::new() };

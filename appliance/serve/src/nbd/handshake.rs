@@ -152,7 +152,7 @@ impl<'a> Handshake<'a> {
             at.is_empty().then_some((name, wanted))
         };
         let Some((name, wanted)) = parse() else {
-            put_answer(out, number, answer::INVALID, b"a name and a list of what is wanted");
+            put_answer(out, number, answer::INVALID, b"a name and a list of requests");
             return Next::Option;
         };
         let opened = match self.exports.open(name) {

@@ -17,7 +17,7 @@ pub(super) fn check(request: &Request, agreed: Agreed, opened: &Opened) -> Resul
     use Command::{BlockStatus, Cache, Disconnect, Flush, Other, Read, Trim, Write, WriteZeroes};
     let wrong = |number: u32, text: &str| Err((number, text.to_owned()));
     if let Other(number) = request.command {
-        return wrong(errno::INVAL, &format!("there is no command {number}"));
+        return wrong(errno::INVAL, &format!("no such command: {number}"));
     }
     if request.flags & !request.command.flags() != 0 {
         return wrong(errno::INVAL, "a flag that does not go with the command");

@@ -168,7 +168,7 @@ impl Drop for Server {
         connections.values().for_each(|c| c.stop());
         while !connections.is_empty() {
             if self.inner.fewer.wait_until(&mut connections, until).timed_out() {
-                tracing::warn!(connections = connections.len(), "clients of NBD are cut off");
+                tracing::warn!(connections = connections.len(), "NBD clients are disconnected");
                 connections.values().for_each(|c| c.cut());
                 break;
             }
@@ -208,7 +208,9 @@ impl Inner {
                 let stalled = |c: &&Arc<Connection>| c.is_stalled();
                 let stalled: Vec<_> = self.connections.lock().values().filter(stalled).cloned().collect();
                 for connection in stalled {
-                    tracing::warn!("a client of NBD that takes no answers is cut off: others need the memory");
+                    tracing::warn!(
+                        "disconnected an NBD client that does not read replies, because its memory is needed"
+                    );
                     connection.cut();
                 }
             }
@@ -266,7 +268,7 @@ impl Inner {
         });
         let Some((_, _, id)) = idle.min() else { return false };
         if let Some(connection) = all.remove(&id) {
-            tracing::debug!("a client of NBD that keeps its place without using it is cut off: another one needs it");
+            tracing::debug!("disconnected an idle NBD client, because another client needs the connection");
             connection.cut();
         }
         true

@@ -389,7 +389,7 @@ impl Output {
         let this = self.clone();
         let thread = std::thread::Builder::new().name("nbd-out".to_owned()).stack_size(128 << 10);
         if let Err(error) = thread.spawn(move || this.write(true, begun)) {
-            tracing::warn!(%error, "a client is cut off: no thread can wait for it");
+            tracing::warn!(%error, "disconnected a client: cannot start a thread for it");
             self.stop_writing();
         }
     }

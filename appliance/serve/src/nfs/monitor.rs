@@ -147,7 +147,7 @@ impl Monitor {
         }
         names.now.insert(name.to_owned(), address);
         if let Err(error) = self.notes.save(&names) {
-            tracing::warn!(%error, "cannot note who has locks: they will be lost when the server restarts");
+            tracing::warn!(%error, "cannot record the holders of locks: they will be lost when the server restarts");
         }
     }
 
@@ -178,8 +178,8 @@ fn notify(clients: &HashMap<String, IpAddr>, state: u32) {
             Ok(())
         });
         match told {
-            Ok(()) => tracing::info!(name, %address, "told that locks can be taken back"),
-            Err(error) => tracing::info!(name, %address, %error, "cannot be told that locks can be taken back"),
+            Ok(()) => tracing::info!(name, %address, "notified that locks can be reclaimed"),
+            Err(error) => tracing::info!(name, %address, %error, "cannot be notified that locks can be reclaimed"),
         }
     }
 }
@@ -221,7 +221,7 @@ impl Program for StatusMonitor {
                 let (name, _state) = (args.opaque(NAME_MAX)?, args.u32()?);
                 // Only from where it takes its locks: another could let them go.
                 if self.0.is_at(name, call.peer.address.ip()) {
-                    tracing::info!(client = %String::from_utf8_lossy(name), "started again: its locks are let go");
+                    tracing::info!(client = %String::from_utf8_lossy(name), "restarted: its locks are released");
                     self.0.restarted.read().iter().for_each(|r| r(name));
                 }
             }

@@ -40,12 +40,12 @@ impl HostPattern {
             return Ok(network);
         }
         if at {
-            return Err(format!("'{text}' is a netgroup, and there is no service here that knows netgroups"));
+            return Err(format!("'{text}' is a netgroup, and netgroups are not supported"));
         }
         match bare {
             "" => Err("a host is missing".to_owned()),
             "*" => Ok(Self::Everyone),
-            _ if bare.contains('/') => Err(format!("'{text}' is no network")),
+            _ if bare.contains('/') => Err(format!("'{text}' is not a network")),
             _ if bare.contains(['*', '?']) || bare.starts_with('.') => Ok(Self::Wildcard(bare.to_ascii_lowercase())),
             _ => Ok(Self::Name(bare.to_ascii_lowercase())),
         }
@@ -77,7 +77,7 @@ fn network(text: &str) -> Result<Option<HostPattern>, String> {
     };
     let Ok(ip) = padded.parse::<IpAddr>() else { return Ok(None) };
     let max = if ip.is_ipv4() { 32 } else { 128 };
-    let bad = || format!("'{text}' is no network");
+    let bad = || format!("'{text}' is not a network");
     let bits = match bits {
         None => max,
         Some(mask) if mask.contains('.') => {

@@ -123,7 +123,7 @@ impl ShareOptions {
                 ) => {}
                 // Handles name file systems by their own guids.
                 ("fsid" | "mountpoint" | "mp" | "index" | "log", Some(_)) => {}
-                _ => return Err(format!("'{option}' is not an option of NFS shares that is known")),
+                _ => return Err(format!("'{option}' is not a known option of NFS shares")),
             }
         }
         if let Some(read_only) = everyone {

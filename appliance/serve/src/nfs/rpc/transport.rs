@@ -456,7 +456,7 @@ impl Engine {
     fn cut_off_stalled(&self) {
         let all: Vec<_> = self.connections.read().values().cloned().collect();
         for connection in all.iter().filter(|c| c.is_stalled(STALLED)) {
-            tracing::warn!(peer = ?connection.peer, "cut off: it holds memory and does not go on");
+            tracing::warn!(peer = ?connection.peer, "disconnected: it holds memory without making progress");
             connection.hang_up();
         }
     }

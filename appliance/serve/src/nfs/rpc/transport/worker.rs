@@ -252,7 +252,7 @@ impl<'e> Worker<'e> {
                         Ok(Some(record)) => fed.push(record),
                         Ok(None) => break,
                         Err(_) => {
-                            tracing::debug!(peer = ?connection.peer, "sends what is no record: closed");
+                            tracing::debug!(peer = ?connection.peer, "sends an invalid record: closed");
                             got = Got::End;
                             break;
                         }
@@ -411,7 +411,7 @@ impl<'e> Worker<'e> {
                 engine.waited_in_place();
             }
             if answered.is_err() {
-                tracing::debug!(peer = ?connection.peer, "sends what is no RPC message: closed");
+                tracing::debug!(peer = ?connection.peer, "sends an invalid RPC message: closed");
                 connection.hang_up();
                 break;
             }

@@ -325,7 +325,7 @@ impl State {
     }
 
     fn expire(&mut self, client: u64) {
-        tracing::info!(client, "NFSv4 client is gone: its lease ran out");
+        tracing::info!(client, "lease of an NFSv4 client expired");
         self.remove_client(client, true);
     }
 

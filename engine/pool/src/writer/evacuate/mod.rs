@@ -163,7 +163,8 @@ impl Writer {
                 return Err(Refusal::NoSpace.at(self.name()));
             }
         }
-        Ok(())
+        // The device leaves in the middle of a txg, which another thread may be syncing: wait until that is on disk.
+        if is_given_up() { Ok(()) } else { self.sync() }
     }
 
     /// Copies about so many bytes more of a device that is being removed, and rests then; `None`: does not rest.

@@ -1,8 +1,8 @@
-//! The time of day.
+//! Wall-clock time and a monotonic stopwatch.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Seconds since 1970-01-01 00:00 UTC; 0 when the clock stands before that.
+/// Seconds since 1970-01-01 00:00 UTC; 0 if the clock is set before that.
 pub fn seconds() -> u64 {
     now().0
 }
@@ -18,17 +18,17 @@ pub fn nanoseconds() -> u64 {
     seconds.saturating_mul(1_000_000_000).saturating_add(nanoseconds.into())
 }
 
-/// Measures how long something takes, by a clock that nobody sets.
+/// Measures elapsed time with the monotonic clock, which is never set.
 #[derive(Debug, Clone, Copy)]
 pub struct Stopwatch(std::time::Instant);
 
 impl Stopwatch {
-    /// Begins now.
+    /// Starts the stopwatch.
     pub fn start() -> Self {
         Self(std::time::Instant::now())
     }
 
-    /// Nanoseconds since it began.
+    /// Nanoseconds since [`Stopwatch::start`].
     pub fn ns(&self) -> u64 {
         u64::try_from(self.0.elapsed().as_nanos()).unwrap_or(u64::MAX)
     }

@@ -3,9 +3,10 @@
 //! Above: `block::vdev` reads leaves through [`Device`]; `pool::search` finds them.
 //!
 //! Invariants:
-//!   * only [`FileDevice::open_for_writing`] gives a file that can be written, and only one of them is open at a time
-//!   * a read or write moves all the bytes asked for, or gives an error
-//!   * what was written is safe from a power cut only after a [`Device::flush`] that gave no error
+//!   * only [`FileDevice::open_for_writing`] returns a writable file device, and only one of them
+//!     is open at a time
+//!   * a read or write transfers all bytes requested, or returns an error
+//!   * written data survives a power cut only after a [`Device::flush`] that returned no error
 
 #[allow(unsafe_code)]
 mod claim;
@@ -23,25 +24,28 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// Something with bytes at offsets.
+/// Storage that is read and written by byte offset.
 pub trait Device: Send + Sync {
-    /// Fills `buf` from `offset` on. Reading past the end is an error of kind `UnexpectedEof`.
+    /// Fills `buf` with the bytes at `offset`. Reading past the end returns an error of kind
+    /// `UnexpectedEof`.
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<()>;
     /// Size in bytes.
     fn size_bytes(&self) -> u64;
-    /// What to call it in messages: its path.
+    /// Name for messages: the path.
     fn name(&self) -> &str;
-    /// Looks whether the device has become larger, and uses what it has grown by; its size then. One that became smaller keeps its size,
-    /// and fails where it is used.
+    /// Checks whether the device has grown, and makes the new space usable. Returns the current
+    /// size in bytes. A device that shrank keeps its size, and fails where it is used.
     fn remeasure(&self) -> io::Result<u64> {
         Ok(self.size_bytes())
     }
-    /// Writes all of `data` from `offset` on. Writing never makes a device larger: what does not fit is an error of kind `UnexpectedEof`.
+    /// Writes all of `data` at `offset`. A write never extends a device: data that does not fit is
+    /// an error of kind `UnexpectedEof`.
     fn write_at(&self, offset: u64, data: &[u8]) -> io::Result<()> {
         let _ = (offset, data);
         Err(io::ErrorKind::ReadOnlyFilesystem.into())
     }
-    /// Returns when all that was written before is on the medium. After an error nothing is known of any of it.
+    /// Returns when all earlier writes are on stable storage. After an error the state of those
+    /// writes is unknown.
     fn flush(&self) -> io::Result<()> {
         Ok(())
     }
@@ -49,60 +53,64 @@ pub trait Device: Send + Sync {
     fn is_writable(&self) -> bool {
         false
     }
-    /// Tells that nobody needs these bytes any more; what they read as afterwards is not said. A hint: a device that cannot
-    /// do it says `Ok`.
+    /// Discards `len` bytes at `offset`. What they read as afterwards is unspecified. This is a
+    /// hint: a device that cannot discard returns `Ok`.
     fn discard(&self, offset: u64, len: u64) -> io::Result<()> {
         let _ = (offset, len);
         Ok(())
     }
-    /// Whether [`Device::discard`] does anything.
+    /// Whether [`Device::discard`] has an effect.
     fn can_discard(&self) -> bool {
         false
     }
-    /// Whether the device works at all, whatever was the matter with it before: asked before it is used again. What is nothing
-    /// but memory always works.
+    /// Checks whether the device works, before it is used again after a failure. Memory always
+    /// works.
     fn probe(&self) -> io::Result<()> {
         Ok(())
     }
-    /// Lets somebody else open it for writing, though it may still be read here: nothing is written here any more.
+    /// Gives up write access so that another process can open the device for writing. The device
+    /// remains readable.
     fn release(&self) {}
     /// Hint that these bytes will be read soon.
     fn will_need(&self, offset: u64, len: u64) {
         let _ = (offset, len);
     }
-    /// Hint that small writes with a flush after each will come here: gives the range the space that it lacks, and leaves what it reads
-    /// as. What is not at once on the medium is with the next flush.
+    /// Hint that small writes, each followed by a flush, will go to this range: allocates space
+    /// where the range has holes, without changing its contents. The allocation is durable after
+    /// the next flush.
     fn take_space(&self, offset: u64, len: u64) -> io::Result<()> {
         let _ = (offset, len);
         Ok(())
     }
 }
 
-/// A file or a block device.
+/// A regular file or a block device.
 #[derive(Debug)]
 pub struct FileDevice {
     file: File,
     size_bytes: AtomicU64,
     is_writable: AtomicBool,
-    /// A regular file that had a name when it was opened.
+    /// Whether this is a regular file that had a name when it was opened.
     has_name: bool,
-    /// Of a regular file, whose turn it is to write: the kernel takes one write to a file at a time, and who waits for it there spins. Two
-    /// threads that wrote 128 KiB at a time took a quarter of the processor's time less with this, to ext4 and to tmpfs.
+    /// Serialises writes to a regular file. The kernel admits one write to a file at a time, and
+    /// waiters spin. With this lock, two threads that write 128 KiB at a time use a quarter less
+    /// processor time, on ext4 and on tmpfs.
     writing: Option<Mutex<()>>,
     name: String,
 }
 
 impl FileDevice {
-    /// Opens `path` read-only. Folders, pipes and character devices are refused.
+    /// Opens `path` read-only. Directories, pipes and character devices are refused.
     pub fn open(path: &Path) -> io::Result<Self> {
         Self::open_with(path, rustix::fs::OFlags::RDONLY)
     }
 
-    /// Opens `path` for reading and writing, and for nobody else: a second opener, of this process too, gets an error of
-    /// kind `ResourceBusy`. Readers are not kept out.
+    /// Opens `path` for reading and exclusive writing: a second open for writing, even in this
+    /// process, returns an error of kind `ResourceBusy`. Read-only opens still succeed.
     pub fn open_for_writing(path: &Path) -> io::Result<Self> {
         let busy = || io::Error::new(io::ErrorKind::ResourceBusy, "in use by another process");
-        // O_EXCL without O_CREAT is for block devices only: it also keeps away from what is mounted or part of an array.
+        // O_EXCL without O_CREAT is defined for block devices only. It also fails on devices that
+        // are mounted or part of an array.
         let is_block = std::fs::metadata(path)?.file_type().is_block_device();
         let exclusive = if is_block { rustix::fs::OFlags::EXCL } else { rustix::fs::OFlags::empty() };
         let device = Self::open_with(path, rustix::fs::OFlags::RDWR | exclusive)?;
@@ -114,7 +122,7 @@ impl FileDevice {
     }
 
     fn open_with(path: &Path, flags: rustix::fs::OFlags) -> io::Result<Self> {
-        // O_NONBLOCK: opening a pipe or an empty tape drive must not hang a search.
+        // O_NONBLOCK: opening a pipe or an empty tape drive must not block a pool search.
         let file: File = rustix::fs::open(
             path,
             flags | rustix::fs::OFlags::CLOEXEC | rustix::fs::OFlags::NONBLOCK,
@@ -129,7 +137,7 @@ impl FileDevice {
         Ok(Self { file, size_bytes, is_writable, has_name, writing, name: path.display().to_string() })
     }
 
-    /// Refuses a file that others made shorter, or deleted: what is written to it will not be found again.
+    /// Returns an error if the file was truncated or deleted: data written to it would be lost.
     fn check_still_there(&self) -> io::Result<()> {
         if !self.has_name {
             return Ok(());
@@ -150,7 +158,7 @@ impl FileDevice {
     }
 }
 
-/// Bytes of a file or block device.
+/// Size of a file or block device in bytes.
 fn measure(file: &File, meta: &std::fs::Metadata) -> io::Result<u64> {
     if meta.is_file() {
         Ok(meta.len())
@@ -161,7 +169,7 @@ fn measure(file: &File, meta: &std::fs::Metadata) -> io::Result<u64> {
     }
 }
 
-/// The end of a range, if it lies within `size_bytes`.
+/// The end of a range if it lies within `size_bytes`.
 fn end_within(offset: u64, len: u64, size_bytes: u64) -> io::Result<u64> {
     offset.checked_add(len).filter(|end| *end <= size_bytes).ok_or(io::ErrorKind::UnexpectedEof.into())
 }
@@ -185,7 +193,7 @@ impl Device for FileDevice {
     }
 
     fn will_need(&self, offset: u64, len: u64) {
-        // A hint: that it could not be given changes nothing.
+        // A hint: failing to give it changes nothing.
         let _ = rustix::fs::fadvise(&self.file, offset, std::num::NonZero::new(len), rustix::fs::Advice::WillNeed);
     }
 
@@ -214,7 +222,7 @@ impl Device for FileDevice {
         self.is_writable.load(Ordering::Relaxed)
     }
 
-    /// Reads the first sector: of a disk that is gone, that fails.
+    /// Reads the first sector, which fails if the disk is gone.
     fn probe(&self) -> io::Result<()> {
         self.check_still_there()?;
         let mut sector = [0; 512];
@@ -222,13 +230,13 @@ impl Device for FileDevice {
         self.file.read_exact_at(&mut sector[..len], 0)
     }
 
-    /// A block device is claimed by what was opened with `O_EXCL` until that is closed: reading goes on through another opening, without
-    /// a claim, in its place.
+    /// A block device is claimed by the file opened with `O_EXCL` until that file is closed. To
+    /// keep reading, replace it with a second open without the claim.
     fn release(&self) {
         if !self.is_writable.swap(false, Ordering::SeqCst) {
             return;
         }
-        // It is released when it is closed, at the latest.
+        // If this fails, the lock is released on close.
         if self.writing.is_some() {
             let _ = rustix::fs::flock(&self.file, rustix::fs::FlockOperation::Unlock);
         } else {
@@ -258,12 +266,13 @@ impl Device for FileDevice {
 }
 
 impl FileDevice {
-    /// Writes zeros where a regular file has holes. Each flush after a write to a hole writes what the file system of the host keeps of the
-    /// file, too, which takes 1.5 to 3 times as long (ext4, 8 KiB at a time: 158 to 307 microseconds, 101 to 108 elsewhere); space that
-    /// was reserved and never written costs as much.
+    /// Writes zeros to the holes of a regular file. A flush after a write to a hole also writes the
+    /// host file system's metadata for the file, which takes 1.5 to 3 times as long (ext4, 8 KiB at
+    /// a time: 158 to 307 microseconds, elsewhere 101 to 108). Space that is reserved but never
+    /// written costs the same.
     fn fill_holes(&self, offset: u64, len: u64) -> io::Result<()> {
         static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
-        // Whoever writes waits: nothing but a hole is overwritten.
+        // Writers wait, so that zeros overwrite nothing but holes.
         let Some(writing) = self.writing.as_ref().filter(|_| self.is_writable()) else { return Ok(()) };
         let end = end_within(offset, len, self.size_bytes())?;
         let _turn = writing.lock();
@@ -298,7 +307,7 @@ pub struct Slice {
 }
 
 impl Slice {
-    /// `size_bytes` of `inner` from `start_bytes` on.
+    /// The `size_bytes` bytes of `inner` that begin at `start_bytes`.
     pub fn new(inner: Arc<dyn Device>, start_bytes: u64, size_bytes: u64, name: String) -> Self {
         Self { inner, start_bytes, size_bytes, name }
     }
@@ -358,7 +367,7 @@ impl Device for Slice {
     }
 }
 
-/// Bytes in memory, for tests and simulations. Always writable.
+/// A device in memory, for tests and simulations. Always writable.
 pub struct MemoryDevice {
     bytes: RwLock<Vec<u8>>,
     name: String,
@@ -370,12 +379,12 @@ impl MemoryDevice {
         Self { bytes: RwLock::new(bytes), name: name.into() }
     }
 
-    /// What it holds now.
+    /// A copy of the current contents.
     pub fn contents(&self) -> Vec<u8> {
         self.bytes.read().clone()
     }
 
-    /// Makes it larger: what is new reads as zeros.
+    /// Grows the device to `size_bytes`; the new bytes are zero. Never shrinks it.
     pub fn grow(&self, size_bytes: usize) {
         let mut bytes = self.bytes.write();
         let size_bytes = size_bytes.max(bytes.len());
@@ -383,7 +392,7 @@ impl MemoryDevice {
     }
 }
 
-/// The range in a vector, if it is within.
+/// The range as vector indices, if it is within the vector.
 fn range_in(bytes: &[u8], offset: u64, len: u64) -> io::Result<std::ops::Range<usize>> {
     let end = end_within(offset, len, bytes.len() as u64)?;
     Ok(offset as usize..end as usize)
@@ -427,7 +436,8 @@ impl Device for MemoryDevice {
     }
 }
 
-/// Opens `path` and, when it carries a GPT, its partitions: the whole first, then each partition in order.
+/// Opens `path` read-only and, if it has a GPT, its partitions. The whole device comes first, then
+/// each partition in order.
 pub fn open_with_partitions(path: &Path) -> io::Result<Vec<Arc<dyn Device>>> {
     let whole: Arc<dyn Device> = Arc::new(FileDevice::open(path)?);
     let mut all = vec![whole.clone()];
@@ -438,8 +448,8 @@ pub fn open_with_partitions(path: &Path) -> io::Result<Vec<Arc<dyn Device>>> {
     Ok(all)
 }
 
-/// Opens for writing what [`open_with_partitions`] gave these names: paths, or `PATH#NUMBER` for a partition. Partitions of
-/// one disk share its lock. An error says which device it is about.
+/// Opens devices for writing by the names that [`open_with_partitions`] gave them: paths, or
+/// `PATH#NUMBER` for a partition. Partitions of one disk share its lock. An error names the device.
 pub fn open_all_for_writing(names: &[&str]) -> io::Result<Vec<Arc<dyn Device>>> {
     let mut whole: Vec<(String, Arc<dyn Device>)> = Vec::new();
     let mut open = |path: &str| match whole.iter().find(|(opened, _)| *opened == path) {
@@ -461,7 +471,8 @@ pub fn open_all_for_writing(names: &[&str]) -> io::Result<Vec<Arc<dyn Device>>> 
     names.iter().map(|name| one(name).map_err(|e| io::Error::new(e.kind(), format!("{name}: {e}")))).collect()
 }
 
-/// Files and block devices that `place` names: itself, or, if it is a folder, what stands directly in it.
+/// The file or block device at `place`, or, if `place` is a directory, those directly in it, sorted
+/// by path.
 pub fn devices_in(place: &Path) -> io::Result<Vec<PathBuf>> {
     if !std::fs::metadata(place)?.is_dir() {
         return Ok(vec![place.to_owned()]);
@@ -469,7 +480,8 @@ pub fn devices_in(place: &Path) -> io::Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(place)? {
         let path = entry?.path();
-        // Follows links: /dev/disk/by-id is full of them. What vanishes or cannot be looked at is not a device for us.
+        // Follows symbolic links: /dev/disk/by-id consists of them. Entries that vanish or cannot
+        // be examined are skipped.
         let Ok(meta) = std::fs::metadata(&path) else { continue };
         if meta.is_file() || meta.file_type().is_block_device() {
             found.push(path);

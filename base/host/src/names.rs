@@ -1,16 +1,16 @@
-//! Names of other hosts, as the system's name service gives them.
+//! Names of other hosts, from the system's name service.
 
 use std::ffi::CStr;
 use std::net::IpAddr;
 
-/// The name of an address (getnameinfo(3)), if it has one. May take seconds.
+/// The host name of an address (getnameinfo(3)), or `None` if it has none. May block for seconds.
 #[allow(unsafe_code)]
 pub fn of(address: IpAddr) -> Option<String> {
     const NAME_BYTES: usize = 1025;
     let mut name = [0_u8; NAME_BYTES];
     let mut ask = |address: *const libc::sockaddr, len: usize| {
-        // SAFETY: `address` points to an initialised socket address of `len` bytes that lives across the call, `name` to as many
-        // writable bytes as are told; no service is asked for.
+        // SAFETY: `address` points to an initialised socket address of `len` bytes that outlives
+        // the call, and `name` to `NAME_BYTES` writable bytes; no service name is requested.
         unsafe {
             libc::getnameinfo(
                 address,

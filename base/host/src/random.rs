@@ -1,6 +1,6 @@
 //! Random bytes for keys, salts, IVs and guids.
 //!
-//! A simulation that wants the same run from the same seed sets a [`Source`] of its own before anything else runs.
+//! A simulation that replays a run from a seed sets its own [`Source`] before anything else runs.
 
 use std::sync::OnceLock;
 
@@ -9,12 +9,13 @@ pub type Source = fn(&mut [u8]);
 
 static SOURCE: OnceLock<Source> = OnceLock::new();
 
-/// Replaces the operating system as the source for this process; a second source is ignored.
+/// Replaces the operating system as the source of randomness of this process. Later calls are
+/// ignored.
 pub fn set_source(source: Source) {
     let _ = SOURCE.set(source);
 }
 
-/// Random bytes, good enough for keys.
+/// `N` random bytes, suitable for keys.
 pub fn bytes<const N: usize>() -> [u8; N] {
     let mut out = [0; N];
     fill(&mut out);
@@ -26,7 +27,7 @@ pub fn u64() -> u64 {
     u64::from_ne_bytes(bytes())
 }
 
-/// Fills `out` with random bytes, good enough for keys.
+/// Fills `out` with random bytes, suitable for keys.
 pub fn fill(out: &mut [u8]) {
     match SOURCE.get() {
         Some(source) => source(out),
@@ -45,7 +46,8 @@ fn from_system(out: &mut [u8]) {
             Ok(got) => done += got,
             Err(_) => {
                 let error = std::io::Error::last_os_error();
-                // Only a signal may interrupt it. Anything else means no randomness, and to go on would give away keys.
+                // Only a signal may interrupt the call. Any other error means that there is no
+                // randomness, and continuing would produce predictable keys.
                 assert_eq!(error.kind(), std::io::ErrorKind::Interrupted, "getrandom: {error}");
             }
         }

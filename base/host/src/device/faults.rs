@@ -1,13 +1,15 @@
-//! Faults on purpose: a device that fails, lies, loses what it was given or is slow, as somebody asked for.
+//! Fault injection: a device that fails, returns wrong data, loses writes or is slow, on request.
 //!
 //! ```text
-//!   Faulty (a device) ── guid ──> Faults (of all devices of a pool) ── Rule, Rule, … ── what becomes of this operation
+//! Faulty (a device) ── guid ──> Faults (of a pool's devices) ── Rule, Rule, … ──> Outcome
 //! ```
-//! Above: `block::inject`, which gives each rule its number. ZFS name: zinject's device handlers.
+//!
+//! Above: `block::inject`, which assigns each rule its number. ZFS name: zinject's device handlers.
 //!
 //! Invariants:
-//!   * without rules an operation costs one load of a number more
-//!   * the first rule that hits decides the outcome; delays of several rules are lanes of one device
+//!   * without rules an operation costs one extra atomic load
+//!   * the first rule that hits decides the outcome; delays of several rules are lanes of one
+//!     device
 
 use super::Device;
 use parking_lot::{Mutex, RwLock};
@@ -16,52 +18,50 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-/// Numbers by which the operating system tells what failed.
+/// Error numbers of the operating system.
 pub mod errno {
-    /// The device failed.
+    /// I/O error: the device failed.
     pub const EIO: i32 = libc::EIO;
-    /// There is no such device any more.
+    /// No such device: it was removed.
     pub const ENXIO: i32 = libc::ENXIO;
 }
 
-/// What a device is asked for.
+/// An operation on a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Operation {
-    /// Reading.
     Read,
-    /// Writing.
     Write,
-    /// Making what was written safe.
+    /// Makes completed writes durable.
     Flush,
-    /// Telling what is not needed any more.
+    /// Discards data that is no longer needed.
     Trim,
-    /// Finding out whether the device works ([`Device::probe`]).
+    /// Checks whether the device works ([`Device::probe`]).
     Probe,
 }
 
-/// What becomes of an operation.
+/// What happens to an operation that a rule hits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
-    /// It is done and then told to have failed, with this number of the operating system.
+    /// The operation runs, and then returns this error number.
     Failed(i32),
-    /// It is not done, and told to have failed.
+    /// The operation does not run, and returns this error number.
     Prevented(i32),
-    /// It is not done, and told to have succeeded.
+    /// The operation does not run, and reports success.
     Ignored,
-    /// What was read has one bit turned.
+    /// The operation runs, and one bit of the data that it read is flipped.
     Flipped,
-    /// Of what is written only the first half of its sectors arrives, and it is told to have succeeded.
+    /// Only the first half of the sectors is written, and the write reports success.
     Torn,
-    /// It takes at least so long, and no more than `lanes` of them run at a time.
+    /// The operation takes at least `latency`, and no more than `lanes` of them run at a time.
     Slow {
-        /// Shortest time.
+        /// Minimum duration.
         latency: Duration,
-        /// How many at a time.
+        /// Maximum number of concurrent operations; at least 1.
         lanes: usize,
     },
 }
 
-/// Part of a device.
+/// A range of bytes on a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Area {
     /// First byte.
@@ -70,32 +70,32 @@ pub struct Area {
     pub end: u64,
 }
 
-/// What is to go wrong.
+/// A fault to inject.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Rule {
-    /// Identity of the device.
+    /// GUID of the device.
     pub device: u64,
-    /// With what; empty: with everything but probes.
+    /// Operations that it affects; empty: all but probes.
     pub operations: Vec<Operation>,
-    /// Where; empty: everywhere. Flushes and probes are nowhere.
+    /// Ranges that it affects; empty: the whole device. Flushes and probes have no range.
     pub areas: Vec<Area>,
-    /// How often, in millionths.
+    /// Probability in millionths.
     pub per_million: u32,
-    /// What.
     pub outcome: Outcome,
 }
 
-/// How often a rule fitted, and how often it struck.
+/// Counts how often a rule matched, and how often it was applied.
 #[derive(Debug, Default)]
 pub struct Struck {
-    /// Operations that it is about.
+    /// Operations that matched the rule.
     pub matched: AtomicU64,
-    /// Those that it changed.
+    /// Operations that the rule changed.
     pub injected: AtomicU64,
 }
 
 impl Struck {
-    /// One operation more that a rule is about: whether it strikes, which it does `per_million` times in a million.
+    /// Counts one matching operation and decides at random whether the rule applies to it, with a
+    /// probability of `per_million` in a million.
     pub fn draw(&self, per_million: u32) -> bool {
         self.matched.fetch_add(1, Ordering::Relaxed);
         let hit = per_million >= 1_000_000 || crate::random::u64() % 1_000_000 < u64::from(per_million);
@@ -114,7 +114,7 @@ struct Active {
     lanes: Mutex<Vec<Instant>>,
 }
 
-/// The rules of a pool's devices.
+/// The fault rules of a pool's devices.
 #[derive(Default)]
 pub struct Faults {
     armed: AtomicBool,
@@ -122,7 +122,7 @@ pub struct Faults {
 }
 
 impl Faults {
-    /// A rule more, under a number of its own.
+    /// Adds a rule under the number `id`. Returns its counters.
     pub fn add(&self, id: u64, rule: Rule) -> Arc<Struck> {
         let struck = Arc::<Struck>::default();
         let lanes = match rule.outcome {
@@ -135,7 +135,7 @@ impl Faults {
         struck
     }
 
-    /// Takes the rule of that number away; whether there was one.
+    /// Removes the rule with number `id`. Returns whether it existed.
     pub fn remove(&self, id: u64) -> bool {
         let mut rules = self.rules.write();
         let before = rules.len();
@@ -144,7 +144,7 @@ impl Faults {
         rules.len() != before
     }
 
-    /// What becomes of an operation, after it has waited as long as it has to.
+    /// The outcome of an operation. Sleeps first if a rule delays it.
     fn strike(&self, device: u64, operation: Operation, offset: u64, len: u64) -> Option<Outcome> {
         if !self.armed.load(Ordering::Acquire) {
             return None;
@@ -159,7 +159,7 @@ impl Faults {
         wait(&all);
         all.iter()
             .filter(|active| !matches!(active.rule.outcome, Outcome::Slow { .. }))
-            // A bit is turned in what was read; elsewhere there is none to turn. So with torn writes.
+            // Only reads return data whose bits can be flipped, and only writes can be torn.
             .filter(|active| match active.rule.outcome {
                 Outcome::Flipped => operation == Operation::Read,
                 Outcome::Torn => operation == Operation::Write,
@@ -183,7 +183,7 @@ impl Rule {
     }
 }
 
-/// Takes the lane that ends first, and waits until it has ended.
+/// Takes the lane that finishes first, and sleeps until that time.
 fn wait(all: &[Arc<Active>]) {
     let mut best: Option<(Instant, usize, usize, Duration)> = None;
     let slow: Vec<&Arc<Active>> = all
@@ -195,7 +195,7 @@ fn wait(all: &[Arc<Active>]) {
     if slow.is_empty() {
         return;
     }
-    // All lanes at once: two operations must not choose the same one.
+    // Lock all lanes at once: two operations must not choose the same one.
     let mut lanes: Vec<_> = slow.iter().map(|active| active.lanes.lock()).collect();
     let now = Instant::now();
     for (rule, active) in slow.iter().enumerate() {
@@ -213,23 +213,24 @@ fn wait(all: &[Arc<Active>]) {
     std::thread::sleep(end.saturating_duration_since(now));
 }
 
-/// A device to which faults can be done.
+/// A device into which faults can be injected.
 pub struct Faulty {
     inner: Arc<dyn Device>,
     guid: u64,
     faults: OnceLock<Arc<Faults>>,
 }
 
-/// Bytes of the sectors that a torn write is counted in.
+/// Sector size of torn writes.
 const SECTOR_BYTES: usize = 512;
 
 impl Faulty {
-    /// `inner`, known by this identity; nothing goes wrong before [`Faulty::obey`].
+    /// Wraps `inner`, which rules address by `guid`. No faults are injected before [`Faulty::obey`]
+    /// is called.
     pub fn new(inner: Arc<dyn Device>, guid: u64) -> Self {
         Self { inner, guid, faults: OnceLock::new() }
     }
 
-    /// From now on these rules hold; the first ones stay.
+    /// Applies these rules from now on. Only the first call has an effect.
     pub fn obey(&self, faults: &Arc<Faults>) {
         self.faults.get_or_init(|| faults.clone());
     }
@@ -243,11 +244,11 @@ fn failed(errno: i32) -> io::Error {
     io::Error::from_raw_os_error(errno)
 }
 
-/// Does what becomes of an operation that has no bytes.
+/// Applies an outcome to an operation that transfers no data.
 fn plain(outcome: Option<Outcome>, operate: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
     match outcome {
         Some(Outcome::Failed(errno)) => {
-            // Whatever it says: it is told to have failed.
+            // The result is ignored: the operation reports a failure either way.
             let _ = operate();
             Err(failed(errno))
         }
@@ -271,7 +272,7 @@ impl Device for Faulty {
                 Ok(())
             }
             Some(Outcome::Ignored) => {
-                // Told to have been read: whoever asked gets nothing that stood there.
+                // Reported as a successful read: return zeros, never data of the device.
                 buf.fill(0);
                 Ok(())
             }

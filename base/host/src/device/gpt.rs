@@ -1,25 +1,26 @@
-//! GUID partition tables: `zpool create` on a whole disk puts one there, with the pool in partition 1.
+//! GUID partition tables: `zpool create` on a whole disk writes one, with the pool in partition 1.
 //!
-//! Read from sector 1 in 512-byte or 4 KiB sectors; no checksums are demanded, because a pool's own labels say whether
-//! a partition is ours. Source: UEFI specification 2.10, chapter 5.
+//! Read from sector 1, with sectors of 512 bytes or 4 KiB. Checksums are not verified, because a
+//! pool's own labels identify its partition. Source: UEFI specification 2.10, chapter 5.
 
 use super::Device;
 
 /// A partition in use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Partition {
-    /// Counted from 1.
+    /// Partition number, counted from 1.
     pub number: u32,
-    /// Offset on the disk.
+    /// Offset on the disk, in bytes.
     pub start_bytes: u64,
-    /// Size.
+    /// Size in bytes.
     pub size_bytes: u64,
 }
 
-/// Entries looked at, whatever the header says: no tool makes more than 128.
+/// Entries examined at most, whatever the header says: no tool creates more than 128.
 const ENTRIES_MAX: u32 = 256;
 
-/// The partitions of `device`; none if it has no table.
+/// The partitions of `device`; empty if it has no table. Skips partitions that end beyond the
+/// device or before they start.
 pub fn partitions(device: &dyn Device) -> Vec<Partition> {
     [512, 4096].into_iter().find_map(|sector| table(device, sector)).unwrap_or_default()
 }

@@ -1,4 +1,5 @@
-//! What does counting cost? Nanoseconds for each count, by one thread and by all processors at once.
+//! What does counting cost? Nanoseconds for each update, from one thread and from all processors at
+//! once.
 //!
 //!   cargo run --release --example cost -p weir-observe
 

@@ -1,65 +1,68 @@
-//! Numbers that grow, and numbers that stand somewhere.
+//! Counters and gauges.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Parts of a counter. Guessed: on more cores than this, neighbours share a part and still count right.
+/// Shards of a counter. Guessed: on more cores than this, neighbours share a shard and still count
+/// correctly.
 const SHARDS: usize = 8;
 
-/// A line of cache of its own: two threads that count do not take it from each other. 128: processors fetch lines in pairs.
+/// One counter value on its own cache line, so that counting threads do not contend for it. 128
+/// bytes, because processors prefetch lines in pairs.
 #[derive(Default)]
 #[repr(align(128))]
 struct Shard(AtomicU64);
 
-/// Which part this thread uses: its place in memory tells threads apart.
+/// Index of the shard that this thread uses, derived from the address of a thread-local variable.
 fn shard() -> usize {
     thread_local!(static HERE: u8 = const { 0 });
-    // Blocks of thread-local storage lie a thread's stack apart, so the low bits are the same for all.
+    // Thread-local blocks are one thread stack apart, so the low address bits are the same for all
+    // threads.
     let at = HERE.with(|here| std::ptr::from_ref(here).addr() as u64);
     (at.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 61) as usize % SHARDS
 }
 
-/// A number that only grows: what happened so far.
+/// A number that only grows, such as the operations completed so far. Wraps at 2^64.
 #[derive(Default)]
 pub struct Counter([Shard; SHARDS]);
 
 impl Counter {
-    /// Counts one more.
+    /// Adds 1.
     pub fn increment(&self) {
         self.add(1);
     }
 
-    /// Counts `n` more.
+    /// Adds `n`.
     pub fn add(&self, n: u64) {
         self.0[shard()].0.fetch_add(n, Ordering::Relaxed);
     }
 
-    /// How many so far.
+    /// The current value: the sum of all shards.
     pub fn get(&self) -> u64 {
         self.0.iter().fold(0, |sum, shard| sum.wrapping_add(shard.0.load(Ordering::Relaxed)))
     }
 }
 
-/// A number that stands where it was last put.
+/// A number that goes up and down.
 #[derive(Default)]
 pub struct Gauge(AtomicU64);
 
 impl Gauge {
-    /// Puts it at `value`.
+    /// Sets the gauge to `value`.
     pub fn set(&self, value: u64) {
         self.0.store(value, Ordering::Relaxed);
     }
 
-    /// Moves it up.
+    /// Adds `n`.
     pub fn add(&self, n: u64) {
         self.0.fetch_add(n, Ordering::Relaxed);
     }
 
-    /// Moves it down, by no more than was added before.
+    /// Subtracts `n`, which must not exceed what was added before.
     pub fn subtract(&self, n: u64) {
         self.0.fetch_sub(n, Ordering::Relaxed);
     }
 
-    /// Where it stands.
+    /// The current value.
     pub fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }

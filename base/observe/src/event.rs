@@ -1,14 +1,16 @@
-//! One record for each operation: who asked whom for what, where, and how long it took.
+//! One event for each operation: which client requested what, where, and how long it took.
 //!
 //! ```text
-//!   thread that answers ── note::*  (what the layers beneath did for it) ──> Event ──> Events (a buffer per group of threads)
-//!                                                                                       └ drained ten times a second
+//! thread that replies ── note::* (what the layers below did) ──> Event
+//!   ──> Events (a buffer per group of threads), drained ten times a second
 //! ```
 //!
 //! Invariants:
-//!   * recording never waits for a reader longer than it takes to exchange a buffer, and never allocates beyond the buffers
-//!   * what did not fit is counted by layer and operation: sums stay exact, only the details are missing
-//!   * switched off, it costs one load
+//!   * recording waits for a reader no longer than it takes to swap a buffer, and never allocates
+//!     beyond the buffers
+//!   * events that did not fit are counted by layer and operation: totals stay exact, only the
+//!     details are missing
+//!   * while switched off, recording costs one load
 
 use crate::Counter;
 use parking_lot::Mutex;
@@ -17,7 +19,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-/// Through which door an operation came.
+/// The protocol or subsystem that an operation came through.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 #[repr(u8)]
 pub enum Layer {
@@ -28,7 +30,7 @@ pub enum Layer {
     Nfs4,
     /// NFS version 4.1 and later.
     Nfs41,
-    /// A mount of this machine.
+    /// A local FUSE mount.
     Fuse,
     /// Reads and writes of devices.
     Disk,
@@ -36,13 +38,13 @@ pub enum Layer {
     Nbd,
     /// Intent logs of pools.
     Log,
-    /// Streams that are sent, record by record.
+    /// Send streams, one event for each record.
     Send,
-    /// Streams that are received, record by record.
+    /// Received streams, one event for each record.
     Receive,
 }
 
-/// Operations of NFS version 3, by the number of their procedure (RFC 1813).
+/// NFS version 3 operations, by procedure number (RFC 1813).
 const NFS3: &[&str] = &[
     "null",
     "getattr",
@@ -68,7 +70,8 @@ const NFS3: &[&str] = &[
     "commit",
 ];
 
-/// Operations of NFS version 4, by their number (RFC 7530, RFC 8881, RFC 7862, RFC 8276); 0 is the compound itself.
+/// NFS version 4 operations, by number (RFC 7530, RFC 8881, RFC 7862, RFC 8276); 0 is the compound
+/// itself.
 #[rustfmt::skip]
 const NFS4: &[&str] = &[
     "compound", "", "", "access", "close", "commit", "create", "delegpurge", "delegreturn", "getattr", "getfh", "link",
@@ -136,11 +139,11 @@ const STREAM: &[&str] = &[
 const NBD: &[&str] = &["read", "write", "flush", "trim", "write_zeroes", "block_status", "other"];
 
 impl Layer {
-    /// All of them.
+    /// All layers.
     pub const ALL: [Self; 9] =
         [Self::Nfs3, Self::Nfs4, Self::Nfs41, Self::Fuse, Self::Disk, Self::Nbd, Self::Log, Self::Send, Self::Receive];
 
-    /// What its operations are called, by their code; an empty name is a code that is not used.
+    /// Names of the layer's operations, indexed by code; an empty name is an unused code.
     pub fn operations(self) -> &'static [&'static str] {
         match self {
             Self::Nfs3 => NFS3,
@@ -153,79 +156,79 @@ impl Layer {
         }
     }
 
-    /// The name of one.
+    /// The name of operation `code`; `<unknown>` if the layer has none.
     pub fn operation(self, code: u8) -> &'static str {
         self.operations().get(usize::from(code)).copied().filter(|name| !name.is_empty()).unwrap_or("<unknown>")
     }
 
-    /// The code of an operation.
+    /// The code of the operation called `name`.
     pub fn code(self, name: &str) -> Option<u8> {
         let found = self.operations().iter().position(|n| *n == name && !n.is_empty())?;
         u8::try_from(found).ok()
     }
 }
 
-/// How often the cache was asked on the way.
+/// Cache lookups made for an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Lookups {
-    /// Contents that were in memory.
+    /// Data found in memory.
     pub data_hits: u16,
-    /// Contents that were not.
+    /// Data not found in memory.
     pub data_misses: u16,
-    /// Contents that were in memory because they were read ahead.
+    /// Data found in memory because of prefetch.
     pub prefetched: u16,
-    /// Metadata in memory.
+    /// Metadata found in memory.
     pub metadata_hits: u16,
-    /// Metadata that was not.
+    /// Metadata not found in memory.
     pub metadata_misses: u16,
-    /// What came from a cache device.
+    /// Blocks read from a cache device.
     pub level2_hits: u16,
 }
 
-/// The result of a read that a device answered well, with bytes that their checksum or parity proves wrong. No errno(3) is as high.
+/// Result of a read that the device completed, but whose data fails its checksum or parity. Higher
+/// than any errno(3).
 pub const WRONG_BYTES: u16 = 4096;
 
-/// What the layers beneath did for the operation that this thread works on.
+/// What the layers below did for the current thread's operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Note {
-    /// Share or dataset, by [`Names`]; 0 is unknown.
+    /// Share or dataset, numbered by [`Names`]; 0 is unknown.
     pub place: u32,
     /// Object number of the file in it; 0 is unknown.
     pub object: u64,
-    /// First byte.
+    /// Byte offset.
     pub offset: u64,
-    /// Bytes.
+    /// Size in bytes.
     pub size: u32,
-    /// What the cache said.
     pub cache: Lookups,
-    /// 0, or the error as errno(3) numbers it, or [`WRONG_BYTES`].
+    /// 0, an error number (errno(3)), or [`WRONG_BYTES`].
     pub result: u16,
-    /// Microseconds that it waited to be taken up, behind others.
+    /// Microseconds spent in the queue before processing began.
     pub queue_wait: u32,
-    /// Microseconds that it waited for the intent log.
+    /// Microseconds spent waiting for the intent log.
     pub log_wait: u32,
-    /// Microseconds that it waited to enter a transaction group.
+    /// Microseconds spent waiting to enter a transaction group.
     pub txg_wait: u32,
-    /// Microseconds that it waited for devices to read.
+    /// Microseconds spent waiting for reads from devices.
     pub disk_wait: u32,
 }
 
-/// One operation, when it has been answered.
+/// One completed operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Event {
-    /// When it ended: nanoseconds since 1970.
+    /// Completion time: nanoseconds since 1970.
     pub done: u64,
-    /// How long it took, from the arrival of the request's last byte to the answer: nanoseconds.
+    /// Latency in nanoseconds, from the arrival of the request's last byte to the reply.
     pub latency: u64,
-    /// Through which door it came.
     pub layer: Layer,
-    /// What it was: [`Layer::operation`].
+    /// Operation code, see [`Layer::operation`].
     pub op: u8,
-    /// Who asked, by [`Names`]; the pool where layer is [`Layer::Disk`], [`Layer::Log`], [`Layer::Send`] or [`Layer::Receive`]; 0 is unknown.
+    /// Client, numbered by [`Names`]; the pool if the layer is [`Layer::Disk`], [`Layer::Log`],
+    /// [`Layer::Send`] or [`Layer::Receive`]; 0 is unknown.
     pub client: u32,
-    /// For whom.
+    /// User ID.
     pub user: u32,
-    /// What was done for it. The place is the device where layer is [`Layer::Disk`].
+    /// What was done for it. The place is the device if the layer is [`Layer::Disk`].
     pub note: Note,
 }
 
@@ -254,38 +257,39 @@ const EMPTY: Note = Note {
     disk_wait: 0,
 };
 
-/// Notes for the operation that this thread works on. Whoever answers it clears them before and takes them after.
+/// Notes about the current thread's operation. The thread that replies clears them before and takes
+/// them after.
 pub mod note {
     use super::{EMPTY, NOTE, Note};
 
-    /// Forgets what is noted: a new operation begins.
+    /// Clears the notes for a new operation.
     pub fn clear() {
         NOTE.set(EMPTY);
     }
 
-    /// What is noted so far; nothing any more.
+    /// Returns the notes so far and clears them.
     pub fn take() -> Note {
         NOTE.replace(EMPTY)
     }
 
-    /// Adds to it.
+    /// Applies `change` to the notes.
     pub fn change(change: impl FnOnce(&mut Note)) {
         let mut note = NOTE.get();
         change(&mut note);
         NOTE.set(note);
     }
 
-    /// Which file it is about.
+    /// Sets the file that the operation is about.
     pub fn file(place: u32, object: u64) {
         change(|n| (n.place, n.object) = (place, object));
     }
 
-    /// How it ended: 0 or errno(3).
+    /// Sets the result: 0 or errno(3).
     pub fn result(errno: i32) {
         change(|n| n.result = u16::try_from(errno).unwrap_or(u16::MAX));
     }
 
-    /// Adds to the time that is noted in one of its waits.
+    /// Adds `nanoseconds` to one of the waits, rounded up to microseconds.
     pub fn wait(nanoseconds: u64, of: impl FnOnce(&mut Note) -> &mut u32) {
         change(|n| {
             let wait = of(n);
@@ -293,13 +297,13 @@ pub mod note {
         });
     }
 
-    /// Which bytes of it.
+    /// Sets the byte range.
     pub fn span(offset: u64, size: usize) {
         change(|n| (n.offset, n.size) = (offset, u32::try_from(size).unwrap_or(u32::MAX)));
     }
 }
 
-/// Numbers for names: clients, shares, devices.
+/// Assigns numbers to names: clients, shares, devices.
 pub struct Names {
     limit: usize,
     known: Mutex<Known>,
@@ -312,12 +316,12 @@ struct Known {
 }
 
 impl Names {
-    /// Numbers at most so many; what comes then is number 0, which has no name.
+    /// Assigns at most `limit` numbers. Later names get number 0, which has no name.
     pub fn new(limit: usize) -> Self {
         Self { limit: limit.min(u32::MAX as usize - 1), known: Mutex::default() }
     }
 
-    /// The number of a name, for as long as the process runs.
+    /// The number of a name, assigned on first use and valid while the process runs.
     pub fn number(&self, name: &str) -> u32 {
         let mut known = self.known.lock();
         if let Some(number) = known.numbers.get(name) {
@@ -333,7 +337,7 @@ impl Names {
         number
     }
 
-    /// The number that a name has already.
+    /// The number of a name if it already has one.
     pub fn known(&self, name: &str) -> Option<u32> {
         self.known.lock().numbers.get(name).copied()
     }
@@ -344,30 +348,31 @@ impl Names {
     }
 }
 
-/// Layers times the most operations one can have.
+/// Layers times the maximum number of operations of a layer.
 const KINDS: usize = Layer::ALL.len() * 256;
-/// Clients, shares and devices that are told apart, each.
+/// Maximum number of names of clients, and of names of shares and devices.
 const NAMES: usize = 65_536;
 
-/// Takes the events of a process.
+/// The event buffers of a process.
 pub struct Events {
     on: AtomicBool,
     groups: Box<[Group]>,
     next: AtomicUsize,
     capacity: usize,
     lost: Box<[Counter]>,
-    /// Who asks: addresses of clients, mount points.
+    /// Clients: network addresses and mount points.
     pub clients: Names,
-    /// Where: datasets and devices.
+    /// Datasets, shares and devices.
     pub places: Names,
 }
 
-/// Alone in its cache lines, so that threads of two groups do not disturb each other.
+/// Aligned to its own cache lines, so that threads of two groups do not contend.
 #[repr(align(128))]
 struct Group(Mutex<Vec<Event>>);
 
 impl Events {
-    /// Keeps up to `capacity` events between two drains for each of `groups` groups of threads. Off at first.
+    /// Buffers up to `capacity` events between two drains for each of `groups` groups of threads.
+    /// Initially off.
     pub fn new(groups: usize, capacity: usize) -> Self {
         Self {
             on: AtomicBool::new(false),
@@ -380,17 +385,17 @@ impl Events {
         }
     }
 
-    /// Whether anybody wants them: nothing needs to be noted or timed otherwise.
+    /// Whether events are recorded. If not, callers need not note or time anything.
     pub fn is_on(&self) -> bool {
         self.on.load(Ordering::Relaxed)
     }
 
-    /// Begins or ends to take them.
+    /// Switches recording on or off.
     pub fn switch(&self, on: bool) {
         self.on.store(on, Ordering::Relaxed);
     }
 
-    /// Takes one.
+    /// Records an event. Counts it as lost if its buffer is full.
     pub fn record(&self, event: Event) {
         if !self.is_on() {
             return;
@@ -409,17 +414,18 @@ impl Events {
         }
     }
 
-    /// Moves all to the end of `out`. Buffers keep their memory, and grow to what they need, up to the capacity.
+    /// Moves all events to the end of `out`. Buffers keep their memory, and grow as needed up to
+    /// the capacity.
     pub fn drain(&self, out: &mut Vec<Event>) {
         let mut spare = Vec::new();
         for Group(events) in &self.groups {
-            // Exchanged under the lock and copied outside it.
+            // Swapped under the lock, copied outside it.
             std::mem::swap(&mut *events.lock(), &mut spare);
             out.append(&mut spare);
         }
     }
 
-    /// How many had no room so far, for each layer and operation that had any.
+    /// Number of events lost so far, for each layer and operation that lost any.
     pub fn lost(&self) -> Vec<(Layer, u8, u64)> {
         let all = Layer::ALL.iter().flat_map(|layer| (0..=u8::MAX).map(|op| (*layer, op)));
         all.zip(&self.lost).map(|((layer, op), n)| (layer, op, n.get())).filter(|(.., n)| *n > 0).collect()

@@ -1,26 +1,27 @@
-//! Distributions in classes that grow by a constant factor: what Prometheus calls a native histogram and OpenTelemetry an
-//! exponential one.
+//! Histograms whose bucket bounds grow by a constant factor: native histograms in Prometheus,
+//! exponential histograms in OpenTelemetry.
 //!
-//! Eight classes for each doubling ([`SCALE`] 3, a factor of 1.09), which are wider than those of [`Histogram`](crate::Histogram): a
-//! value is told in its class, or, within 1/32 of a border, in the next one.
+//! Eight buckets for each doubling ([`SCALE`] 3, a factor of 1.09), wider than those of
+//! [`Histogram`](crate::Histogram). A value is reported in its bucket or, within 1/32 of a bound,
+//! in the adjacent one.
 
 use crate::{Spread, Unit};
 
-/// Classes for each doubling, as a power of two.
+/// Buckets for each doubling, as a power of two.
 pub const SCALE: i32 = 3;
 
-/// A distribution.
+/// An exponential histogram.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Exponential {
-    /// How many values are zero.
+    /// Number of values that are zero.
     pub zeros: u64,
-    /// Class and count, ascending. Class `i` has what is more than `2^(i/8)` and at most `2^((i+1)/8)`, in the unit that is told
-    /// (seconds for nanoseconds).
+    /// Bucket index and count, ascending. Bucket `i` holds values greater than `2^(i/8)` and at
+    /// most `2^((i+1)/8)`, in the exported unit (seconds for nanoseconds).
     pub classes: Vec<(i32, u64)>,
 }
 
 impl Exponential {
-    /// What a histogram counted, in the unit that is told.
+    /// Converts a histogram, with values in the exported unit.
     pub fn of(spread: &Spread, unit: Unit) -> Self {
         let mut out = Self::default();
         for (last, count) in &spread.classes {
@@ -28,7 +29,8 @@ impl Exponential {
                 out.zeros += count;
                 continue;
             }
-            // From 16 on, a class is a sixteenth of its power of two wide. Its middle stands for it.
+            // From 16 on, a source bucket is a sixteenth of its power of two wide. Its midpoint
+            // represents it.
             let width = if *last < 16 { 1 } else { 1u64 << (last.ilog2() - 4) };
             let middle = *last as f64 - (width - 1) as f64 / 2.0;
             let value = if unit == Unit::Nanoseconds { middle / 1e9 } else { middle };

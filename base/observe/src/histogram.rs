@@ -1,19 +1,20 @@
-//! How values are spread: counts by size, with one class in sixteen of each power of two.
+//! Histograms with 16 buckets for each power of two.
 //!
 //! ```text
-//!   0 1 2 … 15 | 16 17 … 31 | 32 34 … 62 | 64 68 … 124 | …      a class is at most 1/16 of what is in it wide
+//! 0 1 2 … 15 | 16 17 … 31 | 32 34 … 62 | 64 68 … 124 | …   width: at most 1/16 of a value
 //! ```
-//! The classes are the same for all, always: so distributions of devices, seconds and machines can be added up.
+//!
+//! The bucket bounds are fixed, so that histograms of devices, seconds and machines can be added.
 
 use crate::Counter;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Classes of each power of two.
+/// Buckets for each power of two.
 const PARTS: u64 = 16;
-/// 16 for what is below 16, and 16 for each power of two from 2^4 to 2^63.
+/// 16 for values below 16, and 16 for each power of two from 2^4 to 2^63.
 const CLASSES: usize = 61 * PARTS as usize;
 
-/// Counts values by size. Takes 9 KiB.
+/// Counts values by size. Occupies 9 KiB.
 pub struct Histogram {
     counts: Box<[AtomicU64]>,
     sum: Counter,
@@ -34,13 +35,13 @@ fn class_of(value: u64) -> usize {
     ((u64::from(power) - 3) * PARTS + part) as usize
 }
 
-/// The smallest value of a class.
+/// The smallest value of a bucket.
 fn first_of(class: usize) -> u64 {
     let (row, part) = (class as u64 / PARTS, class as u64 % PARTS);
     if row == 0 { part } else { (PARTS + part) << (row - 1) }
 }
 
-/// The largest value of a class.
+/// The largest value of a bucket.
 fn last_of(class: usize) -> u64 {
     if class + 1 >= CLASSES { u64::MAX } else { first_of(class + 1) - 1 }
 }
@@ -52,17 +53,17 @@ impl Histogram {
         self.sum.add(value);
     }
 
-    /// How many were counted so far.
+    /// Number of values so far.
     pub fn count(&self) -> u64 {
         self.counts.iter().map(|count| count.load(Ordering::Relaxed)).sum()
     }
 
-    /// Their sum so far; it wraps.
+    /// Sum of the values so far; wraps at 2^64.
     pub fn sum(&self) -> u64 {
         self.sum.get()
     }
 
-    /// What was counted so far.
+    /// A snapshot of the counts.
     pub fn spread(&self) -> Spread {
         let mut spread = Spread { sum: self.sum.get(), ..Spread::default() };
         for (class, count) in self.counts.iter().enumerate() {
@@ -76,19 +77,20 @@ impl Histogram {
     }
 }
 
-/// What a [`Histogram`] counted.
+/// A snapshot of a [`Histogram`].
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Spread {
-    /// How many values.
+    /// Number of values.
     pub count: u64,
-    /// Their sum, which wraps.
+    /// Sum of the values; wraps at 2^64.
     pub sum: u64,
-    /// The largest value of each class that has any, ascending, and how many it has.
+    /// The largest value of each non-empty bucket and its count, ascending.
     pub classes: Vec<(u64, u64)>,
 }
 
 impl Spread {
-    /// A value that at least `percent` of all do not exceed, too high by a sixteenth at most; 0 without values.
+    /// A value that at least `percent` of all values do not exceed, at most a sixteenth too high; 0
+    /// if there are no values.
     pub fn percentile(&self, percent: f64) -> u64 {
         let rank = ((percent / 100.0 * self.count as f64).ceil() as u64).clamp(1, self.count.max(1));
         let mut seen = 0;
@@ -99,7 +101,7 @@ impl Spread {
         reached.map_or(0, |(last, _)| *last)
     }
 
-    /// What was counted since `before`, which is an earlier state of the same histogram.
+    /// The values counted since `before`, an earlier snapshot of the same histogram.
     pub fn since(&self, before: &Self) -> Self {
         let mut old = before.classes.iter().peekable();
         let mut classes = Vec::new();

@@ -1,16 +1,20 @@
-//! What happened and how often: counters, levels and distributions, and a list of them for whoever shows them.
+//! Metrics: counters, gauges, histograms, and a registry that exporters read.
 //!
-//! Whoever counts owns his figures as plain fields and tells them as a [`Source`]; a [`Registry`] knows the sources of a
-//! process by weak reference, so that the figures of a pool go away with the pool. Above: `/metrics`, `inspect txgs`, analytics.
+//! A component owns its metrics as plain fields and reports them as a [`Source`]. A [`Registry`]
+//! holds weak references to the sources of a process, so that a pool's metrics disappear with the
+//! pool. Above: `/metrics`, `inspect txgs`, analytics.
 //!
 //! ```text
-//!   Counter, Gauge, Histogram in the engine's own structures ── Source::collect ──> Collector ──> Vec<Family> ──> text, native
+//! Counter, Gauge, Histogram in the engine's own structures
+//!   ── Source::collect ──> Collector ──> Vec<Family> ──> text, native
 //! ```
 //!
 //! Invariants:
-//!   * nothing here is global: a test that makes its own figures sees its own figures
-//!   * counting never waits, never allocates, and takes a few nanoseconds (`cargo run --release --example cost -p weir-observe`)
-//!   * a value read while others count is somewhere between before and after; a counter never goes back
+//!   * nothing here is global: a test that creates its own metrics sees only those
+//!   * counting never blocks, never allocates, and takes a few nanoseconds (`cargo run --release
+//!     --example cost -p weir-observe`)
+//!   * a value read during concurrent updates lies between the values before and after them; a
+//!     counter never decreases
 
 mod counter;
 pub mod event;

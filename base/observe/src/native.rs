@@ -1,16 +1,17 @@
-//! Figures in Prometheus' protobuf format (`io.prometheus.client.MetricFamily`, each behind its length): the only one that has
-//! native histograms. Classic buckets are told beside them, those that [`prometheus`](crate::prometheus) tells.
+//! Metrics in Prometheus' protobuf format (length-delimited `io.prometheus.client.MetricFamily`
+//! messages), the only format with native histograms. Includes the same classic buckets as
+//! [`prometheus`](crate::prometheus).
 //!
-//! Messages are written straight away: a dozen fields of three kinds need no code generator.
+//! Messages are encoded by hand: a dozen fields of three kinds do not justify a code generator.
 
 use crate::exponential::{Exponential, SCALE};
 use crate::text::{family_name, in_unit, powers};
 use crate::{Family, Kind, Series, Spread, Unit, Value};
 
-/// What is smaller counts as zero: 2^-128, as others have it.
+/// Smaller values count as zero: 2^-128, as in Prometheus' client libraries.
 const ZERO_THRESHOLD: f64 = 2.938735877055719e-39;
 
-/// Numbers of fields, from `metrics.proto` of Prometheus' client model.
+/// Field numbers, from `metrics.proto` of Prometheus' client model.
 mod field {
     pub const FAMILY: [u32; 4] = [1, 2, 3, 4]; // name, help, type, metric
     pub const METRIC_LABEL: u32 = 1;
@@ -33,7 +34,7 @@ mod field {
     pub const DELTA: u32 = 13;
 }
 
-/// A message that is being written.
+/// A message under construction.
 #[derive(Default)]
 struct Message(Vec<u8>);
 
@@ -71,7 +72,7 @@ impl Message {
     }
 }
 
-/// All of `families`.
+/// All `families` as length-delimited messages.
 pub fn prometheus_protobuf(families: &[Family]) -> Vec<u8> {
     let mut out = Message::default();
     for family in families {
@@ -143,7 +144,8 @@ fn of_spread(spread: &Spread, unit: Unit) -> Message {
     message.signed(field::SCHEMA, SCALE.into());
     message.double(field::ZERO_THRESHOLD, ZERO_THRESHOLD);
     message.number(field::ZERO_COUNT, native.zeros);
-    // Runs of classes: how many are left out before them (of the first: its number; theirs count from 1), and how many they are.
+    // Spans of consecutive buckets: the number of empty buckets before the span (for the first
+    // span, its index; indices here count from 1), then its length.
     let mut before: Option<i32> = None;
     for run in native.classes.chunk_by(|a, b| a.0 + 1 == b.0) {
         let first = run.first().map_or(0, |(class, _)| class + 1);
@@ -172,12 +174,13 @@ mod tests {
     #[test]
     fn a_histogram_is_written_as_prometheus_reads_it() {
         let times = Histogram::default();
-        // 1 s and 1.05 s are in neighbouring classes, 4 s is 16 further up.
+        // 1 s and 1.05 s fall into adjacent buckets; 4 s is 16 buckets further up.
         [0, 1_000_000_000 - 1, 1_050_000_000, 1_050_000_000, 4_000_000_000 - 1].iter().for_each(|t| times.record(*t));
         let labels = vec![("device", "a".to_owned())];
         let series = vec![Series { labels, value: Value::Spread(times.spread()) }];
         let bytes = prometheus_protobuf(&[Family { info: &TIME, kind: Kind::Spread, series }]);
-        // Behind the classic buckets: schema 3, threshold, one zero, spans (0: 2), (14: 1), counts 1, 2, 1.
+        // After the classic buckets: schema 3, threshold, one zero, spans (0: 2), (14: 1), counts
+        // 1, 2, 1.
         let mut end = vec![0x28, 6, 0x31];
         end.extend(ZERO_THRESHOLD.to_le_bytes());
         end.extend([0x38, 1, 0x62, 4, 0x08, 0, 0x10, 2, 0x62, 4, 0x08, 28, 0x10, 1, 0x68, 2, 0x68, 2, 0x68, 1]);

@@ -1,59 +1,57 @@
-//! Who has figures, and what they are called.
+//! The registry of metric sources, and the definition of a metric.
 
 use crate::{Counter, Gauge, Histogram, Spread};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 
-/// In what something is counted. Text formats put it behind the name.
+/// Unit of a metric. Text formats append it to the name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unit {
-    /// Things.
+    /// A plain count.
     Number,
-    /// Bytes.
     Bytes,
-    /// Nanoseconds; shown to people and in text formats as seconds.
+    /// Nanoseconds; displayed and exported as seconds.
     Nanoseconds,
 }
 
-/// What a figure is called and means: one definition, beside what it counts.
+/// Name and meaning of a metric. Defined once, beside the code that counts.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Info {
-    /// Such as `device_reads`: lower case, words from the general to the special, no unit.
+    /// For example `device_reads`: lower case, from the general to the specific, without unit.
     pub name: &'static str,
-    /// In what it is counted.
     pub unit: Unit,
-    /// A sentence for people.
+    /// One sentence for users.
     pub help: &'static str,
 }
 
-/// How a figure behaves.
+/// Type of a metric.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// It only grows: a [`Counter`].
+    /// Only grows: a [`Counter`].
     Count,
-    /// It goes up and down: a [`Gauge`].
+    /// Goes up and down: a [`Gauge`].
     Level,
-    /// A [`Histogram`].
+    /// A distribution: a [`Histogram`].
     Spread,
 }
 
-/// What tells values apart: names with values.
+/// Label names and values that distinguish the series of a family.
 pub type Labels = Vec<(&'static str, String)>;
 
-/// A figure's value.
+/// Value of one series.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Value {
-    /// What happened so far.
+    /// Value of a counter.
     Count(u64),
-    /// Where it stands.
+    /// Value of a gauge.
     Level(u64),
-    /// How it is spread.
+    /// Contents of a histogram.
     Spread(Spread),
 }
 
 impl Value {
-    /// Of which kind it is.
+    /// The type of this value.
     pub fn kind(&self) -> Kind {
         match self {
             Self::Count(_) => Kind::Count,
@@ -63,43 +61,41 @@ impl Value {
     }
 }
 
-/// A value and what tells it from the others of its family.
+/// A value and the labels that distinguish it within its family.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Series {
-    /// Such as `pool` and `tank`; those of the source's place first.
+    /// For example `pool` = `tank`; the labels of the source come first.
     pub labels: Labels,
-    /// The value.
     pub value: Value,
 }
 
-/// All values of one figure.
+/// All series of one metric.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Family {
-    /// What it is.
+    /// Definition of the metric.
     pub info: &'static Info,
-    /// How it behaves.
     pub kind: Kind,
-    /// Its values.
     pub series: Vec<Series>,
 }
 
-/// Something that has figures.
+/// A component that reports metrics.
 pub trait Source: Send + Sync {
-    /// Tells all of them. Called now and then, by whoever shows them: it must not wait long for anybody.
+    /// Reports all metrics of this source. Called occasionally, on the thread that exports them;
+    /// must not block for long.
     fn collect(&self, out: &mut Collector<'_>);
 }
 
-/// Takes what a [`Source`] tells.
+/// Receives the metrics that a [`Source`] reports.
 pub struct Collector<'a> {
     families: &'a mut BTreeMap<&'static str, Family>,
     labels: &'a [(&'static str, String)],
 }
 
 impl Collector<'_> {
-    /// Takes a value. `labels` tell it from others of the same name that this source has.
+    /// Adds a value. `labels` distinguish it from other values of the same metric in this source.
     ///
     /// # Panics
-    /// If the name stands for something else already: figures are defined once.
+    /// If the name is already defined with another [`Info`] or [`Kind`]: a metric is defined once.
     pub fn put(&mut self, info: &'static Info, labels: &[(&'static str, &str)], value: Value) {
         let kind = value.kind();
         let fresh = || Family { info, kind, series: Vec::new() };
@@ -109,22 +105,22 @@ impl Collector<'_> {
         family.series.push(Series { labels: self.labels.iter().cloned().chain(own).collect(), value });
     }
 
-    /// Takes what a counter has.
+    /// Adds the value of a counter.
     pub fn counter(&mut self, info: &'static Info, labels: &[(&'static str, &str)], counter: &Counter) {
         self.put(info, labels, Value::Count(counter.get()));
     }
 
-    /// Takes where a gauge stands.
+    /// Adds the value of a gauge.
     pub fn gauge(&mut self, info: &'static Info, labels: &[(&'static str, &str)], gauge: &Gauge) {
         self.put(info, labels, Value::Level(gauge.get()));
     }
 
-    /// Takes what a histogram has.
+    /// Adds the contents of a histogram.
     pub fn histogram(&mut self, info: &'static Info, labels: &[(&'static str, &str)], histogram: &Histogram) {
         self.put(info, labels, Value::Spread(histogram.spread()));
     }
 
-    /// Lets another source tell its own, with more labels.
+    /// Collects another source with additional labels.
     pub fn within(&mut self, labels: &[(&'static str, &str)], source: &dyn Source) {
         let more = labels.iter().map(|(name, value)| (*name, (*value).to_owned()));
         let all: Labels = self.labels.iter().cloned().chain(more).collect();
@@ -137,19 +133,20 @@ struct Entry {
     source: Weak<dyn Source>,
 }
 
-/// The figures of a process.
+/// The metric sources of a process.
 #[derive(Default)]
 pub struct Registry {
     entries: Mutex<Vec<Entry>>,
 }
 
 impl Registry {
-    /// An empty one.
+    /// An empty registry.
     pub fn new() -> Arc<Self> {
         Arc::default()
     }
 
-    /// Lists what `source` has, with these labels, as long as somebody else keeps it.
+    /// Registers `source` with these labels. The registry holds a weak reference: the source is
+    /// listed as long as another owner keeps it alive.
     pub fn add(&self, labels: &[(&'static str, &str)], source: &Arc<dyn Source>) {
         let labels = labels.iter().map(|(name, value)| (*name, (*value).to_owned())).collect();
         let mut entries = self.entries.lock();
@@ -157,7 +154,7 @@ impl Registry {
         entries.push(Entry { labels, source: Arc::downgrade(source) });
     }
 
-    /// All figures now, by name.
+    /// The current values of all metrics, sorted by name.
     pub fn collect(&self) -> Vec<Family> {
         let sources: Vec<(Labels, Arc<dyn Source>)> = {
             let entries = self.entries.lock();

@@ -1,12 +1,13 @@
-//! Figures in Prometheus' text format, version 0.0.4.
+//! Metrics in Prometheus' text format, version 0.0.4.
 //!
-//! Names get `weir_` before and unit and, for counts, `_total` behind; nanoseconds become seconds. Of a distribution only powers
-//! of two are told, and always the same ones, so that what different devices or hosts have can be added up.
+//! Names get the prefix `weir_`, the unit as a suffix and, for counters, `_total`; nanoseconds
+//! become seconds. Histograms are exported with a fixed set of power-of-two buckets, so that those
+//! of different devices or hosts can be added.
 
 use crate::{Family, Kind, Spread, Unit, Value};
 use std::fmt::Write;
 
-/// All of `families` as text.
+/// All `families` as text.
 pub fn prometheus(families: &[Family]) -> String {
     let mut out = String::new();
     for family in families {
@@ -35,7 +36,7 @@ pub fn prometheus(families: &[Family]) -> String {
     out
 }
 
-/// What Prometheus calls a figure.
+/// The metric's name in Prometheus.
 pub(crate) fn family_name(family: &Family) -> String {
     let unit = match family.info.unit {
         Unit::Number => "",
@@ -46,12 +47,12 @@ pub(crate) fn family_name(family: &Family) -> String {
     format!("weir_{}{unit}{end}", family.info.name)
 }
 
-/// A number in the unit that is told.
+/// Converts a number to the exported unit.
 pub(crate) fn in_unit(n: u64, unit: Unit) -> f64 {
     if unit == Unit::Nanoseconds { n as f64 / 1e9 } else { n as f64 }
 }
 
-/// Powers of two that are told: 1 us to 34 s, 512 bytes to 16 GiB, 1 to a million.
+/// Exponents of the exported bucket bounds: 1 us to 34 s, 512 bytes to 16 GiB, 1 to a million.
 pub(crate) fn powers(unit: Unit) -> std::ops::RangeInclusive<u32> {
     match unit {
         Unit::Nanoseconds => 10..=35,
@@ -64,7 +65,7 @@ fn write_spread(out: &mut String, name: &str, labels: &str, spread: &Spread, uni
     let comma = if labels.is_empty() { "" } else { "," };
     let (mut classes, mut so_far) = (spread.classes.iter().peekable(), 0);
     for power in powers(unit) {
-        // No class lies across a power of two.
+        // No source bucket spans a power of two.
         let end = (1 << power) - 1;
         while let Some((_, count)) = classes.next_if(|(last, _)| *last <= end) {
             so_far += count;

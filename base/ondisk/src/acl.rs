@@ -1,24 +1,26 @@
-//! Access control lists: ZFS's own (NFSv4 style) in both versions, and POSIX ones as Linux keeps them in extended attributes.
+//! Access control lists: ZFS's own (NFSv4 style), both versions, and POSIX ACLs as Linux stores
+//! them in extended attributes.
 //!
-//! In an old znode, or the attribute `ZPL_ZNODE_ACL` (88 bytes):
+//! `zfs_acl_phys_t`, in an old znode or in the attribute `ZPL_ZNODE_ACL` (88 bytes):
 //!
-//! | offset | bytes | field            | since | meaning                                                   |
-//! |--------|-------|------------------|-------|-----------------------------------------------------------|
-//! | 0x00   | 8     | z_acl_extern_obj | v1    | object with the entries; 0: they follow here              |
-//! | 0x08   | 4     | z_acl_size       | v1    | version 1: bytes of entries; version 0: how many entries  |
-//! | 0x0c   | 2     | z_acl_version    | v1    | 0 or 1                                                    |
-//! | 0x0e   | 2     | z_acl_count      | v9    | version 1: how many entries                               |
-//! | 0x10   | 72    | z_ace_data       | v1    | entries                                                   |
+//! | offset | bytes | field            | since | meaning                                        |
+//! |--------|-------|------------------|-------|------------------------------------------------|
+//! | 0x00   | 8     | z_acl_extern_obj | v1    | object with the entries; 0: they follow here   |
+//! | 0x08   | 4     | z_acl_size       | v1    | version 1: bytes; version 0: number of entries |
+//! | 0x0c   | 2     | z_acl_version    | v1    | 0 or 1                                         |
+//! | 0x0e   | 2     | z_acl_count      | v9    | version 1: number of entries                   |
+//! | 0x10   | 72    | z_ace_data       | v1    | entries                                        |
 //!
-//! An entry of version 0 has 12 bytes: who (4), mask (4), flags (2), type (2). One of version 1 has type (2), flags (2),
-//! mask (4); then, unless it is for owner, owning group or everyone, who as a FUID (8); then, in types 5 to 8, two object
-//! types of 16 bytes. From ZPL version 5 on, entries of version 1 are the attribute `ZPL_DACL_ACES`.
+//! A version 0 entry is 12 bytes: who (4), mask (4), flags (2), type (2). A version 1 entry is type
+//! (2), flags (2), mask (4); then, unless it applies to the owner, the owning group or everyone,
+//! who as a FUID (8); then, for types 5 to 8, two object types of 16 bytes. From ZPL version 5 on,
+//! version 1 entries are stored in the attribute `ZPL_DACL_ACES`.
 //!
-//! A POSIX ACL in `system.posix_acl_access` or `_default`: version 2 (4), then entries of tag (2), permissions (2), id (4),
-//! always little-endian.
+//! A POSIX ACL, in `system.posix_acl_access` or `_default`: version 2 (4), then entries of tag (2),
+//! permissions (2) and id (4), always little-endian.
 //!
-//! In the znode of a directory made on SPARC, from 0xb0 on: no other object, 6 entries of version 0, the first for the
-//! owner (who: all ones, flags 0x1000), denying (type 1) nothing:
+//! From the znode of a directory created on SPARC, at 0xb0: no external object, 6 version 0
+//! entries, the first for the owner (who: all ones, flags 0x1000), denying (type 1) nothing:
 //!
 //! ```text
 //! 000000b0  00 00 00 00 00 00 00 00  00 00 00 06 00 00 00 00  |................|
@@ -31,31 +33,30 @@
 use crate::endian::{Endian, need};
 use crate::error::{Error, Result};
 
-/// Whom an entry is for.
+/// The subject that an entry applies to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Who {
     /// The file's owner.
     Owner,
     /// The file's group.
     OwningGroup,
-    /// Everyone, owner and group included.
+    /// Everyone, including owner and group.
     Everyone,
-    /// A user, as FUID.
+    /// A user, identified by FUID.
     User(u64),
-    /// A group, as FUID.
+    /// A group, identified by FUID.
     Group(u64),
 }
 
-/// An entry of an NFSv4-style list.
+/// An entry of a ZFS (NFSv4-style) ACL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ace {
     /// 0 allow, 1 deny, 2 audit, 3 alarm; 5 to 8 the same for objects.
     pub kind: u16,
-    /// Inheritance, and bits that say whom it is for.
+    /// Inheritance flags, and bits that identify the subject.
     pub flags: u16,
-    /// What is allowed or denied.
+    /// Permissions allowed or denied.
     pub mask: u32,
-    /// Whom it is for.
     pub who: Who,
 }
 
@@ -82,7 +83,7 @@ impl Ace {
         Self { kind, flags, mask, who }
     }
 
-    /// The same entry with the flags that say whom it is for.
+    /// The same entry, with the flag bits that identify its subject.
     #[must_use]
     pub fn with_who_flags(self) -> Self {
         let who = match self.who {
@@ -95,7 +96,7 @@ impl Ace {
         Self { flags: self.flags & !Self::WHO_FLAGS | who, ..self }
     }
 
-    /// Takes entries of version 0; `bytes` behind the last whole one are ignored.
+    /// Parses version 0 entries. Ignores a partial entry at the end of `bytes`.
     pub fn parse_v0(bytes: &[u8], endian: Endian) -> Vec<Self> {
         let entry = |b: &[u8]| {
             Self::new(endian.u16(&b[10..]), endian.u16(&b[8..]), endian.u32(&b[4..]), u64::from(endian.u32(b)))
@@ -103,7 +104,7 @@ impl Ace {
         bytes.chunks_exact(12).map(entry).collect()
     }
 
-    /// Takes entries of version 1, which must fill `bytes`.
+    /// Parses version 1 entries, which must fill `bytes`.
     pub fn parse_v1(mut bytes: &[u8], endian: Endian) -> Result<Vec<Self>> {
         let mut entries = Vec::with_capacity(bytes.len() / 16);
         while !bytes.is_empty() {
@@ -116,7 +117,7 @@ impl Ace {
         Ok(entries)
     }
 
-    /// Bytes of the entry of version 1 that `bytes` begin with.
+    /// Size in bytes of the version 1 entry at the start of `bytes`.
     fn size_v1(bytes: &[u8], endian: Endian) -> Result<usize> {
         need("acl entry", bytes, 8)?;
         let who = endian.u16(&bytes[2..]) & Self::WHO_FLAGS;
@@ -130,12 +131,12 @@ impl Ace {
         Ok(size)
     }
 
-    /// Gives entries of version 1, which are in the order `from`, the other byte order.
+    /// Converts version 1 entries in place from byte order `from` to the other one.
     pub fn swap_v1(mut bytes: &mut [u8], from: Endian) -> Result<()> {
         while !bytes.is_empty() {
             let size = Self::size_v1(bytes, from)?;
             let (entry, rest) = bytes.split_at_mut(size);
-            // Object types are bytes.
+            // Object types are byte strings.
             for field in [0..2, 2..4, 4..8, 8..16] {
                 if let Some(field) = entry.get_mut(field) {
                     field.reverse();
@@ -147,27 +148,27 @@ impl Ace {
     }
 }
 
-/// `zfs_acl_phys_t`: the list of an old znode.
+/// `zfs_acl_phys_t`: the ACL header in an old znode.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AclPhys {
-    /// Object with the entries; 0: they are [`Self::data`].
+    /// Object with the entries; 0: they are in [`Self::data`].
     pub object: u64,
-    /// 0 or 1.
+    /// ACL version, 0 or 1.
     pub version: u16,
-    /// Entries.
+    /// Number of entries.
     pub count: u32,
-    /// Bytes of the entries.
+    /// Size of all entries in bytes.
     pub size_bytes: u32,
-    /// The 72 bytes for entries.
+    /// The 72 bytes of inline entries.
     pub data: [u8; 72],
     endian: Endian,
 }
 
 impl AclPhys {
-    /// Bytes on disk.
+    /// Size on disk in bytes.
     pub const SIZE_BYTES: usize = 88;
 
-    /// Takes the list's head.
+    /// Parses the ACL header.
     pub fn parse(bytes: &[u8], endian: Endian) -> Result<Self> {
         need("acl", bytes, Self::SIZE_BYTES)?;
         let (size, version) = (endian.u32(&bytes[8..]), endian.u16(&bytes[12..]));
@@ -180,7 +181,7 @@ impl AclPhys {
         Ok(Self { object: endian.u64(bytes), version, count, size_bytes, data, endian })
     }
 
-    /// The entries, from `external` when they are in an object of their own.
+    /// The entries; `external` is the contents of their object if they have one.
     pub fn entries(&self, external: Option<&[u8]>) -> Result<Vec<Ace>> {
         let bytes = external.unwrap_or(&self.data);
         let size = self.size_bytes as usize;
@@ -193,18 +194,18 @@ impl AclPhys {
     }
 }
 
-/// An entry of a POSIX list.
+/// An entry of a POSIX ACL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PosixEntry {
     /// 1 owner, 2 user, 4 owning group, 8 group, 0x10 mask, 0x20 others.
     pub tag: u16,
     /// 4 read, 2 write, 1 execute.
     pub permissions: u16,
-    /// User or group of tags 2 and 8.
+    /// User or group ID for tags 2 and 8.
     pub id: u32,
 }
 
-/// The entries of a POSIX list.
+/// Parses the value of a POSIX ACL attribute.
 pub fn parse_posix(bytes: &[u8]) -> Result<Vec<PosixEntry>> {
     need("posix acl", bytes, 4)?;
     let (version, entries) = (Endian::Little.u32(bytes), &bytes[4..]);
@@ -219,7 +220,7 @@ pub fn parse_posix(bytes: &[u8]) -> Result<Vec<PosixEntry>> {
     Ok(entries.chunks_exact(8).map(entry).collect())
 }
 
-/// The attribute's bytes again.
+/// Encodes a POSIX ACL attribute: the inverse of [`parse_posix`].
 pub fn write_posix(entries: &[PosixEntry]) -> Vec<u8> {
     let mut out = 2u32.to_le_bytes().to_vec();
     for e in entries {

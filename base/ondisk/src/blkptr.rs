@@ -1,25 +1,36 @@
-//! Block pointer: where a block's copies are, how they are checked and unpacked, and when they were born.
+//! Block pointer: where a block's copies are, how to verify and decompress them, and when they were
+//! born.
 //!
-//! Every block but the uberblock is reached through one of these 128 bytes; there are four shapes:
+//! Every block except the uberblock is reached through one of these 128-byte structures. There are
+//! four shapes:
 //!
-//! * **normal**: up to three addresses ([`Dva`]) of the same bytes;
-//! * **hole**: no address; zeros, or never written;
-//! * **embedded**: the (compressed) data stands in the pointer itself;
+//! * **normal**: up to three addresses ([`Dva`]) of the same data;
+//! * **hole**: no address; reads as zeros or was never written;
+//! * **embedded**: the (compressed) data is in the pointer itself;
 //! * **encrypted**: the third address holds salt and IV, half of the checksum a MAC.
 //!
-//! | offset | bytes | field             | since | meaning                                                       |
-//! |--------|-------|-------------------|-------|---------------------------------------------------------------|
-//! | 0x00   | 48    | blk_dva\[3\]      | v1    | three addresses of 16 bytes: vdev and allocated size; offset and gang bit |
-//! | 0x30   | 8     | blk_prop          | v1    | sizes, compression, checksum, type, level, byte order, dedup, encryption |
-//! | 0x38   | 8     | blk_prop2         | physical_rewrite | bit 63: rewritten at physical birth                |
-//! | 0x40   | 8     | blk_pad           |       | zero                                                          |
-//! | 0x48   | 8     | blk_birth_word\[0\] | v1  | physical birth txg; 0: same as logical                        |
-//! | 0x50   | 8     | blk_birth_word\[1\] | v1  | logical birth txg                                             |
-//! | 0x58   | 8     | blk_fill          | v1    | non-hole blocks (or objects) below; upper half is IV2 when encrypted |
-//! | 0x60   | 32    | blk_cksum         | v1    | 256-bit checksum; last 16 bytes are the MAC when encrypted    |
+//! | offset | bytes | field               | since            | meaning                           |
+//! |--------|-------|---------------------|------------------|-----------------------------------|
+//! | 0x00   | 48    | blk_dva\[3\]        | v1               | three addresses of 16 bytes: vdev |
+//! |        |       |                     |                  | and allocated size; offset and    |
+//! |        |       |                     |                  | gang bit                          |
+//! | 0x30   | 8     | blk_prop            | v1               | sizes, compression, checksum,     |
+//! |        |       |                     |                  | type, level, byte order, dedup,   |
+//! |        |       |                     |                  | encryption                        |
+//! | 0x38   | 8     | blk_prop2           | physical_rewrite | bit 63: rewritten at physical     |
+//! |        |       |                     |                  | birth                             |
+//! | 0x40   | 8     | blk_pad             |                  | zero                              |
+//! | 0x48   | 8     | blk_birth_word\[0\] | v1               | physical birth txg; 0: logical    |
+//! | 0x50   | 8     | blk_birth_word\[1\] | v1               | logical birth txg                 |
+//! | 0x58   | 8     | blk_fill            | v1               | non-hole blocks (or objects)      |
+//! |        |       |                     |                  | below; upper half is IV2 when     |
+//! |        |       |                     |                  | encrypted                         |
+//! | 0x60   | 32    | blk_cksum           | v1               | 256-bit checksum; last 16 bytes   |
+//! |        |       |                     |                  | are the MAC when encrypted        |
 //!
-//! A pointer to a MOS: three copies of 0x200 bytes at 0:60bde00 .., fletcher4 (7), LZ4 (15), object set (11), born in
-//! round 201, 233 objects below; then one whose 112 bytes hold the data themselves:
+//! A pointer to a MOS: three copies of 0x200 bytes at 0:60bde00 .., fletcher4 (7), LZ4 (15), object
+//! set (11), born in txg 201, 233 objects below. Then a pointer whose 112 bytes hold the data
+//! itself:
 //!
 //! ```text
 //! 00000000  01 00 00 00 00 00 00 00  ef 05 03 00 00 00 00 00  |................|
@@ -47,28 +58,29 @@ use crate::endian::{Endian, need};
 use crate::error::{Error, Result};
 use crate::types::{Checksum, Compression, ObjectType, Txg};
 
-/// Bytes of a block pointer on disk.
+/// Size of a block pointer on disk in bytes.
 pub const SIZE_BYTES: usize = 128;
 /// Largest block of the format (`SPA_MAXBLOCKSIZE`).
 pub const MAX_BLOCK_BYTES: u64 = 16 << 20;
-/// Bytes that an embedded pointer can hold.
+/// Capacity of an embedded pointer in bytes.
 pub const EMBEDDED_PAYLOAD_BYTES: usize = 112;
 
 /// Address of one copy of a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Dva {
-    /// Number of the top-level device.
+    /// Number of the top-level vdev.
     pub vdev: u32,
-    /// Offset in that device's allocatable space, in bytes (device offset 4 MiB is 0).
+    /// Offset in the vdev's allocatable space, in bytes (device offset 4 MiB is 0).
     pub offset_bytes: u64,
-    /// Space allocated, in bytes, parity and padding included; for a gang block, that of its members too.
+    /// Allocated space in bytes, including parity and padding; for a gang block, also that of its
+    /// members.
     pub asize_bytes: u64,
-    /// The address is that of a gang header.
+    /// Whether the address is that of a gang header.
     pub is_gang: bool,
 }
 
 impl Dva {
-    /// An address from its two words.
+    /// Decodes an address from its two words.
     pub fn from_words(w0: u64, w1: u64) -> Self {
         Self {
             vdev: ((w0 >> 32) & 0xff_ffff) as u32,
@@ -78,7 +90,7 @@ impl Dva {
         }
     }
 
-    /// The two words of an address.
+    /// Encodes the address as two words.
     pub fn to_words(self) -> (u64, u64) {
         (
             (u64::from(self.vdev) << 32) | (self.asize_bytes >> 9),
@@ -86,22 +98,22 @@ impl Dva {
         )
     }
 
-    /// Whether no copy is stored here (`!DVA_IS_VALID`).
+    /// Whether the address is unused (`!DVA_IS_VALID`).
     pub fn is_empty(&self) -> bool {
         self.asize_bytes == 0
     }
 }
 
-/// What an embedded pointer holds.
+/// Contents of an embedded pointer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum EmbeddedKind {
-    /// Data of the block.
+    /// The block's data.
     Data,
-    /// Nothing: the data was left out of a redacted stream.
+    /// Nothing: a redacted stream omitted the data.
     Redacted,
 }
 
-/// A block pointer as 16 words in the order of this machine, with accessors for the packed fields.
+/// A block pointer: 16 words in host byte order, with accessors for the packed fields.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct BlkPtr {
     words: [u64; 16],
@@ -114,10 +126,11 @@ impl Default for BlkPtr {
 }
 
 impl BlkPtr {
-    /// The pointer of a block that was never written.
+    /// A pointer to a block that was never written.
     pub const HOLE: Self = Self { words: [0; 16] };
 
-    /// Takes the first 128 bytes of `bytes`, written in `endian`. Any 128 bytes are accepted; see [`BlkPtr::check`].
+    /// Parses the first 128 bytes of `bytes`, written in `endian`. Accepts any 128 bytes; see
+    /// [`BlkPtr::check`].
     pub fn parse(bytes: &[u8], endian: Endian) -> Result<Self> {
         need("blkptr", bytes, SIZE_BYTES)?;
         let mut words = [0; 16];
@@ -127,12 +140,12 @@ impl BlkPtr {
         Ok(Self { words })
     }
 
-    /// From words already in the order of this machine.
+    /// A pointer from 16 words in host byte order.
     pub fn from_words(words: [u64; 16]) -> Self {
         Self { words }
     }
 
-    /// The 16 words in the order of this machine.
+    /// The 16 words in host byte order.
     pub fn words(&self) -> &[u64; 16] {
         &self.words
     }
@@ -141,7 +154,7 @@ impl BlkPtr {
         &mut self.words
     }
 
-    /// The 128 bytes on disk.
+    /// The 128 bytes as stored on disk.
     pub fn to_bytes(&self, endian: Endian) -> [u8; SIZE_BYTES] {
         let mut out = [0; SIZE_BYTES];
         for (i, w) in self.words.iter().enumerate() {
@@ -158,7 +171,8 @@ impl BlkPtr {
         (self.prop() >> low) & ((1 << count) - 1)
     }
 
-    /// Address of copy `index` (0 to 2). Meaningless when embedded; copy 2 is salt and IV when encrypted.
+    /// Address of copy `index` (0 to 2). Meaningless if embedded; copy 2 is salt and IV if
+    /// encrypted.
     pub fn dva(&self, index: usize) -> Dva {
         Dva::from_words(self.words[index * 2], self.words[index * 2 + 1])
     }
@@ -173,12 +187,12 @@ impl BlkPtr {
         (0..count).map(|i| self.dva(i)).filter(|d| !d.is_empty())
     }
 
-    /// Whether the data stands in the pointer.
+    /// Whether the data is in the pointer itself.
     pub fn is_embedded(&self) -> bool {
         self.bits(39, 1) != 0
     }
 
-    /// What an embedded pointer holds.
+    /// Contents of an embedded pointer. Any other value than data and redacted is corrupt.
     pub fn embedded_kind(&self) -> Result<EmbeddedKind> {
         match self.bits(40, 8) {
             0 => Ok(EmbeddedKind::Data),
@@ -187,7 +201,7 @@ impl BlkPtr {
         }
     }
 
-    /// Whether this block was left out of a redacted stream.
+    /// Whether a redacted stream omitted this block.
     pub fn is_redacted(&self) -> bool {
         self.is_embedded() && self.bits(40, 8) == 2
     }
@@ -222,7 +236,7 @@ impl BlkPtr {
         self.uses_crypt() && self.level() > 0
     }
 
-    /// The D bit: the dedup table counts the references.
+    /// The D bit: the dedup table counts the references to this block.
     pub fn is_dedup(&self) -> bool {
         self.bits(62, 1) != 0
     }
@@ -252,7 +266,7 @@ impl BlkPtr {
         Compression::from_raw(self.bits(32, 7) as u8)
     }
 
-    /// Size of the block's contents after decompression, in bytes.
+    /// Size of the contents after decompression, in bytes.
     pub fn lsize_bytes(&self) -> u64 {
         match self.is_embedded() {
             true if self.is_redacted() => 0,
@@ -261,7 +275,7 @@ impl BlkPtr {
         }
     }
 
-    /// Size of the block on disk before parity, in bytes; of the payload when embedded.
+    /// Size on disk before parity, in bytes; if embedded, that of the payload.
     pub fn psize_bytes(&self) -> u64 {
         match self.is_embedded() {
             true => self.bits(25, 7) + 1,
@@ -279,12 +293,12 @@ impl BlkPtr {
         [self.words[12], self.words[13], self.words[14], self.words[15]]
     }
 
-    /// Txg in which the contents came to be. 0 for a hole that was never written.
+    /// Txg in which the contents were created. 0 for a hole that was never written.
     pub fn logical_birth(&self) -> Txg {
         Txg(self.words[10])
     }
 
-    /// Txg in which the first copy was written to where it is.
+    /// Txg in which the first copy was written to its current location.
     pub fn physical_birth(&self) -> Txg {
         if self.is_embedded() || self.words[9] == 0 { self.logical_birth() } else { Txg(self.words[9]) }
     }
@@ -300,8 +314,8 @@ impl BlkPtr {
         }
     }
 
-    /// Salt of an encrypted block. Like IV and MAC it is a string of bytes that was put into words as they stand on
-    /// disk, so it comes out in the order of the block's writer, whoever wrote the pointer.
+    /// Salt of an encrypted block. Salt, IV and MAC are byte strings stored as words, so they come
+    /// out in the byte order of the block's writer, regardless of who wrote the pointer.
     pub fn crypt_salt(&self) -> [u8; 8] {
         self.bytes_of_word(4)
     }
@@ -328,8 +342,7 @@ impl BlkPtr {
         bytes
     }
 
-    /// The payload of an embedded pointer, still compressed: `psize_bytes()` bytes. Words are little-endian on disk
-    /// when the pointer's byte order says so, so the bytes come out as they were put in.
+    /// The payload of an embedded pointer, still compressed: `psize_bytes()` bytes.
     pub fn embedded_payload(&self) -> Result<Vec<u8>> {
         let len = self.psize_bytes() as usize;
         if !self.is_embedded() || len > EMBEDDED_PAYLOAD_BYTES {
@@ -338,7 +351,8 @@ impl BlkPtr {
         let mut out = Vec::with_capacity(EMBEDDED_PAYLOAD_BYTES);
         for (i, w) in self.words.iter().enumerate() {
             if i != 6 && i != 10 {
-                // The payload is packed low byte first into words, whatever the writer's order (decode_embedded_bp_compressed).
+                // The payload is packed into words low byte first, in either byte order
+                // (decode_embedded_bp_compressed).
                 out.extend_from_slice(&w.to_le_bytes());
             }
         }
@@ -346,8 +360,8 @@ impl BlkPtr {
         Ok(out)
     }
 
-    /// Refuses pointers that no writer makes (`zfs_blkptr_verify`): unknown type, checksum or compression, and sizes
-    /// that cannot be.
+    /// Rejects pointers that no writer creates (`zfs_blkptr_verify`): unknown type, checksum or
+    /// compression, and impossible sizes.
     pub fn check(&self) -> Result<()> {
         let bad = |field, found: String, expected| Err(Error::corrupt("blkptr", field, found, expected));
         if !self.object_type().is_valid() {
@@ -390,7 +404,7 @@ impl std::fmt::Debug for BlkPtr {
     }
 }
 
-/// The way `zdb` prints a block pointer, shortened.
+/// The format of `zdb`, shortened.
 impl std::fmt::Display for BlkPtr {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         if self.is_embedded() {

@@ -1,10 +1,10 @@
-//! Making block pointers: the shapes of [`blkptr`](crate::blkptr), field by field.
+//! Builds block pointers: the shapes of [`blkptr`](crate::blkptr), field by field.
 //!
-//! Above: `block::zio`, which fills in addresses, births and checksum as it learns them.
+//! Above: `block::zio`, which fills in addresses, births and checksum as they become known.
 //!
 //! Invariants:
-//!   * a pointer made here says that its block is little-endian, whatever this machine is
-//!   * a field is set without touching its neighbours in the same word
+//!   * a pointer built here is marked little-endian, on any host
+//!   * setting a field leaves its neighbours in the same word unchanged
 
 use crate::blkptr::{BlkPtr, Dva, EMBEDDED_PAYLOAD_BYTES};
 use crate::endian::Endian;
@@ -24,28 +24,28 @@ const CRYPT: u64 = 1 << 61;
 const DEDUP: u64 = 1 << 62;
 const LITTLE: u64 = 1 << 63;
 
-/// What a pointer to a stored block says of it, apart from where it is.
+/// Properties of a stored block, without its location.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NewBlock {
-    /// Type of the object that it belongs to.
+    /// Type of the object that the block belongs to.
     pub object_type: ObjectType,
-    /// Levels of indirection between it and the data.
+    /// Levels of indirection between the block and the data.
     pub level: u8,
-    /// Size of the contents: a multiple of 512 up to 32 MiB.
+    /// Size of the contents in bytes: a multiple of 512 up to 32 MiB.
     pub lsize_bytes: u64,
-    /// Size on disk before parity: a multiple of 512 up to 32 MiB.
+    /// Size on disk before parity, in bytes: a multiple of 512 up to 32 MiB.
     pub psize_bytes: u64,
-    /// How the contents were made smaller.
+    /// Compression algorithm.
     pub compression: Compression,
-    /// How they are checked.
+    /// Checksum algorithm.
     pub checksum: Checksum,
 }
 
 impl BlkPtr {
-    /// A pointer to a stored block; addresses, birth, fill and checksum are still zero.
+    /// A pointer to a stored block. Addresses, birth, fill and checksum are zero.
     ///
     /// # Panics
-    /// When a size is not a multiple of 512 between 512 and 32 MiB.
+    /// If a size is not a multiple of 512 between 512 and 32 MiB.
     pub fn new_block(new: &NewBlock) -> Self {
         let mut bp = Self::HOLE;
         bp.put(PROP, 0, 16, sectors(new.lsize_bytes));
@@ -57,10 +57,10 @@ impl BlkPtr {
         bp
     }
 
-    /// The pointer of a block that became zeros in `birth`.
+    /// A pointer to a block that became a hole in txg `birth`.
     ///
     /// # Panics
-    /// When the size is not a multiple of 512 between 512 and 32 MiB.
+    /// If the size is not a multiple of 512 between 512 and 32 MiB.
     pub fn new_hole(object_type: ObjectType, level: u8, lsize_bytes: u64, birth: Txg) -> Self {
         let mut bp = Self::HOLE;
         bp.put(PROP, 0, 16, sectors(lsize_bytes));
@@ -69,10 +69,12 @@ impl BlkPtr {
         bp
     }
 
-    /// A pointer that holds the block itself, as `payload` that `compression` made of `lsize_bytes`.
+    /// A pointer that embeds the block: `payload` is the result of compressing `lsize_bytes` bytes
+    /// with `compression`.
     ///
     /// # Panics
-    /// When the payload is empty or longer than [`EMBEDDED_PAYLOAD_BYTES`], or `lsize_bytes` is not 1 to 32 MiB.
+    /// If the payload is empty or longer than [`EMBEDDED_PAYLOAD_BYTES`], or `lsize_bytes` is not
+    /// between 1 and 32 MiB.
     pub fn new_embedded(
         object_type: ObjectType,
         level: u8,
@@ -84,7 +86,8 @@ impl BlkPtr {
         assert!((1..=EMBEDDED_PAYLOAD_BYTES).contains(&payload.len()), "a payload of 1 to 112 bytes");
         assert!((1..=1 << 25).contains(&lsize_bytes), "a size that 25 bits hold");
         let mut words = [0; 16];
-        // The words in which the payload stands; the two between them are properties and birth, as everywhere.
+        // The words that hold the payload: all but the properties and the logical birth, which are
+        // in their usual places.
         let places = (0..16).filter(|word| ![PROP, LOGICAL_BIRTH].contains(word));
         for (place, piece) in places.zip(payload.chunks(8)) {
             let mut bytes = [0; 8];
@@ -101,7 +104,7 @@ impl BlkPtr {
         bp
     }
 
-    /// Sets the order of the block's writer.
+    /// Sets the byte order of the block's writer.
     pub fn set_endian(&mut self, endian: Endian) {
         self.flag(LITTLE, endian == Endian::Little);
     }
@@ -111,18 +114,18 @@ impl BlkPtr {
         (self.words_mut()[index * 2], self.words_mut()[index * 2 + 1]) = dva.to_words();
     }
 
-    /// The six words of the addresses; of an encrypted block the last two are salt and a part of the IV.
+    /// The six address words; in an encrypted block the last two are the salt and part of the IV.
     pub fn address_words(&self) -> [u64; 6] {
         let [a, b, c, d, e, f, ..] = *self.words();
         [a, b, c, d, e, f]
     }
 
-    /// Sets them.
+    /// Sets the six address words.
     pub fn set_address_words(&mut self, words: [u64; 6]) {
         self.words_mut()[..6].copy_from_slice(&words);
     }
 
-    /// Sets both births. Not for an embedded pointer, which has no physical one.
+    /// Sets both birth txgs. Not for an embedded pointer, which has no physical birth.
     pub fn set_birth(&mut self, logical: Txg, physical: Txg) {
         debug_assert!(!self.is_embedded());
         let words = self.words_mut();
@@ -130,7 +133,8 @@ impl BlkPtr {
         words[PHYSICAL_BIRTH] = if physical == logical { 0 } else { physical.0 };
     }
 
-    /// Sets when the contents came to be where the pointer is; the block stays as old as it is.
+    /// Sets the logical birth: when the contents were created in this tree. The physical birth is
+    /// kept.
     pub fn set_logical_birth(&mut self, logical: Txg) {
         if self.is_embedded() {
             self.words_mut()[LOGICAL_BIRTH] = logical.0;
@@ -147,7 +151,8 @@ impl BlkPtr {
         alone
     }
 
-    /// Sets how many non-hole blocks, or objects, are at and below. An embedded pointer always has 1, and nothing is set.
+    /// Sets the number of non-hole blocks, or objects, at and below. No effect on an embedded
+    /// pointer, whose fill is always 1.
     pub fn set_fill(&mut self, fill: u64) {
         if self.is_encrypted() {
             self.put(FILL, 0, 32, fill);
@@ -161,7 +166,7 @@ impl BlkPtr {
         self.words_mut()[CHECKSUM..].copy_from_slice(&checksum);
     }
 
-    /// Sets the half of the checksum that leaves room for a MAC.
+    /// Sets the first half of the checksum, which leaves room for a MAC.
     pub fn set_half_checksum(&mut self, checksum: [u64; 2]) {
         self.words_mut()[CHECKSUM..MAC].copy_from_slice(&checksum);
     }
@@ -176,7 +181,8 @@ impl BlkPtr {
         self.flag(DEDUP, on);
     }
 
-    /// Sets salt and IV of an encrypted block, in the place of the third address and above the fill count.
+    /// Sets the salt and IV of an encrypted block, which take the place of the third address and
+    /// the upper half of the fill count.
     pub fn set_crypt_params(&mut self, salt: &[u8; 8], iv: &[u8; 12]) {
         let endian = self.endian();
         let words = self.words_mut();
@@ -211,7 +217,7 @@ impl BlkPtr {
     }
 }
 
-/// The number that stands for a size.
+/// Encodes a size as sectors - 1.
 fn sectors(bytes: u64) -> u64 {
     assert!(bytes > 0 && bytes.is_multiple_of(512), "{bytes} is a whole number of sectors");
     (bytes >> 9) - 1
@@ -222,7 +228,7 @@ mod tests {
     use super::*;
     use crate::endian::Endian;
 
-    /// The pointer in `blkptr`'s own description: to a MOS, with three copies.
+    /// The pointer in the documentation of `blkptr`: to a MOS, with three copies.
     #[test]
     fn a_pointer_of_openzfs_is_built_again() {
         let uberblock = crate::uberblock::Uberblock::parse(crate::testing::golden!("uberblock_le.bin")).unwrap();

@@ -1,22 +1,24 @@
-//! Block pointer object: a list of block pointers that only grows: deadlists, blocks to be freed, livelists.
+//! Block pointer object (bpobj): an append-only list of block pointers, used for deadlists, blocks
+//! to be freed, and livelists.
 //!
-//! The object's blocks are an array of [`BlkPtr`]; a second object (`bpo_subobjs`) lists, as 64-bit numbers, further
-//! block pointer objects whose entries count as well. The bonus, `bpobj_phys_t`, has four sizes:
+//! The object's data is an array of [`BlkPtr`]. A second object (`bpo_subobjs`) lists, as 64-bit
+//! numbers, further bpobjs whose entries belong to the list as well. The bonus, `bpobj_phys_t`, has
+//! four sizes:
 //!
-//! | offset | bytes | field           | since    | meaning                                     |
-//! |--------|-------|-----------------|----------|---------------------------------------------|
-//! | 0x00   | 8     | bpo_num_blkptrs | v1       | pointers in this object                     |
-//! | 0x08   | 8     | bpo_bytes       | v1       | space they use, subobjects included         |
-//! | 0x10   | 8     | bpo_comp        | v3       | their compressed bytes                      |
-//! | 0x18   | 8     | bpo_uncomp      | v3       | their uncompressed bytes                    |
-//! | 0x20   | 8     | bpo_subobjs     | v26      | object that lists subobjects; 0: none       |
-//! | 0x28   | 8     | bpo_num_subobjs | v26      | subobjects                                  |
-//! | 0x30   | 8     | bpo_num_freed   | livelist | entries that are frees                      |
+//! | offset | bytes | field           | since    | meaning                               |
+//! |--------|-------|-----------------|----------|---------------------------------------|
+//! | 0x00   | 8     | bpo_num_blkptrs | v1       | pointers in this object               |
+//! | 0x08   | 8     | bpo_bytes       | v1       | space used, including subobjects      |
+//! | 0x10   | 8     | bpo_comp        | v3       | their compressed bytes                |
+//! | 0x18   | 8     | bpo_uncomp      | v3       | their uncompressed bytes              |
+//! | 0x20   | 8     | bpo_subobjs     | v26      | object that lists subobjects; 0: none |
+//! | 0x28   | 8     | bpo_num_subobjs | v26      | subobjects                            |
+//! | 0x30   | 8     | bpo_num_freed   | livelist | entries that are frees                |
 //!
-//! To compress well, entries lack their fill count, the checksum (unless deduplicated) and an embedded payload; in a
-//! livelist, bit 0 of the fill count says "freed".
+//! To compress well, entries omit the fill count, the checksum (unless deduplicated) and an
+//! embedded payload. In a livelist, bit 0 of the fill count means "freed".
 //!
-//! A snapshot's deadlist entry list of 12 pointers, 2048 bytes on disk, no subobjects:
+//! The list of a snapshot's deadlist entry: 12 pointers, 2048 bytes on disk, no subobjects:
 //!
 //! ```text
 //! 00000000  0c 00 00 00 00 00 00 00  00 08 00 00 00 00 00 00  |................|
@@ -30,50 +32,50 @@ use crate::blkptr::{self, BlkPtr};
 use crate::endian::{Endian, need};
 use crate::error::Result;
 
-/// The bonus of a block pointer object.
+/// The bonus of a bpobj.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Header {
     /// Pointers in this object.
     pub entries: u64,
-    /// Space that they use, subobjects included.
+    /// Space used by the blocks, in bytes, including subobjects.
     pub used_bytes: u64,
-    /// Compressed and uncompressed bytes, subobjects included.
+    /// Compressed and uncompressed bytes, including subobjects.
     pub logical: Option<Logical>,
-    /// Where subobjects are listed.
+    /// The list of subobjects.
     pub subobjects: Option<Subobjects>,
     /// Entries that are frees (livelists).
     pub freed: Option<u64>,
 }
 
-/// Sizes before allocation.
+/// Sizes of blocks without parity and copies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Logical {
-    /// After compression.
+    /// Bytes after compression.
     pub compressed_bytes: u64,
-    /// Before compression.
+    /// Bytes before compression.
     pub uncompressed_bytes: u64,
 }
 
 /// The list of subobjects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Subobjects {
-    /// Object that holds their numbers; 0: none.
+    /// Object that holds their object numbers; 0: none.
     pub object: u64,
-    /// How many there are.
+    /// Number of subobjects.
     pub count: u64,
 }
 
 impl Header {
-    /// Bytes in pools before version 3.
+    /// Size in bytes in pools before version 3.
     pub const SIZE_V0_BYTES: usize = 16;
-    /// Bytes in pools before version 26.
+    /// Size in bytes in pools before version 26.
     pub const SIZE_V1_BYTES: usize = 32;
-    /// Bytes without livelists.
+    /// Size in bytes without livelists.
     pub const SIZE_V2_BYTES: usize = 48;
-    /// Bytes of all fields.
+    /// Size in bytes with all fields.
     pub const SIZE_BYTES: usize = 56;
 
-    /// Takes a bonus of any of the four sizes.
+    /// Parses a bonus of any of the four sizes.
     pub fn parse(bonus: &[u8], endian: Endian) -> Result<Self> {
         need("bpobj", bonus, Self::SIZE_V0_BYTES)?;
         let word = |i| endian.word(bonus, i);
@@ -87,7 +89,7 @@ impl Header {
         })
     }
 
-    /// The bonus on disk, as long as its last field calls for.
+    /// Encodes the bonus; its last field determines the size.
     pub fn to_bytes(&self, endian: Endian) -> Vec<u8> {
         let logical = self.logical.unwrap_or_default();
         let sub = self.subobjects.unwrap_or_default();
@@ -114,17 +116,18 @@ impl Header {
     }
 }
 
-/// The pointers in a block of the object; the caller stops after [`Header::entries`].
+/// The pointers in a block of the object. The caller stops after [`Header::entries`].
 pub fn entries(block: &[u8], endian: Endian) -> impl Iterator<Item = BlkPtr> + '_ {
     block.chunks_exact(blkptr::SIZE_BYTES).filter_map(move |b| BlkPtr::parse(b, endian).ok())
 }
 
-/// Whether an entry of a livelist is a free (`BP_GET_FREE`).
+/// Whether a livelist entry is a free (`BP_GET_FREE`).
 pub fn is_freed(entry: &BlkPtr) -> bool {
     entry.words()[11] & 1 != 0
 }
 
-/// The numbers in a block of the object of subobjects; the caller stops after [`Subobjects::count`].
+/// The object numbers in a block of the subobject list. The caller stops after
+/// [`Subobjects::count`].
 pub fn subobjects(block: &[u8], endian: Endian) -> impl Iterator<Item = u64> + '_ {
     block.chunks_exact(8).map(move |b| endian.u64(b))
 }

@@ -1,23 +1,26 @@
-//! Block reference table: how many more times than once a cloned block is used (reflinks, `cp --reflink`).
+//! Block reference table (BRT): how many additional references a cloned block has (reflinks, `cp
+//! --reflink`).
 //!
-//! For each top-level device with clones the object directory has `com.fudosecurity:brt:vdev:N`
-//! ([`crate::pool_dir::brt`]). That object's contents are 16-bit counts, one for each 16 MiB of the device, of blocks
-//! with entries: most frees can be seen not to concern the table. Its bonus, `brt_vdev_phys_t`:
+//! For each top-level vdev with clones the object directory has an entry
+//! `com.fudosecurity:brt:vdev:N` ([`crate::pool_dir::brt`]). The object holds 16-bit counts of the
+//! blocks with entries, one for each 16 MiB of the vdev, so that most frees need not consult the
+//! table. Its bonus, `brt_vdev_phys_t`:
 //!
-//! | offset | bytes | field           | since         | meaning                                            |
-//! |--------|-------|-----------------|---------------|----------------------------------------------------|
-//! | 0x00   | 8     | bvp_mos_entries | block_cloning | object of the entries                              |
-//! | 0x08   | 8     | bvp_size        | block_cloning | number of counts                                   |
-//! | 0x10   | 8     | bvp_byteorder   | block_cloning | order of the counts: 0 little, 1 big               |
-//! | 0x18   | 8     | bvp_totalcount  | block_cloning | blocks with entries                                |
-//! | 0x20   | 8     | bvp_rangesize   | block_cloning | bytes for each count, 16 MiB                       |
-//! | 0x28   | 8     | bvp_usedspace   | block_cloning | space of those blocks, once                        |
-//! | 0x30   | 8     | bvp_savedspace  | block_cloning | space that cloning saved                           |
+//! | offset | bytes | field           | since         | meaning                                   |
+//! |--------|-------|-----------------|---------------|-------------------------------------------|
+//! | 0x00   | 8     | bvp_mos_entries | block_cloning | object of the entries                     |
+//! | 0x08   | 8     | bvp_size        | block_cloning | number of counts                          |
+//! | 0x10   | 8     | bvp_byteorder   | block_cloning | byte order of the counts: 0 little, 1 big |
+//! | 0x18   | 8     | bvp_totalcount  | block_cloning | blocks with entries                       |
+//! | 0x20   | 8     | bvp_rangesize   | block_cloning | bytes for each count, 16 MiB              |
+//! | 0x28   | 8     | bvp_usedspace   | block_cloning | space of those blocks, counted once       |
+//! | 0x30   | 8     | bvp_savedspace  | block_cloning | space saved by cloning                    |
 //!
-//! The entries are a ZAP whose key is one word, the block's offset on the device, and whose value is the number of
-//! references beyond the first: 8 bytes in the order of the writer, or, with block_cloning_endian, one 64-bit number.
+//! The entries are a ZAP. The key is one word, the block's offset on the vdev. The value is the
+//! number of references beyond the first: 8 bytes in the writer's byte order or, with
+//! block_cloning_endian, one 64-bit number.
 //!
-//! A device of 240 MiB with two cloned blocks of 752128 bytes each:
+//! A vdev of 240 MiB with two cloned blocks of 752128 bytes each:
 //!
 //! ```text
 //! 00000000  05 01 00 00 00 00 00 00  0f 00 00 00 00 00 00 00  |................|
@@ -31,33 +34,33 @@
 use crate::endian::{Endian, words};
 use crate::error::{Error, Result};
 
-/// Bytes of a device that one count covers, unless the bonus says otherwise.
+/// Bytes of a vdev covered by one count, unless the bonus differs.
 pub const RANGE_BYTES: u64 = 16 << 20;
 
-/// The bonus of a device's table.
+/// The bonus of a vdev's table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Header {
     /// Object of the entries.
     pub entries_object: u64,
     /// Number of counts.
     pub counts: u64,
-    /// Order of the counts.
+    /// Byte order of the counts.
     pub counts_endian: Endian,
-    /// Blocks with entries.
+    /// Number of blocks with entries.
     pub total_count: u64,
     /// Bytes that one count covers.
     pub range_bytes: u64,
-    /// Space of those blocks, once.
+    /// Space of those blocks in bytes, each counted once.
     pub used_bytes: u64,
-    /// Space that cloning saved.
+    /// Space saved by cloning, in bytes.
     pub saved_bytes: u64,
 }
 
 impl Header {
-    /// Bytes on disk.
+    /// Size on disk in bytes.
     pub const SIZE_BYTES: usize = 56;
 
-    /// Takes the bonus.
+    /// Parses the bonus.
     pub fn parse(bonus: &[u8], endian: Endian) -> Result<Self> {
         let [entries_object, counts, order, total_count, range_bytes, used_bytes, saved_bytes] =
             words("brt_vdev_phys", bonus, endian)?;
@@ -69,7 +72,7 @@ impl Header {
         Ok(Self { entries_object, counts, counts_endian, total_count, range_bytes, used_bytes, saved_bytes })
     }
 
-    /// The bonus on disk.
+    /// Encodes the bonus.
     pub fn to_bytes(&self, endian: Endian) -> [u8; Self::SIZE_BYTES] {
         let mut out = [0; Self::SIZE_BYTES];
         let order = u64::from(self.counts_endian == Endian::Big);
@@ -89,13 +92,13 @@ impl Header {
     }
 }
 
-/// The counts in a piece of the object.
+/// Decodes counts from a part of the object.
 pub fn counts(bytes: &[u8], endian: Endian) -> impl Iterator<Item = u16> + '_ {
     bytes.chunks_exact(2).map(move |b| endian.u16(b))
 }
 
-/// References beyond the first, from an entry's value: its integers (`int_bytes` each) as a ZAP gives them.
-/// `pool_endian` is the order in which the pool's host wrote the eight-bytes form.
+/// References beyond the first, from the value of an entry: integers of `int_bytes` each, as read
+/// from the ZAP. `pool_endian` is the byte order in which the pool's host wrote the 8-byte form.
 pub fn reference_count(int_bytes: u8, ints: &[u64], pool_endian: Endian) -> Result<u64> {
     match (int_bytes, ints) {
         (8, [count]) => Ok(*count),

@@ -1,28 +1,30 @@
-//! Dedup table: which blocks are stored once and used several times.
+//! Dedup table (DDT): blocks that are stored once and referenced several times.
 //!
-//! One table for each checksum that was used with `dedup`, in up to three objects: `DDT-sha256-zap-unique` (one
-//! reference), `-duplicate` (more), `-ditto` (old). They stand in the object directory or, with fast_dedup, in a ZAP
-//! `DDT-sha256` that also holds `version`, `flags` and two logs of changes not yet in the tables.
-//! Each is a ZAP; its key is five words:
+//! There is one table for each checksum that was used with `dedup`, in up to three objects:
+//! `DDT-sha256-zap-unique` (one reference), `-duplicate` (more), `-ditto` (old). They are listed in
+//! the object directory or, with fast_dedup, in a ZAP `DDT-sha256`, which also holds `version`,
+//! `flags` and two logs of changes not yet in the tables. Each object is a ZAP; its key is five
+//! words:
 //!
-//! | word | field     | meaning                                                                         |
-//! |------|-----------|---------------------------------------------------------------------------------|
-//! | 0-3  | ddk_cksum | checksum of the block                                                           |
-//! | 4    | ddk_prop  | bits 0-15 logical sectors - 1, 16-31 physical sectors - 1, 32-38 compression, 39 encrypted |
+//! | word | field     | meaning                                                          |
+//! |------|-----------|------------------------------------------------------------------|
+//! | 0-3  | ddk_cksum | checksum of the block                                            |
+//! | 4    | ddk_prop  | bits 0-15 logical sectors - 1, 16-31 physical sectors - 1, 32-38 |
+//! |      |           | compression, 39 encrypted                                        |
 //!
-//! The value is bytes: one that says how the rest is packed (bit 7: little-endian writer, bits 0-6: compression, `zle`
-//! or off), then `ddt_phys_t`. A block is in one of four places by its number of copies, or, in a flat table
-//! (fast_dedup), in the only one:
+//! The value is bytes: one that describes the packing (bit 7: little-endian writer, bits 0-6:
+//! compression, `zle` or off), then `ddt_phys_t`. A traditional entry has four of these, selected
+//! by the number of copies; a flat entry (fast_dedup) has one:
 //!
-//! | offset | bytes | field           | since      | meaning                                            |
-//! |--------|-------|-----------------|------------|----------------------------------------------------|
-//! | 0x00   | 48    | ddp_dva\[3\]    | v21        | addresses                                          |
-//! | 0x30   | 8     | ddp_refcnt      | v21        | references                                         |
-//! | 0x38   | 8     | ddp_phys_birth  | v21        | round in which it was written                      |
-//! |        |       |                 |            | traditional: three more such (256 bytes)           |
-//! | 0x40   | 8     | ddp_class_start | fast_dedup | flat only: since when it is unique or not, seconds |
+//! | offset | bytes | field           | since      | meaning                                      |
+//! |--------|-------|-----------------|------------|----------------------------------------------|
+//! | 0x00   | 48    | ddp_dva\[3\]    | v21        | addresses                                    |
+//! | 0x30   | 8     | ddp_refcnt      | v21        | references                                   |
+//! | 0x38   | 8     | ddp_phys_birth  | v21        | txg in which it was written                  |
+//! |        |       |                 |            | traditional: three more of these (256 bytes) |
+//! | 0x40   | 8     | ddp_class_start | fast_dedup | flat only: entered its class at (seconds)    |
 //!
-//! A value: little-endian, not compressed (0x82); address 1:4c000, 3 references, round 10:
+//! A value: little-endian, not compressed (0x82); address 1:4c000, 3 references, txg 10:
 //!
 //! ```text
 //! 00000000  82 00 01 00 00 01 00 00  00 60 02 00 00 00 00 00  |.........`......|
@@ -40,17 +42,17 @@ use crate::endian::{Endian, need, words};
 use crate::error::{Error, Result};
 use crate::types::{Checksum, Compression, ObjectType, Txg};
 
-/// Names of the classes, in the order in which they are searched.
+/// Names of the classes, in search order.
 pub const CLASSES: [&str; 3] = ["ditto", "duplicate", "unique"];
-/// Name of the only way in which tables are stored.
+/// Name of the only storage type of tables.
 pub const STORE: &str = "zap";
-/// In the table's directory: version of the table, 1.
+/// Entry in the table's directory: table version, 1.
 pub const DIRECTORY_VERSION: &str = "version";
-/// In the table's directory: [`FLAG_FLAT`], [`FLAG_LOG`].
+/// Entry in the table's directory: [`FLAG_FLAT`], [`FLAG_LOG`].
 pub const DIRECTORY_FLAGS: &str = "flags";
-/// Entries have one place.
+/// Entries hold a single [`Phys`].
 pub const FLAG_FLAT: u64 = 1;
-/// Changes go to a log first.
+/// Changes are logged first.
 pub const FLAG_LOG: u64 = 2;
 
 /// The key of an entry.
@@ -63,10 +65,10 @@ pub struct Key {
 }
 
 impl Key {
-    /// Bytes on disk, outside of a ZAP.
+    /// Size in bytes outside of a ZAP.
     pub const SIZE_BYTES: usize = 40;
 
-    /// The key of the contents that a pointer leads to.
+    /// The key of the block that `bp` points to.
     pub fn of(bp: &BlkPtr) -> Self {
         let sizes = (((bp.psize_bytes() >> 9) - 1) << 16) | ((bp.lsize_bytes() >> 9) - 1);
         let compression = bp.compression().map_or(0, Compression::to_raw);
@@ -74,8 +76,9 @@ impl Key {
         Self { checksum: bp.checksum(), prop }
     }
 
-    /// A pointer to the contents at `phys`, as far as a table knows it: it says that they are some file's, and not that a table
-    /// counts them, so that freeing it gives back the space. Salt and IV of an encrypted block are not whole.
+    /// A pointer to the data at `phys`, built from the table entry. Its type is plain file contents
+    /// and its D bit is clear, so that freeing it releases the space. Salt and IV of an encrypted
+    /// block are incomplete.
     pub fn pointer(&self, checksum: Checksum, phys: &Phys) -> Result<BlkPtr> {
         let mut bp = BlkPtr::new_block(&NewBlock {
             object_type: ObjectType::PLAIN_FILE_CONTENTS,
@@ -93,7 +96,7 @@ impl Key {
         Ok(bp)
     }
 
-    /// From the five words of a ZAP key.
+    /// Decodes the five words of a ZAP key.
     pub fn from_words(words: &[u64]) -> Result<Self> {
         match *words {
             [a, b, c, d, prop] => Ok(Self { checksum: [a, b, c, d], prop }),
@@ -101,28 +104,28 @@ impl Key {
         }
     }
 
-    /// Takes the first 40 bytes.
+    /// Parses the first 40 bytes.
     pub fn parse(bytes: &[u8], endian: Endian) -> Result<Self> {
         Self::from_words(&words::<5>("ddt_key", bytes, endian)?)
     }
 
-    /// The five words.
+    /// Encodes the key as five words.
     pub fn to_words(&self) -> [u64; 5] {
         let [a, b, c, d] = self.checksum;
         [a, b, c, d, self.prop]
     }
 
-    /// Bytes of the block's contents.
+    /// Size of the contents in bytes.
     pub fn lsize_bytes(&self) -> u64 {
         ((self.prop & 0xffff) + 1) << 9
     }
 
-    /// Bytes of the block as stored.
+    /// Size as stored, in bytes.
     pub fn psize_bytes(&self) -> u64 {
         (((self.prop >> 16) & 0xffff) + 1) << 9
     }
 
-    /// How the block is compressed.
+    /// Compression of the block.
     pub fn compression(&self) -> Result<Compression> {
         Compression::from_raw(((self.prop >> 32) & 0x7f) as u8)
     }
@@ -133,25 +136,24 @@ impl Key {
     }
 }
 
-/// The value of an entry as it stands in the ZAP: packed. The caller unpacks `payload` to one of the sizes of
-/// [`Phys`], and hands it to [`Phys::parse_traditional`] or [`Phys::parse_flat`].
+/// The packed value of a ZAP entry. The caller decompresses `payload` to one of the sizes of
+/// [`Phys`] and passes the result to [`Phys::parse_traditional`] or [`Phys::parse_flat`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PackedValue<'a> {
-    /// How the payload is compressed: zle or off.
+    /// Compression of the payload: zle or off.
     pub compression: Compression,
-    /// Order of what comes out.
+    /// Byte order of the unpacked payload.
     pub endian: Endian,
-    /// The payload.
     pub payload: &'a [u8],
 }
 
-/// The first byte of a value that a little-endian host writes, packed by `compression`: off or zle.
+/// The first byte of a value that a little-endian host writes with `compression` (off or zle).
 pub fn packing(compression: Compression) -> u8 {
     0x80 | compression.to_raw()
 }
 
 impl<'a> PackedValue<'a> {
-    /// Takes the bytes of a ZAP value.
+    /// Parses a ZAP value.
     pub fn parse(bytes: &'a [u8]) -> Result<Self> {
         let [version, payload @ ..] = bytes else { return Err(Error::short("ddt value", 0, 1)) };
         let compression = match Compression::from_raw(version & 0x7f) {
@@ -163,23 +165,23 @@ impl<'a> PackedValue<'a> {
     }
 }
 
-/// Where a block is, and how often it is used.
+/// Location, references and birth of a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Phys {
-    /// Addresses, two words each; of an encrypted block the third is salt and a part of the IV.
+    /// Addresses, two words each; in an encrypted block the third is the salt and part of the IV.
     pub addresses: [u64; 6],
-    /// References.
+    /// Number of references.
     pub references: u64,
-    /// Round in which it was written.
+    /// Txg in which the block was written.
     pub birth: Txg,
-    /// Flat tables: since when it is in its class, seconds since 1970.
+    /// Flat tables: when the entry entered its class, in seconds since 1970.
     pub class_start: Option<u64>,
 }
 
 impl Phys {
-    /// Bytes of the four places of a traditional entry: ditto, one copy, two, three.
+    /// Size in bytes of the four slots of a traditional entry: ditto, one copy, two, three.
     pub const TRADITIONAL_BYTES: usize = 256;
-    /// Bytes of a flat entry.
+    /// Size of a flat entry in bytes.
     pub const FLAT_BYTES: usize = 72;
 
     fn parse(bytes: &[u8], endian: Endian) -> Result<Self> {
@@ -188,7 +190,7 @@ impl Phys {
         Ok(Self { addresses: [a, b, c, d, e, f], references, birth: Txg(birth), class_start: None })
     }
 
-    /// Takes a traditional entry; places that are not used have birth 0.
+    /// Parses a traditional entry. Unused slots have birth 0.
     pub fn parse_traditional(bytes: &[u8], endian: Endian) -> Result<[Self; 4]> {
         need("ddt_phys", bytes, Self::TRADITIONAL_BYTES)?;
         let mut out = [Self::default(); 4];
@@ -198,7 +200,7 @@ impl Phys {
         Ok(out)
     }
 
-    /// Takes a flat entry.
+    /// Parses a flat entry.
     pub fn parse_flat(bytes: &[u8], endian: Endian) -> Result<Self> {
         need("ddt_phys", bytes, Self::FLAT_BYTES)?;
         Ok(Self { class_start: Some(endian.word(bytes, 8)), ..Self::parse(bytes, endian)? })
@@ -209,7 +211,7 @@ impl Phys {
         Dva::from_words(self.addresses[2 * index], self.addresses[2 * index + 1])
     }
 
-    /// Whether there is something.
+    /// Whether the slot is in use.
     pub fn is_used(&self) -> bool {
         self.birth != Txg(0)
     }
@@ -219,7 +221,7 @@ impl Phys {
         [a, b, c, d, e, f, self.references, self.birth.0]
     }
 
-    /// A traditional entry on disk.
+    /// Encodes a traditional entry.
     pub fn to_traditional_bytes(places: &[Self; 4], endian: Endian) -> [u8; Self::TRADITIONAL_BYTES] {
         let mut out = [0; Self::TRADITIONAL_BYTES];
         for (chunk, word) in out.chunks_exact_mut(8).zip(places.iter().flat_map(Self::words)) {
@@ -228,7 +230,7 @@ impl Phys {
         out
     }
 
-    /// The flat entry on disk.
+    /// Encodes a flat entry.
     pub fn to_flat_bytes(&self, endian: Endian) -> [u8; Self::FLAT_BYTES] {
         let mut out = [0; Self::FLAT_BYTES];
         let words = self.words().into_iter().chain([self.class_start.unwrap_or(0)]);
@@ -239,28 +241,30 @@ impl Phys {
     }
 }
 
-/// A row of a histogram: blocks with 2^n to 2^(n+1)-1 references (`ddt_stat_t`, in the order of its eight words).
+/// A row of a dedup histogram: blocks with 2^n to 2^(n+1)-1 references (`ddt_stat_t`, in the order
+/// of its eight words).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Stat {
-    /// Blocks.
+    /// Number of blocks.
     pub blocks: u64,
-    /// Their bytes.
+    /// Logical size in bytes.
     pub lsize_bytes: u64,
-    /// Their bytes, compressed.
+    /// Physical (compressed) size in bytes.
     pub psize_bytes: u64,
-    /// Their space.
+    /// Allocated space in bytes.
     pub dsize_bytes: u64,
-    /// References to them.
+    /// Number of references to the blocks.
     pub referenced_blocks: u64,
-    /// Bytes times references.
+    /// Logical size times references.
     pub referenced_lsize_bytes: u64,
-    /// Compressed bytes times references.
+    /// Physical size times references.
     pub referenced_psize_bytes: u64,
-    /// Space that they would take without dedup.
+    /// Space that they would take without dedup, in bytes.
     pub referenced_dsize_bytes: u64,
 }
 
-/// A table's histogram: the value, 512 words, of an entry of `DDT-statistics` named as the table is.
+/// Decodes a table's histogram: the 512-word value of the entry of `DDT-statistics` with the
+/// table's name.
 pub fn histogram_from_words(words: &[u64]) -> Result<Vec<Stat>> {
     if words.len() != 64 * 8 {
         return Err(Error::corrupt("ddt_histogram", "words", words.len(), 512));
@@ -278,7 +282,7 @@ pub fn histogram_from_words(words: &[u64]) -> Result<Vec<Stat>> {
     Ok(rows.collect())
 }
 
-/// The words of a histogram of 64 rows.
+/// Encodes a histogram of 64 rows.
 pub fn histogram_to_words(rows: &[Stat]) -> Vec<u64> {
     let words = |row: &Stat| {
         [
@@ -295,24 +299,24 @@ pub fn histogram_to_words(rows: &[Stat]) -> Vec<u64> {
     rows.iter().flat_map(words).collect()
 }
 
-/// The bonus of a log object (`ddt_log_header_t`): info, length, first round, checkpoint key.
+/// The bonus of a log object (`ddt_log_header_t`): info, length, first txg, checkpoint key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LogHeader {
-    /// Being written to the tables.
+    /// Whether the log is being flushed to the tables.
     pub is_flushing: bool,
-    /// Entries up to here are in the tables.
+    /// Entries up to this key are already in the tables.
     pub checkpoint: Option<Key>,
-    /// Bytes of entries.
+    /// Size of the entries in bytes.
     pub length_bytes: u64,
-    /// Round in which the log was begun.
+    /// Txg in which the log was started.
     pub first_txg: Txg,
 }
 
 impl LogHeader {
-    /// Bytes on disk.
+    /// Size on disk in bytes.
     pub const SIZE_BYTES: usize = 64;
 
-    /// Takes the bonus.
+    /// Parses the bonus.
     pub fn parse(bonus: &[u8], endian: Endian) -> Result<Self> {
         let [info, length_bytes, first_txg] = words("ddt_log_header", bonus, endian)?;
         need("ddt_log_header", bonus, Self::SIZE_BYTES)?;
@@ -323,7 +327,7 @@ impl LogHeader {
         Ok(Self { is_flushing: info & 0x100 != 0, checkpoint, length_bytes, first_txg: Txg(first_txg) })
     }
 
-    /// The bonus.
+    /// Encodes the bonus.
     pub fn to_bytes(&self, endian: Endian) -> [u8; Self::SIZE_BYTES] {
         let mut out = [0; Self::SIZE_BYTES];
         let info = 1 | (u64::from(self.is_flushing) << 8) | (u64::from(self.checkpoint.is_some()) << 9);
@@ -336,24 +340,23 @@ impl LogHeader {
     }
 }
 
-/// An entry of a log.
+/// An entry of a dedup log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LogEntry<'a> {
-    /// Index of [`CLASSES`] of the table that it belongs to; 3: none yet.
+    /// Class of the table that it belongs to, as an index into [`CLASSES`]; 3: none yet.
     pub class: u8,
-    /// Its key.
     pub key: Key,
-    /// Its value, not packed; for [`Phys::parse_flat`] or [`Phys::parse_traditional`].
+    /// Unpacked value, for [`Phys::parse_flat`] or [`Phys::parse_traditional`].
     pub phys: &'a [u8],
 }
 
-/// The entries of a block of a log object. Each is a word (bits 0-7 kind: 0 ends the block, 1 entry; 8-23 bytes of
-/// the whole; 48-55 store; 56-63 class), key and value.
+/// The entries in a block of a log object. Each is a word (bits 0-7 kind: 0 ends the block, 1
+/// entry; 8-23 total size in bytes; 48-55 store; 56-63 class), key and value.
 pub fn log_entries(block: &[u8], endian: Endian) -> LogEntries<'_> {
     LogEntries { rest: block, endian }
 }
 
-/// See [`log_entries`].
+/// Iterator returned by [`log_entries`].
 #[derive(Debug, Clone)]
 pub struct LogEntries<'a> {
     rest: &'a [u8],

@@ -1,17 +1,19 @@
-//! Deadlist: the blocks that the previous snapshot reaches and this state does not, sorted by when they were born.
+//! Deadlist: the blocks that are referenced by the previous snapshot and no longer by this dataset,
+//! sorted by birth.
 //!
-//! An object of the MOS (type 50): a ZAP from a txg in hexadecimal (blocks born after it, up to the next key) to a
-//! block pointer object, with the sums in the bonus. Before pool version 26 the deadlist is one block pointer object
-//! (type 9 or bonus of a bpobj) without keys.
+//! A MOS object (type 50): a ZAP that maps a txg in hexadecimal (blocks born after it, up to the
+//! next key) to a bpobj, with the totals in the bonus. Before pool version 26 the deadlist is a
+//! single bpobj (type 9 or the bonus of a bpobj) without keys.
 //!
-//! | offset | bytes | field     | since | meaning                                        |
-//! |--------|-------|-----------|-------|------------------------------------------------|
-//! | 0x00   | 8     | dl_used   | v26   | space of the blocks on the devices             |
-//! | 0x08   | 8     | dl_comp   | v26   | the same without parity and copies             |
-//! | 0x10   | 8     | dl_uncomp | v26   | the same before compression                    |
-//! | 0x18   | 296   | dl_pad    |       |                                                |
+//! | offset | bytes | field     | since | meaning                            |
+//! |--------|-------|-----------|-------|------------------------------------|
+//! | 0x00   | 8     | dl_used   | v26   | space of the blocks on the devices |
+//! | 0x08   | 8     | dl_comp   | v26   | the same without parity and copies |
+//! | 0x10   | 8     | dl_uncomp | v26   | the same before compression        |
+//! | 0x18   | 296   | dl_pad    |       |                                    |
 //!
-//! Of a snapshot with 0x35a00 bytes on its deadlist, 0x2e800 without copies, 0x56600 uncompressed:
+//! From a snapshot with 0x35a00 bytes on its deadlist, 0x2e800 without copies, 0x56600
+//! uncompressed:
 //!
 //! ```text
 //! 00000000  00 5a 03 00 00 00 00 00  00 e8 02 00 00 00 00 00  |.Z..............|
@@ -24,25 +26,25 @@ use crate::dsl_bookmark::SpaceTriple;
 use crate::endian::{Endian, need};
 use crate::error::Result;
 
-/// The sums of a deadlist.
+/// The totals of a deadlist.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DeadlistHeader {
-    /// All blocks of the list.
+    /// Sizes of all blocks in the list.
     pub space: SpaceTriple,
 }
 
 impl DeadlistHeader {
-    /// Bytes on disk.
+    /// Size on disk in bytes.
     pub const SIZE_BYTES: usize = 320;
 
-    /// Takes the bonus of a deadlist object.
+    /// Parses the bonus of a deadlist object.
     pub fn parse(bonus: &[u8], endian: Endian) -> Result<Self> {
         need("deadlist", bonus, Self::SIZE_BYTES)?;
         let w = |index| endian.word(bonus, index);
         Ok(Self { space: SpaceTriple { used: w(0), compressed: w(1), uncompressed: w(2) } })
     }
 
-    /// Writes the sums over `bonus` and leaves the padding as it is.
+    /// Writes the totals to `bonus`, leaving the padding unchanged.
     pub fn write(&self, bonus: &mut [u8], endian: Endian) -> Result<()> {
         need("deadlist", bonus, Self::SIZE_BYTES)?;
         let s = self.space;
@@ -52,7 +54,7 @@ impl DeadlistHeader {
         Ok(())
     }
 
-    /// Reads a key of the deadlist's ZAP: a txg in hexadecimal.
+    /// Parses a key of the deadlist's ZAP: a txg in hexadecimal.
     pub fn key(name: &[u8]) -> Option<u64> {
         let text = std::str::from_utf8(name).ok()?;
         u64::from_str_radix(text, 16).ok()

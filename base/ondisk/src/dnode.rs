@@ -1,26 +1,27 @@
-//! Dnode: what an object is made of. 512 bytes or a multiple of it, in blocks of 16 KiB.
+//! Dnode: describes an object. One or more slots of 512 bytes, in blocks of 16 KiB.
 //!
-//! | offset | bytes | field           | since       | meaning                                              |
-//! |--------|-------|-----------------|-------------|------------------------------------------------------|
-//! | 0x00   | 1     | dn_type         | v1          | object type; 0: free                                 |
-//! | 0x01   | 1     | dn_indblkshift  | v1          | log2 of the indirect block's bytes                   |
-//! | 0x02   | 1     | dn_nlevels      | v1          | 1: pointers point at data                            |
-//! | 0x03   | 1     | dn_nblkptr      | v1          | pointers in the dnode, 1 to 3                        |
-//! | 0x04   | 1     | dn_bonustype    | v1          | type of the bonus                                    |
-//! | 0x05   | 1     | dn_checksum     | v1          | algorithm, 0: the dataset's                          |
-//! | 0x06   | 1     | dn_compress     | v1          | algorithm, 0: the dataset's                          |
-//! | 0x07   | 1     | dn_flags        | v1          | 1 used is bytes, 2 user accounted, 4 spill pointer, 8 object accounted |
-//! | 0x08   | 2     | dn_datablkszsec | v1          | data block, in 512-byte sectors                      |
-//! | 0x0a   | 2     | dn_bonuslen     | v1          | bytes of bonus in use                                |
-//! | 0x0c   | 1     | dn_extra_slots  | large_dnode | 512-byte slots beyond the first                      |
-//! | 0x10   | 8     | dn_maxblkid     | v1          | number of the last block                             |
-//! | 0x18   | 8     | dn_used         | v1          | space, in bytes (flag 1) or sectors                  |
-//! | 0x40   | 128×n | dn_blkptr       | v1          | block pointers                                       |
-//! |        |       | dn_bonus        | v1          | behind the last pointer                              |
-//! | end-128| 128   | dn_spill        | v24         | spill pointer, with flag 4                           |
+//! | offset  | bytes | field           | since       | meaning                                 |
+//! |---------|-------|-----------------|-------------|-----------------------------------------|
+//! | 0x00    | 1     | dn_type         | v1          | object type; 0: free                    |
+//! | 0x01    | 1     | dn_indblkshift  | v1          | log2 of the indirect block's bytes      |
+//! | 0x02    | 1     | dn_nlevels      | v1          | 1: pointers refer to data blocks        |
+//! | 0x03    | 1     | dn_nblkptr      | v1          | pointers in the dnode, 1 to 3           |
+//! | 0x04    | 1     | dn_bonustype    | v1          | type of the bonus                       |
+//! | 0x05    | 1     | dn_checksum     | v1          | algorithm, 0: the dataset's             |
+//! | 0x06    | 1     | dn_compress     | v1          | algorithm, 0: the dataset's             |
+//! | 0x07    | 1     | dn_flags        | v1          | 1 used is in bytes, 2 user accounted, 4 |
+//! |         |       |                 |             | spill pointer, 8 object accounted       |
+//! | 0x08    | 2     | dn_datablkszsec | v1          | data block, in 512-byte sectors         |
+//! | 0x0a    | 2     | dn_bonuslen     | v1          | bytes of bonus in use                   |
+//! | 0x0c    | 1     | dn_extra_slots  | large_dnode | 512-byte slots beyond the first         |
+//! | 0x10    | 8     | dn_maxblkid     | v1          | number of the last block                |
+//! | 0x18    | 8     | dn_used         | v1          | space, in bytes (flag 1) or sectors     |
+//! | 0x40    | 128×n | dn_blkptr       | v1          | block pointers                          |
+//! |         |       | dn_bonus        | v1          | after the last pointer                  |
+//! | end-128 | 128   | dn_spill        | v24         | spill pointer, with flag 4              |
 //!
-//! The dnode of a root directory: type 20, bonus of system attributes (44), one level, one pointer, block of 4 sectors,
-//! bonus of 168 bytes; its block pointer at 0x40, the bonus at 0xc0:
+//! The dnode of a root directory: type 20, bonus of system attributes (44), one level, one pointer,
+//! block of 4 sectors, bonus of 168 bytes. Its block pointer is at 0x40, the bonus at 0xc0:
 //!
 //! ```text
 //! 00000000  14 11 01 01 2c 00 00 0b  04 00 a8 00 00 00 00 00  |....,...........|
@@ -41,62 +42,64 @@ use crate::endian::{Endian, need};
 use crate::error::{Error, Result};
 use crate::types::ObjectType;
 
-/// Bytes of the smallest dnode, and of a slot.
+/// Size in bytes of a slot, which is also the smallest dnode.
 pub const SLOT_BYTES: usize = 512;
-/// Bytes of a block of dnodes.
+/// Size of a dnode block in bytes.
 pub const BLOCK_BYTES: usize = 16384;
-/// Bytes before the first pointer.
+/// Size in bytes of the fields before the first pointer.
 pub const CORE_BYTES: usize = 64;
 
-/// The dnode of an object, checked; the raw bytes stay beside it for bonus and spill.
+/// The dnode of an object, validated.
 #[derive(Debug, Clone)]
 pub struct Dnode {
-    /// What the object is. [`ObjectType::NONE`] is a free slot.
+    /// Type of the object. [`ObjectType::NONE`] is a free slot.
     pub object_type: ObjectType,
-    /// log2 of an indirect block's size in bytes, 12 to 17 (holes of never-written dnodes: any).
+    /// log2 of the size of an indirect block in bytes: 10 to 24, of which OpenZFS writes 12 to 17.
+    /// Any value if the slot is free.
     pub indirect_shift: u8,
-    /// Levels of the tree; 1: the dnode's pointers point at data.
+    /// Levels of the tree; 1: the dnode's pointers refer to data blocks.
     pub levels: u8,
     /// Block pointers in the dnode.
     pub blkptrs: Vec<BlkPtr>,
-    /// What the bonus is.
+    /// Type of the bonus.
     pub bonus_type: ObjectType,
-    /// `dn_checksum`, raw: 0 is inherit.
+    /// `dn_checksum`, raw; 0: inherit.
     pub checksum: u8,
-    /// `dn_compress`, raw: 0 is inherit.
+    /// `dn_compress`, raw; 0: inherit.
     pub compression: u8,
     /// `dn_flags`.
     pub flags: u8,
-    /// Size of a data block.
+    /// Size of a data block in bytes.
     pub data_block_bytes: u32,
-    /// 512-byte slots of this dnode, 1 to 32.
+    /// Number of 512-byte slots of this dnode, 1 to 32.
     pub slots: u8,
     /// Number of the last block of the object.
     pub max_block_id: u64,
-    /// Space that the object uses on disk.
+    /// Space that the object uses on disk, in bytes.
     pub used_bytes: u64,
     /// The bonus, `dn_bonuslen` bytes.
     pub bonus: Vec<u8>,
-    /// What stands behind the bonus, up to its end: encryption covers all of it, so that what is taken as it was sealed has bytes
-    /// here. Empty: zeros. [`Dnode::parse`] leaves it out, [`Dnode::parse_whole`] does not.
+    /// The rest of the bonus area, after the bonus. Encryption covers the whole area, so raw data
+    /// may have non-zero bytes here. Empty: all zeros. [`Dnode::parse`] omits it,
+    /// [`Dnode::parse_whole`] keeps it.
     pub bonus_rest: Vec<u8>,
     /// Pointer to the spill block, if there is one.
     pub spill: Option<BlkPtr>,
-    /// Order of the writer, also that of the bonus.
+    /// Byte order of the writer, also that of the bonus.
     pub endian: Endian,
 }
 
 impl Dnode {
-    /// `dn_used` counts bytes.
+    /// `dn_used` is in bytes.
     pub const FLAG_USED_BYTES: u8 = 1;
-    /// Space counted for user, group and project.
+    /// The space is included in user, group and project accounting.
     pub const FLAG_USERUSED_ACCOUNTED: u8 = 2;
     /// There is a spill pointer.
     pub const FLAG_SPILL_BLKPTR: u8 = 4;
-    /// Object counted for user, group and project.
+    /// The object is included in user, group and project accounting.
     pub const FLAG_USEROBJUSED_ACCOUNTED: u8 = 8;
 
-    /// Slots that the dnode starting at `bytes` takes (1 for a free one), without checking anything else.
+    /// Number of slots of the dnode at the start of `bytes` (1 if free). Checks nothing else.
     pub fn slots_at(bytes: &[u8]) -> usize {
         match bytes {
             [0, ..] => 1,
@@ -105,7 +108,7 @@ impl Dnode {
         }
     }
 
-    /// Takes the dnode at the start of `bytes`, which must reach to its end.
+    /// Parses the dnode at the start of `bytes`, which must contain all of its slots.
     pub fn parse(bytes: &[u8], endian: Endian) -> Result<Self> {
         need("dnode", bytes, SLOT_BYTES)?;
         let object_type = ObjectType(bytes[0]);
@@ -178,7 +181,7 @@ impl Dnode {
         Ok(dnode)
     }
 
-    /// As [`Dnode::parse`], with what stands behind the bonus.
+    /// Like [`Dnode::parse`], and keeps the bytes after the bonus.
     pub fn parse_whole(bytes: &[u8], endian: Endian) -> Result<Self> {
         let mut dnode = Self::parse(bytes, endian)?;
         let at = CORE_BYTES + dnode.blkptrs.len() * blkptr::SIZE_BYTES;
@@ -189,14 +192,15 @@ impl Dnode {
         Ok(dnode)
     }
 
-    /// Bytes of bonus that fit beside the pointers, and beside a spill pointer when there is one.
+    /// Bytes available for the bonus beside the block pointers and, if present, the spill pointer.
     pub fn bonus_bytes_max(&self) -> usize {
         let spill = if self.spill.is_some() { blkptr::SIZE_BYTES } else { 0 };
         (usize::from(self.slots) * SLOT_BYTES)
             .saturating_sub(CORE_BYTES + self.blkptrs.len() * blkptr::SIZE_BYTES + spill)
     }
 
-    /// The dnode as on disk: `slots` times 512 bytes. What does not fit is an error, never cut.
+    /// Encodes the dnode: `slots` times 512 bytes. Contents that do not fit are an error; nothing
+    /// is truncated.
     pub fn to_bytes(&self) -> Result<Vec<u8>> {
         let (endian, size) = (self.endian, usize::from(self.slots) * SLOT_BYTES);
         if self.slots == 0 || self.slots as usize > BLOCK_BYTES / SLOT_BYTES {
@@ -247,7 +251,7 @@ impl Dnode {
 
     /// Block pointers in one indirect block.
     pub fn pointers_per_indirect(&self) -> u64 {
-        // Objects without indirect blocks may say anything here.
+        // Objects without indirect blocks may hold any value here.
         1 << (self.indirect_shift.clamp(7, 24) - 7)
     }
 }

@@ -1,29 +1,39 @@
-//! Bookmark: what remains of a snapshot so that an incremental stream can start from it.
+//! Bookmark: the record of a snapshot that allows an incremental stream to start from it.
 //!
-//! A value of the ZAP that a head names in `com.delphix:bookmarks`, 8-byte integers in the order of the ZAP.
+//! A value in the ZAP that a head dataset refers to as `com.delphix:bookmarks`: 8-byte integers in
+//! the byte order of the ZAP.
 //!
-//! | offset | bytes | field                                   | since             | meaning                               |
-//! |--------|-------|-----------------------------------------|-------------------|---------------------------------------|
-//! | 0x00   | 8     | zbm_guid                                | bookmarks         | GUID of the snapshot                  |
-//! | 0x08   | 8     | zbm_creation_txg                        | bookmarks         | when the snapshot was taken           |
-//! | 0x10   | 8     | zbm_creation_time                       | bookmarks         | seconds since 1970                    |
-//! | 0x18   | 8     | zbm_redaction_obj                       | bookmark_v2       | list of redacted blocks; 0: none      |
-//! | 0x20   | 8     | zbm_flags                               | bookmark_v2       | 1 the freed numbers are kept, 2 the snapshot is still there |
-//! | 0x28   | 8     | zbm_referenced_bytes_refd               | bookmark_written  | referenced by the snapshot            |
-//! | 0x30   | 8     | zbm_compressed_bytes_refd               | bookmark_written  | the same without parity and copies    |
-//! | 0x38   | 8     | zbm_uncompressed_bytes_refd             | bookmark_written  | the same before compression           |
-//! | 0x40   | 8     | zbm_referenced_freed_before_next_snap   | bookmark_written  | of these, freed before the next snapshot |
-//! | 0x48   | 8     | zbm_compressed_freed_before_next_snap   | bookmark_written  |                                       |
-//! | 0x50   | 8     | zbm_uncompressed_freed_before_next_snap | bookmark_written  |                                       |
-//! | 0x58   | 8     | zbm_ivset_guid                          | bookmark_v2       | identity of the IVs, for raw streams  |
+//! | offset | bytes | field                                   | meaning                          |
+//! |--------|-------|-----------------------------------------|----------------------------------|
+//! | 0x00   | 8     | zbm_guid                                | GUID of the snapshot             |
+//! | 0x08   | 8     | zbm_creation_txg                        | txg of the snapshot              |
+//! | 0x10   | 8     | zbm_creation_time                       | seconds since 1970               |
+//! | 0x18   | 8     | zbm_redaction_obj                       | list of redacted blocks; 0: none |
+//! | 0x20   | 8     | zbm_flags                               | 1 freed sizes are recorded,      |
+//! |        |       |                                         | 2 the snapshot still exists      |
+//! | 0x28   | 8     | zbm_referenced_bytes_refd               | referenced by the snapshot       |
+//! | 0x30   | 8     | zbm_compressed_bytes_refd               | the same without parity and      |
+//! |        |       |                                         | copies                           |
+//! | 0x38   | 8     | zbm_uncompressed_bytes_refd             | the same before compression      |
+//! | 0x40   | 8     | zbm_referenced_freed_before_next_snap   | of these, freed before the next  |
+//! |        |       |                                         | snapshot                         |
+//! | 0x48   | 8     | zbm_compressed_freed_before_next_snap   |                                  |
+//! | 0x50   | 8     | zbm_uncompressed_freed_before_next_snap |                                  |
+//! | 0x58   | 8     | zbm_ivset_guid                          | GUID of the IV set, for raw      |
+//! |        |       |                                         | streams                          |
 //!
-//! A value of 3 integers is the first version, one of 12 the second; those between stop after the last field that the
-//! writer knew. Missing fields are zero.
+//! Since: `bookmarks` up to 0x17; `bookmark_v2` for 0x18, 0x20 and 0x58; `bookmark_written` for the
+//! others.
 //!
-//! Redaction list (bonus of `zbm_redaction_obj`): 0x00 rlp_last_object, 0x08 rlp_last_blkid, 0x10 rlp_num_entries,
-//! 0x18 rlp_num_snaps, 0x20 rlp_snaps (GUIDs; with `redaction_list_spill` they continue in the spill block).
+//! A value of 3 integers is the first version, one of 12 the second. Lengths in between end after
+//! the last field that the writer knew. Missing fields are zero.
 //!
-//! A bookmark of round 17, its words as a little-endian host has them: freed numbers kept, snapshot still there:
+//! Redaction list (bonus of `zbm_redaction_obj`): 0x00 rlp_last_object, 0x08 rlp_last_blkid, 0x10
+//! rlp_num_entries, 0x18 rlp_num_snaps, 0x20 rlp_snaps (GUIDs; with `redaction_list_spill` they
+//! continue in the spill block).
+//!
+//! A bookmark of txg 17, as stored by a little-endian host: freed sizes recorded, snapshot still
+//! exists:
 //!
 //! ```text
 //! 00000000  71 ed 3a a3 06 c5 b3 5e  11 00 00 00 00 00 00 00  |q.:....^........|
@@ -40,49 +50,49 @@ use crate::endian::{Endian, need};
 use crate::error::{Error, Result};
 use crate::types::Txg;
 
-/// Three sizes of one set of blocks.
+/// Three sizes of the same set of blocks, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SpaceTriple {
-    /// On the devices, with parity and copies.
+    /// Allocated space, including parity and copies.
     pub used: u64,
-    /// As stored once.
+    /// Stored size, without parity and copies.
     pub compressed: u64,
     /// Before compression.
     pub uncompressed: u64,
 }
 
-/// A bookmark.
+/// A bookmark of a snapshot (`zfs_bookmark_phys_t`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DslBookmark {
     /// GUID of the snapshot.
     pub guid: u64,
-    /// When the snapshot was taken.
+    /// Txg in which the snapshot was taken.
     pub creation_txg: Txg,
-    /// Seconds since 1970.
+    /// Time of the snapshot in seconds since 1970.
     pub creation_time: u64,
     /// Object of the redaction list; 0: none.
     pub redaction_obj: u64,
-    /// `FLAG_*`.
+    /// A combination of `FLAG_*`.
     pub flags: u64,
-    /// What the snapshot referenced.
+    /// Space referenced by the snapshot.
     pub referenced: SpaceTriple,
-    /// What of it was freed before the next snapshot.
+    /// The part of it that was freed before the next snapshot.
     pub freed_before_next_snap: SpaceTriple,
-    /// Identity of the set of IVs; 0: not encrypted.
+    /// GUID of the IV set; 0: not encrypted.
     pub ivset_guid: u64,
 }
 
 impl DslBookmark {
-    /// Integers of the first version.
+    /// Number of integers in the first version.
     pub const WORDS_V1: usize = 3;
-    /// Integers of the second version.
+    /// Number of integers in the second version.
     pub const WORDS_V2: usize = 12;
-    /// The freed numbers are kept.
+    /// [`Self::freed_before_next_snap`] is recorded.
     pub const FLAG_HAS_FBN: u64 = 1;
-    /// The snapshot is still there.
+    /// The snapshot still exists.
     pub const FLAG_SNAPSHOT_EXISTS: u64 = 2;
 
-    /// Takes the integers of the ZAP's value.
+    /// Decodes the integers of the ZAP value. Fewer than 3 are an error.
     pub fn from_words(words: &[u64]) -> Result<Self> {
         if words.len() < Self::WORDS_V1 {
             return Err(Error::short("dsl_bookmark", words.len() * 8, Self::WORDS_V1 * 8));
@@ -100,7 +110,7 @@ impl DslBookmark {
         })
     }
 
-    /// The integers of the second version.
+    /// Encodes the integers of the second version.
     pub fn to_words(&self) -> [u64; Self::WORDS_V2] {
         let (r, f) = (self.referenced, self.freed_before_next_snap);
         [
@@ -120,26 +130,26 @@ impl DslBookmark {
     }
 }
 
-/// Head of a redaction list.
+/// The bonus of a redaction list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RedactionList {
-    /// Object that the list has reached.
+    /// Last object that the list covers.
     pub last_object: u64,
-    /// Block in it that the list has reached.
+    /// Last block in that object that the list covers.
     pub last_blkid: u64,
-    /// Entries in the object's data.
+    /// Number of entries in the object's data.
     pub entries: u64,
-    /// Snapshots that it is redacted with respect to, by the head.
+    /// Number of redaction snapshots according to the header.
     pub num_snaps: u64,
-    /// Their GUIDs, as many as the bonus holds.
+    /// Their GUIDs, as far as the bonus holds them.
     pub snaps: Vec<u64>,
 }
 
 impl RedactionList {
-    /// Bytes before the GUIDs.
+    /// Size in bytes of the fields before the GUIDs.
     pub const HEAD_BYTES: usize = 32;
 
-    /// Takes the bonus of a redaction list.
+    /// Parses the bonus of a redaction list.
     pub fn parse(bonus: &[u8], endian: Endian) -> Result<Self> {
         need("redaction_list", bonus, Self::HEAD_BYTES)?;
         let num_snaps = endian.word(bonus, 3);

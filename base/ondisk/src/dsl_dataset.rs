@@ -1,35 +1,38 @@
-//! DSL dataset: a state of a file system or volume, either the head that is written or a snapshot.
+//! DSL dataset: a version of a file system or volume, either the writable head or a snapshot.
 //!
-//! It is the bonus of an object of the MOS (type 16, or a ZAP once features have added fields to it by name).
+//! The bonus of a MOS object (type 16, or a ZAP once features have added named fields).
 //!
-//! | offset | bytes | field                 | since | meaning                                                      |
-//! |--------|-------|-----------------------|-------|--------------------------------------------------------------|
-//! | 0x00   | 8     | ds_dir_obj            | v1    | directory that it belongs to                                 |
-//! | 0x08   | 8     | ds_prev_snap_obj      | v1    | snapshot before this state                                   |
-//! | 0x10   | 8     | ds_prev_snap_txg      | v1    | when that was taken                                          |
-//! | 0x18   | 8     | ds_next_snap_obj      | v1    | of a snapshot: the next snapshot or the head; 0 for a head   |
-//! | 0x20   | 8     | ds_snapnames_zapobj   | v1    | of a head: ZAP: name -> snapshot; 0 for a snapshot           |
-//! | 0x28   | 8     | ds_num_children       | v1    | next state and clones that stand on it; 0 for a head         |
-//! | 0x30   | 8     | ds_creation_time      | v1    | seconds since 1970                                           |
-//! | 0x38   | 8     | ds_creation_txg       | v1    | when it was made                                             |
-//! | 0x40   | 8     | ds_deadlist_obj       | v1    | blocks that the previous snapshot has and this one does not  |
-//! | 0x48   | 8     | ds_referenced_bytes   | v1    | space of all blocks reached                                  |
-//! | 0x50   | 8     | ds_compressed_bytes   | v1    | the same without parity and copies                           |
-//! | 0x58   | 8     | ds_uncompressed_bytes | v1    | the same before compression                                  |
-//! | 0x60   | 8     | ds_unique_bytes       | v1    | reached from here alone                                      |
-//! | 0x68   | 8     | ds_fsid_guid          | v1    | 56-bit identity for fsid; may change to avoid a collision    |
-//! | 0x70   | 8     | ds_guid               | v1    | identity for ever                                            |
-//! | 0x78   | 8     | ds_flags              | v1    | 1 inconsistent, 2 no promote, 4 unique accurate, 8 deferred destroy, 0x10000 case-insensitive |
-//! | 0x80   | 128   | ds_bp                 | v1    | the object set                                               |
-//! | 0x100  | 8     | ds_next_clones_obj    | v11   | ZAP of the clones of a snapshot                              |
-//! | 0x108  | 8     | ds_props_obj          | v12   | ZAP of properties of a snapshot                              |
-//! | 0x110  | 8     | ds_userrefs_obj       | v18   | ZAP: tag of a hold -> when it was made                       |
-//! | 0x118  | 40    | ds_pad                |       |                                                              |
+//! | offset | bytes | field                 | since | meaning                                  |
+//! |--------|-------|-----------------------|-------|------------------------------------------|
+//! | 0x00   | 8     | ds_dir_obj            | v1    | DSL directory                            |
+//! | 0x08   | 8     | ds_prev_snap_obj      | v1    | previous snapshot                        |
+//! | 0x10   | 8     | ds_prev_snap_txg      | v1    | txg of the previous snapshot             |
+//! | 0x18   | 8     | ds_next_snap_obj      | v1    | snapshot: next snapshot or head; head: 0 |
+//! | 0x20   | 8     | ds_snapnames_zapobj   | v1    | head: ZAP, name -> snapshot; snapshot: 0 |
+//! | 0x28   | 8     | ds_num_children       | v1    | next dataset and clones; head: 0         |
+//! | 0x30   | 8     | ds_creation_time      | v1    | seconds since 1970                       |
+//! | 0x38   | 8     | ds_creation_txg       | v1    | txg of creation                          |
+//! | 0x40   | 8     | ds_deadlist_obj       | v1    | previous snapshot's blocks freed since   |
+//! | 0x48   | 8     | ds_referenced_bytes   | v1    | space of all referenced blocks           |
+//! | 0x50   | 8     | ds_compressed_bytes   | v1    | the same without parity and copies       |
+//! | 0x58   | 8     | ds_uncompressed_bytes | v1    | the same before compression              |
+//! | 0x60   | 8     | ds_unique_bytes       | v1    | referenced by this dataset only          |
+//! | 0x68   | 8     | ds_fsid_guid          | v1    | 56-bit ID for fsid; changes on collision |
+//! | 0x70   | 8     | ds_guid               | v1    | permanent GUID                           |
+//! | 0x78   | 8     | ds_flags              | v1    | 1 inconsistent, 2 no promote, 4 unique   |
+//! |        |       |                       |       | accurate, 8 deferred destroy, 0x10000    |
+//! |        |       |                       |       | case-insensitive                         |
+//! | 0x80   | 128   | ds_bp                 | v1    | the object set                           |
+//! | 0x100  | 8     | ds_next_clones_obj    | v11   | ZAP of the clones of a snapshot          |
+//! | 0x108  | 8     | ds_props_obj          | v12   | ZAP of properties of a snapshot          |
+//! | 0x110  | 8     | ds_userrefs_obj       | v18   | ZAP: tag of a hold -> creation time      |
+//! | 0x118  | 40    | ds_pad                |       |                                          |
 //!
-//! Fields by name, when the object is a ZAP: `com.delphix:bookmarks`, `com.datto:ivset_guid`, `com.delphix:resume_*`,
-//! `com.delphix:remap_deadlist`, and the GUID of each feature that the dataset uses.
+//! Named fields if the object is a ZAP: `com.delphix:bookmarks`, `com.datto:ivset_guid`,
+//! `com.delphix:resume_*`, `com.delphix:remap_deadlist`, and the GUID of each feature that the
+//! dataset uses.
 //!
-//! Of a snapshot: directory 0x6c, snapshot before it 0x83, next 0x5a, made in round 13, 0xb7600 bytes:
+//! A snapshot: directory 0x6c, previous snapshot 0x83, next 0x5a, created in txg 13, 0xb7600 bytes:
 //!
 //! ```text
 //! 00000000  6c 00 00 00 00 00 00 00  83 00 00 00 00 00 00 00  |l...............|
@@ -49,25 +52,25 @@ use crate::endian::{Endian, need};
 use crate::error::Result;
 use crate::types::Txg;
 
-/// ZAP of the bookmarks of a head.
+/// ZAP of a head's bookmarks.
 pub const FIELD_BOOKMARKS: &str = "com.delphix:bookmarks";
-/// Identity of the set of IVs of an encrypted snapshot.
+/// GUID of the IV set of an encrypted snapshot.
 pub const FIELD_IVSET_GUID: &str = "com.datto:ivset_guid";
-/// GUIDs of the snapshots that a received dataset was redacted with respect to.
+/// GUIDs of the snapshots that a received dataset is redacted with respect to.
 pub const FIELD_REDACTED_DATASETS: &str = "com.delphix:redacted_datasets";
-/// Deadlist of blocks on removed devices that were moved.
+/// Deadlist of remapped blocks on removed vdevs.
 pub const FIELD_REMAP_DEADLIST: &str = "com.delphix:remap_deadlist";
 /// Interrupted receive: GUID of the snapshot that the stream starts from.
 pub const FIELD_RESUME_FROMGUID: &str = "com.delphix:resume_fromguid";
-/// Interrupted receive: name of the snapshot that was sent.
+/// Interrupted receive: name of the sent snapshot.
 pub const FIELD_RESUME_TONAME: &str = "com.delphix:resume_toname";
-/// Interrupted receive: GUID of the snapshot that was sent.
+/// Interrupted receive: GUID of the sent snapshot.
 pub const FIELD_RESUME_TOGUID: &str = "com.delphix:resume_toguid";
-/// Interrupted receive: object to go on with.
+/// Interrupted receive: object to resume with.
 pub const FIELD_RESUME_OBJECT: &str = "com.delphix:resume_object";
-/// Interrupted receive: offset in it.
+/// Interrupted receive: offset in that object.
 pub const FIELD_RESUME_OFFSET: &str = "com.delphix:resume_offset";
-/// Interrupted receive: bytes that came.
+/// Interrupted receive: bytes received.
 pub const FIELD_RESUME_BYTES: &str = "com.delphix:resume_bytes";
 /// Interrupted receive: the stream has large blocks.
 pub const FIELD_RESUME_LARGEBLOCK: &str = "com.delphix:resume_largeblockok";
@@ -80,66 +83,66 @@ pub const FIELD_RESUME_RAWOK: &str = "com.datto:resume_rawok";
 /// Interrupted receive from a redaction bookmark: GUIDs of its snapshots.
 pub const FIELD_RESUME_REDACT_BOOKMARK_SNAPS: &str = "com.delphix:resume_redact_book_snaps";
 
-/// A head or snapshot.
+/// A head or a snapshot.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DslDataset {
-    /// Object of the directory that it belongs to.
+    /// Object of its DSL directory.
     pub dir: u64,
-    /// Object of the snapshot before it.
+    /// Object of the previous snapshot.
     pub prev_snap: u64,
-    /// When that was taken.
+    /// Txg of the previous snapshot.
     pub prev_snap_txg: Txg,
-    /// Of a snapshot: object of the next snapshot or the head.
+    /// Object of the next snapshot or the head; 0 for a head.
     pub next_snap: u64,
-    /// Of a head: ZAP of its snapshots.
+    /// ZAP of a head's snapshots; 0 for a snapshot.
     pub snapnames_zap: u64,
-    /// States that stand on it; 0 for a head.
+    /// Number of datasets based on this one: the next one and clones; 0 for a head.
     pub num_children: u64,
     /// Seconds since 1970.
     pub creation_time: u64,
-    /// When it was made.
+    /// Txg in which it was created.
     pub creation_txg: Txg,
     /// Object of the deadlist.
     pub deadlist: u64,
-    /// Space of all blocks reached.
+    /// Space of all referenced blocks, in bytes.
     pub referenced_bytes: u64,
-    /// The same without parity and copies.
+    /// Referenced bytes without parity and copies.
     pub compressed_bytes: u64,
-    /// The same before compression.
+    /// Referenced bytes before compression.
     pub uncompressed_bytes: u64,
-    /// Space reached from here alone.
+    /// Space referenced by this dataset only, in bytes.
     pub unique_bytes: u64,
-    /// Identity for fsid, 56 bits.
+    /// 56-bit ID for the file system ID (fsid).
     pub fsid_guid: u64,
-    /// Identity for ever.
+    /// Permanent GUID.
     pub guid: u64,
-    /// `FLAG_*`.
+    /// A combination of `FLAG_*`.
     pub flags: u64,
-    /// The object set; a hole where nothing was ever written.
+    /// Pointer to the object set; a hole if nothing was ever written.
     pub bp: BlkPtr,
-    /// ZAP of the clones of a snapshot; 0: none.
+    /// ZAP of a snapshot's clones; 0: none.
     pub next_clones_zap: u64,
-    /// ZAP of the properties of a snapshot; 0: none.
+    /// ZAP of a snapshot's properties; 0: none.
     pub props_zap: u64,
-    /// ZAP of the holds; 0: none.
+    /// ZAP of a snapshot's holds; 0: none.
     pub userrefs_zap: u64,
 }
 
 impl DslDataset {
-    /// Bytes on disk.
+    /// Size on disk in bytes.
     pub const SIZE_BYTES: usize = 320;
-    /// A receive is under way or broke off.
+    /// A receive is in progress or was interrupted.
     pub const FLAG_INCONSISTENT: u64 = 1;
-    /// May not be promoted.
+    /// Must not be promoted.
     pub const FLAG_NOPROMOTE: u64 = 2;
-    /// [`DslDataset::unique_bytes`] of a head is right.
+    /// [`DslDataset::unique_bytes`] of a head is accurate.
     pub const FLAG_UNIQUE_ACCURATE: u64 = 4;
-    /// Is destroyed when the last hold or clone goes.
+    /// Destroyed when the last hold or clone is gone.
     pub const FLAG_DEFER_DESTROY: u64 = 8;
-    /// Names of files and snapshots are looked up without regard to case.
+    /// File and snapshot names are looked up case-insensitively.
     pub const FLAG_CI_DATASET: u64 = 1 << 16;
 
-    /// Takes the bonus of a dataset object.
+    /// Parses the bonus of a dataset object.
     pub fn parse(bonus: &[u8], endian: Endian) -> Result<Self> {
         need("dsl_dataset", bonus, Self::SIZE_BYTES)?;
         let w = |index| endian.word(bonus, index);
@@ -167,7 +170,7 @@ impl DslDataset {
         })
     }
 
-    /// Writes the fields over `bonus` and leaves the padding as it is.
+    /// Writes the fields to `bonus`, leaving the padding unchanged.
     pub fn write(&self, bonus: &mut [u8], endian: Endian) -> Result<()> {
         need("dsl_dataset", bonus, Self::SIZE_BYTES)?;
         let head = [
@@ -198,7 +201,7 @@ impl DslDataset {
         Ok(())
     }
 
-    /// Whether this is a snapshot, not a head.
+    /// Whether this is a snapshot rather than a head.
     pub fn is_snapshot(&self) -> bool {
         self.num_children != 0
     }
@@ -226,7 +229,7 @@ mod tests {
         assert_eq!(s2.guid, 9_560_983_944_495_073_039);
         assert!(s2.has(DslDataset::FLAG_UNIQUE_ACCURATE) && !s2.has(DslDataset::FLAG_INCONSISTENT));
         assert_eq!(s2.bp.logical_birth(), Txg(13));
-        // A send held it for a while; the empty ZAP stayed.
+        // A send held the snapshot for a while; the empty ZAP remained.
         assert_eq!((s2.props_zap, s2.userrefs_zap), (0, 277));
     }
 

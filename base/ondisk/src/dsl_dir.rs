@@ -1,30 +1,33 @@
-//! DSL directory: the node of the dataset tree that carries name, properties, quota and the sum of space.
+//! DSL directory: the node of the dataset tree that carries name, properties, quota and space
+//! accounting.
 //!
-//! It is the bonus of an object of the MOS (type 12, or a ZAP once features have added fields to it by name).
+//! The bonus of a MOS object (type 12, or a ZAP once features have added named fields).
 //!
-//! | offset | bytes | field                 | since            | meaning                                         |
-//! |--------|-------|-----------------------|------------------|-------------------------------------------------|
-//! | 0x00   | 8     | dd_creation_time      | v1               | seconds since 1970                              |
-//! | 0x08   | 8     | dd_head_dataset_obj   | v1               | the dataset that is written; 0: `$MOS`, `$FREE` |
-//! | 0x10   | 8     | dd_parent_obj         | v1               | directory above; 0: the pool's root             |
-//! | 0x18   | 8     | dd_origin_obj         | v1               | snapshot that it was cloned from; `$ORIGIN@$ORIGIN` for the others |
-//! | 0x20   | 8     | dd_child_dir_zapobj   | v1               | ZAP: name -> directory                          |
-//! | 0x28   | 8     | dd_used_bytes         | v1               | space of everything below, with reservations    |
-//! | 0x30   | 8     | dd_compressed_bytes   | v1               | the same without parity and copies              |
-//! | 0x38   | 8     | dd_uncompressed_bytes | v1               | the same before compression                     |
-//! | 0x40   | 8     | dd_quota              | v1               | limit of used; 0: none                          |
-//! | 0x48   | 8     | dd_reserved           | v1               | space set aside; 0: none                        |
-//! | 0x50   | 8     | dd_props_zapobj       | v1               | ZAP: properties set here                        |
-//! | 0x58   | 8     | dd_deleg_zapobj       | v3               | ZAP: delegated permissions                      |
-//! | 0x60   | 8     | dd_flags              | v13              | 1: the breakdown is kept                        |
-//! | 0x68   | 40    | dd_used_breakdown     | v13              | used by head, snapshots, children, children's reservations, refreservation |
-//! | 0x90   | 8     | dd_clones             | v26              | ZAP: directories cloned from this one           |
-//! | 0x98   | 104   | dd_pad                |                  |                                                 |
+//! | offset | bytes | field                 | since | meaning                                 |
+//! |--------|-------|-----------------------|-------|-----------------------------------------|
+//! | 0x00   | 8     | dd_creation_time      | v1    | seconds since 1970                      |
+//! | 0x08   | 8     | dd_head_dataset_obj   | v1    | head dataset; 0: `$MOS`, `$FREE`        |
+//! | 0x10   | 8     | dd_parent_obj         | v1    | parent directory; 0: the pool's root    |
+//! | 0x18   | 8     | dd_origin_obj         | v1    | snapshot it was cloned from, else       |
+//! |        |       |                       |       | `$ORIGIN@$ORIGIN`                       |
+//! | 0x20   | 8     | dd_child_dir_zapobj   | v1    | ZAP: name -> directory                  |
+//! | 0x28   | 8     | dd_used_bytes         | v1    | space used, including reservations      |
+//! | 0x30   | 8     | dd_compressed_bytes   | v1    | the same without parity and copies      |
+//! | 0x38   | 8     | dd_uncompressed_bytes | v1    | the same before compression             |
+//! | 0x40   | 8     | dd_quota              | v1    | limit of used; 0: none                  |
+//! | 0x48   | 8     | dd_reserved           | v1    | reserved space; 0: none                 |
+//! | 0x50   | 8     | dd_props_zapobj       | v1    | ZAP: properties set here                |
+//! | 0x58   | 8     | dd_deleg_zapobj       | v3    | ZAP: delegated permissions              |
+//! | 0x60   | 8     | dd_flags              | v13   | 1: the breakdown is recorded            |
+//! | 0x68   | 40    | dd_used_breakdown     | v13   | used by head, snapshots, children,      |
+//! |        |       |                       |       | children's reservations, refreservation |
+//! | 0x90   | 8     | dd_clones             | v26   | ZAP: directories cloned from this one   |
+//! | 0x98   | 104   | dd_pad                |       |                                         |
 //!
-//! Fields by name, when the object is a ZAP: `com.joyent:filesystem_count`, `com.joyent:snapshot_count`,
+//! Named fields if the object is a ZAP: `com.joyent:filesystem_count`, `com.joyent:snapshot_count`,
 //! `com.datto:crypto_key_obj`, `com.delphix:livelist`, `com.ixsystems:snapshots_changed`.
 //!
-//! Of a volume: head dataset 0x7f, parent 0x20, origin 0x30, 0x1284e00 bytes used:
+//! A volume: head dataset 0x7f, parent 0x20, origin 0x30, 0x1284e00 bytes used:
 //!
 //! ```text
 //! 00000000  05 70 01 6b 00 00 00 00  7f 00 00 00 00 00 00 00  |.p.k............|
@@ -40,74 +43,74 @@
 use crate::endian::{Endian, need};
 use crate::error::Result;
 
-/// The number of file systems below, when limits are in use.
+/// Number of file systems below, if limits are in use.
 pub const FIELD_FILESYSTEM_COUNT: &str = "com.joyent:filesystem_count";
-/// The number of snapshots below, when limits are in use.
+/// Number of snapshots below, if limits are in use.
 pub const FIELD_SNAPSHOT_COUNT: &str = "com.joyent:snapshot_count";
-/// The object that holds the wrapped key of an encrypted dataset.
+/// Object that holds the wrapped key of an encrypted dataset.
 pub const FIELD_CRYPTO_KEY_OBJ: &str = "com.datto:crypto_key_obj";
-/// Deadlist of blocks that a clone wrote, so that it is destroyed faster.
+/// List of the blocks that a clone wrote, which speeds up destroying it.
 pub const FIELD_LIVELIST: &str = "com.delphix:livelist";
-/// When a snapshot was last made, renamed or destroyed: seconds and nanoseconds.
+/// When a snapshot was last created, renamed or destroyed: seconds and nanoseconds.
 pub const FIELD_SNAPSHOTS_CHANGED: &str = "com.ixsystems:snapshots_changed";
 
-/// Where the space of a directory goes (`dd_used_breakdown`). All bytes.
+/// Breakdown of a directory's space (`dd_used_breakdown`), in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct UsedBreakdown {
-    /// What the head alone references.
+    /// Space used by the head itself.
     pub head: u64,
-    /// What would be free if all snapshots were destroyed.
+    /// Space that destroying all snapshots would free.
     pub snapshots: u64,
-    /// Used by the directories below.
+    /// Space used by child directories.
     pub children: u64,
-    /// Reserved by the directories below beyond what they use.
+    /// Space reserved by child directories beyond what they use.
     pub children_reserved: u64,
-    /// Held back for the head by refreservation.
+    /// Space held by the head's refreservation.
     pub refreservation: u64,
 }
 
-/// A directory of the dataset tree.
+/// A DSL directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DslDir {
-    /// Seconds since 1970.
+    /// Creation time in seconds since 1970.
     pub creation_time: u64,
-    /// Object of the dataset that is written; 0: none.
+    /// Object of the head dataset; 0: none.
     pub head_dataset: u64,
-    /// Object of the directory above; 0: this is the root.
+    /// Object of the parent directory; 0: this is the root.
     pub parent: u64,
     /// Object of the snapshot that it was cloned from.
     pub origin: u64,
-    /// ZAP of the directories below.
+    /// ZAP of the child directories.
     pub children_zap: u64,
-    /// Space of all below, with reservations.
+    /// Space used here and below, in bytes, including reservations.
     pub used_bytes: u64,
-    /// The same without parity and copies.
+    /// Used bytes without parity and copies.
     pub compressed_bytes: u64,
-    /// The same before compression.
+    /// Used bytes before compression.
     pub uncompressed_bytes: u64,
     /// Limit of `used_bytes`; 0: none.
     pub quota_bytes: u64,
-    /// Space set aside; 0: none.
+    /// Reserved space in bytes; 0: none.
     pub reserved_bytes: u64,
-    /// ZAP of the properties that are set here.
+    /// ZAP of the properties set here.
     pub props_zap: u64,
     /// ZAP of delegated permissions; 0: none.
     pub delegation_zap: u64,
     /// See [`DslDir::FLAG_USED_BREAKDOWN`].
     pub flags: u64,
-    /// Where the space goes; zeros without the flag.
+    /// Space breakdown; zeros without the flag.
     pub used: UsedBreakdown,
-    /// ZAP of the directories that were cloned from this one's snapshots; 0: none.
+    /// ZAP of the directories cloned from this one's snapshots; 0: none.
     pub clones_zap: u64,
 }
 
 impl DslDir {
-    /// Bytes on disk.
+    /// Size on disk in bytes.
     pub const SIZE_BYTES: usize = 256;
-    /// [`DslDir::used`] is kept.
+    /// [`DslDir::used`] is recorded.
     pub const FLAG_USED_BREAKDOWN: u64 = 1;
 
-    /// Takes the bonus of a directory object.
+    /// Parses the bonus of a directory object.
     pub fn parse(bonus: &[u8], endian: Endian) -> Result<Self> {
         need("dsl_dir", bonus, Self::SIZE_BYTES)?;
         let w = |index| endian.word(bonus, index);
@@ -136,7 +139,7 @@ impl DslDir {
         })
     }
 
-    /// Writes the fields over `bonus` and leaves the padding as it is.
+    /// Writes the fields to `bonus`, leaving the padding unchanged.
     pub fn write(&self, bonus: &mut [u8], endian: Endian) -> Result<()> {
         need("dsl_dir", bonus, Self::SIZE_BYTES)?;
         let words = [
@@ -166,7 +169,7 @@ impl DslDir {
         Ok(())
     }
 
-    /// Whether [`DslDir::used`] is kept (pool version 13 and later).
+    /// Whether [`DslDir::used`] is recorded (pool version 13 and later).
     pub fn has_breakdown(&self) -> bool {
         self.flags & Self::FLAG_USED_BREAKDOWN != 0
     }
@@ -193,7 +196,7 @@ mod tests {
     fn a_directory_goes_back_to_the_bytes_it_came_from() {
         for endian in [Endian::Little, Endian::Big] {
             let mut bytes = VOL.to_vec();
-            bytes[0x98] = 7; // Padding is kept.
+            bytes[0x98] = 7; // Padding is preserved.
             let dir = DslDir::parse(&bytes, endian).unwrap();
             let mut out = bytes.clone();
             out[..0x98].fill(0xee);

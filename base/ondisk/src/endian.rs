@@ -1,21 +1,21 @@
-//! Byte order: every multi-byte value of the format is in the order of the host that wrote it.
+//! Byte order: every multi-byte value on disk is in the byte order of the host that wrote it.
 
 use crate::error::{Error, Result};
 
 /// Byte order of the writer of a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Endian {
-    /// x86, ARM and nearly everything written since 2010.
+    /// x86, ARM and nearly all hosts since 2010.
     Little,
-    /// SPARC, PowerPC in its old mode, s390x.
+    /// SPARC, big-endian PowerPC, s390x.
     Big,
 }
 
 impl Endian {
-    /// The order of this machine.
+    /// The host's byte order.
     pub const NATIVE: Self = if cfg!(target_endian = "little") { Self::Little } else { Self::Big };
 
-    /// The other order.
+    /// The opposite byte order.
     pub fn swapped(self) -> Self {
         match self {
             Self::Little => Self::Big,
@@ -23,7 +23,7 @@ impl Endian {
         }
     }
 
-    /// First 2 bytes of `bytes`. Panics when there are fewer: callers check lengths first.
+    /// The first 2 bytes of `bytes`. Panics if there are fewer: callers check lengths first.
     pub fn u16(self, bytes: &[u8]) -> u16 {
         let b = bytes[..2].try_into().expect("two bytes");
         match self {
@@ -32,7 +32,7 @@ impl Endian {
         }
     }
 
-    /// First 4 bytes of `bytes`. Panics when there are fewer.
+    /// The first 4 bytes of `bytes`. Panics if there are fewer.
     pub fn u32(self, bytes: &[u8]) -> u32 {
         let b = bytes[..4].try_into().expect("four bytes");
         match self {
@@ -41,7 +41,7 @@ impl Endian {
         }
     }
 
-    /// First 8 bytes of `bytes`. Panics when there are fewer.
+    /// The first 8 bytes of `bytes`. Panics if there are fewer.
     pub fn u64(self, bytes: &[u8]) -> u64 {
         let b = bytes[..8].try_into().expect("eight bytes");
         match self {
@@ -50,7 +50,7 @@ impl Endian {
         }
     }
 
-    /// The `index`-th 64-bit word of `bytes`.
+    /// The 64-bit word at position `index` of `bytes`. Panics if `bytes` is too short.
     pub fn word(self, bytes: &[u8], index: usize) -> u64 {
         self.u64(&bytes[index * 8..])
     }
@@ -80,7 +80,7 @@ impl Endian {
     }
 }
 
-/// Refuses `bytes` that are shorter than `needed`.
+/// Returns [`Error::Corrupt`] if `bytes` is shorter than `needed`.
 pub fn need(structure: &'static str, bytes: &[u8], needed: usize) -> Result<()> {
     if bytes.len() < needed {
         return Err(Error::short(structure, bytes.len(), needed));
@@ -88,7 +88,7 @@ pub fn need(structure: &'static str, bytes: &[u8], needed: usize) -> Result<()> 
     Ok(())
 }
 
-/// The first `N` 64-bit words of `bytes`, which many structures of the format are nothing but.
+/// The first `N` 64-bit words of `bytes`. Many structures of the format are arrays of words.
 pub fn words<const N: usize>(structure: &'static str, bytes: &[u8], endian: Endian) -> Result<[u64; N]> {
     need(structure, bytes, N * 8)?;
     Ok(std::array::from_fn(|i| endian.word(bytes, i)))

@@ -1,19 +1,24 @@
-//! Error log: blocks that could not be read or rebuilt, so that `status -v` can name the files.
+//! Error log: blocks that could not be read or repaired, so that `status -v` can name the files.
 //!
-//! Objects `errlog_last` and `errlog_scrub` of the MOS are ZAPs. Their names are the entries, hexadecimal numbers with
-//! colons; values do not matter (the name of a dataset, or nothing).
+//! The MOS objects `errlog_last` and `errlog_scrub` are ZAPs. The entry names hold the data:
+//! hexadecimal numbers separated by colons. The values are irrelevant (the name of a dataset, or
+//! empty).
 //!
-//! | form | since | name | where |
-//! |---|---|---|---|
-//! | old | v1 | `objset:object:level:block` | in the ZAP itself |
-//! | by head dataset | head_errlog | `object:level:block:birth` | in a ZAP for each dataset; the outer ZAP maps the dataset's number (hexadecimal) to that ZAP's |
+//! | form            | since       | name                        | location                       |
+//! |-----------------|-------------|-----------------------------|--------------------------------|
+//! | old             | v1          | `objset:object:level:block` | in the ZAP itself              |
+//! | by head dataset | head_errlog | `object:level:block:birth`  | in a ZAP for each dataset; the |
+//! |                 |             |                             | outer ZAP maps the dataset's   |
+//! |                 |             |                             | number (hexadecimal) to that   |
+//! |                 |             |                             | ZAP's number                   |
 //!
-//! Levels are signed: -1 is the object set's root block, -2 the intent log, printed as 16 hexadecimal digits.
-//! With head_errlog one entry stands for all snapshots and clones in which the block is.
+//! Levels are signed: -1 is the object set's root block, -2 the intent log; printed as 16
+//! hexadecimal digits. With head_errlog, one entry covers all snapshots and clones that contain the
+//! block.
 //!
 //! ```text
 //! 36:2:0:1a          dataset 0x36, object 2, level 0, block 0x1a
-//! 2:0:1a:3f          object 2, level 0, block 0x1a, born in round 0x3f
+//! 2:0:1a:3f          object 2, level 0, block 0x1a, born in txg 0x3f
 //! ```
 //!
 //! Source: module/zfs/spa_errlog.c.
@@ -24,26 +29,26 @@ use crate::types::Txg;
 /// A block of a dataset or snapshot (`zbookmark_phys_t`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ErrorBookmark {
-    /// The dataset's object number in the MOS; 0 is the MOS itself.
+    /// Object number of the dataset in the MOS; 0 is the MOS itself.
     pub objset: u64,
-    /// The object.
+    /// Object number.
     pub object: u64,
-    /// The level.
+    /// Level in the block tree; negative as described above.
     pub level: i64,
-    /// The block.
+    /// Block number at that level.
     pub block: u64,
 }
 
-/// A block of a dataset and whatever shares it (`zbookmark_err_phys_t`).
+/// A block of a dataset and of the datasets that share it (`zbookmark_err_phys_t`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct HeadError {
-    /// The object.
+    /// Object number.
     pub object: u64,
-    /// The level.
+    /// Level in the block tree.
     pub level: i64,
-    /// The block.
+    /// Block number at that level.
     pub block: u64,
-    /// Round in which the block was born.
+    /// Txg in which the block was born.
     pub birth: Txg,
 }
 
@@ -62,13 +67,13 @@ fn fields<const N: usize>(name: &[u8]) -> Result<[u64; N]> {
     if parts.next().is_some() { Err(wrong()) } else { Ok(out) }
 }
 
-/// Levels were cut to 32 bits by some versions.
+/// Some versions truncated levels to 32 bits.
 fn level(raw: u64) -> i64 {
     raw as u32 as i32 as i64
 }
 
 impl ErrorBookmark {
-    /// Takes a name of the old form.
+    /// Parses a name in the old form.
     pub fn parse(name: &[u8]) -> Result<Self> {
         let [objset, object, raw_level, block] = fields(name)?;
         Ok(Self { objset, object, level: level(raw_level), block })
@@ -82,7 +87,7 @@ impl std::fmt::Display for ErrorBookmark {
 }
 
 impl HeadError {
-    /// Takes a name of the form by head dataset.
+    /// Parses a name in the head_errlog form.
     pub fn parse(name: &[u8]) -> Result<Self> {
         let [object, raw_level, block, birth] = fields(name)?;
         Ok(Self { object, level: level(raw_level), block, birth: Txg(birth) })
@@ -95,7 +100,7 @@ impl std::fmt::Display for HeadError {
     }
 }
 
-/// The dataset that a name of the outer ZAP stands for, with head_errlog.
+/// With head_errlog: the dataset that a name of the outer ZAP refers to.
 pub fn parse_head(name: &[u8]) -> Result<u64> {
     fields::<1>(name).map(|[object]| object)
 }

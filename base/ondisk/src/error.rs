@@ -1,34 +1,34 @@
-//! Why bytes from a disk or a stream were refused.
+//! Errors for bytes from a disk or a stream that cannot be parsed.
 
-/// What `parse` says of bytes that it does not turn into a value.
+/// Why `parse` rejected the bytes.
 ///
-/// The caller knows where the bytes came from and adds the place (pool, device, offset).
+/// The caller knows the location of the bytes (pool, device, offset) and adds it to the message.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// The bytes cannot be what they claim to be.
+    /// The bytes are invalid.
     #[error("{structure}: {field} is {found}, expected {expected}")]
     Corrupt {
-        /// Structure in the format's words, such as `uberblock`.
+        /// Structure, by its name in the format, such as `uberblock`.
         structure: &'static str,
-        /// Field in the format's words, such as `ub_magic`.
+        /// Field, by its name in the format, such as `ub_magic`.
         field: &'static str,
         /// The value found.
         found: String,
-        /// What would have been accepted.
+        /// The values that are accepted.
         expected: String,
     },
-    /// The bytes are well formed, but Weir does not know this variant yet.
+    /// The bytes are well formed, but Weir does not support this variant.
     #[error("{structure}: unsupported {what}")]
     Unsupported {
-        /// Structure in the format's words.
+        /// Structure, by its name in the format.
         structure: &'static str,
-        /// The feature, version or encoding that is not known.
+        /// The unsupported feature, version or encoding.
         what: String,
     },
 }
 
 impl Error {
-    /// Shorthand for [`Error::Corrupt`].
+    /// Creates an [`Error::Corrupt`].
     pub fn corrupt(
         structure: &'static str,
         field: &'static str,
@@ -38,7 +38,7 @@ impl Error {
         Self::Corrupt { structure, field, found: found.to_string(), expected: expected.to_string() }
     }
 
-    /// Shorthand for bytes that end too early.
+    /// Creates an [`Error::Corrupt`] for bytes that end too early.
     pub fn short(structure: &'static str, found_bytes: usize, expected_bytes: usize) -> Self {
         Self::corrupt(
             structure,

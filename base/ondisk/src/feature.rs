@@ -1,14 +1,16 @@
-//! Feature flags: what a pool may hold beyond version 28, and whether Weir can read it.
+//! Feature flags: format extensions beyond pool version 28, and whether Weir supports them.
 //!
-//! A pool of version 5000 has three objects named by [`crate::pool_dir`]: `features_for_read`, `features_for_write`
-//! and `feature_descriptions`; the first two map a feature's guid to how many things use it: 0 is enabled, more is
-//! active. A feature that one must know to *read* the pool is in the first, others ([`Flags::is_readonly_compatible`])
-//! in the second. The features that one must know to read even the MOS stand, while active, also in the label's
-//! `features_for_read`.
+//! A pool of version 5000 has three objects, named by [`crate::pool_dir`]: `features_for_read`,
+//! `features_for_write` and `feature_descriptions`. The first two map a feature's GUID to its
+//! reference count: 0 is enabled, more is active. Features required to *read* the pool are in the
+//! first, the others ([`Flags::is_readonly_compatible`]) in the second. Features required to read
+//! even the MOS are, while active, also in the label's `features_for_read`.
 //!
-//! A pool opens read-only if every active feature of `features_for_read` is one that Weir reads ([`Support::Read`]).
+//! A pool opens read-only if Weir can read every active feature in `features_for_read`
+//! ([`Support::Read`]).
 //!
-//! Label of a raidz1 pool, the pair `features_for_read` with its first entry, a boolean (type 1) without a value:
+//! From the label of a raidz1 pool, the pair `features_for_read` with its first entry, a boolean
+//! (type 1) without a value:
 //!
 //! ```text
 //! 00000570  00 00 00 00 00 00 00 00  00 00 00 c8 00 00 00 40  |...............@|
@@ -22,16 +24,16 @@
 //!
 //! Source: module/zcommon/zfeature_common.c.
 
-/// What Weir can do with pools on which a feature is active.
+/// What Weir can do with a pool on which a feature is active.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Support {
-    /// Read them.
+    /// Read the pool.
     Read,
-    /// Nothing: if the feature must be known for reading, the pool is refused.
+    /// Nothing: if the feature is required for reading, the pool is refused.
     None,
 }
 
-/// Kind of a feature.
+/// Properties of a feature.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Flags(u8);
 
@@ -42,27 +44,27 @@ const DS: u8 = 8;
 const NOUP: u8 = 16;
 
 impl Flags {
-    /// One may read the pool without knowing the feature.
+    /// The pool can be read without support for the feature.
     pub fn is_readonly_compatible(self) -> bool {
         self.0 & RO != 0
     }
 
-    /// One must know it to read the MOS; the label says when it is active.
+    /// The feature is required to read the MOS; while active, it is listed in the label.
     pub fn is_needed_for_mos(self) -> bool {
         self.0 & MOS != 0
     }
 
-    /// Enabling it makes it active.
+    /// Enabling the feature activates it.
     pub fn is_activated_on_enable(self) -> bool {
         self.0 & ACT != 0
     }
 
-    /// It is active in single datasets, which the pool counts.
+    /// The feature is active for individual datasets; the pool counts them.
     pub fn is_per_dataset(self) -> bool {
         self.0 & DS != 0
     }
 
-    /// Upgrading a pool does not enable it.
+    /// Upgrading a pool does not enable the feature.
     pub fn is_excluded_from_upgrade(self) -> bool {
         self.0 & NOUP != 0
     }
@@ -71,36 +73,36 @@ impl Flags {
 /// A feature of the format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Feature {
-    /// Name in properties (`feature@name`).
+    /// Name in the property `feature@name`.
     pub name: &'static str,
-    /// Name on disk.
+    /// GUID, its name on disk.
     pub guid: &'static str,
-    /// What it is for, in a line.
+    /// One-line description.
     pub summary: &'static str,
-    /// Kind.
     pub flags: Flags,
-    /// Names of features that must be enabled before.
+    /// Names of features that must be enabled first.
     pub dependencies: &'static [&'static str],
-    /// What Weir can do with it.
+    /// Level of support in Weir.
     pub support: Support,
 }
 
-/// The feature of that guid.
+/// The feature with this GUID.
 pub fn by_guid(guid: &str) -> Option<&'static Feature> {
     FEATURES.iter().find(|f| f.guid == guid)
 }
 
-/// The feature of that name.
+/// The feature with this name.
 pub fn by_name(name: &str) -> Option<&'static Feature> {
     FEATURES.iter().find(|f| f.name == name)
 }
 
-/// Whether a pool that needs the feature `guid` for reading can be read.
+/// Whether Weir can read a pool that requires the feature `guid` for reading. False for unknown
+/// features.
 pub fn can_read(guid: &str) -> bool {
     by_guid(guid).is_some_and(|f| f.support == Support::Read)
 }
 
-/// Every feature of OpenZFS up to its master branch of late 2026, in the order of its table.
+/// Every feature of OpenZFS up to its master branch of late 2026, in the order of its own table.
 pub const FEATURES: &[Feature] = &[
     Feature {
         name: "async_destroy",

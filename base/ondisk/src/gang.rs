@@ -1,19 +1,20 @@
-//! Gang header: the pieces of a block for which no single free range was large enough.
+//! Gang block header: the pieces of a block for which no single free range was large enough.
 //!
-//! A pointer with the gang bit addresses a header instead of data; the pieces, which may be gangs themselves, follow
-//! one another in the order of the header's pointers.
+//! A pointer with the gang bit addresses a header instead of data. The pieces, which may be gang
+//! blocks themselves, are concatenated in the order of the header's pointers.
 //!
-//! | offset    | bytes | field      | since | meaning                                            |
-//! |-----------|-------|------------|-------|----------------------------------------------------|
-//! | 0x00      | 128×n | zg_blkptr  | v1    | pieces; holes behind the last                      |
-//! |           |       | zg_filler  | v1    | zero                                               |
-//! | size - 40 | 40    | zg_tail    | v1    | [`Trailer`]: checksum of the header                |
+//! | offset    | bytes | field     | since | meaning                             |
+//! |-----------|-------|-----------|-------|-------------------------------------|
+//! | 0x00      | 128×n | zg_blkptr | v1    | pieces; holes after the last        |
+//! |           |       | zg_filler | v1    | zero                                |
+//! | size - 40 | 40    | zg_tail   | v1    | [`Trailer`]: checksum of the header |
 //!
-//! The size is 512 bytes (3 pointers) or, with dynamic_gang_header, as much as the smallest allocation of the devices
-//! of its copies holds; a 512-byte header can stand there too, so a reader tries the large one, then the small one.
-//! The checksum is sha256 over the header whose checksum words are replaced by [`verifier`].
+//! The size is 512 bytes (3 pointers) or, with dynamic_gang_header, the smallest allocation of the
+//! vdevs that hold its copies. A 512-byte header may still be found there, so a reader tries the
+//! large size first, then the small one. The checksum is sha256 over the header, with the checksum
+//! words replaced by [`verifier`].
 //!
-//! First pointer of a header (two copies, gangs themselves), and the trailer:
+//! First pointer of a header (two copies, themselves gang blocks), and the trailer:
 //!
 //! ```text
 //! 00000000  57 00 00 00 00 00 00 00  b0 01 00 00 00 00 00 80  |W...............|
@@ -30,32 +31,33 @@ use crate::blkptr::{self, BlkPtr};
 use crate::error::{Error, Result};
 use crate::label::Trailer;
 
-/// Bytes of a header without dynamic_gang_header.
+/// Size in bytes of a header without dynamic_gang_header.
 pub const SIZE_BYTES: usize = 512;
 
-/// A gang header, parsed.
+/// A parsed gang header.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Header {
-    /// The pieces in order, holes behind the last included.
+    /// Pointers to the pieces in order, including the holes after the last one.
     pub pieces: Vec<BlkPtr>,
     /// Checksum of the header.
     pub trailer: Trailer,
 }
 
-/// How many pointers a header of that size holds.
+/// Number of pointers that a header of `size_bytes` holds.
 pub fn capacity(size_bytes: usize) -> usize {
     size_bytes.saturating_sub(Trailer::SIZE_BYTES) / blkptr::SIZE_BYTES
 }
 
-/// The four words that stand for the checksum while it is computed: device, offset and physical birth of the first
-/// address of the pointer that led here.
+/// The four words that replace the checksum while it is computed: vdev, offset and physical birth
+/// of the first address in the parent pointer.
 pub fn verifier(parent: &BlkPtr) -> [u64; 4] {
     let dva = parent.dva(0);
     [dva.vdev.into(), dva.offset_bytes, parent.physical_birth().0, 0]
 }
 
 impl Header {
-    /// Takes a header that fills `bytes`; its trailer tells the byte order. The caller has verified the checksum.
+    /// Parses a header that fills `bytes`; its trailer determines the byte order. The caller has
+    /// verified the checksum.
     pub fn parse(bytes: &[u8]) -> Result<Self> {
         if bytes.len() < SIZE_BYTES
             || bytes.len() > blkptr::MAX_BLOCK_BYTES as usize
@@ -73,12 +75,12 @@ impl Header {
         Ok(Self { pieces, trailer })
     }
 
-    /// The pieces that are there.
+    /// The pieces, without holes.
     pub fn used(&self) -> impl Iterator<Item = &BlkPtr> {
         self.pieces.iter().filter(|bp| !bp.is_hole())
     }
 
-    /// The header on disk.
+    /// Encodes the header.
     pub fn to_bytes(&self) -> Vec<u8> {
         let size = (self.pieces.len() * blkptr::SIZE_BYTES + Trailer::SIZE_BYTES).next_multiple_of(SIZE_BYTES);
         let mut out: Vec<u8> = self.pieces.iter().flat_map(|bp| bp.to_bytes(self.trailer.endian)).collect();

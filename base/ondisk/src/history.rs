@@ -1,24 +1,26 @@
-//! Pool history: every command that changed the pool, and what the pool did by itself.
+//! Pool history: every command that changed the pool, and internal events.
 //!
-//! Object `history` of the MOS: first the records up to the pool's creation, kept forever, then a ring. A record is
-//! its length and a list, packed natively (see [`crate::nvlist::native`]):
+//! The MOS object `history` begins with the records up to the pool's creation, which are kept
+//! forever, followed by a ring buffer. A record is its length and an nvlist in native encoding (see
+//! [`crate::nvlist::native`]):
 //!
-//! | offset | bytes | meaning                                                            |
-//! |--------|-------|--------------------------------------------------------------------|
-//! | 0x00   | 8     | bytes of the list, little-endian on every host                     |
-//! | 0x08   |       | the list; [`keys`] names what it holds                             |
+//! | offset | bytes | meaning                                         |
+//! |--------|-------|-------------------------------------------------|
+//! | 0x00   | 8     | size of the list in bytes, always little-endian |
+//! | 0x08   |       | the list; see [`keys`] for its names            |
 //!
-//! The bonus, `spa_history_phys_t`; offsets are logical, they only grow:
+//! The bonus, `spa_history_phys_t`. Offsets are logical; they only grow:
 //!
-//! | offset | bytes | field              | since | meaning                                 |
-//! |--------|-------|--------------------|-------|-----------------------------------------|
-//! | 0x00   | 8     | sh_pool_create_len | v4    | end of what is kept forever             |
-//! | 0x08   | 8     | sh_phys_max_off    | v4    | end of the ring in the object           |
-//! | 0x10   | 8     | sh_bof             | v4    | start of the oldest record of the ring  |
-//! | 0x18   | 8     | sh_eof             | v4    | end of the newest record                |
-//! | 0x20   | 8     | sh_records_lost    | v4    | records overwritten                     |
+//! | offset | bytes | field              | since | meaning                                |
+//! |--------|-------|--------------------|-------|----------------------------------------|
+//! | 0x00   | 8     | sh_pool_create_len | v4    | end of the records kept forever        |
+//! | 0x08   | 8     | sh_phys_max_off    | v4    | end of the ring in the object          |
+//! | 0x10   | 8     | sh_bof             | v4    | start of the oldest record of the ring |
+//! | 0x18   | 8     | sh_eof             | v4    | end of the newest record               |
+//! | 0x20   | 8     | sh_records_lost    | v4    | records overwritten                    |
 //!
-//! Start of a record: 240 bytes, native (0), little (1), the pair `history command`, a string (9):
+//! Start of a record: 240 bytes, native (0), little-endian (1), the pair `history command`, a
+//! string (9):
 //!
 //! ```text
 //! 00000000  f0 00 00 00 00 00 00 00  00 01 00 00 00 00 00 00  |................|
@@ -37,41 +39,40 @@ use crate::endian::{Endian, need, words};
 use crate::error::{Error, Result};
 use crate::nvlist::Nvlist;
 
-/// Names in a record's list (`ZPOOL_HIST_`).
+/// Names in a record's nvlist (`ZPOOL_HIST_`).
 pub mod keys {
-    /// Seconds since 1970.
+    /// Time in seconds since 1970.
     pub const TIME: &str = "history time";
-    /// A command, as typed.
+    /// Command line.
     pub const COMMAND: &str = "history command";
-    /// User number.
+    /// User ID.
     pub const WHO: &str = "history who";
-    /// Zone.
     pub const ZONE: &str = "history zone";
-    /// Host.
+    /// Host name.
     pub const HOST: &str = "history hostname";
-    /// Write round.
+    /// Txg in which the record was written.
     pub const TXG: &str = "history txg";
-    /// Internal event of old pools, an index of [`super::LEGACY_EVENTS`].
+    /// Internal event of old pools, an index into [`super::LEGACY_EVENTS`].
     pub const INTERNAL_EVENT: &str = "history internal event";
-    /// What an internal event says.
+    /// Description of an internal event.
     pub const INTERNAL_TEXT: &str = "history internal str";
     /// Name of an internal event.
     pub const INTERNAL_NAME: &str = "internal_name";
     /// Name of an ioctl.
     pub const IOCTL: &str = "ioctl";
-    /// What the ioctl was given.
+    /// Input of the ioctl.
     pub const INPUT: &str = "in_nvl";
-    /// What the ioctl gave back.
+    /// Output of the ioctl.
     pub const OUTPUT: &str = "out_nvl";
-    /// Bytes of an output that was left out.
+    /// Size in bytes of an output that was omitted.
     pub const OUTPUT_SIZE: &str = "out_size";
-    /// Dataset.
+    /// Dataset name.
     pub const DATASET_NAME: &str = "dsname";
-    /// Its object.
+    /// Object number of the dataset.
     pub const DATASET_ID: &str = "dsid";
     /// Error number.
     pub const ERRNO: &str = "errno";
-    /// Nanoseconds that it took.
+    /// Duration in nanoseconds.
     pub const ELAPSED_NS: &str = "elapsed_ns";
 }
 
@@ -120,29 +121,30 @@ pub const LEGACY_EVENTS: [&str; 41] = [
     "pool split",
 ];
 
-/// Largest record that is believed: OpenZFS leaves out what would make one larger than this. Guessed with room.
+/// Largest record accepted: OpenZFS omits output that would make a record larger. Guessed, with a
+/// margin.
 pub const MAX_RECORD_BYTES: u64 = 16 << 20;
 
 /// The bonus of the history object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Header {
-    /// End of what is kept forever.
+    /// End of the records that are kept forever.
     pub create_end: u64,
     /// End of the ring in the object.
     pub physical_end: u64,
-    /// Start of the oldest record of the ring.
+    /// Start of the oldest record in the ring.
     pub begin: u64,
     /// End of the newest record.
     pub end: u64,
-    /// Records overwritten.
+    /// Number of records overwritten.
     pub records_lost: u64,
 }
 
 impl Header {
-    /// Bytes on disk.
+    /// Size on disk in bytes.
     pub const SIZE_BYTES: usize = 40;
 
-    /// Takes the bonus; offsets that contradict each other are refused.
+    /// Parses the bonus. Offsets that contradict each other are an error.
     pub fn parse(bonus: &[u8], endian: Endian) -> Result<Self> {
         let [create_end, physical_end, begin, end, records_lost] = words("spa_history_phys", bonus, endian)?;
         let ring = physical_end.checked_sub(create_end).filter(|r| *r > 0);
@@ -162,7 +164,7 @@ impl Header {
         Ok(Self { create_end, physical_end, begin, end, records_lost })
     }
 
-    /// The bonus on disk.
+    /// Encodes the bonus.
     pub fn to_bytes(&self, endian: Endian) -> [u8; Self::SIZE_BYTES] {
         let mut out = [0; Self::SIZE_BYTES];
         let words = [self.create_end, self.physical_end, self.begin, self.end, self.records_lost];
@@ -172,8 +174,8 @@ impl Header {
         out
     }
 
-    /// The ranges of the object that, read one after another, hold all records in order: what is kept forever, then
-    /// the ring from its oldest record on, in one or two pieces.
+    /// The ranges of the object that contain all records in order: those kept forever, then the
+    /// ring from its oldest record, in one or two parts.
     pub fn ranges(&self) -> Vec<Range<u64>> {
         let ring = self.physical_end - self.create_end;
         let start = (self.begin - self.create_end) % ring + self.create_end;
@@ -184,12 +186,13 @@ impl Header {
     }
 }
 
-/// The records in what [`Header::ranges`] name; ends after the first whose length is wrong.
+/// Iterates over the records in the data of [`Header::ranges`]. Ends after the first record with an
+/// invalid length.
 pub fn records(bytes: &[u8]) -> Records<'_> {
     Records { rest: bytes }
 }
 
-/// See [`records`].
+/// Iterator returned by [`records`].
 #[derive(Debug, Clone)]
 pub struct Records<'a> {
     rest: &'a [u8],
@@ -227,7 +230,7 @@ impl Iterator for Records<'_> {
     }
 }
 
-/// A record as it is appended.
+/// Encodes a record for appending: length and nvlist.
 pub fn write_record(list: &Nvlist, endian: Endian) -> Vec<u8> {
     let packed = list.to_native(endian);
     let mut out = (packed.len() as u64).to_le_bytes().to_vec();

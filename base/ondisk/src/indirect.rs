@@ -1,38 +1,42 @@
-//! Removed devices: where their blocks went.
+//! Indirect mapping: where the blocks of a removed vdev are now.
 //!
-//! A top-level device that was removed stays in the configuration as type `indirect`; pointers to it are looked up
-//! in its mapping. `com.delphix:indirect_object` and `com.delphix:indirect_births` in its configuration name two
-//! objects of the MOS. The mapping's bonus, `vdev_indirect_mapping_phys_t`, 24 bytes or, with obsolete_counts, 32:
+//! A removed top-level vdev stays in the configuration with type `indirect`; block pointers to it
+//! are resolved through its mapping. `com.delphix:indirect_object` and
+//! `com.delphix:indirect_births` in its configuration name two MOS objects. The mapping's bonus,
+//! `vdev_indirect_mapping_phys_t`, is 24 bytes or, with obsolete_counts, 32:
 //!
-//! | offset | bytes | field              | since           | meaning                                        |
-//! |--------|-------|--------------------|-----------------|------------------------------------------------|
-//! | 0x00   | 8     | vimp_max_offset    | device_removal  | end of the last range, in bytes                |
-//! | 0x08   | 8     | vimp_bytes_mapped  | device_removal  | bytes in all ranges                            |
-//! | 0x10   | 8     | vimp_num_entries   | device_removal  | ranges                                         |
-//! | 0x18   | 8     | vimp_counts_object | obsolete_counts | object of 32-bit counts of obsolete bytes, one for each range |
+//! | offset | bytes | field              | since           | meaning                             |
+//! |--------|-------|--------------------|-----------------|-------------------------------------|
+//! | 0x00   | 8     | vimp_max_offset    | device_removal  | end of the last range, in bytes     |
+//! | 0x08   | 8     | vimp_bytes_mapped  | device_removal  | bytes in all ranges                 |
+//! | 0x10   | 8     | vimp_num_entries   | device_removal  | ranges                              |
+//! | 0x18   | 8     | vimp_counts_object | obsolete_counts | object of 32-bit counts of obsolete |
+//! |        |       |                    |                 | bytes, one for each range           |
 //!
-//! Its contents are sorted by source, 24 bytes a range:
+//! The data is sorted by source, 24 bytes for each range:
 //!
-//! | offset | bytes | field     | meaning                                                          |
-//! |--------|-------|-----------|------------------------------------------------------------------|
-//! | 0x00   | 8     | vimep_src | bits 0-62: offset on the removed device, in sectors of 512; 63: mark |
-//! | 0x08   | 16    | vimep_dst | [`Dva`] where it went; its allocated size is the range's length  |
+//! | offset | bytes | field     | meaning                                                         |
+//! |--------|-------|-----------|-----------------------------------------------------------------|
+//! | 0x00   | 8     | vimep_src | bits 0-62: offset on the removed vdev, in 512-byte sectors; 63: |
+//! |        |       |           | mark                                                            |
+//! | 0x08   | 16    | vimep_dst | current [`Dva`]; its allocated size is the range's length       |
 //!
 //! ```text
-//! 00000000  08 00 00 00 00 00 00 00  6c 00 00 00 00 00 00 00  |........l.......|  0x1000, 0xd800 bytes ..
-//! 00000010  95 01 00 00 00 00 00 00  c3 00 00 00 00 00 00 00  |................|  .. to 0:0x32a00; 0x18600 ..
+//! 00000000  08 00 00 00 00 00 00 00  6c 00 00 00 00 00 00 00  |........l.......| 0x1000, 0xd800 at
+//! 00000010  95 01 00 00 00 00 00 00  c3 00 00 00 00 00 00 00  |................| 0:0x32a00; ..
 //! ```
 //!
-//! The births object's bonus is the number of its entries; each says that the blocks below an offset were copied in
-//! a round, so that incremental sends and scrubs see them as born then.
+//! The bonus of the births object is its number of entries. Each entry records the txg in which the
+//! blocks below an offset were copied, so that incremental sends and scrubs treat them as born
+//! then.
 //!
-//! | offset | bytes | field               | meaning                              |
-//! |--------|-------|---------------------|--------------------------------------|
-//! | 0x00   | 8     | vibe_offset         | end of the part copied by that round |
-//! | 0x08   | 8     | vibe_phys_birth_txg | the round                            |
+//! | offset | bytes | field               | meaning                            |
+//! |--------|-------|---------------------|------------------------------------|
+//! | 0x00   | 8     | vibe_offset         | end of the part copied in that txg |
+//! | 0x08   | 8     | vibe_phys_birth_txg | the txg                            |
 //!
-//! Ranges that no longer hold live blocks are noted in a space map until the mapping is condensed; see
-//! [`crate::pool_dir::vdev_top::INDIRECT_OBSOLETE_SM`].
+//! Ranges that no longer hold live blocks are recorded in a space map until the mapping is
+//! condensed; see [`crate::pool_dir::vdev_top::INDIRECT_OBSOLETE_SM`].
 //!
 //! Source: include/sys/vdev_indirect_mapping.h, include/sys/vdev_indirect_births.h.
 
@@ -44,30 +48,30 @@ use crate::types::Txg;
 /// The bonus of a mapping.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MappingHeader {
-    /// End of the last range.
+    /// End of the last range in bytes.
     pub max_offset_bytes: u64,
-    /// Bytes in all ranges.
+    /// Total size of all ranges in bytes.
     pub mapped_bytes: u64,
     /// Number of ranges.
     pub entries: u64,
-    /// Object of obsolete counts; 0 or none: they are not kept.
+    /// Object of the obsolete counts; 0 or `None`: not recorded.
     pub counts_object: Option<u64>,
 }
 
 impl MappingHeader {
-    /// Bytes without obsolete counts.
+    /// Size in bytes without obsolete counts.
     pub const SIZE_V0_BYTES: usize = 24;
-    /// Bytes with them.
+    /// Size in bytes with obsolete counts.
     pub const SIZE_BYTES: usize = 32;
 
-    /// Takes a bonus of either size.
+    /// Parses a bonus of either size.
     pub fn parse(bonus: &[u8], endian: Endian) -> Result<Self> {
         let [max_offset_bytes, mapped_bytes, entries] = words("vdev_indirect_mapping_phys", bonus, endian)?;
         let counts_object = (bonus.len() >= Self::SIZE_BYTES).then(|| endian.word(bonus, 3));
         Ok(Self { max_offset_bytes, mapped_bytes, entries, counts_object })
     }
 
-    /// The bonus on disk.
+    /// Encodes the bonus.
     pub fn to_bytes(&self, endian: Endian) -> Vec<u8> {
         let words = [self.max_offset_bytes, self.mapped_bytes, self.entries];
         to_bytes(words.into_iter().chain(self.counts_object), endian)
@@ -84,28 +88,28 @@ fn to_bytes(words: impl Iterator<Item = u64>, endian: Endian) -> Vec<u8> {
     out
 }
 
-/// A range of a removed device.
+/// A range of a removed vdev.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MappingEntry {
-    /// Where it was on the removed device.
+    /// Offset on the removed vdev in bytes.
     pub source_offset_bytes: u64,
-    /// Where it is; `asize_bytes` is the length of the range.
+    /// Current location; `asize_bytes` is the length of the range.
     pub target: Dva,
-    /// The mark, which only `zdb` sets, in memory.
+    /// A mark that only `zdb` sets, and only in memory.
     pub mark: bool,
 }
 
 impl MappingEntry {
-    /// Bytes on disk.
+    /// Size on disk in bytes.
     pub const SIZE_BYTES: usize = 24;
 
-    /// Takes the first 24 bytes.
+    /// Parses the first 24 bytes.
     pub fn parse(bytes: &[u8], endian: Endian) -> Result<Self> {
         let [source, w0, w1] = words("vdev_indirect_mapping_entry_phys", bytes, endian)?;
         Ok(Self { source_offset_bytes: source << 1 << 8, target: Dva::from_words(w0, w1), mark: source >> 63 != 0 })
     }
 
-    /// The 24 bytes on disk.
+    /// Encodes the 24 bytes.
     pub fn to_bytes(&self, endian: Endian) -> Vec<u8> {
         let (w0, w1) = self.target.to_words();
         let source = (u64::from(self.mark) << 63) | (self.source_offset_bytes >> 9);
@@ -113,30 +117,30 @@ impl MappingEntry {
     }
 }
 
-/// The ranges in a piece of the mapping object; the caller stops after [`MappingHeader::entries`].
+/// The ranges in a part of the mapping object. The caller stops after [`MappingHeader::entries`].
 pub fn mapping_entries(bytes: &[u8], endian: Endian) -> impl Iterator<Item = MappingEntry> + '_ {
     bytes.chunks_exact(MappingEntry::SIZE_BYTES).filter_map(move |b| MappingEntry::parse(b, endian).ok())
 }
 
-/// The obsolete bytes of each range, from the counts object.
+/// The obsolete bytes of each range, from a part of the counts object.
 pub fn obsolete_counts(bytes: &[u8], endian: Endian) -> impl Iterator<Item = u32> + '_ {
     bytes.chunks_exact(4).map(move |b| endian.u32(b))
 }
 
-/// What was copied in one round.
+/// A part of a removed vdev that was copied in one txg.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BirthEntry {
-    /// End of the part of the removed device.
+    /// End of the part on the removed vdev, in bytes.
     pub end_offset_bytes: u64,
-    /// The round.
+    /// Txg in which it was copied.
     pub txg: Txg,
 }
 
 impl BirthEntry {
-    /// Bytes on disk.
+    /// Size on disk in bytes.
     pub const SIZE_BYTES: usize = 16;
 
-    /// Takes the first 16 bytes.
+    /// Parses the first 16 bytes.
     pub fn parse(bytes: &[u8], endian: Endian) -> Result<Self> {
         let [end_offset_bytes, txg] = words("vdev_indirect_birth_entry_phys", bytes, endian)?;
         Ok(Self { end_offset_bytes, txg: Txg(txg) })
@@ -149,7 +153,7 @@ pub fn birth_count(bonus: &[u8], endian: Endian) -> Result<u64> {
     Ok(endian.u64(bonus))
 }
 
-/// The entries in a piece of the births object; the caller stops after [`birth_count`].
+/// The entries in a part of the births object. The caller stops after [`birth_count`].
 pub fn birth_entries(bytes: &[u8], endian: Endian) -> impl Iterator<Item = BirthEntry> + '_ {
     bytes.chunks_exact(BirthEntry::SIZE_BYTES).filter_map(move |b| BirthEntry::parse(b, endian).ok())
 }

@@ -1,30 +1,32 @@
-//! Cache device (L2ARC): what lies on it, so that it is warm again after an import.
+//! Cache device (L2ARC): its header and log blocks, which make a persistent cache warm after an
+//! import.
 //!
-//! It has labels like any device (state 4, no pool configuration), then at 4 MiB this header of 512 bytes:
+//! A cache device has labels like any other (state 4, no pool configuration), then at 4 MiB this
+//! header of 512 bytes:
 //!
-//! | offset | bytes | field               | since | meaning                                             |
-//! |--------|-------|---------------------|-------|-----------------------------------------------------|
-//! | 0x000  | 8     | dh_magic            | 2.0   | 0x5a46534341434845, "ZFSCACHE"                      |
-//! | 0x008  | 8     | dh_version          | 2.0   | 1                                                   |
-//! | 0x010  | 8     | dh_spa_guid         | 2.0   | the pool                                            |
-//! | 0x018  | 8     | dh_vdev_guid        | 2.0   | the device                                          |
-//! | 0x020  | 8     | dh_log_entries      | 2.0   | entries in a log block                              |
-//! | 0x028  | 8     | dh_evict            | 2.0   | up to where old contents have been given up         |
-//! | 0x030  | 8     | dh_flags            | 2.0   | 1: the device is being filled for the first time    |
-//! | 0x038  | 8     | dh_start            | 2.0   | start of the contents                               |
-//! | 0x040  | 8     | dh_end              | 2.0   | end of the contents                                 |
-//! | 0x048  | 128   | dh_start_lbps\[2\]  | 2.0   | newest log block and the one before                 |
-//! | 0x0c8  | 8     | dh_lb_asize         | 2.0   | space of the log blocks                             |
-//! | 0x0d0  | 8     | dh_lb_count         | 2.0   | number of log blocks                                |
-//! | 0x0d8  | 8     | dh_trim_action_time | 2.0   | when it was trimmed                                 |
-//! | 0x0e0  | 8     | dh_trim_state       | 2.0   | state of trimming                                   |
-//! | 0x1d8  | 40    | dh_tail             | 2.0   | [`Trailer`]                                         |
+//! | offset | bytes | field               | since | meaning                                  |
+//! |--------|-------|---------------------|-------|------------------------------------------|
+//! | 0x000  | 8     | dh_magic            | 2.0   | 0x5a46534341434845, "ZFSCACHE"           |
+//! | 0x008  | 8     | dh_version          | 2.0   | 1                                        |
+//! | 0x010  | 8     | dh_spa_guid         | 2.0   | the pool                                 |
+//! | 0x018  | 8     | dh_vdev_guid        | 2.0   | the device                               |
+//! | 0x020  | 8     | dh_log_entries      | 2.0   | entries in a log block                   |
+//! | 0x028  | 8     | dh_evict            | 2.0   | end of the evicted area                  |
+//! | 0x030  | 8     | dh_flags            | 2.0   | 1: device is being filled the first time |
+//! | 0x038  | 8     | dh_start            | 2.0   | start of the cache area                  |
+//! | 0x040  | 8     | dh_end              | 2.0   | end of the cache area                    |
+//! | 0x048  | 128   | dh_start_lbps\[2\]  | 2.0   | newest log block and the one before it   |
+//! | 0x0c8  | 8     | dh_lb_asize         | 2.0   | space of the log blocks                  |
+//! | 0x0d0  | 8     | dh_lb_count         | 2.0   | number of log blocks                     |
+//! | 0x0d8  | 8     | dh_trim_action_time | 2.0   | time of the last trim                    |
+//! | 0x0e0  | 8     | dh_trim_state       | 2.0   | state of the trim                        |
+//! | 0x1d8  | 40    | dh_tail             | 2.0   | [`Trailer`]                              |
 //!
-//! A pointer to a log block is eight words: offset, payload size, payload start, properties, checksum (4). A log block
-//! (LZ4, 64 KiB) has the magic "LOGBLKHD", the pointer to the one before it, and from 0x80 up to 1022 entries of 64
-//! bytes, [`LogEntry`].
+//! A pointer to a log block is eight words: offset, payload size, payload start, properties,
+//! checksum (4). A log block (LZ4, 64 KiB) has the magic "LOGBLKHD", the pointer to the previous
+//! log block, and from 0x80 up to 1022 entries of 64 bytes, [`LogEntry`].
 //!
-//! The header of a cache device that holds nothing yet:
+//! The header of an empty cache device:
 //!
 //! ```text
 //! 00000000  45 48 43 41 43 53 46 5a  01 00 00 00 00 00 00 00  |EHCACSFZ........|
@@ -48,41 +50,42 @@ pub const HEADER_OFFSET: u64 = START_BYTES;
 pub const HEADER_MAGIC: u64 = 0x5a46_5343_4143_4845;
 /// Magic of a log block, "LOGBLKHD".
 pub const LOG_BLOCK_MAGIC: u64 = 0x4c4f_4742_4c4b_4844;
-/// Bytes of a log block.
+/// Size of a log block in bytes.
 pub const LOG_BLOCK_BYTES: usize = 64 << 10;
-/// Devices that end before this have no log blocks (`l2arc_rebuild_blocks_min_l2size`).
+/// Devices that end before this offset have no log blocks (`l2arc_rebuild_blocks_min_l2size`).
 pub const LOG_DEVICE_BYTES_MIN: u64 = 1 << 30;
 /// [`Header::flags`]: the device is being filled for the first time.
 pub const FIRST_SWEEP: u64 = 1;
-/// Most entries of a log block.
+/// Maximum number of entries in a log block.
 pub const LOG_BLOCK_ENTRIES_MAX: usize = 1022;
 
 /// Pointer to a log block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LogPointer {
-    /// Offset on the device.
+    /// Offset on the device in bytes.
     pub offset_bytes: u64,
-    /// Space of the contents that it lists.
+    /// Size of the cached blocks that it lists, in bytes.
     pub payload_bytes: u64,
-    /// Where those begin.
+    /// Offset of the first of those blocks.
     pub payload_start: u64,
-    /// Sizes, compression, checksum algorithm, packed as in a block pointer.
+    /// Sizes, compression and checksum algorithm, packed as in a block pointer.
     pub prop: u64,
     /// Checksum of the log block.
     pub checksum: [u64; 4],
 }
 
 impl LogPointer {
-    /// Bytes on disk.
+    /// Size on disk in bytes.
     pub const SIZE_BYTES: usize = 64;
 
-    /// Takes the first 64 bytes.
+    /// Parses the first 64 bytes.
     pub fn parse(bytes: &[u8], endian: Endian) -> Result<Self> {
         let [offset_bytes, payload_bytes, payload_start, prop, a, b, c, d] = words("l2arc_log_blkptr", bytes, endian)?;
         Ok(Self { offset_bytes, payload_bytes, payload_start, prop, checksum: [a, b, c, d] })
     }
 
-    /// To a log block of `lsize_bytes`, stored in `psize_bytes`, whose sum is of `kind`.
+    /// A pointer to a log block. `payload` is start and size; `sizes` are the logical and the
+    /// stored size. All are in bytes.
     pub fn new(
         offset_bytes: u64,
         payload: (u64, u64),
@@ -95,36 +98,36 @@ impl LogPointer {
         Self { offset_bytes, payload_start: payload.0, payload_bytes: payload.1, prop, checksum }
     }
 
-    /// One that leads nowhere.
+    /// A null pointer.
     pub const NOWHERE: Self = Self { offset_bytes: 0, payload_bytes: 0, payload_start: 0, prop: 0, checksum: [0; 4] };
 
-    /// As on disk.
+    /// Encodes the pointer, little-endian.
     pub fn to_bytes(&self) -> [u8; Self::SIZE_BYTES] {
         let [a, b, c, d] = self.checksum;
         words_to_bytes([self.offset_bytes, self.payload_bytes, self.payload_start, self.prop, a, b, c, d])
     }
 
-    /// Whether it leads nowhere.
+    /// Whether this is a null pointer.
     pub fn is_empty(&self) -> bool {
         self.offset_bytes == 0
     }
 
-    /// Bytes of the log block.
+    /// Size of the log block in bytes.
     pub fn lsize_bytes(&self) -> u64 {
         ((self.prop & 0xffff) + 1) << 9
     }
 
-    /// Bytes of the log block as stored.
+    /// Stored size of the log block in bytes.
     pub fn psize_bytes(&self) -> u64 {
         (((self.prop >> 16) & 0xffff) + 1) << 9
     }
 
-    /// How it is compressed.
+    /// Compression of the log block.
     pub fn compression(&self) -> Result<Compression> {
         Compression::from_raw(((self.prop >> 32) & 0x7f) as u8)
     }
 
-    /// Algorithm of its checksum.
+    /// Checksum algorithm of the log block.
     pub fn checksum_kind(&self) -> Result<Checksum> {
         Checksum::from_raw((self.prop >> 40) as u8)
     }
@@ -133,39 +136,39 @@ impl LogPointer {
 /// The header of a cache device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Header {
-    /// Guid of the pool.
+    /// GUID of the pool.
     pub pool_guid: u64,
-    /// Guid of the device.
+    /// GUID of the device.
     pub vdev_guid: u64,
     /// Entries in a log block.
     pub log_entries: u64,
-    /// Up to where old contents have been given up.
+    /// End of the area that has been evicted for reuse.
     pub evict_offset: u64,
-    /// 1: being filled for the first time.
+    /// 1: the device is being filled for the first time.
     pub flags: u64,
-    /// Start of the contents.
+    /// Start of the cache area.
     pub start_offset: u64,
-    /// End of the contents.
+    /// End of the cache area.
     pub end_offset: u64,
-    /// Newest log block, and the one before.
+    /// The newest log block and the one before it.
     pub newest: [LogPointer; 2],
-    /// Space of the log blocks.
+    /// Space of the log blocks in bytes.
     pub log_blocks_bytes: u64,
     /// Number of log blocks.
     pub log_blocks: u64,
-    /// When it was trimmed, seconds since 1970.
+    /// Time of the last trim in seconds since 1970.
     pub trim_time: u64,
-    /// State of trimming.
+    /// State of the trim.
     pub trim_state: u64,
-    /// Its own checksum.
+    /// Checksum of the header.
     pub trailer: Trailer,
 }
 
 impl Header {
-    /// Bytes on disk.
+    /// Size on disk in bytes.
     pub const SIZE_BYTES: usize = 512;
 
-    /// Takes the first 512 bytes; their checksum is verified by the caller.
+    /// Parses the first 512 bytes. The caller verifies the checksum.
     pub fn parse(bytes: &[u8]) -> Result<Self> {
         need("l2arc_dev_hdr_phys", bytes, Self::SIZE_BYTES)?;
         let bytes = &bytes[..Self::SIZE_BYTES];
@@ -192,7 +195,7 @@ impl Header {
         })
     }
 
-    /// As on disk, without its checksum.
+    /// Encodes the header, without its checksum.
     pub fn to_bytes(&self) -> [u8; Self::SIZE_BYTES] {
         let mut out = [0; Self::SIZE_BYTES];
         let head = [
@@ -215,7 +218,7 @@ impl Header {
     }
 }
 
-/// Sizes in sectors less one, as `L2BLK_SET_LSIZE` and `L2BLK_SET_PSIZE` pack them.
+/// Packs sizes as sectors - 1, like `L2BLK_SET_LSIZE` and `L2BLK_SET_PSIZE`.
 fn packed_sizes(lsize_bytes: u64, psize_bytes: u64) -> u64 {
     let sectors = |bytes: u64| (bytes.div_ceil(512).max(1) - 1) & 0xffff;
     sectors(lsize_bytes) | sectors(psize_bytes) << 16
@@ -230,7 +233,7 @@ fn words_to_bytes<const N: usize, const BYTES: usize>(words: [u64; N]) -> [u8; B
     out
 }
 
-/// Packs a log block of these entries, in front of which `previous` stands in its chain.
+/// Encodes a log block with these entries, which follows `previous` in the chain.
 pub fn pack_log_block(previous: &LogPointer, entries: &[LogEntry]) -> Vec<u8> {
     assert!(entries.len() <= LOG_BLOCK_ENTRIES_MAX, "more entries than a log block holds");
     let mut out = vec![0; LOG_BLOCK_BYTES];
@@ -244,8 +247,8 @@ pub fn pack_log_block(previous: &LogPointer, entries: &[LogEntry]) -> Vec<u8> {
     out
 }
 
-/// How many entries the log blocks of a device have whose contents lie from `start` to `end`; 0: none are written, since the
-/// device is small (`l2arc_rebuild_dev`).
+/// Number of entries in each log block of a device whose cache area spans `start` to `end`; 0: the
+/// device is too small for log blocks (`l2arc_rebuild_dev`).
 pub fn log_entries(start: u64, end: u64) -> u64 {
     if end < LOG_DEVICE_BYTES_MIN { 0 } else { (end.saturating_sub(start) >> 24).min(LOG_BLOCK_ENTRIES_MAX as u64) }
 }
@@ -258,24 +261,24 @@ fn magic_endian(structure: &'static str, field: &'static str, bytes: &[u8], magi
     })
 }
 
-/// A log block, decompressed.
+/// A decompressed log block.
 #[derive(Debug, Clone, Copy)]
 pub struct LogBlock<'a> {
-    /// The log block before it in its chain.
+    /// The previous log block in the chain.
     pub previous: LogPointer,
     entries: &'a [u8],
     endian: Endian,
 }
 
 impl<'a> LogBlock<'a> {
-    /// Takes a whole log block.
+    /// Parses a whole log block.
     pub fn parse(bytes: &'a [u8]) -> Result<Self> {
         need("l2arc_log_blk_phys", bytes, 0x80)?;
         let endian = magic_endian("l2arc_log_blk_phys", "lb_magic", bytes, LOG_BLOCK_MAGIC)?;
         Ok(Self { previous: LogPointer::parse(&bytes[8..], endian)?, entries: &bytes[0x80..], endian })
     }
 
-    /// Its entries, as many as the header's [`Header::log_entries`] count; unused ones are zeros.
+    /// The first `count` entries, which is [`Header::log_entries`]. Unused entries are zero.
     pub fn entries(&self, count: u64) -> impl Iterator<Item = LogEntry> + 'a {
         let endian = self.endian;
         let count = usize::try_from(count).unwrap_or(usize::MAX).min(LOG_BLOCK_ENTRIES_MAX);
@@ -283,37 +286,36 @@ impl<'a> LogBlock<'a> {
     }
 }
 
-/// What a cached block is.
+/// Attributes of a cached block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Nature {
-    /// Metadata.
+    /// The block is metadata.
     pub is_metadata: bool,
-    /// Encrypted or authenticated.
+    /// The block is encrypted or authenticated.
     pub is_protected: bool,
-    /// It was asked for more than once (`ARC_STATE_MFU`, else `ARC_STATE_MRU`).
+    /// The block was requested more than once (`ARC_STATE_MFU`, else `ARC_STATE_MRU`).
     pub is_frequent: bool,
 }
 
-/// A cached block: word 0-1 address in the pool, 2 birth, 3 properties, 4 offset on the cache device, 5 level.
+/// A cached block: words 0-1 address in the pool, 2 birth, 3 properties, 4 offset on the cache
+/// device, 5 compression level.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LogEntry {
-    /// Its first address in the pool.
+    /// First address in the pool.
     pub dva: Dva,
-    /// Its birth.
     pub birth: Txg,
-    /// Sizes, compression, kind (data or metadata), whether encrypted, and list of the cache, packed.
+    /// Sizes, compression, kind (data or metadata), encryption and cache list, packed.
     pub prop: u64,
-    /// Where it is on the cache device.
+    /// Offset on the cache device in bytes.
     pub offset_bytes: u64,
-    /// Level of its compression.
     pub compression_level: u64,
 }
 
 impl LogEntry {
-    /// Bytes on disk.
+    /// Size on disk in bytes.
     pub const SIZE_BYTES: usize = 64;
 
-    /// Of a block of these sizes, in memory and as stored.
+    /// An entry for a block; `sizes` are in memory and as stored, in bytes.
     pub fn pack(
         dva: Dva,
         birth: Txg,
@@ -332,17 +334,17 @@ impl LogEntry {
         Self { dva, birth, prop, offset_bytes, compression_level: 0 }
     }
 
-    /// Bytes of the block in memory.
+    /// Size of the block in memory, in bytes.
     pub fn lsize_bytes(&self) -> u64 {
         ((self.prop & 0xffff) + 1) << 9
     }
 
-    /// Bytes of the block as stored.
+    /// Stored size of the block in bytes.
     pub fn psize_bytes(&self) -> u64 {
         (((self.prop >> 16) & 0xffff) + 1) << 9
     }
 
-    /// Whether it is metadata.
+    /// Whether the block is metadata.
     pub fn is_metadata(&self) -> bool {
         (self.prop >> 48) & 0xff == 2
     }

@@ -1,26 +1,30 @@
-//! Label: who a device is and which pool it belongs to, four times on each device, and the ring of uberblocks.
+//! Vdev label: identifies a device and its pool, four times on each device, and holds the uberblock
+//! ring.
 //!
 //! ```text
 //! 0        256K     512K            4M                        end-512K  end-256K  end
 //! | label 0 | label 1 | boot 3.5 MiB | allocatable space ...... | label 2 | label 3 |
 //! ```
 //!
-//! Offsets in block pointers count from 4 MiB. The device's size is first rounded down to 256 KiB. Each label:
+//! Offsets in block pointers count from 4 MiB. The device size is first rounded down to a multiple
+//! of 256 KiB. Each label:
 //!
-//! | offset  | bytes  | field        | since | meaning                                                      |
-//! |---------|--------|--------------|-------|--------------------------------------------------------------|
-//! | 0x00000 | 8192   | vl_pad1      | v1    | blank, for partition tables (VTOC)                           |
-//! | 0x02000 | 8192   | vl_be        | 2.0   | boot environment: version (big-endian), text or nvlist, checksum |
-//! | 0x04000 | 114688 | vl_vdev_phys | v1    | the configuration as an XDR nvlist, checksum                 |
-//! | 0x20000 | 131072 | vl_uberblock | v1    | ring of uberblocks, a slot each                              |
+//! | offset  | bytes  | field        | since | meaning                                         |
+//! |---------|--------|--------------|-------|-------------------------------------------------|
+//! | 0x00000 | 8192   | vl_pad1      | v1    | blank, for partition tables (VTOC)              |
+//! | 0x02000 | 8192   | vl_be        | 2.0   | boot environment: version (big-endian), text or |
+//! |         |        |              |       | nvlist, checksum                                |
+//! | 0x04000 | 114688 | vl_vdev_phys | v1    | the configuration as an XDR nvlist, checksum    |
+//! | 0x20000 | 131072 | vl_uberblock | v1    | ring of uberblocks, one for each slot           |
 //!
-//! Each part but the first ends with a [`Trailer`] whose checksum is sha256 over the part, the trailer's own checksum
-//! replaced by `(offset of the part on the device, 0, 0, 0)`; the caller computes it.
+//! Each part but the first ends with a [`Trailer`] whose checksum is sha256 over the part, with the
+//! trailer's own checksum replaced by `(offset of the part on the device, 0, 0, 0)`. The caller
+//! computes it.
 //!
-//! A slot is `max(1 KiB, 1 << ashift)`, at most 8 KiB; a round goes to slot `txg % slots`, or with
-//! multihost on `txg % (slots - 1)`, the last slot being for heartbeats.
+//! A slot is `max(1 KiB, 1 << ashift)`, at most 8 KiB. An uberblock goes to slot `txg % slots` or,
+//! with multihost, to `txg % (slots - 1)`; the last slot is then reserved for heartbeats.
 //!
-//! Trailer of a label's configuration part (little-endian writer): magic, then the checksum.
+//! Trailer of a label's configuration (little-endian writer): magic, then the checksum.
 //!
 //! ```text
 //! 00000000  11 7a 0c b1 7a da 10 02  e9 db 64 76 3a 35 54 63  |.z..z.....dv:5Tc|
@@ -34,50 +38,51 @@ use crate::endian::{Endian, need};
 use crate::error::{Error, Result};
 use crate::nvlist::{Nvlist, Packed};
 
-/// Bytes of a label.
+/// Size of a label in bytes.
 pub const LABEL_BYTES: u64 = 256 << 10;
-/// Labels on each device.
+/// Number of labels on a device.
 pub const LABELS: usize = 4;
-/// Bytes of the blank part, and of the boot environment.
+/// Size in bytes of the blank part, and of the boot environment.
 pub const PAD_BYTES: usize = 8 << 10;
 /// Offset of the boot environment in a label.
 pub const BOOTENV_OFFSET: u64 = 8 << 10;
-/// Bytes of the boot environment with its trailer.
+/// Size in bytes of the boot environment, including its trailer.
 pub const BOOTENV_BYTES: usize = PAD_BYTES;
 /// Offset of the configuration in a label.
 pub const CONFIG_OFFSET: u64 = 16 << 10;
-/// Bytes of the configuration with its trailer (`VDEV_PHYS_SIZE`).
+/// Size in bytes of the configuration, including its trailer (`VDEV_PHYS_SIZE`).
 pub const CONFIG_BYTES: usize = 112 << 10;
 /// Offset of the uberblock ring in a label.
 pub const RING_OFFSET: u64 = 128 << 10;
-/// Bytes of the uberblock ring.
+/// Size of the uberblock ring in bytes.
 pub const RING_BYTES: u64 = 128 << 10;
-/// Smallest slot, as a power of two.
+/// log2 of the smallest slot.
 pub const SLOT_SHIFT_MIN: u32 = 10;
-/// Largest slot, as a power of two.
+/// log2 of the largest slot.
 pub const SLOT_SHIFT_MAX: u32 = 13;
-/// Slots at the end of the ring that only heartbeats use when multihost is on.
+/// Slots at the end of the ring that are reserved for heartbeats if multihost is on.
 pub const MMP_SLOTS: u64 = 1;
 /// Offset of the boot area on a device.
 pub const BOOT_OFFSET: u64 = 2 * LABEL_BYTES;
-/// Bytes of the boot area.
+/// Size of the boot area in bytes.
 pub const BOOT_BYTES: u64 = 7 << 19;
-/// Bytes before the allocatable space: block pointers' offset 0 is here.
+/// Bytes before the allocatable space: offset 0 of block pointers.
 pub const START_BYTES: u64 = 2 * LABEL_BYTES + BOOT_BYTES;
-/// Bytes behind the allocatable space.
+/// Bytes after the allocatable space.
 pub const END_BYTES: u64 = 2 * LABEL_BYTES;
-/// Smallest device that ZFS takes (`SPA_MINDEVSIZE`).
+/// Smallest device that ZFS accepts (`SPA_MINDEVSIZE`).
 pub const MIN_DEVICE_BYTES: u64 = 64 << 20;
 
 const _: () = assert!(START_BYTES == 4 << 20);
 const _: () = assert!(CONFIG_OFFSET + CONFIG_BYTES as u64 == RING_OFFSET && RING_OFFSET + RING_BYTES == LABEL_BYTES);
 
-/// Size of a device as labels see it: rounded down to a whole number of labels.
+/// Device size as used by labels: rounded down to a multiple of the label size.
 pub fn usable_bytes(device_bytes: u64) -> u64 {
     device_bytes - device_bytes % LABEL_BYTES
 }
 
-/// Offset of label `index` (0 to 3) on a device of `device_bytes`; none when the device is too small for four.
+/// Offset of label `index` (0 to 3) on a device of `device_bytes`. `None` if the device is too
+/// small for four labels.
 pub fn label_offset(device_bytes: u64, index: usize) -> Option<u64> {
     let size = usable_bytes(device_bytes);
     if index >= LABELS || size < LABELS as u64 * LABEL_BYTES {
@@ -87,42 +92,42 @@ pub fn label_offset(device_bytes: u64, index: usize) -> Option<u64> {
     Some(if index < LABELS / 2 { at } else { size - LABELS as u64 * LABEL_BYTES + at })
 }
 
-/// log2 of an uberblock slot's bytes on a device of that `ashift`.
+/// log2 of the uberblock slot size on a device with this `ashift`.
 pub fn slot_shift(ashift: u32) -> u32 {
     ashift.clamp(SLOT_SHIFT_MIN, SLOT_SHIFT_MAX)
 }
 
-/// Slots of the ring.
+/// Number of slots in the ring.
 pub fn slot_count(ashift: u32) -> u64 {
     RING_BYTES >> slot_shift(ashift)
 }
 
-/// Offset in a label of slot `slot`.
+/// Offset of slot `slot` in a label, in bytes.
 pub fn slot_offset(ashift: u32, slot: u64) -> u64 {
     RING_OFFSET + ((slot % slot_count(ashift)) << slot_shift(ashift))
 }
 
-/// Slot in which round `txg` is written.
+/// Slot for the uberblock of `txg`.
 pub fn slot_of_txg(ashift: u32, txg: u64, multihost: bool) -> u64 {
     txg % (slot_count(ashift) - if multihost { MMP_SLOTS } else { 0 })
 }
 
-/// `zio_eck_t`: the checksum at the end of a block that holds its own.
+/// `zio_eck_t`: the checksum at the end of a self-checksummed block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Trailer {
     /// The checksum's four words.
     pub checksum: [u64; 4],
-    /// Order of the writer of the block.
+    /// Byte order of the block's writer.
     pub endian: Endian,
 }
 
 impl Trailer {
-    /// Bytes on disk.
+    /// Size on disk in bytes.
     pub const SIZE_BYTES: usize = 40;
     /// `ZEC_MAGIC`, "zio-data-bloc-tail".
     pub const MAGIC: u64 = 0x0210_da7a_b10c_7a11;
 
-    /// Takes the last 40 bytes of `block`.
+    /// Parses the last 40 bytes of `block`.
     pub fn parse(block: &[u8]) -> Result<Self> {
         need("zio_eck", block, Self::SIZE_BYTES)?;
         let bytes = &block[block.len() - Self::SIZE_BYTES..];
@@ -141,7 +146,7 @@ impl Trailer {
         Ok(Self { checksum, endian })
     }
 
-    /// The 40 bytes on disk.
+    /// Encodes the 40 bytes.
     pub fn to_bytes(&self) -> [u8; Self::SIZE_BYTES] {
         let mut out = [0; Self::SIZE_BYTES];
         self.endian.put_u64(&mut out, Self::MAGIC);
@@ -151,29 +156,31 @@ impl Trailer {
         out
     }
 
-    /// Offset in a block of `block_bytes` of the 32 bytes that are replaced while summing.
+    /// Offset, in a block of `block_bytes`, of the 32 bytes that are replaced while computing the
+    /// checksum.
     pub fn checksum_at(block_bytes: usize) -> Option<usize> {
         block_bytes.checked_sub(32)
     }
 }
 
-/// The configuration in a part of [`CONFIG_BYTES`], whose checksum the caller has verified.
+/// Parses the configuration from a part of [`CONFIG_BYTES`], whose checksum the caller has
+/// verified.
 pub fn parse_config(part: &[u8]) -> Result<Packed> {
     need("vdev_phys", part, CONFIG_BYTES)?;
     Packed::parse(&part[..CONFIG_BYTES - Trailer::SIZE_BYTES])
 }
 
-/// What a boot loader keeps in the label.
+/// The boot environment that a boot loader stores in the label.
 #[derive(Debug, Clone, PartialEq)]
 pub enum BootEnv {
     /// Version 0: text, as GRUB writes it.
     Raw(Vec<u8>),
-    /// Version 1: a list of pairs.
+    /// Version 1: an nvlist.
     List(Nvlist),
 }
 
 impl BootEnv {
-    /// Takes the boot environment of a label, whose checksum the caller has verified.
+    /// Parses the boot environment of a label, whose checksum the caller has verified.
     pub fn parse(part: &[u8]) -> Result<Self> {
         need("vdev_boot_envblock", part, BOOTENV_BYTES)?;
         let body = &part[8..BOOTENV_BYTES - Trailer::SIZE_BYTES];
@@ -190,7 +197,7 @@ mod tests {
     use super::*;
     use crate::testing::{golden, never_panics};
 
-    /// The configuration part as on disk: list, zeros, trailer.
+    /// The configuration as stored on disk: nvlist, zeros, trailer.
     fn config_part() -> Vec<u8> {
         let mut part = golden!("label_raidz1_xdr.bin").to_vec();
         part.resize(CONFIG_BYTES - Trailer::SIZE_BYTES, 0);

@@ -1,21 +1,21 @@
-//! Name-value lists: the format's own JSON, used for labels, the pool configuration, history, boot environments,
+//! Name-value lists (nvlists), used for labels, the pool configuration, history, boot environments,
 //! extended attributes and stream headers.
 //!
 //! Above: everything that reads a configuration. Below: [`xdr`] and [`native`], the two encodings.
 //!
-//! A packed list begins with four bytes that say how the rest is written:
+//! A packed list begins with four bytes that describe its encoding:
 //!
-//! | offset | bytes | field        | meaning                                                      |
-//! |--------|-------|--------------|--------------------------------------------------------------|
-//! | 0x00   | 1     | nvh_encoding | 0: native (C structures of a 64-bit host), 1: XDR            |
-//! | 0x01   | 1     | nvh_endian   | order of the writer: 1 little, 0 big; XDR is big all the same |
-//! | 0x02   | 2     | nvh_reserved | zero                                                         |
-//! | 0x04   | 4     | nvl_version  | 0                                                            |
-//! | 0x08   | 4     | nvl_nvflag   | 1: names are unique, 2: pairs of name and type are           |
-//! | 0x0c   |       |              | pairs, then an end mark                                      |
+//! | offset | bytes | field        | meaning                                                   |
+//! |--------|-------|--------------|-----------------------------------------------------------|
+//! | 0x00   | 1     | nvh_encoding | 0: native (C structures of a 64-bit host), 1: XDR         |
+//! | 0x01   | 1     | nvh_endian   | order of the writer: 1 little, 0 big; XDR is always big   |
+//! | 0x02   | 2     | nvh_reserved | zero                                                      |
+//! | 0x04   | 4     | nvl_version  | 0                                                         |
+//! | 0x08   | 4     | nvl_nvflag   | 1: names are unique, 2: pairs of name and type are unique |
+//! | 0x0c   |       |              | pairs, then an end mark                                   |
 //!
-//! Start of a label's list (XDR, little-endian writer): version 0, unique names, then the pair `version`, 36 bytes
-//! packed, 32 unpacked, type 8 (uint64), one value, 5000.
+//! Start of a label's list (XDR, little-endian writer): version 0, unique names, then the pair
+//! `version`: 36 bytes packed, 32 unpacked, type 8 (uint64), one value, 5000.
 //!
 //! ```text
 //! 00000000  01 01 00 00 00 00 00 00  00 00 00 01 00 00 00 24  |...............$|
@@ -24,7 +24,7 @@
 //! ```
 //!
 //! Invariants:
-//!   * order and duplicates are kept: a list written by OpenZFS packs to the same bytes again
+//!   * order and duplicates are preserved: a list written by OpenZFS packs to the same bytes again
 //!   * nesting is at most [`MAX_DEPTH`]; memory is at most a small multiple of the input
 //!   * names and strings are bytes without NUL; they need not be UTF-8 (extended attributes)
 //!
@@ -37,27 +37,27 @@ pub mod xdr;
 use crate::endian::{Endian, need};
 use crate::error::{Error, Result};
 
-/// Nesting that is accepted: what OpenZFS accepts outside the kernel (inside it is 20).
+/// Maximum nesting depth: what OpenZFS accepts in user space (20 in the kernel).
 pub const MAX_DEPTH: usize = 100;
-/// Bytes that a packed list may have, from the format (sizes are positive 32-bit numbers).
+/// Maximum size of a packed list in bytes, from the format (sizes are positive 32-bit numbers).
 pub const MAX_BYTES: usize = i32::MAX as usize;
-/// Bytes before the version: encoding and order.
+/// Bytes before the version: encoding and byte order.
 pub const HEADER_BYTES: usize = 4;
 
-/// How a list is packed.
+/// Encoding of a packed list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Encoding {
-    /// C structures of the writer, in its order.
+    /// C structures in the writer's byte order.
     Native,
     /// Big-endian, aligned to 4 bytes.
     Xdr,
 }
 
-/// A value; each variant is one `data_type_t`.
+/// A value. Each variant is one `data_type_t`.
 #[derive(Debug, Clone, PartialEq)]
-#[allow(missing_docs)] // Named as the format's types are.
+#[allow(missing_docs)] // Named like the types of the format.
 pub enum Value {
-    /// The name alone: it is there or it is not.
+    /// A name without a value: true if present.
     Boolean,
     Byte(u8),
     Int16(i16),
@@ -75,7 +75,7 @@ pub enum Value {
     Int64Array(Vec<i64>),
     Uint64Array(Vec<u64>),
     StringArray(Vec<Vec<u8>>),
-    /// Nanoseconds of a clock.
+    /// A clock value in nanoseconds.
     HrTime(i64),
     Nvlist(Nvlist),
     NvlistArray(Vec<Nvlist>),
@@ -89,7 +89,7 @@ pub enum Value {
 }
 
 impl Value {
-    /// `data_type_t` on disk.
+    /// The `data_type_t` number on disk.
     pub fn type_number(&self) -> u32 {
         match self {
             Self::Boolean => 1,
@@ -122,7 +122,7 @@ impl Value {
         }
     }
 
-    /// Number of elements as the pair says it: 0 for [`Value::Boolean`], 1 for what is not an array.
+    /// Number of elements as recorded in the pair: 0 for [`Value::Boolean`], 1 for other scalars.
     pub fn element_count(&self) -> usize {
         match self {
             Self::Boolean => 0,
@@ -141,7 +141,7 @@ impl Value {
         }
     }
 
-    /// Bytes that the value takes in a native pair, before alignment.
+    /// Size of the value in a native pair in bytes, before alignment.
     fn native_bytes(&self) -> usize {
         let n = self.element_count();
         match self {
@@ -161,7 +161,7 @@ impl Value {
         }
     }
 
-    /// Any whole number that is not negative.
+    /// The value as `u64`, if it is an integer that is not negative.
     pub fn as_u64(&self) -> Option<u64> {
         match *self {
             Self::Uint64(v) => Some(v),
@@ -224,17 +224,16 @@ impl From<Vec<u64>> for Value {
 pub struct Pair {
     /// The name, without its NUL.
     pub name: Vec<u8>,
-    /// The value.
     pub value: Value,
 }
 
 impl Pair {
-    /// The name for printing.
+    /// The name for display.
     pub fn name_lossy(&self) -> std::borrow::Cow<'_, str> {
         String::from_utf8_lossy(&self.name)
     }
 
-    /// Bytes of the pair in memory of a 64-bit host, which both encodings record.
+    /// Size in bytes of the pair in memory of a 64-bit host, which both encodings record.
     fn native_bytes(&self) -> usize {
         align8(native::PAIR_BYTES + self.name.len() + 1) + align8(self.value.native_bytes())
     }
@@ -245,25 +244,22 @@ impl Pair {
 pub struct Nvlist {
     /// `nvl_nvflag`: [`Nvlist::UNIQUE_NAME`] nearly everywhere.
     pub flags: u32,
-    /// The pairs.
     pub pairs: Vec<Pair>,
 }
 
-/// A list with what its header says of how it was packed.
+/// An unpacked list and how it was packed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Packed {
-    /// The list.
     pub list: Nvlist,
-    /// How it was packed.
     pub encoding: Encoding,
-    /// Order of the host that packed it.
+    /// Byte order of the host that packed it.
     pub endian: Endian,
-    /// Bytes that the packed list takes; what follows it in the buffer is not looked at.
+    /// Size of the packed list in bytes. Data after it is ignored.
     pub size_bytes: usize,
 }
 
 impl Packed {
-    /// Unpacks the list at the start of `bytes`, in either encoding and order.
+    /// Unpacks the list at the start of `bytes`, in either encoding and byte order.
     pub fn parse(bytes: &[u8]) -> Result<Self> {
         need("nvlist", bytes, HEADER_BYTES)?;
         let bytes = &bytes[..bytes.len().min(MAX_BYTES)];
@@ -304,21 +300,21 @@ impl Nvlist {
         Packed::parse(bytes).map(|p| p.list)
     }
 
-    /// Packs as XDR; `writer` only fills the header byte, as the host that packs would.
+    /// Packs as XDR. `writer` only fills the byte-order field of the header.
     pub fn to_xdr(&self, writer: Endian) -> Vec<u8> {
         let mut out = header(Encoding::Xdr, writer);
         xdr::write(&mut out, self);
         out
     }
 
-    /// Packs as native structures of a 64-bit host of the order `endian`.
+    /// Packs as native structures of a 64-bit host with byte order `endian`.
     pub fn to_native(&self, endian: Endian) -> Vec<u8> {
         let mut out = header(Encoding::Native, endian);
         native::write(&mut out, self, endian);
         out
     }
 
-    /// Packs as told.
+    /// Packs in the given encoding and byte order.
     pub fn pack(&self, encoding: Encoding, endian: Endian) -> Vec<u8> {
         match encoding {
             Encoding::Native => self.to_native(endian),
@@ -326,7 +322,7 @@ impl Nvlist {
         }
     }
 
-    /// The value of `name`; of several, the last, as OpenZFS's lookups have it.
+    /// The value of `name`. If there are several, the last one, as in OpenZFS's lookups.
     pub fn get(&self, name: impl AsRef<[u8]>) -> Option<&Value> {
         let name = name.as_ref();
         self.pairs.iter().rev().find(|p| p.name == name).map(|p| &p.value)
@@ -337,22 +333,22 @@ impl Nvlist {
         self.get(name).is_some()
     }
 
-    /// A number of any unsigned type (or signed and not negative).
+    /// A number of any unsigned type, or of a signed type if not negative.
     pub fn get_u64(&self, name: &str) -> Option<u64> {
         self.get(name)?.as_u64()
     }
 
-    /// A number that must be there; the error names it.
+    /// A required number. If it is missing, the error names it.
     pub fn need_u64(&self, name: &'static str) -> Result<u64> {
         self.get_u64(name).ok_or_else(|| self.missing(name, "a number"))
     }
 
-    /// A string that is UTF-8.
+    /// A string, if it is UTF-8.
     pub fn get_str(&self, name: &str) -> Option<&str> {
         std::str::from_utf8(self.get_string(name)?).ok()
     }
 
-    /// A string that must be there and be UTF-8; the error names it.
+    /// A required UTF-8 string. If it is missing, the error names it.
     pub fn need_str(&self, name: &'static str) -> Result<&str> {
         self.get_str(name).ok_or_else(|| self.missing(name, "a string"))
     }
@@ -365,7 +361,7 @@ impl Nvlist {
         }
     }
 
-    /// A truth: a boolean value, or a plain boolean, which is true by being there.
+    /// A boolean value, or `true` for a plain boolean, which is true by being present.
     pub fn get_bool(&self, name: &str) -> Option<bool> {
         match self.get(name)? {
             Value::BooleanValue(v) => Some(*v),
@@ -382,12 +378,12 @@ impl Nvlist {
         }
     }
 
-    /// A nested list that must be there; the error names it.
+    /// A required nested list. If it is missing, the error names it.
     pub fn need_nvlist(&self, name: &'static str) -> Result<&Nvlist> {
         self.get_nvlist(name).ok_or_else(|| self.missing(name, "an nvlist"))
     }
 
-    /// An array of lists; empty when it is not there.
+    /// An array of lists; empty if missing.
     pub fn get_nvlist_array(&self, name: &str) -> &[Nvlist] {
         match self.get(name) {
             Some(Value::NvlistArray(v)) => v,
@@ -426,7 +422,7 @@ impl Nvlist {
         }
     }
 
-    /// Sets `name`, taking away earlier pairs of that name when names are unique.
+    /// Sets `name`. Removes earlier pairs with that name if names are unique.
     pub fn put(&mut self, name: &str, value: impl Into<Value>) {
         if self.flags & Self::UNIQUE_NAME != 0 {
             self.remove(name);
@@ -434,7 +430,7 @@ impl Nvlist {
         self.pairs.push(Pair { name: name.as_bytes().to_vec(), value: value.into() });
     }
 
-    /// Takes away every pair `name`; says whether there was one.
+    /// Removes every pair called `name`. Returns whether there was one.
     pub fn remove(&mut self, name: impl AsRef<[u8]>) -> bool {
         let before = self.pairs.len();
         self.pairs.retain(|p| p.name != name.as_ref());
@@ -450,7 +446,7 @@ fn align8(n: usize) -> usize {
     n.next_multiple_of(8)
 }
 
-/// Refuses an element count that the type cannot have, as OpenZFS does.
+/// Rejects an element count that is invalid for the type, as OpenZFS does.
 fn check_count(type_number: u32, count: usize) -> Result<()> {
     let expected = match type_number {
         1 => 0,

@@ -1,21 +1,24 @@
 //! Object set: the root block of a dataset, or of the pool's own objects (the MOS).
 //!
-//! | offset | bytes | field               | since           | meaning                                           |
-//! |--------|-------|---------------------|-----------------|---------------------------------------------------|
-//! | 0x000  | 512   | os_meta_dnode       | v1              | dnode of the object that holds all other dnodes   |
-//! | 0x200  | 192   | os_zil_header       | v1              | head of the intent log                            |
-//! | 0x2c0  | 8     | os_type             | v1              | 1 MOS, 2 file system, 3 volume, 4 other           |
-//! | 0x2c8  | 8     | os_flags            | v15             | 1 user accounting, 2 object accounting, 4 project quota complete |
-//! | 0x2d0  | 32    | os_portable_mac     | encryption      | MAC over what a raw send carries                  |
-//! | 0x2f0  | 32    | os_local_mac        | encryption      | MAC over the rest                                 |
-//! | 0x400  | 512   | os_userused_dnode   | v15             | space by user (blocks of 2 KiB and more)          |
-//! | 0x600  | 512   | os_groupused_dnode  | v15             | space by group                                    |
-//! | 0x800  | 512   | os_projectused_dnode| project_quota   | space by project (blocks of 4 KiB)                |
+//! | offset | bytes | field                | since         | meaning                              |
+//! |--------|-------|----------------------|---------------|--------------------------------------|
+//! | 0x000  | 512   | os_meta_dnode        | v1            | dnode of the object of dnodes        |
+//! | 0x200  | 192   | os_zil_header        | v1            | intent log header                    |
+//! | 0x2c0  | 8     | os_type              | v1            | 1 MOS, 2 file system, 3 zvol, 4      |
+//! |        |       |                      |               | other                                |
+//! | 0x2c8  | 8     | os_flags             | v15           | 1 user accounting, 2 object          |
+//! |        |       |                      |               | accounting, 4 project quota complete |
+//! | 0x2d0  | 32    | os_portable_mac      | encryption    | MAC over what a raw send carries     |
+//! | 0x2f0  | 32    | os_local_mac         | encryption    | MAC over the remaining parts         |
+//! | 0x400  | 512   | os_userused_dnode    | v15           | space by user (blocks from 2 KiB)    |
+//! | 0x600  | 512   | os_groupused_dnode   | v15           | space by group                       |
+//! | 0x800  | 512   | os_projectused_dnode | project_quota | space by project (blocks of 4 KiB)   |
 //!
-//! Intent log header: 0x00 zh_claim_txg, 0x08 zh_replay_seq, 0x10 zh_log (block pointer), 0x90 zh_claim_blk_seq,
-//! 0x98 zh_flags, 0xa0 zh_claim_lr_seq.
+//! Intent log header: 0x00 zh_claim_txg, 0x08 zh_replay_seq, 0x10 zh_log (block pointer), 0x90
+//! zh_claim_blk_seq, 0x98 zh_flags, 0xa0 zh_claim_lr_seq.
 //!
-//! Of a file system: the dnode of dnodes (type 10, levels 7), and its middle: kind 2, flags 7 (all accounting complete):
+//! A file system: the dnode of dnodes (type 10, levels 6), and the middle of the block: kind 2,
+//! flags 7 (all accounting complete):
 //!
 //! ```text
 //! 00000000  0a 11 06 03 00 00 00 01  20 00 00 00 00 00 00 00  |........ .......|
@@ -32,22 +35,20 @@ use crate::endian::{Endian, need};
 use crate::error::{Error, Result};
 use crate::types::{ObjectType, Txg};
 
-/// What an object set holds (`dmu_objset_type_t`).
+/// Kind of an object set (`dmu_objset_type_t`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ObjsetKind {
-    /// The type was never set: a dataset without contents, such as `$MOS` or `$ORIGIN`.
+    /// Type never set: a dataset without contents, such as `$MOS` or `$ORIGIN`.
     None,
     /// The pool's own objects.
     Meta,
-    /// A file system.
     FileSystem,
-    /// A volume.
     Volume,
-    /// Made by ztest or others.
+    /// Created by ztest or other programs.
     Other,
 }
 
-/// Head of the intent log.
+/// Header of the intent log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ZilHeader {
     /// Txg in which an import claimed the blocks; 0: not claimed.
@@ -67,15 +68,15 @@ pub struct ZilHeader {
 impl ZilHeader {
     /// `zh_flags`: there are records to replay.
     pub const FLAG_REPLAY_NEEDED: u64 = 1;
-    /// `zh_flags`: `zh_claim_lr_seq` was set.
+    /// `zh_flags`: `zh_claim_lr_seq` is set.
     pub const FLAG_CLAIM_RECORD_SEQ_VALID: u64 = 2;
-    /// Of a dataset without a log.
+    /// The header of a dataset without a log.
     pub const EMPTY: Self =
         Self { claim_txg: Txg(0), replay_seq: 0, log: BlkPtr::HOLE, claim_block_seq: 0, flags: 0, claim_record_seq: 0 };
-    /// Bytes on disk.
+    /// Size on disk in bytes.
     pub const SIZE_BYTES: usize = 192;
 
-    /// Takes the first 192 bytes.
+    /// Parses the first 192 bytes.
     pub fn parse(bytes: &[u8], endian: Endian) -> Result<Self> {
         need("zil_header", bytes, Self::SIZE_BYTES)?;
         Ok(Self {
@@ -88,7 +89,7 @@ impl ZilHeader {
         })
     }
 
-    /// The 192 bytes on disk.
+    /// Encodes the 192 bytes.
     pub fn to_bytes(&self, endian: Endian) -> [u8; Self::SIZE_BYTES] {
         let mut out = [0; Self::SIZE_BYTES];
         endian.put_u64(&mut out, self.claim_txg.0);
@@ -104,37 +105,36 @@ impl ZilHeader {
 /// The root block of a dataset.
 #[derive(Debug, Clone)]
 pub struct Objset {
-    /// Dnode of the object whose contents are all dnodes.
+    /// Dnode of the object whose data is all dnodes.
     pub meta_dnode: Dnode,
-    /// Head of the intent log.
+    /// Header of the intent log.
     pub zil: ZilHeader,
-    /// What the set holds.
     pub kind: ObjsetKind,
     /// `os_flags`.
     pub flags: u64,
     /// MAC over the parts that a raw send carries.
     pub portable_mac: [u8; 32],
-    /// MAC over the rest.
+    /// MAC over the remaining parts.
     pub local_mac: [u8; 32],
-    /// Space by user, from version 15 on.
+    /// Space by user, from pool version 15 on.
     pub user_used: Option<Dnode>,
     /// Space by group.
     pub group_used: Option<Dnode>,
     /// Space by project.
     pub project_used: Option<Dnode>,
-    /// Order of the writer.
+    /// Byte order of the writer.
     pub endian: Endian,
 }
 
 impl Objset {
-    /// `os_flags`: user and group space is complete.
+    /// `os_flags`: user and group accounting is complete.
     pub const FLAG_USERACCOUNTING_COMPLETE: u64 = 1;
-    /// `os_flags`: object counts are complete.
+    /// `os_flags`: object accounting is complete.
     pub const FLAG_USEROBJACCOUNTING_COMPLETE: u64 = 2;
-    /// `os_flags`: project space is complete.
+    /// `os_flags`: project accounting is complete.
     pub const FLAG_PROJECTQUOTA_COMPLETE: u64 = 4;
 
-    /// Takes an object set block of 1, 2 or 4 KiB.
+    /// Parses an object set block of 1, 2 or 4 KiB.
     pub fn parse(bytes: &[u8], endian: Endian) -> Result<Self> {
         need("objset", bytes, 1024)?;
         let kind = match endian.u64(&bytes[0x2c0..]) {
@@ -165,7 +165,8 @@ impl Objset {
         })
     }
 
-    /// The block as on disk, `size_bytes` long: 1024, 2048 or 4096. MACs stand as they are in `self`.
+    /// Encodes the block with a size of 1024, 2048 or 4096 bytes. MACs are written as they are in
+    /// `self`.
     pub fn to_bytes(&self, size_bytes: usize) -> Result<Vec<u8>> {
         if ![1024, 2048, 4096].contains(&size_bytes) {
             return Err(Error::corrupt("objset", "size", size_bytes, "1024, 2048 or 4096"));

@@ -1,19 +1,19 @@
-//! State of work on a top-level device: its removal, the condensing of its mapping, its rebuild.
+//! State of long-running work on a top-level vdev: removal, condensing of its mapping, rebuild.
 //!
-//! All are words in a ZAP, an array of 64-bit numbers that grew over time. `com.delphix:removing` in the object
-//! directory, `spa_removing_phys_t`; mappings themselves: [`crate::indirect`].
+//! Each is an array of 64-bit words in a ZAP, extended over time. `com.delphix:removing` in the
+//! object directory is `spa_removing_phys_t`. For the mappings see [`crate::indirect`].
 //!
-//! | word | field                 | since          | meaning                                             |
-//! |------|-----------------------|----------------|-----------------------------------------------------|
-//! | 0    | sr_state              | device_removal | [`ScanState`]                                       |
-//! | 1    | sr_removing_vdev      | device_removal | device being removed; all ones: none                |
-//! | 2    | sr_prev_indirect_vdev | device_removal | device removed last; all ones: none                 |
-//! | 3    | sr_start_time         | device_removal | seconds since 1970                                  |
-//! | 4    | sr_end_time           | device_removal | seconds since 1970                                  |
-//! | 5    | sr_to_copy            | device_removal | bytes to copy                                       |
-//! | 6    | sr_copied             | device_removal | bytes copied, or freed meanwhile                    |
+//! | word | field                 | since          | meaning                                |
+//! |------|-----------------------|----------------|----------------------------------------|
+//! | 0    | sr_state              | device_removal | [`ScanState`]                          |
+//! | 1    | sr_removing_vdev      | device_removal | device being removed; all ones: none   |
+//! | 2    | sr_prev_indirect_vdev | device_removal | device removed last; all ones: none    |
+//! | 3    | sr_start_time         | device_removal | seconds since 1970                     |
+//! | 4    | sr_end_time           | device_removal | seconds since 1970                     |
+//! | 5    | sr_to_copy            | device_removal | bytes to copy                          |
+//! | 6    | sr_copied             | device_removal | bytes copied, or freed in the meantime |
 //!
-//! A device 1 that was removed (state 2); 7 words of 8 bytes:
+//! Vdev 1 was removed (state 2); 7 words of 8 bytes:
 //!
 //! ```text
 //! 00000000  02 00 00 00 00 00 00 00  01 00 00 00 00 00 00 00  |................|
@@ -22,8 +22,8 @@
 //! 00000030  00 f0 09 00 00 00 00 00                           |........|
 //! ```
 //!
-//! `com.delphix:condensing_indirect` is three words: device, old obsolete space map, new mapping. `org.openzfs:vdev_rebuild`
-//! in the ZAP of a top-level device is twelve, see [`Rebuild`].
+//! `com.delphix:condensing_indirect` is three words: vdev, old obsolete space map, new mapping.
+//! `org.openzfs:vdev_rebuild` in the ZAP of a top-level vdev is twelve words, see [`Rebuild`].
 //!
 //! Source: include/sys/spa_impl.h, include/sys/vdev_removal.h, include/sys/vdev_rebuild.h.
 
@@ -31,7 +31,7 @@ use crate::error::{Error, Result};
 use crate::scan::ScanState;
 use crate::types::Txg;
 
-/// Takes the first `N` words of a ZAP value.
+/// The first `N` words of a ZAP value. Fewer are an error.
 pub(crate) fn value<const N: usize>(structure: &'static str, words: &[u64]) -> Result<[u64; N]> {
     words
         .get(..N)
@@ -39,27 +39,25 @@ pub(crate) fn value<const N: usize>(structure: &'static str, words: &[u64]) -> R
         .ok_or_else(|| Error::corrupt(structure, "words", words.len(), format_args!("at least {N}")))
 }
 
-/// The removal under way, or the last one.
+/// The removal in progress, or the last one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Removing {
-    /// Whether it runs.
     pub state: ScanState,
-    /// Device being removed.
+    /// The vdev being removed.
     pub vdev: Option<u64>,
-    /// Device removed last: the start of the chain of `prev_indirect_vdev`.
+    /// The vdev removed last: the start of the chain of `prev_indirect_vdev`.
     pub previous_indirect_vdev: Option<u64>,
-    /// Seconds since 1970.
+    /// Start time in seconds since 1970.
     pub start_time: u64,
-    /// Seconds since 1970.
+    /// End time in seconds since 1970.
     pub end_time: u64,
-    /// Bytes to copy.
     pub to_copy_bytes: u64,
-    /// Bytes copied, or freed meanwhile.
+    /// Bytes copied, or freed in the meantime.
     pub copied_bytes: u64,
 }
 
 impl Removing {
-    /// Takes the words of the ZAP value.
+    /// Decodes the words of the ZAP value.
     pub fn from_words(words: &[u64]) -> Result<Self> {
         let [state, vdev, previous, start_time, end_time, to_copy_bytes, copied_bytes] =
             value("spa_removing_phys", words)?;
@@ -75,7 +73,7 @@ impl Removing {
         })
     }
 
-    /// The words of the ZAP value.
+    /// Encodes the words of the ZAP value.
     pub fn to_words(&self) -> [u64; 7] {
         [
             self.state as u64,
@@ -92,16 +90,16 @@ impl Removing {
 /// A mapping being condensed: rewritten without its obsolete ranges.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Condensing {
-    /// The removed device.
+    /// The removed vdev.
     pub vdev: u64,
-    /// Space map of obsolete ranges that is being worked in.
+    /// Object of the obsolete space map that is being condensed.
     pub previous_obsolete_space_map: u64,
-    /// The new mapping's object.
+    /// Object of the new mapping.
     pub next_mapping: u64,
 }
 
 impl Condensing {
-    /// Takes the words of the ZAP value.
+    /// Decodes the words of the ZAP value.
     pub fn from_words(words: &[u64]) -> Result<Self> {
         let [vdev, previous_obsolete_space_map, next_mapping] = value("spa_condensing_indirect_phys", words)?;
         Ok(Self { vdev, previous_obsolete_space_map, next_mapping })
@@ -111,41 +109,39 @@ impl Condensing {
 /// A sequential rebuild (`vdev_rebuild_phys_t`), in the order of its twelve words.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Rebuild {
-    /// 0 none, or one of the constants below (`vdev_rebuild_state_t`).
+    /// 0 for none, or one of the constants below (`vdev_rebuild_state_t`).
     pub state: u64,
-    /// How far it got.
+    /// Offset that the rebuild has reached, in bytes.
     pub last_offset_bytes: u64,
-    /// The round before the first that was missed.
+    /// The txg before the first missed one.
     pub min_txg: Txg,
-    /// The round behind the last that was missed.
+    /// The txg after the last missed one.
     pub max_txg: Txg,
-    /// Seconds since 1970.
+    /// Start time in seconds since 1970.
     pub start_time: u64,
-    /// Seconds since 1970.
+    /// End time in seconds since 1970.
     pub end_time: u64,
-    /// Milliseconds that it ran.
+    /// Running time in milliseconds.
     pub run_time_ms: u64,
-    /// Bytes looked at.
     pub scanned_bytes: u64,
     /// Bytes read.
     pub issued_bytes: u64,
-    /// Bytes rebuilt.
     pub rebuilt_bytes: u64,
-    /// Bytes to look at.
+    /// Bytes to scan.
     pub total_bytes: u64,
-    /// Errors.
+    /// Number of errors.
     pub errors: u64,
 }
 
 impl Rebuild {
-    /// It goes on.
+    /// The rebuild is running.
     pub const ACTIVE: u64 = 1;
-    /// It was given up.
+    /// The rebuild was canceled.
     pub const CANCELLED: u64 = 2;
-    /// It is done.
+    /// The rebuild is complete.
     pub const COMPLETE: u64 = 3;
 
-    /// The words of the ZAP value.
+    /// Encodes the words of the ZAP value.
     pub fn to_words(&self) -> [u64; 12] {
         [
             self.state,
@@ -163,7 +159,7 @@ impl Rebuild {
         ]
     }
 
-    /// Takes the words of the ZAP value.
+    /// Decodes the words of the ZAP value.
     pub fn from_words(words: &[u64]) -> Result<Self> {
         let w: [u64; 12] = value("vdev_rebuild_phys", words)?;
         Ok(Self {

@@ -1,18 +1,21 @@
-//! System attributes: the fields of a file, packed behind a small header in its bonus and, when they do not fit, its spill block.
+//! System attributes (SA): the fields of a file, packed after a small header in its bonus and, if
+//! they do not fit, in its spill block.
 //!
-//! | offset | bytes | field          | since | meaning                                                          |
-//! |--------|-------|----------------|-------|------------------------------------------------------------------|
-//! | 0x00   | 4     | sa_magic       | v24   | 0x002f505a, in the order of the host that packed the attributes  |
-//! | 0x04   | 2     | sa_layout_info | v24   | bits 0-9 layout number, bits 10-15 header bytes / 8              |
-//! | 0x06   | 2 n   | sa_lengths     | v24   | lengths of the layout's variable attributes, in its order        |
-//! |        |       | attributes     | v24   | from the next multiple of 8 on; each starts at a multiple of 8   |
+//! | offset | bytes | field          | since | meaning                                          |
+//! |--------|-------|----------------|-------|--------------------------------------------------|
+//! | 0x00   | 4     | sa_magic       | v24   | 0x002f505a, in the order of the host that packed |
+//! |        |       |                |       | the attributes                                   |
+//! | 0x04   | 2     | sa_layout_info | v24   | bits 0-9 layout number, 10-15 header bytes / 8   |
+//! | 0x06   | 2 n   | sa_lengths     | v24   | lengths of variable attributes, in layout order  |
+//! |        |       | attributes     | v24   | each at the next multiple of 8                   |
 //!
-//! Which attributes a layout has is told by the dataset: the object `SA_ATTRS` of its master node names two ZAPs.
-//! `REGISTRY` gives each attribute's name a number, a length (0: variable) and how to swap its bytes; `LAYOUTS` gives each
-//! layout's number an array of attribute numbers. Numbers differ from dataset to dataset.
+//! The dataset defines the attributes of each layout: the object `SA_ATTRS` of its master node
+//! names two ZAPs. `REGISTRY` maps each attribute's name to a number, a length (0: variable) and a
+//! byte-swap class. `LAYOUTS` maps each layout's number to an array of attribute numbers. The
+//! numbers differ between datasets.
 //!
-//! Of a file: the magic, layout 6 with a header of 16 bytes, one variable length of 0xc4; then mode 0100664, size 708908,
-//! generation 0x77 ..:
+//! A file: the magic, layout 6 with a header of 16 bytes, one variable length of 0xc4; then mode
+//! 0100664, size 708908, generation 0x77 ..:
 //!
 //! ```text
 //! 00000000  5a 50 2f 00 06 08 18 00  c4 00 00 00 00 00 00 00  |ZP/.............|
@@ -26,9 +29,9 @@
 use crate::endian::{Endian, need};
 use crate::error::{Error, Result};
 
-/// The attributes that OpenZFS keeps of files.
+/// The attributes that OpenZFS stores for files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-#[allow(missing_docs)] // As the format names them, without ZPL_.
+#[allow(missing_docs)] // Named as in the format, without ZPL_.
 pub enum Attr {
     Atime,
     Mtime,
@@ -56,7 +59,8 @@ pub enum Attr {
 }
 
 impl Attr {
-    /// Attribute, name, length in bytes (0: variable). The first sixteen are the fields of an old znode, in its order.
+    /// Attribute, name, length in bytes (0: variable). The first sixteen are the fields of an old
+    /// znode, in its order.
     pub const TABLE: [(Self, &'static str, u16); 23] = [
         (Self::Atime, "ZPL_ATIME", 16),
         (Self::Mtime, "ZPL_MTIME", 16),
@@ -83,7 +87,7 @@ impl Attr {
         (Self::Seq, "ZPL_SEQ", 8),
     ];
 
-    /// How many of the table are the fields of an old znode.
+    /// Number of entries at the start of the table that are fields of an old znode.
     pub const LEGACY_COUNT: usize = 16;
 
     /// The attribute called `name`.
@@ -91,15 +95,15 @@ impl Attr {
         Self::TABLE.iter().find(|(_, n, _)| n.as_bytes() == name).map(|(attr, _, _)| *attr)
     }
 
-    /// Its name.
+    /// The attribute's name on disk.
     pub fn name(self) -> &'static str {
         Self::TABLE[self as usize].1
     }
 }
 
-/// How the bytes of an attribute are swapped (`sa_bswap_type_t`).
+/// How an attribute is byte-swapped (`sa_bswap_type_t`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[allow(missing_docs)] // As the format names them.
+#[allow(missing_docs)] // Named as in the format.
 pub enum ByteSwap {
     Uint64,
     Uint32,
@@ -108,19 +112,19 @@ pub enum ByteSwap {
     Acl,
 }
 
-/// What `REGISTRY` says of an attribute.
+/// The registration of an attribute in `REGISTRY`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Registered {
-    /// Number in layouts.
+    /// Attribute number used in layouts.
     pub number: u16,
-    /// Length in bytes; 0: it stands in the header.
+    /// Length in bytes; 0: variable, stored in the header.
     pub length: u16,
-    /// How its bytes are swapped.
+    /// Byte-swap class.
     pub byte_swap: ByteSwap,
 }
 
 impl Registered {
-    /// Takes the value apart: bits 0-15 number, 16-23 byte swap, 24-39 length.
+    /// Unpacks the value: bits 0-15 number, 16-23 byte swap, 24-39 length.
     pub fn unpack(value: u64) -> Result<Self> {
         let byte_swap = match value >> 16 & 0xff {
             0 => ByteSwap::Uint64,
@@ -133,28 +137,29 @@ impl Registered {
         Ok(Self { number: value as u16, length: (value >> 24) as u16, byte_swap })
     }
 
-    /// The value again.
+    /// Packs the value.
     pub fn pack(self) -> u64 {
         u64::from(self.number) | (self.byte_swap as u64) << 16 | u64::from(self.length) << 24
     }
 }
 
-/// `sa_hdr_phys_t`.
+/// The header of packed attributes, `sa_hdr_phys_t`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SaHeader {
-    /// Number of the layout.
+    /// Layout number.
     pub layout: u16,
-    /// Bytes of the header, as it says itself.
+    /// Size of the header in bytes, from the header itself.
     pub size_bytes: usize,
-    /// Order of the host that packed the attributes, which need not be that of the dnode.
+    /// Byte order of the host that packed the attributes, which may differ from that of the dnode.
     pub endian: Endian,
 }
 
 impl SaHeader {
-    /// `sa_magic`.
+    /// Value of `sa_magic`.
     pub const MAGIC: u32 = 0x2f_505a;
 
-    /// Takes the header of a bonus or spill block. `None`: all zero, no attributes were ever packed.
+    /// Parses the header of a bonus or spill block. `None`: all zeros, attributes were never
+    /// packed.
     pub fn parse(bytes: &[u8]) -> Result<Option<Self>> {
         need("sa header", bytes, 8)?;
         let endian = match (Endian::Little.u32(bytes), Endian::Big.u32(bytes)) {
@@ -167,7 +172,8 @@ impl SaHeader {
         Ok(Some(Self { layout: info & 0x3ff, size_bytes: usize::from(info >> 10) * 8, endian }))
     }
 
-    /// Where in `bytes`, header and all, each attribute of a layout (numbers with their registered lengths) stands.
+    /// The range in `bytes`, which includes the header, of each attribute of a layout (numbers with
+    /// their registered lengths).
     pub fn split(&self, bytes: &[u8], layout: &[(u16, u16)]) -> Result<Vec<(u16, std::ops::Range<usize>)>> {
         let variable = layout.iter().filter(|(_, length)| *length == 0).count();
         need("sa lengths", bytes, 6 + 2 * variable)?;
@@ -211,7 +217,8 @@ mod tests {
 
     #[test]
     fn registry_values_unpack_and_pack() {
-        // ZPL_DACL_ACES as attribute 19: variable, swapped as an ACL; ZPL_ATIME as 0, 16 bytes.
+        // ZPL_DACL_ACES as attribute 19: variable length, swapped as an ACL; ZPL_ATIME as 0, 16
+        // bytes.
         for value in [19 | 4 << 16, 16 << 24] {
             assert_eq!(Registered::unpack(value).unwrap().pack(), value);
         }
@@ -235,7 +242,8 @@ mod tests {
         }
     }
 
-    /// Layouts 6 and 7 of the dataset that the golden bytes come from: attribute numbers with registered lengths.
+    /// Layouts 6 and 7 of the dataset that the golden bytes are from: attribute numbers with
+    /// registered lengths.
     const LAYOUT_6: [(u16, u16); 16] = [
         (5, 8),
         (6, 8),

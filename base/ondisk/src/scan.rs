@@ -1,27 +1,29 @@
-//! Scrub and resilver: where they are, so that they go on after an export.
+//! Scrub and resilver: their progress, so that they resume after an export.
 //!
 //! `scan` in the object directory is an array of 24 words, `dsl_scan_phys_t`:
 //!
-//! | word  | field             | since | meaning                                                        |
-//! |-------|-------------------|-------|----------------------------------------------------------------|
-//! | 0     | scn_func          | v25   | [`ScanFunction`]                                               |
-//! | 1     | scn_state         | v25   | [`ScanState`]                                                  |
-//! | 2     | scn_queue_obj     | v25   | ZAP of datasets still to visit                                 |
-//! | 3     | scn_min_txg       | v25   | only blocks born after it                                      |
-//! | 4     | scn_max_txg       | v25   | only blocks born up to it                                      |
-//! | 5, 6  | scn_cur_min_txg, scn_cur_max_txg | v25 | the same, of the dataset being visited            |
-//! | 7, 8  | scn_start_time, scn_end_time | v25 | seconds since 1970                                    |
-//! | 9     | scn_to_examine    | v25   | bytes to look at                                               |
-//! | 10    | scn_examined      | v25   | bytes looked at                                                |
-//! | 11    | scn_skipped       | v25   | bytes skipped (word of the removed scn_to_process)             |
-//! | 12    | scn_processed     | v25   | bytes repaired                                                 |
-//! | 13    | scn_errors        | v25   | errors that could not be repaired                              |
-//! | 14    | scn_ddt_class_max | v25   | last class of dedup tables to visit                            |
-//! | 15-18 | scn_ddt_bookmark  | v25   | place in the dedup tables: class, type, checksum, cursor       |
-//! | 19-22 | scn_bookmark      | v25   | place in a dataset: objset, object, level, block               |
-//! | 23    | scn_flags         | v25   | 1 visit the dataset again, 2 paused                            |
+//! | word  | field                            | since | meaning                                 |
+//! |-------|----------------------------------|-------|-----------------------------------------|
+//! | 0     | scn_func                         | v25   | [`ScanFunction`]                        |
+//! | 1     | scn_state                        | v25   | [`ScanState`]                           |
+//! | 2     | scn_queue_obj                    | v25   | ZAP of datasets still to visit          |
+//! | 3     | scn_min_txg                      | v25   | only blocks born after it               |
+//! | 4     | scn_max_txg                      | v25   | only blocks born up to it               |
+//! | 5, 6  | scn_cur_min_txg, scn_cur_max_txg | v25   | the same, for the dataset being visited |
+//! | 7, 8  | scn_start_time, scn_end_time     | v25   | seconds since 1970                      |
+//! | 9     | scn_to_examine                   | v25   | bytes to examine                        |
+//! | 10    | scn_examined                     | v25   | bytes examined                          |
+//! | 11    | scn_skipped                      | v25   | bytes skipped (word of the removed      |
+//! |       |                                  |       | scn_to_process)                         |
+//! | 12    | scn_processed                    | v25   | bytes repaired                          |
+//! | 13    | scn_errors                       | v25   | errors that could not be repaired       |
+//! | 14    | scn_ddt_class_max                | v25   | last class of dedup tables to visit     |
+//! | 15-18 | scn_ddt_bookmark                 | v25   | position in the dedup tables: class,    |
+//! |       |                                  |       | type, checksum, cursor                  |
+//! | 19-22 | scn_bookmark                     | v25   | position: objset, object, level, block  |
+//! | 23    | scn_flags                        | v25   | 1 visit the dataset again, 2 paused     |
 //!
-//! A scrub (1) that finished (2), of rounds up to 37, in one second, 1297408 bytes:
+//! A scrub (1) that finished (2), of txgs up to 37, in one second, 1297408 bytes:
 //!
 //! ```text
 //! 00000000  01 00 00 00 00 00 00 00  02 00 00 00 00 00 00 00  |................|
@@ -41,9 +43,9 @@ use crate::error::{Error, Result};
 use crate::removal::value;
 use crate::types::Txg;
 
-/// What is done.
+/// The kind of scan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[allow(missing_docs)] // Named as the format's constants are.
+#[allow(missing_docs)] // Named as in the format.
 pub enum ScanFunction {
     None = 0,
     Scrub = 1,
@@ -52,7 +54,7 @@ pub enum ScanFunction {
 }
 
 impl ScanFunction {
-    /// Value on disk.
+    /// Decodes the value on disk.
     pub fn from_raw(raw: u64) -> Result<Self> {
         Ok(match raw {
             0 => Self::None,
@@ -64,9 +66,9 @@ impl ScanFunction {
     }
 }
 
-/// Whether it runs.
+/// The state of a scan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[allow(missing_docs)] // Named as the format's constants are.
+#[allow(missing_docs)] // Named as in the format.
 pub enum ScanState {
     None = 0,
     Scanning = 1,
@@ -76,7 +78,7 @@ pub enum ScanState {
 }
 
 impl ScanState {
-    /// Value on disk.
+    /// Decodes the value on disk.
     pub fn from_raw(raw: u64) -> Result<Self> {
         Ok(match raw {
             0 => Self::None,
@@ -89,58 +91,54 @@ impl ScanState {
     }
 }
 
-/// State of the last scrub or resilver.
+/// State of the current or last scrub or resilver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Scan {
-    /// What is done.
     pub function: ScanFunction,
-    /// Whether it runs.
     pub state: ScanState,
-    /// ZAP of datasets still to visit.
+    /// ZAP of the datasets still to visit.
     pub queue_object: u64,
-    /// Only blocks born after it.
+    /// Only blocks born after this txg are visited.
     pub min_txg: Txg,
-    /// Only blocks born up to it.
+    /// Only blocks born up to this txg are visited.
     pub max_txg: Txg,
-    /// The same, of the dataset being visited.
+    /// Lower bound for the dataset being visited.
     pub current_min_txg: Txg,
-    /// The same, of the dataset being visited.
+    /// Upper bound for the dataset being visited.
     pub current_max_txg: Txg,
-    /// Seconds since 1970.
+    /// Start time in seconds since 1970.
     pub start_time: u64,
-    /// Seconds since 1970.
+    /// End time in seconds since 1970.
     pub end_time: u64,
-    /// Bytes to look at.
     pub to_examine_bytes: u64,
-    /// Bytes looked at.
     pub examined_bytes: u64,
-    /// Bytes skipped.
     pub skipped_bytes: u64,
     /// Bytes repaired.
     pub processed_bytes: u64,
-    /// Errors that could not be repaired.
+    /// Number of errors that could not be repaired.
     pub errors: u64,
     /// Last class of dedup tables to visit.
     pub ddt_class_max: u64,
-    /// Place in the dedup tables: class, type, checksum, cursor.
+    /// Position in the dedup tables: class, type, checksum, cursor.
     pub ddt_bookmark: [u64; 4],
-    /// Place in a dataset.
+    /// Position in a dataset.
     pub bookmark: ErrorBookmark,
-    /// [`Scan::FLAG_VISIT_AGAIN`], [`Scan::FLAG_PAUSED`], [`Scan::FLAG_THOROUGH`].
+    /// A combination of [`Scan::FLAG_VISIT_AGAIN`], [`Scan::FLAG_PAUSED`] and
+    /// [`Scan::FLAG_THOROUGH`].
     pub flags: u64,
 }
 
 impl Scan {
-    /// Words of the ZAP value.
+    /// Number of words of the ZAP value.
     pub const WORDS: usize = 24;
     /// The dataset must be visited again.
     pub const FLAG_VISIT_AGAIN: u64 = 1;
-    /// Paused by hand.
+    /// Paused by the administrator.
     pub const FLAG_PAUSED: u64 = 2;
-    /// Reads every copy, also where one would do (OpenZFS master).
+    /// Reads every copy, even where one would suffice (OpenZFS master).
     pub const FLAG_THOROUGH: u64 = 4;
 
-    /// Takes the words of the ZAP value.
+    /// Decodes the words of the ZAP value.
     pub fn from_words(words: &[u64]) -> Result<Self> {
         let w: [u64; Self::WORDS] = value("dsl_scan_phys", words)?;
         Ok(Self {
@@ -165,7 +163,7 @@ impl Scan {
         })
     }
 
-    /// The words of the ZAP value.
+    /// Encodes the words of the ZAP value.
     pub fn to_words(&self) -> [u64; Self::WORDS] {
         let [class, kind, checksum, cursor] = self.ddt_bookmark;
         [
@@ -197,32 +195,30 @@ impl Scan {
     }
 }
 
-/// State of the last error scrub, which reads only blocks of the error log (`dsl_errorscrub_phys_t`, in the order of
-/// its nine words).
+/// State of the last error scrub, which reads only the blocks in the error log
+/// (`dsl_errorscrub_phys_t`, in the order of its nine words).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ErrorScrub {
-    /// What is done.
     pub function: ScanFunction,
-    /// Whether it runs.
     pub state: ScanState,
-    /// Place in the error log.
+    /// Position in the error log.
     pub cursor: u64,
-    /// Seconds since 1970.
+    /// Start time in seconds since 1970.
     pub start_time: u64,
-    /// Seconds since 1970.
+    /// End time in seconds since 1970.
     pub end_time: u64,
-    /// Blocks to look at.
+    /// Number of blocks to examine.
     pub to_examine: u64,
-    /// Blocks looked at.
+    /// Number of blocks examined.
     pub examined: u64,
-    /// Errors found again.
+    /// Number of errors found again.
     pub errors: u64,
-    /// Not 0: paused.
+    /// Non-zero: paused.
     pub paused: u64,
 }
 
 impl ErrorScrub {
-    /// Takes the words of the ZAP value.
+    /// Decodes the words of the ZAP value.
     pub fn from_words(words: &[u64]) -> Result<Self> {
         let [function, state, cursor, start_time, end_time, to_examine, examined, errors, paused] =
             value("dsl_errorscrub_phys", words)?;

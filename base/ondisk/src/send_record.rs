@@ -1,27 +1,30 @@
-//! Send streams: a dataset, or what changed between two snapshots, as records of 312 bytes with payloads.
+//! Send streams: a dataset, or the changes between two snapshots, as records of 312 bytes with
+//! payloads.
 //!
-//! `zfs send` writes BEGIN, records, END; with `-R`, `-I` or `-p` a package around several such streams, whose BEGIN
-//! carries a list of datasets and properties. The whole is in the order of its writer, which the magic in BEGIN tells.
+//! `zfs send` writes BEGIN, records, END; with `-R`, `-I` or `-p` a package around several such
+//! streams, whose BEGIN carries a list of datasets and properties. The whole stream is in the byte
+//! order of its writer, which the magic in BEGIN reveals.
 //!
-//! | offset | bytes | field                | meaning                                                        |
-//! |--------|-------|----------------------|----------------------------------------------------------------|
-//! | 0x00   | 4     | drr_type             | kind of record                                                 |
-//! | 0x04   | 4     | drr_payloadlen       | BEGIN: bytes of payload; the others say it by their own fields |
-//! | 0x08   | 304   | drr_u                | body, see [`Body`]                                             |
-//! | 0x118  | 32    | drr_checksum         | fletcher4 of the stream up to here; BEGIN has none             |
+//! | offset | bytes | field          | meaning                                               |
+//! |--------|-------|----------------|-------------------------------------------------------|
+//! | 0x00   | 4     | drr_type       | kind of record                                        |
+//! | 0x04   | 4     | drr_payloadlen | BEGIN: bytes of payload; others have their own fields |
+//! | 0x08   | 304   | drr_u          | body, see [`Body`]                                    |
+//! | 0x118  | 32    | drr_checksum   | fletcher4 of the stream up to here; BEGIN has none    |
 //!
-//! | BEGIN  | bytes | field             | meaning                                                           |
-//! |--------|-------|-------------------|-------------------------------------------------------------------|
-//! | 0x08   | 8     | drr_magic         | 0x2f5bacbac                                                       |
-//! | 0x10   | 8     | drr_versioninfo   | bits 0-1: 1 stream, 2 package; bits 2-: features ([`Features`])   |
-//! | 0x18   | 8     | drr_creation_time | of the snapshot, seconds since 1970                               |
-//! | 0x20   | 4     | drr_type          | kind of object set                                                |
-//! | 0x24   | 4     | drr_flags         | 1 clone, 2 case-insensitive, 4 frees listed, 8 spill blocks marked |
-//! | 0x28   | 8     | drr_toguid        | the snapshot                                                      |
-//! | 0x30   | 8     | drr_fromguid      | the one that it builds on; 0: full                                |
-//! | 0x38   | 256   | drr_toname        | the snapshot's name                                               |
+//! | BEGIN | bytes | field             | meaning                                              |
+//! |-------|-------|-------------------|------------------------------------------------------|
+//! | 0x08  | 8     | drr_magic         | 0x2f5bacbac                                          |
+//! | 0x10  | 8     | drr_versioninfo   | bits 0-1: 1 stream, 2 package; bits 2-: features     |
+//! |       |       |                   | ([`Features`])                                       |
+//! | 0x18  | 8     | drr_creation_time | creation of the snapshot, seconds since 1970         |
+//! | 0x20  | 4     | drr_type          | kind of object set                                   |
+//! | 0x24  | 4     | drr_flags         | 1 clone, 2 case-insensitive, 4 frees, 8 spill marked |
+//! | 0x28  | 8     | drr_toguid        | the snapshot                                         |
+//! | 0x30  | 8     | drr_fromguid      | the base snapshot; 0: full stream                    |
+//! | 0x38  | 256   | drr_toname        | the snapshot's name                                  |
 //!
-//! BEGIN of a full stream with large blocks, embedded and compressed blocks:
+//! BEGIN of a full stream with large, embedded and compressed blocks:
 //!
 //! ```text
 //! 00000000  00 00 00 00 00 00 00 00  ac cb ba f5 02 00 00 00  |................|
@@ -39,57 +42,57 @@ use crate::ddt::Key;
 use crate::endian::{Endian, need};
 use crate::error::{Error, Result};
 
-/// Bytes of a record without its payload.
+/// Size of a record without its payload, in bytes.
 pub const RECORD_BYTES: usize = 312;
-/// Magic of BEGIN.
+/// Magic number in BEGIN.
 pub const MAGIC: u64 = 0x2_f5ba_cbac;
-/// Offset of a record's checksum.
+/// Offset of the checksum in a record.
 pub const CHECKSUM_OFFSET: usize = 280;
 
 bitflags::bitflags! {
-    /// What a stream's reader must know (`DMU_BACKUP_FEATURE_`).
+    /// Features that the receiver must support (`DMU_BACKUP_FEATURE_`).
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
     pub struct Features: u64 {
-        /// Blocks sent once, then referred to.
+        /// Deduplicated stream: blocks are sent once, then referenced.
         const DEDUP = 1 << 0;
-        /// The same, with properties of blocks.
+        /// The same, with block properties.
         const DEDUP_PROPS = 1 << 1;
         /// Spill blocks of system attributes.
         const SA_SPILL = 1 << 2;
-        /// Blocks in their pointers.
+        /// Embedded blocks.
         const EMBED_DATA = 1 << 16;
         /// LZ4 inside embedded blocks.
         const LZ4 = 1 << 17;
-        /// Blocks above 128 KiB.
+        /// Blocks larger than 128 KiB.
         const LARGE_BLOCKS = 1 << 19;
-        /// Continues a stream that broke off.
+        /// Resumes an interrupted stream.
         const RESUMING = 1 << 20;
-        /// Some blocks are left out.
+        /// Some blocks are omitted.
         const REDACTED = 1 << 21;
-        /// Blocks as compressed on disk.
+        /// Blocks compressed as on disk.
         const COMPRESSED = 1 << 22;
-        /// Dnodes above 512 bytes.
+        /// Dnodes larger than 512 bytes.
         const LARGE_DNODE = 1 << 23;
-        /// Blocks as encrypted on disk.
+        /// Blocks encrypted as on disk.
         const RAW = 1 << 24;
-        /// Zstandard among the compressed.
+        /// Compressed blocks may use Zstandard.
         const ZSTD = 1 << 25;
-        /// Holds of snapshots, in packages.
+        /// Holds on snapshots, in packages.
         const HOLDS = 1 << 26;
-        /// The stream it builds on had no large blocks.
+        /// The base stream had no large blocks.
         const SWITCH_TO_LARGE_BLOCKS = 1 << 27;
-        /// Names above 255 bytes.
+        /// Names longer than 255 bytes.
         const LONGNAME = 1 << 28;
-        /// Micro ZAPs above 128 KiB.
+        /// Micro ZAPs larger than 128 KiB.
         const LARGE_MICROZAP = 1 << 29;
         const _ = !0;
     }
 }
 
-/// Salt, IV and MAC of an encrypted block, zeros in other streams.
+/// Salt, IV and MAC of an encrypted block; zeros in streams that are not raw.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Crypt {
-    /// Chooses the key.
+    /// Salt from which the key is derived.
     pub salt: [u8; 8],
     /// Initialisation vector.
     pub iv: [u8; 12],
@@ -97,30 +100,30 @@ pub struct Crypt {
     pub mac: [u8; 16],
 }
 
-/// First record of a stream.
+/// The first record of a stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Begin {
     /// Bits 0-1 of `drr_versioninfo`: [`Begin::STREAM`] or [`Begin::PACKAGE`].
     pub header_type: u8,
-    /// What the reader must know.
+    /// Features that the receiver must support.
     pub features: Features,
-    /// Of the snapshot, seconds since 1970.
+    /// Creation time of the snapshot in seconds since 1970.
     pub creation_time: u64,
-    /// Kind of object set, as in [`crate::ObjsetKind`].
+    /// Kind of object set, see [`crate::ObjsetKind`].
     pub objset_type: u32,
-    /// `DRR_FLAG_`.
+    /// Bits of `DRR_FLAG_`.
     pub flags: u32,
-    /// The snapshot.
+    /// GUID of the snapshot.
     pub to_guid: u64,
-    /// The one that it builds on; 0: full.
+    /// GUID of the base snapshot; 0: full stream.
     pub from_guid: u64,
-    /// The snapshot's name.
+    /// Name of the snapshot.
     pub to_name: Vec<u8>,
 }
 
-/// An object; its bonus follows.
+/// An object; its bonus follows as the payload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[allow(missing_docs)] // Named as the dnode's fields are.
+#[allow(missing_docs)] // Named like the fields of the dnode.
 pub struct ObjectRecord {
     pub object: u64,
     pub object_type: u32,
@@ -139,9 +142,9 @@ pub struct ObjectRecord {
     pub max_block_id: u64,
 }
 
-/// A block of data, which follows.
+/// A data block; its contents follow as the payload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[allow(missing_docs)] // Named as the format's fields are.
+#[allow(missing_docs)] // Named as in the format.
 pub struct WriteRecord {
     pub object: u64,
     pub object_type: u32,
@@ -157,9 +160,9 @@ pub struct WriteRecord {
     pub crypt: Crypt,
 }
 
-/// A block that an earlier record of the stream has brought already (old streams).
+/// A block whose contents an earlier record of the stream carried (old streams).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[allow(missing_docs)] // Named as the format's fields are.
+#[allow(missing_docs)] // Named as in the format.
 pub struct WriteByRef {
     pub object: u64,
     pub offset: u64,
@@ -173,9 +176,9 @@ pub struct WriteByRef {
     pub key: Key,
 }
 
-/// An object's spill block, which follows.
+/// An object's spill block; its contents follow as the payload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[allow(missing_docs)] // Named as the format's fields are.
+#[allow(missing_docs)] // Named as in the format.
 pub struct Spill {
     pub object: u64,
     pub length: u64,
@@ -187,9 +190,9 @@ pub struct Spill {
     pub object_type: u32,
 }
 
-/// A block so small that its pointer holds it; its packed data follow.
+/// An embedded block; its packed data follows as the payload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[allow(missing_docs)] // Named as the format's fields are.
+#[allow(missing_docs)] // Named as in the format.
 pub struct WriteEmbedded {
     pub object: u64,
     pub offset: u64,
@@ -201,27 +204,27 @@ pub struct WriteEmbedded {
     pub physical_bytes: u32,
 }
 
-/// What a record says.
+/// The contents of a record.
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[allow(missing_docs)] // Named as the format's fields are.
+#[allow(missing_docs)] // Named as in the format.
 pub enum Body {
     Begin(Begin),
     Object(ObjectRecord),
-    /// Objects that are not there.
+    /// Objects that do not exist.
     FreeObjects {
         first: u64,
         count: u64,
         to_guid: u64,
     },
     Write(WriteRecord),
-    /// A range of an object that is not there.
+    /// A range of an object that is a hole.
     Free {
         object: u64,
         offset: u64,
         length: u64,
         to_guid: u64,
     },
-    /// The end; `checksum` covers the stream.
+    /// End of the stream; `checksum` covers all records before.
     End {
         checksum: [u64; 4],
         to_guid: u64,
@@ -229,7 +232,7 @@ pub enum Body {
     WriteByRef(WriteByRef),
     Spill(Spill),
     WriteEmbedded(WriteEmbedded),
-    /// Raw streams: how a block of dnodes is encrypted.
+    /// Raw streams: encryption parameters of a block of dnodes.
     ObjectRange {
         first: u64,
         slots: u64,
@@ -237,7 +240,7 @@ pub enum Body {
         crypt: Crypt,
         flags: u8,
     },
-    /// A range that was left out.
+    /// A range that a redacted stream omits.
     Redact {
         object: u64,
         offset: u64,
@@ -254,7 +257,7 @@ impl Begin {
 }
 
 impl Body {
-    /// The number of the record's kind: `drr_type`.
+    /// The type of the record: `drr_type`.
     pub fn kind(&self) -> u8 {
         match self {
             Self::Begin(_) => 0,
@@ -272,18 +275,17 @@ impl Body {
     }
 }
 
-/// A record.
+/// A record without its payload.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Record {
-    /// `drr_payloadlen`, which counts in BEGIN only.
+    /// `drr_payloadlen`, used in BEGIN only.
     pub payload_len: u32,
-    /// What it says.
     pub body: Body,
-    /// Sum of the stream up to here; zeros: none. BEGIN has none.
+    /// Checksum of the stream up to here; zeros: none, as in BEGIN.
     pub checksum: [u64; 4],
 }
 
-/// Fields of a record at their offsets.
+/// Accessors for the fields of a record by offset.
 struct Fields<'a> {
     bytes: &'a [u8],
     endian: Endian,
@@ -319,7 +321,7 @@ impl Fields<'_> {
     }
 }
 
-/// The order in which a stream was written, from its first record.
+/// The byte order of a stream, from its first record.
 pub fn stream_endian(begin: &[u8]) -> Result<Endian> {
     need("dmu_replay_record", begin, 16)?;
     [Endian::Little, Endian::Big].into_iter().find(|e| e.u64(&begin[8..]) == MAGIC).ok_or_else(|| {
@@ -329,7 +331,7 @@ pub fn stream_endian(begin: &[u8]) -> Result<Endian> {
 }
 
 impl Record {
-    /// Takes the first 312 bytes.
+    /// Parses the first 312 bytes.
     pub fn parse(bytes: &[u8], endian: Endian) -> Result<Self> {
         need("dmu_replay_record", bytes, RECORD_BYTES)?;
         let f = Fields { bytes: &bytes[..RECORD_BYTES], endian };
@@ -414,7 +416,7 @@ impl Record {
         Ok(Self { payload_len: f.u32(4), body, checksum })
     }
 
-    /// Bytes that follow the record in the stream.
+    /// Size in bytes of the payload that follows the record.
     pub fn payload_bytes(&self) -> u64 {
         match &self.body {
             Body::Begin(_) => self.payload_len.into(),
@@ -429,7 +431,7 @@ impl Record {
         }
     }
 
-    /// The record on disk.
+    /// Encodes the record.
     pub fn to_bytes(&self, endian: Endian) -> [u8; RECORD_BYTES] {
         write::record(self, endian)
     }

@@ -1,42 +1,47 @@
-//! Space map: a log of what was allocated and freed in a region, as an object of 64-bit entries.
+//! Space map: a log of the allocations and frees in a region, stored as an object of 64-bit
+//! entries.
 //!
-//! Replayed from the start, the entries give the allocated ranges. Each metaslab has one; so have removed devices,
-//! checkpoints, dirty times of devices (DTL) and, since log_spacemap, each write round for all metaslabs together.
+//! Replayed from the start, the entries yield the allocated ranges. Each metaslab has a space map,
+//! and so do removed vdevs, checkpoints, dirty time logs (DTL) and, with log_spacemap, each txg for
+//! all metaslabs together.
 //!
-//! In a device's DTL the unit is one round: the "allocated" range is that of the rounds it missed.
+//! In a device's DTL the unit is one txg: an "allocated" range is a range of txgs that the device
+//! missed.
 //!
 //! The object's bonus, `space_map_phys_t`, is 24 bytes or, with spacemap_histogram, 320:
 //!
-//! | offset | bytes | field         | since               | meaning                                          |
-//! |--------|-------|---------------|---------------------|--------------------------------------------------|
-//! | 0x00   | 8     | smp_object    | v1                  | number of the object, not used                   |
-//! | 0x08   | 8     | smp_length    | v1                  | bytes of entries                                 |
-//! | 0x10   | 8     | smp_alloc     | v1                  | bytes allocated, signed                          |
-//! | 0x18   | 40    | smp_pad       | spacemap_histogram  | zero                                             |
-//! | 0x40   | 256   | smp_histogram | spacemap_histogram  | free ranges by size: `\[i\]` from 2^(i+shift) bytes on |
+//! | offset | bytes | field         | since              | meaning                           |
+//! |--------|-------|---------------|--------------------|-----------------------------------|
+//! | 0x00   | 8     | smp_object    | v1                 | object number, not used           |
+//! | 0x08   | 8     | smp_length    | v1                 | bytes of entries                  |
+//! | 0x10   | 8     | smp_alloc     | v1                 | bytes allocated, signed           |
+//! | 0x18   | 40    | smp_pad       | spacemap_histogram | zero                              |
+//! | 0x40   | 256   | smp_histogram | spacemap_histogram | free ranges by size: `\[i\]` from |
+//! |        |       |               |                    | 2^(i+shift) bytes on              |
 //!
 //! Entries; the unit is a sector (`1 << ashift`), offsets count from the start of the region:
 //!
-//! | bits       | field    | meaning                                                        |
-//! |------------|----------|----------------------------------------------------------------|
-//! | **debug**: says in which round the entries that follow were written; all zero but the prefix: padding |||
-//! | 63-62      | prefix   | 10                                                             |
-//! | 61-60      | action   | 0 allocations follow, 1 frees                                  |
-//! | 59-50      | syncpass | pass of the round                                              |
-//! | 49-0       | txg      | round                                                          |
+//! | bits        | field    | meaning                       |
+//! |-------------|----------|-------------------------------|
+//! | ***debug**: the txg of the entries that follow; all zero but the prefix: padding |||
+//! | 63-62       | prefix   | 10                            |
+//! | 61-60       | action   | 0 allocations follow, 1 frees |
+//! | 59-50       | syncpass | sync pass                     |
+//! | 49-0        | txg      | txg                           |
 //! | **one word** |||
-//! | 63         | prefix   | 0                                                              |
-//! | 62-16      | offset   | start                                                          |
-//! | 15         | type     | 0 allocated, 1 freed                                           |
-//! | 14-0       | run      | length - 1                                                     |
+//! | 63          | prefix   | 0                             |
+//! | 62-16       | offset   | start                         |
+//! | 15          | type     | 0 allocated, 1 freed          |
+//! | 14-0        | run      | length - 1                    |
 //! | **two words** (spacemap_v2), never across a block's end |||
-//! | 63-62      | prefix   | 11                                                             |
-//! | 59-24      | run      | length - 1                                                     |
-//! | 23-0       | vdev     | top-level device; 2^24: none                                   |
-//! | second 63  | type     | 0 allocated, 1 freed                                           |
-//! | second 62-0 | offset  | start                                                          |
+//! | 63-62       | prefix   | 11                            |
+//! | 59-24       | run      | length - 1                    |
+//! | 23-0        | vdev     | top-level device; 2^24: none  |
+//! | second 63   | type     | 0 allocated, 1 freed          |
+//! | second 62-0 | offset   | start                         |
 //!
-//! A metaslab's map: the mark of round 5, pass 1, then three allocations, of 0x17 sectors at 0, of 0x1f at 0x18 ..:
+//! A metaslab's map: the mark of txg 5, pass 1, then three allocations, 0x17 sectors at 0, 0x1f at
+//! 0x18 ..:
 //!
 //! ```text
 //! 00000000  05 00 00 00 00 00 04 80  16 00 00 00 00 00 00 00  |................|
@@ -51,32 +56,32 @@ use crate::endian::{Endian, need};
 use crate::error::{Error, Result};
 use crate::types::Txg;
 
-/// Buckets of the histogram.
+/// Number of histogram buckets.
 pub const HISTOGRAM_BUCKETS: usize = 32;
-/// The `vdev` of a two-word entry that does not say one (`SM_NO_VDEVID`) does not fit its 24 bits: OpenZFS writes such
-/// entries as 0 when cut off, so a map that belongs to one device must ignore the field.
+/// Width of the vdev field of a two-word entry. The value for "no vdev" (`SM_NO_VDEVID`, 2^24) does
+/// not fit: OpenZFS truncates it to 0, so a reader of a single vdev's map must ignore the field.
 pub const VDEV_BITS: u32 = 24;
 
 /// The bonus of a space map object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Header {
-    /// `smp_object`.
+    /// `smp_object`, not used.
     pub object: u64,
-    /// Bytes of entries in the object.
+    /// Size of the entries in the object, in bytes.
     pub length_bytes: u64,
     /// Bytes allocated minus bytes freed by the entries.
     pub allocated_bytes: i64,
-    /// Free ranges by size, if the pool keeps it.
+    /// Free ranges by size, if the pool records them.
     pub histogram: Option<[u64; HISTOGRAM_BUCKETS]>,
 }
 
 impl Header {
-    /// Bytes before spacemap_histogram.
+    /// Size in bytes without spacemap_histogram.
     pub const SIZE_V0_BYTES: usize = 24;
-    /// Bytes with the histogram.
+    /// Size in bytes with the histogram.
     pub const SIZE_BYTES: usize = 320;
 
-    /// Takes a bonus of either size.
+    /// Parses a bonus of either size.
     pub fn parse(bonus: &[u8], endian: Endian) -> Result<Self> {
         need("space_map_phys", bonus, Self::SIZE_V0_BYTES)?;
         let histogram =
@@ -93,7 +98,7 @@ impl Header {
         })
     }
 
-    /// The bonus on disk.
+    /// Encodes the bonus.
     pub fn to_bytes(&self, endian: Endian) -> Vec<u8> {
         let size = if self.histogram.is_some() { Self::SIZE_BYTES } else { Self::SIZE_V0_BYTES };
         let mut out = vec![0; size];
@@ -107,30 +112,28 @@ impl Header {
     }
 }
 
-/// What became of a range.
+/// What happened to a range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Action {
-    /// It was allocated.
     Alloc,
-    /// It was freed.
     Free,
 }
 
-/// A range that was allocated or freed.
+/// An allocated or freed range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Entry {
-    /// What became of it.
     pub action: Action,
-    /// Start, in units of the map, from the start of its region.
+    /// Start in units, from the start of the map's region.
     pub offset_units: u64,
     /// Length in units, 1 to 2^36.
     pub run_units: u64,
-    /// Top-level device, in two-word entries. Only log space maps mean it.
+    /// Top-level vdev of a two-word entry. Meaningful in log space maps only.
     pub vdev: Option<u32>,
 }
 
 impl Entry {
-    /// The range in bytes, of a map with that unit (`1 << shift`) and start of region.
+    /// The range in bytes, for a map with units of `1 << shift` bytes and a region at
+    /// `start_bytes`.
     pub fn range_bytes(&self, shift: u32, start_bytes: u64) -> Result<Range<u64>> {
         let scale = |units: u64| units.checked_mul(1u64.checked_shl(shift)?);
         let range = || {
@@ -147,21 +150,22 @@ impl Entry {
 /// An entry of any kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Item {
-    /// A mark: what follows was written in that round and pass.
+    /// A mark: the txg and pass of the entries that follow.
     Debug {
-        /// What the entries that follow are.
+        /// What the entries that follow record.
         action: Action,
-        /// Pass of the round.
+        /// Sync pass of the txg.
         pass: u16,
-        /// The round, its low 50 bits; 0: padding.
+        /// Low 50 bits of the txg; 0: padding.
         txg: Txg,
     },
-    /// A range.
+    /// An allocated or freed range.
     Range(Entry),
 }
 
 impl Item {
-    /// Appends the one or two words, with the padding that keeps two together in a block of `block_bytes`.
+    /// Appends the entry's one or two words, preceded by padding if two words would cross a block
+    /// of `block_bytes`.
     pub fn write(&self, out: &mut Vec<u8>, endian: Endian, block_bytes: usize) {
         let mut put = |word: u64| {
             let at = out.len();
@@ -181,7 +185,7 @@ impl Item {
                 let first = (3 << 62) | ((run_units - 1) << VDEV_BITS) | u64::from(vdev);
                 let end = put(first);
                 if end.is_multiple_of(block_bytes) {
-                    // It was the last word of a block: make it padding and begin in the next.
+                    // The first word would be the last of a block: pad and start in the next block.
                     let at = end - 8;
                     endian.put_u64(&mut out[at..], 2 << 62);
                     return self.write(out, endian, block_bytes);
@@ -192,12 +196,13 @@ impl Item {
     }
 }
 
-/// All entries of a block of a space map object, marks included. The caller cuts the last block at `smp_length`.
+/// All entries in a block of a space map object, including marks. The caller truncates the last
+/// block at `smp_length`.
 pub fn items(block: &[u8], endian: Endian) -> Items<'_> {
     Items { words: block.chunks_exact(8), endian }
 }
 
-/// The ranges of a block of a space map object.
+/// The ranges in a block of a space map object.
 pub fn entries(block: &[u8], endian: Endian) -> impl Iterator<Item = Result<Entry>> + '_ {
     items(block, endian).filter_map(|item| match item {
         Ok(Item::Range(entry)) => Some(Ok(entry)),
@@ -206,7 +211,7 @@ pub fn entries(block: &[u8], endian: Endian) -> impl Iterator<Item = Result<Entr
     })
 }
 
-/// See [`items`].
+/// Iterator returned by [`items`].
 #[derive(Debug, Clone)]
 pub struct Items<'a> {
     words: std::slice::ChunksExact<'a, u8>,

@@ -1,9 +1,9 @@
-//! Helpers of this crate's tests: golden bytes, and the promise that no parser panics.
+//! Test helpers: golden bytes, and a check that parsers do not panic.
 
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 
-/// Bytes (or, ending in `.txt`, words) of OpenZFS; `testdata/README.md` says where each comes from.
+/// Bytes (or, in `.txt` files, words) written by OpenZFS; `testdata/README.md` lists their origin.
 macro_rules! golden {
     ($name:literal) => {
         include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/testdata/", $name)).as_slice()
@@ -11,7 +11,8 @@ macro_rules! golden {
 }
 pub(crate) use golden;
 
-/// Feeds random bytes, prefixes of real bytes and real bytes with some overwritten to `parse`, which may refuse them.
+/// Feeds `parse` random bytes, prefixes of `real`, and `real` with some bytes overwritten. It may
+/// reject them but must not panic.
 pub(crate) fn never_panics(real: &[u8], parse: impl Fn(&[u8])) {
     for end in (0..=real.len()).step_by((real.len() / 256).max(1)) {
         parse(&real[..end]);
@@ -36,7 +37,7 @@ pub(crate) fn never_panics(real: &[u8], parse: impl Fn(&[u8])) {
         .unwrap();
 }
 
-/// Little-endian words, as a ZAP gives the value of an entry.
+/// Little-endian words, like the value of a ZAP entry.
 pub(crate) fn golden_words(bytes: &[u8]) -> Vec<u64> {
     bytes.chunks_exact(8).map(|b| crate::Endian::Little.u64(b)).collect()
 }

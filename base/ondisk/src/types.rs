@@ -1,8 +1,8 @@
-//! Numbers that must not be mixed up, and the enumerations that block pointers and dnodes share.
+//! Newtypes, and the enumerations shared by block pointers and dnodes.
 
 use crate::error::{Error, Result};
 
-/// Number of a transaction group, ZFS's write round.
+/// Transaction group number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Txg(pub u64);
 
@@ -19,7 +19,7 @@ impl std::fmt::Display for Txg {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct ObjectType(pub u8);
 
-#[allow(missing_docs)] // The names are the format's own; each is the DMU_OT_ constant of sys/dmu.h.
+#[allow(missing_docs)] // Named as in the format; each is the DMU_OT_ constant of sys/dmu.h.
 impl ObjectType {
     pub const NONE: Self = Self(0);
     pub const OBJECT_DIRECTORY: Self = Self(1);
@@ -75,7 +75,7 @@ impl ObjectType {
     pub const DEADLIST_HDR: Self = Self(51);
     pub const DSL_CLONES: Self = Self(52);
     pub const BPOBJ_SUBOBJ: Self = Self(53);
-    /// Number of types with a table entry.
+    /// Number of types in the table.
     pub const COUNT: u8 = 54;
 
     pub const OTN_UINT8_DATA: Self = Self(0x80);
@@ -88,7 +88,8 @@ impl ObjectType {
 }
 
 impl ObjectType {
-    /// `(name, is metadata, is encrypted in an encrypted dataset)` of each type below 0x80, as `zdb` names them.
+    /// `(name, is metadata, is encrypted in an encrypted dataset)` of each type below 0x80, with
+    /// the names that `zdb` prints.
     pub const NAMES: [(&'static str, bool, bool); Self::COUNT as usize] = [
         ("unallocated", true, false),
         ("object directory", true, false),
@@ -146,27 +147,30 @@ impl ObjectType {
         ("bpobj subobj", true, false),
     ];
 
-    /// Whether OpenZFS would accept the value (`DMU_OT_IS_VALID`).
+    /// Whether OpenZFS accepts the value (`DMU_OT_IS_VALID`).
     pub fn is_valid(self) -> bool {
         if self.0 & 0x80 != 0 { self.0 & 0x1f < 10 } else { self.0 < Self::COUNT }
     }
 
-    /// Whether blocks of this type are metadata: they get more copies and always LZ4.
+    /// Whether blocks of this type are metadata: they get more copies and are always compressed
+    /// with LZ4.
     pub fn is_metadata(self) -> bool {
         if self.0 & 0x80 != 0 { self.0 & 0x40 != 0 } else { Self::NAMES.get(self.0 as usize).is_none_or(|n| n.1) }
     }
 
-    /// Whether blocks of this type are encrypted in an encrypted dataset (others are only authenticated).
+    /// Whether blocks of this type are encrypted in an encrypted dataset. Others are only
+    /// authenticated.
     pub fn is_encrypted(self) -> bool {
         if self.0 & 0x80 != 0 { self.0 & 0x20 != 0 } else { Self::NAMES.get(self.0 as usize).is_some_and(|n| n.2) }
     }
 
-    /// Whether the block pointer's fill count means objects instead of 1 (`DMU_OT_HAS_FILL`).
+    /// Whether the block pointer's fill count is a number of objects instead of 1
+    /// (`DMU_OT_HAS_FILL`).
     pub fn has_fill(self) -> bool {
         self == Self::DNODE || self == Self::OBJSET
     }
 
-    /// Name as `zdb` prints it.
+    /// The name that `zdb` prints.
     pub fn name(self) -> &'static str {
         match self.0 {
             n if n < Self::COUNT => Self::NAMES[n as usize].0,
@@ -184,7 +188,7 @@ impl ObjectType {
 /// Checksum algorithm of a block (`enum zio_checksum`, sys/zio.h).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u8)]
-#[allow(missing_docs)] // Named as the property values are.
+#[allow(missing_docs)] // Named like the property values.
 pub enum Checksum {
     Inherit = 0,
     On = 1,
@@ -204,7 +208,7 @@ pub enum Checksum {
 }
 
 impl Checksum {
-    /// Value of the byte in a block pointer or dnode.
+    /// Decodes the byte in a block pointer or dnode.
     pub fn from_raw(raw: u8) -> Result<Self> {
         use Checksum::*;
         Ok(match raw {
@@ -227,7 +231,7 @@ impl Checksum {
         })
     }
 
-    /// Name as `zdb` prints it.
+    /// The name that `zdb` prints.
     pub fn name(self) -> &'static str {
         use Checksum::*;
         match self {
@@ -249,7 +253,8 @@ impl Checksum {
         }
     }
 
-    /// Whether the checksum stands inside the block it covers, in its last 40 bytes or its ZIL header.
+    /// Whether the checksum is stored inside the block it covers, in its last 40 bytes or its ZIL
+    /// header.
     pub fn is_embedded(self) -> bool {
         matches!(self, Self::Label | Self::GangHeader | Self::Zilog | Self::Zilog2)
     }
@@ -257,7 +262,7 @@ impl Checksum {
 
 /// Compression algorithm of a block (`enum zio_compress`, sys/zio_compress.h).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[allow(missing_docs)] // Named as the property values are.
+#[allow(missing_docs)] // Named like the property values.
 pub enum Compression {
     Inherit,
     On,
@@ -268,12 +273,12 @@ pub enum Compression {
     Gzip(u8),
     Zle,
     Lz4,
-    /// The level stands in the block's own header.
+    /// The level is in the block's own header.
     Zstd,
 }
 
 impl Compression {
-    /// Value of the 7 bits in a block pointer or the byte in a dnode.
+    /// Decodes the 7 bits in a block pointer or the byte in a dnode.
     pub fn from_raw(raw: u8) -> Result<Self> {
         Ok(match raw {
             0 => Self::Inherit,
@@ -289,7 +294,7 @@ impl Compression {
         })
     }
 
-    /// The number on disk.
+    /// The value on disk.
     pub fn to_raw(self) -> u8 {
         match self {
             Self::Inherit => 0,
@@ -304,7 +309,7 @@ impl Compression {
         }
     }
 
-    /// Name as `zdb` prints it.
+    /// The name that `zdb` prints.
     pub fn name(self) -> &'static str {
         match self {
             Self::Inherit => "inherit",

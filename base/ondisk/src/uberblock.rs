@@ -1,33 +1,37 @@
-//! Uberblock: the root of everything. One is written for each write round into a ring on every device; the newest
-//! valid one is the state of the pool.
+//! Uberblock: the root of the pool. Each txg writes one into a ring on every device; the newest
+//! valid one is the current state of the pool.
 //!
-//! | offset | bytes | field                | since            | meaning                                           |
-//! |--------|-------|----------------------|------------------|---------------------------------------------------|
-//! | 0x00   | 8     | ub_magic             | v1               | 0x00bab10c, writer's order                        |
-//! | 0x08   | 8     | ub_version           | v1               | pool version; 5000: feature flags                 |
-//! | 0x10   | 8     | ub_txg               | v1               | write round; the highest valid one wins           |
-//! | 0x18   | 8     | ub_guid_sum          | v1               | sum of the guids of all devices                   |
-//! | 0x20   | 8     | ub_timestamp         | v1               | seconds since 1970                                |
-//! | 0x28   | 128   | ub_rootbp            | v1               | pointer to the MOS                                |
-//! | 0xa8   | 8     | ub_software_version  | v26              | highest version that the writer knew              |
-//! | 0xb0   | 8     | ub_mmp_magic         | multihost        | 0xa11cea11: the next two words count              |
-//! | 0xb8   | 8     | ub_mmp_delay         | multihost        | nanoseconds between heartbeats; 0: off            |
-//! | 0xc0   | 8     | ub_mmp_config        | multihost        | bits 0-7 valid, 8-31 interval (ms), 32-47 sequence, 48-63 fail intervals |
-//! | 0xc8   | 8     | ub_checkpoint_txg    | zpool_checkpoint | 0: not a checkpoint                               |
-//! | 0xd0   | 8     | ub_raidz_reflow_info | raidz_expansion  | bits 0-54 offset in sectors, 55-63 state of the scratch area |
+//! | offset | bytes | field                | since            | meaning                           |
+//! |--------|-------|----------------------|------------------|-----------------------------------|
+//! | 0x00   | 8     | ub_magic             | v1               | 0x00bab10c, writer's order        |
+//! | 0x08   | 8     | ub_version           | v1               | pool version; 5000: feature flags |
+//! | 0x10   | 8     | ub_txg               | v1               | txg; the highest valid one wins   |
+//! | 0x18   | 8     | ub_guid_sum          | v1               | sum of the guids of all devices   |
+//! | 0x20   | 8     | ub_timestamp         | v1               | seconds since 1970                |
+//! | 0x28   | 128   | ub_rootbp            | v1               | pointer to the MOS                |
+//! | 0xa8   | 8     | ub_software_version  | v26              | highest version the writer knew   |
+//! | 0xb0   | 8     | ub_mmp_magic         | multihost        | 0xa11cea11: next two words valid  |
+//! | 0xb8   | 8     | ub_mmp_delay         | multihost        | nanoseconds since the last        |
+//! |        |       |                      |                  | heartbeat; 0: off                 |
+//! | 0xc0   | 8     | ub_mmp_config        | multihost        | bits 0-7 valid, 8-31 interval     |
+//! |        |       |                      |                  | (ms), 32-47 sequence, 48-63 fail  |
+//! |        |       |                      |                  | intervals                         |
+//! | 0xc8   | 8     | ub_checkpoint_txg    | zpool_checkpoint | 0: not a checkpoint               |
+//! | 0xd0   | 8     | ub_raidz_reflow_info | raidz_expansion  | bits 0-54 offset in sectors,      |
+//! |        |       |                      |                  | 55-63 state of the scratch area   |
 //!
-//! The rest of the slot is zero but for its checksum, the last 40 bytes ([`crate::label::Trailer`]).
-//! The uberblock of round 4 of a fresh raidz1 pool:
+//! The rest of the slot is zero except its checksum in the last 40 bytes
+//! ([`crate::label::Trailer`]). The uberblock of txg 4 of a new raidz1 pool:
 //!
 //! ```text
-//! 00000000  0c b1 ba 00 00 00 00 00  88 13 00 00 00 00 00 00  |................|  magic, version 5000
-//! 00000010  04 00 00 00 00 00 00 00  99 ee 4b 1d f3 cf 16 4d  |..........K....M|  round 4, sum of guids
-//! 00000020  69 6d 01 6b 00 00 00 00  02 00 00 00 00 00 00 00  |im.k............|  2026-11-21, pointer ..
+//! 00000000  0c b1 ba 00 00 00 00 00  88 13 00 00 00 00 00 00  |................| magic, v5000
+//! 00000010  04 00 00 00 00 00 00 00  99 ee 4b 1d f3 cf 16 4d  |..........K....M| txg 4, GUID sum
+//! 00000020  69 6d 01 6b 00 00 00 00  02 00 00 00 00 00 00 00  |im.k............| 2026-11-21, root
 //! ...
-//! 000000a0  d0 fe 9c 26 86 97 23 00  88 13 00 00 00 00 00 00  |...&..#.........|  .. its end, software 5000
-//! 000000b0  11 ea 1c a1 00 00 00 00  00 00 00 00 00 00 00 00  |................|  multihost known, off
+//! 000000a0  d0 fe 9c 26 86 97 23 00  88 13 00 00 00 00 00 00  |...&..#.........| .. end, software
+//! 000000b0  11 ea 1c a1 00 00 00 00  00 00 00 00 00 00 00 00  |................| multihost off
 //! ...
-//! 000003d0  00 00 00 00 00 00 00 00  11 7a 0c b1 7a da 10 02  |.........z..z...|  the slot's trailer
+//! 000003d0  00 00 00 00 00 00 00 00  11 7a 0c b1 7a da 10 02  |.........z..z...| trailer
 //! ```
 //!
 //! Source: include/sys/uberblock_impl.h.
@@ -43,10 +47,10 @@ use crate::types::Txg;
 pub const MAGIC: u64 = 0x00ba_b10c;
 /// `MMP_MAGIC`, "all-see-all".
 pub const MMP_MAGIC: u64 = 0xa11c_ea11;
-/// First pool version with feature flags; there is none between 28 and it.
+/// First pool version with feature flags; versions 29 to 4999 do not exist.
 pub const VERSION_FEATURES: u64 = 5000;
 
-/// The multihost (MMP) part.
+/// The multihost (MMP) fields.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Multihost {
     /// Nanoseconds since the last heartbeat; 0: multihost is off.
@@ -61,7 +65,7 @@ impl Multihost {
         (self.config & 1 != 0).then_some(((self.config >> 8) & 0xff_ffff) as u32)
     }
 
-    /// Number of the heartbeat within a second.
+    /// Sequence number of the heartbeat within a second.
     pub fn sequence(&self) -> Option<u16> {
         (self.config & 2 != 0).then_some((self.config >> 32) as u16)
     }
@@ -72,12 +76,12 @@ impl Multihost {
     }
 }
 
-/// State of the area that a RAID-Z expansion keeps its first moved sectors in.
+/// State of the scratch area in which a RAID-Z expansion stores the first sectors it moves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[allow(missing_docs)] // RRSS_ names of the format.
+#[allow(missing_docs)] // Named as in the format, without RRSS_.
 pub enum ScratchState {
     NotInUse,
-    /// The scratch area counts, not the device.
+    /// The scratch area is valid instead of the device's own sectors.
     Valid,
     InvalidSynced,
     InvalidSyncedOnImport,
@@ -85,37 +89,37 @@ pub enum ScratchState {
     Unknown(u16),
 }
 
-/// An uberblock, parsed.
+/// A parsed uberblock.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Uberblock {
     /// Pool version, 1 to 28 or 5000.
     pub version: u64,
-    /// Write round that produced this uberblock.
+    /// The txg that wrote this uberblock.
     pub txg: Txg,
-    /// Sum of the guids of all devices, wrapping.
+    /// Sum of the GUIDs of all vdevs; wraps.
     pub guid_sum: u64,
-    /// When it was written, in seconds since 1970.
+    /// Time of writing in seconds since 1970.
     pub timestamp: u64,
     /// Pointer to the MOS.
     pub root: BlkPtr,
-    /// Highest version that the writer knew.
+    /// Highest version known to the writer.
     pub software_version: u64,
-    /// Multihost part, if the writer knew it.
+    /// Multihost fields, if the writer supported them.
     pub multihost: Option<Multihost>,
-    /// Not 0: this is a checkpoint, taken in that round.
+    /// Non-zero: this is a checkpoint, taken in that txg.
     pub checkpoint_txg: Txg,
     /// `ub_raidz_reflow_info`, packed.
     pub raidz_reflow: u64,
-    /// Order of the writer.
+    /// Byte order of the writer.
     pub endian: Endian,
 }
 
 impl Uberblock {
-    /// Bytes of the structure; the slot is larger.
+    /// Size of the structure in bytes; the slot is larger.
     pub const SIZE_BYTES: usize = 0xd8;
 
-    /// Takes the uberblock at the start of a slot, in either order. The caller verifies the slot's checksum, and says
-    /// which versions it can open.
+    /// Parses the uberblock at the start of a slot, in either byte order. The caller verifies the
+    /// slot's checksum and decides which versions it can open.
     pub fn parse(bytes: &[u8]) -> Result<Self> {
         need("uberblock", bytes, Self::SIZE_BYTES)?;
         let endian = if Endian::Little.u64(bytes) == MAGIC {
@@ -146,24 +150,24 @@ impl Uberblock {
         })
     }
 
-    /// Takes the words of the checkpoint's uberblock, which the object directory of the MOS keeps as an array of numbers
-    /// ([`crate::pool_dir::directory::ZPOOL_CHECKPOINT`]).
+    /// Decodes the uberblock of the checkpoint, which the MOS object directory stores as an array
+    /// of numbers ([`crate::pool_dir::directory::ZPOOL_CHECKPOINT`]).
     pub fn from_words(words: &[u64]) -> Result<Self> {
         let mut bytes: Vec<u8> = words.iter().take(Self::SIZE_BYTES / 8).flat_map(|w| w.to_ne_bytes()).collect();
-        // Writers that did not know the last fields left them out.
+        // Writers that did not know the last fields omitted them.
         if bytes.len() >= 0xb0 {
             bytes.resize(Self::SIZE_BYTES, 0);
         }
         Self::parse(&bytes)
     }
 
-    /// The words that [`Uberblock::from_words`] takes, as the object directory keeps them.
+    /// Encodes the words for the object directory, the inverse of [`Uberblock::from_words`].
     pub fn to_words(&self) -> Vec<u64> {
         let bytes = self.to_bytes();
         bytes.chunks_exact(8).map(|word| u64::from_ne_bytes(word.try_into().expect("8 bytes"))).collect()
     }
 
-    /// The structure on disk, without the rest of the slot.
+    /// Encodes the structure, without the rest of the slot.
     pub fn to_bytes(&self) -> [u8; Self::SIZE_BYTES] {
         let mut out = [0; Self::SIZE_BYTES];
         let mut put = |at: usize, value: u64| self.endian.put_u64(&mut out[at..], value);
@@ -184,13 +188,14 @@ impl Uberblock {
         out
     }
 
-    /// Which of two is newer: by round, then time, then heartbeat (none counts as 0).
+    /// Compares by txg, then time, then heartbeat sequence (none counts as 0); the greater one is
+    /// newer.
     pub fn compare(&self, other: &Self) -> Ordering {
         let key = |u: &Self| (u.txg, u.timestamp, u.multihost.and_then(|m| m.sequence()).unwrap_or(0));
         key(self).cmp(&key(other))
     }
 
-    /// Where a RAID-Z expansion has got to, in bytes of the vdev.
+    /// Offset that a RAID-Z expansion has reached, in bytes of the vdev.
     pub fn reflow_offset_bytes(&self) -> u64 {
         (self.raidz_reflow & ((1 << 55) - 1)) << 9
     }
@@ -207,7 +212,7 @@ impl Uberblock {
         }
     }
 
-    /// Whether this one was written as a checkpoint.
+    /// Whether this uberblock is a checkpoint.
     pub fn is_checkpoint(&self) -> bool {
         self.checkpoint_txg.0 != 0
     }

@@ -1,32 +1,34 @@
-//! Intent log: what was promised by fsync since the last write round, a chain of blocks for each dataset.
+//! Intent log (ZIL): operations that fsync made durable since the last txg, in a chain of blocks
+//! for each dataset.
 //!
-//! The [header](crate::ZilHeader) stands in the object set; it points at the first block, each block at the next. The
-//! block pointers' checksum is not a sum: it is the seed, four words (two random ones, the dataset, the block's
-//! number), which the chain continues with number + 1. The last pointer leads to a block that was never written:
-//! its checksum fails, and that is the end.
+//! The [header](crate::ZilHeader) is in the object set. It points to the first block, and each
+//! block to the next. The checksum field of these pointers does not hold a checksum of the target
+//! but a seed, four words (two random ones, the dataset, the block's number), which the chain
+//! continues with number + 1. The last pointer leads to a block that was never written: its
+//! checksum fails, which ends the chain.
 //!
-//! A block is a chain header and records, or, in pools before version 23 (checksum `zilog` instead of `zilog2`),
-//! records with the chain header at the end.
+//! A block is a chain header followed by records or, in pools before version 23 (checksum `zilog`
+//! instead of `zilog2`), records with the chain header at the end.
 //!
-//! | offset | bytes | field       | meaning                                                     |
-//! |--------|-------|-------------|-------------------------------------------------------------|
-//! | 0x00   | 8     | zc_pad      | zero                                                        |
-//! | 0x08   | 128   | zc_next_blk | pointer to the next block                                   |
-//! | 0x88   | 8     | zc_nused    | bytes used, with this header if it is first, else without   |
-//! | 0x90   | 40    | zc_eck      | [`Trailer`]                                                 |
+//! | offset | bytes | field       | meaning                                            |
+//! |--------|-------|-------------|----------------------------------------------------|
+//! | 0x00   | 8     | zc_pad      | zero                                               |
+//! | 0x08   | 128   | zc_next_blk | pointer to the next block                          |
+//! | 0x88   | 8     | zc_nused    | bytes used; includes this header if it comes first |
+//! | 0x90   | 40    | zc_eck      | [`Trailer`]                                        |
 //!
-//! Every record begins with `lr_t`; its body is described at [`record::Body`]. In an encrypted dataset names and data
-//! are encrypted, the first 32 bytes of a record never.
+//! Every record begins with `lr_t`; its body is described at [`record::Body`]. In an encrypted
+//! dataset names and data are encrypted, but never the first 32 bytes of a record.
 //!
-//! | offset | bytes | field      | meaning                                                      |
-//! |--------|-------|------------|--------------------------------------------------------------|
-//! | 0x00   | 8     | lrc_txtype | kind ([`RecordType`]); bit 63: names compare without case    |
-//! | 0x08   | 8     | lrc_reclen | bytes of the record                                          |
-//! | 0x10   | 8     | lrc_txg    | write round that it belongs to                               |
-//! | 0x18   | 8     | lrc_seq    | number, rising in the log                                    |
+//! | offset | bytes | field      | meaning                                               |
+//! |--------|-------|------------|-------------------------------------------------------|
+//! | 0x00   | 8     | lrc_txtype | type ([`RecordType`]); bit 63: case-insensitive names |
+//! | 0x08   | 8     | lrc_reclen | bytes of the record                                   |
+//! | 0x10   | 8     | lrc_txg    | txg that it belongs to                                |
+//! | 0x18   | 8     | lrc_seq    | sequence number, ascending                            |
 //!
-//! End of a chain header (0x128 bytes used), then a record: create (1), 112 bytes, round 119, number 70845; in
-//! directory 34, object 432, mode 100644 (octal) .. name `logged`:
+//! End of a chain header (0x128 bytes used), then a record: create (1), 112 bytes, txg 119, number
+//! 70845; in directory 34, object 432, mode 100644 (octal) .. name `logged`:
 //!
 //! ```text
 //! 00000080  c1 14 01 00 00 00 00 00  28 01 00 00 00 00 00 00  |........(.......|
@@ -55,30 +57,31 @@ use crate::types::{Checksum, Txg};
 
 pub use record::Body;
 
-/// Bytes of a chain header.
+/// Size of a chain header in bytes.
 pub const CHAIN_BYTES: usize = 184;
 /// Bytes before the body of a record.
 pub const RECORD_HEADER_BYTES: usize = 32;
-/// Bytes of a write record's body before its pointer.
+/// Offset of the block pointer in the body of a write record.
 const POINTER_AT: usize = 32;
-/// Smallest log block.
+/// Smallest log block in bytes.
 pub const MIN_BLOCK_BYTES: u64 = 4096;
 
-/// A block of the log.
+/// A parsed log block.
 #[derive(Debug, Clone)]
 pub struct LogBlock<'a> {
-    /// The next block; not there yet when this is the last.
+    /// Pointer to the next block, which does not exist yet if this is the last.
     pub next: BlkPtr,
-    /// Its own checksum.
+    /// Checksum of the block.
     pub trailer: Trailer,
-    /// The records.
+    /// The records, still encoded.
     pub records: &'a [u8],
-    /// Order of the writer.
+    /// Byte order of the writer.
     pub endian: Endian,
 }
 
 impl<'a> LogBlock<'a> {
-    /// Takes the block that `pointer` leads to; its checksum is verified by the caller, the chain here.
+    /// Parses the block that `pointer` refers to. Verifies its position in the chain; the caller
+    /// verifies the checksum.
     pub fn parse(block: &'a [u8], pointer: &BlkPtr) -> Result<Self> {
         let parsed = match pointer.checksum_kind()? {
             Checksum::Zilog2 => Self::parse_slim(block, pointer.endian())?,
@@ -99,7 +102,7 @@ impl<'a> LogBlock<'a> {
         Ok(parsed)
     }
 
-    /// Takes a block whose chain header is first (`zilog2`).
+    /// Parses a block whose chain header comes first (`zilog2`).
     pub fn parse_slim(block: &'a [u8], endian: Endian) -> Result<Self> {
         need("zil_chain", block, CHAIN_BYTES)?;
         let (next, used, trailer) = chain(block, endian)?;
@@ -109,7 +112,7 @@ impl<'a> LogBlock<'a> {
         Ok(Self { next, trailer, records, endian })
     }
 
-    /// Takes a block whose chain header is last (`zilog`).
+    /// Parses a block whose chain header comes last (`zilog`).
     pub fn parse_old(block: &'a [u8], endian: Endian) -> Result<Self> {
         need("zil_chain", block, CHAIN_BYTES)?;
         let (body, header) = block.split_at(block.len() - CHAIN_BYTES);
@@ -121,7 +124,7 @@ impl<'a> LogBlock<'a> {
         Ok(Self { next, trailer, records, endian })
     }
 
-    /// The records in order; ends after the first that is wrong.
+    /// Iterates over the records in order. Ends after the first invalid one.
     pub fn records(&self) -> Records<'a> {
         Records { rest: self.records, endian: self.endian }
     }
@@ -132,7 +135,7 @@ fn chain(header: &[u8], endian: Endian) -> Result<(BlkPtr, u64, Trailer)> {
     Ok((next, endian.u64(&header[0x88..]), Trailer::parse(&header[..CHAIN_BYTES])?))
 }
 
-/// See [`LogBlock::records`].
+/// Iterator returned by [`LogBlock::records`].
 #[derive(Debug, Clone)]
 pub struct Records<'a> {
     rest: &'a [u8],
@@ -155,11 +158,11 @@ impl<'a> Iterator for Records<'a> {
     }
 }
 
-/// Kind of a record (`TX_`).
+/// Type of a record (`TX_`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct RecordType(pub u64);
 
-#[allow(missing_docs)] // Named as the format's constants are.
+#[allow(missing_docs)] // Named as in the format.
 impl RecordType {
     pub const COMMIT: Self = Self(0);
     pub const CREATE: Self = Self(1);
@@ -215,31 +218,30 @@ impl RecordType {
         "TX_CLONE_RANGE",
     ];
 
-    /// Name as `zdb` prints it.
+    /// The name that `zdb` prints.
     pub fn name(self) -> &'static str {
         usize::try_from(self.0).ok().and_then(|n| Self::NAMES.get(n).copied()).unwrap_or("unknown")
     }
 }
 
-/// A record of the log.
+/// A record of the intent log: the fields of its header (`lr_t`), and its encoded body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Record<'a> {
-    /// Kind.
     pub kind: RecordType,
-    /// Names are to be compared without case.
+    /// Names are compared case-insensitively.
     pub ignores_case: bool,
-    /// Write round that it belongs to.
+    /// Txg that the record belongs to.
     pub txg: Txg,
-    /// Number, rising in the log.
+    /// Sequence number, ascending within the log.
     pub sequence: u64,
-    /// What follows the first 32 bytes.
+    /// The record without its first 32 bytes.
     pub body: &'a [u8],
-    /// Order of the writer.
+    /// Byte order of the writer.
     pub endian: Endian,
 }
 
 impl<'a> Record<'a> {
-    /// Takes the record at the start of `bytes`.
+    /// Parses the record at the start of `bytes`.
     pub fn parse(bytes: &'a [u8], endian: Endian) -> Result<Self> {
         need("lr", bytes, RECORD_HEADER_BYTES)?;
         let kind = endian.word(bytes, 0);
@@ -258,13 +260,13 @@ impl<'a> Record<'a> {
         })
     }
 
-    /// Bytes of the whole record.
+    /// Size of the whole record in bytes.
     pub fn size_bytes(&self) -> usize {
         RECORD_HEADER_BYTES + self.body.len()
     }
 
-    /// The block that a write record points at, if it does. The pointer is in the clear in encrypted datasets too, where the
-    /// rest of the record cannot be parsed without a key.
+    /// The block that a write record points to, if any. The pointer is not encrypted, even in
+    /// encrypted datasets, where the rest of the record cannot be parsed without a key.
     pub fn written_block(&self) -> Option<BlkPtr> {
         let is_write = self.kind == RecordType::WRITE;
         let raw = self.body.get(POINTER_AT..).filter(|_| is_write)?;
@@ -272,7 +274,7 @@ impl<'a> Record<'a> {
         (!bp.is_hole() && !bp.is_embedded()).then_some(bp)
     }
 
-    /// What it says. Of an encrypted dataset, the record must have been decrypted.
+    /// Parses the body. In an encrypted dataset, the record must have been decrypted.
     pub fn parse_body(&self) -> Result<Body<'a>> {
         Body::parse(self)
     }

@@ -1,30 +1,32 @@
-//! What files are made of besides attributes: old znodes, flags, directory entries, the table of identity domains.
+//! Structures of files other than system attributes: old znodes, flags, directory entries, the
+//! table of identity domains.
 //!
-//! A znode before ZPL version 5 is the bonus itself (object type 17):
+//! Before ZPL version 5 a znode is the bonus itself (object type 17):
 //!
-//! | offset | bytes | field     | since | meaning                                                     |
-//! |--------|-------|-----------|-------|-------------------------------------------------------------|
-//! | 0x00   | 16    | zp_atime  | v1    | seconds, nanoseconds                                        |
-//! | 0x10   | 16    | zp_mtime  | v1    |                                                             |
-//! | 0x20   | 16    | zp_ctime  | v1    |                                                             |
-//! | 0x30   | 16    | zp_crtime | v1    | birth                                                       |
-//! | 0x40   | 8     | zp_gen    | v1    | txg of birth                                                |
-//! | 0x48   | 8     | zp_mode   | v1    | type and permissions                                        |
-//! | 0x50   | 8     | zp_size   | v1    | bytes; of a directory, entries + 2                          |
-//! | 0x58   | 8     | zp_parent | v1    | directory                                                   |
-//! | 0x60   | 8     | zp_links  | v1    | links                                                       |
-//! | 0x68   | 8     | zp_xattr  | v1    | directory of extended attributes                            |
-//! | 0x70   | 8     | zp_rdev   | v1    | device number, in the encoding of the system that made it   |
-//! | 0x78   | 8     | zp_flags  | v1    | [`Flags`]                                                   |
-//! | 0x80   | 8     | zp_uid    | v1    | owner; a FUID from ZPL version 3 on                         |
-//! | 0x88   | 8     | zp_gid    | v1    | group                                                       |
-//! | 0x90   | 32    | zp_pad    | v1    |                                                             |
-//! | 0xb0   | 88    | zp_acl    | v1    | [`crate::acl::AclPhys`]                                     |
-//! | 0x108  |       |           | v1    | target of a short symbolic link, or a scan stamp            |
+//! | offset | bytes | field     | since | meaning                                          |
+//! |--------|-------|-----------|-------|--------------------------------------------------|
+//! | 0x00   | 16    | zp_atime  | v1    | seconds, nanoseconds                             |
+//! | 0x10   | 16    | zp_mtime  | v1    |                                                  |
+//! | 0x20   | 16    | zp_ctime  | v1    |                                                  |
+//! | 0x30   | 16    | zp_crtime | v1    | birth                                            |
+//! | 0x40   | 8     | zp_gen    | v1    | txg of birth                                     |
+//! | 0x48   | 8     | zp_mode   | v1    | type and permissions                             |
+//! | 0x50   | 8     | zp_size   | v1    | bytes; directory: entries + 2                    |
+//! | 0x58   | 8     | zp_parent | v1    | directory                                        |
+//! | 0x60   | 8     | zp_links  | v1    | links                                            |
+//! | 0x68   | 8     | zp_xattr  | v1    | directory of extended attributes                 |
+//! | 0x70   | 8     | zp_rdev   | v1    | device number, encoded as on the creating system |
+//! | 0x78   | 8     | zp_flags  | v1    | [`Flags`]                                        |
+//! | 0x80   | 8     | zp_uid    | v1    | owner; a FUID from ZPL version 3 on              |
+//! | 0x88   | 8     | zp_gid    | v1    | group                                            |
+//! | 0x90   | 32    | zp_pad    | v1    |                                                  |
+//! | 0xb0   | 88    | zp_acl    | v1    | [`crate::acl::AclPhys`]                          |
+//! | 0x108  |       |           | v1    | target of a short symbolic link, or a scan stamp |
 //!
-//! From version 5 on the same fields are system attributes ([`crate::sa`]).
+//! From ZPL version 5 on, the same fields are system attributes ([`crate::sa`]).
 //!
-//! A directory of version 1 made on SPARC in 2006: access time .., generation 5, mode 040755, size 2:
+//! A version 1 directory created on SPARC in 2006: access time .., generation 5, mode 040755, size
+//! 2:
 //!
 //! ```text
 //! 00000000  00 00 00 00 45 41 cd cb  00 00 00 00 39 2b 10 28  |....EA......9+.(|
@@ -41,62 +43,62 @@ use crate::endian::Endian;
 use crate::error::{Error, Result};
 use crate::nvlist::Nvlist;
 
-/// Bytes of an old znode.
+/// Size of an old znode in bytes.
 pub const LEGACY_BYTES: usize = 0x108;
 
 bitflags::bitflags! {
     /// `zp_flags`, `ZPL_FLAGS`.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
     pub struct Flags: u64 {
-        /// It is an extended attribute, or their directory.
+        /// An extended attribute, or a directory of extended attributes.
         const XATTR = 0x1;
-        /// Some of its ACL passes to what is made in it.
+        /// New files inherit some entries of the ACL.
         const INHERIT_ACE = 0x2;
-        /// The ACL says no more than the mode.
+        /// The ACL is equivalent to the mode.
         const ACL_TRIVIAL = 0x4;
         /// The ACL has entries for object types.
         const ACL_OBJ_ACE = 0x8;
-        /// The ACL inherits nothing.
+        /// The ACL does not inherit from the parent.
         const ACL_PROTECTED = 0x10;
-        /// The ACL came by default.
+        /// The ACL was set by default.
         const ACL_DEFAULTED = 0x20;
-        /// The ACL follows its parent.
+        /// The ACL is inherited automatically.
         const ACL_AUTO_INHERIT = 0x40;
         /// An old znode is followed by a scan stamp.
         const BONUS_SCANSTAMP = 0x80;
-        /// Nobody is denied to execute.
+        /// Execute permission is denied to no user.
         const NO_EXECS_DENIED = 0x100;
-        /// DOS attribute.
+        /// DOS attribute read-only.
         const READONLY = 1 << 32;
-        /// DOS attribute.
+        /// DOS attribute hidden.
         const HIDDEN = 1 << 33;
-        /// DOS attribute.
+        /// DOS attribute system.
         const SYSTEM = 1 << 34;
-        /// DOS attribute.
+        /// DOS attribute archive.
         const ARCHIVE = 1 << 35;
-        /// May not change.
+        /// Cannot be changed.
         const IMMUTABLE = 1 << 36;
-        /// May not be removed.
+        /// Cannot be removed.
         const NOUNLINK = 1 << 37;
-        /// May only grow.
+        /// Can only be appended to.
         const APPENDONLY = 1 << 38;
-        /// Not to be backed up.
+        /// Excluded from backups (nodump).
         const NODUMP = 1 << 39;
-        /// Hides what lies below, in unions.
+        /// Hides lower layers in union mounts.
         const OPAQUE = 1 << 40;
-        /// A virus scanner locked it.
+        /// Quarantined by a virus scanner.
         const AV_QUARANTINED = 1 << 41;
-        /// Changed since a virus scanner looked.
+        /// Modified since the last virus scan.
         const AV_MODIFIED = 1 << 42;
-        /// A reparse point of SMB.
+        /// An SMB reparse point.
         const REPARSE = 1 << 43;
-        /// Its data is elsewhere.
+        /// The data is stored offline (SMB).
         const OFFLINE = 1 << 44;
-        /// Sparse, to SMB.
+        /// Marked as sparse for SMB.
         const SPARSE = 1 << 45;
-        /// What is made in this directory gets its project.
+        /// New files in this directory inherit its project ID.
         const PROJINHERIT = 1 << 46;
-        /// There is an attribute with the project.
+        /// The project ID attribute is present.
         const PROJID = 1 << 47;
     }
 }
@@ -104,36 +106,38 @@ bitflags::bitflags! {
 /// Value of a directory entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DirEntryValue {
-    /// The object; low 48 bits.
+    /// Object number; low 48 bits.
     pub object: u64,
-    /// `DT_` number of its type; top 4 bits; 0 in entries made before ZPL version 2.
+    /// `DT_` number of the type; top 4 bits. 0 in entries created before ZPL version 2.
     pub kind: u8,
 }
 
 impl DirEntryValue {
-    /// Takes the number apart; bits 48 to 59 mean nothing.
+    /// Unpacks the number; bits 48 to 59 are unused.
     pub fn unpack(value: u64) -> Self {
         Self { object: value & 0xffff_ffff_ffff, kind: (value >> 60) as u8 }
     }
 }
 
-/// A user or group: in the low half the number, in the high half which domain it belongs to (0: POSIX).
+/// A user or group: the ID in the low half, its identity domain in the high half (0: POSIX).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Fuid(pub u64);
 
 impl Fuid {
-    /// Domain: an index into the [`domains`] of the dataset; 0: none.
+    /// Index of the domain in the [`domains`] of the dataset; 0: none.
     pub fn domain(self) -> u32 {
         (self.0 >> 32) as u32
     }
 
-    /// Number within the domain; without one, the user or group id. It is what Linux shows in either case.
+    /// ID within the domain; without a domain, the user or group ID. Linux displays this number in
+    /// either case.
     pub fn id(self) -> u32 {
         self.0 as u32
     }
 }
 
-/// `(index, domain)` of each identity domain: the packed list in the dataset's `FUID` object.
+/// `(index, domain)` of each identity domain, from the packed nvlist in the dataset's `FUID`
+/// object.
 pub fn domains(packed: &[u8]) -> Result<Vec<(u32, String)>> {
     let list = Nvlist::parse(packed)?;
     let entry = |e: &Nvlist| -> Result<(u32, String)> {
@@ -145,7 +149,7 @@ pub fn domains(packed: &[u8]) -> Result<Vec<(u32, String)>> {
     list.get_nvlist_array("fuid_nvlist").iter().map(entry).collect()
 }
 
-/// Seconds (signed: files may be older than 1970) and nanoseconds of a time of 16 bytes.
+/// Decodes a 16-byte time: seconds (signed, for times before 1970) and nanoseconds.
 pub fn time(bytes: &[u8], endian: Endian) -> Option<(i64, u32)> {
     if bytes.len() < 16 {
         return None;

@@ -1,4 +1,4 @@
-//! The structures that all others stand on, read from bytes that OpenZFS wrote; what is expected is what `zdb` says.
+//! The basic structures, parsed from bytes that OpenZFS wrote; expected values are from `zdb`.
 
 use ondisk::{BlkPtr, Checksum, Compression, Dnode, Endian, ObjectType, Objset, ObjsetKind, Txg};
 

@@ -1,11 +1,13 @@
-//! The bytes shown in the documentation are bytes that OpenZFS wrote.
+//! Checks that the bytes shown in the documentation are bytes that OpenZFS wrote.
 //!
-//! Every `hexdump -C` line in a doc comment of this crate must stand, at that offset, in a file of `testdata/`.
+//! Every `hexdump -C` line in a doc comment of this crate must occur, at that offset, in a file of
+//! `testdata/`.
 
 use std::fs;
 use std::path::Path;
 
-/// Offset and bytes of a line such as `//! 00000010  0c b1 ba 00 ..  |....|`, if it is one.
+/// Offset and bytes of a line such as `//! 00000010  0c b1 ba 00 ..  |....|`, or `None` for other
+/// lines.
 fn hexdump_line(line: &str) -> Option<(usize, Vec<u8>)> {
     let text = line.trim_start().strip_prefix("//")?.trim_start_matches(['!', '/']).strip_prefix(' ')?;
     let (offset, rest) = text.split_once("  ")?;

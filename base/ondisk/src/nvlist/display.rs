@@ -1,8 +1,8 @@
-//! Printing of [`Nvlist`], as `zdb` prints it.
+//! Prints an [`Nvlist`] in the format of `zdb`.
 
 use super::{Nvlist, Value};
 
-/// Prints as `zdb` does, four spaces deeper for each nested list.
+/// The format of `zdb`, indented by four spaces for each level of nesting.
 impl std::fmt::Display for Nvlist {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         show(self, f, 0)

@@ -1,29 +1,29 @@
-//! Native packing of [`Nvlist`]: the C structures of a 64-bit host, pointers zeroed. Pool history, headers of send
-//! streams made by the kernel, resume tokens, `zpool.cache`.
+//! Native encoding of an [`Nvlist`]: the C structures of a 64-bit host with pointers zeroed. Used
+//! for pool history, headers of send streams made by the kernel, resume tokens and `zpool.cache`.
 //!
-//! A list is version, flags, pairs and a zero of 4 bytes. A pair, a multiple of 8 bytes:
+//! A list is version, flags, pairs and 4 zero bytes. A pair, a multiple of 8 bytes:
 //!
-//! | offset | bytes | field          | meaning                                             |
-//! |--------|-------|----------------|-----------------------------------------------------|
-//! | 0      | 4     | nvp_size       | bytes of the pair; 0 ends the list                  |
-//! | 4      | 2     | nvp_name_sz    | bytes of the name with its NUL                      |
-//! | 6      | 2     | nvp_reserve    | zero                                                |
-//! | 8      | 4     | nvp_value_elem | elements; 1 for what is no array                    |
-//! | 12     | 4     | nvp_type       | data type                                           |
-//! | 16     | n     | nvp_name       | name and NUL, padded to 8                           |
-//! |        |       |                | value, padded to 8                                  |
+//! | offset | bytes | field          | meaning                            |
+//! |--------|-------|----------------|------------------------------------|
+//! | 0      | 4     | nvp_size       | bytes of the pair; 0 ends the list |
+//! | 4      | 2     | nvp_name_sz    | bytes of the name with its NUL     |
+//! | 6      | 2     | nvp_reserve    | zero                               |
+//! | 8      | 4     | nvp_value_elem | elements; 1 for scalars            |
+//! | 12     | 4     | nvp_type       | data type                          |
+//! | 16     | n     | nvp_name       | name and NUL, padded to 8          |
+//! |        |       |                | value, padded to 8                 |
 //!
-//! String arrays begin with a pointer (zero) for each string. The value of a nested list is its 24-byte header; an
-//! array of lists has a pointer (zero) for each, then the headers. The nested lists' pairs and end marks follow
-//! behind the pair, without version and flags:
+//! String arrays begin with a pointer (zero) for each string. The value of a nested list is its
+//! 24-byte header; an array of lists has a pointer (zero) for each list, then the headers. The
+//! pairs and end marks of the nested lists follow the pair, without version and flags:
 //!
-//! | offset | bytes | field       | meaning          |
-//! |--------|-------|-------------|------------------|
-//! | 0      | 4     | nvl_version | 0                |
-//! | 4      | 4     | nvl_nvflag  | flags            |
-//! | 8      | 8     | nvl_priv    | pointer, zero    |
-//! | 16     | 4     | nvl_flag    | zero             |
-//! | 20     | 4     | nvl_pad     | zero             |
+//! | offset | bytes | field       | meaning       |
+//! |--------|-------|-------------|---------------|
+//! | 0      | 4     | nvl_version | 0             |
+//! | 4      | 4     | nvl_nvflag  | flags         |
+//! | 8      | 8     | nvl_priv    | pointer, zero |
+//! | 16     | 4     | nvl_flag    | zero          |
+//! | 20     | 4     | nvl_pad     | zero          |
 
 use super::{Nvlist, Pair, Value, align8, boolean, check_count, check_depth, check_version};
 use crate::endian::Endian;
@@ -31,10 +31,11 @@ use crate::error::{Error, Result};
 
 /// Bytes of a pair before its name.
 pub const PAIR_BYTES: usize = 16;
-/// Bytes of a list's header inside a value.
+/// Size in bytes of a list's header inside a value.
 pub const LIST_BYTES: usize = 24;
 
-/// Unpacks the list at the start of `bytes` (behind the 4 bytes of header); also says how many bytes it took.
+/// Unpacks the list at the start of `bytes`, which begins after the 4-byte header. Also returns the
+/// number of bytes consumed.
 pub fn parse(bytes: &[u8], endian: Endian) -> Result<(Nvlist, usize)> {
     if bytes.len() < 8 {
         return Err(Error::short("nvlist", bytes.len(), 8));
@@ -159,7 +160,7 @@ fn string(value: &[u8]) -> Result<&[u8]> {
     end.map(|end| &value[..end]).ok_or_else(|| Error::corrupt("nvpair", "string", "without end", "a NUL"))
 }
 
-/// Appends the packed list.
+/// Appends the packed list to `out`.
 pub fn write(out: &mut Vec<u8>, list: &Nvlist, endian: Endian) {
     put32(out, 0, endian);
     put32(out, list.flags, endian);
@@ -224,7 +225,7 @@ fn write_value(out: &mut Vec<u8>, value: &Value, e: Endian) {
         Value::Int64(v) | Value::HrTime(v) => put64(out, *v as u64, e),
         Value::Uint64(v) => put64(out, *v, e),
         Value::Double(v) => put64(out, v.to_bits(), e),
-        Value::String(v) => out.extend_from_slice(v), // the NUL comes with the padding
+        Value::String(v) => out.extend_from_slice(v), // the padding adds the NUL
         Value::BooleanValue(v) => put32(out, (*v).into(), e),
         Value::ByteArray(v) | Value::Uint8Array(v) => out.extend_from_slice(v),
         Value::Int8Array(v) => out.extend(v.iter().map(|v| *v as u8)),

@@ -83,7 +83,7 @@ fn an_empty_array_leaves_its_count_out() {
     let mut list = Nvlist::new();
     list.put("none", Value::Uint64Array(Vec::new()));
     let bytes = list.to_xdr(Endian::Little);
-    // 4 header, 8 version and flags, 24 pair, 8 end; the pair says 28.
+    // 4 header, 8 version and flags, 24 pair, 8 end; the pair records 28.
     assert_eq!(bytes.len(), 44);
     assert_eq!(Endian::Big.u32(&bytes[12..]), 28);
     assert_eq!(Nvlist::parse(&bytes).unwrap(), list);
@@ -125,7 +125,7 @@ fn no_bytes_panic() {
     for real in [golden!("label_draid2_xdr.bin"), golden!("send_begin_raw_native.bin")] {
         never_panics(real, |bytes| {
             if let Ok(packed) = Packed::parse(bytes) {
-                // What was accepted can be written, and read again.
+                // An accepted list can be written and read again.
                 let again = Packed::parse(&packed.list.pack(packed.encoding, packed.endian)).unwrap();
                 assert_eq!(again.list.pairs.len(), packed.list.pairs.len());
                 let _ = packed.list.to_string();
@@ -199,7 +199,7 @@ proptest! {
             for endian in [Endian::Little, Endian::Big] {
                 let mut bytes = list.pack(encoding, endian);
                 let size = bytes.len();
-                bytes.extend_from_slice(&[0xee; 5]); // what follows is not looked at
+                bytes.extend_from_slice(&[0xee; 5]); // trailing data is ignored
                 let packed = Packed::parse(&bytes).unwrap();
                 prop_assert_eq!(packed.size_bytes, size);
                 prop_assert_eq!((packed.encoding, packed.endian), (encoding, endian));

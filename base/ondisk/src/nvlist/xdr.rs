@@ -1,27 +1,29 @@
-//! XDR packing of [`Nvlist`]: big-endian, everything aligned to 4 bytes. Labels, the pool configuration, extended
-//! attributes in system attributes, boot environments.
+//! XDR encoding of an [`Nvlist`]: big-endian, everything aligned to 4 bytes. Used for labels, the
+//! pool configuration, extended attributes in system attributes, and boot environments.
 //!
-//! A list is version, flags, pairs and 8 zero bytes; nested lists are the same in the place of the value.
-//! A pair:
+//! A list is version, flags, pairs and 8 zero bytes. A nested list has the same form, in place of
+//! the value. A pair:
 //!
-//! | offset | bytes | field    | meaning                                                              |
-//! |--------|-------|----------|----------------------------------------------------------------------|
-//! | 0      | 4     |          | bytes of the packed pair, these four included                        |
-//! | 4      | 4     | nvp_size | bytes of the pair unpacked in memory of a 64-bit host; 0 ends the list |
-//! | 8      | 4     |          | bytes of the name, without NUL                                       |
-//! | 12     | n     | nvp_name | name, padded with zeros to 4                                         |
-//! |        | 4     | nvp_type | data type                                                            |
-//! |        | 4     | nvp_value_elem | elements; 1 for what is no array                               |
-//! |        |       |          | value: numbers below 64 bits take 4 bytes, arrays but byte arrays repeat their count |
+//! | offset | bytes | field          | meaning                                               |
+//! |--------|-------|----------------|-------------------------------------------------------|
+//! | 0      | 4     |                | size of the packed pair, including this field         |
+//! | 4      | 4     | nvp_size       | size in memory of a 64-bit host; 0 ends the list      |
+//! | 8      | 4     |                | bytes of the name, without NUL                        |
+//! | 12     | n     | nvp_name       | name, padded with zeros to 4                          |
+//! |        | 4     | nvp_type       | data type                                             |
+//! |        | 4     | nvp_value_elem | elements; 1 for scalars                               |
+//! |        |       |                | value: numbers below 64 bits take 4 bytes; all arrays |
+//! |        |       |                | except byte arrays repeat the count                   |
 //!
-//! Quirk: an array without elements has no repeated count, though the packed size includes it. Like OpenZFS, the
-//! reader goes by the data and not by the two sizes.
+//! Quirk: an array without elements omits the repeated count, though the packed size includes it.
+//! Like OpenZFS, the reader follows the data and not the two sizes.
 
 use super::{Nvlist, Pair, Value, boolean, check_count, check_depth, check_version};
 use crate::endian::Endian;
 use crate::error::{Error, Result};
 
-/// Unpacks the list at the start of `bytes` (behind the 4 bytes of header); also says how many bytes it took.
+/// Unpacks the list at the start of `bytes`, which begins after the 4-byte header. Also returns the
+/// number of bytes consumed.
 pub fn parse(bytes: &[u8]) -> Result<(Nvlist, usize)> {
     let mut reader = Reader { bytes, at: 0 };
     let list = reader.list(0)?;
@@ -52,10 +54,10 @@ impl<'a> Reader<'a> {
         Ok(Endian::Big.u64(self.take(8)?))
     }
 
-    /// Bytes that are padded to 4.
+    /// Bytes padded to a multiple of 4.
     fn opaque(&mut self, count: usize) -> Result<Vec<u8>> {
         let out = self.take(count)?.to_vec();
-        // The last padding may be cut off by a buffer of odd length.
+        // A buffer of odd length may truncate the last padding.
         let pad = (count.next_multiple_of(4) - count).min(self.bytes.len() - self.at);
         self.take(pad)?;
         Ok(out)
@@ -82,7 +84,8 @@ impl<'a> Reader<'a> {
     }
 
     fn items<T>(&mut self, count: usize, item: impl Fn(&mut Self) -> Result<T>) -> Result<Vec<T>> {
-        // Each element takes at least 4 bytes: a count beyond the input fails before anything is allocated.
+        // Each element takes at least 4 bytes: a count that exceeds the input fails before anything
+        // is allocated.
         if count > (self.bytes.len() - self.at) / 4 {
             return Err(Error::corrupt("nvpair", "nvp_value_elem", count, "no more than the list has room for"));
         }
@@ -142,7 +145,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Appends the packed list.
+/// Appends the packed list to `out`.
 pub fn write(out: &mut Vec<u8>, list: &Nvlist) {
     word(out, 0);
     word(out, list.flags);
@@ -160,7 +163,7 @@ pub fn write(out: &mut Vec<u8>, list: &Nvlist) {
     out.extend_from_slice(&[0; 8]);
 }
 
-/// The count that an empty array leaves out and its packed size includes.
+/// Size of the count that an empty array omits but its packed size includes.
 fn missing_count_bytes(value: &Value) -> usize {
     let counted = !matches!(value.type_number(), 1 | 10 | 17 | 20);
     if counted && value.element_count() == 0 { 4 } else { 0 }

@@ -79,7 +79,7 @@ fn other_kinds_and_magics_are_refused() {
 
 #[test]
 fn a_name_that_fills_its_field_is_refused() {
-    // Found by fuzzing: cut to 255 bytes, it did not write back.
+    // Found by fuzzing: a name cut to 255 bytes did not write back the same.
     let mut bytes = golden!("send_records.bin")[..RECORD_BYTES].to_vec();
     bytes[56..].fill(b'x');
     let error = Record::parse(&bytes, Endian::Little).unwrap_err();

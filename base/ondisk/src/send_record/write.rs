@@ -1,9 +1,9 @@
-//! The way back: [`Record::to_bytes`].
+//! Encodes records: [`Record::to_bytes`].
 
 use super::{Body, CHECKSUM_OFFSET, Crypt, MAGIC, RECORD_BYTES, Record};
 use crate::endian::Endian;
 
-/// The record on disk.
+/// Encodes a record.
 pub(super) fn record(record: &Record, endian: Endian) -> [u8; RECORD_BYTES] {
     let mut w = Writer { out: [0; RECORD_BYTES], endian };
     w.u32(0, record.body.kind().into());

@@ -1,23 +1,24 @@
 //! Header of a fat ZAP: block 0, whose second half may be the table of leaf block numbers.
 //!
-//! | offset   | bytes | field           | since | meaning                                                        |
-//! |----------|-------|-----------------|-------|----------------------------------------------------------------|
-//! | 0x00     | 8     | zap_block_type  | v1    | 0x8000000000000001                                             |
-//! | 0x08     | 8     | zap_magic       | v1    | 0x2f52ab2ab                                                    |
-//! | 0x10     | 8     | zt_blk          | v1    | first block of the table; 0: it is in this block's second half |
-//! | 0x18     | 8     | zt_numblks      | v1    | blocks of the table; 0: as above                               |
-//! | 0x20     | 8     | zt_shift        | v1    | bits of the hash that index the table                          |
-//! | 0x28     | 8     | zt_nextblk      | v1    | first block of the table that it is being copied to            |
-//! | 0x30     | 8     | zt_blks_copied  | v1    | blocks copied so far                                           |
-//! | 0x38     | 8     | zap_freeblk     | v1    | first block never used                                         |
-//! | 0x40     | 8     | zap_num_leafs   | v1    | leaves                                                         |
-//! | 0x48     | 8     | zap_num_entries | v1    | entries                                                        |
-//! | 0x50     | 8     | zap_salt        | v1    | start of the hash                                              |
-//! | 0x58     | 8     | zap_normflags   | v9    | how names are made equal                                       |
-//! | 0x60     | 8     | zap_flags       | v21   | 1 hash of 48 bits, 2 number keys, 4 key is its own hash        |
-//! | half     | half  |                 | v1    | table, one word an entry                                       |
+//! | offset | bytes | field           | since | meaning                                         |
+//! |--------|-------|-----------------|-------|-------------------------------------------------|
+//! | 0x00   | 8     | zap_block_type  | v1    | 0x8000000000000001                              |
+//! | 0x08   | 8     | zap_magic       | v1    | 0x2f52ab2ab                                     |
+//! | 0x10   | 8     | zt_blk          | v1    | first block of the table; 0: it is in this      |
+//! |        |       |                 |       | block's second half                             |
+//! | 0x18   | 8     | zt_numblks      | v1    | blocks of the table; 0: as above                |
+//! | 0x20   | 8     | zt_shift        | v1    | bits of the hash that index the table           |
+//! | 0x28   | 8     | zt_nextblk      | v1    | first block of the table being copied to        |
+//! | 0x30   | 8     | zt_blks_copied  | v1    | blocks copied so far                            |
+//! | 0x38   | 8     | zap_freeblk     | v1    | first block never used                          |
+//! | 0x40   | 8     | zap_num_leafs   | v1    | leaves                                          |
+//! | 0x48   | 8     | zap_num_entries | v1    | entries                                         |
+//! | 0x50   | 8     | zap_salt        | v1    | initial value of the hash                       |
+//! | 0x58   | 8     | zap_normflags   | v9    | how names are normalized                        |
+//! | 0x60   | 8     | zap_flags       | v21   | 1 48-bit hash, 2 number keys, 4 key is the hash |
+//! | half   | half  |                 | v1    | table, one word an entry                        |
 //!
-//! A table of 2^10 entries in this block, block 2 next, one leaf, 6 entries, the salt:
+//! A table of 2^10 entries in this block, next free block 2, one leaf, 6 entries, the salt:
 //!
 //! ```text
 //! 00000000  01 00 00 00 00 00 00 80  ab b2 2a f5 02 00 00 00  |..........*.....|
@@ -32,14 +33,14 @@ use super::{BlockKind, Flags, NormFlags, block_shift};
 use crate::endian::Endian;
 use crate::error::{Error, Result};
 
-/// `zap_phys_t`.
+/// Block 0 of a fat ZAP, `zap_phys_t`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Header {
-    /// First block of the pointer table; meaningless while `table_blocks` is 0.
+    /// First block of the pointer table; meaningless if `table_blocks` is 0.
     pub table_start: u64,
-    /// Blocks of the pointer table; 0 while it is in the header's second half.
+    /// Number of blocks of the pointer table; 0: it is in the second half of the header block.
     pub table_blocks: u64,
-    /// Bits of the hash that index the table.
+    /// Number of hash bits that index the table.
     pub table_shift: u32,
     /// `zt_nextblk`.
     pub next_table_start: u64,
@@ -47,38 +48,39 @@ pub struct Header {
     pub next_table_copied: u64,
     /// First block never used.
     pub free_block: u64,
-    /// Leaves.
+    /// Number of leaves.
     pub leaves: u64,
-    /// Entries.
+    /// Number of entries.
     pub entries: u64,
-    /// Start of the hash.
+    /// Initial value of the hash.
     pub salt: u64,
-    /// How names are made equal.
+    /// How names are normalized.
     pub norm_flags: NormFlags,
-    /// How keys are made.
+    /// How keys are formed.
     pub flags: Flags,
-    /// Block size as a power of two, from the length of the block.
+    /// log2 of the block size, from the length of the block.
     pub block_shift: u32,
 }
 
-/// Where the number of a leaf stands.
+/// Location of a leaf's block number in the pointer table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TableSlot {
     /// Block of the object; 0 is the header itself.
     pub block: u64,
-    /// Word of that block.
+    /// Index of the word in that block.
     pub word: usize,
 }
 
 impl Header {
-    /// `zap_magic`.
+    /// Value of `zap_magic`.
     pub const MAGIC: u64 = 0x2_f52a_b2ab;
-    /// Bytes of the fields.
+    /// Size of the fields in bytes.
     pub const SIZE_BYTES: usize = 0x68;
-    /// Where `zap_num_entries` is.
+    /// Offset of `zap_num_entries` in bytes.
     pub const ENTRIES_OFFSET: usize = 0x48;
 
-    /// Takes block 0. The table must be as large as its shift says, and the hash must have as many bits.
+    /// Parses block 0. The table must have the size given by its shift, and the hash must have that
+    /// many bits.
     pub fn parse(bytes: &[u8], endian: Endian) -> Result<Self> {
         let shift = block_shift("zap header", bytes)?;
         let word = |index: usize| endian.word(bytes, index);
@@ -94,7 +96,7 @@ impl Header {
             what: format!("zap_flags {:#x}", word(12)),
         })?;
         let (table_start, table_blocks, table_shift) = (word(2), word(3), word(4));
-        // The table grows to no more than the hash's bits less two; its words fill whole blocks.
+        // The shift is at most the number of hash bits; an external table fills whole blocks.
         let table_bits_max = if table_blocks == 0 {
             u64::from(shift) - 4
         } else {
@@ -128,7 +130,8 @@ impl Header {
         })
     }
 
-    /// The header of a ZAP that has one empty leaf, in block 1, to which all of the table in this block points.
+    /// The header of a ZAP with one empty leaf, in block 1, to which the whole embedded table
+    /// refers.
     pub fn new(block_shift: u32, salt: u64, norm_flags: NormFlags, flags: Flags) -> Self {
         Self {
             table_start: 0,
@@ -146,7 +149,7 @@ impl Header {
         }
     }
 
-    /// The fields on disk, little-endian; behind them come zeros and the table.
+    /// Encodes the fields, little-endian. On disk they are followed by zeros and the table.
     pub fn to_bytes(&self) -> [u8; Self::SIZE_BYTES] {
         let words = [
             BlockKind::HEADER,
@@ -170,12 +173,12 @@ impl Header {
         out
     }
 
-    /// Index into the table of `hash`.
+    /// Table index of `hash`.
     pub fn table_index(&self, hash: u64) -> u64 {
         top_bits(hash, self.table_shift)
     }
 
-    /// Where the table's entry `index` (below `1 << table_shift`) stands.
+    /// Location of table entry `index` (below `1 << table_shift`).
     pub fn table_slot(&self, index: u64) -> TableSlot {
         if self.table_blocks == 0 {
             TableSlot { block: 0, word: (1 << (self.block_shift - 4)) + index as usize }
@@ -189,7 +192,7 @@ impl Header {
     }
 }
 
-/// The top `bits` bits of a hash; 0 of none.
+/// The top `bits` bits of a hash; 0 if `bits` is 0.
 pub fn top_bits(hash: u64, bits: u32) -> u64 {
     if bits == 0 { 0 } else { hash >> (64 - bits.min(64)) }
 }

@@ -1,7 +1,8 @@
-//! The hash of a ZAP's keys: CRC-64 (ECMA-182, reflected) started with the ZAP's salt, of which the top bits count.
+//! The hash of a ZAP's keys: CRC-64 (ECMA-182, reflected) with the ZAP's salt as initial value, of
+//! which the top bits are used.
 //!
-//! Names are hashed in their normalised form, without the NUL that ends them on disk; words of number keys are hashed
-//! from their low byte up, whatever the byte order of the writer.
+//! Names are hashed in normalized form, without the terminating NUL. The words of number keys are
+//! hashed low byte first, in either byte order.
 
 use super::Flags;
 
@@ -24,7 +25,7 @@ const TABLE: [u64; 256] = {
 };
 const _: () = assert!(TABLE[128] == POLYNOMIAL);
 
-/// CRC-64 of `bytes`, going on from `crc`.
+/// CRC-64 of `bytes`, continued from `crc`.
 pub fn crc64(crc: u64, bytes: impl IntoIterator<Item = u8>) -> u64 {
     bytes.into_iter().fold(crc, |h, b| (h >> 8) ^ TABLE[usize::from(h as u8 ^ b)])
 }
@@ -33,7 +34,7 @@ fn mask(hash: u64, flags: Flags) -> u64 {
     hash & !(u64::MAX >> flags.hash_bits())
 }
 
-/// Hash of a name that is already normalised.
+/// Hash of a normalized name.
 pub fn of_name(salt: u64, flags: Flags, normalised: &[u8]) -> u64 {
     mask(crc64(salt, normalised.iter().copied()), flags)
 }

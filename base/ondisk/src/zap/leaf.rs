@@ -1,28 +1,30 @@
 //! Leaf of a fat ZAP: the entries whose hashes share a prefix, in chains of 24-byte chunks.
 //!
-//! | offset   | bytes | field         | since | meaning                                                   |
-//! |----------|-------|---------------|-------|-----------------------------------------------------------|
-//! | 0x00     | 8     | lh_block_type | v1    | 0x8000000000000000                                        |
-//! | 0x08     | 8     | lh_pad1       | v1    |                                                           |
-//! | 0x10     | 8     | lh_prefix     | v1    | top bits that all hashes here share                       |
-//! | 0x18     | 4     | lh_magic      | v1    | 0x02ab1eaf                                                |
-//! | 0x1c     | 2     | lh_nfree      | v1    | free chunks                                               |
-//! | 0x1e     | 2     | lh_nentries   | v1    | entries                                                   |
-//! | 0x20     | 2     | lh_prefix_len | v1    | how many bits the prefix has                              |
-//! | 0x22     | 2     | lh_freelist   | v1    | first free chunk                                          |
-//! | 0x24     | 1     | lh_flags      | v9    | 1: chains are in the order of cd                          |
-//! | 0x25     | 11    | lh_pad2       | v1    |                                                           |
-//! | 0x30     | 2 h   | l_hash        | v1    | first entry of each chain, h = block size / 32            |
-//! | 0x30+2h  | 24 n  | chunks        | v1    | 252 entry, 251 array, 253 free                            |
+//! | offset  | bytes | field         | since | meaning                                        |
+//! |---------|-------|---------------|-------|------------------------------------------------|
+//! | 0x00    | 8     | lh_block_type | v1    | 0x8000000000000000                             |
+//! | 0x08    | 8     | lh_pad1       | v1    |                                                |
+//! | 0x10    | 8     | lh_prefix     | v1    | top bits shared by all hashes                  |
+//! | 0x18    | 4     | lh_magic      | v1    | 0x02ab1eaf                                     |
+//! | 0x1c    | 2     | lh_nfree      | v1    | free chunks                                    |
+//! | 0x1e    | 2     | lh_nentries   | v1    | entries                                        |
+//! | 0x20    | 2     | lh_prefix_len | v1    | number of bits in the prefix                   |
+//! | 0x22    | 2     | lh_freelist   | v1    | first free chunk                               |
+//! | 0x24    | 1     | lh_flags      | v9    | 1: chains are sorted by cd                     |
+//! | 0x25    | 11    | lh_pad2       | v1    |                                                |
+//! | 0x30    | 2 h   | l_hash        | v1    | first entry of each chain, h = block size / 32 |
+//! | 0x30+2h | 24 n  | chunks        | v1    | 252 entry, 251 array, 253 free                 |
 //!
-//! Entry chunk: 0 type (1), 1 le_value_intlen (1), 2 le_next (2), 4 le_name_chunk (2), 6 le_name_numints (2),
-//! 8 le_value_chunk (2), 10 le_value_numints (2), 12 le_cd (4), 16 le_hash (8). Array chunk: 0 type (1), 1 bytes (21),
-//! 22 la_next (2). 0xffff ends a chain. Integers in arrays are big-endian, whoever wrote them.
+//! Entry chunk: 0 type (1), 1 le_value_intlen (1), 2 le_next (2), 4 le_name_chunk (2), 6
+//! le_name_numints (2), 8 le_value_chunk (2), 10 le_value_numints (2), 12 le_cd (4), 16 le_hash
+//! (8). Array chunk: 0 type (1), 1 bytes (21), 22 la_next (2). 0xffff ends a chain. Integers in
+//! arrays are always big-endian.
 //!
-//! Invariant: every chain is left after as many steps as the block has chunks, so that a loop is an error.
+//! Invariant: no chain is followed for more steps than the block has chunks, so that a loop is an
+//! error.
 //!
-//! A leaf: no prefix, 0x267 chunks free, 6 entries; then its first chunks, the entry `2` (name in chunk 1, value of 15
-//! integers of 2 bytes in chunk 2) and its name:
+//! A leaf: no prefix, 0x267 chunks free, 6 entries; then its first chunks, the entry `2` (name in
+//! chunk 1, value of 15 integers of 2 bytes in chunk 2) and its name:
 //!
 //! ```text
 //! 00000000  00 00 00 00 00 00 00 80  00 00 00 00 00 00 00 00  |................|
@@ -50,29 +52,29 @@ const ARRAY: u8 = 251;
 /// A leaf block.
 #[derive(Debug, Clone, Copy)]
 pub struct Leaf<'a> {
-    /// Top bits that all hashes here share.
+    /// Top hash bits shared by all entries.
     pub prefix: u64,
-    /// How many bits the prefix has.
+    /// Number of bits in the prefix.
     pub prefix_bits: u32,
-    /// Entries, as the header says.
+    /// Number of entries according to the header.
     pub entries: u16,
     hashes: &'a [u8],
     chunks: &'a [u8],
     endian: Endian,
 }
 
-/// An entry chunk; its name and value are read through the [`Leaf`].
+/// An entry chunk. Its name and value are read through the [`Leaf`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LeafEntry {
-    /// Bytes of each integer of the value.
+    /// Size of each integer of the value, in bytes.
     pub value_int_bytes: u8,
-    /// Integers of the value.
+    /// Number of integers in the value.
     pub value_ints: u16,
-    /// Integers of the key: bytes with the NUL, or 64-bit numbers.
+    /// Number of integers in the key: bytes including the NUL, or 64-bit numbers.
     pub name_ints: u16,
-    /// Tells entries of one hash apart.
+    /// Collision differentiator: distinguishes entries with the same hash.
     pub cd: u32,
-    /// Hash of the normalised name.
+    /// Hash of the normalized name.
     pub hash: u64,
     name_chunk: u16,
     value_chunk: u16,
@@ -80,10 +82,10 @@ pub struct LeafEntry {
 }
 
 impl<'a> Leaf<'a> {
-    /// `lh_magic`.
+    /// Value of `lh_magic`.
     pub const MAGIC: u32 = 0x02ab_1eaf;
 
-    /// Takes a block.
+    /// Parses a leaf block.
     pub fn parse(bytes: &'a [u8], endian: Endian) -> Result<Self> {
         let shift = block_shift("zap leaf", bytes)?;
         if endian.u64(bytes) != BlockKind::LEAF {
@@ -114,18 +116,19 @@ impl<'a> Leaf<'a> {
             prefix_bits,
             entries: endian.u16(&bytes[0x1e..]),
             hashes,
-            // The last 65,535 is CHAIN_END: larger blocks than OpenZFS makes have chunks that nothing can point to.
+            // Chunk 65,535 would be CHAIN_END: blocks larger than those of OpenZFS have chunks that
+            // cannot be referenced.
             chunks: &chunks[..chunks.len().min(CHUNK_BYTES * usize::from(CHAIN_END))],
             endian,
         })
     }
 
-    /// Whether entries of `hash` belong here.
+    /// Whether entries with `hash` belong to this leaf.
     pub fn covers(&self, hash: u64) -> bool {
         top_bits(hash, self.prefix_bits) == self.prefix
     }
 
-    /// Smallest hash behind those that belong here; `None` behind the last leaf.
+    /// The smallest hash beyond this leaf; `None` for the last leaf.
     pub fn next_hash(&self) -> Option<u64> {
         let next = self.prefix + 1;
         if self.prefix_bits == 0 || next >> self.prefix_bits != 0 {
@@ -134,18 +137,18 @@ impl<'a> Leaf<'a> {
         Some(next << (64 - self.prefix_bits))
     }
 
-    /// The entries of one chain: all those of `hash`, and others that share its bucket.
+    /// The entries of one chain: all those with `hash`, and others in the same bucket.
     pub fn chain(&self, hash: u64) -> Chain<'_, 'a> {
         self.bucket(self.bucket_of(hash))
     }
 
     fn bucket_of(&self, hash: u64) -> usize {
         let bits = (self.hashes.len() / 2).trailing_zeros();
-        // Bits of the hash behind the prefix choose the bucket.
+        // The bits of the hash after the prefix select the bucket.
         top_bits(hash << self.prefix_bits, bits) as usize
     }
 
-    /// All entries, in order of the chains. Fails when there are more than the block has chunks.
+    /// All entries, in the order of the chains. Fails if there are more than the block has chunks.
     pub fn entries(&self) -> Result<Vec<LeafEntry>> {
         let mut all = Vec::with_capacity(usize::from(self.entries).min(self.chunk_count()));
         for bucket in 0..self.hashes.len() / 2 {
@@ -159,7 +162,7 @@ impl<'a> Leaf<'a> {
         Ok(all)
     }
 
-    /// Name of an entry without its NUL.
+    /// Name of an entry, without its NUL.
     pub fn name(&self, entry: &LeafEntry) -> Result<Vec<u8>> {
         let mut name = self.array(entry.name_chunk, usize::from(entry.name_ints))?;
         if let Some(end) = name.iter().position(|&b| b == 0) {
@@ -168,7 +171,7 @@ impl<'a> Leaf<'a> {
         Ok(name)
     }
 
-    /// Whether the name of an entry is `name`, without copying it.
+    /// Whether an entry's name is `name`, without copying it.
     pub fn name_is(&self, entry: &LeafEntry, name: &[u8]) -> Result<bool> {
         if usize::from(entry.name_ints) != name.len() + 1 {
             return Ok(false);
@@ -185,13 +188,13 @@ impl<'a> Leaf<'a> {
         Ok(true)
     }
 
-    /// Key of an entry of a ZAP with number keys.
+    /// Key of an entry in a ZAP with number keys.
     pub fn key(&self, entry: &LeafEntry) -> Result<Vec<u64>> {
         let bytes = self.array(entry.name_chunk, usize::from(entry.name_ints) * 8)?;
         Ok(bytes.chunks_exact(8).map(|b| Endian::Big.u64(b)).collect())
     }
 
-    /// Name or key of an entry, whichever `flags` say.
+    /// Name or key of an entry, depending on `flags`; the other one is empty.
     pub fn name_or_key(&self, entry: &LeafEntry, flags: Flags) -> Result<(Vec<u8>, Vec<u64>)> {
         if flags.contains(Flags::UINT64_KEY) {
             Ok((Vec::new(), self.key(entry)?))
@@ -252,9 +255,9 @@ impl<'a> Leaf<'a> {
         Ok((&bytes[1..22], self.endian.u16(&bytes[22..])))
     }
 
-    /// `len` bytes of the chain of array chunks that starts at `chunk`.
+    /// `len` bytes from the chain of array chunks that starts at `chunk`.
     fn array(&self, mut chunk: u16, len: usize) -> Result<Vec<u8>> {
-        // Without this bound a chain that loops would be followed for half a megabyte.
+        // Without this bound, a looping chain would be followed for half a megabyte.
         let most = self.chunk_count() * ARRAY_BYTES;
         if len > most {
             return Err(Error::corrupt("zap leaf", "array length", len, format_args!("at most {most}")));
@@ -269,7 +272,7 @@ impl<'a> Leaf<'a> {
     }
 }
 
-/// Walks a chain of entries. After an error it ends.
+/// Iterator over a chain of entries. Ends after an error.
 pub struct Chain<'l, 'a> {
     leaf: &'l Leaf<'a>,
     next: u16,

@@ -1,12 +1,12 @@
-//! Micro ZAP: one block of 64-byte entries, each a short name and a 64-bit number, in no order.
+//! Micro ZAP: one block of 64-byte entries, each a short name and a 64-bit number, unsorted.
 //!
-//! | offset | bytes | field         | since | meaning                                     |
-//! |--------|-------|---------------|-------|---------------------------------------------|
-//! | 0x00   | 8     | mz_block_type | v1    | 0x8000000000000003                          |
-//! | 0x08   | 8     | mz_salt       | v1    | start of the hash                           |
-//! | 0x10   | 8     | mz_normflags  | v9    | how names are made equal                    |
-//! | 0x18   | 40    | mz_pad        | v1    | 0                                           |
-//! | 0x40   | 64 n  | mz_chunk      | v1    | entries; a free one has an empty name       |
+//! | offset | bytes | field         | since | meaning                               |
+//! |--------|-------|---------------|-------|---------------------------------------|
+//! | 0x00   | 8     | mz_block_type | v1    | 0x8000000000000003                    |
+//! | 0x08   | 8     | mz_salt       | v1    | initial value of the hash             |
+//! | 0x10   | 8     | mz_normflags  | v9    | how names are normalized              |
+//! | 0x18   | 40    | mz_pad        | v1    | 0                                     |
+//! | 0x40   | 64 n  | mz_chunk      | v1    | entries; a free one has an empty name |
 //!
 //! Entry: 0x00 mze_value (8), 0x08 mze_cd (4), 0x0c pad (2), 0x0e mze_name (50, ended by NUL).
 //!
@@ -24,20 +24,21 @@ use super::{BlockKind, NormFlags};
 use crate::endian::{Endian, need};
 use crate::error::{Error, Result};
 
-/// Bytes of an entry, and of the header before them.
+/// Size in bytes of an entry, and of the header before the entries.
 pub const ENTRY_BYTES: usize = 64;
-/// Bytes of a name with its NUL.
+/// Size in bytes of a name, including its NUL.
 pub const NAME_BYTES: usize = 50;
-/// Largest block of a micro ZAP (`zap_micro_max_size`, without the feature `large_microzap`).
+/// Largest block of a micro ZAP (`zap_micro_max_size`, without the feature `large_microzap`), in
+/// bytes.
 pub const MAX_BYTES: usize = 128 << 10;
 const _: () = assert!(8 + 4 + 2 + NAME_BYTES == ENTRY_BYTES);
 
 /// The block of a micro ZAP.
 #[derive(Debug, Clone, Copy)]
 pub struct Micro<'a> {
-    /// Start of the hash.
+    /// Initial value of the hash.
     pub salt: u64,
-    /// How names are made equal.
+    /// How names are normalized.
     pub norm_flags: NormFlags,
     chunks: &'a [u8],
     endian: Endian,
@@ -46,18 +47,17 @@ pub struct Micro<'a> {
 /// An entry in use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MicroEntry<'a> {
-    /// Name without its NUL.
+    /// Name, without its NUL.
     pub name: &'a [u8],
-    /// The value.
     pub value: u64,
-    /// Tells entries of one hash apart.
+    /// Collision differentiator: distinguishes entries with the same hash.
     pub cd: u32,
-    /// Which of the block's entries it is.
+    /// Index of the entry in the block.
     pub index: usize,
 }
 
 impl<'a> Micro<'a> {
-    /// Takes a block; a rest behind the last whole entry is ignored.
+    /// Parses a block. A partial entry at the end is ignored.
     pub fn parse(bytes: &'a [u8], endian: Endian) -> Result<Self> {
         need("micro zap", bytes, ENTRY_BYTES)?;
         if endian.u64(bytes) != BlockKind::MICRO {
@@ -81,7 +81,7 @@ impl<'a> Micro<'a> {
         let start = index.checked_mul(ENTRY_BYTES)?;
         let bytes = self.chunks.get(start..start.checked_add(ENTRY_BYTES)?)?;
         let name = &bytes[14..];
-        // A name that fills its field without a NUL is taken whole rather than read beyond.
+        // A name that fills its field without a NUL ends with the field.
         let name = &name[..name.iter().position(|&b| b == 0).unwrap_or(NAME_BYTES)];
         (!name.is_empty()).then(|| MicroEntry {
             name,
@@ -97,13 +97,13 @@ impl<'a> Micro<'a> {
         (0..self.chunks.len() / ENTRY_BYTES).filter_map(move |i| micro.entry(i))
     }
 
-    /// How many entries the block has room for.
+    /// Number of entries that fit in the block.
     pub fn slots(&self) -> usize {
         self.chunks.len() / ENTRY_BYTES
     }
 }
 
-/// The header of a block, little-endian.
+/// Encodes the header of a block, little-endian.
 pub fn header(salt: u64, norm_flags: NormFlags) -> [u8; ENTRY_BYTES] {
     let mut out = [0; ENTRY_BYTES];
     for (chunk, word) in out.chunks_exact_mut(8).zip([BlockKind::MICRO, salt, norm_flags.bits()]) {
@@ -112,7 +112,7 @@ pub fn header(salt: u64, norm_flags: NormFlags) -> [u8; ENTRY_BYTES] {
     out
 }
 
-/// An entry, little-endian. `name` is shorter than [`NAME_BYTES`] and has no NUL.
+/// Encodes an entry, little-endian. `name` must be shorter than [`NAME_BYTES`] and contain no NUL.
 pub fn entry(name: &[u8], value: u64, cd: u32) -> [u8; ENTRY_BYTES] {
     assert!(name.len() < NAME_BYTES, "longer names are for fat ZAPs");
     let mut out = [0; ENTRY_BYTES];
@@ -122,7 +122,7 @@ pub fn entry(name: &[u8], value: u64, cd: u32) -> [u8; ENTRY_BYTES] {
     out
 }
 
-/// Where entry `index` stands in the block.
+/// Offset in the block of entry `index`, in bytes.
 pub fn entry_offset(index: usize) -> usize {
     (index + 1) * ENTRY_BYTES
 }

@@ -1,18 +1,20 @@
-//! Byte order of a whole block: what a big-endian host wrote, made little-endian before we change it.
+//! Byte-swaps a whole ZAP block: a block from a big-endian host is converted to little-endian
+//! before it is modified.
 //!
-//! Above: `object::zap`. Unlike most objects of 64-bit words, micro ZAPs and leaves have fields of several sizes, and texts.
+//! Above: `object::zap`. Unlike most objects of 64-bit words, micro ZAPs and leaves have fields of
+//! several sizes, and strings.
 
 use super::leaf::{CHUNK_BYTES, ENTRY, HEADER_BYTES};
 use super::{BlockKind, micro};
 use crate::endian::Endian;
 use crate::error::Result;
 
-/// Makes a big-endian block of a ZAP little-endian.
+/// Converts a big-endian ZAP block to little-endian.
 pub fn to_little(bytes: &mut [u8]) -> Result<()> {
     turn(bytes, Endian::Big)
 }
 
-/// Turns the order of a block of a ZAP that is in the order `from`.
+/// Swaps the byte order of a ZAP block that is in the order `from`.
 pub fn turn(bytes: &mut [u8], from: Endian) -> Result<()> {
     match BlockKind::of(bytes, from)? {
         BlockKind::Micro => micro_block(bytes),
@@ -42,7 +44,7 @@ fn leaf(bytes: &mut [u8]) {
     for chunk in chunks.chunks_exact_mut(CHUNK_BYTES) {
         match chunk[0] {
             ENTRY => swap(chunk, &[2..4, 4..6, 6..8, 8..10, 10..12, 12..16, 16..24]),
-            // Arrays and free chunks; what arrays hold is big-endian always.
+            // Array and free chunks. The contents of arrays are always big-endian.
             _ => chunk[22..24].reverse(),
         }
     }

@@ -2,7 +2,7 @@ use super::*;
 use crate::testing::{golden, never_panics};
 use proptest::prelude::*;
 
-/// A leaf of 512 bytes: one entry `name` = `value`, as a writer of the given order lays it out.
+/// A leaf of 512 bytes with one entry `name` = `value`, as written in the given byte order.
 fn small_leaf(endian: Endian, name: &str, value: u64) -> Vec<u8> {
     let mut b = vec![0u8; 512];
     endian.put_u64(&mut b, BlockKind::LEAF);
@@ -83,7 +83,8 @@ fn a_table_larger_than_its_blocks_is_an_error() {
 
 #[test]
 fn a_hash_keeps_its_top_bits_only() {
-    // CRC-64/XZ check value, from the catalogue of parametrised CRCs: started with ones and inverted.
+    // CRC-64/XZ check value, from the catalogue of parametrised CRCs: initial value all ones,
+    // result inverted.
     assert_eq!(!hash::crc64(u64::MAX, *b"123456789"), 0x995d_c9bb_df19_39fa);
     let narrow = hash::of_name(1, Flags::empty(), b"x");
     let wide = hash::of_name(1, Flags::HASH64, b"x");

@@ -1,25 +1,41 @@
-//! Bodies of intent log records. Offsets count from the start of the record, whose first 32 bytes are `lr_t`.
+//! Bodies of intent log records. Offsets are relative to the start of the record, whose first 32
+//! bytes are `lr_t`.
 //!
-//! | record | fields behind lr_t, 8 bytes each unless said otherwise |
-//! |---|---|
-//! | create, mkdir, mkxattr, symlink (also `_ATTR`) | doid, foid (bits 56-63: dnode slots - 1), mode, uid, gid, gen, crtime\[2\], rdev; attributes (only `_ATTR`), domains, name, link target |
-//! | create, mkdir with `_ACL` | the same nine, then aclcnt, domcnt, fuidcnt, acl_bytes, acl_flags; attributes (only `_ATTR`), ACL padded to 8, fuids, domains, name |
-//! | remove, rmdir | doid; name |
-//! | link | doid, link_obj; name |
-//! | rename, exchange | sdoid, tdoid; old name, new name |
-//! | whiteout | sdoid, tdoid, foid, mode, uid, gid, gen, crtime\[2\], rdev of the whiteout; old name, new name |
-//! | write, write2 | foid, offset, length, blkoff, block pointer (128 bytes); data, unless the pointer leads to it |
-//! | truncate | foid, offset, length |
-//! | setattr | foid, mask, mode, uid, gid, size, atime\[2\], mtime\[2\]; attributes, domains |
-//! | acl_v0 | foid, aclcnt; entries |
-//! | acl | foid, aclcnt, domcnt, fuidcnt, acl_bytes, acl_flags; ACL padded to 8, fuids, domains |
-//! | setsaxattr | foid, size; name, value |
-//! | clone_range | foid, offset, length, blksz, nbps; block pointers (128 bytes each) |
+//! | record                                         | fields after lr_t (of 8 bytes unless noted) |
+//! |------------------------------------------------|---------------------------------------------|
+//! | create, mkdir, mkxattr, symlink (also `_ATTR`) | doid, foid (bits 56-63: dnode slots - 1),   |
+//! |                                                | mode, uid, gid, gen, crtime\[2\], rdev;     |
+//! |                                                | attributes (only `_ATTR`), domains, name,   |
+//! |                                                | link target                                 |
+//! | create, mkdir with `_ACL`                      | the same nine, then aclcnt, domcnt,         |
+//! |                                                | fuidcnt, acl_bytes, acl_flags; attributes   |
+//! |                                                | (only `_ATTR`), ACL padded to 8, fuids,     |
+//! |                                                | domains, name                               |
+//! | remove, rmdir                                  | doid; name                                  |
+//! | link                                           | doid, link_obj; name                        |
+//! | rename, exchange                               | sdoid, tdoid; old name, new name            |
+//! | whiteout                                       | sdoid, tdoid, foid, mode, uid, gid, gen,    |
+//! |                                                | crtime\[2\], rdev of the whiteout; old      |
+//! |                                                | name, new name                              |
+//! | write, write2                                  | foid, offset, length, blkoff, block pointer |
+//! |                                                | (128 bytes); data, unless the pointer       |
+//! |                                                | refers to it                                |
+//! | truncate                                       | foid, offset, length                        |
+//! | setattr                                        | foid, mask, mode, uid, gid, size,           |
+//! |                                                | atime\[2\], mtime\[2\]; attributes, domains |
+//! | acl_v0                                         | foid, aclcnt; entries                       |
+//! | acl                                            | foid, aclcnt, domcnt, fuidcnt, acl_bytes,   |
+//! |                                                | acl_flags; ACL padded to 8, fuids, domains  |
+//! | setsaxattr                                     | foid, size; name, value                     |
+//! | clone_range                                    | foid, offset, length, blksz, nbps; block    |
+//! |                                                | pointers (128 bytes each)                   |
 //!
-//! Names end with NUL. Attributes (`lr_attr_t`): a count *n* of 4 bytes, *n* times 4 bytes that say which are set,
-//! then 8 bytes of flags, 16 of creation time, 32 of virus scan stamp or, in its first 8, project.
+//! Names end with NUL. Attributes (`lr_attr_t`): a count *n* of 4 bytes, *n* times 4 bytes that
+//! indicate which are set, then 8 bytes of flags, 16 of creation time, 32 of virus scan stamp or,
+//! in its first 8, project ID.
 //!
-//! A rename of `text.txt` (in 34) to `moved` (in 433), number 70851 of round 122, from its 184 bytes of chain header on:
+//! A rename of `text.txt` (in 34) to `moved` (in 433), number 70851 of txg 122, with offsets from
+//! its chain header of 184 bytes:
 //!
 //! ```text
 //! 00000780  08 00 00 00 00 00 00 00  40 00 00 00 00 00 00 00  |........@.......|
@@ -39,26 +55,26 @@ pub type Time = [u64; 2];
 /// Attributes beyond POSIX.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Attributes {
-    /// Which are set (`xva_reqattrmap`).
+    /// Which attributes are set (`xva_reqattrmap`).
     pub mask: Vec<u32>,
-    /// The flags (`XAT0_`).
+    /// Flags (`XAT0_`).
     pub flags: u64,
     /// Creation time, if set.
     pub created: Time,
-    /// Virus scan stamp, or the project in its first 8 bytes.
+    /// Virus scan stamp, or the project ID in its first 8 bytes.
     pub scan_stamp: [u8; 32],
 }
 
-/// An access list as the log carries it.
+/// An ACL in a log record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Acl<'a> {
-    /// Entries in the list.
+    /// Number of entries.
     pub count: u64,
-    /// Flags of the list.
+    /// Flags of the ACL.
     pub flags: u64,
-    /// The entries.
+    /// The encoded entries.
     pub entries: &'a [u8],
-    /// Identities from other domains.
+    /// IDs from other identity domains.
     pub fuids: Vec<u64>,
     /// Names of those domains.
     pub domains: Vec<&'a [u8]>,
@@ -67,54 +83,51 @@ pub struct Acl<'a> {
 /// A new file, directory, link or attribute directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Create<'a> {
-    /// Directory in which it appears.
+    /// Object of the parent directory.
     pub directory: u64,
-    /// Its object.
+    /// Object number.
     pub object: u64,
-    /// Slots of its dnode.
+    /// Number of slots of its dnode.
     pub slots: u8,
     /// Type and permissions.
     pub mode: u64,
-    /// Owner.
     pub uid: u64,
-    /// Group.
     pub gid: u64,
-    /// Generation: the round of its creation.
+    /// Generation: the txg of its creation.
     pub generation: u64,
-    /// Creation time.
+    /// Creation time: seconds since 1970 and nanoseconds.
     pub created: Time,
     /// Device number.
     pub rdev: u64,
     /// Attributes beyond POSIX.
     pub attributes: Option<Attributes>,
-    /// Access list.
     pub acl: Option<Acl<'a>>,
-    /// Domains of owner and group, without an access list.
+    /// Identity domains of owner and group, if there is no ACL.
     pub domains: Vec<&'a [u8]>,
-    /// Name.
     pub name: &'a [u8],
     /// Target of a symbolic link.
     pub target: Option<&'a [u8]>,
 }
 
-/// What a record says.
+/// The contents of a record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[allow(missing_docs)] // Fields are named as in the table above.
 pub enum Body<'a> {
-    /// Something was made.
+    /// A file, directory, link or attribute directory was created.
     Create(Create<'a>),
-    /// A name was taken away: file or directory.
+    /// A name was removed: file or directory.
     Remove { directory: u64, name: &'a [u8] },
-    /// A further name for an object.
+    /// A further name was created for an object.
     Link { directory: u64, object: u64, name: &'a [u8] },
-    /// A name moved, or (exchange) two names changed places.
+    /// A name was moved or, for an exchange, two names were swapped.
     Rename { from_directory: u64, to_directory: u64, from: &'a [u8], to: &'a [u8], whiteout: Option<Whiteout> },
-    /// Data was written; it follows, or `pointer` leads to it.
+    /// Data was written. It is in `data`, or `pointer` refers to it.
     Write { object: u64, offset: u64, length: u64, pointer: BlkPtr, data: &'a [u8] },
-    /// A file was cut or punched.
+    /// A file was truncated or a hole punched.
     Truncate { object: u64, offset: u64, length: u64 },
-    /// Attributes changed: those in `mask`, whose bits are the writer's system's own. Linux: 1 mode, 2 uid, 4 gid,
-    /// 8 size, 0x10 atime, 0x20 mtime. FreeBSD and illumos: 2, 4, 8, 0x80, 0x100, 0x200.
+    /// The attributes in `mask` changed. Its bits depend on the writer's operating system. Linux: 1
+    /// mode, 2 uid, 4 gid, 8 size, 0x10 atime, 0x20 mtime. FreeBSD and illumos: 2, 4, 8, 0x80,
+    /// 0x100, 0x200.
     SetAttr {
         object: u64,
         mask: u64,
@@ -126,38 +139,36 @@ pub enum Body<'a> {
         mtime: Time,
         attributes: Option<Attributes>,
     },
-    /// The access list changed.
+    /// The ACL changed.
     Acl { object: u64, acl: Acl<'a> },
-    /// An extended attribute was set, or (none) taken away.
+    /// An extended attribute was set or, if `value` is `None`, removed.
     SetSaXattr { object: u64, name: &'a [u8], value: Option<&'a [u8]> },
     /// Blocks were cloned into a file.
     CloneRange { object: u64, offset: u64, length: u64, block_bytes: u64, pointers: Vec<BlkPtr> },
-    /// Nothing (commit marker).
+    /// No operation (commit marker).
     Commit,
 }
 
 /// The file that a whiteout leaves behind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Whiteout {
-    /// Its object.
+    /// Object number.
     pub object: u64,
-    /// Slots of its dnode.
+    /// Number of slots of its dnode.
     pub slots: u8,
     /// Type and permissions.
     pub mode: u64,
-    /// Owner.
     pub uid: u64,
-    /// Group.
     pub gid: u64,
-    /// Generation.
+    /// Generation: the txg of its creation.
     pub generation: u64,
-    /// Creation time.
+    /// Creation time: seconds since 1970 and nanoseconds.
     pub created: Time,
     /// Device number.
     pub rdev: u64,
 }
 
-/// Bits of an object number in `lr_foid`; above are dnode slots.
+/// Bits of the object number in `lr_foid`; the bits above hold dnode slots.
 pub(super) const OBJECT_MASK: u64 = (1 << 48) - 1;
 
 struct Reader<'a> {
@@ -193,7 +204,7 @@ impl<'a> Reader<'a> {
     }
 
     fn names(&mut self, count: u64) -> Result<Vec<&'a [u8]>> {
-        // Each has at least its NUL, so that a wild count ends with the record.
+        // Each name has at least a NUL, so that an excessive count fails at the end of the record.
         (0..count).map(|_| self.name()).collect()
     }
 
@@ -225,14 +236,14 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Domains that must follow for an owner and a group whose upper half numbers one.
+/// Number of domains that must follow for an owner and a group whose upper half refers to a domain.
 fn domain_count(uid: u64, gid: u64) -> u64 {
     let (uid, gid) = (uid >> 32, gid >> 32);
     u64::from(uid != 0) + u64::from(gid != 0 && gid != uid)
 }
 
 impl<'a> Body<'a> {
-    /// Parses the body of a record by its kind.
+    /// Parses the body of a record according to its type.
     pub fn parse(record: &Record<'a>) -> Result<Self> {
         let mut r = Reader { rest: record.body, endian: record.endian };
         Ok(match record.kind {
@@ -299,8 +310,9 @@ impl<'a> Body<'a> {
     }
 }
 
-/// Whether attributes follow a setattr. The bits of `lr_mask` are the writer's system's own: Linux says it with bit 31,
-/// FreeBSD and illumos with bit 16, which on Linux means something else; then the size must fit.
+/// Whether attributes follow a setattr. The bits of `lr_mask` depend on the writer's operating
+/// system: Linux uses bit 31, FreeBSD and illumos bit 16, which has another meaning on Linux; in
+/// that case the size must match too.
 fn has_attributes(mask: u64, r: &Reader<'_>) -> bool {
     let count = if r.rest.len() >= 4 { r.endian.u32(r.rest) as usize } else { return false };
     mask & (1 << 31) != 0 || (mask & (1 << 16) != 0 && (1..=8).contains(&count) && r.rest.len() >= 4 + 4 * count + 56)

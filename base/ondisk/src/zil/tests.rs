@@ -2,7 +2,7 @@ use super::*;
 use crate::ZilHeader;
 use crate::testing::{golden, never_panics};
 
-/// The blocks of a real log, each cut at its last used byte.
+/// The blocks of a real log, each truncated after its last used byte.
 fn blocks() -> Vec<(LogBlock<'static>, &'static [u8])> {
     let mut rest: &'static [u8] = golden!("zil_blocks.bin");
     let mut out = Vec::new();
@@ -42,7 +42,7 @@ fn a_real_log_reads_as_zdb_lists_it() {
         .map(|r| r.unwrap())
         .map(|r| (r.kind.name(), r.size_bytes(), r.txg.0, r.sequence))
         .collect();
-    // zdb -iiii, without the block of 4 KiB of data that is not in the golden file (number 70847).
+    // zdb -iiii, without the 4 KiB data block that is not in the golden file (number 70847).
     assert_eq!(
         listed,
         [
@@ -97,7 +97,7 @@ fn each_block_continues_the_chain_of_the_one_before() {
     let blocks = blocks();
     let (first, bytes) = &blocks[0];
     assert_eq!(LogBlock::parse(bytes, &header.log).unwrap().next, first.next);
-    // A pointer of another place in the chain is refused.
+    // A pointer for another position in the chain is rejected.
     let error = LogBlock::parse(bytes, &first.next).unwrap_err().to_string();
     assert!(error.starts_with("zil_chain: zc_next_blk is ["), "{error}");
 }

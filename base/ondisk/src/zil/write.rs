@@ -1,8 +1,8 @@
-//! Records and blocks of the intent log as they are written. What they mean and how they are laid out: [`super`], [`super::record`].
+//! Encodes records and blocks of the intent log. Meaning and layout: [`super`], [`super::record`].
 //!
 //! Invariants:
 //!   * a record is a multiple of 8 bytes, padded with zeros
-//!   * what is written here, [`Record::parse`] and [`LogBlock::parse`] read back
+//!   * [`Record::parse`] and [`LogBlock::parse`] read back what is encoded here
 //!
 //! Source: module/zfs/zfs_log.c, zil_itx_create.
 
@@ -11,35 +11,37 @@ use super::{Body, CHAIN_BYTES, MIN_BLOCK_BYTES, RECORD_HEADER_BYTES, RecordType}
 use crate::blkptr::{self, BlkPtr};
 use crate::endian::Endian;
 
-/// Where the number of a record stands in it.
+/// Offset of the sequence number in a record.
 const SEQUENCE_AT: usize = 24;
-/// Where a chain header says how much of its block is used.
+/// Offset of the number of used bytes in a chain header.
 const USED_AT: usize = 0x88;
 /// First word of a block's trailer (`ZEC_MAGIC`).
 const TRAILER_MAGIC: u64 = 0x0210_da7a_b10c_7a11;
 /// Bytes of a write record before its data (`sizeof (lr_write_t)`).
 pub const WRITE_BYTES: usize = 192;
 
-/// Puts the number into a record made by [`Body::encode`] or [`encode_write`], when its place in the log is known.
+/// Sets the sequence number of a record encoded by [`Body::encode`] or [`encode_write`], once its
+/// place in the log is known.
 pub fn set_sequence(record: &mut [u8], sequence: u64) {
     Endian::Little.put_u64(&mut record[SEQUENCE_AT..], sequence);
 }
 
-/// Bytes that a write record with `data_bytes` of data takes.
+/// Size in bytes of a write record with `data_bytes` of data.
 pub fn write_record_bytes(data_bytes: usize) -> usize {
     WRITE_BYTES + data_bytes.next_multiple_of(8)
 }
 
-/// A write record with its data.
+/// Encodes a write record with its data.
 pub fn encode_write(object: u64, offset: u64, data: &[u8], txg: u64) -> Vec<u8> {
     let body = Body::Write { object, offset, length: data.len() as u64, pointer: BlkPtr::HOLE, data };
     body.encode(RecordType::WRITE, txg)
 }
 
-/// A log block of `block_bytes` for pools from version 23 on (`zilog2`), before it is encrypted: chain header with a
-/// pointer to the `next` block, then the records. The trailer carries the checksum of the block's own pointer.
+/// Encodes a log block of `block_bytes` for pools from version 23 on (`zilog2`), before encryption:
+/// chain header with a pointer to the `next` block, then the records. The trailer carries the
+/// checksum of the block's own pointer.
 ///
-/// Panics when the records do not fit.
+/// Panics if the records do not fit.
 pub fn encode_block(block_bytes: usize, own: &BlkPtr, next: &BlkPtr, records: &[u8]) -> Vec<u8> {
     let used = CHAIN_BYTES + records.len();
     assert!(used <= block_bytes, "the caller packs records by the size of the block");
@@ -55,7 +57,8 @@ pub fn encode_block(block_bytes: usize, own: &BlkPtr, next: &BlkPtr, records: &[
     out
 }
 
-/// Bytes of a block that need to be written for `record_bytes` of records: the rest was never read by anyone.
+/// Bytes of a block that must be written for `record_bytes` of records: nothing ever reads the
+/// rest.
 pub fn written_bytes(record_bytes: usize) -> usize {
     (CHAIN_BYTES + record_bytes).next_multiple_of(MIN_BLOCK_BYTES as usize)
 }
@@ -130,8 +133,9 @@ fn foid(object: u64, slots: u8) -> u64 {
 }
 
 impl Body<'_> {
-    /// The record, with number 0 (see [`set_sequence`]). `kind` says what the body does not: file or directory, name
-    /// compared with or without case (bit 63). Create kinds become those with an access list or attributes by themselves.
+    /// Encodes the record with sequence number 0 (see [`set_sequence`]). `kind` supplies what the
+    /// body does not contain: file or directory, and case-insensitive names (bit 63). Create types
+    /// are changed to the variant with ACL or attributes if the body has them.
     pub fn encode(&self, kind: RecordType, txg: u64) -> Vec<u8> {
         let mut w = Writer(Vec::with_capacity(256));
         w.words([self.kind_of(kind).0, 0, txg, 0]);
@@ -197,7 +201,7 @@ impl Body<'_> {
         out
     }
 
-    /// `kind`, made fit for what the body has.
+    /// The variant of `kind` that matches the contents of the body.
     fn kind_of(&self, kind: RecordType) -> RecordType {
         let case = kind.0 & (1 << 63);
         let plain = RecordType(kind.0 & !(1 << 63));
@@ -224,7 +228,7 @@ mod tests {
     use super::*;
     use crate::testing::golden;
 
-    /// Records of OpenZFS, parsed and written again, are what they were.
+    /// Records written by OpenZFS, parsed and encoded again, are unchanged.
     #[test]
     fn records_of_a_real_log_are_written_back_unchanged() {
         let mut rest: &[u8] = golden!("zil_blocks.bin");
@@ -238,7 +242,7 @@ mod tests {
                 let original = &rest[at..at + record.size_bytes()];
                 let mut again = record.parse_body().unwrap().encode(record.kind, record.txg.0);
                 set_sequence(&mut again, record.sequence);
-                // A record's padding is what the writer's memory held; ours is zeros.
+                // The padding of a record is leftover memory of the writer; ours is zeros.
                 assert_eq!(again.len(), original.len(), "{}", record.kind.name());
                 let same = again.iter().zip(original).take_while(|(a, b)| a == b).count();
                 assert!(original.len() - same < 8, "{} differs at {same}", record.kind.name());
@@ -259,7 +263,7 @@ mod tests {
         let mut words = [0; 16];
         words[12..].copy_from_slice(&[a, b, c, d - 1]);
         let again = encode_block(4096, &BlkPtr::from_words(words), &block.next, block.records);
-        // Behind the magic stands what the checksum was computed over and then replaced.
+        // After the magic comes the checksum, which replaces the seed over which it was computed.
         assert_eq!(again[..0x98], bytes[..0x98]);
         assert_eq!(again[CHAIN_BYTES..used], bytes[CHAIN_BYTES..used]);
         assert!(again[used..].iter().all(|b| *b == 0));

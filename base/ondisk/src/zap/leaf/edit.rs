@@ -1,11 +1,14 @@
-//! Changing a leaf: entries added, given another value, removed, and a leaf split in two.
+//! Modifies a leaf: adds, updates and removes entries, and splits a leaf in two.
 //!
-//! Above: `object::zap` gives the block, in little-endian order, and keeps header and table. Layout: [`super`].
+//! Above: `object::zap`, which supplies the block in little-endian order and maintains header and
+//! table. Layout: [`super`].
 //!
 //! Invariants:
-//!   * what an operation needs is checked before its first byte changes: on an error the leaf is as it was
-//!   * each chunk is in one chain or in the free list, never in two: a leaf where it is not so is refused when met
-//!   * chains are in the order of cd, as OpenZFS keeps them
+//!   * the preconditions of an operation are checked before the first byte changes: after an error
+//!     the leaf is unchanged
+//!   * each chunk is in one chain or in the free list, never in both: a leaf that violates this is
+//!     rejected when the violation is encountered
+//!   * chains are sorted by cd, as in OpenZFS
 
 use super::{ARRAY, ARRAY_BYTES, CHAIN_END, CHUNK_BYTES, ENTRY, HEADER_BYTES, Leaf, LeafEntry};
 use crate::endian::Endian;
@@ -25,17 +28,17 @@ const FLAGS: usize = 0x24;
 
 const LE: Endian = Endian::Little;
 
-/// A key as callers have it.
+/// A key, as passed by callers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Key<'k> {
-    /// Name without its NUL.
+    /// A name without its NUL.
     Name(&'k [u8]),
-    /// Numbers.
+    /// 64-bit numbers.
     Words(&'k [u64]),
 }
 
 impl Key<'_> {
-    /// Bytes in arrays.
+    /// Size in bytes when stored in array chunks.
     pub fn len_bytes(&self) -> usize {
         match self {
             Self::Name(name) => name.len() + 1,
@@ -63,27 +66,26 @@ impl Key<'_> {
     }
 }
 
-/// An entry and what points to it. Good until the leaf changes.
+/// An entry and the reference to it. Valid until the leaf changes.
 #[derive(Debug, Clone, Copy)]
 pub struct Found {
-    /// The entry.
     pub entry: LeafEntry,
     chunk: u16,
-    /// Offset of the two bytes that point to it.
+    /// Offset of the two bytes that refer to the entry.
     link: usize,
 }
 
-/// Chunks that an entry takes.
+/// Number of chunks that an entry takes.
 pub fn chunks_needed(key_bytes: usize, value_bytes: usize) -> usize {
     1 + key_bytes.div_ceil(ARRAY_BYTES) + value_bytes.div_ceil(ARRAY_BYTES)
 }
 
-/// Chunks of a leaf of `block_bytes`.
+/// Number of chunks in a leaf of `block_bytes`.
 pub fn chunks_in(block_bytes: usize) -> usize {
     (block_bytes - block_bytes / 16).saturating_sub(HEADER_BYTES) / CHUNK_BYTES
 }
 
-/// A leaf block in little-endian order that is being changed.
+/// A leaf block in little-endian order, open for modification.
 #[derive(Debug)]
 pub struct LeafMut<'a> {
     bytes: &'a mut [u8],
@@ -92,7 +94,8 @@ pub struct LeafMut<'a> {
 }
 
 impl<'a> LeafMut<'a> {
-    /// Makes `bytes` a leaf without entries. `sorted`: chains are in the order of cd (set when names are normalised).
+    /// Initializes `bytes` as a leaf without entries. `sorted`: chains are sorted by cd (set if
+    /// names are normalized).
     pub fn init(bytes: &'a mut [u8], prefix: u64, prefix_bits: u32, sorted: bool) -> Result<Self> {
         block_shift("zap leaf", bytes)?;
         bytes.fill(0);
@@ -114,7 +117,7 @@ impl<'a> LeafMut<'a> {
         Ok(leaf)
     }
 
-    /// Takes a leaf as it is.
+    /// Opens an existing leaf.
     pub fn open(bytes: &'a mut [u8]) -> Result<Self> {
         Leaf::parse(bytes, LE)?;
         let (buckets, chunks) = Self::shape(bytes.len());
@@ -122,7 +125,7 @@ impl<'a> LeafMut<'a> {
     }
 
     fn shape(block_bytes: usize) -> (usize, usize) {
-        // What a 16-bit number that is not CHAIN_END can point to.
+        // Chunks that a 16-bit number other than CHAIN_END can refer to.
         (block_bytes / 32, chunks_in(block_bytes).min(usize::from(CHAIN_END)))
     }
 
@@ -131,7 +134,7 @@ impl<'a> LeafMut<'a> {
         Leaf::parse(self.bytes, LE)
     }
 
-    /// Entries.
+    /// Number of entries.
     pub fn entries(&self) -> u16 {
         LE.u16(&self.bytes[ENTRY_COUNT..])
     }
@@ -156,8 +159,8 @@ impl<'a> LeafMut<'a> {
         Ok(None)
     }
 
-    /// Adds an entry; false: there is no room, the leaf has to be split. Without `cd` it gets the lowest that no other
-    /// entry of its hash has.
+    /// Adds an entry. Returns false if there is no room and the leaf must be split. Without `cd`,
+    /// the entry gets the lowest cd that is unused for its hash.
     pub fn add(&mut self, hash: u64, cd: Option<u32>, key: Key<'_>, value: &Value) -> Result<bool> {
         let (key_bytes, value_bytes) = (key.to_bytes(), value.to_array());
         let needed = chunks_needed(key_bytes.len(), value_bytes.len());
@@ -205,7 +208,7 @@ impl<'a> LeafMut<'a> {
         Ok(true)
     }
 
-    /// Gives an entry another value; false: there is no room.
+    /// Replaces the value of an entry. Returns false if there is no room.
     pub fn set_value(&mut self, found: &Found, value: &Value) -> Result<bool> {
         let new = value.to_array();
         let old = self.array_chunks(found.entry.value_chunk, self.value_bytes(&found.entry)?)?;
@@ -226,7 +229,7 @@ impl<'a> LeafMut<'a> {
         Ok(true)
     }
 
-    /// Removes an entry; its chunks are free again.
+    /// Removes an entry and frees its chunks. `words`: the key consists of 64-bit numbers.
     pub fn remove(&mut self, found: &Found, words: bool) -> Result<()> {
         let key_bytes = usize::from(found.entry.name_ints) * if words { 8 } else { 1 };
         let name = self.array_chunks(found.entry.name_chunk, key_bytes)?;
@@ -242,7 +245,8 @@ impl<'a> LeafMut<'a> {
         Ok(())
     }
 
-    /// Shortens the prefix by one bit: for the empty leaf that stays when its empty neighbour goes.
+    /// Shortens the prefix by one bit: for the empty leaf that remains when its empty sibling is
+    /// removed.
     pub fn widen(&mut self) {
         let bits = LE.u16(&self.bytes[PREFIX_BITS..]).saturating_sub(1);
         let prefix = LE.u64(&self.bytes[PREFIX..]) >> 1;
@@ -266,7 +270,7 @@ impl<'a> LeafMut<'a> {
         }
     }
 
-    /// The chunks of an array of `len` bytes, which must be as many as it needs.
+    /// The chunks of an array of `len` bytes; their number must match.
     fn array_chunks(&self, mut chunk: u16, len: usize) -> Result<Vec<u16>> {
         let expected = len.div_ceil(ARRAY_BYTES);
         let mut chunks = Vec::with_capacity(expected.min(self.chunks));
@@ -284,7 +288,8 @@ impl<'a> LeafMut<'a> {
         Ok(chunks)
     }
 
-    /// The first `count` free chunks; `None`: there are fewer. They stay in the list until [`Self::leave_free`].
+    /// The first `count` free chunks, or `None` if there are fewer. They stay in the free list
+    /// until [`Self::leave_free`].
     fn take_free(&self, count: usize) -> Result<Option<Vec<u16>>> {
         if count > usize::from(LE.u16(&self.bytes[FREE_COUNT..])) {
             return Ok(None);
@@ -302,7 +307,7 @@ impl<'a> LeafMut<'a> {
         Ok(Some(free))
     }
 
-    /// Takes what [`Self::take_free`] gave out of the free list.
+    /// Removes the chunks returned by [`Self::take_free`] from the free list.
     fn leave_free(&mut self, taken: &[u16]) {
         let Some(last) = taken.last() else { return };
         let next = LE.u16(&self.bytes[self.at(*last) + 22..]);
@@ -311,7 +316,7 @@ impl<'a> LeafMut<'a> {
         LE.put_u16(&mut self.bytes[FREE_COUNT..], count);
     }
 
-    /// Puts chunks before the free list, in their order, zeroed so that the block compresses well.
+    /// Prepends chunks to the free list in their order, zeroed so that the block compresses well.
     fn free_array(&mut self, chunks: &[u16]) {
         let mut next = LE.u16(&self.bytes[FREE_LIST..]);
         for chunk in chunks.iter().rev() {
@@ -338,7 +343,7 @@ impl<'a> LeafMut<'a> {
     }
 }
 
-/// The two leaves that a full one becomes: entries whose next bit of the hash is 0, and those where it is 1.
+/// Splits a full leaf: the entries whose next hash bit is 0, and those where it is 1.
 pub fn split(bytes: &[u8], words: bool, sorted: bool) -> Result<[Vec<u8>; 2]> {
     let old = Leaf::parse(bytes, LE)?;
     if old.prefix_bits >= 48 {

@@ -10,7 +10,8 @@ fn hash_of(name: &str) -> u64 {
     hash::of_name(SALT, Flags::empty(), name.as_bytes())
 }
 
-/// Every chunk is in exactly one array, entry or the free list, and the counts are right.
+/// Checks that every chunk is in exactly one array, entry or the free list, and that the counts are
+/// right.
 fn check(bytes: &[u8]) -> BTreeMap<String, Value> {
     let leaf = Leaf::parse(bytes, LE).unwrap();
     let (_, chunks) = LeafMut::shape(bytes.len());
@@ -136,7 +137,7 @@ fn a_block_made_little_endian_reads_as_before() {
     for i in 0..5 {
         assert!(leaf.add(i << 60, None, Key::Name(format!("n{i}").as_bytes()), &Value::words(&[i, 77])).unwrap());
     }
-    // Swapping is its own inverse, except that it looks for the type in big-endian order.
+    // Swapping is its own inverse, except that it looks for the block type in big-endian order.
     let little = bytes.clone();
     bytes[..8].reverse();
     swap::to_little(&mut bytes).unwrap();

@@ -1,11 +1,14 @@
-//! How fast is RAID-Z parity on this machine, and how does it compare with OpenZFS's `raidz_test -B`?
+//! How fast is RAID-Z parity on this machine, and how does it compare with OpenZFS's `raidz_test
+//! -B`?
 //!
-//! `cargo run --release -p weir-transform --example parity_speed [FILE [BACKEND]]`: FILE is what `raidz_test -B` printed;
-//! then each line also tells the ratio to the best of OpenZFS's implementations in it. BACKEND is the only one to measure.
+//! `cargo run --release -p weir-transform --example parity_speed [FILE [BACKEND]]`: FILE is the
+//! output of `raidz_test -B`; with it, each line also prints the ratio to the best of OpenZFS's
+//! implementations in FILE. BACKEND restricts the measurement to one backend.
 //!
-//! The terms are raidz_test's: a block of `iosize` bytes in 8 data columns (and as many parity columns as are generated; all
-//! three when reconstructing), one after the other in one buffer; `disk_bw` is MiB/s of one column, `total_bw` that times the
-//! number of columns. Median of 5 rounds, with the slowest and the fastest beside it as parts of the median.
+//! The terms are those of raidz_test: a block of `iosize` bytes in 8 data columns (plus the parity
+//! columns that are generated; all three when reconstructing), contiguous in one buffer; `disk_bw`
+//! is MiB/s of one column, `total_bw` that times the number of columns. Median of 5 rounds; the
+//! slowest and the fastest round are printed as fractions of the median.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -124,7 +127,7 @@ fn row(
         .collect();
     rates.sort_by(f64::total_cmp);
     let median = rates[ROUNDS / 2];
-    // Comparing has no peer of its own; OpenZFS generates into new buffers and compares those.
+    // Verification has no counterpart; OpenZFS generates into new buffers and compares those.
     let name = math.replace("check", "gen");
     let ratio = peer
         .as_ref()
@@ -139,7 +142,7 @@ fn row(
     );
 }
 
-/// The best disk_bw of all implementations, by what is computed and block size.
+/// The best disk_bw of all implementations, by operation and block size.
 fn best_of(printed: &str) -> HashMap<(String, usize), f64> {
     let mut best = HashMap::new();
     for line in printed.lines() {

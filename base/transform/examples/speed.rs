@@ -1,7 +1,9 @@
-//! How fast is each checksum, cipher and codec on this machine, on a 128 KiB block of text that is in the cache?
+//! How fast is each checksum, cipher and codec on this machine, on a 128 KiB block of text that is
+//! in the cache?
 //!
-//! `cargo run --release -p weir-transform --example speed [FILE]`: FILE gives other data than the made-up text. Prints GB/s of
-//! uncompressed bytes: median of 5 rounds, with the slowest and the fastest beside it.
+//! `cargo run --release -p weir-transform --example speed [FILE]`: FILE supplies other data than
+//! the generated text. Prints GB/s of uncompressed bytes: median of 5 rounds, followed by the
+//! slowest and the fastest.
 
 use std::time::{Duration, Instant};
 
@@ -42,7 +44,7 @@ fn main() {
         let (cipher, iv) = (Cipher::new(suite, &[7; 32]), [1; IV_BYTES]);
         let mut sealed = block.to_vec();
         let mac = cipher.seal(&iv, &[], &mut sealed).expect("a block is small enough");
-        // In place, so every round pays for a copy too: memcpy above tells how much.
+        // In place, so each round includes a copy: see memcpy above for its cost.
         row(&format!("{} open", suite.name()), block.len(), || {
             copy.copy_from_slice(std::hint::black_box(&sealed));
             cipher.open(&iv, &[], &mut copy, &mac).expect("it was sealed just above");
@@ -103,7 +105,7 @@ fn text() -> Vec<u8> {
         .collect();
     let mut text = Vec::new();
     while text.len() < BLOCK_BYTES {
-        // The lower of three picks: some words are common, most are rare.
+        // The lowest of three picks: some words are common, most are rare.
         let pick = (0..3).map(|_| random() % words.len()).min().expect("three picks");
         text.extend_from_slice(&words[pick]);
         text.push(if random() % 12 == 0 { b'\n' } else { b' ' });

@@ -1,21 +1,25 @@
-//! Checksums of blocks: what stands in a block pointer's last four words.
+//! Block checksums: the last four words of a block pointer.
 //!
-//! Above: `block::zio` (every block), import (labels), `dataset::intent_log` (log chain), send streams.
-//! ZFS name: zio_checksum. Format: docs/format/checksum.md.
+//! Above: `block::zio` (every block), import (labels), `dataset::intent_log` (log chain), send
+//! streams. ZFS name: zio_checksum. Format: docs/format/checksum.md.
 //!
-//! A checksum is always four 64-bit words. How the words come out of an algorithm's digest differs:
+//! A checksum is always four 64-bit words. Algorithms differ in how the words are derived from
+//! their digest:
 //!
-//! | algorithm | words | byte order of the writer matters |
-//! |---|---|---|
-//! | fletcher2, fletcher4 | running sums over 64- and 32-bit words of the data | how the data's words are read |
-//! | sha256 | digest read big-endian | never |
-//! | sha512 (SHA-512/256), skein, edonr, blake3 | digest's first 32 bytes | how the digest is read |
+//! | algorithm            | words                        | writer's byte order affects |
+//! |----------------------|------------------------------|-----------------------------|
+//! | fletcher2, fletcher4 | sums of the data's words     | the data's words            |
+//! | sha256               | digest read big-endian       | nothing                     |
+//! | sha512 (SHA-512/256) | first 32 bytes of the digest | the words of the result     |
+//! | skein, edonr, blake3 | first 32 bytes of the digest | the words of the result     |
 //!
 //! skein, edonr and blake3 are keyed with the pool's 32-byte salt ([`Salted`]).
 //!
 //! Invariants:
-//!   * a result depends on the bytes, the writer's order and the salt, never on the machine or its instruction set
-//!   * a result compares equal to the pointer's words after those were read in the byte order of their container
+//!   * a result depends on the bytes, the writer's byte order and the salt, never on the machine or
+//!     its instruction set
+//!   * a result equals the words of the block pointer, once those are read in the byte order of
+//!     their container
 
 mod edonr;
 pub mod embedded;
@@ -35,7 +39,7 @@ pub enum Order {
 }
 
 impl Order {
-    /// The order of this machine.
+    /// The byte order of this machine.
     pub const NATIVE: Self = if cfg!(target_endian = "little") { Self::Little } else { Self::Big };
 
     pub(crate) fn u64(self, bytes: [u8; 8]) -> u64 {
@@ -52,7 +56,7 @@ impl Order {
         }
     }
 
-    /// Four words out of 32 bytes.
+    /// Decodes 32 bytes as four words.
     pub fn words(self, bytes: &[u8; 32]) -> [u64; 4] {
         let mut words = [0; 4];
         for (word, chunk) in words.iter_mut().zip(bytes.as_chunks::<8>().0) {
@@ -61,7 +65,7 @@ impl Order {
         words
     }
 
-    /// The 32 bytes that hold four words.
+    /// Encodes four words as 32 bytes.
     pub fn word_bytes(self, words: [u64; 4]) -> [u8; 32] {
         let mut bytes = [0; 32];
         for (chunk, word) in bytes.as_chunks_mut::<8>().0.iter_mut().zip(words) {
@@ -71,10 +75,10 @@ impl Order {
     }
 }
 
-/// How the bytes of a block become four words.
+/// A checksum algorithm: how the bytes of a block become four words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Algorithm {
-    /// Two interleaved sums of 64-bit words; weak, of old pools and old intent logs.
+    /// Two interleaved sums of 64-bit words. Weak; used by old pools and old intent logs.
     Fletcher2,
     /// Sums of 32-bit words up to the fourth order: the default.
     Fletcher4,
@@ -82,18 +86,18 @@ pub enum Algorithm {
     Sha256,
     /// SHA-512/256.
     Sha512,
-    /// Skein-512-256 with the pool's salt as its key.
+    /// Skein-512-256, keyed with the pool's salt.
     Skein,
-    /// Edon-R-512, salted, first half of the digest.
+    /// Edon-R-512, salted; first half of the digest.
     EdonR,
-    /// BLAKE3 with the pool's salt as its key.
+    /// BLAKE3, keyed with the pool's salt.
     Blake3,
 }
 
 impl Algorithm {
-    /// The algorithm behind a number of the format (`enum zio_checksum`). `label` and `gang_header` are SHA-256, `zilog`
-    /// fletcher2 and `zilog2` fletcher4, stored in the block itself: see [`embedded`]. `None` for `inherit`, `on`, `off`,
-    /// `noparity` and unknown numbers.
+    /// The algorithm for a number of the format (`enum zio_checksum`). `label` and `gang_header`
+    /// are SHA-256, `zilog` fletcher2 and `zilog2` fletcher4, stored in the block itself: see
+    /// [`embedded`]. `None` for `inherit`, `on`, `off`, `noparity` and unknown numbers.
     pub fn from_number(number: u8) -> Option<Self> {
         Some(match number {
             3 | 4 | 8 => Self::Sha256,
@@ -107,27 +111,29 @@ impl Algorithm {
         })
     }
 
-    /// Whether the pool's salt goes into it.
+    /// Whether the checksum depends on the pool's salt.
     pub fn is_salted(self) -> bool {
         matches!(self, Self::Skein | Self::EdonR | Self::Blake3)
     }
 
-    /// Whether every word of the result is as good as any other (`ZCHECKSUM_FLAG_DEDUP`).
+    /// Whether all words of the result are equally strong (`ZCHECKSUM_FLAG_DEDUP`).
     ///
-    /// Encrypted blocks keep only the first two words, the others hold the MAC. OpenZFS folds the sums that are not (and
-    /// Edon-R, which it does not trust for dedup) before it cuts them: [`truncate_for_mac`].
+    /// Encrypted blocks keep only the first two words; the others hold the MAC. For algorithms that
+    /// are not strong (including Edon-R, which OpenZFS does not trust for dedup), OpenZFS folds the
+    /// words before truncating: [`truncate_for_mac`].
     pub fn is_strong(self) -> bool {
         matches!(self, Self::Sha256 | Self::Sha512 | Self::Skein | Self::Blake3)
     }
 }
 
-/// What is left of a checksum beside a MAC: the pointer of an encrypted block holds the checksum in its first two words
-/// and the MAC in the last two. Compare the first two words of the result with the pointer's.
+/// The part of a checksum that is kept beside a MAC: the pointer of an encrypted block holds the
+/// checksum in its first two words and the MAC in the last two. Compare the result with the first
+/// two words of the pointer.
 pub fn truncate_for_mac(algorithm: Algorithm, words: [u64; 4]) -> [u64; 2] {
     if algorithm.is_strong() { [words[0], words[1]] } else { [words[0] ^ words[2], words[1] ^ words[3]] }
 }
 
-/// Hash states of the salted algorithms after the pool's salt went in: made once a pool.
+/// Hash states of the salted algorithms, initialized with the pool's salt. Created once per pool.
 #[derive(Clone)]
 pub struct Salted {
     skein: skein::Skein,
@@ -136,7 +142,8 @@ pub struct Salted {
 }
 
 impl Salted {
-    /// From the pool's salt, the value `org.illumos:checksum_salt` of the object directory.
+    /// Initializes the states with the pool's salt, the value of `org.illumos:checksum_salt` in the
+    /// object directory.
     pub fn new(salt: &[u8; 32]) -> Self {
         Self {
             skein: skein::Skein::keyed(salt),
@@ -152,12 +159,13 @@ impl std::fmt::Debug for Salted {
     }
 }
 
-/// Checksum of `data`, whose writer had byte order `order`.
+/// Checksum of `data`, which was written in byte order `order`.
 ///
-/// A salted algorithm without `salt` gets a salt of zeros, which matches no pool: a pool without a salt has no such blocks.
+/// If `salt` is missing, a salted algorithm uses a salt of zeros, which matches no pool: a pool
+/// without a salt has no such blocks.
 pub fn checksum(algorithm: Algorithm, data: &[u8], order: Order, salt: Option<&Salted>) -> [u64; 4] {
     match algorithm {
-        // The sums are done most often: not through the incremental form.
+        // The fletcher sums are by far the most frequent; bypass the incremental form.
         Algorithm::Fletcher2 => fletcher2::checksum(data, order),
         Algorithm::Fletcher4 => fletcher4::checksum(data, order),
         _ => {
@@ -168,13 +176,14 @@ pub fn checksum(algorithm: Algorithm, data: &[u8], order: Order, salt: Option<&S
     }
 }
 
-/// A checksum in the making, fed piece by piece.
+/// An incremental checksum.
 pub struct Hasher {
     order: Order,
     state: State,
 }
 
-// The hashes' sizes differ by kilobytes, but a hasher is a short-lived local: boxing would cost an allocation a block.
+// The states differ in size by kilobytes, but a hasher is a short-lived local variable: boxing
+// would cost an allocation for each block.
 #[allow(clippy::large_enum_variant)]
 enum State {
     Fletcher2(fletcher2::Fletcher2),
@@ -187,7 +196,7 @@ enum State {
 }
 
 impl Hasher {
-    /// An empty one; see [`checksum`] for the arguments.
+    /// An empty hasher; for the arguments see [`checksum`].
     pub fn new(algorithm: Algorithm, order: Order, salt: Option<&Salted>) -> Self {
         let zeros;
         let salt = match salt {
@@ -211,8 +220,8 @@ impl Hasher {
         Self { order, state }
     }
 
-    /// Appends `data`. The sums take whole words: pieces of fletcher4 are multiples of 4 bytes, of fletcher2 of 16 bytes;
-    /// bytes beyond are left out, as they are by OpenZFS.
+    /// Appends `data`. The sums use whole words: pieces must be multiples of 4 bytes for fletcher4
+    /// and 16 bytes for fletcher2. Excess bytes are ignored, as in OpenZFS.
     pub fn update(&mut self, data: &[u8]) {
         match &mut self.state {
             State::Fletcher2(state) => state.update(data),
@@ -227,7 +236,7 @@ impl Hasher {
         }
     }
 
-    /// The four words.
+    /// The four words of the checksum.
     pub fn finish(self) -> [u64; 4] {
         match self.state {
             State::Fletcher2(state) => state.words(),

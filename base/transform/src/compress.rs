@@ -2,20 +2,22 @@
 //!
 //! Above: `block::zio`, send streams. ZFS name: zio_compress. Format: docs/format/compression.md.
 //!
-//! A block's logical size is known from its pointer, so that [`decompress`] is given exactly that much room and must fill it.
-//! The compressed bytes may be followed by padding up to whole sectors.
+//! A block's logical size is known from its pointer, so [`decompress`] is given exactly that much
+//! space and must fill it. The compressed bytes may be followed by padding up to whole sectors.
 //!
-//! | algorithm | stream |
-//! |---|---|
-//! | lzjb | Sun's LZ variant, no header: ends when the block is full |
-//! | gzip-1 … gzip-9 | zlib stream (not gzip's own format), ends itself |
-//! | zle | runs of zeros, parameter 64 |
-//! | lz4 | length as 4 bytes big-endian, then a raw LZ4 block |
-//! | zstd | 8-byte header ([`zstd::Header`]), then a Zstandard frame without its magic number |
+//! | algorithm       | stream                                                                     |
+//! |-----------------|----------------------------------------------------------------------------|
+//! | lzjb            | Sun's LZ variant, no header: ends when the block is full                   |
+//! | gzip-1 … gzip-9 | zlib stream (not gzip's own format), self-terminating                      |
+//! | zle             | runs of zeros, parameter 64                                                |
+//! | lz4             | length as 4 bytes big-endian, then a raw LZ4 block                         |
+//! | zstd            | 8-byte header ([`zstd::Header`]), then a Zstandard frame without its magic |
+//! |                 | number                                                                     |
 //!
 //! Invariants, on any input:
-//!   * no panic, and nothing outside the two slices is touched
-//!   * after success every byte of the destination comes from the stream; after an error all are zero
+//!   * no panic, and no access outside the two slices
+//!   * after success every byte of the destination comes from the stream; after an error all are
+//!     zero
 //!   * no allocation depends on lengths in the stream
 
 mod gzip;
@@ -24,12 +26,12 @@ mod lzjb;
 mod zle;
 pub mod zstd;
 
-/// How a block was made smaller.
+/// A compression algorithm.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Algorithm {
     /// Sun's fast LZ variant, the default of old pools.
     Lzjb,
-    /// Deflate at level 1 to 9; the level does not matter to the reader.
+    /// Deflate at level 1 to 9; decompression does not depend on the level.
     Gzip(u8),
     /// Zero-length encoding: runs of zeros only.
     Zle,
@@ -40,8 +42,8 @@ pub enum Algorithm {
 }
 
 impl Algorithm {
-    /// The algorithm behind a number of the format (`enum zio_compress`). `None` for `inherit`, `on`, `off`, `empty` and
-    /// unknown numbers.
+    /// The algorithm for a number of the format (`enum zio_compress`). `None` for `inherit`, `on`,
+    /// `off`, `empty` and unknown numbers.
     pub fn from_number(number: u8) -> Option<Self> {
         Some(match number {
             3 => Self::Lzjb,
@@ -53,7 +55,7 @@ impl Algorithm {
         })
     }
 
-    /// Its number in the format.
+    /// The number of the algorithm in the format.
     pub fn number(self) -> u8 {
         match self {
             Self::Lzjb => 3,
@@ -65,40 +67,41 @@ impl Algorithm {
     }
 }
 
-/// Why bytes do not decompress. Their checksum was right before, so either the writer was wrong or the pointer is.
+/// Why decompression failed. The checksum matched before, so either the writer or the pointer was
+/// wrong.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// The stream ends before the block is full, or has no room for its own header.
+    /// The stream ends before the block is full, or is too short for its own header.
     #[error("{algorithm} stream ends after {have} of {want} bytes")]
     Short {
-        /// The algorithm's name.
+        /// Name of the algorithm.
         algorithm: &'static str,
-        /// Found.
+        /// Bytes found.
         have: usize,
-        /// Expected.
+        /// Bytes expected.
         want: usize,
     },
-    /// A length in the header is larger than the stream.
+    /// A length in the header exceeds the stream.
     #[error("{algorithm} header says {length} bytes follow, expected at most {limit}")]
     Length {
-        /// The algorithm's name.
+        /// Name of the algorithm.
         algorithm: &'static str,
-        /// Found.
+        /// Length found.
         length: u32,
-        /// Expected at most.
+        /// Largest length expected.
         limit: usize,
     },
-    /// The stream does not follow the algorithm's rules.
+    /// The stream violates the rules of the algorithm.
     #[error("{algorithm} stream is malformed: {what}")]
     Malformed {
-        /// The algorithm's name.
+        /// Name of the algorithm.
         algorithm: &'static str,
-        /// The rule.
+        /// The violated rule.
         what: String,
     },
 }
 
-/// Fills `dst`, of the block's logical size, from the compressed `src`, of its physical size.
+/// Decompresses `src` into `dst`, whose length is the block's logical size.
 pub fn decompress(algorithm: Algorithm, src: &[u8], dst: &mut [u8]) -> Result<(), Error> {
     let result = match algorithm {
         Algorithm::Lzjb => lzjb::decompress(src, dst),
@@ -108,15 +111,18 @@ pub fn decompress(algorithm: Algorithm, src: &[u8], dst: &mut [u8]) -> Result<()
         Algorithm::Zstd => zstd::decompress(src, dst),
     };
     if result.is_err() {
-        // Half-written data, or what the buffer held before, must not be taken for the block.
+        // A partial result, or the previous contents of the buffer, must not be mistaken for the
+        // block.
         dst.fill(0);
     }
     result
 }
 
-/// Compresses a block, if it gets down to `limit` bytes; the caller rounds up to sectors and pads with zeros.
+/// Compresses a block. Returns `None` if the result exceeds `limit` bytes. The caller rounds up to
+/// sectors and pads with zeros.
 ///
-/// OpenZFS's limit is 7/8 of the block, rounded down to whole sectors. `level` is for zstd; gzip has its own in `algorithm`.
+/// OpenZFS's limit is 7/8 of the block, rounded down to whole sectors. `level` applies to zstd
+/// only; gzip's level is part of `algorithm`.
 pub fn compress(algorithm: Algorithm, level: zstd::Level, src: &[u8], limit: usize) -> Option<Vec<u8>> {
     let mut out = Vec::new();
     let length = compress_into(algorithm, level, src, limit, &mut out)?;
@@ -124,8 +130,9 @@ pub fn compress(algorithm: Algorithm, level: zstd::Level, src: &[u8], limit: usi
     Some(out)
 }
 
-/// As [`compress`], to the front of `out`: the length. `out` only grows, to what the algorithm needs at most, and what stands
-/// behind the length is anything; so that a thread that keeps its buffer neither allocates nor clears one for each block.
+/// Like [`compress`], but writes to the start of `out` and returns the length. `out` only grows, up
+/// to the algorithm's maximum, and its contents after the length are unspecified. A thread that
+/// reuses its buffer therefore neither allocates nor clears one for each block.
 pub fn compress_into(
     algorithm: Algorithm,
     level: zstd::Level,
@@ -149,7 +156,8 @@ fn room(out: &mut Vec<u8>, bytes: usize) -> &mut [u8] {
     &mut out[..bytes]
 }
 
-/// The big-endian length at the start of lz4 and zstd streams, and the `length` bytes that begin at `header_bytes`.
+/// Parses the big-endian length at the start of lz4 and zstd streams. Returns the `length` bytes at
+/// offset `header_bytes`.
 fn framed<'a>(algorithm: &'static str, src: &'a [u8], header_bytes: usize) -> Result<&'a [u8], Error> {
     let short = Error::Short { algorithm, have: src.len(), want: header_bytes };
     let length = u32::from_be_bytes(*src.first_chunk().ok_or(short.clone())?);

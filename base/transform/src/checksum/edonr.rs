@@ -1,8 +1,9 @@
-//! Edon-R-512 (second-round tweak), salted as ZFS does, first half of the digest.
+//! Edon-R-512 (second-round tweak) with ZFS's salt, truncated to half of the digest.
 //!
-//! A wide-pipe hash: the state is 16 words, a block 16 words, and a step applies a quasigroup operation `x * y` on vectors of
-//! 8 words, eight times. Words are little-endian. The padding is a 1 bit, zeros, and the length in bits as 64 bits.
-//! The salt block of 128 bytes, H(salt) followed by H(H(salt)), goes in before the data.
+//! A wide-pipe hash: the state is 16 words, a block 16 words, and a step applies a quasigroup
+//! operation `x * y` to vectors of 8 words, eight times. Words are little-endian. The padding is a
+//! 1 bit, zeros, and the length in bits as 64 bits. The salt block of 128 bytes, H(salt) followed
+//! by H(H(salt)), is hashed before the data.
 
 use std::num::Wrapping;
 
@@ -10,7 +11,7 @@ const BLOCK_BYTES: usize = 128;
 
 type Half = [Wrapping<u64>; 8];
 
-/// A digest in the making.
+/// An incremental digest.
 #[derive(Clone)]
 pub(super) struct EdonR {
     pipe: [Half; 2],
@@ -21,13 +22,13 @@ pub(super) struct EdonR {
 
 impl EdonR {
     fn new() -> Self {
-        // The bytes 0x80 to 0xff, each half's words read big-endian.
+        // The bytes 0x80 to 0xff, as big-endian words.
         let word = |i: usize| Wrapping(u64::from_be_bytes(std::array::from_fn(|byte| 0x80 + (8 * i + byte) as u8)));
         let pipe = [std::array::from_fn(word), std::array::from_fn(|i| word(8 + i))];
         Self { pipe, chained: 0, pending: [0; BLOCK_BYTES], filled: 0 }
     }
 
-    /// With the salt block already in.
+    /// A digest to which the salt block has been added.
     pub(super) fn salted(salt: &[u8; 32]) -> Self {
         let digest = |data: &[u8]| {
             let mut hash = Self::new();
@@ -83,7 +84,7 @@ impl EdonR {
         digest
     }
 
-    /// The half that ZFS keeps.
+    /// The half of the digest that ZFS keeps.
     pub(super) fn finish(self) -> [u8; 32] {
         let digest = self.digest();
         digest[..32].try_into().expect("32 of 64 bytes")
@@ -119,12 +120,13 @@ fn rotate(word: Wrapping<u64>, bits: u32) -> Wrapping<u64> {
     Wrapping(word.0.rotate_left(bits))
 }
 
-/// `x * y`: each side goes through a Latin square of sums and rotations, then three words of each make a word of the result.
+/// `x * y`: each operand passes through a Latin square of sums and rotations, then three words of
+/// each form a word of the result.
 #[inline(always)]
 fn quasigroup(x: &Half, y: &Half) -> Half {
     const CONSTANT: u64 = 0xaaaa_aaaa_aaaa_aaaa;
     let [x0, x1, x2, x3, x4, x5, x6, x7] = *x;
-    // Sums that several words share. Each word adds five of its side's words:
+    // Sums shared by several words. Each word adds five words of its operand:
     let (x04, x17, x23, x56) = (x0 + x4, x1 + x7, x2 + x3, x5 + x6);
     let s = [
         x04 + x17 + x2 + Wrapping(CONSTANT),
@@ -166,7 +168,7 @@ fn quasigroup(x: &Half, y: &Half) -> Half {
 mod tests {
     use super::*;
 
-    /// Vectors of the reference implementation.
+    /// Test vectors of the reference implementation.
     #[test]
     fn unsalted_digests_are_those_of_the_reference() {
         let digest = |data: &[u8]| {

@@ -1,18 +1,21 @@
-//! Checksums that stand in the block they cover: labels and uberblocks, gang headers, intent log blocks.
+//! Checksums stored in the block that they cover: labels and uberblocks, gang headers, intent log
+//! blocks.
 //!
 //! ```text
-//!   trailer (label, uberblock, gang header, old log)   | ... data ............. | magic 8 | checksum 32 |  end
-//!   log header (zilog2)   | pad 8 | next pointer 128 | used 8 | magic 8 | checksum 32 | records ....... |
+//! trailer (label, uberblock, gang header, old log)
+//!     | ... data ............. | magic 8 | checksum 32 |  end
+//! log header (zilog2)
+//!     | pad 8 | next pointer 128 | used 8 | magic 8 | checksum 32 | records ....... |
 //! ```
 //!
-//! While the sum is taken, the place of the checksum holds a verifier, four words that say which block this must be:
+//! While the checksum is computed, its field holds a verifier, four words that identify the block:
 //!
-//! | kind | algorithm | verifier |
-//! |---|---|---|
-//! | label, uberblock | SHA-256 | byte offset on the device, 0, 0, 0 |
-//! | gang header | SHA-256 | vdev, offset and birth txg of the gang pointer's first DVA, 0 |
-//! | zilog | fletcher2 | checksum words of the pointer to the log block |
-//! | zilog2 | fletcher4 over `used` bytes, rounded up to 4 KiB | the same |
+//! | kind             | algorithm | verifier                                                      |
+//! |------------------|-----------|---------------------------------------------------------------|
+//! | label, uberblock | SHA-256   | byte offset on the device, 0, 0, 0                            |
+//! | gang header      | SHA-256   | vdev, offset and birth txg of the gang pointer's first DVA, 0 |
+//! | zilog            | fletcher2 | checksum words of the pointer to the log block                |
+//! | zilog2           | fletcher4 | the same; covers `used` bytes, rounded up to 4 KiB            |
 //!
 //! Magic, verifier and checksum are in the writer's byte order, which the magic reveals.
 
@@ -21,30 +24,30 @@ use super::{Algorithm, Hasher, Order};
 /// First word of a `zio_eck`, before the checksum.
 pub const MAGIC: u64 = 0x0210_da7a_b10c_7a11;
 
-/// Size of magic and checksum.
+/// Size of magic and checksum in bytes.
 pub const ECK_BYTES: usize = 40;
 
-/// Size of the header of a `zilog2` block; records follow.
+/// Size of the header of a `zilog2` block in bytes; records follow.
 pub const LOG_HEADER_BYTES: usize = 8 + 128 + 8 + ECK_BYTES;
 
-/// The used length of a log block is summed in steps of this (`ZIL_MIN_BLKSZ`).
+/// The used length of a log block is rounded up to this for the checksum (`ZIL_MIN_BLKSZ`).
 const LOG_STEP_BYTES: u64 = 4096;
 
-/// Who keeps a checksum in its own block.
+/// Kinds of blocks that contain their own checksum.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Kind {
     /// A part of a vdev label, or an uberblock.
     Label,
     /// The header of a gang block.
     GangHeader,
-    /// A block of the intent log of old pools.
+    /// A log block of an old pool.
     Zilog,
-    /// A block of the intent log.
+    /// An intent log block.
     Zilog2,
 }
 
 impl Kind {
-    /// The kind behind a number of the format (`enum zio_checksum`).
+    /// The kind for a number of the format (`enum zio_checksum`).
     pub fn from_number(number: u8) -> Option<Self> {
         Some(match number {
             3 => Self::Label,
@@ -55,7 +58,7 @@ impl Kind {
         })
     }
 
-    /// The sum it uses.
+    /// The checksum algorithm of this kind.
     pub fn algorithm(self) -> Algorithm {
         match self {
             Self::Label | Self::GangHeader => Algorithm::Sha256,
@@ -65,62 +68,63 @@ impl Kind {
     }
 }
 
-/// What a good block tells besides.
+/// Properties of a verified block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Verified {
     /// Byte order of the writer.
     pub order: Order,
-    /// How many bytes from the block's start the checksum covers.
+    /// Number of bytes covered by the checksum, from the start of the block.
     pub covered_bytes: usize,
 }
 
-/// Why a block is not what it should be.
+/// Why verification failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// No room for the checksum.
+    /// The block is too small for a checksum.
     #[error("block has {found} bytes, expected at least {needed}")]
     Short {
-        /// Length given.
+        /// Size of the block.
         found: usize,
-        /// Length needed.
+        /// Minimum size.
         needed: usize,
     },
-    /// Neither byte order's magic: nothing was written here, or something else.
+    /// The magic of neither byte order: the block was never written, or holds something else.
     #[error("checksum magic is {found:016x}, expected {MAGIC:016x}")]
     Magic {
-        /// Found, read little-endian.
+        /// Value found, read little-endian.
         found: u64,
     },
-    /// The log header's used length does not fit the block.
+    /// The used length in the log header does not fit the block.
     #[error("used length is {used}, expected {LOG_HEADER_BYTES} to {length}")]
     Used {
-        /// Found in the header.
+        /// Value in the header.
         used: u64,
         /// Size of the block.
         length: usize,
     },
-    /// The data are not those that were written, or not for this place.
+    /// The data is not what was written, or was written for another location.
     #[error("checksum is {found:016x?}, expected {expected:016x?}")]
     Mismatch {
-        /// Stored in the block.
+        /// Checksum stored in the block.
         expected: [u64; 4],
-        /// Of the bytes and the verifier.
+        /// Checksum computed over the bytes and the verifier.
         found: [u64; 4],
         /// Byte order of the writer.
         order: Order,
     },
 }
 
-/// Where things are in one block.
+/// Positions of the fields in a block.
 struct Layout {
     magic_at: usize,
     covered_bytes: usize,
     order: Order,
 }
 
-/// Checks a block against the checksum in it.
+/// Verifies a block against the checksum it contains.
 ///
-/// With `mac_inside` (blocks of encrypted datasets) only the first two words are compared: the others hold a MAC.
+/// With `mac_inside` (blocks of encrypted datasets) only the first two words are compared; the
+/// others hold a MAC.
 pub fn verify(kind: Kind, bytes: &[u8], verifier: [u64; 4], mac_inside: bool) -> Result<Verified, Error> {
     let layout = Layout::find(kind, bytes)?;
     let order = layout.order;
@@ -139,9 +143,10 @@ pub fn verify(kind: Kind, bytes: &[u8], verifier: [u64; 4], mac_inside: bool) ->
     }
 }
 
-/// Writes magic and checksum into a block that is otherwise complete (a log header's used length too), in `order`.
+/// Writes magic and checksum, in byte order `order`, to an otherwise complete block. A log header's
+/// used length must already be set.
 ///
-/// With `mac_inside` the last 16 bytes of the checksum's place are the MAC and stay.
+/// With `mac_inside`, the last 16 bytes of the checksum field are the MAC and are preserved.
 pub fn seal(kind: Kind, bytes: &mut [u8], verifier: [u64; 4], order: Order, mac_inside: bool) -> Result<(), Error> {
     let magic_at = magic_at(kind, bytes.len())?;
     bytes[magic_at..magic_at + 8].copy_from_slice(&order.bytes(MAGIC));
@@ -190,7 +195,8 @@ fn sum(kind: Kind, bytes: &[u8], layout: &Layout, verifier: [u64; 4]) -> [u64; 4
     let checksum_at = layout.magic_at + 8;
     let verifier = layout.order.word_bytes(verifier);
     if kind == Kind::Zilog {
-        // fletcher2 takes pairs of words: only where the place of the checksum is a whole number of them it can be cut there.
+        // fletcher2 takes pairs of words, so the data can be split at the checksum only if its
+        // offset is a multiple of a pair. Copy instead.
         let mut copy = bytes[..layout.covered_bytes].to_vec();
         copy[checksum_at..checksum_at + 32].copy_from_slice(&verifier);
         return super::checksum(kind.algorithm(), &copy, layout.order, None);

@@ -1,12 +1,12 @@
 //! fletcher2: two interleaved Fletcher sums of 64-bit words.
 //!
-//! The even words of the data go into (a0, b0), the odd ones into (a1, b1); a is the sum, b the sum of the sums. Sums wrap
-//! at 64 bits, so the first words of a block leave their top bits nowhere but in b: weak, and kept for old pools.
-//! The result is (a0, a1, b0, b1).
+//! The even words of the data go into (a0, b0), the odd ones into (a1, b1); a is the sum, b the sum
+//! of the sums. The sums wrap at 64 bits, so the top bits of a block's first words affect only b:
+//! weak, and kept for old pools. The result is (a0, a1, b0, b1).
 
 use super::Order;
 
-/// Checksum of `data` in one go.
+/// Checksum of `data` in one call.
 pub fn checksum(data: &[u8], order: Order) -> [u64; 4] {
     let mut state = Fletcher2::new(order);
     state.update(data);
@@ -21,12 +21,12 @@ pub struct Fletcher2 {
 }
 
 impl Fletcher2 {
-    /// Of no data.
+    /// The sums of no data.
     pub fn new(order: Order) -> Self {
         Self { order, words: [0; 4] }
     }
 
-    /// Appends `data`, a multiple of 16 bytes; a shorter tail is left out.
+    /// Appends `data`, a multiple of 16 bytes; a shorter tail is ignored.
     pub fn update(&mut self, data: &[u8]) {
         match self.order {
             Order::Little => self.sum(data, u64::from_le_bytes),

@@ -1,18 +1,20 @@
-//! fletcher4: sums of 32-bit words up to the fourth order; the checksum of nearly every block, so its speed is `verify`'s.
+//! fletcher4: sums of 32-bit words up to the fourth order. The checksum of nearly every block; its
+//! speed limits that of verification.
 //!
 //! ```text
 //!   for each word w:   a += w   b += a   c += b   d += c        (all wrap at 64 bits)
 //! ```
 //!
-//! So with m counting the words from the block's end, from 1:
-//! a = Σ w, b = Σ m w, c = Σ m(m+1)/2 w, d = Σ m(m+1)(m+2)/6 w.
+//! With m counting the words from the end of the block, starting at 1: a = Σ w, b = Σ m w, c = Σ
+//! m(m+1)/2 w, d = Σ m(m+1)(m+2)/6 w.
 //!
-//! One stream of additions is bound by its chain of dependent sums. The vector twins run L streams side by side, lane j taking
-//! the words j, j+L, j+2L …: in lane j the word with count t from that lane's end has m = tL - j, a polynomial of t, so that
-//! the lanes' own sums A, B, C, D give the block's ([`combine_lanes`]). In the same way the sums of two neighbouring pieces
-//! give those of the whole ([`join`]).
+//! A single stream of additions is limited by its chain of dependent sums. The vector
+//! implementations run L streams side by side, with lane j taking the words j, j+L, j+2L …. The
+//! word with count t from the end of lane j has m = tL - j, a polynomial of t, so that the lanes'
+//! sums A, B, C, D yield those of the block ([`combine_lanes`]). Likewise, the sums of two adjacent
+//! pieces yield those of the whole ([`join`]).
 //!
-//! Invariant: every twin gives what [`scalar`] gives; a property test holds them together.
+//! Invariant: every implementation returns the same as [`scalar`]; a property test compares them.
 
 use std::sync::OnceLock;
 
@@ -23,7 +25,7 @@ mod neon;
 #[cfg(target_arch = "x86_64")]
 mod x86;
 
-/// Checksum of `data` in one go; a tail shorter than 4 bytes is left out.
+/// Checksum of `data` in one call; a tail shorter than 4 bytes is ignored.
 pub fn checksum(data: &[u8], order: Order) -> [u64; 4] {
     let mut state = Fletcher4::new(order);
     state.update(data);
@@ -38,17 +40,17 @@ pub struct Fletcher4 {
 }
 
 impl Fletcher4 {
-    /// Of no data.
+    /// The sums of no data.
     pub fn new(order: Order) -> Self {
         Self::resume(order, [0; 4])
     }
 
-    /// Goes on from sums taken earlier: send streams carry theirs along.
+    /// Continues from earlier sums: send streams carry a running checksum.
     pub fn resume(order: Order, words: [u64; 4]) -> Self {
         Self { order, words }
     }
 
-    /// Appends `data`, a multiple of 4 bytes; a shorter tail is left out.
+    /// Appends `data`, a multiple of 4 bytes; a shorter tail is ignored.
     pub fn update(&mut self, data: &[u8]) {
         if data.len() < SMALL_BYTES {
             self.words = scalar(data, self.order, self.words);
@@ -69,24 +71,26 @@ impl Fletcher4 {
     }
 }
 
-/// Below this the twins' set-up and combining cost more than they save. Guessed: a few steps of the widest one.
+/// For shorter input, set-up and combining cost more than vectors save. Guessed: a few steps of the
+/// widest implementation.
 const SMALL_BYTES: usize = 256;
 
-/// Longest piece given to a twin: keeps `join`'s products within 128 bits, and is far beyond the largest block.
+/// Longest piece passed to an implementation: keeps the products in `join` within 128 bits, and is
+/// far larger than the largest block.
 const PIECE_BYTES: usize = 1 << 30;
 
-/// One way to sum a run of bytes from zero.
+/// An implementation that sums a run of bytes, starting from zero.
 #[derive(Clone, Copy)]
 pub struct Twin {
-    /// Its name, for benches.
+    /// Name, for benchmarks.
     pub name: &'static str,
-    /// Lengths must be a multiple of this.
+    /// Lengths must be a multiple of this many bytes.
     pub step_bytes: usize,
-    /// Sums of bytes written in the given order.
+    /// The sums of bytes written in the given byte order.
     pub sum: fn(&[u8], Order) -> [u64; 4],
 }
 
-/// All that this machine can run, slowest first.
+/// All implementations that this machine can run, slowest first.
 pub fn twins() -> &'static [Twin] {
     static TWINS: OnceLock<Vec<Twin>> = OnceLock::new();
     TWINS.get_or_init(|| {
@@ -104,7 +108,7 @@ fn fastest() -> Twin {
     *twins().last().expect("scalar is always there")
 }
 
-/// The definition, from sums taken so far.
+/// The definition, continuing from the sums in `from`.
 pub fn scalar(data: &[u8], order: Order, from: [u64; 4]) -> [u64; 4] {
     #[inline(always)]
     fn sum(data: &[u8], [mut a, mut b, mut c, mut d]: [u64; 4], word: impl Fn([u8; 4]) -> u32) -> [u64; 4] {
@@ -122,7 +126,7 @@ pub fn scalar(data: &[u8], order: Order, from: [u64; 4]) -> [u64; 4] {
     }
 }
 
-/// The sums of a whole from the A, B, C, D of its L lanes.
+/// The sums of the whole from the A, B, C, D of its L lanes.
 ///
 /// From m = tL - j and the lanes' T1 = t, T2 = t(t+1)/2, T3 = t(t+1)(t+2)/6:
 /// ```text
@@ -135,7 +139,7 @@ fn combine_lanes<const L: usize>([a, b, c, d]: [[u64; L]; 4]) -> [u64; 4] {
     let mut sums = [0_u64; 4];
     for lane in 0..L {
         let j = lane as i64;
-        // Products wrap as the sums do; the coefficients themselves are small and exact.
+        // Products wrap like the sums; the coefficients themselves are small and exact.
         let term = |coefficient: i64, sum: u64| (coefficient as u64).wrapping_mul(sum);
         let (a, b, c, d) = (a[lane], b[lane], c[lane], d[lane]);
         let parts = [
@@ -154,7 +158,7 @@ fn combine_lanes<const L: usize>([a, b, c, d]: [[u64; L]; 4]) -> [u64; 4] {
     sums
 }
 
-/// The sums of a piece with `head`'s sums followed by `count` words with sums `tail`.
+/// The sums of a piece with sums `head` followed by `count` words with sums `tail`.
 fn join(head: [u64; 4], count: u64, tail: [u64; 4]) -> [u64; 4] {
     let n = u128::from(count);
     let (n1, n2, n3) = (count, (n * (n + 1) / 2) as u64, (n * (n + 1) * (n + 2) / 6) as u64);

@@ -1,11 +1,12 @@
-//! Skein-512-256 with a key (MAC), on the block cipher Threefish-512.
+//! Skein-512-256 with a key (MAC), based on the block cipher Threefish-512.
 //!
-//! Specification: "The Skein Hash Function Family", version 1.3. A stage ("UBI") chains 64-byte blocks: the state is the key
-//! that encrypts the block, the result XOR the block is the next state; the tweak holds the bytes so far, the stage's type
-//! and whether the block is its first or last. Stages: key, configuration, message, output.
+//! Specification: "The Skein Hash Function Family", version 1.3. A stage ("UBI") chains 64-byte
+//! blocks: the state is the key that encrypts the block, and the result XOR the block is the next
+//! state. The tweak holds the number of bytes so far, the type of the stage and whether the block
+//! is its first or last. Stages: key, configuration, message, output.
 
 const BLOCK_BYTES: usize = 64;
-/// Stage types, at their place in the tweak's second word.
+/// Stage types, at their position in the second word of the tweak.
 const KEY: u64 = 0 << 56;
 const CONFIGURATION: u64 = 4 << 56;
 const MESSAGE: u64 = 48 << 56;
@@ -16,19 +17,20 @@ const FINAL: u64 = 1 << 63;
 const SCHEMA: u64 = 0x1_3341_4853;
 const DIGEST_BITS: u64 = 256;
 
-/// A digest in the making.
+/// An incremental digest.
 #[derive(Clone)]
 pub(super) struct Skein {
     chain: [u64; 8],
-    /// Bytes of the message in blocks already chained.
+    /// Bytes of the message in blocks that are already chained.
     chained: u64,
     pending: [u8; BLOCK_BYTES],
-    /// How much of `pending` is filled. The last block is special, so that a full one waits for what follows.
+    /// Bytes used in `pending`. The last block is processed differently, so a full block is held
+    /// back until more data follows.
     filled: usize,
 }
 
 impl Skein {
-    /// Keyed with `key`.
+    /// A digest keyed with `key`.
     pub(super) fn keyed(key: &[u8; 32]) -> Self {
         let mut chain = [0; 8];
         stage(&mut chain, key, KEY);
@@ -90,7 +92,7 @@ impl Skein {
     }
 }
 
-/// A stage of one block, for inputs of up to 64 bytes.
+/// A stage with one block, for inputs of up to 64 bytes.
 fn stage(chain: &mut [u64; 8], input: &[u8], kind: u64) {
     let mut block = [0; BLOCK_BYTES];
     block[..input.len()].copy_from_slice(input);
@@ -105,16 +107,16 @@ fn chain_block(chain: &mut [u64; 8], block: &[u8; BLOCK_BYTES], tweak: [u64; 2])
     *chain = std::array::from_fn(|i| cipher[i] ^ plain[i]);
 }
 
-/// Threefish-512. The `threefish` crate computes all subkeys before it starts and does not unroll its rounds, at a third of
-/// the speed; it is the twin that the test compares with.
+/// Threefish-512. The `threefish` crate computes all subkeys in advance and does not unroll its
+/// rounds, which makes it three times slower; the test compares this implementation with it.
 #[inline(always)]
 fn threefish(key: &[u64; 8], tweak: [u64; 2], mut v: [u64; 8]) -> [u64; 8] {
-    /// The key's parity word is this XOR all its words.
+    /// The parity word of the key is this constant XOR all words of the key.
     const PARITY: u64 = 0x1bd1_1bda_a9fc_1a22;
     let parity = key.iter().fold(PARITY, |parity, word| parity ^ word);
     let key: [u64; 9] = std::array::from_fn(|i| *key.get(i).unwrap_or(&parity));
     let tweak = [tweak[0], tweak[1], tweak[0] ^ tweak[1]];
-    // Instead of permuting words between rounds, each round names the words that meet.
+    // Instead of permuting words between rounds, each round names the words that it combines.
     macro_rules! rounds {
         ($($a:literal $b:literal $rotation:literal),*) => {
             $(
@@ -169,7 +171,7 @@ mod tests {
         }
     }
 
-    /// Without a key the key stage is left out.
+    /// Without a key, the key stage is omitted.
     fn plain(data: &[u8]) -> [u8; 32] {
         let mut skein = Skein::configured([0; 8]);
         skein.update(data);

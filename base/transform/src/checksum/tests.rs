@@ -1,4 +1,5 @@
-//! Against what OpenZFS wrote (testdata/README.md), against published vectors, and twins against each other.
+//! Compares with data written by OpenZFS (testdata/README.md), with published vectors, and
+//! implementations with each other.
 
 use proptest::prelude::*;
 use sha2::Digest;
@@ -7,7 +8,7 @@ use super::*;
 
 const B512: &[u8] = include_bytes!("../../testdata/checksum/b512.bin");
 const B513: &[u8] = include_bytes!("../../testdata/checksum/b513.bin");
-/// `org.illumos:checksum_salt` of the pool that both come from.
+/// `org.illumos:checksum_salt` of the pool that both blocks are from.
 const SALT: [u8; 32] = [
     0x7d, 0x30, 0xc2, 0xfa, 0x9b, 0x38, 0xf8, 0x64, 0x15, 0x9f, 0xd8, 0x37, 0x14, 0x6c, 0xb0, 0x6b, 0x5f, 0x68, 0x45,
     0x8a, 0x1f, 0xf8, 0x58, 0x6c, 0x93, 0xf6, 0x34, 0xa9, 0x0b, 0x27, 0xb4, 0x3d,
@@ -74,7 +75,8 @@ fn a_hasher_fed_in_pieces_gives_the_same() {
     }
 }
 
-/// No other host's blocks at hand: OpenZFS's rules for the other byte order, applied to this one's.
+/// No blocks from a big-endian host are available: apply OpenZFS's rules for the opposite byte
+/// order to these blocks.
 #[test]
 fn order_of_the_writer_turns_words_as_openzfs_does() {
     let salt = Salted::new(&SALT);
@@ -82,7 +84,8 @@ fn order_of_the_writer_turns_words_as_openzfs_does() {
         let big = checksum(algorithm, B512, Order::Big, Some(&salt));
         match algorithm {
             Algorithm::Fletcher2 | Algorithm::Fletcher4 => {
-                // The sums of the words, read the other way: those of the block with each word turned.
+                // The sums of words read in the other byte order are those of the block with each
+                // word swapped.
                 let step = if algorithm == Algorithm::Fletcher2 { 8 } else { 4 };
                 let turned: Vec<u8> = B512.chunks(step).flat_map(|word| word.iter().rev().copied()).collect();
                 assert_eq!(big, checksum(algorithm, &turned, Order::Little, None));
@@ -144,7 +147,8 @@ fn sha256_of_abc_is_fips_180_4s() {
 }
 
 proptest! {
-    /// The salted states of a pool are made once, and hashes of many blocks begin with them at the same time: none may see another.
+    /// The salted states of a pool are created once and cloned for many concurrent hashes: none may
+    /// affect another.
     #[test]
     fn a_pool_s_salt_gives_what_a_fresh_one_gives_however_many_hashes_were_dropped(
         salt: [u8; 32],
@@ -157,7 +161,7 @@ proptest! {
             for algorithm in algorithms {
                 let mut hash = Hasher::new(algorithm, Order::Little, Some(&kept));
                 hash.update(&data[..at.index(data.len() + 1)]);
-                // Every third is dropped half done, the others are finished after all else.
+                // Every third hash is dropped half done; the others are finished last.
                 begun += 1;
                 if begun % 3 != 0 {
                     waiting.push((hash, algorithm, data, at));
@@ -172,7 +176,8 @@ proptest! {
         }
     }
 
-    /// Every twin, in both orders, at every length that is a multiple of 4, from any alignment.
+    /// Every implementation, in both byte orders, at every length that is a multiple of 4, at any
+    /// alignment.
     #[test]
     fn fletcher4_twins_agree(data in prop::collection::vec(any::<u8>(), 0..3000), offset in 0..64_usize, words in prop::array::uniform4(any::<u64>())) {
         let data = &data[offset.min(data.len())..];
@@ -205,7 +210,7 @@ proptest! {
     }
 }
 
-/// All words at their largest: the widest sums of the largest block wrap in the same places.
+/// All words at their maximum: the widest sums of the largest block wrap in the same places.
 #[test]
 fn fletcher4_twins_agree_where_sums_wrap() {
     let data = vec![0xff; 16 << 20];

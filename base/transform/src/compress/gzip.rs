@@ -1,8 +1,9 @@
 //! gzip-1 to gzip-9: a zlib stream.
 //!
-//! Invariant: a state that a thread keeps has ended its last stream. zlib-rs's `reset` clears what a finished stream leaves behind, and no
-//! more: after a stream that was given up, level 1 still believes a block to be open, and the next stream is malformed
-//! (docs/upstream/zlib-rs-reset.md). So a state is kept only after success, and one that stopped anywhere else is dropped.
+//! Invariant: a state cached by a thread has finished its last stream. zlib-rs's `reset` clears
+//! only what a finished stream leaves behind: after an abandoned stream, level 1 still assumes an
+//! open block, and the next stream is malformed (docs/upstream/zlib-rs-reset.md). So a state is
+//! cached only after success, and dropped otherwise.
 
 use std::cell::Cell;
 
@@ -13,7 +14,7 @@ use super::Error;
 const NAME: &str = "gzip";
 
 pub(super) fn decompress(src: &[u8], dst: &mut [u8]) -> Result<(), Error> {
-    // The window is 32 KiB of zeroed heap; a thread keeps its own from block to block.
+    // The window is 32 KiB of zeroed heap memory; each thread caches its own.
     thread_local!(static STATE: Cell<Option<Decompress>> = const { Cell::new(None) });
     let mut state = match STATE.take() {
         Some(mut state) => {
@@ -42,7 +43,8 @@ pub(super) fn decompress(src: &[u8], dst: &mut [u8]) -> Result<(), Error> {
 }
 
 pub(super) fn compress(src: &[u8], limit: usize, level: u8, out: &mut [u8]) -> Option<usize> {
-    // Window and hash chains are 370 KiB of heap; a thread keeps those of the level that it used last.
+    // Window and hash chains are 370 KiB of heap memory; each thread caches those of its last
+    // level.
     thread_local!(static STATE: Cell<Option<(u8, Compress)>> = const { Cell::new(None) });
     let mut state = match STATE.take() {
         Some((kept, mut state)) if kept == level => {

@@ -1,8 +1,9 @@
-//! LZJB: the LZ variant that ZFS began with.
+//! LZJB: ZFS's original LZ variant.
 //!
 //! ```text
-//!   map byte | item | item | ... 8 items, the map's lowest bit first
-//!   bit 0: item is a literal byte      bit 1: item is 2 bytes, big-endian: length - 3 (6 bits), distance back (10 bits)
+//! map byte | item | item | ... 8 items, the map's lowest bit first
+//! bit 0: item is a literal byte
+//! bit 1: item is 2 bytes, big-endian: length - 3 (6 bits), distance back (10 bits)
 //! ```
 
 use super::Error;
@@ -12,7 +13,7 @@ const MATCH_MIN: usize = 3;
 const MATCH_MAX: usize = 66;
 const DISTANCE_MASK: u16 = 0x3ff;
 const DISTANCE_BITS: u32 = 10;
-/// Places remembered, by a hash of the 3 bytes there.
+/// Number of positions remembered, by a hash of the 3 bytes there.
 const TABLE_LEN: usize = 1024;
 
 pub(super) fn decompress(src: &[u8], dst: &mut [u8]) -> Result<(), Error> {
@@ -35,12 +36,13 @@ pub(super) fn decompress(src: &[u8], dst: &mut [u8]) -> Result<(), Error> {
             let second = *input.next().ok_or_else(|| short(at))?;
             let item = u16::from_be_bytes([first, second]);
             let distance = usize::from(item & DISTANCE_MASK);
-            // OpenZFS leaves the buffer's old bytes in place for distance 0, which its compressor never writes.
+            // For distance 0, which its compressor never writes, OpenZFS leaves the previous bytes
+            // of the buffer in place.
             if distance == 0 || distance > at {
                 let what = format!("match reaches {distance} bytes back at byte {at}");
                 return Err(Error::Malformed { algorithm: NAME, what });
             }
-            // The last match may be longer than what is left: it is cut, as OpenZFS does.
+            // The last match may extend beyond the block: it is truncated, as in OpenZFS.
             let length = (usize::from(item >> DISTANCE_BITS) + MATCH_MIN).min(want - at);
             if distance >= length {
                 dst.copy_within(at - distance..at - distance + length, at);
@@ -55,10 +57,12 @@ pub(super) fn decompress(src: &[u8], dst: &mut [u8]) -> Result<(), Error> {
     Ok(())
 }
 
-/// Finds the matches that OpenZFS's compressor finds, so that the same block gets the same bytes and deduplicates.
+/// Finds the same matches as OpenZFS's compressor, so that equal blocks compress to equal bytes and
+/// deduplicate.
 pub(super) fn compress(src: &[u8], limit: usize, out: &mut [u8]) -> Option<usize> {
     let mut end = 0;
-    // Only the low bits of a place are kept, as a distance has no more; 0 where nothing was seen yet.
+    // Only the low bits of a position are stored, since distances have no more; 0 if nothing was
+    // seen yet.
     let mut table = [0_u16; TABLE_LEN];
     let mut at = 0;
     while at < src.len() {
@@ -92,7 +96,7 @@ pub(super) fn compress(src: &[u8], limit: usize, out: &mut [u8]) -> Option<usize
     Some(end)
 }
 
-/// Distance back and length of a match at `at`, and `at` remembered.
+/// Distance and length of a match at `at`. Also records the position `at`.
 #[inline]
 fn find(src: &[u8], at: usize, table: &mut [u16; TABLE_LEN]) -> Option<(usize, usize)> {
     if at + MATCH_MAX > src.len() {

@@ -1,8 +1,9 @@
-//! What a thread keeps from block to block must not change what comes out.
+//! Tests that state cached by a thread does not change the output.
 //!
-//! Encoders and decoders keep tables, windows and contexts in their thread. The bytes of a block must be those that a thread makes of it
-//! that never saw another block, and must unpack, whatever came before: blocks that were given up because they do not become smaller, blocks
-//! cut short, streams that are damaged. A thread of its own has nothing kept, so it is the twin that each result is compared with.
+//! Encoders and decoders cache tables, windows and contexts in each thread. A block must compress
+//! to the same bytes as on a thread that never saw another block, and must decompress, whatever
+//! came before: blocks abandoned because they do not shrink, truncated blocks, damaged streams. A
+//! new thread has no cached state, so each result is compared with its result.
 
 use std::thread;
 
@@ -11,7 +12,7 @@ use proptest::prelude::*;
 use super::tests::noise;
 use super::*;
 
-/// Each codec at each level that a dataset can be given.
+/// Each codec at each level that a dataset can have.
 fn codecs() -> Vec<(Algorithm, zstd::Level)> {
     let plain = [Algorithm::Lzjb, Algorithm::Zle, Algorithm::Lz4].map(|codec| (codec, zstd::Level::DEFAULT));
     let gzip = (1..=9).map(|level| (Algorithm::Gzip(level), zstd::Level::DEFAULT));
@@ -19,15 +20,15 @@ fn codecs() -> Vec<(Algorithm, zstd::Level)> {
     plain.into_iter().chain(gzip).chain(zstd).collect()
 }
 
-/// What blocks hold.
+/// Contents of test blocks.
 #[derive(Debug, Clone, Copy)]
 enum Content {
     Noise,
     Words,
     Zeros,
-    /// Pages of noise and pages of words in turn.
+    /// Pages of noise alternating with pages of words.
     Pages,
-    /// Noise, and then one short match at the very end.
+    /// Noise, followed by one short match at the very end.
     Tail,
 }
 
@@ -67,12 +68,13 @@ fn contents(content: Content, bytes: usize, seed: u64) -> Vec<u8> {
     }
 }
 
-/// What a thread without a past makes of it.
+/// Runs `work` on a thread without cached state.
 fn alone<T: Send>(work: impl FnOnce() -> T + Send) -> T {
     thread::scope(|scope| scope.spawn(work).join().expect("codecs do not panic"))
 }
 
-/// Compresses a block on this thread, and says how it differs from what a thread without a past makes of it.
+/// Compresses a block on this thread, and reports how the result differs from that of a thread
+/// without cached state.
 fn check(codec: Algorithm, level: zstd::Level, block: &[u8], limit: usize) -> Result<Option<Vec<u8>>, String> {
     let here = compress(codec, level, block, limit);
     let fresh = alone(|| compress(codec, level, block, limit));
@@ -99,13 +101,14 @@ fn check(codec: Algorithm, level: zstd::Level, block: &[u8], limit: usize) -> Re
     Ok(here)
 }
 
-/// The largest that a compressed block may be: OpenZFS's seven eighths in whole sectors.
+/// Largest size of a compressed block: OpenZFS's seven eighths in whole sectors.
 fn limit(bytes: usize) -> usize {
     (bytes - bytes / 8) / 512 * 512
 }
 
-/// The story: gzip-1 destroyed every block that came after one that had been given up on the same thread, because zlib-rs does not reset
-/// all of its state. Checksums were right, and only reading showed it.
+/// Regression test: gzip-1 corrupted every block that followed an abandoned one on the same thread,
+/// because zlib-rs does not reset all of its state. The checksums were valid; only reading revealed
+/// it.
 #[test]
 fn a_block_that_follows_one_that_was_given_up_comes_back_from_every_codec_and_level() {
     const BYTES: usize = 128 << 10;
@@ -119,7 +122,7 @@ fn a_block_that_follows_one_that_was_given_up_comes_back_from_every_codec_and_le
             for (seed, &content) in what.iter().enumerate() {
                 let block = contents(content, bytes, seed as u64);
                 for first in [&given_up[..bytes], &block] {
-                    // Given up for its contents, then for want of room, early and late.
+                    // Abandoned because of its contents, then for lack of space, early and late.
                     let cut = compress(codec, level, first, limit(bytes)).map_or(limit(bytes), |whole| whole.len() - 1);
                     for room in [cut, cut / 2, 512] {
                         compress(codec, level, first, room);
@@ -133,8 +136,8 @@ fn a_block_that_follows_one_that_was_given_up_comes_back_from_every_codec_and_le
     }
 }
 
-/// Streams that stop before their header is out leave bytes behind that were never asked for; many of them one after another once ran
-/// past the end of zlib-rs's buffer.
+/// Streams that stop before their header is written leave bytes behind that were never fetched;
+/// many of them in sequence once ran past the end of zlib-rs's buffer.
 #[test]
 fn any_number_of_blocks_can_be_given_up_for_want_of_the_last_byte() {
     for level in [1, 6] {
@@ -156,20 +159,20 @@ struct Step {
     damage: Option<Damage>,
 }
 
-/// What a block may become.
+/// Size limit of a compressed block.
 #[derive(Debug, Clone, Copy)]
 enum Room {
-    /// OpenZFS's limit.
+    /// The limit of OpenZFS.
     Usual,
-    /// A pointer's payload.
+    /// The payload of an embedded pointer.
     Embedded,
-    /// Less than its stream takes, by this many bytes.
+    /// This many bytes less than the stream takes.
     Short(usize),
     /// This many bytes.
     Bytes(usize),
 }
 
-/// What is done to a stream that is unpacked in between.
+/// Damage to a stream that is decompressed in between.
 #[derive(Debug, Clone)]
 enum Damage {
     Cut(prop::sample::Index),
@@ -209,7 +212,8 @@ fn step() -> impl Strategy<Value = Step> {
         .prop_map(|(codec, content, bytes, seed, room, damage)| Step { codec, content, bytes, seed, room, damage })
 }
 
-/// Unpacks a damaged `stream`. What comes out does not matter here, only what is left behind.
+/// Decompresses a damaged `stream`. The result is irrelevant here; only the state left behind
+/// matters.
 fn unpack_damaged(codec: Algorithm, mut stream: Vec<u8>, bytes: usize, damage: &Damage) {
     let mut bytes = bytes;
     match damage {
@@ -266,7 +270,7 @@ proptest! {
         replay(&steps, &codecs())?;
     }
 
-    /// One codec at one level, so that its state is the one that was kept.
+    /// One codec at one level, so that its cached state is the one in use.
     #[test]
     fn nothing_that_a_codec_did_before_changes_what_it_does_now(
         codec in any::<prop::sample::Index>(),
@@ -276,7 +280,7 @@ proptest! {
         replay(&steps, &[all[codec.index(all.len())]])?;
     }
 
-    /// The levels of gzip: its library is known not to reset everything, at the first of them above all.
+    /// The levels of gzip: its library is known not to reset everything, especially at level 1.
     #[test]
     fn nothing_that_gzip_did_before_changes_what_it_does_now(
         level in prop_oneof![Just(1_u8), 2..=9_u8],

@@ -1,4 +1,5 @@
-//! Against blocks that OpenZFS compressed (testdata/README.md), and bytes that nobody did.
+//! Compares with blocks compressed by OpenZFS (testdata/README.md), and feeds the decoders
+//! arbitrary bytes.
 
 use proptest::prelude::*;
 use sha2::Digest;
@@ -9,7 +10,8 @@ const BLOCK_BYTES: usize = 128 << 10;
 const TEXT: [u8; 32] = hex("b86b7e764eff5d33953d00f8c416dcb06dc121069580629a699fe1052262d2a3");
 const RANDOM: [u8; 32] = hex("b28470e707fc823bb5c38655f74a4cf6280efb49e15c4c0550d13d3d1373a9dc");
 
-/// Algorithm, its block on disk, and the SHA-256 of the file's part (padded with zeros) as OpenZFS gave it out.
+/// Algorithm, its block on disk, and the SHA-256 of that part of the file (padded with zeros), as
+/// read through OpenZFS.
 const BLOCKS: [(Algorithm, &[u8], [u8; 32]); 6] = [
     (Algorithm::Lzjb, include_bytes!("../../testdata/compress/lzjb.bin"), TEXT),
     (Algorithm::Gzip(6), include_bytes!("../../testdata/compress/gzip.bin"), TEXT),
@@ -51,7 +53,8 @@ fn a_block_of_another_size_is_refused_and_leaves_zeros() {
         assert!(decompress(algorithm, src, &mut dst).is_err(), "{algorithm:?} filled a larger block");
         assert!(dst.iter().all(|byte| *byte == 0), "{algorithm:?}");
         if algorithm != Algorithm::Lzjb {
-            // LZJB streams have no end: a smaller block takes the beginning, in OpenZFS too.
+            // LZJB streams have no end marker: a smaller block receives the beginning, as in
+            // OpenZFS.
             let mut dst = vec![0xa5; BLOCK_BYTES - 512];
             assert!(decompress(algorithm, src, &mut dst).is_err() || algorithm == Algorithm::Zle);
         }
@@ -109,7 +112,7 @@ fn lzjb_match_before_the_block_or_onto_itself_is_refused() {
     }
 }
 
-/// The text of the golden blocks.
+/// The text in the golden blocks.
 fn block(which: usize) -> Vec<u8> {
     let mut block = vec![0; BLOCK_BYTES];
     decompress(BLOCKS[which].0, BLOCKS[which].1, &mut block).unwrap();
@@ -138,7 +141,7 @@ fn text_comes_back_from_every_algorithm_and_level() {
         if algorithm == Algorithm::Zstd {
             assert_eq!(zstd::Header::parse(small.first_chunk().unwrap()).level, Some(level));
         }
-        // LZJB wants a little more room than it fills in the end; zstd gives up where level 1 does not fit.
+        // LZJB needs slightly more space than its result; zstd gives up where level 1 does not fit.
         let enough = small.len() + 17;
         assert!(algorithm == Algorithm::Zstd || compress(algorithm, level, &text, enough).is_some(), "{algorithm:?}");
         assert_eq!(compress(algorithm, level, &text, small.len() - 1), None, "{algorithm:?} {level:?}");
@@ -149,7 +152,7 @@ fn text_comes_back_from_every_algorithm_and_level() {
     }
 }
 
-/// Bytes that nothing compresses.
+/// Incompressible bytes.
 pub(super) fn noise(bytes: usize, seed: u64) -> Vec<u8> {
     let mut state = seed;
     let next = || {
@@ -170,7 +173,7 @@ fn random_bytes_are_left_as_they_are() {
 }
 
 proptest! {
-    /// Runs of bytes out of a small alphabet: zeros, near and overlapping matches.
+    /// Runs of bytes from a small alphabet: zeros, short and overlapping matches.
     #[test]
     fn whatever_was_compressed_comes_back(runs in prop::collection::vec((0..3_u8, 1..300_usize), 0..60), fast in 1..11_i32) {
         let src: Vec<u8> = runs.iter().flat_map(|(byte, length)| std::iter::repeat_n(*byte, *length)).collect();
@@ -193,7 +196,7 @@ proptest! {
         }
     }
 
-    /// Random bytes seldom get past the headers: flip some in streams that are good.
+    /// Random bytes seldom get past the headers, so flip bits in valid streams.
     #[test]
     fn no_flipped_bits_make_a_decoder_panic(which in 0..BLOCKS.len(), bits in prop::collection::vec(any::<prop::sample::Index>(), 1..8)) {
         let (algorithm, src, _) = BLOCKS[which];

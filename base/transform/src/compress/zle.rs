@@ -1,9 +1,10 @@
-//! ZLE: runs of zeros. A byte b below 64 is followed by b + 1 literal bytes; from 64 on it stands for b - 63 zeros.
+//! ZLE: runs of zeros. A byte b below 64 is followed by b + 1 literal bytes; b from 64 up
+//! represents b - 63 zeros.
 
 use super::Error;
 
 const NAME: &str = "zle";
-/// The algorithm's parameter as ZFS uses it: longest run of literals.
+/// ZFS's parameter of the algorithm: the longest run of literals.
 const LITERAL_MAX: usize = 64;
 const ZEROS_MAX: usize = 256 - LITERAL_MAX;
 
@@ -32,7 +33,8 @@ pub(super) fn decompress(src: &[u8], dst: &mut [u8]) -> Result<(), Error> {
     Ok(())
 }
 
-/// A single zero between literals stays one: a run of its own would cost the next literals another length byte.
+/// A single zero between literals stays a literal: a run of its own would cost the next literals
+/// another length byte.
 pub(super) fn compress(src: &[u8], limit: usize, out: &mut [u8]) -> Option<usize> {
     let mut at = 0;
     let mut rest = src;

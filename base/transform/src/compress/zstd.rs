@@ -1,14 +1,17 @@
-//! Zstandard: a header of 8 bytes, then a frame without its magic number, checksum and content size.
+//! Zstandard: a header of 8 bytes, then a frame without magic number, checksum and content size.
 //!
 //! ```text
-//!   0        4       5                     8
-//!   | length | level | version, big-endian |  frame ...      as written by everyone now
-//!   | length | version, big-endian | level |  frame ...      as written by big-endian hosts before OpenZFS 2.0.6
+//! 0        4       5                     8
+//! | length | level | version, big-endian |  frame ...   current layout
+//! | length | version, big-endian | level |  frame ...   big-endian hosts before OpenZFS 2.0.6
 //! ```
-//! Contexts are kept after failures, too: the library forgets an unfinished frame when the next one begins (`ZSTD_compress2`,
-//! `ZSTD_decompressDCtx`), and the tests in `reuse` hold kept contexts against fresh ones at every level.
 //!
-//! The length is big-endian. The version is the library's (10405 for 1.4.5): its top byte is zero, and tells which layout it is.
+//! Contexts are cached even after failures: the library discards an unfinished frame when the next
+//! one begins (`ZSTD_compress2`, `ZSTD_decompressDCtx`), and the tests in `reuse` compare cached
+//! contexts with new ones at every level.
+//!
+//! The length is big-endian. The version is the library's (10405 for 1.4.5); its top byte is zero,
+//! which distinguishes the layouts.
 
 use std::cell::RefCell;
 
@@ -18,26 +21,27 @@ use super::{Error, framed};
 
 const NAME: &str = "zstd";
 
-/// What stands before the frame.
+/// The header before the frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Header {
-    /// Size of the frame.
+    /// Size of the frame in bytes.
     pub length_bytes: u32,
-    /// Version of the library that compressed, as major * 10000 + minor * 100 + patch.
+    /// Version of the library that compressed the frame: major * 10000 + minor * 100 + patch.
     pub version: u32,
-    /// Level it compressed with; `None` if the number is not one.
+    /// Compression level; `None` if the number is unknown.
     pub level: Option<Level>,
 }
 
 impl Header {
-    /// Size on disk.
+    /// Size on disk in bytes.
     pub const SIZE_BYTES: usize = 8;
 
-    /// Reads both layouts.
+    /// Parses both layouts.
     pub fn parse(bytes: &[u8; Self::SIZE_BYTES]) -> Self {
         let [l0, l1, l2, l3, b0, b1, b2, b3] = *bytes;
         let number = |high: u8, middle: u8, low: u8| u32::from_be_bytes([0, high, middle, low]);
-        // OpenZFS looks for the zero byte from the end, and knows all four places, though only b1 and b0 were ever seen.
+        // OpenZFS searches for the zero byte from the end and accepts all four positions, although
+        // only b1 and b0 were ever seen.
         let (level, version) = match [b0, b1, b2, b3] {
             [.., 0] => (b0, number(0, b2, b1)),
             [.., 0, _] => (b3, number(0, b1, b0)),
@@ -48,7 +52,7 @@ impl Header {
         Self { length_bytes: u32::from_be_bytes([l0, l1, l2, l3]), version, level: Level::from_number(level) }
     }
 
-    /// The bytes that everyone writes now. A level that is not one is written as 0.
+    /// Encodes the current layout. An unknown level is written as 0.
     pub fn to_bytes(self) -> [u8; Self::SIZE_BYTES] {
         let [l0, l1, l2, l3] = self.length_bytes.to_be_bytes();
         let [_, high, middle, low] = self.version.to_be_bytes();
@@ -56,20 +60,20 @@ impl Header {
     }
 }
 
-/// Compression level as Zstandard counts: 1 to 19, or negative for the fast ones.
+/// Compression level on Zstandard's scale: 1 to 19, or negative for the fast levels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Level(i16);
 
 impl Level {
-    /// What `compression=zstd` means.
+    /// The level of `compression=zstd`.
     pub const DEFAULT: Self = Self(3);
 
     /// Number of the first fast level in headers and properties.
     const FAST_1: u8 = 103;
-    /// The fast levels there are, in the order of their numbers.
+    /// The existing fast levels, in the order of their numbers.
     const FAST: [i16; 21] = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 20, 30, 40, 50, 60, 70, 80, 90, 100, 500, 1000];
 
-    /// From the number in a header or a property (`enum zio_zstd_levels`).
+    /// The level for a number in a header or a property (`enum zio_zstd_levels`).
     pub fn from_number(number: u8) -> Option<Self> {
         match number {
             1..=19 => Some(Self(i16::from(number))),
@@ -77,7 +81,7 @@ impl Level {
         }
     }
 
-    /// From Zstandard's own count; `None` for levels that ZFS has no number for.
+    /// The level for a number on Zstandard's scale; `None` for levels without a number in ZFS.
     pub fn from_level(level: i32) -> Option<Self> {
         let level = i16::try_from(level).ok()?;
         ((1..=19).contains(&level) || Self::FAST.contains(&level.checked_neg()?)).then_some(Self(level))
@@ -91,19 +95,19 @@ impl Level {
         }
     }
 
-    /// Zstandard's own count.
+    /// The number on Zstandard's scale.
     pub fn level(self) -> i32 {
         self.0.into()
     }
 }
 
 pub(super) fn decompress(src: &[u8], dst: &mut [u8]) -> Result<(), Error> {
-    // A context is 150 KiB of heap; a thread keeps its own from block to block.
+    // A context is 150 KiB of heap memory; each thread caches its own.
     thread_local!(static CONTEXT: RefCell<Option<DCtx<'static>>> = const { RefCell::new(None) });
     let frame = framed(NAME, src, Header::SIZE_BYTES)?;
     let header = Header::parse(src.first_chunk().expect("framed() found it"));
     if header.level.is_none() {
-        // OpenZFS refuses them too.
+        // OpenZFS rejects them too.
         return Err(Error::Malformed { algorithm: NAME, what: "header has no known compression level".into() });
     }
     let want = dst.len();
@@ -122,14 +126,15 @@ pub(super) fn decompress(src: &[u8], dst: &mut [u8]) -> Result<(), Error> {
     })
 }
 
-/// Blocks at least this large are tried with faster means first, when the level is at least [`ABORT_LEVEL_MIN`].
+/// For blocks at least this large, faster algorithms are tried first if the level is at least
+/// [`ABORT_LEVEL_MIN`].
 const ABORT_BLOCK_BYTES_MIN: usize = 128 << 10;
 const ABORT_LEVEL_MIN: Level = Level::DEFAULT;
 
-/// As OpenZFS does, gives up early on large blocks that neither LZ4 nor level 1 get down to `limit`: data that do not compress
-/// then cost little at high levels, too.
+/// Like OpenZFS, gives up early on large blocks that neither LZ4 nor level 1 compress to `limit`,
+/// so that incompressible data is cheap at high levels, too.
 ///
-/// `out` has room for `limit` bytes and for what LZ4 may write.
+/// `out` must hold `limit` bytes and the maximum output of LZ4.
 pub(super) fn compress(src: &[u8], limit: usize, level: Level, out: &mut [u8]) -> Option<usize> {
     let hopeless = level.0 >= ABORT_LEVEL_MIN.0
         && src.len() >= ABORT_BLOCK_BYTES_MIN
@@ -139,7 +144,7 @@ pub(super) fn compress(src: &[u8], limit: usize, level: Level, out: &mut [u8]) -
 }
 
 fn compress_at(src: &[u8], limit: usize, level: Level, out: &mut [u8]) -> Option<usize> {
-    // A context is megabytes of heap at the higher levels; a thread keeps its own from block to block.
+    // A context is megabytes of heap memory at the higher levels; each thread caches its own.
     thread_local!(static CONTEXT: RefCell<Option<CCtx<'static>>> = const { RefCell::new(None) });
     CONTEXT.with_borrow_mut(|context| {
         let context = match context {

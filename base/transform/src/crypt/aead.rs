@@ -1,4 +1,4 @@
-//! AES-CCM and AES-GCM with 96-bit IV and 128-bit MAC, in place.
+//! AES-CCM and AES-GCM with a 96-bit IV and a 128-bit MAC, in place.
 
 use aes::{Aes128, Aes192, Aes256};
 use aes_gcm::aead::{AeadInOut, KeyInit};
@@ -7,11 +7,13 @@ use ccm::Ccm;
 
 use super::{AuthenticationFailed, IV_BYTES, MAC_BYTES, Suite};
 
-/// A key made ready: round keys and, for GCM, the hash key. Made once for a salt and shared by all blocks of it.
+/// An expanded key: round keys and, for GCM, the hash key. Created once for each salt and shared by
+/// all of its blocks.
 ///
-/// Round keys are wiped on drop. A large block in GCM costs two passes (hash, then keystream), both with AES-NI and
-/// carry-less multiplication where the processor has them; CCM is sequential by nature and several times slower.
-// Boxing the largest variant would only add a hop: a cipher lives in an `Arc` anyway.
+/// Round keys are wiped on drop. GCM makes two passes over a large block (hash, then keystream),
+/// both with AES-NI and carry-less multiplication if the processor supports them. CCM is inherently
+/// sequential and several times slower.
+// Boxing the largest variant would only add an indirection: a cipher is held in an `Arc` anyway.
 #[allow(clippy::large_enum_variant)]
 pub enum Cipher {
     /// [`Suite::Aes128Ccm`].
@@ -43,10 +45,10 @@ macro_rules! each {
 }
 
 impl Cipher {
-    /// Expands `key`, of which the first [`Suite::key_bytes`] count.
+    /// Expands `key`, of which the first [`Suite::key_bytes`] bytes are used.
     ///
     /// # Panics
-    /// When `key` is shorter than that: keys come from derivation, not from disk.
+    /// If `key` is shorter than that: keys come from derivation, not from disk.
     pub fn new(suite: Suite, key: &[u8]) -> Self {
         let key = &key[..suite.key_bytes()];
         let long_enough = "key_bytes() is this cipher's key length";
@@ -60,10 +62,10 @@ impl Cipher {
         }
     }
 
-    /// Decrypts `data` in place after checking that `mac` is that of `aad` and `data`.
+    /// Verifies that `mac` is the MAC of `aad` and `data`, then decrypts `data` in place.
     ///
-    /// After an error `data` is not plaintext: GCM leaves it alone, CCM fills it with zeros. CCM takes less than 16 MiB,
-    /// since a 12-byte IV leaves 3 bytes for the length.
+    /// After an error `data` is not plaintext: GCM leaves it unchanged, CCM fills it with zeros.
+    /// CCM accepts less than 16 MiB, because a 12-byte IV leaves 3 bytes for the length.
     pub fn open(
         &self,
         iv: &[u8; IV_BYTES],
@@ -75,9 +77,10 @@ impl Cipher {
             .map_err(|_| AuthenticationFailed)
     }
 
-    /// Encrypts `data` in place and returns the MAC of `aad` and the result. `None` when CCM is given 16 MiB or more.
+    /// Encrypts `data` in place and returns the MAC of `aad` and the result. `None` if CCM is given
+    /// 16 MiB or more.
     ///
-    /// An IV must never be used twice with one key.
+    /// An IV must never be reused with the same key.
     pub fn seal(&self, iv: &[u8; IV_BYTES], aad: &[u8], data: &mut [u8]) -> Option<[u8; MAC_BYTES]> {
         each!(self, c => c.encrypt_inout_detached(iv.into(), aad, data.into())).ok().map(Into::into)
     }

@@ -1,22 +1,25 @@
-//! Encryption: the algorithms of an encrypted dataset, over bytes that the caller has already picked apart.
+//! Encryption: the algorithms of encrypted datasets, on bytes that the caller has already
+//! separated.
 //!
-//! Below: nothing. Above: `block::crypt`, which knows which bytes of a block are secret and which only authenticated.
-//! Format: docs/format/encryption.md. ZFS names: zio_crypt, hkdf, libzfs_crypto.
+//! Below: nothing. Above: `block::crypt`, which knows which bytes of a block are encrypted and
+//! which are only authenticated. Format: docs/format/encryption.md. ZFS names: zio_crypt, hkdf,
+//! libzfs_crypto.
 //!
-//! From what a person types to a block's plaintext it takes three keys:
+//! Three keys lead from the user's input to the plaintext of a block:
 //!
 //! ```text
 //! passphrase ──PBKDF2──┐
-//! hex, raw file ───────┴─> wrapping key ──AEAD──> master key ──HKDF(salt)──> block key ──AEAD──> plaintext
-//!                          (32 bytes)       └───> HMAC key ──HMAC-SHA512──> MACs of what stays readable
+//! hex, raw file ───────┴─> wrapping key ──AEAD──> master key ──HKDF(salt)─> block key ─AEAD─> data
+//!                          (32 bytes)       └───> HMAC key ──HMAC-SHA512──> MACs of readable parts
 //! ```
 //!
-//! The wrapping key is never stored; master and HMAC key stand, sealed with it, in the pool. A block names its salt, so
-//! that no block key seals more blocks than is safe.
+//! The wrapping key is never stored. The master key and the HMAC key are stored in the pool,
+//! encrypted with it. Each block names its salt, so that no block key encrypts more blocks than is
+//! safe.
 //!
 //! Invariants:
-//!   * plaintext comes out only when its MAC is right; a MAC is compared in constant time
-//!   * keys are wiped when they are dropped, and are never printed
+//!   * plaintext is returned only if its MAC matches; MACs are compared in constant time
+//!   * keys are wiped when dropped, and are never printed
 
 mod aead;
 mod derive;
@@ -32,27 +35,27 @@ pub use derive::{KeyDerivation, wrapping_key_from_passphrase};
 pub use user_key::{KeyFormat, UserKeyError, wrapping_key};
 pub use wrap::{WrapContext, unwrap_keys, wrap_keys};
 
-/// Bytes of the initialisation vector of blocks and wrapped keys.
+/// Size in bytes of the IV of blocks and wrapped keys.
 pub const IV_BYTES: usize = 12;
-/// Bytes of the MAC of blocks and wrapped keys.
+/// Size in bytes of the MAC of blocks and wrapped keys.
 pub const MAC_BYTES: usize = 16;
-/// Bytes of the salt that a block key is derived with.
+/// Size in bytes of the salt from which a block key is derived.
 pub const SALT_BYTES: usize = 8;
-/// Bytes of a wrapping key, whatever the suite.
+/// Size of a wrapping key in bytes, for all suites.
 pub const WRAPPING_KEY_BYTES: usize = 32;
-/// Bytes that a master key takes at most.
+/// Maximum size of a master key in bytes.
 pub const MASTER_KEY_BYTES_MAX: usize = 32;
-/// Bytes of the key of HMAC-SHA512.
+/// Size of the HMAC-SHA512 key in bytes.
 pub const HMAC_KEY_BYTES: usize = 64;
 
-/// The MAC is not that of these bytes under this key: they were altered, or the key is another one.
+/// The MAC does not match these bytes and this key: the bytes were altered, or the key is wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the MAC does not match")]
 pub struct AuthenticationFailed;
 
 /// Cipher, mode and key length of a dataset: the property `encryption` (`enum zio_encrypt`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[allow(missing_docs)] // Named as the property values are.
+#[allow(missing_docs)] // Named like the property values.
 pub enum Suite {
     Aes128Ccm,
     Aes192Ccm,
@@ -63,11 +66,11 @@ pub enum Suite {
 }
 
 impl Suite {
-    /// All of them, in the order of their numbers.
+    /// All suites, in the order of their numbers.
     pub const ALL: [Self; 6] =
         [Self::Aes128Ccm, Self::Aes192Ccm, Self::Aes256Ccm, Self::Aes128Gcm, Self::Aes192Gcm, Self::Aes256Gcm];
 
-    /// The suite with this number. 0 (inherit), 1 (on), 2 (off) and numbers from 9 on name none.
+    /// The suite with this number. `None` for 0 (inherit), 1 (on), 2 (off) and numbers from 9 up.
     pub fn from_raw(raw: u64) -> Option<Self> {
         Self::ALL.get(usize::try_from(raw.checked_sub(3)?).ok()?).copied()
     }
@@ -77,7 +80,7 @@ impl Suite {
         self as u64 + 3
     }
 
-    /// Bytes of master key and block keys.
+    /// Size in bytes of the master key and the block keys.
     pub fn key_bytes(self) -> usize {
         match self {
             Self::Aes128Ccm | Self::Aes128Gcm => 16,
@@ -86,7 +89,8 @@ impl Suite {
         }
     }
 
-    /// The same mode with a 256-bit key: what wraps keys, since wrapping keys always have 256 bits.
+    /// The same mode with a 256-bit key: used to wrap keys, since wrapping keys always have 256
+    /// bits.
     fn with_256_bits(self) -> Self {
         match self {
             Self::Aes128Ccm | Self::Aes192Ccm | Self::Aes256Ccm => Self::Aes256Ccm,
@@ -94,7 +98,7 @@ impl Suite {
         }
     }
 
-    /// Name as the property `encryption` shows it.
+    /// Value of the property `encryption`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Aes128Ccm => "aes-128-ccm",

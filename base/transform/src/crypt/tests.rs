@@ -1,4 +1,4 @@
-//! The algorithms against published vectors, and against keys that OpenZFS made.
+//! Compares the algorithms with published vectors, and with keys created by OpenZFS.
 
 use proptest::prelude::*;
 
@@ -12,7 +12,8 @@ fn array<const N: usize>(digits: &str) -> [u8; N] {
     hex(digits).try_into().unwrap()
 }
 
-/// Suite, key, IV, AAD, plaintext, ciphertext, MAC: of project Wycheproof, which OpenZFS's own test runs.
+/// Suite, key, IV, AAD, plaintext, ciphertext, MAC: from project Wycheproof, which OpenZFS's own
+/// test uses.
 const VECTORS: [(Suite, &str, &str, &str, &str, &str, &str); 12] = [
     (
         Suite::Aes128Gcm,
@@ -187,7 +188,8 @@ fn block_keys_are_hkdf_sha512_with_the_salt_as_info() {
     }
 }
 
-/// RFC 4231, cases 1 and 2. HMAC pads keys with zeros to 128 bytes, so their short keys can be given as 64 bytes.
+/// RFC 4231, cases 1 and 2. HMAC pads keys with zeros to 128 bytes, so their short keys can be
+/// passed as 64 bytes.
 #[test]
 fn hmac_sha512_matches_rfc_4231() {
     let mut key = [0; 64];
@@ -249,7 +251,8 @@ fn raw_and_hex_keys_have_exact_lengths() {
     );
 }
 
-/// Two key objects of a pool made by OpenZFS 2.3.2: AES-256-GCM under a passphrase, AES-128-CCM under a raw key.
+/// Two key objects of a pool created by OpenZFS 2.3.2: AES-256-GCM with a passphrase, AES-128-CCM
+/// with a raw key.
 #[test]
 fn keys_wrapped_by_openzfs_open_with_the_right_key_only() {
     let passphrase = wrapping_key(KeyFormat::Passphrase, b"correct horse 1\n", 6590201546584852395, 350_000).unwrap();
@@ -304,8 +307,8 @@ fn suites_have_the_numbers_of_the_property() {
 }
 
 proptest! {
-    /// Ciphers, HMAC keys and derivations are made once and used by all threads for all blocks: blocks that are refused, cut short or
-    /// begun and dropped must leave them as they were.
+    /// Ciphers, HMAC keys and derivations are created once and used by all threads for all blocks:
+    /// blocks that are rejected, truncated or abandoned must not change them.
     #[test]
     fn a_key_in_use_gives_what_a_fresh_one_gives_whatever_was_refused_before(
         suite in prop::sample::select(&Suite::ALL[..]),

@@ -1,11 +1,12 @@
-//! The key as a person gives it: raw bytes, hex digits or a passphrase, turned into a wrapping key.
+//! The key supplied by the user: raw bytes, hex digits or a passphrase, converted to a wrapping
+//! key.
 
 use zeroize::Zeroizing;
 
 use super::WRAPPING_KEY_BYTES;
 use super::derive::wrapping_key_from_passphrase;
 
-/// How the key is given: the property `keyformat`.
+/// Format of the key: the property `keyformat`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum KeyFormat {
     /// 32 bytes.
@@ -17,7 +18,7 @@ pub enum KeyFormat {
 }
 
 impl KeyFormat {
-    /// The format with this number. 0 is none.
+    /// The format with this number. `None` for 0 and unknown numbers.
     pub fn from_raw(raw: u64) -> Option<Self> {
         match raw {
             1 => Some(Self::Raw),
@@ -36,7 +37,7 @@ impl KeyFormat {
         }
     }
 
-    /// Name as the property shows it.
+    /// Value of the property `keyformat`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Raw => "raw",
@@ -46,9 +47,9 @@ impl KeyFormat {
     }
 }
 
-/// Why a key as given cannot be one. The texts are those of `zfs load-key`.
+/// Why the supplied key is invalid. The messages are those of `zfs load-key`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[allow(missing_docs)] // The messages say it.
+#[allow(missing_docs)] // The messages describe them.
 pub enum UserKeyError {
     #[error("Raw key too short (expected 32).")]
     RawTooShort,
@@ -64,11 +65,12 @@ pub enum UserKeyError {
     InvalidIterations,
 }
 
-/// Turns `material` into a wrapping key. `salt` and `iterations` (properties `pbkdf2salt` and `pbkdf2iters`) matter for
-/// passphrases only.
+/// Converts `material` to a wrapping key. `salt` and `iterations` (properties `pbkdf2salt` and
+/// `pbkdf2iters`) apply to passphrases only.
 ///
-/// Of hex digits and passphrases the first line is taken, as `zfs load-key` reads it from a file, and of that the part
-/// before a NUL; raw keys are taken whole. The length of a passphrase is not checked: it was when the key was set.
+/// For hex digits and passphrases, the first line is used, as `zfs load-key` reads it from a file,
+/// up to a NUL; raw keys are used in full. The length of a passphrase is not checked: it was
+/// checked when the key was set.
 pub fn wrapping_key(
     format: KeyFormat,
     material: &[u8],

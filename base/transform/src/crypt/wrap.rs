@@ -1,7 +1,9 @@
-//! Master and HMAC key, sealed with the wrapping key for the pool to keep.
+//! Wrapping of the master key and the HMAC key: both are stored in the pool, encrypted with the
+//! wrapping key.
 //!
-//! Both are one message of AES-256 in the suite's mode (the wrapping key always has 256 bits). Authenticated with it are
-//! little-endian words: the key's guid and, from key version 1 on, the suite's number and the version.
+//! Both form one message of AES-256 in the suite's mode (the wrapping key always has 256 bits). The
+//! additional authenticated data is little-endian words: the key's GUID and, from key version 1 on,
+//! the suite's number and the version.
 
 use zeroize::Zeroizing;
 
@@ -9,16 +11,16 @@ use super::{
     AuthenticationFailed, Cipher, HMAC_KEY_BYTES, IV_BYTES, MAC_BYTES, MASTER_KEY_BYTES_MAX, Suite, WRAPPING_KEY_BYTES,
 };
 
-/// What stands beside the sealed keys and is bound to them.
+/// Properties stored beside the wrapped keys and authenticated with them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WrapContext {
     /// Suite of the dataset.
     pub suite: Suite,
-    /// Identity of the master key.
+    /// GUID of the master key.
     pub guid: u64,
-    /// Version of the key object: 0 (before OpenZFS 0.8 was out) or 1.
+    /// Version of the key object: 0 (before the release of OpenZFS 0.8) or 1.
     pub version: u64,
-    /// IV of the seal.
+    /// IV of the wrapped keys.
     pub iv: [u8; IV_BYTES],
 }
 
@@ -32,10 +34,10 @@ impl WrapContext {
     }
 }
 
-/// Master key (the first [`Suite::key_bytes`] count) and HMAC key.
+/// Master key (in the first [`Suite::key_bytes`] bytes) and HMAC key.
 pub type UnwrappedKeys = (Zeroizing<[u8; MASTER_KEY_BYTES_MAX]>, Zeroizing<[u8; HMAC_KEY_BYTES]>);
 
-/// Opens the sealed keys. An error means, nearly always, that the wrapping key is not the right one.
+/// Unwraps the keys. An error nearly always means that the wrapping key is wrong.
 pub fn unwrap_keys(
     wrapping_key: &[u8; WRAPPING_KEY_BYTES],
     context: &WrapContext,
@@ -57,7 +59,7 @@ pub fn unwrap_keys(
     Ok((master_key, hmac_key))
 }
 
-/// Seals the keys, and returns MAC, sealed master key (zeros behind its end) and sealed HMAC key.
+/// Wraps the keys. Returns the MAC, the wrapped master key (zero-padded) and the wrapped HMAC key.
 pub fn wrap_keys(
     wrapping_key: &[u8; WRAPPING_KEY_BYTES],
     context: &WrapContext,

@@ -1,12 +1,14 @@
-//! The field GF(2^8) with polynomial 0x11d: products, powers, inverses and small systems of equations.
+//! The field GF(2^8) with polynomial 0x11d: products, powers, inverses and small systems of
+//! equations.
 //!
-//! Everything here is computed at compile time or works on a handful of bytes; the columns are the kernels' business.
+//! Everything here is computed at compile time or works on a few bytes; the kernels process the
+//! columns.
 //!
 //! Invariant: 2 generates all 255 elements other than 0.
 
 use super::MAX_PARITY;
 
-/// The product of each element with each other: 64 KiB, read by tests and by what multiplies single bytes.
+/// The product of each pair of elements: 64 KiB, used by tests and for multiplying single bytes.
 pub static MUL: [[u8; 256]; 256] = {
     let mut table = [[0; 256]; 256];
     let mut a = 0;
@@ -21,7 +23,8 @@ pub static MUL: [[u8; 256]; 256] = {
     table
 };
 
-/// For each factor, its products with 0x00 … 0x0f and with 0x00, 0x10 … 0xf0: what a byte shuffle looks up.
+/// For each factor, its products with 0x00 … 0x0f and with 0x00, 0x10 … 0xf0: the lookup tables for
+/// byte shuffles.
 #[cfg_attr(not(any(target_arch = "x86_64", target_arch = "aarch64")), allow(dead_code))]
 pub(super) static NIBBLES: [[[u8; 16]; 2]; 256] = {
     let mut table = [[[0; 16]; 2]; 256];
@@ -38,8 +41,8 @@ pub(super) static NIBBLES: [[[u8; 16]; 2]; 256] = {
     table
 };
 
-/// Multiplication by a factor as a matrix of 8 × 8 bits, in the order of `gf2p8affineqb`: byte 7 - i of the word tells
-/// which bits of the operand add up to bit i of the product.
+/// Multiplication by a factor as a matrix of 8 × 8 bits, in the order of `gf2p8affineqb`: byte 7 -
+/// i of the word selects the bits of the operand whose sum is bit i of the product.
 #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))]
 pub(super) const fn bit_matrix(factor: u8) -> u64 {
     let mut matrix = 0u64;
@@ -85,17 +88,17 @@ pub const fn power(base: u8, mut exponent: usize) -> u8 {
     result
 }
 
-/// The element whose product with `a` is 1; 0 for 0.
+/// The multiplicative inverse of `a`; 0 for 0.
 pub const fn inverse(a: u8) -> u8 {
     power(a, 254)
 }
 
-/// Inverse of the matrix whose row `i` belongs to parity `chosen[i]` (0 P, 1 Q, 2 R) and whose column `j` to a data column
-/// that enters with the power `exponents[j]`.
+/// Inverse of the matrix whose row `i` belongs to parity `chosen[i]` (0 P, 1 Q, 2 R) and whose
+/// column `j` belongs to a data column with exponent `exponents[j]`.
 ///
-/// These matrices have an inverse whichever parity columns are chosen, as long as exponents differ and are below 255:
-/// 1, 2 and 4 are powers 0, 1 and 2 of a generator, so that the determinants are products of differences of powers of 2
-/// (Vandermonde), or such with common factors taken out.
+/// These matrices are invertible for any choice of parity columns, as long as the exponents differ
+/// and are below 255: 1, 2 and 4 are powers 0, 1 and 2 of a generator, so the determinants are
+/// products of differences of powers of 2 (Vandermonde), possibly multiplied by common factors.
 pub(super) fn solve(chosen: &[usize], exponents: &[usize]) -> [[u8; MAX_PARITY]; MAX_PARITY] {
     let size = chosen.len();
     assert!(size <= MAX_PARITY && size == exponents.len(), "as many equations as unknowns");

@@ -1,14 +1,15 @@
-//! The one pass over a row, written once for vectors of any width.
+//! The single pass over a row, written once for vectors of any width.
 //!
-//! A [`Lane`] is a vector with the few operations that the field needs. `strip` takes `U` vectors from every data column
-//! and keeps P, Q and R in registers; what happens to them then is the difference between generating, verifying and
-//! reconstructing. What is shorter than a strip goes through scalar lanes of eight bytes and of one.
+//! A [`Lane`] is a vector with the few operations that the field needs. `strip` loads `U` vectors
+//! from every data column and keeps P, Q and R in registers; generating, verifying and
+//! reconstructing differ in what they do with the sums. The part that is shorter than a strip is
+//! processed by scalar lanes of eight bytes and of one.
 //!
-//! All here is `#[inline(always)]`, so that it becomes part of the caller, which has the target features that the lane's
-//! instructions need.
+//! Everything here is `#[inline(always)]`, so that it becomes part of the caller, which has the
+//! target features required by the lane's instructions.
 
 #![allow(unsafe_code)]
-// The loops over `u` walk several arrays at once.
+// The loops over `u` index several arrays at once.
 #![allow(clippy::needless_range_loop)]
 
 use super::MAX_PARITY;
@@ -17,16 +18,16 @@ use super::MAX_PARITY;
 ///
 /// # Safety
 ///
-/// The machine must have the instructions of the implementation, wherever any method is called.
+/// The machine must support the instructions of the implementation wherever a method is called.
 pub(super) trait Lane: Copy {
-    /// Its size.
+    /// Size of the vector in bytes.
     const BYTES: usize;
-    /// A factor made ready for `mul`.
+    /// A factor prepared for `mul`.
     type Factor: Copy;
     unsafe fn zero() -> Self;
-    /// `from` has `BYTES` readable bytes.
+    /// `from` must point to `BYTES` readable bytes.
     unsafe fn load(from: *const u8) -> Self;
-    /// `to` has `BYTES` writable bytes.
+    /// `to` must point to `BYTES` writable bytes.
     unsafe fn store(self, to: *mut u8);
     unsafe fn add(self, other: Self) -> Self;
     unsafe fn or(self, other: Self) -> Self;
@@ -37,25 +38,26 @@ pub(super) trait Lane: Copy {
     unsafe fn is_zero(self) -> bool;
 }
 
-/// How missing columns follow from the differences of stored and computed parity.
+/// How missing columns are computed from the differences of stored and computed parity.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Solution {
-    /// Row: missing column; column: place in `chosen`.
+    /// Row: missing column; column: index into `chosen`.
     pub matrix: [[u8; MAX_PARITY]; MAX_PARITY],
-    /// Which parity columns are used.
+    /// The parity columns that are used.
     pub chosen: [usize; MAX_PARITY],
-    /// How many columns are missing.
+    /// Number of missing columns.
     pub unknown: usize,
 }
 
-/// Whole pass over `[from, to)`, in which every data column has all bytes or none.
+/// A whole pass over `[from, to)`, in which every data column has either all bytes or none.
 type Generate = unsafe fn(&[*mut u8], &[&[u8]], usize, usize) -> usize;
 type Verify = unsafe fn([*const u8; MAX_PARITY], &[&[u8]], usize, usize, &mut [bool; MAX_PARITY]) -> usize;
 type Reconstruct = unsafe fn([*const u8; MAX_PARITY], &[&[u8]], &Solution, &[*mut u8], usize, usize) -> usize;
 
-/// The three passes of one backend. Each returns how far it came: all the way, or nowhere if there is less than a strip.
+/// The three passes of one backend. Each returns the offset it reached: `to`, or `from` if the
+/// range is shorter than a strip.
 ///
-/// Whoever hands one out has made sure that the machine has its instructions.
+/// The function that returns a kernel has checked that the machine supports its instructions.
 #[derive(Clone, Copy)]
 pub(super) struct Kernel {
     pub generate: Generate,
@@ -71,8 +73,8 @@ impl Kernel {
             *pointer = column.as_mut_ptr();
         }
         let pointers = &pointers[..parity.len()];
-        // SAFETY: the pointers are to `to` writable bytes each, which nothing else refers to; the machine has the
-        // instructions (type invariant).
+        // SAFETY: each pointer refers to `to` writable bytes that have no other reference; the
+        // machine supports the instructions (type invariant).
         unsafe {
             let done = (self.generate)(pointers, data, from, to);
             let done = (super::scalar::WORDS.generate)(pointers, data, done, to);
@@ -89,7 +91,8 @@ impl Kernel {
     ) -> [bool; MAX_PARITY] {
         let pointers = readable(parity, from, to);
         let mut wrong = [false; MAX_PARITY];
-        // SAFETY: the pointers are null or to `to` readable bytes; the machine has the instructions (type invariant).
+        // SAFETY: each pointer is null or refers to `to` readable bytes; the machine supports the
+        // instructions (type invariant).
         unsafe {
             let done = (self.verify)(pointers, data, from, to, &mut wrong);
             let done = (super::scalar::WORDS.verify)(pointers, data, done, to, &mut wrong);
@@ -116,8 +119,9 @@ impl Kernel {
             *target = column.as_mut_ptr();
         }
         let targets = &targets[..outputs.len()];
-        // SAFETY: as in `verify`; `targets` are to `to` writable bytes each, which nothing else refers to, as many as the
-        // solution has unknowns; the parity columns that it names are given.
+        // SAFETY: as in `verify`; each of `targets` refers to `to` writable bytes that have no
+        // other reference, one for each unknown of the solution; the parity columns that it names
+        // are present.
         unsafe {
             let done = (self.reconstruct)(pointers, data, solution, targets, from, to);
             let done = (super::scalar::WORDS.reconstruct)(pointers, data, solution, targets, done, to);
@@ -136,16 +140,17 @@ fn readable(parity: [Option<&[u8]>; MAX_PARITY], from: usize, to: usize) -> [*co
     })
 }
 
-/// Where the strips of `[from, to)` begin: after the first, at the vector boundaries of the data columns, which in one block
-/// all lie alike (loads across cache lines take twice as long); the last one ends at `to`. So the first two and the last two
-/// may overlap, which does no harm: results are not read back.
+/// Offsets of the strips in `[from, to)`. After the first, they start at vector boundaries of the
+/// data columns, which have the same alignment within a block (loads across cache lines take twice
+/// as long); the last one ends at `to`. The first two and the last two may therefore overlap, which
+/// is harmless: results are not read back.
 struct Strips {
     next: Option<usize>,
     /// Bytes from the first strip to the second.
     first_step: usize,
     step: usize,
     to: usize,
-    /// Up to where the strips reach: `to`, or `from` if not one fits.
+    /// End of the strips: `to`, or `from` if no strip fits.
     done: usize,
 }
 
@@ -171,11 +176,11 @@ impl Strips {
     }
 }
 
-/// P, Q and R of a strip; those that are not asked for stay zero.
+/// P, Q and R of a strip; those not requested are zero.
 ///
 /// # Safety
 ///
-/// The lane's instructions exist; `at + U * L::BYTES <= to`.
+/// The machine supports the lane's instructions; `at + U * L::BYTES <= to`.
 #[inline(always)]
 unsafe fn strip<L: Lane, const U: usize, const P: bool, const Q: bool, const R: bool>(
     data: &[&[u8]],
@@ -218,7 +223,8 @@ unsafe fn strip<L: Lane, const U: usize, const P: bool, const Q: bool, const R: 
 
 /// # Safety
 ///
-/// The lane's instructions exist; `parity` has a pointer to `to` writable bytes for each of P, Q, R that is asked for.
+/// The machine supports the lane's instructions; `parity` has a pointer to `to` writable bytes for
+/// each requested one of P, Q, R.
 #[inline(always)]
 pub(super) unsafe fn generate<L: Lane, const U: usize, const P: bool, const Q: bool, const R: bool>(
     parity: &[*mut u8],
@@ -243,7 +249,8 @@ pub(super) unsafe fn generate<L: Lane, const U: usize, const P: bool, const Q: b
 
 /// # Safety
 ///
-/// The lane's instructions exist; the parity pointers that are asked for are to `to` readable bytes.
+/// The machine supports the lane's instructions; the requested parity pointers refer to `to`
+/// readable bytes.
 #[inline(always)]
 pub(super) unsafe fn verify<L: Lane, const U: usize, const P: bool, const Q: bool, const R: bool>(
     parity: [*const u8; MAX_PARITY],
@@ -277,8 +284,9 @@ pub(super) unsafe fn verify<L: Lane, const U: usize, const P: bool, const Q: boo
 
 /// # Safety
 ///
-/// The lane's instructions exist; the parity pointers that are asked for are to `to` readable bytes, and are those that
-/// `solution` chose, `N` of them; `outputs` are `N` pointers to `to` writable bytes.
+/// The machine supports the lane's instructions; the requested parity pointers refer to `to`
+/// readable bytes and are the `N` that `solution` chose; `outputs` are `N` pointers to `to`
+/// writable bytes.
 #[inline(always)]
 pub(super) unsafe fn reconstruct<
     L: Lane,
@@ -305,7 +313,7 @@ pub(super) unsafe fn reconstruct<
                 *factor = L::factor(*coefficient);
             }
         }
-        // One missing column and P at hand: the difference is the column.
+        // One missing column and P available: the difference is the column.
         let plain = N == 1 && P;
         while let Some(at) = strips.next() {
             let sums = strip::<L, U, P, Q, R>(data, at, to);
@@ -334,9 +342,10 @@ pub(super) unsafe fn reconstruct<
     strips.done
 }
 
-/// Makes a [`Kernel`] of a lane: functions that have the target features, and choose by the columns that are asked for.
-/// `$one`, `$two`, `$three` are the vectors a strip takes when it keeps one, two or three sums, `$compared` when it keeps three
-/// and compares them: more than there are registers for is slow.
+/// Creates a [`Kernel`] from a lane: functions with the target features that dispatch on the
+/// requested columns. `$one`, `$two`, `$three` are the number of vectors in a strip that keeps one,
+/// two or three sums, `$compared` if it keeps three and compares them: exceeding the number of
+/// registers is slow.
 macro_rules! kernel {
     ($name:ident, $lane:ty, $one:literal, $two:literal, $three:literal, $compared:literal $(, #[$feature:meta])?) => {
         pub(in crate::parity) const $name: $crate::parity::kernel::Kernel = {
@@ -344,10 +353,10 @@ macro_rules! kernel {
 
             /// # Safety
             ///
-            /// As [`kernel::generate`].
+            /// Same as [`kernel::generate`].
             $(#[$feature])?
             unsafe fn generate(parity: &[*mut u8], data: &[&[u8]], from: usize, to: usize) -> usize {
-                // SAFETY: passed on.
+                // SAFETY: forwarded to the caller.
                 unsafe {
                     match parity.len() {
                         1 => kernel::generate::<$lane, $one, true, false, false>(parity, data, from, to),
@@ -359,7 +368,7 @@ macro_rules! kernel {
 
             /// # Safety
             ///
-            /// As [`kernel::verify`].
+            /// Same as [`kernel::verify`].
             $(#[$feature])?
             unsafe fn verify(
                 parity: [*const u8; 3],
@@ -369,7 +378,7 @@ macro_rules! kernel {
                 wrong: &mut [bool; 3],
             ) -> usize {
                 let [p, q, r] = parity.map(|column| !column.is_null());
-                // SAFETY: passed on; only columns that are given are asked for.
+                // SAFETY: forwarded to the caller; only columns that are present are requested.
                 unsafe {
                     match (p, q, r) {
                         (false, false, false) => to,
@@ -400,7 +409,7 @@ macro_rules! kernel {
 
             /// # Safety
             ///
-            /// As [`kernel::reconstruct`].
+            /// Same as [`kernel::reconstruct`].
             $(#[$feature])?
             unsafe fn reconstruct(
                 parity: [*const u8; 3],
@@ -413,7 +422,8 @@ macro_rules! kernel {
                 use kernel::reconstruct as run;
                 let [p, q, r] = parity.map(|column| !column.is_null());
                 let (y, s, o) = (parity, solution, to_columns);
-                // SAFETY: passed on; the columns that are given are those that the solution chose.
+                // SAFETY: forwarded to the caller; the columns present are those that the solution
+                // chose.
                 unsafe {
                     match (p, q, r) {
                         (false, false, false) => to,

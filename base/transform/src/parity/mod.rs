@@ -1,9 +1,11 @@
-//! RAID-Z parity: one to three parity columns over the data columns of a row, and the way back.
+//! RAID-Z parity: computes one to three parity columns from the data columns of a row, and
+//! reconstructs missing data columns.
 //!
 //! Below: nothing. Above: `block::vdev::raidz`, `draid`, `reconstruct`. ZFS name: vdev_raidz_math.
 //!
-//! Bytes are elements of GF(2^8) with the polynomial x^8 + x^4 + x^3 + x^2 + 1 (0x11d). Over data columns
-//! D0 … Dn-1 the parity columns are polynomials evaluated at 1, 2 and 4, highest power first:
+//! Bytes are elements of GF(2^8) with the polynomial x^8 + x^4 + x^3 + x^2 + 1 (0x11d). For data
+//! columns D0 … Dn-1 the parity columns are polynomials evaluated at 1, 2 and 4, highest power
+//! first:
 //!
 //! ```text
 //! P = D0          + D1          + … + Dn-1
@@ -11,13 +13,14 @@
 //! R = 4^(n-1)·D0  + 4^(n-2)·D1  + … + Dn-1     = (…(D0·4 + D1)·4 + …)·4 + Dn-1
 //! ```
 //!
-//! One pass does everything: a strip of a few vectors is taken from every data column in turn, the three sums stay in
-//! registers, and at the end they are stored (generate), compared (verify), or multiplied by the inverse of a matrix of
-//! at most 3 × 3 (reconstruct). Every byte of data is read once and nothing but the result is written.
+//! A single pass does everything: a strip of a few vectors is loaded from every data column in
+//! turn, and the three sums stay in registers. At the end they are stored (generate), compared
+//! (verify), or multiplied by the inverse of a matrix of at most 3 × 3 (reconstruct). Every byte of
+//! data is read once, and only the result is written.
 //!
 //! Invariants:
-//!   * a data column that is shorter than the parity counts as zeros beyond its end
-//!   * every backend gives the same bytes as [`Backend::Scalar`]
+//!   * a data column that is shorter than the parity is zero beyond its end
+//!   * every backend returns the same bytes as [`Backend::Scalar`]
 //!   * nothing here allocates
 
 mod field;
@@ -34,13 +37,13 @@ pub use field::{MUL, inverse, multiply, power};
 
 use kernel::{Kernel, Solution};
 
-/// Parity columns a row can have: P, Q and R.
+/// Maximum number of parity columns: P, Q and R.
 pub const MAX_PARITY: usize = 3;
 
-/// Data columns a row can have: more would repeat a coefficient of Q, since 2^255 = 1.
+/// Maximum number of data columns: more would repeat a coefficient of Q, since 2^255 = 1.
 pub const MAX_DATA: usize = 255;
 
-/// One way to do the arithmetic; all give the same bytes.
+/// An implementation of the arithmetic; all return the same bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Backend {
     /// 64-bit words, any machine.
@@ -49,7 +52,7 @@ pub enum Backend {
     Avx2,
     /// 64-byte vectors.
     Avx512,
-    /// 64-byte vectors and the instruction that multiplies by a bit matrix.
+    /// 64-byte vectors and the GFNI instruction that multiplies by a bit matrix.
     Gfni,
     /// 16-byte vectors.
     Neon,
@@ -59,7 +62,7 @@ impl Backend {
     /// All backends, slowest first.
     pub const ALL: [Backend; 5] = [Self::Scalar, Self::Neon, Self::Avx2, Self::Avx512, Self::Gfni];
 
-    /// Whether this machine can run it.
+    /// Whether this machine supports it.
     pub fn available(self) -> bool {
         match self {
             Self::Scalar => true,
@@ -75,12 +78,12 @@ impl Backend {
         }
     }
 
-    /// The fastest one that this machine can run.
+    /// The fastest backend that this machine supports.
     pub fn best() -> Self {
         Self::ALL.into_iter().rev().find(|backend| backend.available()).unwrap_or(Self::Scalar)
     }
 
-    /// A short name.
+    /// Short name.
     pub fn name(self) -> &'static str {
         match self {
             Self::Scalar => "scalar",
@@ -107,26 +110,27 @@ impl Backend {
     }
 }
 
-/// Not enough parity columns are given for the number of data columns that are missing.
+/// There are fewer parity columns than missing data columns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{missing} data columns are missing and {parity} parity columns are given")]
 pub struct NotEnoughParity {
-    /// Data columns that are missing.
+    /// Number of missing data columns.
     pub missing: usize,
-    /// Parity columns that are given.
+    /// Number of parity columns given.
     pub parity: usize,
 }
 
-/// Computes P, or P and Q, or P, Q and R, by the number of `parity` columns.
+/// Computes P, or P and Q, or P, Q and R, depending on the number of `parity` columns.
 ///
 /// # Panics
 ///
-/// Unless there are 1 to 3 parity columns of one length, 1 to 255 data columns, and none of these is longer.
+/// Unless there are 1 to 3 parity columns of equal length and 1 to 255 data columns, none of them
+/// longer.
 pub fn generate(parity: &mut [&mut [u8]], data: &[&[u8]]) {
     generate_with(Backend::best(), parity, data);
 }
 
-/// [`generate`] by a chosen backend.
+/// [`generate`] with a given backend.
 pub fn generate_with(backend: Backend, parity: &mut [&mut [u8]], data: &[&[u8]]) {
     assert!((1..=MAX_PARITY).contains(&parity.len()), "1 to 3 parity columns");
     let length = parity[0].len();
@@ -136,18 +140,20 @@ pub fn generate_with(backend: Backend, parity: &mut [&mut [u8]], data: &[&[u8]])
     segments(length, data, &[], |from, to| kernel.generate(parity, data, from, to));
 }
 
-/// Compares the parity columns that are given with the data: `true` at the places that do not agree.
+/// Compares the given parity columns with the data. Returns `true` for each column that does not
+/// match.
 ///
-/// Column 0 of `parity` is P, 1 is Q, 2 is R; `None` where a column is unknown, which never counts as wrong.
+/// Column 0 of `parity` is P, 1 is Q, 2 is R. A column that is `None` is unknown and never
+/// reported.
 ///
 /// # Panics
 ///
-/// As [`generate`].
+/// Same as [`generate`].
 pub fn verify(parity: &[Option<&[u8]>], data: &[&[u8]]) -> [bool; MAX_PARITY] {
     verify_with(Backend::best(), parity, data)
 }
 
-/// [`verify`] by a chosen backend.
+/// [`verify`] with a given backend.
 pub fn verify_with(backend: Backend, parity: &[Option<&[u8]>], data: &[&[u8]]) -> [bool; MAX_PARITY] {
     let Some((columns, length)) = check_parity(parity) else { return [false; MAX_PARITY] };
     check_data(data, length);
@@ -162,24 +168,24 @@ pub fn verify_with(backend: Backend, parity: &[Option<&[u8]>], data: &[&[u8]]) -
     wrong
 }
 
-/// A data column to be rebuilt: its number among the data columns, and where its bytes go.
+/// A data column to reconstruct.
 #[derive(Debug)]
 pub struct Missing<'a> {
-    /// Number among the data columns, from 0.
+    /// Index among the data columns, from 0.
     pub column: usize,
-    /// Receives the column; as long as the column is.
+    /// Receives the column; has the length of the column.
     pub bytes: &'a mut [u8],
 }
 
-/// Rebuilds missing data columns from the others and from as many parity columns as there are missing ones.
+/// Reconstructs missing data columns from the others and an equal number of parity columns.
 ///
-/// `parity` is as in [`verify`]; the first sufficient ones are used. `data` lists all data columns, with an empty slice
-/// in the place of each missing one.
+/// `parity` is as in [`verify`]; the first ones that suffice are used. `data` lists all data
+/// columns, with an empty slice for each missing one.
 ///
 /// # Panics
 ///
-/// As [`generate`]; and if a missing column is not empty in `data`, is beyond its end, is named twice or is longer than
-/// the parity.
+/// Same as [`generate`]; also if a missing column is not empty in `data`, is out of range, is
+/// listed twice or is longer than the parity.
 pub fn reconstruct(
     parity: &[Option<&[u8]>],
     data: &[&[u8]],
@@ -188,7 +194,7 @@ pub fn reconstruct(
     reconstruct_with(Backend::best(), parity, data, missing)
 }
 
-/// [`reconstruct`] by a chosen backend.
+/// [`reconstruct`] with a given backend.
 pub fn reconstruct_with(
     backend: Backend,
     parity: &[Option<&[u8]>],
@@ -214,7 +220,8 @@ pub fn reconstruct_with(
     let lengths = &lengths[..missing.len()];
     let kernel = backend.kernel();
     segments(length, data, lengths, |from, to| {
-        // Beyond its end a missing column is known: zeros. So each segment has its own, maybe smaller, equations.
+        // Beyond its end a missing column is known to be zero, so each segment has its own,
+        // possibly smaller, system of equations.
         let mut places = [0; MAX_PARITY];
         let mut exponents = [0; MAX_PARITY];
         let mut unknown = 0;
@@ -268,7 +275,7 @@ fn check_parity<'a>(parity: &[Option<&'a [u8]>]) -> Option<(ParityColumns<'a>, u
     Some((columns, length))
 }
 
-/// Calls `each(from, to)` for the ranges in which every column either has all bytes or none.
+/// Calls `each(from, to)` for the ranges in which every column has either all bytes or none.
 fn segments(length: usize, data: &[&[u8]], missing: &[usize], mut each: impl FnMut(usize, usize)) {
     let mut from = 0;
     while from < length {

@@ -1,4 +1,4 @@
-//! Vectors of AArch64.
+//! AArch64 vectors.
 
 #![allow(unsafe_code)]
 
@@ -12,8 +12,8 @@ kernel!(NEON, Quad, 4, 4, 4, 4, #[target_feature(enable = "neon")]);
 #[derive(Clone, Copy)]
 struct Quad(uint8x16_t);
 
-// SAFETY for all methods: the caller vouches for the instructions and for the bytes behind the pointers; the loads and
-// stores used need no alignment.
+// SAFETY for all methods: the caller guarantees the instructions and the bytes behind the pointers;
+// the loads and stores used need no alignment.
 impl Lane for Quad {
     const BYTES: usize = 16;
     type Factor = (uint8x16_t, uint8x16_t);

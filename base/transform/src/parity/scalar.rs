@@ -1,4 +1,5 @@
-//! The scalar twin: eight field elements in a 64-bit word; and single bytes, for what is left over.
+//! The scalar implementation: eight field elements in a 64-bit word, and single bytes for the
+//! remainder.
 
 #![allow(unsafe_code)]
 
@@ -9,7 +10,8 @@ kernel!(SCALAR, Word, 8, 4, 4, 4);
 kernel!(WORDS, Word, 1, 1, 1, 1);
 kernel!(BYTES, Byte, 1, 1, 1, 1);
 
-/// Eight bytes. The order of bytes in the word does not matter: no operation carries from one to the next.
+/// Eight bytes. Their order in the word does not matter: no operation carries from one byte to the
+/// next.
 #[derive(Clone, Copy)]
 struct Word(u64);
 

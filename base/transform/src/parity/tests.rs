@@ -1,9 +1,10 @@
-//! Parity against the definition, each backend against the scalar twin, and every loss that parity can make good.
+//! Compares parity with its definition and each backend with the scalar one, and reconstructs every
+//! recoverable loss.
 
 use super::*;
 use proptest::prelude::*;
 
-/// By the formula, a byte at a time.
+/// By the formula, one byte at a time.
 fn by_definition(which: usize, data: &[&[u8]], length: usize) -> Vec<u8> {
     (0..length)
         .map(|at| {
@@ -48,7 +49,7 @@ fn the_field_has_255_powers_of_two_and_inverses() {
 
 #[test]
 fn parity_of_single_bytes_is_known() {
-    // Worked by hand: Q = 2·1 + 2 = 0 and R = 4·1 + 2 = 6 over columns [1], [2].
+    // Computed by hand: Q = 2·1 + 2 = 0 and R = 4·1 + 2 = 6 for the columns [1], [2].
     for backend in backends() {
         assert_eq!(generated(backend, 3, &[&[1], &[2]], 1), [[3], [0], [6]]);
     }
@@ -56,7 +57,8 @@ fn parity_of_single_bytes_is_known() {
 
 #[test]
 fn any_loss_that_the_parity_can_spare_is_made_good() {
-    // Seven data columns, the last three a sector shorter, all subsets of lost data and lost parity.
+    // Seven data columns, the last three a sector shorter; all subsets of lost data and lost
+    // parity.
     let data: Vec<Vec<u8>> = (0..7u64).map(|column| noise(column, if column < 4 { 1536 } else { 1024 })).collect();
     let all: Vec<&[u8]> = data.iter().map(|column| column.as_slice()).collect();
     for backend in backends() {

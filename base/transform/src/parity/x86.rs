@@ -1,7 +1,8 @@
-//! Vectors of x86-64: AVX2, AVX-512 BW, and AVX-512 with GFNI.
+//! x86-64 vectors: AVX2, AVX-512 BW, and AVX-512 with GFNI.
 //!
-//! A doubled byte that loses its top bit gets 0x1d added back. Without GFNI any other product is two look-ups of half a
-//! byte each, with the byte shuffle as the table; with GFNI every product is one instruction.
+//! A doubled byte that loses its top bit gets 0x1d added. Without GFNI, any other product takes two
+//! lookups of half a byte each, with a byte shuffle as the table; with GFNI, every product is one
+//! instruction.
 
 #![allow(unsafe_code)]
 
@@ -10,8 +11,9 @@ use std::arch::x86_64::*;
 use super::field::{NIBBLES, bit_matrix};
 use super::kernel::{Lane, kernel};
 
-// Vectors of a strip, measured on Zen 5 with 8 data columns of 4 to 128 KiB: 8 of them beat 4 by a tenth to a quarter as long
-// as the sums fit the registers. Where they do not (three sums of 8 with AVX2, or compared), speed falls to a half or a sixth.
+// Vectors in a strip, measured on Zen 5 with 8 data columns of 4 to 128 KiB: 8 are a tenth to a
+// quarter faster than 4 as long as the sums fit in registers. If they do not (three sums of 8 with
+// AVX2, or compared), speed falls to a half or a sixth.
 kernel!(AVX2, Ymm, 8, 8, 4, 4, #[target_feature(enable = "avx2")]);
 kernel!(AVX512, Zmm, 8, 8, 8, 4, #[target_feature(enable = "avx512f,avx512bw")]);
 kernel!(GFNI, ZmmGfni, 8, 8, 8, 4, #[target_feature(enable = "avx512f,avx512bw,gfni")]);
@@ -19,8 +21,8 @@ kernel!(GFNI, ZmmGfni, 8, 8, 8, 4, #[target_feature(enable = "avx512f,avx512bw,g
 #[derive(Clone, Copy)]
 struct Ymm(__m256i);
 
-// SAFETY for all methods of the three: the caller vouches for the instructions and for the bytes behind the pointers; the
-// loads and stores used need no alignment.
+// SAFETY for all methods of the three types: the caller guarantees the instructions and the bytes
+// behind the pointers; the loads and stores used need no alignment.
 impl Lane for Ymm {
     const BYTES: usize = 32;
     type Factor = (__m256i, __m256i);

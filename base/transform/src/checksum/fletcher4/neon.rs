@@ -1,18 +1,18 @@
-//! fletcher4 with NEON: `x86`'s even and odd streams in two-lane vectors.
+//! fletcher4 with NEON: the even and odd streams of `x86`, in two-lane vectors.
 
-#![allow(unsafe_code)] // Vector loads, and calls of what was checked to exist.
+#![allow(unsafe_code)] // Vector loads, and calls of functions whose CPU features were detected.
 
 use std::arch::aarch64::*;
 
 use super::{Order, Twin, combine_lanes};
 
-/// Those that this machine has, slowest first.
+/// The implementations that this machine supports, slowest first.
 pub(super) fn twins() -> impl Iterator<Item = Twin> {
     let neon = std::arch::is_aarch64_feature_detected!("neon") && cfg!(target_endian = "little");
     neon.then_some(Twin {
         name: "neon",
         step_bytes: 16,
-        // SAFETY: the entry is only made where neon was detected.
+        // SAFETY: the entry exists only if NEON was detected.
         sum: |data, order| unsafe { sum(data, order) },
     })
     .into_iter()

@@ -1,16 +1,16 @@
 //! fletcher4 with AVX2 and AVX-512.
 //!
-//! A load of 2K words is split into its even words (masked) and its odd ones (shifted down), each widened in place to K
-//! 64-bit lanes: lane k of the even vector is stream 2k, of the odd one stream 2k+1. That needs no shuffle, and gives two
-//! independent chains of additions.
+//! A load of 2K words is split into its even words (masked) and its odd ones (shifted down), each
+//! widened in place to K 64-bit lanes: lane k of the even vector is stream 2k, that of the odd one
+//! stream 2k+1. This needs no shuffle and yields two independent chains of additions.
 
-#![allow(unsafe_code)] // Vector loads, and calls of what was checked to exist.
+#![allow(unsafe_code)] // Vector loads, and calls of functions whose CPU features were detected.
 
 use std::arch::x86_64::*;
 
 use super::{Order, Twin, combine_lanes};
 
-/// Those that this machine has, slowest first.
+/// The implementations that this machine supports, slowest first.
 pub(super) fn twins() -> impl Iterator<Item = Twin> {
     let mut twins = Vec::new();
     if is_x86_feature_detected!("avx2") {
@@ -35,7 +35,7 @@ pub(super) fn twins() -> impl Iterator<Item = Twin> {
 /// Byte indices that reverse each 4-byte group of 16 bytes.
 const SWAP: [u8; 16] = [3, 2, 1, 0, 7, 6, 5, 4, 11, 10, 9, 8, 15, 14, 13, 12];
 
-/// Interleaves the sums of even and odd streams back into stream order.
+/// Interleaves the sums of the even and odd streams in stream order.
 fn interleave<const K: usize, const L: usize>(even: [[u64; K]; 4], odd: [[u64; K]; 4]) -> [u64; 4] {
     const { assert!(L == 2 * K) }
     let mut streams = [[0; L]; 4];
@@ -59,7 +59,7 @@ fn avx2(data: &[u8], order: Order) -> [u64; 4] {
 #[target_feature(enable = "avx2")]
 fn avx2_sum<const BIG: bool>(data: &[u8]) -> [u64; 4] {
     let low = _mm256_set1_epi64x(0xffff_ffff);
-    // SAFETY: loads 16 bytes, which SWAP has; the load needs no alignment.
+    // SAFETY: loads 16 bytes, the size of SWAP; the load needs no alignment.
     let swap = _mm256_broadcastsi128_si256(unsafe { _mm_loadu_si128(SWAP.as_ptr().cast()) });
     let mut even = [_mm256_setzero_si256(); 4];
     let mut odd = even;
@@ -96,7 +96,7 @@ fn avx512(data: &[u8], order: Order) -> [u64; 4] {
 #[target_feature(enable = "avx512f,avx512bw")]
 fn avx512_sum<const BIG: bool>(data: &[u8]) -> [u64; 4] {
     let low = _mm512_set1_epi64(0xffff_ffff);
-    // SAFETY: loads 16 bytes, which SWAP has; the load needs no alignment.
+    // SAFETY: loads 16 bytes, the size of SWAP; the load needs no alignment.
     let swap = _mm512_broadcast_i32x4(unsafe { _mm_loadu_si128(SWAP.as_ptr().cast()) });
     let mut even = [_mm512_setzero_si512(); 4];
     let mut odd = even;

@@ -1,42 +1,42 @@
-//! The twelve checks. Each number that decides stands here, with where it is from.
+//! The twelve checks. Every threshold is defined here, with its origin.
 
 use crate::facts::{Claim, Facts, Server};
 use crate::statistics::{drift, humps, interval};
 use crate::{Finding, Judgement, Verdict};
 use serde::{Deserialize, Serialize};
 
-/// Which check.
+/// Identifies a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Check {
-    /// No link, disk or clock was faster than it can be.
+    /// No link, disk or clock exceeded its physical limit.
     Limits,
     /// Clients, server and wire counted the same.
     Counts,
-    /// The client's memory did not answer.
+    /// Operations were not served from the client's memory.
     ClientCache,
-    /// The clients were not what was measured.
+    /// The clients were not the bottleneck.
     ClientBound,
-    /// What kept it from being more is named.
+    /// The bottleneck is identified.
     Limiter,
-    /// Memory or disks: which.
+    /// Whether memory or disks were measured.
     CacheOrDisk,
-    /// How the pool is made is told.
+    /// The pool layout is known.
     Profile,
-    /// Caches were warm, and records as large as operations.
+    /// Caches were warm, and records matched the operation size.
     WarmUp,
-    /// What was asked to be stable was.
+    /// Writes requested as stable were stable.
     SyncWrites,
-    /// The systems are described, and nothing else was at work.
+    /// The systems are documented, and nothing else was running.
     Documented,
-    /// Data that does not flatter.
+    /// The data does not compress.
     Compressible,
-    /// Long enough, steady, at the rate that was asked for, and one number can stand for it.
+    /// Long enough, steady, at the requested rate, and well described by one number.
     Steady,
 }
 
 impl Check {
-    /// As it is printed.
+    /// The name for output.
     pub fn name(self) -> &'static str {
         match self {
             Self::Limits => "limits",
@@ -55,26 +55,28 @@ impl Check {
     }
 }
 
-/// Of a link's speed so much can be payload: headers of Ethernet, IP and TCP at 1500 bytes take 5 to 6 %, at 9000 less.
+/// Maximum share of payload in a link's speed: Ethernet, IP and TCP headers take 5 to 6 % with an
+/// MTU of 1500 bytes, less with 9000.
 const PAYLOAD: f64 = 0.97;
-/// Counts of two who counted the same differ by no more: operations under way at the edges of the run.
+/// Maximum difference between two counts of the same operations: operations in progress at the
+/// edges of the run.
 const SAME: f64 = 0.02;
-/// Busy.
+/// Utilization from which a resource is busy.
 const BUSY: f64 = 0.9;
-/// A server below this was not what was waited for.
+/// Utilization below which the server was not the bottleneck.
 const IDLE: f64 = 0.8;
-/// One client of several that did less than this of the median.
+/// Minimum rate of a client relative to the median of all clients.
 const UNFAIR: f64 = 0.7;
-/// Data may shrink by so much.
+/// Maximum compression ratio of the data.
 const SHRINKS: f64 = 1.05;
-/// Seconds that are no steady state yet. Guessed: two rounds of writing out, 5 s each.
+/// Runs shorter than this many seconds have no steady state. Guessed: two txgs of 5 s each.
 const SHORT_SECONDS: f64 = 10.0;
-/// A rise over the whole run that is no steady state.
+/// Maximum drift over the run that counts as steady.
 const DRIFT: f64 = 0.05;
-/// A rate that was kept.
+/// Minimum share of the requested rate that must be reached.
 const KEPT: f64 = 0.99;
 
-/// A check.
+/// The function of a check.
 type Judge = fn(&Facts) -> Found;
 
 struct Found {
@@ -125,7 +127,7 @@ fn percent(part: f64) -> String {
     format!("{:.1} %", part * 100.0)
 }
 
-/// Judges a run.
+/// Judges a run with all checks.
 pub fn judge(facts: &Facts) -> Judgement {
     let checks: [(Check, Judge); 12] = [
         (Check::Limits, limits),
@@ -212,7 +214,7 @@ fn counts(f: &Facts) -> Found {
     }
     for link in f.clients.iter().filter_map(|c| c.link.as_ref()).chain(&server.links) {
         if let Some(carried) = link.carried_bytes {
-            // Of a server with several links, or one that others use, only the sum says something.
+            // If a server has several links or other users, only the total is meaningful.
             lines.push(format!("{} carried {:.0} MB", link.name, carried / 1e6));
         }
     }
@@ -220,7 +222,8 @@ fn counts(f: &Facts) -> Found {
     if let Some(carried) = carried.filter(|_| ops >= ours * (1.0 - SAME)) {
         let payload = f.bytes();
         lines.push(format!("payload {:.0} MB, wire {:.0} MB", payload / 1e6, carried / 1e6));
-        // Reads and writes go in both directions; the busier one has half at least.
+        // Reads and writes travel in opposite directions; the busier direction carries at least
+        // half.
         if carried < payload * 0.5 * (1.0 - SAME) {
             return refuse("less went over the wire than was moved").all(lines);
         }
@@ -379,7 +382,7 @@ fn cache_or_disk(f: &Facts) -> Found {
     if let Some((before, after)) = server.cache_bytes {
         lines.push(format!("the cache had {:.0} MB at the start, {:.0} MB at the end", before / 1e6, after / 1e6));
         let grown = after - before;
-        // Few misses are enough to fill it when it is small beside what passes.
+        // A small cache fills with few misses relative to the traffic.
         if share > 0.01 && grown > 0.05 * after.max(1.0) {
             let reason =
                 "a cold server: its cache filled while it was measured; run once without counting until it is full";
@@ -478,9 +481,9 @@ fn sync_writes(f: &Facts) -> Found {
     }
 }
 
-/// What a report must have of a system.
+/// Entries that the description of any system must have.
 const DOCUMENTED: [&str; 6] = ["version", "kernel", "processors", "memory_bytes", "disks", "links"];
-/// And of one that serves a pool.
+/// Additional entries for a system that serves a pool.
 const OF_A_POOL: [&str; 4] = ["pool", "properties", "capacity_percent", "fragmentation_percent"];
 
 fn documented(f: &Facts) -> Found {

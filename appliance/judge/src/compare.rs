@@ -1,27 +1,27 @@
-//! Two results held against each other: only where what differs is what was declared to.
+//! Compares two results, only if their configurations differ in nothing but the declared factors.
 
 use crate::Facts;
 use crate::statistics::{difference, interval};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// What a comparison says.
+/// The result of a comparison.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Comparison {
-    /// Why it is refused; nothing: it is not.
+    /// Why it is refused; empty if it is not.
     pub refused: Vec<String>,
-    /// The sentence.
+    /// The result as one sentence.
     pub text: String,
-    /// Operations a second of the one and the other.
+    /// Operations per second of the first and the second run.
     pub rates: (f64, f64),
-    /// How much more the second does than the first, as a part of the first, and half the width of the 95 % interval.
+    /// The relative gain of the second run over the first, and half the width of its 95 % interval.
     pub gain: Option<(f64, f64)>,
 }
 
-/// Values that differ from run to run and say nothing of the system.
+/// Values that differ from run to run and do not describe the system.
 const OF_A_MOMENT: [&str; 4] = ["directory", "started", "title", "command"];
 
-/// Paths of all values that differ.
+/// Collects the paths of all values that differ.
 fn differing(path: &str, a: &Value, b: &Value, found: &mut Vec<String>) {
     match (a, b) {
         (Value::Object(x), Value::Object(y)) => {
@@ -38,7 +38,8 @@ fn differing(path: &str, a: &Value, b: &Value, found: &mut Vec<String>) {
     }
 }
 
-/// What differs besides what was declared to; `factor`: the last word of a path, or all of it.
+/// Differences other than the declared factors. A factor is the last component of a path, or the
+/// whole path.
 pub fn undeclared(a: &Facts, b: &Facts, factors: &[String]) -> Vec<String> {
     let whole = |f: &Facts| {
         let mut all = f.configuration.clone();
@@ -59,7 +60,7 @@ pub fn undeclared(a: &Facts, b: &Facts, factors: &[String]) -> Vec<String> {
     found
 }
 
-/// Holds two runs against each other.
+/// Compares two runs.
 pub fn compare(a: &Facts, b: &Facts, factors: &[String]) -> Comparison {
     let mut refused: Vec<String> = undeclared(a, b, factors)
         .into_iter()

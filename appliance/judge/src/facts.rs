@@ -1,75 +1,74 @@
-//! What is known of a run. What is not known is absent.
+//! The facts known about a run. Unknown values are absent.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-/// What a result is said to be of.
+/// What a result claims to measure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Claim {
     /// The server's memory.
     Cache,
-    /// Its disks.
+    /// The server's disks.
     Disk,
 }
 
-/// What was asked for.
+/// The requested load.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Load {
     /// `randread`, `varmail` …
     pub name: String,
-    /// Operations are at random places.
+    /// Operations are at random offsets.
     pub random: bool,
-    /// Bytes of an operation; 0: they differ, or have none.
+    /// Size of an operation in bytes; 0: sizes differ, or operations have none.
     pub op_bytes: u64,
-    /// Writes are asked to be on stable storage.
+    /// Writes are requested to be stable.
     pub sync: bool,
-    /// Files are read and written past the client's memory.
+    /// Files are read and written with direct I/O, bypassing the client's memory.
     pub direct: bool,
-    /// Bytes that are touched.
+    /// Size of the working set in bytes.
     pub working_set_bytes: Option<f64>,
-    /// Operations a second that were asked for; absent: as many as go.
+    /// Requested operations per second; absent: unlimited.
     pub requested_rate: Option<f64>,
-    /// Somebody asked for data that compresses.
+    /// Compressible data was requested.
     pub compressible: bool,
-    /// What the result is said to be of.
+    /// What the result claims to measure.
     pub claim: Option<Claim>,
-    /// The load ran on the machine that serves, over no network.
+    /// The load ran on the server itself, without a network.
     pub is_local: bool,
 }
 
-/// A link, or what carries as much in one direction.
+/// A network link, or an equivalent transport.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Link {
-    /// Its name.
     pub name: String,
-    /// Bytes a second that it can carry in one direction; absent: no limit is known, as of a loopback.
+    /// Capacity in one direction, in bytes per second; absent: no known limit, as for a loopback
+    /// device.
     pub limit_bytes_per_second: Option<f64>,
-    /// Bytes that it carried in the busier direction while the run lasted.
+    /// Bytes carried in the busier direction during the run.
     pub carried_bytes: Option<f64>,
-    /// Largest packet.
+    /// Maximum packet size (MTU) in bytes.
     pub mtu: Option<u32>,
 }
 
-/// Who made load.
+/// A load generator.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Client {
-    /// Its name.
     pub name: String,
     /// Operations that it counted.
     pub ops: f64,
-    /// Bytes that they moved.
+    /// Bytes moved by these operations.
     pub bytes: f64,
-    /// Bytes among them that were read.
+    /// Bytes read, out of those.
     pub read_bytes: f64,
-    /// How busy what makes load was: of the processors that it could use, 0 to 1.
+    /// Utilization of the processors available to the load generator, 0 to 1.
     pub cpu_busy: Option<f64>,
-    /// Its memory, which may hold files.
+    /// Memory in bytes, which may cache files.
     pub memory_bytes: Option<f64>,
-    /// Its link to the server.
+    /// Link to the server.
     pub link: Option<Link>,
 }
 
@@ -77,117 +76,114 @@ pub struct Client {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Disk {
-    /// Its name.
     pub name: String,
-    /// Of the run's time it was busy, 0 to 1.
+    /// Utilization during the run, 0 to 1.
     pub busy: Option<f64>,
     /// Bytes read and written.
     pub bytes: Option<f64>,
-    /// Bytes a second that it can do at most.
+    /// Maximum throughput in bytes per second.
     pub limit_bytes_per_second: Option<f64>,
 }
 
-/// What the server counted, and is.
+/// The server's counts and configuration.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Server {
-    /// Operations of the clients that it counted.
+    /// Client operations that it counted.
     pub ops: Option<f64>,
-    /// How busy its processors were, 0 to 1.
+    /// Utilization of its processors, 0 to 1.
     pub cpu_busy: Option<f64>,
-    /// Processors, chips and disks, to divide a result by.
+    /// Number of processor cores, to divide a result by.
     pub cores: Option<u32>,
-    /// Chips.
+    /// Number of processor chips.
     pub chips: Option<u32>,
-    /// Its links.
     pub links: Vec<Link>,
-    /// Its disks.
     pub disks: Vec<Disk>,
-    /// Blocks found in memory.
+    /// Cache hits, in blocks.
     pub cache_hits: Option<f64>,
-    /// Blocks not found there.
+    /// Cache misses, in blocks.
     pub cache_misses: Option<f64>,
-    /// Bytes of the cache in memory when the run began and when it ended.
+    /// Bytes in the memory cache at the start and the end of the run.
     pub cache_bytes: Option<(f64, f64)>,
-    /// Bytes that it may have.
+    /// Maximum size of the memory cache in bytes.
     pub cache_max_bytes: Option<f64>,
-    /// Bytes on cache devices when the run began and when it ended; absent: there are none.
+    /// Bytes on cache devices at the start and the end of the run; absent: there are none.
     pub l2_bytes: Option<(f64, f64)>,
-    /// Bytes that wait to be written at most, before writers wait.
+    /// Maximum amount of dirty data in bytes, from which writers are throttled.
     pub dirty_max_bytes: Option<f64>,
-    /// Bytes of a record of what was loaded.
+    /// Record size of the dataset under load, in bytes.
     pub record_bytes: Option<u64>,
-    /// Mirrors, RAID-Z: how the pool is made.
+    /// Pool layout, such as mirror or RAID-Z.
     pub layout: Option<String>,
-    /// What is measured of the data: bytes of files for each byte on disk.
+    /// Measured compression ratio: logical bytes per byte on disk.
     pub compress_ratio: Option<f64>,
-    /// Whether a device of its own has the intent log.
+    /// Whether the intent log has a device of its own.
     pub has_log_device: Option<bool>,
     /// The dataset's property `sync`.
     pub sync_property: Option<String>,
-    /// Writes that had to be stable when they were answered, and syncs.
+    /// Writes that had to be stable when acknowledged, and syncs.
     pub sync_ops: Option<f64>,
-    /// Flushes that went to devices.
+    /// Flushes sent to devices.
     pub device_flushes: Option<f64>,
-    /// What else was at work: `scrub of tank` …
+    /// Other activity, such as `scrub of tank`.
     pub jobs: Vec<String>,
-    /// Whether reading a file changes it.
+    /// Whether reads update the access time.
     pub atime: Option<bool>,
 }
 
-/// A second.
+/// One interval of the time series, about a second.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Second {
-    /// Its length.
+    /// Length in seconds.
     pub seconds: f64,
-    /// Operations that ended in it.
+    /// Operations completed in it.
     pub ops: f64,
 }
 
-/// A run.
+/// The facts about a run.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Facts {
-    /// What was asked for.
+    /// The requested load.
     pub load: Load,
-    /// How long it counted, in seconds.
+    /// Length of the measurement in seconds.
     pub seconds: f64,
-    /// Operations that should have begun, where there was a rate.
+    /// Operations that were due, if a rate was requested.
     pub due: Option<f64>,
-    /// Operations that failed.
+    /// Number of failed operations.
     pub failed: f64,
-    /// Who made load.
+    /// The load generators.
     pub clients: Vec<Client>,
-    /// The server; absent: a disk or file of the machine that made load.
+    /// The server; absent: a local disk or file on the client.
     pub server: Option<Server>,
-    /// Second by second.
+    /// Operations over time.
     pub series: Vec<Second>,
-    /// Latencies: the largest of a class in nanoseconds, and how many it has; ascending.
+    /// Latency histogram: upper bound of each bucket in nanoseconds, and its count; ascending.
     pub latency: Vec<(u64, u64)>,
-    /// Operations a second of each repetition, this one among them.
+    /// Operations per second of each repetition, including this one.
     pub repeats: Vec<f64>,
-    /// What the systems are: versions, machines, layout, properties, how full.
+    /// Description of the systems: versions, machines, layout, properties, fill level.
     pub configuration: Map<String, Value>,
 }
 
 impl Facts {
-    /// Operations of all clients.
+    /// Total operations of all clients.
     pub fn ops(&self) -> f64 {
         self.clients.iter().map(|c| c.ops).sum()
     }
 
-    /// Bytes that they moved.
+    /// Total bytes moved by all clients.
     pub fn bytes(&self) -> f64 {
         self.clients.iter().map(|c| c.bytes).sum()
     }
 
-    /// Operations a second.
+    /// Operations per second.
     pub fn rate(&self) -> f64 {
         self.ops() / self.seconds.max(1e-9)
     }
 
-    /// Nanoseconds within which so many of a hundred operations were done.
+    /// The latency in nanoseconds that `percent` of all operations did not exceed.
     pub fn percentile(&self, percent: f64) -> u64 {
         let count: u64 = self.latency.iter().map(|(_, c)| c).sum();
         let rank = ((percent / 100.0 * count as f64).ceil() as u64).clamp(1, count.max(1));
@@ -199,7 +195,7 @@ impl Facts {
         reached.map_or(0, |(last, _)| *last)
     }
 
-    /// The result, each number with what it is divided by.
+    /// The result as text, with each number's divisor.
     pub fn text(&self) -> String {
         let (rate, mib) = (self.rate(), self.bytes() / self.seconds.max(1e-9) / f64::from(1 << 20));
         let mut text =

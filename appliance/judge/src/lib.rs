@@ -1,14 +1,16 @@
-//! Judges benchmarks: facts of a run go in, verdicts with their arithmetic come out. No files, no clocks, no sockets.
+//! Judges benchmarks: the facts of a run go in, verdicts with their arithmetic come out. No files,
+//! clocks or sockets.
 //!
 //! ```text
-//!   Facts ─> twelve checks, each PASS, WARN or REFUSE, with what was held against what ─> Judgement (the worst of them, labels)
-//!   two sets of runs ─> compare: what differs in their configuration, the difference and its interval
-//!   a latency that may not be exceeded ─> limits: which rate to try next
+//! Facts ─> twelve checks, each PASS, WARN or REFUSE, with its arithmetic
+//!   ─> Judgement (the worst verdict, labels)
+//! two sets of runs ─> compare: differences in configuration, gain and its interval
+//! a latency limit ─> limits: which rate to try next
 //! ```
 //!
 //! Invariants:
-//!   * what is not known is never taken for good: a check that lacks a fact says which one, and warns
-//!   * a verdict tells the numbers that it was made of
+//!   * unknown facts never count as good: a check that lacks a fact names it and warns
+//!   * a verdict includes the numbers it is based on
 
 mod checks;
 pub mod compare;
@@ -21,20 +23,20 @@ pub use facts::{Claim, Client, Disk, Facts, Link, Load, Second, Server};
 
 use serde::{Deserialize, Serialize};
 
-/// What a check says.
+/// The verdict of a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum Verdict {
-    /// Nothing speaks against the number.
+    /// Nothing calls the number into question.
     Pass,
-    /// It may be told with what is said here beside it.
+    /// The number may be published together with this reason.
     Warn,
-    /// It may not be told.
+    /// The number must not be published.
     Refuse,
 }
 
 impl Verdict {
-    /// As it is printed.
+    /// The name for output.
     pub fn name(self) -> &'static str {
         match self {
             Self::Pass => "PASS",
@@ -44,40 +46,38 @@ impl Verdict {
     }
 }
 
-/// What one check found.
+/// The finding of one check.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Finding {
-    /// Which.
     pub check: Check,
-    /// Its verdict.
     pub verdict: Verdict,
-    /// Why, in a sentence.
+    /// The reason, as one sentence.
     pub reason: String,
-    /// What was held against what, a line each.
+    /// The numbers compared, one line each.
     pub arithmetic: Vec<String>,
 }
 
-/// What all checks found.
+/// The findings of all checks.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Judgement {
-    /// The worst of all.
+    /// The worst verdict of all checks.
     pub verdict: Verdict,
-    /// What the result has to be called by: `cache`, `disk`, `client-bound` …
+    /// Labels that must accompany the result: `cache`, `disk`, `client-bound` …
     pub labels: Vec<String>,
-    /// Each check, in order.
+    /// The findings, in the order of the checks.
     pub findings: Vec<Finding>,
 }
 
-/// What stands in front of each line of a result that was refused and is told all the same.
+/// Prefix for each line of a result that was refused but is printed anyway.
 pub const UNVERIFIED: &str = "UNVERIFIED";
 
 impl Judgement {
-    /// The finding of a check.
+    /// The finding of one check.
     pub fn of(&self, check: Check) -> Option<&Finding> {
         self.findings.iter().find(|f| f.check == check)
     }
 
-    /// For people: each check with its arithmetic.
+    /// The findings as text, with their arithmetic.
     pub fn text(&self) -> String {
         let mut text = String::new();
         for (n, finding) in self.findings.iter().enumerate() {
@@ -94,7 +94,7 @@ impl Judgement {
     }
 }
 
-/// A text with `UNVERIFIED` in front of each line.
+/// Prefixes each line of a text with `UNVERIFIED`.
 pub fn stamped(text: &str) -> String {
     text.lines().map(|line| format!("{UNVERIFIED} {line}\n")).collect()
 }

@@ -1,6 +1,6 @@
-//! Which rate to try next, when the highest is looked for at which latency stays within a bound.
+//! Searches for the highest rate at which latency stays within a limit.
 
-/// A search: doubled until it is too much, then halved in between.
+/// A search: doubles the rate until it is too high, then bisects.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Search {
     good: f64,
@@ -10,12 +10,14 @@ pub struct Search {
 }
 
 impl Search {
-    /// Begins at a rate; ends when the highest is known to a part of `exact` (0.03: to 3 %).
+    /// Starts at rate `first`; ends when the highest good rate is known to the fraction `exact`
+    /// (0.03: to 3 %).
     pub fn new(first: f64, exact: f64) -> Self {
         Self { good: 0.0, bad: None, first, exact }
     }
 
-    /// The next rate; `None`: it is found, or not even a thousandth of the first rate is good.
+    /// The next rate to try. `None`: the search is finished, or not even a thousandth of the first
+    /// rate is good.
     pub fn next_rate(&self) -> Option<f64> {
         match self.bad {
             None if self.good == 0.0 => Some(self.first),
@@ -25,7 +27,7 @@ impl Search {
         }
     }
 
-    /// What came of a rate.
+    /// Records the outcome of a rate.
     pub fn tell(&mut self, rate: f64, is_good: bool) {
         if is_good {
             self.good = self.good.max(rate);
@@ -34,7 +36,7 @@ impl Search {
         }
     }
 
-    /// The highest that was good; 0: none.
+    /// The highest good rate; 0 if there is none.
     pub fn found(&self) -> f64 {
         self.good
     }

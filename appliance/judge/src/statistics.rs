@@ -1,35 +1,36 @@
-//! Intervals, trends, and whether there are two humps.
+//! Confidence intervals, trends, and detection of bimodal distributions.
 
-/// What 97.5 % of Student's t do not exceed, by degrees of freedom; beyond the table it is nearly normal (to 1 %).
+/// The 97.5 % quantiles of Student's t distribution, by degrees of freedom. Beyond the table it is
+/// nearly normal (to 1 %).
 const T: [f64; 30] = [
     12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131, 2.120,
     2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042,
 ];
 
-/// See [`T`].
+/// The 97.5 % quantile of Student's t distribution; see [`T`].
 pub fn t(freedom: f64) -> f64 {
     let n = (freedom.floor().max(1.0)) as usize;
     T.get(n - 1).copied().unwrap_or(1.96 + 2.4 / freedom)
 }
 
-/// The mean.
+/// Arithmetic mean.
 pub fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len().max(1) as f64
 }
 
-/// The variance of a sample.
+/// Sample variance.
 pub fn variance(values: &[f64]) -> f64 {
     let m = mean(values);
     values.iter().map(|v| (v - m).powi(2)).sum::<f64>() / (values.len().max(2) - 1) as f64
 }
 
-/// The mean and half the width of its 95 % interval; two values at least.
+/// The mean and half the width of its 95 % confidence interval; requires at least two values.
 pub fn interval(values: &[f64]) -> Option<(f64, f64)> {
     let n = values.len() as f64;
     (values.len() >= 2).then(|| (mean(values), t(n - 1.0) * (variance(values) / n).sqrt()))
 }
 
-/// The difference of two means (b - a), and half the width of its 95 % interval (Welch's).
+/// The difference of two means (b - a), and half the width of its 95 % confidence interval (Welch).
 pub fn difference(a: &[f64], b: &[f64]) -> Option<(f64, f64)> {
     if a.len() < 2 || b.len() < 2 {
         return None;
@@ -44,8 +45,8 @@ pub fn difference(a: &[f64], b: &[f64]) -> Option<(f64, f64)> {
     Some((mean(b) - mean(a), t(freedom) * sum.sqrt()))
 }
 
-/// A straight line through values at equal distances: how much it rises from the first to the last as a part of the mean, and whether that is
-/// more than chance (95 %).
+/// Fits a straight line to equidistant values. Returns its rise from the first to the last value
+/// relative to the mean, and whether it is significant (95 %).
 pub fn drift(values: &[f64]) -> Option<(f64, bool)> {
     let n = values.len();
     let m = mean(values);
@@ -60,17 +61,18 @@ pub fn drift(values: &[f64]) -> Option<(f64, bool)> {
     Some((slope * (n - 1) as f64 / m, slope.abs() > t((n - 2) as f64) * error))
 }
 
-/// Where two humps of a distribution lie: each has at least a twentieth of all, they are a factor of four apart at least, and there is a
-/// valley of less than a third of the lower one between. Classes: the largest value of each, ascending, and its count.
+/// The positions of the two peaks of a bimodal distribution: each has at least a twentieth of all
+/// values, they are at least a factor of four apart, and the valley between them is less than a
+/// third of the lower peak. `classes`: upper bound and count of each bucket, ascending.
 pub fn humps(classes: &[(u64, u64)]) -> Option<(u64, u64)> {
-    const PARTS: f64 = 4.0; // Of each doubling.
+    const PARTS: f64 = 4.0; // For each doubling.
     let bin = |value: u64| ((value.max(1) as f64).log2() * PARTS) as usize;
     let mut bins = vec![0.0; 64 * PARTS as usize + 1];
     for (value, count) in classes {
         bins[bin(*value)] += *count as f64;
     }
     let all: f64 = bins.iter().sum();
-    // Smoothed over half a doubling, so that one odd class is no hump.
+    // Smoothed over half a doubling, so that a single odd bucket is not a peak.
     let smooth: Vec<f64> = (0..bins.len())
         .map(|i| {
             let range = i.saturating_sub(1)..(i + 2).min(bins.len());
@@ -141,7 +143,7 @@ mod tests {
         let two = sorted(hump(100_000.0, 0.5, 1000.0).chain(hump(8_000_000.0, 0.5, 300.0)).collect());
         let (low, high) = humps(&two).expect("two");
         assert!((70_000..150_000).contains(&low) && (6_000_000..11_000_000).contains(&high), "{low} {high}");
-        // A few that are late are a tail.
+        // A few slow operations are a tail.
         let tail = sorted(one.into_iter().chain(hump(50_000_000.0, 0.3, 10.0)).collect());
         assert_eq!(humps(&tail), None);
     }

@@ -1,11 +1,12 @@
-//! The twelve misleading runs, each refused or labelled for its own reason, and twelve clean ones that all pass.
+//! Twelve misleading runs, each refused or labelled for its own reason, and twelve clean runs that
+//! pass all checks.
 
 use super::*;
 use crate::compare::compare;
 use serde_json::{Map, json};
 
 const MB: f64 = 1e6;
-/// Payload bytes a second of 10 GbE.
+/// Bytes per second of 10 GbE.
 const TEN_GBE: f64 = 1.25e9;
 
 fn configuration() -> Map<String, serde_json::Value> {
@@ -20,7 +21,7 @@ fn link(name: &str, limit: f64, carried: f64) -> Link {
     Link { name: name.to_owned(), limit_bytes_per_second: Some(limit), carried_bytes: Some(carried), mtu: Some(9000) }
 }
 
-/// One hump around so many nanoseconds.
+/// One peak around `at` nanoseconds.
 fn hump(at: f64, count: u64) -> Vec<(u64, u64)> {
     let part = |i: i64| {
         ((at * 2f64.powf(i as f64 / 8.0)) as u64, (count as f64 * (-(i * i) as f64 / 40.0).exp() / 11.0) as u64)
@@ -28,7 +29,8 @@ fn hump(at: f64, count: u64) -> Vec<(u64, u64)> {
     (-16..=16).map(part).filter(|(_, n)| *n > 0).collect()
 }
 
-/// A clean run: ten clients read 8 KiB at random out of the memory of a server, over 10 GbE, whose processors are the limit.
+/// A clean run: ten clients read 8 KiB at random from the memory of a server, over 10 GbE; the
+/// server's processors are the limit.
 fn clean() -> Facts {
     let (seconds, clients, each) = (60.0, 10, 1_000_000.0);
     let client = |n: usize| Client {
@@ -92,7 +94,7 @@ fn server(f: &mut Facts) -> &mut Server {
     f.server.as_mut().expect("it has one")
 }
 
-/// Of disks, at a rate.
+/// A clean run on disks, at a rate.
 fn clean_disk() -> Facts {
     let mut f = clean();
     f.load.claim = Some(Claim::Disk);
@@ -129,7 +131,7 @@ fn clean_writes(sync: bool) -> Facts {
     f
 }
 
-/// A disk of this machine, past its memory.
+/// A clean run on a local disk, with direct I/O.
 fn clean_local() -> Facts {
     let mut f = clean_disk();
     f.clients.truncate(1);
@@ -166,7 +168,7 @@ fn same(check: Check, f: &Facts, wanted: Verdict) -> Finding {
     found
 }
 
-/// A misleading run: it is refused for this reason, with these words, and for no other.
+/// Asserts that a misleading run is refused by this check only, with these words.
 fn refused(check: Check, f: &Facts, words: &str) {
     let found = same(check, f, Verdict::Refuse);
     assert!(found.reason.contains(words), "{found:?}");
@@ -239,7 +241,7 @@ fn twelve_clean_runs_pass() {
 #[test]
 fn a_disk_of_this_machine_is_judged_as_far_as_it_can_be() {
     let judgement = judge(&clean_local());
-    // Without a server's counts nothing was checked twice, and that is said.
+    // Without a server's counts nothing can be cross-checked, and the check warns.
     assert_eq!(judgement.of(Check::Counts).map(|f| f.verdict), Some(Verdict::Warn), "{}", judgement.text());
     assert_eq!(judgement.of(Check::ClientCache).map(|f| f.verdict), Some(Verdict::Pass), "{}", judgement.text());
 }
@@ -264,7 +266,8 @@ fn zeros_as_data() {
 #[test]
 fn three_hundred_megabytes_over_a_gigabit() {
     let mut f = clean();
-    // 300 MB/s of one client with a link of 1 Gbit/s: its memory answered, or its clock is wrong.
+    // 300 MB/s from one client with a link of 1 Gbit/s: served from its memory, or its clock is
+    // wrong.
     f.clients.truncate(1);
     let bytes = 300.0 * MB * 60.0;
     let c = &mut f.clients[0];
@@ -350,7 +353,7 @@ fn two_runs_with_different_record_sizes_compared() {
     b.configuration.insert("properties".to_owned(), json!({ "recordsize": "128K" }));
     let refused = compare(&a, &b, &[]);
     assert!(refused.refused.iter().any(|r| r.contains("recordsize: \"8K\" and \"128K\"")), "{refused:?}");
-    // Where it is what is compared, it may differ.
+    // Declared factors may differ.
     let declared = compare(&a, &b, &["recordsize".to_owned(), "record_bytes".to_owned()]);
     assert_eq!(declared.refused, Vec::<String>::new());
     assert!(declared.text.contains("no difference that is more than chance"), "{}", declared.text);
@@ -376,7 +379,7 @@ fn too_short_for_a_steady_state() {
     let s = server(&mut f);
     (s.ops, s.cache_hits) = (Some(1e7 / 12.0), Some(1e7 / 12.0));
     refused(Check::Steady, &f, "too short");
-    // Long enough, but it changes all the time.
+    // Long enough, but never steady.
     let mut f = clean();
     f.series.iter_mut().enumerate().for_each(|(i, s)| s.ops *= 1.0 + i as f64 / 100.0);
     refused(Check::Steady, &f, "not steady: it rose by");
@@ -412,7 +415,7 @@ fn a_forced_result_says_so_in_each_line_and_numbers_have_denominators() {
 #[test]
 fn facts_and_judgements_survive_their_file() {
     let mut facts = clean_disk();
-    // A number's last bit may be lost on the way.
+    // A number may lose its last bit in JSON.
     facts.series.iter_mut().for_each(|s| s.ops = s.ops.round());
     let text = serde_json::to_string(&facts).expect("JSON");
     assert_eq!(serde_json::from_str::<Facts>(&text).expect("facts"), facts);

@@ -1,4 +1,5 @@
-//! Question: how long does it take to draw a day at one second? A run of 86,400 rows and 200 columns, read from its file, as SVG and PNG.
+//! How long does it take to draw a day at one-second resolution? A run of 86,400 rows and 200
+//! columns, read from its file, as SVG and PNG.
 //!
 //! `cargo run --release -p weir-record --example day`
 

@@ -1,7 +1,7 @@
-//! The folder of a run: where its file is, and who is recording into it.
+//! The directory of a run: its file, and the process that records into it.
 //!
-//! Whoever records holds the lock of `record.pid` and has his number in it, so that he is found, and is not taken for another
-//! process that got his number later.
+//! The recording process holds the lock of `record.pid`, which contains its process ID, so that it
+//! can be found and is not confused with a later process that has the same ID.
 
 use crate::format::EXTENSION;
 use rustix::fs::{FlockOperation, flock};
@@ -11,11 +11,12 @@ use std::io::{self, Read as _, Seek as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// The name of what `weir record` writes.
+/// Base name of the files that `weir record` writes.
 const NAME: &str = "record";
 const LOCK: &str = "record.pid";
 
-/// The file that is recorded into: `record.weirrec`, or the first `record-2.weirrec` … that is not there yet.
+/// The file to record into: `record.weirrec`, or the first of `record-2.weirrec` … that does not
+/// exist.
 pub fn file(folder: &Path) -> PathBuf {
     let named = |n: u32| match n {
         1 => folder.join(format!("{NAME}.{EXTENSION}")),
@@ -24,7 +25,7 @@ pub fn file(folder: &Path) -> PathBuf {
     (1..).map(named).find(|path| !path.exists()).unwrap_or_else(|| named(1))
 }
 
-/// All files of runs in a folder, by name; or the one file that the path names.
+/// All run files in a directory, sorted by name; or the file itself if `path` is a file.
 pub fn files(path: &Path) -> io::Result<Vec<PathBuf>> {
     if !path.is_dir() {
         return Ok(vec![path.to_owned()]);
@@ -40,13 +41,13 @@ pub fn files(path: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-/// Held by the process that records into a folder, as long as it lives.
+/// Held by the process that records into a directory, until it exits.
 #[derive(Debug)]
 pub struct Held {
     _lock: File,
 }
 
-/// Takes the folder for this process; nothing, if somebody is recording into it.
+/// Locks the directory for this process; `None` if another process is recording into it.
 pub fn hold(folder: &Path) -> io::Result<Option<Held>> {
     let mut file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(folder.join(LOCK))?;
     match flock(&file, FlockOperation::NonBlockingLockExclusive) {
@@ -60,7 +61,7 @@ pub fn hold(folder: &Path) -> io::Result<Option<Held>> {
     Ok(Some(Held { _lock: file }))
 }
 
-/// The process that records into a folder, if there is one.
+/// ID of the process that records into a directory, if there is one.
 pub fn holder(folder: &Path) -> io::Result<Option<u32>> {
     let mut file = match File::open(folder.join(LOCK)) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -77,7 +78,8 @@ pub fn holder(folder: &Path) -> io::Result<Option<u32>> {
     }
 }
 
-/// Ends who records into a folder, and waits until it has: whether there was somebody.
+/// Stops the process that records into a directory, and waits until it has ended. Returns whether
+/// there was one.
 pub fn stop(folder: &Path, patience: Duration) -> io::Result<bool> {
     let Some(pid) = holder(folder)?.and_then(|pid| Pid::from_raw(i32::try_from(pid).ok()?)) else { return Ok(false) };
     kill_process(pid, Signal::TERM)?;

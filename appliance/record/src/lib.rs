@@ -1,13 +1,14 @@
-//! Runs: what the system and Weir did second by second, in one file, and pictures of it.
+//! Recorded runs: what the system and Weir did, second by second, in one file; and charts of it.
 //!
 //! ```text
-//!   /proc, /sys ──┐                                                     ┌─> chart ─> SVG, PNG
-//!   /metrics ─────┼─ collect ─> recorder ─> format (one file a run) ─> series
-//!   a generator ──┘                      └─> twins (text)               ^
-//!   vmstat, iostat, nicstat, zpool iostat, arcstat, fio, vdbench ── import ┘
+//! /proc, /sys ──┐                                                     ┌─> chart ─> SVG, PNG
+//! /metrics ─────┼─ collect ─> recorder ─> format (one file per run) ─> series
+//! a generator ──┘                      └─> twins (text)               ^
+//! vmstat, iostat, nicstat, zpool iostat, arcstat, fio, vdbench ── import ┘
 //! ```
 //!
-//! **Invariant: a number has a name, a unit and a stretch of time; what was not measured is a gap, never a zero.**
+//! **Invariant: a number has a name, a unit and a time span; what was not measured is a gap, never
+//! a zero.**
 //!
 //! The file is described in docs/design/record.md, the charts in docs/operating/graph.md.
 

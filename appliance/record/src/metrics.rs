@@ -1,21 +1,22 @@
-//! Figures that only grow, as the daemon's `/metrics` tells them: what happened between two readings is their difference.
+//! Metrics in the format of the daemon's `/metrics`. The difference of a counter between two
+//! readings is what happened in between.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// What tells values of one name apart.
+/// Labels that distinguish values with the same name.
 pub type Labels = BTreeMap<String, String>;
 
-/// All figures of one moment.
+/// All metrics at one time.
 #[derive(Debug, Clone, Default)]
 pub struct Metrics {
-    /// When they were read: since 1970.
+    /// Time of the reading, since 1970.
     pub at: Duration,
     series: BTreeMap<String, Vec<(Labels, f64)>>,
 }
 
 impl Metrics {
-    /// Figures in Prometheus' text format, of this moment; lines that are none are left out.
+    /// Parses metrics in Prometheus' text format; other lines are ignored.
     pub fn parse(text: &str, at: Duration) -> Self {
         let mut series: BTreeMap<String, Vec<(Labels, f64)>> = BTreeMap::new();
         for (name, labels, value) in text.lines().filter_map(line) {
@@ -29,26 +30,27 @@ impl Metrics {
         self.series.iter().map(|(name, values)| (name.as_str(), values.as_slice()))
     }
 
-    /// All values of a name.
+    /// All values called `name`.
     pub fn all(&self, name: &str) -> &[(Labels, f64)] {
         self.series.get(name).map_or(&[], Vec::as_slice)
     }
 
-    /// The sum of those that have these labels; nothing if there are none.
+    /// The sum of the values with these labels; `None` if there are none.
     pub fn sum(&self, name: &str, labels: &[(&str, &str)]) -> Option<f64> {
         let has = |of: &Labels| labels.iter().all(|(name, value)| of.get(*name).is_some_and(|v| v == value));
         let found: Vec<f64> = self.all(name).iter().filter(|(l, _)| has(l)).map(|(_, v)| *v).collect();
         (!found.is_empty()).then(|| found.iter().sum())
     }
 
-    /// How much grew since `before`; all of it if that is nothing. What began anew counts from there.
+    /// Growth since `before`, or the whole value if that is `None`. A counter that was reset counts
+    /// from zero.
     pub fn grown(&self, before: Option<&Self>, name: &str, labels: &[(&str, &str)]) -> Option<f64> {
         let now = self.sum(name, labels)?;
         let old = before.and_then(|before| before.sum(name, labels)).unwrap_or(0.0);
         Some(if now < old { now } else { now - old })
     }
 
-    /// Seconds since `before`; since the daemon started, if that is nothing.
+    /// Seconds since `before`, or since the daemon started if that is `None`.
     pub fn seconds(&self, before: Option<&Self>) -> f64 {
         let start = match before {
             Some(before) => before.at.as_secs_f64(),
@@ -57,7 +59,7 @@ impl Metrics {
         (self.at.as_secs_f64() - start).max(0.001)
     }
 
-    /// Values that a label has.
+    /// The values of a label.
     pub fn labels(&self, name: &str, label: &str) -> Vec<String> {
         let mut found: Vec<String> = self.all(name).iter().filter_map(|(l, _)| l.get(label).cloned()).collect();
         found.sort();
@@ -86,7 +88,7 @@ fn line(line: &str) -> Option<(String, Labels, f64)> {
     Some((name.to_owned(), labels, rest.split_ascii_whitespace().next()?.parse().ok()?))
 }
 
-/// The text up to the closing quotation mark, and what follows it.
+/// The text up to the closing quotation mark, and the rest.
 fn quoted(text: &str) -> Option<(String, &str)> {
     let mut out = String::new();
     let mut chars = text.char_indices();

@@ -1,8 +1,8 @@
-//! Reports at even distances: late ones do not shift those that follow.
+//! Evenly spaced reports: a late report does not delay those that follow.
 
 use std::time::{Duration, Instant};
 
-/// Says when the next report is due.
+/// Determines when the next report is due.
 #[derive(Debug)]
 pub struct Pace {
     interval: Option<Duration>,
@@ -11,12 +11,12 @@ pub struct Pace {
 }
 
 impl Pace {
-    /// Of one report, or of one each interval, so many.
+    /// One report, or `count` reports at an interval; without `count`, an unlimited number.
     pub fn new(interval: Option<Duration>, count: Option<u64>) -> Self {
         Self { interval, left: count, next: Instant::now() }
     }
 
-    /// Notes that a report was made; whether there is another one.
+    /// Records that a report was made. Returns whether another one follows.
     pub fn made(&mut self) -> bool {
         if let Some(left) = &mut self.left {
             *left = left.saturating_sub(1);
@@ -24,7 +24,7 @@ impl Pace {
         self.interval.is_some() && self.left != Some(0)
     }
 
-    /// When the next one is due; those that were missed are left out.
+    /// When the next report is due; missed ones are skipped.
     pub fn due(&mut self) -> Instant {
         let interval = self.interval.unwrap_or_default();
         self.next += interval;
@@ -35,7 +35,7 @@ impl Pace {
         self.next
     }
 
-    /// Waits for the next one.
+    /// Sleeps until the next report is due.
     pub fn wait(&mut self) {
         let due = self.due();
         std::thread::sleep(due.saturating_duration_since(Instant::now()));

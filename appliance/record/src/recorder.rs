@@ -1,7 +1,7 @@
-//! Records: a row at even distances from all sources, until somebody says that it is enough.
+//! The recorder: samples all sources at even intervals, until it is stopped.
 //!
-//! A source that fails leaves its columns empty in that row, and a note says so once until it answers again: a daemon that
-//! starts later, or anew, is recorded from then on.
+//! A source that fails leaves its columns empty in that row. A note records this once, until the
+//! source responds again: a daemon that starts or restarts later is recorded from then on.
 
 use crate::collect::{Sample, Source};
 use crate::format::{Error, Meta, Stamp, Writer};
@@ -13,33 +13,33 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// What a recorder is told while it works.
+/// A message to a running recorder.
 #[derive(Debug)]
 enum Order {
     Note(Stamp, String),
     Stop,
 }
 
-/// Says to a recorder what to note, and when to stop.
+/// A handle that sends notes and the stop request to a recorder.
 #[derive(Debug, Clone)]
 pub struct Orders {
     send: Sender<Order>,
 }
 
 impl Orders {
-    /// Has it note something that happens now.
+    /// Adds a note with the current time.
     pub fn note(&self, text: &str) {
-        // One that has ended notes nothing more.
+        // A recorder that has ended ignores notes.
         let _ = self.send.send(Order::Note(Stamp::now(), text.to_owned()));
     }
 
-    /// Has it end.
+    /// Stops the recorder.
     pub fn stop(&self) {
         let _ = self.send.send(Order::Stop);
     }
 }
 
-/// Records on the thread that runs it.
+/// A recording that runs on the calling thread.
 pub struct Recording {
     writer: Writer,
     sources: Vec<Box<dyn Source>>,
@@ -56,7 +56,7 @@ impl std::fmt::Debug for Recording {
 }
 
 impl Recording {
-    /// Begins a file. `span`: how long at most.
+    /// Creates the file. `span`: maximum duration.
     pub fn new(
         file: &Path,
         meta: &Meta,
@@ -69,7 +69,8 @@ impl Recording {
         Ok((Self { writer, sources, failing: BTreeSet::new(), orders, every, until }, Orders { send }))
     }
 
-    /// Records until it is told to stop, or its time is over. Gives the number of rows that it missed because reading took too long.
+    /// Records until it is stopped or its time is over. Returns the number of rows that were missed
+    /// because sampling took too long.
     pub fn run(mut self) -> Result<u64, Error> {
         let mut pace = Pace::new(Some(self.every), None);
         let begun = Instant::now();
@@ -78,7 +79,7 @@ impl Recording {
             self.row()?;
             rows += 1;
             let due = pace.due();
-            // The last row is at the end, so that all of the time is told.
+            // The last row is at the end, so that the whole time is covered.
             let due = self.until.map_or(due, |until| due.min(until.max(Instant::now())));
             let mut is_over = self.until.is_some_and(|until| Instant::now() >= until);
             while !is_over {
@@ -90,7 +91,7 @@ impl Recording {
                         is_over = true;
                     }
                     Err(RecvTimeoutError::Timeout) => break,
-                    // Nobody can say anything any more: until its time is over, or for ever.
+                    // All handles are gone: record until the time is over, or forever.
                     Err(RecvTimeoutError::Disconnected) => {
                         std::thread::sleep(due.saturating_duration_since(Instant::now()));
                         break;
@@ -125,7 +126,7 @@ impl Recording {
     }
 }
 
-/// Records on a thread of its own.
+/// A recording that runs on its own thread.
 #[derive(Debug)]
 pub struct Recorder {
     orders: Orders,
@@ -133,7 +134,7 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// Begins.
+    /// Starts recording.
     pub fn start(file: &Path, meta: &Meta, sources: Vec<Box<dyn Source>>) -> Result<Self, Error> {
         let (recording, orders) = Recording::new(file, meta, sources, None)?;
         let path: Arc<Path> = file.into();
@@ -142,17 +143,17 @@ impl Recorder {
         Ok(Self { orders, thread: Some(thread) })
     }
 
-    /// Has something noted that happens now.
+    /// Adds a note with the current time.
     pub fn note(&self, text: &str) {
         self.orders.note(text);
     }
 
-    /// Ends with a last row. Gives the number of rows that were missed.
+    /// Stops with a last row. Returns the number of missed rows.
     pub fn stop(mut self) -> Result<u64, Error> {
         self.orders.stop();
         match self.thread.take().map(JoinHandle::join) {
             Some(Ok(done)) => done,
-            // A panic of the recorder is ours.
+            // Propagate a panic of the recorder thread.
             Some(Err(panic)) => std::panic::resume_unwind(panic),
             None => Ok(0),
         }

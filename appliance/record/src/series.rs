@@ -1,48 +1,45 @@
-//! A number over time: stretches, each with the value that held in it.
+//! A number over time: a sequence of time spans, each with a constant value.
 //!
 //! Invariants:
-//!   * stretches are in order and do not overlap; where there is none, nobody measured
-//!   * of what is counted the value is a rate, so that the area of a stretch is what happened in it
+//!   * spans are sorted and do not overlap; a gap means that nothing was measured
+//!   * for counted quantities the value is a rate, so that the area of a span is what happened in
+//!     it
 
 use crate::format::{Column, Kind, Labels, Stamp, Unit};
 
-/// A stretch of time.
+/// A time span.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Span {
-    /// Its begin, in seconds since the run's.
+    /// Start, in seconds since the start of the run.
     pub from: f64,
-    /// Its end.
+    /// End, in seconds since the start of the run.
     pub to: f64,
-    /// The value.
     pub value: f64,
 }
 
 /// A number over time.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Series {
-    /// What it is.
     pub name: String,
-    /// Whose it is.
     pub labels: Labels,
-    /// In what it is told.
     pub unit: Unit,
-    /// Whether it is told a second.
+    /// Whether the values are per second.
     pub per_second: bool,
-    /// Its stretches.
     pub spans: Vec<Span>,
 }
 
-/// A stretch that is longer than so many intervals lies behind a gap, unless it is a total's: what was in between is known then.
+/// A row that comes later than this many intervals after the previous one follows a gap, except for
+/// totals, whose growth in between is known.
 const LATE: f64 = 1.5;
 
 impl Series {
-    /// Without stretches yet.
+    /// A series without spans.
     pub fn new(name: &str, labels: &[(&str, &str)], unit: Unit, per_second: bool) -> Self {
         let labels = labels.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
         Self { name: name.to_owned(), labels, unit, per_second, spans: Vec::new() }
     }
 
-    /// Of a column: rows and their numbers, NaN where nobody measured.
+    /// A series from a column: rows and their values, NaN where nothing was measured.
     pub fn of_rows(column: &Column, rows: &[Stamp], values: &[f64], start: Stamp, every_ns: u64) -> Self {
         let second = |at: &Stamp| (at.mono_ns - start.mono_ns) as f64 / 1e9;
         let every = every_ns as f64 / 1e9;
@@ -57,7 +54,7 @@ impl Series {
             };
             let value = match (column.kind, last) {
                 (Kind::Total, Some((from, old))) if *value >= old && to > from => (value - old) / (to - from),
-                // What began anew, and the first row: since when is not known.
+                // After a reset, and for the first row, the start is unknown.
                 (Kind::Total, _) => continue,
                 _ => *value,
             };
@@ -69,25 +66,25 @@ impl Series {
         Self { name: column.name.clone(), labels: column.labels.clone(), unit: column.unit, per_second, spans }
     }
 
-    /// What happened in all: the area under the curve.
+    /// The total: the area under the curve.
     pub fn area(&self) -> f64 {
         self.spans.iter().map(|s| s.value * (s.to - s.from)).sum()
     }
 
-    /// Its average over what was measured; nothing, if nothing was.
+    /// The average over the measured time; `None` if nothing was measured.
     pub fn average(&self) -> Option<f64> {
         let seconds: f64 = self.spans.iter().map(|s| s.to - s.from).sum();
         (seconds > 0.0).then(|| self.area() / seconds)
     }
 
-    /// The part between two moments; a stretch across an end is cut.
+    /// The part between two times; spans across a boundary are cut.
     pub fn window(&self, from: f64, to: f64) -> Self {
         let cut = |s: &Span| Span { from: s.from.max(from), to: s.to.min(to), value: s.value };
         let spans = self.spans.iter().map(cut).filter(|s| s.to > s.from).collect();
         Self { spans, ..self.clone() }
     }
 
-    /// Labels as people read them: the values.
+    /// The label values, for display.
     pub fn whose(&self) -> String {
         self.labels.values().map(String::as_str).collect::<Vec<_>>().join(" ")
     }

@@ -1,4 +1,4 @@
-//! A run for people and for spreadsheets: what it is about, and its rows as CSV.
+//! A run as text for people and spreadsheets: its description, and its rows as CSV.
 
 use crate::format::{ColumnId, Run};
 use crate::series::Series;
@@ -6,14 +6,14 @@ use jiff::Timestamp;
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
-/// A moment, in UTC.
+/// A time in UTC.
 pub fn moment(utc_ns: i64) -> String {
     let at = Timestamp::from_nanosecond(i128::from(utc_ns)).unwrap_or_default();
     let at = Timestamp::from_millisecond(at.as_millisecond()).unwrap_or(at);
     format!("{at:.3}")
 }
 
-/// What the run is about: a line each, then its columns by name.
+/// Prints the description of the run, one line each, then its columns by name.
 pub fn show(run: &Run, out: &mut impl Write) -> io::Result<()> {
     let meta = &run.meta;
     writeln!(out, "run      {}", meta.title)?;
@@ -46,12 +46,13 @@ pub fn show(run: &Run, out: &mut impl Write) -> io::Result<()> {
     Ok(())
 }
 
-/// A cell of CSV (RFC 4180).
+/// A CSV cell (RFC 4180).
 fn cell(text: &str) -> String {
     if text.contains([',', '"', '\n']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text.to_owned() }
 }
 
-/// The rows of some columns (of all, if none is named) as CSV; totals as rates since the row before. What was not measured is empty.
+/// Prints the rows of some columns (all if none is named) as CSV. Totals are printed as rates since
+/// the previous row; values that were not measured are empty.
 pub fn csv(run: &Run, names: &[&str], out: &mut impl Write) -> io::Result<()> {
     let ids =
         (0u32..).map(ColumnId).zip(&run.columns).filter(|(_, c)| names.is_empty() || names.contains(&c.name.as_str()));

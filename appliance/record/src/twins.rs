@@ -1,14 +1,15 @@
-//! A run as text, in the layouts of vmstat, iostat, nicstat and zpool iostat: for eyes and scripts that know those.
+//! A run as text in the formats of vmstat, iostat, nicstat and zpool iostat, for people and scripts
+//! that know those.
 //!
-//! As theirs, the first report is the average since the machine started (that of pools is left out); times are UTC. Every device has a row in
-//! every report.
+//! As in the original tools, the first report is the average since boot (omitted for pools); times
+//! are UTC. Every device has a row in every report.
 
 use crate::format::{ColumnId, Run};
 use crate::show::moment;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
-/// Files and their texts; those that the run has nothing for are left out.
+/// File names and their texts; those for which the run has no data are omitted.
 pub fn all(run: &Run) -> Vec<(&'static str, String)> {
     let table = Table::new(run);
     [
@@ -22,10 +23,11 @@ pub fn all(run: &Run) -> Vec<(&'static str, String)> {
     .collect()
 }
 
-/// The run by names: numbers of totals since the row before, and of the first row since the start.
+/// The run by column names: totals are differences from the previous row, and in the first row
+/// since boot.
 struct Table<'a> {
     run: &'a Run,
-    /// By name and labels: what each row tells.
+    /// By name and labels: the value of each row.
     columns: BTreeMap<&'a str, BTreeMap<String, Vec<f64>>>,
 }
 
@@ -43,7 +45,7 @@ impl<'a> Table<'a> {
         self.columns.get(name)?.get(whose)?.get(row).copied().filter(|v| !v.is_nan())
     }
 
-    /// What a total grew by a second; in the first row since the start.
+    /// Growth of a total per second; in the first row, since boot.
     fn rate(&self, name: &str, whose: &str, row: usize) -> Option<f64> {
         Some(self.grown(name, whose, row)? / self.seconds(row)?)
     }
@@ -155,7 +157,7 @@ fn iostat(t: &Table<'_>) -> Option<String> {
     Some(out)
 }
 
-/// As `nicstat -p`: an epoch, then colons.
+/// The format of `nicstat -p`: seconds since 1970, then values separated by colons.
 fn nicstat(t: &Table<'_>) -> Option<String> {
     let devices = t.devices("net.received_bytes");
     let mut out = String::new();
@@ -180,7 +182,7 @@ fn nicstat(t: &Table<'_>) -> Option<String> {
     (!out.is_empty()).then_some(out)
 }
 
-/// As `zpool iostat -y -T u -p`: what the devices of each pool did.
+/// The format of `zpool iostat -y -T u -p`: activity of each pool's devices.
 fn zpool(t: &Table<'_>) -> Option<String> {
     let columns = [
         "weir_device_read_time_seconds_count",
@@ -210,7 +212,7 @@ fn zpool(t: &Table<'_>) -> Option<String> {
     Some(out)
 }
 
-/// Of each pool, what its devices did a second in each row.
+/// For each pool, the activity of its devices per second in each row.
 fn by_pool(run: &Run, name: &str) -> BTreeMap<String, Vec<f64>> {
     let mut out: BTreeMap<String, Vec<f64>> = BTreeMap::new();
     for (id, column) in run.named(name) {

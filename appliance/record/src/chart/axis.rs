@@ -1,9 +1,9 @@
-//! Where numbers stand on an axis, and what is written there.
+//! Axis scales: tick positions and labels.
 
 use super::Vertical;
 use crate::format::Unit;
 
-/// Steps of times, in seconds.
+/// Possible distances between time labels, in seconds.
 const STEPS: [f64; 24] = [
     0.001,
     0.01,
@@ -31,7 +31,7 @@ const STEPS: [f64; 24] = [
     2_592_000.0,
 ];
 
-/// Moments that are labelled, in seconds since the begin: at round times of the clock.
+/// Labelled times in seconds since the start of the run, at round clock times.
 pub(super) fn times((from, to): (f64, f64), clock: Option<f64>, most: usize) -> Vec<f64> {
     let start = clock.unwrap_or(0.0);
     let step = STEPS.iter().copied().find(|s| (to - from) / s <= most as f64).unwrap_or(2_592_000.0 * 12.0);
@@ -39,7 +39,7 @@ pub(super) fn times((from, to): (f64, f64), clock: Option<f64>, most: usize) -> 
     (0..=most * 2).map(|n| (first + n as f64) * step - start).take_while(|t| *t <= to + step * 1e-9).collect()
 }
 
-/// A moment as it is labelled.
+/// The label of a time.
 pub(super) fn clock(at: f64, start: Option<f64>) -> String {
     let at = at + start.map_or(0.0, |s| s.rem_euclid(86_400.0));
     let whole = (at + 1e-6).floor();
@@ -55,23 +55,23 @@ pub(super) fn clock(at: f64, start: Option<f64>) -> String {
     }
 }
 
-/// A scale: values to heights, and what is labelled.
+/// A scale: maps values to heights and provides labels.
 #[derive(Debug, Clone)]
 pub(super) struct Scale {
-    /// Lowest and highest, in heights.
+    /// Lowest and highest height.
     pub range: (f64, f64),
-    /// Heights with a label.
+    /// Heights that have a label.
     pub ticks: Vec<f64>,
     /// The label of the axis.
     pub name: String,
     log: bool,
-    /// Height of what is zero, on an axis of logarithms.
+    /// Height of zero on a logarithmic axis.
     floor: Option<f64>,
-    /// What one unit of the labels is, in base units.
+    /// The unit of the labels in base units.
     factor: f64,
 }
 
-/// The unit of an axis that shows `most`, and what it is in base units.
+/// The unit for an axis with maximum `most`: its size in base units, and its name.
 fn unit(axis: &Vertical, most: f64) -> (f64, String) {
     let per = if axis.per_second { "/s" } else { "" };
     let of = |list: &[(f64, &str)]| {
@@ -94,10 +94,10 @@ fn unit(axis: &Vertical, most: f64) -> (f64, String) {
 }
 
 impl Scale {
-    /// One that shows values from `least` (the smallest that is not zero) up to `most`.
+    /// A scale for values from `least` (the smallest non-zero value) to `most`.
     pub fn new(axis: &Vertical, least: f64, most: f64, has_zeros: bool) -> Self {
         let most = if most > 0.0 { most } else { 1.0 };
-        // Over many powers of ten the unit of the middle reads best.
+        // Over many orders of magnitude, the unit for the middle is the most readable.
         let shown = if axis.log && axis.unit == Unit::Seconds && least > 0.0 { (least * most).sqrt() } else { most };
         let (factor, unit) = unit(axis, shown);
         let name = match (axis.name.as_str(), unit.as_str()) {
@@ -138,7 +138,7 @@ impl Scale {
         }
     }
 
-    /// What is written at a height.
+    /// The label at a height.
     pub fn label(&self, height: f64) -> String {
         if self.floor.is_some_and(|floor| (height - floor).abs() < 1e-9) {
             return "0".to_owned();
@@ -155,7 +155,7 @@ impl Scale {
         }
     }
 
-    /// The height of the line that stands for zero, if it is marked.
+    /// The height of the zero line, if it is marked.
     pub fn floor(&self) -> Option<f64> {
         self.floor
     }

@@ -1,4 +1,5 @@
-//! Runs that charts are made of: recorded files, texts of other tools, folders of either.
+//! The runs that charts are made of: recorded files, output of other tools, or directories of
+//! either.
 
 use super::{Error, Mark, derive};
 use crate::folder;
@@ -10,20 +11,20 @@ use std::path::{Path, PathBuf};
 /// One run.
 #[derive(Debug)]
 pub struct Data {
-    /// What it is called.
     pub name: String,
-    /// Its begin on its clock, in seconds; nothing, if it has no clock.
+    /// Its start on its clock, in seconds; `None` if it has no clock.
     pub clock: Option<f64>,
-    /// What happened.
+    /// Labelled events.
     pub marks: Vec<Mark>,
-    /// What was left out or made up when it was read.
+    /// What was omitted or filled in while reading.
     pub notes: Vec<String>,
     recorded: Vec<(f64, Run)>,
     imported: Vec<(f64, Imported)>,
 }
 
 impl Data {
-    /// Reads a file, or a folder: its recorded runs, or if there are none the texts that are understood.
+    /// Reads a file or a directory: its recorded runs or, if there are none, the texts in a known
+    /// format.
     pub fn load(path: &Path, options: &import::Options) -> Result<Self, Error> {
         let io = |path: &Path| {
             let path = path.display().to_string();
@@ -59,7 +60,7 @@ impl Data {
             let named = file.file_name().map_or(file.clone(), PathBuf::from);
             match import::read(&named, &text, options) {
                 Ok(imported) => texts.push(imported),
-                // A folder has other things in it, too.
+                // A directory may contain other files, too.
                 Err(import::Error::Unknown(_) | import::Error::Empty(_)) if texts_only => {}
                 Err(error) => return Err(error.into()),
             }
@@ -69,7 +70,7 @@ impl Data {
         Ok(data)
     }
 
-    /// A run of parts that were read already; those with a clock are laid over each other by it.
+    /// Combines parts into one run. Parts with a clock are aligned by it.
     pub fn of(name: String, runs: Vec<Run>, texts: Vec<Imported>) -> Self {
         let begin = |run: &Run| run.meta.started.utc_ns as f64 / 1e9;
         let dated = texts.iter().filter(|t| t.clock == Clock::Utc).map(|t| t.start);
@@ -101,7 +102,7 @@ impl Data {
         Self { name, clock, marks, notes, recorded, imported }
     }
 
-    /// Series whose names begin with `prefix`, as columns of the run or made of them.
+    /// The series whose names begin with `prefix`: columns of the run, or derived from them.
     pub fn series(&self, prefix: &str) -> Vec<Series> {
         let mut out = Vec::new();
         let wants = |name: &str| name.starts_with(prefix);
@@ -115,30 +116,29 @@ impl Data {
         out
     }
 
-    /// Series of one name.
+    /// The series called `name`.
     pub fn named(&self, name: &str) -> Vec<Series> {
         let mut out = self.series(name);
         out.retain(|s| s.name == name);
         out
     }
 
-    /// All of a name added up.
+    /// The sum of all series called `name`.
     pub fn sum(&self, name: &str) -> Option<Series> {
         let parts = self.named(name);
         derive::sum(name, &[], &parts.iter().collect::<Vec<_>>())
     }
 
-    /// The recorded files, and how many seconds after the first each begins.
+    /// The recorded files, each with its start in seconds after the first one.
     pub(super) fn recorded(&self) -> impl Iterator<Item = (f64, &Run)> {
         self.recorded.iter().map(|(shift, run)| (*shift, run))
     }
 
-    /// The texts.
     pub(super) fn texts(&self) -> impl Iterator<Item = &Imported> {
         self.imported.iter().map(|(_, text)| text)
     }
 
-    /// How long it was, in seconds.
+    /// Length in seconds.
     pub fn length(&self) -> f64 {
         let recorded = self.recorded.iter().filter_map(|(shift, run)| {
             Some((run.rows.last()?.mono_ns - run.meta.started.mono_ns) as f64 / 1e9 + shift)
@@ -151,7 +151,7 @@ impl Data {
         recorded.chain(texts).fold(0.0, f64::max)
     }
 
-    /// The names of what it has, for those who asked for something else.
+    /// The names of the available series, for error messages.
     pub fn has(&self) -> String {
         let mut names: Vec<String> = self.series("").into_iter().map(|s| s.name).collect();
         names.sort();
@@ -160,7 +160,7 @@ impl Data {
     }
 }
 
-/// What `weir bench` says of a run of its own that it refused: whoever draws that one is told, too.
+/// A warning for a run that `weir bench` refused, to be shown on the chart as well.
 fn refused(folder: &Path) -> Option<String> {
     let text = std::fs::read_to_string(folder.join("verdict.json")).ok()?;
     let verdict: serde_json::Value = serde_json::from_str(&text).ok()?;

@@ -1,11 +1,13 @@
-//! What is drawn of a recorded run and is no column of it: shares, times of an operation, sums over devices.
+//! Derived series, which are not columns of a recorded run: shares, time per operation, sums over
+//! devices.
 
 use super::Cell;
 use crate::format::{ColumnId, Run, Unit};
 use crate::series::{Series, Span};
 use std::collections::BTreeMap;
 
-/// A number made of the same stretches of others; nothing where one of them lacks the stretch.
+/// Computes a series from the values of others at the same spans. Omits spans that one of them
+/// lacks.
 pub(super) fn combine(
     name: &str,
     labels: &[(&str, &str)],
@@ -31,10 +33,10 @@ pub(super) fn combine(
     out
 }
 
-/// The sum of series, each counted as zero where it has no stretch but another has.
+/// The sum of series. A series without a span that another one has counts as zero there.
 pub(super) fn sum(name: &str, labels: &[(&str, &str)], parts: &[&Series]) -> Option<Series> {
     let first = parts.first()?;
-    // Columns of one file have the same rows: then nothing is looked up.
+    // Columns of one file have the same rows: no lookup is needed.
     let same =
         |s: &&Series| s.spans.len() == first.spans.len() && s.spans.iter().zip(&first.spans).all(|(a, b)| a.to == b.to);
     if parts.iter().all(same) {
@@ -49,7 +51,7 @@ pub(super) fn sum(name: &str, labels: &[(&str, &str)], parts: &[&Series]) -> Opt
     }
     let mut spans: BTreeMap<u64, Span> = BTreeMap::new();
     for span in parts.iter().flat_map(|s| &s.spans) {
-        // Ends are not negative, so their bits are in their order.
+        // Ends are not negative, so their bits sort like the numbers.
         spans.entry(span.to.max(0.0).to_bits()).and_modify(|s| s.value += span.value).or_insert(*span);
     }
     let mut out = Series::new(name, labels, first.unit, first.per_second);
@@ -57,7 +59,7 @@ pub(super) fn sum(name: &str, labels: &[(&str, &str)], parts: &[&Series]) -> Opt
     Some(out)
 }
 
-/// All columns, and what is made of them.
+/// All columns, and the series derived from them.
 pub(super) fn all(run: &Run, wants: &dyn Fn(&str) -> bool) -> Vec<Series> {
     let named = |name: &str| -> Vec<Series> { run.named(name).filter_map(|(id, _)| run.series(id)).collect() };
     let mut out = Vec::new();
@@ -153,9 +155,9 @@ pub(super) fn all(run: &Run, wants: &dyn Fn(&str) -> bool) -> Vec<Series> {
     out
 }
 
-/// Operations by latency or size: what the buckets of a distribution grew by.
+/// Operations by latency or size: how much the buckets of a histogram grew.
 pub(super) fn buckets(run: &Run, name: &str) -> Vec<Cell> {
-    // By moment and upper bound: counts of all kinds of operations together.
+    // By time and upper bound: the counts of all kinds of operations together.
     let mut counts: BTreeMap<(u64, u64), (f64, f64)> = BTreeMap::new();
     for (id, column) in run.named(name) {
         let bound = column.labels.get("le").and_then(|le| le.parse::<f64>().ok()).unwrap_or(f64::INFINITY);

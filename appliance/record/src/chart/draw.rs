@@ -1,4 +1,4 @@
-//! Draws a figure with plotters, on whatever plotters draws on.
+//! Draws a figure with plotters, on any of its backends.
 
 use super::axis::{Scale, clock, times};
 use super::reduce::{reduce, smooth};
@@ -9,9 +9,9 @@ use plotters::coord::ranged1d::{DefaultFormatting, KeyPointHint, Ranged};
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
-/// Height of a line of the legend.
+/// Height of a legend line in pixels.
 const LEGEND: i32 = 18;
-/// Room around the area.
+/// Margins around the plot area in pixels.
 const LEFT: u32 = 78;
 const RIGHT: u32 = 70;
 const BOTTOM: u32 = 30;
@@ -43,7 +43,7 @@ fn font(size: i32, ink: &RGBColor) -> TextStyle<'static> {
     style
 }
 
-/// An axis of plotters with the labels that we chose.
+/// A plotters axis with our own labels.
 struct Ticks {
     range: (f64, f64),
     labelled: Vec<f64>,
@@ -59,7 +59,7 @@ impl Ranged for Ticks {
     }
 
     fn key_points<H: KeyPointHint>(&self, hint: H) -> Vec<f64> {
-        // Lines without labels are not drawn.
+        // Grid lines without labels are not drawn.
         if hint.weight().allow_light_points() { Vec::new() } else { self.labelled.clone() }
     }
 
@@ -70,7 +70,7 @@ impl Ranged for Ticks {
 
 type Area<DB> = DrawingArea<DB, Shift>;
 
-/// Draws on a backend.
+/// Draws a figure on a backend.
 pub(super) fn on<DB: DrawingBackend>(backend: DB, figure: &Figure, wanted: &Wanted) -> Result<(), Error>
 where
     DB::ErrorType: 'static,
@@ -78,7 +78,7 @@ where
     let root = backend.into_drawing_area();
     root.fill(&color(wanted.theme.paper())).map_err(failed)?;
     let entries = legend(figure);
-    // As many entries beside each other as have room.
+    // As many legend entries in a row as fit.
     let longest = entries.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0) as i32;
     let column = longest * 8 + 40;
     let beside = ((wanted.size.0 as i32 - LEFT as i32) / column.max(1)).max(1) as usize;
@@ -102,7 +102,7 @@ where
     root.present().map_err(failed)
 }
 
-/// Names and colours.
+/// Legend entries: names and colours.
 fn legend(figure: &Figure) -> Vec<(String, Rgb)> {
     let name = |line: &Line| {
         let smooth = line.smooth.map_or(String::new(), |s| format!(", thick: averaged over {s} s"));
@@ -116,7 +116,7 @@ fn legend(figure: &Figure) -> Vec<(String, Rgb)> {
     }
 }
 
-/// Least that is not zero, greatest, and whether there are zeros.
+/// The smallest non-zero value, the largest value, and whether there are zeros.
 fn bounds<'a>(all: impl Iterator<Item = &'a Series>, (from, to): (f64, f64)) -> (f64, f64, bool) {
     let (mut least, mut most, mut zeros) = (f64::INFINITY, 0.0f64, false);
     for value in all.flat_map(|s| &s.spans).filter(|s| s.to > from && s.from < to).map(|s| s.value) {
@@ -129,7 +129,7 @@ fn bounds<'a>(all: impl Iterator<Item = &'a Series>, (from, to): (f64, f64)) -> 
     (if least.is_finite() { least } else { 0.0 }, most, zeros)
 }
 
-/// A chart over time.
+/// Draws a chart over time.
 fn draw_times<DB: DrawingBackend>(area: &Area<DB>, figure: &Figure, wanted: &Wanted) -> Result<(), Error>
 where
     DB::ErrorType: 'static,
@@ -203,7 +203,7 @@ where
     if let Content::Heat(cells) = &figure.content {
         let most = cells.iter().map(|c| c.count).fold(0.0, f64::max);
         for cell in cells {
-            // Few are seen beside many: by the logarithm.
+            // Logarithmic, so that small counts are visible beside large ones.
             let alpha = 0.15 + 0.85 * (1.0 + cell.count).ln() / (1.0 + most).ln();
             let corners =
                 [(cell.time.0.max(from), left.at(cell.range.0)), (cell.time.1.min(to), left.at(cell.range.1))];
@@ -248,7 +248,7 @@ where
     for (n, mark) in figure.marks.iter().filter(|m| (from..=to).contains(&m.at)).enumerate() {
         let bar = PathElement::new(vec![(mark.at, low), (mark.at, high)], ink.mix(0.6).stroke_width(1));
         chart.draw_series(std::iter::once(bar)).map_err(failed)?;
-        // Neighbours do not stand in each other's way.
+        // Staggered, so that adjacent labels do not overlap.
         let height = high - (high - low) * (0.01 + 0.04 * (n % 8) as f64);
         let anchor = if mark.at > from + (to - from) * 0.75 { HPos::Right } else { HPos::Left };
         let style = font(12, &ink).pos(Pos::new(anchor, VPos::Top));
@@ -257,7 +257,7 @@ where
     Ok(())
 }
 
-/// Each on top of those before.
+/// Stacks each line on top of the previous ones.
 fn stack(lines: &[Line]) -> Vec<Line> {
     let mut out: Vec<Line> = Vec::new();
     for line in lines {
@@ -276,7 +276,8 @@ fn stack(lines: &[Line]) -> Vec<Line> {
 
 type Points = Vec<(f64, f64)>;
 
-/// The line as steps, piece by piece between gaps; and the band behind it, where there is more than the pixels can show.
+/// The line as steps, one path between gaps; and the band behind it, where there are more values
+/// than pixels.
 fn paths(series: &Series, (from, to): (f64, f64), pixels: usize, scale: &Scale) -> (Vec<Points>, Vec<Points>) {
     let near = (to - from) * 1e-9;
     let (mut path, mut band): (Vec<Points>, Vec<Points>) = Default::default();
@@ -285,7 +286,7 @@ fn paths(series: &Series, (from, to): (f64, f64), pixels: usize, scale: &Scale) 
         for span in series.spans.iter().filter(|s| s.to > from && s.from < to) {
             let (a, b, height) = (span.from.max(from), span.to.min(to), scale.at(span.value));
             match path.last_mut().filter(|_| (a - end).abs() <= near) {
-                // A stretch of the same value goes on.
+                // Extends a span with the same value.
                 Some(points) if points.last().is_some_and(|(_, h)| *h == height) => {
                     points.pop();
                     points.push((b, height));
@@ -317,7 +318,7 @@ fn paths(series: &Series, (from, to): (f64, f64), pixels: usize, scale: &Scale) 
     (path, band)
 }
 
-/// Areas between a line and the one below it, or the bottom.
+/// The areas between a line and the one below it, or the bottom.
 fn filled(series: &Series, below: Option<&Series>, window: (f64, f64), pixels: usize, scale: &Scale) -> Vec<Points> {
     let (top, _) = paths(series, window, pixels, scale);
     let bottoms = below.map(|below| paths(below, window, pixels, scale).0);
@@ -330,7 +331,7 @@ fn filled(series: &Series, below: Option<&Series>, window: (f64, f64), pixels: u
     top.iter().enumerate().map(|(n, points)| points.iter().copied().chain(bottom(n, points)).collect()).collect()
 }
 
-/// Bars, one below the other.
+/// Draws horizontal bars, one below the other.
 fn draw_bars<DB: DrawingBackend>(
     area: &Area<DB>,
     figure: &Figure,

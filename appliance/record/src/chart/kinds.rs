@@ -1,46 +1,46 @@
-//! The ten charts: which lines they have, and which axes.
+//! The ten kinds of charts: their lines and axes.
 
 use super::{Cell, Content, Data, Error, Figure, Line, Mark, Vertical, Wanted, derive};
 use crate::format::Unit;
 use crate::series::Series;
 
-/// What is up in a heat map.
+/// The vertical axis of a heat map.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Heat {
-    /// How long operations took.
+    /// Latency of operations.
     Latency,
-    /// Where they were.
+    /// Offset of operations.
     Offset,
-    /// How large they were.
+    /// Size of operations.
     Size,
 }
 
 /// A kind of chart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// User and system.
+    /// User and system time of processors.
     Cpu,
-    /// Throughput of disks, and how busy they were, on the right.
+    /// Disk throughput and, on the right axis, utilization.
     Disk,
-    /// Waiting and service times of disks, as logarithms.
+    /// Wait and service times of disks, logarithmic.
     Service,
-    /// What network devices received and sent.
+    /// Bytes received and sent by network devices.
     Net,
-    /// What pools read and wrote, as logarithms.
+    /// Bytes read and written by pools, logarithmic.
     Pool,
-    /// Operations a second, of several runs.
+    /// Operations per second, for one or several runs.
     Iops,
     /// Operations by latency, offset or size.
     Heat,
-    /// A load that rises in steps, with what limited each.
+    /// A load that increases in steps, with the limiting resource of each.
     Steps,
-    /// Hits and misses of the cache.
+    /// Cache hits and misses.
     Hits,
-    /// How long runs took.
+    /// Duration of each run.
     Times,
 }
 
-/// All kinds: what they are called, and what they show.
+/// All kinds: name, kind, description.
 pub const KINDS: [(&str, Kind, &str); 10] = [
     ("cpu", Kind::Cpu, "user and system"),
     (
@@ -58,7 +58,8 @@ pub const KINDS: [(&str, Kind, &str); 10] = [
     ("times", Kind::Times, "how long each run took, as bars"),
 ];
 
-/// Whether a name fits a pattern with `*` for anything; names fit as a whole, so that sda is not sdaa.
+/// Whether a name matches a pattern in which `*` stands for anything. Names match as a whole, so
+/// that sda does not match sdaa.
 fn fits(pattern: &str, name: &str) -> bool {
     match pattern.split_once('*') {
         None => pattern == name,
@@ -68,7 +69,8 @@ fn fits(pattern: &str, name: &str) -> bool {
     }
 }
 
-/// Lines of a chart of several runs: names say whose they are where that is not plain.
+/// The lines of a chart of several runs. Names include the run or device where they would be
+/// ambiguous.
 struct Lines<'a> {
     runs: &'a [Data],
     wanted: &'a Wanted,
@@ -76,7 +78,7 @@ struct Lines<'a> {
 }
 
 impl Lines<'_> {
-    /// All series of a name. `smooth`: drawn averaged, too.
+    /// Adds all series called `name`. `smooth`: also draws a moving average.
     fn add(&mut self, name: &str, shown: &str, is_right: bool, smooth: Option<f64>) -> &mut Self {
         for run in self.runs {
             for series in run.named(name) {
@@ -100,7 +102,7 @@ impl Lines<'_> {
         self.lines.push(Line { name: name.join(" "), series, is_right, smooth });
     }
 
-    /// Without devices that did nothing, as long as others did.
+    /// Removes devices that were idle, unless all were.
     fn without_idle(&mut self) {
         let busy = |line: &Line| line.series.spans.iter().any(|s| s.value > 0.0);
         let whose = |line: &Line| (line.series.whose(), line.name.split(' ').next().map(str::to_owned));
@@ -115,7 +117,8 @@ fn vertical(name: &str, unit: Unit, per_second: bool, log: bool) -> Vertical {
     Vertical { unit, per_second, name: name.to_owned(), log }
 }
 
-/// Throughput of a run in operations, and of what: of the load generator, of the devices of pools, or of disks.
+/// The throughput of a run in operations, and its source: the load generator, the devices of pools,
+/// or disks.
 fn operations(run: &Data) -> Option<(&'static str, Series)> {
     let both = |shown: &'static str, a: &str, b: &str| {
         let parts: Vec<Series> = run.named(a).into_iter().chain(run.named(b)).collect();
@@ -128,7 +131,7 @@ fn operations(run: &Data) -> Option<(&'static str, Series)> {
         .or_else(|| run.sum("disk.transfers").map(|s| ("transfers of disks", s)))
 }
 
-/// The chart of some runs.
+/// Builds the chart of the given runs.
 pub fn figure(kind: Kind, runs: &[Data], wanted: &Wanted) -> Result<Figure, Error> {
     let nothing = |what: &str| {
         let (run, has) = runs.first().map_or_else(Default::default, |r| (r.name.clone(), r.has()));
@@ -143,7 +146,7 @@ pub fn figure(kind: Kind, runs: &[Data], wanted: &Wanted) -> Result<Figure, Erro
             (vertical("processors", Unit::Percent, false, false), "cpu.user, cpu.system")
         }
         Kind::Disk => {
-            // Of less than some minutes there is nothing to smooth.
+            // Runs of less than five minutes are not smoothed.
             let smooth = runs.iter().any(|run| run.length() >= 300.0).then_some(30.0);
             l.add("disk.read_bytes", "read", false, None).add("disk.written_bytes", "written", false, None);
             l.add("disk.waiting_share", "%w", true, smooth).add("disk.busy", "%b", true, smooth);
@@ -212,7 +215,7 @@ pub fn figure(kind: Kind, runs: &[Data], wanted: &Wanted) -> Result<Figure, Erro
     Ok(figure)
 }
 
-/// Title, times and notes.
+/// Fills in title, time window and notes.
 fn around(content: Content, left: Vertical, name: &str, runs: &[Data], wanted: &Wanted) -> Figure {
     let names: Vec<&str> = runs.iter().map(|r| r.name.as_str()).collect();
     let what = wanted.device.as_ref().map_or(name.to_owned(), |device| format!("{name} {device}"));
@@ -229,7 +232,7 @@ fn around(content: Content, left: Vertical, name: &str, runs: &[Data], wanted: &
     Figure { title, content, left, right: None, marks: Vec::new(), clock, window: (from, to), notes }
 }
 
-/// Where each step begins, and what was busiest in it.
+/// The start of each step, and the busiest resource in it.
 fn steps(run: &Data) -> Vec<Mark> {
     let resources = [("cpu.idle", "CPU"), ("net.busy", "network"), ("disk.busy", "disk")];
     let busy: Vec<(String, Series)> = resources
@@ -255,7 +258,7 @@ fn steps(run: &Data) -> Vec<Mark> {
     run.marks.iter().zip(ends).map(mark).collect()
 }
 
-/// Names of distributions in `/metrics` that a heat map is made of, the first that is there.
+/// The `/metrics` histograms for a heat map; the first one present is used.
 const LATENCIES: [&str; 5] = [
     "load.latency_bucket",
     "weir_nfs_call_time_seconds_bucket",
@@ -274,7 +277,7 @@ fn heat(runs: &[Data], wanted: &Wanted, nothing: impl Fn(&str) -> Error) -> Resu
     let mut from = String::new();
     let mut cells: Vec<Cell> = Vec::new();
     if wanted.heat == Heat::Latency {
-        // What a client saw of several repetitions lies in a file for each.
+        // The client's view of several repetitions is in a file for each.
         let has = |name: &&&str| run.recorded().any(|(_, run)| run.named(name).next().is_some());
         if let Some(name) = LATENCIES.iter().find(has) {
             from = (*name).to_owned();
@@ -307,14 +310,14 @@ fn heat(runs: &[Data], wanted: &Wanted, nothing: impl Fn(&str) -> Error) -> Resu
     Ok(figure)
 }
 
-/// Columns and rows that single operations are counted into.
+/// Columns and rows of the grid that single operations are counted into.
 const GRID: (usize, usize) = (120, 60);
 
 fn grid(operations: &[(f64, f64)], log: bool) -> Vec<Cell> {
     let end = operations.iter().map(|(at, _)| *at).fold(0.0, f64::max).max(1e-3) * (1.0 + 1e-9);
     let most = operations.iter().map(|(_, v)| *v).fold(0.0, f64::max).max(1e-12) * (1.0 + 1e-9);
     let least = operations.iter().map(|(_, v)| *v).filter(|v| *v > 0.0).fold(most, f64::min);
-    // Rows of equal height: of logarithms from the least, or from zero.
+    // Rows of equal height: logarithmic from the minimum, or linear from zero.
     let share = |value: f64| match log {
         true if most > least => (value.max(least) / least).ln() / (most / least).ln(),
         _ => value / most,

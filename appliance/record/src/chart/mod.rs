@@ -1,17 +1,18 @@
 //! Charts of runs: ten kinds, as SVG and PNG.
 //!
 //! ```text
-//!   files ─> data (runs: series, operations, notes) ─> kinds (which lines, which axes) ─> Figure ─> draw ─> plotters ─> SVG, pixels ─> PNG
-//!                                                                       reduce, axis ──────^
+//! files ─> data (runs: series, operations, notes) ─> kinds (lines, axes) ─> Figure
+//!                                                          reduce, axis ──┐   │
+//!                              SVG, pixels ─> PNG <─ plotters <─ draw <───┴───┘
 //! ```
 //!
-//! Drawing is plotters'; PNG goes through a backend of ours (`pixels`), which needs no font of the machine.
+//! plotters draws. PNG goes through our own backend (`pixels`), which needs no installed font.
 //!
 //! Invariants:
-//!   * the same input gives the same bytes: no clock, no random names, no fonts of the machine
-//!   * an axis has one unit, and its label says which; where nothing was measured, nothing is drawn
-//!   * where there are more numbers than pixels, the line goes through averages and a band from the least to the greatest is behind it, so that the
-//!     area under the line stays what it was and no peak is lost
+//!   * the same input gives the same bytes: no clock, no random names, no installed fonts
+//!   * an axis has one unit, and its label names it; where nothing was measured, nothing is drawn
+//!   * where there are more values than pixels, the line shows averages and a band behind it spans
+//!     minimum to maximum, so that the area under the line is preserved and no peak is lost
 
 mod axis;
 pub mod data;
@@ -29,26 +30,25 @@ pub use kinds::{Heat, KINDS, Kind, figure};
 use crate::format::Unit;
 use crate::series::Series;
 
-/// How a chart is wanted.
+/// Options of a chart.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Wanted {
-    /// Pixels: width and height.
+    /// Width and height in pixels.
     pub size: (u32, u32),
-    /// Colours.
     pub theme: Theme,
-    /// Instead of the chart's own.
+    /// Title instead of the default.
     pub title: Option<String>,
-    /// The devices, pools or jobs that are drawn, with `*` for anything; all, if it is nothing.
+    /// Devices, pools or jobs to draw, with `*` for anything; all if `None`.
     pub device: Option<String>,
-    /// The window: from and for how long, in seconds since the begin.
+    /// Time window: start and length, in seconds since the start of the run.
     pub window: (f64, Option<f64>),
-    /// The left axis as logarithms, or not; nothing: as the chart has it.
+    /// Whether the left axis is logarithmic; `None`: the default of the chart.
     pub log: Option<bool>,
-    /// An average over so many seconds is drawn too, over each line.
+    /// Also draws a moving average over this many seconds, on each line.
     pub smooth: Option<f64>,
-    /// Of heat maps: what is up.
+    /// Vertical axis of a heat map.
     pub heat: Heat,
-    /// A statistic of the run for the right axis.
+    /// Series of the run for the right axis.
     pub right: Option<String>,
 }
 
@@ -68,19 +68,20 @@ impl Default for Wanted {
     }
 }
 
-/// Colours.
+/// Colour scheme.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Theme {
-    /// On white.
+    /// White background.
     Light,
-    /// On almost black.
+    /// Nearly black background.
     Dark,
 }
 
 /// Red, green, blue.
 pub type Rgb = (u8, u8, u8);
 
-/// Colours that people who see few of them tell apart (Okabe and Ito, 2008); yellow last, since it is faint on white.
+/// A palette for people with colour vision deficiency (Okabe and Ito, 2008); yellow comes last,
+/// since it is faint on white.
 const COLORS: [Rgb; 8] = [
     (0, 114, 178),
     (213, 94, 0),
@@ -106,54 +107,52 @@ impl Theme {
     }
 }
 
-/// The colour of a line by its number.
+/// The colour of line `n`.
 fn color_of(n: usize) -> Rgb {
     COLORS[n % COLORS.len()]
 }
 
-/// A line.
+/// A line of a chart.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Line {
-    /// In the legend.
+    /// Name in the legend.
     pub name: String,
-    /// Over time.
     pub series: Series,
-    /// It belongs to the axis on the right.
+    /// Whether it is drawn on the right axis.
     pub is_right: bool,
-    /// An average over so many seconds is drawn over it; the line itself stays, fainter.
+    /// Also draws a moving average over this many seconds; the line itself is drawn fainter.
     pub smooth: Option<f64>,
 }
 
 /// A vertical axis.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Vertical {
-    /// In what.
     pub unit: Unit,
-    /// Told a second.
+    /// Whether the values are per second.
     pub per_second: bool,
-    /// What it is, before the unit.
+    /// Label before the unit.
     pub name: String,
-    /// As logarithms.
+    /// Whether it is logarithmic.
     pub log: bool,
 }
 
 /// A cell of a heat map.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Cell {
-    /// From when to when.
+    /// Start and end in seconds.
     pub time: (f64, f64),
-    /// From which value to which.
+    /// Lower and upper bound of the values.
     pub range: (f64, f64),
-    /// How many.
+    /// Number of operations.
     pub count: f64,
 }
 
-/// What is in the area.
+/// The contents of the plot area.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Content {
     /// Lines, each from the bottom.
     Lines(Vec<Line>),
-    /// Each on top of those before.
+    /// Lines stacked on top of each other.
     Stack(Vec<Line>),
     /// Counts by time and value.
     Heat(Vec<Cell>),
@@ -161,73 +160,71 @@ pub enum Content {
     Bars(Vec<(String, f64)>),
 }
 
-/// A moment with a name.
+/// A labelled event.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Mark {
-    /// When.
+    /// Time in seconds since the start.
     pub at: f64,
-    /// What.
+    /// Label.
     pub text: String,
 }
 
-/// A chart, before it is drawn.
+/// A chart before it is drawn.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Figure {
-    /// Above it.
     pub title: String,
-    /// What is drawn.
     pub content: Content,
-    /// The axis on the left.
+    /// The left axis.
     pub left: Vertical,
-    /// The axis on the right, if there is one.
+    /// The right axis, if there is one.
     pub right: Option<Vertical>,
-    /// Moments with names.
+    /// Labelled events.
     pub marks: Vec<Mark>,
-    /// The begin of the run on its clock; otherwise times are told since the begin.
+    /// Start of the run on its clock; if absent, times count from the start.
     pub clock: Option<f64>,
-    /// The window, in seconds since the begin.
+    /// Time window in seconds since the start.
     pub window: (f64, f64),
-    /// Below it: what the reader must know.
+    /// Notes below the chart.
     pub notes: Vec<String>,
 }
 
-/// Why there is no chart.
+/// Why a chart could not be drawn.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// A file of a run is not read.
+    /// A recorded file could not be read.
     #[error(transparent)]
     Run(#[from] crate::format::Error),
-    /// A text is not read.
+    /// A text could not be read.
     #[error(transparent)]
     Text(#[from] crate::import::Error),
-    /// The system refused.
+    /// An I/O error.
     #[error("{0}: {1}")]
     Io(String, std::io::Error),
-    /// The run does not have what the chart shows.
+    /// The run lacks the series that the chart shows.
     #[error("{run}: nothing to draw: it has no {wanted}; it has {has}")]
     Nothing {
-        /// Which run.
+        /// Name of the run.
         run: String,
-        /// What is missing.
+        /// The missing series.
         wanted: String,
-        /// What is there.
+        /// The available series.
         has: String,
     },
-    /// More or fewer pixels than a picture can have.
+    /// The picture is too large or too small.
     #[error("{0}x{1} pixels, expected 200x120 to 8000x8000")]
     Size(u32, u32),
-    /// What draws says so.
+    /// An error of the drawing library.
     #[error("cannot draw: {0}")]
     Draw(String),
 }
 
 impl Figure {
-    /// As an SVG file.
+    /// Draws the figure as SVG.
     pub fn svg(&self, wanted: &Wanted) -> Result<String, Error> {
         draw::svg(self, wanted)
     }
 
-    /// As a PNG file.
+    /// Draws the figure as PNG.
     pub fn png(&self, wanted: &Wanted) -> Result<Vec<u8>, Error> {
         pixels::png(self, wanted)
     }

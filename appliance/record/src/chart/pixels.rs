@@ -1,4 +1,5 @@
-//! PNG: plotters draws pixels into memory, letters are those of font8x8, so that no font of the machine is needed.
+//! PNG output: plotters draws pixels into memory, and letters are those of font8x8, so that no
+//! installed font is needed.
 
 use super::{Error, Figure, Wanted, draw};
 use font8x8::UnicodeFonts as _;
@@ -7,7 +8,7 @@ use plotters::style::text_anchor::{HPos, VPos};
 use plotters_backend::{BackendColor, BackendCoord, BackendStyle, BackendTextStyle, DrawingBackend, DrawingErrorKind};
 use std::convert::Infallible;
 
-/// Pixels of a letter, both ways.
+/// Width and height of a letter in pixels.
 const LETTER: i32 = 8;
 
 /// A picture in memory.
@@ -114,7 +115,7 @@ impl DrawingBackend for Pixels<'_> {
     }
 }
 
-/// The figure as a PNG file.
+/// Draws the figure as PNG.
 pub(super) fn png(figure: &Figure, wanted: &Wanted) -> Result<Vec<u8>, Error> {
     let size = wanted.size;
     draw::check(size)?;

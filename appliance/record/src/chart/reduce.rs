@@ -1,23 +1,24 @@
-//! Fewer stretches than there are: for each column of pixels the average, the least and the greatest.
+//! Reduces a series to one value per pixel column: average, minimum and maximum.
 
 use crate::series::{Series, Span};
 
-/// A column.
+/// A pixel column.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Column {
-    /// From when to when.
+    /// Start and end.
     pub time: (f64, f64),
-    /// Seconds of it in which something was measured.
+    /// Seconds of it that were measured.
     pub seconds: f64,
-    /// Average over these.
+    /// Average over the measured time.
     pub mean: f64,
-    /// Least value.
+    /// Minimum.
     pub least: f64,
-    /// Greatest value.
+    /// Maximum.
     pub most: f64,
 }
 
-/// The series as so many columns of one width; those in which nothing was measured are left out.
+/// Reduces the series to this many columns of equal width. Columns without measurements are
+/// omitted.
 pub fn reduce(series: &Series, (from, to): (f64, f64), columns: usize) -> Vec<Column> {
     let width = (to - from) / columns.max(1) as f64;
     let mut out: Vec<Column> = Vec::with_capacity(columns);
@@ -30,7 +31,7 @@ pub fn reduce(series: &Series, (from, to): (f64, f64), columns: usize) -> Vec<Co
             let n = (((at - from) / width + 1e-9) as usize).min(columns.saturating_sub(1));
             let time = (from + n as f64 * width, from + (n as f64 + 1.0) * width);
             let until = if n + 1 >= columns { end } else { end.min(time.1) };
-            // Rounding must not stand still.
+            // Rounding must not prevent progress.
             let until = if until > at { until } else { end };
             let seconds = until - at;
             match out.last_mut().filter(|c| c.time == time) {
@@ -48,10 +49,10 @@ pub fn reduce(series: &Series, (from, to): (f64, f64), columns: usize) -> Vec<Co
     out
 }
 
-/// An average over `width` seconds around each stretch, of what was measured there.
+/// A moving average over `width` seconds around each span, of what was measured there.
 pub fn smooth(series: &Series, width: f64) -> Series {
     let spans = &series.spans;
-    // Sums from the front: of seconds, and of values times seconds.
+    // Prefix sums of seconds, and of values times seconds.
     let mut sums = vec![(0.0, 0.0)];
     let (mut seconds, mut area) = (0.0, 0.0);
     for span in spans {

@@ -1,4 +1,5 @@
-//! Charts against golden files, and what must hold of every curve. `WEIR_BLESS=1` renews the golden files.
+//! Compares charts with golden files, and tests properties of every curve. `WEIR_BLESS=1` updates
+//! the golden files.
 
 use super::*;
 use crate::format::{Column, Kind as ColumnKind, Meta, Run, Stamp, Writer};
@@ -19,7 +20,7 @@ macro_rules! sample {
     };
 }
 
-/// A run of ten minutes in four steps, the machine and a pool, with a gap and a counter that begins anew.
+/// A run of ten minutes in four steps, with the machine and a pool, a gap and a counter reset.
 fn recorded(seed: u64) -> Data {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("x.weirrec");
@@ -96,7 +97,7 @@ fn pixels(png: &[u8]) -> (u32, u32, Vec<u8>) {
     (info.width, info.height, out)
 }
 
-/// What was drawn is what is kept; where it is not, the new one lies beside the old.
+/// Compares a drawing with its golden file. `WEIR_BLESS` replaces the file.
 #[track_caller]
 fn golden(name: &str, drawn: &[u8]) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/chart/golden").join(name);
@@ -104,7 +105,7 @@ fn golden(name: &str, drawn: &[u8]) {
         std::fs::write(&path, drawn).expect("written");
     }
     let kept = std::fs::read(&path).unwrap_or_default();
-    // How pixels are packed is the packer's, and there is more than one.
+    // Compression depends on the PNG encoder, so compare pixels.
     let same = match name.ends_with(".png") {
         true => pixels(&kept) == pixels(drawn),
         false => kept == drawn,
@@ -193,7 +194,7 @@ fn a_device_is_chosen_by_its_whole_name() {
     assert_eq!((lines("c0t16d0"), lines("c0*"), lines("c0"), lines("*d0")), (4, 4, 0, 8));
 }
 
-/// Zeros on an axis of logarithms lie on a line of their own, which is marked; gaps are not drawn over.
+/// On a logarithmic axis, zeros lie on a marked line of their own; gaps are not bridged.
 #[test]
 fn zeros_have_a_floor_and_gaps_stay_gaps() {
     let axis = Vertical { unit: Unit::Bytes, per_second: true, name: String::new(), log: true };
@@ -215,7 +216,8 @@ fn zeros_have_a_floor_and_gaps_stay_gaps() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 128, ..ProptestConfig::default() })]
 
-    /// However many columns there are, and wherever the window lies: the area under what is drawn is that of the source.
+    /// For any number of columns and any window, the area under the drawing equals that of the
+    /// source.
     #[test]
     fn fewer_columns_have_the_same_area(
         spans in proptest::collection::vec((0.001f64..5.0, prop_oneof![Just(0.0), 0.001f64..7.0], 0.0f64..1e9), 1..400),
@@ -237,7 +239,7 @@ proptest! {
         prop_assert!(drawn.iter().all(|c| c.least <= c.mean * (1.0 + 1e-9) + 1e-9 && c.mean <= c.most * (1.0 + 1e-9) + 1e-9));
         let smooth = reduce::smooth(&series, width);
         let (least, most) = series.spans.iter().fold((f64::MAX, 0.0f64), |(a, b), s| (a.min(s.value), b.max(s.value)));
-        // Differences of sums of up to 1e12 keep three decimals.
+        // Differences of sums of up to 1e12 are exact to three decimals.
         prop_assert!(smooth.spans.iter().all(|s| s.value >= least - 10.0 && s.value <= most + 10.0));
     }
 }

@@ -1,20 +1,20 @@
-//! What Weir counts: the daemon's `/metrics`, under the names that it has there.
+//! Metrics of Weir: the daemon's `/metrics`, with the same names.
 
 use super::{Sample, Source};
 use crate::format::{Column, Kind, Unit};
 use crate::metrics::Metrics;
 use std::time::Duration;
 
-/// Asks for the text.
+/// Fetches the text.
 pub type Ask = Box<dyn FnMut() -> Result<String, String> + Send>;
 
-/// Figures in Prometheus' text format.
+/// Metrics in Prometheus' text format.
 pub struct Daemon {
     ask: Ask,
 }
 
 impl Daemon {
-    /// Of whatever `ask` gives.
+    /// A source that parses the text returned by `ask`.
     pub fn new(ask: Ask) -> Self {
         Self { ask }
     }
@@ -40,7 +40,8 @@ pub(super) fn metrics(text: &str, into: &mut Sample) {
     }
 }
 
-/// Unit and kind by Prometheus' rules for names; buckets, counts and sums of distributions are totals.
+/// Unit and kind, derived from the name by Prometheus' conventions. Buckets, counts and sums of
+/// histograms are totals.
 fn kind(name: &str) -> (Unit, Kind) {
     let (base, kind) = match name.strip_suffix("_total").or_else(|| name.strip_suffix("_sum")) {
         Some(base) => (base, Kind::Total),

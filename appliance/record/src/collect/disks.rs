@@ -4,10 +4,10 @@ use super::{Sample, Source, read};
 use crate::format::Unit;
 use serde_json::{Value, json};
 
-/// A sector of /proc/diskstats, whatever the device's own are.
+/// Sector size of /proc/diskstats in bytes, independent of the device.
 const SECTOR: f64 = 512.0;
 
-/// Whole disks; parts of them are left out, since they would be counted twice.
+/// Whole disks. Partitions are omitted, since they would be counted twice.
 pub struct Disks;
 
 impl Source for Disks {
@@ -21,7 +21,7 @@ impl Source for Disks {
     }
 }
 
-/// Parts of disks have no folder of their own there.
+/// Partitions have no directory of their own in /sys/block.
 fn is_whole(name: &str) -> bool {
     std::path::Path::new("/sys/block").join(name.replace('/', "!")).is_dir()
 }
@@ -31,7 +31,7 @@ pub(super) fn diskstats(text: &str, is_whole: impl Fn(&str) -> bool, into: &mut 
         let mut words = line.split_ascii_whitespace().skip(2);
         let Some(name) = words.next() else { continue };
         let n: Vec<f64> = words.map_while(|word| word.parse().ok()).collect();
-        // Devices that were never used, as most loop devices, are left out until they are.
+        // Devices that were never used, such as most loop devices, are omitted.
         if n.len() < 11 || n.iter().all(|n| *n == 0.0) || !is_whole(name) {
             continue;
         }
@@ -60,7 +60,7 @@ pub(super) fn diskstats(text: &str, is_whole: impl Fn(&str) -> bool, into: &mut 
     }
 }
 
-/// Disks of the machine: name, bytes, whether they turn, what they call themselves.
+/// The disks of the machine: name, size in bytes, whether rotational, model.
 pub(super) fn describe() -> Vec<Value> {
     let Ok(folder) = std::fs::read_dir("/sys/block") else { return Vec::new() };
     let mut names: Vec<String> = folder.flatten().map(|e| e.file_name().to_string_lossy().into_owned()).collect();

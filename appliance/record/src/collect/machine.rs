@@ -1,10 +1,11 @@
-//! Memory and paging: /proc/meminfo and /proc/vmstat; and what the machine is, told once.
+//! Memory and paging from /proc/meminfo and /proc/vmstat, and a description of the machine,
+//! collected once.
 
 use super::{Sample, Source, field, network, read};
 use crate::format::Unit;
 use serde_json::{Map, Value, json};
 
-/// Memory.
+/// Source of memory and paging metrics.
 pub struct Memory;
 
 impl Source for Memory {
@@ -40,7 +41,7 @@ pub(super) fn memory(text: &str, into: &mut Sample) {
     }
 }
 
-/// Bytes of a line of /proc/meminfo, such as `MemTotal:`.
+/// The value of a line of /proc/meminfo, such as `MemTotal:`, in bytes.
 pub fn memory_bytes(text: &str, line: &str) -> Option<f64> {
     field(text, line).map(|kib| kib * 1024.0)
 }
@@ -60,7 +61,7 @@ pub(super) fn paging(text: &str, into: &mut Sample) {
     }
 }
 
-/// What the machine is: name, kernel, processors, memory, links with their speeds, disks.
+/// Describes the machine: name, kernel, processors, memory, links with their speeds, disks.
 pub fn describe() -> Map<String, Value> {
     let mut out = Map::new();
     let system = rustix::system::uname();

@@ -1,7 +1,7 @@
-//! What is read at each row, and from where.
+//! The sources that are sampled for each row.
 //!
-//! Below: /proc and /sys of Linux, and whatever tells figures in Prometheus' text format. Above: `recorder`.
-//! The names of the columns are listed in docs/design/record.md.
+//! Below: /proc and /sys of Linux, and any endpoint with Prometheus' text format. Above:
+//! `recorder`. The names of the columns are listed in docs/design/record.md.
 
 pub mod daemon;
 pub mod disks;
@@ -11,34 +11,34 @@ pub mod processors;
 
 use crate::format::{Column, Kind, Unit};
 
-/// Numbers of one row.
+/// The values of one row.
 #[derive(Debug, Default)]
 pub struct Sample {
-    /// Columns and their numbers.
+    /// Columns and their values.
     pub values: Vec<(Column, f64)>,
 }
 
 impl Sample {
-    /// A number that only grows.
+    /// Adds a number that only grows.
     pub fn total(&mut self, name: &str, labels: &[(&str, &str)], unit: Unit, value: f64) {
         self.values.push((Column::new(name, labels, unit, Kind::Total), value));
     }
 
-    /// A number of this moment.
+    /// Adds the current value of a number.
     pub fn level(&mut self, name: &str, labels: &[(&str, &str)], unit: Unit, value: f64) {
         self.values.push((Column::new(name, labels, unit, Kind::Level), value));
     }
 }
 
-/// Something that tells numbers.
+/// A source of values.
 pub trait Source: Send {
-    /// What it is called when it fails.
+    /// Name for error messages.
     fn name(&self) -> &str;
-    /// Tells its numbers of now; what it cannot tell is left out, and why is the error.
+    /// Adds the current values. Values that cannot be read are omitted and reported as an error.
     fn sample(&mut self, into: &mut Sample) -> Result<(), String>;
 }
 
-/// All of the machine.
+/// All sources of the machine.
 pub fn machine() -> Vec<Box<dyn Source>> {
     vec![
         Box::new(processors::Processors),
@@ -48,12 +48,12 @@ pub fn machine() -> Vec<Box<dyn Source>> {
     ]
 }
 
-/// A file of the system.
+/// Reads a system file.
 fn read(path: &str) -> Result<String, String> {
     std::fs::read_to_string(path).map_err(|e| format!("{path}: {e}"))
 }
 
-/// A number after a word at the begin of a line.
+/// The number after `name` at the start of a line.
 fn field(text: &str, name: &str) -> Option<f64> {
     let line = text.lines().find_map(|line| line.strip_prefix(name))?;
     line.split_ascii_whitespace().next()?.parse().ok()

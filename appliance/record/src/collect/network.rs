@@ -1,10 +1,10 @@
-//! Network devices: /proc/net/dev, and what TCP does of /proc/net/snmp.
+//! Network devices from /proc/net/dev, and TCP statistics from /proc/net/snmp.
 
 use super::{Sample, Source, read};
 use crate::format::Unit;
 use serde_json::{Value, json};
 
-/// Network devices.
+/// Source of network metrics.
 pub struct Network;
 
 impl Source for Network {
@@ -24,8 +24,8 @@ impl Source for Network {
     }
 }
 
-/// Devices and their counters (proc_pid_net(5)): receive: bytes packets errs drop fifo frame compressed multicast; transmit: bytes
-/// packets errs drop fifo colls carrier compressed.
+/// Devices and their counters (proc_pid_net(5)): receive: bytes packets errs drop fifo frame
+/// compressed multicast; transmit: bytes packets errs drop fifo colls carrier compressed.
 pub fn devices(text: &str) -> Vec<(String, Vec<u64>)> {
     let device = |line: &str| {
         let (name, rest) = line.split_once(':')?;
@@ -35,14 +35,14 @@ pub fn devices(text: &str) -> Vec<(String, Vec<u64>)> {
     text.lines().filter_map(device).collect()
 }
 
-/// Bytes a second that a device can carry in one direction, if it says so.
+/// Speed of a device in one direction in bytes per second, if it reports one.
 pub fn speed(name: &str) -> Option<f64> {
-    // In Mbit a second; what has none says -1, or nothing.
+    // In Mbit/s; a device without a speed reports -1 or nothing.
     let text = read(&format!("/sys/class/net/{name}/speed")).ok()?;
     text.trim().parse::<f64>().ok().filter(|mbit| *mbit > 0.0).map(|mbit| mbit * 125_000.0)
 }
 
-/// Whether a device sends or receives, not both at once.
+/// Whether a device is half duplex.
 pub fn is_half_duplex(name: &str) -> bool {
     read(&format!("/sys/class/net/{name}/duplex")).is_ok_and(|text| text.trim() == "half")
 }
@@ -63,7 +63,7 @@ pub(super) fn device(name: &str, n: &[u64], into: &mut Sample) {
     total("net.send_drops", Unit::Count, &[11, 12]);
 }
 
-/// A line of names, then one of numbers, both with the protocol in front.
+/// A line of names, then one of numbers, both prefixed with the protocol.
 pub(super) fn tcp(text: &str, into: &mut Sample) {
     let lines: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix("Tcp:")).collect();
     let [names, numbers] = lines.as_slice() else { return };
@@ -83,7 +83,7 @@ pub(super) fn tcp(text: &str, into: &mut Sample) {
     }
 }
 
-/// Links of the machine: name, bits a second where they are known, duplex, largest packet.
+/// The links of the machine: name, bits per second if known, duplex, MTU.
 pub(super) fn links() -> Vec<Value> {
     let all = devices(&read("/proc/net/dev").unwrap_or_default());
     let link = |(name, _): (String, Vec<u64>)| {

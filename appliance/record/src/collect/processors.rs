@@ -1,14 +1,17 @@
-//! Processors: /proc/stat, in seconds that all of them spent, and /proc/loadavg's neighbours.
+//! Processors: /proc/stat, in seconds over all processors, and the numbers of running and blocked
+//! processes.
 
 use super::{Sample, Source, field, read};
 use crate::format::Unit;
 
-/// Ticks of /proc/stat a second (USER_HZ): the kernel tells user space 100 on every architecture that we build for.
+/// Ticks of /proc/stat per second (USER_HZ): the kernel reports 100 to user space on every
+/// supported architecture.
 const TICKS: f64 = 100.0;
-/// The columns of a line of /proc/stat (proc_stat(5)). Guests are within user, and not told again.
+/// The columns of a line of /proc/stat (proc_stat(5)). Guest time is part of user time and not
+/// repeated.
 const MODES: [&str; 8] = ["user", "nice", "system", "idle", "wait", "interrupt", "softirq", "steal"];
 
-/// Processors.
+/// Source of processor metrics.
 pub struct Processors;
 
 impl Source for Processors {

@@ -1,4 +1,4 @@
-//! What the files of Linux say becomes columns with units.
+//! The contents of Linux files become columns with units.
 
 use super::*;
 use crate::format::Run;
@@ -49,7 +49,7 @@ fn lines_of_linux_become_columns() {
     );
 }
 
-/// A source that fails is noted once, and told from the moment on when it answers.
+/// A failing source is noted once, and recorded again from the moment it responds.
 #[test]
 fn a_recording_goes_on_without_a_source_and_with_it_again() {
     struct Sometimes(u32);

@@ -1,12 +1,12 @@
-//! Numbers of one column in one frame of rows: the shortest of three forms.
+//! The values of one column in one frame of rows, in the shortest of three encodings.
 //!
-//! | tag | form | when |
-//! |---|---|---|
-//! | 0 | one f64 | all rows have it |
-//! | 1 | zigzag varints: the first number, then differences | all are integers below 2^53 |
-//! | 2 | an f64 a row; NaN: not measured | otherwise |
+//! | tag | encoding                                           | used if                     |
+//! |-----|----------------------------------------------------|-----------------------------|
+//! | 0   | one f64                                            | all rows have this value    |
+//! | 1   | zigzag varints: the first number, then differences | all are integers below 2^53 |
+//! | 2   | an f64 for each row; NaN: not measured             | otherwise                   |
 
-/// Integers that an f64 has exactly.
+/// Limit of the integers that an f64 represents exactly.
 const EXACT: f64 = 9_007_199_254_740_992.0;
 
 fn varint(out: &mut Vec<u8>, n: i64) {
@@ -31,7 +31,7 @@ fn unvarint(bytes: &mut &[u8]) -> Option<i64> {
     None
 }
 
-/// Moments, as differences.
+/// Encodes times as differences.
 pub(super) fn pack_times(times: &[i64]) -> Vec<u8> {
     let mut out = Vec::new();
     let mut before = 0i64;
@@ -42,7 +42,7 @@ pub(super) fn pack_times(times: &[i64]) -> Vec<u8> {
     out
 }
 
-/// The same, back.
+/// Decodes times.
 pub(super) fn unpack_times(mut bytes: &[u8], rows: usize) -> Option<Vec<i64>> {
     let mut out = Vec::with_capacity(rows.min(bytes.len()));
     let mut before = 0i64;
@@ -53,7 +53,7 @@ pub(super) fn unpack_times(mut bytes: &[u8], rows: usize) -> Option<Vec<i64>> {
     bytes.is_empty().then_some(out)
 }
 
-/// Numbers of a column.
+/// Encodes the values of a column.
 pub(super) fn pack(values: &[f64]) -> Vec<u8> {
     let first = values.first().copied().unwrap_or(f64::NAN);
     if values.iter().all(|v| v.to_bits() == first.to_bits()) {
@@ -77,7 +77,7 @@ pub(super) fn pack(values: &[f64]) -> Vec<u8> {
     out
 }
 
-/// The same, back; nothing where it is no such thing.
+/// Decodes the values of a column; `None` if they are malformed.
 pub(super) fn unpack(bytes: &[u8], rows: usize, out: &mut Vec<f64>) -> Option<()> {
     let (tag, mut rest) = bytes.split_first()?;
     match tag {

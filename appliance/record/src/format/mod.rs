@@ -1,15 +1,18 @@
-//! The file of a run: frames with a check each, columns within them.
+//! The file of a run: frames with checksums, and columns within them.
 //!
-//! Format: docs/design/record.md. Above: `recorder` and the load generator write it, `series` and the charts read it.
+//! Format: docs/design/record.md. Above: `recorder` and the load generator write it, `series` and
+//! the charts read it.
 //!
 //! ```text
-//!   "WEIRREC1"  M {about the run}  C [columns]  R rows  R rows  N {a note}  C [a device came]  R rows …  E {how it ended}
+//! "WEIRREC1"  M {about the run}  C [columns]  R rows  R rows  N {a note}
+//!             C [a new device]  R rows …  E {how it ended}
 //! ```
 //!
 //! Invariants:
-//!   * frames are only appended; a file that was cut off anywhere is the run up to its last whole frame, and says that it is torn
+//!   * frames are only appended; a truncated file is the run up to its last whole frame, and is
+//!     reported as torn
 //!   * a column keeps its number, name, unit and kind for the whole run
-//!   * both clocks of a row are told: UTC for people, the monotonic one for lengths
+//!   * a row has both clocks: UTC for people, the monotonic one for durations
 
 mod block;
 mod read;
@@ -27,27 +30,25 @@ use std::io;
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// What a file begins with.
+/// The first bytes of a file.
 pub const MAGIC: &[u8; 8] = b"WEIRREC1";
-/// How the names of these files end.
+/// Extension of the file names.
 pub const EXTENSION: &str = "weirrec";
-/// Largest frame, so that a damaged length is not believed.
+/// Largest frame in bytes, so that a corrupt length is rejected.
 const FRAME_BYTES_MAX: usize = 64 << 20;
 
-/// Labels: what tells columns of one name apart, as `device=sda`.
+/// Labels: distinguish columns with the same name, for example `device=sda`.
 pub type Labels = BTreeMap<String, String>;
 
-/// In what a number is told.
+/// Unit of a number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Unit {
-    /// Operations, packets, processes: what is counted.
+    /// A count of operations, packets or processes.
     Count,
-    /// Bytes.
     Bytes,
-    /// Seconds.
     Seconds,
-    /// Percent: 0 to 100.
+    /// Percent, 0 to 100.
     Percent,
 }
 
@@ -55,25 +56,25 @@ pub enum Unit {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
-    /// Only grows: what happened between two rows is their difference. A smaller number is a new beginning.
+    /// Only grows: the difference between two rows is what happened in between. A decrease is a
+    /// counter reset.
     Total,
-    /// Of each second, on average since the row before.
+    /// Per second, averaged since the previous row.
     Rate,
-    /// Averaged since the row before; no rate, as a share or a time per operation.
+    /// Averaged since the previous row, but not a rate: a share or a time per operation.
     Mean,
-    /// At the moment of the row.
+    /// The value at the time of the row.
     Level,
 }
 
-/// A column.
+/// The definition of a column: a metric with labels.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Column {
-    /// What is counted, as `disk.read_bytes`. The names are in docs/design/record.md.
+    /// Name of the metric, for example `disk.read_bytes`. The names are listed in
+    /// docs/design/record.md.
     pub name: String,
-    /// Whose it is.
     #[serde(default, skip_serializing_if = "Labels::is_empty")]
     pub labels: Labels,
-    /// In what it is told.
     pub unit: Unit,
     /// How it relates to time.
     pub kind: Kind,
@@ -91,17 +92,17 @@ impl Column {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ColumnId(pub u32);
 
-/// A moment on both clocks.
+/// A time on both clocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stamp {
-    /// Nanoseconds since 1970, UTC. It may jump.
+    /// Nanoseconds since 1970, UTC. May jump.
     pub utc_ns: i64,
-    /// Nanoseconds of CLOCK_MONOTONIC: lengths are taken from it.
+    /// Nanoseconds of CLOCK_MONOTONIC, used for durations.
     pub mono_ns: i64,
 }
 
 impl Stamp {
-    /// Now.
+    /// The current time.
     pub fn now() -> Self {
         let utc = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let mono = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
@@ -109,34 +110,33 @@ impl Stamp {
         Self { utc_ns: i64::try_from(utc.as_nanos()).unwrap_or(i64::MAX), mono_ns: mono }
     }
 
-    /// The moment so much later on both clocks.
+    /// This time plus `time`, on both clocks.
     pub fn plus(self, time: Duration) -> Self {
         let ns = i64::try_from(time.as_nanos()).unwrap_or(i64::MAX);
         Self { utc_ns: self.utc_ns.saturating_add(ns), mono_ns: self.mono_ns.saturating_add(ns) }
     }
 }
 
-/// About a run: what somebody must know who looks at the numbers later.
+/// Description of a run: what is needed to interpret the numbers later.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Meta {
-    /// What it is called.
     pub title: String,
-    /// Who wrote the file: program and version.
+    /// Program that wrote the file, and its version.
     pub program: String,
-    /// When it began.
+    /// Start time.
     pub started: Stamp,
-    /// Nanoseconds between rows, as intended.
+    /// Intended interval between rows in nanoseconds.
     pub every_ns: u64,
     /// The machine: name, kernel, processors, memory, links, disks.
     #[serde(default)]
     pub machine: Map<String, Value>,
-    /// Whatever else: the configuration of a benchmark, tunables, who asked.
+    /// Anything else: benchmark configuration, tunables, requester.
     #[serde(default)]
     pub about: Map<String, Value>,
 }
 
 impl Meta {
-    /// One that begins now.
+    /// A description of a run that starts now.
     pub fn now(title: &str, every: Duration) -> Self {
         Self {
             title: title.to_owned(),
@@ -149,44 +149,39 @@ impl Meta {
     }
 }
 
-/// Something that happened at a moment: a step of a load, the end of warming up.
+/// An event: a step of a load, the end of the warm-up.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Note {
-    /// When.
     pub at: Stamp,
-    /// What.
     pub text: String,
 }
 
 /// How a run ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct End {
-    /// When.
     pub at: Stamp,
-    /// Rows of the file.
+    /// Number of rows in the file.
     pub rows: u64,
-    /// Reports that came too late and were left out.
+    /// Number of rows that were due but missed.
     #[serde(default)]
     pub missed: u64,
 }
 
-/// Why a file is not read or written.
+/// Why a file could not be read or written.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The system refused.
+    /// An I/O error.
     #[error("{}: {error}", path.display())]
     Io {
-        /// Which file.
+        /// Path of the file.
         path: PathBuf,
-        /// What it said.
         error: io::Error,
     },
-    /// It is no such file, or damaged.
+    /// The file is not a run, or is corrupt.
     #[error("{}: byte {at}: {what}", path.display())]
     Corrupt {
-        /// Which file.
         path: PathBuf,
-        /// Where.
+        /// Byte offset.
         at: u64,
         /// What was found, and what was expected.
         what: String,

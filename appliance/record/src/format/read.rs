@@ -1,4 +1,4 @@
-//! Reading a run: frames are checked, columns are taken out when somebody asks for them.
+//! Reads a run: frames are verified on open, columns are decoded on demand.
 
 use super::block::{unpack, unpack_times};
 use super::{Column, ColumnId, End, Error, FRAME_BYTES_MAX, MAGIC, Meta, Note, Stamp};
@@ -6,28 +6,28 @@ use crate::series::Series;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-/// A run that was read.
+/// A run read from a file.
 #[derive(Debug)]
 pub struct Run {
-    /// Where it was read from.
+    /// Path of the file.
     pub path: PathBuf,
-    /// About it.
+    /// Description of the run.
     pub meta: Meta,
-    /// Its columns, by their numbers.
+    /// Columns, indexed by number.
     pub columns: Vec<Column>,
-    /// The moments of its rows.
+    /// Times of the rows.
     pub rows: Vec<Stamp>,
-    /// What happened meanwhile.
+    /// Events during the run.
     pub notes: Vec<Note>,
-    /// How it ended; nothing: it goes on, or was killed.
+    /// How it ended; `None`: it is still running, or was killed.
     pub end: Option<End>,
-    /// Where the file ends without a whole frame: something was cut off there.
+    /// Offset at which the file ends without a whole frame: it was truncated there.
     pub torn: Option<u64>,
     bytes: Vec<u8>,
     frames: Vec<Rows>,
 }
 
-/// A frame of rows: which they are, and where each column is in the file.
+/// A frame of rows: their range, and the position of each column in the file.
 #[derive(Debug)]
 struct Rows {
     rows: Range<usize>,
@@ -35,7 +35,7 @@ struct Rows {
     columns: Vec<(u32, Range<usize>)>,
 }
 
-/// Takes `n` bytes off the front.
+/// Takes `n` bytes from the front.
 fn take(at: &mut usize, end: usize, n: usize) -> Option<Range<usize>> {
     let range = *at..at.checked_add(n)?;
     (range.end <= end).then(|| {
@@ -55,7 +55,7 @@ impl Run {
         Self::of(path, bytes)
     }
 
-    /// Reads a file that is in memory already.
+    /// Parses a file that is already in memory.
     pub fn of(path: &Path, bytes: Vec<u8>) -> Result<Self, Error> {
         let corrupt =
             |at: usize, what: &str| Error::Corrupt { path: path.to_owned(), at: at as u64, what: what.to_owned() };
@@ -82,7 +82,7 @@ impl Run {
                     Rows::read(&bytes, range, &mut rows)
                         .ok_or_else(|| corrupt(begin, "the frame of rows does not add up"))?,
                 ),
-                // Written by somebody newer: what we know is whole without it.
+                // Written by a newer version: the known frames are complete without it.
                 _ => {}
             }
         }
@@ -90,7 +90,7 @@ impl Run {
         Ok(Self { path: path.to_owned(), meta, columns, rows, notes, end, torn, bytes, frames })
     }
 
-    /// The numbers of a column, one a row; NaN: not measured.
+    /// The values of a column, one for each row; NaN: not measured.
     pub fn values(&self, id: ColumnId) -> Vec<f64> {
         let mut out = Vec::with_capacity(self.rows.len());
         for frame in &self.frames {
@@ -105,19 +105,19 @@ impl Run {
         out
     }
 
-    /// A column over time.
+    /// A column as a series over time.
     pub fn series(&self, id: ColumnId) -> Option<Series> {
         let column = self.columns.get(id.0 as usize)?;
         Some(Series::of_rows(column, &self.rows, &self.values(id), self.meta.started, self.meta.every_ns))
     }
 
-    /// All columns of a name.
+    /// All columns called `name`.
     pub fn named<'a>(&'a self, name: &'a str) -> impl Iterator<Item = (ColumnId, &'a Column)> + 'a {
         (0u32..).map(ColumnId).zip(&self.columns).filter(move |(_, c)| c.name == name)
     }
 }
 
-/// The kind and the place of the contents of the next frame; nothing where there is no whole one.
+/// Kind and contents of the next frame; `None` if there is no whole one.
 fn frame(bytes: &[u8], at: &mut usize) -> Option<(u8, Range<usize>)> {
     let begin = *at;
     let kind = *bytes.get(take(at, bytes.len(), 1)?)?.first()?;

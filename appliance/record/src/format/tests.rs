@@ -1,4 +1,4 @@
-//! What is written is read, to the bit; and what is cut off or damaged is told.
+//! What is written can be read back to the bit; truncated and damaged files are reported.
 
 use super::*;
 use proptest::prelude::*;
@@ -11,7 +11,7 @@ fn meta() -> Meta {
     Meta { started: stamp(0), ..Meta::now("a run", Duration::from_secs(1)) }
 }
 
-/// A number of each kind that a column may have to keep.
+/// Numbers of every kind that a column may hold.
 fn number() -> impl Strategy<Value = f64> {
     prop_oneof![
         Just(0.0),
@@ -27,7 +27,8 @@ fn number() -> impl Strategy<Value = f64> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
 
-    /// Rows of columns that come and go, in any number of frames: the same bits come back, and NaN where there was nothing.
+    /// Rows of columns that come and go, in any number of frames: the same bits are read back, and
+    /// NaN where there was no value.
     #[test]
     fn a_run_comes_back_as_it_was(
         rows in proptest::collection::vec((proptest::collection::vec(proptest::option::of(number()), 5), 1i64..20_000_000_000, any::<bool>()), 0..150),
@@ -129,7 +130,8 @@ fn what_began_anew_or_was_not_measured_is_a_gap() {
     };
     use crate::series::Series;
     let (n, values) = (f64::NAN, [5.0, 9.0, 2.0, 4.0, 14.0, f64::NAN]);
-    // 9 to 2: the counter began anew. 4 to 9 s: nobody looked, and still it is known what happened in all.
+    // 9 to 2: the counter was reset. From 4 to 9 s nothing was sampled, but the total is still
+    // known.
     assert_eq!(of(Kind::Total, &values), [(1.0, 2.0, 4.0), (3.0, 4.0, 2.0), (4.0, 9.0, 2.0)]);
     assert_eq!(of(Kind::Level, &[1.0, n, 3.0, 4.0, 5.0, 6.0])[1..3], [(2.0, 3.0, 3.0), (3.0, 4.0, 4.0)]);
     assert_eq!(of(Kind::Mean, &values)[4], (8.0, 9.0, 14.0), "what was between 4 and 8 s nobody knows");

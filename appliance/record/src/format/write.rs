@@ -1,4 +1,4 @@
-//! Writing a run, frame by frame.
+//! Writes a run, frame by frame.
 
 use super::block::{pack, pack_times};
 use super::{Column, ColumnId, End, Error, MAGIC, Meta, Note, Stamp};
@@ -8,27 +8,27 @@ use std::fs::File;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
-/// Rows of a frame at most.
+/// Maximum number of rows in a frame.
 const ROWS: usize = 60;
-/// So old may a row become that is not in the file yet: what a killed process loses.
+/// Maximum age in nanoseconds of a row that is not in the file yet: what a killed process loses.
 const PATIENCE_NS: i64 = 5_000_000_000;
 
-/// A run that is being written.
+/// A run being written.
 #[derive(Debug)]
 pub struct Writer {
     path: PathBuf,
     file: File,
     numbers: HashMap<Column, ColumnId>,
-    /// Columns that the file does not have yet.
+    /// Columns that are not in the file yet.
     fresh: Vec<Column>,
     rows: Vec<Stamp>,
-    /// Of each column, a number for each of `rows`; shorter where the last rows lack it.
+    /// For each column, a value for each of `rows`; shorter if the last rows lack it.
     values: Vec<Vec<f64>>,
     written: u64,
 }
 
 impl Writer {
-    /// Begins a run in a new file; one that is there already is not touched.
+    /// Starts a run in a new file; an existing file is an error.
     pub fn create(path: &Path, meta: &Meta) -> Result<Self, Error> {
         let io = |error| Error::Io { path: path.to_owned(), error };
         let mut file = File::create_new(path).map_err(io)?;
@@ -46,7 +46,7 @@ impl Writer {
         Ok(writer)
     }
 
-    /// The number of a column; a new one where there is none like it.
+    /// The number of a column, assigned on first use.
     pub fn column(&mut self, column: &Column) -> ColumnId {
         if let Some(id) = self.numbers.get(column) {
             return *id;
@@ -58,7 +58,7 @@ impl Writer {
         id
     }
 
-    /// A row; columns that are not named were not measured.
+    /// Adds a row. Columns that are not listed were not measured.
     pub fn row(&mut self, at: Stamp, values: &[(ColumnId, f64)]) -> Result<(), Error> {
         let before = self.rows.len();
         self.rows.push(at);
@@ -75,13 +75,13 @@ impl Writer {
         Ok(())
     }
 
-    /// Something that happened.
+    /// Adds an event.
     pub fn note(&mut self, at: Stamp, text: &str) -> Result<(), Error> {
         self.flush()?;
         self.document(b'N', &Note { at, text: text.to_owned() })
     }
 
-    /// Everything told so far is in the file.
+    /// Writes everything added so far to the file.
     pub fn flush(&mut self) -> Result<(), Error> {
         if !self.fresh.is_empty() {
             let fresh = std::mem::take(&mut self.fresh);
@@ -101,7 +101,7 @@ impl Writer {
         chunk(&mut out, &times(|s| s.utc_ns));
         chunk(&mut out, &times(|s| s.mono_ns));
         for (id, column) in (0u32..).zip(&mut self.values) {
-            // A column without a number here has no place in the frame.
+            // A column without a value here is omitted from the frame.
             if !column.is_empty() {
                 column.resize(rows.len(), f64::NAN);
                 out.extend(id.to_le_bytes());
@@ -113,7 +113,7 @@ impl Writer {
         self.frame(b'R', &out)
     }
 
-    /// Ends the run: the file is whole, and on its device.
+    /// Ends the run: completes the file and syncs it.
     pub fn finish(mut self, missed: u64) -> Result<(), Error> {
         self.flush()?;
         self.document(b'E', &End { at: Stamp::now(), rows: self.written, missed })?;
@@ -129,7 +129,8 @@ impl Writer {
         self.frame(kind, &text)
     }
 
-    /// Kind, length, contents, and the check over all three: in one write, so that only the last frame can be torn.
+    /// Kind, length, contents, and a checksum over all three: in one write, so that only the last
+    /// frame can be torn.
     fn frame(&mut self, kind: u8, contents: &[u8]) -> Result<(), Error> {
         let mut out = Vec::with_capacity(contents.len() + 9);
         out.push(kind);

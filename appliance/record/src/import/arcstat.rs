@@ -5,10 +5,10 @@ use super::text::{Source, moment, scaled};
 use super::{Error, Imported};
 use crate::format::Unit;
 
-/// A column, its name here, its unit, whether it is a rate.
+/// Heading, our name, unit, whether it is a rate.
 type Meaning = (&'static str, &'static str, Unit, bool);
 
-/// All that are read. Counts are told in units of 1000, sizes of 1024.
+/// All columns that are read. Counts are scaled by 1000, sizes by 1024.
 const COLUMNS: &[Meaning] = &[
     ("hits", "arc.hits", Unit::Count, true),
     ("iohs", "arc.io_hits", Unit::Count, true),
@@ -50,14 +50,14 @@ const COLUMNS: &[Meaning] = &[
     ("l2wbytes", "l2arc.written_bytes", Unit::Bytes, true),
 ];
 
-/// Headings of `weir arcstat` name the unit, as `size_MiB` and `avail_GiB`.
+/// Headings of `weir arcstat` include the unit, for example `size_MiB` and `avail_GiB`.
 fn column(heading: &str) -> Option<(&'static Meaning, f64)> {
     let (name, unit) = heading.split_once('_').unwrap_or((heading, ""));
     let factor = if unit.is_empty() { 1.0 } else { scaled(&format!("1{}", unit.trim_end_matches("/s")), 1024.0)? };
     COLUMNS.iter().find(|(n, ..)| n.eq_ignore_ascii_case(name)).map(|found| (found, factor))
 }
 
-/// Whether these are the headings of arcstat.
+/// Whether the words are headings of arcstat.
 pub(super) fn is_heading(words: &[&str]) -> bool {
     let known = words.iter().filter(|w| column(w).is_some()).count();
     words.first().is_some_and(|w| w.eq_ignore_ascii_case("time"))

@@ -1,4 +1,5 @@
-//! fio's logs: `NAME_bw.1.log`, `_iops`, `_lat`, `_clat`, `_slat`, `_clat_hist`; averaged (log_avg_msec) or an operation a line.
+//! fio's logs: `NAME_bw.1.log`, `_iops`, `_lat`, `_clat`, `_slat`, `_clat_hist`; averaged
+//! (log_avg_msec) or one operation per line.
 
 use super::text::Source;
 use super::{Bucket, Clock, Error, Imported, Operation};
@@ -7,7 +8,7 @@ use crate::series::{Series, Span};
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// What a log tells, by its name.
+/// The contents of a log, derived from its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Bandwidth,
@@ -19,7 +20,7 @@ pub(super) enum Kind {
 pub(super) fn kind(name: &Path) -> Option<Kind> {
     let name = name.file_name()?.to_str()?;
     let stem = name.strip_suffix(".log")?;
-    // A number of the job stands behind, unless there is one log for all.
+    // A job number follows, unless there is one log for all jobs.
     let stem =
         stem.rsplit_once('.').filter(|(_, job)| job.bytes().all(|c| c.is_ascii_digit())).map_or(stem, |(stem, _)| stem);
     Some(match stem.rsplit_once('_').map_or(stem, |(_, kind)| kind) {
@@ -33,7 +34,7 @@ pub(super) fn kind(name: &Path) -> Option<Kind> {
     })
 }
 
-/// Whether lines are those of a log: numbers with commas, of which the first is a time.
+/// Whether the lines are those of a log: comma-separated numbers, starting with a time.
 pub(super) fn is_log(text: &str) -> bool {
     text.is_empty()
         || text.lines().take(3).all(|line| line.split(',').count() >= 4 && line.split(',').all(|n| number(n).is_some()))
@@ -141,7 +142,7 @@ pub(super) fn read(source: &Source<'_>, name: &Path) -> Result<Imported, Error> 
     Ok(out)
 }
 
-/// Each line is the average since the line before.
+/// Each line is the average since the previous line.
 fn averaged(mut series: Series, lines: &[&Line], factor: f64) -> Series {
     let mut from = 0.0;
     for line in lines {
@@ -160,7 +161,7 @@ struct Bin {
     seconds: f64,
 }
 
-/// Operations by interval; those without any are there too, from the first to the last.
+/// Operations by interval, including empty intervals, from the first to the last.
 fn bins(lines: &[&Line], width: f64) -> BTreeMap<u64, Bin> {
     let mut out: BTreeMap<u64, Bin> = BTreeMap::new();
     let last = lines.iter().map(|l| (l.at / width) as u64).max().unwrap_or(0);
@@ -176,11 +177,11 @@ fn bins(lines: &[&Line], width: f64) -> BTreeMap<u64, Bin> {
     out
 }
 
-/// Buckets of fio's histograms: 64 to each power of two of nanoseconds, the first 128 of one nanosecond each; so many groups of 64
-/// since fio 3.30, and before.
+/// Groups of 64 buckets in fio's histograms, since fio 3.30 and before. There are 64 buckets for
+/// each power of two of nanoseconds; the first 128 are one nanosecond wide.
 const GROUPS: [usize; 2] = [29, 19];
 
-/// From which nanosecond a bucket reaches.
+/// Lower bound of a bucket in nanoseconds.
 fn bucket(n: usize) -> f64 {
     match n / 64 {
         0 | 1 => n as f64,
@@ -195,7 +196,7 @@ fn histogram(source: &Source<'_>) -> Result<Imported, Error> {
         let cells: Option<Vec<f64>> = line.split(',').map(number).collect();
         let cells = cells.ok_or_else(|| source.wrong(n, "expected numbers with commas"))?;
         let counts = cells.get(3..).unwrap_or_default();
-        // log_hist_coarseness puts 2, 4, 8 … buckets into one.
+        // log_hist_coarseness merges 2, 4, 8 … buckets into one.
         let each = GROUPS
             .iter()
             .find_map(|groups| (0..7).map(|c| 1usize << c).find(|each| counts.len() * each == groups * 64));

@@ -1,4 +1,5 @@
-//! iostat: of Linux (sysstat), with `-x` or without, `-c`, `-t`, `-k`, `-m`, `-z`; of Solaris and illumos with `-x`, `-n`, `-c`, `-M`, `-T`, `-z`; `weir iostat`.
+//! iostat: Linux (sysstat), with or without `-x`, `-c`, `-t`, `-k`, `-m`, `-z`; Solaris and illumos
+//! with `-x`, `-n`, `-c`, `-M`, `-T`, `-z`; `weir iostat`.
 
 use super::reports::{Key, Reports};
 use super::text::{Source, moment, scaled};
@@ -38,7 +39,7 @@ fn meaning(name: &str) -> Option<(&'static str, Unit, bool, f64)> {
     })
 }
 
-/// Parts of a report, in the order in which the tools tell them.
+/// Parts of a report, in the order in which the tools print them.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Part {
     Time,
@@ -49,7 +50,7 @@ enum Part {
 pub(super) fn read(source: &Source<'_>) -> Result<Imported, Error> {
     let mut reports = Reports::new(true, true);
     let (mut heading, mut part): (Vec<String>, Option<Part>) = (Vec::new(), None);
-    // A part that is not behind the one before begins a report.
+    // A part that does not come after the previous one starts a new report.
     let enter = |reports: &mut Reports, before: &mut Option<Part>, part: Part, at: Option<(Clock, f64)>| {
         if before.is_none_or(|b| b >= part) {
             reports.begin(at);
@@ -70,7 +71,8 @@ pub(super) fn read(source: &Source<'_>) -> Result<Imported, Error> {
             && words.iter().any(|w| w.to_lowercase().starts_with("device"));
         if lower || matches!(words.as_slice(), ["us", "sy", ..]) || words.first() == Some(&"avg-cpu:") {
             let is_devices = lower;
-            // Our own tables are one report a row group, under one heading for many.
+            // In the tables of `weir iostat` a report is a group of rows, and one heading covers
+            // many reports.
             let is_ours = words.first() == Some(&"time");
             heading = words.iter().map(|w| w.trim_end_matches(':').to_owned()).collect();
             if heading.first().is_some_and(|h| h == "avg-cpu") {
@@ -97,7 +99,7 @@ pub(super) fn read(source: &Source<'_>) -> Result<Imported, Error> {
             }
             return Err(source.wrong(n, format!("{} words, expected {columns} columns", words.len())));
         }
-        // A name with spaces can only be the last column.
+        // A name with spaces can only be in the last column.
         let name = if device + 1 == columns { words[device..].join(" ") } else { words[device].to_owned() };
         if heading.first().is_some_and(|h| h == "time") {
             let at = moment(words[0]);
@@ -129,7 +131,7 @@ fn put(
     device: Option<&str>,
 ) -> Result<(), Error> {
     let Some((name, unit, per_second, factor)) = meaning(heading) else { return Ok(()) };
-    // -h of Linux writes units behind the numbers.
+    // Linux's -h appends units to the numbers.
     let value = match scaled(word, 1024.0) {
         Some(value) if word.ends_with(|c: char| c.is_ascii_alphabetic()) && unit == Unit::Bytes => value / factor,
         Some(value) => value,

@@ -1,13 +1,15 @@
-//! What other tools print, as series: which tool it was is found out by its headings.
+//! Imports the output of other tools as series. The headings identify the tool.
 //!
 //! ```text
-//!   text ─> detect ─> vmstat | iostat | nicstat | zpool | arcstat ─> reports ─> series      (tables, a report each interval)
-//!                  └> fio (one operation a line) | vdbench ──────────────────────^
+//! text ─> detect ─> vmstat | iostat | nicstat | zpool | arcstat ─> reports ─> series
+//!                │  (tables, one report per interval)                           ^
+//!                └> fio (one operation per line) | vdbench ─────────────────────┘
 //! ```
 //!
 //! Invariants:
-//!   * the area under each series is what the source says: rate times interval, summed
-//!   * the report of what was since boot is left out, and told; so is every row that was made up because -z had left it out
+//!   * the area under each series is what the source reports: rate times interval, summed
+//!   * the report since boot is omitted, and so noted; so is every row that is filled in because -z
+//!     omitted it
 //!   * units are base units: bytes, seconds, percent; a number is never guessed
 
 mod arcstat;
@@ -25,14 +27,14 @@ mod zpool;
 use crate::series::Series;
 use std::path::Path;
 
-/// A tool whose output is understood.
+/// A tool whose output can be imported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tool {
-    /// vmstat of Linux (procps) and of Solaris.
+    /// vmstat of Linux (procps) and Solaris.
     Vmstat,
-    /// iostat of Linux (sysstat) and of Solaris, illumos; `weir iostat`.
+    /// iostat of Linux (sysstat), Solaris and illumos; `weir iostat`.
     Iostat,
-    /// nicstat, its columns and `-p`; `weir nicstat`.
+    /// nicstat with columns or `-p`; `weir nicstat`.
     Nicstat,
     /// zpool iostat, with `-v`, `-T`, `-H`, `-p`, `-l`, `-q`.
     Zpool,
@@ -40,106 +42,106 @@ pub enum Tool {
     Arcstat,
     /// A log of fio: bandwidth, operations, latencies, histograms.
     Fio,
-    /// What vdbench prints, summary.html, and flatfile.html.
+    /// Output of vdbench, summary.html, and flatfile.html.
     Vdbench,
 }
 
-/// How it is read.
+/// Import options.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Options {
-    /// Seconds between reports, where the text has no times. Otherwise they are taken from them; 1, if there are none.
+    /// Seconds between reports if the text has no times. Otherwise derived from the times; 1 if
+    /// there are none.
     pub interval: Option<f64>,
-    /// The first report is an interval too (the tool was called with -y).
+    /// The first report covers an interval, too (the tool was called with -y).
     pub keep_first: bool,
 }
 
-/// What the times of a source are.
+/// Kind of the times in a source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Clock {
-    /// None: reports were counted.
+    /// No times: reports were counted.
     #[default]
     Counted,
-    /// Hours, minutes, seconds, without a date.
+    /// Time of day without a date.
     Day,
-    /// Since 1970. Dates without a zone count as UTC.
+    /// Since 1970. Dates without a time zone are taken as UTC.
     Utc,
 }
 
-/// One operation, where the source tells each.
+/// One operation, if the source lists each.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Operation {
-    /// When, in seconds since the begin.
+    /// Time in seconds since the start.
     pub at: f64,
-    /// Whether it wrote.
     pub is_write: bool,
-    /// How long it took, in seconds; NaN: not told.
+    /// Latency in seconds; NaN if unknown.
     pub seconds: f64,
-    /// Its bytes.
+    /// Size in bytes.
     pub bytes: f64,
-    /// Where, in bytes; NaN: not told.
+    /// Offset in bytes; NaN if unknown.
     pub offset: f64,
 }
 
-/// Counts of operations by latency in a stretch of time, where the source has them.
+/// A count of operations by latency in a time span, if the source has histograms.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Bucket {
-    /// Stretch of time, in seconds since the begin.
+    /// Time span in seconds since the start.
     pub time: (f64, f64),
-    /// From which value, and to which, not included.
+    /// Lower bound, and upper bound (exclusive).
     pub range: (f64, f64),
-    /// How many.
+    /// Number of operations.
     pub count: f64,
 }
 
-/// What was read.
+/// The result of an import.
 #[derive(Debug, Clone, Default)]
 pub struct Imported {
-    /// Its series; 0 is the begin.
+    /// Series; time 0 is the start.
     pub series: Vec<Series>,
     /// Single operations.
     pub operations: Vec<Operation>,
     /// Counts by latency.
     pub latencies: Vec<Bucket>,
-    /// What the times are.
+    /// Kind of the times.
     pub clock: Clock,
-    /// The begin, on that clock, in seconds.
+    /// Start on that clock, in seconds.
     pub start: f64,
-    /// What was left out or made up: sentences.
+    /// What was omitted or filled in, as sentences.
     pub notes: Vec<String>,
 }
 
-/// Why a text is not read.
+/// Why a text could not be imported.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// Of none of the tools.
+    /// The output of no known tool.
     #[error(
         "{0}: no heading of vmstat, iostat, nicstat, zpool iostat, arcstat or vdbench in it, and it is not named as a log of fio"
     )]
     Unknown(String),
-    /// A line does not fit its heading.
+    /// A line does not match its heading.
     #[error("{name}: line {line}: {what}")]
     Line {
-        /// Of which file.
+        /// Name of the file.
         name: String,
-        /// Its number, from 1.
+        /// Line number, from 1.
         line: usize,
         /// What was found, and what was expected.
         what: String,
     },
-    /// There is nothing behind the first report.
+    /// There is no report after the first one.
     #[error("{0}: no report behind the first, which tells what was since boot (--keep-first takes it)")]
     Empty(String),
-    /// A form of the tool that is not read.
+    /// An unsupported output format of the tool.
     #[error("{name}: Unsupported: {what}")]
     Unsupported {
-        /// Of which file.
+        /// Name of the file.
         name: String,
-        /// What it is.
+        /// Description of the format.
         what: String,
     },
 }
 
-/// Which tool wrote a text, by its name (logs of fio) or its headings.
+/// The tool that wrote a text, by its name (logs of fio) or its headings.
 pub fn detect(name: &Path, text: &str) -> Option<Tool> {
     if fio::kind(name).is_some() && fio::is_log(text) {
         return Some(Tool::Fio);
@@ -162,7 +164,8 @@ pub fn detect(name: &Path, text: &str) -> Option<Tool> {
     })
 }
 
-/// Reads a text.
+/// Imports the output of a tool. `name` is the file name: it identifies logs of fio, and is used in
+/// error messages.
 pub fn read(name: &Path, text: &str, options: &Options) -> Result<Imported, Error> {
     let shown = name.display().to_string();
     let tool = detect(name, text).ok_or_else(|| Error::Unknown(shown.clone()))?;

@@ -24,7 +24,7 @@ fn meaning(name: &str) -> Option<(&'static str, Unit, bool, f64)> {
 /// The columns of `-p`.
 const PARSABLE: [&str; 8] = ["time", "Int", "rKB/s", "wKB/s", "rPk/s", "wPk/s", "%Util", "Sat"];
 
-/// Time, name and six numbers; names may have colons.
+/// Time, name and six numbers; names may contain colons.
 fn parsable(line: &str) -> Option<(&str, &str, Vec<&str>)> {
     let parts: Vec<&str> = line.rsplitn(7, ':').collect();
     let (numbers, front) = (parts.get(..6)?, parts.get(6)?);
@@ -33,7 +33,7 @@ fn parsable(line: &str) -> Option<(&str, &str, Vec<&str>)> {
         .then(|| (time, name, numbers.iter().rev().copied().collect()))
 }
 
-/// Whether a line is one of `nicstat -p`.
+/// Whether a line is output of `nicstat -p`.
 pub(super) fn is_parsable(line: &str) -> bool {
     parsable(line.trim()).is_some()
 }
@@ -41,7 +41,8 @@ pub(super) fn is_parsable(line: &str) -> bool {
 pub(super) fn read(source: &Source<'_>) -> Result<Imported, Error> {
     let mut reports = Reports::new(true, true);
     let mut heading: Vec<String> = Vec::new();
-    // A heading was the last line: with -z, the next one then tells of an interval in which all were idle.
+    // The last line was a heading: with -z, another heading means an interval in which all devices
+    // were idle.
     let mut is_bare = false;
     for (n, line) in source.text.lines().enumerate() {
         let line = line.trim();
@@ -57,7 +58,7 @@ pub(super) fn read(source: &Source<'_>) -> Result<Imported, Error> {
             heading = words.iter().map(|w| (*w).to_owned()).collect();
             let extended = heading.first().and_then(|h| of_day(h));
             if let Some(at) = extended {
-                // -x has its time in the heading of each report.
+                // -x puts the time into the heading of each report.
                 reports.begin(Some((super::Clock::Day, at)));
                 if let Some(first) = heading.first_mut() {
                     *first = "Int".to_owned();
@@ -98,7 +99,7 @@ pub(super) fn read(source: &Source<'_>) -> Result<Imported, Error> {
     reports.finish(source)
 }
 
-/// A row with a time: another time, or a device again, is another report.
+/// A row with a time: a different time or a repeated device starts a new report.
 fn row(
     reports: &mut Reports,
     at: Option<(super::Clock, f64)>,

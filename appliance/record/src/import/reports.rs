@@ -1,4 +1,5 @@
-//! Reports of a tool, one after the other, become series: where each lies in time, and what is missing in it.
+//! Converts the consecutive reports of a tool to series: places each in time, and fills in what it
+//! omits.
 
 use super::text::Source;
 use super::{Clock, Error, Imported};
@@ -6,7 +7,7 @@ use crate::format::Unit;
 use crate::series::{Series, Span};
 use std::collections::BTreeMap;
 
-/// What a number of a report is.
+/// Identifies a number in a report.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Key {
     pub name: &'static str,
@@ -38,19 +39,19 @@ struct Report {
 pub(super) struct Reports {
     clock: Clock,
     all: Vec<Report>,
-    /// The tool leaves out what was idle, when it is asked to: who is missing in a report was idle.
+    /// The tool can omit idle devices: a device missing from a report was idle.
     hides_idle: bool,
-    /// The first report tells what was since boot.
+    /// The first report covers the time since boot.
     begins_with_boot: bool,
 }
 
 impl Reports {
-    /// None yet.
+    /// An empty list of reports.
     pub fn new(begins_with_boot: bool, hides_idle: bool) -> Self {
         Self { begins_with_boot, hides_idle, ..Self::default() }
     }
 
-    /// A report begins.
+    /// Starts a report.
     pub fn begin(&mut self, at: Option<(Clock, f64)>) {
         self.all.push(Report::default());
         if let Some((clock, at)) = at {
@@ -58,7 +59,7 @@ impl Reports {
         }
     }
 
-    /// The time of the report, if it comes behind its begin.
+    /// Sets the time of the report, if it follows the report's first line.
     pub fn at(&mut self, clock: Clock, at: f64) {
         self.clock = clock;
         if let Some(report) = self.all.last_mut() {
@@ -66,14 +67,14 @@ impl Reports {
         }
     }
 
-    /// The report says of itself that it is of what was since boot.
+    /// Marks the report as covering the time since boot.
     pub fn is_boot(&mut self) {
         if let Some(report) = self.all.last_mut() {
             report.is_boot = true;
         }
     }
 
-    /// A number of the report; NaN is none.
+    /// Adds a number to the report; NaN is ignored.
     pub fn put(&mut self, key: Key, value: f64) {
         if self.all.is_empty() {
             self.begin(None);
@@ -83,22 +84,22 @@ impl Reports {
         }
     }
 
-    /// Whether the report has this already.
+    /// Whether the report already has this number.
     pub fn has(&self, key: &Key) -> bool {
         self.all.last().is_some_and(|r| r.values.contains_key(key))
     }
 
-    /// How many there are.
+    /// Number of reports.
     pub fn len(&self) -> usize {
         self.all.len()
     }
 
-    /// The time of the last one.
+    /// Time of the last report.
     pub fn last_at(&self) -> Option<f64> {
         self.all.last()?.at
     }
 
-    /// All series, and what was left out and made up.
+    /// All series, and notes on what was omitted or filled in.
     pub fn finish(mut self, source: &Source<'_>) -> Result<Imported, Error> {
         let mut notes = Vec::new();
         let said = self.all.iter().any(|r| r.is_boot);
@@ -152,12 +153,12 @@ impl Reports {
         Ok(Imported { series, clock, start, notes, ..Imported::default() })
     }
 
-    /// From when to when each report reaches, and how long one is.
+    /// Start and end of each report, and the interval.
     ///
-    /// Times are whole seconds, reports are not: as long as the clock fits the count of reports, they are as long as the
-    /// interval; where it jumps, there is a gap.
+    /// Times are whole seconds, reports are not. As long as the clock matches the number of
+    /// reports, each is as long as the interval; where the clock jumps, there is a gap.
     fn place(&mut self, interval: Option<f64>) -> (Vec<(f64, f64)>, f64) {
-        // Clocks without a date go over midnight.
+        // Clocks without a date wrap at midnight.
         if self.clock == Clock::Day {
             let (mut days, mut before) = (0.0, f64::MIN);
             for at in self.all.iter_mut().filter_map(|r| r.at.as_mut()) {
@@ -172,9 +173,10 @@ impl Reports {
         let mut steps: Vec<f64> = stamps.windows(2).map(|w| w[1] - w[0]).filter(|s| *s > 0.0).collect();
         steps.sort_by(f64::total_cmp);
         let usual = steps.get(steps.len() / 2).copied();
-        // Whether all stamps are there, so that a missing one is not the reason of a long step.
+        // The median step, which a missing stamp does not change.
         let step = interval.or(usual).filter(|s| *s > 0.0).unwrap_or(1.0);
-        // An average over the whole differs from the usual step where that is not a whole second.
+        // Stamps are whole seconds, the interval need not be: a report may be off by a second or
+        // by half an interval.
         let slack = 1.0f64.max(step * 0.5) + 1e-6;
         let mut out = Vec::with_capacity(self.all.len());
         let mut run: Vec<Option<f64>> = Vec::new();
@@ -200,14 +202,15 @@ impl Reports {
     }
 }
 
-/// A run of reports without a gap: one after the other, from the first that has a time.
+/// Places a run of reports without a gap one after the other, starting from the first that has a
+/// time.
 fn lay(run: &[Option<f64>], step: f64, is_given: bool, not_before: f64) -> Vec<(f64, f64)> {
     let known: Vec<(usize, f64)> = run.iter().enumerate().filter_map(|(n, at)| Some((n, (*at)?))).collect();
     let (mut step, mut begin) = (step, if not_before == f64::MIN { 0.0 } else { not_before });
     if let (Some((first, at)), Some((last, end))) = (known.first(), known.last()) {
         let reports = (last - first) as f64;
         let told = if reports > 0.0 { (end - at) / reports } else { step };
-        // What the clock's whole seconds do not explain is a longer interval.
+        // A difference that the clock's whole seconds do not explain is a longer interval.
         if !is_given && (told - step).abs() * reports > 1.0 + 1e-6 {
             step = told;
         }

@@ -1,7 +1,9 @@
-//! What each tool really printed, against sums that awk made of the same columns: the area under a curve is what the source says.
+//! Compares real output of each tool with sums of the same columns computed by awk: the area under
+//! a curve is what the source reports.
 //!
-//! samples/: procps 4.0.2, sysstat 12.6.1, nicstat 1.95 and fio 3.33 on Linux 6.18; zpool iostat of OpenZFS 2.3.2's kernel module; its
-//! arcstat on figures of that module that were changed each second; tables of Solaris, illumos and vdbench that were published.
+//! samples/: procps 4.0.2, sysstat 12.6.1, nicstat 1.95 and fio 3.33 on Linux 6.18; zpool iostat of
+//! OpenZFS 2.3.2's kernel module; its arcstat on statistics of that module, changed each second;
+//! published tables of Solaris, illumos and vdbench.
 
 use super::*;
 use proptest::prelude::*;
@@ -19,7 +21,7 @@ fn one<'a>(from: &'a Imported, name: &str, whose: &str) -> &'a Series {
     })
 }
 
-/// Area and number of stretches.
+/// Compares area and number of spans.
 #[track_caller]
 fn holds(from: &Imported, name: &str, whose: &str, spans: usize, area: f64) {
     let series = one(from, name, whose);
@@ -90,7 +92,8 @@ fn nicstat_in_its_four_forms() {
     holds(&from, "net.received_bytes", "lo", 11, 11_592_704.0);
     assert_eq!((from.clock, from.start), (Clock::Utc, 1_795_416_864.0));
     holds(&sample!("nicstat-x.txt"), "net.received_bytes", "lo", 4, 0.0);
-    // All were idle, so -z left out everything but the headings: seven intervals of zeros, if one knew whose.
+    // All devices were idle, so -z omitted everything but the headings: seven intervals of zeros
+    // for unknown devices.
     assert!(matches!(
         read(Path::new("z"), include_str!("samples/nicstat-z.txt"), &Options::default()).map(|i| i.series.len()),
         Ok(0)
@@ -136,7 +139,7 @@ fn arcstat_with_units_of_1000_and_of_1024() {
 #[test]
 fn logs_of_fio_averaged_single_and_as_histograms() {
     let from = sample!("mix_bw.1.log");
-    // KiB a second, each for as long as it was averaged over.
+    // KiB/s, each for the time it was averaged over.
     let log = include_str!("samples/mix_bw.1.log");
     let mut before = [0.0; 2];
     let mut sums = [0.0; 2];
@@ -150,7 +153,7 @@ fn logs_of_fio_averaged_single_and_as_histograms() {
     holds(&from, "load.written_bytes", "mix", 11, sums[1]);
     assert_eq!(one(&sample!("mix_lat.1.log"), "load.read_each", "mix").spans[0].value, 311_653e-9);
     assert_eq!(one(&sample!("mix_iops.1.log"), "load.writes", "mix").spans[0].value, 506.0);
-    // As fio's own summary of that job says: 1773568 bytes in 88 reads, 2420736 in 91 writes.
+    // From fio's own summary of that job: 1773568 bytes in 88 reads, 2420736 in 91 writes.
     let from = sample!("each_lat.1.log");
     holds(&from, "load.read_bytes", "each", 1, 1_773_568.0);
     holds(&from, "load.written_bytes", "each", 1, 2_420_736.0);
@@ -187,7 +190,7 @@ fn what_is_not_understood_is_named() {
     assert!(fails("w", histogram).contains("Unsupported: zpool iostat -w"));
 }
 
-/// Reports that lack times, skip seconds, go over midnight.
+/// Reports that lack times, skip seconds, or cross midnight.
 #[test]
 fn a_jump_of_the_clock_is_a_gap_and_a_late_second_is_not() {
     let table = |clocks: &[&str]| {
@@ -206,7 +209,8 @@ fn a_jump_of_the_clock_is_a_gap_and_a_late_second_is_not() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
 
-    /// Any sequence of numbers with any units, with idle devices left out or not: nothing is lost and nothing is added.
+    /// Any sequence of numbers with any units, with idle devices omitted or not: nothing is lost
+    /// and nothing is added.
     #[test]
     fn the_area_is_the_sum_of_the_source(
         rows in proptest::collection::vec((proptest::option::of(0u32..5_000_000), proptest::option::of(0u32..5_000)), 1..60),
@@ -231,7 +235,7 @@ proptest! {
         }
     }
 
-    /// Units of every kind: what zpool would print of a number is read as what it printed.
+    /// Units of every kind: a number in zpool's output format is read as what was printed.
     #[test]
     fn units_of_any_kind_are_read(whole in 0u32..1024, hundredths in 0u32..100, unit in 0usize..7) {
         let suffix = ["", "K", "M", "G", "T", "P", "E"][unit];
@@ -241,7 +245,7 @@ proptest! {
         prop_assert!((told - wanted).abs() <= wanted * 1e-12);
     }
 
-    /// Whatever stands in a text, reading it does not panic.
+    /// No text makes the importer panic.
     #[test]
     fn no_text_breaks_it(lines in proptest::collection::vec("[ -~\\t]{0,60}", 0..20), heading in 0usize..6, name in "[a-z]{1,4}(_bw|_lat|_hist)?(\\.log)?") {
         let headings = ["r b swpd free us sy id", "Device r/s w/s", "time Int rKB/s", "pool alloc free read write read write", "time hits miss hit%", " .Interval. .ReqstdOps... "];

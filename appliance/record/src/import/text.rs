@@ -1,9 +1,9 @@
-//! Words of tables: numbers with and without a unit behind them, and times in the forms that the tools have.
+//! Parses words of tables: numbers with and without units, and times in the tools' formats.
 
 use super::{Clock, Error, Options};
 use jiff::civil::DateTime;
 
-/// A text that is read.
+/// A text being imported.
 pub(super) struct Source<'a> {
     pub name: String,
     pub text: &'a str,
@@ -11,7 +11,7 @@ pub(super) struct Source<'a> {
 }
 
 impl Source<'_> {
-    /// An error about a line, counted from 0.
+    /// An error at a line, counted from 0.
     pub fn wrong(&self, line: usize, what: impl Into<String>) -> Error {
         Error::Line { name: self.name.clone(), line: line + 1, what: what.into() }
     }
@@ -21,7 +21,8 @@ impl Source<'_> {
     }
 }
 
-/// A number with K, M, G, T, P or E behind it, each so many times the one before; `-` is not measured: NaN.
+/// A number with the suffix K, M, G, T, P or E, each `base` times the previous one; `-` means not
+/// measured: NaN.
 pub(super) fn scaled(word: &str, base: f64) -> Option<f64> {
     if word == "-" {
         return Some(f64::NAN);
@@ -41,12 +42,12 @@ pub(super) fn scaled(word: &str, base: f64) -> Option<f64> {
     Some(number * base.powi(power))
 }
 
-/// A plain number; `-` is not measured.
+/// A plain number; `-` means not measured: NaN.
 pub(super) fn plain(word: &str) -> Option<f64> {
     if word == "-" { Some(f64::NAN) } else { word.parse().ok().filter(|n: &f64| n.is_finite()) }
 }
 
-/// A duration as zpool iostat has it: `1us`, `23ms`, `4s`; in seconds.
+/// A duration in the format of zpool iostat (`1us`, `23ms`, `4s`), in seconds.
 pub(super) fn duration(word: &str) -> Option<f64> {
     let digits = word.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let number: f64 = digits.parse().ok()?;
@@ -59,7 +60,7 @@ pub(super) fn duration(word: &str) -> Option<f64> {
     }
 }
 
-/// `15:49:35`, with or without parts of a second: seconds of the day.
+/// `15:49:35`, with or without fractions, as seconds of the day.
 pub(super) fn of_day(word: &str) -> Option<f64> {
     let mut parts = word.split(':');
     let (h, m, s) = (parts.next()?, parts.next()?, parts.next()?);
@@ -74,13 +75,13 @@ pub(super) fn month(word: &str) -> Option<i8> {
     MONTHS.iter().position(|m| *m == word).and_then(|at| i8::try_from(at + 1).ok())
 }
 
-/// Seconds since 1970 of a date at midnight.
+/// Seconds since 1970 of a date at midnight UTC.
 pub(super) fn date(year: i16, month: i8, day: i8) -> Option<f64> {
     let at = DateTime::new(year, month, day, 0, 0, 0, 0).ok()?;
     Some(at.to_zoned(jiff::tz::TimeZone::UTC).ok()?.timestamp().as_second() as f64)
 }
 
-/// A date as `2026-11-23`, `11/23/26` or `11/23/2026` (month first).
+/// A date in the format `2026-11-23`, `11/23/26` or `11/23/2026` (month first).
 fn of_date(word: &str) -> Option<f64> {
     let numbers = |sep: char| -> Option<[i16; 3]> {
         let parts: Vec<i16> = word.split(sep).map_while(|p| p.parse().ok()).collect();
@@ -94,7 +95,8 @@ fn of_date(word: &str) -> Option<f64> {
     date(if year < 100 { year + 2000 } else { year }, small(month)?, small(day)?)
 }
 
-/// A line or words that are a moment and nothing else, in any of the forms: seconds since 1970, a clock, date and clock, ISO 8601, as date(1).
+/// A line that consists of a time only, in any of these formats: seconds since 1970, time of day,
+/// date and time, ISO 8601, date(1).
 pub(super) fn moment(text: &str) -> Option<(Clock, f64)> {
     let words: Vec<&str> = text.split_ascii_whitespace().collect();
     match words.as_slice() {

@@ -1,4 +1,5 @@
-//! vdbench: what it prints and puts into summary.html, for file systems (fwd) and devices (wd), and flatfile.html.
+//! vdbench: its output and summary.html, for file systems (fwd) and devices (wd), and
+//! flatfile.html.
 
 use super::reports::{Key, Reports};
 use super::text::{Source, date, month, of_day, plain};
@@ -9,7 +10,7 @@ type Meaning = (&'static str, Unit, bool, f64);
 
 const MB: f64 = 1_048_576.0;
 
-/// Numbers of a line of a run on file systems, behind the number of the interval: those of the second line of headings.
+/// Columns of a file system run after the interval number, named by the second heading line.
 const FILES: [(&str, Option<Meaning>); 13] = [
     ("rate", Some(("load.operations", Unit::Count, true, 1.0))),
     ("resp", Some(("load.each", Unit::Seconds, false, 1e-3))),
@@ -26,7 +27,7 @@ const FILES: [(&str, Option<Meaning>); 13] = [
     ("size", None),
 ];
 
-/// The same of a run on devices: interval, then these.
+/// Columns of a device run after the interval number.
 const DEVICES: [(&str, Option<Meaning>); 13] = [
     ("rate", Some(("load.operations", Unit::Count, true, 1.0))),
     ("1024**2", Some(("load.bytes", Unit::Bytes, true, MB))),
@@ -114,7 +115,8 @@ pub(super) fn read(source: &Source<'_>) -> Result<Imported, Error> {
             wants_second = false;
             continue;
         }
-        // 08:00:01.003 1 7876.0 …: the time, the number of the interval; lines of averages have avg_2-20 there.
+        // 08:00:01.003 1 7876.0 …: the time and the interval number. Lines with averages have
+        // avg_2-20 instead of the number.
         let Some(at) = words.first().and_then(|w| of_day(w)) else { continue };
         if words.get(1).is_none_or(|w| w.parse::<u32>().is_err()) || words.len() < columns.len() + 2 {
             continue;
@@ -134,7 +136,7 @@ pub(super) fn read(source: &Source<'_>) -> Result<Imported, Error> {
     Ok(out)
 }
 
-/// A line of flatfile.html: the time, and what the headings say; averages are left out.
+/// A line of flatfile.html: the time, and the columns of the heading. Averages are omitted.
 fn flat_row(reports: &mut Reports, source: &Source<'_>, n: usize, names: &[&str], words: &[&str]) -> Result<(), Error> {
     let interval = names.iter().position(|name| name.eq_ignore_ascii_case("interval"));
     let is_average = interval.and_then(|at| words.get(at)).is_none_or(|w| w.parse::<u32>().is_err());
@@ -142,7 +144,7 @@ fn flat_row(reports: &mut Reports, source: &Source<'_>, n: usize, names: &[&str]
     reports.begin(Some((Clock::Day, at)));
     for (name, word) in names.iter().zip(words) {
         let Some((column, unit, per_second, factor)) = flat(name) else { continue };
-        // What the run has no number for is n/a.
+        // Missing numbers are n/a.
         if *word == "n/a" || *word == "max" {
             continue;
         }

@@ -1,11 +1,12 @@
-//! vmstat: of Linux (procps), with `-t` or without, and of Solaris.
+//! vmstat: Linux (procps), with or without `-t`, and Solaris.
 
 use super::reports::{Key, Reports};
 use super::text::{Source, moment, plain};
 use super::{Clock, Error, Imported};
 use crate::format::Unit;
 
-/// What a column means, by its name and whether it is Solaris's table; bytes are told in KiB there.
+/// The meaning of a column, by its name and whether the table is from Solaris; sizes are in KiB
+/// there.
 fn meaning(name: &str, solaris: bool) -> Option<(&'static str, Unit, bool, f64)> {
     Some(match (name, solaris) {
         ("us", _) => ("cpu.user", Unit::Percent, false, 1.0),
@@ -36,13 +37,13 @@ pub(super) fn read(source: &Source<'_>) -> Result<Imported, Error> {
         let words: Vec<&str> = line.split_ascii_whitespace().collect();
         if ["us", "id", "free"].iter().all(|w| words.contains(w)) {
             heading = words.iter().map(|w| (*w).to_owned()).collect();
-            // With -t the last column is the time, under the name of its zone.
+            // With -t the last column is the time, and its heading the time zone.
             if let Some(last) = heading.last_mut().filter(|l| !l.bytes().all(|c| c.is_ascii_lowercase())) {
                 *last = "-time".to_owned();
             }
             continue;
         }
-        // -T u and -T d of Solaris: a line of its own.
+        // Solaris's -T u and -T d print the time on a line of its own.
         if let Some(at) = moment(line) {
             before = Some(at);
             continue;
@@ -58,7 +59,8 @@ pub(super) fn read(source: &Source<'_>) -> Result<Imported, Error> {
             return Err(source.wrong(n, format!("{} words, expected {} columns", words.len(), heading.len())));
         }
         let solaris = heading.iter().any(|h| h == "mf");
-        // Solaris has two named sy: calls, and the share of the system, which stands behind us.
+        // Solaris has two columns named sy: system calls, and the share of system time, which comes
+        // after us.
         let us = heading.iter().position(|h| h == "us").unwrap_or(0);
         reports.begin(at);
         for (at, (name, word)) in heading.iter().zip(&words).enumerate().take(columns) {

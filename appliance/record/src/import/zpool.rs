@@ -1,13 +1,14 @@
-//! zpool iostat: units that change from cell to cell, trees of `-v`, times of `-T`, tabs of `-H`, waiting times of `-l`, queues of `-q`.
+//! zpool iostat: units that change from cell to cell, trees of `-v`, times of `-T`, tabs of `-H`,
+//! wait times of `-l`, queues of `-q`.
 
 use super::reports::{Key, Reports};
 use super::text::{Source, duration, moment, scaled};
 use super::{Clock, Error, Imported};
 use crate::format::Unit;
 
-/// Units of zpool are of 1024, of operations too.
+/// zpool scales by 1024, operations too.
 const BASE: f64 = 1024.0;
-/// The first seven columns are always these.
+/// The columns after the name, always present.
 const COLUMNS: [(&str, &str, Unit, bool); 6] = [
     ("pool.allocated_bytes", "vdev.allocated_bytes", Unit::Bytes, false),
     ("pool.free_bytes", "vdev.free_bytes", Unit::Bytes, false),
@@ -16,7 +17,7 @@ const COLUMNS: [(&str, &str, Unit, bool); 6] = [
     ("pool.read_bytes", "vdev.read_bytes", Unit::Bytes, true),
     ("pool.written_bytes", "vdev.written_bytes", Unit::Bytes, true),
 ];
-/// Behind them, with `-l`.
+/// The columns that follow with `-l`.
 const WAITS: [(&str, &str); 4] = [
     ("pool.read_each", "vdev.read_each"),
     ("pool.write_each", "vdev.write_each"),
@@ -24,10 +25,10 @@ const WAITS: [(&str, &str); 4] = [
     ("pool.disk_write_each", "vdev.disk_write_each"),
 ];
 
-/// Headings of `-v`, which no pool may be called.
+/// Headings of `-v`, which are not allowed as pool names.
 const GROUPS: [&str; 5] = ["logs", "cache", "special", "dedup", "spares"];
 
-/// Whether a line is one of `-H`: a name and at least six numbers, with tabs.
+/// Whether a line is output of `-H`: a name and at least six numbers, separated by tabs.
 pub(super) fn is_scripted(line: &str) -> bool {
     let cells: Vec<&str> = line.split('\t').collect();
     cells.len() >= 7 && cells.get(1..7).is_some_and(|n| n.iter().all(|n| scaled(n, BASE).is_some()))
@@ -59,7 +60,7 @@ pub(super) fn read(source: &Source<'_>) -> Result<Imported, Error> {
             true => (0, line.split('\t').collect()),
             false => (line.len() - line.trim_start().len(), line.split_ascii_whitespace().collect()),
         };
-        // Headings of groups of -v ('logs', 'cache') tell nothing.
+        // Group headings of -v ('logs', 'cache') have no values.
         if words.len() < 7 {
             if words.iter().skip(1).all(|w| scaled(w, BASE).is_none_or(f64::is_nan)) {
                 continue;
@@ -72,7 +73,7 @@ pub(super) fn read(source: &Source<'_>) -> Result<Imported, Error> {
             pool = name.to_owned();
         }
         let told = Key::new("pool.reads", Unit::Count, true).of("pool", name);
-        // A pool that comes again, or a time before it, begins a report.
+        // A repeated pool, or a preceding time, starts a new report.
         if is_pool && (reports.len() == 0 || reports.has(&told) || at.is_some()) {
             reports.begin(at.take());
         }
@@ -87,7 +88,7 @@ pub(super) fn read(source: &Source<'_>) -> Result<Imported, Error> {
         }
         if has_waits {
             for ((pool_name, vdev_name), word) in WAITS.iter().zip(words.iter().skip(7)) {
-                // Nothing waited: '-'. With -p these are nanoseconds.
+                // '-' if nothing waited. With -p these are nanoseconds.
                 let seconds = duration(word).or_else(|| word.parse::<f64>().ok().map(|ns| ns * 1e-9));
                 if let Some(seconds) = seconds {
                     reports.put(key(pool_name, vdev_name, Unit::Seconds, false), seconds);

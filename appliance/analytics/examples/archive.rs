@@ -1,10 +1,11 @@
-//! How large the archive becomes, and how long a day and 30 days of it take to be answered.
+//! How large does the archive become, and how long do queries over a day and over 30 days take?
 //!
 //!   cargo run --release --example archive -p weir-analytics [FOLDER]
 //!
-//! Fills an archive with what is counted from the first start and with a heat map of latencies, at about 5,000 operations a second: each
-//! second of one day, the minutes of 14 days, the hours of 30. Then asks, as the page does for a worksheet of four graphs, in an engine that
-//! has just been opened: the first answer, and the median of nine more.
+//! Fills an archive with the default statistics and a heat map of latencies, at about 5,000
+//! operations per second: each second of one day, the minutes of 14 days, the hours of 30. Then
+//! runs the queries of the page for a worksheet of four graphs, in an engine that has just been
+//! opened: the first query, and the median of nine more.
 
 use analytics::archive::{Archive, Definition, Row, Tier};
 use analytics::column::Column;
@@ -20,10 +21,10 @@ use std::time::{Duration, Instant, UNIX_EPOCH};
 
 const DAY: u64 = 86_400;
 const MAP: &str = "nfs3.ops[latency]";
-/// What a worksheet shows.
+/// The graphs of a worksheet.
 const GRAPHS: [&str; 4] = [MAP, "nfs3.ops[op]", "cpu.utilization[mode]", "io.bytes[op]"];
 
-/// xorshift64*: enough for noise, the same each time.
+/// xorshift64*: sufficient for noise, and reproducible.
 struct Noise(u64);
 
 impl Noise {
@@ -39,13 +40,14 @@ impl Noise {
     }
 }
 
-/// One column of a statistic: so many values as such a breakdown usually has, or a spread of latencies.
+/// One column of a statistic: as many values as the breakdown usually has, or a distribution of
+/// latencies.
 fn column(name: &Name, archive: &Archive, noise: &mut Noise, seconds: u64) -> Column {
     let mut cells: BTreeMap<u32, u64> = BTreeMap::new();
     let mut sum = 0;
     match name.breakdown {
         Some(Field::Latency) => {
-            // Around memory, and around a disk; a long second has more classes.
+            // Around memory, and around a disk; a longer column has more buckets.
             for _ in 0..60 + 40 * seconds.ilog2() as u64 {
                 let disk = noise.below(7) == 0;
                 let spread = noise.below(1000) * noise.below(1000) / 1000;
@@ -68,7 +70,7 @@ fn column(name: &Name, archive: &Archive, noise: &mut Noise, seconds: u64) -> Co
     Column { total, sum, max: 30_000_000, seconds: seconds as u32, cells: cells.into_iter().collect() }
 }
 
-/// Fills the archive of a folder with what ended before `now`.
+/// Fills the archive in a directory with data up to `now`.
 fn fill(folder: &Path, now: u64) -> std::io::Result<()> {
     let archive = Archive::open(&folder.join("statistics.redb"))?;
     let mut noise = Noise(0x9e37_79b9_7f4a_7c15);
@@ -79,7 +81,7 @@ fn fill(folder: &Path, now: u64) -> std::io::Result<()> {
     }
     for (tier, length) in [(Tier::Hour, 30 * DAY), (Tier::Minute, 14 * DAY), (Tier::Second, DAY)] {
         let begin = (now - length).next_multiple_of(3600);
-        // As much at once as the engine writes in minutes, so that this ends.
+        // In larger batches than the engine writes, to finish sooner.
         let piece = 1200 * tier.span();
         for from in (begin..now).step_by(usize::try_from(piece).expect("small")) {
             let mut rows = Vec::new();

@@ -1,16 +1,16 @@
-//! How many bytes a second a heat map of latencies takes when it is archived.
+//! How many bytes per second does an archived heat map of latencies take?
 //!
 //!   cargo run --release --example size -p weir-analytics
 //!
-//! Half an hour of a mixture of four ways to answer (memory, memory behind a queue, disk, disk behind a queue), each second
-//! drawn anew, which is the hardest case: nothing repeats.
+//! Half an hour of a mixture of four distributions (memory, memory behind a queue, disk, disk
+//! behind a queue), each second drawn independently, which is the worst case: nothing repeats.
 
 use analytics::block::pack;
 use analytics::column::Column;
 use analytics::scheme::Scheme;
 use std::collections::BTreeMap;
 
-/// xorshift64*: enough for noise, the same each time.
+/// xorshift64*: sufficient for noise, and reproducible.
 struct Noise(u64);
 
 impl Noise {

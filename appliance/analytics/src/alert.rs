@@ -1,6 +1,6 @@
-//! Thresholds: when a statistic has been above or below a number for so long that somebody should know.
+//! Alert thresholds: a statistic has been above or below a limit for some time.
 //!
-//! A state machine without clock, files or network: seconds go in, what changed comes out.
+//! A state machine without clock, files or network: seconds go in, state changes come out.
 //!
 //! ```text
 //!             true for `for_seconds` in a row
@@ -10,27 +10,29 @@
 //! ```
 //!
 //! Invariants:
-//!   * a second that was not recorded changes nothing, and begins the count anew: what is not known neither fires nor clears
-//!   * a percentile or average of no operations is not known to be above or below: it counts as false
+//!   * a second that was not recorded changes nothing and resets the count: unknown data neither
+//!     fires nor clears
+//!   * a percentile or average of no operations is neither above nor below: it counts as false
 
 use crate::catalogue::Shown;
 use crate::column::{Column, UNRECORDED};
 use crate::scheme::Scheme;
 use serde::{Deserialize, Serialize};
 
-/// What of a second is compared.
+/// The value of a second that is compared with the limit.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub enum Reduction {
-    /// All of it: a second, or where it stands.
+    /// The total: per second, or the current level.
     Total,
-    /// The average of what is broken down: a latency, a size.
+    /// The average of the breakdown field: a latency or size.
     Average,
-    /// The number that at most so many percent of the operations are below, rounded down to the beginning of its row.
+    /// The value below which at most this percentage of the operations lie, rounded down to the
+    /// lower bound of its bucket.
     Percentile(f64),
 }
 
 impl Reduction {
-    /// The value of a second; nothing if there was nothing to reduce.
+    /// The value of a second; `None` if there was nothing to reduce.
     pub fn of(self, column: &Column, shown: Shown, scheme: Option<Scheme>) -> Option<f64> {
         let seconds = if shown == Shown::Level { f64::from(column.seconds.max(1)) } else { 1.0 };
         match (self, scheme) {
@@ -52,50 +54,47 @@ impl Reduction {
     }
 }
 
-/// A threshold.
+/// A condition on a statistic that fires and clears.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Threshold {
-    /// What is compared.
     pub reduction: Reduction,
-    /// Whether it fires above the limit, and not below.
+    /// Whether it fires above the limit rather than below.
     pub above: bool,
-    /// The limit itself is neither.
+    /// The limit. A value equal to it does not fire.
     pub limit: f64,
-    /// How long it has to be so, in seconds.
+    /// Seconds in a row that must exceed the limit to fire.
     pub for_seconds: u32,
-    /// How long it has to be otherwise.
+    /// Seconds in a row that must not exceed the limit to clear.
     pub clear_seconds: u32,
 }
 
-/// What has become of a threshold.
+/// A change of a threshold's state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Change {
-    /// It fires.
     Fired,
-    /// It does not any more.
     Cleared,
 }
 
-/// A threshold that is watched.
+/// The state of a threshold.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct Watch {
-    /// Since which second it fires.
+    /// Second since which it is firing.
     pub firing: Option<u64>,
     /// The value of the newest second that had one.
     pub last: Option<f64>,
-    /// The most extreme value since it began to be exceeded.
+    /// The most extreme value since the limit was first exceeded.
     pub worst: Option<f64>,
     #[serde(skip)]
     streak: u32,
 }
 
 impl Watch {
-    /// A second that was not recorded.
+    /// Records a second that has no data.
     pub fn skip(&mut self) {
         self.streak = 0;
     }
 
-    /// A second with its value, if it had one.
+    /// Records a second and its value, if it has one. Returns a change of state.
     pub fn see(&mut self, second: u64, value: Option<f64>, threshold: &Threshold) -> Option<Change> {
         self.last = value.or(self.last);
         let beyond = value.is_some_and(|v| if threshold.above { v > threshold.limit } else { v < threshold.limit });

@@ -1,17 +1,22 @@
-//! What is kept of statistics for weeks: an embedded store, one file.
+//! The archive: statistics of the last weeks in an embedded database, one file.
 //!
 //! ```text
-//!   datasets  id -> definition (JSON)          words  number -> text
-//!   parts     dataset, tier, first second -> some columns, as they came
-//!   blocks    dataset, tier, first second -> all columns of half an hour, a day, a month, packed (see `block`)
+//! datasets  id -> definition (JSON)          words  number -> text
+//! parts     dataset, tier, first second -> some columns, as they came
+//! blocks    dataset, tier, first second -> all columns of half an hour, a day, a month, packed
+//!           (see `block`)
 //! ```
-//! Columns come in parts of some seconds; when their block's time is over they are packed into it and the parts go. Minutes and
-//! hours are sums of seconds, made when they end: sums are exact in every tier.
+//!
+//! Columns arrive in parts of some seconds. When the time of their block is over, they are packed
+//! into it and the parts are deleted. Minutes and hours are sums of seconds, built when they end:
+//! sums are exact in every tier.
 //!
 //! Invariants:
-//!   * a commit is all or nothing; what a crash takes is what came since the last one
-//!   * columns of the same second are added up when read: a minute that a restart cut in two is whole again
-//!   * a file that cannot be read is put aside, with a warning, and a new one begun: archiving never keeps anything from starting
+//!   * a commit is atomic; a crash loses only what came since the last commit
+//!   * columns of the same second are added when read: a minute interrupted by a restart is
+//!     complete again
+//!   * an unreadable file is moved aside, with a warning, and a new one created: the archive never
+//!     prevents the program from starting
 
 use crate::block::{pack, unpack};
 use crate::column::{Column, OTHER, UNRECORDED, put, take};
@@ -34,30 +39,27 @@ const DATASETS: TableDefinition<'_, u32, &[u8]> = TableDefinition::new("datasets
 const WORDS: TableDefinition<'_, u32, &str> = TableDefinition::new("words");
 const PARTS: TableDefinition<'_, Key, &[u8]> = TableDefinition::new("parts");
 const BLOCKS: TableDefinition<'_, Key, &[u8]> = TableDefinition::new("blocks");
-/// What the store may hold in memory.
+/// Cache size of the database in bytes.
 const CACHE: usize = 8 << 20;
-/// How long another process may keep the store before that is an error.
+/// How long to wait for another process that has the database open.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Words at most; what comes then is counted with the others.
+/// Maximum number of words; further ones are counted as "other".
 const WORDS_MAX: u32 = 1 << 20;
 
-/// How long a column is.
+/// Length of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Tier {
-    /// One second.
     Second,
-    /// A minute.
     Minute,
-    /// An hour.
     Hour,
 }
 
 impl Tier {
-    /// All of them, the finest first.
+    /// All tiers, the finest first.
     pub const ALL: [Self; 3] = [Self::Second, Self::Minute, Self::Hour];
 
-    /// Seconds of a column.
+    /// Length of a column in seconds.
     pub fn span(self) -> u64 {
         match self {
             Self::Second => 1,
@@ -66,7 +68,7 @@ impl Tier {
         }
     }
 
-    /// Seconds of a block.
+    /// Length of a block in seconds.
     fn block(self) -> u64 {
         match self {
             Self::Second => 1800,
@@ -76,29 +78,27 @@ impl Tier {
     }
 }
 
-/// A statistic that is kept.
+/// An archived statistic.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Definition {
-    /// Its number in the archive.
+    /// Number of the statistic in the archive.
     pub id: u32,
-    /// What it is called.
+    /// Name of the statistic.
     pub name: String,
-    /// Seconds since 1970.
+    /// Creation time in seconds since 1970.
     pub created: u64,
-    /// Whether it is not counted at present.
+    /// Whether counting is suspended.
     pub suspended: bool,
 }
 
-/// A column to be kept.
+/// A column to be archived.
 #[derive(Debug, Clone)]
 pub struct Row {
-    /// Of which dataset.
+    /// Number of the statistic.
     pub dataset: u32,
-    /// How long it is.
     pub tier: Tier,
-    /// Seconds since 1970.
+    /// Start in seconds since 1970.
     pub start: u64,
-    /// What was counted.
     pub column: Column,
 }
 
@@ -106,11 +106,11 @@ pub struct Row {
 struct Words {
     texts: Vec<Arc<str>>,
     numbers: FxHashMap<Arc<str>, u32>,
-    /// So many are in the file.
+    /// Number of words that are in the file.
     saved: usize,
 }
 
-/// The store.
+/// The database of archived statistics.
 pub struct Archive {
     db: Database,
     words: Mutex<Words>,
@@ -124,8 +124,8 @@ fn other(error: impl Into<redb::Error>) -> io::Error {
 }
 
 impl Archive {
-    /// Opens the store of a file, or begins it. Waits a moment for whoever has it: who ends right now, and who was started by
-    /// him with his files open, lets go of it soon.
+    /// Opens the database in a file, or creates it. Waits a moment if another process has it open:
+    /// one that is exiting, or one that inherited its open files, releases it soon.
     pub fn open(path: &Path) -> io::Result<Self> {
         let patience = Instant::now() + PATIENCE;
         let opened = loop {
@@ -148,14 +148,15 @@ impl Archive {
         }
     }
 
-    /// One that does not outlive the process.
+    /// An archive in memory, which is lost when the process ends.
     pub fn in_memory() -> io::Result<Self> {
         let backend = redb::backends::InMemoryBackend::new();
         Self::begin(redb::Builder::new().set_cache_size(CACHE).create_with_backend(backend).map_err(other)?)
     }
 
     fn try_open(path: &Path) -> io::Result<Self> {
-        // What is counted names files and users; the store takes an empty file for a new one.
+        // The data contains names of files and users, so others get no access. The database treats
+        // an empty file as a new one.
         File::options().write(true).create(true).truncate(false).mode(0o600).open(path)?;
         let db = match redb::Builder::new().set_cache_size(CACHE).create(path) {
             Err(redb::DatabaseError::DatabaseAlreadyOpen) => {
@@ -182,7 +183,7 @@ impl Archive {
         Ok(Self { db, words: Mutex::new(words) })
     }
 
-    /// The number of a word.
+    /// The number of a word, assigned on first use.
     pub fn word(&self, text: &str) -> u32 {
         let mut words = self.words.lock();
         match words.numbers.get(text) {
@@ -192,7 +193,7 @@ impl Archive {
         }
     }
 
-    /// The word of a number.
+    /// The word with this number.
     pub fn text(&self, number: u32) -> Arc<str> {
         match number {
             OTHER => "<other>".into(),
@@ -201,7 +202,7 @@ impl Archive {
         }
     }
 
-    /// The statistics that are kept.
+    /// The archived statistics.
     pub fn definitions(&self) -> io::Result<Vec<Definition>> {
         let read = self.db.begin_read().map_err(other)?;
         let table = read.open_table(DATASETS).map_err(other)?;
@@ -212,7 +213,7 @@ impl Archive {
         all.collect()
     }
 
-    /// Keeps a definition, a new one or a changed one.
+    /// Stores a new or changed definition.
     pub fn define(&self, definition: &Definition) -> io::Result<()> {
         let json = serde_json::to_vec(definition).map_err(io::Error::other)?;
         self.change(|write| {
@@ -221,7 +222,7 @@ impl Archive {
         })
     }
 
-    /// Forgets a statistic and all that was kept of it.
+    /// Deletes a statistic and all of its columns.
     pub fn destroy(&self, id: u32) -> io::Result<()> {
         self.change(|write| {
             write.open_table(DATASETS).map_err(other)?.remove(id).map_err(other)?;
@@ -239,12 +240,12 @@ impl Archive {
         write.commit().map_err(other)
     }
 
-    /// Keeps columns, and the words they need. Rows of one dataset and tier ascend.
+    /// Stores columns, and the words they refer to. Rows of one dataset and tier must be ascending.
     pub fn append(&self, rows: &[Row]) -> io::Result<()> {
         let mut parts: BTreeMap<Key, (u64, Vec<u8>)> = BTreeMap::new();
         for row in rows {
             let block = row.start - row.start % row.tier.block();
-            // A part lies within one block. The block's start keeps parts of two blocks apart.
+            // A part lies within one block. The block's start separates the parts of two blocks.
             let last = parts.range((row.dataset, row.tier as u8, block)..=(row.dataset, row.tier as u8, row.start));
             let key = last.last().map_or((row.dataset, row.tier as u8, row.start), |(key, _)| *key);
             let (before, bytes) = parts.entry(key).or_insert((row.start, Vec::new()));
@@ -263,7 +264,7 @@ impl Archive {
             }
             let mut table = write.open_table(PARTS).map_err(other)?;
             for (key, (_, mut bytes)) in parts {
-                // The same second again, after the clock went back: both count.
+                // The same second again, after the clock was set back: both count.
                 let old = table.get(key).map_err(other)?.map(|old| old.value().to_vec());
                 if let Some(old) = old {
                     let columns = read_part(&old, key.2)?.into_iter().chain(read_part(&bytes, key.2)?);
@@ -277,7 +278,7 @@ impl Archive {
         Ok(())
     }
 
-    /// Packs the parts of blocks whose time is over.
+    /// Packs the parts of blocks that have ended.
     pub fn seal(&self, id: u32, scheme: Option<Scheme>, now: u64) -> io::Result<()> {
         for tier in Tier::ALL {
             let over = now - now % tier.block();
@@ -310,7 +311,7 @@ impl Archive {
         Ok(())
     }
 
-    /// Columns that begin from `from` up to, and without, `to`.
+    /// The columns that start in `from..to`.
     pub fn read(
         &self,
         id: u32,
@@ -334,7 +335,7 @@ impl Archive {
         Ok(merge(all.into_iter()))
     }
 
-    /// The newest second that is kept of a statistic.
+    /// The newest archived second of a statistic.
     pub fn newest(&self, id: u32, scheme: Option<Scheme>) -> io::Result<Option<u64>> {
         let range = (id, Tier::Second as u8, 0)..=(id, Tier::Second as u8, u64::MAX);
         let read = self.db.begin_read().map_err(other)?;
@@ -352,7 +353,7 @@ impl Archive {
         Ok(newest)
     }
 
-    /// Forgets columns of a tier that begin before a second.
+    /// Deletes the columns of a tier that start before a second.
     pub fn prune(&self, id: u32, tier: Tier, scheme: Option<Scheme>, before: u64) -> io::Result<()> {
         let range = (id, tier as u8, 0)..(id, tier as u8, before);
         {
@@ -389,7 +390,7 @@ impl Archive {
         })
     }
 
-    /// Bytes that each statistic takes in the file.
+    /// Size of each statistic in the file, in bytes.
     pub fn sizes(&self) -> io::Result<FxHashMap<u32, u64>> {
         let read = self.db.begin_read().map_err(other)?;
         let mut out = FxHashMap::default();
@@ -439,7 +440,7 @@ fn read_part(mut bytes: &[u8], start: u64) -> io::Result<Vec<(u64, Column)>> {
     Ok(out)
 }
 
-/// In order, those of the same second added up.
+/// Sorts columns and adds those of the same second.
 fn merge(columns: impl Iterator<Item = (u64, Column)>) -> Vec<(u64, Column)> {
     let mut out: BTreeMap<u64, Column> = BTreeMap::new();
     for (start, column) in columns {

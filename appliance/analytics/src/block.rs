@@ -1,14 +1,17 @@
-//! Many columns of one statistic as compressed bytes.
+//! Encodes many columns of one statistic as compressed bytes.
 //!
-//! Like goes beside like: all times, then all totals, …, then the cells, each number as a varint, and the whole through zstd.
-//! Cells are laid out by key where most keys occur in many columns, as in heat maps: the counts of one row of the map follow
-//! each other, which a compressor understands far better than a column of the map (160 bytes a second against 230, with
-//! `cargo run --example size`). What follows from the cells is not stored: totals, and of sums and maxima all but what the
-//! classes leave open.
+//! Similar values are adjacent: all times, then all totals, …, then the cells, each number as a
+//! varint, and everything compressed with zstd. Cells are laid out by key if most keys occur in
+//! many columns, as in heat maps: the counts of one row of the map then follow each other, which
+//! compresses much better than by column (160 bytes per second instead of 230, with `cargo run
+//! --example size`). Values that follow from the cells are not stored: totals, and sums and maxima
+//! except for the part that the classes do not determine.
 //!
 //! ```text
-//!   version │ length of the bytes inside │ zstd( columns │ times │ seconds │ totals │ sums │ maxima │ layout │ cells )
-//!   layout 0: cells of each column │ keys │ counts          layout 1: keys │ counts of each key, zeros included
+//! version │ length of the contents │ zstd( contents )
+//! contents: columns │ times │ seconds │ totals │ sums │ maxima │ layout │ cells
+//! layout 0: cells of each column │ keys │ counts
+//! layout 1: keys │ counts of each key, zeros included
 //! ```
 
 use crate::column::{Column, put, take};
@@ -17,18 +20,18 @@ use std::collections::BTreeSet;
 use std::io;
 
 const VERSION: u8 = 1;
-/// zstd's level: blocks are written once and read often.
+/// zstd level: blocks are written once and read often.
 const LEVEL: i32 = 19;
-/// No block is longer inside: what claims to be is damaged.
+/// Maximum length of the uncompressed contents: a larger length is corrupt.
 const LONGEST: u64 = 64 << 20;
-/// Laid out by key if at least one in so many of its numbers would not be zero.
+/// The cells are laid out by key if at least one in this many numbers is non-zero.
 const SPARSE: usize = 12;
 
 fn damaged() -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, "a block of statistics is damaged")
 }
 
-/// What the cells say of total, sum and maximum, as well as they can.
+/// Estimates total, sum and maximum from the cells.
 fn guess(cells: &[(u32, u64)], scheme: Option<Scheme>) -> (u64, u64, u64) {
     let total = cells.iter().fold(0u64, |sum, (_, n)| sum.wrapping_add(*n));
     let Some(scheme) = scheme else { return (total, 0, 0) };
@@ -40,7 +43,7 @@ fn guess(cells: &[(u32, u64)], scheme: Option<Scheme>) -> (u64, u64, u64) {
     (total, sum, cells.last().map_or(0, |(class, _)| middle(*class)))
 }
 
-/// A difference as a number that is small if the two are near, whichever is larger.
+/// Encodes a difference such that it is small if the two values are close, in either direction.
 fn away(value: u64, guess: u64) -> u64 {
     let step = value.wrapping_sub(guess).cast_signed();
     ((step << 1) ^ (step >> 63)).cast_unsigned()
@@ -50,8 +53,8 @@ fn back(away: u64, guess: u64) -> u64 {
     guess.wrapping_add((away >> 1) ^ (away & 1).wrapping_neg())
 }
 
-/// Columns with the second each begins at, ascending. `scheme` is what the keys of their cells are classes of, if of any; who
-/// unpacks them must know it.
+/// Encodes columns, each with the second it starts at, ascending. `scheme` is the scheme of the
+/// cells' keys, if they are classes; [`unpack`] needs the same.
 pub fn pack(columns: &[(u64, Column)], scheme: Option<Scheme>) -> io::Result<Vec<u8>> {
     let mut inside = Vec::new();
     put(&mut inside, columns.len() as u64);
@@ -77,7 +80,7 @@ pub fn pack(columns: &[(u64, Column)], scheme: Option<Scheme>) -> io::Result<Vec
             put(&mut inside, u64::from(key - last));
             last = *key;
         }
-        // Where each column stands: keys ascend as its cells do.
+        // The remaining cells of each column: keys ascend, like its cells.
         let mut rests: Vec<_> = columns.iter().map(|(_, c)| c.cells.as_slice()).collect();
         for key in &keys {
             for rest in &mut rests {
@@ -115,7 +118,7 @@ pub fn pack(columns: &[(u64, Column)], scheme: Option<Scheme>) -> io::Result<Vec
     Ok(out)
 }
 
-/// What was packed.
+/// Decodes a block.
 pub fn unpack(bytes: &[u8], scheme: Option<Scheme>) -> io::Result<Vec<(u64, Column)>> {
     let (&version, mut rest) = bytes.split_first().ok_or_else(damaged)?;
     let len = take(&mut rest).filter(|len| version == VERSION && *len <= LONGEST).ok_or_else(damaged)?;
@@ -138,7 +141,7 @@ fn read(mut bytes: &[u8], scheme: Option<Scheme>) -> Option<Vec<(u64, Column)>> 
     for (_, column) in &mut out {
         column.seconds = u32::try_from(take(&mut bytes)?).ok()?;
     }
-    // Differences at first: the cells come later.
+    // These are differences for now: the cells come later.
     for (_, column) in &mut out {
         column.total = take(&mut bytes)?;
     }
@@ -203,7 +206,7 @@ mod tests {
             let mut all = Vec::new();
             for (step, mut column) in steps {
                 at += step;
-                // Few cells of many keys are laid out in another way.
+                // Few cells with many keys use the other layout.
                 column.cells.truncate(if few { 1 } else { usize::MAX });
                 all.push((at, column));
             }

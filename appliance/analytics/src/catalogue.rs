@@ -1,7 +1,8 @@
-//! Which statistics there are, what they count, and by what each can be broken down.
+//! The catalogue of statistics: what each counts, and its possible breakdowns.
 //!
-//! A statistic is counted in one of two ways: from the operations themselves ([`Origin::Events`]), which can be told apart by
-//! anything that an operation has, also afterwards; or from figures that others keep ([`Origin::Sampled`]), once a second.
+//! A statistic is counted in one of two ways: from the operations themselves ([`Origin::Events`]),
+//! which can be broken down by any property of an operation, even retrospectively; or from metrics
+//! of other components ([`Origin::Sampled`]), once per second.
 
 mod network;
 mod streams;
@@ -11,55 +12,53 @@ mod zil;
 use crate::name::{BadName, Field, Name};
 use observe::Layer;
 
-/// Where a statistic comes from.
+/// The source of a statistic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Origin {
-    /// Operations of a layer.
+    /// Operations of some layers.
     Events(&'static [Layer], Weight),
-    /// Figures, by who knows them.
+    /// Metrics reported by a [`Sampler`](crate::sampled::Sampler).
     Sampled,
 }
 
-/// What an operation counts.
+/// The amount that an operation adds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Weight {
-    /// One.
+    /// One per operation.
     Operations,
-    /// Its bytes.
+    /// The size of the operation in bytes.
     Bytes,
-    /// Its questions to the cache.
+    /// The number of its cache lookups.
     Lookups,
 }
 
-/// How a statistic behaves and is shown.
+/// How a statistic is aggregated and displayed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Shown {
-    /// So many a second: averaged over a longer span.
+    /// A rate per second: averaged over longer spans.
     Rate,
-    /// Where it stands: a size, a percentage.
+    /// A level, such as a size or a percentage.
     Level,
 }
 
-/// One statistic.
+/// An entry of the catalogue.
 #[derive(Debug, Clone, Copy)]
 pub struct Statistic {
-    /// Such as `nfs3.ops`.
+    /// Name, for example `nfs3.ops`.
     pub name: &'static str,
-    /// Under what it is listed.
+    /// Category under which it is listed.
     pub category: &'static str,
-    /// As titles have it.
+    /// Name in titles.
     pub title: &'static str,
-    /// In what it is counted: `ops`, `bytes`, `percent`.
+    /// Unit: `ops`, `bytes`, `percent`.
     pub unit: &'static str,
-    /// What it means, for people.
+    /// Description for users.
     pub help: &'static str,
-    /// Where it comes from.
     pub origin: Origin,
-    /// Whether it is a rate or a level.
     pub shown: Shown,
-    /// By what it can be told apart; numbers make heat maps.
+    /// Fields for breakdowns and predicates; numeric fields make heat maps.
     pub fields: &'static [Field],
-    /// Whether it is only offered to those who ask for more.
+    /// Whether it is offered only in the advanced list.
     pub advanced: bool,
 }
 
@@ -136,7 +135,7 @@ const fn sampled(
     Statistic { name, category, title, unit, help, origin: Origin::Sampled, shown, fields, advanced: false }
 }
 
-/// All that there are.
+/// The statistics that can be counted.
 pub static CATALOGUE: &[Statistic] = &[
     sampled(
         "cpu.utilization",
@@ -285,7 +284,7 @@ pub static CATALOGUE: &[Statistic] = &[
     ),
 ];
 
-/// The statistic of a name, if there is one and it can be told apart as the name asks.
+/// The statistic with this name. An error if it does not exist or lacks one of the fields.
 pub fn find(name: &Name) -> Result<&'static Statistic, BadName> {
     let bad = |at: usize, wrong: String| BadName { name: name.to_string(), at, wrong };
     let raw = name.raw();
@@ -299,7 +298,7 @@ pub fn find(name: &Name) -> Result<&'static Statistic, BadName> {
     Ok(found)
 }
 
-/// What a name says, in words: `NFSv3 operations of type write for client deimos broken down by latency`.
+/// The title of a name: `NFSv3 operations of type write for client deimos broken down by latency`.
 pub fn title(name: &Name) -> String {
     use crate::name::{Predicate, Wanted, text_of};
     let mut out = CATALOGUE.iter().find(|s| s.name == name.raw()).map_or_else(|| name.raw(), |s| s.title.to_owned());

@@ -1,37 +1,40 @@
-//! What a statistic was in one span of time: a total and its cells.
+//! A column: the value of a statistic in one time span, as a total and cells.
 //!
 //! ```text
-//!   flags │ total │ sum │ max │ number of cells │ key, count, key, count …      all varints; keys as differences
+//! total │ sum │ max │ seconds │ number of cells │ key, count, key, count …
+//! all varints; keys as differences
 //! ```
 //!
 //! Invariants:
-//!   * the counts of all cells add up to the total; what has no room in a column is in the cell [`OTHER`]
-//!   * columns add up: merging is exact, in any order, but for what [`Column::keep`] moved to [`OTHER`]
+//!   * the counts of all cells add up to the total; what does not fit in a column is in the cell
+//!     [`OTHER`]
+//!   * columns can be added: merging is exact, in any order, except for what [`Column::keep`] moved
+//!     to [`OTHER`]
 
 use std::cmp::Reverse;
 
-/// Key of the cell that holds what was too little to be told apart.
+/// Key of the cell for values too small to have their own.
 pub const OTHER: u32 = u32::MAX;
-/// Key of the cell that holds what was counted, but whose details were not recorded.
+/// Key of the cell for operations that were counted, but whose details were not recorded.
 pub const UNRECORDED: u32 = u32::MAX - 1;
 
-/// One span of time: a second, or an hour.
+/// A time span, such as a second or an hour.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Column {
-    /// All of it: operations or bytes; for levels (sizes, percents) the sum over the seconds.
+    /// The total in operations or bytes; for levels (sizes, percentages) the sum over the seconds.
     pub total: u64,
-    /// Sum of the numbers that are broken down (latencies, sizes), so that averages are exact; it wraps.
+    /// Sum of the numeric breakdown field (latencies, sizes), so that averages are exact; wraps.
     pub sum: u64,
-    /// The largest of them.
+    /// Maximum of the numeric breakdown field.
     pub max: u64,
-    /// How many seconds of the span were recorded.
+    /// Number of seconds in the span that were recorded.
     pub seconds: u32,
-    /// Class of a scheme or number of a word, and how much; ascending, without zeros.
+    /// Class of a scheme or number of a word, and its count; ascending, without zeros.
     pub cells: Vec<(u32, u64)>,
 }
 
 impl Column {
-    /// Adds what another span of the same statistic has.
+    /// Adds another column of the same statistic.
     pub fn merge(&mut self, other: &Self) {
         self.total += other.total;
         self.sum = self.sum.wrapping_add(other.sum);
@@ -67,13 +70,13 @@ impl Column {
         self.cells = out;
     }
 
-    /// Keeps the `most` largest cells and moves the rest to [`OTHER`].
+    /// Keeps the `most` largest cells and moves the others to [`OTHER`].
     pub fn keep(&mut self, most: usize) {
         if self.cells.len() <= most {
             return;
         }
         self.cells.sort_unstable_by_key(|(key, n)| (*key >= UNRECORDED, Reverse(*n), *key));
-        // OTHER and UNRECORDED are behind all others: they stay, and OTHER grows.
+        // OTHER and UNRECORDED sort after all others: they stay, and OTHER grows.
         let special: Vec<_> = self.cells.iter().copied().filter(|(key, _)| *key >= UNRECORDED).collect();
         self.cells.retain(|(key, _)| *key < UNRECORDED);
         let rest: u64 = self.cells.drain(most.min(self.cells.len())..).map(|(_, n)| n).sum();
@@ -86,7 +89,7 @@ impl Column {
         }
     }
 
-    /// Appends it as bytes.
+    /// Appends the encoded column.
     pub fn encode(&self, out: &mut Vec<u8>) {
         for value in [self.total, self.sum, self.max, self.seconds.into(), self.cells.len() as u64] {
             put(out, value);
@@ -99,7 +102,7 @@ impl Column {
         }
     }
 
-    /// Takes one from the front of bytes; nothing if they are no column.
+    /// Decodes a column from the front of `bytes`; `None` if it is invalid.
     pub fn decode(bytes: &mut &[u8]) -> Option<Self> {
         let mut next = || take(bytes);
         let mut out = Self {
@@ -123,7 +126,7 @@ impl Column {
     }
 }
 
-/// Appends a number: seven bits a byte, the lowest first.
+/// Appends a varint: seven bits per byte, least significant first.
 pub fn put(out: &mut Vec<u8>, mut value: u64) {
     while value >= 0x80 {
         out.push(value as u8 | 0x80);
@@ -132,7 +135,7 @@ pub fn put(out: &mut Vec<u8>, mut value: u64) {
     out.push(value as u8);
 }
 
-/// Takes a number from the front of bytes.
+/// Decodes a varint from the front of `bytes`.
 pub fn take(bytes: &mut &[u8]) -> Option<u64> {
     let mut value = 0u64;
     for (n, byte) in bytes.iter().copied().enumerate().take(10) {

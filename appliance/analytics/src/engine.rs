@@ -1,15 +1,18 @@
-//! The thread that counts: takes the events ten times a second, closes a column each second, keeps it.
+//! The counting thread: drains the events ten times per second, closes a column each second, and
+//! stores it.
 //!
 //! ```text
-//!   Events ─ drain ─┬─> Ring (each operation)
-//!                   └─> tallies ─ each second ─> columns ─┬─> window in memory ─> queries, subscribers
-//!   samplers ───────────────────────────────────┘         └─> rows ─ every 10 s ─> Archive (seconds, minutes, hours)
+//! Events ─ drain ─┬─> Ring (each operation)
+//!                 └─> tallies ─ each second ─> columns ─┬─> window in memory ─> queries, watchers
+//! samplers ─────────────────────────────────────────────┴─> rows ─ every 10 s ─> Archive
+//!                                                              (seconds, minutes, hours)
 //! ```
 //!
 //! Invariants:
-//!   * every event is counted in one second: the one it ended in, or, if it came too late for that, the one that is open
-//!   * a column is shown when its second is over, within half a second
-//!   * an archive or a folder that cannot be written costs what would have been kept, and nothing else
+//!   * every event is counted in one second: the one it ended in or, if it arrived too late for
+//!     that, the currently open one
+//!   * a column is visible within half a second after its second ended
+//!   * an archive or directory that cannot be written loses only what would have been stored there
 
 mod answer;
 mod live;
@@ -43,32 +46,33 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 pub use watch::Watch;
 
-/// How often events are taken.
+/// How often events are drained.
 const TURN: Duration = Duration::from_millis(100);
-/// How long after its end a second waits for those who are late.
+/// How long a second stays open after its end for late events, in nanoseconds.
 const SLACK: u64 = 150_000_000;
 const SECOND: u64 = 1_000_000_000;
-/// Events that are counted by all statistics before the next ones are: 24 KiB of them.
+/// Number of events that all statistics count before the next ones: 24 KiB.
 const PIECE: usize = 256;
-/// Cells of a column that are kept, the largest; the others are summed up.
+/// Number of cells kept in a column, the largest ones; the others are summed.
 const CELLS: usize = 200;
 /// How often the archive is written, in seconds.
 const COMMIT: u64 = 10;
-/// Statistics that are counted, at most.
+/// Maximum number of statistics that are counted.
 const COUNTED: usize = 1000;
-/// Rows that wait for an archive that cannot be written, at most.
+/// Maximum number of rows waiting while the archive cannot be written.
 const WAITING: usize = 100_000;
-/// After so many seconds without a turn (a machine that slept), the time between is not recorded.
+/// After this many seconds without a turn (the machine was asleep), the time in between counts as
+/// not recorded.
 const ASLEEP: u64 = 10;
 
-/// How long columns are kept, in seconds.
+/// How long columns of each tier are kept, in seconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Retention {
-    /// Seconds.
+    /// Columns of a second.
     pub second: u64,
-    /// Minutes.
+    /// Columns of a minute.
     pub minute: u64,
-    /// Hours.
+    /// Columns of an hour.
     pub hour: u64,
 }
 
@@ -88,39 +92,38 @@ impl Retention {
     }
 }
 
-/// Where and how much is kept.
+/// Configuration of the engine.
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// The folder of archive and recorder; without it, nothing outlives the process.
+    /// Directory of the archive and the recorder; without it, everything is in memory.
     pub folder: Option<PathBuf>,
-    /// Bytes of the recorder; 0 records no operations.
+    /// Size limit of the recorder in bytes; 0 records no operations.
     pub ring: u64,
-    /// How long statistics are kept.
     pub retention: Retention,
 }
 
-/// A statistic that is counted, as people see it.
+/// A counted statistic, for display.
 #[derive(Debug, Clone, PartialEq, serde::Serialize)]
 pub struct Dataset {
-    /// Its number.
+    /// Number of the statistic.
     pub id: u32,
-    /// What it is called.
     pub name: String,
-    /// The name in words.
+    /// Title derived from the name.
     pub title: String,
-    /// Seconds since 1970.
+    /// Creation time in seconds since 1970.
     pub created: u64,
-    /// Whether it is not counted at present.
+    /// Whether counting is suspended.
     pub suspended: bool,
-    /// Whether it is kept, beyond what is in memory.
+    /// Whether it is archived, rather than kept in memory only.
     pub archived: bool,
-    /// Whether it is counted only as long as somebody looks at it.
+    /// Whether it is counted only while it is being watched.
     pub passing: bool,
-    /// Bytes in memory.
+    /// Size in memory in bytes.
     pub incore: u64,
-    /// Bytes in the archive.
+    /// Size in the archive in bytes.
     pub ondisk: u64,
-    /// What counting it costs: nanoseconds of processor time an operation, measured over the last seconds.
+    /// Cost of counting: nanoseconds of processor time per operation, measured over the last
+    /// seconds.
     pub cost: f64,
 }
 
@@ -128,9 +131,9 @@ struct State {
     live: Vec<Live>,
     next: u32,
     samplers: Vec<Box<dyn Sampler>>,
-    /// The second that is open: nanoseconds since 1970 of its start.
+    /// Start of the open second: nanoseconds since 1970.
     second: u64,
-    /// Whether something was counted in it.
+    /// Whether anything was counted in it.
     begun: bool,
     early: Vec<Event>,
     lost: FxHashMap<(Layer, u8), u64>,
@@ -144,18 +147,19 @@ struct Inner {
     ring: Option<Ring>,
     words: Words,
     retention: Retention,
-    /// Held while events are taken and counted: who has it sees recorder and tallies at the same event. Before `state`.
+    /// Held while events are drained and counted: its holder sees recorder and tallies at the same
+    /// event. Locked before `state`.
     turning: Mutex<()>,
     followers: Followers,
     state: Mutex<State>,
     closed: Condvar,
     stop: AtomicBool,
     on: AtomicBool,
-    /// The last second that was not counted from its start to its end, because of [`Engine::switch`].
+    /// The last second that was only partially counted because of [`Engine::switch`].
     in_part: AtomicU64,
 }
 
-/// Analytics of a process.
+/// The analytics engine of a process.
 #[derive(Clone)]
 pub struct Engine(Arc<Inner>);
 
@@ -164,7 +168,7 @@ fn now() -> u64 {
 }
 
 impl Engine {
-    /// Opens what was kept, and counts from now on if [`Engine::run`] is called.
+    /// Opens the archive and the recorder. Counting starts with [`Engine::run`].
     pub fn open(
         config: &Config,
         events: Arc<Events>,
@@ -196,11 +200,12 @@ impl Engine {
                     one.resume(&archive, now() / SECOND, &mut rows)?;
                     live.push(one);
                 }
-                // Of another version, which has statistics that this one does not know: they are left alone.
+                // From another version, with statistics unknown to this one: left unchanged.
                 Err(error) => tracing::warn!(dataset = definition.name, %error, "an archived statistic is not counted"),
             }
         }
-        // Minutes and hours that the last process did not end are asked for from now on. If they cannot be kept yet, they wait.
+        // Minutes and hours that the last process did not finish are available from now on. If they
+        // cannot be stored yet, they wait.
         if archive.append(&rows).is_ok() {
             rows.clear();
         }
@@ -232,7 +237,7 @@ impl Engine {
         })))
     }
 
-    /// Counts, in a thread of its own, until [`Engine::stop`].
+    /// Counts on a new thread until [`Engine::stop`].
     pub fn run(&self) -> io::Result<std::thread::JoinHandle<()>> {
         self.0.events.switch(self.0.on.load(Ordering::Relaxed));
         let this = self.clone();
@@ -246,7 +251,8 @@ impl Engine {
         })
     }
 
-    /// Stops noting and counting anything, or goes on. The seconds between, those included that are cut, are as not recorded.
+    /// Pauses or resumes recording and counting. The seconds in between, including partial ones,
+    /// count as not recorded.
     pub fn switch(&self, on: bool) {
         if self.0.on.swap(on, Ordering::Relaxed) != on {
             self.0.in_part.store(now() / SECOND, Ordering::Relaxed);
@@ -254,12 +260,13 @@ impl Engine {
         }
     }
 
-    /// Ends counting; what is not over yet is kept.
+    /// Stops counting. Unfinished columns are stored.
     pub fn stop(&self) {
         self.0.stop.store(true, Ordering::Relaxed);
     }
 
-    /// Takes what has happened up to `now` (nanoseconds since 1970). Called by the thread; tests call it with their own time.
+    /// Processes the events up to `now` (nanoseconds since 1970). Called by the thread; tests pass
+    /// their own time.
     pub fn turn(&self, now: u64) {
         let _turning = self.0.turning.lock();
         let mut new = Vec::new();
@@ -315,12 +322,13 @@ impl Engine {
         self.0.closed.notify_all();
     }
 
-    /// Writes the rows that wait.
+    /// Writes the waiting rows.
     fn keep(&self, state: &mut State, second: u64) {
         let mut done = self.0.archive.append(&state.rows);
         if done.is_ok() {
             state.rows.clear();
-            // Blocks end at different seconds for none: one statistic each time is looked after.
+            // Blocks of different statistics may end at any second: maintain one statistic at a
+            // time.
             let turn = usize::try_from(second / COMMIT).unwrap_or(0);
             let count = state.live.len().max(1);
             if let Some(live) = state.live.get(turn % count).filter(|l| l.archived) {
@@ -345,13 +353,13 @@ impl Engine {
         self.0.archive.seal(id, live.scheme, second)?;
         for tier in Tier::ALL {
             let before = second.saturating_sub(self.0.retention.of(tier));
-            // A block at a time: to cut one anew each time would be work for nothing.
+            // Whole blocks only: rewriting a block each time would be wasteful.
             self.0.archive.prune(id, tier, live.scheme, before - before % (tier.span() * 1800))?;
         }
         Ok(())
     }
 
-    /// Keeps what waits. The minute and the hour that are not over are found again from their seconds.
+    /// Stores what is waiting. The open minute and hour are recomputed from their seconds later.
     pub fn finish(&self) {
         let mut state = self.0.state.lock();
         let state = &mut *state;
@@ -361,7 +369,7 @@ impl Engine {
         }
     }
 
-    /// All that is counted.
+    /// All counted statistics.
     pub fn datasets(&self) -> io::Result<Vec<Dataset>> {
         let sizes = self.0.archive.sizes()?;
         let state = self.0.state.lock();
@@ -380,7 +388,8 @@ impl Engine {
         Ok(state.live.iter().map(dataset).collect())
     }
 
-    /// Counts a statistic from now on, if it is not counted yet. `archived` ones outlive the process. Its number.
+    /// Counts a statistic from now on, if it is not counted yet, and returns its number. `archived`
+    /// statistics survive the process.
     pub fn count(&self, name: &Name, archived: bool) -> Result<u32, Error> {
         catalogue::find(name)?;
         let _turning = self.0.turning.lock();
@@ -401,7 +410,7 @@ impl Engine {
         Ok(live.definition.id)
     }
 
-    /// Suspends a statistic or goes on with it; what was kept of it stays. Whether there is such a one.
+    /// Suspends or resumes a statistic; stored columns are kept. Returns whether it exists.
     pub fn suspend(&self, id: u32, suspended: bool) -> Result<bool, Error> {
         let mut state = self.0.state.lock();
         let Some(live) = state.live.iter_mut().find(|l| l.definition.id == id) else { return Ok(false) };
@@ -412,20 +421,20 @@ impl Engine {
         Ok(true)
     }
 
-    /// Stops counting a statistic and forgets it. Whether there was such a one.
+    /// Stops counting a statistic and deletes it. Returns whether it existed.
     pub fn destroy(&self, id: u32) -> Result<bool, Error> {
         let mut state = self.0.state.lock();
         state.rows.retain(|r| r.dataset != id);
         self.0.archive.destroy(id)?;
         let Some(live) = state.live.iter_mut().find(|l| l.definition.id == id && l.wanted) else { return Ok(false) };
-        // Who looks at it goes on to see it, from now on.
+        // Watchers continue to see it, starting now.
         (live.wanted, live.archived, live.definition.suspended) = (false, false, false);
         live.window.clear();
         state.live.retain(|l| l.wanted || l.watchers > 0);
         Ok(true)
     }
 
-    /// Forgets what a statistic had before a second. Whether there is such a one.
+    /// Deletes the columns of a statistic before a second. Returns whether it exists.
     pub fn prune(&self, id: u32, before: u64) -> Result<bool, Error> {
         let mut state = self.0.state.lock();
         let State { live, rows, .. } = &mut *state;
@@ -438,19 +447,20 @@ impl Engine {
         Ok(true)
     }
 
-    /// What the recorder has.
+    /// The extent of the recorder.
     pub fn recorded(&self) -> Option<Extent> {
         self.0.ring.as_ref().map(Ring::extent)
     }
 
-    /// What a statistic was from `from` up to, and without, `to` (seconds since 1970), a column for each `step` seconds.
-    /// What was not counted then is counted now, from the recorder.
+    /// The columns of a statistic in `from..to` (seconds since 1970), one for each `step` seconds.
+    /// Data that was not counted at the time is counted from the recorder.
     pub fn query(&self, name: &Name, from: u64, to: u64, step: u64) -> Result<Answer, Error> {
         answer::query(&self.0, name, from, to, step)
     }
 
-    /// What is special about the operations in a rectangle: those that ended in `span` and whose number (latency, size …) is
-    /// in `rows`, compared with the others of the same statistic that ended in `among` (all in seconds since 1970).
+    /// Explains the operations in a rectangle: those that ended in `span` and whose number
+    /// (latency, size …) is in `rows`, compared with the others of the same statistic that ended in
+    /// `among` (all in seconds since 1970).
     pub fn explain(
         &self,
         name: &Name,
@@ -468,7 +478,7 @@ impl Engine {
 }
 
 impl State {
-    /// Counts those that ended before `end`; the others wait.
+    /// Counts the events that ended before `end`; later ones wait.
     fn count(&mut self, events: &[Event], end: u64, names: &dyn Describe) {
         if events.iter().any(|e| e.done >= end) {
             self.early.extend(events.iter().filter(|e| e.done >= end));
@@ -480,7 +490,7 @@ impl State {
 
     fn count_in_time(&mut self, events: &[Event], names: &dyn Describe) {
         self.begun |= !events.is_empty();
-        // A piece at a time, which stays in the nearest cache while each statistic looks at it.
+        // In batches that stay in the nearest cache while each statistic processes them.
         for events in events.chunks(PIECE) {
             let layers = layers_of(events);
             for live in self.live.iter_mut().filter(|l| !l.definition.suspended) {
@@ -491,7 +501,7 @@ impl State {
                 let begun = std::time::Instant::now();
                 tally.add_all(events, names);
                 let spent = u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
-                // An average that forgets: the older half counts half.
+                // A decaying average: the older half counts half.
                 let (nanos, count) = live.cost;
                 let keep = if count > 1 << 20 { 2 } else { 1 };
                 live.cost = (nanos / keep + spent, count / keep + events.len() as u64);
@@ -499,7 +509,7 @@ impl State {
         }
     }
 
-    /// Counts those whose details had no room.
+    /// Counts events whose details were lost.
     fn count_lost(&mut self, events: &Events) {
         for (layer, op, lost) in events.lost() {
             let before = self.lost.insert((layer, op), lost).unwrap_or(0);
@@ -515,33 +525,33 @@ impl State {
     }
 }
 
-/// Why there is no answer.
+/// Why a request failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The name is none.
+    /// The name is invalid.
     #[error(transparent)]
     Name(#[from] BadName),
-    /// What was kept cannot be read or written.
+    /// The archive cannot be read or written.
     #[error(transparent)]
     Io(#[from] io::Error),
     /// Operations are not recorded.
     #[error("operations are not recorded: the recorder is off, or the statistic does not count operations")]
     NotRecorded,
-    /// More than one answer may have.
+    /// Too many columns for one answer.
     #[error("{0} columns are more than {1}: ask for a shorter time or a larger step")]
     TooMany(u64, u64),
-    /// So many are counted.
+    /// The limit of counted statistics.
     #[error("{0} statistics are counted: destroy some before others are counted")]
     Counted(usize),
-    /// So many are looked at.
+    /// The limit of watched statistics.
     #[error("{0} statistics are looked at that are not counted otherwise")]
     Watched(usize),
-    /// So many follow operations.
+    /// The limit of operation followers.
     #[error("operations are followed by {0} already")]
     Followed(usize),
 }
 
-/// Names of what is in events, and words of the archive.
+/// Resolves the numbers in events to names, and words to numbers of the archive.
 struct Describer<'a>(&'a Inner);
 
 impl Describe for Describer<'_> {

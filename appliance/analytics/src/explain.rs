@@ -1,13 +1,17 @@
-//! What is special about some operations: who, what and which file they have more of than the rest.
+//! Explains a set of operations: which clients, files and other values they have more of than the
+//! rest.
 //!
-//! A person draws a rectangle on a heat map; the operations in it are compared with all others of the same statistic. For each
-//! value of each field: its share among the selected, its share among the rest, and by how much the selection exceeds what the
-//! rest would predict. Fields are ranked by their best value.
+//! The user selects a rectangle on a heat map. The operations in it are compared with all others of
+//! the same statistic. For each value of each field: its share of the selection, its share of the
+//! rest, and by how much the selection exceeds the share predicted by the rest. Fields are ranked
+//! by their best value.
 //!
-//! Where only a time was selected, not a part of the vertical axis, what there is less of than before is special, too: a client behind a
-//! bad cable does nothing slowly, it does less. That is told by rates, as shares of others rise when one falls.
+//! If only a time was selected, not a part of the vertical axis, values that decreased are
+//! significant, too: a client behind a bad cable has no slow operations, it has fewer. This is
+//! determined by rates, because the shares of others rise when one falls.
 //!
-//! Invariant: within a field, the counts of all values add up to the number of operations, inside and outside.
+//! Invariant: within a field, the counts of all values add up to the number of operations, both
+//! inside and outside.
 
 use crate::catalogue;
 use crate::name::{BadName, Field, Name, Predicate, Wanted};
@@ -19,63 +23,63 @@ use serde::Serialize;
 /// One value of a field.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Value {
-    /// What it is called.
     pub value: String,
-    /// Among the selected.
+    /// Count in the selection.
     pub inside: u64,
-    /// Among the rest.
+    /// Count in the rest.
     pub outside: u64,
-    /// How special it is: 0 is as everywhere, 1 is in all of the selected and nowhere else, or half of that where, of a time, nearly all of it is gone.
+    /// Significance: 0 if as frequent as elsewhere, 1 if in all of the selection and nowhere else;
+    /// up to one half for a value that nearly vanished during a selected time.
     pub score: f64,
 }
 
-/// A field with its values, the most special first.
+/// A field with its values, the most significant first.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Ranked {
-    /// Which field.
     pub field: Field,
-    /// The score of its best value.
+    /// Score of its best value.
     pub score: f64,
-    /// The best of its values.
+    /// The most significant values.
     pub values: Vec<Value>,
-    /// Values that are not listed.
+    /// Number of values that are not listed.
     pub more: usize,
 }
 
-/// For what the time of operations went, on average: nanoseconds an operation.
+/// Average times of operations in nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
 pub struct Times {
-    /// From request to answer.
+    /// From request to reply.
     pub latency: f64,
-    /// Of that, waiting to be taken up.
+    /// Time in the queue, part of the latency.
     pub queue_wait: f64,
-    /// Waiting for the intent log.
+    /// Time waiting for the intent log.
     pub log_wait: f64,
-    /// Waiting for a transaction group to take it.
+    /// Time waiting to enter a transaction group.
     pub txg_wait: f64,
-    /// Waiting for devices.
+    /// Time waiting for devices.
     pub disk_wait: f64,
 }
 
-/// What a comparison says.
+/// The result of a comparison.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Explanation {
-    /// Operations selected.
+    /// Number of selected operations.
     pub inside: u64,
-    /// Operations they were compared with.
+    /// Number of operations they were compared with.
     pub outside: u64,
-    /// Fields, the most telling first; of two that tell about as much, who it was before what it did.
+    /// Fields, the most significant first; if two are about equal, clients rank before operations.
     pub fields: Vec<Ranked>,
-    /// Where the selected spent their time.
+    /// Average times of the selected operations.
     pub times_inside: Times,
-    /// Where the others did.
+    /// Average times of the other operations.
     pub times_outside: Times,
 }
 
-/// What a field that tells of kinds counts beside one that tells who. Guessed from planted faults: such fields were ahead by up to 11 %
-/// where a client was the cause, and by more than half where they were.
+/// Weight of fields that describe the kind of operation, relative to those that identify its
+/// origin. Guessed from injected faults: such fields led by up to 11 % where a client was the
+/// cause, and by more than half where they were the cause.
 const KIND_WEIGHT: f64 = 0.8;
-/// Values of a field that are listed.
+/// Maximum number of values listed for a field.
 const LISTED: usize = 20;
 
 /// Compares operations.
@@ -87,13 +91,13 @@ pub struct Explainer {
     base: Tally,
     counts: [u64; 2],
     times: [Times; 2],
-    /// When the first and the last one ended, of the selected and of the rest.
+    /// Completion times of the first and the last operation, of the selection and of the rest.
     ended: [Option<(u64, u64)>; 2],
 }
 
 impl Explainer {
-    /// For a rectangle: of the operations of `name`, whose breakdown is the vertical axis, those that ended in `span`
-    /// (nanoseconds since 1970, the end not included) and whose number is in `rows`.
+    /// For a rectangle: the operations of `name`, whose breakdown is the vertical axis, that ended
+    /// in `span` (nanoseconds since 1970, end exclusive) and whose number is in `rows`.
     pub fn new(name: &Name, span: (u64, u64), rows: Option<(u64, u64)>) -> Result<Self, BadName> {
         let statistic = catalogue::find(name)?;
         let raw = Name { breakdown: None, ..name.clone() };
@@ -118,7 +122,7 @@ impl Explainer {
         })
     }
 
-    /// Takes an operation.
+    /// Adds an operation.
     pub fn add(&mut self, event: &Event, names: &dyn Describe) {
         if !self.base.takes(event, names) {
             return;
@@ -145,7 +149,7 @@ impl Explainer {
         times.disk_wait += f64::from(event.note.disk_wait) * 1000.0;
     }
 
-    /// What they have in common. `text` tells what a word of `names` is.
+    /// Computes the result. `text` maps a word of `names` to its text.
     pub fn finish(mut self, names: &dyn Describe, text: impl Fn(u32) -> String) -> Explanation {
         let [inside, outside] = self.counts;
         let mut fields = Vec::new();
@@ -169,7 +173,7 @@ impl Explainer {
                 .map(|(word, [inside, outside])| {
                     let rose = score(inside, totals[0], outside, totals[1]);
                     let fell = if times_alone { fall(inside, lasted[0], outside, lasted[1]) } else { 0.0 };
-                    // What is there says more than what is not: setting up a test ends, too.
+                    // Increases are stronger evidence than decreases: setting up a test ends, too.
                     let score = rose.max(fell / 2.0);
                     Value { value: text(word), inside, outside, score }
                 })
@@ -203,15 +207,17 @@ impl Explainer {
     }
 }
 
-/// Where a field stands. What kind of operations they are follows from who asks: who suddenly reads a file makes the reads more, and the
-/// hits, too. So that says less than a client, a file or a disk that is nearly as special.
+/// The rank of a field. The kind of operations follows from the client: one that suddenly reads a
+/// file increases the share of reads, and of hits. Such fields are therefore weaker evidence than a
+/// client, a file or a disk with nearly the same score.
 fn rank(field: &Ranked) -> f64 {
     let is_kind = matches!(field.field, Field::Op | Field::HitMiss);
     if is_kind { field.score * KIND_WEIGHT } else { field.score }
 }
 
-/// The excess of a value's share, less what chance explains: shares are taken one standard error towards each other, so that
-/// two of three operations do not outrank nine hundred of a thousand.
+/// The excess of a value's share, minus what chance explains: both shares are moved one standard
+/// error towards each other, so that two of three operations do not outrank nine hundred of a
+/// thousand.
 fn score(inside: u64, all_inside: u64, outside: u64, all_outside: u64) -> f64 {
     if all_inside == 0 {
         return 0.0;
@@ -223,12 +229,14 @@ fn score(inside: u64, all_inside: u64, outside: u64, all_outside: u64) -> f64 {
     excess.clamp(0.0, 1.0)
 }
 
-/// By what part the rate of a value fell, less what chance explains; 0 for what is not there any more at all, which asks for nothing.
+/// The relative decrease of a value's rate, minus what chance explains; 0 if it vanished
+/// completely, which needs no explanation.
 fn fall(inside: u64, lasted_inside: f64, outside: u64, lasted_outside: f64) -> f64 {
     if inside == 0 || lasted_inside <= 0.0 || lasted_outside <= 0.0 {
         return 0.0;
     }
-    // Two standard errors of a count towards each other: rates that wander must not look like a fault.
+    // Counts are moved two standard errors towards each other: fluctuating rates must not look like
+    // a fault.
     let most = inside as f64 + 2.0 * (inside as f64).sqrt() + 2.0;
     let least = outside as f64 - 2.0 * (outside as f64).sqrt() - 2.0;
     if least <= 0.0 {
@@ -253,7 +261,7 @@ mod tests {
 
     #[test]
     fn who_comes_before_what_he_does() {
-        // Everybody writes and reads a little; then one client reads much.
+        // All clients write and read a little; then one client reads a lot.
         let operation = |n: u64, op: u8, client: u32| {
             let note = Note { place: 1, object: u64::from(client), ..Note::default() };
             Event { done: n, latency: 1000, op, client, note, ..Event::default() }
@@ -284,7 +292,7 @@ mod tests {
             (Field::Client, "10.0.0.7", 1000)
         );
         assert!(first.score > 0.9, "{first:?}");
-        // Client 7 has even numbers only, so its operation is always the same. It comes behind.
+        // Client 7 has even numbers only, so its operation is always the same. It ranks lower.
         assert!(found.fields[1].score < first.score);
         assert!(found.times_inside.latency > 5e6 && found.times_outside.latency < 1e5);
     }
@@ -294,7 +302,7 @@ mod tests {
         let mut all = Vec::new();
         for ms in 0..20_000u64 {
             for client in 1..=10 {
-                // Each 40 a second; the fourth, from the tenth second on, 22.
+                // 40 per second each; the fourth client 22 from the tenth second on.
                 let period = if client == 4 && ms >= 10_000 { 45 } else { 25 };
                 if ms % period == 0 {
                     all.push(Event { done: ms * 1_000_000, latency: 100_000, op: 6, client, ..Event::default() });
@@ -306,7 +314,7 @@ mod tests {
         let first = found.fields.first().expect("fields");
         assert_eq!((first.field, first.values[0].value.as_str()), (Field::Client, "10.0.0.4"), "{first:?}");
         assert!(first.score > 0.1 && first.values[1].score < 0.02, "{first:?}");
-        // Of a part of the vertical axis it is not asked.
+        // Decreases do not count if a part of the vertical axis is selected.
         let found = explain("nfs3.ops[latency]", (10 * second, 20 * second), Some((0, 1 << 40)), &all);
         assert!(found.fields.iter().all(|f| f.score < 0.05), "{found:?}");
     }

@@ -1,45 +1,48 @@
-//! Fewer rows of a heat map: classes put together, for a picture that is not as high as a scheme is fine.
+//! Reduces the rows of a heat map: merges classes for a picture that has fewer pixels than the
+//! scheme has classes.
 //!
 //! ```text
-//!   linear   row = first number of the class · rows / end          log   row = ln(first / low) · rows / ln(end / low)
+//! linear   row = first number of the class · rows / end
+//! log      row = ln(first / low) · rows / ln(end / low)
 //! ```
 //!
-//! Invariant: each class is in one row as a whole, so counts stay exact and add up to what they did; a row that is finer than
-//! the classes there stays empty.
+//! Invariant: each class is in one row as a whole, so counts stay exact and add up to the same; a
+//! row narrower than the classes there is empty.
 
 use crate::column::{Column, UNRECORDED};
 use crate::scheme::Scheme;
 use serde::{Deserialize, Serialize};
 
-/// How rows follow each other.
+/// The scale of the rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Scale {
-    /// The same difference from row to row.
+    /// Rows with equal differences.
     #[default]
     Linear,
-    /// The same ratio.
+    /// Rows with equal ratios.
     Log,
 }
 
-/// Which classes make a row.
+/// The assignment of classes to rows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rows {
     /// The row of each class.
     of: Vec<u32>,
-    /// The first number of each row, and the first behind it; the same twice for a row without classes.
+    /// Lower bound and exclusive upper bound of each row; both are equal for a row without classes.
     ranges: Vec<(u64, u64)>,
 }
 
 impl Rows {
-    /// At most `count` rows, at least one. Classes from `top` on are summed up in the last one; without it, rows reach up to
-    /// the largest of the classes in `used` (the smallest and the largest that occur).
+    /// At least one and at most `count` rows. Classes from `top` on are merged into the last one;
+    /// without `top`, the rows extend to the largest class in `used` (the smallest and the largest
+    /// that occur).
     pub fn new(scheme: Scheme, count: u32, scale: Scale, top: Option<u64>, used: (u32, u32)) -> Self {
         let classes: Vec<(u64, u64)> = (0..scheme.classes()).map(|class| scheme.range(class)).collect();
         let range = |class: u32| classes.get(class as usize).copied().unwrap_or((0, u64::MAX));
         let end = match (top, range(used.1)) {
             (Some(top), _) => top,
-            // The last class has no end: it is a row of its own.
+            // The last class has no upper bound: it is a row of its own.
             (None, (first, u64::MAX)) => first,
             (None, (_, end)) => end,
         };
@@ -66,11 +69,11 @@ impl Rows {
         Self { of, ranges }
     }
 
-    /// Puts the classes of a column together.
+    /// Merges the classes of a column.
     pub fn fold(&self, column: &mut Column) {
         let mut cells: Vec<(u32, u64)> = Vec::new();
         for (class, n) in std::mem::take(&mut column.cells) {
-            // What is no class stays what it is.
+            // Keys that are not classes are preserved.
             let key = if class >= UNRECORDED { class } else { self.of.get(class as usize).copied().unwrap_or(class) };
             match cells.last_mut().filter(|(last, _)| *last == key) {
                 Some((_, sum)) => *sum += n,
@@ -80,7 +83,7 @@ impl Rows {
         column.cells = cells;
     }
 
-    /// The first number of a row and the first that is behind it.
+    /// Lower bound and exclusive upper bound of a row.
     pub fn range(&self, row: u32) -> (u64, u64) {
         self.ranges.get(row as usize).copied().unwrap_or((0, u64::MAX))
     }
@@ -122,7 +125,7 @@ mod tests {
                 prop_assert_eq!(values.iter().filter(|(v, _)| within(*row, *v)).map(|(_, n)| n).sum::<u64>(), *n);
             }
             if let (Some(top), true) = (top, count > 1) {
-                // What is above is apart from what is below.
+                // Values above `top` are separate from those below.
                 let class = scheme.range(scheme.class(top));
                 let edge = if class.0 >= top { class.0 } else { class.1 };
                 prop_assert!(column.cells.iter().all(|(row, _)| rows.range(*row).0 >= edge || rows.range(*row).1 <= edge));

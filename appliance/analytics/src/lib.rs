@@ -1,14 +1,17 @@
-//! Analytics: what passes over the weir, second by second, told apart by who, what, which file, how long.
+//! Analytics: operations second by second, broken down by client, operation, file, latency and
+//! other fields.
 //!
 //! ```text
-//!   observe::Events ─> engine ─┬─ tally, sampled   counts of one second, as a statistic's name asks
-//!                              ├─ ring             each operation of the last minutes, for questions after the fact
-//!                              ├─ archive          columns of seconds, minutes, hours, for weeks
-//!                              └─ explain          what is special about the operations in a rectangle
-//!   name (grammar), catalogue (what there is), scheme (rows of heat maps), fold (fewer), column, block (their bytes), picture, alert
+//! observe::Events ─> engine ─┬─ tally, sampled  counts of one second, for each statistic
+//!                            ├─ ring            each operation of the last minutes
+//!                            ├─ archive         columns of seconds, minutes, hours, for weeks
+//!                            └─ explain         what distinguishes the operations in a rectangle
+//! name (grammar), catalogue (statistics), scheme (rows of heat maps), fold (fewer rows),
+//! column, block (encodings), picture, alert
 //! ```
 //!
-//! Invariant: whatever an operation is told apart by, it is counted once, so all views of a second add up to the same.
+//! Invariant: whatever the breakdown, an operation is counted once, so all views of a second add up
+//! to the same.
 
 pub mod alert;
 pub mod archive;

@@ -1,76 +1,71 @@
 //! Names of statistics, in the grammar of the Sun Storage 7000:
 //!
 //! ```text
-//!   module.statistic[field=value][field=value]…[breakdown]         nfs3.ops[op=write][client=10.0.0.7][latency]
+//! module.statistic[field=value][field=value]…[breakdown]
+//! nfs3.ops[op=write][client=10.0.0.7][latency]
 //! ```
 //!
-//! Brackets with `=` narrow down, the last one without says by what to break down; without it the statistic is raw. Values that
-//! contain `]` or `\` have a `\` before it. Numbers take a unit and a range: `latency=1ms..2ms`, `size=8K`, `utilization=95`
-//! (which is: 95 and more).
+//! Brackets with `=` are predicates; a last bracket without it is the breakdown. Without a
+//! breakdown the statistic is raw. `]` and `\` in values are escaped with `\`. Numbers take a unit
+//! and a range: `latency=1ms..2ms`, `size=8K`, `utilization=95` (which means 95 and more).
 
 use crate::scheme::Scheme;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
-/// By what operations can be told apart.
+/// A property of operations, for breakdowns and predicates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Field {
     /// Type of operation.
     Op,
-    /// Who asks.
     Client,
-    /// For whom.
     User,
-    /// Share: the dataset.
+    /// Share, which is a dataset.
     Share,
-    /// File.
     File,
-    /// How long it took.
+    /// Time from request to reply.
     Latency,
-    /// How many bytes.
+    /// Size in bytes.
     Size,
-    /// Where in the file or on the device.
+    /// Offset in the file or on the device.
     Offset,
-    /// What the cache said.
+    /// Result of the cache lookup.
     #[serde(rename = "hit/miss")]
     HitMiss,
-    /// 0 or the error.
+    /// Result: 0 or the error.
     Result,
-    /// Waiting to be taken up.
+    /// Time in the queue.
     QueueWait,
-    /// Waiting for the intent log.
+    /// Time waiting for the intent log.
     LogWait,
-    /// Waiting for a transaction group.
+    /// Time waiting for a transaction group.
     TxgWait,
-    /// Waiting for devices.
+    /// Time waiting for devices.
     DiskWait,
-    /// Pool.
     Pool,
-    /// Disk.
     Disk,
-    /// Share of time that something was busy.
+    /// Utilization in percent.
     Utilization,
     /// Network device.
     Device,
-    /// In or out.
+    /// Direction: in or out.
     Direction,
-    /// User, kernel, idle.
+    /// Processor mode: user, kernel, idle.
     Mode,
-    /// Processor.
     Cpu,
     /// Phase of a transaction group.
     Phase,
-    /// What the cache holds.
+    /// Component of the cache contents.
     Component,
-    /// Name of a client's host.
+    /// Host name of a client.
     Hostname,
-    /// Volume, or snapshot of one.
+    /// Volume, or a snapshot of one.
     Volume,
 }
 
-/// Names of the fields, as they are written.
+/// Fields with their names and titles.
 const FIELDS: &[(Field, &str, &str)] = &[
     (Field::Op, "op", "type of operation"),
     (Field::Client, "client", "client"),
@@ -100,22 +95,22 @@ const FIELDS: &[(Field, &str, &str)] = &[
 ];
 
 impl Field {
-    /// All of them.
+    /// All fields.
     pub fn all() -> impl Iterator<Item = Self> {
         FIELDS.iter().map(|(field, ..)| *field)
     }
 
-    /// How it is written in names.
+    /// The name used in names of statistics.
     pub fn name(self) -> &'static str {
         FIELDS.iter().find(|(field, ..)| *field == self).map_or("", |(_, name, _)| name)
     }
 
-    /// How it is called in titles.
+    /// The name used in titles.
     pub fn title(self) -> &'static str {
         FIELDS.iter().find(|(field, ..)| *field == self).map_or("", |(.., title)| title)
     }
 
-    /// The rows of its heat map, if it is a number.
+    /// The scheme of its heat map, if it is numeric.
     pub fn scheme(self) -> Option<Scheme> {
         match self {
             Self::Latency | Self::QueueWait | Self::LogWait | Self::TxgWait | Self::DiskWait => Some(Scheme::Latency),
@@ -127,52 +122,50 @@ impl Field {
     }
 }
 
-/// What a bracket with `=` asks for.
+/// A bracket with `=`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Predicate {
-    /// Of what.
     pub field: Field,
-    /// Which.
     pub wanted: Wanted,
 }
 
 /// The value in a bracket.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Wanted {
-    /// This one.
+    /// Equal to this value.
     Is(String),
-    /// A number from the first up to, and without, the second.
+    /// A number in this range, upper bound exclusive.
     Between(u64, u64),
 }
 
-/// What a statistic is called.
+/// A parsed name of a statistic.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Name {
-    /// Such as `nfs3`.
+    /// For example `nfs3`.
     pub module: String,
-    /// Such as `ops`.
+    /// For example `ops`.
     pub stat: String,
-    /// All of them hold for what is counted.
+    /// Conditions that all counted operations meet.
     pub predicates: Vec<Predicate>,
-    /// By what it is told apart.
+    /// Field of the breakdown.
     pub breakdown: Option<Field>,
 }
 
-/// What is wrong with a name.
+/// A syntax error in a name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("invalid statistic '{name}': at {at}: {wrong}")]
 pub struct BadName {
-    /// As it was given.
+    /// The name as given.
     pub name: String,
-    /// Bytes from its start.
+    /// Byte offset of the error.
     pub at: usize,
-    /// What was expected.
+    /// The problem, and what was expected.
     pub wrong: String,
 }
 
-/// Longer ones are refused: paths of files are the longest that names contain.
+/// Maximum length in bytes: file paths are the longest values.
 const LONGEST: usize = 8192;
-/// More brackets than fields make no sense.
+/// Maximum number of predicates: more than there are fields make no sense.
 const PREDICATES: usize = 32;
 
 impl FromStr for Name {
@@ -232,7 +225,7 @@ impl FromStr for Name {
     }
 }
 
-/// The text up to the bracket's end, and what follows.
+/// The text up to the end of the bracket, and the rest.
 fn bracket(text: &str) -> Option<(String, &str)> {
     let mut out = String::new();
     let mut chars = text.char_indices();
@@ -246,7 +239,7 @@ fn bracket(text: &str) -> Option<(String, &str)> {
     None
 }
 
-/// `1ms..2ms`, `8K..`, `95` (the class it is in, or for percent: that and more).
+/// `1ms..2ms`, `8K..`, `95` (the class that contains it; for percentages: 95 and more).
 fn range(text: &str, scheme: Scheme) -> Result<Wanted, String> {
     let (from, to) = match text.split_once("..") {
         Some((from, "")) => (number(from, scheme)?, u64::MAX),
@@ -269,7 +262,7 @@ fn units(scheme: Scheme) -> &'static [(&'static str, u64)] {
     }
 }
 
-/// A whole number with a unit of the scheme.
+/// An integer with a unit of the scheme.
 fn number(text: &str, scheme: Scheme) -> Result<u64, String> {
     let wrong = || {
         let units: Vec<_> = units(scheme).iter().map(|(unit, _)| *unit).filter(|u| !u.is_empty()).collect();
@@ -281,7 +274,7 @@ fn number(text: &str, scheme: Scheme) -> Result<u64, String> {
     digits.parse::<u64>().ok().and_then(|n| n.checked_mul(factor)).ok_or_else(wrong)
 }
 
-/// The shortest exact way to write a number of a scheme.
+/// The shortest exact form of a number in a scheme.
 pub fn text_of(value: u64, scheme: Scheme) -> String {
     let fits = |(_, factor): &&(&str, u64)| value != 0 && value.is_multiple_of(*factor);
     let best = units(scheme).iter().filter(|(unit, _)| *unit != "%").filter(fits).max_by_key(|(_, factor)| *factor);
@@ -308,12 +301,12 @@ impl fmt::Display for Name {
 }
 
 impl Name {
-    /// The same without predicates and breakdown.
+    /// The name without predicates and breakdown.
     pub fn raw(&self) -> String {
         format!("{}.{}", self.module, self.stat)
     }
 
-    /// Narrowed down to one value of its breakdown, and broken down by another field.
+    /// Restricts the name to one value of its breakdown, with a new breakdown.
     pub fn drill(&self, wanted: Wanted, by: Option<Field>) -> Self {
         let mut out = self.clone();
         if let Some(field) = out.breakdown.take() {

@@ -1,49 +1,49 @@
-//! Single operations, in words.
+//! Single operations as text.
 
 use crate::name::Field;
 use crate::tally::{Describe, key, text};
 use observe::event::{Event, Layer};
 
-/// An operation, as people see it. Times in nanoseconds.
+/// An operation, for display. Times are in nanoseconds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Operation {
-    /// When it ended, since 1970.
+    /// Completion time, since 1970.
     pub ended: u64,
-    /// Through which door it came.
+    /// Module of its statistics.
     pub layer: &'static str,
-    /// What it was.
+    /// Type of operation.
     pub op: &'static str,
-    /// Who asked; the pool of a device, log or stream.
+    /// Client; the pool for a device, log or stream.
     pub client: String,
-    /// For whom; empty for devices.
+    /// User; empty for devices.
     pub user: String,
-    /// Of which share; the device.
+    /// Share; or the device.
     pub share: String,
-    /// Which file; empty for devices.
+    /// File; empty for devices.
     pub file: String,
-    /// Its number.
+    /// Object number of the file.
     pub object: u64,
-    /// First byte.
+    /// Byte offset.
     pub offset: u64,
-    /// Bytes.
+    /// Size in bytes.
     pub size: u64,
-    /// How long it took.
+    /// Time from request to reply.
     pub latency: u64,
-    /// Of that, waiting to be taken up.
+    /// Time in the queue, part of the latency.
     pub queue_wait: u64,
-    /// Waiting for the intent log.
+    /// Time waiting for the intent log.
     pub log_wait: u64,
-    /// Waiting for a transaction group.
+    /// Time waiting for a transaction group.
     pub txg_wait: u64,
-    /// Waiting for devices.
+    /// Time waiting for devices.
     pub disk_wait: u64,
-    /// What the cache said; `no lookup` if it was not asked.
+    /// Result of the cache lookup; `no lookup` if there was none.
     pub cache: String,
     /// `ok`, or the error.
     pub result: String,
 }
 
-/// What the module of its statistics is called.
+/// The module name of a layer's statistics.
 fn layer(layer: Layer) -> &'static str {
     match layer {
         Layer::Nfs3 => "nfs3",
@@ -59,7 +59,7 @@ fn layer(layer: Layer) -> &'static str {
 }
 
 impl Operation {
-    /// What an event says.
+    /// Resolves the numbers in an event to names.
     pub fn of(event: &Event, names: &dyn Describe) -> Self {
         let named = |field: Field| text(key(event, field), field, names);
         let of_files =

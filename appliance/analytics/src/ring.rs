@@ -1,15 +1,17 @@
-//! The recorder: every operation of the last minutes on disk, so that a question can be asked after the fact.
+//! The recorder: every operation of the last minutes on disk, for retrospective queries.
 //!
 //! ```text
-//!   FOLDER/ops-0000000012   ┌ frame ┐┌ frame ┐ …      the oldest file goes when all together exceed their limit
-//!   frame = "WOP1" │ bytes │ events │ first │ last │ crc32 │ names that appear first here │ events as varints
+//! DIRECTORY/ops-0000000012   ┌ frame ┐┌ frame ┐ …   the oldest file is deleted at the size limit
+//! frame = "WOP1" │ bytes │ events │ first │ last │ crc32 │ new names │ events as varints
 //! ```
 //!
 //! Invariants:
-//!   * a file says itself what its numbers are called: it is read rightly by a later process, whose numbers are others
-//!   * a torn or damaged frame ends its file; what is before it counts
-//!   * a folder that cannot be written stops the recorder, with one warning, and nothing else; it is tried again later
-//!   * nothing is synced: after a power failure some of the last seconds may be missing
+//!   * a file contains the names of its numbers, so that a later process, whose numbers differ,
+//!     reads it correctly
+//!   * a torn or damaged frame ends its file; frames before it are used
+//!   * a directory that cannot be written stops the recorder only, with one warning; it is retried
+//!     later
+//!   * nothing is synced: a power failure may lose some of the last seconds
 
 mod wire;
 
@@ -27,18 +29,18 @@ use wire::{decode, encode};
 
 const MAGIC: [u8; 4] = *b"WOP1";
 const HEADER: usize = 32;
-/// Events of a frame at most: the unit in which they are read.
+/// Maximum number of events in a frame: the unit of reading.
 const FRAME_EVENTS: usize = 8192;
-/// No frame is longer: 8192 events of at most 80 bytes, and names.
+/// Maximum size of a frame: 8192 events of at most 80 bytes, and names.
 const FRAME_BYTES: usize = 8 << 20;
-/// The limit is kept by dropping whole files; so many make it up.
+/// Number of files at the size limit, which is enforced by deleting whole files.
 const FILES: u64 = 16;
-/// After an error, how long nothing is tried.
+/// How long to wait after an error before retrying.
 const PAUSE: Duration = Duration::from_secs(10);
-/// How old an incomplete frame becomes before it is written.
+/// Maximum age of an incomplete frame before it is written.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Where a frame is.
+/// Location of a frame.
 #[derive(Clone)]
 struct Frame {
     file: Arc<PathBuf>,
@@ -49,7 +51,7 @@ struct Frame {
     last: u64,
 }
 
-/// Numbers of a file -> numbers of this process.
+/// Numbers in a file -> numbers in this process.
 #[derive(Default, Clone)]
 struct Numbers {
     clients: FxHashMap<u32, u32>,
@@ -83,27 +85,27 @@ pub struct Ring {
     state: Mutex<State>,
 }
 
-/// What the recorder has.
+/// The extent of the recorder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Extent {
-    /// Nanoseconds since 1970 of the oldest event; 0 if there is none.
+    /// Completion of the oldest event in nanoseconds since 1970; 0 if there is none.
     pub first: u64,
-    /// And of the newest.
+    /// Completion of the newest event in nanoseconds since 1970.
     pub last: u64,
-    /// How many events.
+    /// Number of events.
     pub events: u64,
-    /// Bytes on disk.
+    /// Size on disk in bytes.
     pub bytes: u64,
-    /// Events that could not be written.
+    /// Number of events that could not be written.
     pub lost: u64,
 }
 
-/// The numbers that are not known yet.
+/// The numbers that are not in `known`.
 fn unknown(numbers: impl Iterator<Item = u32>, known: &FxHashSet<u32>) -> FxHashSet<u32> {
     let mut seen: Vec<u64> = Vec::new();
     let mut out = FxHashSet::default();
     for number in numbers {
-        // A bit for each that was looked at: numbers are small, and few among very many events.
+        // A bit for each number already seen: numbers are small, and few among very many events.
         let (word, bit) = (number as usize / 64, 1 << (number % 64));
         if word >= seen.len() {
             seen.resize(word + 1, 0);
@@ -119,9 +121,10 @@ fn unknown(numbers: impl Iterator<Item = u32>, known: &FxHashSet<u32>) -> FxHash
 }
 
 impl Ring {
-    /// Opens the recorder of a folder, which keeps up to `limit` bytes. `names` is what gives numbers to clients and places.
+    /// Opens the recorder in a directory, limited to `limit` bytes. `names` assigns numbers to
+    /// clients and places.
     pub fn open(folder: &Path, limit: u64, names: Arc<Events>) -> io::Result<Self> {
-        // What is recorded names files and users.
+        // The data contains names of files and users.
         DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
         let mut files: Vec<(u64, PathBuf)> = Vec::new();
         for entry in std::fs::read_dir(folder)? {
@@ -155,7 +158,7 @@ impl Ring {
         Ok(Self { folder: folder.to_owned(), limit, names, state: Mutex::new(state) })
     }
 
-    /// Takes events.
+    /// Adds events.
     pub fn append(&self, events: &[Event]) {
         let mut state = self.state.lock();
         if state.open.is_empty() {
@@ -170,7 +173,7 @@ impl Ring {
                 self.write_open(&mut state);
             }
         }
-        // Whole frames go to disk from where they are.
+        // Whole frames are written directly from the slice.
         while let Some((frame, after)) = rest.split_at_checked(FRAME_EVENTS) {
             self.write(&mut state, frame);
             rest = after;
@@ -181,7 +184,7 @@ impl Ring {
         }
     }
 
-    /// Writes what is in memory, which keeps its room.
+    /// Writes the buffered events. The buffer keeps its memory.
     fn write_open(&self, state: &mut State) {
         let mut open = std::mem::take(&mut state.open);
         self.write(state, &open);
@@ -189,7 +192,7 @@ impl Ring {
         state.open = open;
     }
 
-    /// Writes what is still in memory.
+    /// Writes the buffered events.
     pub fn flush(&self) {
         let mut state = self.state.lock();
         if !state.open.is_empty() {
@@ -212,7 +215,7 @@ impl Ring {
                 }
                 state.lost += events.len() as u64;
                 state.broken = Some(Instant::now());
-                // Whatever is torn ends its file.
+                // A torn frame ends its file.
                 state.writing = None;
             }
         }
@@ -272,7 +275,7 @@ impl Ring {
             last,
         });
         writing.len += frame.len() as u64;
-        // Not before they are in the file.
+        // Only after they are in the file.
         writing.clients.extend(new_clients.iter());
         writing.places.extend(new_places.iter());
         if let Some(numbers) = state.numbers.get_mut(&*writing.path).map(Arc::make_mut) {
@@ -282,7 +285,7 @@ impl Ring {
         Ok(())
     }
 
-    /// Drops the oldest files until a new one has room.
+    /// Deletes the oldest files until there is room for a new one.
     fn make_room(&self, state: &mut State) -> io::Result<()> {
         let share = self.limit / FILES;
         loop {
@@ -300,7 +303,7 @@ impl Ring {
         }
     }
 
-    /// What there is.
+    /// The current extent.
     pub fn extent(&self) -> Extent {
         let state = self.state.lock();
         let done = || state.open.iter().map(|e| e.done);
@@ -315,7 +318,8 @@ impl Ring {
         }
     }
 
-    /// Shows all events that ended from `from` up to, and without, `to` (nanoseconds since 1970), in about the order in which they ended.
+    /// Calls `each` for all events that ended in `from..to` (nanoseconds since 1970), approximately
+    /// sorted by completion.
     pub fn read(&self, from: u64, to: u64, mut each: impl FnMut(&Event)) -> io::Result<()> {
         let (frames, open) = {
             let state = self.state.lock();
@@ -334,7 +338,7 @@ impl Ring {
             if last.as_ref().is_none_or(|(path, _)| *path != frame.file) {
                 match File::open(&*frame.file) {
                     Ok(file) => last = Some((frame.file.clone(), file)),
-                    // Dropped meanwhile, for new ones.
+                    // Deleted in the meantime to make room.
                     Err(e) if e.kind() == io::ErrorKind::NotFound => continue,
                     Err(e) => return Err(e),
                 }
@@ -364,7 +368,7 @@ impl Ring {
     }
 }
 
-/// Covers the header and the body.
+/// Checksum over header and body.
 fn checksum(header: &[u8], body: &[u8]) -> u32 {
     let mut crc = crc32fast::Hasher::new();
     crc.update(header);
@@ -376,7 +380,7 @@ fn skip_names(body: &mut &[u8]) -> Option<()> {
     each_name(body, |_, _, _| ())
 }
 
-/// Shows the names at the front of a frame: whether it is a client, number, text.
+/// Calls `each` for the names at the front of a frame: whether it is a client, number, text.
 fn each_name(body: &mut &[u8], mut each: impl FnMut(bool, u32, &str)) -> Option<()> {
     for is_client in [true, false] {
         for _ in 0..take(body)? {
@@ -390,7 +394,7 @@ fn each_name(body: &mut &[u8], mut each: impl FnMut(bool, u32, &str)) -> Option<
     Some(())
 }
 
-/// Finds the frames of a file, up to its end or to what is no frame.
+/// Finds the frames of a file, up to its end or the first invalid one.
 fn scan(path: &Arc<PathBuf>, names: &Events, numbers: &mut Numbers) -> io::Result<Vec<Frame>> {
     let mut file = io::BufReader::with_capacity(1 << 20, File::open(&**path)?);
     let mut frames = Vec::new();

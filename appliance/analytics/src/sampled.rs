@@ -1,4 +1,4 @@
-//! Statistics that are read off once a second, from figures that others keep.
+//! Statistics that are sampled once per second from metrics of other components.
 
 use crate::column::Column;
 use crate::name::{Field, Name, Predicate, Wanted};
@@ -6,7 +6,7 @@ use crate::scheme::Scheme;
 use crate::tally::{Describe, UNKNOWN};
 use rustc_hash::FxHashMap;
 
-/// What a figure is told apart by.
+/// A label of a sample.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Label {
     /// A name.
@@ -15,32 +15,32 @@ pub enum Label {
     Number(u64),
 }
 
-/// One figure of one second: what it grew by, or where it stands.
+/// One metric in one second: its growth, or its level.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sample {
-    /// Which statistic, such as `cpu.utilization`.
+    /// Name of the statistic, for example `cpu.utilization`.
     pub stat: &'static str,
-    /// What tells it from the others of this statistic. The values of all add up to the raw statistic.
+    /// Labels that distinguish it within its statistic. The values of all samples add up to the raw
+    /// statistic.
     pub labels: Vec<(Field, Label)>,
-    /// How much.
     pub value: u64,
 }
 
 impl Sample {
-    /// One with names only.
+    /// A sample with text labels only.
     pub fn new(stat: &'static str, labels: &[(Field, &str)], value: u64) -> Self {
         let labels = labels.iter().map(|(field, text)| (*field, Label::Text((*text).to_owned()))).collect();
         Self { stat, labels, value }
     }
 }
 
-/// Tells samples; called once a second, at the end of it.
+/// A source of samples, called once at the end of each second.
 pub trait Sampler: Send {
-    /// Adds its samples.
+    /// Adds samples to `out`.
     fn sample(&mut self, out: &mut Vec<Sample>);
 }
 
-/// Counts samples as one statistic asks.
+/// Aggregates the samples of one statistic.
 pub struct SampledTally {
     stat: String,
     predicates: Vec<Predicate>,
@@ -54,7 +54,7 @@ pub struct SampledTally {
 }
 
 impl SampledTally {
-    /// For a statistic of the catalogue.
+    /// A tally for a statistic of the catalogue.
     pub fn new(name: &Name) -> Self {
         Self {
             stat: name.raw(),
@@ -69,12 +69,12 @@ impl SampledTally {
         }
     }
 
-    /// The rows of its heat map.
+    /// The scheme of its heat map.
     pub fn scheme(&self) -> Option<Scheme> {
         self.scheme
     }
 
-    /// Counts a sample.
+    /// Adds a sample if it belongs to this statistic and matches the predicates.
     pub fn add(&mut self, sample: &Sample, names: &dyn Describe) {
         if sample.stat != self.stat {
             return;
@@ -103,7 +103,7 @@ impl SampledTally {
         *self.cells.entry(key).or_default() += sample.value;
     }
 
-    /// Takes what was counted as a column of one second; nothing if nobody told anything.
+    /// Returns the column of one second and resets the tally; `None` if there were no samples.
     pub fn close(&mut self) -> Option<Column> {
         let mut cells: Vec<_> = self.cells.drain().collect();
         cells.sort_unstable();

@@ -1,32 +1,34 @@
-//! Rows of heat maps: into which classes numbers are sorted, the same at all times and on all machines, so that counts of
-//! seconds, datasets and machines can be added up.
+//! Schemes: the fixed classes (buckets) of numbers in heat maps. They are the same at all times and
+//! on all machines, so that counts of seconds, datasets and machines can be added.
 //!
-//! The schemes are those of DTrace's `llquantize()` as Cloud Analytics used them: each power of the base is cut into equal
-//! parts, so edges are round numbers that people can read, and a coarser scale is an exact sum of finer classes.
+//! The schemes are those of DTrace's `llquantize()` as used by Cloud Analytics: each power of the
+//! base is divided into equal parts, so that bounds are round numbers, and a coarser scale is an
+//! exact sum of finer classes.
 //!
 //! ```text
-//!   latency   0 │ 1.0 1.1 1.2 … 9.9 us │ 10 11 … 99 us │ 100 110 … 990 us │ 1.0 1.1 … 9.9 ms │ … │ 100 s and more
-//!   size      0 1 2 … 31 │ 32 34 … 62 │ 64 68 … 124 │ …            (32 parts from 0 to each power of 2)
-//!   offset    0 1 … 99 │ 100 110 … 990 │ …                         (90 parts of each power of 10)
+//! latency   0 │ 1.0 1.1 1.2 … 9.9 us │ 10 11 … 99 us │ 100 110 … 990 us │ 1.0 1.1 … 9.9 ms │ …
+//!             │ 100 s and more
+//! size      0 1 2 … 31 │ 32 34 … 62 │ 64 68 … 124 │ …   (32 parts from 0 to each power of 2)
+//! offset    0 1 … 99 │ 100 110 … 990 │ …                (90 parts of each power of 10)
 //! ```
 
 use serde::{Deserialize, Serialize};
 
-/// How numbers are sorted into classes.
+/// A scheme of classes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Scheme {
-    /// Nanoseconds: 10 us wide below 1 ms and finer, up to 100 s.
+    /// Nanoseconds up to 100 s; classes are at most 10 us wide below 1 ms.
     Latency,
     /// Bytes of one operation, up to 64 MiB.
     Size,
-    /// Bytes from the start of a file or device.
+    /// Byte offset in a file or device.
     Offset,
-    /// Percent, one class each, 100 in a class of its own.
+    /// Percent, one class each; 100 is a class of its own.
     Percent,
 }
 
-/// A power of the base, cut into parts.
+/// A power of the base, divided into parts.
 struct Power {
     /// Its smallest number.
     first: u64,
@@ -36,14 +38,15 @@ struct Power {
     class: u32,
 }
 
-/// Powers of a scheme and its number of classes.
+/// The powers of a scheme and its number of classes.
 struct Table {
     powers: [Power; 48],
     len: usize,
     classes: u32,
 }
 
-/// `base`^`low` up to `base`^`end`, cut so that `parts` reach from 0 to the next power. One class below, one above.
+/// `base`^`low` up to `base`^`end`, divided such that `parts` parts reach from 0 to the next power.
+/// One class below, one above.
 const fn table(base: u64, low: u32, end: u32, parts: u64) -> Table {
     const NONE: Power = Power { first: u64::MAX, step: 1, class: 0 };
     let mut out = Table { powers: [NONE; 48], len: 0, classes: 1 };
@@ -56,7 +59,7 @@ const fn table(base: u64, low: u32, end: u32, parts: u64) -> Table {
         out.len += 1;
         power += 1;
     }
-    // What is above all powers.
+    // The class above all powers.
     out.powers[out.len] = Power { first: base.pow(end), step: u64::MAX, class: out.classes };
     out.len += 1;
     out.classes += 1;
@@ -67,7 +70,7 @@ static LATENCY: Table = table(10, 3, 11, 100);
 static SIZE: Table = table(2, 0, 26, 32);
 static OFFSET: Table = table(10, 0, 13, 100);
 
-/// Values of [`Scheme::Percent`].
+/// Number of classes of [`Scheme::Percent`].
 const PERCENTS: u32 = 101;
 
 impl Scheme {
@@ -80,12 +83,12 @@ impl Scheme {
         }
     }
 
-    /// How many classes it has.
+    /// Number of classes.
     pub fn classes(self) -> u32 {
         self.table().map_or(PERCENTS, |t| t.classes)
     }
 
-    /// In which class a number is.
+    /// The class of a number.
     pub fn class(self, value: u64) -> u32 {
         let Some(table) = self.table() else { return value.min(100) as u32 };
         let powers = table.powers.get(..table.len).unwrap_or_default();
@@ -98,7 +101,7 @@ impl Scheme {
         power.class + ((value - power.first) / power.step) as u32
     }
 
-    /// The smallest number of a class and the first that is not in it any more.
+    /// Lower bound and exclusive upper bound of a class.
     pub fn range(self, class: u32) -> (u64, u64) {
         let Some(table) = self.table() else {
             let class = u64::from(class.min(100));
@@ -114,7 +117,7 @@ impl Scheme {
         (first(class).unwrap_or(0), end)
     }
 
-    /// In what the numbers are counted.
+    /// Unit of the numbers.
     pub fn unit(self) -> &'static str {
         match self {
             Self::Latency => "ns",

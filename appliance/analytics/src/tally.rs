@@ -1,8 +1,9 @@
-//! Counts operations as one statistic asks: those that its predicates let through, told apart by its breakdown.
+//! Counts the operations of one statistic: those that match its predicates, by its breakdown.
 //!
-//! Used for the second that passes now and for what the recorder kept: both give the same columns.
+//! Used for the current second and for recorded events: both give the same columns.
 //!
-//! Invariant: each operation that passes the predicates adds its weight to the total once, and to the cells once.
+//! Invariant: each operation that matches the predicates adds its weight to the total once, and to
+//! the cells once.
 
 mod counts;
 
@@ -16,24 +17,24 @@ use observe::event::{Event, Layer, Lookups, WRONG_BYTES};
 use rustc_hash::FxHashMap;
 use std::cmp::Reverse;
 
-/// Knows what the numbers in events are called, and gives numbers to words.
+/// Resolves the numbers in events to names, and assigns numbers to words.
 pub trait Describe {
-    /// A client.
+    /// Name of a client.
     fn client(&self, number: u32) -> String;
-    /// A user.
+    /// Name of a user.
     fn user(&self, number: u32) -> String;
-    /// A share or a device.
+    /// Name of a share or a device.
     fn place(&self, number: u32) -> String;
-    /// A file of a share: its path in it; empty if it is not known.
+    /// Path of a file in a share; empty if unknown.
     fn file(&self, place: u32, object: u64) -> String;
     /// The number of a word, for cells.
     fn word(&self, text: &str) -> u32;
 }
 
-/// What is shown for what nobody knows a name of.
+/// Displayed if a name is unknown.
 pub const UNKNOWN: &str = "<unknown>";
 
-/// What the cache said, in words; the order of [`counts`].
+/// Results of cache lookups, in the order of [`counts`].
 const OUTCOMES: [&str; 6] =
     ["data hits", "data misses", "prefetched data hits", "metadata hits", "metadata misses", "L2ARC hits"];
 
@@ -41,7 +42,8 @@ fn counts(c: Lookups) -> [u16; 6] {
     [c.data_hits, c.data_misses, c.prefetched, c.metadata_hits, c.metadata_misses, c.level2_hits]
 }
 
-/// What an operation as a whole met, the slowest of what its lookups did: its place in [`OUTCOMES`], or behind them.
+/// The slowest cache lookup of an operation, as an index of [`OUTCOMES`], or its length if there
+/// was none.
 fn outcome(c: Lookups) -> usize {
     match c {
         c if c.data_misses > 0 => 1,
@@ -54,9 +56,9 @@ fn outcome(c: Lookups) -> usize {
     }
 }
 
-/// Values of a field that are told apart in one second, the most frequent.
+/// Maximum number of distinct values of a field in one second, the most frequent ones.
 const NAMED: usize = 200;
-/// Answers of predicates that need names are kept for so many keys.
+/// Maximum number of cached results of predicates that need names.
 const REMEMBERED: usize = 65_536;
 
 struct Test {
@@ -64,9 +66,9 @@ struct Test {
     known: FxHashMap<Key, bool>,
 }
 
-/// Counts for one statistic.
+/// Counts the operations of one statistic.
 pub struct Tally {
-    /// A bit for each layer that it counts.
+    /// A bit for each counted layer.
     layers: u16,
     weight: Weight,
     tests: Vec<Test>,
@@ -85,12 +87,12 @@ fn bit(layer: Layer) -> u16 {
     1 << layer as u8
 }
 
-/// The layers of operations, a bit each: [`Tally::wants_any`].
+/// The layers of the operations, a bit each, for [`Tally::wants_any`].
 pub fn layers_of(events: &[Event]) -> u16 {
     events.iter().fold(0, |all, event| all | bit(event.layer))
 }
 
-/// The number that a field of an operation is.
+/// The value of a numeric field.
 fn number(event: &Event, field: Field) -> u64 {
     match field {
         Field::Latency => event.latency,
@@ -108,10 +110,10 @@ fn op_key(layer: Layer, op: u8) -> Key {
     (0, (layer as u64) << 8 | u64::from(op))
 }
 
-/// What tells an operation apart in a field that has names.
+/// The key of an operation in a field with names.
 pub(crate) fn key(event: &Event, field: Field) -> Key {
     match field {
-        // In one number: small ones are counted faster.
+        // In one number: small numbers are counted faster.
         Field::Op => op_key(event.layer, event.op),
         Field::Client | Field::Pool => (0, event.client.into()),
         Field::User => (0, event.user.into()),
@@ -123,7 +125,7 @@ pub(crate) fn key(event: &Event, field: Field) -> Key {
     }
 }
 
-/// How a value of a field is called.
+/// The name of a value of a field.
 pub(crate) fn text(key: Key, field: Field, names: &dyn Describe) -> String {
     let low = u32::try_from(key.1).unwrap_or(0);
     let text = match field {
@@ -146,14 +148,14 @@ pub(crate) fn text(key: Key, field: Field, names: &dyn Describe) -> String {
     if text.is_empty() { UNKNOWN.to_owned() } else { text }
 }
 
-/// Whether the number that a predicate is about is in its range; true for predicates about names.
+/// Whether the number is in the range of a predicate; true for predicates on names.
 pub fn is_in_range(event: &Event, predicate: &Predicate) -> bool {
     let Wanted::Between(from, to) = predicate.wanted else { return true };
     let value = number(event, predicate.field);
     from <= value && (value < to || to == u64::MAX)
 }
 
-/// A directory stands for all that is beneath it; other values for themselves.
+/// A directory matches everything below it; other values match themselves.
 fn is_wanted(text: &str, wanted: &str, field: Field) -> bool {
     if field == Field::File && wanted.ends_with('/') {
         return text.starts_with(wanted);
@@ -162,7 +164,7 @@ fn is_wanted(text: &str, wanted: &str, field: Field) -> bool {
 }
 
 impl Tally {
-    /// For a statistic whose origin are operations; nothing for others.
+    /// A tally for a statistic that counts operations; `None` for others.
     pub fn new(name: &Name) -> Result<Option<Self>, BadName> {
         let statistic = catalogue::find(name)?;
         let Origin::Events(layers, weight) = statistic.origin else { return Ok(None) };
@@ -184,22 +186,23 @@ impl Tally {
         }))
     }
 
-    /// Whether operations of a layer can count.
+    /// Whether operations of a layer can match.
     pub fn wants(&self, layer: Layer) -> bool {
         self.layers & bit(layer) != 0
     }
 
-    /// The rows of its heat map.
+    /// The scheme of its heat map.
     pub fn scheme(&self) -> Option<Scheme> {
         self.scheme
     }
 
-    /// Whether an operation passes.
+    /// Whether an operation matches.
     pub fn takes(&mut self, event: &Event, names: &dyn Describe) -> bool {
         self.passes(event, names).is_some()
     }
 
-    /// Whether an operation passes, and which of its lookups only, if a predicate asks for some.
+    /// Whether an operation matches, and if so, the only lookup result to count, if a predicate
+    /// selects one.
     fn passes(&mut self, event: &Event, names: &dyn Describe) -> Option<Option<usize>> {
         if !self.wants(event.layer) {
             return None;
@@ -229,12 +232,13 @@ impl Tally {
         Some(only)
     }
 
-    /// Whether operations of one of these layers can count.
+    /// Whether operations of one of these layers can match.
     pub fn wants_any(&self, layers: u16) -> bool {
         self.layers & layers != 0
     }
 
-    /// Counts operations. What most statistics ask for, a count of all by one field, does without looking at each more than that.
+    /// Counts operations. The most frequent case, a count of all operations by one field, has a
+    /// fast path.
     pub fn add_all(&mut self, events: &[Event], names: &dyn Describe) {
         if !self.tests.is_empty() || self.weight != Weight::Operations {
             return events.iter().for_each(|event| self.add(event, names));
@@ -313,7 +317,7 @@ impl Tally {
         }
     }
 
-    /// Takes what was counted as a column of one second, and begins anew.
+    /// Returns the column of one second and resets the tally.
     pub fn close(&mut self, names: &dyn Describe) -> Column {
         let mut out = Column {
             total: std::mem::take(&mut self.total),
@@ -329,14 +333,14 @@ impl Tally {
             }
         }
         if let Some(field) = self.breakdown.filter(|_| self.scheme.is_none()) {
-            // Names are asked for, and numbers given to them, only for those that will be told apart.
+            // Names are resolved, and numbers assigned to them, only for values that are kept.
             let mut cells = self.cells.take();
             let mut words: FxHashMap<u32, u64> = FxHashMap::default();
             if cells.len() > NAMED {
                 cells.select_nth_unstable_by_key(NAMED, |(key, n)| (Reverse(*n), *key));
                 words.insert(OTHER, cells.drain(NAMED..).map(|(_, n)| n).sum());
             }
-            // Two keys can have the same name: an old file and a new one.
+            // Two keys can have the same name: an old and a new file.
             for (key, count) in cells {
                 *words.entry(names.word(&text(key, field, names))).or_default() += count;
             }
@@ -352,7 +356,7 @@ impl Tally {
         out
     }
 
-    /// Names come and go: what was unknown a second ago may be known now.
+    /// Names change: a name that was unknown a second ago may be known now.
     pub fn forget_names(&mut self) {
         self.tests.iter_mut().for_each(|test| test.known.clear());
     }

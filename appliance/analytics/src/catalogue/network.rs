@@ -1,4 +1,4 @@
-//! The network as the servers of this process see it.
+//! Network statistics, as seen by the servers of this process.
 
 use super::{Field, Shown, Statistic, sampled};
 

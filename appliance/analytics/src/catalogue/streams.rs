@@ -1,11 +1,12 @@
-//! Send streams: what goes out and comes in, record by record.
+//! Send and receive streams, record by record.
 
 use super::{Field, Layer, Origin, Statistic, Weight, ops};
 
 const CATEGORY: &str = "Streams";
 const SEND: &[Layer] = &[Layer::Send];
 const RECEIVE: &[Layer] = &[Layer::Receive];
-/// The kind of record; the dataset here; the file whose blocks they are; how long the stream took for the record.
+/// Type of the record; local dataset; file whose blocks it holds; time that the stream took for the
+/// record.
 const FIELDS: &[Field] =
     &[Field::Op, Field::Pool, Field::Share, Field::File, Field::User, Field::Latency, Field::Size, Field::Offset];
 
@@ -17,7 +18,7 @@ const fn bytes(name: &'static str, title: &'static str, layers: &'static [Layer]
     Statistic { unit: "bytes", origin: Origin::Events(layers, Weight::Bytes), ..records(name, title, layers, help) }
 }
 
-/// Records of streams that are sent.
+/// Records of streams being sent.
 pub const SEND_OPS: Statistic = records(
     "send.ops",
     "Send: records",
@@ -25,7 +26,7 @@ pub const SEND_OPS: Statistic = records(
     "Records of streams that are sent. The latency of one is how long the stream took from the record before it: for reading, and until the other end took it.",
 );
 
-/// Their bytes.
+/// Bytes of streams being sent.
 pub const SEND_BYTES: Statistic = bytes(
     "send.bytes",
     "Send: bytes",
@@ -33,7 +34,7 @@ pub const SEND_BYTES: Statistic = bytes(
     "Bytes of streams that are sent, as they go out: compressed or encrypted where the stream is.",
 );
 
-/// Records of streams that are received.
+/// Records of streams being received.
 pub const RECEIVE_OPS: Statistic = records(
     "receive.ops",
     "Receive: records",
@@ -41,7 +42,7 @@ pub const RECEIVE_OPS: Statistic = records(
     "Records of streams that are received. The latency of a record is the time since the previous one: until it arrived and the previous one was processed.",
 );
 
-/// Their bytes.
+/// Bytes of streams being received.
 pub const RECEIVE_BYTES: Statistic = bytes(
     "receive.bytes",
     "Receive: bytes",

@@ -1,10 +1,10 @@
-//! Transaction groups: how long each of their phases is, and how much they carry.
+//! Transaction groups: the duration of their phases, and how much they write.
 
 use super::{Field, Shown, Statistic, sampled};
 
 const CATEGORY: &str = "Transaction groups";
 
-/// How long a group was open, waited for those inside to leave, and was written.
+/// Time for which a group was open, quiescing and syncing.
 pub const PHASES: Statistic = sampled(
     "txg.phases",
     CATEGORY,
@@ -15,7 +15,7 @@ pub const PHASES: Statistic = sampled(
     "Phases of transaction groups, counted when the group is on disk: open, quiesce (closed, waiting for running operations), sync.",
 );
 
-/// What syncing them wrote.
+/// Bytes written by syncing.
 pub const BYTES: Statistic = sampled(
     "txg.bytes",
     CATEGORY,
@@ -26,7 +26,7 @@ pub const BYTES: Statistic = sampled(
     "Bytes written to devices to sync transaction groups, copies and parity included, counted when their group is on disk.",
 );
 
-/// What waits for them.
+/// Data waiting to be synced.
 pub const DIRTY: Statistic = sampled(
     "txg.dirty",
     CATEGORY,

@@ -1,10 +1,10 @@
-//! Intent logs: who waits until what he did is safe, and what is written for that.
+//! Intent logs: operations that wait for durability, and the log blocks written for them.
 
 use super::{Field, Layer, Origin, Statistic, Weight, ops};
 
 const LAYERS: &[Layer] = &[Layer::Log];
 
-/// Commits, and blocks written for them.
+/// Commits, and log blocks written for them.
 pub const OPS: Statistic = Statistic {
     fields: &[Field::Op, Field::Share, Field::Pool, Field::Latency, Field::Size],
     help: "Commits, timed until their data is durable, and blocks written to intent logs, each of which can serve several commits.",

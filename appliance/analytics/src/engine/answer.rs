@@ -1,4 +1,4 @@
-//! Answers to questions: from memory, from the archive, from the recorder.
+//! Answers queries from memory, the archive and the recorder.
 
 use super::{CELLS, Describer, Error, Inner, SECOND};
 use crate::archive::Tier;
@@ -11,39 +11,38 @@ use crate::tally::Tally;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Columns of one answer at most.
+/// Maximum number of columns in an answer.
 const COLUMNS: u64 = 20_000;
 
-/// Columns by their start, seconds since 1970; what is not there was not recorded.
+/// Columns by start, in seconds since 1970; missing ones were not recorded.
 pub type Columns = BTreeMap<u64, Column>;
 
-/// What a statistic was.
+/// The answer to a query.
 #[derive(Debug, Clone)]
 pub struct Answer {
-    /// What was asked for.
+    /// The queried statistic.
     pub name: Name,
-    /// The name in words.
+    /// Title derived from the name.
     pub title: String,
-    /// In what it is counted.
     pub unit: &'static str,
-    /// A rate or a level.
     pub shown: Shown,
-    /// The rows of its heat map, if it is one.
+    /// The scheme of the heat map, if it is one.
     pub scheme: Option<Scheme>,
-    /// Of what rows keys of cells are numbers, if classes were put together.
+    /// The rows that the keys of cells refer to, if classes were merged into rows.
     pub rows: Option<Rows>,
-    /// Seconds of a column.
+    /// Length of a column in seconds.
     pub step: u64,
-    /// Seconds before this one (since 1970) are over.
+    /// All seconds before this one (since 1970) are closed.
     pub closed: u64,
-    /// The columns that there are.
+    /// The recorded columns.
     pub columns: Columns,
-    /// What the keys of cells are called, unless they are classes.
+    /// The words that the keys of cells refer to, unless they are classes.
     pub words: BTreeMap<u32, Arc<str>>,
 }
 
 impl Answer {
-    /// Puts the classes of a heat map together to at most `count` rows, as [`Rows::new`] says. Nothing changes for what is none.
+    /// Merges the classes of a heat map into at most `count` rows, as described at [`Rows::new`].
+    /// No effect on other statistics.
     pub fn fold(&mut self, count: u32, scale: Scale, top: Option<u64>) {
         let Some(scheme) = self.scheme else { return };
         let classes = || self.columns.values().flat_map(|c| c.cells.iter().map(|(class, _)| *class));
@@ -62,12 +61,12 @@ pub fn query(inner: &Inner, name: &Name, from: u64, to: u64, step: u64) -> Resul
     if count > COLUMNS {
         return Err(Error::TooMany(count, COLUMNS));
     }
-    // The second that is open is not told in part.
+    // The open second is omitted, since it is incomplete.
     let to = to.min(inner.state.lock().second / SECOND);
     let scheme = name.breakdown.and_then(|f| f.scheme());
     let mut columns = Columns::new();
     let mut add = |start: u64, column: &Column| columns.entry(start - start % step).or_default().merge(column);
-    // What is in memory, and what waits to be archived: whole seconds from `fresh` on.
+    // Columns in memory or waiting to be archived: complete seconds from `fresh` on.
     let mut fresh = to;
     let mut archived = None;
     {
@@ -79,19 +78,19 @@ pub fn query(inner: &Inner, name: &Name, from: u64, to: u64, step: u64) -> Resul
             wanted.for_each(|(second, column)| add(*second, column));
         }
     }
-    // The oldest second that is answered so far.
+    // The oldest second answered so far.
     let mut known = fresh.max(from);
     if let Some(id) = archived.filter(|_| from < fresh) {
         let tier = Tier::ALL.into_iter().rfind(|t| step.is_multiple_of(t.span())).unwrap_or(Tier::Second);
         let oldest_seconds = (inner.state.lock().second / SECOND).saturating_sub(inner.retention.second);
         if tier != Tier::Second {
-            // Whole minutes or hours before what is in memory, then seconds in between.
+            // Whole minutes or hours before the columns in memory, then the seconds in between.
             let whole = fresh - fresh % tier.span();
             for (start, column) in inner.archive.read(id, tier, scheme, from, whole)? {
                 add(start, &column);
                 known = known.min(start);
             }
-            // What ended in the hour that is open, or that a minute tier lacks, is in seconds.
+            // The open hour, and minutes missing from the tier, are available as seconds.
             for (start, column) in inner.archive.read(id, Tier::Second, scheme, whole.max(from), fresh)? {
                 add(start, &column);
                 known = known.min(start);
@@ -117,7 +116,7 @@ pub fn query(inner: &Inner, name: &Name, from: u64, to: u64, step: u64) -> Resul
     answer(inner, name, step, columns)
 }
 
-/// With all that is to be known of columns.
+/// Builds an answer from columns, with words and title.
 pub fn answer(inner: &Inner, name: &Name, step: u64, mut columns: Columns) -> Result<Answer, Error> {
     let statistic = catalogue::find(name)?;
     let scheme = name.breakdown.and_then(|f| f.scheme());
@@ -136,18 +135,19 @@ pub fn answer(inner: &Inner, name: &Name, step: u64, mut columns: Columns) -> Re
     Ok(Answer { name: name.clone(), title, unit, shown, scheme, rows: None, step, closed, columns, words })
 }
 
-/// Counts what the recorder has, second by second.
+/// Counts the events in the recorder, second by second.
 pub fn recorded(inner: &Inner, name: &Name, from: u64, to: u64) -> Result<Columns, Error> {
     let (Some(ring), Some(mut tally)) = (&inner.ring, Tally::new(name)?) else { return Ok(Columns::new()) };
     let extent = ring.extent();
-    // A second that was recorded in part is not shown.
+    // Partially recorded seconds are omitted.
     let (first, last) = (extent.first.div_ceil(SECOND), extent.last / SECOND + 1);
     let (from, to) = (from.max(first), to.min(last));
     if extent.events == 0 || from >= to {
         return Ok(Columns::new());
     }
     let names = Describer(inner);
-    // Events come in about the order in which they ended: a second is closed when one well behind it has come.
+    // Events are approximately sorted by completion: a second is closed when an event well after it
+    // arrives.
     const OPEN: u64 = 3;
     let mut waiting: BTreeMap<u64, Vec<observe::Event>> = BTreeMap::new();
     let mut out: Columns = (from..to).map(|second| (second, Column { seconds: 1, ..Column::default() })).collect();

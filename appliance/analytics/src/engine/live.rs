@@ -1,4 +1,4 @@
-//! One statistic that is counted: its open second, its last minutes, what of it is to be kept.
+//! A counted statistic: its open second, its last minutes, and the columns to be archived.
 
 use crate::archive::{Archive, Definition, Row, Tier};
 use crate::catalogue;
@@ -10,12 +10,12 @@ use crate::tally::Tally;
 use std::collections::VecDeque;
 use std::io;
 
-/// Seconds that statistics have in memory.
+/// Number of seconds kept in memory.
 const WINDOW: usize = 900;
-/// Those that are counted only as long as somebody looks.
+/// The same, for statistics that are counted only while watched.
 const PASSING: usize = 60;
 
-/// What is counted from the start, day and night: cheap ones that every question begins with.
+/// Statistics counted by default: cheap ones that most investigations start with.
 pub const DEFAULTS: &[&str] = &[
     "arc.accesses[hit/miss]",
     "arc.size",
@@ -46,27 +46,27 @@ pub const DEFAULTS: &[&str] = &[
     "send.bytes",
 ];
 
-/// How it is counted.
+/// How a statistic is counted.
 pub enum Counting {
     Events(Box<Tally>),
     Sampled(SampledTally),
 }
 
-/// One statistic.
+/// A counted statistic.
 pub struct Live {
     pub definition: Definition,
     pub name: Name,
     pub archived: bool,
-    /// Counted because somebody said so; the others only as long as somebody looks.
+    /// Counted on request; others are counted only while watched.
     pub wanted: bool,
-    /// Who looks at it.
+    /// Number of watchers.
     pub watchers: usize,
-    /// The second that is open was begun without it.
+    /// The open second began before this statistic was counted.
     pub partial: bool,
     pub counting: Counting,
     pub scheme: Option<Scheme>,
     pub window: VecDeque<(u64, Column)>,
-    /// The minute and the hour that are not over.
+    /// The open minute and hour.
     pub open: [Option<(u64, Column)>; 2],
     pub cost: (u64, u64),
 }
@@ -107,7 +107,7 @@ impl Live {
         self.window.iter().map(|(_, c)| column(c) as u64).sum()
     }
 
-    /// A second is over: what there is to keep of it.
+    /// Closes a second and adds the rows to be archived.
     pub fn push(&mut self, second: u64, column: Column, rows: &mut Vec<Row>) {
         if self.archived {
             let dataset = self.definition.id;
@@ -127,7 +127,8 @@ impl Live {
         self.window.push_back((second, column));
     }
 
-    /// Goes on with the minute and the hour that the last process had begun; if they are over, they are kept now.
+    /// Resumes the minute and the hour that the previous process had started; if they have ended,
+    /// adds them to the rows.
     pub fn resume(&mut self, archive: &Archive, now: u64, rows: &mut Vec<Row>) -> io::Result<()> {
         let dataset = self.definition.id;
         let Some(newest) = archive.newest(dataset, self.scheme)? else { return Ok(()) };

@@ -1,19 +1,19 @@
-//! What the numbers in events are called.
+//! Resolves the numbers in events to names.
 
 use observe::event::Events;
 use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
 
-/// Knows names that the engine of statistics cannot: files of datasets, users of the machine.
+/// Resolves names that the engine does not know: files of datasets, users of the machine.
 pub trait Resolver: Send + Sync {
-    /// The path of a file in its dataset, beginning with `/`.
+    /// The path of a file in its dataset, starting with `/`.
     fn file(&self, dataset: &str, object: u64) -> Option<String>;
     /// The name of a user.
     fn user(&self, id: u32) -> Option<String>;
 }
 
-/// Nobody knows any names.
+/// Resolves no names.
 impl Resolver for () {
     fn file(&self, _: &str, _: u64) -> Option<String> {
         None
@@ -23,12 +23,12 @@ impl Resolver for () {
     }
 }
 
-/// Names of files that are remembered, so that not each second asks for them again.
+/// Number of cached file names, which avoids resolving them every second.
 const FILES: usize = 65_536;
 
 type File = (u32, u64);
 
-/// Names, and a memory of those that are slow to find.
+/// Names, with a cache for those that are slow to resolve.
 pub struct Words {
     events: Arc<Events>,
     resolver: Arc<dyn Resolver>,
@@ -52,10 +52,11 @@ impl Words {
         self.events.places.name(number).map_or_else(String::new, |name| name.to_string())
     }
 
-    /// `DATASET/PATH`, so that files of several datasets make one hierarchy.
+    /// `DATASET/PATH`, so that the files of several datasets form one hierarchy.
     pub fn file(&self, place: u32, object: u64) -> String {
         if object == 0 {
-            // The root of a file system has no number in handles; without a dataset, nothing is known.
+            // In file handles the root of a file system has no number; without a dataset, the name
+            // is unknown.
             return self.events.places.name(place).map_or_else(String::new, |dataset| format!("{dataset}/"));
         }
         if let Some(name) = self.files.lock().get(&(place, object)) {
@@ -63,7 +64,7 @@ impl Words {
         }
         let Some(dataset) = self.events.places.name(place) else { return String::new() };
         let Some(path) = self.resolver.file(&dataset, object) else {
-            // Not remembered: it may have a name in a moment. A deleted one keeps what it was called if it is remembered.
+            // Not cached: it may have a name soon. A deleted file keeps its cached name.
             return format!("{dataset}:<object {object}>");
         };
         let name = format!("{dataset}{path}");

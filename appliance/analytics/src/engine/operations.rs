@@ -1,6 +1,7 @@
-//! Single operations: of the recorder, and as they come.
+//! Single operations: from the recorder, and live.
 //!
-//! Invariant: memory is bounded, whatever passes: a list keeps the newest, and who follows too slowly is told how many he missed.
+//! Invariant: memory is bounded: a list keeps the newest operations, and a slow follower is
+//! notified of the number it missed.
 
 use super::{Describer, Engine, Error, Inner, SECOND};
 use crate::name::Name;
@@ -11,12 +12,12 @@ use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::sync::{Arc, Weak};
 
-/// Operations that wait for who follows them.
+/// Maximum number of operations waiting for a follower.
 const WAITING: usize = 10_000;
-/// Who may follow at once: each looks at every operation.
+/// Maximum number of followers: each examines every operation.
 const FOLLOWERS: usize = 16;
 
-/// Those who follow.
+/// The current followers.
 #[derive(Default)]
 pub struct Followers(Mutex<Vec<Weak<Mutex<Queue>>>>);
 
@@ -28,7 +29,7 @@ struct Queue {
 }
 
 impl Followers {
-    /// Passes on what has come.
+    /// Passes new events to the followers.
     pub fn offer(&self, events: &[Event], inner: &Inner) {
         let mut all = self.0.lock();
         if all.is_empty() {
@@ -54,14 +55,14 @@ impl Followers {
     }
 }
 
-/// Operations of a statistic as they come.
+/// A live stream of a statistic's operations.
 pub struct Follower {
     engine: Engine,
     queue: Arc<Mutex<Queue>>,
 }
 
 impl Follower {
-    /// What has come since the last time, and how many more there was no room for.
+    /// The operations since the last call, and the number of those that did not fit.
     pub fn take(&self) -> (Vec<Operation>, u64) {
         let (events, missed) = {
             let mut queue = self.queue.lock();
@@ -72,13 +73,14 @@ impl Follower {
     }
 }
 
-/// Lets operations of a statistic through, whatever it is broken down by.
+/// A tally that matches the operations of a statistic, whatever its breakdown.
 fn raw(name: &Name) -> Result<Tally, Error> {
     Tally::new(&Name { breakdown: None, ..name.clone() })?.ok_or(Error::NotRecorded)
 }
 
 impl Engine {
-    /// Shows the operations of the recorder that a statistic counts and that ended in a time (seconds since 1970).
+    /// Calls `each` for the recorded operations of a statistic that ended in `from..to` (seconds
+    /// since 1970).
     pub fn operations(&self, name: &Name, from: u64, to: u64, mut each: impl FnMut(&Event)) -> Result<(), Error> {
         let mut tally = raw(name)?;
         let names = Describer(&self.0);
@@ -91,7 +93,8 @@ impl Engine {
         Ok(())
     }
 
-    /// The newest `limit` of them that took longer than `slower_than` nanoseconds, by when they ended.
+    /// The newest `limit` of them that took longer than `slower_than` nanoseconds, sorted by
+    /// completion.
     pub fn newest(
         &self,
         name: &Name,
@@ -101,7 +104,7 @@ impl Engine {
     ) -> Result<Vec<Operation>, Error> {
         let mut newest: VecDeque<Event> = VecDeque::new();
         self.operations(name, from, to, |event| {
-            // What takes no time at all is slower than nothing was asked for.
+            // A limit of 0 includes operations with a latency of 0.
             if event.latency > slower_than || slower_than == 0 {
                 if newest.len() >= limit {
                     newest.pop_front();
@@ -114,7 +117,8 @@ impl Engine {
         Ok(newest.iter().map(|e| Operation::of(e, &names)).collect())
     }
 
-    /// Follows the operations that a statistic counts and that take longer than `slower_than` nanoseconds, from now on.
+    /// Follows the operations of a statistic that take longer than `slower_than` nanoseconds,
+    /// starting now.
     pub fn follow(&self, name: &Name, slower_than: u64) -> Result<Follower, Error> {
         let queue = Queue { tally: raw(name)?, slower_than, waiting: VecDeque::new(), missed: 0 };
         let queue = Arc::new(Mutex::new(queue));

@@ -1,4 +1,4 @@
-//! The engine with a clock of the test's own.
+//! Tests the engine with a simulated clock.
 
 use super::*;
 use crate::sampled::Label;
@@ -7,7 +7,7 @@ use observe::event::Note;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
-/// A second that begins a minute and an hour.
+/// A second that starts a minute and an hour.
 const START: u64 = 1_700_006_400 / 3600 * 3600;
 
 struct Rig {
@@ -16,7 +16,7 @@ struct Rig {
     engine: Engine,
 }
 
-/// Says how many seconds it was asked for.
+/// Reports how often it was sampled.
 struct Clock(u64);
 
 impl Sampler for Clock {
@@ -93,7 +93,7 @@ fn a_second_is_shown_when_it_is_over_and_later_ones_wait() {
     assert_eq!(rig.answer("nfs3.ops", START, START + 10, 1), []);
     rig.engine.turn((START + 1) * SECOND + SLACK);
     assert_eq!(rig.answer("nfs3.ops", START, START + 10, 1), [(0, 3)]);
-    // One that comes too late counts in the second that is open.
+    // A late event counts in the open second.
     rig.record(START, &[read(1, 1000)]);
     rig.engine.turn((START + 3) * SECOND + SLACK);
     assert_eq!(rig.answer("nfs3.ops", START, START + 10, 1), [(0, 3), (1, 3), (2, 0)]);
@@ -109,7 +109,8 @@ fn what_passes_while_all_is_off_is_as_not_recorded() {
     rig.engine.turn((START + 1) * SECOND + SLACK);
     rig.engine.switch(true);
     assert_eq!(rig.answer("nfs3.ops", START, START + 10, 1), []);
-    // The second in which it went on is not whole; those after it are, by the machine's clock.
+    // The second in which recording resumed is incomplete; later ones are complete, by the
+    // machine's clock.
     let later = now() / SECOND + 3600;
     rig.engine.0.state.lock().second = later * SECOND;
     rig.record(later, &[read(1, 1000); 3]);
@@ -136,7 +137,7 @@ fn what_was_not_counted_is_told_by_the_recorder_afterwards() {
         rig.record(START + second, &[read(2, 9_000_000); 2]);
         rig.engine.turn((START + second + 1) * SECOND + SLACK);
     }
-    // Before it was counted: the recorder. Since then: memory.
+    // Before counting started: from the recorder. After that: from memory.
     assert_eq!(rig.answer(name, START + 18, START + 23, 1), [(18, 1), (19, 1), (20, 2), (21, 2), (22, 2)]);
     let found = rig.engine.explain(
         &"nfs3.ops[latency]".parse().expect("a name"),
@@ -192,7 +193,7 @@ fn levels_are_averaged_and_gaps_are_no_zeros() {
     assert_eq!(answer.words.values().map(|w| &**w).collect::<Vec<_>>(), ["tank"]);
     let answer = rig.engine.query(&"arc.size".parse().expect("a name"), START, START + 4, 4).expect("one");
     assert_eq!(answer.columns.get(&START).map(|c| (c.total, c.seconds)), Some((10, 4)));
-    // A machine that slept: what was between was not recorded.
+    // After sleep, the time in between counts as not recorded.
     rig.engine.turn((START + 1000) * SECOND + SLACK);
     rig.engine.turn((START + 1001) * SECOND + SLACK);
     assert_eq!(
@@ -256,7 +257,7 @@ fn what_is_looked_at_is_counted_so_long_and_its_first_second_is_whole() {
     let name = "nfs3.ops[client]".parse().expect("a name");
     rig.record(START, &[read(1, 1000); 3]);
     rig.engine.turn(START * SECOND + 500_000_000);
-    // The second is half over, and counted already.
+    // The second is half over, and already counted.
     let (one, two) = (rig.engine.watch(&name).expect("counted"), rig.engine.watch(&name).expect("counted"));
     rig.record(START, &[read(2, 1000); 4]);
     rig.engine.turn((START + 1) * SECOND + SLACK);
@@ -268,12 +269,12 @@ fn what_is_looked_at_is_counted_so_long_and_its_first_second_is_whole() {
     assert!(rig.engine.datasets().expect("read").iter().any(|d| d.passing));
     drop(one);
     assert_eq!(rig.engine.watched(START).len(), 1);
-    // Somebody wants it: it stays when nobody looks.
+    // Counted on request: it stays when nothing watches it.
     let id = rig.engine.count(&name, false).expect("counted");
     drop(two);
     assert!(rig.engine.watched(START).is_empty());
     assert!(rig.engine.datasets().expect("read").iter().any(|d| d.id == id && !d.passing));
-    // Destroyed, it is counted on for who looks, and gone with him.
+    // After being destroyed it is counted for its watcher, and removed with it.
     let three = rig.engine.watch(&name).expect("counted");
     assert!(rig.engine.destroy(id).expect("destroyed"));
     assert!(!rig.engine.destroy(id).expect("nothing to do"));
@@ -305,8 +306,9 @@ fn without_a_recorder_a_second_that_was_counted_in_part_is_not_shown() {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(12))]
-    /// The goal: whatever a second is told apart by, it adds up to the same; in every tier, after a restart, and when details were
-    /// lost. Random operations, taken in random portions with little room, over the end of a minute.
+    /// Whatever the breakdown, a second adds up to the same total; in every tier, after a restart,
+    /// and if details were lost. Random operations, drained in random batches with small buffers,
+    /// across the end of a minute.
     #[test]
     fn every_view_of_a_second_adds_up_to_what_passed(
         all in proptest::collection::vec(proptest::collection::vec(events(30), 1..4), 2..6),
@@ -357,7 +359,7 @@ proptest! {
             Ok(())
         };
         check(&rig)?;
-        // Percentiles are right to the width of a bucket.
+        // Percentiles are accurate to the width of a bucket.
         let told = rig.engine.query(&"nfs3.ops[latency]".parse().expect("a name"), first, end, 1).expect("an answer");
         for second in whole {
             let mut latencies = passed.get(&second).cloned().unwrap_or_default();

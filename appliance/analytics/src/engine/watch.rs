@@ -1,8 +1,9 @@
-//! Statistics that somebody looks at while they are counted.
+//! Statistics that are watched while they are counted.
 //!
 //! Invariants:
-//!   * what is counted for those who look only, is counted no longer than they look
-//!   * the first second of a statistic is whole: what had passed of it is counted from the recorder, or it is not shown
+//!   * a statistic that is counted only for watchers is counted no longer than they exist
+//!   * the first second of a statistic is complete: the part before it was watched is counted from
+//!     the recorder, or the second is omitted
 
 use super::answer::{Answer, answer};
 use super::live::{Counting, Live};
@@ -12,10 +13,11 @@ use crate::catalogue;
 use crate::name::Name;
 use std::time::Duration;
 
-/// Statistics that are counted for those who look only, at most: each costs a little with every operation.
+/// Maximum number of statistics counted only for watchers: each adds a small cost to every
+/// operation.
 const WATCHED: usize = 64;
 
-/// A statistic is counted at least as long as this is there.
+/// Keeps a statistic counted while it exists.
 pub struct Watch {
     engine: Engine,
     id: u32,
@@ -32,7 +34,7 @@ impl Drop for Watch {
 }
 
 impl Engine {
-    /// Counts a statistic as long as what this gives is there; it may be counted anyway.
+    /// Counts a statistic while the returned guard exists. The statistic may already be counted.
     pub fn watch(&self, name: &Name) -> Result<Watch, Error> {
         catalogue::find(name)?;
         let _turning = self.0.turning.lock();
@@ -48,7 +50,8 @@ impl Engine {
         Ok(Watch { engine: self.clone(), id: live.definition.id })
     }
 
-    /// What the statistics that are watched were in a second that is over. One that was not counted then has no column.
+    /// The columns of all watched statistics in a closed second. A statistic that was not counted
+    /// then has no column.
     pub fn watched(&self, second: u64) -> Vec<Answer> {
         let told: Vec<_> = {
             let state = self.0.state.lock();
@@ -61,7 +64,7 @@ impl Engine {
             .collect()
     }
 
-    /// The second that was closed last, since 1970; waits for one after `after`, up to `patience`.
+    /// The last closed second, since 1970; waits up to `patience` for one after `after`.
     pub fn wait(&self, after: u64, patience: Duration) -> u64 {
         let mut state = self.0.state.lock();
         if state.second / SECOND <= after + 1 {
@@ -71,7 +74,7 @@ impl Engine {
     }
 }
 
-/// Begins to count. The caller holds `turning`: all that was taken so far is counted, and recorded.
+/// Starts counting. The caller holds `turning`: all drained events are counted and recorded.
 pub fn begin(inner: &Inner, state: &mut State, name: &Name, archived: bool) -> Result<u32, Error> {
     let id = state.next;
     let definition = Definition { id, name: name.to_string(), created: state.second / SECOND, suspended: false };

@@ -1,24 +1,23 @@
-//! The vertical axis of a heat map: from where to where, and which buckets of the scheme make a row.
+//! The vertical axis of a heat map: its range, and the rows formed by the buckets of the scheme.
 
 use super::end_of;
 use crate::scheme::Scheme;
 use std::collections::BTreeMap;
 
-/// How numbers are spread over the height.
+/// The scale of the axis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Scale {
-    /// In proportion.
     #[default]
     Linear,
-    /// Each factor takes the same height.
+    /// Logarithmic.
     Log,
 }
 
-/// How many of the largest are left out when the axis is chosen.
+/// The share of the largest values to ignore when choosing the axis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Deserialize)]
 pub enum Outliers {
-    /// None of them.
+    /// Ignore none.
     #[default]
     #[serde(rename = "none")]
     None,
@@ -37,7 +36,7 @@ pub enum Outliers {
 }
 
 impl Outliers {
-    /// Of 10,000 events.
+    /// The share as a number of 10,000 events.
     fn of_ten_thousand(self) -> f64 {
         match self {
             Self::None => 0.0,
@@ -52,19 +51,17 @@ impl Outliers {
 /// A vertical axis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Axis {
-    /// Of which numbers.
     pub scheme: Scheme,
-    /// How they are spread.
     pub scale: Scale,
-    /// Number at the bottom.
+    /// Value at the bottom.
     pub low: u64,
-    /// Number at the top.
+    /// Value at the top.
     pub high: u64,
-    /// Slots, its finest resolution.
+    /// Number of slots, the finest resolution.
     pub rows: u32,
 }
 
-/// The natural logarithm of a number from 1 up, the same in all languages.
+/// Natural logarithm of a number of at least 1, with the same result in all languages.
 pub(super) fn ln(x: f64) -> f64 {
     let (mut e, mut m) = (0.0, x);
     while m >= 2.0 {
@@ -81,7 +78,8 @@ pub(super) fn ln(x: f64) -> f64 {
 }
 
 impl Axis {
-    /// One that shows `counts` (events of each class): `low` and `high` as they are given, or what suits.
+    /// An axis for `counts` (events of each class): `low` and `high` as given, or chosen
+    /// automatically.
     pub fn choose(
         scheme: Scheme,
         scale: Scale,
@@ -106,7 +104,7 @@ impl Axis {
             if scheme == Scheme::Percent {
                 return 101;
             }
-            // As written down: doubles, not integers.
+            // In floating point, as specified.
             let spare = (events as f64 * outliers.of_ten_thousand() / 10_000.0).floor();
             let (mut above, mut high) = (0, low + 1);
             for (class, n) in counts.iter().rev() {
@@ -132,7 +130,7 @@ impl Axis {
         p.floor().max(0.0).min(rows) as u32
     }
 
-    /// The number at a share of the height, for labels.
+    /// The value at a fraction of the height, for labels.
     pub fn at(&self, share: f64) -> f64 {
         let (low, high) = (self.low as f64, self.high as f64);
         match self.scale {
@@ -146,7 +144,7 @@ impl Axis {
         (if self.scale == Scale::Log { last.max(1) } else { last }) < self.low
     }
 
-    /// Whether a class is shown, and if not, whether it is above.
+    /// Whether a class is visible; if not, `Err` holds whether it is above the range.
     pub fn shows(&self, class: u32) -> Result<(), bool> {
         match (self.is_below(class), self.scheme.range(class).0 >= self.high) {
             (false, false) => Ok(()),
@@ -155,18 +153,18 @@ impl Axis {
     }
 }
 
-/// Neighbouring classes that are shown as one.
+/// Adjacent classes that are drawn as one row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Row {
-    /// Its first class.
+    /// First class.
     pub first: u32,
-    /// Its last class.
+    /// Last class.
     pub last: u32,
-    /// Slots that it covers, from the bottom, end not included.
+    /// Slots from the bottom, end exclusive.
     pub slots: (u32, u32),
 }
 
-/// All rows of an axis, from the bottom. They do not depend on what was counted.
+/// All rows of an axis, from the bottom. They do not depend on the data.
 pub fn rows(axis: &Axis) -> Vec<Row> {
     let mut out: Vec<Row> = Vec::new();
     for class in (0..axis.scheme.classes()).filter(|class| axis.shows(*class).is_ok()) {

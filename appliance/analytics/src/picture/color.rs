@@ -1,4 +1,4 @@
-//! Colours: which count gets which, and what they are.
+//! Colours: palettes, themes, and the assignment of counts to colours.
 
 use super::{BACKGROUND, HATCH};
 use serde::Deserialize;
@@ -8,44 +8,44 @@ use std::sync::OnceLock;
 /// Red, green, blue.
 pub type Rgb = [u8; 3];
 
-/// How counts become colours.
+/// How counts map to colours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Coloring {
-    /// By place among all counts: little ones can be told apart too.
+    /// By rank among all counts, so that small ones are distinguishable, too.
     #[default]
     Rank,
-    /// In proportion to the largest.
+    /// In proportion to the maximum.
     Linear,
     /// By the logarithm.
     Log,
 }
 
-/// A table of colours.
+/// A colour palette.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Palette {
-    /// Read alike by people who see colours differently.
+    /// Perceived alike by people with colour vision deficiency.
     #[default]
     Cividis,
     /// Blue, green, yellow.
     Viridis,
     /// Black, red, yellow.
     Inferno,
-    /// Without colour.
+    /// Greyscale.
     Grey,
-    /// Orange, as Cloud Analytics had it.
+    /// Orange, as in Cloud Analytics.
     Classic,
 }
 
-/// On what is drawn.
+/// The background.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Theme {
-    /// Light background: more is darker.
+    /// Light background: larger counts are darker.
     #[default]
     Light,
-    /// Dark background: more is lighter.
+    /// Dark background: larger counts are lighter.
     Dark,
 }
 
@@ -64,7 +64,7 @@ struct Tables {
     palettes: BTreeMap<String, Vec<String>>,
 }
 
-/// The colours that the page draws with too.
+/// The colours, shared with the web page.
 fn tables() -> &'static Tables {
     static TABLES: OnceLock<Tables> = OnceLock::new();
     const TEXT: &str = include_str!("../../../../ui/app/analytics/palettes.json");
@@ -85,17 +85,17 @@ impl Theme {
         tables().themes.get(self.name()).expect("a test reads it")
     }
 
-    /// Of text and axes.
+    /// Colour of text and axes.
     pub fn ink(self) -> Rgb {
         rgb(&self.inks().ink)
     }
 
-    /// Of lines that help the eye.
+    /// Colour of grid lines.
     pub fn grid(self) -> Rgb {
         rgb(&self.inks().grid)
     }
 
-    /// Of plain pixels.
+    /// Background colour.
     pub fn background(self) -> Rgb {
         rgb(&self.inks().background)
     }
@@ -105,7 +105,7 @@ impl Theme {
         [self.background(), rgb(&self.inks().hatch)].into_iter()
     }
 
-    /// Colours of codes where they are numbers of series.
+    /// Colours of the codes if they are numbers of series.
     pub fn series(self) -> Vec<Rgb> {
         let series = tables().series.get(self.name()).expect("a test reads it");
         let colors: Vec<Rgb> = series.iter().map(|c| rgb(c)).collect();
@@ -125,7 +125,7 @@ impl Palette {
         }
     }
 
-    /// Colours of codes where they are indices.
+    /// Colours of the codes if they are palette indices.
     pub fn colors(self, theme: Theme) -> Vec<Rgb> {
         let table = tables().palettes.get(self.name()).expect("a test reads it");
         let mut colors: Vec<Rgb> = table.iter().map(|c| rgb(c)).collect();
@@ -143,7 +143,7 @@ mod tests {
     const PALETTES: [Palette; 5] =
         [Palette::Cividis, Palette::Viridis, Palette::Inferno, Palette::Grey, Palette::Classic];
 
-    /// CIE lightness, 0 to 100, of an sRGB colour.
+    /// CIE lightness of an sRGB colour, 0 to 100.
     fn lightness(color: Rgb) -> f64 {
         let linear = |c: u8| {
             let c = f64::from(c) / 255.0;
@@ -159,7 +159,8 @@ mod tests {
             let colors = palette.colors(Theme::Dark);
             assert_eq!(colors.len(), 258);
             let light: Vec<f64> = colors[..256].iter().map(|c| lightness(*c)).collect();
-            // Entries are rounded to 8 bits: neighbours may differ by less than can be seen, either way.
+            // Entries are rounded to 8 bits: adjacent ones may differ imperceptibly in either
+            // direction.
             assert!(light.windows(2).all(|w| w[0] < w[1] + 0.35), "{palette:?}");
             assert!(light[255] - light[0] > 20.0, "{palette:?}");
         }

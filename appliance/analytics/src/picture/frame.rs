@@ -1,4 +1,4 @@
-//! What stands around the area: title, axes, legend. The same for PNG and SVG.
+//! The frame around the plot area: title, axes, legend. Shared by PNG and SVG.
 
 use super::color::{Coloring, Palette, Rgb, Theme};
 use super::heat::{Drawn, Heat, heat};
@@ -10,19 +10,19 @@ use crate::engine::Answer;
 use crate::scheme::Scheme;
 use jiff::tz::TimeZone;
 
-/// Pixels around the area.
+/// Margins around the plot area in pixels.
 const LEFT: u32 = 76;
 const RIGHT: u32 = 20;
 const TOP: u32 = 34;
 const BOTTOM: u32 = 24;
-/// Height of a line of the legend.
+/// Height of a legend line in pixels.
 const LEGEND: u32 = 14;
-/// Least width of a picture with a frame, so that its words have room.
+/// Minimum width of a picture with a frame in pixels, so that its text fits.
 const NARROW: u32 = 320;
-/// Width of a character in PNG, and about that of one in SVG.
+/// Width of a character in PNG, and approximately in SVG, in pixels.
 pub(super) const CHARACTER: u32 = 8;
 
-/// To which side of its place a text stands.
+/// Horizontal alignment of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Anchor {
     Start,
@@ -30,50 +30,49 @@ pub(super) enum Anchor {
     End,
 }
 
-/// A text.
+/// A text label.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Label {
     pub x: u32,
-    /// Its upper edge; it is 8 pixels high.
+    /// Upper edge; the text is 8 pixels high.
     pub y: u32,
     pub anchor: Anchor,
     pub text: String,
 }
 
-/// A picture, not yet a file.
+/// A rendered picture, before it is encoded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Picture {
-    /// Size of all of it, in pixels.
+    /// Size including the frame, in pixels.
     pub size: Area,
-    /// Where the area stands: left and top.
+    /// Left and top of the plot area.
     pub place: (u32, u32),
-    /// What is in the area.
+    /// Contents of the plot area.
     pub raster: Raster,
-    /// Colours of its codes.
+    /// Colours of the codes.
     pub(super) colors: Vec<Rgb>,
     pub(super) theme: Theme,
     pub(super) title: String,
     pub(super) labels: Vec<Label>,
-    /// Rectangles outside of the area: left, top, width, height.
+    /// Rectangles outside of the plot area: left, top, width, height.
     pub(super) boxes: Vec<(u32, u32, u32, u32, Rgb)>,
 }
 
-/// How a picture is wanted.
+/// Options of a picture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Wanted {
-    /// A heat map's; its area is also that of a graph.
+    /// Options of a heat map; its area also applies to graphs.
     pub heat: Heat,
-    /// A graph's.
+    /// Shape of a graph.
     pub shape: Shape,
-    /// A heat map's colours.
+    /// Palette of a heat map.
     pub palette: Palette,
-    /// On what it is drawn.
     pub theme: Theme,
-    /// Without axes, title and legend.
+    /// Omits axes, title and legend.
     pub plain: bool,
 }
 
-/// A picture of an answer about the seconds `from` to `to`.
+/// Renders an answer for the seconds `from` to `to`.
 pub fn of(answer: &Answer, (from, to): (u64, u64), wanted: &Wanted) -> Result<Picture, Error> {
     let step = answer.step.max(1);
     let from = from - from % step;
@@ -130,7 +129,7 @@ impl<'a> Frame<'a> {
         self.labels.push(Label { x, y, anchor, text });
     }
 
-    /// Five numbers beside the area, from the bottom.
+    /// Five labels beside the plot area, from the bottom.
     fn numbers(&mut self, text: impl Fn(f64) -> String) {
         let ticks = if self.area.height >= 100 { 4 } else { 1 };
         for n in 0..=ticks {
@@ -164,7 +163,7 @@ impl<'a> Frame<'a> {
             said.push(format!("{below} {unit} below"));
         }
         self.label(LEFT, 20, Anchor::Start, said.join("; "));
-        // A bar of colours with the counts that get them.
+        // A colour bar with its counts.
         let (y, each) = (TOP + self.area.height + BOTTOM, 2);
         for index in 0..128u32 {
             let color = self.colors.get(index as usize * 2).copied().unwrap_or_default();
@@ -207,12 +206,12 @@ impl<'a> Frame<'a> {
             width: (LEFT + self.area.width + RIGHT).max(NARROW),
             height: TOP + self.area.height + BOTTOM + self.legend,
         };
-        // A line around the area.
+        // A border around the plot area.
         let (w, h, ink) = (self.area.width, self.area.height, theme.ink());
         self.boxes.extend([(LEFT - 1, TOP, 1, h + 1, ink), (LEFT - 1, TOP + h, w + 2, 1, ink)]);
         let grid = theme.grid();
         self.boxes.extend([(LEFT - 1, TOP - 1, w + 2, 1, grid), (LEFT + w, TOP, 1, h, grid)]);
-        // What has no room is cut off, and says so.
+        // Labels that do not fit are truncated and end with "..".
         for label in &mut self.labels {
             let room = match label.anchor {
                 Anchor::Start => size.width.saturating_sub(label.x),
@@ -228,7 +227,7 @@ impl<'a> Frame<'a> {
     }
 }
 
-/// A number for people, with at most three digits behind the point.
+/// A number for display, with at most three decimals.
 fn decimal(value: f64) -> String {
     let text = match value.abs() {
         v if v >= 1e12 => return format!("{value:.3e}"),

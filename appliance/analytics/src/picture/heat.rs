@@ -1,4 +1,4 @@
-//! Heat maps: time to the right, numbers upwards, colour by count.
+//! Heat maps: time on the horizontal axis, values on the vertical axis, counts as colours.
 
 use super::axis::{Axis, Outliers, Scale, ln, rows};
 use super::color::Coloring;
@@ -7,46 +7,42 @@ use crate::column::{Column, UNRECORDED};
 use crate::scheme::Scheme;
 use std::collections::BTreeMap;
 
-/// How a heat map is wanted.
+/// Options of a heat map.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Heat {
-    /// Pixels.
+    /// Size in pixels.
     pub area: Area,
     /// Finest resolution of the vertical axis.
     pub rows: u32,
-    /// How numbers are spread over the height.
     pub scale: Scale,
-    /// How counts become colours.
     pub coloring: Coloring,
-    /// Which of the largest numbers are left out.
+    /// The largest values to ignore.
     pub outliers: Outliers,
-    /// A chosen bottom.
+    /// Explicit lower bound.
     pub low: Option<u64>,
-    /// A chosen top.
+    /// Explicit upper bound.
     pub high: Option<u64>,
 }
 
-/// A heat map that was drawn.
+/// A rendered heat map.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Drawn {
-    /// Its pixels.
     pub raster: Raster,
-    /// Its vertical axis.
     pub axis: Axis,
-    /// Events above and below it.
+    /// Number of events above and below the axis.
     pub outside: (u64, u64),
-    /// Counts of all cells in view that are not zero, ascending.
+    /// Non-zero counts of all visible cells, ascending.
     pub cells: Vec<u64>,
 }
 
 impl Drawn {
-    /// The least count that gets at least this colour's index; for the legend.
+    /// The smallest count with at least this colour index, for the legend.
     pub fn count_at(&self, coloring: Coloring, index: u16) -> Option<u64> {
         self.cells.iter().copied().find(|v| index_of(*v, &self.cells, coloring) >= index)
     }
 }
 
-/// The colour of a count among all, which ascend.
+/// The colour index of a count among all counts, which are ascending.
 fn index_of(v: u64, cells: &[u64], coloring: Coloring) -> u16 {
     let max = cells.last().copied().unwrap_or(1) as f64;
     let t = match coloring {
@@ -57,12 +53,12 @@ fn index_of(v: u64, cells: &[u64], coloring: Coloring) -> u16 {
     (t * 255.0 + 0.5).floor() as u16
 }
 
-/// Cells that are classes: not what was counted and lost.
+/// Cells with a class: excludes those for lost details.
 fn classes(column: &Column) -> impl Iterator<Item = (u32, u64)> {
     column.cells.iter().copied().filter(|(key, _)| *key < UNRECORDED)
 }
 
-/// Draws a heat map of columns, of which those that were not recorded are absent.
+/// Renders columns as a heat map. Columns that were not recorded are `None`.
 pub fn heat(wanted: &Heat, scheme: Scheme, columns: &[Option<&Column>]) -> Result<Drawn, Error> {
     let count = check(wanted.area, columns.len(), wanted.rows)?;
     let mut events: BTreeMap<u32, u64> = BTreeMap::new();
@@ -79,7 +75,7 @@ pub fn heat(wanted: &Heat, scheme: Scheme, columns: &[Option<&Column>]) -> Resul
             Err(false) => outside.1 += n,
         }
     }
-    // Cells that are not zero: column, row, count.
+    // Non-zero cells: column, row, count.
     let rows = rows(&axis);
     let mut cells: Vec<(u32, usize, u64)> = Vec::new();
     for (x, column) in (0..count).zip(columns).filter_map(|(x, c)| Some((x, (*c)?))) {

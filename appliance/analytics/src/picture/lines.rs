@@ -1,27 +1,27 @@
-//! Values over time: lines, or what they add up to.
+//! Graphs of values over time: lines, or stacked areas.
 
 use super::{Area, Error, Raster, check, part};
 use crate::column::{Column, UNRECORDED};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-/// How values stand to each other.
+/// How series are combined.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Shape {
-    /// Each from the bottom.
+    /// Each series from the bottom.
     #[default]
     Lines,
-    /// Each on top of those before.
+    /// Each series on top of the previous ones.
     Stacked,
 }
 
-/// What a column's value is.
+/// How the value of a column is computed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// A second: divided by this many seconds.
+    /// Per second: divided by this many seconds.
     Rate(u64),
-    /// Averaged over the seconds that were recorded.
+    /// Averaged over the recorded seconds.
     Level,
 }
 
@@ -35,21 +35,22 @@ impl Kind {
     }
 }
 
-/// A graph that was drawn.
+/// A rendered graph.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Lines {
-    /// Its pixels; codes are places in `series`.
+    /// Pixels; codes are indices of `series`.
     pub raster: Raster,
-    /// Value at the top; 0 is at the bottom.
+    /// Value at the top; the bottom is 0.
     pub top: f64,
-    /// Keys of the series, and their value over all that was recorded; without key: the rest, or all, without a breakdown.
+    /// Keys of the series, and their average over the recorded time. Without a key: the remainder,
+    /// or everything if there is no breakdown.
     pub series: Vec<(Option<u32>, f64)>,
 }
 
-/// Series at most.
+/// Maximum number of series.
 const SERIES: usize = 8;
 
-/// Keys that have a series of their own, and whether there is something left.
+/// The keys that have their own series; `None` is added if there is a remainder.
 fn choose(columns: &[Option<&Column>]) -> Vec<Option<u32>> {
     let mut sums: BTreeMap<u32, u64> = BTreeMap::new();
     for (key, n) in columns.iter().flatten().flat_map(|c| &c.cells) {
@@ -81,7 +82,7 @@ fn round_up(v: f64) -> f64 {
     [p / 5.0, p / 2.0].into_iter().find(|t| *t >= v).unwrap_or(p)
 }
 
-/// Draws a graph of columns, of which those that were not recorded are absent.
+/// Renders columns as a graph. Columns that were not recorded are `None`.
 pub fn lines(area: Area, shape: Shape, kind: Kind, columns: &[Option<&Column>]) -> Result<Lines, Error> {
     let count = check(area, columns.len(), 1)?;
     let keys = choose(columns);

@@ -1,16 +1,18 @@
-//! Pictures of statistics: heat maps, lines, stacks, as pixels, PNG and SVG.
+//! Pictures of statistics: heat maps, lines, stacked areas; as pixels, PNG and SVG.
 //!
-//! Beside: the web page, which draws the same by the same algorithm (docs/operating/analytics-pictures.md). Both are held against
-//! `ui/test/fixtures/picture.json`, and take their colours from `ui/app/analytics/palettes.json`.
+//! The web page draws the same with the same algorithm (docs/operating/analytics-pictures.md). Both
+//! are tested with `ui/test/fixtures/picture.json`, and take their colours from
+//! `ui/app/analytics/palettes.json`.
 //!
 //! ```text
-//!   engine::Answer ─> axis (low, high, which buckets make a row) ─> heat ──┬─> Raster: codes of pixels ─> frame ─> png, svg
-//!                 └─> series (the most important, the rest) ─────> lines ──┘        color: codes -> RGB
+//! engine::Answer ─> axis (low, high, rows) ─> heat ───┬─> Raster: pixel codes ─> frame ─> png, svg
+//!                 └─> series (largest, rest) ─> lines ┘      color: codes -> RGB
 //! ```
 //!
 //! Invariants:
 //!   * a bucket is never split over two rows; what is not drawn is counted as above or below
-//!   * arithmetic is on doubles, in the order of the document: no machine and no language draws another picture
+//!   * arithmetic uses doubles, in the order of the document, so that the picture is the same on
+//!     every machine and in every language
 
 mod axis;
 mod color;
@@ -28,46 +30,46 @@ pub use lines::{Kind, Lines, Shape, lines};
 
 use crate::scheme::Scheme;
 
-/// Code of a pixel that is plain: zero.
+/// Code of a background pixel: zero.
 pub const BACKGROUND: u16 = 256;
-/// Code of a pixel on a line of the hatch that stands for not recorded.
+/// Code of a pixel on a hatch line, which means not recorded.
 pub const HATCH: u16 = 257;
-/// Largest width and height, in pixels.
+/// Maximum width and height in pixels.
 pub const PIXELS: u32 = 4096;
-/// Most rows.
+/// Maximum number of rows.
 pub const ROWS: u32 = 1000;
 
-/// Why a picture cannot be drawn.
+/// Why a picture cannot be rendered.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// There are more columns or rows than pixels to show them.
+    /// There are more columns or rows than pixels.
     #[error("{0}")]
     Size(String),
-    /// Too much for a file of this kind.
+    /// The picture is too large for this file format.
     #[error("the picture is more than {0} MiB as SVG, expected fewer rows or columns, or PNG")]
     Large(usize),
-    /// What writes PNG says so.
+    /// An error of the PNG encoder.
     #[error("PNG: {0}")]
     Png(String),
 }
 
-/// How large the area between the axes is.
+/// Size of the plot area.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Area {
-    /// Pixels from left to right.
+    /// Width in pixels.
     pub width: u32,
-    /// Pixels from top to bottom.
+    /// Height in pixels.
     pub height: u32,
 }
 
-/// Codes of pixels, line by line from the top left: index of a palette or number of a series, [`BACKGROUND`] or [`HATCH`].
+/// Codes of pixels, line by line from the top left: palette index or series number, [`BACKGROUND`]
+/// or [`HATCH`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Raster {
-    /// Its size.
     pub area: Area,
-    /// One code a pixel.
+    /// One code for each pixel.
     pub codes: Vec<u16>,
-    /// Columns of pixels that are hatched, from and to, ends not included.
+    /// Hatched pixel columns: start and exclusive end.
     pub hatched: Vec<(u32, u32)>,
 }
 
@@ -76,7 +78,7 @@ impl Raster {
         Self { area, codes: vec![BACKGROUND; area.width as usize * area.height as usize], hatched: Vec::new() }
     }
 
-    /// Fills a rectangle, ends not included.
+    /// Fills a rectangle; ends are exclusive.
     fn fill(&mut self, (left, right): (u32, u32), (top, bottom): (u32, u32), code: u16) {
         for y in top..bottom.min(self.area.height) {
             let line = y as usize * self.area.width as usize;
@@ -101,7 +103,7 @@ impl Raster {
     }
 }
 
-/// From which pixel to which, end not included, part `n` of `parts` reaches.
+/// The first pixel and the exclusive end of part `n` of `parts`.
 fn part(n: u32, parts: u32, pixels: u32) -> (u32, u32) {
     let at = |n: u32| (u64::from(n) * u64::from(pixels) / u64::from(parts.max(1))) as u32;
     (at(n), at(n + 1))
@@ -123,7 +125,7 @@ fn check(area: Area, columns: usize, rows: u32) -> Result<u32, Error> {
     }
 }
 
-/// Where a bucket ends that has no end.
+/// The end of a bucket, also for the last one, which is unbounded.
 fn end_of(scheme: Scheme, class: u32) -> u64 {
     match scheme.range(class) {
         (_, end) if end != u64::MAX => end,

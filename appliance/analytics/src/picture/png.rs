@@ -1,4 +1,5 @@
-//! Pictures as PNG. Words are in a font of 8 by 8 pixels, which knows Latin; other letters become `?`. (SVG has all.)
+//! Encodes pictures as PNG. Text uses a font of 8 by 8 pixels with Latin letters; others become
+//! `?`. (SVG has no such limit.)
 
 use super::color::Rgb;
 use super::frame::{Anchor, CHARACTER, Label, Picture};
@@ -69,7 +70,7 @@ impl Picture {
         canvas.bytes
     }
 
-    /// The picture as a PNG file.
+    /// Encodes the picture as PNG.
     pub fn png(&self) -> Result<Vec<u8>, Error> {
         let mut out = Vec::new();
         let failed = |e: png::EncodingError| Error::Png(e.to_string());

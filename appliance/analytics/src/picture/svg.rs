@@ -1,4 +1,4 @@
-//! Pictures as SVG: what is one colour is one path, words are words.
+//! Encodes pictures as SVG: one path for each colour; text stays text.
 
 use super::color::Rgb;
 use super::frame::{Anchor, Picture};
@@ -6,14 +6,14 @@ use super::{BACKGROUND, Error, HATCH};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// Largest file.
+/// Maximum size of a file in bytes.
 const BYTES: usize = 16 << 20;
 
 fn hex([r, g, b]: Rgb) -> String {
     format!("#{r:02x}{g:02x}{b:02x}")
 }
 
-/// Text as it may stand in XML.
+/// Escapes text for XML.
 fn escaped(text: &str) -> String {
     let mut out = String::new();
     for c in text.chars() {
@@ -31,7 +31,7 @@ fn escaped(text: &str) -> String {
 }
 
 impl Picture {
-    /// The picture as an SVG file.
+    /// Encodes the picture as SVG.
     pub fn svg(&self) -> Result<String, Error> {
         let (width, height) = (self.size.width, self.size.height);
         let mut out = format!(
@@ -66,7 +66,7 @@ impl Picture {
         Ok(out)
     }
 
-    /// The same pixels as the raster has: those where (x + y) % 6 == 0.
+    /// The same pixels as in the raster: those where (x + y) % 6 == 0.
     fn hatch(&self, out: &mut String) {
         if self.raster.hatched.is_empty() {
             return;
@@ -85,9 +85,11 @@ impl Picture {
         }
     }
 
-    /// A path of rectangles for each colour: neighbours of a line are one, and lines that are the same.
+    /// A path of rectangles for each colour. Adjacent pixels of a line are merged, and so are equal
+    /// lines.
     fn paths(&self) -> Result<BTreeMap<u16, String>, Error> {
-        // Runs that go on from the line before: left, right, code -> the line where they began.
+        // Runs that continue from the previous line: left, right, code -> the line where they
+        // began.
         type Runs = BTreeMap<(u32, u32, u16), u32>;
         let width = self.raster.area.width as usize;
         let mut open = Runs::new();

@@ -1,4 +1,4 @@
-//! The examples that the web page is tested with too.
+//! The examples with which the web page is tested, too.
 
 use super::*;
 use crate::column::{Column, OTHER};

@@ -1,13 +1,14 @@
-//! Events as bytes: what is zero takes no room.
+//! Encodes events as bytes: zero fields take no space.
 //!
 //! ```text
-//!   flags │ op │ layer? │ step of time │ latency │ client │ place │ object │ size │ result? cache? waits? offset? user? queue?     varints
+//! flags │ op │ layer? │ step of time │ latency │ client │ place │ object │ size
+//!       │ result? cache? waits? offset? user? queue?                               (varints)
 //! ```
 
 use crate::column::take;
 use observe::event::{Event, Layer, Lookups, Note};
 
-/// The difference of two times, small whichever comes first.
+/// The difference of two times, encoded such that it is small in either direction.
 fn zigzag(now: u64, before: u64) -> u64 {
     let step = now.wrapping_sub(before).cast_signed();
     ((step << 1) ^ (step >> 63)).cast_unsigned()
@@ -18,14 +19,15 @@ fn unzigzag(value: u64, before: u64) -> u64 {
     before.wrapping_add(step)
 }
 
-/// Appends an event; times as steps from the one before.
+/// Appends an event; its time is the difference from `before`.
 pub fn encode(event: &Event, before: u64, out: &mut Vec<u8>) {
     let n = &event.note;
     let c = n.cache;
     let cached = [c.data_hits, c.data_misses, c.prefetched, c.metadata_hits, c.metadata_misses, c.level2_hits];
     let waits = [n.log_wait, n.txg_wait, n.disk_wait];
     let has = |yes: bool, bit: u8| if yes { 1u8 << bit } else { 0 };
-    // Bits 0-2 the layer, or that a byte of its own tells it; then what of the rest is not zero.
+    // Bits 0-2: the layer, or that a separate byte holds it; then which of the optional fields are
+    // non-zero.
     let flags = (event.layer as u8).min(FURTHER)
         | has(event.note.result != 0, 3)
         | has(cached.iter().any(|n| *n > 0), 4)
@@ -33,7 +35,7 @@ pub fn encode(event: &Event, before: u64, out: &mut Vec<u8>) {
         | has(n.offset != 0, 6)
         | has(event.user != 0, 7);
     let mut to = Piece { bytes: [0; LONGEST], len: 2 };
-    // Bit 7 of the type: no layer has as many.
+    // Bit 7 of the operation: no layer has that many operations.
     (to.bytes[0], to.bytes[1]) = (flags, event.op & !QUEUED | if n.queue_wait != 0 { QUEUED } else { 0 });
     if event.layer as u8 >= FURTHER {
         to.put(event.layer as u64);
@@ -65,22 +67,22 @@ pub fn encode(event: &Event, before: u64, out: &mut Vec<u8>) {
     out.extend_from_slice(&to.bytes[..to.len]);
 }
 
-/// In place of a layer: its number, this one or a higher one, follows the type.
+/// In place of a layer: its number, this one or a higher one, follows the operation.
 const FURTHER: u8 = 7;
-/// Of the type: the time in the queue follows.
+/// Flag in the operation: the time in the queue follows.
 const QUEUED: u8 = 1 << 7;
 
-/// Flags and type, and at most 20 numbers of at most 10 bytes.
+/// Flags and operation, and at most 20 numbers of at most 10 bytes.
 const LONGEST: usize = 2 + 20 * 10;
 
-/// Bytes of one event: what the vector grows by at once.
+/// The bytes of one event, appended to the vector at once.
 struct Piece {
     bytes: [u8; LONGEST],
     len: usize,
 }
 
 impl Piece {
-    /// Appends a number as [`crate::column::put`] does.
+    /// Appends a varint, like [`crate::column::put`].
     #[inline]
     fn put(&mut self, mut value: u64) {
         while value >= 0x80 {
@@ -93,7 +95,7 @@ impl Piece {
     }
 }
 
-/// Takes one from the front of bytes; nothing if they are none.
+/// Decodes an event from the front of `bytes`; `None` if it is invalid.
 pub fn decode(bytes: &mut &[u8], before: u64) -> Option<Event> {
     let (&[flags, op], rest) = bytes.split_first_chunk()?;
     *bytes = rest;

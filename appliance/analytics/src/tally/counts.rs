@@ -1,29 +1,30 @@
-//! How much each value of a field has: small numbers (types of operation, clients, users, shares) by their place, the others by hash.
+//! Counts by key: small numbers (types of operation, clients, users, shares) in an array, others in
+//! a hash map.
 //!
-//! Counting must cost a few nanoseconds: it happens for every operation and every breakdown.
+//! Counting must take only a few nanoseconds: it runs for every operation and every breakdown.
 
 use rustc_hash::FxHashMap;
 
-/// What tells operations apart: two numbers, of which most fields need one.
+/// The value of a field: two numbers, of which most fields need one.
 pub type Key = (u32, u64);
 
-/// Numbers below this are counted by their place.
+/// Numbers below this are counted in the array.
 const SMALL: u64 = 4096;
 
-/// See the module.
+/// Counts by key; see the module.
 #[derive(Default)]
 pub struct Counts {
-    /// Of keys whose first number is zero.
+    /// Counts of keys whose first number is zero.
     small: Vec<u64>,
-    /// Places of `small` that are not zero.
+    /// Indices of `small` that are not zero.
     used: Vec<u32>,
     others: FxHashMap<Key, u64>,
-    /// The key of `others` that came last, and what it has in addition: often the next one is the same.
+    /// The most recent key of `others` and its additional count: the next key is often the same.
     last: (Key, u64),
 }
 
 impl Counts {
-    /// Adds to a key.
+    /// Adds to the count of a key.
     pub fn add(&mut self, key: Key, count: u64) {
         if key.0 == 0 && key.1 < SMALL {
             let at = key.1 as usize;
@@ -45,7 +46,7 @@ impl Counts {
         }
     }
 
-    /// Takes all, in no order; nothing is left.
+    /// Returns all counts, unsorted, and resets them.
     pub fn take(&mut self) -> Vec<(Key, u64)> {
         let (old, so_far) = std::mem::take(&mut self.last);
         if so_far > 0 {

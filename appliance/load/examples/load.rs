@@ -1,4 +1,5 @@
-//! `weir load` alone, without the rest of the program: builds in seconds, for machines that only load.
+//! `weir load` on its own, without the rest of the program: builds in seconds, for machines that
+//! only generate load.
 
 use std::process::ExitCode;
 

@@ -1,11 +1,16 @@
-//! `weir bench`: a load, what the machine and the server counted meanwhile, and a verdict, in one directory.
+//! `weir bench`: runs a load, records the machine and the server, and judges the result, in one
+//! directory.
 //!
 //! ```text
-//!   command::kinds (what) ─> measure: N times ─┬─ record (machine, /metrics) ─> record*.weirrec
-//!                                              ├─ what clients saw ──────────> load-*.weirrec, load-*.csv, report-*.json
-//!                                              └─ counters before and after ─> facts.json ─> judge ─> verdict.json, report.html
+//! command::kinds (what) ─> measure: N times ─┬─ record (machine, /metrics) ─> record*.weirrec
+//!                                            ├─ clients' view ─> load-*.weirrec, load-*.csv,
+//!                                            │                   report-*.json
+//!                                            └─ counters before and after ─> facts.json
+//!                                                 ─> judge ─> verdict.json, report.html
 //! ```
-//! A result that the judge refuses is not told; with `--force` it is, and each line and picture says UNVERIFIED.
+//!
+//! A result that the judge refuses is not printed; with `--force` it is, with UNVERIFIED on each
+//! line and picture.
 
 mod counters;
 mod facts;
@@ -26,10 +31,10 @@ use std::process::ExitCode;
 use std::time::Duration;
 use work::{SECONDS, Work};
 
-/// How it ends when a result was refused.
+/// Exit code if a result was refused.
 const REFUSED: u8 = 1;
 
-/// Asks the server of this machine for its figures, in Prometheus' text format.
+/// Fetches the metrics of the local server in Prometheus' text format.
 pub type Ask = std::sync::Arc<dyn Fn() -> std::result::Result<String, String> + Send + Sync>;
 
 fn directory(help: &'static str) -> Arg {
@@ -68,7 +73,7 @@ fn measuring(command: Command) -> Command {
         .arg(option("weir", "PROGRAM", "The program that is asked about the pool [default: this one]"))
 }
 
-/// Options of `weir bench`.
+/// Command line of `weir bench`.
 pub fn command() -> Command {
     let run = Command::new("run")
         .about("Load, record and judge, into a directory")
@@ -132,7 +137,7 @@ pub fn command() -> Command {
         .subcommand(limits)
 }
 
-/// `1G`, `100M`, `1000000`: bits a second, in powers of 1000 as links are sold.
+/// `1G`, `100M`, `1000000`: bits per second, in powers of 1000 as usual for links.
 fn bits(text: &str) -> std::result::Result<f64, String> {
     let (digits, factor) = match text.char_indices().last() {
         Some((at, 'k' | 'K')) => (&text[..at], 1e3),
@@ -144,7 +149,7 @@ fn bits(text: &str) -> std::result::Result<f64, String> {
     number.map(|n| n * factor).ok_or_else(|| format!("'{text}' is not a number of bits per second, such as 1G"))
 }
 
-/// Does what `weir bench` is asked.
+/// Runs `weir bench`.
 pub fn run(matches: &ArgMatches, ask: Option<Ask>) -> Result<ExitCode> {
     let path = |matches: &ArgMatches, name: &str| matches.get_one::<PathBuf>(name).cloned().unwrap_or_default();
     match matches.subcommand() {
@@ -171,7 +176,7 @@ fn load(folder: &Path) -> Result<Facts> {
     serde_json::from_str(&text).with_context(|| path.display().to_string())
 }
 
-/// Prints the verdict, and the result where it may be told.
+/// Prints the verdict and, if it may be published, the result.
 fn tell(facts: &Facts, judgement: &Judgement, force: bool) -> ExitCode {
     print!("{}", judgement.text());
     match (judgement.verdict, force) {
@@ -186,7 +191,7 @@ fn tell(facts: &Facts, judgement: &Judgement, force: bool) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// The plan of a kind, and its name.
+/// The plan of a load, and its name.
 fn planned(matches: &ArgMatches) -> Result<(String, Plan)> {
     let (name, matches) = matches.subcommand().context("no kind of load")?;
     let mut plan = kinds::plan(name, matches)?;

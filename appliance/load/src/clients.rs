@@ -1,8 +1,10 @@
-//! The same load on many machines: one program each over ssh, which begin at the same instant.
+//! Runs the same load on many machines: one program on each via ssh, all starting at the same
+//! instant.
 //!
-//! Each client connects and makes its files, says that it is ready, and waits for a word. When all are ready the word goes to all at once:
-//! so they begin together as far as the network is as fast to one as to the other, whatever their clocks say. When each of them began is
-//! told, so that it can be seen.
+//! Each client connects and creates its files, reports that it is ready, and waits for a start
+//! word. When all are ready, the word is sent to all at once. They start simultaneously as far as
+//! the network is equally fast to all of them, regardless of their clocks. The start of each client
+//! is reported, so that this can be verified.
 
 use crate::drive::Report;
 use anyhow::{Context, Result, bail, ensure};
@@ -11,30 +13,31 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// What a client says when it is ready.
+/// Line that a client prints when it is ready.
 pub const READY: &str = "weir-load: ready";
-/// The word.
+/// The start word.
 pub const GO: &str = "go";
 
-/// How clients are called.
+/// How to run the clients.
 #[derive(Debug, Clone)]
 pub struct Clients {
-    /// Machines, as ssh takes them.
+    /// Host names, as passed to ssh.
     pub hosts: Vec<String>,
-    /// The program that runs a line on a machine, with its options; the host and the line come behind.
+    /// The program that runs a command line on a host, with its options; host and command line are
+    /// appended.
     pub shell: Vec<String>,
-    /// The program there, and its arguments; `%h` stands for the host.
+    /// The program on the client and its arguments; `%h` is replaced by the host name.
     pub line: Vec<String>,
 }
 
-/// What one of them did.
+/// The result of one client.
 #[derive(Debug, Clone)]
 pub struct One {
-    /// Its machine.
+    /// Host name.
     pub host: String,
-    /// What it saw.
     pub report: Report,
-    /// Microseconds after the first that this one began, measured here: from the word to when it said that it heard it.
+    /// Microseconds by which this client started after the first one, measured here: from sending
+    /// the word to receiving its acknowledgement.
     pub began_late_us: u64,
 }
 
@@ -47,19 +50,19 @@ struct Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // One that is done already cannot be ended; the others must not outlive this one.
+        // A client that has exited cannot be killed; the others must not outlive this process.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// The machines of a list: one a line, `#` begins a comment.
+/// Parses a list of hosts: one per line, `#` starts a comment.
 pub fn hosts(text: &str) -> Vec<String> {
     let lines = text.lines().map(|l| l.split('#').next().unwrap_or("").trim());
     lines.filter(|l| !l.is_empty()).map(str::to_owned).collect()
 }
 
-/// As one word of a shell's line.
+/// Quotes a word for a shell.
 fn quoted(word: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=@%,+".contains(c);
     if !word.is_empty() && word.chars().all(is_plain) {
@@ -88,12 +91,12 @@ impl Clients {
         Ok(Running { host: host.to_owned(), child, input, output: BufReader::new(output) })
     }
 
-    /// Runs all; as many reports as there are hosts, or why not.
+    /// Runs all clients. Returns a result for each host, or an error.
     pub fn run(&self) -> Result<Vec<One>> {
         self.run_with(&|| Ok(()))
     }
 
-    /// The same; `ready` is called when all are, before the word.
+    /// Like [`Self::run`]; `ready` is called when all clients are ready, before they start.
     pub fn run_with(&self, ready: &dyn Fn() -> Result<()>) -> Result<Vec<One>> {
         ensure!(!self.hosts.is_empty(), "no clients");
         let mut all = self.hosts.iter().map(|h| self.start(h)).collect::<Result<Vec<_>>>()?;
@@ -112,7 +115,7 @@ impl Clients {
         for client in &mut all {
             writeln!(client.input, "{GO}").and_then(|()| client.input.flush()).with_context(|| client.host.clone())?;
         }
-        // Each answers at once that it heard the word.
+        // Each client acknowledges the word immediately.
         let late: Vec<Duration> = all
             .iter_mut()
             .map(|client| {
@@ -142,7 +145,7 @@ impl Clients {
     }
 }
 
-/// A client that did less than 0.7 of the median one: what is measured is that machine, or its link.
+/// Clients whose rate is less than 0.7 of the median: their own machine or link limits them.
 pub fn outliers(clients: &[One]) -> Vec<&One> {
     let mut rates: Vec<f64> = clients.iter().map(|c| c.report.rate()).collect();
     rates.sort_by(f64::total_cmp);
@@ -150,7 +153,7 @@ pub fn outliers(clients: &[One]) -> Vec<&One> {
     clients.iter().filter(|c| clients.len() > 2 && c.report.rate() < 0.7 * median).collect()
 }
 
-/// What a client does on its side, once it is ready: says so, and waits for the word.
+/// The client's side: reports that it is ready, and waits for the start word.
 pub fn await_go() -> Result<()> {
     let mut out = std::io::stdout();
     writeln!(out, "{READY}").and_then(|()| out.flush())?;

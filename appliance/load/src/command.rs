@@ -1,4 +1,4 @@
-//! `weir load`: its options, and what it prints.
+//! `weir load`: command line and output.
 
 pub(crate) mod kinds;
 pub(crate) mod others;
@@ -12,10 +12,10 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
 
-/// How it ends when some operations failed.
+/// Exit code if some operations failed.
 const SOME_FAILED: u8 = 1;
 
-/// Options of `weir load`.
+/// Command line of `weir load`.
 pub fn command() -> Command {
     Command::new("load")
         .about("Load files, NFS servers and volumes: at random, in sequence, metadata, mixes, as vdbench, fio or a known kind of user does")
@@ -31,7 +31,7 @@ pub fn command() -> Command {
         .subcommands(others::commands())
 }
 
-/// Loads.
+/// Runs `weir load`.
 pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
     match matches.subcommand() {
         Some((name, matches)) if kinds::is_one(name) => kinds::run(name, matches),
@@ -40,12 +40,12 @@ pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
     }
 }
 
-/// A size, as arguments take it.
+/// Parses a size argument.
 pub fn size(text: &str) -> std::result::Result<u64, String> {
     crate::number::size(text).ok_or_else(|| format!("'{text}' is not a size, such as 4096, 8K or 1.5G"))
 }
 
-/// What every kind of load is told about its report.
+/// Adds the output options that all kinds of load have.
 fn with_output(command: Command) -> Command {
     let flag = |name: &'static str, help: &'static str| Arg::new(name).long(name).action(ArgAction::SetTrue).help(help);
     command
@@ -67,7 +67,7 @@ fn with_output(command: Command) -> Command {
         .arg(flag("await-go", "Report when ready, and start on a word on standard input").hide(true))
 }
 
-/// How a run is watched, from its options.
+/// Output options of a run.
 struct Output<'a> {
     matches: &'a ArgMatches,
 }
@@ -77,9 +77,9 @@ impl Output<'_> {
         self.matches.get_flag(name)
     }
 
-    /// Runs with a watch.
+    /// Runs a load and prints its progress.
     fn watched(&self, run: impl FnOnce(Control<'_>) -> Result<Report>) -> Result<Report> {
-        // Ctrl-C ends the process: what the server has is measured there.
+        // Ctrl-C ends the process: the server's metrics are recorded there.
         let stop = AtomicBool::new(false);
         let (each, awaits) = (self.flag("each"), self.flag("await-go"));
         let mut line = |second: &Second| {
@@ -97,7 +97,7 @@ impl Output<'_> {
         run(Control { stop: &stop, ready: awaits.then_some(ready), each: if each { Some(&mut line) } else { None } })
     }
 
-    /// Prints and writes what came of it.
+    /// Prints and writes the result.
     fn finish(&self, name: &str, report: &Report) -> Result<ExitCode> {
         if let Some(path) = self.matches.get_one::<PathBuf>("csv") {
             std::fs::write(path, crate::report::csv(&report.series)).with_context(|| path.display().to_string())?;
@@ -111,7 +111,7 @@ impl Output<'_> {
     }
 }
 
-/// What clients did, each and together.
+/// Prints the results of the clients, individually and in total.
 fn tell_clients(all: &[clients::One]) {
     for one in all {
         println!(

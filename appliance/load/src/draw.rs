@@ -1,8 +1,9 @@
-//! Pictures in heat maps: reads whose offsets, sizes or latencies, second after second, draw a text.
+//! Draws text in heat maps: reads whose offsets, sizes or latencies form a picture over time.
 //!
-//! A picture's column is a second (or more), its rows are parts of an axis: of the file, of the sizes up to the largest, or of the latencies
-//! that reads of sizes up to the largest have. The top row is the largest, as heat maps have it. Latencies are drawn by measuring for some
-//! seconds how long a read of each size takes, and asking for the size that takes as long as wanted.
+//! A column of the picture is a second or more, its rows are parts of an axis: of the file, of the
+//! sizes up to the largest, or of the latencies of reads up to the largest size. The top row is the
+//! maximum, as in heat maps. For latencies, the time that a read of each size takes is measured for
+//! some seconds, and the size with the desired latency is requested.
 
 use crate::number;
 use crate::target::{Nfs, Target};
@@ -12,18 +13,18 @@ use font8x8::legacy::BASIC_LEGACY;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// What is drawn with.
+/// The axis to draw on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Axis {
-    /// Where reads begin, over the whole file.
+    /// Offset of reads, over the whole file.
     Offset,
-    /// How much they read, up to the largest.
+    /// Size of reads, up to the largest.
     Size,
-    /// How long they take.
+    /// Latency of reads.
     Latency,
 }
 
-/// Black and white, line by line from the top.
+/// A black-and-white picture, line by line from the top.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Bitmap {
     width: usize,
@@ -31,7 +32,7 @@ pub struct Bitmap {
 }
 
 impl Bitmap {
-    /// A text, eight pixels high; letters that the font lacks are an error.
+    /// Renders a text, eight pixels high; characters missing from the font are an error.
     pub fn text(text: &str) -> Result<Self> {
         let glyphs = text.chars().map(|c| {
             let found = BASIC_LEGACY.get(c as usize).filter(|_| !c.is_control());
@@ -40,13 +41,13 @@ impl Bitmap {
         let glyphs = glyphs.collect::<Result<Vec<_>>>()?;
         ensure!(!glyphs.is_empty(), "nothing to draw");
         let bits = (0..8).flat_map(|row| {
-            // A line's lowest bit is its leftmost pixel.
+            // The lowest bit of a line is its leftmost pixel.
             glyphs.iter().flat_map(move |g| (0..8).map(move |x| g[row] >> x & 1 == 1))
         });
         Ok(Self { width: glyphs.len() * 8, bits: bits.collect() })
     }
 
-    /// A picture of PBM, plain (P1) or packed (P4).
+    /// Parses a PBM picture, plain (P1) or packed (P4).
     pub fn pbm(bytes: &[u8]) -> Result<Self> {
         let mut at = 2;
         let mut word = || -> Result<usize> {
@@ -83,12 +84,12 @@ impl Bitmap {
         Ok(Self { width, bits })
     }
 
-    /// Columns.
+    /// Width in pixels.
     pub fn width(&self) -> usize {
         self.width
     }
 
-    /// Rows.
+    /// Height in pixels.
     pub fn height(&self) -> usize {
         self.bits.len() / self.width
     }
@@ -99,45 +100,43 @@ impl Bitmap {
     }
 }
 
-/// A drawing.
+/// A drawing: a picture, and how to draw it.
 #[derive(Debug, Clone)]
 pub struct Drawing {
-    /// The file that is read.
+    /// The file to read.
     pub target: Target,
-    /// With what.
     pub axis: Axis,
-    /// What.
     pub bitmap: Bitmap,
-    /// How long a column lasts.
+    /// Duration of a column.
     pub column: Duration,
-    /// The file is filled up to this first.
+    /// The file is first filled to this size in bytes.
     pub file_size: u64,
-    /// The largest read.
+    /// Size of the largest read in bytes.
     pub largest: u64,
-    /// Reads for each pixel that is set.
+    /// Number of reads for each set pixel.
     pub reads: u64,
 }
 
-/// Reads of drawings of offsets.
+/// Size of reads for drawings of offsets, in bytes.
 const OFFSET_READ: u64 = 4096;
 /// Sizes are multiples of this.
 const SIZE_STEP: u64 = 1024;
-/// Sizes whose latency is measured, and for how long all together.
+/// Number of sizes whose latency is measured, and the total time for this.
 const LADDER: u64 = 16;
 const CALIBRATE: Duration = Duration::from_secs(5);
 
-/// Latencies of sizes, ascending in both.
+/// Latencies by size in bytes, in seconds; ascending in both.
 type Ladder = Vec<(u64, f64)>;
 
 impl Drawing {
-    /// The part of the axis, 0 to 1, of read `i` for a pixel of this row.
+    /// The fraction of the axis, 0 to 1, for read `i` of a pixel in this row.
     fn part(&self, row: usize, i: u64) -> f64 {
         let height = self.bitmap.height() as f64;
         let from_bottom = height - 1.0 - row as f64;
         (from_bottom + (i as f64 + 0.5) / self.reads.max(1) as f64) / height
     }
 
-    /// Offsets and lengths of the reads of a column.
+    /// Offsets and lengths of the reads for a column.
     fn reads(&self, column: usize, ladder: &Ladder) -> Vec<(u64, u64)> {
         let rows = (0..self.bitmap.height()).filter(|row| self.bitmap.is_set(column, *row));
         let mut reads = Vec::new();
@@ -158,7 +157,8 @@ impl Drawing {
         reads
     }
 
-    /// Draws it; how many reads that took, and how many of its columns began late because reads took too long.
+    /// Draws the picture. Returns the number of reads, and of columns that started late because
+    /// reads were slow.
     pub fn draw(&self, stop: &AtomicBool) -> Result<(u64, usize)> {
         ensure!(self.reads > 0 && self.column > Duration::ZERO, "nothing to draw with");
         ensure!(self.largest >= SIZE_STEP && self.largest <= tree::TRANSFER_MAX as u64, "reads have 1K to 16M");
@@ -167,7 +167,7 @@ impl Drawing {
         let mut tree = tree::open(&folder, Access::default(), self.largest as usize, 1)?;
         let node = self.filled(tree.as_mut(), &name)?;
         let ladder = if self.axis == Axis::Latency { self.calibrate(tree.as_mut(), &node)? } else { Vec::new() };
-        // Heat maps have a column for each second of the clock: one of the picture is one of theirs.
+        // Heat maps have a column for each second of the clock: align the picture with them.
         let past = std::time::UNIX_EPOCH.elapsed().map_or(0, |t| t.subsec_nanos());
         let start = Instant::now() + Duration::from_nanos(u64::from(1_000_000_000 - past));
         let (mut done, mut late) = (0, 0);
@@ -176,7 +176,7 @@ impl Drawing {
             let reads = self.reads(column, &ladder);
             late += usize::from(Instant::now() > begin + self.column / 2);
             for (i, (at, len)) in reads.iter().enumerate() {
-                // Away from the edges: what is a little late still belongs to its column.
+                // Away from the edges: a slightly late read still belongs to its column.
                 let due = begin + self.column.mul_f64(0.1) + self.gap() * i as u32;
                 std::thread::sleep(due.saturating_duration_since(Instant::now()));
                 tree.read(&node, *at, *len as usize)?;
@@ -193,7 +193,8 @@ impl Drawing {
         Ok((done, late))
     }
 
-    /// Between two reads, in each column the same: a machine that slept for longer answers later.
+    /// Time between two reads, the same in all columns: a machine that slept longer responds more
+    /// slowly.
     fn gap(&self) -> Duration {
         self.column.mul_f64(0.7) / u32::try_from(self.reads.max(1) * self.bitmap.height() as u64).unwrap_or(u32::MAX)
     }
@@ -206,7 +207,7 @@ impl Drawing {
         Ok(tree.open(name, Mode::Read)?)
     }
 
-    /// Reads the sizes in turn, as far apart as the drawing's reads; the median of each.
+    /// Measures the sizes in turn, spaced like the reads of the drawing; takes the median of each.
     fn calibrate(&self, tree: &mut dyn Tree, node: &Node) -> Result<Ladder> {
         let size = |step: u64| (self.largest * step / LADDER).max(SIZE_STEP);
         let mut took: Vec<(u64, Vec<f64>)> = (0..=LADDER).map(|step| (size(step), Vec::new())).collect();
@@ -215,7 +216,8 @@ impl Drawing {
             if round >= 5 && Instant::now() >= end {
                 break;
             }
-            // Seven has no divisor with the number of sizes: large and small ones follow each other, as in a picture.
+            // Seven is coprime to the number of sizes: large and small ones alternate, as in a
+            // picture.
             for i in 0..=LADDER {
                 let (size, took) = &mut took[(i * 7 % (LADDER + 1)) as usize];
                 let begin = Instant::now();
@@ -227,7 +229,7 @@ impl Drawing {
         let mut ladder: Ladder = Vec::new();
         for (size, mut took) in took {
             took.sort_by(f64::total_cmp);
-            // A longer read never takes less: what seems so is chance.
+            // A longer read is never faster: enforce this against noise.
             let floor = ladder.last().map_or(0.0, |(_, t)| *t);
             ladder.push((size, took[took.len() / 2].max(floor)));
         }
@@ -242,14 +244,14 @@ impl Drawing {
     }
 }
 
-/// The size whose latency is at this part of the slowest one's.
+/// The size whose latency is this fraction of the slowest one's.
 fn size_for(ladder: &Ladder, part: f64) -> u64 {
     let Some((largest, slowest)) = ladder.last() else { return 0 };
     let wanted = part * slowest;
     let above = ladder.iter().position(|(_, t)| *t >= wanted).unwrap_or(ladder.len() - 1);
     let (size, time) = ladder[above];
     let size = match above.checked_sub(1).map(|below| ladder[below]) {
-        // What is faster than the fastest cannot be drawn.
+        // Latencies below the fastest read cannot be drawn.
         None if wanted < time * 0.5 => return 0,
         None => size,
         Some((low, fast)) if time > fast => low + ((size - low) as f64 * (wanted - fast) / (time - fast)) as u64,
@@ -258,7 +260,7 @@ fn size_for(ladder: &Ladder, part: f64) -> u64 {
     size.clamp(SIZE_STEP, *largest)
 }
 
-/// The directory of a file, and its name.
+/// The directory and the name of a file.
 fn folder(target: &Target) -> Result<(Target, String)> {
     match target {
         Target::Path(path) => {
@@ -276,7 +278,7 @@ fn folder(target: &Target) -> Result<(Target, String)> {
     }
 }
 
-/// `60s` as [`crate::number::time`] reads it; for commands.
+/// Parses `60s` like [`crate::number::time`], for command line arguments.
 pub fn duration(text: &str) -> std::result::Result<Duration, String> {
     number::time(text).ok_or_else(|| format!("'{text}' is not a time, such as 30, 90s, 5m or 2h"))
 }
@@ -297,7 +299,7 @@ mod tests {
         }
     }
 
-    /// Of the picture and of counts in as many rows, the correlation.
+    /// Correlation of the picture with counts in the same number of rows.
     fn correlation(drawing: &Drawing, part_of: impl Fn((u64, u64)) -> f64, ladder: &Ladder) -> f64 {
         let (w, h) = (drawing.bitmap.width(), drawing.bitmap.height());
         let (mut seen, mut wanted) = (vec![0.0; w * h], vec![0.0; w * h]);
@@ -322,7 +324,7 @@ mod tests {
         assert!(correlation(&d, |(at, _)| 1.0 - (at as f64 + 1.0) / size, &Vec::new()) < 0.5);
         let d = drawing(Axis::Size, "Weir 8");
         assert!(correlation(&d, |(_, len)| len as f64 / (1 << 20) as f64, &Vec::new()) > 0.97);
-        // A server that takes 50 us and 1 us for each KiB.
+        // A server that takes 50 us plus 1 us for each KiB.
         let took = |len: u64| 50.0 + len as f64 / 1024.0;
         let ladder: Ladder = (0..=16u64).map(|i| (i << 16).max(1024)).map(|len| (len, took(len))).collect();
         let d = drawing(Axis::Latency, "Weir 8");

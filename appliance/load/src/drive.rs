@@ -1,4 +1,4 @@
-//! Threads that begin together, a watch that looks each second, and what it makes of it.
+//! Starts threads simultaneously, samples their counters each second, and builds the report.
 
 use crate::watch::{Second, Seen, Total, Totals, What};
 use anyhow::Result;
@@ -8,68 +8,69 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Barrier, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
-/// What a run is told from outside.
+/// External control of a run.
 pub struct Control<'a> {
-    /// Set: it ends.
+    /// If set, the run ends.
     pub stop: &'a AtomicBool,
-    /// Called when all threads are connected; the load begins when it returns.
+    /// Called when all threads are connected; the load starts when it returns.
     pub ready: Option<&'a dyn Fn() -> Result<()>>,
-    /// Told of each second.
+    /// Called with each second.
     pub each: Option<&'a mut dyn FnMut(&Second)>,
 }
 
 impl<'a> Control<'a> {
-    /// Begins at once, and is told nothing.
+    /// Starts immediately, without callbacks.
     pub fn plain(stop: &'a AtomicBool) -> Self {
         Self { stop, ready: None, each: None }
     }
 }
 
-/// What the clients saw.
+/// The clients' view of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Report {
-    /// Seconds that it took, without what was asked not to count.
+    /// Duration in seconds, without the ramp.
     pub seconds: f64,
-    /// Operations that succeeded.
+    /// Number of operations that succeeded.
     pub ops: u64,
-    /// Bytes that they moved.
+    /// Bytes moved by them.
     pub bytes: u64,
-    /// Operations that failed.
+    /// Number of operations that failed.
     pub failed: u64,
-    /// How the first of those did.
+    /// Error of the first failure.
     pub first_failure: Option<String>,
-    /// Operations a second that were asked for.
+    /// Requested operations per second.
     pub requested: Option<f64>,
-    /// Operations that should have begun, where there is a rate.
+    /// Number of operations that were due, if there is a rate.
     pub due: u64,
-    /// Nanoseconds from when an operation should have begun to its end.
+    /// Latency in nanoseconds, from the time an operation was due to its completion.
     pub latency: Spread,
-    /// What was done, by kind; also what came beside the load.
+    /// Totals by type of operation, including auxiliary operations.
     pub kinds: Vec<(What, Total)>,
-    /// Second by second, without what was asked not to count.
+    /// The seconds of the run, without the ramp.
     pub series: Vec<Second>,
-    /// Seconds from the start until the first thread was done; until the last one it is `seconds`.
+    /// Seconds from the start until the first thread was done; the last one was done after
+    /// `seconds`.
     pub first_done: f64,
-    /// Seconds of processor that this process used.
+    /// Processor time used by this process in seconds.
     pub cpu_seconds: f64,
-    /// When it began, in seconds since 1970.
+    /// Start time in seconds since 1970.
     pub began_unix: f64,
-    /// Processors of the machine that made load; of several clients nothing.
+    /// Number of processors of the client; `None` for several clients.
     pub processors: Option<usize>,
 }
 
 impl Report {
-    /// Operations a second.
+    /// Operations per second.
     pub fn rate(&self) -> f64 {
         self.ops as f64 / self.seconds.max(1e-9)
     }
 
-    /// What share of the operations that should have begun was done; `None`: as many as went were wanted.
+    /// Completed operations as a share of those that were due; `None` if no rate was requested.
     pub fn kept(&self) -> Option<f64> {
         self.requested.map(|_| self.ops as f64 / self.due.max(1) as f64)
     }
 
-    /// Of those of a kind.
+    /// Totals of one type of operation.
     pub fn of(&self, what: What) -> Total {
         self.kinds.iter().find(|(w, _)| *w == what).map_or_else(Total::default, |(_, t)| *t)
     }
@@ -80,15 +81,16 @@ fn cpu() -> f64 {
     time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }
 
-/// How a run is driven.
+/// Parameters of a run.
 pub(crate) struct Drive {
     pub threads: usize,
-    /// So much of the beginning is not counted.
+    /// Length of the ramp at the start, which is not counted.
     pub ramp: Duration,
     pub requested: Option<f64>,
 }
 
-/// Runs threads: each opens what it needs (not counted), all begin together, `work` is told when that was and when to stop.
+/// Runs threads: each opens what it needs (not counted), all start simultaneously, and `work`
+/// receives the start time and the stop flags.
 pub(crate) fn drive<W>(
     drive: &Drive,
     control: Control<'_>,
@@ -100,7 +102,7 @@ pub(crate) fn drive<W>(
     let broken = AtomicBool::new(false);
     let barrier = Barrier::new(drive.threads + 1);
     let start = Mutex::new(Instant::now());
-    // Threads that are not done, and when the first of them was.
+    // Number of threads that are not done, and when the first one was done.
     let left = (Mutex::new((drive.threads, None::<Instant>)), Condvar::new());
     let mut series = Vec::new();
     let mut base = Totals::default();
@@ -114,7 +116,7 @@ pub(crate) fn drive<W>(
             threads.push(scope.spawn(move || {
                 let opened = open(n);
                 barrier.wait();
-                // The starting shot.
+                // The start signal.
                 barrier.wait();
                 let start = *start.lock().unwrap_or_else(|e| e.into_inner());
                 let done = opened.and_then(|opened| work(n, opened, start, &[stop, broken]));
@@ -158,7 +160,7 @@ pub(crate) fn drive<W>(
             } else {
                 let took = (now - looked).as_secs_f64();
                 let second = totals.since(&before).second((now - began).as_secs_f64(), took, seen.threads());
-                // The rest of a second at the end is told where it is long enough to be one.
+                // A partial second at the end is reported if it is long enough.
                 if took >= 0.5 {
                     if let Some(each) = each.as_mut() {
                         each(&second);

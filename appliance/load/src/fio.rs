@@ -1,6 +1,7 @@
-//! Job files of fio: the part of them that says which operations, on what, how many and how fast.
+//! Job files of fio: the subset that defines operations, targets, numbers and rates.
 //!
-//! What a file says is never passed over: an option that is not known, or not done, is an error that names it.
+//! Nothing in a file is ignored silently: an unknown or unsupported option is an error that names
+//! it.
 
 use crate::number::{size, time};
 use crate::pace::Arrivals;
@@ -11,10 +12,10 @@ use anyhow::{Context, Result, bail, ensure};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Jobs that run at once, each with its name.
+/// Jobs that run concurrently, with their names.
 pub type Stage = Vec<(String, Plan)>;
 
-/// Options that change nothing here: how it reports, or what is so anyhow.
+/// Options without effect here: they concern reporting, or describe the only behaviour.
 const WITHOUT_EFFECT: [&str; 17] = [
     "group_reporting",
     "thread",
@@ -35,7 +36,7 @@ const WITHOUT_EFFECT: [&str; 17] = [
     "io_submit_mode",
 ];
 
-/// The stages of a job file: `stonewall` begins another one.
+/// The stages of a job file: `stonewall` starts a new one.
 pub fn parse(text: &str) -> Result<Vec<Stage>> {
     let mut global: BTreeMap<String, String> = BTreeMap::new();
     let mut jobs: Vec<(String, BTreeMap<String, String>)> = Vec::new();
@@ -120,7 +121,7 @@ impl Job<'_> {
             Some("poisson") => true,
             Some(other) => bail!("Unsupported: rate_process={other}"),
         };
-        // fio's rate is each job's.
+        // fio's rate applies to each job.
         let arrivals = match self.number(&["rate_iops"])?.map(|r| r as f64 * jobs as f64) {
             None => Arrivals::Closed,
             Some(rate) if poisson => Arrivals::Poisson(rate),
@@ -132,7 +133,7 @@ impl Job<'_> {
         ensure!(!time_based || runtime.is_some(), "time_based requires runtime");
         let span = file_size.context("no size")?;
         let depth = self.number(&["iodepth"])?.unwrap_or(1) as usize;
-        // Each job does its size once, unless time alone ends it.
+        // Each job covers its size once, unless only time ends it.
         let under_way = if matches!(targets[0], Target::Path(_)) { depth as u64 } else { 1 };
         let zeros = if self.flag(&["zero_buffers"])? { Some(100) } else { None };
         let plan = Plan {
@@ -166,7 +167,7 @@ impl Job<'_> {
         let files = self.take(&["filename"]);
         let directory = self.take(&["directory"]);
         ensure!(self.number(&["nrfiles"])?.unwrap_or(1) == 1, "Unsupported: nrfiles");
-        // Without a name each job has a file of its own, called as fio calls it.
+        // Without a file name, each job has its own file, named as in fio.
         let own = || (0..jobs).map(|n| format!("{}.{n}.0", self.name)).collect::<Vec<_>>();
         let names: Vec<String> = match &files {
             Some(names) => names.split(':').map(str::to_owned).collect(),

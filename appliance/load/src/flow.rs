@@ -1,8 +1,9 @@
-//! Flows: groups of threads that go through steps on sets of files, as vdbench's file systems and filebench's personalities do.
+//! Flows: groups of threads that execute steps on sets of files, like vdbench's file systems and
+//! filebench's personalities.
 //!
 //! ```text
-//!   Fileset (where, how many, how large) <─ Group (threads, steps: create, open, read, append, sync, delete …) ─┐
-//!                                                         Flow: all of them, at a rate or as fast as they go <──┘
+//! Fileset (where, how many, how large) <─ Group (threads, steps: create, open, read, sync …)
+//! Flow: all groups, at a rate or as fast as possible
 //! ```
 
 mod files;
@@ -19,134 +20,130 @@ use crate::watch::What;
 use anyhow::{Result, ensure};
 use std::time::Duration;
 
-/// Files below a directory.
+/// A set of files below a directory.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Fileset {
-    /// What reports call it.
+    /// Name in reports.
     pub name: String,
     /// The directory.
     pub anchor: Target,
     /// Levels of directories below it.
     pub depth: u32,
-    /// Directories in each.
+    /// Subdirectories in each directory.
     pub width: u32,
-    /// Files in each directory that has some.
+    /// Files in each directory that contains files.
     pub files: u64,
-    /// Not only the lowest directories have files.
+    /// Whether all directories contain files, not only the lowest.
     pub everywhere: bool,
-    /// Bytes of a file.
+    /// File sizes in bytes.
     pub sizes: Mix,
-    /// Of a hundred files so many are there before the run.
+    /// Percentage of files that exist before the run.
     pub there: u8,
-    /// Two threads may use the same file at once.
+    /// Whether two threads may use the same file at once.
     pub shared: bool,
 }
 
-/// In which order a group takes files.
+/// The order in which a group selects files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Order {
-    /// Any.
+    /// Random order.
     Random,
-    /// One after the other, again and again.
+    /// In sequence, repeatedly.
     Sequential,
-    /// One after the other, each once.
+    /// In sequence, each file once.
     Once,
 }
 
-/// What a thread does, again and again.
+/// A step that threads repeat.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Step {
-    /// Makes a file that is not there, and keeps it open.
+    /// Creates a file that does not exist, and keeps it open.
     Create,
-    /// Opens one that is there, also for writing.
+    /// Opens an existing file; `true`: also for writing.
     Open(bool),
-    /// Reads all of the open file.
+    /// Reads the whole open file.
     ReadAll(Mix),
-    /// Writes a file's size of bytes to the open file.
+    /// Writes the whole open file, up to its size.
     WriteAll(Mix),
-    /// Writes behind its end.
+    /// Appends to the open file.
     Append(Mix),
     /// Reads and writes parts of the open file.
     Parts {
-        /// Of a hundred operations so many read.
+        /// Percentage of reads.
         reads: u8,
-        /// At random places, aligned to the length; else one behind the other.
+        /// At random offsets, aligned to the length; otherwise sequentially.
         random: bool,
-        /// Bytes of an operation.
+        /// Operation size in bytes.
         transfer: Mix,
-        /// So many operations, or to the end of the file.
+        /// Number of operations; `None`: to the end of the file.
         count: Option<u64>,
     },
-    /// Waits until what was written is safe.
+    /// Waits until written data is stable.
     Sync,
-    /// Closes it.
+    /// Closes the open file.
     Close,
-    /// Removes a file that is there.
+    /// Removes an existing file.
     Delete,
-    /// Asks for attributes of one that is there.
+    /// Reads the attributes of an existing file.
     Look,
-    /// Sets attributes of one that is there.
+    /// Sets attributes of an existing file.
     Change,
-    /// Makes a directory that is not there.
+    /// Creates a directory that does not exist.
     MakeDirectory,
     /// Removes an empty directory.
     RemoveDirectory,
     /// Lists a directory.
     List,
-    /// Does nothing for a while.
+    /// Waits without doing anything.
     Think(Duration),
 }
 
-/// Threads that do the same.
+/// Threads with the same steps.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Group {
-    /// What reports call it.
+    /// Name in reports.
     pub name: String,
-    /// Which of the flow's file sets.
+    /// Index of the flow's file set.
     pub fileset: usize,
-    /// How many.
+    /// Number of threads.
     pub threads: usize,
-    /// Of a hundred operations of the whole flow so many are its; without: what others leave, in equal parts.
+    /// Percentage of the flow's operations; `None`: an equal share of the remainder.
     pub skew: Option<f64>,
-    /// Which files.
     pub order: Order,
-    /// What.
     pub steps: Vec<Step>,
-    /// Operations that have a rate and count; others come beside. Empty: all count.
+    /// Types of operations that the rate and the count apply to; others are auxiliary. Empty: all.
     pub counted: Vec<What>,
 }
 
-/// What becomes of file sets before a run.
+/// Preparation of file sets before a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
-    /// They must be there.
+    /// They must exist.
     Keep,
-    /// What is missing of them, or has another size, is made.
+    /// Files that are missing or have the wrong size are created.
     Fill,
-    /// They are removed and made.
+    /// They are removed and recreated.
     Fresh,
 }
 
-/// A run.
+/// A complete flow: file sets, groups and their rate.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Flow {
-    /// What reports call it.
+    /// Name in reports.
     pub name: String,
-    /// Sets of files.
     pub filesets: Vec<Fileset>,
-    /// Threads.
     pub groups: Vec<Group>,
-    /// When operations begin, of all groups together.
+    /// When operations start, for all groups together.
     pub arrivals: Arrivals,
-    /// For how long; `None`: until `stop`, or until all threads have nothing left to do.
+    /// Duration; `None`: until `stop`, or until all threads are finished.
     pub time: Option<Duration>,
-    /// So much of the beginning is not counted.
+    /// Length of the ramp at the start, which is not counted.
     pub ramp: Duration,
-    /// What becomes of the file sets before.
+    /// Preparation of the file sets.
     pub format: Format,
     /// How files are read and written.
     pub access: Access,
-    /// The same seed does the same operations.
+    /// Seed: the same seed gives the same operations.
     pub seed: u64,
 }
 
@@ -167,7 +164,7 @@ impl Flow {
         Ok(())
     }
 
-    /// What part of the rate each group has.
+    /// The share of each group in the rate.
     fn parts(&self) -> Vec<f64> {
         let told: f64 = self.groups.iter().filter_map(|g| g.skew).sum();
         let silent = self.groups.iter().filter(|g| g.skew.is_none()).count();

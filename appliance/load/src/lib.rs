@@ -1,12 +1,14 @@
-//! Load: operations as fast as they go, or at a rate, on files and over NFS. It generates, and says what its clients saw; what the server
-//! saw is measured there.
+//! Load generator: operations at full speed or at a rate, on files, over NFS and over NBD. It
+//! reports what its clients see; the server's view is measured on the server.
 //!
 //! ```text
-//!   Plan ─┬─ thread ─ Pace (when) ─ Pattern (what) ─ Session (file | NFS connection, several operations under way) ─┐
-//!         └─ thread …                                                                          Seen <───────────────┘
+//! Plan ─┬─ thread ─ Pace (when) ─ Pattern (what) ─ Session (file | connection, several in flight)
+//!       └─ thread …                                            └─> Seen (counts, latencies)
 //! ```
-//! With a rate the load is open: an operation has a time at which it should begin, whether the one before is done or not, and its
-//! latency counts from then. So a server that stalls is not asked less and thereby found faster.
+//!
+//! With a rate, the load is open: each operation has a due time, whether or not the previous one
+//! has completed, and its latency counts from then. A server that stalls therefore does not receive
+//! fewer requests and appear faster.
 
 pub mod bench;
 pub mod clients;

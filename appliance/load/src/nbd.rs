@@ -1,7 +1,7 @@
-//! A client of NBD: fixed newstyle handshake, simple replies, several requests under way.
+//! An NBD client: fixed newstyle handshake, simple replies, several requests in flight.
 //!
-//! Protocol: <https://github.com/NetworkBlockDevice/nbd/blob/master/doc/proto.md>. The numbers here are the client's side of it, written down
-//! apart from the server's, so that one is held against the other.
+//! Protocol: <https://github.com/NetworkBlockDevice/nbd/blob/master/doc/proto.md>. The constants
+//! are defined independently of the server's, so that each checks the other.
 
 use crate::target::{Nbd, Place};
 use anyhow::{Context, Result, bail, ensure};
@@ -21,7 +21,7 @@ const INFO: u32 = 3;
 const CAN_FLUSH: u16 = 4;
 const CAN_FUA: u16 = 8;
 const READ_ONLY: u16 = 2;
-/// An answer to an option is never longer; a guess.
+/// Maximum length of an option reply. Guessed.
 const ANSWER_BYTES_MAX: u32 = 64 << 10;
 
 enum Stream {
@@ -41,19 +41,19 @@ impl Stream {
 trait ReadWrite: Read + Write {}
 impl<T: Read + Write> ReadWrite for T {}
 
-/// A connection that has agreed on an export.
+/// A connection with a negotiated export.
 pub(crate) struct Connection {
     stream: Stream,
-    /// Bytes of the export.
+    /// Size of the export in bytes.
     pub size: u64,
     flags: u16,
     out: Vec<u8>,
     input: Vec<u8>,
-    /// Where in `input` what was not taken yet begins and ends.
+    /// Start and end of the unprocessed part of `input`.
     filled: (usize, usize),
 }
 
-/// An answer: the cookie of its request, the error's number, and how many bytes came with it.
+/// A reply: the cookie of its request, the error number, and the number of data bytes.
 pub(crate) struct Answer {
     pub cookie: u64,
     pub error: u32,
@@ -79,12 +79,12 @@ impl Connection {
         Ok(Self { stream, size, flags, out: Vec::new(), input: vec![0; 256 << 10], filled: (0, 0) })
     }
 
-    /// Whether writes are refused.
+    /// Whether writes are rejected.
     pub fn is_read_only(&self) -> bool {
         self.flags & READ_ONLY != 0
     }
 
-    /// Whether what is answered can be asked to be on stable storage.
+    /// Whether the server supports stable writes.
     pub fn can_sync(&self) -> bool {
         self.flags & CAN_FLUSH != 0 && self.flags & CAN_FUA != 0
     }
@@ -111,7 +111,7 @@ impl Connection {
         self.put(3, 0, cookie, (0, 0));
     }
 
-    /// Sends what was asked.
+    /// Sends the queued requests.
     pub fn send(&mut self) -> io::Result<()> {
         if !self.out.is_empty() {
             self.stream.both().write_all(&self.out)?;
@@ -120,7 +120,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Whether an answer is there, waiting for it up to `patience`.
+    /// Whether a reply is available; waits for up to `patience`.
     pub fn is_answered(&self, patience: Duration) -> io::Result<bool> {
         if self.filled.1 > self.filled.0 {
             return Ok(true);
@@ -151,7 +151,8 @@ impl Connection {
         Ok(())
     }
 
-    /// The next answer; `expected` says how many bytes come with that to a cookie.
+    /// Receives the next reply; `expected` returns the number of data bytes in the reply to a
+    /// cookie.
     pub fn receive(&mut self, expected: impl FnOnce(u64) -> u64) -> io::Result<Answer> {
         self.need(16)?;
         let head = &self.input[self.filled.0..self.filled.0 + 16];
@@ -180,7 +181,7 @@ fn number<const N: usize>(stream: &mut dyn ReadWrite) -> io::Result<u64> {
     Ok(bytes.iter().fold(0, |n, b| n << 8 | u64::from(*b)))
 }
 
-/// Agrees on an export: its size and flags.
+/// Negotiates an export. Returns its size and flags.
 fn greet(stream: &mut dyn ReadWrite, export: &str) -> Result<(u64, u16)> {
     let mut greeting = [0; 16];
     stream.read_exact(&mut greeting).context("no greeting of NBD")?;

@@ -1,4 +1,4 @@
-//! A client of NFS version 3 over TCP: one call at a time, or several before the answers are taken.
+//! An NFS version 3 client over TCP, with one call or several in flight.
 
 use anyhow::{Result, bail, ensure};
 use serve::nfs::xdr::{Malformed, Reader, Writer};
@@ -8,15 +8,16 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-/// Number of NFS.
+/// Program number of NFS.
 pub const NFS: u32 = 100_003;
-/// Number of MOUNT.
+/// Program number of MOUNT.
 pub const MOUNT: u32 = 100_005;
-/// No answer for this long, while the server lives, is a failure: far more than a busy machine makes of any call.
+/// A call without a reply for this long, while the server is up, has failed: far longer than any
+/// call takes on a busy machine.
 pub const PATIENCE: Duration = Duration::from_secs(180);
 
 /// Procedures of version 3.
-#[allow(missing_docs)] // As in RFC 1813.
+#[allow(missing_docs)] // Named as in RFC 1813.
 pub mod procedure {
     pub const GETATTR: u32 = 1;
     pub const SETATTR: u32 = 2;
@@ -36,21 +37,21 @@ pub mod procedure {
 
 static XID: AtomicU32 = AtomicU32::new(1);
 
-/// Another number for each call.
+/// A unique transaction ID.
 pub fn next_xid() -> u32 {
     XID.fetch_add(1, Ordering::Relaxed)
 }
 
-/// Who asks: AUTH_SYS, in one group.
+/// Credentials: AUTH_SYS, with one group.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Who {
-    /// User.
+    /// User ID.
     pub uid: u32,
-    /// Group.
+    /// Group ID.
     pub gid: u32,
 }
 
-/// Writes the head of a call by root.
+/// Encodes the header of a call by root.
 pub fn put_head(w: &mut Writer, xid: u32, call: (u32, u32, u32)) {
     put_head_as(w, Who::default(), xid, call);
 }
@@ -70,18 +71,18 @@ fn put_head_as(w: &mut Writer, who: Who, xid: u32, (program, version, procedure)
     w.u32(0);
 }
 
-/// A connection.
+/// A TCP connection to an NFS server.
 pub struct Connection {
     stream: TcpStream,
     who: Who,
     out: Vec<u8>,
     input: Vec<u8>,
-    /// Where in `input` what was not taken yet begins and ends.
+    /// Start of the unprocessed part of `input`, and its end.
     from: usize,
     end: usize,
 }
 
-/// Whether something can be read, waiting for it up to `patience`.
+/// Whether a socket is readable; waits for up to `patience`.
 pub(crate) fn is_readable(socket: BorrowedFd<'_>, patience: Duration) -> io::Result<bool> {
     let patience = rustix::event::Timespec::try_from(patience).map_err(io::Error::other)?;
     let mut sockets = [rustix::event::PollFd::new(&socket, rustix::event::PollFlags::IN)];
@@ -92,18 +93,18 @@ pub(crate) fn is_readable(socket: BorrowedFd<'_>, patience: Duration) -> io::Res
     }
 }
 
-/// Read at once: many answers of small reads.
+/// Size of a read: many replies of small reads.
 const INPUT: usize = 256 << 10;
-/// What marks a record's last fragment.
+/// Marks the last fragment of a record.
 const LAST: u32 = 1 << 31;
 
 impl Connection {
-    /// To this server, as root.
+    /// Connects to a server as root.
     pub fn open(address: SocketAddr) -> io::Result<Self> {
         Self::open_as(address, Who::default())
     }
 
-    /// To this server.
+    /// Connects to a server.
     pub fn open_as(address: SocketAddr, who: Who) -> io::Result<Self> {
         let stream = TcpStream::connect(address)?;
         stream.set_nodelay(true)?;
@@ -112,12 +113,12 @@ impl Connection {
         Ok(Self { stream, who, out: Vec::new(), input: Vec::new(), from: 0, end: 0 })
     }
 
-    /// The socket.
+    /// The underlying socket, for raw input and output.
     pub fn stream(&mut self) -> &mut TcpStream {
         &mut self.stream
     }
 
-    /// Puts a call of version 3 behind those that [`Self::flush`] sends.
+    /// Queues a version 3 call, which [`Self::flush`] sends.
     pub fn put(&mut self, xid: u32, procedure: u32, args: &[u8]) {
         let mut w = Writer::new();
         put_head_as(&mut w, self.who, xid, (NFS, 3, procedure));
@@ -130,7 +131,7 @@ impl Connection {
         self.out.extend_from_slice(&[0; 3][..padding]);
     }
 
-    /// Sends what was put.
+    /// Sends the queued calls.
     pub fn flush(&mut self) -> io::Result<()> {
         if !self.out.is_empty() {
             self.stream.write_all(&self.out)?;
@@ -139,29 +140,29 @@ impl Connection {
         Ok(())
     }
 
-    /// Sends a call of version 3.
+    /// Sends a version 3 call.
     pub fn send(&mut self, xid: u32, procedure: u32, args: &[u8]) -> io::Result<()> {
         self.put(xid, procedure, args);
         self.flush()
     }
 
-    /// Whether something of an answer was read already.
+    /// Whether a part of a reply was already read.
     pub fn has_input(&self) -> bool {
         self.end > self.from
     }
 
-    /// Whether something of an answer is there, waiting for it up to `patience`.
+    /// Whether a part of a reply is available; waits for up to `patience`.
     pub fn is_answered(&self, patience: Duration) -> io::Result<bool> {
         if self.has_input() { Ok(true) } else { is_readable(self.stream.as_fd(), patience) }
     }
 
-    /// The next answer: its number, and the record. Fails with [`io::ErrorKind::InvalidData`] for what is no answer that says that the
-    /// call was done.
+    /// Receives the next reply: its transaction ID, and the body. Fails with
+    /// [`io::ErrorKind::InvalidData`] if it is not the reply of a successful call.
     pub fn receive(&mut self) -> io::Result<(u32, Vec<u8>)> {
         self.receive_with(|xid, answer| (xid, answer.to_vec()))
     }
 
-    /// The same, without a copy of the record.
+    /// Like [`Self::receive`], without copying the body.
     pub fn receive_with<T>(&mut self, take: impl FnOnce(u32, &[u8]) -> T) -> io::Result<T> {
         let mark = self.number()?;
         if mark & LAST == 0 {
@@ -176,13 +177,13 @@ impl Connection {
         taken
     }
 
-    /// The next record, whatever is in it.
+    /// Receives the next record, with any contents.
     pub fn record(&mut self) -> io::Result<Vec<u8>> {
         let mark = self.number()?;
         self.longer(mark)
     }
 
-    /// A record whose first fragment has this mark.
+    /// Receives the rest of a record whose first fragment has this mark.
     fn longer(&mut self, mut mark: u32) -> io::Result<Vec<u8>> {
         let mut record = Vec::new();
         loop {
@@ -204,7 +205,7 @@ impl Connection {
         Ok(bytes.iter().fold(0, |n, b| n << 8 | u32::from(*b)))
     }
 
-    /// Reads until so many bytes are there, in one piece.
+    /// Reads until `len` bytes are available, contiguously.
     fn need(&mut self, len: usize) -> io::Result<()> {
         if self.end - self.from >= len {
             return Ok(());
@@ -214,7 +215,7 @@ impl Connection {
             (self.from, self.end) = (0, self.end - self.from);
         }
         while self.end - self.from < len {
-            // Memory grows with what comes, not with the length that is announced.
+            // Memory grows with the data received, not with the announced length.
             if self.end == self.input.len() {
                 self.input.resize((self.end * 2).max(INPUT), 0);
             }
@@ -228,7 +229,7 @@ impl Connection {
         Ok(())
     }
 
-    /// One call and its answer.
+    /// Sends a call and waits for its reply.
     pub fn call(&mut self, procedure: u32, args: &[u8]) -> io::Result<Vec<u8>> {
         let xid = next_xid();
         self.send(xid, procedure, args)?;
@@ -240,7 +241,7 @@ impl Connection {
     }
 }
 
-/// What an answer of RPC says behind its head.
+/// The body of an RPC reply, after its header.
 fn answered<T>(record: &[u8], take: impl FnOnce(u32, &[u8]) -> T) -> io::Result<T> {
     let bad = |what: &str| io::Error::new(io::ErrorKind::InvalidData, format!("{what}: {record:02x?}"));
     let mut r = Reader::new(record);
@@ -256,14 +257,14 @@ fn answered<T>(record: &[u8], take: impl FnOnce(u32, &[u8]) -> T) -> io::Result<
     }
 }
 
-/// Arguments.
+/// Encodes arguments.
 pub fn args(write: impl FnOnce(&mut Writer)) -> Vec<u8> {
     let mut w = Writer::new();
     write(&mut w);
     w.to_vec()
 }
 
-/// The handle of a path, as MOUNT gives it.
+/// The file handle of a path, from MOUNT.
 pub fn mount(address: SocketAddr, path: &str) -> Result<Vec<u8>> {
     let mut stream = TcpStream::connect(address)?;
     stream.set_read_timeout(Some(PATIENCE))?;
@@ -275,24 +276,24 @@ pub fn mount(address: SocketAddr, path: &str) -> Result<Vec<u8>> {
     Ok(r.opaque(64).map_err(malformed)?.to_vec())
 }
 
-/// What of a node's attributes is judged.
+/// The file attributes used here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Attributes {
     /// 1: a file, 2: a directory, 5: a symbolic link.
     pub kind: u32,
     /// Permission bits.
     pub mode: u32,
-    /// Names.
+    /// Number of links.
     pub links: u32,
-    /// Length.
+    /// Size in bytes.
     pub size: u64,
-    /// Bytes that it takes on disk.
+    /// Bytes used on disk.
     pub used: u64,
-    /// Number.
+    /// File ID.
     pub id: u64,
 }
 
-/// `fattr3`.
+/// Decodes `fattr3`.
 pub fn attributes(r: &mut Reader<'_>) -> std::result::Result<Attributes, Malformed> {
     let (kind, mode, links, _uid, _gid, size) = (r.u32()?, r.u32()?, r.u32()?, r.u32()?, r.u32()?, r.u64()?);
     let (used, _device, _fs, id) = (r.u64()?, r.u64()?, r.u64()?, r.u64()?);
@@ -300,7 +301,7 @@ pub fn attributes(r: &mut Reader<'_>) -> std::result::Result<Attributes, Malform
     Ok(Attributes { kind, mode, links, size, used, id })
 }
 
-/// `post_op_attr`.
+/// Decodes `post_op_attr`.
 pub fn optional_attributes(r: &mut Reader<'_>) -> std::result::Result<Option<Attributes>, Malformed> {
     if r.bool()? { attributes(r).map(Some) } else { Ok(None) }
 }
@@ -313,7 +314,7 @@ pub fn skip_wcc(r: &mut Reader<'_>) -> std::result::Result<(), Malformed> {
     optional_attributes(r).map(|_| ())
 }
 
-/// The status of an answer, and what follows.
+/// The status of a reply, and the rest.
 pub fn status(answer: &[u8]) -> Result<(u32, Reader<'_>)> {
     let mut r = Reader::new(answer);
     match r.u32() {

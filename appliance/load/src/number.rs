@@ -1,8 +1,8 @@
-//! Numbers in the words of load files: sizes, times, lists and ranges.
+//! Parses numbers in load files: sizes, times, lists and ranges.
 
 use std::time::Duration;
 
-/// `8k`, `1.5g`, `4096`: powers of 1024, as vdbench, fio and OpenZFS have them; also `8KiB`.
+/// `8k`, `1.5g`, `4096`: powers of 1024, as in vdbench, fio and OpenZFS; also `8KiB`.
 pub(crate) fn size(text: &str) -> Option<u64> {
     let lower = text.to_ascii_lowercase();
     let lower = lower.strip_suffix("ib").or_else(|| lower.strip_suffix('b')).unwrap_or(&lower);
@@ -19,7 +19,7 @@ pub(crate) fn size(text: &str) -> Option<u64> {
     (number >= 0.0 && bytes < u64::MAX as f64 && bytes.fract() == 0.0).then_some(bytes as u64)
 }
 
-/// `30`, `30s`, `5m`, `2h`, `100ms`: how long.
+/// `30`, `30s`, `5m`, `2h`, `100ms`: a duration.
 pub(crate) fn time(text: &str) -> Option<Duration> {
     let units = [("ms", 1e-3), ("us", 1e-6), ("s", 1.0), ("m", 60.0), ("h", 3600.0), ("d", 86400.0)];
     let unit = units.iter().find_map(|(u, f)| Some((text.strip_suffix(u)?, *f)));

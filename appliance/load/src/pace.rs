@@ -1,21 +1,21 @@
-//! When operations begin.
+//! Determines when operations start.
 
 use fastrand::Rng;
 use std::time::{Duration, Instant};
 
-/// How they follow each other.
+/// The arrival process of operations.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Arrivals {
-    /// Each when one before it is done: as many as go.
+    /// Closed loop: each operation starts when a previous one has completed.
     Closed,
-    /// So many a second, at equal distances.
+    /// A rate per second, evenly spaced.
     Even(f64),
-    /// So many a second on average, independent of each other (a Poisson process).
+    /// An average rate per second, independent of each other (a Poisson process).
     Poisson(f64),
 }
 
 impl Arrivals {
-    /// A part of it: of one thread among several.
+    /// A part of the rate, for one of several threads.
     pub(crate) fn part(self, share: f64) -> Self {
         match self {
             Self::Closed => Self::Closed,
@@ -24,7 +24,7 @@ impl Arrivals {
         }
     }
 
-    /// Operations a second; `None`: as many as go.
+    /// Operations per second; `None`: unlimited.
     pub fn rate(self) -> Option<f64> {
         match self {
             Self::Closed => None,
@@ -33,31 +33,32 @@ impl Arrivals {
     }
 }
 
-/// The times of one thread.
+/// The schedule of one thread.
 pub(crate) struct Pace {
     arrivals: Arrivals,
     next: Instant,
 }
 
 impl Pace {
-    /// From `start` on; `phase` (0 to 1, less than 1) keeps threads from beginning together.
+    /// A schedule from `start` on. `phase`, at least 0 and less than 1, staggers the threads.
     pub fn new(arrivals: Arrivals, start: Instant, phase: f64) -> Self {
         let first = match arrivals {
             Arrivals::Closed => 0.0,
             Arrivals::Even(rate) => phase / rate,
-            // As if it had gone on for long: were the first ones spread evenly, many slow threads would begin with half too many.
+            // As if the process had been running for long: if the first operations were spread
+            // evenly, many slow threads would start with half too many.
             Arrivals::Poisson(rate) => -(1.0 - phase).ln() / rate,
         };
         let first = Duration::from_secs_f64(first);
         Self { arrivals, next: start + first }
     }
 
-    /// When the next one should begin; `None`: whenever there is room.
+    /// When the next operation is due; `None`: as soon as there is room.
     pub fn due(&self) -> Option<Instant> {
         self.arrivals.rate().map(|_| self.next)
     }
 
-    /// The next one begins now; since when it counts.
+    /// Starts the next operation. Returns the time from which its latency counts.
     pub fn begin(&mut self, now: Instant, rng: &mut Rng) -> Instant {
         let gap = match self.arrivals {
             Arrivals::Closed => return now,
@@ -69,7 +70,7 @@ impl Pace {
         since
     }
 
-    /// How many should have begun before `end` and did not.
+    /// Number of operations that were due before `end` and did not start.
     pub fn missed(&mut self, end: Instant, rng: &mut Rng) -> u64 {
         let mut missed = 0;
         while self.due().is_some_and(|due| due < end) {
@@ -84,8 +85,9 @@ impl Pace {
 mod tests {
     use super::*;
 
-    /// A Poisson process of 96 threads with two a second each, as the mail archive scaled down has them: the first half second was asked
-    /// for half more than any other, and the run seemed to slow down.
+    /// 96 threads with a Poisson process of two operations per second each, like the scaled-down
+    /// mail archive: in the first half second the rate was half higher than later, and the run
+    /// seemed to slow down.
     #[test]
     fn many_slow_threads_do_not_begin_with_a_rush() {
         let start = Instant::now();
@@ -101,7 +103,8 @@ mod tests {
                 }
             }
         }
-        // 3,840 on average, whose root is 62; half of the first ones too early by a part of 96.
+        // 3,840 on average, whose square root is 62; half of the first ones are too early by a part
+        // of 96.
         assert!(by_second.iter().all(|count| (3600..4080).contains(count)), "{by_second:?}");
     }
 
@@ -122,7 +125,7 @@ mod tests {
             let mean = took / gaps.len() as f64;
             let variance = gaps.iter().map(|g| (g - mean).powi(2)).sum::<f64>() / gaps.len() as f64;
             let relative = variance.sqrt() / mean;
-            // Equal distances have no spread, those of a Poisson process one as large as their mean.
+            // Even spacing has no deviation; that of a Poisson process equals its mean.
             assert!(
                 if arrivals == Arrivals::Even(1000.0) { relative < 0.02 } else { (0.9..1.1).contains(&relative) },
                 "{relative}"

@@ -1,4 +1,4 @@
-//! What operations there are, in which order.
+//! The operations of a load, and their order.
 
 use crate::watch::What;
 use fastrand::Rng;
@@ -6,22 +6,22 @@ use fastrand::Rng;
 /// A kind of load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// Reads at random places, aligned to their size.
+    /// Reads at random offsets, aligned to their size.
     RandRead,
-    /// Writes at random places, aligned to their size.
+    /// Writes at random offsets, aligned to their size.
     RandWrite,
-    /// Reads from front to end, again and again.
+    /// Sequential reads, repeatedly.
     SeqRead,
-    /// Writes from front to end, again and again.
+    /// Sequential writes, repeatedly.
     SeqWrite,
-    /// Creates, looks at and removes small files in a directory.
+    /// Creates, stats and removes small files in a directory.
     Meta,
-    /// Of a hundred operations at random places so many reads, the others writes.
+    /// Reads and writes at random offsets; the percentage of reads.
     Mix(u8),
 }
 
 impl Kind {
-    /// As commands call it.
+    /// Name in commands.
     pub fn name(self) -> &'static str {
         match self {
             Self::RandRead => "randread",
@@ -58,26 +58,26 @@ impl Op {
     }
 }
 
-/// The bits of a thread's number of cycles.
+/// Bits of a file number that count a thread's cycles.
 const CYCLES: u64 = (1 << 40) - 1;
 
 /// The operations of one thread.
 pub(crate) struct Pattern {
     kind: Kind,
     size: u64,
-    /// Places of that size in the file.
+    /// Number of operations of that size in the file.
     places: u64,
     at: u64,
-    /// After so many writes comes [`Op::Sync`]; 0: never.
+    /// Number of writes before an [`Op::Sync`]; 0: never.
     fsync: u64,
     written: u64,
 }
 
 impl Pattern {
-    /// Of `span` bytes (at least `size`), by thread `share.0` of `share.1`.
+    /// The pattern of thread `share.0` of `share.1`, on `span` bytes (at least `size`).
     pub fn new(kind: Kind, size: u64, span: u64, share: (usize, usize)) -> Self {
         let places = (span / size).max(1);
-        // Each thread of a sequential load begins elsewhere, names of files never meet.
+        // Threads of a sequential load start at different offsets; names of files are unique.
         let at = match kind {
             Kind::Meta => (share.0 as u64) << 40,
             _ => places * share.0 as u64 / share.1.max(1) as u64,
@@ -85,7 +85,7 @@ impl Pattern {
         Self { kind, size, places, at, fsync: 0, written: 0 }
     }
 
-    /// With a sync after so many writes.
+    /// Adds a sync after this many writes.
     pub fn with_fsync(self, fsync: u64) -> Self {
         Self { fsync, ..self }
     }
@@ -107,7 +107,7 @@ impl Pattern {
                 self.at = (self.at + 1) % self.places;
                 turn * self.size
             }
-            // The name: the thread's number above, a cycle's below.
+            // The name: thread number in the upper bits, cycle in the lower.
             Kind::Meta => {
                 self.at += 1;
                 (turn & !CYCLES) | ((turn & CYCLES) / 3)

@@ -1,11 +1,11 @@
-//! Reports as JSON and as text, and several as one.
+//! Reports as JSON and as text, and merging of reports.
 
 use crate::drive::Report;
 use crate::watch::{Second, Total, What};
 use observe::Spread;
 use serde_json::{Value, json};
 
-/// Parts of the latency's spread that are shown.
+/// Percentiles of the latency to print.
 const PERCENTILES: [f64; 4] = [50.0, 99.0, 99.9, 100.0];
 
 fn total_json(total: &Total) -> Value {
@@ -65,7 +65,7 @@ impl Second {
         })
     }
 
-    /// Both as one.
+    /// Adds the second of another client.
     pub(crate) fn add(&mut self, more: &Self) {
         self.threads += more.threads;
         self.ops += more.ops;
@@ -77,7 +77,7 @@ impl Second {
 }
 
 impl Report {
-    /// Everything, so that [`Self::from_json`] gives the same again.
+    /// Encodes the whole report; [`Self::from_json`] restores it.
     pub fn json(&self, name: &str) -> Value {
         let percentile = |p: f64| (format!("p{p}"), json!(self.latency.percentile(p)));
         json!({
@@ -102,7 +102,7 @@ impl Report {
         })
     }
 
-    /// What [`Self::json`] gave.
+    /// Decodes the output of [`Self::json`].
     pub fn from_json(value: &Value) -> Option<Self> {
         let kinds = value["operations"].as_object()?;
         let kinds = What::ALL.into_iter().filter_map(|w| Some((w, total_of(kinds.get(w.name())?))));
@@ -124,7 +124,8 @@ impl Report {
         })
     }
 
-    /// All clients' reports as one: what they did at the same time is added, second by second.
+    /// Merges the reports of all clients: what they did at the same time is added, second by
+    /// second.
     pub fn merged(reports: &[Self]) -> Option<Self> {
         let (first, rest) = reports.split_first()?;
         let mut all = first.clone();
@@ -159,7 +160,7 @@ impl Report {
         Some(all)
     }
 
-    /// For people.
+    /// The report as text.
     pub fn text(&self, name: &str) -> String {
         let rate = self.rate();
         let mib = self.bytes as f64 / self.seconds.max(1e-9) / f64::from(1 << 20);
@@ -204,14 +205,14 @@ impl Report {
     }
 }
 
-/// Several spreads as one.
+/// The sum of several histograms.
 pub fn summed<'a>(spreads: impl Iterator<Item = &'a Spread>) -> Spread {
     let mut all = Spread::default();
     spreads.for_each(|s| add_spread(&mut all, s));
     all
 }
 
-/// Seconds as a table with commas: names and units first.
+/// The seconds as CSV, with names and units in the first line.
 pub fn csv(series: &[Second]) -> String {
     let mut text = crate::watch::COLUMNS.to_owned() + "\n";
     for second in series {
@@ -263,7 +264,7 @@ mod tests {
         let both = Report::merged(&[a.clone(), b]).expect("two");
         assert_eq!((both.ops, both.bytes, both.requested, both.due), (100, 1000, Some(200.0), 102));
         assert_eq!((both.series.len(), both.series[0].ops, both.of(What::Read).count), (1, 100, 100));
-        // Percentiles of all, not averages of percentiles.
+        // Percentiles of all operations, not averages of percentiles.
         assert!(both.latency.percentile(50.0) < 1100 && both.latency.percentile(99.0) >= 1_000_000);
         assert!(both.text("x").contains("half within 0.001 ms"), "{}", both.text("x"));
         assert!(csv(&a.series).starts_with("second_s,took_s") && csv(&a.series).lines().count() == 2);

@@ -1,4 +1,4 @@
-//! A run of one kind of operations on files, servers and volumes.
+//! Runs one kind of operations on files, servers and volumes.
 
 use crate::drive::{Control, Drive, Report, drive};
 pub use crate::pace::Arrivals;
@@ -14,59 +14,59 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex};
 use std::time::{Duration, Instant};
 
-/// How long a thread that has nothing to do sleeps at most, so that it hears that it should stop.
+/// Maximum sleep of an idle thread, so that it notices the stop flag.
 const NAP: Duration = Duration::from_millis(100);
 
-/// What is to be done.
+/// Description of a run.
 #[derive(Debug, Clone)]
 pub struct Plan {
-    /// What kind of operations.
     pub kind: Kind,
-    /// On what: threads take them in turn.
+    /// Targets; threads are assigned to them round-robin.
     pub targets: Vec<Target>,
-    /// Bytes of an operation.
+    /// Size of an operation in bytes.
     pub size: u64,
-    /// Threads in all, each with a connection of its own.
+    /// Total number of threads, each with its own connection.
     pub threads: usize,
-    /// Operations that each of them has under way at most.
+    /// Maximum number of operations in flight per thread.
     pub depth: usize,
-    /// When they begin.
+    /// When operations start.
     pub arrivals: Arrivals,
-    /// For how long; `None`: until `stop`.
+    /// Duration; `None`: until `stop`.
     pub time: Option<Duration>,
-    /// A file that is shorter is filled up to this first.
+    /// A shorter file is first extended to this size in bytes.
     pub file_size: u64,
-    /// Only so many bytes from the front of a file are touched.
+    /// Restricts operations to this many bytes from the start of a file.
     pub span: Option<u64>,
-    /// Writes are on stable storage when they are answered.
+    /// Whether writes are stable when acknowledged.
     pub sync: bool,
-    /// Of a hundred bytes written so many are zeros, so that they compress.
+    /// Percentage of zero bytes in written data, so that it compresses.
     pub zeros: u8,
-    /// The same seed does the same operations.
+    /// Seed: the same seed gives the same operations.
     pub seed: u64,
-    /// Files are read and written past the memory of this machine (O_DIRECT).
+    /// Whether files are accessed with direct I/O (O_DIRECT).
     pub direct: bool,
-    /// After so many writes what was written is asked to be on stable storage; 0: never.
+    /// Number of writes after which a sync is requested; 0: never.
     pub fsync: u64,
-    /// So much of the beginning is not counted.
+    /// Length of the ramp at the start, which is not counted.
     pub ramp: Duration,
-    /// Not all threads at once.
+    /// Starts the threads in steps.
     pub steps: Option<Steps>,
-    /// It ends, too, when each thread (or each operation under way of a file) has begun so many.
+    /// Also ends the run when each thread (or each operation in flight on a file) has started this
+    /// many operations.
     pub ops: Option<u64>,
 }
 
-/// Threads that join one by one: a load that is stepped up.
+/// Threads that start one by one: a load that increases in steps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Steps {
-    /// So many begin at the start.
+    /// Number of threads at the start.
     pub from: usize,
-    /// One more each time this is over.
+    /// Interval after which another thread is added.
     pub every: Duration,
 }
 
 impl Steps {
-    /// When thread `n`, counted from 0, begins.
+    /// When thread `n`, counted from 0, starts.
     pub(crate) fn begins(self, n: usize) -> Duration {
         self.every * u32::try_from((n + 1).saturating_sub(self.from)).unwrap_or(u32::MAX)
     }
@@ -96,15 +96,15 @@ impl Default for Plan {
     }
 }
 
-/// One thread's part.
+/// The share of one thread.
 struct Share {
-    /// Which target.
+    /// Index of the target.
     target: usize,
-    /// Operations under way.
+    /// Maximum number of operations in flight.
     depth: usize,
-    /// Of how many in all.
+    /// Share of the rate.
     weight: f64,
-    /// When it joins.
+    /// When it starts, after the start of the run.
     begins: Duration,
 }
 
@@ -126,7 +126,8 @@ impl Plan {
         Ok(())
     }
 
-    /// Threads: a file of this machine takes one operation at a time, so several under way are so many threads.
+    /// The threads of the run. A local file takes one operation at a time, so several in flight
+    /// require as many threads.
     fn shares(&self) -> Vec<Share> {
         let mut shares = Vec::new();
         for n in 0..self.threads {
@@ -147,12 +148,12 @@ impl Plan {
         Settings { size: self.size as usize, sync: self.sync, zeros: self.zeros, seed, direct: self.direct }
     }
 
-    /// Does it, until its time is over or `stop` is set.
+    /// Runs the load until its time is over or `stop` is set.
     pub fn run(&self, stop: &AtomicBool) -> Result<Report> {
         self.run_with(Control::plain(stop))
     }
 
-    /// Does it, and tells of it on the way.
+    /// Runs the load, with callbacks.
     pub fn run_with(&self, control: Control<'_>) -> Result<Report> {
         self.check()?;
         let meta = self.kind == Kind::Meta;
@@ -202,7 +203,7 @@ impl Plan {
     }
 }
 
-/// Runs that begin together, each with a name; their reports in the same order.
+/// Runs several plans concurrently, each with a name; returns their reports in the same order.
 pub fn together(plans: &[(String, Plan)], stop: &AtomicBool) -> Result<Vec<Report>> {
     let ready = Ready { left: Mutex::new(plans.len()), all: Condvar::new() };
     let failed = AtomicBool::new(false);
@@ -226,7 +227,7 @@ pub fn together(plans: &[(String, Plan)], stop: &AtomicBool) -> Result<Vec<Repor
     results.into_iter().collect()
 }
 
-/// Runs that wait for each other.
+/// A barrier for runs that start together.
 struct Ready {
     left: Mutex<usize>,
     all: Condvar,
@@ -245,7 +246,7 @@ impl Ready {
     }
 }
 
-/// Waits; false: the run is over before.
+/// Waits until `begins`; false if the run is over before.
 pub(crate) fn wait_until(begins: Instant, end: Option<Instant>, stop: &[&AtomicBool]) -> bool {
     loop {
         let now = Instant::now();
@@ -264,7 +265,7 @@ struct Worker<'a> {
     pattern: Pattern,
     rng: Rng,
     depth: usize,
-    /// So many more.
+    /// Number of operations left to start.
     left: u64,
     seen: &'a Seen,
 }
@@ -278,7 +279,7 @@ impl Worker<'_> {
             let is_late = end.is_some_and(|e| now >= e) || stop.iter().any(|s| s.load(Ordering::Relaxed));
             let over = is_late || self.left == 0;
             if over && under_way.is_empty() {
-                // What should have begun and did not is not forgotten.
+                // Operations that were due but did not start are counted.
                 if self.left > 0 {
                     self.seen.due(self.pace.missed(end.map_or(now, |e| e.min(now)), &mut self.rng));
                 }
@@ -296,7 +297,8 @@ impl Worker<'_> {
                     session.begin(tag, op)?;
                     tag += 1;
                     self.left -= 1;
-                    // Others that are due go out with it, before any of them is waited for.
+                    // Other operations that are due are sent together with it, before waiting for
+                    // replies.
                     if under_way.len() < self.depth {
                         continue;
                     }

@@ -1,4 +1,5 @@
-//! Who does operations: a file of this machine, or a connection to a server, with several under way.
+//! Sessions, which execute operations: on a local file, or on a connection to a server with several
+//! in flight.
 
 mod file;
 pub(crate) mod remote;
@@ -9,39 +10,40 @@ use crate::target::Target;
 use anyhow::Result;
 use std::time::Duration;
 
-/// An operation that is over: its tag, and the bytes that it moved or what went wrong.
+/// A completed operation: its tag, and the bytes moved or the error.
 pub(crate) type Done = (u64, Result<u64, String>);
 
-/// See the module. What breaks the session fails; what one operation is refused is its result.
+/// A session; see the module. An error of a method means that the session is broken; the failure of
+/// a single operation is its result.
 pub(crate) trait Session {
-    /// Begins an operation.
+    /// Starts an operation.
     fn begin(&mut self, tag: u64, op: Op) -> Result<()>;
-    /// One that is over, waiting for it up to `patience`.
+    /// The next completed operation; waits for up to `patience`.
     fn done(&mut self, patience: Duration) -> Result<Option<Done>>;
 }
 
-/// What sessions need to know.
+/// Parameters of sessions.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Settings {
-    /// Bytes of an operation.
+    /// Size of an operation in bytes.
     pub size: usize,
-    /// Writes are on stable storage when they are answered.
+    /// Whether writes are stable when acknowledged.
     pub sync: bool,
-    /// Of a hundred bytes written so many are zeros.
+    /// Percentage of zero bytes in written data.
     pub zeros: u8,
     pub seed: u64,
-    /// Past the memory of this machine.
+    /// Whether direct I/O is used.
     pub direct: bool,
 }
 
-/// Bytes that begin where a device can take them from and put them to.
+/// A buffer aligned for direct I/O.
 pub(crate) struct Aligned {
     bytes: Vec<u8>,
     from: usize,
     len: usize,
 }
 
-/// What every device wants at most.
+/// Alignment in bytes that suffices for every device.
 const ALIGNMENT: usize = 4096;
 
 impl Aligned {
@@ -67,7 +69,8 @@ impl std::ops::DerefMut for Aligned {
 }
 
 impl Target {
-    /// Opens it. A file is made and filled up to `file_size` where it is shorter; its length then.
+    /// Opens the target. A file is created and extended to `file_size` if it is shorter. Returns
+    /// its length.
     pub(crate) fn prepare(&self, file_size: u64, meta: bool, settings: Settings) -> Result<u64> {
         match self {
             Self::Path(path) => file::prepare(path, file_size, meta, settings),
@@ -85,15 +88,15 @@ impl Target {
     }
 }
 
-/// What is written: never twice the same 4 KiB, of which `zeros` percent are zeros.
+/// Written data: no 4 KiB block is repeated; `zeros` percent of each are zeros.
 pub(crate) struct Content {
     bytes: Aligned,
     turn: u64,
-    /// What is to be all zeros stays so.
+    /// Whether blocks are stamped; data that must be all zeros is not.
     stamped: bool,
 }
 
-/// In blocks of so many bytes.
+/// Size of these blocks in bytes.
 const STAMPED: usize = 4096;
 
 impl Content {
@@ -107,7 +110,7 @@ impl Content {
         Self { bytes, turn: settings.seed << 32, stamped: settings.zeros < 100 }
     }
 
-    /// Of an operation at `at`.
+    /// The data for an operation at offset `at`.
     pub fn at(&mut self, at: u64) -> &[u8] {
         self.turn += 1;
         if !self.stamped {
@@ -122,7 +125,7 @@ impl Content {
     }
 }
 
-/// What a file of [`crate::Kind::Meta`] is called.
+/// Name of a file of [`crate::Kind::Meta`].
 pub(crate) fn name_of(number: u64) -> String {
     format!("load-{number:x}")
 }

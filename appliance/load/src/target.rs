@@ -1,5 +1,5 @@
-//! What is loaded: a path, `nfs://HOST[:PORT]/PATH[?nfsport=N&mountport=N&uid=N&gid=N]`, as libnfs writes it, or
-//! `nbd://HOST[:PORT]/EXPORT` and `nbd+unix:///EXPORT?socket=PATH`, as libnbd writes it.
+//! Targets of a load: a path; `nfs://HOST[:PORT]/PATH[?nfsport=N&mountport=N&uid=N&gid=N]`, as in
+//! libnfs; or `nbd://HOST[:PORT]/EXPORT` and `nbd+unix:///EXPORT?socket=PATH`, as in libnbd.
 
 use anyhow::{Context, Result, bail, ensure};
 use std::fmt;
@@ -7,35 +7,35 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 use std::str::FromStr;
 
-/// Where NFS is, when nobody says.
+/// Default port of NFS.
 const PORT: u16 = 2049;
 
-/// See the module.
+/// A target; see the module.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Target {
-    /// A file of this machine (with [`crate::Kind::Meta`]: a directory).
+    /// A local file (with [`crate::Kind::Meta`]: a directory).
     Path(PathBuf),
-    /// One of a server.
+    /// A file or directory on an NFS server.
     Nfs(Nfs),
-    /// A volume of a server.
+    /// An export of an NBD server.
     Nbd(Nbd),
 }
 
 /// An export of an NBD server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Nbd {
-    /// Where it answers.
+    /// Address of the server.
     pub server: Place,
-    /// Its name there.
+    /// Name of the export.
     pub export: String,
 }
 
-/// Where an NBD server answers.
+/// Address of an NBD server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Place {
-    /// TCP.
+    /// TCP address.
     Tcp(SocketAddr),
-    /// A socket of this machine.
+    /// Unix socket.
     Unix(PathBuf),
 }
 
@@ -55,18 +55,18 @@ fn nbd(text: &str) -> Result<Option<Nbd>> {
     Ok(Some(Nbd { server: Place::Tcp(resolve(host, port)?), export: export.to_owned() }))
 }
 
-/// A file or directory of an NFS server.
+/// A file or directory on an NFS server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Nfs {
-    /// Where NFS answers.
+    /// Address of the NFS service.
     pub server: SocketAddr,
-    /// Where MOUNT answers.
+    /// Address of the MOUNT service.
     pub mount: SocketAddr,
-    /// Its path there, from `/`.
+    /// Path on the server, starting with `/`.
     pub path: String,
-    /// Who asks.
+    /// User ID of the requests.
     pub uid: u32,
-    /// In which group.
+    /// Group ID of the requests.
     pub gid: u32,
 }
 
@@ -95,7 +95,7 @@ impl FromStr for Target {
         };
         let (place, query) = rest.split_once('?').unwrap_or((rest, ""));
         let (authority, path) = place.split_once('/').with_context(|| format!("{text}: no path behind the host"))?;
-        // A colon inside brackets belongs to the address.
+        // A colon inside brackets is part of the address.
         let (host, mut port) = match authority.rsplit_once(':').filter(|(_, port)| !port.contains(']')) {
             Some((host, port)) => (host, port.parse().with_context(|| format!("{text}: port {port}"))?),
             None => (authority, PORT),

@@ -1,4 +1,4 @@
-//! Many files below one directory, of this machine or of a server: what flows do to them, one operation at a time.
+//! A directory tree, local or on a server: the operations of flows, one at a time.
 
 mod local;
 mod remote;
@@ -8,42 +8,42 @@ use crate::target::Target;
 use anyhow::{Result, bail};
 use std::io;
 
-/// How a file is opened.
+/// Mode for opening a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mode {
     Read,
     Write,
-    /// Made where there is none, and emptied where there is one.
+    /// Creates the file, or truncates an existing one.
     Create,
 }
 
-/// A file that is open.
+/// An open file.
 pub(crate) enum Node {
     Local(std::fs::File),
     Remote { handle: Vec<u8>, written: bool },
 }
 
-/// See the module. Paths have no slash in front, and are below the directory that was opened.
+/// A directory tree; see the module. Paths are relative to its root and have no leading slash.
 pub(crate) trait Tree {
     fn open(&mut self, path: &str, mode: Mode) -> io::Result<Node>;
-    /// Reads up to `len` bytes; how many there were.
+    /// Reads up to `len` bytes. Returns the number of bytes read.
     fn read(&mut self, node: &Node, at: u64, len: usize) -> io::Result<u64>;
     fn write(&mut self, node: &mut Node, at: u64, len: usize) -> io::Result<u64>;
     fn sync(&mut self, node: &mut Node) -> io::Result<()>;
     fn close(&mut self, node: Node) -> io::Result<()>;
-    /// Its length.
+    /// Returns the length of a file.
     fn look(&mut self, path: &str) -> io::Result<u64>;
-    /// Sets its times to now.
+    /// Sets the times of a file to now.
     fn change(&mut self, path: &str) -> io::Result<()>;
     fn remove(&mut self, path: &str) -> io::Result<()>;
-    /// One that is there already is as good.
+    /// Creates a directory. An existing one is not an error.
     fn make_directory(&mut self, path: &str) -> io::Result<()>;
     fn remove_directory(&mut self, path: &str) -> io::Result<()>;
-    /// How many names are in it.
+    /// Returns the number of entries in a directory.
     fn list(&mut self, path: &str) -> io::Result<u64>;
 }
 
-/// Makes a file of `size` bytes, or fills the one that is there anew, `step` bytes at a time.
+/// Creates a file of `size` bytes, or rewrites an existing one, `step` bytes at a time.
 pub(crate) fn fill(tree: &mut dyn Tree, path: &str, size: u64, step: usize) -> io::Result<()> {
     let mut node = tree.open(path, Mode::Create)?;
     let mut at = 0;
@@ -53,18 +53,18 @@ pub(crate) fn fill(tree: &mut dyn Tree, path: &str, size: u64, step: usize) -> i
     tree.close(node)
 }
 
-/// How files are read and written.
+/// Options for reading and writing files.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Access {
-    /// Writes are on stable storage when they are answered.
+    /// Whether writes are stable when acknowledged.
     pub sync: bool,
-    /// Past the memory of this machine.
+    /// Whether direct I/O is used.
     pub direct: bool,
-    /// Of a hundred bytes written so many are zeros.
+    /// Percentage of zero bytes in written data.
     pub zeros: u8,
 }
 
-/// The longest single read or write.
+/// Maximum size of a single read or write in bytes.
 pub(crate) const TRANSFER_MAX: usize = 16 << 20;
 
 pub(crate) fn open(target: &Target, access: Access, transfer: usize, seed: u64) -> Result<Box<dyn Tree>> {
@@ -78,7 +78,7 @@ pub(crate) fn open(target: &Target, access: Access, transfer: usize, seed: u64) 
     })
 }
 
-/// The first `len` bytes of what is written at `at`.
+/// The first `len` bytes of the data for offset `at`.
 fn content(content: &mut Content, at: u64, len: usize) -> &[u8] {
     let bytes = content.at(at);
     &bytes[..len.min(bytes.len())]

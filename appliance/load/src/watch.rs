@@ -1,41 +1,41 @@
-//! What clients see: counts by operation, latencies, second by second.
+//! The clients' measurements: counts by operation, latencies, second by second.
 
 use observe::{Counter, Histogram, Spread};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-/// An operation, as reports tell them apart.
+/// A type of operation, as distinguished in reports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum What {
-    /// Bytes of a file were read.
+    /// Reading bytes of a file.
     Read,
-    /// Bytes of a file were written.
+    /// Writing bytes of a file.
     Write,
-    /// A file was made.
+    /// Creating a file.
     Create,
-    /// A file was opened.
+    /// Opening a file.
     Open,
-    /// A file was closed.
+    /// Closing a file.
     Close,
-    /// Attributes were asked for.
+    /// Reading attributes.
     Look,
-    /// Attributes were set.
+    /// Setting attributes.
     Change,
-    /// A file was removed.
+    /// Removing a file.
     Remove,
-    /// A directory was made.
+    /// Creating a directory.
     MakeDirectory,
-    /// A directory was removed.
+    /// Removing a directory.
     RemoveDirectory,
-    /// A directory was listed.
+    /// Listing a directory.
     List,
-    /// What was written was asked to be on stable storage.
+    /// Syncing written data to stable storage.
     Sync,
 }
 
 impl What {
-    /// All of them, in the order of reports.
+    /// All types, in the order of reports.
     pub const ALL: [Self; 12] = [
         Self::Read,
         Self::Write,
@@ -51,7 +51,7 @@ impl What {
         Self::Sync,
     ];
 
-    /// As reports call it.
+    /// Name in reports.
     pub fn name(self) -> &'static str {
         match self {
             Self::Read => "read",
@@ -70,14 +70,14 @@ impl What {
     }
 }
 
-/// What was done of one kind.
+/// Totals of one type of operation.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Total {
-    /// Operations that succeeded.
+    /// Number of operations that succeeded.
     pub count: u64,
-    /// Bytes that they moved.
+    /// Bytes moved by them.
     pub bytes: u64,
-    /// Nanoseconds that they took, together.
+    /// Their total duration in nanoseconds.
     pub nanos: u64,
 }
 
@@ -88,26 +88,26 @@ struct Tally {
     nanos: Counter,
 }
 
-/// What all threads of a run saw.
+/// The measurements of all threads of a run.
 #[derive(Default)]
 pub(crate) struct Seen {
     latency: Histogram,
     kinds: [Tally; What::ALL.len()],
     failed: Counter,
     first_failure: Mutex<Option<String>>,
-    /// Operations that should have begun while the run lasted, where there is a rate.
+    /// Number of operations that were due during the run, if there is a rate.
     due: Counter,
     working: AtomicUsize,
 }
 
 impl Seen {
-    /// An operation that the load asks for succeeded.
+    /// Records a successful operation of the load.
     pub fn done(&self, what: What, bytes: u64, took: Duration) {
         self.latency.record(nanos(took));
         self.beside(what, bytes, took);
     }
 
-    /// One that comes with another and is not counted as load: an open before reads.
+    /// Records an auxiliary operation that is not part of the load, such as an open before reads.
     pub fn beside(&self, what: What, bytes: u64, took: Duration) {
         let tally = &self.kinds[what as usize];
         tally.count.increment();
@@ -151,7 +151,7 @@ fn nanos(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// What was counted up to some moment, or between two.
+/// Counts up to some time, or between two.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Totals {
     pub latency: Spread,
@@ -201,21 +201,21 @@ impl Totals {
 /// One second of a run.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Second {
-    /// Seconds from the start to its end.
+    /// Seconds from the start of the run to the end of this second.
     pub at: f64,
-    /// How long it really was, in seconds.
+    /// Actual length in seconds.
     pub took: f64,
-    /// Threads that were at work at its end.
+    /// Number of active threads at its end.
     pub threads: usize,
-    /// Operations that were asked for and ended in it.
+    /// Number of operations of the load completed in it.
     pub ops: u64,
-    /// Reads among them, and those beside them.
+    /// Reads, including auxiliary ones.
     pub read: Total,
-    /// Writes likewise.
+    /// Writes, including auxiliary ones.
     pub write: Total,
-    /// Operations that failed in it.
+    /// Number of operations that failed in it.
     pub failed: u64,
-    /// Nanoseconds from when an operation should have begun to its end.
+    /// Latency in nanoseconds, from the time an operation was due to its completion.
     pub latency: Spread,
 }
 
@@ -224,7 +224,7 @@ pub const COLUMNS: &str =
     "second_s,took_s,threads,ops,read_ops,write_ops,read_bytes,write_bytes,failed_ops,p50_ns,p99_ns,p99.9_ns,max_ns";
 
 impl Second {
-    /// As a line of text with commas, in the order of [`COLUMNS`].
+    /// The second as a CSV line, in the order of [`COLUMNS`].
     pub fn row(&self) -> String {
         let p = |percent| self.latency.percentile(percent);
         format!(

@@ -1,4 +1,5 @@
-//! Loads a directory of this machine, and an NFS server on a file system in memory: what was done is what the report says.
+//! Loads a local directory, and an NFS server with a file system in memory: the report must match
+//! what was done.
 
 use load::{Arrivals, Kind, Plan, Steps, Target, What};
 use std::sync::atomic::AtomicBool;
@@ -47,7 +48,7 @@ fn a_server_of_nfs_with_several_calls_under_way_and_at_a_rate() {
     plan.depth = 8;
     let never = AtomicBool::new(false);
     assert!(plan.run(&never).expect("done").ops > 0);
-    // The arithmetic of rates is a test of `pace`; a busy machine may do less here, never more.
+    // The arithmetic of rates is tested in `pace`; a busy machine may do less here, never more.
     plan.arrivals = Arrivals::Poisson(200.0);
     plan.time = Some(Duration::from_secs(1));
     let report = plan.run(&never).expect("done");
@@ -93,7 +94,7 @@ fn a_load_that_is_stepped_up_has_more_threads_each_step_and_counts_its_operation
     // A number of operations ends it, too.
     let plan = Plan { ops: Some(10), time: None, steps: None, ..plan };
     assert_eq!(plan.run(&AtomicBool::new(false)).expect("done").ops, 30);
-    // Past the memory of the machine, where its file system can.
+    // With direct I/O, if the file system supports it.
     let plan = Plan { ops: Some(10), time: None, direct: true, ..self::plan(Kind::Mix(50), file) };
     match plan.run(&AtomicBool::new(false)) {
         Ok(report) => assert_eq!((report.ops, report.failed), (20, 0)),

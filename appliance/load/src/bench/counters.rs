@@ -1,14 +1,14 @@
-//! What counters of this machine and its server stood at, at one moment.
+//! A snapshot of the counters of this machine and its server.
 
 use super::Ask;
 use record::Column;
 use record::collect::{self, Sample, Source, daemon};
 
-/// See the module.
+/// A snapshot of counters; see the module.
 #[derive(Debug, Default, Clone)]
 pub(super) struct Counters(Vec<(Column, f64)>);
 
-/// Everything that is counted here, and by the server if it answers.
+/// The sources of all counters: this machine, and the server if it responds.
 pub(super) fn sources(ask: Option<&Ask>) -> Vec<Box<dyn Source>> {
     let mut all = collect::machine();
     if let Some(ask) = ask.cloned() {
@@ -21,13 +21,13 @@ impl Counters {
     pub fn now(ask: Option<&Ask>) -> Self {
         let mut sample = Sample::default();
         for source in &mut sources(ask) {
-            // What is not told is not known: checks that want it say so.
+            // Values that cannot be read are unknown; the checks that need them report it.
             let _ = source.sample(&mut sample);
         }
         Self(sample.values)
     }
 
-    /// The sum of all columns of a name whose labels `wanted` takes; nothing if there are none.
+    /// The sum of all columns called `name` that match `wanted`; `None` if there are none.
     pub fn sum(&self, name: &str, wanted: impl Fn(&Column) -> bool) -> Option<f64> {
         let found: Vec<f64> = self.0.iter().filter(|(c, _)| c.name == name && wanted(c)).map(|(_, v)| *v).collect();
         (!found.is_empty()).then(|| found.iter().sum())
@@ -37,13 +37,13 @@ impl Counters {
         self.sum(name, |_| true)
     }
 
-    /// How much it grew since `before`; what was not there then began at nothing.
+    /// Growth since `before`. A column that did not exist then started at zero.
     pub fn grown(&self, before: &Self, name: &str, wanted: impl Fn(&Column) -> bool) -> Option<f64> {
         let now = self.sum(name, &wanted)?;
         Some((now - before.sum(name, &wanted).unwrap_or(0.0)).max(0.0))
     }
 
-    /// Values of a label of a name.
+    /// The values of a label.
     pub fn labels(&self, name: &str, label: &str) -> Vec<String> {
         let mut found: Vec<String> =
             self.0.iter().filter(|(c, _)| c.name == name).filter_map(|(c, _)| c.labels.get(label).cloned()).collect();
@@ -52,7 +52,7 @@ impl Counters {
         found
     }
 
-    /// Of the processors' time since `before` so much was not idle, 0 to 1.
+    /// Processor utilization since `before`, 0 to 1; idle and wait time excluded.
     pub fn busy(&self, before: &Self) -> Option<f64> {
         let idle = |c: &Column| c.labels.get("mode").is_some_and(|m| m == "idle" || m == "wait");
         let all = self.grown(before, "cpu.time", |_| true).filter(|t| *t > 0.0)?;

@@ -1,4 +1,4 @@
-//! From counters to facts. What no counter tells stays unknown.
+//! Derives facts from counters. What no counter reports stays unknown.
 
 use super::counters::{Counters, is};
 use super::measure::Setup;
@@ -13,16 +13,16 @@ use judge::{Client, Disk, Facts, Link, Load, Second, Server};
 use serde_json::{Map, Value, json};
 use std::os::unix::fs::MetadataExt;
 
-/// A repetition, and counters before and after it.
+/// A repetition, with the counters before and after it.
 pub(super) struct Seen {
     pub report: Report,
-    /// Where there are several clients, each of them.
+    /// The reports of all clients, if there are several.
     pub each: Vec<One>,
     pub before: Counters,
     pub after: Counters,
 }
 
-/// Bytes of a file, and bytes that it takes where it is.
+/// Length of a file in bytes, and the bytes it occupies.
 fn measured(target: &Target) -> Option<(f64, Option<f64>)> {
     match target {
         Target::Path(path) => {
@@ -34,10 +34,11 @@ fn measured(target: &Target) -> Option<(f64, Option<f64>)> {
     }
 }
 
-/// How much smaller files are where they lie. Written lately they may not be there yet: then it is asked again, for some seconds.
+/// Compression ratio of the files. Recently written data may not be on disk yet: retries for some
+/// seconds.
 fn compress_ratio(targets: &[Target]) -> Option<f64> {
     let ratio = || {
-        // Files that a flow has removed again say nothing.
+        // Files that a flow has removed are ignored.
         let all: Vec<(f64, Option<f64>)> = targets.iter().filter_map(measured).collect();
         let size: f64 = all.iter().map(|(s, _)| s).sum();
         let used: f64 = all.iter().map(|(_, u)| *u).sum::<Option<f64>>()?;
@@ -70,7 +71,8 @@ fn load(setup: &Setup) -> Load {
     }
 }
 
-/// The network device of this machine that carried most, and how much; of a loopback what came is what went.
+/// The network device of this machine that carried the most bytes, and how many; a loopback device
+/// receives what it sends.
 fn busiest_link(seen: &Seen) -> Option<Link> {
     let carried = |device: &String| {
         let grown = |name: &str| seen.after.grown(&seen.before, name, is("device", device)).unwrap_or(0.0);
@@ -87,7 +89,7 @@ fn busiest_link(seen: &Seen) -> Option<Link> {
 }
 
 fn client_of(name: &str, report: &Report, threads: usize, link: Option<Link>, memory_bytes: Option<f64>) -> Client {
-    // More threads than processors keep no more than these busy.
+    // Threads in excess of the processors cannot be busy.
     let busy =
         |processors: usize| report.cpu_seconds / report.seconds.max(1e-9) / threads.min(processors).max(1) as f64;
     Client {
@@ -101,7 +103,7 @@ fn client_of(name: &str, report: &Report, threads: usize, link: Option<Link>, me
     }
 }
 
-/// Who made load: this machine, or each of several.
+/// The load generators: this machine, or several clients.
 fn clients(setup: &Setup, seen: &Seen) -> Vec<Client> {
     let told = setup.link_bytes.map(|limit| Link {
         name: "the link that was told of".to_owned(),
@@ -122,7 +124,7 @@ fn clients(setup: &Setup, seen: &Seen) -> Vec<Client> {
     seen.each.iter().zip(works).map(one).collect()
 }
 
-/// What the server counted of what this client did, as this client counts.
+/// The server's count of this client's operations, in the unit of the client's count.
 fn served(setup: &Setup, seen: &Seen) -> Option<f64> {
     let grown = |name: &str| seen.after.grown(&seen.before, name, |_| true);
     let report = &seen.report;
@@ -170,7 +172,8 @@ fn disks(seen: &Seen, known: Option<&Known>) -> Vec<Disk> {
     let disk = |device: String| {
         let read = of_pool("weir_device_read_bytes_total", &device)?;
         let bytes = read + of_pool("weir_device_written_bytes_total", &device)?;
-        // A device that is a disk of the machine is as busy as that; one that is a file, as the busiest.
+        // A device that is a disk of the machine is as busy as that disk; a file is as busy as the
+        // busiest disk.
         let own = of_machine.iter().find(|d| device.rsplit('/').next() == Some(d.name.as_str())).and_then(|d| d.busy);
         let is_idle = bytes == 0.0;
         let busy = own.or(if is_idle { Some(0.0) } else { busiest });
@@ -199,7 +202,7 @@ fn server_of(setup: &Setup, seen: &Seen, known: Option<&Known>, (cores, chips): 
         cpu_busy: seen.after.busy(&seen.before).filter(|_| is_here),
         cores: is_here.then_some(cores),
         chips: chips.filter(|_| is_here),
-        // With clients elsewhere the network is the server's.
+        // With clients on other machines, the link is that of the server.
         links: match setup.work {
             Work::Clients(..) if is_here => busiest_link(seen).into_iter().collect(),
             _ => Vec::new(),
@@ -209,7 +212,7 @@ fn server_of(setup: &Setup, seen: &Seen, known: Option<&Known>, (cores, chips): 
         cache_misses: grown("weir_cache_misses_total"),
         cache_bytes: both("weir_cache_size_bytes"),
         cache_max_bytes: seen.after.all("weir_cache_cap_bytes"),
-        // A cache device that joined a moment ago is told of when it has something.
+        // A cache device that was just added is reported once it has contents.
         l2_bytes: seen
             .after
             .all("weir_l2_size_bytes")
@@ -228,7 +231,7 @@ fn server_of(setup: &Setup, seen: &Seen, known: Option<&Known>, (cores, chips): 
     }
 }
 
-/// Chips of this machine.
+/// Number of processor chips of this machine.
 fn chips() -> Option<u32> {
     let text = std::fs::read_to_string("/proc/cpuinfo").ok()?;
     let mut ids: Vec<&str> = text.lines().filter_map(|l| l.strip_prefix("physical id")).collect();
@@ -237,7 +240,7 @@ fn chips() -> Option<u32> {
     u32::try_from(ids.len()).ok().filter(|n| *n > 0)
 }
 
-/// All that is known of the last repetition, and the rates of all.
+/// All facts about the last repetition, and the rates of all.
 pub(super) fn facts(setup: &Setup, machine: &Map<String, Value>, known: Option<&Known>, seen: &[Seen]) -> Facts {
     let Some(last) = seen.last() else { return Facts::default() };
     let cores = last.after.all("cpu.count").unwrap_or(1.0);

@@ -1,4 +1,4 @@
-//! Repetitions of a load, recorded, and what they come to.
+//! Runs and records the repetitions of a load.
 
 use super::counters::{Counters, sources};
 use super::facts::{self, Seen};
@@ -17,7 +17,7 @@ use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// What is to be measured.
+/// What to measure.
 pub(super) struct Setup {
     pub name: String,
     pub work: Work,
@@ -25,15 +25,15 @@ pub(super) struct Setup {
     pub warm: Duration,
     pub repeats: usize,
     pub claim: Option<Claim>,
-    /// Bytes a second of a link that this machine does not know of.
+    /// Speed of a link that this machine cannot determine, in bytes per second.
     pub link_bytes: Option<f64>,
-    /// The program that is asked about the pool.
+    /// The program to query for the pool's configuration.
     pub weir: Option<PathBuf>,
     pub ask: Option<Ask>,
 }
 
 impl Setup {
-    /// Measures, and writes all that was seen.
+    /// Runs all repetitions, and writes everything that was recorded.
     pub fn measure(&self) -> Result<Facts> {
         let targets = self.work.targets();
         let first = targets.first().context("nothing to load")?;
@@ -72,7 +72,8 @@ impl Setup {
         Ok(facts)
     }
 
-    /// Raw seconds of a repetition: as JSON with all classes of latencies, as a table, and as a run that `weir graph` draws.
+    /// Writes the seconds of a repetition: as JSON with all latency buckets, as a table, and as a
+    /// run for `weir graph`.
     fn keep(&self, n: usize, done: &Done) -> Result<()> {
         let report: &Report = &done.report;
         if !done.each.is_empty() {
@@ -88,7 +89,8 @@ impl Setup {
         meta.started = Stamp { utc_ns: meta.started.utc_ns - back, mono_ns: meta.started.mono_ns - back };
         let started = meta.started;
         let mut writer = Writer::create(&self.folder.join(format!("load-{n}.weirrec")), &meta)?;
-        // Sums from the begin on, so that what is drawn has the area of what was counted, however late a second was looked at.
+        // Cumulative sums, so that the area of a chart equals the count, however late a second was
+        // sampled.
         let bounds = bounds(&report.series);
         let mut sum = Second::default();
         for second in std::iter::once(None).chain(report.series.iter().map(Some)) {
@@ -117,7 +119,7 @@ impl Setup {
     }
 }
 
-/// What was done since the begin, in names that `weir graph` draws.
+/// Cumulative counts, under the names that `weir graph` draws.
 fn counted(sum: &Second) -> impl Iterator<Item = (Column, f64)> + use<> {
     let counts = [
         ("load.operations", Unit::Count, sum.ops),
@@ -130,7 +132,7 @@ fn counted(sum: &Second) -> impl Iterator<Item = (Column, f64)> + use<> {
     counts.into_iter().map(|(name, unit, count)| (Column::new(name, &[], unit, Kind::Total), count as f64))
 }
 
-/// What a second was like: how many threads worked, and percentiles where anything was done.
+/// Values of one second: the number of active threads, and percentiles if there were operations.
 fn of_moment(second: &Second) -> impl Iterator<Item = (Column, f64)> {
     let p = |percent: f64| second.latency.percentile(percent) as f64 / 1e9;
     let percentiles = [
@@ -145,12 +147,14 @@ fn of_moment(second: &Second) -> impl Iterator<Item = (Column, f64)> {
         .chain(percentiles.map(|(name, value)| (Column::new(name, &[], Unit::Seconds, Kind::Mean), value)))
 }
 
-/// Nanoseconds that a class of `load.latency_bucket` goes to: four classes for each doubling, as rows of the report's heat map.
+/// Upper bound of a bucket of `load.latency_bucket` in nanoseconds: four buckets for each doubling,
+/// like the rows of the report's heat map.
 fn bound(class: i32) -> u64 {
     (1000.0 * (f64::from(class) / 4.0).exp2()) as u64
 }
 
-/// Classes of all latencies of a run, and the one below the least: so that the least class has a lower end, too.
+/// The buckets of all latencies of a run, and the one below the lowest, so that the lowest has a
+/// lower bound, too.
 fn bounds(series: &[Second]) -> std::ops::Range<i32> {
     let all = || series.iter().flat_map(|s| &s.latency.classes).map(|(ns, _)| *ns);
     let class = |ns: u64| (-40..200).find(|class| bound(*class) >= ns).unwrap_or(200);

@@ -1,4 +1,4 @@
-//! The report: one page without anything from elsewhere, with the verdict, the result, charts and the configuration.
+//! The report: one self-contained page with verdict, result, charts and configuration.
 
 use super::measure::write as write_to;
 use crate::drive::Report;
@@ -16,7 +16,7 @@ fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
 
-/// What is told: all of it, stamped, or why not.
+/// The result: in full, stamped, or a refusal.
 fn result(facts: &Facts, judgement: &Judgement, force: bool) -> String {
     match (judgement.verdict, force) {
         (Verdict::Refuse, false) => "refused: see the checks\n".to_owned(),
@@ -25,7 +25,7 @@ fn result(facts: &Facts, judgement: &Judgement, force: bool) -> String {
     }
 }
 
-/// Writes verdict.json, the pictures and report.html.
+/// Writes verdict.json, the charts and report.html.
 pub(super) fn write(folder: &Path, facts: &Facts, judgement: &Judgement, force: bool) -> Result<()> {
     write_file(folder, "verdict.json", &serde_json::to_string_pretty(judgement)?)?;
     let is_unverified = judgement.verdict == Verdict::Refuse;
@@ -73,7 +73,7 @@ fn write_file(folder: &Path, name: &str, text: &str) -> Result<()> {
     write_to(&folder.join(name), text)
 }
 
-/// A frame with a title, the time below and two labels at the left.
+/// A frame with a title, a time axis and two labels on the left.
 fn framed(title: &str, inner: &str, (top, bottom): (&str, &str), seconds: f64, is_unverified: bool) -> String {
     let stamp = if is_unverified {
         format!(
@@ -102,7 +102,7 @@ fn end(series: &[Second]) -> f64 {
     series.last().map_or(1.0, |s| s.at)
 }
 
-/// Operations a second over time, from zero.
+/// Operations per second over time, from zero.
 fn rates(series: &[Second], is_unverified: bool) -> String {
     let (end, rate) = (end(series), |s: &Second| s.ops as f64 / s.took.max(1e-9));
     let top = series.iter().map(rate).fold(1.0, f64::max);
@@ -112,7 +112,7 @@ fn rates(series: &[Second], is_unverified: bool) -> String {
     framed("operations a second", &line, (&format!("{top:.0}"), "0"), end, is_unverified)
 }
 
-/// Latencies over time: the darker, the more operations took so long. The axis is logarithmic.
+/// Latencies over time: darker cells have more operations. The axis is logarithmic.
 fn heat(series: &[Second], is_unverified: bool) -> String {
     let row = |ns: u64| ((ns.max(1000) as f64 / 1000.0).log2() * 4.0) as usize;
     let mut cells: Vec<Vec<u64>> = Vec::new();

@@ -1,4 +1,5 @@
-//! What the server of this machine is: its pool, the dataset that is loaded, what it is busy with. Asked with its own commands.
+//! Describes the server of this machine by means of its own commands: pool, dataset under load,
+//! background activity.
 
 use crate::target::{Place, Target};
 use serde_json::{Map, Value, json};
@@ -6,7 +7,7 @@ use std::net::IpAddr;
 use std::path::Path;
 use std::process::Command;
 
-/// What is known of it.
+/// The description of the server.
 #[derive(Debug, Default, Clone)]
 pub(super) struct Known {
     pub pool: String,
@@ -16,12 +17,12 @@ pub(super) struct Known {
     pub layout: Option<String>,
     pub has_log: bool,
     pub jobs: Vec<String>,
-    /// What it says of the last scrub or resilver.
+    /// Status of the last scrub or resilver.
     scan: String,
 }
 
 impl Known {
-    /// What was at work between a moment and this later one, also what ended meanwhile.
+    /// Activity between `before` and this description, including what ended in the meantime.
     pub fn since(mut self, before: &Self) -> Self {
         self.jobs.extend(before.jobs.iter().cloned());
         if self.scan != before.scan && self.jobs.is_empty() {
@@ -32,7 +33,7 @@ impl Known {
     }
 }
 
-/// Properties that decide how fast a dataset is.
+/// Properties that determine the performance of a dataset.
 const PROPERTIES: &str = "recordsize,volblocksize,compression,checksum,sync,logbias,atime,primarycache,secondarycache,copies,dedup,encryption";
 const OF_POOL: &str = "size,capacity,fragmentation,ashift,health";
 
@@ -41,7 +42,7 @@ fn ask(weir: &Path, words: &[&str]) -> Option<String> {
     done.status.success().then(|| String::from_utf8_lossy(&done.stdout).into_owned())
 }
 
-/// Whether a server answers on this machine.
+/// Whether a target is served by this machine.
 pub(super) fn is_here(target: &Target) -> bool {
     let own = |ip: IpAddr| ip.is_loopback() || std::net::UdpSocket::bind((ip, 0)).is_ok();
     match target {
@@ -54,7 +55,7 @@ pub(super) fn is_here(target: &Target) -> bool {
     }
 }
 
-/// Pairs of a table of names and values.
+/// Parses a table of names and values.
 fn pairs(text: &str) -> Map<String, Value> {
     let pair = |line: &str| {
         let (name, value) = line.split_once('\t')?;
@@ -63,7 +64,7 @@ fn pairs(text: &str) -> Map<String, Value> {
     text.lines().filter_map(pair).collect()
 }
 
-/// The dataset that a path of a share, or an export, is in.
+/// The dataset that contains a share's path or an export.
 fn dataset(list: &str, target: &Target) -> Option<String> {
     let rows = list.lines().filter_map(|l| l.split_once('\t'));
     match target {
@@ -82,7 +83,8 @@ fn dataset(list: &str, target: &Target) -> Option<String> {
     }
 }
 
-/// How a pool is made, from what `zpool status` prints: devices at the top by kind, and whether some are logs; what it is busy with.
+/// Parses `zpool status`: the layout of the pool by types of top-level vdevs, whether there are log
+/// devices, and background activity.
 fn status(text: &str, pool: &str) -> (Option<String>, bool, Vec<String>) {
     let mut kinds: Vec<(String, usize, usize)> = Vec::new();
     let (mut section, mut has_log) = ("", false);
@@ -139,7 +141,7 @@ fn status(text: &str, pool: &str) -> (Option<String>, bool, Vec<String>) {
     (Some(layout).filter(|l| !l.is_empty()), has_log, jobs)
 }
 
-/// Asks; nothing if the target is no share or volume of a pool of this machine's server.
+/// Queries the server; `None` if the target is not a share or volume of a local pool.
 pub(super) fn known(weir: &Path, target: &Target) -> Option<Known> {
     let list = ask(weir, &["zfs", "list", "-Hp", "-t", "filesystem,volume", "-o", "name,mountpoint"])?;
     let dataset = dataset(&list, target)?;

@@ -11,7 +11,7 @@ fn bench(folder: &Path, line: &str) -> (ExitCode, Option<Facts>) {
     (code, load(&folder.join("run")).ok())
 }
 
-/// Seconds from the begin of a run to that of one of its repetitions.
+/// Seconds from the start of a run to the start of one of its repetitions.
 fn data_begin(run: &Path, n: usize, data: &Data) -> f64 {
     let file = record::Run::open(&run.join(format!("load-{n}.weirrec"))).expect("a run");
     file.meta.started.utc_ns as f64 / 1e9 - data.clock.expect("it has a clock")
@@ -23,7 +23,7 @@ fn a_run_keeps_all_that_it_saw_and_a_refused_result_is_told_with_a_stamp_only() 
     let at = folder.path();
     let refused = format!("{:?}", ExitCode::from(REFUSED));
     let (code, facts) = bench(at, "run DIR/run --repeats 2 randread DIR/file --file-size 1M --size 4K --seconds 1.2");
-    // A second is too short, and the machine's memory has it all.
+    // One second is too short, and everything is in the machine's memory.
     assert_eq!(format!("{code:?}"), refused);
     let facts = facts.expect("facts");
     assert_eq!(
@@ -34,7 +34,7 @@ fn a_run_keeps_all_that_it_saw_and_a_refused_result_is_told_with_a_stamp_only() 
     for name in ["record.weirrec", "load-1.weirrec", "load-2.csv", "report-2.json", "verdict.json", "report.html"] {
         assert!(run.join(name).metadata().is_ok_and(|m| m.len() > 100), "{name}");
     }
-    // What was done, and how long it took, is drawn of the folder as it is: by the names that the charts look for.
+    // Charts are drawn from the directory as it is, by the names that they look for.
     let data = Data::load(&run, &Options::default()).expect("a run");
     let reports: Vec<Report> = ["report-1.json", "report-2.json"]
         .map(|name| std::fs::read_to_string(run.join(name)).expect("a report"))
@@ -68,7 +68,7 @@ fn a_run_keeps_all_that_it_saw_and_a_refused_result_is_told_with_a_stamp_only() 
     assert!(page.contains("UNVERIFIED randread: ") && page.contains("operations a second,"));
     let picture = std::fs::read_to_string(run.join("latency-1.svg")).expect("a picture");
     assert!(picture.contains(">UNVERIFIED<"));
-    // Not into what is there already, and not compared: each itself is refused.
+    // An existing directory is refused as output, and refused results are not compared.
     let words = format!("bench run {} randread x", run.display());
     let matches = command().try_get_matches_from(words.split(' ')).expect("a line");
     assert!(super::run(&matches, None).is_err());
@@ -85,7 +85,7 @@ fn profiles_and_runs_of_vdbench_are_judged_one_at_a_time() {
     let facts = facts.expect("facts");
     assert_eq!((facts.repeats.len(), facts.load.op_bytes, facts.load.name.as_str()), (2, 0, "oltp"));
     assert!(facts.load.random && facts.load.sync && facts.load.requested_rate == Some(200.0) && facts.ops() > 20.0);
-    // What the files take is measured of the files: they are no zeros.
+    // The disk usage is measured on the files: they do not consist of zeros.
     let ratio = facts.server.and_then(|s| s.compress_ratio).expect("asked");
     assert!(ratio < 1.5, "{ratio}");
     let text = "fsd=f,anchor=/x,depth=1,width=2,files=4,size=8k\nfwd=w,fsd=f,operation=read,xfersize=4k,threads=2\n";

@@ -1,4 +1,5 @@
-//! What is repeated: operations of one kind, a flow (`vdb`, `profile`), or either on many clients at once.
+//! The work that is repeated: operations of one kind, a flow (`vdb`, `profile`), or either on many
+//! clients at once.
 
 use crate::clients::{Clients, One};
 use crate::command::{self, kinds, others};
@@ -12,28 +13,28 @@ use clap::{ArgMatches, Command};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-/// See the module.
+/// The work of a benchmark; see the module.
 pub(super) enum Work {
     /// Operations of one kind.
     Plan(Plan),
-    /// Steps on sets of files.
+    /// Steps on file sets.
     Flow(Box<Flow>),
-    /// Many clients, and what each does.
+    /// Many clients, and the work of each.
     Clients(Clients, Vec<Work>),
 }
 
-/// What a repetition did: all together, and each client where there are several.
+/// The result of a repetition: the total, and each client if there are several.
 pub(super) struct Done {
     pub report: Report,
     pub each: Vec<One>,
 }
 
-/// How long a repetition lasts where nothing is said.
+/// Default duration of a repetition.
 pub(super) const SECONDS: Duration = Duration::from_secs(30);
-/// Of a set so many files are asked for how large they are and what they take.
+/// Number of files of a set whose length and disk usage are queried.
 const SAMPLE: u64 = 32;
 
-/// What `weir bench run` takes.
+/// Subcommands of `weir bench run`.
 pub(super) fn commands() -> Vec<Command> {
     let mut all = kinds::commands();
     all.extend([others::vdb_command(), others::profile_command(), others::clients_command()]);
@@ -41,7 +42,7 @@ pub(super) fn commands() -> Vec<Command> {
 }
 
 impl Work {
-    /// What arguments ask for, its name, and how long it is to be loaded first where the load itself says that.
+    /// The work that arguments specify, its name, and its own warm-up time.
     pub fn of(matches: &ArgMatches) -> Result<(String, Self, Duration)> {
         let (name, matches) = matches.subcommand().context("no kind of load")?;
         match name {
@@ -86,14 +87,14 @@ impl Work {
         }
     }
 
-    /// A beginning that does not count comes before counters are looked at.
+    /// The warm-up comes before the counters are read.
     fn of_flow(name: String, mut flow: Flow) -> (String, Self, Duration) {
         let ramp = std::mem::take(&mut flow.ramp);
         flow.time = flow.time.map(|t| t.saturating_sub(ramp));
         (name, Self::Flow(Box::new(flow)), ramp)
     }
 
-    /// For so long, where nothing was said.
+    /// Sets the duration if none was specified.
     pub fn or_for(mut self, time: Duration) -> Self {
         match &mut self {
             Self::Plan(plan) => _ = plan.time.get_or_insert(time),
@@ -111,7 +112,7 @@ impl Work {
         }
     }
 
-    /// Loads for so long, and counts nothing.
+    /// Runs the load without counting.
     pub fn warm(&self, time: Duration) -> Result<()> {
         let stop = AtomicBool::new(false);
         match self {
@@ -124,7 +125,8 @@ impl Work {
         Ok(())
     }
 
-    /// Repetition `n`: with seeds of its own, so that chance is seen; the same ones each time the benchmark is run.
+    /// Runs repetition `n`, with its own seed, so that random variation is visible; the seeds are
+    /// the same for each run of the benchmark.
     pub fn run(&self, n: usize, is_first: bool, ready: &dyn Fn() -> Result<()>) -> Result<Done> {
         let stop = AtomicBool::new(false);
         let control = Control { stop: &stop, ready: Some(ready), each: None };
@@ -132,7 +134,7 @@ impl Work {
         match self {
             Self::Plan(plan) => Plan { seed: plan.seed + n as u64, ..plan.clone() }.run_with(control).map(alone),
             Self::Flow(flow) => {
-                // Files that were made anew for the first one are there.
+                // Files that were recreated for the first repetition exist.
                 let format = if !is_first && flow.format == Format::Fresh { Format::Fill } else { flow.format };
                 Flow { seed: flow.seed + n as u64, format, ..(**flow).clone() }.run(control).map(alone)
             }
@@ -154,7 +156,7 @@ impl Work {
         }
     }
 
-    /// What the server is asked about.
+    /// The targets that the server is queried about.
     pub fn targets(&self) -> Vec<Target> {
         match self {
             Self::Plan(plan) => plan.targets.clone(),
@@ -163,7 +165,8 @@ impl Work {
         }
     }
 
-    /// Files whose lengths say how large all are and how much smaller they lie: all of a plan, some of a flow.
+    /// Files whose lengths determine total size and compression: all files of a plan, some of a
+    /// flow.
     pub fn files(&self) -> Vec<Target> {
         match self {
             Self::Plan(plan) => plan.targets.clone(),
@@ -172,7 +175,7 @@ impl Work {
         }
     }
 
-    /// Bytes that are touched, of files as long as `length` says.
+    /// Size of the working set in bytes, with file lengths given by `length`.
     pub fn working_set(&self, length: &dyn Fn(&Target) -> Option<f64>) -> Option<f64> {
         match self {
             Self::Plan(plan) => {
@@ -181,7 +184,7 @@ impl Work {
             }
             Self::Flow(flow) => Some(flow.filesets.iter().map(Fileset::bytes).sum()),
             Self::Clients(_, works) => {
-                // Clients may share files: then each is touched once.
+                // Clients may share files, which then count once.
                 let mut seen: Vec<Vec<Target>> = Vec::new();
                 let mut sum = 0.0;
                 for work in works {
@@ -204,7 +207,7 @@ impl Work {
         }
     }
 
-    /// Operations at random places.
+    /// Whether operations are at random offsets.
     pub fn is_random(&self) -> bool {
         self.any(
             |plan| matches!(plan.kind, Kind::RandRead | Kind::RandWrite | Kind::Mix(_)),
@@ -212,29 +215,30 @@ impl Work {
         )
     }
 
-    /// Only names and attributes.
+    /// Whether there are only operations on names and attributes.
     pub fn is_meta(&self) -> bool {
         self.any(|plan| plan.kind == Kind::Meta, |_| false)
     }
 
-    /// Each write is stable when it is answered.
+    /// Whether each write is stable when acknowledged.
     pub fn writes_are_stable(&self) -> bool {
         self.any(|plan| plan.sync, |flow| flow.access.sync)
     }
 
-    /// Something is asked to be stable.
+    /// Whether any operation is requested to be stable.
     pub fn is_sync(&self) -> bool {
         let syncs = |flow: &Flow| flow.access.sync || flow.groups.iter().any(|g| g.steps.contains(&Step::Sync));
         self.any(|plan| plan.sync || plan.fsync > 0, syncs)
     }
 
-    /// Past the memory of this machine: its own clients of NFS and NBD keep nothing.
+    /// Whether this machine's page cache is bypassed: the built-in NFS and NBD clients cache
+    /// nothing.
     pub fn is_direct(&self) -> bool {
         self.any(|plan| plan.direct, |flow| flow.access.direct)
             || !self.targets().iter().any(|t| matches!(t, Target::Path(_)))
     }
 
-    /// Of a hundred bytes that are written so many are zeros.
+    /// Percentage of zero bytes in written data.
     pub fn zeros(&self) -> u8 {
         match self {
             Self::Plan(plan) => plan.zeros,
@@ -243,7 +247,7 @@ impl Work {
         }
     }
 
-    /// Bytes of an operation; 0: they differ, or have none.
+    /// Size of an operation in bytes; 0: sizes differ, or operations have none.
     pub fn op_bytes(&self) -> u64 {
         match self {
             Self::Plan(plan) if plan.kind == Kind::Meta => 0,
@@ -253,7 +257,7 @@ impl Work {
         }
     }
 
-    /// Operations a second that are asked for, of all clients.
+    /// Requested operations per second, of all clients.
     pub fn rate(&self) -> Option<f64> {
         match self {
             Self::Plan(plan) => plan.arrivals.rate(),
@@ -262,7 +266,7 @@ impl Work {
         }
     }
 
-    /// Threads, of all clients.
+    /// Number of threads, of all clients.
     pub fn threads(&self) -> usize {
         match self {
             Self::Plan(plan) => plan.threads,
@@ -271,7 +275,7 @@ impl Work {
         }
     }
 
-    /// Operations that a thread has under way.
+    /// Maximum number of operations in flight per thread.
     pub fn depth(&self) -> usize {
         match self {
             Self::Plan(plan) => plan.depth,
@@ -291,14 +295,14 @@ fn distinct(targets: impl Iterator<Item = Target>) -> Vec<Target> {
     all
 }
 
-/// Files of a set, spread over all of it.
+/// Files of a set, spread evenly over it.
 fn some_of(set: &Fileset) -> impl Iterator<Item = Target> {
     let count = set.count();
     let step = count.div_ceil(SAMPLE).max(1);
     (0..count).step_by(usize::try_from(step).unwrap_or(usize::MAX)).map(|n| set.anchor.below(&set.path(n)))
 }
 
-/// A line with another seed; the word `--await-go` stays its last one.
+/// A command line with another seed; `--await-go` stays last.
 fn with_seed(line: &[String], seed: u64) -> Vec<String> {
     let mut words = Vec::with_capacity(line.len() + 2);
     let mut old = line.iter();

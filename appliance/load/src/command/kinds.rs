@@ -1,4 +1,4 @@
-//! `randread`, `randwrite`, `seqread`, `seqwrite`, `meta`, `mix`, and the same stepped up.
+//! `randread`, `randwrite`, `seqread`, `seqwrite`, `meta`, `mix`, and stepped versions of these.
 
 use super::{Output, size, with_output};
 use crate::draw::duration;
@@ -93,7 +93,7 @@ fn seconds(matches: &ArgMatches, name: &str) -> Result<Option<Duration>> {
     told.transpose().map_err(|error| anyhow::anyhow!("--{name}: {error}"))
 }
 
-/// The plan that arguments tell.
+/// The plan that arguments specify.
 pub(crate) fn plan(name: &str, matches: &ArgMatches) -> Result<Plan> {
     let number = |name: &str| matches.get_one::<u64>(name).copied();
     let kind = match name {
@@ -118,7 +118,7 @@ pub(crate) fn plan(name: &str, matches: &ArgMatches) -> Result<Plan> {
         threads: matches.get_one("threads").copied().unwrap_or(1),
         depth: matches.get_one("depth").copied().unwrap_or(1),
         arrivals,
-        // What does not count comes before the time that was asked for.
+        // The warm-up comes before the requested time.
         time: seconds(matches, "seconds")?.map(|t| t + ramp),
         file_size: number("file-size").unwrap_or(0),
         span: number("span"),
@@ -155,12 +155,12 @@ pub(super) fn step_command() -> Command {
         .subcommands(commands())
 }
 
-/// One step of a load: its threads, and the seconds in which they alone were at work.
+/// The steps of a load: number of threads, and the seconds that belong to the step entirely.
 fn steps_of(series: &[Second], from: usize, to: usize, every: Duration) -> Vec<(usize, Vec<&Second>)> {
     let every = every.as_secs_f64();
     let step = |n: usize| {
         let (begin, end) = (every * (n - from) as f64, every * (n - from + 1) as f64);
-        // A second that reaches over the edge belongs to none.
+        // A second that extends over the boundary belongs to no step.
         let inside = |s: &&Second| s.at - s.took >= begin - 0.01 && s.at <= end + 0.01;
         (n, series.iter().filter(inside).collect())
     };

@@ -199,7 +199,7 @@ fn code(failed: bool) -> ExitCode {
     if failed { ExitCode::from(SOME_FAILED) } else { ExitCode::SUCCESS }
 }
 
-/// The clients of a list, and the words behind 'weir load' on each.
+/// The clients of a list, and the words after 'weir load' for each.
 pub(crate) fn clients(matches: &ArgMatches) -> Result<(Clients, Vec<String>)> {
     let words = |name: &str| -> Vec<String> {
         let text = matches.get_one::<String>(name).map(String::as_str).unwrap_or_default();
@@ -229,7 +229,7 @@ fn run_clients(matches: &ArgMatches) -> Result<ExitCode> {
     Ok(code(together.failed > 0))
 }
 
-/// The runs of a parameter file, changed as options say.
+/// The runs of a parameter file, modified by options.
 pub(crate) fn vdb_runs(matches: &ArgMatches) -> Result<Vec<vdb::Run>> {
     let pairs = |name: &str| -> Result<Vec<(String, String)>> {
         let told = matches.get_many::<String>(name).into_iter().flatten();
@@ -285,7 +285,7 @@ fn run_fio(matches: &ArgMatches) -> Result<ExitCode> {
     Ok(code(failed))
 }
 
-/// A profile's name, and what it does.
+/// A profile's name, and its flow.
 pub(crate) fn profile_flow(matches: &ArgMatches) -> Result<(String, Flow)> {
     let number = |name: &str| matches.get_one::<f64>(name).copied();
     let time =
@@ -320,7 +320,7 @@ fn run_disks(matches: &ArgMatches) -> Result<ExitCode> {
     let disks: Vec<&String> = matches.get_many::<String>("disk").into_iter().flatten().collect();
     let every = matches.get_one::<Duration>("every").copied().unwrap_or(Duration::from_secs(5));
     for disk in &disks {
-        // What is not there would be made.
+        // Otherwise a missing file would be created.
         ensure!(Path::new(disk).exists(), "{disk}: there is none");
     }
     let plan = Plan {

@@ -1,4 +1,4 @@
-//! The files of a set: their names, which are there, who has them, and how they come about.
+//! The files of a set: names, existence, ownership, and creation.
 
 use super::{Fileset, Format};
 use crate::drive::Control;
@@ -8,11 +8,12 @@ use std::io;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 
-/// A file is there.
+/// The file exists.
 const THERE: u8 = 1;
-/// A thread has it.
+/// A thread is using the file.
 const TAKEN: u8 = 2;
-/// Threads that make files, and bytes that they write at once. Guessed: enough for a server, not too much for this machine.
+/// Threads that create files, and the size of their writes. Guessed: enough for a server, not too
+/// much for this machine.
 const MAKERS: usize = 8;
 const MAKE_BYTES: usize = 1 << 20;
 
@@ -21,7 +22,7 @@ impl Fileset {
         u64::from(self.width).saturating_pow(self.depth)
     }
 
-    /// Directories, of all levels.
+    /// Number of directories, on all levels.
     pub fn directories(&self) -> u64 {
         (1..=self.depth).map(|level| u64::from(self.width).saturating_pow(level)).sum()
     }
@@ -30,17 +31,17 @@ impl Fileset {
         if self.everywhere && self.depth > 0 { self.directories() } else { self.lowest() }
     }
 
-    /// Files.
+    /// Number of files.
     pub fn count(&self) -> u64 {
         self.with_files().saturating_mul(self.files)
     }
 
-    /// Bytes of all of them, on average.
+    /// Total size in bytes, on average.
     pub fn bytes(&self) -> f64 {
         self.count() as f64 * self.sizes.mean()
     }
 
-    /// The path of directory `n` of a level, as vdbench calls them.
+    /// The path of directory `n` of a level, named as in vdbench.
     fn directory_at(&self, level: u32, n: u64) -> String {
         let mut parts = Vec::new();
         let mut n = n;
@@ -51,7 +52,7 @@ impl Fileset {
         parts.join("/")
     }
 
-    /// The path of directory `n` of all levels, those above first.
+    /// The path of directory `n` of all levels, upper levels first.
     pub(super) fn directory(&self, mut n: u64) -> String {
         for level in 1..=self.depth {
             let here = u64::from(self.width).saturating_pow(level);
@@ -78,17 +79,17 @@ impl Fileset {
     }
 
     fn is_there_first(&self, n: u64) -> bool {
-        // Spread evenly, and the same each time.
+        // Evenly distributed, and always the same.
         n.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32 < u64::from(self.there) * (1 << 32) / 100
     }
 }
 
-/// State of a set while it is used.
+/// State of a file set in use.
 pub(super) struct Files {
     pub set: Fileset,
     states: Vec<AtomicU8>,
     sizes: Vec<AtomicU64>,
-    /// Directories that are there.
+    /// Which directories exist.
     directories: Vec<AtomicU8>,
 }
 
@@ -121,7 +122,7 @@ impl Files {
         };
     }
 
-    /// Takes a file that is there, or is not, beginning to look at `from`.
+    /// Reserves a file that exists, or one that does not, searching from `from`.
     pub fn take(&self, from: u64, is_there: bool) -> Option<u64> {
         take(&self.states, from, is_there, self.set.shared && is_there)
     }
@@ -138,7 +139,7 @@ impl Files {
         self.directories[n as usize].store(if is_there { THERE } else { 0 }, Ordering::Release);
     }
 
-    /// Makes the set what `format` says.
+    /// Prepares the set as specified by `format`.
     pub fn prepare(&self, format: Format, access: Access, seed: u64, control: &Control<'_>) -> Result<()> {
         let anchor = &self.set.anchor;
         let open = |n: u64| tree::open(anchor, Access { sync: false, direct: false, ..access }, MAKE_BYTES, seed ^ n);
@@ -189,7 +190,7 @@ impl Files {
         }
     }
 
-    /// Makes one file what `format` says.
+    /// Prepares one file as specified by `format`.
     fn make(&self, tree: &mut dyn Tree, format: Format, n: u64, path: &str) -> io::Result<()> {
         let found = match tree.look(path) {
             Ok(size) => Some(size),
@@ -217,7 +218,7 @@ impl Files {
         Ok(())
     }
 
-    /// Whether any is there.
+    /// Whether any file exists.
     pub fn has_some(&self) -> bool {
         self.states.iter().any(|s| s.load(Ordering::Relaxed) & THERE != 0)
     }

@@ -1,36 +1,37 @@
-//! Sizes that are drawn: each with a weight.
+//! Random sizes with weights.
 
 use fastrand::Rng;
 
-/// See the module.
+/// A weighted distribution of sizes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Mix(Vec<(u64, f64)>);
 
 impl Mix {
-    /// Always the same.
+    /// A constant.
     pub fn one(value: u64) -> Self {
         Self(vec![(value, 1.0)])
     }
 
-    /// Values and their weights, of which one at least is more than 0.
+    /// Values with weights, at least one of which must be positive.
     pub fn of(values: Vec<(u64, f64)>) -> Option<Self> {
         let sum: f64 = values.iter().map(|(_, w)| *w).sum();
         (sum > 0.0 && sum.is_finite() && values.iter().all(|(_, w)| *w >= 0.0)).then_some(Self(values))
     }
 
-    /// Round sizes around a mean, as a gamma distribution of filebench has them: from a quarter to four times of it.
+    /// Round sizes around a mean, similar to filebench's gamma distribution: from a quarter to four
+    /// times the mean.
     pub fn around(mean: u64) -> Self {
-        // Weights make the mean exact: 0.3/4 + 0.3/2 + 0.2 + 0.1125*2 + 0.0875*4 = 1.
+        // The weights preserve the mean exactly: 0.3/4 + 0.3/2 + 0.2 + 0.1125*2 + 0.0875*4 = 1.
         let of = |quarters: u64| (mean * quarters / 4).max(1);
         Self(vec![(of(1), 0.3), (of(2), 0.3), (of(4), 0.2), (of(8), 0.1125), (of(16), 0.0875)])
     }
 
-    /// One of them.
+    /// Draws a value.
     pub fn draw(&self, rng: &mut Rng) -> u64 {
         self.at(rng.f64())
     }
 
-    /// That of number `n`, always the same.
+    /// The value for number `n`, always the same.
     pub fn of_number(&self, n: u64) -> u64 {
         if let [(only, _)] = self.0[..] { only } else { self.draw(&mut Rng::with_seed(n ^ 0x5eed_f11e)) }
     }
@@ -47,12 +48,12 @@ impl Mix {
         self.largest()
     }
 
-    /// The largest.
+    /// The largest value.
     pub fn largest(&self) -> u64 {
         self.0.iter().map(|(v, _)| *v).max().unwrap_or(0)
     }
 
-    /// What is drawn on average.
+    /// The mean.
     pub fn mean(&self) -> f64 {
         let sum: f64 = self.0.iter().map(|(_, w)| w).sum();
         self.0.iter().map(|(v, w)| *v as f64 * w).sum::<f64>() / sum

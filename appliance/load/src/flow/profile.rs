@@ -1,5 +1,6 @@
-//! Flows of known shape: what mail servers, file servers, databases, desktops and builds do, as filebench's personalities and later traces
-//! tell it. They imitate; they are no measure that anybody else owns.
+//! Predefined flows: mail servers, file servers, databases, desktops and builds, modelled on
+//! filebench's personalities and later traces. They imitate these; their results are not comparable
+//! with other benchmarks.
 
 use super::{Access, Fileset, Flow, Format, Group, Mix, Order, Step};
 use crate::pace::Arrivals;
@@ -9,7 +10,7 @@ use std::time::Duration;
 const K: u64 = 1 << 10;
 const M: u64 = 1 << 20;
 
-/// Names of profiles, and what each is.
+/// Names and descriptions of the profiles.
 pub const ALL: [(&str, &str); 7] = [
     ("varmail", "a mail server: 1,000 small files in one directory; each message is written and synced, read, removed"),
     (
@@ -40,7 +41,8 @@ fn scaled(n: u64, scale: f64) -> u64 {
     ((n as f64 * scale).round() as u64).max(1)
 }
 
-/// A profile on a directory, with so many times its files; `None`: there is none of that name.
+/// A profile on a directory, with its number of files multiplied by `scale`; `None` if there is no
+/// such profile.
 pub fn named(name: &str, at: &Target, scale: f64) -> Option<Flow> {
     let files = |n: u64| scaled(n, scale);
     let (all, append) = (Mix::one(M), Mix::around(16 * K));
@@ -116,7 +118,7 @@ pub fn named(name: &str, at: &Target, scale: f64) -> Option<Flow> {
             let archive = set("archive", at, (2, 8, files(10_000)), sizes, 100);
             let whole = vec![Step::Open(false), Step::ReadAll(Mix::one(8 * K)), Step::Close];
             let some = vec![Step::Open(false), parts(100, true, Mix::one(8 * K), 100), Step::Close];
-            // A backup looks at all, and reads what it has not got: one of fifty here.
+            // A backup checks all files and reads those it lacks: one of fifty here.
             let mut walk: Vec<Step> = std::iter::repeat_n(Step::Look, 50).collect();
             walk.extend([Step::Open(false), Step::ReadAll(Mix::one(256 * K)), Step::Close]);
             let mut backup = group("backup", 0, 1, walk);

@@ -1,4 +1,4 @@
-//! Threads going through their steps.
+//! Runs the threads of a flow.
 
 use super::files::Files;
 use super::{Flow, Format, Group, Mix, Order, Step};
@@ -12,12 +12,12 @@ use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// How long a thread that finds no file waits before it looks again; others give some back meanwhile.
+/// How long a thread that finds no file waits before retrying, while others release theirs.
 const NOTHING: Duration = Duration::from_millis(1);
 const NAP: Duration = Duration::from_millis(100);
 
 impl Flow {
-    /// Makes its files and does it.
+    /// Prepares the files and runs the flow.
     pub fn run(&self, control: Control<'_>) -> Result<Report> {
         self.check()?;
         let files: Vec<Files> = self.filesets.iter().map(Files::new).collect();
@@ -82,22 +82,22 @@ fn largest(steps: &[Step]) -> usize {
     steps.iter().map(of).max().unwrap_or(0).clamp(4096, TRANSFER_MAX as u64) as usize
 }
 
-/// Why steps end before the last one.
+/// Why steps end early.
 enum End {
-    /// The run is over, or this thread has nothing left to do.
+    /// The run is over, or this thread is finished.
     Run,
-    /// This round of steps.
+    /// This round of steps is over.
     Round,
-    /// The connection broke.
+    /// The connection failed.
     Broken(io::Error),
 }
 
-/// A file that a thread has.
+/// A file reserved by a thread.
 struct Held {
     n: u64,
     path: String,
     node: Option<Node>,
-    /// Where the next operation that follows another begins.
+    /// Offset of the next sequential operation.
     at: u64,
 }
 
@@ -123,7 +123,7 @@ impl Worker<'_> {
                     Err(End::Round) => break,
                     Err(End::Broken(error)) => return Err(error.into()),
                     Err(End::Run) => {
-                        // Once all is done nothing more was due.
+                        // Once everything is done, nothing more is due.
                         let is_over = self.is_over();
                         let _ = self.release();
                         if is_over {
@@ -160,7 +160,7 @@ impl Worker<'_> {
         }
     }
 
-    /// Does an operation, when its time has come if it has one.
+    /// Runs an operation, at its due time if there is a rate.
     fn op<T>(
         &mut self,
         what: What,
@@ -195,7 +195,7 @@ impl Worker<'_> {
         }
     }
 
-    /// Where to look for the next file or directory among `count`.
+    /// Where to start searching for the next of `count` files or directories.
     fn next(&mut self, count: u64) -> Result<u64, End> {
         match self.group.order {
             Order::Random => Ok(self.rng.u64(0..count.max(1))),
@@ -207,7 +207,8 @@ impl Worker<'_> {
         }
     }
 
-    /// Takes a file that is there, or is not. Where all others have what there is, it waits; where there is none, the thread is done.
+    /// Reserves a file that exists, or one that does not. Waits if other threads hold all of them;
+    /// if there are none, the thread is finished.
     fn take(&mut self, is_there: bool) -> Result<Held, End> {
         self.release()?;
         let from = self.next(self.files.set.count())?;
@@ -235,7 +236,7 @@ impl Worker<'_> {
         closed.unwrap_or(Ok(()))
     }
 
-    /// Does something with the file that is held.
+    /// Runs an operation with the reserved file.
     fn with<T>(&mut self, run: impl FnOnce(&mut Self, &mut Held) -> Result<T, End>) -> Result<T, End> {
         let Some(mut held) = self.held.take() else { return Err(End::Round) };
         let done = run(self, &mut held);
@@ -368,7 +369,8 @@ impl Worker<'_> {
         })
     }
 
-    /// Makes or removes one. Those above come first, which `take_directory` does not know: what cannot be yet is tried elsewhere.
+    /// Creates or removes a directory. Parents must be created first, which `take_directory` does
+    /// not know: what is not possible yet is retried elsewhere.
     fn directory(&mut self, remove: bool) -> Result<(), End> {
         let from = self.next(self.files.set.directories())?;
         let Some(n) = self.files.take_directory(from, remove) else { return Err(End::Run) };

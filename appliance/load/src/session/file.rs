@@ -1,4 +1,4 @@
-//! Files of this machine: an operation is over when it has begun.
+//! Local files: an operation is complete when it returns from starting.
 
 use super::{Aligned, Content, Done, Session, Settings, name_of};
 use crate::pattern::Op;
@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 pub(super) struct Local {
-    /// Absent where the path is a directory.
+    /// `None` if the path is a directory.
     file: Option<File>,
     path: PathBuf,
     buffer: Aligned,

@@ -1,4 +1,4 @@
-//! A connection to an NFS server of version 3.
+//! A connection to an NFS version 3 server.
 
 use super::{Content, Done, Session, Settings, name_of};
 use crate::nfs::{self, Connection, Who, args, procedure as p, status};
@@ -11,15 +11,15 @@ use std::time::Duration;
 
 /// `NFS3ERR_NOENT`.
 const NO_ENTRY: u32 = 2;
-/// Stable when answered, or when COMMIT is.
+/// Whether a write is stable when acknowledged, or only after COMMIT.
 pub(crate) const FILE_SYNC: u32 = 2;
 pub(crate) const UNSTABLE: u32 = 0;
-/// Bytes of a write that fills a file: what every server takes.
+/// Size of the writes that fill a file: accepted by every server.
 const FILL: usize = 64 << 10;
 
 pub(super) struct Remote {
     connection: Connection,
-    /// The file, or with `meta` the directory.
+    /// Handle of the file, or with `meta` of the directory.
     handle: Vec<u8>,
     size: usize,
     stable: u32,
@@ -31,7 +31,8 @@ fn malformed(_: Malformed) -> anyhow::Error {
     anyhow!("an answer that is cut short")
 }
 
-/// The directory of a path, as MOUNT gives it, or the nearest above with what lies between; and the connection.
+/// Resolves a directory: mounts it, or the nearest parent that can be mounted, and looks up the
+/// rest of the path. Returns the connection as well.
 fn root(nfs: &Nfs, path: &str, make: bool) -> Result<(Connection, Vec<u8>)> {
     let mut above = path.trim_end_matches('/').to_owned();
     let mut between: Vec<String> = Vec::new();
@@ -53,7 +54,7 @@ fn root(nfs: &Nfs, path: &str, make: bool) -> Result<(Connection, Vec<u8>)> {
         let mut found = lookup(&mut connection, &handle, &name)?;
         if found.is_none() && make {
             let answer = connection.call(p::MKDIR, &args(|w| put_mkdir(w, &handle, &name)))?;
-            // Another thread may have been first.
+            // Another thread may have created it first.
             let said = succeeded(&format!("MKDIR of {name}"), &answer).map(|_| ());
             found = lookup(&mut connection, &handle, &name)?;
             if found.is_none() {
@@ -80,13 +81,13 @@ fn lookup(connection: &mut Connection, directory: &[u8], name: &str) -> Result<O
     }
 }
 
-/// Makes a file where there is none; `empty`: and empties it where there is one.
+/// Creates a file if it does not exist; `empty`: truncates an existing one.
 pub(crate) fn put_create(w: &mut Writer, directory: &[u8], name: &str, empty: bool) {
     name_in(w, directory, name);
     w.u32(0); // UNCHECKED
     w.bool(true);
     w.u32(0o644);
-    w.u32(0); // Owner and group: as the server has them.
+    w.u32(0); // Owner and group: the server's defaults.
     w.u32(0);
     w.bool(empty);
     if empty {
@@ -101,7 +102,7 @@ pub(crate) fn put_mkdir(w: &mut Writer, above: &[u8], name: &str) {
     w.bool(true);
     w.u32(0o755);
     for _ in 0..5 {
-        w.u32(0); // Owner, group, size and times: as the server has them.
+        w.u32(0); // Owner, group, size and times: the server's defaults.
     }
 }
 
@@ -113,7 +114,7 @@ pub(crate) fn put_write(w: &mut Writer, handle: &[u8], at: u64, bytes: &[u8], st
     w.opaque(bytes);
 }
 
-/// All of the file.
+/// Commits the whole file.
 pub(crate) fn put_commit(w: &mut Writer, handle: &[u8]) {
     w.opaque(handle);
     w.u64(0);
@@ -126,12 +127,12 @@ fn succeeded<'a>(what: &str, answer: &'a [u8]) -> Result<Reader<'a>> {
     Ok(r)
 }
 
-/// A directory and a connection to its server; what is missing of its path is made.
+/// A directory and a connection to its server; missing parts of its path are created.
 pub(crate) fn directory(nfs: &Nfs) -> Result<(Connection, Vec<u8>)> {
     root(nfs, &nfs.path, true)
 }
 
-/// The file (made where there is none), or with `meta` the directory.
+/// The file (created if missing), or with `meta` the directory.
 fn find(nfs: &Nfs, meta: bool) -> Result<(Connection, Vec<u8>)> {
     if meta {
         return root(nfs, &nfs.path, false);
@@ -150,7 +151,7 @@ fn find(nfs: &Nfs, meta: bool) -> Result<(Connection, Vec<u8>)> {
     Ok((connection, handle))
 }
 
-/// Bytes of a file, and bytes that it takes.
+/// Size of a file, and the bytes it uses.
 pub(crate) fn lengths(nfs: &Nfs) -> Result<(u64, u64)> {
     let (mut connection, handle) = find(nfs, false)?;
     let answer = connection.call(p::GETATTR, &args(|w| w.opaque(&handle)))?;
@@ -200,7 +201,7 @@ impl Remote {
         })
     }
 
-    /// The bytes that an answer says were moved.
+    /// The number of bytes moved, according to the reply.
     fn moved(size: usize, op: Op, answer: &[u8]) -> Result<u64> {
         let mut r = succeeded("the server", answer)?;
         match op {
@@ -249,7 +250,7 @@ impl Session for Remote {
             std::thread::sleep(patience);
             return Ok(None);
         }
-        // As long as answers are at hand, calls gather, and go out together.
+        // While replies are available, calls are collected and sent together.
         if !self.connection.has_input() {
             self.connection.flush()?;
         }

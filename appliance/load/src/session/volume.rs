@@ -16,7 +16,7 @@ pub(super) struct Volume {
     under_way: HashMap<u64, Op>,
 }
 
-/// The size of the export.
+/// Size of the export in bytes.
 pub(super) fn prepare(nbd: &Nbd, file_size: u64, meta: bool, settings: Settings) -> Result<u64> {
     ensure!(!meta, "a volume has no files: meta requires a directory");
     let connection = Connection::open(nbd)?;

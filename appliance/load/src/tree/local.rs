@@ -1,4 +1,4 @@
-//! Files of this machine.
+//! Local files.
 
 use super::{Mode, Node, Tree};
 use crate::session::{Aligned, Content, Settings};
@@ -51,7 +51,7 @@ impl Tree for Local {
                 Ok(0) => break,
                 Ok(got) => read += got,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                // Past the machine's memory a file's ragged end is read up to where it is, then no more.
+                // With direct I/O, reading on from an unaligned offset fails: this is the end of file.
                 Err(_) if read > 0 && self.settings.direct => break,
                 Err(error) => return Err(error),
             }

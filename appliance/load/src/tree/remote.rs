@@ -1,4 +1,5 @@
-//! Files of an NFS server, each operation as a client of version 3 does it: what is written is committed before a close.
+//! Files on an NFS server, accessed like a version 3 client does: written data is committed before
+//! close.
 
 use super::{Mode, Node, Tree};
 use crate::nfs::{self, Connection, args, procedure as p};
@@ -9,14 +10,15 @@ use serve::nfs::xdr::{Malformed, Reader, Writer};
 use std::collections::HashMap;
 use std::io;
 
-/// Entries of a directory that are asked for at once, in bytes.
+/// Maximum size of a READDIR reply in bytes.
 const LIST_BYTES: u32 = 64 << 10;
 const EXISTS: u32 = 17;
 
 pub(super) struct Remote {
     connection: Connection,
     root: Vec<u8>,
-    /// Directories that were looked up. Files are looked up each time, as a client does whose knowledge has run out.
+    /// Cached handles of directories. Files are looked up each time, as by a client whose attribute
+    /// cache has expired.
     directories: HashMap<String, Vec<u8>>,
     content: Content,
     size: usize,
@@ -27,7 +29,7 @@ fn bad(_: Malformed) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, "an answer that is cut short")
 }
 
-/// What a status of NFS is as an error.
+/// Converts an NFS status to an error.
 fn said(what: &str, status: u32) -> io::Error {
     let kind = match status {
         2 => io::ErrorKind::NotFound,
@@ -40,7 +42,7 @@ fn said(what: &str, status: u32) -> io::Error {
     io::Error::new(kind, format!("{what} returned {status}"))
 }
 
-/// A call whose answer begins with a status, which must be 0 for `take` to see the rest.
+/// A call whose reply starts with a status; only if it is 0, `take` decodes the rest.
 fn call<T>(
     connection: &mut Connection,
     (what, procedure): (&str, u32),
@@ -73,7 +75,7 @@ impl Remote {
         Ok(Self { connection, root, directories: HashMap::new(), content, size: settings.size, stable })
     }
 
-    /// See [`call`].
+    /// Calls [`call`] on this connection.
     fn call<T>(
         &mut self,
         what: (&str, u32),
@@ -204,11 +206,11 @@ impl Tree for Remote {
         let ask = |w: &mut Writer| {
             w.opaque(&handle);
             for _ in 0..4 {
-                w.u32(0); // Mode, owner, group, size: as they are.
+                w.u32(0); // Mode, owner, group, size: unchanged.
             }
-            w.u32(1); // Both times: the server's.
+            w.u32(1); // Both times: server time.
             w.u32(1);
-            w.u32(0); // Without a guard.
+            w.u32(0); // No guard.
         };
         self.call(("SETATTR", p::SETATTR), ask, |_| Ok(()))
     }

@@ -1,4 +1,4 @@
-//! From lines to flows: defaults, loops, scale.
+//! Converts lines to flows: defaults, loops, scale.
 
 use super::parse::{Item, Line, full, range};
 use super::{Changes, Run};
@@ -71,7 +71,7 @@ const RD: [&str; 26] = [
     "replay",
     "abort_failed_skew",
 ];
-/// Reads or writes of a file at random places before the next file is taken, where nothing is said.
+/// Default number of random reads or writes in a file before the next file is selected.
 const RANDOM_STOPS_AFTER: u64 = 100;
 const ELAPSED: Duration = Duration::from_secs(30);
 
@@ -79,7 +79,7 @@ type Values = BTreeMap<&'static str, Vec<String>>;
 /// A keyword that begins with `for`, and its values.
 type Loop = (&'static str, Vec<String>);
 
-/// What a file defines, by name and in order.
+/// The definitions of a file, by name and in order.
 #[derive(Default)]
 struct Defined {
     fsd: Vec<(String, Values)>,
@@ -163,7 +163,7 @@ fn duration(values: &Values, word: &str) -> Result<Option<Duration>> {
     one(values, word).map(|v| time(v).with_context(|| format!("{word}={v} is not a time"))).transpose()
 }
 
-/// `8k`, or `8k,60,32k,40`: sizes and their shares, which add up to 100.
+/// `8k`, or `8k,60,32k,40`: sizes and their percentages, which add up to 100.
 fn mix(word: &str, values: &[String]) -> Result<Mix> {
     let number = |v: &String| size(v).with_context(|| format!("{word}={v} is not a size"));
     if let [only] = values {
@@ -180,7 +180,7 @@ fn mix(word: &str, values: &[String]) -> Result<Mix> {
     Mix::of(pairs).with_context(|| format!("{word}: no percent is more than 0"))
 }
 
-/// The names that match, of which `*` at the end stands for any.
+/// Whether a name matches one of the patterns, in which a final `*` stands for anything.
 fn matching(wanted: &[String], name: &str) -> bool {
     wanted.iter().any(|w| match w.strip_suffix('*') {
         Some(front) => name.starts_with(front),
@@ -196,7 +196,7 @@ struct Rd<'a> {
 }
 
 impl Rd<'_> {
-    /// One run for each choice of all loops, the first loop outermost.
+    /// A run for each combination of loop values, the first loop outermost.
     fn looped(&self, loops: &[Loop], chosen: &mut Vec<(&'static str, String)>, runs: &mut Vec<Run>) -> Result<()> {
         let Some(((word, values), rest)) = loops.split_first() else {
             let rates = match self.values.get("fwdrate") {
@@ -288,7 +288,7 @@ impl Rd<'_> {
             access,
             seed: self.changes.seed,
         };
-        // Reports are not by the interval of the file, but what it says must be a time.
+        // Reports ignore the interval of the file, but it must be a valid time.
         duration(self.values, "interval")?;
         Ok(Run {
             name: self.name.to_owned(),
@@ -353,7 +353,7 @@ impl Rd<'_> {
             there: 100,
             shared: one(fsd, "shared").is_some_and(|s| s.starts_with('y')),
         };
-        // Not more than so many bytes in all: fewer files in each directory.
+        // Limits the total size by reducing the number of files in each directory.
         for word in ["totalsize", "wss", "workingsetsize"] {
             if let Some(most) = number(fsd, word)? {
                 let one_more = set.bytes() / files as f64;

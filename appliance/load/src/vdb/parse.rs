@@ -1,4 +1,4 @@
-//! Lines, keywords, lists.
+//! Parses lines, keywords and lists.
 
 use anyhow::{Context, Result, bail, ensure};
 use std::collections::BTreeMap;
@@ -10,14 +10,14 @@ pub(super) struct Item {
     pub values: Vec<String>,
 }
 
-/// A line: number, and what stands in it.
+/// A line: its number and its items.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Line {
     pub number: usize,
     pub items: Vec<Item>,
 }
 
-/// Files that include each other end somewhere.
+/// Maximum nesting of included files, which stops circular includes.
 const INCLUDED_MAX: usize = 8;
 
 pub(super) fn lines(
@@ -59,7 +59,7 @@ pub(super) fn lines(
     Ok(found)
 }
 
-/// Up to the first blank that is not inside quotes.
+/// The text up to the first blank outside quotes.
 fn until_blank(line: &str) -> &str {
     let mut quoted = false;
     for (at, c) in line.char_indices() {
@@ -85,7 +85,7 @@ fn replaced(line: &str, variables: &BTreeMap<String, String>) -> Result<String> 
     Ok(out + rest)
 }
 
-/// Splits at commas that are outside parentheses and quotes.
+/// Splits at commas outside parentheses and quotes.
 fn split(text: &str) -> Result<Vec<&str>> {
     let (mut depth, mut quoted, mut from) = (0, false, 0);
     let mut parts = Vec::new();
@@ -122,7 +122,7 @@ fn items(line: &str) -> Result<Vec<Item>> {
     Ok(items)
 }
 
-/// Which of `known` a keyword is: the same, or the first that begins like it.
+/// Resolves a keyword: the exact match in `known`, or the first that starts with it.
 pub(super) fn full<'a>(keyword: &str, known: &[&'a str]) -> Option<&'a str> {
     let same = known.iter().find(|k| **k == keyword);
     same.or_else(|| known.iter().find(|k| k.starts_with(keyword))).copied()

@@ -2,7 +2,7 @@ use super::*;
 use crate::flow::{Format, Order, Step};
 use crate::pace::Arrivals;
 
-/// As printed in the comparison of layouts under a mail archive's load.
+/// As published in the comparison of layouts under the load of a mail archive.
 const MAIL: &str = "\
 fsd=fsd1,anchor=/data_remote/test,depth=2,width=8,files=10000,sizes=(8k,60,32k,25,512k,10,4m,5)
 fwd=fwd1,fsd=fsd1,operation=read,skew=50,xfersize=8k,fileio=sequential,fileselect=random,threads=48
@@ -36,7 +36,7 @@ fn the_published_mail_archive_is_read_unchanged() {
     ));
     assert!(matches!(&random.steps[..], [_, Step::Parts { random: true, count: Some(100), .. }, Step::Close]));
     assert_eq!((whole.skew, whole.order), (Some(50.0), Order::Random));
-    // A hundredth of it: files, rate and time.
+    // Scaled to a hundredth: files, rate and time.
     let runs = parsed(MAIL, &Changes { scale: Some(0.01), ..Changes::default() }).expect("runs");
     let flow = &runs[0].flow;
     assert_eq!((flow.filesets[0].count(), flow.arrivals), (6_400, Arrivals::Poisson(100.0)));

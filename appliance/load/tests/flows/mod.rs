@@ -1,4 +1,5 @@
-//! Flows on a directory of this machine and on an NFS server: the published mail archive at a small scale, and each profile.
+//! Flows on a local directory and on an NFS server: the published mail archive at a small scale,
+//! and each profile.
 
 use load::flow::{Flow, Format, profile};
 use load::vdb::{self, Changes};
@@ -37,10 +38,10 @@ fn mail(target: &Target) {
     let report = run(MAIL, &at(target)).expect("a run");
     assert_eq!((report.failed, report.first_failure.as_deref()), (0, None));
     let reads = report.of(What::Read);
-    // What counts are reads; opening and closing comes beside.
+    // The counted operations are reads; open and close are auxiliary.
     assert_eq!(report.ops, reads.count);
     assert!(report.of(What::Open).count > 0 && reads.bytes > 0);
-    // The files are there now, as format=no wants them.
+    // The files exist now, as format=no requires.
     assert!(run(MAIL, &missing).expect("a run").ops > 0);
 }
 
@@ -50,13 +51,13 @@ fn profiles(target: &Target) {
         let mut flow = profile::named(name, target, scale).expect(name);
         let writes = !matches!(name, "webserver" | "mailarchive");
         worked(&mut flow, |report| report.ops > 0 && (!writes || report.of(What::Write).count > 0));
-        // Once more, over what the first run left.
+        // Once more, on the files of the first run.
         flow.format = Format::Fill;
         worked(&mut flow, |report| report.ops > 0);
     }
 }
 
-/// Runs a flow for a moment; for longer where a machine that is busy with others did not come to all of it.
+/// Runs a flow briefly, and longer if a busy machine did not execute all steps.
 fn worked(flow: &mut Flow, is_enough: impl Fn(&Report) -> bool) {
     for ms in [700, 5_000, 60_000] {
         flow.time = Some(Duration::from_millis(ms));
@@ -126,7 +127,7 @@ fn clients_on_several_machines_begin_when_all_are_ready() {
     let words = format!("{} randread {file} --file-size 64K --seconds 0.5 --rate 200 --await-go", example.display());
     let clients = load::clients::Clients {
         hosts: load::clients::hosts("one # first\n\ntwo\nthree\n"),
-        // In place of ssh: the host is the name of the shell, the line what it runs.
+        // Instead of ssh: the host is the name of the shell, the line its command.
         shell: ["sh", "-c", "eval \"$1\""].map(str::to_owned).to_vec(),
         line: words.split(' ').map(str::to_owned).collect(),
     };
@@ -140,7 +141,8 @@ fn clients_on_several_machines_begin_when_all_are_ready() {
     assert!(format!("{:#}", broken.run().expect_err("none is ready")).contains("ended before it was ready"));
 }
 
-/// Three clients of one benchmark, one of which may do a tenth: the judge names it, and each client's own seconds are kept.
+/// Three clients of one benchmark, one of which is limited to a tenth: the judge names it, and each
+/// client's own seconds are stored.
 #[test]
 fn a_benchmark_of_several_clients_names_the_slow_one() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -148,7 +150,7 @@ fn a_benchmark_of_several_clients_names_the_slow_one() {
     let program = std::env::current_exe().expect("this test");
     let example = program.parent().and_then(|p| p.parent()).expect("a folder").join("examples/load");
     std::fs::write(at.join("list"), "one\ntwo\nthree\n").expect("written");
-    // In place of ssh. The example takes no word 'load' in front.
+    // Instead of ssh. The example program takes no 'load' argument.
     let script = "[ \"$1\" != two ] || set -- two \"$(echo \"$2\" | sed 's/--rate 100/--rate 10/')\"\neval \"$(echo \"$2\" | sed 's/ load / /')\"\n";
     std::fs::write(at.join("rsh"), script).expect("written");
     let words = "bench run DIR/run --repeats 2 --link 1G clients -f DIR/list --rsh sh|DIR/rsh --program EXAMPLE randread DIR/%h --file-size 64K --rate 100 --seconds 1.2";

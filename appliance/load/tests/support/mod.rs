@@ -1,4 +1,4 @@
-//! A server of NFS on a file system in memory, one of NBD on a volume in memory.
+//! An NFS server with a file system in memory, and an NBD server with a volume in memory.
 
 use files::memory::MemoryVfs;
 use files::vfs::Vfs;
@@ -13,7 +13,7 @@ pub struct Running {
     _server: Server,
 }
 
-/// Shares `/export`, in which there is a directory `deep`.
+/// Shares `/export`, which contains the directory `deep`.
 pub fn server() -> Running {
     let mut config = Config::new([7; 32]);
     config.listen.push(([127, 0, 0, 1], 0).into());
@@ -100,7 +100,7 @@ impl Exports for One {
     }
 }
 
-/// Serves the volume `tank/v`, of a mebibyte, on a socket.
+/// Serves the volume `tank/v`, of one mebibyte, on a socket.
 pub fn volume(socket: &std::path::Path) -> serve::nbd::Server {
     let config = serve::nbd::Config { socket: Some(socket.to_owned()), ..serve::nbd::Config::default() };
     let memory = Arc::new(Memory(Mutex::new(vec![0; 1 << 20])));

@@ -1,6 +1,7 @@
-//! Serving file systems and volumes to clients: the kernel's FUSE, NFS and NBD.
+//! Servers that export file systems and volumes to clients: FUSE, NFS and NBD.
 //!
-//! **Invariant: a server knows `files::vfs` and its protocol; never a dataset, a pool or an on-disk format.**
+//! **Invariant: a server uses `files::vfs` and its own protocol, never a dataset, a pool or an
+//! on-disk format.**
 
 pub mod fuse;
 pub mod nbd;

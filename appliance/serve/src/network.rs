@@ -1,8 +1,9 @@
-//! Whose connections are counted together.
+//! Groups client addresses into networks whose connections are counted together.
 
 use std::net::IpAddr;
 
-/// The network that stands for a client: an IPv4 address, or the /64 of an IPv6 address, all of which one host has.
+/// The network that identifies a client: an IPv4 address, or the /64 prefix of an IPv6 address,
+/// because one host may use every address in a /64.
 pub fn network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(v6) => IpAddr::V6((v6.to_bits() >> 64 << 64).into()),

@@ -1,17 +1,21 @@
-//! Gives the kernel the rest of a record of which it asked for a small part.
+//! Read-ahead for small random reads: pushes the rest of the record into the kernel's page cache.
 //!
-//! To answer 8 KiB at a random place, the whole record (128 KiB, mostly) was read, verified and decompressed. The kernel
-//! keeps the 8 KiB, and each neighbour costs another round trip through /dev/fuse, which takes many times longer than
-//! copying them. So the others are put into its page cache, unasked (FUSE_NOTIFY_STORE).
+//! To answer 8 KiB at a random offset, the whole record (usually 128 KiB) is read, verified and
+//! decompressed. The kernel keeps only the 8 KiB, and each neighbouring block would cost another
+//! round trip through /dev/fuse, which takes many times longer than copying it. So the neighbours
+//! are stored in the page cache without a request (`FUSE_NOTIFY_STORE`).
 //!
-//! Measured on a busy machine of 2 cores: 50,000 random reads of 8 KiB in a file of 400 MiB went from 8,000 to 38,000 a
-//! second. It costs about 150 us of a core for 128 KiB, so files that do not fit into memory well are left alone: there, what
-//! is given is thrown out before it is read.
+//! Measured on a busy machine with 2 cores: 50,000 random reads of 8 KiB in a file of 400 MiB rose
+//! from 8,000 to 38,000 reads per second. The cost is about 150 us of one core for 128 KiB, so
+//! files that do not fit comfortably into memory are excluded: their pages would be evicted before
+//! they are read.
 //!
-//! Never to a file that somebody may write to, whose newer pages only the kernel has ([`super::held`] sees to it).
+//! Pages are never stored for a file that is open for writing, because only the kernel has its
+//! newer pages ([`super::held`] enforces this).
 //!
-//! On one thread, beside those that answer: storing waits for pages that the kernel has locked until a read is answered,
-//! so whoever answers reads must not wait for it. When it cannot keep up, requests are dropped: nobody waits for them.
+//! This work runs on its own thread. Storing waits for pages that the kernel keeps locked until a
+//! read is answered, so a thread that answers reads must not wait for it. When this thread falls
+//! behind, requests are dropped: no reader depends on them.
 
 use super::ops::Ops;
 use super::reply::Notifier;
@@ -20,17 +24,19 @@ use std::sync::Weak;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
-/// Reads up to this size look like random ones: a sequential reader's grow beyond it at once, by the kernel's read-ahead.
+/// Reads up to this size count as random. The kernel's read-ahead soon makes sequential reads
+/// larger.
 const SMALL_BYTES: u32 = 16 << 10;
-/// As much is given at most, aligned, of a larger record: copying has a price, too. Guessed.
+/// Largest aligned window that is stored for a larger record, since copying has a cost too.
+/// Guessed.
 const WINDOW_BYTES_MAX: u64 = 256 << 10;
-/// A window that is not larger than this many reads is not worth a message of its own.
+/// A window must be larger than this many reads to be worth a message.
 const WINDOW_READS_MIN: u64 = 4;
-/// Reads that wait. Guessed: few, since late help is no help.
+/// Queued reads. Guessed: few, since late read-ahead does not help.
 const QUEUE: usize = 16;
-/// Windows remembered as given, to not give them again for reads that were under way by then.
+/// Recently stored windows, remembered so that reads already in flight do not store them again.
 const GIVEN: usize = 256;
-/// After that, a read of such a window means that the kernel has dropped it.
+/// After this time, a read inside a stored window means that the kernel has evicted it.
 const GIVEN_FOR: Duration = Duration::from_millis(200);
 
 /// A small read that was answered.
@@ -40,30 +46,31 @@ struct Read {
     bytes: u32,
 }
 
-/// Where answered reads are told.
+/// Sends answered reads to the read-ahead thread.
 pub(super) struct Ahead(SyncSender<Read>);
 
-/// What the thread works on.
+/// The receiving end, used by the read-ahead thread.
 pub(super) struct Work(Receiver<Read>);
 
-/// Both ends.
+/// Creates both ends of the queue.
 pub(super) fn channel() -> (Ahead, Work) {
     let (sender, receiver) = sync_channel(QUEUE);
     (Ahead(sender), Work(receiver))
 }
 
 impl Ahead {
-    /// A read was answered. Not the first of a file: whoever reads on from there, reads in sequence.
+    /// Reports an answered read. Reads at offset 0 are ignored, because a reader that starts there
+    /// is usually sequential.
     pub fn answered(&self, node: NodeId, offset: u64, bytes: u32, flags: u32) {
         if bytes <= SMALL_BYTES && offset > 0 && flags & libc::O_DIRECT as u32 == 0 {
-            // Full: it is busy with others.
+            // If the queue is full, the thread is busy and this read is dropped.
             let _ = self.0.try_send(Read { node, offset, bytes });
         }
     }
 }
 
 impl Work {
-    /// Works until the server is gone.
+    /// Runs until the server is dropped.
     pub fn run(self, ops: &Weak<Ops>, kernel: &Notifier) {
         let largest = memory_bytes() / 4;
         let mut given: Vec<Option<(NodeId, u64, Instant)>> = vec![None; GIVEN];
@@ -77,7 +84,7 @@ impl Work {
                     return;
                 }
                 let start = read.offset / window * window;
-                // Never beyond the end: the kernel would take it for a longer file.
+                // Never past the end of the file: the kernel would extend the file.
                 let end = start.saturating_add(window).min(attr.size);
                 let Some(bytes) = end.checked_sub(start).filter(|&n| n > 0) else { return };
                 let hash = ((start / window) ^ read.node.0).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56;
@@ -86,7 +93,8 @@ impl Work {
                     return;
                 }
                 *slot = Some((read.node, start, Instant::now()));
-                // What is wrong with the record, the reader is told when it gets there.
+                // Errors are ignored here. The reader gets the error when it reaches that part of
+                // the record.
                 if let Ok(data) = ops.vfs.read(read.node, start, bytes as usize)
                     && let Err(error) = kernel.store(ops.inodes.to_fuse(read.node), start, &data)
                 {
@@ -106,7 +114,7 @@ impl Work {
     }
 }
 
-/// Memory of this machine; if that cannot be told, of a small one.
+/// Total memory of this machine in bytes; 1 GiB if it cannot be determined.
 fn memory_bytes() -> u64 {
     let info = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let total = info.lines().find_map(|l| l.strip_prefix("MemTotal:")?.trim().strip_suffix(" kB")?.parse::<u64>().ok());

@@ -1,4 +1,4 @@
-//! Ties /dev/fuse to a directory: by mount(2), or by fusermount3 for those who may not.
+//! Mounts /dev/fuse at a directory with mount(2), or with fusermount3 for unprivileged users.
 
 use super::sys;
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags};
@@ -12,17 +12,17 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// What the kernel is told of a mount.
+/// Parameters of a mount.
 pub(super) struct How {
-    /// Shown as the source.
+    /// Source shown by `mount` and `df`.
     pub source: String,
-    /// `MS_RDONLY`, `MS_NOSUID` …
+    /// Mount flags such as `MS_RDONLY` and `MS_NOSUID`.
     pub flags: libc::c_ulong,
-    /// `allow_other` and `default_permissions`, as far as wanted.
+    /// `allow_other` and `default_permissions`, if requested.
     pub options: Vec<&'static str>,
 }
 
-/// Names of flags, as fusermount3 takes them: when set, when not.
+/// fusermount3's names for mount flags: (flag, name if set, name if not set).
 const FLAG_NAMES: [(libc::c_ulong, &str, &str); 5] = [
     (libc::MS_RDONLY, "ro", "rw"),
     (libc::MS_NOSUID, "nosuid", "suid"),
@@ -31,7 +31,7 @@ const FLAG_NAMES: [(libc::c_ulong, &str, &str); 5] = [
     (libc::MS_NOATIME, "noatime", "atime"),
 ];
 
-/// Mounts at `dir`, and gives the connection to the kernel.
+/// Mounts at `dir` and returns the connection to the kernel.
 pub(super) fn attach(dir: &Path, how: &How) -> io::Result<File> {
     let place = dir.metadata()?;
     match by_system_call(dir, &place, how) {
@@ -61,14 +61,15 @@ fn by_system_call(dir: &Path, place: &Metadata, how: &How) -> io::Result<File> {
 }
 
 fn by_fusermount(dir: &Path, how: &How) -> io::Result<File> {
-    // A comma or a backslash would end the name.
+    // fusermount3 splits options at commas and treats a backslash as an escape.
     let source = how.source.replace('\\', "\\\\").replace(',', "\\,");
     let mut options = vec![format!("fsname={source}"), "subtype=weir".to_owned()];
     options.extend(how.options.iter().map(|&o| o.to_owned()));
     options.extend(FLAG_NAMES.iter().map(|(flag, on, off)| if how.flags & flag != 0 { *on } else { *off }.to_owned()));
     let (ours, theirs) = UnixStream::pair()?;
     let mut command = Command::new("fusermount3");
-    // It gets its end as standard input: a number that it can be told without anything left open on the way.
+    // fusermount3 gets its end of the socket as standard input, a descriptor number that is known
+    // in advance and leaks no other descriptor to it.
     command.env("_FUSE_COMMFD", "0").stdin(OwnedFd::from(theirs)).stdout(Stdio::null()).stderr(Stdio::piped());
     command.arg("-o").arg(OsString::from(options.join(","))).arg("--").arg(dir);
     let child = command.spawn().map_err(|e| match e.kind() {
@@ -86,7 +87,8 @@ fn by_fusermount(dir: &Path, how: &How) -> io::Result<File> {
         Some(device) if output.status.success() => Ok(device),
         _ => {
             let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-            // It opens the device as the user, whom its mode may forbid that.
+            // fusermount3 opens the device as the user, and the mode of the device may not allow
+            // that.
             let advice = match said.contains("/dev/fuse") && said.contains("Permission denied") {
                 true => " (its mode is to be 0666; in a container the device must be given to it)",
                 false => "",
@@ -96,7 +98,8 @@ fn by_fusermount(dir: &Path, how: &How) -> io::Result<File> {
     }
 }
 
-/// The open device that comes with a byte; `None` if the other end is closed before.
+/// Receives the open device, passed as ancillary data with one byte; `None` if the other end closes
+/// first.
 fn receive_device(socket: &UnixStream) -> io::Result<Option<File>> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut control = RecvAncillaryBuffer::new(&mut space);

@@ -1,12 +1,12 @@
-//! Attributes and errors, from ours to the kernel's.
+//! Converts attributes and errors to the kernel's form.
 
 use files::vfs::{Attr, FileKind, Time};
 use files::{Error, Refusal};
 use rustix::io::Errno;
 
-/// A number of the protocol, in the machine's byte order.
+/// An integer field of the protocol, in native byte order.
 pub(super) trait Number {
-    /// Appends it.
+    /// Appends the bytes of the number.
     fn append(self, out: &mut Vec<u8>);
 }
 
@@ -22,12 +22,11 @@ impl Number for u64 {
     }
 }
 
-/// Appends a number.
 pub(super) fn put(out: &mut Vec<u8>, number: impl Number) {
     number.append(out);
 }
 
-/// The bits of `st_mode` that tell the kind of file (`S_IFMT`).
+/// The file type bits of `st_mode` (`S_IFMT`).
 pub(super) fn type_bits(kind: FileKind) -> u32 {
     match kind {
         FileKind::Regular => libc::S_IFREG,
@@ -40,17 +39,19 @@ pub(super) fn type_bits(kind: FileKind) -> u32 {
     }
 }
 
-/// Linux keeps the low 8 bits of the minor number below 12 bits of major, and the rest of the minor above (`new_encode_dev`).
+/// Encodes a device number as Linux does (`new_encode_dev`): bits 0-7 are the low bits of the minor
+/// number, bits 8-19 the major number, bits 20-31 the rest of the minor number.
 pub(super) fn device_number(major: u32, minor: u32) -> u32 {
     (minor & 0xff) | (major & 0xfff) << 8 | (minor & 0xf_ff00) << 12
 }
 
-/// Major and minor number, the other way.
+/// Splits a device number into (major, minor); the inverse of [`device_number`].
 pub(super) fn device_number_parts(device: u32) -> (u32, u32) {
     (device >> 8 & 0xfff, device & 0xff | device >> 12 & 0xf_ff00)
 }
 
-/// Linux takes no more; what a damaged disk says must not make it refuse the file.
+/// Clamps the value to the maximum that Linux accepts, so that a damaged timestamp does not make
+/// the file inaccessible.
 fn nanoseconds(time: Time) -> u32 {
     time.nanoseconds.min(999_999_999)
 }
@@ -59,7 +60,7 @@ fn mode(attr: &Attr) -> u32 {
     type_bits(attr.kind) | attr.mode & 0o7777
 }
 
-/// Appends `struct fuse_attr`, with the inode number that is to be shown.
+/// Appends `struct fuse_attr`. `ino` is the inode number to show.
 pub(super) fn put_attr(out: &mut Vec<u8>, attr: &Attr, ino: u64) {
     let times = [attr.atime, attr.mtime, attr.ctime];
     for n in [ino, attr.size, attr.blocks_512] {
@@ -77,13 +78,13 @@ pub(super) fn put_attr(out: &mut Vec<u8>, attr: &Attr, ino: u64) {
     }
 }
 
-/// Appends `struct fuse_statx`: what stat(2) tells, and the time of birth.
+/// Appends `struct fuse_statx`: the basic stat(2) fields and the birth time.
 pub(super) fn put_statx(out: &mut Vec<u8>, attr: &Attr, ino: u64) {
     let end = out.len() + 256;
     put(out, libc::STATX_BASIC_STATS | libc::STATX_BTIME);
     put(out, attr.block_bytes);
     put(out, 0_u64);
-    // The mode has 16 bits, and as many of nothing behind it.
+    // The mode is 16 bits wide and followed by 16 bits of padding.
     for n in [attr.links, attr.uid, attr.gid] {
         put(out, n);
     }
@@ -102,7 +103,7 @@ pub(super) fn put_statx(out: &mut Vec<u8>, attr: &Attr, ino: u64) {
     out.resize(end, 0);
 }
 
-/// The error number that a process gets.
+/// Maps an error to the errno that the process gets.
 pub(super) fn errno(error: &Error) -> Errno {
     match error {
         Error::NotFound { .. } => Errno::NOENT,

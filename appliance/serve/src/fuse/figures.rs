@@ -1,4 +1,4 @@
-//! What the kernel asked for, and how long answers took.
+//! Counts the kernel's requests and measures how long the answers took.
 
 use super::wire::Op;
 use files::vfs::{NodeId, Vfs};
@@ -17,7 +17,7 @@ static READ: Info =
 static WRITTEN: Info =
     Info { name: "fuse_written", unit: Unit::Bytes, help: "Bytes taken from the kernel as contents of files." };
 
-/// Its place in the operations of [`Layer::Fuse`].
+/// Index of the operation in the operations of [`Layer::Fuse`].
 fn kind(op: &Op<'_>) -> usize {
     match op {
         Op::Lookup { .. } => 0,
@@ -55,7 +55,7 @@ fn kind(op: &Op<'_>) -> usize {
     }
 }
 
-/// Figures of one mount, or of several that share them.
+/// Statistics of one mount, or of several mounts that share them.
 pub struct Figures {
     times: Vec<Histogram>,
     pub(super) read: Counter,
@@ -63,7 +63,7 @@ pub struct Figures {
     told: OnceLock<Told>,
 }
 
-/// Whom each request is told, and by which numbers.
+/// Where each request is recorded, and the numbers that identify this mount there.
 struct Told {
     events: Arc<Events>,
     client: u32,
@@ -71,7 +71,8 @@ struct Told {
     root: u64,
 }
 
-/// Bits of a node's number that are its object; those above tell file systems of one mount apart.
+/// The low bits of a node number that hold the object number. The bits above identify the file
+/// system within the mount.
 const OBJECT_BITS: u32 = 48;
 
 impl Default for Figures {
@@ -82,7 +83,8 @@ impl Default for Figures {
 }
 
 impl Figures {
-    /// From now on, each request is told, as one of the mount at `place` of `dataset`, whose tree is `vfs`.
+    /// Starts recording each request in `events`, as a request to the mount at `place` of
+    /// `dataset`, whose tree is `vfs`. Only the first call has an effect.
     pub fn tell_to(&self, events: &Arc<Events>, place: &str, dataset: &str, vfs: &dyn Vfs) {
         self.told.get_or_init(|| Told {
             events: events.clone(),
@@ -113,7 +115,7 @@ impl Source for Figures {
     }
 }
 
-/// A request under way; counted when it is dropped, which is after its answer.
+/// A request in progress. It is counted when dropped, after its answer was sent.
 pub(super) struct Counted {
     figures: Arc<Figures>,
     kind: usize,
@@ -142,7 +144,7 @@ impl Drop for Counted {
         let spent = self.clock.ns();
         self.figures.times[self.kind].record(spent);
         let Some(Told { events, client, place, root }) = self.figures.events() else { return };
-        // Of other file systems that the mount shows, nobody here knows the names.
+        // The names of other file systems shown by this mount are not known here.
         if self.node >> OBJECT_BITS == root >> OBJECT_BITS {
             note::file(*place, self.node & ((1 << OBJECT_BITS) - 1));
         }

@@ -1,15 +1,18 @@
-//! What the kernel holds on to: nodes that it knows by number, and files that are open for writing.
+//! Tracks what the kernel references: nodes whose number it knows, and files that are open for
+//! writing.
 //!
-//! A node whose last name was removed lives on as long as somebody uses it, and only the kernel knows: it counts the times
-//! that we gave it a number, and says when it forgets. In between, the node is open in the `Vfs`.
+//! A node whose last name was removed must live as long as it is in use, and only the kernel knows
+//! when that ends: it counts how often it was given the node's number, and sends FORGET when it
+//! drops those references. In between, the node stays open in the `Vfs`.
 //!
-//! Writers matter to those who give the kernel pages that it did not ask for ([`super::ahead`]), which must never be put
-//! over newer ones, and to those who answer where data is from what we have, without what only the kernel has
-//! (`lseek`). While pages are under way to a file, whoever wants to write to it is put on hold and let go afterwards.
+//! Writers matter in two places. Code that stores unrequested pages in the kernel
+//! ([`super::ahead`]) must never overwrite newer ones. Code that reports where data is (`lseek`)
+//! uses our state, which lacks pages that only the kernel has. While pages are being stored for a
+//! file, new writers are queued and released afterwards.
 //!
 //! Invariants:
 //!   * `open_node` was called once more than `close_node` for each node with lookups
-//!   * no pages are under way to a file that has writers
+//!   * no pages are being stored for a file that has writers
 
 use files::Result;
 use files::vfs::{NodeId, Vfs};
@@ -18,10 +21,10 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
-/// Locks, so that threads seldom wait for each other. Guessed.
+/// Number of locks, so that threads rarely contend. Guessed.
 const SHARDS: usize = 32;
 
-/// What to do once no pages are under way.
+/// Called once no pages are being stored.
 pub(super) type Then = Box<dyn FnOnce() + Send>;
 
 #[derive(Default)]
@@ -38,7 +41,7 @@ impl State {
     }
 }
 
-/// All of them.
+/// References and writers of all nodes.
 pub(super) struct Held {
     vfs: Arc<dyn Vfs>,
     shards: Vec<Mutex<HashMap<NodeId, State>>>,
@@ -51,11 +54,12 @@ impl Held {
 
     fn shard(&self, node: NodeId) -> &Mutex<HashMap<NodeId, State>> {
         let hash = node.0.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 59;
-        // 5 bits, as many as there are shards.
+        // The hash has 5 bits, which select one of 32 shards.
         self.shards.get(hash as usize).unwrap_or(&self.shards[0])
     }
 
-    /// The kernel is about to be given the number of `node`.
+    /// Records that the kernel is about to be given the number of `node`, and opens it on the first
+    /// reference.
     pub fn hold(&self, node: NodeId) -> Result<()> {
         let mut shard = self.shard(node).lock();
         match shard.entry(node) {
@@ -68,7 +72,7 @@ impl Held {
         Ok(())
     }
 
-    /// The kernel forgot the number as often as this.
+    /// Records that the kernel dropped `times` references. Closes the node with the last one.
     pub fn forget(&self, node: NodeId, times: u64) {
         {
             let mut shard = self.shard(node).lock();
@@ -84,12 +88,13 @@ impl Held {
                 return;
             }
         }
-        // Not under the lock: it may free a file, which takes its time. Who is given the number meanwhile has opened it again.
+        // Not under the lock: closing may free a file, which takes time. A lookup that comes in
+        // meanwhile has opened the node again.
         self.vfs.close_node(node);
     }
 
-    /// Somebody is going to write to `node`, until [`Self::done_writing`]; `then` is called once that is possible: now, and
-    /// on this thread, unless pages are under way.
+    /// Registers a writer of `node` until [`Self::done_writing`] is called. Calls `then` once
+    /// writing is allowed: immediately and on this thread, unless pages are being stored.
     pub fn writing(&self, node: NodeId, then: impl FnOnce() + Send + 'static) {
         {
             let mut shard = self.shard(node).lock();
@@ -102,7 +107,7 @@ impl Held {
         then();
     }
 
-    /// The other end of [`Self::writing`].
+    /// Unregisters a writer; pairs with [`Self::writing`].
     pub fn done_writing(&self, node: NodeId) {
         let mut shard = self.shard(node).lock();
         if let Entry::Occupied(mut held) = shard.entry(node) {
@@ -113,12 +118,13 @@ impl Held {
         }
     }
 
-    /// Whether the kernel may have what we do not have yet.
+    /// Whether the kernel may have newer data than we do.
     pub fn has_writers(&self, node: NodeId) -> bool {
         self.shard(node).lock().get(&node).is_some_and(|s| s.writers > 0)
     }
 
-    /// Runs `store`, which gives the kernel pages of `node`, unless somebody may write to it or the kernel has forgotten it.
+    /// Runs `store`, which stores pages of `node` in the kernel, unless the node has writers or the
+    /// kernel has forgotten it.
     pub fn store(&self, node: NodeId, store: impl FnOnce()) {
         match self.shard(node).lock().get_mut(&node) {
             Some(state) if state.writers == 0 && state.lookups > 0 => state.storing = true,
@@ -140,7 +146,7 @@ impl Held {
         }
     }
 
-    /// The kernel is gone, and with it all that it held.
+    /// Closes all nodes when the connection to the kernel ends.
     pub fn forget_all(&self) {
         for shard in &self.shards {
             for (node, state) in std::mem::take(&mut *shard.lock()) {

@@ -1,17 +1,18 @@
-//! Node numbers as the kernel's FUSE knows them.
+//! Maps our node numbers to FUSE's and back.
 //!
-//! Invariant: `to_fuse` and `to_node` are each other's inverse, and FUSE's number 1 is the root.
+//! Invariant: `to_fuse` and `to_node` are inverse to each other, and FUSE's number 1 is the root.
 
 use files::vfs::NodeId;
 
-/// FUSE insists on 1 for the root: swaps 1 with the number that the root has, and leaves all others alone.
+/// FUSE requires number 1 for the root: swaps 1 with the number of our root and leaves all other
+/// numbers unchanged.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct InodeMap {
     root: u64,
 }
 
 impl InodeMap {
-    /// For a tree with this root.
+    /// Creates the map for a tree with this root.
     pub fn new(root: NodeId) -> Self {
         Self { root: root.0 }
     }
@@ -24,20 +25,21 @@ impl InodeMap {
         }
     }
 
-    /// What the kernel calls `node`.
+    /// FUSE's number of `node`.
     pub fn to_fuse(self, node: NodeId) -> u64 {
         self.swap(node.0)
     }
 
-    /// What the kernel means by `number`.
+    /// The node for FUSE's `number`.
     pub fn to_node(self, number: u64) -> NodeId {
         NodeId(self.swap(number))
     }
 
-    /// Inode number that `stat` shows for `node`: the root's own, not FUSE's 1.
+    /// Inode number that `stat` shows for `node`: for the root its own number, not FUSE's 1.
     ///
-    /// Not [`files::vfs::Attr::ino`]: two datasets in one mount have the same object numbers, and a program that looks for
-    /// hard links (tar, rsync) takes two files with one device and inode number for the same.
+    /// Not [`files::vfs::Attr::ino`]: two datasets in one mount use the same object numbers, and
+    /// programs that look for hard links (tar, rsync) treat two files with the same device and
+    /// inode number as one.
     pub fn shown(node: NodeId) -> u64 {
         node.0
     }

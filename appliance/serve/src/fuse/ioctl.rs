@@ -1,18 +1,20 @@
-//! ioctl(2) as far as files have it: projects and flags, as `chattr -p`, `lsattr` and `zfs project` use them.
+//! The ioctl(2) commands of files: project IDs and flags, as used by `chattr -p`, `lsattr` and `zfs
+//! project`.
 //!
-//! Linux takes both forms apart itself (`fileattr`) and passes them as it would to any file system.
+//! Linux decodes both interfaces itself (`fileattr`) and passes them on as it does for any file
+//! system.
 
 use super::ops::Ops;
 use files::vfs::{Caller, FileKind, NodeId, SetAttr};
 use rustix::io::Errno;
 
-/// `FS_IOC_FSGETXATTR`: `struct fsxattr` comes back.
+/// `FS_IOC_FSGETXATTR`: returns `struct fsxattr`.
 const GET_EXTENDED: u32 = 0x801c_581f;
-/// `FS_IOC_FSSETXATTR`.
+/// `FS_IOC_FSSETXATTR`: sets `struct fsxattr`.
 const SET_EXTENDED: u32 = 0x401c_5820;
-/// `FS_IOC_GETFLAGS`: 4 bytes come back, whatever the number says.
+/// `FS_IOC_GETFLAGS`: returns 4 bytes, although the command number encodes a size of 8.
 const GET_FLAGS: u32 = 0x8008_6601;
-/// `FS_IOC_SETFLAGS`.
+/// `FS_IOC_SETFLAGS`: sets the 4 bytes of flags.
 const SET_FLAGS: u32 = 0x4008_6602;
 /// `FS_XFLAG_PROJINHERIT`.
 const EXTENDED_INHERIT: u32 = 0x200;
@@ -26,7 +28,7 @@ fn word(data: &[u8], index: usize) -> Option<u32> {
 }
 
 impl Ops {
-    /// What comes back.
+    /// Runs a command and returns its output bytes.
     pub fn ioctl(&self, who: &Caller, node: NodeId, command: u32, data: &[u8]) -> Result<Vec<u8>, Errno> {
         let failed = |e| self.failed(node, &e);
         let inherits = || self.vfs.project_inherit(node).map_err(failed);
@@ -53,7 +55,7 @@ impl Ops {
             }
             SET_FLAGS => {
                 let flags = word(data, 0).ok_or(Errno::INVAL)?;
-                // Immutable, append-only and nodump files are not offered.
+                // Immutable, append-only and nodump files are not supported.
                 if flags & !FLAG_INHERIT != 0 {
                     return Err(Errno::OPNOTSUPP);
                 }

@@ -1,44 +1,56 @@
-//! FUSE: a [`files::vfs::Vfs`] as a mounted file system.
+//! FUSE: mounts a [`files::vfs::Vfs`] as a file system.
 //!
-//! Below: `files::vfs`, by node number. Above: the commands `mount` and `serve`. Outside: the kernel, through /dev/fuse.
+//! Below: `files::vfs`, by node number. Above: the commands `mount` and `serve`. Outside: the
+//! kernel, through /dev/fuse.
 //!
 //! ```text
-//!   process ── system call ── kernel (page, entry and attribute cache) ── /dev/fuse ── threads ── server ── dyn Vfs
+//! process ── system call ── kernel (page, entry and attribute cache)
+//!         ── /dev/fuse ── threads ── server ── dyn Vfs
 //! ```
 //!
-//! Everything that a read-only tree shows stays true for as long as it is mounted. So the kernel is told to keep what it
-//! has seen for a year, not to ask at open and close, and to come back only for what it has not read yet. Of a tree that can
-//! be written this holds too, since what changes it comes by way of the kernel, which sees to what it keeps; it asks at open and
-//! close, so that we know what is in use ([`held`]). Sizes on disk change by themselves, after a while ([`settle`]).
+//! Nothing in a read-only tree changes while it is mounted. So the kernel caches everything for a
+//! year, sends no OPEN and RELEASE, and requests only what it has not read yet. The caches stay
+//! valid for a writable tree too, since all changes come through the kernel, which updates them; it
+//! sends OPEN and RELEASE so that we know what is in use ([`held`]). The space used on disk changes
+//! later, without a request ([`settle`]).
 //!
-//! Every write is given to the `Vfs` when the process makes it (unless [`MountOptions::write_back`] says otherwise): the
-//! process hears of a full pool, other servers see the data, and there is one clock for times.
+//! Each write reaches the `Vfs` when the process makes it (unless [`MountOptions::write_back`] is
+//! set): the process gets the error of a full pool, other servers see the data, and all timestamps
+//! come from one clock.
 //!
 //! Invariants:
-//!   * nothing that writes reaches a `Vfs` that says it is read-only: the mount is, and the `Vfs` refuses on its own
-//!   * the inode number of a node is its node number: unique within the mount, also where it shows several datasets
-//!   * an answer is sent from the thread that took the request, without a queue, unless it waits for a disk or the kernel
+//!   * no write reaches a `Vfs` that is read-only: the mount is read-only, and the `Vfs` refuses on
+//!     its own
+//!   * the inode number of a node is its node number: unique within the mount, even if it shows
+//!     several datasets
+//!   * an answer is sent from the thread that took the request, without a queue, unless it waits
+//!     for a disk or the kernel
 //!
 //! ```text
-//!   attach, mount    the mount itself           session    the conversation through /dev/fuse; ring, slot: through io_uring
-//!   wire, reply      bytes <-> requests, answers           server     a request's answer; ops, ioctl: what it means
-//!   held, settle, slow, ahead, names                       what is remembered between requests
-//!   figures                                                what was asked for, and how long it took
+//!   attach, mount                      the mount itself
+//!   session; ring, slot                the session through /dev/fuse; through io_uring
+//!   wire, reply                        bytes <-> requests, answers
+//!   server; ops, ioctl                 a request's answer; what it does
+//!   held, settle, slow, ahead, names   state kept between requests
+//!   figures                            counts and latencies of requests
 //! ```
 //!
-//! The protocol is spoken here and not by a library: the one that there is (fuser) has no way to birth times, to the kernel's
-//! word on who keeps setuid, or to whose list of access takes setgid away.
+//! The protocol is implemented here because the available library (fuser) does not support birth
+//! times, the kernel's decision on who keeps setuid, or clearing setgid when an ACL is set.
 //!
-//! Where it is asked for, and Linux offers it, requests come by way of io_uring ([`ring`]): a thread then needs one system call for
-//! each, not two, and works on the core that asks. Measured on 2 cores with a tree in memory (`MEDIA=memory PARTS=... bench/run fs` shows both):
-//! create, stat and unlink 10-15 % more a second, 8 KiB reads past the kernel's cache twice as many.
+//! If requested and supported by Linux, requests arrive over io_uring ([`ring`]): a thread then
+//! needs one system call per request instead of two, and works on the core of the caller. Measured
+//! on 2 cores with a tree in memory (`MEDIA=memory PARTS=... bench/run fs` shows both): create,
+//! stat and unlink 10-15 % more per second, 8 KiB reads that bypass the kernel's cache twice as
+//! many.
 //!
-//! Not offered: locks that other machines see. `sync` and `syncfs` do not
-//! reach a FUSE server (Linux keeps `FUSE_SYNCFS` to others): what they hand over is on disk with the next write round; `fsync`
-//! waits for it.
+//! Locks that other machines see are not supported. `sync` and `syncfs` do not reach a FUSE server
+//! (Linux sends `FUSE_SYNCFS` only to other kinds of servers, such as virtiofs): their data is on
+//! disk with the next transaction group. `fsync` waits for its data.
 //!
-//! Inode numbers: FUSE gives its root the node number 1, ZFS gives another one (34, mostly); [`inode::InodeMap`] swaps the
-//! two. The kernel shows what we say the inode number is, so `stat` sees the object number all the same.
+//! Inode numbers: FUSE requires node number 1 for the root, ZFS uses another (usually 34).
+//! [`inode::InodeMap`] swaps the two. The kernel shows the inode number that we return, so `stat`
+//! still shows the object number.
 
 mod ahead;
 mod attach;

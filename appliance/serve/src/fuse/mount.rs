@@ -1,7 +1,7 @@
 //! Mounting and unmounting.
 //!
-//! [`mount`] returns when the kernel shows the tree. Threads of this process then serve it until somebody unmounts: a
-//! person with `umount`, or this process through an [`Unmounter`].
+//! [`mount`] returns when the tree is visible. Threads of this process then serve it until it is
+//! unmounted, with `umount` or through an [`Unmounter`].
 
 use super::ahead;
 use super::attach::{How, attach};
@@ -20,57 +20,64 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Threads that serve one mount, at least: some wait for a disk while others answer from memory. Guessed.
+/// Minimum number of threads that serve one mount: some wait for a disk while others answer from
+/// memory. Guessed.
 const THREADS_MIN: usize = 4;
-/// Threads for each core's requests, at least, where they come by way of io_uring: the others do not help out. Guessed.
+/// Minimum number of threads per core with io_uring, where threads of other cores cannot help.
+/// Guessed.
 const CORE_THREADS_MIN: usize = 2;
-/// Read-ahead of the kernel where we may set it (root). Linux would take 128 KiB; larger requests cost fewer round trips.
+/// Read-ahead of the kernel, set if we are root. Linux defaults to 128 KiB; larger requests need
+/// fewer round trips.
 const READ_AHEAD_KIB: u32 = 1024;
-/// Share of the memory for dirty pages that write-back may take. Linux lets a FUSE mount have 1 %, with which it waits for the
-/// server more than it writes. Guessed: leaves the larger part to others.
+/// Share of memory that write-back may use for dirty pages. Linux gives a FUSE mount 1 %, with
+/// which it spends more time waiting for the server than writing. Guessed: leaves the larger part
+/// of memory to other uses.
 const DIRTY_PERCENT: &str = "40";
-/// How long [`MountHandle::wait`] waits for users of a tree that was unmounted under them.
+/// How long [`MountHandle::wait`] waits for users of a tree that was detached while in use.
 const DETACHED_GRACE: Duration = Duration::from_secs(3);
 
-/// How to mount.
+/// Options of a mount.
 #[derive(Debug, Clone, Default)]
 pub struct MountOptions {
-    /// What `mount` and `df` show as the source: POOL/DATASET.
+    /// Source shown by `mount` and `df`: POOL/DATASET.
     pub name: String,
-    /// Let other users in; `None`: if we are root.
+    /// Allow access by other users; `None`: only if we are root.
     pub allow_other: Option<bool>,
-    /// Hold users to the files' owners, modes and ACLs; `None`: if others are let in. Who mounts for himself can read his
-    /// disks anyway, and could not read files of the users of the machine that they come from.
+    /// Check owners, modes and ACLs of files; `None`: if other users are allowed. A user who mounts
+    /// a pool only for themselves can read its disks anyway, and would be locked out of files that
+    /// belong to users of another machine.
     pub enforce_permissions: Option<bool>,
-    /// Device nodes work as devices. Off by default, since the disks may come from elsewhere; they show all the same.
+    /// Device nodes work as devices. Off by default, since the disks may come from another machine.
+    /// The nodes are visible in any case.
     pub devices: bool,
-    /// Honour setuid and setgid bits; off by default for the same reason.
+    /// Honour setuid and setgid bits. Off by default for the same reason.
     pub setuid: bool,
-    /// Refuse to execute programs.
+    /// Refuse to execute programs (`MS_NOEXEC`).
     pub no_exec: bool,
-    /// Serving threads; `None`: one for each core, at least a few.
+    /// Number of serving threads; `None`: one per core, with a minimum of a few.
     pub threads: Option<usize>,
-    /// Read-only even if the tree can be written.
+    /// Mount read-only even if the tree is writable.
     pub read_only: bool,
-    /// Lets the kernel keep what is written for a while and put small writes together. Errors, a full pool's too, then show
-    /// when a file is synced or closed.
+    /// Let the kernel cache writes for a while and combine small ones. Errors, including a full
+    /// pool, are then reported when the file is synced or closed.
     pub write_back: bool,
-    /// Others change the tree as well, an NFS server say: the kernel asks again after a second and at each open, as an NFS client
-    /// does, and keeps nothing that is written for itself.
+    /// Others, such as an NFS server, change the tree too. The kernel revalidates after one second
+    /// and at each open, as an NFS client does, and does not cache writes.
     pub shared: bool,
-    /// Requests come by way of io_uring, where the kernel offers it; else, and by default, through /dev/fuse. Faster, but with
-    /// Linux up to 6.18 at least a server that is killed as the last process of a mount namespace never ends, and neither does
-    /// any sync(2) of the machine (docs/upstream/fuse-io-uring-kill.md).
+    /// Use io_uring for requests if the kernel supports it; otherwise, and by default, /dev/fuse is
+    /// used. io_uring is faster, but with Linux up to at least 6.18 a server that is killed as the
+    /// last process of a mount namespace never exits, and every sync(2) on the machine hangs with
+    /// it (docs/upstream/fuse-io-uring-kill.md).
     pub uring: bool,
-    /// Where it is counted what the kernel asks for.
+    /// Statistics that count the kernel's requests.
     pub figures: Arc<Figures>,
 }
 
 #[derive(Debug, Default)]
 struct State {
-    /// Serving is over, with this error text if it ended badly.
+    /// Set when serving has ended, with the error if it failed.
     ended: Option<io::Result<()>>,
-    /// The tree was taken out of the name space while in use.
+    /// When the tree was detached from the namespace while in use.
     detached: Option<Instant>,
 }
 
@@ -82,7 +89,8 @@ struct Shared {
     changed: Condvar,
 }
 
-/// A mounted file system that this process serves. Dropping it leaves it mounted and served.
+/// A mounted file system that this process serves. Dropping the handle leaves it mounted and
+/// served.
 pub struct MountHandle {
     shared: Arc<Shared>,
     server: Arc<Server>,
@@ -94,8 +102,9 @@ pub struct MountHandle {
 #[derive(Debug, Clone)]
 pub struct Unmounter(Arc<Shared>);
 
-/// Tells the kernel that a tree was changed by somebody else: another server, a rollback. It keeps what it has seen, and would
-/// not ask again. Not to be called by who answers its requests, as it may wait for their end.
+/// Notifies the kernel that something else changed the tree, such as another server or a rollback.
+/// The kernel caches what it has seen and would not ask again. Do not call this from a thread that
+/// answers requests: it may wait for one of them to finish.
 #[derive(Debug, Clone)]
 pub struct Changed {
     kernel: Notifier,
@@ -103,18 +112,22 @@ pub struct Changed {
 }
 
 impl Changed {
-    /// Attributes or contents of `node`, or the names in it.
+    /// Invalidates attributes and contents of `node`, or the entries if it is a directory.
     pub fn node(&self, node: NodeId) -> io::Result<()> {
         self.kernel.invalidate(self.inodes.to_fuse(node), 0)
     }
 
-    /// What `name` in `dir` stands for; or that it stands for something now.
+    /// Invalidates the entry `name` in `dir`, including a cached "does not exist".
     pub fn name(&self, dir: NodeId, name: &[u8]) -> io::Result<()> {
         self.kernel.invalidate_entry(self.inodes.to_fuse(dir), name)
     }
 }
 
-/// Mounts `vfs` at the directory `dir`; read-only, if that is all that it can be.
+/// Mounts `vfs` at the directory `dir`; read-only if the `Vfs` is.
+///
+/// Tries mount(2) first, and fusermount3 if that is not permitted. Fails with `Unsupported` if
+/// there is no /dev/fuse or the kernel speaks a protocol older than 7.31, and with `NotFound` if
+/// fusermount3 is needed and not installed.
 pub fn mount(vfs: Arc<dyn Vfs>, dir: &Path, options: &MountOptions) -> io::Result<MountHandle> {
     let dir = dir.canonicalize()?;
     let root = rustix::process::geteuid().is_root();
@@ -141,7 +154,7 @@ pub fn mount(vfs: Arc<dyn Vfs>, dir: &Path, options: &MountOptions) -> io::Resul
     let connection = Arc::new(attach(&dir, &how).map_err(cannot)?);
     let wanted = server.wanted() | if options.uring { can::OVER_IO_URING } else { 0 };
     let session = Session::begin(connection, wanted, threads.div_ceil(cores).max(CORE_THREADS_MIN)).map_err(|e| {
-        // Nobody will answer there.
+        // Detach the mount, since no server will answer there.
         let _ = sys::unmount(&dir, true);
         cannot(e)
     })?;
@@ -150,11 +163,11 @@ pub fn mount(vfs: Arc<dyn Vfs>, dir: &Path, options: &MountOptions) -> io::Resul
         raise_limits(device, ops.write_back);
     }
     let kernel = Notifier(session.device().clone());
-    // Not set before: this is the only place that does.
+    // Cannot fail: nothing else sets it.
     let _ = ops.kernel.set(kernel.clone());
     let changed = Changed { kernel: kernel.clone(), inodes: ops.inodes };
     let weak = Arc::downgrade(&ops);
-    // Ends with the server, which has the other end.
+    // The thread ends with the server, which owns the sending end.
     let to_kernel = kernel.clone();
     std::thread::Builder::new().name("weir-ahead".to_owned()).spawn(move || work.run(&weak, &to_kernel))?;
     if !ops.read_only {
@@ -180,12 +193,12 @@ impl std::fmt::Debug for MountHandle {
 }
 
 impl MountHandle {
-    /// Where it is mounted.
+    /// Mount point.
     pub fn dir(&self) -> &Path {
         &self.shared.dir
     }
 
-    /// For telling of changes by others.
+    /// For reporting changes made by others.
     pub fn changed(&self) -> Changed {
         self.changed.clone()
     }
@@ -195,16 +208,18 @@ impl MountHandle {
         Unmounter(self.shared.clone())
     }
 
-    /// Waits until it is unmounted, by whomever, and all requests are answered.
+    /// Waits until the tree is unmounted, by any means, and all requests are answered.
     ///
-    /// Where [`Unmounter::unmount_now`] took it from under its users, returns after a short grace even if some still hold
-    /// on to it: what they have written by then is on disk, and they get ENOTCONN when this process ends.
+    /// If [`Unmounter::unmount_now`] detached the tree while it was in use, this returns after a
+    /// short grace period even if some processes still use it. Their writes up to then are on disk;
+    /// they get ENOTCONN when this process exits.
     pub fn wait(self) -> io::Result<()> {
         let mut state = self.shared.state.lock();
         loop {
             if let Some(ended) = state.ended.take() {
                 drop(state);
-                let _ = self.thread.join(); // A panic has been reported by its thread; there is nothing left to clean up.
+                // A panic was reported by its thread, and nothing is left to clean up.
+                let _ = self.thread.join();
                 return ended;
             }
             match state.detached {
@@ -220,7 +235,6 @@ impl MountHandle {
         }
     }
 
-    /// Unmounts and waits.
     pub fn unmount(self) -> io::Result<()> {
         self.unmounter().unmount()?;
         self.wait()
@@ -232,12 +246,14 @@ impl Unmounter {
         self.0.state.lock().ended.is_none() && mounted_device(&self.0.dir) == self.0.device
     }
 
-    /// Unmounts; fails with `ResourceBusy` when it is in use. Fine if it is unmounted already.
+    /// Unmounts. Fails with `ResourceBusy` if the tree is in use; succeeds if it is already
+    /// unmounted.
     pub fn unmount(&self) -> io::Result<()> {
         if self.still_ours() { sys::unmount(&self.0.dir, false) } else { Ok(()) }
     }
 
-    /// Unmounts even when in use.
+    /// Unmounts, or detaches the tree if it is in use (`MNT_DETACH`): it disappears from the
+    /// namespace, and its users keep it until they close it.
     pub fn unmount_now(&self) -> io::Result<()> {
         if !self.still_ours() {
             return Ok(());
@@ -255,20 +271,21 @@ fn unsynced(error: &files::Error) -> io::Error {
     io::Error::other(format!("not all is on disk: {error}"))
 }
 
-/// Whether something is mounted exactly at `dir`.
+/// Whether a file system is mounted exactly at `dir`.
 pub fn is_mount_point(dir: &Path) -> bool {
     dir.canonicalize().is_ok_and(|dir| mounted_device(&dir).is_some())
 }
 
-/// `major:minor` of the topmost file system mounted exactly at `dir`, from the kernel's list of mounts: asking the file
-/// system itself would hang if its server did.
+/// `major:minor` of the topmost file system mounted exactly at `dir`, from the kernel's list of
+/// mounts. Querying the file system itself would hang if its server does.
 fn mounted_device(dir: &Path) -> Option<String> {
     let mounts = std::fs::read("/proc/self/mountinfo").ok()?;
     let mut lines = mounts.split(|&b| b == b'\n').filter_map(parse_line);
     lines.rfind(|m| m.place == dir).map(|m| m.device)
 }
 
-/// Unmounts what Weir has mounted at `dir` and beneath it, whichever process serves it; innermost first. How many it was.
+/// Unmounts all Weir mounts at and below `dir`, innermost first, whichever process serves them.
+/// Returns how many there were.
 pub fn unmount_below(dir: &Path, lazy: bool) -> io::Result<usize> {
     let dir = dir.canonicalize()?;
     let mounts = std::fs::read("/proc/self/mountinfo")?;
@@ -281,13 +298,15 @@ pub fn unmount_below(dir: &Path, lazy: bool) -> io::Result<usize> {
     Ok(ours.len())
 }
 
-/// How long a server may take to answer before it counts as alive but busy.
+/// A server that takes longer than this to answer counts as alive but busy.
 const PROBE: Duration = Duration::from_secs(5);
 
-/// Takes away what a server that was killed left mounted at `place`: every access to it fails. Whether there was such a thing.
+/// Removes the mount that a killed server left at `place`, where every access fails. Returns
+/// whether there was one.
 ///
-/// The kernel closes the connection of a killed process some time after its end (its rings are torn down behind it), and
-/// answers from its caches until then; so the question is one that only the server can answer.
+/// The kernel closes the connection of a killed process some time after its exit (its rings are
+/// torn down asynchronously) and answers from its caches until then. So the probe is a request that
+/// only the server can answer.
 pub fn unmount_dead(place: &Path) -> io::Result<bool> {
     let mounts = std::fs::read("/proc/self/mountinfo")?;
     let mut lines = mounts.split(|&b| b == b'\n').filter_map(parse_line);
@@ -314,7 +333,8 @@ struct MountLine {
     kind: String,
 }
 
-/// Field 3 is the device, field 5 the place (with octal escapes), the one behind "-" the type of file system.
+/// Field 3 is the device, field 5 the mount point (with octal escapes), the field after "-" the
+/// file system type.
 fn parse_line(line: &[u8]) -> Option<MountLine> {
     let mut fields = line.split(|&b| b == b' ');
     let text = |field: &[u8]| String::from_utf8_lossy(field).into_owned();
@@ -340,7 +360,8 @@ fn unescape(field: &[u8]) -> PathBuf {
     PathBuf::from(std::ffi::OsString::from_vec(out))
 }
 
-/// Best effort: needs root, and works without.
+/// Sets read-ahead and the dirty limit of the mount. Best effort: this requires root, and the mount
+/// works without it.
 fn raise_limits(device: &str, write_back: bool) {
     let set = |name: &str, value: &str| {
         let file = format!("/sys/class/bdi/{device}/{name}");

@@ -1,15 +1,17 @@
-//! Names of the nodes that were looked up lately, so that an error can say which file it hit.
+//! Remembers names of recently looked-up nodes, so that an error can report the path of the file.
 //!
-//! A node number says nothing to a person, and a `Vfs` knows no way from a file to its name. Remembering every name would
-//! cost memory that grows with the tree; so the last ones are kept, in a table of fixed size, and a newer name takes the
-//! older one's slot. A name that is gone shows as its object number.
+//! A node number means nothing to an administrator, and a `Vfs` cannot find the name of a file from
+//! its number. Remembering every name would cost memory proportional to the tree, so recent names
+//! are kept in a table of fixed size, where a newer name replaces the older one in its slot. A node
+//! whose name was replaced is shown by its object number.
 
 use files::vfs::{NodeId, Vfs};
 use parking_lot::Mutex;
 
-/// Guessed: covers the files that a busy machine has open, in about 1 MiB; taken when the first name comes.
+/// Guessed: covers the files that a busy machine has open, in about 1 MiB. Allocated with the first
+/// name.
 const SLOTS: usize = 8192;
-/// A path that is longer in components is cut at the front.
+/// A path with more components is truncated at the front.
 const DEPTH_MAX: usize = 256;
 
 struct Slot {
@@ -18,7 +20,7 @@ struct Slot {
     name: Box<[u8]>,
 }
 
-/// Node to (directory, name), the last few.
+/// Maps recent nodes to (directory, name).
 pub(super) struct Names {
     slots: Mutex<Vec<Option<Slot>>>,
 }
@@ -29,11 +31,12 @@ impl Names {
     }
 
     fn index(node: NodeId) -> usize {
-        // Fibonacci hashing: neighbouring object numbers land apart, and so do equal ones of different file systems.
+        // Fibonacci hashing: neighbouring object numbers get different slots, and so do equal ones
+        // of different file systems.
         (node.0.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 51) as usize % SLOTS
     }
 
-    /// `node` was found in `parent` under `name`.
+    /// Records that `node` was found in `parent` under `name`.
     pub fn remember(&self, node: NodeId, parent: NodeId, name: &[u8]) {
         let mut slots = self.slots.lock();
         if slots.is_empty() {
@@ -77,7 +80,7 @@ impl Names {
     }
 }
 
-/// A directory knows its parent, and the parent has its name.
+/// Finds the parent and name of a directory: `..` leads to the parent, which contains the name.
 fn name_of_directory(vfs: &dyn Vfs, dir: NodeId) -> Option<(NodeId, Vec<u8>)> {
     let parent = vfs.lookup(dir, b"..").ok()?.node;
     let mut name = None;

@@ -1,4 +1,5 @@
-//! What a request asks of the [`Vfs`], without the form that it comes in: [`super::server`] takes requests apart and answers.
+//! The meaning of each request, in terms of the [`Vfs`]. [`super::server`] decodes requests and
+//! sends answers.
 
 use super::ahead::Ahead;
 use super::attr::errno;
@@ -20,44 +21,46 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-/// Nothing changes but by way of the kernel, which sees to what it remembers: it may believe what it was told for a year.
+/// Cache lifetime if all changes come through the kernel, which updates its own caches: one year.
 pub(super) const FOREVER: Duration = Duration::from_secs(365 * 86_400);
-/// What others change as well: attributes in `.zfs/snapshot`, and shared trees.
+/// Cache lifetime of what others change too: attributes in `.zfs/snapshot`, and shared trees.
 const SHORTLY: Duration = Duration::from_secs(1);
-/// For what could not be read, has more names than the kernel knows, or is a name in `.zfs/snapshot`: ask again.
+/// No caching: for what could not be read, has names that the kernel does not know, or is a name in
+/// `.zfs/snapshot`.
 pub(super) const NOT_AT_ALL: Duration = Duration::ZERO;
 
-/// What the threads share.
+/// State that the serving threads share.
 pub(super) struct Ops {
     pub vfs: Arc<dyn Vfs>,
     pub inodes: InodeMap,
-    /// Shown in the log: POOL/DATASET.
+    /// Name in log messages: POOL/DATASET.
     label: String,
-    /// The kernel checks permissions, by ACLs too.
+    /// The kernel checks permissions, including ACLs.
     pub enforce: bool,
     pub read_only: bool,
-    /// The kernel keeps what is written for a while.
+    /// Write-back: the kernel caches writes for a while.
     pub write_back: bool,
-    /// Others change it as well.
+    /// Others change the tree too.
     pub shared: bool,
     exact: bool,
     pub names: Names,
     pub ahead: Ahead,
     pub held: Held,
     pub slow: Slow,
-    /// Syncs under way, and how many serving threads may wait for one: the others serve on.
+    /// Number of syncs in progress, and how many serving threads may run one, so that the others
+    /// continue to serve.
     syncing: AtomicUsize,
     sync_threads: usize,
     pub settle: Settle,
     pub figures: Arc<Figures>,
-    /// Set once it is mounted.
+    /// Set once the tree is mounted.
     pub kernel: OnceLock<Notifier>,
     /// The node and message logged last: the kernel asks for a broken page many times.
     last_logged: Mutex<(NodeId, String)>,
 }
 
 impl Ops {
-    /// For `threads` that serve.
+    /// `threads` is the number of serving threads.
     pub fn new(vfs: Arc<dyn Vfs>, how: &MountOptions, enforce: bool, threads: usize, ahead: Ahead) -> Self {
         let read_only = vfs.is_read_only();
         Self {
@@ -82,7 +85,7 @@ impl Ops {
         }
     }
 
-    /// The error number for the process, and a line for the person when the disk or the machine is to blame.
+    /// Returns the errno for the process. Logs errors that a disk or the machine caused.
     pub fn failed(&self, node: NodeId, error: &Error) -> Errno {
         let errno = errno(error);
         if errno == Errno::IO {
@@ -97,10 +100,10 @@ impl Ops {
         errno
     }
 
-    /// How long the kernel may believe that `name` in `dir` is `node`, or is not there.
+    /// How long the kernel may cache that `name` in `dir` is `node`, or that it does not exist.
     pub fn entry_ttl(&self, dir: NodeId, node: Option<NodeId>) -> Duration {
         if !self.exact || !self.read_only && (is_door(dir) || node.is_some_and(is_door)) {
-            // A snapshot that was destroyed is gone at once.
+            // A destroyed snapshot must disappear immediately.
             NOT_AT_ALL
         } else if self.shared {
             SHORTLY
@@ -113,7 +116,7 @@ impl Ops {
         if self.shared || !self.read_only && is_door(node) { SHORTLY } else { FOREVER }
     }
 
-    /// From here on the kernel holds the node, until it says that it forgets it.
+    /// Takes a reference for the kernel, which holds the node until it forgets it.
     pub fn hold(&self, node: NodeId) -> Result<(), Errno> {
         if self.read_only || node == self.vfs.root() || is_door(node) {
             return Ok(());
@@ -121,7 +124,7 @@ impl Ops {
         self.held.hold(node).map_err(|e| self.failed(node, &e))
     }
 
-    /// A node that the kernel is going to hold, found in `dir` as `name`.
+    /// References `node`, found in `dir` as `name`, and prepares its entry for the kernel.
     pub fn show(&self, dir: NodeId, name: &[u8], attr: &Attr) -> Result<Shown, Errno> {
         self.hold(attr.node)?;
         if name != b"." && name != b".." {
@@ -188,8 +191,9 @@ impl Ops {
         Ok(attr)
     }
 
-    /// The kernel announces that `who` is going to change the contents of a file that has setuid, setgid or capabilities: by
-    /// asking for no change at all. It keeps what it is told of the mode now, so setuid and setgid have to go now.
+    /// The kernel announces that `who` is about to write to a file with setuid, setgid or
+    /// capabilities, by a SETATTR that sets nothing. It caches the mode in our answer, so setuid
+    /// and setgid must be cleared now.
     pub fn before_write(&self, who: &Caller, node: NodeId) -> Result<Attr, Errno> {
         let attr = self.vfs.attr(node).map_err(|e| self.failed(node, &e))?;
         let setgid = if attr.mode & libc::S_IXGRP != 0 { libc::S_ISGID } else { 0 };
@@ -204,8 +208,9 @@ impl Ops {
         )
     }
 
-    /// Writes; `unannounced`, if [`Self::before_write`] was not asked though setuid and setgid may have to go.
-    /// `is_cached`, if the kernel has kept it and sets the times of the file itself.
+    /// Writes. `unannounced`: [`Self::before_write`] was not called, although setuid and setgid may
+    /// have to be cleared. `is_cached`: the data comes from the kernel's write-back cache, and the
+    /// kernel sets the times of the file itself.
     pub fn write(
         &self,
         who: &Caller,
@@ -222,7 +227,7 @@ impl Ops {
         }
         self.settle.written(node);
         if has_setid && let Some(kernel) = self.kernel.get() {
-            // It keeps the mode that it knows; a negative offset stands for attributes alone.
+            // The kernel still caches the old mode. A negative offset invalidates only attributes.
             if let Err(error) = kernel.invalidate(self.inodes.to_fuse(node), -1) {
                 tracing::debug!(%error, "the kernel does not take it");
             }
@@ -230,7 +235,8 @@ impl Ops {
         Ok(())
     }
 
-    /// A file was opened for reading. The kernel asks for none of the bytes of an empty one, so that this stands for reading it.
+    /// A file was opened for reading. The kernel sends no READ for an empty file, so the open
+    /// counts as the access.
     pub fn opened_for_reading(&self, node: NodeId) {
         let Ok(before) = self.vfs.attr(node) else { return };
         if before.size != 0 || before.kind != FileKind::Regular {
@@ -262,7 +268,8 @@ impl Ops {
         let (who, failed) = (caller(req), |e| self.failed(node, &e));
         self.vfs.set_xattr(&who, node, name, value, how).map_err(failed)?;
         if kill_setgid {
-            // Who set the list is not in the file's group: setgid must not outlive what the list lets others do.
+            // The user who set the ACL is not in the file's group: setgid must be cleared, as in
+            // chmod(2).
             let mode = self.vfs.attr(node).map_err(failed)?.mode;
             if mode & libc::S_ISGID != 0 {
                 let set = SetAttr { mode: Some(mode & 0o7777 & !libc::S_ISGID), ..SetAttr::default() };
@@ -272,7 +279,8 @@ impl Ops {
         Ok(())
     }
 
-    /// Answers once the node is on stable storage: on this thread if enough others serve meanwhile, which saves waking one.
+    /// Answers once the node is on stable storage. Runs on this thread if enough other threads
+    /// remain to serve, which saves waking one.
     pub fn sync(self: &Arc<Self>, node: NodeId, data_only: bool, reply: Reply) {
         let kind = if data_only { SyncKind::Data } else { SyncKind::All };
         let ops = self.clone();
@@ -284,8 +292,9 @@ impl Ops {
         if self.syncing.fetch_add(1, Ordering::Relaxed) < self.sync_threads { job() } else { self.slow.run(job) }
     }
 
-    /// Data from `offset` on that the kernel has not written yet comes to us, in the course of which it drops what it has:
-    /// there is no other message that makes it write. Not on a thread that it needs for just that.
+    /// Makes the kernel write back its dirty data from `offset` on, by invalidating those pages: no
+    /// other notification does that. Must not run on a thread that the kernel needs for these
+    /// writes.
     pub fn fetch_unwritten(&self, node: NodeId, offset: u64) {
         let Some(kernel) = self.kernel.get() else { return };
         let offset = i64::try_from(offset).unwrap_or(i64::MAX);
@@ -294,7 +303,8 @@ impl Ops {
         }
     }
 
-    /// First data, or first hole, at or behind `from`.
+    /// Offset of the first data, or of the first hole, at or after `from` (`SEEK_DATA`,
+    /// `SEEK_HOLE`).
     pub fn seek(&self, node: NodeId, from: u64, whence: u32) -> Result<u64, Errno> {
         if i64::try_from(from).is_err() {
             return Err(Errno::NXIO);
@@ -316,12 +326,13 @@ impl Ops {
     }
 }
 
-/// Who asks. Root stands for what only the privileged may.
+/// The caller of a request. Root is privileged.
 pub(super) fn caller(req: &Header) -> Caller {
     Caller { uid: req.uid, gid: req.gid, groups: Vec::new(), privileged: req.uid == 0 }
 }
 
-/// Who makes a file. The kernel has taken setgid away from those who may not give it; it knows all of their groups.
+/// The caller for creating a file. Privileged, because the kernel has already cleared setgid where
+/// the user may not set it; only the kernel knows all groups of the user.
 fn creator(req: &Header) -> Caller {
     Caller { privileged: true, ..caller(req) }
 }

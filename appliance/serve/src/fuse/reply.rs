@@ -1,10 +1,12 @@
-//! Answers to the kernel's requests, and messages that it did not ask for: values to bytes to /dev/fuse, or to the slot of
-//! io_uring that the request came by.
+//! Encodes answers to the kernel's requests and notifications, and sends them through /dev/fuse or
+//! the io_uring slot of the request.
 //!
-//! Format: see [`super::wire`]. An answer is a header (u32 bytes in all, i32 negated error number, u64 number of the request) and a
-//! structure or data; one `writev` each. A message has the number 0, and its kind in place of the error.
+//! Format: see [`super::wire`]. An answer is a header (u32 total bytes, i32 negated errno, u64
+//! number of the request) followed by a structure or data, sent with one `writev`. A notification
+//! has the number 0 and its type in place of the error.
 //!
-//! Invariant: a request is answered exactly once; one that was dropped without an answer is answered with EIO.
+//! Invariant: a request is answered exactly once; a reply that is dropped without an answer sends
+//! EIO.
 
 use super::attr::{self, put};
 use super::figures::Counted;
@@ -17,11 +19,11 @@ use std::io::{self, IoSlice};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// `FOPEN_DIRECT_IO`: past the kernel's cache.
+/// `FOPEN_DIRECT_IO`: bypasses the kernel's cache.
 pub(super) const OPEN_DIRECT: u32 = 1 << 0;
-/// `FOPEN_KEEP_CACHE`: what the kernel has of it is good.
+/// `FOPEN_KEEP_CACHE`: the kernel's cached pages remain valid.
 pub(super) const OPEN_KEEP: u32 = 1 << 1;
-/// `FOPEN_PARALLEL_DIRECT_WRITES`.
+/// `FOPEN_PARALLEL_DIRECT_WRITES`: direct writes may run in parallel.
 pub(super) const OPEN_PARALLEL: u32 = 1 << 6;
 
 const HEADER_BYTES: usize = 16;
@@ -41,7 +43,7 @@ fn send(device: &File, unique: u64, code: i32, parts: &[&[u8]]) -> io::Result<()
     Ok(())
 }
 
-/// How an answer goes back.
+/// How an answer is sent.
 enum Way {
     Device(Arc<File>),
     Slot(Arc<Slot>),
@@ -59,7 +61,7 @@ impl Way {
     }
 }
 
-/// Answers one request, from whatever thread.
+/// Answers one request, from any thread.
 pub(super) struct Reply {
     way: Way,
     unique: u64,
@@ -67,21 +69,22 @@ pub(super) struct Reply {
     counted: Option<Counted>,
 }
 
-/// What [`Reply::fill`] did.
+/// Result of [`Reply::fill`].
 pub(super) enum Filled<E> {
-    /// Answered, with so many bytes.
+    /// Answered, with this many bytes.
     Done(usize),
-    /// Not answered yet.
+    /// Not answered yet: the fill function failed.
     Failed(Reply, E),
-    /// Not answered yet; the data comes otherwise.
+    /// Not answered yet: the buffer cannot be filled in place, so the data must be sent another
+    /// way.
     NoRoom(Reply),
 }
 
-/// A node as the kernel is told of it.
+/// A node as sent to the kernel: `struct fuse_entry_out`.
 pub(super) struct Shown {
-    /// How long the name stands for it.
+    /// How long the kernel may cache the name.
     pub entry_ttl: Duration,
-    /// How long its attributes hold.
+    /// How long the kernel may cache the attributes.
     pub attr_ttl: Duration,
     /// FUSE's number of the node.
     pub node: u64,
@@ -107,12 +110,12 @@ impl Reply {
         Self { way: Way::Device(device), unique, answered: false, counted: None }
     }
 
-    /// Through the slot that the request came by.
+    /// Answers through the slot of the request.
     pub fn through(slot: Arc<Slot>, unique: u64) -> Self {
         Self { way: Way::Slot(slot), unique, answered: false, counted: None }
     }
 
-    /// The same, with its time going into the figures.
+    /// Adds the time until the answer to the statistics.
     pub fn counted(mut self, counted: Counted) -> Self {
         self.counted = Some(counted);
         self
@@ -120,7 +123,8 @@ impl Reply {
 
     fn send(mut self, code: i32, parts: &[&[u8]]) {
         self.answered = true;
-        // A process that was killed meanwhile does not wait for it any more; nor does one on a mount that is gone.
+        // ENOENT: a process that was killed meanwhile no longer waits for the answer; neither does
+        // one on a mount that is gone.
         if let Err(error) = self.way.send(self.unique, code, parts)
             && error.raw_os_error() != Some(libc::ENOENT)
         {
@@ -128,7 +132,8 @@ impl Reply {
         }
     }
 
-    /// It does not want an answer, or has one.
+    /// Marks the request as answered without sending anything: it expects no answer, or already has
+    /// one.
     pub fn none(mut self) {
         self.answered = true;
     }
@@ -142,8 +147,8 @@ impl Reply {
         self.send(0, &[data]);
     }
 
-    /// Answers with data of at most `bytes` bytes, which `fill` puts where the kernel takes them from, if that can be had;
-    /// otherwise gives the reply back.
+    /// Answers with at most `bytes` bytes, which `fill` writes directly into the buffer that the
+    /// kernel reads. If that is not possible, returns the reply.
     pub fn fill<E>(self, bytes: usize, fill: impl FnOnce(&mut [u8]) -> Result<usize, E>) -> Filled<E> {
         let Way::Slot(slot) = &self.way else { return Filled::NoRoom(self) };
         match slot.fill(bytes, fill) {
@@ -170,7 +175,7 @@ impl Reply {
         self.data(&out);
     }
 
-    /// There is no such name, and the kernel may remember that.
+    /// Answers that the name does not exist, which the kernel may cache for `ttl`.
     pub fn no_entry(self, ttl: Duration) {
         let mut out = Vec::with_capacity(Shown::BYTES);
         // Node number 0, and its generation.
@@ -183,7 +188,7 @@ impl Reply {
         self.data(&out);
     }
 
-    /// Attributes, with the inode number to show.
+    /// Answers with attributes; `ino` is the inode number to show.
     pub fn attr(self, ttl: Duration, attr: &Attr, ino: u64) {
         let mut out = Vec::with_capacity(104);
         put(&mut out, ttl.as_secs());
@@ -237,7 +242,8 @@ impl Reply {
         self.data(&out);
     }
 
-    /// A value of which the kernel wants to know the size (`wanted` 0) or the bytes, as many as it has room for.
+    /// Answers with the size of an attribute value (`wanted` 0), or with its bytes if they fit into
+    /// `wanted`.
     pub fn xattr(self, wanted: u32, value: &[u8]) {
         match u32::try_from(value.len()) {
             Ok(len) if wanted == 0 => {
@@ -271,7 +277,7 @@ fn open_out(flags: u32) -> [u8; 16] {
     out
 }
 
-/// Entries of a directory, up to the size that the kernel has room for.
+/// Directory entries, up to the size of the kernel's buffer.
 pub(super) struct Entries {
     bytes: Vec<u8>,
     max: usize,
@@ -283,7 +289,7 @@ impl Entries {
         Self { bytes: Vec::with_capacity(max), max }
     }
 
-    /// Adds an entry with its inode number; false if there is no room for it.
+    /// Adds an entry with its inode number. Returns false if it does not fit.
     pub fn add(&mut self, entry: &DirEntry, ino: u64) -> bool {
         if self.bytes.len() + (24 + entry.name.len()).next_multiple_of(8) > self.max {
             return false;
@@ -297,7 +303,7 @@ impl Entries {
         true
     }
 
-    /// Adds an entry with the attributes of what it names, if they are known; false if there is no room for it.
+    /// Adds an entry with the attributes of its node, if known. Returns false if it does not fit.
     pub fn add_plus(&mut self, shown: Option<&Shown>, entry: &DirEntry, ino: u64) -> bool {
         let start = self.bytes.len();
         match shown {
@@ -316,20 +322,21 @@ impl Entries {
     }
 }
 
-/// Tells the kernel what it did not ask for.
+/// Sends notifications to the kernel.
 #[derive(Debug, Clone)]
 pub(super) struct Notifier(pub Arc<File>);
 
 impl Notifier {
     fn send(&self, kind: i32, parts: &[&[u8]]) -> io::Result<()> {
         match send(&self.0, 0, kind, parts) {
-            // It has forgotten the node by now.
+            // The kernel has already forgotten the node.
             Err(e) if e.raw_os_error() == Some(libc::ENOENT) => Ok(()),
             result => result,
         }
     }
 
-    /// Attributes of the node are not what they were, nor are its pages from `offset` on (none, if negative).
+    /// Invalidates the attributes of the node, and its pages from `offset` on (none if negative):
+    /// `FUSE_NOTIFY_INVAL_INODE`.
     pub fn invalidate(&self, node: u64, offset: i64) -> io::Result<()> {
         let mut out = Vec::with_capacity(24);
         put(&mut out, node);
@@ -338,7 +345,7 @@ impl Notifier {
         self.send(2, &[&out])
     }
 
-    /// What `name` in `dir` stands for is not what it was.
+    /// Invalidates the entry `name` in `dir`: `FUSE_NOTIFY_INVAL_ENTRY`.
     pub fn invalidate_entry(&self, dir: u64, name: &[u8]) -> io::Result<()> {
         let mut out = Vec::with_capacity(16);
         put(&mut out, dir);
@@ -347,7 +354,7 @@ impl Notifier {
         self.send(3, &[&out, name, &[0]])
     }
 
-    /// Contents of the node, for the kernel to keep.
+    /// Stores contents of the node in the kernel's page cache: `FUSE_NOTIFY_STORE`.
     pub fn store(&self, node: u64, offset: u64, data: &[u8]) -> io::Result<()> {
         let mut out = Vec::with_capacity(24);
         put(&mut out, node);

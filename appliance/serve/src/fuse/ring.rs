@@ -1,21 +1,26 @@
-//! The conversation with the kernel through io_uring (Linux 6.14 and newer, where `fuse.enable_uring` is set): one system call
-//! hands over an answer and waits for the next request.
+//! FUSE over io_uring (Linux 6.14 and newer, if `fuse.enable_uring` is set): one system call sends
+//! an answer and waits for the next request.
 //!
-//! Below: [`super::slot`], memory shared with the kernel. Above: [`super::session`], which asks the kernel for it and falls back
-//! to /dev/fuse. Format: `Documentation/filesystems/fuse/fuse-io-uring.rst` of Linux.
+//! Below: [`super::slot`], memory shared with the kernel. Above: [`super::session`], which
+//! negotiates io_uring with the kernel and falls back to /dev/fuse. Format:
+//! `Documentation/filesystems/fuse/fuse-io-uring.rst` of Linux.
 //!
 //! ```text
-//! a core's requests ─> its queue ─> a slot that waits ─> its thread ─> Answer ─> same slot: answer, and wait again
-//! forgets, interrupts ─────────────────────────────────> /dev/fuse
+//! a core's requests ─> its queue ─> a slot that waits ─> its thread ─> Answer
+//!                                   ─> same slot: answer, and wait again
+//! forgets, interrupts ─> /dev/fuse
 //! ```
 //!
-//! The kernel gives a request to a slot, and a slot belongs to a thread. So a thread has one slot, or a request would wait for
-//! another one that waits for a disk, while threads are idle; each queue has several threads instead. When a request is answered later,
-//! by somebody else, its thread takes a slot more for as long.
+//! The kernel assigns a request to a slot, and a slot belongs to a thread. If a thread had several
+//! slots, a request could wait behind one that waits for a disk, while other threads are idle. So a
+//! thread has one slot, and each queue has several threads. When another thread answers a request
+//! later, the thread that took it adds a slot in the meantime.
 //!
 //! Invariants:
-//!   * each thread has a slot with the kernel whenever it waits, unless [`SLOTS_MAX`] are being answered by others
-//!   * slots outlive the commands that name them: a thread that ends otherwise than by the kernel's ending them keeps them for good
+//!   * while a thread waits, the kernel has at least one of its slots, unless other threads are
+//!     answering [`SLOTS_MAX`] of them
+//!   * slots outlive the commands that reference them: a thread that ends for any reason other than
+//!     the kernel ending its commands leaks its slots
 #![allow(unsafe_code)]
 
 use super::reply::Reply;
@@ -33,26 +38,28 @@ use std::sync::Arc;
 const REGISTER: u32 = 1;
 /// `FUSE_IO_URING_CMD_COMMIT_AND_FETCH`.
 const COMMIT_AND_FETCH: u32 = 2;
-/// Commands that may be under way in one thread, at least: its slots and the mailbox.
+/// Minimum number of commands in flight per thread: its slots and the mailbox.
 const DEPTH: u32 = 128;
-/// Slots of a thread, at most. Guessed: one, and as many as wait for a disk or the kernel elsewhere.
+/// Maximum number of slots per thread. Guessed: one, plus those of requests that wait elsewhere for
+/// a disk or the kernel.
 const SLOTS_MAX: usize = 64;
-/// Marks the command that waits for the mailbox.
+/// `user_data` of the command that waits for the mailbox.
 const MAIL: u64 = u64::MAX;
-/// Bytes of an `io_uring_sqe` before its field `len`.
+/// Offset of the field `len` in an `io_uring_sqe`.
 const LEN_OFFSET: usize = 24;
 
 type Ring = IoUring<squeue::Entry128, cqueue::Entry>;
 
-/// Rings that are ready, one for each thread.
+/// Rings ready for use, one per thread.
 pub(super) struct Rings {
     threads: Vec<(Ring, Vec<u16>)>,
     payload_bytes: usize,
 }
 
 impl Rings {
-    /// For so many threads to each core, and requests of so many bytes. Takes what it needs of the machine, so that nothing is
-    /// missing once the kernel was told.
+    /// Creates `threads_per_core` threads' rings per core, for requests of up to `payload_bytes`
+    /// bytes. Allocates everything up front, so that nothing can fail once io_uring is agreed on
+    /// with the kernel.
     pub fn new(threads_per_core: usize, payload_bytes: usize) -> io::Result<Self> {
         let possible = cpus("possible")?;
         let online = cpus("online")?;
@@ -60,14 +67,15 @@ impl Rings {
         for _ in 0..threads_per_core.max(1) {
             queues.extend(online.iter().map(|&cpu| vec![cpu]));
         }
-        // The kernel wants a slot for each core that could be there; those that are not share a thread.
+        // The kernel requires a slot for each possible core. Offline cores share one thread.
         let absent: Vec<u16> = possible.into_iter().filter(|cpu| !online.contains(cpu)).collect();
         if !absent.is_empty() {
             queues.push(absent);
         }
         let ring = |queues: Vec<u16>| {
             let depth = DEPTH.max(2 * queues.len() as u32).next_power_of_two();
-            // Work for the ring is done when its thread asks for it, which spares interrupts; and nobody else asks.
+            // Completions are processed only when the thread asks for them, which saves interrupts;
+            // only this thread submits.
             let ring = Ring::builder()
                 .setup_single_issuer()
                 .setup_defer_taskrun()
@@ -79,7 +87,6 @@ impl Rings {
         Ok(Self { threads: queues.into_iter().map(ring).collect::<io::Result<_>>()?, payload_bytes })
     }
 
-    /// Starts the threads.
     pub fn serve(
         self,
         device: &Arc<File>,
@@ -102,7 +109,7 @@ impl Rings {
     }
 }
 
-/// Numbers of cores, from a list like `0-3,6`.
+/// Numbers of the cores in a sysfs list such as `0-3,6`.
 fn cpus(which: &str) -> io::Result<Vec<u16>> {
     let path = format!("/sys/devices/system/cpu/{which}");
     let text = std::fs::read_to_string(&path)?;
@@ -125,20 +132,20 @@ struct Thread {
     ring: Ring,
     mailbox: Arc<Mailbox>,
     slots: Vec<Place>,
-    /// Slots that the kernel has.
+    /// Number of slots that the kernel has.
     waiting: usize,
     payload_bytes: usize,
     extended: bool,
 }
 
-/// A slot, its queue, and the number that its answer goes under.
+/// A slot, its queue, and the commit ID of its request.
 struct Place {
     slot: Arc<Slot>,
     queue: u16,
     commit: u64,
 }
 
-/// What became of a command.
+/// Result of a command.
 enum Outcome {
     Request,
     Again,
@@ -150,7 +157,7 @@ fn outcome(result: i32) -> Outcome {
     match result {
         0.. => Outcome::Request,
         n if n == -libc::ENOTCONN || n == -libc::ECONNABORTED || n == -libc::ENODEV => Outcome::End,
-        // The request was withdrawn; a signal. The slot is nobody's now.
+        // The request was withdrawn, or a signal arrived. The slot must be registered again.
         n if n == -libc::ENOENT || n == -libc::EINTR || n == -libc::EAGAIN => Outcome::Again,
         n => Outcome::Failed(io::Error::from_raw_os_error(-n)),
     }
@@ -195,8 +202,8 @@ impl Thread {
             return Err(io::Error::other("a slot that we do not have"));
         };
         let slot = place.slot.clone();
-        // SAFETY: its command has completed, this is its thread, and the last request was finished before that command was
-        // submitted.
+        // SAFETY: the slot's command has completed, this is its thread, and the previous request
+        // was finished before that command was submitted.
         let request = unsafe { slot.request() };
         place.commit = request.commit();
         let queue = place.queue;
@@ -208,7 +215,7 @@ impl Thread {
         if slot.leave() {
             return self.commit(number);
         }
-        // Somebody else answers; meanwhile there is another slot for what comes.
+        // Another thread will answer. Add a slot for the next request in the meantime.
         if self.waiting == 0 && self.slots.len() < SLOTS_MAX { self.add(queue) } else { Ok(()) }
     }
 
@@ -222,19 +229,21 @@ impl Thread {
     fn register(&mut self, number: usize) -> io::Result<()> {
         let Some(place) = self.slots.get(number) else { return Ok(()) };
         let mut command = self.command(REGISTER, number, place);
-        // SAFETY: an entry is `struct io_uring_sqe` and 64 bytes behind it, all of which are plain numbers; `len` is a u32 at this
-        // offset of it, aligned as the whole is. The library offers no other way to set it for such a command.
+        // SAFETY: an entry is a `struct io_uring_sqe` followed by 64 bytes, all plain integers.
+        // `len` is a u32 at this offset, which is aligned because the entry is. The library offers
+        // no other way to set it for this command.
         unsafe { (&raw mut command).cast::<u8>().add(LEN_OFFSET).cast::<u32>().write(2) };
         self.push(&command)?;
         self.waiting += 1;
         Ok(())
     }
 
-    /// The answer goes to the kernel with the next system call, and the slot waits for another request.
+    /// Queues the answer, which the next system call submits together with the request for more
+    /// work.
     fn commit(&mut self, number: usize) -> io::Result<()> {
         let Some(place) = self.slots.get(number) else { return Ok(()) };
-        // SAFETY: it is answered: `leave` or the mailbox said so. This is its thread, and what `answer` had of the request ended
-        // with the call.
+        // SAFETY: the slot is answered, as `leave` or the mailbox reported. This is its thread, and
+        // `answer` has returned, so its borrow of the request has ended.
         unsafe { place.slot.finish() };
         let command = self.command(COMMIT_AND_FETCH, number, place);
         self.push(&command)?;
@@ -243,7 +252,7 @@ impl Thread {
     }
 
     fn command(&self, what: u32, number: usize, place: &Place) -> squeue::Entry128 {
-        // `struct fuse_uring_cmd_req`: u64 flags, u64 commit number, u16 queue.
+        // `struct fuse_uring_cmd_req`: u64 flags, u64 commit ID, u16 queue.
         let mut body = [0; 80];
         body[8..16].copy_from_slice(&place.commit.to_ne_bytes());
         body[16..18].copy_from_slice(&place.queue.to_ne_bytes());
@@ -262,19 +271,20 @@ impl Thread {
     }
 
     fn push(&mut self, command: &squeue::Entry128) -> io::Result<()> {
-        // SAFETY: what the command points to lives as long as it may be under way: the slot (see `end`) with its two vectors,
-        // and the open files.
+        // SAFETY: what the command points to lives as long as the command may be in flight: the
+        // slot (see `end`) with its two vectors, and the open files.
         while unsafe { self.ring.submission().push(command) }.is_err() {
             self.ring.submit()?;
         }
         Ok(())
     }
 
-    /// Lets go of everything. If the kernel may have slots yet, they stay.
+    /// Releases the ring and slots. If the kernel may still use the slots, they are leaked.
     fn end(self, ended: io::Result<()>) -> io::Result<()> {
         let Self { ring, slots, mailbox, .. } = self;
-        // Waits for nothing, but takes commands back: what the kernel had completes, and is not written to, when its ring is
-        // closed by the thread that submitted it.
+        // Dropping the ring does not wait, but cancels the commands: those that the kernel had
+        // complete, and their slots are no longer written to, because the thread that submitted
+        // them closes the ring.
         drop(ring);
         if ended.is_err() {
             std::mem::forget(slots);

@@ -1,8 +1,9 @@
-//! Answers the kernel's requests: takes the numbers that they come with for nodes, and chooses the form of each answer.
-//! What they mean is in [`super::ops`].
+//! Answers the kernel's requests: maps node numbers to nodes and chooses the form of each answer.
+//! [`super::ops`] implements the operations.
 //!
-//! A read-only tree needs no state: the kernel is told not to ask at open and close. A tree that changes is told of each, so
-//! that it knows what is in use and what is being written (see [`super::held`]).
+//! A read-only tree needs no state, so the kernel is asked not to send OPEN and RELEASE. A writable
+//! tree receives both, so that it knows which files are in use and which are being written (see
+//! [`super::held`]).
 
 use super::attr::device_number_parts;
 use super::figures::Counted;
@@ -19,18 +20,19 @@ use std::sync::Arc;
 
 /// `FUSE_NAME_MAX`.
 const NAME_BYTES_MAX: usize = 1024;
-/// Entries whose attributes are fetched in one go for readdirplus; about what a 32 KiB answer takes.
+/// Number of entries whose attributes are fetched in one batch for READDIRPLUS: about what fits
+/// into a 32 KiB answer.
 const PLUS_BATCH: usize = 128;
-/// As much is copied in one call at most: it is told in 32 bits, and nobody should wait for hours.
+/// Maximum size of one copy: the answer has 32 bits for it, and no caller should wait for hours.
 const COPY_BYTES_MAX: u64 = 1 << 30;
 /// `FUSE_WRITE_KILL_SUIDGID`.
 const WRITE_KILL_SETID: u32 = 1 << 2;
 /// `FUSE_WRITE_CACHE`.
 const WRITE_CACHE: u32 = 1;
-/// `FUSE_IOCTL_UNRESTRICTED`: of character devices alone.
+/// `FUSE_IOCTL_UNRESTRICTED`: set only for character devices.
 const IOCTL_UNRESTRICTED: u32 = 1 << 1;
 
-/// The file system that the kernel talks to.
+/// Answers the requests of one mount.
 pub(super) struct Server(pub Arc<Ops>);
 
 fn entry_reply(result: Result<Shown, Errno>, reply: Reply) {
@@ -44,7 +46,8 @@ fn writes(flags: u32) -> bool {
     flags as i32 & libc::O_ACCMODE != libc::O_RDONLY
 }
 
-/// O_DIRECT past the kernel's cache, many at a time; otherwise the kernel keeps what it has.
+/// Flags for OPEN's answer: O_DIRECT bypasses the kernel's cache and allows parallel writes;
+/// otherwise the kernel keeps its cached pages, unless the tree is shared.
 fn open_flags(flags: u32, shared: bool) -> u32 {
     match flags as i32 & libc::O_DIRECT {
         0 if shared => 0,
@@ -143,12 +146,13 @@ impl Answer for Server {
                 self.accessed(node);
             }
             Op::Write { offset, flags, open_flags, data } => {
-                // Whether setuid goes is the kernel's to say here.
+                // The kernel decides whether setuid is cleared.
                 let kills = flags & WRITE_KILL_SETID != 0;
                 let who = Caller { privileged: !kills, ..caller(header) };
                 let past_cache = open_flags as i32 & libc::O_DIRECT != 0;
-                // With write-back the kernel keeps the times of files, shows them, and sets them itself. Elsewhere a write from
-                // its cache is one to a mapping, whose time is ours to say.
+                // With write-back the kernel maintains file times, shows them, and sets them
+                // itself. Without it, a write from the page cache comes from a mapping, and the
+                // time is ours to set.
                 let is_cached = self.0.write_back && flags & WRITE_CACHE != 0;
                 match self.0.write(&who, node, (offset, data), is_cached, kills && past_cache) {
                     Ok(()) => {
@@ -199,7 +203,8 @@ impl Answer for Server {
                 }
                 Err(e) => self.fail(node, &e, reply),
             },
-            // Asked only where the kernel does not check permissions itself: then all is allowed, as far as it can be done.
+            // Sent only if the kernel does not check permissions itself. Then everything is
+            // allowed, except writing to a read-only tree.
             Op::Access { mask } if self.0.read_only && mask as i32 & libc::W_OK != 0 => reply.error(Errno::ROFS),
             Op::Access { .. } => reply.empty(Ok(())),
             Op::Seek { offset, whence } => self.seek(node, offset, whence, reply),
@@ -209,17 +214,19 @@ impl Answer for Server {
                 Ok(_) => reply.error(Errno::INVAL),
                 Err(errno) => reply.error(errno),
             },
-            // What is under way ends soon by itself; an answer of its own would mean "ask again".
+            // Requests in progress finish soon anyway. An answer to INTERRUPT itself would mean
+            // "send it again".
             Op::Interrupt => reply.none(),
-            // Each write was given to the `Vfs` when it came, so there is nothing to do at close; ENOSYS spares a round trip.
-            // Locks are kept by the kernel alone: no other machine has this tree.
+            // FLUSH has nothing to do, because each write reached the `Vfs` when it arrived; ENOSYS
+            // saves the round trip. Locks are handled by the kernel alone: no other machine mounts
+            // this tree.
             Op::Init { .. } | Op::Destroy | Op::Other => reply.error(Errno::NOSYS),
         }
     }
 }
 
 impl Server {
-    /// What we ask of the kernel.
+    /// The capabilities to request from the kernel.
     pub fn wanted(&self) -> u64 {
         let mut wanted = can::DO_READDIRPLUS
             | can::READDIRPLUS_AUTO
@@ -227,20 +234,24 @@ impl Server {
             | can::CACHE_SYMLINKS
             | can::EXPORT_SUPPORT;
         if self.0.read_only {
-            // Of what changes, pages read while a direct write is under way would stay as they were before it.
+            // Not for a writable tree: pages read during a direct write would keep the old
+            // contents.
             wanted |= can::NO_OPEN_SUPPORT | can::NO_OPENDIR_SUPPORT | can::ASYNC_DIO;
         } else {
-            // The umask has no say where a directory has a default ACL, of which the kernel does not know.
+            // The umask does not apply in a directory with a default ACL, which the kernel does not
+            // know of.
             wanted |= can::DONT_MASK;
-            // Else the kernel would ask for the attribute security.capability at each write.
+            // Otherwise the kernel would request the attribute security.capability for each write.
             wanted |= can::HANDLE_KILLPRIV_V2;
-            // Pages stay until we say otherwise: all changes come by way of this kernel. Where they do not, until it sees another
-            // size or time of change.
+            // Pages stay valid until we invalidate them, since all changes come through this
+            // kernel. In a shared tree they stay valid until the kernel sees another size or change
+            // time.
             wanted |= if self.0.shared { can::AUTO_INVAL_DATA } else { can::EXPLICIT_INVAL_DATA };
             wanted |= can::DIRECT_IO_ALLOW_MMAP;
         }
         if self.0.enforce {
-            // The kernel takes this for an order to check permissions. Without it ACLs are plain attributes, which show as well.
+            // This also makes the kernel check permissions. Without it, ACLs are plain attributes,
+            // which are visible as well.
             wanted |= can::POSIX_ACL;
         }
         if self.0.write_back {
@@ -249,7 +260,7 @@ impl Server {
         wanted
     }
 
-    /// The kernel is gone: nothing is in use any more, and what is not on disk goes there.
+    /// Called when the connection ends: closes all nodes and syncs everything to disk.
     pub fn end(&self) -> files::Result<()> {
         self.0.settle.end();
         self.0.held.forget_all();
@@ -320,8 +331,8 @@ impl Server {
         });
     }
 
-    /// Of a read-only tree, ENOSYS tells the kernel never to ask again, and to keep a file's pages from one open to the
-    /// next. (Opening for writing does not come here then.)
+    /// For a read-only tree, ENOSYS makes the kernel send no more OPENs and keep a file's pages
+    /// from one open to the next. (Opens for writing do not reach us then.)
     fn open(&self, node: NodeId, flags: u32, reply: Reply) {
         if self.0.read_only {
             return reply.error(Errno::NOSYS);
@@ -346,8 +357,9 @@ impl Server {
         }
     }
 
-    /// As [`Self::open`]: where nothing changes, the kernel keeps the entries. Elsewhere it asks for them each time: Linux (seen with
-    /// 6.18) sometimes lists a name from what it keeps after it was removed, if others list and change the directory meanwhile.
+    /// For a read-only tree the kernel caches the entries, as in [`Self::open`]. For a writable
+    /// tree it requests them each time: Linux (seen with 6.18) sometimes lists a removed name from
+    /// its cache if the directory is listed and changed concurrently.
     fn open_dir(&self, reply: Reply) {
         if self.0.read_only { reply.error(Errno::NOSYS) } else { reply.opened(0) }
     }
@@ -373,7 +385,8 @@ impl Server {
         if !self.0.held.has_writers(node) {
             return answer(&self.0);
         }
-        // Where somebody has written to a mapping, we would take for a hole what the kernel has not written yet.
+        // A mapping may have been written to. Data that the kernel has not written back would look
+        // like a hole to us.
         let ops = self.0.clone();
         self.0.slow.run(move || {
             ops.fetch_unwritten(node, from);
@@ -419,12 +432,13 @@ impl Server {
         self.accessed(dir);
     }
 
-    /// Adds an entry with its attributes; false if there is no room for it.
+    /// Adds an entry with its attributes. Returns false if it does not fit.
     fn add_plus(&self, dir: NodeId, entry: &DirEntry, entries: &mut Entries) -> bool {
         let ino = InodeMap::shown(entry.node);
-        // Without attributes the kernel takes the name alone. That is all it wants of these two; a door's would open a
-        // snapshot, of which there may be thousands; and a name is there even if its object cannot be read, or is removed by
-        // now. Whoever wants more asks, and gets the error.
+        // Without attributes the kernel takes only the name. That is all it uses for "." and "..".
+        // For an entry in `.zfs/snapshot`, fetching attributes would open a snapshot, of which
+        // there may be thousands. And a name exists even if its object cannot be read or was
+        // removed meanwhile; a process that looks it up gets the error.
         if entry.name == b"." || entry.name == b".." || is_door(entry.node) {
             return entries.add_plus(None, entry, ino);
         }
@@ -438,8 +452,9 @@ impl Server {
     }
 }
 
-/// Linux refuses a whole directory if one of its names is empty, longer than FUSE allows, or has a slash: damage to one entry
-/// must not hide the others. Such a name cannot be asked for, either.
+/// Linux rejects a whole directory listing if one name is empty, is longer than FUSE allows, or
+/// contains a slash. One damaged entry must not hide the others. Such a name cannot be looked up
+/// either.
 fn is_possible(name: &[u8]) -> bool {
     !name.is_empty() && name.len() <= NAME_BYTES_MAX && !name.contains(&b'/') && !name.contains(&0)
 }

@@ -1,8 +1,11 @@
-//! The conversation with the kernel through /dev/fuse: what both sides can do is agreed on first, then threads take requests.
+//! The session with the kernel through /dev/fuse: negotiates capabilities, then threads serve
+//! requests.
 //!
-//! Below: the device, opened and tied to a mount by [`super::attach`]. Above: whoever answers ([`super::server`]).
+//! Below: the device, opened and mounted by [`super::attach`]. Above: an implementation of
+//! [`Answer`] ([`super::server`]).
 //!
-//! Each thread has a connection of its own where it may (`FUSE_DEV_IOC_CLONE`), so that they do not wait for each other.
+//! Each thread has its own connection where that is permitted (`FUSE_DEV_IOC_CLONE`), so that
+//! threads do not wait for each other.
 
 use super::reply::Reply;
 use super::ring::Rings;
@@ -15,16 +18,18 @@ use std::sync::Arc;
 
 /// Largest request: what Linux allows without raising `fs.fuse.max_pages_limit`.
 const REQUEST_BYTES_MAX: u32 = 1 << 20;
-/// The same, in pages of 4 KiB.
+/// The same in pages of 4 KiB.
 const REQUEST_PAGES_MAX: u32 = REQUEST_BYTES_MAX >> 12;
-/// Room for the largest request with its header and structure.
+/// Space for the largest request with its header and structure.
 const BUFFER_BYTES: usize = REQUEST_BYTES_MAX as usize + 4096;
-/// Requests that the kernel may have under way for read-ahead and write-back. Guessed: two 1 MiB pieces for each of 32 streams.
+/// Maximum number of read-ahead and write-back requests in flight. Guessed: two 1 MiB requests for
+/// each of 32 streams.
 const BACKGROUND_MAX: u16 = 64;
-/// Beyond that, the kernel thinks twice before it adds another: three quarters, as it has it by itself.
+/// Above this number the kernel considers the mount congested: three quarters, the kernel's own
+/// ratio.
 const CONGESTED: u16 = BACKGROUND_MAX / 4 * 3;
 
-/// What can be agreed on (`FUSE_INIT`), by bit.
+/// Capability flags of `FUSE_INIT`.
 pub(super) mod can {
     #![allow(missing_docs)] // As in fuse.h.
     pub const ASYNC_READ: u64 = 1 << 0;
@@ -50,18 +55,18 @@ pub(super) mod can {
     pub const OVER_IO_URING: u64 = 1 << 41;
 }
 
-/// Answers requests.
+/// Implemented by the code that answers requests.
 pub(super) trait Answer: Send + Sync + 'static {
-    /// Answers one, now or later.
+    /// Answers one request, now or later.
     fn answer(&self, header: &Header, op: Op<'_>, reply: Reply);
 }
 
-/// A conversation that has begun.
+/// A session that was negotiated.
 pub(super) struct Session {
     device: Arc<File>,
-    /// What was agreed on.
+    /// Agreed capabilities.
     agreed: u64,
-    /// Where requests come by way of io_uring.
+    /// Set if io_uring is used.
     rings: Option<Rings>,
 }
 
@@ -74,9 +79,10 @@ fn receive(device: &File, buffer: &mut [u8]) -> io::Result<Got> {
     loop {
         match rustix::io::read(device, &mut *buffer) {
             Ok(bytes) => return Ok(Got::Request(bytes)),
-            // A request that was withdrawn while it was handed out; a signal.
+            // The request was withdrawn while it was handed out, or a signal arrived.
             Err(Errno::NOENT | Errno::INTR | Errno::AGAIN) => {}
-            // Unmounted; or the connection was cut, by an unmount that met a request on its way, or by an administrator.
+            // Unmounted, or the connection was aborted: by an unmount during a request, or by an
+            // administrator.
             Err(Errno::NODEV | Errno::CONNABORTED) => return Ok(Got::End),
             Err(e) => return Err(e.into()),
         }
@@ -84,8 +90,8 @@ fn receive(device: &File, buffer: &mut [u8]) -> io::Result<Got> {
 }
 
 impl Session {
-    /// Answers the kernel's first request, asking for what is `wanted` of the abilities; io_uring with `threads_per_core`, if
-    /// that is among them and both sides can.
+    /// Answers `FUSE_INIT`, requesting the capabilities in `wanted`. Uses io_uring with
+    /// `threads_per_core` threads if that is among them and both sides support it.
     pub fn begin(device: Arc<File>, wanted: u64, threads_per_core: usize) -> io::Result<Self> {
         let mut buffer = vec![0; BUFFER_BYTES];
         loop {
@@ -98,11 +104,11 @@ impl Session {
             };
             let reply = Reply::new(device.clone(), header.unique);
             if major > MAJOR {
-                // It asks again, in the older protocol.
+                // The kernel sends `FUSE_INIT` again, with the older protocol.
                 reply.data(&init_out(0, 0));
                 continue;
             }
-            // 7.31 is Linux 5.4; the ones before lack too much to be tried.
+            // 7.31 is Linux 5.4. Older versions lack too much to be supported.
             if (major, minor) < (MAJOR, 31) {
                 reply.error(Errno::PROTO);
                 let what = format!("the kernel speaks FUSE {major}.{minor}, expected at least {MAJOR}.31");
@@ -121,21 +127,22 @@ impl Session {
         }
     }
 
-    /// The device, for messages that the kernel did not ask for.
+    /// The device, for sending notifications.
     pub fn device(&self) -> &Arc<File> {
         &self.device
     }
 
-    /// Answers requests on as many threads until the file system is unmounted.
+    /// Answers requests on `threads` threads until the file system is unmounted.
     pub fn serve(self, server: &Arc<impl Answer>, threads: usize) -> io::Result<()> {
         let extended = self.agreed & can::SETXATTR_EXT != 0;
         let (mut running, threads) = match self.rings {
-            // What does not come that way are forgets and interrupts.
+            // Forgets and interrupts still come through the device.
             Some(rings) => (rings.serve(&self.device, server, extended)?, 1),
             None => (Vec::new(), threads),
         };
         for number in 0..threads {
-            // Whoever mounts by way of fusermount3 may not open the device himself: then all share one connection.
+            // A user who mounts with fusermount3 may not be allowed to open the device. Then all
+            // threads share one connection.
             let own = (number > 0).then(|| sys::clone_device(&self.device).ok()).flatten();
             let device = own.map_or_else(|| self.device.clone(), Arc::new);
             let server = server.clone();
@@ -147,7 +154,7 @@ impl Session {
     }
 }
 
-/// What is needed for io_uring, if that is wanted and possible.
+/// The rings for io_uring, if it is requested and possible.
 fn rings(wanted: u64, flags: u64, threads_per_core: usize) -> Option<Rings> {
     if wanted & can::OVER_IO_URING == 0 {
         return None;
@@ -178,7 +185,7 @@ fn serve_one(device: &Arc<File>, server: &impl Answer, extended: bool) -> io::Re
                 return Ok(());
             }
             Some((header, op)) => server.answer(&header, op, Reply::new(device.clone(), header.unique)),
-            // An operation that has more to it than we know of: its number is where it always is.
+            // An operation whose structure is unknown: the request number is at a fixed offset.
             None => match request.get(8..16).and_then(|n| n.first_chunk().copied()) {
                 Some(unique) => Reply::new(device.clone(), u64::from_ne_bytes(unique)).error(Errno::NOSYS),
                 None => return Err(io::Error::other("a request shorter than its header")),
@@ -188,7 +195,7 @@ fn serve_one(device: &Arc<File>, server: &impl Answer, extended: bool) -> io::Re
     Ok(())
 }
 
-/// `struct fuse_init_out`.
+/// Encodes `struct fuse_init_out`.
 fn init_out(read_ahead: u32, flags: u64) -> Vec<u8> {
     let mut out = Vec::with_capacity(64);
     for n in [MAJOR, MINOR, read_ahead, flags as u32] {
@@ -196,7 +203,7 @@ fn init_out(read_ahead: u32, flags: u64) -> Vec<u8> {
     }
     out.extend_from_slice(&BACKGROUND_MAX.to_ne_bytes());
     out.extend_from_slice(&CONGESTED.to_ne_bytes());
-    // Largest write, unit of times (nanoseconds).
+    // Largest write, then the time granularity (1 ns).
     put(&mut out, REQUEST_BYTES_MAX);
     put(&mut out, 1_u32);
     out.extend_from_slice(&(REQUEST_PAGES_MAX as u16).to_ne_bytes());

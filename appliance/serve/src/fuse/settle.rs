@@ -1,8 +1,9 @@
-//! Lets the kernel ask again for the attributes of files that were written.
+//! Invalidates the kernel's cached attributes of files some time after they were written.
 //!
-//! How much space a file takes is known only when its data is compressed and placed, with the write round that takes it to
-//! disk: seconds after the kernel was told of the file. It keeps what it was told for good, so it must be made to ask; `du`
-//! would show what was true at the time of the last write.
+//! The space that a file uses is known only when its data is compressed and allocated, in the
+//! transaction group that writes it to disk, seconds after the kernel received the attributes. The
+//! kernel caches them indefinitely, so `du` would keep showing the state at the time of the last
+//! write.
 
 use super::inode::InodeMap;
 use super::reply::Notifier;
@@ -12,9 +13,9 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// A write round begins every 5 s, and takes a while.
+/// A transaction group starts every 5 s and takes a while to sync.
 const SETTLED_AFTER: Duration = Duration::from_secs(7);
-/// How often it is looked.
+/// Interval between checks.
 const EVERY: Duration = Duration::from_secs(2);
 
 #[derive(Default)]
@@ -23,23 +24,23 @@ struct State {
     ended: bool,
 }
 
-/// Files written lately.
+/// Recently written files.
 #[derive(Clone, Default)]
 pub(super) struct Settle(Arc<(Mutex<State>, Condvar)>);
 
 impl Settle {
-    /// `node` was written.
+    /// Records that `node` was written.
     pub fn written(&self, node: NodeId) {
         self.0.0.lock().written.insert(node, Instant::now());
     }
 
-    /// The server ends.
+    /// Ends [`Self::run`].
     pub fn end(&self) {
         self.0.0.lock().ended = true;
         self.0.1.notify_all();
     }
 
-    /// Works until the server ends.
+    /// Runs until [`Self::end`] is called.
     pub fn run(&self, inodes: InodeMap, kernel: &Notifier) {
         let (lock, changed) = &*self.0;
         loop {
@@ -54,7 +55,8 @@ impl Settle {
                 state.written.extract_if(|_, at| at.elapsed() >= SETTLED_AFTER).map(|(node, _)| node).collect();
             drop(state);
             for node in settled {
-                // A negative offset: attributes alone, no pages. One that the kernel has forgotten meanwhile is no error.
+                // A negative offset invalidates only attributes, no pages. Nodes that the kernel
+                // has forgotten meanwhile are not an error.
                 if let Err(error) = kernel.invalidate(inodes.to_fuse(node), -1) {
                     tracing::debug!(%error, "the kernel does not take it");
                 }

@@ -1,20 +1,23 @@
-//! A place through which requests come and answers go by way of io_uring: memory that the kernel and we write to in turn.
+//! A slot through which requests arrive and answers return over io_uring: memory that the kernel
+//! and this process write to in turn.
 //!
-//! Below: the kernel (`Documentation/filesystems/fuse/fuse-io-uring.rst`, `struct fuse_uring_req_header` of `fuse.h`). Above:
-//! [`super::ring`], whose threads have the slots, and [`super::reply`], which answers through them.
+//! Below: the kernel (`Documentation/filesystems/fuse/fuse-io-uring.rst`, `struct
+//! fuse_uring_req_header` of `fuse.h`). Above: [`super::ring`], whose threads own the slots, and
+//! [`super::reply`], which answers through them.
 //!
 //! ```text
-//! head, 288 bytes:  128 request's header, then the answer's | 128 the operation's structure | u64 flags, u64 commit number,
-//!                   u32 bytes of payload, 12 of nothing
-//! payload:          names and data of the request, then all that the answer has behind its header
+//! head, 288 bytes:  128 request's header, then the answer's | 128 the operation's structure |
+//!                   u64 flags, u64 commit ID, u32 payload bytes, 12 unused
+//! payload:          names and data of the request, then all of the answer that follows its header
 //! ```
 //!
 //! Invariants:
-//!   * a slot is the kernel's from the moment when a command that names it is submitted until that command completes; nobody
-//!     here touches it then
-//!   * while it is ours, there is at most one [`Reply`](super::reply::Reply) for it, and that is answered once
-//!   * an answer is put into the payload at once only if nothing of the request is there; else it lies beside until the
-//!     serving thread is done with the request
+//!   * the kernel owns a slot from when a command that references it is submitted until that
+//!     command completes; no code here accesses it in that time
+//!   * while we own a slot, there is at most one [`Reply`](super::reply::Reply) for it, which is
+//!     answered once
+//!   * an answer is written into the payload directly only if no part of the request is there;
+//!     otherwise it is buffered until the serving thread is done with the request
 #![allow(unsafe_code)]
 
 use parking_lot::Mutex;
@@ -27,16 +30,16 @@ use std::ptr::null_mut;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
-/// Bytes that the kernel has for a request's header, and for an operation's structure.
+/// Size of the areas for a request's header and for an operation's structure.
 const PART_BYTES: usize = 128;
-/// `struct fuse_out_header`.
+/// Size of `struct fuse_out_header`.
 const ANSWER_BYTES: usize = 16;
 
-/// The thread that took the request serves it still.
+/// The thread that took the request is still serving it.
 const SERVING: u8 = 0;
-/// The serving thread has turned to others; whoever answers tells it.
+/// The serving thread has moved on; the thread that answers must notify it.
 const LATER: u8 = 1;
-/// The answer is there.
+/// The answer is complete.
 const ANSWERED: u8 = 2;
 
 /// `struct fuse_uring_req_header`.
@@ -54,7 +57,7 @@ struct Head {
 
 const _: () = assert!(size_of::<Head>() == 288);
 
-/// Where answers that came later are told to the thread that has the slot.
+/// Notifies a thread of answers that were completed later by other threads.
 pub(super) struct Mailbox {
     event: OwnedFd,
     done: Mutex<Vec<usize>>,
@@ -65,14 +68,14 @@ impl Mailbox {
         Ok(Self { event: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?, done: Mutex::default() })
     }
 
-    /// Becomes readable (8 bytes) when there is something.
+    /// Becomes readable (8 bytes) when there are answers.
     pub fn event(&self) -> BorrowedFd<'_> {
         self.event.as_fd()
     }
 
-    /// Numbers of the slots that were answered.
+    /// Takes the numbers of the slots that were answered.
     pub fn take(&self) -> Vec<usize> {
-        // First, so that what comes meanwhile makes it readable again.
+        // Read first, so that an answer that arrives meanwhile makes the event readable again.
         if let Err(error) = rustix::io::read(&self.event, &mut [0; 8]) {
             tracing::debug!(%error, "woken for nothing");
         }
@@ -87,31 +90,31 @@ impl Mailbox {
     }
 }
 
-/// See the module.
+/// See the module documentation.
 pub(super) struct Slot {
-    /// Its number among those of its thread.
+    /// Index among the slots of its thread.
     number: usize,
     head: Box<UnsafeCell<Head>>,
     payload: *mut u8,
     payload_bytes: usize,
-    /// Both, as the kernel is told of them.
+    /// Addresses and sizes of the head and the payload, as registered with the kernel.
     vectors: [libc::iovec; 2],
     state: AtomicU8,
-    /// Whether nothing of the request is in the payload.
+    /// Whether no part of the request is in the payload.
     is_free: UnsafeCell<bool>,
-    /// An answer that cannot be put into the payload yet.
+    /// An answer that cannot be written into the payload yet.
     beside: Mutex<Vec<u8>>,
     mailbox: Arc<Mailbox>,
 }
 
-// SAFETY: the pointers are to memory that the slot owns. Who may write to it, and when, is told by `state` and by the invariants
-// above: the kernel, the serving thread, and the one reply take turns, each handing over by a system call or by `state` (release,
-// acquire).
+// SAFETY: the pointers refer to memory that the slot owns. `state` and the invariants above
+// determine who may write to it and when: the kernel, the serving thread and the one reply take
+// turns, each handing over by a system call or through `state` (release, acquire).
 unsafe impl Send for Slot {}
 // SAFETY: as above.
 unsafe impl Sync for Slot {}
 
-/// A request as it was taken out of a slot.
+/// A request taken from a slot.
 pub(super) struct Request<'a> {
     head: Head,
     /// Names or data.
@@ -119,26 +122,25 @@ pub(super) struct Request<'a> {
 }
 
 impl Request<'_> {
-    /// The request's header.
     pub fn header(&self) -> &[u8] {
         &self.head.in_out
     }
 
-    /// The structure of the operation; what lies behind it is of earlier requests.
+    /// The structure of the operation. Bytes after it belong to earlier requests.
     pub fn operation(&self) -> &[u8] {
         &self.head.operation
     }
 
-    /// Number under which the kernel wants the answer.
+    /// Commit ID under which the kernel expects the answer.
     pub fn commit(&self) -> u64 {
         self.head.commit
     }
 }
 
 impl Slot {
-    /// With room for so much payload. Memory is taken as it is used.
+    /// Creates a slot with `payload_bytes` bytes of payload. Pages are allocated on first use.
     pub fn new(number: usize, payload_bytes: usize, mailbox: Arc<Mailbox>) -> io::Result<Arc<Self>> {
-        // SAFETY: a new private mapping of its own, at an address that the kernel chooses.
+        // SAFETY: creates a new private mapping at an address that the kernel chooses.
         let payload = unsafe {
             mmap_anonymous(null_mut(), payload_bytes, ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE)?
         };
@@ -168,47 +170,51 @@ impl Slot {
         }))
     }
 
-    /// Address of the two vectors that the kernel is told at registration. They live as long as the slot.
+    /// Address of the two vectors that are registered with the kernel. They live as long as the
+    /// slot.
     pub fn vectors(&self) -> u64 {
         self.vectors.as_ptr() as u64
     }
 
-    /// The request that the kernel has put there.
+    /// The request that the kernel has written to the slot.
     ///
     /// # Safety
-    /// The command that gave the slot to the kernel has completed, this is the thread that serves it, the last request's
-    /// payload is not in use any more, and nobody answers through it yet.
+    /// The command that gave the slot to the kernel has completed, this is the thread that serves
+    /// it, the payload of the previous request is no longer in use, and there is no reply for it
+    /// yet.
     pub unsafe fn request(&self) -> Request<'_> {
-        // SAFETY: the slot is ours, says the caller; nobody else reads or writes the head before the answer.
+        // SAFETY: we own the slot, as the caller guarantees; nothing else accesses the head before
+        // the answer.
         let head = unsafe { *self.head.get() };
         let bytes = (head.payload_bytes as usize).min(self.payload_bytes);
         self.state.store(SERVING, Ordering::Relaxed);
-        // SAFETY: read only by the reply to this request, which is made after this.
+        // SAFETY: read only by the reply to this request, which is created after this.
         unsafe { *self.is_free.get() = bytes == 0 };
         let payload = match bytes {
             0 => &[][..],
-            // SAFETY: the mapping has so many bytes, and lives as long as the slot. Nobody writes to it while this is
-            // borrowed: the kernel does not before the next command is submitted, and the reply does not since `is_free` is
-            // false.
+            // SAFETY: the mapping has at least `n` bytes and lives as long as the slot. Nothing
+            // writes to it while this is borrowed: the kernel does not before the next command is
+            // submitted, and the reply does not because `is_free` is false.
             n => unsafe { std::slice::from_raw_parts(self.payload, n) },
         };
         Request { head, payload }
     }
 
-    /// Puts an answer in, and tells the serving thread if it has turned to others. To be called once for each request, by its
-    /// reply.
+    /// Stores the answer, and notifies the serving thread if it has moved on. The reply calls this
+    /// once for each request.
     pub fn answer(&self, unique: u64, code: i32, parts: &[&[u8]]) {
         let bytes = parts.iter().map(|p| p.len()).sum::<usize>();
-        // What the kernel has no room for it did not ask for.
+        // The kernel never requests more than fits.
         let (code, parts, bytes) =
             if bytes <= self.payload_bytes { (code, parts, bytes) } else { (-libc::EIO, &[][..], 0) };
-        // SAFETY: written by `request` alone, before the reply was made.
+        // SAFETY: written only by `request`, before the reply was created.
         let is_free = unsafe { *self.is_free.get() };
         if is_free {
             let mut at = 0;
             for part in parts {
-                // SAFETY: together the parts fit, as was seen above; they are not in the mapping, to which nobody has a
-                // reference (`is_free`), and nobody else writes to it, as for the head.
+                // SAFETY: the parts fit together, as checked above. They are not in the mapping, to
+                // which no reference exists (`is_free`), and nothing else writes to it, as for the
+                // head.
                 unsafe { std::ptr::copy_nonoverlapping(part.as_ptr(), self.payload.add(at), part.len()) };
                 at += part.len();
             }
@@ -220,14 +226,15 @@ impl Slot {
         self.finish_answer(unique, code, bytes);
     }
 
-    /// The header, then the word that all is there.
+    /// Writes the header, then publishes the answer.
     fn finish_answer(&self, unique: u64, code: i32, bytes: usize) {
         let mut header = [0; ANSWER_BYTES];
         header[..4].copy_from_slice(&((ANSWER_BYTES + bytes) as u32).to_ne_bytes());
         header[4..8].copy_from_slice(&code.to_ne_bytes());
         header[8..].copy_from_slice(&unique.to_ne_bytes());
-        // SAFETY: the slot is ours until the command with the answer is submitted, which the serving thread does only once it
-        // sees `ANSWERED`. It has copied what it needs of the head, and this is the only reply.
+        // SAFETY: we own the slot until the command with the answer is submitted, which the serving
+        // thread does only after it sees `ANSWERED`. It has copied what it needs from the head, and
+        // this is the only reply.
         let head = unsafe { &mut *self.head.get() };
         head.in_out[..ANSWER_BYTES].copy_from_slice(&header);
         head.payload_bytes = bytes as u32;
@@ -236,42 +243,46 @@ impl Slot {
         }
     }
 
-    /// Lets `fill` put up to so many bytes of answer where the kernel takes them from, so that they need not be copied, and say how
-    /// many it was; `None` if something of the request is in the way. Not answered by that: see [`Self::answer_in_place`]. To be
-    /// called by the one reply to the request.
+    /// Lets `fill` write up to `bytes` bytes of the answer directly into the payload, which avoids
+    /// a copy. `fill` returns the number of bytes written. Returns `None` if part of the request is
+    /// in the payload or `bytes` does not fit. This does not answer the request: see
+    /// [`Self::answer_in_place`]. Only the one reply to the request may call it.
     pub fn fill<E>(&self, bytes: usize, fill: impl FnOnce(&mut [u8]) -> Result<usize, E>) -> Option<Result<usize, E>> {
-        // SAFETY: written by `request` alone, before the reply was made.
+        // SAFETY: written only by `request`, before the reply was created.
         let is_free = unsafe { *self.is_free.get() };
         if !is_free || bytes > self.payload_bytes {
             return None;
         }
-        // SAFETY: the mapping has so many bytes, which were zeros at first; it is ours until the answer, nothing of the request
-        // is in it, and the one reply is here.
+        // SAFETY: the mapping has at least `bytes` bytes, initially zeros. We own it until the
+        // answer, no part of the request is in it, and the caller is the one reply.
         Some(fill(unsafe { std::slice::from_raw_parts_mut(self.payload, bytes) }))
     }
 
-    /// As [`Self::answer`], where the first `bytes` that [`Self::fill`] put there are the answer.
+    /// Like [`Self::answer`], where the answer is the first `bytes` bytes written by
+    /// [`Self::fill`].
     pub fn answer_in_place(&self, unique: u64, bytes: usize) {
         self.finish_answer(unique, 0, bytes.min(self.payload_bytes));
     }
 
-    /// The serving thread turns to others. True if the answer is there already; else it will be told.
+    /// The serving thread moves on. Returns true if the answer is complete; otherwise the mailbox
+    /// will report it.
     pub fn leave(&self) -> bool {
         self.state.compare_exchange(SERVING, LATER, Ordering::AcqRel, Ordering::Acquire).is_err()
     }
 
-    /// The last step before the answer is submitted.
+    /// The last step before the answer is submitted: copies a buffered answer into the payload.
     ///
     /// # Safety
-    /// The slot is answered, this is the serving thread, and what [`Self::request`] gave is not used any more.
+    /// The slot is answered, this is the serving thread, and the result of [`Self::request`] is no
+    /// longer used.
     pub unsafe fn finish(&self) {
-        // SAFETY: the reply is gone, and with it whoever else looks at this.
+        // SAFETY: the reply, the only other reader, is gone.
         if unsafe { *self.is_free.get() } {
             return;
         }
         let mut beside = self.beside.lock();
-        // SAFETY: the answer fits, as `answer` has seen; nobody has a reference to the mapping, says the caller, and the kernel
-        // does not look at it yet.
+        // SAFETY: the answer fits, as `answer` checked. No reference to the mapping exists, as the
+        // caller guarantees, and the kernel does not read it yet.
         unsafe { std::ptr::copy_nonoverlapping(beside.as_ptr(), self.payload, beside.len()) };
         if beside.capacity() > 1 << 16 {
             *beside = Vec::new();
@@ -281,8 +292,8 @@ impl Slot {
 
 impl Drop for Slot {
     fn drop(&mut self) {
-        // SAFETY: mapped by `new` with this length, and nobody has it any more: neither the kernel, whose commands have ended (see
-        // `ring`), nor a reply.
+        // SAFETY: mapped by `new` with this length, and no longer in use: neither by the kernel,
+        // whose commands have ended (see `ring`), nor by a reply.
         if let Err(error) = unsafe { munmap(self.payload.cast(), self.payload_bytes) } {
             tracing::error!(%error, "cannot give memory back");
         }
@@ -293,9 +304,9 @@ impl Drop for Slot {
 mod tests {
     use super::*;
 
-    /// What the kernel would do.
+    /// Does what the kernel would do.
     fn put_request(slot: &Slot, payload: &[u8]) {
-        // SAFETY: nobody else has the slot in these tests.
+        // SAFETY: nothing else uses the slot in these tests.
         unsafe {
             std::ptr::copy_nonoverlapping(payload.as_ptr(), slot.payload, payload.len());
             (*slot.head.get()).payload_bytes = payload.len() as u32;
@@ -303,7 +314,7 @@ mod tests {
     }
 
     fn answer_of(slot: &Slot) -> (i32, Vec<u8>) {
-        // SAFETY: nobody else has the slot in these tests; the mapping has so many bytes.
+        // SAFETY: nothing else uses the slot in these tests, and the mapping has this many bytes.
         unsafe {
             let head = *slot.head.get();
             let code = i32::from_ne_bytes([head.in_out[4], head.in_out[5], head.in_out[6], head.in_out[7]]);

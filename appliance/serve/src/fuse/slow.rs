@@ -1,12 +1,15 @@
-//! Threads for what may take long, so that those which serve the kernel do not wait: fsync, and what waits for the kernel.
+//! Threads for operations that may take long, so that the serving threads do not wait: fsync, and
+//! whatever waits for the kernel.
 //!
-//! As many as there is such work at a time, up to a limit. They are named, and end with the server.
+//! There are as many threads as there are such operations at a time, up to a limit. They end with
+//! the server.
 
 use parking_lot::{Condvar, Mutex};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// Beyond that, work waits. Guessed: syncs that come together share one log write, so more threads mean more sharing.
+/// Above this limit, jobs wait. Guessed: concurrent syncs share one log write, so more threads mean
+/// more sharing.
 const THREADS_MAX: usize = 64;
 
 type Job = Box<dyn FnOnce() + Send>;
@@ -19,7 +22,7 @@ struct Queue {
     ended: bool,
 }
 
-/// The threads; dropping it lets them finish what is queued.
+/// The threads. Dropping this lets them finish the queued jobs.
 pub(super) struct Slow(Arc<(Mutex<Queue>, Condvar)>);
 
 impl Slow {
@@ -27,7 +30,8 @@ impl Slow {
         Self(Arc::default())
     }
 
-    /// Runs `job` soon, on another thread; on this one if the machine has no more of them.
+    /// Runs `job` soon on another thread. If no thread can be started, an existing one runs it
+    /// later, or this one if there is none.
     pub fn run(&self, job: impl FnOnce() + Send + 'static) {
         let (lock, changed) = &*self.0;
         let mut queue = lock.lock();
@@ -46,7 +50,7 @@ impl Slow {
                     job();
                 }
             }
-            // Those that there are will come to it.
+            // The existing threads will run the job.
             Err(error) => tracing::warn!(%error, "cannot start a thread"),
         }
     }

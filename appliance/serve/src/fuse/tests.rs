@@ -1,4 +1,4 @@
-//! A tree in memory, mounted for real, and looked at through system calls.
+//! Mounts a tree in memory and reads it through system calls.
 
 use super::{Figures, MountHandle, MountOptions, mount};
 use files::memory::MemoryVfs;
@@ -32,13 +32,13 @@ impl Drop for Mounted {
     }
 }
 
-/// Reading is tested through /dev/fuse, as mounts are by default, and with `WEIR_FUSE_URING=1` by way of io_uring; writing
-/// (`write::each_way`) both ways at all times.
+/// Read tests use /dev/fuse, the default, or io_uring if `WEIR_FUSE_URING=1`. Write tests
+/// (`write::each_way`) always use both.
 fn over_io_uring() -> bool {
     std::env::var_os("WEIR_FUSE_URING").is_some_and(|value| value == "1")
 }
 
-/// Mounts, or says why this machine cannot.
+/// Mounts the tree, or prints why this machine cannot.
 fn mounted(name: &str, vfs: MemoryVfs) -> Option<Mounted> {
     let dir = std::env::temp_dir().join(format!("weir-fuse-{name}-{}", std::process::id()));
     fs::create_dir_all(&dir).expect("a folder to mount at");
@@ -112,7 +112,7 @@ fn what_the_kernel_asks_for_is_counted_by_kind() {
         let series = family(families, "fuse_operation_time").into_iter().find(|s| s.labels[1].1 == kind);
         series.map_or(0, |s| if let observe::Value::Spread(spread) = &s.value { spread.count } else { 0 })
     };
-    // An operation is counted once it is answered: whoever asked may be here first.
+    // An operation is counted after it was answered, so the caller may get here first.
     let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
     let families = loop {
         let families = registry.collect();
@@ -213,7 +213,7 @@ fn nothing_can_be_written() {
     assert_eq!(errno(fs::rename(m.dir.join("file"), m.dir.join("b"))), libc::EROFS);
 }
 
-/// The whole records around a damaged one come out; the damaged one is an error, never zeros.
+/// Records around a damaged one can be read. The damaged one returns an error, never zeros.
 #[test]
 fn a_damaged_record_is_an_error_and_its_neighbours_are_not() {
     let Some(m) = mounted("damaged", tree()) else { return };
@@ -250,7 +250,8 @@ fn a_tree_in_use_can_be_taken_away() {
     handle.wait().expect("ends with its last user");
 }
 
-/// What the kernel is given unasked is what it would have read, and does not change the file's size.
+/// Pages that are stored without a request equal those that the kernel would have read, and do not
+/// change the file's size.
 #[test]
 fn random_reads_see_the_same_bytes_as_sequential_ones() {
     let mut t = MemoryVfs::new();

@@ -1,11 +1,12 @@
-//! A dataset and those beneath it, mounted.
+//! A dataset and its descendants, mounted.
 //!
-//! As root, each dataset is a mount of its own, at its place inside its parent's, as the kernel module does it: `find
-//! -xdev` and `df` see separate file systems. Others may not mount over a FUSE file system (fusermount3 forbids it), so
-//! they get one mount that shows all of them; so does a child whose place is no directory in its parent.
+//! As root, each dataset is a separate mount at its place inside its parent's, like with the kernel
+//! module: `find -xdev` and `df` see separate file systems. Other users cannot mount over a FUSE
+//! file system (fusermount3 refuses), so they get one mount that shows all datasets. A child whose
+//! place is not a directory in its parent is also shown that way.
 //!
-//! Unmounting goes the other way round. A person does it with `umount -R`, or one by one: Linux does not unmount what has
-//! mounts in it.
+//! Unmounting runs in the reverse order. Use `umount -R`, or unmount one by one: Linux does not
+//! unmount a file system that has mounts in it.
 
 use super::mount::{MountHandle, MountOptions, Unmounter, mount};
 use files::namespace::{Child, Namespace, Provider};
@@ -17,10 +18,12 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Threads that serve a child's mount. Few: there may be hundreds of children, and the root's mount has its own.
+/// Number of threads that serve a child's mount. Few: there may be hundreds of children, and the
+/// root's mount has its own.
 const CHILD_THREADS: usize = 2;
 
-/// On machines with more cores than this, children do without io_uring even if it is asked for: it takes threads for each core.
+/// On machines with more cores than this, children do not use io_uring even if it is requested,
+/// because it needs threads for each core.
 const CHILD_CORES_MAX: usize = 4;
 
 /// Mounts that belong together, parents first.
@@ -33,10 +36,11 @@ pub struct MountedTree {
 #[derive(Debug, Clone)]
 pub struct TreeUnmounter(Vec<Unmounter>);
 
-/// Mounts the dataset of `provider` at `dir`, and those beneath it unless `children` is off; each as a mount of its own if
-/// `separate` (which takes root), else all in one.
+/// Mounts the dataset of `provider` at `dir`, and its descendants if `children` is set: each as a
+/// separate mount if `separate` (which requires root), otherwise all in one.
 ///
-/// A child that cannot be opened (its key is not loaded, say) is left out with a warning, as the kernel's module does.
+/// A child that cannot be opened or mounted, for example because its key is not loaded, is skipped
+/// with a warning, as the kernel module does. Fails with `InvalidInput` if `provider` is a volume.
 pub fn mount_tree(
     provider: Arc<dyn Provider>,
     dir: &Path,
@@ -81,7 +85,7 @@ impl MountedTree {
         here.name = provider.name();
         self.mounts.push(mount(Arc::new(namespace), dir, &here)?);
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        // What is mounted by now shows `dir` anew, so the child's place is inside.
+        // `dir` now shows the new mount, so the child's place is inside it.
         for child in apart {
             let place = dir.join(OsStr::from_bytes(&child.place));
             let mut options = options.clone();
@@ -98,7 +102,7 @@ impl MountedTree {
         Ok(())
     }
 
-    /// Where, parents first.
+    /// Mount points, parents first.
     pub fn places(&self) -> impl Iterator<Item = &Path> {
         self.mounts.iter().map(MountHandle::dir)
     }
@@ -108,7 +112,7 @@ impl MountedTree {
         TreeUnmounter(self.mounts.iter().map(MountHandle::unmounter).collect())
     }
 
-    /// Waits until all of it is unmounted.
+    /// Waits until all of them are unmounted.
     pub fn wait(self) -> io::Result<()> {
         let mut result = Ok(());
         for handle in self.mounts {
@@ -119,12 +123,12 @@ impl MountedTree {
 }
 
 impl TreeUnmounter {
-    /// Unmounts all, children first, up to the first that is in use.
+    /// Unmounts all, children first. Stops at the first that is in use.
     pub fn unmount(&self) -> io::Result<()> {
         self.0.iter().rev().try_for_each(Unmounter::unmount)
     }
 
-    /// Unmounts all, children first, even when in use.
+    /// Unmounts all, children first, even if they are in use.
     pub fn unmount_now(&self) -> io::Result<()> {
         let mut result = Ok(());
         for mount in self.0.iter().rev() {
@@ -134,7 +138,8 @@ impl TreeUnmounter {
     }
 }
 
-/// Whether `place` is a directory of `vfs` without a symbolic link on the way: a link could lead the mount elsewhere.
+/// Whether `place` is a directory of `vfs` with no symbolic link on the way: a link could redirect
+/// the mount elsewhere.
 fn has_directory(vfs: &dyn Vfs, place: &[u8]) -> bool {
     let mut at = vfs.root();
     for name in place.split(|&b| b == b'/').filter(|c| !c.is_empty()) {

@@ -1,32 +1,34 @@
-//! The kernel's requests: bytes from /dev/fuse to values.
+//! Decodes the kernel's requests from /dev/fuse.
 //!
-//! Format: `include/uapi/linux/fuse.h` of Linux, protocol 7.40. All numbers are in the machine's own byte order. A request is a
-//! header of 40 bytes, a structure that depends on the operation, then names (each with a zero byte behind it) or data.
+//! Format: `include/uapi/linux/fuse.h` of Linux, protocol 7.40. All numbers are in native byte
+//! order. A request is a header of 40 bytes, a structure that depends on the operation, then names
+//! (each terminated by a zero byte) or data.
 //!
 //! ```text
-//! u32 bytes in all, u32 operation, u64 unique, u64 node, u32 user, u32 group, u32 process, u16 extension / 8, u16 0
+//! u32 total bytes, u32 operation, u64 unique, u64 node,
+//! u32 uid, u32 gid, u32 pid, u16 extension / 8, u16 0
 //! ```
 
 use files::vfs::{SetTime, Time};
 
-/// Bytes of the header of a request.
+/// Size of a request's header.
 pub(super) const HEADER_BYTES: usize = 40;
-/// Protocol that we speak; the kernel uses what both sides know.
+/// Protocol version that we implement. The kernel uses what both sides support.
 pub(super) const MAJOR: u32 = 7;
-/// See [`MAJOR`].
+/// Minor version; see [`MAJOR`].
 pub(super) const MINOR: u32 = 40;
 
-/// What every request has.
+/// Header fields of every request.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Header {
-    /// Number of the request, for the answer.
+    /// Number of the request, repeated in the answer.
     pub unique: u64,
     pub node: u64,
     pub uid: u32,
     pub gid: u32,
 }
 
-/// A change of attributes, as asked for.
+/// Requested change of attributes (SETATTR).
 #[derive(Debug, Clone, Copy)]
 pub(super) struct SetAttrIn {
     pub mode: Option<u32>,
@@ -36,13 +38,13 @@ pub(super) struct SetAttrIn {
     pub atime: Option<SetTime>,
     pub mtime: Option<SetTime>,
     pub ctime: Option<Time>,
-    /// Setuid and setgid go with the change.
+    /// Setuid and setgid are cleared with the change.
     pub kill_setid: bool,
-    /// Nothing is to be set.
+    /// No attribute is set.
     pub is_empty: bool,
 }
 
-/// What the kernel wants. Handles of open files are left out: we give none.
+/// A request of the kernel. Handles of open files are omitted: we never return any.
 #[derive(Debug)]
 #[allow(missing_docs)] // As in fuse.h.
 pub(super) enum Op<'a> {
@@ -52,7 +54,7 @@ pub(super) enum Op<'a> {
     Forget {
         times: u64,
     },
-    /// Node and times, in pairs.
+    /// (node, times) pairs.
     BatchForget {
         pairs: &'a [u8],
     },
@@ -100,7 +102,7 @@ pub(super) enum Op<'a> {
         umask: u32,
         name: &'a [u8],
     },
-    /// As [`Op::Create`], but for the name.
+    /// Like [`Op::Create`], without a name (`O_TMPFILE`).
     CreateUnnamed {
         flags: u32,
         mode: u32,
@@ -185,13 +187,14 @@ pub(super) enum Op<'a> {
         to: u64,
         len: u64,
     },
-    /// Interrupts wait for nothing here, and want no answer.
+    /// Interrupts are ignored and expect no answer.
     Interrupt,
-    /// Something else.
+    /// An operation that is not supported.
     Other,
 }
 
-/// What is left of a request: of the structure, with names and data behind it or apart.
+/// The unread part of a request: the structure, and names and data, either behind it or in a
+/// separate buffer.
 struct Rest<'a>(&'a [u8], Option<&'a [u8]>);
 
 impl<'a> Rest<'a> {
@@ -214,7 +217,7 @@ impl<'a> Rest<'a> {
         Some(())
     }
 
-    /// From here on come names and data.
+    /// Switches to names and data.
     fn payload(&mut self) {
         if let Some(payload) = self.1.take() {
             self.0 = payload;
@@ -236,7 +239,7 @@ impl<'a> Rest<'a> {
         Some(data)
     }
 
-    /// Of requests that read a file or a directory: where, and how much.
+    /// Offset and size of requests that read a file or a directory.
     fn range(&mut self) -> Option<(u64, u32)> {
         self.skip(8)?;
         Some((self.u64()?, self.u32()?))
@@ -254,7 +257,7 @@ impl<'a> Rest<'a> {
         const CTIME: u32 = 1 << 10;
         const KILL_SETID: u32 = 1 << 11;
         let valid = self.u32()?;
-        // Padding, file handle; the owner of locks behind the size.
+        // Padding and file handle; after the size, the lock owner.
         self.skip(12)?;
         let size = self.u64()?;
         self.skip(8)?;
@@ -283,8 +286,8 @@ impl<'a> Rest<'a> {
 /// `FUSE_SETXATTR_ACL_KILL_SGID`.
 const SETXATTR_KILL_SETGID: u32 = 1;
 
-/// Takes a request apart; `None` if it is shorter than its operation needs. `extended` says that `FUSE_SETXATTR_EXT` was agreed
-/// on: its structure has 8 bytes more.
+/// Decodes a request; `None` if it is shorter than its operation requires. `extended`:
+/// `FUSE_SETXATTR_EXT` was agreed on, so that the structure of SETXATTR has 8 more bytes.
 pub(super) fn parse(request: &[u8], extended: bool) -> Option<(Header, Op<'_>)> {
     let mut r = Rest(request, None);
     let (bytes, operation, header) = r.header()?;
@@ -294,8 +297,8 @@ pub(super) fn parse(request: &[u8], extended: bool) -> Option<(Header, Op<'_>)> 
     Some((header, r.op(operation, extended)?))
 }
 
-/// Takes a request apart whose header, structure, and names or data are in three places. Behind the structure there may be
-/// anything.
+/// Decodes a request whose header, structure, and names or data are in three buffers. The structure
+/// may be followed by arbitrary bytes.
 pub(super) fn parse_apart<'a>(
     header: &[u8],
     structure: &'a [u8],
@@ -307,7 +310,7 @@ pub(super) fn parse_apart<'a>(
 }
 
 impl<'a> Rest<'a> {
-    /// The header, with the bytes of it all and the number of the operation.
+    /// Decodes the header; returns it with the total size and the operation number.
     fn header(&mut self) -> Option<(usize, u32, Header)> {
         let (bytes, operation) = (self.u32()? as usize, self.u32()?);
         let header = Header { unique: self.u64()?, node: self.u64()?, uid: self.u32()?, gid: self.u32()? };
@@ -369,7 +372,7 @@ impl<'a> Rest<'a> {
             26 => {
                 let (major, minor, read_ahead) = (self.u32()?, self.u32()?, self.u32()?);
                 let low = self.u32().unwrap_or(0);
-                // The upper half came with 7.36, announced by a bit of the lower one.
+                // The upper half was added in 7.36 and is announced by a bit of the lower half.
                 let high = if low & 1 << 30 != 0 { self.u32()? } else { 0 };
                 Op::Init { minor, major, read_ahead, flags: u64::from(low) | u64::from(high) << 32 }
             }
@@ -422,7 +425,7 @@ impl<'a> Rest<'a> {
     }
 }
 
-/// Node and times of [`Op::BatchForget`].
+/// The (node, times) pairs of [`Op::BatchForget`].
 pub(super) fn forgets(pairs: &[u8]) -> impl Iterator<Item = (u64, u64)> + '_ {
     let (pairs, _) = pairs.as_chunks::<16>();
     pairs.iter().filter_map(|pair| {
@@ -480,12 +483,12 @@ mod tests {
         let (_, op) = parse_apart(&header, &structure, b"user.a\0value", true).expect("whole");
         assert!(matches!(op, Op::SetXattr { how: 1, kill_setgid: true, name: b"user.a", value: b"value" }), "{op:?}");
         assert!(parse_apart(&header, &structure, b"user.a\0valu", true).is_none());
-        // No structure: what is in its place is of the request before.
+        // Without a structure, its buffer holds bytes of the previous request.
         let (_, op) = parse_apart(&request(10, b""), &structure, b"gone\0", true).expect("whole");
         assert!(matches!(op, Op::Unlink { name: b"gone" }), "{op:?}");
     }
 
-    /// Whatever the operation and however short the request: no panic, and never more than there is.
+    /// For any operation and length: no panic, and no read past the end.
     #[test]
     fn short_requests_are_refused() {
         for operation in 0..60 {

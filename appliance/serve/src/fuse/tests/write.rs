@@ -1,4 +1,4 @@
-//! A tree in memory, mounted for writing, and changed through system calls.
+//! Mounts a tree in memory for writing and changes it through system calls.
 
 use super::{Mounted, errno, pattern};
 use crate::fuse::{MountOptions, mount};
@@ -13,7 +13,8 @@ use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 use std::sync::Arc;
 
-/// Mounts it with both ways of writing and both ways to the kernel, and calls `check` with each; or says why this machine cannot.
+/// Mounts the tree with and without write-back and io_uring, and calls `check` with each
+/// combination, or prints why this machine cannot.
 fn each_way(name: &str, build: impl Fn() -> MemoryVfs, check: impl Fn(&Path, &MemoryVfs)) {
     for (write_back, uring) in [(false, false), (true, false), (false, true), (true, true)] {
         let mut vfs = build().writable();
@@ -77,7 +78,8 @@ fn a_tree_is_built_and_taken_down_through_system_calls() {
     });
 }
 
-/// A file without a name is there as long as it is open or mapped, and gone afterwards: its space is free again.
+/// A file without a name exists as long as it is open or mapped. Then it is gone and its space is
+/// free again.
 #[test]
 fn an_unlinked_file_lives_as_long_as_it_is_open() {
     plain("unlinked", |dir, vfs| {
@@ -99,7 +101,7 @@ fn an_unlinked_file_lives_as_long_as_it_is_open() {
         fs::remove_dir(&inside).expect("rmdir");
         assert!(open_dir.metadata().is_ok());
         drop((file, open_dir));
-        // The kernel forgets when it gets to it.
+        // The kernel sends FORGET asynchronously.
         for _ in 0..200 {
             if vfs.node_count() == 1 {
                 return;
@@ -162,8 +164,8 @@ fn sizes_holes_and_ranges_are_as_asked() {
     });
 }
 
-/// What was written through a mapping is not a hole, though the server has not seen it yet: `cp` asks where data is, and
-/// would lose it.
+/// Data written through a mapping is not a hole, even before the server has seen it: `cp` asks
+/// where data is and would lose it.
 #[test]
 fn data_that_only_the_kernel_has_is_not_a_hole() {
     plain("mapped", |dir, vfs| {
@@ -180,7 +182,7 @@ fn data_that_only_the_kernel_has_is_not_a_hole() {
     });
 }
 
-/// What the kernel was told holds for a year, unless it is told that somebody else changed it.
+/// The kernel caches what it has seen for a year, unless it is notified of a change by others.
 #[test]
 fn changes_by_others_show_once_they_are_told() {
     let vfs = Arc::new(MemoryVfs::new().writable());
@@ -207,7 +209,7 @@ fn changes_by_others_show_once_they_are_told() {
     assert_eq!(names(&m.dir), ["f", "g"]);
 }
 
-/// Nobody tells the kernel: it asks by itself, soon enough.
+/// Without a notification the kernel revalidates by itself, soon enough.
 #[test]
 fn what_others_change_shows_in_a_shared_mount() {
     let vfs = Arc::new(MemoryVfs::new().writable());
@@ -233,8 +235,8 @@ fn what_others_change_shows_in_a_shared_mount() {
     assert_eq!(names(&m.dir), ["f", "g"]);
 }
 
-/// With write-back, the kernel's own flusher sends pages and times at once: whatever comes first, the times are those that it
-/// has shown.
+/// With write-back, the kernel's flusher sends pages and times concurrently. Whichever arrives
+/// first, the times remain those that the kernel has shown.
 #[test]
 fn times_that_were_seen_are_the_same_after_unmounting() {
     for write_back in [false, true] {
@@ -328,8 +330,8 @@ fn attributes_modes_and_times_are_set() {
     });
 }
 
-/// A user's write takes setuid away, and the kernel does not go on showing it: it is asked for the mode alone, which it keeps
-/// when contents change.
+/// A user's write clears setuid, and the kernel does not show it any longer. The test reads only
+/// the mode, which the kernel keeps cached when contents change.
 #[test]
 fn setuid_is_gone_for_all_to_see_once_somebody_else_writes() {
     if !rustix::process::geteuid().is_root() {
@@ -359,7 +361,7 @@ fn setuid_is_gone_for_all_to_see_once_somebody_else_writes() {
     });
 }
 
-/// The directory's default list decides about a new file's permissions, and the umask does not.
+/// The directory's default ACL determines a new file's permissions, and the umask does not.
 #[test]
 fn default_lists_are_handed_down() {
     plain("acl", |dir, vfs| {
@@ -436,7 +438,8 @@ fn projects_are_read_and_set() {
     });
 }
 
-/// Random small reads make the server give the kernel whole records unasked; a writer between them must always win.
+/// Random small reads make the server store whole records without a request. A write in between
+/// must always win.
 #[test]
 fn records_given_unasked_never_undo_a_write() {
     plain("ahead", |dir, _| {
@@ -462,7 +465,8 @@ fn records_given_unasked_never_undo_a_write() {
     });
 }
 
-/// Many threads make, write, rename and remove in one directory; what is left is what each left.
+/// Many threads create, write, rename and remove in one directory. Afterwards it contains exactly
+/// what each thread left.
 #[test]
 fn many_at_once_leave_what_each_of_them_left() {
     plain("crowd", |dir, vfs| {
@@ -477,7 +481,9 @@ fn many_at_once_leave_what_each_of_them_left() {
                         if i % 2 == 0 {
                             fs::remove_file(&other).expect("unlink");
                         }
-                        // Of names that come and go meanwhile a list may have any, both of a rename too; of mine I know.
+                        // A listing may contain any names of other threads that come and go
+                        // meanwhile, even both names of a rename. The names of this thread are
+                        // known.
                         let mine = format!("u{thread}-");
                         let listed = names(dir).into_iter().filter(|n| n.starts_with(&mine)).count();
                         assert_eq!(listed, i.div_ceil(2), "of thread {thread} after {i}");
@@ -503,7 +509,7 @@ fn a_mount_can_be_read_only_though_the_tree_is_not() {
     assert_eq!(errno(File::create(m.dir.join("f"))), libc::EROFS);
 }
 
-/// What somebody goes on writing to after the tree was taken from under him is not lost when the server ends.
+/// Writes that continue after the tree was detached are not lost when the server ends.
 #[test]
 fn what_is_written_to_a_detached_tree_is_kept() {
     let mut vfs = MemoryVfs::new().writable();

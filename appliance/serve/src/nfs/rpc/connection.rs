@@ -1,12 +1,13 @@
-//! A client's connection: what came in, in part, and what waits to go out.
+//! A client's connection: partially received input and queued output.
 //!
-//! Any thread may find that bytes have come; one of them reads, the others tell it that there is more ([`Connection::begin_reading`]). Any
-//! thread may have an answer; one of them writes, and takes along what the others put into the queue meanwhile.
+//! Any thread may find that data has arrived; one of them reads, and the others tell it that there
+//! is more ([`Connection::begin_reading`]). Any thread may have an answer; one of them writes,
+//! including what the others queue meanwhile.
 //!
 //! Invariants:
 //!   * one thread at a time reads, and one writes; neither waits for the other, nor for the client
-//!   * a connection that is being written to knows it when room came in the socket while it was told that there is none
-//!   * no bytes are read while more than [`QUEUED_MAX`] wait to go out
+//!   * if the socket becomes writable while a thread finds it full, that thread notices and retries
+//!   * nothing is read while more than [`QUEUED_MAX`] bytes of output are queued
 
 use super::framer::Framer;
 use super::peer::{Peer, Sender};
@@ -22,40 +23,41 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-/// Bytes that may wait to go out to one client before nothing more is read from it: some of the largest answers.
+/// Maximum output queued for one client before reading from it stops: several of the largest
+/// answers.
 pub(super) const QUEUED_MAX: usize = 8 << 20;
-/// Bytes of one client's calls that may wait at other threads before nothing more is read from it.
+/// Maximum bytes of one client's calls queued for other threads before reading from it stops.
 const HANDED_MAX: usize = 8 << 20;
-/// Pieces of one gathering write.
+/// Maximum number of pieces in a gathering write.
 const PIECES: usize = 64;
-/// Answers are put together up to this.
+/// Answers are combined up to this size.
 const TOGETHER_BYTES: usize = 2 << 20;
 
 const IDLE: u8 = 0;
 const READING: u8 = 1;
 const MORE: u8 = 2;
 
-/// What waits to go out.
+/// Output that waits to be sent.
 #[derive(Default)]
 struct Output {
     queue: VecDeque<Writer>,
-    /// Bytes of the first that have gone.
+    /// Bytes of the first writer that were already sent.
     from: usize,
     is_writing: bool,
-    /// The socket took nothing; it will say when it does.
+    /// The socket was full; epoll will report when it is writable.
     is_full: bool,
-    /// It said so while somebody was writing.
+    /// The socket became writable while a thread was writing.
     has_room: bool,
 }
 
-/// Memory that connections take, in all.
+/// Memory budget of all connections.
 pub(super) struct Budget {
     used: Arc<AtomicUsize>,
     max: usize,
 }
 
 impl Budget {
-    /// Of `max` bytes; `used` tells others how many are.
+    /// A budget of `max` bytes; `used` exposes the bytes in use.
     pub fn new(max: usize, used: Arc<AtomicUsize>) -> Self {
         Self { used, max }
     }
@@ -77,14 +79,14 @@ impl Budget {
     }
 }
 
-/// What came in and is there in part.
+/// Partially received input.
 pub(super) struct Input {
     pub framer: Framer,
-    /// Bytes of the budget that the framer's buffer has.
+    /// Bytes of the budget that the framer's buffer uses.
     pub charged: usize,
 }
 
-/// See the module.
+/// See the module documentation.
 pub(super) struct Connection {
     pub id: u64,
     pub socket: OwnedFd,
@@ -94,18 +96,19 @@ pub(super) struct Connection {
     reading: AtomicU8,
     output: Mutex<Output>,
     queued: AtomicUsize,
-    /// Bytes of calls that wait at other threads.
+    /// Bytes of calls queued for other threads.
     handed: AtomicUsize,
-    /// Reading stopped until there is room for answers, or memory, or fewer calls wait.
+    /// Reading is paused until output was sent, memory is available, or fewer calls are queued.
     pub is_held: AtomicBool,
     pub is_closed: AtomicBool,
-    /// The client sends no more: what is read next ends with that.
+    /// The client has closed its sending side: reading will reach the end.
     pub has_ended: AtomicBool,
-    /// All that it sent was read.
+    /// All input was read.
     pub was_read: AtomicBool,
-    /// Reads, and calls handed to other threads, whose answers are not all put yet.
+    /// Number of reads, and of calls queued for other threads, whose answers are not all queued
+    /// yet.
     pub busy: AtomicUsize,
-    /// When bytes last came, in seconds since [`Connection::begun`].
+    /// When data last arrived, in seconds since [`Connection::begun`].
     moved: AtomicU32,
     begun: Instant,
     budget: Arc<Budget>,
@@ -141,7 +144,7 @@ impl Connection {
         })
     }
 
-    /// Bytes have come: whether this thread is to read them.
+    /// Data has arrived. Returns whether this thread must read it.
     pub fn begin_reading(&self) -> bool {
         let mut now = self.reading.load(Ordering::Acquire);
         loop {
@@ -153,7 +156,8 @@ impl Connection {
         }
     }
 
-    /// All was read: false when more has come in the meantime, and the thread must go on.
+    /// All data was read. Returns false if more has arrived in the meantime and the thread must
+    /// continue.
     pub fn end_reading(&self) -> bool {
         if self.reading.compare_exchange(READING, IDLE, Ordering::AcqRel, Ordering::Acquire).is_ok() {
             return true;
@@ -162,41 +166,42 @@ impl Connection {
         false
     }
 
-    /// Gives up reading although there is more: whoever calls [`Connection::begin_reading`] next goes on.
+    /// Stops reading although there is more. The next thread that calls
+    /// [`Connection::begin_reading`] continues.
     pub fn stop_reading(&self) {
         self.reading.store(IDLE, Ordering::Release);
     }
 
-    /// Bytes have come.
+    /// Records that data has arrived.
     pub fn moved(&self) {
         self.moved.store(self.begun.elapsed().as_secs() as u32, Ordering::Relaxed);
     }
 
-    /// It holds memory, and nothing of what it lacks has come for `long`, or nothing that waits for it was taken.
+    /// Whether the connection holds memory and has made no progress for `long`.
     pub fn is_stalled(&self, long: Duration) -> bool {
         let holds = self.input.try_lock().is_some_and(|i| i.charged > 0) || self.queued.load(Ordering::Relaxed) > 0;
         let since = u64::from(self.moved.load(Ordering::Relaxed));
         holds && self.begun.elapsed().as_secs().saturating_sub(since) >= long.as_secs()
     }
 
-    /// So much waits to go out, or to be done, that nothing more should be asked.
+    /// Whether so much output or so many calls are queued that reading must pause.
     pub fn is_backed_up(&self) -> bool {
         self.queued.load(Ordering::SeqCst) > QUEUED_MAX || self.handed.load(Ordering::SeqCst) > HANDED_MAX
     }
 
-    /// A call of so many bytes goes to a thread that may not come to it at once.
+    /// A call of `bytes` bytes is queued for another thread.
     pub fn hand_over(&self, bytes: usize) {
         self.handed.fetch_add(bytes, Ordering::SeqCst);
         self.budget.take(bytes);
     }
 
-    /// Its answer is put.
+    /// The answer of a queued call of `bytes` bytes is in the output.
     pub fn handed_back(&self, bytes: usize) {
         self.handed.fetch_sub(bytes, Ordering::SeqCst);
         self.budget.give(bytes);
     }
 
-    /// Brings the budget in line with what the framer holds.
+    /// Adjusts the budget to what the framer holds.
     pub fn charge(&self, input: &mut Input) {
         let held = input.framer.held_bytes();
         if held > input.charged {
@@ -207,7 +212,8 @@ impl Connection {
         input.charged = held;
     }
 
-    /// Queues an answer and writes what goes. `spare` gets an empty writer back to use again, if there is one.
+    /// Queues an answer and writes as much as the socket takes. `spare` gets an empty writer to
+    /// reuse, if there is one.
     pub fn put(&self, answer: Writer, spare: &mut Option<Writer>) {
         let len = answer.len();
         self.queued.fetch_add(len, Ordering::AcqRel);
@@ -222,7 +228,7 @@ impl Connection {
         self.write_out(spare);
     }
 
-    /// The socket has room again.
+    /// The socket is writable again.
     pub fn has_room(&self) {
         let mut output = self.output.lock();
         if output.is_writing {
@@ -237,7 +243,7 @@ impl Connection {
         self.write_out(&mut None);
     }
 
-    /// Writes until the queue is empty or the socket full. The caller has set `is_writing`.
+    /// Writes until the queue is empty or the socket is full. The caller has set `is_writing`.
     fn write_out(&self, spare: &mut Option<Writer>) {
         let mut output = self.output.lock();
         loop {
@@ -274,7 +280,7 @@ impl Connection {
                     }
                 }
                 Err(_) => {
-                    // Whoever reads will find that the client is gone.
+                    // The reading thread will find that the client is gone.
                     self.hang_up();
                 }
             }
@@ -301,12 +307,12 @@ impl Connection {
         Ok(())
     }
 
-    /// Ends the connection both ways; the thread that is told of it cleans up.
+    /// Shuts the connection down in both directions. The thread that is notified of it cleans up.
     pub fn hang_up(&self) {
         let _ = rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Both);
     }
 
-    /// Forgets what waits, once the connection is closed.
+    /// Discards queued output after the connection was closed.
     pub fn drop_queue(&self) {
         let mut output = self.output.lock();
         let waiting: usize = output.queue.iter().map(Writer::len).sum::<usize>() - output.from;
@@ -342,14 +348,14 @@ impl Sender for Connection {
     }
 }
 
-/// Writes a record's mark, to be filled in by [`end_record`].
+/// Writes a placeholder for a record mark, which [`end_record`] fills in.
 pub(super) fn begin_record(out: &mut Writer) -> Mark {
     let at = out.mark();
     out.u32(0);
     at
 }
 
-/// Fills the mark in, or takes it back when no record followed.
+/// Fills in the record mark, or removes it if the record is empty.
 pub(super) fn end_record(out: &mut Writer, at: Mark) {
     match out.since(at).saturating_sub(4) {
         0 => out.rollback(at),

@@ -1,7 +1,9 @@
-//! Calls that came again (RFC 1813, 4.5): what changes something is done once, and a client that did not hear the answer hears it
-//! again. Bounded; the oldest goes first.
+//! The duplicate request cache (RFC 1813, section 4.5): a non-idempotent call is executed once, and
+//! a client that missed the answer gets the same answer again. Bounded; the oldest entries are
+//! dropped first.
 //!
-//! A call is the same if XID, address and port of the client, procedure, and the checksum of its arguments are.
+//! Two calls are the same if the XID, the client's address and port, the procedure, and the
+//! checksum of the arguments match.
 
 use super::message::{Accept, put_accepted};
 use crate::nfs::xdr::Writer;
@@ -9,16 +11,18 @@ use parking_lot::Mutex;
 use std::collections::{HashMap, VecDeque};
 use std::net::SocketAddr;
 
-/// Answers kept. A client has at most some hundred calls under way, and asks again within a minute.
+/// Maximum number of entries. A client has at most some hundred calls in flight and retransmits
+/// within a minute.
 const KEPT_MAX: usize = 8192;
-/// Bytes of answers kept.
+/// Maximum bytes of cached answers.
 const BYTES_MAX: usize = 8 << 20;
-/// Arguments beyond this do not count: two calls with one XID differ early.
+/// Number of argument bytes in the checksum: two different calls with one XID differ early.
 const CHECKED_BYTES: usize = 256;
 const SHARDS: usize = 16;
 
-/// Ends the entry of a call that is being done, however that ends: a call whose thread panics would else stay "under way", and
-/// its client, which repeats it over its next connection, would never be answered.
+/// Completes the entry of a call in progress, however the call ends. Otherwise a call whose thread
+/// panics would stay in progress, and a client that retransmits it over its next connection would
+/// never get an answer.
 pub(super) struct Doing<'d> {
     duplicates: &'d Duplicates,
     key: Key,
@@ -26,7 +30,7 @@ pub(super) struct Doing<'d> {
 }
 
 impl<'d> Doing<'d> {
-    /// Of the call that [`Duplicates::begin`] found to be new.
+    /// For a call that [`Duplicates::begin`] reported as new.
     pub fn new(duplicates: &'d Duplicates, key: Key) -> Self {
         Self { duplicates, key, is_ended: false }
     }
@@ -43,14 +47,15 @@ impl Drop for Doing<'_> {
         if self.is_ended {
             return;
         }
-        // How much of it was done is not known, so it is not done again: the client learns that it failed.
+        // It is unknown how much of the call was executed, so it is not executed again: the client
+        // gets an error.
         let mut answer = Writer::new();
         put_accepted(&mut answer, self.key.xid, Accept::SystemError);
         self.duplicates.done(self.key, Some(answer.to_vec()));
     }
 }
 
-/// What makes two calls one.
+/// Identity of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Key {
     pub xid: u32,
@@ -73,14 +78,14 @@ impl Key {
     }
 }
 
-/// What is known of a call.
+/// State of a call in the cache.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Known {
-    /// It is new; whoever asked does it, and calls [`Duplicates::done`].
+    /// A new call. The caller must execute it and call [`Duplicates::done`].
     New,
-    /// Somebody is doing it.
+    /// In progress on another thread.
     UnderWay,
-    /// It was done, and this was the answer.
+    /// Completed with this answer.
     Done(Vec<u8>),
 }
 
@@ -112,7 +117,7 @@ impl Duplicates {
         Known::New
     }
 
-    /// The answer; `None`: it was not done, and may come again.
+    /// Stores the answer. `None`: the call was not executed and may be repeated.
     pub fn done(&self, key: Key, answer: Option<Vec<u8>>) {
         let shard = &mut *self.shard(&key).lock();
         let Some(answer) = answer else {

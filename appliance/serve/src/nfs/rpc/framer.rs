@@ -1,30 +1,30 @@
-//! Record marking (RFC 5531, 11): finds records in a stream of bytes. Pure.
+//! Record marking (RFC 5531, section 11): splits a byte stream into records. Pure.
 //!
-//! A record comes in fragments, each with its length before it. Nearly always there is one, and all of it was read at once: then the
-//! record is a slice of what was read. What is there in part is kept in a buffer that grows with what has come, so that a length alone
-//! takes no memory.
+//! A record consists of fragments, each preceded by its length. Nearly always there is one
+//! fragment, read with one call: then the record is a slice of the input. A partial record is kept
+//! in a buffer that grows with the data received, so that a length alone allocates no memory.
 //!
 //! Invariants:
-//!   * the buffer is never longer than the longest record that is taken
-//!   * after an error nothing more is taken
+//!   * the buffer is never longer than the maximum record
+//!   * after an error no more input is accepted
 
 use crate::nfs::xdr::Malformed;
 
-/// Set in the length of a record's last fragment.
+/// Bit in the length of a record's last fragment.
 const LAST: u32 = 1 << 31;
-/// Fragments without any byte, one behind the other: nobody sends those but to keep us busy.
+/// Maximum number of consecutive empty fragments. Only an attacker sends them.
 const EMPTY_MAX: usize = 16;
-/// Buffers at least this long are worth to be used again: the system takes time to give them.
+/// Buffers of at least this size are reused, because allocating them takes time.
 pub(super) const SPARE_MIN: usize = 128 << 10;
-/// Where the buffer begins; it then doubles.
+/// Initial size of the buffer, which then doubles.
 const BUFFER_MIN: usize = 4096;
 
-/// A whole record.
+/// A complete record.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Record<'a> {
-    /// In what was fed.
+    /// A slice of the input.
     Fed(&'a [u8]),
-    /// Put together; the buffer may be longer than the record.
+    /// Assembled in a buffer, which may be longer than the record.
     Kept(Vec<u8>, usize),
 }
 
@@ -36,7 +36,7 @@ impl Record<'_> {
         }
     }
 
-    /// The same, in a buffer of its own.
+    /// Copies the record into its own buffer if necessary.
     pub fn into_kept(self) -> Record<'static> {
         match self {
             Self::Fed(bytes) => Record::Kept(bytes.to_vec(), bytes.len()),
@@ -45,22 +45,22 @@ impl Record<'_> {
     }
 }
 
-/// See the module.
+/// See the module documentation.
 #[derive(Debug)]
 pub(super) struct Framer {
     record_bytes_max: usize,
     header: [u8; 4],
     header_len: usize,
-    /// Bytes of the fragment that have not come yet; `None` between fragments.
+    /// Missing bytes of the current fragment; `None` between fragments.
     left: Option<usize>,
     is_last: bool,
     empty: usize,
-    /// All of it was written to before, so that no byte of it is undefined; the record's are the first `kept`.
+    /// Fully initialised; the first `kept` bytes belong to the record.
     buffer: Vec<u8>,
     kept: usize,
-    /// Length of the last record that was put together: one as long is expected again.
+    /// Length of the last assembled record. The next one is expected to be as long.
     expected: usize,
-    /// A buffer to use for the next one.
+    /// A buffer for the next record.
     spare: Option<Vec<u8>>,
 }
 
@@ -80,33 +80,35 @@ impl Framer {
         }
     }
 
-    /// Memory that is held for a record that is there in part.
+    /// Memory held for a partial record.
     pub fn held_bytes(&self) -> usize {
         self.buffer.len()
     }
 
-    /// Something has come of a record that is not there yet.
+    /// Whether a partial record was received.
     #[cfg(test)]
     pub fn is_within(&self) -> bool {
         self.header_len > 0 || self.left.is_some() || self.kept > 0
     }
 
-    /// Whether a [spare](Framer::lend) buffer would be used if a record as long as the last one came.
+    /// Whether a [spare](Framer::lend) buffer would be used if the next record is as long as the
+    /// last one.
     pub fn wants_spare(&self) -> bool {
         self.expected >= SPARE_MIN && self.buffer.is_empty()
     }
 
-    /// Lends a buffer, all of which was written to before. What was not used is taken back by [`Framer::take_back`].
+    /// Lends a fully initialised buffer. If it was not used, [`Framer::take_back`] returns it.
     pub fn lend(&mut self, buffer: Vec<u8>) {
         self.spare = Some(buffer);
     }
 
-    /// The buffer that was lent and not used.
+    /// Returns the lent buffer if it was not used.
     pub fn take_back(&mut self) -> Option<Vec<u8>> {
         self.spare.take()
     }
 
-    /// Where the next bytes of a long fragment belong: whoever reads them to there spares a copy. At least `min` are still missing.
+    /// Where to read the next bytes of a long fragment, which saves a copy. `None` if fewer than
+    /// `min` bytes are missing.
     pub fn place(&mut self, min: usize) -> Option<&mut [u8]> {
         let left = self.left.filter(|left| *left >= min)?;
         self.room(left);
@@ -114,15 +116,16 @@ impl Framer {
         self.buffer.get_mut(self.kept..end)
     }
 
-    /// `count` bytes were put to the [`Framer::place`]; the record, if that was all of it.
+    /// Reports that `count` bytes were read into [`Framer::place`]. Returns the record if it is
+    /// complete.
     pub fn placed(&mut self, count: usize) -> Option<Record<'static>> {
         self.kept += count;
         self.left = self.left.map(|left| left.saturating_sub(count));
         self.finished()
     }
 
-    /// Makes the buffer longer if it is full: as long as what has come already, or as the last record, but not beyond what is to
-    /// come.
+    /// Extends the buffer if it is full: by as much as has arrived, or by the length of the last
+    /// record, but not beyond the bytes that are missing.
     fn room(&mut self, left: usize) {
         if self.kept < self.buffer.len() {
             return;
@@ -151,7 +154,7 @@ impl Framer {
         Some(Record::Kept(buffer, len))
     }
 
-    /// Takes bytes from the front of `input` up to the end of a record.
+    /// Consumes `input` up to the end of a record.
     pub fn feed<'a>(&mut self, input: &mut &'a [u8]) -> Result<Option<Record<'a>>, Malformed> {
         loop {
             let Some(left) = self.left else {
@@ -160,7 +163,7 @@ impl Framer {
                 }
                 continue;
             };
-            // All of it, in one fragment.
+            // The whole record, in one fragment.
             if self.is_last && self.kept == 0 && input.len() >= left {
                 let (record, rest) = input.split_at(left);
                 *input = rest;
@@ -185,7 +188,7 @@ impl Framer {
         }
     }
 
-    /// Reads the length of the next fragment; false when more bytes are needed.
+    /// Reads the header of the next fragment. Returns false if more bytes are needed.
     fn header(&mut self, input: &mut &[u8]) -> Result<bool, Malformed> {
         let count = input.len().min(4 - self.header_len);
         let (head, rest) = input.split_at(count);
@@ -208,7 +211,7 @@ impl Framer {
     }
 }
 
-/// The mark of a record in one fragment.
+/// The record mark of a record in one fragment.
 pub(super) fn mark(len: usize) -> u32 {
     len as u32 | LAST
 }
@@ -243,7 +246,7 @@ mod tests {
             let (mut found, mut rest, mut cuts) = (Vec::new(), &bytes[..], cuts.iter().cycle());
             while !rest.is_empty() {
                 let cut = *cuts.next().expect("a cycle");
-                // Some go straight to their place.
+                // Some bytes are read directly into place.
                 if cut % 3 == 0 && let Some(place) = framer.place(100) {
                     let n = place.len().min(rest.len());
                     place[..n].copy_from_slice(&rest[..n]);
@@ -267,7 +270,7 @@ mod tests {
         fn no_bytes_make_it_take_more_than_came(bytes in prop::collection::vec(any::<u8>(), 0..300), small in any::<bool>()) {
             let mut bytes = bytes;
             if small {
-                // Lengths that are believed.
+                // Produces plausible lengths.
                 bytes.iter_mut().step_by(4).for_each(|b| *b &= 0x80);
             }
             let mut framer = Framer::new(1 << 20);

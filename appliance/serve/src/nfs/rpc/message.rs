@@ -1,64 +1,62 @@
-//! ONC RPC messages (RFC 5531): the header of a call, with who calls, and that of a reply. Pure.
+//! ONC RPC messages (RFC 5531): the headers of calls, with the caller's credential, and of replies.
+//! Pure.
 
 use super::super::xdr::{Malformed, Reader, Result, Writer};
 
-/// Version of RPC.
 const RPC_VERSION: u32 = 2;
-/// Longest credential or verifier, from the RFC.
+/// Maximum length of a credential or verifier, from the RFC.
 const AUTH_BYTES_MAX: usize = 400;
-/// Groups in AUTH_SYS, from the RFC.
+/// Maximum number of groups in AUTH_SYS, from the RFC.
 const GROUPS_MAX: usize = 16;
 const MACHINE_BYTES_MAX: usize = 255;
 
 const CALL: u32 = 0;
 const REPLY: u32 = 1;
 
-/// Flavours of credentials.
+/// Authentication flavours.
 const AUTH_NONE: u32 = 0;
 const AUTH_SYS: u32 = 1;
 
-/// Reasons of AUTH_ERROR.
+/// Reasons for AUTH_ERROR (`auth_stat`).
 pub mod auth {
-    /// Bad credential (seal broken), or of a kind that is not known.
+    /// AUTH_BADCRED: malformed credential, or unknown flavour.
     pub const BAD_CREDENTIAL: u32 = 1;
-    /// Rejected for security reasons.
+    /// AUTH_TOOWEAK: rejected for security reasons.
     pub const TOO_WEAK: u32 = 5;
 }
 
-/// User and groups of AUTH_SYS, as the client's kernel says.
+/// The user and groups in an AUTH_SYS credential, as asserted by the client's kernel.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SysCredential<'a> {
-    /// What the client calls itself.
+    /// Host name of the client.
     pub machine: &'a [u8],
-    /// User.
     pub uid: u32,
-    /// Group.
     pub gid: u32,
     groups: [u32; GROUPS_MAX],
     groups_len: usize,
 }
 
 impl SysCredential<'_> {
-    /// Further groups.
+    /// Supplementary groups.
     pub fn groups(&self) -> &[u32] {
         &self.groups[..self.groups_len]
     }
 }
 
-/// Who calls.
+/// The caller's credential.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Credential<'a> {
-    /// Nobody (AUTH_NONE).
+    /// AUTH_NONE: anonymous.
     None,
-    /// A user (AUTH_SYS).
+    /// AUTH_SYS: a user.
     Sys(SysCredential<'a>),
 }
 
-/// Who nobody is.
+/// uid of "nobody".
 const NOBODY: u32 = 65_534;
 
 impl Credential<'_> {
-    /// The user that the client names; nobody, if none.
+    /// The uid in the credential; "nobody" for AUTH_NONE.
     pub fn user(&self) -> u32 {
         match self {
             Self::None => NOBODY,
@@ -70,41 +68,37 @@ impl Credential<'_> {
 /// The header of a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CallHeader<'a> {
-    /// Which call of the client this is; its reply says the same.
+    /// Transaction ID, repeated in the reply.
     pub xid: u32,
-    /// Program.
     pub program: u32,
-    /// Its version.
     pub version: u32,
-    /// Its procedure.
     pub procedure: u32,
-    /// Who calls.
     pub credential: Credential<'a>,
 }
 
-/// A message that came in.
+/// A received message.
 #[derive(Debug)]
 pub enum Message<'a> {
-    /// A call; arguments follow.
+    /// A call; the arguments follow.
     Call(CallHeader<'a>),
-    /// A call that must be refused before anybody looks at it.
+    /// A call that must be denied, with its XID.
     Refused(u32, Denial),
-    /// The answer to a call of ours; what the header says follows.
+    /// The reply to one of our calls, with its XID; the rest of the reply header follows.
     Reply(u32),
 }
 
-/// Why a call is denied.
+/// Why a call is denied (`reject_stat`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Denial {
-    /// Another version of RPC.
+    /// The RPC version is not supported.
     RpcMismatch,
-    /// The credential.
+    /// Authentication failed, with this `auth_stat`.
     Auth(u32),
 }
 
 impl<'a> Message<'a> {
-    /// Reads a message's header; arguments are left in `r`. Fails when it is not one: then nothing that follows on the connection can
-    /// be believed.
+    /// Reads the header of a message; the arguments remain in `r`. Fails if the bytes are not a
+    /// message; then nothing that follows on the connection can be trusted.
     pub fn parse(r: &mut Reader<'a>) -> Result<Self> {
         let xid = r.u32()?;
         match r.u32()? {
@@ -145,34 +139,34 @@ fn sys(body: &[u8]) -> Result<SysCredential<'_>> {
     Ok(SysCredential { machine, uid, gid, groups, groups_len })
 }
 
-/// How a call that was let in went.
+/// How an accepted call ended (`accept_stat`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Accept {
     /// Results follow.
     Success,
-    /// No such program here.
+    /// The program does not exist.
     ProgramUnavailable,
-    /// Only these versions of it.
+    /// The program does not support this version.
     ProgramMismatch {
-        /// Lowest.
+        /// Lowest supported version.
         low: u32,
-        /// Highest.
+        /// Highest supported version.
         high: u32,
     },
-    /// No such procedure.
+    /// The procedure does not exist.
     ProcedureUnavailable,
-    /// Arguments that cannot be read.
+    /// The arguments cannot be decoded.
     GarbageArguments,
-    /// It failed here.
+    /// Internal error.
     SystemError,
 }
 
-/// Writes the header of the reply to a call that was let in.
+/// Writes the reply header of an accepted call.
 pub fn put_accepted(out: &mut Writer, xid: u32, how: Accept) {
     out.u32(xid);
     out.u32(REPLY);
     out.u32(0);
-    // No verifier.
+    // The verifier is empty.
     out.u32(AUTH_NONE);
     out.u32(0);
     match how {
@@ -189,7 +183,7 @@ pub fn put_accepted(out: &mut Writer, xid: u32, how: Accept) {
     }
 }
 
-/// Writes the whole reply to a call that was not.
+/// Writes the whole reply to a denied call.
 pub fn put_denied(out: &mut Writer, xid: u32, why: Denial) {
     out.u32(xid);
     out.u32(REPLY);
@@ -207,14 +201,14 @@ pub fn put_denied(out: &mut Writer, xid: u32, why: Denial) {
     }
 }
 
-/// Writes the header of a call of ours, without credentials.
+/// Writes the header of one of our calls, without credentials.
 pub fn put_call(out: &mut Writer, xid: u32, program: u32, version: u32, procedure: u32) {
     for n in [xid, CALL, RPC_VERSION, program, version, procedure, AUTH_NONE, 0, AUTH_NONE, 0] {
         out.u32(n);
     }
 }
 
-/// Reads what follows [`Message::Reply`] up to the results of a call that succeeded.
+/// Reads what follows [`Message::Reply`], up to the results. Fails unless the call succeeded.
 pub fn succeeded(r: &mut Reader<'_>) -> Result<()> {
     if r.u32()? != 0 {
         return Err(Malformed);

@@ -1,11 +1,13 @@
-//! ONC RPC: programs, and how calls get to them over TCP and UDP.
+//! ONC RPC: programs, and the delivery of calls to them over TCP and UDP.
 //!
 //! ```text
-//!   socket ─ server (epoll, threads) ─ record marking ─> Registry::answer ─ message ─> Program::call ─> results behind the header
-//!                                                          └ duplicates: what changes something is done once
+//!   socket ─ server (epoll, threads) ─ record marking ─> Registry::answer
+//!     ├ duplicates: non-idempotent calls are executed once
+//!     └ message ─> Program::call ─> results after the header
 //! ```
 //!
-//! A [`Program`] serves one version of one program number. It is called by many threads at once and may block; the reply is what it wrote.
+//! A [`Program`] implements one version of one program number. Many threads call it at once, and it
+//! may block. The reply is what it writes.
 
 mod connection;
 mod duplicates;
@@ -26,7 +28,7 @@ pub use transport::Limits;
 use super::xdr::{Malformed, Reader, Writer};
 use host::clock::Stopwatch;
 
-/// Gives the records of a stream to `sink`, until it fails or the stream is no stream of records.
+/// Passes the records of a stream to `sink`, until `sink` fails or the stream is malformed.
 pub(crate) fn records(
     mut bytes: &[u8],
     record_bytes_max: usize,
@@ -42,15 +44,15 @@ pub(crate) fn records(
 /// Why a call has no results.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
-    /// The arguments cannot be read.
+    /// The arguments cannot be decoded.
     GarbageArguments,
-    /// There is no such procedure.
+    /// The procedure does not exist.
     ProcedureUnavailable,
-    /// It failed here, and the protocol has no better word.
+    /// Internal error for which the protocol has no better status.
     SystemError,
-    /// The caller must say who he is, or better; a reason of [`message::auth`].
+    /// Authentication is missing or too weak; one of [`message::auth`].
     Auth(u32),
-    /// No answer at all: the client will ask again.
+    /// No answer: the client will retransmit.
     Drop,
 }
 
@@ -60,46 +62,48 @@ impl From<Malformed> for Fault {
     }
 }
 
-/// One call, as a program sees it.
+/// A call as a program sees it.
 #[derive(Debug)]
 pub struct Call<'a> {
-    /// What was called, by whom.
+    /// What was called, and by whom.
     pub header: CallHeader<'a>,
-    /// From where.
+    /// The client's connection.
     pub peer: &'a Peer,
-    /// Runs since its last byte came.
+    /// Started when the last byte of the call arrived.
     pub arrived: Stopwatch,
 }
 
-/// Whether a call waits before it is answered, as what was read with it should not.
+/// Whether a call waits before it is answered, which would delay calls that were read together with
+/// it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wait {
-    /// Only for what it reads.
+    /// It waits only for data that it reads.
     No,
-    /// Where more is changed than devices take.
+    /// It waits if changes exceed what the devices can write.
     Maybe,
-    /// For devices that write.
+    /// It waits for devices to write.
     Yes,
 }
 
 /// One version of a program.
 pub trait Program: Send + Sync {
-    /// Its number.
+    /// RPC program number.
     fn number(&self) -> u32;
-    /// Its version.
     fn version(&self) -> u32;
-    /// Its name, for figures.
+    /// Name for statistics.
     fn name(&self) -> &'static str;
-    /// Names of its procedures by number, for figures.
+    /// Names of the procedures by number, for statistics.
     fn procedures(&self) -> &'static [&'static str];
-    /// Does a procedure: reads arguments, writes results. What it wrote before it returned an error is taken back.
+    /// Executes a procedure: reads the arguments and writes the results. If it fails, its output is
+    /// discarded.
     fn call(&self, call: &Call<'_>, args: &mut Reader<'_>, out: &mut Writer) -> Result<(), Fault>;
-    /// Whether doing it twice does harm, so that a call that comes again gets the answer it got. NFSv4.1 remembers by itself.
+    /// Whether the procedure is not idempotent, so that a retransmitted call must get the original
+    /// answer. NFSv4.1 does this itself, in its sessions.
     fn changes(&self, procedure: u32) -> bool {
         let _ = procedure;
         false
     }
-    /// Whether calls of this procedure may wait; of those, [`Program::waits`] is asked.
+    /// Whether calls of this procedure may wait. If so, [`Program::waits`] decides for each call.
     fn may_wait(&self, procedure: u32) -> bool {
         let _ = procedure;
         false
@@ -109,12 +113,13 @@ pub trait Program: Send + Sync {
         let _ = (procedure, args);
         Wait::No
     }
-    /// The answer to a call that was sent over a connection by [`Peer::send`]; true if it was ours. `results` begins behind the XID.
+    /// Handles the reply to a call that was sent with [`Peer::send`]. Returns true if the call was
+    /// ours. `results` starts after the XID.
     fn reply(&self, peer: &Peer, xid: u32, results: &mut Reader<'_>) -> bool {
         let _ = (peer, xid, results);
         false
     }
-    /// A connection is gone.
+    /// A connection was closed.
     fn closed(&self, peer: &Peer) {
         let _ = peer;
     }

@@ -5,7 +5,7 @@ use crate::nfs::xdr::Writer;
 use std::net::SocketAddr;
 use std::sync::{Arc, Weak};
 
-/// What a message came over.
+/// Transport of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Transport {
     /// A stream of records.
@@ -14,24 +14,23 @@ pub enum Transport {
     Udp,
 }
 
-/// Puts a record on a connection that is still there.
+/// Sends records on a connection.
 pub trait Sender: Send + Sync {
-    /// Queues it and sends what goes; false if the connection is gone.
+    /// Queues a record and sends as much as possible. Returns false if the connection is closed.
     fn send(&self, record: Writer) -> bool;
 }
 
-/// The other end of a connection, or who sent a datagram. Cheap to clone.
+/// The other end of a connection, or the sender of a datagram. Cheap to clone.
 #[derive(Clone)]
 pub struct Peer {
-    /// Number of the connection: none is ever the same, while the process lives.
+    /// Number of the connection, unique within the life of the process.
     pub connection: u64,
-    /// The client. IPv4 also where the socket speaks IPv6.
+    /// Address of the client; IPv4 even if the socket is IPv6.
     pub address: SocketAddr,
-    /// Ours, as the client knows it.
+    /// Our address, as the client knows it.
     pub local: SocketAddr,
-    /// What it came over.
     pub transport: Transport,
-    /// What it asked for so far.
+    /// Statistics of the client.
     pub client: Arc<ClientFigures>,
     pub(super) sender: Option<Weak<dyn Sender>>,
 }
@@ -43,7 +42,7 @@ impl std::fmt::Debug for Peer {
 }
 
 impl Peer {
-    /// Without a connection: for datagrams and tests.
+    /// A peer without a connection, for datagrams and tests.
     pub fn datagram(address: SocketAddr, local: SocketAddr) -> Self {
         Self {
             connection: 0,
@@ -55,7 +54,7 @@ impl Peer {
         }
     }
 
-    /// Of a connection.
+    /// The peer of a connection.
     pub(super) fn stream(
         connection: u64,
         (address, local): (SocketAddr, SocketAddr),
@@ -67,12 +66,13 @@ impl Peer {
         Self { connection, address, local, transport: Transport::Tcp, client, sender: Some(sender) }
     }
 
-    /// Sends a record (a call of ours, say) over the connection; false if it is gone.
+    /// Sends a record, such as a callback, over the connection. Returns false if the connection is
+    /// closed.
     pub fn send(&self, record: Writer) -> bool {
         self.sender.as_ref().and_then(Weak::upgrade).is_some_and(|sender| sender.send(record))
     }
 
-    /// The connection is still there.
+    /// Whether the connection is still open.
     pub fn is_connected(&self) -> bool {
         self.sender.as_ref().is_some_and(|sender| sender.strong_count() > 0)
     }

@@ -1,4 +1,4 @@
-//! The programs of a server, and the answer to a record.
+//! The programs of a server, and the dispatch of records to them.
 
 use super::duplicates::{Doing, Duplicates, Key, Known};
 use super::message::{Accept, Denial, Message, put_accepted, put_denied};
@@ -11,9 +11,9 @@ use observe::event::note;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Program and version that are told call by call.
+/// Program and version whose calls are recorded here as events.
 const NFS3: (u32, u32) = (100_003, 3);
-/// Longest answer that is kept for calls that come again.
+/// Longest answer that the duplicate request cache keeps.
 const ANSWER_BYTES_MAX: usize = 4096;
 
 /// Programs by number and version.
@@ -25,34 +25,34 @@ pub struct Registry {
 }
 
 impl Registry {
-    /// None yet; calls are counted here.
+    /// An empty registry that counts calls in `figures`.
     pub fn new(figures: Arc<Figures>) -> Self {
         Self { figures, ..Self::default() }
     }
 
-    /// Where calls are counted.
+    /// Statistics.
     pub fn figures(&self) -> &Arc<Figures> {
         &self.figures
     }
 
-    /// Adds a version of a program.
+    /// Adds one version of a program.
     pub fn add(&mut self, program: Arc<dyn Program>) {
         let times = self.figures.times(&*program);
         self.programs.insert((program.number(), program.version()), (program, times));
     }
 
-    /// Numbers and versions.
+    /// Numbers and versions of all programs.
     pub fn list(&self) -> impl Iterator<Item = (u32, u32)> {
         self.programs.keys().copied()
     }
 
-    /// Answers one record: puts the reply behind what `out` has, or nothing if there is none to give. Fails when the bytes are no RPC
-    /// message, and nothing more can be expected from this peer.
+    /// Answers one record: appends the reply to `out`, or nothing if there is none. Fails if the
+    /// record is not an RPC message; then nothing more can be expected from this peer.
     pub fn answer(&self, peer: &Peer, record: &[u8], out: &mut Writer) -> Result<(), Malformed> {
         self.answer_since(Stopwatch::start(), peer, record, out)
     }
 
-    /// The same for a record whose last byte came when `arrived` began.
+    /// Like [`Self::answer`], for a record whose last byte arrived when `arrived` was started.
     pub fn answer_since(
         &self,
         arrived: Stopwatch,
@@ -89,7 +89,7 @@ impl Registry {
             return Ok(());
         };
         let call = Call { header, peer, arrived };
-        // Procedure 0 does nothing, in every program.
+        // Procedure 0 does nothing in all programs.
         let key =
             (call.header.procedure != 0 && program.changes(call.header.procedure)).then(|| Key::new(&call, r.rest()));
         let mut doing = None;
@@ -103,7 +103,7 @@ impl Registry {
                 }
             }
         }
-        // Version 4 tells of each operation of a compound itself.
+        // Version 4 records each operation of a compound itself.
         let events = self.figures.events().filter(|_| (call.header.program, call.header.version) == NFS3);
         if events.is_some() {
             note::clear();
@@ -141,7 +141,7 @@ impl Registry {
 
     /// Whether the answer to this record waits.
     pub fn wait(&self, record: &[u8]) -> Wait {
-        // Of most calls these numbers say it, so that the rest is read once.
+        // For most calls these numbers are enough, so that the rest is parsed only once.
         let word = |at: usize| record.get(at..at + 4)?.try_into().ok().map(u32::from_be_bytes);
         let (Some(number), Some(version), Some(procedure)) = (word(12), word(16), word(20)) else { return Wait::No };
         let Some((program, _)) = self.programs.get(&(number, version)) else { return Wait::No };
@@ -155,7 +155,7 @@ impl Registry {
         }
     }
 
-    /// A connection is gone.
+    /// A connection was closed.
     pub fn closed(&self, peer: &Peer) {
         self.figures.gone(&peer.client);
         self.programs.values().for_each(|(p, _)| p.closed(peer));
@@ -204,7 +204,7 @@ mod tests {
         }
     }
 
-    /// Does nothing, as NFS.
+    /// A program that does nothing, with the number of NFS.
     struct Nothing;
 
     impl Program for Nothing {
@@ -278,12 +278,13 @@ mod tests {
         assert_eq!(first.last(), Some(&5));
         assert_eq!(ask(&registry, 8, (300, 2, 1), &[5]), first);
         assert_eq!(ask(&registry, 9, (300, 2, 1), &[5]).last(), Some(&10));
-        // Arguments that could not be read changed nothing.
+        // The arguments could not be decoded, so nothing was executed.
         ask(&registry, 10, (300, 2, 1), &[]);
         assert_eq!(ask(&registry, 10, (300, 2, 1), &[1]).last(), Some(&11));
     }
 
-    /// The entry of such a call was never ended: the client that repeated it waited for ever.
+    /// Regression: the entry of such a call never completed, and a client that repeated it waited
+    /// forever.
     #[test]
     fn a_change_that_panicked_is_answered_with_an_error_when_it_is_repeated() {
         let mut registry = Registry::default();

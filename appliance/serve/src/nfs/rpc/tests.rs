@@ -1,4 +1,4 @@
-//! The transport over real sockets.
+//! Tests of the transport over real sockets.
 
 use super::{Call, Engine, Fault, Limits, Program, Registry, Wait};
 use crate::nfs::portmap::ask;
@@ -11,11 +11,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-/// Procedure 1 gives that many bytes, 2 waits until it is let go, 3 tells how many bytes it got.
+/// Procedure 1 returns that many bytes, 2 waits until the gate opens, 3 returns the number of bytes
+/// that it got.
 #[derive(Default)]
 struct Test {
     gate: (Mutex<bool>, Condvar),
-    /// Calls that came as far as the gate.
+    /// Number of calls that have reached the gate.
     waiting: AtomicUsize,
 }
 
@@ -95,7 +96,7 @@ fn read_record(stream: &mut TcpStream) -> Vec<u8> {
 
 fn is_closed(stream: &mut TcpStream) -> bool {
     let mut rest = Vec::new();
-    // A reset counts as well.
+    // A reset counts as closed.
     stream.read_to_end(&mut rest).map_or(true, |n| n == 0)
 }
 
@@ -128,10 +129,11 @@ fn many_calls_in_one_write_are_all_answered_however_large_the_answers() {
 fn a_call_that_waits_keeps_no_other_from_being_answered() {
     let (engine, address, test) = start(Limits { threads: 2, threads_max: 8, ..Limits::default() });
     let mut stream = connect(address);
-    // More than there are threads at first.
+    // More calls than initial threads.
     for xid in 0..4 {
         stream.write_all(&record(100 + xid, 2, |_| ())).expect("sends");
-        // What is read together is answered one behind the other: each must have been read before the next one comes.
+        // Calls that are read together are answered in sequence, so each must have been read before
+        // the next one arrives.
         let deadline = Instant::now() + Duration::from_secs(60);
         while test.waiting.load(Ordering::SeqCst) <= xid as usize {
             assert!(Instant::now() < deadline, "call {xid} is not begun");
@@ -166,7 +168,8 @@ fn what_is_read_together_with_a_call_that_waits_is_answered_before_it() {
     engine.stop(Duration::from_secs(5));
 }
 
-/// Writes that waited for a txg had every thread, further ones came one in 4 ms, and reads of what was in memory took 250 ms.
+/// Regression: writes that waited for a txg occupied all threads, more threads were added only
+/// every 4 ms, and reads of data in memory took 250 ms.
 #[test]
 fn however_many_calls_wait_others_are_answered() {
     let (engine, address, test) = start(Limits { threads: 2, threads_max: 4, ..Limits::default() });
@@ -175,7 +178,7 @@ fn however_many_calls_wait_others_are_answered() {
         stream.write_all(&[1, 2, 3].map(|xid| record(xid, 2, |_| ())).concat()).expect("sends");
     }
     let deadline = Instant::now() + Duration::from_secs(60);
-    // One in its place, and the threads for such calls.
+    // One in place, and the threads for waiting calls.
     while test.waiting.load(Ordering::SeqCst) < 3 {
         assert!(Instant::now() < deadline, "too few calls are begun");
         std::thread::sleep(Duration::from_millis(1));
@@ -195,7 +198,8 @@ fn however_many_calls_wait_others_are_answered() {
     assert_eq!(engine.memory_bytes(), 0);
 }
 
-/// That a client sends no more is said once: together with its last bytes, it went unheard, and the connection stayed.
+/// Regression: epoll reports only once that a client has closed its sending side. If this came with
+/// the last bytes it was missed, and the connection stayed open.
 #[test]
 fn who_sends_no_more_is_answered_and_closed() {
     let (engine, address, _) = start(Limits::default());
@@ -203,7 +207,7 @@ fn who_sends_no_more_is_answered_and_closed() {
         let mut stream = connect(address);
         let all: Vec<u8> = (0..calls).flat_map(|xid| record(xid, 1, |w| w.u32(8))).collect();
         stream.write_all(&all).expect("sends");
-        // An answer, to which there is none.
+        // A reply message, which gets no answer.
         stream.write_all(&[0x80, 0, 0, 12, 0, 0, 0, 9, 0, 0, 0, 1, 0, 0, 0, 0]).expect("sends");
         stream.shutdown(std::net::Shutdown::Write).expect("a socket");
         for _ in 0..answers {
@@ -271,7 +275,7 @@ fn a_client_that_takes_no_answers_is_asked_no_more_and_holds_little() {
     let (engine, address, _) = start(limits);
     let mut greedy = connect(address);
     greedy.set_nonblocking(true).expect("a socket");
-    // Calls for 400 MB of answers, none of which is taken yet.
+    // Calls for 400 MB of answers, none of which is read yet.
     let mut sent = 0;
     let one = record(1, 1, |w| w.u32(1_000_000));
     for _ in 0..400 {

@@ -1,18 +1,22 @@
-//! Listens, reads calls, sends answers: epoll and threads.
+//! Listens, reads calls and sends answers: epoll and threads.
 //!
 //! ```text
-//!   epoll (edges) ─> a thread ─ reads until the socket is empty ─ lets others read on ─> answers each record ─> one gathering write
-//!                                                                    ├ the rest after a slow one goes to others
-//!                                                                    └ what waits goes to threads for that (`waiting`)
+//!   epoll (edges) ─> a thread ─ reads until the socket is empty ─ lets others read on
+//!     ─> answers each record ─> one gathering write
+//!          ├ the rest after a slow one goes to others
+//!          └ calls that wait go to threads for that (`waiting`)
 //! ```
-//! The thread that reads a call answers it, so a call whose data is in the cache costs no switch to another thread. What it read goes
-//! out in one system call. While it works, another thread may read further calls of the same connection. When calls wait for
-//! devices until no thread is left, the [`Monitor`](Engine::watch_threads) adds some, up to a limit, and they leave when idle.
+//! The thread that reads a call answers it, so a call whose data is cached needs no switch to
+//! another thread. Answers to calls that were read together are sent with one system call. While a
+//! thread works, another may read further calls of the same connection. When calls wait for devices
+//! and no thread is left, the [`Monitor`](Engine::watch_threads) adds threads, up to a limit; they
+//! end when idle.
 //!
 //! Invariants:
-//!   * nobody sleeps with a lock held
-//!   * memory for calls and answers is bounded: beyond it nothing is read until some is given back, and who sends half a record and
-//!     no more is cut off when memory is needed
+//!   * no thread sleeps while it holds a lock
+//!   * memory for calls and answers is bounded: above the limit nothing is read until some is
+//!     released, and clients that stall in the middle of a record are disconnected when memory is
+//!     short
 
 mod waiting;
 mod worker;
@@ -34,32 +38,35 @@ use std::time::{Duration, Instant};
 use waiting::{Handed, Waiting};
 use worker::Worker;
 
-/// When a write had to wait, those of the next moments go to the threads for that at once. Guessed: some of what the writes then sleep.
+/// After a write had to wait, writes that arrive within this time go directly to the threads for
+/// waiting calls. Guessed: part of the time that the writes then sleep.
 const WRITES_WAIT: Duration = Duration::from_millis(10);
-/// How long it may take until a further thread is started when all wait.
+/// Maximum delay until another thread is started when all threads wait.
 const MONITOR_PERIOD: Duration = Duration::from_millis(4);
-/// Who has half a record under way for this long is cut off when memory is needed.
+/// A client that stalls in the middle of a record for this long is disconnected when memory is
+/// short.
 const STALLED: Duration = Duration::from_secs(20);
-/// Buffers of long records kept when there are no such records.
+/// Maximum number of unused buffers for long records that are kept.
 const BUFFERS_MAX: usize = 16;
 const STACK_BYTES: usize = 1 << 20;
 
-/// Tokens of epoll: connections count from 1.
+/// epoll tokens. Connections are numbered from 1.
 const TOKEN_WAKE: u64 = u64::MAX;
 const TOKEN_LISTENER: u64 = 1 << 62;
 
 /// Limits of a server.
 #[derive(Debug, Clone)]
 pub struct Limits {
-    /// Longest record.
+    /// Maximum length of a record.
     pub record_bytes: usize,
-    /// Memory for calls that are there in part and answers that were not taken yet.
+    /// Memory for partially received calls and unsent answers.
     pub memory_bytes: usize,
-    /// Connections at once; further ones are closed.
+    /// Maximum number of connections. Further ones are closed.
     pub connections: usize,
-    /// Threads that are always there.
+    /// Number of permanent threads.
     pub threads: usize,
-    /// Threads that read when many wait for devices. Calls that change something have as many more, as they are needed.
+    /// Maximum number of reading threads when many wait for devices. Calls that change something
+    /// can use as many additional threads.
     pub threads_max: usize,
 }
 
@@ -86,20 +93,21 @@ struct Listener {
     registry: Arc<Registry>,
 }
 
-/// Something for any thread to do. [`Engine::wake`] is readable as many times.
+/// Work for any thread. [`Engine::wake`] is readable once for each job.
 #[derive(Default)]
 struct Jobs {
-    /// Connections to go on reading from: each takes its turn behind those that are ready now.
+    /// Connections to continue reading from, after those that are ready now.
     reads: VecDeque<Arc<Connection>>,
-    /// Calls that were read already. Whoever is free takes all of them before he looks for further ones: the system tells of `wake` once
-    /// each time that it has told of every connection that is ready, so that each call of a batch would wait for a turn of all.
+    /// Calls that were already read. A free thread takes all of them before it polls again: epoll
+    /// reports `wake` once per round over all ready connections, so each call of a batch would wait
+    /// for a whole round.
     answers: VecDeque<Handed>,
 }
 
-/// See the module.
+/// See the module documentation.
 pub(crate) struct Engine {
     poll: OwnedFd,
-    /// As many times readable as there are jobs.
+    /// Semaphore that counts the jobs.
     wake: OwnedFd,
     listeners: Vec<Listener>,
     limits: Limits,
@@ -107,9 +115,9 @@ pub(crate) struct Engine {
     next_id: AtomicU64,
     jobs: Mutex<Jobs>,
     waiting: Waiting,
-    /// Threads that read, and now answer a call that may wait.
+    /// Number of reading threads that are answering a call that may wait.
     in_place: AtomicUsize,
-    /// Until when, in milliseconds since `begun`, writes are taken to wait.
+    /// Until when writes are assumed to wait, in milliseconds since `begun`.
     writes_wait_until: AtomicU64,
     begun: Instant,
     /// Connections that wait for memory.
@@ -118,16 +126,16 @@ pub(crate) struct Engine {
     idle: AtomicUsize,
     threads: AtomicUsize,
     answered: AtomicU64,
-    /// Buffers of long records, to be used again.
+    /// Buffers of long records, for reuse.
     buffers: Mutex<Vec<Vec<u8>>>,
     is_stopping: AtomicBool,
-    /// The monitor sleeps here; true while all threads are at work.
+    /// The monitor sleeps here. True while all threads are busy.
     is_busy: (Mutex<bool>, Condvar),
     is_done: (Mutex<usize>, Condvar),
 }
 
 impl Engine {
-    /// Listens nowhere yet; nothing is served before [`Engine::run`].
+    /// Creates an engine without listeners. [`Engine::run`] starts serving.
     pub fn new(limits: Limits, figures: &Figures) -> io::Result<Self> {
         let poll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK | EventfdFlags::SEMAPHORE)?;
@@ -156,7 +164,7 @@ impl Engine {
         })
     }
 
-    /// Takes connections here; returns the address, with its port if any would do.
+    /// Listens for connections. Returns the local address, with the actual port if it was 0.
     pub fn listen(&mut self, address: SocketAddr, registry: &Arc<Registry>) -> io::Result<SocketAddr> {
         let socket = TcpListener::bind(address)?;
         socket.set_nonblocking(true)?;
@@ -165,7 +173,7 @@ impl Engine {
         Ok(local)
     }
 
-    /// Takes datagrams here.
+    /// Listens for datagrams. Returns the local address.
     pub fn listen_datagrams(&mut self, address: SocketAddr, registry: &Arc<Registry>) -> io::Result<SocketAddr> {
         let socket = UdpSocket::bind(address)?;
         socket.set_nonblocking(true)?;
@@ -218,7 +226,8 @@ impl Engine {
         self.is_done.1.notify_all();
     }
 
-    /// Adds threads when none is left to read and none of them gets anything done, and cuts off who hoards memory.
+    /// Adds threads when none is left to read and none makes progress, and disconnects clients that
+    /// hoard memory.
     fn watch_threads(self: &Arc<Self>) {
         let mut answered = 0;
         loop {
@@ -236,10 +245,12 @@ impl Engine {
             let threads = self.threads.load(Ordering::SeqCst);
             if self.idle.load(Ordering::SeqCst) > 0 {
                 let mut busy = self.is_busy.0.lock();
-                // Whoever takes the last place from now on says so, or did just before and is seen here.
+                // A thread that becomes busy after this sets the flag; one that did so just before
+                // is counted here.
                 *busy = self.idle.load(Ordering::SeqCst) == 0;
             } else if now - answered < threads as u64 && threads < self.limits.threads_max {
-                // They wait for something: a processor that is short would be no reason.
+                // The threads wait for something. Being short of CPU would not justify another
+                // thread.
                 if let Err(error) = self.start_thread(false) {
                     tracing::warn!(%error, "cannot start a further thread");
                 }
@@ -259,16 +270,16 @@ impl Engine {
     }
 
     fn wake_one(&self) {
-        // It cannot fail: the counter has 64 bits.
+        // Cannot fail in practice: the counter has 64 bits.
         let _ = rustix::io::write(&self.wake, &1_u64.to_ne_bytes());
     }
 
-    /// One wake-up fewer: its job was taken.
+    /// Decrements the semaphore after its job was taken.
     fn was_woken(&self) {
         let _ = rustix::io::read(&self.wake, &mut [0; 8]);
     }
 
-    /// Has a call that may wait answered by a thread for such calls.
+    /// Queues a call that may wait for the threads that handle such calls.
     fn wait_elsewhere(self: &Arc<Self>, connection: &Arc<Connection>, record: Record<'static>, arrived: Stopwatch) {
         if self.waiting.give((connection.clone(), record, arrived))
             && let Err(error) = self.start_waiting_thread()
@@ -294,7 +305,8 @@ impl Engine {
         started.map(|_| ())
     }
 
-    /// Whether a thread that reads may answer a call itself that may wait: half of them never do. Ended by [`Engine::waited_in_place`].
+    /// Whether a reading thread may answer a call that may wait: at most half of them do at any
+    /// time. [`Engine::waited_in_place`] ends it.
     fn may_wait_in_place(&self) -> bool {
         let fits = self.in_place.fetch_add(1, Ordering::SeqCst) < (self.limits.threads / 2).max(1);
         if !fits {
@@ -307,7 +319,7 @@ impl Engine {
         self.in_place.fetch_sub(1, Ordering::SeqCst);
     }
 
-    /// A write was kept waiting: those that come now will be, too.
+    /// A write had to wait, so writes that arrive now will too.
     fn writes_wait(&self) {
         let until = (self.begun.elapsed() + WRITES_WAIT).as_millis();
         self.writes_wait_until.store(u64::try_from(until).unwrap_or(u64::MAX), Ordering::Relaxed);
@@ -318,18 +330,18 @@ impl Engine {
         until > 0 && self.begun.elapsed().as_millis() < u128::from(until)
     }
 
-    /// Addresses of those who are connected.
+    /// All connected peers.
     pub fn peers(&self) -> Vec<Peer> {
         self.connections.read().values().map(|c| c.peer.clone()).collect()
     }
 
-    /// Memory that calls and answers take.
+    /// Memory used by calls and answers, in bytes.
     pub fn memory_bytes(&self) -> usize {
         self.budget.used()
     }
 
-    /// Takes nothing more, lets what was begun end (for at most `patience`), closes all connections. The listeners' sockets are
-    /// closed when the engine is dropped.
+    /// Accepts nothing more, waits for calls in progress (at most `patience`) and closes all
+    /// connections. The listening sockets are closed when the engine is dropped.
     pub fn stop(&self, patience: Duration) {
         self.is_stopping.store(true, Ordering::SeqCst);
         *self.is_busy.0.lock() = true;
@@ -359,7 +371,8 @@ impl Engine {
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => return,
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
                 Err(error) => {
-                    // Of one client, or there are no more descriptors: then it would come back at once.
+                    // An error of one client, or no file descriptors are left: then it would recur
+                    // immediately.
                     tracing::warn!(%error, "cannot take a connection");
                     std::thread::sleep(Duration::from_millis(50));
                     return;
@@ -380,7 +393,7 @@ impl Engine {
         socket.set_nodelay(true)?;
         let local = socket.local_addr()?;
         let socket = OwnedFd::from(socket);
-        // So that clients that went without a word are forgotten.
+        // Detects clients that disappeared.
         rustix::net::sockopt::set_socket_keepalive(&socket, true)?;
         rustix::net::sockopt::set_tcp_keepidle(&socket, Duration::from_secs(60))?;
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
@@ -414,7 +427,7 @@ impl Engine {
         }
     }
 
-    /// Nothing is read from a connection until there is memory.
+    /// Pauses reading from a connection until memory is available.
     fn starve(&self, connection: &Arc<Connection>) {
         if !connection.is_held.swap(true, Ordering::AcqRel) {
             self.starved.lock().push(connection.clone());
@@ -438,7 +451,7 @@ impl Engine {
         }
     }
 
-    /// Memory was given back, or may have been.
+    /// Resumes starved connections. Called when memory was released, or may have been.
     fn feed_starved(&self) {
         if self.budget.is_spent() {
             return;

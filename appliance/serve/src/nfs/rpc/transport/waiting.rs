@@ -1,11 +1,13 @@
-//! Calls that wait: for devices, or because more is changed than devices take.
+//! Calls that wait: for devices, or because changes exceed what the devices can write.
 //!
-//! They have threads of their own. Those that read connections answer such a call themselves only while half of them do not, so that what
-//! is in memory is answered however many others wait.
+//! Dedicated threads answer them. Threads that read connections answer such a call themselves only
+//! while fewer than half of them do, so that calls for cached data are answered however many others
+//! wait.
 //!
 //! Invariants:
-//!   * as many threads as calls, up to a limit; beyond it a call waits for one
-//!   * what is queued counts as memory of its connection's ([`Connection::hand_over`]), which is read no further when it is much
+//!   * there are as many threads as calls, up to a limit; above it, calls are queued
+//!   * queued calls are charged to their connection ([`Connection::hand_over`]), which is not read
+//!     further when it has many
 
 use super::super::connection::Connection;
 use super::super::framer::Record;
@@ -15,10 +17,10 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// After this long without a call a thread ends.
+/// An idle thread ends after this time.
 const IDLE: Duration = Duration::from_secs(20);
 
-/// Whose a call is, it, and what runs since it came.
+/// A call: its connection, its record, and a stopwatch started when it arrived.
 pub(super) type Handed = (Arc<Connection>, Record<'static>, Stopwatch);
 
 #[derive(Default)]
@@ -29,7 +31,7 @@ struct Inner {
     is_stopping: bool,
 }
 
-/// See the module.
+/// See the module documentation.
 pub(super) struct Waiting {
     inner: Mutex<Inner>,
     changed: Condvar,
@@ -41,7 +43,8 @@ impl Waiting {
         Self { inner: Mutex::default(), changed: Condvar::new(), threads_max }
     }
 
-    /// Queues a call. True: the caller is to start a thread that [takes](Waiting::take) it.
+    /// Queues a call. Returns true if the caller must start a thread that [takes](Waiting::take)
+    /// it.
     pub fn give(&self, call: Handed) -> bool {
         let mut inner = self.inner.lock();
         inner.calls.push_back(call);
@@ -53,14 +56,15 @@ impl Waiting {
         false
     }
 
-    /// The thread that was to be started was not. A call for the caller to answer, if nobody else will.
+    /// Reports that the thread could not be started. Returns a call that the caller must answer if
+    /// there is no thread at all.
     pub fn not_started(&self) -> Option<Handed> {
         let mut inner = self.inner.lock();
         inner.threads -= 1;
         if inner.threads == 0 { inner.calls.pop_front() } else { None }
     }
 
-    /// The next call; waits for one. `None`: the thread is to end.
+    /// Waits for the next call. `None`: the thread must end.
     pub fn take(&self) -> Option<Handed> {
         let mut inner = self.inner.lock();
         let mut is_over = false;
@@ -82,7 +86,7 @@ impl Waiting {
         None
     }
 
-    /// Nothing more is taken: clients ask the next server.
+    /// Discards queued calls and accepts no more: clients retransmit to the next server.
     pub fn stop(&self) {
         let mut inner = self.inner.lock();
         inner.is_stopping = true;

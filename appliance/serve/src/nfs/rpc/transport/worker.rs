@@ -1,4 +1,4 @@
-//! What a thread of the [`Engine`] does: waits for connections, reads, answers, sends.
+//! The work of a thread of the [`Engine`]: polls, reads, answers and sends.
 
 use super::super::connection::{Connection, begin_record, end_record};
 use super::super::framer::Record;
@@ -13,37 +13,38 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-/// Bytes read at once where no long record is under way: a hundred calls that carry no data.
+/// Size of a read while no long record is in progress: a hundred calls without data.
 const READ_BYTES: usize = 32 << 10;
-/// From here on a fragment is read straight into its buffer.
+/// Fragments of at least this size are read directly into their buffer.
 const PLACE_MIN: usize = 8 << 10;
-/// A call that took this long may have waited for a device: what was read with it goes to other threads. Guessed.
+/// A call that took this long may have waited for a device: calls that were read with it go to
+/// other threads. Guessed.
 const SLOW: Duration = Duration::from_micros(500);
 /// A write that took this long was kept waiting. Guessed: longer than copying takes.
 const WAITED: Duration = Duration::from_millis(2);
-/// A client has so many calls, or bytes of calls, answered before other clients that are ready have their turn. Guessed: a millisecond or
-/// less where nothing waits.
+/// Number of calls, or bytes of calls, answered for one client before other ready clients have
+/// their turn. Guessed: a millisecond or less if nothing waits.
 const TURN_CALLS: usize = 128;
 const TURN_BYTES: usize = 4 << 20;
-/// Answers are sent, rather than put together with those of the following calls, once they have waited this long or are this many bytes.
+/// Answers are combined with those of the following calls up to this size, unless a call was slow.
 const TOGETHER_BYTES: usize = 1 << 20;
-/// After this long without work a further thread ends.
+/// An additional thread ends after this time without work.
 const THREAD_IDLE: rustix::time::Timespec = rustix::time::Timespec { tv_sec: 20, tv_nsec: 0 };
 
-/// A thread, with what it keeps between calls.
+/// A thread's state between calls.
 pub(super) struct Worker<'e> {
     engine: &'e Arc<Engine>,
     scratch: Vec<u8>,
     spare: Option<Writer>,
 }
 
-/// What one read brought.
+/// Result of one read.
 enum Got {
     /// The socket is empty.
     All,
     /// There may be more.
     Part,
-    /// The client is gone, or sends what is no record.
+    /// The client has closed the connection, or sent something that is not a record.
     End,
 }
 
@@ -52,12 +53,12 @@ impl<'e> Worker<'e> {
         Self { engine, scratch: vec![0; READ_BYTES], spare: Some(Writer::new()) }
     }
 
-    /// One that reads nothing.
+    /// A worker that only answers waiting calls and does not read.
     pub fn waiting(engine: &'e Arc<Engine>) -> Self {
         Self { engine, scratch: Vec::new(), spare: Some(Writer::new()) }
     }
 
-    /// Answers calls that wait, until there are none for a while.
+    /// Answers waiting calls, until there are none for a while.
     pub fn answer_waiting(&mut self) {
         while let Some((connection, record, arrived)) = self.engine.waiting.take() {
             let len = record.bytes().len();
@@ -78,7 +79,7 @@ impl<'e> Worker<'e> {
         }
     }
 
-    /// Works until the engine stops, or, unless it `stays`, nothing was to do for a while.
+    /// Works until the engine stops or, unless `stays`, until there was nothing to do for a while.
     pub fn work(&mut self, stays: bool) {
         let engine = self.engine;
         let mut events = Vec::with_capacity(1);
@@ -127,7 +128,7 @@ impl<'e> Worker<'e> {
                     }
                     use epoll::EventFlags as F;
                     if flags.intersects(F::RDHUP | F::HUP | F::ERR) {
-                        // It is said once, and may come with the last bytes.
+                        // This is reported once, and may come together with the last bytes.
                         connection.has_ended.store(true, Ordering::Release);
                     }
                     if flags.intersects(F::IN | F::RDHUP | F::HUP | F::ERR) && connection.begin_reading() {
@@ -139,7 +140,7 @@ impl<'e> Worker<'e> {
         }
     }
 
-    /// Something is to be done: a call, or if there is none a connection that is to be read.
+    /// Takes a job: a call, or else a connection to read from.
     fn job(&mut self) {
         self.engine.was_woken();
         let (call, read) = {
@@ -152,7 +153,7 @@ impl<'e> Worker<'e> {
         if let Some((connection, record, arrived)) = call {
             self.answer_handed(&connection, record, arrived);
         }
-        // If another thread reads already, it was told that there is more.
+        // If another thread is reading already, it knows that there is more.
         if let Some(connection) = read
             && connection.begin_reading()
         {
@@ -173,7 +174,8 @@ impl<'e> Worker<'e> {
         self.done(connection);
     }
 
-    /// A read is answered, or a call that was handed over. A client that sends no more is let go after the last one.
+    /// A read, or a call given to another thread, was answered. Closes the connection after the
+    /// last one if the client sends no more.
     fn done(&self, connection: &Arc<Connection>) {
         if connection.busy.fetch_sub(1, Ordering::SeqCst) == 1 && connection.was_read.load(Ordering::SeqCst) {
             self.engine.close(connection);
@@ -207,14 +209,15 @@ impl<'e> Worker<'e> {
         self.spare.take().unwrap_or_default()
     }
 
-    /// Reading goes on that stopped because answers were not taken.
+    /// Resumes reading that was paused because answers were not sent.
     fn resume(&mut self, connection: &Arc<Connection>) {
         if self.may_go_on(connection) && connection.begin_reading() {
             self.serve(connection);
         }
     }
 
-    /// Reads and answers until the socket is empty, or others are to have their turn. The caller has the right to read.
+    /// Reads and answers until the socket is empty or other connections have their turn. The caller
+    /// has the right to read.
     fn serve(&mut self, connection: &Arc<Connection>) {
         let (mut calls, mut bytes) = (0, 0);
         loop {
@@ -223,11 +226,13 @@ impl<'e> Worker<'e> {
                 return self.engine.read_later(connection);
             }
             if connection.is_backed_up() {
-                // Before it is held: who finds it held has it read on, and must not be told that this thread still does.
+                // Stop before setting the flag: a thread that finds the connection held resumes
+                // reading, and must not find this thread still reading.
                 connection.stop_reading();
-                // A swap, so that either this thread sees what went out, or whoever sends it sees this.
+                // A swap, so that either this thread sees what was sent, or the thread that sends
+                // sees this flag.
                 connection.is_held.swap(true, Ordering::SeqCst);
-                // It may have gone out in between.
+                // The output may have been sent in between.
                 return self.resume(connection);
             }
             if self.engine.budget.is_spent() {
@@ -237,9 +242,10 @@ impl<'e> Worker<'e> {
             let mut kept: Vec<Record<'static>> = Vec::new();
             let mut scratch = std::mem::take(&mut self.scratch);
             let (got, len) = self.read(connection, &mut scratch, &mut kept);
-            // When the last bytes of all that is whole now came, as far as can be told.
+            // The best available estimate of when the last bytes of the complete records arrived.
             let arrived = Stopwatch::start();
-            // What is whole in the scratch is answered from there; what is not goes to the framer.
+            // Complete records are answered from the scratch buffer. A partial one goes to the
+            // framer.
             let mut records = kept;
             let mut got = got;
             let mut fed = Vec::new();
@@ -268,10 +274,10 @@ impl<'e> Worker<'e> {
             connection.busy.fetch_add(1, Ordering::SeqCst);
             let is_done = match got {
                 Got::All => connection.end_reading(),
-                // Answers first, then the end.
+                // Answer first, then handle the end.
                 Got::Part if connection.has_ended.load(Ordering::Acquire) => false,
                 Got::Part => {
-                    // Others may read on while this thread answers.
+                    // Another thread may continue reading while this one answers.
                     if fed.len() + records.len() > 0 && self.engine.idle.load(Ordering::Relaxed) > 0 {
                         connection.stop_reading();
                         self.engine.read_later(connection);
@@ -295,7 +301,8 @@ impl<'e> Worker<'e> {
         }
     }
 
-    /// One read: straight into a long record that is under way, else into `scratch`, of which the length is returned.
+    /// Reads once: directly into a long record in progress, or into `scratch`. Returns the number
+    /// of bytes in `scratch`.
     fn read(&self, connection: &Connection, scratch: &mut [u8], kept: &mut Vec<Record<'static>>) -> (Got, usize) {
         let mut input = connection.input.lock();
         let (result, asked, is_placed) = match input.framer.place(PLACE_MIN) {
@@ -332,7 +339,8 @@ impl<'e> Worker<'e> {
     ) -> Result<(), Malformed> {
         let Some(listener) = self.engine.listeners.get(connection.listener) else { return Ok(()) };
         let mark = begin_record(out);
-        // A broken invariant costs the client that met it its connection, not all others a thread.
+        // If an invariant breaks, only this client's connection is closed, and the thread continues
+        // to serve others.
         let answer = || listener.registry.answer_since(arrived, &connection.peer, record, out);
         let answered = catch_unwind(AssertUnwindSafe(answer));
         let result = answered.unwrap_or_else(|_| {
@@ -356,13 +364,14 @@ impl<'e> Worker<'e> {
             return;
         }
         connection.put(out, &mut self.spare);
-        // All that waited may have gone, others' answers too, without the socket ever saying that it has room again.
+        // All queued output may have been sent, including answers of other threads, without epoll
+        // reporting the socket as writable.
         if self.may_go_on(connection) {
             self.engine.read_later(connection);
         }
     }
 
-    /// Whether reading stopped because answers were not taken, and may go on: then the caller has it go on.
+    /// Whether reading was paused and may resume. If so, the caller must resume it.
     fn may_go_on(&self, connection: &Connection) -> bool {
         connection.is_held.load(Ordering::SeqCst)
             && !connection.is_backed_up()
@@ -384,7 +393,7 @@ impl<'e> Worker<'e> {
         let mut out = self.writer();
         let mut before = Instant::now();
         let mut is_slow = false;
-        // Kept until its answer is written: giving memory back can wait.
+        // Kept until the answers are written: freeing memory can wait.
         let mut used = Vec::new();
         while let Some(record) = records.next() {
             let is_last = records.peek().is_none();
@@ -392,7 +401,7 @@ impl<'e> Worker<'e> {
             let may_stay = match wait {
                 Wait::No => true,
                 Wait::Maybe => !engine.do_writes_wait(),
-                // Nothing else waits for it.
+                // Nothing else waits for this thread.
                 Wait::Yes => is_last && out.is_empty(),
             };
             if !(may_stay && (wait == Wait::No || engine.may_wait_in_place())) {

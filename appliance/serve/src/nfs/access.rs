@@ -1,26 +1,28 @@
-//! Who may do what: NFS servers check for themselves what the kernel checks for FUSE.
+//! Permission checks that NFS servers must do themselves and the kernel does for FUSE.
 //!
-//! A file's mode decides, or its access list where it has one that says more: ZFS's own (NFSv4's) or a POSIX one. Root may all but execute what nobody may. What belongs to the file
-//! system (quotas, set-id bits that a change clears, groups of directories) is the `Vfs`'s.
+//! A file's mode decides, or its ACL if that says more than the mode: a ZFS (NFSv4) ACL or a POSIX
+//! ACL. Root may do everything except execute a file that nobody may execute. The `Vfs` handles
+//! what belongs to the file system: quotas, set-id bits that a change clears, and group inheritance
+//! of directories.
 
 use super::status::{Result, Status};
 use files::nfs4_acl;
 use files::posix_acl::{ACCESS, PosixAcl};
 use files::vfs::{Attr, Caller, FileKind, SetAttr, SetTime, Vfs};
 
-/// To read, or to list.
+/// Read a file or list a directory.
 pub const READ: u32 = 4;
-/// To write, or to change entries.
+/// Write a file or change the entries of a directory.
 pub const WRITE: u32 = 2;
-/// To execute, or to look names up.
+/// Execute a file or look up names in a directory.
 pub const EXECUTE: u32 = 1;
 
-/// Whether the caller is in a group.
+/// Whether the caller is a member of group `gid`.
 pub fn is_in_group(who: &Caller, gid: u32) -> bool {
     who.gid == gid || who.groups.contains(&gid)
 }
 
-/// Whether the caller may do all of `want` ([`READ`], [`WRITE`], [`EXECUTE`]) with a node.
+/// Whether the caller has all permissions in `want` ([`READ`], [`WRITE`], [`EXECUTE`]) on a node.
 pub fn permits(vfs: &dyn Vfs, attr: &Attr, who: &Caller, want: u32) -> Result<bool> {
     if who.privileged {
         let may_execute = attr.kind == FileKind::Directory || attr.mode & 0o111 != 0;
@@ -33,7 +35,8 @@ pub fn permits(vfs: &dyn Vfs, attr: &Attr, who: &Caller, want: u32) -> Result<bo
     let class = if who.uid == attr.uid {
         attr.mode >> 6
     } else {
-        // With a list, the bits of the group are the list's mask: they say what nobody on it can exceed, and no more.
+        // With a POSIX ACL, the group bits of the mode are the ACL's mask: they limit its entries
+        // and grant nothing themselves.
         if let Some(list) = list(vfs, attr)? {
             return Ok(list.permits(attr.uid, attr.gid, who.uid, |gid| is_in_group(who, gid), want));
         }
@@ -42,14 +45,14 @@ pub fn permits(vfs: &dyn Vfs, attr: &Attr, who: &Caller, want: u32) -> Result<bo
     Ok(class & want == want)
 }
 
-/// What a list must give for the bits of a mode.
+/// The ACL rights that correspond to permission bits of a mode.
 fn rights(want: u32, is_dir: bool) -> u32 {
     let write = nfs4_acl::WRITE | nfs4_acl::APPEND | if is_dir { nfs4_acl::DELETE_CHILD } else { 0 };
     let pairs = [(READ, nfs4_acl::READ), (WRITE, write), (EXECUTE, nfs4_acl::EXECUTE)];
     pairs.iter().filter(|(bit, _)| want & bit != 0).fold(0, |all, (_, rights)| all | rights)
 }
 
-/// Whether a list of ZFS's own kind gives `right` to the caller; `None` where there is none that says more than the mode.
+/// Whether a ZFS ACL grants `right` to the caller; `None` if the node has no ACL beyond its mode.
 fn given(vfs: &dyn Vfs, attr: &Attr, who: &Caller, right: u32) -> Result<Option<bool>> {
     let list = vfs.nfs4_acl_beyond_mode(attr.node)?;
     Ok(list.map(|list| nfs4_acl::granted(&list, (attr.uid, attr.gid), who, right) == right))
@@ -65,24 +68,26 @@ fn list(vfs: &dyn Vfs, attr: &Attr) -> Result<Option<PosixAcl>> {
     }
 }
 
-/// Fails with [`Status::ACCES`] unless the caller may do all of `want`.
+/// Fails with [`Status::ACCES`] unless the caller has all permissions in `want`.
 pub fn check(vfs: &dyn Vfs, attr: &Attr, who: &Caller, want: u32) -> Result<()> {
     if permits(vfs, attr, who, want)? { Ok(()) } else { Err(Status::ACCES) }
 }
 
-/// To read a file's contents. Its owner always may: he may have opened it before its mode changed, which the server does not know
-/// (version 3); and who may execute it must be able to read it, since he loads it page by page.
+/// Checks permission to read a file's contents. Its owner always may: the file may have been opened
+/// before its mode changed, which a version 3 server does not know. A user who may execute the file
+/// may read it too, because the client reads pages of a program as it runs.
 pub fn check_read(vfs: &dyn Vfs, attr: &Attr, who: &Caller) -> Result<()> {
     let may = who.uid == attr.uid || permits(vfs, attr, who, READ)? || permits(vfs, attr, who, EXECUTE)?;
     if may { Ok(()) } else { Err(Status::ACCES) }
 }
 
-/// To write a file's contents; its owner always may, for the same reason.
+/// Checks permission to write a file's contents. Its owner always may, for the same reason.
 pub fn check_write(vfs: &dyn Vfs, attr: &Attr, who: &Caller) -> Result<()> {
     if who.uid == attr.uid || permits(vfs, attr, who, WRITE)? { Ok(()) } else { Err(Status::ACCES) }
 }
 
-/// To make a name in a directory; lists tell those of directories from others.
+/// Checks permission to create a name in a directory. ACLs distinguish directories (`is_dir`) from
+/// other files.
 pub fn check_add(vfs: &dyn Vfs, dir: &Attr, who: &Caller, is_dir: bool) -> Result<()> {
     if dir.kind != FileKind::Directory {
         return Err(Status::NOTDIR);
@@ -99,8 +104,9 @@ fn check_entries(vfs: &dyn Vfs, dir: &Attr, who: &Caller, right: u32) -> Result<
     }
 }
 
-/// To take the name of `child` away from a directory: the directory must allow it, or a list of the child itself; where the
-/// directory is sticky, only the owner of either may.
+/// Checks permission to remove `child` from a directory. Either the directory's permissions or
+/// `DELETE` in the child's own ACL allow it. In a sticky directory, only the owner of the directory
+/// or of the child may.
 pub fn check_remove(vfs: &dyn Vfs, dir: &Attr, child: &Attr, who: &Caller) -> Result<()> {
     if dir.kind != FileKind::Directory {
         return Err(Status::NOTDIR);
@@ -115,8 +121,8 @@ pub fn check_remove(vfs: &dyn Vfs, dir: &Attr, child: &Attr, who: &Caller) -> Re
     if is_sticky && !who.privileged && who.uid != dir.uid && who.uid != child.uid { Err(Status::PERM) } else { Ok(()) }
 }
 
-/// To set attributes: as chmod(2), chown(2), truncate(2) and utimensat(2). Takes the setgid bit out of `set` where the caller may not
-/// give it.
+/// Checks permission to set attributes, with the rules of chmod(2), chown(2), truncate(2) and
+/// utimensat(2). Removes the setgid bit from `set` if the caller may not set it.
 pub fn check_set(vfs: &dyn Vfs, attr: &Attr, who: &Caller, set: &mut SetAttr) -> Result<()> {
     let is_owner = who.privileged || who.uid == attr.uid;
     if set.size.is_some() {
@@ -126,7 +132,7 @@ pub fn check_set(vfs: &dyn Vfs, attr: &Attr, who: &Caller, set: &mut SetAttr) ->
             _ => return Err(Status::INVAL),
         }
     }
-    // The owner who says that it is his changes nothing, and nobody refuses that.
+    // An owner who sets the same uid changes nothing, which is always allowed.
     let gives_away = set.uid.is_some_and(|uid| uid != attr.uid || !is_owner);
     if gives_away && !who.privileged {
         return Err(Status::PERM);

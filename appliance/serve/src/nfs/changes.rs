@@ -1,17 +1,18 @@
-//! What the change attribute of NFSv4 is made of: the time of a node's last change, and how many changes there were within one
-//! tick of the clock.
+//! The change attribute of NFSv4: the time of a node's last change, plus the number of changes
+//! within one tick of the clock.
 //!
-//! Times of files have the grain of the system's tick, some milliseconds: a client that reads a file between two changes of one
-//! tick would take the old contents for the new. So changes that a server makes are counted here, by node, as long as the
-//! time of its last change stays the same.
+//! File timestamps have the resolution of the system's tick, some milliseconds. A client that reads
+//! a file between two changes within one tick would take the old contents for the new. So changes
+//! made through a server are counted here, by node, as long as the time of the last change stays
+//! the same.
 //!
-//! Invariant: of two changes that went through a server, the later has the greater value.
+//! Invariant: of two changes made through a server, the later one has the greater value.
 
 use files::vfs::{Attr, FileHandle};
 use parking_lot::Mutex;
 use std::collections::HashMap;
 
-/// Nodes that are remembered at most; beyond it those are forgotten whose last change is older than the newest.
+/// Maximum number of nodes. Above it, nodes whose last change is older than the newest are dropped.
 const NODES_MAX: usize = 1 << 16;
 
 /// Counts changes within a tick.
@@ -25,7 +26,7 @@ fn stamp(attr: &Attr) -> u64 {
 }
 
 impl Changes {
-    /// A node was changed through the server; `attr` is how it is now.
+    /// Records that a node was changed through the server; `attr` is its state after the change.
     pub fn note(&self, node: FileHandle, attr: &Attr) {
         let now = stamp(attr);
         let mut counts = self.counts.lock();
@@ -39,7 +40,7 @@ impl Changes {
         *entry = if entry.0 == now { (now, entry.1 + 1) } else { (now, 0) };
     }
 
-    /// The change attribute.
+    /// The change attribute of a node.
     pub fn of(&self, node: FileHandle, attr: &Attr) -> u64 {
         let at = stamp(attr);
         match self.counts.lock().get(&node) {

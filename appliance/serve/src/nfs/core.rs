@@ -1,9 +1,10 @@
-//! What all versions of the protocol go through: from the bytes of a handle to a node that the caller may touch.
+//! What all NFS versions share: the steps from a file handle to a node that the caller may access.
 //!
 //! ```text
-//!   handle ─ HandleKey (is it ours?) ─ Table (is its file system shared?) ─ Granted (with this client?) ─ squash ─ Vfs::by_handle ─> At
+//!   handle ─ HandleKey (is it ours?) ─ Table (is its file system shared?)
+//!          ─ Granted (with this client?) ─ squash ─ Vfs::by_handle ─> At
 //! ```
-//! All of it at every call: a share that is taken back is gone with the next one.
+//! All steps run for each call, so a share that is removed is gone with the next call.
 
 use super::changes::Changes;
 use super::exports::options::Squash;
@@ -18,54 +19,54 @@ use files::namespace::is_door;
 use files::vfs::{Attr, Caller, FileHandle, NodeId, Vfs};
 use std::sync::Arc;
 
-/// Bits of a node's number that are its object.
+/// The low bits of a node number that hold the object number.
 const OBJECT_BITS: u32 = 48;
 
 /// State of a server that all programs share.
 pub struct Core {
-    /// What is shared.
+    /// Shares and the permissions of clients.
     pub exports: Watched,
-    /// For handles.
+    /// Key of the file handles.
     pub handles: HandleKey,
-    /// Byte-range locks.
     pub locks: Arc<LockTable>,
-    /// When locks are only given back.
+    /// The grace period, in which locks may only be reclaimed.
     pub grace: Arc<Grace>,
-    /// Another one each time that the server starts: tells clients that what was not committed may be lost.
+    /// Write verifier: different after each start of the server, so that clients learn that
+    /// uncommitted writes may be lost.
     pub verifier: [u8; 8],
-    /// What clients of any version changed, for those of version 4.
+    /// Changes made by clients of any version, for the change attribute of version 4.
     pub changes: Changes,
-    /// What was asked for.
+    /// Statistics.
     pub figures: Arc<Figures>,
 }
 
-/// A node that a call is about, and what its caller may do.
+/// The node that a call operates on, and what its caller may do.
 #[derive(Debug, Clone)]
 pub struct At {
-    /// The share.
+    /// The share that contains the node.
     pub share: Arc<Share>,
     /// What the client may do with the share.
     pub granted: Granted,
-    /// The user, as the share sees him.
+    /// The user after squashing.
     pub who: Caller,
-    /// The node's handle.
     pub file: FileHandle,
-    /// Its attributes when the call began.
+    /// Attributes at the start of the call.
     pub attr: Attr,
 }
 
 impl At {
-    /// The tree that the node is in.
+    /// The tree that contains the node.
     pub fn vfs(&self) -> &dyn Vfs {
         &*self.share.vfs
     }
 
-    /// The node's number in its tree.
+    /// Number of the node in its tree.
     pub fn node(&self) -> NodeId {
         self.attr.node
     }
 
-    /// Fails with [`Status::ROFS`] when nothing may be changed: the share is read-only for this client, or the file system for all.
+    /// Fails with [`Status::ROFS`] if the share is read-only for this client or the file system is
+    /// read-only.
     pub fn check_writable(&self) -> Result<()> {
         if self.granted.read_only || self.share.vfs.is_node_read_only(self.attr.node) {
             Err(Status::ROFS)
@@ -76,28 +77,29 @@ impl At {
 }
 
 impl Core {
-    /// The node that `handle` names, for the caller.
+    /// Resolves `handle` for the caller of `call`.
     pub fn at(&self, call: &Call<'_>, handle: &[u8]) -> Result<At> {
         let WireHandle { pool_guid, file } = self.handles.open(handle)?;
         let share = self.exports.table().of(pool_guid, file.fs_guid)?.ok_or(Status::STALE)?;
         self.at_file(call, share, file)
     }
 
-    /// The same, of a file in a share.
+    /// Like [`Self::at`], for a file in a known share.
     pub fn at_file(&self, call: &Call<'_>, share: Arc<Share>, file: FileHandle) -> Result<At> {
         let granted = self.exports.granted(&share, call.peer.address).ok_or(Status::ACCES)?;
         let who = caller(&call.header.credential, &share, granted)?;
         self.figures.note_file(share.fs_guid, &share.dataset, file.object);
         let attr = share.vfs.by_handle(&file).map_err(|e| match e {
-            // A snapshot or dataset that is gone, or cannot be opened without a key: as if it were not mounted.
+            // A snapshot or dataset that was destroyed, or that needs a key to be opened, looks as
+            // if it were not mounted.
             files::Error::NotFound { .. } | files::Error::KeyUnavailable { .. } => Status::STALE,
             other => other.into(),
         })?;
         Ok(At { share, granted, who, file, attr })
     }
 
-    /// The handle of a node that was reached from `at`, and the share that it is in: that of `at`, or (a dataset beneath, what
-    /// is above) another one, if the client may see it.
+    /// The handle of a node that was reached from `at`, and its share: the share of `at`, or
+    /// another one (a child dataset, or the parent) if the client may access it.
     pub fn reached(&self, call: &Call<'_>, at: &At, attr: &Attr) -> Result<(Arc<Share>, FileHandle)> {
         let file = file_of(at, attr)?;
         if file.fs_guid == at.file.fs_guid {
@@ -110,12 +112,12 @@ impl Core {
         Ok((share, file))
     }
 
-    /// A handle's bytes.
+    /// Encodes and signs a file handle.
     pub fn seal(&self, share: &Share, file: FileHandle) -> [u8; HANDLE_BYTES] {
         self.handles.seal(&WireHandle { pool_guid: share.pool_guid, file })
     }
 
-    /// The shares now.
+    /// The current shares.
     pub fn table(&self) -> Arc<Table> {
         self.exports.table()
     }
@@ -125,14 +127,14 @@ impl Core {
 pub fn file_of(at: &At, attr: &Attr) -> Result<FileHandle> {
     let is_same = attr.node.0 >> OBJECT_BITS == at.attr.node.0 >> OBJECT_BITS && !is_door(attr.node);
     if is_same && at.file.object < FileHandle::MADE {
-        // Without asking for the attributes again.
+        // Saves reading the attributes again.
         let object = attr.node.0 & ((1 << OBJECT_BITS) - 1);
         return Ok(FileHandle { fs_guid: at.file.fs_guid, object, generation: attr.generation });
     }
     Ok(at.vfs().handle(attr.node)?)
 }
 
-/// Whom a share takes the caller for.
+/// Maps the caller's credential to a user according to the squash options of the share.
 pub(crate) fn caller(credential: &Credential<'_>, share: &Share, granted: Granted) -> Result<Caller> {
     let options = &share.options;
     let nobody = Caller { uid: options.anon_uid, gid: options.anon_gid, groups: Vec::new(), privileged: false };

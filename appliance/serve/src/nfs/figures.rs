@@ -1,4 +1,4 @@
-//! What clients asked for: calls by procedure with their times, bytes, and the same by client.
+//! Statistics of the NFS server: calls and latencies by procedure, bytes, and the same by client.
 
 use super::rpc::Program;
 use host::clock::nanoseconds;
@@ -25,45 +25,45 @@ static MEMORY: Info = Info {
 };
 static CONNECTIONS: Info = Info { name: "nfs_connections", unit: Unit::Number, help: "Connections of NFS clients." };
 
-/// Clients remembered that are not connected.
+/// Maximum number of remembered clients. Above it, clients that are not connected are dropped, the
+/// oldest first.
 const CLIENTS_MAX: usize = 1024;
 
-/// What one client asked for.
+/// Statistics of one client.
 #[derive(Default)]
 pub struct ClientFigures {
     /// Calls of all programs.
     pub calls: Counter,
-    /// Bytes of files that it read.
+    /// File bytes read.
     pub read: Counter,
-    /// Bytes of files that it wrote.
+    /// File bytes written.
     pub written: Counter,
-    /// Bytes that came from it over the network.
+    /// Network bytes received from the client.
     pub received: Counter,
-    /// Bytes that went to it.
+    /// Network bytes sent to the client.
     pub sent: Counter,
     connections: AtomicU64,
     number: AtomicU32,
     last_seen: AtomicU64,
 }
 
-/// One client, as figures tell of it. Rates are what two of these differ by.
+/// Statistics of one client, as totals. Rates are differences of two samples.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClientInfo {
-    /// Its address.
     pub address: IpAddr,
-    /// Connections it has now.
+    /// Current number of connections.
     pub connections: u64,
     /// Calls so far.
     pub calls: u64,
-    /// Bytes of files that it read so far.
+    /// File bytes read so far.
     pub read_bytes: u64,
-    /// Bytes of files that it wrote so far.
+    /// File bytes written so far.
     pub written_bytes: u64,
-    /// Bytes that came from it over the network so far.
+    /// Network bytes received from the client so far.
     pub received_bytes: u64,
-    /// Bytes that went to it so far.
+    /// Network bytes sent to the client so far.
     pub sent_bytes: u64,
-    /// When it last connected or went, in seconds since 1970.
+    /// When the client last connected or disconnected, in seconds since 1970.
     pub last_seen_seconds: u64,
 }
 
@@ -74,26 +74,26 @@ struct ProgramTimes {
     times: Vec<Histogram>,
 }
 
-/// Figures of one server.
+/// Statistics of one server.
 #[derive(Default)]
 pub struct Figures {
     programs: Mutex<Vec<Arc<ProgramTimes>>>,
-    /// Bytes of files given to clients.
+    /// File bytes read by clients.
     pub read: Counter,
-    /// Bytes of files taken from clients.
+    /// File bytes written by clients.
     pub written: Counter,
     clients: Mutex<HashMap<IpAddr, Arc<ClientFigures>>>,
     events: OnceLock<Arc<Events>>,
-    /// Kept by whoever takes it.
+    /// Memory used by the transport, which updates it.
     pub(super) memory: Arc<AtomicUsize>,
 }
 
-/// Where the times of one version of a program go.
+/// Latencies of one version of a program.
 #[derive(Clone)]
 pub struct Times(Arc<ProgramTimes>);
 
 impl Times {
-    /// A call took this long.
+    /// Records a call that took `ns` nanoseconds.
     pub fn record(&self, procedure: u32, ns: u64) {
         if let Some(times) = self.0.times.get(procedure as usize) {
             times.record(ns);
@@ -102,7 +102,7 @@ impl Times {
 }
 
 impl Figures {
-    /// The times of a program.
+    /// The latencies of a program; creates them if necessary.
     pub fn times(&self, program: &dyn Program) -> Times {
         let (name, version) = (program.name(), program.version());
         let mut programs = self.programs.lock();
@@ -116,7 +116,7 @@ impl Figures {
         Times(new)
     }
 
-    /// From now on, each call is told; once, the first time counts.
+    /// Starts recording each call in `events`. Only the first call has an effect.
     pub fn tell_to(&self, events: Arc<Events>) {
         for (address, client) in &*self.clients.lock() {
             client.number.store(events.clients.number(&address.to_string()), Ordering::Relaxed);
@@ -124,12 +124,12 @@ impl Figures {
         let _ = self.events.set(events);
     }
 
-    /// Whom each call is told, if anybody wants to know.
+    /// Where to record calls, if recording is on.
     pub(super) fn events(&self) -> Option<&Arc<Events>> {
         self.events.get().filter(|events| events.is_on())
     }
 
-    /// Tells of an operation that has been answered, with what this thread noted of it.
+    /// Records an operation that was answered, with the notes of this thread.
     pub(super) fn tell(events: &Events, layer: Layer, op: u32, client: &ClientFigures, user: u32, latency: u64) {
         events.record(Event {
             done: nanoseconds(),
@@ -142,10 +142,10 @@ impl Figures {
         });
     }
 
-    /// Notes which file an operation is about. `dataset` is the name of `guid`.
+    /// Notes which file an operation accesses. `dataset` is the name of the file system `guid`.
     pub(super) fn note_file(&self, guid: u64, dataset: &str, object: u64) {
         thread_local! {
-            /// The dataset of the last operation: the next one's is mostly the same.
+            /// The dataset of the last operation, which is usually that of the next one too.
             static LAST: Cell<(u64, u32)> = const { Cell::new((0, 0)) };
         }
         let Some(events) = self.events() else { return };
@@ -157,7 +157,7 @@ impl Figures {
         note::file(number, object);
     }
 
-    /// A client has connected.
+    /// Records that a client has connected.
     pub(super) fn connected(&self, address: IpAddr) -> Arc<ClientFigures> {
         let mut clients = self.clients.lock();
         if clients.len() >= CLIENTS_MAX && !clients.contains_key(&address) {
@@ -176,13 +176,13 @@ impl Figures {
         client
     }
 
-    /// One of its connections is gone.
+    /// Records that one of the client's connections was closed.
     pub(super) fn gone(&self, client: &ClientFigures) {
         client.connections.fetch_sub(1, Ordering::Relaxed);
         client.last_seen.store(host::clock::seconds(), Ordering::Relaxed);
     }
 
-    /// All clients that are remembered, by address.
+    /// All remembered clients, by address.
     pub fn clients(&self) -> Vec<ClientInfo> {
         let clients = self.clients.lock();
         let mut all: Vec<_> = clients

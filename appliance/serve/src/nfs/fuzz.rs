@@ -1,7 +1,9 @@
-//! What fuzzing and property tests feed: the bytes of a connection, against a server over a tree in memory.
+//! Entry points for fuzzing and property tests: feed the bytes of a connection to a server over a
+//! tree in memory.
 //!
-//! What a server makes up anew each time (sessions, state IDs, client IDs) stands in the bytes as [`mark`]s, and is put there
-//! from the answers before; so a corpus can hold exchanges that go deep.
+//! Values that a server generates at random (sessions, stateids, client IDs) appear in the bytes as
+//! [`mark`]s, which are replaced with values from earlier answers. So a corpus can hold long
+//! exchanges.
 
 use super::core::Core;
 use super::exports::{FixedExports, Share, ShareOptions, Watched};
@@ -14,7 +16,7 @@ use files::memory::MemoryVfs;
 use files::vfs::{FileHandle, Vfs};
 use std::sync::Arc;
 
-/// Programs over a small tree that anybody may change.
+/// Programs that serve a small world-writable tree.
 fn registry() -> Registry {
     let mut vfs = MemoryVfs::new().identity(5).limit(8 << 20);
     let root = vfs.root();
@@ -43,27 +45,27 @@ fn registry() -> Registry {
     registry
 }
 
-/// What stands for something that an earlier answer gave.
+/// Placeholders for values from earlier answers.
 pub mod mark {
-    /// The newest session.
+    /// The newest session ID.
     pub const SESSION: [u8; 16] = [0xa1; 16];
-    /// The newest state ID.
+    /// The newest stateid.
     pub const STATE: [u8; 16] = [0xa2; 16];
     /// The newest client ID.
     pub const CLIENT: [u8; 8] = [0xa3; 8];
-    /// The verifier that confirms it.
+    /// The verifier that confirms the client ID.
     pub const CONFIRM: [u8; 8] = [0xa4; 8];
 }
 
-/// Where the tree is shared.
+/// Path of the share.
 pub const PATH: &str = "/m";
 
-/// The handle of its root.
+/// File handle of the share's root.
 pub fn root_handle() -> Vec<u8> {
     HandleKey::new([1; 32]).seal(&WireHandle { pool_guid: 1, file: FileHandle::root_of(5) }).to_vec()
 }
 
-/// What answers gave so far.
+/// Values from the answers so far.
 #[derive(Default)]
 struct Given {
     session: Option<[u8; 16]>,
@@ -77,7 +79,8 @@ fn bytes_at<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {
 }
 
 impl Given {
-    /// Looks for operations of version 4 that went well.
+    /// Scans an answer for successful operations of version 4 and stores the values that they
+    /// return.
     fn take(&mut self, answer: &[u8]) {
         for at in (0..answer.len()).step_by(4) {
             let Some([0, 0, 0, op, 0, 0, 0, 0]) = bytes_at::<8>(answer, at) else { continue };
@@ -111,12 +114,12 @@ impl Given {
     }
 }
 
-/// Serves a stream of bytes; returns the answers.
+/// Serves a stream of bytes and returns the answers.
 pub fn stream(bytes: &[u8]) -> Writer {
     let registry = registry();
     let peer = Peer::datagram(([127, 0, 0, 1], 700).into(), ([127, 0, 0, 1], 2049).into());
     let mut out = Writer::new();
-    // Ends where a connection would be closed.
+    // Stops where the server would close the connection.
     let mut given = Given::default();
     let _ = records(bytes, 1 << 20, &mut |record| {
         let mut record = record.to_vec();
@@ -135,7 +138,7 @@ mod tests {
     use crate::nfs::rpc::message::put_call;
     use proptest::prelude::*;
 
-    /// A call that is right but for its arguments, which begin with a handle that is right.
+    /// A call with a valid file handle followed by the given arguments, and some bytes overwritten.
     fn call(program: u32, version: u32, procedure: u32, args: &[u8], flips: &[(usize, u8)]) -> Vec<u8> {
         let mut w = Writer::new();
         put_call(&mut w, 1, program, version, procedure);

@@ -1,13 +1,16 @@
-//! The time after a start in which locks are only given back: one for all versions, since they share the table of locks.
+//! The grace period after a start, in which locks can only be reclaimed. All versions share it,
+//! because they share the lock table.
 //!
-//! It is there if anybody had something before, and as long as a lease of version 4: clients of that find out within it, those of
-//! version 3 are told at once (`monitor`). Clients of version 4 say when they have all of theirs, so it ends sooner when only they had
-//! any. Opening is not held up for version 3: its share reservations are known to nobody but itself.
+//! It applies if any client held state before the restart, and lasts as long as a lease of version
+//! 4: version 4 clients notice the restart within that time, version 3 clients are notified
+//! immediately (`monitor`). Version 4 clients report when they have reclaimed everything, so the
+//! grace period ends early if only they had state. OPEN is not delayed for version 3, because its
+//! share reservations are not visible to version 4.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// See the module.
+/// See the module documentation.
 #[derive(Debug)]
 pub struct Grace {
     ends: Instant,
@@ -16,43 +19,44 @@ pub struct Grace {
 }
 
 impl Grace {
-    /// As long as this, from now on, once somebody is waited for.
+    /// A grace period of `length`, starting now. It takes effect once a client has something to
+    /// reclaim.
     pub fn new(length: Duration) -> Self {
         let now = Instant::now();
         Self { ends: now.checked_add(length).unwrap_or(now), v3: AtomicBool::new(false), v4: AtomicBool::new(false) }
     }
 
-    /// Clients of version 3 had locks before.
+    /// Records that version 3 clients held locks before the restart.
     pub fn wait_for_v3(&self) {
         self.v3.store(true, Ordering::SeqCst);
     }
 
-    /// Whether clients of version 4 may have something to take back.
+    /// Sets whether version 4 clients may have state to reclaim.
     pub fn wait_for_v4(&self, waits: bool) {
-        // Asked at every call, changed once.
+        // Called for each request, but changes only once.
         if self.v4.load(Ordering::Relaxed) != waits {
             self.v4.store(waits, Ordering::SeqCst);
         }
     }
 
-    /// How long it is until it is over in any case.
+    /// Time until the grace period ends at the latest.
     pub fn remaining(&self) -> Duration {
         self.ends.saturating_duration_since(Instant::now())
     }
 
-    /// Clients of version 3 may still take locks back.
+    /// Whether version 3 clients may still reclaim locks.
     pub fn is_v3(&self) -> bool {
         self.v3.load(Ordering::SeqCst) && Instant::now() < self.ends
     }
 
-    /// Locks are only given back, not out.
+    /// Whether locks can only be reclaimed, not newly acquired.
     pub fn is_on(&self) -> bool {
         (self.v3.load(Ordering::SeqCst) || self.v4.load(Ordering::SeqCst)) && Instant::now() < self.ends
     }
 }
 
 impl Default for Grace {
-    /// None.
+    /// No grace period.
     fn default() -> Self {
         Self::new(Duration::ZERO)
     }

@@ -1,10 +1,13 @@
-//! File handles as clients keep them: what names the file, and a MAC that only this server can make.
+//! File handles as clients hold them: the identity of the file and a MAC that only this server can
+//! compute.
 //!
 //! ```text
-//!   offset  0: version (1)   1: three zeros   4: pool guid   12: file system   20: object   28: generation   36: MAC, 8 bytes
+//!   offset  0: version (1)   1: three zeros   4: pool guid   12: file system   20: object
+//!          28: generation   36: MAC, 8 bytes
 //! ```
-//! Numbers are big-endian. The MAC is BLAKE3, keyed by a secret that the state folder keeps: so a handle stays valid across
-//! restarts, and one that was guessed, or changed to lead out of its share, does not get as far as a file system.
+//! Numbers are big-endian. The MAC is keyed BLAKE3 with a secret from the state directory, so a
+//! handle stays valid across restarts. A handle that was guessed, or modified to leave its share,
+//! is rejected before it reaches a file system.
 
 use super::status::{Result, Status};
 use files::vfs::FileHandle;
@@ -12,19 +15,19 @@ use files::vfs::FileHandle;
 const VERSION: u8 = 1;
 const SIGNED_BYTES: usize = 36;
 
-/// A handle's length.
+/// Length of a file handle.
 pub const HANDLE_BYTES: usize = 44;
 
-/// What a handle says.
+/// Contents of a file handle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct WireHandle {
-    /// The pool.
+    /// GUID of the pool.
     pub pool_guid: u64,
-    /// The file in it.
+    /// The file within the pool.
     pub file: FileHandle,
 }
 
-/// Makes handles, and reads those that it made.
+/// Signs file handles and verifies them.
 #[derive(Clone)]
 pub struct HandleKey([u8; 32]);
 
@@ -35,7 +38,6 @@ impl std::fmt::Debug for HandleKey {
 }
 
 impl HandleKey {
-    /// With this secret.
     pub fn new(secret: [u8; 32]) -> Self {
         Self(secret)
     }
@@ -47,7 +49,7 @@ impl HandleKey {
         mac
     }
 
-    /// The handle.
+    /// Encodes and signs a handle.
     pub fn seal(&self, handle: &WireHandle) -> [u8; HANDLE_BYTES] {
         let mut out = [0; HANDLE_BYTES];
         out[0] = VERSION;
@@ -60,8 +62,9 @@ impl HandleKey {
         out
     }
 
-    /// What a handle says, if it is one of ours: [`Status::BADHANDLE`] for what never was one, [`Status::STALE`] for what another secret
-    /// made.
+    /// Verifies and decodes a handle. Fails with [`Status::BADHANDLE`] if it does not have the form
+    /// of a handle, with [`Status::STALE`] if its MAC is wrong, for example because another secret
+    /// made it.
     pub fn open(&self, bytes: &[u8]) -> Result<WireHandle> {
         let bytes: &[u8; HANDLE_BYTES] = bytes.try_into().map_err(|_| Status::BADHANDLE)?;
         if bytes[..4] != [VERSION, 0, 0, 0] {

@@ -1,42 +1,44 @@
-//! The table of byte-range locks that all versions of NFS share.
+//! The table of byte-range locks, shared by all NFS versions.
 //!
-//! Below: nothing. Above: NLM for version 3, lock stateids of version 4. Semantics: fcntl(2) of POSIX; an owner's own locks
-//! never refuse it, a new one replaces what it covers, and what is left on either side stays.
+//! Below: nothing. Above: NLM for version 3, lock stateids of version 4. Semantics: POSIX fcntl(2).
+//! An owner's locks never conflict with each other; a new lock replaces the part of older ones that
+//! it covers, and the parts on either side remain.
 //!
 //! Invariants:
-//!   * the locks of one owner on one file do not overlap, and two that touch differ in kind
-//!   * locks of two owners overlap only where both are for reading
-//!   * there are never more than the limit that the table was made with
+//!   * the locks of one owner on one file do not overlap, and two adjacent ones differ in type
+//!   * locks of two owners overlap only if both are read locks
+//!   * there are never more locks than the limit of the table
 
 use parking_lot::{Mutex, RwLock};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-/// A file, whoever serves it: stays the same across restarts.
+/// Identifies a file across all protocols and restarts.
 pub use files::vfs::FileHandle as FileKey;
 
-/// Who has a lock.
+/// The owner of a lock.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum LockOwner {
     /// A lock owner of NFSv4.
     V4 {
         /// Client ID.
         client: u64,
-        /// What the client calls the owner.
+        /// Owner string, opaque to the server.
         owner: Arc<[u8]>,
     },
     /// A process of an NFSv3 client.
     Nlm {
         /// `caller_name`.
         host: Arc<[u8]>,
-        /// `oh`, or what else tells owners of the host apart.
+        /// `oh`, opaque to the server.
         owner: Arc<[u8]>,
         /// `svid`.
         process: u32,
     },
 }
 
-/// Bytes from `start` up to and including `last`; `u64::MAX` is the end of the file however it grows.
+/// Bytes from `start` up to and including `last`. `u64::MAX` is the end of the file, however it
+/// grows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LockRange {
     /// First byte.
@@ -46,11 +48,11 @@ pub struct LockRange {
 }
 
 impl LockRange {
-    /// All bytes there can be.
+    /// The whole file.
     pub const ALL: Self = Self { start: 0, last: u64::MAX };
 
-    /// `length` bytes from `offset`, where all ones stands for "up to the end". `None` for no bytes, and for more than there
-    /// can be.
+    /// `length` bytes from `offset`; a length of all ones means "to the end of the file". `None` if
+    /// the length is 0 or the range overflows.
     pub fn new(offset: u64, length: u64) -> Option<Self> {
         let last = match length {
             0 => return None,
@@ -60,7 +62,7 @@ impl LockRange {
         Some(Self { start: offset, last })
     }
 
-    /// The length, with all ones for "up to the end".
+    /// The length; all ones if the range extends to the end of the file.
     pub fn length(&self) -> u64 {
         if self.last == u64::MAX { u64::MAX } else { self.last - self.start + 1 }
     }
@@ -74,27 +76,26 @@ impl LockRange {
     }
 }
 
-/// A lock that somebody has.
+/// A lock in the table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HeldLock {
-    /// Who.
     pub owner: LockOwner,
-    /// Where.
     pub range: LockRange,
-    /// For writing: nobody else may lock any of it.
+    /// A write lock, which excludes all other locks.
     pub exclusive: bool,
 }
 
-/// Why a lock is not given.
+/// Why a lock was refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LockRefusal {
-    /// Somebody else has this.
+    /// This lock conflicts.
     Conflict(HeldLock),
     /// The table is full.
     Full,
 }
 
-/// Called with a file after locks of it went: who waits may try again. No lock of the table is held.
+/// Called with a file after locks on it were released, so that waiting requests can be retried.
+/// Called without any lock of the table held.
 pub type Watcher = Arc<dyn Fn(FileKey) + Send + Sync>;
 
 /// Locks of all files.
@@ -106,27 +107,27 @@ pub struct LockTable {
 
 #[derive(Default)]
 struct Files {
-    /// NFSv4 clients whose locks stood in somebody's way.
+    /// NFSv4 clients whose locks conflicted with a request.
     blockers: HashSet<u64>,
     held: HashMap<FileKey, Vec<HeldLock>>,
     count: usize,
 }
 
 impl LockTable {
-    /// As many as one server keeps: 64 MB at worst. Guessed.
+    /// Default limit per server: 64 MB of memory at worst. Guessed.
     pub const LIMIT: usize = 1 << 18;
 
-    /// A table that takes up to `limit` locks.
+    /// Creates a table for up to `limit` locks.
     pub fn new(limit: usize) -> Self {
         Self { files: Mutex::default(), limit, watchers: RwLock::default() }
     }
 
-    /// Has `watcher` called whenever locks went.
+    /// Registers `watcher`, which is called when locks are released.
     pub fn watch(&self, watcher: Watcher) {
         self.watchers.write().push(watcher);
     }
 
-    /// The lock that keeps `owner` from getting this one.
+    /// Returns the lock that conflicts with the given one.
     pub fn test(&self, file: FileKey, owner: &LockOwner, range: LockRange, exclusive: bool) -> Option<HeldLock> {
         let files = &mut *self.files.lock();
         let held = conflict(files.held.get(&file)?, owner, range, exclusive)?;
@@ -134,12 +135,12 @@ impl LockTable {
         Some(held.clone())
     }
 
-    /// NFSv4 clients whose locks stood in somebody's way since this was asked last.
+    /// Takes the NFSv4 clients whose locks conflicted with requests since the last call.
     pub(crate) fn take_blockers(&self) -> HashSet<u64> {
         std::mem::take(&mut self.files.lock().blockers)
     }
 
-    /// Locks a range, or says who is in the way.
+    /// Locks a range, or returns the reason for the refusal.
     pub fn lock(&self, file: FileKey, owner: &LockOwner, range: LockRange, exclusive: bool) -> Result<(), LockRefusal> {
         if self.lock_quietly(file, owner, range, exclusive)? {
             self.tell(file);
@@ -147,7 +148,8 @@ impl LockTable {
         Ok(())
     }
 
-    /// The same; true if a lock for writing became one for reading, which the caller then [tells](LockTable::tell) those who wait.
+    /// Like [`LockTable::lock`], but returns true if a write lock was downgraded to a read lock.
+    /// The caller must then [notify](LockTable::tell) waiting requests.
     pub fn lock_quietly(
         &self,
         file: FileKey,
@@ -162,7 +164,7 @@ impl LockTable {
             note_blocker(&mut files.blockers, held);
             return Err(LockRefusal::Conflict(held.clone()));
         }
-        // One more, and another when it divides one that is there.
+        // Adds one lock, and another if it splits an existing one.
         if files.count + 2 > self.limit {
             if locks.is_empty() {
                 files.held.remove(&file);
@@ -185,7 +187,7 @@ impl LockTable {
         Ok(narrows)
     }
 
-    /// Unlocks a range. Fails only when the table has no room for what is left on both sides.
+    /// Unlocks a range. Fails only if this splits a lock and the table is full.
     pub fn unlock(&self, file: FileKey, owner: &LockOwner, range: LockRange) -> Result<(), LockRefusal> {
         {
             let files = &mut *self.files.lock();
@@ -206,12 +208,12 @@ impl LockTable {
         Ok(())
     }
 
-    /// Whether the owner has any lock on the file.
+    /// Whether the owner holds any lock on the file.
     pub fn holds(&self, file: FileKey, owner: &LockOwner) -> bool {
         self.files.lock().held.get(&file).is_some_and(|locks| locks.iter().any(|l| l.owner == *owner))
     }
 
-    /// Takes all locks away whose owner is one of `which`.
+    /// Releases all locks whose owner matches `which`.
     pub fn release(&self, which: impl Fn(&LockOwner) -> bool) {
         let mut freed = Vec::new();
         {
@@ -231,12 +233,12 @@ impl LockTable {
         freed.into_iter().for_each(|file| self.tell(file));
     }
 
-    /// Locks that are held.
+    /// Number of locks in the table.
     pub fn count(&self) -> usize {
         self.files.lock().count
     }
 
-    /// Tells those who wait that locks of a file went.
+    /// Notifies the watchers that locks on a file were released.
     pub fn tell(&self, file: FileKey) {
         let watchers = self.watchers.read().clone();
         watchers.iter().for_each(|w| w(file));
@@ -253,7 +255,7 @@ fn conflict<'l>(locks: &'l [HeldLock], owner: &LockOwner, range: LockRange, excl
     locks.iter().find(|l| l.owner != *owner && (exclusive || l.exclusive) && l.range.overlaps(&range))
 }
 
-/// Takes `range` out of the owner's locks.
+/// Removes `range` from the owner's locks.
 fn cut(locks: &mut Vec<HeldLock>, owner: &LockOwner, range: LockRange) {
     let mut rest = Vec::new();
     locks.retain(|l| {

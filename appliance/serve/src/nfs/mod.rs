@@ -1,7 +1,8 @@
-//! NFS: the protocol's versions over one `Vfs` for each share.
+//! NFS: all versions of the protocol, over one `Vfs` per share.
 //!
 //! ```text
-//!   rpc (records, threads) ─> mountd, v3 (with nfsacl), v4, nlm, rquota, portmap ─> core (handle -> share -> node) ─> access ─> dyn Vfs
+//!   rpc (records, threads) ─> mountd, v3 (with nfsacl), v4, nlm, rquota, portmap
+//!       ─> core (handle -> share -> node) ─> access ─> dyn Vfs
 //! ```
 
 pub mod access;
@@ -34,7 +35,7 @@ pub use figures::{ClientInfo, Figures};
 pub use rpc::Limits;
 pub use server::{Config, PortMapper, Server, Versions};
 
-/// `ftype3` and `nfs_ftype4`, which count alike (RFC 1813, RFC 7530).
+/// `ftype3` and `nfs_ftype4`, which use the same numbers (RFC 1813, RFC 7530).
 fn kind_number(kind: FileKind) -> u32 {
     match kind {
         FileKind::Regular => 1,

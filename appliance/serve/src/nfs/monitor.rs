@@ -1,8 +1,11 @@
-//! Which clients have locks, across restarts: the part of NSM (the status monitor) that a server needs.
+//! Remembers across restarts which clients hold locks: the part of NSM (the status monitor) that a
+//! server needs.
 //!
-//! A client that takes a lock is noted in the state folder. When the server starts again it tells those that were noted (SM_NOTIFY), and for
-//! some time gives locks only to those who had them before. A client that starts again tells us, and its locks are let go.
-//! Those that were noted stay so until that time is over: a server that dies once more before tells them once more.
+//! A client that takes a lock is recorded in the state directory. When the server restarts, it
+//! notifies the recorded clients (SM_NOTIFY), and for a grace period grants locks only to clients
+//! that held them before. A client that restarts notifies us, and its locks are released. Records
+//! are kept until the grace period is over: if the server dies again before that, it notifies the
+//! clients again.
 
 use super::grace::Grace;
 use super::portmap;
@@ -16,17 +19,18 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Number of NSM.
+/// RPC program number of NSM.
 pub const PROGRAM: u32 = 100_024;
 const NAME_MAX: usize = 1024;
-/// Clients noted; further ones lose their locks with a restart, and are told so by the log.
+/// Maximum number of recorded clients. Further clients lose their locks when the server restarts;
+/// the log reports them.
 const CLIENTS_MAX: usize = 4096;
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Called when a client started again: its name.
+/// Called with the name of a client that has restarted.
 type Restarted = Box<dyn Fn(&[u8]) + Send + Sync>;
 
-/// See the module.
+/// See the module documentation.
 pub struct Monitor {
     notes: Arc<Notes>,
     grace: Arc<Grace>,
@@ -35,17 +39,17 @@ pub struct Monitor {
 
 struct Notes {
     file: Option<PathBuf>,
-    /// Odd while the server runs, and higher each time.
+    /// NSM state number: odd while the server runs, and greater after each start.
     state: u32,
     names: Mutex<Names>,
 }
 
-/// Names of clients and where they are.
+/// Client names and addresses.
 #[derive(Default)]
 struct Names {
-    /// Those that took locks from this process.
+    /// Clients that took locks from this process.
     now: HashMap<String, IpAddr>,
-    /// Those that had some of the one before, while they may take them back.
+    /// Clients that held locks of the previous process, while they may reclaim them.
     before: HashMap<String, IpAddr>,
 }
 
@@ -57,14 +61,14 @@ impl Notes {
         for (name, address) in names.now.iter().chain(before) {
             text.push_str(&format!("{address} {name}\n"));
         }
-        // Whole or not at all.
+        // Replaces the file atomically.
         let new = file.with_extension("new");
         std::fs::write(&new, text)?;
         std::fs::File::open(&new)?.sync_all()?;
         std::fs::rename(&new, file)
     }
 
-    /// Who has not taken his locks back by now has none.
+    /// Drops clients that have not reclaimed their locks by now.
     fn forget_before(&self) {
         let mut names = self.names.lock();
         names.before.clear();
@@ -75,8 +79,9 @@ impl Notes {
 }
 
 impl Monitor {
-    /// Reads who had locks before from `folder`; they are told, and noted anew when they take their locks back. Without a
-    /// folder nothing outlives the process.
+    /// Reads from `folder` which clients held locks before, and notifies them. They are recorded
+    /// again when they reclaim their locks. Without a folder, nothing is remembered across
+    /// restarts.
     pub fn start(folder: Option<&Path>, grace: Arc<Grace>) -> io::Result<Self> {
         let file = folder.map(|f| f.join("nfs-lock-clients"));
         let text = match &file {
@@ -116,22 +121,22 @@ impl Monitor {
         Ok(this)
     }
 
-    /// Locks are only given back, not out, whatever version their client speaks.
+    /// Whether locks can only be reclaimed, by clients of any version.
     pub fn is_grace(&self) -> bool {
         self.grace.is_on()
     }
 
-    /// When that is.
+    /// The grace period.
     pub fn grace(&self) -> &Arc<Grace> {
         &self.grace
     }
 
-    /// Calls `restarted` with the name of each client that says it has started again.
+    /// Registers `restarted`, which is called with the name of each client that reports a restart.
     pub fn on_restart(&self, restarted: Restarted) {
         self.restarted.write().push(restarted);
     }
 
-    /// A client takes locks; returns when that is noted.
+    /// Records a client that takes locks. Returns when the record is on stable storage.
     pub fn note(&self, name: &[u8], address: IpAddr) {
         let Ok(name) = std::str::from_utf8(name) else { return };
         if name.is_empty() || name.contains(char::is_control) {
@@ -151,14 +156,15 @@ impl Monitor {
         }
     }
 
-    /// Whether a name is that of the client at this address.
+    /// Whether `name` is the recorded name of the client at this address.
     pub fn is_at(&self, name: &[u8], address: IpAddr) -> bool {
         let names = self.notes.names.lock();
         std::str::from_utf8(name).ok().and_then(|name| names.now.get(name)) == Some(&address)
     }
 }
 
-/// Tells clients that the server has started again, under its name and under the address that they may know it by.
+/// Notifies clients that the server has restarted, under its host name and under the address by
+/// which the client may know it.
 fn notify(clients: &HashMap<String, IpAddr>, state: u32) {
     for (name, address) in clients {
         let mut names = vec![host::name()];
@@ -184,7 +190,7 @@ fn notify(clients: &HashMap<String, IpAddr>, state: u32) {
     }
 }
 
-/// NSM version 1, as far as others ask a server.
+/// NSM version 1, as far as others call it on a server.
 pub struct StatusMonitor(pub Arc<Monitor>);
 
 impl Program for StatusMonitor {
@@ -206,7 +212,8 @@ impl Program for StatusMonitor {
 
     fn call(&self, call: &Call<'_>, args: &mut Reader<'_>, out: &mut Writer) -> Result<(), Fault> {
         match call.header.procedure {
-            // STAT: we would monitor. MON and the others: only for this machine's own lock manager, which is us.
+            // STAT: succeeds, since we would monitor. MON and the others are only for the lock
+            // manager on this machine, which is part of this server.
             1 => {
                 args.opaque(NAME_MAX)?;
                 out.u32(0);
@@ -219,7 +226,8 @@ impl Program for StatusMonitor {
             3 | 4 => out.u32(self.0.notes.state),
             6 => {
                 let (name, _state) = (args.opaque(NAME_MAX)?, args.u32()?);
-                // Only from where it takes its locks: another could let them go.
+                // Accept this only from the address that takes the locks: another host could
+                // release them.
                 if self.0.is_at(name, call.peer.address.ip()) {
                     tracing::info!(client = %String::from_utf8_lossy(name), "restarted: its locks are released");
                     self.0.restarted.read().iter().for_each(|r| r(name));
@@ -251,11 +259,11 @@ mod tests {
         assert!(second.is_grace());
         assert!(second.notes.state > first.notes.state && second.notes.state & 1 == 1);
         second.note(b"other", at);
-        // It ended before box could take its locks back.
+        // The server died before "box" could reclaim its locks.
         let third = start();
         assert_eq!(third.notes.names.lock().before.len(), 2);
         third.note(b"other", at);
-        // As the thread does that told them, an hour from now.
+        // What the notifying thread does an hour later.
         third.notes.forget_before();
         assert_eq!(start().notes.names.lock().before.keys().collect::<Vec<_>>(), ["other"]);
         std::fs::remove_dir_all(&folder).expect("ours");

@@ -1,5 +1,6 @@
-//! MOUNT versions 1 and 3 (RFC 1813, appendix I): from the path of a share to its handle. Version 1 lists and forgets as version 3 does; its
-//! handles of 32 bytes are those of NFS version 2, which is not served.
+//! MOUNT versions 1 and 3 (RFC 1813, appendix I): maps the path of a share to its file handle.
+//! Version 1 supports listing and unmounting like version 3, but its 32-byte file handles belong to
+//! NFS version 2, which is not supported.
 
 use super::core::Core;
 use super::exports::Granted;
@@ -11,14 +12,14 @@ use parking_lot::Mutex;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-/// Number of MOUNT.
+/// RPC program number of MOUNT.
 pub const PROGRAM: u32 = 100_005;
-/// Longest path and longest name, from the RFC.
+/// Maximum length of a path and of a name, from the RFC.
 const PATH_MAX: usize = 1024;
-/// Mounts remembered for `showmount -a`; the oldest is forgotten.
+/// Maximum number of entries for `showmount -a`. The oldest is dropped.
 const MOUNTS_MAX: usize = 1024;
 
-/// Who has what mounted, as far as clients told.
+/// Mounts reported by clients.
 #[derive(Default)]
 pub struct Mounts(Mutex<Vec<(IpAddr, String)>>);
 
@@ -30,7 +31,7 @@ pub struct Mount {
 }
 
 impl Mount {
-    /// Versions 1 and 3, which share what is mounted.
+    /// Versions 1 and 3, which share the list of mounts.
     pub fn versions(core: &Arc<Core>) -> Vec<Arc<dyn Program>> {
         let mounts = Arc::new(Mounts::default());
         let one =
@@ -38,7 +39,8 @@ impl Mount {
         vec![one(1), one(3)]
     }
 
-    /// The handle of a path that the caller may mount.
+    /// Resolves a path to a file handle, and whether the share accepts AUTH_NONE. Fails unless the
+    /// caller may mount it.
     fn handle(&self, call: &Call<'_>, path: &[u8]) -> Result<(Vec<u8>, bool), Status> {
         let (share, names) = self.core.table().by_path(path).ok_or(Status::ACCES)?;
         let Granted { .. } = self.core.exports.granted(&share, call.peer.address).ok_or(Status::ACCES)?;
@@ -54,7 +56,7 @@ impl Mount {
             return Err(Status::NOTDIR);
         }
         let file = vfs.handle(attr.node)?;
-        // The path may have led into a dataset beneath.
+        // The path may lead into a child dataset.
         let owner = self.core.table().of(share.pool_guid, file.fs_guid)?.ok_or(Status::ACCES)?;
         self.core.exports.granted(&owner, call.peer.address).ok_or(Status::ACCES)?;
         Ok((self.core.seal(&owner, file).to_vec(), owner.options.takes_nobody))
@@ -74,7 +76,7 @@ impl Mount {
                 drop(mounts);
                 out.u32(0);
                 out.opaque(&handle);
-                // AUTH_SYS first: clients take the first that they can.
+                // AUTH_SYS first: clients use the first flavour that they support.
                 let flavours: &[u32] = if takes_nobody { &[1, 0] } else { &[1] };
                 out.u32(flavours.len() as u32);
                 flavours.iter().for_each(|f| out.u32(*f));
@@ -86,10 +88,11 @@ impl Mount {
                     status = status.0,
                     "mount refused"
                 );
-                // Of those of NFS, MOUNT has the first ones.
+                // MOUNT defines only these status codes of NFS.
                 let known = [Status::PERM, Status::NOENT, Status::IO, Status::ACCES, Status::NOTDIR, Status::INVAL];
                 out.u32(match status {
-                    // It has no word for "later"; this one says that the client is not at fault.
+                    // MOUNT has no status for "try again later". This one means that the client is
+                    // not at fault.
                     Status::JUKEBOX => Status::SERVERFAULT.0,
                     status if known.contains(&status) => status.0,
                     _ => Status::ACCES.0,

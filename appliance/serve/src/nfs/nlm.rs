@@ -1,11 +1,14 @@
-//! NLM version 4 (X/Open, RFC 1813 appendix II): locks for clients of version 3, in the table that version 4 uses too.
+//! NLM version 4 (X/Open, RFC 1813 appendix II): locks of version 3 clients, in the table that
+//! version 4 uses too.
 //!
-//! A lock that must wait is answered "blocked". When it can be given, it is given first and the client called back (GRANTED) by a
-//! thread of its own; a client that cannot be reached loses it again, and gets it when it next asks, as clients do every half minute.
+//! A lock request that must wait is answered with NLM4_BLOCKED. When the lock becomes free, it is
+//! acquired for the client first, then a separate thread calls the client back (NLM_GRANTED). If
+//! the client cannot be reached, the lock is released again, and the client gets it when it
+//! retries, which clients do every 30 seconds.
 //!
 //! Invariants:
-//!   * who waits for a lock does not have it
-//!   * waiting requests, shares and the lengths of names are bounded
+//!   * an owner that waits for a lock does not hold it
+//!   * waiting requests, share reservations and the lengths of names are bounded
 
 use super::access;
 use super::core::Core;
@@ -23,17 +26,18 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::time::Duration;
 
-/// Number of NLM.
+/// RPC program number of NLM.
 pub const PROGRAM: u32 = 100_021;
 const VERSION: u32 = 4;
-/// Longest name of a client, and what else identifies: the protocol has 1024, clients use some 70.
+/// Maximum length of a client name or other identifier: the protocol allows 1024, clients use about
+/// 70.
 const NAME_MAX: usize = 512;
 const HANDLE_MAX: usize = 64;
-/// Requests that wait for a lock.
+/// Maximum number of requests that wait for a lock.
 const WAITING_MAX: usize = 4096;
-/// Share reservations.
+/// Maximum number of share reservations.
 const SHARES_MAX: usize = 16 << 10;
-/// Calls to clients that are not done yet.
+/// Maximum number of queued callbacks to clients.
 const CALLS_MAX: usize = 4096;
 const PATIENCE: Duration = Duration::from_secs(2);
 
@@ -73,13 +77,13 @@ impl<'a> LockArgs<'a> {
         LockOwner::Nlm { host: self.name.into(), owner: self.owner.into(), process: self.process }
     }
 
-    /// 0 is "up to the end", as all ones is.
+    /// A length of 0 means "to the end of the file", as all ones does.
     fn range(&self) -> Option<LockRange> {
         LockRange::new(self.offset, if self.length == 0 { u64::MAX } else { self.length })
     }
 }
 
-/// Somebody who waits for a lock, and how to tell him that he has it.
+/// A request that waits for a lock, and what is needed to call its client back.
 #[derive(Clone)]
 struct Waiting {
     file: FileKey,
@@ -100,12 +104,12 @@ impl Waiting {
 struct Reservation {
     host: Vec<u8>,
     owner: Vec<u8>,
-    /// What others may not do, and what this one does: 1 reads, 2 writes.
+    /// `fsh_mode` (access denied to others) and `fsh_access`: bit 0 is read, bit 1 is write.
     mode: u32,
     access: u32,
 }
 
-/// See the module.
+/// See the module documentation.
 pub struct LockManager {
     core: Arc<Core>,
     monitor: Arc<Monitor>,
@@ -115,7 +119,7 @@ pub struct LockManager {
 }
 
 impl LockManager {
-    /// Over this state; starts the thread that calls clients back.
+    /// Creates the lock manager and starts the thread that calls clients back.
     pub fn start(core: Arc<Core>, monitor: Arc<Monitor>) -> io::Result<Arc<Self>> {
         let (calls, queue) = sync_channel(CALLS_MAX);
         let (waiting, shares) = Default::default();
@@ -136,7 +140,8 @@ impl LockManager {
         Ok(this)
     }
 
-    /// Locks of a file went: those who wait for it may have it now, the first one first.
+    /// Called when locks on a file were released: grants it to waiting requests, in the order of
+    /// their arrival.
     fn freed(&self, file: FileKey) {
         let mut narrows = false;
         let mut lost = Vec::new();
@@ -165,13 +170,13 @@ impl LockManager {
         if narrows {
             self.core.locks.tell(file);
         }
-        // Those that cannot be told: they ask again.
+        // The client cannot be notified. It will retry.
         for given in lost {
             let _ = self.core.locks.unlock(file, &given.owner, given.range);
         }
     }
 
-    /// A client has none of its locks any more.
+    /// Releases all locks, reservations and waiting requests of a client.
     fn forget(&self, name: &[u8]) {
         self.waiting.lock().retain(|w| !is_of(&w.owner, name));
         self.shares.lock().retain(|_, all| {
@@ -191,7 +196,7 @@ impl LockManager {
         if exclusive {
             at.check_writable().map_err(number)?;
         }
-        // Who may neither read nor write it has nothing to lock.
+        // A caller that may neither read nor write the file may not lock it.
         let may = access::check_read(at.vfs(), &at.attr, &at.who)
             .or_else(|_| access::check_write(at.vfs(), &at.attr, &at.who));
         may.map_err(|_| DENIED)?;
@@ -220,7 +225,8 @@ impl LockManager {
         let (reclaim, _state) = (args.bool()?, args.u32()?);
         let Some(range) = lock.range() else { return Ok(TOO_LARGE) };
         if self.monitor.is_grace() != reclaim {
-            // Taken back outside the grace period: another may have had it meanwhile.
+            // A reclaim outside the grace period is denied: another client may have held the lock
+            // meanwhile.
             return Ok(if reclaim { DENIED } else { GRACE });
         }
         let file = match self.file(call, lock.handle, exclusive) {
@@ -231,7 +237,8 @@ impl LockManager {
         if is_monitored {
             self.monitor.note(lock.name, client);
         }
-        // Under the lock under which those who wait are served, so that nobody waits for what has just become free.
+        // Holds the mutex under which waiting requests are granted, so that no request starts to
+        // wait for a lock that has just been released.
         let mut waiting = self.waiting.lock();
         let result = self.core.locks.lock_quietly(file, &owner, range, exclusive);
         let at = waiting.iter().position(|w| w.is(file, &owner, range, exclusive));
@@ -286,7 +293,7 @@ impl LockManager {
         let Some(range) = lock.range() else { return Ok(GRANTED) };
         let file = match self.file(call, lock.handle, false) {
             Ok(file) => file,
-            // What it may not touch any more it has let go.
+            // The client lost access to the file, so its locks are gone too.
             Err(DENIED) => return Ok(GRANTED),
             Err(status) => return Ok(status),
         };
@@ -387,7 +394,8 @@ impl Program for LockManager {
             return Ok(());
         }
         if !matches!(procedure, 1..=4 | 20..=22) {
-            // Those that answer by another call are of no client that is in use; answers to them are ignored.
+            // The asynchronous variants: no client in use sends the `_MSG` calls (6-10), and `_RES`
+            // calls (11-15) are ignored.
             return if matches!(procedure, 11..=15) { Ok(()) } else { Err(Fault::ProcedureUnavailable) };
         }
         let cookie = args.opaque(NAME_MAX)?;
@@ -436,7 +444,7 @@ fn put_holder(out: &mut Writer, held: Option<&HeldLock>) {
     out.u64(if range.last == u64::MAX { 0 } else { range.length() });
 }
 
-/// Tells clients that they have what they waited for.
+/// Notifies clients that their waiting requests were granted.
 fn call_back(core: &Core, queue: &Receiver<Waiting>) {
     while let Ok(given) = queue.recv() {
         let LockOwner::Nlm { host, owner, process } = &given.owner else { continue };

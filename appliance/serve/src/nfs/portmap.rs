@@ -1,8 +1,11 @@
-//! Which program is at which port: PORTMAP version 2 and RPCBIND versions 3 and 4 (RFC 1833), for clients that ask before they call.
+//! Port mapper: PORTMAP version 2 and RPCBIND versions 3 and 4 (RFC 1833), for clients that look up
+//! a program's port before they call it.
 //!
-//! Where a port mapper runs on this machine already, our programs are registered with it instead ([`register`]).
+//! If a port mapper already runs on this machine, our programs are registered with it instead
+//! ([`register`]).
 //!
-//! What asks it to call a program itself (CALLIT) is refused: it would make us attack others in our own name.
+//! Indirect calls (CALLIT) are refused: with them, others could make this server send attacks from
+//! its own address.
 
 use super::rpc::message::{Message, put_call, succeeded};
 use super::rpc::{Call, Fault, Program, Transport};
@@ -13,32 +16,29 @@ use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Number of the port mapper, and its port.
+/// RPC program number of the port mapper.
 pub const PROGRAM: u32 = 100_000;
-/// The port where clients expect it.
+/// The port at which clients expect the port mapper.
 pub const PORT: u16 = 111;
 const TEXT_MAX: usize = 1024;
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// A program at a port.
+/// A program, version and transport at an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Mapping {
-    /// Program.
+    /// RPC program number.
     pub program: u32,
-    /// Version.
     pub version: u32,
-    /// What it is reached over.
     pub transport: Transport,
-    /// Where.
     pub address: SocketAddr,
 }
 
-/// All of them; filled when the listeners are there.
+/// All mappings; set once the listeners exist.
 #[derive(Default)]
 pub struct Mappings(RwLock<Vec<Mapping>>);
 
 impl Mappings {
-    /// From now on these.
+    /// Replaces all mappings.
     pub fn set(&self, all: Vec<Mapping>) {
         *self.0.write() = all;
     }
@@ -47,7 +47,8 @@ impl Mappings {
         self.0.read().clone()
     }
 
-    /// The best for a question; version 0 asks for any.
+    /// The best match for a query. Falls back to another version if the requested one does not
+    /// exist.
     fn find(&self, program: u32, version: u32, transport: Transport) -> Option<Mapping> {
         let all = self.0.read();
         let fits = |m: &&Mapping| m.program == program && m.transport == transport;
@@ -71,7 +72,7 @@ impl Portmap {
 
     fn v2(&self, procedure: u32, args: &mut Reader<'_>, out: &mut Writer) -> Result<(), Fault> {
         match procedure {
-            // SET and UNSET: only we register here.
+            // SET and UNSET: other programs cannot register here.
             1 | 2 => out.bool(false),
             3 => {
                 let (program, version, protocol, _port) = (args.u32()?, args.u32()?, args.u32()?, args.u32()?);
@@ -100,7 +101,7 @@ impl Portmap {
             3 | 9 => {
                 let (program, version) = (args.u32()?, args.u32()?);
                 let netid = args.opaque(TEXT_MAX)?;
-                // The one that the question came over counts, unless it says another.
+                // Uses the transport of the query unless it names another.
                 let transport = if netid.starts_with(b"udp") {
                     Transport::Udp
                 } else if netid.starts_with(b"tcp") {
@@ -134,7 +135,7 @@ impl Portmap {
                     out.bool(true);
                     out.opaque(universal(address).as_bytes());
                     out.opaque(netid(m.transport, address).as_bytes());
-                    // Connection-oriented with orderly release, or connectionless.
+                    // Semantics: connection-oriented with orderly release, or connectionless.
                     out.u32(if m.transport == Transport::Tcp { 3 } else { 1 });
                     out.opaque(if address.is_ipv4() { b"inet" } else { b"inet6" });
                     out.opaque(if m.transport == Transport::Tcp { b"tcp" } else { b"udp" });
@@ -201,7 +202,7 @@ fn transport(protocol: u32) -> Option<Transport> {
     }
 }
 
-/// The address under which the client knows us, where the program listens on all.
+/// The address by which the client reaches us, if the program listens on the unspecified address.
 fn seen_as(mut address: SocketAddr, call: &Call<'_>) -> SocketAddr {
     if address.ip().is_unspecified() && !call.peer.local.ip().is_unspecified() {
         address.set_ip(call.peer.local.ip());
@@ -209,7 +210,7 @@ fn seen_as(mut address: SocketAddr, call: &Call<'_>) -> SocketAddr {
     address
 }
 
-/// A universal address: the port as two more numbers.
+/// A universal address (RFC 5665): the port is appended as two more numbers.
 fn universal(address: SocketAddr) -> String {
     let [high, low] = address.port().to_be_bytes();
     format!("{}.{high}.{low}", address.ip())
@@ -220,7 +221,8 @@ fn netid(transport: Transport, address: SocketAddr) -> String {
     format!("{name}{}", if address.is_ipv4() { "" } else { "6" })
 }
 
-/// Registers programs with the port mapper that runs on this machine (`set`), or takes them back. Fails when there is none.
+/// Registers programs with this machine's port mapper (`set`), or unregisters them. Fails if no
+/// port mapper runs.
 pub fn register(mappings: &[Mapping], set: bool) -> io::Result<()> {
     let mut stream = TcpStream::connect_timeout(&SocketAddr::from(([127, 0, 0, 1], PORT)), PATIENCE)?;
     stream.set_read_timeout(Some(PATIENCE))?;
@@ -243,7 +245,7 @@ pub fn register(mappings: &[Mapping], set: bool) -> io::Result<()> {
     Ok(())
 }
 
-/// The port of a client's program, as its port mapper says.
+/// Asks the port mapper of `host` for the TCP port of a program.
 pub fn port_of(host: IpAddr, program: u32, version: u32) -> io::Result<u16> {
     let mut stream = TcpStream::connect_timeout(&SocketAddr::new(host, PORT), PATIENCE)?;
     stream.set_read_timeout(Some(PATIENCE))?;
@@ -253,7 +255,7 @@ pub fn port_of(host: IpAddr, program: u32, version: u32) -> io::Result<u16> {
     if port == 0 { Err(io::Error::other(format!("{host} has no program {program}"))) } else { Ok(port) }
 }
 
-/// One call over a connection; returns its results.
+/// Makes one call over a connection and returns its results.
 pub fn ask(
     stream: &mut TcpStream,
     xid: u32,

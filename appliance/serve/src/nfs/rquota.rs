@@ -1,4 +1,4 @@
-//! RQUOTA versions 1 and 2: what quota(1) of a client asks.
+//! RQUOTA versions 1 and 2: answers quota(1) on a client.
 
 use super::core::Core;
 use super::rpc::{Call, Credential, Fault, Program};
@@ -6,10 +6,10 @@ use super::xdr::{Reader, Writer};
 use files::vfs::{Quota, QuotaOf};
 use std::sync::Arc;
 
-/// Number of RQUOTA.
+/// RPC program number of RQUOTA.
 pub const PROGRAM: u32 = 100_011;
 const PATH_MAX: usize = 1024;
-/// Unit in which bytes are told: as the kernel's quota tools expect.
+/// Unit of reported bytes, as the kernel's quota tools expect.
 const BLOCK_BYTES: u64 = 1024;
 
 const OK: u32 = 1;
@@ -23,7 +23,7 @@ pub struct RemoteQuota {
 }
 
 impl RemoteQuota {
-    /// Versions 1 (users) and 2 (groups too).
+    /// Versions 1 (users) and 2 (users and groups).
     pub fn versions(core: &Arc<Core>) -> Vec<Arc<dyn Program>> {
         let one = |version| -> Arc<dyn Program> { Arc::new(Self { core: core.clone(), version }) };
         vec![one(1), one(2)]
@@ -38,7 +38,8 @@ impl RemoteQuota {
         if !is_own && sys.uid != 0 {
             return Err(NOT_PERMITTED);
         }
-        // Clients tell what they have mounted; what is beneath the share has its quota.
+        // Clients send the path that they mounted. For paths below the share, the quota of the
+        // share applies.
         let (share, _) = self.core.table().by_path(path).ok_or(NO_QUOTA)?;
         self.core.exports.granted(&share, call.peer.address).ok_or(NOT_PERMITTED)?;
         let root = share.vfs.by_handle(&share.root()).map_err(|_| NO_QUOTA)?;
@@ -88,7 +89,7 @@ impl Program for RemoteQuota {
                 out.u32(OK);
                 out.u32(BLOCK_BYTES as u32);
                 out.bool(true);
-                // Hard and soft limits are one.
+                // The hard limit and the soft limit are equal.
                 let (bytes, objects) = (limit(quota.bytes_max, &blocks), limit(quota.objects_max, &number));
                 for n in [bytes, bytes, blocks(quota.bytes), objects, objects, number(quota.objects), 0, 0] {
                     out.u32(n);

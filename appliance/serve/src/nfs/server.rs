@@ -1,4 +1,4 @@
-//! The NFS server: programs, listeners, threads.
+//! The NFS server: programs, listeners and threads.
 
 use super::core::Core;
 use super::exports::{Exports, Watched};
@@ -18,65 +18,65 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How clients find out which port a program has.
+/// How clients find the port of a program.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PortMapper {
-    /// They are told when mounting (`port=`, `mountport=`).
+    /// Not at all: ports must be given as mount options (`port=`, `mountport=`).
     None,
-    /// We answer at these addresses, over TCP and UDP; port 111 where clients are to find it.
+    /// Our own port mapper at these addresses, over TCP and UDP. Clients expect port 111.
     Own(Vec<SocketAddr>),
-    /// The port mapper of this machine (`rpcbind`) is told.
+    /// The port mapper of this machine (`rpcbind`).
     System,
-    /// The one of this machine if there is one, else our own at port 111.
+    /// The port mapper of this machine if there is one, otherwise our own at port 111.
     Auto,
 }
 
-/// Versions of NFS that clients may use.
+/// NFS versions that clients may use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Versions {
-    /// Version 3, with MOUNT and locks beside it.
+    /// Version 3, including MOUNT and NLM.
     pub v3: bool,
-    /// 4.0, 4.1, 4.2.
+    /// Versions 4.0, 4.1 and 4.2.
     pub v4: [bool; 3],
 }
 
 impl Versions {
-    /// Every one.
     pub const ALL: Self = Self { v3: true, v4: [true; 3] };
 }
 
-/// How to serve.
+/// Configuration of a server.
 #[derive(Clone)]
 pub struct Config {
-    /// Where all programs are served. NFS clients expect port 2049.
+    /// Addresses that serve all programs. NFS clients expect port 2049.
     pub listen: Vec<SocketAddr>,
-    /// Which versions.
     pub versions: Versions,
-    /// Where MOUNT, locks and quotas are served as well.
+    /// Additional addresses that serve MOUNT, NLM, NSM and RQUOTA.
     pub listen_side: Vec<SocketAddr>,
-    /// How clients find the ports.
     pub port_mapper: PortMapper,
-    /// Secret of the handles: the same for the life of the installation, known to nobody else.
+    /// Secret key of the file handles. It must stay the same for the life of the installation and
+    /// be kept private.
     pub secret: [u8; 32],
-    /// Shares without `secure` or `insecure` want clients to call from ports below 1024, as exports(5) says.
+    /// Shares without `secure` or `insecure` require clients to use ports below 1024, as in
+    /// exports(5).
     pub secure_by_default: bool,
-    /// Where it is noted which clients have locks, so that they get them back after a restart; without it they lose them.
+    /// Directory that records which clients hold locks, so that they can reclaim them after a
+    /// restart. Without it, clients lose their locks.
     pub state: Option<PathBuf>,
-    /// Where calls are counted.
+    /// Statistics.
     pub figures: Arc<Figures>,
-    /// Limits.
     pub limits: Limits,
-    /// How long a stop waits for calls that are under way.
+    /// How long a stop waits for calls in progress.
     pub patience: Duration,
-    /// How long clients have to take back their locks after a restart, and a silent one of version 4 keeps what others want.
+    /// Grace period after a restart, and lease of version 4: how long a silent client keeps state
+    /// that conflicts with others.
     pub lease_seconds: u32,
 }
 
-/// As clients of Linux and its servers have it.
+/// The same as the Linux server.
 const LEASE_SECONDS: u32 = 90;
 
 impl Config {
-    /// With this secret, listening nowhere yet.
+    /// A configuration with this secret and no listeners.
     pub fn new(secret: [u8; 32]) -> Self {
         Self {
             listen: Vec::new(),
@@ -94,7 +94,7 @@ impl Config {
     }
 }
 
-/// A server at work. It stops when dropped.
+/// A running server. Dropping it stops it.
 pub struct Server {
     core: Arc<Core>,
     v4: Option<Arc<v4::Server>>,
@@ -107,7 +107,10 @@ pub struct Server {
 }
 
 impl Server {
-    /// Starts to serve.
+    /// Starts the server.
+    ///
+    /// Fails if an address cannot be bound (the error names it), if the state directory cannot be
+    /// read, or if [`PortMapper::System`] is requested and no port mapper runs.
     pub fn start(config: Config, exports: Arc<dyn Exports>) -> io::Result<Self> {
         let grace = Arc::new(Grace::new(Duration::from_secs(config.lease_seconds.into())));
         let core = Arc::new(Core {
@@ -165,7 +168,7 @@ impl Server {
         };
         let addresses = listen(&config.listen, &all)?;
         let side_addresses = listen(&config.listen_side, &side)?;
-        // Small questions come as datagrams too; NFS itself does not.
+        // The side protocols are also served over UDP; NFS itself is not.
         for address in addresses.iter().chain(&side_addresses) {
             engine.listen_datagrams(*address, &side).map_err(|e| at(*address, e))?;
         }
@@ -187,7 +190,7 @@ impl Server {
                 }));
             }
         }
-        // Where a program has a port of its own beside the common one, that one is told.
+        // If a program has its own port in addition to the common one, its own port is announced.
         maps.sort_by_key(|m| !side_addresses.contains(&m.address));
         let mut registered = Vec::new();
         let own = match &config.port_mapper {
@@ -231,44 +234,45 @@ impl Server {
         })
     }
 
-    /// Where NFS is served.
+    /// Addresses of NFS.
     pub fn addresses(&self) -> &[SocketAddr] {
         &self.addresses
     }
 
-    /// Where the side protocols are served as well.
+    /// Additional addresses of the side protocols.
     pub fn side_addresses(&self) -> &[SocketAddr] {
         &self.side_addresses
     }
 
-    /// Where our own port mapper answers.
+    /// Addresses of our own port mapper.
     pub fn mapper_addresses(&self) -> &[SocketAddr] {
         &self.mapper_addresses
     }
 
-    /// What all programs share.
+    /// State that all programs share.
     pub fn core(&self) -> &Arc<Core> {
         &self.core
     }
 
-    /// Those who are connected now: address of client and of the server, by connection.
+    /// The current connections, with the addresses of client and server.
     pub fn peers(&self) -> Vec<Peer> {
         self.engine.peers()
     }
 
-    /// All clients that are remembered, with what they asked for so far.
+    /// All remembered clients, with their statistics.
     pub fn clients(&self) -> Vec<ClientInfo> {
         self.core.figures.clients()
     }
 
-    /// Memory that calls which are there in part and answers that were not taken yet use.
+    /// Memory used by partially received calls and unsent answers, in bytes.
     pub fn memory_bytes(&self) -> usize {
         self.engine.memory_bytes()
     }
 
-    /// Asks the exports anew at once, rather than at the next call, so that what is not shared any more is let go: a pool that was
-    /// exported, say. Calls that are under way keep what they work on until they are answered. Files that clients of version 4 have open are
-    /// let go of when nothing of their pool is shared any more.
+    /// Reloads the exports now rather than at the next call, so that trees that are no longer
+    /// shared, for example of an exported pool, are released. Calls in progress keep theirs until
+    /// they are answered. Files that version 4 clients have open are closed when nothing of their
+    /// pool is shared any more.
     pub fn refresh(&self) {
         match &self.v4 {
             Some(v4) => v4.refresh(),
@@ -276,7 +280,7 @@ impl Server {
         }
     }
 
-    /// Ends what is under way and stops. Clients with hard mounts wait for the next server.
+    /// Finishes calls in progress and stops. Clients with hard mounts wait for the next server.
     pub fn stop(&self) {
         if !self.registered.is_empty()
             && let Err(error) = portmap::register(&self.registered, false)
@@ -293,7 +297,8 @@ impl Drop for Server {
     }
 }
 
-/// What names this server to clients of version 4.1, whatever its addresses: it follows from the secret, and does not tell it.
+/// Identifies this server to version 4.1 clients, independent of its addresses. Derived from the
+/// secret without revealing it.
 fn server_id(secret: &[u8; 32]) -> Vec<u8> {
     let id = blake3::derive_key("weir 2026 nfs server id", secret);
     format!("weir-{}", blake3::Hash::from(id).to_hex().split_at(32).0).into_bytes()

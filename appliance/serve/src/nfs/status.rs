@@ -1,8 +1,9 @@
-//! The status numbers that versions 3 and 4 of NFS share, and which of them the engine's errors are.
+//! Status codes that NFS versions 3 and 4 share, and their mapping from the engine's errors.
 
 use files::{Error, Refusal};
 
-/// A status of NFS: `NFS3ERR_` or `NFS4ERR_` by the same number. Those that only one version has stand with it.
+/// A status of NFS: the number of both `NFS3ERR_` and `NFS4ERR_`. Codes of only one version are
+/// defined with that version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Status(pub u32);
 
@@ -40,7 +41,6 @@ impl Status {
     pub const JUKEBOX: Self = Self(10008);
 }
 
-/// Result of an operation.
 pub type Result<T> = std::result::Result<T, Status>;
 
 impl From<Error> for Status {
@@ -50,7 +50,8 @@ impl From<Error> for Status {
 }
 
 impl From<&Error> for Status {
-    /// What Linux's server answers for the number that FUSE or the kernel's module would give: so a client sees the same over NFS.
+    /// Uses the status that the Linux server returns for the errno that FUSE or the kernel module
+    /// would return, so that clients see the same error over NFS.
     fn from(error: &Error) -> Self {
         match error {
             Error::Corrupt { .. } | Error::Io { .. } | Error::Missing { .. } | Error::Redacted { .. } => Self::IO,
@@ -74,10 +75,11 @@ impl From<&Error> for Status {
                 Refusal::PermissionDenied => Self::ACCES,
                 Refusal::NoAttribute => Self::NOENT,
                 Refusal::TooLarge => Self::FBIG,
-                // Removing what a dataset is mounted on: as Linux's server does, which cannot say "busy" in version 3.
+                // For removing a mount point: what the Linux server returns, since version 3 has no
+                // status for "busy".
                 Refusal::Busy => Self::ACCES,
                 Refusal::Stale => Self::STALE,
-                // It has waited as long as `failmode` says.
+                // The operation has already waited as `failmode` requires.
                 Refusal::Suspended => Self::IO,
             },
         }

@@ -1,72 +1,66 @@
-//! XDR (RFC 4506): how ONC RPC writes numbers, bytes and lists. Pure; nothing here does I/O.
+//! XDR (RFC 4506): the encoding of integers, opaque data and lists in ONC RPC. Pure; does no I/O.
 //!
 //! Invariants:
-//!   * reading allocates nothing: what has a length is a slice of the record that it came in, and lists are told their number only
-//!     after the record has been seen to have room for them
-//!   * what is written is a multiple of four bytes long after every call
+//!   * reading does not allocate: opaque data is a slice of the record, and the length of a list is
+//!     returned only if the record is large enough for it
+//!   * after each write, the output length is a multiple of four bytes
 
 use bytes::Bytes;
 use std::io::IoSlice;
 
-/// The bytes are not what the protocol says: too short, too long, or a value that it does not have.
+/// The bytes violate the protocol: too short, too long, or an invalid value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Malformed;
 
-/// Result of reading.
 pub type Result<T> = std::result::Result<T, Malformed>;
 
-/// Reads values one behind the other.
+/// Decodes consecutive values.
 #[derive(Debug, Clone)]
 pub struct Reader<'a> {
     rest: &'a [u8],
 }
 
 impl<'a> Reader<'a> {
-    /// Over these bytes.
     pub fn new(bytes: &'a [u8]) -> Self {
         Self { rest: bytes }
     }
 
-    /// What was not read yet.
+    /// The unread bytes.
     pub fn rest(&self) -> &'a [u8] {
         self.rest
     }
 
-    /// Nothing is left.
+    /// Whether all bytes were read.
     pub fn is_empty(&self) -> bool {
         self.rest.is_empty()
     }
 
-    /// Fails unless all was read.
+    /// Fails unless all bytes were read.
     pub fn end(&self) -> Result<()> {
         if self.rest.is_empty() { Ok(()) } else { Err(Malformed) }
     }
 
-    /// An unsigned number.
     pub fn u32(&mut self) -> Result<u32> {
         let (head, rest) = self.rest.split_first_chunk::<4>().ok_or(Malformed)?;
         self.rest = rest;
         Ok(u32::from_be_bytes(*head))
     }
 
-    /// A signed number.
     pub fn i32(&mut self) -> Result<i32> {
         Ok(self.u32()? as i32)
     }
 
-    /// A long unsigned number.
     pub fn u64(&mut self) -> Result<u64> {
         let (head, rest) = self.rest.split_first_chunk::<8>().ok_or(Malformed)?;
         self.rest = rest;
         Ok(u64::from_be_bytes(*head))
     }
 
-    /// A long signed number.
     pub fn i64(&mut self) -> Result<i64> {
         Ok(self.u64()? as i64)
     }
 
-    /// True or false.
+    /// Fails unless the value is 0 or 1.
     pub fn bool(&mut self) -> Result<bool> {
         match self.u32()? {
             0 => Ok(false),
@@ -75,13 +69,13 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Exactly `N` bytes, and what fills them up to a multiple of four.
+    /// Exactly `N` bytes, and the padding to a multiple of four.
     pub fn fixed<const N: usize>(&mut self) -> Result<[u8; N]> {
         let bytes = self.padded(N)?;
         bytes.try_into().map_err(|_| Malformed)
     }
 
-    /// Bytes with their length before them, at most `max`.
+    /// Variable-length opaque data of at most `max` bytes.
     pub fn opaque(&mut self, max: usize) -> Result<&'a [u8]> {
         let len = usize::try_from(self.u32()?).map_err(|_| Malformed)?;
         if len > max {
@@ -90,7 +84,8 @@ impl<'a> Reader<'a> {
         self.padded(len)
     }
 
-    /// The length of a list whose items have at least `item_bytes` each: no more of them than the record can hold, nor than `max`.
+    /// The length of a list with items of at least `item_bytes` bytes each. Fails if it exceeds
+    /// `max` or the record is too short for it.
     pub fn list(&mut self, max: usize, item_bytes: usize) -> Result<usize> {
         let len = usize::try_from(self.u32()?).map_err(|_| Malformed)?;
         if len > max || len.checked_mul(item_bytes.max(1)).is_none_or(|bytes| bytes > self.rest.len()) {
@@ -99,7 +94,7 @@ impl<'a> Reader<'a> {
         Ok(len)
     }
 
-    /// `len` bytes as they are, and what fills them up to a multiple of four.
+    /// `len` bytes, and the padding to a multiple of four.
     fn padded(&mut self, len: usize) -> Result<&'a [u8]> {
         let whole = len.checked_next_multiple_of(4).ok_or(Malformed)?;
         if whole > self.rest.len() {
@@ -111,7 +106,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// A place in a [`Writer`], to come back to.
+/// A position in a [`Writer`] to return to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Mark {
     own: usize,
@@ -119,41 +114,40 @@ pub struct Mark {
     shared_bytes: usize,
 }
 
-/// Collects values. Long data is not copied: it stays where it is and is put between what was written ([`Writer::opaque_shared`]).
+/// Encodes values. Large data is not copied, but referenced between the other output
+/// ([`Writer::opaque_shared`]).
 #[derive(Debug, Default)]
 pub struct Writer {
     own: Vec<u8>,
-    /// Where in `own` each goes.
+    /// Referenced data, with its position in `own`.
     shared: Vec<(usize, Bytes)>,
     shared_bytes: usize,
 }
 
-/// Shorter data is copied: it costs less than another element of a gathering write. Guessed.
+/// Shorter data is copied, which costs less than another element of a gathering write. Guessed.
 const SHARE_MIN: usize = 2048;
 
 impl Writer {
-    /// Empty.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Bytes written.
+    /// Total bytes written.
     pub fn len(&self) -> usize {
         self.own.len() + self.shared_bytes
     }
 
-    /// Nothing was written.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Forgets all, keeps its memory unless that is much.
+    /// Discards all output. Keeps the buffer unless it is large.
     pub fn clear(&mut self) {
         self.rollback(Mark { own: 0, shared: 0, shared_bytes: 0 });
         self.own.shrink_to(256 << 10);
     }
 
-    /// This place.
+    /// The current position.
     pub fn mark(&self) -> Mark {
         Mark { own: self.own.len(), shared: self.shared.len(), shared_bytes: self.shared_bytes }
     }
@@ -163,58 +157,53 @@ impl Writer {
         self.own.len() - mark.own + self.shared_bytes - mark.shared_bytes
     }
 
-    /// Takes back all that was written since `mark`.
+    /// Discards all output since `mark`.
     pub fn rollback(&mut self, mark: Mark) {
         self.own.truncate(mark.own);
         self.shared.truncate(mark.shared);
         self.shared_bytes = mark.shared_bytes;
     }
 
-    /// Writes over the number that was written at `mark`.
+    /// Overwrites the number that was written at `mark`.
     pub fn patch(&mut self, mark: Mark, value: u32) {
         if let Some(at) = self.own.get_mut(mark.own..mark.own + 4) {
             at.copy_from_slice(&value.to_be_bytes());
         }
     }
 
-    /// An unsigned number.
     pub fn u32(&mut self, value: u32) {
         self.own.extend_from_slice(&value.to_be_bytes());
     }
 
-    /// A signed number.
     pub fn i32(&mut self, value: i32) {
         self.u32(value as u32);
     }
 
-    /// A long unsigned number.
     pub fn u64(&mut self, value: u64) {
         self.own.extend_from_slice(&value.to_be_bytes());
     }
 
-    /// A long signed number.
     pub fn i64(&mut self, value: i64) {
         self.u64(value as u64);
     }
 
-    /// True or false.
     pub fn bool(&mut self, value: bool) {
         self.u32(u32::from(value));
     }
 
-    /// Bytes whose number both sides know.
+    /// Fixed-length opaque data, with padding.
     pub fn fixed(&mut self, bytes: &[u8]) {
         self.own.extend_from_slice(bytes);
         self.pad(bytes.len());
     }
 
-    /// Bytes with their length before them.
+    /// Variable-length opaque data: length, bytes, padding.
     pub fn opaque(&mut self, bytes: &[u8]) {
         self.u32(bytes.len() as u32);
         self.fixed(bytes);
     }
 
-    /// The same, without copying when they are many.
+    /// Like [`Writer::opaque`], but references large data instead of copying it.
     pub fn opaque_shared(&mut self, bytes: Bytes) {
         if bytes.len() < SHARE_MIN {
             return self.opaque(&bytes);
@@ -226,7 +215,7 @@ impl Writer {
         self.pad(len);
     }
 
-    /// The same, of bytes in several pieces.
+    /// Like [`Writer::opaque_shared`], for data in several pieces.
     pub fn opaque_pieces(&mut self, pieces: Vec<Bytes>) {
         let len: usize = pieces.iter().map(Bytes::len).sum();
         self.u32(len as u32);
@@ -241,7 +230,7 @@ impl Writer {
         self.pad(len);
     }
 
-    /// Puts all of `other` behind.
+    /// Appends all of `other`.
     pub fn append(&mut self, other: Writer) {
         let base = self.own.len();
         self.own.extend_from_slice(&other.own);
@@ -253,7 +242,8 @@ impl Writer {
         self.own.resize(self.own.len() + (len.wrapping_neg() & 3), 0);
     }
 
-    /// The pieces in order, beginning with byte `from`: as many as go into `out`. Returns how many there are.
+    /// Fills `out` with pieces of the output in order, starting at byte `from`. Returns the number
+    /// of pieces.
     pub fn pieces<'a>(&'a self, from: usize, out: &mut [IoSlice<'a>]) -> usize {
         let (mut skip, mut count, mut own_from) = (from, 0, 0);
         let mut put = |bytes: &'a [u8], count: &mut usize| {
@@ -284,7 +274,7 @@ impl Writer {
         count
     }
 
-    /// A copy of what was written since `mark`.
+    /// A copy of the output since `mark`.
     pub fn copy_since(&self, mark: Mark) -> Vec<u8> {
         let (mut all, mut own_from) = (Vec::with_capacity(self.since(mark)), mark.own);
         for (at, bytes) in &self.shared[mark.shared..] {
@@ -296,7 +286,7 @@ impl Writer {
         all
     }
 
-    /// All of it in one piece.
+    /// A copy of all output.
     pub fn to_vec(&self) -> Vec<u8> {
         self.copy_since(Mark { own: 0, shared: 0, shared_bytes: 0 })
     }
@@ -362,7 +352,7 @@ mod tests {
                 }
             }
             prop_assert_eq!(r.end(), Ok(()));
-            // A socket takes any number of bytes, and a call takes any number of pieces.
+            // A socket accepts any number of bytes, and a call any number of pieces.
             let mut from = (bytes.len() as f64 * cut) as usize;
             let mut sent = bytes[..from].to_vec();
             loop {

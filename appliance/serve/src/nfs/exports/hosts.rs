@@ -1,36 +1,39 @@
-//! Whom a share is for: addresses, networks, names of hosts, and domains.
+//! Host patterns of a share: addresses, networks, host names and domains.
 //!
-//! Names are asked for in the name service, which may take seconds and be wrong; what it said is remembered for some minutes. A name that
-//! is found from an address counts only if it leads back to the address: whoever owns an address can give it any name.
+//! Host names are resolved with the system's name service, which may take seconds and may be wrong;
+//! answers are cached for some minutes. A name found for an address counts only if it resolves back
+//! to that address, because the owner of an address can choose any name for it.
 
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::net::{IpAddr, ToSocketAddrs};
 use std::time::{Duration, Instant};
 
-/// How long an answer of the name service is believed. Guessed; mountd of Linux believes it for 30 minutes.
+/// How long an answer of the name service is cached. Guessed; mountd of Linux caches for 30
+/// minutes.
 const BELIEVED: Duration = Duration::from_secs(300);
-/// How long it is believed that there is no answer.
+/// How long a missing answer is cached.
 const MISSING_BELIEVED: Duration = Duration::from_secs(30);
-/// Answers kept.
+/// Maximum number of cached answers.
 const KEPT_MAX: usize = 4096;
 
 /// An entry of a host list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum HostPattern {
-    /// All.
+    /// All hosts.
     Everyone,
-    /// A network, or one address.
+    /// A network with its prefix length, or one address.
     Network(IpAddr, u8),
-    /// A host's name.
+    /// A host name.
     Name(String),
-    /// All hosts whose names have this form: `*` and `?` stand for what is between dots, a leading dot for any host of a domain.
+    /// All hosts whose names match: `*` and `?` match within one label, a leading dot matches any
+    /// host of a domain.
     Wildcard(String),
 }
 
 impl HostPattern {
-    /// `10.0.0.1`, `10.0.0.0/8`, `10.0.0.0/255.0.0.0`, `@10.0.0.0/8`, `[fd00::]/64`, `host`, `*.domain`, `.domain`, `*`. Netgroups
-    /// (`@name`) are refused.
+    /// Parses `10.0.0.1`, `10.0.0.0/8`, `10.0.0.0/255.0.0.0`, `@10.0.0.0/8`, `[fd00::]/64`, `host`,
+    /// `*.domain`, `.domain` or `*`. Netgroups (`@name`) are not supported.
     pub fn parse(text: &str) -> Result<Self, String> {
         let (at, bare) = match text.strip_prefix('@') {
             Some(rest) => (true, rest),
@@ -51,7 +54,7 @@ impl HostPattern {
         }
     }
 
-    /// Whether it means this address.
+    /// Whether the pattern matches this address.
     pub fn matches(&self, address: IpAddr, names: &HostNames) -> bool {
         match self {
             Self::Everyone => true,
@@ -68,7 +71,7 @@ fn network(text: &str) -> Result<Option<HostPattern>, String> {
         None => (text, None),
     };
     let bare = address.strip_prefix('[').and_then(|a| a.strip_suffix(']')).unwrap_or(address);
-    // Solaris lets a network's trailing zeros be left out.
+    // Solaris allows the trailing zeros of a network to be omitted.
     let padded = match (bits, bare.split('.').count()) {
         (Some(_), n @ 1..4) if bare.bytes().all(|b| b.is_ascii_digit() || b == b'.') && !bare.is_empty() => {
             format!("{bare}{}", ".0".repeat(4 - n))
@@ -106,7 +109,8 @@ fn is_in(address: IpAddr, network: IpAddr, bits: u8) -> bool {
     }
 }
 
-/// As exports(5): wildcards do not match dots. A leading dot is Solaris's: a host in the domain, however deep.
+/// As in exports(5), wildcards do not match dots. A leading dot is Solaris syntax: any host in the
+/// domain, at any depth.
 fn wildcard(pattern: &str, name: &str) -> bool {
     if pattern.starts_with('.') && !pattern.contains(['*', '?']) {
         return name.len() > pattern.len() && name.ends_with(pattern);
@@ -122,13 +126,13 @@ fn wildcard(pattern: &str, name: &str) -> bool {
             _ => false,
         }
     }
-    // A pattern and a name have at most 255 bytes; more stars than this would take too long.
+    // Patterns and names have at most 255 bytes. More stars than this would take too long to match.
     pattern.bytes().filter(|b| *b == b'*').count() <= 4 && go(pattern.as_bytes(), name.as_bytes())
 }
 
 type Answers<K, V> = Mutex<HashMap<K, (Instant, V)>>;
 
-/// What the name service said.
+/// Cached answers of the name service.
 pub struct HostNames {
     forward: Answers<String, Vec<IpAddr>>,
     reverse: Answers<IpAddr, Option<String>>,
@@ -151,7 +155,7 @@ fn system_addresses(name: &str) -> Vec<IpAddr> {
     (name, 0).to_socket_addrs().map(|all| all.map(|a| a.ip().to_canonical()).collect()).unwrap_or_default()
 }
 
-/// Remembered, or asked for. No lock is held while the service is asked.
+/// Returns a cached answer, or asks for one. No lock is held during the query.
 fn remembered<K, V>(answers: &Answers<K, V>, key: K, is_missing: fn(&V) -> bool, ask: impl FnOnce(&K) -> V) -> V
 where
     K: std::hash::Hash + Eq,
@@ -198,7 +202,7 @@ mod tests {
         text.parse().expect("an address")
     }
 
-    /// `fake` is what a host calls itself that it is not.
+    /// `fake` is a host that claims a name that is not its own.
     fn names() -> HostNames {
         HostNames::of_test(
             |name| match name {

@@ -1,10 +1,11 @@
-//! Shares: which file systems are served, to whom, and how they are seen.
+//! Shares: which file systems are served, to which clients, and with which options.
 //!
-//! The daemon implements [`Exports`] from the pools' `sharenfs` properties; [`options`] reads those. [`Table`] is what the server looks
-//! into at every call: it is made anew when [`Exports::generation`] has moved.
+//! The daemon implements [`Exports`] from the pools' `sharenfs` properties, which [`options`]
+//! parses. The server consults the [`Table`] for each call; it is rebuilt when
+//! [`Exports::generation`] has changed.
 //!
-//! A share is one file system, and its snapshots with it. A dataset beneath it is a share of its own (with `sharenfs` inherited it is
-//! one) or cannot be entered.
+//! A share is one file system with its snapshots. A child dataset is a separate share (if
+//! `sharenfs` is inherited, it is one) or cannot be entered.
 
 pub mod hosts;
 pub mod options;
@@ -19,24 +20,26 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Snapshots whose dataset is remembered; beyond this all are looked up anew.
+/// Maximum number of snapshots whose dataset is cached. Above this, the cache is cleared.
 const HOMES_MAX: usize = 1 << 16;
 
-/// A file system that is served.
+/// A shared file system.
 #[derive(Clone)]
 pub struct Share {
-    /// Where clients find it: the mount point, as `showmount -e` tells it. `/` and then components.
+    /// Path for clients: the mount point, as shown by `showmount -e`. `/` followed by components.
     pub path: String,
     /// Full name of the dataset, for messages.
     pub dataset: String,
-    /// Its pool. In handles, since a pool that was split from another has file systems with the same guids.
+    /// GUID of the pool. It is part of file handles, because a pool that was split from another has
+    /// file systems with the same GUIDs.
     pub pool_guid: u64,
-    /// `ds_fsid_guid` of the dataset: [`FileHandle::fs_guid`] of its files.
+    /// `ds_fsid_guid` of the dataset, equal to [`FileHandle::fs_guid`] of its files.
     pub fs_guid: u64,
-    /// A tree that has the file system: itself, or a [`files::namespace::Namespace`] with more in it. Shares of one pool should have the
-    /// same one, so that clients can go from one file system into the next.
+    /// A tree that contains the file system: the file system itself, or a
+    /// [`files::namespace::Namespace`] that shows others too. Shares of one pool should use the
+    /// same tree, so that clients can cross from one file system to the next.
     pub vfs: Arc<dyn Vfs>,
-    /// To whom, and how.
+    /// Clients and options.
     pub options: ShareOptions,
 }
 
@@ -47,21 +50,22 @@ impl std::fmt::Debug for Share {
 }
 
 impl Share {
-    /// The handle of its root.
+    /// File handle of the root.
     pub fn root(&self) -> FileHandle {
         FileHandle::root_of(self.fs_guid)
     }
 }
 
-/// What is shared now; the daemon knows.
+/// The current shares, implemented by the daemon.
 pub trait Exports: Send + Sync {
-    /// Moves whenever [`Exports::shares`] would tell something else. Asked at every call, so it must cost next to nothing.
+    /// Changes whenever [`Exports::shares`] would return something else. Called for each request,
+    /// so it must be cheap.
     fn generation(&self) -> u64;
     /// All shares, in any order.
     fn shares(&self) -> Vec<Share>;
 }
 
-/// Shares that stay as they are, or are changed by hand: for tests and examples.
+/// Shares that are fixed or changed explicitly, for tests and examples.
 #[derive(Default)]
 pub struct FixedExports {
     shares: Mutex<Vec<Share>>,
@@ -69,12 +73,11 @@ pub struct FixedExports {
 }
 
 impl FixedExports {
-    /// With these.
     pub fn new(shares: Vec<Share>) -> Self {
         Self { shares: Mutex::new(shares), generation: AtomicU64::new(1) }
     }
 
-    /// From now on these.
+    /// Replaces the shares.
     pub fn set(&self, shares: Vec<Share>) {
         *self.shares.lock() = shares;
         self.generation.fetch_add(1, Ordering::SeqCst);
@@ -93,21 +96,22 @@ impl Exports for FixedExports {
 /// What a client may do with a share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Granted {
-    /// Nothing may be changed.
+    /// Changes are refused.
     pub read_only: bool,
-    /// Root stays root.
+    /// Root is not squashed.
     pub trusts_root: bool,
 }
 
-/// By pool and file system.
+/// Shares by pool GUID and file system GUID.
 type Homes = HashMap<(u64, u64), Option<Arc<Share>>>;
 
-/// The shares, by what calls have: a handle or a path.
+/// The shares, indexed by what calls contain: a file handle or a path.
 pub struct Table {
     generation: u64,
     shares: Vec<Arc<Share>>,
     by_guid: HashMap<(u64, u64), Arc<Share>>,
-    /// Of what is no share itself: the share that it belongs to, if there is one.
+    /// For file systems that are not shares themselves: the share that they belong to, if there is
+    /// one.
     homes: RwLock<Homes>,
 }
 
@@ -119,13 +123,14 @@ impl Table {
         Self { generation, shares, by_guid, homes: RwLock::default() }
     }
 
-    /// All, by path.
+    /// All shares, sorted by path.
     pub fn shares(&self) -> &[Arc<Share>] {
         &self.shares
     }
 
-    /// The share that a file system belongs to: its own, or that of the dataset which it is a snapshot of. `Ok(None)`: it is not
-    /// shared. An error: whether it is cannot be determined now, [`Status::JUKEBOX`] if the client should ask again.
+    /// The share that a file system belongs to: its own, or for a snapshot that of its dataset.
+    /// Returns `Ok(None)` if it is not shared. Returns an error if this cannot be determined now,
+    /// [`Status::JUKEBOX`] if the client should retry.
     pub fn of(&self, pool_guid: u64, fs_guid: u64) -> Result<Option<Arc<Share>>> {
         let key = (pool_guid, fs_guid);
         if let Some(share) = self.by_guid.get(&key) {
@@ -148,7 +153,7 @@ impl Table {
                 break;
             }
         }
-        // Only a whole answer is remembered: what failed once may be there at the next call.
+        // Only a complete answer is cached: what failed once may succeed at the next call.
         match failed.filter(|_| found.is_none()) {
             Some(Unknown::Failed(status)) => return Err(status),
             Some(_) => return Ok(None),
@@ -162,7 +167,7 @@ impl Table {
         Ok(found)
     }
 
-    /// The share with the longest path that `path` begins with, and the components behind it.
+    /// The share with the longest path that is a prefix of `path`, and the remaining components.
     pub fn by_path<'p>(&self, path: &'p [u8]) -> Option<(Arc<Share>, Vec<&'p [u8]>)> {
         let wanted = components(path);
         let longest = self
@@ -175,13 +180,13 @@ impl Table {
     }
 }
 
-/// Why a tree does not say where a file system belongs.
+/// Why a tree does not report where a file system belongs.
 enum Unknown {
-    /// It has no such file system.
+    /// The tree has no such file system.
     NotThere,
-    /// Not as long as a key is missing.
+    /// Not available until a key is loaded.
     Locked,
-    /// It could not look.
+    /// The lookup failed.
     Failed(Status),
 }
 
@@ -198,12 +203,12 @@ fn why_unknown(error: &files::Error) -> Unknown {
     }
 }
 
-/// A path's names. `.` and empty ones do not count.
+/// The components of a path, without empty ones and `.`.
 pub fn components(path: &[u8]) -> Vec<&[u8]> {
     path.split(|&b| b == b'/').filter(|c| !c.is_empty() && *c != b".").collect()
 }
 
-/// The newest [`Table`], and who may do what.
+/// The latest [`Table`], and the permissions of clients.
 pub struct Watched {
     exports: Arc<dyn Exports>,
     table: RwLock<Arc<Table>>,
@@ -212,14 +217,14 @@ pub struct Watched {
 }
 
 impl Watched {
-    /// Over these exports. `secure_by_default`: shares that do not say otherwise want clients to call from ports below 1024, as
-    /// exports(5) has it.
+    /// Watches `exports`. `secure_by_default`: shares without `secure` or `insecure` require
+    /// clients to use ports below 1024, as in exports(5).
     pub fn new(exports: Arc<dyn Exports>, secure_by_default: bool) -> Self {
         let table = Arc::new(Table::new(exports.generation(), exports.shares()));
         Self { exports, table: RwLock::new(table), hosts: hosts::HostNames::default(), secure_by_default }
     }
 
-    /// The shares now.
+    /// The current shares.
     pub fn table(&self) -> Arc<Table> {
         let generation = self.exports.generation();
         {
@@ -230,7 +235,8 @@ impl Watched {
         }
         let mut table = self.table.write();
         if table.generation != generation {
-            // Read again under the lock: what is newer than the number that goes with it does no harm.
+            // Read the generation again under the lock. Shares that are newer than their generation
+            // do no harm.
             let generation = self.exports.generation();
             *table = Arc::new(Table::new(generation, self.exports.shares()));
         }
@@ -290,7 +296,7 @@ mod tests {
         assert!(watched.table().of(1, 5).expect("an answer").is_none());
     }
 
-    /// A tree whose device does not answer at times.
+    /// A tree whose device fails at times.
     struct Flaky(AtomicBool);
 
     impl Vfs for Flaky {
@@ -338,7 +344,8 @@ mod tests {
         }
     }
 
-    /// It was remembered as not shared until the shares changed, so clients saw ESTALE in a snapshot long after the device was back.
+    /// Regression: it was cached as not shared until the shares changed, so clients saw ESTALE in a
+    /// snapshot long after the device was back.
     #[test]
     fn a_share_that_could_not_be_looked_up_is_looked_up_again() {
         let flaky = Arc::new(Flaky(AtomicBool::new(true)));

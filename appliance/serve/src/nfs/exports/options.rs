@@ -1,46 +1,50 @@
-//! `sharenfs`, as OpenZFS takes it on Linux: `on`, `off`, or options of exports(5) with host lists in the form of Solaris.
+//! `sharenfs`, with the syntax of OpenZFS on Linux: `on`, `off`, or options of exports(5) with host
+//! lists in the form of Solaris.
 //!
 //! ```text
 //!   rw=@10.0.0.0/8:admin.example,ro=*.example,root=admin.example,anonuid=65534,insecure
 //! ```
-//! A client gets what the list says that names it; of several the one that names it most closely (its address or name, then a network or
-//! domain, then everybody), writing before reading. With `rw` or `ro` alone, or neither, all may come.
+//! The most specific entry that matches a client applies: its address or name, then a network or
+//! domain, then everyone. Among equals, `-host` wins over `rw`, and `rw` over `ro`. With `rw` or
+//! `ro` without a list, or neither, all clients have access.
 
 use super::Granted;
 use super::hosts::{HostNames, HostPattern};
 use std::net::IpAddr;
 
-/// User and group that others become, unless `anonuid` and `anongid` say so.
+/// User and group of squashed users unless `anonuid` and `anongid` are given.
 const NOBODY: u32 = 65534;
 
-/// To whom a share is given, and how.
+/// Clients and options of a share.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ShareOptions {
     rules: Vec<Rule>,
     root: Vec<HostPattern>,
-    /// Whom to take for somebody else.
+    /// Which users are squashed.
     pub squash: Squash,
-    /// Whom they become.
+    /// uid of squashed users.
     pub anon_uid: u32,
-    /// And their group.
+    /// gid of squashed users.
     pub anon_gid: u32,
-    /// Clients must call from ports below 1024 (`secure`), or need not; `None`: as the server is configured.
+    /// Clients must use ports below 1024 (`secure`), or need not (`insecure`); `None`: the server's
+    /// default.
     pub secure: Option<bool>,
-    /// AUTH_NONE is taken too, as nobody: unless `sec=` says that users must tell who they are.
+    /// AUTH_NONE is accepted too, as nobody, unless `sec=` requires authentication.
     pub takes_nobody: bool,
-    /// Writes that a client wants on stable storage may wait there (`async`): asked for in so many words, and dangerous.
+    /// Writes that the client wants on stable storage may be deferred (`async`). Only on explicit
+    /// request, since it is dangerous.
     pub is_async: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Rule {
     who: HostPattern,
-    /// `-host`: not those, whatever comes behind.
+    /// `-host`: refuses these clients.
     refuses: bool,
     read_only: bool,
 }
 
-/// Who is taken for `nobody`.
+/// Which users are squashed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Squash {
     /// Root (`root_squash`).
@@ -68,7 +72,7 @@ impl Default for ShareOptions {
 }
 
 impl ShareOptions {
-    /// From the property's value; `None` for `off`.
+    /// Parses the value of the property; `None` for `off`.
     pub fn parse(text: &str) -> Result<Option<Self>, String> {
         let mut this = Self::default();
         match text.trim() {
@@ -93,7 +97,8 @@ impl ShareOptions {
                 ("no_all_squash", None) if this.squash == Squash::All => this.squash = Squash::Root,
                 ("anonuid", Some(id)) => this.anon_uid = number(option, id)?,
                 ("anongid", Some(id)) => this.anon_gid = number(option, id)?,
-                // Solaris: the user alone; -1 keeps those out that would become nobody, which NFS cannot tell from nobody.
+                // Solaris: sets only the user. -1 denies access to users that would be squashed;
+                // here they become nobody, because NFS cannot tell them apart.
                 ("anon", Some(id)) => this.anon_uid = number(option, id)?,
                 ("secure", None) => this.secure = Some(true),
                 ("insecure", None) => this.secure = Some(false),
@@ -112,8 +117,8 @@ impl ShareOptions {
                         }
                     }
                 }
-                // How it is anyway: calls are answered when they are done; handles are checked by their MAC; datasets beneath are shares
-                // of their own; access lists count.
+                // These are the defaults anyway: calls are answered when done, handles are checked
+                // by their MAC, child datasets are separate shares, ACLs are enforced.
                 (
                     "sync" | "no_subtree_check" | "crossmnt" | "nohide" | "hide" | "no_all_squash" | "wdelay"
                     | "no_wdelay" | "acl" | "no_acl" | "auth_nlm" | "no_auth_nlm" | "secure_locks" | "insecure_locks"
@@ -121,7 +126,7 @@ impl ShareOptions {
                     | "aclok" | "index" | "log",
                     None,
                 ) => {}
-                // Handles name file systems by their own guids.
+                // Handles identify file systems by their own GUIDs.
                 ("fsid" | "mountpoint" | "mp" | "index" | "log", Some(_)) => {}
                 _ => return Err(format!("'{option}' is not a known option of NFS shares")),
             }
@@ -158,7 +163,7 @@ impl ShareOptions {
                 close > so_far
                     || close == so_far && !before.refuses && (rule.refuses || before.read_only && !rule.read_only)
             });
-            // Only those are looked up that matter: names cost.
+            // Only entries that could win are matched, because resolving names is expensive.
             if beats && rule.who.matches(client, names) {
                 best = Some((close, rule));
             }
@@ -193,7 +198,7 @@ impl ShareOptions {
     }
 }
 
-/// Splits at colons that are not in brackets, as IPv6 addresses are.
+/// Splits at colons outside brackets, because IPv6 addresses are written in brackets.
 fn hosts(list: &str) -> impl Iterator<Item = &str> {
     let mut depth = 0;
     list.split(move |c| {
@@ -208,7 +213,7 @@ fn hosts(list: &str) -> impl Iterator<Item = &str> {
 }
 
 fn number(option: &str, text: &str) -> Result<u32, String> {
-    // -1 and -2 are ways to write nobody.
+    // -1 and -2 mean nobody.
     let signed = text.parse::<i64>().map_err(|_| format!("'{option}': expected a number"))?;
     match signed {
         -2..0 => Ok(NOBODY),

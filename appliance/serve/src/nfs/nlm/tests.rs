@@ -1,4 +1,4 @@
-//! Locks as two clients ask for them.
+//! Locks requested by two clients.
 
 use super::*;
 use crate::nfs::exports::{FixedExports, Share, ShareOptions, Watched};
@@ -51,7 +51,7 @@ impl Rig {
         out[24..].to_vec()
     }
 
-    /// The status, behind the cookie.
+    /// The status, which follows the cookie.
     fn status(&self, host: u8, procedure: u32, args: impl FnOnce(&mut Writer)) -> u32 {
         let answer = self.call(host, procedure, |w| {
             w.opaque(b"cook");
@@ -130,7 +130,8 @@ fn who_waits_gets_the_lock_when_it_is_free_or_asks_again() {
     assert_eq!(cancelled, GRANTED);
     assert_eq!(rig.unlock(1, (0, 0)), GRANTED);
     assert!(rig.manager.waiting.lock().is_empty());
-    // Nobody is at port 111 of that address who could be told (or he does not know the lock): whichever, it gets it now.
+    // No client at that address can be notified at port 111, or it does not know the lock. In both
+    // cases it gets the lock now.
     assert_eq!(rig.lock(2, (0, 5), true, true), GRANTED);
 }
 

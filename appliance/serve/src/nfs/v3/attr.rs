@@ -1,10 +1,10 @@
-//! Attributes as version 3 has them.
+//! Encoding of version 3 attributes.
 
 use crate::nfs::kind_number;
 use crate::nfs::xdr::{Malformed, Reader, Result, Writer};
 use files::vfs::{Attr, FileHandle, SetAttr, SetTime, Time};
 
-/// Attributes, and what names the node: its numbers are the handle's.
+/// Attributes with the file handle of the node. Inode numbers are derived from the handle.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct PostAttr {
     pub file: FileHandle,
@@ -12,7 +12,7 @@ pub(super) struct PostAttr {
 }
 
 fn put_time(out: &mut Writer, time: Time) {
-    // 32 bits, as the kernel's server cuts them.
+    // Truncated to 32 bits, as the Linux server does.
     out.u32(time.seconds as u32);
     out.u32(time.nanoseconds);
 }
@@ -22,12 +22,13 @@ fn get_time(r: &mut Reader<'_>) -> Result<Time> {
     if time.nanoseconds < 1_000_000_000 { Ok(time) } else { Err(Malformed) }
 }
 
-/// The number that a client sees as inode: also of directories that no dataset has it stays the same.
+/// The inode number that clients see. It is stable even for synthetic directories, which no dataset
+/// contains.
 pub(super) fn file_id(file: &FileHandle, attr: &Attr) -> u64 {
     if file.object >= FileHandle::MADE { file.object } else { attr.ino }
 }
 
-/// `fattr3`.
+/// Writes `fattr3`.
 pub(super) fn put_attr(out: &mut Writer, post: &PostAttr) {
     let PostAttr { file, attr } = post;
     for n in [kind_number(attr.kind), attr.mode, attr.links, attr.uid, attr.gid] {
@@ -44,7 +45,7 @@ pub(super) fn put_attr(out: &mut Writer, post: &PostAttr) {
     put_time(out, attr.ctime);
 }
 
-/// `post_op_attr`.
+/// Writes `post_op_attr`.
 pub(super) fn put_post(out: &mut Writer, post: Option<&PostAttr>) {
     out.bool(post.is_some());
     if let Some(post) = post {
@@ -52,7 +53,7 @@ pub(super) fn put_post(out: &mut Writer, post: Option<&PostAttr>) {
     }
 }
 
-/// `wcc_data`.
+/// Writes `wcc_data`.
 pub(super) fn put_wcc(out: &mut Writer, before: Option<&Attr>, after: Option<&PostAttr>) {
     out.bool(before.is_some());
     if let Some(before) = before {
@@ -63,7 +64,7 @@ pub(super) fn put_wcc(out: &mut Writer, before: Option<&Attr>, after: Option<&Po
     put_post(out, after);
 }
 
-/// `sattr3`.
+/// Reads `sattr3`.
 pub(super) fn get_set(r: &mut Reader<'_>) -> Result<SetAttr> {
     fn optional<'a, T>(r: &mut Reader<'a>, get: fn(&mut Reader<'a>) -> Result<T>) -> Result<Option<T>> {
         if r.bool()? { get(r).map(Some) } else { Ok(None) }
@@ -87,12 +88,12 @@ pub(super) fn get_set(r: &mut Reader<'_>) -> Result<SetAttr> {
     })
 }
 
-/// `sattrguard3`: the change time that the client knows.
+/// Reads `sattrguard3`: the change time that the client expects.
 pub(super) fn get_guard(r: &mut Reader<'_>) -> Result<Option<Time>> {
     if r.bool()? { get_time(r).map(Some) } else { Ok(None) }
 }
 
-/// Whether a guard is the change time, of which clients see 32 bits of seconds.
+/// Whether a guard matches the change time, of which clients see 32 bits of seconds.
 pub(super) fn is_time(guard: Time, ctime: Time) -> bool {
     guard.seconds as u32 == ctime.seconds as u32 && guard.nanoseconds == ctime.nanoseconds
 }

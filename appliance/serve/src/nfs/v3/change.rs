@@ -1,4 +1,5 @@
-//! What changes names and attributes: SETATTR, CREATE, MKDIR, SYMLINK, MKNOD, REMOVE, RMDIR, RENAME, LINK.
+//! Operations that change names and attributes: SETATTR, CREATE, MKDIR, SYMLINK, MKNOD, REMOVE,
+//! RMDIR, RENAME, LINK.
 
 use super::attr::{PostAttr, get_guard, get_set, is_time, put_post, put_wcc};
 use super::{Reply, TARGET_MAX, V3, after, changed, check_name, gone, handle, name, put_status, settle, with_wcc};
@@ -10,14 +11,15 @@ use crate::nfs::xdr::{Malformed, Reader, Writer};
 use files::vfs::{Attr, Caller, FileKind, NewNode, RenameFlags, SetAttr, Time};
 use files::{Error, Refusal};
 
-/// How CREATE treats a name that is there.
+/// How CREATE handles an existing name (`createmode3`).
 enum How {
     Unchecked(SetAttr),
     Guarded(SetAttr),
     Exclusive([u8; 8]),
 }
 
-/// Where an exclusive create keeps its verifier until the client sets the times: so it is known again after a restart.
+/// An exclusive create stores its verifier in the times until the client sets them, so that a
+/// repeated request is recognised even after a restart.
 fn verifier_times(verifier: [u8; 8]) -> (Time, Time) {
     let [a, b, c, d, e, f, g, h] = verifier;
     let time = |bytes| Time { seconds: i64::from(u32::from_be_bytes(bytes)), nanoseconds: 0 };
@@ -41,7 +43,8 @@ impl V3 {
         })
     }
 
-    /// The reply of what makes a node in a directory: its handle and attributes, and those of the directory.
+    /// Handles a procedure that creates a node in a directory: writes the node's handle and
+    /// attributes, and the directory's attributes.
     fn make(
         &self,
         call: &Call<'_>,
@@ -93,7 +96,7 @@ impl V3 {
             if target.is_empty() || target.contains(&0) {
                 return Err(Status::INVAL);
             }
-            // A link's mode means nothing.
+            // The mode of a symbolic link has no meaning.
             let set = SetAttr { mode: Some(0o777), size: None, ..set };
             new(at, name, &NewNode::Symlink(target.to_vec()), &set)
         })
@@ -198,7 +201,8 @@ impl V3 {
     }
 }
 
-/// What of the attributes that come with a new node its maker may set; the mode is given when it is made.
+/// The attributes of a CREATE that the caller may set on the new node, except for the mode, which
+/// is set when the node is created.
 fn settable(who: &Caller, set: &SetAttr, made: &Attr) -> SetAttr {
     let mut rest = SetAttr { mode: None, ..*set };
     if !who.privileged {
@@ -230,7 +234,7 @@ fn create(at: &At, name: &[u8], how: &How) -> Result<Attr> {
     let there = match at.vfs().lookup(at.node(), name) {
         Ok(there) => there,
         Err(Error::NotFound { .. }) => match make_file(at, name, how, &set) {
-            // Another server of the same files was faster.
+            // Another client was faster.
             Err(Status::EXIST) => at.vfs().lookup(at.node(), name)?,
             made => return made,
         },
@@ -245,7 +249,7 @@ fn create(at: &At, name: &[u8], how: &How) -> Result<Attr> {
             if is_it { Ok(there) } else { Err(Status::EXIST) }
         }
         How::Unchecked(set) => {
-            // Only its size is set: the file is another's already.
+            // Only the size is applied, because the file may belong to another user.
             let Some(size) = set.size.filter(|_| there.kind == FileKind::Regular) else { return Ok(there) };
             let mut cut = SetAttr { size: Some(size), ..SetAttr::default() };
             access::check_set(at.vfs(), &there, &at.who, &mut cut)?;
@@ -254,7 +258,8 @@ fn create(at: &At, name: &[u8], how: &How) -> Result<Attr> {
     }
 }
 
-/// A new file; an exclusive one with its verifier, whatever happens to this server meanwhile.
+/// Creates a file. For an exclusive create, the verifier is stored in the same transaction, so that
+/// it survives a crash of this server.
 fn make_file(at: &At, name: &[u8], how: &How, set: &SetAttr) -> Result<Attr> {
     let How::Exclusive(verifier) = how else { return new(at, name, &NewNode::Regular, set) };
     access::check_add(at.vfs(), &at.attr, &at.who, false)?;
@@ -286,7 +291,7 @@ fn rename(from: &At, from_name: &[u8], to: &At, to_name: &[u8]) -> Result<()> {
         Err(Error::NotFound { .. }) => {}
         Err(e) => return Err(e.into()),
     }
-    // A directory that moves gets another parent, which is a change of itself.
+    // Moving a directory to another parent also changes the directory itself.
     if moved.kind == FileKind::Directory && from.node() != to.node() {
         access::check(from.vfs(), &moved, &from.who, WRITE)?;
     }

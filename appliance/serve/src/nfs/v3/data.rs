@@ -1,4 +1,4 @@
-//! Contents: READ, WRITE, COMMIT.
+//! File contents: READ, WRITE, COMMIT.
 
 use super::attr::{PostAttr, put_post};
 use super::{Reply, TRANSFER_BYTES, V3, gone, handle, put_status, with_post, with_wcc};
@@ -13,7 +13,7 @@ use observe::event::note;
 const UNSTABLE: u32 = 0;
 const FILE_SYNC: u32 = 2;
 
-/// Fails unless it has contents.
+/// Fails unless the node is a regular file.
 fn check_regular(at: &At) -> Result<()> {
     match at.attr.kind {
         FileKind::Regular => Ok(()),
@@ -81,7 +81,8 @@ impl V3 {
     pub(super) fn commit(&self, call: &Call<'_>, args: &mut Reader<'_>, out: &mut Writer) -> Reply {
         let (handle, _offset, _count) = (handle(args)?, args.u64()?, args.u32()?);
         let verifier = self.core.verifier;
-        // Nothing changes: no lock, which others would wait for while devices write.
+        // COMMIT changes nothing, so it takes no lock: other calls would wait for it while devices
+        // write.
         let at = match self.core.at(call, handle) {
             Ok(at) => at,
             Err(status) => {
@@ -111,13 +112,13 @@ impl V3 {
     }
 }
 
-/// The range, block by block where it has several: a piece of a block is passed on as it is in the cache, what spans blocks would be
-/// copied together.
+/// Reads a range block by block: a part of one block is returned as a reference to the cache,
+/// whereas a range across blocks would have to be copied into one buffer.
 fn read_pieces(at: &At, offset: u64, len: usize) -> Result<Vec<bytes::Bytes>> {
     let block = u64::from(at.attr.block_bytes.max(512));
     let (mut pieces, mut from) = (Vec::with_capacity(1 + len / block as usize), offset);
     let end = offset.saturating_add(len as u64);
-    // Blocks that are small would make more pieces than a call takes.
+    // Small blocks would need more pieces than one gathering write takes.
     let unit = if block < 16 << 10 { u64::from(TRANSFER_BYTES) } else { block };
     while from < end {
         let to = end.min((from / unit + 1).saturating_mul(unit));
@@ -127,7 +128,7 @@ fn read_pieces(at: &At, offset: u64, len: usize) -> Result<Vec<bytes::Bytes>> {
             pieces.push(piece);
         }
         from += got;
-        // It was cut meanwhile.
+        // The file was truncated meanwhile.
         if got < wanted {
             break;
         }

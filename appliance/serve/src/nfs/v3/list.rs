@@ -1,7 +1,7 @@
 //! Directories: READDIR, READDIRPLUS.
 //!
-//! Cookies are those of the `Vfs`, which stay what they are while names come and go; so the verifier is always the same, and a client may
-//! go on where it was after any time.
+//! Cookies are those of the `Vfs`, which stay valid while names are added and removed. So the
+//! verifier is constant, and a client may continue a listing after any time.
 
 use super::attr::{PostAttr, file_id, put_post};
 use super::{Reply, V3, handle, is_share_root, with_post};
@@ -13,10 +13,10 @@ use crate::nfs::xdr::{Reader, Writer};
 use files::namespace::is_door;
 use files::vfs::{DirEntry, FileHandle, FileKind};
 
-/// Longest reply, whatever a client asks for.
+/// Maximum length of a reply, whatever the client requests.
 const REPLY_BYTES_MAX: usize = 1 << 20;
 const VERIFIER: [u8; 8] = [0; 8];
-/// What is behind the entries: that there are no more, and whether that is all.
+/// Size of what follows the entries: the end of the list and the EOF flag.
 const END_BYTES: usize = 8;
 
 impl V3 {
@@ -29,12 +29,13 @@ impl V3 {
     pub(super) fn readdirplus(&self, call: &Call<'_>, args: &mut Reader<'_>, out: &mut Writer) -> Reply {
         let (at, cookie) = (self.core.at(call, handle(args)?), args.u64()?);
         let (verifier, dir_count, max_count) = (args.fixed::<8>()?, args.u32()?, args.u32()?);
-        // Clients of old say nothing useful in the first.
+        // Old clients send no useful `dircount`.
         let dir_count = if dir_count == 0 { usize::MAX } else { dir_count as usize };
         with_post(out, at, |at, out| self.list(at, (cookie, verifier), dir_count, max_count as usize, out, true))
     }
 
-    /// Entries behind a cookie: as many as fit into `max` bytes of reply, and names and numbers of which into `dir_max`.
+    /// Lists entries after a cookie, up to `max` bytes of reply and `dir_max` bytes of names and
+    /// numbers.
     fn list(
         &self,
         at: &At,
@@ -51,7 +52,7 @@ impl V3 {
         if cookie != 0 && verifier != VERIFIER {
             return Err(Status::BAD_COOKIE);
         }
-        // The status is written already.
+        // The status has already been written.
         let max = max.min(REPLY_BYTES_MAX).saturating_sub(4);
         let start = out.mark();
         put_post(out, Some(&PostAttr { file: at.file, attr: at.attr }));
@@ -81,7 +82,7 @@ impl V3 {
 
     fn put_entry(&self, at: &At, entry: &DirEntry, is_root: bool, out: &mut Writer, plus: bool) {
         let is_self = entry.name == b"." || entry.name == b".." && is_root;
-        // Doors lead to what may not be open, and is not opened for being listed.
+        // Entries in `.zfs/snapshot` may not be open, and listing them must not open them.
         let known = match is_self {
             true => Some(PostAttr { file: at.file, attr: at.attr }),
             false if plus && !is_door(entry.node) => known(at, entry),
@@ -108,13 +109,13 @@ fn known(at: &At, entry: &DirEntry) -> Option<PostAttr> {
     Some(PostAttr { file, attr })
 }
 
-/// The inode number of an entry of which no more is known.
+/// The inode number of an entry whose attributes are not known.
 fn entry_id(at: &At, entry: &DirEntry) -> u64 {
     if !is_door(entry.node) {
         return entry.node.0 & ((1 << 48) - 1);
     }
     match at.vfs().handle(entry.node) {
-        // A directory that no dataset has.
+        // A synthetic directory.
         Ok(file) if file.object >= FileHandle::MADE && at.file.object >= FileHandle::MADE => file.object,
         _ => entry.node.0,
     }

@@ -1,4 +1,4 @@
-//! What only looks: GETATTR, LOOKUP, ACCESS, READLINK, FSSTAT, FSINFO, PATHCONF.
+//! Read-only operations: GETATTR, LOOKUP, ACCESS, READLINK, FSSTAT, FSINFO, PATHCONF.
 
 use super::attr::{PostAttr, put_attr, put_post};
 use super::{Reply, TRANSFER_BYTES, V3, check_name, gone, handle, is_share_root, name, put_status, with_post};
@@ -9,7 +9,7 @@ use crate::nfs::status::{Result, Status};
 use crate::nfs::xdr::{Reader, Writer};
 use files::vfs::{Attr, FileKind};
 
-/// Bits of ACCESS.
+/// Bits of ACCESS (RFC 1813, section 3.3.4).
 mod may {
     pub const READ: u32 = 0x01;
     pub const LOOKUP: u32 = 0x02;
@@ -19,9 +19,9 @@ mod may {
     pub const EXECUTE: u32 = 0x20;
 }
 
-/// Links, symbolic links, the same for all files, times can be set.
+/// FSF3_LINK, FSF3_SYMLINK, FSF3_HOMOGENEOUS, FSF3_CANSETTIME.
 const PROPERTIES: u32 = 0x01 | 0x02 | 0x08 | 0x10;
-/// As many as the count in a file's attributes has bits for.
+/// The largest link count that the attributes can represent.
 const LINKS_MAX: u32 = i32::MAX as u32;
 
 impl V3 {
@@ -86,7 +86,7 @@ impl V3 {
             ] {
                 out.u64(n);
             }
-            // It may change at any time.
+            // `invarsec` 0: the values may change at any time.
             out.u32(0);
             Ok(())
         })
@@ -97,12 +97,13 @@ impl V3 {
         with_post(out, at, |at, out| {
             put_post(out, Some(&PostAttr { file: at.file, attr: at.attr }));
             let (max, multiple) = (TRANSFER_BYTES, 4096);
-            // Reading, writing, listing.
+            // Maximum, preferred and multiple sizes for READ and WRITE, then the preferred size for
+            // READDIR.
             for n in [max, max, multiple, max, max, multiple, 128 << 10] {
                 out.u32(n);
             }
             out.u64(i64::MAX as u64);
-            // Times are told to a nanosecond.
+            // `time_delta`: 1 ns.
             out.u32(0);
             out.u32(1);
             out.u32(PROPERTIES);
@@ -117,7 +118,7 @@ impl V3 {
             put_post(out, Some(&PostAttr { file: at.file, attr: at.attr }));
             out.u32(LINKS_MAX);
             out.u32(space.name_max);
-            // Long names are refused, owners cannot give files away; names keep their case.
+            // `no_trunc` and `chown_restricted`; then `case_insensitive` and `case_preserving`.
             out.bool(true);
             out.bool(true);
             out.bool(at.vfs().ignores_case(at.node()));
@@ -127,7 +128,7 @@ impl V3 {
     }
 }
 
-/// The node that `name` leads to.
+/// The node that `name` resolves to.
 fn find(at: &At, name: &[u8]) -> Result<Attr> {
     if at.attr.kind != FileKind::Directory {
         return Err(Status::NOTDIR);
@@ -140,7 +141,7 @@ fn find(at: &At, name: &[u8]) -> Result<Attr> {
     Ok(at.vfs().lookup(at.node(), name)?)
 }
 
-/// What of `asked` the caller may do.
+/// The bits of `asked` that the caller is granted.
 fn granted(at: &At, asked: u32) -> Result<u32> {
     let is_dir = at.attr.kind == FileKind::Directory;
     let known: &[(u32, u32)] = if is_dir {
@@ -157,7 +158,8 @@ fn granted(at: &At, asked: u32) -> Result<u32> {
     let is_writable = at.check_writable().is_ok();
     let mut given = 0;
     for (bit, want) in known.iter().filter(|(bit, _)| asked & bit != 0) {
-        // Devices, pipes and sockets are written at the client, not here.
+        // Devices, pipes and sockets are written on the client, so a read-only share does not
+        // matter.
         let here = is_dir || matches!(at.attr.kind, FileKind::Regular | FileKind::Symlink);
         let may_change = is_writable || want & WRITE == 0 || !here;
         if may_change && access::permits(at.vfs(), &at.attr, &at.who, *want)? {

@@ -1,11 +1,13 @@
 //! NFS version 3 (RFC 1813): all procedures.
 //!
-//! A procedure writes status and results; when it fails, the status and what goes with failures (attributes, so that the client's cache
-//! does not grow old). What changes a node locks it here as well, so that the attributes before, the change, and the attributes
-//! after are of one moment among all that come over NFS.
+//! A procedure writes a status and its results. If it fails, it writes the status and the
+//! attributes that belong to a failure, which keep the client's cache up to date. A procedure that
+//! changes a node also locks it here, so that the attributes before, the change, and the attributes
+//! after are atomic with respect to other NFS calls.
 //!
-//! Stable means in the intent log, on every device that it is written to: what makes, removes or renames is answered when it is
-//! there, as is a write unless the client said UNSTABLE; COMMIT waits for the rest.
+//! Stable storage means the intent log, on all devices that it is written to. Create, remove and
+//! rename are answered once they are there, as are writes unless the client requested UNSTABLE;
+//! COMMIT waits for those.
 
 mod attr;
 mod change;
@@ -26,45 +28,44 @@ use observe::event::note;
 use parking_lot::{Mutex, MutexGuard};
 use std::sync::Arc;
 
-/// Number of NFS.
+/// RPC program number of NFS.
 pub const PROGRAM: u32 = 100_003;
-/// Longest transfer.
+/// Maximum size of a READ or WRITE.
 pub const TRANSFER_BYTES: u32 = 1 << 20;
-/// Longest handle that version 3 has.
+/// Maximum size of a version 3 file handle.
 const HANDLE_MAX: usize = 64;
-/// Longer names cannot be; what is too long for the file system, it says itself.
+/// Longer names are malformed. The file system itself rejects names above its own limit.
 const NAME_MAX: usize = 4096;
-/// Longest target of a symbolic link.
+/// Maximum length of a symbolic link's target.
 const TARGET_MAX: usize = 4096;
-/// Locks of nodes; two nodes with one lock wait for each other. Guessed.
+/// Number of locks for nodes. Nodes that hash to one lock wait for each other. Guessed.
 const LOCKS: usize = 1024;
 
-/// See the module.
+/// See the module documentation.
 pub struct V3 {
     core: Arc<Core>,
     locks: Vec<Mutex<()>>,
 }
 
 impl V3 {
-    /// Over this state.
     pub fn new(core: Arc<Core>) -> Self {
         Self { core, locks: (0..LOCKS).map(|_| Mutex::default()).collect() }
     }
 
     fn lock_number(&self, handle: &[u8]) -> usize {
-        // The MAC is as good as a hash.
+        // The MAC serves as the hash.
         handle.last_chunk::<8>().map_or(0, |mac| u64::from_le_bytes(*mac) as usize % LOCKS)
     }
 
-    /// The node, while nobody else changes it over NFS.
+    /// Resolves a handle and locks the node against other NFS changes.
     fn at_locked<'s>(&'s self, call: &Call<'_>, handle: &[u8]) -> Result<(At, MutexGuard<'s, ()>)> {
-        // First without the lock: it may have to be opened.
+        // Verify the handle before taking the lock.
         self.core.handles.open(handle)?;
         let lock = self.locks[self.lock_number(handle)].lock();
         Ok((self.core.at(call, handle)?, lock))
     }
 
-    /// The same, of two.
+    /// Like [`Self::at_locked`], for two handles.
     fn at_both<'s>(&'s self, call: &Call<'_>, a: &[u8], b: &[u8]) -> (Vec<MutexGuard<'s, ()>>, Result<At>, Result<At>) {
         let mut numbers = vec![self.lock_number(a), self.lock_number(b)];
         numbers.sort_unstable();
@@ -92,8 +93,8 @@ impl Program for V3 {
     }
 
     fn changes(&self, procedure: u32) -> bool {
-        // SETATTR, CREATE, MKDIR, SYMLINK, MKNOD, REMOVE, RMDIR, RENAME, LINK. Writing the same again does no harm, and would fill
-        // what is remembered.
+        // SETATTR, CREATE, MKDIR, SYMLINK, MKNOD, REMOVE, RMDIR, RENAME, LINK. Repeating a WRITE is
+        // harmless, and caching it would fill the duplicate request cache.
         matches!(procedure, 2 | 8..=15)
     }
 
@@ -107,9 +108,9 @@ impl Program for V3 {
             args.u32()
         };
         match procedure {
-            // WRITE that is UNSTABLE.
+            // WRITE with UNSTABLE.
             7 if stable(args) == Ok(0) => Wait::Maybe,
-            // What is answered when the intent log has it.
+            // Procedures that are answered once the intent log is written.
             2 | 7..=15 | 21 => Wait::Yes,
             _ => Wait::No,
         }
@@ -145,7 +146,7 @@ impl Program for V3 {
 
 type Reply = std::result::Result<(), Fault>;
 
-/// A name in a directory, as the client sent it.
+/// Reads a file name.
 fn name<'a>(args: &mut Reader<'a>) -> super::xdr::Result<&'a [u8]> {
     args.opaque(NAME_MAX)
 }
@@ -154,7 +155,7 @@ fn handle<'a>(args: &mut Reader<'a>) -> super::xdr::Result<&'a [u8]> {
     args.opaque(HANDLE_MAX)
 }
 
-/// Fails for what is no name in a directory.
+/// Rejects what cannot be a name in a directory.
 fn check_name(name: &[u8]) -> Result<()> {
     if name.is_empty() || name.contains(&b'/') {
         return Err(Status::ACCES);
@@ -162,7 +163,7 @@ fn check_name(name: &[u8]) -> Result<()> {
     if name.contains(&0) { Err(Status::INVAL) } else { Ok(()) }
 }
 
-/// The node is gone: what an operation on a node tells, that found no object.
+/// Maps "not found" to STALE, for operations on a node rather than a name.
 fn gone(error: files::Error) -> Status {
     match Status::from(error) {
         Status::NOENT => Status::STALE,
@@ -170,12 +171,12 @@ fn gone(error: files::Error) -> Status {
     }
 }
 
-/// Attributes now, for the client's cache; none when they cannot be had.
+/// The current attributes for the client's cache; `None` if they cannot be read.
 fn after(at: &At) -> Option<PostAttr> {
     at.vfs().attr(at.node()).ok().map(|attr| PostAttr { file: at.file, attr })
 }
 
-/// The same of a node that was changed, which clients of version 4 are to know.
+/// Like [`after`], for a node that was changed. Also updates the change attribute of version 4.
 fn changed(core: &Core, at: &At) -> Option<PostAttr> {
     let post = after(at);
     if let Some(post) = &post {
@@ -184,7 +185,7 @@ fn changed(core: &Core, at: &At) -> Option<PostAttr> {
     post
 }
 
-/// Brings a change of a directory, and of what is in it, to stable storage.
+/// Writes a change of a directory and its entries to stable storage.
 fn settle(at: &At) -> Result<()> {
     if at.share.options.is_async {
         return Ok(());
@@ -192,7 +193,7 @@ fn settle(at: &At) -> Result<()> {
     at.vfs().sync_node(at.node(), SyncKind::All).map_err(gone)
 }
 
-/// Begins a reply with success; [`fail`] takes it back.
+/// Starts a reply with status OK; [`fail`] replaces it.
 fn ok(out: &mut Writer) -> Mark {
     let mark = out.mark();
     out.u32(Status::OK.0);
@@ -204,7 +205,7 @@ fn put_status(out: &mut Writer, status: Status) {
     out.u32(status.0);
 }
 
-/// The reply of a procedure that tells the attributes of one node, whether or not it succeeds.
+/// Handles a procedure that returns the attributes of one node, whether or not it succeeds.
 fn with_post(out: &mut Writer, at: Result<At>, work: impl FnOnce(&At, &mut Writer) -> Result<()>) -> Reply {
     let mark = ok(out);
     let (status, post) = match &at {
@@ -220,11 +221,11 @@ fn with_post(out: &mut Writer, at: Result<At>, work: impl FnOnce(&At, &mut Write
     Ok(())
 }
 
-/// What a change adds to its reply.
+/// Writes the rest of a reply after the attributes.
 type Rest = Box<dyn FnOnce(&mut Writer)>;
 
-/// The reply of a procedure that changes one node: with its attributes before and after. `settles`: it is answered when the change
-/// is on stable storage, for which others need not wait.
+/// Handles a procedure that changes one node: writes its attributes before and after. `settles`:
+/// the reply waits until the change is on stable storage, without holding the node's lock.
 fn with_wcc(
     core: &Core,
     out: &mut Writer,
@@ -267,7 +268,7 @@ fn with_wcc(
     Ok(())
 }
 
-/// Whether a node is the root of the file system that its share is.
+/// Whether a node is the root of its share's file system.
 fn is_share_root(at: &At) -> bool {
     at.file.fs_guid == at.share.fs_guid
         && at.vfs().by_handle(&at.share.root()).is_ok_and(|root: Attr| root.node == at.attr.node)

@@ -1,12 +1,15 @@
-//! NFSACL version 3: POSIX access lists beside version 3 of NFS, as Solaris invented it and as clients of Linux and Solaris use it for
-//! getfacl and setfacl. No RFC has it; facts: Linux's `nfs_common/nfsacl.c` and `nfsd/nfs3acl.c`.
+//! NFSACL version 3: POSIX ACLs beside NFS version 3, invented by Solaris and used by Linux and
+//! Solaris clients for getfacl and setfacl. There is no RFC; facts: `nfs_common/nfsacl.c` and
+//! `nfsd/nfs3acl.c` of Linux.
 //!
 //! ```text
-//!   GETACL: handle, mask                  -> status, attributes, mask, access list, default list
-//!   SETACL: handle, mask, both lists      -> status, attributes
-//!   a list: how many entries there are, then those that are sent (their number first): tag, id, permissions
+//!   GETACL: handle, mask                  -> status, attributes, mask, access ACL, default ACL
+//!   SETACL: handle, mask, both ACLs       -> status, attributes
+//!   an ACL: number of entries, then the entries that are sent, preceded by their number:
+//!           tag, id, permissions
 //! ```
-//! The mask says which of the lists is meant: 1 the access list, 2 its number of entries; 4 and 8 of the default list.
+//! The mask selects the ACLs: 1 is the access ACL, 2 its number of entries; 4 and 8 are the same
+//! for the default ACL.
 
 use super::attr::{PostAttr, put_post};
 use super::{Reply, changed, gone, handle, put_status, settle};
@@ -19,16 +22,16 @@ use files::vfs::{FileKind, SetXattr};
 use files::{Error, Refusal};
 use std::sync::Arc;
 
-/// Number of NFSACL.
+/// RPC program number of NFSACL.
 pub const PROGRAM: u32 = 100_227;
 const LIST: u32 = 1;
 const LIST_COUNT: u32 = 2;
 const DEFAULT_LIST: u32 = 4;
 const DEFAULT_COUNT: u32 = 8;
 const MASK_ALL: u32 = LIST | LIST_COUNT | DEFAULT_LIST | DEFAULT_COUNT;
-/// Bit of tags in default lists.
+/// Bit that is set in the tags of default ACLs.
 const OF_DEFAULT: u32 = 0x1000;
-/// As Linux has it.
+/// Maximum number of entries, as in Linux.
 const ENTRIES_MAX: usize = 1024;
 
 mod tag {
@@ -40,16 +43,15 @@ mod tag {
     pub const OTHERS: u32 = 0x20;
 }
 
-/// Tag, id, permissions.
+/// (tag, id, permissions).
 type Entry = (u32, u32, u32);
 
-/// See the module.
+/// See the module documentation.
 pub struct SideAcl {
     core: Arc<Core>,
 }
 
 impl SideAcl {
-    /// Over this state.
     pub fn new(core: Arc<Core>) -> Self {
         Self { core }
     }
@@ -97,7 +99,7 @@ impl SideAcl {
                 return Err(Status::PERM);
             }
             let is_dir = at.attr.kind == FileKind::Directory;
-            // Both are looked at before one is set.
+            // Validate both ACLs before setting one.
             let access = if mask & LIST != 0 { stored(access)? } else { None };
             let default = if mask & DEFAULT_LIST != 0 { Some(stored(default)?) } else { None };
             if let Some(Some(_)) = &default
@@ -130,7 +132,8 @@ impl SideAcl {
     }
 }
 
-/// The list that a node has, or that its mode stands for; with a mask, which clients of Solaris want to see.
+/// The ACL of a node, or the one equivalent to its mode; always with a mask entry, which Solaris
+/// clients expect.
 fn access_list(at: &At) -> Result<Vec<Entry>> {
     let attr = &at.attr;
     let mut list = entries(at, ACCESS)?;
@@ -204,7 +207,8 @@ fn get_list(r: &mut Reader<'_>) -> crate::nfs::xdr::Result<Vec<Entry>> {
     (0..count).map(|_| Ok((r.u32()? & !OF_DEFAULT, r.u32()?, r.u32()?))).collect()
 }
 
-/// As it is kept: in order, without a mask that says nothing; `None`: there are no entries.
+/// Encodes an ACL for storage: sorted, without a mask that has no effect. `None` if there are no
+/// entries.
 fn stored(mut list: Vec<Entry>) -> Result<Option<Vec<u8>>> {
     if list.is_empty() {
         return Ok(None);
@@ -310,7 +314,7 @@ mod tests {
         let file = rig.file(&root, "f", 0o640);
         let of_mode = vec![(1, 1000, 6), (4, 100, 4), (0x10, 0, 4), (0x20, 0, 0)];
         assert_eq!(get(&rig, &file), (of_mode, Vec::new()));
-        // Not in order, the mask with bits of Solaris.
+        // Not sorted, and with additional Solaris bits in the mask.
         let list = [(1, 0, 6), (0x20, 0, 0), (2, 77, 7), (4, 0, 4), (0x10, 0, 0xf6)];
         assert_eq!(set(&rig, &file, LIST, [&list, &[]]), Status::OK);
         let told = vec![(1, 1000, 6), (2, 77, 7), (4, 100, 4), (0x10, 0, 6), (0x20, 0, 0)];

@@ -1,4 +1,4 @@
-//! Procedures over a tree in memory, called as a client calls them, but without a socket.
+//! Calls procedures over a tree in memory, as a client does but without a socket.
 
 use super::*;
 use crate::nfs::exports::{FixedExports, Share, ShareOptions, Watched};
@@ -11,7 +11,7 @@ use files::namespace::{Child, Control, Namespace, Provider};
 use files::vfs::{Caller, NewNode, Vfs};
 use std::net::SocketAddr;
 
-/// A server and a user at a client.
+/// A server, and a user on a client.
 pub(super) struct Rig {
     registry: Registry,
     pub exports: Arc<FixedExports>,
@@ -22,7 +22,7 @@ pub(super) struct Rig {
     xid: std::cell::Cell<u32>,
 }
 
-/// With snapshots of these names.
+/// A dataset with snapshots of these names.
 struct Tank(parking_lot::Mutex<Vec<String>>);
 
 impl Provider for Tank {
@@ -117,7 +117,7 @@ fn share(vfs: &Arc<dyn Vfs>, path: &str, fs_guid: u64, options: &str) -> Share {
 }
 
 impl Rig {
-    /// `tank` and `tank/home` under these options, for user 1000.
+    /// `tank` and `tank/home`, shared with these options, for user 1000.
     pub fn new(options: &str) -> Self {
         let tank = Tank(parking_lot::Mutex::new(vec!["s1".to_owned()]));
         let vfs: Arc<dyn Vfs> = Arc::new(Namespace::new(Arc::new(tank)).expect("opens"));
@@ -145,7 +145,7 @@ impl Rig {
         self
     }
 
-    /// Calls; what comes back begins with the status.
+    /// Makes a call. The result starts with the status.
     pub fn raw(&self, program: u32, procedure: u32, args: impl FnOnce(&mut Writer)) -> Vec<u8> {
         let mut w = Writer::new();
         self.xid.set(self.xid.get() + 1);
@@ -167,7 +167,7 @@ impl Rig {
         let peer = Peer::datagram(self.client, ([10, 0, 0, 2], 2049).into());
         self.registry.answer(&peer, &w.to_vec(), &mut out).expect("a message");
         let out = out.to_vec();
-        // XID, reply, accepted, no verifier, success.
+        // After the XID: REPLY, MSG_ACCEPTED, empty verifier, SUCCESS.
         assert_eq!(out[4..24], [0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0], "{out:?}");
         out[24..].to_vec()
     }
@@ -197,7 +197,7 @@ impl Rig {
         }
     }
 
-    /// Creates; returns the new handle.
+    /// Creates a file and returns its handle.
     fn create(&self, dir: &[u8], name: &str, how: u32, set: impl FnOnce(&mut Writer)) -> Result<Vec<u8>> {
         let (status, rest) = self.call(8, |w| {
             w.opaque(dir);
@@ -299,7 +299,7 @@ fn skip_post(r: &mut Reader<'_>) {
     }
 }
 
-/// `sattr3` with a mode alone.
+/// `sattr3` with only a mode.
 fn mode(mode: u32) -> impl Fn(&mut Writer) {
     move |w| [1, mode, 0, 0, 0, 0, 0].into_iter().for_each(|n| w.u32(n))
 }
@@ -362,7 +362,7 @@ fn attributes_before_and_after_frame_a_change() {
     assert_eq!(&attr[20..28], 3_u64.to_be_bytes());
     assert_eq!((r.u32(), r.u32(), r.fixed::<8>()), (Ok(3), Ok(0), Ok([9; 8])));
     r.end().expect("no more");
-    // A guard that is not the change time.
+    // A guard that does not match the change time.
     let (status, _) = rig.call(2, |w| {
         w.opaque(&file);
         mode(0o600)(w);
@@ -419,7 +419,7 @@ fn datasets_beneath_and_snapshots_are_entered_as_far_as_they_are_shared() {
     assert_eq!(rig.create(&snapshot, "new", 1, mode(0o644)), Err(Status::ROFS));
     assert_eq!(rig.create(&control, "new", 1, mode(0o644)), Err(Status::ROFS));
     assert_eq!(rig.names(&control, true, 4096), [".", "..", "snapshot", "volume"]);
-    // The child is not shared any more.
+    // The child is no longer shared.
     rig.exports.set(vec![share(&rig.vfs, "/tank", 5, "ro")]);
     assert_eq!(rig.lookup(&root, "home"), Err(Status::ACCES));
     assert_eq!(rig.lookup(&home, "x"), Err(Status::STALE));
@@ -438,7 +438,7 @@ fn a_client_outside_the_list_gets_nothing_at_mount_and_later() {
     assert_eq!(rig.lookup(&root, "f"), Err(Status::ACCES));
     assert_eq!(rig.read(&file, 0, 1), Err(Status::ACCES));
     assert_eq!(rig.write(&file, 0, b"x", 0), Status::ACCES);
-    // Nor by any other procedure, or through any other program.
+    // Other procedures and programs are refused as well.
     let with_name = |w: &mut Writer| {
         w.opaque(&root);
         w.opaque(b"f");
@@ -463,7 +463,7 @@ fn a_client_outside_the_list_gets_nothing_at_mount_and_later() {
                 (0..10).for_each(|_| w.u32(0));
             }
         };
-        // MKNOD of kind 0 has no more arguments, SYMLINK a target.
+        // MKNOD of type 0 has no more arguments, SYMLINK has a target.
         let args = |w: &mut Writer| match procedure {
             11 => {
                 w.opaque(&root);
@@ -487,7 +487,7 @@ fn a_client_outside_the_list_gets_nothing_at_mount_and_later() {
         });
         assert_eq!(answer[..4], Status::ACCES.0.to_be_bytes());
     }
-    // Changed back while it runs.
+    // Shared again while the server runs.
     rig.exports.set(vec![share(&rig.vfs, "/tank", 5, "rw")]);
     assert_eq!(rig.read(&file, 0, 1), Ok((Vec::new(), true)));
 }
@@ -508,11 +508,11 @@ fn forged_handles_open_nothing() {
     for len in 0..file.len() {
         assert_eq!(rig.read(&file[..len], 0, 1), Err(Status::BADHANDLE));
     }
-    // What names a file of another file system, under the MAC of one that may be seen.
+    // The identity of a file in another file system, with the MAC of an accessible one.
     let mut mixed = file.clone();
     mixed[12..20].copy_from_slice(&own[12..20]);
     assert_eq!(rig.read(&mixed, 0, 1), Err(Status::STALE));
-    // Handles of a sibling that was shared, and is not any more: genuine ones.
+    // Genuine handles of a sibling that was shared and no longer is.
     rig.exports.set(vec![share(&rig.vfs, "/tank", 5, "rw")]);
     for handle in [&home, &own] {
         assert_eq!(rig.read(handle, 0, 1), Err(Status::STALE));
@@ -520,7 +520,7 @@ fn forged_handles_open_nothing() {
     }
     assert_eq!(rig.lookup(&root, "home"), Err(Status::ACCES), "nor by its name");
     assert_eq!(rig.mount("/tank/home"), Err(Status::ACCES));
-    // Over the pool's boundary: the same file system in another pool.
+    // The same file system in another pool.
     let mut other = share(&rig.vfs, "/tank", 5, "rw");
     other.pool_guid = 2;
     rig.exports.set(vec![other]);

@@ -1,6 +1,7 @@
-//! Attributes as NFSv4 writes them: `fattr4` both ways.
+//! Attributes of NFSv4: encoding and decoding of `fattr4`.
 //!
-//! Below: [`Vfs`]. Above: GETATTR, READDIR, VERIFY tell them; SETATTR, CREATE, OPEN set them.
+//! Below: [`Vfs`]. Above: GETATTR, READDIR and VERIFY read attributes; SETATTR, CREATE and OPEN set
+//! them.
 
 use super::bitmap::*;
 use super::names;
@@ -10,33 +11,34 @@ use crate::nfs::xdr::{self, Reader, Writer};
 use files::nfs4_acl::{Ace, Who as AceWho};
 use files::vfs::{Attr, SetAttr, SetTime, StatFs, Time, Vfs};
 
-/// Transfers of at most this many bytes.
+/// Maximum size of a READ or WRITE.
 pub(crate) const IO_BYTES_MAX: u32 = 1 << 20;
-/// Most entries of a list that is set; OpenZFS takes 1024.
+/// Maximum number of entries in an ACL; the same as OpenZFS.
 const ACES_MAX: usize = 1024;
 /// `ACL4_SUPPORT_ALLOW_ACL | ACL4_SUPPORT_DENY_ACL`.
 const ACL_SUPPORT: u32 = 3;
 /// `FH4_PERSISTENT`.
 const PERSISTENT: u32 = 0;
-/// `NFS4_CHANGE_TYPE_IS_TIME_METADATA`: the change attribute is made of the time of the last change.
+/// `NFS4_CHANGE_TYPE_IS_TIME_METADATA`: the change attribute is derived from the change time.
 const CHANGE_IS_TIME: u32 = 3;
 
-/// Whose attributes are told.
+/// The object whose attributes are encoded.
 pub(crate) struct Subject<'a> {
     pub minor: u32,
     pub attr: &'a Attr,
     pub change: u64,
-    /// The file handle.
+    /// File handle.
     pub handle: &'a [u8],
     pub fsid: (u64, u64),
-    /// Number of the directory that this, the root of a file system, covers; otherwise its own.
+    /// `mounted_on_fileid`: for the root of a file system a number that no file has, otherwise the
+    /// file's own.
     pub mounted_on: u64,
-    /// None of a pseudo directory.
+    /// `None` for a pseudo directory.
     pub vfs: Option<&'a dyn Vfs>,
     pub lease_seconds: u32,
 }
 
-/// Writes `fattr4` with those of `wanted` that are supported.
+/// Writes `fattr4` with the supported attributes in `wanted`.
 pub(crate) fn write(w: &mut Writer, wanted: Bitmap, subject: &Subject<'_>) -> Result<()> {
     let told = wanted.and(supported(subject.minor)).minus(ONLY_SET);
     told.write(w);
@@ -51,7 +53,7 @@ pub(crate) fn write(w: &mut Writer, wanted: Bitmap, subject: &Subject<'_>) -> Re
     Ok(())
 }
 
-/// An empty one, with an error in it where that was asked for.
+/// Writes `fattr4` without attributes, except for `rdattr_error` if it was requested.
 pub(crate) fn write_error(w: &mut Writer, wanted: Bitmap, status: Status) {
     let told = wanted.and(Bitmap::of(&[RDATTR_ERROR]));
     told.write(w);
@@ -148,7 +150,7 @@ fn acl_of(subject: &Subject<'_>) -> Result<Vec<Ace>> {
     }
 }
 
-/// Flags that the protocol has; the rest say in ZFS whom the entry is for.
+/// Flags defined by the protocol. ZFS uses the others to encode the subject of the entry.
 const ACE_FLAGS: u16 = 0xff;
 
 fn write_acl(w: &mut Writer, list: &[Ace]) {
@@ -168,21 +170,21 @@ fn write_acl(w: &mut Writer, list: &[Ace]) {
     }
 }
 
-/// Attributes that a client sets.
+/// Attributes to set.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct NewAttrs {
-    /// Which they are.
+    /// The attributes that the client sent.
     pub given: Bitmap,
     pub set: SetAttr,
     /// `mode_set_masked`: value and mask.
     pub mode_masked: Option<(u32, u32)>,
-    /// The umask of `mode_umask`, whose mode is in [`Self::set`].
+    /// The umask of `mode_umask`; its mode is in [`Self::set`].
     pub umask: u32,
     pub acl: Option<Vec<Ace>>,
 }
 
 impl NewAttrs {
-    /// Reads `fattr4`. What is wrong with single attributes is told once all was read.
+    /// Reads `fattr4`. Errors in single attributes are returned after everything was decoded.
     pub fn read(r: &mut Reader<'_>, minor: u32) -> xdr::Result<Result<Self>> {
         let given = Bitmap::read(r)?;
         let bytes = r.opaque(1 << 20)?;
@@ -251,7 +253,7 @@ impl NewAttrs {
     }
 }
 
-/// Longest name of a user that is read.
+/// Maximum length of an owner string.
 const NAME_BYTES_MAX: usize = 1024;
 
 fn read_time(r: &mut Reader<'_>) -> xdr::Result<Result<Time>> {
@@ -280,7 +282,7 @@ fn read_acl(r: &mut Reader<'_>) -> xdr::Result<Result<Vec<Ace>>> {
             name if is_group => names::group(name).map(|id| AceWho::Group(u64::from(id))),
             name => names::user(name).map(|id| AceWho::User(u64::from(id))),
         };
-        // Audit and alarm entries are not kept: nothing would act on them.
+        // Audit and alarm entries are not supported, because nothing would act on them.
         if kind > 1 || list.len() == ACES_MAX || flags & !u32::from(ACE_FLAGS) != 0 {
             wrong = Err(if kind <= 3 && kind > 1 { Status::ATTRNOTSUPP } else { Status::INVAL });
             continue;

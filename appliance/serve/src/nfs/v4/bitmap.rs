@@ -1,12 +1,13 @@
-//! `bitmap4`: which attributes are meant, and their numbers (RFC 7530 5, RFC 8881 5, RFC 7862 12.2, RFC 8275, RFC 8276).
+//! `bitmap4`, and the numbers of the attributes (RFC 7530 section 5, RFC 8881 section 5, RFC 7862
+//! section 12.2, RFC 8275, RFC 8276).
 
 use crate::nfs::xdr::{self, Reader, Writer};
 
-/// A set of attributes by number. Numbers from 96 on are nobody's.
+/// A set of attributes by number. Numbers from 96 on are not defined.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Bitmap([u32; 3]);
 
-/// More words than this say nothing.
+/// Maximum number of words in a bitmap. Further words cannot hold defined attributes.
 const WORDS_MAX: usize = 128;
 
 impl Bitmap {
@@ -60,7 +61,7 @@ impl Bitmap {
         self.0 == [0; 3]
     }
 
-    /// The numbers, lowest first.
+    /// The numbers in ascending order.
     pub fn numbers(self) -> impl Iterator<Item = u32> {
         (0..96).filter(move |n| self.has(*n))
     }
@@ -82,7 +83,7 @@ numbers! {
     SUPPATTR_EXCLCREAT = 75, CHANGE_ATTR_TYPE = 79, MODE_UMASK = 81, XATTR_SUPPORT = 82,
 }
 
-/// What 4.0 knows of it.
+/// Attributes of 4.0.
 const OF_V40: Bitmap = Bitmap::of(&[
     SUPPORTED_ATTRS,
     TYPE,
@@ -134,9 +135,9 @@ const OF_V40: Bitmap = Bitmap::of(&[
 ]);
 const ADDED_BY_V41: Bitmap = Bitmap::of(&[FS_LAYOUT_TYPES, MODE_SET_MASKED, SUPPATTR_EXCLCREAT]);
 const ADDED_BY_V42: Bitmap = Bitmap::of(&[CHANGE_ATTR_TYPE, MODE_UMASK, XATTR_SUPPORT]);
-/// What is only set, and what is only told.
+/// Attributes that can be set but not read.
 pub(crate) const ONLY_SET: Bitmap = Bitmap::of(&[TIME_ACCESS_SET, TIME_MODIFY_SET, MODE_SET_MASKED, MODE_UMASK]);
-/// What SETATTR may set.
+/// Attributes that SETATTR accepts.
 pub(crate) const SETTABLE: Bitmap = Bitmap::of(&[
     SIZE,
     ACL,
@@ -149,11 +150,11 @@ pub(crate) const SETTABLE: Bitmap = Bitmap::of(&[
     MODE_SET_MASKED,
     MODE_UMASK,
 ]);
-/// What an exclusive create may set as well (4.1): its verifier is kept in the times.
+/// Attributes that an exclusive create accepts (4.1); the verifier occupies the times.
 pub(crate) const EXCLUSIVE_CREATE: Bitmap =
     Bitmap::of(&[SIZE, ACL, MODE, OWNER, OWNER_GROUP, TIME_CREATE, MODE_SET_MASKED, MODE_UMASK]);
 
-/// The attributes of a minor version.
+/// The attributes that a minor version supports.
 pub(crate) fn supported(minor: u32) -> Bitmap {
     match minor {
         0 => OF_V40,

@@ -1,7 +1,9 @@
-//! COMPOUND: one operation after the other until one fails (RFC 7530 15.2, RFC 8881 16.2).
+//! COMPOUND: executes operations in sequence until one fails (RFC 7530 section 15.2, RFC 8881
+//! section 16.2).
 //!
-//! Arguments are read when their operation's turn comes, and results written behind those of the one before; what a failed
-//! operation wrote is taken back, but for a few that tell why they failed.
+//! The arguments of an operation are decoded when its turn comes, and its result is appended. The
+//! output of a failed operation is discarded, except for a few operations that return details of
+//! the failure.
 //!
 //! Below: the operations in `ops`. Above: [`super::Server`].
 
@@ -22,18 +24,19 @@ use std::cell::RefCell;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
-/// Most operations in a compound of 4.0; sessions of 4.1 agree on their own number. Guessed.
+/// Maximum number of operations in a compound of 4.0; sessions of 4.1 negotiate their own. Guessed.
 const OPERATIONS_MAX: u32 = 256;
-/// Longest tag.
+/// Maximum length of a tag.
 const TAG_BYTES_MAX: usize = 1024;
-/// Replies up to this are kept even if the client did not ask for it: what repeats costs little then.
+/// Replies up to this size are cached even if the client did not request it, since that costs
+/// little.
 const KEPT_BYTES: usize = 256;
-/// How much of the arguments tells repeated requests from new ones.
+/// Number of argument bytes that distinguish a repeated request from a new one.
 const FINGERPRINT_BYTES: usize = 512;
-/// What RPC adds to an answer, and at least to a request.
+/// Size of the RPC header of a reply, and minimum of a call's.
 const RPC_BYTES: usize = 24;
 
-/// One request while it is worked on.
+/// One request in progress.
 pub(super) struct Compound<'a> {
     pub server: &'a Server,
     pub call: &'a Call<'a>,
@@ -44,22 +47,22 @@ pub(super) struct Compound<'a> {
     pub saved: Option<Place>,
     pub current_state: Option<StateId>,
     pub saved_state: Option<StateId>,
-    /// The client of the session.
+    /// The client that owns the session.
     pub client: Option<u64>,
     pub session: Option<SlotInUse<'a>>,
     pub last_share: RefCell<Option<LastShare>>,
-    /// Operations in all, and the one at hand.
+    /// Number of operations, and index of the current one.
     pub count: u32,
     pub at: u32,
-    /// Where the reply begins in the writer.
+    /// Position of the reply in the writer.
     pub start: crate::nfs::xdr::Mark,
 }
 
-/// Pool and file system, their share, and what this client may do there.
+/// (pool GUID, file system GUID), its share, and the client's permissions there.
 pub(super) type LastShare = ((u64, u64), Arc<Share>, Arc<Granted>);
 
-/// The slot that the request came on. It is released when this is dropped: also when the request panics, since a slot that stays
-/// in use refuses all that comes on it.
+/// The slot of the request. Dropping this releases it, even if the request panics: a slot that
+/// remains in use would refuse all further requests.
 pub(super) struct SlotInUse<'a> {
     server: &'a Server,
     pub session: [u8; 16],
@@ -77,12 +80,12 @@ impl Drop for SlotInUse<'_> {
 }
 
 impl Compound<'_> {
-    /// Who asks, for state IDs.
+    /// The identity that stateids are checked against.
     pub fn asker(&self) -> Asker {
         self.client.map_or(Asker::Any, Asker::Client)
     }
 
-    /// Who asks, for client IDs.
+    /// The principal that client IDs are checked against.
     pub fn principal(&self) -> u64 {
         match &self.call.header.credential {
             crate::nfs::rpc::Credential::None => u64::MAX,
@@ -90,12 +93,12 @@ impl Compound<'_> {
         }
     }
 
-    /// Who sends this, for what is about a client as a whole.
+    /// The principal and host, for operations on a client ID or session.
     pub fn caller(&self) -> Caller {
         Caller { principal: self.principal(), host: self.call.peer.address.ip() }
     }
 
-    /// Reads a state ID; the special one that stands for the newest becomes that.
+    /// Reads a stateid, and replaces the special "current stateid" with its value.
     pub fn state_id(&self, r: &mut Reader<'_>) -> Result<StateId> {
         let id = StateId { seqid: r.u32()?, other: r.fixed()? };
         if self.minor > 0 && id == StateId::CURRENT {
@@ -104,14 +107,14 @@ impl Compound<'_> {
         Ok(id)
     }
 
-    /// How many bytes a result may still have.
+    /// Number of bytes that a result may still use.
     pub fn room(&self, w: &Writer) -> usize {
         let limit = self.session.as_ref().map_or(usize::MAX, |s| s.fore.response_bytes_max as usize);
         limit.saturating_sub(w.since(self.start) + RPC_BYTES)
     }
 }
 
-/// Answers a COMPOUND. Fails only if its head cannot be read.
+/// Executes a COMPOUND. Fails only if its header cannot be decoded.
 pub(super) fn answer(
     server: &Server,
     call: &Call<'_>,
@@ -180,7 +183,7 @@ pub(super) fn answer(
 
 enum Outcome {
     Done(Status, u32),
-    /// The whole reply, from memory.
+    /// The complete reply from the cache.
     Repeat(bytes::Bytes),
 }
 
@@ -191,7 +194,7 @@ impl Compound<'_> {
             let Ok(number) = r.u32() else { return Outcome::Done(Status::BADXDR, at) };
             let events = self.server.core.figures.events().map(|events| {
                 note::clear();
-                // What the compound waited before it began is its first operation's.
+                // The wait before the compound started is charged to its first operation.
                 let begun = if at == 0 { self.call.arrived } else { Stopwatch::start() };
                 note::wait(begun.ns(), |n| &mut n.queue_wait);
                 (events.clone(), begun)
@@ -208,7 +211,8 @@ impl Compound<'_> {
                 match self.sequence(r, w, request_bytes) {
                     Ok(Some(reply)) => return Outcome::Repeat(reply),
                     Ok(None) => Ok(Status::OK),
-                    // The sequence was right, but what it answered is gone: that is the next operation's answer.
+                    // The sequence ID was correct, but the reply is no longer cached: the next
+                    // operation returns that error.
                     Err(Status::RETRY_UNCACHED_REP) if self.count > 1 => {
                         let next = r.u32().unwrap_or(op::ILLEGAL);
                         w.u32(next);
@@ -250,7 +254,7 @@ impl Compound<'_> {
         Outcome::Done(Status::OK, self.count)
     }
 
-    /// Whether the reply outgrew what the session takes.
+    /// Returns an error if the reply exceeds the limits of the session.
     fn check_reply(&self, w: &Writer) -> Option<Status> {
         let slot = self.session.as_ref()?;
         let len = w.since(self.start) + RPC_BYTES;
@@ -280,7 +284,7 @@ impl Compound<'_> {
         }
     }
 
-    /// SEQUENCE. Gives the whole reply if the request was done before.
+    /// SEQUENCE. Returns the cached reply if this is a retry.
     fn sequence(&mut self, r: &mut Reader<'_>, w: &mut Writer, request_bytes: usize) -> Result<Option<bytes::Bytes>> {
         let (session, sequence, slot, highest) = (r.fixed()?, r.u32()?, r.u32()?, r.u32()?);
         let cache = r.bool()?;

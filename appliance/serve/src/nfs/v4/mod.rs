@@ -1,13 +1,14 @@
-//! NFSv4.0, 4.1 and what clients ask for of 4.2.
+//! NFSv4.0, 4.1 and the parts of 4.2 that clients use.
 //!
 //! ```text
 //!   Registry ─> Server ─> compound ─> ops ─┬─ place ── pseudo tree, shares ─> dyn Vfs
 //!                                          ├─ attr ─── fattr4
-//!                                          └─ state ── clients, sessions, opens, locks (pure, its clock is told)
+//!                                          └─ state ── clients, sessions, opens, locks; pure
 //! ```
 //!
-//! RFC 7530, 7531 (4.0), 8881, 5662 (4.1), 7862, 7863 (4.2), 8275 (umask), 8276 (extended attributes). No delegations, no
-//! layouts, no callbacks: nothing is ever asked of a client, so no client has to be reachable.
+//! RFC 7530, 7531 (4.0), 8881, 5662 (4.1), 7862, 7863 (4.2), 8275 (umask), 8276 (extended
+//! attributes). Delegations, layouts and callbacks are not supported: the server never calls a
+//! client, so clients need not be reachable.
 
 mod attr;
 mod bitmap;
@@ -38,32 +39,33 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Instant;
 
-/// Program number of NFS.
+/// RPC program number of NFS.
 const NFS_PROGRAM: u32 = 100_003;
-/// File systems whose roots are remembered; beyond this all are looked up anew.
+/// Maximum number of cached file system roots. Above it, the cache is cleared.
 const ROOTS_MAX: usize = 1 << 16;
 
-/// Who a client's user is in a share, and what he may do there.
+/// The user's identity in a share after squashing, and the permissions there.
 #[derive(Debug)]
 pub(crate) struct Granted {
     pub who: Caller,
     pub read_only: bool,
-    /// What is written is taken for stable before it is.
+    /// Writes are reported as stable before they are.
     pub is_async: bool,
 }
 
-/// How version 4 is set up.
+/// Configuration of version 4.
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// How long a silent client keeps what it holds, and how long clients have to reclaim after a restart.
+    /// Lease: how long a silent client keeps its state, and how long clients may reclaim after a
+    /// restart.
     pub lease_seconds: u32,
-    /// Names this server for good, whatever its addresses.
+    /// Identifies this server permanently, independent of its addresses.
     pub server_id: Vec<u8>,
-    /// Which of 4.0, 4.1 and 4.2 are spoken.
+    /// Which of 4.0, 4.1 and 4.2 are enabled.
     pub minor_versions: [bool; 3],
 }
 
-/// Version 4 of NFS.
+/// NFS version 4.
 pub struct Server {
     core: Arc<Core>,
     config: Config,
@@ -72,24 +74,26 @@ pub struct Server {
     started: Time,
     clock: Instant,
     tree: RwLock<Option<Known>>,
-    /// Object numbers of the roots of file systems.
+    /// Object numbers of file system roots.
     roots: RwLock<HashMap<u64, u64>>,
 }
 
-/// The tree that goes with a table of shares.
+/// A table of shares with the pseudo tree built from it.
 struct Known {
     table: Arc<Table>,
     tree: Arc<PseudoTree>,
 }
 
 impl Server {
-    /// Ready to answer. Clients that `records` tells of may reclaim what they had for one lease.
+    /// Creates a server. The clients in `records` may reclaim their state for the length of one
+    /// lease.
     pub fn new(core: Arc<Core>, config: Config, records: Arc<dyn ClientRecords>) -> Self {
         let may_reclaim: HashSet<_> = records.load().into_iter().collect();
         core.grace.wait_for_v4(!may_reclaim.is_empty());
         let now = Time::now();
         let start = Start {
-            // Of two runs of a server in one millisecond neither can have had clients.
+            // Unique per run: two runs that start within one millisecond cannot both have had
+            // clients.
             epoch: (now.seconds as u64).wrapping_mul(1000).wrapping_add(u64::from(now.nanoseconds) / 1_000_000) as u32,
             lease_ms: u64::from(config.lease_seconds) * 1000,
             may_reclaim,
@@ -108,12 +112,12 @@ impl Server {
         }
     }
 
-    /// Clients, sessions, opens with locks.
+    /// Numbers of clients, sessions, and stateids.
     pub fn counts(&self) -> (usize, usize, usize) {
         self.state.lock().counts()
     }
 
-    /// Asks or changes the state; does what came of it before the answer goes out.
+    /// Runs `ask` on the state, then performs the resulting chores before the answer is sent.
     fn with<T>(&self, ask: impl FnOnce(&mut State) -> T) -> T {
         let now = u64::try_from(self.clock.elapsed().as_millis()).unwrap_or(u64::MAX);
         let (answer, (chores, released)) = {
@@ -134,7 +138,8 @@ impl Server {
         answer
     }
 
-    /// Asks what is shared anew, and lets go of what is not any more: of pools that are gone, also the files that clients have open.
+    /// Reloads the shares and releases those that are gone, including files that clients have open
+    /// in pools of which nothing is shared any more.
     pub fn refresh(&self) {
         let (table, _) = self.tree();
         let pools: HashSet<u64> = table.shares().iter().map(|share| share.pool_guid).collect();
@@ -142,7 +147,7 @@ impl Server {
         self.with(|state| state.let_go(|held| held.downcast_ref().is_some_and(is_gone)));
     }
 
-    /// The shares now, and the tree above them.
+    /// The current shares, and the pseudo tree above them.
     fn tree(&self) -> (Arc<Table>, Arc<PseudoTree>) {
         let table = self.core.table();
         if let Some(known) = &*self.tree.read()
@@ -164,7 +169,7 @@ impl Server {
         Ok(Granted { who, read_only: granted.read_only, is_async: share.options.is_async })
     }
 
-    /// Object number of the root of a file system.
+    /// Object number of a file system's root.
     fn root_number(&self, vfs: &dyn Vfs, fs_guid: u64) -> Option<u64> {
         if let Some(object) = self.roots.read().get(&fs_guid) {
             return Some(*object);
@@ -197,7 +202,8 @@ impl Program for Server {
         &["null", "compound"]
     }
 
-    /// What comes again has the same answer (RFC 7530 9.1.7 leaves what has no owner to the RPC layer); sessions do so as well.
+    /// A retransmitted compound gets the same answer (RFC 7530 section 9.1.7 leaves operations
+    /// without an owner to the RPC layer). Sessions do this as well.
     fn changes(&self, procedure: u32) -> bool {
         procedure == 1
     }

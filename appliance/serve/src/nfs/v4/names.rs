@@ -1,19 +1,19 @@
-//! Users and groups as NFSv4 writes them: a number, or a name with a domain behind it.
+//! Users and groups as NFSv4 strings: a number, or a name with a domain.
 //!
-//! Numbers are what AUTH_SYS itself uses, so they are what clients are told (RFC 7530 5.9); names are understood where this
-//! machine's own lists have them.
+//! Attributes return numbers, as AUTH_SYS uses them (RFC 7530 section 5.9). Names are accepted if
+//! this machine's passwd and group files contain them.
 
 use std::io::Read;
 
-/// Longest list of users or groups that is read.
+/// Maximum size of a passwd or group file.
 const LIST_BYTES_MAX: u64 = 4 << 20;
 
-/// The user meant by an `owner`.
+/// The uid of an `owner` string.
 pub(crate) fn user(name: &[u8]) -> Option<u32> {
     number(name).or_else(|| listed("/etc/passwd", name))
 }
 
-/// The group meant by an `owner_group`.
+/// The gid of an `owner_group` string.
 pub(crate) fn group(name: &[u8]) -> Option<u32> {
     number(name).or_else(|| listed("/etc/group", name))
 }
@@ -29,7 +29,7 @@ fn listed(path: &str, name: &[u8]) -> Option<u32> {
     find(&text, name)
 }
 
-/// Looks for the name without its domain: `name:password:number:...`.
+/// Looks up a name without its domain in lines of `name:password:number:...`.
 fn find(text: &[u8], name: &[u8]) -> Option<u32> {
     let bare = name.split(|b| *b == b'@').next().filter(|n| !n.is_empty())?;
     text.split(|b| *b == b'\n').find_map(|line| {

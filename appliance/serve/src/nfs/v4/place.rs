@@ -1,6 +1,8 @@
-//! Where a file handle leads, and how one gets from there to others: the pseudo tree, shares, and the way between them.
+//! Resolves file handles and navigates between them: the pseudo tree, shares, and the transitions
+//! between them.
 //!
-//! Rights of a client are looked at each time a handle is used: who was thrown out of a host list gets nothing by an old one.
+//! The permissions of a client are checked each time a handle is used: a client that was removed
+//! from a host list cannot use an old handle.
 
 use super::Granted;
 use super::compound::Compound;
@@ -14,28 +16,28 @@ use files::{Error, Refusal};
 use std::cell::Cell;
 use std::sync::Arc;
 
-/// File system number of the pseudo tree in handles.
+/// File system number of the pseudo tree in file handles.
 const PSEUDO_FS: u64 = 0x5765_6972_0000_0004;
 /// `fsid` of the pseudo tree.
 const PSEUDO_FSID: (u64, u64) = (0x5765_6972, 4);
 
-/// What a file handle stands for.
+/// The object that a file handle refers to.
 #[derive(Clone)]
 pub(super) enum Place {
-    /// A directory above the shares, by its number in the tree.
+    /// A directory above the shares, by its index in the tree.
     Pseudo(usize),
     /// A file or directory in a share.
     Node(Node),
 }
 
-/// A node of a share that this client may use.
+/// A node of a share that this client may access.
 #[derive(Clone)]
 pub(super) struct Node {
     pub share: Arc<Share>,
     pub granted: Arc<Granted>,
     pub key: FileHandle,
     pub id: NodeId,
-    /// Attributes that were just read; taken by who needs them first.
+    /// Attributes that were just read; used once.
     fresh: Cell<Option<Attr>>,
 }
 
@@ -44,12 +46,12 @@ impl Node {
         &*self.share.vfs
     }
 
-    /// Notes that the operation under way is about it.
+    /// Records the node as the target of the current operation, for statistics.
     pub fn note(&self, figures: &Figures) {
         figures.note_file(self.share.fs_guid, &self.share.dataset, self.key.object);
     }
 
-    /// Attributes as they are now.
+    /// The current attributes.
     pub fn attr(&self) -> Result<Attr> {
         match self.fresh.take() {
             Some(attr) => Ok(attr),
@@ -57,12 +59,12 @@ impl Node {
         }
     }
 
-    /// They were just read.
+    /// Caches attributes that were just read.
     pub fn keep(&self, attr: Attr) {
         self.fresh.set(Some(attr));
     }
 
-    /// They change now.
+    /// Drops cached attributes before a change.
     pub fn changes(&self) {
         self.fresh.set(None);
     }
@@ -71,7 +73,7 @@ impl Node {
         &self.granted.who
     }
 
-    /// Refuses where nothing may be changed.
+    /// Fails if the share or the file system is read-only.
     pub fn check_writable(&self) -> Result<()> {
         if self.granted.read_only || self.vfs().is_node_read_only(self.id) { Err(Status::ROFS) } else { Ok(()) }
     }
@@ -112,7 +114,7 @@ impl Compound<'_> {
         &self.tree
     }
 
-    /// The bytes of a handle.
+    /// Encodes the file handle of a place.
     pub(super) fn handle_of(&self, place: &Place) -> Result<Vec<u8>> {
         let handle = match place {
             Place::Node(node) => node.key,
@@ -128,7 +130,7 @@ impl Compound<'_> {
         Ok(self.server.core.handles.seal(&WireHandle { pool_guid, file: handle }).to_vec())
     }
 
-    /// Where a handle leads.
+    /// Resolves a file handle.
     pub(super) fn find(&self, bytes: &[u8]) -> Result<Place> {
         let WireHandle { pool_guid, file: handle } = self.server.core.handles.open(bytes).map_err(|e| Status(e.0))?;
         if handle.fs_guid == PSEUDO_FS {
@@ -140,7 +142,8 @@ impl Compound<'_> {
         Ok(Place::Node(Node { share, granted, key: handle, id: attr.node, fresh: Cell::new(Some(attr)) }))
     }
 
-    /// The share of a file system, with what this client may do there. `NOENT`: it is not shared; `ACCESS`: not with him.
+    /// The share of a file system, with this client's permissions. `NOENT`: the file system is not
+    /// shared. `ACCESS`: it is not shared with this client.
     fn share_of(&self, pool_guid: u64, fs_guid: u64) -> Result<(Arc<Share>, Arc<Granted>)> {
         if let Some((key, share, granted)) = &*self.last_share.borrow()
             && *key == (pool_guid, fs_guid)
@@ -153,7 +156,7 @@ impl Compound<'_> {
         Ok((share, granted))
     }
 
-    /// A node that was reached from another of the same tree.
+    /// The place of a node that was reached from another node of the same tree.
     pub(super) fn node_from(&self, from: &Node, attr: Attr) -> Result<Place> {
         let key = from.vfs().handle(attr.node)?;
         if key.fs_guid == from.key.fs_guid {
@@ -161,12 +164,12 @@ impl Compound<'_> {
             return Ok(Place::Node(Node { share, granted, key, id: attr.node, fresh: Cell::new(Some(attr)) }));
         }
         let (share, granted) = self.share_of(from.share.pool_guid, key.fs_guid)?;
-        // The share may be shown by another tree, which numbers its nodes in its own way.
+        // The share may use another tree, with different node numbers.
         let attr = if Arc::ptr_eq(&share.vfs, &from.share.vfs) { attr } else { share.vfs.by_handle(&key)? };
         Ok(Place::Node(Node { share, granted, key, id: attr.node, fresh: Cell::new(Some(attr)) }))
     }
 
-    /// A directory of the pseudo tree, or the root of the share that is there.
+    /// A directory of the pseudo tree, or the root of the share at that place.
     pub(super) fn pseudo(&self, index: usize) -> Result<Place> {
         let dir = self.tree().dir(index).ok_or(Status::STALE)?;
         let Some(share) = dir.share.and_then(|i| self.shares.shares().get(i)) else { return Ok(Place::Pseudo(index)) };
@@ -187,7 +190,7 @@ impl Compound<'_> {
         super::rights::check(node, &attr, super::rights::EXECUTE)?;
         let found = node.vfs().lookup(node.id, name).map_err(Status::from).and_then(|attr| self.node_from(node, attr));
         match found {
-            // Something beneath may be shared that this share has no part in.
+            // A share that is not part of this share's tree may be mounted below it.
             Err(Status::NOENT) => match self.beneath_root(node, name) {
                 Some(index) => self.pseudo(index),
                 None if name.len() > 255 && name.len() > node.vfs().stat_fs(node.id)?.name_max as usize => {
@@ -199,7 +202,7 @@ impl Compound<'_> {
         }
     }
 
-    /// The place of `name` in the pseudo tree, if `node` is the root of a share.
+    /// The index of `name` in the pseudo tree, if `node` is the root of a share.
     fn beneath_root(&self, node: &Node, name: &[u8]) -> Option<usize> {
         let is_root = self.server.root_number(node.vfs(), node.key.fs_guid) == Some(node.key.object);
         if !is_root || node.key.fs_guid != node.share.fs_guid {
@@ -231,14 +234,14 @@ impl Compound<'_> {
         }
     }
 
-    /// What GETATTR tells of a place, but for what only its `Vfs` knows.
+    /// The attributes of a place, except for those that only its `Vfs` knows.
     pub(super) fn attr_of(&self, place: &Place) -> Result<Attr> {
         match place {
             Place::Node(node) => node.attr(),
             Place::Pseudo(index) => {
                 let dir = self.tree().dir(*index).ok_or(Status::STALE)?;
                 let time = self.server.started;
-                // Another tree is another time, so that clients look again.
+                // A new tree gets a new change time, so that clients revalidate.
                 let version = self.tree().version;
                 let ctime = Time { seconds: time.seconds, nanoseconds: (version % 1_000_000_000) as u32 };
                 Ok(Attr {
@@ -272,7 +275,8 @@ impl Compound<'_> {
         }
     }
 
-    /// `mounted_on_fileid`: of the root of a file system a number that no file has, else the file's own.
+    /// `mounted_on_fileid`: for the root of a file system a number that no file has, otherwise the
+    /// file's own.
     pub(super) fn mounted_on(&self, place: &Place, attr: &Attr) -> u64 {
         match place {
             Place::Node(node) if attr.kind == FileKind::Directory => {
@@ -305,7 +309,7 @@ impl Compound<'_> {
     }
 }
 
-/// Whether the error of a `Vfs` says that the node is gone.
+/// Whether an error of a `Vfs` means that the node no longer exists.
 pub(super) fn is_gone(error: &Error) -> bool {
     matches!(error, Error::Refused { why: Refusal::Stale, .. })
 }

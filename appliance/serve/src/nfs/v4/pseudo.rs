@@ -1,13 +1,14 @@
-//! The pseudo file system: the directories above all shares, which nobody can change (RFC 7530 7, RFC 8881 7).
+//! The pseudo file system: the read-only directories above all shares (RFC 7530 section 7, RFC 8881
+//! section 7).
 //!
-//! Pure: built from the paths of the shares, and built anew when they change. A directory is named by its path, so its handle
-//! outlives restarts.
+//! Pure: built from the paths of the shares, and rebuilt when they change. A directory is
+//! identified by a hash of its path, so its file handle survives restarts.
 //!
 //! ```text
 //!   /            pseudo
 //!   ├── srv/     pseudo
 //!   │   └── x    root of a share
-//!   └── tank     root of a share; what is shared beneath is reached through it
+//!   └── tank     root of a share; shares below are reached through it
 //! ```
 
 use std::collections::{BTreeMap, HashMap};
@@ -15,34 +16,35 @@ use std::collections::{BTreeMap, HashMap};
 /// A directory of the tree, or the place of a share's root.
 #[derive(Debug)]
 pub(crate) struct PseudoDir {
-    /// What names it in a handle.
+    /// Identity in file handles.
     pub id: u64,
     pub parent: usize,
     pub children: BTreeMap<Vec<u8>, usize>,
-    /// The share whose root is here.
+    /// Index of the share whose root is here.
     pub share: Option<usize>,
 }
 
-/// The tree. Number 0 is its root.
+/// The tree. Index 0 is its root.
 #[derive(Debug)]
 pub(crate) struct PseudoTree {
     dirs: Vec<PseudoDir>,
     by_id: HashMap<u64, usize>,
-    /// When the tree changed last, as a counter: `change` of its directories.
+    /// Version of the tree, incremented when it is rebuilt: the change attribute of its
+    /// directories.
     pub version: u64,
 }
 
-/// Deepest path that is shown.
+/// Maximum depth of a path.
 const DEPTH_MAX: usize = 64;
 
-/// FNV-1a: differs for all paths but by rare chance, and a share that collides is left out.
+/// FNV-1a. Collisions are very unlikely; a share whose path collides is left out.
 fn id_of(path: &[u8]) -> u64 {
     let hash = path.iter().fold(0xcbf2_9ce4_8422_2325, |h: u64, b| (h ^ u64::from(*b)).wrapping_mul(0x100_0000_01b3));
     hash | 1
 }
 
 impl PseudoTree {
-    /// From the paths of the shares, in their order.
+    /// Builds the tree from the paths of the shares, in their order.
     pub fn new<'p>(paths: impl Iterator<Item = &'p [u8]>, version: u64) -> Self {
         let root = PseudoDir { id: id_of(b"/"), parent: 0, children: BTreeMap::new(), share: None };
         let mut tree = Self { by_id: HashMap::from([(root.id, 0)]), dirs: vec![root], version };
@@ -89,7 +91,7 @@ impl PseudoTree {
         self.dirs.get(index)?.children.get(name).copied()
     }
 
-    /// Where a share's root is.
+    /// Index of a share's root.
     pub fn place_of(&self, share: usize) -> Option<usize> {
         self.dirs.iter().position(|d| d.share == Some(share))
     }

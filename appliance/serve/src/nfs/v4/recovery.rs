@@ -1,23 +1,22 @@
-//! Who may reclaim after a restart: the names of clients that held something, kept on stable storage (RFC 8881 8.4.2.1).
+//! The clients that may reclaim after a restart: names of clients that held state, on stable
+//! storage (RFC 8881 section 8.4.2.1).
 //!
-//! A name is recorded before the client is told that it holds something, so a crash never forgets one. One file for each,
-//! named by a hash of the client's name.
+//! A name is recorded before the client learns that it holds state, so a crash never loses one.
+//! Each name has a file, whose name is a hash of the client's name.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
-/// Keeps the names of clients.
+/// Stores the names of clients.
 pub trait ClientRecords: Send + Sync {
-    /// The names that are there.
     fn load(&self) -> Vec<Vec<u8>>;
-    /// Adds one; it is on stable storage when this returns.
+    /// Adds a name. It is on stable storage when this returns.
     fn add(&self, name: &[u8]);
-    /// Takes one away.
     fn remove(&self, name: &[u8]);
 }
 
-/// Keeps nothing: after a restart nobody may reclaim.
+/// Stores nothing: no client may reclaim after a restart.
 #[derive(Debug, Default)]
 pub struct NoRecords;
 
@@ -29,19 +28,19 @@ impl ClientRecords for NoRecords {
     fn remove(&self, _: &[u8]) {}
 }
 
-/// A file for each client in a folder.
+/// Stores a file for each client in a directory.
 #[derive(Debug)]
 pub struct FolderRecords {
     folder: PathBuf,
 }
 
-/// Longest name that a client may have (`NFS4_OPAQUE_LIMIT`).
+/// Maximum length of a client name (`NFS4_OPAQUE_LIMIT`).
 const NAME_BYTES_MAX: u64 = 1024;
-/// More clients are not remembered than the server takes.
+/// Maximum number of names: as many as the server accepts clients.
 const RECORDS_MAX: usize = 4096;
 
 impl FolderRecords {
-    /// In this folder, which is made if it is not there.
+    /// Uses this directory, which is created if necessary.
     pub fn open(folder: &Path) -> io::Result<Self> {
         fs::create_dir_all(folder)?;
         Ok(Self { folder: folder.to_owned() })

@@ -1,5 +1,6 @@
-//! What a user may do with a node: by its access list of NFSv4's kind, where it has one that says more than its mode, else as in
-//! version 3. For each right the first entry that names it, and the user, decides, as in OpenZFS (zfs_zaccess).
+//! The permissions of a user on a node: from its NFSv4 ACL if that says more than the mode,
+//! otherwise as in version 3. For each right, the first entry that matches the right and the user
+//! decides, as in OpenZFS (zfs_zaccess).
 
 use super::place::Node;
 use super::status::{Result, Status};
@@ -11,7 +12,7 @@ pub(super) use files::nfs4_acl::{
     APPEND, DELETE, DELETE_CHILD, EXECUTE, READ, WRITE, WRITE_ACL, WRITE_ATTRIBUTES, WRITE_OWNER,
 };
 
-/// The rights of `want` that the user has.
+/// The rights in `want` that the user has.
 pub(super) fn granted(node: &Node, attr: &Attr, want: u32) -> Result<u32> {
     let who = node.who();
     if who.privileged {
@@ -31,30 +32,30 @@ pub(super) fn granted(node: &Node, attr: &Attr, want: u32) -> Result<u32> {
     Ok(given)
 }
 
-/// Refuses unless the user has all the rights of `want`.
+/// Fails unless the user has all rights in `want`.
 pub(super) fn check(node: &Node, attr: &Attr, want: u32) -> Result<()> {
     if granted(node, attr, want)? == want { Ok(()) } else { Err(Status::ACCESS) }
 }
 
-/// Refuses unless the user may read, or execute, which is reading too. An owner always may: where he opened the file, that
-/// system had its say.
+/// Fails unless the user may read the file, or execute it, which implies reading. The owner always
+/// may: permissions were checked when the file was opened.
 pub(super) fn check_read(node: &Node, attr: &Attr) -> Result<()> {
     if attr.uid == node.who().uid { Ok(()) } else { check(node, attr, READ).or_else(|_| check(node, attr, EXECUTE)) }
 }
 
-/// Refuses unless the user may write.
+/// Fails unless the user may write. The owner always may.
 pub(super) fn check_write(node: &Node, attr: &Attr) -> Result<()> {
     if attr.uid == node.who().uid { Ok(()) } else { check(node, attr, WRITE) }
 }
 
-/// Refuses unless the user owns the node, or is root.
+/// Fails unless the user owns the node or is root.
 pub(super) fn check_owner(node: &Node, attr: &Attr) -> Result<()> {
     let who = node.who();
     if who.privileged || who.uid == attr.uid { Ok(()) } else { Err(Status::PERM) }
 }
 
-/// Refuses unless the user may take `victim` out of `dir`: the directory must allow it, or the victim itself; and where the
-/// directory is sticky, he must own either.
+/// Fails unless the user may remove `victim` from `dir`: the ACL of either must allow it, and in a
+/// sticky directory the user must own one of them.
 pub(super) fn check_remove(dir: &Node, dir_attr: &Attr, victim: &Attr) -> Result<()> {
     let who = dir.who();
     check(dir, dir_attr, EXECUTE)?;

@@ -1,4 +1,5 @@
-//! Status codes of NFSv4 (RFC 7531, RFC 5662, RFC 7862, RFC 8276) and how errors of the `Vfs` become one.
+//! Status codes of NFSv4 (RFC 7531, RFC 5662, RFC 7862, RFC 8276), and their mapping from errors of
+//! the `Vfs`.
 
 use files::{Error, Refusal};
 
@@ -6,12 +7,11 @@ use files::{Error, Refusal};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Status(pub u32);
 
-/// What an operation comes to.
 pub(crate) type Result<T> = std::result::Result<T, Status>;
 
 macro_rules! codes {
     ($($name:ident = $value:expr),+ $(,)?) => {
-        #[allow(dead_code)] // The protocol's list, whole.
+        #[allow(dead_code)] // The complete list of the protocol.
         impl Status {
             $(pub const $name: Self = Self($value);)+
         }
@@ -45,7 +45,7 @@ impl From<Error> for Status {
 }
 
 impl Status {
-    /// What a client is told of an error. What it cannot mend is an I/O error.
+    /// Maps an error to a status. Errors that a client cannot resolve become I/O errors.
     pub fn of(error: &Error) -> Self {
         match error {
             Error::NotFound { .. } => Self::NOENT,

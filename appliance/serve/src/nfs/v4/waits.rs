@@ -1,18 +1,20 @@
-//! Which compounds wait: told from their first operation that works on a file, without doing any. Pure.
+//! Predicts which compounds wait, from the first operation that works on a file, without executing
+//! any. Pure.
 
 use super::ops::op;
 use crate::nfs::rpc::Wait;
 use crate::nfs::xdr::{Reader, Result};
 
-/// Operations looked at: clients name the file first, and then say what is to be done.
+/// Number of operations that are examined: clients first select the file and then operate on it.
 const LOOKED_AT: u32 = 8;
-/// Longer ones fail later.
+/// Longer tags fail later.
 const TAG_BYTES_MAX: usize = 1024;
 const HANDLE_BYTES_MAX: usize = 128;
 const SESSION_BYTES: usize = 16;
 const STATE_ID_BYTES: usize = 16;
 
-/// Whether the compound whose arguments these are waits before it is answered. One that cannot be read fails at once.
+/// Whether the compound with these arguments waits before it is answered. A compound that cannot be
+/// decoded fails at once.
 pub(super) fn waits(args: &mut Reader<'_>) -> Wait {
     look(args).unwrap_or(Wait::No)
 }

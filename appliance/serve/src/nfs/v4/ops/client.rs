@@ -1,4 +1,4 @@
-//! Clients and sessions: how they come, stay and go.
+//! Operations on client IDs and sessions.
 
 use super::super::state::{ChannelAttrs, ExchangeId};
 use super::super::status::{Result, Status};
@@ -27,10 +27,10 @@ const EXCHANGE_FLAGS: u32 = SUPP_MOVED_REFER
     | USE_PNFS_DS
     | UPD_CONFIRMED_REC_A;
 
-/// Flags of CREATE_SESSION: persistent replies, a back channel on this connection, RDMA.
+/// Flags of CREATE_SESSION: PERSIST, CONN_BACK_CHAN, CONN_RDMA.
 const SESSION_FLAGS: u32 = 7;
 
-/// Reads a bitmap that we have no use for.
+/// Skips a bitmap that is not used.
 fn skip_bitmap(r: &mut Reader<'_>) -> Result<()> {
     let words = r.list(16, 4)?;
     for _ in 0..words {
@@ -60,7 +60,7 @@ fn write_channel(w: &mut Writer, channel: &ChannelAttrs) {
     w.u32(0);
 }
 
-/// Reads `callback_sec_parms4`.
+/// Skips `callback_sec_parms4`.
 fn skip_callback_security(r: &mut Reader<'_>) -> Result<()> {
     let count = r.list(16, 4)?;
     for _ in 0..count {
@@ -91,7 +91,7 @@ impl Compound<'_> {
     pub(super) fn setclientid(&mut self, r: &mut Reader<'_>, w: &mut Writer) -> Result<Status> {
         let verifier = r.fixed()?;
         let name = r.opaque(OPAQUE_BYTES_MAX)?;
-        // The callback: we have nothing to call about.
+        // Callback program, address and identifier: not used, since the server never calls back.
         r.u32()?;
         r.opaque(OPAQUE_BYTES_MAX)?;
         r.opaque(OPAQUE_BYTES_MAX)?;
@@ -104,7 +104,7 @@ impl Compound<'_> {
                 Ok(Status::OK)
             }
             Err(Status::CLID_INUSE) => {
-                // By whom: not told.
+                // The address of the other client is not disclosed.
                 w.opaque(b"tcp");
                 w.opaque(b"0.0.0.0.0.0");
                 Ok(Status::CLID_INUSE)
@@ -162,7 +162,7 @@ impl Compound<'_> {
         }
         match protection {
             0 => {}
-            // Needs credentials that prove who calls, which AUTH_SYS does not.
+            // SP4_MACH_CRED requires authenticated credentials, which AUTH_SYS does not provide.
             1 => return Err(Status::INVAL),
             _ => return Err(Status::ENCR_ALG_UNSUPP),
         }
@@ -199,7 +199,7 @@ impl Compound<'_> {
                 let mut own = Writer::new();
                 own.fixed(&session.id);
                 own.u32(sequence);
-                // Replies do not outlive this process, and nothing goes over a back channel.
+                // No flags: replies are not persistent, and there is no back channel.
                 own.u32(0);
                 write_channel(&mut own, &session.fore);
                 write_channel(&mut own, &back);
@@ -212,7 +212,7 @@ impl Compound<'_> {
 
     pub(super) fn destroy_session(&mut self, r: &mut Reader<'_>) -> Result<()> {
         let id: [u8; 16] = r.fixed()?;
-        // Its own session only as the last thing that it does.
+        // The session of this compound may only be destroyed by its last operation.
         if self.session.as_ref().is_some_and(|own| own.session == id) && self.at + 1 != self.count {
             return Err(Status::NOT_ONLY_OP);
         }
@@ -232,7 +232,8 @@ impl Compound<'_> {
             return Err(Status::NOT_ONLY_OP);
         }
         let caller = self.caller();
-        // Only requests go over any connection (`CDFS4_FORE`): the server never calls a client.
+        // All connections carry only the fore channel (`CDFS4_FORE`): the server never calls a
+        // client.
         let to_server = 1;
         if !matches!(direction, 1 | 2 | 3 | 7) {
             return Err(Status::BADXDR);
@@ -256,7 +257,7 @@ impl Compound<'_> {
         let one_file_system = r.bool()?;
         let client = self.client.ok_or(Status::OP_NOT_IN_SESSION)?;
         if one_file_system {
-            // Nothing moves from server to server here.
+            // File systems do not migrate between servers.
             self.current()?;
             return Ok(());
         }

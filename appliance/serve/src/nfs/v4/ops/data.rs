@@ -1,4 +1,4 @@
-//! READ, WRITE, COMMIT.
+//! File contents: READ, WRITE, COMMIT.
 
 use super::super::attr::IO_BYTES_MAX;
 use super::super::rights;
@@ -14,11 +14,11 @@ use observe::event::note;
 const UNSTABLE: u32 = 0;
 const DATA_SYNC: u32 = 1;
 const FILE_SYNC: u32 = 2;
-/// Offsets reach this far.
+/// Largest offset.
 pub(super) const OFFSET_MAX: u64 = i64::MAX as u64;
 
 impl Compound<'_> {
-    /// Whether the state ID lets contents of the file be read or written.
+    /// Whether the stateid permits I/O to the file.
     pub(super) fn check_io(&self, id: &StateId, file: FileKey, want: IoWant) -> Result<()> {
         let asker = self.asker();
         self.server.with(|state| state.check_io(asker, id, file, want))
@@ -42,7 +42,7 @@ impl Compound<'_> {
         note::span(offset, data.len());
         node.vfs().accessed(node.id);
         let end = offset + data.len() as u64;
-        // The file may have grown since.
+        // The file may have grown meanwhile.
         w.bool(data.len() < count || end >= attr.size && end >= node.attr()?.size);
         w.opaque_shared(data);
         Ok(())
@@ -100,7 +100,7 @@ impl Compound<'_> {
         Ok(())
     }
 
-    /// A directory changed: on stable storage before the client is told.
+    /// Writes a change of a directory to stable storage before the reply.
     pub(super) fn settle(&self, node: &super::super::place::Node) -> Result<()> {
         if node.granted.is_async { Ok(()) } else { Ok(node.vfs().sync_node(node.id, SyncKind::All)?) }
     }

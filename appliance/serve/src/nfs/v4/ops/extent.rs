@@ -1,4 +1,4 @@
-//! What 4.2 adds for contents: holes, space, copies (RFC 7862).
+//! Data operations of 4.2: holes, allocation, copies (RFC 7862).
 
 use super::super::attr::IO_BYTES_MAX;
 use super::super::rights;
@@ -12,13 +12,14 @@ use files::vfs::{Allocate, SyncKind};
 /// `data_content4`.
 const CONTENT_DATA: u32 = 0;
 const CONTENT_HOLE: u32 = 1;
-/// One COPY takes so much at most; clients ask again for the rest. Guessed: some seconds on slow disks.
+/// Maximum size of one COPY; clients send another for the rest. Guessed: some seconds on slow
+/// disks.
 const COPY_BYTES_MAX: u64 = 256 << 20;
-/// Longest piece of a copy's source that is read: `netloc4` of copies between servers.
+/// Maximum size of the `netloc4` of a copy between servers.
 const NETLOC_BYTES_MAX: usize = 4096;
 
 impl Compound<'_> {
-    /// ALLOCATE, and with `reserve` false DEALLOCATE.
+    /// ALLOCATE, or DEALLOCATE if `reserve` is false.
     pub(super) fn allocate(&mut self, r: &mut Reader<'_>, reserve: bool) -> Result<()> {
         let (id, offset, length) = (self.state_id(r)?, r.u64()?, r.u64()?);
         let node = self.node()?;
@@ -50,14 +51,14 @@ impl Compound<'_> {
             CONTENT_HOLE => Some(node.vfs().seek_hole(node.id, offset)?),
             _ => return Err(Status::UNION_NOTSUPP),
         };
-        // No data behind: the end of the file, and that it is the end.
+        // If no data follows, returns the end of the file and EOF.
         let at = found.unwrap_or(attr.size);
         w.bool(at >= attr.size);
         w.u64(at);
         Ok(())
     }
 
-    /// READ_PLUS: pieces of data and holes in turn.
+    /// READ_PLUS: alternating segments of data and holes.
     pub(super) fn read_plus(&mut self, r: &mut Reader<'_>, w: &mut Writer) -> Result<()> {
         let (id, offset, count) = (self.state_id(r)?, r.u64()?, r.u32()?);
         let node = self.node()?;
@@ -72,7 +73,7 @@ impl Compound<'_> {
         let pieces = w.mark();
         w.u32(0);
         let (mut at, mut count) = (offset, 0);
-        // Two pieces say what most reads meet; more would make small holes dear.
+        // Two segments cover most reads. More would make files with small holes expensive.
         while at < end && count < 2 {
             let vfs = node.vfs();
             let data = vfs.seek_data(node.id, at)?.unwrap_or(attr.size).min(end);
@@ -100,7 +101,7 @@ impl Compound<'_> {
         Ok(())
     }
 
-    /// COPY within this server, done when it answers.
+    /// COPY within this server; synchronous.
     pub(super) fn copy(&mut self, r: &mut Reader<'_>, w: &mut Writer) -> Result<()> {
         let (from_id, to_id) = (self.state_id(r)?, self.state_id(r)?);
         let (from_offset, to_offset, length) = (r.u64()?, r.u64()?, r.u64()?);
@@ -135,7 +136,7 @@ impl Compound<'_> {
         if from_offset > from_attr.size || length != 0 && past_end {
             return Err(Status::INVAL);
         }
-        // No length: up to the end.
+        // Length 0 means "to the end of the file".
         let wanted = if length == 0 { from_attr.size - from_offset } else { length }.min(COPY_BYTES_MAX);
         if to_offset.checked_add(wanted).is_none_or(|end| end > OFFSET_MAX) {
             return Err(Status::FBIG);
@@ -157,7 +158,7 @@ impl Compound<'_> {
             to.vfs().sync_node(to.id, SyncKind::All)?;
         }
         self.changed(to)?;
-        // No callback will come, on stable storage, all of it in order.
+        // No callback ID, then: bytes copied, FILE_SYNC4, write verifier, consecutive, synchronous.
         w.u32(0);
         w.u64(copied);
         w.u32(2);
@@ -167,7 +168,7 @@ impl Compound<'_> {
         Ok(())
     }
 
-    /// IO_ADVISE: heard, and nothing promised.
+    /// IO_ADVISE: validated and otherwise ignored.
     pub(super) fn io_advise(&mut self, r: &mut Reader<'_>, w: &mut Writer) -> Result<()> {
         let (id, _offset, _count) = (self.state_id(r)?, r.u64()?, r.u64()?);
         super::super::bitmap::Bitmap::read(r)?;

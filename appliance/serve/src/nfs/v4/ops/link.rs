@@ -9,7 +9,7 @@ use super::{Compound, check_name, component};
 use crate::nfs::xdr::{Reader, Writer};
 use files::vfs::{FileKind, NewNode, RenameFlags};
 
-/// Longest target of a symbolic link that is read; the `Vfs` has its own limit.
+/// Maximum length of a symbolic link's target. The `Vfs` has its own limit.
 const TARGET_BYTES_MAX: usize = 1 << 16;
 
 impl Compound<'_> {
@@ -88,7 +88,8 @@ impl Compound<'_> {
         Ok(())
     }
 
-    /// In a grace period it is not known whether somebody has the file open who will reclaim that.
+    /// During the grace period it is unknown whether another client will reclaim an open of the
+    /// file.
     fn check_no_grace(&self) -> Result<()> {
         if self.server.with(|state| state.in_grace()) { Err(Status::GRACE) } else { Ok(()) }
     }
@@ -133,12 +134,13 @@ impl Compound<'_> {
         let is_dir = moved.kind == FileKind::Directory;
         rights::check(to, &to_before, rights::EXECUTE | if is_dir { rights::APPEND } else { rights::WRITE })?;
         if let Ok(over) = to.vfs().lookup(to.id, to_name) {
-            // RFC 7530 16.27: what is there must be of the same kind, or it "exists".
+            // RFC 7530 section 16.27: an existing target must be of the same type, otherwise EXIST
+            // is returned.
             if (over.kind == FileKind::Directory) != is_dir {
                 return Err(Status::EXIST);
             }
             if over.node == moved.node {
-                // Two names of one file: nothing is to be done (RFC 7530 16.27.4).
+                // Both names are links to the same file: nothing to do (RFC 7530 section 16.27.4).
                 let (from_old, to_old) = (self.before(from, &from_before), self.before(to, &to_before));
                 Self::change_info(w, from_old, from_old);
                 Self::change_info(w, to_old, to_old);

@@ -1,4 +1,4 @@
-//! READDIR: of shares, and of the pseudo tree.
+//! READDIR of shares and of the pseudo tree.
 
 use super::super::attr;
 use super::super::bitmap::{Bitmap, ONLY_SET, RDATTR_ERROR};
@@ -9,11 +9,12 @@ use super::Compound;
 use crate::nfs::xdr::{Reader, Writer};
 use files::vfs::DirEntry;
 
-/// Cookies 1 and 2 are not given out (RFC 7530 16.24.4): what stands for `.` and `..` elsewhere.
+/// Cookies 1 and 2 are reserved (RFC 7530 section 16.24.4); other systems use them for `.` and
+/// `..`.
 const COOKIE_SHIFT: u64 = 3;
-/// What a reply has beside entries: verifier, end marks.
+/// Size of a reply without entries: verifier and end marks.
 const FRAME_BYTES: usize = 16;
-/// Entries that are taken from the `Vfs` at a time.
+/// Number of entries fetched from the `Vfs` at a time.
 const BATCH: usize = 256;
 
 struct Args {
@@ -42,14 +43,14 @@ impl Compound<'_> {
         if cookie != 0 && cookie < COOKIE_SHIFT {
             return Err(Status::BAD_COOKIE);
         }
-        // The client's number counts all of the result, and so do we.
+        // `maxcount` limits the whole result.
         let reply_bytes = reply_bytes.min(attr::IO_BYTES_MAX as usize).min(self.room(w));
         if reply_bytes < FRAME_BYTES {
             return Err(Status::TOOSMALL);
         }
         let args = Args { cookie, names_bytes, reply_bytes, wanted };
         let start = w.mark();
-        // Cookies stay valid as long as the directory lives.
+        // The verifier is constant, because cookies stay valid as long as the directory exists.
         w.fixed(&[0; 8]);
         let (count, is_end) = match &place {
             Place::Node(node) => self.list_node(w, node, &args, start)?,
@@ -103,7 +104,8 @@ impl Compound<'_> {
         }
     }
 
-    /// Whether there is anything to tell: who went in the meantime is left out.
+    /// Writes an entry. Returns false if it is to be skipped, for example because it was removed
+    /// meanwhile.
     fn put_entry(&self, w: &mut Writer, dir: &Node, entry: &DirEntry, args: &Args) -> Result<bool> {
         w.bool(true);
         w.u64(entry.next_cookie + COOKIE_SHIFT);
@@ -125,7 +127,7 @@ impl Compound<'_> {
         match told {
             Ok(()) => Ok(true),
             Err(Status::STALE) => Ok(false),
-            // A file system beneath that is not shared with this client.
+            // A child file system that is not shared with this client.
             Err(Status::NOENT | Status::ACCESS | Status::WRONGSEC) if !args.wanted.has(RDATTR_ERROR) => Ok(false),
             Err(status) if args.wanted.has(RDATTR_ERROR) => {
                 w.rollback(mark);
@@ -156,7 +158,7 @@ impl Compound<'_> {
                 self.write_attr(w, args.wanted, &place, &attr)
             });
             if told.is_err() {
-                // Not shared with this client, or not readable now: it is not there for him.
+                // Not shared with this client, or not readable now: hidden from the client.
                 w.rollback(mark);
                 continue;
             }

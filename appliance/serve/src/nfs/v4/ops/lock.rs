@@ -1,4 +1,4 @@
-//! LOCK, LOCKT, LOCKU and what frees the states of locks.
+//! LOCK, LOCKT, LOCKU, and the operations that free lock state.
 
 use super::super::place::Place;
 use super::super::state::{LockAnswer, LockWho, OwnerKey, StateId};
@@ -10,7 +10,8 @@ use crate::nfs::xdr::{Reader, Writer};
 use files::vfs::FileKind;
 use std::sync::Arc;
 
-/// `READ_LT`, `WRITE_LT`; the ones that would wait count as these: clients ask again.
+/// Reads `nfs_lock_type4`: `READ_LT` or `WRITE_LT`. The blocking variants are treated the same,
+/// because clients retry.
 fn is_exclusive(r: &mut Reader<'_>) -> Result<bool> {
     match r.u32()? {
         1 | 3 => Ok(false),
@@ -40,7 +41,7 @@ fn write_denied(w: &mut Writer, held: &HeldLock) {
 }
 
 impl Compound<'_> {
-    /// The file to lock.
+    /// The current file, which must be a regular file.
     fn lockable(&self) -> Result<FileKey> {
         match self.current()? {
             Place::Pseudo(_) => Err(Status::ISDIR),
@@ -99,7 +100,7 @@ impl Compound<'_> {
                     }
                 }
                 let lock_key = OwnerKey::Lock(key.client(), owner.clone());
-                // It counts in both sequences.
+                // The request counts in both sequences.
                 self.in_sequence((&key, op::LOCK, open_seqid, false), w, |this, w| {
                     this.in_sequence((&lock_key, op::LOCK, lock_seqid, true), w, |this, w| {
                         act(this, w, &LockWho::New { open, owner })

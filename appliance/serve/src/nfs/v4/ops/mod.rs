@@ -1,4 +1,4 @@
-//! The operations, each in a function that reads its arguments and writes its result.
+//! The operations: one function each, which decodes its arguments and encodes its result.
 
 mod client;
 mod data;
@@ -18,7 +18,7 @@ use super::status::{Result, Status};
 use crate::nfs::xdr::{Malformed, Reader, Writer};
 
 /// `nfs_opnum4`.
-#[allow(dead_code)] // The protocol's list, whole.
+#[allow(dead_code)] // The complete list of the protocol.
 pub(super) mod op {
     macro_rules! numbers {
         ($($name:ident = $value:expr),+ $(,)?) => { $(pub const $name: u32 = $value;)+ };
@@ -38,7 +38,7 @@ pub(super) mod op {
         REMOVEXATTR = 75, ILLEGAL = 10044,
     }
 
-    /// Whether a minor version has the operation at all.
+    /// Whether a minor version defines the operation.
     pub fn is_known(number: u32, minor: u32) -> bool {
         let last = match minor {
             0 => RELEASE_LOCKOWNER,
@@ -48,7 +48,8 @@ pub(super) mod op {
         (ACCESS..=last).contains(&number)
     }
 
-    /// Whether it changes something, so that a result that is too long may not take its place.
+    /// Whether the operation changes something, so that a "reply too big" error must not replace
+    /// its result.
     pub fn changes(number: u32) -> bool {
         !matches!(
             number,
@@ -83,15 +84,16 @@ impl From<Malformed> for Status {
     }
 }
 
-/// Longest name that is read: longer ones are refused as too long, not as malformed.
+/// Maximum length of a decoded name, so that longer ones are rejected as too long rather than as
+/// malformed.
 const NAME_BYTES_MAX: usize = 4096;
 
-/// A name of a directory's entry.
+/// Reads a `component4`.
 fn component<'a>(r: &mut Reader<'a>) -> Result<&'a [u8]> {
     Ok(r.opaque(NAME_BYTES_MAX)?)
 }
 
-/// Refuses what cannot be a name. Names that no file has are looked for and not found; those that none can have are errors.
+/// Rejects strings that no file can have as its name.
 fn check_name(name: &[u8]) -> Result<()> {
     if name.is_empty() {
         return Err(Status::INVAL);
@@ -103,7 +105,8 @@ fn check_name(name: &[u8]) -> Result<()> {
 }
 
 impl Compound<'_> {
-    /// Does one operation. `Ok` with another status than `OK`: what was written tells why.
+    /// Executes one operation. `Ok` with a status other than `OK` means that details of the failure
+    /// were written.
     pub(super) fn dispatch(&mut self, number: u32, r: &mut Reader<'_>, w: &mut Writer) -> Result<Status> {
         let done = match number {
             op::ACCESS => self.access(r, w),

@@ -1,4 +1,4 @@
-//! OPEN and what follows from it: OPEN_CONFIRM, OPEN_DOWNGRADE, CLOSE.
+//! OPEN, OPEN_CONFIRM, OPEN_DOWNGRADE, CLOSE.
 
 use super::super::Server;
 use super::super::attr::NewAttrs;
@@ -16,7 +16,7 @@ use std::sync::Arc;
 const READ: u32 = 1;
 const WRITE: u32 = 2;
 const BOTH: u32 = 3;
-/// `share_access` of 4.1: delegations that are wanted, or not; nothing that we could give.
+/// Bits of `share_access` in 4.1 that request or decline delegations, which are never granted.
 const WANTS: u32 = 0x3_ff00;
 
 const WANT_MASK: u32 = 0xff00;
@@ -37,13 +37,13 @@ const CLAIM_DELEG_CUR_FH: u32 = 5;
 const CLAIM_DELEG_PREV_FH: u32 = 6;
 
 const RESULT_CONFIRM: u32 = 2;
-/// Locks are as POSIX has them: an owner's own replace each other.
+/// `OPEN4_RESULT_LOCKTYPE_POSIX`: an owner's locks replace each other, as in POSIX.
 const RESULT_LOCKTYPE_POSIX: u32 = 4;
 
-/// Longest name of an owner (`NFS4_OPAQUE_LIMIT`).
+/// Maximum length of an owner (`NFS4_OPAQUE_LIMIT`).
 pub(super) const OWNER_BYTES_MAX: usize = 1024;
 
-/// How to make a file that is not there.
+/// How to create a file that does not exist.
 enum Create {
     No,
     Unchecked(NewAttrs),
@@ -51,9 +51,9 @@ enum Create {
     Exclusive([u8; 8], NewAttrs),
 }
 
-/// Keeps a file from going while it is open.
+/// Keeps a file open in the `Vfs`, so that it is not freed.
 pub(in crate::nfs::v4) struct KeptOpen {
-    /// Its pool.
+    /// GUID of the pool.
     pub pool_guid: u64,
     vfs: Arc<dyn Vfs>,
     node: NodeId,
@@ -71,31 +71,31 @@ struct Args {
     create: Create,
     claim: u32,
     name: Vec<u8>,
-    /// What was said of delegations (4.1).
+    /// The delegation flags of the request (4.1).
     wants: u32,
 }
 
-/// What OPEN found or made.
+/// The file that OPEN found or created.
 struct Opened {
     place: Place,
     attr: Attr,
-    /// The directory that a name was looked up in, and its `change` before.
+    /// The directory of the name, and its change attribute before.
     dir: Option<(Node, u64)>,
     made: Made,
     set: Bitmap,
 }
 
-/// Whether OPEN made the file.
+/// Whether OPEN created the file.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Made {
     No,
     Now,
-    /// It has the verifier of this exclusive create, so an earlier try of the same request may have made it. Times that were set by
-    /// hand look the same.
+    /// The file carries the verifier of this exclusive create, so an earlier attempt of the same
+    /// request probably created it. Times that were set explicitly could look the same.
     Before,
 }
 
-/// The times that an exclusive create keeps its verifier in.
+/// The times in which an exclusive create stores its verifier.
 fn verifier_times(verifier: [u8; 8]) -> (Time, Time) {
     let half = |bytes: &[u8]| {
         let seconds = bytes.iter().fold(0_i64, |n, b| n << 8 | i64::from(*b));
@@ -108,8 +108,8 @@ pub(super) fn name_of_owner(r: &mut Reader<'_>) -> Result<Arc<[u8]>> {
     Ok(Arc::from(r.opaque(OWNER_BYTES_MAX)?))
 }
 
-/// An owner whose request is being done. It ends with it, also when that panics: an owner that stays in use has every further
-/// request refused.
+/// An owner with a request in progress. Dropping this ends the request, even after a panic: an
+/// owner that remains busy would have all further requests refused.
 struct OwnerInUse<'a> {
     server: &'a Server,
     key: &'a OwnerKey,
@@ -135,7 +135,8 @@ impl Drop for OwnerInUse<'_> {
 }
 
 impl Compound<'_> {
-    /// Does a request that goes by an owner's sequence: once in 4.0, as it is in 4.1.
+    /// Executes a request that is subject to an owner's seqid: exactly once in 4.0, unconditionally
+    /// in 4.1.
     pub(super) fn in_sequence(
         &mut self,
         (key, number, seqid, is_first): (&OwnerKey, u32, u32, bool),
@@ -192,7 +193,8 @@ impl Compound<'_> {
         self.in_sequence((&key, op::OPEN, seqid, true), w, |this, w| this.open_new(&key, args?, w))
     }
 
-    /// Reads the rest of the arguments. All are read before any is refused, so that what comes behind is found.
+    /// Decodes the remaining arguments. All are decoded before any is rejected, so that the
+    /// following operation can be found.
     fn open_args(&self, r: &mut Reader<'_>, access: u32, deny: u32) -> Result<Args> {
         let mut wrong = Ok(());
         let create = match r.u32()? {
@@ -251,7 +253,7 @@ impl Compound<'_> {
         let reclaims = args.claim == CLAIM_PREVIOUS;
         match args.claim {
             CLAIM_NULL | CLAIM_PREVIOUS | CLAIM_FH => {}
-            // No delegation was ever given.
+            // Delegations are never granted.
             CLAIM_DELEGATE_CUR | CLAIM_DELEG_CUR_FH => return Err(Status::BAD_STATEID),
             _ => return Err(Status::RECLAIM_BAD),
         }
@@ -278,7 +280,7 @@ impl Compound<'_> {
         if args.access & WRITE != 0 {
             node.check_writable()?;
         }
-        // The user who made it gets the access that it asked for, whatever the mode of the file is.
+        // The user who created the file gets the requested access, whatever the mode is.
         let may_have_made = match found.made {
             Made::No => false,
             Made::Now => true,
@@ -300,7 +302,7 @@ impl Compound<'_> {
             let id = state.open(&request)?;
             Ok::<_, Status>((id, state.must_confirm(key)))
         })?;
-        // Cut only now: nobody's reservation is against it.
+        // Truncate only now, after no share reservation has refused the open.
         let mut set = found.set;
         if let Create::Unchecked(attrs) = &args.create
             && found.made == Made::No
@@ -371,11 +373,12 @@ impl Compound<'_> {
         dir.changes();
         let made = match verifier.map(verifier_times) {
             None => dir.vfs().create(dir.who(), dir.id, &args.name, &NewNode::Regular, mode, umask),
-            // With its verifier, whatever happens to this server meanwhile.
+            // The verifier is stored in the same transaction, so that it survives a crash of this
+            // server.
             Some(times) => dir.vfs().create_marked(dir.who(), dir.id, &args.name, (mode, umask), times),
         };
         let made = match made.map_err(Status::from) {
-            // Somebody was faster.
+            // Another client was faster.
             Err(Status::EXIST) => {
                 let place = self.step(self.current()?, &args.name)?;
                 return self.open_existing(dir, before, place, args);
@@ -387,7 +390,8 @@ impl Compound<'_> {
         let mut set = attrs.given;
         set_new(node, attrs)?;
         if verifier.is_some() && self.minor == 0 {
-            // What a client is to set again once the verifier has done its work (RFC 7530 16.16.5).
+            // Attributes that the client must set again after the verifier is no longer needed (RFC
+            // 7530 section 16.16.5).
             set = Bitmap::of(&[bitmap::TIME_ACCESS_SET, bitmap::TIME_MODIFY_SET]);
         }
         if !node.granted.is_async {
@@ -455,7 +459,7 @@ impl Compound<'_> {
         })
     }
 
-    /// The file that the current handle stands for.
+    /// The file of the current file handle.
     pub(super) fn open_file(&self) -> Result<crate::nfs::locks::FileKey> {
         match self.current()? {
             Place::Node(node) => Ok(node.key),
@@ -464,12 +468,12 @@ impl Compound<'_> {
     }
 }
 
-/// To open for reading one must be allowed to read, or to execute.
+/// Opening for reading requires read or execute permission.
 fn check_open_read(node: &Node, attr: &Attr) -> Result<()> {
     rights::check(node, attr, rights::READ).or_else(|_| rights::check(node, attr, rights::EXECUTE))
 }
 
-/// No delegation; to who said what he wants, why.
+/// Writes "no delegation", with the reason if the client asked for one.
 fn write_no_delegation(w: &mut Writer, wants: u32) {
     match wants & WANT_MASK {
         0 => w.u32(NO_DELEGATION),
@@ -480,7 +484,7 @@ fn write_no_delegation(w: &mut Writer, wants: u32) {
         _ => {
             w.u32(NO_DELEGATION_BECAUSE);
             w.u32(NO_RESOURCES);
-            // Nor will there be one later.
+            // `ond_server_will_signal_avail`: no delegation will become available later.
             w.bool(false);
         }
     }

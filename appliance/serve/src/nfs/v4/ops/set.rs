@@ -1,4 +1,4 @@
-//! SETATTR, and attributes that new files begin with.
+//! SETATTR, and the initial attributes of new files.
 
 use super::super::attr::NewAttrs;
 use super::super::bitmap::{self, Bitmap};
@@ -14,7 +14,7 @@ impl Compound<'_> {
     pub(super) fn setattr(&mut self, r: &mut Reader<'_>, w: &mut Writer) -> Result<Status> {
         let mut set = Bitmap::default();
         let done = self.setattr_steps(r, &mut set);
-        // The set attributes are told whether or not all went well.
+        // The bitmap of attributes that were set is returned in any case.
         set.write(w);
         Ok(done.err().unwrap_or(Status::OK))
     }
@@ -37,7 +37,8 @@ impl Compound<'_> {
     }
 }
 
-/// Sets attributes of a node, as far as its user may. `is_open`: the file is open for writing, so cutting it was granted.
+/// Sets attributes of a node, as far as the user may. `is_open`: the file is open for writing, so
+/// truncating it was already permitted.
 pub(super) fn set_attrs(node: &Node, attr: &Attr, new: &NewAttrs, is_open: bool, done: &mut Bitmap) -> Result<()> {
     check_rights(node, attr, new, is_open)?;
     node.changes();
@@ -49,7 +50,7 @@ pub(super) fn set_attrs(node: &Node, attr: &Attr, new: &NewAttrs, is_open: bool,
         set.mode = Some(attr.mode & !mask | value & mask);
     }
     if new.given.has(bitmap::MODE_UMASK) {
-        // Only new files have a umask.
+        // A umask applies only to new files.
         return Err(Status::INVAL);
     }
     if set != SetAttr::default() {
@@ -92,7 +93,7 @@ fn check_rights(node: &Node, attr: &Attr, new: &NewAttrs, is_open: bool) -> Resu
     if times.iter().any(|t| matches!(t, Some(SetTime::To(_)))) {
         rights::check_owner(node, attr).or_else(|e| has(rights::WRITE_ATTRIBUTES).map_err(|_| e))?;
     } else if times.iter().any(Option::is_some) && rights::check_owner(node, attr).is_err() {
-        // Now: whoever may write may do that.
+        // Setting the times to the current time requires only write permission.
         has(rights::WRITE)?;
     }
     if attr.kind == FileKind::Symlink && set.mode.is_some() {
@@ -101,7 +102,8 @@ fn check_rights(node: &Node, attr: &Attr, new: &NewAttrs, is_open: bool) -> Resu
     Ok(())
 }
 
-/// Sets what a new file does not get by being made: everything but its mode. Mode bits that its making took away stay away.
+/// Sets the attributes of a new file other than its mode. Mode bits that were removed at creation
+/// stay removed.
 pub(super) fn set_new(node: &Node, new: &NewAttrs) -> Result<()> {
     let attr = node.attr()?;
     node.changes();
@@ -119,7 +121,7 @@ pub(super) fn set_new(node: &Node, new: &NewAttrs) -> Result<()> {
     }
     set.uid = set.uid.filter(|uid| *uid != attr.uid);
     set.gid = set.gid.filter(|gid| *gid != attr.gid);
-    // A file was made empty.
+    // A new file is already empty.
     set.size = set.size.filter(|size| *size != attr.size);
     if set != SetAttr::default() {
         node.vfs().set_attr(who, node.id, &set)?;
@@ -130,7 +132,7 @@ pub(super) fn set_new(node: &Node, new: &NewAttrs) -> Result<()> {
     Ok(())
 }
 
-/// Mode and umask that a new file is made with.
+/// The mode and umask for creating a file.
 pub(super) fn mode_of_new(new: &NewAttrs, otherwise: u32) -> (u32, u32) {
     let masked = new.mode_masked.map(|(value, mask)| value & mask);
     (new.set.mode.or(masked).unwrap_or(otherwise), new.umask)

@@ -1,4 +1,4 @@
-//! Operations that go about in the tree and look: file handles, names, attributes, rights.
+//! Operations that navigate and read: file handles, names, attributes, permissions.
 
 use super::super::attr::{self, Subject};
 use super::super::bitmap::{Bitmap, ONLY_SET, RDATTR_ERROR, supported};
@@ -10,13 +10,14 @@ use crate::nfs::handle::HANDLE_BYTES;
 use crate::nfs::xdr::{Reader, Writer};
 use files::vfs::{Attr, FileKind};
 
-/// Longest handle of the protocol.
+/// `NFS4_FHSIZE`.
 const HANDLE_BYTES_MAX: usize = 128;
 const _: () = assert!(HANDLE_BYTES <= HANDLE_BYTES_MAX);
 /// `AUTH_SYS`.
 const AUTH_SYS: u32 = 1;
 
-/// ACCESS4_: read, lookup, modify, extend, delete, execute, and of RFC 8276 xaread, xawrite, xalist.
+/// `ACCESS4_*`: read, lookup, modify, extend, delete, execute, and of RFC 8276 xaread, xawrite,
+/// xalist.
 const ACCESS_BITS: u32 = 0x1ff;
 
 impl Compound<'_> {
@@ -119,7 +120,7 @@ impl Compound<'_> {
         let place = self.current()?;
         let attr = self.attr_of(place)?;
         let is_dir = attr.kind == FileKind::Directory;
-        // Bits that say nothing of this kind of file are not supported for it.
+        // Bits that are meaningless for this type of file are reported as not supported.
         let known = if is_dir { 0x1df } else { 0x1ed };
         let mut given = 0;
         match place {
@@ -187,7 +188,7 @@ impl Compound<'_> {
         attr::write(w, wanted, &subject)
     }
 
-    /// VERIFY, and with `same` false NVERIFY.
+    /// VERIFY, or NVERIFY if `same` is false.
     pub(super) fn verify(&mut self, r: &mut Reader<'_>, same: bool) -> Result<()> {
         let given = Bitmap::read(r)?;
         let values = r.opaque(1 << 20)?;
@@ -211,7 +212,7 @@ impl Compound<'_> {
         }
     }
 
-    /// `change` of a place.
+    /// The change attribute of a place.
     pub(super) fn change_of(&self, place: &Place, attr: &Attr) -> u64 {
         let key = match place {
             Place::Node(node) => node.key,
@@ -220,12 +221,12 @@ impl Compound<'_> {
         self.server.core.changes.of(key, attr)
     }
 
-    /// `change` of a directory that is about to be changed.
+    /// The change attribute of a directory before it is changed.
     pub(super) fn before(&self, dir: &Node, attr: &Attr) -> u64 {
         self.server.core.changes.of(dir.key, attr)
     }
 
-    /// A node was changed: counts it, and keeps its attributes for who asks next.
+    /// Records a change of a node, caches its new attributes, and returns its change attribute.
     pub(super) fn changed(&self, node: &Node) -> Result<u64> {
         let after = node.vfs().attr(node.id)?;
         self.server.core.changes.note(node.key, &after);
@@ -233,7 +234,8 @@ impl Compound<'_> {
         Ok(self.server.core.changes.of(node.key, &after))
     }
 
-    /// Writes `change_info4`. Not atomic: others may have changed the directory in between, by other protocols too.
+    /// Writes `change_info4`. Not atomic: the directory may have been changed in between, also by
+    /// other protocols.
     pub(super) fn change_info(w: &mut Writer, before: u64, after: u64) {
         w.bool(false);
         w.u64(before);

@@ -1,4 +1,4 @@
-//! Extended attributes (RFC 8276): those that users have; the protocol leaves the prefix `user.` away.
+//! Extended attributes (RFC 8276): those in the `user.` namespace. The protocol omits the prefix.
 
 use super::super::rights;
 use super::super::status::{Result, Status};
@@ -7,12 +7,12 @@ use crate::nfs::xdr::{Reader, Writer};
 use files::vfs::SetXattr;
 
 const USER: &[u8] = b"user.";
-/// Longest name, and longest value, that Linux has.
+/// Maximum length of a name and of a value, as in Linux.
 const NAME_BYTES_MAX: usize = 255;
 const VALUE_BYTES_MAX: usize = 64 << 10;
-/// How long either may be to be read at all.
+/// Maximum length of a name or value that is decoded.
 const READ_BYTES_MAX: usize = 1 << 20;
-/// Cookies of LISTXATTRS begin behind this, as those of READDIR do.
+/// Offset of LISTXATTRS cookies, as for READDIR.
 const COOKIE_SHIFT: u64 = 3;
 
 fn user_name(r: &mut Reader<'_>) -> Result<Vec<u8>> {
@@ -65,14 +65,14 @@ impl Compound<'_> {
         rights::check(node, &node.attr()?, rights::READ)?;
         let names = node.vfs().list_xattr(node.id)?;
         let mut names: Vec<&[u8]> = names.iter().filter_map(|n| n.strip_prefix(USER)).collect();
-        // The same order whenever it is asked for.
+        // Sorted, so that the order is the same in each call.
         names.sort_unstable();
         let skip = match cookie {
             0 => 0,
             n if n < COOKIE_SHIFT => return Err(Status::BAD_COOKIE),
             n => usize::try_from(n - COOKIE_SHIFT).map_err(|_| Status::BAD_COOKIE)?,
         };
-        // Cookie, number of names, end.
+        // Space for cookie, number of names and EOF.
         let mut room = max_bytes.min(self.room(w)).checked_sub(16).ok_or(Status::TOOSMALL)?;
         let rest = names.get(skip..).unwrap_or_default();
         let told = rest

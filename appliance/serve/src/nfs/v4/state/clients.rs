@@ -1,6 +1,7 @@
-//! Client IDs: how clients introduce themselves, in both ways, come back and go.
+//! Client IDs: how clients register with either version, return after a restart, and are removed.
 //!
-//! RFC 7530 16.33 and 16.34 (SETCLIENTID), RFC 8881 18.35 (EXCHANGE_ID), 18.50 (DESTROY_CLIENTID), 18.51 (RECLAIM_COMPLETE).
+//! RFC 7530 sections 16.33 and 16.34 (SETCLIENTID), RFC 8881 sections 18.35 (EXCHANGE_ID), 18.50
+//! (DESTROY_CLIENTID), 18.51 (RECLAIM_COMPLETE).
 
 use super::{Chore, Entry, Millis, OwnerKey, State};
 use crate::nfs::locks::LockOwner;
@@ -8,18 +9,18 @@ use crate::nfs::v4::status::{Result, Status};
 use std::net::IpAddr;
 use std::sync::Arc;
 
-/// Who sends a request that is about a client as a whole.
+/// The sender of a request about a client as a whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Caller {
     pub principal: u64,
     pub host: IpAddr,
 }
 
-/// Hosts that one client is known to use; beyond this the one that was added first is forgotten, and has to bind itself to its
-/// session again. Guessed: more addresses than trunking clients have.
+/// Maximum number of hosts known for one client. Above it, the first one is dropped and must bind
+/// its connection to the session again. Guessed: more addresses than trunking clients have.
 const HOSTS_MAX: usize = 64;
 
-/// The part of an address that a host keeps: hosts of IPv6 change the rest of it (RFC 8981).
+/// The stable part of an address: IPv6 hosts change the lower half (RFC 8981).
 fn host_part(host: IpAddr) -> IpAddr {
     match host.to_canonical() {
         IpAddr::V4(v4) => IpAddr::V4(v4),
@@ -29,32 +30,34 @@ fn host_part(host: IpAddr) -> IpAddr {
 
 pub(super) struct Client {
     pub id: u64,
-    /// 4.1 and later: has sessions.
+    /// A client of 4.1 or later, which uses sessions.
     pub has_sessions: bool,
-    /// What the client calls itself.
+    /// The client's `co_ownerid`, or `id` in 4.0.
     pub name: Arc<[u8]>,
-    /// Changes when the client starts anew.
+    /// Verifier: changes when the client restarts.
     verifier: [u8; 8],
     pub principal: u64,
-    /// Where it introduced itself from (EXCHANGE_ID), or bound connections to a session from; the newest last.
+    /// Hosts from which the client sent EXCHANGE_ID or bound a connection to a session; the newest
+    /// last.
     hosts: Vec<IpAddr>,
     pub confirmed: bool,
-    /// What confirms it (4.0), and what would confirm its new callback.
+    /// The verifier that confirms the client ID (4.0), and the one that would confirm a changed
+    /// callback.
     confirm: [u8; 8],
     new_confirm: Option<[u8; 8]>,
     pub renewed: Millis,
-    /// Of CREATE_SESSION: the last one, and its reply.
+    /// Sequence ID of the last CREATE_SESSION, with its reply.
     pub sequence: u32,
     pub create_reply: Option<Vec<u8>>,
     pub sessions: Vec<[u8; 16]>,
     pub reclaim_complete: bool,
     pub may_reclaim: bool,
-    /// It is on record.
+    /// The client is on record in stable storage.
     pub recorded: bool,
 }
 
 impl Client {
-    /// Whether it showed that it uses this host.
+    /// Whether the client has used this host before.
     pub fn is_of_host(&self, host: IpAddr) -> bool {
         self.hosts.contains(&host_part(host))
     }
@@ -70,7 +73,7 @@ impl Client {
         self.hosts.push(host);
     }
 
-    /// Refuses others than the client itself.
+    /// Fails unless the caller is the client itself.
     pub fn check_caller(&self, caller: Caller) -> Result<()> {
         if self.principal != caller.principal {
             return Err(Status::WRONG_CRED);
@@ -79,7 +82,7 @@ impl Client {
     }
 }
 
-/// Arguments of EXCHANGE_ID that matter.
+/// The relevant arguments of EXCHANGE_ID.
 pub(crate) struct ExchangeId<'a> {
     pub name: &'a [u8],
     pub verifier: [u8; 8],
@@ -87,7 +90,7 @@ pub(crate) struct ExchangeId<'a> {
     pub caller: Caller,
 }
 
-/// What it answers.
+/// Result of EXCHANGE_ID.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct ExchangeAnswer {
     pub client: u64,
@@ -146,7 +149,7 @@ impl State {
         Ok(id)
     }
 
-    /// Takes a client away with all it has.
+    /// Removes a client with all its state.
     pub(super) fn remove_client(&mut self, id: u64, because_expired: bool) {
         let Some(client) = self.clients.remove(&id) else { return };
         for session in &client.sessions {
@@ -174,7 +177,7 @@ impl State {
         }
     }
 
-    /// SETCLIENTID: the client ID, and what confirms it.
+    /// SETCLIENTID: returns the client ID and the verifier that confirms it.
     pub fn set_client_id(&mut self, name: &[u8], verifier: [u8; 8], principal: u64) -> Result<(u64, [u8; 8])> {
         let confirmed = self.find(name, false, true).map(|c| (c.id, c.principal, c.verifier));
         if let Some((id, whose, _)) = confirmed
@@ -191,7 +194,7 @@ impl State {
             && old == verifier
             && whose == principal
         {
-            // The client lives, and changes its callback.
+            // The client is active and changes its callback.
             let confirm = self.number().to_be_bytes();
             if let Some(client) = self.clients.get_mut(&id) {
                 client.new_confirm = Some(confirm);
@@ -235,12 +238,13 @@ impl State {
         Ok(())
     }
 
-    /// The client started anew: what it had before is gone, and whoever still uses that is told so.
+    /// The client restarted: its old state is removed, and requests that still use it get an
+    /// "expired" error.
     fn replace_client(&mut self, old: u64) {
         self.remove_client(old, true);
     }
 
-    /// A client ID that 4.0's OPEN, LOCK or RENEW names; its lease is renewed.
+    /// Checks the client ID in OPEN, LOCK or RENEW of 4.0, and renews its lease.
     pub fn known_client(&mut self, id: u64) -> Result<()> {
         let now = self.now;
         match self.clients.get_mut(&id) {
@@ -249,7 +253,7 @@ impl State {
                 Ok(())
             }
             Some(_) => Err(Status::STALE_CLIENTID),
-            // Of this run: it was there, and its lease ran out.
+            // An ID of this run, whose lease has expired.
             None if id >> 32 == u64::from(self.epoch) && id & 0xffff_ffff <= self.next => Err(Status::EXPIRED),
             None => Err(Status::STALE_CLIENTID),
         }
@@ -287,7 +291,7 @@ impl State {
         Ok(ExchangeAnswer { client, sequence: 1, confirmed: false })
     }
 
-    /// A client that is known introduced itself again: its lease is renewed, and this host is one of its.
+    /// A known client sent EXCHANGE_ID again: renews its lease and records its host.
     fn came_back(&mut self, id: u64, host: IpAddr) {
         self.renew_client(id);
         if let Some(client) = self.clients.get_mut(&id) {
@@ -295,7 +299,8 @@ impl State {
         }
     }
 
-    /// The first session confirms a client ID; another of the same client, from before it restarted, is removed.
+    /// Confirms a client ID with its first session. Removes the previous incarnation of the same
+    /// client.
     pub(super) fn confirm_by_session(&mut self, id: u64) -> Result<()> {
         let Some(client) = self.clients.get(&id) else { return Err(Status::STALE_CLIENTID) };
         if client.confirmed {
@@ -314,7 +319,7 @@ impl State {
     /// DESTROY_CLIENTID.
     pub fn destroy_client_id(&mut self, id: u64, caller: Caller) -> Result<()> {
         let client = self.clients.get(&id).filter(|c| c.has_sessions).ok_or(Status::STALE_CLIENTID)?;
-        // It has no error for a host that is not the client's.
+        // The operation has no error for a host that does not belong to the client.
         client.check_caller(caller).map_err(|_| Status::WRONG_CRED)?;
         if !client.sessions.is_empty() || self.has_state(id) {
             return Err(Status::CLIENTID_BUSY);
@@ -323,7 +328,7 @@ impl State {
         Ok(())
     }
 
-    /// RECLAIM_COMPLETE for everything.
+    /// RECLAIM_COMPLETE for all file systems.
     pub fn reclaim_complete(&mut self, id: u64) -> Result<()> {
         let client = self.clients.get_mut(&id).ok_or(Status::STALE_CLIENTID)?;
         if client.reclaim_complete {
@@ -339,7 +344,7 @@ impl State {
         Ok(())
     }
 
-    /// Has it remembered that this client holds something that it may reclaim.
+    /// Requests that this client is recorded as one that may reclaim.
     pub(super) fn record(&mut self, id: u64) {
         if let Some(client) = self.clients.get_mut(&id)
             && !client.recorded
@@ -349,20 +354,20 @@ impl State {
         }
     }
 
-    /// Whether a client may open or lock, or only reclaim, at this time.
+    /// Whether a client may open or lock now, or may only reclaim.
     pub(super) fn check_grace(&self, id: u64, reclaims: bool) -> Result<()> {
         let client = self.clients.get(&id).ok_or(Status::STALE_CLIENTID)?;
         match (reclaims, self.in_grace()) {
             (true, true) if client.may_reclaim && !client.reclaim_complete => Ok(()),
             (true, _) => Err(Status::NO_GRACE),
             (false, true) => Err(Status::GRACE),
-            // It must say first that it has nothing to reclaim.
+            // A client with sessions must send RECLAIM_COMPLETE first.
             (false, false) if client.has_sessions && !client.reclaim_complete => Err(Status::GRACE),
             (false, false) => Ok(()),
         }
     }
 
-    /// Owners that hold nothing go after a lease.
+    /// Removes owners that have been idle for a lease and hold no state.
     pub(super) fn forget_idle_owners(&mut self) {
         let (now, lease) = (self.now, self.lease_ms);
         let mut closed = Vec::new();
@@ -376,7 +381,7 @@ impl State {
         closed.into_iter().for_each(|index| self.drop_state(index, false));
     }
 
-    /// The client of an owner's key.
+    /// Renews the lease of an owner's client.
     pub(super) fn touch_owner_client(&mut self, key: &OwnerKey) {
         self.renew_client(key.client());
     }

@@ -1,4 +1,5 @@
-//! Byte-range locks (RFC 7530 9.1 to 9.5 and 16.10 to 16.12, RFC 8881 18.10 to 18.12, 18.38, 18.48).
+//! Byte-range locks (RFC 7530 sections 9.1 to 9.5 and 16.10 to 16.12, RFC 8881 sections 18.10 to
+//! 18.12, 18.38, 18.48).
 
 use super::opens::{READ, WRITE, next};
 use super::{Asker, Entry, OwnerKey, State, StateId};
@@ -9,32 +10,32 @@ use std::sync::Arc;
 pub(super) struct LockState {
     pub client: u64,
     pub owner: OwnerKey,
-    /// The open that it came by.
+    /// The open that the lock stateid belongs to.
     pub open: u64,
     pub file: FileKey,
     pub seqid: u32,
 }
 
-/// For whom LOCK locks.
+/// The owner of a LOCK request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum LockWho {
-    /// An owner that has no lock state on the file yet, with the open it goes by.
+    /// An owner that has no lock stateid for the file yet, with its open stateid.
     New { open: StateId, owner: Arc<[u8]> },
-    /// An owner that has.
+    /// An owner that has a lock stateid.
     Known(StateId),
 }
 
-/// What LOCK and LOCKT come to.
+/// Result of LOCK and LOCKT.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum LockAnswer {
     Locked(StateId),
     Free,
-    /// Somebody else has this.
+    /// This lock conflicts.
     Denied(HeldLock),
 }
 
 impl State {
-    /// LOCK: the file's own lock states decide which owner it is for.
+    /// LOCK. The file's existing lock states determine the owner.
     pub fn lock(
         &mut self,
         asker: Asker,
@@ -115,7 +116,8 @@ impl State {
         Ok(LockAnswer::Locked(self.step_lock(index)))
     }
 
-    /// Whether a lock that stands in the way was of a client whose lease ran out, and is gone now.
+    /// Whether a conflicting lock belonged to a client whose lease has expired, and was therefore
+    /// released.
     fn goes_away(&mut self, held: &HeldLock) -> bool {
         match held.owner {
             LockOwner::V4 { client, .. } => self.expire_if_lapsed(client),
@@ -175,7 +177,7 @@ impl State {
         if let Some(Entry::Lock(lock)) = self.states.get(&index) {
             let (file, key, open) = (lock.file, lock.owner.clone(), lock.open);
             let owner = Self::lock_owner(lock.client, key.name());
-            // All of them: that leaves nothing on either side, so there is room.
+            // Unlocking everything splits no lock, so the table cannot be full.
             let _ = self.locks.unlock(file, &owner, LockRange::ALL);
             self.owner_uses(&key, false);
             if let Some(Entry::Open(open)) = self.states.get_mut(&open) {
@@ -226,7 +228,7 @@ impl State {
         }
     }
 
-    /// TEST_STATEID, for one.
+    /// TEST_STATEID for one stateid.
     pub fn test_state(&self, asker: Asker, id: &StateId) -> Result<()> {
         let index = self.index_of(id)?;
         let (client, seqid) = match self.states.get(&index) {

@@ -1,21 +1,25 @@
-//! What NFSv4 clients hold: client IDs, sessions, opens with their share reservations, and locks.
+//! The state of NFSv4 clients: client IDs, sessions, opens with their share reservations, and
+//! locks.
 //!
-//! A pure state machine: requests come in, answers go out; time is told to it, and what needs I/O (client records, files
-//! that are let go) is handed out by [`State::take_chores`] to be done once its lock is released. Below: the table of byte
-//! ranges in [`locks`](crate::nfs::locks). Above: the operations.
+//! A pure state machine: requests come in and answers go out, and the time is an input. Work that
+//! needs I/O (client records, released files) is returned by [`State::take_chores`], to be done
+//! after the lock is released. Below: the table of byte-range locks in
+//! [`locks`](crate::nfs::locks). Above: the operations.
 //!
 //! ```text
 //!   client ID ─┬─ sessions ── slots, each with its last reply        (4.1 and later)
 //!              ├─ open owners ── opens, one for each file ── lock states, one for each lock owner
-//!              └─ lease, renewed by whatever the client does
+//!              └─ lease, renewed by each request of the client
 //! ```
 //!
-//! A client whose lease ran out keeps what it has until somebody else wants it, memory is short, or a day is over: a
-//! network that was down for a while costs nobody a lock.
+//! A client whose lease has expired keeps its state until another client needs it, memory is short,
+//! or a day has passed: a network outage does not cost any client its locks.
 //!
 //! Invariants:
-//!   * numbers of state IDs are never used twice, and those of an earlier run are told apart by the epoch
-//!   * an open's lock states go with it, a client's opens with the client, a held file with the last open
+//!   * numbers of stateids are never reused, and stateids of an earlier run are recognised by their
+//!     epoch
+//!   * an open's lock states are removed with it, a client's opens with the client, a held file
+//!     with its last open
 //!   * nothing here grows beyond [`Limits`]
 
 mod clients;
@@ -38,17 +42,17 @@ use std::any::Any;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
-/// Milliseconds of a clock that never goes back.
+/// Milliseconds of a monotonic clock.
 pub(crate) type Millis = u64;
-/// What keeps a file from going away while it is open; dropped when the last open of it goes.
+/// Keeps an open file from being freed; dropped with the last open.
 pub(crate) type Held = Arc<dyn Any + Send + Sync>;
 
-/// How much clients may make the server remember. Guessed, for some 200 MB at the very worst.
+/// Limits on the state of all clients. Guessed, for about 200 MB at the very worst.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Limits {
     pub clients: usize,
     pub sessions: usize,
-    /// Slots of all sessions; once they are used up, a new session gets few.
+    /// Slots of all sessions. When they are used up, a new session gets few.
     pub slots: usize,
     /// Open and lock owners.
     pub owners: usize,
@@ -62,16 +66,16 @@ impl Default for Limits {
     }
 }
 
-/// How the state machine starts.
+/// Initial parameters of the state machine.
 #[derive(Debug, Clone)]
 pub(crate) struct Start {
-    /// Differs from run to run; marks client and state IDs.
+    /// Differs from run to run; part of client IDs and stateids.
     pub epoch: u32,
     pub lease_ms: Millis,
-    /// Names of clients that may reclaim what they had: those of [`Chore::Record`] in the run before.
+    /// Names of clients that may reclaim: those of [`Chore::Record`] in the previous run.
     pub may_reclaim: HashSet<Vec<u8>>,
     pub limits: Limits,
-    /// What IDs of sessions are made with: random, so that they cannot be guessed.
+    /// Random key from which session IDs are derived, so that they cannot be guessed.
     pub session_key: [u8; 32],
 }
 
@@ -83,13 +87,13 @@ pub(crate) struct StateId {
 }
 
 impl StateId {
-    /// Stands for no state.
+    /// The anonymous stateid: no state.
     pub const ANONYMOUS: Self = Self { seqid: 0, other: [0; 12] };
-    /// Reads past share reservations.
+    /// The READ bypass stateid, which ignores share reservations.
     pub const BYPASS: Self = Self { seqid: u32::MAX, other: [0xff; 12] };
-    /// The one that the compound came by last (4.1).
+    /// The current stateid of the compound (4.1).
     pub const CURRENT: Self = Self { seqid: 1, other: [0; 12] };
-    /// What CLOSE leaves (4.1).
+    /// The invalid stateid, which CLOSE returns (4.1).
     pub const INVALID: Self = Self { seqid: u32::MAX, other: [0; 12] };
 
     fn index(&self) -> (u32, u64) {
@@ -103,25 +107,25 @@ impl StateId {
     }
 }
 
-/// Who asks: whether it comes by way of a session, and whose.
+/// The sender of a request, for checking the owner of a stateid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Asker {
-    /// 4.0: the state ID says whose it is.
+    /// 4.0: the stateid alone identifies its owner.
     Any,
-    /// The client of the session.
+    /// 4.1: the client of the session.
     Client(u64),
 }
 
-/// Something to do once the state's lock is released.
+/// Work to do after the state's lock is released.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Chore {
-    /// Remember on stable storage that this client may reclaim after a restart.
+    /// Record on stable storage that this client may reclaim after a restart.
     Record(Vec<u8>),
-    /// It may not any more.
+    /// Remove that record.
     Forget(Vec<u8>),
 }
 
-/// Everything clients hold.
+/// The state of all clients.
 pub(crate) struct State {
     epoch: u32,
     lease_ms: Millis,
@@ -129,7 +133,7 @@ pub(crate) struct State {
     session_key: [u8; 32],
     locks: Arc<LockTable>,
     now: Millis,
-    /// When leases were looked at last.
+    /// When leases were last checked.
     looked: Millis,
     next: u64,
     clients: HashMap<u64, clients::Client>,
@@ -138,10 +142,10 @@ pub(crate) struct State {
     states: HashMap<u64, Entry>,
     files: HashMap<FileKey, FileState>,
     owners: HashMap<OwnerKey, seqid::Owner>,
-    /// States that went because a lease ran out, so that their users are told why.
+    /// Stateids that were removed because a lease expired, so that their users get the right error.
     expired: VecDeque<u64>,
     grace: Option<Grace>,
-    /// Clients of version 3 take locks back.
+    /// Version 3 clients are reclaiming locks.
     v3_reclaims: bool,
     chores: Vec<Chore>,
     released: Vec<Held>,
@@ -149,15 +153,15 @@ pub(crate) struct State {
 
 struct Grace {
     ends: Millis,
-    /// Who may reclaim and has not said to be done.
+    /// Clients that may reclaim and have not completed it.
     waiting: HashSet<Vec<u8>>,
 }
 
-/// What a state ID stands for.
+/// The state behind a stateid.
 enum Entry {
     Open(opens::Open),
     Lock(locking::LockState),
-    /// Closed (4.0): kept until its owner's next request, so that a repeated CLOSE finds its owner.
+    /// Closed (4.0): kept until the owner's next request, so that a repeated CLOSE finds its owner.
     Closed(OwnerKey),
 }
 
@@ -166,11 +170,11 @@ struct FileState {
     held: Held,
 }
 
-/// As many as are remembered: 512 KB.
+/// Number of remembered expired stateids: 512 KB.
 const EXPIRED_MAX: usize = 65_536;
-/// How long a client that is silent keeps what nobody wants.
+/// How long a silent client keeps state that no other client needs.
 const COURTESY_MS: Millis = 24 * 60 * 60 * 1000;
-/// How often leases are looked at.
+/// Interval between checks of leases.
 const LOOK_MS: Millis = 1000;
 
 impl State {
@@ -192,7 +196,7 @@ impl State {
             files: HashMap::new(),
             owners: HashMap::new(),
             expired: VecDeque::new(),
-            // As long as a lease, and some: clients look after their leases at two thirds of them.
+            // The grace period lasts one lease: clients renew their leases at two thirds of it.
             grace: (!waiting.is_empty()).then_some(Grace { ends: start.lease_ms, waiting }),
             v3_reclaims: false,
             chores: Vec::new(),
@@ -200,7 +204,7 @@ impl State {
         }
     }
 
-    /// Tells the time, and ends what is over. The clock starts with 0 when the server starts.
+    /// Advances the clock, which starts at 0 with the server, and handles what has expired.
     pub fn tick(&mut self, now: Millis) {
         self.now = now.max(self.now);
         if self.now < self.looked + LOOK_MS {
@@ -222,12 +226,12 @@ impl State {
         self.forget_idle_owners();
     }
 
-    /// Tells whether clients of version 3 take back their locks: others get none meanwhile.
+    /// Sets whether version 3 clients are reclaiming locks. Others get no new locks meanwhile.
     pub fn wait_for_v3(&mut self, reclaims: bool) {
         self.v3_reclaims = reclaims;
     }
 
-    /// Whether only what was held before a restart may be opened and locked.
+    /// Whether only opens and locks from before a restart may be reclaimed.
     pub fn in_grace(&self) -> bool {
         self.grace.as_ref().is_some_and(|g| self.now < g.ends)
     }
@@ -237,26 +241,27 @@ impl State {
             && (self.now >= grace.ends || grace.waiting.is_empty())
         {
             let gone = self.grace.take().map(|g| g.waiting).unwrap_or_default();
-            // Who did not come back may not reclaim after the next restart: others may have had what it holds.
+            // A client that did not return may not reclaim after the next restart, because others
+            // may have held its locks since.
             let known: HashSet<_> = self.clients.values().filter(|c| c.recorded).map(|c| c.name.to_vec()).collect();
             self.chores.extend(gone.into_iter().filter(|name| !known.contains(name)).map(Chore::Forget));
         }
     }
 
-    /// What is to be done now: first the I/O, then the files that are let go are dropped.
+    /// Takes the pending work: first do the I/O, then drop the released files.
     pub fn take_chores(&mut self) -> (Vec<Chore>, Vec<Held>) {
         (std::mem::take(&mut self.chores), std::mem::take(&mut self.released))
     }
 
-    /// Lets go of the files that nobody can reach any more, as `is_gone` tells of what keeps them; clients have them open until they close
-    /// them, and are told at their next call that the file is gone.
+    /// Releases files that can no longer be reached, as `is_gone` reports of what keeps them.
+    /// Clients have them open until they close them, and get an error at their next access.
     pub fn let_go(&mut self, is_gone: impl Fn(&Held) -> bool) {
         for file in self.files.values_mut().filter(|file| is_gone(&file.held)) {
             self.released.push(std::mem::replace(&mut file.held, Arc::new(())));
         }
     }
 
-    /// Clients, sessions, opens and lock states, for figures.
+    /// Numbers of clients, of sessions, and of opens and lock states together.
     pub fn counts(&self) -> (usize, usize, usize) {
         (self.clients.len(), self.sessions.len(), self.states.len())
     }
@@ -273,7 +278,7 @@ impl State {
         StateId { seqid, other }
     }
 
-    /// The number that a state ID has here, whatever its sequence.
+    /// The index of a stateid, regardless of its seqid.
     fn index_of(&self, id: &StateId) -> Result<u64> {
         if id.is_special() {
             return Err(Status::BAD_STATEID);
@@ -288,7 +293,7 @@ impl State {
         Ok(index)
     }
 
-    /// Whether a state ID's sequence is the newest.
+    /// Checks that a stateid's seqid is the current one.
     fn check_sequence(asker: Asker, given: u32, current: u32) -> Result<()> {
         match given {
             0 if asker != Asker::Any => Ok(()),
@@ -315,7 +320,8 @@ impl State {
         self.clients.get(&client).is_none_or(|c| self.now.saturating_sub(c.renewed) > self.lease_ms)
     }
 
-    /// Ends a client whose lease ran out, and whose state stands in somebody's way. Says whether it was one.
+    /// Removes a client whose lease has expired and whose state conflicts with a request. Returns
+    /// whether it had expired.
     fn expire_if_lapsed(&mut self, client: u64) -> bool {
         let lapsed = self.has_lapsed(client);
         if lapsed {
@@ -329,7 +335,8 @@ impl State {
         self.remove_client(client, true);
     }
 
-    /// Makes room by ending the client that has been silent for the longest, if its lease ran out.
+    /// Makes room by removing the client that has been silent for the longest time, if its lease
+    /// has expired.
     fn make_room(&mut self) -> bool {
         let oldest = self.clients.values().min_by_key(|c| c.renewed).map(|c| c.id);
         oldest.is_some_and(|id| self.expire_if_lapsed(id))

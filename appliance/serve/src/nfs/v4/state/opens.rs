@@ -1,14 +1,13 @@
-//! Opens and their share reservations (RFC 7530 9.7 to 9.11, RFC 8881 9.7 to 9.11).
+//! Opens and their share reservations (RFC 7530 sections 9.7 to 9.11, RFC 8881 sections 9.7 to
+//! 9.11).
 
 use super::{Asker, Entry, FileState, Held, OwnerKey, State, StateId};
 use crate::nfs::locks::FileKey;
 use crate::nfs::v4::status::{Result, Status};
 
-/// Reading, as an access or a denial.
+/// Read, as `share_access` or `share_deny`.
 pub(crate) const READ: u32 = 1;
-/// Writing.
 pub(crate) const WRITE: u32 = 2;
-/// Both.
 pub(crate) const BOTH: u32 = 3;
 
 pub(super) struct Open {
@@ -17,14 +16,15 @@ pub(super) struct Open {
     pub file: FileKey,
     pub access: u32,
     pub deny: u32,
-    /// The combinations of access and denial that OPEN came with, a bit each: what DOWNGRADE may go back to.
+    /// A bit for each combination of access and deny that OPEN was called with: what OPEN_DOWNGRADE
+    /// may return to.
     seen: u16,
     pub seqid: u32,
-    /// Its lock states.
+    /// Lock states of this open.
     pub locks: Vec<u64>,
 }
 
-/// What to open.
+/// Arguments of an open.
 pub(crate) struct OpenRequest<'a> {
     pub owner: &'a OwnerKey,
     pub file: FileKey,
@@ -32,11 +32,11 @@ pub(crate) struct OpenRequest<'a> {
     pub deny: u32,
     /// CLAIM_PREVIOUS.
     pub reclaims: bool,
-    /// Keeps the file while it is open.
+    /// Keeps the file from being freed while it is open.
     pub held: Held,
 }
 
-/// What somebody wants to do with a file's contents.
+/// The kind of an I/O.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum IoWant {
     Read,
@@ -48,17 +48,18 @@ fn combination(access: u32, deny: u32) -> u16 {
 }
 
 impl State {
-    /// Whether a client may open now, before anything is made for it.
+    /// Whether a client may open now. Checked before a file is created for it.
     pub fn may_open(&self, client: u64, reclaims: bool) -> Result<()> {
         self.check_grace(client, reclaims)
     }
 
-    /// OPEN, once the file is found or made.
+    /// OPEN, after the file was found or created.
     pub fn open(&mut self, request: &OpenRequest<'_>) -> Result<StateId> {
         let (file, client) = (request.file, request.owner.client());
         self.check_grace(client, request.reclaims)?;
         self.check_shares(request.file, request.access, request.deny)?;
-        // Who takes back what it had must not be asked to confirm (RFC 7530 9.1.11): Linux does so with an empty handle, and gives up its files.
+        // An open that is reclaimed must not require confirmation (RFC 7530 section 9.1.11): Linux
+        // then sends OPEN_CONFIRM with an empty handle and loses its files.
         if request.reclaims
             && let Some(owner) = self.owners.get_mut(request.owner)
         {
@@ -88,7 +89,7 @@ impl State {
             .insert(index, Entry::Open(Open { client, owner, file, access, deny, seen, seqid: 1, locks: Vec::new() }));
         let held = || FileState { opens: Vec::new(), held: request.held.clone() };
         self.files.entry(file).or_insert_with(held).opens.push(index);
-        // 4.0 has no better sign that a client holds something.
+        // In 4.0 this is the first sign that a client holds state.
         if self.clients.get(&client).is_some_and(|c| !c.has_sessions) && !self.must_confirm(request.owner) {
             self.record(client);
         }
@@ -103,8 +104,8 @@ impl State {
         })
     }
 
-    /// Refuses when a reservation is against this, once those are gone whose lease ran out. An owner's own counts like anybody's
-    /// (RFC 7530 9.7, RFC 8881 9.7).
+    /// Fails if a share reservation conflicts, after removing clients whose lease has expired. The
+    /// owner's own reservations count too (RFC 7530 section 9.7, RFC 8881 section 9.7).
     fn check_shares(&mut self, file: FileKey, access: u32, deny: u32) -> Result<()> {
         loop {
             let other = self
@@ -157,7 +158,7 @@ impl State {
             return Err(Status::BAD_STATEID);
         }
         let is_less = access & !open.access == 0 && deny & !open.deny == 0;
-        // It must be what some of the opens so far add up to.
+        // The new values must be the union of some of the previous opens.
         let union = (0..16u16).filter(|n| open.seen & 1 << n != 0).map(u32::from);
         let (a, d) = union
             .filter(|n| n & BOTH & !access == 0 && n >> 2 & !deny == 0)
@@ -202,7 +203,7 @@ impl State {
         Ok(self.state_id(index, seqid))
     }
 
-    /// Takes an open away with its lock states and their locks.
+    /// Removes an open with its lock states and their locks.
     pub(super) fn drop_open(&mut self, index: u64, because_expired: bool) {
         let locks = match self.states.get_mut(&index) {
             Some(Entry::Open(open)) => std::mem::take(&mut open.locks),
@@ -217,7 +218,7 @@ impl State {
         self.drop_state(index, because_expired);
     }
 
-    /// Takes an open off its file's list; the file is let go with the last.
+    /// Removes an open from its file's list. The file is released with the last one.
     pub(super) fn forget_open_of_file(&mut self, index: u64) {
         let Some(Entry::Open(open)) = self.states.get(&index) else { return };
         let file = open.file;
@@ -231,14 +232,14 @@ impl State {
         }
     }
 
-    /// Takes away what an owner opened that never confirmed.
+    /// Removes the opens of an owner that never confirmed.
     pub(super) fn cancel_opens(&mut self, key: &OwnerKey) {
         let is_of = |entry: &Entry| matches!(entry, Entry::Open(open) if open.owner == *key);
         let opens: Vec<u64> = self.states.iter().filter(|(_, e)| is_of(e)).map(|(index, _)| *index).collect();
         opens.into_iter().for_each(|index| self.drop_open(index, false));
     }
 
-    /// Whether contents of `file` may be read or written under this state ID; renews the lease.
+    /// Whether a stateid permits I/O to `file`. Renews the lease.
     pub fn check_io(&mut self, asker: Asker, id: &StateId, file: FileKey, want: IoWant) -> Result<()> {
         let access = if want == IoWant::Read { READ } else { WRITE };
         if *id == StateId::ANONYMOUS || *id == StateId::BYPASS {
@@ -267,7 +268,7 @@ impl State {
         if open.file != file || self.must_confirm(&open.owner) && asker == Asker::Any {
             return Err(Status::BAD_STATEID);
         }
-        // Who may write may read: clients fill pages before they write into them.
+        // An open for writing may also read: clients read pages before they modify them.
         if want == IoWant::Write && open.access & WRITE == 0 {
             return Err(Status::OPENMODE);
         }
@@ -276,7 +277,7 @@ impl State {
     }
 }
 
-/// Zero is not used: it stands for the newest.
+/// The next seqid. Zero is skipped: it stands for the current one.
 pub(super) fn next(seqid: u32) -> u32 {
     seqid.checked_add(1).unwrap_or(1)
 }

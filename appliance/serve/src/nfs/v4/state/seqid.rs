@@ -1,11 +1,12 @@
-//! Open and lock owners with the sequence numbers of 4.0: each request of an owner is done once, and repeated answers come
-//! from memory (RFC 7530 9.1.7 to 9.1.9). 4.1's sessions do this better; there owners have no sequence.
+//! Open and lock owners with the seqids of 4.0: each request of an owner is executed once, and a
+//! repeated one gets the cached reply (RFC 7530 sections 9.1.7 to 9.1.9). In 4.1, sessions replace
+//! this, and owners have no seqid.
 
 use super::{Entry, Millis, State, StateId};
 use crate::nfs::v4::status::{Result, Status};
 use std::sync::Arc;
 
-/// An open or lock owner of a client.
+/// An open owner or lock owner of a client.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum OwnerKey {
     Open(u64, Arc<[u8]>),
@@ -29,19 +30,20 @@ impl OwnerKey {
 #[derive(Default)]
 pub(super) struct Owner {
     pub seqid: u32,
-    /// OPEN_CONFIRM was done.
+    /// Confirmed by OPEN_CONFIRM.
     pub confirmed: bool,
     reply: Option<Reply>,
-    /// A request is being worked on.
+    /// A request is in progress.
     busy: bool,
-    /// The state that it closed last.
+    /// The state that was closed last.
     pub closed: Option<u64>,
     pub used: Millis,
-    /// Opens or lock states that it has.
+    /// Number of opens or lock states.
     pub uses: usize,
 }
 
-/// What an owner's last request was answered: the result of the operation, and the file handle that it left.
+/// The reply to an owner's last request: the result of the operation, and the current file handle
+/// after it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Reply {
     pub op: u32,
@@ -50,16 +52,16 @@ pub(crate) struct Reply {
     pub handle: Option<Vec<u8>>,
 }
 
-/// How a request of an owner begins.
+/// How to proceed with an owner's request.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Begin {
-    /// It is new: do it, then call [`State::end`].
+    /// A new request: execute it, then call [`State::end`].
     Go,
-    /// It was done.
+    /// A retry, with its cached reply.
     Repeat(Reply),
 }
 
-/// Statuses that do not count as an owner's request.
+/// Statuses that do not advance the seqid.
 const UNCOUNTED: [Status; 8] = [
     Status::STALE_CLIENTID,
     Status::STALE_STATEID,
@@ -70,7 +72,7 @@ const UNCOUNTED: [Status; 8] = [
     Status::NOFILEHANDLE,
     Status::DELAY,
 ];
-/// Longest result that is kept for an owner; only LOCK's refusal with a long owner comes near.
+/// Maximum size of a cached result. Only a denied LOCK with a long owner comes close.
 const REPLY_BYTES_MAX: usize = 2048;
 
 impl State {
@@ -95,7 +97,8 @@ impl State {
         }
     }
 
-    /// Begins a request of an owner (4.0). `is_open`: OPEN, which may be an owner's first; also LOCK with a new owner.
+    /// Begins a request of an owner (4.0). `is_first`: the request may be an owner's first, which
+    /// is true for OPEN, and for LOCK with a new owner.
     pub fn begin(&mut self, key: &OwnerKey, op: u32, seqid: u32, is_first: bool) -> Result<Begin> {
         let now = self.now;
         let is_new = !self.owners.contains_key(key);
@@ -115,8 +118,8 @@ impl State {
             return Ok(Begin::Go);
         }
         if is_first && !is_open_owner && owner.uses == 0 {
-            // It has no lock, so its client has forgotten it and begins anew, often under the same name; what comes again is
-            // known by the sequence of the open.
+            // The owner has no lock, so its client has forgotten it and starts again, often with
+            // the same name. Retries are recognised by the seqid of the open.
             *owner = Owner { busy: true, confirmed: true, used: now, ..Owner::default() };
             return Ok(Begin::Go);
         }
@@ -124,7 +127,8 @@ impl State {
             return Ok(Begin::Repeat(reply.clone()));
         }
         if is_first && is_open_owner && !owner.confirmed {
-            // It never confirmed its first OPEN: that one did not happen (16.18.5).
+            // The owner never confirmed its first OPEN, which is therefore discarded (RFC 7530
+            // section 16.18.5).
             let key = key.clone();
             self.cancel_opens(&key);
             let owner = self.owner_entry(&key)?;
@@ -142,7 +146,7 @@ impl State {
         Ok(Begin::Go)
     }
 
-    /// Ends what [`State::begin`] let go on.
+    /// Ends a request for which [`State::begin`] returned `Go`.
     pub fn end(&mut self, key: &OwnerKey, seqid: u32, reply: Reply) {
         let now = self.now;
         let Some(owner) = self.owners.get_mut(key) else { return };
@@ -155,7 +159,7 @@ impl State {
         }
     }
 
-    /// The owner whose sequence an operation on this state ID goes by.
+    /// The owner whose seqid applies to an operation on this stateid.
     pub fn owner_of(&self, id: &StateId) -> Result<OwnerKey> {
         let index = self.index_of(id)?;
         match self.states.get(&index) {

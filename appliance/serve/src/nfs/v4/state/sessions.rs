@@ -1,4 +1,5 @@
-//! Sessions: what makes every request of 4.1 happen exactly once (RFC 8881 2.10, 18.36, 18.37, 18.46).
+//! Sessions, which execute each request of 4.1 exactly once (RFC 8881 sections 2.10, 18.36, 18.37,
+//! 18.46).
 
 use super::State;
 use super::clients::Caller;
@@ -6,7 +7,7 @@ use crate::nfs::v4::status::{Result, Status};
 use bytes::Bytes;
 use std::net::IpAddr;
 
-/// `channel_attrs4`, but for RDMA.
+/// `channel_attrs4` without RDMA.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ChannelAttrs {
     pub request_bytes_max: u32,
@@ -16,7 +17,7 @@ pub(crate) struct ChannelAttrs {
     pub slots: u32,
 }
 
-/// A session, as CREATE_SESSION makes it.
+/// A session created by CREATE_SESSION.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Session {
     pub id: [u8; 16],
@@ -34,51 +35,51 @@ struct Slot {
     sequence: u32,
     busy: bool,
     reply: Option<Bytes>,
-    /// Of the request that was answered last.
+    /// Fingerprint of the last request.
     fingerprint: u64,
 }
 
-/// Arguments of SEQUENCE; `fingerprint` tells requests apart that claim to be the same.
+/// Arguments of SEQUENCE. `fingerprint` detects different requests with the same sequence ID.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct SequenceArgs {
     pub session: [u8; 16],
-    /// Where the request comes from.
+    /// Source address of the request.
     pub host: IpAddr,
     pub sequence: u32,
     pub slot: u32,
-    /// The reply is to be kept.
+    /// The reply must be cached.
     pub cache: bool,
-    /// Length of the request, and its operations.
+    /// Length of the request, and its number of operations.
     pub request_bytes: usize,
     pub operations: u32,
     pub fingerprint: u64,
 }
 
-/// What SEQUENCE comes to.
+/// Result of SEQUENCE.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum SequenceAnswer {
-    /// A new request: do it, then call [`State::end_sequence`].
+    /// A new request: execute it, then call [`State::end_sequence`].
     Go { client: u64, fore: ChannelAttrs },
-    /// It was done, with this reply.
+    /// A retry, with its cached reply.
     Repeat(Bytes),
-    /// It was done, and its reply is gone.
+    /// A retry whose reply is not cached.
     Uncached { highest_slot: u32 },
 }
 
-/// What one session gets at most. The number of slots is what Linux asks for.
+/// Limits of one session. The number of slots is what Linux requests.
 const SLOTS_MAX: u32 = 64;
 const CACHED_BYTES_MAX: u32 = 4096;
 const OPERATIONS_MAX: u32 = 128;
 const MESSAGE_BYTES_MAX: u32 = (1 << 20) + 4096;
-/// No request or reply of use is shorter.
+/// Useful requests and replies are at least this long.
 const MESSAGE_BYTES_MIN: u32 = 200;
-/// What SEQUENCE alone is answered.
+/// Size of the reply to SEQUENCE alone.
 const SEQUENCE_REPLY_BYTES: u32 = 56;
-/// Sessions that one client may have.
+/// Maximum number of sessions of one client.
 const SESSIONS_OF_CLIENT_MAX: usize = 64;
 
 impl State {
-    /// CREATE_SESSION. `encode` turns the session into the reply that is given again when the request is repeated.
+    /// CREATE_SESSION. `encode` turns the session into the reply, which is cached for retries.
     pub fn create_session(
         &mut self,
         client: u64,
@@ -92,7 +93,8 @@ impl State {
             return Err(if known.confirmed { Status::WRONG_CRED } else { Status::CLID_INUSE });
         }
         if !known.is_of_host(caller.host) {
-            // It introduces itself again from there, which shows that it is the client.
+            // The client must send EXCHANGE_ID from this host first, which proves that it is the
+            // same client.
             return Err(Status::STALE_CLIENTID);
         }
         if sequence == known.sequence
@@ -145,7 +147,8 @@ impl State {
         }
     }
 
-    /// An ID that no other host can guess: under SP4_NONE it is all that SEQUENCE shows (RFC 8881 2.10.8.3).
+    /// Creates a session ID that other hosts cannot guess: with SP4_NONE, it is the only thing that
+    /// SEQUENCE proves (RFC 8881 section 2.10.8.3).
     fn session_id(&mut self, client: u64) -> [u8; 16] {
         let number = self.number();
         let mut id = [0; 16];
@@ -155,13 +158,13 @@ impl State {
         id
     }
 
-    /// Whether there is such a session.
+    /// Whether the session exists.
     #[cfg(test)]
     pub fn has_session(&self, id: &[u8; 16]) -> bool {
         self.sessions.contains_key(id)
     }
 
-    /// BIND_CONN_TO_SESSION: from now on the client uses the session from this host, too.
+    /// BIND_CONN_TO_SESSION: allows the client to use the session from this host too.
     pub fn bind(&mut self, id: &[u8; 16], caller: Caller) -> Result<()> {
         let session = self.sessions.get(id).ok_or(Status::BADSESSION)?;
         let client = self.clients.get_mut(&session.client).ok_or(Status::BADSESSION)?;
@@ -196,7 +199,7 @@ impl State {
             if slot.busy {
                 return Err(Status::DELAY);
             }
-            // A slot that refuses a request stays as it is (RFC 8881 2.10.6.1).
+            // A request that is refused leaves the slot unchanged (RFC 8881 section 2.10.6.1).
             if args.operations > fore.operations_max {
                 return Err(Status::TOO_MANY_OPS);
             }
@@ -222,7 +225,7 @@ impl State {
         Ok(slot.reply.clone().map_or(SequenceAnswer::Uncached { highest_slot }, SequenceAnswer::Repeat))
     }
 
-    /// The request on this slot was answered; `reply` is kept in case it is repeated.
+    /// Releases the slot after its request was answered, and caches `reply` for retries.
     pub fn end_sequence(&mut self, session: &[u8; 16], slot: u32, reply: Option<Bytes>) {
         if let Some(slot) = self.sessions.get_mut(session).and_then(|s| s.slots.get_mut(slot as usize)) {
             (slot.busy, slot.reply) = (false, reply);

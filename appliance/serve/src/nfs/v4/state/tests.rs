@@ -1,4 +1,4 @@
-//! The state machine with a clock that is told, and no server around it.
+//! Tests of the state machine alone, with a simulated clock.
 
 use super::*;
 use crate::nfs::locks::LockRange;
@@ -88,7 +88,7 @@ fn a_client_that_starts_anew_loses_what_it_had_and_one_that_asks_again_does_not(
     let again = ExchangeId { name: b"c", verifier: [1; 8], update: false, caller: CALLER };
     let answer = state.exchange_id(&again).unwrap();
     assert!(answer.confirmed && answer.client == first && answer.sequence == 2);
-    // Another user may not take its name.
+    // Another user may not use its name.
     let other = ExchangeId { caller: Caller { principal: 9, ..CALLER }, ..again };
     assert_eq!(state.exchange_id(&other), Err(Status::CLID_INUSE));
     let (second, _) = new_client(&mut state, b"c", 2);
@@ -101,7 +101,8 @@ fn sequence(session: [u8; 16], sequence: u32, host: IpAddr) -> SequenceArgs {
     SequenceArgs { session, host, sequence, slot: 0, cache: false, request_bytes: 100, operations: 1, fingerprint: 5 }
 }
 
-/// Every host that knew the number of a session, which could be guessed, could use its slots and destroy it.
+/// Regression: any host that knew the ID of a session, which could be guessed, could use its slots
+/// and destroy it.
 #[test]
 fn a_session_belongs_to_the_principal_and_the_hosts_of_its_client() {
     let mut state = machine(Limits::default(), &[]);
@@ -123,7 +124,7 @@ fn a_session_belongs_to_the_principal_and_the_hosts_of_its_client() {
     }
     assert!(matches!(state.sequence(&sequence(session, 1, CALLER.host)), Ok(SequenceAnswer::Go { .. })));
     state.end_sequence(&session, 0, None);
-    // One that is not confirmed yet, as knfsd has it.
+    // A client ID that is not confirmed yet, as in knfsd.
     let fresh = ExchangeId { name: b"d", verifier: [1; 8], update: false, caller: CALLER };
     let fresh = state.exchange_id(&fresh).unwrap().client;
     let made = state.create_session(fresh, 1, (channel(), channel()), user, |_| vec![]);
@@ -142,17 +143,17 @@ fn a_client_with_many_addresses_uses_its_session_from_all_of_them() {
         assert!(matches!(state.sequence(&sequence(session, number, host)), Ok(SequenceAnswer::Go { .. })), "{host}");
         state.end_sequence(&session, 0, None);
     };
-    // Trunking: it introduces itself over each address, as Linux does.
+    // Trunking: the client sends EXCHANGE_ID over each address, as Linux does.
     let second = Caller { host: [10, 0, 0, 2].into(), ..CALLER };
     let again = ExchangeId { name: b"c", verifier: [1; 8], update: false, caller: second };
     assert_eq!(state.exchange_id(&again).unwrap().client, client);
     works(&mut state, second.host);
-    // Its address changed, and it binds its new connection.
+    // The client's address changed, and it binds its new connection.
     let third = Caller { host: [10, 0, 0, 3].into(), ..CALLER };
     assert_eq!(state.bind(&session, third), Ok(()));
     works(&mut state, third.host);
     works(&mut state, CALLER.host);
-    // Hosts of IPv6 change the lower half of their addresses; IPv4 within IPv6 is IPv4.
+    // IPv6 hosts change the lower half of their addresses. IPv4-mapped addresses count as IPv4.
     let v6 = |last| IpAddr::V6(Ipv6Addr::new(0xfd00, 0, 0, 1, 0, 0, 0, last));
     assert_eq!(state.bind(&session, Caller { host: v6(1), ..CALLER }), Ok(()));
     works(&mut state, v6(2));
@@ -199,7 +200,7 @@ fn a_request_is_done_once_and_its_reply_is_given_again() {
     assert!(matches!(state.sequence(&args(2, 0)), Ok(SequenceAnswer::Go { .. })));
     state.end_sequence(&session, 0, None);
     assert_eq!(state.sequence(&args(2, 0)), Ok(SequenceAnswer::Uncached { highest_slot: 7 }));
-    // CREATE_SESSION has a slot of its own.
+    // CREATE_SESSION has its own slot.
     let repeated = state.create_session(client, 1, (channel(), channel()), CALLER, |_| panic!("not again")).unwrap();
     assert_eq!(repeated, session);
     assert_eq!(
@@ -229,11 +230,11 @@ fn an_owner_of_the_old_version_has_its_requests_done_once() {
     assert_eq!(state.begin(&owner, 4, 12, false), Ok(Begin::Go));
     let closed = state.close(Asker::Any, &id, FILE).unwrap();
     state.end(&owner, 12, Reply { op: 4, status: Status::OK, body: vec![2], handle: None });
-    // CLOSE once more still finds its owner, and nothing else finds anything.
+    // A repeated CLOSE still finds its owner; no other operation finds the state.
     assert_eq!(state.owner_of(&closed), Ok(owner.clone()));
     assert!(matches!(state.begin(&owner, 4, 12, false), Ok(Begin::Repeat(r)) if r.body == [2]));
     assert_eq!(state.check_io(Asker::Any, &closed, FILE, IoWant::Read), Err(Status::BAD_STATEID));
-    // An owner that is idle for a lease is forgotten, with the state that it closed.
+    // An owner that is idle for a lease is removed, with the state that it closed.
     state.tick(2 * LEASE);
     assert_eq!((state.owner_of(&closed), state.counts().2), (Err(Status::BAD_STATEID), 0));
 }
@@ -314,7 +315,7 @@ fn a_lapsed_lease_costs_nothing_until_somebody_wants_what_it_holds() {
     open(&mut state, b, 1, 1, 0).unwrap();
     assert_eq!(state.test_state(Asker::Client(a), &id), Err(Status::EXPIRED));
     assert_eq!(state.counts().0, 1);
-    // A day is enough for anybody.
+    // After a day, the client is removed in any case.
     state.tick(10 * LEASE + 25 * 60 * 60 * 1000);
     assert_eq!(state.counts(), (0, 0, 0));
 }
@@ -352,7 +353,7 @@ fn after_a_restart_only_who_held_something_may_reclaim_it_and_others_wait() {
     assert_eq!(state.check_io(Asker::Any, &StateId::ANONYMOUS, FILE, IoWant::Read), Err(Status::GRACE));
     state.reclaim_complete(known).unwrap();
     assert_eq!(state.reclaim_complete(known), Err(Status::COMPLETE_ALREADY));
-    // Nobody is left who could reclaim, so the wait is over.
+    // No client is left that could reclaim, so the grace period is over.
     assert!(!state.in_grace());
     assert_eq!(state.open(&reclaim(&owner)), Err(Status::NO_GRACE));
     assert_eq!(open(&mut state, other, 1, 1, 0), Err(Status::GRACE), "before it said to have nothing to reclaim");
@@ -362,7 +363,8 @@ fn after_a_restart_only_who_held_something_may_reclaim_it_and_others_wait() {
     assert_eq!(chores, [Chore::Record(b"known".to_vec()), Chore::Record(b"other".to_vec())]);
 }
 
-/// Linux's client of 4.0 lost its open files over a restart of the server, when it was asked to confirm what it took back.
+/// Regression: Linux's 4.0 client lost its open files when the server restarted, because it was
+/// asked to confirm reclaimed opens.
 #[test]
 fn what_a_client_of_4_0_takes_back_needs_no_confirmation_and_can_be_taken_back_again() {
     let mut state = machine(Limits::default(), &[b"known"]);
@@ -374,7 +376,7 @@ fn what_a_client_of_4_0_takes_back_needs_no_confirmation_and_can_be_taken_back_a
     assert!(!state.must_confirm(&owner));
     assert_eq!(state.open_confirm(&id, FILE), Err(Status::BAD_STATEID), "there is nothing to confirm");
     state.check_io(Asker::Any, &id, FILE, IoWant::Write).unwrap();
-    // The server of the next start knows that it held something.
+    // The next server knows that the client held state.
     assert_eq!(state.take_chores().0, [Chore::Record(b"known".to_vec())]);
 }
 
@@ -392,8 +394,8 @@ fn while_version_3_takes_back_its_locks_version_4_opens_and_reads_and_gets_no_lo
     assert!(matches!(state.lock(Asker::Client(a), &who, FILE, all(), true, false), Ok(LockAnswer::Locked(_))));
 }
 
-/// Linux numbers the owners of locks, and gives the number of one whose lock was refused to the next process: that was
-/// answered from memory, with the refusal, for ever.
+/// Regression: Linux numbers lock owners and gives the number of one whose lock was denied to the
+/// next process, which then got the cached denial forever.
 #[test]
 fn an_owner_whose_lock_was_refused_may_ask_again_from_the_beginning() {
     let mut state = machine(Limits::default(), &[]);
@@ -403,7 +405,8 @@ fn an_owner_whose_lock_was_refused_may_ask_again_from_the_beginning() {
     assert_eq!(state.begin(&owner, lock, 0, true), Ok(Begin::Go));
     state.end(&owner, 0, refused.clone());
     assert_eq!(state.begin(&owner, lock, 0, true), Ok(Begin::Go));
-    // With a lock elsewhere it has a sequence, in which each request is done once.
+    // If the owner holds a lock elsewhere, it has a sequence in which each request is executed
+    // once.
     state.owner_uses(&owner, true);
     state.end(&owner, 0, refused.clone());
     assert_eq!(state.begin(&owner, lock, 0, true), Ok(Begin::Repeat(refused)));

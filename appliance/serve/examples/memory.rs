@@ -1,7 +1,8 @@
-//! Mounts an empty tree that lives in memory, until it is unmounted: what test suites and benchmarks are held against to tell
-//! what FUSE and the server do from what the storage engine does.
+//! Mounts an empty tree in memory until it is unmounted. Test suites and benchmarks use it to
+//! separate the behaviour of FUSE and the server from that of the storage engine.
 //!
-//! cargo run --release -p weir-serve --example memory -- DIRECTORY [write-back] [uring] [limit=BYTES] [threads=N]
+//!     cargo run --release -p weir-serve --example memory -- DIRECTORY
+//!         [write-back] [uring] [limit=BYTES] [threads=N]
 
 use files::memory::MemoryVfs;
 use serve::fuse::{MountOptions, mount};

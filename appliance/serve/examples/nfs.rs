@@ -1,7 +1,8 @@
-//! Serves a tree that lives in memory over NFS: what test suites and benchmarks are held against to tell what the protocol
-//! does from what the storage engine does.
+//! Serves a tree in memory over NFS. Test suites and benchmarks use it to separate the behaviour of
+//! the protocol from that of the storage engine.
 //!
-//! cargo run --release -p weir-serve --example nfs -- ADDRESS:PORT [options=SHARENFS] [files=N] [file-bytes=N] [portmap=ADDRESS:PORT] [lease=SECONDS]
+//!     cargo run --release -p weir-serve --example nfs -- ADDRESS:PORT
+//!         [options=SHARENFS] [files=N] [file-bytes=N] [portmap=ADDRESS:PORT] [lease=SECONDS]
 
 use files::memory::MemoryVfs;
 use files::vfs::Vfs;

@@ -1,4 +1,4 @@
-//! NFSv4 over trees in memory, spoken by a small client without a socket.
+//! Tests of NFSv4 over trees in memory, with a small client and no socket.
 
 #[path = "nfs_v4/client.rs"]
 mod client;
@@ -67,7 +67,7 @@ fn one_tree_leads_to_all_shares_and_back() {
     let house = two_shares();
     for minor in 0..3 {
         let mut client = Client::new(&house, minor, &format!("c{minor}"));
-        // READDIR of the root, with fileids and file systems.
+        // READDIR of the root, with fileids and fsids.
         let mut reply =
             client.run(Ops::default().root().op(26).u64(0).fixed([0; 8]).u32(4096).u32(4096).bits(&[8, 20]));
         reply.skip(&[24, 26]).u64();
@@ -83,7 +83,7 @@ fn one_tree_leads_to_all_shares_and_back() {
         assert_eq!(names.iter().map(|n| &n.0[..]).collect::<Vec<_>>(), ["b", "srv"]);
         assert_ne!(names[0].1, names[1].1, "a share is a file system of its own");
         assert_eq!(names[0].1[..8], 6_u64.to_be_bytes());
-        // Up again: from the share into the tree above it.
+        // Upwards: from the share into the tree above it.
         let (root, srv) = (client.handle("/"), client.handle("/srv"));
         let mut reply = client.run(Ops::default().path("/srv/a/dir").op(16).op(16).getfh().op(16).getfh());
         reply.skip(&[24, 15, 15, 15, 16, 16, 10]);
@@ -152,7 +152,7 @@ fn files_are_made_written_read_and_removed() {
         let mut reply = client.run(Ops::default().put(&file).read(&id, 0, 100));
         reply.skip(&[22, 25]);
         assert_eq!((reply.u32(), reply.opaque()), (1, b"\0\0\0data".to_vec()));
-        // An open file lives on without its name.
+        // An open file exists without its name.
         let mut reply = client.run(Ops::default().put(&dir).op(28).opaque("new").put(&file).read(&id, 3, 4));
         assert_eq!(reply.status, OK);
         reply.skip(&[22, 28]).change_info();
@@ -175,7 +175,7 @@ fn a_request_that_comes_twice_is_done_once() {
     assert_eq!(client.parse(first.clone()).status, OK);
     assert_eq!(client.send(&record), first, "also over another connection, at another time");
     assert_eq!(client.run(mkdir()).status, EXIST, "it was made");
-    // 4.0 has the sequence of its owners.
+    // 4.0 uses the seqids of its owners.
     let mut old = Client::new(&house, 0, "old");
     let open = |client: &Client| Ops::default().put(&dir).open(client, "o", 9, (3, 0), "by-old", true).getfh();
     let mut first = old.run(open(&old));
@@ -203,7 +203,7 @@ fn reservations_and_locks_hold_between_clients_and_versions() {
     assert_eq!(reply.status, DENIED);
     reply.skip(&[22]);
     assert_eq!((reply.next(13), reply.u64(), reply.u64(), reply.u32(), reply.u64()), (DENIED, 10, 10, 2, a.id));
-    // What NLM locks counts here, and the other way round.
+    // Locks of NLM conflict with those of version 4, and vice versa.
     let nlm = LockOwner::Nlm { host: Arc::from(*b"h"), owner: Arc::from(*b"o"), process: 1 };
     let key = house.core.handles.open(&file).unwrap().file;
     assert!(house.core.locks.lock(key, &nlm, LockRange { start: 15, last: 15 }, true).is_err());
@@ -212,7 +212,7 @@ fn reservations_and_locks_hold_between_clients_and_versions() {
     assert_eq!(reply.status, DENIED);
     reply.skip(&[22]);
     assert_eq!((reply.next(12), reply.u64(), reply.u64()), (DENIED, 50, 10));
-    // LOCKU, then B's lock goes through.
+    // After LOCKU, B's lock is granted.
     let mut reply = a.run(Ops::default().put(&file).op(14).u32(2).u32(0).state(&lock_a).u64(0).u64(u64::MAX));
     reply.skip(&[22, 14]);
     house.core.locks.release(|_| true);
@@ -248,7 +248,7 @@ fn after_a_restart_clients_get_back_what_they_had_before_others_may_take_it() {
     let dir = a.handle("/a");
     let (open, file) = a.open(&dir, "o", (3, 3), "hello", false).unwrap();
     drop(before);
-    // Another run: the handle is good, the session is not.
+    // In another run the file handle is valid, the session is not.
     let after = start();
     let mut again = Client { session: a.session, ..Client::plain(&after, 1, [10, 0, 0, 1]) };
     assert_eq!(again.run(Ops::default().put(&file)).status, 10052);
@@ -295,7 +295,7 @@ fn another_host_or_user_can_neither_use_nor_end_a_session() {
     let mut owner = Client::new(&house, 1, "owner");
     let (session, _) = owner.session.unwrap();
     let root = || Ops::default().root();
-    // On a slot that is free, with the right sequence.
+    // On a free slot, with the correct sequence ID.
     let mut thief = Client { address: [10, 0, 0, 2], ..owner.clone() };
     assert_eq!(thief.run(root()).status, CONN_NOT_BOUND_TO_SESSION);
     let plain = Client { session: None, ..owner.clone() };
@@ -310,7 +310,8 @@ fn another_host_or_user_can_neither_use_nor_end_a_session() {
     assert_eq!(alone([10, 0, 0, 2], 1000, BIND_CONN_TO_SESSION, &session), WRONG_CRED);
     assert_eq!(alone([10, 0, 0, 2], 0, DESTROY_CLIENTID, &id), WRONG_CRED);
     assert_eq!(alone([10, 0, 0, 1], 1000, DESTROY_CLIENTID, &id), WRONG_CRED);
-    // Users of the client's host share its session; its own new address is bound first.
+    // Users of the client's host share its session. A new address of the client must be bound
+    // first.
     let mut user = Client { uid: 1000, ..owner.clone() };
     assert_eq!(user.run(root()).status, OK);
     owner.session = user.session;
@@ -320,7 +321,7 @@ fn another_host_or_user_can_neither_use_nor_end_a_session() {
     assert_eq!(alone([10, 0, 0, 3], 0, DESTROY_SESSION, &session), OK);
 }
 
-/// Times that a user sets, or tar restores, can be those of a verifier.
+/// Times that a user sets, or tar restores, may equal those of a verifier.
 #[test]
 fn an_exclusive_open_of_a_file_with_such_times_needs_the_rights_of_any_other_open() {
     let house = two_shares();
@@ -338,7 +339,7 @@ fn an_exclusive_open_of_a_file_with_such_times_needs_the_rights_of_any_other_ope
     let mut ada = Client { uid: 1815, ..root.clone() };
     assert_eq!(open(&mut ada, "hello", verifier, &none), ACCESS, "mode 0644 of root");
     assert_eq!(open(&mut ada, "hello", [7; 8], &none), EXIST);
-    // Ada's own try comes again: she gets what she asked for, whatever mode she gave it.
+    // A retry of Ada's own request: she gets the access that she asked for, whatever the mode.
     let locked = Ops::default().bits(&[33]).u32(4).u32(0o000);
     assert_eq!(open(&mut ada, "mine", [9; 8], &locked), OK);
     assert_eq!(open(&mut ada, "mine", [9; 8], &locked), OK);
@@ -346,7 +347,7 @@ fn an_exclusive_open_of_a_file_with_such_times_needs_the_rights_of_any_other_ope
     assert_eq!(open(&mut other, "mine", [9; 8], &locked), ACCESS);
 }
 
-/// A tree of which reading panics, or whose device does not answer, while `is_broken`.
+/// A tree whose reads panic, or whose device does not answer, while `is_broken`.
 struct Faulty {
     tree: MemoryVfs,
     is_broken: AtomicBool,
@@ -408,7 +409,8 @@ fn faulty() -> (House, Arc<Faulty>) {
     (house(vec![share("/a", 5, vfs.clone(), "rw,no_root_squash")], Arc::new(NoRecords)), vfs)
 }
 
-/// The slot, or the owner, stayed in use, so that every further request was answered with NFS4ERR_DELAY.
+/// Regression: the slot or the owner remained in use, so that every further request was answered
+/// with NFS4ERR_DELAY.
 #[test]
 fn after_a_request_that_panicked_its_slot_and_its_owner_can_be_used() {
     let (house, vfs) = faulty();
@@ -458,7 +460,7 @@ fn rights_count_for_users_and_lists_decide_by_their_order() {
         (reply.u32(), reply.u32())
     };
     assert_eq!(access(&mut ada).1, 0x01, "mode 0644: reading");
-    // A list of its own: ada is denied to read, others may; she may write.
+    // With an ACL: ada is denied reading, others are allowed; she may write.
     let ace = |w: Ops, kind: u32, mask: u32, who: &str| w.u32(kind).u32(0).u32(mask).opaque(who);
     let list = ace(ace(ace(Ops::default().u32(3), 1, 1, "1815"), 0, 6, "1815@local"), 0, 1, "EVERYONE@").w.to_vec();
     let set = Ops::default().put(&file).op(34).fixed([0; 16]).bits(&[12]).opaque(&list);
@@ -476,7 +478,7 @@ fn rights_count_for_users_and_lists_decide_by_their_order() {
     let told = reply.opaque();
     assert_eq!(told[..list.len()], list);
     assert_eq!(told[list.len()..], 0o444_u32.to_be_bytes(), "the mode says what everyone may");
-    // chmod takes the list away.
+    // chmod removes the ACL.
     root.run(Ops::default().put(&file).op(34).fixed([0; 16]).bits(&[33]).opaque(0o640_u32.to_be_bytes()));
     assert_eq!(access(&mut ada).1, 0);
 }
@@ -520,7 +522,7 @@ fn holes_space_copies_and_named_values_are_there_in_the_last_version() {
     let dir = client.handle("/srv/a");
     let (id, file) = client.open(&dir, "o", (3, 0), "sparse", true).unwrap();
     let at = |file: &[u8]| Ops::default().put(file);
-    // ALLOCATE grows, SEEK finds, COPY copies, READ_PLUS tells data.
+    // ALLOCATE extends, SEEK finds data, COPY copies, READ_PLUS reports data and holes.
     assert_eq!(client.run(at(&file).op(59).state(&id).u64(0).u64(1 << 20).write(&id, 500_000, 2, b"data")).status, OK);
     let mut reply = client.run(at(&file).op(69).state(&id).u64(0).u32(0));
     assert_eq!(reply.status, OK);
@@ -597,7 +599,7 @@ proptest! {
         client.minor = minor;
         let record = client.record(&wild, 5);
         prop_assert!(client.send(&record).len() >= 24);
-        // It still serves.
+        // The server still works.
         client.minor = minor.min(2);
         let mut other = Client::new(&house, client.minor, "d");
         prop_assert!(!other.handle("/srv/a/hello").is_empty());

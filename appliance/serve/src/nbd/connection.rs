@@ -1,11 +1,12 @@
 //! A client's connection, from the greeting to the end.
 //!
 //! ```text
-//!   greeting ─ options ─ (TLS ─ options) ─ requests ─┬ read, in memory: answered here, together with those that came with it
-//!                                                    └ others: memory is taken for them, then they are handed to other threads
+//!   greeting ─ options ─ (TLS ─ options) ─ requests
+//!     ├ reads of cached data: answered here, together with those that arrived with them
+//!     └ others: memory is reserved for them, then other threads execute them
 //! ```
-//! The thread of the connection reads, and waits: for its client, for memory, and while too many requests are under way. No other
-//! thread ever waits for this client.
+//! The connection's thread reads and waits: for its client, for memory, and while too many requests
+//! are in progress. No other thread ever waits for this client.
 
 use super::export::{Exports, Opened};
 use super::figures::{Answered, Figures, Names};
@@ -26,25 +27,27 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// How long a client may take for each step of the handshake.
+/// Timeout of each step of the handshake.
 const HANDSHAKE: Duration = Duration::from_secs(30);
-/// How long it may take for all of them.
+/// Timeout of the whole handshake.
 const HANDSHAKE_MOST: Duration = Duration::from_secs(120);
-/// Options of one handshake. Guessed: clients send about five.
+/// Maximum number of options in one handshake. Guessed: clients send about five.
 const OPTIONS_MAX: u32 = 256;
-/// Requests of a connection that are under way at other threads.
+/// Maximum number of a connection's requests that other threads execute at once.
 const UNDER_WAY_MAX: usize = 64;
-/// Answers are put together up to this.
+/// Answers are combined up to this size.
 const TOGETHER_BYTES: usize = 256 << 10;
-/// How often it is looked whether somebody needs the memory of a write whose data does not come, and how long it may take then.
+/// Interval at which a write whose data does not arrive is checked while others need its memory,
+/// and how long it may take then.
 const LOOK: Duration = Duration::from_secs(1);
 const STALLED: Duration = Duration::from_secs(20);
-/// How long a client has for the rest of a request, and for its first one, when others need its place. Guessed: data follows its
-/// request at once, and who attaches a disk reads it.
+/// How long a client may take to complete a request, and to send its first one, while others need
+/// its place. Guessed: data follows its request immediately, and a client that attaches a disk
+/// reads it.
 const REST: Duration = Duration::from_secs(2);
 const FIRST: Duration = Duration::from_secs(30);
 
-/// What all connections of a server share.
+/// State that all connections of a server share.
 pub(super) struct Shared {
     pub exports: Arc<dyn Exports>,
     pub tls: Option<Tls>,
@@ -53,13 +56,14 @@ pub(super) struct Shared {
     pub figures: Arc<Figures>,
 }
 
-/// See the module.
+/// See the module documentation.
 pub(super) struct Connection {
     pub socket: Arc<Socket>,
     output: Arc<Output>,
-    /// Who it is, for figures.
+    /// Name of the client, for statistics.
     client: String,
-    /// Whom its places are counted for; `None`: a local client, which keeps its place.
+    /// The network that the connection counts towards; `None` for a local client, which is never
+    /// disconnected for its place.
     network: Option<IpAddr>,
     waits: Arc<Mutex<Waits>>,
     under_way: Mutex<usize>,
@@ -67,16 +71,16 @@ pub(super) struct Connection {
     is_stopping: AtomicBool,
 }
 
-/// For what a connection waits, and since when.
+/// What a connection waits for, and since when.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Waits {
-    /// For its client to choose an export.
+    /// The client must choose an export.
     Handshake(Instant),
-    /// For the rest of a request that its client has begun.
+    /// The rest of a request is missing.
     Rest(Instant),
-    /// For the first request: the client has an export, and has never used it.
+    /// The first request: the client has chosen an export but never used it.
     First(Instant),
-    /// For the next request, maybe for days, or not for its client.
+    /// The next request, which may take days; or something other than the client.
     Nothing,
 }
 
@@ -95,46 +99,47 @@ impl Connection {
         })
     }
 
-    /// Takes no further request: what is under way is answered.
+    /// Accepts no further requests. Those in progress are answered.
     pub fn stop(&self) {
         self.is_stopping.store(true, Ordering::SeqCst);
         self.socket.shutdown(Shutdown::Read);
     }
 
-    /// Whom its places are counted for.
+    /// The network that the connection counts towards.
     pub fn network(&self) -> Option<IpAddr> {
         self.network
     }
 
-    /// Whether it shakes hands.
+    /// Whether the handshake is not finished.
     pub fn is_new(&self) -> bool {
         matches!(*self.waits.lock(), Waits::Handshake(_))
     }
 
-    /// Since when it keeps a place that others need, if it does: the class of what it waits for, those first that have proved the
-    /// least, and the time. A disk that is attached and not used waits for nothing.
+    /// Whether the connection occupies a place without using it: the class of what it waits for
+    /// (the least proven clients have the lowest class), and since when. A disk that is attached
+    /// and idle does not count.
     pub fn idles(&self) -> Option<(u8, Instant)> {
         match *self.waits.lock() {
             Waits::Handshake(since) => Some((0, since)),
             Waits::Rest(since) => Some((1, since)).filter(|_| since.elapsed() >= REST),
             Waits::First(since) => Some((2, since)).filter(|_| since.elapsed() >= FIRST),
-            // What it asked for is not taken.
+            // The client does not read its answers.
             Waits::Nothing if self.output.is_stalled(STALLED) => Some((1, Instant::now())),
             Waits::Nothing => None,
         }
     }
 
-    /// Whether there are answers that the client has not begun to take for long.
+    /// Whether the client has not read any of its pending answers for a long time.
     pub fn is_stalled(&self) -> bool {
         self.output.is_stalled(STALLED)
     }
 
-    /// Ends at once.
+    /// Closes the connection immediately.
     pub fn cut(&self) {
         self.output.give_up();
     }
 
-    /// Serves until the client ends, or the server.
+    /// Serves until the client disconnects or the server stops.
     pub fn serve(self: &Arc<Self>, shared: &Arc<Shared>, needs_tls: bool) {
         let mut input = Input::new(self.socket.clone(), self.output.clone(), self.waits.clone());
         let ended = self.greet(shared, &mut input, needs_tls).and_then(|chosen| match chosen {
@@ -247,7 +252,7 @@ impl Connection {
             let checked = request::check(&request, agreed, opened);
             if let Err((number, text)) = checked {
                 if request.command == Command::Write {
-                    // Nobody waits for what may be 4 GiB that are of no use.
+                    // Do not wait for up to 4 GiB of useless data.
                     if request.length > REQUEST_BYTES_MAX {
                         return Err(bad("a write of more than 32 MiB"));
                     }
@@ -269,7 +274,7 @@ impl Connection {
         }
     }
 
-    /// Sends what is answered so far, and waits while the client leaves too much lying.
+    /// Sends the answers so far, and waits while the client leaves too much unread.
     fn answer(&self, out: &mut Replies) {
         if out.bytes() > 0 {
             self.output.send(out.take(), true);
@@ -277,7 +282,8 @@ impl Connection {
         }
     }
 
-    /// Has another thread do a request, as soon as there is memory for it and not too many are under way.
+    /// Passes a request to another thread, once there is memory for it and not too many are in
+    /// progress.
     fn hand_over(
         self: &Arc<Self>,
         shared: &Arc<Shared>,
@@ -301,7 +307,7 @@ impl Connection {
                 return Err(error);
             }
         };
-        // From the arrival of the last byte.
+        // Measured from the arrival of the last byte.
         let clock = Stopwatch::start();
         let (this, opened, figures) = (self.clone(), opened.clone(), shared.figures.clone());
         shared.threads.give(Box::new(move || {
@@ -322,7 +328,8 @@ impl Connection {
         Ok(())
     }
 
-    /// The data of a write, which has its memory: it comes, or somebody who needs that memory gets it.
+    /// Receives the data of a write, for which memory is reserved. Gives up if the data does not
+    /// arrive and others need that memory.
     fn data(&self, shared: &Arc<Shared>, input: &mut Input, length: usize) -> io::Result<Vec<u8>> {
         if input.has(length) {
             return input.take(length, &mut || true);

@@ -1,4 +1,4 @@
-//! What is served: volumes by their names.
+//! Exports: volumes by name.
 
 use files::volume::{Extent, Part};
 use files::{Result, Volume};
@@ -7,27 +7,28 @@ use std::sync::Arc;
 
 /// A block device.
 pub trait Export: Send + Sync {
-    /// Size in bytes; it may change.
+    /// Size in bytes, which may change.
     fn size(&self) -> u64;
-    /// Unit in which reads and writes cost least; a power of two.
+    /// Preferred unit of reads and writes in bytes; a power of two.
     fn block_bytes(&self) -> u64;
-    /// Whether it takes no changes.
+    /// Whether writes are refused.
     fn is_read_only(&self) -> bool;
-    /// `len` bytes from `offset` on.
+    /// Reads `len` bytes at `offset`, as data and holes in order.
     fn read(&self, offset: u64, len: usize) -> Result<Vec<Part>>;
-    /// The same, if nobody has to wait for a device.
+    /// Like [`Export::read`], but returns `None` if it would have to wait for a device.
     fn read_at_once(&self, offset: u64, len: usize) -> Result<Option<Vec<Part>>>;
-    /// Writes; others see it when this returns, and [`Export::flush`] makes it safe.
+    /// Writes `data` at `offset`. The data is visible to others when this returns;
+    /// [`Export::flush`] makes it durable.
     fn write(&self, offset: u64, data: &[u8]) -> Result<()>;
-    /// Writes zeros, which take no space with `punch`.
+    /// Writes zeros, which use no space if `punch` is set.
     fn write_zeros(&self, offset: u64, len: u64, punch: bool) -> Result<()>;
-    /// The contents are of no use any more.
+    /// Discards the contents of a range.
     fn trim(&self, offset: u64, len: u64) -> Result<()>;
-    /// Returns when all that was written before is safe.
+    /// Returns when all earlier writes are on stable storage.
     fn flush(&self) -> Result<()>;
-    /// Where data and holes are, in at most `max` runs.
+    /// Reports where data and holes are, in at most `max` extents.
     fn extents(&self, offset: u64, len: u64, max: usize) -> Result<Vec<Extent>>;
-    /// Starts to read in the background.
+    /// Starts reading in the background.
     fn prefetch(&self, offset: u64, len: u64);
 }
 
@@ -77,49 +78,47 @@ impl Export for Volume {
     }
 }
 
-/// An export that a client has, and what keeps it there meanwhile.
+/// An export that a client has opened, and a reference that keeps it available.
 #[derive(Clone)]
 pub struct Opened {
-    /// Its full name.
+    /// Full name.
     pub name: String,
-    /// The device.
     pub export: Arc<dyn Export>,
-    /// Whoever has it may not change it, also if it could be.
+    /// Whether this client may not write, even if the device is writable.
     pub read_only: bool,
-    /// Dropped when no client has it any more.
+    /// Dropped when no client uses the export any more.
     pub hold: Arc<dyn Any + Send + Sync>,
 }
 
 impl Opened {
-    /// Whether it takes no changes.
+    /// Whether writes are refused.
     pub fn is_read_only(&self) -> bool {
         self.read_only || self.export.is_read_only()
     }
 }
 
-/// One of a list.
+/// An entry of the list of exports.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Listed {
-    /// By which it is opened.
+    /// Name for opening the export.
     pub name: String,
-    /// For people; may be empty.
+    /// Description for users; may be empty.
     pub description: String,
 }
 
-/// What a name leads to.
+/// Result of looking up an export.
 pub enum Found {
-    /// This.
     Export(Opened),
-    /// Nothing that is served.
+    /// No export has this name.
     Unknown,
-    /// It is there, but cannot be had: why.
+    /// The export exists but is unavailable, for this reason.
     Refused(String),
 }
 
-/// All that is served.
+/// The exports of a server.
 pub trait Exports: Send + Sync {
-    /// What clients are shown.
+    /// The exports to list to clients.
     fn list(&self) -> Vec<Listed>;
-    /// What `name` means; an empty one is the export that stands for none.
+    /// Looks up `name`. The empty name is the default export.
     fn open(&self, name: &str) -> Found;
 }

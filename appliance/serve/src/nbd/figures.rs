@@ -1,4 +1,5 @@
-//! What clients of NBD asked for: requests by kind with their times, bytes, and each one told to analytics.
+//! Statistics of the NBD server: requests by type with latencies, bytes, and an event for each
+//! request.
 
 use super::memory::Memory;
 use super::proto::Command;
@@ -20,7 +21,7 @@ static MEMORY: Info =
     Info { name: "nbd_memory", unit: Unit::Bytes, help: "Memory of NBD requests that are under way." };
 static CONNECTIONS: Info = Info { name: "nbd_connections", unit: Unit::Number, help: "Connections of NBD clients." };
 
-/// Figures of one server.
+/// Statistics of one server.
 pub struct Figures {
     times: Vec<Histogram>,
     read: Counter,
@@ -43,7 +44,7 @@ impl Default for Figures {
     }
 }
 
-/// Who asks, and for which volume, by [`observe::event::Names`].
+/// The client and the volume of a request, as numbers of [`observe::event::Names`].
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Names {
     pub client: u32,
@@ -51,7 +52,7 @@ pub(super) struct Names {
 }
 
 impl Figures {
-    /// From now on, each request is told; once, the first time counts.
+    /// Starts recording each request in `events`. Only the first call has an effect.
     pub fn tell_to(&self, events: Arc<Events>) {
         let _ = self.events.set(events);
     }
@@ -60,7 +61,7 @@ impl Figures {
         self.events.get().filter(|events| events.is_on())
     }
 
-    /// The numbers of a client and a volume, if anybody wants to know.
+    /// The numbers of a client and a volume, if requests are recorded.
     pub(super) fn names(&self, client: &str, volume: &str) -> Names {
         match self.events.get() {
             Some(events) => Names { client: events.clients.number(client), place: events.places.number(volume) },
@@ -68,7 +69,7 @@ impl Figures {
         }
     }
 
-    /// A request was answered. What this thread noted is its.
+    /// Records a request that was answered, with the notes of this thread.
     pub(super) fn answered(&self, names: Names, what: &Answered) {
         let code = what.command.code();
         if let Some(times) = self.times.get(usize::from(code)) {
@@ -83,7 +84,7 @@ impl Figures {
         let Some(events) = self.events() else { return };
         let mut note = note::take();
         (note.place, note.object) = (names.place, 1);
-        // What is trimmed, made zeros or looked at passes nowhere.
+        // Trims, zeros and block status transfer no data.
         let passes = matches!(what.command, Command::Read | Command::Write);
         (note.offset, note.size) = (what.offset, if passes { what.length } else { 0 });
         note.result = u16::try_from(what.errno).unwrap_or(u16::MAX);
@@ -105,10 +106,10 @@ pub(super) struct Answered {
     pub command: Command,
     pub offset: u64,
     pub length: u32,
-    /// 0, or the error.
+    /// 0, or the error number.
     pub errno: u32,
     pub latency_ns: u64,
-    /// Of that, behind others.
+    /// The part of the latency that the request spent in a queue.
     pub waited_ns: u64,
 }
 

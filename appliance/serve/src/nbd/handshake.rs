@@ -1,67 +1,68 @@
-//! The handshake, option by option: bytes in, bytes out, and what comes next.
+//! The handshake, option by option. Pure: bytes in, bytes and the next step out.
 //!
 //! Invariants:
-//!   * nothing but STARTTLS and ABORT is answered before TLS where TLS is required
-//!   * what was agreed on before TLS does not hold behind it: anybody may have put it there
+//!   * if TLS is required, only STARTTLS and ABORT are answered before it
+//!   * what was negotiated before TLS is void after it, because an attacker could have inserted it
 
 use super::export::{Exports, Found, Opened};
 use super::proto::{Reader, answer, can, handshake, info, option, put_answer};
 
-/// Longest option: the names of an export and of some contexts, each of at most 4096 bytes.
+/// Maximum length of an option: the name of an export and of some contexts, of at most 4096 bytes
+/// each.
 pub const OPTION_BYTES_MAX: u32 = 64 << 10;
-/// Longest read or write; clients are told.
+/// Maximum length of a read or write, announced to clients.
 pub const REQUEST_BYTES_MAX: u32 = 32 << 20;
-/// The only context that there is, and its number.
+/// The only supported metadata context.
 const ALLOCATION: &str = "base:allocation";
-/// By which block status tells of it.
+/// ID of the metadata context in block status replies.
 pub const ALLOCATION_ID: u32 = 1;
 
 /// How TLS is used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TlsUse {
-    /// There is none.
+    /// Not available.
     None,
-    /// Clients may ask for it.
+    /// Clients may use it.
     Offered,
-    /// Nothing is told without it.
+    /// Nothing is disclosed without it.
     Required,
-    /// It is spoken.
+    /// In use.
     Spoken,
 }
 
-/// What client and server agreed on.
+/// What client and server negotiated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Agreed {
-    /// Reads are answered in chunks.
+    /// Reads are answered with structured replies.
     pub structured: bool,
-    /// Block status may be asked for.
+    /// Block status may be requested.
     pub allocation: bool,
 }
 
-/// What comes behind an option.
+/// The next step after an option.
 pub enum Next {
     /// The next option.
     Option,
-    /// TLS, as soon as the answer is out.
+    /// Start TLS after the answer was sent.
     Tls,
     /// Requests.
     Transmission(Opened),
-    /// Nothing: the connection ends.
+    /// Close the connection.
     End,
 }
 
-/// A handshake under way.
+/// A handshake in progress.
 pub struct Handshake<'a> {
     exports: &'a dyn Exports,
     tls: TlsUse,
     zeroes: bool,
     agreed: Agreed,
-    /// For which export contexts were agreed on.
+    /// The export for which contexts were negotiated.
     context_of: Option<String>,
 }
 
 impl<'a> Handshake<'a> {
-    /// `None`: the client's flags say what nobody knows.
+    /// Returns `None` if the client sends unknown flags.
     pub fn new(exports: &'a dyn Exports, tls: TlsUse, client_flags: u32) -> Option<Self> {
         let known = handshake::FIXED_NEWSTYLE | handshake::NO_ZEROES;
         let is_good = client_flags & !known == 0;
@@ -69,12 +70,11 @@ impl<'a> Handshake<'a> {
         is_good.then(|| Self { exports, tls, zeroes, agreed: Agreed::default(), context_of: None })
     }
 
-    /// TLS is spoken from now on.
+    /// TLS was started. Resets what was negotiated.
     pub fn secured(&mut self) {
         (self.tls, self.agreed, self.context_of) = (TlsUse::Spoken, Agreed::default(), None);
     }
 
-    /// What was agreed on.
     pub fn agreed(&self) -> Agreed {
         self.agreed
     }
@@ -124,7 +124,7 @@ impl<'a> Handshake<'a> {
         Next::Option
     }
 
-    /// The oldest way to choose an export: there is no answer that says no.
+    /// NBD_OPT_EXPORT_NAME, the oldest way to choose an export: it cannot report an error.
     fn export_name(&mut self, name: &[u8], out: &mut Vec<u8>) -> Next {
         let Ok(Found::Export(opened)) = std::str::from_utf8(name).map(|name| self.exports.open(name)) else {
             return Next::End;
@@ -138,7 +138,7 @@ impl<'a> Handshake<'a> {
         Next::Transmission(opened)
     }
 
-    /// Contexts hold for the export that they were asked for.
+    /// Metadata contexts apply only to the export that they were negotiated for.
     fn choose(&mut self, opened: &Opened) {
         self.agreed.allocation &= self.context_of.as_ref() == Some(&opened.name);
     }
@@ -177,7 +177,7 @@ impl<'a> Handshake<'a> {
         if wanted.contains(&info::DESCRIPTION) {
             tell(info::DESCRIPTION, b"a volume of Weir");
         }
-        // Any byte can be read and written alone, though most cheaply in whole blocks.
+        // Any byte range can be read and written; whole blocks are the most efficient.
         let preferred = u32::try_from(opened.export.block_bytes()).unwrap_or(4096).clamp(4096, REQUEST_BYTES_MAX);
         let sizes = [1, preferred, REQUEST_BYTES_MAX];
         tell(info::BLOCK_SIZE, &sizes.map(u32::to_be_bytes).concat());
@@ -201,7 +201,7 @@ impl<'a> Handshake<'a> {
             let mut at = Reader::new(data);
             let name = at.text()?;
             let count = at.u32()?;
-            // Each has four bytes at least, so that this ends where the data does.
+            // Each query needs at least four bytes, so this ends where the data does.
             let mut queries = Vec::new();
             for _ in 0..count {
                 queries.push(at.text()?);

@@ -1,11 +1,12 @@
-//! Memory for requests that are under way, of all connections: who asks for more than is left waits.
+//! Memory for the requests in progress of all connections. A request that needs more than is
+//! available waits.
 
 use bytes::Bytes;
 use parking_lot::{Condvar, Mutex};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// See the module.
+/// See the module documentation.
 pub(super) struct Memory {
     max: usize,
     used: Mutex<usize>,
@@ -13,7 +14,7 @@ pub(super) struct Memory {
     waiting: AtomicUsize,
 }
 
-/// A share of it, until it is dropped.
+/// A reservation, until it is dropped.
 pub(super) struct Share {
     of: Arc<Memory>,
     bytes: usize,
@@ -24,7 +25,7 @@ impl Memory {
         Arc::new(Self { max, used: Mutex::new(0), freed: Condvar::new(), waiting: AtomicUsize::new(0) })
     }
 
-    /// Takes a share, as soon as there is as much; all of it at most.
+    /// Reserves `bytes` bytes, at most the maximum. Waits until they are available.
     pub fn take(self: &Arc<Self>, bytes: usize) -> Share {
         let bytes = bytes.min(self.max);
         let mut used = self.used.lock();
@@ -39,7 +40,7 @@ impl Memory {
         Share { of: self.clone(), bytes }
     }
 
-    /// Whether somebody waits for some.
+    /// Whether a request waits for memory.
     pub fn is_short(&self) -> bool {
         self.waiting.load(Ordering::SeqCst) > 0
     }
@@ -49,7 +50,7 @@ impl Memory {
     }
 }
 
-/// Bytes that go out, with the share that they are of: a client that does not take them keeps it.
+/// Outgoing bytes with their reservation, which is kept until the client has read them.
 struct Held {
     bytes: Bytes,
     _share: Arc<Share>,
@@ -62,7 +63,7 @@ impl AsRef<[u8]> for Held {
 }
 
 impl Share {
-    /// `pieces`, as part of it.
+    /// Ties `pieces` to the reservation.
     pub fn hold(self: &Arc<Self>, pieces: Vec<Bytes>) -> Vec<Bytes> {
         let held = |bytes| Bytes::from_owner(Held { bytes, _share: self.clone() });
         match self.bytes {

@@ -1,17 +1,22 @@
-//! Volumes over NBD, the network block device protocol.
+//! NBD: exports volumes over the network block device protocol.
 //!
 //! ```text
-//!   client ── TCP, Unix socket, TLS ─> a thread for each connection: handshake ─> requests ─┬ in memory: answered at once
-//!                                                                                           └ all else: threads of all connections
+//!   client ── TCP, Unix socket, TLS ─> one thread per connection: handshake ─> requests
+//!     ├ cached: answered directly
+//!     └ all else: threads shared by all connections
 //! ```
-//! Protocol: <https://github.com/NetworkBlockDevice/nbd/blob/master/doc/proto.md>: fixed newstyle, structured replies,
-//! `base:allocation`, STARTTLS. [`proto`] and [`handshake`] are bytes to values and back; `connection` does the work.
+//! Protocol: <https://github.com/NetworkBlockDevice/nbd/blob/master/doc/proto.md>: fixed newstyle,
+//! structured replies, `base:allocation`, STARTTLS. [`proto`] and [`handshake`] convert between
+//! bytes and values; `connection` does the work.
 //!
 //! Invariants:
-//!   * what a client may send is bounded, and memory grows with the bytes that came, not with the length that they announce
-//!   * what is malformed ends that connection and nothing else
-//!   * a request that waits for a device keeps no other waiting: answers go out in the order in which they are ready
-//!   * a flush, on any connection, covers all writes of the volume that were answered before, on any other (`CAN_MULTI_CONN`)
+//!   * what a client may send is bounded, and memory grows with the bytes received, not with the
+//!     length announced
+//!   * malformed input closes that connection and affects nothing else
+//!   * a request that waits for a device does not delay others: answers are sent in the order in
+//!     which they are ready
+//!   * a flush on any connection covers all writes to the volume that were answered before, on any
+//!     connection (`CAN_MULTI_CONN`)
 
 mod connection;
 mod export;
@@ -32,5 +37,5 @@ pub use export::{Export, Exports, Found, Listed, Opened};
 pub use figures::Figures;
 pub use server::{Config, Server, Tls};
 
-/// Where clients look for a server.
+/// Standard port of NBD servers.
 pub const PORT: u16 = 10809;

@@ -1,19 +1,19 @@
-//! The protocol's numbers, and its messages as values. All are big-endian.
+//! Constants and messages of the protocol. All numbers are big-endian.
 
-/// Both magic numbers with which a server begins.
+/// The two magic numbers with which a server starts.
 pub const GREETING: [u8; 16] = *b"NBDMAGICIHAVEOPT";
-/// Begins each option of a client.
+/// Magic number of each option of a client.
 pub const OPTION_MAGIC: u64 = u64::from_be_bytes(*b"IHAVEOPT");
 const OPTION_REPLY_MAGIC: u64 = 0x0003_e889_0455_65a9;
 const REQUEST_MAGIC: u32 = 0x2560_9513;
 const SIMPLE_REPLY_MAGIC: u32 = 0x6744_6698;
 const STRUCTURED_REPLY_MAGIC: u32 = 0x668e_33ef;
 
-/// Flags of the handshake, the same for both sides.
+/// Handshake flags, the same for both sides.
 pub mod handshake {
     /// Fixed newstyle: every option is answered.
     pub const FIXED_NEWSTYLE: u32 = 1;
-    /// 124 zeros are left out.
+    /// The 124 zero bytes are omitted.
     pub const NO_ZEROES: u32 = 2;
 }
 
@@ -30,7 +30,7 @@ pub mod option {
     pub const SET_META_CONTEXT: u32 = 10;
 }
 
-/// Answers to options.
+/// Replies to options.
 pub mod answer {
     pub const ACK: u32 = 1;
     pub const SERVER: u32 = 2;
@@ -44,7 +44,7 @@ pub mod answer {
     pub const UNKNOWN: u32 = ERROR | 6;
 }
 
-/// What is told of an export.
+/// Types of information about an export.
 pub mod info {
     pub const EXPORT: u16 = 0;
     pub const NAME: u16 = 1;
@@ -52,7 +52,7 @@ pub mod info {
     pub const BLOCK_SIZE: u16 = 3;
 }
 
-/// What an export can do.
+/// Transmission flags: the capabilities of an export.
 pub mod can {
     pub const HAS_FLAGS: u16 = 1;
     pub const READ_ONLY: u16 = 2;
@@ -66,7 +66,7 @@ pub mod can {
     pub const FAST_ZERO: u16 = 1 << 11;
 }
 
-/// Flags of requests.
+/// Command flags.
 pub mod flag {
     pub const FUA: u16 = 1;
     pub const NO_HOLE: u16 = 2;
@@ -75,7 +75,7 @@ pub mod flag {
     pub const FAST_ZERO: u16 = 16;
 }
 
-/// What a client asks for.
+/// A command of the client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Command {
     Read,
@@ -86,7 +86,7 @@ pub enum Command {
     Cache,
     WriteZeroes,
     BlockStatus,
-    /// Something else, by its number.
+    /// Unknown command, with its number.
     Other(u16),
 }
 
@@ -99,7 +99,7 @@ impl Command {
             .unwrap_or(Other(number))
     }
 
-    /// Flags that may come with it.
+    /// Flags that are valid with the command.
     pub fn flags(self) -> u16 {
         match self {
             Self::Read => flag::DONT_FRAGMENT | flag::FUA,
@@ -111,7 +111,7 @@ impl Command {
         }
     }
 
-    /// Its code among [`observe::Layer::Nbd`]'s operations.
+    /// Index of the command in the operations of [`observe::Layer::Nbd`].
     pub fn code(self) -> u8 {
         match self {
             Self::Read => 0,
@@ -125,25 +125,25 @@ impl Command {
     }
 }
 
-/// A request, without the data of a write.
+/// A request without the data of a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Request {
-    /// [`flag`].
+    /// See [`flag`].
     pub flags: u16,
     pub command: Command,
-    /// By which the client knows the answer.
+    /// Identifies the request in its reply.
     pub cookie: u64,
-    /// First byte.
+    /// In bytes.
     pub offset: u64,
-    /// Bytes.
+    /// In bytes.
     pub length: u32,
 }
 
 impl Request {
-    /// Bytes of a request.
+    /// Encoded size.
     pub const BYTES: usize = 28;
 
-    /// `None`: it does not begin as one, so that nobody knows where the next one begins.
+    /// `None` if the magic number is wrong; then the start of the next request cannot be found.
     pub fn parse(bytes: &[u8; Self::BYTES]) -> Option<Self> {
         let mut at = Reader::new(bytes);
         if at.u32()? != REQUEST_MAGIC {
@@ -154,20 +154,20 @@ impl Request {
     }
 }
 
-/// The head of an option.
+/// The header of an option.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OptionHead {
-    /// [`option`].
+    /// See [`option`].
     pub option: u32,
-    /// Bytes that follow.
+    /// Number of bytes that follow.
     pub length: u32,
 }
 
 impl OptionHead {
-    /// Bytes of a head.
+    /// Encoded size.
     pub const BYTES: usize = 16;
 
-    /// `None`: it is none.
+    /// `None` if the magic number is wrong.
     pub fn parse(bytes: &[u8; Self::BYTES]) -> Option<Self> {
         let mut at = Reader::new(bytes);
         if at.u64()? != OPTION_MAGIC {
@@ -177,7 +177,7 @@ impl OptionHead {
     }
 }
 
-/// Adds an answer to an option.
+/// Appends a reply to an option.
 pub fn put_answer(out: &mut Vec<u8>, option: u32, answer: u32, data: &[u8]) {
     out.extend(OPTION_REPLY_MAGIC.to_be_bytes());
     out.extend(option.to_be_bytes());
@@ -186,7 +186,7 @@ pub fn put_answer(out: &mut Vec<u8>, option: u32, answer: u32, data: &[u8]) {
     out.extend_from_slice(data);
 }
 
-/// The head of a reply of the simple kind.
+/// Encodes the header of a simple reply.
 pub fn simple_reply(cookie: u64, error: u32) -> [u8; 16] {
     let mut out = [0; 16];
     out[..4].copy_from_slice(&SIMPLE_REPLY_MAGIC.to_be_bytes());
@@ -195,7 +195,7 @@ pub fn simple_reply(cookie: u64, error: u32) -> [u8; 16] {
     out
 }
 
-/// Kinds of chunks.
+/// Types of structured reply chunks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u16)]
 pub enum Chunk {
@@ -205,7 +205,7 @@ pub enum Chunk {
     Error = 1 << 15 | 1,
 }
 
-/// The head of a chunk with `length` bytes behind it.
+/// Encodes the header of a chunk with `length` bytes of payload.
 pub fn chunk(cookie: u64, kind: Chunk, is_last: bool, length: u32) -> [u8; 20] {
     let mut out = [0; 20];
     out[..4].copy_from_slice(&STRUCTURED_REPLY_MAGIC.to_be_bytes());
@@ -216,7 +216,7 @@ pub fn chunk(cookie: u64, kind: Chunk, is_last: bool, length: u32) -> [u8; 20] {
     out
 }
 
-/// Reads numbers and bytes off the front.
+/// Decodes consecutive numbers and bytes.
 pub struct Reader<'a>(&'a [u8]);
 
 impl<'a> Reader<'a> {
@@ -224,7 +224,7 @@ impl<'a> Reader<'a> {
         Self(bytes)
     }
 
-    /// The next `n` bytes, if there are as many.
+    /// The next `n` bytes; `None` if fewer remain.
     pub fn take(&mut self, n: usize) -> Option<&'a [u8]> {
         let (front, rest) = self.0.split_at_checked(n)?;
         self.0 = rest;
@@ -243,13 +243,13 @@ impl<'a> Reader<'a> {
         Some(u64::from_be_bytes(self.take(8)?.try_into().ok()?))
     }
 
-    /// A text behind its length.
+    /// A length-prefixed UTF-8 string.
     pub fn text(&mut self) -> Option<&'a str> {
         let length = usize::try_from(self.u32()?).ok()?;
         std::str::from_utf8(self.take(length)?).ok()
     }
 
-    /// Whether nothing is left.
+    /// Whether all bytes were read.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

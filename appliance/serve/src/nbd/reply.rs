@@ -1,4 +1,4 @@
-//! Answers as they go out: the head of each, and data as the slices that memory holds.
+//! Encoding of replies: headers, and data as references to cached buffers.
 
 use super::handshake::{ALLOCATION_ID, Agreed};
 use super::proto::{Chunk, Request, chunk, simple_reply};
@@ -6,13 +6,13 @@ use bytes::Bytes;
 use files::volume::{Extent, Part};
 use files::{Error, Refusal};
 
-/// Data up to this length is copied behind its head: cheaper than a slice of its own.
+/// Data up to this length is copied behind its header, which is cheaper than a separate slice.
 const COPIED_MAX: usize = 16 << 10;
-/// Holes shorter than this are sent as zeros: a chunk costs 32 bytes and the client's time.
+/// Shorter holes are sent as zeros: a chunk costs 32 bytes and processing time on the client.
 const HOLE_MIN: usize = 4096;
 static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
 
-/// Answers that wait to be sent together.
+/// Replies to be sent together.
 #[derive(Default)]
 pub(super) struct Replies {
     done: Vec<Bytes>,
@@ -25,7 +25,7 @@ impl Replies {
         self.bytes
     }
 
-    /// All of them, to be sent.
+    /// Takes all replies.
     pub fn take(&mut self) -> Vec<Bytes> {
         self.close();
         self.bytes = 0;
@@ -69,12 +69,12 @@ impl Replies {
         }
     }
 
-    /// Done, with nothing to say.
+    /// Success without data.
     pub fn done(&mut self, request: &Request) {
         self.put(&simple_reply(request.cookie, 0));
     }
 
-    /// Not done.
+    /// An error, with its text in structured replies.
     pub fn error(&mut self, request: &Request, agreed: Agreed, errno: u32, text: &str) {
         if !agreed.structured {
             return self.put(&simple_reply(request.cookie, errno));
@@ -86,7 +86,8 @@ impl Replies {
         self.put(text);
     }
 
-    /// What was read. In chunks, if that was agreed on and is not unwanted: so holes are told and not sent.
+    /// The result of a read. Uses several chunks if structured replies were negotiated and `whole`
+    /// is not set, so that holes are reported instead of sent.
     pub fn read(&mut self, request: &Request, agreed: Agreed, whole: bool, parts: Vec<Part>) {
         if !agreed.structured {
             self.put(&simple_reply(request.cookie, 0));
@@ -123,9 +124,9 @@ impl Replies {
         }
     }
 
-    /// Where data and holes are.
+    /// The result of block status: data and holes.
     pub fn extents(&mut self, request: &Request, extents: &[Extent]) {
-        /// Hole, and zeros.
+        /// NBD_STATE_HOLE and NBD_STATE_ZERO.
         const HOLE: u32 = 3;
         self.put(&chunk(request.cookie, Chunk::BlockStatus, true, 4 + 8 * extents.len() as u32));
         self.put(&ALLOCATION_ID.to_be_bytes());
@@ -136,7 +137,7 @@ impl Replies {
     }
 }
 
-/// Error numbers of the protocol: those of Linux, but few.
+/// Error numbers of the protocol: a subset of Linux's.
 pub(super) mod errno {
     pub const PERM: u32 = 1;
     pub const IO: u32 = 5;
@@ -147,7 +148,7 @@ pub(super) mod errno {
     pub const SHUTDOWN: u32 = 108;
 }
 
-/// The number for an error.
+/// The error number for an error.
 pub(super) fn number(error: &Error) -> u32 {
     match error {
         Error::Refused { why: Refusal::ReadOnly | Refusal::NotPermitted, .. } => errno::PERM,

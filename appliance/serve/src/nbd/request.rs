@@ -1,4 +1,4 @@
-//! One request: whether it can be, and doing it.
+//! Validates and executes a request.
 
 use super::export::{Export, Opened};
 use super::handshake::{Agreed, REQUEST_BYTES_MAX};
@@ -6,13 +6,13 @@ use super::proto::{Command, Request, flag};
 use super::reply::{Replies, errno, number};
 use files::Error;
 
-/// Runs of one answer to block status at most: half a MiB.
+/// Maximum number of extents in one reply to block status: half a MiB.
 const EXTENTS_MAX: usize = 64 << 10;
 
-/// Why a request is not done: number and text.
+/// Why a request is refused: error number and text.
 pub(super) type Wrong = (u32, String);
 
-/// Whether a request can be done at all. What changes nothing and what it is asked of is looked at here, before any data is.
+/// Checks whether a request is valid for the export, before any of its data is received.
 pub(super) fn check(request: &Request, agreed: Agreed, opened: &Opened) -> Result<(), Wrong> {
     use Command::{BlockStatus, Cache, Disconnect, Flush, Other, Read, Trim, Write, WriteZeroes};
     let wrong = |number: u32, text: &str| Err((number, text.to_owned()));
@@ -43,14 +43,14 @@ pub(super) fn check(request: &Request, agreed: Agreed, opened: &Opened) -> Resul
     }
 }
 
-/// Answers a read from memory; `false`: it has to wait for a device.
+/// Answers a read from the cache. Returns `false` if it has to wait for a device.
 pub(super) fn read_at_once(request: &Request, agreed: Agreed, export: &dyn Export, out: &mut Replies) -> bool {
     let Ok(Some(parts)) = export.read_at_once(request.offset, request.length as usize) else { return false };
     out.read(request, agreed, request.flags & flag::DONT_FRAGMENT != 0, parts);
     true
 }
 
-/// Does a request that was checked, and answers it. Gives the number of the error, or 0.
+/// Executes a checked request and answers it. Returns the error number, or 0.
 pub(super) fn perform(request: &Request, data: &[u8], agreed: Agreed, export: &dyn Export, out: &mut Replies) -> u32 {
     match attempt(request, data, agreed, export, out) {
         Ok(()) => 0,

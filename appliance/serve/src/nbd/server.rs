@@ -1,4 +1,4 @@
-//! Listens, and gives each connection a thread.
+//! Listens for connections and starts a thread for each.
 
 use super::connection::{Connection, Shared};
 use super::export::Exports;
@@ -22,43 +22,46 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// How long a client may be silent before the system asks whether it is still there: a volume is in use as long as it has a client.
+/// TCP keepalive time: a volume is in use as long as it has a client, so dead clients must be
+/// detected.
 const KEEPALIVE: Duration = Duration::from_secs(60);
 const STACK_BYTES: usize = 512 << 10;
-/// How often it is looked whether a client that takes nothing keeps memory from others.
+/// Interval between checks for clients that do not read their answers while others need memory.
 const LOOK: Timespec = Timespec { tv_sec: 2, tv_nsec: 0 };
 
-/// Handshakes of one network at once.
+/// Maximum number of concurrent handshakes per network.
 const HANDSHAKES: usize = 128;
 
-/// Gives what TLS is spoken with, for each connection anew.
+/// Returns the TLS configuration, called for each connection.
 pub type Tls = Arc<dyn Fn() -> Arc<rustls::ServerConfig> + Send + Sync>;
 
-/// How to serve.
+/// Configuration of a server.
 #[derive(Clone)]
 pub struct Config {
     /// TCP addresses.
     pub listen: Vec<SocketAddr>,
-    /// A Unix socket, for this process's user alone. What is there already is replaced.
+    /// Path of a Unix socket, accessible only to this process's user. An existing socket is
+    /// replaced.
     pub socket: Option<PathBuf>,
-    /// Whom TCP connections are taken from; nobody else.
+    /// Hosts that may connect over TCP.
     pub hosts: Vec<HostPattern>,
-    /// TLS; without it there is none.
+    /// TLS; `None`: not available.
     pub tls: Option<Tls>,
-    /// Over TCP, nothing is told without TLS.
+    /// Over TCP, disclose nothing without TLS.
     pub tls_required: bool,
-    /// Connections over TCP at once. A further one takes the place of one that does not get on with its handshake or its request, or
-    /// is closed. As many again may come by the Unix socket.
+    /// Maximum number of TCP connections. A further one replaces a connection that makes no
+    /// progress with its handshake or request; if there is none, it is closed. The Unix socket has
+    /// the same number again.
     pub connections: usize,
-    /// Of one network at once: an IPv4 address, or the /64 of an IPv6 address.
+    /// Maximum number of connections per network: an IPv4 address, or an IPv6 /64.
     pub connections_of_one: usize,
-    /// Memory for requests that are under way.
+    /// Memory for requests in progress.
     pub memory_bytes: usize,
-    /// Threads for requests that wait.
+    /// Maximum number of threads for requests that wait.
     pub threads: usize,
-    /// Where requests are counted.
+    /// Statistics.
     pub figures: Arc<Figures>,
-    /// How long a stop waits for requests that are under way.
+    /// How long a stop waits for requests in progress.
     pub patience: Duration,
 }
 
@@ -85,7 +88,7 @@ enum Listener {
     Unix(UnixListener),
 }
 
-/// Connections, and how they end.
+/// The connections of a server.
 struct Inner {
     shared: Arc<Shared>,
     config: Config,
@@ -97,7 +100,7 @@ struct Inner {
     wake: OwnedFd,
 }
 
-/// A server at work. It stops when dropped.
+/// A running server. Dropping it stops it.
 pub struct Server {
     inner: Arc<Inner>,
     addresses: Vec<SocketAddr>,
@@ -105,7 +108,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// Starts to serve.
+    /// Starts the server. Fails if an address or the socket cannot be bound; the error names it.
     pub fn start(config: Config, exports: Arc<dyn Exports>) -> io::Result<Self> {
         let mut listeners = Vec::new();
         let mut addresses = Vec::new();
@@ -143,12 +146,12 @@ impl Server {
         Ok(Self { inner, addresses, thread })
     }
 
-    /// Where it listens over TCP, in the order of the configuration.
+    /// TCP addresses, in the order of the configuration.
     pub fn addresses(&self) -> &[SocketAddr] {
         &self.addresses
     }
 
-    /// Where requests are counted.
+    /// Statistics.
     pub fn figures(&self) -> &Arc<Figures> {
         &self.inner.config.figures
     }
@@ -182,7 +185,8 @@ fn listen_at(path: &PathBuf) -> io::Result<UnixListener> {
         Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(with(e)),
         _ => {}
     }
-    // Nobody else gets in between: until it has its name, it is in nobody's way.
+    // The socket gets its permissions under a temporary name, so that no other user can connect
+    // before.
     let hidden = path.with_extension(format!("new-{}", std::process::id()));
     let _ = std::fs::remove_file(&hidden);
     let listener = UnixListener::bind(&hidden).map_err(with)?;
@@ -240,7 +244,8 @@ impl Inner {
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => return,
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => {
-                    // Of one client, or there are no more descriptors: then it would come back at once.
+                    // An error of one client, or no file descriptors are left: then it would recur
+                    // immediately.
                     tracing::warn!(%error, "cannot take a connection of NBD");
                     std::thread::sleep(Duration::from_millis(50));
                     return;
@@ -249,7 +254,8 @@ impl Inner {
         }
     }
 
-    /// Whether there is a place for a connection from there. If all are taken, one that keeps its place without using it is cut off.
+    /// Whether there is a place for a connection from `network`. If all are occupied, a connection
+    /// that does not use its place is closed.
     fn has_place(&self, network: Option<IpAddr>) -> bool {
         let mut all = self.connections.lock();
         let of_own = || all.values().filter(|c| c.network() == network);
@@ -292,7 +298,7 @@ impl Inner {
         let this = self.clone();
         let thread = std::thread::Builder::new().name("nbd-client".to_owned()).stack_size(STACK_BYTES);
         let started = thread.spawn(move || {
-            // Names are looked up here, where it keeps nobody waiting.
+            // Host names are resolved on this thread, where that delays no other connection.
             let may = |a: SocketAddr| this.config.hosts.iter().any(|host| host.matches(a.ip(), &this.names));
             if address.is_none_or(may) {
                 connection.serve(&this.shared, this.config.tls_required && address.is_some());

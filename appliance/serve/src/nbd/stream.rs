@@ -1,11 +1,13 @@
-//! A connection's two directions, with or without TLS.
+//! The two directions of a connection, with or without TLS.
 //!
-//! One thread reads and may wait for the client. Whoever has an answer writes it, and takes along what others put there meanwhile; who
-//! does not belong to this connection never waits for its client: what the socket does not take is left to a thread of its own.
+//! One thread reads and may wait for the client. Any thread with an answer writes it, including
+//! what others queue meanwhile. A thread that does not belong to this connection never waits for
+//! its client: what the socket does not accept is left to a separate thread.
 //!
 //! Invariants:
-//!   * one thread at a time writes, so that what TLS encrypts goes out in the order in which it was encrypted
-//!   * after an error, or a client that is gone, nothing more is written or kept
+//!   * one thread at a time writes, so that TLS records are sent in the order in which they were
+//!     encrypted
+//!   * after an error, or when the client has disconnected, nothing more is written or queued
 
 use super::connection::Waits;
 use bytes::Bytes;
@@ -23,18 +25,18 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// Bytes read at once.
+/// Size of a read.
 const INPUT_BYTES: usize = 64 << 10;
-/// Read at once for TLS: a record and some.
+/// Size of a read with TLS: one record and some more.
 const RAW_BYTES: usize = 32 << 10;
-/// Pieces of one gathering write.
+/// Maximum number of pieces in a gathering write.
 const PIECES: usize = 64;
-/// Encrypted at once, at most twice as much.
+/// Amount encrypted at once; at most twice as much.
 const TLS_BYTES: usize = 256 << 10;
-/// Bytes that may wait to go out before no further request is read.
+/// Maximum output queued before no further request is read.
 pub(super) const QUEUED_MAX: usize = 4 << 20;
 
-/// What the system has.
+/// A socket of either kind.
 pub(super) enum Socket {
     Tcp(TcpStream),
     Unix(UnixStream),
@@ -49,14 +51,14 @@ impl Socket {
     }
 
     pub fn shutdown(&self, how: Shutdown) {
-        // It may be gone already.
+        // The socket may be closed already.
         let _ = match self {
             Self::Tcp(s) => s.shutdown(how),
             Self::Unix(s) => s.shutdown(how),
         };
     }
 
-    /// Reads wait so long at most; `None`: for ever.
+    /// Sets the read timeout; `None`: no timeout.
     pub fn set_patience(&self, patience: Option<Duration>) -> io::Result<()> {
         match self {
             Self::Tcp(s) => s.set_read_timeout(patience),
@@ -80,7 +82,7 @@ impl Socket {
 
 type Tls = Mutex<ServerConnection>;
 
-/// What comes in.
+/// The receiving direction.
 pub(super) struct Input {
     socket: Arc<Socket>,
     tls: Option<Arc<Tls>>,
@@ -88,10 +90,10 @@ pub(super) struct Input {
     buf: Vec<u8>,
     start: usize,
     end: usize,
-    /// As it came, for TLS.
+    /// Encrypted input.
     raw: Vec<u8>,
     raw_start: usize,
-    /// For what the connection waits: also for the rest of what came.
+    /// What the connection waits for, including the rest of a partial request.
     waits: Arc<Mutex<Waits>>,
 }
 
@@ -101,7 +103,7 @@ impl Input {
         Self { socket, tls: None, output, buf, start: 0, end: 0, raw, raw_start: 0, waits }
     }
 
-    /// A part of a request is there, or all of it.
+    /// Updates what the connection waits for, after a request was received partially or completely.
     fn has_part(&self, is_part: bool) {
         let mut waits = self.waits.lock();
         match *waits {
@@ -111,7 +113,8 @@ impl Input {
         }
     }
 
-    /// Speaks TLS from now on. What came before is not for it: the client waits for our answer.
+    /// Switches to TLS. There may be no buffered input, because the client must wait for our
+    /// answer.
     pub fn secure(&mut self, tls: ServerConnection) -> io::Result<()> {
         if self.start != self.end {
             return Err(io::Error::new(io::ErrorKind::InvalidData, "data before the TLS handshake"));
@@ -122,7 +125,7 @@ impl Input {
         Ok(())
     }
 
-    /// The next `N` bytes; `None` when the client has ended instead of beginning them.
+    /// Reads the next `N` bytes; `None` if the client has closed the connection before the first.
     pub fn next<const N: usize>(&mut self) -> io::Result<Option<[u8; N]>> {
         while self.end - self.start < N {
             if self.start > 0 {
@@ -150,12 +153,13 @@ impl Input {
         Ok(Some(bytes))
     }
 
-    /// Whether `n` more bytes are here already.
+    /// Whether `n` more bytes are buffered.
     pub fn has(&self, n: usize) -> bool {
         self.end - self.start >= n
     }
 
-    /// The next `len` bytes. The buffer grows as they come. `is_late` is asked whenever nothing came for a while.
+    /// Reads the next `len` bytes. The buffer grows as they arrive. `is_late` is called whenever a
+    /// read times out, and aborts if it returns true.
     pub fn take(&mut self, len: usize, is_late: &mut dyn FnMut() -> bool) -> io::Result<Vec<u8>> {
         let here = (self.end - self.start).min(len);
         let mut out = Vec::with_capacity(len.min(here + INPUT_BYTES));
@@ -163,7 +167,8 @@ impl Input {
         self.start += here;
         while out.len() < len {
             let from = out.len();
-            // Twice what came so far: a long announcement alone takes no memory.
+            // At most twice what has arrived, so that an announced length alone allocates no
+            // memory.
             let to = len.min((2 * from).max(from + INPUT_BYTES));
             out.resize(to, 0);
             let mut at = from;
@@ -179,7 +184,7 @@ impl Input {
         Ok(out)
     }
 
-    /// Passes over the next `len` bytes.
+    /// Discards the next `len` bytes.
     pub fn skip(&mut self, len: usize) -> io::Result<()> {
         let mut left = len;
         while left > 0 {
@@ -196,7 +201,8 @@ impl Input {
                 let mut tls = tls.lock();
                 match tls.reader().read(out) {
                     Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
-                    // Ended without saying so: a request that is cut short is seen by who wants more of it.
+                    // The client closed without close_notify. A truncated request is detected by
+                    // its reader.
                     Err(e) if e.kind() == io::ErrorKind::UnexpectedEof => return Ok(0),
                     other => return other,
                 }
@@ -213,7 +219,7 @@ impl Input {
             match wants_write {
                 Some((wants_write, result)) => {
                     if wants_write {
-                        // Our side of the handshake, or why it does not go on.
+                        // Our side of the handshake, or an alert.
                         self.output.send(Vec::new(), true);
                     }
                     result?;
@@ -237,11 +243,11 @@ struct Queue {
     waiting: VecDeque<Bytes>,
     bytes: usize,
     is_writing: bool,
-    /// When the client last took something, or could have begun to.
+    /// When the client last accepted data, or could have started to.
     taken: Option<Instant>,
 }
 
-/// What goes out.
+/// The sending direction.
 pub(super) struct Output {
     socket: Arc<Socket>,
     tls: Mutex<Option<Arc<Tls>>>,
@@ -265,12 +271,13 @@ impl Output {
         *self.tls.lock() = Some(tls);
     }
 
-    /// Whether nobody takes anything any more.
+    /// Whether the client no longer reads.
     pub fn is_gone(&self) -> bool {
         self.is_gone.load(Ordering::SeqCst)
     }
 
-    /// Sends, behind what waits. `may_wait`: the caller belongs to this connection and waits for the client to take it.
+    /// Queues and sends data. `may_wait`: the caller belongs to this connection and may wait for
+    /// the client.
     pub fn send(self: &Arc<Self>, pieces: Vec<Bytes>, may_wait: bool) {
         {
             let mut queue = self.queue.lock();
@@ -288,7 +295,7 @@ impl Output {
         self.write(may_wait, VecDeque::new());
     }
 
-    /// Waits until little enough is left to be taken.
+    /// Waits until little enough output is queued.
     pub fn wait(&self) {
         let mut queue = self.queue.lock();
         while queue.bytes > QUEUED_MAX && !self.is_gone() {
@@ -296,7 +303,7 @@ impl Output {
         }
     }
 
-    /// Waits until all is taken.
+    /// Waits until all output was sent.
     pub fn finish(&self) {
         let mut queue = self.queue.lock();
         while (queue.is_writing || !queue.waiting.is_empty()) && !self.is_gone() {
@@ -304,7 +311,7 @@ impl Output {
         }
     }
 
-    /// The client takes nothing any more.
+    /// Closes the connection and discards queued output.
     pub fn give_up(&self) {
         self.is_gone.store(true, Ordering::SeqCst);
         let mut queue = self.queue.lock();
@@ -315,7 +322,8 @@ impl Output {
         self.socket.shutdown(Shutdown::Both);
     }
 
-    /// Writes `begun`, and then what waits, until nothing does. Only who set `is_writing` calls this.
+    /// Writes `begun`, then queued output until there is none. Only the thread that set
+    /// `is_writing` calls this.
     fn write(self: &Arc<Self>, may_wait: bool, mut begun: VecDeque<Bytes>) {
         let tls = self.tls.lock().clone();
         loop {
@@ -357,7 +365,8 @@ impl Output {
         }
     }
 
-    /// As much of what waits as is encrypted at once: what the client does not take stays as it is.
+    /// Takes as much queued output as is encrypted at once. The rest stays unencrypted until the
+    /// client reads.
     fn some(&self) -> VecDeque<Bytes> {
         let mut queue = self.queue.lock();
         let (mut batch, mut bytes) = (VecDeque::new(), 0);
@@ -373,7 +382,7 @@ impl Output {
         batch
     }
 
-    /// Whether something waits of which nothing was taken for so long.
+    /// Whether queued output has made no progress for `long`.
     pub fn is_stalled(&self, long: Duration) -> bool {
         let queue = self.queue.lock();
         queue.is_writing && queue.taken.is_some_and(|taken| taken.elapsed() > long)
@@ -384,7 +393,7 @@ impl Output {
         self.give_up();
     }
 
-    /// Leaves what the client does not take now to a thread that waits for it.
+    /// Leaves output that the socket does not accept to a thread that waits for it.
     fn leave(self: &Arc<Self>, begun: VecDeque<Bytes>) {
         let this = self.clone();
         let thread = std::thread::Builder::new().name("nbd-out".to_owned()).stack_size(128 << 10);
@@ -412,7 +421,7 @@ impl Output {
     }
 }
 
-/// `batch` as TLS has it, behind what TLS itself has to say.
+/// Encrypts `batch`, after what TLS itself has to send.
 fn encrypt(tls: &Tls, batch: VecDeque<Bytes>) -> io::Result<VecDeque<Bytes>> {
     let mut tls = tls.lock();
     tls.set_buffer_limit(None);

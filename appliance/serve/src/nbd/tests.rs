@@ -1,4 +1,4 @@
-//! A server over a device in memory, and a client that says what it wants byte by byte.
+//! A server over a device in memory, and a client that controls each byte it sends.
 
 use super::proto::{Command, GREETING, option};
 use super::*;
@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 const SIZE: u64 = 1 << 20;
-/// Reads of this place wait until they are let go on.
+/// Reads at this offset wait until the test releases them.
 const SLOW: u64 = 512 << 10;
 
 #[derive(Default)]
@@ -44,7 +44,7 @@ impl Export for Disk {
             return Err(Error::corrupt("disk", "a bad block"));
         }
         let bytes = self.bytes.lock()[offset as usize..offset as usize + len].to_vec();
-        // Blocks of 16 KiB, of which those of zeros are holes.
+        // Blocks of 16 KiB; those of zeros are holes.
         let mut parts = Vec::new();
         for block in bytes.chunks(16384) {
             match (block.iter().all(|b| *b == 0), parts.last_mut()) {
@@ -150,7 +150,7 @@ struct Client<S = UnixStream> {
     socket: S,
 }
 
-/// Servers that TCP clients reach, with few places.
+/// A server with few places, reachable over TCP.
 struct Crowded {
     disk: Arc<Disk>,
     server: Server,
@@ -164,14 +164,14 @@ impl Crowded {
         Self { server: Server::start(config, Arc::new(One(disk.clone()))).expect("it starts"), disk }
     }
 
-    /// Shakes no hands.
+    /// Connects without a handshake.
     fn connect(&self) -> Client<TcpStream> {
         let socket = TcpStream::connect(self.server.addresses()[0]).expect("it listens");
         socket.set_read_timeout(Some(Duration::from_secs(60))).expect("a socket");
         Client { socket }
     }
 
-    /// Has an export.
+    /// Connects and chooses an export.
     fn chosen(&self) -> Client<TcpStream> {
         let mut client = self.connect();
         client.greet();
@@ -247,7 +247,7 @@ impl<S: Read + Write> Client<S> {
         (self.number(8), error)
     }
 
-    /// Flags, kind, cookie and contents of a chunk.
+    /// Flags, type, cookie and payload of a chunk.
     fn chunk(&mut self) -> (u64, u64, u64, Vec<u8>) {
         assert_eq!(self.number(4), 0x668e_33ef);
         let (flags, kind, cookie, length) = (self.number(2), self.number(2), self.number(8), self.number(4));
@@ -268,7 +268,7 @@ fn a_handshake_answers_every_option() {
     assert_eq!(client.ask(option::INFO, &[&text("nosuch")[..], &[0, 0]].concat()).0, 1 << 31 | 6);
     assert_eq!(client.ask(option::INFO, &[&text("locked")[..], &[0, 0]].concat()).0, 1 << 31 | 2);
     assert_eq!(client.ask(option::GO, &[0, 0, 0, 9, 1]).0, 1 << 31 | 3);
-    // Contexts need structured replies.
+    // Contexts require structured replies.
     let query = [&text("tank/v")[..], &0_u32.to_be_bytes()].concat();
     assert_eq!(client.ask(option::LIST_META_CONTEXT, &query).0, 1 << 31 | 3);
     assert_eq!(client.ask(option::STRUCTURED_REPLY, &[]).0, 1);
@@ -298,7 +298,7 @@ fn what_is_written_is_read_with_and_without_structured_replies() {
     assert_eq!(client.simple(), (9, 0));
     client.request(0, 6, 10, 1002, 2);
     assert_eq!(client.simple(), (10, 0));
-    // What takes space is not faster.
+    // Zeros that must be allocated are not fast.
     client.request(2 | 16, 6, 11, 0, 512);
     assert_eq!(client.simple(), (11, 95));
     for (command, offset, length, error) in
@@ -307,7 +307,7 @@ fn what_is_written_is_read_with_and_without_structured_replies() {
         client.request(0, command, 12, offset, length);
         assert_eq!(client.simple(), (12, error), "command {command}");
     }
-    // A write that is refused is passed over.
+    // The data of a refused write is skipped.
     client.request(0, 1, 13, SIZE - 1, 5);
     client.put(b"12345");
     assert_eq!(client.simple(), (13, 28));
@@ -379,7 +379,7 @@ fn what_is_no_request_ends_its_connection_and_no_other() {
     };
     for round in 0..40 {
         let mut bad = if round % 2 == 0 { rig.connect() } else { rig.chosen("tank/v", round % 4 == 1) };
-        // It may be closed before all was written.
+        // The connection may be closed before everything was written.
         let _ = bad.socket.write_all(&noise(200));
         assert!(bad.is_closed(), "round {round}");
     }
@@ -437,13 +437,13 @@ fn a_client_that_leaves_a_request_unfinished_makes_room_and_one_network_does_not
     let mut disk = crowded.chosen();
     assert!(disk.is_served());
     let mut half: Vec<_> = (0..2).map(|_| crowded.chosen()).collect();
-    // A write whose data does not come, and a request without its end.
+    // A write whose data does not arrive, and an incomplete request.
     half[0].request(0, Command::Write.code().into(), 1, 0, 4096);
     half[1].put(&0x2560_9513_u32.to_be_bytes());
     let deadline = std::time::Instant::now() + Duration::from_secs(60);
     for _ in 0..2 {
         let mut further = loop {
-            // Its data may be on its way, for a moment.
+            // For a moment, its data may still be in flight.
             let mut client = crowded.connect();
             let mut greeting = [0; 18];
             if client.socket.read_exact(&mut greeting).is_ok() {
@@ -458,10 +458,10 @@ fn a_client_that_leaves_a_request_unfinished_makes_room_and_one_network_does_not
             (kind, _) = further.answer();
         }
         assert!(further.is_served());
-        // It stays, so that the next one needs another place.
+        // Stays open, so that the next client needs another place.
         half.push(further);
     }
     assert!(half.iter_mut().take(2).all(Client::is_closed) && disk.is_served());
-    // All three are in use now: a fourth of this network is refused.
+    // All three are in use now: a fourth connection of this network is refused.
     assert!(crowded.connect().is_closed());
 }

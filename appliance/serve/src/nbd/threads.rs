@@ -1,11 +1,11 @@
-//! Threads for requests that may wait: as many as wait at once, up to a limit; those with nothing to do leave.
+//! Threads for requests that may wait: as many as wait at once, up to a limit. Idle threads exit.
 
 use parking_lot::{Condvar, Mutex};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long a thread waits for something to do.
+/// How long an idle thread waits for work.
 const IDLE: Duration = Duration::from_secs(10);
 const STACK_BYTES: usize = 1 << 20;
 
@@ -18,7 +18,7 @@ struct State {
     threads: usize,
 }
 
-/// See the module.
+/// See the module documentation.
 pub(super) struct Threads {
     max: usize,
     state: Mutex<State>,
@@ -30,7 +30,7 @@ impl Threads {
         Arc::new(Self { max: max.max(1), state: Mutex::default(), work: Condvar::new() })
     }
 
-    /// Has `job` done soon.
+    /// Queues `job`.
     pub fn give(self: &Arc<Self>, job: Job) {
         let mut state = self.state.lock();
         state.jobs.push_back(job);
@@ -50,7 +50,7 @@ impl Threads {
             tracing::warn!(%error, "cannot start a further thread");
             let mut state = self.state.lock();
             state.threads -= 1;
-            // Nobody else may ever come to do it.
+            // If no thread exists, this thread runs the job.
             let alone = if state.threads == 0 { state.jobs.pop_back() } else { None };
             drop(state);
             if let Some(job) = alone {

@@ -1,4 +1,4 @@
-//! A small client of NFSv4 that speaks to the server's registry without a socket.
+//! A small NFSv4 client that calls the server's registry without a socket.
 
 use serve::nfs::core::Core;
 use serve::nfs::exports::{FixedExports, Share, ShareOptions, Watched};
@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 pub const OK: u32 = 0;
 
-/// Shares at their paths, served by one server.
+/// A server with shares.
 pub struct House {
     pub registry: Arc<Registry>,
     pub core: Arc<Core>,
@@ -52,7 +52,7 @@ pub struct Client {
     pub id: u64,
 }
 
-/// Operations of one request.
+/// Operations of one compound.
 #[derive(Default)]
 pub struct Ops {
     pub w: Writer,
@@ -110,7 +110,7 @@ impl Ops {
     pub fn state(self, id: &[u8; 16]) -> Self {
         self.fixed(id)
     }
-    /// OPEN by name; `create`: unchecked, with this mode.
+    /// OPEN by name. `create`: UNCHECKED, with a mode.
     pub fn open(
         self,
         client: &Client,
@@ -146,7 +146,7 @@ impl Ops {
     }
 }
 
-/// What came back.
+/// A reply.
 pub struct Reply {
     pub status: u32,
     pub bytes: Vec<u8>,
@@ -172,12 +172,13 @@ impl Reply {
     pub fn state(&mut self) -> [u8; 16] {
         self.reader(|r| r.fixed().expect("a state ID"))
     }
-    /// The head of the next result, which must be of this operation; gives its status.
+    /// Reads the header of the next result, which must be of operation `number`. Returns its
+    /// status.
     pub fn next(&mut self, number: u32) -> u32 {
         assert_eq!(self.u32(), number, "operation");
         self.u32()
     }
-    /// Results without a body.
+    /// Skips results without a body.
     pub fn skip(&mut self, numbers: &[u32]) -> &mut Self {
         numbers.iter().for_each(|n| assert_eq!(self.next(*n), OK, "operation {n}"));
         self
@@ -195,7 +196,7 @@ impl Reply {
         self.u32();
         (self.u64(), self.u64())
     }
-    /// The result of OPEN behind its status.
+    /// Reads the result of OPEN after its status.
     pub fn opened(&mut self) -> [u8; 16] {
         let id = self.state();
         self.change_info();
@@ -211,7 +212,7 @@ impl Client {
         Self { registry: house.registry.clone(), minor, uid: 0, address, session: None, id: 0 }
     }
 
-    /// With a client ID, and a session if the version has them.
+    /// Creates a client with a client ID, and a session if the version has them.
     pub fn new(house: &House, minor: u32, name: &str) -> Self {
         let mut this = Self::plain(house, minor, [10, 0, 0, 1]);
         if minor == 0 {
@@ -247,7 +248,7 @@ impl Client {
         self.session = Some((reply.state(), 0));
     }
 
-    /// The record of a request.
+    /// Encodes the record of a request.
     pub fn record(&mut self, ops: &Ops, xid: u32) -> Vec<u8> {
         let mut w = Writer::new();
         for n in [xid, 0, 2, 100_003, 4, 1, 1] {
@@ -306,7 +307,7 @@ impl Client {
         self.parse(bytes)
     }
 
-    /// The handle of a path.
+    /// The file handle of a path.
     pub fn handle(&mut self, path: &str) -> Vec<u8> {
         let names = path.split('/').filter(|n| !n.is_empty()).count();
         let mut reply = self.run(Ops::default().path(path).getfh());
@@ -315,7 +316,7 @@ impl Client {
         reply.opaque()
     }
 
-    /// Opens a file in a directory, confirming where that is needed; gives its state ID and its handle.
+    /// Opens a file in a directory, confirming if necessary. Returns its stateid and file handle.
     pub fn open(
         &mut self,
         dir: &[u8],

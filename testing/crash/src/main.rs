@@ -1,8 +1,9 @@
-//! crash [seed=N] [kills=N] [threads=N] [zdb=N] [keep=FOLDER] [weir=PROGRAM] [LAYOUT]...: kills that often with each
-//! layout (all); with weir=PROGRAM, kills that program's `mount`.
+//! crash [seed=N] [kills=N] [threads=N] [zdb=N] [keep=FOLDER] [weir=PROGRAM] [LAYOUT]...: runs that
+//! many kills with each layout (default: all). With weir=PROGRAM, kills that program's `mount`.
 //!
-//! For scripts that kill under a load of their own: crash create LAYOUT FOLDER makes a pool; crash serve LAYOUT FOLDER DIRECTORY
-//! MILLISECONDS mounts it and says `up`; crash judge LAYOUT FOLDER verifies it.
+//! For scripts that kill under a load of their own: crash create LAYOUT FOLDER creates a pool;
+//! crash serve LAYOUT FOLDER DIRECTORY MILLISECONDS mounts it and prints `up`; crash judge LAYOUT
+//! FOLDER verifies it.
 
 use anyhow::{Context, Result};
 use crash::{LAYOUTS, Layout, Plan};

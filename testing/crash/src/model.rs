@@ -1,103 +1,104 @@
-//! What one thread did to its directory, and what it was told is safe: any tree found after a kill is judged by this.
+//! A model of what one thread did to its directory, and what was acknowledged as durable. Each tree
+//! found after a kill is checked against it.
 //!
 //! ```text
-//!   names:   base, then steps: create, mkdir, link, rename, ...    found must be the names after one of them
-//!   a file:  base, then changes: write, truncate, ...              found must be the state after one of them
+//!   names:   base, then steps: create, mkdir, link, rename, ...
+//!   a file:  base, then changes: write, truncate, ...
+//!   what is found must be the state after one of them
 //! ```
-//! Names change in the order in which they were changed, and so does each file; a file that nobody synced may be older than
-//! the names around it, but never younger.
+//! Names change in the order of the operations, and so does each file. A file that was never synced
+//! may be older than the names around it, but not newer.
 //!
 //! Invariants:
 //!   * nothing may be older than what was synced
-//!   * what a rename or a link led to has at least the contents that it had then
-//!   * a change that was under way may be there or not; a write that is one request to the server, and fits
-//!     into one record of the log, is never torn
-//!   * the log takes the contents of a write when it is asked for, not when it was made: where a write is done again, there may
-//!     be bytes of a later one that nobody synced. OpenZFS does the same (its `WR_NEED_COPY`).
+//!   * the target of a rename or link has at least the contents that it had then
+//!   * a change in progress may be present or not; a write that is one request to the server, and
+//!     fits into one record of the log, is never torn
+//!   * the log takes the contents of a write when it is committed, not when the write was made: a
+//!     replayed write may contain bytes of a later one that was never synced. OpenZFS does the same
+//!     (its `WR_NEED_COPY`).
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::time::Instant;
 
-/// A write that is longer may be torn when nobody synced it: it takes several records.
+/// A longer write that was never synced may be torn, because it needs several log records.
 const RECORD_BYTES: usize = 100 << 10;
-/// Requests of the kernel end at these.
+/// The kernel splits writes into requests at multiples of this.
 const PAGE_BYTES: usize = 4096;
 
-/// What stands in a file.
+/// State of a file.
 #[derive(Clone, PartialEq, Eq, Default)]
 pub struct State {
-    /// Its bytes.
+    /// Contents.
     pub data: Vec<u8>,
-    /// Permission bits.
     pub mode: u32,
-    /// Attribute `user.a`.
+    /// Value of the attribute `user.a`.
     pub xattr: Option<Vec<u8>>,
 }
 
 /// A change of one file.
 #[derive(Clone)]
 pub enum Change {
-    /// Bytes at an offset.
+    /// (offset, bytes).
     Write(u64, Vec<u8>),
-    /// Another length.
+    /// New size.
     Truncate(u64),
-    /// Zeros from an offset on, as many, not beyond the end.
+    /// (offset, length) to be zeroed, not beyond the end of the file.
     Punch(u64, u64),
-    /// Other permission bits.
+    /// New permission bits.
     Mode(u32),
-    /// Another attribute `user.a`.
+    /// New value of the attribute `user.a`.
     Xattr(Option<Vec<u8>>),
 }
 
 /// A change of names. Paths are relative to the thread's directory.
 #[derive(Clone, Debug)]
 pub enum Step {
-    /// A new file: its index.
+    /// Creates a file with this index.
     Create(String, usize),
-    /// A new directory.
+    /// Creates a directory.
     Mkdir(String),
-    /// A directory goes.
+    /// Removes a directory.
     Rmdir(String),
-    /// A new symbolic link and its target.
+    /// Creates a symbolic link with this target.
     Symlink(String, String),
-    /// Another name for the file that has the first one.
+    /// Gives the file with the first name a second one.
     Link(String, String),
-    /// A name goes.
+    /// Removes a name.
     Unlink(String),
-    /// The first becomes the second.
+    /// Renames the first to the second.
     Rename(String, String),
-    /// The two change places.
+    /// Exchanges the two names.
     Exchange(String, String),
 }
 
-/// What has a name.
+/// A named object.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Entry {
     /// A file, by index.
     File(usize),
-    /// A directory.
     Dir,
-    /// A symbolic link.
+    /// A symbolic link with its target.
     Symlink(String),
 }
 
-/// Names by path.
+/// Objects by path.
 pub type Names = BTreeMap<String, Entry>;
 
 struct Done {
     change: Change,
     finished: bool,
-    /// Steps of names that began before it.
+    /// Number of name steps that started before it.
     after_steps: usize,
 }
 
 /// One file.
 #[derive(Default)]
 pub struct File {
-    /// Its inode number, once it is known.
+    /// Inode number, once it is known.
     pub inode: Option<u64>,
-    /// What stands in it now.
+    /// Current state.
     pub now: State,
     base: State,
     changes: Vec<Done>,
@@ -107,37 +108,36 @@ pub struct File {
 struct Named {
     step: Step,
     finished: Option<Instant>,
-    /// Changes that the file had when a rename or link gave it a name.
+    /// (file, number of its changes) when a rename or link gave it a name.
     floor: Option<(usize, usize)>,
 }
 
 /// One thread's directory.
 #[derive(Default)]
 pub struct Model {
-    /// The names now.
+    /// Current names.
     pub now: Names,
-    /// All files, also those without a name.
+    /// All files, including those without a name.
     pub files: Vec<File>,
     base: Names,
     steps: Vec<Named>,
     synced: usize,
 }
 
-/// What has a name in a tree that was found.
+/// A named object in a tree that was found after a kill.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Found {
-    /// A file: inode number, links, contents.
+    /// A file: inode number, link count, state.
     File(u64, u64, State),
-    /// A directory.
     Dir,
-    /// A symbolic link.
+    /// A symbolic link with its target.
     Symlink(String),
 }
 
-/// What was found, by path.
+/// Found objects by path.
 pub type Tree = BTreeMap<String, Found>;
 
-/// Does one change.
+/// Applies one change.
 pub fn change(state: &mut State, change: &Change) {
     match change {
         Change::Write(at, bytes) => {
@@ -158,7 +158,7 @@ pub fn change(state: &mut State, change: &Change) {
     }
 }
 
-/// Does one step.
+/// Applies one step.
 pub fn step(names: &mut Names, step: &Step) {
     match step {
         Step::Create(path, file) => drop(names.insert(path.clone(), Entry::File(*file))),
@@ -189,7 +189,7 @@ pub fn step(names: &mut Names, step: &Step) {
 }
 
 impl Model {
-    /// A step begins.
+    /// Records that a step begins.
     pub fn begin(&mut self, step: Step) {
         let renamed = match &step {
             Step::Link(from, _) | Step::Rename(from, _) => self.now.get(from),
@@ -202,7 +202,7 @@ impl Model {
         self.steps.push(Named { step, finished: None, floor });
     }
 
-    /// The step that began last is done.
+    /// Records that the last step is complete.
     pub fn finish(&mut self) {
         if let Some(last) = self.steps.last_mut() {
             last.finished = Some(Instant::now());
@@ -210,13 +210,13 @@ impl Model {
         }
     }
 
-    /// A change of a file begins.
+    /// Records that a change of a file begins.
     pub fn begin_change(&mut self, file: usize, change: Change) {
         let after_steps = self.steps.len();
         self.files[file].changes.push(Done { change, finished: false, after_steps });
     }
 
-    /// The change that began last is done.
+    /// Records that the last change is complete.
     pub fn finish_change(&mut self, file: usize) {
         let file = &mut self.files[file];
         if let Some(last) = file.changes.last_mut() {
@@ -225,19 +225,19 @@ impl Model {
         }
     }
 
-    /// A file was made safe, with all names.
+    /// A file was synced, and with it all names.
     pub fn synced_file(&mut self, file: usize) {
         self.files[file].synced = self.files[file].changes.len();
         self.synced_names();
     }
 
-    /// All names were made safe.
+    /// All names were synced.
     pub fn synced_names(&mut self) {
         self.synced = self.steps.len();
     }
 
-    /// Holds what was found against what may be there, and goes on from it. `synced_since`: when the last sync of any thread
-    /// that was acknowledged began; what had a name then, has it now.
+    /// Compares what was found with what is allowed, and continues from it. `synced_since`: when
+    /// the last acknowledged sync of any thread began; names that existed then must exist now.
     pub fn judge(&mut self, found: &Tree, synced_since: Option<Instant>) -> Result<(), String> {
         let before = |named: &Named| matches!((named.finished, synced_since), (Some(at), Some(since)) if at < since);
         let by_others = self.steps.iter().rposition(before).map_or(0, |at| at + 1);
@@ -333,7 +333,7 @@ impl Model {
 }
 
 impl File {
-    /// An empty one.
+    /// An empty file.
     pub fn new(inode: Option<u64>, mode: u32) -> Self {
         let state = State { mode, ..State::default() };
         Self { inode, now: state.clone(), base: state, ..Self::default() }
@@ -367,9 +367,10 @@ impl File {
         Err(format!("is as after none of changes {least} to {most} (of {all}, {} synced){told}", self.synced))
     }
 
-    /// `found` is `state`, the one after `count` changes, but that writes which nobody synced brought bytes of later ones.
+    /// Whether `found` is `state`, the one after `count` changes, except that unsynced writes
+    /// contain bytes of later ones.
     fn is_mixed(&self, state: &State, count: usize, found: &State) -> bool {
-        // The next one may be there in part, as in `is_torn`.
+        // The next change may be partially present, as in `is_torn`.
         let partial = self.changes.get(count).filter(|next| !next.finished || next.is_long());
         let mut state = state.clone();
         if let Some(Change::Write(at, bytes)) = partial.map(|next| &next.change)
@@ -404,12 +405,12 @@ impl Done {
         matches!(&self.change, Change::Write(at, bytes) if (*at as usize..*at as usize + bytes.len()).contains(&byte))
     }
 
-    /// `found` is `before` with the beginning of this write.
+    /// Whether `found` is `before` with a prefix of this write.
     fn is_torn(&self, before: &State, found: &State) -> bool {
         let Change::Write(at, bytes) = &self.change else { return false };
         let start = *at as usize;
         let same = bytes.iter().zip(found.data.iter().skip(start)).take_while(|(a, b)| a == b).count();
-        // The kernel hands over a write in several requests where it sees fit.
+        // The kernel may split a write into several requests.
         let is_cut = !self.finished || (start + same).is_multiple_of(PAGE_BYTES);
         if !is_cut && bytes.len() <= RECORD_BYTES {
             return false;

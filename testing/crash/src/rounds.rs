@@ -1,4 +1,4 @@
-//! Starts the server, lets threads work, kills it, and judges what is there; again and again on one pool.
+//! Starts the server, runs writers, kills the server and checks the result; repeatedly on one pool.
 
 use crate::serve::{KEY, Layout, POOL, create, verify, zdb};
 use crate::writer::Writer;
@@ -13,35 +13,35 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// How it goes.
+/// Parameters of a run.
 #[derive(Debug, Clone)]
 pub struct Plan {
-    /// This program: what is called `PROGRAM serve LAYOUT FOLDER DIRECTORY MILLISECONDS`.
+    /// This program, called as `PROGRAM serve LAYOUT FOLDER DIRECTORY MILLISECONDS`.
     pub program: PathBuf,
-    /// The program `weir`, to be killed as `weir mount` instead.
+    /// If set, `weir mount` of this program is killed instead.
     pub weir: Option<PathBuf>,
-    /// Where images and the mount point are made.
+    /// Directory for images and the mount point.
     pub folder: PathBuf,
-    /// What the pool is made of.
+    /// Layout of the pool.
     pub layout: Layout,
-    /// Of everything random, but for how threads meet.
+    /// Seed of all random choices. The interleaving of threads is not reproducible.
     pub seed: u64,
-    /// How often the server is killed.
+    /// Number of kills.
     pub kills: u64,
-    /// Threads that work.
+    /// Number of writer threads.
     pub threads: u64,
-    /// zdb judges after as many kills.
+    /// zdb checks the pool after this many kills.
     pub zdb_every: u64,
 }
 
-/// What was done.
+/// Counts of a run.
 #[derive(Debug, Default, Clone, Copy)]
 pub struct Totals {
-    /// Kills, of which while the pool was being opened.
+    /// Kills: (in total, while the pool was being opened).
     pub kills: (u64, u64),
-    /// Operations, of which synced.
+    /// Operations: (in total, synced).
     pub operations: (u64, u64),
-    /// Times that zdb looked.
+    /// Number of zdb checks.
     pub judged: u64,
 }
 
@@ -50,7 +50,7 @@ struct Server {
     dir: PathBuf,
 }
 
-/// Properties that say how files are written, and values that leave them as they are.
+/// Properties that affect how files are written, with values that do not change their contents.
 const PROPERTIES: [(&str, &[&str]); 6] = [
     ("recordsize", &["4K", "32K", "128K"]),
     ("xattr", &["sa", "dir"]),
@@ -59,7 +59,7 @@ const PROPERTIES: [(&str, &[&str]); 6] = [
     ("copies", &["1", "2"]),
     ("logbias", &["latency", "throughput"]),
 ];
-/// Times between txgs, in milliseconds.
+/// Transaction group intervals in milliseconds.
 const INTERVALS: [u64; 3] = [100, 700, 5000];
 
 impl Plan {
@@ -87,7 +87,7 @@ impl Plan {
         Ok(Server { child, dir })
     }
 
-    /// Runs it; an error is what went wrong.
+    /// Runs it. An error describes the failure.
     pub fn run(&self) -> Result<Totals> {
         let disks = self.folder.join("disks");
         fs::create_dir_all(&disks)?;
@@ -135,7 +135,7 @@ impl Plan {
                 zdb(&disks).context("as the kill left it")?;
             }
         }
-        // A kill while the log of the last one is being replayed.
+        // Kill the server while it replays the log of the previous run.
         if round > 0 && chance.once_in(4) {
             let server = self.spawn(chance)?;
             std::thread::sleep(Duration::from_millis(chance.below(300)));
@@ -148,7 +148,7 @@ impl Plan {
         self.check(writers, *synced)?;
         *synced = None;
         if judged || round == self.kills {
-            // Another life, ended well: nothing may be left over of those before.
+            // Another run with a clean end: nothing of the previous ones may be left over.
             server.end()?;
             verify(&self.layout, &disks).context("exported")?;
             zdb(&disks).context("exported")?;
@@ -185,7 +185,7 @@ impl Plan {
         Ok(())
     }
 
-    /// Changes properties while the others work, for so long.
+    /// Changes properties for the time `work` while the writers run.
     fn administer(&self, server: &mut Server, chance: &mut Chance, promises: &Promises, work: Duration) -> Result<()> {
         let end = Instant::now() + work;
         let changes = chance.once_in(2);
@@ -232,7 +232,7 @@ impl Plan {
 
 impl Server {
     fn wait_up(&mut self) -> Result<()> {
-        // `weir mount` says +, the one here says up and a newline.
+        // `weir mount` prints "+", `crash serve` prints "up" and a newline.
         let mut byte = [0];
         let out = self.child.stdout.as_mut().context("no pipe")?;
         if out.read_exact(&mut byte).is_err() {
@@ -261,7 +261,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // Nothing to do for one that has ended.
+        // Has no effect if the server has exited.
         let _ = self.child.kill();
         let _ = self.child.wait();
         let _ = serve::fuse::unmount_below(&self.dir, true);

@@ -1,4 +1,4 @@
-//! The process that is killed: a pool on image files, mounted for writing until somebody unmounts it.
+//! The process that is killed: a pool on image files, mounted for writing until it is unmounted.
 
 use anyhow::{Context, Result, bail, ensure};
 use block::Class;
@@ -18,16 +18,15 @@ use std::sync::Arc;
 use std::time::Duration;
 use zeroize::Zeroizing;
 
-/// Name of the pool.
 pub const POOL: &str = "crash";
 const DISK_BYTES: u64 = 512 << 20;
-/// Of those that are encrypted.
+/// Key of the encrypted layouts.
 pub const KEY: [u8; 32] = *b"a key that everybody may know...";
 
-/// What a pool is made of.
+/// Layout of a pool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Layout {
-    /// Its name, on command lines.
+    /// Name on command lines.
     pub name: &'static str,
     kind: &'static str,
     disks: usize,
@@ -35,7 +34,7 @@ pub struct Layout {
     properties: &'static [(&'static str, &'static str)],
 }
 
-/// All that are tested.
+/// All layouts under test.
 pub const LAYOUTS: [Layout; 7] = [
     Layout { name: "single", kind: "file", disks: 1, has_log: false, properties: &[("xattr", "sa")] },
     Layout {
@@ -83,7 +82,7 @@ pub const LAYOUTS: [Layout; 7] = [
 ];
 
 impl Layout {
-    /// The one of that name.
+    /// Finds a layout by name.
     pub fn find(name: &str) -> Result<Self> {
         LAYOUTS.into_iter().find(|l| l.name == name).with_context(|| format!("no layout is called {name}"))
     }
@@ -93,7 +92,7 @@ impl Layout {
         self.properties.iter().any(|(name, _)| *name == "encryption")
     }
 
-    /// Its image files in `folder`.
+    /// Paths of its image files in `folder`.
     pub fn images(&self, folder: &Path) -> Vec<PathBuf> {
         (0..self.disks + usize::from(self.has_log)).map(|n| folder.join(format!("disk{n}"))).collect()
     }
@@ -133,7 +132,7 @@ fn options(interval: Duration) -> WriteOptions {
     WriteOptions { claim_logs: Some(dataset::intent_log::claim_logs), interval, ..WriteOptions::default() }
 }
 
-/// Makes a pool and closes it again.
+/// Creates a pool and closes it.
 pub fn create(layout: &Layout, folder: &Path) -> Result<()> {
     for image in layout.images(folder) {
         File::create(image)?.set_len(DISK_BYTES)?;
@@ -154,9 +153,10 @@ pub fn create(layout: &Layout, folder: &Path) -> Result<()> {
     Ok(writer.export()?)
 }
 
-/// Opens the pool, which replays its log, and mounts it at `dir`; says `up`, and returns when it was unmounted and exported.
+/// Opens the pool, which replays its log, and mounts it at `dir`. Prints `up`, and returns after it
+/// was unmounted and exported.
 pub fn serve(layout: &Layout, folder: &Path, dir: &Path, interval: Duration) -> Result<()> {
-    // The tests must not leave it behind.
+    // The server must not outlive the tests.
     rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
     let found = search_devices(layout.devices(folder)?).pools.into_iter().next().context("no pool")?;
     let writer = Writer::open(&found, &OpenOptions::default(), &options(interval)).context("open the pool")?;
@@ -167,11 +167,11 @@ pub fn serve(layout: &Layout, folder: &Path, dir: &Path, interval: Duration) -> 
     }
     let dataset = live.open(POOL, Some(owners_of))?;
     let files = FileSystem::mount(&dataset).context("mount")?;
-    // A server that is killed with a ring can block sync(2) of the whole machine.
+    // A server that is killed while it uses io_uring can block sync(2) on the whole machine.
     let handle = mount(files, dir, &MountOptions { name: POOL.to_owned(), uring: false, ..MountOptions::default() })?;
     let mut out = std::io::stdout();
     out.write_all(b"up\n").and_then(|()| out.flush())?;
-    // Ends with this process, or when its client closes the pipe.
+    // Ends with this process, or when the parent closes the pipe.
     let (setter, name) = (live.clone(), POOL);
     std::thread::spawn(move || set_properties(&setter, name));
     handle.wait()?;
@@ -180,7 +180,7 @@ pub fn serve(layout: &Layout, folder: &Path, dir: &Path, interval: Duration) -> 
     live.writer().export().context("export")
 }
 
-/// Sets the properties that it reads, one `name=value` a line, and answers `done` when a command would have returned.
+/// Reads properties to set, one `name=value` per line, and prints `done` after each is set.
 fn set_properties(live: &LiveDatasets, dataset: &str) {
     for line in std::io::stdin().lines().map_while(Result::ok) {
         let Some((name, value)) = line.split_once('=') else { return };
@@ -195,7 +195,7 @@ fn set_properties(live: &LiveDatasets, dataset: &str) {
     }
 }
 
-/// Walks every block of the pool as it lies there.
+/// Verifies every block of the pool on disk.
 pub fn verify(layout: &Layout, folder: &Path) -> Result<()> {
     let open = |path: &PathBuf| -> Result<Arc<dyn Device>> { Ok(Arc::new(FileDevice::open(path)?)) };
     let devices = layout.images(folder).iter().map(open).collect::<Result<Vec<_>>>()?;
@@ -206,7 +206,7 @@ pub fn verify(layout: &Layout, folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// What zdb says of it. Nothing, where there is no zdb.
+/// Checks the pool with zdb, if it is installed.
 pub fn zdb(folder: &Path) -> Result<()> {
     let judge = concat!(env!("CARGO_MANIFEST_DIR"), "/../zdb");
     let output = std::process::Command::new(judge).arg(folder).arg(POOL).output().context(judge)?;

@@ -1,4 +1,4 @@
-//! One thread that works in its directory of the mount and writes down what it does.
+//! A thread that works in its directory of the mount and records what it does.
 
 use crate::model::{Change, Entry, File as Modelled, Found, Model, State, Step, Tree};
 use damage::chance::Chance;
@@ -16,29 +16,29 @@ const FILE_BYTES_MAX: u64 = 400 << 10;
 const WRITE_BYTES_MAX: u64 = 30_000;
 const XATTR: &str = "user.a";
 
-/// A thread's directory, and what it knows of it.
+/// A thread's directory, and its model.
 pub struct Writer {
-    /// What it did.
+    /// What the thread did.
     pub model: Model,
-    /// When the last sync that was acknowledged began.
+    /// When the last acknowledged sync began.
     pub synced_since: Option<Instant>,
-    /// Operations done, of which synced.
+    /// Operations: (in total, synced).
     pub done: (u64, u64),
     promises: Arc<Promises>,
     chance: Chance,
     dir: PathBuf,
-    /// Open files without a name: they must be gone when the pool comes back.
+    /// Open files without a name. They must be gone when the pool is opened again.
     orphans: Vec<File>,
 }
 
 impl Writer {
-    /// Works in `dir`, which need not be there yet. What a sync is worth, `promises` say.
+    /// Works in `dir`, which need not exist yet. `promises` tells what a sync guarantees.
     pub fn new(dir: PathBuf, seed: u64, promises: Arc<Promises>) -> Self {
         let (model, chance) = (Model::default(), Chance::new(seed));
         Self { model, synced_since: None, done: (0, 0), promises, chance, dir, orphans: Vec::new() }
     }
 
-    /// Works until something fails, as it does when the server dies.
+    /// Works until an operation fails, which happens when the server dies.
     pub fn run(&mut self) -> io::Error {
         let error = loop {
             if let Err(error) = self.operation() {
@@ -50,7 +50,7 @@ impl Writer {
         error
     }
 
-    /// Reads what is there and holds it against what must be.
+    /// Reads the directory and compares it with the model.
     pub fn check(&mut self, synced_since: Option<Instant>) -> Result<(), String> {
         let mut found = Tree::new();
         let text = |e: io::Error| format!("cannot be read: {e}");
@@ -92,7 +92,7 @@ impl Writer {
         Ok(())
     }
 
-    /// A sync of a file, or of the names in the directory, that began at `since` was answered.
+    /// A sync of a file, or of the directory's names, that began at `since` was acknowledged.
     fn acknowledged(&mut self, since: Instant, before: Seen, file: Option<usize>) {
         if self.promises.since(before) == Promise::Nothing {
             return;
@@ -112,7 +112,7 @@ impl Writer {
         Ok(())
     }
 
-    /// A path in the directory or one of its directories, in use or not.
+    /// A path in the directory or one of its subdirectories, existing or not.
     fn any_path(&mut self) -> String {
         let dirs: Vec<String> = self.paths(|e| *e == Entry::Dir);
         let name = format!("f{}", self.chance.below(FILES));
@@ -184,7 +184,7 @@ impl Writer {
     fn bytes(&mut self, most: u64) -> Vec<u8> {
         let len = 1 + self.chance.below(most);
         match self.chance.below(6) {
-            // What compresses well, and what fits into a block pointer.
+            // Compressible data, and data that fits into a block pointer.
             0 => vec![self.chance.below(255) as u8 + 1; len as usize],
             1 => self.chance.bytes(len as usize % 100 + 1),
             _ => self.chance.bytes(len as usize),
@@ -273,7 +273,8 @@ impl Writer {
         }
     }
 
-    /// As editors and databases do it: a new file becomes the old one's name, whole.
+    /// Replaces a file as editors and databases do: writes a new file and renames it over the old
+    /// one.
     fn replace(&mut self) -> io::Result<()> {
         let path = self.any_path();
         if matches!(self.model.now.get(&path), Some(Entry::Dir)) || self.model.now.contains_key("new") {
@@ -298,7 +299,7 @@ impl Writer {
         let to = self.any_path();
         let (a, b) = (self.model.now.get(from).cloned(), self.model.now.get(&to).cloned());
         match b {
-            // The same file: nothing would happen.
+            // Renaming a file to itself would do nothing.
             _ if a == b => Ok(()),
             Some(_) if self.chance.once_in(2) => self.step(Step::Exchange(from.into(), to.clone()), |this| {
                 Ok(rustix::fs::renameat_with(CWD, this.at(from), CWD, this.at(&to), RenameFlags::EXCHANGE)?)
@@ -340,7 +341,7 @@ impl Writer {
         }
     }
 
-    /// A file that is removed while it is open, and written after that.
+    /// A file that is removed while it is open, and written afterwards.
     fn orphan(&mut self) -> io::Result<()> {
         if self.orphans.len() > 4 {
             self.orphans.remove(0);

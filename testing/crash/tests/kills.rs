@@ -1,4 +1,4 @@
-//! A few kills on each of two pools; `make soak` does hundreds on all.
+//! A few kills on each of two pools; `make soak` runs hundreds on all.
 
 use crash::{Layout, Plan};
 use std::path::PathBuf;

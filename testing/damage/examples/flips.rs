@@ -1,8 +1,9 @@
-//! Damages real images at random, thousands of times, and watches what the engine makes of it.
+//! Damages real images at random, thousands of times, and checks how the engine reacts.
 //!
-//! `flips [--seed N] [--cases N] [--from N] [--seconds N] [--image NAME] [--jobs N]`; images come from WEIR_FIXTURES.
-//! Each case runs in a child process that is watched from outside: a panic, an abort, a step of more than ten seconds, memory
-//! beyond the cache and 256 MB, or a wrong answer is a failure. A failure prints the command that repeats it.
+//! `flips [--seed N] [--cases N] [--from N] [--seconds N] [--image NAME] [--jobs N]`; images come
+//! from WEIR_FIXTURES. Each case runs in a child process that is monitored: a panic, an abort, a
+//! step of more than ten seconds, memory beyond the cache and 256 MB, or a wrong answer is a
+//! failure. A failure prints the command that reproduces it.
 
 use anyhow::{Context, Result, bail};
 use damage::flips::Target;
@@ -12,11 +13,11 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
-/// A step must end within this; more where the machine is busy with other things.
+/// Timeout of a step; to be increased on a busy machine.
 const STEP_SECONDS: u64 = 10;
-/// Memory that a case may take above what the process had before, with the cache.
+/// Memory, including the cache, that a case may use in addition to what the process used before.
 const MEMORY_MAX_KB: u64 = (image::CACHE_BYTES + (256 << 20)) / 1024;
-/// What the system gives a child at most: an end to runaway allocation.
+/// Address space limit of a child, to stop runaway allocation.
 const ADDRESS_SPACE_MAX: u64 = 8 << 30;
 
 #[derive(Clone)]
@@ -55,7 +56,7 @@ fn main() -> Result<()> {
     if a.child { child(&a) } else { parent(&a) }
 }
 
-/// Runs cases one after another, and tells before each step what it is about to do.
+/// Runs cases one after another, and prints each step before it starts.
 fn child(a: &Arguments) -> Result<()> {
     std::panic::set_hook(Box::new(|info| {
         eprintln!("{info}\n{}", std::backtrace::Backtrace::force_capture());
@@ -67,12 +68,13 @@ fn child(a: &Arguments) -> Result<()> {
     let target = Target::new(image::scenario(name).context("no such image")?)?;
     let say = |line: &str| {
         let mut out = std::io::stdout().lock();
-        // When nobody listens any more, there is nobody to tell.
+        // If the parent has exited, the output is not needed.
         let _ = writeln!(out, "{line}").and_then(|()| out.flush());
     };
     for case in a.from..a.from + a.cases {
         say(&format!("case {case}"));
-        // Starts the high-water mark of memory anew; where that is not allowed, the mark is the process's.
+        // Resets the high-water mark of memory. If that is not permitted, the mark covers the life
+        // of the process.
         let _ = std::fs::write("/proc/self/clear_refs", "5");
         let outcome = target.run(a.seed, case, &mut |step| say(&format!("step {step}")));
         for wrong in outcome.wrong.iter().take(3) {
@@ -109,7 +111,7 @@ fn parent(a: &Arguments) -> Result<()> {
     println!("seed {}, {} cases over {} images", a.seed, a.cases, images.len());
     let start = Instant::now();
     let mut totals = Totals::default();
-    // In rounds, so that a run that is cut short by time has seen every image.
+    // In rounds, so that a run that is limited by time has covered every image.
     let per_round = a.cases.div_ceil(images.len() as u64).min(if a.seconds == u64::MAX { 200 } else { 20 });
     let mut next = a.from;
     let end = a.from + a.cases;
@@ -140,7 +142,7 @@ fn parent(a: &Arguments) -> Result<()> {
     Ok(())
 }
 
-/// Runs `count` cases; after a child's end by accident goes on behind the case that ended it.
+/// Runs `count` cases. If a child dies, continues after the case that killed it.
 fn run(a: &Arguments, image: &str, from: u64, count: u64, totals: &mut Totals) -> Result<()> {
     let end = from + count;
     let mut next = from;
@@ -155,7 +157,7 @@ fn run(a: &Arguments, image: &str, from: u64, count: u64, totals: &mut Totals) -
         let outcome = watch(a, &lines, next, totals);
         match outcome {
             Ok(()) => {}
-            // Its steps stand still: it will not end by itself.
+            // The child makes no progress and will not exit by itself.
             Err(ref _why) => drop(child.kill()),
         }
         let status = child.wait()?;
@@ -197,14 +199,14 @@ fn listen(child: &mut Child) -> Result<(Receiver<String>, Receiver<String>)> {
     Ok((lines_of(Box::new(out)), lines_of(Box::new(err))))
 }
 
-/// Follows a child. The error is the case in which it failed, and why.
+/// Monitors a child. The error is the case that failed, and the reason.
 fn watch(a: &Arguments, lines: &Receiver<String>, first: u64, totals: &mut Totals) -> Result<(), (u64, String)> {
     let mut case = first;
     let mut step = String::from("preparing");
     let mut mode = String::new();
     let mut began = Instant::now();
     loop {
-        // The survey of the undamaged image comes before the first case and may take longer.
+        // The survey of the undamaged image precedes the first case and may take longer.
         let seconds = if step == "preparing" { 120 } else { STEP_SECONDS } * a.patience;
         let line = match lines.recv_timeout(Duration::from_secs(seconds)) {
             Ok(line) => line,

@@ -1,11 +1,11 @@
-//! Random numbers that a seed repeats.
+//! Reproducible random numbers.
 
 /// SplitMix64.
 #[derive(Debug, Clone)]
 pub struct Chance(u64);
 
 impl Chance {
-    /// A generator that gives the same numbers for the same seed.
+    /// A generator that returns the same numbers for the same seed.
     pub fn new(seed: u64) -> Self {
         Self(seed)
     }
@@ -17,8 +17,8 @@ impl Chance {
         mixed
     }
 
-    /// The next number.
-    #[allow(clippy::should_implement_trait)] // It never ends: no iterator.
+    /// The next random number.
+    #[allow(clippy::should_implement_trait)] // It never ends, so it is not an iterator.
     pub fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
@@ -27,22 +27,21 @@ impl Chance {
         z ^ (z >> 31)
     }
 
-    /// A number below `end`; 0 when that is 0.
+    /// A number below `end`; 0 if `end` is 0.
     pub fn below(&mut self, end: u64) -> u64 {
         self.next() % end.max(1)
     }
 
-    /// True once in `times`.
+    /// True with a probability of 1 in `times`.
     pub fn once_in(&mut self, times: u64) -> bool {
         self.below(times) == 0
     }
 
-    /// One of several.
+    /// A random element.
     pub fn pick<'a, T>(&mut self, from: &'a [T]) -> Option<&'a T> {
         from.get(self.below(from.len() as u64) as usize)
     }
 
-    /// Random bytes.
     pub fn bytes(&mut self, len: usize) -> Vec<u8> {
         let mut bytes: Vec<u8> = (0..len.div_ceil(8)).flat_map(|_| self.next().to_le_bytes()).collect();
         bytes.truncate(len);

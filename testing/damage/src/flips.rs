@@ -1,7 +1,8 @@
-//! One case of a run: an image, some damage made from the seed and the number of the case, and what the pool then gives.
+//! One case of a run: an image, damage derived from the seed and the number of the case, and what
+//! the pool then returns.
 //!
-//! What must hold in each case: no panic, no hang, bounded memory, and each answer is right or an error. The program
-//! `flips` runs cases in child processes and watches them.
+//! Required in each case: no panic, no hang, bounded memory, and each answer is correct or an
+//! error. The program `flips` runs cases in child processes and monitors them.
 
 use crate::chance::Chance;
 use crate::image::{self, Opened, Scenario};
@@ -18,22 +19,22 @@ use std::sync::Arc;
 use transform::checksum::Order;
 use transform::checksum::embedded::{self, Kind};
 
-/// What is done to the image.
+/// Kind of damage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
-    /// Bits flipped in blocks that are in use, often in all copies of one.
+    /// Flips bits in blocks that are in use, often in all copies of a block.
     Blocks,
-    /// Bits flipped in labels and uberblocks.
+    /// Flips bits in labels and uberblocks.
     Labels,
-    /// Bits flipped anywhere, or the image cut short.
+    /// Flips bits anywhere, or truncates the image.
     Anywhere,
-    /// Labels and uberblocks changed, with their checksums made right again.
+    /// Changes labels and uberblocks and recomputes their checksums.
     Sealed,
-    /// Contents of blocks changed behind the check of their checksum.
+    /// Changes the contents of blocks after their checksum was verified.
     Hostile,
 }
 
-/// An image, and what its pool gives undamaged.
+/// An image, and the survey of its undamaged pool.
 pub struct Target {
     scenario: Scenario,
     places: Vec<Place>,
@@ -41,19 +42,19 @@ pub struct Target {
     newest: Txg,
 }
 
-/// What was looked at in one case.
+/// Result of one case.
 #[derive(Debug, Default)]
 pub struct Outcome {
-    /// Answers that are neither right nor an error.
+    /// Answers that are neither correct nor an error.
     pub wrong: Vec<String>,
-    /// Whether the pool opened.
+    /// Whether the pool could be opened.
     pub opened: bool,
-    /// Errors that reading it gave.
+    /// Number of errors from reading the pool.
     pub errors: usize,
 }
 
 impl Target {
-    /// Prepares the image.
+    /// Prepares an image.
     pub fn new(scenario: Scenario) -> Result<Self> {
         let opened = image::open(scenario.devices.iter().cloned(), scenario.keys.as_ref())?;
         let undamaged = Survey::of(&opened, Limits::ALL);
@@ -62,12 +63,12 @@ impl Target {
         Ok(Self { scenario, places, undamaged, newest })
     }
 
-    /// The scenario's name.
+    /// Name of the scenario.
     pub fn name(&self) -> &str {
         &self.scenario.name
     }
 
-    /// Runs the case; `step` is told what is about to be done.
+    /// Runs a case. `step` is called with the name of each step before it starts.
     pub fn run(&self, seed: u64, case: u64, step: &mut dyn FnMut(&str)) -> Outcome {
         let mut chance = Chance::of_case(seed, case);
         let mode = match chance.below(20) {
@@ -110,16 +111,18 @@ impl Target {
         step("survey");
         let mut survey = Survey::of(&opened, limits);
         outcome.errors += survey.errors.len();
-        // What the undamaged pool does not give either, a dataset without its key for one, says nothing of damage.
+        // Errors that the undamaged pool has too, for example for a dataset without its key, are
+        // not due to damage.
         survey.errors.retain(|place, _| !self.undamaged.errors.contains_key(place));
-        // Without the labels of the newest devices the pool opens as it was: older answers are then right ones.
+        // Without the labels of the newest devices the pool opens in an older state; then older
+        // answers are correct.
         let exact = exact && opened.pool().uberblock().txg == self.newest;
         if exact {
             outcome.wrong = survey.differences(&self.undamaged, false);
         }
         step("verify");
         match opened.verify() {
-            // A block that cannot be read for a reader must not be clean for the verifier.
+            // A block that a reader cannot read must not be clean for the verifier.
             Ok(report) if exact && report.is_clean() && !survey.errors.is_empty() => {
                 outcome.wrong.push(format!("verify says clean, reading says {:?}", survey.errors.iter().next()));
             }
@@ -150,7 +153,7 @@ impl Target {
     }
 }
 
-/// Everything that `zpool` and `zfs` would tell; the number of errors.
+/// Collects everything that `zpool` and `zfs` would print. Returns the number of errors.
 fn describe(opened: &Opened) -> usize {
     let pool = opened.pool();
     let facts = admin::view::ImportFacts { name: pool.name().to_owned(), ..Default::default() };
@@ -175,7 +178,7 @@ fn describe(opened: &Opened) -> usize {
 fn flip_in(devices: &mut [Overlay], extent: &Extent, chance: &mut Chance) {
     let offset = extent.offset + chance.below(extent.len);
     if let Some(device) = devices.get_mut(extent.device) {
-        // Beyond the end there is nothing to flip.
+        // There is nothing to flip beyond the end.
         let _ = device.flip(offset, chance.below(8) as u32);
     }
 }
@@ -212,7 +215,8 @@ fn flip_anywhere(devices: &mut [Overlay], chance: &mut Chance) {
     }
 }
 
-/// Changes the same parts of all labels, so that no right one is left, and seals them.
+/// Makes the same changes in all labels, so that no correct one remains, and recomputes their
+/// checksums.
 fn seal_labels(devices: &mut [Overlay], chance: &mut Chance) {
     let (changes, configs, seed) = (1 + chance.below(3), chance.once_in(2), chance.next());
     for device in devices.iter_mut() {
@@ -227,7 +231,8 @@ fn seal_labels(devices: &mut [Overlay], chance: &mut Chance) {
                 });
                 continue;
             }
-            // Slots differ in size; what is not a slot of that size has no right checksum and is left alone.
+            // Slots differ in size. Data that is not a slot of that size has no valid checksum and
+            // is left unchanged.
             for size in [1 << 10, 4 << 10, 8 << 10] {
                 for slot in 0..RING_BYTES / size {
                     reseal_if_right(device, at + RING_OFFSET + slot * size, size as usize, |part| {
@@ -260,7 +265,7 @@ fn reseal(device: &mut Overlay, at: u64, size: usize, change: impl FnOnce(&mut [
     }
 }
 
-/// Changes something in `bytes`: a bit, a byte, or a number of `word` bytes to one that is likely to be a limit.
+/// Changes a bit, a byte, or a number of `word` bytes, which is set to a likely limit.
 fn mangle(bytes: &mut [u8], chance: &mut Chance, word: usize) {
     if bytes.len() < 16 {
         return;
@@ -288,14 +293,14 @@ fn mangle(bytes: &mut [u8], chance: &mut Chance, word: usize) {
     }
 }
 
-/// Contents that an enemy wrote: blocks are changed behind the check of their checksum.
+/// Hostile contents: blocks are changed after their checksum was verified.
 mod hostile {
     use super::{Chance, mangle};
     use ondisk::{BlkPtr, blkptr};
     use std::sync::Mutex;
     use std::sync::atomic::{AtomicU64, Ordering};
 
-    /// Block pointers remembered to be put in other places.
+    /// Number of block pointers remembered for insertion elsewhere.
     const REMEMBERED_MAX: usize = 256;
 
     static SEED: AtomicU64 = AtomicU64::new(0);
@@ -311,7 +316,7 @@ mod hostile {
         SEED.store(0, Ordering::SeqCst);
     }
 
-    /// A block is always changed in the same way, whoever reads it and when.
+    /// Changes a block in the same way for all readers and at all times.
     fn change(bp: &BlkPtr, mut data: Vec<u8>) -> Vec<u8> {
         let seed = SEED.load(Ordering::Relaxed);
         if seed == 0 {
@@ -320,7 +325,7 @@ mod hostile {
         let dva = bp.dva(0);
         let mut chance =
             Chance::of_case(seed, (u64::from(dva.vdev) << 48) ^ dva.offset_bytes ^ (bp.checksum()[0] << 1));
-        // One in 2 to 64 blocks, so that opening sometimes succeeds.
+        // One block in 2 to 64, so that opening sometimes succeeds.
         let one_in = 2u64 << ((seed >> 8) % 6);
         if !chance.once_in(one_in) {
             return data;
@@ -329,11 +334,11 @@ mod hostile {
         if is_pointers && chance.once_in(3) {
             swap_pointer(&mut data, &mut chance);
         }
-        // Most blocks are mostly zeros: change what is in use.
+        // Most blocks consist mainly of zeros: change the part that is in use.
         let used = data.iter().rposition(|b| *b != 0).map_or(data.len(), |n| n + 1);
         let used = if chance.once_in(8) { data.len() } else { used };
         for _ in 0..1 + chance.below(4) {
-            // Near the start is what describes the rest.
+            // Headers are near the start.
             let end = if chance.once_in(3) { used.min(256) } else { used };
             mangle(&mut data[..end], &mut chance, 8);
         }

@@ -1,4 +1,4 @@
-//! Images of pools, and opening pools of devices.
+//! Pool images, and opening pools from devices.
 
 use anyhow::{Context, Result};
 use dataset::{Dataset, Datasets, KeyStore};
@@ -7,26 +7,26 @@ use pool::{FoundPool, OpenOptions, Pool, search_devices};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Cache of the pools under test: small, so that it does not hide reads, and memory above it is seen.
+/// Cache size of the pools under test: small, so that it does not hide reads and excess memory is
+/// noticed.
 pub const CACHE_BYTES: u64 = 32 << 20;
 
 /// A scenario: the unpacked devices of one or more pools.
 #[derive(Clone)]
 pub struct Scenario {
-    /// Its name.
     pub name: String,
-    /// Folder with files of keys, if any were recorded.
+    /// Directory with key files, if there are any.
     pub keys: Option<PathBuf>,
-    /// Its devices, in order of their names.
+    /// Devices, sorted by name.
     pub devices: Vec<Arc<dyn Device>>,
 }
 
-/// The folder of unpacked images: `WEIR_FIXTURES`.
+/// The directory of unpacked images: `WEIR_FIXTURES`.
 pub fn folder() -> Option<PathBuf> {
     std::env::var_os("WEIR_FIXTURES").map(PathBuf::from).filter(|p| p.is_dir())
 }
 
-/// The scenario `name`; `None`, and a line that says so, when there are no images.
+/// The scenario `name`. Prints a line and returns `None` if there are no images.
 pub fn scenario(name: &str) -> Option<Scenario> {
     let found = folder().and_then(|f| load(&f, name).ok()).filter(|s| !s.devices.is_empty());
     if found.is_none() {
@@ -48,7 +48,7 @@ fn load(folder: &std::path::Path, name: &str) -> Result<Scenario> {
     Ok(Scenario { name: name.to_owned(), keys, devices })
 }
 
-/// All scenarios that are there.
+/// All available scenarios.
 pub fn all() -> Vec<Scenario> {
     let Some(folder) = folder() else { return Vec::new() };
     let mut names: Vec<String> = std::fs::read_dir(&folder)
@@ -65,14 +65,14 @@ pub struct Opened {
     keys: Vec<admin::KeyFile>,
 }
 
-/// The pool on `devices`. The error names what is wrong.
+/// Opens the pool on `devices`. The error describes what is wrong.
 pub fn open(devices: impl IntoIterator<Item = Arc<dyn Device>>, keys: Option<&PathBuf>) -> Result<Opened> {
     let mut search = search_devices(devices);
     let found = search.pools.pop().context("no device has a readable label")?;
     open_found(&found, keys)
 }
 
-/// The pool that was found.
+/// Opens a pool that was found.
 pub fn open_found(found: &FoundPool, keys: Option<&PathBuf>) -> Result<Opened> {
     let pool = Pool::open(found, &OpenOptions { cache_bytes: CACHE_BYTES, ..OpenOptions::default() })?;
     let pool = admin::OpenPool { datasets: Datasets::open(pool)?, keys: Arc::new(KeyStore::new()) };
@@ -82,18 +82,17 @@ pub fn open_found(found: &FoundPool, keys: Option<&PathBuf>) -> Result<Opened> {
 }
 
 impl Opened {
-    /// The files of a dataset.
+    /// The file system of a dataset.
     pub fn files(&self, dataset: &Dataset) -> Result<Arc<dyn files::vfs::Vfs>> {
         let source = admin::KeySource { files: self.keys.clone(), ..admin::KeySource::default() };
         self.pool.files(&self.pool.dataset(dataset.name(), &source)?)
     }
 
-    /// The pool.
     pub fn pool(&self) -> &Arc<Pool> {
         self.pool.pool()
     }
 
-    /// Every block checked.
+    /// Verifies every block.
     pub fn verify(&self) -> Result<pool::scan::Report> {
         Ok(pool::scan::verify(self.pool(), &pool::scan::Options { threads: 1 }, &|_| true)?)
     }

@@ -1,13 +1,13 @@
-//! Damages pools in memory and looks at what comes out: devices missing, overwritten, cut short, single bits flipped,
-//! contents made by an enemy.
+//! Damages pools in memory and examines the result: devices that are missing, overwritten or
+//! truncated, flipped bits, hostile contents.
 //!
 //! ```text
-//!   image files -> Overlay (changed bytes) -> pool::search_devices -> Survey: every file as one line, or an error
-//!                  Recorder (who reads what)                          held against the survey of the undamaged pool
+//!   image files -> Overlay (changed bytes), Recorder (who reads what) -> pool::search_devices
+//!     -> Survey: every file as one line, or an error; compared with that of the undamaged pool
 //! ```
-//! That the undamaged pool reads as OpenZFS recorded it is what `testing/oracle` proves.
+//! `testing/oracle` checks that the undamaged pool reads as OpenZFS recorded it.
 //!
-//! **Invariant: an image is never written to; all changes are in memory.**
+//! **Invariant: images are never written to; all changes are in memory.**
 
 pub mod chance;
 pub mod flips;
@@ -17,7 +17,7 @@ pub mod places;
 pub mod promises;
 pub mod survey;
 
-/// The scenario of that name, or an early return from the test with a printed line.
+/// Returns the scenario of that name. If it is missing, prints a line and returns from the test.
 #[macro_export]
 macro_rules! scenario_or_return {
     ($name:expr) => {

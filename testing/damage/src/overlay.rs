@@ -1,11 +1,11 @@
-//! Devices that lie over others: with changed bytes, with another size, with a record of what is read.
+//! Devices that wrap others: with changed bytes, with another size, or recording reads.
 
 use host::device::Device;
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::{Arc, Mutex};
 
-/// A device with some bytes changed in memory, and perhaps cut short.
+/// A device with some bytes changed in memory, and possibly truncated.
 pub struct Overlay {
     base: Arc<dyn Device>,
     changes: BTreeMap<u64, Vec<u8>>,
@@ -13,19 +13,19 @@ pub struct Overlay {
 }
 
 impl Overlay {
-    /// `base` unchanged.
+    /// Wraps `base` without changes.
     pub fn new(base: Arc<dyn Device>) -> Self {
         let size_bytes = base.size_bytes();
         Self { base, changes: BTreeMap::new(), size_bytes }
     }
 
-    /// Replaces the bytes from `offset` on; what lies beyond the end is dropped. Later changes win.
+    /// Replaces bytes at `offset`. Bytes beyond the end are dropped; later changes take precedence.
     pub fn write(&mut self, offset: u64, bytes: &[u8]) {
         let room = self.size_bytes.saturating_sub(offset).min(bytes.len() as u64) as usize;
         if room == 0 {
             return;
         }
-        // Merged with what it overlaps, so that ranges never do.
+        // Merged with overlapping changes, so that ranges never overlap.
         let mut merged = bytes[..room].to_vec();
         let mut start = offset;
         let end = offset + room as u64;
@@ -56,7 +56,7 @@ impl Overlay {
         Ok(())
     }
 
-    /// Cuts the device short.
+    /// Truncates the device.
     pub fn truncate(&mut self, size_bytes: u64) {
         self.size_bytes = self.size_bytes.min(size_bytes);
     }
@@ -86,21 +86,21 @@ impl Device for Overlay {
     }
 }
 
-/// What was read: number of the device, offset, length.
+/// The reads of all devices.
 pub type Reads = Arc<Mutex<Vec<Extent>>>;
 
-/// Bytes on one of a pool's devices.
+/// A range of bytes on one of a pool's devices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Extent {
-    /// Index of the device in the list that was opened.
+    /// Index of the device in the list of devices that were opened.
     pub device: usize,
-    /// Offset on it, labels included.
+    /// Offset on the device, including labels.
     pub offset: u64,
-    /// Length.
+    /// Length in bytes.
     pub len: u64,
 }
 
-/// A device that writes down what is read from it.
+/// A device that records what is read from it.
 pub struct Recorder {
     base: Arc<dyn Device>,
     device: usize,
@@ -108,7 +108,7 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// `base`, which is number `device`; reads are added to `reads`.
+    /// Wraps `base`, device number `device`, and appends its reads to `reads`.
     pub fn new(base: Arc<dyn Device>, device: usize, reads: Reads) -> Self {
         Self { base, device, reads }
     }

@@ -1,4 +1,4 @@
-//! Where a pool's blocks lie on its devices, by watching what `verify` reads for each.
+//! Finds where a pool's blocks are on its devices, by recording what `verify` reads for each block.
 
 use crate::image::{self, Scenario};
 use crate::overlay::{Extent, Reads, Recorder};
@@ -10,27 +10,27 @@ use pool::scan::walk::{Visit, Visitor, walk};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 
-/// A block, and all that holds its copies, columns and parity.
+/// A block, with the extents of its copies, columns and parity.
 #[derive(Debug, Clone)]
 pub struct Place {
-    /// Which block.
+    /// Identity of the block.
     pub at: Bookmark,
     /// Type of its object.
     pub kind: ObjectType,
-    /// For each of its addresses what is read to verify it, each extent once.
+    /// For each of its addresses, the distinct extents that are read to verify it.
     pub copies: Vec<Vec<Extent>>,
 }
 
-/// Bytes of an address.
+/// Size of a DVA.
 const DVA_BYTES: usize = 16;
 
 impl Place {
-    /// All that is read to verify it.
+    /// All extents that are read to verify the block.
     pub fn extents(&self) -> impl Iterator<Item = &Extent> {
         self.copies.iter().flatten()
     }
 
-    /// Whether it is no file's contents.
+    /// Whether the block is not file contents.
     pub fn is_metadata(&self) -> bool {
         self.at.level != 0 || !matches!(self.kind, ObjectType::PLAIN_FILE_CONTENTS | ObjectType::ZVOL)
     }
@@ -44,11 +44,13 @@ struct Watcher<'a> {
 }
 
 impl Watcher<'_> {
-    /// What is read to verify one copy: by a pointer that has only this one.
+    /// The extents that are read to verify one copy, determined with a pointer that has only this
+    /// copy.
     fn copy(&self, bp: &BlkPtr, index: usize) -> Vec<Extent> {
         let mut raw = bp.to_bytes(Endian::Little);
         let dva: Vec<u8> = raw[index * DVA_BYTES..(index + 1) * DVA_BYTES].to_vec();
-        // Behind two addresses an encrypted block has its salt, and all have it in the clear: only addresses are cleared.
+        // An encrypted block stores its salt in place of the third address, so only the addresses
+        // in use are cleared.
         for i in 0..bp.dvas().count() {
             raw[i * DVA_BYTES..(i + 1) * DVA_BYTES].fill(0);
         }
@@ -69,7 +71,8 @@ impl Watcher<'_> {
 
 impl Visitor for Watcher<'_> {
     fn block(&self, visit: &Visit<'_>) -> bool {
-        // Blocks that dedup and clones share are verified once, embedded ones and the intent log not at all.
+        // Blocks shared by dedup and clones are verified once, embedded blocks and the intent log
+        // not at all.
         if visit.bp.is_embedded() || visit.at.level == -2 || !self.is_new(visit.bp) {
             return true;
         }
@@ -82,7 +85,7 @@ impl Visitor for Watcher<'_> {
     fn broken(&self, _: usize, _: Bookmark, _: &pool::Error) {}
 }
 
-/// The blocks of a scenario's pool, and the guid of each of its devices that holds any.
+/// The blocks of a scenario's pool, and the GUID of each device that holds any.
 pub fn places(scenario: &Scenario) -> Result<(Vec<Place>, BTreeMap<usize, u64>)> {
     let reads = Reads::default();
     let recorder =

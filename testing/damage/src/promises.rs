@@ -1,25 +1,26 @@
-//! What the property `sync` promises while it changes.
+//! What the property `sync` guarantees while it changes.
 //!
-//! `sync` decides what an answer promises, so those who work learn from here what holds: a promise counts only when `sync` said the
-//! same before the call and after it, and no command was changing it.
+//! The value of `sync` determines what an acknowledgement means. An acknowledgement counts only if
+//! `sync` had the same value before and after the call, and was not being changed.
 
 use crate::chance::Chance;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What `sync` says.
+/// Guarantee of a value of `sync`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Promise {
-    /// What is asked for is safe when that is answered.
+    /// Synchronous operations are durable when acknowledged (`standard`).
     Asked,
-    /// Everything is.
+    /// All operations are (`always`).
     All,
-    /// Nothing is.
+    /// None are (`disabled`).
     Nothing,
 }
 
-/// What `sync` says at the moment, and how often it was changed.
+/// The current value of `sync`, and how often it was changed.
 pub struct Promises {
-    /// The number of changes times 8, 4 while it is being changed, and the index into [`KINDS`].
+    /// The number of changes times 8, plus 4 while it is being changed, plus the index in
+    /// [`KINDS`].
     state: AtomicU64,
 }
 
@@ -31,18 +32,18 @@ const KINDS: [(Promise, &str); 3] =
     [(Promise::Asked, "standard"), (Promise::All, "always"), (Promise::Nothing, "disabled")];
 
 impl Promises {
-    /// As the property was set when the dataset was made.
+    /// The initial value, as set when the dataset was created.
     pub fn new(sync: &str) -> Self {
         let kind = KINDS.iter().position(|(_, name)| *name == sync).unwrap_or(0);
         Self { state: AtomicU64::new(kind as u64) }
     }
 
-    /// What it says, before a call.
+    /// Reads the value before a call.
     pub fn look(&self) -> Seen {
         Seen(self.state.load(Ordering::SeqCst))
     }
 
-    /// What the call promised that began with this; `Nothing` when `sync` was changed meanwhile.
+    /// The guarantee of a call that began at `before`; `Nothing` if `sync` was changed meanwhile.
     pub fn since(&self, before: Seen) -> Promise {
         let is_changing = before.0 & 4 != 0;
         match !is_changing && self.look().0 == before.0 {
@@ -51,9 +52,9 @@ impl Promises {
         }
     }
 
-    /// Changes it, with `set`.
+    /// Changes the value with `set`.
     pub fn change<E>(&self, chance: &mut Chance, set: impl FnOnce(&str) -> Result<(), E>) -> Result<(), E> {
-        // From nothing, back to a promise more often than not: what was left out must not be missed.
+        // From `disabled`, usually change back to a guarantee, so that there is something to check.
         let now = self.look().0 & 3;
         let kind = match (now, chance.below(4)) {
             (2, 0..3) => chance.below(2),

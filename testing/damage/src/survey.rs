@@ -1,8 +1,9 @@
-//! What a pool gives out: each file, attribute and piece of contents as one line, and every error.
+//! Everything that a pool returns: each file, attribute and piece of contents as one line, and
+//! every error.
 //!
 //! Invariants:
-//!   * an error ends what it concerns, and nothing else
-//!   * a survey ends, whatever the pool holds: entries, depth and bytes are limited
+//!   * an error ends only the survey of what it concerns
+//!   * a survey always ends: entries, depth and bytes are limited
 
 use crate::chance::Chance;
 use crate::image::Opened;
@@ -11,43 +12,44 @@ use files::vfs::{Attr, FileKind, NodeId, Vfs};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 
-/// How much to look at.
+/// Limits of a survey.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
-    /// Entries of directories in all.
+    /// Directory entries in total.
     pub entries: usize,
-    /// Bytes of contents in all.
+    /// Bytes of contents in total.
     pub bytes: u64,
-    /// Look at one entry in so many, chosen by `seed`.
+    /// Examine one in this many entries, chosen by `seed`.
     pub one_in: u64,
-    /// Chooses the entries.
+    /// Seed that chooses the entries.
     pub seed: u64,
 }
 
 impl Limits {
-    /// Everything that a sane pool holds.
+    /// Everything that a valid pool contains.
     pub const ALL: Self = Self { entries: 1 << 20, bytes: 1 << 40, one_in: 1, seed: 0 };
 }
 
-/// Directories within directories.
+/// Maximum depth of directories.
 const DEPTH_MAX: usize = 40;
-/// Bytes read, and summed, at once.
+/// Number of bytes that are read and hashed at once.
 const PIECE_BYTES: u64 = 256 << 10;
-/// Pieces of one file; of longer ones the first and the last half of them.
+/// Maximum number of pieces of one file; of longer files, half are taken from the start and half
+/// from the end.
 const PIECES_MAX: u64 = 256;
 
-/// What came out.
+/// Result of a survey.
 #[derive(Debug, Default)]
 pub struct Survey {
-    /// By dataset and path, and for contents `@` and offset.
+    /// Keys are dataset and path, plus `@` and offset for contents.
     pub lines: BTreeMap<String, String>,
-    /// What did not.
+    /// What could not be read.
     pub errors: BTreeMap<String, String>,
     limits_left: (usize, u64),
 }
 
 impl Survey {
-    /// Looks at all datasets of the pool.
+    /// Surveys all datasets of the pool.
     pub fn of(opened: &Opened, limits: Limits) -> Self {
         let mut survey = Self { limits_left: (limits.entries, limits.bytes), ..Self::default() };
         let options = ListOptions { bookmarks: false, ..ListOptions::all() };
@@ -72,7 +74,7 @@ impl Survey {
         survey
     }
 
-    /// Lines that the undamaged pool does not have. With `complete`, lines that only it has count too.
+    /// Lines that differ from the undamaged pool. With `complete`, also lines that are missing.
     pub fn differences(&self, undamaged: &Self, complete: bool) -> Vec<String> {
         let wrong = self.lines.iter().filter(|(key, line)| undamaged.lines.get(*key) != Some(line));
         let mut found: Vec<String> =

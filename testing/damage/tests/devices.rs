@@ -1,4 +1,5 @@
-//! Devices away or overwritten: what the redundancy can spare changes nothing, and is counted exactly; one more is named.
+//! Devices that are missing or overwritten. Damage within the redundancy changes nothing and is
+//! counted exactly; one device more is reported.
 
 use damage::chance::Chance;
 use damage::image::{self, Opened, Scenario};
@@ -16,7 +17,7 @@ fn open_without(scenario: &Scenario, away: &[usize]) -> anyhow::Result<Opened> {
     image::open(left, scenario.keys.as_ref())
 }
 
-/// Every choice of up to `count` out of `of`.
+/// All subsets of 1 to `count` out of `of`.
 fn choices(of: usize, count: usize) -> Vec<Vec<usize>> {
     let subsets = (1u32..1 << of).filter(|bits| bits.count_ones() as usize <= count);
     subsets.map(|bits| (0..of).filter(|i| bits >> i & 1 != 0).collect()).collect()
@@ -82,7 +83,8 @@ fn a_draid2_spares_any_two() {
     }
 }
 
-/// Mirrors of data, special and log devices; of a dedup, cache and spare device the pool may have only one.
+/// Mirrors of data, special and log devices. Of dedup, cache and spare devices the pool may have
+/// only one.
 #[test]
 fn a_hybrid_pool_spares_one_side_of_each_mirror() {
     let scenario = scenario_or_return!("hybrid");
@@ -94,7 +96,7 @@ fn a_hybrid_pool_spares_one_side_of_each_mirror() {
     }
 }
 
-/// Metadata have copies on other devices; contents have not.
+/// Metadata has copies on other devices; contents do not.
 #[test]
 fn what_is_whole_comes_out_of_a_pool_that_lacks_a_whole_mirror() {
     let scenario = scenario_or_return!("hybrid");
@@ -123,7 +125,8 @@ fn what_is_whole_comes_out_of_a_pool_that_lacks_a_whole_mirror() {
 
 #[test]
 fn one_device_too_many_is_named() {
-    // A small pool on dRAID happens to keep clear of some threes: it takes a search to find one that matters.
+    // A small dRAID pool happens to have no data on some triples of devices, so a relevant triple
+    // must be searched for.
     let scenario = scenario_or_return!("draid2-4d-1s-8c");
     let threes = choices(8, 3).into_iter().filter(|c| c.len() == 3);
     let mut lacking = threes
@@ -137,7 +140,8 @@ fn one_device_too_many_is_named() {
         ("raidz-expanded", vec![1, 2]),
     ] {
         let scenario = scenario_or_return!(name);
-        // The pool may still open, where what opening needs has more copies: then what is lost must say what is missing.
+        // The pool may still open if the required metadata has more copies. Then errors must report
+        // what is missing.
         let text = match open_without(&scenario, &away) {
             Err(e) => format!("{e:#}"),
             Ok(opened) => {
@@ -155,7 +159,7 @@ fn one_device_too_many_is_named() {
     }
 }
 
-/// Overwrites parts of devices; the number of blocks of which each device then holds wrong bytes, by guid.
+/// Devices that were partly overwritten, and the expected number of damaged blocks by device GUID.
 struct Overwritten {
     devices: Vec<Arc<dyn Device>>,
     expected: BTreeMap<u64, u64>,
@@ -167,7 +171,7 @@ fn overwrite(scenario: &Scenario, extents: &[Extent], chance: &mut Chance) -> Ov
     for e in extents {
         devices[e.device].write(e.offset, &chance.bytes(e.len as usize));
     }
-    // Only what differs now is wrong: a random byte may be what was there.
+    // Only bytes that differ are wrong: a random byte may equal the old one.
     let differs = |e: &Extent| {
         let read = |d: &dyn Device| {
             let mut bytes = vec![0; e.len as usize];
@@ -181,7 +185,7 @@ fn overwrite(scenario: &Scenario, extents: &[Extent], chance: &mut Chance) -> Ov
     };
     let mut expected = BTreeMap::new();
     for copy in places.iter().flat_map(|p| &p.copies) {
-        // A device counts once for each copy of a block, however many columns of it are on it.
+        // A device counts once for each copy of a block, however many of its columns it holds.
         let wrong: BTreeSet<usize> = copy.iter().filter(|e| touched(e) && differs(e)).map(|e| e.device).collect();
         for guid in wrong.iter().filter_map(|device| guids.get(device)) {
             *expected.entry(*guid).or_default() += 1;
@@ -201,7 +205,7 @@ fn counts_are_exact(scenario: &Scenario, whole: &Survey, extents: &[Extent], cha
     assert_eq!(report.lost_blocks, 0, "{} {what}", scenario.name);
 }
 
-/// `device` from behind the front labels to before the back ones.
+/// The range of `device` between its front and back labels.
 fn between_labels(scenario: &Scenario, device: usize) -> Extent {
     let size = scenario.devices[device].size_bytes();
     Extent { device, offset: START_BYTES, len: size - START_BYTES - END_BYTES }
@@ -226,7 +230,8 @@ fn whole_devices_of_random_bytes_are_repaired_and_counted() {
     }
 }
 
-/// 4 KiB here and there, on all devices, but never in the same stretch of two: more than parity could spare otherwise.
+/// 4 KiB here and there on all devices, but never in the same stretch of two devices, which parity
+/// might not be able to repair.
 #[test]
 fn scattered_random_bytes_are_repaired_and_counted() {
     for (name, seeds) in [
@@ -241,7 +246,8 @@ fn scattered_random_bytes_are_repaired_and_counted() {
         let whole = undamaged(&scenario);
         for seed in 0..seeds {
             let mut chance = Chance::new(seed);
-            // A block of 128 KiB spans less than a stretch on each device; a stretch in between is left alone.
+            // A block of 128 KiB spans less than a stretch on each device, and every second stretch
+            // stays intact.
             let stretch = 1 << 20;
             let size = scenario.devices[0].size_bytes() - END_BYTES - START_BYTES - stretch;
             let mut extents = Vec::new();

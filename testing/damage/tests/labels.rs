@@ -1,4 +1,5 @@
-//! Labels damaged, images cut short, and things that are no pools: the pool opens, or a clear error says what is wrong.
+//! Damaged labels, truncated images, and files that are not pools: the pool opens, or an error
+//! describes what is wrong.
 
 use damage::chance::Chance;
 use damage::image::{self, Opened, Scenario};
@@ -106,7 +107,7 @@ fn half_an_image_gives_its_metadata_or_an_error_in_time() {
     }
 }
 
-/// What a person is told who names `place`.
+/// The error message for opening a pool at `place`.
 fn told(place: &Path) -> String {
     admin::open_pool("tank", &[place.to_owned()], &pool::OpenOptions::default()).err().unwrap().to_string()
 }

@@ -1,6 +1,6 @@
-//! A pool that is closed gives back everything: whoever opens many, one after the other, must not grow.
+//! A closed pool releases all its memory: opening many pools, one after the other, must not leak.
 //!
-//! It once did not: the tree of datasets kept its heads, which kept the tree.
+//! Regression: the dataset tree kept its heads, which kept the tree.
 
 use damage::survey::{Limits, Survey};
 use damage::{image, scenario_or_return};
@@ -15,7 +15,7 @@ fn a_closed_pool_is_freed() {
     Survey::of(&opened, Limits::ALL);
     opened.verify().unwrap();
     drop(opened);
-    // Read-ahead that was under way keeps the store for a moment.
+    // Read-ahead in progress keeps the store for a moment.
     let start = Instant::now();
     while store.strong_count() > 0 && start.elapsed() < Duration::from_secs(5) {
         std::thread::sleep(Duration::from_millis(10));

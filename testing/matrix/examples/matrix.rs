@@ -1,6 +1,8 @@
-//! `matrix [--seed N] [--seconds S] [--zdb-reads N] [--slice yes] [--keep FOLDER]`: the whole matrix, or what of it fits into the seconds.
+//! `matrix [--seed N] [--seconds S] [--zdb-reads N] [--slice yes] [--keep FOLDER]`: runs the whole
+//! matrix, or the part of it that fits into the given time.
 //!
-//! With `--keep`, the first pool alone is made, and left in that folder with its key and the sums of its files, for the kernel module.
+//! With `--keep`, creates only the first pool and leaves it in that folder with its key and the
+//! checksums of its files, for the kernel module.
 
 use anyhow::{Context, Result, bail};
 use matrix::{Judges, everything, run, slice};

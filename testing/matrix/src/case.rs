@@ -1,27 +1,27 @@
-//! What there is to choose from, and which choices are run.
+//! The dimensions of the matrix, and the selection of cases to run.
 
 use damage::chance::Chance;
 use transform::compress::zstd::Level;
 
-/// Datasets in one pool.
+/// Number of datasets in one pool.
 const CASES_PER_POOL: usize = 18;
 
-/// How the devices of a pool are arranged.
+/// Arrangement of a pool's devices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Arrangement {
-    /// Name, for messages.
+    /// Name for messages.
     pub name: &'static str,
     /// `file`, `mirror`, `raidz` or `draid`.
     pub kind: &'static str,
     /// Parity of a raidz or draid.
     pub parity: u64,
-    /// Devices.
+    /// Number of devices.
     pub devices: usize,
-    /// log2 of the unit of allocation.
+    /// log2 of the allocation unit in bytes.
     pub ashift: u8,
 }
 
-/// All of them.
+/// All arrangements.
 pub const ARRANGEMENTS: [Arrangement; 9] = [
     Arrangement { name: "disk:9", kind: "file", parity: 0, devices: 1, ashift: 9 },
     Arrangement { name: "disk:12", kind: "file", parity: 0, devices: 1, ashift: 12 },
@@ -35,7 +35,8 @@ pub const ARRANGEMENTS: [Arrangement; 9] = [
 ];
 
 const RECORD_BYTES: [u32; 6] = [512, 4 << 10, 16 << 10, 128 << 10, 1 << 20, 16 << 20];
-/// What the slice draws from: half of it is large enough for streams that are given up half-way.
+/// Record sizes for the slice. Half of them are large enough for streams that are abandoned
+/// half-way.
 const SLICE_RECORD_BYTES: [u32; 6] = [512, 4 << 10, 16 << 10, 128 << 10, 256 << 10, 1 << 20];
 const CHECKSUMS: [&str; 9] = ["on", "off", "fletcher2", "fletcher4", "sha256", "sha512", "skein", "edonr", "blake3"];
 const ENCRYPTIONS: [&str; 6] =
@@ -51,7 +52,7 @@ pub struct Case {
     pub record_bytes: u32,
     /// Property `checksum`.
     pub checksum: &'static str,
-    /// Property `encryption`, if it is.
+    /// Property `encryption`; `None` if not encrypted.
     pub encryption: Option<&'static str>,
     /// Property `copies`.
     pub copies: u8,
@@ -79,7 +80,7 @@ impl Case {
         }
     }
 
-    /// Properties as a person sets them.
+    /// The properties as an administrator sets them.
     pub fn properties(&self) -> Vec<(String, String)> {
         let mut all = vec![
             ("compression", self.compression.clone()),
@@ -94,7 +95,7 @@ impl Case {
         all.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
     }
 
-    /// Whether a megabyte of it takes seconds.
+    /// Whether compressing a megabyte takes seconds.
     pub fn is_slow(&self) -> bool {
         let level = self.compression.strip_prefix("zstd-").and_then(|level| level.parse::<u32>().ok());
         level.is_some_and(|level| level >= 13)
@@ -104,13 +105,11 @@ impl Case {
 /// The datasets of one pool.
 #[derive(Debug, Clone)]
 pub struct Group {
-    /// Its devices.
     pub arrangement: Arrangement,
-    /// Its datasets.
     pub cases: Vec<Case>,
 }
 
-/// Each value of the property `compression`.
+/// All values of the property `compression`.
 pub fn compressions() -> Vec<String> {
     let plain = ["off", "on", "lzjb", "zle", "lz4", "gzip", "zstd", "zstd-fast"].map(str::to_owned);
     let gzip = (1..=9).map(|level| format!("gzip-{level}"));
@@ -121,8 +120,9 @@ pub fn compressions() -> Vec<String> {
     plain.into_iter().chain(gzip).chain(zstd).collect()
 }
 
-/// Each compression with each record size, encrypted and not, on each arrangement; the rest is drawn. In an order that the seed decides, so
-/// that runs that are ended early do not all run the same.
+/// Each compression with each record size, encrypted and not, on each arrangement; the other
+/// properties are random. The seed determines the order, so that runs that end early cover
+/// different parts.
 pub fn everything(seed: u64) -> Vec<Group> {
     let mut chance = Chance::new(seed);
     let mut groups = Vec::new();
@@ -142,7 +142,8 @@ pub fn everything(seed: u64) -> Vec<Group> {
     groups
 }
 
-/// Each compression once; the rest is drawn. Gzip comes first, with records that are large enough.
+/// Each compression once; the other properties are random. Gzip comes first, with records that are
+/// large enough.
 pub fn slice(seed: u64) -> Vec<Group> {
     let mut chance = Chance::new(seed);
     let mut cases: Vec<Case> = Vec::new();

@@ -1,4 +1,4 @@
-//! What the files hold: what compresses, what does not, and both in turn.
+//! Contents of the files: compressible, incompressible, and alternating.
 
 use crate::Case;
 use damage::chance::Chance;
@@ -6,15 +6,13 @@ use damage::chance::Chance;
 /// A file of a dataset.
 #[derive(Debug, Clone)]
 pub struct File {
-    /// Its name.
     pub name: String,
-    /// Its contents.
     pub bytes: Vec<u8>,
-    /// Lengths in which it is written.
+    /// Lengths of the writes that create it.
     pub writes: Vec<usize>,
 }
 
-/// The files of a case. The same case has the same files.
+/// The files of a case. The same case always has the same files.
 pub fn files(case: &Case) -> Vec<File> {
     let mut chance = Chance::new(case.seed);
     let record = case.record_bytes as usize;
@@ -31,14 +29,14 @@ pub fn files(case: &Case) -> Vec<File> {
                 1 => record,
                 _ => left,
             };
-            // A write of a few bytes each would take forever.
+            // Writes of a few bytes each would take too long.
             let next = next.max(4096).min(left);
             writes.push(next);
             left -= next;
         }
         found.push(File { name, bytes, writes });
     };
-    // What does not compress, and behind it on the same thread, as records are, what does.
+    // Incompressible records, each followed by a compressible one that the same thread compresses.
     let alternating = (0..bytes.div_ceil(record)).flat_map(|n| match n % 2 {
         0 => chance.bytes(record),
         _ => words(&mut chance, record),
@@ -57,7 +55,7 @@ pub fn files(case: &Case) -> Vec<File> {
     if !huge {
         let text = words(&mut chance, bytes);
         add("words".into(), text.clone(), &mut chance);
-        // For dedup: what was there before, once more.
+        // A duplicate, for dedup.
         add("words-again".into(), text, &mut chance);
         let noise = chance.bytes(bytes);
         add("noise".into(), noise, &mut chance);
@@ -73,22 +71,23 @@ pub fn files(case: &Case) -> Vec<File> {
     found
 }
 
-/// Whether records are so large, or so slow to make, that there are few files; and whole records of a file.
+/// Whether records are so large, or so slow to compress, that there are few files; and the number
+/// of whole records of a file.
 fn shape(case: &Case) -> (bool, usize) {
     let record = case.record_bytes as usize;
     let huge = record > 1 << 20 || (case.is_slow() && record > 128 << 10);
     (huge, if huge { 1 } else { ((256 << 10) / record).clamp(2, 64) })
 }
 
-/// Bytes that the files of a case have at most, all together.
+/// Upper limit of the total size of a case's files in bytes.
 pub fn bytes_max(case: &Case) -> usize {
     let (huge, records) = shape(case);
     let (files, record) = (if huge { 2 } else { 6 }, case.record_bytes as usize);
-    // Those with tails take two records together, and a little.
+    // The files with tails need two records together, and a little more.
     (files * (records + 1) + 3) * record + 4096
 }
 
-/// Bytes that compress as text does.
+/// Bytes that compress like text.
 fn words(chance: &mut Chance, bytes: usize) -> Vec<u8> {
     const WORDS: [&str; 12] = [
         "pool ",

@@ -1,4 +1,5 @@
-//! The cross product of everything that decides how a block is stored: does what was written come back?
+//! The cross product of all properties that determine how a block is stored: is what was written
+//! read back unchanged?
 //!
 //! ```text
 //!   plan (seed) -> pool of one layout, a dataset for each case, files of each content
@@ -6,12 +7,13 @@
 //!               -> verify: every copy, every block decrypted and decompressed
 //!               -> zdb -bcc, zdb, zdb -r: OpenZFS's own code reads files back
 //! ```
-//! The story: gzip-1 destroyed data for as long as it could be chosen. Each test of compression began with fresh state and one kind of
-//! contents, each judge compared checksums, and no test put contents that compress behind contents that do not.
+//! Background: gzip-1 corrupted data for as long as it was available. Each compression test began
+//! with fresh state and one kind of contents, each judge compared checksums, and no test wrote
+//! compressible contents after incompressible ones.
 //!
 //! Invariants:
-//!   * everything random comes from one seed, which is printed before the first step
-//!   * a file's contents follow from the plan alone: what is compared was never read from the pool
+//!   * all random choices derive from one seed, which is printed before the first step
+//!   * a file's contents follow from the plan alone: expected values are never read from the pool
 
 pub mod case;
 pub mod contents;

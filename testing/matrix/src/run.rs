@@ -1,4 +1,4 @@
-//! One pool of the matrix, from its first byte to its last judge.
+//! Runs one pool of the matrix through all steps and judges.
 
 use crate::contents::{File, bytes_max, files};
 use crate::{Arrangement, Case, Group};
@@ -23,46 +23,44 @@ use std::sync::Arc;
 use std::time::Duration;
 use zeroize::Zeroizing;
 
-/// Name of the pool.
 pub const POOL: &str = "matrix";
-/// The key of every encrypted dataset, in hexadecimal: zdb takes no raw ones.
+/// The key of every encrypted dataset, in hexadecimal, because zdb does not accept raw keys.
 pub const KEY: &str = "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f";
-/// Space on each device beside what the files take: metadata, and the slop that no file gets.
+/// Space on each device in addition to the files: metadata, and the slop space.
 const DISK_BYTES_MIN: usize = 256 << 20;
-/// Pieces in which devices are copied to files; those of zeros stay holes.
+/// Piece size for copying devices to files. Pieces of zeros become holes.
 const COPY_BYTES: usize = 256 << 10;
 
-/// Who looks at the pool beside our own reading and verifying.
+/// Judges in addition to our own reading and verification.
 #[derive(Debug, Clone, Copy)]
 pub struct Judges<'a> {
-    /// Have zdb check the pool, where it is installed.
+    /// Check the pool with zdb, if it is installed.
     pub zdb: bool,
-    /// Datasets of which zdb reads a file; each costs it an import.
+    /// Number of datasets of which zdb reads a file. Each requires another import by zdb.
     pub zdb_reads: usize,
-    /// Leave the devices, the key and the sums of all files (`sums`) in this folder.
+    /// Leave the devices, the key and the checksums of all files (`sums`) in this directory.
     pub keep: Option<&'a Path>,
 }
 
-/// What was run.
+/// Totals of a run.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Outcome {
-    /// Datasets.
     pub datasets: usize,
     /// Bytes of files.
     pub bytes: u64,
-    /// Files that zdb read.
+    /// Files read by zdb.
     pub zdb_reads: usize,
 }
 
-/// Writes a group's files, exports and imports the pool, and has everything that came back judged.
+/// Writes a group's files, exports and imports the pool, and checks everything that is read back.
 pub fn run(group: &Group, judges: &Judges<'_>) -> Result<Outcome> {
     let arrangement = &group.arrangement;
     run_in(group, judges).with_context(|| format!("on {}", arrangement.name))
 }
 
 fn run_in(group: &Group, judges: &Judges<'_>) -> Result<Outcome> {
-    // Each device could hold it all with its parity, and once more: records that are synced in the middle are written twice. What is not touched
-    // takes no memory.
+    // Each device can hold everything with its parity, twice: records that are synced while
+    // incomplete are written twice. Pages that are not touched use no memory.
     let stored = |case: &Case| bytes_max(case) * usize::from(case.copies) * (1 + group.arrangement.parity as usize);
     let disk_bytes = (DISK_BYTES_MIN + 2 * group.cases.iter().map(stored).sum::<usize>()).next_multiple_of(1 << 20);
     let devices: Vec<Arc<dyn Device>> = (0..group.arrangement.devices)
@@ -83,7 +81,7 @@ fn run_in(group: &Group, judges: &Judges<'_>) -> Result<Outcome> {
     Ok(outcome)
 }
 
-/// The letter is there as zdb takes a number for that of an object set.
+/// The letter is needed because zdb takes a number for the number of an object set.
 fn name_of(number: usize) -> String {
     format!("{POOL}/c{number:02}")
 }
@@ -153,7 +151,7 @@ fn fill(live: &Arc<LiveDatasets>, name: &str, case: &Case) -> Result<()> {
         for len in writes {
             fs.write(&who, node, at as u64, &bytes[at..at + len])?;
             at += len;
-            // A record of which a part was synced is read, unpacked and written again.
+            // Syncing an incomplete record causes a later read-modify-write.
             if chance.once_in(12) {
                 live.writer().sync()?;
             }
@@ -163,7 +161,8 @@ fn fill(live: &Arc<LiveDatasets>, name: &str, case: &Case) -> Result<()> {
     Ok(())
 }
 
-/// Imports the pool, holds every byte of it against the plan, and exports it. How many bytes that was.
+/// Imports the pool, compares every byte with the plan, and exports it. Returns the number of
+/// bytes.
 fn compare(group: &Group, devices: &[Arc<dyn Device>]) -> Result<u64> {
     let found = search_devices(devices.iter().cloned()).pools.pop().context("the pool is not found")?;
     let writer = Writer::open(&found, &OpenOptions::default(), &options())?;
@@ -219,7 +218,7 @@ fn verify(devices: &[Arc<dyn Device>]) -> Result<()> {
     Ok(())
 }
 
-/// The devices as files, the key, and the sums as `sha256sum -c` takes them.
+/// Writes the devices as files, the key, and the checksums in the format of `sha256sum -c`.
 fn leave(group: &Group, devices: &[Arc<dyn Device>], folder: &Path) -> Result<()> {
     for device in devices {
         let file = std::fs::File::create(folder.join(device.name()))?;
@@ -246,8 +245,9 @@ fn leave(group: &Group, devices: &[Arc<dyn Device>], folder: &Path) -> Result<()
     Ok(())
 }
 
-/// OpenZFS's own code in user space: `zdb -bcc` checks sums and space, plain `zdb` walks all metadata, `zdb -r` reads a file through
-/// decryption and decompression. How many files that was.
+/// Checks the pool with OpenZFS's code in user space: `zdb -bcc` checks checksums and space, plain
+/// `zdb` walks all metadata, `zdb -r` reads a file through decryption and decompression. Returns
+/// the number of files read.
 fn zdb(group: &Group, folder: &Path, scratch: &Path, reads: usize) -> Result<usize> {
     if Command::new("zdb").arg("-V").output().is_err() {
         println!("skipped: no zdb (Debian: zfsutils-linux)");
@@ -264,7 +264,7 @@ fn zdb(group: &Group, folder: &Path, scratch: &Path, reads: usize) -> Result<usi
     let text = ask(&["-bcc", POOL])?;
     ensure!(text.contains("No leaks") && !text.contains("ERROR"), "zdb -bcc: {text}");
     ask(&[POOL])?;
-    // Those that come first are the ones that a seed's slice is about.
+    // A seed's slice puts its main cases first.
     for (number, case) in group.cases.iter().enumerate().take(reads) {
         let file = files(case).into_iter().next().context("each case has files")?;
         let (name, copy) = (name_of(number), scratch.join("copy"));

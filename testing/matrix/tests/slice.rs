@@ -1,9 +1,10 @@
-//! A slice of the matrix for every day: each compression once, the rest drawn.
+//! A slice of the matrix for daily use: each compression once, other properties random.
 
 use matrix::{Judges, run, slice};
 use std::time::{Duration, Instant};
 
-/// A slice that takes longer on a busy machine ends here; what it left out other seeds have. Gzip comes first.
+/// A slice that takes longer on a busy machine ends here; other seeds cover the rest. Gzip comes
+/// first.
 const PATIENCE: Duration = Duration::from_secs(15);
 
 #[test]
@@ -12,7 +13,7 @@ fn what_is_written_with_any_compression_and_any_other_property_comes_back() {
         Ok(seed) => seed.parse().expect("MATRIX_SEED is a number"),
         Err(_) => std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("after 1970").as_secs(),
     };
-    // Seen when the test fails.
+    // Shown when the test fails.
     println!("MATRIX_SEED={seed} runs this again");
     let begun = Instant::now();
     let mut datasets = 0;

@@ -1,4 +1,5 @@
-//! Prints the trees of pools on the given devices or folders, in the words of the recipe that records them.
+//! Prints the trees of the pools on the given devices or directories, in the format of the recipe
+//! that records them.
 
 use oracle::{datasets::Opened, tree};
 use pool::search;

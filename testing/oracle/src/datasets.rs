@@ -1,4 +1,4 @@
-//! The datasets and snapshots of a pool, opened as the commands open them.
+//! The datasets and snapshots of a pool, opened in the same way as by the commands.
 
 use admin::{KeyFile, KeySource, OpenPool};
 use anyhow::Result;
@@ -9,17 +9,17 @@ use pool::{FoundPool, OpenOptions, Pool};
 use std::path::Path;
 use std::sync::Arc;
 
-/// Names of files with keys that the recipe leaves beside what it records.
+/// Names of key files in the recorded data.
 const KEY_FILES: [&str; 2] = ["pass", "key32"];
 
-/// A pool, and the keys that lie beside what was recorded of it.
+/// A pool, and the key files recorded with it.
 pub struct Opened {
     pool: OpenPool,
     keys: Vec<KeyFile>,
 }
 
 impl Opened {
-    /// Opens a pool; `keys` is a folder with files of keys.
+    /// Opens a pool. `keys` is a directory with key files.
     pub fn new(found: &FoundPool, keys: Option<&Path>) -> Result<Self> {
         let pool = Pool::open(found, &OpenOptions::default())?;
         let pool = OpenPool { datasets: Datasets::open(pool)?, keys: Arc::new(KeyStore::new()) };
@@ -41,7 +41,7 @@ impl Opened {
         Ok(datasets.collect())
     }
 
-    /// The files of one; of a volume, the one file that it is.
+    /// The files of a dataset. A volume is shown as one file.
     pub fn files(&self, dataset: &Dataset) -> Result<Arc<dyn Vfs>> {
         let source = KeySource { files: self.keys.clone(), ..KeySource::default() };
         self.pool.files(&self.pool.dataset(dataset.name(), &source)?)

@@ -1,6 +1,7 @@
-//! Asks OpenZFS, and compares: what the kernel module recorded of a pool, against what Weir reads of it.
+//! Compares what the kernel module recorded of a pool with what Weir reads from it.
 //!
-//! **Invariant: a comparison never adjusts what was recorded; where Weir is meant to differ, the caller says so by name.**
+//! **Invariant: a comparison never adjusts recorded data; the caller names each intended
+//! difference.**
 
 pub mod datasets;
 pub mod recorded;

@@ -1,24 +1,24 @@
-//! What the recipe recorded: reading the files, and telling two trees apart.
+//! Reads recorded files, and compares trees.
 
 use anyhow::{Context, Result};
 use std::collections::BTreeSet;
 use std::path::Path;
 
-/// Most differences that a message lists.
+/// Maximum number of differences in a message.
 const LISTED_MAX: usize = 12;
-/// Most of a line that a message shows.
+/// Maximum length of a line in a message.
 const LINE_MAX: usize = 300;
 
-/// What xargs makes sha256sum print of a tree without files: it then sums its empty input.
+/// The output of sha256sum for a tree without files: xargs runs it on empty input.
 const NO_FILES: &[u8] = b"e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855  -";
 
-/// Lines of a recorded tree.
+/// The lines of a recorded tree.
 pub fn tree(file: &Path) -> Result<Vec<Vec<u8>>> {
     let bytes = std::fs::read(file).with_context(|| file.display().to_string())?;
     Ok(bytes.split(|b| *b == b'\n').filter(|line| !line.is_empty() && *line != NO_FILES).map(<[u8]>::to_vec).collect())
 }
 
-/// Blocks of recorded attributes and ACLs, sorted.
+/// The blocks of recorded attributes and ACLs, sorted.
 pub fn xattrs(file: &Path) -> Result<Vec<Vec<u8>>> {
     let bytes = std::fs::read(file).with_context(|| file.display().to_string())?;
     let (mut blocks, mut block) = (Vec::new(), Vec::new());
@@ -34,7 +34,7 @@ pub fn xattrs(file: &Path) -> Result<Vec<Vec<u8>>> {
     Ok(blocks)
 }
 
-/// What one side has and the other has not; `None` when both have the same.
+/// The differences between both sides; `None` if they are equal.
 pub fn differences(openzfs: &[Vec<u8>], weir: &[Vec<u8>]) -> Option<String> {
     let (theirs, ours): (BTreeSet<_>, BTreeSet<_>) = (openzfs.iter().collect(), weir.iter().collect());
     let show = |who: &str, line: &[u8]| {

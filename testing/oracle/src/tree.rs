@@ -1,4 +1,5 @@
-//! A tree of files in the words of the recipe that recorded the pools: `find -printf`, `stat`, `sha256sum`, `getfattr`, `getfacl`.
+//! A tree of files in the format of the recipe that recorded the pools: `find -printf`, `stat`,
+//! `sha256sum`, `getfattr`, `getfacl`.
 
 use anyhow::{Context, Result};
 use files::vfs::{Attr, FileKind, NodeId, Time, Vfs};
@@ -8,15 +9,17 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::sync::Arc;
 
-/// Bytes read at once when a file is summed.
+/// Read size for checksums.
 const READ_BYTES: usize = 1 << 20;
 
 /// File systems mounted below, by path (`./child`).
 pub type Mounts = BTreeMap<Vec<u8>, Arc<dyn Vfs>>;
 
-/// One line an entry, then devices, then sums, each part sorted.
+/// One line per entry, then devices, then checksums, each part sorted.
 ///
-/// What is mounted below is its root only (`-xdev`). Lines: `type|mode|uid|gid|size|mtime|nlink|link target|path`, `device major,minor path`, `sha256  path`.
+/// Of file systems mounted below, only the root is shown (`-xdev`). Lines:
+/// `type|mode|uid|gid|size|mtime|nlink|link target|path`, `device major,minor path`, `sha256
+/// path`.
 pub fn tree(vfs: &dyn Vfs, mounts: &Mounts) -> Result<Vec<Vec<u8>>> {
     let (mut entries, mut devices, mut sums) = (Vec::new(), Vec::new(), Vec::new());
     walk(vfs, mounts, false, &mut |vfs, path, attr| {
@@ -52,8 +55,9 @@ pub fn tree(vfs: &dyn Vfs, mounts: &Mounts) -> Result<Vec<Vec<u8>>> {
     Ok(entries.into_iter().map(|(_, line)| line).chain(devices).chain(sums).collect())
 }
 
-/// `stat -c '%i|%b|%W|%X|%Z|%n'` of every entry: inode, blocks, seconds of birth, access and change, path; sorted. (The unit
-/// of files just made differs from what the kernel says once they are read from disk, so that it is not compared.)
+/// `stat -c '%i|%b|%W|%X|%Z|%n'` of every entry: inode, blocks, seconds of birth, access and change
+/// time, path; sorted. The block size is not compared, because the kernel reports another value for
+/// new files than after they were read from disk.
 pub fn stats(vfs: &dyn Vfs) -> Result<Vec<Vec<u8>>> {
     let mut lines = Vec::new();
     walk(vfs, &Mounts::new(), false, &mut |_, path, a| {
@@ -65,7 +69,8 @@ pub fn stats(vfs: &dyn Vfs) -> Result<Vec<Vec<u8>>> {
     Ok(lines)
 }
 
-/// What `stat -c %i` finds in the root under each of `names`: `name|inode`, nothing behind the bar when there is none.
+/// The result of `stat -c %i` in the root for each of `names`: `name|inode`, with nothing after the
+/// bar if the name does not exist.
 pub fn lookups(vfs: &dyn Vfs, names: &[&[u8]]) -> Result<Vec<Vec<u8>>> {
     let line = |name: &&[u8]| -> Result<Vec<u8>> {
         let found = match vfs.lookup(vfs.root(), name) {
@@ -84,7 +89,8 @@ pub fn order(vfs: &dyn Vfs, path: &[u8]) -> Result<Vec<Vec<u8>>> {
     Ok(children(vfs, dir.node)?.into_iter().map(|(name, _)| name).collect())
 }
 
-/// Blocks of `getfattr -d -m - -e hex` and `getfacl -n -s`, one an entry that has any, sorted.
+/// The output of `getfattr -d -m - -e hex` and `getfacl -n -s`, one block for each entry that has
+/// any, sorted.
 pub fn xattrs(vfs: &dyn Vfs, mounts: &Mounts) -> Result<Vec<Vec<u8>>> {
     let mut blocks = Vec::new();
     walk(vfs, mounts, true, &mut |vfs, path, attr| {
@@ -127,7 +133,8 @@ pub fn xattrs(vfs: &dyn Vfs, mounts: &Mounts) -> Result<Vec<Vec<u8>>> {
 
 fn getfacl(path: &[u8], attr: &Attr, access: &[PosixEntry], default: &[PosixEntry]) -> Vec<u8> {
     let mut text = format!("# owner: {}\n# group: {}\n", attr.uid, attr.gid);
-    // The order of the flags line is set-user-ID, set-group-ID, sticky; it is left out without any.
+    // The flags are set-user-ID, set-group-ID and sticky, in this order. The line is omitted if
+    // none is set.
     if attr.mode & 0o7000 != 0 {
         let flag = |bit, c| if attr.mode & bit != 0 { c } else { '-' };
         let _ = writeln!(text, "# flags: {}{}{}", flag(0o4000, 's'), flag(0o2000, 's'), flag(0o1000, 't'));
@@ -157,7 +164,8 @@ fn getfacl(path: &[u8], attr: &Attr, access: &[PosixEntry], default: &[PosixEntr
 
 type Sink<'a> = &'a mut dyn FnMut(&dyn Vfs, &[u8], &Attr) -> Result<()>;
 
-/// Calls `sink` with every entry and the file system that it is in. With `across`, goes on into what is mounted.
+/// Calls `sink` with every entry and its file system. With `across`, descends into mounted file
+/// systems.
 fn walk(vfs: &dyn Vfs, mounts: &Mounts, across: bool, sink: Sink<'_>) -> Result<()> {
     let mut waiting = vec![(b".".to_vec(), vfs, vfs.attr(vfs.root())?)];
     while let Some((path, mut vfs, mut attr)) = waiting.pop() {
@@ -179,7 +187,8 @@ fn walk(vfs: &dyn Vfs, mounts: &Mounts, across: bool, sink: Sink<'_>) -> Result<
     Ok(())
 }
 
-/// The entries, read in small steps so that cookies are used too. Looking each name up must lead to the same node.
+/// The entries of a directory, read in small steps so that cookies are tested too. Looking up each
+/// name must lead to the same node.
 fn children(vfs: &dyn Vfs, dir: NodeId) -> Result<Vec<(Vec<u8>, NodeId)>> {
     let (mut found, mut cookie) = (Vec::new(), 0);
     loop {
@@ -208,7 +217,7 @@ fn children(vfs: &dyn Vfs, dir: NodeId) -> Result<Vec<(Vec<u8>, NodeId)>> {
     Ok(found.into_iter().map(|(name, node, _)| (name, node)).collect())
 }
 
-/// Sum of a regular file, read in pieces.
+/// Checksum of a regular file, read in pieces.
 pub fn sha256(vfs: &dyn Vfs, attr: &Attr) -> Result<String> {
     let (mut sum, mut at) = (Sha256::new(), 0);
     while at < attr.size {
@@ -240,7 +249,7 @@ fn letter(kind: FileKind) -> char {
     }
 }
 
-/// `%T@` of find(1): ten digits behind the point.
+/// `%T@` of find(1): ten digits after the decimal point.
 fn find_time(time: Time) -> String {
     format!("{}.{:09}0", time.seconds, time.nanoseconds)
 }

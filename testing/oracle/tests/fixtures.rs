@@ -1,8 +1,9 @@
-//! Every file of pools that the kernel module made is what the kernel said it is.
+//! Every file of the pools made by the kernel module reads as the kernel recorded it.
 //!
-//! Goal: type, mode, owner, size, time, links, target, contents, extended attributes and ACLs of every dataset and snapshot.
-//! Method: `WEIR_FIXTURES` is a folder with the unpacked devices as SCENARIO/DEVICE, `WEIR_EXPECTED` (or the same folder) one
-//! with what was recorded, as SCENARIO/tree/DATASET. `WEIR_SCENARIO` picks one.
+//! Goal: compare type, mode, owner, size, times, link count, link target, contents, extended
+//! attributes and ACLs of every dataset and snapshot. Method: `WEIR_FIXTURES` is a directory with
+//! the unpacked devices as SCENARIO/DEVICE, `WEIR_EXPECTED` (default: the same directory) contains
+//! the recorded data as SCENARIO/tree/DATASET. `WEIR_SCENARIO` selects one scenario.
 
 use anyhow::{Result, ensure};
 use dataset::{Dataset, DatasetKind};
@@ -49,7 +50,8 @@ impl Scenario {
         self.compare_more(&*files, file)
     }
 
-    /// What only some scenarios record: numbers of stat(1), names that a lookup finds, the order of a directory.
+    /// Compares what only some scenarios record: numbers of stat(1), names found by lookup, the
+    /// order of a directory.
     fn compare_more(&self, files: &dyn Vfs, file: &Path) -> Result<()> {
         let recorded = |kind: &str| -> Result<Option<Vec<Vec<u8>>>> {
             let path = PathBuf::from(format!("{}.{kind}", file.display()));
@@ -83,7 +85,7 @@ impl Scenario {
         Ok(())
     }
 
-    /// `None`: nothing was recorded of it.
+    /// `None`: nothing was recorded for this dataset.
     fn compare(&self, dataset: &Dataset) -> Option<Result<()>> {
         let name = dataset.name().replace('/', "+");
         let (file, volume) = (self.trees.join(&name), self.trees.join(format!("{name}.volume")));

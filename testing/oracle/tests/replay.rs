@@ -1,5 +1,5 @@
-//! The intent log that the kernel left in the image `unclean-log`: done again by us, it must lead to the tree that the kernel
-//! came to when it did it again.
+//! Replays the intent log that the kernel left in the image `unclean-log`. The result must equal
+//! the tree after the kernel's own replay.
 
 use dataset::intent_log::claim_logs;
 use dataset::live::LiveDatasets;
@@ -13,7 +13,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Without the time of the last change: a replay sets it to when it runs.
+/// Removes the mtime, which a replay sets to its own time.
 fn timeless(lines: Vec<Vec<u8>>) -> Vec<Vec<u8>> {
     let timeless = |line: Vec<u8>| {
         let mut fields: Vec<&[u8]> = line.splitn(9, |b| *b == b'|').collect();

@@ -1,12 +1,15 @@
-//! Kills the server of a mounted pool at random moments of a load that syncs, and looks whether all that was acknowledged is
-//! there when the pool is opened again.
+//! Kills the server of a mounted pool at random moments of a load that syncs, and checks that
+//! everything acknowledged is present when the pool is opened again.
 //!
-//! cargo run --release -p weir-posix --example kill -- SERVER FOLDER [rounds=N] [workers=N] [seed=N] [write-back] [PROPERTY=VALUE]...
+//! cargo run --release -p weir-posix --example kill -- SERVER FOLDER [rounds=N] [workers=N]
+//! [seed=N] [write-back] [PROPERTY=VALUE]...
 //!
-//! SERVER is the example `pool`; FOLDER gets an image (kept from round to round) and a place to mount at. Each worker has a
-//! directory with a log, to which it appends records and syncs them; files, which it replaces by writing, syncing and renaming
-//! a new one and syncing the directory, or removes; and a file that it scribbles over without syncing, to have other work under
-//! way. Of the step that was under way when the server died, old and new are right, and nothing in between.
+//! SERVER is the example `pool`; FOLDER gets an image (kept from round to round) and a mount point.
+//! Each worker has a directory with a log, to which it appends records that it syncs; files, which
+//! it removes, or replaces by writing and syncing a new file, renaming it and syncing the
+//! directory; and a file that it overwrites without syncing, as background load. For the step in
+//! progress when the server died, the old and the new state are both correct, and nothing in
+//! between.
 
 use anyhow::{Context, Result, bail, ensure};
 use std::collections::BTreeMap;
@@ -33,20 +36,20 @@ impl Chance {
     }
 }
 
-/// Contents that only this version of this file has, half of which compresses.
+/// Contents unique to this version of this file. Half of it is compressible.
 fn contents(version: u64, len: u64) -> Vec<u8> {
     let mut chance = Chance(version);
     (0..len).map(|i| if i / 64 % 2 == 0 { chance.below(256) as u8 } else { version as u8 }).collect()
 }
 
-/// A stretch of a log, the same wherever it begins.
+/// A piece of a log, whose bytes depend only on their position.
 fn stream(worker: u64, from: u64, len: u64) -> Vec<u8> {
     (from..from + len)
         .map(|at| Chance((at / 8) ^ (worker << 48)).below(1 << 60).to_le_bytes()[at as usize % 8])
         .collect()
 }
 
-/// What is under way.
+/// The step in progress.
 #[derive(Clone)]
 enum Doing {
     Nothing,
@@ -90,7 +93,7 @@ impl Worker {
                 } else {
                     log.sync_data()?
                 }
-                // The log itself has a name since it was made, which its directory must know of.
+                // The new log's directory entry must be synced too.
                 if self.log_bytes == 0 {
                     sync(&dir)?;
                 }
@@ -128,7 +131,7 @@ impl Worker {
         Ok(())
     }
 
-    /// Holds what is there against what was acknowledged, and goes on from there.
+    /// Compares what is found with what was acknowledged, and continues from it.
     fn check(&mut self, root: &Path) -> Result<()> {
         let dir = self.dir(root);
         let doing = std::mem::replace(&mut self.doing, Doing::Nothing);
@@ -248,12 +251,12 @@ fn main() -> Result<()> {
             let number = worker.number;
             worker.check(&dir).with_context(|| format!("seed {seed} round {round} worker {number}"))?;
         }
-        // Most often soon, when what was replayed is new; sometimes after a txg or two.
+        // Usually soon, while the replayed data is recent; sometimes after a txg or two.
         let wait = Duration::from_millis(if chance.below(8) == 0 { chance.below(7000) } else { chance.below(600) });
         std::thread::scope(|scope| {
             for worker in &mut all {
                 let dir = &dir;
-                // Ends with the first error: the server is gone.
+                // Ends with the first error, when the server is gone.
                 scope.spawn(move || while worker.step(dir).is_ok() {});
             }
             std::thread::sleep(wait);

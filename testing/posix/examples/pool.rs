@@ -1,7 +1,8 @@
-//! Makes a pool on an image file (or opens the one that is there), mounts it until it is unmounted, and exports it. The mount
-//! shows the image's name as its source.
+//! Creates a pool on an image file (or opens an existing one), mounts it until it is unmounted, and
+//! exports it. The mount shows the name of the image as its source.
 //!
-//! cargo run --release -p weir-posix --example pool -- IMAGE DIRECTORY [write-back] [uring] [PROPERTY=VALUE]...
+//! cargo run --release -p weir-posix --example pool -- IMAGE DIRECTORY [write-back] [uring]
+//! [PROPERTY=VALUE]...
 
 use host::device::FileDevice;
 use posix::LivePool;

@@ -1,6 +1,7 @@
-//! A pool of its own, mounted for writing: what suites for file systems are run on.
+//! A separate pool, mounted for writing, on which file system test suites run.
 //!
-//! Below: every layer of the program but its commands, so that a suite says what is wrong before they are asked.
+//! Below: every layer of the program except its commands, so that a suite finds errors of the lower
+//! layers on their own.
 
 use anyhow::{Context, Result};
 use dataset::write::{Bootstrap, FileSystemMaker, FileSystemTraits, bootstrap};
@@ -15,11 +16,9 @@ use pool::{OpenOptions, Writer, search_devices};
 use std::sync::Arc;
 use std::time::SystemTime;
 
-/// A pool open for writing, and the files of its root dataset.
+/// A pool that is open for writing, and the files of its root dataset.
 pub struct LivePool {
-    /// Its datasets.
     pub live: Arc<LiveDatasets>,
-    /// The files.
     pub files: Arc<FileSystem>,
 }
 
@@ -29,7 +28,7 @@ fn fill(set: &Arc<ObjectSet>, tx: &Tx, _: &FileSystemTraits) -> object::Result<(
     create_contents(set, tx, &CreateOptions { time, projects: true, ..CreateOptions::default() })
 }
 
-/// Makes what a new file system begins with.
+/// Creates the initial contents of a new file system.
 pub const MAKER: FileSystemMaker = FileSystemMaker { fill, owners_of };
 
 fn options() -> WriteOptions {
@@ -37,7 +36,7 @@ fn options() -> WriteOptions {
 }
 
 impl LivePool {
-    /// Makes a pool called `name` on one device, its root dataset with these properties.
+    /// Creates a pool called `name` on one device. The properties apply to its root dataset.
     pub fn create(name: &str, device: Arc<dyn Device>, properties: &[(&str, &str)]) -> Result<Self> {
         let leaf = Some((device.name().to_owned(), device));
         let class = block::Class::Normal;
@@ -57,7 +56,7 @@ impl LivePool {
         Self::mount(writer, keys)
     }
 
-    /// Opens the pool that is on one device.
+    /// Opens the pool on one device.
     pub fn open(device: Arc<dyn Device>) -> Result<Self> {
         let found = search_devices([device]).pools.into_iter().next().context("no pool")?;
         let writer = Writer::open(&found, &OpenOptions::default(), &options()).context("open the pool")?;
@@ -72,12 +71,12 @@ impl LivePool {
         Ok(Self { live, files })
     }
 
-    /// The files, to be served.
+    /// The file system, to be served.
     pub fn vfs(&self) -> Arc<dyn Vfs> {
         self.files.clone()
     }
 
-    /// Brings everything to disk and lets go of the pool.
+    /// Writes everything to disk and closes the pool.
     pub fn export(self) -> Result<()> {
         drop(self.files);
         self.live.close_all()?;

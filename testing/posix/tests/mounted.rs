@@ -1,4 +1,5 @@
-//! What system calls did to a mounted pool is on its disk: seen through a second opening, and whole by what verifies it.
+//! Everything that system calls did to a mounted pool is on its disk. Checked by opening the pool
+//! again and verifying it.
 
 use host::device::{Device, MemoryDevice};
 use pool::scan;
@@ -17,7 +18,8 @@ fn pattern(len: usize) -> Vec<u8> {
     (0..len).map(|i| (i * 31 + i / 4096) as u8).collect()
 }
 
-/// Mounts the pool, calls `work`, unmounts, exports. False, and a line that says so, where this machine cannot mount.
+/// Mounts the pool, calls `work`, unmounts and exports. Prints a line and returns false if this
+/// machine cannot mount.
 fn mounted(pool: LivePool, write_back: bool, work: impl FnOnce(&Path)) -> bool {
     let dir = tempfile::tempdir().expect("a folder to mount at");
     let options = MountOptions { name: "tank".to_owned(), write_back, ..MountOptions::default() };

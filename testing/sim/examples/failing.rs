@@ -1,6 +1,7 @@
-//! `failing [--seed N] [--seeds COUNT] [--seconds S] [--rounds N] [--steps N]`: devices that fail while files are written, repaired, and judged.
+//! `failing [--seed N] [--seeds COUNT] [--seconds S] [--rounds N] [--steps N]`: devices fail while
+//! files are written, are repaired, and the result is checked.
 //!
-//! Without `--seeds` or `--seconds`, one seed. A failing seed prints itself.
+//! Without `--seeds` or `--seconds`, runs one seed. A failing seed is printed.
 
 use anyhow::{Context, Result, bail};
 use sim::failing::{Plan, run};

@@ -1,7 +1,9 @@
-//! `sim [--seed N] [--seeds COUNT] [--seconds S] [--steps N] [--cuts N] [--keep FOLDER] [--keep-all FOLDER]`: power cuts over random workloads.
+//! `sim [--seed N] [--seeds COUNT] [--seconds S] [--steps N] [--cuts N] [--keep FOLDER] [--keep-all
+//! FOLDER]`: power cuts during random workloads.
 //!
-//! Without `--seeds` or `--seconds`, one seed. A failing seed prints itself; with `--keep`, the devices of the wrong cut are left
-//! in that folder, one file each; with `--keep-all`, those of every cut, for `zdb` and the kernel.
+//! Without `--seeds` or `--seconds`, runs one seed. A failing seed is printed. With `--keep`, the
+//! devices of the failing cut are left in that folder, one file each; with `--keep-all`, those of
+//! every cut, for `zdb` and the kernel.
 
 use anyhow::{Context, Result, bail};
 use sim::run::{Plan, run_all};

@@ -1,15 +1,15 @@
-//! What an administrator does to the dataset while files change: properties, the key, snapshots.
+//! Administrative actions on the dataset while files change: properties, the key, snapshots.
 //!
 //! Invariants:
-//!   * what was acknowledged is noted by the workers, after the command that changes `sync` has returned; nothing is taken from
-//!     the pool
+//!   * the workers record acknowledgements after the command that changes `sync` has returned;
+//!     nothing is read from the pool
 
 use crate::Chance;
 use crate::rig::Rig;
 use anyhow::Result;
 use damage::promises::Promises;
 
-/// Properties that say how a dataset is written, and values that leave the files as they are.
+/// Properties that affect how a dataset is written, with values that do not change the files.
 pub const PROPERTIES: [(&str, &[&str]); 11] = [
     ("recordsize", &["4K", "32K", "128K", "1M"]),
     ("xattr", &["sa", "dir"]),
@@ -24,7 +24,7 @@ pub const PROPERTIES: [(&str, &[&str]); 11] = [
     ("dedup", &["off", "sha256", "verify"]),
 ];
 
-/// Does one thing.
+/// Performs one action.
 pub fn act(rig: &Rig, promises: &Promises, chance: &mut Chance) -> Result<()> {
     match chance.below(10) {
         0..5 => promises.change(chance, |sync| rig.set("sync", sync)),

@@ -1,7 +1,8 @@
-//! Devices with a volatile cache, that lose power, fail, slow down and vanish.
+//! Devices with a volatile cache, which lose power, fail, slow down and disappear.
 //!
-//! All devices of a pool belong to one [`Machine`], because a power cut meets them at the same instant. Writes and
-//! flushes are counted across the devices; a cut is asked for by that number.
+//! All devices of a pool belong to one [`Machine`], because a power cut affects them at the same
+//! instant. Writes and flushes are counted across the devices, and a cut is requested by that
+//! number.
 
 use crate::Chance;
 use crate::pages::{Pages, SECTOR_BYTES};
@@ -12,35 +13,35 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What goes wrong on a device, beside power cuts. A number N: one operation in N; 0: never.
+/// Faults of a device other than power cuts. A number N means one operation in N; 0 means never.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Faults {
     /// Reads that fail.
     pub reads_fail_one_in: u64,
-    /// Writes that fail, and change nothing.
+    /// Writes that fail without changing anything.
     pub writes_fail_one_in: u64,
-    /// Every operation takes this much longer.
+    /// Additional duration of every operation.
     pub delay: Duration,
-    /// Every operation fails, as when the cable was pulled. What is on the device stays as it was.
+    /// Every operation fails, as if the cable was pulled. The contents remain.
     pub is_gone: bool,
-    /// Nothing can be read or written from here on, as when a file was cut off.
+    /// Nothing can be read or written from this offset on, as if a file was truncated.
     pub ends_at: Option<u64>,
 }
 
-/// What the media hold after the power failed.
+/// Contents of the media after a power cut.
 pub struct Cut {
-    /// Writes and flushes before it.
+    /// Number of writes and flushes before it.
     pub operation: u64,
     /// One for each device.
     pub media: Vec<Pages>,
 }
 
 struct Disk {
-    /// What a power cut leaves for sure.
+    /// Contents that survive a power cut for certain.
     durable: Pages,
-    /// What a read sees.
+    /// Contents that a read returns.
     current: Pages,
-    /// Written since the last flush, in order.
+    /// Writes since the last flush, in order.
     cached: Vec<(u64, Vec<u8>)>,
     faults: Faults,
 }
@@ -66,7 +67,7 @@ impl Machine {
         Self::with_media(seed, vec![Pages::default(); count], size_bytes)
     }
 
-    /// A machine whose devices hold what an earlier [`Cut`] left, or what was prepared.
+    /// A machine whose devices contain the result of an earlier [`Cut`], or prepared data.
     pub fn with_media(seed: u64, media: Vec<Pages>, size_bytes: u64) -> Arc<Self> {
         let disk = |medium: Pages| Disk {
             durable: medium.clone(),
@@ -95,39 +96,40 @@ impl Machine {
             .collect()
     }
 
-    /// Writes and flushes so far.
+    /// Number of writes and flushes so far.
     pub fn operations(&self) -> u64 {
         self.state.lock().operations
     }
 
-    /// Asks for a cut right before the operation with this number.
+    /// Requests a cut immediately before the operation with this number.
     pub fn cut_at(&self, operation: u64) {
         self.state.lock().cut_at.insert(operation);
     }
 
-    /// The cuts that were asked for and reached since the last call.
+    /// Takes the requested cuts that were reached since the last call.
     pub fn take_cuts(&self) -> Vec<Cut> {
         std::mem::take(&mut self.state.lock().cuts)
     }
 
-    /// What a cut at this very moment leaves.
+    /// The result of a cut at this moment.
     pub fn cut_now(&self) -> Cut {
         self.state.lock().cut()
     }
 
-    /// Sets what goes wrong on device `index` from now on.
+    /// Sets the faults of device `index` from now on.
     pub fn set_faults(&self, index: usize, faults: Faults) {
         self.state.lock().disks[index].faults = faults;
     }
 
-    /// Puts other bytes on device `index`, of which nobody is told: what was there is lost, also behind a flush.
+    /// Overwrites bytes on device `index` silently. The old contents are lost even if they were
+    /// flushed.
     pub fn scribble(&self, index: usize, offset: u64, bytes: &[u8]) {
         let disk = &mut self.state.lock().disks[index];
         disk.current.write(offset, bytes);
         disk.durable.write(offset, bytes);
     }
 
-    /// What the devices hold, as if everything had been flushed.
+    /// The contents of the devices, as if everything had been flushed.
     pub fn media(&self) -> Vec<Pages> {
         self.state.lock().disks.iter().map(|d| d.current.clone()).collect()
     }
@@ -155,7 +157,7 @@ impl Machine {
     }
 
     fn delay(&self, index: usize) {
-        // Not under the lock: a slow device does not slow the others.
+        // Not under the lock, so that a slow device does not slow down the others.
         let delay = self.state.lock().disks[index].faults.delay;
         if !delay.is_zero() {
             std::thread::sleep(delay);
@@ -172,16 +174,18 @@ impl Machine {
 
 impl State {
     fn cut(&self) -> Cut {
-        // Its own numbers, so that one cut more or less changes no other.
+        // An independent sequence of random numbers, so that adding or removing a cut changes no
+        // other.
         let mut chance = Chance::of_case(self.seed, self.operations);
         Cut { operation: self.operations, media: self.disks.iter().map(|d| after_cut(d, &mut chance)).collect() }
     }
 }
 
-/// What a device holds after its cache lost power: some of the cached writes, in any order, some torn.
+/// The contents of a device after its cache lost power: some of the cached writes survive, in any
+/// order, some torn.
 fn after_cut(disk: &Disk, chance: &mut Chance) -> Pages {
     let mut media = disk.durable.clone();
-    // From "lost all" to "kept all", with everything between.
+    // From "all lost" to "all kept", with steps in between.
     let keep_percent = [0, 20, 50, 80, 95, 100][chance.below(6) as usize];
     let in_order = chance.once_in(3);
     let mut order: Vec<usize> = (0..disk.cached.len()).collect();
@@ -267,7 +271,8 @@ impl Device for SimDevice {
         true
     }
 
-    /// What was discarded is noise at once, also behind a flush: the worst that a device may do.
+    /// Discarded ranges become noise immediately, even if they were flushed: the worst that a
+    /// device may do.
     fn discard(&self, offset: u64, len: u64) -> io::Result<()> {
         self.machine.check(offset, len as usize)?;
         self.machine.operate(self.index, true, |disk, _| {

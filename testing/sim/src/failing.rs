@@ -1,14 +1,17 @@
-//! One seed of devices that fail: as many at a time as the layout can miss, while files are written, snapshots taken and a scrub runs.
+//! One seed of failing devices: as many at a time as the layout tolerates, while files are written,
+//! snapshots taken and a scrub runs.
 //!
 //! ```text
-//!   round: some devices are hurt ─ the workload goes on ─ a spare may stand in, a scrub begin ─ the tree is as the model says
-//!          ─ devices come back or are replaced ─ resilver or rebuild, scrub ─ nothing is missing any more, nothing stands in
-//!   end:   export; whole without any devices that the layout can miss
+//!   round: some devices are hurt ─ the workload continues ─ a spare may take over, a scrub start
+//!          ─ the tree matches the model ─ devices come back or are replaced
+//!          ─ resilver or rebuild, scrub ─ nothing is missing any more, no spare is in use
+//!   end:   export; complete without any devices that the layout tolerates to lose
 //! ```
-//! A pool has a main device, or several side by side with `copies`, and may have devices for the log, for metadata, and spares.
+//! A pool has a main vdev, or several side by side with `copies`, and may have log devices, special
+//! devices and spares.
 //!
 //! Invariants:
-//!   * never are more devices of a part hurt than it can miss, counted from one repair to the next
+//!   * from one repair to the next, no part has more damaged devices than it tolerates
 
 mod hurt;
 
@@ -22,24 +25,24 @@ use files::vfs::{Caller, NewNode, Vfs};
 use hurt::Part;
 use std::time::{Duration, Instant};
 
-/// A repair that takes longer has stopped; the machine may be very busy.
+/// A repair that takes longer has stopped. The machine may be very busy.
 const PATIENCE: Duration = Duration::from_secs(300);
 
-/// What to do.
+/// Parameters of a run.
 #[derive(Debug, Clone, Copy)]
 pub struct Plan {
-    /// Everything random comes from this, but for how far a scan has come when the next thing happens.
+    /// Seed of all random choices. How far a scan has come at the next event is not reproducible.
     pub seed: u64,
-    /// How often devices fail.
+    /// Number of rounds of failures.
     pub rounds: u64,
     /// Steps of the workload in each round.
     pub steps: u64,
 }
 
-/// What happened.
+/// Totals of a run.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Done {
-    /// Devices that were hurt.
+    /// Number of devices that were hurt.
     pub hurt: u64,
     /// Bytes written by repairs.
     pub repaired_bytes: u64,
@@ -57,7 +60,7 @@ const LAYOUTS: [Layout; 9] = [
     Layout::SideBySide(3),
 ];
 
-/// Runs a seed. An error tells the seed and what is wrong.
+/// Runs a seed. An error contains the seed and the failure.
 pub fn run(plan: &Plan) -> Result<Done> {
     let mut chance = Chance::of_case(plan.seed, 4);
     let layout = *chance.pick(&LAYOUTS).context("there are layouts")?;
@@ -89,7 +92,7 @@ pub fn run(plan: &Plan) -> Result<Done> {
 fn run_with(plan: &Plan, shape: &Shape, properties: &[(&str, &str)], chance: &mut Chance) -> Result<Done> {
     let in_use = shape.devices();
     let mut parts = Part::of(shape);
-    // As many as may be put in the place of others.
+    // The maximum number of replacement devices.
     let most = parts.iter().map(|part| part.may_lose).sum::<usize>() * plan.rounds as usize;
     let machine = Machine::new(plan.seed, in_use + most, hurt::DISK_BYTES);
     let rig = Rig::create(&machine, shape, properties).context("making the pool")?;
@@ -112,7 +115,7 @@ fn run_with(plan: &Plan, shape: &Shape, properties: &[(&str, &str)], chance: &mu
                 done.hurt += hurt.len() as u64;
             }
             if step == plan.steps / 3 && chance.once_in(2) {
-                // It may be refused, as when a resilver is under way.
+                // May be refused, for example while a resilver is in progress.
                 let _ = rig.writer.start_scrub()?;
             }
             if step == plan.steps / 2 {
@@ -156,7 +159,7 @@ fn run_with(plan: &Plan, shape: &Shape, properties: &[(&str, &str)], chance: &mu
     Ok(done)
 }
 
-/// Until nothing is missing on any device, and none stands in for another.
+/// Waits until no device misses data and no device replaces another or spares it.
 fn settle(rig: &Rig) -> Result<()> {
     fn stands_in(vdev: &Vdev) -> bool {
         matches!(vdev.kind, Kind::Mirror(MirrorKind::Replacing | MirrorKind::Spare))
@@ -178,7 +181,7 @@ fn settle(rig: &Rig) -> Result<()> {
     }
 }
 
-/// Until no scan is under way.
+/// Waits until no scan is in progress.
 fn wait(rig: &Rig) -> Result<()> {
     let begun = Instant::now();
     loop {
@@ -193,7 +196,7 @@ fn wait(rig: &Rig) -> Result<()> {
     }
 }
 
-/// Scrubs to the end, after what is under way; the bytes that it repaired.
+/// Waits for scans in progress, then scrubs to the end. Returns the bytes repaired.
 fn scrub(rig: &Rig) -> Result<u64> {
     wait(rig)?;
     if let Err(why) = rig.writer.start_scrub()? {

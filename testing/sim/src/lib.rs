@@ -1,14 +1,18 @@
-//! The simulator: a pool on devices that lose power, written by a workload whose every step is known.
+//! The simulator: a pool on devices that lose power, written by a workload whose every step is
+//! known.
 //!
 //! ```text
-//!   workload (seed) -> files::Vfs -> engine -> SimDevice (volatile cache) -> at chosen operations: what a power cut leaves
-//!        └ model: what was done, what was acknowledged      └ image -> import, replay, compare with the model, verify
+//!   workload (seed) -> files::Vfs -> engine -> SimDevice (volatile cache)
+//!     │                                          └ at chosen operations: the result of a power cut
+//!     └ model: what was done, acknowledged           └ image -> import, replay, compare with the
+//!                                                               model, verify
 //! ```
-//! A run is one process life; it is cut at many operations at once: a cut takes a copy of what the media would hold
-//! and lets the run go on. Everything random comes from one seed.
+//! A run is the life of one process, with cuts at many operations: a cut copies what the media
+//! would contain and lets the run continue. All random choices derive from one seed.
 //!
 //! Invariants:
-//!   * what was flushed survives every cut; what was not, may survive whole, in part, or not, in any order
+//!   * what was flushed survives every cut; anything else may survive completely, partially, or not
+//!     at all, in any order
 //!   * a sector of 512 bytes is old or new, never a mixture
 
 pub mod admin;

@@ -1,65 +1,67 @@
-//! What a run did and what it was told is safe, so that any tree found after a cut can be judged.
+//! A record of what a run did and which parts were acknowledged as durable, so that any tree found
+//! after a cut can be checked.
 //!
-//! Names change in an order that a crash must respect: the tree found is the tree after some step. Contents and
-//! attributes of one file do too, but a file that nobody made safe may be older than the names around it. Nothing may be
-//! older than what was acknowledged before the cut, and no size or attribute may be younger than the names.
+//! Names change in an order that a crash must respect: the tree found is the tree after some step.
+//! The same holds for the contents and attributes of one file, but a file that was never synced may
+//! be older than the names around it. Nothing may be older than what was acknowledged before the
+//! cut, and no size or attribute may be newer than the names.
 //!
-//! A file may be a mixture of the versions that are allowed, byte by byte, and of younger ones: the intent log takes the bytes
-//! of a long write when it is committed, as in OpenZFS, so that they may be those of a write that came after it.
+//! A file may be a byte-by-byte mixture of the allowed versions and newer ones: the intent log
+//! takes the bytes of a long write when it is committed, as in OpenZFS, so they may come from a
+//! later write.
 //!
 //! Invariants:
-//!   * step numbers rise; every change belongs to one step, and a step is present whole or not at all
+//!   * step numbers increase; every change belongs to one step, and a step is present completely or
+//!     not at all
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Path from the root, without a slash in front; the root is the empty path.
+/// Path from the root, without a leading slash; the root is the empty path.
 pub type Path = String;
 
-/// What kind of thing a node of the model is.
+/// Type of a node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Kind {
-    /// A file.
     File,
-    /// A directory.
     Directory,
-    /// A symbolic link and its target.
+    /// A symbolic link with its target.
     Symlink(Vec<u8>),
 }
 
 /// Contents and attributes at one time.
 #[derive(Clone, PartialEq, Eq)]
 pub struct State {
-    /// Bytes of a file.
+    /// Contents of a file.
     pub data: Arc<Vec<u8>>,
     /// Permission bits.
     pub mode: u32,
-    /// `user.` attributes, and POSIX access lists.
+    /// `user.` attributes and POSIX ACLs.
     pub xattrs: Arc<BTreeMap<Vec<u8>, Vec<u8>>>,
 }
 
 struct Node {
     kind: Kind,
-    /// With the step that made each; the first made the node.
+    /// Each with the step that made it; the first one created the node.
     versions: Vec<(u64, State)>,
 }
 
 struct Ack {
     operation: u64,
     step: u64,
-    /// The node that was asked for; `None`: all.
+    /// The node that was synced; `None`: all.
     node: Option<usize>,
 }
 
-/// Names and the nodes they name, `""` being the root.
+/// Names, with the nodes that they refer to; `""` is the root.
 pub type Names = BTreeMap<Path, usize>;
 
-/// A run.
+/// The record of a run.
 pub struct Model {
     nodes: Vec<Node>,
-    /// After which step the names were these.
+    /// Names, each with the step after which they were in effect.
     names: Vec<(u64, Arc<Names>)>,
-    /// At which operation of the machine each step began.
+    /// For each step, the operation of the machine at which it began.
     began: Vec<u64>,
     acks: Vec<Ack>,
 }
@@ -67,13 +69,12 @@ pub struct Model {
 /// A node found after a cut.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Found {
-    /// Which names are the same node.
+    /// Equal for names of the same node.
     pub identity: u64,
-    /// Its kind.
     pub kind: Kind,
-    /// Links that it claims to have; 0 when that is not judged.
+    /// Link count; 0 if it is not checked.
     pub links: u64,
-    /// Its contents and attributes.
+    /// Contents and attributes.
     pub state: State,
 }
 
@@ -85,14 +86,14 @@ impl std::fmt::Debug for State {
 }
 
 impl Model {
-    /// Over an empty root directory.
+    /// Starts with an empty root directory.
     pub fn new(root_mode: u32) -> Self {
         let root = Node { kind: Kind::Directory, versions: vec![(0, State::empty(root_mode))] };
         let names = Arc::new(Names::from([(String::new(), 0)]));
         Self { nodes: vec![root], names: vec![(0, names)], began: vec![0], acks: Vec::new() }
     }
 
-    /// Begins a step when the machine has done `operation` operations.
+    /// Begins a step, when the machine has done `operation` operations.
     pub fn begin(&mut self, operation: u64) {
         self.began.push(operation);
     }
@@ -101,36 +102,36 @@ impl Model {
         self.began.len() as u64 - 1
     }
 
-    /// The names now.
+    /// The current names.
     pub fn names(&self) -> &Names {
         &self.names.last().expect("there is always the empty tree").1
     }
 
-    /// Changes the names in this step.
+    /// Changes names in this step.
     pub fn rename<R>(&mut self, change: impl FnOnce(&mut Names) -> R) {
         let mut names = self.names().clone();
         change(&mut names);
         self.names.push((self.step(), Arc::new(names)));
     }
 
-    /// Makes a node, without a name yet.
+    /// Adds a node without a name.
     pub fn add(&mut self, kind: Kind, mode: u32) -> usize {
         self.nodes.push(Node { kind, versions: vec![(self.step(), State::empty(mode))] });
         self.nodes.len() - 1
     }
 
-    /// Makes a node that is like this from the start.
+    /// Adds a node with this initial state.
     pub fn add_like(&mut self, kind: Kind, state: State) -> usize {
         self.nodes.push(Node { kind, versions: vec![(self.step(), state)] });
         self.nodes.len() - 1
     }
 
-    /// Kind of a node.
+    /// Type of a node.
     pub fn kind(&self, node: usize) -> &Kind {
         &self.nodes[node].kind
     }
 
-    /// Contents and attributes of a node now.
+    /// Current contents and attributes of a node.
     pub fn state(&self, node: usize) -> &State {
         &self.nodes[node].versions.last().expect("a node begins with a version").1
     }
@@ -143,17 +144,18 @@ impl Model {
         self.nodes[node].versions.push((step, state));
     }
 
-    /// What was done so far is safe, of `node` or of all: the machine had done `operation` operations when that was said.
+    /// Records that everything done so far to `node` (or to all nodes) is durable, as acknowledged
+    /// when the machine had done `operation` operations.
     pub fn acknowledge(&mut self, operation: u64, node: Option<usize>) {
         self.acks.push(Ack { operation, step: self.step(), node });
     }
 
-    /// Steps so far.
+    /// Number of steps so far.
     pub fn steps(&self) -> u64 {
         self.step()
     }
 
-    /// Judges the tree found after a cut at `operation`. Returns the step whose names it has.
+    /// Checks the tree found after a cut at `operation`. Returns the step whose names it has.
     pub fn judge(&self, operation: u64, found: &BTreeMap<Path, Found>) -> Result<u64, String> {
         let acks = || self.acks.iter().filter(|a| a.operation <= operation);
         let least = acks().map(|a| a.step).max().unwrap_or(0);
@@ -233,8 +235,9 @@ impl Model {
     }
 }
 
-/// Whether a file has something of several versions: a write that was logged before a later one was made safe may hold what the
-/// later one wrote there, as in OpenZFS. Every byte is that of one of `bytes`; size and attributes are allowed as they are.
+/// Whether a file is a mixture of several versions: a write that was logged before a later one
+/// became durable may contain bytes of the later one, as in OpenZFS. Every byte must equal that of
+/// one of `bytes`; size and attributes must be allowed.
 fn is_mixture(there: &State, allowed: &[&State], bytes: &[&State]) -> bool {
     let size = there.data.len();
     allowed.iter().any(|s| s.data.len() == size)
@@ -281,23 +284,24 @@ mod tests {
         m.change(f, |s| s.data = Arc::new(b"two".to_vec()));
         m.begin(22);
         m.rename(|n| (n.remove("a"), n.insert("b".into(), f)));
-        // Before the acknowledgement, everything from nothing to all is right.
+        // Before the acknowledgement, any state from nothing to everything is correct.
         assert_eq!(m.judge(19, &tree(&[])), Ok(0));
         assert_eq!(m.judge(19, &tree(&[("a", found(b""))])), Ok(1));
         assert_eq!(m.judge(19, &tree(&[("a", found(b"one"))])), Ok(1));
         assert!(m.judge(9, &tree(&[("a", found(b""))])).is_err(), "from the future");
-        // After it, nothing less than that.
+        // After it, nothing older is.
         assert!(m.judge(20, &tree(&[])).is_err());
         assert!(m.judge(20, &tree(&[("a", found(b""))])).unwrap_err().contains("so at step 1"));
         assert_eq!(m.judge(20, &tree(&[("a", found(b"one"))])), Ok(1));
         assert_eq!(m.judge(30, &tree(&[("a", found(b"two"))])), Ok(1));
         assert_eq!(m.judge(30, &tree(&[("b", found(b"one"))])), Ok(4));
-        // A write that was logged with bytes of a later one, which is not there itself: never with a byte of nobody's.
+        // A write that was logged with bytes of a later write, which is not present itself. Bytes
+        // that were never written are not allowed.
         m.begin(31);
         m.change(f, |s| s.data = Arc::new(b"tzo!".to_vec()));
         assert_eq!(m.judge(31, &tree(&[("a", found(b"tzo"))])), Ok(1));
         assert!(m.judge(31, &tree(&[("a", found(b"two!"))])).is_err(), "a size younger than the names");
-        // Never both names of a rename, and never what nobody wrote.
+        // Never both names of a rename, and never contents that were not written.
         assert!(m.judge(30, &tree(&[("a", found(b"two")), ("b", found(b"two"))])).is_err());
         assert!(m.judge(30, &tree(&[])).is_err());
         assert!(m.judge(30, &tree(&[("a", found(b"xwo"))])).unwrap_err().contains("never so"));

@@ -1,20 +1,20 @@
-//! The bytes of a large, mostly empty medium: pages that clones share until one writes.
+//! The bytes of a large, mostly empty medium, in pages that clones share until one of them writes.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 const PAGE_BYTES: usize = 4096;
-/// What a device writes whole or not at all.
+/// Unit that a device writes atomically.
 pub const SECTOR_BYTES: usize = 512;
 
-/// The medium. What was never written reads as zeros.
+/// The medium. Bytes that were never written read as zeros.
 #[derive(Clone, Default)]
 pub struct Pages {
     pages: HashMap<u64, Arc<[u8; PAGE_BYTES]>>,
 }
 
 impl Pages {
-    /// Fills `buf` from `offset` on.
+    /// Fills `buf` with the bytes at `offset`.
     pub fn read(&self, offset: u64, buf: &mut [u8]) {
         each_page(offset, buf.len(), |page, at, range| match self.pages.get(&page) {
             Some(bytes) => buf[range.clone()].copy_from_slice(&bytes[at..at + range.len()]),
@@ -22,7 +22,7 @@ impl Pages {
         });
     }
 
-    /// Puts `data` at `offset`.
+    /// Writes `data` at `offset`.
     pub fn write(&mut self, offset: u64, data: &[u8]) {
         each_page(offset, data.len(), |page, at, range| {
             let bytes = Arc::make_mut(self.pages.entry(page).or_insert_with(|| Arc::new([0; PAGE_BYTES])));
@@ -30,7 +30,7 @@ impl Pages {
         });
     }
 
-    /// Pages that were written, and their contents, in order.
+    /// Pages that were written, with their contents, in order.
     pub fn written(&self) -> Vec<(u64, &[u8])> {
         let mut all: Vec<(u64, &[u8])> =
             self.pages.iter().map(|(page, bytes)| (page * PAGE_BYTES as u64, &bytes[..])).collect();

@@ -1,4 +1,4 @@
-//! A pool on a [`Machine`]: made, opened, mounted, checked.
+//! A pool on a [`Machine`]: created, opened, mounted, verified.
 
 use crate::device::Machine;
 use anyhow::{Context, Result, bail};
@@ -19,41 +19,41 @@ use std::sync::Arc;
 use std::time::Duration;
 use zeroize::Zeroizing;
 
-/// Name of the pool.
 pub const POOL: &str = "sim";
-/// The file system that is worked on.
+/// The file system under test.
 pub const FILES: &str = "sim/fs";
-/// Memory for cached blocks.
+/// Size of the block cache.
 const CACHE_BYTES: u64 = 16 << 20;
 
-/// How the devices are arranged.
+/// Arrangement of the devices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Layout {
     /// One device.
     Single,
-    /// Two devices with the same contents.
+    /// A mirror of two devices.
     Mirror,
-    /// Three devices, one of which may be lost.
+    /// A raidz1 of three devices.
     Raidz,
-    /// One device, and one for the intent log.
+    /// One device and one log device.
     WithLog,
-    /// Two devices side by side.
+    /// A stripe of two devices.
     Stripe,
-    /// That many devices with the same contents.
+    /// A mirror of that many devices.
     Copies(usize),
-    /// Raidz of that parity and that many devices.
+    /// A raidz with that parity and number of devices.
     Parity(u64, usize),
-    /// Draid of that parity, with two data columns and a distributed spare, of that many devices.
+    /// A dRAID with that parity and number of devices, two data columns and a distributed spare.
     Draid(u64, usize),
-    /// That many devices side by side, each of which holds one of the `copies` of every block, at best.
+    /// A stripe of that many devices, each of which holds one of the `copies` of every block if
+    /// possible.
     SideBySide(usize),
 }
 
 impl Layout {
-    /// All of them.
+    /// The layouts for power cuts.
     pub const ALL: [Self; 5] = [Self::Single, Self::Mirror, Self::Raidz, Self::WithLog, Self::Stripe];
 
-    /// Whether one of the devices may fail.
+    /// Whether any device may fail.
     pub fn is_redundant(self) -> bool {
         self.may_lose() > 0
     }
@@ -68,7 +68,7 @@ impl Layout {
         }
     }
 
-    /// Devices that it takes.
+    /// Number of devices.
     pub fn devices(self) -> usize {
         match self {
             Self::Single => 1,
@@ -116,7 +116,7 @@ fn leaf(device: Arc<dyn Device>, ashift: u8) -> NewVdev {
     }
 }
 
-/// A device that is to join others.
+/// A device to attach.
 pub fn new_leaf(device: Arc<dyn Device>) -> NewLeaf {
     let path = device.name().to_owned();
     NewLeaf { kind: "file", path, device: Some(device), ashift: 9, spare: None, sequentially: false }
@@ -126,46 +126,45 @@ pub fn new_leaf(device: Arc<dyn Device>) -> NewLeaf {
 pub struct Rig {
     /// The txg engine.
     pub writer: Arc<Writer>,
-    /// Its datasets.
     pub live: Arc<LiveDatasets>,
     dataset: Arc<LiveDataset>,
-    /// The files.
     pub files: Arc<FileSystem>,
-    /// Which of [`KEYS`] it has.
+    /// Index of the current key in [`KEYS`].
     key: Mutex<usize>,
-    /// Snapshots taken.
+    /// Number of snapshots taken.
     snapshots: Mutex<u64>,
 }
 
-/// The key of encrypted datasets, and the one that takes turns with it.
+/// The two keys that encrypted datasets alternate between.
 const KEYS: [&[u8]; 2] = [b"0123456789abcdef0123456789abcdef", b"fedcba9876543210fedcba9876543210"];
 
-/// How a pool is made.
+/// How to create a pool.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Shape {
     /// Arrangement of the devices.
     pub layout: Layout,
-    /// log2 of the unit of allocation.
+    /// log2 of the allocation unit in bytes.
     pub ashift: u8,
-    /// Time between txgs. An hour: only when asked for, so that the clock is no part of a run.
+    /// Interval between txgs. An hour means only on request, so that a run does not depend on the
+    /// clock.
     pub interval: Duration,
-    /// What there is beside the main device.
+    /// Additional devices.
     pub extras: Extras,
 }
 
-/// Devices beside the main one: they follow its devices in the order of the machine's.
+/// Additional devices. They follow the main devices in the order of the machine's.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Extras {
-    /// Devices for the intent log: two are a mirror.
+    /// Log devices: two form a mirror.
     pub logs: usize,
-    /// Devices for metadata and small blocks, one mirror.
+    /// Special devices, in one mirror.
     pub special: usize,
     /// Hot spares.
     pub spares: usize,
 }
 
 impl Shape {
-    /// Devices that it takes.
+    /// Total number of devices.
     pub fn devices(&self) -> usize {
         self.layout.devices() + self.extras.logs + self.extras.special + self.extras.spares
     }
@@ -214,7 +213,7 @@ fn open_options() -> OpenOptions {
 }
 
 impl Rig {
-    /// Makes a pool with one file system, encrypted if `properties` say so.
+    /// Creates a pool with one file system, encrypted if `properties` request it.
     pub fn create(machine: &Arc<Machine>, shape: &Shape, properties: &[(&str, &str)]) -> Result<Self> {
         let new = CreatePool {
             name: POOL.into(),
@@ -224,7 +223,7 @@ impl Rig {
             compatibility: None,
         };
         let keys = Arc::new(KeyStore::new());
-        // Of what all need to reach the files there are as many copies as of these.
+        // The metadata that leads to the files has as many copies as the files.
         let copies = properties.iter().filter(|(name, _)| *name == "copies");
         let copies = copies.map(|(n, v)| ((*n).to_owned(), (*v).to_owned())).collect();
         let root = Bootstrap { properties: copies, key: None, keys: &keys, maker: MAKER };
@@ -242,7 +241,7 @@ impl Rig {
         Self::mount(writer, live)
     }
 
-    /// Opens the pool that the devices hold, as after a power cut: logs are claimed and replayed.
+    /// Opens the pool on the devices as after a power cut: logs are claimed and replayed.
     pub fn open(machine: &Arc<Machine>) -> Result<Self> {
         let options = options(Duration::from_secs(3600));
         let writer = Writer::open(&found(machine)?, &open_options(), &options).context("opening for writing")?;
@@ -268,7 +267,7 @@ impl Rig {
             .with_context(|| format!("zfs set {property}={value}"))
     }
 
-    /// Gives the file system another key, if it is encrypted.
+    /// Changes the key of the file system, if it is encrypted.
     pub fn change_key(&self) -> Result<()> {
         if self.live.synced()?.dataset(FILES)?.crypto_object()?.is_none() {
             return Ok(());
@@ -280,7 +279,7 @@ impl Rig {
         dataset::write::change_key(&self.live, FILES, KeyChange::New(new)).context("zfs change-key")
     }
 
-    /// Takes a snapshot, and destroys the one before it.
+    /// Takes a snapshot and destroys the previous one.
     pub fn snapshot(&self) -> Result<()> {
         let mut number = self.snapshots.lock();
         let name = |n: u64| vec![format!("{FILES}@{n}")];
@@ -293,15 +292,17 @@ impl Rig {
         }
     }
 
-    /// Lets the machine's last device join the pool, to be what `class` says.
+    /// Adds the machine's last device to the pool with the given class.
     pub fn grow(&self, machine: &Arc<Machine>, ashift: u8, class: Class) -> Result<()> {
         let last = machine.devices().pop().context("a device to add")?;
         let tops = vec![NewVdev { class, ..leaf(last, ashift) }];
         self.writer.add(NewDevices { tops, ..NewDevices::default() }, true).context("adding a device")
     }
 
-    /// Changes the devices as the layout allows: one becomes a mirror with the machine's last device, a mirror loses its first side, of
-    /// a raidz the second device is replaced by the last one, or with `widens` it gets that one as one more child, a log leaves.
+    /// Changes the devices as the layout permits: a single device becomes a mirror with the
+    /// machine's last device, a mirror loses its first side, the second device of a raidz is
+    /// replaced by the last device (or with `widens` the last device is added to the raidz), a log
+    /// device is removed.
     pub fn change(&self, machine: &Arc<Machine>, widens: bool) -> Result<()> {
         let tree = self.writer.store().tree();
         let top = tree.tops.first().context("a device")?;
@@ -318,7 +319,7 @@ impl Rig {
         }
     }
 
-    /// Has a raidz widened to the end.
+    /// Runs a raidz expansion to its end.
     pub fn widen(&self) -> Result<()> {
         self.writer.run_expansion()?;
         let end = std::time::Instant::now() + Duration::from_secs(120);
@@ -329,13 +330,13 @@ impl Rig {
         Ok(())
     }
 
-    /// Lets a device join the one with this identity.
+    /// Attaches a device to the vdev with this GUID.
     pub fn join(&self, to: u64, device: Arc<dyn Device>, how: Joins) -> Result<()> {
         let new = new_leaf(device);
         self.writer.attach(to, new, how).context("joining")
     }
 
-    /// Makes a volume and opens it.
+    /// Creates a volume and opens it.
     pub fn make_volume(&self, name: &str, properties: &[(&str, &str)]) -> Result<Volume> {
         let properties = properties.iter().map(|(n, v)| ((*n).to_owned(), (*v).to_owned())).collect();
         let new = NewDataset { name: name.into(), is_volume: true, properties, ..NewDataset::default() };
@@ -343,12 +344,12 @@ impl Rig {
         self.open_volume(name)
     }
 
-    /// Opens a volume; its log is replayed.
+    /// Opens a volume, which replays its log.
     pub fn open_volume(&self, name: &str) -> Result<Volume> {
         Volume::open_live(&self.live.open(name, None)?).context("opening a volume")
     }
 
-    /// Gives a volume another size.
+    /// Changes the size of a volume.
     pub fn set_volume_size(&self, name: &str, bytes: u64) -> Result<()> {
         Ok(dataset::write::set(&self.live, name, &[("volsize".to_owned(), bytes.to_string())])?)
     }
@@ -376,8 +377,8 @@ fn found_on(devices: Vec<Arc<dyn Device>>) -> Result<FoundPool> {
     Ok(pools.remove(0))
 }
 
-/// Every block, every space map and all accounts of the pool on the devices are right. With `is_hurt`, a device may lack what the
-/// others have.
+/// Verifies every block, every space map and all accounting of the pool. With `is_hurt`, a device
+/// may miss data that the others have.
 pub fn verify(machine: &Arc<Machine>, is_hurt: bool) -> Result<()> {
     let pool = Pool::open(&found(machine)?, &open_options()).context("opening to verify")?;
     let report = scan::verify(&pool, &Options { threads: 1 }, &|_| true)?;
@@ -388,7 +389,8 @@ pub fn verify(machine: &Arc<Machine>, is_hurt: bool) -> Result<()> {
     Ok(())
 }
 
-/// Every block can be read without the devices of these numbers, and nothing on the others is wrong.
+/// Verifies that every block can be read without the devices with these indices, and that the
+/// others have no errors.
 pub fn verify_without(machine: &Arc<Machine>, away: &[usize]) -> Result<()> {
     let here = machine.devices().into_iter().enumerate().filter(|(n, _)| !away.contains(n)).map(|(_, d)| d).collect();
     let pool = Pool::open(&found_on(here)?, &open_options()).with_context(|| format!("opening without {away:?}"))?;

@@ -1,4 +1,4 @@
-//! One seed: a pool, a workload, power cuts, and the judgement of each.
+//! One seed: a pool, a workload, power cuts, and the check after each.
 
 use crate::Chance;
 use crate::admin;
@@ -18,69 +18,71 @@ use std::time::Duration;
 /// Size of each device.
 const DISK_BYTES: u64 = 96 << 20;
 
-/// What to do.
+/// Parameters of a run.
 #[derive(Debug, Clone)]
 pub struct Plan {
-    /// Everything random comes from this.
+    /// Seed of all random choices.
     pub seed: u64,
     /// Steps of the workload.
     pub steps: u64,
-    /// About how many cuts.
+    /// Approximate number of cuts.
     pub cuts: u64,
-    /// Where to leave the devices of a cut that was judged wrong.
+    /// Where to leave the devices of a cut that failed the check.
     pub keep: Option<PathBuf>,
-    /// Where to leave the devices of every cut, as they were, in folders of their own: for another judge.
+    /// Where to leave the unmodified devices of every cut, in a folder each, for another judge.
     pub keep_all: Option<PathBuf>,
 }
 
-/// What was done.
+/// Totals of a run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Done {
     /// Steps of the workload.
     pub steps: u64,
-    /// Cuts judged.
+    /// Cuts checked.
     pub cuts: u64,
     /// Writes and flushes of the devices.
     pub operations: u64,
 }
 
-/// Runs a seed. An error tells the seed and what is wrong.
+/// Runs a seed. An error contains the seed and the failure.
 pub fn run(plan: &Plan) -> Result<Done> {
     let setting = Setting::of(plan.seed);
     run_with(plan, &setting).with_context(|| format!("seed {} ({setting:?})", plan.seed))
 }
 
-/// What a seed decides beside the workload.
+/// What a seed determines besides the workload.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Setting {
     shape: Shape,
     properties: Vec<(&'static str, &'static str)>,
-    /// One step in so many is followed by a txg.
+    /// One step in this many is followed by a txg.
     txg_one_in: u64,
-    /// Workers at once, each in a directory of its own. More than one, or txgs by the clock: no run is quite like another.
+    /// Number of concurrent workers, each in its own directory. With more than one, or with timed
+    /// txgs, runs are not reproducible.
     workers: u64,
-    /// What happens to one of several devices, and for how many steps.
+    /// Fault of one of several devices, for some of the steps.
     trouble: Option<Trouble>,
-    /// Half-way another device joins the pool, for this.
+    /// Another device is added half-way, with this class.
     joins: Option<Class>,
-    /// Half-way a device joins another, takes its place, or leaves.
+    /// A device is attached, replaced or removed half-way.
     changes: bool,
-    /// A raidz gets one more child instead.
+    /// A raidz is expanded instead.
     widens: bool,
-    /// Devices are told what is free, and forget it at once.
+    /// Devices are trimmed, and discard immediately.
     trims: bool,
-    /// One step in so many of the first worker, properties, the key or snapshots change.
+    /// One step in this many of the first worker is followed by a change of properties, the key or
+    /// snapshots.
     administers_one_in: u64,
 }
 
-/// What happens to a device.
+/// A fault of a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Trouble {
     /// Some writes fail.
     WritesFail,
-    /// It is away for a while, and comes back as it was.
+    /// It is disconnected for a while, and comes back unchanged.
     Away,
-    /// It is away from some step on.
+    /// It is disconnected permanently.
     Gone,
 }
 
@@ -130,7 +132,7 @@ impl Setting {
         Self { shape, properties, txg_one_in, workers, trouble, joins, changes, widens, trims, administers_one_in }
     }
 
-    /// Whether a device may lack what the others have.
+    /// Whether a device may miss data that the others have.
     fn is_hurt(&self) -> bool {
         let lacks = matches!(self.shape.layout, Layout::Single | Layout::Raidz) && !self.widens;
         self.trouble.is_some() || (self.changes && lacks)
@@ -141,7 +143,7 @@ impl Setting {
     }
 }
 
-/// What a worker did, below which directory.
+/// What a worker did, and in which directory.
 struct Worked {
     directory: String,
     model: Model,
@@ -215,19 +217,20 @@ fn work(
             disturb(setting, machine, step, steps);
         }
         if let (0, Some(class), true) = (number, setting.joins, step == steps / 2) {
-            // In labels, in the txg, and right behind it.
+            // During the label updates, in the txg, and right after it.
             (0..4).for_each(|_| machine.cut_at(clock() + chance.below(90)));
             rig.grow(machine, setting.shape.ashift, class)?;
             workload.model.acknowledge(clock(), None);
         }
         if number == 0 && setting.changes && step == steps / 2 {
-            // Before the change, in its labels, in its txgs, and behind them.
+            // Before the change, during its label updates, in its txgs, and after them.
             (0..6).for_each(|_| machine.cut_at(clock() + chance.below(160)));
             rig.change(machine, setting.widens)?;
             workload.model.acknowledge(clock(), None);
         }
         if number == 0 && setting.widens && step >= steps / 2 && step % 4 == 0 {
-            // Each txg is a step: in the middle of what it moves, and beside its uberblock.
+            // Each txg is a step of the expansion: cut within the moved data, and near its
+            // uberblock.
             (0..2).for_each(|_| machine.cut_at(clock() + chance.below(120)));
             rig.writer.sync().context("moving sectors")?;
             workload.model.acknowledge(clock(), None);
@@ -237,7 +240,7 @@ fn work(
             trim(rig, step == 39).context("trimming")?;
         }
         if number == 0 && chance.once_in(setting.administers_one_in) {
-            // Before, within, and behind it.
+            // Before, during and after it.
             (0..2).for_each(|_| machine.cut_at(clock() + chance.below(60)));
             admin::act(rig, promises, &mut chance)?;
         }
@@ -251,25 +254,25 @@ fn work(
             workload.model.acknowledge(clock(), None);
         }
     }
-    // An export makes everything safe.
+    // An export makes everything durable.
     workload.model.acknowledge(u64::MAX, None);
     Ok(Worked { directory: name.to_owned(), model: workload.model })
 }
 
-/// Tells devices what was freed lately, or all that is free.
+/// Trims recently freed space, or all free space.
 fn trim(rig: &Rig, all: bool) -> Result<()> {
     rig.writer.trim_freed()?;
     if all {
         let tree = rig.writer.store().tree();
         for leaf in tree.leaves().into_iter().filter(|leaf| leaf.is_open()) {
-            // One that has just gone takes none.
+            // A device that has just disappeared accepts no work.
             let _ = rig.writer.order_work(Work::Trim, leaf.guid, Order::Start { rate: 0 })?;
         }
     }
     Ok(())
 }
 
-/// The first device gets into trouble after a third of the steps, and out of it, if it does, after two thirds.
+/// The first device fails after a third of the steps, and recovers, if it does, after two thirds.
 fn disturb(setting: &Setting, machine: &Machine, step: u64, steps: u64) {
     let faults = match (setting.trouble, step) {
         (Some(Trouble::WritesFail), step) if step == steps / 3 => {
@@ -299,7 +302,8 @@ fn judge_inner(plan: &Plan, setting: &Setting, works: &[Worked], cut: &Cut) -> R
     let machine = Machine::with_media(plan.seed, cut.media.clone(), DISK_BYTES);
     let is_hurt = setting.is_hurt();
     verify(&machine, is_hurt).context("as it was left")?;
-    // The power also fails while the pool is being opened, the log claimed and replayed, and everything closed again.
+    // The power also fails while the pool is opened, the log claimed and replayed, and everything
+    // closed again.
     let mut chance = Chance::of_case(plan.seed, cut.operation ^ u64::MAX);
     machine.cut_at(chance.below(40));
     machine.cut_at(chance.below(300));
@@ -312,7 +316,7 @@ fn judge_inner(plan: &Plan, setting: &Setting, works: &[Worked], cut: &Cut) -> R
     let found = read_tree(&*rig.files, rig.files.root())?;
     rig.export().context("exporting what was found")?;
     verify(&machine, is_hurt).context("after the log was replayed")?;
-    // It is what it was, also without the log.
+    // The tree is the same when opened without the log.
     let rig = Rig::open(&machine).context("once more")?;
     let again = read_tree(&*rig.files, rig.files.root()).context("reading the tree once more")?;
     let differs = found.iter().find(|(path, there)| again.get(*path).is_none_or(|now| now.state != there.state));
@@ -359,7 +363,7 @@ fn keep(folder: &Path, setting: &Setting, cut: &Cut) -> Result<()> {
     Ok(())
 }
 
-/// The same for each of several seeds, on as many threads as there are processors. The first failure ends it.
+/// Runs several seeds on as many threads as there are processors. Stops at the first failure.
 pub fn run_all(seeds: impl Iterator<Item = u64> + Send, plan: &Plan) -> Result<Done> {
     let seeds = Arc::new(parking_lot::Mutex::new(seeds));
     let total = parking_lot::Mutex::new((Done::default(), None));

@@ -1,6 +1,7 @@
-//! Random changes through a [`Vfs`], each noted in the [`Model`], some made safe.
+//! Random changes through a [`Vfs`], each recorded in the [`Model`], some synced.
 //!
-//! Few names in few directories, so that changes meet: renames replace, removed names come back, links share.
+//! Few names in few directories, so that changes interact: renames replace files, removed names
+//! come back, links share nodes.
 
 use crate::Chance;
 use crate::model::{Found, Kind, Model, Path, State};
@@ -10,24 +11,24 @@ use files::vfs::{Allocate, Caller, FileKind, NewNode, NodeId, RenameFlags, SetAt
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Files per directory at most.
+/// Maximum number of files per directory.
 const NAMES: u64 = 8;
-/// Depth of directories.
+/// Maximum depth of directories.
 const DEPTH_MAX: usize = 3;
-/// Largest file.
+/// Maximum file size.
 const FILE_BYTES_MAX: u64 = 600 << 10;
-/// What one step writes lies within one record of this size, so that it is one change.
+/// Each step writes within one record of this size, so that it is a single change.
 const RECORD_BYTES: u64 = 128 << 10;
 
-/// POSIX access lists.
+/// POSIX ACLs.
 const LISTS: [&[u8]; 2] = [b"system.posix_acl_access", b"system.posix_acl_default"];
 
-/// Drives a tree and knows what it should be.
+/// Drives a tree and records its expected state.
 pub struct Workload<'a> {
     vfs: &'a dyn Vfs,
-    /// What is worked below.
+    /// The directory under test.
     root: NodeId,
-    /// Operations of the machine so far.
+    /// Returns the machine's number of operations so far.
     clock: &'a (dyn Fn() -> u64 + Sync),
     chance: Chance,
     who: Caller,
@@ -38,7 +39,7 @@ pub struct Workload<'a> {
 }
 
 impl<'a> Workload<'a> {
-    /// Below the empty directory `root`, which is safe already.
+    /// Works below the empty directory `root`, which is already durable.
     pub fn new(seed: u64, vfs: &'a dyn Vfs, root: NodeId, clock: &'a (dyn Fn() -> u64 + Sync)) -> Result<Self> {
         let mut model = Model::new(vfs.attr(root)?.mode);
         model.acknowledge(0, None);
@@ -57,7 +58,7 @@ impl<'a> Workload<'a> {
         Some(((*path).clone(), **node))
     }
 
-    /// A path in some directory, which may be taken.
+    /// A path in some directory, which may exist.
     fn place(&mut self) -> (Path, Path) {
         let name = match self.chance.below(20) {
             0 => format!("long-{}", "n".repeat(60 + self.chance.below(180) as usize)),
@@ -67,17 +68,18 @@ impl<'a> Workload<'a> {
         (dir, name)
     }
 
-    /// What is safe when it is answered is what these say; without them, what was asked for.
+    /// Takes the guarantees of acknowledgements from `promises`; without them, synced data is
+    /// durable.
     pub fn promised_by(&mut self, promises: &'a Promises) {
         self.promises = Some(promises);
     }
 
-    /// POSIX access lists are set and inherited, too (`acltype=posix`).
+    /// Also sets and inherits POSIX ACLs (`acltype=posix`).
     pub fn with_lists(&mut self) {
         self.with_lists = true;
     }
 
-    /// Does one thing.
+    /// Performs one step.
     pub fn step(&mut self) -> Result<()> {
         let before = self.promises.map(Promises::look);
         self.change()?;
@@ -132,8 +134,9 @@ impl<'a> Workload<'a> {
         Ok(())
     }
 
-    /// A file as it is, but for its contents and `user.` attributes: the mode and the access lists that it has inherited, or that were
-    /// changed with one another. What they should be is for other tests to say.
+    /// The current state of a file, with the given contents and `user.` attributes. Mode and ACLs,
+    /// which are inherited or change each other, are read from the file: their correctness is the
+    /// subject of other tests.
     fn state_now(&self, id: NodeId, data: Vec<u8>, mut xattrs: BTreeMap<Vec<u8>, Vec<u8>>) -> Result<State> {
         let mode = self.vfs.attr(id)?.mode;
         for name in LISTS.into_iter().filter(|_| self.with_lists) {
@@ -145,7 +148,7 @@ impl<'a> Workload<'a> {
         Ok(State { data: Arc::new(data), mode, xattrs: Arc::new(xattrs) })
     }
 
-    /// After a change of the mode, or of an access list.
+    /// Records the result of changing the mode or an ACL.
     fn note_mode(&mut self, id: NodeId, node: usize) -> Result<()> {
         let xattrs = BTreeMap::clone(&self.model.state(node).xattrs);
         let now = self.state_now(id, Vec::new(), xattrs)?;
@@ -153,7 +156,8 @@ impl<'a> Workload<'a> {
         Ok(())
     }
 
-    /// A file that gets its name, and the place of another, when it is whole: as `O_TMPFILE` and `linkat` do.
+    /// Creates a complete file before it gets its name, possibly replacing another, as with
+    /// `O_TMPFILE` and `linkat`.
     fn create_unnamed(&mut self) -> Result<()> {
         let (dir, name) = self.place();
         let path = join(&dir, &name);
@@ -178,7 +182,7 @@ impl<'a> Workload<'a> {
         Ok(())
     }
 
-    /// A new file takes the place of another once it is safe, as editors and databases do it. Three steps.
+    /// Replaces a file with a new one after syncing it, as editors and databases do. Three steps.
     fn replace(&mut self) -> Result<()> {
         let Some((path, _)) = self.pick(|k| *k == Kind::File) else { return Ok(()) };
         let (dir, name) = split(&path);
@@ -209,7 +213,7 @@ impl<'a> Workload<'a> {
         Ok(())
     }
 
-    /// Copies from file to file, within what the target has: blocks are cloned where that can be.
+    /// Copies between files, within the size of the target. Blocks are cloned if possible.
     fn copy(&mut self) -> Result<()> {
         let (Some((from, source)), Some((to, target))) =
             (self.pick(|k| *k == Kind::File), self.pick(|k| *k == Kind::File))
@@ -349,7 +353,7 @@ impl<'a> Workload<'a> {
             return Ok(());
         }
         let len = 1 + self.chance.below(most) as usize;
-        // Half of it compresses.
+        // Half of it is compressible.
         let mut data = self.chance.bytes(len);
         data[len / 2..].fill((offset % 251) as u8);
         self.vfs.write(&self.who, self.node(&path)?, offset, &data).context("write")?;
@@ -493,7 +497,7 @@ fn node_at(vfs: &dyn Vfs, root: NodeId, path: &str) -> Result<NodeId> {
     Ok(node)
 }
 
-/// Everything below `root`, as the model judges it.
+/// The tree below `root`, in the form that the model checks.
 pub fn read_tree(vfs: &dyn Vfs, root: NodeId) -> Result<BTreeMap<Path, Found>> {
     let mut found = BTreeMap::new();
     let mut todo = vec![(String::new(), root)];
@@ -546,7 +550,8 @@ mod tests {
     use super::*;
     use files::memory::MemoryVfs;
 
-    /// The tree in memory obeys the model at every step, so what the judge says of disks is about the disks.
+    /// The tree in memory matches the model after every step, so a mismatch on disk is a fault of
+    /// the disk's engine.
     #[test]
     fn a_tree_in_memory_passes_the_judge_after_every_step() {
         for seed in 0..20 {

@@ -2,7 +2,8 @@
 
 use sim::run::{Plan, run_all};
 
-/// Seconds of this test on two processors: about a minute. The first seed is fixed, so that it fails for everybody or for nobody.
+/// Takes about a minute on two processors. The first seed is fixed, so that a failure is
+/// reproducible for everyone.
 const SEEDS: u64 = 12;
 
 #[test]

@@ -1,8 +1,10 @@
-//! Volumes under power cuts: random writes, zeros, trims and flushes, each sector held against all that it may be.
+//! Volumes under power cuts: random writes, zeros, trims and flushes; each sector is compared with
+//! all its possible contents.
 //!
-//! Each change stamps the sectors that it touches with its number. At a cut a sector may have what the last flush before the cut
-//! left there, or what any change begun since then brought; afterwards the pool is verified, and the volume read once more
-//! without its log. `SIM_SEED` repeats one seed.
+//! Each change stamps the sectors that it touches with its number. At a cut, a sector may contain
+//! what the last flush before the cut left there, or the result of any change begun since then.
+//! Afterwards the pool is verified, and the volume is read once more without its log. `SIM_SEED`
+//! repeats one seed.
 
 use anyhow::{Context, Result, bail};
 use files::Volume;
@@ -18,17 +20,18 @@ const SECTOR: u64 = 512;
 const SECTORS: u64 = 2048;
 const SEEDS: u64 = 8;
 
-/// What was done to one sector.
+/// The changes of one sector.
 #[derive(Default, Clone)]
 struct Sector {
-    /// Contents by the operation of the machine at which they may have begun to be there, oldest first.
+    /// (operation of the machine at which the change may take effect, contents), oldest first.
     changes: Vec<(u64, u64)>,
 }
 
-/// What a volume may hold.
+/// The possible contents of a volume.
 struct Model {
     sectors: Vec<Sector>,
-    /// Operation of the machine at which a flush was answered, and how many changes each sector had when it was asked for.
+    /// The operation of the machine at which a flush was acknowledged, with the number of changes
+    /// of each sector when it was requested.
     safe: Vec<(u64, Vec<usize>)>,
 }
 
@@ -53,7 +56,8 @@ impl Model {
             let from = safe.map_or(0, |marks| marks[n]);
             let may: Vec<u64> =
                 sector.changes[from..].iter().filter(|(begun, _)| *begun <= operation).map(|(_, s)| *s).collect();
-            // What was safe is there however late its change was begun by the clock of the machine.
+            // Durable contents are present, whatever the machine's clock was when their change
+            // began.
             if !may.contains(found) && sector.changes[from].1 != *found {
                 bail!("sector {n} holds {found}, expected one of {may:?}");
             }
@@ -67,7 +71,7 @@ fn stamps(volume: &Volume) -> Result<Vec<u64>> {
     volume.read_at(0, &mut bytes)?;
     let stamp = |s: &[u8]| -> Result<u64> {
         let stamp = u64::from_le_bytes(s[..8].try_into()?);
-        // A sector is whole, or it is not there.
+        // A sector is complete or absent.
         if s.chunks_exact(8).any(|w| w != stamp.to_le_bytes()) {
             bail!("a sector is torn");
         }
@@ -116,7 +120,7 @@ fn run(seed: u64) -> Result<usize> {
                 volume.write_zeros(offset, len, chance.once_in(2))?;
             }
             14 => {
-                // Whole blocks alone go.
+                // Only whole blocks are trimmed.
                 let unit = volume.block_bytes() / SECTOR;
                 let (from, to) = (first.next_multiple_of(unit), (first + count) / unit * unit);
                 if from < to {
@@ -200,7 +204,7 @@ fn a_volume_changes_its_size_while_it_is_written() {
                 scope.spawn(move || {
                     for i in 0..600u64 {
                         let offset = (i * 37 + n * 11) % 500 * 16384;
-                        // Beyond the end of the moment, or written.
+                        // Fails if it is beyond the current end.
                         let _ = volume.write_at(offset + 512 * n, &[7; 20_000]);
                     }
                 })
@@ -214,7 +218,7 @@ fn a_volume_changes_its_size_while_it_is_written() {
     });
     rig.set_volume_size(NAME, 1 << 20).unwrap();
     rig.set_volume_size(NAME, 8 << 20).unwrap();
-    // What was beyond the end is gone for good.
+    // What was beyond the end is gone permanently.
     assert!(volume.extents(1 << 20, 7 << 20, 8).unwrap().iter().all(|e| e.is_hole));
     assert!(volume.write_at(8 << 20, &[1]).is_err());
     drop(volume);

@@ -1,15 +1,16 @@
-//! The process that loses power: the NFS server over a pool on devices with a volatile cache. Killing it is the power cut.
+//! The process that loses power: the NFS server over a pool on devices with a volatile cache.
+//! Killing it is the power cut.
 //!
 //! ```text
 //!   write ─> cache in this process ── flush ──> image file
-//!              └ one in a few, all of it or some of its sectors ──> image file, at once
+//!              └ one in a few, completely or some of its sectors ──> image file, immediately
 //! ```
-//! What is killed with the process was not flushed. What got into the image all the same is what a drive wrote by itself: any of the
-//! writes, in any order, torn between sectors.
+//! What is lost with the process was not flushed. What is in the image without a flush corresponds
+//! to what a drive writes on its own: any of the writes, in any order, torn between sectors.
 //!
 //! Invariants:
 //!   * what was flushed is in the image; a sector of 512 bytes is old or new
-//!   * reads see what was written
+//!   * reads return what was written
 
 use anyhow::{Context, Result};
 use crash::serve::{KEY, Layout, POOL};
@@ -35,21 +36,21 @@ use std::time::Duration;
 const SECTOR: u64 = 512;
 
 struct Cache {
-    /// Sectors that the image does not have yet.
+    /// Sectors that the image does not contain yet.
     sectors: BTreeMap<u64, [u8; SECTOR as usize]>,
     chance: Chance,
 }
 
-/// A device of the module.
+/// A device with a volatile cache.
 pub struct VolatileDevice {
     image: FileDevice,
     cache: Mutex<Cache>,
-    /// One write in so many gets to the image by itself.
+    /// One write in this many reaches the image without a flush.
     keeps_one_in: u64,
 }
 
 impl VolatileDevice {
-    /// Over this image.
+    /// Wraps this image.
     pub fn new(image: FileDevice, seed: u64) -> Self {
         let mut chance = Chance::new(seed);
         let keeps_one_in = [1_000_000, 20, 5, 2, 1][chance.below(5) as usize];
@@ -117,12 +118,12 @@ impl Device for VolatileDevice {
     }
 }
 
-/// Name of the volume, and its size.
+/// Name of the volume.
 pub const VOLUME: &str = "crash/volume";
-/// See [`VOLUME`].
+/// Size of the volume.
 pub const VOLUME_BYTES: u64 = 8 << 20;
 
-/// The volume, and nothing else.
+/// Exports only the volume.
 struct OneVolume(Arc<Volume>);
 
 impl Exports for OneVolume {
@@ -148,8 +149,9 @@ fn serve_volume(live: &LiveDatasets, socket: &Path) -> Result<nbd::Server> {
     Ok(nbd::Server::start(config, Arc::new(OneVolume(Arc::new(volume))))?)
 }
 
-/// Opens the pool in `folder`, which replays its log, and serves it until standard input ends. With `volume`, a volume is served
-/// there by NBD. Lines of standard input are properties that are set, each answered with `ok`.
+/// Opens the pool in `folder`, which replays its log, and serves it until standard input ends. With
+/// `volume`, a volume is exported with NBD on that socket. Each line of standard input is a
+/// property to set, answered with `ok`.
 pub fn serve(layout: &Layout, folder: &Path, address: SocketAddr, seed: u64, volume: Option<&Path>) -> Result<()> {
     rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
     let open = |(n, path): (usize, std::path::PathBuf)| -> Result<Arc<dyn Device>> {
@@ -202,7 +204,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let (mut lost, mut kept, mut torn) = (0, 0, 0);
         for seed in 0..60 {
-            // One that is forgotten keeps its lock for as long as the process lives.
+            // A forgotten device keeps the lock on its image for the life of the process.
             let path = folder.path().join(format!("image{seed}"));
             std::fs::File::create(&path).and_then(|f| f.set_len(1 << 20)).expect("an image");
             let device = VolatileDevice::new(FileDevice::open_for_writing(&path).expect("opens"), seed);
@@ -216,7 +218,7 @@ mod tests {
             assert_eq!(bytes, [2; 8192]);
             device.read_at(4000, &mut bytes).expect("read");
             assert_eq!((bytes[95], bytes[96]), (0, 2));
-            // Gone as its process would be.
+            // Lost as if its process was killed.
             std::mem::forget(device);
             let image = &std::fs::read(&path).expect("read")[4096..12288];
             assert!(image.chunks(512).all(|s| s.iter().all(|b| *b == s[0] && [1, 2].contains(b))));

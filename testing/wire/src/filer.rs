@@ -1,4 +1,5 @@
-//! A process that serves a pool on image files, at a port that stays the same however often it is killed and started.
+//! A process that serves a pool on image files, at a fixed port however often it is killed and
+//! started.
 
 use anyhow::{Context, Result, bail, ensure};
 use crash::serve::{Layout, POOL, create, verify, zdb};
@@ -10,39 +11,41 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// What the daemon of this crate's own program is started with in its environment: it is `weir` then.
+/// Environment variable that makes this crate's program act as `weir`.
 pub const AS_WEIR: &str = "WIRE_AS_WEIR";
-/// Where the share is.
+/// Path of the share.
 pub const SHARE: &str = "/crash";
 
-/// Which process serves.
+/// The process that serves.
 #[derive(Debug, Clone)]
 pub enum Server {
-    /// `weir serve`: of a program of that name, or (`None`) what is built into this one.
+    /// `weir serve` of that program, or (`None`) of the one built into this crate's program.
     Weir(Option<PathBuf>),
-    /// The NFS server over devices that forget what was not flushed when their process dies, and of the rest keep something.
+    /// The NFS server over devices that lose most unflushed writes when their process dies, and
+    /// keep some of them.
     Cut,
 }
 
-/// See the module.
+/// See the module documentation.
 pub struct Filer {
     folder: PathBuf,
     program: PathBuf,
     server: Server,
     layout: Layout,
-    /// Where it serves.
+    /// Address of the server.
     pub address: SocketAddr,
     child: Option<Child>,
     /// The answers of [`Server::Cut`] to [`Self::set`].
     answers: Option<BufReader<ChildStdout>>,
-    /// [`Server::Cut`] serves a volume by NBD, too, at [`Self::nbd_socket`].
+    /// [`Server::Cut`] also exports a volume with NBD at [`Self::nbd_socket`].
     pub has_volume: bool,
     lives: u64,
     seed: u64,
 }
 
 impl Filer {
-    /// Makes a pool of that layout in `folder`, served by nobody yet. `program`: this crate's own one.
+    /// Creates a pool with that layout in `folder`, without serving it yet. `program`: this crate's
+    /// own program.
     pub fn create(
         program: &Path,
         server: Server,
@@ -53,7 +56,8 @@ impl Filer {
     ) -> Result<Self> {
         fs::create_dir_all(folder.join("disks"))?;
         create(&layout, &folder.join("disks"))?;
-        // Nobody else gets it as long as this machine hands out other ones; should somebody, the server says so.
+        // Other processes get other ports for a while. If one takes it anyway, the server reports
+        // it.
         let address = TcpListener::bind("127.0.0.1:0")?.local_addr()?;
         let this = Self {
             folder: folder.to_owned(),
@@ -80,17 +84,16 @@ impl Filer {
         Ok(this)
     }
 
-    /// Where the images are.
+    /// Directory of the images.
     pub fn disks(&self) -> PathBuf {
         self.folder.join("disks")
     }
 
-    /// What it is made of.
     pub fn layout(&self) -> &Layout {
         &self.layout
     }
 
-    /// A command of `weir`.
+    /// Runs a command of `weir` and returns its output.
     pub fn weir(&self, args: &[&str]) -> Result<String> {
         let output = self.command().args(args).output().context("weir")?;
         let text = String::from_utf8_lossy(&output.stderr);
@@ -101,7 +104,7 @@ impl Filer {
     fn command(&self) -> Command {
         let mut command = match &self.server {
             Server::Weir(Some(weir)) => {
-                // The judge must not leave it behind.
+                // The server must not outlive the judge.
                 let mut command = Command::new("setpriv");
                 command.args(["--pdeathsig", "KILL"]).arg(weir);
                 command
@@ -116,7 +119,7 @@ impl Filer {
         command
     }
 
-    /// Starts it, without waiting until it answers.
+    /// Starts the server without waiting until it answers.
     pub fn begin(&mut self) -> Result<()> {
         self.lives += 1;
         let log = fs::File::options().create(true).append(true).open(self.folder.join("log"))?;
@@ -143,12 +146,12 @@ impl Filer {
         Ok(())
     }
 
-    /// Where [`Server::Cut`] serves its volume.
+    /// Socket at which [`Server::Cut`] exports its volume.
     pub fn nbd_socket(&self) -> PathBuf {
         self.folder.join("nbd.sock")
     }
 
-    /// Has [`Server::Cut`] set a property of the file system that it serves.
+    /// Makes [`Server::Cut`] set a property of the file system that it serves.
     pub fn set(&mut self, property: &str, value: &str) -> Result<()> {
         let input = self.child.as_mut().and_then(|child| child.stdin.as_mut()).context("no server to ask")?;
         writeln!(input, "{property}={value}")?;
@@ -158,7 +161,7 @@ impl Filer {
         Ok(())
     }
 
-    /// Starts it, and waits until it answers.
+    /// Starts the server and waits until it answers.
     pub fn start(&mut self) -> Result<()> {
         self.begin()?;
         let deadline = Instant::now() + PATIENCE;
@@ -174,7 +177,7 @@ impl Filer {
         }
     }
 
-    /// Fails when it has ended by itself.
+    /// Fails if the server has exited by itself.
     pub fn check_alive(&mut self) -> Result<()> {
         let child = self.child.as_mut().context("no server")?;
         if let Some(status) = child.try_wait()? {
@@ -183,7 +186,7 @@ impl Filer {
         Ok(())
     }
 
-    /// Kills it.
+    /// Kills the server.
     pub fn kill(&mut self) -> Result<()> {
         let mut child = self.child.take().context("no server")?;
         child.kill()?;
@@ -191,7 +194,7 @@ impl Filer {
         Ok(())
     }
 
-    /// Ends it as systemd does.
+    /// Stops the server as systemd does.
     pub fn end(&mut self) -> Result<()> {
         let mut child = self.child.take().context("no server")?;
         match self.server {
@@ -206,28 +209,28 @@ impl Filer {
         Ok(())
     }
 
-    /// Walks every block of the pool as it lies there.
+    /// Verifies every block of the pool on disk.
     pub fn verify(&self) -> Result<()> {
         verify(&self.layout, &self.folder.join("disks"))
     }
 
-    /// What zdb says of it; nothing where there is none.
+    /// Checks the pool with zdb, if it is installed.
     pub fn zdb(&self) -> Result<()> {
         zdb(&self.folder.join("disks"))
     }
 
-    /// How many of the pool's devices it has open.
+    /// Number of the pool's devices that the server has open.
     pub fn open_devices(&self) -> Result<usize> {
         let child = self.child.as_ref().context("no server")?;
         let (mut count, disks) = (0, self.folder.join("disks"));
         for entry in fs::read_dir(format!("/proc/{}/fd", child.id()))? {
-            // One that was closed meanwhile leads nowhere.
+            // A descriptor that was closed meanwhile has no target.
             count += usize::from(fs::read_link(entry?.path()).is_ok_and(|to| to.starts_with(&disks)));
         }
         Ok(count)
     }
 
-    /// The memory that it has now and had at most, in bytes.
+    /// Current and maximum memory of the server in bytes.
     pub fn memory(&self) -> Result<(u64, u64)> {
         let child = self.child.as_ref().context("no server")?;
         let text = fs::read_to_string(format!("/proc/{}/status", child.id()))?;
@@ -238,22 +241,22 @@ impl Filer {
         Ok((field("VmRSS")?, field("VmHWM")?))
     }
 
-    /// Processor time that it took.
+    /// CPU time used by the server.
     pub fn processor_time(&self) -> Result<Duration> {
         let child = self.child.as_ref().context("no server")?;
         let text = fs::read_to_string(format!("/proc/{}/stat", child.id()))?;
         let fields: Vec<&str> = text.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
         let ticks = |n: usize| fields.get(n).and_then(|f| f.parse::<u64>().ok()).context("no such field");
-        // Ticks of a hundredth of a second, as Linux tells them.
+        // In ticks of 1/100 s, the unit of Linux.
         Ok(Duration::from_millis((ticks(11)? + ticks(12)?) * 10))
     }
 
-    /// What all its lives said.
+    /// The log of all runs of the server.
     pub fn log(&self) -> String {
         fs::read_to_string(self.folder.join("log")).unwrap_or_default()
     }
 
-    /// Fails when one of its threads met what cannot be.
+    /// Fails if a thread of the server has panicked or found a broken invariant.
     pub fn check_log(&self) -> Result<()> {
         let log = self.log();
         let bad: Vec<&str> =

@@ -1,11 +1,11 @@
-//! Judges of the NFS server over the wire: clients of our own, a server that is killed under them, many that ask at once, calls that are
-//! none.
+//! Judges of the NFS server over the network: our own clients, a server that is killed while they
+//! work, many concurrent clients, malformed calls.
 //!
 //! ```text
 //!   kills  ─┐                                        ┌─ `weir serve` on a real pool, killed
 //!   load   ─┼─ client: version 3 over TCP ── filer ──┤
 //!   mutate ─┤                                        │
-//!   ledger ─┴─ clients: 4.2 over TCP, NBD ───────────┴─ a process over devices that forget what was not flushed (cut)
+//!   ledger ─┴─ clients: 4.2 over TCP, NBD ───────────┴─ devices that lose unflushed writes (cut)
 //! ```
 //! The clients share only XDR with the server.
 

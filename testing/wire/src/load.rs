@@ -1,8 +1,10 @@
-//! Many clients at once: most of the connections ask now and then, some always have several calls under way: cached reads, writes,
-//! COMMIT. What is read is held against what was written.
+//! Many clients at once: most connections send a call now and then, some always have several calls
+//! in flight: cached reads, writes, COMMIT. Data that is read is compared with what was written.
 //!
-//! Every 4 KiB of a file tell whose they are, where, and which version: a read gives one that was acknowledged last when it was sent, or a
-//! later one. Latency is what a client waits, from sending to the answer: with `clients * outstanding` calls before it in the queue.
+//! Every 4 KiB of a file contain the client, the position and the version. A read must return the
+//! version that was last acknowledged when it was sent, or a later one. Latency is measured by the
+//! client, from sending to the answer, and includes up to `clients * outstanding` calls that are
+//! ahead in the queue.
 
 use crate::{Filer, Server};
 use anyhow::{Context, Result, anyhow, ensure};
@@ -17,35 +19,35 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 const BLOCK: usize = 4096;
-/// Of each client's file: 50 of them fit into the cache.
+/// Blocks of each client's file: 50 files fit into the cache.
 const BLOCKS: usize = 256;
-/// Memory for cached blocks.
+/// Size of the block cache.
 const CACHE: (&str, u64) = ("128M", 128 << 20);
-/// What the server may take beyond its cache.
+/// Memory that the server may use in addition to its cache.
 const BEYOND_BYTES: u64 = 200 << 20;
 
-/// How it goes.
+/// Parameters of a run.
 #[derive(Debug, Clone)]
 pub struct Plan {
     /// This crate's own program.
     pub program: PathBuf,
-    /// What serves.
+    /// The server.
     pub server: Server,
-    /// Where the pool is made.
+    /// Directory for the pool.
     pub folder: PathBuf,
-    /// For how long.
+    /// Duration.
     pub time: Duration,
-    /// Connections in all.
+    /// Total number of connections.
     pub connections: usize,
-    /// Of which so many always have calls under way,
+    /// Number of connections that always have calls in flight.
     pub clients: usize,
-    /// so many each.
+    /// Number of calls in flight on each of them.
     pub outstanding: usize,
-    /// Of a hundred calls so many read.
+    /// Percentage of reads.
     pub reads_percent: u64,
 }
 
-/// Waiting times by length, a hundred to a power of two.
+/// Histogram of latencies, with [`STEPS`] steps per power of two.
 #[derive(Clone)]
 struct Waits(Vec<u64>);
 
@@ -67,7 +69,7 @@ impl Waits {
         self.0.iter().sum()
     }
 
-    /// So many per mille were answered within this, in microseconds.
+    /// The time in microseconds within which `per_mille` of 1000 calls were answered.
     fn within(&self, per_mille: u64) -> u64 {
         let (wanted, mut seen) = (self.count() * per_mille / 1000, 0);
         for (i, count) in self.0.iter().enumerate() {
@@ -80,7 +82,7 @@ impl Waits {
     }
 }
 
-/// What was seen.
+/// Results of a run.
 pub struct Report {
     time: Duration,
     reads: Waits,
@@ -124,7 +126,8 @@ impl fmt::Display for Report {
 }
 
 impl Report {
-    /// Fails when memory grew beyond its bound, or (unless it is 0) 99.9 % of the cached reads took longer than so many milliseconds.
+    /// Fails if memory exceeded its limit, or if 99.9 % of the cached reads took longer than
+    /// `slowest_ms` milliseconds (unless that is 0).
     pub fn check(&self, slowest_ms: u64) -> Result<()> {
         ensure!(self.most <= CACHE.1 + BEYOND_BYTES, "the server took {} MiB", self.most >> 20);
         let slow = self.reads.within(999);
@@ -133,7 +136,7 @@ impl Report {
     }
 }
 
-/// What stands in a block.
+/// Contents of a block.
 fn block(client: u64, number: u64, version: u64) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(BLOCK);
     [client, number, version].iter().for_each(|n| bytes.extend(n.to_le_bytes()));
@@ -145,7 +148,7 @@ fn block(client: u64, number: u64, version: u64) -> Vec<u8> {
 
 #[derive(Clone, Copy)]
 enum Asked {
-    /// The block, and the version that was acknowledged then.
+    /// The block, and its acknowledged version when the read was sent.
     Read(u64, u64),
     Write(u64, u64),
     Commit,
@@ -155,9 +158,9 @@ struct Client {
     number: u64,
     connection: Connection,
     handle: Vec<u8>,
-    /// Version of each block: acknowledged, and sent last.
+    /// Versions of each block: (acknowledged, last sent).
     versions: Vec<(u64, u64)>,
-    /// A write of it is under way.
+    /// Blocks with a write in flight.
     busy: Vec<bool>,
     asked: HashMap<u32, (Asked, Instant)>,
     chance: Chance,
@@ -289,7 +292,7 @@ impl Client {
     }
 }
 
-/// The connections that ask now and then: each once in about a second.
+/// The connections with occasional calls: about one call per second each.
 fn seldom(connections: &mut [Connection], root: &[u8], stop: &AtomicBool, calls: &AtomicU64) -> Result<()> {
     let args = args(|w| w.opaque(root));
     while !stop.load(Ordering::Relaxed) {
@@ -308,7 +311,7 @@ fn seldom(connections: &mut [Connection], root: &[u8], stop: &AtomicBool, calls:
 }
 
 impl Plan {
-    /// Runs it; an error is what went wrong.
+    /// Runs it. An error describes the failure.
     pub fn run(&self) -> Result<Report> {
         let layout = Layout::find("single")?;
         let mut filer = Filer::create(&self.program, self.server.clone(), layout, &self.folder, 1, CACHE.0)?;

@@ -1,13 +1,14 @@
-//! wire kills [seed=N] [kills=N] [threads=N] [zdb=N] [weir=PROGRAM|cut] [keep=FOLDER] [LAYOUT]...: kills the server under clients, so
-//! often in all; `cut` is a power cut under the devices.
+//! wire kills [seed=N] [kills=N] [threads=N] [zdb=N] [weir=PROGRAM|cut] [keep=FOLDER] [LAYOUT]...:
+//! kills the server under clients that many times in total; `cut` is a power cut of the devices.
 //!
-//! wire ledger [seed=N] [cuts=N] [clients=N] [zdb=N] [keep=FOLDER] [LAYOUT]...: power cuts under clients of NFSv4.2 and NBD, while
-//! properties change.
+//! wire ledger [seed=N] [cuts=N] [clients=N] [zdb=N] [keep=FOLDER] [LAYOUT]...: power cuts under
+//! clients of NFSv4.2 and NBD, while properties change.
 //!
-//! wire load [seconds=N] [weir=PROGRAM] [connections=N] [clients=N] [outstanding=N]: many clients at once.
+//! wire load [seconds=N] [weir=PROGRAM] [connections=N] [clients=N] [outstanding=N]: many clients
+//! at once.
 //!
-//! wire mutate [seconds=N] [seed=N] [weir=PROGRAM] [keep=FOLDER]: calls that are none. `wire seeds FOLDER COUNT` writes what fuzzing
-//! begins with.
+//! wire mutate [seconds=N] [seed=N] [weir=PROGRAM] [keep=FOLDER]: malformed calls. `wire seeds
+//! FOLDER COUNT` writes an initial corpus for fuzzing.
 
 use anyhow::{Context, Result};
 use crash::Layout;
@@ -38,7 +39,7 @@ impl Args {
 
 fn main() -> Result<ExitCode> {
     if std::env::var_os(filer::AS_WEIR).is_some() {
-        // The judge must not leave it behind.
+        // The server must not outlive the judge.
         rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
         return Ok(cli::program::main());
     }

@@ -1,4 +1,5 @@
-//! What commands do to a file system that an NFS client has: it goes on, or is told, and nothing keeps a pool that was exported.
+//! Commands on a file system that an NFS client uses: the client continues or gets the right error,
+//! and nothing keeps an exported pool open.
 
 use load::nfs::{self as client, Connection, args, procedure as p};
 use std::time::{Duration, Instant};
@@ -39,7 +40,7 @@ impl Client {
         self.connection.call(procedure, bytes).expect("an answer")
     }
 
-    /// A new file with contents, on stable storage.
+    /// Creates a file with contents on stable storage.
     fn file(&mut self, dir: &[u8], contents: &[u8]) -> Vec<u8> {
         let answer = self.call(
             p::CREATE,
@@ -98,7 +99,7 @@ fn what_a_client_has_follows_what_commands_do() {
     assert_eq!(client.read(&a).as_deref(), Ok(&b"of a"[..]));
     client.weir("zfs rename crash/a crash/c");
     assert_eq!(client.read(&a).as_deref(), Ok(&b"of a"[..]), "a handle has no name in it");
-    // Another host list, while it is used: at MOUNT and at the next call.
+    // A change of the host list takes effect at MOUNT and at the next call.
     client.weir("zfs set sharenfs=rw=10.9.9.9 crash/c");
     assert_eq!(client.read(&a), Err(ACCES));
     assert!(client::mount(client.filer.address, "/crash/c").is_err());

@@ -1,4 +1,4 @@
-//! A little of each judge; `testing/wire/run` and `make soak` do hours.
+//! A short run of each judge; `testing/wire/run` and `make soak` run for hours.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -39,7 +39,8 @@ fn nothing_acknowledged_over_nfs_is_missing_when_the_power_fails() {
     kill(Server::Cut, "encrypted-raidz1-log");
 }
 
-/// Extended attributes, copies, space, volumes: what clients of 4.2 and NBD were told is safe, while properties change.
+/// Extended attributes, copies, allocation, volumes: everything acknowledged to clients of 4.2 and
+/// NBD as durable, while properties change.
 #[test]
 fn nothing_acknowledged_over_nfs_4_2_and_nbd_is_missing_when_the_power_fails_while_properties_change() {
     let (_kept, folder) = folder();
@@ -61,7 +62,7 @@ fn many_clients_at_once_read_what_was_written() {
         load::Plan { program: program(), server, folder, time, connections, clients, outstanding, reads_percent };
     let report = plan.run().unwrap_or_else(|e| panic!("{e:#}"));
     println!("{report}");
-    // How fast is for a quiet machine to say.
+    // Speed can only be judged on a quiet machine.
     report.check(0).unwrap_or_else(|e| panic!("{e:#}"));
 }
 

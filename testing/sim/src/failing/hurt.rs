@@ -1,4 +1,4 @@
-//! What happens to devices, and how it is mended.
+//! Device failures and their repair.
 //!
 //! Below: `device`, `rig`. Above: `failing`.
 
@@ -14,63 +14,66 @@ use std::time::{Duration, Instant};
 
 /// Size of each device.
 pub const DISK_BYTES: u64 = 96 << 20;
-/// Behind the labels in front, and before those at the end.
+/// The range between the front and the back labels.
 const DATA: std::ops::Range<u64> = 4 << 20..DISK_BYTES - (1 << 20);
 
-/// What happens to a device.
+/// A failure of a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Hurt {
     /// Its blocks become zeros.
     Zeroed,
     /// Ranges of it become noise.
     Noise,
-    /// Its blocks change places with those of another one that is hurt.
+    /// Its blocks are swapped with those of another damaged device.
     Swapped,
-    /// It holds again what it held at the beginning of the round, and says nothing.
+    /// It silently reverts to its contents at the start of the round.
     SetBack,
-    /// It ends in the middle, and is as long as before, with zeros, when it is repaired.
+    /// It is truncated in the middle, and restored to its full size, with zeros, when it is
+    /// repaired.
     Truncated,
-    /// It is pulled, and plugged in again before the repair.
+    /// It is disconnected, and reconnected before the repair.
     Away,
     /// Some writes fail.
     WritesFail,
-    /// It is pulled for good, and another one is put in its place; in the order of addresses, if that can be.
+    /// It is removed permanently and replaced by another one, with sequential reconstruction if
+    /// possible.
     Replaced {
         /// `zpool replace -s`.
         sequentially: bool,
     },
-    /// It is pulled, and a spare stands in for it meanwhile.
+    /// It is disconnected, and a spare takes over.
     Spared {
-        /// The spare is filled in the order of addresses.
+        /// The spare is filled by sequential reconstruction.
         sequentially: bool,
-        /// What becomes of it.
+        /// How the spare's use ends.
         then: Then,
     },
 }
 
-/// How a spare's work ends.
+/// How a spare's use ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Then {
     /// The device comes back.
     Back,
-    /// Another one takes its place.
+    /// Another device replaces it.
     Replaced,
-    /// It leaves, and the spare stays. Not of a distributed one.
+    /// It is detached, and the spare stays permanently. Not for distributed spares.
     Stays,
 }
 
-/// Devices that stand for each other.
+/// Devices that provide redundancy for each other.
 pub struct Part {
-    /// Their numbers.
+    /// Indices of the devices.
     places: Vec<usize>,
-    /// How many of them may be hurt at a time.
+    /// How many of them may be damaged at a time.
     pub may_lose: usize,
-    /// Of one that cannot be written, the pool takes the contents for lost.
+    /// A single device: if it cannot be written, the pool considers its contents lost.
     is_lone: bool,
-    /// Blocks are of no use behind the next txg.
+    /// A log device, whose blocks are useless after the next txg.
     is_log: bool,
     can_rebuild: bool,
-    /// Which machine's device the spare for these is: `None` for a distributed one.
+    /// Index of the spare for these devices: `None` for no spare, `Some(None)` for a distributed
+    /// one.
     spare: Option<Option<usize>>,
 }
 
@@ -94,7 +97,7 @@ impl Part {
         }];
         for (first, count, is_log) in [(main, extras.logs, true), (main + extras.logs, extras.special, false)] {
             let places: Vec<usize> = (first..first + count).collect();
-            // What is in a log is in memory, too.
+            // The contents of a log are in memory, too.
             let may_lose = if is_log { count.min(1) } else { count.saturating_sub(1) };
             let part = Self { places, may_lose, is_lone: count == 1, is_log, can_rebuild: count > 1, spare: None };
             parts.extend(Some(part).filter(|_| count > 0));
@@ -102,10 +105,11 @@ impl Part {
         parts
     }
 
-    /// As many of its devices as may be missed at the end.
+    /// A random choice of as many devices as may be missing at the end.
     pub fn some(&self, chance: &mut Chance) -> Vec<usize> {
         let mut some: Vec<usize> = Vec::new();
-        // OpenZFS's tools and ours want to see a log device.
+        // A pool with a single log device cannot be opened without it, neither by OpenZFS's tools
+        // nor by ours.
         let count = if self.is_log && self.is_lone { 0 } else { self.may_lose };
         while some.len() < count {
             let place = self.places[chance.below(self.places.len() as u64) as usize];
@@ -141,18 +145,18 @@ impl Part {
     }
 }
 
-/// A device that is hurt.
+/// A damaged device.
 #[derive(Debug, Clone, Copy)]
 pub struct Patient {
     part: usize,
-    /// Its number.
+    /// Index of the device.
     device: usize,
-    /// Whom it is to the pool.
+    /// GUID in the pool.
     guid: u64,
     kind: Hurt,
 }
 
-/// Whom it hits this time, and how.
+/// Chooses the devices to damage in this round, and how.
 pub fn choose(parts: &[Part], rig: &Rig, chance: &mut Chance) -> Result<Vec<Patient>> {
     let mut all: Vec<Patient> = Vec::new();
     for (number, part) in parts.iter().enumerate() {
@@ -183,7 +187,7 @@ pub fn choose(parts: &[Part], rig: &Rig, chance: &mut Chance) -> Result<Vec<Pati
 }
 
 impl Patient {
-    /// The first that happens to it.
+    /// The first stage of the failure.
     pub fn begin(&self, machine: &Machine, chance: &mut Chance) {
         let faults = |faults| machine.set_faults(self.device, faults);
         match self.kind {
@@ -209,7 +213,8 @@ impl Patient {
         }
     }
 
-    /// What happens to it later. `all` are hurt this time; `before`: what the devices held at the beginning.
+    /// The second stage of the failure. `all`: the devices damaged in this round; `before`: the
+    /// contents of the devices at its start.
     pub fn worsen(&self, rig: &Rig, machine: &Arc<Machine>, all: &[Self], before: &[Pages]) -> Result<()> {
         match self.kind {
             Hurt::SetBack => put(machine, self.device, &before[self.device]),
@@ -234,7 +239,8 @@ impl Patient {
         Ok(())
     }
 
-    /// Mends it, as far as people do. `next`: the device that is put in the place of others next.
+    /// Repairs the device as an administrator would. `next`: index of the next unused replacement
+    /// device.
     pub fn heal(&self, rig: &Rig, machine: &Arc<Machine>, parts: &mut [Part], next: &mut usize) -> Result<()> {
         let part = &mut parts[self.part];
         let mut replace = |sequentially| -> Result<()> {
@@ -269,7 +275,7 @@ impl Patient {
     }
 }
 
-/// The spare of that name, as one that joins.
+/// The spare of that name, as a device to attach.
 fn spare_leaf(machine: &Arc<Machine>, name: &str) -> NewLeaf {
     match machine.devices().into_iter().find(|device| device.name() == name) {
         Some(device) => new_leaf(device),
@@ -279,7 +285,7 @@ fn spare_leaf(machine: &Arc<Machine>, name: &str) -> NewLeaf {
     }
 }
 
-/// Lets a device join, once others are filled that are filled in the other way.
+/// Attaches a device. Retries while a repair of another kind is in progress.
 fn join(rig: &Rig, to: u64, new: NewLeaf) -> Result<()> {
     let begun = Instant::now();
     loop {
@@ -301,7 +307,8 @@ fn zero(machine: &Machine, device: usize, from: u64) {
         .for_each(|at| machine.scribble(device, at, &zeros[..(DATA.end - at).min(1 << 20) as usize]));
 }
 
-/// Blocks only: labels that are older than the others' are another story, told when a pool is opened.
+/// Writes only blocks. Labels that are older than those of other devices are a different failure,
+/// detected when a pool is opened.
 fn put(machine: &Machine, device: usize, pages: &Pages) {
     let mut bytes = vec![0; 1 << 20];
     for at in DATA.step_by(1 << 20) {

@@ -1,24 +1,22 @@
-//! One file as a client knows it: what is safe, what may be there or not.
+//! One file as a client knows it: what is durable, and what may be present or not.
 
-/// What is known of a write.
+/// State of a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sent {
-    /// No answer came yet.
+    /// Not answered yet.
     Unanswered,
-    /// Taken under this write verifier, but not safe.
+    /// Acknowledged with this write verifier, but not durable.
     Unstable([u8; 8]),
-    /// Sent again since, with what the file has there now; the first one may be there all the same.
+    /// Sent again since, with the file's newer contents. The first one may have taken effect
+    /// anyway.
     Ghost,
 }
 
-/// A write that is not known to be safe.
+/// A write that is not known to be durable.
 #[derive(Debug, Clone)]
 pub struct Loose {
-    /// Where.
     pub offset: usize,
-    /// What.
     pub data: Vec<u8>,
-    /// How far it got.
     pub sent: Sent,
 }
 
@@ -31,19 +29,19 @@ impl Loose {
 /// A file.
 #[derive(Debug, Clone, Default)]
 pub struct File {
-    /// Its handle, for good.
+    /// Permanent file handle.
     pub handle: Vec<u8>,
-    /// What was acknowledged as safe.
+    /// Contents that were acknowledged as durable.
     pub stable: Vec<u8>,
-    /// What the client's programs see.
+    /// Contents that the client's programs see.
     pub now: Vec<u8>,
-    /// In the order in which they were sent.
+    /// Writes that are not known to be durable, in the order in which they were sent.
     pub loose: Vec<Loose>,
-    /// A change of the length that got no answer yet.
+    /// New size of a SETATTR that was not answered yet.
     pub resizing: Option<usize>,
-    /// Permission bits, and those that got no answer yet.
+    /// Permission bits, and those of a SETATTR that was not answered yet.
     pub mode: (u32, Option<u32>),
-    /// What was done to it last, for complaints.
+    /// Recent operations, for error messages.
     pub history: std::collections::VecDeque<String>,
 }
 
@@ -56,7 +54,7 @@ fn put(to: &mut Vec<u8>, offset: usize, data: &[u8]) {
 }
 
 impl File {
-    /// Notes what is done.
+    /// Records an operation.
     pub fn note(&mut self, what: String) {
         if self.history.len() >= 40 {
             self.history.pop_front();
@@ -83,7 +81,7 @@ impl File {
         }
         let written = self.loose.remove(at);
         put(&mut self.stable, written.offset, &written.data);
-        // What was there before cannot come back, unless we send it.
+        // The old contents cannot come back unless this client sends them.
         let (from, to) = (written.offset, written.end());
         let cut = |l: Loose| {
             let (start, end) = (l.offset, l.end());
@@ -101,7 +99,8 @@ impl File {
         self.loose = std::mem::take(&mut self.loose).into_iter().flat_map(cut).collect();
     }
 
-    /// COMMIT was answered with this verifier: whether everything is safe. If not, what has to be sent again: places and lengths.
+    /// COMMIT was answered with this verifier. Fails with the offsets and lengths of writes that
+    /// must be sent again, if there are any.
     pub fn committed(&mut self, verifier: [u8; 8]) -> Result<(), Vec<(usize, usize)>> {
         let again = self.lost(|sent| sent != Sent::Unstable(verifier));
         self.note(format!("committed, but {}", again.len()));
@@ -116,7 +115,7 @@ impl File {
         Ok(())
     }
 
-    /// What got no answer, and must be sent again.
+    /// Offsets and lengths of writes that were not answered and must be sent again.
     pub fn unanswered(&self) -> Vec<(usize, usize)> {
         self.lost(|sent| sent == Sent::Unanswered)
     }
@@ -126,7 +125,8 @@ impl File {
         lost.map(|l| (l.offset, l.data.len())).collect()
     }
 
-    /// A write is about to be sent again, and not before: what is left to send when the server dies once more is still known.
+    /// A write is about to be sent again. Called no earlier, so that the remaining ones are still
+    /// known if the server dies once more.
     pub fn sends_again(&mut self, offset: usize, len: usize) {
         let is_it = |l: &&mut Loose| l.sent != Sent::Ghost && (l.offset, l.data.len()) == (offset, len);
         if let Some(loose) = self.loose.iter_mut().find(is_it) {
@@ -134,7 +134,7 @@ impl File {
         }
     }
 
-    /// The length was changed; all that was written was safe before.
+    /// The size was changed. All writes were durable before.
     pub fn resized(&mut self, len: usize) {
         self.resizing = None;
         self.note(format!("is {len} long"));
@@ -142,7 +142,7 @@ impl File {
         self.now.resize(len, 0);
     }
 
-    /// What a new life of the server has is what the client goes on with; it was judged.
+    /// Continues with what was found, and checked, after a restart of the server.
     pub fn adopt(&mut self, found: Vec<u8>) {
         self.note(format!("another life, {} bytes", found.len()));
         self.loose.clear();
@@ -151,7 +151,7 @@ impl File {
         self.stable = found;
     }
 
-    /// Holds what a new life of the server has against what it may have.
+    /// Compares what was found after a restart of the server with what is allowed.
     pub fn judge(&self, found: &[u8]) -> Result<(), String> {
         if let Some(len) = self.resizing {
             let mut resized = self.stable.clone();
@@ -167,7 +167,7 @@ impl File {
         }
         let mut at = 0;
         while at < size {
-            // Most of it is what is safe.
+            // Most of it is durable contents.
             let step = (size - at).min(4096);
             if self.stable.get(at..at + step) == Some(&found[at..at + step]) {
                 at += step;

@@ -1,16 +1,18 @@
-//! Kills the server under clients that write, and judges what they were told is safe.
+//! Kills the server while clients write, and checks everything that was acknowledged as durable.
 //!
 //! ```text
 //!   writer threads ── connections ──> the filer's process ── SIGKILL, again and again
-//!     └ a model: names and files as acknowledged; at each new life: what is there, against it; then on, as a hard mount does
+//!     └ a model: names and files as acknowledged; compared after each restart with what is
+//!       found; then the writers continue, as a hard mount does
 //! ```
 //! Some kills hit the server while it opens the pool and replays its log.
 //!
 //! Invariants:
-//!   * what was answered with DATA_SYNC or FILE_SYNC, what a COMMIT under the same verifier covers, and all changes of names, are never
-//!     missing
-//!   * handles of before are good; those of removed files are stale
-//!   * a client that sends again what got no answer gets no error that the first one does not explain
+//!   * writes answered with DATA_SYNC or FILE_SYNC, writes covered by a COMMIT with the same
+//!     verifier, and all changes of names are never missing
+//!   * earlier file handles remain valid; those of removed files are stale
+//!   * a client that retransmits a call that was not answered gets no error that the first
+//!     execution does not explain
 
 pub(crate) mod file;
 mod writer;
@@ -25,48 +27,48 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use writer::Writer;
 
-/// How it goes.
+/// Parameters of a run.
 #[derive(Debug, Clone)]
 pub struct Plan {
     /// This crate's own program.
     pub program: PathBuf,
-    /// What is killed.
+    /// The server to kill.
     pub server: Server,
-    /// What the pool is made of.
+    /// Layout of the pool.
     pub layout: Layout,
-    /// Where the pool is made.
+    /// Directory for the pool.
     pub folder: PathBuf,
-    /// Of everything random, but for how threads meet.
+    /// Seed of all random choices. The interleaving of threads is not reproducible.
     pub seed: u64,
-    /// How often the server is killed.
+    /// Number of kills.
     pub kills: u64,
-    /// Clients.
+    /// Number of clients.
     pub threads: u64,
-    /// zdb judges after as many kills.
+    /// zdb checks the pool after this many kills.
     pub zdb_every: u64,
 }
 
-/// What was done.
+/// Totals of a run.
 #[derive(Debug, Default, Clone, Copy)]
 pub struct Totals {
-    /// Kills, of which while the pool was being opened.
+    /// Kills: (in total, while the pool was being opened).
     pub kills: (u64, u64),
     /// Calls answered.
     pub calls: u64,
-    /// Bytes that were acknowledged as safe.
+    /// Bytes acknowledged as durable.
     pub bytes: u64,
-    /// Writes that were sent again because the verifier had changed or no answer came.
+    /// Writes sent again because the verifier had changed or there was no answer.
     pub sent_again: u64,
-    /// Changes of names that were sent again.
+    /// Changes of names sent again.
     pub done_again: u64,
-    /// Times that a client judged all that it had.
+    /// Number of complete checks by a client.
     pub judged: u64,
-    /// Times that zdb looked.
+    /// Number of zdb checks.
     pub zdb: u64,
 }
 
 impl Plan {
-    /// Runs it; an error is what went wrong.
+    /// Runs it. An error describes the failure.
     pub fn run(&self) -> Result<Totals> {
         let mut filer = Filer::create(&self.program, self.server.clone(), self.layout, &self.folder, self.seed, "64M")?;
         filer.start()?;
@@ -86,7 +88,8 @@ impl Plan {
         let result = self.kill_and_start(&mut filer, &threads, &mut totals);
         stop.store(true, Ordering::SeqCst);
         if result.is_err() {
-            // They wait for a server that does not come; what they say is not the reason.
+            // The writers wait for a server that does not come back. Their errors are not the
+            // cause.
             let said: Vec<String> = threads
                 .into_iter()
                 .filter(|t| t.is_finished())
@@ -102,7 +105,7 @@ impl Plan {
             result.with_context(|| format!("writer {n}"))?;
             writers.push(writer);
         }
-        // Another life, ended well: nothing may be left over of those before.
+        // Another run with a clean end: nothing of the previous ones may be left over.
         filer.end()?;
         filer.verify().context("exported")?;
         filer.zdb().context("exported")?;
@@ -145,7 +148,7 @@ impl Plan {
                 filer.zdb().with_context(at)?;
                 totals.zdb += 1;
             }
-            // A kill while the log of the last one is being replayed.
+            // Kill the server while it replays the log of the previous run.
             if chance.once_in(4) {
                 filer.begin()?;
                 std::thread::sleep(Duration::from_millis(chance.below(400)));
@@ -154,14 +157,14 @@ impl Plan {
             }
             filer.start().with_context(at)?;
         }
-        // Time to end what is under way.
+        // Time to finish operations in progress.
         std::thread::sleep(Duration::from_millis(300));
         Ok(())
     }
 }
 
 impl Totals {
-    /// Both together.
+    /// Adds the counts of `other`.
     pub fn add(&mut self, other: Self) {
         self.kills = (self.kills.0 + other.kills.0, self.kills.1 + other.kills.1);
         self.calls += other.calls;

@@ -1,7 +1,8 @@
-//! One client: it works in a directory of its own over several connections, and waits for the server as a hard mount does.
+//! One client, which works in its own directory over several connections and waits for the server
+//! as a hard mount does.
 //!
-//! What it was doing when the server died stays in the model until it was sent again and answered; at each new life everything that
-//! the client has is judged first.
+//! An operation in progress when the server dies stays in the model until it was sent again and
+//! answered. After each restart, the client first checks everything that it has.
 
 use super::Totals;
 use super::file::File;
@@ -18,14 +19,14 @@ use std::time::{Duration, Instant};
 const CONNECTIONS: usize = 3;
 const NAMES: u64 = 8;
 const FILE_BYTES_MAX: usize = 300 << 10;
-/// Directories that stay: names are `0/f3`, `1/d2`.
+/// Number of permanent directories: names are `0/f3`, `1/d2`.
 const DIRS: usize = 2;
 const OK: u32 = 0;
 const NOENT: u32 = 2;
 const EXIST: u32 = 17;
 const STALE: u32 = 70;
 
-/// What has a name.
+/// A named object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Entry {
     File(usize),
@@ -33,7 +34,7 @@ enum Entry {
     Symlink(String),
 }
 
-/// A directory of those that stay, and a name in it.
+/// A permanent directory, and a name in it.
 type Name = (usize, String);
 type Names = BTreeMap<Name, Entry>;
 
@@ -56,11 +57,11 @@ enum Step {
     Link(Name, Name),
 }
 
-/// How an attempt failed.
+/// Why an attempt failed.
 enum Failure {
-    /// The server is gone: it is started again, and so is this.
+    /// The server is gone. It is restarted, and the attempt repeated.
     Lost,
-    /// It is wrong.
+    /// A wrong result.
     Wrong(anyhow::Error),
 }
 
@@ -94,15 +95,15 @@ pub(super) struct Writer {
     number: u64,
     chance: Chance,
     connections: Vec<Option<Connection>>,
-    /// Handles of the directories that stay; empty before they were made.
+    /// Handles of the permanent directories; empty before they were created.
     dirs: Vec<Vec<u8>>,
     names: Names,
     files: BTreeMap<usize, File>,
     next_file: usize,
     doing: Option<Step>,
-    /// It was found done, though no answer had come.
+    /// The step was found to be done, although it was not answered.
     has_landed: bool,
-    /// Files that are gone: their handles must stay so.
+    /// Handles of removed files, which must stay stale.
     removed: Vec<Vec<u8>>,
 }
 
@@ -125,7 +126,7 @@ fn apply(names: &mut Names, step: &Step) {
     }
 }
 
-/// What is not judged: whether two names are one file, which handles tell.
+/// The names and types, without the identity of files, which file handles determine.
 fn shape(names: &Names) -> BTreeMap<&Name, Option<&str>> {
     let kind = |e: &'_ Entry| match e {
         Entry::File(_) => None,
@@ -135,7 +136,7 @@ fn shape(names: &Names) -> BTreeMap<&Name, Option<&str>> {
     names.iter().map(|(n, e)| (n, kind(e))).collect()
 }
 
-/// `sattr3` with a mode and nothing else.
+/// `sattr3` with only a mode.
 fn put_mode(w: &mut Xdr, mode: Option<u32>) {
     w.bool(mode.is_some());
     if let Some(mode) = mode {
@@ -163,7 +164,7 @@ impl Writer {
         }
     }
 
-    /// Works until it is told to stop; then everything is committed and judged.
+    /// Works until `stop` is set, then commits and checks everything.
     pub fn run(&mut self, stop: &AtomicBool) -> Result<()> {
         let mut is_new_life = true;
         loop {
@@ -222,7 +223,7 @@ impl Writer {
         Ok(answer)
     }
 
-    /// After the server came back: what is there is judged, then what got no answer is sent again.
+    /// After a restart of the server: checks what is found, then sends unanswered operations again.
     fn recover(&mut self) -> Attempt<()> {
         if self.dirs.len() < DIRS {
             self.make_dirs()?;
@@ -286,7 +287,7 @@ impl Writer {
         self.files.get_mut(&id).context("a file that nobody made")
     }
 
-    // ---- judging
+    // ---- checking
 
     fn judge(&mut self) -> Attempt<()> {
         self.totals.judged += 1;
@@ -353,7 +354,7 @@ impl Writer {
         Ok(())
     }
 
-    /// The file that has no name when what is under way is done.
+    /// The file that has no name after the step in progress.
     fn leaves_nothing(&self) -> Option<usize> {
         let mut after = self.names.clone();
         apply(&mut after, self.doing.as_ref()?);
@@ -395,7 +396,7 @@ impl Writer {
         }
     }
 
-    /// All of a file; `None`: it is gone.
+    /// All contents of a file; `None` if it was removed.
     fn read_all(&mut self, handle: &[u8]) -> Attempt<Option<(Attributes, Vec<u8>)>> {
         let mut contents = Vec::new();
         loop {
@@ -446,7 +447,7 @@ impl Writer {
                 let to = self.some_name();
                 match self.names.get(&to) {
                     Some(Entry::Dir) => Ok(()),
-                    // The same file: nothing would happen.
+                    // Renaming a file to itself would do nothing.
                     Some(Entry::File(other)) if *other == id => Ok(()),
                     _ => self.step(Step::Rename(name, to)),
                 }
@@ -494,7 +495,7 @@ impl Writer {
         Ok(id)
     }
 
-    /// As editors do it: a new file becomes the old one's name, whole.
+    /// Replaces a file as editors do: writes a new file and renames it over the old one.
     fn replace(&mut self, name: Name) -> Attempt<()> {
         let new = (name.0, "new".to_owned());
         if self.names.contains_key(&new) {
@@ -525,7 +526,7 @@ impl Writer {
         self.perform()
     }
 
-    /// Does what is under way, for the first time or again.
+    /// Sends the step in progress, for the first time or again.
     fn perform(&mut self) -> Attempt<()> {
         let Some(step) = self.doing.clone() else { return Ok(()) };
         let dirs = self.dirs.clone();
@@ -553,7 +554,7 @@ impl Writer {
                         }
                     }
                 })?;
-                // That is what the exclusive one is for.
+                // A repeated exclusive create must succeed: that is its purpose.
                 (answer, if *how == How::Guarded { EXIST } else { OK })
             }
             Step::Mkdir(name) => {
@@ -602,7 +603,7 @@ impl Writer {
             let handle = self.lookup(&dir, &name.1)?.context("a file that was made is not there")?;
             self.file(*id)?.handle = handle;
             self.finish(&step);
-            // As clients do it: the times were those of the verifier.
+            // As clients do, since the times contain the verifier.
             return if let How::Exclusive(_) = how { self.set_mode(*id, 0o600) } else { Ok(()) };
         }
         self.finish(&step);
@@ -631,7 +632,7 @@ impl Writer {
             w.opaque(&handle);
             w.bool(true);
             w.u32(mode);
-            // User, group, size; both times to now, as after an exclusive create.
+            // No user, group or size; both times to now, as after an exclusive create.
             [0, 0, 0, 1, 1, 0].iter().for_each(|n| w.u32(*n));
         })?;
         let status = client::status(&answer)?.0;
@@ -661,7 +662,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Some writes at once, over one connection.
+    /// Several writes at once, over one connection.
     fn write(&mut self, id: usize) -> Attempt<()> {
         let size = self.file(id)?.now.len() as u64;
         let mut pieces: Vec<(usize, Vec<u8>, u32)> = Vec::new();
@@ -728,7 +729,7 @@ impl Writer {
         Ok(())
     }
 
-    /// What the client's cache has there now.
+    /// Sends the current contents of the client's cache.
     fn write_again(&mut self, id: usize, again: Vec<(usize, usize)>) -> Attempt<()> {
         for (offset, len) in again {
             self.totals.sent_again += 1;

@@ -1,4 +1,4 @@
-//! A client of NFSv4.2: some files with extended attributes, and the journal of what was answered.
+//! An NFSv4.2 client: some files with extended attributes, and a journal of what was acknowledged.
 
 use super::v42::{Connection, Ops, Reply, op};
 use super::{Attempt, Client, Failure, Totals};
@@ -10,19 +10,19 @@ use std::net::SocketAddr;
 
 const FILES: usize = 4;
 const FILE_BYTES_MAX: u64 = 600 << 10;
-/// Reads and writes are in pieces of at most this.
+/// Maximum size of a read or write.
 const PIECE: u64 = 256 << 10;
 const NAMES: [&str; 5] = ["a", "b", "comment", "of-some-length", "z"];
 const NOTSUPP: u32 = 10004;
 const NOXATTR: u32 = 10095;
-/// Stands for the verifier of this life of the server, which ends with the connection.
+/// Placeholder for the verifier of the current run of the server, which ends with the connection.
 const THIS_LIFE: [u8; 8] = [0; 8];
 
 /// An extended attribute.
 #[derive(Debug, Clone, Default)]
 struct Attribute {
     safe: Option<Vec<u8>>,
-    /// Later ones, which may be there or not; the last is the newest.
+    /// Newer values, which may be present or not; the last is the newest.
     loose: Vec<Option<Vec<u8>>>,
 }
 
@@ -36,7 +36,7 @@ impl Attribute {
 struct Known {
     file: File,
     attributes: BTreeMap<&'static str, Attribute>,
-    /// A copy into it got no answer: the file may end anywhere within.
+    /// A COPY into it was not answered: the file may end anywhere within.
     is_copied_to: bool,
 }
 
@@ -48,9 +48,9 @@ pub struct Files {
     chance: Chance,
     connection: Option<Connection>,
     files: Vec<Known>,
-    /// The server has no CLONE.
+    /// The server does not support CLONE.
     has_no_clone: bool,
-    /// Of COMMIT and WRITE, in this life.
+    /// Verifier of COMMIT and WRITE in this run of the server.
     write_verifier: Option<[u8; 8]>,
 }
 
@@ -80,7 +80,7 @@ impl Files {
         let client = self.connection.as_ref().ok_or(Failure::Lost)?.client;
         let name = format!("client{}-{n}", self.number);
         let ops = Ops::default().op(op::PUTROOTFH).op(op::LOOKUP).opaque(&crate::filer::SHARE.as_bytes()[1..]);
-        // To read and write, against nobody; unchecked, with a mode.
+        // Access both, deny none; UNCHECKED with a mode.
         let ops = ops.op(op::OPEN).u32(0).u32(3).u32(0).u64(client).opaque(b"owner").u32(1).u32(0);
         let ops = ops.u32(2).u32(0).u32(2).u32(4).u32(0o600).u32(0).opaque(name.as_bytes()).op(op::GETFH);
         let mut reply = self.run(ops)?;
@@ -94,7 +94,7 @@ impl Files {
             for _ in 0..r.u32()? {
                 r.u32()?;
             }
-            // No delegation; that of GETFH follows.
+            // No delegation; then the header of GETFH's result.
             let (_delegation, _number, _status) = (r.u32()?, r.u32()?, r.u32()?);
             Ok(r.opaque(128)?.to_vec())
         })?;
@@ -211,7 +211,7 @@ impl Files {
         Ok(())
     }
 
-    /// Contents become `data` at `offset`, and are safe with the answer.
+    /// Changes the contents at `offset` to `data`, which is durable when answered.
     fn change(
         &mut self,
         n: usize,
@@ -235,7 +235,7 @@ impl Files {
     }
 
     fn resize(&mut self, n: usize) -> Attempt<()> {
-        // What is not safe before would make the length a riddle.
+        // Data that is not durable before would make the size ambiguous.
         self.commit(n, true)?;
         let len = if self.chance.once_in(4) { 0 } else { self.chance.below(FILE_BYTES_MAX) as usize };
         let known = &mut self.files[n].file;
@@ -264,7 +264,7 @@ impl Files {
             return Ok(());
         }
         let ops = Ops::default().put(&handle).op(number).anonymous().u64(offset as u64).u64((end - offset) as u64);
-        // Space changes nothing but the length; a hole is zeros.
+        // ALLOCATE changes only the size; DEALLOCATE writes zeros.
         let (at, zeros) =
             if number == op::ALLOCATE { (size, end.saturating_sub(size)) } else { (offset, end - offset) };
         self.files[n].file.note(format!("{number} {offset}+{}", end - offset));
@@ -308,7 +308,7 @@ impl Files {
                 self.totals.safe.2 += u64::from(promises);
                 return Ok(());
             }
-            // Between blocks it may refuse, and changes nothing then.
+            // CLONE may refuse offsets within blocks, and then changes nothing.
             self.files[n].file = before;
             self.has_no_clone = reply.status == NOTSUPP;
         }

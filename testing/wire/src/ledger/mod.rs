@@ -1,17 +1,22 @@
-//! Cuts the power under clients of NFSv4.2 and NBD, and judges what they were told is safe.
+//! Cuts the power under clients of NFSv4.2 and NBD, and checks everything that was acknowledged as
+//! durable.
 //!
 //! ```text
-//!   files   ── NFSv4.2: WRITE COMMIT SETATTR SETXATTR REMOVEXATTR COPY CLONE ALLOCATE DEALLOCATE ─┐
-//!   volume  ── NBD: write, FUA, flush, trim, write zeroes ─────────────────────────────────────────┼─> wire cut
-//!   changes ── sync, recordsize, compression, xattr, logbias … ────────────────────────────────────┘
+//!   files   ── NFSv4.2: WRITE COMMIT SETATTR SETXATTR REMOVEXATTR ─┐
+//!              COPY CLONE ALLOCATE DEALLOCATE                      │
+//!   volume  ── NBD: write, FUA, flush, trim, write zeroes ─────────┼─> wire cut
+//!   changes ── sync, recordsize, compression, xattr, logbias … ────┘
 //! ```
-//! Each client keeps its journal in this process: what was answered as safe, and what may be there or not. At each new life of the
-//! server it holds what is there against that, and continues with it.
+//! Each client keeps its journal in this process: what was acknowledged as durable, and what may be
+//! present or not. After each restart of the server it compares the result with the journal and
+//! continues from it.
 //!
 //! Invariants:
-//!   * what was answered as safe is there: FILE_SYNC, COMMIT, SETXATTR, COPY, …, FUA, flush
-//!   * a change that got no answer is there, or not; of contents each byte is new or old
-//!   * no property that changes meanwhile alters either; while `sync=disabled`, answers promise nothing
+//!   * what was acknowledged as durable is present: FILE_SYNC, COMMIT, SETXATTR, COPY, …, FUA,
+//!     flush
+//!   * a change that was not answered is present or not; for contents, each byte is new or old
+//!   * changing properties meanwhile affects neither; while `sync=disabled`, acknowledgements
+//!     guarantee nothing
 
 mod files;
 mod nbd;
@@ -31,39 +36,39 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// How it goes.
+/// Parameters of a run.
 #[derive(Debug, Clone)]
 pub struct Plan {
     /// This crate's own program.
     pub program: PathBuf,
-    /// What the pool is made of.
+    /// Layout of the pool.
     pub layout: Layout,
-    /// Where the pool is made.
+    /// Directory for the pool.
     pub folder: PathBuf,
-    /// Of everything random, but for how threads meet.
+    /// Seed of all random choices. The interleaving of threads is not reproducible.
     pub seed: u64,
-    /// Power cuts.
+    /// Number of power cuts.
     pub cuts: u64,
-    /// Clients of NFSv4.2; one of NBD is beside them.
+    /// Number of NFSv4.2 clients; there is also one NBD client.
     pub clients: u64,
-    /// zdb judges after as many cuts.
+    /// zdb checks the pool after this many cuts.
     pub zdb_every: u64,
 }
 
-/// What was done.
+/// Totals of a run.
 #[derive(Debug, Default, Clone, Copy)]
 pub struct Totals {
-    /// Power cuts, of which while the log of the one before was being replayed.
+    /// Power cuts: (in total, while the previous log was being replayed).
     pub cuts: (u64, u64),
     /// Changes of properties.
     pub properties: u64,
     /// Calls and requests answered.
     pub calls: u64,
-    /// Changes that were answered as safe: of contents, of extended attributes, copies, and requests of NBD.
+    /// Changes acknowledged as durable: (contents, extended attributes, copies, NBD requests).
     pub safe: (u64, u64, u64, u64),
-    /// Times that a client judged all that it has.
+    /// Number of complete checks by a client.
     pub judged: u64,
-    /// Times that zdb looked.
+    /// Number of zdb checks.
     pub zdb: u64,
 }
 
@@ -91,11 +96,11 @@ impl Totals {
     }
 }
 
-/// How an attempt failed.
+/// Why an attempt failed.
 enum Failure {
-    /// The server is gone: it is started again.
+    /// The server is gone. It is restarted.
     Lost,
-    /// It is wrong.
+    /// A wrong result.
     Wrong(anyhow::Error),
 }
 
@@ -120,18 +125,18 @@ impl From<io::Error> for Failure {
 
 /// A client with its journal.
 trait Client: Send {
-    /// Connects; what is there is judged, and the client continues with it.
+    /// Connects, checks what is found, and continues from it.
     fn begin(&mut self) -> Attempt<()>;
-    /// One operation. `promises`: answers say what is safe.
+    /// Performs one operation. `promises`: acknowledgements guarantee durability.
     fn work(&mut self, promises: bool) -> Attempt<()>;
-    /// Makes all safe.
+    /// Makes everything durable.
     fn settle(&mut self) -> Attempt<()>;
     /// The connection is gone.
     fn forget(&mut self);
     fn totals(&self) -> Totals;
 }
 
-/// Works until it is told to stop; then all is settled and judged once more.
+/// Works until `stop` is set, then settles and checks everything once more.
 fn run(client: &mut dyn Client, stop: &AtomicBool, promises: &RwLock<bool>) -> Result<()> {
     let (mut is_new_life, mut deadline) = (true, Instant::now() + 3 * PATIENCE);
     loop {
@@ -161,7 +166,7 @@ fn run(client: &mut dyn Client, stop: &AtomicBool, promises: &RwLock<bool>) -> R
     }
 }
 
-/// What is changed while clients work.
+/// Properties that change while clients work.
 const PROPERTIES: [(&str, &[&str]); 7] = [
     ("recordsize", &["4k", "16k", "128k"]),
     ("compression", &["off", "lz4", "zstd", "gzip-1"]),
@@ -173,7 +178,7 @@ const PROPERTIES: [(&str, &[&str]); 7] = [
 ];
 
 impl Plan {
-    /// Runs it; an error is what went wrong.
+    /// Runs it. An error describes the failure.
     pub fn run(&self) -> Result<Totals> {
         let mut filer = Filer::create(&self.program, Server::Cut, self.layout, &self.folder, self.seed, "64M")?;
         filer.has_volume = true;
@@ -197,7 +202,8 @@ impl Plan {
         let result = self.cut_and_start(&mut filer, &threads, &promises, &mut totals);
         stop.store(true, Ordering::SeqCst);
         if let Err(error) = result {
-            // They wait for a server that does not come; what they say is not the reason.
+            // The clients wait for a server that does not come back. Their errors are not the
+            // cause.
             let ended = threads.into_iter().filter(|t| t.is_finished());
             let said: Vec<String> = ended.filter_map(|t| Some(format!("{:#}", t.join().ok()?.1.err()?))).collect();
             filer.kill().ok();
@@ -209,7 +215,7 @@ impl Plan {
             result.with_context(|| self.at(self.cuts))?;
             clients.push(client);
         }
-        // Another life, ended well: nothing may be left over of those before.
+        // Another run with a clean end: nothing of the previous ones may be left over.
         filer.end()?;
         filer.verify().context("exported")?;
         filer.zdb().context("exported")?;
@@ -263,7 +269,7 @@ impl Plan {
                 filer.zdb().with_context(at)?;
                 totals.zdb += 1;
             }
-            // A cut while the log of the last one is being replayed.
+            // Cut the power while the log of the previous run is replayed.
             if chance.once_in(4) {
                 filer.begin()?;
                 std::thread::sleep(Duration::from_millis(chance.below(400)));
@@ -275,18 +281,18 @@ impl Plan {
                 self.promise(filer, promises).with_context(at)?;
             }
         }
-        // Time to end what is under way.
+        // Time to finish operations in progress.
         std::thread::sleep(Duration::from_millis(300));
         if *promises.read() { Ok(()) } else { self.promise(filer, promises) }
     }
 
-    /// Changes a property under way.
+    /// Changes a property during operation.
     fn change(&self, filer: &mut Filer, chance: &mut Chance, promises: &RwLock<bool>) -> Result<()> {
         if !*promises.read() {
             return self.promise(filer, promises);
         }
         if chance.once_in(6) {
-            // Nobody may take an answer from before for one from after.
+            // An acknowledgement from before the change must not be taken for one from after it.
             let mut promises = promises.write();
             *promises = false;
             return filer.set("sync", "disabled");
@@ -295,7 +301,7 @@ impl Plan {
         filer.set(name, chance.pick(values).context("values")?)
     }
 
-    /// From the moment when the command has returned, answers promise what they say.
+    /// From the return of the command on, acknowledgements guarantee durability.
     fn promise(&self, filer: &mut Filer, promises: &RwLock<bool>) -> Result<()> {
         filer.set("sync", "standard")?;
         *promises.write() = true;

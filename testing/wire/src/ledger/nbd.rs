@@ -1,4 +1,4 @@
-//! A connection of NBD: one request at a time.
+//! An NBD connection with one request at a time.
 //!
 //! Protocol: <https://github.com/NetworkBlockDevice/nbd/blob/master/doc/proto.md>, simple replies.
 
@@ -12,7 +12,7 @@ const ACK: u32 = 1;
 const REQUEST: u32 = 0x2560_9513;
 const REPLY: u32 = 0x6744_6698;
 
-/// Numbers of requests.
+/// Command numbers.
 pub mod command {
     pub const READ: u16 = 0;
     pub const WRITE: u16 = 1;
@@ -20,9 +20,9 @@ pub mod command {
     pub const TRIM: u16 = 4;
     pub const WRITE_ZEROES: u16 = 6;
 }
-/// The answer says that it is safe.
+/// The data must be durable when answered.
 pub const FUA: u16 = 1;
-/// Zeros take space.
+/// Zeros must be allocated.
 pub const NO_HOLE: u16 = 2;
 
 pub struct Connection {
@@ -43,7 +43,7 @@ impl Connection {
         if &greeting[..16] != b"NBDMAGICIHAVEOPT" {
             return Err(bad(format!("it greets with {greeting:02x?}")));
         }
-        // Fixed newstyle, no zeros.
+        // Fixed newstyle, no zeroes.
         stream.write_all(&3_u32.to_be_bytes())?;
         let mut option = b"IHAVEOPT".to_vec();
         option.extend(GO.to_be_bytes());
@@ -69,7 +69,7 @@ impl Connection {
         }
     }
 
-    /// One request and its answer, with the bytes of a read.
+    /// Sends one request and returns the data of a read.
     pub fn run(&mut self, command: u16, flags: u16, offset: u64, len: u32, data: &[u8]) -> io::Result<Vec<u8>> {
         self.cookie += 1;
         let mut request = REQUEST.to_be_bytes().to_vec();

@@ -1,4 +1,4 @@
-//! A connection of NFSv4.2 with a session: one compound at a time, on one slot.
+//! An NFSv4.2 connection with a session: one compound at a time, on one slot.
 
 use anyhow::{Context, Result, ensure};
 use load::nfs::{NFS, PATIENCE, next_xid, put_head};
@@ -6,7 +6,7 @@ use serve::nfs::xdr::{Malformed, Reader, Writer};
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 
-/// Numbers of operations (RFC 8881, RFC 7862, RFC 8276).
+/// Operation numbers (RFC 8881, RFC 7862, RFC 8276).
 pub mod op {
     pub const COMMIT: u32 = 5;
     pub const GETFH: u32 = 10;
@@ -31,7 +31,7 @@ pub mod op {
     pub const REMOVEXATTR: u32 = 75;
 }
 
-/// Most bytes of an answer.
+/// Maximum size of an answer.
 const RECORD_BYTES_MAX: usize = 4 << 20;
 
 /// Operations of one compound.
@@ -63,7 +63,7 @@ impl Ops {
         self.w.fixed(bytes);
         self
     }
-    /// The state ID that stands for no open.
+    /// The anonymous stateid.
     pub fn anonymous(self) -> Self {
         self.fixed(&[0; 16])
     }
@@ -72,7 +72,7 @@ impl Ops {
     }
 }
 
-/// What came back: the status of the compound, and its results behind that of SEQUENCE.
+/// A reply: the status of the compound, and its results after that of SEQUENCE.
 pub struct Reply {
     pub status: u32,
     bytes: Vec<u8>,
@@ -87,7 +87,7 @@ impl Reply {
         Ok(value)
     }
 
-    /// The head of the next result, which must be of this operation and succeed.
+    /// Reads the header of the next result, which must be of operation `number` and successful.
     pub fn next(&mut self, number: u32) -> Result<()> {
         let (got, status) = self.take(|r| Ok((r.u32()?, r.u32()?)))?;
         ensure!((got, status) == (number, 0), "result of operation {got}, status {status}; expected {number}, 0");
@@ -102,7 +102,7 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// With a client ID of this name, and a session.
+    /// Connects with a client ID of this name, and a session.
     pub fn open(address: SocketAddr, name: &str, verifier: u64) -> io::Result<Result<Self>> {
         let stream = TcpStream::connect(address)?;
         stream.set_nodelay(true)?;
@@ -140,7 +140,8 @@ impl Connection {
         }))
     }
 
-    /// Runs a compound. The outer error: the connection is gone; the inner one: the answer is wrong.
+    /// Runs a compound. The outer error means that the connection is gone; the inner one that the
+    /// answer is wrong.
     pub fn run(&mut self, ops: Ops) -> io::Result<Result<Reply>> {
         let (mut w, xid) = (Writer::new(), next_xid());
         put_head(&mut w, xid, (NFS, 4, 1));

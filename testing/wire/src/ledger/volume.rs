@@ -1,4 +1,4 @@
-//! A client of NBD: one volume, and the journal of what was answered.
+//! An NBD client: one volume, and a journal of what was acknowledged.
 
 use super::nbd::{Connection, FUA, NO_HOLE, command};
 use super::{Attempt, Client, Failure, Totals};
@@ -10,7 +10,7 @@ use std::path::PathBuf;
 
 const SECTOR: u64 = 512;
 const PIECE: u32 = 1 << 20;
-/// Stands for this life of the server.
+/// Placeholder for the current run of the server.
 const THIS_LIFE: [u8; 8] = [0; 8];
 
 pub struct Volume {
@@ -18,7 +18,7 @@ pub struct Volume {
     socket: PathBuf,
     chance: Chance,
     connection: Option<Connection>,
-    /// Its contents.
+    /// Contents of the volume.
     file: File,
 }
 
@@ -36,7 +36,7 @@ impl Volume {
         Ok(answer)
     }
 
-    /// A request after which the range is `data`.
+    /// Sends a request that changes the range to `data`.
     fn change(&mut self, command: u16, flags: u16, offset: u64, data: &[u8], promises: bool) -> Attempt<()> {
         let (range, at) = ((offset, data.len() as u64), offset as usize);
         self.file.note(format!("request {command} with {flags}"));
@@ -44,7 +44,7 @@ impl Volume {
         let sent = if command == command::WRITE { data } else { &[] };
         self.run(command, flags, range, sent)?;
         if command == command::TRIM {
-            // Of blocks that it covers in part it need not take anything.
+            // Blocks that a trim covers only partially need not be trimmed.
             let left = self.run(command::READ, 0, range, &[])?;
             let is_old = |(n, byte): (usize, &u8)| *byte == 0 || self.file.stable.get(at + n) == Some(byte);
             let loose = self.file.loose.iter().rev().skip(1);

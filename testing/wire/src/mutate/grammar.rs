@@ -1,4 +1,4 @@
-//! Calls as the protocols have them, of values that can be changed one by one.
+//! Valid calls of the protocols, as lists of values that can be mutated one by one.
 
 use damage::chance::Chance;
 use serve::nfs::xdr::Writer;
@@ -8,22 +8,22 @@ use serve::nfs::xdr::Writer;
 pub enum Value {
     U32(u32),
     U64(u64),
-    /// With its length before it.
+    /// Variable-length opaque data.
     Opaque(Vec<u8>),
-    /// The same, with another length than it has.
+    /// The same with a wrong length.
     Lie(u32, Vec<u8>),
-    /// Of a length that both sides know.
+    /// Fixed-length opaque data.
     Fixed(Vec<u8>),
 }
 
 use Value::{Fixed, Opaque, U32, U64};
 
-/// What answers gave, to be used in later calls.
+/// Values from answers, for use in later calls.
 #[derive(Debug, Clone, Default)]
 pub struct Found {
     pub handles: Vec<Vec<u8>>,
     pub states: Vec<Vec<u8>>,
-    /// Sessions and the sequence numbers that come next.
+    /// Session IDs with their next sequence IDs.
     pub sessions: Vec<(Vec<u8>, u32)>,
     pub clients: Vec<(u64, u32)>,
     pub confirms: Vec<(u64, Vec<u8>)>,
@@ -41,7 +41,7 @@ fn keep<T: PartialEq>(list: &mut Vec<T>, item: T) {
 }
 
 impl Found {
-    /// Takes what an answer has that looks like what is kept here.
+    /// Collects values from an answer that look like the ones above.
     pub fn harvest(&mut self, answer: &[u8]) {
         let word = |at: usize| answer.get(at..at + 4).and_then(|b| b.try_into().ok()).map_or(0, u32::from_be_bytes);
         let long = |at: usize| u64::from(word(at)) << 32 | u64::from(word(at + 4));
@@ -53,7 +53,7 @@ impl Found {
                 }
                 continue;
             }
-            // Operations of version 4 that went well.
+            // Successful operations of version 4.
             match (word(at), word(at + 4)) {
                 (12 | 18 | 20, 0) => bytes(8, 16).into_iter().for_each(|id| keep(&mut self.states, id)),
                 (43, 0) => bytes(8, 16).into_iter().for_each(|id| self.sessions.push((id, 1))),
@@ -71,7 +71,7 @@ impl Found {
     }
 }
 
-/// Writes values.
+/// Encodes values.
 pub fn write(values: &[Value], w: &mut Writer) {
     for value in values {
         match value {
@@ -87,7 +87,7 @@ pub fn write(values: &[Value], w: &mut Writer) {
     }
 }
 
-/// Makes calls.
+/// Generates calls.
 pub struct Maker<'a> {
     pub chance: &'a mut Chance,
     pub found: &'a mut Found,
@@ -283,7 +283,7 @@ impl Maker<'_> {
 
     fn beside(&mut self) -> ((u32, u32, u32), Vec<Value>) {
         match self.chance.below(3) {
-            // The monitor of restarts.
+            // NSM, the status monitor.
             0 => {
                 let args = vec![self.text(), self.text(), self.count(), self.count(), self.count(), Fixed(vec![7; 16])];
                 ((100_024, 1, self.below(7)), args)
@@ -356,11 +356,11 @@ impl Maker<'_> {
 
     fn attributes(&mut self) -> Vec<Value> {
         match self.chance.below(4) {
-            // Size, mode.
+            // Size, or mode.
             0 => vec![U32(1), U32(1 << 4), Opaque(self.chance.below(1 << 20).to_be_bytes().to_vec())],
             1 => vec![U32(2), U32(0), U32(2), Opaque(vec![0, 0, 1, 0xa4])],
             2 => {
-                // An access list of one entry.
+                // An ACL with one entry.
                 let mut w = Writer::new();
                 [1, 0, 0, self.below(1 << 21)].iter().for_each(|n| w.u32(*n));
                 w.opaque(b"OWNER@");

@@ -1,8 +1,11 @@
-//! Calls that are none, over the wire: right ones of all programs, of which one value or another is changed, cut, doubled, or lies about
-//! its length; heads, credentials and marks of records too. What answers gave (handles, state IDs, sessions) goes into later calls.
+//! Malformed calls over the network: valid calls of all programs in which values are changed,
+//! truncated, duplicated or have a wrong length; also RPC headers, credentials and record marks.
+//! Values from answers (file handles, stateids, sessions) are used in later calls.
 //!
-//! Right is: an answer of RPC, or the connection is closed; the server lives, answers others, and keeps to its memory. Each connection's
-//! sending end is closed behind its calls, so that a server that owes nothing more closes it: what stays open hangs.
+//! Correct behaviour: the server sends an RPC reply or closes the connection; it stays alive,
+//! answers other clients and respects its memory limit. Each connection's sending side is closed
+//! after its calls, so a server that has answered everything closes it: a connection that stays
+//! open hangs.
 
 mod grammar;
 
@@ -22,29 +25,30 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 const THREADS: u64 = 4;
-/// Memory for cached blocks.
+/// Size of the block cache.
 const CACHE: (&str, u64) = ("32M", 32 << 20);
-/// What the server may take beyond its cache: changes that wait for a txg, calls under way, code.
+/// Memory that the server may use in addition to its cache: changes that wait for a txg, calls in
+/// progress, code.
 const BEYOND_BYTES: u64 = 300 << 20;
 
-/// How it goes.
+/// Parameters of a run.
 #[derive(Debug, Clone)]
 pub struct Plan {
     /// This crate's own program.
     pub program: PathBuf,
-    /// What serves.
+    /// The server.
     pub server: Server,
-    /// Where the pool is made.
+    /// Directory for the pool.
     pub folder: PathBuf,
-    /// Of everything random, but for how threads meet.
+    /// Seed of all random choices. The interleaving of threads is not reproducible.
     pub seed: u64,
-    /// For how long.
+    /// Duration.
     pub time: Duration,
-    /// Where the bytes of the last connections go if something is wrong.
+    /// Where to save the bytes of the last connections after a failure.
     pub keep: Option<PathBuf>,
 }
 
-/// What was seen.
+/// Results of a run.
 #[derive(Debug, Default)]
 pub struct Report {
     seconds: u64,
@@ -81,7 +85,7 @@ impl fmt::Display for Report {
     }
 }
 
-/// Changes one thing.
+/// Makes one mutation.
 fn mutate(values: &mut Vec<Value>, chance: &mut Chance) {
     let n = chance.below(values.len() as u64 + 1) as usize;
     let number = |chance: &mut Chance| match chance.below(5) {
@@ -134,7 +138,8 @@ fn mutate(values: &mut Vec<Value>, chance: &mut Chance) {
     }
 }
 
-/// The bytes of one connection, whose calls begin with these numbers; `None`: its records are not framed as they should be.
+/// Generates one connection: its bytes, the number of its calls, and whether its records are framed
+/// correctly.
 fn connection(chance: &mut Chance, found: &mut Found) -> (Vec<u8>, u64, bool) {
     let (mut bytes, mut is_framed) = (Vec::new(), true);
     let count = 1 + chance.below(30);
@@ -153,7 +158,7 @@ fn connection(chance: &mut Chance, found: &mut Found) -> (Vec<u8>, u64, bool) {
         }
         let mut w = Writer::new();
         if chance.once_in(15) {
-            // A head of any kind.
+            // A mutated RPC header.
             let mut head: Vec<Value> =
                 [client::next_xid(), 0, 2, program, version, procedure, 1].map(Value::U32).to_vec();
             let mut credential = Writer::new();
@@ -175,7 +180,7 @@ fn connection(chance: &mut Chance, found: &mut Found) -> (Vec<u8>, u64, bool) {
             }
         }
         match chance.below(40) {
-            // In fragments, of which some are empty.
+            // Split into fragments, one of them empty.
             0 => {
                 let (head, tail) = record.split_at(chance.below(record.len() as u64 + 1) as usize);
                 for (part, last) in [(head, 0), (&[][..], 0), (tail, 1 << 31)] {
@@ -202,7 +207,8 @@ fn connection(chance: &mut Chance, found: &mut Found) -> (Vec<u8>, u64, bool) {
     (bytes, count, is_framed)
 }
 
-/// Writes connections that fuzzing in one process (`fuzz/fuzz_targets/rpc.rs`) begins with: right calls, over the tree of `serve::nfs::fuzz`.
+/// Writes an initial corpus for fuzzing in one process (`fuzz/fuzz_targets/rpc.rs`): valid calls to
+/// the tree of `serve::nfs::fuzz`.
 pub fn seeds(folder: &std::path::Path, count: u64) -> Result<()> {
     use serve::nfs::fuzz::{mark, root_handle};
     std::fs::create_dir_all(folder)?;
@@ -219,7 +225,7 @@ pub fn seeds(folder: &std::path::Path, count: u64) -> Result<()> {
         let mut calls = Vec::new();
         let mut maker = Maker { chance: &mut chance, found: &mut found };
         match n % 3 {
-            // A client of 4.0, a client with a session, version 3 alone.
+            // A 4.0 client, a client with a session, or version 3 only.
             0 => calls.extend([35, 36].map(|op| maker.alone(0, op))),
             1 => {
                 calls.extend([42, 43].map(|op| maker.alone(1, op)));
@@ -272,7 +278,7 @@ impl Worker<'_> {
         Ok(())
     }
 
-    /// Sends, and takes what comes until the server closes the connection.
+    /// Sends the bytes and reads until the server closes the connection.
     fn exchange(&mut self, bytes: &[u8]) -> Result<Vec<u8>> {
         let mut connection = Connection::open(self.address).context("connect")?;
         let stream = connection.stream();
@@ -281,7 +287,7 @@ impl Worker<'_> {
         let pieces = 1 + self.chance.below(4) as usize;
         let sender = std::thread::spawn(move || {
             for piece in sending.chunks(sending.len().div_ceil(pieces).max(1)) {
-                // Closed meanwhile: that is its right.
+                // The server may close the connection meanwhile.
                 if other.write_all(piece).is_err() {
                     return;
                 }
@@ -295,24 +301,24 @@ impl Worker<'_> {
             Err(e) if matches!(e.kind(), std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut) => {
                 bail!("a connection with nothing more to come is not closed within {PATIENCE:?}")
             }
-            // Reset counts as closed.
+            // A reset counts as closed.
             _ => Ok(answers),
         }
     }
 
-    /// Holds answers against what RPC says they look like; how many there were.
+    /// Checks that answers are RPC replies. Returns their number.
     fn judge(&mut self, mut rest: &[u8]) -> Result<u64> {
         let mut count = 0;
         while let Some((mark, behind)) = rest.split_first_chunk::<4>() {
             let mark = u32::from_be_bytes(*mark);
             let len = (mark & !(1 << 31)) as usize;
-            // A connection that is closed may cut its last answer.
+            // Closing a connection may truncate its last answer.
             let Some(record) = behind.get(..len) else { break };
             rest = &behind[len..];
             let mut r = Reader::new(record);
             let head = (|| Ok::<_, serve::nfs::xdr::Malformed>((r.u32()?, r.u32()?, r.u32()?, r.u32()?)))();
             match head {
-                // An answer; or a call of the server's, which a lock that waited asks for.
+                // A reply; or a callback of the server for a lock that was waited for.
                 Ok((_, 1, 0 | 1, _)) => {}
                 Ok((_, 0, 2, _)) => continue,
                 _ => bail!("no answer of RPC: {record:02x?}"),
@@ -328,7 +334,7 @@ impl Worker<'_> {
 }
 
 impl Plan {
-    /// Runs it; an error is what went wrong.
+    /// Runs it. An error describes the failure.
     pub fn run(&self) -> Result<Report> {
         let layout = Layout::find("single")?;
         let mut filer = Filer::create(&self.program, self.server.clone(), layout, &self.folder, self.seed, CACHE.0)?;

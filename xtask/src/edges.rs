@@ -1,10 +1,12 @@
-//! Who may use whom: the table of ARCHITECTURE.md against what `cargo metadata` says.
+//! Checks the dependencies between crates: compares the table of ARCHITECTURE.md with the output of
+//! `cargo metadata`.
 
 use anyhow::{Context, Result, bail};
 use std::collections::BTreeMap;
 use std::process::Command;
 
-/// Crate -> crates of the house that it may use. Developing a crate (tests, benches, examples) is not bound by it.
+/// Crate -> workspace crates that it may depend on. Dev-dependencies (tests, benches, examples) are
+/// not restricted.
 const ALLOWED: &[(&str, &[&str])] = &[
     ("ondisk", &[]),
     ("transform", &[]),
@@ -19,7 +21,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("admin", &["pool", "dataset", "files"]),
     ("api", &[]),
     ("analytics", &["observe", "host"]),
-    // Status and the like are the engine's words.
+    // Status and similar types come from the engine.
     ("daemon", &["serve", "admin", "analytics", "api", "host", "observe", "pool", "dataset", "files"]),
     ("judge", &[]),
     ("load", &["serve", "observe", "record", "judge"]),
@@ -32,7 +34,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "pool", "dataset", "files",
         ],
     ),
-    // Everything, and nobody may depend on them.
+    // These may depend on everything, and no crate may depend on them.
     ("crash", &["*"]),
     ("damage", &["*"]),
     ("matrix", &["*"]),
@@ -44,7 +46,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("bench-analytics", &["*"]),
 ];
 
-/// Edges that the table does not allow, as sentences.
+/// Dependencies that the table does not allow, as sentences.
 pub fn violations() -> Result<Vec<String>> {
     let output = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
         .args(["metadata", "--format-version", "1", "--no-deps", "--offline"])

@@ -1,4 +1,4 @@
-//! Unpacking the pools of `testing/images`, sparse.
+//! Unpacks the pools of `testing/images` as sparse files.
 
 use anyhow::{Context, Result, bail};
 use std::fs::{self, File};
@@ -6,7 +6,7 @@ use std::io::{Read, Write};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-/// Holes are made of runs of zeros of this size.
+/// Runs of zeros of this size become holes.
 const PIECE_BYTES: usize = 64 << 10;
 
 /// Unpacks every `SCENARIO/DEVICE.zst` below `from` to `to/SCENARIO/DEVICE`, unless that is newer.
@@ -47,7 +47,7 @@ fn is_newer(target: &Path, source: &Path) -> bool {
 fn unpack_one(source: &Path, target: &Path) -> Result<()> {
     let mut packed = Vec::new();
     File::open(source)?.read_to_end(&mut packed)?;
-    // A name of its own until it is whole: an interrupted run must not leave half an image.
+    // Written under a temporary name, so that an interrupted run does not leave half an image.
     let partial = target.with_extension("partial");
     let out = File::create(&partial)?;
     let mut context = zstd_safe::DCtx::create();

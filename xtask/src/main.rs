@@ -1,4 +1,5 @@
-//! Chores of the repository: `cargo xtask edges` checks who uses whom, `cargo xtask images` unpacks the test pools.
+//! Repository tasks: `cargo xtask edges` checks the dependencies between crates, `cargo xtask
+//! images` unpacks the test pools.
 
 mod edges;
 mod images;

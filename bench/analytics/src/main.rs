@@ -1,10 +1,13 @@
-//! What does Analytics cost an operation? Nanoseconds of processor time, on the thread that answers it and on the one that counts.
+//! What does Analytics cost per operation? Nanoseconds of CPU time, on the thread that answers it
+//! and on the one that counts.
 //!
 //!   cargo run --release -p weir-bench-analytics
 //!
-//! NFSv3 reads of 4 KiB from memory, by 8 clients from 50 files: as many as fast servers have, in turns of a tenth of a second.
-//! Processor time of the thread, not time on the clock: other work on the machine disturbs it little. Each figure is the median of
-//! [`ROUNDS`], with the smallest and the largest. `weir analytics overhead` measures the same on a running daemon, as clients see it.
+//! NFSv3 reads of 4 KiB from memory, by 8 clients from 50 files: as many as fast servers handle, in
+//! turns of a tenth of a second. CPU time of the thread rather than wall-clock time, so that other
+//! work on the machine has little influence. Each figure is the median of [`ROUNDS`], with the
+//! minimum and maximum. `weir analytics overhead` measures the same on a running daemon, as seen by
+//! clients.
 
 use analytics::engine::{Config, Engine, Resolver, Retention};
 use observe::event::{Event, Events, Layer, Lookups, note};
@@ -13,7 +16,7 @@ use std::hint::black_box;
 use std::sync::Arc;
 
 const ROUNDS: usize = 7;
-/// Events of a turn: 200,000 a second.
+/// Events per turn: 200,000 a second.
 const EVENTS: u64 = 20_000;
 const TURNS: u64 = 40;
 const SECOND: u64 = 1_000_000_000;
@@ -42,7 +45,7 @@ impl Resolver for Plain {
     }
 }
 
-/// Nanoseconds of processor time that this thread has used.
+/// CPU time used by this thread, in nanoseconds.
 fn spent() -> u64 {
     let t = clock_gettime(ClockId::ThreadCPUTime);
     t.tv_sec as u64 * SECOND + t.tv_nsec as u64
@@ -60,7 +63,7 @@ impl Noise {
     }
 }
 
-/// A read, noted and told as `serve::nfs` does.
+/// A read, noted and recorded as `serve::nfs` does.
 fn read(events: &Events, noise: &mut Noise, clients: &[u32], place: u32, done: u64) {
     let n = noise.next();
     note::clear();

@@ -1,8 +1,11 @@
-//! How fast does the engine write and read lz4 data without FUSE, as a share of what the bare codec does on the same cores?
+//! How fast does the engine write and read lz4 data without FUSE, compared with the bare codec on
+//! the same cores?
 //!
-//! `bench-engine IMAGE [MIB]`: makes a pool on IMAGE (put it on a tmpfs, so that the program is measured and not a disk), then five
-//! times, in turn: the bare codec (lz4 and fletcher4 over the same blocks of 128 KiB on all cores), one file written and synced,
-//! the same file read with nothing cached. Data halves when compressed. Medians, with the lowest and highest.
+//! `bench-engine IMAGE [MIB]`: creates a pool on IMAGE (put it on a tmpfs, so that the program is
+//! measured and not a disk), then five times, in turn: the bare codec (lz4 and fletcher4 over the
+//! same blocks of 128 KiB on all cores), one file written and synced, the same file read with
+//! nothing cached. The data compresses to half its size. Prints medians with the minimum and
+//! maximum.
 //!
 //! `bench-engine overwrite FOLDER [DEVICES] [MIB]`: see [`overwrite`].
 
@@ -26,7 +29,7 @@ use transform::compress::{self, zstd};
 const RUNS: usize = 5;
 const RECORD_BYTES: usize = 128 << 10;
 const IMAGE_BYTES: u64 = 4 << 30;
-/// Small beside the file: reading it again meets nothing in memory.
+/// Small compared with the file, so that reading it again finds nothing in the cache.
 const CACHE_BYTES: u64 = 64 << 20;
 
 fn main() -> Result<()> {
@@ -70,7 +73,7 @@ fn shown(values: &[f64]) -> String {
     format!("{:.0} ({low:.0}-{high:.0})", median(values))
 }
 
-/// Every other 512 bytes are random.
+/// Every second run of 512 bytes is random.
 fn half_random(bytes: usize) -> Vec<u8> {
     let (mut data, mut x) = (vec![0; bytes], 1u64);
     for (i, word) in data.chunks_exact_mut(8).enumerate() {
@@ -85,7 +88,7 @@ fn half_random(bytes: usize) -> Vec<u8> {
     data
 }
 
-/// MiB/s of compressing and summing, and of summing and expanding, on all cores.
+/// MiB/s of compressing and checksumming, and of checksumming and decompressing, on all cores.
 fn codec(data: &[u8], mib: u64) -> (f64, f64) {
     let lz4 = compress::Algorithm::Lz4;
     let pack = |record: &[u8]| {
@@ -125,7 +128,7 @@ fn fill(set: &Arc<ObjectSet>, tx: &Tx, _: &dataset::write::FileSystemTraits) -> 
         .update_u64(tx, "VERSION", 5)
 }
 
-/// A pool on new sparse images, and a file in it.
+/// A pool on new sparse images, with one file.
 struct Bench {
     writer: Arc<Writer>,
     live: Arc<LiveDatasets>,
@@ -183,7 +186,7 @@ impl Bench {
     }
 }
 
-/// MiB/s of writing, the last sync included, and of reading.
+/// MiB/s of writing, including the final sync, and of reading.
 fn engine(image: &str, data: &[u8], mib: u64) -> Result<(f64, f64)> {
     let bench = Bench::make(&[image.to_owned()], IMAGE_BYTES, RECORD_BYTES, CACHE_BYTES, &[])?;
     let mut piece = data.to_vec();

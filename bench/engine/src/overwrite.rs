@@ -1,7 +1,9 @@
-//! What do random overwrites of 16 KiB cost beside the data, with log space maps and without?
+//! What do random overwrites of 16 KiB cost in addition to the data, with log space maps and
+//! without?
 //!
-//! Makes pools on sparse images in FOLDER (put it on a tmpfs), each with one file that fills half of them, then overwrites blocks
-//! of it at random, as many in each txg, for [`TXGS`] txgs. In turn, three times, with feature `log_spacemap` and without.
+//! Creates pools on sparse images in FOLDER (put it on a tmpfs), each with one file that fills half
+//! of them, then overwrites random blocks of it, the same number in each txg, for [`TXGS`] txgs. In
+//! turn, three times, with feature `log_spacemap` and without.
 
 use super::{Bench, half_random, shown};
 use object::Result;
@@ -66,7 +68,8 @@ fn one(images: &[String], mib: u64, off: &[&str], figures: &mut Figures) -> Resu
     figures.rate.push((TXGS as u64 * OVERWRITES) as f64 / start.elapsed().as_secs_f64());
     let stats = bench.writer.txg_stats();
     let last = &stats[stats.len() - TXGS / 2..];
-    // Each block of the file is written once in its txg, and takes three sectors: half of it is random.
+    // Each block of the file is written once in its txg and takes three sectors, because half of it
+    // is random.
     let data: u64 = blocks[TXGS / 2..].iter().sum();
     let beside = |all: u64, data: u64| (all as f64 - data as f64) / last.len() as f64;
     figures.writes.push(beside(last.iter().map(|s| s.writes).sum(), data));

@@ -1,4 +1,4 @@
-"""What the measurements in this folder share: a pool on images, a server of it, and how figures are shown."""
+"""Shared by the measurements in this folder: a pool on images, its server, and the output format."""
 import os, shutil, statistics, subprocess, time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -7,13 +7,13 @@ RUNS = int(os.environ.get("RUNS", 5))
 
 
 def machine():
-    """What is measured on, in a line."""
+    """Describes the machine in one line."""
     cpu = next((l.split(":")[1].strip() for l in open("/proc/cpuinfo") if l.startswith("model name")), "?")
     return f"{os.cpu_count()} cores, {cpu}, Linux {os.uname().release}, load {os.getloadavg()[0]:.2f}"
 
 
 class Rig:
-    """Images for a pool `tank`, a state folder, and perhaps a server of both."""
+    """Images for a pool `tank`, a state folder, and optionally a server for both."""
 
     def __init__(self, base, *image_bytes):
         self.base, self.mount = base, os.path.join(base, "mount")

@@ -1,9 +1,11 @@
-/* Has a file open and a range of it locked, or writes without end, while the server is killed and started: what an application of
- * a client sees of that. Any error ends it with status 1.
+/* Simulates an application on an NFS client while the server is killed and restarted: keeps a file
+ * open with a locked range, or writes continuously. Exits with status 1 on any error.
  *
- *   holder lock FILE        opens, locks bytes 100-199, says "locked"; for each line of input uses file and lock, says "good"
- *   holder write FILE STOP  writes numbered blocks of 64 KiB, fsync after each eighth, until STOP exists; then reads all of it
- *   holder try FILE         whether bytes 100-199 can be locked now: "free" or "held"
+ *   holder lock FILE        opens the file, locks bytes 100-199, prints "locked"; for each line of
+ *                           input uses the file and the lock, prints "good"
+ *   holder write FILE STOP  writes numbered blocks of 64 KiB with an fsync after each eighth, until
+ *                           STOP exists; then reads everything
+ *   holder try FILE         prints whether bytes 100-199 can be locked now: "free" or "held"
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -32,7 +34,7 @@ static void hold(const char *path) {
     int fd = open(path, O_RDWR | O_CREAT, 0644);
     check(fd >= 0, "open");
     check(range(fd, F_WRLCK, 100, 100) == 0, "lock");
-    /* A file without a name, too: its contents must outlive the server. */
+    /* An unlinked file too: its contents must survive the restart of the server. */
     char gone[4096];
     snprintf(gone, sizeof gone, "%s.gone", path);
     int nameless = open(gone, O_RDWR | O_CREAT | O_TRUNC, 0600);

@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
-"""Makes ui/test/fixtures/picture.json: small columns and how they are drawn, by docs/operating/analytics-pictures.md.
+"""Makes ui/test/fixtures/picture.json: small columns and their drawings, as specified in
+docs/operating/analytics-pictures.md.
 
-Written from that page alone, beside the server's code and the page's, so that a mistake has to be made three times.
+A third implementation, written from that specification only and independent of the server's and the
+web page's, so that an error would have to be made three times to pass.
 `testing/picture/make.py > ui/test/fixtures/picture.json`
 """
 

@@ -1,7 +1,10 @@
-# What scripts begin with that hold tools which know nothing of Weir against it. Sourced: `. testing/system/links.sh NAME [ADVICE TOOL]...`, where ADVICE says how to get TOOL.
+# Common setup for scripts that test other people's tools with Weir. Sourced: `.
+# testing/system/links.sh NAME [ADVICE TOOL]...`, where ADVICE says how to get TOOL.
 #
-# It starts `weir serve` in a folder of its own, $work, puts links `zfs` and `zpool` to the program in front of PATH, and makes two pools: `source`, mounted at $work/a, and `target`
-# at $work/b. At the end everything is taken away again. Needs root and /dev/fuse. WEIR=PROGRAM names another build, POOL_SIZE another size, NFS_PORT a port for NFS (without: none), KEEP=1 leaves the folder.
+# Starts `weir serve` in its own folder, $work, puts links `zfs` and `zpool` to the program at the
+# front of PATH, and creates two pools: `source`, mounted at $work/a, and `target` at $work/b.
+# Everything is removed at the end. Needs root and /dev/fuse. WEIR=PROGRAM selects another build,
+# POOL_SIZE another size, NFS_PORT a port for NFS (without it, no NFS), KEEP=1 keeps the folder.
 set -Eeuo pipefail
 name=$1; shift
 [ "$(id -u)" = 0 ] && [ -e /dev/fuse ] || { echo "$name: skipped, needs root and /dev/fuse"; exit 0; }
@@ -41,14 +44,15 @@ truncate -s "${POOL_SIZE:-512M}" "$work/d0" "$work/d1"
 zpool create -f -O mountpoint="$work/a" -O compression=lz4 source "$work/d0"
 zpool create -f -O mountpoint="$work/b" target "$work/d1"
 
-# Something new in the tree source/data of three file systems, told apart by NUMBER.
+# Creates new data in the tree source/data of three file systems, distinguished by NUMBER.
 tree() { zfs create source/data; zfs create source/data/below; zfs create -o recordsize=16K source/data/other; }
 fill() { head -c 3000000 /dev/urandom > "$work/a/data/f$1"; cp -r bench "$work/a/data/below/d$1"; printf "%s" "$1" >> "$work/a/data/other/log"; sync -f "$work/a/data"; }
-# Source and the file system of target that should be its copy: their files, and their snapshots by name and guid.
+# Compares source with the file system of target that should be its copy: files, and snapshots by
+# name and GUID.
 same() { diff -r "$work/a/data" "$work/b/$1" > "$work/said" 2>&1 || fail "$1 differs"; }
 snapshots() { zfs list -Hp -t snapshot -o name,guid -r "$1" | sed "s|^$1||" | sort; }
 same_snapshots() { diff <(snapshots "$1") <(snapshots "$2") > "$work/said" || fail "not the same snapshots"; }
-# Stops the server, and looks at every block of both pools.
+# Stops the server and verifies every block of both pools.
 whole() {
     kill "$server"; wait "$server" || true; server=
     "$weir" verify source > "$work/said" 2>&1 || fail "verify source"

@@ -1,5 +1,5 @@
-# Runs as root in a guest with the OpenZFS kernel module, with lib.sh and a file `part` (1 to 6: which scenarios) in /job;
-# leaves one folder a scenario in /out.
+# Runs as root in a guest with the OpenZFS kernel module, with lib.sh and a file `part` (1 to 6,
+# selects scenarios) in /job. Leaves one folder per scenario in /out.
 cd /job; . ./lib.sh
 mount -o remount,size=90% /tmp
 V=/tmp/v; mkdir -p $V

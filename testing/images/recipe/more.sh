@@ -1,5 +1,7 @@
-# Runs in a guest that has the OpenZFS module, with lib.sh, zvol_id and a file `part` beside it (which scenarios, by name);
-# leaves one folder a scenario in /out: states that a pool is in only for a while, and layouts of other widths.
+# Runs in a guest with the OpenZFS module, with lib.sh, zvol_id and a file `part` beside it (the
+# names of the scenarios). Leaves one folder per scenario in /out: transient states of a pool, and
+# layouts of other widths.
+#
 #   echo 'expanding replacing draid-spare' > part
 cd /job; . ./lib.sh
 mount -o remount,size=90% /tmp

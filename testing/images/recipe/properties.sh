@@ -1,5 +1,6 @@
-# Runs in the guest: a pool whose datasets have properties of every kind and source; then what the kernel module says of
-# it, imported read-only. Leaves the records in /out; the pool is the file /disks/p0 (256 MiB, sparse).
+# Runs in the guest: creates a pool whose datasets have properties of every kind and source, then
+# records what the kernel module reports about it after a read-only import. Leaves the records in
+# /out; the pool is the file /disks/p0 (256 MiB, sparse).
 exec 2>&1
 D=/disks/p0; P=tp
 zpool create -f -O atime=off -O com.example:top=root -O mountpoint=/tp $P $D || exit 1

@@ -1,5 +1,6 @@
-# The pool `tp`: ZPL versions 1 to 5, attributes of every kind, folded and long names. Beside the trees it records stat numbers
-# (.stat), which of many spellings a lookup finds (.lookup), and the order of a directory (.order).
+# The pool `tp`: ZPL versions 1 to 5, attributes of every kind, folded and long names. In addition
+# to the trees it records stat numbers (.stat), which of many spellings a lookup finds (.lookup),
+# and the order of a directory (.order).
 cd /job; . ./lib.sh
 mkdir -p /tmp/v /out/tp/tree; cd /tmp/v; truncate -s 96M p0
 zpool create -f -O mountpoint=/tp -O atime=off -O compression=lz4 tp /tmp/v/p0 || exit 1

@@ -364,6 +364,28 @@ fn one_damaged_pool_hinders_no_other() {
     assert!(rig.signal("-TERM").success());
 }
 
+/// They were forgotten first, and a pool that is not imported cannot be opened: destroy failed, and export left the labels active.
+#[test]
+fn pools_whose_devices_appear_after_the_start_are_exported_and_destroyed() {
+    let mut rig = Rig::new(&["a", "b"]);
+    rig.good("zpool create -m none one DIRd/a");
+    rig.good("zpool create -m none two DIRd/b");
+    let rename = |from: &str, to: &str| std::fs::rename(rig.path(from), rig.path(to)).expect("renamed");
+    rename("d", "away");
+    std::fs::create_dir(rig.path("d")).expect("a folder");
+    rig.serve();
+    std::fs::remove_dir(rig.path("d")).expect("it is empty");
+    std::fs::rename(rig.path("away"), rig.path("d")).expect("renamed");
+    rig.good("zpool export one");
+    rig.good("zpool destroy two");
+    assert_eq!(rig.good("zpool list -H -o name"), "");
+    let destroyed = rig.good("zpool import -D -d DIRd");
+    assert!(destroyed.contains("pool: two") && destroyed.contains("(DESTROYED)"), "{destroyed}");
+    let label = rig.good("inspect label DIRd/a");
+    assert!(label.contains("state"), "{label}");
+    rig.good("zpool import -d DIRd one");
+}
+
 /// The inner pool's disk is a file in a file system of the outer pool, whose quota makes the inner one's writes fail. Skipped
 /// where FUSE cannot be used.
 #[test]

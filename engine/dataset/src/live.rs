@@ -254,6 +254,7 @@ impl LiveDatasets {
             name: shared_name.clone(),
             features: in_use.clone(),
             figures: self.log_figures.clone(),
+            skipped: Arc::default(),
         };
         let log = Log::open(objset.clone(), Arc::new(ground));
         log.set_mode(settings.sync);

@@ -5,7 +5,7 @@ use block::vdev::{Kind, Leaf, Tree, Vdev};
 use block::{Allocate, Compress, Refusal, Store, Want, WritePolicy};
 use bytes::Bytes;
 use dataset::Result;
-use dataset::intent_log::{Ground, Log, Replayed, Skipped, SyncMode};
+use dataset::intent_log::{Ground, Log, NAMED_MAX, Replayed, Skipped, SyncMode};
 use host::device::{Device, MemoryDevice};
 use object::{NewObject, ObjectSet, SyncContext, Tx, Written};
 use ondisk::zil::{Body, RecordType};
@@ -164,6 +164,8 @@ struct Pool {
     figures: dataset::intent_log::LogFigures,
     /// Records of which it was noted on disk that they were skipped.
     skipped: Mutex<Vec<u64>>,
+    /// The same with the open txg, and how many of them by name.
+    noted: Mutex<(Vec<u64>, usize)>,
 }
 
 impl Ground for Pool {
@@ -193,6 +195,7 @@ impl Ground for Pool {
         log.sync(txg)?;
         let root = set.sync(&Context { txg, store: self.store.clone() })?;
         *self.root.lock() = root;
+        self.skipped.lock().append(&mut self.noted.lock().0);
         self.synced.store(txg, Ordering::SeqCst);
         self.syncs.fetch_add(1, Ordering::SeqCst);
         Ok(())
@@ -203,9 +206,10 @@ impl Ground for Pool {
     fn random(&self) -> u64 {
         0x1234_5678
     }
-    fn skipped(&self, _claim_txg: u64, record: &Skipped) -> Result<()> {
-        self.sync()?;
-        self.skipped.lock().push(record.sequence);
+    fn skipped(&self, _claim_txg: u64, sequence: u64, named: Option<&Skipped>) -> Result<()> {
+        let mut noted = self.noted.lock();
+        noted.0.push(sequence);
+        noted.1 += usize::from(named.is_some());
         Ok(())
     }
     fn skipped_before(&self, _claim_txg: u64) -> Result<Vec<u64>> {
@@ -240,6 +244,7 @@ fn pool() -> Arc<Pool> {
         root: Mutex::new(BlkPtr::HOLE),
         figures: Default::default(),
         skipped: Mutex::default(),
+        noted: Mutex::default(),
     })
 }
 
@@ -247,6 +252,7 @@ impl Pool {
     /// Opens the dataset as its last synced root block says.
     fn open(self: &Arc<Self>) -> (Arc<ObjectSet>, Arc<Log>) {
         let root = *self.root.lock();
+        self.noted.lock().0.clear();
         let set = ObjectSet::open_live(self.store.clone(), Some(&root), 21, None, ObjsetKind::FileSystem).unwrap();
         let log = Arc::new(Log::open(set.clone(), self.clone()));
         *self.live.lock() = Some((set.clone(), log.clone()));
@@ -631,4 +637,37 @@ fn a_replay_that_a_crash_interrupts_remembers_what_it_skipped() {
     let (replayed, done) = attempt(&log, &pool, &[], None);
     assert!(replayed.unwrap().is_kept);
     assert_eq!(done, ["2", "3"], "what was skipped is not tried again on a tree that has changed since");
+}
+
+/// Each cost a txg or two, and an event in the history.
+#[test]
+fn thousands_of_records_that_cannot_be_replayed_cost_no_txg_each_and_few_are_named() {
+    const RECORDS: u64 = 3000;
+    let pool = pool();
+    let (_, log) = pool.open();
+    log.commit(None).unwrap();
+    name(&log, &pool.hold().unwrap(), RECORDS);
+    log.commit(None).unwrap();
+    (0..RECORDS).for_each(|n| name(&log, &pool.hold().unwrap(), n));
+    log.commit(None).unwrap();
+    let (_, log) = pool.crash();
+    // Every other one, so that much is replayed in between.
+    let odd: Vec<String> = (0..RECORDS).filter(|n| n % 2 == 1).map(|n| n.to_string()).collect();
+    let fails: Vec<&str> = odd.iter().map(String::as_str).collect();
+    let before = pool.syncs.load(Ordering::SeqCst);
+    let (replayed, done) = attempt(&log, &pool, &fails, Some("2000"));
+    assert!(replayed.is_err(), "there is no space for one of them");
+    assert_eq!(done.len(), 1000);
+    let (_, log) = pool.crash();
+    let (replayed, done) = attempt(&log, &pool, &fails, None);
+    let replayed = replayed.unwrap();
+    let syncs = pool.syncs.load(Ordering::SeqCst) - before;
+    assert!(syncs <= 3, "{syncs} txgs");
+    assert_eq!(done.len(), 500, "what was done before the crash is not done again");
+    // With the one before the interruption, which no replayed record follows: it is tried again.
+    assert_eq!((replayed.skipped_records, replayed.skipped.len()), (501, NAMED_MAX));
+    assert!(replayed.is_kept);
+    let noted = pool.skipped.lock().clone();
+    assert_eq!(noted.len(), odd.len(), "each is noted once");
+    assert!(pool.noted.lock().1 <= 2 * NAMED_MAX);
 }

@@ -694,3 +694,45 @@ fn a_record_without_its_directory_is_skipped_alone_and_the_log_kept_until_it_is_
     pool.export();
     pool.judge();
 }
+
+/// Each had an event of its own in the history, and a txg or two.
+#[test]
+fn thousands_of_records_that_cannot_be_replayed_leave_few_events_and_cost_few_txgs() {
+    use ondisk::zil::RecordType;
+    use ondisk::zil::record::Body;
+    const RECORDS: u64 = 3000;
+    let who = root();
+    let rig = Rig::new();
+    let fs = rig.make("tank/fs", &[]);
+    fs.create(&who, fs.root(), b"old", &NewNode::Regular, 0o644, 0).unwrap();
+    fs.sync_all().unwrap();
+    let live = rig.live().open("tank/fs", Some(files::zpl::owners_of)).unwrap();
+    for n in 0..RECORDS {
+        let name = n.to_string();
+        let body = Body::Remove { directory: 77_777, name: name.as_bytes() };
+        live.log().record(&live.begin(1 << 10).unwrap(), 77_778, RecordType::REMOVE, &body);
+    }
+    fs.create(&who, fs.root(), b"after", &NewNode::Regular, 0o644, 0).unwrap();
+    fs.sync_all().unwrap();
+
+    let mut pool = rig.cut();
+    let before = pool.live().writer().synced_txg();
+    let again = pool.mount("tank/fs");
+    let txgs = pool.live().writer().synced_txg() - before;
+    assert!(txgs <= 3, "{txgs} txgs");
+    assert!(again.lookup(again.root(), b"after").is_ok());
+    drop(again);
+    pool.export();
+    pool.judge();
+    let history = pool.found().history().unwrap();
+    let events = history.iter().filter(|e| e.get_str("internal_name") == Some("intent log record skipped")).count();
+    assert!(events <= dataset::intent_log::NAMED_MAX + 2, "{events} events");
+    // Each of them is known all the same.
+    let tree = dataset::Datasets::open(pool.found()).unwrap();
+    let mut skipped = 0;
+    dataset::intent_log::read(&tree.dataset("tank/fs").unwrap(), None, &mut |e| {
+        skipped += u64::from(e.skipped.is_some());
+    })
+    .unwrap();
+    assert_eq!(skipped, RECORDS);
+}

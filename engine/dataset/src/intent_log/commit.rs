@@ -23,7 +23,8 @@
 use super::figures::LogFigures;
 use super::pack::{DATA_MAX, Forecast, Packed, Packer, block_for, split, whole_sectors};
 use super::pending::{Batch, Entry, Item, Pending};
-use super::replay::{Old, Skipped};
+use super::replay::Old;
+use super::skipped::Skipped;
 use crate::live::SyncMode;
 use crate::{Error, Result};
 use object::{Class, ObjectSet, Tx};
@@ -57,13 +58,13 @@ pub trait Ground: Send + Sync {
     fn random(&self) -> u64;
     /// A chain is begun in a txg that is held.
     fn begins(&self) {}
-    /// A record is skipped by a replay, of the log that was claimed in `claim_txg`. Returns when that is on disk: nothing that comes
-    /// later is replayed before.
-    fn skipped(&self, claim_txg: u64, record: &Skipped) -> Result<()> {
-        let _ = (claim_txg, record);
+    /// Record `sequence` is skipped by a replay, of the log that was claimed in `claim_txg`. That is noted on disk with the open txg,
+    /// so that nothing that is replayed later is on disk without it. `named`: what the note says beside the number.
+    fn skipped(&self, claim_txg: u64, sequence: u64, named: Option<&Skipped>) -> Result<()> {
+        let _ = (claim_txg, sequence, named);
         Ok(())
     }
-    /// Numbers of the records of that log that [`Ground::skipped`] was called with, in this life of the pool or an earlier one.
+    /// Numbers of the records of that log that [`Ground::skipped`] noted, in this life of the pool or an earlier one.
     fn skipped_before(&self, claim_txg: u64) -> Result<Vec<u64>> {
         let _ = claim_txg;
         Ok(Vec::new())

@@ -35,6 +35,7 @@ mod missing;
 mod pack;
 mod pending;
 mod replay;
+mod skipped;
 mod summary;
 
 pub use crate::live::SyncMode;
@@ -44,6 +45,7 @@ pub use figures::LogFigures;
 pub use import::claim_logs;
 pub(crate) use import::put_header;
 pub(crate) use replay::ClosedLog;
-pub use replay::{Replayed, Skipped};
+pub use replay::Replayed;
+pub use skipped::{NAMED_MAX, Skipped};
+pub(crate) use skipped::{SKIPPED_EVENT, named_text, skipped_records, unnamed_texts};
 pub use summary::{LogEntry, LogSummary, has_skipped, needs_replay, read};
-pub(crate) use summary::{SKIPPED_EVENT, skipped_records};

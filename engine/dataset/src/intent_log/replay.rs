@@ -14,6 +14,7 @@ use super::chain::{self, LOG_LEVEL, Step};
 use super::claim::cloned_blocks;
 use super::commit::{Chain, Log};
 use super::missing::{Missing, contents_of};
+use super::skipped::{NAMED_MAX, Skipped};
 use crate::{Error, Place, Refusal, Result};
 use bytes::Bytes;
 use object::{Bookmark, ObjectSet, Store};
@@ -39,40 +40,18 @@ impl Old {
     }
 }
 
-/// A record that was not replayed.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Skipped {
-    /// Its number in the log.
-    pub sequence: u64,
-    /// The txg in which it was done.
-    pub txg: u64,
-    /// Its type, as `zdb` prints it.
-    pub kind: &'static str,
-    /// What it is about.
-    pub what: String,
-    /// Why it was skipped.
-    pub cause: String,
-}
-
-impl std::fmt::Display for Skipped {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "record {} of txg {}, {} {}: {}", self.sequence, self.txg, self.kind, self.what, self.cause)
-    }
-}
-
 /// What a replay did.
 #[derive(Debug, Clone, Default)]
 pub struct Replayed {
     /// Records handed over.
     pub records: u64,
-    /// Records that were not replayed: the first [`SKIPPED_MAX`] of them.
+    /// Records that were not replayed.
+    pub skipped_records: u64,
+    /// The first [`NAMED_MAX`] of them.
     pub skipped: Vec<Skipped>,
     /// The log is kept, since records were skipped, now or by an earlier replay.
     pub is_kept: bool,
 }
-
-/// Skipped records that are reported one by one.
-const SKIPPED_MAX: usize = 1000;
 
 /// A replay under way.
 struct Run<'a> {
@@ -82,6 +61,8 @@ struct Run<'a> {
     before: HashSet<u64>,
     apply: &'a mut dyn FnMut(&Record<'_>, &Body<'_>) -> Result<()>,
     find: &'a dyn Fn(u64, &[u8]) -> Option<u64>,
+    /// Something was replayed that may have freed objects, and is not on disk: their numbers are not free before it is.
+    frees: bool,
     replayed: Replayed,
 }
 
@@ -101,9 +82,10 @@ impl Log {
     /// leads to.
     ///
     /// A write whose data stands in a block of its own comes with the whole block as `data`; it may begin before `offset`.
-    /// A record that fails is tried again when all before it is on disk. After an error that may pass (no space, device
-    /// missing) the log is kept as it is for the next attempt. A record that is itself wrong is skipped, and so is what builds on
-    /// it; what does not is replayed, and the log is kept until it is discarded.
+    /// A record that fails for lack of space or of an object number is tried again when all before it is on disk. After an error
+    /// that may pass (no space, device missing) the log is kept as it is for the next attempt. A record that is itself wrong is
+    /// skipped, and so is what builds on it; what does not is replayed, and the log is kept until it is discarded. Skipping costs no
+    /// txg: a log may hold thousands of such records.
     pub fn replay(
         &self,
         apply: &mut dyn FnMut(&Record<'_>, &Body<'_>) -> Result<()>,
@@ -124,7 +106,7 @@ impl Log {
             _ => self.ground.skipped_before(header.claim_txg.0)?.into_iter().collect(),
         };
         let (missing, replayed) = (Missing::default(), Replayed::default());
-        let mut run = Run { header, missing, before, apply, find, replayed };
+        let mut run = Run { header, missing, before, apply, find, frees: false, replayed };
         let mut last = 0;
         let outcome = chain::walk(&self.objset, &header, true, &mut |step| {
             if let Step::Record(_, Ok(record)) = step
@@ -137,8 +119,12 @@ impl Log {
             Ok(ControlFlow::Continue(()))
         });
         self.replaying.store(0, Ordering::Release);
-        outcome?;
         let mut replayed = run.replayed;
+        let unnamed = replayed.skipped_records - replayed.skipped.len() as u64;
+        if unnamed > 0 {
+            tracing::error!(dataset = self.ground.name(), "intent log: {unnamed} more records are skipped");
+        }
+        outcome?;
         replayed.is_kept = !run.missing.is_empty();
         match replayed.is_kept {
             true => self.keep_old(last)?,
@@ -177,15 +163,17 @@ impl Log {
         }
         self.replaying.store(record.sequence.max(1), Ordering::Release);
         let mut attempt = self.replay_once(record, &body, run.apply);
-        if attempt.is_err() {
+        if attempt.as_ref().is_err_and(|error| may_pass(error) || run.frees && is_in_the_way(error)) {
             // What was removed before it may be in the way until it is really gone.
             self.ground.sync()?;
+            run.frees = false;
             attempt = self.replay_once(record, &body, run.apply);
         }
         self.replaying.store(0, Ordering::Release);
         match attempt {
             Ok(()) => {
                 run.replayed.records += 1;
+                run.frees |= matches!(body, Body::Remove { .. } | Body::Rename { .. });
                 run.missing.done(&body);
                 Ok(())
             }
@@ -207,13 +195,16 @@ impl Log {
         run: &mut Run<'_>,
     ) -> Result<()> {
         let (sequence, txg) = (record.sequence, record.txg.0);
-        let skipped = Skipped { sequence, txg, kind: record.kind.name(), what: what_of(body), cause };
-        tracing::error!(dataset = self.ground.name(), "intent log: {skipped}");
-        if is_first && !run.before.contains(&sequence) {
-            self.ground.skipped(run.header.claim_txg.0, &skipped)?;
-        }
-        if run.replayed.skipped.len() < SKIPPED_MAX {
+        run.replayed.skipped_records += 1;
+        let is_named = run.replayed.skipped.len() < NAMED_MAX;
+        if is_named {
+            let skipped = Skipped { sequence, txg, kind: record.kind.name(), what: what_of(body), cause };
+            tracing::error!(dataset = self.ground.name(), "intent log: {skipped}");
             run.replayed.skipped.push(skipped);
+        }
+        if is_first && !run.before.contains(&sequence) {
+            let named = run.replayed.skipped.last().filter(|_| is_named);
+            self.ground.skipped(run.header.claim_txg.0, sequence, named)?;
         }
         Ok(())
     }
@@ -364,6 +355,11 @@ fn may_pass(error: &Error) -> bool {
             | Error::KeyUnavailable { .. }
             | Error::Unsupported { .. }
     )
+}
+
+/// Whether a record fails because of a name or number that another file has.
+fn is_in_the_way(error: &Error) -> bool {
+    error.refusal() == Some(Refusal::Exists)
 }
 
 /// What a record is about, for people.

@@ -2,13 +2,11 @@
 
 use super::chain::{self, Step};
 use super::missing::Missing;
+use super::skipped::skipped_records;
 use crate::{Dataset, Error, KeyStore, Result};
 use object::ObjectSet;
-use ondisk::history::keys;
-use ondisk::nvlist::Nvlist;
 use ondisk::zil::{Body, Record, RecordType};
 use ondisk::{BlkPtr, Txg, ZilHeader};
-use pool::Pool;
 use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
 
@@ -43,23 +41,6 @@ pub struct LogEntry<'a> {
     pub is_open: bool,
     /// Why a replay skipped it, or would skip it.
     pub skipped: Option<String>,
-}
-
-/// Name of the events in the pool's history that report skipped records.
-pub(crate) const SKIPPED_EVENT: &str = "intent log record skipped";
-
-/// Records of the log of dataset `id` that was claimed in `claim_txg`, which a replay skipped for a reason of their own: numbers, and
-/// what was reported.
-pub(crate) fn skipped_records(pool: &Pool, id: u64, claim_txg: u64) -> Result<Vec<(u64, String)>> {
-    let of_dataset = |list: &Nvlist| {
-        list.get_str(keys::INTERNAL_NAME) == Some(SKIPPED_EVENT) && list.get_u64(keys::DATASET_ID) == Some(id)
-    };
-    let prefix = format!("claim_txg={claim_txg} sequence=");
-    let found = pool.history()?.into_iter().filter(of_dataset).filter_map(|list| {
-        let (sequence, what) = list.get_str(keys::INTERNAL_TEXT)?.strip_prefix(&prefix)?.split_once(' ')?;
-        Some((sequence.parse().ok()?, what.to_owned()))
-    });
-    Ok(found.collect())
 }
 
 /// Whether the log of `dataset` is kept because a replay skipped records of it. No key is needed.

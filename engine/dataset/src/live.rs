@@ -39,8 +39,8 @@ use pool::l2::Secondary;
 use pool::space::Allocator;
 use pool::{Participant, SpaceCheck, Stopwatch, SyncTx, Writer};
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Weak};
 
 /// Times that a change waits for a txg because of what others were promised, before it is refused. Guessed: each of those
 /// txgs had room for others.
@@ -85,9 +85,10 @@ pub(crate) struct Open {
 
 /// Small changes that wait in memory for a txg that comes anyway, such as times of reading.
 pub trait LateChanges: Send + Sync {
-    /// Makes them, in a transaction that `begin` begins for so many bytes. Called before each txg closes, by the thread that
-    /// closes it: it must wait for no txg, and for no lock that is held while waiting for one.
-    fn bring(&self, begin: &dyn Fn(u64) -> Result<Tx>);
+    /// Makes as many of them as a txg may have, in a transaction that `begin` begins for so many bytes. Returns whether others wait
+    /// that can be made now. Called before each txg closes, by the thread that closes it, so it must wait for no txg, and for no lock
+    /// that is held while waiting for one; and again before the dataset is closed, until none is left.
+    fn bring(&self, begin: &dyn Fn(u64) -> Result<Tx>) -> bool;
 }
 
 /// A file system or volume that is open for writing.
@@ -108,7 +109,8 @@ pub struct LiveDataset {
     received: Mutex<BTreeMap<u64, ReceivedTo>>,
     is_receiving: bool,
     closed: AtomicBool,
-    late: Mutex<Option<Weak<dyn LateChanges>>>,
+    /// Held while they are brought before a txg closes. It holds what holds the dataset, until that is closed.
+    late: Mutex<Option<Arc<dyn LateChanges>>>,
 }
 
 /// How far a receive has come: the block that was written last, and the bytes read of the stream.
@@ -332,7 +334,10 @@ impl LiveDatasets {
 
     /// Brings everything to disk and closes the dataset. Views of it must not be changed any more.
     pub fn close(&self, dataset: &Arc<LiveDataset>) -> Result<()> {
-        dataset.bring_late_changes();
+        // There is no next txg for what has no room in this one: all are made, as any other change is. Those that the syncing thread
+        // makes at this moment are waited for.
+        let late = dataset.late.lock().take();
+        while late.as_ref().is_some_and(|late| late.bring(&|bytes| dataset.begin(bytes))) {}
         dataset.closed.store(true, Ordering::SeqCst);
         dataset.log.close()?;
         if !dataset.objset.is_clean() {
@@ -455,7 +460,8 @@ impl Drop for LiveDatasets {
         let participant: Arc<dyn Participant> = self.open.clone();
         self.writer.unregister(&participant);
         // Each holds what holds it.
-        self.open.heads.lock().clear();
+        let heads = std::mem::take(&mut *self.open.heads.lock());
+        heads.values().for_each(|dataset| drop(dataset.late.lock().take()));
     }
 }
 
@@ -555,15 +561,16 @@ impl LiveDataset {
         Err(Refusal::NoSpace.at(self.name()))
     }
 
-    /// Has `changes` made before each txg closes, and before this dataset is closed.
-    pub fn set_late_changes(&self, changes: Weak<dyn LateChanges>) {
+    /// Has `changes` made before each txg closes, and before this dataset is closed. Until then they are kept, whoever else drops
+    /// them.
+    pub fn set_late_changes(&self, changes: Arc<dyn LateChanges>) {
         *self.late.lock() = Some(changes);
     }
 
     fn bring_late_changes(&self) {
-        let late = self.late.lock().as_ref().and_then(Weak::upgrade);
-        if let Some(late) = late.filter(|_| !self.is_closed()) {
-            late.bring(&|bytes| self.hold(bytes));
+        let late = self.late.lock();
+        if late.as_ref().is_some_and(|late| late.bring(&|bytes| self.hold(bytes))) {
+            self.writer.sync_soon();
         }
     }
 

@@ -275,6 +275,44 @@ fn times_of_reading_are_stored_with_the_next_txg_though_nobody_closes_the_file()
     rig.judge();
 }
 
+/// More than one txg takes: those that had no room were lost when the file system was closed, and so were all when nobody else held it.
+#[test]
+fn every_time_of_reading_is_stored_before_the_file_system_is_closed() {
+    const FILES: usize = 10_500;
+    let mut rig = Rig::new();
+    let fs = rig.make("tank/a", &[("relatime", "off")]);
+    let (who, top) = (root(), fs.root());
+    let files: Vec<_> = (0..FILES)
+        .map(|i| fs.create(&who, top, format!("f{i}").as_bytes(), &NewNode::Regular, 0o644, 0).unwrap().node)
+        .collect();
+    rig.live().writer().sync().unwrap();
+    let read_all = || {
+        // The clock of files moves in ticks of milliseconds.
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        files.iter().for_each(|node| fs.accessed(*node));
+        files.iter().map(|node| fs.attr(*node).unwrap().atime).collect::<Vec<_>>()
+    };
+    let stored = |rig: &Rig| {
+        let found = rig.read("tank/a");
+        files.iter().map(|node| found.attr(*node).unwrap().atime).collect::<Vec<_>>()
+    };
+    // Those that have no room in a txg are in the next one, which nobody has to ask for.
+    let first = read_all();
+    rig.live().writer().sync().unwrap();
+    let txg = rig.live().writer().synced_txg();
+    let began = std::time::Instant::now();
+    while rig.live().writer().synced_txg() == txg && began.elapsed().as_secs() < 30 {
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    assert!(stored(&rig) == first, "after the next txg");
+    let second = read_all();
+    assert!(second.iter().zip(&first).all(|(second, first)| second > first));
+    drop(fs);
+    rig.export();
+    assert!(stored(&rig) == second, "after the export");
+    rig.judge();
+}
+
 #[test]
 fn writes_from_the_cache_of_a_kernel_leave_the_times_to_it() {
     let rig = Rig::new();

@@ -300,16 +300,16 @@ impl FileSystem {
         })
     }
 
-    /// Puts access times that moved into a transaction that `begin` begins for so many bytes. Called before a txg closes, and
-    /// waits for nothing: what is in use has its turn in the next one.
-    pub(super) fn store_accesses(&self, begin: &dyn Fn(u64) -> Result<Tx>) {
-        let Ok(live) = self.live() else { return };
+    /// Puts access times that moved into a transaction that `begin` begins for so many bytes. Returns whether others wait that can be
+    /// stored now. Waits for no file: what is in use has its turn in the next txg.
+    pub(super) fn store_accesses(&self, begin: &dyn Fn(u64) -> Result<Tx>) -> bool {
+        let Ok(live) = self.live() else { return false };
         if self.is_replaying() || live.backing.settings().read_only {
-            return;
+            return false;
         }
-        let nodes = live.take_atimes(ATIMES_AT_ONCE);
+        let (nodes, has_more) = live.take_atimes(ATIMES_AT_ONCE);
         if nodes.is_empty() {
-            return;
+            return false;
         }
         let tx = begin(nodes.len() as u64 * ATIME_BYTES);
         let has_no_room =
@@ -337,6 +337,7 @@ impl FileSystem {
                 *slot = Slot::Unloaded;
             }
         }
+        has_more && (tx.is_ok() || has_no_room)
     }
 
     /// Stores an access time that moved.

@@ -149,8 +149,8 @@ impl Shard {
 pub(super) struct Live {
     pub backing: Arc<dyn Backing>,
     shards: [Mutex<Shard>; SHARDS],
-    /// Files whose access times moved, and are not stored.
-    atimes: Mutex<Vec<Arc<Node>>>,
+    /// Files whose access times moved, and are not stored. Those that wait the longest are first.
+    atimes: Mutex<VecDeque<Arc<Node>>>,
     /// Held while a directory moves to another one: nobody else changes which directory is in which.
     pub shape: Mutex<()>,
     /// The log is being replayed: nothing is recorded again.
@@ -190,17 +190,17 @@ impl Live {
     /// The access time of a node moved.
     pub fn note_atime(&self, node: &Arc<Node>) {
         if !node.atime_pending.swap(true, Ordering::SeqCst) {
-            self.atimes.lock().push(node.clone());
+            self.atimes.lock().push_back(node.clone());
         }
     }
 
-    /// Some of the nodes whose access times moved. Those that stay as they are must be noted again.
-    pub fn take_atimes(&self, max: usize) -> Vec<Arc<Node>> {
+    /// Some of the nodes whose access times moved, and whether there are more. Those that stay as they are must be noted again.
+    pub fn take_atimes(&self, max: usize) -> (Vec<Arc<Node>>, bool) {
         let mut all = self.atimes.lock();
-        let from = all.len() - max.min(all.len());
-        let taken = all.split_off(from);
+        let count = max.min(all.len());
+        let taken: Vec<_> = all.drain(..count).collect();
         taken.iter().for_each(|node| node.atime_pending.store(false, Ordering::SeqCst));
-        taken
+        (taken, !all.is_empty())
     }
 
     /// Nodes in memory, and those of them in rings.

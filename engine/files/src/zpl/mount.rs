@@ -19,7 +19,7 @@ use ondisk::zil::{Body, RecordType};
 use ondisk::{ObjectType, Objset};
 use parking_lot::{Mutex, RwLock};
 use std::os::unix::fs::MetadataExt;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 
 /// Feature that names of more than 255 bytes need.
 const LONG_NAME: &str = "org.zfsonlinux:longname";
@@ -257,8 +257,8 @@ impl Backing for DatasetBacking {
 }
 
 impl LateChanges for FileSystem {
-    fn bring(&self, begin: &dyn Fn(u64) -> Result<Tx>) {
-        self.store_accesses(begin);
+    fn bring(&self, begin: &dyn Fn(u64) -> Result<Tx>) -> bool {
+        self.store_accesses(begin)
     }
 }
 
@@ -277,8 +277,7 @@ impl FileSystem {
             name,
         };
         let this = Self::open_live(live.objset().clone(), options, Arc::new(backing))?;
-        let late: Weak<dyn LateChanges> = Arc::downgrade(&this) as Weak<Self>;
-        live.set_late_changes(late);
+        live.set_late_changes(this.clone());
         if settings.read_only && !live.log().needs_replay() {
             return Ok(this);
         }

@@ -244,6 +244,11 @@ impl Writer {
         Ok(())
     }
 
+    /// Has the open txg synced before its time, and waits for nothing.
+    pub fn sync_soon(&self) {
+        self.shared.push();
+    }
+
     /// Returns once everything that was changed before is on disk.
     pub fn sync(&self) -> Result<()> {
         self.wait(self.shared.gate.open())

@@ -313,6 +313,37 @@ fn every_time_of_reading_is_stored_before_the_file_system_is_closed() {
     rig.judge();
 }
 
+/// Its access time was stored at that moment, as any change is: that waited for txgs while the dataset was full, or failed.
+#[test]
+fn closing_a_file_that_was_read_waits_for_nothing_where_the_quota_is_used_up() {
+    let mut rig = Rig::new();
+    let fs = rig.make("tank/a", &[("relatime", "off"), ("refquota", "2M"), ("compression", "off")]);
+    let (who, top) = (root(), fs.root());
+    let make = |name: &[u8]| fs.create(&who, top, name, &NewNode::Regular, 0o644, 0).unwrap().node;
+    let (read, full) = (make(b"read"), make(b"full"));
+    rig.live().writer().sync().unwrap();
+    let mut at = 0;
+    while fs.write(&who, full, at, &[7; 64 << 10]).is_ok() {
+        at += 64 << 10;
+    }
+    // Something of the open txg is promised.
+    fs.set_attr(&who, full, &SetAttr { size: Some(at - 1), ..SetAttr::default() }).unwrap();
+    let txg = rig.live().writer().synced_txg();
+    fs.open_node(read).unwrap();
+    std::thread::sleep(std::time::Duration::from_millis(20));
+    fs.accessed(read);
+    let atime = fs.attr(read).unwrap().atime;
+    fs.close_node(read);
+    assert_eq!(rig.live().writer().synced_txg(), txg, "nothing was waited for");
+    assert_eq!(fs.attr(read).unwrap().atime, atime);
+    // It is stored once there is room.
+    fs.unlink(&who, top, b"full").unwrap();
+    drop(fs);
+    rig.export();
+    assert_eq!(rig.read("tank/a").attr(read).unwrap().atime, atime);
+    rig.judge();
+}
+
 #[test]
 fn writes_from_the_cache_of_a_kernel_leave_the_times_to_it() {
     let rig = Rig::new();

@@ -22,6 +22,8 @@ const ATTRIBUTES_BYTES: u64 = 64 << 10;
 const DAY_SECONDS: i64 = 24 * 60 * 60;
 /// Access times that are stored before one txg closes. Guessed: some 20 ms.
 const ATIMES_AT_ONCE: usize = 10_000;
+/// Access times that wait in memory; where txgs do not keep up, or the pool is suspended, others do not move. Guessed: some hundred MB.
+const ATIMES_MAX: usize = 100_000;
 /// What storing one may write: a dnode.
 const ATIME_BYTES: u64 = 512;
 /// `ZFS_INVALID_PROJID`.
@@ -273,8 +275,8 @@ impl FileSystem {
         Ok(())
     }
 
-    /// A file was read: moves its access time if the dataset wants it, in memory. It is stored with the next change, or when
-    /// the file is closed.
+    /// A file was read: moves its access time if the dataset wants it, in memory. It is stored with the next change of the file, or
+    /// just before a txg closes; closing the file waits for nothing.
     pub(super) fn note_access(&self, id: u64) -> Result<()> {
         let live = self.live()?;
         let settings = live.backing.settings();
@@ -289,7 +291,7 @@ impl FileSystem {
                 file.atime <= file.mtime || file.atime <= file.ctime || now.seconds - file.atime.seconds >= DAY_SECONDS
             }
         };
-        if !moves(&*self.look(&node)?) {
+        if !moves(&*self.look(&node)?) || live.waiting_atimes() >= ATIMES_MAX {
             return Ok(());
         }
         self.change(&[&node], |l| {
@@ -297,7 +299,12 @@ impl FileSystem {
             (file.atime, file.atime_dirty) = (now, true);
             live.note_atime(&node);
             Ok(())
-        })
+        })?;
+        // What waits takes memory.
+        if live.waiting_atimes() > ATIMES_AT_ONCE {
+            live.backing.sync_soon();
+        }
+        Ok(())
     }
 
     /// Puts access times that moved into a transaction that `begin` begins for so many bytes. Returns whether others wait that can be
@@ -338,21 +345,6 @@ impl FileSystem {
             }
         }
         has_more && (tx.is_ok() || has_no_room)
-    }
-
-    /// Stores an access time that moved.
-    pub(super) fn store_access(&self, id: u64) -> Result<()> {
-        let live = self.live()?;
-        if !self.look(&live.node(id))?.atime_dirty {
-            return Ok(());
-        }
-        self.operate(ATTRIBUTES_BYTES, false, |tx, live, _| {
-            let node = live.node(id);
-            self.change(&[&node], |l| {
-                let file = l.get(id);
-                if file.atime_dirty { file.store(self, tx, &[]) } else { Ok(()) }
-            })
-        })
     }
 
     /// A state that is nobody's node: of a hidden directory, or of what is in it.

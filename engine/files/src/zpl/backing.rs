@@ -118,6 +118,8 @@ pub trait Backing: Send + Sync {
     }
     /// Returns once all records so far about `node` (`None`: all), and those that they build on, are on stable storage.
     fn commit(&self, node: Option<u64>) -> Result<()>;
+    /// Much waits for the next txg: it should come before its time. Waits for nothing.
+    fn sync_soon(&self) {}
     /// The properties now.
     fn settings(&self) -> Arc<Settings>;
     /// Space for statfs.

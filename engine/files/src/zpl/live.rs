@@ -194,6 +194,11 @@ impl Live {
         }
     }
 
+    /// Access times that moved and are not stored.
+    pub fn waiting_atimes(&self) -> usize {
+        self.atimes.lock().len()
+    }
+
     /// Some of the nodes whose access times moved, and whether there are more. Those that stay as they are must be noted again.
     pub fn take_atimes(&self, max: usize) -> (Vec<Arc<Node>>, bool) {
         let mut all = self.atimes.lock();

@@ -169,6 +169,10 @@ impl Backing for DatasetBacking {
         self.live.log().commit(node)
     }
 
+    fn sync_soon(&self) {
+        self.live.writer().sync_soon();
+    }
+
     fn settings(&self) -> Arc<Settings> {
         let newest = self.live.settings();
         let mut known = self.settings.lock();

@@ -166,15 +166,8 @@ impl FileSystem {
             live.enter(&node);
             return Ok(());
         }
-        let (is_nameless, is_dirty) = {
-            let file = self.look(&node)?;
-            (file.links == 0, file.atime_dirty)
-        };
-        match (is_nameless, is_dirty) {
-            (true, _) => self.reap(id),
-            (false, true) => self.store_access(id),
-            _ => Ok(()),
-        }
+        let is_nameless = self.look(&node)?.links == 0;
+        if is_nameless { self.reap(id) } else { Ok(()) }
     }
 
     /// Frees what was removed while open when the file system was last in use. Gives how many files that were.

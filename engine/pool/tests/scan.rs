@@ -5,9 +5,11 @@ use host::device::{Device, MemoryDevice};
 use object::{NewObject, TakenBlock};
 use ondisk::{Compression, Endian, ObjectType};
 use pool::scan::{Options, verify};
-use pool::writer::{CreatePool, NewVdev, ScanRefused, WriteOptions, default_features};
+use pool::writer::{CreatePool, NewVdev, Participant, ScanRefused, SyncTx, WriteOptions, default_features};
 use pool::{OpenOptions, Pool, Writer, search_devices};
-use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 const DISK_BYTES: usize = 72 << 20;
@@ -319,4 +321,51 @@ fn what_cannot_be_repaired_is_logged_until_a_scrub_finds_it_gone() {
         assert_eq!((scan.errors, scan.processed_bytes), (0, 0));
         writer.export().unwrap();
     }
+}
+
+/// The last that has something of the pool, as a dataset that another thread has just closed.
+struct LastHolder {
+    syncs: AtomicU64,
+    last: Mutex<Receiver<Arc<Writer>>>,
+    dropped: Mutex<Sender<u64>>,
+}
+
+impl Participant for LastHolder {
+    fn is_dirty(&self, _: u64) -> bool {
+        false
+    }
+    fn quiesce(&self, _: u64) {}
+    fn sync(&self, cx: &SyncTx<'_>) -> pool::Result<()> {
+        // The first txg is that in which the scrub begins, the second one that in which its thread changes something, and waits for it.
+        if self.syncs.fetch_add(1, Ordering::SeqCst) == 1 {
+            let writer = self.last.lock().unwrap().recv_timeout(Duration::from_secs(30)).unwrap();
+            assert_eq!(Arc::strong_count(&writer), 1);
+            drop(writer);
+            self.dropped.lock().unwrap().send(cx.txg()).unwrap();
+        }
+        Ok(())
+    }
+}
+
+/// It waited for the thread that scrubs, which waited for the txg, and released the devices in the middle of it.
+#[test]
+fn a_pool_that_the_syncing_thread_drops_last_is_released_when_its_txg_is_on_disk() {
+    let disks = disks(2);
+    let writer = create("mirror", 0, &disks);
+    fill(&writer, 1, 300_000);
+    writer.run_scans().unwrap();
+    let ((give, last), (dropped, when)) = (channel(), channel());
+    let holder = Arc::new(LastHolder { syncs: 0.into(), last: Mutex::new(last), dropped: Mutex::new(dropped) });
+    writer.register(holder.clone());
+    writer.start_scrub().unwrap().unwrap();
+    give.send(writer).unwrap();
+    let txg = when.recv_timeout(Duration::from_secs(30)).expect("nothing waits for the thread itself");
+    let begun = Instant::now();
+    while Arc::strong_count(&holder) > 1 {
+        assert!(begun.elapsed() < Duration::from_secs(30), "the pool is not released");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let pool = Pool::open(&found(&disks), &OpenOptions::default()).unwrap();
+    assert!(pool.uberblock().txg.0 >= txg, "the txg under way is on disk");
+    assert!(verify(&pool, &Options { threads: 1 }, &|_| true).unwrap().is_clean());
 }

@@ -121,6 +121,8 @@ struct Progress {
     pushed: bool,
     stop: bool,
     stopped: bool,
+    /// The syncing thread releases the pool when it ends: it was the last that had something of it.
+    releases: bool,
     /// Why the pool cannot write any more.
     failed: Option<Error>,
     /// Why the pool cannot write for now: [`Writer::resume`] has it tried again.
@@ -458,20 +460,22 @@ impl Writer {
         self.shared.gate.shut();
         // Whoever waits for a txg is told that there are no more.
         self.shared.done.notify_all();
+        let thread = self.thread.lock().take();
+        if thread.as_ref().is_some_and(|thread| thread.thread().id() == std::thread::current().id()) {
+            // In the middle of a txg, for which what runs in the background may wait.
+            let mut progress = self.shared.progress.lock();
+            (progress.stop, progress.releases) = (true, true);
+            return;
+        }
         self.shared.stop_background();
         self.shared.progress.lock().stop = true;
         self.shared.wake.notify_all();
         self.shared.done.notify_all();
-        // The thread itself may be the last that had something of the pool.
-        let is_other = |thread: &std::thread::JoinHandle<()>| thread.thread().id() != std::thread::current().id();
-        if let Some(thread) = self.thread.lock().take().filter(is_other) {
+        if let Some(thread) = thread {
             // It panicked: whoever waited was told.
             let _ = thread.join();
         }
-        self.shared.store.stop_second();
-        self.shared.store.end_writing();
-        // Who still reads something of the pool keeps nobody from opening it.
-        self.shared.store.tree().all_leaves().filter_map(|leaf| leaf.device()).for_each(|device| device.release());
+        self.shared.release();
     }
 }
 
@@ -511,6 +515,14 @@ impl Drop for Writer {
 }
 
 impl Shared {
+    /// Nothing is written any more.
+    fn release(&self) {
+        self.store.stop_second();
+        self.store.end_writing();
+        // Who still reads something of the pool keeps nobody from opening it.
+        self.store.tree().all_leaves().filter_map(|leaf| leaf.device()).for_each(|device| device.release());
+    }
+
     /// Ends what runs in the background, and waits for it.
     fn stop_background(&self) {
         self.stop_expansion();

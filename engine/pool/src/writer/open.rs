@@ -209,6 +209,7 @@ impl Progress {
             pushed: false,
             stop: false,
             stopped: false,
+            releases: false,
             failed: None,
             suspended: None,
             resumed: 0,

@@ -63,7 +63,7 @@ pub(super) fn first(shared: &Arc<Shared>, make: impl FnOnce(&SyncTx<'_>) -> Resu
     Ok(())
 }
 
-/// However the thread ends, nobody waits for it any longer.
+/// However the thread ends, nobody waits for it any longer, and the pool is released if nobody else can.
 struct StopGuard<'a>(&'a Shared);
 
 impl Drop for StopGuard<'_> {
@@ -73,9 +73,14 @@ impl Drop for StopGuard<'_> {
         if std::thread::panicking() && progress.failed.is_none() {
             progress.failed = Some(Error::invalid(self.0.store.name(), "syncing a txg panicked"));
         }
+        let releases = progress.releases;
         drop(progress);
         self.0.gate.shut();
         self.0.done.notify_all();
+        if releases {
+            self.0.stop_background();
+            self.0.release();
+        }
     }
 }
 

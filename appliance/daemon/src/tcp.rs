@@ -3,6 +3,10 @@
 //! Invariants:
 //!   * [`CONNECTIONS`] are open at once, [`OF_AN_ADDRESS`] of one network; a further one takes the place of the connection that has
 //!     waited the longest for its client, so that slow clients keep no place from others
+//!   * a connection keeps its place for [`GRACE`] at least while it waits for its client, so that a burst of connections closes none
+//!     whose client has just connected or received an answer; a further one waits in the lobby for that long
+//!   * the lobby is bounded too: a newcomer closes the connection that has been in it the longest, so that the client that connects
+//!     after a burst is served
 //!   * a handshake, and the head of each request, have [`PATIENCE`]; so has a body (`web::reply`)
 //!   * a client that takes nothing of its answer for [`STALLED`] is disconnected
 
@@ -36,6 +40,17 @@ use tokio_rustls::TlsAcceptor;
 const CONNECTIONS: usize = 1024;
 /// Connections of one network at once: an IPv4 address, or the /64 of an IPv6 address.
 const OF_AN_ADDRESS: usize = 128;
+/// How long a connection may wait for its client before a further one can take its place. Guessed: time for the first request of
+/// a client on another continent, and short enough that a client in the lobby does not notice.
+const GRACE: Duration = Duration::from_millis(250);
+/// How long a connection stays in the lobby at most: by then each one that keeps a place by [`GRACE`] has used it up.
+const IN_LOBBY: Duration = Duration::from_millis(500);
+/// How often a connection in the lobby looks for a place. Guessed: not noticed, and little work for a full lobby.
+const LOBBY_TURN: Duration = Duration::from_millis(50);
+/// Connections in the lobby at once. Guessed: a descriptor and a small task each.
+const LOBBY: usize = 256;
+/// Of one network.
+const LOBBY_OF_AN_ADDRESS: usize = 64;
 /// For a handshake, and for the head of a request.
 const PATIENCE: Duration = Duration::from_secs(15);
 
@@ -76,8 +91,8 @@ pub(crate) struct Visitor {
 }
 
 impl Visitor {
-    fn new() -> Arc<Self> {
-        Arc::new(Self { since: Mutex::new(Some(Instant::now())), end: Notify::new() })
+    fn new(now: Instant) -> Arc<Self> {
+        Arc::new(Self { since: Mutex::new(Some(now)), end: Notify::new() })
     }
 
     /// Its client has sent all that was needed, or is known: it keeps its place.
@@ -90,35 +105,76 @@ impl Visitor {
     }
 }
 
-/// All connections, by network.
-#[derive(Default)]
-struct Connected(Mutex<BTreeMap<IpAddr, Vec<Arc<Visitor>>>>);
+/// A bounded number of connections, by network.
+struct Room {
+    most: usize,
+    of_an_address: usize,
+    grace: Duration,
+    visitors: Mutex<BTreeMap<IpAddr, Vec<Arc<Visitor>>>>,
+}
 
 /// A connection that is counted.
 struct Place {
-    connected: Arc<Connected>,
+    room: Arc<Room>,
     network: IpAddr,
     visitor: Arc<Visitor>,
 }
 
-impl Connected {
+impl Room {
+    fn new(most: usize, of_an_address: usize, grace: Duration) -> Arc<Self> {
+        Arc::new(Self { most, of_an_address, grace, visitors: Mutex::default() })
+    }
+
+    /// Connections that are served.
+    fn served() -> Arc<Self> {
+        Self::new(CONNECTIONS, OF_AN_ADDRESS, GRACE)
+    }
+
+    /// Connections that wait for a place among those.
+    fn lobby() -> Arc<Self> {
+        Self::new(LOBBY, LOBBY_OF_AN_ADDRESS, Duration::ZERO)
+    }
+
     /// A place for a connection from there. When all are taken, it is that of the connection that has waited the longest for its
-    /// client; `None`: none of them waits.
+    /// client; `None`: none of them has waited for longer than the grace.
     fn take(self: &Arc<Self>, address: IpAddr) -> Option<Place> {
-        let (network, visitor) = (network(address), Visitor::new());
-        let mut all = self.0.lock();
+        self.take_at(Instant::now(), address)
+    }
+
+    fn take_at(self: &Arc<Self>, now: Instant, address: IpAddr) -> Option<Place> {
+        let (network, visitor) = (network(address), Visitor::new(now));
+        let mut all = self.visitors.lock();
         let own = all.get(&network).map_or(0, Vec::len);
-        let of_own = own >= OF_AN_ADDRESS;
-        if of_own || all.values().map(Vec::len).sum::<usize>() >= CONNECTIONS {
+        let of_own = own >= self.of_an_address;
+        if of_own || all.values().map(Vec::len).sum::<usize>() >= self.most {
             let from = all.iter().filter(|(of, _)| !of_own || **of == network);
             let waiting = from.flat_map(|(of, visitors)| visitors.iter().map(move |v| (*of, v)));
             let waiting = waiting.filter_map(|(of, visitor)| Some(((*visitor.since.lock())?, of, visitor.clone())));
-            let (_, of, longest) = waiting.min_by_key(|(since, _, _)| *since)?;
+            let (since, of, longest) = waiting.min_by_key(|(since, _, _)| *since)?;
+            if now.saturating_duration_since(since) < self.grace {
+                return None;
+            }
             remove(&mut all, of, &longest);
             longest.end.notify_one();
         }
         all.entry(network).or_default().push(visitor.clone());
-        Some(Place { connected: self.clone(), network, visitor })
+        Some(Place { room: self.clone(), network, visitor })
+    }
+
+    /// A place as soon as there is one; `None`: there was none for [`IN_LOBBY`], or a newcomer took the place in the lobby.
+    async fn take_from(self: &Arc<Self>, lobby: Place, address: IpAddr) -> Option<Place> {
+        let looking = async {
+            loop {
+                tokio::time::sleep(LOBBY_TURN).await;
+                if let Some(place) = self.take(address) {
+                    return place;
+                }
+            }
+        };
+        tokio::select! {
+            place = tokio::time::timeout(IN_LOBBY, looking) => place.ok(),
+            () = lobby.visitor.end.notified() => None,
+        }
     }
 }
 
@@ -133,7 +189,7 @@ fn remove(all: &mut BTreeMap<IpAddr, Vec<Arc<Visitor>>>, of: IpAddr, visitor: &A
 
 impl Drop for Place {
     fn drop(&mut self) {
-        remove(&mut self.connected.0.lock(), self.network, &self.visitor);
+        remove(&mut self.room.visitors.lock(), self.network, &self.visitor);
     }
 }
 
@@ -243,7 +299,7 @@ pub async fn serve(
     router: Router,
     mut stopped: watch::Receiver<bool>,
 ) {
-    let connected = Arc::new(Connected::default());
+    let (served, lobby) = (Room::served(), Room::lobby());
     loop {
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
@@ -258,9 +314,16 @@ pub async fn serve(
                 continue;
             }
         };
-        let Some(place) = connected.take(address.ip()) else { continue };
+        let place = served.take(address.ip());
+        let in_lobby = place.is_none().then(|| lobby.take(address.ip())).flatten();
         let (tls, router, stopped) = (tls.as_ref().map(|tls| tls.acceptor()), router.clone(), stopped.clone());
+        let served = served.clone();
         tokio::spawn(async move {
+            let place = match in_lobby {
+                Some(in_lobby) => served.take_from(in_lobby, address.ip()).await,
+                None => place,
+            };
+            let Some(place) = place else { return tracing::debug!(%address, "there is no place for it") };
             let visitor = place.visitor.clone();
             tokio::select! {
                 result = connection(stream, address, tls, router, stopped, visitor.clone()) => {
@@ -339,56 +402,120 @@ async fn requests(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io::{Read as _, Write as _};
 
     #[test]
     fn one_address_cannot_take_all_places() {
-        let connected = Arc::new(Connected::default());
+        let served = Room::served();
         let a = IpAddr::from([192, 0, 2, 1]);
-        let mut places: Vec<Place> = (0..OF_AN_ADDRESS).filter_map(|_| connected.take(a)).collect();
+        let mut places: Vec<Place> = (0..OF_AN_ADDRESS).filter_map(|_| served.take(a)).collect();
         places.iter().for_each(|place| place.visitor.works());
-        assert!(connected.take(a).is_none());
-        assert!(connected.take(IpAddr::from([192, 0, 2, 2])).is_some());
+        assert!(served.take_at(Instant::now() + GRACE, a).is_none());
+        assert!(served.take(IpAddr::from([192, 0, 2, 2])).is_some());
         places.pop();
-        assert!(connected.take(a).is_some());
+        assert!(served.take(a).is_some());
         drop(places);
-        assert!(connected.0.lock().is_empty());
+        assert!(served.visitors.lock().is_empty());
     }
 
     #[test]
     fn addresses_of_one_network_of_ipv6_are_one() {
-        let connected = Arc::new(Connected::default());
+        let served = Room::served();
         let address = |last: usize| IpAddr::from([0x2001, 0xdb8, 0, 1, 0, 0, 0, last as u16]);
-        let places: Vec<Place> = (0..OF_AN_ADDRESS).filter_map(|i| connected.take(address(i))).collect();
+        let places: Vec<Place> = (0..OF_AN_ADDRESS).filter_map(|i| served.take(address(i))).collect();
         places.iter().for_each(|place| place.visitor.works());
-        assert!(connected.take(address(9999)).is_none());
+        assert!(served.take_at(Instant::now() + GRACE, address(9999)).is_none());
     }
 
     #[tokio::test]
     async fn a_further_connection_takes_the_place_of_the_one_that_has_waited_longest_for_its_client() {
-        let connected = Arc::new(Connected::default());
+        let served = Room::served();
         let a = IpAddr::from([192, 0, 2, 1]);
-        let places: Vec<Place> = (0..OF_AN_ADDRESS).filter_map(|_| connected.take(a)).collect();
+        let places: Vec<Place> = (0..OF_AN_ADDRESS).filter_map(|_| served.take(a)).collect();
+        let later = Instant::now() + GRACE;
         places[0].visitor.works();
-        let further = connected.take(a).expect("a place");
+        let further = served.take_at(later, a).expect("a place");
         places[1].visitor.end.notified().await;
-        assert_eq!(connected.0.lock()[&a].len(), OF_AN_ADDRESS);
+        assert_eq!(served.visitors.lock()[&a].len(), OF_AN_ADDRESS);
         // One that was answered waits for its client's next request, and has waited for less than the others.
         places[0].visitor.waits();
-        let another = connected.take(a).expect("a place");
+        let another = served.take_at(later, a).expect("a place");
         places[2].visitor.end.notified().await;
         drop((further, another, places));
-        assert!(connected.0.lock().is_empty());
+        assert!(served.visitors.lock().is_empty());
+    }
+
+    /// Before, the first request of a client was lost when as many connections as there are places came between it and the
+    /// connection that it was sent on.
+    #[test]
+    fn a_burst_of_connections_closes_none_that_has_just_been_opened_or_answered() {
+        let served = Room::served();
+        let (a, opened) = (IpAddr::from([192, 0, 2, 1]), Instant::now());
+        let places: Vec<Place> = (0..OF_AN_ADDRESS).filter_map(|_| served.take_at(opened, a)).collect();
+        assert!(served.take_at(opened + GRACE - Duration::from_millis(1), a).is_none(), "just opened");
+        let answered = opened + GRACE;
+        places.iter().for_each(|place| *place.visitor.since.lock() = Some(answered));
+        assert!(served.take_at(answered + GRACE - Duration::from_millis(1), a).is_none(), "just answered");
+        assert!(served.take_at(answered + GRACE, a).is_some());
     }
 
     #[test]
     fn when_all_places_are_taken_slow_clients_of_any_address_make_room() {
-        let connected = Arc::new(Connected::default());
+        let served = Room::served();
         let address = |n: usize| IpAddr::from([10, 0, (n >> 8) as u8, n as u8]);
-        let places: Vec<Place> = (0..CONNECTIONS).filter_map(|n| connected.take(address(n))).collect();
+        let places: Vec<Place> = (0..CONNECTIONS).filter_map(|n| served.take(address(n))).collect();
         assert_eq!(places.len(), CONNECTIONS);
         places.iter().skip(1).for_each(|place| place.visitor.works());
-        let further = connected.take(address(CONNECTIONS)).expect("the place of the one that waits for its client");
+        let later = Instant::now() + GRACE;
+        let further = served.take_at(later, address(CONNECTIONS)).expect("the place of the one that waits");
         further.visitor.works();
-        assert!(connected.take(address(CONNECTIONS + 1)).is_none(), "no client is slow now");
+        assert!(served.take_at(later + GRACE, address(CONNECTIONS + 1)).is_none(), "no client is slow now");
+    }
+
+    #[tokio::test]
+    async fn the_lobby_is_bounded_and_left_for_a_place_or_closed() {
+        let (served, lobby) = (Room::served(), Room::lobby());
+        let a = IpAddr::from([192, 0, 2, 1]);
+        let places: Vec<Place> = (0..OF_AN_ADDRESS).filter_map(|_| served.take(a)).collect();
+        places.iter().for_each(|place| place.visitor.works());
+        let enter = || lobby.take(a).expect("newcomers always enter");
+        let mut inside: Vec<Place> = (0..=LOBBY_OF_AN_ADDRESS).map(|_| enter()).collect();
+        assert_eq!(lobby.visitors.lock()[&a].len(), LOBBY_OF_AN_ADDRESS);
+        assert!(served.take_from(inside.remove(0), a).await.is_none(), "a newcomer took its place in the lobby");
+        let began = Instant::now();
+        assert!(served.take_from(inside.remove(0), a).await.is_none(), "all clients wait for us");
+        assert!(began.elapsed() >= IN_LOBBY);
+        places[7].visitor.waits();
+        assert!(served.take_from(inside.remove(0), a).await.is_some());
+        assert_eq!(lobby.visitors.lock()[&a].len(), LOBBY_OF_AN_ADDRESS - 2);
+    }
+
+    #[tokio::test]
+    async fn clients_that_connect_before_and_after_a_burst_are_served() {
+        let listener = bind(SocketAddr::from(([127, 0, 0, 1], 0))).expect("a port");
+        let address = listener.local_addr().expect("bound");
+        let (stop, stopped) = watch::channel(false);
+        let router = Router::new().route("/", axum::routing::get(|| async { "here" }));
+        let server = tokio::spawn(serve(listener, None, router, stopped));
+        let clients = move || {
+            let open = || std::net::TcpStream::connect(address).expect("connected");
+            let ask = |mut client: std::net::TcpStream| -> io::Result<bool> {
+                client.write_all(b"GET / HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n")?;
+                let mut answer = String::new();
+                client.read_to_string(&mut answer)?;
+                Ok(answer.ends_with("here"))
+            };
+            let began = Instant::now();
+            let before = open();
+            let burst: Vec<_> = (0..OF_AN_ADDRESS + 2 * LOBBY_OF_AN_ADDRESS).map(|_| open()).collect();
+            let answered = ask(before);
+            // On a machine that is too busy for the burst to be one, its place may have been taken by then.
+            assert!(answered.is_ok_and(|right| right) || began.elapsed() >= GRACE, "before");
+            assert!(ask(open()).expect("an answer"), "after");
+            drop(burst);
+        };
+        tokio::task::spawn_blocking(clients).await.expect("served");
+        stop.send(true).expect("it listens");
+        server.await.expect("ended");
     }
 }

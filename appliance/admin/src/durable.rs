@@ -28,6 +28,16 @@ pub fn replace(path: &Path, contents: &[u8], mode: u32) -> io::Result<()> {
     File::open(folder)?.sync_all()
 }
 
+/// Opens the file of a lock, made if it is missing, for its owner alone: whoever can open it can hold the lock, and keep it from the
+/// owner. An earlier version may have made it for all.
+pub fn lock_file(path: &Path) -> io::Result<File> {
+    let file = OpenOptions::new().create(true).truncate(false).read(true).write(true).mode(PRIVATE).open(path)?;
+    if file.metadata()?.permissions().mode() & 0o077 != 0 {
+        file.set_permissions(fs::Permissions::from_mode(PRIVATE))?;
+    }
+    Ok(file)
+}
+
 fn write(fresh: &Path, contents: &[u8], mode: u32) -> io::Result<()> {
     match fs::remove_file(fresh) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
@@ -95,6 +105,18 @@ mod tests {
         fs::write(path.join("inside"), "x").expect("written");
         assert!(replace(&path, b"two", PRIVATE).is_err(), "a folder is no file");
         assert!(path.join("inside").exists() && !beside(&path).exists());
+    }
+
+    #[test]
+    fn the_file_of_a_lock_is_the_owners_alone_also_where_it_was_open_to_all() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (new, old) = (folder.path().join("new"), folder.path().join("old"));
+        fs::write(&old, "").expect("written");
+        fs::set_permissions(&old, fs::Permissions::from_mode(0o644)).expect("set");
+        for path in [&new, &old] {
+            lock_file(path).expect("opened");
+            assert_eq!(mode(path), 0o600, "{}", path.display());
+        }
     }
 
     #[test]

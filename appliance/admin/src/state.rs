@@ -10,7 +10,7 @@
 use crate::durable;
 use anyhow::{Context as _, Result};
 use serde::{Deserialize, Serialize};
-use std::fs::{self, File};
+use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -124,7 +124,7 @@ impl State {
     pub fn change<T>(&self, change: impl FnOnce(&mut Vec<Imported>) -> T) -> Result<T> {
         fs::create_dir_all(&self.folder).with_context(|| self.folder.display().to_string())?;
         let lock_path = self.folder.join("lock");
-        let lock = File::create(&lock_path).with_context(|| lock_path.display().to_string())?;
+        let lock = durable::lock_file(&lock_path).with_context(|| lock_path.display().to_string())?;
         rustix::fs::flock(&lock, rustix::fs::FlockOperation::LockExclusive)
             .with_context(|| lock_path.display().to_string())?;
         let mut pools = self.pools()?;

@@ -524,3 +524,46 @@ fn is_root() -> bool {
     use std::os::unix::fs::MetadataExt;
     std::fs::metadata("/proc/self").is_ok_and(|m| m.uid() == 0)
 }
+
+/// Files below a folder that others than their owner may read, list, enter or write, and that no folder above closes to them.
+fn open_to_others(folder: &Path, below: &str, found: &mut Vec<String>) {
+    use std::os::unix::fs::PermissionsExt;
+    for entry in std::fs::read_dir(folder).expect("a folder") {
+        let entry = entry.expect("an entry");
+        let meta = entry.metadata().expect("there");
+        let name = format!("{below}{}", entry.file_name().to_string_lossy());
+        if meta.file_type().is_symlink() || meta.permissions().mode() & 0o077 == 0 {
+            continue;
+        }
+        if meta.is_dir() {
+            open_to_others(&entry.path(), &format!("{name}/"), found);
+        }
+        found.push(name);
+    }
+}
+
+/// Before, the names of NFS clients were open to everyone; so were the locks, with which any user could keep the daemon from starting.
+#[test]
+fn the_state_folder_shows_others_which_pools_are_imported_and_no_more() {
+    let _ = rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
+    let mut rig = Rig::new(&["a"]);
+    std::fs::write(rig.path("d/key"), [7; 32]).expect("a key");
+    rig.start("serve --no-mount --set nfs.listen=127.0.0.1:0 --set nfs.portmap=off --set api.listen=127.0.0.1:0");
+    rig.good("zpool create -O mountpoint=none tank DIRd/a");
+    rig.good("zfs create -o encryption=on -o keyformat=raw -o keylocation=file://DIRd/key tank/secret");
+    rig.good("zpool scrub -w tank");
+    let state = rig.path("state");
+    let list = |rig: &Rig| {
+        let mut found = Vec::new();
+        open_to_others(Path::new(&rig.path("state")), "", &mut found);
+        found.sort();
+        found
+    };
+    assert_eq!(list(&rig), ["pools.json", "run"], "while the daemon runs");
+    for name in ["nfs-lock-clients", "nfs-secret", "v4-clients", "audit.log", "events.log", "keys", "tls", "lock"] {
+        assert!(Path::new(&state).join(name).exists(), "{name} is looked at");
+    }
+    rig.signal("-TERM");
+    rig.good("zpool export tank");
+    assert_eq!(list(&rig), ["pools.json", "run"], "after it");
+}

@@ -4,6 +4,7 @@
 //!   * a socket belongs to whoever has the lock beside it (`weir.lock` for `weir.sock`): one that is left behind is removed only
 //!     by somebody who got that lock
 
+use admin::durable;
 use anyhow::{Context as _, Result, bail};
 use rustix::fs::{FlockOperation, flock};
 use std::fs::{self, File, Permissions};
@@ -50,8 +51,7 @@ pub struct Listening {
 /// Takes the lock of `socket` without waiting; `None`: somebody else has it.
 fn lock(socket: &Path) -> Result<Option<File>> {
     let path = lock_path(socket);
-    let file = File::options().create(true).truncate(false).read(true).write(true).open(&path);
-    let file = file.with_context(|| path.display().to_string())?;
+    let file = durable::lock_file(&path).with_context(|| path.display().to_string())?;
     match flock(&file, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => Ok(Some(file)),
         Err(rustix::io::Errno::WOULDBLOCK) => Ok(None),

@@ -21,6 +21,7 @@ use parking_lot::Mutex;
 use serve::fuse::{MountOptions, Signals, leave_terminal};
 use std::fs::File;
 use std::io::{self, Read, Write};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 use std::sync::Arc;
@@ -237,10 +238,15 @@ pub fn tell_parent(place: &Path) -> Result<()> {
 
 fn open_log(place: &Path) -> Result<File> {
     let dir = crate::state::folder()?.join("log");
-    std::fs::create_dir_all(&dir).with_context(|| dir.display().to_string())?;
+    admin::durable::make_private(&dir).with_context(|| dir.display().to_string())?;
     let name: String = place.to_string_lossy().chars().map(|c| if c == '/' { '-' } else { c }).collect();
     let path = dir.join(format!("mount{name}.log"));
-    File::options().create(true).append(true).open(&path).with_context(|| path.display().to_string())
+    File::options()
+        .create(true)
+        .append(true)
+        .mode(admin::durable::PRIVATE)
+        .open(&path)
+        .with_context(|| path.display().to_string())
 }
 
 #[cfg(test)]

@@ -22,7 +22,7 @@ use parking_lot::Mutex;
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use std::collections::BTreeSet;
 use std::fs;
-use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -256,7 +256,8 @@ impl Smb {
 
     fn start(&self, config: &SmbConfig) -> Result<Child> {
         conf::check_modules(&config.program)?;
-        let log = fs::File::create(self.folder.join("start.log"))?;
+        let log = self.folder.join("start.log");
+        let log = fs::File::options().write(true).create(true).truncate(true).mode(durable::PRIVATE).open(log)?;
         let mut command = Command::new(&config.program);
         command.args(["--foreground", "--no-process-group", "--debug-stdout", "-s"]).arg(self.folder.join("smb.conf"));
         // A group of its own: those that it starts for its clients end with it, and Ctrl-C of a terminal is ours to handle.

@@ -22,6 +22,7 @@ pub mod portmap;
 pub mod rpc;
 pub mod rquota;
 mod server;
+mod stable;
 pub mod status;
 pub mod v3;
 pub mod v4;

@@ -10,6 +10,7 @@
 use super::grace::Grace;
 use super::portmap;
 use super::rpc::{Call, Fault, Program, Transport};
+use super::stable;
 use super::xdr::{Reader, Writer};
 use parking_lot::{Mutex, RwLock};
 use std::collections::HashMap;
@@ -61,11 +62,7 @@ impl Notes {
         for (name, address) in names.now.iter().chain(before) {
             text.push_str(&format!("{address} {name}\n"));
         }
-        // Replaces the file atomically.
-        let new = file.with_extension("new");
-        std::fs::write(&new, text)?;
-        std::fs::File::open(&new)?.sync_all()?;
-        std::fs::rename(&new, file)
+        stable::replace(file, text.as_bytes())
     }
 
     /// Drops clients that have not reclaimed their locks by now.

@@ -4,8 +4,9 @@
 //! A name is recorded before the client learns that it holds state, so a crash never loses one.
 //! Each name has a file, whose name is a hash of the client's name.
 
+use crate::nfs::stable;
 use std::fs::{self, File};
-use std::io::{self, Read, Write};
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 /// Stores the names of clients.
@@ -42,7 +43,7 @@ const RECORDS_MAX: usize = 4096;
 impl FolderRecords {
     /// Uses this directory, which is created if necessary.
     pub fn open(folder: &Path) -> io::Result<Self> {
-        fs::create_dir_all(folder)?;
+        stable::make_folder(folder)?;
         Ok(Self { folder: folder.to_owned() })
     }
 
@@ -52,13 +53,7 @@ impl FolderRecords {
     }
 
     fn store(&self, name: &[u8]) -> io::Result<()> {
-        let path = self.path(name);
-        let new = path.with_extension("new");
-        let mut file = File::create(&new)?;
-        file.write_all(name)?;
-        file.sync_all()?;
-        fs::rename(&new, &path)?;
-        File::open(&self.folder)?.sync_all()
+        stable::replace(&self.path(name), name)
     }
 
     fn names(&self) -> io::Result<Vec<Vec<u8>>> {

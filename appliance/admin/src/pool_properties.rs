@@ -35,7 +35,7 @@ pub enum When {
 
 /// Whether there can be a pool property of this name.
 pub fn is_known(name: &str) -> bool {
-    find(name).is_some_and(|def| def.name == name) || name.starts_with("feature@") || is_user_property(name)
+    find(name).is_some() || name.starts_with("feature@") || is_user_property(name)
 }
 
 fn is_user_property(name: &str) -> bool {
@@ -55,7 +55,7 @@ pub fn parse(name: &str, value: &str, when: When) -> Result<PoolSetting, String>
             _ => Err(format!("property '{name}' can only be set to 'enabled' or 'disabled'")),
         };
     }
-    let Some(def) = find(name).filter(|def| def.name == name) else {
+    let Some(def) = find(name) else {
         if !is_user_property(name) {
             return Err(format!("invalid property '{name}'"));
         }
@@ -65,11 +65,12 @@ pub fn parse(name: &str, value: &str, when: When) -> Result<PoolSetting, String>
             () => Ok(PoolSetting::Stored(name.to_owned(), SetValue::Text(value.to_owned()))),
         };
     };
-    if def.readonly && name != "readonly" {
+    if def.readonly && def.name != "readonly" {
         return Err(format!("'{name}' is readonly"));
     }
-    let stored = |value: SetValue| Ok(PoolSetting::Stored(name.to_owned(), value));
-    match name {
+    // What people call it stays in the messages, as with OpenZFS.
+    let stored = |value: SetValue| Ok(PoolSetting::Stored(def.name.to_owned(), value));
+    match def.name {
         "readonly" => Err("property 'readonly' can only be set at import time".to_owned()),
         "multihost" if value == "on" => Err("unsupported: multihost=on".to_owned()),
         "version" => match value {
@@ -112,7 +113,7 @@ pub fn parse(name: &str, value: &str, when: When) -> Result<PoolSetting, String>
         _ => match def.kind {
             Kind::Word(words) => match words.iter().position(|w| *w == value) {
                 Some(number) => stored(SetValue::Number(number as u64)),
-                None => Err(format!("'{name}' must be one of '{}'", def.values)),
+                None => Err(format!("'{}' must be one of '{}'", def.name, def.values)),
             },
             Kind::Text => stored(SetValue::Text(value.to_owned())),
             _ => match value.parse::<u64>() {
@@ -135,6 +136,8 @@ mod tests {
         assert_eq!(set("failmode", "continue"), stored("failmode", SetValue::Number(1)));
         assert_eq!(set("comment", "hello"), stored("comment", SetValue::Text("hello".into())));
         assert_eq!(set("org.example:x", "y"), stored("org.example:x", SetValue::Text("y".into())));
+        assert_eq!(set("expand", "on"), stored("autoexpand", SetValue::Number(1)));
+        assert_eq!(set("ddtquota", "none"), stored("dedup_table_quota", SetValue::Number(0)));
         assert_eq!(set("ashift", "12"), stored("ashift", SetValue::Number(12)));
         assert_eq!(set("feature@lz4_compress", "enabled"), PoolSetting::Feature("lz4_compress".into(), true));
         assert_eq!(set("cachefile", "none"), PoolSetting::Import("cachefile".into(), "none".into()));
@@ -145,6 +148,9 @@ mod tests {
     fn bad_values_are_refused_in_openzfs_words() {
         let cases = [
             ("size", "1", "'size' is readonly"),
+            ("cap", "1", "'cap' is readonly"),
+            ("expand", "maybe", "'autoexpand' must be one of 'on | off'"),
+            ("AUTOTRIM", "on", "invalid property 'AUTOTRIM'"),
             ("autotrim", "maybe", "'autotrim' must be one of 'on | off'"),
             ("nosuch", "1", "invalid property 'nosuch'"),
             ("feature@nosuch", "enabled", "feature 'nosuch' unsupported by kernel"),

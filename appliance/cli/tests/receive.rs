@@ -161,6 +161,19 @@ fn a_tree_is_received_and_follows_what_happens_to_it() {
 }
 
 #[test]
+fn short_names_of_properties_override_and_exclude_what_a_stream_brings() {
+    let rig = Rig::new(false);
+    rig.good("zfs create -o recordsize=16K -o compression=gzip tank/src");
+    rig.good("zfs snapshot tank/src@1");
+    let stream = rig.send("zfs send -p tank/src@1");
+    rig.receive("zfs receive -o compress=zstd -x recsize tank/to", &stream);
+    let get = rig.good("zfs get -H -o property,value,source compression,recordsize tank/to");
+    assert_eq!(get, "compression\tzstd\tlocal\nrecordsize\t128K\tdefault\n");
+    let (code, said) = rig.with("zfs receive -o COMPRESS=zstd tank/no", &stream);
+    assert_eq!((code, said.as_str()), (1, "cannot receive: invalid property 'COMPRESS'\n"));
+}
+
+#[test]
 fn what_is_wrong_is_said_as_openzfs_says_it() {
     let rig = Rig::new(false);
     rig.good("zfs create tank/a");

@@ -381,6 +381,43 @@ fn datasets_are_made_changed_and_destroyed_as_openzfs_does() {
     rig.judge("tank");
 }
 
+/// Before, they were known to `get` alone; `inherit` took them, and changed nothing.
+#[test]
+fn short_names_of_properties_are_taken_wherever_one_is_set_and_kept_in_full() {
+    let rig = Rig::new(&["a"]);
+    rig.good("zpool create -o expand=on -O compress=zstd -O mountpoint=none tank a");
+    let pool = |names: &str| rig.good(&format!("zpool get -H -o property,value,source {names} tank"));
+    assert_eq!(pool("autoexpand,cap,size").lines().next(), Some("autoexpand\ton\tlocal"));
+    rig.good("zpool set replace=on tank");
+    assert_eq!(pool("replace"), "autoreplace\ton\tlocal\n");
+    rig.bad("zpool set frag=1 tank", 1, "cannot set property for 'tank': 'frag' is readonly");
+
+    let get = |names: &str, of: &str| rig.good(&format!("zfs get -H -o property,value,source {names} {of}"));
+    assert_eq!(get("compress", "tank"), "compression\tzstd\tlocal\n");
+    rig.good("zfs create -o compress=lz4 -o recsize=16K -o rdonly=off -o dnsize=auto -o reserv=1M tank/fs");
+    assert_eq!(
+        get("compression,recordsize,readonly,dnodesize,reservation", "tank/fs"),
+        "compression\tlz4\tlocal\nrecordsize\t16K\tlocal\nreadonly\toff\tlocal\ndnodesize\tauto\tlocal\n\
+         reservation\t1M\tlocal\n"
+    );
+    rig.good("zfs create -o volblock=8K -o refreserv=none -V 8M tank/volume");
+    assert_eq!(get("volblocksize,refreservation", "tank/volume"), "volblocksize\t8K\t-\nrefreservation\tnone\tlocal\n");
+    rig.good("zfs set compress=gzip refreserv=2M tank/fs");
+    assert_eq!(get("compression,refreservation", "tank/fs"), "compression\tgzip\tlocal\nrefreservation\t2M\tlocal\n");
+    rig.good("zfs inherit compress tank/fs");
+    assert_eq!(get("compress", "tank/fs"), "compression\tzstd\tinherited from tank\n");
+    rig.good("zfs snapshot tank/fs@s");
+    rig.good("zfs clone -o compress=lzjb tank/fs@s tank/clone");
+    assert_eq!(get("compression", "tank/clone"), "compression\tlzjb\tlocal\n");
+    rig.bad("zfs set refer=1 tank/fs", 255, "cannot set property for 'tank/fs': 'refer' is readonly");
+    rig.bad("zfs set COMPRESS=lz4 tank/fs", 255, "cannot set property for 'tank/fs': invalid property 'COMPRESS'");
+    assert_eq!(rig.run("zfs get COMPRESS tank/fs").0, 2);
+    rig.judge("tank");
+    rig.good("zpool export tank");
+    rig.good("zpool import -N -o rdonly=on -d DISKS tank");
+    assert_eq!(pool("rdonly"), "readonly\ton\t-\n");
+}
+
 #[test]
 fn encrypted_datasets_are_made_with_their_key_which_can_be_changed() {
     let rig = Rig::new(&["a"]);

@@ -76,9 +76,14 @@ impl PropertyDef {
     }
 }
 
-/// The property of this name, or with this column heading in small letters.
+/// The property of this name, or of this short name: the heading of its column in small letters.
 pub fn find(name: &str) -> Option<&'static PropertyDef> {
     CATALOGUE.iter().find(|d| d.name == name || d.column.to_ascii_lowercase() == name)
+}
+
+/// The name in full of a property that may be given by its short name. Other names (features, those of users) stay as they are.
+pub fn full_name(name: &str) -> &str {
+    find(name).map_or(name, |def| def.name)
 }
 
 /// Where a value comes from.

@@ -8,7 +8,7 @@ use crate::zpool::writing::{self, change, command_line, why};
 use admin::write::WritablePool;
 use anyhow::{Result, anyhow, bail};
 use dataset::DatasetKind;
-use dataset::property::parse_size;
+use dataset::property::{full_name, parse_size};
 use dataset::write::{self, NewDataset};
 
 const CREATE: Options = Options { short: "pV:b:snuvPo:", long: &[] };
@@ -140,7 +140,7 @@ fn volume(
         properties.push(("volblocksize".into(), number(block)?.to_string()));
     }
     let asked = properties.clone();
-    let given = |name: &str| asked.iter().find(|(n, _)| n == name).map(|(_, v)| v.clone());
+    let given = |name: &str| asked.iter().find(|(n, _)| full_name(n) == name).map(|(_, v)| v.clone());
     let block = number(&given("volblocksize").unwrap_or_else(|| VOLUME_BLOCK.to_owned()))?.max(1);
     let size = number(size)?.div_ceil(block).saturating_mul(block);
     properties.push(("volsize".into(), size.to_string()));

@@ -56,7 +56,7 @@ pub fn set(cx: &mut Context<'_>, args: &[String]) -> Outcome {
         let Some(found) = open(cx, name)? else { continue };
         let cannot = format!("cannot set property for '{name}'");
         let record = &found.pool.record;
-        let told: Vec<(&str, &str)> = properties.iter().map(|(n, v)| (n.as_str(), v.as_str())).collect();
+        let told: Vec<_> = properties.iter().map(|(n, v)| (property::full_name(n), v.as_str())).collect();
         let remount = match parsed.has('u') {
             true => None,
             false => Remount::prepare(cx, record, name, &told).map_err(Failure::failed)?,
@@ -180,7 +180,8 @@ pub fn inherit(cx: &mut Context<'_>, args: &[String]) -> Outcome {
         let Some(first) = all.first() else { continue };
         let cannot = format!("cannot inherit {name} for '{}'", first.entry.name());
         let record = &first.pool.record;
-        let remount = Remount::prepare(cx, record, first.entry.name(), &[(name, "")]).map_err(Failure::failed)?;
+        let remount = Remount::prepare(cx, record, first.entry.name(), &[(property::full_name(name), "")])
+            .map_err(Failure::failed)?;
         let changed = change(cx, record, &cannot, &command, |open| {
             for f in &all {
                 let applies = property::find(name).is_none_or(|def| applies(def, &f.entry));

@@ -7,7 +7,7 @@ use crate::state::Imported;
 use admin::create::{self, CreateRequest, check_name};
 use admin::layout::{Layout, check_replication, check_unused};
 use admin::pool_properties::{PoolSetting, When, is_known, parse};
-use admin::{compatibility, new_key};
+use admin::{compatibility, new_key, property};
 
 const OPTIONS: Options = Options { short: "fndR:m:o:O:t:", long: &[] };
 
@@ -44,10 +44,11 @@ pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
         if !is_known(name) {
             return Err(Failure::failed(format!("property '{name}' is not a valid pool or vdev property")));
         }
-        if properties.iter().any(|(n, _)| n == name) {
+        let full = property::full_name(name);
+        if properties.iter().any(|(n, _)| n == full) {
             return Err(Failure::failed(format!("property '{name}' specified multiple times")));
         }
-        properties.push((name.to_owned(), value.to_owned()));
+        properties.push((full.to_owned(), value.to_owned()));
     }
     if let Some(root) = parsed.last('R') {
         properties.push(("altroot".into(), root.to_owned()));
@@ -66,7 +67,9 @@ pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
             ('m', _) => mountpoint = Some(argument.clone()),
             (_, None) => return Err(Failure::failed("missing '=' for -O option")),
             (_, Some(("mountpoint", value))) => mountpoint = Some(value.to_owned()),
-            (_, Some((name, value))) => datasets.push((name.to_owned(), value.to_owned())),
+            (_, Some((name, value))) => {
+                datasets.push((dataset::property::full_name(name).to_owned(), value.to_owned()))
+            }
         }
     }
     if let Some(place) = mountpoint {

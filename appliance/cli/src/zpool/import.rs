@@ -16,6 +16,7 @@ use admin::health::{self, Reason, state_name};
 use admin::import::{self, Candidate, LabelState, OpenRequest};
 use admin::status::{PoolStatus, VdevAux, VdevClass, VdevState, VdevStatus};
 use pool::FoundPool;
+use pool::property::full_name;
 use std::fmt::Write;
 use std::path::PathBuf;
 
@@ -92,11 +93,11 @@ fn check(parsed: &Parsed) -> Result<(), Failure> {
     }
     for option in parsed.all('o') {
         let (name, value) = option.split_once('=').unwrap_or((option, ""));
-        let known = matches!(name, "readonly" | "altroot" | "cachefile");
+        let known = matches!(full_name(name), "readonly" | "altroot" | "cachefile");
         if option.contains('=') && !known && admin::property::find(name).is_none() && !name.starts_with("feature@") {
             return Err(Failure::failed(format!("property '{name}' is not a valid pool or vdev property")));
         }
-        if name == "readonly" && !matches!(value, "on" | "off") {
+        if full_name(name) == "readonly" && !matches!(value, "on" | "off") {
             return Err(Failure::failed("cannot import: 'readonly' must be one of 'on | off'"));
         }
     }
@@ -194,8 +195,8 @@ fn import_one(
         return Ok(1);
     }
     let option = |name: &str| {
-        let value = |o: &str| o.strip_prefix(name)?.strip_prefix('=').map(str::to_owned);
-        parsed.all('o').filter_map(value).last()
+        let pairs = parsed.all('o').filter_map(|option| option.split_once('='));
+        pairs.filter(|(given, _)| full_name(given) == name).last().map(|(_, value)| value.to_owned())
     };
     let altroot = parsed.last('R').map(str::to_owned).or_else(|| option("altroot"));
     let mut record = Imported {

@@ -108,6 +108,7 @@ fn set_device(cx: &mut Context<'_>, args: &[String], assignment: &str, name: &st
         return Err(Failure::Code(EINVAL));
     };
     let is_known = |name: &str| vdev_properties::find(name).is_some();
+    let property = vdev_properties::find(property).unwrap_or(property);
     let setting = admin::vdev_properties::parse(property, value, is_known).map_err(|why| failed(&why))?;
     let command = command_line("zpool set", args);
     change(cx, &record, &cannot, &command, |pool| admin::vdev_properties::set(pool, guid, setting))?;

@@ -133,7 +133,7 @@ pub async fn get(State(service): State<Arc<Service>>, Path(name): Path<String>) 
 
 pub fn may_set(caller: &Caller, property: &str) -> Answer<()> {
     property_name(property)?;
-    if caller.role < Some(Role::Administrator) && FOR_ADMINISTRATORS.contains(&property) {
+    if caller.role < Some(Role::Administrator) && FOR_ADMINISTRATORS.contains(&dataset::property::full_name(property)) {
         let message = format!("the property {property} is for administrators");
         return Err(Problem::new(ErrorCode::Forbidden, message).at(property));
     }

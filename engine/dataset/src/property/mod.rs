@@ -24,14 +24,22 @@ pub use value::{Property, PropertyValue, Source, Value};
 use std::collections::HashMap;
 use std::sync::OnceLock;
 
-/// The definition of `name`, by its name or by the heading of its column, as `zfs list -o` takes it.
+/// The definition of `name`: a name, or the short one that people may use in its place, which is the heading of the property's
+/// column in small letters (`compress`, `recsize`). Facts: propname_match in module/zcommon/zprop_common.c, which distinguishes
+/// capital letters; the kernel, like the names on disk and in streams, knows names in full alone.
 pub fn find(name: &str) -> Option<&'static PropertyDef> {
-    static BY_NAME: OnceLock<HashMap<&'static str, &'static PropertyDef>> = OnceLock::new();
-    let by_name = BY_NAME.get_or_init(|| CATALOGUE.iter().map(|def| (def.name, *def)).collect());
-    if let Some(def) = by_name.get(name) {
-        return Some(def);
-    }
-    CATALOGUE.iter().find(|def| def.column.eq_ignore_ascii_case(name)).copied()
+    static BY_NAME: OnceLock<HashMap<String, &'static PropertyDef>> = OnceLock::new();
+    let by_name = BY_NAME.get_or_init(|| {
+        let short = CATALOGUE.iter().map(|def| (def.column.to_ascii_lowercase(), *def));
+        short.chain(CATALOGUE.iter().map(|def| (def.name.to_owned(), *def))).collect()
+    });
+    by_name.get(name).copied()
+}
+
+/// The name in full of a property that may be given by its short name. Names that are not in the catalogue (of users, quotas of
+/// users) stay as they are.
+pub fn full_name(name: &str) -> &str {
+    find(name).map_or(name, |def| def.name)
 }
 
 /// Whether `name` is that of a property that a user invents: `module:name`.
@@ -54,6 +62,27 @@ mod tests {
         assert_eq!(CATALOGUE.len(), 108);
     }
 
+    /// The names that OpenZFS's own commands take (module/zcommon/zfs_prop.c); those that only differ in capitals are left out.
+    #[test]
+    fn short_names_are_those_of_openzfs_and_each_is_of_one_property() {
+        let short = |def: &&&PropertyDef| def.column.to_ascii_lowercase() != def.name;
+        let short: Vec<_> = CATALOGUE.iter().filter(short).map(|d| (d.column.to_ascii_lowercase(), d.name)).collect();
+        let text: Vec<String> = short.iter().map(|(short, name)| format!("{short}={name}")).collect();
+        assert_eq!(
+            text.join(" "),
+            "avail=available refer=referenced ratio=compressratio reserv=reservation volblock=volblocksize \
+             recsize=recordsize compress=compression rdonly=readonly case=casesensitivity refreserv=refreservation \
+             usedsnap=usedbysnapshots usedds=usedbydataset usedchild=usedbychildren \
+             usedrefreserv=usedbyrefreservation dnsize=dnodesize refratio=refcompressratio lused=logicalused \
+             lrefer=logicalreferenced fslimit=filesystem_limit sslimit=snapshot_limit fscount=filesystem_count \
+             sscount=snapshot_count redund_md=redundant_metadata resumetok=receive_resume_token \
+             encroot=encryptionroot rsnaps=redact_snaps zvol threading=volthreading"
+        );
+        for (short, name) in short {
+            assert_eq!(find(&short).map(|def| def.name), Some(name));
+        }
+    }
+
     #[test]
     fn a_default_that_is_a_word_is_known() {
         for def in CATALOGUE.iter().filter(|def| matches!(def.value_type, ValueType::Index(_))) {
@@ -66,8 +95,8 @@ mod tests {
     fn properties_are_found_by_name_and_column() {
         assert_eq!(find("used").unwrap().name, "used");
         assert_eq!(find("avail").unwrap().name, "available");
-        assert_eq!(find("REFER").unwrap().name, "referenced");
-        assert!(find("nosuch").is_none());
+        assert!(find("nosuch").is_none() && find("REFER").is_none());
+        assert_eq!((full_name("recsize"), full_name("com.example:recsize")), ("recordsize", "com.example:recsize"));
         assert!(is_user_property("com.example:note") && !is_user_property("note") && !is_user_property("A:b"));
     }
 }

@@ -134,7 +134,7 @@ fn sort(cx: &Cx<'_>, new: &NewDataset, mut traits: FileSystemTraits) -> Result<S
     for (name, text) in &new.properties {
         let setting = values::check(&target, name, text)?;
         let number = setting.number();
-        match name.as_str() {
+        match setting.name.as_str() {
             "version" if number != FileSystemTraits::default().version => {
                 return Err(Error::unsupported(&*new.name, "making a file system of an older version"));
             }

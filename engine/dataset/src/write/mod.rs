@@ -63,7 +63,7 @@ pub use unsnap::destroy_snapshots;
 pub use values::{Setting, check_new};
 
 use crate::live::LiveDatasets;
-use crate::property::{Attr, find, is_user_property};
+use crate::property::{Attr, find, full_name, is_user_property};
 use crate::{Error, Result};
 use cx::Cx;
 use pool::SpaceCheck;
@@ -98,6 +98,7 @@ pub fn set(live: &LiveDatasets, name: &str, properties: &[(String, String)]) -> 
 
 /// Has property `property` of dataset `name` inherited; with `received`, goes back to what a stream brought.
 pub fn inherit(live: &LiveDatasets, name: &str, property: &str, received: bool) -> Result<()> {
+    let property = full_name(property);
     match find(property) {
         _ if is_user_property(property) => {}
         None => return Err(Error::invalid(name, format!("'{property}': there is no such property"))),

@@ -63,7 +63,8 @@ pub(crate) fn on_disk(value: &Value) -> ZapValue {
     }
 }
 
-/// Checks that `name` may be set to `text` there.
+/// Checks that `name` may be set to `text` there. A short name is one that people may use; messages call the property as they did,
+/// as those of OpenZFS do, and the setting has the name in full.
 pub(crate) fn check(target: &Target<'_>, name: &str, text: &str) -> Result<Setting> {
     let invalid = |what: String| Error::invalid(target.dataset, what);
     if is_user_property(name) {
@@ -75,7 +76,7 @@ pub(crate) fn check(target: &Target<'_>, name: &str, text: &str) -> Result<Setti
     if target.kinds == Kinds::SNAPSHOT {
         return Err(invalid(format!("'{name}': only user properties can be set on a snapshot")));
     }
-    let Some(def) = find(name).filter(|def| def.name == name) else {
+    let Some(def) = find(name) else {
         return Err(invalid(match name.contains(':') && name.len() >= 256 {
             true => format!("property name '{name}' is too long"),
             false => format!("invalid property '{name}'"),
@@ -92,16 +93,20 @@ pub(crate) fn check(target: &Target<'_>, name: &str, text: &str) -> Result<Setti
         Refused::Invalid(what) => invalid(what),
         Refused::Unsupported(what) => Error::unsupported(target.dataset, what),
     })?;
-    Ok(Setting { name: name.to_owned(), value })
+    Ok(Setting { name: def.name.to_owned(), value })
 }
 
 /// Checks that a stream may bring `value` for `name` there. What people set only once, or not at all, it cannot.
 pub(crate) fn check_received(target: &Target<'_>, name: &str, value: &Value) -> Result<Setting> {
+    let invalid = || Error::invalid(target.dataset, format!("invalid property '{name}'"));
+    // Streams have names in full.
+    if find(name).is_some_and(|def| def.name != name) {
+        return Err(invalid());
+    }
     let text = match value {
         Value::Text(text) => text.clone(),
         Value::Number(n) => {
-            let invalid = || Error::invalid(target.dataset, format!("invalid property '{name}'"));
-            let def = find(name).filter(|def| def.name == name).ok_or_else(invalid)?;
+            let def = find(name).ok_or_else(invalid)?;
             match def.value_type {
                 ValueType::Index(_) => def.word(*n).ok_or_else(invalid)?.to_owned(),
                 // As a person writes that there is none.
@@ -242,6 +247,21 @@ mod tests {
         assert_eq!(fs("snapshot_limit", "none"), Value::Number(u64::MAX));
         assert_eq!(fs("com.example:note", "4K"), Value::Text("4K".into()));
         assert_eq!(fs("atime", "off"), Value::Number(0));
+    }
+
+    #[test]
+    fn a_short_name_sets_the_property_that_it_is_of_but_does_not_come_in_a_stream() {
+        let target = Target { dataset: "tank/a", kinds: Kinds::FILESYSTEM, is_new: false, is_enabled: &|_| true };
+        let set = check(&target, "compress", "lz4").unwrap();
+        assert_eq!(set, Setting { name: "compression".into(), value: Value::Number(15) });
+        let refused = |name, text| check(&target, name, text).unwrap_err().to_string();
+        assert!(refused("refer", "1").contains("'refer' is readonly"));
+        assert!(refused("COMPRESS", "lz4").contains("invalid property 'COMPRESS'"));
+        assert!(refused("recsize", "3K").contains("'recordsize' must be power of 2"));
+        for value in [Value::Number(15), Value::Text("lz4".into())] {
+            assert!(check_received(&target, "compression", &value).is_ok());
+            assert!(check_received(&target, "compress", &value).is_err());
+        }
     }
 
     #[test]

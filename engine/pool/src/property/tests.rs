@@ -77,6 +77,23 @@ fn what_is_set_is_local() {
     assert!(context.get("nosuch").is_none());
 }
 
+/// The names that OpenZFS's own commands take (module/zcommon/zpool_prop.c); those that only differ in capitals are left out.
+#[test]
+fn short_names_are_those_of_openzfs() {
+    let short = CATALOGUE.iter().map(|d| (d.column.to_ascii_lowercase(), d.name)).filter(|(short, name)| short != name);
+    let text: Vec<String> = short.clone().map(|(short, name)| format!("{short}={name}")).collect();
+    assert_eq!(
+        text.join(" "),
+        "cap=capacity replace=autoreplace listsnaps=listsnapshots expand=autoexpand dedup=dedupratio alloc=allocated \
+         rdonly=readonly expandsz=expandsize frag=fragmentation ckpoint=checkpoint bclone_used=bcloneused \
+         bclone_saved=bclonesaved bclone_ratio=bcloneratio ddtsize=dedup_table_size ddtquota=dedup_table_quota"
+    );
+    for (short, name) in short {
+        assert_eq!(full_name(&short), name);
+    }
+    assert!(find("EXPAND").is_none());
+}
+
 #[test]
 fn columns_are_as_wide_as_openzfs_makes_them() {
     let width = |name: &str| find(name).expect(name).width();

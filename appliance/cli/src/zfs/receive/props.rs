@@ -11,7 +11,7 @@ use super::name::Destination;
 use crate::context::{Context, Failure};
 use crate::getopt::Parsed;
 use admin::new_key::{self, Material};
-use dataset::property::{Kinds, find, is_user_property};
+use dataset::property::{Kinds, find, full_name, is_user_property};
 use dataset::write::ReceivedProperties;
 use dataset::{Datasets, Source, View, property};
 use ondisk::send_record::{Begin, Features};
@@ -54,6 +54,9 @@ impl Asked {
             }
             check(name)?;
         }
+        // What the stream brings and what the dataset has go by names in full.
+        asked.set.iter_mut().for_each(|(name, _)| *name = full_name(name).to_owned());
+        asked.exclude.iter_mut().for_each(|name| *name = full_name(name).to_owned());
         if let Some(at) = asked.set.iter().position(|(name, _)| name == "origin") {
             asked.origin = Some(asked.set.remove(at).1);
         }
@@ -72,8 +75,8 @@ fn check(name: &str) -> Result<(), Failure> {
     if is_of_keys(name) {
         return Ok(());
     }
-    match find(name).filter(|def| def.name == name) {
-        Some(def) if !def.readonly() && !matches!(name, "version" | "volsize") => Ok(()),
+    match find(name) {
+        Some(def) if !def.readonly() && !matches!(def.name, "version" | "volsize") => Ok(()),
         _ => Err(Failure::failed(format!("cannot receive: invalid property '{name}'"))),
     }
 }

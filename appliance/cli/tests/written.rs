@@ -381,6 +381,57 @@ fn datasets_are_made_changed_and_destroyed_as_openzfs_does() {
     rig.judge("tank");
 }
 
+/// Before, snapshots were refused, and `-r` left those below alone.
+#[test]
+fn user_properties_of_snapshots_are_set_inherited_and_cleared() {
+    let rig = Rig::new(&["a"]);
+    rig.good("zpool create -O mountpoint=none tank a");
+    rig.good("zfs create tank/fs");
+    rig.good("zfs create -V 8M tank/fs/volume");
+    rig.good("zfs snapshot -r tank@s");
+    let get = |of: &str| rig.good(&format!("zfs get -H -o name,value,source u:p {of}"));
+    rig.good("zfs set u:p=above tank");
+    rig.good("zfs set u:p=head tank/fs");
+    rig.good("zfs set u:p=own tank/fs@s tank/fs/volume@s");
+    assert_eq!(get("tank/fs@s"), "tank/fs@s\town\tlocal\n");
+    rig.good("zfs inherit u:p tank/fs@s");
+    assert_eq!(get("tank/fs@s"), "tank/fs@s\thead\tinherited from tank/fs\n");
+    let inherited = rig.good("zfs get -H -r -t snapshot -s inherited -o name,value u:p tank");
+    assert_eq!(inherited, "tank@s\tabove\ntank/fs@s\thead\n");
+    assert_eq!(rig.good("zfs get -H -r -s local -o name u:p tank"), "tank\ntank/fs\ntank/fs/volume@s\n");
+    rig.good("zfs inherit -r u:p tank/fs");
+    assert_eq!(get("tank/fs/volume@s"), "tank/fs/volume@s\tabove\tinherited from tank\n");
+    // Nothing is there to be removed any more.
+    rig.good("zfs inherit u:p tank@s tank/fs@s");
+    rig.good("zfs inherit -S u:p tank@s");
+    rig.bad(
+        "zfs set compression=lz4 tank@s",
+        255,
+        "cannot set property for 'tank@s': this property can not be modified for snapshots",
+    );
+    let refused = "property doesn't apply to datasets of this type";
+    rig.bad("zfs inherit compression tank@s", 1, &format!("cannot inherit compression for 'tank@s': {refused}"));
+    rig.bad(
+        "zfs inherit recsize tank/fs/volume",
+        1,
+        &format!("cannot inherit recsize for 'tank/fs/volume': {refused}"),
+    );
+    rig.good("zfs inherit exec tank@s");
+    rig.good("zfs set recordsize=16K tank/fs");
+    // Of several, those that can are changed.
+    let (code, _, said) = rig.run("zfs inherit recordsize tank/fs/volume tank/fs tank@s");
+    assert_eq!((code, said.lines().count()), (1, 2), "{said}");
+    assert_eq!(rig.good("zfs get -H -o source recordsize tank/fs"), "default\n");
+    rig.good("zfs set recordsize=16K tank/fs");
+    rig.good("zfs inherit -r recordsize tank");
+    assert_eq!(rig.good("zfs get -H -o source recordsize tank/fs"), "default\n");
+    rig.good("zfs bookmark tank@s tank#b");
+    rig.bad("zfs inherit u:p tank#b", 1, "cannot open 'tank#b': bookmark delimiter '#' is not expected here");
+    rig.bad("zfs inherit u:p tank@no", 1, "cannot open 'tank@no': dataset does not exist");
+    rig.bad("zfs inherit -S version tank", 1, "'version' property cannot be reverted to a received value");
+    rig.judge("tank");
+}
+
 /// Before, they were known to `get` alone; `inherit` took them, and changed nothing.
 #[test]
 fn short_names_of_properties_are_taken_wherever_one_is_set_and_kept_in_full() {

@@ -58,6 +58,8 @@ pub struct Types {
 impl Types {
     /// File systems and volumes.
     pub const HEADS: Self = Self { filesystems: true, volumes: true, snapshots: false, bookmarks: false };
+    /// All but bookmarks: what OpenZFS calls a dataset.
+    pub const DATASETS: Self = Self { filesystems: true, volumes: true, snapshots: true, bookmarks: false };
     /// Everything.
     pub const ALL: Self = Self { filesystems: true, volumes: true, snapshots: true, bookmarks: true };
 
@@ -190,6 +192,12 @@ impl Pools {
             }
         }
         for name in names {
+            let unexpected = [('@', "snapshot", wanted.types.snapshots), ('#', "bookmark", wanted.types.bookmarks)];
+            if let Some((c, what, _)) = unexpected.iter().find(|(c, _, is_wanted)| !is_wanted && name.contains(*c)) {
+                cx.complain(&format!("cannot open '{name}': {what} delimiter '{c}' is not expected here"));
+                code = 1;
+                continue;
+            }
             let Some(found) = self.entry(cx, name)? else {
                 code = 1;
                 continue;

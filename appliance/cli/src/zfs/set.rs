@@ -172,39 +172,74 @@ pub fn inherit(cx: &mut Context<'_>, args: &[String]) -> Outcome {
         }
         _ => {}
     }
-    let depth = if parsed.has('r') { None } else { Some(0) };
-    let (found, mut code) = Pools::new(cx).list(cx, datasets, Wanted { types: Types::HEADS, depth })?;
+    if received && matches!(property::full_name(name), "volsize" | "version") {
+        return Err(Failure::failed(format!("'{name}' property cannot be reverted to a received value")));
+    }
+    let recursive = parsed.has('r');
+    let wanted = Wanted { types: Types::DATASETS, depth: if recursive { None } else { Some(0) } };
+    let (found, mut code) = Pools::new(cx).list(cx, datasets, wanted)?;
     let command = command_line("zfs inherit", args);
     for pool in datasets.iter().map(|d| pool_of(d)).collect::<std::collections::BTreeSet<_>>() {
         let all: Vec<&Found> = found.iter().filter(|f| pool_of(f.entry.name()) == pool).collect();
         let Some(first) = all.first() else { continue };
-        let cannot = format!("cannot inherit {name} for '{}'", first.entry.name());
+        let cannot = |of: &str, why: &str| format!("cannot inherit {name} for '{of}': {why}");
         let record = &first.pool.record;
-        let remount = Remount::prepare(cx, record, first.entry.name(), &[(property::full_name(name), "")])
-            .map_err(Failure::failed)?;
-        let changed = change(cx, record, &cannot, &command, |open| {
-            for f in &all {
-                let applies = property::find(name).is_none_or(|def| applies(def, &f.entry));
-                if applies {
-                    write::inherit(&open.live, f.entry.name(), name, received)?;
-                }
-            }
-            Ok(())
-        });
-        if let Some(remount) = remount {
-            code |= remount.settle(cx, record, first.entry.name());
+        let mut remounts = Vec::new();
+        for root in all.iter().map(|f| f.entry.name()).filter(|n| !n.contains('@') && datasets.iter().any(|d| d == n)) {
+            let remount = Remount::prepare(cx, record, root, &[(property::full_name(name), "")]);
+            remounts.extend(remount.map_err(Failure::failed)?.map(|remount| (root, remount)));
         }
-        changed?;
+        let mut failures = Vec::new();
+        let (applying, others): (Vec<&Found>, Vec<&Found>) =
+            all.iter().copied().partition(|f| property::find(name).is_none_or(|def| applies(def, &f.entry)));
+        if !recursive {
+            let why = "property doesn't apply to datasets of this type";
+            failures.extend(others.iter().map(|f| cannot(f.entry.name(), why)));
+        }
+        let mut opened = false;
+        let changed = match applying.is_empty() {
+            true => Ok(()),
+            false => writing::change_or(cx, record, &command, |open| {
+                opened = true;
+                for f in applying.iter().filter(|f| has_place(&f.entry)) {
+                    if let Err(error) = write::inherit(&open.live, f.entry.name(), name, received) {
+                        failures.push(cannot(f.entry.name(), &why(&error)));
+                    }
+                }
+                // As with OpenZFS, what was not done as a whole is not in the history.
+                ensure!(failures.is_empty(), "not inherited by all");
+                Ok(())
+            }),
+        };
+        for (root, remount) in remounts {
+            code |= remount.settle(cx, record, root);
+        }
+        if let Err(error) = changed
+            && (failures.is_empty() || !opened)
+        {
+            return Err(Failure::failed(cannot(first.entry.name(), &writing::reason(&error))));
+        }
+        for failure in &failures {
+            cx.complain(failure);
+            code |= 1;
+        }
     }
     Ok(code)
 }
 
 /// Whether a property means anything to a dataset of that kind: of many, others are passed over.
 fn applies(def: &property::PropertyDef, entry: &Entry) -> bool {
-    match entry.kind() {
-        Ok(dataset::DatasetKind::Volume) => def.kinds.intersects(property::Kinds::VOLUME),
-        _ => def.kinds.intersects(property::Kinds::FILESYSTEM),
-    }
+    def.kinds.intersects(match entry.kind() {
+        Ok(dataset::DatasetKind::Volume) => property::Kinds::VOLUME,
+        Ok(dataset::DatasetKind::Snapshot) => property::Kinds::SNAPSHOT,
+        _ => property::Kinds::FILESYSTEM,
+    })
+}
+
+/// Whether there is anything that a property could be removed from: most snapshots have no place for properties, and each change
+/// takes a txg.
+fn has_place(entry: &Entry) -> bool {
+    entry.dataset().is_some_and(|d| !d.is_snapshot() || d.phys().props_zap != 0)
 }
 
 /// `zfs change-key`. Facts: `zfs_do_change_key`, `zfs_crypto_rewrap` in lib/libzfs/libzfs_crypto.c.

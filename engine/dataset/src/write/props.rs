@@ -222,6 +222,12 @@ fn is_new_word(setting: &Setting) -> bool {
 fn in_force(cx: &Cx<'_>, node: &Node, name: &str) -> Result<String> {
     let def = find(name);
     let inherits = def.is_none_or(|def| def.inheritable());
+    if let Some(id) = node.snapshot {
+        let set = PropertySet::load(cx.mos(), cx.dataset(id)?.phys.props_zap)?;
+        if let Some(SetBy::Local(value) | SetBy::Received(value)) = set.get(name) {
+            return Ok(Setting { name: String::new(), value: value.clone() }.text());
+        }
+    }
     let mut at = node.dir;
     while at != 0 {
         let dir = cx.dir(at)?.phys;

@@ -74,7 +74,7 @@ pub(crate) fn check(target: &Target<'_>, name: &str, text: &str) -> Result<Setti
         return Ok(Setting { name: name.to_owned(), value: Value::Text(text.to_owned()) });
     }
     if target.kinds == Kinds::SNAPSHOT {
-        return Err(invalid(format!("'{name}': only user properties can be set on a snapshot")));
+        return Err(invalid("this property can not be modified for snapshots".to_owned()));
     }
     let Some(def) = find(name) else {
         return Err(invalid(match name.contains(':') && name.len() >= 256 {
@@ -283,7 +283,7 @@ mod tests {
             let said = value(Kinds::FILESYSTEM, name, text).unwrap_err();
             assert!(said.contains(reason), "{name}={text}: {said}");
         }
-        assert!(value(Kinds::SNAPSHOT, "compression", "lz4").unwrap_err().contains("user properties"));
+        assert!(value(Kinds::SNAPSHOT, "compression", "lz4").unwrap_err().contains("for snapshots"));
     }
 
     #[test]

@@ -4,6 +4,7 @@
 
 use crate::client::{Client, Here};
 use crate::state::{Imported, State};
+use crate::zfs::datasets::is_path;
 use anyhow::{Context as _, Result, bail};
 use api::{
     COMMAND_BYTES_PATH, COMMAND_ENVIRONMENT, COMMAND_INPUT_PATH, COMMAND_OUTPUT_PATH, COMMANDS_PATH, CommandAnswer,
@@ -38,7 +39,7 @@ pub fn run(state: &State, program: &str, args: &[String]) -> Result<Option<u8>> 
     if let Some(code) = to_daemon(state, program, args)? {
         return Ok(Some(code));
     }
-    for record in named(&state.pools()?, args) {
+    for record in named(&state.pools()?, program, args) {
         let path = socket::of_pool(state.folder(), record.guid);
         if let Some(stream) = socket::connect(&path)? {
             let code = converse(stream, &path, program, args)?;
@@ -131,9 +132,13 @@ impl Hold {
     }
 }
 
-/// The imported pools that arguments name, by themselves or by a dataset.
-fn named<'a>(pools: &'a [Imported], args: &'a [String]) -> impl Iterator<Item = &'a Imported> {
-    let is_in = |pool: &Imported| args.iter().any(|arg| crate::mounts::pool_of(arg) == pool.name);
+/// The imported pools that arguments name, by themselves, by a dataset or, of zfs, by a path in the mount of one: paths of zpool are
+/// devices.
+fn named<'a>(pools: &'a [Imported], program: &str, args: &'a [String]) -> impl Iterator<Item = &'a Imported> {
+    let held = |path: &String| crate::zfs::mount::holding(&Path::new(path).canonicalize().ok()?, &[]);
+    let paths = args.iter().filter(|arg| program == "zfs" && is_path(arg));
+    let held: Vec<String> = paths.filter_map(held).collect();
+    let is_in = move |pool: &Imported| args.iter().chain(&held).any(|arg| crate::mounts::pool_of(arg) == pool.name);
     pools.iter().filter(move |pool| is_in(pool))
 }
 

@@ -477,6 +477,7 @@ fn file_systems_are_mounted_where_their_properties_say() {
     assert_eq!(mounted(), ["tank", "m/tank", "tank/a", "m/tank/a", "tank/a/b", "m/tank/a/b"]);
     let file = |name: &str| rig.path(&format!("m/{name}"));
     std::fs::write(file("tank/a/b/f"), "here").expect("written");
+    paths_stand_for_the_datasets_whose_mounts_hold_them(&rig);
     rig.good("zfs rename tank/a tank/c");
     assert_eq!(mounted(), ["tank", "m/tank", "tank/c", "m/tank/c", "tank/c/b", "m/tank/c/b"]);
     rig.good("zfs set mountpoint=DIRm/else tank/c/b");
@@ -518,6 +519,33 @@ fn file_systems_are_mounted_where_their_properties_say() {
     assert!(rig.signal("-TERM").success());
     let left = std::fs::read_to_string("/proc/self/mounts").expect("there");
     assert!(!left.contains(&rig.path("")), "{left}");
+}
+
+/// Before, a path was no name of a dataset.
+fn paths_stand_for_the_datasets_whose_mounts_hold_them(rig: &Rig) {
+    let listed = |line: &str| rig.good(&format!("zfs list -H -o name {line}"));
+    assert_eq!(listed("DIRm/tank"), "tank\n");
+    assert_eq!(listed("DIRm/tank/a/b/f"), "tank/a/b\n");
+    assert_eq!(listed("DIRm/tank/a/b/../b/. tank/not DIRm/tank"), "tank\ntank/a/b\ntank/not\n");
+    assert_eq!(listed("-r DIRm/tank/a"), "tank/a\ntank/a/b\n");
+    // What is not mounted is a folder of what is.
+    std::fs::create_dir_all(rig.path("m/tank/not/below")).expect("made");
+    assert_eq!(listed("DIRm/tank/not/below"), "tank\n");
+    std::os::unix::fs::symlink(rig.path("m/tank/a"), rig.path("link")).expect("made");
+    assert_eq!(rig.good("zfs get -H -o name,value type DIRlink"), "tank/a\tfilesystem\n");
+    assert!(rig.good("zfs userspace -H -o type DIRm/tank/a").contains("User"));
+    let mut inside = rig.command("zfs list -H -o name ./b");
+    let inside = inside.current_dir(rig.path("m/tank/a")).output().expect("it runs");
+    assert_eq!((text(&inside.stdout), text(&inside.stderr)), ("tank/a/b\n".to_owned(), String::new()));
+    let (missing, elsewhere) = (rig.path("m/tank/a/no"), rig.path("d"));
+    for (line, out, err) in [
+        ("zfs list DIRm/tank/a/no", "", format!("cannot open '{missing}': No such file or directory\n")),
+        ("zfs list DIRd", "", format!("'{elsewhere}': not a ZFS filesystem\n")),
+        ("zfs get -H -o name type DIRd tank/a", "tank/a\n", format!("'{elsewhere}': not a ZFS filesystem\n")),
+    ] {
+        assert_eq!(rig.run(line), (1, out.to_owned(), err), "{line}");
+    }
+    std::fs::remove_dir_all(rig.path("m/tank/not")).expect("removed");
 }
 
 fn is_root() -> bool {

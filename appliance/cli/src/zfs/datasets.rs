@@ -2,10 +2,11 @@
 
 use crate::context::{Context, Failure};
 use crate::state::Imported;
-use crate::zpool::pools;
+use crate::zpool::{pools, writing};
 use dataset::name::listing_order;
 use dataset::{DatasetKind, Datasets, Entry, KeyStore, ListOptions, Mounts, View};
 use std::collections::HashMap;
+use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
 /// An imported pool with its datasets and the keys that are loaded.
@@ -106,6 +107,24 @@ impl OpenPool {
     }
 }
 
+/// Whether an argument is a path where both a path and the name of a dataset are taken.
+pub fn is_path(argument: &str) -> bool {
+    argument.starts_with('/') || argument.starts_with("./")
+}
+
+/// The path that `..` leads to if nothing on the way is a symbolic link.
+fn without_dots(path: &Path) -> PathBuf {
+    let mut plain = PathBuf::new();
+    for component in path.components() {
+        match component {
+            Component::ParentDir => drop(plain.pop()),
+            Component::CurDir => {}
+            component => plain.push(component),
+        }
+    }
+    plain
+}
+
 /// Why a dataset cannot be opened.
 pub fn cannot_open(name: &str, error: &dataset::Error) -> String {
     let why = match error {
@@ -125,6 +144,35 @@ impl Pools {
     /// Whether a dataset is mounted.
     pub fn is_mounted(&self, name: &str) -> bool {
         self.mounted.iter().any(|(dataset, _)| dataset == name)
+    }
+
+    /// The datasets that arguments stand for, which may be paths; the second part is 1 when one of them stands for none. It fails if
+    /// there are arguments and none stands for a dataset: no names would mean all.
+    pub fn names(&self, cx: &mut Context<'_>, arguments: &[String]) -> Result<(Vec<String>, u8), Failure> {
+        let names: Vec<String> = arguments.iter().filter_map(|argument| self.name(cx, argument)).collect();
+        match names.len() < arguments.len() {
+            true if names.is_empty() => Err(Failure::Code(1)),
+            incomplete => Ok((names, u8::from(incomplete))),
+        }
+    }
+
+    /// The dataset that an argument stands for: a name, or, if it begins with `/` or `./`, a path in its mount. Reports why it stands
+    /// for none. Facts: zfs_path_to_zhandle in lib/libzfs/libzfs_util.c.
+    pub fn name(&self, cx: &mut Context<'_>, argument: &str) -> Option<String> {
+        if !is_path(argument) {
+            return Some(argument.to_owned());
+        }
+        // Others than the owner of this process must not learn from it which files there are.
+        let may_look = cx.client.caller().is_none_or(|(peer, _)| peer.is_owner());
+        let path = cx.client.absolute(Path::new(argument));
+        let path = path.and_then(|path| if may_look { path.canonicalize() } else { Ok(without_dots(&path)) });
+        let found = match path {
+            Ok(path) => {
+                super::mount::holding(&path, &self.mounted).ok_or_else(|| format!("'{argument}': not a ZFS filesystem"))
+            }
+            Err(error) => Err(format!("cannot open '{argument}': {}", writing::os_text(&error))),
+        };
+        found.map_err(|message| cx.complain(&message)).ok()
     }
 
     /// Opens the imported pool of that name; `None`: there is none.

@@ -72,7 +72,9 @@ pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     };
     let mut wanted = if list == "all" { None } else { Some(values::wanted(list)?) };
     let mut pools = Pools::new(cx);
-    let (found, mut code) = pools.list(cx, names, Which { types, depth })?;
+    let (names, unnamed) = pools.names(cx, names)?;
+    let (found, mut code) = pools.list(cx, &names, Which { types, depth })?;
+    code |= unnamed;
     let mut table = GetTable::new(&fields, parsed.has('H'));
     let (mut lines, mut datasets) = (Vec::new(), Object::new());
     // One list of many datasets has one order of user properties: that in which they are first met, in the order of the

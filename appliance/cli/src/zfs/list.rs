@@ -39,12 +39,14 @@ pub fn run(cx: &mut Context<'_>, args: &[String]) -> Outcome {
     if types.only_below() && depth == Some(0) && parsed.last('d').is_none() {
         depth = Some(1);
     }
-    // A snapshot that is named is shown, although snapshots are not by default.
-    types.snapshots |= given_types.is_none() && parsed.operands.iter().any(|n| n.contains('@'));
-    types.bookmarks |= given_types.is_none() && parsed.operands.iter().any(|n| n.contains('#'));
     let mut wanted = values::wanted(fields)?;
     let mut pools = Pools::new(cx);
-    let (mut found, code) = pools.list(cx, &parsed.operands, Which { types, depth })?;
+    let (names, unnamed) = pools.names(cx, &parsed.operands)?;
+    // A snapshot that is named is shown, although snapshots are not by default.
+    types.snapshots |= given_types.is_none() && names.iter().any(|n| n.contains('@'));
+    types.bookmarks |= given_types.is_none() && names.iter().any(|n| n.contains('#'));
+    let (mut found, code) = pools.list(cx, &names, Which { types, depth })?;
+    let code = code | unnamed;
     let value = |f: &Found, name: &str| -> Option<Property> {
         let mounted = |name: &str| pools.is_mounted(name);
         property::get(&f.entry, name, &f.pool.view(&mounted)).ok().flatten()

@@ -10,19 +10,50 @@ use crate::json::{self, Object};
 use crate::zpool::pools;
 use dataset::{DatasetKind, View, property};
 use serde_json::{Value, json};
+use std::path::Path;
 
 const OPTIONS: Options = Options { short: "jRlvfaOo:", long: &[("json", false, 'j')] };
 const UNMOUNT: Options = Options { short: "afu", long: &[] };
 
-/// Datasets that `weir mount` has mounted, and where.
-pub fn mounted() -> Vec<(String, String)> {
+/// What the kernel calls Weir's mounts.
+const KIND: &str = "fuse.weir";
+
+/// A mount of the kernel's table.
+struct KernelMount {
+    /// The dataset, of a mount of Weir.
+    source: String,
+    place: String,
+    kind: String,
+}
+
+/// The kernel's table; a later mount hides an earlier one at the same place.
+fn table() -> Vec<KernelMount> {
     let table = std::fs::read_to_string("/proc/self/mounts").unwrap_or_default();
     let entry = |line: &str| {
         let mut parts = line.split(' ');
         let (source, place, kind) = (parts.next()?, parts.next()?, parts.next()?);
-        (kind == "fuse.weir").then(|| (unescape(source), unescape(place)))
+        Some(KernelMount { source: unescape(source), place: unescape(place), kind: kind.to_owned() })
     };
     table.lines().filter_map(entry).collect()
+}
+
+/// Datasets that `weir mount` has mounted, and where.
+pub fn mounted() -> Vec<(String, String)> {
+    table().into_iter().filter(|m| m.kind == KIND).map(|m| (m.source, m.place)).collect()
+}
+
+/// The dataset whose mount holds a path, which has no symbolic links in it; `None`: that is no mount of Weir. `ours` are the datasets
+/// that this process shows, some of them through the mount of another one.
+pub fn holding(path: &Path, ours: &[(String, String)]) -> Option<String> {
+    let depth = |place: &str| path.starts_with(place).then(|| Path::new(place).components().count());
+    let kernel = table();
+    let mount = kernel.iter().filter_map(|m| Some((depth(&m.place)?, m))).max_by_key(|(depth, _)| *depth);
+    let shown = ours.iter().filter_map(|(dataset, place)| Some((depth(place)?, dataset))).max();
+    match (mount, shown) {
+        (Some((outer, mount)), Some((inner, dataset))) if inner > outer && mount.kind == KIND => Some(dataset.clone()),
+        (Some((_, mount)), _) if mount.kind == KIND => Some(mount.source.clone()),
+        _ => None,
+    }
 }
 
 /// The kernel writes spaces and the like as a backslash and three octal digits.

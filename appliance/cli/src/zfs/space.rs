@@ -56,6 +56,8 @@ pub fn run(cx: &mut Context<'_>, args: &[String], principal: Principal) -> Outco
     sort.extend([(0, false), (1, false)]);
     let kinds = kinds(parsed.last('t'), principal)?;
     let mut pools = Pools::new(cx);
+    let Some(name) = pools.name(cx, name) else { return Ok(1) };
+    let name = name.as_str();
     let Some(found) = pools.entry(cx, name)? else { return Ok(1) };
     let Some(dataset) = found.entry.dataset() else {
         return Err(Failure::failed(format!(

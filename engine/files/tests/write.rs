@@ -391,6 +391,45 @@ fn an_access_list_brings_its_mode_and_outlives_syncs_and_crashes() {
 }
 
 #[test]
+fn set_id_bits_that_a_write_clears_leave_the_access_list_alone_also_after_a_crash() {
+    // With aclmode=restricted replay refused the record, and the log skipped all later writes of the file; with the others it
+    // changed the list.
+    let someone = Caller { uid: 1000, gid: 1000, ..Caller::default() };
+    for acl_mode in [AclMode::Restricted, AclMode::Discard, AclMode::GroupMask, AclMode::Passthrough] {
+        let f = Fixture::new(Settings { acl_mode, ..Settings::default() }, &CreateOptions::default());
+        let node = file(&f, f.fs.root(), "a");
+        f.fs.set_attr(&root(), node, &SetAttr { mode: Some(0o6755), ..SetAttr::default() }).unwrap();
+        let rights = nfs4_acl::READ | nfs4_acl::EXECUTE;
+        let list = vec![
+            ace(nfs4_acl::ALLOW, 0, rights | nfs4_acl::WRITE, Who::User(1000)),
+            ace(nfs4_acl::ALLOW, 0, rights | nfs4_acl::WRITE, Who::Owner),
+            ace(nfs4_acl::ALLOW, 0, rights, Who::Everyone),
+        ];
+        f.fs.set_nfs4_acl(&root(), node, &list).unwrap();
+        assert_eq!(f.fs.attr(node).unwrap().mode, 0o6755);
+        f.sync();
+        f.fs.write(&someone, node, 0, b"written").unwrap();
+        let check = |f: &Fixture| {
+            assert_eq!(f.fs.attr(node).unwrap().mode, 0o755, "{acl_mode:?}");
+            assert_eq!(f.fs.nfs4_acl(node).unwrap(), list, "{acl_mode:?}");
+            assert_eq!(&f.fs.read(node, 0, 9).unwrap()[..], b"written");
+        };
+        check(&f);
+        check(&f.crashed());
+    }
+    // A mode that is set changes the list, also one that only clears set-id bits.
+    let f = fixture();
+    let node = file(&f, f.fs.root(), "a");
+    f.fs.set_attr(&root(), node, &SetAttr { mode: Some(0o4000), ..SetAttr::default() }).unwrap();
+    let list = [ace(nfs4_acl::ALLOW, 0, nfs4_acl::READ, Who::User(7)), ace(nfs4_acl::ALLOW, 0, 0, Who::Everyone)];
+    f.fs.set_nfs4_acl(&root(), node, &list).unwrap();
+    f.sync();
+    f.fs.set_attr(&root(), node, &SetAttr { mode: Some(0), ..SetAttr::default() }).unwrap();
+    assert_eq!(f.fs.nfs4_acl_beyond_mode(node).unwrap(), None);
+    assert_eq!(f.crashed().fs.nfs4_acl_beyond_mode(node).unwrap(), None);
+}
+
+#[test]
 fn new_files_inherit_as_aclinherit_says_and_chmod_does_as_aclmode_says() {
     let passed = nfs4_acl::FILE_INHERIT | nfs4_acl::DIRECTORY_INHERIT;
     let rights = nfs4_acl::READ | nfs4_acl::WRITE | nfs4_acl::WRITE_ACL;

@@ -13,6 +13,7 @@
 //! | `sync` | counts from when the command returns. Changes made under `disabled` have no record; the first commit after it waits for their txg. A call that was under way promises what either value does |
 //! | `logbias` | none: records hold their data, and are written to log devices if there are any |
 //! | `xattr`, `acltype` | a record says where an attribute goes, so replay asks neither property. Setting one is one group, in either place |
+//! | `aclmode` | replay refuses no mode; one that was set changes the access list as the property says then. Set-id bits that a write cleared leave the list alone |
 //! | `recordsize`, `dnodesize` | replay writes with what they are then; contents are the same, sizes of blocks and dnodes as for new files (a created dnode has the size that its record says) |
 //! | `compression`, `checksum`, `copies`, `dedup` | none: they concern data blocks. Log blocks are not compressed and carry their own checksum |
 //! | keys | log blocks are sealed with the master key, which `zfs change-key` does not change. `unload-key` refuses while the dataset is open; a log of a dataset without key waits, claimed |

@@ -122,7 +122,7 @@ impl FileSystem {
                 mode &= !0o2000;
             }
         }
-        if set.mode.is_some() {
+        if set.mode.is_some() && !replayed {
             // Before the size changes: contents that were cut off would not come back.
             file.check_mode(self, settings.acl_mode)?;
         }

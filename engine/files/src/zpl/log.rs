@@ -73,7 +73,6 @@ fn create_record<'a>(made: &State, name: &'a [u8], target: Option<&'a [u8]>, slo
 }
 
 fn set_attr_record(file: &State, set: &SetAttr) -> Body<'static> {
-    let object = file.object.id();
     let mut bits = mask::CTIME;
     for (is_set, bit) in [
         (set.mode.is_some(), mask::MODE),
@@ -103,9 +102,14 @@ fn set_attr_record(file: &State, set: &SetAttr) -> Body<'static> {
         Attributes { mask, flags, created: words(file.crtime), scan_stamp }
     });
     bits |= if attributes.is_some() { mask::XVATTR } else { 0 };
+    attributes_record(file, bits, attributes)
+}
+
+/// The attributes that `mask` names are what they are in `file` now.
+fn attributes_record(file: &State, mask: u64, attributes: Option<Attributes>) -> Body<'static> {
     Body::SetAttr {
-        object,
-        mask: bits,
+        object: file.object.id(),
+        mask,
         mode: file.mode,
         uid: file.uid,
         gid: file.gid,
@@ -297,12 +301,12 @@ impl FileSystem {
         self.put_record(tx, object, RecordType::CLONE_RANGE, &body);
     }
 
-    /// The mode changed by itself, not because somebody set it.
+    /// A change of contents cleared set-id bits. As in OpenZFS, the record names the mode alone; that of a mode that was set
+    /// names the time of change as well.
     pub(super) fn log_mode(&self, tx: &Tx, file: &State) {
-        // While the log is replayed, the record that caused this counts, not this.
-        if !self.is_replaying() && file.has_name() {
-            let set = SetAttr { mode: Some(0), ..SetAttr::default() };
-            self.put_record(tx, file.object.id(), RecordType::SETATTR, &set_attr_record(file, &set));
+        if file.has_name() || self.is_replaying() {
+            let body = attributes_record(file, mask::MODE, None);
+            self.put_record(tx, file.object.id(), RecordType::SETATTR, &body);
         }
     }
 }

@@ -164,6 +164,9 @@ impl FileSystem {
         let Body::SetAttr { object, mask: bits, mode, uid, gid, size, atime, mtime, attributes } = body else {
             return Ok(());
         };
+        if *bits == mask::MODE {
+            return self.replay_mode(*object, *mode);
+        }
         let has = |bit| bits & bit != 0;
         let mut set = SetAttr {
             mode: has(mask::MODE).then_some((mode & 0o7777) as u32),
@@ -179,6 +182,20 @@ impl FileSystem {
         }
         let privileged = Caller { privileged: true, ..Caller::default() };
         self.set_attributes(&privileged, *object, &set, true).map(|_| ())
+    }
+
+    /// A change of contents cleared set-id bits: whatever `aclmode` says, the access list stays as it is.
+    fn replay_mode(&self, id: u64, mode: u64) -> Result<()> {
+        self.operate(REPLAY_BYTES, false, |tx, live, _| {
+            let node = live.node(id);
+            self.change(&[&node], |l| {
+                let file = l.get(id);
+                file.mode = file.mode & !0o7777 | mode & 0o7777;
+                file.store(self, tx, &[])?;
+                self.log_mode(tx, file);
+                Ok(())
+            })
+        })
     }
 
     fn replay_xattr(&self, id: u64, name: &[u8], value: Option<&[u8]>) -> Result<()> {

@@ -250,10 +250,9 @@ impl State {
         Ok(())
     }
 
-    /// Sets the permission bits, and makes ZFS's own list say the same.
+    /// Sets the permission bits, and makes ZFS's own list say the same. The caller asked [`State::check_mode`].
     pub fn set_mode(&mut self, fs: &FileSystem, tx: &Tx, mode: u64, acl_mode: trivial_acl::AclMode) -> Result<()> {
         use trivial_acl::AclMode;
-        self.check_mode(fs, acl_mode)?;
         let old = match acl_mode {
             AclMode::Discard => Vec::new(),
             _ => fs.aces(&Znode::new(self.attributes(fs)?)?)?.unwrap_or_default(),

@@ -123,6 +123,7 @@ impl FileSystem {
                 }
                 if file.mode & 0o777 != u64::from(bits) {
                     let mode = file.mode & 0o7000 | u64::from(bits);
+                    file.check_mode(self, settings.acl_mode)?;
                     file.touch(live.backing.now());
                     file.set_mode(self, tx, mode, settings.acl_mode)?;
                     group.set_attr(tx, file, &SetAttr { mode: Some(mode as u32), ..SetAttr::default() });

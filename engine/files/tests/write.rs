@@ -290,6 +290,23 @@ fn projects_pass_to_what_is_made_in_a_directory() {
 }
 
 #[test]
+fn what_used_a_quota_up_is_replayed() {
+    // A txg that was synced during the replay had counted it, so that no mount succeeded any more.
+    use dataset::Principal;
+    for over in [(Principal::User, 1000), (Principal::Group, 100), (Principal::Project, 42)] {
+        let f = fixture();
+        let node = file(&f, f.fs.root(), "a");
+        f.sync();
+        let set = |set: SetAttr| f.fs.set_attr(&root(), node, &set).unwrap();
+        set(SetAttr { uid: Some(1000), gid: Some(100), project: Some(42), ..SetAttr::default() });
+        set(SetAttr { size: Some(1 << 20), ..SetAttr::default() });
+        *f.backing.over_quota.lock() = Some(over);
+        let attr = f.crashed().fs.attr(node).unwrap();
+        assert_eq!((attr.uid, attr.gid, attr.project, attr.size), (1000, 100, 42, 1 << 20));
+    }
+}
+
+#[test]
 fn extended_attributes_live_among_the_attributes_or_in_a_hidden_directory() {
     for xattr in [files::zpl::backing::XattrMode::Sa, files::zpl::backing::XattrMode::Dir] {
         let f = Fixture::new(Settings { xattr, posix_acl: true, ..Settings::default() }, &CreateOptions::default());

@@ -299,7 +299,7 @@ impl Fixture {
             keeps_records: AtomicBool::new(true),
             unlogged: AtomicBool::new(false),
             clock: AtomicU64::new(1 << 40),
-            over_quota: Mutex::default(),
+            over_quota: Mutex::new(*self.backing.over_quota.lock()),
             uses: self.backing.uses.clone(),
         });
         let fs = FileSystem::open_live(objset.clone(), Options::default(), backing.clone()).unwrap();

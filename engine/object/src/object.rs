@@ -52,6 +52,9 @@ enum Elsewhere {
 /// Pointers looked at in search of data or a hole: a file of 2 TiB in blocks of 128 KiB has as many. More that are alike
 /// without a change are pointers in a circle.
 const SEARCH_STEPS_MAX: u32 = 1 << 24;
+/// Times that one step of such a search is done again because a txg was synced meanwhile. Then its block counts as data, which is
+/// safe: data in a hole would be lost to a sparse copy. Guessed: a step takes microseconds, or some reads of indirect blocks.
+const SEARCH_REPEATS_MAX: u32 = 8;
 
 /// The last indirect block used by a walk over neighbouring blocks.
 struct Indirect {
@@ -417,7 +420,8 @@ impl Object {
         }
     }
 
-    /// First offset at or behind `offset` that is not in a hole; `None` when only holes follow.
+    /// First offset at or behind `offset` that is not in a hole; `None` when only holes follow. A hole that another thread changes all
+    /// the time may count as data.
     pub fn next_data(&self, offset: u64) -> Result<Option<u64>> {
         self.next(offset, true)
     }
@@ -429,54 +433,64 @@ impl Object {
     }
 
     fn next(&self, offset: u64, want_data: bool) -> Result<Option<u64>> {
-        loop {
-            let tree = self.tree();
-            let found = self.next_under(&tree, offset, want_data)?;
-            // A txg that was synced meanwhile took changes from memory into another tree, where this search did not look.
-            if Arc::ptr_eq(&tree, &self.tree()) {
-                return Ok(found);
+        let (mut tree, mut recent) = (self.tree(), None);
+        let (mut at, mut repeats) = (offset, 0);
+        for _ in 0..=SEARCH_STEPS_MAX {
+            let size = self.block_bytes();
+            if size == 0 {
+                return Ok(if want_data { None } else { Some(offset) });
+            }
+            let blkid = at / size;
+            if blkid > self.max_block_id() {
+                return Ok(None);
+            }
+            let mut run = self.run_at(&tree, blkid, &mut recent);
+            let now = self.tree();
+            if Arc::ptr_eq(&tree, &now) {
+                repeats = 0;
+            } else {
+                // A txg that was synced meanwhile took changes from memory into another tree, where this step did not look.
+                tree = now;
+                if repeats < SEARCH_REPEATS_MAX {
+                    repeats += 1;
+                    continue;
+                }
+                repeats = 0;
+                run = Ok((false, blkid.saturating_add(1)));
+            }
+            let (is_hole, end) = run?;
+            if is_hole != want_data {
+                return Ok(Some(at));
+            }
+            match end.checked_mul(size) {
+                Some(end) => at = end,
+                None => return Ok(None),
             }
         }
+        Err(Error::corrupt(self.place(), "indirect blocks that lead nowhere, without end"))
     }
 
-    fn next_under(&self, tree: &Arc<Dnode>, offset: u64, want_data: bool) -> Result<Option<u64>> {
-        let size = self.block_bytes();
-        if size == 0 {
-            return Ok(if want_data { None } else { Some(offset) });
-        }
+    /// Whether block `blkid` is a hole, and the first block behind it that may be something else.
+    fn run_at(&self, tree: &Arc<Dnode>, blkid: u64, recent: &mut Recent) -> Result<(bool, u64)> {
         let shift = tree.pointers_per_indirect().ilog2();
         // What the tree cannot reach is a hole, whatever the dnode says of its last block.
         let reach = (tree.blkptrs.len() as u64)
             .checked_shl(shift * u32::from(tree.levels.saturating_sub(1)))
             .filter(|r| *r > 0)
             .unwrap_or(u64::MAX);
-        let mut recent = None;
-        let mut blkid = offset / size;
-        for step in 0u32.. {
-            if blkid > self.max_block_id() {
-                break;
-            }
-            if step > SEARCH_STEPS_MAX {
-                return Err(Error::corrupt(self.place(), "indirect blocks that lead nowhere, without end"));
-            }
-            let is_hole = match self.changed(blkid) {
-                Ok(block) => block.is_none(),
-                Err(Elsewhere::At(_) | Elsewhere::Taken(_)) => false,
-                Err(Elsewhere::Under(_)) => blkid >= reach || self.pointer(tree, 0, blkid, &mut recent)?.is_hole(),
-            };
-            if is_hole != want_data {
-                return Ok(Some(blkid.saturating_mul(size).max(offset)));
-            }
-            if !is_hole {
-                blkid += 1;
-                continue;
-            }
-            let after = if blkid >= reach { u64::MAX } else { self.behind_hole(tree, blkid, shift)? };
-            // What changed meanwhile may lie in the middle of what is a hole on disk.
-            let changed = self.inner.live.as_ref().and_then(|live| live.next_changed(blkid + 1)).unwrap_or(u64::MAX);
-            blkid = after.min(changed);
+        let is_hole = match self.changed(blkid) {
+            Ok(block) => block.is_none(),
+            Err(Elsewhere::At(_) | Elsewhere::Taken(_)) => false,
+            Err(Elsewhere::Under(_)) => blkid >= reach || self.pointer(tree, 0, blkid, recent)?.is_hole(),
+        };
+        let next = blkid.saturating_add(1);
+        if !is_hole {
+            return Ok((false, next));
         }
-        Ok(None)
+        let after = if blkid >= reach { u64::MAX } else { self.behind_hole(tree, blkid, shift)? };
+        // What changed meanwhile may lie in the middle of what is a hole on disk.
+        let changed = self.inner.live.as_ref().and_then(|live| live.next_changed(next)).unwrap_or(u64::MAX);
+        Ok((true, after.min(changed)))
     }
 
     /// The first block behind the largest hole on disk around `blkid`: whole indirect blocks that are not there are passed in

@@ -6,7 +6,7 @@ use object::{NewObject, ObjectSet, Tx};
 use ondisk::{BlkPtr, ObjectType, ObjsetKind};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::AtomicI64;
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
 mod harness;
 
@@ -243,4 +243,45 @@ fn a_txg_that_is_synced_in_the_middle_of_a_read_does_not_bring_back_what_it_repl
     object.read_pieces(0, 8 * BLOCK, take).unwrap();
     let blocks: Vec<u8> = read.chunks(BLOCK).map(|block| block[0]).collect();
     assert_eq!(blocks, [1, 1, 1, 1, 1, 2, 1, 1]);
+}
+
+#[test]
+fn a_search_for_a_hole_ends_though_txgs_are_synced_faster() {
+    // It began again with each txg that was synced meanwhile.
+    const BLOCKS: u64 = 20_000;
+    const BLOCK: u64 = 512;
+    const TXGS_MAX: u64 = 2000;
+    let (store, _allocator) = store();
+    let set = ObjectSet::open_live(store.clone(), None, 5, None, ObjsetKind::Other).unwrap();
+    let sync = |txg| {
+        set.quiesce(txg);
+        let cx = Context { txg, repeats: false, store: store.clone(), used: AtomicI64::new(0) };
+        set.sync(&cx).unwrap();
+    };
+    let tx = Tx::open(10, Box::new(()));
+    let mut new = NewObject::new(ObjectType::PLAIN_FILE_CONTENTS, BLOCK as u32);
+    new.indirect_shift = 10;
+    let id = set.create_object(&tx, &new).unwrap().id();
+    set.object(id).unwrap().write_at(&tx, 0, &vec![7; (BLOCKS * BLOCK) as usize]).unwrap();
+    drop(tx);
+    sync(10);
+    let object = set.object(id).unwrap();
+    let is_done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let search = scope.spawn(|| {
+            let hole = object.next_hole(0);
+            is_done.store(true, Ordering::SeqCst);
+            hole
+        });
+        let mut txg = 11;
+        while !is_done.load(Ordering::SeqCst) {
+            assert!(txg < TXGS_MAX, "the search does not end");
+            let tx = Tx::open(txg, Box::new(()));
+            set.object(id).unwrap().write_at(&tx, txg % BLOCKS * BLOCK, &[txg as u8 | 1; BLOCK as usize]).unwrap();
+            drop(tx);
+            sync(txg);
+            txg += 1;
+        }
+        assert_eq!(search.join().unwrap().unwrap(), BLOCKS * BLOCK, "{txg}");
+    });
 }

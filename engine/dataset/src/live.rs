@@ -70,6 +70,8 @@ pub struct LiveDatasets {
 pub(crate) struct Open {
     heads: Mutex<BTreeMap<u64, Arc<LiveDataset>>>,
     book: Book,
+    /// Held by the one change that is next in turn. It waits for txgs meanwhile, and holds no transaction.
+    turns: Mutex<()>,
     /// Destroyed, but still there in the last synced txg.
     going: Mutex<BTreeSet<u64>>,
     /// There may be space of destroyed datasets left to free.
@@ -144,6 +146,7 @@ impl LiveDatasets {
         let open = Arc::new(Open {
             heads: Mutex::default(),
             book: Book::default(),
+            turns: Mutex::default(),
             going: Mutex::default(),
             has_pending: AtomicBool::new(true),
             free_pace: AtomicU64::new(FREE_PACE),
@@ -526,9 +529,6 @@ impl LiveDataset {
     }
 
     fn begin_as(&self, bytes: u64, net_free: bool) -> Result<Tx> {
-        if self.is_closed() {
-            return Err(Refusal::Stale.at(self.name()));
-        }
         let is_file_system = self.objset.phys().kind == ObjsetKind::FileSystem && !self.objset.is_sealed();
         if self.counting.is_none() && is_file_system {
             return Err(Error::invalid(
@@ -537,15 +537,25 @@ impl LiveDataset {
             ));
         }
         let promised = bytes.saturating_add(LEAST_BYTES).saturating_mul(u64::from(self.settings.read().copies));
-        let (mut waits, mut free_waits) = (0, 0);
+        let (mut waits, mut free_waits, mut turn) = (0, 0, None);
         let clock = Stopwatch::start();
         while waits < WAITS_MIN || waits < WAITS_MAX && clock.ns() < WAITS_NS_MAX {
+            if self.is_closed() {
+                return Err(Refusal::Stale.at(self.name()));
+            }
             let tx = self.writer.begin()?;
             let room = self.open.room(self.writer.saved_bytes());
             match self.open.book.ask(self.id, tx.txg(), promised, net_free, &room) {
                 Answer::Granted => return Ok(tx),
                 Answer::Refused(why) => return Err(why.at(self.name())),
                 Answer::Later => waits += 1,
+                // No deadline: each txg lets one change through, in the order in which they came here.
+                Answer::InTurn if turn.is_none() => {
+                    drop(tx);
+                    turn = Some(self.open.turns.lock());
+                    continue;
+                }
+                Answer::InTurn => {}
                 Answer::AfterFrees if free_waits == FREE_WAITS_MAX => {
                     self.open.book.waited_in_vain(&room);
                     break;
@@ -581,7 +591,7 @@ impl LiveDataset {
         match self.open.book.ask(self.id, tx.txg(), promised, false, &self.open.room(self.writer.saved_bytes())) {
             Answer::Granted => Ok(tx),
             Answer::Refused(why) => Err(why.at(self.name())),
-            Answer::Later | Answer::AfterFrees => Err(Refusal::Busy.at(self.name())),
+            Answer::Later | Answer::InTurn | Answer::AfterFrees => Err(Refusal::Busy.at(self.name())),
         }
     }
 

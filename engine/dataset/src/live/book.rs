@@ -5,8 +5,9 @@
 //!   synced: all figures are read again from the pool's own objects, and the promises of that txg are dropped
 //! ```
 //! A change that would go over a limit while promises are out waits for them to be synced, since estimates are large. One
-//! that lacks no more than what was freed and is not free yet waits for that. Only a change that fits into neither is
-//! refused. Facts: `dsl_dir_tempreserve_impl` in module/zfs/dsl_dir.c, `dsl_dataset_check_quota` in dsl_dataset.c.
+//! that lacks no more than what was freed and is not free yet waits for that. One that frees space waits for its turn as
+//! long as anything is left. A change that fits into none of these is refused. Facts: `dsl_dir_tempreserve_impl` in
+//! module/zfs/dsl_dir.c, `dsl_dataset_check_quota` in dsl_dataset.c.
 //!
 //! Invariants:
 //!   * a txg that was let begin can be synced: the slop of the pool (1/32) covers what estimates leave out
@@ -96,6 +97,8 @@ pub(crate) enum Answer {
     Granted,
     /// It may fit once the txgs under way are synced.
     Later,
+    /// It frees space, and there is room for it once nothing else is promised: each such change gets its turn.
+    InTurn,
     /// It may fit once what was freed is free.
     AfterFrees,
     /// It does not fit.
@@ -190,8 +193,11 @@ impl Book {
             }
             let over = used.saturating_add(inflight).saturating_add(asked).saturating_sub(limit);
             // Estimates are large: one change at a time is let through while anything is left for it.
-            let is_alone = net_free && inflight == 0 && used < limit;
-            if over > 0 && !is_alone {
+            let has_turn = net_free && used < limit;
+            if over > 0 && has_turn && inflight > 0 {
+                return Answer::InTurn;
+            }
+            if over > 0 && !has_turn {
                 let coming = room.coming_bytes().saturating_sub(pages.churn_bytes);
                 return match why {
                     Refusal::NoSpace if inflight == 0 && over <= coming => Answer::AfterFrees,
@@ -354,7 +360,7 @@ mod tests {
         full.0.lock().dirs.get_mut(&1).unwrap().used = 1010;
         assert_eq!(ask(&full, 1, 1, false), Answer::Refused(Refusal::NoSpace));
         assert_eq!(ask(&full, 1, 500, true), Answer::Granted);
-        assert_eq!(ask(&full, 1, 500, true), Answer::Later);
+        assert_eq!(ask(&full, 1, 500, true), Answer::InTurn);
         full.0.lock().settle(1);
         assert_eq!(ask(&full, 2, 500, true), Answer::Granted);
         full.0.lock().settle(2);

@@ -161,7 +161,8 @@ impl Dataset {
             }
             let state = self.tree().dataset_by_id(at)?;
             if let Some(dead) = state.deadlist()? {
-                bytes += dead.space_range(since, u64::MAX, &|bp| self.device_bytes(bp)).at(state.name())?.used;
+                let dead = dead.space_range(since, u64::MAX, &|bp| self.device_bytes(bp)).at(state.name())?;
+                bytes = dead.used.saturating_add(bytes);
             }
             at = state.phys().prev_snap;
         }

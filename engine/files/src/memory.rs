@@ -493,7 +493,8 @@ impl Vfs for MemoryVfs {
     fn accessed(&self, node: NodeId) {
         // As relatime: once after each change, and once a day.
         const DAY: i64 = 86_400;
-        let old = |a: &Attr, now: Time| a.atime <= a.mtime.max(a.ctime) || a.atime.seconds + DAY <= now.seconds;
+        let old =
+            |a: &Attr, now: Time| a.atime <= a.mtime.max(a.ctime) || a.atime.seconds.saturating_add(DAY) <= now.seconds;
         if self.writable
             && let Ok(node) = self.state.write().node_mut(node)
             && let now = now()

@@ -5,7 +5,7 @@
 mod support;
 
 use files::nfs4_acl::{self, Ace, Who};
-use files::vfs::{Caller, FileHandle, FileKind, NewNode, NodeId, RenameFlags, SetAttr, SetXattr, Vfs};
+use files::vfs::{Caller, FileHandle, FileKind, NewNode, NodeId, RenameFlags, SetAttr, SetTime, SetXattr, Time, Vfs};
 use files::zpl::CreateOptions;
 use files::zpl::backing::{AclInherit, AclMode, Settings};
 use files::{Error, Refusal};
@@ -287,6 +287,29 @@ fn projects_pass_to_what_is_made_in_a_directory() {
     *f.backing.over_quota.lock() = Some((dataset::Principal::Project, 42));
     assert_eq!(why(f.fs.write(&root(), a, 0, b"x")), Refusal::QuotaExceeded);
     assert_eq!(why(f.fs.create(&root(), d, b"c", &NewNode::Regular, 0o644, 0)), Refusal::QuotaExceeded);
+}
+
+#[test]
+fn times_and_offsets_at_the_ends_of_their_range_are_errors_at_most() {
+    use ondisk::zil::{Body, Record, RecordType};
+    let f = fixture();
+    let node = file(&f, f.fs.root(), "a");
+    let at = |seconds| Some(SetTime::To(Time { seconds, nanoseconds: 0 }));
+    for seconds in [i64::MIN, i64::MAX] {
+        // Newer than the last change, so that its age is looked at.
+        let (atime, mtime) = (at(seconds.saturating_add(1)), at(i64::MIN));
+        f.fs.set_attr(&root(), node, &SetAttr { atime, mtime, ctime: mtime, ..SetAttr::default() }).unwrap();
+        f.fs.accessed(node);
+    }
+    // A block that a record points at is written as a whole, and may begin before the record's offset.
+    let pointer = ondisk::BlkPtr::HOLE;
+    let packed =
+        Body::Write { object: node.0, offset: 0, length: 1, pointer, data: b"x" }.encode(RecordType::WRITE, 10);
+    let record = Record::parse(&packed, ondisk::Endian::Little).unwrap();
+    for (offset, length) in [(u64::MAX - 100, 50), (u64::MAX, 1), (i64::MAX as u64, 1)] {
+        let body = Body::Write { object: node.0, offset, length, pointer, data: &[1; 512] };
+        assert_eq!(why(f.fs.replaying(|| f.fs.replay_record(&record, &body))), Refusal::TooLarge);
+    }
 }
 
 #[test]

@@ -118,8 +118,14 @@ impl Bpobj {
         self.object().set_bonus(tx, header.to_bytes(Endian::Little))
     }
 
+    /// Sums on disk may be anything.
+    fn sum(&self, sum: u64, more: u64) -> Result<u64> {
+        // As many entries as fit into an object.
+        sum.checked_add(more).filter(|n| *n <= u64::MAX / blkptr::SIZE_BYTES as u64).ok_or_else(|| self.miscounted())
+    }
+
     fn miscounted(&self) -> Error {
-        Error::corrupt(self.object().place(), "bpobj: its sums are smaller than what it holds")
+        Error::corrupt(self.object().place(), "bpobj: its sums are not those of what it holds")
     }
 
     /// Appends a block. `space_bytes` is what it counts for.
@@ -141,8 +147,8 @@ impl Bpobj {
                 return Err(Error::invalid(self.object().place(), "bpobj: a free is appended to a list without frees"));
             }
             count(&mut header, &entry, 1).ok_or_else(|| self.miscounted())?;
-            header.entries += 1;
-            header.freed = header.freed.map(|n| n + u64::from(entry.freed));
+            header.entries = self.sum(header.entries, 1)?;
+            header.freed = header.freed.map(|n| self.sum(n, entry.freed.into())).transpose()?;
             batch.extend_from_slice(&stored(&entry).to_bytes(Endian::Little));
             if batch.len() == BATCH * blkptr::SIZE_BYTES {
                 put_words(self.object(), tx, begun * blkptr::SIZE_BYTES as u64, &batch)?;
@@ -185,8 +191,8 @@ impl Bpobj {
         }
         if copies_entries {
             put_words(self.object(), tx, header.entries * blkptr::SIZE_BYTES as u64, &entries)?;
-            header.entries += added.entries;
-            header.freed = header.freed.map(|n| n + added.freed.unwrap_or(0));
+            header.entries = self.sum(header.entries, added.entries)?;
+            header.freed = header.freed.map(|n| self.sum(n, added.freed.unwrap_or(0))).transpose()?;
             mos.free_object(tx, id)?;
         } else {
             ids.push(id);
@@ -197,7 +203,7 @@ impl Bpobj {
             }
             let bytes: Vec<u8> = ids.iter().flat_map(|id| id.to_le_bytes()).collect();
             put_words(&mos.object(subs.object)?, tx, subs.count * 8, &bytes)?;
-            subs.count += ids.len() as u64;
+            subs.count = self.sum(subs.count, ids.len() as u64)?;
         }
         header.subobjects = Some(subs);
         header.used_bytes = header.used_bytes.checked_add(added.used_bytes).ok_or_else(|| self.miscounted())?;

@@ -88,7 +88,7 @@ impl Stream {
 
     fn advance(&mut self, offset: u64, len: u64) -> Vec<Range> {
         let stride = offset - self.last_offset;
-        self.confirmed = if stride == self.stride { self.confirmed + 1 } else { 1 };
+        self.confirmed = if stride == self.stride { self.confirmed.saturating_add(1) } else { 1 };
         let sequential = offset == self.last_offset.saturating_add(self.last_len);
         (self.last_offset, self.last_len, self.stride) = (offset, len, stride);
         let window = self.window_bytes;

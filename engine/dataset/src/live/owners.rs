@@ -83,7 +83,9 @@ impl Changes {
             let Some(id) = id else { continue };
             if dnode.flags & Dnode::FLAG_USERUSED_ACCOUNTED != 0 {
                 let bytes = DNODE_MIN_BYTES.wrapping_add(dnode.used_bytes as i64);
-                *deltas.entry(format!("{id:x}")).or_default() += sign * bytes;
+                // What a damaged dnode says may be anything: sums wrap around, as those on disk do.
+                let delta = deltas.entry(format!("{id:x}")).or_default();
+                *delta = delta.wrapping_add(bytes.wrapping_mul(sign));
             }
             if counting.objects && dnode.flags & Dnode::FLAG_USEROBJUSED_ACCOUNTED != 0 {
                 *deltas.entry(format!("{OBJECTS_PREFIX}{id:x}")).or_default() += sign;

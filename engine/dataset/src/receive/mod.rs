@@ -267,7 +267,8 @@ fn feed<R: Read>(
                     applier.apply(&tx, packet).at(&place)?;
                 }
                 if let (Some((object, offset, end)), true) = (last, keeps_state) {
-                    dataset.note_received(&tx, ReceivedTo { object, offset, bytes: before + end - start });
+                    dataset
+                        .note_received(&tx, ReceivedTo { object, offset, bytes: before.saturating_add(end - start) });
                 }
                 bytes = 0;
             }

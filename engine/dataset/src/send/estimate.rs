@@ -28,5 +28,6 @@ pub fn estimate(to: &Dataset, from: Option<&Base>, options: Options) -> Result<u
     let records = uncompressed / property::number(to, name)?.filter(|bytes| *bytes != 0).unwrap_or(default);
     let size = if options.compressed || options.raw { compressed } else { uncompressed };
     let (record, pointer) = (RECORD_BYTES as u64, blkptr::SIZE_BYTES as u64);
-    Ok(size.saturating_sub(records * pointer) + records * record + 2 * record)
+    let pointers = records.saturating_mul(pointer);
+    Ok(size.saturating_sub(pointers).saturating_add(records.saturating_add(2).saturating_mul(record)))
 }

@@ -60,18 +60,19 @@ pub(crate) fn initialise(cx: &Cx<'_>, id: u64) -> Result<(u64, u64)> {
         return counts(cx, id);
     }
     let dir = cx.dir(id)?.phys;
-    let (mut file_systems, mut snapshots) = (0, 0);
+    let (mut file_systems, mut snapshots) = (0_u64, 0_u64);
     for entry in cx.zap(dir.children_zap)?.entries()? {
         // `$MOS`, `$FREE` and `$ORIGIN` are nobody's file systems, and hidden clones are there for a while only.
         let is_hidden = matches!(entry.name.first(), Some(b'$' | b'%'));
         let (Some(child), false) = (entry.value.as_u64(), is_hidden) else { continue };
         let (below_fs, below_snapshots) = initialise(cx, child)?;
-        file_systems += 1 + below_fs;
-        snapshots += below_snapshots;
+        file_systems = file_systems.saturating_add(below_fs).saturating_add(1);
+        snapshots = snapshots.saturating_add(below_snapshots);
     }
     if dir.head_dataset != 0 {
         let names = cx.zap(cx.dataset(dir.head_dataset)?.phys.snapnames_zap)?.entries()?;
-        snapshots += names.iter().filter(|e| !e.name.starts_with(b"%")).count() as u64;
+        let own = names.iter().filter(|e| !e.name.starts_with(b"%")).count();
+        snapshots = snapshots.saturating_add(own as u64);
     }
     cx.set_field(id, FIELD_FILESYSTEM_COUNT, &ZapValue::one(file_systems))?;
     cx.set_field(id, FIELD_SNAPSHOT_COUNT, &ZapValue::one(snapshots))?;

@@ -69,7 +69,7 @@ impl Volume {
     pub fn trim(&self, offset: u64, len: u64) -> Result<()> {
         let size = self.block_bytes().max(1);
         let end = offset.checked_add(len).ok_or_else(|| Refusal::TooLarge.at(self.name()))?;
-        let (first, last) = (offset.next_multiple_of(size), end - end % size);
+        let (first, last) = (offset.div_ceil(size).saturating_mul(size), end - end % size);
         if first >= last {
             self.check_range(offset, len)?;
             return self.check_writable(self.live()?);

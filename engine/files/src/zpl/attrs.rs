@@ -291,7 +291,9 @@ impl FileSystem {
             AtimeMode::Off => false,
             AtimeMode::Always => file.atime != now,
             AtimeMode::Relative => {
-                file.atime <= file.mtime || file.atime <= file.ctime || now.seconds - file.atime.seconds >= DAY_SECONDS
+                file.atime <= file.mtime
+                    || file.atime <= file.ctime
+                    || now.seconds.saturating_sub(file.atime.seconds) >= DAY_SECONDS
             }
         };
         if !moves(&*self.look(&node)?) || live.waiting_atimes() >= ATIMES_MAX {

@@ -27,7 +27,7 @@ const OVERHEAD_BYTES: u64 = 64 << 10;
 /// The block size of a file of one block of `block` bytes (0: none) when it becomes `end` bytes long.
 fn grown_block_bytes(block: u64, end: u64, record: u64) -> u64 {
     let limit = if block > record && !block.is_power_of_two() { block.next_power_of_two() } else { record };
-    limit.min(end.next_multiple_of(SECTOR)).max(block)
+    limit.min(end.min(limit).next_multiple_of(SECTOR)).max(block)
 }
 
 /// What writing does to the times of a file.
@@ -355,6 +355,8 @@ mod tests {
         assert_eq!(grown_block_bytes(1024, 5000, record), 5120);
         assert_eq!(grown_block_bytes(5120, 1 << 30, record), record);
         assert_eq!(grown_block_bytes(0, 1, record), 512);
+        // As a damaged file may say.
+        assert_eq!(grown_block_bytes(0, u64::MAX, record), record);
         // The record size was larger when the file was begun: on to the next power of two.
         assert_eq!(grown_block_bytes(200 << 10, 1 << 30, record), 256 << 10);
         assert_eq!(grown_block_bytes(200 << 10, 210 << 10, record), 210 << 10);

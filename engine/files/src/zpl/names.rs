@@ -78,8 +78,8 @@ impl FileSystem {
         if name.len() > NAME_BYTES_MAX {
             self.live()?.backing.uses_long_name();
         }
-        parent.size += 1;
-        parent.links += u64::from(kind == FileKind::Directory);
+        parent.size = parent.size.saturating_add(1);
+        parent.links = parent.links.saturating_add(u64::from(kind == FileKind::Directory));
         parent.touch_contents(now);
         parent.store(self, tx, &[])
     }
@@ -105,7 +105,7 @@ impl FileSystem {
     ) -> Result<()> {
         let value = id | super::make::kind_bits(kind) >> 12 << 60;
         self.dir_zap(parent.object.id())?.update(tx, name, &ZapValue::one(value))?;
-        parent.links += u64::from(kind == FileKind::Directory);
+        parent.links = parent.links.saturating_add(u64::from(kind == FileKind::Directory));
         parent.links -= u64::from(old == FileKind::Directory && parent.links > 0);
         parent.touch_contents(now);
         parent.store(self, tx, &[])

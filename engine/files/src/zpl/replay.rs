@@ -8,7 +8,7 @@
 //!   * nobody else uses the file system meanwhile
 
 use super::FileSystem;
-use super::data::Times;
+use super::data::{SIZE_MAX, Times};
 use super::log::{MAP_CREATED, MAP_PROJECT, MAP_PROJECT_INHERIT, mask};
 use super::make::Forced;
 use crate::vfs::{Caller, NewNode, RenameFlags, SetAttr, SetTime, Time};
@@ -135,7 +135,8 @@ impl FileSystem {
     }
 
     fn replay_write(&self, id: u64, (offset, length): (u64, u64), data: &[u8]) -> Result<()> {
-        let end = offset.checked_add(length).ok_or_else(|| Refusal::TooLarge.at(format!("object {id}")))?;
+        let end = offset.checked_add(length).filter(|end| *end <= SIZE_MAX);
+        let end = end.ok_or_else(|| Refusal::TooLarge.at(format!("object {id}")))?;
         self.operate(REPLAY_BYTES + data.len() as u64, false, |tx, live, settings| {
             let node = live.node(id);
             self.change(&[&node], |l| {

@@ -90,7 +90,7 @@ impl Tree<'_> {
     /// Counts `bp` in.
     pub fn born(&mut self, bp: &BlkPtr) {
         if !bp.is_hole() {
-            self.dnode.used_bytes += self.cx.space_bytes(bp);
+            self.dnode.used_bytes = self.dnode.used_bytes.saturating_add(self.cx.space_bytes(bp));
             self.cx.born(bp);
         }
     }

@@ -194,8 +194,9 @@ impl Table {
     fn add(&mut self, offset: u64, bytes: u64) -> Result<()> {
         let before = match self.entry(offset)? {
             Some(entry) => {
-                entry.now += 1;
-                entry.now - 1
+                let before = entry.now;
+                entry.now = before.saturating_add(1);
+                before
             }
             None => {
                 self.touched.insert(offset, Entry { now: 1, on_disk: 0 });
@@ -203,16 +204,19 @@ impl Table {
             }
         };
         self.is_dirty = true;
-        self.header.saved_bytes += bytes;
+        let wrong = || Error::corrupt("the table of cloned blocks", "its sums are more than its entries");
+        let header = &mut self.header;
+        header.saved_bytes = header.saved_bytes.checked_add(bytes).ok_or_else(wrong)?;
         if before == 0 {
             let range = self.range(offset);
             if range >= self.counts.len() {
                 self.counts.resize(range + 1, 0);
             }
             // 16 MiB of the smallest blocks are 32,768.
-            self.counts[range] += 1;
-            self.header.total_count += 1;
-            self.header.used_bytes += bytes;
+            self.counts[range] = self.counts[range].checked_add(1).ok_or_else(wrong)?;
+            let header = &mut self.header;
+            header.total_count = header.total_count.checked_add(1).ok_or_else(wrong)?;
+            header.used_bytes = header.used_bytes.checked_add(bytes).ok_or_else(wrong)?;
         }
         Ok(())
     }

@@ -123,11 +123,12 @@ impl Pool {
         for (_, id) in crate::clones::tables(self)? {
             let object = self.mos().object(id)?;
             let header = brt::Header::parse(object.bonus(), object.endian())?;
-            stats.clone_used_bytes += header.used_bytes;
-            stats.clone_saved_bytes += header.saved_bytes;
+            stats.clone_used_bytes = stats.clone_used_bytes.saturating_add(header.used_bytes);
+            stats.clone_saved_bytes = stats.clone_saved_bytes.saturating_add(header.saved_bytes);
         }
         if stats.clone_used_bytes > 0 {
-            stats.clone_ratio = ratio(stats.clone_used_bytes + stats.clone_saved_bytes, stats.clone_used_bytes);
+            stats.clone_ratio =
+                ratio(stats.clone_used_bytes.saturating_add(stats.clone_saved_bytes), stats.clone_used_bytes);
         }
         Ok(())
     }

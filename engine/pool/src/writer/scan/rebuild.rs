@@ -363,8 +363,8 @@ impl<'a> Copying<'a> {
         let mut rebuild = self.plan.rebuild;
         rebuild.last_offset_bytes = ranges.get(undone).map_or(self.plan.end_bytes, |(at, _)| *at);
         let scanned = ranges.iter().take(undone).map(|(_, len)| *len).sum::<u64>();
-        rebuild.run_time_ms += self.begun.elapsed().as_millis() as u64;
-        rebuild.scanned_bytes += scanned;
+        rebuild.run_time_ms = rebuild.run_time_ms.saturating_add(self.begun.elapsed().as_millis() as u64);
+        rebuild.scanned_bytes = rebuild.scanned_bytes.saturating_add(scanned);
         self.count(&mut rebuild);
         let left = used_bytes(self.shared, self.plan.vdev).max(rebuild.scanned_bytes);
         rebuild.total_bytes = if undone < ranges.len() { rebuild.total_bytes.max(left) } else { left };
@@ -372,9 +372,9 @@ impl<'a> Copying<'a> {
     }
 
     fn count(&self, rebuild: &mut Rebuild) {
-        rebuild.issued_bytes += self.issued.load(Ordering::Relaxed);
-        rebuild.rebuilt_bytes += self.written.load(Ordering::Relaxed);
-        rebuild.errors += self.errors.load(Ordering::Relaxed);
+        rebuild.issued_bytes = rebuild.issued_bytes.saturating_add(self.issued.load(Ordering::Relaxed));
+        rebuild.rebuilt_bytes = rebuild.rebuilt_bytes.saturating_add(self.written.load(Ordering::Relaxed));
+        rebuild.errors = rebuild.errors.saturating_add(self.errors.load(Ordering::Relaxed));
     }
 
     fn work(&self) {
@@ -452,9 +452,9 @@ impl<'a> Copying<'a> {
         }
         *told = Instant::now();
         let mut now = self.plan.rebuild;
-        now.run_time_ms += self.begun.elapsed().as_millis() as u64;
+        now.run_time_ms = now.run_time_ms.saturating_add(self.begun.elapsed().as_millis() as u64);
         let scanned = self.issued.load(Ordering::Relaxed);
-        now.scanned_bytes += scanned;
+        now.scanned_bytes = now.scanned_bytes.saturating_add(scanned);
         self.count(&mut now);
         self.shared.scan.figures.rebuild(self.plan.vdev, now);
     }

@@ -108,7 +108,7 @@ impl Compound<'_> {
     /// meanwhile.
     fn put_entry(&self, w: &mut Writer, dir: &Node, entry: &DirEntry, args: &Args) -> Result<bool> {
         w.bool(true);
-        w.u64(entry.next_cookie + COOKIE_SHIFT);
+        w.u64(entry.next_cookie.saturating_add(COOKIE_SHIFT));
         w.opaque(&entry.name);
         if args.wanted.is_empty() {
             args.wanted.write(w);

@@ -365,6 +365,37 @@ fn writes_from_the_cache_of_a_kernel_leave_the_times_to_it() {
     assert_eq!(fs.attr(node).unwrap().mtime, before.mtime);
 }
 
+/// CCM encrypts less than 16 MiB at once: the sync of a record that did not compress failed, and suspended the pool.
+#[test]
+fn records_of_16_mib_do_not_suspend_a_pool_that_is_encrypted_with_ccm() {
+    let mut rig = Rig::new();
+    let create = |name: &str, property: (&str, &str), is_volume: bool| {
+        let secret = [("encryption", "aes-256-ccm"), ("keyformat", "passphrase"), ("pbkdf2iters", "100000"), property];
+        let properties = secret.iter().chain(is_volume.then_some(&("volsize", "32M")));
+        let new = dataset::write::NewDataset {
+            name: name.into(),
+            properties: properties.map(|(n, v)| ((*n).to_owned(), (*v).to_owned())).collect(),
+            key: Some(b"correct horse".to_vec().into()),
+            is_volume,
+            ..Default::default()
+        };
+        dataset::write::create(rig.live(), &new, files::zpl::MAKER)
+    };
+    create("tank/secret", ("recordsize", "16M"), false).unwrap();
+    let fs = rig.mount("tank/secret");
+    let file = fs.create(&root(), fs.root(), b"f", &NewNode::Regular, 0o644, 0).unwrap().node;
+    let data: Vec<u8> = (0..20u32 << 18).flat_map(|i| (i.wrapping_mul(2_654_435_761) ^ i << 7).to_le_bytes()).collect();
+    fs.write(&root(), file, 0, &data).unwrap();
+    rig.live().writer().sync().unwrap();
+    assert_eq!(fs.attr(file).unwrap().block_bytes, 8 << 20);
+    let refused = create("tank/volume", ("volblocksize", "16M"), true).unwrap_err().to_string();
+    assert!(refused.contains("blocks of 16777216 bytes and aes-256-ccm"), "{refused}");
+    assert!(fs.read(file, 0, data.len()).unwrap()[..] == data[..]);
+    drop(fs);
+    rig.export();
+    rig.judge();
+}
+
 #[test]
 fn a_full_file_system_can_be_emptied() {
     use files::Refusal;

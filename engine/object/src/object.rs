@@ -190,7 +190,7 @@ impl Object {
         Bookmark { objset: self.inner.objset, object: self.inner.id, level, blkid }
     }
 
-    fn keys(&self) -> Option<&DatasetKeys> {
+    pub(crate) fn keys(&self) -> Option<&DatasetKeys> {
         self.inner.keys.as_deref()
     }
 

@@ -89,6 +89,15 @@ impl Suite {
         }
     }
 
+    /// Largest number of bytes that can be encrypted at once. CCM with a 96-bit IV has three bytes
+    /// for the length (RFC 3610).
+    pub fn message_bytes_max(self) -> u64 {
+        match self {
+            Self::Aes128Ccm | Self::Aes192Ccm | Self::Aes256Ccm => (1 << 24) - 1,
+            Self::Aes128Gcm | Self::Aes192Gcm | Self::Aes256Gcm => u64::MAX,
+        }
+    }
+
     /// The same mode with a 256-bit key: used to wrap keys, since wrapping keys always have 256
     /// bits.
     fn with_256_bits(self) -> Self {

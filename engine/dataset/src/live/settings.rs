@@ -4,6 +4,7 @@ use crate::property::{self, find};
 use crate::{Dataset, Error, Result};
 use object::{Compress, Dedup};
 use ondisk::Checksum;
+use transform::crypt::Suite;
 
 /// The feature that lets files share blocks.
 const BLOCK_CLONING: &str = "com.fudosecurity:block_cloning";
@@ -133,7 +134,13 @@ impl Settings {
         let features = dataset.tree().pool().features();
         let settings =
             Self::from_numbers(dataset.name(), features.is_active(LZ4), &|name| property::number(dataset, name))?;
-        Ok(Self { clones: features.count(BLOCK_CLONING).is_some(), ..settings })
+        // CCM cannot encrypt a record of 16 MiB unless it is compressed.
+        let suite = dataset.key_object()?.and_then(|key| Suite::from_raw(key.wrapped.suite));
+        let record_bytes = match suite.is_some_and(|suite| suite.message_bytes_max() < settings.record_bytes.into()) {
+            true => 8 << 20,
+            false => settings.record_bytes,
+        };
+        Ok(Self { clones: features.count(BLOCK_CLONING).is_some(), record_bytes, ..settings })
     }
 
     /// From what `set` says of the properties, `None` where nothing is set. `has_lz4`: the pool's metadata is so compressed.

@@ -80,6 +80,12 @@ fn create_in(cx: &Cx<'_>, store: &KeyStore, new: &NewDataset, maker: FileSystemM
     let sorted = sort(cx, new, contents::traits_of(cx, head)?)?;
     check_settings(cx, parent, new, &sorted)?;
     let plan = keys::plan(cx, store, Some(parent), &new.name, wanted(&sorted))?;
+    if let (true, Some(suite)) = (new.is_volume, plan.suite())
+        && u64::from(sorted.volume.1) > suite.message_bytes_max()
+    {
+        let what = format!("a volume with blocks of {} bytes and {}", sorted.volume.1, suite.name());
+        return Err(Error::unsupported(&*new.name, what));
+    }
     let plans = missing.iter().map(|name| keys::plan(cx, store, Some(parent), name, keys::Wanted::default()));
     let plans = plans.collect::<Result<Vec<_>>>()?;
     let traits = contents::traits_of(cx, head)?;

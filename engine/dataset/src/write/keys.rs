@@ -61,6 +61,16 @@ pub(crate) enum Plan {
     },
 }
 
+impl Plan {
+    /// Cipher of the dataset; `None` if it is not encrypted.
+    pub(super) fn suite(&self) -> Option<Suite> {
+        match self {
+            Self::None => None,
+            Self::Inherit { suite, .. } | Self::Root { suite, .. } => Suite::from_raw(*suite),
+        }
+    }
+}
+
 /// The properties `encryption`, `keyformat`, `keylocation` and `pbkdf2iters` of a new dataset, by number and text.
 #[derive(Default)]
 pub(crate) struct Wanted {

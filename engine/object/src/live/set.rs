@@ -226,6 +226,8 @@ impl ObjectSet {
     /// Makes an object.
     pub fn create_object(self: &Arc<Self>, tx: &Tx, new: &NewObject) -> Result<Object> {
         let live = self.need_live()?;
+        super::write::check_can_be_sealed(self.keys().map(Arc::as_ref), new.block_bytes.into())
+            .map_err(|e| e.at(&self.place_of_set()))?;
         let id = {
             let mut numbers = live.numbers.lock();
             match new.id {

@@ -4,6 +4,7 @@ use super::Tx;
 use super::state::{Buffer, Found, LiveObject};
 use crate::{Error, Object, Refusal, Result};
 use block::TakenBlock;
+use block::crypt::DatasetKeys;
 use ondisk::{BlkPtr, blkptr};
 use std::sync::Arc;
 
@@ -16,6 +17,17 @@ pub enum Cloneable {
     At(BlkPtr),
     /// Nowhere yet: it was changed and waits for its txg.
     NotOnDisk,
+}
+
+/// Refuses blocks of `block_bytes` that `keys` cannot encrypt: 16 MiB with CCM, unless they are compressed, which only the
+/// sync knows. An error there suspends the pool.
+pub(super) fn check_can_be_sealed(keys: Option<&DatasetKeys>, block_bytes: u64) -> Result<()> {
+    match keys.map(DatasetKeys::suite) {
+        Some(suite) if block_bytes > suite.message_bytes_max() => {
+            Err(Error::unsupported("", format!("writing blocks of {block_bytes} bytes with {}", suite.name())))
+        }
+        _ => Ok(()),
+    }
 }
 
 impl Object {
@@ -32,6 +44,7 @@ impl Object {
         if size == 0 {
             return Err(Error::corrupt(self.place(), "blocks of 0 bytes"));
         }
+        check_can_be_sealed(self.keys(), size).map_err(|e| e.at(&self.place()))?;
         let mut at = offset;
         while at < end {
             let (blkid, within) = (at / size, (at % size) as usize);
@@ -55,6 +68,7 @@ impl Object {
             let what = format!("{} bytes for a block of {}", contents.len(), self.block_bytes());
             return Err(Error::invalid(self.place(), what));
         }
+        check_can_be_sealed(self.keys(), self.block_bytes()).map_err(|e| e.at(&self.place()))?;
         self.put_block(live, tx, blkid, Buffer::new(contents))
     }
 
@@ -241,6 +255,7 @@ impl Object {
         if u64::from(bytes) == self.block_bytes() {
             return Ok(());
         }
+        check_can_be_sealed(self.keys(), bytes.into()).map_err(|e| e.at(&self.place()))?;
         if self.max_block_id() > 0 {
             return Err(Error::invalid(self.place(), "has more than one block, whose size cannot change any more"));
         }

@@ -62,7 +62,8 @@ mod tests {
         assert_eq!(CATALOGUE.len(), 108);
     }
 
-    /// The names that OpenZFS's own commands take (module/zcommon/zfs_prop.c); those that only differ in capitals are left out.
+    /// The names that OpenZFS's own commands take (module/zcommon/zfs_prop.c), `volthread` those of 2.4; those that only differ in
+    /// capitals are left out.
     #[test]
     fn short_names_are_those_of_openzfs_and_each_is_of_one_property() {
         let short = |def: &&&PropertyDef| def.column.to_ascii_lowercase() != def.name;
@@ -76,7 +77,7 @@ mod tests {
              usedrefreserv=usedbyrefreservation dnsize=dnodesize refratio=refcompressratio lused=logicalused \
              lrefer=logicalreferenced fslimit=filesystem_limit sslimit=snapshot_limit fscount=filesystem_count \
              sscount=snapshot_count redund_md=redundant_metadata resumetok=receive_resume_token \
-             encroot=encryptionroot rsnaps=redact_snaps zvol threading=volthreading"
+             encroot=encryptionroot rsnaps=redact_snaps volthread=volthreading"
         );
         for (short, name) in short {
             assert_eq!(find(&short).map(|def| def.name), Some(name));

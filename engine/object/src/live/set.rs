@@ -118,6 +118,8 @@ struct Shard {
     /// How many there may be before those that nobody uses are looked for again. Twice as many as were in use then, so that
     /// looking at all of them costs each new one little, however many are in use.
     full_at: usize,
+    /// Counts the times that objects were dropped.
+    drops: u64,
 }
 
 impl Shard {
@@ -127,6 +129,7 @@ impl Shard {
         }
         if self.objects.len() >= self.full_at.max(OBJECTS_MAX / SHARDS) {
             self.objects.retain(|_, o| Arc::strong_count(o) > 1);
+            self.drops += 1;
             self.full_at = 2 * self.objects.len();
         }
         self.objects.entry(id).or_insert_with(make).clone()
@@ -154,7 +157,7 @@ impl LiveSet {
         let mut number = 0;
         let accounting = accounting.map(|dnode| {
             number += 1;
-            // Not among those listed as dirty with the others: whoever syncs looks at them by themselves.
+            // Not listed as dirty: each sync looks at them anyway.
             LiveObject::new(USER_USED - (number - 1), dnode.clone().map(Arc::new), Arc::default())
         });
         let cursor = phys.meta_dnode.max_block_id;
@@ -179,16 +182,41 @@ impl LiveSet {
     }
 
     /// The object, loaded with `load` if it is not in memory.
-    pub fn get(&self, id: u64, load: impl FnOnce() -> Result<Dnode>) -> Result<Arc<LiveObject>> {
-        if let Some(found) = self.known(id) {
-            return Ok(found);
+    pub fn get(&self, id: u64, load: impl Fn() -> Result<Dnode>) -> Result<Arc<LiveObject>> {
+        loop {
+            let drops = {
+                let shard = self.shard(id).lock();
+                if let Some(found) = shard.objects.get(&id) {
+                    return Ok(found.clone());
+                }
+                shard.drops
+            };
+            let loaded = LiveObject::new(id, Some(Arc::new(load()?)), self.dirty.clone());
+            let mut shard = self.shard(id).lock();
+            // What was loaded may be old if the object was changed or freed meanwhile, and then dropped.
+            if shard.drops == drops || shard.objects.contains_key(&id) {
+                return Ok(shard.get_or_insert(id, || loaded));
+            }
         }
-        let loaded = LiveObject::new(id, Some(Arc::new(load()?)), self.dirty.clone());
-        Ok(self.shard(id).lock().get_or_insert(id, || loaded))
     }
 
     fn get_or_absent(&self, id: u64) -> Arc<LiveObject> {
         self.shard(id).lock().get_or_insert(id, || LiveObject::new(id, None, self.dirty.clone()))
+    }
+
+    /// Drops an object that was freed, once no txg needs it any more, unless it is still in use.
+    pub fn drop_gone(&self, object: Arc<LiveObject>) {
+        if !object.state.read().is_gone() {
+            return;
+        }
+        let mut shard = self.shard(object.id).lock();
+        let is_it = shard.objects.get(&object.id).is_some_and(|known| Arc::ptr_eq(known, &object));
+        // Only the map and this function hold it. A thread that changed it since it was looked at would have put it on the list
+        // of dirty objects, which holds it too; and no thread can get it while the shard is locked.
+        if is_it && Arc::strong_count(&object) == 2 {
+            shard.objects.remove(&object.id);
+            shard.drops += 1;
+        }
     }
 
     /// Numbers of live objects behind `after` that exist, the smallest first.
@@ -419,6 +447,84 @@ impl Object {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn live_set() -> LiveSet {
+        LiveSet::new(&new_phys(ObjsetKind::Other, 0), BlkPtr::HOLE, 4096, Arc::default(), None)
+    }
+
+    #[test]
+    fn a_set_that_is_dropped_after_many_txgs_leaves_nothing_in_memory() {
+        let live = live_set();
+        let kept: Vec<_> = live.accounting.iter().chain([&live.meta]).cloned().collect();
+        for txg in 1..100 {
+            for object in &kept {
+                object.change(txg, |_, _| ());
+                object.quiesce(txg);
+                object.publish(None);
+                assert!(object.dirty.list(txg).is_empty(), "each txg once stayed in a list that nothing read");
+            }
+        }
+        let weak: Vec<_> = kept.iter().map(Arc::downgrade).collect();
+        drop((live, kept));
+        assert!(weak.iter().all(|object| object.upgrade().is_none()), "the lists once held the objects that held them");
+    }
+
+    #[test]
+    fn a_freed_object_leaves_memory_with_the_txg_that_frees_it() {
+        let live = live_set();
+        let sync = |txg| {
+            for object in live.dirty.take(txg) {
+                object.quiesce(txg);
+                let head = object.state.read().head.as_deref().cloned();
+                object.publish(head);
+                live.drop_gone(object);
+            }
+        };
+        let make = |txg| {
+            let dnode = NewObject::new(ObjectType::PLAIN_FILE_CONTENTS, 4096).dnode();
+            live.get_or_absent(7).change(txg, |state, _| state.head = Some(Arc::new(dnode)));
+        };
+        let free = |txg| live.known(7).expect("in memory").change(txg, |state, _| state.head = None);
+        make(1);
+        sync(1);
+        free(2);
+        assert!(live.known(7).is_some(), "it is on disk until the txg is synced");
+        sync(2);
+        assert!(live.known(7).is_none());
+        // One that is made again in the next txg stays, and so does one that is in use.
+        make(3);
+        free(3);
+        let object = live.known(7).expect("in memory");
+        object.quiesce(3);
+        make(4);
+        drop(object);
+        sync(3);
+        assert!(live.known(7).is_some());
+        sync(4);
+        let held = live.known(7).expect("in memory");
+        free(5);
+        sync(5);
+        assert!(Arc::ptr_eq(&held, &live.known(7).expect("in use")));
+    }
+
+    #[test]
+    fn a_freed_object_does_not_come_back_with_a_dnode_that_was_read_before() {
+        let live = live_set();
+        let reads = std::cell::Cell::new(0);
+        let found = live.get(7, || {
+            reads.set(reads.get() + 1);
+            if reads.get() > 1 {
+                return Err(Error::not_found("test", "object 7"));
+            }
+            let dnode = NewObject::new(ObjectType::PLAIN_FILE_CONTENTS, 4096).dnode();
+            // Another thread loads it as well, and frees it.
+            live.shard(7).lock().get_or_insert(7, || LiveObject::new(7, None, live.dirty.clone()));
+            live.drop_gone(live.known(7).expect("in memory"));
+            Ok(dnode)
+        });
+        assert!(matches!(found, Err(Error::NotFound { .. })));
+        assert!(live.known(7).is_none());
+    }
 
     #[test]
     fn objects_in_use_are_not_all_looked_at_for_each_new_one() {

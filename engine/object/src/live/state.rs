@@ -181,20 +181,26 @@ pub(crate) struct LiveObject {
 }
 
 /// Objects with changes, by txg.
+///
+/// The default lists none: it is for objects that each sync looks at anyway. Nothing takes them out of a list, so each txg
+/// would add to it, and the object would keep itself alive.
 #[derive(Default)]
 pub(crate) struct Dirty {
     /// Counts the bytes of changed blocks.
     pub waiting: Arc<AtomicU64>,
+    is_listing: bool,
     by_txg: Mutex<BTreeMap<u64, BTreeMap<u64, Arc<LiveObject>>>>,
 }
 
 impl Dirty {
     pub fn new(waiting: Arc<AtomicU64>) -> Arc<Self> {
-        Arc::new(Self { waiting, by_txg: Mutex::default() })
+        Arc::new(Self { waiting, is_listing: true, by_txg: Mutex::default() })
     }
 
     pub fn note(&self, txg: u64, object: &Arc<LiveObject>) {
-        self.by_txg.lock().entry(txg).or_default().insert(object.id, object.clone());
+        if self.is_listing {
+            self.by_txg.lock().entry(txg).or_default().insert(object.id, object.clone());
+        }
     }
 
     pub fn list(&self, txg: u64) -> Vec<Arc<LiveObject>> {
@@ -306,6 +312,11 @@ impl LiveObject {
 }
 
 impl State {
+    /// Whether there is no such object, on disk or in any txg.
+    pub fn is_gone(&self) -> bool {
+        self.head.is_none() && self.synced.is_none() && self.open.is_none() && self.syncing.is_none()
+    }
+
     pub fn deltas(&self) -> impl Iterator<Item = &Delta> {
         self.open.as_ref().into_iter().chain(self.syncing.as_deref())
     }

@@ -130,6 +130,7 @@ impl ObjectSet {
         let going = go(live.dirty.take(txg));
         let done = self.sync_objects(cx, &going)?;
         self.put_dnodes(cx, &going, done)?;
+        going.into_iter().for_each(|going| live.drop_gone(going.live));
 
         cx.objects_done(self, &Tx::syncing(txg))?;
         let changed = live.accounting.iter().filter(|o| o.state.read().open.is_some()).cloned().collect::<Vec<_>>();

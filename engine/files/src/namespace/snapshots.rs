@@ -5,8 +5,9 @@
 //!
 //! Invariants:
 //!   * a snapshot that is gone is stale for whoever has something of it open; its number is never another's
+//!   * a snapshot that was closed because others are in use is found again by its identity, also under another name
 
-use super::{Layer, Made, Namespace, Opened, Place, Source};
+use super::{Layer, Made, Namespace, Opened, Place, Provider, SNAPSHOTS_OPEN, Source, Way};
 use crate::vfs::{Attr, Caller, NewNode, NodeId, RenameFlags, Vfs};
 use crate::{Error, Refusal, Result};
 use std::sync::Arc;
@@ -121,6 +122,30 @@ impl Namespace {
         }
     }
 
+    /// Snapshot `opened` was just opened: closes snapshots that were not used recently, while too many are open. Calls that use one
+    /// of them complete first, since each holds what it uses.
+    pub(super) fn close_unused_snapshots(&self, opened: usize) {
+        let mut open = self.open_snapshots.lock();
+        open.push_back(opened);
+        // Twice around: the first time, those that were used are only marked.
+        for _ in 0..2 * open.len() {
+            if open.len() <= SNAPSHOTS_OPEN {
+                return;
+            }
+            let Some(index) = open.pop_front() else { return };
+            let Ok(layer) = self.layer_at(index) else { continue };
+            if index == opened || layer.used.swap(false, Ordering::Relaxed) {
+                open.push_back(index);
+                continue;
+            }
+            // Does not wait: the thread that holds the slot may wait for this list.
+            match layer.opened.try_lock() {
+                Some(mut slot) => *slot = None,
+                None => open.push_back(index),
+            }
+        }
+    }
+
     fn is_gone(&self, opened: &Opened) -> bool {
         let Ok(layer) = self.layer_at(opened.index) else { return false };
         if !matches!(layer.source, Source::Snapshot(_)) {
@@ -138,6 +163,32 @@ impl Namespace {
 }
 
 impl Layer {
+    /// Opens the snapshot called `name`, or the one that this layer had open before, whatever its name is now. The caller holds the
+    /// lock of `opened`.
+    pub(super) fn open_snapshot(&self, index: usize, provider: &dyn Provider, name: &str) -> Result<Arc<dyn Vfs>> {
+        let guid_of = |vfs: &Arc<dyn Vfs>| vfs.handle(vfs.root()).ok().map(|handle| handle.fs_guid);
+        let Some(&guid) = self.guid.get() else {
+            let vfs = provider.open_snapshot(name)?;
+            if let Some(guid) = guid_of(&vfs) {
+                let _ = self.guid.set(guid);
+            }
+            return Ok(vfs);
+        };
+        match provider.open_snapshot(name) {
+            Ok(vfs) if guid_of(&vfs) == Some(guid) => return Ok(vfs),
+            Ok(_) | Err(Error::NotFound { .. }) => {}
+            Err(error) => return Err(error),
+        }
+        if let Some(Way::Snapshot(name)) = provider.way_to(guid)? {
+            let vfs = provider.open_snapshot(&name)?;
+            if guid_of(&vfs) == Some(guid) {
+                return Ok(vfs);
+            }
+        }
+        self.gone.store(true, Ordering::Release);
+        Err(Refusal::Stale.at(format!("file system {index} of the tree")))
+    }
+
     /// It is not there any more, and is never opened again.
     fn let_go(&self) {
         self.gone.store(true, Ordering::Release);

@@ -511,3 +511,45 @@ fn what_is_open_of_a_snapshot_that_was_destroyed_elsewhere_is_stale_instead_of_b
         assert_eq!(ns.read(open, 0, 9).expect_err("gone").refusal(), Some(Refusal::Stale));
     }
 }
+
+#[test]
+fn snapshots_that_were_looked_into_do_not_stay_open_and_are_found_again() {
+    let all = Arc::new(Changing { snapshots: Mutex::default(), broken: AtomicUsize::new(0) });
+    let ns = Namespace::new(Arc::new(ChangingProvider(all.clone()))).expect("opens");
+    let rest = Arc::strong_count(&all);
+    let take = |name: &str, guid| all.snapshots.lock().push((name.to_owned(), guid));
+    let look = |name: &str| walk(&ns, &format!(".zfs/snapshot/{name}/which")).expect(name).node;
+    let read = |node| ns.read(node, 0, 9).map(|text| String::from_utf8(text.to_vec()).expect("text"));
+    take("kept", 100);
+    take("renamed", 101);
+    take("retaken", 102);
+    take("gone", 103);
+    let [kept, renamed, retaken, gone] = ["kept", "renamed", "retaken", "gone"].map(look);
+    let handle = ns.handle(renamed).expect("told");
+    for round in 0..3 {
+        for n in 0..2 * SNAPSHOTS_OPEN {
+            let (name, guid) = (format!("s{round}-{n}"), 1000 * (round + 1) + n as u64);
+            take(&name, guid);
+            assert_eq!(read(look(&name)).expect("there"), format!("tank@{guid}"));
+            assert_eq!(read(kept).expect("there"), "tank@100", "one that is used all the time");
+            // Each one that was looked into once stayed open until the tree was closed, also when it was destroyed.
+            assert!(Arc::strong_count(&all) - rest <= SNAPSHOTS_OPEN);
+            all.snapshots.lock().retain(|(n, _)| *n != name);
+        }
+    }
+    let opened = |node: NodeId| ns.layer_at((node.0 >> OBJECT_BITS) as usize).expect("known").opened.lock().is_some();
+    assert_eq!([kept, renamed, retaken, gone].map(opened), [true, false, false, false]);
+
+    all.snapshots.lock().retain(|(name, _)| name != "gone" && name != "retaken");
+    all.snapshots.lock().iter_mut().find(|(name, _)| name == "renamed").expect("there").0 = "other".to_owned();
+    take("retaken", 200);
+    assert_eq!(read(renamed).expect("there under another name"), "tank@101");
+    assert_eq!(ns.handle(renamed).expect("told"), handle);
+    for node in [gone, retaken] {
+        for _ in 0..2 {
+            assert_eq!(read(node).expect_err("gone").refusal(), Some(Refusal::Stale));
+        }
+    }
+    assert_eq!(read(look("retaken")).expect("there"), "tank@200");
+    assert_ne!(look("retaken"), retaken);
+}

@@ -476,6 +476,13 @@ fn file_systems_are_mounted_where_their_properties_say() {
     rig.good("zfs create -o canmount=noauto tank/neither");
     assert_eq!(mounted(), ["tank", "m/tank", "tank/a", "m/tank/a", "tank/a/b", "m/tank/a/b"]);
     let file = |name: &str| rig.path(&format!("m/{name}"));
+    rig.good("zfs create -p tank/gone/deep");
+    rig.good("zfs create tank/gone/full");
+    rig.good("zfs create -o mountpoint=DIRm/own tank/gone/own");
+    std::fs::write(file("tank/gone/full/f"), "goes with its file system").expect("written");
+    rig.good("zfs destroy -r tank/gone");
+    assert!(!Path::new(&file("tank/gone")).exists(), "mount points once stayed as empty directories");
+    assert!(Path::new(&file("own")).exists(), "one that was chosen stays");
     std::fs::write(file("tank/a/b/f"), "here").expect("written");
     paths_stand_for_the_datasets_whose_mounts_hold_them(&rig);
     rig.good("zfs rename tank/a tank/c");

@@ -1,7 +1,7 @@
 //! Which file systems are mounted where: zfs(8)'s rules, from properties.
 
 use admin::OwnedPool;
-use dataset::property;
+use dataset::property::{self, Source};
 use dataset::tree::Entry;
 use dataset::{Dataset, DatasetKind, View};
 use serve::fuse::MountOptions;
@@ -63,6 +63,14 @@ pub fn property(pool: &OwnedPool, dataset: &Dataset, name: &str) -> Option<Strin
     let record = pool.record();
     let view = View { altroot: record.altroot.as_deref(), ..View::default() };
     property::get(&Entry::Dataset(dataset.clone()), name, &view).ok().flatten().map(|p| p.value.raw)
+}
+
+/// Whether the mount point of `name` is not set on it, but is the default or inherited: `zfs destroy` removes such a directory
+/// with its file system. Facts: `remove_mountpoint` in lib/libzfs/libzfs_mount.c.
+pub fn is_placed_by_others(pool: &OwnedPool, name: &str) -> bool {
+    let source = |dataset| Some(property::get(&Entry::Dataset(dataset), "mountpoint", &View::default()).ok()??.source);
+    let dataset = pool.datasets().and_then(|all| Ok(all.dataset(name)?));
+    matches!(dataset.ok().and_then(source), Some(Source::Default | Source::Inherited(_)))
 }
 
 /// How the dataset `name` is to be mounted.

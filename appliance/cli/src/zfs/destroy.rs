@@ -10,6 +10,7 @@ use crate::state::Imported;
 use crate::zpool::writing::{command_line, why};
 use admin::write::WritablePool;
 use daemon::Owner;
+use daemon::mounts::Mounted;
 use dataset::name::is_hidden;
 use dataset::write::{self, Failures};
 use dataset::{Dataset, DatasetKind, Error, Refusal};
@@ -218,10 +219,16 @@ fn head(cx: &mut Context<'_>, args: &[String], parsed: &Parsed, name: &str) -> O
 pub fn destroy_all(cx: &mut Context<'_>, command: &str, record: &Imported, all: &[String], force: bool) -> Outcome {
     let owner = crate::mounts::owner(cx, record.guid);
     let heads: Vec<&String> = all.iter().filter(|n| !n.contains('@')).collect();
-    let (mut mounted, mut unmounted) = (Vec::new(), Vec::new());
+    let (mut mounted, mut unmounted, mut directories) = (Vec::new(), Vec::new(), Vec::new());
     if let Some(owner) = &owner {
+        let pool = owner.house.opened(record.guid);
+        let is_removed = |m: &&Mounted| {
+            !m.by_hand && pool.as_ref().is_some_and(|pool| daemon::rules::is_placed_by_others(pool, &m.dataset))
+        };
         for name in &heads {
-            mounted.extend(owner.mounts.below(record.guid, name));
+            let below = owner.mounts.below(record.guid, name);
+            directories.extend(below.iter().filter(is_removed).map(|m| m.place.clone()));
+            mounted.extend(below);
             let gone = crate::mounts::unmount_below(owner, record, name, force);
             unmounted.extend(gone.map_err(|why| mount_again(owner, record, &unmounted, why))?);
         }
@@ -250,6 +257,11 @@ pub fn destroy_all(cx: &mut Context<'_>, command: &str, record: &Imported, all: 
         && let Ok(pool) = owner.house.import(record)
     {
         owner.mounts.forget(&pool, &mounted);
+    }
+    // Children first. One that is not empty stays, as with OpenZFS.
+    directories.sort_unstable();
+    for directory in directories.iter().rev() {
+        let _ = std::fs::remove_dir(directory);
     }
     for name in heads {
         super::keys::forget_below(&cx.state, record, name);

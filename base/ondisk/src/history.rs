@@ -177,12 +177,16 @@ impl Header {
     /// The ranges of the object that contain all records in order: those kept forever, then the
     /// ring from its oldest record, in one or two parts.
     pub fn ranges(&self) -> Vec<Range<u64>> {
+        let [first, second] = self.pieces(self.begin, self.end - self.begin);
+        [0..self.create_end, first, second].into_iter().filter(|r| !r.is_empty()).collect()
+    }
+
+    /// Where the object has the `length` bytes of the ring from logical offset `from` on. The second piece may be empty.
+    pub fn pieces(&self, from: u64, length: u64) -> [Range<u64>; 2] {
         let ring = self.physical_end - self.create_end;
-        let start = (self.begin - self.create_end) % ring + self.create_end;
-        let length = self.end - self.begin;
+        let start = (from - self.create_end) % ring + self.create_end;
         let first = length.min(self.physical_end - start);
-        let pieces = [0..self.create_end, start..start + first, self.create_end..self.create_end + (length - first)];
-        pieces.into_iter().filter(|r| !r.is_empty()).collect()
+        [start..start + first, self.create_end..self.create_end + (length - first)]
     }
 }
 

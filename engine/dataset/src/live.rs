@@ -23,7 +23,7 @@ pub use settings::{AclType, LogBias, RedundantMetadata, Settings, SyncMode, Xatt
 pub(crate) use owners::Counting;
 pub(crate) use policy::Policies;
 
-use crate::intent_log::{self, ClosedLog, Log, LogFigures, put_header};
+use crate::intent_log::{self, ClosedLog, Log, LogFigures, Unsynced, forget_skipped, put_header};
 use crate::write::contents::{VOLUME_DATA, VOLUME_PROPERTIES};
 use crate::write::cx::Cx;
 use crate::write::feature;
@@ -105,6 +105,8 @@ pub struct LiveDataset {
     /// Features that came into use and are not noted on disk yet.
     features: Arc<Mutex<BTreeSet<&'static str>>>,
     log: Log,
+    /// Records that a replay skipped, which are not noted on disk yet.
+    skipped: Arc<Unsynced>,
     /// Size of a volume. Who writes holds it for reading within his transaction, so that nothing is written beyond it.
     volume_bytes: RwLock<u64>,
     /// By txg: how far a receive that can be resumed has come.
@@ -253,13 +255,14 @@ impl LiveDatasets {
         });
         let shared_name = Arc::new(RwLock::new(name.to_owned()));
         let in_use = Arc::<Mutex<BTreeSet<_>>>::default();
+        let skipped = Arc::<Unsynced>::default();
         let ground = ground::DatasetGround {
             writer: self.writer.clone(),
             id: dataset.id(),
             name: shared_name.clone(),
             features: in_use.clone(),
             figures: self.log_figures.clone(),
-            skipped: Arc::default(),
+            skipped: skipped.clone(),
         };
         let log = Log::open(objset.clone(), Arc::new(ground));
         log.set_mode(settings.sync);
@@ -283,6 +286,7 @@ impl LiveDatasets {
             counting,
             features: in_use,
             log,
+            skipped,
             volume_bytes: RwLock::new(volume_bytes),
             received: Mutex::default(),
             is_receiving,
@@ -392,6 +396,7 @@ impl LiveDatasets {
             }
             sync.all_or_nothing(|| {
                 log.free(sync.txg())?;
+                forget_skipped(&Cx::new(sync), id)?;
                 put_header(Cx::new(sync), id, &ZilHeader::EMPTY, settings).at(&name)
             })
         })
@@ -688,7 +693,12 @@ impl LiveDataset {
         if let Some((_, to)) = received {
             crate::receive::put_state(&cx, self.id, &to)?;
         }
+        self.skipped.sync(&cx, (&self.name(), self.id)).at_with(|| self.name())?;
+        let was_claimed = self.objset.zil_header().claim_txg.0 != 0;
         self.log.sync(cx.txg()).at_with(|| self.name())?;
+        if was_claimed && self.objset.zil_header().claim_txg.0 == 0 {
+            forget_skipped(&cx, self.id).at_with(|| self.name())?;
+        }
         if !self.objset.is_dirty(cx.txg()) {
             return Ok(());
         }
@@ -723,7 +733,9 @@ impl Participant for Open {
     fn is_dirty(&self, txg: u64) -> bool {
         let heads = self.heads.lock();
         self.has_pending.load(Ordering::SeqCst)
-            || heads.values().any(|dataset| dataset.objset.is_dirty(txg) || !dataset.features.lock().is_empty())
+            || heads.values().any(|dataset| {
+                dataset.objset.is_dirty(txg) || !dataset.features.lock().is_empty() || dataset.skipped.is_dirty(txg)
+            })
     }
 
     fn before_close(&self) {

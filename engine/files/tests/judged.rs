@@ -3,6 +3,7 @@
 
 mod rig;
 
+use dataset::write::NewDataset;
 use files::vfs::{Caller, NewNode, NodeId, RenameFlags, SetAttr, SetXattr, SyncKind, Vfs};
 use files::zpl::FileSystem;
 use rig::{Rig, root, told};
@@ -800,17 +801,28 @@ fn a_record_without_its_directory_is_skipped_alone_and_the_log_kept_until_it_is_
 fn thousands_of_records_that_cannot_be_replayed_leave_few_events_and_cost_few_txgs() {
     use ondisk::zil::RecordType;
     use ondisk::zil::record::Body;
-    const RECORDS: u64 = 3000;
+    const GROUPS: u64 = 300;
+    const RECORDS: u64 = 10 * GROUPS;
     let who = root();
     let rig = Rig::new();
     let fs = rig.make("tank/fs", &[]);
-    fs.create(&who, fs.root(), b"old", &NewNode::Regular, 0o644, 0).unwrap();
+    let old = |group: u64| format!("old {group}").into_bytes();
+    for group in 0..GROUPS {
+        fs.create(&who, fs.root(), &old(group), &NewNode::Regular, 0o644, 0).unwrap();
+    }
+    rig.live().writer().sync().unwrap();
     fs.sync_all().unwrap();
     let live = rig.live().open("tank/fs", Some(files::zpl::owners_of)).unwrap();
-    for n in 0..RECORDS {
-        let name = n.to_string();
-        let body = Body::Remove { directory: 77_777, name: name.as_bytes() };
-        live.log().record(&live.begin(1 << 10).unwrap(), 77_778, RecordType::REMOVE, &body);
+    for group in 0..GROUPS {
+        let tx = live.begin(16 << 10).unwrap();
+        for n in 0..10 {
+            let name = format!("{group} {n}");
+            let body = Body::Remove { directory: 77_777, name: name.as_bytes() };
+            live.log().record(&tx, 77_778, RecordType::REMOVE, &body);
+        }
+        drop(tx);
+        // The numbers of those that are skipped are no single range.
+        fs.unlink(&who, fs.root(), &old(group)).unwrap();
     }
     fs.create(&who, fs.root(), b"after", &NewNode::Regular, 0o644, 0).unwrap();
     fs.sync_all().unwrap();
@@ -827,6 +839,7 @@ fn thousands_of_records_that_cannot_be_replayed_leave_few_events_and_cost_few_tx
     let history = pool.found().history().unwrap();
     let events = history.iter().filter(|e| e.get_str("internal_name") == Some("intent log record skipped")).count();
     assert!(events <= dataset::intent_log::NAMED_MAX + 2, "{events} events");
+    assert!(noted(&pool) > 1, "they have no room in one entry");
     // Each of them is known all the same.
     let tree = dataset::Datasets::open(pool.found()).unwrap();
     let mut skipped = 0;
@@ -835,4 +848,90 @@ fn thousands_of_records_that_cannot_be_replayed_leave_few_events_and_cost_few_tx
     })
     .unwrap();
     assert_eq!(skipped, RECORDS);
+}
+
+/// Entries of the pool's object directory that say which records were skipped.
+fn noted(rig: &Rig) -> usize {
+    let entries = rig.found().directory().entries().unwrap();
+    entries.iter().filter(|e| e.name.starts_with(b"weir:")).count()
+}
+
+/// The history, a ring, was all that knew of them: once it had wrapped, the log was freed as if all of it had been replayed.
+#[test]
+fn a_log_with_skipped_records_is_kept_after_the_history_forgot_them() {
+    use ondisk::zil::RecordType;
+    use ondisk::zil::record::Body;
+    let who = root();
+    let rig = Rig::new();
+    let fs = rig.make("tank/fs", &[]);
+    fs.create(&who, fs.root(), b"old", &NewNode::Regular, 0o644, 0).unwrap();
+    fs.sync_all().unwrap();
+    let live = rig.live().open("tank/fs", Some(files::zpl::owners_of)).unwrap();
+    let body = Body::Remove { directory: 77_777, name: b"lost" };
+    live.log().record(&live.begin(1 << 20).unwrap(), 77_778, RecordType::REMOVE, &body);
+    fs.create(&who, fs.root(), b"after", &NewNode::Regular, 0o644, 0).unwrap();
+    fs.sync_all().unwrap();
+
+    let mut pool = rig.cut();
+    // What comes up to the first command is never overwritten.
+    pool.live().writer().task(|sync| sync.history_command("zpool create tank disk")).unwrap();
+    drop(pool.mount("tank/fs"));
+    let text = "x".repeat(10_000);
+    pool.live().writer().task(move |sync| (0..60).try_for_each(|_| sync.history_command(&text))).unwrap();
+    let found = pool.live().writer().pool().unwrap();
+    let history = found.history().unwrap();
+    assert!(!history.iter().any(|e| e.get_str("internal_name") == Some("intent log record skipped")));
+    // A part of it is its end.
+    let newest = found.newest_history(40_000).unwrap();
+    assert!(newest.len() > 3 && newest.len() < history.len());
+    assert_eq!(newest.last(), history.last());
+    drop(found);
+    pool.export();
+    pool.judge();
+    assert_eq!(noted(&pool), 1);
+    pool.open();
+    let again = pool.mount("tank/fs");
+    assert!(pool.live().open("tank/fs", Some(files::zpl::owners_of)).unwrap().log().is_kept());
+    assert!(again.lookup(again.root(), b"after").is_ok());
+    drop(again);
+    assert_eq!(pool.live().discard_kept_logs().unwrap(), ["tank/fs"]);
+    pool.export();
+    pool.judge();
+    assert_eq!(noted(&pool), 0);
+}
+
+/// They went into the history, which is not encrypted, with the names of the files.
+#[test]
+fn skipped_records_of_an_encrypted_dataset_are_reported_without_names() {
+    use ondisk::zil::RecordType;
+    use ondisk::zil::record::Body;
+    let who = root();
+    let rig = Rig::new();
+    let key = vec![7; 32];
+    let properties = [("encryption", "on"), ("keyformat", "raw")].map(|(n, v)| (n.to_owned(), v.to_owned())).into();
+    let key_of_new = Some(key.clone().into());
+    let new = NewDataset { name: "tank/secret".into(), properties, key: key_of_new, ..NewDataset::default() };
+    dataset::write::create(rig.live(), &new, files::zpl::MAKER).unwrap();
+    let fs = rig.mount("tank/secret");
+    fs.create(&who, fs.root(), b"old", &NewNode::Regular, 0o644, 0).unwrap();
+    fs.sync_all().unwrap();
+    let live = rig.live().open("tank/secret", Some(files::zpl::owners_of)).unwrap();
+    // The one fails for a name that is missing, the other for its directory.
+    for directory in [fs.root().0, 77_777] {
+        let body = Body::Remove { directory, name: b"confidential" };
+        live.log().record(&live.begin(1 << 20).unwrap(), 77_778, RecordType::REMOVE, &body);
+    }
+    fs.sync_all().unwrap();
+
+    let mut pool = rig.cut();
+    let tree = pool.live().synced().unwrap();
+    pool.live().keys().load(&tree.dataset("tank/secret").unwrap(), &key).unwrap();
+    drop(pool.mount("tank/secret"));
+    pool.export();
+    pool.judge();
+    let history = pool.found().history().unwrap();
+    let is_skipped = |e: &&ondisk::nvlist::Nvlist| e.get_str("internal_name") == Some("intent log record skipped");
+    let texts: Vec<_> = history.iter().filter(is_skipped).filter_map(|e| e.get_str("history internal str")).collect();
+    assert_eq!(texts.len(), 2, "{texts:?}");
+    assert!(texts.iter().all(|t| t.contains("TX_REMOVE") && !t.contains("confidential")), "{texts:?}");
 }

@@ -48,5 +48,5 @@ pub(crate) use import::put_header;
 pub(crate) use replay::ClosedLog;
 pub use replay::Replayed;
 pub use skipped::{NAMED_MAX, Skipped};
-pub(crate) use skipped::{SKIPPED_EVENT, named_text, skipped_records, unnamed_texts};
+pub(crate) use skipped::{Unsynced, forget_skipped, skipped_numbers};
 pub use summary::{LogEntry, LogSummary, has_skipped, needs_replay, read};

@@ -100,11 +100,7 @@ impl Log {
             self.destroy_old()?;
             return Ok(Replayed::default());
         }
-        // Only where an earlier attempt got on: what it skipped before that is tried again. A pool's history may be long.
-        let before = match header.replay_seq {
-            0 => HashSet::new(),
-            _ => self.ground.skipped_before(header.claim_txg.0)?.into_iter().collect(),
-        };
+        let before = self.ground.skipped_before(header.claim_txg.0)?.into_iter().collect();
         let (missing, replayed) = (Missing::default(), Replayed::default());
         let mut run = Run { header, missing, before, apply, find, frees: false, replayed };
         let mut last = 0;
@@ -152,7 +148,7 @@ impl Log {
             Err(error) => {
                 let body = Body::Commit;
                 run.missing.note_unknown(record.sequence);
-                return self.skip_record(record, &body, (error.to_string(), true), run);
+                return self.skip_record(record, &body, (self.cause(&error.into()), true), run);
             }
         };
         let (needed, lacked) = (run.missing.needed_by(&body), run.missing.lacked_by_named(&body, run.find));
@@ -160,6 +156,11 @@ impl Log {
             run.missing.note(record.sequence, &body);
             let cause = format!("it builds on record {earlier}, which was skipped");
             return self.skip_record(record, &body, (cause, needed.is_none()), run);
+        }
+        if run.before.contains(&record.sequence) {
+            // Nothing later was replayed, but what is noted stays: later attempts count on it.
+            run.missing.note(record.sequence, &body);
+            return self.skip_record(record, &body, ("an earlier replay skipped it".to_owned(), true), run);
         }
         self.replaying.store(record.sequence.max(1), Ordering::Release);
         let mut attempt = self.replay_once(record, &body, run.apply);
@@ -180,7 +181,7 @@ impl Log {
             Err(error) if may_pass(&error) => Err(error),
             Err(error) => {
                 run.missing.note(record.sequence, &body);
-                self.skip_record(record, &body, (error.to_string(), true), run)
+                self.skip_record(record, &body, (self.cause(&error), true), run)
             }
         }
     }
@@ -198,7 +199,8 @@ impl Log {
         run.replayed.skipped_records += 1;
         let is_named = run.replayed.skipped.len() < NAMED_MAX;
         if is_named {
-            let skipped = Skipped { sequence, txg, kind: record.kind.name(), what: what_of(body), cause };
+            let skipped =
+                Skipped { sequence, txg, kind: record.kind.name(), what: what_of(body, self.has_names()), cause };
             tracing::error!(dataset = self.ground.name(), "intent log: {skipped}");
             run.replayed.skipped.push(skipped);
         }
@@ -207,6 +209,21 @@ impl Log {
             self.ground.skipped(run.header.claim_txg.0, sequence, named)?;
         }
         Ok(())
+    }
+
+    /// Whether reports name files. They go into the pool's history, where everybody may read those of an encrypted dataset.
+    fn has_names(&self) -> bool {
+        self.objset.keys().is_none()
+    }
+
+    /// Why a record is skipped.
+    fn cause(&self, error: &Error) -> String {
+        match error {
+            _ if self.has_names() => error.to_string(),
+            Error::Refused { why, .. } => why.to_string(),
+            Error::NotFound { .. } => "what it is about does not exist".to_owned(),
+            _ => "it could not be replayed".to_owned(),
+        }
     }
 
     fn replay_once(
@@ -363,8 +380,11 @@ fn is_in_the_way(error: &Error) -> bool {
 }
 
 /// What a record is about, for people.
-fn what_of(body: &Body<'_>) -> String {
-    let name = |n: &[u8]| format!("{:?}", String::from_utf8_lossy(n));
+fn what_of(body: &Body<'_>, has_names: bool) -> String {
+    let name = |n: &[u8]| match has_names {
+        true => format!("{:?}", String::from_utf8_lossy(n)),
+        false => "a name".to_owned(),
+    };
     match body {
         Body::Create(c) => format!("{} in directory {}, object {}", name(c.name), c.directory, c.object),
         Body::Remove { directory, name: n } => format!("{} in directory {directory}", name(n)),

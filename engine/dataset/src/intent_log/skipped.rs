@@ -1,29 +1,49 @@
-//! Records that a replay skips, and how the pool's history names them.
+//! Records that a replay skips: their numbers, which decide what later replays do, and the events that report them.
+//!
+//! Entries of the pool's object directory, which are removed with the log:
+//!
+//! ```text
+//!   weir:skipped_records:15:0   7, 5, 5, 9, 800     of the log of dataset 0x15 that was claimed in txg 7: records 5 and 9 to 800
+//!   weir:skipped_records:15:1   7, ...              the rest of them
+//! ```
+//! OpenZFS looks up the entries of that directory that it knows and ignores all others. An object of our own would be leaked space to
+//! `zdb`. An entry of another claim is obsolete: OpenZFS freed the log, or destroyed the dataset, whose number may be in use again.
+//!
+//! Events in the pool's history, which is a ring and forgets:
 //!
 //! ```text
 //!   intent log record skipped  claim_txg=7 sequence=5 record 5 of txg 6, TX_REMOVE "a" in directory 34: ...
-//!   intent log record skipped  claim_txg=7 sequences=6-800,803
+//!   intent log record skipped  claim_txg=7 sequences=9-800
 //! ```
-//! The first [`NAMED_MAX`] have an event each, which says what was skipped and why. Of the rest only the numbers are noted, those of
-//! a txg together: a log may hold thousands of records that cannot be replayed, and the history of a small pool has room for some
-//! hundred events.
+//! The first [`NAMED_MAX`] have an event each, which says what was skipped and why. Events of the others list numbers, those of a txg
+//! together: a log may hold thousands of records that cannot be replayed, and the history of a small pool has room for some hundred
+//! events. Neither names anything of an encrypted dataset: both are stored in the clear.
+//!
+//! Invariants:
+//!   * a record is noted in the txg in which it is skipped: nothing that is replayed later is on disk without that
 
+use crate::write::cx::Cx;
 use crate::{Error, Result};
+use object::{Zap, ZapValue};
 use ondisk::history::keys;
 use ondisk::nvlist::Nvlist;
+use ondisk::pool_dir::DIRECTORY_OBJECT;
+use parking_lot::Mutex;
 use pool::Pool;
-use std::ops::RangeInclusive;
+use std::collections::{BTreeMap, HashMap};
 
 /// Skipped records that a replay reports one by one. Guessed: enough to see what is wrong.
 pub const NAMED_MAX: usize = 20;
 /// Ranges of numbers in one event: some 15 KiB at most, which fit into the history of any pool.
-const RANGES_MAX: usize = 1000;
+const RANGES_PER_EVENT: usize = 1000;
+/// Ranges in one entry of the directory: 1 KiB. An entry has at most 8 KiB (`ZAP_MAXVALUELEN`).
+const RANGES_PER_ENTRY: usize = 64;
 /// More records than this are in no log: a number read from disk is not to take all memory.
 const RECORDS_MAX: u64 = 1 << 24;
 
 /// Name of the events in the pool's history that report skipped records.
-pub(crate) const SKIPPED_EVENT: &str = "intent log record skipped";
-/// Why a record was skipped of which only the number was noted.
+const SKIPPED_EVENT: &str = "intent log record skipped";
+/// Why a record was skipped whose own event is not found.
 const UNNAMED: &str = "it could not be replayed";
 
 /// A record that was not replayed.
@@ -47,62 +67,144 @@ impl std::fmt::Display for Skipped {
     }
 }
 
-/// The text of the event for a record of the log that was claimed in `claim_txg`.
-pub(crate) fn named_text(claim_txg: u64, record: &Skipped) -> String {
-    format!("claim_txg={claim_txg} sequence={} {record}", record.sequence)
+/// Skipped records that are not on disk yet.
+#[derive(Default)]
+pub(crate) struct Unsynced(Mutex<BTreeMap<u64, Batch>>);
+
+/// Those of a txg.
+#[derive(Default)]
+struct Batch {
+    claim_txg: u64,
+    numbers: Vec<u64>,
+    named: Vec<String>,
+    unnamed: Vec<u64>,
 }
 
-/// The texts of the events for records of which only the numbers are noted.
-pub(crate) fn unnamed_texts(claim_txg: u64, mut sequences: Vec<u64>) -> Vec<String> {
-    sequences.sort_unstable();
-    sequences.dedup();
-    let ranges: Vec<String> = sequences
-        .chunk_by(|a, b| a + 1 == *b)
-        .map(|run| match run {
-            [one] => one.to_string(),
-            _ => format!("{}-{}", run[0], run[run.len() - 1]),
-        })
-        .collect();
-    ranges.chunks(RANGES_MAX).map(|some| format!("claim_txg={claim_txg} sequences={}", some.join(","))).collect()
-}
-
-/// The numbers in the text of an event, and why those records were skipped. `None`: it is about the log of another claim.
-fn parse(text: &str, claim_txg: u64) -> Option<(Vec<RangeInclusive<u64>>, &str)> {
-    let (claim, rest) = text.strip_prefix("claim_txg=")?.split_once(' ')?;
-    if claim.parse() != Ok(claim_txg) {
-        return None;
+impl Unsynced {
+    /// Record `sequence` of the log that was claimed in `claim_txg` is skipped in `txg`, which is held.
+    pub(crate) fn add(&self, txg: u64, claim_txg: u64, sequence: u64, named: Option<&Skipped>) {
+        let mut all = self.0.lock();
+        let batch = all.entry(txg).or_default();
+        batch.claim_txg = claim_txg;
+        batch.numbers.push(sequence);
+        match named {
+            Some(record) => batch.named.push(format!("claim_txg={claim_txg} sequence={sequence} {record}")),
+            None => batch.unnamed.push(sequence),
+        }
     }
-    if let Some(numbers) = rest.strip_prefix("sequences=") {
-        let range = |text: &str| {
-            let (first, last) = text.split_once('-').unwrap_or((text, text));
-            Some(first.parse().ok()?..=last.parse().ok()?)
-        };
-        return Some((numbers.split(',').filter_map(range).collect(), UNNAMED));
-    }
-    let (number, what) = rest.strip_prefix("sequence=")?.split_once(' ')?;
-    let number = number.parse().ok()?;
-    Some((vec![number..=number], what))
-}
 
-/// Records of the log of dataset `id` that was claimed in `claim_txg`, which a replay skipped for a reason of their own: numbers, and
-/// what was reported.
-pub(crate) fn skipped_records(pool: &Pool, id: u64, claim_txg: u64) -> Result<Vec<(u64, String)>> {
-    let of_dataset = |list: &Nvlist| {
-        list.get_str(keys::INTERNAL_NAME) == Some(SKIPPED_EVENT) && list.get_u64(keys::DATASET_ID) == Some(id)
-    };
-    let mut found = Vec::new();
-    for list in pool.history()?.iter().filter(|list| of_dataset(list)) {
-        let Some((ranges, what)) = list.get_str(keys::INTERNAL_TEXT).and_then(|text| parse(text, claim_txg)) else {
-            continue;
+    /// Whether `txg` has something to write.
+    pub(crate) fn is_dirty(&self, txg: u64) -> bool {
+        self.0.lock().first_key_value().is_some_and(|(first, _)| *first <= txg)
+    }
+
+    /// Writes what was skipped of the log of dataset `id` up to the syncing txg.
+    pub(crate) fn sync(&self, cx: &Cx<'_>, (name, id): (&str, u64)) -> Result<()> {
+        let due = {
+            let mut all = self.0.lock();
+            let later = all.split_off(&(cx.txg() + 1));
+            std::mem::replace(&mut *all, later)
         };
-        for range in ranges {
-            if range.end().saturating_sub(*range.start()) >= RECORDS_MAX - found.len() as u64 {
-                return Err(Error::corrupt("history", format!("more than {RECORDS_MAX} skipped records of a log")));
+        for batch in due.into_values() {
+            put(cx, id, batch.claim_txg, batch.numbers)?;
+            for text in batch.named.into_iter().chain(unnamed_texts(batch.claim_txg, batch.unnamed)) {
+                cx.sync.history(SKIPPED_EVENT, Some((name, id)), &text)?;
             }
-            found.extend(range.map(|sequence| (sequence, what.to_owned())));
+        }
+        Ok(())
+    }
+}
+
+fn entry_name(id: u64, n: usize) -> String {
+    format!("weir:skipped_records:{id:x}:{n:x}")
+}
+
+/// Sorted ranges, both ends included.
+fn ranges(mut numbers: Vec<u64>) -> Vec<(u64, u64)> {
+    numbers.sort_unstable();
+    numbers.dedup();
+    numbers.chunk_by(|a, b| a + 1 == *b).map(|run| (run[0], run[run.len() - 1])).collect()
+}
+
+/// Adds `numbers` to the skipped records of a log.
+fn put(cx: &Cx<'_>, id: u64, claim_txg: u64, numbers: Vec<u64>) -> Result<()> {
+    let directory = cx.zap(DIRECTORY_OBJECT)?;
+    let mut all = skipped_numbers(&directory, id, claim_txg)?;
+    all.extend(numbers);
+    for (n, some) in ranges(all).chunks(RANGES_PER_ENTRY).enumerate() {
+        let words: Vec<u64> =
+            std::iter::once(claim_txg).chain(some.iter().flat_map(|(first, last)| [*first, *last])).collect();
+        directory.update(cx.tx(), entry_name(id, n), &ZapValue::words(&words))?;
+    }
+    Ok(())
+}
+
+/// Removes the numbers of skipped records of dataset `id`, whose log is freed.
+pub(crate) fn forget_skipped(cx: &Cx<'_>, id: u64) -> Result<()> {
+    let directory = cx.zap(DIRECTORY_OBJECT)?;
+    for n in 0.. {
+        match directory.remove(cx.tx(), entry_name(id, n)) {
+            Ok(()) => {}
+            Err(Error::NotFound { .. }) => break,
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+/// Numbers of the records of the log of dataset `id` that was claimed in `claim_txg`, which a replay skipped for a reason of their
+/// own, as the pool's object directory has them.
+pub(crate) fn skipped_numbers(directory: &Zap, id: u64, claim_txg: u64) -> Result<Vec<u64>> {
+    let mut found = Vec::new();
+    for n in 0.. {
+        let Some(value) = directory.lookup(entry_name(id, n))? else { break };
+        let Some((&claim, ranges)) = value.ints.split_first() else { break };
+        if claim != claim_txg {
+            break;
+        }
+        for range in ranges.chunks_exact(2) {
+            let count = range[1].saturating_sub(range[0]);
+            if range[0] > range[1] || count >= RECORDS_MAX - found.len() as u64 {
+                let what = format!("records {} to {} of a log are skipped", range[0], range[1]);
+                return Err(Error::corrupt(entry_name(id, n), what));
+            }
+            found.extend(range[0]..=range[1]);
         }
     }
     Ok(found)
+}
+
+/// The same with why they were skipped, as far as the pool's history still knows.
+pub(super) fn skipped_records(pool: &Pool, id: u64, claim_txg: u64) -> Result<HashMap<u64, String>> {
+    let mut found: HashMap<_, _> = skipped_numbers(pool.directory(), id, claim_txg)?
+        .into_iter()
+        .map(|sequence| (sequence, UNNAMED.to_owned()))
+        .collect();
+    if found.is_empty() {
+        return Ok(found);
+    }
+    let of_dataset = |list: &Nvlist| {
+        list.get_str(keys::INTERNAL_NAME) == Some(SKIPPED_EVENT) && list.get_u64(keys::DATASET_ID) == Some(id)
+    };
+    let prefix = format!("claim_txg={claim_txg} sequence=");
+    for list in pool.history().unwrap_or_default().iter().filter(|list| of_dataset(list)) {
+        let named = list.get_str(keys::INTERNAL_TEXT).and_then(|text| text.strip_prefix(&prefix)?.split_once(' '));
+        if let Some((sequence, what)) = named
+            && let Some(cause) = sequence.parse().ok().and_then(|sequence| found.get_mut(&sequence))
+        {
+            *cause = what.to_owned();
+        }
+    }
+    Ok(found)
+}
+
+/// The texts of the events for records of which only the numbers are reported.
+fn unnamed_texts(claim_txg: u64, sequences: Vec<u64>) -> Vec<String> {
+    let texts: Vec<String> = ranges(sequences)
+        .into_iter()
+        .map(|(first, last)| if first == last { first.to_string() } else { format!("{first}-{last}") })
+        .collect();
+    texts.chunks(RANGES_PER_EVENT).map(|some| format!("claim_txg={claim_txg} sequences={}", some.join(","))).collect()
 }
 
 #[cfg(test)]
@@ -110,24 +212,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_noted_of_skipped_records_is_found_again() {
-        let record = Skipped { sequence: 5, txg: 6, kind: "TX_REMOVE", what: "\"a b\"".into(), cause: "gone".into() };
-        let text = named_text(7, &record);
-        assert_eq!(parse(&text, 7), Some((vec![5..=5], "record 5 of txg 6, TX_REMOVE \"a b\": gone")));
-        assert_eq!(parse(&text, 70), None);
-        let texts = unnamed_texts(7, vec![9, 6, 7, 8, 12, 12]);
-        assert_eq!(texts, ["claim_txg=7 sequences=6-9,12"]);
-        assert_eq!(parse(&texts[0], 7), Some((vec![6..=9, 12..=12], UNNAMED)));
-        assert_eq!(parse(&texts[0], 1), None);
-        assert_eq!(unnamed_texts(7, Vec::new()), [""; 0]);
-    }
-
-    #[test]
     fn events_of_many_records_stay_small() {
+        assert_eq!(unnamed_texts(7, vec![9, 6, 7, 8, 12, 12]), ["claim_txg=7 sequences=6-9,12"]);
+        assert_eq!(unnamed_texts(7, Vec::new()), [""; 0]);
         let texts = unnamed_texts(7, (1..=10_000).map(|n| n * 2).collect());
         assert_eq!(texts.len(), 10);
         assert!(texts.iter().all(|text| text.len() < 16 << 10));
-        let found: usize = texts.iter().filter_map(|text| parse(text, 7)).map(|(ranges, _)| ranges.len()).sum();
-        assert_eq!(found, 10_000);
     }
 }

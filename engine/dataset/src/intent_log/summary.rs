@@ -2,7 +2,7 @@
 
 use super::chain::{self, Step};
 use super::missing::Missing;
-use super::skipped::skipped_records;
+use super::skipped::{skipped_numbers, skipped_records};
 use crate::{Dataset, Error, KeyStore, Result};
 use object::ObjectSet;
 use ondisk::zil::{Body, Record, RecordType};
@@ -49,8 +49,9 @@ pub fn has_skipped(dataset: &Dataset) -> Result<bool> {
         return Ok(false);
     }
     let header = dataset.objset_without_keys()?.phys().zil;
-    let is_claimed = header.flags & ZilHeader::FLAG_REPLAY_NEEDED != 0 && header.replay_seq > 0;
-    Ok(is_claimed && !skipped_records(dataset.tree().pool(), dataset.id(), header.claim_txg.0)?.is_empty())
+    let directory = dataset.tree().pool().directory();
+    Ok(header.flags & ZilHeader::FLAG_REPLAY_NEEDED != 0
+        && !skipped_numbers(directory, dataset.id(), header.claim_txg.0)?.is_empty())
 }
 
 /// What a replay skipped of a log, and what it would skip of the rest, as far as the tree tells without trying.
@@ -62,11 +63,8 @@ struct Forecast {
 
 impl Forecast {
     fn new(dataset: &Dataset, header: &ZilHeader) -> Result<Self> {
-        let skipped = match header.replay_seq {
-            0 => Vec::new(),
-            _ => skipped_records(dataset.tree().pool(), dataset.id(), header.claim_txg.0)?,
-        };
-        Ok(Self { skipped: skipped.into_iter().collect(), missing: Missing::default(), made: HashSet::new() })
+        let skipped = skipped_records(dataset.tree().pool(), dataset.id(), header.claim_txg.0)?;
+        Ok(Self { skipped, missing: Missing::default(), made: HashSet::new() })
     }
 
     fn cause(&mut self, objset: &ObjectSet, record: &Record<'_>, is_unreplayed: bool) -> Option<String> {

@@ -1,7 +1,7 @@
 //! What the intent log of a dataset stands on: the pool's txgs, and the dataset's features.
 
 use crate::Result;
-use crate::intent_log::{self, Ground, LogFigures, SKIPPED_EVENT, Skipped, named_text, unnamed_texts};
+use crate::intent_log::{Ground, LogFigures, Skipped, Unsynced, skipped_numbers};
 use object::Tx;
 use parking_lot::{Mutex, RwLock};
 use pool::Writer;
@@ -22,20 +22,8 @@ pub(super) struct DatasetGround {
     /// Shared with the dataset: noted on disk with the next txg.
     pub features: Arc<Mutex<BTreeSet<&'static str>>>,
     pub figures: Arc<LogFigures>,
-    /// Skipped records of which the open txg, or the one that is synced, notes the numbers.
-    pub skipped: Arc<Mutex<Vec<u64>>>,
-}
-
-impl DatasetGround {
-    /// Has events put into the pool's history with the open txg, which is given up if that fails: what is replayed in it must not be
-    /// on disk without them.
-    fn note(&self, texts: impl FnOnce() -> Vec<String> + Send + 'static) -> Result<()> {
-        let (name, id) = (self.name(), self.id);
-        self.writer.task_later(move |sync| {
-            let add = |text: &String| sync.history(SKIPPED_EVENT, Some((&name, id)), text);
-            sync.all_or_nothing(|| texts().iter().try_for_each(add))
-        })
-    }
+    /// Shared with the dataset: noted on disk with the txg in which they were skipped.
+    pub skipped: Arc<Unsynced>,
 }
 
 impl Ground for DatasetGround {
@@ -64,22 +52,13 @@ impl Ground for DatasetGround {
     }
 
     fn skipped(&self, claim_txg: u64, sequence: u64, named: Option<&Skipped>) -> Result<()> {
-        if let Some(record) = named {
-            let text = named_text(claim_txg, record);
-            return self.note(move || vec![text]);
-        }
-        let mut numbers = self.skipped.lock();
-        if numbers.is_empty() {
-            let numbers = self.skipped.clone();
-            self.note(move || unnamed_texts(claim_txg, std::mem::take(&mut *numbers.lock())))?;
-        }
-        numbers.push(sequence);
+        let tx = self.writer.hold()?;
+        self.skipped.add(tx.txg(), claim_txg, sequence, named);
         Ok(())
     }
 
     fn skipped_before(&self, claim_txg: u64) -> Result<Vec<u64>> {
-        let found = intent_log::skipped_records(&*self.writer.pool()?, self.id, claim_txg)?;
-        Ok(found.into_iter().map(|(sequence, _)| sequence).collect())
+        skipped_numbers(self.writer.pool()?.directory(), self.id, claim_txg)
     }
 
     fn begins(&self) {

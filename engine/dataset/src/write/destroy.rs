@@ -15,7 +15,7 @@ use super::pending::{self, ASYNC_DESTROY};
 use super::space::{self, Delta, Part};
 use super::tree::{self, Node};
 use super::{bookmark, deadlist, feature, holds, keys, props, unsnap};
-use crate::intent_log::ClosedLog;
+use crate::intent_log::{ClosedLog, forget_skipped};
 use crate::live::{LiveDatasets, Open};
 use crate::receive::CLONE;
 use crate::{Error, KeyStore, Place, Refusal, Result};
@@ -126,6 +126,7 @@ pub(crate) fn destroy_in(cx: &Cx<'_>, store: &KeyStore, node: &Node) -> Result<(
     // A livelist would find the blocks faster than the walk over the tree does, and is of no other use.
     deadlist::remove_livelist(cx, node.dir)?;
     ClosedLog::open(cx.mos().store(), &phys.bp, node.head)?.free(cx.txg())?;
+    forget_skipped(cx, node.head)?;
     if is_async {
         hand_over(cx, node, &phys)?
     } else {

@@ -8,7 +8,7 @@ use super::cx::Cx;
 use super::space::{self, Delta, Part};
 use super::tree::{self, Node, TXG_INITIAL};
 use super::{bookmark, clone, deadlist, destroy, feature, props, unsnap};
-use crate::intent_log::ClosedLog;
+use crate::intent_log::{ClosedLog, forget_skipped};
 use crate::live::{LiveDatasets, Open};
 use crate::{Error, KeyStore, Place, Refusal, Result};
 use ondisk::{DslDataset, SpaceTriple};
@@ -93,6 +93,8 @@ pub(crate) fn swap(cx: &Cx<'_>, clone: &Node, of: &Node) -> Result<()> {
             feature::activate_with(cx, id, feature, &value)?;
         }
     }
+    // The log goes with the contents.
+    forget_skipped(cx, of.head)?;
     let (mut new, mut old) = (cx.dataset(clone.head)?, cx.dataset(of.head)?);
     let reserved = props::own_number(cx, of.dir, "refreservation")?;
     let uncovered = old.phys.unique_bytes.min(reserved).wrapping_sub(new.phys.unique_bytes.min(reserved)) as i64;

@@ -3,6 +3,7 @@
 //! Format: `ondisk::history`. ZFS name: spa_history.
 
 use crate::{Error, Pool, Result};
+use object::Object;
 use object::Place;
 use ondisk::history::{Header, records};
 use ondisk::nvlist::Nvlist;
@@ -12,14 +13,20 @@ use ondisk::pool_dir::directory;
 const READ_MAX: u64 = 64 << 20;
 
 impl Pool {
-    /// All records, oldest first.
+    /// The records, oldest first: those of the pool's creation, and of the others the newest [`READ_MAX`] bytes.
     pub fn history(&self) -> Result<Vec<Nvlist>> {
+        self.newest_history(READ_MAX)
+    }
+
+    /// The same with no more than `max_bytes` of the ring.
+    pub fn newest_history(&self, max_bytes: u64) -> Result<Vec<Nvlist>> {
         let Some(id) = self.directory().lookup_u64(directory::HISTORY)?.filter(|id| *id != 0) else {
             return Ok(Vec::new());
         };
         let object = self.mos().object(id)?;
         let place = || format!("{}: history", self.name());
-        let header = Header::parse(object.bonus(), object.endian()).at_with(place)?;
+        let mut header = Header::parse(object.bonus(), object.endian()).at_with(place)?;
+        header.begin = newest(&object, &header, max_bytes).at_with(place)?;
         let holds = object.max_block_id().saturating_add(1).saturating_mul(object.block_bytes());
         let mut bytes = Vec::new();
         for range in header.ranges() {
@@ -27,8 +34,11 @@ impl Pool {
             if range.start >= end {
                 continue;
             }
-            if bytes.len() as u64 + (end - range.start) > READ_MAX {
-                return Err(Error::unsupported(place(), format!("of more than {READ_MAX} bytes")));
+            if end - range.start > READ_MAX {
+                return Err(Error::unsupported(
+                    place(),
+                    format!("more than {READ_MAX} bytes about the pool's creation"),
+                ));
             }
             bytes.extend(object.read_vec(range.start, (end - range.start) as usize)?);
         }
@@ -45,4 +55,18 @@ impl Pool {
         }
         Ok(found)
     }
+}
+
+/// Logical offset of the first record of the ring of which no more than `max` bytes follow. Only the lengths of older ones are read.
+fn newest(object: &Object, header: &Header, max: u64) -> Result<u64> {
+    let mut begin = header.begin;
+    while header.end - begin > max {
+        let mut length = [0; 8];
+        let [first, second] = header.pieces(begin, 8);
+        let (head, tail) = length.split_at_mut((first.end - first.start) as usize);
+        object.read_at(first.start, head)?;
+        object.read_at(second.start, tail)?;
+        begin = begin.saturating_add(8).saturating_add(u64::from_le_bytes(length)).min(header.end);
+    }
+    Ok(begin)
 }

@@ -671,3 +671,36 @@ fn thousands_of_records_that_cannot_be_replayed_cost_no_txg_each_and_few_are_nam
     assert_eq!(noted.len(), odd.len(), "each is noted once");
     assert!(pool.noted.lock().1 <= 2 * NAMED_MAX);
 }
+
+/// The second attempt found the name that the first one had made before it failed, and the record was skipped for good.
+#[test]
+fn a_record_whose_first_attempt_failed_half_way_is_not_skipped_for_what_that_left() {
+    let pool = pool();
+    let log = logged(&pool, 3);
+    let mut attempts = Vec::new();
+    let stopped = log.replay(
+        &mut |record, body| {
+            let Body::Remove { name, .. } = body else { panic!("{body:?}") };
+            let name = String::from_utf8_lossy(name).into_owned();
+            let tx = pool.hold()?;
+            log.record(&tx, 0, record.kind, body);
+            attempts.push(name.clone());
+            match attempts.iter().filter(|n| **n == "1").count() {
+                _ if name != "1" => Ok(()),
+                // After it was noted, as if it could not store what it had done.
+                1 => Err(object::Error::io("test", std::io::Error::other("broken"))),
+                _ => Err(Refusal::Exists.at("test")),
+            }
+        },
+        &|_, _| None,
+    );
+    assert!(stopped.unwrap_err().to_string().contains("broken"));
+    assert_eq!(attempts, ["0", "1", "1"]);
+    assert!(pool.skipped.lock().is_empty() && pool.noted.lock().0.is_empty());
+    pool.sync().unwrap();
+    // The next one continues with it.
+    let (_, log) = pool.open();
+    let (replayed, done) = attempt(&log, &pool, &[], None);
+    assert!(!replayed.unwrap().is_kept);
+    assert_eq!(done, ["1", "2"]);
+}

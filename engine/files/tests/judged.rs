@@ -935,3 +935,67 @@ fn skipped_records_of_an_encrypted_dataset_are_reported_without_names() {
     assert_eq!(texts.len(), 2, "{texts:?}");
     assert!(texts.iter().all(|t| t.contains("TX_REMOVE") && !t.contains("confidential")), "{texts:?}");
 }
+
+/// They were set in a transaction of their own: when that failed, the second attempt found the file, and skipped the record for good.
+#[test]
+fn a_file_is_made_with_its_attributes_or_not_at_all_when_the_log_is_replayed() {
+    use ondisk::zil::RecordType;
+    use ondisk::zil::record::{Attributes, Body, Create};
+    const CREATED: u32 = 1;
+    const PROJECT: u32 = 0x4_0000;
+    let who = root();
+    for has_projects in [true, false] {
+        let rig = Rig::with_features(|name| has_projects || name != "project_quota");
+        let fs = rig.make("tank/fs", &[]);
+        fs.create(&who, fs.root(), b"old", &NewNode::Regular, 0o644, 0).unwrap();
+        fs.sync_all().unwrap();
+        let live = rig.live().open("tank/fs", Some(files::zpl::owners_of)).unwrap();
+        let mut scan_stamp = [0; 32];
+        scan_stamp[0] = 7;
+        let create = Create {
+            directory: fs.root().0,
+            object: 1000,
+            slots: 1,
+            mode: 0o100640,
+            uid: 5,
+            gid: 6,
+            generation: 77,
+            created: [50, 0],
+            rdev: 0,
+            attributes: Some(Attributes {
+                mask: vec![CREATED | PROJECT, 0, 0],
+                flags: 0,
+                created: [40, 0],
+                scan_stamp,
+            }),
+            acl: None,
+            domains: Vec::new(),
+            name: b"new",
+            target: None,
+        };
+        let tx = live.begin(1 << 20).unwrap();
+        live.log().record(&tx, 1000, RecordType::CREATE, &Body::Create(create));
+        drop(tx);
+        fs.sync_all().unwrap();
+
+        let mut pool = rig.cut();
+        if has_projects {
+            let again = pool.mount("tank/fs");
+            let attr = again.lookup(again.root(), b"new").unwrap();
+            assert_eq!((attr.project, attr.btime.seconds, attr.mode & 0o777), (7, 40, 0o640));
+            drop(again);
+        } else {
+            for _ in 0..2 {
+                let live = pool.live().open("tank/fs", Some(files::zpl::owners_of)).unwrap();
+                let error = FileSystem::mount(&live).map(drop).unwrap_err();
+                assert!(matches!(error, files::Error::Unsupported { .. }), "{error}");
+                pool.live().close(&live).unwrap();
+            }
+        }
+        pool.export();
+        pool.judge();
+        let fs = pool.read("tank/fs");
+        assert_eq!(fs.lookup(fs.root(), b"new").is_ok(), has_projects);
+        assert_eq!(noted(&pool), 0);
+    }
+}

@@ -5,6 +5,7 @@
 //!
 //! Invariants:
 //!   * records are handed over in order, those of synced txgs and those replayed before are not
+//!   * a record counts as replayed only when all of it was done
 //!   * a record that fails for good is skipped, with all that builds on it (see [`missing`](super::missing)), and the log is kept
 //!   * only a chain that an import claimed is replayed or freed: anyone else may own its blocks by now
 //!
@@ -61,6 +62,8 @@ struct Run<'a> {
     before: HashSet<u64>,
     apply: &'a mut dyn FnMut(&Record<'_>, &Body<'_>) -> Result<()>,
     find: &'a dyn Fn(u64, &[u8]) -> Option<u64>,
+    /// Number of the last record that was done.
+    done: u64,
     /// Something was replayed that may have freed objects, and is not on disk: their numbers are not free before it is.
     frees: bool,
     replayed: Replayed,
@@ -102,7 +105,8 @@ impl Log {
         }
         let before = self.ground.skipped_before(header.claim_txg.0)?.into_iter().collect();
         let (missing, replayed) = (Missing::default(), Replayed::default());
-        let mut run = Run { header, missing, before, apply, find, frees: false, replayed };
+        let done = header.replay_seq;
+        let mut run = Run { header, missing, before, apply, find, done, frees: false, replayed };
         let mut last = 0;
         let outcome = chain::walk(&self.objset, &header, true, &mut |step| {
             if let Step::Record(_, Ok(record)) = step
@@ -114,7 +118,6 @@ impl Log {
             }
             Ok(ControlFlow::Continue(()))
         });
-        self.replaying.store(0, Ordering::Release);
         let mut replayed = run.replayed;
         let unnamed = replayed.skipped_records - replayed.skipped.len() as u64;
         if unnamed > 0 {
@@ -162,17 +165,22 @@ impl Log {
             run.missing.note(record.sequence, &body);
             return self.skip_record(record, &body, ("an earlier replay skipped it".to_owned(), true), run);
         }
-        self.replaying.store(record.sequence.max(1), Ordering::Release);
-        let mut attempt = self.replay_once(record, &body, run.apply);
-        if attempt.as_ref().is_err_and(|error| may_pass(error) || run.frees && is_in_the_way(error)) {
+        let mut attempt = self.replay_once(record, &body, run);
+        if let Err(error) = &attempt
+            && (may_pass(error) || run.frees && is_in_the_way(error))
+        {
             // What was removed before it may be in the way until it is really gone.
             self.ground.sync()?;
             run.frees = false;
-            attempt = self.replay_once(record, &body, run.apply);
+            let again = self.replay_once(record, &body, run);
+            // A first attempt that stopped half-way may be why the second one fails in another way: that is no reason to skip it.
+            if again.is_ok() || !may_pass(error) || again.as_ref().is_err_and(may_pass) {
+                attempt = again;
+            }
         }
-        self.replaying.store(0, Ordering::Release);
         match attempt {
             Ok(()) => {
+                run.done = record.sequence;
                 run.replayed.records += 1;
                 run.frees |= matches!(body, Body::Remove { .. } | Body::Rename { .. });
                 run.missing.done(&body);
@@ -226,7 +234,19 @@ impl Log {
         }
     }
 
-    fn replay_once(
+    fn replay_once(&self, record: &Record<'_>, body: &Body<'_>, run: &mut Run<'_>) -> Result<()> {
+        self.replaying.store(record.sequence.max(1), Ordering::Release);
+        let result = self.apply(record, body, run.apply);
+        self.replaying.store(0, Ordering::Release);
+        if result.is_err() {
+            // Where it was noted already, only the one before it is done.
+            let mut chain = self.chain.lock();
+            chain.replayed.values_mut().filter(|n| **n == record.sequence).for_each(|n| *n = run.done);
+        }
+        result
+    }
+
+    fn apply(
         &self,
         record: &Record<'_>,
         body: &Body<'_>,

@@ -73,7 +73,7 @@ impl FileSystem {
         })
     }
 
-    fn set_attributes_in(
+    pub(super) fn set_attributes_in(
         &self,
         tx: &Tx,
         (live, settings): (&Live, &Settings),

@@ -4,7 +4,7 @@
 //!
 //! Invariants:
 //!   * nothing is recorded of files that no name leads to any more
-//!   * while the log is replayed, each record that is done again is recorded: that is how the log learns of it
+//!   * while the log is replayed, each record that is done again is recorded, once all of it is done: that is how the log learns of it
 
 use super::backing::{Encoded, Reach};
 use super::live::Live;
@@ -222,7 +222,7 @@ impl Group {
 
 impl FileSystem {
     /// Does `change`, and puts what it records into the intent log as one change of `file`; also when it fails half-way, since
-    /// what was done by then stays done.
+    /// what was done by then stays done. Not so while the log is replayed: what failed is not replayed.
     pub(super) fn grouped<R>(
         &self,
         tx: &Tx,
@@ -231,7 +231,9 @@ impl FileSystem {
     ) -> crate::Result<R> {
         let mut group = Group::default();
         let result = change(file, &mut group);
-        self.log_group(tx, file, group);
+        if result.is_ok() || !self.is_replaying() {
+            self.log_group(tx, file, group);
+        }
         result
     }
 

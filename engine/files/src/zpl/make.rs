@@ -7,7 +7,7 @@ use super::log::Group;
 use super::state::State;
 use super::{CaseSensitivity, FileSystem, MASTER_NODE, NormFlags, VERSION_MAX, Znode, trivial_acl};
 use crate::posix_acl::{ACCESS, DEFAULT};
-use crate::vfs::{Caller, FileKind, NewNode, Time};
+use crate::vfs::{Caller, FileKind, NewNode, SetAttr, Time};
 use crate::{Error, Refusal, Result};
 use dataset::quota::Principal;
 use object::zap::ZapSpec;
@@ -42,6 +42,8 @@ pub struct Forced {
     pub time: Time,
     /// Permission bits, final: nothing is inherited.
     pub mode: u32,
+    /// What is set in the same change.
+    pub attributes: Option<SetAttr>,
 }
 
 /// A file to make, all decided.

@@ -81,7 +81,10 @@ impl FileSystem {
         parent.size = parent.size.saturating_add(1);
         parent.links = parent.links.saturating_add(u64::from(kind == FileKind::Directory));
         parent.touch_contents(now);
-        parent.store(self, tx, &[])
+        // Half of it would keep it from being done again.
+        parent.store(self, tx, &[]).inspect_err(|_| {
+            let _ = self.dir_zap(parent.object.id()).and_then(|zap| zap.remove(tx, name));
+        })
     }
 
     /// Takes `name`, exactly as stored, out of directory `parent`.
@@ -164,9 +167,18 @@ impl FileSystem {
                 };
                 let mut group = Group::default();
                 group.create(tx, &made.state, name, target, made.slots);
-                let stored = match times {
-                    None => Ok(()),
-                    Some((atime, mtime)) => {
+                let stored = match (times, forced.and_then(|f| f.attributes)) {
+                    (None, None) => Ok(()),
+                    (_, Some(set)) => {
+                        self.set_attributes_in(tx, (live, settings), who, &mut made.state, &set, true).inspect_err(
+                            |_| {
+                                // It can be made again.
+                                let _ = self.leave(tx, parent, name, made.state.kind, live.backing.now());
+                                let _ = self.objset.free_object(tx, made.state.object.id());
+                            },
+                        )
+                    }
+                    (Some((atime, mtime)), None) => {
                         (made.state.atime, made.state.mtime) = (atime, mtime);
                         let (atime, mtime) = (Some(SetTime::To(atime)), Some(SetTime::To(mtime)));
                         group.set_attr(tx, &made.state, &SetAttr { atime, mtime, ..SetAttr::default() });
@@ -174,7 +186,9 @@ impl FileSystem {
                     }
                 };
                 let stored = stored.and_then(|()| self.store_lists(tx, settings, &mut made, &mut group));
-                self.log_group(tx, &made.state, group);
+                if stored.is_ok() || !self.is_replaying() {
+                    self.log_group(tx, &made.state, group);
+                }
                 stored?;
                 self.attr_of(&made.state, settings.record_bytes)
             })
@@ -216,7 +230,11 @@ impl FileSystem {
                 file.links += 1;
                 file.parent = dir;
                 file.touch(now);
-                file.store(self, tx, &[])?;
+                if let Err(error) = file.store(self, tx, &[]) {
+                    // A name that the file does not count would go with the last one that it does.
+                    self.leave(tx, l.get(dir), name, kind, now)?;
+                    return Err(error);
+                }
                 if is_first {
                     // The log does not know how it was made. All commits wait for the txg: any record about this name, one that
                     // removes it too, needs a tree that has it.
@@ -298,6 +316,16 @@ impl FileSystem {
         }
         let kind = file.kind;
         self.leave(tx, l.get(dir), stored, kind, now)?;
+        let dropped = self.count_down(tx, l, id, now);
+        if dropped.is_err() {
+            // It can be removed again.
+            let _ = self.enter(tx, l.get(dir), stored, id, kind, now);
+        }
+        dropped
+    }
+
+    /// A name of a file is gone.
+    fn count_down(&self, tx: &Tx, l: &mut Locked<'_>, id: u64, now: Time) -> Result<Option<u64>> {
         let file = l.get(id);
         file.links = file.links.saturating_sub(1);
         if file.links > file.links_of_nameless() {
@@ -505,7 +533,9 @@ impl FileSystem {
         let mut group = Group::default();
         group.rename(tx, from, to, flags.exchange, white.as_ref());
         let stored = white.as_mut().map_or(Ok(()), |white| self.store_lists(tx, settings, white, &mut group));
-        self.log_group(tx, l.get(ids.source), group);
+        if stored.is_ok() || !self.is_replaying() {
+            self.log_group(tx, l.get(ids.source), group);
+        }
         stored.map(|()| Some(orphan))
     }
 

@@ -97,6 +97,7 @@ impl FileSystem {
             generation: create.generation,
             time: time(create.created),
             mode: (create.mode & 0o7777) as u32,
+            attributes: create.attributes.as_ref().map(|set| beyond_posix(set, SetAttr::default())),
         };
         if kind == RecordType::MKXATTR {
             return self.operate(REPLAY_BYTES, false, |tx, live, settings| {
@@ -124,14 +125,7 @@ impl FileSystem {
             _ => return Err(Error::corrupt("", format!("a record makes a file of mode {:#o}", create.mode))),
         };
         let who = owner(create.uid, create.gid);
-        let made = self.make_named(&who, create.directory, create.name, &new, (forced.mode, 0, Some(&forced)))?;
-        match &create.attributes {
-            None => Ok(()),
-            Some(attributes) => {
-                let set = beyond_posix(attributes, SetAttr::default());
-                self.set_attributes(&who, made.node.0, &set, true).map(|_| ())
-            }
-        }
+        self.make_named(&who, create.directory, create.name, &new, (forced.mode, 0, Some(&forced))).map(|_| ())
     }
 
     fn replay_write(&self, id: u64, (offset, length): (u64, u64), data: &[u8]) -> Result<()> {
@@ -144,11 +138,12 @@ impl FileSystem {
                 let size = file.size.max(end);
                 // A whole block holds what later records, which only move the end, count on.
                 let at = if data.len() as u64 > length { offset - offset % data.len() as u64 } else { offset };
-                self.write_in(tx, settings, file, (true, Times::Move), at, data)?;
+                self.write_unlogged(tx, settings, file, (true, Times::Move), at, data)?;
                 if file.size != size {
                     file.size = size;
                     file.store(self, tx, &[])?;
                 }
+                self.log_write(tx, file, offset, data);
                 Ok(())
             })
         })
@@ -214,6 +209,7 @@ fn forced_whiteout(white: &Whiteout) -> Forced {
         generation: white.generation,
         time: time(white.created),
         mode: (white.mode & 0o7777) as u32,
+        attributes: None,
     }
 }
 

@@ -7,14 +7,24 @@ use anyhow::Result;
 /// Forgets the errors of the device with this identity, or of all, and has a suspended pool try again what it could not write. An
 /// error says that it still cannot. Returns once a txg is on disk.
 ///
-/// Without a device, the intent logs of which records could not be replayed are discarded, too: whoever clears the pool does without
-/// what they hold, as OpenZFS has it for logs that cannot be read.
+/// Without a device, the intent logs of which records could not be replayed are discarded, too, and what cannot be read of others:
+/// whoever clears the pool does without what they hold, as OpenZFS has it for logs that cannot be read.
 pub fn clear(pool: &WritablePool, device: Option<u64>) -> Result<()> {
     pool.writer().clear(device, &states::open)?;
     if device.is_none() {
         for dataset in pool.live.discard_kept_logs()? {
             tracing::warn!(dataset, "discarded an intent log with records that could not be replayed");
         }
+        discard_unread_logs(pool)?;
     }
+    Ok(())
+}
+
+/// Does without what cannot be read of intent logs, as `zpool import -m` does for those on log devices that are missing.
+pub fn discard_unread_logs(pool: &WritablePool) -> Result<()> {
+    for dataset in pool.live.discard_unread_logs()? {
+        tracing::warn!(dataset, "the records of the intent log that cannot be read are discarded");
+    }
+    pool.replay_volumes();
     Ok(())
 }

@@ -33,6 +33,13 @@ pub struct WritablePool {
     closings: AtomicU64,
 }
 
+impl WritablePool {
+    /// Replays what logs of volumes hold.
+    pub(crate) fn replay_volumes(&self) {
+        self.files.replay_volumes();
+    }
+}
+
 /// Why a pool cannot be opened for writing.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NotWritable {

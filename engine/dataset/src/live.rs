@@ -383,7 +383,38 @@ impl LiveDatasets {
         Ok(discarded)
     }
 
+    /// Takes what cannot be read out of the intent logs of all datasets that are not open, so that the rest can be replayed. Returns
+    /// whose they were.
+    pub fn discard_unread_logs(&self) -> Result<Vec<String>> {
+        let tree = self.synced()?;
+        let mut discarded = Vec::new();
+        for dataset in tree.list(&[], &ListOptions::heads())?.entries.iter().filter_map(|e| e.dataset()) {
+            if self.open.get(dataset.id()).is_none() && intent_log::has_unread(dataset)? {
+                let id = dataset.id();
+                self.change_closed_log(dataset, move |cx, log, settings| {
+                    log.shortened()?.map_or(Ok(()), |header| put_header(cx, id, &header, settings))
+                })?;
+                discarded.push(dataset.name().to_owned());
+            }
+        }
+        Ok(discarded)
+    }
+
     fn discard_closed_log(&self, dataset: &Dataset) -> Result<()> {
+        let id = dataset.id();
+        self.change_closed_log(dataset, move |cx, log, settings| {
+            log.free(cx.txg())?;
+            forget_skipped(&cx, id)?;
+            put_header(cx, id, &ZilHeader::EMPTY, settings)
+        })
+    }
+
+    /// Has `change` done with the log of a dataset that is not open.
+    fn change_closed_log(
+        &self,
+        dataset: &Dataset,
+        change: impl FnOnce(Cx<'_>, &ClosedLog, Settings) -> Result<()> + Send + 'static,
+    ) -> Result<()> {
         let (id, name, settings) = (dataset.id(), dataset.name().to_owned(), Settings::of(dataset)?);
         let open = self.open.clone();
         self.writer.task(move |sync| {
@@ -394,11 +425,7 @@ impl LiveDatasets {
             if !open.let_go(id) {
                 return Err(Refusal::Busy.at(&*name));
             }
-            sync.all_or_nothing(|| {
-                log.free(sync.txg())?;
-                forget_skipped(&Cx::new(sync), id)?;
-                put_header(Cx::new(sync), id, &ZilHeader::EMPTY, settings).at(&name)
-            })
+            sync.all_or_nothing(|| change(cx, &log, settings).at(&name))
         })
     }
 

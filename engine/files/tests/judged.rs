@@ -999,3 +999,52 @@ fn a_file_is_made_with_its_attributes_or_not_at_all_when_the_log_is_replayed() {
         assert_eq!(noted(&pool), 0);
     }
 }
+
+/// A log whose device was gone after the import looked as if it had no records: it was freed at the mount.
+#[test]
+fn a_claimed_log_whose_device_is_missing_waits_for_it_or_for_someone_who_discards_it() {
+    let who = root();
+    let rig = Rig::with_log_device();
+    let fs = rig.make("tank/fs", &[]);
+    fs.create(&who, fs.root(), b"old", &NewNode::Regular, 0o644, 0).unwrap();
+    fs.sync_all().unwrap();
+    fs.create(&who, fs.root(), b"promised", &NewNode::Regular, 0o644, 0).unwrap();
+    fs.sync_all().unwrap();
+    let mount = |rig: &Rig| {
+        let live = rig.live().open("tank/fs", Some(files::zpl::owners_of)).unwrap();
+        let mounted = FileSystem::mount(&live);
+        if mounted.is_err() {
+            rig.live().close(&live).unwrap();
+        }
+        mounted
+    };
+    for comes_back in [true, false] {
+        let mut pool = rig.cut();
+        pool.live().writer().sync().unwrap();
+        pool.export();
+        let log = pool.devices.pop().unwrap();
+        pool.open();
+        for _ in 0..2 {
+            let error = mount(&pool).map(drop).unwrap_err().to_string();
+            assert!(error.contains("tank/fs") && error.contains("records 1 to"), "{error}");
+            assert!(error.contains("\"zpool clear tank\""), "{error}");
+        }
+        if !comes_back {
+            assert_eq!(pool.live().discard_unread_logs().unwrap(), ["tank/fs"]);
+            assert_eq!(pool.live().discard_unread_logs().unwrap(), [""; 0]);
+            let fs = mount(&pool).unwrap();
+            assert!(fs.lookup(fs.root(), b"old").is_ok() && fs.lookup(fs.root(), b"promised").is_err());
+            drop(fs);
+            pool.export();
+            continue;
+        }
+        pool.export();
+        pool.devices.push(log);
+        pool.open();
+        let fs = mount(&pool).unwrap();
+        assert!(fs.lookup(fs.root(), b"promised").is_ok());
+        drop(fs);
+        pool.export();
+        pool.judge();
+    }
+}

@@ -218,6 +218,7 @@ fn import_one(
     if let Some(code) = not_whole(cx, &own_name, status.as_ref(), parsed.has('m')) {
         return Ok(code);
     }
+    let lacks_log = status.as_ref().is_some_and(|status| !missing_logs(status).is_empty());
     let newest = pool::uberblocks(&found).first().map(|u| (u.txg, u.timestamp));
     let opened = match import::open_found(&found, &request(&record)) {
         Ok(opened) => opened,
@@ -235,7 +236,7 @@ fn import_one(
     }
     // Going on from an older txg would have to forget the newer ones: they can only be looked at.
     record.readonly |= record.txg.is_some() || newest.is_some_and(|n| n.0 > shown.0);
-    if !record.readonly && !take_over(cx, &found, &mut record, command)? {
+    if !record.readonly && !take_over(cx, &found, &mut record, (command, lacks_log))? {
         return Ok(1);
     }
     cx.state.change(|pools| pools.push(record.clone())).map_err(|e| Failure::failed(format!("{e:#}")))?;
@@ -252,9 +253,18 @@ fn import_one(
 }
 
 /// Makes the pool this host's. Where it cannot be written, it is imported read-only, and the reason is told.
-fn take_over(cx: &mut Context<'_>, found: &FoundPool, record: &mut Imported, command: &str) -> Result<bool, Failure> {
+/// `lacks_log`: what is on log devices that are missing is discarded (`-m`).
+fn take_over(
+    cx: &mut Context<'_>,
+    found: &FoundPool,
+    record: &mut Imported,
+    (command, lacks_log): (&str, bool),
+) -> Result<bool, Failure> {
     let taken = admin::write::open_found(found, &request(record)).and_then(|pool| {
         pool.log_command(command)?;
+        if lacks_log {
+            admin::clear::discard_unread_logs(&pool)?;
+        }
         match &cx.owner {
             Some(owner) if owner.house.owns(record.guid) => {
                 owner.house.adopt(Imported { checkpoint: false, ..record.clone() }, pool);
@@ -296,8 +306,7 @@ fn not_whole(cx: &mut Context<'_>, name: &str, status: Option<&PoolStatus>, with
         cx.complain("weir: intact data can still be read without an import: weir ls -d DIR POOL/DATASET");
         return Some(1);
     }
-    let logs = status.root.children.iter().filter(|v| v.class == VdevClass::Log && v.kind != "hole");
-    let away: Vec<&VdevStatus> = logs.filter(|v| v.state < VdevState::Degraded).collect();
+    let away = missing_logs(status);
     if away.is_empty() || without_log {
         return None;
     }
@@ -312,6 +321,12 @@ fn not_whole(cx: &mut Context<'_>, name: &str, status: Option<&PoolStatus>, with
     cx.print(&(out + "\n"));
     cx.complain(&format!("cannot import '{name}': one or more devices is currently unavailable"));
     Some(1)
+}
+
+/// Log devices that are missing.
+fn missing_logs(status: &PoolStatus) -> Vec<&VdevStatus> {
+    let logs = status.root.children.iter().filter(|v| v.class == VdevClass::Log && v.kind != "hole");
+    logs.filter(|v| v.state < VdevState::Degraded).collect()
 }
 
 /// Tells of the transactions that an older uberblock leaves out.

@@ -1,9 +1,10 @@
 //! Walking the chain of log blocks, with or without the dataset's key.
 //!
 //! The chain's end is a block that does not pass its checksum; nothing else tells it. A chain that an import claimed
-//! ends where that import's walk ended, even if more can be read now. ZFS name: zil_parse.
+//! ends where that import's walk ended, even if more can be read now. A walk that does not get there lacks records that are in the
+//! log: their device is gone, or damaged. ZFS name: zil_parse.
 
-use crate::{Place, Result};
+use crate::{Error, Place, Result};
 use object::{Bookmark, ObjectSet};
 use ondisk::zil::{LogBlock, Record};
 use ondisk::{BlkPtr, ZilHeader};
@@ -26,7 +27,7 @@ pub(super) enum Step<'a> {
 }
 
 /// What a walk found.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Walked {
     /// Blocks whose pointers were seen, the unwritten last one included.
     pub pointers: u64,
@@ -36,6 +37,40 @@ pub(super) struct Walked {
     pub records: u64,
     /// Number of the last one.
     pub max_record: u64,
+    /// Why the last block does not count, if it could not be read.
+    failed: Option<Error>,
+}
+
+impl Walked {
+    /// Why a walk of the claimed chain of `header` ended before the claim did. `None`: it got to the end, or all the rest is replayed.
+    pub fn stopped(&self, header: &ZilHeader) -> Option<Error> {
+        let is_whole = match last_record(header) {
+            Some(last) => self.max_record.max(header.replay_seq) >= last,
+            None => self.max_block >= header.claim_block_seq,
+        };
+        if header.claim_txg.0 == 0 || is_whole {
+            return None;
+        }
+        let cut =
+            || Error::corrupt(format!("log block {}", self.max_block), "the log ends before the end of its claim");
+        Some(self.failed.clone().unwrap_or_else(cut))
+    }
+
+    /// `header` of a log that ends where the walk ended.
+    pub fn shortened(&self, header: &ZilHeader) -> ZilHeader {
+        ZilHeader {
+            claim_block_seq: self.max_block,
+            claim_record_seq: self.max_record,
+            flags: header.flags | ZilHeader::FLAG_CLAIM_RECORD_SEQ_VALID,
+            ..*header
+        }
+    }
+}
+
+/// Number of the last claimed record, where the claim has it.
+pub(super) fn last_record(header: &ZilHeader) -> Option<u64> {
+    let is_known = header.claim_txg.0 != 0 && header.flags & ZilHeader::FLAG_CLAIM_RECORD_SEQ_VALID != 0;
+    is_known.then_some(header.claim_record_seq)
 }
 
 /// Walks the chain of `header`. `each` may stop it; a stopped record is not counted.
@@ -47,10 +82,8 @@ pub(super) fn walk(
     is_open: bool,
     each: &mut dyn FnMut(Step<'_>) -> Result<ControlFlow<()>>,
 ) -> Result<Walked> {
-    let is_claimed = header.claim_txg.0 != 0;
-    let last_block = if is_claimed { header.claim_block_seq } else { u64::MAX };
-    let knows_last_record = is_claimed && header.flags & ZilHeader::FLAG_CLAIM_RECORD_SEQ_VALID != 0;
-    let last_record = if knows_last_record { header.claim_record_seq } else { u64::MAX };
+    let last_block = if header.claim_txg.0 != 0 { header.claim_block_seq } else { u64::MAX };
+    let last_record = last_record(header).unwrap_or(u64::MAX);
     let mut walked = Walked::default();
     let mut seen = HashSet::new();
     let mut bp = header.log;
@@ -68,8 +101,20 @@ pub(super) fn walk(
         if walked.max_record == last_record && number == last_block {
             break;
         }
-        let Ok(block) = read_block(objset, &bp, is_open) else { break };
-        let Ok(parsed) = LogBlock::parse(&block, &bp) else { break };
+        let block = match read_block(objset, &bp, is_open) {
+            Ok(block) => block,
+            Err(error) => {
+                walked.failed = Some(error);
+                break;
+            }
+        };
+        let parsed = match LogBlock::parse(&block, &bp) {
+            Ok(parsed) => parsed,
+            Err(error) => {
+                walked.failed = Some(error.into());
+                break;
+            }
+        };
         for record in parsed.records() {
             let sequence = record.as_ref().map_or(0, |r| r.sequence);
             let is_whole = record.is_ok();

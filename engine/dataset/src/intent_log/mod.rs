@@ -49,4 +49,4 @@ pub(crate) use replay::ClosedLog;
 pub use replay::Replayed;
 pub use skipped::{NAMED_MAX, Skipped};
 pub(crate) use skipped::{Unsynced, forget_skipped, skipped_numbers};
-pub use summary::{LogEntry, LogSummary, has_skipped, needs_replay, read};
+pub use summary::{LogEntry, LogSummary, has_skipped, has_unread, needs_replay, read};

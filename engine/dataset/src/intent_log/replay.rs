@@ -7,11 +7,12 @@
 //!   * records are handed over in order, those of synced txgs and those replayed before are not
 //!   * a record counts as replayed only when all of it was done
 //!   * a record that fails for good is skipped, with all that builds on it (see [`missing`](super::missing)), and the log is kept
+//!   * a log of which claimed blocks cannot be read is not freed: they may be on a device that comes back
 //!   * only a chain that an import claimed is replayed or freed: anyone else may own its blocks by now
 //!
 //! ZFS names: zil_replay, zil_destroy.
 
-use super::chain::{self, LOG_LEVEL, Step};
+use super::chain::{self, LOG_LEVEL, Step, Walked};
 use super::claim::cloned_blocks;
 use super::commit::{Chain, Log};
 use super::missing::{Missing, contents_of};
@@ -123,13 +124,33 @@ impl Log {
         if unnamed > 0 {
             tracing::error!(dataset = self.ground.name(), "intent log: {unnamed} more records are skipped");
         }
-        outcome?;
-        replayed.is_kept = !run.missing.is_empty();
+        let walked = outcome?;
+        if let Some(error) = walked.stopped(&header) {
+            return Err(self.unread(&walked, &header, &error));
+        }
+        // What an earlier replay skipped may be among what cannot be read any more.
+        replayed.is_kept = !run.missing.is_empty() || !run.before.is_empty();
         match replayed.is_kept {
-            true => self.keep_old(last)?,
+            // No record of the claim is left.
+            true => self.keep_old(chain::last_record(&header).unwrap_or(0).max(last))?,
             false => self.destroy_old()?,
         }
         Ok(replayed)
+    }
+
+    /// The error for a log that could not be read to its end.
+    fn unread(&self, walked: &Walked, header: &ZilHeader, error: &Error) -> Error {
+        let name = self.ground.name();
+        let pool = name.split('/').next().unwrap_or(&name);
+        let records = match header.claim_record_seq {
+            last if last > walked.max_record => format!("records {} to {last}", walked.max_record + 1),
+            _ => format!("records from {} on", walked.max_record + 1),
+        };
+        let what = format!(
+            "{records} of the intent log cannot be read: {error}. Bring its device back and mount again, or discard these records \
+             with \"zpool clear {pool}\""
+        );
+        Error::io(name, std::io::Error::other(what))
     }
 
     fn replay_record(&self, record: &Record<'_>, run: &mut Run<'_>) -> Result<()> {
@@ -343,6 +364,14 @@ impl ClosedLog {
         ObjectSet::open(store.clone(), root, id, None).map(Some).map(Self)
     }
 
+    /// The head that leaves out what cannot be read. `None`: all can, as far as it was claimed.
+    pub(crate) fn shortened(&self) -> Result<Option<ZilHeader>> {
+        match &self.0 {
+            Some(objset) => shortened(objset),
+            None => Ok(None),
+        }
+    }
+
     /// Frees it in `txg`.
     pub(crate) fn free(&self, txg: u64) -> Result<()> {
         match &self.0 {
@@ -350,6 +379,16 @@ impl ClosedLog {
             None => Ok(()),
         }
     }
+}
+
+/// The head of a log that waits for its replay, without what cannot be read. `None`: all can.
+pub(super) fn shortened(objset: &ObjectSet) -> Result<Option<ZilHeader>> {
+    let header = objset.phys().zil;
+    if header.flags & ZilHeader::FLAG_REPLAY_NEEDED == 0 {
+        return Ok(None);
+    }
+    let walked = chain::walk(objset, &header, false, &mut |_| Ok(ControlFlow::Continue(())))?;
+    Ok(walked.stopped(&header).map(|_| walked.shortened(&header)))
 }
 
 /// Frees a claimed chain in `txg`, with the blocks that its write records point at.

@@ -2,6 +2,7 @@
 
 use super::chain::{self, Step};
 use super::missing::Missing;
+use super::replay::shortened;
 use super::skipped::{skipped_numbers, skipped_records};
 use crate::{Dataset, Error, KeyStore, Result};
 use object::ObjectSet;
@@ -52,6 +53,14 @@ pub fn has_skipped(dataset: &Dataset) -> Result<bool> {
     let directory = dataset.tree().pool().directory();
     Ok(header.flags & ZilHeader::FLAG_REPLAY_NEEDED != 0
         && !skipped_numbers(directory, dataset.id(), header.claim_txg.0)?.is_empty())
+}
+
+/// Whether blocks of the log of `dataset`, which an import claimed and nobody replayed yet, cannot be read. No key is needed.
+pub fn has_unread(dataset: &Dataset) -> Result<bool> {
+    if dataset.is_snapshot() || dataset.phys().bp.is_hole() {
+        return Ok(false);
+    }
+    Ok(shortened(&*dataset.objset_without_keys()?)?.is_some())
 }
 
 /// What a replay skipped of a log, and what it would skip of the rest, as far as the tree tells without trying.

@@ -43,20 +43,29 @@ impl Rig {
 
     /// Of the features that a new pool has, those that `keep` names.
     pub fn with_features(keep: impl Fn(&str) -> bool) -> Self {
-        let device: Arc<dyn Device> = Arc::new(MemoryDevice::new("disk", vec![0; DISK_BYTES]));
-        let leaf = Some(("disk".to_owned(), device.clone()));
-        let top = NewVdev {
+        Self::of(&[("disk", block::Class::Normal)], keep)
+    }
+
+    /// With a log device, which is the last one.
+    pub fn with_log_device() -> Self {
+        Self::of(&[("disk", block::Class::Normal), ("log", block::Class::Log)], |_| true)
+    }
+
+    fn of(disks: &[(&str, block::Class)], keep: impl Fn(&str) -> bool) -> Self {
+        let device = |name: &str| Arc::new(MemoryDevice::new(name, vec![0; DISK_BYTES])) as Arc<dyn Device>;
+        let devices: Vec<_> = disks.iter().map(|(name, _)| device(name)).collect();
+        let tops = disks.iter().zip(&devices).map(|((name, class), device)| NewVdev {
             kind: "file",
             parity: 0,
             draid: None,
-            class: block::Class::Normal,
-            leaf,
+            class: *class,
+            leaf: Some(((*name).to_owned(), device.clone())),
             ashift: 9,
             children: vec![],
-        };
+        });
         let new = CreatePool {
             name: "tank".into(),
-            tops: vec![top],
+            tops: tops.collect(),
             features: default_features().filter(|name| keep(name)).map(str::to_owned).collect(),
             comment: None,
             compatibility: None,
@@ -64,7 +73,7 @@ impl Rig {
         let keys = Arc::new(KeyStore::new());
         let root = Bootstrap { properties: Vec::new(), key: None, keys: &keys, maker: MAKER };
         let writer = Writer::create(&new, &OpenOptions::default(), &options(), |sync| bootstrap(sync, &root)).unwrap();
-        Self { devices: vec![device], live: Some(LiveDatasets::new(writer, keys)) }
+        Self { devices, live: Some(LiveDatasets::new(writer, keys)) }
     }
 
     /// A pool that OpenZFS made; `Err`: why it cannot be written.
